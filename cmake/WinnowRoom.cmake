@@ -1,0 +1,29 @@
+# winnow_room(NAME name SOURCES files... DEPS targets... TESTS files...
+#             TEST_DEPS targets...)
+# One room: the static library winnow_<name> and, beside it, one test program
+# <name>_test made of every *_test.cc. DEPS says the arrows a second time; the
+# first time is the includes, which tests/layering reads.
+function(winnow_room)
+  cmake_parse_arguments(ROOM "" "NAME" "SOURCES;DEPS;TESTS;TEST_DEPS" ${ARGN})
+  set(target winnow_${ROOM_NAME})
+  if(ROOM_SOURCES)
+    add_library(${target} STATIC ${ROOM_SOURCES})
+    target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/src)
+    target_link_libraries(${target} PUBLIC ${ROOM_DEPS})
+  else()
+    add_library(${target} INTERFACE)
+    target_include_directories(${target} INTERFACE ${PROJECT_SOURCE_DIR}/src)
+    target_link_libraries(${target} INTERFACE ${ROOM_DEPS})
+  endif()
+  if(WINNOW_TESTS AND ROOM_TESTS)
+    add_executable(${ROOM_NAME}_test ${ROOM_TESTS})
+    target_include_directories(${ROOM_NAME}_test
+                               PRIVATE ${PROJECT_SOURCE_DIR})
+    target_link_libraries(${ROOM_NAME}_test PRIVATE ${target} ${ROOM_TEST_DEPS}
+                                                    GTest::gtest_main)
+    target_compile_definitions(
+      ${ROOM_NAME}_test PRIVATE WINNOW_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+    gtest_discover_tests(${ROOM_NAME}_test DISCOVERY_TIMEOUT 60
+                         PROPERTIES TIMEOUT 300)
+  endif()
+endfunction()

@@ -1,0 +1,30 @@
+# Language, warnings, sanitizers and the linker, the same for every room.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+# -ffp-contract=off: a product and a sum are fused only where the source says
+# so; otherwise bits would depend on what the compiler inlined.
+add_compile_options(-Wall -Wextra -Wshadow -Wpedantic -Werror
+                    -ffp-contract=off -fno-math-errno)
+add_link_options(-static-libstdc++ -static-libgcc)
+
+find_program(WINNOW_CCACHE ccache)
+if(WINNOW_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${WINNOW_CCACHE})
+endif()
+find_program(WINNOW_MOLD mold)
+if(WINNOW_MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+
+if(WINNOW_SANITIZE)
+  add_compile_options(-fsanitize=${WINNOW_SANITIZE} -fno-omit-frame-pointer
+                      -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${WINNOW_SANITIZE})
+endif()
+
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)

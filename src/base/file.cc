@@ -1,0 +1,132 @@
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace winnow {
+namespace {
+
+Error SystemError(std::string_view what, const std::filesystem::path& path) {
+  const int code = errno;
+  return MakeError(code == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo,
+                   "{}: cannot {}: {}", path.string(), what,
+                   std::strerror(code));
+}
+
+// An open descriptor that closes itself.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+// Returns the size of the regular file behind `fd`.
+Result<size_t> RegularFileBytes(int fd, const std::filesystem::path& path) {
+  struct stat info;
+  if (fstat(fd, &info) != 0) return SystemError("stat", path);
+  if (!S_ISREG(info.st_mode)) {
+    return MakeError(ErrorCode::kInvalidArgument, "{}: not a regular file",
+                     path.string());
+  }
+  return static_cast<size_t>(info.st_size);
+}
+
+Status WriteAll(int fd, std::string_view content,
+                const std::filesystem::path& path) {
+  while (!content.empty()) {
+    const ssize_t written = write(fd, content.data(), content.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return SystemError("write", path);
+    content.remove_prefix(static_cast<size_t>(written));
+  }
+  return Ok{};
+}
+
+}  // namespace
+
+Result<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) return SystemError("open", path);
+  ASSIGN_OR_RETURN(const size_t num_bytes, RegularFileBytes(file.get(), path));
+  if (num_bytes == 0) return MappedFile(path, {});
+  void* address =
+      mmap(nullptr, num_bytes, PROT_READ, MAP_SHARED, file.get(), 0);
+  if (address == MAP_FAILED) return SystemError("map", path);
+  return MappedFile(path, {static_cast<const std::byte*>(address), num_bytes});
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : path_(std::move(other.path_)), bytes_(std::exchange(other.bytes_, {})) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) {
+    munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  }
+}
+
+Result<std::string> ReadFile(const std::filesystem::path& path,
+                             size_t max_bytes) {
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) return SystemError("open", path);
+  ASSIGN_OR_RETURN(const size_t num_bytes, RegularFileBytes(file.get(), path));
+  if (num_bytes > max_bytes) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "{}: file must be at most {} bytes, is {}", path.string(),
+                     max_bytes, num_bytes);
+  }
+  std::string content(num_bytes, '\0');
+  size_t filled = 0;
+  while (filled < num_bytes) {
+    const ssize_t n =
+        read(file.get(), content.data() + filled, num_bytes - filled);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return SystemError("read", path);
+    if (n == 0) break;  // The file shrank meanwhile.
+    filled += static_cast<size_t>(n);
+  }
+  content.resize(filled);
+  return content;
+}
+
+Status WriteFile(const std::filesystem::path& path, std::string_view content) {
+  std::filesystem::path temporary = path;
+  temporary += fmt::format(".{}.partial", getpid());
+  {
+    const Descriptor file(open(temporary.c_str(),
+                               O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+    if (file.get() < 0) return SystemError("create", temporary);
+    const Status written = WriteAll(file.get(), content, temporary);
+    if (!written.ok()) {
+      unlink(temporary.c_str());
+      return written;
+    }
+  }
+  if (rename(temporary.c_str(), path.c_str()) != 0) {
+    const Error error = SystemError("rename", path);
+    unlink(temporary.c_str());
+    return error;
+  }
+  return Ok{};
+}
+
+}  // namespace winnow

@@ -1,0 +1,46 @@
+// Files: mapped for weights, read whole for what is small.
+#ifndef WINNOW_BASE_FILE_H_
+#define WINNOW_BASE_FILE_H_
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+
+namespace winnow {
+
+// A whole file mapped read-only. Owns the mapping; move-only. bytes() stays at
+// one address for the object's life, so Views into it may outlive moves.
+class MappedFile {
+ public:
+  static Result<MappedFile> Open(const std::filesystem::path& path);
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  ~MappedFile();
+
+  std::span<const std::byte> bytes() const { return bytes_; }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  MappedFile(std::filesystem::path path, std::span<const std::byte> bytes)
+      : path_(std::move(path)), bytes_(bytes) {}
+
+  std::filesystem::path path_;
+  std::span<const std::byte> bytes_;
+};
+
+// Reads a regular file whole. Fails where it is larger than `max_bytes`.
+Result<std::string> ReadFile(const std::filesystem::path& path,
+                             size_t max_bytes);
+
+// Writes a file whole, through a temporary file beside it and a rename: after
+// a failure the old content, or no file, stands at `path`.
+Status WriteFile(const std::filesystem::path& path, std::string_view content);
+
+}  // namespace winnow
+
+#endif  // WINNOW_BASE_FILE_H_

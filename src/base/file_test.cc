@@ -1,0 +1,55 @@
+#include "base/file.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+namespace winnow {
+namespace {
+
+std::filesystem::path TestPath(const char* name) {
+  return std::filesystem::path(testing::TempDir()) / name;
+}
+
+TEST(FileTest, WriteReadAndMapAgree) {
+  const auto path = TestPath("winnow_file_test");
+  ASSERT_TRUE(WriteFile(path, "some bytes").ok());
+  EXPECT_EQ(*ReadFile(path, 100), "some bytes");
+  Result<MappedFile> opened = MappedFile::Open(path);
+  ASSERT_TRUE(opened.ok());
+  const MappedFile moved = std::move(opened).value();
+  ASSERT_EQ(moved.bytes().size(), 10u);
+  EXPECT_EQ(std::memcmp(moved.bytes().data(), "some bytes", 10), 0);
+}
+
+TEST(FileTest, AnEmptyFileMapsToNothing) {
+  const auto path = TestPath("winnow_empty_file");
+  ASSERT_TRUE(WriteFile(path, "").ok());
+  EXPECT_TRUE(MappedFile::Open(path)->bytes().empty());
+}
+
+TEST(FileTest, FailuresNameThePathAndTheReason) {
+  const Error missing = ReadFile("/nowhere/x", 10).error();
+  EXPECT_EQ(missing.code, ErrorCode::kNotFound);
+  EXPECT_NE(missing.message.find("/nowhere/x: cannot open: No such file"),
+            std::string::npos)
+      << missing.message;
+  EXPECT_NE(MappedFile::Open(testing::TempDir())
+                .error()
+                .message.find("not a regular file"),
+            std::string::npos);
+  const auto path = TestPath("winnow_large_file");
+  ASSERT_TRUE(WriteFile(path, "0123456789").ok());
+  EXPECT_NE(ReadFile(path, 9).error().message.find("at most 9 bytes, is 10"),
+            std::string::npos);
+}
+
+// A folder that is not there cannot take a file, and is not made.
+TEST(FileTest, AFailedWriteLeavesNothingBehind) {
+  const auto dir = TestPath("winnow_missing_dir");
+  EXPECT_FALSE(WriteFile(dir / "file", "x").ok());
+  EXPECT_FALSE(std::filesystem::exists(dir));
+}
+
+}  // namespace
+}  // namespace winnow
