@@ -1,0 +1,69 @@
+#include "tensor/view.h"
+
+#include <fmt/ranges.h>
+
+#include <span>
+
+namespace winnow {
+
+int64_t View::num_elements() const {
+  int64_t count = 1;
+  for (int i = 0; i < rank; ++i) count *= dim(i);
+  return count;
+}
+
+bool View::contiguous() const {
+  int64_t expected = 1;
+  for (int i = rank - 1; i >= 0; --i) {
+    if (dim(i) != 1 && stride[static_cast<size_t>(i)] != expected) return false;
+    expected *= dim(i);
+  }
+  return true;
+}
+
+View View::Slice(int64_t first, int64_t count) const {
+  CHECK(rank >= 1 && first >= 0 && count >= 0 && first + count <= dim(0),
+        "first={} count={} of {}", first, count, ToString(*this));
+  View slice = *this;
+  slice.data += first * stride[0] * DtypeBytes(dtype);
+  slice.shape[0] = count;
+  return slice;
+}
+
+View View::Reshape(std::initializer_list<int64_t> new_shape) const {
+  CHECK(contiguous(), "{}", ToString(*this));
+  const View reshaped = MakeView(data, dtype, new_shape);
+  CHECK(reshaped.num_elements() == num_elements(), "{} to {}", ToString(*this),
+        ToString(reshaped));
+  return reshaped;
+}
+
+View MakeView(void* data, Dtype dtype, std::initializer_list<int64_t> shape) {
+  CHECK(shape.size() <= kMaxRank, "rank={}", shape.size());
+  View view;
+  view.data = static_cast<std::byte*>(data);
+  view.dtype = dtype;
+  view.rank = static_cast<int>(shape.size());
+  std::copy(shape.begin(), shape.end(), view.shape.begin());
+  int64_t stride = 1;
+  for (size_t i = shape.size(); i-- > 0;) {
+    CHECK(view.shape[i] >= 0, "dim {} is {}", i, view.shape[i]);
+    view.stride[i] = stride;
+    stride *= view.shape[i];
+  }
+  return view;
+}
+
+View MakeView(const void* data, Dtype dtype,
+              std::initializer_list<int64_t> shape) {
+  return MakeView(const_cast<void*>(data), dtype, shape);
+}
+
+std::string ToString(const View& view) {
+  return fmt::format("{} [{}]", DtypeName(view.dtype),
+                     fmt::join(std::span(view.shape.data(),
+                                         static_cast<size_t>(view.rank)),
+                               ", "));
+}
+
+}  // namespace winnow
