@@ -1,0 +1,236 @@
+// The only door to a device: every verb, every argument, every promise. Also
+// the porting guide: a backend is what passes conformance_test.cc.
+//
+// Promises, of every verb of every backend:
+//  * total: no verb is optional; what varies is data;
+//  * it enqueues on the Queue it is given, in order; it allocates nothing,
+//    waits for nothing, fails for nothing: its preconditions are CHECKs;
+//  * lengths, positions and tables are read on the device when it runs;
+//  * it takes any number of rows, requests and heads, and zero of them;
+//  * products and sums accumulate in float32; its answer is the scalar CPU
+//    verb's within the tolerance that the conformance suite states;
+//  * a row's answer does not depend on the other rows of the step
+//    (docs/design.md section 5 says where a backend may relax this).
+#ifndef WINNOW_BACKEND_BACKEND_H_
+#define WINNOW_BACKEND_BACKEND_H_
+
+#include <chrono>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "backend/layer_cache.h"
+#include "backend/picks.h"
+#include "backend/sampling.h"
+#include "backend/select_program.h"
+#include "backend/step.h"
+#include "base/result.h"
+#include "tensor/buffer.h"
+
+namespace winnow {
+
+// An ordered line of work on a device. Made by a backend, used by one thread.
+class Queue {
+ public:
+  virtual ~Queue() = default;
+};
+
+// A point on a Queue. Cheap to keep; valid as long as its backend.
+struct Event {
+  uint64_t ticket = 0;
+};
+
+// What a backend is, as data.
+struct BackendAttributes {
+  std::string name;              // "cpu", "cuda:0"
+  std::string description;       // for people: instruction sets, device name
+  int64_t memory_bytes = 0;      // of the device tier, in all
+  int64_t available_bytes = 0;   // at start
+  bool device_is_host = false;   // device pointers can be read by the host
+};
+
+// out = x W^T + b for one of the products that share an input.
+struct LinearPart {
+  View weight;  // [out, in]
+  View bias;    // [out] of weight's dtype, or empty
+  View out;     // [rows, out]: f32, or x's dtype (rounded once)
+};
+
+struct LinearArgs {
+  View x;                             // [rows, in], of the weights' dtype
+  std::span<const LinearPart> parts;  // at least one
+  // With one part and out of f32: out = residual + scale * (x W^T + b); may be
+  // out itself. Empty: out = scale * (x W^T + b).
+  View residual;  // f32 [rows, out]
+  float scale = 1.0f;
+  // Bits of a row do not depend on the number of rows: one order over `in`.
+  bool batch_invariant = false;
+};
+
+struct EmbedArgs {
+  View token_ids;  // i32 [rows], each in [0, vocab)
+  View table;      // [vocab, hidden]
+  float scale = 1.0f;
+  View out;  // f32 [rows, hidden]
+};
+
+struct RmsNormArgs {
+  View x;       // [rows, size]: f32, bf16 or f16
+  View weight;  // [size]
+  float epsilon = 0;
+  View out;  // [rows, size]; may be x where the dtypes agree
+};
+
+// Cosines and sines of a step's rows, once for all layers. The angle is the
+// float32 product position * inverse frequency, as in Hugging Face's code.
+struct RotaryAnglesArgs {
+  View inverse_frequencies;  // f32 [requests, rotary_dim / 2]
+  View scale;                // f32 [requests]: multiplies cosine and sine
+  View out;                  // f32 [rows, rotary_dim]: cosines, then sines
+};
+
+enum class Activation : uint8_t { kSilu, kGeluTanh, kGelu };
+
+struct GatedActArgs {
+  Activation activation = Activation::kSilu;
+  View gate;  // [rows, size]
+  View up;    // [rows, size]
+  View out;   // [rows, size]: activation(gate) * up; may be gate
+};
+
+// Where a Read finds keys and values.
+struct ReadSource {
+  enum class Kind : uint8_t {
+    kAllPages,   // every token up to the row: dense attention
+    kPicks,      // placed picks
+    kSummaries,  // summary rows: their keys, values and log-size bias
+  };
+  Kind kind = Kind::kAllPages;
+  PickLists picks;
+  Placement placement;
+  SummaryTable summaries;
+};
+
+// softmax(scale * q k^T) v over the sources, by the unit rule for generated
+// rows and by ascending 128-key tiles for prompt rows (docs/design.md section
+// 5). A row at position p sees positions [max(0, p - window + 1), p].
+struct ReadArgs {
+  View q;  // [rows, q_heads, k_dim], after RoPE
+  std::span<const ReadSource> sources;
+  float scale = 0;
+  View out;        // [rows, q_heads, v_dim]
+  View lse;        // f32 [rows, q_heads], natural logarithm; or empty
+  View pick_mass;  // f32 [caches, lists, capacity]; or empty
+};
+
+// Attention results over disjoint keys, merged by lse or by learned gates.
+struct CombineArgs {
+  std::span<const View> outs;  // each [rows, q_heads, v_dim]
+  std::span<const View> lses;  // each f32 [rows, q_heads]
+  View gates;                  // f32 [rows, q_heads, parts]; empty: by lse
+  View out;                    // [rows, q_heads, v_dim]
+};
+
+// Rows of x, gathered: the rows whose logits are wanted.
+struct GatherRowsArgs {
+  View x;        // [rows, size]
+  View indices;  // i32 [wanted], each in [0, rows)
+  View out;      // [wanted, size]
+};
+
+struct SampleArgs {
+  View logits;  // f32 [rows, vocab]; overwritten
+  const SamplingRow* rows = nullptr;    // [rows], on the device
+  View seen_begin;                      // i32 [rows + 1], into seen; or empty
+  const SeenToken* seen = nullptr;      // distinct token ids a row
+  View bias_begin;                      // i32 [rows + 1], into bias; or empty
+  const TokenBias* bias = nullptr;      // distinct token ids a row
+  View mask;         // u32 [rows, ceil(vocab / 32)], bit set: allowed; or empty
+  View token_ids;    // out: i32 [rows]; -1 where the mask leaves no token
+  View logprobs;     // out: f32 [rows]: of the drawn token
+  View top_ids;      // out: i32 [rows, max top]; or empty
+  View top_logprobs; // out: f32 [rows, max top], descending; or empty
+};
+
+// Tokens [0, num_tokens) of a page, copied to another extent in all layers and
+// heads: what copy-on-write of a forked tail needs.
+struct PageCopy {
+  ExtentId from, to;
+  int num_tokens = 0;
+};
+
+struct MoveArgs {
+  std::span<const LayerCache> layers;
+  std::span<const PageCopy> copies;  // targets are distinct, and no sources
+};
+
+// Every verb of a dense step, and what a device needs to be used at all.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual const BackendAttributes& attributes() const = 0;
+
+  // Memory is taken before start and never inside a step. Fails with
+  // kResourceExhausted, naming `purpose`. kDisk is not a backend's to give.
+  virtual Result<Buffer> Allocate(Tier tier, size_t num_bytes,
+                                  std::string_view purpose) = 0;
+
+  virtual std::unique_ptr<Queue> MakeQueue() = 0;
+  // Marks all that has been enqueued so far.
+  virtual Event Record(Queue& queue) = 0;
+  // Blocks the host until `event` has passed. A device that does not get there
+  // in time, or failed, is an error that ends the process' use of it.
+  virtual Status Wait(Event event, std::chrono::milliseconds timeout) = 0;
+
+  // Copies contiguous bytes between tiers of this backend and the host.
+  virtual void Copy(Queue& queue, const View& from, const View& to) = 0;
+
+  virtual void Embed(Queue& queue, const EmbedArgs& args) = 0;
+  virtual void RmsNorm(Queue& queue, const RmsNormArgs& args) = 0;
+  virtual void Linear(Queue& queue, const LinearArgs& args) = 0;
+  virtual void RotaryAngles(Queue& queue, const LayerStep& step,
+                            const RotaryAnglesArgs& args) = 0;
+  virtual void GatedAct(Queue& queue, const GatedActArgs& args) = 0;
+  // Rotates q and k, writes k and v at their positions' pages.
+  virtual void Append(Queue& queue, const LayerStep& step,
+                      const TokenInputs& inputs, const LayerCache& cache) = 0;
+  virtual void Read(Queue& queue, const LayerStep& step, const ReadArgs& args,
+                    const LayerCache& cache) = 0;
+  virtual void GatherRows(Queue& queue, const GatherRowsArgs& args) = 0;
+  virtual void Sample(Queue& queue, const SampleArgs& args) = 0;
+  virtual void Move(Queue& queue, const MoveArgs& args) = 0;
+};
+
+// The verbs that sparse steps add. Read, Append and Move are the dense ones:
+// Append also takes the summary programs of the step's selectors. Backend
+// takes these on with the first selector; until then no class implements them
+// and no caller names them, so no backend is partial.
+class SparseVerbs {
+ public:
+  virtual ~SparseVerbs() = default;
+
+  // Closes the summaries of the partitions that this step's tokens complete.
+  virtual void Summarize(Queue& queue, const LayerStep& step,
+                         const TokenInputs& inputs,
+                         std::span<const SelectProgram> programs,
+                         const LayerCache& cache, SummaryTable& summaries) = 0;
+  // Scores and chooses; workspace is bounded whatever the length.
+  virtual void Select(Queue& queue, const LayerStep& step,
+                      const TokenInputs& inputs, const SelectProgram& program,
+                      const SummaryTable& summaries, PickLists& picks) = 0;
+  // Whole page, slot, or host: where each pick is; misses get slots and are
+  // fetched, hints after picks.
+  virtual void Bring(Queue& queue, const LayerStep& step,
+                     const PickLists& picks, const LayerCache& cache,
+                     SlotTable& slots, Placement& placement) = 0;
+  virtual void Combine(Queue& queue, const CombineArgs& args) = 0;
+  // Lays a closed segment out by clusters (k-means, SVD, gate projection).
+  virtual void Index(Queue& queue, const SelectProgram& program,
+                     const LayerCache& cache, SummaryTable& summaries,
+                     int segment) = 0;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_BACKEND_BACKEND_H_

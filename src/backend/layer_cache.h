@@ -1,0 +1,78 @@
+// Where the KV of a step lies, as plain data that kernels read: filled in by
+// cache/, read by backends, understood by nobody else.
+#ifndef WINNOW_BACKEND_LAYER_CACHE_H_
+#define WINNOW_BACKEND_LAYER_CACHE_H_
+
+#include <cstdint>
+
+#include "base/ids.h"
+#include "tensor/view.h"
+
+namespace winnow {
+
+// The layout of a slice: K and V of one page for one layer and one KV head,
+// [K page_tokens x k_dim][V page_tokens x v_dim], then scales where quantised.
+// The same bytes in every tier.
+struct SliceFormat {
+  Dtype k = Dtype::kBFloat16;
+  Dtype v = Dtype::kBFloat16;
+  int k_dim = 0;
+  int v_dim = 0;
+  bool v_in_k = false;  // MLA: V is the first v_dim numbers of K
+  int page_tokens = kPageTokens;
+  int slot_tokens = kPageTokens;  // 8, 16 or 32; divides page_tokens
+  int scale_bytes = 0;
+  int slice_bytes = 0;
+
+  int64_t v_offset_bytes() const {
+    return int64_t{page_tokens} * k_dim * DtypeBytes(k);
+  }
+};
+
+// A SliceFormat of unquantised K and V with its sizes worked out.
+SliceFormat MakeSliceFormat(Dtype dtype, int k_dim, int v_dim);
+
+// In a page table: the page has no extent on the device, its tokens may have
+// slots.
+inline constexpr uint32_t kNotWhole = 0xffffffffu;
+
+// One layer's KV of every request in a step. The slice of (extent, head) is at
+// strips + extent * extent_stride_bytes + head * slice_bytes: layer-major and
+// extent-major pools differ in two numbers. A layer's strips of one extent,
+// heads adjacent, are one strip.
+struct LayerCache {
+  SliceFormat format;
+  int num_kv_heads = 0;
+  std::byte* strips = nullptr;
+  int64_t extent_stride_bytes = 0;
+  View page_table;  // u32 [requests, max_pages]: extent, or kNotWhole
+
+  std::byte* Slice(uint32_t extent, int head) const {
+    return strips + int64_t{extent} * extent_stride_bytes +
+           int64_t{head} * format.slice_bytes;
+  }
+};
+
+// The slots of the pages that are not whole: the third address a pick may
+// have, after its page's extent and before the host. Per (request, layer, KV
+// head). Laid out now, although no kernel reads it before Bring exists, so
+// that nothing above changes then.
+struct SlotTable {
+  View directory;  // u32 [requests, max_segments]: segment of 1,024 pages
+  View entries;    // u16 [segments, layers, kv_heads, 1024 * slots a page]
+  View ages;       // u8 [slots]: last use, in coarse buckets
+  std::byte* slots = nullptr;  // slot s is at slots + s * slot_bytes
+  int64_t slot_bytes = 0;
+};
+
+// The rows that a selector keeps of its partitions, in a pool of their own:
+// rows of consecutive partitions adjacent, segment by segment.
+struct SummaryTable {
+  View segments;  // u32 [requests, max_segments]: segment of the pool
+  View rows;      // [segments, layers, kv_heads, rows a segment, row width]
+  View num_rows;  // i32 [requests]: closed rows, by partition rule
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_BACKEND_LAYER_CACHE_H_
