@@ -42,11 +42,11 @@ struct Event {
 
 // What a backend is, as data.
 struct BackendAttributes {
-  std::string name;              // "cpu", "cuda:0"
-  std::string description;       // for people: instruction sets, device name
-  int64_t memory_bytes = 0;      // of the device tier, in all
-  int64_t available_bytes = 0;   // at start
-  bool device_is_host = false;   // device pointers can be read by the host
+  std::string name;             // "cpu", "cuda:0"
+  std::string description;      // for people: instruction sets, device name
+  int64_t memory_bytes = 0;     // of the device tier, in all
+  int64_t available_bytes = 0;  // at start
+  bool device_is_host = false;  // device pointers can be read by the host
 };
 
 // out = x W^T + b for one of the products that share an input.
@@ -139,17 +139,17 @@ struct GatherRowsArgs {
 };
 
 struct SampleArgs {
-  View logits;  // f32 [rows, vocab]; overwritten
-  const SamplingRow* rows = nullptr;    // [rows], on the device
-  View seen_begin;                      // i32 [rows + 1], into seen; or empty
-  const SeenToken* seen = nullptr;      // distinct token ids a row
-  View bias_begin;                      // i32 [rows + 1], into bias; or empty
-  const TokenBias* bias = nullptr;      // distinct token ids a row
-  View mask;         // u32 [rows, ceil(vocab / 32)], bit set: allowed; or empty
-  View token_ids;    // out: i32 [rows]; -1 where the mask leaves no token
-  View logprobs;     // out: f32 [rows]: of the drawn token
-  View top_ids;      // out: i32 [rows, max top]; or empty
-  View top_logprobs; // out: f32 [rows, max top], descending; or empty
+  View logits;                        // f32 [rows, vocab]; overwritten
+  const SamplingRow* rows = nullptr;  // [rows], on the device
+  View seen_begin;                    // i32 [rows + 1], into seen; or empty
+  const SeenToken* seen = nullptr;    // distinct token ids a row
+  View bias_begin;                    // i32 [rows + 1], into bias; or empty
+  const TokenBias* bias = nullptr;    // distinct token ids a row
+  View mask;       // u32 [rows, ceil(vocab / 32)], bit set: allowed; or empty
+  View token_ids;  // out: i32 [rows]; -1 where the mask leaves no token
+  View logprobs;   // out: f32 [rows]: of the drawn token
+  View top_ids;    // out: i32 [rows, max top]; or empty
+  View top_logprobs;  // out: f32 [rows, max top], descending; or empty
 };
 
 // Tokens [0, num_tokens) of a page, copied to another extent in all layers and

@@ -30,12 +30,12 @@ struct LayerStep {
 // What a layer hands to Append, and what a selector may look at. Unused views
 // are empty.
 struct TokenInputs {
-  View x;          // [rows, hidden]: the layer's normalised input
-  View q;          // [rows, q_heads, k_dim]: rotated in place by Append
-  View q_pre;      // [rows, q_heads, k_dim]: out, q before RoPE, if asked for
-  View k;          // [rows, kv_heads, k_dim]: before RoPE
-  View v;          // [rows, kv_heads, v_dim]
-  View cos_sin;    // f32 [rows, rotary_dim]: cosines, then sines
+  View x;        // [rows, hidden]: the layer's normalised input
+  View q;        // [rows, q_heads, k_dim]: rotated in place by Append
+  View q_pre;    // [rows, q_heads, k_dim]: out, q before RoPE, if asked for
+  View k;        // [rows, kv_heads, k_dim]: before RoPE
+  View v;        // [rows, kv_heads, v_dim]
+  View cos_sin;  // f32 [rows, rotary_dim]: cosines, then sines
 };
 
 }  // namespace winnow

@@ -23,21 +23,21 @@ std::string CheckValues(fmt::format_string<Args...> format, Args&&... args) {
 
 }  // namespace winnow::internal
 
-#define CHECK(condition, ...)                                                  \
-  do {                                                                         \
-    if (!(condition)) [[unlikely]] {                                           \
-      ::winnow::internal::CheckFailed(                                         \
-          __FILE__, __LINE__, #condition,                                      \
-          ::winnow::internal::CheckValues(__VA_ARGS__));                       \
-    }                                                                          \
+#define CHECK(condition, ...)                            \
+  do {                                                   \
+    if (!(condition)) [[unlikely]] {                     \
+      ::winnow::internal::CheckFailed(                   \
+          __FILE__, __LINE__, #condition,                \
+          ::winnow::internal::CheckValues(__VA_ARGS__)); \
+    }                                                    \
   } while (false)
 
 // A CHECK on a hot path: compiled always, evaluated in debug builds alone.
-#define DCHECK(condition, ...)               \
-  do {                                       \
-    if constexpr (::winnow::kDebugBuild) {   \
+#define DCHECK(condition, ...)                     \
+  do {                                             \
+    if constexpr (::winnow::kDebugBuild) {         \
       CHECK(condition __VA_OPT__(, ) __VA_ARGS__); \
-    }                                        \
+    }                                              \
   } while (false)
 
 namespace winnow {

@@ -87,14 +87,14 @@ using Status = Result<Ok>;
 #define WINNOW_CONCAT(a, b) WINNOW_CONCAT_INNER(a, b)
 
 // RETURN_IF_ERROR(expression): leaves the function with the error, if any.
-#define RETURN_IF_ERROR(expression)                       \
-  do {                                                    \
-    auto winnow_status = (expression);                    \
+#define RETURN_IF_ERROR(expression)                        \
+  do {                                                     \
+    auto winnow_status = (expression);                     \
     if (!winnow_status.ok()) return winnow_status.error(); \
   } while (false)
 
 // ASSIGN_OR_RETURN(auto x, expression): x = value, or leaves with the error.
-#define ASSIGN_OR_RETURN(target, expression) \
+#define ASSIGN_OR_RETURN(target, expression)                              \
   ASSIGN_OR_RETURN_INNER(WINNOW_CONCAT(winnow_result_, __LINE__), target, \
                          expression)
 #define ASSIGN_OR_RETURN_INNER(result, target, expression) \

@@ -20,9 +20,8 @@ constexpr Unit kByteUnits[] = {{"B", 1},
 // Splits "1.5GiB" into 1.5 and "GiB"; a negative value marks failure.
 std::pair<double, std::string_view> SplitUnit(std::string_view text) {
   double value = -1;
-  const auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), value,
-                      std::chars_format::fixed);
+  const auto [end, error] = std::from_chars(
+      text.data(), text.data() + text.size(), value, std::chars_format::fixed);
   if (error != std::errc() || !std::isfinite(value)) return {-1, {}};
   return {value, text.substr(static_cast<size_t>(end - text.data()))};
 }

@@ -25,7 +25,9 @@ class Buffer {
 
   Buffer() = default;
   Buffer(Tier tier, std::byte* data, size_t num_bytes, Free free)
-      : tier_(tier), data_(data), num_bytes_(num_bytes),
+      : tier_(tier),
+        data_(data),
+        num_bytes_(num_bytes),
         free_(std::move(free)) {}
   Buffer(Buffer&& other) noexcept { Swap(other); }
   Buffer& operator=(Buffer&& other) noexcept {

@@ -9,12 +9,11 @@ TEST(BufferTest, FreesOnceHoweverOftenMoved) {
   int num_freed = 0;
   std::byte bytes[8];
   {
-    Buffer a(Tier::kDevice, bytes, 8,
-             [&](std::byte* data, size_t num_bytes) {
-               ++num_freed;
-               EXPECT_EQ(data, bytes);
-               EXPECT_EQ(num_bytes, 8u);
-             });
+    Buffer a(Tier::kDevice, bytes, 8, [&](std::byte* data, size_t num_bytes) {
+      ++num_freed;
+      EXPECT_EQ(data, bytes);
+      EXPECT_EQ(num_bytes, 8u);
+    });
     Buffer b = std::move(a);
     Buffer c;
     c = std::move(b);

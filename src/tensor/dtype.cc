@@ -69,7 +69,8 @@ Float16::operator float() const {
   const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
   const uint32_t magnitude = bits & 0x7fffu;
   if (magnitude >= 0x7c00u) {  // infinity or NaN
-    return std::bit_cast<float>(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
+    return std::bit_cast<float>(sign | 0x7f800000u |
+                                (magnitude & 0x3ffu) << 13);
   }
   if (magnitude < 0x0400u) {  // subnormal: magnitude * 2^-24, exactly
     const float value = static_cast<float>(magnitude) * 0x1p-24f;

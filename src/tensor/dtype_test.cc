@@ -30,10 +30,10 @@ uint16_t NearestCode(float value) {
   return best;
 }
 
-const float kProbes[] = {0.0f,       -0.0f,      1.0f,       1.00390625f,
-                         1.01171875f, 3.14159f,  -2.71828f,  65503.9f,
-                         6.1e-5f,    6.0e-5f,    5.9604e-8f, 2.9e-8f,
-                         3.1e-8f,    -1.234e-6f, 0.333333f,  1023.75f};
+const float kProbes[] = {0.0f,        -0.0f,      1.0f,       1.00390625f,
+                         1.01171875f, 3.14159f,   -2.71828f,  65503.9f,
+                         6.1e-5f,     6.0e-5f,    5.9604e-8f, 2.9e-8f,
+                         3.1e-8f,     -1.234e-6f, 0.333333f,  1023.75f};
 
 TEST(DtypeTest, RoundsToTheNearestCode) {
   for (const float probe : kProbes) {

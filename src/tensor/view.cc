@@ -60,10 +60,10 @@ View MakeView(const void* data, Dtype dtype,
 }
 
 std::string ToString(const View& view) {
-  return fmt::format("{} [{}]", DtypeName(view.dtype),
-                     fmt::join(std::span(view.shape.data(),
-                                         static_cast<size_t>(view.rank)),
-                               ", "));
+  return fmt::format(
+      "{} [{}]", DtypeName(view.dtype),
+      fmt::join(std::span(view.shape.data(), static_cast<size_t>(view.rank)),
+                ", "));
 }
 
 }  // namespace winnow

@@ -1,0 +1,62 @@
+# The front door. Each target installs what it needs and says so.
+#   make            the program, at build/winnow
+#   make demo       a 32K-token document and its question (SEED=7)
+#   make test       lint, build, all tests that need no GPU
+#   make bench      the measured figures, into bench/results/
+#   make lint format mutants asan tsan fuzz
+#   make install PREFIX=/usr/local
+SHELL := /bin/bash
+.DEFAULT_GOAL := winnow
+JOBS ?= $(shell nproc)
+SEED ?= 7
+PREFIX ?= /usr/local
+export PATH := $(CURDIR)/.tools/bin:$(PATH)
+
+.PHONY: winnow demo test bench lint format mutants asan tsan fuzz install clean
+
+winnow:
+	@scripts/bootstrap build
+	@scripts/build release winnow
+	@ln -sf release/src/cli/winnow build/winnow
+
+demo: winnow
+	@scripts/demo $(SEED)
+
+lint:
+	@scripts/bootstrap lint
+	@python3 scripts/lint.py
+
+format:
+	@scripts/bootstrap lint
+	@python3 scripts/lint.py --format
+
+test: lint
+	@scripts/bootstrap test
+	@scripts/build release all
+	@ln -sf release/src/cli/winnow build/winnow
+	@ctest --test-dir build/release -j $(JOBS) -LE gpu --output-on-failure \
+	  --no-tests=error
+
+# All tests under the sanitizers.
+asan tsan:
+	@scripts/bootstrap test
+	@scripts/build $@ all
+	@ctest --test-dir build/$@ -j $(JOBS) -LE gpu --output-on-failure \
+	  --no-tests=error
+
+mutants:
+	@scripts/bootstrap test
+	@python3 scripts/mutants.py
+
+fuzz:
+	@scripts/bootstrap fuzz
+	@scripts/fuzz $(SECONDS_EACH)
+
+bench: winnow
+	@scripts/bench
+
+install: winnow
+	install -D -m 755 build/release/src/cli/winnow $(DESTDIR)$(PREFIX)/bin/winnow
+
+clean:
+	rm -rf build

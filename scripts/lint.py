@@ -1,0 +1,286 @@
+#!/usr/bin/env python3
+"""Checks the rules of the house that a machine can check (docs/style.md).
+
+    scripts/lint.py             all checks; prints each finding, exits 1
+    scripts/lint.py --format    formats the C++ sources in place
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE_SUFFIXES = {".h", ".cc", ".cu", ".cuh"}
+
+# docs/design.md section 2: what a room may include, besides itself. The paths
+# are read as prefixes, so "backend" alone does not open "backend/cpu".
+ARROWS = {
+    "base": set(),
+    "tensor": {"base"},
+    "backend": {"tensor", "base"},
+    "backend/cpu": {"backend", "tensor", "base"},
+    "backend/cuda": {"backend", "tensor", "base"},
+    "kv": {"base"},
+    "cache": {"kv", "backend", "tensor", "base"},
+    "sparse": {"backend", "tensor", "base"},
+    "model": {"sparse", "cache", "backend", "tensor", "base"},
+    "text": {"base"},
+    "engine": {"model", "cache", "kv", "sparse", "backend", "tensor", "base"},
+    "serve": {"engine", "text", "model", "base"},
+    "cli": {
+        "serve", "engine", "text", "model", "cache", "kv", "sparse",
+        "backend", "backend/cpu", "backend/cuda", "tensor", "base",
+    },
+}
+# Tests may also make a real backend and the pieces below them by hand.
+TEST_ARROWS = {
+    "backend": {"backend/cpu"},
+    "cache": {"backend/cpu"},
+    "model": {"backend/cpu", "kv"},
+    "engine": {"backend/cpu", "text"},
+}
+
+MODEL_NAMES = re.compile(r"llama|qwen|mistral|minicpm|deepseek", re.I)
+MODEL_ROOMS_BELOW = {"base", "tensor", "backend", "backend/cpu",
+                     "backend/cuda", "kv", "cache", "sparse"}
+VAGUE_NAMES = re.compile(
+    r"(^|_)(utils?|helpers?|common|fast|optimized|new|v2|misc)(_|\.|$)")
+
+MAX_FILE_LINES = 800
+USUAL_FILE_LINES = 400
+MAX_FUNCTION_LINES = 60
+MAX_KERNEL_LINES = 100
+MAX_PARAMETERS = 6
+
+
+def sources() -> list[Path]:
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard",
+         "src", "tests"],
+        cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    return sorted(ROOT / name for name in listed
+                  if Path(name).suffix in SOURCE_SUFFIXES
+                  and (ROOT / name).exists())
+
+
+def room_of(path: Path) -> str | None:
+    """The room of a file under src/: the longest known prefix."""
+    parts = path.relative_to(ROOT / "src").parts[:-1]
+    for length in range(len(parts), 0, -1):
+        name = "/".join(parts[:length])
+        if name in ARROWS:
+            return name
+    return None
+
+
+def blank_comments(text: str) -> str:
+    """Comments and literals replaced by spaces; line breaks kept."""
+    pattern = re.compile(
+        r'//[^\n]*|/\*.*?\*/|R"(?P<tag>[^(\s]*)\(.*?\)(?P=tag)"'
+        r"|\"(?:\\.|[^\"\\\n])*\"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+'", re.S)
+    return pattern.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)
+
+
+def check_arrows(path: Path, text: str) -> list[str]:
+    room = room_of(path)
+    if room is None:
+        return [f"{path}: not in a room of docs/design.md section 2"]
+    allowed = ARROWS[room] | {room}
+    if path.stem.endswith(("_test", "_fuzz")):
+        allowed = allowed | TEST_ARROWS.get(room, set())
+    findings = []
+    for number, line in enumerate(text.splitlines(), 1):
+        match = re.match(r'\s*#include "([^"]+)"', line)
+        if not match or not (ROOT / "src" / match[1]).exists():
+            continue
+        target = room_of(ROOT / "src" / match[1])
+        if target not in allowed:
+            findings.append(f"{path}:{number}: {room} must not include "
+                            f"{target} ({match[1]})")
+    return findings
+
+
+def parameters_of(header: str) -> int:
+    """Commas at depth one of the parameter list that ends `header`."""
+    opening = header.find("(")
+    while opening >= 0:
+        depth, count, closing = 0, 1, -1
+        for i in range(opening, len(header)):
+            if header[i] in "(<[{":
+                depth += 1
+            elif header[i] in ")>]}" and header[i - 1] != "-":
+                depth -= 1
+            elif header[i] == "," and depth == 1:
+                count += 1
+            if depth == 0:
+                closing = i
+                break
+        if closing < 0:
+            return 0
+        inner = header[opening + 1:closing].strip()
+        if inner in ("", "void"):
+            count = 0
+        rest = header[closing + 1:].strip()
+        if not rest.startswith("("):
+            return count
+        opening = header.find("(", closing)
+    return 0
+
+
+NOT_FUNCTIONS = re.compile(
+    r"^\s*(if|for|while|switch|catch|else|do|try|namespace|class|struct|union"
+    r"|enum|extern\s*$|return)\b")
+
+
+def functions(text: str):
+    """Yields (first line, last line, header) of each function definition."""
+    stack: list[tuple[bool, int, str]] = []  # (is scope, line, header)
+    header_start, line = 0, 1
+    for i, char in enumerate(text):
+        if char == "\n":
+            line += 1
+        elif char == "{":
+            header = text[header_start:i].strip()
+            in_scope = all(scope for scope, _, _ in stack)
+            header = re.sub(r"^(public|private|protected)\s*:", "",
+                            re.sub(r"(?m)^\s*#.*$", "", header).strip())
+            header = header.strip()
+            scope = bool(re.search(
+                r"\b(namespace|class|struct|union|enum)\b[^;()=]*$", header)
+                or header in ("", 'extern "C"', "extern"))
+            span = text[header_start:i]
+            access = re.match(r"\s*(public|private|protected)\s*:", span)
+            span = span[access.end():] if access else span
+            indent = i - header_start - len(span.lstrip())
+            first = text.count("\n", 0, header_start + indent) + 1
+            stack.append((in_scope and scope, first, header))
+            header_start = i + 1
+        elif char == "}":
+            if stack:
+                scope, first, header = stack.pop()
+                outer = all(s for s, _, _ in stack)
+                if (outer and not scope and "(" in header
+                        and not NOT_FUNCTIONS.match(header)
+                        and not re.search(r"=\s*(\{|$)", header)):
+                    yield first, line, header
+            header_start = i + 1
+        elif char == ";":
+            header_start = i + 1
+
+
+def check_shape(path: Path, text: str) -> list[str]:
+    findings = []
+    num_lines = text.count("\n")
+    if num_lines > MAX_FILE_LINES:
+        findings.append(f"{path}:1: a file has at most {MAX_FILE_LINES} "
+                        f"lines, this one {num_lines}")
+    is_test = path.stem.endswith("_test")
+    for first, last, header in functions(blank_comments(text)):
+        name = re.split(r"[\s*&]", header.split("(")[0].strip())[-1]
+        kernel = "__global__" in header
+        limit = MAX_KERNEL_LINES if kernel else MAX_FUNCTION_LINES
+        if last - first + 1 > limit:
+            findings.append(f"{path}:{first}: {name} has {last - first + 1} "
+                            f"lines, at most {limit}")
+        if parameters_of(header) > MAX_PARAMETERS and not is_test:
+            findings.append(f"{path}:{first}: {name} takes "
+                            f"{parameters_of(header)} parameters, at most "
+                            f"{MAX_PARAMETERS}; then a struct")
+    return findings
+
+
+def check_names(path: Path, text: str) -> list[str]:
+    findings = []
+    if VAGUE_NAMES.search(path.name):
+        findings.append(f"{path}:1: the name says nothing about the thing")
+    for match in re.finditer(r"\b(?:class|struct)\s+(\w+)", text):
+        if re.search(r"(Utils?|Helpers?|Common|Fast|Optimized|V2)$", match[1]):
+            line = text.count("\n", 0, match.start()) + 1
+            findings.append(f"{path}:{line}: {match[1]}: a name that says "
+                            "nothing about the thing")
+    if "src" in path.relative_to(ROOT).parts[:1]:
+        if room_of(path) in MODEL_ROOMS_BELOW:
+            for number, line in enumerate(blank_comments(text).splitlines(),
+                                          1):
+                if MODEL_NAMES.search(line):
+                    findings.append(f"{path}:{number}: a model's name below "
+                                    f"model/: {line.strip()}")
+    return findings
+
+
+def check_preprocessor(path: Path, text: str) -> list[str]:
+    findings = []
+    if path.suffix == ".h":
+        for number, line in enumerate(text.splitlines(), 1):
+            if re.match(r"\s*#\s*(if|ifdef|elif)\b", line):
+                if "NDEBUG" not in line:
+                    findings.append(f"{path}:{number}: no #if in a header")
+            if re.match(r"\s*#\s*ifndef\b", line) and "_H_" not in line:
+                findings.append(f"{path}:{number}: no #if in a header")
+        if "#ifndef WINNOW_" not in text and "rust" not in path.parts:
+            findings.append(f"{path}:1: no include guard")
+    in_cuda = "cuda" in path.parts
+    if path.suffix in (".cu", ".cuh") and not in_cuda:
+        findings.append(f"{path}:1: device code lives in backend/cuda")
+    if in_cuda and "device" in path.parts:
+        for number, line in enumerate(text.splitlines(), 1):
+            match = re.match(r'\s*#include "([^"]+)"', line)
+            if match and not (match[1].startswith("backend/cuda/device/")
+                              or match[1] == "base/ids.h"):
+                findings.append(f"{path}:{number}: device/ includes only "
+                                "itself and base/ids.h")
+    return findings
+
+
+def check_lengths(paths: list[Path]) -> list[str]:
+    long_files = [p for p in paths
+                  if p.read_text().count("\n") > USUAL_FILE_LINES]
+    if len(long_files) * 10 > len(paths):
+        return [f"{len(long_files)} of {len(paths)} files are longer than "
+                f"{USUAL_FILE_LINES} lines, at most one in ten: "
+                + ", ".join(p.name for p in long_files)]
+    return []
+
+
+def check_format(paths: list[Path], in_place: bool) -> list[str]:
+    formatter = ROOT / ".tools/lint/bin/clang-format"
+    mode = ["-i"] if in_place else ["--dry-run", "-Werror"]
+    done = subprocess.run([formatter, *mode, *map(str, paths)],
+                          capture_output=True, text=True)
+    if done.returncode == 0:
+        return []
+    places = sorted(set(re.findall(r"^(\S+?:\d+):\d+: error", done.stderr,
+                                   re.M)))
+    return [f"{place}: not formatted (make format)" for place in places] or [
+        done.stderr.strip()]
+
+
+def findings_in(path: Path, text: str) -> list[str]:
+    findings = check_shape(path, text) + check_names(path, text)
+    findings += check_preprocessor(path, text)
+    if path.is_relative_to(ROOT / "src"):
+        findings += check_arrows(path, text)
+    return findings
+
+
+def main() -> int:
+    paths = sources()
+    in_place = "--format" in sys.argv[1:]
+    findings = check_format(paths, in_place) if paths else []
+    if in_place:
+        print("\n".join(findings))
+        return int(bool(findings))
+    for path in paths:
+        findings += findings_in(path, path.read_text())
+    findings += check_lengths(paths)
+    for finding in findings:
+        print(finding.replace(f"{ROOT}/", ""))
+    print(f"lint: {len(paths)} files, {len(findings)} findings")
+    return int(bool(findings))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

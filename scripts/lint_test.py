@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Plants one violation of each rule and expects scripts/lint.py to name it."""
+
+import sys
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import lint  # noqa: E402
+
+GUARD = "#ifndef WINNOW_X_H_\n#define WINNOW_X_H_\n"
+
+
+def findings(name: str, text: str) -> str:
+    return "\n".join(lint.findings_in(lint.ROOT / name, text))
+
+
+class LintTest(unittest.TestCase):
+
+    def test_clean_code_passes(self):
+        text = GUARD + "struct A {\n  int b() const { return 1; }\n};\n#endif\n"
+        self.assertEqual(findings("src/kv/a.h", text), "")
+
+    def test_arrows(self):
+        text = '#include "tensor/view.h"\n'
+        self.assertIn("kv must not include tensor",
+                      findings("src/kv/a.cc", text))
+        self.assertIn("backend must not include backend/cpu", findings(
+            "src/backend/a.cc", '#include "backend/cpu/thread_pool.h"\n'))
+
+    def test_long_function(self):
+        body = "  x = 1;\n" * 60
+        text = f"namespace a {{\nvoid F(int x) {{\n{body}}}\n}}\n"
+        self.assertIn(":2: F has 62 lines, at most 60",
+                      findings("src/kv/a.cc", text))
+
+    def test_long_method_of_a_class(self):
+        body = "    x = 1;\n" * 60
+        text = f"class A {{\n public:\n  void G() {{\n{body}  }}\n}};\n"
+        self.assertIn("G has 62 lines", findings("src/kv/a.cc", text))
+
+    def test_long_lambda_counts_for_its_function_alone(self):
+        text = ("void F() {\n  auto g = [&](int a) {\n"
+                + "    a;\n" * 30 + "  };\n}\n")
+        self.assertEqual(findings("src/kv/a.cc", text), "")
+
+    def test_parameters(self):
+        text = "void F(int a, int b, int c, int d, int e, int f, int g) {\n}\n"
+        self.assertIn("F takes 7 parameters", findings("src/kv/a.cc", text))
+        text = "void F(std::map<int, int> a, int b, P<int, int> c) {\n}\n"
+        self.assertEqual(findings("src/kv/a.cc", text), "")
+
+    def test_names(self):
+        self.assertIn("says nothing", findings("src/kv/page_utils.cc", ""))
+        self.assertIn("PathFast: a name", findings(
+            "src/kv/a.cc", "class PathFast {};\n"))
+
+    def test_model_names(self):
+        self.assertIn("a model's name below",
+                      findings("src/cache/a.cc", "int llama = 1;\n"))
+        self.assertEqual(findings("src/model/a.cc", "int llama = 1;\n"), "")
+        self.assertEqual(
+            findings("src/cache/a.cc", "// As in Llama.\nint a = 1;\n"), "")
+
+    def test_preprocessor(self):
+        text = GUARD + "#ifdef WINNOW_CUDA\n#endif\n#endif\n"
+        self.assertIn("no #if in a header", findings("src/kv/a.h", text))
+        self.assertIn("no include guard", findings("src/kv/a.h", "int a;\n"))
+
+    def test_long_file(self):
+        self.assertIn("at most 800 lines",
+                      findings("src/kv/a.cc", "int a;\n" * 801))
+
+    def test_device_code(self):
+        self.assertIn("device code lives", findings("src/kv/a.cu", ""))
+        self.assertIn("device/ includes only", findings(
+            "src/backend/cuda/device/a.cuh", '#include "tensor/view.h"\n'))
+
+
+if __name__ == "__main__":
+    unittest.main()
