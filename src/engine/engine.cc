@@ -1,0 +1,242 @@
+#include "engine/engine.h"
+
+#include <algorithm>
+
+#include "base/size_text.h"
+#include "model/rope.h"
+
+namespace winnow {
+namespace {
+
+Status CheckPositive(std::string_view field, int64_t value) {
+  if (value > 0) return Ok{};
+  return MakeError(ErrorCode::kInvalidArgument, "{} must be at least 1, is {}",
+                   field, value);
+}
+
+Status Validate(const EngineOptions& options, const ModelConfig& config) {
+  RETURN_IF_ERROR(CheckPositive("max-num-seqs", options.max_num_seqs));
+  RETURN_IF_ERROR(
+      CheckPositive("max-num-batched-tokens", options.max_num_batched_tokens));
+  if (options.max_model_len < 0 ||
+      options.max_model_len > config.max_position_embeddings) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "max-model-len must be in [1, {}] (the model's "
+                     "max_position_embeddings), is {}",
+                     config.max_position_embeddings, options.max_model_len);
+  }
+  return Ok{};
+}
+
+}  // namespace
+
+int64_t KvBytesPerToken(const ModelConfig& config, Dtype kv_dtype) {
+  return int64_t{2} * config.num_layers * config.num_kv_heads *
+         config.head_dim * DtypeBytes(kv_dtype);
+}
+
+Result<std::unique_ptr<Engine>> Engine::Create(Backend& backend,
+                                               const Model& model,
+                                               const EngineOptions& given) {
+  const ModelConfig& config = model.config();
+  RETURN_IF_ERROR(Validate(given, config));
+  EngineOptions options = given;
+  if (options.max_model_len == 0) {
+    options.max_model_len = config.max_position_embeddings;
+  }
+  const int64_t page_bytes =
+      KvBytesPerToken(config, model.dtype()) * kPageTokens;
+  const int64_t num_pages = options.device_kv_bytes / page_bytes;
+  if (num_pages < 1) {
+    return MakeError(ErrorCode::kResourceExhausted,
+                     "device-kv must hold at least one page of {}, is {}",
+                     FormatBytes(page_bytes),
+                     FormatBytes(options.device_kv_bytes));
+  }
+  DeviceCacheOptions cache_options;
+  cache_options.format =
+      MakeSliceFormat(model.dtype(), config.head_dim, config.head_dim);
+  cache_options.num_layers = config.num_layers;
+  cache_options.num_kv_heads = config.num_kv_heads;
+  cache_options.num_extents = static_cast<int>(num_pages);
+  cache_options.max_requests = options.max_num_seqs;
+  cache_options.max_pages_per_request =
+      static_cast<int>(std::min(num_pages, PagesFor(options.max_model_len)));
+  ASSIGN_OR_RETURN(std::unique_ptr<DeviceCache> cache,
+                   DeviceCache::Create(backend, cache_options));
+  std::unique_ptr<Engine> engine(
+      new Engine(backend, model, options, std::move(cache), num_pages));
+  const RunnerOptions runner_options = {
+      .max_rows = options.max_num_batched_tokens,
+      .max_requests =
+          std::min(options.max_num_seqs, options.max_num_batched_tokens),
+      .max_model_len = options.max_model_len,
+      .batch_invariant = options.batch_invariant,
+      .layer_ranges = options.layers_per_step > 0};
+  ASSIGN_OR_RETURN(
+      engine->runner_,
+      Runner::Create(backend, model, *engine->cache_, runner_options));
+  return engine;
+}
+
+Engine::Engine(Backend& backend, const Model& model,
+               const EngineOptions& options, std::unique_ptr<DeviceCache> cache,
+               int64_t num_pages)
+    : backend_(backend),
+      model_(model),
+      options_(options),
+      num_pages_(num_pages),
+      cache_(std::move(cache)),
+      kv_(static_cast<int>(num_pages)) {}
+
+Engine::~Engine() {
+  while (!sequences_.empty()) Cancel(sequences_.back()->id());
+}
+
+int64_t Engine::device_kv_bytes() const {
+  return num_pages_ * kPageTokens *
+         KvBytesPerToken(model_.config(), model_.dtype());
+}
+
+Status Engine::CheckFits(const Request& request) const {
+  if (request.prompt.empty()) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "prompt must have at least 1 token, has 0");
+  }
+  RETURN_IF_ERROR(CheckPositive("max-tokens", request.max_tokens));
+  const int vocab_size = model_.config().vocab_size;
+  for (const int32_t token : request.prompt) {
+    if (token < 0 || token >= vocab_size) {
+      return MakeError(ErrorCode::kInvalidArgument,
+                       "prompt token must be in [0, {}], is {}", vocab_size - 1,
+                       token);
+    }
+  }
+  const auto prompt_tokens = static_cast<int64_t>(request.prompt.size());
+  const int64_t length = prompt_tokens + request.max_tokens - 1;
+  if (length > options_.max_model_len) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "prompt and max-tokens must fit the context of {} tokens "
+                     "(max-model-len), are {} + {}",
+                     options_.max_model_len, prompt_tokens, request.max_tokens);
+  }
+  if (PagesFor(length) > num_pages_) {
+    const int64_t needed_bytes =
+        PagesFor(length) * kPageTokens *
+        KvBytesPerToken(model_.config(), model_.dtype());
+    return MakeError(ErrorCode::kResourceExhausted,
+                     "KV of prompt and max-tokens ({} + {} tokens) needs {}, "
+                     "device-kv holds {}",
+                     prompt_tokens, request.max_tokens,
+                     FormatBytes(needed_bytes), FormatBytes(device_kv_bytes()));
+  }
+  return Ok{};
+}
+
+Result<SequenceId> Engine::Add(Request request, RequestObserver* observer) {
+  RETURN_IF_ERROR(CheckFits(request));
+  RETURN_IF_ERROR(Validate(request.sampling, model_.config().vocab_size));
+  const RopeConfig& rope_config = model_.config().rope;
+  RequestRope rope;
+  rope.inverse_frequencies.resize(
+      static_cast<size_t>(rope_config.rotary_dim / 2));
+  const auto planned_tokens =
+      static_cast<int64_t>(request.prompt.size()) + request.max_tokens;
+  RopeFrequencies(rope_config, planned_tokens, rope.inverse_frequencies,
+                  &rope.scale);
+  const SequenceId id(next_id_++);
+  sequences_.push_back(std::make_unique<Sequence>(id, std::move(request),
+                                                  std::move(rope), observer));
+  return id;
+}
+
+Sequence& Engine::Get(SequenceId id) {
+  const auto found =
+      std::find_if(sequences_.begin(), sequences_.end(),
+                   [id](const auto& sequence) { return sequence->id() == id; });
+  CHECK(found != sequences_.end(), "sequence={}", id.value());
+  return **found;
+}
+
+void Engine::Cancel(SequenceId id) {
+  const bool known =
+      std::any_of(sequences_.begin(), sequences_.end(),
+                  [id](const auto& sequence) { return sequence->id() == id; });
+  if (known) Finish(id, FinishReason::kCancelled);
+}
+
+void Engine::Finish(SequenceId id, FinishReason reason) {
+  Sequence& sequence = Get(id);
+  Completion completion = sequence.Complete(reason);
+  const int64_t num_rows = sequence.num_generated();
+  completion.kv.tokens_read_share = num_rows > 0 ? 1.0 : 0.0;
+  if (sequence.admitted()) {
+    completion.kv.device_bytes =
+        static_cast<int64_t>(kv_.Pages(id).size()) * kPageTokens *
+        KvBytesPerToken(model_.config(), model_.dtype());
+    kv_.Close(id);
+    runner_->Forget(id);
+  }
+  RequestObserver& observer = sequence.observer();
+  std::erase_if(sequences_,
+                [id](const auto& other) { return other->id() == id; });
+  observer.OnFinish(completion);
+}
+
+Schedule Engine::Plan() const {
+  ScheduleInput input;
+  input.limits = {.max_num_seqs = options_.max_num_seqs,
+                  .max_num_batched_tokens = options_.max_num_batched_tokens,
+                  .num_layers = model_.config().num_layers,
+                  .layers_per_step = options_.layers_per_step,
+                  .num_pages = num_pages_};
+  for (const auto& sequence : sequences_) {
+    input.sequences.push_back(sequence->Snapshot());
+  }
+  return PlanStep(input);
+}
+
+Result<bool> Engine::Step() {
+  if (sequences_.empty()) return false;
+  const Schedule schedule = Plan();
+  for (const SequenceId id : schedule.admitted) {
+    Get(id).Admit();
+    kv_.Open(id);
+  }
+  const StepPlan& plan = schedule.plan;
+  // Whatever fits the pool alone is admitted when it is alone: CheckFits.
+  CHECK(!plan.empty(), "sequences={}", sequences_.size());
+  std::vector<Growth> growths;
+  for (const StepItem& item : plan.items) {
+    if (item.first_layer == 0) {
+      growths.push_back({item.sequence, item.num_tokens});
+    }
+  }
+  std::optional<Reservation> pages = kv_.Reserve(growths);
+  CHECK(pages.has_value(), "promised pages are missing for {}", ToString(plan));
+  runner_->CopyPages(pages->copies());
+  pages->Commit();  // The space is ours; its content is not yet true.
+  ASSIGN_OR_RETURN(
+      const std::vector<DrawnToken> drawn,
+      runner_->Run(plan, kv_, [this](SequenceId id) -> const Sequence& {
+        return Get(id);
+      }));
+  Land(plan, drawn);
+  return true;
+}
+
+void Engine::Land(const StepPlan& plan, const std::vector<DrawnToken>& drawn) {
+  for (const StepItem& item : plan.items) {
+    Sequence& sequence = Get(item.sequence);
+    sequence.Land(item, model_.config().num_layers);
+    kv_.Seal(item.sequence, sequence.num_computed());
+  }
+  for (const DrawnToken& token : drawn) {
+    FinishReason reason;
+    if (Get(token.sequence).Take(token.token, &reason)) {
+      Finish(token.sequence, reason);
+    }
+  }
+}
+
+}  // namespace winnow

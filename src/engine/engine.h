@@ -1,0 +1,74 @@
+// The loop: plan a step, run it, land it.
+#ifndef WINNOW_ENGINE_ENGINE_H_
+#define WINNOW_ENGINE_ENGINE_H_
+
+#include <memory>
+#include <vector>
+
+#include "engine/runner.h"
+#include "engine/scheduler.h"
+#include "engine/sequence.h"
+
+namespace winnow {
+
+struct EngineOptions {
+  int max_model_len = 0;  // tokens a sequence may reach; 0: the model's limit
+  int max_num_seqs = 16;  // running at once
+  int max_num_batched_tokens = 2048;  // rows a step
+  int64_t device_kv_bytes = 0;        // of the KV pool
+  bool batch_invariant = false;
+  int layers_per_step = 0;  // 0: all; else prompts run layer range by range
+};
+
+// Bytes of KV that one token takes over all layers.
+int64_t KvBytesPerToken(const ModelConfig& config, Dtype kv_dtype);
+
+// One model, one device, any number of requests. Not thread-safe: one thread
+// adds, steps and cancels. Observers are called from Step and Cancel.
+class Engine {
+ public:
+  // REQUIRES: backend and model outlive the engine. Fails where memory or an
+  // option does not suffice; the error names field, limit and value.
+  static Result<std::unique_ptr<Engine>> Create(Backend& backend,
+                                                const Model& model,
+                                                const EngineOptions& options);
+  ~Engine();
+
+  // Takes a request in. Fails where it can never run: its fields are out of
+  // range, or it is longer than the context or the pool.
+  // REQUIRES: observer lives until its OnFinish.
+  Result<SequenceId> Add(Request request, RequestObserver* observer);
+  // Ends a request early; nothing where it has ended already.
+  void Cancel(SequenceId id);
+
+  // Runs one step. False where there is nothing left to do.
+  Result<bool> Step();
+
+  // What the pool and tables hold, for tests and metrics.
+  const KvCache& kv() const { return kv_; }
+  int max_model_len() const { return options_.max_model_len; }
+  int64_t device_kv_bytes() const;
+
+ private:
+  Engine(Backend& backend, const Model& model, const EngineOptions& options,
+         std::unique_ptr<DeviceCache> cache, int64_t num_pages);
+  Schedule Plan() const;
+  Status CheckFits(const Request& request) const;
+  void Finish(SequenceId id, FinishReason reason);
+  Sequence& Get(SequenceId id);
+  void Land(const StepPlan& plan, const std::vector<DrawnToken>& drawn);
+
+  Backend& backend_;
+  const Model& model_;
+  const EngineOptions options_;
+  const int64_t num_pages_;
+  std::unique_ptr<DeviceCache> cache_;
+  KvCache kv_;
+  std::unique_ptr<Runner> runner_;
+  std::vector<std::unique_ptr<Sequence>> sequences_;  // in order of arrival
+  uint64_t next_id_ = 1;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_ENGINE_ENGINE_H_

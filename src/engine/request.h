@@ -1,0 +1,88 @@
+// What a front asks of the engine, and what it is told.
+#ifndef WINNOW_ENGINE_REQUEST_H_
+#define WINNOW_ENGINE_REQUEST_H_
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "engine/sampling_params.h"
+
+namespace winnow {
+
+struct Request {
+  std::vector<int32_t> prompt;  // token ids, at least one
+  // The last tokens of the prompt that are fed as generated rows, so that a
+  // selector answers them: a task's question. At most prompt.size().
+  int num_question_tokens = 0;
+  int max_tokens = 0;                  // to generate, at least 1
+  std::vector<int32_t> end_token_ids;  // any of them ends the text
+  SamplingParams sampling;
+};
+
+enum class FinishReason : uint8_t { kStop, kLength, kCancelled, kError };
+
+// "stop", "length", "cancelled", "error": as --json spells it.
+std::string_view FinishReasonName(FinishReason reason);
+
+struct TokenLogprob {
+  int32_t token_id = 0;
+  float logprob = 0;
+};
+
+// One generated token. `top` is empty unless logprobs were asked for.
+struct GeneratedToken {
+  int32_t token_id = 0;
+  float logprob = 0;
+  std::vector<TokenLogprob> top;
+};
+
+// When things happened, in milliseconds; first_token_ms from arrival.
+struct RequestTiming {
+  double queue_ms = 0;
+  double prefill_ms = 0;
+  double first_token_ms = 0;
+  double decode_ms = 0;
+};
+
+// What the request's KV cost, as `--json` reports it.
+struct KvCounters {
+  int64_t device_bytes = 0;  // at the end
+  int64_t host_bytes = 0;
+  int64_t picks = 0;
+  int64_t hits = 0;
+  int64_t misses = 0;
+  int64_t hints = 0;
+  int64_t hints_used = 0;
+  int64_t fetched_bytes = 0;
+  int64_t written_bytes = 0;
+  double stall_ms = 0;
+  double tokens_read_share = 0;  // of the context, mean over generated rows
+};
+
+struct Completion {
+  FinishReason reason = FinishReason::kStop;
+  std::string error;  // where reason is kError
+  int num_prompt_tokens = 0;
+  int num_generated_tokens = 0;
+  RequestTiming timing;
+  KvCounters kv;
+};
+
+// Hears of one request, on the engine's thread. Must not call the engine.
+class RequestObserver {
+ public:
+  virtual ~RequestObserver() = default;
+  // `done` of `total` prompt tokens have been computed.
+  virtual void OnPrefill(int done, int total) = 0;
+  // Returns false to end the request here, as a stop string does.
+  virtual bool OnToken(const GeneratedToken& token) = 0;
+  // The last call for this request.
+  virtual void OnFinish(const Completion& completion) = 0;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_ENGINE_REQUEST_H_

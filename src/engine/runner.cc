@@ -1,0 +1,211 @@
+#include "engine/runner.h"
+
+#include <algorithm>
+
+namespace winnow {
+namespace {
+
+// A step that takes longer than this has hung, whatever the device.
+constexpr std::chrono::minutes kStepTimeout(30);
+
+size_t TableBytes(const RunnerOptions& options, const ModelConfig& config) {
+  const auto rows = static_cast<size_t>(options.max_rows);
+  const auto requests = static_cast<size_t>(options.max_requests);
+  const auto rotary = static_cast<size_t>(config.rope.rotary_dim);
+  const int max_seen = std::min(options.max_model_len, config.vocab_size);
+  constexpr size_t kAlignmentSlack = 4096;
+  return rows * 2 * sizeof(int32_t) + requests * 6 * sizeof(int32_t) +
+         requests * (rotary / 2) * sizeof(float) + requests * kAlignmentSlack +
+         Sampler::MaxTableBytes(options.max_requests, max_seen);
+}
+
+}  // namespace
+
+Runner::Runner(Backend& backend, const Model& model, DeviceCache& cache,
+               const RunnerOptions& options, StepTables tables)
+    : backend_(backend),
+      model_(model),
+      cache_(cache),
+      options_(options),
+      tables_(std::move(tables)),
+      queue_(backend.MakeQueue()) {}
+
+Result<std::unique_ptr<Runner>> Runner::Create(Backend& backend,
+                                               const Model& model,
+                                               DeviceCache& cache,
+                                               const RunnerOptions& options) {
+  CHECK(options.max_rows > 0 && options.max_requests > 0,
+        "max_rows={} max_requests={}", options.max_rows, options.max_requests);
+  ASSIGN_OR_RETURN(
+      StepTables tables,
+      StepTables::Create(backend, TableBytes(options, model.config())));
+  std::unique_ptr<Runner> runner(
+      new Runner(backend, model, cache, options, std::move(tables)));
+  RETURN_IF_ERROR(runner->AllocateWorkspace());
+  return runner;
+}
+
+Status Runner::AllocateWorkspace() {
+  const ModelConfig& config = model_.config();
+  const size_t hidden_bytes = static_cast<size_t>(options_.max_rows) *
+                              static_cast<size_t>(config.hidden_size) *
+                              sizeof(float);
+  ASSIGN_OR_RETURN(
+      hidden_, backend_.Allocate(Tier::kDevice, hidden_bytes, "hidden states"));
+  ASSIGN_OR_RETURN(activations_,
+                   Activations::Create(backend_, model_, options_.max_rows,
+                                       options_.max_requests));
+  ASSIGN_OR_RETURN(sampler_, Sampler::Create(backend_, config.vocab_size,
+                                             options_.max_requests));
+  if (options_.layer_ranges) {
+    ASSIGN_OR_RETURN(store_, HiddenStore::Create(backend_, options_.max_rows,
+                                                 config.hidden_size));
+  }
+  return Ok{};
+}
+
+void Runner::CopyPages(std::span<const ExtentCopy> copies) {
+  if (!copies.empty()) cache_.Apply(*queue_, copies);
+}
+
+void Runner::Forget(SequenceId id) {
+  if (store_) store_->Release(id);
+}
+
+Result<std::vector<DrawnToken>> Runner::Run(const StepPlan& plan,
+                                            const KvCache& kv,
+                                            const SequenceOf& sequence_of) {
+  CHECK(NumRows(plan) <= options_.max_rows, "rows={} max_rows={}",
+        NumRows(plan), options_.max_rows);
+  std::vector<DrawnToken> drawn;
+  const std::span<const StepItem> items = plan.items;
+  size_t begin = 0;
+  while (begin < items.size()) {
+    size_t end = begin + 1;
+    while (end < items.size() &&
+           items[end].first_layer == items[begin].first_layer &&
+           items[end].end_layer == items[begin].end_layer) {
+      ++end;
+    }
+    Group group = Gather(items.subspan(begin, end - begin), kv, sequence_of);
+    RETURN_IF_ERROR(RunGroup(group, &drawn));
+    begin = end;
+  }
+  return drawn;
+}
+
+Runner::Group Runner::Gather(std::span<const StepItem> items, const KvCache& kv,
+                             const SequenceOf& sequence_of) {
+  tables_.Clear();
+  Group group;
+  group.items = items;
+  std::vector<std::span<const ExtentId>> pages;
+  for (const StepItem& item : items) {
+    group.sequences.push_back(&sequence_of(item.sequence));
+    if (item.samples) group.sampling.push_back(group.sequences.back());
+    pages.push_back(kv.Pages(item.sequence));
+  }
+  cache_.WriteTables(*queue_, pages);
+  GatherRows(group);
+  GatherRope(group);
+  ForwardArgs& args = group.args;
+  args.layers = cache_.layers();
+  args.first_layer = items.front().first_layer;
+  args.end_layer = items.front().end_layer;
+  args.hidden = hidden_.At(0, Dtype::kFloat32,
+                           {args.step.num_rows, model_.config().hidden_size});
+  args.logits = sampler_->logits(static_cast<int>(group.sampling.size()));
+  args.batch_invariant = options_.batch_invariant;
+  tables_.Flush(*queue_);
+  return group;
+}
+
+void Runner::GatherRows(Group& group) {
+  std::vector<int32_t> token_ids, row_to_request, first_row, first_position,
+      num_tokens, num_prompt_rows, logit_rows;
+  for (size_t i = 0; i < group.items.size(); ++i) {
+    const StepItem& item = group.items[i];
+    const Sequence& sequence = *group.sequences[i];
+    const auto first = sequence.tokens().begin() + item.first_token;
+    first_row.push_back(static_cast<int32_t>(token_ids.size()));
+    first_position.push_back(item.first_token);
+    num_tokens.push_back(item.num_tokens);
+    num_prompt_rows.push_back(std::clamp(
+        sequence.num_prompt_rows() - item.first_token, 0, item.num_tokens));
+    token_ids.insert(token_ids.end(), first, first + item.num_tokens);
+    row_to_request.resize(token_ids.size(), static_cast<int32_t>(i));
+    if (item.samples) {
+      logit_rows.push_back(static_cast<int32_t>(token_ids.size()) - 1);
+    }
+  }
+  const auto put = [&](const std::vector<int32_t>& values) {
+    return tables_.Put(std::span<const int32_t>(values),
+                       {static_cast<int64_t>(values.size())});
+  };
+  LayerStep& step = group.args.step;
+  step.num_rows = static_cast<int>(token_ids.size());
+  step.num_requests = static_cast<int>(group.items.size());
+  step.row_to_request = put(row_to_request);
+  step.first_row = put(first_row);
+  step.first_position = put(first_position);
+  step.num_tokens = put(num_tokens);
+  step.num_prompt_rows = put(num_prompt_rows);
+  group.args.token_ids = put(token_ids);
+  group.args.logit_rows = put(logit_rows);
+}
+
+void Runner::GatherRope(Group& group) {
+  std::vector<float> frequencies, scales;
+  for (const Sequence* sequence : group.sequences) {
+    const RequestRope& rope = sequence->rope();
+    frequencies.insert(frequencies.end(), rope.inverse_frequencies.begin(),
+                       rope.inverse_frequencies.end());
+    scales.push_back(rope.scale);
+  }
+  const auto num_requests = static_cast<int64_t>(scales.size());
+  group.args.inverse_frequencies = tables_.Put(
+      std::span<const float>(frequencies),
+      {num_requests, static_cast<int64_t>(frequencies.size()) / num_requests});
+  group.args.rope_scale =
+      tables_.Put(std::span<const float>(scales), {num_requests});
+}
+
+Status Runner::RunGroup(Group& group, std::vector<DrawnToken>* drawn) {
+  if (group.args.first_layer > 0) RestoreHidden(group);
+  Forward(backend_, *queue_, model_, group.args, *activations_);
+  if (group.args.end_layer < model_.config().num_layers) {
+    StoreHidden(group);
+  }
+  if (!group.sampling.empty()) {
+    sampler_->Launch(*queue_, tables_, group.sampling);
+  }
+  RETURN_IF_ERROR(backend_.Wait(backend_.Record(*queue_), kStepTimeout));
+  if (!group.sampling.empty()) sampler_->Collect(group.sampling, drawn);
+  if (store_ && group.args.end_layer == model_.config().num_layers) {
+    for (const StepItem& item : group.items) store_->Release(item.sequence);
+  }
+  return Ok{};
+}
+
+void Runner::RestoreHidden(const Group& group) {
+  CHECK(store_.has_value(), "plan splits the layers, options do not say so");
+  int row = 0;
+  for (const StepItem& item : group.items) {
+    CHECK(store_->Holds(item.sequence), "sequence={}", item.sequence.value());
+    backend_.Copy(*queue_, store_->Rows(item.sequence, item.num_tokens),
+                  group.args.hidden.Slice(row, item.num_tokens));
+    row += item.num_tokens;
+  }
+}
+
+void Runner::StoreHidden(const Group& group) {
+  CHECK(store_.has_value(), "plan splits the layers, options do not say so");
+  int row = 0;
+  for (const StepItem& item : group.items) {
+    backend_.Copy(*queue_, group.args.hidden.Slice(row, item.num_tokens),
+                  store_->Rows(item.sequence, item.num_tokens));
+    row += item.num_tokens;
+  }
+}
+
+}  // namespace winnow

@@ -1,0 +1,137 @@
+#include "engine/sampler.h"
+
+namespace winnow {
+namespace {
+
+SamplingRow RowOf(const Sequence& sequence) {
+  const SamplingParams& params = sequence.request().sampling;
+  SamplingRow row;
+  row.temperature = params.temperature;
+  row.top_p = params.top_p;
+  row.min_p = params.min_p;
+  row.repetition_penalty = params.repetition_penalty;
+  row.presence_penalty = params.presence_penalty;
+  row.frequency_penalty = params.frequency_penalty;
+  row.top_k = params.top_k;
+  row.num_top_logprobs = params.logprobs.value_or(0);
+  row.seed = params.seed;
+  row.draw = static_cast<uint64_t>(sequence.num_generated());
+  return row;
+}
+
+size_t OutputBytes(int num_rows) {
+  return static_cast<size_t>(num_rows) * (8 + 8 * kMaxTopLogprobs);
+}
+
+}  // namespace
+
+Sampler::Sampler(Backend& backend, int vocab_size, int max_requests)
+    : backend_(backend), vocab_size_(vocab_size), max_requests_(max_requests) {}
+
+Result<std::unique_ptr<Sampler>> Sampler::Create(Backend& backend,
+                                                 int vocab_size,
+                                                 int max_requests) {
+  std::unique_ptr<Sampler> sampler(
+      new Sampler(backend, vocab_size, max_requests));
+  const size_t logits_bytes = static_cast<size_t>(max_requests) *
+                              static_cast<size_t>(vocab_size) * sizeof(float);
+  ASSIGN_OR_RETURN(sampler->logits_,
+                   backend.Allocate(Tier::kDevice, logits_bytes, "logits"));
+  ASSIGN_OR_RETURN(sampler->device_outputs_,
+                   backend.Allocate(Tier::kDevice, OutputBytes(max_requests),
+                                    "drawn tokens"));
+  ASSIGN_OR_RETURN(sampler->host_outputs_,
+                   backend.Allocate(Tier::kHost, OutputBytes(max_requests),
+                                    "drawn tokens, host"));
+  return sampler;
+}
+
+size_t Sampler::MaxTableBytes(int max_requests, int max_seen_tokens) {
+  const size_t per_request =
+      sizeof(SamplingRow) + 2 * sizeof(int32_t) +
+      static_cast<size_t>(max_seen_tokens) * sizeof(SeenToken) +
+      kMaxBiasedTokens * sizeof(TokenBias);
+  constexpr size_t kAlignmentSlack = 1024;
+  return static_cast<size_t>(max_requests) * per_request + kAlignmentSlack;
+}
+
+View Sampler::logits(int num_rows) const {
+  return logits_.At(0, Dtype::kFloat32, {num_rows, vocab_size_});
+}
+
+Sampler::Outputs Sampler::OutputsIn(const Buffer& buffer, int num_rows) const {
+  const auto rows = static_cast<size_t>(max_requests_);
+  Outputs outputs;
+  outputs.token_ids = buffer.At(0, Dtype::kInt32, {num_rows});
+  outputs.logprobs = buffer.At(4 * rows, Dtype::kFloat32, {num_rows});
+  outputs.top_ids =
+      buffer.At(8 * rows, Dtype::kInt32, {num_rows, kMaxTopLogprobs});
+  outputs.top_logprobs =
+      buffer.At((8 + 4 * kMaxTopLogprobs) * rows, Dtype::kFloat32,
+                {num_rows, kMaxTopLogprobs});
+  return outputs;
+}
+
+void Sampler::Launch(Queue& queue, StepTables& tables,
+                     std::span<const Sequence* const> sequences) {
+  std::vector<SamplingRow> rows;
+  std::vector<SeenToken> seen;
+  std::vector<TokenBias> bias;
+  std::vector<int32_t> seen_begin = {0};
+  std::vector<int32_t> bias_begin = {0};
+  for (const Sequence* sequence : sequences) {
+    rows.push_back(RowOf(*sequence));
+    for (const auto& [token_id, num_generated] : sequence->seen()) {
+      seen.push_back({token_id, num_generated});
+    }
+    const auto& wanted = sequence->request().sampling.logit_bias;
+    bias.insert(bias.end(), wanted.begin(), wanted.end());
+    seen_begin.push_back(static_cast<int32_t>(seen.size()));
+    bias_begin.push_back(static_cast<int32_t>(bias.size()));
+  }
+  const auto num_rows = static_cast<int>(rows.size());
+  const Outputs outputs = OutputsIn(device_outputs_, num_rows);
+  SampleArgs args;
+  args.logits = logits(num_rows);
+  args.rows = tables.PutStructs(std::span<const SamplingRow>(rows));
+  if (!seen.empty()) {
+    args.seen_begin =
+        tables.Put(std::span<const int32_t>(seen_begin), {num_rows + 1});
+    args.seen = tables.PutStructs(std::span<const SeenToken>(seen));
+  }
+  if (!bias.empty()) {
+    args.bias_begin =
+        tables.Put(std::span<const int32_t>(bias_begin), {num_rows + 1});
+    args.bias = tables.PutStructs(std::span<const TokenBias>(bias));
+  }
+  args.token_ids = outputs.token_ids;
+  args.logprobs = outputs.logprobs;
+  args.top_ids = outputs.top_ids;
+  args.top_logprobs = outputs.top_logprobs;
+  tables.Flush(queue);
+  backend_.Sample(queue, args);
+  const auto num_bytes = static_cast<int64_t>(OutputBytes(max_requests_));
+  backend_.Copy(queue, device_outputs_.At(0, Dtype::kUInt8, {num_bytes}),
+                host_outputs_.At(0, Dtype::kUInt8, {num_bytes}));
+}
+
+void Sampler::Collect(std::span<const Sequence* const> sequences,
+                      std::vector<DrawnToken>* drawn) const {
+  const auto num_rows = static_cast<int>(sequences.size());
+  const Outputs outputs = OutputsIn(host_outputs_, num_rows);
+  for (int row = 0; row < num_rows; ++row) {
+    const Sequence& sequence = *sequences[static_cast<size_t>(row)];
+    DrawnToken token;
+    token.sequence = sequence.id();
+    token.token.token_id = *outputs.token_ids.Row<int32_t>(row);
+    token.token.logprob = *outputs.logprobs.Row<float>(row);
+    const int num_top = sequence.request().sampling.logprobs.value_or(0);
+    for (int i = 0; i < num_top && i < vocab_size_; ++i) {
+      token.token.top.push_back({outputs.top_ids.Row<int32_t>(row)[i],
+                                 outputs.top_logprobs.Row<float>(row)[i]});
+    }
+    drawn->push_back(std::move(token));
+  }
+}
+
+}  // namespace winnow

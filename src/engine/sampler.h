@@ -1,0 +1,62 @@
+// Draws the next tokens of a step: tables in, Sample, tokens out.
+#ifndef WINNOW_ENGINE_SAMPLER_H_
+#define WINNOW_ENGINE_SAMPLER_H_
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backend/backend.h"
+#include "engine/sequence.h"
+#include "engine/step_tables.h"
+
+namespace winnow {
+
+// What a step drew for one sequence.
+struct DrawnToken {
+  SequenceId sequence;
+  GeneratedToken token;
+};
+
+// Owns logits and what Sample writes, on the device and on the host. Used by
+// one Runner. Per step: fill logits(n), Launch, wait for the queue, Collect.
+class Sampler {
+ public:
+  // REQUIRES: backend outlives the sampler.
+  static Result<std::unique_ptr<Sampler>> Create(Backend& backend,
+                                                 int vocab_size,
+                                                 int max_requests);
+  // Bytes that Launch puts into the step's tables at most.
+  static size_t MaxTableBytes(int max_requests, int max_seen_tokens);
+
+  View logits(int num_rows) const;  // f32 [num_rows, vocab]
+
+  // Draws for sequences[i] from row i of the logits.
+  void Launch(Queue& queue, StepTables& tables,
+              std::span<const Sequence* const> sequences);
+  // REQUIRES: what Launch enqueued has run.
+  void Collect(std::span<const Sequence* const> sequences,
+               std::vector<DrawnToken>* drawn) const;
+
+ private:
+  // Output arrays for max_requests rows, one after another in a buffer.
+  struct Outputs {
+    View token_ids;     // i32 [rows]
+    View logprobs;      // f32 [rows]
+    View top_ids;       // i32 [rows, kMaxTopLogprobs]
+    View top_logprobs;  // f32 [rows, kMaxTopLogprobs]
+  };
+  Sampler(Backend& backend, int vocab_size, int max_requests);
+  Outputs OutputsIn(const Buffer& buffer, int num_rows) const;
+
+  Backend& backend_;
+  const int vocab_size_;
+  const int max_requests_;
+  Buffer logits_;
+  Buffer device_outputs_;
+  Buffer host_outputs_;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_ENGINE_SAMPLER_H_

@@ -1,0 +1,63 @@
+#include "engine/sampling_params.h"
+
+#include <cmath>
+#include <unordered_set>
+
+namespace winnow {
+namespace {
+
+Status InRange(std::string_view field, double value, double low, double high) {
+  if (std::isfinite(value) && value >= low && value <= high) return Ok{};
+  return MakeError(ErrorCode::kInvalidArgument, "{} must be in [{}, {}], is {}",
+                   field, low, high, value);
+}
+
+Status ValidateBias(const std::vector<TokenBias>& bias, int vocab_size) {
+  if (bias.size() > kMaxBiasedTokens) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "logit_bias must name at most {} tokens, names {}",
+                     kMaxBiasedTokens, bias.size());
+  }
+  std::unordered_set<int32_t> seen;
+  for (const TokenBias& entry : bias) {
+    if (entry.token_id < 0 || entry.token_id >= vocab_size) {
+      return MakeError(ErrorCode::kInvalidArgument,
+                       "logit_bias token must be in [0, {}], is {}",
+                       vocab_size - 1, entry.token_id);
+    }
+    if (!seen.insert(entry.token_id).second) {
+      return MakeError(ErrorCode::kInvalidArgument,
+                       "logit_bias names token {} twice", entry.token_id);
+    }
+    RETURN_IF_ERROR(InRange("logit_bias", entry.bias, -100, 100));
+  }
+  return Ok{};
+}
+
+}  // namespace
+
+Status Validate(const SamplingParams& params, int vocab_size) {
+  RETURN_IF_ERROR(InRange("temperature", params.temperature, 0, 100));
+  RETURN_IF_ERROR(InRange("top_p", params.top_p, 0, 1));
+  RETURN_IF_ERROR(InRange("min_p", params.min_p, 0, 1));
+  if (params.top_k < 0) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "top_k must be at least 0 (0: all), is {}", params.top_k);
+  }
+  RETURN_IF_ERROR(
+      InRange("repetition_penalty", params.repetition_penalty, 0.01, 100));
+  RETURN_IF_ERROR(InRange("presence_penalty", params.presence_penalty, -2, 2));
+  RETURN_IF_ERROR(
+      InRange("frequency_penalty", params.frequency_penalty, -2, 2));
+  if (params.logprobs) {
+    RETURN_IF_ERROR(InRange("logprobs", *params.logprobs, 0, kMaxTopLogprobs));
+  }
+  return ValidateBias(params.logit_bias, vocab_size);
+}
+
+bool HasPenalties(const SamplingParams& params) {
+  return params.repetition_penalty != 1.0f || params.presence_penalty != 0 ||
+         params.frequency_penalty != 0;
+}
+
+}  // namespace winnow

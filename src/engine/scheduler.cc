@@ -1,0 +1,96 @@
+#include "engine/scheduler.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace winnow {
+namespace {
+
+// Marks the sequences that may start now, oldest first; the first that does
+// not fit keeps all younger ones waiting, so that none starves.
+std::vector<SequenceId> Admit(ScheduleInput& input) {
+  int64_t promised_pages = 0;
+  int num_admitted = 0;
+  for (const SequenceSnapshot& sequence : input.sequences) {
+    if (!sequence.admitted) continue;
+    promised_pages += sequence.life_pages;
+    ++num_admitted;
+  }
+  std::vector<SequenceId> admitted;
+  for (SequenceSnapshot& sequence : input.sequences) {
+    if (sequence.admitted) continue;
+    const bool fits =
+        promised_pages + sequence.life_pages <= input.limits.num_pages;
+    if (!fits || num_admitted == input.limits.max_num_seqs) break;
+    promised_pages += sequence.life_pages;
+    ++num_admitted;
+    sequence.admitted = true;
+    admitted.push_back(sequence.id);
+  }
+  return admitted;
+}
+
+// How many of `wanted` tokens from `first` run in `room` rows. A chunk that
+// does not end its prompt ends at a page; where the room is below a page, the
+// prompt waits, unless it is alone.
+int ChunkTokens(int first, int wanted, int room, bool alone) {
+  if (wanted <= room) return wanted;
+  const int end = (first + room) / kPageTokens * kPageTokens;
+  if (end > first) return end - first;
+  return alone ? room : 0;
+}
+
+StepItem ItemOf(const SequenceSnapshot& sequence, int num_tokens,
+                const SchedulerLimits& limits) {
+  const int wanted_layers =
+      limits.layers_per_step > 0 ? limits.layers_per_step : limits.num_layers;
+  StepItem item;
+  item.sequence = sequence.id;
+  item.first_token = sequence.num_computed;
+  item.num_tokens = num_tokens;
+  item.first_layer = sequence.next_layer;
+  item.end_layer =
+      std::min(sequence.next_layer + wanted_layers, limits.num_layers);
+  item.samples = item.end_layer == limits.num_layers &&
+                 item.first_token + num_tokens == sequence.num_tokens;
+  return item;
+}
+
+// Rank of a sequence in a step: under way, one token, prompt.
+int RankOf(const SequenceSnapshot& sequence) {
+  if (sequence.chunk_tokens > 0) return 0;
+  return sequence.num_tokens - sequence.num_computed == 1 ? 1 : 2;
+}
+
+}  // namespace
+
+Schedule PlanStep(const ScheduleInput& given) {
+  ScheduleInput input = given;
+  Schedule schedule;
+  schedule.admitted = Admit(input);
+  int room = input.limits.max_num_batched_tokens;
+  for (int rank = 0; rank <= 2; ++rank) {
+    for (const SequenceSnapshot& sequence : input.sequences) {
+      const int wanted = sequence.num_tokens - sequence.num_computed;
+      CHECK(wanted > 0, "sequence={} has nothing to compute",
+            sequence.id.value());
+      if (!sequence.admitted || RankOf(sequence) != rank || room == 0) continue;
+      const int num_tokens = sequence.chunk_tokens > 0
+                                 ? sequence.chunk_tokens
+                                 : ChunkTokens(sequence.num_computed, wanted,
+                                               room, schedule.plan.empty());
+      if (num_tokens == 0 || num_tokens > room) continue;
+      room -= num_tokens;
+      schedule.plan.items.push_back(ItemOf(sequence, num_tokens, input.limits));
+    }
+  }
+  std::stable_sort(schedule.plan.items.begin(), schedule.plan.items.end(),
+                   [](const StepItem& a, const StepItem& b) {
+                     return std::pair(a.first_layer, a.end_layer) <
+                            std::pair(b.first_layer, b.end_layer);
+                   });
+  return schedule;
+}
+
+}  // namespace winnow

@@ -1,0 +1,53 @@
+// Who runs next: a pure function from a snapshot to a StepPlan.
+#ifndef WINNOW_ENGINE_SCHEDULER_H_
+#define WINNOW_ENGINE_SCHEDULER_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "base/ids.h"
+#include "engine/step_plan.h"
+
+namespace winnow {
+
+// What the scheduler may know of a sequence.
+struct SequenceSnapshot {
+  SequenceId id;
+  int num_tokens = 0;    // known: prompt and generated
+  int num_computed = 0;  // whose KV exists in all layers
+  // A chunk on its way through the layers: its size, and the next layer.
+  int chunk_tokens = 0;
+  int next_layer = 0;
+  bool admitted = false;
+  int64_t life_pages = 0;  // pages it holds at the end of its longest life
+};
+
+struct SchedulerLimits {
+  int max_num_seqs = 1;            // admitted at once
+  int max_num_batched_tokens = 1;  // rows a step
+  int num_layers = 1;
+  int layers_per_step = 0;  // 0: all; else prompts run layer range by range
+  int64_t num_pages = 0;    // of the device pool
+};
+
+struct ScheduleInput {
+  SchedulerLimits limits;
+  std::vector<SequenceSnapshot> sequences;  // in order of arrival
+};
+
+struct Schedule {
+  std::vector<SequenceId> admitted;  // now; in order of arrival
+  StepPlan plan;
+};
+
+// Admits in order of arrival while the pages promised to all admitted
+// sequences fit the pool, so that a running sequence never lacks a page. Runs
+// every sequence that waits for one token first, then prompts in order of
+// arrival with the rows that are left; a chunk that does not end its prompt
+// ends at a page. Sequences in the middle of their layers go on before new
+// chunks start. If anything can run, the plan is not empty.
+Schedule PlanStep(const ScheduleInput& input);
+
+}  // namespace winnow
+
+#endif  // WINNOW_ENGINE_SCHEDULER_H_

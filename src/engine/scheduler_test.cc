@@ -1,0 +1,112 @@
+#include "engine/scheduler.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace winnow {
+namespace {
+
+constexpr SchedulerLimits kLimits = {.max_num_seqs = 4,
+                                     .max_num_batched_tokens = 100,
+                                     .num_layers = 6,
+                                     .num_pages = 10};
+
+SequenceSnapshot Waiting(uint64_t id, int num_tokens, int64_t life_pages) {
+  return {
+      .id = SequenceId(id), .num_tokens = num_tokens, .life_pages = life_pages};
+}
+
+SequenceSnapshot Running(uint64_t id, int num_tokens, int num_computed) {
+  return {.id = SequenceId(id),
+          .num_tokens = num_tokens,
+          .num_computed = num_computed,
+          .admitted = true,
+          .life_pages = 1};
+}
+
+TEST(SchedulerTest, OneTokenFirstThenPromptsInChunksThatEndAtAPage) {
+  const Schedule schedule = PlanStep(
+      {kLimits, {Running(1, 300, 0), Running(2, 41, 40), Waiting(3, 9, 1)}});
+  EXPECT_EQ(ToString(schedule.plan), "2:[40,41)x[0,6)* 1:[0,96)x[0,6)");
+  EXPECT_EQ(schedule.admitted, std::vector{SequenceId(3)});
+}
+
+TEST(SchedulerTest, AChunkThatEndsItsPromptSamples) {
+  const Schedule schedule = PlanStep({kLimits, {Running(1, 130, 96)}});
+  EXPECT_EQ(ToString(schedule.plan), "1:[96,130)x[0,6)*");
+}
+
+TEST(SchedulerTest, AdmitsInOrderWhilePromisesFitAndNobodyOvertakes) {
+  const Schedule schedule = PlanStep(
+      {kLimits, {Waiting(1, 8, 6), Waiting(2, 8, 6), Waiting(3, 8, 1)}});
+  EXPECT_EQ(schedule.admitted, std::vector{SequenceId(1)});
+}
+
+TEST(SchedulerTest, AdmitsNoMoreThanMaxNumSeqs) {
+  ScheduleInput input = {kLimits, {}};
+  for (uint64_t id = 1; id <= 6; ++id) {
+    input.sequences.push_back(Waiting(id, 8, 1));
+  }
+  EXPECT_EQ(PlanStep(input).admitted.size(), 4u);
+}
+
+TEST(SchedulerTest, RunsLayerRangesAndFinishesWhatIsUnderWayFirst) {
+  SchedulerLimits limits = kLimits;
+  limits.layers_per_step = 4;
+  SequenceSnapshot half_way = Running(2, 64, 0);
+  half_way.chunk_tokens = 64;
+  half_way.next_layer = 4;
+  const Schedule schedule = PlanStep({limits, {Running(1, 64, 0), half_way}});
+  EXPECT_EQ(ToString(schedule.plan), "1:[0,32)x[0,4) 2:[0,64)x[4,6)*");
+}
+
+// Carries plans out until all prompts and 5 tokens each are computed: whatever
+// the limits, every sequence gets there, within the limits.
+TEST(SchedulerTest, EverySequenceFinishesUnderAnyLimits) {
+  for (uint32_t seed = 0; seed < 50; ++seed) {
+    std::mt19937 random(seed);
+    auto up_to = [&](int n) { return static_cast<int>(random() % n) + 1; };
+    ScheduleInput input;
+    input.limits = {.max_num_seqs = up_to(4),
+                    .max_num_batched_tokens = up_to(90),
+                    .num_layers = up_to(5),
+                    .layers_per_step = up_to(6) - 1,
+                    .num_pages = 20};
+    for (int id = up_to(6); id > 0; --id) {
+      input.sequences.push_back(
+          Waiting(static_cast<uint64_t>(id), up_to(400), up_to(20)));
+    }
+    std::vector<int> left(8, 5);
+    int num_steps = 0;
+    while (!input.sequences.empty()) {
+      ASSERT_LT(++num_steps, 20000) << "seed " << seed;
+      const Schedule schedule = PlanStep(input);
+      ASSERT_FALSE(schedule.plan.empty()) << "seed " << seed;
+      ASSERT_LE(NumRows(schedule.plan), input.limits.max_num_batched_tokens);
+      for (SequenceSnapshot& sequence : input.sequences) {
+        for (const SequenceId id : schedule.admitted) {
+          if (sequence.id == id) sequence.admitted = true;
+        }
+        for (const StepItem& item : schedule.plan.items) {
+          if (sequence.id != item.sequence) continue;
+          ASSERT_EQ(item.first_token, sequence.num_computed);
+          ASSERT_EQ(item.first_layer, sequence.next_layer);
+          const bool done = item.end_layer == input.limits.num_layers;
+          sequence.chunk_tokens = done ? 0 : item.num_tokens;
+          sequence.next_layer = done ? 0 : item.end_layer;
+          if (done) sequence.num_computed += item.num_tokens;
+          if (item.samples && --left[sequence.id.value()] > 0) {
+            ++sequence.num_tokens;
+          }
+        }
+      }
+      std::erase_if(input.sequences, [](const SequenceSnapshot& sequence) {
+        return sequence.num_computed == sequence.num_tokens;
+      });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace winnow

@@ -1,0 +1,81 @@
+// One request's mutable state.
+#ifndef WINNOW_ENGINE_SEQUENCE_H_
+#define WINNOW_ENGINE_SEQUENCE_H_
+
+#include <chrono>
+#include <map>
+#include <vector>
+
+#include "engine/request.h"
+#include "engine/scheduler.h"
+
+namespace winnow {
+
+// Frequencies of the rotary embedding, fixed for a request's life by the
+// length it may reach: keys are cached after rotation.
+struct RequestRope {
+  std::vector<float> inverse_frequencies;  // [rotary_dim / 2]
+  float scale = 1.0f;
+};
+
+// Owned and changed by the engine alone. At all times
+//   0 <= num_computed <= tokens.size(), and
+//   chunk_tokens > 0 exactly while a chunk is between two layer ranges.
+class Sequence {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // REQUIRES: observer outlives the sequence.
+  Sequence(SequenceId id, Request request, RequestRope rope,
+           RequestObserver* observer);
+
+  SequenceId id() const { return id_; }
+  const Request& request() const { return request_; }
+  const RequestRope& rope() const { return rope_; }
+  RequestObserver& observer() const { return *observer_; }
+  // Prompt and generated.
+  const std::vector<int32_t>& tokens() const { return tokens_; }
+  int num_prompt_tokens() const {
+    return static_cast<int>(request_.prompt.size());
+  }
+  // Of the prompt, how many run as prompt rows.
+  int num_prompt_rows() const {
+    return num_prompt_tokens() - request_.num_question_tokens;
+  }
+  int num_generated() const {
+    return static_cast<int>(tokens_.size()) - num_prompt_tokens();
+  }
+  int num_computed() const { return num_computed_; }
+  bool admitted() const { return admitted_; }
+  // Distinct tokens so far, ascending, with how often each was generated.
+  // Empty unless a penalty needs them.
+  const std::map<int32_t, int>& seen() const { return seen_; }
+
+  SequenceSnapshot Snapshot() const;
+  void Admit();
+  // The item's rows have been computed, in all layers or part of them.
+  void Land(const StepItem& item, int num_layers);
+  // Takes in a drawn token. Returns why the request ends now, if it does.
+  bool Take(const GeneratedToken& token, FinishReason* reason);
+  Completion Complete(FinishReason reason) const;
+
+ private:
+  SequenceId id_;
+  Request request_;
+  RequestRope rope_;
+  RequestObserver* observer_;
+  std::vector<int32_t> tokens_;
+  std::map<int32_t, int> seen_;
+  int num_computed_ = 0;
+  int chunk_tokens_ = 0;
+  int next_layer_ = 0;
+  bool admitted_ = false;
+  Clock::time_point arrived_ = Clock::now();
+  Clock::time_point admitted_at_;
+  Clock::time_point first_token_at_;
+  Clock::time_point last_token_at_;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_ENGINE_SEQUENCE_H_

@@ -1,0 +1,24 @@
+#include "engine/step_plan.h"
+
+#include <fmt/format.h>
+
+namespace winnow {
+
+int NumRows(const StepPlan& plan) {
+  int num_rows = 0;
+  for (const StepItem& item : plan.items) num_rows += item.num_tokens;
+  return num_rows;
+}
+
+std::string ToString(const StepPlan& plan) {
+  std::string text;
+  for (const StepItem& item : plan.items) {
+    text += fmt::format("{}{}:[{},{})x[{},{}){}", text.empty() ? "" : " ",
+                        item.sequence.value(), item.first_token,
+                        item.first_token + item.num_tokens, item.first_layer,
+                        item.end_layer, item.samples ? "*" : "");
+  }
+  return text;
+}
+
+}  // namespace winnow

@@ -1,0 +1,40 @@
+// One step, as plain data: enough, with the weights, to replay it.
+#ifndef WINNOW_ENGINE_STEP_PLAN_H_
+#define WINNOW_ENGINE_STEP_PLAN_H_
+
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+
+namespace winnow {
+
+// Tokens [first_token, first_token + num_tokens) of one sequence through
+// layers [first_layer, end_layer). There are no phases: a prompt's chunk and
+// one generated token differ in num_tokens alone.
+struct StepItem {
+  SequenceId sequence;
+  int first_token = 0;
+  int num_tokens = 0;
+  int first_layer = 0;
+  int end_layer = 0;
+  bool samples = false;  // the last token's logits are wanted, and drawn from
+
+  friend bool operator==(const StepItem&, const StepItem&) = default;
+};
+
+// Immutable once built. A sequence occurs at most once. Items with the same
+// layer range stand together.
+struct StepPlan {
+  std::vector<StepItem> items;
+
+  bool empty() const { return items.empty(); }
+};
+
+int NumRows(const StepPlan& plan);
+// For people and tests: "3:[0,64)x[0,6)* 4:[12,13)x[0,6)*"; * samples.
+std::string ToString(const StepPlan& plan);
+
+}  // namespace winnow
+
+#endif  // WINNOW_ENGINE_STEP_PLAN_H_
