@@ -1,0 +1,256 @@
+#include "model/json_fields.h"
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+namespace winnow {
+namespace {
+
+using nlohmann::json;
+
+// How much of a wrong value a message shows.
+constexpr size_t kShownBytes = 80;
+
+// `value` as one short line of valid UTF-8.
+std::string Shown(const json& value) {
+  std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true,
+                                json::error_handler_t::replace);
+  if (text.size() > kShownBytes) {
+    text.resize(kShownBytes);
+    text += "...";
+  }
+  return text;
+}
+
+// Reads a document without keeping it, stops at the first thing that is
+// refused, and says what that was: nlohmann-json itself knows no limit of
+// depth and takes the last of two equal names.
+class Inspector : public json::json_sax_t {
+ public:
+  explicit Inspector(int max_depth) : max_depth_(max_depth) {}
+
+  const std::string& complaint() const { return complaint_; }
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(std::size_t) override {
+    names_.emplace_back();
+    return Deeper();
+  }
+  bool key(string_t& name) override {
+    if (names_.back().insert(name).second) return true;
+    complaint_ = fmt::format("the name {} occurs twice in one object",
+                             Shown(json(name)));
+    return false;
+  }
+  bool end_object() override {
+    names_.pop_back();
+    --depth_;
+    return true;
+  }
+  bool start_array(std::size_t) override { return Deeper(); }
+  bool end_array() override {
+    --depth_;
+    return true;
+  }
+  bool parse_error(std::size_t position, const std::string&,
+                   const json::exception&) override {
+    complaint_ = fmt::format("not valid JSON at byte {}", position);
+    return false;
+  }
+
+ private:
+  bool Deeper() {
+    if (++depth_ <= max_depth_) return true;
+    complaint_ = fmt::format("nested deeper than {} levels", max_depth_);
+    return false;
+  }
+
+  int max_depth_;
+  int depth_ = 0;
+  std::vector<std::set<std::string>> names_;
+  std::string complaint_;
+};
+
+bool InRange(const json& value, IntegerRange range) {
+  if (!value.is_number_integer()) return false;
+  if (value.is_number_unsigned() &&
+      value.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) {
+    return false;
+  }
+  const auto number = value.get<int64_t>();
+  return range.min <= number && number <= range.max;
+}
+
+bool InRange(const json& value, NumberRange range) {
+  if (!value.is_number()) return false;
+  const auto number = value.get<double>();
+  return range.min <= number && number <= range.max;
+}
+
+std::string Described(IntegerRange range) {
+  return fmt::format("an integer in [{}, {}]", range.min, range.max);
+}
+
+std::string Described(NumberRange range) {
+  return fmt::format("a number in [{}, {}]", range.min, range.max);
+}
+
+}  // namespace
+
+Result<JsonFields> JsonFields::Parse(std::string_view text, std::string file,
+                                     const JsonLimits& limits) {
+  if (text.size() > limits.max_bytes) {
+    return MakeError(ErrorCode::kCorrupt,
+                     "{}: JSON must be at most {} bytes, is {}", file,
+                     limits.max_bytes, text.size());
+  }
+  Inspector inspector(limits.max_depth);
+  if (!json::sax_parse(text, &inspector)) {
+    return MakeError(ErrorCode::kCorrupt, "{}: {}", file,
+                     inspector.complaint());
+  }
+  auto document = std::make_shared<const json>(
+      json::parse(text, nullptr, /*allow_exceptions=*/false));
+  if (!document->is_object()) {
+    return MakeError(ErrorCode::kCorrupt, "{}: must be a JSON object, is {}",
+                     file, Shown(*document));
+  }
+  const json* object = document.get();
+  return JsonFields(std::move(file), "", std::move(document), object);
+}
+
+const json* JsonFields::Find(std::string_view name) const {
+  const auto found = object_->find(name);
+  if (found == object_->end() || found->is_null()) return nullptr;
+  return &*found;
+}
+
+bool JsonFields::Has(std::string_view name) const {
+  return Find(name) != nullptr;
+}
+
+bool JsonFields::IsNull(std::string_view name) const {
+  const auto found = object_->find(name);
+  return found != object_->end() && found->is_null();
+}
+
+std::vector<std::string> JsonFields::Names() const {
+  std::vector<std::string> names;
+  for (const auto& item : object_->items()) names.push_back(item.key());
+  return names;
+}
+
+Error JsonFields::Unexpected(std::string_view name, std::string_view expected,
+                             ErrorCode code) const {
+  const json* found = Find(name);
+  // A name may come from the file itself, so it is shown as JSON would.
+  std::string shown = Shown(json(prefix_ + std::string(name)));
+  return MakeError(code, "{}: field {}: must be {}, is {}", file_,
+                   std::string_view(shown).substr(1, shown.size() - 2),
+                   expected, found == nullptr ? "missing" : Shown(*found));
+}
+
+Result<int64_t> JsonFields::Integer(std::string_view name, IntegerRange range,
+                                    std::optional<int64_t> otherwise) const {
+  const json* found = Find(name);
+  if (found == nullptr && otherwise) return *otherwise;
+  if (found == nullptr || !InRange(*found, range)) {
+    return Unexpected(name, Described(range));
+  }
+  return found->get<int64_t>();
+}
+
+Result<double> JsonFields::Number(std::string_view name, NumberRange range,
+                                  std::optional<double> otherwise) const {
+  const json* found = Find(name);
+  if (found == nullptr && otherwise) return *otherwise;
+  if (found == nullptr || !InRange(*found, range)) {
+    return Unexpected(name, Described(range));
+  }
+  return found->get<double>();
+}
+
+Result<bool> JsonFields::Flag(std::string_view name,
+                              std::optional<bool> otherwise) const {
+  const json* found = Find(name);
+  if (found == nullptr && otherwise) return *otherwise;
+  if (found == nullptr || !found->is_boolean()) {
+    return Unexpected(name, "true or false");
+  }
+  return found->get<bool>();
+}
+
+Result<std::string> JsonFields::Text(
+    std::string_view name, std::optional<std::string> otherwise) const {
+  const json* found = Find(name);
+  if (found == nullptr && otherwise) return *std::move(otherwise);
+  if (found == nullptr || !found->is_string()) {
+    return Unexpected(name, "a string");
+  }
+  return found->get<std::string>();
+}
+
+Result<std::vector<int64_t>> JsonFields::Integers(std::string_view name,
+                                                  IntegerRange range) const {
+  const json* found = Find(name);
+  std::vector<int64_t> numbers;
+  if (found == nullptr) return numbers;
+  const std::string expected =
+      Described(range) + ", or a list of such integers";
+  if (!found->is_array()) {
+    if (!InRange(*found, range)) return Unexpected(name, expected);
+    numbers.push_back(found->get<int64_t>());
+    return numbers;
+  }
+  for (const json& item : *found) {
+    if (!InRange(item, range)) return Unexpected(name, expected);
+    numbers.push_back(item.get<int64_t>());
+  }
+  return numbers;
+}
+
+Result<std::vector<double>> JsonFields::Numbers(std::string_view name,
+                                                NumberRange range,
+                                                size_t count) const {
+  const json* found = Find(name);
+  std::vector<double> numbers;
+  bool good = found != nullptr && found->is_array() && found->size() == count;
+  for (size_t i = 0; good && i < count; ++i) {
+    good = InRange((*found)[i], range);
+    if (good) numbers.push_back((*found)[i].get<double>());
+  }
+  if (!good) {
+    return Unexpected(name, fmt::format("a list of {} numbers in [{}, {}]",
+                                        count, range.min, range.max));
+  }
+  return numbers;
+}
+
+Result<std::vector<std::string>> JsonFields::Texts(
+    std::string_view name) const {
+  const json* found = Find(name);
+  std::vector<std::string> texts;
+  if (found == nullptr) return texts;
+  if (!found->is_array()) return Unexpected(name, "a list of strings");
+  for (const json& item : *found) {
+    if (!item.is_string()) return Unexpected(name, "a list of strings");
+    texts.push_back(item.get<std::string>());
+  }
+  return texts;
+}
+
+Result<JsonFields> JsonFields::Object(std::string_view name) const {
+  const json* found = Find(name);
+  if (found == nullptr || !found->is_object()) {
+    return Unexpected(name, "an object");
+  }
+  return JsonFields(file_, prefix_ + std::string(name) + ".", document_, found);
+}
+
+}  // namespace winnow
