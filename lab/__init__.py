@@ -1,0 +1,1 @@
+"""The lab: small models trained from scratch, and their tasks."""

@@ -1,0 +1,1 @@
+"""Retrieval tasks in plain words: one grammar for training and testing."""
