@@ -20,7 +20,7 @@ winnow:
 	@ln -sf release/src/cli/winnow build/winnow
 
 demo: winnow
-	@scripts/demo $(SEED)
+	@python3 scripts/demo $(SEED)
 
 lint:
 	@scripts/bootstrap lint
