@@ -1,0 +1,48 @@
+// What a step wants of the cache and what it gets, as plain data.
+#ifndef WINNOW_KV_GROWTH_H_
+#define WINNOW_KV_GROWTH_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/ids.h"
+
+namespace winnow {
+
+// A pending step writes the next `num_tokens` tokens of a sequence. Zero where
+// it writes tokens that the sequence already owns: a chunk's later layers.
+struct Growth {
+  SequenceId sequence;
+  int num_tokens = 0;
+};
+
+// Tokens [0, num_tokens) of a page, to be copied to another extent in all
+// layers and heads before the step runs.
+struct ExtentCopy {
+  ExtentId from;
+  ExtentId to;
+  int num_tokens = 0;
+
+  friend bool operator==(const ExtentCopy&, const ExtentCopy&) = default;
+};
+
+// Pages that a sequence of `num_tokens` gains with `num_added` more. One
+// addition with a name: scheduler, cache and tests must agree on it.
+constexpr int64_t NewPages(int64_t num_tokens, int64_t num_added) {
+  return PagesFor(num_tokens + num_added) - PagesFor(num_tokens);
+}
+
+// What stands against a wish: enough for an error that names limit and value.
+struct PageNeed {
+  int64_t num_needed = 0;  // pages to be taken, copies of shared ones included
+  int64_t num_free = 0;
+
+  bool fits() const { return num_needed <= num_free; }
+  int64_t deficit() const {
+    return std::max<int64_t>(num_needed - num_free, 0);
+  }
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_KV_GROWTH_H_

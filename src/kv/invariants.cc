@@ -1,0 +1,106 @@
+#include "kv/invariants.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace winnow {
+namespace {
+
+using Messages = std::vector<std::string>;
+
+void CheckCounts(const KvSnapshot& snapshot, Messages& broken) {
+  const auto num_extents = static_cast<int64_t>(snapshot.references.size());
+  const auto num_free = static_cast<int64_t>(
+      std::count(snapshot.is_free.begin(), snapshot.is_free.end(), true));
+  if (snapshot.is_free.size() != snapshot.references.size()) {
+    broken.push_back(fmt::format("{} free marks for {} extents",
+                                 snapshot.is_free.size(), num_extents));
+  }
+  if (snapshot.num_free + snapshot.num_in_use != num_extents) {
+    broken.push_back(fmt::format("free {} + in use {} != total {}",
+                                 snapshot.num_free, snapshot.num_in_use,
+                                 num_extents));
+  }
+  if (snapshot.num_free != num_free) {
+    broken.push_back(fmt::format("the pool counts {} free extents, marks {}",
+                                 snapshot.num_free, num_free));
+  }
+}
+
+void CheckTable(const TableSnapshot& table, size_t num_extents,
+                Messages& broken) {
+  const uint64_t sequence = table.sequence.value();
+  if (static_cast<int64_t>(table.pages.size()) != PagesFor(table.num_tokens)) {
+    broken.push_back(fmt::format("sequence {} has {} pages for {} tokens",
+                                 sequence, table.pages.size(),
+                                 table.num_tokens));
+  }
+  if (table.num_sealed < 0 || table.num_sealed > table.num_tokens) {
+    broken.push_back(fmt::format("sequence {} has {} tokens sealed, {} owned",
+                                 sequence, table.num_sealed, table.num_tokens));
+  }
+  std::vector<ExtentId> sorted = table.pages;
+  std::sort(sorted.begin(), sorted.end());
+  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+  if (twice != sorted.end()) {
+    broken.push_back(fmt::format("sequence {} holds extent {} twice", sequence,
+                                 twice->value()));
+  }
+  if (!sorted.empty() && sorted.back().value() >= num_extents) {
+    broken.push_back(fmt::format("sequence {} holds extent {} of {}", sequence,
+                                 sorted.back().value(), num_extents));
+  }
+}
+
+void CheckReferences(const KvSnapshot& snapshot, Messages& broken) {
+  std::vector<uint32_t> holders(snapshot.references.size());
+  for (const TableSnapshot& table : snapshot.tables) {
+    for (ExtentId extent : table.pages) {
+      if (extent.value() < holders.size()) ++holders[extent.value()];
+    }
+  }
+  for (size_t i = 0; i < holders.size(); ++i) {
+    if (snapshot.references[i] != holders[i]) {
+      broken.push_back(fmt::format("extent {} has {} references, {} holders", i,
+                                   snapshot.references[i], holders[i]));
+    }
+    if (i < snapshot.is_free.size() &&
+        snapshot.is_free[i] != (snapshot.references[i] == 0)) {
+      broken.push_back(fmt::format("extent {} is {} with {} references", i,
+                                   snapshot.is_free[i] ? "free" : "in use",
+                                   snapshot.references[i]));
+    }
+  }
+}
+
+void CheckOpenPages(const KvSnapshot& snapshot, const TableSnapshot& table,
+                    Messages& broken) {
+  if (table.num_sealed < 0) return;
+  const auto first = static_cast<size_t>(table.num_sealed / kPageTokens);
+  for (size_t page = first; page < table.pages.size(); ++page) {
+    const uint32_t extent = table.pages[page].value();
+    const bool open = table.num_sealed < table.num_tokens;
+    if (!open || extent >= snapshot.references.size()) continue;
+    if (snapshot.references[extent] > 1) {
+      broken.push_back(fmt::format(
+          "sequence {} may be writing page {}, whose extent {} has {} owners",
+          table.sequence.value(), page, extent, snapshot.references[extent]));
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> BrokenInvariants(const KvSnapshot& snapshot) {
+  Messages broken;
+  CheckCounts(snapshot, broken);
+  for (const TableSnapshot& table : snapshot.tables) {
+    CheckTable(table, snapshot.references.size(), broken);
+    CheckOpenPages(snapshot, table, broken);
+  }
+  CheckReferences(snapshot, broken);
+  return broken;
+}
+
+}  // namespace winnow

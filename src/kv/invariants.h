@@ -1,0 +1,44 @@
+// What always holds between the pool and the tables, as checks on plain data.
+#ifndef WINNOW_KV_INVARIANTS_H_
+#define WINNOW_KV_INVARIANTS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+
+namespace winnow {
+
+struct TableSnapshot {
+  SequenceId sequence;
+  int num_tokens = 0;
+  int num_sealed = 0;
+  std::vector<ExtentId> pages;
+
+  friend bool operator==(const TableSnapshot&, const TableSnapshot&) = default;
+};
+
+// The state of a KvCache at one moment. Equal snapshots behave alike.
+struct KvSnapshot {
+  int64_t num_free = 0;               // as the pool counts
+  int64_t num_in_use = 0;             // as the pool counts
+  std::vector<uint32_t> references;   // [num_extents]
+  std::vector<bool> is_free;          // [num_extents]
+  std::vector<TableSnapshot> tables;  // by sequence, ascending
+
+  friend bool operator==(const KvSnapshot&, const KvSnapshot&) = default;
+};
+
+// Names whatever is broken, a line each; empty where all holds:
+//  * free + in use = total, and both are what the extents themselves say;
+//  * an extent has as many references as tables that hold it, a free one none;
+//  * no table holds an extent twice, or one that does not exist;
+//  * a table has PagesFor(its tokens) pages, and sealed <= owned;
+//  * a page with tokens that are not sealed yet has one owner: a step may
+//    still be writing it.
+std::vector<std::string> BrokenInvariants(const KvSnapshot& snapshot);
+
+}  // namespace winnow
+
+#endif  // WINNOW_KV_INVARIANTS_H_

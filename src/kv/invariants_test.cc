@@ -1,0 +1,86 @@
+#include "kv/invariants.h"
+
+#include <gtest/gtest.h>
+
+namespace winnow {
+namespace {
+
+using Messages = std::vector<std::string>;
+
+// Four extents: 0 shared by two sequences, 1 and 3 owned, 2 free.
+KvSnapshot Sound() {
+  KvSnapshot snapshot;
+  snapshot.num_free = 1;
+  snapshot.num_in_use = 3;
+  snapshot.references = {2, 1, 0, 1};
+  snapshot.is_free = {false, false, true, false};
+  snapshot.tables = {
+      {SequenceId(5), 40, 32, {ExtentId(0), ExtentId(1)}},
+      {SequenceId(8), 64, 64, {ExtentId(0), ExtentId(3)}},
+  };
+  return snapshot;
+}
+
+TEST(InvariantsTest, ASoundStateHasNothingToSay) {
+  EXPECT_EQ(BrokenInvariants(Sound()), Messages());
+  EXPECT_EQ(BrokenInvariants(KvSnapshot()), Messages());
+}
+
+TEST(InvariantsTest, CountsMustAdd) {
+  KvSnapshot snapshot = Sound();
+  snapshot.num_in_use = 2;
+  EXPECT_EQ(BrokenInvariants(snapshot),
+            Messages({"free 1 + in use 2 != total 4"}));
+  snapshot.num_free = 2;
+  EXPECT_EQ(BrokenInvariants(snapshot),
+            Messages({"the pool counts 2 free extents, marks 1"}));
+  snapshot = Sound();
+  snapshot.is_free.pop_back();
+  EXPECT_EQ(BrokenInvariants(snapshot),
+            Messages({"3 free marks for 4 extents"}));
+}
+
+TEST(InvariantsTest, ReferencesAreHolders) {
+  KvSnapshot snapshot = Sound();
+  snapshot.references[0] = 1;
+  EXPECT_EQ(BrokenInvariants(snapshot),
+            Messages({"extent 0 has 1 references, 2 holders"}));
+  snapshot = Sound();
+  snapshot.is_free = {false, false, false, true};
+  EXPECT_EQ(BrokenInvariants(snapshot),
+            Messages({"extent 2 is in use with 0 references",
+                      "extent 3 is free with 1 references"}));
+}
+
+TEST(InvariantsTest, TablesHoldWhatTheyNeedOnce) {
+  KvSnapshot snapshot = Sound();
+  snapshot.tables[0].num_tokens = 65;
+  EXPECT_EQ(BrokenInvariants(snapshot),
+            Messages({"sequence 5 has 2 pages for 65 tokens"}));
+  snapshot = Sound();
+  snapshot.tables[1].num_sealed = 65;
+  EXPECT_EQ(BrokenInvariants(snapshot),
+            Messages({"sequence 8 has 65 tokens sealed, 64 owned"}));
+  snapshot = Sound();
+  snapshot.tables[1].pages[1] = ExtentId(0);
+  snapshot.references = {3, 1, 0, 0};
+  snapshot.is_free = {false, false, true, true};
+  snapshot.num_free = snapshot.num_in_use = 2;
+  EXPECT_EQ(BrokenInvariants(snapshot),
+            Messages({"sequence 8 holds extent 0 twice"}));
+  snapshot.tables[1].pages[1] = ExtentId(4);
+  snapshot.references[0] = 2;
+  EXPECT_EQ(BrokenInvariants(snapshot),
+            Messages({"sequence 8 holds extent 4 of 4"}));
+}
+
+TEST(InvariantsTest, APageUnderTheStepsHandHasOneOwner) {
+  KvSnapshot snapshot = Sound();
+  snapshot.tables[0].num_sealed = 31;  // the last token of page 0 is pending
+  EXPECT_EQ(BrokenInvariants(snapshot),
+            Messages({"sequence 5 may be writing page 0, whose extent 0 has 2 "
+                      "owners"}));
+}
+
+}  // namespace
+}  // namespace winnow

@@ -1,0 +1,197 @@
+#include "kv/kv_cache.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace winnow {
+
+Reservation::Reservation(Reservation&& other) noexcept
+    : cache_(std::exchange(other.cache_, nullptr)),
+      steps_(std::move(other.steps_)),
+      copies_(std::move(other.copies_)) {}
+
+Reservation::~Reservation() {
+  if (cache_ != nullptr) cache_->Undo(*this);
+}
+
+void Reservation::Commit() {
+  CHECK(cache_ != nullptr);
+  cache_->reservation_is_open_ = false;
+  cache_ = nullptr;
+}
+
+KvCache::~KvCache() {
+  CheckNoReservation();
+  CHECK(tables_.empty(), "{} sequences are still open, the first is {}",
+        tables_.size(), tables_.begin()->first.value());
+}
+
+void KvCache::Open(SequenceId sequence) {
+  CheckNoReservation();
+  const bool is_fresh = tables_.try_emplace(sequence).second;
+  CHECK(is_fresh, "sequence={} is open", sequence.value());
+}
+
+void KvCache::Fork(SequenceId parent, SequenceId child) {
+  CheckNoReservation();
+  const PageTable& table = TableOf(parent);
+  CHECK(table.num_sealed() == table.num_tokens(),
+        "parent={} num_sealed={} num_tokens={}", parent.value(),
+        table.num_sealed(), table.num_tokens());
+  const bool is_fresh = tables_.try_emplace(child, table).second;
+  CHECK(is_fresh, "sequence={} is open", child.value());
+  for (ExtentId extent : table.pages()) pool_.Share(extent);
+}
+
+std::optional<Reservation> KvCache::Reserve(std::span<const Growth> growths) {
+  CheckNoReservation();
+  if (!CanGrow(growths)) return std::nullopt;
+  reservation_is_open_ = true;
+  Reservation reservation(*this);
+  for (const Growth& growth : growths) Grow(growth, reservation);
+  return reservation;
+}
+
+PageNeed KvCache::Need(std::span<const Growth> growths) const {
+  PageNeed need = {.num_needed = 0, .num_free = pool_.num_free()};
+  std::vector<SequenceId> named;
+  std::vector<ExtentId> shared;  // an entry a writer
+  for (const auto& [sequence, num_tokens] : growths) {
+    CHECK(num_tokens >= 0, "sequence={} num_tokens={}", sequence.value(),
+          num_tokens);
+    const PageTable& table = TableOf(sequence);
+    named.push_back(sequence);
+    need.num_needed += NewPages(table.num_tokens(), num_tokens);
+    if (num_tokens > 0 && WritesSharedPage(table)) {
+      shared.push_back(table.pages().back());
+    }
+  }
+  std::sort(named.begin(), named.end());
+  const auto twice = std::adjacent_find(named.begin(), named.end());
+  CHECK(twice == named.end(), "sequence={} is named twice", twice->value());
+  // Where every owner of a page writes, the last one keeps it.
+  std::sort(shared.begin(), shared.end());
+  for (auto run = shared.begin(); run != shared.end();) {
+    const auto end = std::upper_bound(run, shared.end(), *run);
+    need.num_needed +=
+        std::min<int64_t>(end - run, pool_.num_references(*run) - 1);
+    run = end;
+  }
+  return need;
+}
+
+void KvCache::Seal(SequenceId sequence, int num_tokens) {
+  CheckNoReservation();
+  TableOf(sequence).Seal(num_tokens);
+}
+
+void KvCache::Truncate(SequenceId sequence, int num_tokens) {
+  CheckNoReservation();
+  PageTable& table = TableOf(sequence);
+  CHECK(num_tokens >= 0 && num_tokens <= table.num_tokens(),
+        "sequence={} num_tokens={} of {}", sequence.value(), num_tokens,
+        table.num_tokens());
+  const auto num_kept = static_cast<size_t>(PagesFor(num_tokens));
+  for (ExtentId extent : table.pages().subspan(num_kept)) {
+    pool_.Release(extent);
+  }
+  table.Truncate(num_tokens);
+}
+
+void KvCache::Close(SequenceId sequence) {
+  Truncate(sequence, 0);
+  tables_.erase(sequence);
+}
+
+int KvCache::num_tokens(SequenceId sequence) const {
+  return TableOf(sequence).num_tokens();
+}
+
+int KvCache::num_sealed(SequenceId sequence) const {
+  return TableOf(sequence).num_sealed();
+}
+
+std::span<const ExtentId> KvCache::pages(SequenceId sequence) const {
+  return TableOf(sequence).pages();
+}
+
+KvSnapshot KvCache::Snapshot() const {
+  KvSnapshot snapshot;
+  snapshot.num_free = pool_.num_free();
+  snapshot.num_in_use = pool_.num_in_use();
+  for (uint32_t i = 0; i < pool_.num_extents(); ++i) {
+    snapshot.references.push_back(pool_.num_references(ExtentId(i)));
+    snapshot.is_free.push_back(pool_.is_free(ExtentId(i)));
+  }
+  for (const auto& [sequence, table] : tables_) {
+    snapshot.tables.push_back({sequence,
+                               table.num_tokens(),
+                               table.num_sealed(),
+                               {table.pages().begin(), table.pages().end()}});
+  }
+  return snapshot;
+}
+
+const PageTable& KvCache::TableOf(SequenceId sequence) const {
+  const auto found = tables_.find(sequence);
+  CHECK(found != tables_.end(), "sequence={} is not open", sequence.value());
+  return found->second;
+}
+
+PageTable& KvCache::TableOf(SequenceId sequence) {
+  return const_cast<PageTable&>(std::as_const(*this).TableOf(sequence));
+}
+
+void KvCache::CheckNoReservation() const {
+  CHECK(!reservation_is_open_, "a reservation is open");
+}
+
+bool KvCache::WritesSharedPage(const PageTable& table) const {
+  return table.num_open_tokens() > 0 &&
+         pool_.num_references(table.pages().back()) > 1;
+}
+
+// REQUIRES: Need() has counted it.
+ExtentId KvCache::TakeExtent() {
+  const std::optional<ExtentId> extent = pool_.Take();
+  CHECK(extent.has_value(), "num_pages={} are all in use", num_pages());
+  return *extent;
+}
+
+void KvCache::Grow(const Growth& growth, Reservation& reservation) {
+  PageTable& table = TableOf(growth.sequence);
+  Reservation::Step step = {.sequence = growth.sequence,
+                            .num_tokens_before = table.num_tokens(),
+                            .replaced = std::nullopt};
+  if (growth.num_tokens > 0 && WritesSharedPage(table)) {
+    // Letting go of the shared page at once is what tells the last owner in
+    // this very step that it is the last: copies run before any row writes.
+    step.replaced = table.pages().back();
+    const ExtentId own = TakeExtent();
+    reservation.copies_.push_back(
+        {*step.replaced, own, table.num_open_tokens()});
+    table.ReplaceLastPage(own);
+    pool_.Release(*step.replaced);
+  }
+  std::vector<ExtentId> fresh;
+  const int64_t num_fresh = NewPages(table.num_tokens(), growth.num_tokens);
+  for (int64_t i = 0; i < num_fresh; ++i) fresh.push_back(TakeExtent());
+  table.Grow(growth.num_tokens, fresh);
+  reservation.steps_.push_back(step);
+}
+
+void KvCache::Undo(const Reservation& reservation) {
+  reservation_is_open_ = false;
+  for (const Reservation::Step& step : reservation.steps_) {
+    Truncate(step.sequence, step.num_tokens_before);
+    if (!step.replaced) continue;
+    PageTable& table = TableOf(step.sequence);
+    pool_.Release(table.pages().back());
+    table.ReplaceLastPage(*step.replaced);
+    pool_.Share(*step.replaced);
+  }
+}
+
+}  // namespace winnow

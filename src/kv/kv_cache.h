@@ -1,0 +1,138 @@
+// The front desk over a tier's extents: whose page is where, who gets more.
+#ifndef WINNOW_KV_KV_CACHE_H_
+#define WINNOW_KV_KV_CACHE_H_
+
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/ids.h"
+#include "kv/extent_pool.h"
+#include "kv/growth.h"
+#include "kv/invariants.h"
+#include "kv/page_table.h"
+
+namespace winnow {
+
+class KvCache;
+
+// Room for one step, taken but not yet kept: unless Commit()ed it undoes itself
+// on destruction, and the cache is exactly as it was before. Must not outlive
+// its KvCache.
+class [[nodiscard]] Reservation {
+ public:
+  Reservation(Reservation&& other) noexcept;
+  Reservation& operator=(Reservation&&) = delete;
+  ~Reservation();
+
+  // Copy-on-write: to be carried out, all of them, before the step writes.
+  // Targets are distinct and no sources.
+  std::span<const ExtentCopy> copies() const { return copies_; }
+
+  // Keeps the room. Its content is not yet true: that is what Seal says.
+  // REQUIRES: not committed before.
+  void Commit();
+
+ private:
+  friend class KvCache;
+  struct Step {
+    SequenceId sequence;
+    int num_tokens_before = 0;
+    std::optional<ExtentId> replaced;  // the last page's extent before
+  };
+
+  explicit Reservation(KvCache& cache) : cache_(&cache) {}
+
+  KvCache* cache_;  // null once committed or moved from
+  std::vector<Step> steps_;
+  std::vector<ExtentCopy> copies_;
+};
+
+// Owns the page tables of all sequences and the pool that they draw from;
+// touches no byte. Used by the engine's thread alone. What BrokenInvariants
+// lists holds after every call, and while a Reservation is open.
+//
+// Tokens pass three marks. Reserve makes a sequence own them: there is room,
+// and pages() shows the tables that the pending step needs. Commit keeps them.
+// Seal says that their bytes exist, after the step has landed in all layers:
+// owning a page is not proof that its content is true.
+//
+// An extent that Truncate or Close frees may be given to the next step. Steps
+// of one queue run in order, so that step cannot overtake a copy from it that
+// is still under way; whoever writes extents on another queue waits for the
+// last step that was launched before.
+//
+// While a Reservation is open nothing else may change: all of Open, Fork,
+// Reserve, Seal, Truncate and Close REQUIRE that none is. All REQUIRE that the
+// sequence they name is open.
+class KvCache {
+ public:
+  // REQUIRES: 0 <= num_extents <= kMaxExtents.
+  explicit KvCache(int64_t num_extents) : pool_(num_extents) {}
+  KvCache(const KvCache&) = delete;
+  KvCache& operator=(const KvCache&) = delete;
+  // CHECKs that every sequence was closed.
+  ~KvCache();
+
+  // Begins an empty sequence. REQUIRES: the id is not open.
+  void Open(SequenceId sequence);
+  // Begins `child` with all of the parent's tokens in the same extents, the
+  // open page too: whoever writes there next gets a copy. REQUIRES: the
+  // parent's tokens are all sealed (only what exists is shared), and the
+  // child's id is not open.
+  void Fork(SequenceId parent, SequenceId child);
+
+  // Takes all pages that a step needs, or none and returns nothing. A sequence
+  // about to write into a shared page gets a fresh extent and an ExtentCopy;
+  // the last owner writes in place. REQUIRES: each sequence is named once.
+  [[nodiscard]] std::optional<Reservation> Reserve(
+      std::span<const Growth> growths);
+  // What Reserve would take, and from how many. REQUIRES: as Reserve.
+  PageNeed Need(std::span<const Growth> growths) const;
+  bool CanGrow(std::span<const Growth> growths) const {
+    return Need(growths).fits();
+  }
+
+  // The bytes of tokens [0, num_tokens) exist in all layers.
+  // REQUIRES: num_sealed(sequence) <= num_tokens <= num_tokens(sequence).
+  void Seal(SequenceId sequence, int num_tokens);
+  // Forgets tokens from `num_tokens` on, with the pages that hold no others;
+  // the open tail stays. REQUIRES: 0 <= num_tokens <= num_tokens(sequence); no
+  // step in flight names the sequence.
+  void Truncate(SequenceId sequence, int num_tokens);
+  // Ends the sequence. REQUIRES: no step in flight names it.
+  void Close(SequenceId sequence);
+
+  bool is_open(SequenceId sequence) const { return tables_.contains(sequence); }
+  int num_sequences() const { return static_cast<int>(tables_.size()); }
+  // Owned, those of an open Reservation included.
+  int num_tokens(SequenceId sequence) const;
+  int num_sealed(SequenceId sequence) const;
+  // Extents by logical page. Valid until the sequence changes.
+  std::span<const ExtentId> pages(SequenceId sequence) const;
+
+  int64_t num_pages() const { return pool_.num_extents(); }
+  int64_t num_free_pages() const { return pool_.num_free(); }
+  KvSnapshot Snapshot() const;
+
+ private:
+  friend class Reservation;
+
+  const PageTable& TableOf(SequenceId sequence) const;
+  PageTable& TableOf(SequenceId sequence);
+  void CheckNoReservation() const;
+  // True where the next token goes into a page that others hold too.
+  bool WritesSharedPage(const PageTable& table) const;
+  ExtentId TakeExtent();
+  void Grow(const Growth& growth, Reservation& reservation);
+  void Undo(const Reservation& reservation);
+
+  ExtentPool pool_;
+  std::map<SequenceId, PageTable> tables_;  // ordered: snapshots compare
+  bool reservation_is_open_ = false;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_KV_KV_CACHE_H_

@@ -1,0 +1,256 @@
+// Random operations on a KvCache against a model that knows nothing of pages:
+// each sequence is a string of tokens. The bytes are simulated: an extent is
+// 32 numbers, written by steps and by the copies that a reservation asks for.
+// Whatever happens, every sequence reads back its own string.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <random>
+#include <set>
+
+#include "kv/kv_cache.h"
+
+namespace winnow {
+namespace {
+
+constexpr int kNumOperations = 1000;
+constexpr size_t kMaxSequences = 7;
+
+struct Told {
+  std::vector<int64_t> tokens;
+  int num_sealed = 0;
+};
+
+class World {
+ public:
+  explicit World(uint64_t seed)
+      : random_(seed), cache_(Below(50) + 2), extents_(NumExtents()) {}
+
+  ~World() {
+    for (const auto& [sequence, told] : told_) cache_.Close(sequence);
+  }
+
+  void Operate() {
+    const int64_t dice = Below(100);
+    if (dice < 8 || told_.empty()) {
+      Open();
+    } else if (dice < 18) {
+      Fork();
+    } else if (dice < 70) {
+      Step(/*commits=*/dice >= 28);
+    } else if (dice < 88) {
+      Seal();
+    } else if (dice < 95) {
+      Truncate();
+    } else {
+      Close();
+    }
+    SpoilFreeExtents();
+  }
+
+  void ExpectAllIsTrue() {
+    EXPECT_EQ(BrokenInvariants(cache_.Snapshot()), std::vector<std::string>());
+    ASSERT_EQ(cache_.num_sequences(), static_cast<int>(told_.size()));
+    for (const auto& [sequence, told] : told_) {
+      ASSERT_EQ(cache_.num_tokens(sequence),
+                static_cast<int>(told.tokens.size()));
+      ASSERT_EQ(cache_.num_sealed(sequence), told.num_sealed);
+      std::vector<int64_t> found;
+      for (ExtentId id : cache_.pages(sequence)) {
+        const Extent& extent = extents_[id.value()];
+        found.insert(found.end(), extent.begin(), extent.end());
+      }
+      ASSERT_GE(found.size(), told.tokens.size());
+      found.resize(told.tokens.size());
+      ASSERT_EQ(found, told.tokens) << "sequence " << sequence.value();
+    }
+  }
+
+  bool AllIsFree() const {
+    return cache_.num_free_pages() == cache_.num_pages();
+  }
+  void CloseAll() {
+    while (!told_.empty()) Close();
+  }
+  int num_copies() const { return num_copies_; }
+  int num_refusals() const { return num_refusals_; }
+
+ private:
+  using Extent = std::array<int64_t, kPageTokens>;
+
+  size_t NumExtents() const { return static_cast<size_t>(cache_.num_pages()); }
+  int64_t Below(int64_t end) {
+    return std::uniform_int_distribution<int64_t>(0, end - 1)(random_);
+  }
+  // Where the bytes of a token are. Null where no page is there.
+  int64_t* Slot(SequenceId sequence, size_t token) {
+    const std::span<const ExtentId> pages = cache_.pages(sequence);
+    if (token / kPageTokens >= pages.size()) return nullptr;
+    return &extents_[pages[token / kPageTokens].value()][token % kPageTokens];
+  }
+  std::pair<const SequenceId, Told>& AnySequence() {
+    return *std::next(told_.begin(), Below(static_cast<int64_t>(told_.size())));
+  }
+
+  void Open() {
+    if (told_.size() == kMaxSequences) return;
+    cache_.Open(SequenceId(++last_id_));
+    told_[SequenceId(last_id_)] = {};
+  }
+
+  void Fork() {
+    auto& [parent, told] = AnySequence();
+    const bool is_sealed =
+        told.num_sealed == static_cast<int>(told.tokens.size());
+    if (!is_sealed || told_.size() == kMaxSequences) return;
+    cache_.Fork(parent, SequenceId(++last_id_));
+    told_[SequenceId(last_id_)] = told;
+  }
+
+  void Seal() {
+    auto& [sequence, told] = AnySequence();
+    const int num_owned = static_cast<int>(told.tokens.size());
+    if (Below(3) > 0) {
+      told.num_sealed = num_owned;
+    } else {
+      told.num_sealed +=
+          static_cast<int>(Below(num_owned - told.num_sealed + 1));
+    }
+    cache_.Seal(sequence, told.num_sealed);
+  }
+
+  void Truncate() {
+    auto& [sequence, told] = AnySequence();
+    const int64_t num_tokens = Below(std::ssize(told.tokens) + 1);
+    told.tokens.resize(static_cast<size_t>(num_tokens));
+    told.num_sealed = std::min(told.num_sealed, static_cast<int>(num_tokens));
+    cache_.Truncate(sequence, static_cast<int>(num_tokens));
+  }
+
+  void Close() {
+    const SequenceId sequence = AnySequence().first;
+    cache_.Close(sequence);
+    told_.erase(sequence);
+  }
+
+  std::vector<Growth> AnyGrowths() {
+    std::vector<Growth> growths;
+    for (const auto& [sequence, told] : told_) {
+      if (Below(3) == 0) continue;
+      const int64_t most = Below(4) == 0 ? 100 : 2;
+      growths.push_back({sequence, static_cast<int>(Below(most + 1))});
+    }
+    std::shuffle(growths.begin(), growths.end(), random_);
+    return growths;
+  }
+
+  // The pages that `growths` takes, counted one writer after the other.
+  int64_t CountNeed(const std::vector<Growth>& growths) {
+    std::map<ExtentId, int> num_owners;
+    for (const auto& [sequence, told] : told_) {
+      for (ExtentId extent : cache_.pages(sequence)) ++num_owners[extent];
+    }
+    int64_t num_needed = 0;
+    for (const auto& [sequence, num_tokens] : growths) {
+      const size_t begin = told_[sequence].tokens.size();
+      const size_t end = begin + static_cast<size_t>(num_tokens);
+      for (size_t i = begin; i < end; ++i) num_needed += i % kPageTokens == 0;
+      if (num_tokens == 0 || begin % kPageTokens == 0) continue;
+      int& owners = num_owners[cache_.pages(sequence).back()];
+      if (owners > 1) {
+        ++num_needed;
+        --owners;
+      }
+    }
+    return num_needed;
+  }
+
+  void Step(bool commits) {
+    const std::vector<Growth> growths = AnyGrowths();
+    const KvSnapshot before = cache_.Snapshot();
+    const PageNeed need = cache_.Need(growths);
+    EXPECT_EQ(need.num_needed, CountNeed(growths));
+    EXPECT_EQ(need.num_free, before.num_free);
+    {
+      std::optional<Reservation> reservation = cache_.Reserve(growths);
+      ASSERT_EQ(reservation.has_value(), need.num_needed <= before.num_free);
+      if (reservation) {
+        EXPECT_EQ(before.num_free - cache_.num_free_pages(), need.num_needed);
+        EXPECT_EQ(BrokenInvariants(cache_.Snapshot()),
+                  std::vector<std::string>());
+        if (commits) {
+          CarryOut(reservation->copies());
+          reservation->Commit();
+          return Write(growths);
+        }
+      } else {
+        ++num_refusals_;
+      }
+    }
+    EXPECT_EQ(cache_.Snapshot(), before);
+  }
+
+  void CarryOut(std::span<const ExtentCopy> copies) {
+    std::set<ExtentId> targets;
+    for (const ExtentCopy& copy : copies) targets.insert(copy.to);
+    EXPECT_EQ(targets.size(), copies.size());
+    for (const ExtentCopy& copy : copies) {
+      EXPECT_FALSE(targets.contains(copy.from));
+      std::copy_n(extents_[copy.from.value()].begin(), copy.num_tokens,
+                  extents_[copy.to.value()].begin());
+      ++num_copies_;
+    }
+  }
+
+  void Write(const std::vector<Growth>& growths) {
+    for (const auto& [sequence, num_tokens] : growths) {
+      std::vector<int64_t>& tokens = told_[sequence].tokens;
+      for (int i = 0; i < num_tokens; ++i) {
+        tokens.push_back(Below(1 << 30));
+        int64_t* slot = Slot(sequence, tokens.size() - 1);
+        ASSERT_NE(slot, nullptr);
+        *slot = tokens.back();
+      }
+    }
+  }
+
+  // What nobody owns may hold anything.
+  void SpoilFreeExtents() {
+    const KvSnapshot snapshot = cache_.Snapshot();
+    for (size_t i = 0; i < extents_.size(); ++i) {
+      if (snapshot.is_free[i]) extents_[i].fill(-1 - Below(1 << 30));
+    }
+  }
+
+  std::mt19937_64 random_;
+  KvCache cache_;
+  std::vector<Extent> extents_;
+  std::map<SequenceId, Told> told_;
+  uint64_t last_id_ = 0;
+  int num_copies_ = 0;
+  int num_refusals_ = 0;
+};
+
+// A test's name ends in its seed.
+class KvCachePropertyTest : public ::testing::TestWithParam<uint64_t> {};
+
+TEST_P(KvCachePropertyTest, EverySequenceReadsBackItsOwnTokens) {
+  World world(GetParam());
+  for (int i = 0; i < kNumOperations; ++i) {
+    world.Operate();
+    world.ExpectAllIsTrue();
+    ASSERT_FALSE(HasFailure()) << "seed " << GetParam() << " operation " << i;
+  }
+  EXPECT_GT(world.num_copies(), 0) << "the run never copied on write";
+  EXPECT_GT(world.num_refusals(), 0) << "the run never ran out of pages";
+  world.CloseAll();
+  EXPECT_TRUE(world.AllIsFree());
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, KvCachePropertyTest,
+                         ::testing::Range<uint64_t>(0, 16));
+
+}  // namespace
+}  // namespace winnow

@@ -1,0 +1,48 @@
+// Where one sequence's pages are, and how much of them it owns and may trust.
+#ifndef WINNOW_KV_PAGE_TABLE_H_
+#define WINNOW_KV_PAGE_TABLE_H_
+
+#include <span>
+#include <vector>
+
+#include "base/ids.h"
+#include "kv/growth.h"
+
+namespace winnow {
+
+// Maps a sequence's logical pages to extents. Plain names: references are
+// counted by whoever changes the table (KvCache), so a copy of a table is a
+// fork of the sequence as soon as its extents are shared; no KV moves. At all
+// times num_sealed <= num_tokens and pages().size() == PagesFor(num_tokens).
+class PageTable {
+ public:
+  // Extents by logical page. Valid until the table changes.
+  std::span<const ExtentId> pages() const { return pages_; }
+  // Owned: there is room for them, and perhaps their bytes.
+  int num_tokens() const { return num_tokens_; }
+  // Of these, the first whose bytes exist in all layers.
+  int num_sealed() const { return num_sealed_; }
+  // In the last page; 0 where it is full and the next token opens another.
+  int num_open_tokens() const { return num_tokens_ % kPageTokens; }
+
+  // Owns `num_added` more tokens; `fresh` are the extents of the pages that
+  // they open. REQUIRES: fresh.size() == NewPages(num_tokens(), num_added).
+  void Grow(int num_added, std::span<const ExtentId> fresh);
+  // Puts the last page elsewhere. REQUIRES: a page is there.
+  void ReplaceLastPage(ExtentId extent);
+  // Forgets tokens from `num_tokens` on, with the pages that hold no others.
+  // REQUIRES: 0 <= num_tokens <= num_tokens().
+  void Truncate(int num_tokens);
+  // The bytes of tokens [0, num_tokens) exist.
+  // REQUIRES: num_sealed() <= num_tokens <= num_tokens().
+  void Seal(int num_tokens);
+
+ private:
+  std::vector<ExtentId> pages_;
+  int num_tokens_ = 0;
+  int num_sealed_ = 0;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_KV_PAGE_TABLE_H_
