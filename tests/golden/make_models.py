@@ -8,7 +8,8 @@ for which transformers has no class, by minicpm4.py in float64.
     venv/bin/python make_models.py --check    makes all again and compares
 
 --check demands that every config, prompt and list of tensors is equal and that
-no logit differs by more than 1e-6 * max(1, |logit|); it also prints how far
+no logit differs by more than --tolerance (1e-6) * max(1, |logit|). On a CPU
+with other vector instructions torch adds in another order: use 5e-5 there. It also prints how far
 float32 is from float64, the noise floor of the golden values themselves; for
 MiniCPM4 the float32 side is transformers' Llama with the factors folded into
 the weights, so that this number also vouches for the transcription.
@@ -158,6 +159,7 @@ def differences(
     case: model_cases.Case,
     texts: dict[str, str],
     logits: np.ndarray,
+    tolerance: float,
 ) -> list[str]:
     """What differs between a case made again and the committed one."""
     folder = MODELS / case.name
@@ -173,7 +175,7 @@ def differences(
         return found + [f"{case.name}/logits.bin has {old.size} values"]
     gap = np.abs(old - logits.reshape(-1))
     worst = float((gap / np.maximum(1.0, np.abs(old))).max())
-    if worst > 1e-6:
+    if worst > tolerance:
         found.append(f"{case.name}/logits.bin differs by {worst:.2e}")
     return found
 
@@ -182,14 +184,15 @@ def main() -> int:
     """Writes or checks all cases; 1 if a check found a difference."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true")
-    check = parser.parse_args().check
+    parser.add_argument("--tolerance", type=float, default=1e-6)
+    arguments = parser.parse_args()
     torch.set_num_threads(1)
     problems: list[str] = []
     for case in model_cases.CASES:
         tensors, full_logits, distance = make_case(case)
         logits, texts = stored(full_logits), text_files(case, tensors)
-        if check:
-            problems += differences(case, texts, logits)
+        if arguments.check:
+            problems += differences(case, texts, logits, arguments.tolerance)
         else:
             folder = MODELS / case.name
             folder.mkdir(parents=True, exist_ok=True)
