@@ -1,0 +1,124 @@
+#include "backend/cpu/cpu_backend.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "backend/cpu/append.h"
+#include "backend/cpu/embed.h"
+#include "backend/cpu/gated_act.h"
+#include "backend/cpu/gather_rows.h"
+#include "backend/cpu/host_memory.h"
+#include "backend/cpu/linear.h"
+#include "backend/cpu/move.h"
+#include "backend/cpu/read.h"
+#include "backend/cpu/rms_norm.h"
+#include "backend/cpu/rotary_angles.h"
+#include "backend/cpu/sample.h"
+#include "backend/cpu/thread_pool.h"
+
+namespace winnow {
+namespace {
+
+// A queue has nothing to keep: its work is done when a verb returns.
+class CpuQueue final : public Queue {};
+
+CpuKernels ResolveKernels(CpuKernels asked) {
+  const std::vector<CpuKernels> available = AvailableCpuKernels();
+  if (asked == CpuKernels::kBest) return available.back();
+  CHECK(std::ranges::find(available, asked) != available.end(),
+        "this CPU cannot run the {} kernels, its best are {}",
+        CpuKernelsName(asked), CpuKernelsName(available.back()));
+  return asked;
+}
+
+// Owns the workers; see MakeCpuBackend for who may call it.
+class CpuBackend final : public Backend {
+ public:
+  explicit CpuBackend(const CpuOptions& options)
+      : kernels_(ResolveKernels(options.kernels)), pool_(options.num_threads) {
+    attributes_.name = "cpu";
+    attributes_.description =
+        fmt::format("CPU, {} kernels, {} threads", CpuKernelsName(kernels_),
+                    pool_.num_workers());
+    attributes_.memory_bytes = TotalHostBytes();
+    attributes_.available_bytes = AvailableHostBytes();
+    attributes_.device_is_host = true;
+  }
+
+  const BackendAttributes& attributes() const override { return attributes_; }
+
+  Result<Buffer> Allocate(Tier tier, size_t num_bytes,
+                          std::string_view purpose) override {
+    CHECK(tier != Tier::kDisk, "disk is not a backend's to give");
+    ASSIGN_OR_RETURN(Buffer memory, Buffer::AllocateHost(num_bytes, purpose));
+    // The same memory under the name that was asked for.
+    auto owner = std::make_shared<Buffer>(std::move(memory));
+    return Buffer(tier, owner->data(), num_bytes,
+                  [owner](std::byte*, size_t) {});
+  }
+
+  std::unique_ptr<Queue> MakeQueue() override {
+    return std::make_unique<CpuQueue>();
+  }
+  Event Record(Queue&) override { return {++num_events_}; }
+  Status Wait(Event event, std::chrono::milliseconds) override {
+    CHECK(event.ticket <= num_events_, "ticket={} of {}", event.ticket,
+          num_events_);
+    return Ok{};
+  }
+
+  void Copy(Queue&, const View& from, const View& to) override {
+    CHECK(from.dtype == to.dtype && from.contiguous() && to.contiguous() &&
+              from.num_elements() == to.num_elements(),
+          "from {} to {}", ToString(from), ToString(to));
+    if (from.num_elements() == 0) return;
+    std::memmove(
+        to.data, from.data,
+        static_cast<size_t>(from.num_elements() * DtypeBytes(from.dtype)));
+  }
+
+  void Embed(Queue&, const EmbedArgs& args) override { EmbedRows(args, pool_); }
+  void RmsNorm(Queue&, const RmsNormArgs& args) override {
+    RmsNormRows(args, pool_);
+  }
+  void Linear(Queue&, const LinearArgs& args) override {
+    LinearScalar(args, pool_);
+  }
+  void RotaryAngles(Queue&, const LayerStep& step,
+                    const RotaryAnglesArgs& args) override {
+    RotaryAngleRows(step, args, pool_);
+  }
+  void GatedAct(Queue&, const GatedActArgs& args) override {
+    GatedActRows(args, pool_);
+  }
+  void Append(Queue&, const LayerStep& step, const TokenInputs& inputs,
+              const LayerCache& cache) override {
+    AppendRows(step, inputs, cache, pool_);
+  }
+  void Read(Queue&, const LayerStep& step, const ReadArgs& args,
+            const LayerCache& cache) override {
+    ReadScalar(step, args, cache, pool_);
+  }
+  void GatherRows(Queue&, const GatherRowsArgs& args) override {
+    GatherRowsOf(args, pool_);
+  }
+  void Sample(Queue&, const SampleArgs& args) override {
+    SampleScalar(args, pool_);
+  }
+  void Move(Queue&, const MoveArgs& args) override { MovePages(args, pool_); }
+
+ private:
+  const CpuKernels kernels_;
+  BackendAttributes attributes_;
+  ThreadPool pool_;
+  uint64_t num_events_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> MakeCpuBackend(const CpuOptions& options) {
+  return std::make_unique<CpuBackend>(options);
+}
+
+}  // namespace winnow

@@ -1,0 +1,73 @@
+#include "backend/cpu/linear.h"
+
+#include <algorithm>
+
+#include "backend/cpu/float_types.h"
+
+namespace winnow {
+namespace {
+
+void CheckLinear(const LinearArgs& args) {
+  CHECK(!args.parts.empty());
+  for (const LinearPart& part : args.parts) {
+    CHECK(part.weight.dim(1) == args.x.dim(1), "x {} weight {}",
+          ToString(args.x), ToString(part.weight));
+    CHECK(part.weight.dtype == args.x.dtype, "x {} weight {}", ToString(args.x),
+          ToString(part.weight));
+    CHECK(part.out.dim(0) == args.x.dim(0) &&
+              part.out.dim(1) == part.weight.dim(0),
+          "x {} weight {} out {}", ToString(args.x), ToString(part.weight),
+          ToString(part.out));
+    CHECK(part.out.dtype == Dtype::kFloat32 || part.out.dtype == args.x.dtype,
+          "x {} out {}", ToString(args.x), ToString(part.out));
+    CHECK(part.bias.empty() || (part.bias.dim(0) == part.weight.dim(0) &&
+                                part.bias.dtype == part.weight.dtype),
+          "weight {} bias {}", ToString(part.weight), ToString(part.bias));
+  }
+  if (args.residual.empty()) return;
+  const View& out = args.parts[0].out;
+  CHECK(args.parts.size() == 1 && out.dtype == Dtype::kFloat32,
+        "residual with {} parts, out {}", args.parts.size(), ToString(out));
+  CHECK(args.residual.dtype == Dtype::kFloat32 &&
+            args.residual.dim(0) == out.dim(0) &&
+            args.residual.dim(1) == out.dim(1),
+        "residual {} out {}", ToString(args.residual), ToString(out));
+}
+
+// One output column of `part` for all rows.
+template <typename T, typename Out>
+void LinearColumn(const LinearArgs& args, const LinearPart& part, int64_t n) {
+  const T* weight = part.weight.Row<T>(n);
+  const float bias =
+      part.bias.empty() ? 0.0f : static_cast<float>(part.bias.As<T>()[n]);
+  for (int64_t row = 0; row < args.x.dim(0); ++row) {
+    const T* x = args.x.Row<T>(row);
+    float sum = 0;
+    for (int64_t i = 0; i < args.x.dim(1); ++i) {
+      sum += static_cast<float>(x[i]) * static_cast<float>(weight[i]);
+    }
+    float value = args.scale * (sum + bias);
+    if (!args.residual.empty()) value += args.residual.Row<float>(row)[n];
+    part.out.Row<Out>(row)[n] = Out(value);
+  }
+}
+
+}  // namespace
+
+void LinearScalar(const LinearArgs& args, ThreadPool& pool) {
+  CheckLinear(args);
+  for (const LinearPart& part : args.parts) {
+    WithFloatType(args.x.dtype, [&](auto element) {
+      using T = decltype(element);
+      pool.ParallelFor(part.weight.dim(0), [&](int64_t n, int) {
+        if (part.out.dtype == Dtype::kFloat32) {
+          LinearColumn<T, float>(args, part, n);
+        } else {
+          LinearColumn<T, T>(args, part, n);
+        }
+      });
+    });
+  }
+}
+
+}  // namespace winnow

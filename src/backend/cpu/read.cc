@@ -1,0 +1,209 @@
+#include "backend/cpu/read.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "backend/cpu/float_types.h"
+#include "backend/cpu/step_rows.h"
+
+namespace winnow {
+namespace {
+
+constexpr int kUnitTokens = kUnitPicks * kPageTokens;
+static_assert(kUnitTokens == kPromptTileTokens);
+constexpr float kNoKey = -std::numeric_limits<float>::infinity();
+// Bounds what a worker keeps on its stack; the largest known is MLA's 512.
+constexpr int kMaxValueDim = 1024;
+
+// The softmax over the keys seen so far: their greatest score, the sum of
+// exp(score - maximum), and the values weighted by the same.
+struct State {
+  float maximum = kNoKey;
+  float sum = 0;
+  std::array<float, kMaxValueDim> values;  // [v_dim]
+
+  explicit State(int v_dim) { std::fill_n(values.begin(), v_dim, 0.0f); }
+};
+
+// exp(from - to), where nothing seen so far weighs nothing.
+float Weight(float from, float to) {
+  return from == kNoKey ? 0.0f : std::exp(from - to);
+}
+
+// Takes the state of later keys into that of earlier ones.
+void Merge(const State& later, int v_dim, State& state) {
+  if (later.maximum == kNoKey) return;
+  const float maximum = std::max(state.maximum, later.maximum);
+  const float keep = Weight(state.maximum, maximum);
+  const float take = Weight(later.maximum, maximum);
+  state.maximum = maximum;
+  state.sum = state.sum * keep + later.sum * take;
+  for (int i = 0; i < v_dim; ++i) {
+    const auto c = static_cast<size_t>(i);
+    state.values[c] = state.values[c] * keep + later.values[c] * take;
+  }
+}
+
+// What one row and head reads: where its keys and values lie, and which.
+template <typename Q, typename Kv>
+struct RowReader {
+  const LayerCache& cache;
+  int request = 0;
+  int kv_head = 0;
+  const Q* q = nullptr;  // [k_dim]
+  float scale = 0;
+  int64_t first_token = 0;  // the row sees [first_token, end_token)
+  int64_t end_token = 0;
+
+  float Score(const Kv* key) const {
+    float dot = 0;
+    for (int i = 0; i < cache.format.k_dim; ++i) {
+      dot += static_cast<float>(q[i]) * static_cast<float>(key[i]);
+    }
+    return dot * scale;
+  }
+
+  // Takes the row's keys among [begin, begin + 128) into `state`.
+  void TakeIn(int64_t begin, State& state) const {
+    const SliceFormat& format = cache.format;
+    const int64_t first = std::max(begin, first_token);
+    const int64_t end = std::min(begin + kUnitTokens, end_token);
+    std::array<float, kUnitTokens> scores;
+    std::array<const Kv*, kUnitTokens> values;
+    float maximum = state.maximum;
+    for (int64_t token = first; token < end; ++token) {
+      const auto i = static_cast<size_t>(token - begin);
+      const std::byte* slice = cache.Slice(
+          StepRows::Extent(cache, request, token / kPageTokens), kv_head);
+      const int64_t in_page = token % kPageTokens;
+      const Kv* key =
+          reinterpret_cast<const Kv*>(slice) + in_page * format.k_dim;
+      scores[i] = Score(key);
+      values[i] =
+          format.v_in_k
+              ? key
+              : reinterpret_cast<const Kv*>(slice + format.v_offset_bytes()) +
+                    in_page * format.v_dim;
+      maximum = std::max(maximum, scores[i]);
+    }
+    const float keep = Weight(state.maximum, maximum);
+    state.maximum = maximum;
+    state.sum *= keep;
+    for (int i = 0; i < format.v_dim; ++i) {
+      state.values[static_cast<size_t>(i)] *= keep;
+    }
+    for (int64_t token = first; token < end; ++token) {
+      const auto i = static_cast<size_t>(token - begin);
+      const float weight = std::exp(scores[i] - maximum);
+      state.sum += weight;
+      for (int c = 0; c < format.v_dim; ++c) {
+        state.values[static_cast<size_t>(c)] +=
+            weight * static_cast<float>(values[i][c]);
+      }
+    }
+  }
+
+  State ReadByTiles() const {
+    State state(cache.format.v_dim);
+    const int64_t first_tile = first_token / kUnitTokens;
+    for (int64_t tile = first_tile; tile * kUnitTokens < end_token; ++tile) {
+      TakeIn(tile * kUnitTokens, state);
+    }
+    return state;
+  }
+
+  State ReadByUnits() const {
+    const int v_dim = cache.format.v_dim;
+    State state(v_dim), group(v_dim);
+    int64_t unit = first_token / kUnitTokens;
+    for (; unit * kUnitTokens < end_token; ++unit) {
+      State of_unit(v_dim);
+      TakeIn(unit * kUnitTokens, of_unit);
+      Merge(of_unit, v_dim, group);
+      const bool last = (unit + 1) * kUnitTokens >= end_token;
+      if (last || (unit + 1) % kGroupUnits == 0) {
+        Merge(group, v_dim, state);
+        group = State(v_dim);
+      }
+    }
+    return state;
+  }
+};
+
+// One row and q head.
+template <typename Q, typename Kv, typename Out>
+void ReadRow(const LayerStep& step, const ReadArgs& args,
+             const LayerCache& cache, int64_t row, int64_t head) {
+  const StepRows rows(step);
+  const int64_t group_heads = args.q.dim(1) / cache.num_kv_heads;
+  const int64_t end_token = rows.position(row) + 1;
+  RowReader<Q, Kv> reader = {
+      .cache = cache,
+      .request = rows.request(row),
+      .kv_head = static_cast<int>(head / group_heads),
+      .q = args.q.Row<Q>(row) + head * args.q.stride[1],
+      .scale = args.scale,
+      .first_token =
+          step.window > 0 ? std::max<int64_t>(0, end_token - step.window) : 0,
+      .end_token = end_token};
+  const State state =
+      rows.is_prompt(row) ? reader.ReadByTiles() : reader.ReadByUnits();
+  Out* out = args.out.Row<Out>(row) + head * args.out.stride[1];
+  for (int i = 0; i < cache.format.v_dim; ++i) {
+    out[i] = Out(state.values[static_cast<size_t>(i)] / state.sum);
+  }
+  if (args.lse.empty()) return;
+  args.lse.Row<float>(row)[head] = state.maximum + std::log(state.sum);
+}
+
+}  // namespace
+
+void CheckRead(const LayerStep& step, const ReadArgs& args,
+               const LayerCache& cache) {
+  const SliceFormat& format = cache.format;
+  CHECK(args.sources.size() == 1 &&
+            args.sources[0].kind == ReadSource::Kind::kAllPages,
+        "Read takes one source, all pages; got {} sources, the first of kind "
+        "{}",
+        args.sources.size(),
+        args.sources.empty() ? -1 : static_cast<int>(args.sources[0].kind));
+  CHECK(args.pick_mass.empty(), "pick_mass is for picks, the source has none");
+  CHECK(format.k == format.v && format.scale_bytes == 0 &&
+            format.page_tokens == kPageTokens,
+        "k={} v={} scale_bytes={} page_tokens={}", DtypeName(format.k),
+        DtypeName(format.v), format.scale_bytes, format.page_tokens);
+  CHECK(format.v_dim <= kMaxValueDim, "v_dim={} limit={}", format.v_dim,
+        kMaxValueDim);
+  CHECK(args.q.dim(0) == step.num_rows && args.q.dim(2) == format.k_dim &&
+            args.q.dim(1) % cache.num_kv_heads == 0,
+        "q {} rows={} kv_heads={} k_dim={}", ToString(args.q), step.num_rows,
+        cache.num_kv_heads, format.k_dim);
+  CHECK(args.out.dim(0) == step.num_rows && args.out.dim(1) == args.q.dim(1) &&
+            args.out.dim(2) == format.v_dim,
+        "q {} out {} v_dim={}", ToString(args.q), ToString(args.out),
+        format.v_dim);
+  CHECK(args.lse.empty() || (args.lse.dim(0) == step.num_rows &&
+                             args.lse.dim(1) == args.q.dim(1)),
+        "q {} lse {}", ToString(args.q), ToString(args.lse));
+}
+
+void ReadScalar(const LayerStep& step, const ReadArgs& args,
+                const LayerCache& cache, ThreadPool& pool) {
+  if (step.num_rows == 0) return;
+  CheckRead(step, args, cache);
+  const int64_t num_heads = args.q.dim(1);
+  WithFloatType(args.q.dtype, [&](auto q) {
+    WithFloatType(cache.format.k, [&](auto kv) {
+      WithFloatType(args.out.dtype, [&](auto out) {
+        pool.ParallelFor(step.num_rows * num_heads, [&](int64_t item, int) {
+          ReadRow<decltype(q), decltype(kv), decltype(out)>(
+              step, args, cache, item / num_heads, item % num_heads);
+        });
+      });
+    });
+  });
+}
+
+}  // namespace winnow

@@ -1,0 +1,25 @@
+// Read on the CPU: attention over pages.
+#ifndef WINNOW_BACKEND_CPU_READ_H_
+#define WINNOW_BACKEND_CPU_READ_H_
+
+#include "backend/backend.h"
+#include "backend/cpu/thread_pool.h"
+
+namespace winnow {
+
+// Stops where the arguments do not fit one another. One source, kAllPages:
+// the other kinds come with the selectors that fill them.
+void CheckRead(const LayerStep& step, const ReadArgs& args,
+               const LayerCache& cache);
+
+// The truth, a row and head at a time. A state is (maximum, sum, weighted sum
+// of values); tokens enter in ascending order.
+//  * prompt row: one running state takes in tile after tile of 128 keys;
+//  * generated row: each unit of 128 keys is a state of its own; units merge
+//    in order into their group's state, groups in order into the row's.
+void ReadScalar(const LayerStep& step, const ReadArgs& args,
+                const LayerCache& cache, ThreadPool& pool);
+
+}  // namespace winnow
+
+#endif  // WINNOW_BACKEND_CPU_READ_H_

@@ -1,0 +1,61 @@
+// StepRows: the rows of a LayerStep, read on the host.
+#ifndef WINNOW_BACKEND_CPU_STEP_ROWS_H_
+#define WINNOW_BACKEND_CPU_STEP_ROWS_H_
+
+#include "backend/layer_cache.h"
+#include "backend/step.h"
+#include "base/check.h"
+
+namespace winnow {
+
+// Borrows a LayerStep's views and CHECKs once that their types fit.
+// REQUIRES: no draft trees, which come with speculation.
+class StepRows {
+ public:
+  explicit StepRows(const LayerStep& step) {
+    CHECK(step.tree_parent.empty(), "draft trees are not read yet");
+    if (step.num_requests == 0) return;
+    row_to_request_ = step.row_to_request.As<int32_t>();
+    first_row_ = step.first_row.As<int32_t>();
+    first_position_ = step.first_position.As<int32_t>();
+    num_tokens_ = step.num_tokens.As<int32_t>();
+    num_prompt_rows_ = step.num_prompt_rows.As<int32_t>();
+  }
+
+  int request(int64_t row) const { return row_to_request_[row]; }
+  // Where a row's token stands in its sequence.
+  int64_t position(int64_t row) const {
+    const int r = request(row);
+    return int64_t{first_position_[r]} + row - first_row_[r];
+  }
+  // Prompt rows are attended by tiles, generated ones by units.
+  bool is_prompt(int64_t row) const {
+    const int r = request(row);
+    return row - first_row_[r] < num_prompt_rows_[r];
+  }
+  int first_row(int request) const { return first_row_[request]; }
+  int first_position(int request) const { return first_position_[request]; }
+  int num_tokens(int request) const { return num_tokens_[request]; }
+  int num_prompt_rows(int request) const { return num_prompt_rows_[request]; }
+
+  // The extent of a page. REQUIRES: the page is whole.
+  static uint32_t Extent(const LayerCache& cache, int request, int64_t page) {
+    CHECK(page < cache.page_table.dim(1), "page={} page_table {}", page,
+          ToString(cache.page_table));
+    const uint32_t extent = cache.page_table.Row<uint32_t>(request)[page];
+    CHECK(extent != kNotWhole, "request={} page={} is not whole", request,
+          page);
+    return extent;
+  }
+
+ private:
+  const int32_t* row_to_request_ = nullptr;   // [rows]
+  const int32_t* first_row_ = nullptr;        // [requests]
+  const int32_t* first_position_ = nullptr;   // [requests]
+  const int32_t* num_tokens_ = nullptr;       // [requests]
+  const int32_t* num_prompt_rows_ = nullptr;  // [requests]
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_BACKEND_CPU_STEP_ROWS_H_
