@@ -11,9 +11,10 @@ for which transformers has no class, by minicpm4.py in float64.
 no logit differs by more than --tolerance (1e-6) * max(1, |logit|). On a CPU
 with other vector instructions torch adds in another order: use 5e-5 there.
 
-Both print how far float32 is from float64, the noise floor of the golden values
-themselves; for MiniCPM4 the float32 side is transformers' Llama with the
-factors folded into the weights, so that this number also vouches for the transcription.
+Both print how far float32 is from float64, the noise floor of the golden
+values themselves; for MiniCPM4 the float32 side is transformers' Llama with
+the factors folded into the weights, so that this number also vouches for the
+transcription.
 README.md says what the files hold; tiny_weights.py how weights are made.
 """
 
