@@ -1,0 +1,35 @@
+// GenerationDefaults: what a checkpoint says about ending and sampling.
+#ifndef WINNOW_MODEL_GENERATION_DEFAULTS_H_
+#define WINNOW_MODEL_GENERATION_DEFAULTS_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "base/result.h"
+#include "model/json_fields.h"
+
+namespace winnow {
+
+// Values that a request takes where it has none of its own. A value that the
+// checkpoint leaves open is empty.
+struct GenerationDefaults {
+  std::vector<int32_t> eos_token_ids;  // distinct, ascending
+  bool do_sample = false;              // false: the best token, as transformers
+  std::optional<double> temperature;
+  std::optional<double> top_p;
+  std::optional<double> min_p;
+  std::optional<int64_t> top_k;
+  std::optional<double> repetition_penalty;
+};
+
+// Reads `folder`/generation_config.json where there is one. Ends of text that
+// it does not name are those of config.json, `config`.
+Result<GenerationDefaults> ReadGenerationDefaults(
+    const std::filesystem::path& folder, const JsonFields& config,
+    int64_t vocab_size);
+
+}  // namespace winnow
+
+#endif  // WINNOW_MODEL_GENERATION_DEFAULTS_H_
