@@ -1,28 +1,16 @@
 #include "model/checkpoint.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstring>
+
+#include "tests/golden/temporary_folder.h"
 
 namespace winnow {
 namespace {
 
-namespace fs = std::filesystem;
-
-// A folder of its own for each test, removed afterwards.
 class CheckpointTest : public testing::Test {
  protected:
-  CheckpointTest()
-      : folder_(fs::path(testing::TempDir()) /
-                fmt::format("winnow_checkpoint_{}_{}", getpid(),
-                            testing::UnitTest::GetInstance()
-                                ->current_test_info()
-                                ->name())) {
-    fs::create_directories(folder_);
-  }
-  ~CheckpointTest() override { fs::remove_all(folder_); }
-
   // Writes a file with one tensor of two bytes, whose value is its name's
   // first letter.
   void WriteShard(const std::string& file, const std::string& tensor) {
@@ -53,7 +41,8 @@ class CheckpointTest : public testing::Test {
     return message;
   }
 
-  fs::path folder_;
+  TemporaryFolder temporary_{"checkpoint"};
+  const std::filesystem::path& folder_ = temporary_.path();
 };
 
 TEST_F(CheckpointTest, OneFileNeedsNoIndex) {

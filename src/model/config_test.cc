@@ -1,16 +1,15 @@
 #include "model/config.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "tests/golden/temporary_folder.h"
 
 namespace winnow {
 namespace {
 
-namespace fs = std::filesystem;
 using nlohmann::json;
 
 // A small valid config of `architecture`, with `changes` merged in; a change
@@ -174,20 +173,17 @@ TEST(ConfigTest, SizesOutOfRangeAreRefused) {
 // ReadModelConfig: the two files of a folder.
 class ConfigFolderTest : public testing::Test {
  protected:
-  ConfigFolderTest()
-      : folder_(fs::path(testing::TempDir()) /
-                fmt::format("winnow_config_{}", getpid())) {
-    fs::create_directories(folder_);
+  ConfigFolderTest() {
     Write("config.json", R"({"architectures": ["LlamaForCausalLM"],
         "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 1,
         "num_attention_heads": 4, "vocab_size": 160,
         "max_position_embeddings": 512, "eos_token_id": 7})");
   }
-  ~ConfigFolderTest() override { fs::remove_all(folder_); }
   void Write(const char* name, const char* text) {
     ASSERT_TRUE(WriteFile(folder_ / name, text).ok());
   }
-  fs::path folder_;
+  TemporaryFolder temporary_{"config"};
+  const std::filesystem::path& folder_ = temporary_.path();
 };
 
 TEST_F(ConfigFolderTest, EosComesFromEitherFile) {

@@ -1,0 +1,21 @@
+#include "model/model.h"
+
+namespace winnow {
+
+Result<Model> Model::Load(const std::filesystem::path& folder,
+                          const LoadOptions& options) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder, ignored)) {
+    return MakeError(
+        ErrorCode::kNotFound,
+        "{}: must be a folder with config.json and "
+        "model.safetensors, is {}",
+        folder.string(),
+        std::filesystem::exists(folder, ignored) ? "a file" : "not there");
+  }
+  ASSIGN_OR_RETURN(ModelConfig config, ReadModelConfig(folder));
+  ASSIGN_OR_RETURN(Weights weights, Weights::Load(folder, config, options));
+  return Model(std::move(config), std::move(weights));
+}
+
+}  // namespace winnow

@@ -1,0 +1,39 @@
+// Model: a checkpoint ready to run.
+#ifndef WINNOW_MODEL_MODEL_H_
+#define WINNOW_MODEL_MODEL_H_
+
+#include <filesystem>
+
+#include "base/result.h"
+#include "model/config.h"
+#include "model/weights.h"
+
+namespace winnow {
+
+using LoadOptions = WeightOptions;
+
+// The architecture and the weights of one checkpoint. Owns the files behind
+// the weights. Const after Load: any thread may read.
+class Model {
+ public:
+  // Loads a Hugging Face folder: config.json, generation_config.json where
+  // there is one, and safetensors.
+  static Result<Model> Load(const std::filesystem::path& folder,
+                            const LoadOptions& options);
+
+  const ModelConfig& config() const { return config_; }
+  const Weights& weights() const { return weights_; }
+  // What products read and what the KV is kept in.
+  Dtype dtype() const { return weights_.dtype(); }
+
+ private:
+  Model(ModelConfig config, Weights weights)
+      : config_(std::move(config)), weights_(std::move(weights)) {}
+
+  ModelConfig config_;
+  Weights weights_;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_MODEL_MODEL_H_

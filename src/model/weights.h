@@ -1,0 +1,76 @@
+// Weights: a checkpoint's tensors by what they do.
+#ifndef WINNOW_MODEL_WEIGHTS_H_
+#define WINNOW_MODEL_WEIGHTS_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "base/result.h"
+#include "model/checkpoint.h"
+#include "model/config.h"
+#include "tensor/buffer.h"
+#include "tensor/view.h"
+
+namespace winnow {
+
+// One layer's weights; a bias or norm that the model does not have is empty.
+struct LayerWeights {
+  View input_norm;           // [hidden]
+  View q, q_bias;            // [q_heads * head_dim, hidden], [out]
+  View k, k_bias;            // [kv_heads * head_dim, hidden], [out]
+  View v, v_bias;            // [kv_heads * head_dim, hidden], [out]
+  View q_norm, k_norm;       // [head_dim]
+  View o, o_bias;            // [hidden, q_heads * head_dim], [out]
+  View post_attention_norm;  // [hidden]
+  View gate, gate_bias;      // [intermediate, hidden], [out]
+  View up, up_bias;          // [intermediate, hidden], [out]
+  View down, down_bias;      // [hidden, intermediate], [out]
+};
+
+// Called with bytes of weights that are in memory, and of all there are.
+using LoadProgress = std::function<void(int64_t done, int64_t total)>;
+
+struct WeightOptions {
+  // The element type to compute in. Empty: the one that the embedding is
+  // stored in.
+  std::optional<Dtype> dtype;
+  // Where set, every page of the weights is touched once while loading, so
+  // that the first step does not wait for the disk; called as that proceeds.
+  LoadProgress progress;
+};
+
+// Views of all weights, of one dtype. Owns the mapped files behind most of
+// them and copies of the rest: tensors stored in another dtype, and those that
+// a file holds unaligned. Const after Load: any thread may read. Host memory.
+class Weights {
+ public:
+  // Opens `folder` and finds every tensor that `config` implies: none missing,
+  // none besides them, shapes as implied, dtype bfloat16, float16 or float32.
+  static Result<Weights> Load(const std::filesystem::path& folder,
+                              const ModelConfig& config,
+                              const WeightOptions& options);
+
+  Dtype dtype() const { return embedding.dtype; }
+  int64_t num_parameters() const { return num_parameters_; }
+  // Bytes used in place in the files, and bytes of converted copies.
+  int64_t mapped_bytes() const { return mapped_bytes_; }
+  int64_t copied_bytes() const { return copied_bytes_; }
+
+  View embedding;   // [vocab, hidden]
+  View final_norm;  // [hidden]
+  View lm_head;     // [vocab, hidden]; the embedding where they are tied
+  std::vector<LayerWeights> layers;
+
+ private:
+  Checkpoint checkpoint_;
+  Buffer copies_;
+  int64_t num_parameters_ = 0;
+  int64_t mapped_bytes_ = 0;
+  int64_t copied_bytes_ = 0;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_MODEL_WEIGHTS_H_

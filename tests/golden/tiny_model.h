@@ -1,0 +1,51 @@
+// The tiny models of tests/golden/models: their tensors by formula, written as
+// checkpoints, and their golden logits. tests/golden/README.md is the law.
+#ifndef WINNOW_TESTS_GOLDEN_TINY_MODEL_H_
+#define WINNOW_TESTS_GOLDEN_TINY_MODEL_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tensor/dtype.h"
+
+namespace winnow {
+
+// A tensor as a checkpoint stores it.
+struct TinyTensor {
+  std::string name;
+  std::vector<int64_t> shape;
+  std::vector<float> values;  // float32, before any rounding to a dtype
+};
+
+// One case, read whole. Test code: what cannot be read CHECK-fails.
+struct TinyCase {
+  std::string name;
+  std::string config_json;
+  std::vector<TinyTensor> tensors;  // in the order of the file
+  std::vector<int32_t> tokens;      // [80]: the prompt
+  int64_t planned_total_tokens = 0;
+  std::vector<int32_t> logit_ids;  // [32]: vocabulary entries of `logits`
+  std::vector<float> logits;       // [80, 32]: float32, by transformers
+};
+
+// Names of all cases, ascending.
+std::vector<std::string> TinyCaseNames();
+
+// Reads a case and makes its tensors. CHECKs their checksum.
+TinyCase ReadTinyCase(const std::string& name);
+
+// How a case is written.
+struct TinyCheckpoint {
+  Dtype dtype = Dtype::kFloat32;  // values are rounded to it
+  int num_shards = 1;             // > 1: with an index, tensors dealt in turn
+};
+
+// Writes config.json and safetensors for a case into `folder`.
+void WriteTinyModel(const TinyCase& model, const std::filesystem::path& folder,
+                    const TinyCheckpoint& form);
+
+}  // namespace winnow
+
+#endif  // WINNOW_TESTS_GOLDEN_TINY_MODEL_H_
