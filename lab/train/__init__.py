@@ -1,0 +1,1 @@
+"""Training of the lab model; needs PyTorch."""
