@@ -1,0 +1,39 @@
+// How near a backend must come to float64, in one table.
+#ifndef WINNOW_BACKEND_CLOSENESS_H_
+#define WINNOW_BACKEND_CLOSENESS_H_
+
+#include <initializer_list>
+
+#include "backend/test_array.h"
+
+namespace winnow {
+
+// What stands between the inputs and the output, before it is rounded.
+enum class Arithmetic {
+  kElementwise,    // a few float32 operations and functions
+  kSum,            // a float32 sum of some hundred terms
+  kAttention,      // float32 scores, exponentials and sums
+  kAttentionBf16,  // the same with weights rounded to bfloat16
+};
+
+// Compares a backend's output with reference values. An element may be off by
+// one rounding of its type, and by the arithmetic's share of `magnitude`, the
+// sum of the absolute terms that it is made of.
+class Closeness {
+ public:
+  Closeness(TestArray got, Arithmetic arithmetic)
+      : got_(std::move(got)), arithmetic_(arithmetic) {}
+
+  // Fails the test, with both values, where they are too far apart.
+  void Expect(std::initializer_list<int64_t> index, double reference,
+              double magnitude);
+
+ private:
+  TestArray got_;
+  Arithmetic arithmetic_;
+  int num_failures_ = 0;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_BACKEND_CLOSENESS_H_

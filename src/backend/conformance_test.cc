@@ -1,0 +1,267 @@
+// The conformance suite, part one: the verbs that touch no pages. Each against
+// a float64 reference written here, over random shapes.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "backend/backend_under_test.h"
+#include "backend/closeness.h"
+#include "backend/test_array.h"
+
+namespace winnow {
+namespace {
+
+constexpr Dtype kFloats[] = {Dtype::kFloat32, Dtype::kBFloat16,
+                             Dtype::kFloat16};
+
+Dtype AnyFloat(RandomSource& random) {
+  return kFloats[static_cast<size_t>(random.Between(0, 2))];
+}
+
+class ConformanceTest : public testing::TestWithParam<BackendUnderTest> {
+ protected:
+  // Runs `check` on `num_rounds` seeds, each with a device of its own.
+  template <typename Check>
+  void ForSeeds(int num_rounds, Check&& check) {
+    for (int seed = 0; seed < num_rounds && !HasFailure(); ++seed) {
+      SCOPED_TRACE(testing::Message() << "seed=" << seed);
+      TestDevice device(GetParam().make(1 + seed % 3));
+      RandomSource random(static_cast<uint64_t>(seed));
+      check(device, random);
+    }
+  }
+};
+
+TEST_P(ConformanceTest, EmbedScalesRowsOfTheTable) {
+  ForSeeds(60, [](TestDevice& device, RandomSource& random) {
+    const int64_t num_rows = random.Between(0, 40);
+    const int64_t hidden = random.Between(1, 200);
+    const TestArray table =
+        RandomArray(AnyFloat(random), {random.Between(1, 50), hidden}, random);
+    std::vector<int32_t> token_ids(static_cast<size_t>(num_rows));
+    for (auto& id : token_ids) {
+      id = static_cast<int32_t>(random.Between(0, table.dim(0) - 1));
+    }
+    EmbedArgs args;
+    args.token_ids = device.Upload(Int32Array(token_ids));
+    args.table = device.Upload(table, random.Between(0, 5));
+    args.scale = random.Chance(0.5) ? 1.0f : 12.5f;
+    args.out = device.Output(Dtype::kFloat32, {num_rows, hidden},
+                             random.Between(0, 9));
+    device.backend().Embed(device.queue(), args);
+    Closeness close(device.Download(args.out), Arithmetic::kElementwise);
+    for (int64_t row = 0; row < num_rows; ++row) {
+      for (int64_t i = 0; i < hidden; ++i) {
+        const double value =
+            table.at(token_ids[static_cast<size_t>(row)], i) * args.scale;
+        close.Expect({row, i}, value, std::abs(value));
+      }
+    }
+  });
+}
+
+TEST_P(ConformanceTest, RmsNormDividesByTheRootMeanSquare) {
+  ForSeeds(100, [](TestDevice& device, RandomSource& random) {
+    const int64_t num_rows = random.Between(0, 40);
+    const int64_t size = random.Between(1, 300);
+    const TestArray x = RandomArray(AnyFloat(random), {num_rows, size}, random);
+    const TestArray weight = RandomArray(AnyFloat(random), {size}, random);
+    const int64_t gap = random.Between(0, 9);
+    RmsNormArgs args;
+    args.x = device.Upload(x, gap);
+    args.weight = device.Upload(weight);
+    args.epsilon = random.Chance(0.5) ? 1e-5f : 0.1f;
+    args.out = random.Chance(0.3)
+                   ? args.x
+                   : device.Output(AnyFloat(random), {num_rows, size}, gap);
+    device.backend().RmsNorm(device.queue(), args);
+    Closeness close(device.Download(args.out), Arithmetic::kElementwise);
+    for (int64_t row = 0; row < num_rows; ++row) {
+      double sum = 0;
+      for (int64_t i = 0; i < size; ++i) sum += x.at(row, i) * x.at(row, i);
+      const double root =
+          std::sqrt(sum / static_cast<double>(size) + args.epsilon);
+      for (int64_t i = 0; i < size; ++i) {
+        const double value =
+            x.at(row, i) / root * weight.values[static_cast<size_t>(i)];
+        close.Expect({row, i}, value, std::abs(value));
+      }
+    }
+  });
+}
+
+double Activate(Activation activation, double x) {
+  switch (activation) {
+    case Activation::kSilu:
+      return x / (1 + std::exp(-x));
+    case Activation::kGelu:
+      return x * 0.5 * std::erfc(-x / std::sqrt(2.0));
+    case Activation::kGeluTanh:
+      return 0.5 * x *
+             (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+  }
+  return NAN;
+}
+
+TEST_P(ConformanceTest, GatedActMultipliesTheActivatedGate) {
+  ForSeeds(100, [](TestDevice& device, RandomSource& random) {
+    const std::vector<int64_t> shape = {random.Between(0, 20),
+                                        random.Between(1, 300)};
+    const Dtype in = AnyFloat(random);
+    TestArray gate = RandomArray(in, shape, random);
+    // Some far out, where a careless exponential overflows.
+    for (double& value : gate.values) {
+      if (random.Chance(0.1)) value = RoundTo(in, value * 60);
+    }
+    const TestArray up = RandomArray(in, shape, random);
+    const int64_t gap = random.Between(0, 9);
+    GatedActArgs args;
+    args.activation = random.Among(
+        {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh});
+    args.gate = device.Upload(gate, gap);
+    args.up = device.Upload(up, random.Between(0, 9));
+    args.out = random.Chance(0.3) ? args.gate
+                                  : device.Output(AnyFloat(random), shape, gap);
+    device.backend().GatedAct(device.queue(), args);
+    Closeness close(device.Download(args.out), Arithmetic::kElementwise);
+    for (int64_t row = 0; row < shape[0]; ++row) {
+      for (int64_t i = 0; i < shape[1]; ++i) {
+        const double value =
+            Activate(args.activation, gate.at(row, i)) * up.at(row, i);
+        // GeLU's tail is a difference of nearly equal numbers.
+        close.Expect({row, i}, value,
+                     std::abs(value) + std::abs(up.at(row, i)));
+      }
+    }
+  });
+}
+
+TEST_P(ConformanceTest, GatherRowsCopiesBytes) {
+  ForSeeds(60, [](TestDevice& device, RandomSource& random) {
+    const int64_t size = random.Between(1, 100);
+    const TestArray x =
+        RandomArray(AnyFloat(random), {random.Between(1, 40), size}, random);
+    std::vector<int32_t> indices(static_cast<size_t>(random.Between(0, 50)));
+    for (auto& index : indices) {
+      index = static_cast<int32_t>(random.Between(0, x.dim(0) - 1));
+    }
+    GatherRowsArgs args;
+    args.x = device.Upload(x, random.Between(0, 9));
+    args.indices = device.Upload(Int32Array(indices));
+    args.out = device.Output(x.dtype, {std::ssize(indices), size},
+                             random.Between(0, 9));
+    device.backend().GatherRows(device.queue(), args);
+    const TestArray out = device.Download(args.out);
+    for (size_t row = 0; row < indices.size(); ++row) {
+      for (int64_t i = 0; i < size; ++i) {
+        ASSERT_EQ(out.at(static_cast<int64_t>(row), i), x.at(indices[row], i));
+      }
+    }
+  });
+}
+
+// One random product: inputs on the host, arguments on the device.
+struct Product {
+  TestArray x, residual;
+  std::vector<TestArray> weights, biases;
+  std::vector<LinearPart> parts;
+  LinearArgs args;
+
+  Product(TestDevice& device, RandomSource& random) {
+    const Dtype dtype = AnyFloat(random);
+    const int64_t num_rows = random.Between(0, 40);
+    const int64_t num_in = random.Between(1, 300);
+    x = RandomArray(dtype, {num_rows, num_in}, random);
+    args.x = device.Upload(x, random.Between(0, 9));
+    const int64_t num_parts = random.Between(1, 3);
+    for (int64_t i = 0; i < num_parts; ++i) {
+      const int64_t num_out = random.Between(1, 130);
+      weights.push_back(RandomArray(dtype, {num_out, num_in}, random));
+      biases.push_back(RandomArray(dtype, {num_out}, random));
+      const Dtype out = random.Chance(0.5) ? dtype : Dtype::kFloat32;
+      LinearPart part;
+      part.weight = device.Upload(weights.back());
+      if (random.Chance(0.5)) part.bias = device.Upload(biases.back());
+      part.out = device.Output(out, {num_rows, num_out}, random.Between(0, 9));
+      parts.push_back(part);
+    }
+    args.scale = random.Chance(0.5) ? 1.0f : 0.25f;
+    args.batch_invariant = random.Chance(0.5);
+    const bool may_add =
+        num_parts == 1 && parts[0].out.dtype == Dtype::kFloat32;
+    if (may_add && random.Chance(0.7)) {
+      residual =
+          RandomArray(Dtype::kFloat32, {num_rows, weights[0].dim(0)}, random);
+      args.residual = device.Upload(residual, random.Between(0, 9));
+      if (random.Chance(0.5)) parts[0].out = args.residual;
+    }
+    args.parts = parts;
+  }
+};
+
+TEST_P(ConformanceTest, LinearMultipliesAddsAndRoundsOnce) {
+  ForSeeds(120, [](TestDevice& device, RandomSource& random) {
+    const Product product(device, random);
+    device.backend().Linear(device.queue(), product.args);
+    for (size_t p = 0; p < product.parts.size(); ++p) {
+      const LinearPart& part = product.parts[p];
+      Closeness close(device.Download(part.out), Arithmetic::kSum);
+      const TestArray& weight = product.weights[p];
+      for (int64_t row = 0; row < product.x.dim(0); ++row) {
+        for (int64_t n = 0; n < weight.dim(0); ++n) {
+          double sum = 0, magnitude = 0;
+          for (int64_t i = 0; i < weight.dim(1); ++i) {
+            const double term = product.x.at(row, i) * weight.at(n, i);
+            sum += term;
+            magnitude += std::abs(term);
+          }
+          if (!part.bias.empty()) {
+            sum += product.biases[p].values[static_cast<size_t>(n)];
+          }
+          sum *= product.args.scale;
+          if (!product.args.residual.empty()) {
+            sum += product.residual.at(row, n);
+          }
+          close.Expect({row, n}, sum, magnitude + std::abs(sum));
+        }
+      }
+    }
+  });
+}
+
+TEST_P(ConformanceTest, ABatchInvariantProductIsARowAtATime) {
+  ForSeeds(40, [](TestDevice& device, RandomSource& random) {
+    Product product(device, random);
+    product.args.batch_invariant = true;
+    if (!product.args.residual.empty()) {
+      // Out of place, so that the product can be run again.
+      product.parts[0].out = device.Output(
+          Dtype::kFloat32, {product.x.dim(0), product.parts[0].weight.dim(0)});
+    }
+    device.backend().Linear(device.queue(), product.args);
+    for (int64_t row = 0; row < product.x.dim(0); ++row) {
+      std::vector<LinearPart> alone = product.parts;
+      LinearArgs args = product.args;
+      args.x = args.x.Slice(row, 1);
+      if (!args.residual.empty()) args.residual = args.residual.Slice(row, 1);
+      for (LinearPart& part : alone) {
+        part.out = device.Output(part.out.dtype, {1, part.out.dim(1)});
+      }
+      args.parts = alone;
+      device.backend().Linear(device.queue(), args);
+      for (size_t p = 0; p < alone.size(); ++p) {
+        View in_batch = product.parts[p].out.Slice(row, 1);
+        in_batch.stride[0] = in_batch.dim(1);  // one row: no gap to check
+        ASSERT_EQ(device.Download(alone[p].out).values,
+                  device.Download(in_batch).values)
+            << "row=" << row << " part=" << p;
+      }
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, ConformanceTest,
+                         testing::ValuesIn(BackendsUnderTest()), NameOfBackend);
+
+}  // namespace
+}  // namespace winnow

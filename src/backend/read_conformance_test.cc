@@ -1,0 +1,288 @@
+// The conformance suite, part three: Read against softmax attention in
+// float64, and the bits that must not change (docs/design.md section 5).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "backend/backend_under_test.h"
+#include "backend/closeness.h"
+#include "backend/paged_case.h"
+
+namespace winnow {
+namespace {
+
+// One Read: the case, the queries, and how it is asked for.
+struct ReadCase {
+  PagedCase paged;
+  TestArray q;  // [rows, q_heads, k_dim]
+  Dtype out = Dtype::kFloat32;
+  int window = 0;
+  float scale = 0;
+
+  ReadCase(const KvShape& shape, std::vector<RequestRows> requests,
+           RandomSource& random)
+      : paged(shape, std::move(requests), random) {
+    q = RandomArray(shape.dtype,
+                    {paged.num_rows(), shape.num_q_heads(), shape.k_dim},
+                    random);
+    out = shape.dtype;
+    // Twice the usual scale, so that some keys stand out.
+    scale = 2.0f / std::sqrt(static_cast<float>(shape.k_dim));
+  }
+};
+
+ReadCase RandomReadCase(RandomSource& random, int max_position) {
+  const KvShape shape = RandomKvShape(random);
+  ReadCase read(shape, RandomRequests(random, max_position), random);
+  if (random.Chance(0.2)) {
+    const TestArray wide = RandomArray(Dtype::kFloat32, read.q.shape, random);
+    read.q = wide;
+  }
+  if (random.Chance(0.2)) read.out = Dtype::kFloat32;
+  if (random.Chance(0.4)) {
+    read.window = random.Among({1, 2, 32, 100, 128, 129, 1000, 5000});
+  }
+  return read;
+}
+
+struct ReadResult {
+  TestArray out;  // [rows, q_heads, v_dim]
+  TestArray lse;  // [rows, q_heads]
+};
+
+// Runs the rows that `rows` names; `q` holds theirs.
+ReadResult RunRead(TestDevice& device, const ReadCase& read,
+                   const std::vector<RequestRows>& rows, const TestArray& q,
+                   int64_t gap) {
+  std::vector<int> num_tokens;
+  for (const RequestRows& request : rows) {
+    num_tokens.push_back(request.end_position());
+  }
+  const View pool = device.UploadBytes(read.paged.PoolImage(num_tokens));
+  const ReadSource all_pages;
+  ReadArgs args;
+  args.q = device.Upload(q, gap);
+  args.sources = {&all_pages, 1};
+  args.scale = read.scale;
+  args.out = device.Output(read.out,
+                           {q.dim(0), q.dim(1), read.paged.shape().v_dim}, gap);
+  args.lse = device.Output(Dtype::kFloat32, {q.dim(0), q.dim(1)}, gap);
+  device.backend().Read(device.queue(),
+                        read.paged.Step(device, rows, read.window), args,
+                        read.paged.Cache(device, pool));
+  return {device.Download(args.out), device.Download(args.lse)};
+}
+
+ReadResult RunRead(TestDevice& device, const ReadCase& read) {
+  return RunRead(device, read, read.paged.requests(), read.q, 0);
+}
+
+// Attention of one row and head in float64.
+struct Attention {
+  std::vector<double> values, magnitudes;  // [v_dim]
+  double lse = 0;
+};
+
+Attention Attend(const ReadCase& read, size_t request, int64_t position,
+                 int64_t row, int head) {
+  const KvShape& shape = read.paged.shape();
+  const TestArray& keys = read.paged.keys(request);
+  const TestArray& values = read.paged.values(request);
+  const int kv_head = head / shape.group_heads;
+  const int64_t first =
+      read.window > 0 ? std::max<int64_t>(0, position - read.window + 1) : 0;
+  std::vector<double> scores;
+  for (int64_t token = first; token <= position; ++token) {
+    double dot = 0;
+    for (int i = 0; i < shape.k_dim; ++i) {
+      dot += read.q.at(row, head, i) * keys.at(token, kv_head, i);
+    }
+    scores.push_back(dot * read.scale);
+  }
+  const double maximum = std::ranges::max(scores);
+  double sum = 0;
+  for (double& score : scores) sum += score = std::exp(score - maximum);
+  Attention attention;
+  attention.lse = maximum + std::log(sum);
+  for (int i = 0; i < shape.v_dim; ++i) {
+    double value = 0, magnitude = 0;
+    for (int64_t token = first; token <= position; ++token) {
+      const double term = scores[static_cast<size_t>(token - first)] *
+                          values.at(token, kv_head, i) / sum;
+      value += term;
+      magnitude += std::abs(term);
+    }
+    attention.values.push_back(value);
+    attention.magnitudes.push_back(magnitude);
+  }
+  return attention;
+}
+
+void ExpectAttention(const ReadCase& read, const ReadResult& got) {
+  const KvShape& shape = read.paged.shape();
+  Closeness close_out(got.out, shape.dtype == Dtype::kBFloat16
+                                   ? Arithmetic::kAttentionBf16
+                                   : Arithmetic::kAttention);
+  Closeness close_lse(got.lse, Arithmetic::kAttention);
+  int64_t row = 0;
+  for (size_t r = 0; r < read.paged.requests().size(); ++r) {
+    const RequestRows& rows = read.paged.requests()[r];
+    for (int t = 0; t < rows.num_tokens; ++t, ++row) {
+      for (int head = 0; head < shape.num_q_heads(); ++head) {
+        const Attention expected =
+            Attend(read, r, rows.first_position + t, row, head);
+        close_lse.Expect({row, head}, expected.lse, 1 + std::abs(expected.lse));
+        for (int i = 0; i < shape.v_dim; ++i) {
+          const auto c = static_cast<size_t>(i);
+          close_out.Expect({row, head, i}, expected.values[c],
+                           expected.magnitudes[c]);
+        }
+      }
+    }
+  }
+}
+
+// Equal bits, but that zero has no sign.
+void ExpectSame(const ReadResult& got, const ReadResult& expected) {
+  EXPECT_TRUE(got.out.values == expected.out.values);
+  EXPECT_TRUE(got.lse.values == expected.lse.values);
+}
+
+class ReadConformanceTest : public testing::TestWithParam<BackendUnderTest> {
+ protected:
+  TestDevice Device(int num_threads) {
+    return TestDevice(GetParam().make(num_threads));
+  }
+
+  template <typename Check>
+  void ForSeeds(int num_rounds, Check&& check) {
+    for (int seed = 0; seed < num_rounds && !HasFailure(); ++seed) {
+      SCOPED_TRACE(testing::Message() << "seed=" << seed);
+      RandomSource random(static_cast<uint64_t>(seed));
+      check(random, 1 + seed % 3);
+    }
+  }
+};
+
+TEST_P(ReadConformanceTest, IsSoftmaxAttention) {
+  ForSeeds(100, [this](RandomSource& random, int num_threads) {
+    const ReadCase read = RandomReadCase(random, 600);
+    TestDevice device = Device(num_threads);
+    ExpectAttention(read, RunRead(device, read, read.paged.requests(), read.q,
+                                  random.Between(0, 7)));
+  });
+}
+
+// Past 4,096 tokens a row has more than one group of units.
+TEST_P(ReadConformanceTest, IsSoftmaxAttentionOverManyGroups) {
+  ForSeeds(6, [this](RandomSource& random, int num_threads) {
+    KvShape shape;
+    shape.dtype = random.Among({Dtype::kFloat32, Dtype::kBFloat16});
+    shape.group_heads = 2;
+    shape.k_dim = shape.v_dim = 32;
+    const auto position = static_cast<int32_t>(random.Between(4000, 13000));
+    ReadCase read(shape, {{position, 3, 1}, {4095, 2, 0}}, random);
+    if (random.Chance(0.5)) read.window = 5000;
+    TestDevice device = Device(num_threads);
+    ExpectAttention(read, RunRead(device, read));
+  });
+}
+
+// One key so much greater than the rest that their weights vanish, early or
+// late, and scores that an exponential without a maximum would not survive.
+TEST_P(ReadConformanceTest, SurvivesGreatScores) {
+  ForSeeds(30, [this](RandomSource& random, int num_threads) {
+    ReadCase read = RandomReadCase(random, 600);
+    read.scale = 60.0f;
+    TestDevice device = Device(num_threads);
+    const ReadResult got = RunRead(device, read);
+    for (const double value : got.out.values) ASSERT_TRUE(std::isfinite(value));
+    for (const double value : got.lse.values) ASSERT_TRUE(std::isfinite(value));
+  });
+}
+
+TEST_P(ReadConformanceTest, BitsDoNotDependOnThreads) {
+  ForSeeds(15, [this](RandomSource& random, int) {
+    const ReadCase read = RandomReadCase(random, 5000);
+    TestDevice one = Device(1);
+    const ReadResult expected = RunRead(one, read);
+    for (const int num_threads : {2, 5}) {
+      TestDevice device = Device(num_threads);
+      ExpectSame(RunRead(device, read), expected);
+    }
+  });
+}
+
+TEST_P(ReadConformanceTest, BitsDoNotDependOnExtents) {
+  ForSeeds(15, [this](RandomSource& random, int num_threads) {
+    ReadCase read = RandomReadCase(random, 5000);
+    TestDevice device = Device(num_threads);
+    const ReadResult expected = RunRead(device, read);
+    for (int round = 0; round < 2; ++round) {
+      read.paged.Shuffle(random);
+      ExpectSame(RunRead(device, read), expected);
+    }
+  });
+}
+
+// The rows [begin, end) of the first dimension.
+TestArray RowsOf(const TestArray& array, int64_t begin, int64_t end) {
+  std::vector<int64_t> shape = array.shape;
+  const int64_t row_size =
+      shape[0] == 0 ? 0 : std::ssize(array.values) / shape[0];
+  shape[0] = end - begin;
+  TestArray rows(array.dtype, shape);
+  std::copy(array.values.begin() + begin * row_size,
+            array.values.begin() + end * row_size, rows.values.begin());
+  return rows;
+}
+
+TEST_P(ReadConformanceTest, BitsDoNotDependOnTheBatch) {
+  ForSeeds(20, [this](RandomSource& random, int num_threads) {
+    const ReadCase read = RandomReadCase(random, 5000);
+    TestDevice device = Device(num_threads);
+    const ReadResult expected = RunRead(device, read);
+    int64_t row = 0;
+    for (size_t r = 0; r < read.paged.requests().size(); ++r) {
+      std::vector<RequestRows> alone(read.paged.requests().size());
+      alone[r] = read.paged.requests()[r];
+      const int64_t end = row + alone[r].num_tokens;
+      ExpectSame(
+          RunRead(device, read, alone, RowsOf(read.q, row, end), 0),
+          {RowsOf(expected.out, row, end), RowsOf(expected.lse, row, end)});
+      row = end;
+    }
+  });
+}
+
+// A request's rows in one step, or in several: each later step finds what the
+// earlier ones wrote, and poison behind its own end. Rows keep their kind.
+TEST_P(ReadConformanceTest, BitsDoNotDependOnChunks) {
+  ForSeeds(30, [this](RandomSource& random, int num_threads) {
+    const auto chunk = static_cast<int32_t>(random.Among({1, 7, 64, 100}));
+    const auto num_tokens =
+        static_cast<int32_t>(random.Between(1, chunk == 1 ? 30 : 200));
+    const auto start = static_cast<int32_t>(random.Among({0, 5, 128, 200}));
+    const auto prompt = static_cast<int32_t>(random.Between(0, num_tokens));
+    ReadCase read(RandomKvShape(random), {{start, num_tokens, prompt}}, random);
+    if (random.Chance(0.4)) read.window = random.Among({1, 40, 128, 200});
+    TestDevice device = Device(num_threads);
+    const ReadResult expected = RunRead(device, read);
+    for (int32_t row = 0; row < num_tokens; row += chunk) {
+      const int32_t end = std::min(num_tokens, row + chunk);
+      const RequestRows rows = {start + row, end - row,
+                                std::clamp(prompt - row, 0, end - row)};
+      ExpectSame(
+          RunRead(device, read, {rows}, RowsOf(read.q, row, end), 0),
+          {RowsOf(expected.out, row, end), RowsOf(expected.lse, row, end)});
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, ReadConformanceTest,
+                         testing::ValuesIn(BackendsUnderTest()), NameOfBackend);
+
+}  // namespace
+}  // namespace winnow
