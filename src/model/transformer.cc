@@ -1,0 +1,191 @@
+#include "model/transformer.h"
+
+#include <array>
+#include <cmath>
+
+namespace winnow {
+namespace {
+
+// What every part of one Forward shares.
+struct Pass {
+  Backend& backend;
+  Queue& queue;
+  const Model& model;
+  const ForwardArgs& args;
+  const Activations::Views& views;
+
+  const ModelConfig& config() const { return model.config(); }
+  int64_t num_rows() const { return args.step.num_rows; }
+
+  void Normalize(const View& x, const View& weight, const View& out) const {
+    backend.RmsNorm(queue, {.x = x,
+                            .weight = weight,
+                            .epsilon = config().rms_epsilon,
+                            .out = out});
+  }
+  void Project(const View& x, std::span<const LinearPart> parts) const {
+    backend.Linear(queue, {.x = x,
+                           .parts = parts,
+                           .residual = {},
+                           .batch_invariant = args.batch_invariant});
+  }
+  // Adds a branch's last product to the residual stream.
+  void ProjectIntoResidual(const View& x, const View& weight,
+                           const View& bias) const {
+    const std::array<LinearPart, 1> parts = {
+        {{.weight = weight, .bias = bias, .out = args.hidden}}};
+    backend.Linear(queue, {.x = x,
+                           .parts = parts,
+                           .residual = args.hidden,
+                           .scale = config().residual_scale,
+                           .batch_invariant = args.batch_invariant});
+  }
+};
+
+// hidden += scale * o(attention(norm(hidden))).
+void Attend(const Pass& pass, const LayerStep& step) {
+  const ModelConfig& config = pass.config();
+  const auto index = static_cast<size_t>(step.layer);
+  const LayerWeights& weights = pass.model.weights().layers[index];
+  const Activations::Views& views = pass.views;
+  pass.Normalize(pass.args.hidden, weights.input_norm, views.normed);
+  const std::array<LinearPart, 3> parts = {{
+      {.weight = weights.q, .bias = weights.q_bias, .out = views.q},
+      {.weight = weights.k, .bias = weights.k_bias, .out = views.k},
+      {.weight = weights.v, .bias = weights.v_bias, .out = views.v},
+  }};
+  pass.Project(views.normed, parts);
+  const int64_t rows = pass.num_rows();
+  if (!weights.q_norm.empty()) {
+    const View q =
+        views.q.Reshape({rows * config.num_q_heads, config.head_dim});
+    const View k =
+        views.k.Reshape({rows * config.num_kv_heads, config.head_dim});
+    pass.Normalize(q, weights.q_norm, q);
+    pass.Normalize(k, weights.k_norm, k);
+  }
+  const View q = views.q.Reshape({rows, config.num_q_heads, config.head_dim});
+  const TokenInputs inputs = {
+      .x = views.normed,
+      .q = q,
+      .q_pre = {},
+      .k = views.k.Reshape({rows, config.num_kv_heads, config.head_dim}),
+      .v = views.v.Reshape({rows, config.num_kv_heads, config.head_dim}),
+      .cos_sin = views.cos_sin,
+  };
+  const LayerCache& cache = pass.args.layers[index];
+  pass.backend.Append(pass.queue, step, inputs, cache);
+  const ReadSource all_pages;
+  const ReadArgs read = {
+      .q = q,
+      .sources = std::span(&all_pages, 1),
+      .scale = 1.0f / std::sqrt(static_cast<float>(config.head_dim)),
+      .out =
+          views.attended.Reshape({rows, config.num_q_heads, config.head_dim}),
+      .lse = {},
+      .pick_mass = {},
+  };
+  pass.backend.Read(pass.queue, step, read, cache);
+  pass.ProjectIntoResidual(views.attended, weights.o, weights.o_bias);
+}
+
+// hidden += scale * down(activation(gate(x)) * up(x)), x = norm(hidden).
+void FeedForward(const Pass& pass, const LayerWeights& weights) {
+  const Activations::Views& views = pass.views;
+  pass.Normalize(pass.args.hidden, weights.post_attention_norm, views.normed);
+  const std::array<LinearPart, 2> parts = {{
+      {.weight = weights.gate, .bias = weights.gate_bias, .out = views.gate},
+      {.weight = weights.up, .bias = weights.up_bias, .out = views.up},
+  }};
+  pass.Project(views.normed, parts);
+  pass.backend.GatedAct(pass.queue, {.activation = pass.config().activation,
+                                     .gate = views.gate,
+                                     .up = views.up,
+                                     .out = views.gate});
+  pass.ProjectIntoResidual(views.gate, weights.down, weights.down_bias);
+}
+
+// The logits of the wanted rows, and of no others: the vocabulary is wide.
+void Logits(const Pass& pass) {
+  const Activations::Views& views = pass.views;
+  const Weights& weights = pass.model.weights();
+  pass.backend.GatherRows(pass.queue, {.x = pass.args.hidden,
+                                       .indices = pass.args.logit_rows,
+                                       .out = views.gathered});
+  pass.Normalize(views.gathered, weights.final_norm, views.gathered_norm);
+  const std::array<LinearPart, 1> parts = {
+      {{.weight = weights.lm_head, .bias = {}, .out = pass.args.logits}}};
+  pass.backend.Linear(pass.queue,
+                      {.x = views.gathered_norm,
+                       .parts = parts,
+                       .residual = {},
+                       .scale = pass.config().logit_scale,
+                       .batch_invariant = pass.args.batch_invariant});
+}
+
+int64_t NumWanted(const ForwardArgs& args) {
+  return args.logit_rows.empty() ? 0 : args.logit_rows.dim(0);
+}
+
+void CheckForward(const ModelConfig& config, const ForwardArgs& args) {
+  CHECK(0 <= args.first_layer && args.first_layer <= args.end_layer &&
+            args.end_layer <= config.num_layers,
+        "first_layer={} end_layer={} num_layers={}", args.first_layer,
+        args.end_layer, config.num_layers);
+  CHECK(static_cast<int>(args.layers.size()) == config.num_layers,
+        "layers={} num_layers={}", args.layers.size(), config.num_layers);
+  CHECK(args.hidden.dtype == Dtype::kFloat32 && args.hidden.rank == 2 &&
+            args.hidden.dim(0) == args.step.num_rows &&
+            args.hidden.dim(1) == config.hidden_size,
+        "hidden {} rows={} hidden_size={}", ToString(args.hidden),
+        args.step.num_rows, config.hidden_size);
+  if (args.first_layer == 0) {
+    CHECK(
+        args.token_ids.rank == 1 && args.token_ids.dim(0) == args.step.num_rows,
+        "token_ids {} rows={}", ToString(args.token_ids), args.step.num_rows);
+  }
+  CHECK(args.inverse_frequencies.rank == 2 &&
+            args.inverse_frequencies.dim(1) * 2 == config.rope.rotary_dim,
+        "inverse_frequencies {} rotary_dim={}",
+        ToString(args.inverse_frequencies), config.rope.rotary_dim);
+  const bool ends = args.end_layer == config.num_layers;
+  CHECK(NumWanted(args) == 0 || (ends && args.logits.rank == 2 &&
+                                 args.logits.dim(0) == NumWanted(args) &&
+                                 args.logits.dim(1) == config.vocab_size),
+        "logits {} wanted={} vocab={} end_layer={}", ToString(args.logits),
+        NumWanted(args), config.vocab_size, args.end_layer);
+}
+
+}  // namespace
+
+void Forward(Backend& backend, Queue& queue, const Model& model,
+             const ForwardArgs& args, const Activations& activations) {
+  const ModelConfig& config = model.config();
+  CheckForward(config, args);
+  const Activations::Views views =
+      activations.For(args.step.num_rows, NumWanted(args));
+  const Pass pass = {backend, queue, model, args, views};
+  if (args.first_layer == 0) {
+    backend.Embed(queue, {.token_ids = args.token_ids,
+                          .table = model.weights().embedding,
+                          .scale = config.embedding_scale,
+                          .out = args.hidden});
+  }
+  if (args.first_layer < args.end_layer) {
+    backend.RotaryAngles(queue, args.step,
+                         {.inverse_frequencies = args.inverse_frequencies,
+                          .scale = args.rope_scale,
+                          .out = views.cos_sin});
+  }
+  for (int layer = args.first_layer; layer < args.end_layer; ++layer) {
+    const auto index = static_cast<size_t>(layer);
+    LayerStep step = args.step;
+    step.layer = layer;
+    step.window = config.windows[index];
+    Attend(pass, step);
+    FeedForward(pass, model.weights().layers[index]);
+  }
+  if (args.end_layer == config.num_layers && NumWanted(args) > 0) Logits(pass);
+}
+
+}  // namespace winnow

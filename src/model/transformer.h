@@ -1,0 +1,41 @@
+// The forward pass, written once, in the backend's verbs.
+#ifndef WINNOW_MODEL_TRANSFORMER_H_
+#define WINNOW_MODEL_TRANSFORMER_H_
+
+#include <span>
+
+#include "backend/backend.h"
+#include "model/activations.h"
+#include "model/model.h"
+
+namespace winnow {
+
+// What one Forward reads and writes. All views lie on the device.
+struct ForwardArgs {
+  LayerStep step;            // layer and window are filled in layer by layer
+  View token_ids;            // i32 [rows]; read where first_layer is 0
+  View inverse_frequencies;  // f32 [requests, rotary_dim / 2]
+  View rope_scale;           // f32 [requests]
+  // KV of each layer of the model, at its own index; those of the layer range
+  // are used.
+  std::span<const LayerCache> layers;
+  // The layer range. At 0 it begins with the embedding, at num_layers it ends
+  // with the logits; between, `hidden` carries the rows from range to range.
+  int first_layer = 0;
+  int end_layer = 0;
+  View hidden;      // f32 [rows, hidden]: in if first_layer > 0; always out
+  View logit_rows;  // i32 [wanted]: rows whose logits are wanted, or empty
+  View logits;      // f32 [wanted, vocab]: out where end_layer is num_layers
+  bool batch_invariant = false;
+};
+
+// Enqueues layers [first_layer, end_layer) of a step. Allocates nothing, waits
+// for nothing. The residual stream is float32; inputs of products are of the
+// weights' dtype. REQUIRES: the step's requests have pages for its rows; rows
+// and wanted rows within the limits of `activations`.
+void Forward(Backend& backend, Queue& queue, const Model& model,
+             const ForwardArgs& args, const Activations& activations);
+
+}  // namespace winnow
+
+#endif  // WINNOW_MODEL_TRANSFORMER_H_
