@@ -19,11 +19,11 @@ Status Validate(const EngineOptions& options, const ModelConfig& config) {
   RETURN_IF_ERROR(
       CheckPositive("max-num-batched-tokens", options.max_num_batched_tokens));
   if (options.max_model_len < 0 ||
-      options.max_model_len > config.max_position_embeddings) {
+      options.max_model_len > config.max_context_tokens) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "max-model-len must be in [1, {}] (the model's "
-                     "max_position_embeddings), is {}",
-                     config.max_position_embeddings, options.max_model_len);
+                     "context), is {}",
+                     config.max_context_tokens, options.max_model_len);
   }
   return Ok{};
 }
@@ -42,7 +42,8 @@ Result<std::unique_ptr<Engine>> Engine::Create(Backend& backend,
   RETURN_IF_ERROR(Validate(given, config));
   EngineOptions options = given;
   if (options.max_model_len == 0) {
-    options.max_model_len = config.max_position_embeddings;
+    options.max_model_len = static_cast<int>(
+        std::min<int64_t>(config.max_context_tokens, INT32_MAX));
   }
   const int64_t page_bytes =
       KvBytesPerToken(config, model.dtype()) * kPageTokens;
@@ -87,7 +88,7 @@ Engine::Engine(Backend& backend, const Model& model,
       options_(options),
       num_pages_(num_pages),
       cache_(std::move(cache)),
-      kv_(static_cast<int>(num_pages)) {}
+      kv_(num_pages) {}
 
 Engine::~Engine() {
   while (!sequences_.empty()) Cancel(sequences_.back()->id());
@@ -172,7 +173,7 @@ void Engine::Finish(SequenceId id, FinishReason reason) {
   completion.kv.tokens_read_share = num_rows > 0 ? 1.0 : 0.0;
   if (sequence.admitted()) {
     completion.kv.device_bytes =
-        static_cast<int64_t>(kv_.Pages(id).size()) * kPageTokens *
+        static_cast<int64_t>(kv_.pages(id).size()) * kPageTokens *
         KvBytesPerToken(model_.config(), model_.dtype());
     kv_.Close(id);
     runner_->Forget(id);

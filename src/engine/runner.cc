@@ -52,9 +52,11 @@ Status Runner::AllocateWorkspace() {
                               sizeof(float);
   ASSIGN_OR_RETURN(
       hidden_, backend_.Allocate(Tier::kDevice, hidden_bytes, "hidden states"));
-  ASSIGN_OR_RETURN(activations_,
-                   Activations::Create(backend_, model_, options_.max_rows,
-                                       options_.max_requests));
+  ASSIGN_OR_RETURN(
+      activations_,
+      Activations::Allocate(backend_, model_,
+                            {.max_rows = options_.max_rows,
+                             .max_logit_rows = options_.max_requests}));
   ASSIGN_OR_RETURN(sampler_, Sampler::Create(backend_, config.vocab_size,
                                              options_.max_requests));
   if (options_.layer_ranges) {
@@ -103,7 +105,7 @@ Runner::Group Runner::Gather(std::span<const StepItem> items, const KvCache& kv,
   for (const StepItem& item : items) {
     group.sequences.push_back(&sequence_of(item.sequence));
     if (item.samples) group.sampling.push_back(group.sequences.back());
-    pages.push_back(kv.Pages(item.sequence));
+    pages.push_back(kv.pages(item.sequence));
   }
   cache_.WriteTables(*queue_, pages);
   GatherRows(group);

@@ -75,7 +75,7 @@ class Runner {
   const RunnerOptions options_;
   StepTables tables_;
   std::unique_ptr<Queue> queue_;
-  std::unique_ptr<Activations> activations_;
+  std::optional<Activations> activations_;
   std::unique_ptr<Sampler> sampler_;
   std::optional<HiddenStore> store_;  // where plans may split the layers
   Buffer hidden_;                     // f32 [max_rows, hidden]

@@ -1,0 +1,28 @@
+// winnow bench step | verbs: figures beside the machine's roof, measured in
+// the same run.
+#ifndef WINNOW_CLI_BENCH_H_
+#define WINNOW_CLI_BENCH_H_
+
+#include <string>
+
+#include "cli/engine_flags.h"
+
+namespace winnow {
+
+struct BenchFlags {
+  EngineFlags engine;
+  bool verbs = false;  // else step
+  int prompt_tokens = 512;
+  int generated_tokens = 32;
+  int batch = 1;
+  int decode_context_tokens = 32768;
+  int prompt_context_tokens = 16384;
+};
+
+CLI::App* AddBenchCommand(CLI::App& app, BenchFlags* flags);
+// Returns the exit status.
+Result<int> RunBench(const BenchFlags& flags);
+
+}  // namespace winnow
+
+#endif  // WINNOW_CLI_BENCH_H_

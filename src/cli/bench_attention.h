@@ -1,0 +1,55 @@
+// One layer's attention over a made-up context, for winnow bench verbs.
+#ifndef WINNOW_CLI_BENCH_ATTENTION_H_
+#define WINNOW_CLI_BENCH_ATTENTION_H_
+
+#include <memory>
+#include <vector>
+
+#include "backend/backend.h"
+#include "model/model.h"
+
+namespace winnow {
+
+// Owns one layer's KV of one request of `context_tokens` random tokens, its
+// pages in random order, and a step's rows at the end of it.
+class BenchAttention {
+ public:
+  // Rows [first_position, context_tokens) of the request; prompt rows or
+  // generated rows. REQUIRES: backend outlives this.
+  struct Shape {
+    int64_t context_tokens = 0;
+    int64_t first_position = 0;
+    bool prompt_rows = false;
+  };
+  static Result<std::unique_ptr<BenchAttention>> Create(Backend& backend,
+                                                        const Model& model,
+                                                        const Shape& shape);
+
+  // Runs Read once over all rows, `chunk` rows at a time.
+  void Run(int64_t chunk);
+
+  // Bytes of K and V that are read at least once; flops of q k^T and p v that
+  // causality leaves.
+  double kv_bytes() const;
+  double flops() const;
+
+ private:
+  BenchAttention(Backend& backend, const ModelConfig& config,
+                 const Shape& shape)
+      : backend_(backend), config_(config), shape_(shape) {}
+  Status Allocate(Dtype dtype);
+  void FillRandomly(const View& view);
+  LayerStep StepFor(int64_t first_position, int64_t num_rows);
+
+  Backend& backend_;
+  const ModelConfig& config_;
+  const Shape shape_;
+  Dtype dtype_ = Dtype::kBFloat16;
+  std::unique_ptr<Queue> queue_;
+  Buffer strips_, q_, out_, tables_;
+  LayerCache cache_;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_CLI_BENCH_ATTENTION_H_

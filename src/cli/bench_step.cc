@@ -1,0 +1,145 @@
+#include "cli/bench_step.h"
+
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "base/file.h"
+#include "cli/bench_products.h"
+#include "cli/loaded_model.h"
+#include "cli/progress.h"
+#include "cli/roof.h"
+
+namespace winnow {
+namespace {
+
+// Counts; the tokens themselves mean nothing here.
+class CountingObserver : public RequestObserver {
+ public:
+  void OnPrefill(int, int) override {}
+  bool OnToken(const GeneratedToken&) override { return true; }
+  void OnFinish(const Completion& completion) override {
+    timing = completion.timing;
+  }
+  RequestTiming timing;
+};
+
+struct StepFigures {
+  double prompt_seconds = 0;  // until every request has its first token
+  double decode_seconds = 0;  // from there to the end
+};
+
+Result<StepFigures> RunRequests(Engine& engine, const BenchFlags& flags,
+                                int vocab_size) {
+  std::mt19937 random(static_cast<uint32_t>(flags.engine.seed));
+  std::vector<CountingObserver> observers(static_cast<size_t>(flags.batch));
+  for (CountingObserver& observer : observers) {
+    Request request;
+    for (int i = 0; i < flags.prompt_tokens; ++i) {
+      request.prompt.push_back(
+          static_cast<int32_t>(random() % static_cast<uint32_t>(vocab_size)));
+    }
+    request.max_tokens = flags.generated_tokens + 1;
+    request.sampling.temperature = 0;
+    ASSIGN_OR_RETURN(const SequenceId id,
+                     engine.Add(std::move(request), &observer));
+    (void)id;
+  }
+  const auto start = std::chrono::steady_clock::now();
+  while (true) {
+    ASSIGN_OR_RETURN(const bool more, engine.Step());
+    if (!more) break;
+  }
+  const std::chrono::duration<double> elapsed =
+      std::chrono::steady_clock::now() - start;
+  StepFigures figures;
+  for (const CountingObserver& observer : observers) {
+    figures.prompt_seconds =
+        std::max(figures.prompt_seconds, observer.timing.first_token_ms / 1000);
+  }
+  figures.decode_seconds = elapsed.count() - figures.prompt_seconds;
+  return figures;
+}
+
+nlohmann::ordered_json Report(const BenchFlags& flags, const Model& model,
+                              const StepFigures& figures,
+                              double product_seconds,
+                              double read_bytes_per_second) {
+  const int64_t rows = int64_t{flags.batch} * flags.prompt_tokens;
+  const double weight_bytes = static_cast<double>(ProductBytes(model));
+  const double step_seconds = figures.decode_seconds / flags.generated_tokens;
+  const double decode_rate = weight_bytes / step_seconds;
+  return {
+      {"model", flags.engine.model},
+      {"dtype", DtypeName(model.dtype())},
+      {"batch", flags.batch},
+      {"prompt_tokens", flags.prompt_tokens},
+      {"generated_tokens", flags.generated_tokens},
+      {"prompt_tokens_per_second",
+       static_cast<double>(rows) / figures.prompt_seconds},
+      {"prompt_gflops",
+       ProductFlops(model, rows, flags.batch) / figures.prompt_seconds / 1e9},
+      {"products_gflops", ProductFlops(model, rows, 0) / product_seconds / 1e9},
+      {"prompt_share_of_products", product_seconds / figures.prompt_seconds},
+      {"decode_ms_per_step", step_seconds * 1e3},
+      {"decode_tokens_per_second", flags.batch / step_seconds},
+      {"decode_weight_gb_per_second", decode_rate / 1e9},
+      {"read_roof_gb_per_second", read_bytes_per_second / 1e9},
+      {"decode_share_of_read_roof", decode_rate / read_bytes_per_second}};
+}
+
+void PrintReport(const nlohmann::ordered_json& report) {
+  for (const auto& [name, value] : report.items()) {
+    if (value.is_number_float()) {
+      fmt::print("{:<30} {:>12.2f}\n", name, value.get<double>());
+    } else {
+      fmt::print("{:<30} {:>12}\n", name, value.dump());
+    }
+  }
+}
+
+// The largest run of product weights that lie together in memory.
+std::span<const std::byte> WeightBytes(const Model& model) {
+  const View& embedding = model.weights().lm_head;
+  return {embedding.data, static_cast<size_t>(embedding.num_elements() *
+                                              DtypeBytes(embedding.dtype))};
+}
+
+}  // namespace
+
+Result<int> RunBenchStep(const BenchFlags& flags) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend,
+                   MakeBackend(flags.engine));
+  LoadOptions load_options;
+  ASSIGN_OR_RETURN(load_options.dtype, ParseDtype(flags.engine.dtype));
+  load_options.progress = [](int64_t, int64_t) {};  // Touches every page.
+  ASSIGN_OR_RETURN(const Model model,
+                   Model::Load(flags.engine.model, load_options));
+  ASSIGN_OR_RETURN(EngineOptions options, ParseEngineOptions(flags.engine));
+  options.max_num_seqs = flags.batch;
+  const int64_t tokens = flags.prompt_tokens + flags.generated_tokens + 1;
+  options.device_kv_bytes = flags.batch * PagesFor(tokens) * kPageTokens *
+                            KvBytesPerToken(model.config(), model.dtype());
+  ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
+                   Engine::Create(*backend, model, options));
+  ThreadPool pool(flags.engine.threads);
+  const double read_roof = ReadBytesPerSecond(pool, WeightBytes(model));
+  ASSIGN_OR_RETURN(const double product_seconds,
+                   ProductSeconds(*backend, model,
+                                  int64_t{flags.batch} * flags.prompt_tokens));
+  // Once to warm up, once to measure.
+  RETURN_IF_ERROR(RunRequests(*engine, flags, model.config().vocab_size));
+  ASSIGN_OR_RETURN(const StepFigures figures,
+                   RunRequests(*engine, flags, model.config().vocab_size));
+  const nlohmann::ordered_json report =
+      Report(flags, model, figures, product_seconds, read_roof);
+  if (!flags.engine.json) {
+    PrintReport(report);
+  } else if (flags.engine.json_file.empty()) {
+    fmt::print("{}\n", report.dump());
+  } else {
+    RETURN_IF_ERROR(WriteFile(flags.engine.json_file, report.dump(2) + "\n"));
+  }
+  return 0;
+}
+
+}  // namespace winnow

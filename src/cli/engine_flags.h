@@ -1,0 +1,51 @@
+// The flags that every command with a model has, spelled as docs/design.md
+// section 9 says.
+#ifndef WINNOW_CLI_ENGINE_FLAGS_H_
+#define WINNOW_CLI_ENGINE_FLAGS_H_
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "engine/engine.h"
+#include "tensor/dtype.h"
+
+namespace winnow {
+
+// As given on the command line, not yet checked.
+struct EngineFlags {
+  std::string model;
+  std::string dtype = "auto";
+  std::string device = "auto";
+  int threads = 0;
+  std::string max_model_len;
+  int max_num_seqs = 16;
+  int max_num_batched_tokens = 2048;
+  std::string device_kv;
+  std::string select = "auto";
+  bool batch_invariant = false;
+  uint64_t seed = 0;
+  bool json = false;
+  std::string json_file;  // empty: standard output
+  bool quiet = false;
+};
+
+// MODEL and what says how to load it.
+void AddModelFlags(CLI::App& command, EngineFlags* flags);
+// What says how to run it.
+void AddEngineFlags(CLI::App& command, EngineFlags* flags);
+
+// none: as stored.
+Result<std::optional<Dtype>> ParseDtype(const std::string& text);
+// The engine's options. device_kv_bytes stays 0 where the flag is not given.
+Result<EngineOptions> ParseEngineOptions(const EngineFlags& flags);
+// Refuses a selection that this build or the checkpoint does not have.
+// `native_selector` is what the checkpoint asks for, if anything.
+Status CheckSelect(const std::string& spec,
+                   const std::optional<std::string>& native_selector);
+
+}  // namespace winnow
+
+#endif  // WINNOW_CLI_ENGINE_FLAGS_H_

@@ -1,0 +1,32 @@
+// winnow generate: text after one or several prompts.
+#ifndef WINNOW_CLI_GENERATE_H_
+#define WINNOW_CLI_GENERATE_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/engine_flags.h"
+#include "cli/prompts.h"
+
+namespace winnow {
+
+struct GenerateFlags {
+  EngineFlags engine;
+  std::vector<Prompt> prompts;
+  int max_tokens = 512;
+  // Unset: what generation_config.json says, greedy where it says nothing.
+  std::optional<float> temperature, top_p, min_p;
+  std::optional<int> top_k;
+  std::optional<float> repetition_penalty;
+  std::vector<std::string> stop;
+  std::optional<int> logprobs;
+};
+
+CLI::App* AddGenerateCommand(CLI::App& app, GenerateFlags* flags);
+// Returns the exit status: 0, or 130 after Ctrl-C.
+Result<int> RunGenerate(const GenerateFlags& flags);
+
+}  // namespace winnow
+
+#endif  // WINNOW_CLI_GENERATE_H_

@@ -1,0 +1,268 @@
+#include <cstdio>
+#include <memory>
+
+#include "base/file.h"
+#include "base/size_text.h"
+#include "cli/generate.h"
+#include "cli/generate_json.h"
+#include "cli/generation.h"
+#include "cli/interrupt.h"
+#include "cli/loaded_model.h"
+#include "cli/progress.h"
+
+namespace winnow {
+namespace {
+
+// The share of free memory that the KV pool may take unasked.
+constexpr double kPoolShare = 0.9;
+constexpr int kInterruptedStatus = 130;  // 128 + SIGINT, as shells have it
+
+// One command's work: what it opened, and what came of each prompt. Prompts
+// run as one batch; their texts are shown one after another, each as it grows
+// once those before it have ended.
+class GenerateRun {
+ public:
+  explicit GenerateRun(const GenerateFlags& flags)
+      : flags_(flags),
+        streams_text_(!flags.engine.json || !flags.engine.json_file.empty()) {}
+
+  Result<int> Run();
+
+ private:
+  Status EncodePrompts();
+  Status MakeEngine();
+  SamplingParams Sampling() const;
+  Status AddRequests();
+  Result<bool> RunToTheEnd();  // false where it was interrupted
+  void ShowText(size_t index, std::string_view text);
+  void ShowEnded();
+  void PrintClosingLine(double seconds) const;
+  Status WriteJson() const;
+
+  const GenerateFlags& flags_;
+  const bool streams_text_;
+  Interrupt interrupt_;  // before any thread
+  LoadedModel loaded_;
+  std::vector<std::vector<int32_t>> prompts_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Progress> prefill_;
+  std::vector<std::unique_ptr<Generation>> generations_;
+  std::vector<SequenceId> ids_;
+  size_t shown_ = 0;               // the prompt whose text is being shown
+  std::vector<std::string> held_;  // text of later prompts
+};
+
+template <typename T, typename From>
+T ValueOr(const std::optional<T>& own, const std::optional<From>& checkpoint,
+          T neutral) {
+  if (own) return *own;
+  return checkpoint ? static_cast<T>(*checkpoint) : neutral;
+}
+
+SamplingParams GenerateRun::Sampling() const {
+  const GenerationDefaults& defaults = loaded_.model->config().generation;
+  SamplingParams params;
+  // Greedy unless the checkpoint or the user wants a draw; a flag that only
+  // makes sense for a draw asks for one.
+  const bool draws =
+      defaults.do_sample || flags_.top_p || flags_.top_k || flags_.min_p;
+  params.temperature = ValueOr(
+      flags_.temperature,
+      defaults.do_sample ? defaults.temperature : std::optional<double>(),
+      draws ? 1.0f : 0.0f);
+  params.top_p = ValueOr(flags_.top_p, defaults.top_p, 1.0f);
+  params.min_p = ValueOr(flags_.min_p, defaults.min_p, 0.0f);
+  params.top_k = ValueOr(flags_.top_k, defaults.top_k, 0);
+  params.repetition_penalty =
+      ValueOr(flags_.repetition_penalty, defaults.repetition_penalty, 1.0f);
+  params.seed = flags_.engine.seed;
+  params.logprobs = flags_.logprobs;
+  return params;
+}
+
+Status GenerateRun::EncodePrompts() {
+  for (const Prompt& prompt : flags_.prompts) {
+    ASSIGN_OR_RETURN(
+        std::vector<int32_t> ids,
+        EncodePrompt(prompt, flags_.engine.model, *loaded_.tokenizer));
+    prompts_.push_back(std::move(ids));
+  }
+  return Ok{};
+}
+
+Status GenerateRun::MakeEngine() {
+  ASSIGN_OR_RETURN(EngineOptions options, ParseEngineOptions(flags_.engine));
+  const Model& model = *loaded_.model;
+  const int64_t page_bytes =
+      kPageTokens * KvBytesPerToken(model.config(), model.dtype());
+  if (flags_.engine.device_kv.empty()) {
+    // As much as all prompts need together, if there is that much; a single
+    // prompt that does not fit is refused when it is added.
+    int64_t num_pages = 1;
+    for (const auto& prompt : prompts_) {
+      num_pages +=
+          PagesFor(static_cast<int64_t>(prompt.size()) + flags_.max_tokens);
+    }
+    const auto available = static_cast<int64_t>(
+        kPoolShare *
+        static_cast<double>(loaded_.backend->attributes().available_bytes));
+    options.device_kv_bytes = std::min(num_pages * page_bytes, available);
+  }
+  options.max_num_seqs = std::min(
+      options.max_num_seqs, std::max(1, static_cast<int>(prompts_.size())));
+  ASSIGN_OR_RETURN(engine_, Engine::Create(*loaded_.backend, model, options));
+  return Ok{};
+}
+
+Status GenerateRun::AddRequests() {
+  held_.resize(prompts_.size());
+  int64_t num_prompt_tokens = 0;
+  for (const auto& prompt : prompts_) {
+    num_prompt_tokens += static_cast<int64_t>(prompt.size());
+  }
+  prefill_ = std::make_unique<Progress>(
+      fmt::format("reading {} tokens", FormatCount(num_prompt_tokens)),
+      !flags_.engine.quiet);
+  for (size_t i = 0; i < prompts_.size(); ++i) {
+    ASSIGN_OR_RETURN(StopMatcher stops, StopMatcher::Create(flags_.stop));
+    generations_.push_back(std::make_unique<Generation>(
+        Detokenizer(*loaded_.tokenizer, /*skip_special_tokens=*/true),
+        std::move(stops),
+        [this, i](std::string_view text) { ShowText(i, text); },
+        [this](int done, int total) { prefill_->Update(done, total); }));
+    Request request;
+    request.prompt = prompts_[i];
+    request.max_tokens = flags_.max_tokens;
+    request.end_token_ids = loaded_.model->config().generation.eos_token_ids;
+    request.sampling = Sampling();
+    ASSIGN_OR_RETURN(
+        const SequenceId id,
+        engine_->Add(std::move(request), generations_.back().get()));
+    ids_.push_back(id);
+  }
+  return Ok{};
+}
+
+Result<bool> GenerateRun::RunToTheEnd() {
+  while (true) {
+    if (interrupt_.Requested()) {
+      for (const SequenceId id : ids_) engine_->Cancel(id);
+      ShowEnded();
+      return false;
+    }
+    ASSIGN_OR_RETURN(const bool more, engine_->Step());
+    if (!more) return true;
+    ShowEnded();
+  }
+}
+
+void GenerateRun::ShowText(size_t index, std::string_view text) {
+  prefill_->Clear();
+  if (!streams_text_) return;
+  if (index != shown_) {
+    held_[index] += text;
+    return;
+  }
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+void GenerateRun::ShowEnded() {
+  while (shown_ < generations_.size() && generations_[shown_]->finished()) {
+    if (streams_text_) {
+      std::fputc('\n', stdout);
+      std::fflush(stdout);
+    }
+    ++shown_;
+    if (shown_ < generations_.size()) {
+      const std::string text = std::move(held_[shown_]);
+      ShowText(shown_, text);
+    }
+  }
+}
+
+void GenerateRun::PrintClosingLine(double seconds) const {
+  if (flags_.engine.quiet) return;
+  int64_t prompt_tokens = 0, generated_tokens = 0, kv_bytes = 0;
+  double first_token_ms = 0;
+  for (const auto& generation : generations_) {
+    const Completion& completion = generation->completion();
+    prompt_tokens += completion.num_prompt_tokens;
+    generated_tokens += completion.num_generated_tokens;
+    kv_bytes += completion.kv.device_bytes;
+    first_token_ms = std::max(first_token_ms, completion.timing.first_token_ms);
+  }
+  const double decode_seconds = seconds - first_token_ms / 1000;
+  const auto rate = [](int64_t count, double in_seconds) {
+    return in_seconds > 0 ? FormatCount(static_cast<int64_t>(
+                                static_cast<double>(count) / in_seconds + 0.5))
+                          : std::string("-");
+  };
+  // The first token of each prompt comes out of the prompt's own step.
+  const int64_t decoded =
+      generated_tokens - static_cast<int64_t>(generations_.size());
+  std::fprintf(
+      stderr,
+      "prompt %s tokens, %s tokens/s; generated %s, %s tokens/s; KV %s; "
+      "loaded in %s\n",
+      FormatCount(prompt_tokens).c_str(),
+      rate(prompt_tokens, first_token_ms / 1000).c_str(),
+      FormatCount(generated_tokens).c_str(),
+      decoded > 0 ? rate(decoded, decode_seconds).c_str() : "-",
+      FormatBytes(kv_bytes).c_str(),
+      FormatSeconds(loaded_.load_ms / 1000).c_str());
+}
+
+Status GenerateRun::WriteJson() const {
+  std::string lines;
+  for (const auto& generation : generations_) {
+    const GenerationRecord record = {
+        .text = generation->text(),
+        .tokens = generation->tokens(),
+        .completion = generation->completion(),
+        .with_logprobs = flags_.logprobs.has_value(),
+        .load_ms = loaded_.load_ms};
+    lines += ToJsonLine(record) + "\n";
+  }
+  if (!flags_.engine.json_file.empty()) {
+    return WriteFile(flags_.engine.json_file, lines);
+  }
+  std::fwrite(lines.data(), 1, lines.size(), stdout);
+  return Ok{};
+}
+
+Result<int> GenerateRun::Run() {
+  ASSIGN_OR_RETURN(loaded_, OpenModel(flags_.engine));
+  RETURN_IF_ERROR(CheckSelect(flags_.engine.select,
+                              loaded_.model->config().native_selector));
+  RETURN_IF_ERROR(EncodePrompts());
+  RETURN_IF_ERROR(MakeEngine());
+  RETURN_IF_ERROR(AddRequests());
+  const auto start = std::chrono::steady_clock::now();
+  ASSIGN_OR_RETURN(const bool ended, RunToTheEnd());
+  prefill_->Clear();
+  const std::chrono::duration<double> elapsed =
+      std::chrono::steady_clock::now() - start;
+  if (flags_.engine.json) RETURN_IF_ERROR(WriteJson());
+  PrintClosingLine(elapsed.count());
+  for (const auto& generation : generations_) {
+    if (!generation->completion().error.empty()) {
+      return MakeError(ErrorCode::kCorrupt, "{}",
+                       generation->completion().error);
+    }
+  }
+  return ended ? 0 : kInterruptedStatus;
+}
+
+}  // namespace
+
+Result<int> RunGenerate(const GenerateFlags& flags) {
+  if (flags.prompts.empty()) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "generate needs --prompt, --prompt-file or --chat, got "
+                     "none");
+  }
+  return GenerateRun(flags).Run();
+}
+
+}  // namespace winnow

@@ -1,0 +1,53 @@
+// One prompt's generation, from tokens to text that may be shown.
+#ifndef WINNOW_CLI_GENERATION_H_
+#define WINNOW_CLI_GENERATION_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "engine/request.h"
+#include "text/detokenizer.h"
+#include "text/stop_matcher.h"
+
+namespace winnow {
+
+// Collects what the engine tells of one request, and passes text on as soon as
+// it is certain: no half characters, nothing that may begin a stop string.
+// Used on the engine's thread. The engine's answers: tokens and completion;
+// text is what a reader sees, cut before a stop string.
+class Generation : public RequestObserver {
+ public:
+  // Called with each piece of text; and with prompt tokens done and in all.
+  using ShowText = std::function<void(std::string_view)>;
+  using ShowPrefill = std::function<void(int done, int total)>;
+
+  Generation(Detokenizer detokenizer, StopMatcher stop_matcher,
+             ShowText show_text, ShowPrefill show_prefill);
+
+  void OnPrefill(int done, int total) override;
+  bool OnToken(const GeneratedToken& token) override;
+  void OnFinish(const Completion& completion) override;
+
+  bool finished() const { return finished_; }
+  const std::string& text() const { return text_; }
+  const std::vector<GeneratedToken>& tokens() const { return tokens_; }
+  const Completion& completion() const { return completion_; }
+
+ private:
+  void Show(std::string_view certain);
+
+  Detokenizer detokenizer_;
+  StopMatcher stop_matcher_;
+  ShowText show_text_;
+  ShowPrefill show_prefill_;
+  std::vector<GeneratedToken> tokens_;
+  std::string text_;
+  Completion completion_;
+  std::string error_;  // of the detokenizer
+  bool finished_ = false;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_CLI_GENERATION_H_

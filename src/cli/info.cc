@@ -1,0 +1,110 @@
+#include "cli/info.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/size_text.h"
+#include "cli/loaded_model.h"
+#include "cli/progress.h"
+
+namespace winnow {
+namespace {
+
+// The share of free memory that a KV pool may take.
+constexpr double kPoolShare = 0.9;
+
+struct ModelFacts {
+  std::string architecture;
+  int64_t num_parameters = 0;
+  Dtype dtype = Dtype::kBFloat16;
+  int64_t weight_bytes = 0;
+  int64_t kv_bytes_per_token = 0;
+  int64_t max_context_tokens = 0;
+  int64_t fitting_context_tokens = 0;
+  std::string native_selector;  // empty: none
+};
+
+ModelFacts FactsOf(const Backend& backend, const Model& model) {
+  const ModelConfig& config = model.config();
+  ModelFacts facts;
+  facts.architecture = config.family->architecture;
+  facts.num_parameters = model.weights().num_parameters();
+  facts.dtype = model.dtype();
+  facts.weight_bytes =
+      model.weights().mapped_bytes() + model.weights().copied_bytes();
+  facts.kv_bytes_per_token = KvBytesPerToken(config, model.dtype());
+  facts.max_context_tokens = config.max_context_tokens;
+  // Weights are mapped: they leave less for the KV once they are read.
+  const double free_bytes = static_cast<double>(
+      backend.attributes().available_bytes - facts.weight_bytes);
+  const auto fitting =
+      static_cast<int64_t>(kPoolShare * std::max(free_bytes, 0.0) /
+                           static_cast<double>(facts.kv_bytes_per_token));
+  facts.fitting_context_tokens =
+      std::min(fitting / kPageTokens * kPageTokens, facts.max_context_tokens);
+  facts.native_selector = config.native_selector.value_or("");
+  return facts;
+}
+
+void PrintFacts(const ModelConfig& config, const ModelFacts& facts,
+                const Backend& backend) {
+  const auto row = [](const char* name, const std::string& value) {
+    fmt::print("{:<20} {}\n", name, value);
+  };
+  row("architecture", facts.architecture);
+  row("shape",
+      fmt::format("{} layers, hidden {}, {} query heads, {} KV heads of {}, "
+                  "MLP {}, vocabulary {}",
+                  config.num_layers, config.hidden_size, config.num_q_heads,
+                  config.num_kv_heads, config.head_dim,
+                  config.intermediate_size, config.vocab_size));
+  row("parameters", FormatCount(facts.num_parameters));
+  row("dtype", std::string(DtypeName(facts.dtype)));
+  row("weights", FormatBytes(facts.weight_bytes));
+  row("KV a token", FormatBytes(facts.kv_bytes_per_token));
+  row("context", FormatCount(facts.max_context_tokens) + " tokens");
+  row("context that fits", FormatCount(facts.fitting_context_tokens) +
+                               " tokens on " +
+                               backend.attributes().description);
+  row("asks for selector",
+      facts.native_selector.empty() ? "none" : facts.native_selector);
+}
+
+void PrintJson(const ModelFacts& facts) {
+  const nlohmann::ordered_json line = {
+      {"architecture", facts.architecture},
+      {"parameters", facts.num_parameters},
+      {"dtype", DtypeName(facts.dtype)},
+      {"weight_bytes", facts.weight_bytes},
+      {"kv_bytes_per_token", facts.kv_bytes_per_token},
+      {"max_model_len", facts.max_context_tokens},
+      {"fitting_context_tokens", facts.fitting_context_tokens},
+      {"native_selector", facts.native_selector}};
+  fmt::print("{}\n", line.dump());
+}
+
+}  // namespace
+
+CLI::App* AddInfoCommand(CLI::App& app, InfoFlags* flags) {
+  CLI::App* command =
+      app.add_subcommand("info", "What a checkpoint is, and what fits here");
+  AddModelFlags(*command, &flags->engine);
+  command->add_flag("--json", flags->engine.json, "One JSON line");
+  return command;
+}
+
+Result<int> RunInfo(const InfoFlags& flags) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend,
+                   MakeBackend(flags.engine));
+  LoadOptions options;
+  ASSIGN_OR_RETURN(options.dtype, ParseDtype(flags.engine.dtype));
+  ASSIGN_OR_RETURN(const Model model, Model::Load(flags.engine.model, options));
+  const ModelFacts facts = FactsOf(*backend, model);
+  if (flags.engine.json) {
+    PrintJson(facts);
+  } else {
+    PrintFacts(model.config(), facts, *backend);
+  }
+  return 0;
+}
+
+}  // namespace winnow

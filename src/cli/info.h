@@ -1,0 +1,19 @@
+// winnow info: what a checkpoint is, and what of it fits here.
+#ifndef WINNOW_CLI_INFO_H_
+#define WINNOW_CLI_INFO_H_
+
+#include "cli/engine_flags.h"
+
+namespace winnow {
+
+struct InfoFlags {
+  EngineFlags engine;
+};
+
+CLI::App* AddInfoCommand(CLI::App& app, InfoFlags* flags);
+// Returns the exit status.
+Result<int> RunInfo(const InfoFlags& flags);
+
+}  // namespace winnow
+
+#endif  // WINNOW_CLI_INFO_H_

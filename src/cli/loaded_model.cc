@@ -1,0 +1,49 @@
+#include "cli/loaded_model.h"
+
+#include <chrono>
+
+#include "backend/cpu/cpu_backend.h"
+#include "cli/progress.h"
+
+namespace winnow {
+namespace {
+
+constexpr int kMaxThreads = 1024;
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> MakeBackend(const EngineFlags& flags) {
+  if (flags.device != "auto" && flags.device != "cpu") {
+    return MakeError(ErrorCode::kUnsupported,
+                     "device must be auto or cpu in this build, is {}",
+                     flags.device);
+  }
+  if (flags.threads < 0 || flags.threads > kMaxThreads) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "threads must be in [0, {}] (0: every core), is {}",
+                     kMaxThreads, flags.threads);
+  }
+  return MakeCpuBackend({.num_threads = flags.threads});
+}
+
+Result<LoadedModel> OpenModel(const EngineFlags& flags) {
+  const auto start = std::chrono::steady_clock::now();
+  LoadedModel loaded;
+  ASSIGN_OR_RETURN(loaded.backend, MakeBackend(flags));
+  LoadOptions options;
+  ASSIGN_OR_RETURN(options.dtype, ParseDtype(flags.dtype));
+  Progress progress("loading", !flags.quiet);
+  options.progress = [&progress](int64_t done, int64_t total) {
+    progress.Update(done, total);
+  };
+  ASSIGN_OR_RETURN(Model model, Model::Load(flags.model, options));
+  loaded.model = std::make_unique<Model>(std::move(model));
+  ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::Load(flags.model));
+  loaded.tokenizer = std::make_unique<Tokenizer>(std::move(tokenizer));
+  loaded.load_ms = std::chrono::duration<double, std::milli>(
+                       std::chrono::steady_clock::now() - start)
+                       .count();
+  return loaded;
+}
+
+}  // namespace winnow

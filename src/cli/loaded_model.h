@@ -1,0 +1,30 @@
+// A checkpoint, its tokenizer and the device that runs it, opened together.
+#ifndef WINNOW_CLI_LOADED_MODEL_H_
+#define WINNOW_CLI_LOADED_MODEL_H_
+
+#include <memory>
+
+#include "backend/backend.h"
+#include "cli/engine_flags.h"
+#include "model/model.h"
+#include "text/tokenizer.h"
+
+namespace winnow {
+
+// Heap-held parts, so that engines may refer to them while this moves.
+struct LoadedModel {
+  std::unique_ptr<Backend> backend;
+  std::unique_ptr<Model> model;
+  std::unique_ptr<Tokenizer> tokenizer;
+  double load_ms = 0;
+};
+
+// The only place that names a concrete backend.
+Result<std::unique_ptr<Backend>> MakeBackend(const EngineFlags& flags);
+
+// Loads with progress on standard error unless --quiet.
+Result<LoadedModel> OpenModel(const EngineFlags& flags);
+
+}  // namespace winnow
+
+#endif  // WINNOW_CLI_LOADED_MODEL_H_

@@ -1,0 +1,50 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "cli/bench.h"
+#include "cli/generate.h"
+#include "cli/info.h"
+
+namespace winnow {
+namespace {
+
+// Exit statuses: wrong usage is told from work that failed.
+constexpr int kUsageError = 2;
+constexpr int kFailure = 1;
+
+int Main(int argc, char** argv) {
+  CLI::App app(
+      "Winnow: LLM inference that reads only the part of the KV cache that "
+      "matters");
+  app.name("winnow");
+  app.set_version_flag("--version", "winnow " WINNOW_VERSION);
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(34);
+
+  GenerateFlags generate;
+  InfoFlags info;
+  BenchFlags bench;
+  CLI::App* generate_command = AddGenerateCommand(app, &generate);
+  CLI::App* info_command = AddInfoCommand(app, &info);
+  AddBenchCommand(app, &bench);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    // The library's own way of ending: --help, --version, or a usage error.
+    if (error.get_exit_code() == 0) return app.exit(error);
+    std::fprintf(stderr, "winnow: %s\n", error.what());
+    return kUsageError;
+  }
+  Result<int> status = generate_command->parsed() ? RunGenerate(generate)
+                       : info_command->parsed()   ? RunInfo(info)
+                                                  : RunBench(bench);
+  if (status.ok()) return *status;
+  std::fprintf(stderr, "winnow: %s\n", status.error().message.c_str());
+  return status.error().code == ErrorCode::kInvalidArgument ? kUsageError
+                                                            : kFailure;
+}
+
+}  // namespace
+}  // namespace winnow
+
+int main(int argc, char** argv) { return winnow::Main(argc, argv); }

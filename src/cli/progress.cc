@@ -1,0 +1,62 @@
+#include "cli/progress.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+
+namespace winnow {
+namespace {
+
+constexpr std::chrono::milliseconds kPrintInterval(100);
+
+}  // namespace
+
+std::string FormatSeconds(double seconds) {
+  if (seconds < 9.95) return fmt::format("{:.1f} s", seconds);
+  const auto whole = static_cast<int64_t>(std::lround(seconds));
+  if (whole < 100) return fmt::format("{} s", whole);
+  return fmt::format("{} min {} s", whole / 60, whole % 60);
+}
+
+std::string FormatCount(int64_t count) {
+  std::string digits = fmt::format("{}", count);
+  const size_t begin = digits[0] == '-' ? 1 : 0;
+  for (size_t i = digits.size(); i > begin + 3;) {
+    i -= 3;
+    digits.insert(i, ",");
+  }
+  return digits;
+}
+
+Progress::Progress(std::string what, bool wanted)
+    : what_(std::move(what)), enabled_(wanted && isatty(STDERR_FILENO) == 1) {}
+
+Progress::~Progress() { Clear(); }
+
+void Progress::Clear() {
+  if (!line_open_) return;
+  std::fputs("\r\033[K", stderr);
+  std::fflush(stderr);
+  line_open_ = false;
+}
+
+void Progress::Update(int64_t done, int64_t total) {
+  const Clock::time_point now = Clock::now();
+  if (!enabled_ || total <= 0 || now - last_print_ < kPrintInterval) return;
+  last_print_ = now;
+  const double share = static_cast<double>(done) / static_cast<double>(total);
+  const double elapsed = std::chrono::duration<double>(now - start_).count();
+  std::string left;
+  if (share > 0.01 && share < 1) {
+    left = ", " + FormatSeconds(elapsed * (1 - share) / share) + " left";
+  }
+  const std::string line =
+      fmt::format("\r\033[K{} {:.0f} %{}", what_, 100 * share, left);
+  std::fputs(line.c_str(), stderr);
+  std::fflush(stderr);
+  line_open_ = true;
+}
+
+}  // namespace winnow
