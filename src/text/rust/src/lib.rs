@@ -1,0 +1,346 @@
+//! The C interface: winnow_text.h says what each function promises.
+//!
+//! The only unsafe code, but for strftime's. Callers keep the header's
+//! contract: handles are live, slices readable, outputs writable.
+
+mod bytes;
+mod config;
+mod dialect;
+mod failure;
+mod python_json;
+mod stream;
+mod template;
+mod tokenizer;
+
+use std::sync::Arc;
+
+use failure::{fenced, utf8, Code, Failure, Outcome};
+use template::{ChatTemplate, Input};
+use tokenizer::{Detokenizer, Tokenizer};
+
+/// A file's content and the name that messages give it.
+pub struct NamedText<'a> {
+    pub name: String,
+    pub text: &'a [u8],
+}
+
+#[repr(C)]
+pub struct Slice {
+    data: *const u8,
+    size: usize,
+}
+
+impl Slice {
+    unsafe fn get<'a>(&self) -> Option<&'a [u8]> {
+        (!self.data.is_null()).then(|| unsafe {
+            std::slice::from_raw_parts(self.data, self.size)
+        })
+    }
+
+    unsafe fn bytes<'a>(&self) -> &'a [u8] {
+        unsafe { self.get() }.unwrap_or_default()
+    }
+}
+
+#[repr(C)]
+pub struct NamedSlice {
+    name: Slice,
+    text: Slice,
+}
+
+impl NamedSlice {
+    unsafe fn get<'a>(&self) -> Option<NamedText<'a>> {
+        let text = unsafe { self.text.get() }?;
+        let name =
+            String::from_utf8_lossy(unsafe { self.name.bytes() }).into_owned();
+        Some(NamedText { name, text })
+    }
+}
+
+/// A boxed slice on its way through C.
+#[repr(C)]
+pub struct Owned<T> {
+    data: *mut T,
+    size: usize,
+}
+
+impl<T> From<Box<[T]>> for Owned<T> {
+    fn from(items: Box<[T]>) -> Self {
+        let size = items.len();
+        Owned { data: Box::into_raw(items).cast(), size }
+    }
+}
+
+impl<T> Owned<T> {
+    unsafe fn free(self) {
+        if !self.data.is_null() {
+            let items =
+                std::ptr::slice_from_raw_parts_mut(self.data, self.size);
+            drop(unsafe { Box::from_raw(items) });
+        }
+    }
+}
+
+type Text = Owned<u8>;
+type Ids = Owned<i32>;
+
+fn text(of: String) -> Text {
+    of.into_bytes().into_boxed_slice().into()
+}
+
+/// Runs `body` behind the fence and hands on its value or its failure.
+unsafe fn answer<T>(
+    error: *mut Text,
+    hand_on: impl FnOnce(T),
+    body: impl FnOnce() -> Outcome<T>,
+) -> i32 {
+    match fenced(body) {
+        Ok(value) => {
+            hand_on(value);
+            0
+        }
+        Err(failure) => {
+            unsafe { error.write(text(failure.message)) };
+            failure.code as i32
+        }
+    }
+}
+
+/// Runs what has no way to fail; a panic in it yields `otherwise`.
+fn sure<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
+    fenced(|| Ok(body())).unwrap_or(otherwise)
+}
+
+fn id_or_none(id: Option<u32>) -> i32 {
+    id.and_then(|id| i32::try_from(id).ok()).unwrap_or(-1)
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn winnow_text_free(text: Text) {
+    unsafe { text.free() }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn winnow_ids_free(ids: Ids) {
+    unsafe { ids.free() }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn winnow_text_check_utf8(
+    text: Slice,
+    error: *mut Text,
+) -> i32 {
+    unsafe { answer(error, |_| (), || utf8(text.bytes())) }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn winnow_tokenizer_load(
+    json: NamedSlice,
+    config: NamedSlice,
+    out: *mut *mut Arc<Tokenizer>,
+    error: *mut Text,
+) -> i32 {
+    unsafe {
+        let (json, config) = (json.get(), config.get());
+        answer(
+            error,
+            |tokenizer| out.write(Box::into_raw(Box::new(Arc::new(tokenizer)))),
+            || {
+                let missing =
+                    || Failure::new(Code::NotFound, "no tokenizer.json");
+                Tokenizer::load(&json.ok_or_else(missing)?, config.as_ref())
+            },
+        )
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn winnow_tokenizer_free(tokenizer: *mut Arc<Tokenizer>) {
+    sure((), || drop(unsafe { Box::from_raw(tokenizer) }));
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn winnow_tokenizer_encode(
+    tokenizer: &Arc<Tokenizer>,
+    text: Slice,
+    add_special_tokens: bool,
+    out: *mut Ids,
+    error: *mut Text,
+) -> i32 {
+    unsafe {
+        answer(
+            error,
+            |ids: Vec<i32>| out.write(ids.into_boxed_slice().into()),
+            || tokenizer.encode(utf8(text.bytes())?, add_special_tokens),
+        )
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn winnow_tokenizer_decode(
+    tokenizer: &Arc<Tokenizer>,
+    ids: *const u32,
+    num_ids: usize,
+    skip_special_tokens: bool,
+    out: *mut Text,
+    error: *mut Text,
+) -> i32 {
+    unsafe {
+        let ids = if num_ids == 0 {
+            &[]
+        } else {
+            std::slice::from_raw_parts(ids, num_ids)
+        };
+        answer(
+            error,
+            |decoded| out.write(text(decoded)),
+            || tokenizer.decode(ids, skip_special_tokens),
+        )
+    }
+}
+
+#[no_mangle]
+pub extern "C" fn winnow_tokenizer_id_limit(tokenizer: &Arc<Tokenizer>) -> i32 {
+    tokenizer.id_limit() as i32
+}
+
+#[no_mangle]
+pub extern "C" fn winnow_tokenizer_bos(tokenizer: &Arc<Tokenizer>) -> i32 {
+    id_or_none(tokenizer.bos())
+}
+
+#[no_mangle]
+pub extern "C" fn winnow_tokenizer_eos(tokenizer: &Arc<Tokenizer>) -> i32 {
+    id_or_none(tokenizer.eos())
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn winnow_tokenizer_id_of(
+    tokenizer: &Arc<Tokenizer>,
+    token: Slice,
+) -> i32 {
+    let token = std::str::from_utf8(unsafe { token.bytes() });
+    sure(-1, || id_or_none(token.ok().and_then(|token| tokenizer.id_of(token))))
+}
+
+#[no_mangle]
+pub extern "C" fn winnow_tokenizer_is_special(
+    tokenizer: &Arc<Tokenizer>,
+    id: i32,
+) -> bool {
+    sure(false, || u32::try_from(id).is_ok_and(|id| tokenizer.is_special(id)))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn winnow_tokenizer_token_text(
+    tokenizer: &Arc<Tokenizer>,
+    id: i32,
+    out: *mut Text,
+) -> bool {
+    let token = sure(None, || {
+        u32::try_from(id).ok().and_then(|id| tokenizer.token_text(id))
+    });
+    let Some(token) = token else { return false };
+    unsafe { out.write(text(token)) };
+    true
+}
+
+#[no_mangle]
+pub extern "C" fn winnow_detokenizer_create(
+    tokenizer: &Arc<Tokenizer>,
+    skip_special_tokens: bool,
+) -> *mut Detokenizer {
+    sure(std::ptr::null_mut(), || {
+        let tokenizer = Arc::clone(tokenizer);
+        Box::into_raw(Box::new(Detokenizer::new(
+            tokenizer,
+            skip_special_tokens,
+        )))
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn winnow_detokenizer_free(
+    detokenizer: *mut Detokenizer,
+) {
+    sure((), || drop(unsafe { Box::from_raw(detokenizer) }));
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn winnow_detokenizer_push(
+    detokenizer: &mut Detokenizer,
+    id: i32,
+    out: *mut Text,
+    error: *mut Text,
+) -> i32 {
+    let push = || match u32::try_from(id) {
+        Ok(id) => detokenizer.push(id),
+        Err(_) => Ok(String::new()),
+    };
+    unsafe { answer(error, |piece| out.write(text(piece)), push) }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn winnow_detokenizer_finish(
+    detokenizer: &mut Detokenizer,
+    out: *mut Text,
+    error: *mut Text,
+) -> i32 {
+    unsafe {
+        answer(error, |rest| out.write(text(rest)), || detokenizer.finish())
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn winnow_chat_template_load(
+    jinja: NamedSlice,
+    config: NamedSlice,
+    out: *mut *mut ChatTemplate,
+    error: *mut Text,
+) -> i32 {
+    unsafe {
+        let (jinja, config) = (jinja.get(), config.get());
+        answer(
+            error,
+            |template| out.write(Box::into_raw(Box::new(template))),
+            || ChatTemplate::load(jinja.as_ref(), config.as_ref()),
+        )
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn winnow_chat_template_free(
+    chat_template: *mut ChatTemplate,
+) {
+    sure((), || drop(unsafe { Box::from_raw(chat_template) }));
+}
+
+#[repr(C)]
+pub struct ChatInput {
+    messages: Slice,
+    extra: Slice,
+    now_unix_s: i64,
+    add_generation_prompt: bool,
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn winnow_chat_template_render(
+    chat_template: &ChatTemplate,
+    input: ChatInput,
+    out: *mut Text,
+    error: *mut Text,
+) -> i32 {
+    unsafe {
+        let input = Input {
+            messages: input.messages.bytes(),
+            extra: input.extra.get(),
+            now_unix_s: input.now_unix_s,
+            add_generation_prompt: input.add_generation_prompt,
+        };
+        answer(
+            error,
+            |rendered| out.write(text(rendered)),
+            || chat_template.render(&input),
+        )
+    }
+}

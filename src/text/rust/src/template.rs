@@ -1,0 +1,230 @@
+//! Chat templates as Hugging Face transformers renders them.
+
+use std::io;
+use std::thread;
+
+use minijinja::value::Serde;
+use minijinja::{context, Environment, ErrorKind, Value};
+use serde_json::Value as Json;
+
+use crate::config::{parse_config, token_content};
+use crate::dialect;
+use crate::failure::{Code, Failure, Outcome};
+use crate::NamedText;
+
+/// Instructions of minijinja's machine; a conversation of a thousand messages
+/// takes some 10^5.
+const MAX_STEPS: u64 = 10_000_000;
+const MAX_OUTPUT_BYTES: usize = 64 << 20;
+/// How deep macros call one another.
+const MAX_DEPTH: usize = 100;
+/// A list in a list in a list, built by a loop of MAX_STEPS, is freed by
+/// recursion. Only the part of the stack that is touched costs memory.
+const STACK_BYTES: usize = 1 << 30;
+
+const NAME: &str = "chat";
+const SPECIAL_TOKENS: [&str; 7] = [
+    "bos_token",
+    "eos_token",
+    "unk_token",
+    "sep_token",
+    "pad_token",
+    "cls_token",
+    "mask_token",
+];
+
+/// What one rendering is about.
+pub struct Input<'a> {
+    /// A JSON array.
+    pub messages: &'a [u8],
+    /// A JSON object whose members become variables of the template; they go
+    /// before special tokens and defaults.
+    pub extra: Option<&'a [u8]>,
+    /// What the template's clock shows.
+    pub now_unix_s: i64,
+    pub add_generation_prompt: bool,
+}
+
+/// A compiled template and the special tokens it may name. Threads may share
+/// it.
+pub struct ChatTemplate {
+    environment: Environment<'static>,
+    /// Where the template came from: what its errors name.
+    origin: String,
+    special_tokens: Vec<(&'static str, String)>,
+}
+
+impl ChatTemplate {
+    /// `jinja` goes before "chat_template" in `config`.
+    pub fn load(
+        jinja: Option<&NamedText>,
+        config: Option<&NamedText>,
+    ) -> Outcome<ChatTemplate> {
+        let parsed =
+            config.map(parse_config).transpose()?.unwrap_or(Json::Null);
+        let (origin, source) = match (jinja, config) {
+            (Some(jinja), _) => {
+                let source = crate::failure::utf8(jinja.text)
+                    .map_err(|f| f.of(&jinja.name))?;
+                (jinja.name.clone(), source.to_owned())
+            }
+            (None, Some(config)) => {
+                let origin = format!("{}: chat_template", config.name);
+                let source =
+                    config_source(&parsed).map_err(|f| f.of(&origin))?;
+                (origin, source)
+            }
+            (None, None) => {
+                return Err(Failure::new(Code::NotFound, "no chat template"))
+            }
+        };
+        let special_tokens = SPECIAL_TOKENS
+            .into_iter()
+            .filter_map(|key| Some((key, token_content(&parsed, key)?)))
+            .collect();
+        let environment =
+            on_large_stack(|| compile(&source)).map_err(|f| f.of(&origin))?;
+        Ok(ChatTemplate { environment, origin, special_tokens })
+    }
+
+    pub fn render(&self, input: &Input) -> Outcome<String> {
+        let messages = argument("messages", input.messages)?;
+        if !messages.is_array() {
+            return Err(invalid("messages: must be a JSON array"));
+        }
+        let extra = argument("extra", input.extra.unwrap_or(b"{}"))?;
+        if !extra.is_object() {
+            return Err(invalid("extra: must be a JSON object"));
+        }
+        let (add_generation_prompt, now) =
+            (input.add_generation_prompt, input.now_unix_s);
+        on_large_stack(|| {
+            let clock = move |format: String| dialect::strftime(now, &format);
+            let given = context! {
+                messages => Value::from(Serde(&messages)),
+                strftime_now => Value::from_function(clock),
+            };
+            let defaults = context! {
+                tools => (), documents => (), add_generation_prompt
+            };
+            let tokens = Value::from_pairs(self.special_tokens.iter().cloned());
+            let asked = Value::from(Serde(&extra));
+            self.run(context! { ..given, ..asked, ..tokens, ..defaults })
+        })
+        .map_err(|failure| failure.of(&self.origin))
+    }
+
+    fn run(&self, variables: Value) -> Outcome<String> {
+        let mut output = Bounded::default();
+        let template =
+            self.environment.get_template(NAME).map_err(|e| told(&e))?;
+        match template.render_captured_to(variables, &mut output) {
+            Ok(_) => Ok(String::from_utf8_lossy(&output.bytes).into_owned()),
+            Err(_) if output.full => Err(Failure::new(
+                Code::ResourceExhausted,
+                format!(
+                    "text must be at most {MAX_OUTPUT_BYTES} bytes, is longer"
+                ),
+            )),
+            Err(error) => Err(told(&error)),
+        }
+    }
+}
+
+fn compile(source: &str) -> Outcome<Environment<'static>> {
+    let mut environment = dialect::environment();
+    environment.set_fuel(Some(MAX_STEPS));
+    environment.set_recursion_limit(MAX_DEPTH);
+    environment
+        .add_template_owned(NAME, dialect::without_generation_tags(source))
+        .map_err(|e| told(&e))?;
+    Ok(environment)
+}
+
+/// "chat_template": a string, or a list of {"name", "template"}.
+fn config_source(config: &Json) -> Outcome<String> {
+    let corrupt = |what: &str| Failure::new(Code::Corrupt, what);
+    match config.get("chat_template") {
+        None | Some(Json::Null) => {
+            Err(Failure::new(Code::NotFound, "not there"))
+        }
+        Some(Json::String(source)) => Ok(source.clone()),
+        Some(Json::Array(named)) => named
+            .iter()
+            .find(|entry| entry["name"] == "default")
+            .and_then(|entry| entry["template"].as_str())
+            .map(str::to_owned)
+            .ok_or_else(|| corrupt("must have a template named \"default\"")),
+        Some(_) => {
+            Err(corrupt("must be a string or a list of {name, template}"))
+        }
+    }
+}
+
+fn argument(name: &str, json: &[u8]) -> Outcome<Json> {
+    crate::failure::utf8(json).map_err(|failure| failure.of(name))?;
+    serde_json::from_slice(json).map_err(|error| invalid(error).of(name))
+}
+
+fn invalid(what: impl std::fmt::Display) -> Failure {
+    Failure::new(Code::InvalidArgument, what)
+}
+
+/// minijinja's error in one line: where, what.
+fn told(error: &minijinja::Error) -> Failure {
+    let line =
+        error.line().map_or(String::new(), |line| format!("line {line}: "));
+    if error.kind() == ErrorKind::OutOfFuel {
+        let what = format!("{line}must end within {MAX_STEPS} steps, does not");
+        return Failure::new(Code::ResourceExhausted, what);
+    }
+    let mut what = match (error.kind(), error.detail()) {
+        (ErrorKind::InvalidOperation, Some(detail)) => detail.to_owned(),
+        (kind, Some(detail)) => format!("{kind}: {detail}"),
+        (kind, None) => kind.to_string(),
+    };
+    if let Some(source) = std::error::Error::source(error) {
+        what = format!("{what}: {source}");
+    }
+    Failure::new(Code::InvalidArgument, format!("{line}{what}"))
+}
+
+/// Runs `body` on a thread whose stack hostile templates do not exhaust.
+fn on_large_stack<T: Send>(
+    body: impl FnOnce() -> Outcome<T> + Send,
+) -> Outcome<T> {
+    thread::scope(|scope| {
+        let worker = thread::Builder::new()
+            .stack_size(STACK_BYTES)
+            .spawn_scoped(scope, || crate::failure::fenced(body))
+            .map_err(|error| {
+                Failure::new(
+                    Code::ResourceExhausted,
+                    format!("cannot start a thread: {error}"),
+                )
+            })?;
+        worker.join().expect("the thread's body is fenced")
+    })
+}
+
+/// A text that refuses to grow beyond MAX_OUTPUT_BYTES.
+#[derive(Default)]
+struct Bounded {
+    bytes: Vec<u8>,
+    full: bool,
+}
+
+impl io::Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.bytes.len() + bytes.len() > MAX_OUTPUT_BYTES {
+            self.full = true;
+            return Err(io::Error::from(io::ErrorKind::WriteZero));
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

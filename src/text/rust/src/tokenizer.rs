@@ -1,0 +1,249 @@
+//! A tokenizer of the `tokenizers` crate, loaded with the checks that the
+//! crate leaves to its callers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use tokenizers::tokenizer::{AddedToken, Tokenizer as Inner};
+
+use crate::config::{parse_config, token_content};
+use crate::failure::{fenced, Code, Failure, Outcome};
+use crate::stream::{chain, Link, Stream};
+use crate::NamedText;
+
+/// Ids cross the interface as int32.
+const MAX_ID: u32 = i32::MAX as u32 - 1;
+
+/// One loaded tokenizer. Every method takes &self; threads may share it.
+pub struct Tokenizer {
+    inner: Inner,
+    links: Option<Vec<Link>>,
+    id_limit: u32,
+    bos: Option<u32>,
+    eos: Option<u32>,
+}
+
+/// What tokenizer.json says of its added tokens' ids. The crate reads the
+/// tokens, but gives those outside the model's vocabulary new ids.
+#[derive(Deserialize)]
+struct DeclaredIds {
+    #[serde(default)]
+    added_tokens: Vec<DeclaredId>,
+}
+
+#[derive(Deserialize)]
+struct DeclaredId {
+    id: u32,
+    content: String,
+}
+
+/// An entry of "added_tokens_decoder" in tokenizer_config.json.
+#[derive(Deserialize)]
+struct ConfigToken {
+    content: String,
+    #[serde(default)]
+    single_word: bool,
+    #[serde(default)]
+    lstrip: bool,
+    #[serde(default)]
+    rstrip: bool,
+    normalized: Option<bool>,
+    #[serde(default)]
+    special: bool,
+}
+
+impl ConfigToken {
+    fn added(&self) -> AddedToken {
+        AddedToken::from(self.content.clone(), self.special)
+            .single_word(self.single_word)
+            .lstrip(self.lstrip)
+            .rstrip(self.rstrip)
+            .normalized(self.normalized.unwrap_or(!self.special))
+    }
+}
+
+impl Tokenizer {
+    pub fn load(
+        json: &NamedText,
+        config: Option<&NamedText>,
+    ) -> Outcome<Tokenizer> {
+        // The crate panics at some broken files: a fence for each file, so
+        // that the failure names the right one.
+        let mut inner =
+            fenced(|| parse(json)).map_err(|failure| failure.of(&json.name))?;
+        let (mut bos, mut eos) = (None, None);
+        if let Some(config) = config {
+            let value = parse_config(config)?;
+            fenced(|| add_config_tokens(&mut inner, &value))
+                .map_err(|failure| failure.of(&config.name))?;
+            let id_of = |key| {
+                token_content(&value, key).and_then(|t| inner.token_to_id(&t))
+            };
+            (bos, eos) = (id_of("bos_token"), id_of("eos_token"));
+        }
+        let (id_limit, links) =
+            fenced(|| Ok((id_limit(&inner)?, inner.get_decoder().map(chain))))
+                .map_err(|failure| failure.of(&json.name))?;
+        Ok(Tokenizer { inner, links, id_limit, bos, eos })
+    }
+
+    pub fn encode(
+        &self,
+        text: &str,
+        add_special_tokens: bool,
+    ) -> Outcome<Vec<i32>> {
+        let encoding = self
+            .inner
+            .encode_fast(text, add_special_tokens)
+            .map_err(|error| {
+                Failure::new(Code::Corrupt, format!("cannot encode: {error}"))
+            })?;
+        let known = |id: &u32| (*id < self.id_limit).then_some(*id as i32);
+        encoding.get_ids().iter().map(known).collect::<Option<_>>().ok_or_else(
+            || {
+                Failure::new(
+                    Code::Corrupt,
+                    "encoding gave an id that is no token's",
+                )
+            },
+        )
+    }
+
+    pub fn decode(
+        &self,
+        ids: &[u32],
+        skip_special_tokens: bool,
+    ) -> Outcome<String> {
+        self.inner.decode(ids, skip_special_tokens).map_err(|error| {
+            Failure::new(Code::Corrupt, format!("cannot decode: {error}"))
+        })
+    }
+
+    pub fn id_limit(&self) -> u32 {
+        self.id_limit
+    }
+
+    pub fn bos(&self) -> Option<u32> {
+        self.bos
+    }
+
+    pub fn eos(&self) -> Option<u32> {
+        self.eos
+    }
+
+    pub fn token_text(&self, id: u32) -> Option<String> {
+        self.inner.id_to_token(id)
+    }
+
+    pub fn id_of(&self, token: &str) -> Option<u32> {
+        self.inner.token_to_id(token)
+    }
+
+    pub fn is_special(&self, id: u32) -> bool {
+        let added = self.inner.get_added_vocabulary();
+        self.token_text(id).is_some_and(|token| added.is_special_token(&token))
+    }
+}
+
+fn parse(json: &NamedText) -> Outcome<Inner> {
+    let corrupt =
+        |error: &dyn std::fmt::Display| Failure::new(Code::Corrupt, error);
+    let declared: DeclaredIds =
+        serde_json::from_slice(json.text).map_err(|e| corrupt(&e))?;
+    let mut inner = Inner::from_bytes(json.text).map_err(|e| corrupt(&e))?;
+    // A prompt is never cut or filled up silently, whatever training left.
+    inner.with_truncation(None).map_err(|e| corrupt(&e))?;
+    inner.with_padding(None);
+    for token in &declared.added_tokens {
+        check_id(&inner, &token.content, token.id)?;
+    }
+    Ok(inner)
+}
+
+/// Adds what tokenizer_config.json knows of added tokens and tokenizer.json
+/// does not, in the order of the ids, as Hugging Face transformers does.
+fn add_config_tokens(
+    inner: &mut Inner,
+    config: &serde_json::Value,
+) -> Outcome<()> {
+    let Some(entries) = config.get("added_tokens_decoder") else {
+        return Ok(());
+    };
+    let entries = BTreeMap::<u32, ConfigToken>::deserialize(entries).map_err(
+        |error| {
+            Failure::new(
+                Code::Corrupt,
+                format!("added_tokens_decoder: {error}"),
+            )
+        },
+    )?;
+    let tokens: Vec<AddedToken> =
+        entries.values().map(ConfigToken::added).collect();
+    inner.add_tokens(&tokens);
+    for (id, token) in &entries {
+        check_id(inner, &token.content, *id)?;
+    }
+    Ok(())
+}
+
+fn check_id(inner: &Inner, content: &str, declared: u32) -> Outcome<()> {
+    match inner.token_to_id(content) {
+        Some(id) if id == declared => Ok(()),
+        None if content.is_empty() => Ok(()), // The crate ignores it.
+        id => {
+            let id = id.map_or("none".to_owned(), |id| id.to_string());
+            let what = format!(
+                "added token {content:?} must have the id {declared}, has {id}"
+            );
+            Err(Failure::new(Code::Corrupt, what))
+        }
+    }
+}
+
+/// One more than the highest id.
+fn id_limit(inner: &Inner) -> Outcome<u32> {
+    let vocab = inner.get_vocab(true);
+    let Some((token, id)) = vocab.iter().max_by_key(|(_, id)| **id) else {
+        return Ok(0);
+    };
+    if *id > MAX_ID {
+        let what =
+            format!("token {token:?}: id must be at most {MAX_ID}, is {id}");
+        return Err(Failure::new(Code::Corrupt, what));
+    }
+    Ok(id + 1)
+}
+
+/// The tokens of one sequence on their way to text.
+pub struct Detokenizer {
+    tokenizer: Arc<Tokenizer>,
+    stream: Stream,
+    skip_special_tokens: bool,
+}
+
+impl Detokenizer {
+    pub fn new(tokenizer: Arc<Tokenizer>, skip_special_tokens: bool) -> Self {
+        let stream = Stream::new(tokenizer.links.as_deref());
+        Detokenizer { tokenizer, stream, skip_special_tokens }
+    }
+
+    /// Ids that name no token, and special ones where they are skipped, count
+    /// as absent, as in Tokenizer::decode.
+    pub fn push(&mut self, id: u32) -> Outcome<String> {
+        let inner = &self.tokenizer.inner;
+        let Some(token) = inner.id_to_token(id) else {
+            return Ok(String::new());
+        };
+        if self.skip_special_tokens
+            && inner.get_added_vocabulary().is_special_token(&token)
+        {
+            return Ok(String::new());
+        }
+        self.stream.push(token)
+    }
+
+    pub fn finish(&mut self) -> Outcome<String> {
+        self.stream.finish()
+    }
+}

@@ -1,0 +1,112 @@
+// The C interface of the Rust library winnow_text: tokenizers and chat
+// templates.
+//
+// Every function that can fail returns a WinnowTextCode; where that is not 0,
+// *error holds one line of UTF-8 and the other outputs are untouched. What is
+// given is only read, during the call. Nothing unwinds out of a function.
+// Handles may be shared by threads, but for WinnowDetokenizer.
+#ifndef WINNOW_TEXT_RUST_WINNOW_TEXT_H_
+#define WINNOW_TEXT_RUST_WINNOW_TEXT_H_
+
+#include <cstddef>
+#include <cstdint>
+
+extern "C" {
+
+enum WinnowTextCode {
+  kWinnowTextOk = 0,
+  kWinnowTextInvalidArgument = 1,
+  kWinnowTextNotFound = 2,
+  kWinnowTextCorrupt = 3,
+  kWinnowTextResourceExhausted = 4,
+};
+
+// Bytes of the caller. data may be NULL: absent.
+struct WinnowSlice {
+  const char* data;
+  size_t size;
+};
+
+// A file's content and the name that messages give it. Absent where
+// text.data is NULL.
+struct WinnowNamedText {
+  WinnowSlice name;
+  WinnowSlice text;
+};
+
+// Bytes of the library; given back by winnow_text_free.
+struct WinnowOwnedText {
+  char* data;
+  size_t size;
+};
+
+// Ids of the library; given back by winnow_ids_free.
+struct WinnowOwnedIds {
+  int32_t* data;
+  size_t size;
+};
+
+// What one rendering of a chat template is about.
+struct WinnowChatInput {
+  WinnowSlice messages;  // a JSON array
+  WinnowSlice extra;     // a JSON object: more variables; or absent
+  int64_t now_unix_s;    // what the template's clock shows
+  bool add_generation_prompt;
+};
+
+struct WinnowTokenizer;
+struct WinnowDetokenizer;
+struct WinnowChatTemplate;
+
+void winnow_text_free(WinnowOwnedText text);
+void winnow_ids_free(WinnowOwnedIds ids);
+
+// Fails where `text` is not UTF-8, naming the offset of the first bad byte.
+int32_t winnow_text_check_utf8(WinnowSlice text, WinnowOwnedText* error);
+
+// `json`: tokenizer.json. `config`: tokenizer_config.json, or absent.
+int32_t winnow_tokenizer_load(WinnowNamedText json, WinnowNamedText config,
+                              WinnowTokenizer** out, WinnowOwnedText* error);
+void winnow_tokenizer_free(WinnowTokenizer* tokenizer);
+int32_t winnow_tokenizer_encode(const WinnowTokenizer* tokenizer,
+                                WinnowSlice text, bool add_special_tokens,
+                                WinnowOwnedIds* out, WinnowOwnedText* error);
+int32_t winnow_tokenizer_decode(const WinnowTokenizer* tokenizer,
+                                const int32_t* ids, size_t num_ids,
+                                bool skip_special_tokens, WinnowOwnedText* out,
+                                WinnowOwnedText* error);
+// One more than the highest id; 0 without tokens.
+int32_t winnow_tokenizer_id_limit(const WinnowTokenizer* tokenizer);
+// The ids of tokenizer_config.json's bos_token and eos_token, or -1.
+int32_t winnow_tokenizer_bos(const WinnowTokenizer* tokenizer);
+int32_t winnow_tokenizer_eos(const WinnowTokenizer* tokenizer);
+// The id of a token, or -1.
+int32_t winnow_tokenizer_id_of(const WinnowTokenizer* tokenizer,
+                               WinnowSlice token);
+bool winnow_tokenizer_is_special(const WinnowTokenizer* tokenizer, int32_t id);
+// False, and *out untouched, where no token has this id.
+bool winnow_tokenizer_token_text(const WinnowTokenizer* tokenizer, int32_t id,
+                                 WinnowOwnedText* out);
+
+// Keeps what it needs of `tokenizer`, which may be freed before it.
+WinnowDetokenizer* winnow_detokenizer_create(const WinnowTokenizer* tokenizer,
+                                             bool skip_special_tokens);
+void winnow_detokenizer_free(WinnowDetokenizer* detokenizer);
+int32_t winnow_detokenizer_push(WinnowDetokenizer* detokenizer, int32_t id,
+                                WinnowOwnedText* out, WinnowOwnedText* error);
+int32_t winnow_detokenizer_finish(WinnowDetokenizer* detokenizer,
+                                  WinnowOwnedText* out, WinnowOwnedText* error);
+
+// `jinja`: chat_template.jinja, which goes first; `config`:
+// tokenizer_config.json. Either may be absent.
+int32_t winnow_chat_template_load(WinnowNamedText jinja, WinnowNamedText config,
+                                  WinnowChatTemplate** out,
+                                  WinnowOwnedText* error);
+void winnow_chat_template_free(WinnowChatTemplate* chat_template);
+int32_t winnow_chat_template_render(const WinnowChatTemplate* chat_template,
+                                    WinnowChatInput input, WinnowOwnedText* out,
+                                    WinnowOwnedText* error);
+
+}  // extern "C"
+
+#endif  // WINNOW_TEXT_RUST_WINNOW_TEXT_H_

@@ -1,0 +1,63 @@
+#include "text/rust_text.h"
+
+#include "base/check.h"
+#include "base/file.h"
+
+namespace winnow::internal {
+namespace {
+
+ErrorCode CodeOf(int32_t code) {
+  switch (code) {
+    case kWinnowTextInvalidArgument:
+      return ErrorCode::kInvalidArgument;
+    case kWinnowTextNotFound:
+      return ErrorCode::kNotFound;
+    case kWinnowTextCorrupt:
+      return ErrorCode::kCorrupt;
+    case kWinnowTextResourceExhausted:
+      return ErrorCode::kResourceExhausted;
+  }
+  CHECK(false, "code={}", code);
+  return ErrorCode::kCorrupt;
+}
+
+}  // namespace
+
+WinnowSlice SliceOf(std::string_view text) {
+  return {text.data() == nullptr ? "" : text.data(), text.size()};
+}
+
+WinnowNamedText NamedTextOf(const std::string& name,
+                            const std::optional<std::string>& text) {
+  return {SliceOf(name), text ? SliceOf(*text) : WinnowSlice{nullptr, 0}};
+}
+
+std::string TakeText(WinnowOwnedText text) {
+  std::string copy(text.data, text.size);
+  winnow_text_free(text);
+  return copy;
+}
+
+Error TakeError(int32_t code, WinnowOwnedText message) {
+  return {CodeOf(code), TakeText(message)};
+}
+
+Result<std::optional<std::string>> ReadIfThere(
+    const std::filesystem::path& path, size_t max_bytes) {
+  auto content = ReadFile(path, max_bytes);
+  if (content.ok()) return std::optional(std::move(content).value());
+  if (content.error().code == ErrorCode::kNotFound) {
+    return std::optional<std::string>();
+  }
+  return content.error();
+}
+
+Status CheckUtf8(std::string_view what, std::string_view text) {
+  WinnowOwnedText message{};
+  const int32_t code = winnow_text_check_utf8(SliceOf(text), &message);
+  if (code == kWinnowTextOk) return Ok{};
+  const Error error = TakeError(code, message);
+  return MakeError(error.code, "{}: {}", what, error.message);
+}
+
+}  // namespace winnow::internal

@@ -1,0 +1,38 @@
+// How the room's classes call the Rust library: views in, owned text out,
+// codes to errors. No other room includes this.
+#ifndef WINNOW_TEXT_RUST_TEXT_H_
+#define WINNOW_TEXT_RUST_TEXT_H_
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "winnow_text.h"
+
+namespace winnow::internal {
+
+// A present slice, also of an empty text.
+WinnowSlice SliceOf(std::string_view text);
+
+// A text that may be absent, and the name that messages give it.
+WinnowNamedText NamedTextOf(const std::string& name,
+                            const std::optional<std::string>& text);
+
+// Copies what the library gave and gives it back.
+std::string TakeText(WinnowOwnedText text);
+
+// REQUIRES code != 0. Takes `message`.
+Error TakeError(int32_t code, WinnowOwnedText message);
+
+// Reads a file that need not exist: no value where it does not.
+Result<std::optional<std::string>> ReadIfThere(
+    const std::filesystem::path& path, size_t max_bytes);
+
+// Fails where `text` is not UTF-8, naming `what` and the byte's offset.
+Status CheckUtf8(std::string_view what, std::string_view text);
+
+}  // namespace winnow::internal
+
+#endif  // WINNOW_TEXT_RUST_TEXT_H_

@@ -1,0 +1,104 @@
+#include "text/tokenizer.h"
+
+#include <utility>
+
+#include "base/file.h"
+#include "text/rust_text.h"
+
+namespace winnow {
+namespace {
+
+using internal::NamedTextOf;
+using internal::SliceOf;
+using internal::TakeError;
+using internal::TakeText;
+
+// Larger files than any in use: 262,144 tokens take 33 MB.
+constexpr size_t kMaxTokenizerBytes = size_t{256} << 20;
+constexpr size_t kMaxConfigBytes = size_t{16} << 20;
+
+std::optional<int32_t> IdOrNone(int32_t id) {
+  return id < 0 ? std::nullopt : std::optional(id);
+}
+
+}  // namespace
+
+void Tokenizer::Free::operator()(WinnowTokenizer* tokenizer) const {
+  winnow_tokenizer_free(tokenizer);
+}
+
+Tokenizer::Tokenizer(Handle handle, std::string name)
+    : handle_(std::move(handle)),
+      name_(std::move(name)),
+      vocab_size_(winnow_tokenizer_id_limit(handle_.get())),
+      bos_id_(IdOrNone(winnow_tokenizer_bos(handle_.get()))),
+      eos_id_(IdOrNone(winnow_tokenizer_eos(handle_.get()))) {}
+
+Result<Tokenizer> Tokenizer::Load(const std::filesystem::path& folder) {
+  ASSIGN_OR_RETURN(const std::string json,
+                   ReadFile(folder / "tokenizer.json", kMaxTokenizerBytes));
+  ASSIGN_OR_RETURN(
+      const auto config,
+      internal::ReadIfThere(folder / "tokenizer_config.json", kMaxConfigBytes));
+  return FromJson(folder, json, config);
+}
+
+Result<Tokenizer> Tokenizer::FromJson(
+    const std::filesystem::path& folder, const std::string& tokenizer_json,
+    const std::optional<std::string>& tokenizer_config_json) {
+  const std::string name = (folder / "tokenizer.json").string();
+  const std::string config_name = (folder / "tokenizer_config.json").string();
+  WinnowTokenizer* tokenizer = nullptr;
+  WinnowOwnedText message{};
+  const int32_t code = winnow_tokenizer_load(
+      NamedTextOf(name, tokenizer_json),
+      NamedTextOf(config_name, tokenizer_config_json), &tokenizer, &message);
+  if (code != kWinnowTextOk) return TakeError(code, message);
+  return Tokenizer(Handle(tokenizer), name);
+}
+
+Result<std::vector<int32_t>> Tokenizer::Encode(std::string_view text,
+                                               bool add_special_tokens) const {
+  RETURN_IF_ERROR(internal::CheckUtf8("text", text));
+  WinnowOwnedIds ids{};
+  WinnowOwnedText message{};
+  const int32_t code = winnow_tokenizer_encode(
+      handle_.get(), SliceOf(text), add_special_tokens, &ids, &message);
+  if (code != kWinnowTextOk) {
+    const Error error = TakeError(code, message);
+    return MakeError(error.code, "{}: {}", name_, error.message);
+  }
+  std::vector<int32_t> copy(ids.data, ids.data + ids.size);
+  winnow_ids_free(ids);
+  return copy;
+}
+
+Result<std::string> Tokenizer::Decode(std::span<const int32_t> ids,
+                                      bool skip_special_tokens) const {
+  WinnowOwnedText text{};
+  WinnowOwnedText message{};
+  const int32_t code =
+      winnow_tokenizer_decode(handle_.get(), ids.data(), ids.size(),
+                              skip_special_tokens, &text, &message);
+  if (code == kWinnowTextOk) return TakeText(text);
+  const Error error = TakeError(code, message);
+  return MakeError(error.code, "{}: {}", name_, error.message);
+}
+
+std::optional<std::string> Tokenizer::TokenText(int32_t id) const {
+  WinnowOwnedText text{};
+  if (!winnow_tokenizer_token_text(handle_.get(), id, &text)) {
+    return std::nullopt;
+  }
+  return TakeText(text);
+}
+
+std::optional<int32_t> Tokenizer::IdOf(std::string_view token) const {
+  return IdOrNone(winnow_tokenizer_id_of(handle_.get(), SliceOf(token)));
+}
+
+bool Tokenizer::IsSpecial(int32_t id) const {
+  return winnow_tokenizer_is_special(handle_.get(), id);
+}
+
+}  // namespace winnow

@@ -1,0 +1,82 @@
+// Text to tokens and back.
+#ifndef WINNOW_TEXT_TOKENIZER_H_
+#define WINNOW_TEXT_TOKENIZER_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+// The Rust library's object (rust/winnow_text.h).
+struct WinnowTokenizer;
+
+namespace winnow {
+
+// What tokenizer.json and tokenizer_config.json make of a text: the ids and
+// the text that Hugging Face's `tokenizers` gives.
+//
+// Owns the loaded tokenizer; moved, never copied. const methods may be called
+// from several threads at once. Ids are in [0, vocab_size()); not every id
+// there need have a token. What training left of truncation and padding in
+// tokenizer.json is ignored: a prompt is never cut silently.
+class Tokenizer {
+ public:
+  // Reads `folder`/tokenizer.json and, if there, tokenizer_config.json (for
+  // added tokens, the beginning and the end token).
+  static Result<Tokenizer> Load(const std::filesystem::path& folder);
+
+  // The same from the files' contents. `folder` is only named in messages.
+  static Result<Tokenizer> FromJson(
+      const std::filesystem::path& folder, const std::string& tokenizer_json,
+      const std::optional<std::string>& tokenizer_config_json);
+
+  // The ids of `text`. `add_special_tokens`: with those that the tokenizer
+  // puts around a text (a chat template's text has them already). Special
+  // tokens spelled inside the text become their ids. Fails where the text is
+  // not UTF-8, naming the offset of the first bad byte.
+  Result<std::vector<int32_t>> Encode(std::string_view text,
+                                      bool add_special_tokens) const;
+
+  // The text of `ids`. Ids without a token count as absent.
+  Result<std::string> Decode(std::span<const int32_t> ids,
+                             bool skip_special_tokens) const;
+
+  // One more than the highest id.
+  int32_t vocab_size() const { return vocab_size_; }
+
+  // A token as the vocabulary spells it ("Ġthe"), and back.
+  std::optional<std::string> TokenText(int32_t id) const;
+  std::optional<int32_t> IdOf(std::string_view token) const;
+
+  // Whether `id` is left out of text where special tokens are skipped.
+  bool IsSpecial(int32_t id) const;
+
+  // tokenizer_config.json's bos_token and eos_token, if it names them.
+  std::optional<int32_t> bos_id() const { return bos_id_; }
+  std::optional<int32_t> eos_id() const { return eos_id_; }
+
+ private:
+  friend class Detokenizer;
+  struct Free {
+    void operator()(WinnowTokenizer* tokenizer) const;
+  };
+  using Handle = std::unique_ptr<WinnowTokenizer, Free>;
+
+  Tokenizer(Handle handle, std::string name);
+
+  Handle handle_;
+  std::string name_;  // tokenizer.json's path, for messages
+  int32_t vocab_size_;
+  std::optional<int32_t> bos_id_;
+  std::optional<int32_t> eos_id_;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_TEXT_TOKENIZER_H_
