@@ -192,7 +192,7 @@ INSTANTIATE_TEST_SUITE_P(
                     std::pair("qwen3", Dtype::kBFloat16),
                     std::pair("mistral", Dtype::kBFloat16),
                     std::pair("minicpm4_long", Dtype::kFloat32)),
-    [](const auto& info) { return std::string(info.param.first); });
+    [](const auto& model) { return std::string(model.param.first); });
 
 TEST_F(EngineTest, GreedyTokensAreTheGoldenModels) {
   LoadModel("llama", Dtype::kFloat32);

@@ -23,9 +23,9 @@ struct SamplingParams {
   float repetition_penalty = 1.0f;
   float presence_penalty = 0.0f;
   float frequency_penalty = 0.0f;
-  std::vector<TokenBias> logit_bias;
+  std::vector<TokenBias> logit_bias = {};
   uint64_t seed = 0;
-  std::optional<int> logprobs;  // how many alternatives; none: no logprobs
+  std::optional<int> logprobs = {};  // how many alternatives; none: no logprobs
 };
 
 // Whether every field is in range; the error names field, limit and value.
