@@ -1,0 +1,164 @@
+#include "tests/golden/step_driver.h"
+
+#include <cstring>
+
+#include "model/rope.h"
+
+namespace winnow {
+namespace {
+
+constexpr std::chrono::milliseconds kPatience(60000);
+
+Buffer Allocated(Backend& backend, size_t num_bytes) {
+  return backend.Allocate(Tier::kDevice, num_bytes, "test").value();
+}
+
+}  // namespace
+
+StepDriver::StepDriver(Backend& backend, const Model& model, int num_requests,
+                       int max_tokens)
+    : backend_(backend),
+      model_(model),
+      queue_(backend.MakeQueue()),
+      pages_per_request_(static_cast<int>(PagesFor(max_tokens))),
+      frequencies_(static_cast<size_t>(num_requests)),
+      scales_(static_cast<size_t>(num_requests)) {
+  CHECK(backend.attributes().device_is_host);
+  const ModelConfig& config = model.config();
+  const SliceFormat format =
+      MakeSliceFormat(model.dtype(), config.head_dim, config.head_dim);
+  const int64_t strip_bytes = int64_t{config.num_kv_heads} * format.slice_bytes;
+  const int64_t layer_bytes = strip_bytes * pages_per_request_ * num_requests;
+  const auto pool_bytes = static_cast<size_t>(layer_bytes * config.num_layers);
+  pool_ = Allocated(backend, pool_bytes);
+  // Anything read before it is written shows.
+  std::memset(pool_.data(), 0x7f, pool_bytes);
+  const auto num_entries =
+      static_cast<size_t>(num_requests * pages_per_request_);
+  table_ = Allocated(backend, num_entries * sizeof(uint32_t));
+  for (int layer = 0; layer < config.num_layers; ++layer) {
+    layers_.push_back(
+        {.format = format,
+         .num_kv_heads = config.num_kv_heads,
+         .strips = pool_.data() + layer * layer_bytes,
+         .extent_stride_bytes = strip_bytes,
+         .page_table =
+             table_.At(0, Dtype::kUInt32, {num_requests, pages_per_request_})});
+  }
+}
+
+void StepDriver::Plan(int request, int64_t planned_tokens) {
+  const auto index = static_cast<size_t>(request);
+  const RopeConfig& rope = model_.config().rope;
+  frequencies_[index].resize(static_cast<size_t>(rope.rotary_dim / 2));
+  RopeFrequencies(rope, planned_tokens, frequencies_[index], &scales_[index]);
+}
+
+View StepDriver::Integers(const std::vector<int32_t>& values) {
+  const size_t num_bytes = values.size() * sizeof(int32_t);
+  step_memory_.push_back(Allocated(backend_, num_bytes));
+  std::memcpy(step_memory_.back().data(), values.data(), num_bytes);
+  return step_memory_.back().At(0, Dtype::kInt32,
+                                {static_cast<int64_t>(values.size())});
+}
+
+View StepDriver::PlannedRope(std::span<const DrivenRows> requests,
+                             View* scale) {
+  const int64_t half_dim = model_.config().rope.rotary_dim / 2;
+  const auto num_requests = static_cast<int64_t>(requests.size());
+  step_memory_.push_back(Allocated(
+      backend_, static_cast<size_t>(num_requests * half_dim) * sizeof(float)));
+  const View frequencies =
+      step_memory_.back().At(0, Dtype::kFloat32, {num_requests, half_dim});
+  step_memory_.push_back(
+      Allocated(backend_, static_cast<size_t>(num_requests) * sizeof(float)));
+  *scale = step_memory_.back().At(0, Dtype::kFloat32, {num_requests});
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const auto request = static_cast<size_t>(requests[i].request);
+    CHECK(!frequencies_[request].empty(), "request={} has no plan", request);
+    std::memcpy(frequencies.Row<float>(static_cast<int64_t>(i)),
+                frequencies_[request].data(),
+                frequencies_[request].size() * sizeof(float));
+    scale->As<float>()[i] = scales_[request];
+  }
+  return frequencies;
+}
+
+// Page p of request r has extent (r * pages + p) * 5 + 3, modulo the number of
+// extents, made odd to 5 by counting on where it is a multiple: neighbours in
+// a sequence are none in the pool.
+void StepDriver::PointTables(std::span<const DrivenRows> requests) {
+  const int64_t num_extents =
+      layers_[0].page_table.dim(0) * layers_[0].page_table.dim(1);
+  const int64_t step = num_extents % 5 == 0 ? 3 : 5;
+  CHECK(num_extents % step != 0 || num_extents == step, "num_extents={}",
+        num_extents);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    auto* row = layers_[0].page_table.Row<uint32_t>(static_cast<int64_t>(i));
+    for (int page = 0; page < pages_per_request_; ++page) {
+      const int64_t index = requests[i].request * pages_per_request_ + page;
+      row[page] = static_cast<uint32_t>((index * step + 3) % num_extents);
+    }
+  }
+}
+
+std::vector<float> StepDriver::Step(std::span<const DrivenRows> requests,
+                                    std::span<const int> range_ends) {
+  const ModelConfig& config = model_.config();
+  step_memory_.clear();
+  PointTables(requests);
+  std::vector<int32_t> tokens, row_to_request, first_row, first_position;
+  std::vector<int32_t> num_tokens, num_prompt_rows, logit_rows;
+  for (const DrivenRows& rows : requests) {
+    first_row.push_back(static_cast<int32_t>(tokens.size()));
+    first_position.push_back(rows.first_position);
+    num_tokens.push_back(static_cast<int32_t>(rows.token_ids.size()));
+    num_prompt_rows.push_back(rows.num_prompt_rows);
+    for (const int32_t token : rows.token_ids) {
+      row_to_request.push_back(static_cast<int32_t>(first_row.size()) - 1);
+      logit_rows.push_back(static_cast<int32_t>(tokens.size()));
+      tokens.push_back(token);
+    }
+  }
+  const auto num_rows = static_cast<int64_t>(tokens.size());
+  ForwardArgs args;
+  args.step = {.num_rows = static_cast<int>(num_rows),
+               .num_requests = static_cast<int>(requests.size()),
+               .row_to_request = Integers(row_to_request),
+               .first_row = Integers(first_row),
+               .first_position = Integers(first_position),
+               .num_tokens = Integers(num_tokens),
+               .num_prompt_rows = Integers(num_prompt_rows),
+               .tree_parent = {}};
+  args.token_ids = Integers(tokens);
+  args.inverse_frequencies = PlannedRope(requests, &args.rope_scale);
+  args.layers = layers_;
+  args.batch_invariant = batch_invariant;
+  const auto row_floats = [&](int width) {
+    step_memory_.push_back(Allocated(
+        backend_, static_cast<size_t>(num_rows * width) * sizeof(float)));
+    return step_memory_.back().At(0, Dtype::kFloat32, {num_rows, width});
+  };
+  args.hidden = row_floats(config.hidden_size);
+  const View logits = row_floats(config.vocab_size);
+  const Activations activations =
+      Activations::Allocate(backend_, model_,
+                            {.max_rows = num_rows, .max_logit_rows = num_rows})
+          .value();
+  std::vector<int> ends(range_ends.begin(), range_ends.end());
+  ends.push_back(config.num_layers);
+  for (const int end : ends) {
+    args.end_layer = end;
+    if (end == config.num_layers) {
+      args.logit_rows = Integers(logit_rows);
+      args.logits = logits;
+    }
+    Forward(backend_, *queue_, model_, args, activations);
+    args.first_layer = end;
+  }
+  CHECK(backend_.Wait(backend_.Record(*queue_), kPatience).ok());
+  const float* values = logits.As<float>();
+  return std::vector<float>(values, values + logits.num_elements());
+}
+
+}  // namespace winnow
