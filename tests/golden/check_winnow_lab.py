@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""winnow-lab's greedy tokens against transformers', prompt by prompt.
+
+    check_winnow_lab.py --dtype float32 [--max-length 4096] [--most 68]
+
+float32: all tokens must be equal. bfloat16: equal to the float32 tokens up to
+the first position whose best two logits are closer than 0.05; such prompts
+are listed. Prompts are made again from (task, length, seed, index).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import zlib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT))
+
+from lab.tasks.record import make_record  # noqa: E402
+
+CLEAR_MARGIN = 0.05
+BATCH = 8
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--winnow", default=str(ROOT / "build/winnow"))
+    parser.add_argument("--dtype", choices=["float32", "bfloat16"],
+                        default="float32")
+    parser.add_argument("--max-length", type=int, default=1 << 20)
+    parser.add_argument("--most", type=int, default=1 << 20)
+    parser.add_argument("flags", nargs="*")
+    return parser.parse_args()
+
+
+def generate(options: argparse.Namespace, entries: list[dict]) -> list[dict]:
+    with tempfile.TemporaryDirectory() as folder:
+        command = [options.winnow, "generate",
+                   str(ROOT / "lab/models/winnow-lab"),
+                   "--dtype", options.dtype, "--temperature", "0",
+                   "--max-tokens", "24", "--quiet",
+                   "--json", f"{folder}/result", *options.flags]
+        for index, entry in enumerate(entries):
+            prompt = make_record(entry["task"], entry["length"],
+                                 entry["seed"], entry["index"]).prompt
+            if zlib.crc32(prompt.encode()) != entry["prompt_crc32"]:
+                sys.exit(f"prompt {entry} is not the one that was answered")
+            path = Path(folder) / f"prompt{index}"
+            path.write_text(prompt)
+            command += ["--prompt-file", str(path)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        lines = Path(folder, "result").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def clear_prefix(entry: dict) -> int:
+    """Tokens before the first whose margin is not clear."""
+    for index, margin in enumerate(entry["margins"]):
+        if margin < CLEAR_MARGIN:
+            return index
+    return len(entry["token_ids"])
+
+
+def main() -> int:
+    options = parse()
+    entries = json.loads(
+        (ROOT / "tests/golden/winnow_lab_greedy.json").read_text())
+    entries = [e for e in entries if e["length"] <= options.max_length]
+    step = max(1, len(entries) // options.most)
+    entries = entries[::step][:options.most]
+    num_wrong = num_unclear = 0
+    for first in range(0, len(entries), BATCH):
+        batch = entries[first:first + BATCH]
+        for entry, line in zip(batch, generate(options, batch), strict=True):
+            want, got = entry["token_ids"], line["token_ids"]
+            name = "{task} {length} seed {seed} index {index}".format(**entry)
+            if line["prompt_tokens"] != entry["prompt_tokens"]:
+                print(f"{name}: {line['prompt_tokens']} prompt tokens, "
+                      f"transformers has {entry['prompt_tokens']}")
+                num_wrong += 1
+                continue
+            if options.dtype == "bfloat16":
+                clear = clear_prefix(entry)
+                num_unclear += clear < len(want)
+                want, got = want[:clear], got[:clear]
+            if want != got:
+                num_wrong += 1
+                print(f"{name}: got {got}, transformers gives {want}")
+    print(f"{options.dtype}: {len(entries) - num_wrong} passed, "
+          f"{num_wrong} failed ({num_unclear} with a margin below "
+          f"{CLEAR_MARGIN})")
+    return int(num_wrong > 0 or not entries)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
