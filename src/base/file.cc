@@ -56,6 +56,17 @@ Status WriteAll(int fd, std::string_view content,
   return Ok{};
 }
 
+// Creates `path` and writes it whole, or leaves none.
+Status WriteNewFile(const std::filesystem::path& path,
+                    std::string_view content) {
+  const Descriptor file(
+      open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (file.get() < 0) return SystemError("create", path);
+  const Status written = WriteAll(file.get(), content, path);
+  if (!written.ok()) unlink(path.c_str());
+  return written;
+}
+
 }  // namespace
 
 Result<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
@@ -109,18 +120,16 @@ Result<std::string> ReadFile(const std::filesystem::path& path,
 }
 
 Status WriteFile(const std::filesystem::path& path, std::string_view content) {
+  struct stat info;
+  if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    const Descriptor file(open(path.c_str(), O_WRONLY | O_CLOEXEC));
+    if (file.get() < 0) return SystemError("open", path);
+    return WriteAll(file.get(), content, path);
+  }
   std::filesystem::path temporary = path;
   temporary += fmt::format(".{}.partial", getpid());
-  {
-    const Descriptor file(open(temporary.c_str(),
-                               O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-    if (file.get() < 0) return SystemError("create", temporary);
-    const Status written = WriteAll(file.get(), content, temporary);
-    if (!written.ok()) {
-      unlink(temporary.c_str());
-      return written;
-    }
-  }
+  const Status written = WriteNewFile(temporary, content);
+  if (!written.ok()) return written;
   if (rename(temporary.c_str(), path.c_str()) != 0) {
     const Error error = SystemError("rename", path);
     unlink(temporary.c_str());

@@ -38,7 +38,8 @@ Result<std::string> ReadFile(const std::filesystem::path& path,
                              size_t max_bytes);
 
 // Writes a file whole, through a temporary file beside it and a rename: after
-// a failure the old content, or no file, stands at `path`.
+// a failure the old content, or no file, stands at `path`. What stands there
+// and is no regular file (a device, a pipe) is written to as it is.
 Status WriteFile(const std::filesystem::path& path, std::string_view content);
 
 }  // namespace winnow

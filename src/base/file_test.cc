@@ -51,5 +51,16 @@ TEST(FileTest, AFailedWriteLeavesNothingBehind) {
   EXPECT_FALSE(std::filesystem::exists(dir));
 }
 
+// /dev/full takes no byte; it must stay the device that it is.
+TEST(FileTest, ADeviceIsWrittenToAndAFullDiskIsAnError) {
+  const Error full = WriteFile("/dev/full", "x").error();
+  EXPECT_NE(full.message.find("/dev/full: cannot write: No space left"),
+            std::string::npos)
+      << full.message;
+  EXPECT_TRUE(WriteFile("/dev/null", "x").ok());
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/full"));
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+}
+
 }  // namespace
 }  // namespace winnow

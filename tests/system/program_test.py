@@ -1,0 +1,296 @@
+#!/usr/bin/env python3
+"""The program as its users meet it: answers, exit statuses, error lines.
+
+    program_test.py PATH_TO_WINNOW
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT))
+
+from lab.tasks.record import make_record  # noqa: E402
+
+WINNOW = ""
+MODEL = str(ROOT / "lab/models/winnow-lab")
+USAGE_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
+
+
+def winnow(*arguments: str, **options) -> subprocess.CompletedProcess:
+    return subprocess.run([WINNOW, *map(str, arguments)], text=True,
+                          capture_output=True, timeout=240, **options)
+
+
+class ProgramTest(unittest.TestCase):
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def assert_error(self, done, status: int, *words: str):
+        """One line on standard error that has the words, nothing else."""
+        self.assertEqual(done.returncode, status, done.stderr)
+        self.assertEqual(done.stdout, "")
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertTrue(done.stderr.startswith("winnow: "), done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
+
+    def copy_of_model(self) -> Path:
+        copy = self.folder / "model"
+        shutil.copytree(MODEL, copy)
+        copy.chmod(0o755)
+        for path in copy.iterdir():
+            path.chmod(0o644)
+        return copy
+
+    # What it does.
+
+    def test_answers_a_question_and_streams_it(self):
+        record = make_record("niah", 1024, 1, 0)
+        done = winnow("generate", MODEL, "--prompt", record.prompt)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.strip(), record.answer)
+        self.assertRegex(done.stderr, r"^prompt [\d,]+ tokens, [\d,]+ tokens/s;"
+                         r" generated \d+, .*; KV .*; loaded in .* s\n$")
+
+    def test_json_of_several_prompts_in_order(self):
+        records = [make_record("niah", 1024, 2, index) for index in range(3)]
+        arguments = []
+        for index, record in enumerate(records):
+            path = self.folder / f"p{index}"
+            path.write_text(record.prompt)
+            arguments += ["--prompt-file", path]
+        done = winnow("generate", MODEL, *arguments, "--json", "--logprobs",
+                      "2", "--quiet")
+        self.assertEqual(done.stderr, "")
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual([line["text"].strip() for line in lines],
+                         [record.answer for record in records])
+        for line in lines:
+            self.assertEqual(line["finish_reason"], "stop")
+            self.assertEqual(len(line["logprobs"]), len(line["token_ids"]))
+            best = line["logprobs"][0]
+            self.assertEqual(best["top"][0]["token_id"], best["token_id"])
+            self.assertLessEqual(best["logprob"], 0)
+
+    def test_batch_equals_alone(self):
+        records = [make_record("chain", 1024, 3, index) for index in range(2)]
+        flags = ["--json", "--quiet", "--batch-invariant", "--logprobs", "3"]
+        both = winnow("generate", MODEL, "--prompt", records[0].prompt,
+                      "--prompt", records[1].prompt, *flags)
+        for record, line in zip(records, both.stdout.splitlines()):
+            alone = winnow("generate", MODEL, "--prompt", record.prompt,
+                           *flags)
+            self.assertEqual(json.loads(alone.stdout)["logprobs"],
+                             json.loads(line)["logprobs"])
+
+    def test_seeds_reproduce_and_stop_strings_cut(self):
+        prompt = make_record("niah", 1024, 4, 0).prompt
+        draw = ["generate", MODEL, "--prompt", prompt, "--temperature", "3",
+                "--max-tokens", "12", "--quiet"]
+        first = winnow(*draw, "--seed", "1").stdout
+        self.assertEqual(winnow(*draw, "--seed", "1").stdout, first)
+        self.assertNotEqual(winnow(*draw, "--seed", "2").stdout, first)
+        answer = winnow("generate", MODEL, "--prompt", prompt,
+                        "--quiet").stdout.strip()
+        cut = winnow("generate", MODEL, "--prompt", prompt, "--quiet",
+                     "--json", "--stop", answer[2:5])
+        line = json.loads(cut.stdout)
+        self.assertEqual(line["text"].strip(), answer[:2].strip())
+        self.assertEqual(line["finish_reason"], "stop")
+
+    def test_interrupt_ends_cleanly_with_what_there_is(self):
+        prompt = self.folder / "prompt"
+        prompt.write_text(make_record("niah", 32768, 5, 0).prompt)
+        result = self.folder / "result"
+        process = subprocess.Popen(
+            [WINNOW, "generate", MODEL, "--prompt-file", prompt, "--json",
+             result, "--max-num-batched-tokens", "64", "--quiet"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        self.assertEqual(process.returncode, INTERRUPTED)
+        line = json.loads(result.read_text())
+        self.assertEqual(line["finish_reason"], "cancelled")
+
+    def test_info(self):
+        done = winnow("info", MODEL, "--json")
+        facts = json.loads(done.stdout)
+        self.assertEqual(facts["parameters"], 11604864)
+        self.assertEqual(facts["kv_bytes_per_token"], 3072)
+        self.assertIn("LlamaForCausalLM", winnow("info", MODEL).stdout)
+
+    def test_version_and_help(self):
+        self.assertRegex(winnow("--version").stdout, r"^winnow \d+\.\d+\.\d+\n")
+        for command in ([], ["generate"], ["info"], ["bench"],
+                        ["bench", "step"], ["bench", "verbs"]):
+            done = winnow(*command, "--help")
+            self.assertEqual(done.returncode, 0)
+            self.assertIn("Usage", done.stdout)
+
+    def test_help_keeps_the_contract(self):
+        design = (ROOT / "docs/design.md").read_text()
+        section = design[design.index("**Flags**, the same"):]
+        section = section[:section.index("\n\n")]
+        contract = set(re.findall(r"`(--[a-z-]+)", section))
+        self.assertGreater(len(contract), 10)
+        shown = winnow("generate", "--help").stdout
+        offered = set(re.findall(r"(--[a-z-]+)", shown))
+        own = {"--prompt", "--prompt-file", "--chat", "--max-tokens",
+               "--temperature", "--top-p", "--top-k", "--min-p",
+               "--repetition-penalty", "--stop", "--logprobs", "--help"}
+        self.assertEqual(offered - own, contract)
+
+    # What it refuses.
+
+    def test_usage_errors(self):
+        prompt = ["--prompt", "x"]
+        for arguments, words in [
+                ([], ["subcommand"]),
+                (["nonsense"], ["nonsense"]),
+                (["generate"], ["MODEL"]),
+                (["generate", MODEL], ["--prompt"]),
+                (["generate", MODEL, *prompt, "--unknown"], ["--unknown"]),
+                (["generate", MODEL, "--prompt", ""], ["prompt", "empty"]),
+                (["generate", MODEL, *prompt, "--max-tokens", "0"],
+                 ["max-tokens", "1", "0"]),
+                (["generate", MODEL, *prompt, "--max-tokens", "many"],
+                 ["many"]),
+                (["generate", MODEL, *prompt, "--temperature", "-1"],
+                 ["temperature", "[0, 100]", "-1"]),
+                (["generate", MODEL, *prompt, "--top-p", "1.5"],
+                 ["top_p", "[0, 1]", "1.5"]),
+                (["generate", MODEL, *prompt, "--top-k", "-2"],
+                 ["top_k", "-2"]),
+                (["generate", MODEL, *prompt, "--min-p", "nan"], ["min_p"]),
+                (["generate", MODEL, *prompt, "--repetition-penalty", "0"],
+                 ["repetition_penalty"]),
+                (["generate", MODEL, *prompt, "--logprobs", "21"],
+                 ["logprobs", "20", "21"]),
+                (["generate", MODEL, *prompt, "--stop", ""], ["stop"]),
+                (["generate", MODEL, *prompt, "--threads", "-1"],
+                 ["threads", "-1"]),
+                (["generate", MODEL, *prompt, "--max-num-seqs", "0"],
+                 ["max-num-seqs", "0"]),
+                (["generate", MODEL, *prompt, "--max-num-batched-tokens",
+                  "0"], ["max-num-batched-tokens", "0"]),
+                (["generate", MODEL, *prompt, "--max-model-len", "40000"],
+                 ["max-model-len", "33792", "40000"]),
+                (["generate", MODEL, *prompt, "--max-model-len", "x"],
+                 ["max-model-len", "x"]),
+                (["generate", MODEL, *prompt, "--device-kv", "64"],
+                 ["device-kv", "64"]),
+                (["generate", MODEL, *prompt, "--dtype", "int8"],
+                 ["dtype", "int8"]),
+                (["generate", MODEL, "--prompt", b"\xff\xfe"],
+                 ["UTF-8"]),
+                (["bench", "step", MODEL, "--batch", "0"], ["batch", "0"])]:
+            with self.subTest(arguments=arguments):
+                done = subprocess.run([WINNOW, *arguments], text=True,
+                                      capture_output=True, timeout=60)
+                self.assert_error(done, USAGE_ERROR, *words)
+
+    def test_work_that_cannot_be_done(self):
+        long_prompt = self.folder / "long"
+        long_prompt.write_text("the " * 40000)
+        some_prompt = self.folder / "some"
+        some_prompt.write_text("the " * 2000)
+        empty = self.folder / "empty"
+        empty.mkdir()
+        prompt = ["--prompt", "x"]
+        for status, arguments, words in [
+                (FAILURE, ["/nowhere", *prompt], ["/nowhere"]),
+                (FAILURE, [empty, *prompt], ["config.json"]),
+                (FAILURE, [MODEL, "--prompt-file", "/nowhere/p"],
+                 ["/nowhere/p", "No such file"]),
+                (USAGE_ERROR, [MODEL, "--prompt-file", empty],
+                 ["not a regular file"]),
+                (USAGE_ERROR, [MODEL, "--prompt-file", long_prompt],
+                 ["33792", "max-model-len", "40001"]),
+                (FAILURE, [MODEL, "--prompt-file", some_prompt,
+                           "--device-kv", "1MiB"], ["device-kv", "MiB"]),
+                (FAILURE, [MODEL, *prompt, "--device", "cuda:0"],
+                 ["device", "cuda:0"]),
+                (FAILURE, [MODEL, *prompt, "--select", "quest"],
+                 ["select", "quest"]),
+                (FAILURE, [MODEL, "--chat", "hello"], ["template"]),
+                (FAILURE, [MODEL, *prompt, "--json", "/nowhere/out"],
+                 ["/nowhere/out"])]:
+            with self.subTest(arguments=arguments):
+                done = winnow("generate", *arguments)
+                if "--json" in arguments:  # The text has been shown by then.
+                    self.assertEqual(done.returncode, status)
+                    self.assertIn(words[0], done.stderr)
+                else:
+                    self.assert_error(done, status, *words)
+
+    def test_broken_checkpoints(self):
+        def broken(name: str, change) -> Path:
+            model = self.copy_of_model()
+            change(model / name)
+            return model
+
+        def truncate(path: Path):
+            with path.open("r+b") as file:
+                file.truncate(path.stat().st_size - 100)
+
+        def ask_for_selector(path: Path):
+            fields = json.loads(path.read_text())
+            fields["architectures"] = ["MiniCPMForCausalLM"]
+            fields |= {"scale_emb": 1, "scale_depth": 6 ** 0.5,
+                       "dim_model_base": 384, "sparse_config": {
+                           "kernel_size": 32, "kernel_stride": 16,
+                           "init_blocks": 1, "block_size": 64,
+                           "window_size": 2048, "topk": 64,
+                           "use_nope": False, "dense_len": 8192}}
+            path.write_text(json.dumps(fields))
+
+        for name, change, words in [
+                ("model.safetensors", truncate, ["model.safetensors"]),
+                ("model.safetensors", Path.unlink, ["safetensors"]),
+                ("config.json", lambda p: p.write_text("{"), ["config.json"]),
+                ("config.json", lambda p: p.write_text(p.read_text().replace(
+                    '"hidden_size": 384', '"hidden_size": -1')),
+                 ["config.json", "hidden_size", "-1"]),
+                ("config.json", lambda p: p.write_text(p.read_text().replace(
+                    "LlamaForCausalLM", "OtherForCausalLM")),
+                 ["config.json", "OtherForCausalLM"]),
+                ("config.json", ask_for_selector,
+                 ["sparse_config", "--select dense"]),
+                ("tokenizer.json", lambda p: p.write_text("[]"),
+                 ["tokenizer.json"]),
+                ("tokenizer.json", Path.unlink, ["tokenizer.json"])]:
+            with self.subTest(name=name, words=words):
+                model = broken(name, change)
+                done = winnow("generate", model, "--prompt", "x")
+                self.assertIn(done.returncode, (USAGE_ERROR, FAILURE))
+                self.assert_error(done, done.returncode, *words)
+                shutil.rmtree(model)
+
+    def test_a_full_disk_keeps_the_old_result(self):
+        if not os.path.exists("/dev/full"):
+            self.skipTest("no /dev/full")
+        done = winnow("generate", MODEL, "--prompt", "the", "--max-tokens",
+                      "2", "--json", "/dev/full", "--quiet")
+        self.assertEqual(done.returncode, FAILURE)
+        self.assertIn("/dev/full", done.stderr)
+
+
+if __name__ == "__main__":
+    WINNOW = sys.argv.pop(1)
+    unittest.main()
