@@ -1,0 +1,64 @@
+// FloatWords: the Words of float32 K, V, q and weights, over any Lanes.
+#ifndef WINNOW_BACKEND_CPU_FLOAT_WORDS_H_
+#define WINNOW_BACKEND_CPU_FLOAT_WORDS_H_
+
+#include "backend/cpu/read_kernels.h"
+
+namespace winnow {
+
+template <class Lanes>
+struct FloatWords {
+  using F = typename Lanes::F;
+  using W = F;
+  static constexpr int kPerWord = 1;
+
+  [[gnu::always_inline]] static W Load(const float* p) {
+    return Lanes::Load(p);
+  }
+  [[gnu::always_inline]] static W Broadcast(const float* p) {
+    return Lanes::Set(*p);
+  }
+  [[gnu::always_inline]] static F MultiplyAdd(W a, W b, F c) {
+    return Lanes::MultiplyAdd(a, b, c);
+  }
+  [[gnu::always_inline]] static F Exp2(F x) {
+    return Lanes::template Exp2<5>(x);
+  }
+  template <class WeightOf>
+  [[gnu::always_inline]] static void StoreWeights(float* to, int key,
+                                                  WeightOf&& weight_of) {
+    Lanes::Store(to, weight_of(key));
+  }
+  [[gnu::always_inline]] static void StoreKeyWeights(float* row, int key,
+                                                     F weight) {
+    Lanes::Store(row + key, weight);
+  }
+
+  // V is used where it lies.
+  static void PackValues(const TileKeys&, const TileRows&) {}
+  template <class Fn>
+  [[gnu::always_inline]] static void ForValueWords(const TileKeys& keys,
+                                                   const TileRows&, int column,
+                                                   Fn&& fn) {
+    int key = keys.begin;
+    while (key < keys.end) {
+      const int page = key / kTilePageTokens;
+      const int page_end = (page + 1) * kTilePageTokens;
+      const int end = keys.end < page_end ? keys.end : page_end;
+      const auto* v = reinterpret_cast<const float*>(keys.v[page]) + column;
+      for (; key < end; ++key) {
+        fn(v + key % kTilePageTokens * keys.v_stride, key);
+      }
+    }
+  }
+  [[gnu::always_inline]] static W LoadValues(const TileKeys& keys, int key,
+                                             int column) {
+    return Lanes::Load(
+        reinterpret_cast<const float*>(keys.v[key / kTilePageTokens]) +
+        key % kTilePageTokens * keys.v_stride + column);
+  }
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_BACKEND_CPU_FLOAT_WORDS_H_

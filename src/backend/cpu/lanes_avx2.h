@@ -1,0 +1,169 @@
+// Sixteen floats in two AVX2 registers. Included by kernel files that are
+// compiled for AVX2, FMA and F16C alone.
+#ifndef WINNOW_BACKEND_CPU_LANES_AVX2_H_
+#define WINNOW_BACKEND_CPU_LANES_AVX2_H_
+
+#include <immintrin.h>
+
+#include "backend/cpu/read_kernels.h"
+
+namespace winnow {
+
+struct Avx2Lanes {
+  struct F {
+    __m256 a, b;  // lanes 0 to 7, 8 to 15
+  };
+  using Mask = F;  // all bits of a chosen lane
+  struct KeyRange {
+    __m256i first_a, first_b, last_a, last_b;
+  };
+  static constexpr int kUnitVectors = 2;
+  static constexpr int kUnitRowStep = 2;
+
+  [[gnu::always_inline]] static F Zero() { return Set(0); }
+  [[gnu::always_inline]] static F Set(float x) {
+    return {_mm256_set1_ps(x), _mm256_set1_ps(x)};
+  }
+  [[gnu::always_inline]] static F Load(const float* p) {
+    return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
+  }
+  [[gnu::always_inline]] static void Store(float* p, F x) {
+    _mm256_storeu_ps(p, x.a);
+    _mm256_storeu_ps(p + 8, x.b);
+  }
+  [[gnu::always_inline]] static F Add(F x, F y) {
+    return {_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)};
+  }
+  [[gnu::always_inline]] static F Subtract(F x, F y) {
+    return {_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b)};
+  }
+  [[gnu::always_inline]] static F Multiply(F x, F y) {
+    return {_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)};
+  }
+  [[gnu::always_inline]] static F MultiplyAdd(F x, F y, F z) {
+    return {_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)};
+  }
+  [[gnu::always_inline]] static F MultiplySubtract(F x, F y, F z) {
+    return {_mm256_fmsub_ps(x.a, y.a, z.a), _mm256_fmsub_ps(x.b, y.b, z.b)};
+  }
+  [[gnu::always_inline]] static F Max(F x, F y) {
+    return {_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b)};
+  }
+  [[gnu::always_inline]] static Mask Greater(F x, F y) {
+    return {_mm256_cmp_ps(x.a, y.a, _CMP_GT_OQ),
+            _mm256_cmp_ps(x.b, y.b, _CMP_GT_OQ)};
+  }
+  [[gnu::always_inline]] static F Select(Mask mask, F yes, F no) {
+    return {_mm256_blendv_ps(no.a, yes.a, mask.a),
+            _mm256_blendv_ps(no.b, yes.b, mask.b)};
+  }
+
+  [[gnu::always_inline]] static KeyRange Range(const int32_t* first,
+                                               const int32_t* last) {
+    const auto load = [](const int32_t* p) {
+      return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+    };
+    return {load(first), load(first + 8), load(last), load(last + 8)};
+  }
+  // first <= key <= last in each lane.
+  [[gnu::always_inline]] static __m256 Between(__m256i first, __m256i key,
+                                               __m256i last) {
+    const __m256i outside = _mm256_or_si256(_mm256_cmpgt_epi32(first, key),
+                                            _mm256_cmpgt_epi32(key, last));
+    return _mm256_castsi256_ps(
+        _mm256_andnot_si256(outside, _mm256_set1_epi32(-1)));
+  }
+  // Which lanes' ranges hold `key`.
+  [[gnu::always_inline]] static Mask Holds(const KeyRange& range, int key) {
+    const __m256i keys = _mm256_set1_epi32(key);
+    return {Between(range.first_a, keys, range.last_a),
+            Between(range.first_b, keys, range.last_b)};
+  }
+  // Which of the keys base, base + 1, ... are in [first, last].
+  [[gnu::always_inline]] static Mask KeysIn(int base, int first, int last) {
+    const __m256i keys = _mm256_add_epi32(
+        _mm256_set1_epi32(base), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    const __m256i firsts = _mm256_set1_epi32(first);
+    const __m256i lasts = _mm256_set1_epi32(last);
+    return {
+        Between(firsts, keys, lasts),
+        Between(firsts, _mm256_add_epi32(keys, _mm256_set1_epi32(8)), lasts)};
+  }
+
+  // Halves are folded: lane i + lane i + 8, then 4, 2, 1.
+  [[gnu::always_inline]] static float SumOf(F x) {
+    const __m256 eight = _mm256_add_ps(x.a, x.b);
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight),
+                                   _mm256_extractf128_ps(eight, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+  }
+  [[gnu::always_inline]] static float MaxOf(F x) {
+    const __m256 eight = _mm256_max_ps(x.a, x.b);
+    const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight),
+                                   _mm256_extractf128_ps(eight, 1));
+    const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+  }
+
+  // 2^x for x <= 0 by a polynomial of degree 5 on [-1/2, 1/2], exact at 0;
+  // relative error 1.7e-7; 0 below 2^-126.
+  template <int kDegree>
+  [[gnu::always_inline]] static F Exp2(F x) {
+    static_assert(kDegree == 5);
+    return {Exp2Of(x.a), Exp2Of(x.b)};
+  }
+  [[gnu::always_inline]] static __m256 Exp2Of(__m256 x) {
+    const __m256 least = _mm256_set1_ps(-126.0f);
+    const __m256 clamped = _mm256_max_ps(x, least);
+    const __m256 whole =
+        _mm256_round_ps(clamped, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    const __m256 part = _mm256_sub_ps(clamped, whole);
+    __m256 y = _mm256_set1_ps(0x1.5bba22p-10f);
+    constexpr float kCoefficients[] = {0x1.3cea92p-7f, 0x1.c6b754p-5f,
+                                       0x1.ebf9bcp-3f, 0x1.62e42ap-1f, 1.0f};
+    for (const float c : kCoefficients) {
+      y = _mm256_fmadd_ps(y, part, _mm256_set1_ps(c));
+    }
+    const __m256i scaled =
+        _mm256_add_epi32(_mm256_castps_si256(y),
+                         _mm256_slli_epi32(_mm256_cvtps_epi32(whole), 23));
+    return _mm256_and_ps(_mm256_castsi256_ps(scaled),
+                         _mm256_cmp_ps(x, least, _CMP_GE_OQ));
+  }
+
+  // to[i * 32 + t] = from[t * stride + i] for 16 tokens t and 16 words i.
+  [[gnu::always_inline]] static void Transpose16(const float* from, int stride,
+                                                 int, float* to) {
+    for (int t = 0; t < 16; t += 8) {
+      for (int i = 0; i < 16; i += 8) {
+        Transpose8(from + t * stride + i, stride, to + i * kTilePageTokens + t);
+      }
+    }
+  }
+  [[gnu::always_inline]] static void Transpose8(const float* from, int stride,
+                                                float* to) {
+    __m256 a[8], b[8];
+    for (int t = 0; t < 8; ++t) a[t] = _mm256_loadu_ps(from + t * stride);
+    for (int t = 0; t < 8; t += 2) {
+      b[t] = _mm256_unpacklo_ps(a[t], a[t + 1]);
+      b[t + 1] = _mm256_unpackhi_ps(a[t], a[t + 1]);
+    }
+    for (int t = 0; t < 8; t += 4) {
+      for (int j = 0; j < 2; ++j) {
+        a[t + 2 * j] = _mm256_shuffle_ps(b[t + j], b[t + 2 + j], 0x44);
+        a[t + 2 * j + 1] = _mm256_shuffle_ps(b[t + j], b[t + 2 + j], 0xee);
+      }
+    }
+    for (int i = 0; i < 4; ++i) {
+      _mm256_storeu_ps(to + i * kTilePageTokens,
+                       _mm256_permute2f128_ps(a[i], a[4 + i], 0x20));
+      _mm256_storeu_ps(to + (4 + i) * kTilePageTokens,
+                       _mm256_permute2f128_ps(a[i], a[4 + i], 0x31));
+    }
+  }
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_BACKEND_CPU_LANES_AVX2_H_

@@ -1,0 +1,42 @@
+#include <immintrin.h>
+
+#include "backend/cpu/float_words.h"
+#include "backend/cpu/lanes_avx2.h"
+#include "backend/cpu/read_kernels.h"
+#include "backend/cpu/read_tile.h"
+#include "backend/cpu/read_unit.h"
+
+namespace winnow {
+namespace {
+
+using Words = FloatWords<Avx2Lanes>;
+
+void WidenBFloat16(const uint16_t* from, int64_t count, float* to) {
+  for (int64_t i = 0; i < count; i += 8) {
+    const __m128i bits =
+        _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i),
+                        _mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+  }
+}
+
+void WidenFloat16(const uint16_t* from, int64_t count, float* to) {
+  for (int64_t i = 0; i < count; i += 8) {
+    const __m128i bits =
+        _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
+    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(bits));
+  }
+}
+
+}  // namespace
+
+ReadKernels Avx2ReadKernels() {
+  ReadKernels kernels;
+  kernels.tile_float32 = ReadTile<Avx2Lanes, Words, 1>;
+  kernels.unit_float32 = ReadUnit<Avx2Lanes, Words>;
+  kernels.widen_bfloat16 = WidenBFloat16;
+  kernels.widen_float16 = WidenFloat16;
+  return kernels;
+}
+
+}  // namespace winnow

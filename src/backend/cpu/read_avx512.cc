@@ -1,0 +1,42 @@
+#include <immintrin.h>
+
+#include "backend/cpu/float_words.h"
+#include "backend/cpu/lanes_avx512.h"
+#include "backend/cpu/read_kernels.h"
+#include "backend/cpu/read_tile.h"
+#include "backend/cpu/read_unit.h"
+
+namespace winnow {
+namespace {
+
+using Words = FloatWords<Avx512Lanes>;
+
+void WidenBFloat16(const uint16_t* from, int64_t count, float* to) {
+  for (int64_t i = 0; i < count; i += 16) {
+    const __m256i bits =
+        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i));
+    _mm512_storeu_si512(to + i,
+                        _mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+  }
+}
+
+void WidenFloat16(const uint16_t* from, int64_t count, float* to) {
+  for (int64_t i = 0; i < count; i += 16) {
+    const __m256i bits =
+        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i));
+    _mm512_storeu_ps(to + i, _mm512_cvtph_ps(bits));
+  }
+}
+
+}  // namespace
+
+ReadKernels Avx512ReadKernels() {
+  ReadKernels kernels;
+  kernels.tile_float32 = ReadTile<Avx512Lanes, Words, 4>;
+  kernels.unit_float32 = ReadUnit<Avx512Lanes, Words>;
+  kernels.widen_bfloat16 = WidenBFloat16;
+  kernels.widen_float16 = WidenFloat16;
+  return kernels;
+}
+
+}  // namespace winnow

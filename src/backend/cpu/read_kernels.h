@@ -1,0 +1,107 @@
+// What the attention kernels compute and which there are. Plain data and plain
+// functions: a kernel file is compiled for one instruction set, so it shares
+// no inline function with the rest of the program.
+#ifndef WINNOW_BACKEND_CPU_READ_KERNELS_H_
+#define WINNOW_BACKEND_CPU_READ_KERNELS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace winnow {
+
+// Keys that a kernel takes in at a time: a prompt's tile or a unit, four pages
+// either way.
+inline constexpr int kTileKeys = 128;
+inline constexpr int kTilePages = 4;
+inline constexpr int kTilePageTokens = 32;
+// Rows of a prompt's tile: (token, q head of the group) pairs, side by side as
+// the lanes of four vectors, so that they share every load of K and V.
+inline constexpr int kTileRows = 64;
+// Rows of a unit: the q heads of a group, for one token or a few.
+inline constexpr int kUnitRows = 16;
+// The maximum of a row that has seen no key yet, in place of minus infinity:
+// the difference of two of these is zero and not NaN.
+inline constexpr float kNoKeyYet = -1e30f;
+
+// A word is what a product multiplies at a time: a float32, or a pair of
+// bfloat16 that stand side by side.
+
+// The keys and values of one tile. Positions are those of the request.
+// Kernels touch only pages that hold a key of [begin, end), and of V only
+// these keys' rows: what lies behind may be anything.
+struct TileKeys {
+  const std::byte* k[kTilePages] = {};  // each [32, k_stride]
+  const std::byte* v[kTilePages] = {};  // each [32, v_stride]
+  int k_stride = 0;                     // in elements
+  int v_stride = 0;
+  int k_dim = 0;  // both multiples of 16
+  int v_dim = 0;
+  int32_t first_position = 0;  // of key 0; a multiple of 128
+  int begin = 0;               // no row sees a key before; a multiple of 4
+  int end = 0;                 // no row sees key end or one behind it
+  bool masked = false;         // some row does not see all of [begin, end)
+  // Slices that the next tile will read, for a unit kernel to prefetch while
+  // it works on this one; null: none.
+  const std::byte* next_k[kTilePages] = {};
+  const std::byte* next_v[kTilePages] = {};
+};
+
+// The rows of a prompt's tile, with their running state. Arrays of lanes:
+// [.., 64].
+struct TileRows {
+  const void* q = nullptr;             // words [k_dim words, 64]
+  const int32_t* first_key = nullptr;  // [64]: a row sees positions
+  const int32_t* last_key = nullptr;   // [64]  [first_key, last_key]
+  float scale_log2 = 0;                // scale * log2(e)
+  float* maximum = nullptr;            // [64], of the scores times scale_log2
+  float* sum = nullptr;                // [64], of 2^(score - maximum)
+  float* values = nullptr;             // [v_dim, 64], weighted likewise
+  float* scores = nullptr;             // scratch [128, 64]
+  float* weights = nullptr;            // scratch words [128, 64]
+  float* packed_v = nullptr;           // scratch words [64, v_dim]
+};
+
+// The rows of a unit. The kernel writes the state of this unit alone.
+struct UnitRows {
+  int num_rows = 0;                    // at most kUnitRows
+  const void* q = nullptr;             // words [num_rows, k_dim words]
+  const int32_t* first_key = nullptr;  // [num_rows], as in TileRows
+  const int32_t* last_key = nullptr;   // [num_rows]
+  float scale_log2 = 0;
+  float* maximum = nullptr;       // out: [num_rows]
+  float* sum = nullptr;           // out: [num_rows]
+  float* values = nullptr;        // out: [num_rows, v_dim]
+  float* scores = nullptr;        // scratch [num_rows, 128]
+  float* weights = nullptr;       // scratch words [num_rows, 128]
+  float* transposed_k = nullptr;  // scratch words [k_dim words, 32]
+};
+
+using TileKernel = void (*)(const TileKeys& keys, const TileRows& rows);
+using UnitKernel = void (*)(const TileKeys& keys, const UnitRows& rows);
+// to[i] = from[i] for i < count, a multiple of 16, from bfloat16 or float16.
+using WidenKernel = void (*)(const uint16_t* from, int64_t count, float* to);
+
+// One set. The bfloat16 kernels are null where a set has none: K, V and q are
+// then widened to float32.
+struct ReadKernels {
+  TileKernel tile_float32 = nullptr;
+  UnitKernel unit_float32 = nullptr;
+  TileKernel tile_bfloat16 = nullptr;
+  UnitKernel unit_bfloat16 = nullptr;
+  WidenKernel widen_bfloat16 = nullptr;
+  WidenKernel widen_float16 = nullptr;
+  // For a k_dim that is no multiple of the other one's.
+  TileKernel narrow_tile_bfloat16 = nullptr;
+  int tile_bfloat16_k_multiple = 16;
+};
+
+// One file each. REQUIRES: this CPU runs the set.
+ReadKernels PortableReadKernels();
+ReadKernels Avx2ReadKernels();
+ReadKernels Avx512ReadKernels();
+ReadKernels Avx512Bf16ReadKernels();
+ReadKernels AmxReadKernels();
+
+}  // namespace winnow
+
+#endif  // WINNOW_BACKEND_CPU_READ_KERNELS_H_

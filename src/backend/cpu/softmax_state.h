@@ -1,0 +1,60 @@
+// SoftmaxState: attention over some of the keys, to be merged with that over
+// others.
+#ifndef WINNOW_BACKEND_CPU_SOFTMAX_STATE_H_
+#define WINNOW_BACKEND_CPU_SOFTMAX_STATE_H_
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "backend/cpu/read_kernels.h"
+
+namespace winnow {
+
+// The state of one row, in memory that someone else owns: `dim` values, then
+// the maximum (units of log2), then the sum.
+class SoftmaxState {
+ public:
+  static int64_t NumFloats(int dim) { return dim + 2; }
+
+  SoftmaxState(float* memory, int dim) : memory_(memory), dim_(dim) {}
+
+  float* values() const { return memory_; }
+  float& maximum() const { return memory_[dim_]; }
+  float& sum() const { return memory_[dim_ + 1]; }
+
+  void Clear() const {
+    std::fill_n(memory_, dim_, 0.0f);
+    maximum() = kNoKeyYet;
+    sum() = 0;
+  }
+
+  // Takes in the state of later keys: the same order of arithmetic whoever
+  // holds it. One that has seen no key changes nothing.
+  void Merge(const float* values, float maximum_of, float sum_of) const {
+    if (maximum_of == kNoKeyYet) return;
+    const float greatest = std::max(maximum(), maximum_of);
+    const float keep = Weight(maximum(), greatest);
+    const float take = Weight(maximum_of, greatest);
+    maximum() = greatest;
+    sum() = sum() * keep + sum_of * take;
+    for (int i = 0; i < dim_; ++i) {
+      memory_[i] = memory_[i] * keep + values[i] * take;
+    }
+  }
+  void Merge(const SoftmaxState& later) const {
+    Merge(later.values(), later.maximum(), later.sum());
+  }
+
+ private:
+  static float Weight(float maximum, float greatest) {
+    return maximum == greatest ? 1.0f : std::exp2(maximum - greatest);
+  }
+
+  float* memory_;
+  int dim_;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_BACKEND_CPU_SOFTMAX_STATE_H_

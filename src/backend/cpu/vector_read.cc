@@ -1,0 +1,130 @@
+#include "backend/cpu/vector_read.h"
+
+#include <cmath>
+#include <cstring>
+#include <numbers>
+
+#include "backend/cpu/float_types.h"
+#include "backend/cpu/read.h"
+#include "backend/cpu/read_prompt.h"
+#include "backend/cpu/read_units.h"
+
+namespace winnow {
+namespace {
+
+ReadKernels KernelsOf(CpuKernels kernels) {
+  switch (kernels) {
+    case CpuKernels::kPortable:
+      return PortableReadKernels();
+    case CpuKernels::kAvx2:
+      return Avx2ReadKernels();
+    case CpuKernels::kAvx512:
+      return Avx512ReadKernels();
+    case CpuKernels::kAvx512Bf16:
+      return Avx512Bf16ReadKernels();
+    case CpuKernels::kAmx:
+      return AmxReadKernels();
+    case CpuKernels::kScalar:
+    case CpuKernels::kBest:
+      break;
+  }
+  CHECK(false, "kernels={}", CpuKernelsName(kernels));
+}
+
+// Sets the kernels that fit the types and sizes at hand.
+void ChooseKernels(const ReadKernels& kernels, ReadJob& job) {
+  const SliceFormat& format = job.cache.format;
+  job.tile = kernels.tile_float32;
+  job.unit = kernels.unit_float32;
+  if (format.k == Dtype::kFloat32) return;
+  job.tile_widen = job.unit_widen = format.k == Dtype::kBFloat16
+                                        ? kernels.widen_bfloat16
+                                        : kernels.widen_float16;
+  if (format.k != Dtype::kBFloat16 || job.args.q.dtype != format.k) return;
+  if (kernels.unit_bfloat16 != nullptr) {
+    job.unit = kernels.unit_bfloat16;
+    job.unit_widen = nullptr;
+    job.unit_paired = true;
+  }
+  if (kernels.tile_bfloat16 != nullptr) {
+    const bool wide = format.k_dim % kernels.tile_bfloat16_k_multiple == 0;
+    job.tile = wide ? kernels.tile_bfloat16 : kernels.narrow_tile_bfloat16;
+    job.tile_widen = nullptr;
+    job.tile_paired = true;
+  }
+}
+
+}  // namespace
+
+LanePlace PlaceOf(const ReadJob& job, const ReadRows& rows, int lane) {
+  return {int64_t{job.rows.first_row(rows.request)} + rows.first_row +
+              lane / rows.num_heads,
+          int64_t{rows.kv_head} * job.group_heads + rows.first_head +
+              lane % rows.num_heads};
+}
+
+void PackQuery(const ReadJob& job, const LanePlace& place, bool paired,
+               float* to, int stride) {
+  const View& q = job.args.q;
+  const int64_t k_dim = job.cache.format.k_dim;
+  WithFloatType(q.dtype, [&](auto element) {
+    using T = decltype(element);
+    const T* from = q.Row<T>(place.row) + place.q_head * q.stride[1];
+    if (paired) {
+      CHECK(sizeof(T) == 2, "q {}", ToString(q));
+      for (int64_t i = 0; i < k_dim / 2; ++i) {
+        std::memcpy(to + i * stride, from + 2 * i, sizeof(float));
+      }
+      return;
+    }
+    for (int64_t i = 0; i < k_dim; ++i) {
+      to[i * stride] = static_cast<float>(from[i]);
+    }
+  });
+}
+
+void WriteRow(const ReadJob& job, const LanePlace& place,
+              const RowState& state) {
+  const View& out = job.args.out;
+  WithFloatType(out.dtype, [&](auto element) {
+    using T = decltype(element);
+    T* to = out.Row<T>(place.row) + place.q_head * out.stride[1];
+    for (int64_t c = 0; c < out.dim(2); ++c) {
+      to[c] = T(state.values[c * state.stride] / state.sum);
+    }
+  });
+  if (job.args.lse.empty()) return;
+  job.args.lse.Row<float>(place.row)[place.q_head] =
+      (state.maximum + std::log2(state.sum)) * std::numbers::ln2_v<float>;
+}
+
+VectorRead::VectorRead(CpuKernels kernels, ThreadPool& pool)
+    : kernels_(KernelsOf(kernels)),
+      pool_(pool),
+      workspace_(pool.num_workers()) {}
+
+void VectorRead::Read(const LayerStep& step, const ReadArgs& args,
+                      const LayerCache& cache) {
+  const SliceFormat& format = cache.format;
+  if (format.k_dim % 16 != 0 || format.v_dim % 16 != 0 ||
+      format.k_dim > kMaxReadDim || format.v_dim > kMaxReadDim) {
+    return ReadScalar(step, args, cache, pool_);
+  }
+  if (step.num_rows == 0) return;
+  CheckRead(step, args, cache);
+  CHECK(args.scale > 0, "scale={}", args.scale);
+  ReadJob job = {.step = step,
+                 .args = args,
+                 .cache = cache,
+                 .pool = pool_,
+                 .workspace = workspace_,
+                 .rows = StepRows(step)};
+  job.group_heads =
+      static_cast<int>(args.q.dim(1)) / static_cast<int>(cache.num_kv_heads);
+  job.scale_log2 = args.scale * std::numbers::log2e_v<float>;
+  ChooseKernels(kernels_, job);
+  ReadPromptRows(job);
+  ReadGeneratedRows(job);
+}
+
+}  // namespace winnow

@@ -1,0 +1,73 @@
+// VectorRead: Read by vector kernels.
+#ifndef WINNOW_BACKEND_CPU_VECTOR_READ_H_
+#define WINNOW_BACKEND_CPU_VECTOR_READ_H_
+
+#include "backend/backend.h"
+#include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/read_kernels.h"
+#include "backend/cpu/read_workspace.h"
+#include "backend/cpu/step_rows.h"
+#include "backend/cpu/thread_pool.h"
+
+namespace winnow {
+
+// One Read under way: what its parts share.
+struct ReadJob {
+  const LayerStep& step;
+  const ReadArgs& args;
+  const LayerCache& cache;
+  ThreadPool& pool;
+  ReadWorkspace& workspace;
+  StepRows rows;
+  int group_heads = 0;  // q heads a KV head
+  float scale_log2 = 0;
+  // The kernels for the types at hand. `widen` is null where they read K and
+  // V as stored; `paired` where a word is a pair of bfloat16, in q too.
+  TileKernel tile = nullptr;
+  WidenKernel tile_widen = nullptr;
+  bool tile_paired = false;
+  UnitKernel unit = nullptr;
+  WidenKernel unit_widen = nullptr;
+  bool unit_paired = false;
+};
+
+// Where a lane's row and q head stand in the step's tensors.
+struct LanePlace {
+  int64_t row = 0;
+  int64_t q_head = 0;
+};
+LanePlace PlaceOf(const ReadJob& job, const ReadRows& rows, int lane);
+
+// A row's q head as the kernels' words, word i at to[i * stride].
+void PackQuery(const ReadJob& job, const LanePlace& place, bool paired,
+               float* to, int stride);
+// A row's result: values[c * stride] / sum; the maximum in units of log2.
+struct RowState {
+  float maximum = 0;
+  float sum = 0;
+  const float* values = nullptr;
+  int stride = 1;
+};
+void WriteRow(const ReadJob& job, const LanePlace& place,
+              const RowState& state);
+
+// Owns the workspace; borrows the pool. Called by the backend's thread.
+class VectorRead {
+ public:
+  // REQUIRES: this CPU runs `kernels`, which is not kScalar.
+  VectorRead(CpuKernels kernels, ThreadPool& pool);
+
+  // The verb. Sizes that vectors do not divide (k_dim or v_dim no multiple of
+  // 16, or above kMaxReadDim) go to ReadScalar.
+  void Read(const LayerStep& step, const ReadArgs& args,
+            const LayerCache& cache);
+
+ private:
+  const ReadKernels kernels_;
+  ThreadPool& pool_;
+  ReadWorkspace workspace_;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_BACKEND_CPU_VECTOR_READ_H_
