@@ -1,5 +1,7 @@
 #include "cli/bench.h"
 
+#include <CLI/CLI.hpp>
+
 #include "cli/bench_step.h"
 #include "cli/bench_verbs.h"
 

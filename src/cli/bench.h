@@ -7,6 +7,10 @@
 
 #include "cli/engine_flags.h"
 
+namespace CLI {
+class App;
+}
+
 namespace winnow {
 
 struct BenchFlags {

@@ -1,5 +1,7 @@
 #include "cli/engine_flags.h"
 
+#include <CLI/CLI.hpp>
+
 #include "base/size_text.h"
 
 namespace winnow {

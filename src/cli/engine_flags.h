@@ -3,7 +3,6 @@
 #ifndef WINNOW_CLI_ENGINE_FLAGS_H_
 #define WINNOW_CLI_ENGINE_FLAGS_H_
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,6 +10,10 @@
 #include "base/result.h"
 #include "engine/engine.h"
 #include "tensor/dtype.h"
+
+namespace CLI {
+class App;
+}
 
 namespace winnow {
 

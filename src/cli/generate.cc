@@ -1,5 +1,7 @@
 #include "cli/generate.h"
 
+#include <CLI/CLI.hpp>
+
 namespace winnow {
 namespace {
 

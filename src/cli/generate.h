@@ -9,6 +9,10 @@
 #include "cli/engine_flags.h"
 #include "cli/prompts.h"
 
+namespace CLI {
+class App;
+}
+
 namespace winnow {
 
 struct GenerateFlags {

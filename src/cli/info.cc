@@ -1,5 +1,6 @@
 #include "cli/info.h"
 
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "base/size_text.h"

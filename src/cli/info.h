@@ -4,6 +4,10 @@
 
 #include "cli/engine_flags.h"
 
+namespace CLI {
+class App;
+}
+
 namespace winnow {
 
 struct InfoFlags {
