@@ -7,6 +7,8 @@
 
 namespace winnow {
 
+// One worker a row; each row by SampleRow (sample_row.h), so a token depends on
+// its own row alone. Uses 1 MiB of a worker's stack.
 void SampleScalar(const SampleArgs& args, ThreadPool& pool);
 
 }  // namespace winnow

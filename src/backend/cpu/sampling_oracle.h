@@ -1,0 +1,39 @@
+// Sampling once more, for tests: sorts everything, adds up in double.
+#ifndef WINNOW_BACKEND_CPU_SAMPLING_ORACLE_H_
+#define WINNOW_BACKEND_CPU_SAMPLING_ORACLE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "backend/sampling.h"
+
+namespace winnow {
+
+struct OracleCase {
+  std::vector<float> logits;  // [vocab]
+  SamplingRow row;
+  std::vector<SeenToken> seen;
+  std::vector<TokenBias> bias;
+  std::vector<bool> allowed;  // [vocab]; empty: all
+};
+
+// Thresholds may fall between two tokens so closely that float32 and double
+// disagree; then more than one number of kept tokens is right.
+struct OracleAnswer {
+  std::vector<int32_t> order;   // drawable tokens, best first
+  std::vector<double> weights;  // [vocab], of the best 1
+  size_t min_kept = 0;          // of `order`
+  size_t max_kept = 0;
+
+  // [vocab], zero where not among the first num_kept.
+  std::vector<double> Probabilities(size_t num_kept) const;
+};
+
+OracleAnswer AskOracle(const OracleCase& asked);
+
+// Log-softmax of the logits as they came, NaN as -infinity. [vocab]
+std::vector<double> OracleLogprobs(const std::vector<float>& logits);
+
+}  // namespace winnow
+
+#endif  // WINNOW_BACKEND_CPU_SAMPLING_ORACLE_H_
