@@ -49,7 +49,8 @@ Status Checkpoint::AddFile(const std::filesystem::path& path) {
         entries_.try_emplace(name, Entry{std::move(tensor), files_.size()});
     if (!is_first) {
       return MakeError(ErrorCode::kCorrupt, "{}: tensor {} is also in {}",
-                       path.string(), name, PathOf(at->second).string());
+                       path.string(), Printable(name),
+                       PathOf(at->second).string());
     }
   }
   files_.push_back(std::move(file));
@@ -81,7 +82,7 @@ Status Checkpoint::AddShards(const std::filesystem::path& folder) {
     if (entry == nullptr || PathOf(*entry).filename() != shard) {
       return MakeError(
           ErrorCode::kCorrupt, "{}: tensor {} must be in {}, is {}",
-          path_.string(), name, shard,
+          path_.string(), Printable(name), Printable(shard),
           entry == nullptr ? "in no shard"
                            : "in " + PathOf(*entry).filename().string());
     }

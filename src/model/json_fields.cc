@@ -44,8 +44,8 @@ class Inspector : public json::json_sax_t {
   }
   bool key(string_t& name) override {
     if (names_.back().insert(name).second) return true;
-    complaint_ = fmt::format("the name {} occurs twice in one object",
-                             Shown(json(name)));
+    complaint_ =
+        fmt::format("the name {} occurs twice in one object", Printable(name));
     return false;
   }
   bool end_object() override {
@@ -103,6 +103,12 @@ std::string Described(NumberRange range) {
 
 }  // namespace
 
+std::string Printable(std::string_view text) {
+  const std::string shown = Shown(json(text));  // Quoted, perhaps cut.
+  const size_t quotes = shown.ends_with('"') ? 2 : 1;
+  return shown.substr(1, shown.size() - quotes);
+}
+
 Result<JsonFields> JsonFields::Parse(std::string_view text, std::string file,
                                      const JsonLimits& limits) {
   if (text.size() > limits.max_bytes) {
@@ -149,11 +155,9 @@ std::vector<std::string> JsonFields::Names() const {
 Error JsonFields::Unexpected(std::string_view name, std::string_view expected,
                              ErrorCode code) const {
   const json* found = Find(name);
-  // A name may come from the file itself, so it is shown as JSON would.
-  std::string shown = Shown(json(prefix_ + std::string(name)));
   return MakeError(code, "{}: field {}: must be {}, is {}", file_,
-                   std::string_view(shown).substr(1, shown.size() - 2),
-                   expected, found == nullptr ? "missing" : Shown(*found));
+                   Printable(prefix_ + std::string(name)), expected,
+                   found == nullptr ? "missing" : Shown(*found));
 }
 
 Result<int64_t> JsonFields::Integer(std::string_view name, IntegerRange range,

@@ -96,6 +96,10 @@ class JsonFields {
   const nlohmann::json* object_;
 };
 
+// `text` as a message may show it: one line, no control characters, cut short.
+// For names that a file gives.
+std::string Printable(std::string_view text);
+
 }  // namespace winnow
 
 #endif  // WINNOW_MODEL_JSON_FIELDS_H_

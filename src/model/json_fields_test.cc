@@ -94,6 +94,13 @@ TEST(JsonFieldsTest, LongOrControlValuesAreShownShort) {
   EXPECT_LT(message.size(), 200u);
 }
 
+TEST(JsonFieldsTest, PrintableNamesAreOneShortLine) {
+  EXPECT_EQ(Printable("model.norm.weight"), "model.norm.weight");
+  EXPECT_EQ(Printable("a\nb\x1b"), "a\\nb\\u001b");
+  EXPECT_EQ(Printable(std::string(100, 'x')), std::string(79, 'x') + "...");
+  EXPECT_EQ(Printable(""), "");
+}
+
 TEST(JsonFieldsTest, RefusesWhatIsNotOneSoundObject) {
   EXPECT_EQ(ParseFailure("{\"a\": }"), "config.json: not valid JSON at byte 7");
   EXPECT_EQ(ParseFailure(""), "config.json: not valid JSON at byte 1");
@@ -104,7 +111,7 @@ TEST(JsonFieldsTest, RefusesWhatIsNotOneSoundObject) {
   EXPECT_EQ(ParseFailure("{\"a\": \"\xff\"}"),
             "config.json: not valid JSON at byte 8");
   EXPECT_EQ(ParseFailure(R"({"o": {"a": 1, "b": 2, "a": 3}})"),
-            "config.json: the name \"a\" occurs twice in one object");
+            "config.json: the name a occurs twice in one object");
   EXPECT_EQ(ParseFailure(R"({"a": 1})", {.max_bytes = 7, .max_depth = 4}),
             "config.json: JSON must be at most 7 bytes, is 8");
 }

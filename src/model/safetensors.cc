@@ -20,6 +20,8 @@ constexpr size_t kLengthBytes = 8;
 // The reference implementation's limit.
 constexpr size_t kMaxHeaderBytes = 100'000'000;
 constexpr int kMaxHeaderDepth = 4;
+// Twice what a View can hold.
+constexpr size_t kMaxStoredRank = 8;
 constexpr int64_t kMaxDimension = int64_t{1} << 48;
 
 struct StoredDtype {
@@ -76,6 +78,10 @@ Result<StoredTensor> ReadTensor(const JsonFields& header,
   }
   if (!fields.Has("shape")) return fields.Unexpected("shape", "a list");
   ASSIGN_OR_RETURN(tensor.shape, fields.Integers("shape", {0, kMaxDimension}));
+  if (tensor.shape.size() > kMaxStoredRank) {
+    return fields.Unexpected(
+        "shape", fmt::format("a list of at most {} integers", kMaxStoredRank));
+  }
   const auto data_bytes = static_cast<int64_t>(data.size());
   ASSIGN_OR_RETURN(const std::vector<int64_t> offsets,
                    fields.Integers("data_offsets", {0, data_bytes}));
@@ -107,14 +113,14 @@ Status CheckCoverage(std::span<const StoredTensor> tensors,
   for (const StoredTensor& tensor : tensors) {
     const std::byte* begin = tensor.bytes.data();
     if (begin < covered) {
-      return MakeError(ErrorCode::kCorrupt,
-                       "{}: tensors {} and {} overlap by {} bytes", file,
-                       last->name, tensor.name, covered - begin);
+      return MakeError(
+          ErrorCode::kCorrupt, "{}: tensors {} and {} overlap by {} bytes",
+          file, Printable(last->name), Printable(tensor.name), covered - begin);
     }
     if (begin > covered) {
       return MakeError(ErrorCode::kCorrupt,
                        "{}: {} bytes before tensor {} belong to no tensor",
-                       file, begin - covered, tensor.name);
+                       file, begin - covered, Printable(tensor.name));
     }
     covered = begin + tensor.bytes.size();
     last = &tensor;

@@ -111,6 +111,13 @@ TEST(SafetensorsTest, WrongEntriesNameTensorAndField) {
             "BF16 [3], is [0,8]");
 }
 
+TEST(SafetensorsTest, TheRankIsLimited) {
+  EXPECT_EQ(EntryFailure(R"({"dtype": "U8", "shape": [1,1,1,1,1,1,1,1,8],
+                             "data_offsets": [0, 8]})"),
+            "m.safetensors: field a.shape: must be a list of at most 8 "
+            "integers, is [1,1,1,1,1,1,1,1,8]");
+}
+
 TEST(SafetensorsTest, AProductThatOverflowsIsNoSize) {
   // 2^48 * 2^14 * 4 = 2^64, which would wrap to 0.
   EXPECT_EQ(EntryFailure(R"({"dtype": "F32", "shape": [281474976710656, 16384],
@@ -140,7 +147,7 @@ TEST(SafetensorsTest, OverlapsGapsAndRepeatsAreRefused) {
                 R"({"a": {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]},
                     "a": {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}})",
                 "")),
-            "m.safetensors: the name \"a\" occurs twice in one object");
+            "m.safetensors: the name a occurs twice in one object");
 }
 
 }  // namespace

@@ -108,7 +108,7 @@ std::vector<Slot> SlotsFor(const ModelConfig& config, Weights& weights) {
 Error WrongTensor(const std::filesystem::path& file, std::string_view name,
                   std::string_view what) {
   return MakeError(ErrorCode::kCorrupt, "{}: tensor {}: {}", file.string(),
-                   name, what);
+                   Printable(name), what);
 }
 
 // Finds a slot's tensor and checks what it is.
