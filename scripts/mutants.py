@@ -100,7 +100,8 @@ def main() -> int:
     TREE.mkdir(parents=True, exist_ok=True)
     copy_tree()
     must(run("cmake", "-S", TREE, "-B", BUILD, "-G", "Ninja",
-             "-DCMAKE_BUILD_TYPE=Release"), "configure")
+             "-DCMAKE_BUILD_TYPE=Release",
+             f"-DWINNOW_ONEDNN_DIR={ROOT / 'build/onednn'}"), "configure")
     print("mutants: building without a bug", flush=True)
     must(build(["all"]), "the build")
     num_failed = 0

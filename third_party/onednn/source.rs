@@ -1,0 +1,1 @@
+// Empty: cargo wants a target beside the dependency that it pins.
