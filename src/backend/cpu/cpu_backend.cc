@@ -1,8 +1,8 @@
 #include "backend/cpu/cpu_backend.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
+#include <optional>
 
 #include "backend/cpu/append.h"
 #include "backend/cpu/embed.h"
@@ -16,6 +16,8 @@
 #include "backend/cpu/rotary_angles.h"
 #include "backend/cpu/sample.h"
 #include "backend/cpu/thread_pool.h"
+#include "backend/cpu/vector_linear.h"
+#include "backend/cpu/vector_read.h"
 
 namespace winnow {
 namespace {
@@ -44,6 +46,9 @@ class CpuBackend final : public Backend {
     attributes_.memory_bytes = TotalHostBytes();
     attributes_.available_bytes = AvailableHostBytes();
     attributes_.device_is_host = true;
+    if (kernels_ == CpuKernels::kScalar) return;
+    vector_linear_.emplace(kernels_, pool_);
+    vector_read_.emplace(kernels_, pool_);
   }
 
   const BackendAttributes& attributes() const override { return attributes_; }
@@ -83,7 +88,11 @@ class CpuBackend final : public Backend {
     RmsNormRows(args, pool_);
   }
   void Linear(Queue&, const LinearArgs& args) override {
-    LinearScalar(args, pool_);
+    if (vector_linear_) {
+      vector_linear_->Linear(args);
+    } else {
+      LinearScalar(args, pool_);
+    }
   }
   void RotaryAngles(Queue&, const LayerStep& step,
                     const RotaryAnglesArgs& args) override {
@@ -98,7 +107,11 @@ class CpuBackend final : public Backend {
   }
   void Read(Queue&, const LayerStep& step, const ReadArgs& args,
             const LayerCache& cache) override {
-    ReadScalar(step, args, cache, pool_);
+    if (vector_read_) {
+      vector_read_->Read(step, args, cache);
+    } else {
+      ReadScalar(step, args, cache, pool_);
+    }
   }
   void GatherRows(Queue&, const GatherRowsArgs& args) override {
     GatherRowsOf(args, pool_);
@@ -112,6 +125,8 @@ class CpuBackend final : public Backend {
   const CpuKernels kernels_;
   BackendAttributes attributes_;
   ThreadPool pool_;
+  std::optional<VectorLinear> vector_linear_;
+  std::optional<VectorRead> vector_read_;
   uint64_t num_events_ = 0;
 };
 

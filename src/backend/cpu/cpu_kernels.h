@@ -9,8 +9,9 @@
 namespace winnow {
 
 // A set of kernels, each with one fixed order of arithmetic: bits depend on
-// the set, and on nothing else of the machine. A verb without a kernel of its
-// own in a set runs the nearest one below.
+// the set, and on nothing else of the machine; but for Linear, whose library
+// takes the best instructions that the machine has, whatever the set. A verb
+// without a kernel of its own in a set runs the nearest one below.
 enum class CpuKernels : uint8_t {
   kScalar,      // the truth: plain loops
   kPortable,    // the vector kernels in plain C++

@@ -5,7 +5,6 @@
 #include "backend/cpu/float_types.h"
 
 namespace winnow {
-namespace {
 
 void CheckLinear(const LinearArgs& args) {
   CHECK(!args.parts.empty());
@@ -34,9 +33,10 @@ void CheckLinear(const LinearArgs& args) {
         "residual {} out {}", ToString(args.residual), ToString(out));
 }
 
-// One output column of `part` for all rows.
+namespace {
+
 template <typename T, typename Out>
-void LinearColumn(const LinearArgs& args, const LinearPart& part, int64_t n) {
+void SumColumn(const LinearArgs& args, const LinearPart& part, int64_t n) {
   const T* weight = part.weight.Row<T>(n);
   const float bias =
       part.bias.empty() ? 0.0f : static_cast<float>(part.bias.As<T>()[n]);
@@ -54,18 +54,23 @@ void LinearColumn(const LinearArgs& args, const LinearPart& part, int64_t n) {
 
 }  // namespace
 
+void LinearColumn(const LinearArgs& args, const LinearPart& part,
+                  int64_t column) {
+  WithFloatType(args.x.dtype, [&](auto element) {
+    using T = decltype(element);
+    if (part.out.dtype == Dtype::kFloat32) {
+      SumColumn<T, float>(args, part, column);
+    } else {
+      SumColumn<T, T>(args, part, column);
+    }
+  });
+}
+
 void LinearScalar(const LinearArgs& args, ThreadPool& pool) {
   CheckLinear(args);
   for (const LinearPart& part : args.parts) {
-    WithFloatType(args.x.dtype, [&](auto element) {
-      using T = decltype(element);
-      pool.ParallelFor(part.weight.dim(0), [&](int64_t n, int) {
-        if (part.out.dtype == Dtype::kFloat32) {
-          LinearColumn<T, float>(args, part, n);
-        } else {
-          LinearColumn<T, T>(args, part, n);
-        }
-      });
+    pool.ParallelFor(part.weight.dim(0), [&](int64_t column, int) {
+      LinearColumn(args, part, column);
     });
   }
 }

@@ -1,4 +1,4 @@
-// Linear on the CPU.
+// Linear on the CPU: the truth, and what every way to compute it shares.
 #ifndef WINNOW_BACKEND_CPU_LINEAR_H_
 #define WINNOW_BACKEND_CPU_LINEAR_H_
 
@@ -7,8 +7,15 @@
 
 namespace winnow {
 
+// CHECKs the shapes and dtypes that LinearArgs asks for.
+void CheckLinear(const LinearArgs& args);
+
 // The truth: each output is one sum over ascending inputs in float32.
 void LinearScalar(const LinearArgs& args, ThreadPool& pool);
+
+// The truth of one output column of `part`, for all rows.
+void LinearColumn(const LinearArgs& args, const LinearPart& part,
+                  int64_t column);
 
 }  // namespace winnow
 

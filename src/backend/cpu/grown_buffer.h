@@ -1,0 +1,20 @@
+// A Buffer that has room for the greatest need so far.
+#ifndef WINNOW_BACKEND_CPU_GROWN_BUFFER_H_
+#define WINNOW_BACKEND_CPU_GROWN_BUFFER_H_
+
+#include "tensor/buffer.h"
+
+namespace winnow {
+
+// Makes `buffer` at least `num_bytes` large; its content is lost where it
+// grows. Plain host memory, aligned to 64 bytes, zeroed when taken. CHECKs
+// that the system has that much.
+inline void Grow(size_t num_bytes, Buffer& buffer) {
+  if (buffer.data() != nullptr && num_bytes <= buffer.num_bytes()) return;
+  buffer = Buffer();
+  buffer = Buffer::AllocateHost(num_bytes, "products").value();
+}
+
+}  // namespace winnow
+
+#endif  // WINNOW_BACKEND_CPU_GROWN_BUFFER_H_

@@ -1,0 +1,148 @@
+#include <immintrin.h>
+
+#include <cstddef>
+
+#include "backend/cpu/linear_few_rows.h"
+
+namespace winnow {
+namespace {
+
+// How far ahead of its use a weight is asked for, in elements. The hardware's
+// own prefetching stops at every 4 KiB; this does not.
+constexpr int64_t kPrefetchAhead = 256;
+constexpr int kMaxAccumulators = 24;  // of 32 registers
+constexpr int kMaxColumns = 6;        // streams of weights at a time
+
+// Columns that stand in registers together with kRows rows.
+template <int kRows>
+constexpr int ColumnsOf() {
+  return kMaxAccumulators / kRows < kMaxColumns ? kMaxAccumulators / kRows
+                                                : kMaxColumns;
+}
+
+// The first `count` elements, then zeros. REQUIRES: count < 32.
+[[gnu::always_inline]] inline __m512i LoadFirst(const uint16_t* from,
+                                                int64_t count) {
+  return _mm512_maskz_loadu_epi16((__mmask32{1} << count) - 1, from);
+}
+
+// kColumns columns by kRows rows: their accumulators, and where they read.
+template <int kRows, int kColumns>
+struct Block {
+  const uint16_t* x;
+  const uint16_t* weight;
+  int64_t weight_stride;
+  __m512 sums[kColumns][kRows];
+
+  [[gnu::always_inline]] void Clear() {
+#pragma GCC unroll 8
+    for (int c = 0; c < kColumns; ++c) {
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) sums[c][r] = _mm512_setzero_ps();
+    }
+  }
+
+  [[gnu::always_inline]] void Add(int64_t chunk, const __m512i* weights) {
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const auto xs = reinterpret_cast<__m512bh>(
+          _mm512_load_si512(x + (chunk * kRows + r) * kFewRowsChunk));
+#pragma GCC unroll 8
+      for (int c = 0; c < kColumns; ++c) {
+        sums[c][r] = _mm512_dpbf16_ps(
+            sums[c][r], reinterpret_cast<__m512bh>(weights[c]), xs);
+      }
+    }
+  }
+
+  // Chunks [begin, end); weights are prefetched `ahead` elements further on.
+  [[gnu::always_inline]] void AddChunks(int64_t begin, int64_t end,
+                                        int64_t ahead) {
+    for (int64_t chunk = begin; chunk < end; ++chunk) {
+      __m512i weights[kColumns];
+#pragma GCC unroll 8
+      for (int c = 0; c < kColumns; ++c) {
+        const uint16_t* from =
+            weight + c * weight_stride + chunk * kFewRowsChunk;
+        weights[c] = _mm512_loadu_si512(from);
+        _mm_prefetch(reinterpret_cast<const char*>(from + ahead), _MM_HINT_T0);
+      }
+      Add(chunk, weights);
+    }
+  }
+
+  // The last chunk, of `count` elements.
+  [[gnu::always_inline]] void AddRest(int64_t chunk, int64_t count) {
+    __m512i weights[kColumns];
+#pragma GCC unroll 8
+    for (int c = 0; c < kColumns; ++c) {
+      weights[c] =
+          LoadFirst(weight + c * weight_stride + chunk * kFewRowsChunk, count);
+    }
+    Add(chunk, weights);
+  }
+};
+
+template <int kRows, int kColumns>
+void MultiplyBlock(const FewRowsTile& tile, int64_t column) {
+  Block<kRows, kColumns> block;
+  block.x = tile.interleaved;
+  block.weight = tile.weight + column * tile.weight_stride;
+  block.weight_stride = tile.weight_stride;
+  block.Clear();
+  const int64_t chunks = tile.num_in / kFewRowsChunk;
+  // Near the end of these columns' rows the next ones' starts are asked for.
+  const int64_t last = kPrefetchAhead / kFewRowsChunk;
+  const int64_t turn = chunks > last ? chunks - last : 0;
+  block.AddChunks(0, turn, kPrefetchAhead);
+  block.AddChunks(turn, chunks,
+                  kPrefetchAhead + (kColumns - 1) * tile.weight_stride);
+  const int64_t rest = tile.num_in % kFewRowsChunk;
+  if (rest != 0) block.AddRest(chunks, rest);
+#pragma GCC unroll 8
+  for (int c = 0; c < kColumns; ++c) {
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      tile.sums[r * kFewRowsColumns + column + c] =
+          _mm512_reduce_add_ps(block.sums[c][r]);
+    }
+  }
+}
+
+template <int kRows>
+void MultiplyRows(const FewRowsTile& tile) {
+  constexpr int kColumns = ColumnsOf<kRows>();
+  static_assert(kFewRowsColumns % kColumns == 0);
+  int64_t column = 0;
+  for (; column + kColumns <= tile.num_columns; column += kColumns) {
+    MultiplyBlock<kRows, kColumns>(tile, column);
+  }
+  for (; column < tile.num_columns; ++column) {
+    MultiplyBlock<kRows, 1>(tile, column);
+  }
+}
+
+}  // namespace
+
+void InterleaveFewRows(const FewRowsInput& input) {
+  uint16_t* to = input.interleaved;
+  for (int64_t begin = 0; begin < input.num_in; begin += kFewRowsChunk) {
+    const int64_t left = input.num_in - begin;
+    for (int r = 0; r < input.num_rows; ++r) {
+      const uint16_t* from = input.x + r * input.x_stride + begin;
+      _mm512_store_si512(to, left >= kFewRowsChunk ? _mm512_loadu_si512(from)
+                                                   : LoadFirst(from, left));
+      to += kFewRowsChunk;
+    }
+  }
+}
+
+void MultiplyFewRows(const FewRowsTile& tile) {
+  using Kernel = void (*)(const FewRowsTile&);
+  constexpr Kernel kKernels[kMaxFewRows] = {
+      MultiplyRows<1>, MultiplyRows<2>, MultiplyRows<3>, MultiplyRows<4>,
+      MultiplyRows<5>, MultiplyRows<6>, MultiplyRows<7>, MultiplyRows<8>};
+  kKernels[tile.num_rows - 1](tile);
+}
+
+}  // namespace winnow
