@@ -21,6 +21,8 @@ constexpr int64_t kSliceColumns = 128;
 constexpr int64_t kNarrowSliceColumns = 64;  // where there are few columns
 constexpr int64_t kFewColumns = 1024;
 constexpr int64_t kTileElements = kBlockRows * (kSliceColumns + 1);
+// Rows up to which our own kernel is the faster one, in groups of kMaxFewRows.
+constexpr int64_t kMaxGroupedRows = 2 * kMaxFewRows;
 constexpr int64_t kCopiedRows = 8;  // rows of x that a worker takes at a time
 
 // The number of rows that the library computes for `num_rows`: few distinct
@@ -90,20 +92,29 @@ void VectorLinear::Linear(const LinearArgs& args) {
 
 bool VectorLinear::TakesFewRows(const LinearArgs& args) const {
   return args.x.dtype == Dtype::kBFloat16 &&
-         kernels_ >= CpuKernels::kAvx512Bf16 && args.x.dim(0) <= kMaxFewRows &&
-         !args.batch_invariant;
+         kernels_ >= CpuKernels::kAvx512Bf16 &&
+         args.x.dim(0) <= kMaxGroupedRows && !args.batch_invariant;
 }
 
 void VectorLinear::RunFewRows(const LinearArgs& args) {
-  const auto num_rows = static_cast<int>(args.x.dim(0));
-  const int64_t num_in = args.x.dim(1);
-  const auto x_elements =
-      static_cast<size_t>(InterleavedElements(num_rows, num_in));
-  Grow(x_elements * sizeof(uint16_t), x_);
+  const int64_t num_rows = args.x.dim(0), num_in = args.x.dim(1);
+  // Groups of rows that the kernel takes at a time, each interleaved on its
+  // own. The second one reads a slice's weights from the cache.
+  Grow(static_cast<size_t>(InterleavedElements(num_rows, num_in)) *
+           sizeof(uint16_t),
+       x_);
   auto* const interleaved = reinterpret_cast<uint16_t*>(x_.data());
-  InterleaveFewRows({num_rows, num_in,
-                     reinterpret_cast<const uint16_t*>(args.x.data),
-                     args.x.stride[0], interleaved});
+  const auto for_groups = [&](auto&& fn) {
+    for (int64_t row = 0; row < num_rows; row += kMaxFewRows) {
+      fn(row, static_cast<int>(std::min<int64_t>(kMaxFewRows, num_rows - row)),
+         interleaved + InterleavedElements(row, num_in));
+    }
+  };
+  for_groups([&](int64_t row, int count, uint16_t* to) {
+    InterleaveFewRows({count, num_in,
+                       reinterpret_cast<const uint16_t*>(RowData(args.x, row)),
+                       args.x.stride[0], to});
+  });
   const auto slices_of = [](const LinearPart& part) {
     return (part.weight.dim(0) + kFewRowsColumns - 1) / kFewRowsColumns;
   };
@@ -115,13 +126,15 @@ void VectorLinear::RunFewRows(const LinearArgs& args) {
     const int64_t column = item * kFewRowsColumns;
     const int64_t num_columns =
         std::min<int64_t>(kFewRowsColumns, part->weight.dim(0) - column);
-    float sums[kMaxFewRows * kFewRowsColumns];
-    MultiplyFewRows(
-        {num_rows, num_in, interleaved,
-         reinterpret_cast<const uint16_t*>(RowData(part->weight, column)),
-         part->weight.stride[0], num_columns, sums});
-    FinishTile(
-        {args, *part, 0, num_rows, column, num_columns, sums, kFewRowsColumns});
+    for_groups([&](int64_t row, int count, const uint16_t* from) {
+      float sums[kMaxFewRows * kFewRowsColumns];
+      MultiplyFewRows(
+          {count, num_in, from,
+           reinterpret_cast<const uint16_t*>(RowData(part->weight, column)),
+           part->weight.stride[0], num_columns, sums});
+      FinishTile({args, *part, row, count, column, num_columns, sums,
+                  kFewRowsColumns});
+    });
   });
 }
 

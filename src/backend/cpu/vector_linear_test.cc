@@ -148,7 +148,7 @@ TEST_P(VectorLinearTest, ThreadsDoNotChangeBits) {
   VectorLinear alone(GetParam(), one), together(GetParam(), four);
   ForProducts([&](const Product& product, std::mt19937&) {
     for (const bool batch_invariant : {false, true}) {
-      for (const int64_t count : {1, 2, 5, 8, 9, 40, 300}) {
+      for (const int64_t count : {1, 2, 5, 8, 9, 16, 17, 300}) {
         ASSERT_TRUE(product.Matches(
             product.Run(alone, 0, count, batch_invariant),
             product.Run(together, 0, count, batch_invariant), 0))
@@ -163,7 +163,7 @@ TEST_P(VectorLinearTest, AnswersAsTheTruthDoes) {
   ThreadPool pool(2);
   VectorLinear verb(GetParam(), pool);
   ForProducts([&](const Product& product, std::mt19937&) {
-    for (const int64_t count : {1, 3, 8, 70, 300}) {
+    for (const int64_t count : {1, 3, 8, 13, 70, 300}) {
       const auto expected = product.Run(
           0, count, false,
           [&](const LinearArgs& args) { LinearScalar(args, pool); });
