@@ -13,7 +13,8 @@ if(WINNOW_FUZZ)
                         "is ${CMAKE_CXX_COMPILER}")
   endif()
   set(winnow_fuzz_flags -fsanitize=fuzzer-no-link,address,undefined
-                        -fno-sanitize-recover=all -fno-omit-frame-pointer)
+                        -fno-sanitize-recover=all -fno-omit-frame-pointer
+                        -Wno-unknown-warning-option)
   add_compile_options(${winnow_fuzz_flags})
   add_link_options(-fsanitize=address,undefined)
 endif()
@@ -30,9 +31,10 @@ function(winnow_fuzzer)
   target_link_libraries(${FUZZ_NAME} PRIVATE ${FUZZ_DEPS} -fsanitize=fuzzer)
 endfunction()
 
-# winnow_fuzz_cargo(variable): the environment in which cargo's build tells
-# libFuzzer its coverage too, in Rust and in the C code of crates.
-function(winnow_fuzz_cargo variable)
+# winnow_fuzz_cargo(environment target): the environment in which cargo's build
+# tells libFuzzer its coverage too, in Rust and in the C code of crates, and the
+# target to build for: without one cargo would instrument its own build scripts.
+function(winnow_fuzz_cargo environment target)
   set(rust_flags
       "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=3"
       "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters"
@@ -40,7 +42,8 @@ function(winnow_fuzz_cargo variable)
       "-Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1")
   list(JOIN rust_flags " " rust_flags)
   string(REPLACE "clang++" "clang" clang "${CMAKE_CXX_COMPILER}")
-  set(${variable} "RUSTFLAGS=${rust_flags}" "CARGO_PROFILE_RELEASE_LTO=off"
+  set(${target} ${CMAKE_SYSTEM_PROCESSOR}-unknown-linux-gnu PARENT_SCOPE)
+  set(${environment} "RUSTFLAGS=${rust_flags}" "CARGO_PROFILE_RELEASE_LTO=off"
       "CC=${clang}" "CFLAGS=-fsanitize=fuzzer-no-link,address"
       PARENT_SCOPE)
 endfunction()

@@ -164,6 +164,18 @@ TEST(TokenizerTest, RefusesIdsThatContradictTheFiles) {
             "is 4294967295");
 }
 
+// The library would allocate what the table claims: 2 GiB.
+TEST(TokenizerTest, RefusesACharsmapThatClaimsMoreThanItHolds) {
+  json tokenizer = WordTokenizer();
+  tokenizer["normalizer"] = {
+      {"type", "Sequence"},
+      {"normalizers",
+       {{{"type", "Precompiled"}, {"precompiled_charsmap", "////fwAA"}}}}};
+  EXPECT_EQ(Refusal(tokenizer.dump()),
+            "dir/tokenizer.json: precompiled_charsmap: table must be at most "
+            "6 bytes, claims 2147483647");
+}
+
 TEST(TokenizerTest, RefusesBrokenFilesInOneLineThatNamesThem) {
   json wrong_type = WordTokenizer();
   wrong_type["model"]["vocab"] = 7;

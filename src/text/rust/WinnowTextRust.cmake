@@ -5,19 +5,22 @@ find_program(WINNOW_CARGO cargo HINTS ${PROJECT_SOURCE_DIR}/.tools/bin
                                       $ENV{HOME}/.cargo/bin REQUIRED)
 set(crate ${CMAKE_CURRENT_SOURCE_DIR}/rust)
 set(cargo_environment "")
+set(cargo_options "")
 set(target_dir ${PROJECT_SOURCE_DIR}/build/rust)
-if(WINNOW_FUZZ)
-  winnow_fuzz_cargo(cargo_environment)
-  set(target_dir ${PROJECT_SOURCE_DIR}/build/rust-fuzz)
-endif()
 set(library ${target_dir}/release/libwinnow_text.a)
+if(WINNOW_FUZZ)
+  winnow_fuzz_cargo(cargo_environment cargo_target)
+  set(cargo_options --target ${cargo_target})
+  set(target_dir ${PROJECT_SOURCE_DIR}/build/rust-fuzz)
+  set(library ${target_dir}/${cargo_target}/release/libwinnow_text.a)
+endif()
 
 file(GLOB sources CONFIGURE_DEPENDS ${crate}/src/*.rs)
 add_custom_command(
   OUTPUT ${library}
   COMMAND ${CMAKE_COMMAND} -E env ${cargo_environment} ${WINNOW_CARGO} build
           --quiet --release --locked --manifest-path ${crate}/Cargo.toml
-          --target-dir ${target_dir}
+          --target-dir ${target_dir} ${cargo_options}
   # cargo leaves a library that is up to date as old as it is.
   COMMAND ${CMAKE_COMMAND} -E touch ${library}
   DEPENDS ${sources} ${crate}/Cargo.toml ${crate}/Cargo.lock

@@ -4,6 +4,7 @@
 //! contract: handles are live, slices readable, outputs writable.
 
 mod bytes;
+mod charsmap;
 mod config;
 mod dialect;
 mod failure;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use tokenizers::tokenizer::{AddedToken, Tokenizer as Inner};
 
+use crate::charsmap::check_charsmaps;
 use crate::config::{parse_config, token_content};
 use crate::failure::{fenced, Code, Failure, Outcome};
 use crate::stream::{chain, Link, Stream};
@@ -24,12 +25,14 @@ pub struct Tokenizer {
     eos: Option<u32>,
 }
 
-/// What tokenizer.json says of its added tokens' ids. The crate reads the
+/// What of tokenizer.json is checked beside the crate. It reads the added
 /// tokens, but gives those outside the model's vocabulary new ids.
 #[derive(Deserialize)]
-struct DeclaredIds {
+struct Declared {
     #[serde(default)]
     added_tokens: Vec<DeclaredId>,
+    #[serde(default)]
+    normalizer: serde_json::Value,
 }
 
 #[derive(Deserialize)]
@@ -149,8 +152,9 @@ impl Tokenizer {
 fn parse(json: &NamedText) -> Outcome<Inner> {
     let corrupt =
         |error: &dyn std::fmt::Display| Failure::new(Code::Corrupt, error);
-    let declared: DeclaredIds =
+    let declared: Declared =
         serde_json::from_slice(json.text).map_err(|e| corrupt(&e))?;
+    check_charsmaps(&declared.normalizer)?;
     let mut inner = Inner::from_bytes(json.text).map_err(|e| corrupt(&e))?;
     // A prompt is never cut or filled up silently, whatever training left.
     inner.with_truncation(None).map_err(|e| corrupt(&e))?;
