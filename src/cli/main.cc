@@ -27,6 +27,15 @@ int Main(int argc, char** argv) {
   CLI::App* generate_command = AddGenerateCommand(app, &generate);
   CLI::App* info_command = AddInfoCommand(app, &info);
   AddBenchCommand(app, &bench);
+  // The library would say that a command is required, not that this one is
+  // unknown.
+  if (argc > 1 && argv[1][0] != '-' &&
+      app.get_subcommand_no_throw(argv[1]) == nullptr) {
+    std::fprintf(stderr,
+                 "winnow: command must be generate, info or bench, is %s\n",
+                 argv[1]);
+    return kUsageError;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

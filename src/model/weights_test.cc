@@ -134,7 +134,9 @@ TEST(WeightsTest, UnalignedTensorsAreCopied) {
   const TemporaryFolder folder("weights");
   WriteTinyModel(llama, folder.path(), {});
   const auto path = folder.path() / "model.safetensors";
-  std::string file = ReadFile(path, size_t{1} << 20).value();
+  const Result<std::string> content = ReadFile(path, size_t{1} << 20);
+  ASSERT_TRUE(content.ok());
+  std::string file = *content;
   uint64_t length = 0;
   std::memcpy(&length, file.data(), sizeof(length));
   file.insert(8 + length, " ");
