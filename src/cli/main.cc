@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <string_view>
 
 #include "cli/bench.h"
 #include "cli/generate.h"
@@ -29,8 +30,10 @@ int Main(int argc, char** argv) {
   AddBenchCommand(app, &bench);
   // The library would say that a command is required, not that this one is
   // unknown.
-  if (argc > 1 && argv[1][0] != '-' &&
-      app.get_subcommand_no_throw(argv[1]) == nullptr) {
+  const std::string_view command = argc > 1 ? argv[1] : "--help";
+  const bool known = command == "generate" || command == "info" ||
+                     command == "bench" || command.starts_with("-");
+  if (!known) {
     std::fprintf(stderr,
                  "winnow: command must be generate, info or bench, is %s\n",
                  argv[1]);
