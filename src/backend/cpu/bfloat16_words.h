@@ -51,26 +51,47 @@ struct BFloat16Words {
                         (__m256i)_mm512_cvtneps_pbh(weight));
   }
 
-  // Sixteen columns of V for keys (key, key + 1), as pairs; zeros for a key
-  // at the end.
-  [[gnu::always_inline]] static __m512i ValuePairs(const TileKeys& keys,
-                                                   int key, int column) {
-    const auto* v =
-        reinterpret_cast<const uint16_t*>(keys.v[key / kTilePageTokens]) +
-        key % kTilePageTokens * keys.v_stride + column;
+  // Sixteen columns of V for kKeys keys, as pairs.
+  template <int kKeys>
+  [[gnu::always_inline]] static __m512i Pairs(const std::byte* v,
+                                              int row_bytes) {
     const __m256i first =
         _mm256_loadu_si256(reinterpret_cast<const __m256i*>(v));
     const __m256i second =
-        key + 1 < keys.end
-            ? _mm256_loadu_si256(
-                  reinterpret_cast<const __m256i*>(v + keys.v_stride))
-            : _mm256_setzero_si256();
+        kKeys == 2 ? _mm256_loadu_si256(
+                         reinterpret_cast<const __m256i*>(v + row_bytes))
+                   : _mm256_setzero_si256();
     return Interleave(
         _mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1));
   }
-  [[gnu::always_inline]] static W LoadValues(const TileKeys& keys, int key,
-                                             int column) {
-    return (__m512bh)ValuePairs(keys, key, column);
+  // 16 * kCount columns of V for kKeys keys; zeros for a second that is none.
+  template <int kCount, int kKeys>
+  [[gnu::always_inline]] static void LoadValues(const std::byte* v,
+                                                int row_bytes,
+                                                W (&to)[kCount]) {
+    const std::byte* second_row = v + row_bytes;
+    for (int i = 0; i + 2 <= kCount; i += 2) {
+      const __m512i first = _mm512_loadu_si512(v + 32 * i);
+      const __m512i second = kKeys == 2
+                                 ? _mm512_loadu_si512(second_row + 32 * i)
+                                 : _mm512_setzero_si512();
+      to[i] = (__m512bh)_mm512_permutex2var_epi16(first, PairOrder(0), second);
+      to[i + 1] =
+          (__m512bh)_mm512_permutex2var_epi16(first, PairOrder(16), second);
+    }
+    if constexpr (kCount % 2 != 0) {
+      to[kCount - 1] = (__m512bh)Pairs<kKeys>(v + 32 * (kCount - 1), row_bytes);
+    }
+  }
+  // Elements first, first + 1, ... of two vectors, in turns.
+  [[gnu::always_inline]] static __m512i PairOrder(int first) {
+    const __m512i pairs = _mm512_set_epi32(
+        15 << 16 | 15, 14 << 16 | 14, 13 << 16 | 13, 12 << 16 | 12,
+        11 << 16 | 11, 10 << 16 | 10, 9 << 16 | 9, 8 << 16 | 8, 7 << 16 | 7,
+        6 << 16 | 6, 5 << 16 | 5, 4 << 16 | 4, 3 << 16 | 3, 2 << 16 | 2,
+        1 << 16 | 1, 0);
+    return _mm512_add_epi16(pairs,
+                            _mm512_set1_epi32((32 + first) << 16 | first));
   }
 
   // packed_v: words [v_dim / 16, 64 pairs of keys, 16 columns].
@@ -78,8 +99,12 @@ struct BFloat16Words {
     for (int column = 0; column < keys.v_dim; column += 16) {
       float* packed = rows.packed_v + column / 16 * (kTileKeys / 2) * 16;
       for (int key = keys.begin; key < keys.end; key += 2) {
+        const std::byte* v =
+            keys.v[key / kTilePageTokens] +
+            (key % kTilePageTokens * keys.v_stride + column) * 2;
         _mm512_storeu_si512(packed + key / 2 * 16,
-                            ValuePairs(keys, key, column));
+                            key + 1 < keys.end ? Pairs<2>(v, keys.v_stride * 2)
+                                               : Pairs<1>(v, 0));
       }
     }
   }

@@ -51,11 +51,14 @@ struct FloatWords {
       }
     }
   }
-  [[gnu::always_inline]] static W LoadValues(const TileKeys& keys, int key,
-                                             int column) {
-    return Lanes::Load(
-        reinterpret_cast<const float*>(keys.v[key / kTilePageTokens]) +
-        key % kTilePageTokens * keys.v_stride + column);
+  // 16 * kCount columns of V for one key.
+  template <int kCount, int kKeys>
+  [[gnu::always_inline]] static void LoadValues(const std::byte* v, int,
+                                                W (&to)[kCount]) {
+    static_assert(kKeys == 1);
+    for (int i = 0; i < kCount; ++i) {
+      to[i] = Lanes::Load(reinterpret_cast<const float*>(v) + 16 * i);
+    }
   }
 };
 

@@ -132,17 +132,18 @@ struct Avx2Lanes {
                          _mm256_cmp_ps(x, least, _CMP_GE_OQ));
   }
 
-  // to[i * 32 + t] = from[t * stride + i] for 16 tokens t and 16 words i.
+  // Lane t of to[i] = from[t * stride + i], for 16 words i.
   [[gnu::always_inline]] static void Transpose16(const float* from, int stride,
-                                                 int, float* to) {
-    for (int t = 0; t < 16; t += 8) {
-      for (int i = 0; i < 16; i += 8) {
-        Transpose8(from + t * stride + i, stride, to + i * kTilePageTokens + t);
-      }
+                                                 int, F (&to)[16]) {
+    for (int i = 0; i < 16; i += 8) {
+      __m256 low[8], high[8];
+      Transpose8(from + i, stride, low);
+      Transpose8(from + 8 * stride + i, stride, high);
+      for (int j = 0; j < 8; ++j) to[i + j] = {low[j], high[j]};
     }
   }
   [[gnu::always_inline]] static void Transpose8(const float* from, int stride,
-                                                float* to) {
+                                                __m256 (&to)[8]) {
     __m256 a[8], b[8];
     for (int t = 0; t < 8; ++t) a[t] = _mm256_loadu_ps(from + t * stride);
     for (int t = 0; t < 8; t += 2) {
@@ -156,10 +157,8 @@ struct Avx2Lanes {
       }
     }
     for (int i = 0; i < 4; ++i) {
-      _mm256_storeu_ps(to + i * kTilePageTokens,
-                       _mm256_permute2f128_ps(a[i], a[4 + i], 0x20));
-      _mm256_storeu_ps(to + (4 + i) * kTilePageTokens,
-                       _mm256_permute2f128_ps(a[i], a[4 + i], 0x31));
+      to[i] = _mm256_permute2f128_ps(a[i], a[4 + i], 0x20);
+      to[4 + i] = _mm256_permute2f128_ps(a[i], a[4 + i], 0x31);
     }
   }
 };

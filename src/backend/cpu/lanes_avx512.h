@@ -96,12 +96,10 @@ struct Avx512Lanes {
     return _mm512_scalef_ps(MultiplyAdd(y, part, Set(1.0f)), whole);
   }
 
-  // to[i * 32 + t] = from[t * stride + i] for 16 tokens t and min(16,
-  // num_words) words i.
+  // Lane t of to[i] = from[t * stride + i], for `count` words i, 8 or 16.
   [[gnu::always_inline]] static void Transpose16(const float* from, int stride,
-                                                 int num_words, float* to) {
-    const auto wanted =
-        static_cast<__mmask16>(num_words >= 16 ? 0xffff : (1 << num_words) - 1);
+                                                 int count, F (&to)[16]) {
+    const auto wanted = static_cast<__mmask16>(count == 16 ? 0xffff : 0xff);
     __m512 a[16], b[16];
     for (int t = 0; t < 16; ++t) {
       a[t] = _mm512_maskz_loadu_ps(wanted, from + t * stride);
@@ -126,13 +124,10 @@ struct Avx512Lanes {
       b[12 + j] = _mm512_shuffle_f32x4(a[8 + j], a[12 + j], 0xdd);
     }
     for (int j = 0; j < 4; ++j) {
-      a[j] = _mm512_shuffle_f32x4(b[j], b[8 + j], 0x88);
-      a[8 + j] = _mm512_shuffle_f32x4(b[j], b[8 + j], 0xdd);
-      a[4 + j] = _mm512_shuffle_f32x4(b[4 + j], b[12 + j], 0x88);
-      a[12 + j] = _mm512_shuffle_f32x4(b[4 + j], b[12 + j], 0xdd);
-    }
-    for (int i = 0; i < 16; ++i) {
-      if (i < num_words) _mm512_storeu_ps(to + i * kTilePageTokens, a[i]);
+      to[j] = _mm512_shuffle_f32x4(b[j], b[8 + j], 0x88);
+      to[8 + j] = _mm512_shuffle_f32x4(b[j], b[8 + j], 0xdd);
+      to[4 + j] = _mm512_shuffle_f32x4(b[4 + j], b[12 + j], 0x88);
+      to[12 + j] = _mm512_shuffle_f32x4(b[4 + j], b[12 + j], 0xdd);
     }
   }
 };

@@ -40,8 +40,8 @@ struct TileKeys {
   int begin = 0;               // no row sees a key before; a multiple of 4
   int end = 0;                 // no row sees key end or one behind it
   bool masked = false;         // some row does not see all of [begin, end)
-  // Slices that the next tile will read, for a unit kernel to prefetch while
-  // it works on this one; null: none.
+  // Pages that a unit kernel prefetches while it works on this one: those that
+  // the next unit reads, or these themselves where there is none.
   const std::byte* next_k[kTilePages] = {};
   const std::byte* next_v[kTilePages] = {};
 };

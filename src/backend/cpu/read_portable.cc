@@ -118,11 +118,9 @@ struct PortableLanes {
       return x.lane[i] >= -126.0f ? std::bit_cast<float>(bits) : 0.0f;
     });
   }
-  static void Transpose16(const float* from, int stride, int, float* to) {
+  static void Transpose16(const float* from, int stride, int, F (&to)[16]) {
     for (int i = 0; i < 16; ++i) {
-      for (int t = 0; t < 16; ++t) {
-        to[i * kTilePageTokens + t] = from[t * stride + i];
-      }
+      to[i] = Each([&](int t) { return from[t * stride + i]; });
     }
   }
 };

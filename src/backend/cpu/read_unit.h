@@ -1,6 +1,8 @@
 // The unit kernel: a few rows against 128 keys, from an empty state. Keys are
 // the lanes, since one token has fewer rows than a vector has lanes; a page's
-// K is transposed into scratch on its way, once for all rows.
+// K is transposed into scratch on its way, once for all rows. (Transposed in
+// registers and used at once, each broadcast of q meets one vector of keys and
+// not two: 1.15 times the time at 4 rows.)
 #ifndef WINNOW_BACKEND_CPU_READ_UNIT_H_
 #define WINNOW_BACKEND_CPU_READ_UNIT_H_
 
@@ -8,7 +10,42 @@
 
 namespace winnow {
 
-// scores [row, key] of kRows rows from `row` on against one transposed page.
+// Fetches bytes of the next unit into the second cache level, a few with each
+// step of this one: a unit is too large for the first level, a slice ends
+// before the hardware has seen a pattern in it, and a burst of fetches waits
+// for memory as loads would. Without this, decode ran at a third of its rate.
+template <int kBytes>
+[[gnu::always_inline]] inline void Prefetch(const std::byte* from) {
+  for (int i = 0; i < kBytes; i += 64) __builtin_prefetch(from + i, 0, 2);
+}
+
+// Leaves a page's K in scratch, word by word: [k_dim words, 32 tokens].
+template <class Lanes, class Words>
+void TransposePage(const TileKeys& keys, const UnitRows& rows, int page) {
+  const int num_words = keys.k_dim / Words::kPerWord;
+  const int stride = keys.k_stride / Words::kPerWord;
+  const auto* k = reinterpret_cast<const float*>(keys.k[page]);
+  // The number of words is a multiple of eight.
+  const auto block = [&]<int kCount>(int token, int word) {
+    typename Lanes::F of_k[16];
+    Lanes::Transpose16(k + token * stride + word, stride, kCount, of_k);
+#pragma GCC unroll 16
+    for (int i = 0; i < kCount; ++i) {
+      Lanes::Store(rows.transposed_k + (word + i) * kTilePageTokens + token,
+                   of_k[i]);
+    }
+  };
+  for (int token = 0; token < kTilePageTokens; token += 16) {
+    int word = 0;
+    for (; word + 16 <= num_words; word += 16) {
+      block.template operator()<16>(token, word);
+    }
+    if (word < num_words) block.template operator()<8>(token, word);
+  }
+}
+
+// scores [row, key] of kRows rows from `row` on against one transposed page:
+// each a sum over ascending words.
 template <class Lanes, class Words, int kRows>
 void UnitPageScores(const TileKeys& keys, const UnitRows& rows, int row,
                     int page) {
@@ -18,7 +55,10 @@ void UnitPageScores(const TileKeys& keys, const UnitRows& rows, int row,
   const auto* q = static_cast<const float*>(rows.q) + row * num_words;
   F acc[kRows][2];
   for (auto& of_row : acc) of_row[0] = of_row[1] = Lanes::Zero();
+  const std::byte* next = keys.next_k[page];
   for (int i = 0; i < num_words; ++i) {
+    // A page has 128 bytes for each word of a token.
+    Prefetch<128>(next + 128 * i);
     const float* k = rows.transposed_k + i * kTilePageTokens;
     const W first = Words::Load(k);
     const W second = Words::Load(k + 16);
@@ -38,32 +78,35 @@ void UnitPageScores(const TileKeys& keys, const UnitRows& rows, int row,
 
 // Maximum, weights and sum of one row. Vectors of keys are added in ascending
 // order, then the lanes in the order that Lanes fixes.
-template <class Lanes, class Words>
+template <class Lanes, class Words, bool kMasked>
 void UnitSoftmax(const TileKeys& keys, const UnitRows& rows, int row) {
   using F = typename Lanes::F;
-  const int first_vector = keys.begin / kTilePageTokens * 2;
+  const int first_vector = keys.begin / 16;
   const int end_vector = (keys.end + 15) / 16;
   const int32_t first_key = rows.first_key[row] - keys.first_position;
   const int32_t last_key = rows.last_key[row] - keys.first_position;
-  float* scores = rows.scores + row * kTileKeys;
+  const float* scores = rows.scores + row * kTileKeys;
+  // What the row does not see becomes `otherwise`.
+  const auto seen = [&](int vector, F x, float otherwise) {
+    if constexpr (!kMasked) return x;
+    return Lanes::Select(Lanes::KeysIn(16 * vector, first_key, last_key), x,
+                         Lanes::Set(otherwise));
+  };
   F greatest = Lanes::Set(kNoKeyYet);
   for (int v = first_vector; v < end_vector; ++v) {
-    const F score =
-        Lanes::Select(Lanes::KeysIn(16 * v, first_key, last_key),
-                      Lanes::Load(scores + 16 * v), Lanes::Set(kNoKeyYet));
-    Lanes::Store(scores + 16 * v, score);
-    greatest = Lanes::Max(greatest, score);
+    greatest =
+        Lanes::Max(greatest, seen(v, Lanes::Load(scores + 16 * v), kNoKeyYet));
   }
   const float top = Lanes::MaxOf(greatest);
   const float maximum = top > kNoKeyYet ? top * rows.scale_log2 : kNoKeyYet;
+  const F scale = Lanes::Set(rows.scale_log2);
   F sum = Lanes::Zero();
   for (int v = first_vector; v < end_vector; ++v) {
-    const F weight =
-        Lanes::Select(Lanes::KeysIn(16 * v, first_key, last_key),
-                      Words::Exp2(Lanes::MultiplySubtract(
-                          Lanes::Load(scores + 16 * v),
-                          Lanes::Set(rows.scale_log2), Lanes::Set(maximum))),
-                      Lanes::Zero());
+    const F score = Lanes::Load(scores + 16 * v);
+    const F weight = seen(
+        v,
+        Words::Exp2(Lanes::MultiplySubtract(score, scale, Lanes::Set(maximum))),
+        0);
     sum = Lanes::Add(sum, weight);
     Words::StoreKeyWeights(rows.weights + row * kTileKeys, 16 * v, weight);
   }
@@ -71,75 +114,76 @@ void UnitSoftmax(const TileKeys& keys, const UnitRows& rows, int row) {
   rows.sum[row] = Lanes::SumOf(sum);
 }
 
-// values [row, c] of kRows rows from `row` on: sums over ascending words.
-template <class Lanes, class Words, int kRows>
-void UnitValues(const TileKeys& keys, const UnitRows& rows, int row) {
-  using F = typename Lanes::F;
+// values [row, c] of kRows rows from `row` on and 16 * kCount columns from `c`
+// on: sums over ascending words of keys.
+template <class Lanes, class Words, int kRows, int kCount>
+void UnitColumns(const TileKeys& keys, const UnitRows& rows, int row, int c) {
   using W = typename Words::W;
-  constexpr int kVectors = Lanes::kUnitVectors;
-  int c = 0;
-  const auto columns = [&]<int kCount>() {
-    F acc[kRows][kCount];
-    for (auto& of_row : acc) {
-      for (F& a : of_row) a = Lanes::Zero();
-    }
-    for (int key = keys.begin; key < keys.end; key += Words::kPerWord) {
-      const float* weights =
-          rows.weights + row * kTileKeys + key / Words::kPerWord;
-      W value[kCount];
-      for (int v = 0; v < kCount; ++v) {
-        value[v] = Words::LoadValues(keys, key, c + 16 * v);
+  constexpr int kElementBytes = 4 / Words::kPerWord;
+  const int row_bytes = keys.v_stride * kElementBytes;
+  typename Lanes::F acc[kRows][kCount];
+  for (auto& of_row : acc) {
+    for (auto& a : of_row) a = Lanes::Zero();
+  }
+  int key = keys.begin;
+  while (key < keys.end) {
+    const int page = key / kTilePageTokens;
+    const int page_end = (page + 1) * kTilePageTokens;
+    const int end = keys.end < page_end ? keys.end : page_end;
+    const int offset = key % kTilePageTokens * row_bytes + c * kElementBytes;
+    const std::byte* v = keys.v[page] + offset;
+    const std::byte* next = keys.next_v[page] + offset;
+    const float* weights =
+        rows.weights + row * kTileKeys + key / Words::kPerWord;
+    const auto step = [&]<int kKeys>() {
+      for (int k = 0; k < kKeys; ++k) {
+        Prefetch<16 * kCount * kElementBytes>(next + k * row_bytes);
       }
+      next += kKeys * row_bytes;
+      W value[kCount];
+      Words::template LoadValues<kCount, kKeys>(v, row_bytes, value);
       for (int r = 0; r < kRows; ++r) {
         const W weight = Words::Broadcast(weights + r * kTileKeys);
-        for (int v = 0; v < kCount; ++v) {
-          acc[r][v] = Words::MultiplyAdd(value[v], weight, acc[r][v]);
+        for (int i = 0; i < kCount; ++i) {
+          acc[r][i] = Words::MultiplyAdd(value[i], weight, acc[r][i]);
         }
       }
+      v += kKeys * row_bytes;
+      ++weights;
+      key += kKeys;
+    };
+    while (key + Words::kPerWord <= end) {
+      step.template operator()<Words::kPerWord>();
     }
-    for (int r = 0; r < kRows; ++r) {
-      for (int v = 0; v < kCount; ++v) {
-        Lanes::Store(rows.values + (row + r) * keys.v_dim + c + 16 * v,
-                     acc[r][v]);
-      }
-    }
-  };
-  for (; c + 16 * kVectors <= keys.v_dim; c += 16 * kVectors) {
-    columns.template operator()<kVectors>();
+    // A word's second key may be none.
+    if (key < end) step.template operator()<1>();
   }
-  for (; c < keys.v_dim; c += 16) columns.template operator()<1>();
+  for (int r = 0; r < kRows; ++r) {
+    for (int i = 0; i < kCount; ++i) {
+      Lanes::Store(rows.values + (row + r) * keys.v_dim + c + 16 * i,
+                   acc[r][i]);
+    }
+  }
 }
 
-// Fetches `num_rows` rows of `row_bytes` into the second cache level: a unit is
-// too large for the first, and a page's slice ends before the hardware has
-// seen a pattern in it. (Without this, decode ran at a third of its rate.)
-[[gnu::always_inline]] inline void PrefetchRows(const std::byte* rows,
-                                                int num_rows, int row_bytes) {
-  if (rows == nullptr) return;
-  for (int i = 0; i < num_rows * row_bytes; i += 64) {
-    __builtin_prefetch(rows + i, 0, 2);
+template <class Lanes, class Words, int kRows>
+void UnitValues(const TileKeys& keys, const UnitRows& rows, int row) {
+  constexpr int kVectors = Lanes::kUnitVectors;
+  int c = 0;
+  for (; c + 16 * kVectors <= keys.v_dim; c += 16 * kVectors) {
+    UnitColumns<Lanes, Words, kRows, kVectors>(keys, rows, row, c);
+  }
+  for (; c < keys.v_dim; c += 16) {
+    UnitColumns<Lanes, Words, kRows, 1>(keys, rows, row, c);
   }
 }
 
 template <class Lanes, class Words>
 void ReadUnit(const TileKeys& keys, const UnitRows& rows) {
   constexpr int kRows = Lanes::kUnitRowStep;
-  const int num_words = keys.k_dim / Words::kPerWord;
-  const int stride = keys.k_stride / Words::kPerWord;
   const int end_page = (keys.end + kTilePageTokens - 1) / kTilePageTokens;
-  const int word_bytes = 4 / Words::kPerWord;
   for (int page = keys.begin / kTilePageTokens; page < end_page; ++page) {
-    const auto* k = reinterpret_cast<const float*>(keys.k[page]);
-    PrefetchRows(keys.next_k[page], kTilePageTokens,
-                 keys.k_stride * word_bytes);
-    for (int token = 0; token < kTilePageTokens; token += 16) {
-      for (int i = 0; i < num_words; i += 16) {
-        Lanes::Transpose16(k + token * stride + i, stride, num_words - i,
-                           rows.transposed_k + i * kTilePageTokens + token);
-      }
-    }
-    PrefetchRows(keys.next_v[page], kTilePageTokens,
-                 keys.v_stride * word_bytes);
+    TransposePage<Lanes, Words>(keys, rows, page);
     int row = 0;
     for (; row + kRows <= rows.num_rows; row += kRows) {
       UnitPageScores<Lanes, Words, kRows>(keys, rows, row, page);
@@ -148,8 +192,13 @@ void ReadUnit(const TileKeys& keys, const UnitRows& rows) {
       UnitPageScores<Lanes, Words, 1>(keys, rows, row, page);
     }
   }
+  const bool masked = keys.masked || keys.begin % 16 != 0 || keys.end % 16 != 0;
   for (int row = 0; row < rows.num_rows; ++row) {
-    UnitSoftmax<Lanes, Words>(keys, rows, row);
+    if (masked) {
+      UnitSoftmax<Lanes, Words, true>(keys, rows, row);
+    } else {
+      UnitSoftmax<Lanes, Words, false>(keys, rows, row);
+    }
   }
   int row = 0;
   for (; row + kRows <= rows.num_rows; row += kRows) {

@@ -127,14 +127,17 @@ class UnitRun {
       keys = prefetches && i > 0 ? next : pages.Tile(unit, visible_);
       if (prefetches && i + 1 < item_.num_units) {
         next = pages.Tile(unit + 1, visible_);
-        std::ranges::copy(next.k, keys.next_k);
-        std::ranges::copy(next.v, keys.next_v);
+        for (size_t page = 0; page < kTilePages; ++page) {
+          if (next.k[page] == nullptr) continue;
+          keys.next_k[page] = next.k[page];
+          keys.next_v[page] = next.v[page];
+        }
       }
       job_.unit(keys, rows_);
       for (int lane = 0; lane < num_lanes_; ++lane) {
         const SoftmaxState state =
             StateAt(item_.partial, dim_, num_lanes_, as_group ? 0 : i, lane);
-        if (i == 0 || !as_group) state.Clear();
+        if (i == 0 || !as_group) state.MarkEmpty();
         state.Merge(rows_.values + int64_t{lane} * dim_, rows_.maximum[lane],
                     rows_.sum[lane]);
       }
@@ -251,8 +254,8 @@ class UnitWaves {
     if (merge.continues) {
       std::copy_n(taken_ + lane * floats, floats, memory);
     } else {
-      row.Clear();
-      group.Clear();
+      row.MarkEmpty();
+      group.MarkEmpty();
     }
     int unit = merge.first_unit;
     const int end_unit = unit + merge.num_units;
@@ -264,7 +267,7 @@ class UnitWaves {
       const bool last = merge.ends && unit == end_unit;
       if (unit != group_end && !last) continue;
       row.Merge(group);
-      group.Clear();
+      group.MarkEmpty();
     }
     if (merge.ends) {
       WriteRow(job_, PlaceOf(job_, merge.rows, lane),

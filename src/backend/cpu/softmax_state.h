@@ -23,16 +23,20 @@ class SoftmaxState {
   float& maximum() const { return memory_[dim_]; }
   float& sum() const { return memory_[dim_ + 1]; }
 
-  void Clear() const {
-    std::fill_n(memory_, dim_, 0.0f);
-    maximum() = kNoKeyYet;
-    sum() = 0;
-  }
+  // What Merge takes for a state that has seen no key, whatever it holds.
+  void MarkEmpty() const { maximum() = kNoKeyYet; }
 
   // Takes in the state of later keys: the same order of arithmetic whoever
-  // holds it. One that has seen no key changes nothing.
+  // holds it. One that has seen no key changes nothing; to one that has seen
+  // none, the other is copied.
   void Merge(const float* values, float maximum_of, float sum_of) const {
     if (maximum_of == kNoKeyYet) return;
+    if (maximum() == kNoKeyYet) {
+      std::copy_n(values, dim_, memory_);
+      maximum() = maximum_of;
+      sum() = sum_of;
+      return;
+    }
     const float greatest = std::max(maximum(), maximum_of);
     const float keep = Weight(maximum(), greatest);
     const float take = Weight(maximum_of, greatest);

@@ -40,6 +40,8 @@ TileKeys TilePages::Tile(int64_t tile, const VisibleKeys& visible) const {
         kv_head_);
     keys.k[p] = slice;
     keys.v[p] = format.v_in_k ? slice : slice + format.v_offset_bytes();
+    keys.next_k[p] = keys.k[p];
+    keys.next_v[p] = keys.v[p];
     if (widen_ == nullptr) continue;
     const auto widen = [&](const std::byte*& stored, int dim, float* wide) {
       float* to = wide + int64_t{page} * kPageTokens * dim;
