@@ -1,6 +1,7 @@
 // The vector kernels in plain C++: what a compiler makes of sixteen floats.
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 #include "backend/cpu/float_words.h"
 #include "backend/cpu/read_kernels.h"
@@ -11,116 +12,134 @@
 namespace winnow {
 namespace {
 
+// Four floats: what every processor that we know of has (GCC and clang).
+using Four = float __attribute__((vector_size(16)));
+using FourInts = int32_t __attribute__((vector_size(16)));
+
 struct PortableLanes {
   struct F {
-    float lane[16];
+    Four part[4];
   };
   struct Mask {
-    int32_t lane[16];
+    FourInts part[4];  // all bits of a chosen lane
   };
   struct KeyRange {
-    int32_t first[16], last[16];
+    FourInts first[4], last[4];
   };
   static constexpr int kUnitVectors = 1;
   static constexpr int kUnitRowStep = 1;
 
-  // f(i) in each lane i.
+  // f(i) in each part i.
   template <typename Of>
   [[gnu::always_inline]] static F Each(Of&& f) {
-    F x;
-    for (int i = 0; i < 16; ++i) x.lane[i] = f(i);
-    return x;
+    return {{f(0), f(1), f(2), f(3)}};
+  }
+  template <typename Of>
+  [[gnu::always_inline]] static Mask EachMask(Of&& f) {
+    return {{f(0), f(1), f(2), f(3)}};
+  }
+  [[gnu::always_inline]] static Four Blend(FourInts mask, Four yes, Four no) {
+    return (Four)((mask & (FourInts)yes) | (~mask & (FourInts)no));
   }
 
-  static F Zero() { return Set(0); }
-  static F Set(float x) {
-    return Each([&](int) { return x; });
+  [[gnu::always_inline]] static F Zero() { return Set(0); }
+  [[gnu::always_inline]] static F Set(float x) {
+    return Each([&](int) { return Four{x, x, x, x}; });
   }
-  static F Load(const float* p) {
-    return Each([&](int i) { return p[i]; });
+  [[gnu::always_inline]] static F Load(const float* p) {
+    F x;
+    std::memcpy(&x, p, sizeof(x));
+    return x;
   }
-  static void Store(float* p, const F& x) { std::copy_n(x.lane, 16, p); }
-  static F Add(const F& x, const F& y) {
-    return Each([&](int i) { return x.lane[i] + y.lane[i]; });
+  [[gnu::always_inline]] static void Store(float* p, const F& x) {
+    std::memcpy(p, &x, sizeof(x));
   }
-  static F Subtract(const F& x, const F& y) {
-    return Each([&](int i) { return x.lane[i] - y.lane[i]; });
+  [[gnu::always_inline]] static F Add(const F& x, const F& y) {
+    return Each([&](int i) { return x.part[i] + y.part[i]; });
   }
-  static F Multiply(const F& x, const F& y) {
-    return Each([&](int i) { return x.lane[i] * y.lane[i]; });
+  [[gnu::always_inline]] static F Subtract(const F& x, const F& y) {
+    return Each([&](int i) { return x.part[i] - y.part[i]; });
   }
-  static F MultiplyAdd(const F& x, const F& y, const F& z) {
-    return Each([&](int i) { return x.lane[i] * y.lane[i] + z.lane[i]; });
+  [[gnu::always_inline]] static F Multiply(const F& x, const F& y) {
+    return Each([&](int i) { return x.part[i] * y.part[i]; });
   }
-  static F MultiplySubtract(const F& x, const F& y, const F& z) {
-    return Each([&](int i) { return x.lane[i] * y.lane[i] - z.lane[i]; });
+  [[gnu::always_inline]] static F MultiplyAdd(const F& x, const F& y,
+                                              const F& z) {
+    return Each([&](int i) { return x.part[i] * y.part[i] + z.part[i]; });
   }
-  static F Max(const F& x, const F& y) {
+  [[gnu::always_inline]] static F MultiplySubtract(const F& x, const F& y,
+                                                   const F& z) {
+    return Each([&](int i) { return x.part[i] * y.part[i] - z.part[i]; });
+  }
+  [[gnu::always_inline]] static F Max(const F& x, const F& y) {
+    return Each([&](int i) {
+      return Blend(x.part[i] > y.part[i], x.part[i], y.part[i]);
+    });
+  }
+  [[gnu::always_inline]] static Mask Greater(const F& x, const F& y) {
+    return EachMask([&](int i) { return x.part[i] > y.part[i]; });
+  }
+  [[gnu::always_inline]] static F Select(const Mask& mask, const F& yes,
+                                         const F& no) {
     return Each(
-        [&](int i) { return x.lane[i] > y.lane[i] ? x.lane[i] : y.lane[i]; });
+        [&](int i) { return Blend(mask.part[i], yes.part[i], no.part[i]); });
   }
-  static Mask Greater(const F& x, const F& y) {
-    Mask mask;
-    for (int i = 0; i < 16; ++i) mask.lane[i] = x.lane[i] > y.lane[i] ? -1 : 0;
-    return mask;
-  }
-  static F Select(const Mask& mask, const F& yes, const F& no) {
-    return Each([&](int i) { return mask.lane[i] ? yes.lane[i] : no.lane[i]; });
-  }
-  static KeyRange Range(const int32_t* first, const int32_t* last) {
+  [[gnu::always_inline]] static KeyRange Range(const int32_t* first,
+                                               const int32_t* last) {
     KeyRange range;
-    std::copy_n(first, 16, range.first);
-    std::copy_n(last, 16, range.last);
+    std::memcpy(range.first, first, sizeof(range.first));
+    std::memcpy(range.last, last, sizeof(range.last));
     return range;
   }
-  static Mask Holds(const KeyRange& range, int key) {
-    Mask mask;
-    for (int i = 0; i < 16; ++i) {
-      mask.lane[i] = range.first[i] <= key && key <= range.last[i] ? -1 : 0;
-    }
-    return mask;
+  [[gnu::always_inline]] static Mask Holds(const KeyRange& range, int key) {
+    return EachMask([&](int i) {
+      return (range.first[i] <= key) & (range.last[i] >= key);
+    });
   }
-  static Mask KeysIn(int base, int first, int last) {
-    Mask mask;
-    for (int i = 0; i < 16; ++i) {
-      mask.lane[i] = first <= base + i && base + i <= last ? -1 : 0;
-    }
-    return mask;
+  [[gnu::always_inline]] static Mask KeysIn(int base, int first, int last) {
+    return EachMask([&](int i) {
+      const FourInts keys = FourInts{0, 1, 2, 3} + (base + 4 * i);
+      return (keys >= first) & (keys <= last);
+    });
   }
-  static float SumOf(F x) {
-    for (int half = 8; half > 0; half /= 2) {
-      for (int i = 0; i < half; ++i) x.lane[i] += x.lane[i + half];
-    }
-    return x.lane[0];
+  // Halves are folded: lane i + lane i + 8, then 4, 2, 1.
+  [[gnu::always_inline]] static float SumOf(const F& x) {
+    const Four four = (x.part[0] + x.part[2]) + (x.part[1] + x.part[3]);
+    return (four[0] + four[2]) + (four[1] + four[3]);
   }
-  static float MaxOf(const F& x) {
-    return *std::max_element(x.lane, x.lane + 16);
+  [[gnu::always_inline]] static float MaxOf(const F& x) {
+    float lanes[16];
+    Store(lanes, x);
+    return *std::max_element(lanes, lanes + 16);
   }
   // 2^x for x <= 0 by a polynomial of degree 5 on [-1/2, 1/2], exact at 0;
   // relative error 2e-7; 0 below 2^-126.
   template <int kDegree>
-  static F Exp2(const F& x) {
+  [[gnu::always_inline]] static F Exp2(const F& x) {
     static_assert(kDegree == 5);
     return Each([&](int i) {
       // Adding 1.5 * 2^23 leaves the nearest whole number in the low bits.
       constexpr float kToWhole = 0x1.8p23f;
-      const float clamped = x.lane[i] > -126.0f ? x.lane[i] : -126.0f;
-      const float shifted = clamped + kToWhole;
-      const float part = clamped - (shifted - kToWhole);
-      float y = 0x1.5bba22p-10f;
-      y = y * part + 0x1.3cea92p-7f;
+      const Four least = Four{} - 126.0f;
+      const FourInts in_range = x.part[i] >= least;
+      const Four clamped = Blend(in_range, x.part[i], least);
+      const Four shifted = clamped + kToWhole;
+      const Four part = clamped - (shifted - kToWhole);
+      Four y = 0x1.5bba22p-10f * part + 0x1.3cea92p-7f;
       y = y * part + 0x1.c6b754p-5f;
       y = y * part + 0x1.ebf9bcp-3f;
       y = y * part + 0x1.62e42ap-1f;
       y = y * part + 1.0f;
-      const uint32_t bits =
-          std::bit_cast<uint32_t>(y) + (std::bit_cast<uint32_t>(shifted) << 23);
-      return x.lane[i] >= -126.0f ? std::bit_cast<float>(bits) : 0.0f;
+      return (Four)(((FourInts)y + ((FourInts)shifted << 23)) & in_range);
     });
   }
-  static void Transpose16(const float* from, int stride, int, F (&to)[16]) {
+  // Lane t of to[i] = from[t * stride + i], for 16 words i.
+  [[gnu::always_inline]] static void Transpose16(const float* from, int stride,
+                                                 int, F (&to)[16]) {
     for (int i = 0; i < 16; ++i) {
-      to[i] = Each([&](int t) { return from[t * stride + i]; });
+      float lanes[16];
+      for (int t = 0; t < 16; ++t) lanes[t] = from[t * stride + i];
+      to[i] = Load(lanes);
     }
   }
 };
