@@ -141,8 +141,9 @@ void VectorLinear::RunFewRows(const LinearArgs& args) {
 void VectorLinear::RunBlocks(const LinearArgs& args) {
   const int64_t num_rows = args.x.dim(0);
   BlockJob job{.args = args};
-  const bool as_stored =
-      args.x.dtype == Dtype::kBFloat16 && kernels_ >= CpuKernels::kAvx512Bf16;
+  const bool as_stored = args.x.dtype == Dtype::kBFloat16 &&
+                         kernels_ >= CpuKernels::kAvx512Bf16 &&
+                         args.x.dim(1) >= kMinInvariantBFloat16Inputs;
   job.dtype = as_stored ? Dtype::kBFloat16 : Dtype::kFloat32;
   job.num_blocks = (num_rows + kBlockRows - 1) / kBlockRows;
   job.last_block_rows =

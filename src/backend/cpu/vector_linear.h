@@ -22,10 +22,10 @@ namespace winnow {
 // where the product must be batch-invariant all go to oneDNN, a single row as
 // one of two, because the two ways add in different orders.
 //
-// oneDNN takes bfloat16 as stored where the CPU multiplies it. Otherwise, and
-// for float16, x and W are widened to float32, W slice by slice. Float32 goes
-// in chunks of the inputs, within which the order is the same for any number
-// of rows; the chunks' sums are added here.
+// oneDNN takes bfloat16 as stored where the CPU multiplies it and there are
+// inputs enough. Otherwise, and for float16, x and W are widened to float32, W
+// slice by slice. Float32 goes in chunks of the inputs, within which the order
+// is the same for any number of rows; the chunks' sums are added here.
 class VectorLinear {
  public:
   // REQUIRES: this CPU runs `kernels`, which is not kScalar.
