@@ -46,8 +46,8 @@ struct ModelConfig {
   GenerationDefaults generation;
 };
 
-// Reads the architecture from the text of a config.json; `file` begins all
-// messages. Leaves `generation` as it is by default.
+// Reads the architecture from what a config.json holds. Leaves `generation`
+// empty.
 Result<ModelConfig> ParseModelConfig(const JsonFields& fields);
 
 // Reads `folder`/config.json and generation_config.json.
