@@ -98,8 +98,8 @@ bool VectorLinear::TakesFewRows(const LinearArgs& args) const {
       args.batch_invariant) {
     return false;
   }
-  return args.x.dim(0) <= (kernels_ == CpuKernels::kAmx ? kMaxGroupedRowsAmx
-                                                        : kMaxGroupedRows);
+  return args.x.dim(0) <=
+         (kernels_ == CpuKernels::kAmx ? kMaxGroupedRowsAmx : kMaxGroupedRows);
 }
 
 void VectorLinear::RunFewRows(const LinearArgs& args) {
