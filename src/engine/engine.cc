@@ -135,6 +135,7 @@ Status Engine::CheckFits(const Request& request) const {
 }
 
 Result<SequenceId> Engine::Add(Request request, RequestObserver* observer) {
+  if (failure_) return *failure_;
   RETURN_IF_ERROR(CheckFits(request));
   RETURN_IF_ERROR(Validate(request.sampling, model_.config().vocab_size));
   const RopeConfig& rope_config = model_.config().rope;
@@ -166,9 +167,10 @@ void Engine::Cancel(SequenceId id) {
   if (known) Finish(id, FinishReason::kCancelled);
 }
 
-void Engine::Finish(SequenceId id, FinishReason reason) {
+void Engine::Finish(SequenceId id, FinishReason reason, std::string error) {
   Sequence& sequence = Get(id);
   Completion completion = sequence.Complete(reason);
+  completion.error = std::move(error);
   const int64_t num_rows = sequence.num_generated();
   completion.kv.tokens_read_share = num_rows > 0 ? 1.0 : 0.0;
   if (sequence.admitted()) {
@@ -197,7 +199,16 @@ Schedule Engine::Plan() const {
   return PlanStep(input);
 }
 
+// What the failed step owned and did not seal goes with the sequences.
+void Engine::Fail(const Error& error) {
+  failure_ = error;
+  while (!sequences_.empty()) {
+    Finish(sequences_.front()->id(), FinishReason::kError, error.message);
+  }
+}
+
 Result<bool> Engine::Step() {
+  if (failure_) return *failure_;
   if (sequences_.empty()) return false;
   const Schedule schedule = Plan();
   for (const SequenceId id : schedule.admitted) {
@@ -217,12 +228,13 @@ Result<bool> Engine::Step() {
   CHECK(pages.has_value(), "promised pages are missing for {}", ToString(plan));
   runner_->CopyPages(pages->copies());
   pages->Commit();  // The space is ours; its content is not yet true.
-  ASSIGN_OR_RETURN(
-      const std::vector<DrawnToken> drawn,
-      runner_->Run(plan, kv_, [this](SequenceId id) -> const Sequence& {
-        return Get(id);
-      }));
-  Land(plan, drawn);
+  const Result<std::vector<DrawnToken>> drawn = runner_->Run(
+      plan, kv_, [this](SequenceId id) -> const Sequence& { return Get(id); });
+  if (!drawn.ok()) {
+    Fail(drawn.error());
+    return *failure_;
+  }
+  Land(plan, *drawn);
   return true;
 }
 
@@ -233,6 +245,13 @@ void Engine::Land(const StepPlan& plan, const std::vector<DrawnToken>& drawn) {
     kv_.Seal(item.sequence, sequence.num_computed());
   }
   for (const DrawnToken& token : drawn) {
+    if (token.token.token_id < 0) {
+      Finish(token.sequence, FinishReason::kError,
+             fmt::format("no token is left to draw at position {}: every logit "
+                         "is NaN, -infinity or masked",
+                         Get(token.sequence).tokens().size()));
+      continue;
+    }
     FinishReason reason;
     if (Get(token.sequence).Take(token.token, &reason)) {
       Finish(token.sequence, reason);

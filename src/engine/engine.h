@@ -3,6 +3,8 @@
 #define WINNOW_ENGINE_ENGINE_H_
 
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "engine/runner.h"
@@ -41,7 +43,11 @@ class Engine {
   // Ends a request early; nothing where it has ended already.
   void Cancel(SequenceId id);
 
-  // Runs one step. False where there is nothing left to do.
+  // Runs one step. False where there is nothing left to do. A request for which
+  // no token is left to draw ends with kError, the others go on. Fails where
+  // the device does, and then the engine is of no further use (Backend::Wait):
+  // every request has ended with kError and given back its pages, and Step and
+  // Add return that error from then on.
   Result<bool> Step();
 
   // What the pool and tables hold, for tests and metrics.
@@ -54,7 +60,9 @@ class Engine {
          std::unique_ptr<DeviceCache> cache, int64_t num_pages);
   Schedule Plan() const;
   Status CheckFits(const Request& request) const;
-  void Finish(SequenceId id, FinishReason reason);
+  // `error` says why, where the reason is kError.
+  void Finish(SequenceId id, FinishReason reason, std::string error = {});
+  void Fail(const Error& error);
   Sequence& Get(SequenceId id);
   void Land(const StepPlan& plan, const std::vector<DrawnToken>& drawn);
 
@@ -67,6 +75,7 @@ class Engine {
   std::unique_ptr<Runner> runner_;
   std::vector<std::unique_ptr<Sequence>> sequences_;  // in order of arrival
   uint64_t next_id_ = 1;
+  std::optional<Error> failure_;  // of the device, once and for all
 };
 
 }  // namespace winnow

@@ -126,9 +126,12 @@ void Sampler::Collect(std::span<const Sequence* const> sequences,
     token.token.token_id = *outputs.token_ids.Row<int32_t>(row);
     token.token.logprob = *outputs.logprobs.Row<float>(row);
     const int num_top = sequence.request().sampling.logprobs.value_or(0);
-    for (int i = 0; i < num_top && i < vocab_size_; ++i) {
-      token.token.top.push_back({outputs.top_ids.Row<int32_t>(row)[i],
-                                 outputs.top_logprobs.Row<float>(row)[i]});
+    // Fewer where fewer tokens have a probability: the rest of the ids is -1.
+    for (int i = 0; i < num_top; ++i) {
+      const int32_t top_id = outputs.top_ids.Row<int32_t>(row)[i];
+      if (top_id < 0) break;
+      token.token.top.push_back(
+          {top_id, outputs.top_logprobs.Row<float>(row)[i]});
     }
     drawn->push_back(std::move(token));
   }

@@ -12,7 +12,7 @@
 
 namespace winnow {
 
-// What a step drew for one sequence.
+// What a step drew for one sequence: the token id -1 where it has none left.
 struct DrawnToken {
   SequenceId sequence;
   GeneratedToken token;
