@@ -139,7 +139,8 @@ struct GatherRowsArgs {
 };
 
 struct SampleArgs {
-  View logits;                        // f32 [rows, vocab]; overwritten
+  // f32 [rows, vocab], vocab at most kMaxSampledVocab; overwritten.
+  View logits;
   const SamplingRow* rows = nullptr;  // [rows], on the device
   View seen_begin;                    // i32 [rows + 1], into seen; or empty
   const SeenToken* seen = nullptr;    // distinct token ids a row

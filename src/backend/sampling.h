@@ -8,6 +8,10 @@
 
 namespace winnow {
 
+// The largest vocabulary that a token is drawn from: what every backend bears,
+// and what the loader of a checkpoint refuses to exceed.
+inline constexpr int kMaxSampledVocab = 1 << 19;
+
 // How one row's token is drawn. The order is fixed: repetition, presence and
 // frequency penalties; bias; mask; temperature; min-p; top-k; top-p; draw.
 // Ties go to the lowest token id. temperature 0 takes the best token and skips

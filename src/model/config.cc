@@ -12,7 +12,6 @@ namespace {
 // overflows 63 bits.
 constexpr size_t kMaxFileBytes = size_t{4} << 20;
 constexpr int64_t kMaxSize = int64_t{1} << 20;
-constexpr int64_t kMaxVocab = int64_t{1} << 24;
 constexpr int64_t kMaxLayers = 1024;
 constexpr int64_t kMaxHeads = 1024;
 constexpr int64_t kMaxHeadDim = 1024;
@@ -99,7 +98,7 @@ Status ReadSizes(const JsonFields& fields, ModelConfig& config) {
   RETURN_IF_ERROR(
       ReadInt(fields, "num_hidden_layers", {1, kMaxLayers}, config.num_layers));
   RETURN_IF_ERROR(
-      ReadInt(fields, "vocab_size", {1, kMaxVocab}, config.vocab_size));
+      ReadInt(fields, "vocab_size", {1, kMaxSampledVocab}, config.vocab_size));
   RETURN_IF_ERROR(ReadHeads(fields, config));
   ASSIGN_OR_RETURN(const double epsilon,
                    fields.Number("rms_norm_eps", {0, 1}, 1e-6));

@@ -167,7 +167,11 @@ TEST(ConfigTest, SizesOutOfRangeAreRefused) {
             "in [1, 2147483648], is missing");
   EXPECT_EQ(Failure(R"({"vocab_size": 1e3})"),
             "config.json: field vocab_size: must be an integer in [1, "
-            "16777216], is 1000.0");
+            "524288], is 1000.0");
+  // What Sample bears: one more would stop the program at the first token.
+  EXPECT_EQ(Failure(R"({"vocab_size": 524289})"),
+            "config.json: field vocab_size: must be an integer in [1, "
+            "524288], is 524289");
 }
 
 // ReadModelConfig: the two files of a folder.

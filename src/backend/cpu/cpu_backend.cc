@@ -38,7 +38,9 @@ CpuKernels ResolveKernels(CpuKernels asked) {
 class CpuBackend final : public Backend {
  public:
   explicit CpuBackend(const CpuOptions& options)
-      : kernels_(ResolveKernels(options.kernels)), pool_(options.num_threads) {
+      : kernels_(ResolveKernels(options.kernels)),
+        pool_(options.num_threads),
+        sample_workspace_(pool_.num_workers()) {
     attributes_.name = "cpu";
     attributes_.description =
         fmt::format("CPU, {} kernels, {} threads", CpuKernelsName(kernels_),
@@ -117,7 +119,7 @@ class CpuBackend final : public Backend {
     GatherRowsOf(args, pool_);
   }
   void Sample(Queue&, const SampleArgs& args) override {
-    SampleScalar(args, pool_);
+    SampleScalar(args, sample_workspace_, pool_);
   }
   void Move(Queue&, const MoveArgs& args) override { MovePages(args, pool_); }
 
@@ -125,6 +127,7 @@ class CpuBackend final : public Backend {
   const CpuKernels kernels_;
   BackendAttributes attributes_;
   ThreadPool pool_;
+  SampleWorkspace sample_workspace_;
   std::optional<VectorLinear> vector_linear_;
   std::optional<VectorRead> vector_read_;
   uint64_t num_events_ = 0;

@@ -134,6 +134,22 @@ TEST(KeptTokensTest, TiesGoToTheLowestIdsAcrossBlocks) {
   }
 }
 
+// Sums of the heaviest weights neither overflow nor lose a token.
+TEST(KeptTokensTest, TheLargestVocabularyOfEquals) {
+  const std::vector<float> scores(kMaxSampledVocab, 1.0f);
+  const WeightScale scale = MakeWeightScale(1.0f, 1.0f);
+  SamplingRow row;
+  const KeptTokens all = KeepTokens(scores, row, scale);
+  EXPECT_EQ(all.weight >> kWeightBits, uint64_t{kMaxSampledVocab});
+  EXPECT_EQ(DrawToken(scores, all, scale, 0), 0);
+  EXPECT_EQ(DrawToken(scores, all, scale, ~uint64_t{0}), kMaxSampledVocab - 1);
+  row.top_p = 0.75f;
+  const KeptTokens most = KeepTokens(scores, row, scale);
+  EXPECT_EQ(most.num_ties, kMaxSampledVocab / 4 * 3);
+  EXPECT_EQ(DrawToken(scores, most, scale, ~uint64_t{0}),
+            kMaxSampledVocab / 4 * 3 - 1);
+}
+
 TEST(KeptTokensDeathTest, NamesWhatIsWrong) {
   const std::vector<float> scores = {1.0f};
   const WeightScale scale = MakeWeightScale(1.0f, 1.0f);

@@ -1,9 +1,6 @@
 #include "backend/cpu/sample.h"
 
-#include <array>
-
 #include "backend/cpu/sample_row.h"
-#include "backend/cpu/token_weight.h"
 
 namespace winnow {
 namespace {
@@ -48,10 +45,8 @@ void CheckShapes(const SampleArgs& args) {
         ToString(args.top_ids), ToString(args.top_logprobs));
 }
 
-void SampleOneRow(const SampleArgs& args, int64_t row) {
-  // 1 MiB of the worker's stack (8 MiB), touched where tokens are seen or
-  // biased: the price of no allocation and of lists in any order.
-  std::array<float, kMaxSampledVocab> originals;
+void SampleOneRow(const SampleArgs& args, int64_t row,
+                  std::span<float> originals) {
   const SampledToken sampled = SampleRow(
       {.logits = RowOf<float>(args.logits, row),
        .row = args.rows[row],
@@ -67,11 +62,13 @@ void SampleOneRow(const SampleArgs& args, int64_t row) {
 
 }  // namespace
 
-void SampleScalar(const SampleArgs& args, ThreadPool& pool) {
+void SampleScalar(const SampleArgs& args, SampleWorkspace& workspace,
+                  ThreadPool& pool) {
   if (args.logits.dim(0) == 0) return;
   CheckShapes(args);
-  pool.ParallelFor(args.logits.dim(0),
-                   [&](int64_t row, int) { SampleOneRow(args, row); });
+  pool.ParallelFor(args.logits.dim(0), [&](int64_t row, int worker) {
+    SampleOneRow(args, row, workspace.OriginalsOf(worker));
+  });
 }
 
 }  // namespace winnow

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <random>
 #include <vector>
 
@@ -80,7 +81,8 @@ TEST(SampleTest, RowsAreThoseOfSampleRow) {
   for (const int num_threads : {1, 2, 5}) {
     Step step(12);
     ThreadPool pool(num_threads);
-    SampleScalar(step.Args(), pool);
+    SampleWorkspace workspace(num_threads);
+    SampleScalar(step.Args(), workspace, pool);
     Step alone(12);
     std::vector<float> originals(kVocab);
     for (size_t row = 0; row < 12; ++row) {
@@ -118,17 +120,44 @@ TEST(SampleTest, DoesWithoutListsMaskAndTop) {
   SampleArgs args = step.Args();
   args.seen_begin = args.bias_begin = args.mask = View();
   args.top_ids = args.top_logprobs = View();
+  SampleWorkspace workspace(1);
   ThreadPool pool(1);
-  SampleScalar(args, pool);
+  SampleScalar(args, workspace, pool);
   EXPECT_EQ(step.token_ids, (std::vector<int32_t>{5, 6, 7}));
+}
+
+TEST(SampleTest, TakesTheLargestVocabulary) {
+  constexpr int32_t kLast = kMaxSampledVocab - 1;
+  std::vector<float> logits(kMaxSampledVocab, 1.0f);
+  const SamplingRow row = {.repetition_penalty = 2, .seed = 9};
+  const SeenToken seen = {.token_id = kLast, .num_generated = 1};
+  const TokenBias bias = {.token_id = kLast, .bias = 90};
+  std::vector<int32_t> begin = {0, 1};
+  int32_t token_id = -7;
+  float logprob = 7;
+  SampleArgs args;
+  args.logits = MakeView(logits.data(), Dtype::kFloat32, {1, kMaxSampledVocab});
+  args.rows = &row;
+  args.seen_begin = args.bias_begin =
+      MakeView(begin.data(), Dtype::kInt32, {2});
+  args.seen = &seen;
+  args.bias = &bias;
+  args.token_ids = MakeView(&token_id, Dtype::kInt32, {1});
+  args.logprobs = MakeView(&logprob, Dtype::kFloat32, {1});
+  SampleWorkspace workspace(1);
+  ThreadPool pool(1);
+  SampleScalar(args, workspace, pool);
+  EXPECT_EQ(token_id, kLast);
+  EXPECT_NEAR(logprob, -19 * std::log(2.0f), 1e-5);
 }
 
 TEST(SampleTest, TakesNoRows) {
   Step step(1);
   SampleArgs args = step.Args();
   args.logits = args.logits.Slice(0, 0);
+  SampleWorkspace workspace(1);
   ThreadPool pool(1);
-  SampleScalar(args, pool);
+  SampleScalar(args, workspace, pool);
   EXPECT_EQ(step.token_ids[0], -7);
 }
 
@@ -136,8 +165,9 @@ TEST(SampleDeathTest, NamesTheShapes) {
   Step step(2);
   SampleArgs args = step.Args();
   args.mask.shape[1] -= 1;
+  SampleWorkspace workspace(1);
   ThreadPool pool(1);
-  EXPECT_DEATH(SampleScalar(args, pool),
+  EXPECT_DEATH(SampleScalar(args, workspace, pool),
                "logits float32 \\[2, 1000\\] mask uint32 \\[2, 31\\]");
 }
 

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <span>
 
+#include "backend/sampling.h"
+
 namespace winnow {
 
 // The weight of the best token is 2^kWeightBits; the others' are rounded to
@@ -14,8 +16,9 @@ namespace winnow {
 // true. What it costs: a token less likely than 2^-45 of the best one weighs
 // nothing and is never drawn.
 inline constexpr int kWeightBits = 44;
-// Sums of weights stay below 2^(18 + kWeightBits).
-inline constexpr int kMaxSampledVocab = 1 << 18;
+// With another weight on top, as a division that rounds up adds it.
+static_assert(uint64_t{kMaxSampledVocab} + 1 <= (~uint64_t{0} >> kWeightBits),
+              "a sum of weights overflows");
 // Tokens that one step of the loops over a row handles.
 inline constexpr size_t kTokensPerBlock = 256;
 
