@@ -24,6 +24,7 @@
 #include "backend/sampling.h"
 #include "backend/select_program.h"
 #include "backend/step.h"
+#include "backend/summary_table.h"
 #include "base/result.h"
 #include "tensor/buffer.h"
 
@@ -98,17 +99,32 @@ struct GatedActArgs {
   View out;   // [rows, size]: activation(gate) * up; may be gate
 };
 
+// One of a step's selectors, in one layer.
+struct LayerSelector {
+  const SelectProgram* program = nullptr;  // null: dense in this layer
+  SummaryTable summaries;
+};
+
+struct SummarizeArgs {
+  std::span<const LayerSelector> selectors;  // by LayerStep::selector
+};
+
+struct SelectArgs {
+  std::span<const LayerSelector> selectors;  // by LayerStep::selector
+  View q;           // [rows, q_heads, k_dim], after RoPE
+  float scale = 0;  // of q k, where a program's map needs it
+  // Out: the lists of its rows. Their capacity holds the longest list.
+  PickLists picks;
+};
+
 // Where a Read finds keys and values.
 struct ReadSource {
   enum class Kind : uint8_t {
-    kAllPages,   // every token up to the row: dense attention
-    kPicks,      // placed picks
-    kSummaries,  // summary rows: their keys, values and log-size bias
+    kAllPages,  // every token up to the row: dense attention
+    kPicks,     // what a row's lists name; only rows that have lists are read
   };
   Kind kind = Kind::kAllPages;
   PickLists picks;
-  Placement placement;
-  SummaryTable summaries;
 };
 
 // softmax(scale * q k^T) v over the sources, by the unit rule for generated
@@ -119,8 +135,7 @@ struct ReadArgs {
   std::span<const ReadSource> sources;
   float scale = 0;
   View out;        // [rows, q_heads, v_dim]
-  View lse;        // f32 [rows, q_heads], natural logarithm; or empty
-  View pick_mass;  // f32 [caches, lists, capacity]; or empty
+  View lse;  // f32 [rows, q_heads], natural logarithm; or empty
 };
 
 // Attention results over disjoint keys, merged by lse or by learned gates.
@@ -165,7 +180,7 @@ struct MoveArgs {
   std::span<const PageCopy> copies;  // targets are distinct, and no sources
 };
 
-// Every verb of a dense step, and what a device needs to be used at all.
+// Every verb of a step, and what a device needs to be used at all.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -196,6 +211,15 @@ class Backend {
   // Rotates q and k, writes k and v at their positions' pages.
   virtual void Append(Queue& queue, const LayerStep& step,
                       const TokenInputs& inputs, const LayerCache& cache) = 0;
+  // Closes the summaries that this step's tokens complete, from their keys in
+  // the pages: the same bits whatever steps the tokens came in.
+  virtual void Summarize(Queue& queue, const LayerStep& step,
+                         const SummarizeArgs& args,
+                         const LayerCache& cache) = 0;
+  // Scores and chooses, for the rows of args.picks. Workspace is bounded
+  // whatever the length.
+  virtual void Select(Queue& queue, const LayerStep& step,
+                      const SelectArgs& args, const LayerCache& cache) = 0;
   virtual void Read(Queue& queue, const LayerStep& step, const ReadArgs& args,
                     const LayerCache& cache) = 0;
   virtual void GatherRows(Queue& queue, const GatherRowsArgs& args) = 0;
@@ -203,23 +227,13 @@ class Backend {
   virtual void Move(Queue& queue, const MoveArgs& args) = 0;
 };
 
-// The verbs that sparse steps add. Read, Append and Move are the dense ones:
-// Append also takes the summary programs of the step's selectors. Backend
-// takes these on with the first selector; until then no class implements them
-// and no caller names them, so no backend is partial.
+// The verbs that tiers and more selectors add, thought through now. Backend
+// takes each on with the first who calls it; until then no class implements
+// them and no caller names them, so no backend is partial.
 class SparseVerbs {
  public:
   virtual ~SparseVerbs() = default;
 
-  // Closes the summaries of the partitions that this step's tokens complete.
-  virtual void Summarize(Queue& queue, const LayerStep& step,
-                         const TokenInputs& inputs,
-                         std::span<const SelectProgram> programs,
-                         const LayerCache& cache, SummaryTable& summaries) = 0;
-  // Scores and chooses; workspace is bounded whatever the length.
-  virtual void Select(Queue& queue, const LayerStep& step,
-                      const TokenInputs& inputs, const SelectProgram& program,
-                      const SummaryTable& summaries, PickLists& picks) = 0;
   // Whole page, slot, or host: where each pick is; misses get slots and are
   // fetched, hints after picks.
   virtual void Bring(Queue& queue, const LayerStep& step,
@@ -228,7 +242,7 @@ class SparseVerbs {
   virtual void Combine(Queue& queue, const CombineArgs& args) = 0;
   // Lays a closed segment out by clusters (k-means, SVD, gate projection).
   virtual void Index(Queue& queue, const SelectProgram& program,
-                     const LayerCache& cache, SummaryTable& summaries,
+                     const LayerCache& cache, const SummaryTable& summaries,
                      int segment) = 0;
 };
 

@@ -65,14 +65,6 @@ struct SlotTable {
   int64_t slot_bytes = 0;
 };
 
-// The rows that a selector keeps of its partitions, in a pool of their own:
-// rows of consecutive partitions adjacent, segment by segment.
-struct SummaryTable {
-  View segments;  // u32 [requests, max_segments]: segment of the pool
-  View rows;      // [segments, layers, kv_heads, rows a segment, row width]
-  View num_rows;  // i32 [requests]: closed rows, by partition rule
-};
-
 }  // namespace winnow
 
 #endif  // WINNOW_BACKEND_LAYER_CACHE_H_

@@ -57,6 +57,12 @@ size_t PagedCase::KeyOffset(size_t request, int64_t token, int head) const {
                              DtypeBytes(shape_.dtype));
 }
 
+void PagedCase::RepeatFirstKey(size_t request) {
+  std::vector<double>& values = keys_[request].values;
+  const auto size = static_cast<size_t>(shape_.num_kv_heads * shape_.k_dim);
+  for (size_t i = size; i < values.size(); ++i) values[i] = values[i - size];
+}
+
 size_t PagedCase::ValueOffset(size_t request, int64_t token, int head) const {
   return SliceOffset(ExtentOf(request, token / kPageTokens), head) +
          static_cast<size_t>(format_.v_offset_bytes() +

@@ -43,6 +43,8 @@ class PagedCase {
   const TestArray& keys(size_t request) const { return keys_[request]; }
   const TestArray& values(size_t request) const { return values_[request]; }
 
+  // Makes all keys of a request equal to its first.
+  void RepeatFirstKey(size_t request);
   // Draws other extents for the same tokens.
   void Shuffle(RandomSource& random);
 

@@ -8,20 +8,38 @@ namespace winnow {
 
 // A selected piece of one page.
 struct Pick {
-  uint32_t page;    // logical page of the request; a list's pages ascend
-  uint32_t tokens;  // bit t: token t of the page is read
-  uint64_t rows;    // bit r: row r of the tile wants it (q heads of the group;
-                    // in a prompt, tokens x heads)
-  uint16_t source;  // which ReadSource the pick indexes
+  uint32_t page;    // logical page of the request
+  uint32_t tokens;  // bit t: token t of the page is read; never zero
+
+  friend bool operator==(const Pick&, const Pick&) = default;
 };
 
-// Lists of picks, one a (request, KV head) and row tile, on the device.
+// In num_picks: the list is not written out, every page is read.
+inline constexpr int32_t kEveryPage = -1;
+
+// A list of picks a (row, list), on the device: what that row's heads read. A
+// row's q heads share its lists evenly: list i serves heads
+// [i * heads / lists, (i + 1) * heads / lists). A list's pages ascend; no
+// token lies behind the row's position. A row's list depends on no other row,
+// whichever rows it is computed with.
 struct PickLists {
-  View picks;         // Pick as bytes [caches, lists, capacity]; a cache is a
-                      // (request, KV head); lists > 1: tree or prompt tiles
-  View num_read;      // i32 [caches, lists]: picks that are read
-  View num_hint;      // i32 [caches, lists]: next ranks, worth fetching
-  View num_estimate;  // i32 [caches, lists]: ranks read from their summary
+  int first_row = 0;  // of the step: lists are those of a run of its rows
+  View picks;         // Pick as u32 [rows, q_heads, capacity, 2]
+  View num_picks;     // i32 [rows, q_heads]: of the row's lists, or kEveryPage
+  View num_lists;     // i32 [rows]: 1 (all read everything), kv_heads, q_heads
+
+  int num_rows() const { return static_cast<int>(num_picks.dim(0)); }
+  int64_t capacity() const { return picks.dim(2); }
+  Pick* List(int64_t row, int64_t list) const {
+    return reinterpret_cast<Pick*>(picks.Row<uint32_t>(row - first_row) +
+                                   list * picks.stride[1]);
+  }
+  int32_t& NumPicks(int64_t row, int64_t list) const {
+    return num_picks.Row<int32_t>(row - first_row)[list];
+  }
+  int32_t& NumLists(int64_t row) const {
+    return num_lists.As<int32_t>()[row - first_row];
+  }
 };
 
 // Where Bring found or put each pick of a PickLists.

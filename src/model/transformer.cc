@@ -83,7 +83,6 @@ void Attend(const Pass& pass, const LayerStep& step) {
       .out =
           views.attended.Reshape({rows, config.num_q_heads, config.head_dim}),
       .lse = {},
-      .pick_mass = {},
   };
   pass.backend.Read(pass.queue, step, read, cache);
   pass.ProjectIntoResidual(views.attended, weights.o, weights.o_bias);

@@ -15,6 +15,8 @@
 #include "backend/cpu/rms_norm.h"
 #include "backend/cpu/rotary_angles.h"
 #include "backend/cpu/sample.h"
+#include "backend/cpu/select.h"
+#include "backend/cpu/summarize.h"
 #include "backend/cpu/thread_pool.h"
 #include "backend/cpu/vector_linear.h"
 #include "backend/cpu/vector_read.h"
@@ -40,7 +42,8 @@ class CpuBackend final : public Backend {
   explicit CpuBackend(const CpuOptions& options)
       : kernels_(ResolveKernels(options.kernels)),
         pool_(options.num_threads),
-        sample_workspace_(pool_.num_workers()) {
+        sample_workspace_(pool_.num_workers()),
+        select_scratch_(static_cast<size_t>(pool_.num_workers())) {
     attributes_.name = "cpu";
     attributes_.description =
         fmt::format("CPU, {} kernels, {} threads", CpuKernelsName(kernels_),
@@ -107,6 +110,14 @@ class CpuBackend final : public Backend {
               const LayerCache& cache) override {
     AppendRows(step, inputs, cache, pool_);
   }
+  void Summarize(Queue&, const LayerStep& step, const SummarizeArgs& args,
+                 const LayerCache& cache) override {
+    SummarizeRows(step, args, cache, pool_);
+  }
+  void Select(Queue&, const LayerStep& step, const SelectArgs& args,
+              const LayerCache& cache) override {
+    SelectScalar(step, args, cache, select_scratch_, pool_);
+  }
   void Read(Queue&, const LayerStep& step, const ReadArgs& args,
             const LayerCache& cache) override {
     if (vector_read_) {
@@ -128,6 +139,7 @@ class CpuBackend final : public Backend {
   BackendAttributes attributes_;
   ThreadPool pool_;
   SampleWorkspace sample_workspace_;
+  std::vector<SelectScratch> select_scratch_;
   std::optional<VectorLinear> vector_linear_;
   std::optional<VectorRead> vector_read_;
   uint64_t num_events_ = 0;

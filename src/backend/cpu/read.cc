@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -46,6 +47,14 @@ void Merge(const State& later, int v_dim, State& state) {
   }
 }
 
+// The tokens of a tile or unit, ascending.
+struct TokenRun {
+  std::array<int64_t, kUnitTokens> tokens;
+  size_t count = 0;
+
+  void Add(int64_t token) { tokens[count++] = token; }
+};
+
 // What one row and head reads: where its keys and values lie, and which.
 template <typename Q, typename Kv>
 struct RowReader {
@@ -56,6 +65,8 @@ struct RowReader {
   float scale = 0;
   int64_t first_token = 0;  // the row sees [first_token, end_token)
   int64_t end_token = 0;
+  bool reads_picks = false;  // of these, what `picks` names
+  std::span<const Pick> picks = {};
 
   float Score(const Kv* key) const {
     float dot = 0;
@@ -65,19 +76,17 @@ struct RowReader {
     return dot * scale;
   }
 
-  // Takes the row's keys among [begin, begin + 128) into `state`.
-  void TakeIn(int64_t begin, State& state) const {
+  // Takes keys into `state`, in their order.
+  void TakeIn(const TokenRun& run, State& state) const {
     const SliceFormat& format = cache.format;
-    const int64_t first = std::max(begin, first_token);
-    const int64_t end = std::min(begin + kUnitTokens, end_token);
     std::array<float, kUnitTokens> scores;
     std::array<const Kv*, kUnitTokens> values;
     float maximum = state.maximum;
-    for (int64_t token = first; token < end; ++token) {
-      const auto i = static_cast<size_t>(token - begin);
+    for (size_t i = 0; i < run.count; ++i) {
       const std::byte* slice = cache.Slice(
-          StepRows::Extent(cache, request, token / kPageTokens), kv_head);
-      const int64_t in_page = token % kPageTokens;
+          StepRows::Extent(cache, request, run.tokens[i] / kPageTokens),
+          kv_head);
+      const int64_t in_page = run.tokens[i] % kPageTokens;
       const Kv* key =
           reinterpret_cast<const Kv*>(slice) + in_page * format.k_dim;
       scores[i] = Score(key);
@@ -94,8 +103,7 @@ struct RowReader {
     for (int i = 0; i < format.v_dim; ++i) {
       state.values[static_cast<size_t>(i)] *= keep;
     }
-    for (int64_t token = first; token < end; ++token) {
-      const auto i = static_cast<size_t>(token - begin);
+    for (size_t i = 0; i < run.count; ++i) {
       const float weight = std::exp(scores[i] - maximum);
       state.sum += weight;
       for (int c = 0; c < format.v_dim; ++c) {
@@ -105,11 +113,40 @@ struct RowReader {
     }
   }
 
+  // The row's keys among [begin, begin + 128).
+  TokenRun AllOf(int64_t begin) const {
+    TokenRun run;
+    const int64_t end = std::min(begin + kUnitTokens, end_token);
+    for (int64_t t = std::max(begin, first_token); t < end; ++t) run.Add(t);
+    return run;
+  }
+
+  // The row's keys among picks [begin, end).
+  TokenRun PickedOf(size_t begin, size_t end) const {
+    TokenRun run;
+    for (const Pick& pick : picks.subspan(begin, end - begin)) {
+      for (uint32_t rest = pick.tokens; rest != 0; rest &= rest - 1) {
+        const int64_t t =
+            int64_t{pick.page} * kPageTokens + std::countr_zero(rest);
+        if (t >= first_token && t < end_token) run.Add(t);
+      }
+    }
+    return run;
+  }
+
   State ReadByTiles() const {
     State state(cache.format.v_dim);
+    if (reads_picks) {
+      for (size_t begin = 0, end = 0; begin < picks.size(); begin = end) {
+        const auto tile = picks[begin].page / kUnitPicks;
+        while (end < picks.size() && picks[end].page / kUnitPicks == tile) ++end;
+        TakeIn(PickedOf(begin, end), state);
+      }
+      return state;
+    }
     const int64_t first_tile = first_token / kUnitTokens;
     for (int64_t tile = first_tile; tile * kUnitTokens < end_token; ++tile) {
-      TakeIn(tile * kUnitTokens, state);
+      TakeIn(AllOf(tile * kUnitTokens), state);
     }
     return state;
   }
@@ -117,13 +154,21 @@ struct RowReader {
   State ReadByUnits() const {
     const int v_dim = cache.format.v_dim;
     State state(v_dim), group(v_dim);
-    int64_t unit = first_token / kUnitTokens;
-    for (; unit * kUnitTokens < end_token; ++unit) {
+    // Units are numbered by rank: all pages are the list of every page.
+    int64_t unit = reads_picks ? 0 : first_token / kUnitTokens;
+    const int64_t end_unit =
+        reads_picks ? (std::ssize(picks) + kUnitPicks - 1) / kUnitPicks
+                    : (end_token + kUnitTokens - 1) / kUnitTokens;
+    for (; unit < end_unit; ++unit) {
       State of_unit(v_dim);
-      TakeIn(unit * kUnitTokens, of_unit);
+      const auto first_pick = static_cast<size_t>(unit) * kUnitPicks;
+      TakeIn(reads_picks
+                 ? PickedOf(first_pick,
+                            std::min(picks.size(), first_pick + kUnitPicks))
+                 : AllOf(unit * kUnitTokens),
+             of_unit);
       Merge(of_unit, v_dim, group);
-      const bool last = (unit + 1) * kUnitTokens >= end_token;
-      if (last || (unit + 1) % kGroupUnits == 0) {
+      if (unit + 1 == end_unit || (unit + 1) % kGroupUnits == 0) {
         Merge(group, v_dim, state);
         group = State(v_dim);
       }
@@ -148,6 +193,15 @@ void ReadRow(const LayerStep& step, const ReadArgs& args,
       .first_token =
           step.window > 0 ? std::max<int64_t>(0, end_token - step.window) : 0,
       .end_token = end_token};
+  if (args.sources[0].kind == ReadSource::Kind::kPicks) {
+    const PickLists& lists = args.sources[0].picks;
+    const int64_t list = head * lists.NumLists(row) / args.q.dim(1);
+    const int32_t num_picks = lists.NumPicks(row, list);
+    reader.reads_picks = num_picks != kEveryPage;
+    if (reader.reads_picks) {
+      reader.picks = {lists.List(row, list), static_cast<size_t>(num_picks)};
+    }
+  }
   const State state =
       rows.is_prompt(row) ? reader.ReadByTiles() : reader.ReadByUnits();
   Out* out = args.out.Row<Out>(row) + head * args.out.stride[1];
@@ -163,13 +217,8 @@ void ReadRow(const LayerStep& step, const ReadArgs& args,
 void CheckRead(const LayerStep& step, const ReadArgs& args,
                const LayerCache& cache) {
   const SliceFormat& format = cache.format;
-  CHECK(args.sources.size() == 1 &&
-            args.sources[0].kind == ReadSource::Kind::kAllPages,
-        "Read takes one source, all pages; got {} sources, the first of kind "
-        "{}",
-        args.sources.size(),
-        args.sources.empty() ? -1 : static_cast<int>(args.sources[0].kind));
-  CHECK(args.pick_mass.empty(), "pick_mass is for picks, the source has none");
+  CHECK(args.sources.size() == 1, "Read takes one source, got {}",
+        args.sources.size());
   CHECK(format.k == format.v && format.scale_bytes == 0 &&
             format.page_tokens == kPageTokens,
         "k={} v={} scale_bytes={} page_tokens={}", DtypeName(format.k),
@@ -194,12 +243,18 @@ void ReadScalar(const LayerStep& step, const ReadArgs& args,
   if (step.num_rows == 0) return;
   CheckRead(step, args, cache);
   const int64_t num_heads = args.q.dim(1);
+  int64_t first_row = 0, num_rows = step.num_rows;
+  if (args.sources[0].kind == ReadSource::Kind::kPicks) {
+    first_row = args.sources[0].picks.first_row;
+    num_rows = args.sources[0].picks.num_rows();
+  }
   WithFloatType(args.q.dtype, [&](auto q) {
     WithFloatType(cache.format.k, [&](auto kv) {
       WithFloatType(args.out.dtype, [&](auto out) {
-        pool.ParallelFor(step.num_rows * num_heads, [&](int64_t item, int) {
+        pool.ParallelFor(num_rows * num_heads, [&](int64_t item, int) {
           ReadRow<decltype(q), decltype(kv), decltype(out)>(
-              step, args, cache, item / num_heads, item % num_heads);
+              step, args, cache, first_row + item / num_heads,
+              item % num_heads);
         });
       });
     });

@@ -7,16 +7,16 @@
 
 namespace winnow {
 
-// Stops where the arguments do not fit one another. One source, kAllPages:
-// the other kinds come with the selectors that fill them.
+// Stops where the arguments do not fit one another. One source.
 void CheckRead(const LayerStep& step, const ReadArgs& args,
                const LayerCache& cache);
 
 // The truth, a row and head at a time. A state is (maximum, sum, weighted sum
 // of values); tokens enter in ascending order.
 //  * prompt row: one running state takes in tile after tile of 128 keys;
-//  * generated row: each unit of 128 keys is a state of its own; units merge
+//  * generated row: each unit of four picks is a state of its own; units merge
 //    in order into their group's state, groups in order into the row's.
+// All pages are the picks of every page.
 void ReadScalar(const LayerStep& step, const ReadArgs& args,
                 const LayerCache& cache, ThreadPool& pool);
 

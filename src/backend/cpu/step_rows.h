@@ -20,6 +20,9 @@ class StepRows {
     first_position_ = step.first_position.As<int32_t>();
     num_tokens_ = step.num_tokens.As<int32_t>();
     num_prompt_rows_ = step.num_prompt_rows.As<int32_t>();
+    if (step.selector.empty()) return;
+    selector_ = step.selector.As<int32_t>();
+    num_prompt_tokens_ = step.num_prompt_tokens.As<int32_t>();
   }
 
   int request(int64_t row) const { return row_to_request_[row]; }
@@ -37,6 +40,14 @@ class StepRows {
   int first_position(int request) const { return first_position_[request]; }
   int num_tokens(int request) const { return num_tokens_[request]; }
   int num_prompt_rows(int request) const { return num_prompt_rows_[request]; }
+  // Which selector chooses for a request, -1: none.
+  int selector(int request) const {
+    return selector_ == nullptr ? -1 : selector_[request];
+  }
+  // REQUIRES: the step names selectors.
+  int num_prompt_tokens(int request) const {
+    return num_prompt_tokens_[request];
+  }
 
   // The extent of a page. REQUIRES: the page is whole.
   static uint32_t Extent(const LayerCache& cache, int request, int64_t page) {
@@ -54,6 +65,8 @@ class StepRows {
   const int32_t* first_position_ = nullptr;   // [requests]
   const int32_t* num_tokens_ = nullptr;       // [requests]
   const int32_t* num_prompt_rows_ = nullptr;  // [requests]
+  const int32_t* selector_ = nullptr;           // [requests], or null
+  const int32_t* num_prompt_tokens_ = nullptr;  // [requests], or null
 };
 
 }  // namespace winnow

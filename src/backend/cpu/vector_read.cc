@@ -107,7 +107,8 @@ void VectorRead::Read(const LayerStep& step, const ReadArgs& args,
                       const LayerCache& cache) {
   const SliceFormat& format = cache.format;
   if (format.k_dim % 16 != 0 || format.v_dim % 16 != 0 ||
-      format.k_dim > kMaxReadDim || format.v_dim > kMaxReadDim) {
+      format.k_dim > kMaxReadDim || format.v_dim > kMaxReadDim ||
+      args.sources[0].kind != ReadSource::Kind::kAllPages) {
     return ReadScalar(step, args, cache, pool_);
   }
   if (step.num_rows == 0) return;

@@ -1,0 +1,205 @@
+#include "backend/cpu/row_scores.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "backend/cpu/float_types.h"
+#include "backend/cpu/step_rows.h"
+
+namespace winnow {
+namespace {
+
+using Kind = SummaryRows::Kind;
+
+constexpr float kNoScore = -std::numeric_limits<float>::infinity();
+
+template <typename Q, typename Row>
+float Dot(const Q* q, const Row* row, int dim) {
+  float sum = 0;
+  for (int c = 0; c < dim; ++c) {
+    sum += static_cast<float>(q[c]) * static_cast<float>(row[c]);
+  }
+  return sum;
+}
+
+// The most that q may score against a point between the bounds.
+template <typename Q, typename Row>
+float Bound(const Q* q, const Row* row, int dim) {
+  float sum = 0;
+  for (int c = 0; c < dim; ++c) {
+    const auto x = static_cast<float>(q[c]);
+    sum += std::max(x * static_cast<float>(row[c]),
+                    x * static_cast<float>(row[dim + c]));
+  }
+  return sum;
+}
+
+int KvHeadOf(const ScoreTask& task, int head) {
+  return head / static_cast<int>(task.q.dim(1) / task.cache.num_kv_heads);
+}
+
+// f(q of `head`): its numbers as they are stored.
+template <typename F>
+void WithQuery(const ScoreTask& task, int head, F&& f) {
+  WithFloatType(task.q.dtype, [&](auto element) {
+    using Q = decltype(element);
+    f(task.q.Row<Q>(task.row) + head * task.q.stride[1]);
+  });
+}
+
+// scores[j] = the score of row j of a level, j < scores.size().
+void ScoreRows(const ScoreTask& task, int head, int level,
+               std::span<float> scores) {
+  const SummaryRows& rows =
+      level == 0 ? task.program.rows : task.program.normalizer;
+  const int kv_head = KvHeadOf(task, head);
+  const int dim = task.cache.format.k_dim;
+  WithQuery(task, head, [&](const auto* q) {
+    WithFloatType(rows.dtype, [&](auto element) {
+      using Row = decltype(element);
+      for (size_t j = 0; j < scores.size(); ++j) {
+        const auto* row = reinterpret_cast<const Row*>(task.summaries.Row(
+            task.request, kv_head, level, static_cast<int64_t>(j)));
+        scores[j] =
+            rows.kind == Kind::kMean ? Dot(q, row, dim) : Bound(q, row, dim);
+      }
+    });
+  });
+}
+
+void ScoreKeys(const ScoreTask& task, int head, std::span<float> scores) {
+  const int kv_head = KvHeadOf(task, head);
+  const int dim = task.cache.format.k_dim;
+  WithQuery(task, head, [&](const auto* q) {
+    WithFloatType(task.cache.format.k, [&](auto element) {
+      using Kv = decltype(element);
+      for (size_t t = 0; t < scores.size(); ++t) {
+        const auto token = static_cast<int64_t>(t);
+        const std::byte* slice = task.cache.Slice(
+            StepRows::Extent(task.cache, task.request, token / kPageTokens),
+            kv_head);
+        scores[t] = Dot(q,
+                        reinterpret_cast<const Kv*>(slice) +
+                            token % kPageTokens * dim,
+                        dim);
+      }
+    });
+  });
+}
+
+// log of the sum of exp(scale * score).
+float LogSumExp(std::span<const float> scores, float scale) {
+  if (scores.empty()) return kNoScore;
+  const float greatest = std::ranges::max(scores) * scale;
+  float sum = 0;
+  for (const float score : scores) sum += std::exp(score * scale - greatest);
+  return greatest + std::log(sum);
+}
+
+float Reduce(Reduction reduction, std::span<const float> scores) {
+  float result = scores.front();
+  for (const float score : scores.subspan(1)) {
+    result = reduction == Reduction::kMax ? std::max(result, score)
+                                          : result + score;
+  }
+  return reduction == Reduction::kMean
+             ? result / static_cast<float>(scores.size())
+             : result;
+}
+
+}  // namespace
+
+std::span<const float> RowScores::Score(const ScoreTask& task) {
+  const auto num_rows =
+      static_cast<size_t>(NumVisibleRows(task.program.rows, task.context));
+  of_head_.resize(std::max(of_head_.size(), num_rows));
+  rows_.resize(num_rows);
+  for (int head = task.first_head; head < task.end_head; ++head) {
+    ScoreHead(task, head);
+    MapHead(task, head);
+    TakeInHead(task, head);
+  }
+  if (task.program.group == Reduction::kMean) {
+    const auto count = static_cast<float>(task.end_head - task.first_head);
+    for (float& score : rows_) score /= count;
+  }
+  if (task.program.rounds_to_bfloat16) {
+    for (float& score : rows_) score = static_cast<float>(BFloat16(score));
+  }
+  Pool(task);
+  return partitions_;
+}
+
+void RowScores::ScoreHead(const ScoreTask& task, int head) {
+  const std::span<float> scores(of_head_.data(), rows_.size());
+  switch (task.program.rows.kind) {
+    case Kind::kNone:
+      break;
+    case Kind::kKeys:
+      ScoreKeys(task, head, scores);
+      break;
+    case Kind::kMean:
+    case Kind::kMinMax:
+    case Kind::kCuboid:
+      ScoreRows(task, head, 0, scores);
+      break;
+  }
+}
+
+void RowScores::MapHead(const ScoreTask& task, int head) {
+  const std::span<float> scores(of_head_.data(), rows_.size());
+  float lse = 0;
+  switch (task.program.map) {
+    case HeadMap::kNone:
+      return;
+    case HeadMap::kSoftmax:
+      lse = LogSumExp(scores, task.scale);
+      break;
+    case HeadMap::kExpMinusLse: {
+      // The normaliser's scores pass through the partitions' memory.
+      partitions_.resize(static_cast<size_t>(
+          NumVisibleRows(task.program.normalizer, task.context)));
+      ScoreRows(task, head, 1, partitions_);
+      lse = LogSumExp(partitions_, task.scale);
+      break;
+    }
+  }
+  for (float& score : scores) {
+    score = lse == kNoScore ? 0.0f : std::exp(score * task.scale - lse);
+  }
+}
+
+void RowScores::TakeInHead(const ScoreTask& task, int head) {
+  if (head == task.first_head) {
+    std::copy_n(of_head_.begin(), rows_.size(), rows_.begin());
+    return;
+  }
+  for (size_t j = 0; j < rows_.size(); ++j) {
+    rows_[j] = task.program.group == Reduction::kMax
+                   ? std::max(rows_[j], of_head_[j])
+                   : rows_[j] + of_head_[j];
+  }
+}
+
+void RowScores::Pool(const ScoreTask& task) {
+  const RowPool& pool = task.program.pool;
+  const int64_t block = task.program.block_tokens;
+  const auto num_rows = static_cast<int64_t>(rows_.size());
+  partitions_.resize(static_cast<size_t>((task.context + block - 1) / block));
+  for (size_t b = 0; b < partitions_.size(); ++b) {
+    const int64_t at = static_cast<int64_t>(b) * pool.stride - pool.pad;
+    const int64_t first = std::clamp<int64_t>(at, 0, num_rows);
+    const int64_t end = std::clamp<int64_t>(at + pool.size, first, num_rows);
+    float score = kNoScore;
+    if (first < end) {
+      score = Reduce(pool.reduction,
+                     std::span<const float>(rows_).subspan(
+                         static_cast<size_t>(first),
+                         static_cast<size_t>(end - first)));
+    }
+    partitions_[b] = std::isnan(score) ? kNoScore : score;
+  }
+}
+
+}  // namespace winnow

@@ -1,0 +1,48 @@
+// RowScores: how well each partition of a row's past fits its queries.
+#ifndef WINNOW_BACKEND_CPU_ROW_SCORES_H_
+#define WINNOW_BACKEND_CPU_ROW_SCORES_H_
+
+#include <span>
+#include <vector>
+
+#include "backend/backend.h"
+
+namespace winnow {
+
+// The q heads [first_head, end_head) of one row, which choose together.
+struct ScoreTask {
+  const SelectProgram& program;
+  const SummaryTable& summaries;
+  const LayerCache& cache;
+  const View& q;  // [rows, q_heads, k_dim]
+  float scale = 0;
+  int request = 0;
+  int64_t row = 0;
+  int64_t context = 0;  // the row's position + 1
+  int first_head = 0;
+  int end_head = 0;
+};
+
+// The truth: float32 sums over ascending channels, heads and rows. Owns scratch
+// that grows to the longest context; used by one worker at a time.
+class RowScores {
+ public:
+  // Scores of the partitions [0, ceil(context / block_tokens)), -infinity
+  // where a partition has no visible row or its score is NaN. Valid until the
+  // next call.
+  std::span<const float> Score(const ScoreTask& task);
+
+ private:
+  void ScoreHead(const ScoreTask& task, int head);
+  void MapHead(const ScoreTask& task, int head);
+  void TakeInHead(const ScoreTask& task, int head);
+  void Pool(const ScoreTask& task);
+
+  std::vector<float> of_head_;     // [visible rows]
+  std::vector<float> rows_;        // [visible rows], reduced over heads
+  std::vector<float> partitions_;  // [partitions]
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_BACKEND_CPU_ROW_SCORES_H_

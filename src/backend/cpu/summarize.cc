@@ -1,0 +1,174 @@
+#include "backend/cpu/summarize.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "backend/cpu/float_types.h"
+#include "backend/cpu/step_rows.h"
+
+namespace winnow {
+namespace {
+
+using Kind = SummaryRows::Kind;
+
+// Bounds what a worker keeps on its stack; the largest known is MLA's 576.
+constexpr int kMaxKeyDim = 1024;
+using Channels = std::array<float, kMaxKeyDim>;  // [k_dim]
+
+// The keys of one row: tokens [first, first + count) of a request and head.
+template <typename Kv>
+struct KeyRun {
+  const LayerCache& cache;
+  int request = 0;
+  int head = 0;
+  int64_t first = 0;
+  int count = 0;
+
+  const Kv* Key(int i) const {
+    const int64_t token = first + i;
+    const std::byte* slice = cache.Slice(
+        StepRows::Extent(cache, request, token / kPageTokens), head);
+    return reinterpret_cast<const Kv*>(slice) +
+           token % kPageTokens * cache.format.k_dim;
+  }
+  // f(channel, value) for every key, in order.
+  template <typename F>
+  void ForEach(F&& f) const {
+    for (int i = 0; i < count; ++i) {
+      const Kv* key = Key(i);
+      for (int c = 0; c < cache.format.k_dim; ++c) {
+        f(static_cast<size_t>(c), static_cast<float>(key[c]));
+      }
+    }
+  }
+};
+
+template <typename Kv, typename Row>
+void WriteMean(const KeyRun<Kv>& keys, Row* row) {
+  Channels sum;
+  sum.fill(0);
+  keys.ForEach([&](size_t c, float x) { sum[c] += x; });
+  for (int c = 0; c < keys.cache.format.k_dim; ++c) {
+    row[c] = Row(sum[static_cast<size_t>(c)] / static_cast<float>(keys.count));
+  }
+}
+
+template <typename Kv>
+void Bounds(const KeyRun<Kv>& keys, Channels& least, Channels& greatest) {
+  least.fill(std::numeric_limits<float>::infinity());
+  greatest.fill(-std::numeric_limits<float>::infinity());
+  keys.ForEach([&](size_t c, float x) {
+    least[c] = std::min(least[c], x);
+    greatest[c] = std::max(greatest[c], x);
+  });
+}
+
+template <typename Kv, typename Row>
+void WriteMinMax(const KeyRun<Kv>& keys, Row* row) {
+  Channels least, greatest;
+  Bounds(keys, least, greatest);
+  const int k_dim = keys.cache.format.k_dim;
+  for (int c = 0; c < k_dim; ++c) {
+    row[c] = Row(least[static_cast<size_t>(c)]);
+    row[k_dim + c] = Row(greatest[static_cast<size_t>(c)]);
+  }
+}
+
+template <typename Kv, typename Row>
+void WriteCuboid(const KeyRun<Kv>& keys, Row* row) {
+  Channels least, greatest, distance;
+  Bounds(keys, least, greatest);
+  const int k_dim = keys.cache.format.k_dim;
+  const auto centre = [&](size_t c) {
+    return (least[c] + greatest[c]) * 0.5f;
+  };
+  distance.fill(0);
+  keys.ForEach(
+      [&](size_t c, float x) { distance[c] += std::abs(centre(c) - x); });
+  for (int i = 0; i < k_dim; ++i) {
+    const auto c = static_cast<size_t>(i);
+    const float radius = distance[c] / static_cast<float>(keys.count);
+    row[i] = Row(centre(c) - radius);
+    row[k_dim + i] = Row(centre(c) + radius);
+  }
+}
+
+// One (request, head)'s rows of one level that the step completes.
+struct LevelTask {
+  const SummaryRows& rows;
+  const SummaryTable& table;
+  int level = 0;
+  int request = 0;
+  int head = 0;
+  int64_t begin_token = 0;  // the step's: [begin_token, end_token)
+  int64_t end_token = 0;
+};
+
+template <typename Kv, typename Row>
+void CloseRows(const LevelTask& task, const LayerCache& cache) {
+  const int64_t end = NumVisibleRows(task.rows, task.end_token);
+  for (int64_t j = NumVisibleRows(task.rows, task.begin_token); j < end; ++j) {
+    const KeyRun<Kv> keys = {cache, task.request, task.head,
+                             j * task.rows.stride, task.rows.tokens};
+    auto* row = reinterpret_cast<Row*>(
+        task.table.Row(task.request, task.head, task.level, j));
+    switch (task.rows.kind) {
+      case Kind::kMean:
+        WriteMean(keys, row);
+        break;
+      case Kind::kMinMax:
+        WriteMinMax(keys, row);
+        break;
+      case Kind::kCuboid:
+        WriteCuboid(keys, row);
+        break;
+      case Kind::kNone:
+      case Kind::kKeys:
+        CHECK(false, "kind={} has no rows", static_cast<int>(task.rows.kind));
+    }
+  }
+}
+
+void SummarizeHead(const LayerSelector& selector, LevelTask task,
+                   const LayerCache& cache) {
+  if (task.rows.kind == Kind::kNone || task.rows.kind == Kind::kKeys) return;
+  task.level = &task.rows == &selector.program->normalizer ? 1 : 0;
+  WithFloatType(cache.format.k, [&](auto kv) {
+    WithFloatType(task.rows.dtype, [&](auto row) {
+      CloseRows<decltype(kv), decltype(row)>(task, cache);
+    });
+  });
+}
+
+}  // namespace
+
+void SummarizeRows(const LayerStep& step, const SummarizeArgs& args,
+                   const LayerCache& cache, ThreadPool& pool) {
+  CHECK(cache.format.k_dim <= kMaxKeyDim, "k_dim={} limit={}",
+        cache.format.k_dim, kMaxKeyDim);
+  const StepRows rows(step);
+  const int64_t num_heads = cache.num_kv_heads;
+  pool.ParallelFor(step.num_requests * num_heads, [&](int64_t item, int) {
+    const int request = static_cast<int>(item / num_heads);
+    const int index = rows.selector(request);
+    if (index < 0) return;
+    const LayerSelector& selector =
+        args.selectors[static_cast<size_t>(index)];
+    if (selector.program == nullptr) return;
+    const int64_t begin = rows.first_position(request);
+    for (const SummaryRows* level :
+         {&selector.program->rows, &selector.program->normalizer}) {
+      SummarizeHead(selector,
+                    {.rows = *level,
+                     .table = selector.summaries,
+                     .request = request,
+                     .head = static_cast<int>(item % num_heads),
+                     .begin_token = begin,
+                     .end_token = begin + rows.num_tokens(request)},
+                    cache);
+    }
+  });
+}
+
+}  // namespace winnow

@@ -1,0 +1,284 @@
+// The conformance suite, part four: Summarize, Select and Read over picks
+// against float64, and the bits that must not change.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "backend/backend_under_test.h"
+#include "backend/closeness.h"
+#include "backend/select_oracle.h"
+
+namespace winnow {
+namespace {
+
+bool IsEveryPage(const std::vector<Pick>& list) {
+  return list.size() == 1 && list[0].tokens == 0;
+}
+
+// tokens[t]: the list names token t. Fails where its pages do not ascend.
+std::vector<bool> TokensOf(const std::vector<Pick>& list, int64_t context) {
+  std::vector<bool> tokens(static_cast<size_t>(PagesFor(context)) * kPageTokens,
+                           IsEveryPage(list));
+  for (size_t i = 0; i < list.size() && !IsEveryPage(list); ++i) {
+    EXPECT_NE(list[i].tokens, 0u);
+    EXPECT_TRUE(i == 0 || list[i - 1].page < list[i].page);
+    for (int t = 0; t < kPageTokens; ++t) {
+      const size_t token = size_t{list[i].page} * kPageTokens +
+                           static_cast<size_t>(t);
+      EXPECT_LT(token, tokens.size());
+      if (list[i].tokens >> t & 1) tokens.at(token) = true;
+    }
+  }
+  for (size_t t = static_cast<size_t>(context); t < tokens.size(); ++t) {
+    EXPECT_TRUE(!tokens[t] || IsEveryPage(list)) << "token " << t;
+  }
+  tokens.resize(static_cast<size_t>(context));
+  return tokens;
+}
+
+// f(request, its row, row of the step, context)
+template <typename F>
+void ForEachRow(const SparseCase& sparse, F&& f) {
+  int64_t row = 0;
+  for (size_t r = 0; r < sparse.paged.requests().size(); ++r) {
+    const RequestRows& rows = sparse.paged.requests()[r];
+    for (int32_t t = 0; t < rows.num_tokens; ++t, ++row) {
+      f(r, t, row, int64_t{rows.first_position} + t + 1);
+    }
+  }
+}
+
+// What is chosen is forced, or scores no less than what is not.
+void ExpectChoice(const SparseCase& sparse, const SelectProgram& program,
+                  size_t request, int64_t row, int64_t context, int list,
+                  const std::vector<Pick>& picks) {
+  const std::vector<bool> tokens = TokensOf(picks, context);
+  const std::vector<bool> forced = OracleForced(program, context);
+  const int64_t block = program.block_tokens;
+  std::vector<size_t> chosen, left;
+  int64_t num_forced = 0;
+  for (size_t b = 0; b < forced.size(); ++b) {
+    const int64_t begin = static_cast<int64_t>(b) * block;
+    const int64_t end = std::min(begin + block, context);
+    const int64_t count =
+        std::count(tokens.begin() + begin, tokens.begin() + end, true);
+    ASSERT_TRUE(count == 0 || count == end - begin) << "partition " << b;
+    if (forced[b]) {
+      ++num_forced;
+      ASSERT_GT(count, 0) << "forced partition " << b;
+    } else {
+      (count > 0 ? chosen : left).push_back(b);
+    }
+  }
+  int64_t budget = program.budget.TokensOf(context) / block;
+  if (program.forced.inside_budget) budget -= num_forced;
+  const int64_t num_free = std::ssize(chosen) + std::ssize(left);
+  ASSERT_EQ(std::ssize(chosen), std::clamp<int64_t>(budget, 0, num_free));
+  if (chosen.empty() || left.empty()) return;
+  const std::vector<BoundedScore> scores =
+      OracleScores(sparse, program, request, row, context, list);
+  const auto high = [&](size_t b) { return scores[b].value + scores[b].slack; };
+  const auto low = [&](size_t b) { return scores[b].value - scores[b].slack; };
+  const size_t worst = *std::ranges::min_element(chosen, {}, high);
+  const size_t best = *std::ranges::max_element(left, {}, low);
+  EXPECT_GE(high(worst), low(best))
+      << "partition " << worst << " is chosen and not " << best;
+}
+
+// Attention over the tokens that the lists name, in float64.
+void ExpectAttention(const SparseCase& sparse, const SparseResult& got) {
+  const KvShape& shape = sparse.paged.shape();
+  Closeness close_out(got.out, shape.dtype == Dtype::kBFloat16
+                                   ? Arithmetic::kAttentionBf16
+                                   : Arithmetic::kAttention);
+  Closeness close_lse(got.lse, Arithmetic::kAttention);
+  ForEachRow(sparse, [&](size_t r, int32_t, int64_t row, int64_t context) {
+    const auto& lists = got.picks[static_cast<size_t>(row)];
+    for (int head = 0; head < shape.num_q_heads(); ++head) {
+      const int kv_head = head / shape.group_heads;
+      const std::vector<bool> tokens = TokensOf(
+          lists[static_cast<size_t>(head) * lists.size() /
+                static_cast<size_t>(shape.num_q_heads())],
+          context);
+      std::vector<double> weights(tokens.size(), 0);
+      double greatest = -std::numeric_limits<double>::infinity(), sum = 0;
+      for (int pass = 0; pass < 2; ++pass) {
+        for (size_t t = 0; t < tokens.size(); ++t) {
+          if (!tokens[t]) continue;
+          double score = 0;
+          for (int c = 0; c < shape.k_dim; ++c) {
+            score += sparse.q.at(row, head, c) *
+                     sparse.paged.keys(r).at(static_cast<int64_t>(t), kv_head,
+                                             c) *
+                     sparse.scale;
+          }
+          if (pass == 0) {
+            greatest = std::max(greatest, score);
+          } else {
+            sum += weights[t] = std::exp(score - greatest);
+          }
+        }
+      }
+      const double lse = greatest + std::log(sum);
+      close_lse.Expect({row, head}, lse, 1 + std::abs(lse));
+      for (int c = 0; c < shape.v_dim; ++c) {
+        double value = 0, magnitude = 0;
+        for (size_t t = 0; t < tokens.size(); ++t) {
+          const double term = weights[t] / sum *
+                              sparse.paged.values(r).at(
+                                  static_cast<int64_t>(t), kv_head, c);
+          if (!tokens[t]) continue;
+          value += term;
+          magnitude += std::abs(term);
+        }
+        close_out.Expect({row, head, c}, value, magnitude);
+      }
+    }
+  });
+}
+
+void ExpectSame(const SparseResult& got, const SparseResult& expected) {
+  EXPECT_TRUE(got.summaries == expected.summaries);
+  EXPECT_TRUE(got.picks == expected.picks);
+  EXPECT_TRUE(got.out.values == expected.out.values);
+  EXPECT_TRUE(got.lse.values == expected.lse.values);
+}
+
+class SelectConformanceTest : public testing::TestWithParam<BackendUnderTest> {
+ protected:
+  TestDevice Device(int num_threads) {
+    return TestDevice(GetParam().make(num_threads));
+  }
+
+  template <typename Check>
+  void ForSeeds(int num_rounds, Check&& check) {
+    for (int seed = 0; seed < num_rounds && !HasFailure(); ++seed) {
+      SCOPED_TRACE(testing::Message() << "seed=" << seed);
+      RandomSource random(static_cast<uint64_t>(seed));
+      check(random, 1 + seed % 3);
+    }
+  }
+};
+
+TEST_P(SelectConformanceTest, ChoosesTheBestAndReadsThem) {
+  ForSeeds(60, [this](RandomSource& random, int num_threads) {
+    const SparseCase sparse = RandomSparseCase(random, 400);
+    TestDevice device = Device(num_threads);
+    const SparseResult got = RunSparse(device, sparse);
+    ForEachRow(sparse, [&](size_t r, int32_t t, int64_t row, int64_t context) {
+      const auto& lists = got.picks[static_cast<size_t>(row)];
+      const SelectProgram* program = sparse.ProgramOf(r, t);
+      if (program == nullptr) {
+        ASSERT_EQ(lists.size(), 1u);
+        ASSERT_TRUE(IsEveryPage(lists[0]));
+        return;
+      }
+      ASSERT_EQ(std::ssize(lists), sparse.NumLists(*program));
+      // A scope's rows are many; the oracle is slow.
+      if (row % 3 != 0 && row > 4) return;
+      for (int list = 0; list < sparse.NumLists(*program); ++list) {
+        ExpectChoice(sparse, *program, r, row, context, list,
+                     lists[static_cast<size_t>(list)]);
+      }
+    });
+    ExpectAttention(sparse, got);
+  });
+}
+
+TEST_P(SelectConformanceTest, BudgetOfAllIsDenseBitForBit) {
+  ForSeeds(30, [this](RandomSource& random, int num_threads) {
+    SparseCase sparse = RandomSparseCase(random, 3000);
+    for (SelectProgram& program : sparse.programs) {
+      program.budget = {Amount::Unit::kShare, 2.0};
+      program.dense_len = 0;
+    }
+    TestDevice device = Device(num_threads);
+    const SparseResult dense =
+        RunSparse(device, sparse, {.read_all_pages = true});
+    const SparseResult got = RunSparse(device, sparse);
+    EXPECT_TRUE(got.out.values == dense.out.values);
+    EXPECT_TRUE(got.lse.values == dense.lse.values);
+  });
+}
+
+// Summaries do not depend on the steps that the tokens came in, lists and
+// results not on the rows that they are computed with, nor on threads.
+TEST_P(SelectConformanceTest, BitsDoNotDependOnChunks) {
+  ForSeeds(30, [this](RandomSource& random, int num_threads) {
+    const SparseCase sparse = RandomSparseCase(random, 1500);
+    TestDevice device = Device(1);
+    const SparseResult expected = RunSparse(device, sparse);
+    for (const int chunk : {1 + static_cast<int>(random.Between(0, 30)), 64}) {
+      TestDevice other = Device(num_threads);
+      ExpectSame(RunSparse(other, sparse,
+                           {.summarize_tokens = chunk, .select_rows = chunk}),
+                 expected);
+    }
+  });
+}
+
+TEST_P(SelectConformanceTest, BitsDoNotDependOnExtents) {
+  ForSeeds(10, [this](RandomSource& random, int num_threads) {
+    SparseCase sparse = RandomSparseCase(random, 1500);
+    TestDevice device = Device(num_threads);
+    const SparseResult expected = RunSparse(device, sparse);
+    sparse.paged.Shuffle(random);
+    ExpectSame(RunSparse(device, sparse), expected);
+  });
+}
+
+TEST_P(SelectConformanceTest, PicksGrowWithTheBudget) {
+  ForSeeds(20, [this](RandomSource& random, int num_threads) {
+    SparseCase sparse = RandomSparseCase(random, 1500);
+    std::vector<std::vector<bool>> before;
+    for (const double budget : {0.0, 64.0, 128.0, 500.0, 2000.0}) {
+      for (SelectProgram& program : sparse.programs) {
+        program.budget = {Amount::Unit::kTokens, budget};
+      }
+      TestDevice device = Device(num_threads);
+      const SparseResult got = RunSparse(device, sparse);
+      size_t list = 0;
+      ForEachRow(sparse, [&](size_t, int32_t, int64_t row, int64_t context) {
+        for (const auto& picks : got.picks[static_cast<size_t>(row)]) {
+          const std::vector<bool> tokens = TokensOf(picks, context);
+          if (list == before.size()) before.emplace_back(tokens.size(), false);
+          for (size_t t = 0; t < tokens.size(); ++t) {
+            ASSERT_TRUE(tokens[t] || !before[list][t]) << "token " << t;
+          }
+          before[list++] = tokens;
+        }
+      });
+    }
+  });
+}
+
+// Equal keys score alike, in whatever bits: the lowest pages win.
+TEST_P(SelectConformanceTest, TiesGoToTheLowestIndex) {
+  RandomSource random(1);
+  for (const auto kind : {SummaryRows::Kind::kMean, SummaryRows::Kind::kMinMax,
+                          SummaryRows::Kind::kCuboid}) {
+    KvShape shape;
+    shape.group_heads = 2;
+    SparseCase sparse(shape, {{999, 1, 0}}, random);
+    sparse.paged.RepeatFirstKey(0);
+    SelectProgram program;
+    program.rows = {kind, 32, 32, Dtype::kFloat32};
+    program.forced = {.sink_tokens = 0, .recent_tokens = 32};
+    program.budget = {Amount::Unit::kTokens, 96};
+    sparse.programs = {program};
+    sparse.selectors = {0};
+    sparse.prompt_tokens = {0};
+    TestDevice device = Device(2);
+    const SparseResult got = RunSparse(device, sparse);
+    const std::vector<Pick> expected = {
+        {0, ~0u}, {1, ~0u}, {2, ~0u}, {30, ~0u}, {31, 0xffu}};
+    EXPECT_EQ(got.picks[0][0], expected) << static_cast<int>(kind);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, SelectConformanceTest,
+                         testing::ValuesIn(BackendsUnderTest()), NameOfBackend);
+
+}  // namespace
+}  // namespace winnow

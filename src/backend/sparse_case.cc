@@ -1,0 +1,274 @@
+#include "backend/sparse_case.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace winnow {
+namespace {
+
+using Kind = SummaryRows::Kind;
+
+// Two-level compressed keys, as InfLLM-v2 has them, with smaller numbers.
+void MakeTwoLevel(SelectProgram& program, Dtype dtype) {
+  program.rows = {Kind::kMean, 16, 8, dtype};
+  program.normalizer = {Kind::kMean, 64, 32, dtype};
+  program.map = HeadMap::kExpMinusLse;
+  program.group = Reduction::kSum;
+  program.pool = {Reduction::kMax, 5, 4, 1};
+  program.block_tokens = 32;
+}
+
+// Device memory for the summaries of all requests, by program.
+struct Summaries {
+  std::vector<LayerSelector> selectors;  // by program
+  View bytes;
+};
+
+Summaries MakeSummaries(TestDevice& device, const SparseCase& sparse,
+                        RandomSource& random) {
+  const KvShape& shape = sparse.paged.shape();
+  int64_t max_tokens = 1;
+  for (const RequestRows& rows : sparse.paged.requests()) {
+    max_tokens = std::max<int64_t>(max_tokens, rows.end_position());
+  }
+  const int64_t max_segments =
+      (max_tokens + kSegmentTokens - 1) / kSegmentTokens;
+  const auto num_requests = std::ssize(sparse.paged.requests());
+  // Segments of requests lie in any order.
+  std::vector<double> places(static_cast<size_t>(max_segments * num_requests));
+  for (size_t i = 0; i < places.size(); ++i) {
+    places[i] = static_cast<double>(i);
+  }
+  std::ranges::shuffle(places, random.engine());
+  TestArray table(Dtype::kUInt32, {num_requests, max_segments});
+  std::ranges::copy(places, table.values.begin());
+  const View segments = device.Upload(table, 2);
+  Summaries summaries;
+  std::vector<int64_t> offsets;
+  int64_t num_bytes = 0;
+  for (const SelectProgram& program : sparse.programs) {
+    LayerSelector selector;
+    selector.program = &program;
+    selector.summaries.layout = MakeSummaryLayout(program, shape.k_dim);
+    selector.summaries.segments = segments;
+    selector.summaries.segment_stride_bytes =
+        selector.summaries.layout.head_bytes * shape.num_kv_heads;
+    offsets.push_back(num_bytes);
+    num_bytes += selector.summaries.segment_stride_bytes *
+                 static_cast<int64_t>(places.size());
+    summaries.selectors.push_back(selector);
+  }
+  summaries.bytes = device.UploadBytes(std::vector<std::byte>(
+      static_cast<size_t>(std::max<int64_t>(num_bytes, 1)), kPoison));
+  for (size_t i = 0; i < offsets.size(); ++i) {
+    summaries.selectors[i].summaries.rows = summaries.bytes.data + offsets[i];
+  }
+  return summaries;
+}
+
+LayerStep StepOf(TestDevice& device, const SparseCase& sparse,
+                 const std::vector<RequestRows>& rows) {
+  LayerStep step = sparse.paged.Step(device, rows, 0);
+  step.selector = device.Upload(Int32Array(sparse.selectors));
+  step.num_prompt_tokens = device.Upload(Int32Array(sparse.prompt_tokens));
+  return step;
+}
+
+// Tokens [0, end) of every request, in steps of `chunk` tokens.
+void SummarizeAll(TestDevice& device, const SparseCase& sparse,
+                  std::span<const LayerSelector> selectors,
+                  const LayerCache& cache, int chunk) {
+  std::vector<RequestRows> rows(sparse.paged.requests().size());
+  for (bool more = true; more;) {
+    more = false;
+    for (size_t r = 0; r < rows.size(); ++r) {
+      const int32_t begin = rows[r].end_position();
+      const int32_t end = sparse.paged.requests()[r].end_position();
+      rows[r] = {begin, std::min(end - begin, chunk), 0};
+      more = more || rows[r].num_tokens > 0;
+    }
+    device.backend().Summarize(device.queue(), StepOf(device, sparse, rows),
+                               {.selectors = selectors}, cache);
+  }
+}
+
+// Memory for the lists of `num_rows` rows.
+PickLists MakeLists(TestDevice& device, const SparseCase& sparse,
+                    int first_row, int num_rows) {
+  int64_t capacity = 1;
+  for (const SelectProgram& program : sparse.programs) {
+    for (const RequestRows& rows : sparse.paged.requests()) {
+      capacity = std::max(capacity, MaxPicks(program, rows.end_position()));
+    }
+  }
+  const int64_t heads = sparse.q.dim(1);
+  PickLists lists;
+  lists.first_row = first_row;
+  lists.picks = device.Output(Dtype::kUInt32, {num_rows, heads, capacity, 2});
+  lists.num_picks = device.Output(Dtype::kInt32, {num_rows, heads});
+  lists.num_lists = device.Output(Dtype::kInt32, {num_rows});
+  return lists;
+}
+
+void CollectPicks(TestDevice& device, const PickLists& lists,
+                  SparseResult& result) {
+  const TestArray picks = device.Download(lists.picks);
+  const TestArray num_picks = device.Download(lists.num_picks);
+  const TestArray num_lists = device.Download(lists.num_lists);
+  for (int64_t row = 0; row < lists.num_rows(); ++row) {
+    auto& of_row = result.picks.emplace_back();
+    const auto count =
+        static_cast<int64_t>(num_lists.values[static_cast<size_t>(row)]);
+    for (int64_t list = 0; list < count; ++list) {
+      std::vector<Pick>& of_list = of_row.emplace_back();
+      const auto length = static_cast<int64_t>(num_picks.at(row, list));
+      if (length == kEveryPage) of_list.push_back({0, 0});
+      for (int64_t i = 0; i < length; ++i) {
+        const int64_t at = ((row * picks.dim(1) + list) * picks.dim(2) + i) * 2;
+        of_list.push_back(
+            {static_cast<uint32_t>(picks.values[static_cast<size_t>(at)]),
+             static_cast<uint32_t>(picks.values[static_cast<size_t>(at) + 1])});
+      }
+    }
+  }
+}
+
+}  // namespace
+
+SparseCase::SparseCase(const KvShape& shape, std::vector<RequestRows> requests,
+                       RandomSource& random)
+    : paged(shape, std::move(requests), random) {
+  q = RandomArray(shape.dtype,
+                  {paged.num_rows(), shape.num_q_heads(), shape.k_dim}, random);
+  scale = 2.0f / std::sqrt(static_cast<float>(shape.k_dim));
+}
+
+const SelectProgram* SparseCase::ProgramOf(size_t request, int32_t row) const {
+  if (selectors[request] < 0) return nullptr;
+  const SelectProgram& program =
+      programs[static_cast<size_t>(selectors[request])];
+  const RequestRows& rows = paged.requests()[request];
+  const bool is_prompt = row < rows.num_prompt_rows;
+  if (is_prompt && !program.in_prompt) return nullptr;
+  const int32_t length =
+      is_prompt ? prompt_tokens[request] : rows.first_position + row + 1;
+  return length < program.dense_len ? nullptr : &program;
+}
+
+int SparseCase::NumLists(const SelectProgram& program) const {
+  return program.scope == Scope::kQHead ? paged.shape().num_q_heads()
+                                        : paged.shape().num_kv_heads;
+}
+
+std::pair<int, int> SparseCase::HeadsOf(const SelectProgram& program,
+                                        int list) const {
+  const KvShape& shape = paged.shape();
+  if (program.scope == Scope::kLayer) return {0, shape.num_q_heads()};
+  const int heads = program.scope == Scope::kQHead ? 1 : shape.group_heads;
+  return {list * heads, (list + 1) * heads};
+}
+
+SelectProgram RandomProgram(Dtype kv_dtype, RandomSource& random) {
+  SelectProgram program;
+  program.scope = random.Among({Scope::kQHead, Scope::kKvHead, Scope::kLayer});
+  program.group =
+      random.Among({Reduction::kMax, Reduction::kMean, Reduction::kSum});
+  program.map = random.Among({HeadMap::kNone, HeadMap::kSoftmax});
+  const Dtype dtype = random.Chance(0.5) ? kv_dtype : Dtype::kFloat32;
+  program.block_tokens = random.Among({8, 16, 32, 64, 128});
+  switch (random.Between(0, 5)) {
+    case 0:
+      program.rows.kind = Kind::kNone;
+      program.block_tokens = random.Among({1, 4, 32});
+      break;
+    case 1:
+      program.rows = {Kind::kKeys, 1, 1, kv_dtype};
+      program.block_tokens = random.Among({1, 8, 32});
+      program.pool = {Reduction::kSum, program.block_tokens,
+                      program.block_tokens, 0};
+      break;
+    case 2:
+      MakeTwoLevel(program, dtype);
+      program.rounds_to_bfloat16 = random.Chance(0.5);
+      break;
+    default:
+      program.rows = {random.Among({Kind::kMean, Kind::kMinMax, Kind::kCuboid}),
+                      program.block_tokens, program.block_tokens, dtype};
+      if (program.rows.kind != Kind::kMean) program.map = HeadMap::kNone;
+  }
+  program.forced = {.sink_tokens = random.Among({0, 1, 4, 40, 64}),
+                    .recent_tokens = random.Among({0, 1, 32, 100}),
+                    .inside_budget = random.Chance(0.5)};
+  program.budget = random.Chance(0.3)
+                       ? Amount{Amount::Unit::kShare, 0.25}
+                       : Amount{Amount::Unit::kTokens,
+                                random.Among({0.0, 64.0, 256.0, 1000.0})};
+  program.in_prompt = random.Chance(0.4);
+  program.dense_len = random.Among({0, 0, 100});
+  return program;
+}
+
+SparseCase RandomSparseCase(RandomSource& random, int max_position) {
+  const KvShape shape = RandomKvShape(random);
+  SparseCase sparse(shape, RandomRequests(random, max_position), random);
+  const int64_t num_programs = random.Between(1, 3);
+  for (int64_t i = 0; i < num_programs; ++i) {
+    sparse.programs.push_back(RandomProgram(shape.dtype, random));
+  }
+  for (const RequestRows& rows : sparse.paged.requests()) {
+    sparse.selectors.push_back(
+        static_cast<int32_t>(random.Between(-1, num_programs - 1)));
+    sparse.prompt_tokens.push_back(rows.first_position + rows.num_prompt_rows);
+  }
+  return sparse;
+}
+
+SparseResult RunSparse(TestDevice& device, const SparseCase& sparse,
+                       const SparseRun& run) {
+  std::vector<int> num_tokens;
+  for (const RequestRows& request : sparse.paged.requests()) {
+    num_tokens.push_back(request.end_position());
+  }
+  const View pool = device.UploadBytes(sparse.paged.PoolImage(num_tokens));
+  const LayerCache cache = sparse.paged.Cache(device, pool);
+  RandomSource random(7);  // where segments lie: the same in every run
+  const Summaries summaries = MakeSummaries(device, sparse, random);
+  SummarizeAll(device, sparse, summaries.selectors, cache,
+               run.summarize_tokens);
+  const LayerStep step = StepOf(device, sparse, sparse.paged.requests());
+  SelectArgs select;
+  select.selectors = summaries.selectors;
+  select.q = device.Upload(sparse.q);
+  select.scale = sparse.scale;
+  ReadSource source;
+  ReadArgs read;
+  read.q = select.q;
+  read.sources = {&source, 1};
+  read.scale = sparse.scale;
+  read.out = device.Output(
+      sparse.paged.shape().dtype,
+      {sparse.q.dim(0), sparse.q.dim(1), sparse.paged.shape().v_dim});
+  read.lse =
+      device.Output(Dtype::kFloat32, {sparse.q.dim(0), sparse.q.dim(1)});
+  SparseResult result;
+  for (int row = 0; row < step.num_rows; row += run.select_rows) {
+    const int num_rows = std::min(step.num_rows - row, run.select_rows);
+    select.picks = MakeLists(device, sparse, row, num_rows);
+    device.backend().Select(device.queue(), step, select, cache);
+    CollectPicks(device, select.picks, result);
+    if (run.read_all_pages) continue;
+    source.kind = ReadSource::Kind::kPicks;
+    source.picks = select.picks;
+    device.backend().Read(device.queue(), step, read, cache);
+  }
+  if (run.read_all_pages) {
+    device.backend().Read(device.queue(), step, read, cache);
+  }
+  result.summaries = device.DownloadBytes(summaries.bytes);
+  result.out = device.Download(read.out);
+  result.lse = device.Download(read.lse);
+  return result;
+}
+
+}  // namespace winnow

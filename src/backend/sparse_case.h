@@ -1,0 +1,55 @@
+// SparseCase: a random step whose requests choose what they read, for tests of
+// Summarize, Select and Read over picks.
+#ifndef WINNOW_BACKEND_SPARSE_CASE_H_
+#define WINNOW_BACKEND_SPARSE_CASE_H_
+
+#include <vector>
+
+#include "backend/paged_case.h"
+
+namespace winnow {
+
+struct SparseCase {
+  PagedCase paged;
+  TestArray q;  // [rows, q_heads, k_dim]
+  float scale = 0;
+  std::vector<SelectProgram> programs;
+  std::vector<int32_t> selectors;      // by request: program, or -1
+  std::vector<int32_t> prompt_tokens;  // by request
+
+  SparseCase(const KvShape& shape, std::vector<RequestRows> requests,
+             RandomSource& random);
+
+  // The program of a row, null where it reads everything.
+  const SelectProgram* ProgramOf(size_t request, int32_t row) const;
+  // Heads that choose together: of list `list`, [first, end).
+  std::pair<int, int> HeadsOf(const SelectProgram& program, int list) const;
+  int NumLists(const SelectProgram& program) const;
+};
+
+// One program of each shape that the types allow, by chance.
+SelectProgram RandomProgram(Dtype kv_dtype, RandomSource& random);
+SparseCase RandomSparseCase(RandomSource& random, int max_position);
+
+// How a case is run: which tokens come in which step, and how many rows'
+// lists are chosen at a time.
+struct SparseRun {
+  int summarize_tokens = 1 << 30;  // in a step, of each request
+  int select_rows = 1 << 30;
+  bool read_all_pages = false;  // in place of the lists
+};
+
+struct SparseResult {
+  std::vector<std::byte> summaries;
+  // picks[row][list]; a list of one pick with no tokens stands for every page.
+  std::vector<std::vector<std::vector<Pick>>> picks;
+  TestArray out;  // [rows, q_heads, v_dim]
+  TestArray lse;  // [rows, q_heads]
+};
+
+SparseResult RunSparse(TestDevice& device, const SparseCase& sparse,
+                       const SparseRun& run = {});
+
+}  // namespace winnow
+
+#endif  // WINNOW_BACKEND_SPARSE_CASE_H_

@@ -1,0 +1,57 @@
+#include "backend/summary_table.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace winnow {
+namespace {
+
+using Kind = SummaryRows::Kind;
+
+SummaryLayout::Level LevelOf(const SummaryRows& rows, int k_dim) {
+  if (rows.kind == Kind::kNone || rows.kind == Kind::kKeys) return {};
+  CHECK(rows.stride > 0 && kSegmentTokens % rows.stride == 0 &&
+            rows.tokens % rows.stride == 0,
+        "tokens={} stride={} segment_tokens={}", rows.tokens, rows.stride,
+        kSegmentTokens);
+  const int width = rows.kind == Kind::kMean ? k_dim : 2 * k_dim;
+  return {.offset_bytes = 0,
+          .rows_per_segment = kSegmentTokens / rows.stride,
+          .row_bytes = width * DtypeBytes(rows.dtype),
+          .lead = rows.tokens / rows.stride - 1};
+}
+
+}  // namespace
+
+SummaryLayout MakeSummaryLayout(const SelectProgram& program, int k_dim) {
+  SummaryLayout layout;
+  layout.levels = {LevelOf(program.rows, k_dim),
+                   LevelOf(program.normalizer, k_dim)};
+  for (SummaryLayout::Level& level : layout.levels) {
+    level.offset_bytes = layout.head_bytes;
+    layout.head_bytes += int64_t{level.rows_per_segment} * level.row_bytes;
+  }
+  return layout;
+}
+
+int64_t NumVisibleRows(const SummaryRows& rows, int64_t context) {
+  if (rows.kind == Kind::kNone || context < rows.tokens) return 0;
+  return (context - rows.tokens) / rows.stride + 1;
+}
+
+std::byte* SummaryTable::Row(int request, int head, int level,
+                             int64_t index) const {
+  const SummaryLayout::Level& of = layout.levels[static_cast<size_t>(level)];
+  const int64_t slot = index + of.lead;
+  const int64_t segment = slot / of.rows_per_segment;
+  CHECK(segment < segments.dim(1), "segment={} segments {}", segment,
+        ToString(segments));
+  return this->rows +
+         int64_t{segments.Row<uint32_t>(request)[segment]} *
+             segment_stride_bytes +
+         int64_t{head} * layout.head_bytes + of.offset_bytes +
+         slot % of.rows_per_segment * of.row_bytes;
+}
+
+}  // namespace winnow

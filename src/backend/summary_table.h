@@ -1,0 +1,53 @@
+// Where the summaries of a step's requests lie, as plain data that kernels
+// read: filled in by cache/.
+#ifndef WINNOW_BACKEND_SUMMARY_TABLE_H_
+#define WINNOW_BACKEND_SUMMARY_TABLE_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/select_program.h"
+#include "tensor/view.h"
+
+namespace winnow {
+
+// Summaries are kept by segments of this many tokens, so that the rows of
+// consecutive partitions are adjacent: what a scan streams.
+inline constexpr int kSegmentTokens = 1024;
+
+// The bytes of one (segment, layer, KV head): the rows of `rows`, then those
+// of `normalizer`. A row belongs to the segment of its last token, so that a
+// segment is complete when its tokens are.
+struct SummaryLayout {
+  struct Level {
+    int64_t offset_bytes = 0;
+    int rows_per_segment = 0;
+    int row_bytes = 0;
+    // Row j stands at slot j + lead of the slots of all segments in a row.
+    int lead = 0;
+  };
+  std::array<Level, 2> levels;
+  int64_t head_bytes = 0;  // of one (segment, layer, KV head); 0: no rows
+};
+
+// REQUIRES: strides divide kSegmentTokens, tokens are multiples of strides.
+SummaryLayout MakeSummaryLayout(const SelectProgram& program, int k_dim);
+
+// Rows of `rows` that a row at position `context - 1` may see.
+int64_t NumVisibleRows(const SummaryRows& rows, int64_t context);
+
+// One layer's summaries, of one selector, of every request in a step.
+struct SummaryTable {
+  SummaryLayout layout;
+  std::byte* rows = nullptr;
+  int64_t segment_stride_bytes = 0;
+  View segments;  // u32 [requests, max_segments]
+
+  // Row `index` of a level. REQUIRES: the request has that segment.
+  std::byte* Row(int request, int head, int level, int64_t index) const;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_BACKEND_SUMMARY_TABLE_H_
