@@ -134,7 +134,7 @@ struct ReadArgs {
   View q;  // [rows, q_heads, k_dim], after RoPE
   std::span<const ReadSource> sources;
   float scale = 0;
-  View out;        // [rows, q_heads, v_dim]
+  View out;  // [rows, q_heads, v_dim]
   View lse;  // f32 [rows, q_heads], natural logarithm; or empty
 };
 

@@ -24,8 +24,8 @@ std::vector<bool> TokensOf(const std::vector<Pick>& list, int64_t context) {
     EXPECT_NE(list[i].tokens, 0u);
     EXPECT_TRUE(i == 0 || list[i - 1].page < list[i].page);
     for (int t = 0; t < kPageTokens; ++t) {
-      const size_t token = size_t{list[i].page} * kPageTokens +
-                           static_cast<size_t>(t);
+      const size_t token =
+          size_t{list[i].page} * kPageTokens + static_cast<size_t>(t);
       EXPECT_LT(token, tokens.size());
       if (list[i].tokens >> t & 1) tokens.at(token) = true;
     }
@@ -97,10 +97,10 @@ void ExpectAttention(const SparseCase& sparse, const SparseResult& got) {
     const auto& lists = got.picks[static_cast<size_t>(row)];
     for (int head = 0; head < shape.num_q_heads(); ++head) {
       const int kv_head = head / shape.group_heads;
-      const std::vector<bool> tokens = TokensOf(
-          lists[static_cast<size_t>(head) * lists.size() /
-                static_cast<size_t>(shape.num_q_heads())],
-          context);
+      const std::vector<bool> tokens =
+          TokensOf(lists[static_cast<size_t>(head) * lists.size() /
+                         static_cast<size_t>(shape.num_q_heads())],
+                   context);
       std::vector<double> weights(tokens.size(), 0);
       double greatest = -std::numeric_limits<double>::infinity(), sum = 0;
       for (int pass = 0; pass < 2; ++pass) {
@@ -108,10 +108,10 @@ void ExpectAttention(const SparseCase& sparse, const SparseResult& got) {
           if (!tokens[t]) continue;
           double score = 0;
           for (int c = 0; c < shape.k_dim; ++c) {
-            score += sparse.q.at(row, head, c) *
-                     sparse.paged.keys(r).at(static_cast<int64_t>(t), kv_head,
-                                             c) *
-                     sparse.scale;
+            score +=
+                sparse.q.at(row, head, c) *
+                sparse.paged.keys(r).at(static_cast<int64_t>(t), kv_head, c) *
+                sparse.scale;
           }
           if (pass == 0) {
             greatest = std::max(greatest, score);
@@ -125,9 +125,9 @@ void ExpectAttention(const SparseCase& sparse, const SparseResult& got) {
       for (int c = 0; c < shape.v_dim; ++c) {
         double value = 0, magnitude = 0;
         for (size_t t = 0; t < tokens.size(); ++t) {
-          const double term = weights[t] / sum *
-                              sparse.paged.values(r).at(
-                                  static_cast<int64_t>(t), kv_head, c);
+          const double term =
+              weights[t] / sum *
+              sparse.paged.values(r).at(static_cast<int64_t>(t), kv_head, c);
           if (!tokens[t]) continue;
           value += term;
           magnitude += std::abs(term);

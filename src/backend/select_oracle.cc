@@ -9,7 +9,7 @@ namespace {
 
 using Kind = SummaryRows::Kind;
 
-constexpr double kFloatSlack = 3e-6;     // of the sum of absolute terms
+constexpr double kFloatSlack = 3e-6;      // of the sum of absolute terms
 constexpr double kBFloat16Step = 0x1p-8;  // half a unit in the last place
 
 double StepOf(Dtype dtype) {
@@ -93,8 +93,7 @@ BoundedScore LogSumExp(const std::vector<BoundedScore>& scores, double scale) {
     sum += std::exp(s.value * scale - greatest);
     slack = std::max(slack, s.slack * scale);
   }
-  return {greatest + std::log(sum),
-          slack + 1e-6 * (1 + std::abs(greatest))};
+  return {greatest + std::log(sum), slack + 1e-6 * (1 + std::abs(greatest))};
 }
 
 void MapHead(const HeadKeys& keys, const SelectProgram& program,
@@ -117,8 +116,7 @@ void MapHead(const HeadKeys& keys, const SelectProgram& program,
   }
 }
 
-BoundedScore Reduce(Reduction reduction,
-                    std::span<const BoundedScore> scores) {
+BoundedScore Reduce(Reduction reduction, std::span<const BoundedScore> scores) {
   BoundedScore result = {reduction == Reduction::kMax
                              ? -std::numeric_limits<double>::infinity()
                              : 0.0,

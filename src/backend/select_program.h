@@ -34,7 +34,7 @@ struct SummaryRows {
   enum class Kind : uint8_t { kNone, kKeys, kMean, kMinMax, kCuboid };
   Kind kind = Kind::kNone;
   int tokens = 0;  // a multiple of stride
-  int stride = 0;  // divides kSegmentTokens
+  int stride = 0;  // a power of two
   Dtype dtype = Dtype::kFloat32;
 
   friend bool operator==(const SummaryRows&, const SummaryRows&) = default;

@@ -32,6 +32,7 @@ Summaries MakeSummaries(TestDevice& device, const SparseCase& sparse,
   for (const RequestRows& rows : sparse.paged.requests()) {
     max_tokens = std::max<int64_t>(max_tokens, rows.end_position());
   }
+  // Enough for the shortest segments.
   const int64_t max_segments =
       (max_tokens + kSegmentTokens - 1) / kSegmentTokens;
   const auto num_requests = std::ssize(sparse.paged.requests());
@@ -94,8 +95,8 @@ void SummarizeAll(TestDevice& device, const SparseCase& sparse,
 }
 
 // Memory for the lists of `num_rows` rows.
-PickLists MakeLists(TestDevice& device, const SparseCase& sparse,
-                    int first_row, int num_rows) {
+PickLists MakeLists(TestDevice& device, const SparseCase& sparse, int first_row,
+                    int num_rows) {
   int64_t capacity = 1;
   for (const SelectProgram& program : sparse.programs) {
     for (const RequestRows& rows : sparse.paged.requests()) {
@@ -249,8 +250,7 @@ SparseResult RunSparse(TestDevice& device, const SparseCase& sparse,
   read.out = device.Output(
       sparse.paged.shape().dtype,
       {sparse.q.dim(0), sparse.q.dim(1), sparse.paged.shape().v_dim});
-  read.lse =
-      device.Output(Dtype::kFloat32, {sparse.q.dim(0), sparse.q.dim(1)});
+  read.lse = device.Output(Dtype::kFloat32, {sparse.q.dim(0), sparse.q.dim(1)});
   SparseResult result;
   for (int row = 0; row < step.num_rows; row += run.select_rows) {
     const int num_rows = std::min(step.num_rows - row, run.select_rows);

@@ -27,8 +27,8 @@ struct LayerStep {
   // for any.
   View selector;           // i32 [requests]
   View num_prompt_tokens;  // i32 [requests]: whole prompts; with `selector`
-  View tree_parent;      // i32 [rows]: row of the parent in a draft's tree, -1
-                         // at its root; empty: every row follows the last
+  View tree_parent;  // i32 [rows]: row of the parent in a draft's tree, -1
+                     // at its root; empty: every row follows the last
 };
 
 // What a layer hands to Append, and what a selector may look at. Unused views

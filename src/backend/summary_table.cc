@@ -9,15 +9,16 @@ namespace {
 
 using Kind = SummaryRows::Kind;
 
-SummaryLayout::Level LevelOf(const SummaryRows& rows, int k_dim) {
+SummaryLayout::Level LevelOf(const SummaryRows& rows, int k_dim,
+                             int segment_tokens) {
   if (rows.kind == Kind::kNone || rows.kind == Kind::kKeys) return {};
-  CHECK(rows.stride > 0 && kSegmentTokens % rows.stride == 0 &&
+  CHECK(rows.stride > 0 && segment_tokens % rows.stride == 0 &&
             rows.tokens % rows.stride == 0,
         "tokens={} stride={} segment_tokens={}", rows.tokens, rows.stride,
-        kSegmentTokens);
+        segment_tokens);
   const int width = rows.kind == Kind::kMean ? k_dim : 2 * k_dim;
   return {.offset_bytes = 0,
-          .rows_per_segment = kSegmentTokens / rows.stride,
+          .rows_per_segment = segment_tokens / rows.stride,
           .row_bytes = width * DtypeBytes(rows.dtype),
           .lead = rows.tokens / rows.stride - 1};
 }
@@ -26,8 +27,11 @@ SummaryLayout::Level LevelOf(const SummaryRows& rows, int k_dim) {
 
 SummaryLayout MakeSummaryLayout(const SelectProgram& program, int k_dim) {
   SummaryLayout layout;
-  layout.levels = {LevelOf(program.rows, k_dim),
-                   LevelOf(program.normalizer, k_dim)};
+  layout.segment_tokens = std::max(
+      {kSegmentTokens, program.rows.stride, program.normalizer.stride});
+  const int tokens = layout.segment_tokens;
+  layout.levels = {LevelOf(program.rows, k_dim, tokens),
+                   LevelOf(program.normalizer, k_dim, tokens)};
   for (SummaryLayout::Level& level : layout.levels) {
     level.offset_bytes = layout.head_bytes;
     layout.head_bytes += int64_t{level.rows_per_segment} * level.row_bytes;

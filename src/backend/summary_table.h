@@ -12,8 +12,9 @@
 
 namespace winnow {
 
-// Summaries are kept by segments of this many tokens, so that the rows of
-// consecutive partitions are adjacent: what a scan streams.
+// Summaries are kept by segments of this many tokens or, where a row covers
+// more, of one row's; so that the rows of consecutive partitions are adjacent:
+// what a scan streams.
 inline constexpr int kSegmentTokens = 1024;
 
 // The bytes of one (segment, layer, KV head): the rows of `rows`, then those
@@ -28,10 +29,12 @@ struct SummaryLayout {
     int lead = 0;
   };
   std::array<Level, 2> levels;
+  int segment_tokens = kSegmentTokens;
   int64_t head_bytes = 0;  // of one (segment, layer, KV head); 0: no rows
 };
 
-// REQUIRES: strides divide kSegmentTokens, tokens are multiples of strides.
+// REQUIRES: strides divide the segment's tokens, and tokens of a row are
+// multiples of its stride.
 SummaryLayout MakeSummaryLayout(const SelectProgram& program, int k_dim);
 
 // Rows of `rows` that a row at position `context - 1` may see.

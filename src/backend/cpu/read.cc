@@ -139,7 +139,8 @@ struct RowReader {
     if (reads_picks) {
       for (size_t begin = 0, end = 0; begin < picks.size(); begin = end) {
         const auto tile = picks[begin].page / kUnitPicks;
-        while (end < picks.size() && picks[end].page / kUnitPicks == tile) ++end;
+        while (end < picks.size() && picks[end].page / kUnitPicks == tile)
+          ++end;
         TakeIn(PickedOf(begin, end), state);
       }
       return state;

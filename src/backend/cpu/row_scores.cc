@@ -79,10 +79,9 @@ void ScoreKeys(const ScoreTask& task, int head, std::span<float> scores) {
         const std::byte* slice = task.cache.Slice(
             StepRows::Extent(task.cache, task.request, token / kPageTokens),
             kv_head);
-        scores[t] = Dot(q,
-                        reinterpret_cast<const Kv*>(slice) +
-                            token % kPageTokens * dim,
-                        dim);
+        scores[t] = Dot(
+            q, reinterpret_cast<const Kv*>(slice) + token % kPageTokens * dim,
+            dim);
       }
     });
   });
@@ -100,8 +99,8 @@ float LogSumExp(std::span<const float> scores, float scale) {
 float Reduce(Reduction reduction, std::span<const float> scores) {
   float result = scores.front();
   for (const float score : scores.subspan(1)) {
-    result = reduction == Reduction::kMax ? std::max(result, score)
-                                          : result + score;
+    result =
+        reduction == Reduction::kMax ? std::max(result, score) : result + score;
   }
   return reduction == Reduction::kMean
              ? result / static_cast<float>(scores.size())
@@ -193,10 +192,9 @@ void RowScores::Pool(const ScoreTask& task) {
     const int64_t end = std::clamp<int64_t>(at + pool.size, first, num_rows);
     float score = kNoScore;
     if (first < end) {
-      score = Reduce(pool.reduction,
-                     std::span<const float>(rows_).subspan(
-                         static_cast<size_t>(first),
-                         static_cast<size_t>(end - first)));
+      score = Reduce(pool.reduction, std::span<const float>(rows_).subspan(
+                                         static_cast<size_t>(first),
+                                         static_cast<size_t>(end - first)));
     }
     partitions_[b] = std::isnan(score) ? kNoScore : score;
   }

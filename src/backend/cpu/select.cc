@@ -18,8 +18,8 @@ class ForcedPartitions {
       return (tokens + block - 1) / block;
     };
     end_of_sink_ = std::min(blocks(program.forced.sink_tokens), own_);
-    first_recent_ = std::max(own_ - blocks(program.forced.recent_tokens),
-                             end_of_sink_);
+    first_recent_ =
+        std::max(own_ - blocks(program.forced.recent_tokens), end_of_sink_);
   }
 
   // What is not forced: [first_free(), end_free()).
@@ -38,8 +38,7 @@ int64_t NumChosen(const SelectProgram& program, const ForcedPartitions& forced,
                   int64_t context) {
   int64_t count = program.budget.TokensOf(context) / program.block_tokens;
   if (program.forced.inside_budget) count -= forced.count();
-  return std::clamp<int64_t>(count, 0,
-                             forced.end_free() - forced.first_free());
+  return std::clamp<int64_t>(count, 0, forced.end_free() - forced.first_free());
 }
 
 // Chooses for one list of one row.
@@ -159,8 +158,8 @@ class RowChoice {
     choice.Choose();
     const int end_list = of_layer ? cache_.num_kv_heads : list + 1;
     for (int i = list; i < end_list; ++i) {
-      args_.picks.NumPicks(row_, i) = choice.WriteTo(
-          args_.picks.List(row_, i), args_.picks.capacity());
+      args_.picks.NumPicks(row_, i) =
+          choice.WriteTo(args_.picks.List(row_, i), args_.picks.capacity());
     }
   }
 
@@ -176,8 +175,8 @@ class RowChoice {
     if (program == nullptr) return nullptr;
     const bool is_prompt = rows.is_prompt(row);
     if (is_prompt && !program->in_prompt) return nullptr;
-    const int64_t length = is_prompt ? rows.num_prompt_tokens(request)
-                                     : rows.position(row) + 1;
+    const int64_t length =
+        is_prompt ? rows.num_prompt_tokens(request) : rows.position(row) + 1;
     return length < program->dense_len ? nullptr : program;
   }
   const LayerSelector& Selector(int request) const {

@@ -60,11 +60,11 @@ class StepRows {
   }
 
  private:
-  const int32_t* row_to_request_ = nullptr;   // [rows]
-  const int32_t* first_row_ = nullptr;        // [requests]
-  const int32_t* first_position_ = nullptr;   // [requests]
-  const int32_t* num_tokens_ = nullptr;       // [requests]
-  const int32_t* num_prompt_rows_ = nullptr;  // [requests]
+  const int32_t* row_to_request_ = nullptr;     // [rows]
+  const int32_t* first_row_ = nullptr;          // [requests]
+  const int32_t* first_position_ = nullptr;     // [requests]
+  const int32_t* num_tokens_ = nullptr;         // [requests]
+  const int32_t* num_prompt_rows_ = nullptr;    // [requests]
   const int32_t* selector_ = nullptr;           // [requests], or null
   const int32_t* num_prompt_tokens_ = nullptr;  // [requests], or null
 };

@@ -80,9 +80,7 @@ void WriteCuboid(const KeyRun<Kv>& keys, Row* row) {
   Channels least, greatest, distance;
   Bounds(keys, least, greatest);
   const int k_dim = keys.cache.format.k_dim;
-  const auto centre = [&](size_t c) {
-    return (least[c] + greatest[c]) * 0.5f;
-  };
+  const auto centre = [&](size_t c) { return (least[c] + greatest[c]) * 0.5f; };
   distance.fill(0);
   keys.ForEach(
       [&](size_t c, float x) { distance[c] += std::abs(centre(c) - x); });
@@ -153,8 +151,7 @@ void SummarizeRows(const LayerStep& step, const SummarizeArgs& args,
     const int request = static_cast<int>(item / num_heads);
     const int index = rows.selector(request);
     if (index < 0) return;
-    const LayerSelector& selector =
-        args.selectors[static_cast<size_t>(index)];
+    const LayerSelector& selector = args.selectors[static_cast<size_t>(index)];
     if (selector.program == nullptr) return;
     const int64_t begin = rows.first_position(request);
     for (const SummaryRows* level :
