@@ -1,0 +1,47 @@
+// ArkVale's digest of a page, and one choice for all heads of a layer. What it
+// recalls and evicts is the tiers' affair: here a step reads its budget.
+#include "sparse/kinds.h"
+
+namespace winnow {
+namespace {
+
+constexpr SelectorParameter kParameters[] = {
+    {"budget", "2048",
+     "tokens that are read, or a share; sinks and window "
+     "included"},
+    {"block", "32", "tokens of a page: 16 or a multiple of 32"},
+    {"sink", "64", "first tokens, whose pages are always read"},
+    {"recent", "32",
+     "last tokens before the own page, whose pages are always "
+     "read"},
+    {"dense_layers", "0-1", "layers that read everything"},
+};
+
+Result<SelectProgram> Make(const SelectorValues& values,
+                           const SelectorShape& shape) {
+  SelectProgram program;
+  ASSIGN_OR_RETURN(program.block_tokens, values.GetBlock("block"));
+  program.rows = {SummaryRows::Kind::kCuboid, program.block_tokens,
+                  program.block_tokens, shape.kv_dtype};
+  program.scope = Scope::kLayer;
+  program.group = Reduction::kMean;
+  ASSIGN_OR_RETURN(program.forced.sink_tokens, values.GetTokens("sink"));
+  ASSIGN_OR_RETURN(program.forced.recent_tokens, values.GetTokens("recent"));
+  program.forced.inside_budget = true;
+  ASSIGN_OR_RETURN(program.budget, values.GetAmount("budget"));
+  return program;
+}
+
+}  // namespace
+
+const SelectorKind kArkValeSelector = {
+    .name = "arkvale",
+    .title = "pages by a box around their keys, one choice for all heads",
+    .source =
+        "ArkVale, NeurIPS 2024, 3.3: cuboid-mean digest, mean over all "
+        "heads, 2 sink and 2 window pages (the own one is one)",
+    .parameters = kParameters,
+    .make = Make,
+};
+
+}  // namespace winnow

@@ -1,0 +1,41 @@
+// The plainest block selector: a block scores what its mean key does, averaged
+// over the q heads that share the KV head.
+#include "sparse/kinds.h"
+
+namespace winnow {
+namespace {
+
+constexpr SelectorParameter kParameters[] = {
+    {"budget", "2048", "tokens that the scores choose, or a share"},
+    {"block", "32", "tokens of a block: 8, 16 or a multiple of 32"},
+    {"sink", "4", "first tokens, whose blocks are always read"},
+    {"recent", "64", "last tokens, whose blocks are always read"},
+    {"dense_layers", "none", "layers that read everything"},
+};
+
+Result<SelectProgram> Make(const SelectorValues& values,
+                           const SelectorShape& shape) {
+  SelectProgram program;
+  ASSIGN_OR_RETURN(program.block_tokens, values.GetBlock("block"));
+  program.rows = {SummaryRows::Kind::kMean, program.block_tokens,
+                  program.block_tokens, shape.kv_dtype};
+  program.group = Reduction::kMean;
+  ASSIGN_OR_RETURN(program.forced.sink_tokens, values.GetTokens("sink"));
+  ASSIGN_OR_RETURN(program.forced.recent_tokens, values.GetTokens("recent"));
+  ASSIGN_OR_RETURN(program.budget, values.GetAmount("budget"));
+  return program;
+}
+
+}  // namespace
+
+const SelectorKind kMeanSelector = {
+    .name = "mean",
+    .title = "blocks by their mean key, one choice a KV head",
+    .source =
+        "Kinetics, arXiv 2506.05333, block top-k: mean over the group of "
+        "q . mean(k)",
+    .parameters = kParameters,
+    .make = Make,
+};
+
+}  // namespace winnow

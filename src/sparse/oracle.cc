@@ -1,0 +1,45 @@
+// What no selector can beat on the same blocks: the attention itself decides.
+// It reads every key, so it is for measuring.
+#include "sparse/kinds.h"
+
+namespace winnow {
+namespace {
+
+constexpr SelectorParameter kParameters[] = {
+    {"budget", "2048", "tokens that the attention chooses, or a share"},
+    {"block", "16", "tokens of a block: 1 to 16 or a multiple of 32"},
+    {"heads", "kv", "who chooses: kv (mass summed over a group) or q"},
+    {"sink", "4", "first tokens, whose blocks are always read"},
+    {"recent", "64", "last tokens, whose blocks are always read"},
+    {"dense_layers", "none", "layers that read everything"},
+};
+
+Result<SelectProgram> Make(const SelectorValues& values,
+                           const SelectorShape& shape) {
+  constexpr std::string_view kHeads[] = {"kv", "q"};
+  SelectProgram program;
+  ASSIGN_OR_RETURN(program.block_tokens, values.GetBlock("block"));
+  program.rows = {SummaryRows::Kind::kKeys, 1, 1, shape.kv_dtype};
+  program.map = HeadMap::kSoftmax;
+  program.group = Reduction::kSum;
+  program.pool = {Reduction::kSum, program.block_tokens, program.block_tokens,
+                  0};
+  ASSIGN_OR_RETURN(const int heads, values.GetChoice("heads", kHeads));
+  program.scope = heads == 0 ? Scope::kKvHead : Scope::kQHead;
+  ASSIGN_OR_RETURN(program.forced.sink_tokens, values.GetTokens("sink"));
+  ASSIGN_OR_RETURN(program.forced.recent_tokens, values.GetTokens("recent"));
+  ASSIGN_OR_RETURN(program.budget, values.GetAmount("budget"));
+  return program;
+}
+
+}  // namespace
+
+const SelectorKind kOracleSelector = {
+    .name = "oracle",
+    .title = "blocks by their true attention mass; for measuring",
+    .source = "none: softmax(q k) summed over a block and a group",
+    .parameters = kParameters,
+    .make = Make,
+};
+
+}  // namespace winnow

@@ -1,0 +1,53 @@
+// Quest bounds what any key of a page can score, channel by channel.
+#include "sparse/kinds.h"
+
+namespace winnow {
+namespace {
+
+constexpr SelectorParameter kParameters[] = {
+    {"budget", "2048",
+     "tokens that are read, or a share; the row's own page "
+     "included"},
+    {"block", "16", "tokens of a page: 8, 16 or a multiple of 32"},
+    {"heads", "q",
+     "who chooses: q (each q head, as published) or kv (the "
+     "greatest bound of a group)"},
+    {"sink", "0", "first tokens, whose pages are always read"},
+    {"recent", "0",
+     "last tokens before the own page, whose pages are always "
+     "read"},
+    {"dense_layers", "0-1", "layers that read everything"},
+};
+
+Result<SelectProgram> Make(const SelectorValues& values,
+                           const SelectorShape& shape) {
+  constexpr std::string_view kHeads[] = {"q", "kv"};
+  SelectProgram program;
+  ASSIGN_OR_RETURN(program.block_tokens, values.GetBlock("block"));
+  program.rows = {SummaryRows::Kind::kMinMax, program.block_tokens,
+                  program.block_tokens, shape.kv_dtype};
+  ASSIGN_OR_RETURN(const int heads, values.GetChoice("heads", kHeads));
+  program.scope = heads == 0 ? Scope::kQHead : Scope::kKvHead;
+  program.group = Reduction::kMax;
+  ASSIGN_OR_RETURN(program.forced.sink_tokens, values.GetTokens("sink"));
+  ASSIGN_OR_RETURN(program.forced.recent_tokens, values.GetTokens("recent"));
+  program.forced.inside_budget = true;
+  ASSIGN_OR_RETURN(program.budget, values.GetAmount("budget"));
+  return program;
+}
+
+}  // namespace
+
+const SelectorKind kQuestSelector = {
+    .name = "quest",
+    .title =
+        "pages by an upper bound from the least and greatest of each "
+        "channel",
+    .source =
+        "Quest, arXiv 2406.10774, 3.2, and its kernels' rule: the own "
+        "page is read inside the budget; layers 0 and 1 are dense",
+    .parameters = kParameters,
+    .make = Make,
+};
+
+}  // namespace winnow

@@ -1,0 +1,181 @@
+#include "sparse/selector.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "sparse/kinds.h"
+
+namespace winnow {
+namespace {
+
+constexpr const SelectorKind* kSelectors[] = {
+    &kArkValeSelector, &kDenseSelector,  &kInfLlmV2Selector, &kMeanSelector,
+    &kMobaSelector,    &kOracleSelector, &kQuestSelector,    &kWindowSelector};
+
+constexpr std::string_view kDenseLayers = "dense_layers";
+
+std::string List(const std::vector<std::string_view>& names) {
+  std::string list;
+  for (const std::string_view name : names) {
+    list += (list.empty() ? "" : ", ") + std::string(name);
+  }
+  return list;
+}
+
+Result<const SelectorKind*> FindKind(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const SelectorKind* kind : kSelectors) {
+    if (kind->name == name) return kind;
+    names.push_back(kind->name);
+  }
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "--select: \"{}\" is unknown, did you mean \"{}\"? There "
+                   "are auto, {}",
+                   name, NearestName(name, names), List(names));
+}
+
+Status CheckParameters(const SelectorKind& kind, const SelectSpec& spec) {
+  std::vector<std::string_view> names;
+  for (const SelectorParameter& known : kind.parameters) {
+    names.push_back(known.name);
+  }
+  for (const auto& [key, value] : spec.parameters) {
+    if (std::ranges::find(names, key) != names.end()) continue;
+    if (names.empty()) {
+      return MakeError(ErrorCode::kInvalidArgument,
+                       "--select {}: there are no parameters, \"{}\" is given",
+                       kind.name, key);
+    }
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--select {}: \"{}\" is unknown, did you mean \"{}\"? "
+                     "There are {}",
+                     kind.name, key, NearestName(key, names), List(names));
+  }
+  return Ok{};
+}
+
+// What holds of any program's budget.
+Status CheckBudget(const SelectSpec& spec, const SelectProgram& program,
+                   const SelectorShape& shape) {
+  const std::string& name = spec.name;
+  const bool chooses = program.rows.kind != SummaryRows::Kind::kNone;
+  if (!chooses || program.budget.unit == Amount::Unit::kShare) return Ok{};
+  const auto budget = static_cast<int64_t>(program.budget.value);
+  // A default may be above a short context: then everything is read.
+  const bool is_given = std::ranges::any_of(
+      spec.parameters,
+      [](const auto& parameter) { return parameter.first == "budget"; });
+  if (is_given && budget > shape.max_context_tokens) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--select {}: the budget must be at most the context of "
+                     "{} tokens, is {}",
+                     name, shape.max_context_tokens, budget);
+  }
+  const int64_t block = program.block_tokens;
+  const auto blocks = [&](int64_t tokens) {
+    return (tokens + block - 1) / block;
+  };
+  int64_t least = 1;
+  if (program.forced.inside_budget) {
+    least += blocks(program.forced.sink_tokens) +
+             blocks(program.forced.recent_tokens);
+  }
+  if (budget < least * block) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--select {}: the budget must be at least {} tokens ({} "
+                     "x {}{}), is {}",
+                     name, least * block, least, block,
+                     program.forced.inside_budget
+                         ? ", what is read whatever its score included"
+                         : "",
+                     budget);
+  }
+  return Ok{};
+}
+
+}  // namespace
+
+bool Selector::is_dense() const {
+  return std::ranges::all_of(dense, [](bool layer) { return layer; });
+}
+
+std::string SelectorValues::Field(std::string_view name) const {
+  return fmt::format("--select {}: {}", spec_.name, name);
+}
+
+std::string_view SelectorValues::Text(std::string_view name) const {
+  for (const auto& [key, value] : spec_.parameters) {
+    if (key == name) return value;
+  }
+  const auto known =
+      std::ranges::find(parameters_, name, &SelectorParameter::name);
+  CHECK(known != parameters_.end(), "{} has no parameter {}", spec_.name, name);
+  return known->value;
+}
+
+Result<Amount> SelectorValues::GetAmount(std::string_view name) const {
+  return ParseAmount(Field(name), Text(name));
+}
+
+Result<int> SelectorValues::GetTokens(std::string_view name) const {
+  return ParseTokens(Field(name), Text(name));
+}
+
+Result<std::vector<bool>> SelectorValues::GetLayers(std::string_view name,
+                                                    int num_layers) const {
+  return ParseLayers(Field(name), Text(name), num_layers);
+}
+
+Result<int> SelectorValues::GetBlock(std::string_view name) const {
+  constexpr int kMaxBlock = 1 << 16;
+  ASSIGN_OR_RETURN(const int tokens, GetTokens(name));
+  if (tokens <= kMaxBlock && std::has_single_bit(unsigned(tokens))) {
+    return tokens;
+  }
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "{} must be a power of two up to {}, is {}", Field(name),
+                   kMaxBlock, tokens);
+}
+
+Result<int> SelectorValues::GetChoice(
+    std::string_view name, std::span<const std::string_view> choices) const {
+  const std::string_view text = Text(name);
+  const auto found = std::ranges::find(choices, text);
+  if (found != choices.end()) {
+    return static_cast<int>(found - choices.begin());
+  }
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "{} must be one of {}, is \"{}\"", Field(name),
+                   List({choices.begin(), choices.end()}), text);
+}
+
+std::span<const SelectorKind* const> AllSelectors() { return kSelectors; }
+
+Result<Selector> MakeSelector(std::string_view text,
+                              const SelectorShape& shape) {
+  ASSIGN_OR_RETURN(const SelectSpec spec, ParseSelectSpec(text));
+  ASSIGN_OR_RETURN(const SelectorKind* kind, FindKind(spec.name));
+  RETURN_IF_ERROR(CheckParameters(*kind, spec));
+  const SelectorValues values(kind->parameters, spec);
+  Selector selector;
+  selector.name = text;
+  const bool has_layers =
+      std::ranges::find(kind->parameters, kDenseLayers,
+                        &SelectorParameter::name) != kind->parameters.end();
+  if (has_layers) {
+    ASSIGN_OR_RETURN(selector.dense,
+                     values.GetLayers(kDenseLayers, shape.num_layers));
+  } else {
+    selector.dense.assign(static_cast<size_t>(shape.num_layers),
+                          kind == &kDenseSelector);
+  }
+  for (size_t i = 0; i < shape.windows.size(); ++i) {
+    if (shape.windows[i] > 0) selector.dense[i] = true;
+  }
+  ASSIGN_OR_RETURN(selector.program, kind->make(values, shape));
+  CheckProgram(selector.program);
+  RETURN_IF_ERROR(CheckBudget(spec, selector.program, shape));
+  return selector;
+}
+
+}  // namespace winnow

@@ -1,0 +1,98 @@
+// Selectors: policies of the literature that say what attention reads, as data.
+#ifndef WINNOW_SPARSE_SELECTOR_H_
+#define WINNOW_SPARSE_SELECTOR_H_
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/select_program.h"
+#include "base/result.h"
+#include "sparse/spec.h"
+
+namespace winnow {
+
+// What a selector may know of the model that it chooses for.
+struct SelectorShape {
+  int num_layers = 0;
+  int num_q_heads = 0;
+  int num_kv_heads = 0;
+  int head_dim = 0;
+  Dtype kv_dtype = Dtype::kBFloat16;
+  int max_context_tokens = 0;
+  std::vector<int> windows;  // a layer's sliding window; 0: none
+};
+
+// A selector, ready for one model: const once made.
+struct Selector {
+  std::string name;
+  SelectProgram program;
+  std::vector<bool> dense;  // by layer: everything is read there
+
+  // Null where the layer is dense.
+  const SelectProgram* ForLayer(int layer) const {
+    return dense[static_cast<size_t>(layer)] ? nullptr : &program;
+  }
+  bool is_dense() const;  // in all layers
+};
+
+// One parameter of a SPEC, and what it is where the SPEC says nothing.
+struct SelectorParameter {
+  std::string_view name;
+  std::string_view value;    // the default
+  std::string_view meaning;  // with its range
+};
+
+// The parameters of one SPEC, defaults filled in, as a selector reads them.
+class SelectorValues {
+ public:
+  // REQUIRES: both outlive this.
+  SelectorValues(std::span<const SelectorParameter> parameters,
+                 const SelectSpec& spec)
+      : parameters_(parameters), spec_(spec) {}
+
+  // REQUIRES: `name` is one of the parameters.
+  Result<Amount> GetAmount(std::string_view name) const;
+  Result<int> GetTokens(std::string_view name) const;
+  Result<std::vector<bool>> GetLayers(std::string_view name,
+                                      int num_layers) const;
+  // A length of partitions in tokens: a power of two.
+  Result<int> GetBlock(std::string_view name) const;
+  // One of `choices`, whose index is returned.
+  Result<int> GetChoice(std::string_view name,
+                        std::span<const std::string_view> choices) const;
+
+ private:
+  std::string Field(std::string_view name) const;
+  std::string_view Text(std::string_view name) const;
+
+  std::span<const SelectorParameter> parameters_;
+  const SelectSpec& spec_;
+};
+
+// One selector as people find it, in a file of its own: what it is called,
+// where it was published, and how its program follows from its parameters.
+// The parameter dense_layers, where there is one, is read by MakeSelector.
+struct SelectorKind {
+  std::string_view name;
+  std::string_view title;   // one line
+  std::string_view source;  // paper or code, with what of it is followed
+  std::span<const SelectorParameter> parameters;
+  Result<SelectProgram> (*make)(const SelectorValues& values,
+                                const SelectorShape& shape);
+};
+
+// All of them, by name.
+std::span<const SelectorKind* const> AllSelectors();
+
+// Makes what a SPEC asks for. Fails, with the nearest right name, where the
+// name or a parameter is unknown, where a value is out of range, and where the
+// model lacks what the selector needs; never answers with another selector.
+// Layers with a sliding window are dense: they read their window.
+Result<Selector> MakeSelector(std::string_view spec,
+                              const SelectorShape& shape);
+
+}  // namespace winnow
+
+#endif  // WINNOW_SPARSE_SELECTOR_H_

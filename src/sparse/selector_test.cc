@@ -1,0 +1,105 @@
+#include "sparse/selector.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace winnow {
+namespace {
+
+SelectorShape Shape() {
+  return {.num_layers = 4,
+          .num_q_heads = 8,
+          .num_kv_heads = 2,
+          .head_dim = 64,
+          .kv_dtype = Dtype::kBFloat16,
+          .max_context_tokens = 131072,
+          .windows = {0, 0, 0, 0}};
+}
+
+std::string ErrorOf(std::string_view spec) {
+  const auto selector = MakeSelector(spec, Shape());
+  return selector.ok() ? "" : selector.error().message;
+}
+
+TEST(SelectorTest, EveryOneIsMadeUnderItsPlainName) {
+  for (const SelectorKind* kind : AllSelectors()) {
+    const auto selector = MakeSelector(kind->name, Shape());
+    ASSERT_TRUE(selector.ok()) << selector.error().message;
+    EXPECT_EQ(selector->is_dense(), kind->name == "dense");
+    EXPECT_FALSE(kind->title.empty());
+    EXPECT_FALSE(kind->source.empty());
+    for (const SelectorParameter& parameter : kind->parameters) {
+      // A default that is written out is no other selector.
+      const auto again = MakeSelector(
+          fmt::format("{}:{}={}", kind->name, parameter.name, parameter.value),
+          Shape());
+      ASSERT_TRUE(again.ok()) << again.error().message;
+      EXPECT_EQ(again->dense, selector->dense);
+      EXPECT_FALSE(parameter.meaning.empty());
+    }
+  }
+  const auto by_name = [](const SelectorKind* a, const SelectorKind* b) {
+    return a->name < b->name;
+  };
+  EXPECT_TRUE(std::ranges::is_sorted(AllSelectors(), by_name));
+}
+
+// The published numbers, as algorithms count them.
+TEST(SelectorTest, DefaultsArePublished) {
+  const SelectProgram infllm = MakeSelector("infllm-v2", Shape())->program;
+  EXPECT_EQ(infllm.budget.value / infllm.block_tokens, 96);
+  EXPECT_EQ(infllm.forced.recent_tokens / infllm.block_tokens, 32);
+  EXPECT_EQ(infllm.normalizer.tokens, 128);
+  EXPECT_EQ(infllm.normalizer.stride, 64);
+  EXPECT_EQ(infllm.pool.size, 5);
+  EXPECT_EQ(infllm.pool.stride, 4);
+  EXPECT_EQ(infllm.dense_len, 8192);
+  const SelectProgram moba = MakeSelector("moba", Shape())->program;
+  EXPECT_EQ(moba.budget.value / moba.block_tokens, 12);
+  const Selector quest = *MakeSelector("quest", Shape());
+  EXPECT_EQ(quest.ForLayer(1), nullptr);
+  ASSERT_NE(quest.ForLayer(2), nullptr);
+  EXPECT_EQ(quest.program.block_tokens, 16);
+}
+
+TEST(SelectorTest, LayersWithAWindowStayDense) {
+  SelectorShape shape = Shape();
+  shape.windows = {0, 4096, 0, 0};
+  const Selector selector = *MakeSelector("mean", shape);
+  EXPECT_NE(selector.ForLayer(0), nullptr);
+  EXPECT_EQ(selector.ForLayer(1), nullptr);
+}
+
+TEST(SelectorTest, SaysWhatIsWrong) {
+  EXPECT_EQ(ErrorOf("qest"),
+            "--select: \"qest\" is unknown, did you mean \"quest\"? There are "
+            "auto, arkvale, dense, infllm-v2, mean, moba, oracle, quest, "
+            "window");
+  EXPECT_EQ(ErrorOf("window:sinks=3"),
+            "--select window: \"sinks\" is unknown, did you mean \"sink\"? "
+            "There are sink, recent, dense_layers");
+  EXPECT_EQ(ErrorOf("dense:budget=4"),
+            "--select dense: there are no parameters, \"budget\" is given");
+  EXPECT_EQ(ErrorOf("mean:budget=0"),
+            "--select mean: the budget must be at least 32 tokens (1 x 32), "
+            "is 0");
+  EXPECT_EQ(ErrorOf("arkvale:budget=96"),
+            "--select arkvale: the budget must be at least 128 tokens (4 x "
+            "32, what is read whatever its score included), is 96");
+  EXPECT_EQ(ErrorOf("mean:budget=256K"),
+            "--select mean: the budget must be at most the context of 131072 "
+            "tokens, is 262144");
+  EXPECT_EQ(ErrorOf("mean:block=24"),
+            "--select mean: block must be a power of two up to 65536, is 24");
+  EXPECT_EQ(ErrorOf("quest:heads=all"),
+            "--select quest: heads must be one of q, kv, is \"all\"");
+  EXPECT_EQ(ErrorOf("quest:dense_layers=0-4"),
+            "--select quest: dense_layers must be layers below 4 (\"0-1\", "
+            "\"0+5+31\") or none, is \"0-4\"");
+  EXPECT_EQ(ErrorOf("window:recent=0"),
+            "--select window: recent must be at least 1, is 0");
+}
+
+}  // namespace
+}  // namespace winnow
