@@ -4,7 +4,9 @@
     bench/make_checkpoint.py llama-3.2-1b build/bench/llama-3.2-1b
 
 For timing: the weights mean nothing, the sizes and the file format are real.
-Needs only Python; a GiB takes about a second.
+Its tokenizer.json has a word a token, "t17" for token 17; that of the shape
+"vocabulary-128k" is a byte-level BPE instead. Needs only Python; a GiB takes
+about a second.
 """
 
 from __future__ import annotations
@@ -16,24 +18,29 @@ import struct
 import sys
 from pathlib import Path
 
+import make_tokenizer
+
 # hidden, intermediate, layers, query heads, KV heads, head_dim, vocabulary,
 # tied embeddings: as the published config.json files have them.
 SHAPES = {
     "llama-3.2-1b": (2048, 8192, 16, 32, 8, 64, 128256, True),
     "llama-3.1-8b": (4096, 14336, 32, 32, 8, 128, 128256, False),
     "winnow-lab": (384, 1024, 6, 8, 2, 64, 4096, True),
+    # Next to no weights: what starting with a large vocabulary costs.
+    "vocabulary-128k": (64, 128, 1, 2, 1, 32, 128256, True),
 }
 # One block of values, written again and again: making new ones for every
-# weight would take minutes and change nothing.
-BLOCK_WEIGHTS = 1 << 20
+# weight would take minutes and change nothing. A prime, so that no two rows
+# of a matrix, and no two logits, are the same.
+BLOCK_WEIGHTS = 1048583
 
 
-def bfloat16_block(scale: float) -> bytes:
+def bfloat16_block(num_weights: int, low: float, high: float) -> bytes:
     source = random.Random(0)
     bits = array.array("H")
-    for _ in range(BLOCK_WEIGHTS):
+    for _ in range(num_weights):
         word = struct.unpack("<I", struct.pack(
-            "<f", source.uniform(-scale, scale)))[0]
+            "<f", source.uniform(low, high)))[0]
         bits.append(word >> 16)
     return bits.tobytes()
 
@@ -86,13 +93,20 @@ def write_weights(path: Path, named: list) -> None:
         offset += num_bytes
     text = json.dumps(header).encode()
     text += b" " * (-(len(text) + 8) % 64)
-    block = bfloat16_block(0.05)
+    block = bfloat16_block(BLOCK_WEIGHTS, -0.05, 0.05)
     with path.open("wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
-        left = offset
-        while left > 0:
-            file.write(block[:left])
-            left -= min(left, len(block))
+        at = 0
+        for name, dims in named:
+            if len(dims) == 1:  # a norm's, near one
+                file.write(bfloat16_block(dims[0], 0.9, 1.1))
+                continue
+            left = 2 * dims[0] * dims[1]
+            while left > 0:
+                piece = block[at:at + left]
+                file.write(piece)
+                left -= len(piece)
+                at = (at + len(piece)) % len(block)
 
 
 def main() -> int:
@@ -103,6 +117,10 @@ def main() -> int:
     shape, folder = SHAPES[sys.argv[1]], Path(sys.argv[2])
     folder.mkdir(parents=True, exist_ok=True)
     write_weights(folder / "model.safetensors", tensors(shape))
+    write_tokenizer = (make_tokenizer.write_byte_level
+                       if sys.argv[1] == "vocabulary-128k"
+                       else make_tokenizer.write_word_level)
+    write_tokenizer(folder / "tokenizer.json", shape[6])
     (folder / "config.json").write_text(json.dumps(config(shape), indent=1))
     return 0
 

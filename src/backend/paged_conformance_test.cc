@@ -192,7 +192,18 @@ TEST_P(PagedConformanceTest, MoveCopiesTheTokensThatItIsGiven) {
   ForSeeds(60, [](TestDevice& device, RandomSource& random) {
     const KvShape shape = RandomKvShape(random);
     const auto tokens = static_cast<int32_t>(random.Between(1, 100));
-    const PagedCase paged(shape, {{0, tokens, 0}}, random);
+    // The first one's pages over the second one's, and one into the spare.
+    const PagedCase paged(shape, {{0, tokens, 0}, {0, tokens, 0}}, random);
+    std::vector<PageCopy> copies;
+    for (int64_t page = 0; page < PagesFor(tokens); ++page) {
+      copies.push_back({.from = ExtentId(paged.ExtentOf(0, page)),
+                        .to = ExtentId(paged.ExtentOf(1, page))});
+    }
+    copies.push_back(
+        {.from = copies.back().from, .to = ExtentId(paged.spare_extent())});
+    for (PageCopy& copy : copies) {
+      copy.num_tokens = static_cast<int>(random.Between(0, kPageTokens));
+    }
     const std::vector<std::byte> before =
         paged.PoolImage(EndsOf(paged.requests()));
     // Two layers with pools of their own.
@@ -200,24 +211,22 @@ TEST_P(PagedConformanceTest, MoveCopiesTheTokensThatItIsGiven) {
                           device.UploadBytes(before)};
     const std::vector<LayerCache> layers = {paged.Cache(device, pools[0]),
                                             paged.Cache(device, pools[1])};
-    PageCopy copy;
-    copy.from = ExtentId(paged.ExtentOf(0, (tokens - 1) / kPageTokens));
-    copy.to = ExtentId(paged.spare_extent());
-    copy.num_tokens = static_cast<int>(random.Between(0, kPageTokens));
-    device.backend().Move(device.queue(), {layers, {&copy, 1}});
+    device.backend().Move(device.queue(), {layers, copies});
 
     std::vector<std::byte> expected = before;
-    const auto num_tokens = static_cast<size_t>(copy.num_tokens);
     const auto bytes = static_cast<size_t>(DtypeBytes(shape.dtype));
     const auto k_bytes = static_cast<size_t>(shape.k_dim) * bytes;
     const auto v_bytes = static_cast<size_t>(shape.v_dim) * bytes;
-    for (int head = 0; head < shape.num_kv_heads; ++head) {
-      const size_t from = paged.SliceOffset(copy.from.value(), head);
-      const size_t to = paged.SliceOffset(copy.to.value(), head);
-      const size_t v_offset = kPageTokens * k_bytes;
-      std::memcpy(&expected[to], &before[from], num_tokens * k_bytes);
-      std::memcpy(&expected[to + v_offset], &before[from + v_offset],
-                  num_tokens * v_bytes);
+    for (const PageCopy& copy : copies) {
+      const auto num_tokens = static_cast<size_t>(copy.num_tokens);
+      for (int head = 0; head < shape.num_kv_heads; ++head) {
+        const size_t from = paged.SliceOffset(copy.from.value(), head);
+        const size_t to = paged.SliceOffset(copy.to.value(), head);
+        const size_t v_offset = kPageTokens * k_bytes;
+        std::memcpy(&expected[to], &before[from], num_tokens * k_bytes);
+        std::memcpy(&expected[to + v_offset], &before[from + v_offset],
+                    num_tokens * v_bytes);
+      }
     }
     for (const View& pool : pools) {
       EXPECT_TRUE(device.DownloadBytes(pool) == expected);

@@ -227,6 +227,27 @@ TEST_P(ReadConformanceTest, BitsDoNotDependOnExtents) {
   });
 }
 
+// Two groups of units and more, whose states fill a small workspace more than
+// once; a backend may hand out units or groups, as threads and rows go.
+TEST_P(ReadConformanceTest, BitsDoNotDependOnTheWorkAtHand) {
+  RandomSource random(1);
+  for (const int32_t num_rows : {12, 40}) {
+    KvShape shape;
+    shape.dtype = random.Among({Dtype::kFloat32, Dtype::kBFloat16});
+    shape.num_kv_heads = 2;
+    shape.group_heads = 4;
+    shape.v_dim = 128;
+    const auto position = static_cast<int32_t>(random.Between(4200, 6000));
+    const ReadCase read(shape, {{position, num_rows, 0}}, random);
+    TestDevice one = Device(1);
+    const ReadResult expected = RunRead(one, read);
+    for (const int num_threads : {2, 5}) {
+      TestDevice device = Device(num_threads);
+      ExpectSame(RunRead(device, read), expected);
+    }
+  }
+}
+
 // The rows [begin, end) of the first dimension.
 TestArray RowsOf(const TestArray& array, int64_t begin, int64_t end) {
   std::vector<int64_t> shape = array.shape;

@@ -50,6 +50,10 @@ TEST_F(DevicePageTableTest, SendsOnlyWhatDiffers) {
   EXPECT_EQ(Write(fewer), 0);
   EXPECT_EQ(Write(grown), 0);  // what stood beyond the pages still stands
   ExpectSays(grown);
+  const Rows other = {{E(3), E(1)}};
+  EXPECT_EQ(Write(other), 1);
+  EXPECT_EQ(Write(grown), 1);  // and still does
+  ExpectSays(grown);
 }
 
 TEST_F(DevicePageTableTest, RowsOfAnyRequestsInAnyOrder) {

@@ -20,6 +20,7 @@ Status CheckCounts(const BenchFlags& flags) {
       {"prompt", flags.prompt_tokens, kMaxTokens},
       {"generate", flags.generated_tokens, kMaxTokens},
       {"batch", flags.batch, 4096},
+      {"rounds", flags.rounds, 1000},
       {"decode-context", flags.decode_context_tokens, kMaxTokens},
       {"prompt-context", flags.prompt_context_tokens, kMaxTokens}};
   for (const CountFlag& count : counts) {
@@ -31,11 +32,18 @@ Status CheckCounts(const BenchFlags& flags) {
   return Ok{};
 }
 
+void AddRounds(CLI::App& command, BenchFlags* flags) {
+  command
+      .add_option("--rounds", flags->rounds,
+                  "How often to measure; medians are printed (default 3)")
+      ->type_name("N");
+}
+
 CLI::App* AddStep(CLI::App& bench, BenchFlags* flags) {
   CLI::App* step = bench.add_subcommand(
       "step",
       "Whole steps of a checkpoint: prompt and decode rates, against "
-      "the products alone and a plain read of the weights");
+      "the products alone and a plain parallel read");
   AddEngineFlags(*step, &flags->engine);
   step->add_option("--prompt", flags->prompt_tokens,
                    "Prompt tokens a request (default 512)")
@@ -45,6 +53,7 @@ CLI::App* AddStep(CLI::App& bench, BenchFlags* flags) {
       ->type_name("N");
   step->add_option("--batch", flags->batch, "Requests at once (default 1)")
       ->type_name("N");
+  AddRounds(*step, flags);
   return step;
 }
 
@@ -60,6 +69,7 @@ CLI::App* AddVerbs(CLI::App& bench, BenchFlags* flags) {
       ->add_option("--prompt-context", flags->prompt_context_tokens,
                    "Tokens of the prompt that Read attends (default 16384)")
       ->type_name("N");
+  AddRounds(*verbs, flags);
   return verbs;
 }
 

@@ -19,6 +19,7 @@ struct BenchFlags {
   int prompt_tokens = 512;
   int generated_tokens = 32;
   int batch = 1;
+  int rounds = 3;
   int decode_context_tokens = 32768;
   int prompt_context_tokens = 16384;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <random>
 
@@ -20,18 +21,17 @@ Result<std::unique_ptr<BenchAttention>> BenchAttention::Create(
 Status BenchAttention::Allocate(Dtype dtype) {
   dtype_ = dtype;
   const int64_t num_pages = PagesFor(shape_.context_tokens);
-  cache_.format = MakeSliceFormat(dtype, config_.head_dim, config_.head_dim);
+  cache_.format = MakeSliceFormat(dtype, shape_.head_dim, shape_.head_dim);
   cache_.num_kv_heads = config_.num_kv_heads;
   cache_.extent_stride_bytes =
       int64_t{config_.num_kv_heads} * cache_.format.slice_bytes;
-  const auto strip_bytes =
-      static_cast<size_t>(num_pages * cache_.extent_stride_bytes);
-  ASSIGN_OR_RETURN(strips_,
-                   backend_.Allocate(Tier::kDevice, strip_bytes, "KV"));
-  cache_.strips = strips_.data();
+  layer_bytes_ = static_cast<size_t>(num_pages * cache_.extent_stride_bytes);
+  const auto num_layers = static_cast<size_t>(shape_.num_layers);
+  ASSIGN_OR_RETURN(strips_, backend_.Allocate(Tier::kDevice,
+                                              num_layers * layer_bytes_, "KV"));
   const int64_t num_rows = shape_.context_tokens - shape_.first_position;
   const auto row_bytes = static_cast<size_t>(
-      num_rows * config_.num_q_heads * config_.head_dim * DtypeBytes(dtype));
+      num_rows * config_.num_q_heads * shape_.head_dim * DtypeBytes(dtype));
   ASSIGN_OR_RETURN(q_, backend_.Allocate(Tier::kDevice, row_bytes, "q"));
   ASSIGN_OR_RETURN(out_, backend_.Allocate(Tier::kDevice, row_bytes, "out"));
   const auto table_bytes = static_cast<size_t>(num_pages + num_rows + 64) * 4;
@@ -42,7 +42,11 @@ Status BenchAttention::Allocate(Dtype dtype) {
   std::iota(pages, pages + num_pages, 0u);
   std::shuffle(pages, pages + num_pages, std::mt19937(1));
   FillRandomly(strips_.At(
-      0, dtype, {static_cast<int64_t>(strip_bytes) / DtypeBytes(dtype)}));
+      0, dtype, {static_cast<int64_t>(layer_bytes_) / DtypeBytes(dtype)}));
+  for (size_t layer = 1; layer < num_layers; ++layer) {
+    std::memcpy(strips_.data() + layer * layer_bytes_, strips_.data(),
+                layer_bytes_);
+  }
   FillRandomly(
       q_.At(0, dtype, {static_cast<int64_t>(row_bytes) / DtypeBytes(dtype)}));
   return Ok{};
@@ -89,18 +93,20 @@ LayerStep BenchAttention::StepFor(int64_t first_position, int64_t num_rows) {
 void BenchAttention::Run(int64_t chunk) {
   const int64_t num_rows = shape_.context_tokens - shape_.first_position;
   const ReadSource all_pages;
+  cache_.strips = strips_.data() + static_cast<size_t>(layer_) * layer_bytes_;
+  layer_ = (layer_ + 1) % shape_.num_layers;
   for (int64_t row = 0; row < num_rows; row += chunk) {
     const int64_t count = std::min(chunk, num_rows - row);
     const LayerStep step = StepFor(shape_.first_position + row, count);
     const auto rows_of = [&](const Buffer& buffer) {
       return buffer
-          .At(0, dtype_, {num_rows, config_.num_q_heads, config_.head_dim})
+          .At(0, dtype_, {num_rows, config_.num_q_heads, shape_.head_dim})
           .Slice(row, count);
     };
     ReadArgs args;
     args.q = rows_of(q_);
     args.sources = {&all_pages, 1};
-    args.scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim));
+    args.scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_dim));
     args.out = rows_of(out_);
     backend_.Read(*queue_, step, args, cache_);
   }
@@ -108,14 +114,14 @@ void BenchAttention::Run(int64_t chunk) {
 
 double BenchAttention::kv_bytes() const {
   return static_cast<double>(shape_.context_tokens) * 2 * config_.num_kv_heads *
-         config_.head_dim * DtypeBytes(dtype_);
+         shape_.head_dim * DtypeBytes(dtype_);
 }
 
 double BenchAttention::flops() const {
   const auto first = static_cast<double>(shape_.first_position);
   const auto end = static_cast<double>(shape_.context_tokens);
   const double pairs = (end - first) * (first + end + 1) / 2;
-  return 4 * pairs * config_.num_q_heads * config_.head_dim;
+  return 4 * pairs * config_.num_q_heads * shape_.head_dim;
 }
 
 }  // namespace winnow

@@ -1,8 +1,9 @@
 #include "cli/bench_products.h"
 
 #include <algorithm>
+#include <cstring>
 
-#include "cli/roof.h"
+#include "base/check.h"
 
 namespace winnow {
 namespace {
@@ -48,8 +49,13 @@ double ProductFlops(const Model& model, int64_t rows, int64_t logit_rows) {
   return flops;
 }
 
-Result<double> ProductSeconds(Backend& backend, const Model& model,
-                              int64_t rows) {
+size_t BenchProducts::RowsBytes(int64_t num_columns) const {
+  return static_cast<size_t>(rows_ * num_columns * DtypeBytes(model_->dtype()));
+}
+
+Result<BenchProducts> BenchProducts::Create(Backend& backend,
+                                            const Model& model, int64_t rows) {
+  BenchProducts products(backend, model, rows);
   int64_t max_in = 0, max_out = 0;
   ForEachProduct(model, [&](const std::vector<View>& group) {
     int64_t out = 0;
@@ -57,32 +63,33 @@ Result<double> ProductSeconds(Backend& backend, const Model& model,
     max_in = std::max(max_in, group[0].dim(1));
     max_out = std::max(max_out, out);
   });
-  const Dtype dtype = model.dtype();
-  const auto bytes_of = [&](int64_t columns) {
-    return static_cast<size_t>(rows * columns * DtypeBytes(dtype));
-  };
-  ASSIGN_OR_RETURN(const Buffer in,
-                   backend.Allocate(Tier::kDevice, bytes_of(max_in), "in"));
-  ASSIGN_OR_RETURN(const Buffer out,
-                   backend.Allocate(Tier::kDevice, bytes_of(max_out), "out"));
-  const std::unique_ptr<Queue> queue = backend.MakeQueue();
-  constexpr int kNumRuns = 3;
-  return MedianSeconds(kNumRuns, [&] {
-    ForEachProduct(model, [&](const std::vector<View>& group) {
-      std::vector<LinearPart> parts;
-      size_t offset = 0;
-      for (const View& weight : group) {
-        LinearPart part;
-        part.weight = weight;
-        part.out = out.At(offset, dtype, {rows, weight.dim(0)});
-        parts.push_back(part);
-        offset += bytes_of(weight.dim(0));
-      }
-      LinearArgs args;
-      args.x = in.At(0, dtype, {rows, group[0].dim(1)});
-      args.parts = parts;
-      backend.Linear(*queue, args);
-    });
+  ASSIGN_OR_RETURN(
+      products.in_,
+      backend.Allocate(Tier::kDevice, products.RowsBytes(max_in), "in"));
+  ASSIGN_OR_RETURN(
+      products.out_,
+      backend.Allocate(Tier::kDevice, products.RowsBytes(max_out), "out"));
+  // Some value: untouched memory would all be one page of zeros.
+  CHECK(backend.attributes().device_is_host, "the input is filled in place");
+  std::memset(products.in_.data(), 0x3c, products.in_.num_bytes());
+  return products;
+}
+
+void BenchProducts::Run() {
+  ForEachProduct(*model_, [&](const std::vector<View>& group) {
+    std::vector<LinearPart> parts;
+    size_t offset = 0;
+    for (const View& weight : group) {
+      LinearPart part;
+      part.weight = weight;
+      part.out = out_.At(offset, model_->dtype(), {rows_, weight.dim(0)});
+      parts.push_back(part);
+      offset += RowsBytes(weight.dim(0));
+    }
+    LinearArgs args;
+    args.x = in_.At(0, model_->dtype(), {rows_, group[0].dim(1)});
+    args.parts = parts;
+    backend_->Linear(*queue_, args);
   });
 }
 

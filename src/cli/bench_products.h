@@ -2,6 +2,8 @@
 #ifndef WINNOW_CLI_BENCH_PRODUCTS_H_
 #define WINNOW_CLI_BENCH_PRODUCTS_H_
 
+#include <memory>
+
 #include "backend/backend.h"
 #include "model/model.h"
 
@@ -15,10 +17,31 @@ int64_t ProductBytes(const Model& model);
 // `logit_rows` go through the last one.
 double ProductFlops(const Model& model, int64_t rows, int64_t logit_rows);
 
-// Seconds that the backend takes for all layers' products of `rows` rows,
-// nothing else between them: the median of several runs.
-Result<double> ProductSeconds(Backend& backend, const Model& model,
-                              int64_t rows);
+// Owns inputs and outputs of `rows` rows. `backend` and `model` must outlive
+// it.
+class BenchProducts {
+ public:
+  static Result<BenchProducts> Create(Backend& backend, const Model& model,
+                                      int64_t rows);
+
+  // All layers' products of the rows, one after another, nothing between.
+  void Run();
+  double flops() const { return ProductFlops(*model_, rows_, 0); }
+
+ private:
+  BenchProducts(Backend& backend, const Model& model, int64_t rows)
+      : backend_(&backend),
+        model_(&model),
+        rows_(rows),
+        queue_(backend.MakeQueue()) {}
+  size_t RowsBytes(int64_t num_columns) const;
+
+  Backend* backend_;
+  const Model* model_;
+  int64_t rows_;
+  std::unique_ptr<Queue> queue_;
+  Buffer in_, out_;
+};
 
 }  // namespace winnow
 

@@ -60,31 +60,72 @@ Result<StepFigures> RunRequests(Engine& engine, const BenchFlags& flags,
   return figures;
 }
 
+// What one round measured, its parts one right after another, so that what
+// else this machine does meets them alike.
+struct Round {
+  double read_bytes_per_second = 0;    // the machine's roof
+  double weight_bytes_per_second = 0;  // the same plain read, of weights
+  double product_seconds = 0;
+  StepFigures step;
+};
+
+// The median over the rounds of what `figure` makes of each.
+template <typename Figure>
+double MedianOf(const std::vector<Round>& rounds, Figure&& figure) {
+  std::vector<double> values;
+  for (const Round& round : rounds) values.push_back(figure(round));
+  return Median(std::move(values));
+}
+
 nlohmann::ordered_json Report(const BenchFlags& flags, const Model& model,
-                              const StepFigures& figures,
-                              double product_seconds,
-                              double read_bytes_per_second) {
-  const int64_t rows = int64_t{flags.batch} * flags.prompt_tokens;
-  const double weight_bytes = static_cast<double>(ProductBytes(model));
-  const double step_seconds = figures.decode_seconds / flags.generated_tokens;
-  const double decode_rate = weight_bytes / step_seconds;
+                              const std::vector<Round>& rounds) {
+  const auto rows = static_cast<double>(flags.batch) * flags.prompt_tokens;
+  const double prompt_flops = ProductFlops(
+      model, int64_t{flags.batch} * flags.prompt_tokens, flags.batch);
+  const double product_flops =
+      ProductFlops(model, int64_t{flags.batch} * flags.prompt_tokens, 0);
+  const auto weight_bytes = static_cast<double>(ProductBytes(model));
+  const auto step_seconds = [&](const Round& round) {
+    return round.step.decode_seconds / flags.generated_tokens;
+  };
+  const auto decode_rate = [&](const Round& round) {
+    return weight_bytes / step_seconds(round);
+  };
+  const auto median = [&](auto figure) { return MedianOf(rounds, figure); };
   return {
       {"model", flags.engine.model},
       {"dtype", DtypeName(model.dtype())},
       {"batch", flags.batch},
       {"prompt_tokens", flags.prompt_tokens},
       {"generated_tokens", flags.generated_tokens},
+      {"rounds", rounds.size()},
       {"prompt_tokens_per_second",
-       static_cast<double>(rows) / figures.prompt_seconds},
-      {"prompt_gflops",
-       ProductFlops(model, rows, flags.batch) / figures.prompt_seconds / 1e9},
-      {"products_gflops", ProductFlops(model, rows, 0) / product_seconds / 1e9},
-      {"prompt_share_of_products", product_seconds / figures.prompt_seconds},
-      {"decode_ms_per_step", step_seconds * 1e3},
-      {"decode_tokens_per_second", flags.batch / step_seconds},
-      {"decode_weight_gb_per_second", decode_rate / 1e9},
-      {"read_roof_gb_per_second", read_bytes_per_second / 1e9},
-      {"decode_share_of_read_roof", decode_rate / read_bytes_per_second}};
+       median([&](const Round& r) { return rows / r.step.prompt_seconds; })},
+      {"prompt_gflops", median([&](const Round& r) {
+         return prompt_flops / r.step.prompt_seconds / 1e9;
+       })},
+      {"products_gflops", median([&](const Round& r) {
+         return product_flops / r.product_seconds / 1e9;
+       })},
+      {"prompt_share_of_products", median([](const Round& r) {
+         return r.product_seconds / r.step.prompt_seconds;
+       })},
+      {"decode_ms_per_step",
+       median([&](const Round& r) { return step_seconds(r) * 1e3; })},
+      {"decode_tokens_per_second",
+       median([&](const Round& r) { return flags.batch / step_seconds(r); })},
+      {"decode_weight_gb_per_second",
+       median([&](const Round& r) { return decode_rate(r) / 1e9; })},
+      {"read_roof_gb_per_second",
+       median([](const Round& r) { return r.read_bytes_per_second / 1e9; })},
+      {"weight_read_gb_per_second",
+       median([](const Round& r) { return r.weight_bytes_per_second / 1e9; })},
+      {"decode_share_of_read_roof", median([&](const Round& r) {
+         return decode_rate(r) / r.read_bytes_per_second;
+       })},
+      {"decode_share_of_weight_read", median([&](const Round& r) {
+         return decode_rate(r) / r.weight_bytes_per_second;
+       })}};
 }
 
 void PrintReport(const nlohmann::ordered_json& report) {
@@ -104,6 +145,28 @@ std::span<const std::byte> WeightBytes(const Model& model) {
                                               DtypeBytes(embedding.dtype))};
 }
 
+Result<std::vector<Round>> RunRounds(Backend& backend, const Model& model,
+                                     Engine& engine, const BenchFlags& flags) {
+  ThreadPool pool(flags.engine.threads);
+  ASSIGN_OR_RETURN(const ReadRoof roof, ReadRoof::Create(pool));
+  ASSIGN_OR_RETURN(
+      BenchProducts products,
+      BenchProducts::Create(backend, model,
+                            int64_t{flags.batch} * flags.prompt_tokens));
+  const int vocab_size = model.config().vocab_size;
+  products.Run();  // To warm up, as the requests do.
+  RETURN_IF_ERROR(RunRequests(engine, flags, vocab_size));
+  std::vector<Round> rounds(static_cast<size_t>(flags.rounds));
+  for (Round& round : rounds) {
+    round.read_bytes_per_second = roof.BytesPerSecond();
+    round.weight_bytes_per_second =
+        ReadBytesPerSecond(pool, WeightBytes(model));
+    round.product_seconds = SecondsOf([&] { products.Run(); });
+    ASSIGN_OR_RETURN(round.step, RunRequests(engine, flags, vocab_size));
+  }
+  return rounds;
+}
+
 }  // namespace
 
 Result<int> RunBenchStep(const BenchFlags& flags) {
@@ -121,17 +184,9 @@ Result<int> RunBenchStep(const BenchFlags& flags) {
                             KvBytesPerToken(model.config(), model.dtype());
   ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
                    Engine::Create(*backend, model, options));
-  ThreadPool pool(flags.engine.threads);
-  const double read_roof = ReadBytesPerSecond(pool, WeightBytes(model));
-  ASSIGN_OR_RETURN(const double product_seconds,
-                   ProductSeconds(*backend, model,
-                                  int64_t{flags.batch} * flags.prompt_tokens));
-  // Once to warm up, once to measure.
-  RETURN_IF_ERROR(RunRequests(*engine, flags, model.config().vocab_size));
-  ASSIGN_OR_RETURN(const StepFigures figures,
-                   RunRequests(*engine, flags, model.config().vocab_size));
-  const nlohmann::ordered_json report =
-      Report(flags, model, figures, product_seconds, read_roof);
+  ASSIGN_OR_RETURN(const std::vector<Round> rounds,
+                   RunRounds(*backend, model, *engine, flags));
+  const nlohmann::ordered_json report = Report(flags, model, rounds);
   if (!flags.engine.json) {
     PrintReport(report);
   } else if (flags.engine.json_file.empty()) {

@@ -6,8 +6,9 @@
 
 namespace winnow {
 
-// Runs requests of random tokens and sets their rates beside two roofs: the
-// products of the prompt alone, and a plain parallel read of the weights.
+// Runs requests of random tokens and sets their rates beside the roofs of the
+// same round: the products of the prompt alone, the machine's plain parallel
+// read, and the same read of the weights. Prints medians over the rounds.
 Result<int> RunBenchStep(const BenchFlags& flags);
 
 }  // namespace winnow

@@ -11,57 +11,119 @@
 namespace winnow {
 namespace {
 
-constexpr int kNumRuns = 5;
 constexpr int64_t kChunkRows = 2048;
+constexpr int64_t kManyRows = 512;
+// A decode Read goes round as many layers as make this much KV: more than any
+// cache keeps.
+constexpr int64_t kDecodeKvBytes = int64_t{1} << 30;
 
-// What the products of many rows reach: the roof of what is bound by
-// arithmetic. And a plain read: the roof of what is bound by memory.
-struct Roofs {
-  double gflops = 0;
-  double gb_per_second = 0;
+// What a verb is measured against, round by round, right before it runs: a
+// plain read, the roof of what is bound by memory; and the products of many
+// rows, what the library reaches where arithmetic is the bound.
+class Roofs {
+ public:
+  static Result<Roofs> Create(Backend& backend, const Model& model,
+                              ThreadPool& pool) {
+    ASSIGN_OR_RETURN(ReadRoof read, ReadRoof::Create(pool));
+    ASSIGN_OR_RETURN(BenchProducts products,
+                     BenchProducts::Create(backend, model, kManyRows));
+    Roofs roofs(std::move(read), std::move(products));
+    roofs.products_.Run();  // To warm up.
+    roofs.MeasureProducts();
+    return roofs;
+  }
+
+  void MeasureRead() { gb_per_second_ = read_.BytesPerSecond() / 1e9; }
+  void MeasureProducts() {
+    gflops_ = products_.flops() / SecondsOf([&] { products_.Run(); }) / 1e9;
+  }
+  double gb_per_second() const { return gb_per_second_; }
+  double gflops() const { return gflops_; }
+
+ private:
+  Roofs(ReadRoof read, BenchProducts products)
+      : read_(std::move(read)), products_(std::move(products)) {}
+
+  ReadRoof read_;
+  BenchProducts products_;
+  double gb_per_second_ = 0;
+  double gflops_ = 0;
 };
 
-nlohmann::ordered_json RowOf(const std::string& verb, double seconds,
-                             double bytes, double flops, const Roofs& roofs) {
-  const double gb = bytes / seconds / 1e9;
-  const double gflops = flops / seconds / 1e9;
-  return {{"verb", verb},
-          {"ms", seconds * 1e3},
-          {"gb_per_second", gb},
-          {"gflops", gflops},
-          {"share_of_read_roof", gb / roofs.gb_per_second},
-          {"share_of_product_roof", gflops / roofs.gflops}};
+// A verb, what it must move and compute, and what limits it.
+struct Case {
+  std::string verb;
+  double bytes = 0;
+  double flops = 0;
+  bool product_bound = false;
+  int runs_a_round = 1;
+  std::function<void()> run;
+};
+
+// Medians over the rounds; the shares are of each round's own roofs.
+nlohmann::ordered_json MeasureRow(const Case& verb, int num_rounds,
+                                  Roofs& roofs) {
+  std::vector<double> seconds, read_shares, product_shares;
+  verb.run();  // To warm up.
+  for (int round = 0; round < num_rounds; ++round) {
+    roofs.MeasureRead();
+    if (verb.product_bound) roofs.MeasureProducts();
+    std::vector<double> runs;
+    for (int run = 0; run < verb.runs_a_round; ++run) {
+      runs.push_back(SecondsOf(verb.run));
+    }
+    const double once = Median(std::move(runs));
+    seconds.push_back(once);
+    read_shares.push_back(verb.bytes / once / 1e9 / roofs.gb_per_second());
+    product_shares.push_back(verb.flops / once / 1e9 / roofs.gflops());
+  }
+  const double median = Median(std::move(seconds));
+  return {{"verb", verb.verb},
+          {"ms", median * 1e3},
+          {"gb_per_second", verb.bytes / median / 1e9},
+          {"gflops", verb.flops / median / 1e9},
+          {"share_of_read_roof", Median(std::move(read_shares))},
+          {"share_of_product_roof", Median(std::move(product_shares))}};
 }
 
 Result<nlohmann::ordered_json> ProductRow(Backend& backend, const Model& model,
-                                          int64_t rows, const Roofs& roofs) {
-  ASSIGN_OR_RETURN(const double seconds, ProductSeconds(backend, model, rows));
+                                          int64_t num_rows, int num_rounds,
+                                          Roofs& roofs) {
+  ASSIGN_OR_RETURN(BenchProducts products,
+                   BenchProducts::Create(backend, model, num_rows));
   const View& head = model.weights().lm_head;
-  const auto head_bytes =
-      static_cast<double>(head.num_elements() * DtypeBytes(head.dtype));
-  return RowOf(fmt::format("Linear, all layers, {} rows", rows), seconds,
-               static_cast<double>(ProductBytes(model)) - head_bytes,
-               ProductFlops(model, rows, 0), roofs);
+  const int64_t head_bytes = head.num_elements() * DtypeBytes(head.dtype);
+  Case verb;
+  verb.verb = fmt::format("Linear, all layers, {} rows", num_rows);
+  verb.bytes = static_cast<double>(ProductBytes(model) - head_bytes);
+  verb.flops = products.flops();
+  verb.product_bound = num_rows >= 64;
+  verb.run = [&] { products.Run(); };
+  return MeasureRow(verb, num_rounds, roofs);
 }
 
 Result<nlohmann::ordered_json> ReadRow(Backend& backend, const Model& model,
                                        const BenchAttention::Shape& shape,
-                                       const Roofs& roofs) {
+                                       int num_rounds, Roofs& roofs) {
   ASSIGN_OR_RETURN(const std::unique_ptr<BenchAttention> attention,
                    BenchAttention::Create(backend, model, shape));
-  const double seconds = MedianSeconds(shape.prompt_rows ? 1 : kNumRuns * 5,
-                                       [&] { attention->Run(kChunkRows); });
-  return RowOf(fmt::format("Read, {}, {} tokens",
-                           shape.prompt_rows ? "prompt" : "decode",
-                           shape.context_tokens),
-               seconds, attention->kv_bytes(), attention->flops(), roofs);
+  Case verb;
+  verb.verb = fmt::format("Read, {}, {} tokens, head_dim {}",
+                          shape.prompt_rows ? "prompt" : "decode",
+                          shape.context_tokens, shape.head_dim);
+  verb.bytes = attention->kv_bytes();
+  verb.flops = attention->flops();
+  verb.product_bound = shape.prompt_rows;
+  verb.runs_a_round = shape.prompt_rows ? 1 : 2 * shape.num_layers;
+  verb.run = [&] { attention->Run(kChunkRows); };
+  return MeasureRow(verb, num_rounds, roofs);
 }
 
 void PrintTable(const nlohmann::ordered_json& rows) {
-  fmt::print("{:<36} {:>10} {:>8} {:>10} {:>10} {:>13}\n", "verb", "ms", "GB/s",
+  fmt::print("{:<40} {:>10} {:>8} {:>10} {:>10} {:>13}\n", "verb", "ms", "GB/s",
              "GFLOP/s", "/read roof", "/product roof");
   for (const auto& row : rows) {
-    fmt::print("{:<36} {:>10.3f} {:>8.1f} {:>10.1f} {:>10.2f} {:>13.2f}\n",
+    fmt::print("{:<40} {:>10.3f} {:>8.1f} {:>10.1f} {:>10.2f} {:>13.2f}\n",
                row["verb"].get<std::string>(), row["ms"].get<double>(),
                row["gb_per_second"].get<double>(), row["gflops"].get<double>(),
                row["share_of_read_roof"].get<double>(),
@@ -69,41 +131,51 @@ void PrintTable(const nlohmann::ordered_json& rows) {
   }
 }
 
+// Attention at the model's numbers of heads and at both usual sizes of one:
+// the decode of a long context, and a whole prompt.
+std::vector<BenchAttention::Shape> AttentionShapes(const ModelConfig& config,
+                                                   Dtype dtype,
+                                                   const BenchFlags& flags) {
+  std::vector<BenchAttention::Shape> shapes;
+  for (const int head_dim : {64, 128}) {
+    const int64_t layer_bytes = int64_t{flags.decode_context_tokens} * 2 *
+                                config.num_kv_heads * head_dim *
+                                DtypeBytes(dtype);
+    shapes.push_back(
+        {.context_tokens = flags.decode_context_tokens,
+         .first_position = flags.decode_context_tokens - 1,
+         .head_dim = head_dim,
+         .num_layers = static_cast<int>(kDecodeKvBytes / layer_bytes) + 1});
+    shapes.push_back({.context_tokens = flags.prompt_context_tokens,
+                      .first_position = 0,
+                      .prompt_rows = true,
+                      .head_dim = head_dim});
+  }
+  return shapes;
+}
+
 Result<nlohmann::ordered_json> MeasureAll(Backend& backend, const Model& model,
                                           const BenchFlags& flags) {
   ThreadPool pool(flags.engine.threads);
-  const View& head = model.weights().lm_head;
-  const auto head_bytes =
-      static_cast<size_t>(head.num_elements() * DtypeBytes(head.dtype));
-  Roofs roofs;
-  roofs.gb_per_second = ReadBytesPerSecond(pool, {head.data, head_bytes}) / 1e9;
-  constexpr int64_t kManyRows = 512;
-  ASSIGN_OR_RETURN(const double seconds,
-                   ProductSeconds(backend, model, kManyRows));
-  roofs.gflops = ProductFlops(model, kManyRows, 0) / seconds / 1e9;
+  ASSIGN_OR_RETURN(Roofs roofs, Roofs::Create(backend, model, pool));
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const int64_t num_rows : {1, 2, 4, 8, 16, 64, 512}) {
-    ASSIGN_OR_RETURN(auto row, ProductRow(backend, model, num_rows, roofs));
+    ASSIGN_OR_RETURN(auto row,
+                     ProductRow(backend, model, num_rows, flags.rounds, roofs));
     rows.push_back(std::move(row));
   }
-  const int64_t decode = flags.decode_context_tokens;
-  ASSIGN_OR_RETURN(
-      auto decode_row,
-      ReadRow(backend, model,
-              {.context_tokens = decode, .first_position = decode - 1}, roofs));
-  rows.push_back(std::move(decode_row));
-  ASSIGN_OR_RETURN(auto prompt_row,
-                   ReadRow(backend, model,
-                           {.context_tokens = flags.prompt_context_tokens,
-                            .first_position = 0,
-                            .prompt_rows = true},
-                           roofs));
-  rows.push_back(std::move(prompt_row));
+  for (const BenchAttention::Shape& shape :
+       AttentionShapes(model.config(), model.dtype(), flags)) {
+    ASSIGN_OR_RETURN(auto row,
+                     ReadRow(backend, model, shape, flags.rounds, roofs));
+    rows.push_back(std::move(row));
+  }
   return nlohmann::ordered_json{
       {"model", flags.engine.model},
       {"device", backend.attributes().description},
-      {"read_roof_gb_per_second", roofs.gb_per_second},
-      {"product_roof_gflops", roofs.gflops},
+      {"rounds", flags.rounds},
+      {"read_roof_gb_per_second", roofs.gb_per_second()},
+      {"product_roof_gflops", roofs.gflops()},
       {"verbs", std::move(rows)}};
 }
 

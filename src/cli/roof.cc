@@ -3,59 +3,119 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <vector>
+
+#include "base/check.h"
 
 namespace winnow {
 namespace {
 
 constexpr int64_t kGrainBytes = 1 << 20;
-constexpr int kNumPasses = 5;
+constexpr int kNumPasses = 3;
+// Last-level caches of 300 MiB exist; a pass over seven times as much finds
+// next to nothing of the pass before.
+constexpr size_t kRoofBytes = size_t{2} << 30;
 
-// Sums 64-bit words in eight independent chains, so that the loads and not the
-// additions are the limit.
-uint64_t SumWords(const std::byte* data, int64_t num_bytes) {
-  uint64_t sums[8] = {};
-  uint64_t words[8];
-  for (int64_t i = 0; i + 64 <= num_bytes; i += 64) {
-    std::memcpy(words, data + i, sizeof(words));
-    for (int lane = 0; lane < 8; ++lane) sums[lane] += words[lane];
+// One cache line; the compiler cuts it into the registers of the target.
+using Line = uint64_t __attribute__((vector_size(64)));
+
+// Adds lines in eight independent chains, so that the loads and not the
+// additions are the limit. Measured (16 cores of a Sapphire Rapids, GB/s):
+// one chain without wide loads 94, this 184, with the prefetch 189; several
+// streams a worker, or prefetching past the caches, lose.
+__attribute__((always_inline)) inline uint64_t SumLines(const std::byte* data,
+                                                        int64_t num_bytes) {
+  constexpr int kChains = 8;
+  constexpr int64_t kStepBytes = kChains * sizeof(Line);
+  constexpr int64_t kAheadBytes = 4096;
+  Line sums[kChains] = {};
+  for (int64_t i = 0; i + kStepBytes <= num_bytes; i += kStepBytes) {
+    for (int chain = 0; chain < kChains; ++chain) {
+      const std::byte* at = data + i + chain * sizeof(Line);
+      __builtin_prefetch(at + kAheadBytes);
+      Line line;
+      std::memcpy(&line, at, sizeof(line));
+      sums[chain] += line;
+    }
   }
+  for (int chain = 1; chain < kChains; ++chain) sums[0] += sums[chain];
   uint64_t sum = 0;
-  for (const uint64_t lane : sums) sum += lane;
+  for (int word = 0; word < 8; ++word) sum += sums[0][word];
   return sum;
+}
+
+using Sum = uint64_t (*)(const std::byte* data, int64_t num_bytes);
+
+uint64_t SumPortably(const std::byte* data, int64_t num_bytes) {
+  return SumLines(data, num_bytes);
+}
+
+__attribute__((target("avx2"))) uint64_t SumAvx2(const std::byte* data,
+                                                 int64_t num_bytes) {
+  return SumLines(data, num_bytes);
+}
+
+__attribute__((target("avx512f"))) uint64_t SumAvx512(const std::byte* data,
+                                                      int64_t num_bytes) {
+  return SumLines(data, num_bytes);
+}
+
+Sum WidestSum() {
+  if (__builtin_cpu_supports("avx512f")) return SumAvx512;
+  if (__builtin_cpu_supports("avx2")) return SumAvx2;
+  return SumPortably;
 }
 
 }  // namespace
 
-double MedianSeconds(int num_runs, const std::function<void()>& work) {
+double SecondsOf(const std::function<void()>& work) {
   using Clock = std::chrono::steady_clock;
-  std::vector<double> seconds;
+  const Clock::time_point start = Clock::now();
   work();
-  for (int run = 0; run < num_runs; ++run) {
-    const Clock::time_point start = Clock::now();
-    work();
-    seconds.push_back(
-        std::chrono::duration<double>(Clock::now() - start).count());
-  }
-  const auto middle = seconds.begin() + num_runs / 2;
-  std::nth_element(seconds.begin(), middle, seconds.end());
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double Median(std::vector<double> values) {
+  CHECK(!values.empty(), "the median of nothing");
+  const auto middle =
+      values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
 
 double ReadBytesPerSecond(ThreadPool& pool, std::span<const std::byte> bytes) {
   const auto num_bytes = static_cast<int64_t>(bytes.size());
+  const Sum sum = WidestSum();
   std::vector<uint64_t> sums(static_cast<size_t>(pool.num_workers()) * 8);
-  const double seconds = MedianSeconds(kNumPasses, [&] {
-    pool.ParallelRanges(num_bytes, kGrainBytes,
-                        [&](int64_t begin, int64_t end, int worker) {
-                          sums[static_cast<size_t>(worker) * 8] +=
-                              SumWords(bytes.data() + begin, end - begin);
-                        });
-  });
+  double best_seconds = 0;
+  for (int pass = 0; pass < kNumPasses; ++pass) {
+    const double seconds = SecondsOf([&] {
+      pool.ParallelRanges(num_bytes, kGrainBytes,
+                          [&](int64_t begin, int64_t end, int worker) {
+                            sums[static_cast<size_t>(worker) * 8] +=
+                                sum(bytes.data() + begin, end - begin);
+                          });
+    });
+    if (pass == 0 || seconds < best_seconds) best_seconds = seconds;
+  }
   // Storing what was read keeps the compiler from dropping the loads.
   volatile uint64_t kept = 0;
-  for (const uint64_t sum : sums) kept = kept + sum;
-  return static_cast<double>(num_bytes) / seconds;
+  for (const uint64_t worker_sum : sums) kept = kept + worker_sum;
+  return static_cast<double>(num_bytes) / best_seconds;
+}
+
+Result<ReadRoof> ReadRoof::Create(ThreadPool& pool) {
+  ASSIGN_OR_RETURN(Buffer buffer,
+                   Buffer::AllocateHost(kRoofBytes, "the read roof"));
+  // Untouched pages would all be one page of zeros, and cached.
+  pool.ParallelRanges(
+      kRoofBytes, kGrainBytes, [&](int64_t begin, int64_t end, int) {
+        std::memset(buffer.data() + begin, 1, static_cast<size_t>(end - begin));
+      });
+  return ReadRoof(pool, std::move(buffer));
+}
+
+double ReadRoof::BytesPerSecond() const {
+  return ReadBytesPerSecond(*pool_, {buffer_.data(), buffer_.num_bytes()});
 }
 
 }  // namespace winnow

@@ -6,17 +6,38 @@
 #include <cstddef>
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "backend/cpu/thread_pool.h"
+#include "tensor/buffer.h"
 
 namespace winnow {
 
-// Bytes a second that all workers reach by reading `bytes` once, plainly:
-// the median of several passes.
+// Bytes a second that all workers reach by reading `bytes` once with the
+// widest loads of this CPU: the best of several passes.
 double ReadBytesPerSecond(ThreadPool& pool, std::span<const std::byte> bytes);
 
-// Seconds that `work` takes: the median of `num_runs` after one that warms up.
-double MedianSeconds(int num_runs, const std::function<void()>& work);
+// The roof of whatever is bound by memory. Owns a buffer larger than the
+// last-level cache, on huge pages where the system gives them. `pool` must
+// outlive it.
+class ReadRoof {
+ public:
+  static Result<ReadRoof> Create(ThreadPool& pool);
+  double BytesPerSecond() const;
+
+ private:
+  ReadRoof(ThreadPool& pool, Buffer buffer)
+      : pool_(&pool), buffer_(std::move(buffer)) {}
+
+  ThreadPool* pool_;
+  Buffer buffer_;
+};
+
+// Seconds that `work` takes, once.
+double SecondsOf(const std::function<void()>& work);
+
+// REQUIRES: not empty.
+double Median(std::vector<double> values);
 
 }  // namespace winnow
 

@@ -1,6 +1,8 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "base/size_text.h"
 #include "model/rope.h"
@@ -99,60 +101,143 @@ int64_t Engine::device_kv_bytes() const {
          KvBytesPerToken(model_.config(), model_.dtype());
 }
 
+Status Engine::CheckTokens(std::string_view field,
+                           const std::vector<int32_t>& tokens) const {
+  const int vocab_size = model_.config().vocab_size;
+  for (const int32_t token : tokens) {
+    if (token < 0 || token >= vocab_size) {
+      return MakeError(ErrorCode::kInvalidArgument,
+                       "{} token must be in [0, {}], is {}", field,
+                       vocab_size - 1, token);
+    }
+  }
+  return Ok{};
+}
+
+Status Engine::CheckRoom(int64_t num_tokens, int64_t max_tokens,
+                         int64_t num_pages) const {
+  if (num_tokens + max_tokens - 1 > options_.max_model_len) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "prompt and max-tokens must fit the context of {} tokens "
+                     "(max-model-len), are {} + {}",
+                     options_.max_model_len, num_tokens, max_tokens);
+  }
+  if (num_pages > num_pages_) {
+    const int64_t needed_bytes =
+        num_pages * kPageTokens *
+        KvBytesPerToken(model_.config(), model_.dtype());
+    return MakeError(ErrorCode::kResourceExhausted,
+                     "KV of prompt and max-tokens ({} + {} tokens) needs {}, "
+                     "device-kv holds {}",
+                     num_tokens, max_tokens, FormatBytes(needed_bytes),
+                     FormatBytes(device_kv_bytes()));
+  }
+  return Ok{};
+}
+
 Status Engine::CheckFits(const Request& request) const {
   if (request.prompt.empty()) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "prompt must have at least 1 token, has 0");
   }
   RETURN_IF_ERROR(CheckPositive("max-tokens", request.max_tokens));
-  const int vocab_size = model_.config().vocab_size;
-  for (const int32_t token : request.prompt) {
-    if (token < 0 || token >= vocab_size) {
-      return MakeError(ErrorCode::kInvalidArgument,
-                       "prompt token must be in [0, {}], is {}", vocab_size - 1,
-                       token);
-    }
-  }
-  const auto prompt_tokens = static_cast<int64_t>(request.prompt.size());
-  const int64_t length = prompt_tokens + request.max_tokens - 1;
-  if (length > options_.max_model_len) {
+  RETURN_IF_ERROR(CheckTokens("prompt", request.prompt));
+  RETURN_IF_ERROR(CheckTokens("forced", request.forced_tokens));
+  if (std::ssize(request.forced_tokens) > request.max_tokens) {
     return MakeError(ErrorCode::kInvalidArgument,
-                     "prompt and max-tokens must fit the context of {} tokens "
-                     "(max-model-len), are {} + {}",
-                     options_.max_model_len, prompt_tokens, request.max_tokens);
+                     "forced tokens must be at most max-tokens ({}), are {}",
+                     request.max_tokens, request.forced_tokens.size());
   }
-  if (PagesFor(length) > num_pages_) {
-    const int64_t needed_bytes =
-        PagesFor(length) * kPageTokens *
-        KvBytesPerToken(model_.config(), model_.dtype());
-    return MakeError(ErrorCode::kResourceExhausted,
-                     "KV of prompt and max-tokens ({} + {} tokens) needs {}, "
-                     "device-kv holds {}",
-                     prompt_tokens, request.max_tokens,
-                     FormatBytes(needed_bytes), FormatBytes(device_kv_bytes()));
+  RETURN_IF_ERROR(Validate(request.sampling, model_.config().vocab_size));
+  const int64_t num_tokens = std::ssize(request.prompt);
+  // A fork's room is kept by its prefix.
+  const int64_t num_pages =
+      request.prefix ? 0 : PagesFor(num_tokens + request.max_tokens - 1);
+  return CheckRoom(num_tokens, request.max_tokens, num_pages);
+}
+
+Status Engine::CheckFork(const Request& request, const Sequence& prefix) const {
+  const auto& tokens = prefix.tokens();
+  CHECK(prefix.is_prefix() && !prefix.released(),
+        "sequence={} is no prefix, or released", prefix.id().value());
+  CHECK(request.prompt.size() > tokens.size() &&
+            std::equal(tokens.begin(), tokens.end(), request.prompt.begin()),
+        "prompt of {} tokens does not begin with the {} of prefix={}",
+        request.prompt.size(), tokens.size(), prefix.id().value());
+  const int64_t num_tokens = std::ssize(request.prompt);
+  const int64_t num_behind = num_tokens - std::ssize(tokens);
+  if (request.num_question_tokens > num_behind) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "question must lie behind the prefix, in the last {} "
+                     "tokens of the prompt, has {}",
+                     num_behind, request.num_question_tokens);
+  }
+  const int64_t max_length = std::ssize(tokens) + prefix.request().max_tokens;
+  if (num_tokens + request.max_tokens > max_length) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "prompt and max-tokens must fit the {} tokens that the "
+                     "prefix has room for, are {} + {}",
+                     max_length, num_tokens, request.max_tokens);
   }
   return Ok{};
+}
+
+RequestRope Engine::RopeFor(int64_t planned_tokens) const {
+  const RopeConfig& config = model_.config().rope;
+  RequestRope rope;
+  rope.inverse_frequencies.resize(static_cast<size_t>(config.rotary_dim / 2));
+  RopeFrequencies(config, planned_tokens, rope.inverse_frequencies,
+                  &rope.scale);
+  return rope;
 }
 
 Result<SequenceId> Engine::Add(Request request, RequestObserver* observer) {
   if (failure_) return *failure_;
   RETURN_IF_ERROR(CheckFits(request));
-  RETURN_IF_ERROR(Validate(request.sampling, model_.config().vocab_size));
-  const RopeConfig& rope_config = model_.config().rope;
-  RequestRope rope;
-  rope.inverse_frequencies.resize(
-      static_cast<size_t>(rope_config.rotary_dim / 2));
-  const auto planned_tokens =
-      static_cast<int64_t>(request.prompt.size()) + request.max_tokens;
-  RopeFrequencies(rope_config, planned_tokens, rope.inverse_frequencies,
-                  &rope.scale);
+  if (request.prefix) {
+    const Sequence& prefix = Get(*request.prefix);
+    RETURN_IF_ERROR(CheckFork(request, prefix));
+    const SequenceId id(next_id_++);
+    sequences_.push_back(
+        Sequence::MakeFork(id, std::move(request), prefix, observer));
+    return id;
+  }
+  RequestRope rope = RopeFor(std::ssize(request.prompt) + request.max_tokens);
   const SequenceId id(next_id_++);
   sequences_.push_back(std::make_unique<Sequence>(id, std::move(request),
                                                   std::move(rope), observer));
   return id;
 }
 
-Sequence& Engine::Get(SequenceId id) {
+Result<SequenceId> Engine::AddPrefix(Prefix prefix, RequestObserver* observer) {
+  if (failure_) return *failure_;
+  const int64_t num_tokens = std::ssize(prefix.tokens);
+  if (num_tokens == 0 || prefix.max_length < num_tokens + 2) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "prefix must have at least 1 token and a max_length of 2 "
+                     "more, has {} and {}",
+                     num_tokens, prefix.max_length);
+  }
+  RETURN_IF_ERROR(CheckTokens("prefix", prefix.tokens));
+  // A fork shares the full pages.
+  const int64_t num_pages = PagesFor(num_tokens) +
+                            PagesFor(int64_t{prefix.max_length} - 1) -
+                            num_tokens / kPageTokens;
+  RETURN_IF_ERROR(
+      CheckRoom(num_tokens, prefix.max_length - num_tokens, num_pages));
+  RequestRope rope = RopeFor(prefix.max_length);
+  const SequenceId id(next_id_++);
+  sequences_.push_back(
+      Sequence::MakePrefix(id, std::move(prefix), std::move(rope), observer));
+  return id;
+}
+
+bool Engine::IsKnown(SequenceId id) const {
+  return std::any_of(sequences_.begin(), sequences_.end(),
+                     [id](const auto& other) { return other->id() == id; });
+}
+
+const Sequence& Engine::Get(SequenceId id) const {
   const auto found =
       std::find_if(sequences_.begin(), sequences_.end(),
                    [id](const auto& sequence) { return sequence->id() == id; });
@@ -160,19 +245,40 @@ Sequence& Engine::Get(SequenceId id) {
   return **found;
 }
 
+Sequence& Engine::Get(SequenceId id) {
+  return const_cast<Sequence&>(std::as_const(*this).Get(id));
+}
+
+void Engine::Release(SequenceId prefix) {
+  if (!IsKnown(prefix)) return;
+  Get(prefix).Release();
+  EndIfUnused(prefix);
+}
+
+void Engine::EndIfUnused(SequenceId prefix) {
+  if (!IsKnown(prefix) || !Get(prefix).released()) return;
+  const bool used = std::any_of(sequences_.begin(), sequences_.end(),
+                                [prefix](const auto& other) {
+                                  return other->request().prefix == prefix;
+                                });
+  if (!used) Finish(prefix, FinishReason::kStop);
+}
+
 void Engine::Cancel(SequenceId id) {
-  const bool known =
-      std::any_of(sequences_.begin(), sequences_.end(),
-                  [id](const auto& sequence) { return sequence->id() == id; });
-  if (known) Finish(id, FinishReason::kCancelled);
+  if (!IsKnown(id)) return;
+  std::vector<SequenceId> forks;
+  for (const auto& sequence : sequences_) {
+    if (sequence->request().prefix == id) forks.push_back(sequence->id());
+  }
+  for (const SequenceId fork : forks) Finish(fork, FinishReason::kCancelled);
+  // A released prefix has ended with the last of them.
+  if (IsKnown(id)) Finish(id, FinishReason::kCancelled);
 }
 
 void Engine::Finish(SequenceId id, FinishReason reason, std::string error) {
   Sequence& sequence = Get(id);
-  Completion completion = sequence.Complete(reason);
+  Completion completion = sequence.Complete(reason, model_.config().num_layers);
   completion.error = std::move(error);
-  const int64_t num_rows = sequence.num_generated();
-  completion.kv.tokens_read_share = num_rows > 0 ? 1.0 : 0.0;
   if (sequence.admitted()) {
     completion.kv.device_bytes =
         static_cast<int64_t>(kv_.pages(id).size()) * kPageTokens *
@@ -181,9 +287,11 @@ void Engine::Finish(SequenceId id, FinishReason reason, std::string error) {
     runner_->Forget(id);
   }
   RequestObserver& observer = sequence.observer();
+  const std::optional<SequenceId> prefix = sequence.request().prefix;
   std::erase_if(sequences_,
                 [id](const auto& other) { return other->id() == id; });
   observer.OnFinish(completion);
+  if (prefix) EndIfUnused(*prefix);
 }
 
 Schedule Engine::Plan() const {
@@ -207,17 +315,31 @@ void Engine::Fail(const Error& error) {
   }
 }
 
+void Engine::Open(SequenceId id) {
+  Sequence& sequence = Get(id);
+  sequence.Admit();
+  if (sequence.request().prefix) {
+    kv_.Fork(*sequence.request().prefix, id);
+  } else {
+    kv_.Open(id);
+  }
+}
+
 Result<bool> Engine::Step() {
   if (failure_) return *failure_;
   if (sequences_.empty()) return false;
   const Schedule schedule = Plan();
-  for (const SequenceId id : schedule.admitted) {
-    Get(id).Admit();
-    kv_.Open(id);
-  }
+  for (const SequenceId id : schedule.admitted) Open(id);
   const StepPlan& plan = schedule.plan;
-  // Whatever fits the pool alone is admitted when it is alone: CheckFits.
-  CHECK(!plan.empty(), "sequences={}", sequences_.size());
+  if (plan.empty()) {
+    // Whatever fits the pool alone is admitted when it is alone: CheckRoom.
+    const bool held = std::any_of(
+        sequences_.begin(), sequences_.end(), [](const auto& sequence) {
+          return sequence->is_prefix() && !sequence->released();
+        });
+    CHECK(held, "sequences={}", sequences_.size());
+    return false;
+  }
   std::vector<Growth> growths;
   for (const StepItem& item : plan.items) {
     if (item.first_layer == 0) {
@@ -238,9 +360,23 @@ Result<bool> Engine::Step() {
   return true;
 }
 
+// Dense attention reads all that a layer's window shows.
+void Engine::CountReads(const StepItem& item, Sequence& sequence) const {
+  const int first = std::max(item.first_token, sequence.num_prompt_rows());
+  const int end = item.first_token + item.num_tokens;
+  for (int layer = item.first_layer; layer < item.end_layer; ++layer) {
+    const int window = model_.config().windows[static_cast<size_t>(layer)];
+    for (int context = first + 1; context <= end; ++context) {
+      sequence.CountRead(window > 0 ? std::min(window, context) : context,
+                         context);
+    }
+  }
+}
+
 void Engine::Land(const StepPlan& plan, const std::vector<DrawnToken>& drawn) {
   for (const StepItem& item : plan.items) {
     Sequence& sequence = Get(item.sequence);
+    CountReads(item, sequence);
     sequence.Land(item, model_.config().num_layers);
     kv_.Seal(item.sequence, sequence.num_computed());
   }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/runner.h"
@@ -39,15 +40,28 @@ class Engine {
   // Takes a request in. Fails where it can never run: its fields are out of
   // range, or it is longer than the context or the pool.
   // REQUIRES: observer lives until its OnFinish.
+  // A request with a prefix shares its pages, and waits until they are read.
+  // REQUIRES: request.prefix, if any, is added and not released, and the prompt
+  // begins with its tokens.
   Result<SequenceId> Add(Request request, RequestObserver* observer);
-  // Ends a request early; nothing where it has ended already.
+  // Reads tokens that requests to come begin with, and holds their pages.
+  // Fails as Add does; there must be room for its longest request beside it.
+  // The observer's OnToken is never called.
+  // REQUIRES: observer lives until its OnFinish.
+  Result<SequenceId> AddPrefix(Prefix prefix, RequestObserver* observer);
+  // Says that no request on the prefix will be added any more: it ends with its
+  // last one, at once where there is none. Nothing where it has ended already.
+  // REQUIRES: not released before.
+  void Release(SequenceId prefix);
+  // Ends a request early, a prefix with all requests on it; nothing where it
+  // has ended already.
   void Cancel(SequenceId id);
 
-  // Runs one step. False where there is nothing left to do. A request for which
-  // no token is left to draw ends with kError, the others go on. Fails where
-  // the device does, and then the engine is of no further use (Backend::Wait):
-  // every request has ended with kError and given back its pages, and Step and
-  // Add return that error from then on.
+  // Runs one step. False where there is nothing left to do, or nothing until a
+  // prefix is released. A request for which no token is left to draw ends with
+  // kError, the others go on. Fails where the device does, and then the engine
+  // is of no further use (Backend::Wait): every request has ended with kError
+  // and given back its pages, and Step and Add return that error from then on.
   Result<bool> Step();
 
   // What the pool and tables hold, for tests and metrics.
@@ -59,10 +73,21 @@ class Engine {
   Engine(Backend& backend, const Model& model, const EngineOptions& options,
          std::unique_ptr<DeviceCache> cache, int64_t num_pages);
   Schedule Plan() const;
+  Status CheckTokens(std::string_view field,
+                     const std::vector<int32_t>& tokens) const;
+  Status CheckRoom(int64_t num_tokens, int64_t max_tokens,
+                   int64_t num_pages) const;
   Status CheckFits(const Request& request) const;
+  Status CheckFork(const Request& request, const Sequence& prefix) const;
+  RequestRope RopeFor(int64_t planned_tokens) const;
+  void Open(SequenceId id);
+  void CountReads(const StepItem& item, Sequence& sequence) const;
   // `error` says why, where the reason is kError.
   void Finish(SequenceId id, FinishReason reason, std::string error = {});
   void Fail(const Error& error);
+  void EndIfUnused(SequenceId prefix);
+  bool IsKnown(SequenceId id) const;
+  const Sequence& Get(SequenceId id) const;
   Sequence& Get(SequenceId id);
   void Land(const StepPlan& plan, const std::vector<DrawnToken>& drawn);
 

@@ -89,12 +89,18 @@ TEST_F(EngineFailureTest, AFailedDeviceEndsEveryRequestAndTheEngine) {
   for (const int layers_per_step : {0, 1}) {
     const std::unique_ptr<Engine> engine =
         MakeEngine({.max_num_seqs = 2,
-                    .max_num_batched_tokens = 128,
+                    .max_num_batched_tokens = 160,
                     .layers_per_step = layers_per_step});
     std::vector<Listener> listeners(3);  // the third waits its turn
     for (Listener& listener : listeners) {
       ASSERT_TRUE(engine->Add(RequestFrom(20), &listener).ok());
     }
+    Listener prefix, fork;
+    const Request forked = RequestFrom(20);
+    Request request = forked;
+    request.prefix = *engine->AddPrefix(
+        {{forked.prompt.begin(), forked.prompt.end() - 5}, 80}, &prefix);
+    ASSERT_TRUE(engine->Add(request, &fork).ok());
     ASSERT_TRUE(*engine->Step());
     backend_.on_wait = [] {
       return MakeError(ErrorCode::kIo, "device cpu:7 fell off the bus");
@@ -102,10 +108,11 @@ TEST_F(EngineFailureTest, AFailedDeviceEndsEveryRequestAndTheEngine) {
     const Result<bool> failed = engine->Step();
     ASSERT_FALSE(failed.ok());
     EXPECT_EQ(failed.error().message, "device cpu:7 fell off the bus");
-    for (const Listener& listener : listeners) {
-      ASSERT_TRUE(listener.finished);
-      EXPECT_EQ(listener.completion.reason, FinishReason::kError);
-      EXPECT_EQ(listener.completion.error, "device cpu:7 fell off the bus");
+    for (const Listener* listener :
+         {&listeners[0], &listeners[1], &listeners[2], &prefix, &fork}) {
+      ASSERT_TRUE(listener->finished);
+      EXPECT_EQ(listener->completion.reason, FinishReason::kError);
+      EXPECT_EQ(listener->completion.error, "device cpu:7 fell off the bus");
     }
     ExpectAllIsGivenBack(*engine);
     // The device may work again; what it holds is not known, so nothing may

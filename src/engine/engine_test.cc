@@ -168,6 +168,27 @@ TEST_P(EngineBitsTest, DoNotDependOnLayerRangesOrThreads) {
             whole.Bits());
 }
 
+// What was generated, fed again as the question behind the same prompt, reads
+// as it read when it was generated, in whatever steps.
+TEST_P(EngineBitsTest, AReplayRunsAsItFirstRan) {
+  LoadModel(GetParam().first, GetParam().second);
+  const EngineOptions options = {.batch_invariant = true};
+  const Collector first = RunAlone(options, RequestFrom(0, 8));
+  Request replay = RequestFrom(0, 3);
+  for (int i = 0; i < 5; ++i) {
+    replay.prompt.push_back(first.Ids()[static_cast<size_t>(i)]);
+  }
+  replay.num_question_tokens = 5;
+  for (const int rows : {256, 64, 2}) {
+    EngineOptions by_rows = options;
+    by_rows.max_num_batched_tokens = rows;
+    const auto bits = RunAlone(by_rows, replay).Bits();
+    const auto all = first.Bits();
+    EXPECT_EQ(bits, std::vector(all.end() - std::ssize(bits), all.end()))
+        << rows;
+  }
+}
+
 TEST_P(EngineBitsTest, DoNotDependOnWhereExtentsLie) {
   LoadModel(GetParam().first, GetParam().second);
   const EngineOptions options = {.batch_invariant = true};

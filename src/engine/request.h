@@ -3,6 +3,7 @@
 #define WINNOW_ENGINE_REQUEST_H_
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -12,6 +13,14 @@
 
 namespace winnow {
 
+// Tokens with which several requests begin, read once for all of them.
+struct Prefix {
+  std::vector<int32_t> tokens;  // at least one
+  // What the longest request on it may reach, prompt and generated. The rotary
+  // embedding of all of them goes by it, as their keys are the prefix's.
+  int max_length = 0;
+};
+
 struct Request {
   std::vector<int32_t> prompt;  // token ids, at least one
   // The last tokens of the prompt that are fed as generated rows, so that a
@@ -20,6 +29,12 @@ struct Request {
   int max_tokens = 0;                  // to generate, at least 1
   std::vector<int32_t> end_token_ids;  // any of them ends the text
   SamplingParams sampling;
+  // The prefix with which the prompt begins and whose KV it shares; at least
+  // one token of the prompt comes after it. None: a request of its own.
+  std::optional<SequenceId> prefix = {};
+  // Teacher forcing: after draw i, which is reported as drawn, the text goes on
+  // with forced_tokens[i]. At most max_tokens.
+  std::vector<int32_t> forced_tokens = {};
 };
 
 enum class FinishReason : uint8_t { kStop, kLength, kCancelled, kError };
@@ -59,7 +74,10 @@ struct KvCounters {
   int64_t fetched_bytes = 0;
   int64_t written_bytes = 0;
   double stall_ms = 0;
-  double tokens_read_share = 0;  // of the context, mean over generated rows
+  // Generated rows that ran, and the share of its context that such a row
+  // read, mean over rows and layers; 0 where none ran.
+  int64_t num_generated_rows = 0;
+  double tokens_read_share = 0;
 };
 
 struct Completion {

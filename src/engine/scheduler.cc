@@ -3,33 +3,10 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "engine/admission.h"
 
 namespace winnow {
 namespace {
-
-// Marks the sequences that may start now, oldest first; the first that does
-// not fit keeps all younger ones waiting, so that none starves.
-std::vector<SequenceId> Admit(ScheduleInput& input) {
-  int64_t promised_pages = 0;
-  int num_admitted = 0;
-  for (const SequenceSnapshot& sequence : input.sequences) {
-    if (!sequence.admitted) continue;
-    promised_pages += sequence.life_pages;
-    ++num_admitted;
-  }
-  std::vector<SequenceId> admitted;
-  for (SequenceSnapshot& sequence : input.sequences) {
-    if (sequence.admitted) continue;
-    const bool fits =
-        promised_pages + sequence.life_pages <= input.limits.num_pages;
-    if (!fits || num_admitted == input.limits.max_num_seqs) break;
-    promised_pages += sequence.life_pages;
-    ++num_admitted;
-    sequence.admitted = true;
-    admitted.push_back(sequence.id);
-  }
-  return admitted;
-}
 
 // How many of `wanted` tokens from `first` run in `room` rows. A chunk that
 // does not end its prompt ends at a page; where the room is below a page, the
@@ -52,7 +29,7 @@ StepItem ItemOf(const SequenceSnapshot& sequence, int num_tokens,
   item.first_layer = sequence.next_layer;
   item.end_layer =
       std::min(sequence.next_layer + wanted_layers, limits.num_layers);
-  item.samples = item.end_layer == limits.num_layers &&
+  item.samples = !sequence.is_prefix() && item.end_layer == limits.num_layers &&
                  item.first_token + num_tokens == sequence.num_tokens;
   return item;
 }
@@ -68,10 +45,11 @@ int RankOf(const SequenceSnapshot& sequence) {
 Schedule PlanStep(const ScheduleInput& given) {
   ScheduleInput input = given;
   Schedule schedule;
-  schedule.admitted = Admit(input);
+  schedule.admitted = Admission(given).Admit(input.sequences);
   int room = input.limits.max_num_batched_tokens;
   for (int rank = 0; rank <= 2; ++rank) {
     for (const SequenceSnapshot& sequence : input.sequences) {
+      if (sequence.is_read()) continue;
       const int wanted = sequence.num_tokens - sequence.num_computed;
       CHECK(wanted > 0, "sequence={} has nothing to compute",
             sequence.id.value());

@@ -3,6 +3,7 @@
 #define WINNOW_ENGINE_SCHEDULER_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/ids.h"
@@ -19,7 +20,16 @@ struct SequenceSnapshot {
   int chunk_tokens = 0;
   int next_layer = 0;
   bool admitted = false;
-  int64_t life_pages = 0;  // pages it holds at the end of its longest life
+  // Pages that it holds at the end of its longest life; of a fork, those that
+  // it does not share with its prefix.
+  int64_t life_pages = 0;
+  // Of a prefix: life_pages of its longest fork. 0: not a prefix.
+  int64_t fork_pages = 0;
+  std::optional<SequenceId> prefix = {};  // of a fork
+
+  bool is_prefix() const { return fork_pages > 0; }
+  // True of a prefix that is only held for its forks.
+  bool is_read() const { return is_prefix() && num_computed == num_tokens; }
 };
 
 struct SchedulerLimits {
@@ -41,11 +51,15 @@ struct Schedule {
 };
 
 // Admits in order of arrival while the pages promised to all admitted
-// sequences fit the pool, so that a running sequence never lacks a page. Runs
+// sequences fit the pool, so that a running sequence never lacks a page. A
+// prefix is promised room for its longest fork besides its own, so that one
+// fork at least can always run: such a fork waits for no page. Forks wait for
+// their prefix to be read, and keep younger sequences from their room. Runs
 // every sequence that waits for one token first, then prompts in order of
 // arrival with the rows that are left; a chunk that does not end its prompt
 // ends at a page. Sequences in the middle of their layers go on before new
 // chunks start. If anything can run, the plan is not empty.
+// REQUIRES: a fork's prefix is among the sequences, before it.
 Schedule PlanStep(const ScheduleInput& input);
 
 }  // namespace winnow

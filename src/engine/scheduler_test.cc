@@ -92,6 +92,12 @@ TEST(SchedulerTest, EverySequenceFinishesUnderAnyLimits) {
           if (sequence.id != item.sequence) continue;
           ASSERT_EQ(item.first_token, sequence.num_computed);
           ASSERT_EQ(item.first_layer, sequence.next_layer);
+          // A chunk ends at a page, unless it ends the prompt, or is alone.
+          const int end = item.first_token + item.num_tokens;
+          ASSERT_TRUE(end % kPageTokens == 0 || end == sequence.num_tokens ||
+                      sequence.chunk_tokens == item.num_tokens ||
+                      NumRows(schedule.plan) == item.num_tokens)
+              << "seed " << seed << " " << ToString(schedule.plan);
           const bool done = item.end_layer == input.limits.num_layers;
           sequence.chunk_tokens = done ? 0 : item.num_tokens;
           sequence.next_layer = done ? 0 : item.end_layer;

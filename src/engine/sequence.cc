@@ -26,22 +26,70 @@ Sequence::Sequence(SequenceId id, Request request, RequestRope rope,
   }
 }
 
+std::unique_ptr<Sequence> Sequence::MakePrefix(SequenceId id, Prefix prefix,
+                                               RequestRope rope,
+                                               RequestObserver* observer) {
+  Request request;
+  request.max_tokens =
+      prefix.max_length - static_cast<int>(prefix.tokens.size());
+  request.prompt = std::move(prefix.tokens);
+  auto sequence = std::make_unique<Sequence>(id, std::move(request),
+                                             std::move(rope), observer);
+  sequence->is_prefix_ = true;
+  return sequence;
+}
+
+std::unique_ptr<Sequence> Sequence::MakeFork(SequenceId id, Request request,
+                                             const Sequence& prefix,
+                                             RequestObserver* observer) {
+  CHECK(request.prefix == prefix.id() && prefix.is_prefix());
+  auto sequence = std::make_unique<Sequence>(id, std::move(request),
+                                             prefix.rope(), observer);
+  sequence->num_prefix_tokens_ = prefix.num_prompt_tokens();
+  sequence->num_computed_ = prefix.num_prompt_tokens();
+  CHECK(sequence->num_prompt_rows() >= sequence->num_computed_,
+        "prompt_rows={} prefix={}", sequence->num_prompt_rows(),
+        sequence->num_computed_);
+  return sequence;
+}
+
 SequenceSnapshot Sequence::Snapshot() const {
+  SequenceSnapshot snapshot = {.id = id_,
+                               .num_tokens = static_cast<int>(tokens_.size()),
+                               .num_computed = num_computed_,
+                               .chunk_tokens = chunk_tokens_,
+                               .next_layer = next_layer_,
+                               .admitted = admitted_,
+                               .prefix = request_.prefix};
   // The last token that is generated is never fed back.
-  const int longest = num_prompt_tokens() + request_.max_tokens - 1;
-  return {.id = id_,
-          .num_tokens = static_cast<int>(tokens_.size()),
-          .num_computed = num_computed_,
-          .chunk_tokens = chunk_tokens_,
-          .next_layer = next_layer_,
-          .admitted = admitted_,
-          .life_pages = PagesFor(longest)};
+  const int64_t life_pages =
+      PagesFor(int64_t{num_prompt_tokens()} + request_.max_tokens - 1);
+  if (is_prefix_) {
+    snapshot.life_pages = PagesFor(num_prompt_tokens());
+    snapshot.fork_pages = life_pages - num_prompt_tokens() / kPageTokens;
+  } else {
+    // A fork writes into a copy of its prefix's open page.
+    snapshot.life_pages = life_pages - num_prefix_tokens_ / kPageTokens;
+  }
+  return snapshot;
 }
 
 void Sequence::Admit() {
   CHECK(!admitted_);
   admitted_ = true;
   admitted_at_ = Clock::now();
+}
+
+void Sequence::Release() {
+  CHECK(is_prefix_ && !released_, "sequence={} is_prefix={} released={}",
+        id_.value(), is_prefix_, released_);
+  released_ = true;
+}
+
+void Sequence::CountRead(int64_t num_tokens, int64_t context_tokens) {
+  ++num_reads_;
+  sum_of_read_shares_ +=
+      static_cast<double>(num_tokens) / static_cast<double>(context_tokens);
 }
 
 void Sequence::Land(const StepItem& item, int num_layers) {
@@ -62,12 +110,14 @@ void Sequence::Land(const StepItem& item, int num_layers) {
 bool Sequence::Take(const GeneratedToken& token, FinishReason* reason) {
   last_token_at_ = Clock::now();
   if (num_generated() == 0) first_token_at_ = last_token_at_;
-  tokens_.push_back(token.token_id);
-  if (HasPenalties(request_.sampling)) ++seen_[token.token_id];
+  const auto draw = static_cast<size_t>(num_generated());
+  const auto& forced = request_.forced_tokens;
+  const int32_t next = draw < forced.size() ? forced[draw] : token.token_id;
+  tokens_.push_back(next);
+  if (HasPenalties(request_.sampling)) ++seen_[next];
   const bool wanted = observer_->OnToken(token);
   const auto& ends = request_.end_token_ids;
-  const bool ended =
-      std::find(ends.begin(), ends.end(), token.token_id) != ends.end();
+  const bool ended = std::find(ends.begin(), ends.end(), next) != ends.end();
   if (ended || !wanted) {
     *reason = FinishReason::kStop;
     return true;
@@ -76,8 +126,13 @@ bool Sequence::Take(const GeneratedToken& token, FinishReason* reason) {
   return num_generated() == request_.max_tokens;
 }
 
-Completion Sequence::Complete(FinishReason reason) const {
+Completion Sequence::Complete(FinishReason reason, int num_layers) const {
   Completion completion;
+  completion.kv.num_generated_rows = num_reads_ / num_layers;
+  if (num_reads_ > 0) {
+    completion.kv.tokens_read_share =
+        sum_of_read_shares_ / static_cast<double>(num_reads_);
+  }
   completion.reason = reason;
   completion.num_prompt_tokens = num_prompt_tokens();
   completion.num_generated_tokens = num_generated();

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "engine/request.h"
@@ -21,6 +22,8 @@ struct RequestRope {
 // Owned and changed by the engine alone. At all times
 //   0 <= num_computed <= tokens.size(), and
 //   chunk_tokens > 0 exactly while a chunk is between two layer ranges.
+// A prefix is a sequence that generates nothing: its request's max_tokens is
+// what its longest fork adds to it. A fork begins with its prefix computed.
 class Sequence {
  public:
   using Clock = std::chrono::steady_clock;
@@ -28,6 +31,14 @@ class Sequence {
   // REQUIRES: observer outlives the sequence.
   Sequence(SequenceId id, Request request, RequestRope rope,
            RequestObserver* observer);
+  static std::unique_ptr<Sequence> MakePrefix(SequenceId id, Prefix prefix,
+                                              RequestRope rope,
+                                              RequestObserver* observer);
+  // REQUIRES: request.prefix is the id of `prefix`, with whose tokens its
+  // prompt begins.
+  static std::unique_ptr<Sequence> MakeFork(SequenceId id, Request request,
+                                            const Sequence& prefix,
+                                            RequestObserver* observer);
 
   SequenceId id() const { return id_; }
   const Request& request() const { return request_; }
@@ -47,17 +58,25 @@ class Sequence {
   }
   int num_computed() const { return num_computed_; }
   bool admitted() const { return admitted_; }
+  bool is_prefix() const { return is_prefix_; }
+  // Of a prefix: no request is to come, it ends with its last fork.
+  bool released() const { return released_; }
   // Distinct tokens so far, ascending, with how often each was generated.
   // Empty unless a penalty needs them.
   const std::map<int32_t, int>& seen() const { return seen_; }
 
   SequenceSnapshot Snapshot() const;
   void Admit();
+  // REQUIRES: it is a prefix that has not been released.
+  void Release();
   // The item's rows have been computed, in all layers or part of them.
   void Land(const StepItem& item, int num_layers);
+  // A generated row has read `num_tokens` of `context_tokens` in a layer.
+  void CountRead(int64_t num_tokens, int64_t context_tokens);
   // Takes in a drawn token. Returns why the request ends now, if it does.
   bool Take(const GeneratedToken& token, FinishReason* reason);
-  Completion Complete(FinishReason reason) const;
+  // All but what the KV holds. `num_layers`: of the model.
+  Completion Complete(FinishReason reason, int num_layers) const;
 
  private:
   SequenceId id_;
@@ -70,6 +89,12 @@ class Sequence {
   int chunk_tokens_ = 0;
   int next_layer_ = 0;
   bool admitted_ = false;
+  bool is_prefix_ = false;
+  bool released_ = false;
+  int num_prefix_tokens_ = 0;  // of a fork
+  // Over generated rows and layers.
+  int64_t num_reads_ = 0;
+  double sum_of_read_shares_ = 0;
   Clock::time_point arrived_ = Clock::now();
   Clock::time_point admitted_at_;
   Clock::time_point first_token_at_;

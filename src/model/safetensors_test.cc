@@ -141,6 +141,9 @@ TEST(SafetensorsTest, OverlapsGapsAndRepeatsAreRefused) {
   EXPECT_EQ(two(8, 0, 8), "m.safetensors: tensors a and b overlap by 8 bytes");
   EXPECT_EQ(two(3, 4, 8),
             "m.safetensors: 1 bytes before tensor b belong to no tensor");
+  EXPECT_EQ(EntryFailure(R"({"dtype": "U8", "shape": [6],
+                             "data_offsets": [2, 8]})"),
+            "m.safetensors: 2 bytes before tensor a belong to no tensor");
   EXPECT_EQ(two(4, 4, 6),
             "m.safetensors: the last 2 bytes belong to no tensor");
   EXPECT_EQ(Failure(FileOf(

@@ -128,6 +128,39 @@ TEST(WeightsTest, AnotherDtypeIsACopyAndCounted) {
             Float16(static_cast<float>(BFloat16(q.values[5]))).bits);
 }
 
+// No copy writes into the next one, whatever its size: rows and columns are
+// left out, and 33 float16 fill no whole line.
+TEST(WeightsTest, CopiesOfOddSizesStandApart) {
+  TinyCase llama = ReadTinyCase("llama_bias");
+  const std::string field = "\"intermediate_size\": 96";
+  llama.config_json.replace(llama.config_json.find(field), field.size(),
+                            "\"intermediate_size\": 33");
+  for (TinyTensor& tensor : llama.tensors) {
+    int64_t count = 1;
+    for (int64_t& size : tensor.shape) count *= size = size == 96 ? 33 : size;
+    tensor.values.resize(static_cast<size_t>(count));
+  }
+  const TemporaryFolder folder("weights");
+  WriteTinyModel(llama, folder.path(), {});
+  const Model model =
+      Model::Load(folder.path(), {.dtype = Dtype::kFloat16, .progress = {}})
+          .value();
+  for (size_t i = 0; i < 2; ++i) {
+    const LayerWeights& layer = model.weights().layers[i];
+    const auto expect = [&](const View& view, const std::string& name) {
+      ExpectHolds<Float16>(
+          view, TensorOf(llama, fmt::format("model.layers.{}.{}", i, name)));
+    };
+    expect(layer.post_attention_norm, "post_attention_layernorm.weight");
+    expect(layer.gate, "mlp.gate_proj.weight");
+    expect(layer.gate_bias, "mlp.gate_proj.bias");
+    expect(layer.up, "mlp.up_proj.weight");
+    expect(layer.up_bias, "mlp.up_proj.bias");
+    expect(layer.down, "mlp.down_proj.weight");
+    expect(layer.down_bias, "mlp.down_proj.bias");
+  }
+}
+
 // The data of a file may begin anywhere: a header of odd length.
 TEST(WeightsTest, UnalignedTensorsAreCopied) {
   const TinyCase llama = ReadTinyCase("llama");

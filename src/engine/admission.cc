@@ -1,0 +1,68 @@
+#include "engine/admission.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace winnow {
+
+Admission::Admission(const ScheduleInput& input) : limits_(input.limits) {
+  for (const SequenceSnapshot& sequence : input.sequences) {
+    if (sequence.admitted) Count(sequence);
+  }
+}
+
+int64_t Admission::PagesToPromise(const SequenceSnapshot& sequence) const {
+  if (!sequence.prefix) return sequence.life_pages + sequence.fork_pages;
+  const auto room = fork_rooms_.find(*sequence.prefix);
+  CHECK(room != fork_rooms_.end(), "fork={} prefix={} is not admitted",
+        sequence.id.value(), sequence.prefix->value());
+  const auto& [is_read, kept, used] = room->second;
+  return std::max(kept, used + sequence.life_pages) - std::max(kept, used);
+}
+
+bool Admission::HasRoom(const SequenceSnapshot& sequence) const {
+  return num_running_ < limits_.max_num_seqs &&
+         promised_pages_ + PagesToPromise(sequence) <= limits_.num_pages;
+}
+
+void Admission::Count(const SequenceSnapshot& sequence) {
+  promised_pages_ += PagesToPromise(sequence);
+  if (!sequence.is_read()) ++num_running_;
+  if (sequence.is_prefix()) {
+    fork_rooms_[sequence.id] = {.is_read = sequence.is_read(),
+                                .kept_pages = sequence.fork_pages};
+  }
+  if (sequence.prefix) {
+    fork_rooms_[*sequence.prefix].used_pages += sequence.life_pages;
+  }
+}
+
+std::vector<SequenceId> Admission::Admit(
+    std::vector<SequenceSnapshot>& sequences) {
+  std::vector<SequenceId> admitted;
+  bool others_wait = false;
+  for (SequenceSnapshot& sequence : sequences) {
+    if (sequence.admitted) continue;
+    bool can_start = true;
+    if (sequence.prefix) {
+      const auto room = fork_rooms_.find(*sequence.prefix);
+      if (room == fork_rooms_.end()) continue;  // Its prefix waits too.
+      can_start = room->second.is_read;
+    }
+    const bool overtakes = sequence.prefix && PagesToPromise(sequence) == 0;
+    if (!HasRoom(sequence) || (others_wait && !overtakes)) {
+      others_wait = true;
+      continue;
+    }
+    // One that cannot start yet is counted all the same: its room is not for
+    // those who came later.
+    Count(sequence);
+    if (!can_start) continue;
+    sequence.admitted = true;
+    admitted.push_back(sequence.id);
+  }
+  return admitted;
+}
+
+}  // namespace winnow

@@ -1,0 +1,47 @@
+// Which sequences may start now: the part of a schedule that promises pages.
+#ifndef WINNOW_ENGINE_ADMISSION_H_
+#define WINNOW_ENGINE_ADMISSION_H_
+
+#include <map>
+#include <vector>
+
+#include "engine/scheduler.h"
+
+namespace winnow {
+
+// Keeps count of what is promised while PlanStep walks the sequences once, in
+// order of arrival. The sum of all promises never exceeds the pool.
+class Admission {
+ public:
+  // Counts what has been admitted before.
+  explicit Admission(const ScheduleInput& input);
+
+  // Marks the sequences that may start now and returns them, oldest first.
+  // The first that does not fit keeps all younger ones waiting, so that none
+  // starves; but a fork that fits into the room kept for one of its kind takes
+  // nothing from anybody, and waiting would keep its prefix's pages for ever.
+  std::vector<SequenceId> Admit(std::vector<SequenceSnapshot>& sequences);
+
+ private:
+  // What the forks of one prefix may have: room for the longest, or for all
+  // that have been admitted.
+  struct ForkRoom {
+    bool is_read = false;
+    int64_t kept_pages = 0;
+    int64_t used_pages = 0;
+  };
+
+  // Pages that the pool must have beyond all promises.
+  int64_t PagesToPromise(const SequenceSnapshot& sequence) const;
+  bool HasRoom(const SequenceSnapshot& sequence) const;
+  void Count(const SequenceSnapshot& sequence);
+
+  const SchedulerLimits limits_;
+  int64_t promised_pages_ = 0;
+  int num_running_ = 0;  // prefixes that are only held do not run
+  std::map<SequenceId, ForkRoom> fork_rooms_;  // of admitted prefixes
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_ENGINE_ADMISSION_H_

@@ -1,0 +1,193 @@
+#include "engine/admission.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+namespace winnow {
+namespace {
+
+constexpr SchedulerLimits kLimits = {.max_num_seqs = 4,
+                                     .max_num_batched_tokens = 100,
+                                     .num_layers = 1,
+                                     .num_pages = 10};
+
+SequenceSnapshot Plain(uint64_t id, int64_t life_pages) {
+  return {.id = SequenceId(id), .num_tokens = 64, .life_pages = life_pages};
+}
+
+SequenceSnapshot PrefixOf(uint64_t id, int64_t life_pages, int64_t fork_pages) {
+  return {.id = SequenceId(id),
+          .num_tokens = 64,
+          .life_pages = life_pages,
+          .fork_pages = fork_pages};
+}
+
+SequenceSnapshot Read(SequenceSnapshot prefix) {
+  prefix.admitted = true;
+  prefix.num_computed = prefix.num_tokens;
+  return prefix;
+}
+
+SequenceSnapshot ForkOf(uint64_t prefix, uint64_t id, int64_t life_pages) {
+  return {.id = SequenceId(id),
+          .num_tokens = 70,
+          .num_computed = 64,
+          .life_pages = life_pages,
+          .prefix = SequenceId(prefix)};
+}
+
+std::vector<uint64_t> Admitted(std::vector<SequenceSnapshot> sequences,
+                               const SchedulerLimits& limits = kLimits) {
+  std::vector<uint64_t> ids;
+  for (const SequenceId id : Admission({limits, sequences}).Admit(sequences)) {
+    ids.push_back(id.value());
+  }
+  return ids;
+}
+
+using Ids = std::vector<uint64_t>;
+
+TEST(AdmissionTest, APrefixIsPromisedItsLongestForkToo) {
+  EXPECT_EQ(Admitted({PrefixOf(1, 7, 3)}), Ids{1});
+  EXPECT_EQ(Admitted({PrefixOf(1, 7, 4)}), Ids{});
+  EXPECT_EQ(Admitted({PrefixOf(1, 4, 3), Plain(2, 3)}), (Ids{1, 2}));
+  EXPECT_EQ(Admitted({PrefixOf(1, 4, 3), Plain(2, 4)}), Ids{1});
+}
+
+TEST(AdmissionTest, ForksWaitUntilTheirPrefixIsReadAndKeepTheirRoom) {
+  // 4 + 3 + 3 pages are spoken for as soon as both forks are there.
+  EXPECT_EQ(Admitted({PrefixOf(1, 4, 3), ForkOf(1, 2, 3), ForkOf(1, 3, 3),
+                      Plain(4, 1)}),
+            Ids{1});
+  EXPECT_EQ(Admitted({Read(PrefixOf(1, 4, 3)), ForkOf(1, 2, 3), ForkOf(1, 3, 3),
+                      Plain(4, 1)}),
+            (Ids{2, 3}));
+}
+
+TEST(AdmissionTest, AForkWaitsForPagesButTheFirstOneHasThem) {
+  EXPECT_EQ(
+      Admitted({Read(PrefixOf(1, 7, 3)), ForkOf(1, 2, 3), ForkOf(1, 3, 1)}),
+      Ids{2});
+  // Somebody older waits for what this prefix holds: waiting for him would be
+  // for ever.
+  EXPECT_EQ(Admitted({Read(PrefixOf(1, 7, 3)), Plain(2, 9), ForkOf(1, 3, 3)}),
+            Ids{3});
+  EXPECT_EQ(Admitted({Read(PrefixOf(1, 5, 3)), Plain(2, 9), ForkOf(1, 3, 3),
+                      ForkOf(1, 4, 1)}),
+            Ids{3});
+}
+
+TEST(AdmissionTest, APrefixThatIsOnlyHeldTakesNoPlaceAmongTheRunning) {
+  SchedulerLimits limits = kLimits;
+  limits.max_num_seqs = 1;
+  EXPECT_EQ(Admitted({Read(PrefixOf(1, 4, 3)), ForkOf(1, 2, 3)}, limits),
+            Ids{2});
+  SequenceSnapshot reading = PrefixOf(1, 4, 3);
+  reading.admitted = true;
+  EXPECT_EQ(Admitted({reading, Plain(2, 1)}, limits), Ids{});
+}
+
+// A world in which plans are carried out: what sequences hold never exceeds
+// the pool, and whatever the limits, every one of them ends.
+class World {
+ public:
+  explicit World(uint32_t seed) : random_(seed) {
+    limits_ = {.max_num_seqs = UpTo(4),
+               .max_num_batched_tokens = UpTo(90),
+               .num_layers = 1,
+               .num_pages = 14};
+    for (int i = UpTo(5); i > 0; --i) AddFamily();
+  }
+
+  bool done() const { return sequences_.empty(); }
+
+  void Step() {
+    const Schedule schedule = PlanStep({limits_, sequences_});
+    ASSERT_FALSE(schedule.plan.empty());
+    ASSERT_LE(schedule.plan.items.size(),
+              static_cast<size_t>(limits_.max_num_seqs));
+    for (SequenceSnapshot& sequence : sequences_) {
+      const auto& admitted = schedule.admitted;
+      sequence.admitted |= std::find(admitted.begin(), admitted.end(),
+                                     sequence.id) != admitted.end();
+      for (const StepItem& item : schedule.plan.items) {
+        if (item.sequence != sequence.id) continue;
+        ASSERT_TRUE(sequence.admitted);
+        sequence.num_computed += item.num_tokens;
+      }
+    }
+    int64_t used_pages = 0;
+    for (const SequenceSnapshot& sequence : sequences_) {
+      if (sequence.admitted) used_pages += sequence.life_pages;
+    }
+    ASSERT_LE(used_pages, limits_.num_pages);
+    EndWhatIsDone();
+  }
+
+ private:
+  int UpTo(int n) {
+    return static_cast<int>(random_() % static_cast<uint32_t>(n)) + 1;
+  }
+
+  // A request, or a prefix with forks; some forks come when others have ended.
+  void AddFamily() {
+    const uint64_t id = next_id_++;
+    if (UpTo(3) == 1) {
+      sequences_.push_back(Plain(id, UpTo(14)));
+      return;
+    }
+    const int fork_pages = UpTo(6);
+    sequences_.push_back(PrefixOf(id, UpTo(8), fork_pages));
+    late_forks_[SequenceId(id)] = UpTo(3) - 1;
+    for (int i = UpTo(4); i > 0; --i) {
+      sequences_.push_back(ForkOf(id, next_id_++, UpTo(fork_pages)));
+    }
+  }
+
+  void EndWhatIsDone() {
+    std::erase_if(sequences_, [](const SequenceSnapshot& sequence) {
+      return !sequence.is_prefix() &&
+             sequence.num_computed == sequence.num_tokens;
+    });
+    const std::vector<SequenceSnapshot> left = sequences_;
+    for (const SequenceSnapshot& prefix : left) {
+      if (!prefix.is_prefix()) continue;
+      const bool used = std::any_of(left.begin(), left.end(),
+                                    [&](const SequenceSnapshot& other) {
+                                      return other.prefix == prefix.id;
+                                    });
+      if (used) continue;
+      if (late_forks_[prefix.id]-- > 0) {
+        sequences_.push_back(
+            ForkOf(prefix.id.value(), next_id_++, prefix.fork_pages));
+        continue;
+      }
+      std::erase_if(sequences_, [&](const SequenceSnapshot& other) {
+        return other.id == prefix.id;
+      });
+    }
+  }
+
+  std::mt19937 random_;
+  SchedulerLimits limits_;
+  std::vector<SequenceSnapshot> sequences_;
+  std::map<SequenceId, int> late_forks_;
+  uint64_t next_id_ = 1;
+};
+
+TEST(AdmissionTest, EverySequenceEndsWithinThePool) {
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(seed);
+    World world(seed);
+    for (int step = 0; !world.done(); ++step) {
+      ASSERT_LT(step, 20000);
+      world.Step();
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace winnow
