@@ -107,6 +107,10 @@ struct LayerSelector {
 
 struct SummarizeArgs {
   std::span<const LayerSelector> selectors;  // by LayerStep::selector
+  // i32 [requests]: of each request, summaries that end at an earlier token
+  // exist. At most the step's first position: where it is less, a selector
+  // takes on a sequence that had none.
+  View first_token;
 };
 
 struct SelectArgs {
@@ -115,6 +119,9 @@ struct SelectArgs {
   float scale = 0;  // of q k, where a program's map needs it
   // Out: the lists of its rows. Their capacity holds the longest list.
   PickLists picks;
+  // Out, of the same rows: f32 [rows of the step], the share of its context
+  // that a row reads, mean over its lists, is added to it. Or empty.
+  View read_shares;
 };
 
 // Where a Read finds keys and values.
@@ -211,8 +218,9 @@ class Backend {
   // Rotates q and k, writes k and v at their positions' pages.
   virtual void Append(Queue& queue, const LayerStep& step,
                       const TokenInputs& inputs, const LayerCache& cache) = 0;
-  // Closes the summaries that this step's tokens complete, from their keys in
-  // the pages: the same bits whatever steps the tokens came in.
+  // Closes the summaries that the tokens from args.first_token to the step's
+  // last complete, from their keys in the pages: the same bits whatever steps
+  // the tokens came in.
   virtual void Summarize(Queue& queue, const LayerStep& step,
                          const SummarizeArgs& args,
                          const LayerCache& cache) = 0;

@@ -141,6 +141,7 @@ void ExpectAttention(const SparseCase& sparse, const SparseResult& got) {
 void ExpectSame(const SparseResult& got, const SparseResult& expected) {
   EXPECT_TRUE(got.summaries == expected.summaries);
   EXPECT_TRUE(got.picks == expected.picks);
+  EXPECT_TRUE(got.read_shares.values == expected.read_shares.values);
   EXPECT_TRUE(got.out.values == expected.out.values);
   EXPECT_TRUE(got.lse.values == expected.lse.values);
 }
@@ -168,6 +169,15 @@ TEST_P(SelectConformanceTest, ChoosesTheBestAndReadsThem) {
     const SparseResult got = RunSparse(device, sparse);
     ForEachRow(sparse, [&](size_t r, int32_t t, int64_t row, int64_t context) {
       const auto& lists = got.picks[static_cast<size_t>(row)];
+      double num_read = 0;
+      for (const auto& list : lists) {
+        num_read += static_cast<double>(
+            std::ranges::count(TokensOf(list, context), true));
+      }
+      EXPECT_NEAR(
+          got.read_shares.values[static_cast<size_t>(row)],
+          0.25 + num_read / static_cast<double>(std::ssize(lists) * context),
+          1e-6);
       const SelectProgram* program = sparse.ProgramOf(r, t);
       if (program == nullptr) {
         ASSERT_EQ(lists.size(), 1u);

@@ -76,21 +76,33 @@ LayerStep StepOf(TestDevice& device, const SparseCase& sparse,
   return step;
 }
 
-// Tokens [0, end) of every request, in steps of `chunk` tokens.
+// Tokens [0, end) of every second request, in steps of `chunk` tokens; the
+// others are taken on late: one step brings all of theirs.
 void SummarizeAll(TestDevice& device, const SparseCase& sparse,
                   std::span<const LayerSelector> selectors,
                   const LayerCache& cache, int chunk) {
   std::vector<RequestRows> rows(sparse.paged.requests().size());
   for (bool more = true; more;) {
     more = false;
+    std::vector<int32_t> first_token;
     for (size_t r = 0; r < rows.size(); ++r) {
-      const int32_t begin = rows[r].end_position();
       const int32_t end = sparse.paged.requests()[r].end_position();
-      rows[r] = {begin, std::min(end - begin, chunk), 0};
+      const int32_t begin = rows[r].end_position();
+      first_token.push_back(begin);
+      if (r % 2 == 0) {
+        rows[r] = {begin, std::min(end - begin, chunk), 0};
+      } else if (begin < end) {
+        rows[r] = {end - 1, 1, 0};
+      } else {
+        rows[r] = {end, 0, 0};
+      }
       more = more || rows[r].num_tokens > 0;
     }
-    device.backend().Summarize(device.queue(), StepOf(device, sparse, rows),
-                               {.selectors = selectors}, cache);
+    device.backend().Summarize(
+        device.queue(), StepOf(device, sparse, rows),
+        {.selectors = selectors,
+         .first_token = device.Upload(Int32Array(first_token))},
+        cache);
   }
 }
 
@@ -242,6 +254,9 @@ SparseResult RunSparse(TestDevice& device, const SparseCase& sparse,
   select.selectors = summaries.selectors;
   select.q = device.Upload(sparse.q);
   select.scale = sparse.scale;
+  TestArray shares(Dtype::kFloat32, {sparse.q.dim(0)});
+  std::ranges::fill(shares.values, 0.25);
+  select.read_shares = device.Upload(shares);
   ReadSource source;
   ReadArgs read;
   read.q = select.q;
@@ -268,6 +283,7 @@ SparseResult RunSparse(TestDevice& device, const SparseCase& sparse,
   result.summaries = device.DownloadBytes(summaries.bytes);
   result.out = device.Download(read.out);
   result.lse = device.Download(read.lse);
+  result.read_shares = device.Download(select.read_shares);
   return result;
 }
 

@@ -43,8 +43,9 @@ struct SparseResult {
   std::vector<std::byte> summaries;
   // picks[row][list]; a list of one pick with no tokens stands for every page.
   std::vector<std::vector<std::vector<Pick>>> picks;
-  TestArray out;  // [rows, q_heads, v_dim]
-  TestArray lse;  // [rows, q_heads]
+  TestArray out;          // [rows, q_heads, v_dim]
+  TestArray lse;          // [rows, q_heads]
+  TestArray read_shares;  // [rows], 0.25 more than each row's
 };
 
 SparseResult RunSparse(TestDevice& device, const SparseCase& sparse,

@@ -29,8 +29,8 @@ using SequenceId = Id<struct SequenceTag, uint64_t>;
 inline constexpr int kPageTokens = 32;
 
 // Pages needed to hold `num_tokens` tokens.
-constexpr int64_t PagesFor(int64_t num_tokens) {
-  return (num_tokens + kPageTokens - 1) / kPageTokens;
+constexpr int64_t PagesFor(int64_t num_tokens, int page_tokens = kPageTokens) {
+  return (num_tokens + page_tokens - 1) / page_tokens;
 }
 
 }  // namespace winnow

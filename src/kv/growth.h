@@ -28,8 +28,10 @@ struct ExtentCopy {
 
 // Pages that a sequence of `num_tokens` gains with `num_added` more. One
 // addition with a name: scheduler, cache and tests must agree on it.
-constexpr int64_t NewPages(int64_t num_tokens, int64_t num_added) {
-  return PagesFor(num_tokens + num_added) - PagesFor(num_tokens);
+constexpr int64_t NewPages(int64_t num_tokens, int64_t num_added,
+                           int page_tokens = kPageTokens) {
+  return PagesFor(num_tokens + num_added, page_tokens) -
+         PagesFor(num_tokens, page_tokens);
 }
 
 // What stands against a wish: enough for an error that names limit and value.

@@ -28,10 +28,12 @@ void CheckCounts(const KvSnapshot& snapshot, Messages& broken) {
   }
 }
 
-void CheckTable(const TableSnapshot& table, size_t num_extents,
+void CheckTable(const TableSnapshot& table, const KvSnapshot& snapshot,
                 Messages& broken) {
+  const size_t num_extents = snapshot.references.size();
   const uint64_t sequence = table.sequence.value();
-  if (static_cast<int64_t>(table.pages.size()) != PagesFor(table.num_tokens)) {
+  if (static_cast<int64_t>(table.pages.size()) !=
+      PagesFor(table.num_tokens, snapshot.page_tokens)) {
     broken.push_back(fmt::format("sequence {} has {} pages for {} tokens",
                                  sequence, table.pages.size(),
                                  table.num_tokens));
@@ -77,7 +79,8 @@ void CheckReferences(const KvSnapshot& snapshot, Messages& broken) {
 void CheckOpenPages(const KvSnapshot& snapshot, const TableSnapshot& table,
                     Messages& broken) {
   if (table.num_sealed < 0) return;
-  const auto first = static_cast<size_t>(table.num_sealed / kPageTokens);
+  const auto first =
+      static_cast<size_t>(table.num_sealed / snapshot.page_tokens);
   for (size_t page = first; page < table.pages.size(); ++page) {
     const uint32_t extent = table.pages[page].value();
     const bool open = table.num_sealed < table.num_tokens;
@@ -96,7 +99,7 @@ std::vector<std::string> BrokenInvariants(const KvSnapshot& snapshot) {
   Messages broken;
   CheckCounts(snapshot, broken);
   for (const TableSnapshot& table : snapshot.tables) {
-    CheckTable(table, snapshot.references.size(), broken);
+    CheckTable(table, snapshot, broken);
     CheckOpenPages(snapshot, table, broken);
   }
   CheckReferences(snapshot, broken);

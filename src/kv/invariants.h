@@ -21,6 +21,7 @@ struct TableSnapshot {
 
 // The state of a KvCache at one moment. Equal snapshots behave alike.
 struct KvSnapshot {
+  int page_tokens = kPageTokens;
   int64_t num_free = 0;               // as the pool counts
   int64_t num_in_use = 0;             // as the pool counts
   std::vector<uint32_t> references;   // [num_extents]
@@ -34,7 +35,7 @@ struct KvSnapshot {
 //  * free + in use = total, and both are what the extents themselves say;
 //  * an extent has as many references as tables that hold it, a free one none;
 //  * no table holds an extent twice, or one that does not exist;
-//  * a table has PagesFor(its tokens) pages, and sealed <= owned;
+//  * a table has the pages that its tokens need, and sealed <= owned;
 //  * a page with tokens that are not sealed yet has one owner: a step may
 //    still be writing it.
 std::vector<std::string> BrokenInvariants(const KvSnapshot& snapshot);

@@ -30,7 +30,7 @@ KvCache::~KvCache() {
 
 void KvCache::Open(SequenceId sequence) {
   CheckNoReservation();
-  const bool is_fresh = tables_.try_emplace(sequence).second;
+  const bool is_fresh = tables_.try_emplace(sequence, page_tokens_).second;
   CHECK(is_fresh, "sequence={} is open", sequence.value());
 }
 
@@ -63,7 +63,7 @@ PageNeed KvCache::Need(std::span<const Growth> growths) const {
           num_tokens);
     const PageTable& table = TableOf(sequence);
     named.push_back(sequence);
-    need.num_needed += NewPages(table.num_tokens(), num_tokens);
+    need.num_needed += NewPages(table.num_tokens(), num_tokens, page_tokens_);
     if (num_tokens > 0 && WritesSharedPage(table)) {
       shared.push_back(table.pages().back());
     }
@@ -93,7 +93,7 @@ void KvCache::Truncate(SequenceId sequence, int num_tokens) {
   CHECK(num_tokens >= 0 && num_tokens <= table.num_tokens(),
         "sequence={} num_tokens={} of {}", sequence.value(), num_tokens,
         table.num_tokens());
-  const auto num_kept = static_cast<size_t>(PagesFor(num_tokens));
+  const auto num_kept = static_cast<size_t>(PagesFor(num_tokens, page_tokens_));
   for (ExtentId extent : table.pages().subspan(num_kept)) {
     pool_.Release(extent);
   }
@@ -119,6 +119,7 @@ std::span<const ExtentId> KvCache::pages(SequenceId sequence) const {
 
 KvSnapshot KvCache::Snapshot() const {
   KvSnapshot snapshot;
+  snapshot.page_tokens = page_tokens_;
   snapshot.num_free = pool_.num_free();
   snapshot.num_in_use = pool_.num_in_use();
   for (uint32_t i = 0; i < pool_.num_extents(); ++i) {
@@ -176,7 +177,8 @@ void KvCache::Grow(const Growth& growth, Reservation& reservation) {
     pool_.Release(*step.replaced);
   }
   std::vector<ExtentId> fresh;
-  const int64_t num_fresh = NewPages(table.num_tokens(), growth.num_tokens);
+  const int64_t num_fresh =
+      NewPages(table.num_tokens(), growth.num_tokens, page_tokens_);
   for (int64_t i = 0; i < num_fresh; ++i) fresh.push_back(TakeExtent());
   table.Grow(growth.num_tokens, fresh);
   reservation.steps_.push_back(step);

@@ -68,8 +68,11 @@ class [[nodiscard]] Reservation {
 // sequence they name is open.
 class KvCache {
  public:
-  // REQUIRES: 0 <= num_extents <= kMaxExtents.
-  explicit KvCache(int64_t num_extents) : pool_(num_extents) {}
+  // Pages may be of another length where it is no KV that lies in them: a
+  // selector's summaries follow the same rules, segment by segment.
+  // REQUIRES: 0 <= num_extents <= kMaxExtents; page_tokens > 0.
+  explicit KvCache(int64_t num_extents, int page_tokens = kPageTokens)
+      : page_tokens_(page_tokens), pool_(num_extents) {}
   KvCache(const KvCache&) = delete;
   KvCache& operator=(const KvCache&) = delete;
   // CHECKs that every sequence was closed.
@@ -128,6 +131,7 @@ class KvCache {
   void Grow(const Growth& growth, Reservation& reservation);
   void Undo(const Reservation& reservation);
 
+  const int page_tokens_;
   ExtentPool pool_;
   std::map<SequenceId, PageTable> tables_;  // ordered: snapshots compare
   bool reservation_is_open_ = false;

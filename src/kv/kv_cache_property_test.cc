@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <random>
 #include <set>
@@ -26,7 +25,11 @@ struct Told {
 class World {
  public:
   explicit World(uint64_t seed)
-      : random_(seed), cache_(Below(50) + 2), extents_(NumExtents()) {}
+      : random_(seed),
+        // Most pages are those of KV, some a selector's longer segments.
+        page_tokens_(seed % 4 == 3 ? 70 : kPageTokens),
+        cache_(Below(50) + 2, page_tokens_),
+        extents_(NumExtents(), Extent(static_cast<size_t>(page_tokens_))) {}
 
   ~World() {
     for (const auto& [sequence, told] : told_) cache_.Close(sequence);
@@ -78,7 +81,7 @@ class World {
   int num_refusals() const { return num_refusals_; }
 
  private:
-  using Extent = std::array<int64_t, kPageTokens>;
+  using Extent = std::vector<int64_t>;
 
   size_t NumExtents() const { return static_cast<size_t>(cache_.num_pages()); }
   int64_t Below(int64_t end) {
@@ -87,8 +90,9 @@ class World {
   // Where the bytes of a token are. Null where no page is there.
   int64_t* Slot(SequenceId sequence, size_t token) {
     const std::span<const ExtentId> pages = cache_.pages(sequence);
-    if (token / kPageTokens >= pages.size()) return nullptr;
-    return &extents_[pages[token / kPageTokens].value()][token % kPageTokens];
+    const auto page_tokens = static_cast<size_t>(page_tokens_);
+    if (token / page_tokens >= pages.size()) return nullptr;
+    return &extents_[pages[token / page_tokens].value()][token % page_tokens];
   }
   std::pair<const SequenceId, Told>& AnySequence() {
     return *std::next(told_.begin(), Below(static_cast<int64_t>(told_.size())));
@@ -156,8 +160,9 @@ class World {
     for (const auto& [sequence, num_tokens] : growths) {
       const size_t begin = told_[sequence].tokens.size();
       const size_t end = begin + static_cast<size_t>(num_tokens);
-      for (size_t i = begin; i < end; ++i) num_needed += i % kPageTokens == 0;
-      if (num_tokens == 0 || begin % kPageTokens == 0) continue;
+      const auto page_tokens = static_cast<size_t>(page_tokens_);
+      for (size_t i = begin; i < end; ++i) num_needed += i % page_tokens == 0;
+      if (num_tokens == 0 || begin % page_tokens == 0) continue;
       int& owners = num_owners[cache_.pages(sequence).back()];
       if (owners > 1) {
         ++num_needed;
@@ -221,11 +226,13 @@ class World {
   void SpoilFreeExtents() {
     const KvSnapshot snapshot = cache_.Snapshot();
     for (size_t i = 0; i < extents_.size(); ++i) {
-      if (snapshot.is_free[i]) extents_[i].fill(-1 - Below(1 << 30));
+      if (snapshot.is_free[i])
+        std::ranges::fill(extents_[i], -1 - Below(1 << 30));
     }
   }
 
   std::mt19937_64 random_;
+  const int page_tokens_;
   KvCache cache_;
   std::vector<Extent> extents_;
   std::map<SequenceId, Told> told_;

@@ -11,7 +11,8 @@ void PageTable::Grow(int num_added, std::span<const ExtentId> fresh) {
   CHECK(num_added >= 0 &&
             num_added <= std::numeric_limits<int>::max() - num_tokens_,
         "num_added={} num_tokens={}", num_added, num_tokens_);
-  CHECK(static_cast<int64_t>(fresh.size()) == NewPages(num_tokens_, num_added),
+  CHECK(static_cast<int64_t>(fresh.size()) ==
+            NewPages(num_tokens_, num_added, page_tokens_),
         "{} extents for {} more tokens than {}", fresh.size(), num_added,
         num_tokens_);
   pages_.insert(pages_.end(), fresh.begin(), fresh.end());
@@ -26,7 +27,7 @@ void PageTable::ReplaceLastPage(ExtentId extent) {
 void PageTable::Truncate(int num_tokens) {
   CHECK(num_tokens >= 0 && num_tokens <= num_tokens_, "num_tokens={} of {}",
         num_tokens, num_tokens_);
-  pages_.resize(static_cast<size_t>(PagesFor(num_tokens)));
+  pages_.resize(static_cast<size_t>(PagesFor(num_tokens, page_tokens_)));
   num_tokens_ = num_tokens;
   num_sealed_ = std::min(num_sealed_, num_tokens);
 }

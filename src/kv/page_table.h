@@ -13,9 +13,13 @@ namespace winnow {
 // Maps a sequence's logical pages to extents. Plain names: references are
 // counted by whoever changes the table (KvCache), so a copy of a table is a
 // fork of the sequence as soon as its extents are shared; no KV moves. At all
-// times num_sealed <= num_tokens and pages().size() == PagesFor(num_tokens).
+// times num_sealed <= num_tokens and pages() are as many as num_tokens need.
 class PageTable {
  public:
+  // REQUIRES: page_tokens > 0.
+  explicit PageTable(int page_tokens = kPageTokens)
+      : page_tokens_(page_tokens) {}
+
   // Extents by logical page. Valid until the table changes.
   std::span<const ExtentId> pages() const { return pages_; }
   // Owned: there is room for them, and perhaps their bytes.
@@ -23,10 +27,10 @@ class PageTable {
   // Of these, the first whose bytes exist in all layers.
   int num_sealed() const { return num_sealed_; }
   // In the last page; 0 where it is full and the next token opens another.
-  int num_open_tokens() const { return num_tokens_ % kPageTokens; }
+  int num_open_tokens() const { return num_tokens_ % page_tokens_; }
 
   // Owns `num_added` more tokens; `fresh` are the extents of the pages that
-  // they open. REQUIRES: fresh.size() == NewPages(num_tokens(), num_added).
+  // they open. REQUIRES: as many as that are.
   void Grow(int num_added, std::span<const ExtentId> fresh);
   // Puts the last page elsewhere. REQUIRES: a page is there.
   void ReplaceLastPage(ExtentId extent);
@@ -38,6 +42,7 @@ class PageTable {
   void Seal(int num_tokens);
 
  private:
+  int page_tokens_;
   std::vector<ExtentId> pages_;
   int num_tokens_ = 0;
   int num_sealed_ = 0;

@@ -89,6 +89,28 @@ struct Avx2Lanes {
         Between(firsts, keys, lasts),
         Between(firsts, _mm256_add_epi32(keys, _mm256_set1_epi32(8)), lasts)};
   }
+  // All bits of the lanes whose word has one of `bits`.
+  [[gnu::always_inline]] static __m256 AnyBit(__m256i words, __m256i bits) {
+    return _mm256_castsi256_ps(
+        _mm256_xor_si256(_mm256_cmpeq_epi32(_mm256_and_si256(words, bits),
+                                            _mm256_setzero_si256()),
+                         _mm256_set1_epi32(-1)));
+  }
+  // Lane i where bit i of `bits` is set.
+  [[gnu::always_inline]] static Mask LanesOf(uint32_t bits) {
+    const __m256i words = _mm256_set1_epi32(static_cast<int>(bits));
+    const __m256i low = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    return {AnyBit(words, low), AnyBit(words, _mm256_slli_epi32(low, 8))};
+  }
+  // Lane i where words[i] has bit `bit`.
+  [[gnu::always_inline]] static Mask HaveBit(const uint32_t* words, int bit) {
+    const __m256i bits =
+        _mm256_set1_epi32(static_cast<int>(uint32_t{1} << bit));
+    const auto load = [](const uint32_t* p) {
+      return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+    };
+    return {AnyBit(load(words), bits), AnyBit(load(words + 8), bits)};
+  }
 
   // Halves are folded: lane i + lane i + 8, then 4, 2, 1.
   [[gnu::always_inline]] static float SumOf(F x) {

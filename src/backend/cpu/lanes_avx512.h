@@ -66,6 +66,16 @@ struct Avx512Lanes {
         _mm512_cmple_epi32_mask(_mm512_set1_epi32(first), keys), keys,
         _mm512_set1_epi32(last));
   }
+  // Lane i where bit i of `bits` is set.
+  [[gnu::always_inline]] static Mask LanesOf(uint32_t bits) {
+    return static_cast<Mask>(bits);
+  }
+  // Lane i where words[i] has bit `bit`.
+  [[gnu::always_inline]] static Mask HaveBit(const uint32_t* words, int bit) {
+    return _mm512_test_epi32_mask(
+        _mm512_loadu_si512(words),
+        _mm512_set1_epi32(static_cast<int>(uint32_t{1} << bit)));
+  }
 
   // Halves are folded: lane i + lane i + 8, then 4, 2, 1.
   [[gnu::always_inline]] static float SumOf(F x) {

@@ -26,9 +26,10 @@ inline constexpr float kNoKeyYet = -1e30f;
 // A word is what a product multiplies at a time: a float32, or a pair of
 // bfloat16 that stand side by side.
 
-// The keys and values of one tile. Positions are those of the request.
-// Kernels touch only pages that hold a key of [begin, end), and of V only
-// these keys' rows: what lies behind may be anything.
+// The keys and values of one tile. Positions are those of the request, but
+// where `picked`: then the pages are any four, and a key's place in them
+// counts. Kernels touch only pages that hold a key of [begin, end), and of V
+// only these keys' rows: what lies behind may be anything.
 struct TileKeys {
   const std::byte* k[kTilePages] = {};  // each [32, k_stride]
   const std::byte* v[kTilePages] = {};  // each [32, v_stride]
@@ -40,11 +41,19 @@ struct TileKeys {
   int begin = 0;               // no row sees a key before; a multiple of 4
   int end = 0;                 // no row sees key end or one behind it
   bool masked = false;         // some row does not see all of [begin, end)
+  // A unit's rows see exactly the tokens of bits that are set, whatever their
+  // first_key and last_key.
+  bool picked = false;
+  uint32_t tokens[kTilePages] = {};
   // Pages that a unit kernel prefetches while it works on this one: those that
   // the next unit reads, or these themselves where there is none.
   const std::byte* next_k[kTilePages] = {};
   const std::byte* next_v[kTilePages] = {};
 };
+
+// How a row's keys among [begin, end) are told: it sees all, a range, or the
+// tokens of a mask.
+enum class Seen { kAll, kRange, kTokens };
 
 // The rows of a prompt's tile, with their running state. Arrays of lanes:
 // [.., 64].
@@ -52,13 +61,16 @@ struct TileRows {
   const void* q = nullptr;             // words [k_dim words, 64]
   const int32_t* first_key = nullptr;  // [64]: a row sees positions
   const int32_t* last_key = nullptr;   // [64]  [first_key, last_key]
-  float scale_log2 = 0;                // scale * log2(e)
-  float* maximum = nullptr;            // [64], of the scores times scale_log2
-  float* sum = nullptr;                // [64], of 2^(score - maximum)
-  float* values = nullptr;             // [v_dim, 64], weighted likewise
-  float* scores = nullptr;             // scratch [128, 64]
-  float* weights = nullptr;            // scratch words [128, 64]
-  float* packed_v = nullptr;           // scratch words [64, v_dim]
+  // [4, 64]: bit t of a page's word: the row sees its token t; in place of
+  // first_key and last_key. Or null.
+  const uint32_t* tokens = nullptr;
+  float scale_log2 = 0;       // scale * log2(e)
+  float* maximum = nullptr;   // [64], of the scores times scale_log2
+  float* sum = nullptr;       // [64], of 2^(score - maximum)
+  float* values = nullptr;    // [v_dim, 64], weighted likewise
+  float* scores = nullptr;    // scratch [128, 64]
+  float* weights = nullptr;   // scratch words [128, 64]
+  float* packed_v = nullptr;  // scratch words [64, v_dim]
 };
 
 // The rows of a unit. The kernel writes the state of this unit alone.

@@ -102,6 +102,20 @@ struct PortableLanes {
       return (keys >= first) & (keys <= last);
     });
   }
+  // Lane i where bit i of `bits` is set.
+  [[gnu::always_inline]] static Mask LanesOf(uint32_t bits) {
+    return EachMask([&](int i) {
+      const auto of_part = static_cast<int32_t>(bits >> (4 * i));
+      return (FourInts{1, 2, 4, 8} & of_part) != 0;
+    });
+  }
+  // Lane i where words[i] has bit `bit`.
+  [[gnu::always_inline]] static Mask HaveBit(const uint32_t* words, int bit) {
+    FourInts parts[4];
+    std::memcpy(parts, words, sizeof(parts));
+    const auto of_bit = static_cast<int32_t>(uint32_t{1} << bit);
+    return EachMask([&](int i) { return (parts[i] & of_bit) != 0; });
+  }
   // Halves are folded: lane i + lane i + 8, then 4, 2, 1.
   [[gnu::always_inline]] static float SumOf(const F& x) {
     const Four four = (x.part[0] + x.part[2]) + (x.part[1] + x.part[3]);

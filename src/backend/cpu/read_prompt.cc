@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/cpu/lane_tokens.h"
 #include "backend/cpu/tile_pages.h"
 
 namespace winnow {
@@ -34,6 +35,10 @@ class PromptTile {
     Start();
     const TilePages pages(job_.cache, rows_of_.request, rows_of_.kv_head,
                           job_.tile_widen, scratch_);
+    if (job_.picks != nullptr) {
+      ReadPicks(pages);
+      return Finish();
+    }
     const int last_lane = rows_of_.num_lanes() - 1;
     const VisibleKeys visible = {first_key_[0], first_key_[last_lane],
                                  last_key_[0], last_key_[last_lane]};
@@ -45,6 +50,16 @@ class PromptTile {
   }
 
  private:
+  // Reads the union of what the rows picked, each row its own tokens of it. A
+  // tile of which a row has none leaves its state as it is.
+  void ReadPicks(const TilePages& pages) {
+    LaneTokens lanes(job_, rows_of_, scratch_);
+    rows_.tokens = lanes.tokens();
+    for (int64_t tile = lanes.Next(); tile >= 0; tile = lanes.Next()) {
+      job_.tile(pages.Masked(tile, lanes.any(), lanes.all()), rows_);
+    }
+  }
+
   void Start() {
     const SliceFormat& format = job_.cache.format;
     std::fill_n(q_, int64_t{kTileRows} * format.k_dim, 0.0f);
@@ -97,8 +112,13 @@ void ReadPromptRows(const ReadJob& job) {
   ReadItem* items = job.workspace.items();
   int num_items = 0;
   for (int request = 0; request < job.step.num_requests; ++request) {
-    const int num_rows = job.rows.num_prompt_rows(request);
-    for (int row = 0; row < num_rows; row += tile_tokens) {
+    // Of the request's prompt rows, those that are read.
+    const int64_t first = job.rows.first_row(request);
+    const auto begin_row =
+        static_cast<int>(std::max<int64_t>(job.first_row - first, 0));
+    const auto end_row = static_cast<int>(std::min<int64_t>(
+        job.end_row - first, job.rows.num_prompt_rows(request)));
+    for (int row = begin_row; row < end_row; row += tile_tokens) {
       for (int kv_head = 0; kv_head < job.cache.num_kv_heads; ++kv_head) {
         for (int head = 0; head < job.group_heads; head += num_heads) {
           items[num_items++].rows = {
@@ -107,7 +127,7 @@ void ReadPromptRows(const ReadJob& job) {
               .first_head = head,
               .num_heads = std::min(num_heads, job.group_heads - head),
               .first_row = row,
-              .num_rows = std::min(tile_tokens, num_rows - row)};
+              .num_rows = std::min(tile_tokens, end_row - row)};
           if (num_items < ReadWorkspace::kMaxItems) continue;
           RunWave(job, num_items);
           num_items = 0;

@@ -64,26 +64,36 @@ void TileScores(const TileKeys& keys, const TileRows& rows, int row) {
 // Weights of 16 rows: takes the tile's maximum into the state, turns scores
 // into weights, adds them to the sum. Leaves in `keep` what the state so far
 // must be multiplied by.
-template <class Lanes, class Words, bool kMasked>
+template <class Lanes, class Words, Seen kSeen>
 void TileSoftmax(const TileKeys& keys, const TileRows& rows, int row,
                  float* keep) {
   using F = typename Lanes::F;
   const int end = EndOfSteps(keys);
   const float* scores = rows.scores + row;
   const auto range = Lanes::Range(rows.first_key + row, rows.last_key + row);
+  // What a row does not see becomes `otherwise`.
+  const auto seen = [&](int key, F x, F otherwise) {
+    if constexpr (kSeen == Seen::kAll) {
+      return x;
+    } else if constexpr (kSeen == Seen::kRange) {
+      return Lanes::Select(Lanes::Holds(range, keys.first_position + key), x,
+                           otherwise);
+    } else {
+      const uint32_t* tokens =
+          rows.tokens + key / kTilePageTokens * kTileRows + row;
+      return Lanes::Select(Lanes::HaveBit(tokens, key % kTilePageTokens), x,
+                           otherwise);
+    }
+  };
   F greatest = Lanes::Set(kNoKeyYet);
   for (int key = keys.begin; key < end; ++key) {
-    F score = Lanes::Load(scores + key * kTileRows);
-    if constexpr (kMasked) {
-      score = Lanes::Select(Lanes::Holds(range, keys.first_position + key),
-                            score, Lanes::Set(kNoKeyYet));
-    }
-    greatest = Lanes::Max(greatest, score);
+    const F score = Lanes::Load(scores + key * kTileRows);
+    greatest = Lanes::Max(greatest, seen(key, score, Lanes::Set(kNoKeyYet)));
   }
   const F scale = Lanes::Set(rows.scale_log2);
   const F before = Lanes::Load(rows.maximum + row);
   F maximum = Lanes::Multiply(greatest, scale);
-  if constexpr (kMasked) {
+  if constexpr (kSeen != Seen::kAll) {
     // A row that sees nothing here keeps its state, whatever the scale.
     maximum = Lanes::Select(Lanes::Greater(greatest, Lanes::Set(kNoKeyYet)),
                             maximum, Lanes::Set(kNoKeyYet));
@@ -93,11 +103,9 @@ void TileSoftmax(const TileKeys& keys, const TileRows& rows, int row,
   F sum = Lanes::Multiply(Lanes::Load(rows.sum + row), kept);
   const auto weight_of = [&](int key) {
     const F score = Lanes::Load(scores + key * kTileRows);
-    F weight = Words::Exp2(Lanes::MultiplySubtract(score, scale, maximum));
-    if constexpr (kMasked) {
-      weight = Lanes::Select(Lanes::Holds(range, keys.first_position + key),
-                             weight, Lanes::Zero());
-    }
+    const F weight =
+        seen(key, Words::Exp2(Lanes::MultiplySubtract(score, scale, maximum)),
+             Lanes::Zero());
     sum = Lanes::Add(sum, weight);
     return weight;
   };
@@ -155,10 +163,12 @@ template <class Lanes, class Words>
 void TileWeights(const TileKeys& keys, const TileRows& rows, float* keep) {
   const bool masked = keys.masked || EndOfSteps(keys) != keys.end;
   for (int row = 0; row < kTileRows; row += 16) {
-    if (masked) {
-      TileSoftmax<Lanes, Words, true>(keys, rows, row, keep);
+    if (!masked) {
+      TileSoftmax<Lanes, Words, Seen::kAll>(keys, rows, row, keep);
+    } else if (rows.tokens == nullptr) {
+      TileSoftmax<Lanes, Words, Seen::kRange>(keys, rows, row, keep);
     } else {
-      TileSoftmax<Lanes, Words, false>(keys, rows, row, keep);
+      TileSoftmax<Lanes, Words, Seen::kTokens>(keys, rows, row, keep);
     }
   }
 }

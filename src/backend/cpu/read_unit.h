@@ -78,7 +78,7 @@ void UnitPageScores(const TileKeys& keys, const UnitRows& rows, int row,
 
 // Maximum, weights and sum of one row. Vectors of keys are added in ascending
 // order, then the lanes in the order that Lanes fixes.
-template <class Lanes, class Words, bool kMasked>
+template <class Lanes, class Words, Seen kSeen>
 void UnitSoftmax(const TileKeys& keys, const UnitRows& rows, int row) {
   using F = typename Lanes::F;
   const int first_vector = keys.begin / 16;
@@ -88,9 +88,16 @@ void UnitSoftmax(const TileKeys& keys, const UnitRows& rows, int row) {
   const float* scores = rows.scores + row * kTileKeys;
   // What the row does not see becomes `otherwise`.
   const auto seen = [&](int vector, F x, float otherwise) {
-    if constexpr (!kMasked) return x;
-    return Lanes::Select(Lanes::KeysIn(16 * vector, first_key, last_key), x,
-                         Lanes::Set(otherwise));
+    if constexpr (kSeen == Seen::kAll) {
+      return x;
+    } else if constexpr (kSeen == Seen::kRange) {
+      return Lanes::Select(Lanes::KeysIn(16 * vector, first_key, last_key), x,
+                           Lanes::Set(otherwise));
+    } else {
+      const uint32_t tokens = keys.tokens[vector / 2] >> (16 * (vector % 2));
+      return Lanes::Select(Lanes::LanesOf(tokens & 0xffff), x,
+                           Lanes::Set(otherwise));
+    }
   };
   F greatest = Lanes::Set(kNoKeyYet);
   for (int v = first_vector; v < end_vector; ++v) {
@@ -194,10 +201,12 @@ void ReadUnit(const TileKeys& keys, const UnitRows& rows) {
   }
   const bool masked = keys.masked || keys.begin % 16 != 0 || keys.end % 16 != 0;
   for (int row = 0; row < rows.num_rows; ++row) {
-    if (masked) {
-      UnitSoftmax<Lanes, Words, true>(keys, rows, row);
+    if (keys.picked) {
+      UnitSoftmax<Lanes, Words, Seen::kTokens>(keys, rows, row);
+    } else if (masked) {
+      UnitSoftmax<Lanes, Words, Seen::kRange>(keys, rows, row);
     } else {
-      UnitSoftmax<Lanes, Words, false>(keys, rows, row);
+      UnitSoftmax<Lanes, Words, Seen::kAll>(keys, rows, row);
     }
   }
   int row = 0;

@@ -4,6 +4,7 @@
 
 #include "backend/cpu/softmax_state.h"
 #include "backend/cpu/tile_pages.h"
+#include "backend/cpu/unit_tasks.h"
 #include "backend/picks.h"
 
 namespace winnow {
@@ -15,62 +16,6 @@ static_assert(kTileKeys == kUnitPicks * kPageTokens);
 // this many items: enough to even out, few enough that most units were
 // prefetched by the one before.
 constexpr int kItemsAWorker = 16;
-// Rows, and the units that they see: [first_unit, end_unit).
-struct UnitTask {
-  ReadRows rows;
-  int first_unit = 0;
-  int end_unit = 0;
-};
-
-// Walks over the tasks of a step, in the order of requests.
-class TaskCursor {
- public:
-  explicit TaskCursor(const ReadJob& job)
-      : job_(job),
-        num_heads_(std::min(job.group_heads, kUnitRows)),
-        num_tokens_(kUnitRows / num_heads_) {}
-
-  // False where there is no further task.
-  bool Next(UnitTask& task) {
-    for (; request_ < job_.step.num_requests; ++request_, row_ = 0) {
-      const int num_prompt = job_.rows.num_prompt_rows(request_);
-      const int num_rows = job_.rows.num_tokens(request_) - num_prompt;
-      if (row_ >= num_rows) continue;
-      task.rows = {.request = request_,
-                   .kv_head = kv_head_,
-                   .first_head = head_,
-                   .num_heads = std::min(num_heads_, job_.group_heads - head_),
-                   .first_row = num_prompt + row_,
-                   .num_rows = std::min(num_tokens_, num_rows - row_)};
-      const int64_t first = job_.rows.position(PlaceOf(job_, task.rows, 0).row);
-      const int64_t last = first + task.rows.num_rows - 1;
-      task.first_unit =
-          static_cast<int>(FirstVisible(first, job_.step.window) / kTileKeys);
-      task.end_unit = static_cast<int>(last / kTileKeys + 1);
-      Advance();
-      return true;
-    }
-    return false;
-  }
-
- private:
-  void Advance() {
-    head_ += num_heads_;
-    if (head_ < job_.group_heads) return;
-    head_ = 0;
-    if (++kv_head_ < job_.cache.num_kv_heads) return;
-    kv_head_ = 0;
-    row_ += num_tokens_;
-  }
-
-  const ReadJob& job_;
-  const int num_heads_;
-  const int num_tokens_;
-  int request_ = 0;
-  int row_ = 0;  // among the request's generated rows
-  int kv_head_ = 0;
-  int head_ = 0;
-};
 
 // Where lane `lane` of the state after `index` others stands.
 SoftmaxState StateAt(float* memory, int dim, int num_lanes, int index,
@@ -115,6 +60,7 @@ class UnitRun {
              .weights = scratch_.Take<float>(num_lanes_ * kTileKeys),
              .transposed_k = scratch_.Take<float>(
                  int64_t{job.cache.format.k_dim} * kTilePageTokens)};
+    picks_ = PicksOf(job, PlaceOf(job, item.rows, 0));
   }
 
   void Run(bool as_group) {
@@ -124,9 +70,9 @@ class UnitRun {
     TileKeys keys, next;
     for (int i = 0; i < item_.num_units; ++i) {
       const int unit = item_.first_unit + i;
-      keys = prefetches && i > 0 ? next : pages.Tile(unit, visible_);
+      keys = prefetches && i > 0 ? next : Unit(pages, unit);
       if (prefetches && i + 1 < item_.num_units) {
-        next = pages.Tile(unit + 1, visible_);
+        next = Unit(pages, unit + 1);
         for (size_t page = 0; page < kTilePages; ++page) {
           if (next.k[page] == nullptr) continue;
           keys.next_k[page] = next.k[page];
@@ -145,12 +91,22 @@ class UnitRun {
   }
 
  private:
+  TileKeys Unit(const TilePages& pages, int unit) const {
+    if (picks_.every_page) return pages.Tile(unit, visible_);
+    const auto first = static_cast<size_t>(unit) * kUnitPicks;
+    return pages.Picked(
+        picks_.list.subspan(
+            first, std::min<size_t>(kUnitPicks, picks_.list.size() - first)),
+        visible_.first_of_first, visible_.last_of_last);
+  }
+
   const ReadJob& job_;
   const ReadItem& item_;
   const int dim_;
   const int num_lanes_;
   ScratchCutter scratch_;
   VisibleKeys visible_;
+  RowPicks picks_;  // of all rows alike
   UnitRows rows_;
 };
 

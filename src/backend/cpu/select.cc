@@ -209,6 +209,33 @@ void CheckSelect(const LayerStep& step, const SelectArgs& args,
   }
 }
 
+// Tokens that a list names.
+int64_t NumTokens(const PickLists& lists, int64_t row, int64_t list) {
+  int64_t count = 0;
+  for (int32_t i = 0; i < lists.NumPicks(row, list); ++i) {
+    count += std::popcount(lists.List(row, list)[i].tokens);
+  }
+  return count;
+}
+
+void CountReads(const StepRows& rows, const SelectArgs& args,
+                ThreadPool& pool) {
+  const PickLists& lists = args.picks;
+  pool.ParallelFor(lists.num_rows(), [&](int64_t i, int) {
+    const int64_t row = lists.first_row + i;
+    const int64_t context = rows.position(row) + 1;
+    const int32_t num_lists = lists.NumLists(row);
+    int64_t count = 0;
+    for (int32_t list = 0; list < num_lists; ++list) {
+      count += lists.NumPicks(row, list) == kEveryPage
+                   ? context
+                   : NumTokens(lists, row, list);
+    }
+    args.read_shares.As<float>()[row] += static_cast<float>(
+        static_cast<double>(count) / static_cast<double>(num_lists * context));
+  });
+}
+
 }  // namespace
 
 void SelectScalar(const LayerStep& step, const SelectArgs& args,
@@ -226,6 +253,7 @@ void SelectScalar(const LayerStep& step, const SelectArgs& args,
         if (list == 0) choice.Begin();
         choice.Choose(list, scratch[static_cast<size_t>(worker)]);
       });
+  if (!args.read_shares.empty()) CountReads(rows, args, pool);
 }
 
 }  // namespace winnow

@@ -99,7 +99,7 @@ struct LevelTask {
   int level = 0;
   int request = 0;
   int head = 0;
-  int64_t begin_token = 0;  // the step's: [begin_token, end_token)
+  int64_t begin_token = 0;  // rows end in [begin_token, end_token)
   int64_t end_token = 0;
 };
 
@@ -153,7 +153,9 @@ void SummarizeRows(const LayerStep& step, const SummarizeArgs& args,
     if (index < 0) return;
     const LayerSelector& selector = args.selectors[static_cast<size_t>(index)];
     if (selector.program == nullptr) return;
-    const int64_t begin = rows.first_position(request);
+    const int64_t begin = args.first_token.As<int32_t>()[request];
+    const int64_t end =
+        int64_t{rows.first_position(request)} + rows.num_tokens(request);
     for (const SummaryRows* level :
          {&selector.program->rows, &selector.program->normalizer}) {
       SummarizeHead(selector,
@@ -162,7 +164,7 @@ void SummarizeRows(const LayerStep& step, const SummarizeArgs& args,
                      .request = request,
                      .head = static_cast<int>(item % num_heads),
                      .begin_token = begin,
-                     .end_token = begin + rows.num_tokens(request)},
+                     .end_token = end},
                     cache);
     }
   });

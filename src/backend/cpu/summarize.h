@@ -7,8 +7,8 @@
 
 namespace winnow {
 
-// Computes the summary rows whose last token is one of the step's, each from
-// its keys in ascending order with float32 sums, rounded once.
+// Computes the summary rows whose last token is new to them, each from its
+// keys in ascending order with float32 sums, rounded once.
 void SummarizeRows(const LayerStep& step, const SummarizeArgs& args,
                    const LayerCache& cache, ThreadPool& pool);
 

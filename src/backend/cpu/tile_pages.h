@@ -2,9 +2,12 @@
 #ifndef WINNOW_BACKEND_CPU_TILE_PAGES_H_
 #define WINNOW_BACKEND_CPU_TILE_PAGES_H_
 
+#include <span>
+
 #include "backend/cpu/read_kernels.h"
 #include "backend/cpu/read_workspace.h"
 #include "backend/cpu/step_rows.h"
+#include "backend/picks.h"
 
 namespace winnow {
 
@@ -14,6 +17,15 @@ struct VisibleKeys {
   int64_t first_of_first = 0, first_of_last = 0;
   int64_t last_of_first = 0, last_of_last = 0;
 };
+
+// Those tokens of page `page` that are in [first, last], a bit each.
+inline uint32_t TokensIn(int64_t page, int64_t first, int64_t last) {
+  const int64_t base = page * kTilePageTokens;
+  if (last < base || first >= base + kTilePageTokens) return 0;
+  const int64_t begin = first > base ? first - base : 0;
+  const int64_t behind = base + kTilePageTokens - 1 - last;
+  return (~uint32_t{0} << begin) & (~uint32_t{0} >> (behind > 0 ? behind : 0));
+}
 
 // The positions that a row at `position` sees begin here.
 inline int64_t FirstVisible(int64_t position, int window) {
@@ -31,7 +43,21 @@ class TilePages {
   // Tile `tile` for rows that see `visible`. REQUIRES: they see some of it.
   TileKeys Tile(int64_t tile, const VisibleKeys& visible) const;
 
+  // At most four picks, for rows that see all their tokens in [first, last].
+  TileKeys Picked(std::span<const Pick> picks, int64_t first,
+                  int64_t last) const;
+
+  // Tile `tile`, of which rows see tokens of its four pages: `any` the tokens
+  // that one of them sees, `all` those that all see. REQUIRES: `any` is not
+  // empty.
+  TileKeys Masked(int64_t tile, const uint32_t (&any)[kTilePages],
+                  const uint32_t (&all)[kTilePages]) const;
+
  private:
+  TileKeys Empty() const;
+  // Page `page` of the request as number `number` of a tile.
+  void AddPage(int64_t page, int number, TileKeys& keys) const;
+
   const LayerCache& cache_;
   const int request_;
   const int kv_head_;

@@ -63,6 +63,16 @@ LanePlace PlaceOf(const ReadJob& job, const ReadRows& rows, int lane) {
               lane % rows.num_heads};
 }
 
+RowPicks PicksOf(const ReadJob& job, const LanePlace& place) {
+  if (job.picks == nullptr) return {};
+  const int64_t list =
+      place.q_head * job.picks->NumLists(place.row) / job.args.q.dim(1);
+  const int32_t num_picks = job.picks->NumPicks(place.row, list);
+  if (num_picks == kEveryPage) return {};
+  return {false,
+          {job.picks->List(place.row, list), static_cast<size_t>(num_picks)}};
+}
+
 void PackQuery(const ReadJob& job, const LanePlace& place, bool paired,
                float* to, int stride) {
   const View& q = job.args.q;
@@ -107,8 +117,7 @@ void VectorRead::Read(const LayerStep& step, const ReadArgs& args,
                       const LayerCache& cache) {
   const SliceFormat& format = cache.format;
   if (format.k_dim % 16 != 0 || format.v_dim % 16 != 0 ||
-      format.k_dim > kMaxReadDim || format.v_dim > kMaxReadDim ||
-      args.sources[0].kind != ReadSource::Kind::kAllPages) {
+      format.k_dim > kMaxReadDim || format.v_dim > kMaxReadDim) {
     return ReadScalar(step, args, cache, pool_);
   }
   if (step.num_rows == 0) return;
@@ -119,7 +128,13 @@ void VectorRead::Read(const LayerStep& step, const ReadArgs& args,
                  .cache = cache,
                  .pool = pool_,
                  .workspace = workspace_,
-                 .rows = StepRows(step)};
+                 .rows = StepRows(step),
+                 .end_row = step.num_rows};
+  if (args.sources[0].kind == ReadSource::Kind::kPicks) {
+    job.picks = &args.sources[0].picks;
+    job.first_row = job.picks->first_row;
+    job.end_row = job.first_row + job.picks->num_rows();
+  }
   job.group_heads =
       static_cast<int>(args.q.dim(1)) / static_cast<int>(cache.num_kv_heads);
   job.scale_log2 = args.scale * std::numbers::log2e_v<float>;

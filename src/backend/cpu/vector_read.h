@@ -19,6 +19,11 @@ struct ReadJob {
   ThreadPool& pool;
   ReadWorkspace& workspace;
   StepRows rows;
+  // The lists that are read, null where all pages are, and the rows that are
+  // read: [first_row, end_row).
+  const PickLists* picks = nullptr;
+  int64_t first_row = 0;
+  int64_t end_row = 0;
   int group_heads = 0;  // q heads a KV head
   float scale_log2 = 0;
   // The kernels for the types at hand. `widen` is null where they read K and
@@ -37,6 +42,13 @@ struct LanePlace {
   int64_t q_head = 0;
 };
 LanePlace PlaceOf(const ReadJob& job, const ReadRows& rows, int lane);
+
+// What a row's q head reads, of what it may see.
+struct RowPicks {
+  bool every_page = true;
+  std::span<const Pick> list;
+};
+RowPicks PicksOf(const ReadJob& job, const LanePlace& place);
 
 // A row's q head as the kernels' words, word i at to[i * stride].
 void PackQuery(const ReadJob& job, const LanePlace& place, bool paired,
