@@ -119,8 +119,9 @@ struct SelectArgs {
   float scale = 0;  // of q k, where a program's map needs it
   // Out: the lists of its rows. Their capacity holds the longest list.
   PickLists picks;
-  // Out, of the same rows: f32 [rows of the step], the share of its context
-  // that a row reads, mean over its lists, is added to it. Or empty.
+  // f32 [rows of the step], or empty: to a row of `picks` whose request has a
+  // program in this layer, the share of its context that it reads is added,
+  // mean over its lists.
   View read_shares;
 };
 

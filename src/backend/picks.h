@@ -28,6 +28,13 @@ struct PickLists {
   View num_picks;     // i32 [rows, q_heads]: of the row's lists, or kEveryPage
   View num_lists;     // i32 [rows]: 1 (all read everything), kv_heads, q_heads
 
+  // Those of rows [first, first + count) of the step.
+  PickLists Rows(int first, int count) const {
+    return {.first_row = first,
+            .picks = picks.Slice(first - first_row, count),
+            .num_picks = num_picks.Slice(first - first_row, count),
+            .num_lists = num_lists.Slice(first - first_row, count)};
+  }
   int num_rows() const { return static_cast<int>(num_picks.dim(0)); }
   int64_t capacity() const { return picks.dim(2); }
   Pick* List(int64_t row, int64_t list) const {

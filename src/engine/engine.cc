@@ -76,9 +76,18 @@ Result<std::unique_ptr<Engine>> Engine::Create(Backend& backend,
       .max_model_len = options.max_model_len,
       .batch_invariant = options.batch_invariant,
       .layer_ranges = options.layers_per_step > 0};
+  // As many requests run as prefixes are held.
   ASSIGN_OR_RETURN(
-      engine->runner_,
-      Runner::Create(backend, model, *engine->cache_, runner_options));
+      engine->selectors_,
+      SelectorSet::Create(backend, model,
+                          {.specs = options.selectors,
+                           .max_model_len = options.max_model_len,
+                           .max_requests = runner_options.max_requests,
+                           .max_sequences = 2 * options.max_num_seqs,
+                           .max_rows = options.max_num_batched_tokens}));
+  ASSIGN_OR_RETURN(engine->runner_,
+                   Runner::Create(backend, model, *engine->cache_,
+                                  *engine->selectors_, runner_options));
   return engine;
 }
 
@@ -156,8 +165,24 @@ Status Engine::CheckFits(const Request& request) const {
   return CheckRoom(num_tokens, request.max_tokens, num_pages);
 }
 
+Status Engine::CheckSelector(int selector) const {
+  if (selector < selectors_->size()) return Ok{};
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "selector must be below {} (of the engine's), is {}",
+                   selectors_->size(), selector);
+}
+
+bool Engine::ActsInPrompt(int selector) const {
+  return selector >= 0 && selectors_->selector(selector).program.in_prompt;
+}
+
 Status Engine::CheckFork(const Request& request, const Sequence& prefix) const {
   const auto& tokens = prefix.tokens();
+  const int of_prefix = prefix.request().selector;
+  CHECK(request.selector == of_prefix ||
+            !(ActsInPrompt(request.selector) || ActsInPrompt(of_prefix)),
+        "selector={} of the fork, {} of the prefix", request.selector,
+        of_prefix);
   CHECK(prefix.is_prefix() && !prefix.released(),
         "sequence={} is no prefix, or released", prefix.id().value());
   CHECK(request.prompt.size() > tokens.size() &&
@@ -194,6 +219,7 @@ RequestRope Engine::RopeFor(int64_t planned_tokens) const {
 Result<SequenceId> Engine::Add(Request request, RequestObserver* observer) {
   if (failure_) return *failure_;
   RETURN_IF_ERROR(CheckFits(request));
+  RETURN_IF_ERROR(CheckSelector(request.selector));
   if (request.prefix) {
     const Sequence& prefix = Get(*request.prefix);
     RETURN_IF_ERROR(CheckFork(request, prefix));
@@ -219,6 +245,17 @@ Result<SequenceId> Engine::AddPrefix(Prefix prefix, RequestObserver* observer) {
                      num_tokens, prefix.max_length);
   }
   RETURN_IF_ERROR(CheckTokens("prefix", prefix.tokens));
+  RETURN_IF_ERROR(CheckSelector(prefix.selector));
+  const auto num_held = std::count_if(
+      sequences_.begin(), sequences_.end(), [](const auto& other) {
+        return other->is_prefix() && other->request().selector >= 0;
+      });
+  if (prefix.selector >= 0 && num_held >= options_.max_num_seqs) {
+    return MakeError(ErrorCode::kResourceExhausted,
+                     "prefixes with a selector must be at most max-num-seqs "
+                     "({}) at once, are {}",
+                     options_.max_num_seqs, num_held + 1);
+  }
   // A fork shares the full pages.
   const int64_t num_pages = PagesFor(num_tokens) +
                             PagesFor(int64_t{prefix.max_length} - 1) -
@@ -280,6 +317,8 @@ void Engine::Finish(SequenceId id, FinishReason reason, std::string error) {
   Completion completion = sequence.Complete(reason, model_.config().num_layers);
   completion.error = std::move(error);
   if (sequence.admitted()) {
+    const int selector = sequence.request().selector;
+    if (selector >= 0) selectors_->Close(selector, id);
     completion.kv.device_bytes =
         static_cast<int64_t>(kv_.pages(id).size()) * kPageTokens *
         KvBytesPerToken(model_.config(), model_.dtype());
@@ -318,10 +357,14 @@ void Engine::Fail(const Error& error) {
 void Engine::Open(SequenceId id) {
   Sequence& sequence = Get(id);
   sequence.Admit();
-  if (sequence.request().prefix) {
-    kv_.Fork(*sequence.request().prefix, id);
+  const auto& [prefix, selector] =
+      std::pair(sequence.request().prefix, sequence.request().selector);
+  if (prefix) {
+    kv_.Fork(*prefix, id);
+    if (selector >= 0) selectors_->Fork(selector, *prefix, id);
   } else {
     kv_.Open(id);
+    if (selector >= 0) selectors_->Open(selector, id);
   }
 }
 
@@ -350,37 +393,65 @@ Result<bool> Engine::Step() {
   CHECK(pages.has_value(), "promised pages are missing for {}", ToString(plan));
   runner_->CopyPages(pages->copies());
   pages->Commit();  // The space is ours; its content is not yet true.
-  const Result<std::vector<DrawnToken>> drawn = runner_->Run(
+  for (const Growth& growth : growths) {
+    const int selector = Get(growth.sequence).request().selector;
+    if (selector < 0) continue;
+    runner_->GrowSummaries(selector, growth.sequence,
+                           kv_.num_tokens(growth.sequence));
+  }
+  const Result<StepOutput> output = runner_->Run(
       plan, kv_, [this](SequenceId id) -> const Sequence& { return Get(id); });
-  if (!drawn.ok()) {
-    Fail(drawn.error());
+  if (!output.ok()) {
+    Fail(output.error());
     return *failure_;
   }
-  Land(plan, *drawn);
+  Land(plan, *output);
   return true;
 }
 
-// Dense attention reads all that a layer's window shows.
-void Engine::CountReads(const StepItem& item, Sequence& sequence) const {
+// Where no selector chooses, all that a layer's window shows is read.
+// `shares`: of the item's rows.
+void Engine::CountReads(const StepItem& item, std::span<const float> shares,
+                        Sequence& sequence) const {
   const int first = std::max(item.first_token, sequence.num_prompt_rows());
   const int end = item.first_token + item.num_tokens;
+  const int selector = sequence.request().selector;
+  int num_chosen_layers = 0;
   for (int layer = item.first_layer; layer < item.end_layer; ++layer) {
+    if (selector >= 0 &&
+        selectors_->selector(selector).ForLayer(layer) != nullptr) {
+      ++num_chosen_layers;
+      continue;
+    }
     const int window = model_.config().windows[static_cast<size_t>(layer)];
     for (int context = first + 1; context <= end; ++context) {
-      sequence.CountRead(window > 0 ? std::min(window, context) : context,
-                         context);
+      const int read = window > 0 ? std::min(window, context) : context;
+      sequence.CountReads(static_cast<double>(read) / context, 1);
     }
+  }
+  if (num_chosen_layers == 0) return;
+  for (int token = first; token < end; ++token) {
+    sequence.CountReads(shares[static_cast<size_t>(token - item.first_token)],
+                        num_chosen_layers);
   }
 }
 
-void Engine::Land(const StepPlan& plan, const std::vector<DrawnToken>& drawn) {
+void Engine::Land(const StepPlan& plan, const StepOutput& output) {
+  std::span<const float> shares = output.read_shares;
   for (const StepItem& item : plan.items) {
     Sequence& sequence = Get(item.sequence);
-    CountReads(item, sequence);
+    const auto num_rows =
+        std::min(shares.size(), static_cast<size_t>(item.num_tokens));
+    CountReads(item, shares.first(num_rows), sequence);
+    shares = shares.subspan(num_rows);
     sequence.Land(item, model_.config().num_layers);
     kv_.Seal(item.sequence, sequence.num_computed());
+    const int selector = sequence.request().selector;
+    if (selector >= 0) {
+      selectors_->Seal(selector, item.sequence, sequence.num_computed());
+    }
   }
-  for (const DrawnToken& token : drawn) {
+  for (const DrawnToken& token : output.drawn) {
     if (token.token.token_id < 0) {
       Finish(token.sequence, FinishReason::kError,
              fmt::format("no token is left to draw at position {}: every logit "

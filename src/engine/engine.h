@@ -10,6 +10,7 @@
 
 #include "engine/runner.h"
 #include "engine/scheduler.h"
+#include "engine/selector_set.h"
 #include "engine/sequence.h"
 
 namespace winnow {
@@ -21,6 +22,8 @@ struct EngineOptions {
   int64_t device_kv_bytes = 0;        // of the KV pool
   bool batch_invariant = false;
   int layers_per_step = 0;  // 0: all; else prompts run layer range by range
+  // What requests may choose with (sparse/selector.h), by Request::selector.
+  std::vector<std::string> selectors;
 };
 
 // Bytes of KV that one token takes over all layers.
@@ -42,7 +45,8 @@ class Engine {
   // REQUIRES: observer lives until its OnFinish.
   // A request with a prefix shares its pages, and waits until they are read.
   // REQUIRES: request.prefix, if any, is added and not released, and the prompt
-  // begins with its tokens.
+  // begins with its tokens. Where a selector acts in prompts, a prefix and what
+  // is forked from it have the same one.
   Result<SequenceId> Add(Request request, RequestObserver* observer);
   // Reads tokens that requests to come begin with, and holds their pages.
   // Fails as Add does; there must be room for its longest request beside it.
@@ -81,7 +85,8 @@ class Engine {
   Status CheckFork(const Request& request, const Sequence& prefix) const;
   RequestRope RopeFor(int64_t planned_tokens) const;
   void Open(SequenceId id);
-  void CountReads(const StepItem& item, Sequence& sequence) const;
+  void CountReads(const StepItem& item, std::span<const float> shares,
+                  Sequence& sequence) const;
   // `error` says why, where the reason is kError.
   void Finish(SequenceId id, FinishReason reason, std::string error = {});
   void Fail(const Error& error);
@@ -89,7 +94,9 @@ class Engine {
   bool IsKnown(SequenceId id) const;
   const Sequence& Get(SequenceId id) const;
   Sequence& Get(SequenceId id);
-  void Land(const StepPlan& plan, const std::vector<DrawnToken>& drawn);
+  void Land(const StepPlan& plan, const StepOutput& output);
+  Status CheckSelector(int selector) const;
+  bool ActsInPrompt(int selector) const;
 
   Backend& backend_;
   const Model& model_;
@@ -97,6 +104,7 @@ class Engine {
   const int64_t num_pages_;
   std::unique_ptr<DeviceCache> cache_;
   KvCache kv_;
+  std::unique_ptr<SelectorSet> selectors_;
   std::unique_ptr<Runner> runner_;
   std::vector<std::unique_ptr<Sequence>> sequences_;  // in order of arrival
   uint64_t next_id_ = 1;

@@ -19,6 +19,7 @@ struct Prefix {
   // What the longest request on it may reach, prompt and generated. The rotary
   // embedding of all of them goes by it, as their keys are the prefix's.
   int max_length = 0;
+  int selector = -1;  // as Request::selector
 };
 
 struct Request {
@@ -35,6 +36,8 @@ struct Request {
   // Teacher forcing: after draw i, which is reported as drawn, the text goes on
   // with forced_tokens[i]. At most max_tokens.
   std::vector<int32_t> forced_tokens = {};
+  // Which of EngineOptions::selectors says what is read; -1: everything is.
+  int selector = -1;
 };
 
 enum class FinishReason : uint8_t { kStop, kLength, kCancelled, kError };

@@ -14,7 +14,7 @@ size_t TableBytes(const RunnerOptions& options, const ModelConfig& config) {
   const auto rotary = static_cast<size_t>(config.rope.rotary_dim);
   const int max_seen = std::min(options.max_model_len, config.vocab_size);
   constexpr size_t kAlignmentSlack = 4096;
-  return rows * 2 * sizeof(int32_t) + requests * 6 * sizeof(int32_t) +
+  return rows * 2 * sizeof(int32_t) + requests * 9 * sizeof(int32_t) +
          requests * (rotary / 2) * sizeof(float) + requests * kAlignmentSlack +
          Sampler::MaxTableBytes(options.max_requests, max_seen);
 }
@@ -22,10 +22,12 @@ size_t TableBytes(const RunnerOptions& options, const ModelConfig& config) {
 }  // namespace
 
 Runner::Runner(Backend& backend, const Model& model, DeviceCache& cache,
-               const RunnerOptions& options, StepTables tables)
+               SelectorSet& selectors, const RunnerOptions& options,
+               StepTables tables)
     : backend_(backend),
       model_(model),
       cache_(cache),
+      selectors_(selectors),
       options_(options),
       tables_(std::move(tables)),
       queue_(backend.MakeQueue()) {}
@@ -33,6 +35,7 @@ Runner::Runner(Backend& backend, const Model& model, DeviceCache& cache,
 Result<std::unique_ptr<Runner>> Runner::Create(Backend& backend,
                                                const Model& model,
                                                DeviceCache& cache,
+                                               SelectorSet& selectors,
                                                const RunnerOptions& options) {
   CHECK(options.max_rows > 0 && options.max_requests > 0,
         "max_rows={} max_requests={}", options.max_rows, options.max_requests);
@@ -40,7 +43,7 @@ Result<std::unique_ptr<Runner>> Runner::Create(Backend& backend,
       StepTables tables,
       StepTables::Create(backend, TableBytes(options, model.config())));
   std::unique_ptr<Runner> runner(
-      new Runner(backend, model, cache, options, std::move(tables)));
+      new Runner(backend, model, cache, selectors, options, std::move(tables)));
   RETURN_IF_ERROR(runner->AllocateWorkspace());
   return runner;
 }
@@ -59,6 +62,15 @@ Status Runner::AllocateWorkspace() {
                              .max_logit_rows = options_.max_requests}));
   ASSIGN_OR_RETURN(sampler_, Sampler::Create(backend_, config.vocab_size,
                                              options_.max_requests));
+  if (selectors_.size() > 0) {
+    const size_t num_bytes =
+        static_cast<size_t>(options_.max_rows) * sizeof(float);
+    ASSIGN_OR_RETURN(shares_, backend_.Allocate(Tier::kDevice, num_bytes,
+                                                "shares that rows read"));
+    ASSIGN_OR_RETURN(host_shares_,
+                     backend_.Allocate(Tier::kHost, num_bytes,
+                                       "shares that rows read, host"));
+  }
   if (options_.layer_ranges) {
     ASSIGN_OR_RETURN(store_, HiddenStore::Create(backend_, options_.max_rows,
                                                  config.hidden_size));
@@ -74,12 +86,11 @@ void Runner::Forget(SequenceId id) {
   if (store_) store_->Release(id);
 }
 
-Result<std::vector<DrawnToken>> Runner::Run(const StepPlan& plan,
-                                            const KvCache& kv,
-                                            const SequenceOf& sequence_of) {
+Result<StepOutput> Runner::Run(const StepPlan& plan, const KvCache& kv,
+                               const SequenceOf& sequence_of) {
   CHECK(NumRows(plan) <= options_.max_rows, "rows={} max_rows={}",
         NumRows(plan), options_.max_rows);
-  std::vector<DrawnToken> drawn;
+  StepOutput output;
   const std::span<const StepItem> items = plan.items;
   size_t begin = 0;
   while (begin < items.size()) {
@@ -90,10 +101,10 @@ Result<std::vector<DrawnToken>> Runner::Run(const StepPlan& plan,
       ++end;
     }
     Group group = Gather(items.subspan(begin, end - begin), kv, sequence_of);
-    RETURN_IF_ERROR(RunGroup(group, &drawn));
+    RETURN_IF_ERROR(RunGroup(group, &output));
     begin = end;
   }
-  return drawn;
+  return output;
 }
 
 Runner::Group Runner::Gather(std::span<const StepItem> items, const KvCache& kv,
@@ -110,6 +121,7 @@ Runner::Group Runner::Gather(std::span<const StepItem> items, const KvCache& kv,
   cache_.WriteTables(*queue_, pages);
   GatherRows(group);
   GatherRope(group);
+  GatherSelection(group);
   ForwardArgs& args = group.args;
   args.layers = cache_.layers();
   args.first_layer = items.front().first_layer;
@@ -156,6 +168,39 @@ void Runner::GatherRows(Group& group) {
   group.args.logit_rows = put(logit_rows);
 }
 
+// Nothing where no request of the group has a selector.
+void Runner::GatherSelection(Group& group) {
+  std::vector<SelectorSet::StepRequest> requests;
+  std::vector<int32_t> selectors, num_prompt_tokens, first_token;
+  bool any = false;
+  for (size_t i = 0; i < group.items.size(); ++i) {
+    const Sequence& sequence = *group.sequences[i];
+    const int selector = sequence.request().selector;
+    any = any || selector >= 0;
+    requests.push_back({sequence.id(), selector});
+    selectors.push_back(selector);
+    num_prompt_tokens.push_back(sequence.num_prompt_tokens());
+    first_token.push_back(
+        selector < 0 ? 0 : selectors_.num_summarized(selector, sequence.id()));
+  }
+  if (!any) return;
+  selectors_.WriteTables(*queue_, requests);
+  const auto put = [&](const std::vector<int32_t>& values) {
+    return tables_.Put(std::span<const int32_t>(values),
+                       {static_cast<int64_t>(values.size())});
+  };
+  LayerStep& step = group.args.step;
+  step.selector = put(selectors);
+  step.num_prompt_tokens = put(num_prompt_tokens);
+  Selection& selection = group.args.selection;
+  selection = selectors_.selection();
+  selection.first_token = put(first_token);
+  const View zeros = host_shares_.At(0, Dtype::kFloat32, {step.num_rows});
+  std::fill_n(zeros.As<float>(), step.num_rows, 0.0f);
+  selection.read_shares = shares_.At(0, Dtype::kFloat32, {step.num_rows});
+  backend_.Copy(*queue_, zeros, selection.read_shares);
+}
+
 void Runner::GatherRope(Group& group) {
   std::vector<float> frequencies, scales;
   for (const Sequence* sequence : group.sequences) {
@@ -172,7 +217,7 @@ void Runner::GatherRope(Group& group) {
       tables_.Put(std::span<const float>(scales), {num_requests});
 }
 
-Status Runner::RunGroup(Group& group, std::vector<DrawnToken>* drawn) {
+Status Runner::RunGroup(Group& group, StepOutput* output) {
   if (group.args.first_layer > 0) RestoreHidden(group);
   Forward(backend_, *queue_, model_, group.args, *activations_);
   if (group.args.end_layer < model_.config().num_layers) {
@@ -181,12 +226,33 @@ Status Runner::RunGroup(Group& group, std::vector<DrawnToken>* drawn) {
   if (!group.sampling.empty()) {
     sampler_->Launch(*queue_, tables_, group.sampling);
   }
+  const View shares = group.args.selection.read_shares;
+  if (!shares.empty()) {
+    backend_.Copy(*queue_, shares,
+                  host_shares_.At(0, Dtype::kFloat32, {shares.dim(0)}));
+  }
   RETURN_IF_ERROR(backend_.Wait(backend_.Record(*queue_), kStepTimeout));
-  if (!group.sampling.empty()) sampler_->Collect(group.sampling, drawn);
+  if (!group.sampling.empty()) {
+    sampler_->Collect(group.sampling, &output->drawn);
+  }
+  CollectShares(group, output);
   if (store_ && group.args.end_layer == model_.config().num_layers) {
     for (const StepItem& item : group.items) store_->Release(item.sequence);
   }
   return Ok{};
+}
+
+// Groups come in the order of the plan's items.
+void Runner::CollectShares(const Group& group, StepOutput* output) const {
+  if (selectors_.size() == 0) return;
+  const int num_rows = group.args.step.num_rows;
+  std::vector<float>& shares = output->read_shares;
+  if (group.args.selection.read_shares.empty()) {
+    shares.insert(shares.end(), static_cast<size_t>(num_rows), 0.0f);
+    return;
+  }
+  const View view = host_shares_.At(0, Dtype::kFloat32, {num_rows});
+  shares.insert(shares.end(), view.As<float>(), view.As<float>() + num_rows);
 }
 
 void Runner::RestoreHidden(const Group& group) {

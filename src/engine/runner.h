@@ -11,6 +11,7 @@
 #include "cache/device_cache.h"
 #include "engine/hidden_store.h"
 #include "engine/sampler.h"
+#include "engine/selector_set.h"
 #include "engine/step_plan.h"
 #include "engine/step_tables.h"
 #include "kv/kv_cache.h"
@@ -27,22 +28,36 @@ struct RunnerOptions {
   bool layer_ranges = false;  // plans may split the layers
 };
 
+// What a step brings back to the host.
+struct StepOutput {
+  std::vector<DrawnToken> drawn;
+  // By rows, in the order of the plan's items: the share of its context that a
+  // row read, summed over the layers in which its selector chooses. Empty where
+  // no item has a selector.
+  std::vector<float> read_shares;
+};
+
 // Owns the workspace of a step. Used by the engine's thread alone. Nothing is
 // allocated on a device after Create.
 class Runner {
  public:
   using SequenceOf = std::function<const Sequence&(SequenceId)>;
 
-  // REQUIRES: backend, model and cache outlive the runner.
+  // REQUIRES: backend, model, cache and selectors outlive the runner.
   static Result<std::unique_ptr<Runner>> Create(Backend& backend,
                                                 const Model& model,
                                                 DeviceCache& cache,
+                                                SelectorSet& selectors,
                                                 const RunnerOptions& options);
 
-  // Runs the plan to its end. REQUIRES: `kv` owns pages for all its tokens.
-  // Fails where the device does.
-  Result<std::vector<DrawnToken>> Run(const StepPlan& plan, const KvCache& kv,
-                                      const SequenceOf& sequence_of);
+  // Makes room for the summaries of a sequence's first `num_tokens`.
+  void GrowSummaries(int selector, SequenceId id, int num_tokens) {
+    selectors_.Grow(*queue_, selector, id, num_tokens);
+  }
+  // Runs the plan to its end. REQUIRES: `kv` owns pages for all its tokens, and
+  // the selectors segments. Fails where the device does.
+  Result<StepOutput> Run(const StepPlan& plan, const KvCache& kv,
+                         const SequenceOf& sequence_of);
 
   // Copies pages, before the step that writes into the copies.
   void CopyPages(std::span<const ExtentCopy> copies);
@@ -59,19 +74,23 @@ class Runner {
   };
 
   Runner(Backend& backend, const Model& model, DeviceCache& cache,
-         const RunnerOptions& options, StepTables tables);
+         SelectorSet& selectors, const RunnerOptions& options,
+         StepTables tables);
   Status AllocateWorkspace();
   Group Gather(std::span<const StepItem> items, const KvCache& kv,
                const SequenceOf& sequence_of);
   void GatherRows(Group& group);
   void GatherRope(Group& group);
-  Status RunGroup(Group& group, std::vector<DrawnToken>* drawn);
+  void GatherSelection(Group& group);
+  Status RunGroup(Group& group, StepOutput* output);
+  void CollectShares(const Group& group, StepOutput* output) const;
   void RestoreHidden(const Group& group);
   void StoreHidden(const Group& group);
 
   Backend& backend_;
   const Model& model_;
   DeviceCache& cache_;
+  SelectorSet& selectors_;
   const RunnerOptions options_;
   StepTables tables_;
   std::unique_ptr<Queue> queue_;
@@ -79,6 +98,8 @@ class Runner {
   std::unique_ptr<Sampler> sampler_;
   std::optional<HiddenStore> store_;  // where plans may split the layers
   Buffer hidden_;                     // f32 [max_rows, hidden]
+  // With selectors: f32 [max_rows] each, on the device and on the host.
+  Buffer shares_, host_shares_;
 };
 
 }  // namespace winnow

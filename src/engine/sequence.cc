@@ -33,6 +33,7 @@ std::unique_ptr<Sequence> Sequence::MakePrefix(SequenceId id, Prefix prefix,
   request.max_tokens =
       prefix.max_length - static_cast<int>(prefix.tokens.size());
   request.prompt = std::move(prefix.tokens);
+  request.selector = prefix.selector;
   auto sequence = std::make_unique<Sequence>(id, std::move(request),
                                              std::move(rope), observer);
   sequence->is_prefix_ = true;
@@ -86,10 +87,9 @@ void Sequence::Release() {
   released_ = true;
 }
 
-void Sequence::CountRead(int64_t num_tokens, int64_t context_tokens) {
-  ++num_reads_;
-  sum_of_read_shares_ +=
-      static_cast<double>(num_tokens) / static_cast<double>(context_tokens);
+void Sequence::CountReads(double sum_of_shares, int num_layers) {
+  num_reads_ += num_layers;
+  sum_of_read_shares_ += sum_of_shares;
 }
 
 void Sequence::Land(const StepItem& item, int num_layers) {

@@ -71,8 +71,9 @@ class Sequence {
   void Release();
   // The item's rows have been computed, in all layers or part of them.
   void Land(const StepItem& item, int num_layers);
-  // A generated row has read `num_tokens` of `context_tokens` in a layer.
-  void CountRead(int64_t num_tokens, int64_t context_tokens);
+  // A generated row has read parts of its context in `num_layers` layers, as
+  // shares of it `sum_of_shares` in all.
+  void CountReads(double sum_of_shares, int num_layers);
   // Takes in a drawn token. Returns why the request ends now, if it does.
   bool Take(const GeneratedToken& token, FinishReason* reason);
   // All but what the KV holds. `num_layers`: of the model.

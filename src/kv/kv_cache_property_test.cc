@@ -28,7 +28,7 @@ class World {
       : random_(seed),
         // Most pages are those of KV, some a selector's longer segments.
         page_tokens_(seed % 4 == 3 ? 70 : kPageTokens),
-        cache_(Below(50) + 2, page_tokens_),
+        cache_(Below(seed % 4 == 3 ? 20 : 50) + 2, page_tokens_),
         extents_(NumExtents(), Extent(static_cast<size_t>(page_tokens_))) {}
 
   ~World() {

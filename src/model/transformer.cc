@@ -1,5 +1,6 @@
 #include "model/transformer.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -42,6 +43,40 @@ struct Pass {
   }
 };
 
+// True where a selector of the step chooses in this layer.
+bool Chooses(const Selection& selection, int layer) {
+  return std::ranges::any_of(selection.OfLayer(layer),
+                             [](const LayerSelector& selector) {
+                               return selector.program != nullptr;
+                             });
+}
+
+// Summaries, then run after run of rows: its lists, and what they name. `read`
+// reads `source`.
+void ReadChosen(const Pass& pass, const LayerStep& step, const ReadArgs& read,
+                ReadSource& source, const LayerCache& cache) {
+  const Selection& selection = pass.args.selection;
+  const auto selectors = selection.OfLayer(step.layer);
+  pass.backend.Summarize(
+      pass.queue, step,
+      {.selectors = selectors, .first_token = selection.first_token}, cache);
+  source.kind = ReadSource::Kind::kPicks;
+  const int most_rows = selection.picks.num_rows();
+  for (int row = 0; row < step.num_rows; row += most_rows) {
+    const int num_rows = std::min(most_rows, step.num_rows - row);
+    source.picks = selection.picks.Rows(0, num_rows);
+    source.picks.first_row = row;
+    pass.backend.Select(pass.queue, step,
+                        {.selectors = selectors,
+                         .q = read.q,
+                         .scale = read.scale,
+                         .picks = source.picks,
+                         .read_shares = selection.read_shares},
+                        cache);
+    pass.backend.Read(pass.queue, step, read, cache);
+  }
+}
+
 // hidden += scale * o(attention(norm(hidden))).
 void Attend(const Pass& pass, const LayerStep& step) {
   const ModelConfig& config = pass.config();
@@ -75,16 +110,20 @@ void Attend(const Pass& pass, const LayerStep& step) {
   };
   const LayerCache& cache = pass.args.layers[index];
   pass.backend.Append(pass.queue, step, inputs, cache);
-  const ReadSource all_pages;
+  ReadSource source;
   const ReadArgs read = {
       .q = q,
-      .sources = std::span(&all_pages, 1),
+      .sources = std::span(&source, 1),
       .scale = 1.0f / std::sqrt(static_cast<float>(config.head_dim)),
       .out =
           views.attended.Reshape({rows, config.num_q_heads, config.head_dim}),
       .lse = {},
   };
-  pass.backend.Read(pass.queue, step, read, cache);
+  if (Chooses(pass.args.selection, step.layer)) {
+    ReadChosen(pass, step, read, source, cache);
+  } else {
+    pass.backend.Read(pass.queue, step, read, cache);
+  }
   pass.ProjectIntoResidual(views.attended, weights.o, weights.o_bias);
 }
 

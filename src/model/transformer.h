@@ -10,6 +10,24 @@
 
 namespace winnow {
 
+// What the selectors of a step's requests work with; with none, all is dense.
+struct Selection {
+  // [num_layers, num_selectors], by LayerStep::selector.
+  std::span<const LayerSelector> selectors;
+  int num_selectors = 0;
+  View first_token;  // i32 [requests], as SummarizeArgs has it
+  View read_shares;  // f32 [rows], as SelectArgs has it
+  // Memory for the lists of a run of rows, which chooses and reads before the
+  // next one does.
+  PickLists picks;
+
+  // Those of one layer.
+  std::span<const LayerSelector> OfLayer(int layer) const {
+    const auto count = static_cast<size_t>(num_selectors);
+    return selectors.subspan(static_cast<size_t>(layer) * count, count);
+  }
+};
+
 // What one Forward reads and writes. All views lie on the device.
 struct ForwardArgs {
   LayerStep step;            // layer and window are filled in layer by layer
@@ -27,6 +45,7 @@ struct ForwardArgs {
   View logit_rows;  // i32 [wanted]: rows whose logits are wanted, or empty
   View logits;      // f32 [wanted, vocab]: out where end_layer is num_layers
   bool batch_invariant = false;
+  Selection selection;
 };
 
 // Enqueues layers [first_layer, end_layer) of a step. Allocates nothing, waits

@@ -1,0 +1,96 @@
+// SelectorSet: the selectors that an engine's requests may choose with, and
+// what they keep of each sequence.
+#ifndef WINNOW_ENGINE_SELECTOR_SET_H_
+#define WINNOW_ENGINE_SELECTOR_SET_H_
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cache/summary_cache.h"
+#include "kv/kv_cache.h"
+#include "model/model.h"
+#include "model/transformer.h"
+#include "sparse/selector.h"
+
+namespace winnow {
+
+struct SelectorSetOptions {
+  std::vector<std::string> specs;
+  int max_model_len = 0;
+  int max_requests = 0;   // in one step
+  int max_sequences = 0;  // that have summaries at once
+  int max_rows = 0;       // a step
+};
+
+// What selectors may know of a model.
+SelectorShape SelectorShapeOf(const Model& model, int max_model_len);
+
+// Owns selectors, their summaries and the memory of the lists. A sequence has
+// summaries for all tokens up to num_summarized(); the first step that names it
+// brings the rest, from its pages. Room is never short: there is enough for
+// max_sequences of max_model_len. Used by the engine's thread alone.
+class SelectorSet {
+ public:
+  // REQUIRES: backend outlives the set. Fails where a SPEC is wrong or memory
+  // does not suffice.
+  static Result<std::unique_ptr<SelectorSet>> Create(
+      Backend& backend, const Model& model, const SelectorSetOptions& options);
+
+  int size() const { return static_cast<int>(states_.size()); }
+  const Selector& selector(int index) const { return StateOf(index).selector; }
+
+  // A sequence that `index` chooses for begins; it takes over the summaries of
+  // `parent`, if that is open with the same one.
+  void Open(int index, SequenceId id);
+  void Fork(int index, SequenceId parent, SequenceId id);
+  void Close(int index, SequenceId id);
+  // It will have `num_tokens`: their segments, copied on write where shared.
+  void Grow(Queue& queue, int index, SequenceId id, int num_tokens);
+  // Summaries of its first `num_tokens` exist.
+  void Seal(int index, SequenceId id, int num_tokens);
+  // From which token on the next step must summarise.
+  int num_summarized(int index, SequenceId id) const;
+
+  // Whose turn in a step is which request, and by which selector, or -1.
+  struct StepRequest {
+    SequenceId id;
+    int selector = -1;
+  };
+  // Makes the tables say where the requests' segments are.
+  void WriteTables(Queue& queue, std::span<const StepRequest> requests);
+  // Without the views of a step.
+  Selection selection() const;
+
+  // What holds of segments, for tests: see kv/invariants.h. Null where the
+  // selector keeps nothing.
+  const KvCache* segments(int index) const {
+    return StateOf(index).segments.get();
+  }
+  size_t num_bytes() const;
+
+ private:
+  // Segments and cache are null where a selector keeps no summaries.
+  struct State {
+    Selector selector;
+    std::unique_ptr<KvCache> segments;
+    std::unique_ptr<SummaryCache> cache;
+  };
+
+  SelectorSet() = default;
+  const State& StateOf(int index) const {
+    return *states_[static_cast<size_t>(index)];
+  }
+  Status AllocateLists(Backend& backend, const Model& model,
+                       const SelectorSetOptions& options);
+
+  std::vector<std::unique_ptr<State>> states_;
+  std::vector<LayerSelector> layers_;  // [num_layers, selectors]
+  Buffer lists_;
+  PickLists picks_;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_ENGINE_SELECTOR_SET_H_
