@@ -25,8 +25,9 @@ struct LayerStep {
   View num_prompt_rows;  // i32 [requests]
   // Which of the step's selectors chooses for a request, -1: none. Empty: none
   // for any.
-  View selector;           // i32 [requests]
-  View num_prompt_tokens;  // i32 [requests]: whole prompts; with `selector`
+  View selector = {};  // i32 [requests]
+  View num_prompt_tokens =
+      {};            // i32 [requests]: whole prompts; with `selector`
   View tree_parent;  // i32 [rows]: row of the parent in a draft's tree, -1
                      // at its root; empty: every row follows the last
 };

@@ -23,7 +23,7 @@ struct EngineOptions {
   bool batch_invariant = false;
   int layers_per_step = 0;  // 0: all; else prompts run layer range by range
   // What requests may choose with (sparse/selector.h), by Request::selector.
-  std::vector<std::string> selectors;
+  std::vector<std::string> selectors = {};
 };
 
 // Bytes of KV that one token takes over all layers.
@@ -70,6 +70,7 @@ class Engine {
 
   // What the pool and tables hold, for tests and metrics.
   const KvCache& kv() const { return kv_; }
+  const SelectorSet& selectors() const { return *selectors_; }
   int max_model_len() const { return options_.max_model_len; }
   int64_t device_kv_bytes() const;
 

@@ -55,6 +55,14 @@ class HookedBackend final : public Backend {
               const LayerCache& cache) override {
     real_->Append(queue, step, inputs, cache);
   }
+  void Summarize(Queue& queue, const LayerStep& step, const SummarizeArgs& args,
+                 const LayerCache& cache) override {
+    real_->Summarize(queue, step, args, cache);
+  }
+  void Select(Queue& queue, const LayerStep& step, const SelectArgs& args,
+              const LayerCache& cache) override {
+    real_->Select(queue, step, args, cache);
+  }
   void Read(Queue& queue, const LayerStep& step, const ReadArgs& args,
             const LayerCache& cache) override {
     real_->Read(queue, step, args, cache);

@@ -223,6 +223,11 @@ void CountReads(const StepRows& rows, const SelectArgs& args,
   const PickLists& lists = args.picks;
   pool.ParallelFor(lists.num_rows(), [&](int64_t i, int) {
     const int64_t row = lists.first_row + i;
+    const int index = rows.selector(rows.request(row));
+    if (index < 0 ||
+        args.selectors[static_cast<size_t>(index)].program == nullptr) {
+      return;
+    }
     const int64_t context = rows.position(row) + 1;
     const int32_t num_lists = lists.NumLists(row);
     int64_t count = 0;

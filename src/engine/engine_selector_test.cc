@@ -1,0 +1,246 @@
+// Requests that choose what they read: whatever runs beside them, and in
+// whatever steps, the bits are the same.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "backend/cpu/cpu_backend.h"
+#include "engine/engine.h"
+#include "kv/invariants.h"
+#include "tests/golden/tiny_model.h"
+
+namespace winnow {
+namespace {
+
+// Small ones, so that 90 tokens are much to choose from. In the order of
+// Request::selector.
+const std::vector<std::string> kSelectors = {
+    "mean:budget=16,block=8,recent=8",
+    "quest:budget=24,block=8,dense_layers=0",
+    "window:sink=4,recent=12",
+    "oracle:budget=16,block=1,recent=2",
+    "infllm-v2:kernel=8,stride=4,block=32,budget=32,sink=0,recent=0,"
+    "dense_len=40",
+    "moba:block=32,budget=32",
+    "arkvale:budget=32,block=8,sink=8,recent=8,dense_layers=none",
+    "dense"};
+
+class Listener : public RequestObserver {
+ public:
+  void OnPrefill(int, int) override {}
+  bool OnToken(const GeneratedToken& token) override {
+    bits.emplace_back(token.token_id, token.logprob);
+    return true;
+  }
+  void OnFinish(const Completion& given) override { completion = given; }
+
+  std::vector<std::pair<int32_t, float>> bits;
+  Completion completion;
+};
+
+class EngineSelectorTest : public testing::TestWithParam<Dtype> {
+ protected:
+  static constexpr int kMaxLength = 90;
+
+  void SetUp() override {
+    const std::filesystem::path folder =
+        std::filesystem::path(testing::TempDir()) /
+        ("winnow_selector" + std::to_string(getpid()));
+    std::filesystem::create_directories(folder);
+    golden_ = ReadTinyCase("llama");
+    WriteTinyModel(golden_, folder, {.dtype = GetParam()});
+    Result<Model> model = Model::Load(folder, {});
+    ASSERT_TRUE(model.ok()) << model.error().message;
+    model_ = std::make_unique<Model>(std::move(model).value());
+    std::filesystem::remove_all(folder);
+  }
+
+  std::unique_ptr<Engine> MakeEngine(EngineOptions options = {}) {
+    options.device_kv_bytes = 4 << 20;
+    options.max_model_len = 96;
+    options.batch_invariant = true;
+    options.selectors = kSelectors;
+    Result<std::unique_ptr<Engine>> engine =
+        Engine::Create(*backend_, *model_, options);
+    CHECK(engine.ok(), "{}", engine.error().message);
+    return std::move(engine).value();
+  }
+
+  // The golden prompt, repeated, from `first` on.
+  Request Ask(int first, int num_tokens, int num_question, int selector) const {
+    Request request;
+    for (int i = 0; i < num_tokens; ++i) {
+      const size_t at =
+          static_cast<size_t>(first + 7 * i * i) % golden_.tokens.size();
+      request.prompt.push_back(golden_.tokens[at]);
+    }
+    request.num_question_tokens = num_question;
+    request.max_tokens = kMaxLength - num_tokens;
+    request.sampling.temperature = 0;
+    request.selector = selector;
+    return request;
+  }
+
+  // One a selector, and one without.
+  std::vector<Request> AskAll() const {
+    std::vector<Request> requests;
+    for (int i = -1; i < static_cast<int>(kSelectors.size()); ++i) {
+      requests.push_back(Ask(i + 2, 70 + i, 10 + i, i));
+    }
+    return requests;
+  }
+
+  static void ExpectSegmentsHold(const Engine& engine) {
+    for (int i = 0; i < engine.selectors().size(); ++i) {
+      const KvCache* segments = engine.selectors().segments(i);
+      if (segments == nullptr) continue;
+      EXPECT_EQ(BrokenInvariants(segments->Snapshot()),
+                std::vector<std::string>());
+    }
+  }
+
+  std::vector<Listener> Run(Engine& engine,
+                            const std::vector<Request>& requests) {
+    std::vector<Listener> listeners(requests.size());
+    for (size_t i = 0; i < requests.size(); ++i) {
+      const Result<SequenceId> id = engine.Add(requests[i], &listeners[i]);
+      CHECK(id.ok(), "{}", id.error().message);
+    }
+    RunToEnd(engine);
+    return listeners;
+  }
+
+  static void RunToEnd(Engine& engine) {
+    while (true) {
+      const Result<bool> more = engine.Step();
+      CHECK(more.ok(), "{}", more.error().message);
+      ExpectSegmentsHold(engine);
+      if (!*more) break;
+    }
+  }
+
+  void ExpectAllIsFree(const Engine& engine) {
+    EXPECT_EQ(engine.kv().num_free_pages(), engine.kv().num_pages());
+    for (int i = 0; i < engine.selectors().size(); ++i) {
+      const KvCache* segments = engine.selectors().segments(i);
+      if (segments == nullptr) continue;
+      EXPECT_EQ(segments->num_free_pages(), segments->num_pages()) << i;
+    }
+  }
+
+  std::unique_ptr<Backend> backend_ = MakeCpuBackend({.num_threads = 2});
+  std::unique_ptr<Model> model_;
+  TinyCase golden_;
+};
+
+TEST_P(EngineSelectorTest, BitsDoNotDependOnTheCompany) {
+  const std::vector<Request> requests = AskAll();
+  const std::unique_ptr<Engine> engine = MakeEngine();
+  const std::vector<Listener> together = Run(*engine, requests);
+  ExpectAllIsFree(*engine);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const std::unique_ptr<Engine> alone = MakeEngine();
+    EXPECT_EQ(Run(*alone, {requests[i]})[0].bits, together[i].bits) << i;
+  }
+}
+
+TEST_P(EngineSelectorTest, BitsDoNotDependOnChunksNorLayerRanges) {
+  const std::vector<Request> requests = AskAll();
+  const std::unique_ptr<Engine> engine = MakeEngine();
+  const std::vector<Listener> expected = Run(*engine, requests);
+  for (const int rows : {32, 100}) {
+    for (const int layers : {0, 1}) {
+      const std::unique_ptr<Engine> other = MakeEngine(
+          {.max_num_batched_tokens = rows, .layers_per_step = layers});
+      const std::vector<Listener> got = Run(*other, requests);
+      for (size_t i = 0; i < requests.size(); ++i) {
+        EXPECT_EQ(got[i].bits, expected[i].bits) << rows << " " << layers;
+      }
+    }
+  }
+}
+
+// A selector must change something, or these tests show nothing.
+TEST_P(EngineSelectorTest, ChoosingLessGivesOtherNumbers) {
+  const std::unique_ptr<Engine> engine = MakeEngine();
+  std::vector<Request> requests;
+  for (int i = -1; i < static_cast<int>(kSelectors.size()); ++i) {
+    requests.push_back(Ask(0, 70, 10, i));
+  }
+  const std::vector<Listener> got = Run(*engine, requests);
+  EXPECT_EQ(got.back().bits, got[0].bits) << "dense, by its name";
+  for (size_t i = 1; i + 1 < got.size(); ++i) {
+    EXPECT_NE(got[i].bits, got[0].bits) << kSelectors[i - 1];
+    EXPECT_LT(got[i].completion.kv.tokens_read_share, 1.0);
+    EXPECT_GT(got[i].completion.kv.tokens_read_share, 0.1);
+  }
+  EXPECT_EQ(got[0].completion.kv.tokens_read_share, 1.0);
+}
+
+TEST_P(EngineSelectorTest, CountsWhatIsRead) {
+  const std::unique_ptr<Engine> engine = MakeEngine();
+  const Listener window = Run(*engine, {Ask(0, 60, 0, 2)})[0];
+  double sum = 0;
+  int count = 0;
+  // The last token is drawn and not fed back.
+  for (int context = 61; context < kMaxLength; ++context, ++count) {
+    sum += 16.0 / context;
+  }
+  EXPECT_NEAR(window.completion.kv.tokens_read_share, sum / count, 1e-6);
+}
+
+// Forked from a prefix that has no summaries, or the same selector's.
+TEST_P(EngineSelectorTest, ForksAreAsRequestsAlone) {
+  for (int selector = 0; selector < static_cast<int>(kSelectors.size());
+       ++selector) {
+    const std::unique_ptr<Engine> engine = MakeEngine();
+    const Request question = Ask(3, 70, 20, selector);
+    const std::vector<Listener> expected = Run(*engine, {question});
+    const bool in_prompt =
+        engine->selectors().selector(selector).program.in_prompt;
+    for (const bool same : {false, true}) {
+      // What prompts read is then the prefix's own.
+      if (in_prompt && !same) continue;
+      Prefix prefix;
+      prefix.tokens.assign(question.prompt.begin(),
+                           question.prompt.begin() + 45);
+      prefix.max_length = kMaxLength;
+      prefix.selector = same ? selector : -1;
+      Listener of_prefix;
+      const Result<SequenceId> id = engine->AddPrefix(prefix, &of_prefix);
+      ASSERT_TRUE(id.ok()) << id.error().message;
+      std::vector<Listener> forks(3);
+      for (Listener& fork : forks) {
+        Request request = question;
+        request.prefix = *id;
+        // Rows between the prefix and the question are prompt rows.
+        ASSERT_TRUE(engine->Add(request, &fork).ok());
+      }
+      engine->Release(*id);
+      RunToEnd(*engine);
+      for (const Listener& fork : forks) {
+        EXPECT_EQ(fork.bits, expected[0].bits)
+            << kSelectors[static_cast<size_t>(selector)] << " " << same;
+      }
+      ExpectAllIsFree(*engine);
+    }
+  }
+}
+
+TEST_P(EngineSelectorTest, RefusesWhatTheEngineHasNot) {
+  const std::unique_ptr<Engine> engine = MakeEngine({.max_num_seqs = 1});
+  Listener listener;
+  const auto id = engine->Add(Ask(0, 40, 0, 99), &listener);
+  ASSERT_FALSE(id.ok());
+  EXPECT_EQ(id.error().message,
+            "selector must be below 8 (of the engine's), is 99");
+}
+
+INSTANTIATE_TEST_SUITE_P(Dtypes, EngineSelectorTest,
+                         testing::Values(Dtype::kFloat32, Dtype::kBFloat16),
+                         [](const auto& instance) {
+                           return std::string(DtypeName(instance.param));
+                         });
+
+}  // namespace
+}  // namespace winnow
