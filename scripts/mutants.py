@@ -156,11 +156,11 @@ class Tree:
         key = (mutant.program, mutant.filter)
         if key in self.seconds:
             return
-        if mutant.program not in self.programs:
-            self.must(self.build(mutant.program), f"building {mutant.program}")
-            self.programs[mutant.program] = next(
-                path for path in self.build_folder.rglob(mutant.program)
-                if path.is_file())
+        # What stands there may have been built with the bug before.
+        self.must(self.build(mutant.program), f"building {mutant.program}")
+        self.programs[mutant.program] = next(
+            path for path in self.build_folder.rglob(mutant.program)
+            if path.is_file())
         start = time.monotonic()
         done = self.test(*key, limit_s=600)
         self.must(done, f"{mutant.program} {mutant.filter}")
