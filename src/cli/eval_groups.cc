@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 namespace winnow {
 namespace {
@@ -13,18 +14,25 @@ int64_t TokensOf(const EvalQuestion& question) {
 }  // namespace
 
 EvalGroups::EvalGroups(Engine& engine, const Setting& setting,
-                       const EvalOutcomes& known)
-    : engine_(engine), setting_(setting), known_(known) {
+                       EvalOutcomes known)
+    : engine_(engine), setting_(setting), known_(std::move(known)) {
   for (const EvalGroup& group : setting_.plan->groups) {
     int64_t answers_tokens = 0;
     for (const EvalQuestion& question : group.questions) {
       for (int select = 0; select < setting_.num_selects; ++select) {
         const EvalKey key = {question.file, question.line, select};
-        if (!known.contains(key)) answers_tokens += TokensOf(question);
+        if (!known_.contains(key)) answers_tokens += TokensOf(question);
       }
     }
     if (answers_tokens == 0) continue;
     total_tokens_ += answers_tokens + std::ssize(group.prefix);
+  }
+}
+
+EvalGroups::~EvalGroups() {
+  for (const auto& running : running_) {
+    if (running->prefix) engine_.Cancel(*running->prefix);
+    for (const auto& asked : running->asked) engine_.Cancel(asked->id);
   }
 }
 
@@ -69,6 +77,7 @@ Status EvalGroups::Ask(Running& running, Asked& asked, Request request) {
   request.prefix = running.prefix;
   const Result<SequenceId> id = engine_.Add(std::move(request), &asked.answer);
   if (!id.ok()) return ErrorOf(*asked.question, id.error());
+  asked.id = *id;
   return Ok{};
 }
 

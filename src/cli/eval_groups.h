@@ -27,8 +27,12 @@ class EvalGroups {
     int max_waiting = 32;  // answers in the engine, beyond which none are added
   };
 
-  // `known` are left out. REQUIRES: engine outlives this.
-  EvalGroups(Engine& engine, const Setting& setting, const EvalOutcomes& known);
+  // `known` are left out.
+  EvalGroups(Engine& engine, const Setting& setting, EvalOutcomes known);
+  EvalGroups(const EvalGroups&) = delete;
+  EvalGroups& operator=(const EvalGroups&) = delete;
+  // Cancels what still runs.
+  ~EvalGroups();
 
   // Runs one step; false where all answers are there. Fails where the engine
   // or an answer does; the message then names its line.
@@ -52,6 +56,7 @@ class EvalGroups {
     EvalKey key;
     const EvalQuestion* question;
     EvalAnswer answer;
+    SequenceId id = {};  // of the request that runs or ran last
     double seconds = 0;
     bool done = false;
   };
@@ -71,7 +76,7 @@ class EvalGroups {
 
   Engine& engine_;
   const Setting setting_;
-  const EvalOutcomes& known_;
+  const EvalOutcomes known_;
   size_t next_group_ = 0;
   int num_waiting_ = 0;
   int64_t total_tokens_ = 0;

@@ -52,9 +52,8 @@ class EvalRun {
   EvalOutcomes outcomes_;
   int num_resumed_ = 0;
   std::optional<EvalJournal> journal_;
-  // The engine ends before what it calls.
-  std::unique_ptr<EvalGroups> groups_;
   std::unique_ptr<Engine> engine_;
+  std::unique_ptr<EvalGroups> groups_;
 };
 
 Status CheckPositive(std::string_view field, const std::optional<int>& value) {
@@ -107,7 +106,7 @@ void EvalRun::ShowSkipped() const {
     std::fprintf(stderr, "winnow: skipped: %s\n", plan_.skipped[i].c_str());
   }
   if (!plan_.skipped.empty()) {
-    std::fprintf(stderr, "winnow: skipped %zu bad lines, %d are left\n",
+    std::fprintf(stderr, "winnow: skipped %zu bad lines; questions left: %d\n",
                  plan_.skipped.size(), plan_.num_questions());
   }
 }
