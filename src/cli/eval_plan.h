@@ -3,6 +3,7 @@
 #define WINNOW_CLI_EVAL_PLAN_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +20,8 @@ struct EvalPlanOptions {
   std::optional<int> limit;       // lines of a file that are read
   bool skip_bad = false;
   int max_model_len = 0;
+  // Asked before every line; true ends the reading with kCancelled.
+  std::function<bool()> is_cancelled = [] { return false; };
 };
 
 // A line of a file, ready to be asked.

@@ -86,10 +86,12 @@ Status EvalRun::CheckFlags() {
 
 Status EvalRun::ReadPlan() {
   const int64_t limit = loaded_.model->config().max_context_tokens;
-  EvalPlanOptions options = {.match = match_,
-                             .max_tokens = flags_.max_tokens,
-                             .limit = flags_.limit,
-                             .skip_bad = flags_.skip_bad};
+  EvalPlanOptions options = {
+      .match = match_,
+      .max_tokens = flags_.max_tokens,
+      .limit = flags_.limit,
+      .skip_bad = flags_.skip_bad,
+      .is_cancelled = [this] { return interrupt_.Requested(); }};
   options.max_model_len =
       options_.max_model_len > 0
           ? options_.max_model_len
@@ -265,7 +267,11 @@ Result<int> EvalRun::Run() {
     RETURN_IF_ERROR(
         CheckSelect(select, loaded_.model->config().native_selector));
   }
-  RETURN_IF_ERROR(ReadPlan());
+  const Status read = ReadPlan();
+  if (!read.ok() && read.error().code == ErrorCode::kCancelled) {
+    return kInterruptedStatus;
+  }
+  RETURN_IF_ERROR(read);
   RETURN_IF_ERROR(MakeEngine());
   RETURN_IF_ERROR(OpenJournal());
   const auto start = std::chrono::steady_clock::now();
