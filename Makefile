@@ -3,7 +3,9 @@
 #   make demo       a 32K-token document and its question (SEED=7)
 #   make test       lint, build, all tests that need no GPU
 #   make bench      the measured figures, into bench/results/
-#   make lint format mutants asan tsan fuzz
+#   make compare    llama.cpp built here, and measured beside Winnow
+#   make mutants    planted bugs that tests must catch (ONLY=backend/read)
+#   make lint format asan tsan fuzz
 #   make install PREFIX=/usr/local
 SHELL := /bin/bash
 .DEFAULT_GOAL := winnow
@@ -12,7 +14,7 @@ SEED ?= 7
 PREFIX ?= /usr/local
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 
-.PHONY: winnow demo test bench lint format mutants asan tsan fuzz install clean
+.PHONY: winnow demo test bench compare lint format mutants asan tsan fuzz install clean
 
 winnow:
 	@scripts/bootstrap build
@@ -46,7 +48,7 @@ asan tsan:
 
 mutants:
 	@scripts/bootstrap test
-	@python3 scripts/mutants.py
+	@python3 scripts/mutants.py --only "$(ONLY)" --jobs $(JOBS)
 
 fuzz:
 	@scripts/bootstrap fuzz
@@ -54,6 +56,10 @@ fuzz:
 
 bench: winnow
 	@scripts/bench
+
+compare: winnow
+	@scripts/bootstrap compare
+	@bench/compare_llama_cpp
 
 install: winnow
 	install -D -m 755 build/release/src/cli/winnow $(DESTDIR)$(PREFIX)/bin/winnow

@@ -1,6 +1,7 @@
 #include "cli/engine_flags.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "base/size_text.h"
 
@@ -107,6 +108,32 @@ Result<EngineOptions> ParseEngineOptions(const EngineFlags& flags) {
     options.device_kv_bytes = *size;
   }
   return options;
+}
+
+Result<std::vector<std::string>> SplitSelects(const std::string& list) {
+  std::vector<std::string> selects;
+  for (size_t begin = 0; begin <= list.size();) {
+    const size_t end = std::min(list.find(',', begin), list.size());
+    const std::string piece = list.substr(begin, end - begin);
+    begin = end + 1;
+    const size_t equals = piece.find('=');
+    const bool is_setting = equals < piece.find(':');
+    if (is_setting && !selects.empty()) {
+      selects.back() += "," + piece;
+    } else {
+      selects.push_back(piece);
+    }
+  }
+  for (size_t i = 0; i < selects.size(); ++i) {
+    const auto same = std::count(selects.begin(), selects.end(), selects[i]);
+    if (selects[i].empty() || same > 1) {
+      return MakeError(ErrorCode::kInvalidArgument,
+                       "select must name each selection once, has \"{}\" {} "
+                       "times in \"{}\"",
+                       selects[i], same, list);
+    }
+  }
+  return selects;
 }
 
 Status CheckSelect(const std::string& spec,

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "engine/engine.h"
@@ -44,6 +45,10 @@ void AddEngineFlags(CLI::App& command, EngineFlags* flags);
 Result<std::optional<Dtype>> ParseDtype(const std::string& text);
 // The engine's options. device_kv_bytes stays 0 where the flag is not given.
 Result<EngineOptions> ParseEngineOptions(const EngineFlags& flags);
+// The selections of a list with commas. Commas also separate a selection's own
+// settings, key=value: such a piece belongs to the one before it. Fails where
+// one is empty or occurs twice.
+Result<std::vector<std::string>> SplitSelects(const std::string& list);
 // Refuses a selection that this build or the checkpoint does not have.
 // `native_selector` is what the checkpoint asks for, if anything.
 Status CheckSelect(const std::string& spec,

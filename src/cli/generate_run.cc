@@ -13,8 +13,6 @@
 namespace winnow {
 namespace {
 
-// The share of free memory that the KV pool may take unasked.
-constexpr double kPoolShare = 0.9;
 constexpr int kInterruptedStatus = 130;  // 128 + SIGINT, as shells have it
 
 // One command's work: what it opened, and what came of each prompt. Prompts
@@ -93,8 +91,6 @@ Status GenerateRun::EncodePrompts() {
 Status GenerateRun::MakeEngine() {
   ASSIGN_OR_RETURN(EngineOptions options, ParseEngineOptions(flags_.engine));
   const Model& model = *loaded_.model;
-  const int64_t page_bytes =
-      kPageTokens * KvBytesPerToken(model.config(), model.dtype());
   if (flags_.engine.device_kv.empty()) {
     // As much as all prompts need together, if there is that much; a single
     // prompt that does not fit is refused when it is added.
@@ -103,10 +99,7 @@ Status GenerateRun::MakeEngine() {
       num_pages +=
           PagesFor(static_cast<int64_t>(prompt.size()) + flags_.max_tokens);
     }
-    const auto available = static_cast<int64_t>(
-        kPoolShare *
-        static_cast<double>(loaded_.backend->attributes().available_bytes));
-    options.device_kv_bytes = std::min(num_pages * page_bytes, available);
+    options.device_kv_bytes = KvBytesFor(loaded_, num_pages);
   }
   options.max_num_seqs = std::min(
       options.max_num_seqs, std::max(1, static_cast<int>(prompts_.size())));

@@ -1,5 +1,6 @@
 #include "cli/loaded_model.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "backend/cpu/cpu_backend.h"
@@ -9,6 +10,8 @@ namespace winnow {
 namespace {
 
 constexpr int kMaxThreads = 1024;
+// The share of free memory that the KV pool may take unasked.
+constexpr double kPoolShare = 0.9;
 
 }  // namespace
 
@@ -44,6 +47,16 @@ Result<LoadedModel> OpenModel(const EngineFlags& flags) {
                        std::chrono::steady_clock::now() - start)
                        .count();
   return loaded;
+}
+
+int64_t KvBytesFor(const LoadedModel& loaded, int64_t num_pages) {
+  const Model& model = *loaded.model;
+  const int64_t wanted =
+      num_pages * kPageTokens * KvBytesPerToken(model.config(), model.dtype());
+  const auto available = static_cast<int64_t>(
+      kPoolShare *
+      static_cast<double>(loaded.backend->attributes().available_bytes));
+  return std::min(wanted, available);
 }
 
 }  // namespace winnow

@@ -25,6 +25,10 @@ Result<std::unique_ptr<Backend>> MakeBackend(const EngineFlags& flags);
 // Loads with progress on standard error unless --quiet.
 Result<LoadedModel> OpenModel(const EngineFlags& flags);
 
+// Bytes of KV pool for as many pages as are wanted, if there is that much
+// memory.
+int64_t KvBytesFor(const LoadedModel& loaded, int64_t num_pages);
+
 }  // namespace winnow
 
 #endif  // WINNOW_CLI_LOADED_MODEL_H_

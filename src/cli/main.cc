@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "cli/bench.h"
+#include "cli/eval.h"
 #include "cli/generate.h"
 #include "cli/info.h"
 
@@ -24,19 +25,23 @@ int Main(int argc, char** argv) {
 
   GenerateFlags generate;
   InfoFlags info;
+  EvalFlags eval;
   BenchFlags bench;
   CLI::App* generate_command = AddGenerateCommand(app, &generate);
   CLI::App* info_command = AddInfoCommand(app, &info);
+  CLI::App* eval_command = AddEvalCommand(app, &eval);
   AddBenchCommand(app, &bench);
   // The library would say that a command is required, not that this one is
   // unknown.
   const std::string_view command = argc > 1 ? argv[1] : "--help";
   const bool known = command == "generate" || command == "info" ||
-                     command == "bench" || command.starts_with("-");
+                     command == "eval" || command == "bench" ||
+                     command.starts_with("-");
   if (!known) {
-    std::fprintf(stderr,
-                 "winnow: command must be generate, info or bench, is %s\n",
-                 argv[1]);
+    std::fprintf(
+        stderr,
+        "winnow: command must be generate, eval, info or bench, is %s\n",
+        argv[1]);
     return kUsageError;
   }
   try {
@@ -49,6 +54,7 @@ int Main(int argc, char** argv) {
   }
   Result<int> status = generate_command->parsed() ? RunGenerate(generate)
                        : info_command->parsed()   ? RunInfo(info)
+                       : eval_command->parsed()   ? RunEval(eval)
                                                   : RunBench(bench);
   if (status.ok()) return *status;
   std::fprintf(stderr, "winnow: %s\n", status.error().message.c_str());

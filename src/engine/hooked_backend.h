@@ -18,7 +18,8 @@ class HookedBackend final : public Backend {
       : real_(std::move(real)) {}
 
   std::function<Status()> on_wait;                    // instead of waiting
-  std::function<void(const SampleArgs&)> pre_sample;  // before the verb
+  std::function<void(const LinearArgs&)> pre_linear;  // before the verb
+  std::function<void(const SampleArgs&)> pre_sample;
 
   const BackendAttributes& attributes() const override {
     return real_->attributes();
@@ -42,6 +43,7 @@ class HookedBackend final : public Backend {
     real_->RmsNorm(queue, args);
   }
   void Linear(Queue& queue, const LinearArgs& args) override {
+    if (pre_linear) pre_linear(args);
     real_->Linear(queue, args);
   }
   void RotaryAngles(Queue& queue, const LayerStep& step,

@@ -13,7 +13,7 @@ namespace {
 // Each is better than the next; 0 to 2 are close together.
 const std::vector<float> kLogits = {3.0f, 2.9f, 2.8f, 0.5f, 0, -1, -2, -3};
 constexpr int kVocab = 8;
-constexpr int kMaxRequests = 16;
+constexpr int kMaxRequests = 64;
 
 class Deaf : public RequestObserver {
  public:
@@ -79,12 +79,14 @@ TEST_F(SamplerTest, EveryParameterReachesItsOwnRow) {
   add({.temperature = 0}, {}, 0);
   add({.temperature = 0, .presence_penalty = 0.15f}, {0}, 1);
   add({.temperature = 0, .logit_bias = {{0, -100}, {1, -100}}}, {}, 2);
-  add({.temperature = 9, .top_k = 1, .seed = 3}, {}, 0);
   add({.temperature = 0, .repetition_penalty = 4}, {0, 1}, 2);
-  add({.temperature = 9, .top_p = 0, .seed = 4}, {}, 0);
   add({.temperature = 0, .frequency_penalty = 0.08f}, {0, 0}, 1);
   add({.temperature = 0, .frequency_penalty = 0.08f}, {0}, 0);
-  add({.temperature = 9, .min_p = 1, .seed = 5}, {}, 0);
+  for (uint64_t seed = 0; seed < 8; ++seed) {
+    add({.temperature = 9, .top_p = 0, .seed = seed}, {}, 0);
+    add({.temperature = 9, .min_p = 1, .seed = seed}, {}, 0);
+    add({.temperature = 9, .top_k = 1, .seed = seed}, {}, 0);
+  }
   add({.temperature = 0, .logit_bias = {{6, 6}}}, {}, 6);
   // A prompt's token counts as repeated, but not as generated. Its logit is
   // -3: 4 with the bias, which comes after the penalties; -9 and 2.5.

@@ -37,6 +37,12 @@ TEST(SchedulerTest, AChunkThatEndsItsPromptSamples) {
   EXPECT_EQ(ToString(schedule.plan), "1:[96,130)x[0,6)*");
 }
 
+// As behind a prefix that ends within a page.
+TEST(SchedulerTest, AChunkThatBeginsInsideAPageEndsAtOne) {
+  const Schedule schedule = PlanStep({kLimits, {Running(1, 300, 40)}});
+  EXPECT_EQ(ToString(schedule.plan), "1:[40,128)x[0,6)");
+}
+
 TEST(SchedulerTest, AdmitsInOrderWhilePromisesFitAndNobodyOvertakes) {
   const Schedule schedule = PlanStep(
       {kLimits, {Waiting(1, 8, 6), Waiting(2, 8, 6), Waiting(3, 8, 1)}});

@@ -43,6 +43,9 @@ TEST(ChatTemplateTest, TakesSpecialTokensFromTheConfig) {
       Make("{{ bos_token }}|{{ eos_token }}|{{ pad_token is defined }}", config)
           .Render({kHello});
   EXPECT_EQ(text.value(), "<s>|</s>|False");
+  const auto asked = Make("{{ bos_token }}|{{ eos_token }}", config)
+                         .Render({kHello, R"({"bos_token": "<x>"})"});
+  EXPECT_EQ(asked.value(), "<x>|</s>");
 }
 
 TEST(ChatTemplateTest, FindsTheTemplate) {
@@ -82,6 +85,12 @@ TEST(ChatTemplateTest, LoadsAFolder) {
   ASSERT_TRUE(WriteFile(folder / "chat_template.jinja", "hi\n").ok());
   EXPECT_EQ(ChatTemplate::Load(folder).value().Render({"[]"}).value(), "hi");
   std::filesystem::remove_all(folder);
+}
+
+// As in transformers: trim_blocks and lstrip_blocks.
+TEST(ChatTemplateTest, TagsOnLinesOfTheirOwnLeaveNoTrace) {
+  EXPECT_EQ(Text("a\n  {% if true %}\n  b\n\t{% endif %}\n\nc"), "a\n  b\n\nc");
+  EXPECT_EQ(Text("a {% if true %} b {% endif %} c\n"), "a  b  c");
 }
 
 TEST(ChatTemplateTest, SpeaksPython) {

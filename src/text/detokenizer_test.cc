@@ -169,6 +169,9 @@ TEST(DetokenizerTest, HoldsBackHalfACharacterOfByteLevelTokens) {
             (std::vector<std::string>{" e", "", "", "\u4f60", "b", ""}));
   EXPECT_EQ(Pieces(tokenizer, IdsOf(tokenizer, {"\u00e4", "b", "\u00e4"})),
             (std::vector<std::string>{"", "\ufffdb", "", "\ufffd"}));
+  // What no byte can complete any more does not wait for one.
+  EXPECT_EQ(Pieces(tokenizer, IdsOf(tokenizer, {"\u00bd", "\u00e4", "\u00e4"})),
+            (std::vector<std::string>{"\ufffd", "", "\ufffd", "\ufffd"}));
 }
 
 TEST(DetokenizerTest, HoldsBackARunOfByteTokensThatMayStillBreak) {

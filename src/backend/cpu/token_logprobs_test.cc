@@ -48,13 +48,16 @@ void ExpectAsInDouble(const std::vector<float>& logits) {
 
 TEST(TokenLogprobsTest, AreThoseInDouble) {
   std::mt19937 random(11);
-  for (const float spread : {0.0f, 0.01f, 1.0f, 10.0f, 1000.0f}) {
-    for (const size_t size : {1u, 2u, 300u, 40000u}) {
-      std::normal_distribution<float> normal(50, spread);
-      std::vector<float> logits(size);
-      for (float& logit : logits) logit = spread > 0 ? normal(random) : 50;
-      if (size > 2) logits[1] = -kInfinity;
-      ExpectAsInDouble(logits);
+  for (const float centre : {50.0f, 0.0f, -300.0f}) {
+    for (const float spread : {0.0f, 0.01f, 1.0f, 10.0f, 1000.0f}) {
+      for (const size_t size : {1u, 2u, 300u, 40000u}) {
+        std::normal_distribution<float> normal(centre, spread);
+        std::vector<float> logits(size);
+        for (float& logit : logits)
+          logit = spread > 0 ? normal(random) : centre;
+        if (size > 2) logits[1] = -kInfinity;
+        ExpectAsInDouble(logits);
+      }
     }
   }
   ExpectAsInDouble({1e30f, 1e30f, -1e30f, 0.0f});

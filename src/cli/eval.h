@@ -1,0 +1,36 @@
+// winnow eval: how many questions of task files a model answers.
+#ifndef WINNOW_CLI_EVAL_H_
+#define WINNOW_CLI_EVAL_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/engine_flags.h"
+
+namespace CLI {
+class App;
+}
+
+namespace winnow {
+
+struct EvalFlags {
+  EngineFlags engine;  // `select` may name several
+  std::vector<std::string> files;
+  std::string match = "contains";
+  std::optional<int> max_tokens;
+  std::optional<int> limit;
+  bool skip_bad = false;
+  std::string resume;
+};
+
+CLI::App* AddEvalCommand(CLI::App& app, EvalFlags* flags);
+// Returns the exit status: 0, or 130 after Ctrl-C.
+Result<int> RunEval(const EvalFlags& flags);
+
+// Where answers are kept until all are there; empty: nowhere.
+std::string EvalJournalPath(const EvalFlags& flags);
+
+}  // namespace winnow
+
+#endif  // WINNOW_CLI_EVAL_H_

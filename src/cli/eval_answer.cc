@@ -1,0 +1,127 @@
+#include "cli/eval_answer.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace winnow {
+
+EvalAnswer::EvalAnswer(const EvalGroup& group, const EvalQuestion& question,
+                       const Tokenizer& tokenizer,
+                       std::vector<int32_t> end_token_ids)
+    : group_(group),
+      question_(question),
+      end_token_ids_(std::move(end_token_ids)),
+      detokenizer_(tokenizer, /*skip_special_tokens=*/true) {
+  outcome_.num_answer_tokens = static_cast<int>(question.answer.size());
+}
+
+Request EvalAnswer::RequestBehind(size_t num_told) const {
+  Request request;
+  request.prompt = group_.prefix;
+  const auto append = [&request](auto begin, auto end) {
+    request.prompt.insert(request.prompt.end(), begin, end);
+  };
+  append(question_.tokens.begin(), question_.tokens.end());
+  const auto& answer = question_.answer;
+  append(answer.begin(), answer.begin() + static_cast<int64_t>(num_told));
+  request.num_question_tokens =
+      question_.num_question_tokens + static_cast<int>(num_told);
+  request.sampling.temperature = 0;
+  return request;
+}
+
+std::optional<Request> EvalAnswer::NextRequest() {
+  CHECK(!running_);
+  const size_t num_answer = question_.answer.size();
+  Request request;
+  if (stage_ == Stage::kBegin) {
+    stage_ = Stage::kFree;
+    request = RequestBehind(0);
+    request.max_tokens = question_.max_tokens;
+    request.end_token_ids = end_token_ids_;
+  } else if (stage_ == Stage::kFree && num_told_ < num_answer) {
+    stage_ = Stage::kTold;
+    request = RequestBehind(num_told_);
+    request.max_tokens = static_cast<int>(num_answer - num_told_);
+    request.forced_tokens.assign(
+        question_.answer.begin() + static_cast<int64_t>(num_told_),
+        question_.answer.end() - 1);
+  } else {
+    stage_ = Stage::kEnd;
+    return std::nullopt;
+  }
+  running_ = true;
+  num_read_ = static_cast<int>(group_.prefix.size());
+  drawn_.clear();
+  return request;
+}
+
+int64_t EvalAnswer::TakeRows() { return std::exchange(num_rows_, 0); }
+
+void EvalAnswer::OnPrefill(int done, int) {
+  num_rows_ += done - num_read_;
+  num_read_ = done;
+}
+
+bool EvalAnswer::OnToken(const GeneratedToken& token) {
+  // The first draw is of the prompt's last row.
+  if (!drawn_.empty()) ++num_rows_;
+  drawn_.push_back(token.token_id);
+  if (stage_ != Stage::kFree) return true;
+  const Result<std::string> piece = detokenizer_.Push(token.token_id);
+  if (!piece.ok()) {
+    error_ = piece.error().message;
+    return false;
+  }
+  text_ += *piece;
+  // What is right already and stays so whatever follows need not go on.
+  return !question_.matcher.more_text_changes_nothing() ||
+         drawn_.size() < question_.answer.size() ||
+         !question_.matcher.Matches(text_);
+}
+
+void EvalAnswer::OnFinish(const Completion& completion) {
+  running_ = false;
+  if (error_.empty() && completion.reason == FinishReason::kError) {
+    error_ = completion.error;
+  }
+  if (!error_.empty() || completion.reason == FinishReason::kCancelled) return;
+  if (stage_ == Stage::kFree) {
+    EndFree(completion);
+  } else {
+    EndTold();
+  }
+}
+
+void EvalAnswer::EndFree(const Completion& completion) {
+  const Result<std::string> rest = detokenizer_.Finish();
+  if (!rest.ok()) {
+    error_ = rest.error().message;
+    return;
+  }
+  text_ += *rest;
+  outcome_.exact = question_.matcher.Matches(text_);
+  outcome_.num_generated_rows = completion.kv.num_generated_rows;
+  outcome_.tokens_read_share = completion.kv.tokens_read_share;
+  const auto& answer = question_.answer;
+  const size_t num_compared = std::min(answer.size(), drawn_.size());
+  for (size_t i = 0; i < num_compared; ++i) {
+    outcome_.num_free_right += drawn_[i] == answer[i] ? 1 : 0;
+  }
+  size_t num_agreed = 0;
+  while (num_agreed < num_compared &&
+         drawn_[num_agreed] == answer[num_agreed]) {
+    ++num_agreed;
+  }
+  outcome_.num_right = static_cast<int>(num_agreed);
+  // The draw that went wrong is known; it is told what should have been.
+  num_told_ = num_agreed < num_compared ? num_agreed + 1 : num_agreed;
+}
+
+void EvalAnswer::EndTold() {
+  for (size_t i = 0; i < drawn_.size(); ++i) {
+    outcome_.num_right += drawn_[i] == question_.answer[num_told_ + i] ? 1 : 0;
+  }
+}
+
+}  // namespace winnow

@@ -1,0 +1,63 @@
+// One question's way through the engine.
+#ifndef WINNOW_CLI_EVAL_ANSWER_H_
+#define WINNOW_CLI_EVAL_ANSWER_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/eval_plan.h"
+#include "cli/eval_table.h"
+#include "engine/request.h"
+#include "text/detokenizer.h"
+
+namespace winnow {
+
+// Answers freely first. Up to its first wrong token that is also what an answer
+// would be that is told the right tokens (the rows are the same); from there on
+// a second request is told them. Used on the engine's thread.
+class EvalAnswer : public RequestObserver {
+ public:
+  // REQUIRES: group and question outlive this.
+  EvalAnswer(const EvalGroup& group, const EvalQuestion& question,
+             const Tokenizer& tokenizer, std::vector<int32_t> end_token_ids);
+
+  // What is to run next, without its prefix's id; nothing where all is known.
+  // REQUIRES: the last one has ended.
+  std::optional<Request> NextRequest();
+  bool running() const { return running_; }
+  // Why there is no outcome; empty: there is one.
+  const std::string& error() const { return error_; }
+  // All but its seconds. REQUIRES: NextRequest has returned nothing.
+  const EvalOutcome& outcome() const { return outcome_; }
+  // Rows that ran since the last call.
+  int64_t TakeRows();
+
+  void OnPrefill(int done, int total) override;
+  bool OnToken(const GeneratedToken& token) override;
+  void OnFinish(const Completion& completion) override;
+
+ private:
+  enum class Stage { kBegin, kFree, kTold, kEnd };
+  Request RequestBehind(size_t num_told) const;
+  void EndFree(const Completion& completion);
+  void EndTold();
+
+  const EvalGroup& group_;
+  const EvalQuestion& question_;
+  const std::vector<int32_t> end_token_ids_;
+  Stage stage_ = Stage::kBegin;
+  bool running_ = false;
+  int num_read_ = 0;  // of the prompt of the request that runs
+  int64_t num_rows_ = 0;
+  std::vector<int32_t> drawn_;  // by the request that runs
+  Detokenizer detokenizer_;     // of the free answer
+  std::string text_;
+  size_t num_told_ = 0;  // answer tokens in front of the told request's draws
+  EvalOutcome outcome_;
+  std::string error_;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_CLI_EVAL_ANSWER_H_

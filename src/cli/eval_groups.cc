@@ -1,0 +1,157 @@
+#include "cli/eval_groups.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace winnow {
+namespace {
+
+int64_t TokensOf(const EvalQuestion& question) {
+  return static_cast<int64_t>(question.tokens.size() + question.answer.size());
+}
+
+}  // namespace
+
+EvalGroups::EvalGroups(Engine& engine, const Setting& setting,
+                       EvalOutcomes known)
+    : engine_(engine), setting_(setting), known_(std::move(known)) {
+  for (const EvalGroup& group : setting_.plan->groups) {
+    int64_t answers_tokens = 0;
+    for (const EvalQuestion& question : group.questions) {
+      for (int select = 0; select < setting_.num_selects; ++select) {
+        const EvalKey key = {question.file, question.line, select};
+        if (!known_.contains(key)) answers_tokens += TokensOf(question);
+      }
+    }
+    if (answers_tokens == 0) continue;
+    total_tokens_ += answers_tokens + std::ssize(group.prefix);
+  }
+}
+
+EvalGroups::~EvalGroups() {
+  for (const auto& running : running_) {
+    if (running->prefix) engine_.Cancel(*running->prefix);
+    for (const auto& asked : running->asked) engine_.Cancel(asked->id);
+  }
+}
+
+Error EvalGroups::ErrorOf(const EvalQuestion& question,
+                          const Error& error) const {
+  return MakeError(
+      error.code, "{}:{}: {}",
+      setting_.plan->files[static_cast<size_t>(question.file)].path,
+      question.line, error.message);
+}
+
+Status EvalGroups::Begin(const EvalGroup& group) {
+  auto running = std::make_unique<Running>();
+  running->group = &group;
+  for (const EvalQuestion& question : group.questions) {
+    for (int select = 0; select < setting_.num_selects; ++select) {
+      const EvalKey key = {question.file, question.line, select};
+      if (known_.contains(key)) continue;
+      running->asked.push_back(std::make_unique<Asked>(
+          Asked{.key = key,
+                .question = &question,
+                .answer = EvalAnswer(group, question, *setting_.tokenizer,
+                                     setting_.end_token_ids)}));
+    }
+  }
+  if (running->asked.empty()) return Ok{};
+  Running& added = *running_.emplace_back(std::move(running));
+  if (!group.prefix.empty()) {
+    Prefix prefix = {.tokens = group.prefix, .max_length = group.MaxLength()};
+    Result<SequenceId> id = engine_.AddPrefix(std::move(prefix), &added.reader);
+    if (!id.ok()) return ErrorOf(group.questions.front(), id.error());
+    added.prefix = *id;
+  }
+  for (const auto& asked : added.asked) {
+    RETURN_IF_ERROR(Ask(added, *asked, *asked->answer.NextRequest()));
+  }
+  num_waiting_ += static_cast<int>(added.asked.size());
+  return Ok{};
+}
+
+Status EvalGroups::Ask(Running& running, Asked& asked, Request request) {
+  request.prefix = running.prefix;
+  const Result<SequenceId> id = engine_.Add(std::move(request), &asked.answer);
+  if (!id.ok()) return ErrorOf(*asked.question, id.error());
+  asked.id = *id;
+  return Ok{};
+}
+
+Result<bool> EvalGroups::Step(const OnAnswer& on_answer) {
+  using Clock = std::chrono::steady_clock;
+  const auto& groups = setting_.plan->groups;
+  while (num_waiting_ < setting_.max_waiting && next_group_ < groups.size()) {
+    RETURN_IF_ERROR(Begin(groups[next_group_++]));
+  }
+  if (running_.empty()) return false;
+  const Clock::time_point start = Clock::now();
+  ASSIGN_OR_RETURN(const bool more, engine_.Step());
+  CHECK(more, "groups={} have nothing to run", running_.size());
+  ShareTime(std::chrono::duration<double>(Clock::now() - start).count());
+  RETURN_IF_ERROR(Collect(on_answer));
+  return true;
+}
+
+// By rows: those of a step take about the same time each.
+void EvalGroups::ShareTime(double seconds) {
+  int64_t num_rows = 0;
+  std::vector<std::pair<int64_t, double*>> shares;
+  for (const auto& running : running_) {
+    Reader& reader = running->reader;
+    shares.emplace_back(reader.num_read - reader.num_counted, &reader.seconds);
+    done_tokens_ += reader.num_read - reader.num_counted;
+    reader.num_counted = reader.num_read;
+    for (const auto& asked : running->asked) {
+      shares.emplace_back(asked->answer.TakeRows(), &asked->seconds);
+    }
+  }
+  for (const auto& [rows, share] : shares) num_rows += rows;
+  for (const auto& [rows, share] : shares) {
+    if (rows > 0) {
+      *share +=
+          seconds * static_cast<double>(rows) / static_cast<double>(num_rows);
+    }
+  }
+}
+
+Status EvalGroups::CollectOne(Running& running, Asked& asked,
+                              const OnAnswer& on_answer) {
+  if (asked.done || asked.answer.running()) return Ok{};
+  if (!asked.answer.error().empty()) {
+    return ErrorOf(*asked.question,
+                   {ErrorCode::kCorrupt, asked.answer.error()});
+  }
+  std::optional<Request> request = asked.answer.NextRequest();
+  if (request) return Ask(running, asked, std::move(*request));
+  asked.done = true;
+  --num_waiting_;
+  done_tokens_ += TokensOf(*asked.question);
+  EvalOutcome outcome = asked.answer.outcome();
+  // The text was read for all of them.
+  outcome.seconds =
+      asked.seconds +
+      running.reader.seconds / static_cast<double>(running.asked.size());
+  return on_answer(asked.key, outcome);
+}
+
+Status EvalGroups::Collect(const OnAnswer& on_answer) {
+  for (const auto& running : running_) {
+    bool all_done = true;
+    for (const auto& asked : running->asked) {
+      RETURN_IF_ERROR(CollectOne(*running, *asked, on_answer));
+      all_done &= asked->done;
+    }
+    if (!all_done) continue;
+    if (running->prefix) engine_.Release(*running->prefix);
+    running->group = nullptr;
+  }
+  std::erase_if(running_,
+                [](const auto& running) { return running->group == nullptr; });
+  return Ok{};
+}
+
+}  // namespace winnow

@@ -1,0 +1,234 @@
+// Against the plainest way to the same figures: every question alone, and every
+// token of its answer a request of its own.
+#include "cli/eval_groups.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <random>
+
+#include "backend/cpu/cpu_backend.h"
+#include "tests/golden/tiny_model.h"
+
+namespace winnow {
+namespace {
+
+using Ids = std::vector<int32_t>;
+
+constexpr int kMaxLength = 96;
+
+class Collector : public RequestObserver {
+ public:
+  void OnPrefill(int, int) override {}
+  bool OnToken(const GeneratedToken& token) override {
+    ids.push_back(token.token_id);
+    return true;
+  }
+  void OnFinish(const Completion&) override {}
+  Ids ids;
+};
+
+class EvalGroupsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const std::filesystem::path folder =
+        std::filesystem::path(testing::TempDir()) /
+        ("winnow_eval_groups" + std::to_string(getpid()));
+    std::filesystem::create_directories(folder);
+    golden_ = ReadTinyCase("llama");
+    WriteTinyModel(golden_, folder, {.dtype = Dtype::kFloat32});
+    Result<Model> model = Model::Load(folder, {});
+    ASSERT_TRUE(model.ok()) << model.error().message;
+    model_ = std::make_unique<Model>(std::move(model).value());
+    std::filesystem::remove_all(folder);
+    MakePlan();
+  }
+
+  std::unique_ptr<Engine> MakeEngine(int64_t num_pages) {
+    const EngineOptions options = {
+        .max_model_len = kMaxLength,
+        .max_num_seqs = 3,
+        .max_num_batched_tokens = 40,
+        .device_kv_bytes = num_pages * kPageTokens *
+                           KvBytesPerToken(model_->config(), Dtype::kFloat32),
+        .batch_invariant = true};
+    return Engine::Create(*backend_, *model_, options).value();
+  }
+
+  // What the model says next, alone.
+  Ids Draw(const Ids& prompt, int num_question_tokens, int max_tokens) {
+    Request request;
+    request.prompt = prompt;
+    request.num_question_tokens = num_question_tokens;
+    request.max_tokens = max_tokens;
+    request.sampling.temperature = 0;
+    Collector collector;
+    const std::unique_ptr<Engine> engine = MakeEngine(3);
+    EXPECT_TRUE(engine->Add(std::move(request), &collector).ok());
+    while (*engine->Step()) {
+    }
+    return collector.ids;
+  }
+
+  // Three texts, one of them empty, some questions about each. About half of
+  // an answer's tokens are what the model says behind the ones before.
+  void MakePlan() {
+    std::mt19937 random(7);
+    const auto up_to = [&](size_t n) { return random() % n; };
+    plan_.files = {{.path = "f"}};
+    int line = 0;
+    for (const size_t num_prefix : {45, 0, 32}) {
+      EvalGroup group;
+      group.prefix.assign(
+          golden_.tokens.begin(),
+          golden_.tokens.begin() + static_cast<int64_t>(num_prefix));
+      for (int i = 0; i < 3; ++i) {
+        Ids tokens;
+        for (size_t k = 1 + up_to(6); k > 0; --k) {
+          tokens.push_back(golden_.tokens[up_to(80)]);
+        }
+        group.questions.push_back(
+            {.file = 0,
+             .line = ++line,
+             .task = "t",
+             .matcher = AnswerMatcher::Create({.answers = {"?!"}}).value(),
+             .tokens = tokens,
+             .num_question_tokens = static_cast<int>(tokens.size()),
+             .answer = {},
+             .max_tokens = static_cast<int>(4 + up_to(8))});
+        EvalQuestion& question = group.questions.back();
+        for (size_t k = 1 + up_to(9); k > 0; --k) {
+          const int32_t said = NextOf(group, question);
+          question.answer.push_back(up_to(2) == 0 ? said : (said + 1) % 160);
+        }
+      }
+      plan_.groups.push_back(group);
+    }
+  }
+
+  // The token that follows the answer as far as it goes.
+  int32_t NextOf(const EvalGroup& group, const EvalQuestion& question) {
+    Ids prompt = group.prefix;
+    prompt.insert(prompt.end(), question.tokens.begin(), question.tokens.end());
+    prompt.insert(prompt.end(), question.answer.begin(), question.answer.end());
+    const size_t num_question = question.tokens.size() + question.answer.size();
+    return Draw(prompt, static_cast<int>(num_question), 1)[0];
+  }
+
+  EvalOutcome Expected(const EvalGroup& group, const EvalQuestion& question) {
+    EvalOutcome outcome;
+    outcome.num_answer_tokens = static_cast<int>(question.answer.size());
+    EvalQuestion told = question;
+    for (told.answer.clear(); told.answer.size() < question.answer.size();) {
+      const int32_t right = question.answer[told.answer.size()];
+      outcome.num_right += NextOf(group, told) == right ? 1 : 0;
+      told.answer.push_back(right);
+    }
+    Ids prompt = group.prefix;
+    prompt.insert(prompt.end(), question.tokens.begin(), question.tokens.end());
+    const Ids said =
+        Draw(prompt, question.num_question_tokens, question.max_tokens);
+    for (size_t i = 0; i < std::min(said.size(), question.answer.size()); ++i) {
+      outcome.num_free_right += said[i] == question.answer[i] ? 1 : 0;
+    }
+    outcome.num_generated_rows =
+        static_cast<int64_t>(question.tokens.size() + said.size() - 1);
+    outcome.tokens_read_share = 1;
+    return outcome;
+  }
+
+  EvalOutcomes RunAll(Engine& engine, const EvalOutcomes& known,
+                      int max_waiting) {
+    EvalGroups groups(engine,
+                      {.plan = &plan_,
+                       .num_selects = 2,
+                       .tokenizer = &tokenizer_,
+                       .end_token_ids = {},
+                       .max_waiting = max_waiting},
+                      known);
+    EvalOutcomes outcomes;
+    const auto keep = [&](const EvalKey& key, const EvalOutcome& outcome) {
+      EXPECT_GT(outcome.seconds, 0);
+      EXPECT_TRUE(outcomes.emplace(key, outcome).second);
+      outcomes[key].seconds = 0;
+      return Status(Ok{});
+    };
+    while (true) {
+      const Result<bool> more = groups.Step(keep);
+      EXPECT_TRUE(more.ok()) << more.error().message;
+      if (!more.ok() || !*more) break;
+    }
+    EXPECT_EQ(groups.done_tokens(), groups.total_tokens());
+    EXPECT_EQ(engine.kv().num_free_pages(), engine.kv().num_pages());
+    return outcomes;
+  }
+
+  std::unique_ptr<Backend> backend_ = MakeCpuBackend({.num_threads = 1});
+  std::unique_ptr<Model> model_;
+  TinyCase golden_;
+  Tokenizer tokenizer_ =
+      Tokenizer::Load(std::filesystem::path(WINNOW_SOURCE_DIR) /
+                      "tests/golden/tokenizers/llama3")
+          .value();
+  EvalPlan plan_;
+};
+
+TEST_F(EvalGroupsTest, FiguresAreThoseOfEveryTokenAlone) {
+  EvalOutcomes expected;
+  int num_right = 0, num_tokens = 0;
+  for (const EvalGroup& group : plan_.groups) {
+    for (const EvalQuestion& question : group.questions) {
+      const EvalOutcome outcome = Expected(group, question);
+      num_right += outcome.num_right;
+      num_tokens += outcome.num_answer_tokens;
+      expected[{0, question.line, 0}] = outcome;
+      expected[{0, question.line, 1}] = outcome;
+    }
+  }
+  // Neither all right nor all wrong, or the test would see nothing.
+  EXPECT_GT(num_right, num_tokens / 4);
+  EXPECT_LT(num_right, num_tokens * 3 / 4);
+  // With room for all, and with room for the largest and no more.
+  int64_t num_pages = 0;
+  for (const EvalGroup& group : plan_.groups) {
+    num_pages = std::max(num_pages, PrefixPages(group) + AnswerPages(group));
+  }
+  EXPECT_EQ(RunAll(*MakeEngine(100), {}, 100), expected);
+  EXPECT_EQ(RunAll(*MakeEngine(num_pages), {}, 100), expected);
+  EXPECT_EQ(RunAll(*MakeEngine(num_pages), {}, 1), expected);
+}
+
+TEST_F(EvalGroupsTest, WhatIsKnownIsNotAskedAgain) {
+  const EvalOutcomes all = RunAll(*MakeEngine(100), {}, 8);
+  EvalOutcomes known, others;
+  for (const auto& [key, outcome] : all) {
+    (key.line % 3 == key.select ? others : known)[key] = outcome;
+  }
+  ASSERT_FALSE(others.empty());
+  EXPECT_EQ(RunAll(*MakeEngine(100), known, 8), others);
+  EXPECT_TRUE(RunAll(*MakeEngine(100), all, 8).empty());
+}
+
+TEST_F(EvalGroupsTest, ErrorsNameTheLineAndLeaveNothingBehind) {
+  plan_.groups[2].questions[0].tokens[0] = 1 << 20;
+  const std::unique_ptr<Engine> engine = MakeEngine(100);
+  const auto step = [&] {
+    EvalGroups groups(*engine,
+                      {.plan = &plan_,
+                       .num_selects = 1,
+                       .tokenizer = &tokenizer_,
+                       .end_token_ids = {}},
+                      {});
+    return groups.Step(
+        [](const EvalKey&, const EvalOutcome&) -> Status { return Ok{}; });
+  };
+  const Result<bool> more = step();
+  ASSERT_FALSE(more.ok());
+  EXPECT_EQ(more.error().message.find("f:7: prompt token must be"), 0u)
+      << more.error().message;
+  // What had been asked before is taken back.
+  EXPECT_FALSE(*engine->Step());
+}
+
+}  // namespace
+}  // namespace winnow

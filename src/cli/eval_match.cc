@@ -1,0 +1,124 @@
+#include "cli/eval_match.h"
+
+#include <algorithm>
+
+#include "cli/eval_task.h"
+
+namespace winnow {
+namespace {
+
+bool IsSpace(char c) {
+  return std::string_view(" \t\r\n\f\v").find(c) != std::string_view::npos;
+}
+
+// Whether `text` is all of `answers`, each once, in any order, a space between
+// two. Tries equal answers once: what is left decides, not which is which.
+bool IsPermutation(std::string_view text, std::vector<std::string>& answers) {
+  if (answers.empty()) return text.empty();
+  std::string_view tried;
+  for (size_t i = 0; i < answers.size(); ++i) {
+    const std::string answer = answers[i];
+    if (answer == tried || !text.starts_with(answer)) continue;
+    tried = answers[i];
+    std::string_view rest = text.substr(answer.size());
+    const bool last = answers.size() == 1;
+    if (last != rest.empty() || (!last && rest.front() != ' ')) continue;
+    if (!last) rest.remove_prefix(1);
+    answers.erase(answers.begin() + static_cast<int64_t>(i));
+    const bool fits = IsPermutation(rest, answers);
+    answers.insert(answers.begin() + static_cast<int64_t>(i), answer);
+    if (fits) return true;
+    tried = answers[i];
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<MatchRule> ParseMatchRule(std::string_view text) {
+  if (text == "contains") return MatchRule::kContains;
+  if (text == "exact") return MatchRule::kExact;
+  if (text == "regex") return MatchRule::kRegex;
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "match must be contains, exact or regex, is {}", text);
+}
+
+std::string CollapseWhiteSpace(std::string_view text) {
+  std::string collapsed;
+  for (const char c : text) {
+    if (!IsSpace(c)) {
+      collapsed += c;
+    } else if (!collapsed.empty() && collapsed.back() != ' ') {
+      collapsed += ' ';
+    }
+  }
+  if (collapsed.ends_with(' ')) collapsed.pop_back();
+  return collapsed;
+}
+
+Result<AnswerMatcher> AnswerMatcher::Create(const Wanted& wanted) {
+  CHECK(!wanted.answers.empty());
+  AnswerMatcher matcher(wanted.rule, wanted.unordered);
+  for (const std::string& answer : wanted.answers) {
+    if (wanted.rule != MatchRule::kRegex) {
+      matcher.answers_.push_back(CollapseWhiteSpace(answer));
+      continue;
+    }
+    try {
+      matcher.patterns_.emplace_back(answer);
+    } catch (const std::regex_error& error) {
+      // The library's only way to say so.
+      return MakeError(ErrorCode::kCorrupt,
+                       "must be regular expressions, \"{}\" is none ({})",
+                       answer, error.what());
+    }
+  }
+  if (wanted.unordered) {
+    std::sort(matcher.answers_.begin(), matcher.answers_.end());
+  }
+  return matcher;
+}
+
+bool AnswerMatcher::Contains(const std::string& text) const {
+  size_t from = 0;
+  for (const std::string& answer : answers_) {
+    const size_t at = text.find(answer, unordered_ ? 0 : from);
+    if (at == std::string::npos) return false;
+    from = at + answer.size();
+  }
+  return true;
+}
+
+bool AnswerMatcher::Finds(const std::string& text) const {
+  auto from = text.begin();
+  for (const std::regex& pattern : patterns_) {
+    if (unordered_) from = text.begin();
+    const auto flags = from == text.begin()
+                           ? std::regex_constants::match_default
+                           : std::regex_constants::match_prev_avail;
+    std::smatch found;
+    if (!std::regex_search(from, text.end(), found, pattern, flags)) {
+      return false;
+    }
+    from = found[0].second;
+  }
+  return true;
+}
+
+bool AnswerMatcher::Matches(std::string_view text) const {
+  const std::string collapsed = CollapseWhiteSpace(text);
+  switch (rule_) {
+    case MatchRule::kContains:
+      return Contains(collapsed);
+    case MatchRule::kExact: {
+      if (!unordered_) return collapsed == JoinedAnswers(answers_);
+      std::vector<std::string> answers = answers_;
+      return IsPermutation(collapsed, answers);
+    }
+    case MatchRule::kRegex:
+      return Finds(collapsed);
+  }
+  CHECK(false, "rule={}", static_cast<int>(rule_));
+}
+
+}  // namespace winnow

@@ -1,0 +1,186 @@
+#include "cli/eval_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/file.h"
+
+namespace winnow {
+namespace {
+
+const std::filesystem::path kTokenizers =
+    std::filesystem::path(WINNOW_SOURCE_DIR) / "tests/golden/tokenizers";
+
+class EvalPlanTest : public testing::Test {
+ protected:
+  EvalPlanTest()
+      : tokenizer_(Tokenizer::Load(kTokenizers / "llama3").value()),
+        folder_(std::filesystem::path(testing::TempDir()) /
+                ("winnow_eval_plan" + std::to_string(getpid()))) {
+    std::filesystem::create_directories(folder_);
+    options_.max_model_len = 1000;
+  }
+  ~EvalPlanTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string Write(const std::string& name, const std::string& content) {
+    const std::string path = (folder_ / name).string();
+    EXPECT_TRUE(WriteFile(path, content).ok());
+    return path;
+  }
+  Result<EvalPlan> Read(const std::string& content) {
+    return ReadEvalPlan({Write("f.jsonl", content)}, tokenizer_, options_);
+  }
+  std::string ErrorOf(const std::string& content) {
+    const Result<EvalPlan> plan = Read(content);
+    EXPECT_FALSE(plan.ok());
+    if (plan.ok()) return "";
+    EXPECT_EQ(plan.error().code, ErrorCode::kCorrupt);
+    return plan.error().message.substr((folder_ / "").string().size());
+  }
+  static std::string Asking(const std::string& context,
+                            const std::string& question,
+                            const std::string& answers = R"(["Paris"])") {
+    return R"({"task": "t", "length": 1, "context": ")" + context +
+           R"(", "question": ")" + question + R"(", "answers": )" + answers +
+           "}\n";
+  }
+
+  Tokenizer tokenizer_;
+  std::filesystem::path folder_;
+  EvalPlanOptions options_;
+};
+
+TEST_F(EvalPlanTest, LinesThatShareAContextMakeOneGroup) {
+  const EvalPlan plan =
+      Read(Asking("One text.", "Who?") + "\n" + Asking("Other text.", "Who?") +
+           Asking("One text.", "Where was it?"))
+          .value();
+  ASSERT_EQ(plan.groups.size(), 2u);
+  EXPECT_EQ(plan.num_questions(), 3);
+  ASSERT_EQ(plan.groups[0].questions.size(), 2u);
+  EXPECT_EQ(plan.groups[0].questions[1].line, 4);
+  EXPECT_EQ(plan.groups[0].prefix,
+            tokenizer_.Encode("One text.", true).value());
+  // Context, question and answer together spell the text as it is.
+  const EvalQuestion& question = plan.groups[0].questions[1];
+  std::vector<int32_t> all = plan.groups[0].prefix;
+  all.insert(all.end(), question.tokens.begin(), question.tokens.end());
+  all.insert(all.end(), question.answer.begin(), question.answer.end());
+  EXPECT_EQ(all,
+            tokenizer_.Encode("One text. Where was it? Paris", true).value());
+  EXPECT_EQ(question.num_question_tokens,
+            static_cast<int>(question.tokens.size()));
+}
+
+TEST_F(EvalPlanTest, APromptLeavesItsLastTokenToBeFed) {
+  const EvalPlan plan = Read(R"({"task": "t", "length": 1, "prompt": )"
+                             R"("The capital is", "answers": ["Paris"]})")
+                            .value();
+  const EvalQuestion& question = plan.groups[0].questions[0];
+  EXPECT_EQ(question.num_question_tokens, 0);
+  EXPECT_EQ(question.tokens.size(), 1u);
+  EXPECT_EQ(plan.groups[0].prefix.size() + 1,
+            tokenizer_.Encode("The capital is", true)->size());
+}
+
+TEST_F(EvalPlanTest, TextIsSpelledAsBehindAnother) {
+  for (const char* name : {"llama2", "llama3", "qwen2", "mistral"}) {
+    const Tokenizer tokenizer = Tokenizer::Load(kTokenizers / name).value();
+    for (const char* text : {" where?", " 4 5 7", "\nAnswer: yes"}) {
+      std::vector<int32_t> ids = tokenizer.Encode("He said so.", true).value();
+      const auto behind = EncodeAfter(tokenizer, "He said so.", text).value();
+      ids.insert(ids.end(), behind.begin(), behind.end());
+      EXPECT_EQ(tokenizer.Decode(ids, true).value(),
+                std::string("He said so.") + text)
+          << name;
+    }
+  }
+}
+
+TEST_F(EvalPlanTest, MaxTokensComeFromTheAnswerOrTheUserAndFit) {
+  const auto question = [&] {
+    return Read(Asking("A text.", "Who?")).value().groups[0].questions[0];
+  };
+  const int num_answer = static_cast<int>(question().answer.size());
+  EXPECT_EQ(question().max_tokens, 2 * num_answer + 32);
+  options_.max_tokens = 7;
+  EXPECT_EQ(question().max_tokens, 7);
+  options_.max_tokens.reset();
+  const auto before =
+      static_cast<int>(tokenizer_.Encode("A text. Who?", true).value().size());
+  // The answer fits, its slack does not.
+  options_.max_model_len = before + num_answer;
+  EXPECT_EQ(question().max_tokens, num_answer + 1);
+  options_.max_model_len = before + num_answer - 2;
+  EXPECT_EQ(ErrorOf(Asking("A text.", "Who?")),
+            fmt::format("f.jsonl:1: field context: must fit the context of {} "
+                        "tokens (max-model-len) with question and answer, is "
+                        "{} + {}",
+                        options_.max_model_len, before, num_answer));
+}
+
+TEST_F(EvalPlanTest, LimitIsOfLinesAndTheDigestOfWhatWasRead) {
+  const std::string first = Asking("A text.", "Who?");
+  options_.limit = 1;
+  const EvalPlan one = Read(first + "{not read").value();
+  EXPECT_EQ(one.num_questions(), 1);
+  EXPECT_EQ(one.files[0].digest, Read(first)->files[0].digest);
+  EXPECT_NE(one.files[0].digest,
+            Read(Asking("A text.", "Why?"))->files[0].digest);
+}
+
+TEST_F(EvalPlanTest, BadLinesEndItOrAreSkippedAndKept) {
+  const std::string bad = Asking("A text.", "Who?", "[]");
+  const std::string lines = Asking("A text.", "Who?") + bad + "{\n";
+  EXPECT_EQ(ErrorOf(lines).find("f.jsonl:2: field answers: must be"), 0u);
+  options_.skip_bad = true;
+  const EvalPlan plan = Read(lines).value();
+  EXPECT_EQ(plan.num_questions(), 1);
+  ASSERT_EQ(plan.skipped.size(), 2u);
+  EXPECT_NE(plan.skipped[1].find("f.jsonl:3: not valid JSON"),
+            std::string::npos);
+  const std::string none = Read(bad).error().message;
+  EXPECT_EQ(none.find("no line is left to answer: all 1 were skipped"), 0u);
+  EXPECT_EQ(ErrorOf(""), "f.jsonl: must have at least 1 line, is empty");
+  EXPECT_NE(ReadEvalPlan({"/nowhere/f"}, tokenizer_, options_)
+                .error()
+                .message.find("/nowhere/f: cannot be read: No such file"),
+            std::string::npos);
+}
+
+TEST_F(EvalPlanTest, ReadingCanBeCancelledBetweenLines) {
+  int num_asked = 0;
+  options_.is_cancelled = [&] { return ++num_asked == 3; };
+  const std::string line = Asking("A text.", "Who?");
+  EXPECT_TRUE(Read(line + line).ok());
+  num_asked = 0;
+  const Result<EvalPlan> plan = Read(line + line + line);
+  ASSERT_FALSE(plan.ok());
+  EXPECT_EQ(plan.error().code, ErrorCode::kCancelled);
+}
+
+TEST_F(EvalPlanTest, PatternsHaveNoTokensToBeRight) {
+  options_.match = MatchRule::kRegex;
+  const EvalPlan plan = Read(Asking("A.", "Who?", R"(["[Pp]aris"])")).value();
+  EXPECT_TRUE(plan.groups[0].questions[0].answer.empty());
+  EXPECT_GT(plan.groups[0].questions[0].max_tokens, 32);
+  EXPECT_NE(ErrorOf(Asking("A.", "Who?", R"(["(a"])"))
+                .find("f.jsonl:1: field answers: must be regular expressions"),
+            std::string::npos);
+}
+
+TEST_F(EvalPlanTest, PagesOfAGroup) {
+  EvalGroup group = Read(Asking("A text.", "Who?")).value().groups[0];
+  group.prefix.resize(45);
+  group.questions[0].tokens.resize(10);
+  group.questions[0].max_tokens = 10;
+  EXPECT_EQ(group.MaxLength(), 65);
+  EXPECT_EQ(PrefixPages(group), 2);
+  EXPECT_EQ(AnswerPages(group), 1);  // 64 tokens, of which 32 are shared
+  group.questions[0].max_tokens = 11;
+  EXPECT_EQ(AnswerPages(group), 2);
+}
+
+}  // namespace
+}  // namespace winnow

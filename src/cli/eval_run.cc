@@ -1,0 +1,290 @@
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include "base/file.h"
+#include "base/size_text.h"
+#include "cli/eval.h"
+#include "cli/eval_groups.h"
+#include "cli/eval_journal.h"
+#include "cli/fingerprint.h"
+#include "cli/interrupt.h"
+#include "cli/loaded_model.h"
+#include "cli/progress.h"
+
+namespace winnow {
+namespace {
+
+constexpr int kInterruptedStatus = 130;  // 128 + SIGINT, as shells have it
+constexpr size_t kMostSkippedShown = 10;
+
+// One command's work.
+class EvalRun {
+ public:
+  explicit EvalRun(const EvalFlags& flags) : flags_(flags) {}
+
+  Result<int> Run();
+
+ private:
+  Status CheckFlags();
+  Status ReadPlan();
+  void ShowSkipped() const;
+  Status MakeEngine();
+  Status CheckPoolHolds(const EvalGroup& group) const;
+  Result<EvalIdentity> Identity() const;
+  Status OpenJournal();
+  Result<bool> RunToTheEnd();  // false where it was interrupted
+  Status Report(bool ended);
+  void PrintClosingLine(bool ended, double seconds) const;
+  int num_answers() const {
+    return plan_.num_questions() * static_cast<int>(selects_.size());
+  }
+
+  const EvalFlags& flags_;
+  Interrupt interrupt_;  // before any thread
+  MatchRule match_ = MatchRule::kContains;
+  std::vector<std::string> selects_;
+  LoadedModel loaded_;
+  EngineOptions options_;
+  EvalPlan plan_;
+  EvalOutcomes outcomes_;
+  int num_resumed_ = 0;
+  std::optional<EvalJournal> journal_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<EvalGroups> groups_;
+};
+
+Status CheckPositive(std::string_view field, const std::optional<int>& value) {
+  if (value.value_or(1) > 0) return Ok{};
+  return MakeError(ErrorCode::kInvalidArgument, "{} must be at least 1, is {}",
+                   field, *value);
+}
+
+// `--json a.jsonl` is meant to be another task file, now and then.
+Status CheckIsNoTaskFile(const std::string& flag, const std::string& path) {
+  std::ifstream stream(path);
+  std::string line;
+  if (path.empty() || !std::filesystem::is_regular_file(path) ||
+      !std::getline(stream, line) || !ParseEvalTask(line, path).ok()) {
+    return Ok{};
+  }
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "{} must not be a task file, {} is one", flag, path);
+}
+
+Status EvalRun::CheckFlags() {
+  ASSIGN_OR_RETURN(match_, ParseMatchRule(flags_.match));
+  RETURN_IF_ERROR(CheckPositive("max-tokens", flags_.max_tokens));
+  RETURN_IF_ERROR(CheckPositive("limit", flags_.limit));
+  ASSIGN_OR_RETURN(selects_, SplitSelects(flags_.engine.select));
+  ASSIGN_OR_RETURN(options_, ParseEngineOptions(flags_.engine));
+  RETURN_IF_ERROR(CheckIsNoTaskFile("json", flags_.engine.json_file));
+  return CheckIsNoTaskFile("resume", flags_.resume);
+}
+
+Status EvalRun::ReadPlan() {
+  const int64_t limit = loaded_.model->config().max_context_tokens;
+  EvalPlanOptions options = {
+      .match = match_,
+      .max_tokens = flags_.max_tokens,
+      .limit = flags_.limit,
+      .skip_bad = flags_.skip_bad,
+      .is_cancelled = [this] { return interrupt_.Requested(); }};
+  options.max_model_len =
+      options_.max_model_len > 0
+          ? options_.max_model_len
+          : static_cast<int>(std::min<int64_t>(limit, INT32_MAX));
+  ASSIGN_OR_RETURN(plan_,
+                   ReadEvalPlan(flags_.files, *loaded_.tokenizer, options));
+  ShowSkipped();
+  return Ok{};
+}
+
+void EvalRun::ShowSkipped() const {
+  const size_t num_shown = std::min(plan_.skipped.size(), kMostSkippedShown);
+  for (size_t i = 0; i < num_shown; ++i) {
+    std::fprintf(stderr, "winnow: skipped: %s\n", plan_.skipped[i].c_str());
+  }
+  if (!plan_.skipped.empty()) {
+    std::fprintf(stderr, "winnow: skipped %zu bad lines; questions left: %d\n",
+                 plan_.skipped.size(), plan_.num_questions());
+  }
+}
+
+Status EvalRun::MakeEngine() {
+  options_.max_num_seqs = std::min(options_.max_num_seqs, num_answers());
+  if (flags_.engine.device_kv.empty()) {
+    // As much as the texts that can run together need, the largest at worst.
+    std::vector<int64_t> group_pages;
+    int64_t answer_pages = 0;
+    for (const EvalGroup& group : plan_.groups) {
+      group_pages.push_back(PrefixPages(group) + AnswerPages(group));
+      answer_pages = std::max(answer_pages, AnswerPages(group));
+    }
+    std::sort(group_pages.rbegin(), group_pages.rend());
+    const auto num_seqs =
+        static_cast<size_t>(std::max(options_.max_num_seqs, 1));
+    int64_t num_pages = answer_pages * static_cast<int64_t>(num_seqs);
+    for (size_t i = 0; i < std::min(group_pages.size(), num_seqs + 1); ++i) {
+      num_pages += group_pages[i];
+    }
+    options_.device_kv_bytes = KvBytesFor(loaded_, num_pages);
+  }
+  ASSIGN_OR_RETURN(engine_,
+                   Engine::Create(*loaded_.backend, *loaded_.model, options_));
+  for (const EvalGroup& group : plan_.groups) {
+    RETURN_IF_ERROR(CheckPoolHolds(group));
+  }
+  return Ok{};
+}
+
+Status EvalRun::CheckPoolHolds(const EvalGroup& group) const {
+  const int64_t num_pages = PrefixPages(group) + AnswerPages(group);
+  if (num_pages <= engine_->kv().num_pages()) return Ok{};
+  const int64_t page_bytes =
+      engine_->device_kv_bytes() / engine_->kv().num_pages();
+  const EvalQuestion& question = group.questions.front();
+  return MakeError(
+      ErrorCode::kResourceExhausted,
+      "{}:{}: KV of text and answer ({} tokens) needs {}, device-kv holds {}",
+      plan_.files[static_cast<size_t>(question.file)].path, question.line,
+      group.MaxLength(), FormatBytes(num_pages * page_bytes),
+      FormatBytes(engine_->device_kv_bytes()));
+}
+
+// All that may change an answer; neither threads nor memory do.
+Result<EvalIdentity> EvalRun::Identity() const {
+  const EngineFlags& engine = flags_.engine;
+  ASSIGN_OR_RETURN(const uint64_t model, FingerprintOfCheckpoint(engine.model));
+  const auto number = [](const std::optional<int>& value) {
+    return value ? fmt::format("{}", *value) : std::string("none");
+  };
+  EvalIdentity identity = {
+      {"model", engine.model},
+      {"model_digest", fmt::format("{:016x}", model)},
+      {"dtype", engine.dtype},
+      {"device", engine.device},
+      {"max_model_len", engine.max_model_len},
+      {"max_num_seqs", fmt::format("{}", engine.max_num_seqs)},
+      {"max_num_batched_tokens",
+       fmt::format("{}", engine.max_num_batched_tokens)},
+      {"select", engine.select},
+      {"batch_invariant", engine.batch_invariant ? "true" : "false"},
+      {"seed", fmt::format("{}", engine.seed)},
+      {"match", flags_.match},
+      {"max_tokens", number(flags_.max_tokens)},
+      {"limit", number(flags_.limit)},
+      {"skip_bad", flags_.skip_bad ? "true" : "false"},
+      {"files", fmt::format("{}", plan_.files.size())}};
+  for (size_t i = 0; i < plan_.files.size(); ++i) {
+    const EvalFile& file = plan_.files[i];
+    identity.emplace_back(fmt::format("file_{}", i), file.path);
+    identity.emplace_back(fmt::format("file_{}_digest", i),
+                          fmt::format("{:016x}", file.digest));
+  }
+  return identity;
+}
+
+Status EvalRun::OpenJournal() {
+  const std::string path = EvalJournalPath(flags_);
+  if (path.empty()) return Ok{};
+  ASSIGN_OR_RETURN(const EvalIdentity identity, Identity());
+  ASSIGN_OR_RETURN(EvalJournal journal,
+                   EvalJournal::Open(path, identity, &outcomes_));
+  journal_.emplace(std::move(journal));
+  num_resumed_ = static_cast<int>(outcomes_.size());
+  if (num_resumed_ > 0 && !flags_.engine.quiet) {
+    std::fprintf(stderr, "winnow: %s has %d of %d answers, the others follow\n",
+                 path.c_str(), num_resumed_, num_answers());
+  }
+  return Ok{};
+}
+
+Result<bool> EvalRun::RunToTheEnd() {
+  EvalGroups::Setting setting = {
+      .plan = &plan_,
+      .num_selects = static_cast<int>(selects_.size()),
+      .tokenizer = loaded_.tokenizer.get(),
+      .end_token_ids = loaded_.model->config().generation.eos_token_ids,
+      .max_waiting = 2 * options_.max_num_seqs};
+  groups_ = std::make_unique<EvalGroups>(*engine_, setting, outcomes_);
+  Progress progress(
+      fmt::format("{} answers", FormatCount(num_answers() - num_resumed_)),
+      !flags_.engine.quiet);
+  while (!interrupt_.Requested()) {
+    ASSIGN_OR_RETURN(
+        const bool more,
+        groups_->Step([this](const EvalKey& key, const EvalOutcome& outcome) {
+          outcomes_[key] = outcome;
+          return journal_ ? journal_->Append(key, outcome) : Status(Ok{});
+        }));
+    if (!more) return true;
+    progress.Update(groups_->done_tokens(), groups_->total_tokens());
+  }
+  return false;
+}
+
+Status EvalRun::Report(bool ended) {
+  const std::vector<EvalRow> rows = MakeEvalRows(plan_, selects_, outcomes_);
+  const EngineFlags& engine = flags_.engine;
+  const std::string json = EvalJson(engine.model, rows) + "\n";
+  if (engine.json && engine.json_file.empty()) {
+    std::fputs(json.c_str(), stdout);
+  } else {
+    std::fputs(EvalTable(rows).c_str(), stdout);
+  }
+  if (!ended) return Ok{};  // A file of results is a whole one.
+  if (!engine.json_file.empty()) {
+    RETURN_IF_ERROR(WriteFile(engine.json_file, json));
+  }
+  return journal_ ? journal_->Remove() : Status(Ok{});
+}
+
+void EvalRun::PrintClosingLine(bool ended, double seconds) const {
+  if (flags_.engine.quiet) return;
+  if (ended) {
+    std::fprintf(stderr, "%s answers to %s texts in %s; loaded in %s\n",
+                 FormatCount(num_answers() - num_resumed_).c_str(),
+                 FormatCount(std::ssize(plan_.groups)).c_str(),
+                 FormatSeconds(seconds).c_str(),
+                 FormatSeconds(loaded_.load_ms / 1000).c_str());
+    return;
+  }
+  const std::string kept =
+      journal_ ? journal_->path() +
+                     " keeps them; the same command goes on from there"
+               : "--json FILE or --resume FILE would have kept them";
+  std::fprintf(stderr, "winnow: interrupted after %zu of %d answers; %s\n",
+               outcomes_.size(), num_answers(), kept.c_str());
+}
+
+Result<int> EvalRun::Run() {
+  RETURN_IF_ERROR(CheckFlags());
+  ASSIGN_OR_RETURN(loaded_, OpenModel(flags_.engine));
+  for (const std::string& select : selects_) {
+    RETURN_IF_ERROR(
+        CheckSelect(select, loaded_.model->config().native_selector));
+  }
+  const Status read = ReadPlan();
+  if (!read.ok() && read.error().code == ErrorCode::kCancelled) {
+    return kInterruptedStatus;
+  }
+  RETURN_IF_ERROR(read);
+  RETURN_IF_ERROR(MakeEngine());
+  RETURN_IF_ERROR(OpenJournal());
+  const auto start = std::chrono::steady_clock::now();
+  ASSIGN_OR_RETURN(const bool ended, RunToTheEnd());
+  const std::chrono::duration<double> elapsed =
+      std::chrono::steady_clock::now() - start;
+  RETURN_IF_ERROR(Report(ended));
+  PrintClosingLine(ended, elapsed.count());
+  return ended ? 0 : kInterruptedStatus;
+}
+
+}  // namespace
+
+Result<int> RunEval(const EvalFlags& flags) { return EvalRun(flags).Run(); }
+
+}  // namespace winnow

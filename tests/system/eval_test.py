@@ -1,0 +1,290 @@
+#!/usr/bin/env python3
+"""`winnow eval` as its users meet it, on winnow-lab and 1K-token documents.
+
+    eval_test.py PATH_TO_WINNOW
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+MODEL = ROOT / "lab/models/winnow-lab"
+USAGE_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
+WINNOW = ""
+
+
+def evaluate(*arguments, **options) -> subprocess.CompletedProcess:
+    return subprocess.run([WINNOW, "eval", *map(str, arguments)], text=True,
+                          capture_output=True, timeout=240, **options)
+
+
+def rows_of(text: str) -> list[dict]:
+    """The rows without their seconds, which no two runs share."""
+    rows = json.loads(text)["rows"]
+    return [{key: value for key, value in row.items() if key != "seconds"}
+            for row in rows]
+
+
+class EvalTest(unittest.TestCase):
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def tasks(self, name: str, count: int, seed: int = 11) -> list[dict]:
+        path = self.folder / "made"
+        subprocess.run(
+            [ROOT / "lab/make_tasks", "--task", name, "--length", "1K",
+             "--count", str(count), "--seed", str(seed), "--out", path],
+            check=True)
+        return [json.loads(line) for line in path.read_text().splitlines()]
+
+    def file(self, name: str, tasks: list[dict | str]) -> Path:
+        path = self.folder / name
+        path.write_text("".join(
+            (task if isinstance(task, str) else json.dumps(task)) + "\n"
+            for task in tasks))
+        return path
+
+    def rows(self, *arguments) -> list[dict]:
+        done = evaluate(MODEL, *arguments, "--json", "--quiet")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stderr, "")
+        return rows_of(done.stdout)
+
+    def assert_error(self, done, status: int, *words: str):
+        self.assertEqual(done.returncode, status, done.stderr)
+        self.assertEqual(done.stdout, "")
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertTrue(done.stderr.startswith("winnow: "), done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
+
+    # What it does.
+
+    def test_table_and_file(self):
+        niah = self.file("niah.jsonl", self.tasks("niah", 4))
+        vt = self.file("vt.jsonl", self.tasks("vt", 2))
+        out = self.folder / "out.json"
+        done = evaluate(MODEL, niah, vt, "--json", out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"(?m)^.*niah\.jsonl +niah +1024 +4 +"
+                         r"1\.000 \(0\.510-1\.000\) +1\.000 +1\.000 +1\.000 ")
+        self.assertRegex(done.stderr, r"^6 answers to 6 texts in .* s; ")
+        rows = json.loads(out.read_text())["rows"]
+        self.assertEqual([row["file"] for row in rows], [str(niah), str(vt)])
+        self.assertEqual(rows[0]["token_accuracy"], 1.0)
+        self.assertEqual(rows[0]["tokens_read_share"], 1.0)
+        self.assertGreater(rows[0]["seconds"], 0)
+        self.assertFalse(Path(f"{out}.progress.jsonl").exists())
+
+    def test_questions_about_one_text_as_about_their_own(self):
+        # The text is read once for all of them; the answers must not notice.
+        tasks = self.tasks("multikey", 2)
+        first, second = tasks
+        shared = [first | {"depth": 0.5, "turn": 1, "conversation": "x"},
+                  first | {"question": second["question"],
+                           "answers": second["answers"], "turn": 2},
+                  first]
+        together = self.file("together.jsonl", shared)
+        alone = [self.file(f"alone{i}.jsonl", [task])
+                 for i, task in enumerate(shared)]
+        [row] = self.rows(together, "--batch-invariant")
+        each = self.rows(*alone, "--batch-invariant")
+        self.assertEqual(row["n"], 3)
+        for figure in ("exact", "token_accuracy", "free_token_accuracy"):
+            self.assertAlmostEqual(row[figure],
+                                   sum(one[figure] for one in each) / 3)
+        # The second question is about another text.
+        self.assertAlmostEqual(row["exact"], 2 / 3)
+        self.assertLess(row["token_accuracy"], 1)
+
+    def test_prompts_answers_rules_and_limits(self):
+        task = self.tasks("niah", 1)[0]
+        prompt = {"task": "prompt", "length": 1024, "answers": task["answers"],
+                  "prompt": f"{task['context']} {task['question']}"}
+        words = " ".join(task["answers"]).split()
+        other = dict(prompt, task="other", answers=words[::-1],
+                     unordered=True)
+        file = self.file("f.jsonl", [prompt, other, "not JSON"])
+        rows = self.rows(file, "--limit", "2")
+        self.assertEqual([row["exact"] for row in rows], [1, 1])
+        self.assertEqual([row["token_accuracy"] for row in rows][0], 1)
+        half = dict(prompt, answers=words[:2])
+        file = self.file("g.jsonl", [half])
+        self.assertEqual(self.rows(file)[0]["exact"], 1)
+        self.assertEqual(self.rows(file, "--match", "exact")[0]["exact"], 0)
+        pattern = self.file("h.jsonl", [dict(prompt, answers=[r"^(\d ?)+$"])])
+        [row] = self.rows(pattern, "--match", "regex")
+        self.assertEqual((row["exact"], row["token_accuracy"]), (1, None))
+        self.assertEqual(
+            self.rows(file, "--max-tokens", "1")[0]["exact"], 0)
+
+    def test_every_selection_is_evaluated(self):
+        file = self.file("f.jsonl", self.tasks("niah", 2))
+        rows = self.rows(file, "--select", "dense", "--select", "auto")
+        self.assertEqual([row["select"] for row in rows], ["dense", "auto"])
+        self.assertEqual(self.rows(file, "--select", "dense,auto"), rows)
+
+    def test_bad_lines_are_skipped_and_counted_where_asked(self):
+        good = self.tasks("niah", 2)
+        file = self.file("f.jsonl", [good[0], "{", good[1],
+                                     dict(good[0], answers=[])])
+        done = evaluate(MODEL, file, "--skip-bad", "--json", "--quiet")
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(rows_of(done.stdout)[0]["n"], 2)
+        self.assertIn(f"{file}:2: not valid JSON", done.stderr)
+        self.assertIn(f"{file}:4: field answers", done.stderr)
+        self.assertIn("skipped 2 bad lines", done.stderr)
+
+    # Going on after an interruption.
+
+    def interrupted(self, arguments: list, journal: Path) -> str:
+        """Runs until some answers are there, then presses Ctrl-C."""
+        process = subprocess.Popen(
+            [WINNOW, "eval", *map(str, arguments)], text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        end = time.monotonic() + 120
+        while time.monotonic() < end and process.poll() is None:
+            if journal.exists() and journal.read_text().count("\n") > 3:
+                break
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        shown, said = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, INTERRUPTED, said)
+        self.assertIn(str(journal), said)
+        self.assertIn("auto", shown)
+        return said
+
+    def test_an_interrupted_run_goes_on_to_the_same_table(self):
+        tasks = self.tasks("multikey", 8) + self.tasks("vt", 4)
+        tasks.append(dict(tasks[0], answers=["9 9"], task="wrong"))
+        file = self.file("f.jsonl", tasks)
+        flags = ["--batch-invariant", "--max-num-batched-tokens", "64",
+                 "--max-num-seqs", "2"]
+        whole = self.rows(file, *flags)
+        out = self.folder / "out.json"
+        journal = Path(f"{out}.progress.jsonl")
+        command = [MODEL, file, *flags, "--json", out]
+        self.interrupted(command, journal)
+        self.assertFalse(out.exists())
+        kept = journal.read_text()
+        # Cut off in the middle of a line, as by a lost machine.
+        journal.write_text(kept[:-9])
+
+        other = evaluate(*command, "--match", "exact")
+        self.assert_error(other, FAILURE, str(journal),
+                          "match must be exact, is contains")
+        self.file("f.jsonl", tasks[:-1])
+        self.assert_error(evaluate(*command), FAILURE, "file_0_digest")
+        self.file("f.jsonl", tasks)
+
+        done = evaluate(*command)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, r"has \d+ of 13 answers")
+        self.assertEqual(rows_of(out.read_text()), whole)
+        self.assertFalse(journal.exists())
+
+    def test_answers_are_kept_where_the_user_says(self):
+        file = self.file("f.jsonl", self.tasks("niah", 12))
+        journal = self.folder / "kept"
+        command = [MODEL, file, "--resume", journal,
+                   "--max-num-batched-tokens", "64", "--max-num-seqs", "1"]
+        self.interrupted(command, journal)
+        done = evaluate(*command, "--quiet")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn(" 12 ", done.stdout)
+        self.assertFalse(journal.exists())
+
+    # What it refuses.
+
+    def test_bad_lines(self):
+        good = self.tasks("niah", 1)[0]
+
+        def without(field: str) -> dict:
+            return {key: value for key, value in good.items() if key != field}
+
+        for line, words in [
+                ('{"task": "x"', ["not valid JSON", "byte 13"]),
+                ("7", ["JSON object", "7"]),
+                (without("task"), ["field task", "missing"]),
+                (without("length"), ["field length", "missing"]),
+                (without("answers"), ["field answers", "at least 1"]),
+                (without("question"), ["field question", "missing"]),
+                (without("context"), ["field context", "missing"]),
+                (dict(good, length="1K"), ["field length", '"1K"']),
+                (dict(good, answers="3"), ["field answers", '"3"']),
+                (dict(good, answers=[3]), ["field answers", "[3]"]),
+                (dict(good, answers=[" "]), ["field answers", "blank"]),
+                (dict(good, unordered="yes"), ["field unordered", "yes"]),
+                (dict(good, prompt="p"), ["field context", "prompt"]),
+                (dict(good, context="the " * 40000),
+                 ["field context", "max-model-len"])]:
+            with self.subTest(words=words):
+                file = self.file("f.jsonl", [good, line])
+                self.assert_error(evaluate(MODEL, file), FAILURE,
+                                  f"{file}:2: ", *words)
+        file = self.folder / "latin.jsonl"
+        file.write_bytes(b'{"task": "caf\xe9"}\n')
+        self.assert_error(evaluate(MODEL, file), FAILURE,
+                          f"{file}:1: must be UTF-8, byte 14", "0xe9")
+
+    def test_what_cannot_be_done(self):
+        file = self.file("f.jsonl", self.tasks("niah", 1))
+        empty = self.file("empty.jsonl", [])
+        notes = self.file("notes", ["my notes"])
+        for status, arguments, words in [
+                (USAGE_ERROR, [MODEL], ["FILE"]),
+                (USAGE_ERROR, [MODEL, file, "--match", "glob"],
+                 ["match", "glob"]),
+                (USAGE_ERROR, [MODEL, file, "--limit", "0"], ["limit", "0"]),
+                (USAGE_ERROR, [MODEL, file, "--max-tokens", "-1"],
+                 ["max-tokens", "-1"]),
+                (USAGE_ERROR, [MODEL, file, "--select", "auto,auto"],
+                 ["select", "auto"]),
+                (USAGE_ERROR, [MODEL, file, "--max-num-seqs", "0"],
+                 ["max-num-seqs", "0"]),
+                (USAGE_ERROR, [MODEL, file, "--json", file],
+                 ["json", "task file"]),
+                (FAILURE, [MODEL, file, "--select", "quest"],
+                 ["select", "quest"]),
+                (FAILURE, [MODEL, self.folder / "none"],
+                 ["none", "No such file"]),
+                (FAILURE, [MODEL, self.folder], ["folder"]),
+                (FAILURE, [MODEL, empty], ["empty.jsonl", "at least 1 line"]),
+                (FAILURE, ["/nowhere", file], ["/nowhere"]),
+                (FAILURE, [MODEL, file, "--device-kv", "1MiB"],
+                 ["f.jsonl:1", "device-kv", "MiB"]),
+                (FAILURE, [MODEL, file, "--json", "/nowhere/out"],
+                 ["/nowhere/out"]),
+                (FAILURE, [MODEL, file, "--resume", notes],
+                 ["notes", "another file"])]:
+            with self.subTest(arguments=arguments):
+                self.assert_error(evaluate(*arguments), status, *words)
+        self.assertEqual(notes.read_text(), "my notes\n")
+
+    def test_help_keeps_the_contract(self):
+        design = (ROOT / "docs/design.md").read_text()
+        section = design[design.index("**Flags**, the same"):]
+        section = section[:section.index("\n\n")]
+        contract = set(re.findall(r"`(--[a-z-]+)", section))
+        self.assertGreater(len(contract), 10)
+        offered = set(re.findall(r"(--[a-z-]+)", evaluate("--help").stdout))
+        own = {"--match", "--max-tokens", "--limit", "--skip-bad", "--resume",
+               "--help"}
+        self.assertEqual(offered - own, contract)
+
+
+if __name__ == "__main__":
+    WINNOW = sys.argv.pop(1)
+    unittest.main()
