@@ -48,8 +48,9 @@ void AddEngineFlags(CLI::App& command, EngineFlags* flags) {
       ->type_name("SIZE");
   command
       .add_option("--select", flags->select,
-                  "What attention reads: auto (what the checkpoint asks for) "
-                  "or dense (everything)")
+                  "What attention reads: auto (what the checkpoint asks for), "
+                  "dense (everything), or a selector with its parameters "
+                  "(quest:budget=2K); winnow select list explains them")
       ->type_name("SPEC");
   command.add_flag("--batch-invariant", flags->batch_invariant,
                    "Answers whose bits depend neither on the batch nor on "
@@ -136,20 +137,23 @@ Result<std::vector<std::string>> SplitSelects(const std::string& list) {
   return selects;
 }
 
-Status CheckSelect(const std::string& spec,
-                   const std::optional<std::string>& native_selector) {
-  if (spec == "dense") return Ok{};
-  if (spec != "auto") {
-    return MakeError(ErrorCode::kUnsupported,
-                     "select must be auto or dense in this build, is \"{}\"",
-                     spec);
+std::string ResolveSelect(const std::string& spec,
+                          const std::optional<std::string>& native_selector) {
+  return spec == "auto" ? native_selector.value_or("dense") : spec;
+}
+
+std::vector<std::string> SelectorsOf(
+    const std::vector<std::string>& specs,
+    const std::optional<std::string>& native_selector) {
+  std::vector<std::string> selectors;
+  for (const std::string& spec : specs) {
+    selectors.push_back(ResolveSelect(spec, native_selector));
   }
-  if (!native_selector) return Ok{};
-  return MakeError(ErrorCode::kUnsupported,
-                   "config.json: sparse_config asks for the selector {}, which "
-                   "this build does not have; --select dense runs the model "
-                   "densely",
-                   *native_selector);
+  const bool all_dense = std::ranges::all_of(
+      selectors,
+      [](const std::string& selector) { return selector == "dense"; });
+  if (all_dense) selectors.clear();
+  return selectors;
 }
 
 }  // namespace winnow

@@ -49,10 +49,14 @@ Result<EngineOptions> ParseEngineOptions(const EngineFlags& flags);
 // settings, key=value: such a piece belongs to the one before it. Fails where
 // one is empty or occurs twice.
 Result<std::vector<std::string>> SplitSelects(const std::string& list);
-// Refuses a selection that this build or the checkpoint does not have.
-// `native_selector` is what the checkpoint asks for, if anything.
-Status CheckSelect(const std::string& spec,
-                   const std::optional<std::string>& native_selector);
+// What a selection stands for: `auto` is what the checkpoint asks for, if
+// anything, else dense.
+std::string ResolveSelect(const std::string& spec,
+                          const std::optional<std::string>& native_selector);
+// What the engine is to be given for these: nothing where all read everything.
+std::vector<std::string> SelectorsOf(
+    const std::vector<std::string>& specs,
+    const std::optional<std::string>& native_selector);
 
 }  // namespace winnow
 

@@ -20,12 +20,13 @@ TEST(EngineFlagsTest, SplitsSelectionsButNotTheirSettings) {
             "\"dense,dense\"");
 }
 
-TEST(EngineFlagsTest, RefusesSelectionsThatThisBuildDoesNotHave) {
-  EXPECT_TRUE(CheckSelect("dense", "infllm-v2").ok());
-  EXPECT_TRUE(CheckSelect("auto", std::nullopt).ok());
-  EXPECT_EQ(CheckSelect("quest", std::nullopt).error().message,
-            "select must be auto or dense in this build, is \"quest\"");
-  EXPECT_FALSE(CheckSelect("auto", "infllm-v2").ok());
+TEST(EngineFlagsTest, AutoIsWhatTheCheckpointAsksFor) {
+  EXPECT_EQ(ResolveSelect("auto", std::nullopt), "dense");
+  EXPECT_EQ(ResolveSelect("auto", "infllm-v2:block=64"), "infllm-v2:block=64");
+  EXPECT_EQ(ResolveSelect("mean", "infllm-v2"), "mean");
+  EXPECT_EQ(SelectorsOf({"auto", "mean"}, std::nullopt),
+            (Texts{"dense", "mean"}));
+  EXPECT_EQ(SelectorsOf({"auto"}, std::nullopt), Texts{});
 }
 
 }  // namespace

@@ -25,13 +25,16 @@ EvalGroups::EvalGroups(Engine& engine, const Setting& setting,
       }
     }
     if (answers_tokens == 0) continue;
-    total_tokens_ += answers_tokens + std::ssize(group.prefix);
+    total_tokens_ +=
+        answers_tokens + int64_t{NumReadings()} * std::ssize(group.prefix);
   }
 }
 
 EvalGroups::~EvalGroups() {
   for (const auto& running : running_) {
-    if (running->prefix) engine_.Cancel(*running->prefix);
+    for (const auto& reader : running->readers) {
+      if (reader->prefix) engine_.Cancel(*reader->prefix);
+    }
     for (const auto& asked : running->asked) engine_.Cancel(asked->id);
   }
 }
@@ -60,21 +63,66 @@ Status EvalGroups::Begin(const EvalGroup& group) {
   }
   if (running->asked.empty()) return Ok{};
   Running& added = *running_.emplace_back(std::move(running));
-  if (!group.prefix.empty()) {
-    Prefix prefix = {.tokens = group.prefix, .max_length = group.MaxLength()};
-    Result<SequenceId> id = engine_.AddPrefix(std::move(prefix), &added.reader);
+  for (const auto& asked : added.asked) {
+    asked->reader = &ReaderOf(added, asked->key.select);
+    ++asked->reader->num_answers;
+  }
+  for (const auto& reader : added.readers) {
+    if (group.prefix.empty()) break;
+    Prefix prefix = {.tokens = group.prefix,
+                     .max_length = group.MaxLength(),
+                     .selector = reader->selector};
+    Result<SequenceId> id = engine_.AddPrefix(std::move(prefix), reader.get());
     if (!id.ok()) return ErrorOf(group.questions.front(), id.error());
-    added.prefix = *id;
+    reader->prefix = *id;
   }
   for (const auto& asked : added.asked) {
-    RETURN_IF_ERROR(Ask(added, *asked, *asked->answer.NextRequest()));
+    RETURN_IF_ERROR(Ask(*asked, *asked->answer.NextRequest()));
   }
   num_waiting_ += static_cast<int>(added.asked.size());
   return Ok{};
 }
 
-Status EvalGroups::Ask(Running& running, Asked& asked, Request request) {
-  request.prefix = running.prefix;
+int EvalGroups::PromptSelector(int select) const {
+  const SelectorSet& selectors = engine_.selectors();
+  if (selectors.size() == 0) return -1;
+  return selectors.selector(select).program.in_prompt ? select : -1;
+}
+
+int EvalGroups::NumPromptSelectors() const {
+  int count = 0;
+  for (int i = 0; i < engine_.selectors().size(); ++i) {
+    if (PromptSelector(i) >= 0) ++count;
+  }
+  return count;
+}
+
+int EvalGroups::NumReadings() const {
+  const int num_prompt = NumPromptSelectors();
+  return num_prompt + (num_prompt < setting_.num_selects ? 1 : 0);
+}
+
+// A group alone always runs, or the engine says why not.
+bool EvalGroups::HasRoomForGroup() const {
+  const int num_held =
+      (static_cast<int>(running_.size()) + 1) * NumPromptSelectors();
+  return num_waiting_ < setting_.max_waiting &&
+         (running_.empty() || num_held <= setting_.max_held);
+}
+
+EvalGroups::Reader& EvalGroups::ReaderOf(Running& running, int select) {
+  const int selector = PromptSelector(select);
+  for (const auto& reader : running.readers) {
+    if (reader->selector == selector) return *reader;
+  }
+  auto reader = std::make_unique<Reader>();
+  reader->selector = selector;
+  return *running.readers.emplace_back(std::move(reader));
+}
+
+Status EvalGroups::Ask(Asked& asked, Request request) {
+  request.prefix = asked.reader->prefix;
+  if (engine_.selectors().size() > 0) request.selector = asked.key.select;
   const Result<SequenceId> id = engine_.Add(std::move(request), &asked.answer);
   if (!id.ok()) return ErrorOf(*asked.question, id.error());
   asked.id = *id;
@@ -84,7 +132,7 @@ Status EvalGroups::Ask(Running& running, Asked& asked, Request request) {
 Result<bool> EvalGroups::Step(const OnAnswer& on_answer) {
   using Clock = std::chrono::steady_clock;
   const auto& groups = setting_.plan->groups;
-  while (num_waiting_ < setting_.max_waiting && next_group_ < groups.size()) {
+  while (HasRoomForGroup() && next_group_ < groups.size()) {
     RETURN_IF_ERROR(Begin(groups[next_group_++]));
   }
   if (running_.empty()) return false;
@@ -101,10 +149,12 @@ void EvalGroups::ShareTime(double seconds) {
   int64_t num_rows = 0;
   std::vector<std::pair<int64_t, double*>> shares;
   for (const auto& running : running_) {
-    Reader& reader = running->reader;
-    shares.emplace_back(reader.num_read - reader.num_counted, &reader.seconds);
-    done_tokens_ += reader.num_read - reader.num_counted;
-    reader.num_counted = reader.num_read;
+    for (const auto& reader : running->readers) {
+      const int num_new = reader->num_read - reader->num_counted;
+      shares.emplace_back(num_new, &reader->seconds);
+      done_tokens_ += num_new;
+      reader->num_counted = reader->num_read;
+    }
     for (const auto& asked : running->asked) {
       shares.emplace_back(asked->answer.TakeRows(), &asked->seconds);
     }
@@ -118,15 +168,14 @@ void EvalGroups::ShareTime(double seconds) {
   }
 }
 
-Status EvalGroups::CollectOne(Running& running, Asked& asked,
-                              const OnAnswer& on_answer) {
+Status EvalGroups::CollectOne(Asked& asked, const OnAnswer& on_answer) {
   if (asked.done || asked.answer.running()) return Ok{};
   if (!asked.answer.error().empty()) {
     return ErrorOf(*asked.question,
                    {ErrorCode::kCorrupt, asked.answer.error()});
   }
   std::optional<Request> request = asked.answer.NextRequest();
-  if (request) return Ask(running, asked, std::move(*request));
+  if (request) return Ask(asked, std::move(*request));
   asked.done = true;
   --num_waiting_;
   done_tokens_ += TokensOf(*asked.question);
@@ -134,7 +183,7 @@ Status EvalGroups::CollectOne(Running& running, Asked& asked,
   // The text was read for all of them.
   outcome.seconds =
       asked.seconds +
-      running.reader.seconds / static_cast<double>(running.asked.size());
+      asked.reader->seconds / static_cast<double>(asked.reader->num_answers);
   return on_answer(asked.key, outcome);
 }
 
@@ -142,11 +191,13 @@ Status EvalGroups::Collect(const OnAnswer& on_answer) {
   for (const auto& running : running_) {
     bool all_done = true;
     for (const auto& asked : running->asked) {
-      RETURN_IF_ERROR(CollectOne(*running, *asked, on_answer));
+      RETURN_IF_ERROR(CollectOne(*asked, on_answer));
       all_done &= asked->done;
     }
     if (!all_done) continue;
-    if (running->prefix) engine_.Release(*running->prefix);
+    for (const auto& reader : running->readers) {
+      if (reader->prefix) engine_.Release(*reader->prefix);
+    }
     running->group = nullptr;
   }
   std::erase_if(running_,

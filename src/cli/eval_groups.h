@@ -12,8 +12,10 @@
 namespace winnow {
 
 // Owns what runs: the prefixes that are held, and the answers on them. Every
-// group is read once, whatever is asked about it; it is given back when all its
-// answers are there. Engine, plan and tokenizer outlive this.
+// group is read once, whatever is asked about it and by which selections, and
+// once more for each that acts in prompts; it is given back when all its
+// answers are there. The engine's selectors are the selections; it has none
+// where all are dense. Engine, plan and tokenizer outlive this.
 class EvalGroups {
  public:
   // What is called with each answer, as it comes.
@@ -25,6 +27,7 @@ class EvalGroups {
     const Tokenizer* tokenizer = nullptr;
     std::vector<int32_t> end_token_ids;
     int max_waiting = 32;  // answers in the engine, beyond which none are added
+    int max_held = 16;  // prefixes with a selector, as the engine limits them
   };
 
   // `known` are left out.
@@ -48,6 +51,9 @@ class EvalGroups {
     void OnPrefill(int done, int) override { num_read = done; }
     bool OnToken(const GeneratedToken&) override { return true; }
     void OnFinish(const Completion&) override {}
+    std::optional<SequenceId> prefix;
+    int selector = -1;
+    int num_answers = 0;  // that share its time
     int num_read = 0;
     int num_counted = 0;
     double seconds = 0;
@@ -56,22 +62,28 @@ class EvalGroups {
     EvalKey key;
     const EvalQuestion* question;
     EvalAnswer answer;
-    SequenceId id = {};  // of the request that runs or ran last
+    Reader* reader = nullptr;  // of what it begins with
+    SequenceId id = {};        // of the request that runs or ran last
     double seconds = 0;
     bool done = false;
   };
   struct Running {
     const EvalGroup* group = nullptr;
-    std::optional<SequenceId> prefix;
-    Reader reader;
+    std::vector<std::unique_ptr<Reader>> readers;
     std::vector<std::unique_ptr<Asked>> asked;
   };
 
+  // The selector that a selection's prefix is read with.
+  int PromptSelector(int select) const;
+  int NumPromptSelectors() const;
+  int NumReadings() const;  // of a group, where all its answers are wanted
+  bool HasRoomForGroup() const;
   Status Begin(const EvalGroup& group);
-  Status Ask(Running& running, Asked& asked, Request request);
+  Reader& ReaderOf(Running& running, int select);
+  Status Ask(Asked& asked, Request request);
   void ShareTime(double seconds);
   Status Collect(const OnAnswer& on_answer);
-  Status CollectOne(Running& running, Asked& asked, const OnAnswer& on_answer);
+  Status CollectOne(Asked& asked, const OnAnswer& on_answer);
   Error ErrorOf(const EvalQuestion& question, const Error& error) const;
 
   Engine& engine_;

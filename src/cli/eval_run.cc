@@ -29,6 +29,7 @@ class EvalRun {
 
  private:
   Status CheckFlags();
+  int MaxModelLen() const;
   Status ReadPlan();
   void ShowSkipped() const;
   Status MakeEngine();
@@ -84,18 +85,20 @@ Status EvalRun::CheckFlags() {
   return CheckIsNoTaskFile("resume", flags_.resume);
 }
 
+int EvalRun::MaxModelLen() const {
+  if (options_.max_model_len > 0) return options_.max_model_len;
+  return static_cast<int>(
+      std::min<int64_t>(loaded_.model->config().max_context_tokens, INT32_MAX));
+}
+
 Status EvalRun::ReadPlan() {
-  const int64_t limit = loaded_.model->config().max_context_tokens;
   EvalPlanOptions options = {
       .match = match_,
       .max_tokens = flags_.max_tokens,
       .limit = flags_.limit,
       .skip_bad = flags_.skip_bad,
       .is_cancelled = [this] { return interrupt_.Requested(); }};
-  options.max_model_len =
-      options_.max_model_len > 0
-          ? options_.max_model_len
-          : static_cast<int>(std::min<int64_t>(limit, INT32_MAX));
+  options.max_model_len = MaxModelLen();
   ASSIGN_OR_RETURN(plan_,
                    ReadEvalPlan(flags_.files, *loaded_.tokenizer, options));
   ShowSkipped();
@@ -208,7 +211,8 @@ Result<bool> EvalRun::RunToTheEnd() {
       .num_selects = static_cast<int>(selects_.size()),
       .tokenizer = loaded_.tokenizer.get(),
       .end_token_ids = loaded_.model->config().generation.eos_token_ids,
-      .max_waiting = 2 * options_.max_num_seqs};
+      .max_waiting = 2 * options_.max_num_seqs,
+      .max_held = options_.max_num_seqs};
   groups_ = std::make_unique<EvalGroups>(*engine_, setting, outcomes_);
   Progress progress(
       fmt::format("{} answers", FormatCount(num_answers() - num_resumed_)),
@@ -263,9 +267,12 @@ void EvalRun::PrintClosingLine(bool ended, double seconds) const {
 Result<int> EvalRun::Run() {
   RETURN_IF_ERROR(CheckFlags());
   ASSIGN_OR_RETURN(loaded_, OpenModel(flags_.engine));
-  for (const std::string& select : selects_) {
-    RETURN_IF_ERROR(
-        CheckSelect(select, loaded_.model->config().native_selector));
+  options_.selectors =
+      SelectorsOf(selects_, loaded_.model->config().native_selector);
+  for (const std::string& selector : options_.selectors) {
+    const Result<Selector> made =
+        MakeSelector(selector, SelectorShapeOf(*loaded_.model, MaxModelLen()));
+    if (!made.ok()) return made.error();
   }
   const Status read = ReadPlan();
   if (!read.ok() && read.error().code == ErrorCode::kCancelled) {

@@ -103,6 +103,8 @@ Status GenerateRun::MakeEngine() {
   }
   options.max_num_seqs = std::min(
       options.max_num_seqs, std::max(1, static_cast<int>(prompts_.size())));
+  options.selectors =
+      SelectorsOf({flags_.engine.select}, model.config().native_selector);
   ASSIGN_OR_RETURN(engine_, Engine::Create(*loaded_.backend, model, options));
   return Ok{};
 }
@@ -128,6 +130,7 @@ Status GenerateRun::AddRequests() {
     request.max_tokens = flags_.max_tokens;
     request.end_token_ids = loaded_.model->config().generation.eos_token_ids;
     request.sampling = Sampling();
+    request.selector = engine_->selectors().size() - 1;
     ASSIGN_OR_RETURN(
         const SequenceId id,
         engine_->Add(std::move(request), generations_.back().get()));
@@ -226,8 +229,6 @@ Status GenerateRun::WriteJson() const {
 
 Result<int> GenerateRun::Run() {
   ASSIGN_OR_RETURN(loaded_, OpenModel(flags_.engine));
-  RETURN_IF_ERROR(CheckSelect(flags_.engine.select,
-                              loaded_.model->config().native_selector));
   RETURN_IF_ERROR(EncodePrompts());
   RETURN_IF_ERROR(MakeEngine());
   RETURN_IF_ERROR(AddRequests());

@@ -6,6 +6,7 @@
 #include "cli/eval.h"
 #include "cli/generate.h"
 #include "cli/info.h"
+#include "cli/select.h"
 
 namespace winnow {
 namespace {
@@ -26,21 +27,24 @@ int Main(int argc, char** argv) {
   GenerateFlags generate;
   InfoFlags info;
   EvalFlags eval;
+  SelectFlags select;
   BenchFlags bench;
   CLI::App* generate_command = AddGenerateCommand(app, &generate);
   CLI::App* info_command = AddInfoCommand(app, &info);
   CLI::App* eval_command = AddEvalCommand(app, &eval);
+  CLI::App* select_command = AddSelectCommand(app, &select);
   AddBenchCommand(app, &bench);
   // The library would say that a command is required, not that this one is
   // unknown.
   const std::string_view command = argc > 1 ? argv[1] : "--help";
   const bool known = command == "generate" || command == "info" ||
-                     command == "eval" || command == "bench" ||
-                     command.starts_with("-");
+                     command == "eval" || command == "select" ||
+                     command == "bench" || command.starts_with("-");
   if (!known) {
     std::fprintf(
         stderr,
-        "winnow: command must be generate, eval, info or bench, is %s\n",
+        "winnow: command must be generate, eval, info, select or bench, is "
+        "%s\n",
         argv[1]);
     return kUsageError;
   }
@@ -55,6 +59,7 @@ int Main(int argc, char** argv) {
   Result<int> status = generate_command->parsed() ? RunGenerate(generate)
                        : info_command->parsed()   ? RunInfo(info)
                        : eval_command->parsed()   ? RunEval(eval)
+                       : select_command->parsed() ? RunSelect(select)
                                                   : RunBench(bench);
   if (status.ok()) return *status;
   std::fprintf(stderr, "winnow: %s\n", status.error().message.c_str());
