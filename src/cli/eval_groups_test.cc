@@ -8,6 +8,7 @@
 #include <random>
 
 #include "backend/cpu/cpu_backend.h"
+#include "engine/hooked_backend.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
@@ -52,7 +53,7 @@ class EvalGroupsTest : public testing::Test {
         .device_kv_bytes = num_pages * kPageTokens *
                            KvBytesPerToken(model_->config(), Dtype::kFloat32),
         .batch_invariant = true};
-    return Engine::Create(*backend_, *model_, options).value();
+    return Engine::Create(backend_, *model_, options).value();
   }
 
   // What the model says next, alone.
@@ -138,10 +139,10 @@ class EvalGroupsTest : public testing::Test {
   }
 
   EvalOutcomes RunAll(Engine& engine, const EvalOutcomes& known,
-                      int max_waiting) {
+                      int max_waiting, int num_selects = 2) {
     EvalGroups groups(engine,
                       {.plan = &plan_,
-                       .num_selects = 2,
+                       .num_selects = num_selects,
                        .tokenizer = &tokenizer_,
                        .end_token_ids = {},
                        .max_waiting = max_waiting},
@@ -163,7 +164,7 @@ class EvalGroupsTest : public testing::Test {
     return outcomes;
   }
 
-  std::unique_ptr<Backend> backend_ = MakeCpuBackend({.num_threads = 1});
+  HookedBackend backend_{MakeCpuBackend({.num_threads = 1})};
   std::unique_ptr<Model> model_;
   TinyCase golden_;
   Tokenizer tokenizer_ =
@@ -196,6 +197,21 @@ TEST_F(EvalGroupsTest, FiguresAreThoseOfEveryTokenAlone) {
   EXPECT_EQ(RunAll(*MakeEngine(100), {}, 100), expected);
   EXPECT_EQ(RunAll(*MakeEngine(num_pages), {}, 100), expected);
   EXPECT_EQ(RunAll(*MakeEngine(num_pages), {}, 1), expected);
+}
+
+TEST_F(EvalGroupsTest, EveryTextIsReadOnce) {
+  int64_t num_rows = 0;
+  backend_.pre_embed = [&](const EmbedArgs& args) {
+    num_rows += args.token_ids.dim(0);
+  };
+  const auto rows_of = [&](int num_selects) {
+    num_rows = 0;
+    RunAll(*MakeEngine(100), {}, 8, num_selects);
+    return num_rows;
+  };
+  const int64_t num_answer_rows = rows_of(2) - rows_of(1);
+  EXPECT_EQ(rows_of(1) - num_answer_rows, 45 + 0 + 32);
+  EXPECT_EQ(rows_of(3) - 3 * num_answer_rows, 45 + 0 + 32);
 }
 
 TEST_F(EvalGroupsTest, WhatIsKnownIsNotAskedAgain) {

@@ -229,6 +229,22 @@ TEST_F(EnginePrefixTest, CancellingAForkLeavesTheOthers) {
   EXPECT_EQ(engine->kv().num_free_pages(), 10);
 }
 
+TEST_F(EnginePrefixTest, CancellingTheLastForkEndsAReleasedPrefix) {
+  LoadModel("llama", Dtype::kFloat32);
+  const std::unique_ptr<Engine> engine = MakeEngine(10);
+  Listener holder, fork;
+  Request request = Ask(40, 4, 0);
+  request.prefix = *engine->AddPrefix(PrefixOf(40), &holder);
+  const SequenceId id = *engine->Add(request, &fork);
+  EXPECT_TRUE(*engine->Step());
+  engine->Release(*request.prefix);
+  EXPECT_FALSE(holder.finished);
+  engine->Cancel(id);
+  EXPECT_TRUE(holder.finished);
+  EXPECT_EQ(engine->kv().num_free_pages(), 10);
+  EXPECT_FALSE(*engine->Step());
+}
+
 TEST_F(EnginePrefixTest, CancellingAPrefixEndsAllThatUseIt) {
   LoadModel("llama", Dtype::kFloat32);
   // After no step, in the middle of the prefix, in the middle of the forks;

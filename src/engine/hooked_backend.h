@@ -20,6 +20,7 @@ class HookedBackend final : public Backend {
   std::function<Status()> on_wait;                    // instead of waiting
   std::function<void(const LinearArgs&)> pre_linear;  // before the verb
   std::function<void(const SampleArgs&)> pre_sample;
+  std::function<void(const EmbedArgs&)> pre_embed;
 
   const BackendAttributes& attributes() const override {
     return real_->attributes();
@@ -37,6 +38,7 @@ class HookedBackend final : public Backend {
     real_->Copy(queue, from, to);
   }
   void Embed(Queue& queue, const EmbedArgs& args) override {
+    if (pre_embed) pre_embed(args);
     real_->Embed(queue, args);
   }
   void RmsNorm(Queue& queue, const RmsNormArgs& args) override {

@@ -6,9 +6,13 @@
 
 from __future__ import annotations
 
+import array
 import json
+import random
 import re
+import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -32,6 +36,29 @@ def rows_of(text: str) -> list[dict]:
     rows = json.loads(text)["rows"]
     return [{key: value for key, value in row.items() if key != "seconds"}
             for row in rows]
+
+
+def write_tiny_model(folder: Path, vocab_size: int) -> None:
+    """A golden case's shape, with a sliding window and random weights."""
+    case = ROOT / "tests/golden/models/mistral"
+    config = json.loads((case / "config.json").read_text())
+    config["vocab_size"] = vocab_size
+    (folder / "config.json").write_text(json.dumps(config))
+    source, header, data = random.Random(3), {}, b""
+    shapes = json.loads((case / "tensors.json").read_text())["shapes"]
+    for name, shape in shapes.items():
+        if name in ("lm_head.weight", "model.embed_tokens.weight"):
+            shape = [vocab_size, shape[1]]
+        count = shape[0] * (shape[1] if len(shape) > 1 else 1)
+        low, high = (0.8, 1.2) if len(shape) == 1 else (-0.4, 0.4)
+        values = array.array("f", (source.uniform(low, high)
+                                   for _ in range(count)))
+        header[name] = {"dtype": "F32", "shape": shape,
+                        "data_offsets": [len(data), len(data) + 4 * count]}
+        data += values.tobytes()
+    text = json.dumps(header).encode()
+    (folder / "model.safetensors").write_bytes(
+        struct.pack("<Q", len(text)) + text + data)
 
 
 class EvalTest(unittest.TestCase):
@@ -129,6 +156,44 @@ class EvalTest(unittest.TestCase):
         self.assertEqual((row["exact"], row["token_accuracy"]), (1, None))
         self.assertEqual(
             self.rows(file, "--max-tokens", "1")[0]["exact"], 0)
+
+    def test_any_checkpoint_against_what_it_generates(self):
+        tokenizer = ROOT / "tests/golden/tokenizers/wordlevel/tokenizer.json"
+        words = list(json.loads(tokenizer.read_text())["model"]["vocab"])
+        model = self.folder / "tiny"
+        model.mkdir()
+        shutil.copy(tokenizer, model / "tokenizer.json")
+        write_tiny_model(model, len(words))
+        source, tasks, share = random.Random(5), [], []
+        while len(tasks) < 3:
+            prompt = " ".join(source.choices(words[3:], k=30 + len(tasks)))
+            done = subprocess.run(
+                [WINNOW, "generate", model, "--prompt", prompt, "--max-tokens",
+                 "6", "--temperature", "0", "--batch-invariant", "--json",
+                 "--quiet"], text=True, capture_output=True, check=True)
+            line = json.loads(done.stdout)
+            if line["finish_reason"] != "length" or min(line["token_ids"]) < 3:
+                continue  # Special tokens have no text to be compared.
+            # The second is told another last word: one of six tokens wrong.
+            answers = line["text"].split()
+            if len(tasks) == 1:
+                answers[5] = words[3 + (answers[5] == words[3])]
+            tasks.append({"task": "t", "length": 30, "prompt": prompt,
+                          "answers": answers})
+            # Five draws are fed, and each reads the window of 24 tokens.
+            first = line["prompt_tokens"] + 1
+            share += [24 / context for context in range(first, first + 5)]
+        flags = ["--match", "exact", "--max-tokens", "6", "--batch-invariant"]
+        done = evaluate(model, self.file("f.jsonl", tasks), *flags, "--json",
+                        "--quiet")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        [row] = rows_of(done.stdout)
+        self.assertEqual(row["n"], 3)
+        self.assertAlmostEqual(row["exact"], 2 / 3)
+        self.assertAlmostEqual(row["token_accuracy"], 17 / 18)
+        self.assertAlmostEqual(row["free_token_accuracy"], 17 / 18)
+        self.assertAlmostEqual(row["tokens_read_share"],
+                               sum(share) / len(share))
 
     def test_every_selection_is_evaluated(self):
         file = self.file("f.jsonl", self.tasks("niah", 2))
