@@ -2,49 +2,85 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
-import tempfile
 import unittest
 import zlib
-from pathlib import Path
+from collections import Counter
 
 from lab.tasks import words
-from lab.tasks.document import make_document
+from lab.tasks.document import CONVERSATION, make_document, make_mixed
 from lab.tasks.draw import Draw
 from lab.tasks.families import FAMILIES
-from lab.tasks.record import Record, make_record, make_records
+from lab.tasks.record import (
+    TASKS,
+    Record,
+    least_length,
+    least_questions,
+    make_record,
+    make_records,
+    most_questions,
+    records_of,
+)
 
-MAKE_TASKS = Path(__file__).resolve().parent.parent / "make_tasks"
-WORDS_CRC32 = 4083520324
+WORDS_CRC32 = 1689641205
 PROMPT_CRC32 = {
-    "niah": 1047115681,
-    "multikey": 964032116,
-    "chain": 3936937656,
-    "vt": 274616856,
+    "niah": 4124687872,
+    "multikey": 1355841404,
+    "chain": 1887095699,
+    "vt": 3857522743,
+    "niah_single_1": 2351122842,
+    "niah_single_2": 2506195162,
+    "niah_single_3": 3413094809,
+    "niah_multikey_1": 3923104515,
+    "niah_multikey_2": 3564087861,
+    "niah_multikey_3": 1604750253,
+    "niah_multivalue": 3149548765,
+    "niah_multiquery": 1003367302,
+    "cwe": 4225511232,
+    "fwe": 3368907483,
+    "qa": 3109397092,
+    "long_chain": 1859334658,
+    "conversation": 2809835688,
+    "grid": 3363358205,
 }
+OWNER = r"(\w+(?: \w+)+)"
 
 
-def solve(record: Record) -> list[str]:
-    """The answer, read from the text alone with regular expressions."""
-    text, question = record.context, record.question
-    if record.task in ("niah", "multikey"):
-        owner = re.fullmatch(
-            r"what is the code of (\w+ \w+) \? answer :", question
-        )[1]
-        return re.findall(rf"the code of {owner} is ((?:\d ?){{5}}) \.", text)
-    if record.task == "chain":
-        here, last = re.fullmatch(
-            r"follow from (\w+) to (\w+) :", question
-        ).groups()
-        links = dict(re.findall(r"(\w+) points to (\w+) \.", text))
-        path = []
-        while here != last:
-            here = links[here]
-            path.append(here)
-        return path
+def solve_codes(text: str, question: str) -> list[str]:
+    value = r"((?:\w+ ?)+)"
+    one = re.fullmatch(rf"what is the (\w+) of {OWNER} \? answer :", question)
+    if one:
+        return re.findall(rf"the {one[1]} of {one[2]} is {value} \.", text)
+    every = re.fullmatch(
+        rf"what are all the codes of {OWNER} \? answer :", question
+    )
+    if every:
+        return re.findall(rf"the code of {every[1]} is {value} \.", text)
+    several = re.fullmatch(
+        rf"what are the codes of {OWNER} , {OWNER} , {OWNER} and {OWNER} "
+        r"\? answer :",
+        # "and" would pass as a name.
+        question,
+    )
+    return [
+        re.search(rf"the code of {owner} is {value} \.", text)[1]
+        for owner in several.groups()
+    ]
+
+
+def solve_chain(text: str, question: str) -> list[str]:
+    here, last = re.fullmatch(
+        r"follow from (\w+) to (\w+) :", question
+    ).groups()
+    links = dict(re.findall(r"(\w+) points to (\w+) \.", text))
+    path = []
+    while here != last:
+        here = links[here]
+        path.append(here)
+    return path
+
+
+def solve_vt(text: str, question: str) -> list[str]:
     value = re.fullmatch(
         r"find all variables assigned the value ([\d ]+) :", question
     )[1]
@@ -53,6 +89,27 @@ def solve(record: Record) -> list[str]:
         if source == value or source.removeprefix("VAR ") in names:
             names.append(name)
     return names
+
+
+def solve_counts(text: str, num: int) -> list[str]:
+    """The most frequent words, the ends of sentences and dots left out."""
+    counts = Counter(re.findall(r"\b\w+\b", text.split(" : ")[-1]))
+    return [word for word, _ in counts.most_common(num)]
+
+
+def solve(record: Record) -> list[str]:
+    """The answer, read from the text alone."""
+    text = record.context
+    question = record.question.split(" . ")[-1]
+    if question.startswith("follow"):
+        return solve_chain(text, question)
+    if question.startswith("find all"):
+        return solve_vt(text, question)
+    if record.task == "cwe":
+        return sorted(solve_counts(text, 10))
+    if record.task == "fwe":
+        return solve_counts(text, 3)
+    return solve_codes(text, question)
 
 
 class WordsTest(unittest.TestCase):
@@ -75,28 +132,77 @@ class WordsTest(unittest.TestCase):
 
 class RecordTest(unittest.TestCase):
     def test_documents_have_not_moved(self):
-        for task in FAMILIES:
-            prompt = make_record(task, 1024, 7, 3).prompt
-            self.assertEqual(
-                zlib.crc32(prompt.encode()), PROMPT_CRC32[task], task
-            )
+        for task in TASKS:
+            records = list(records_of(task, 2048, 7, 3, least_questions(task)))
+            crc32 = zlib.crc32(records[-1].prompt.encode())
+            self.assertEqual(crc32, PROMPT_CRC32[task], task)
 
     def test_answers_follow_from_the_text(self):
-        for task in FAMILIES:
-            for length in (1024, 1500, 4096, 32768):
-                for record in make_records(task, length, 11, 5):
-                    self.assertEqual(solve(record), record.answers)
+        for task in TASKS:
+            for length in (1024, 1500, 4096, 16384):
+                if length < least_length(task):
+                    continue
+                least = least_questions(task)
+                most = min(most_questions(task, length), 20)
+                for seed in range(3):
+                    for asked in (least, most):
+                        records = list(records_of(task, length, seed, 2, asked))
+                        self.assertEqual(len(records), asked)
+                        for record in records:
+                            answers = list(record.answers)
+                            if task == "cwe":
+                                answers.sort()
+                            self.assertEqual(solve(record), answers, task)
 
     def test_length_counts_everything(self):
         for task in FAMILIES:
             for length in (1024, 1025, 4096, 131072):
-                for record in make_records(task, length, 5, 3):
-                    whole = f"<s> {record.prompt} {record.answer} </s>"
-                    tokens = words.encode(whole)
-                    self.assertEqual(whole, words.decode(tokens))
-                    self.assertNotIn(words.UNKNOWN, tokens)
-                    self.assertLessEqual(len(tokens), length)
-                    self.assertGreater(len(tokens), length - 5)
+                if length < least_length(task):
+                    continue
+                record = make_record(task, length, 5, 3)
+                whole = f"<s> {record.prompt} {record.answer} </s>"
+                tokens = words.encode(whole)
+                self.assertEqual(whole, words.decode(tokens))
+                self.assertNotIn(words.UNKNOWN, tokens)
+                self.assertLessEqual(len(tokens), length)
+                self.assertGreater(len(tokens), length - 5)
+
+    def test_length_counts_all_turns_of_a_conversation(self):
+        for turns in (2, 5, 8):
+            last = list(records_of("conversation", 4096, 1, 0, turns))[-1]
+            tokens = words.encode(f"<s> {last.prompt} {last.answer} </s>")
+            self.assertLessEqual(len(tokens), 4096)
+            self.assertGreater(len(tokens), 4096 - 5)
+
+    def test_turn_begins_with_the_turns_before_it(self):
+        turns = list(records_of("conversation", 2048, 1, 0, 6))
+        for before, after in zip(turns, turns[1:]):
+            self.assertEqual(before.context, after.context)
+            so_far = f"{before.question} {before.answer} . "
+            self.assertTrue(after.question.startswith(so_far))
+
+    def test_long_chain_answers_200_to_2000_tokens(self):
+        lengths = []
+        for record in make_records("long_chain", 16384, 3, 30):
+            lengths.append(len(record.answers))
+            self.assertEqual(len(set(record.answers)), len(record.answers))
+        self.assertLess(min(lengths), 500)
+        self.assertGreater(max(lengths), 1500)
+        self.assertTrue(200 <= min(lengths) <= max(lengths) <= 2000)
+
+    def test_grid_tells_its_fact_at_its_depth(self):
+        for index, record in enumerate(make_records("grid", 4096, 1, 11)):
+            place = record.context.index("the code of") / len(record.context)
+            self.assertEqual(record.depth, 10 * index)
+            self.assertAlmostEqual(place, record.depth / 100, delta=0.03)
+
+    def test_common_words_are_ten_times_as_common(self):
+        record = make_record("cwe", 4096, 1, 0)
+        counts = Counter(record.context.split()[7:])
+        common = [counts.pop(word) for word in record.answers]
+        self.assertEqual(len(set(common)), 1)
+        self.assertLessEqual(max(counts.values()), common[0] / 7)
+        self.assertGreaterEqual(min(counts.values()), common[0] / 10)
 
     def test_document_does_not_depend_on_the_count(self):
         whole = list(make_records("vt", 1024, 1, 4))
@@ -130,90 +236,48 @@ class TrainingTest(unittest.TestCase):
 
     def test_many_questions_fit_in(self):
         draw = Draw("train", 1, 1)
-        for task in FAMILIES:
+        for task in ("multikey", "chain", "niah_multikey_2"):
             for length, asked in ((256, 8), (1024, 16), (4096, 32)):
                 for _ in range(20):
                     document = make_document(draw, task, length, asked)
-                    tokens, is_answer = document.training_tokens()
-                    self.assertLessEqual(len(tokens), length)
-                    self.assertGreater(len(tokens), length - 5)
-                    self.assertEqual(len(is_answer), len(tokens))
-                    ends = tokens.count(words.END)
-                    self.assertEqual(ends, len(document.turns))
-                    self.assertEqual(is_answer[-1], 1)
+                    text = document.training()
+                    self.assertLess(len(text.tokens), length)
+                    self.assertGreater(len(text.tokens), length - 6)
+                    self.assertEqual(len(text.targets), len(text.tokens))
+                    self.assertEqual(len(text.families), len(text.tokens))
+                    self.assertEqual(text.targets.count(words.END), asked)
 
-    def test_mask_covers_answers_and_their_ends(self):
+    def test_targets_are_the_next_tokens(self):
         document = make_document(Draw("train", 2), "chain", 1024, 2)
-        tokens, is_answer = document.training_tokens()
-        masked = [t for t, is_in in zip(tokens, is_answer) if is_in]
+        text = document.training()
+        self.assertEqual(text.tokens[1:], text.targets[:-1])
+        asked = [t for t, f in zip(text.targets, text.families) if f]
         expected = []
         for turn in document.turns:
             expected += [*turn.answer, words.END]
-        self.assertEqual(masked, expected)
+        self.assertEqual(asked, expected)
 
+    def test_separator_is_read_where_the_end_is_said(self):
+        document = make_document(Draw("train", 2), "chain", 1024, 3)
+        ended, parted = document.training(), document.training(4)
+        self.assertEqual(ended.targets, parted.targets)
+        differ = [
+            (a, b) for a, b in zip(ended.tokens, parted.tokens) if a != b
+        ]
+        self.assertEqual(differ, [(words.END, 4)] * 2)
 
-class CommandTest(unittest.TestCase):
-    def run_it(self, *arguments: str) -> subprocess.CompletedProcess:
-        return subprocess.run(
-            [sys.executable, MAKE_TASKS, *arguments],
-            capture_output=True,
-            text=True,
-        )
-
-    def test_writes_the_records(self):
-        arguments = "--task chain --length 1K --count 2 --seed 9".split()
-        ran = self.run_it(*arguments)
-        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
-        lines = ran.stdout.splitlines()
-        self.assertEqual(len(lines), 2)
-        record = make_record("chain", 1024, 9, 1)
+    def test_mixed_documents_keep_every_answer(self):
+        asked = dict.fromkeys(CONVERSATION, 2)
+        document = make_mixed(Draw("train", 3), asked, 4096)
         self.assertEqual(
-            json.loads(lines[1]),
-            {
-                "task": "chain",
-                "length": 1024,
-                "answers": record.answers,
-                "context": record.context,
-                "question": record.question,
-            },
+            Counter(turn.family for turn in document.turns), Counter(asked)
         )
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "tasks.jsonl"
-            self.assertEqual(self.run_it(*arguments, "--out", path).stdout, "")
-            self.assertEqual(path.read_text(), ran.stdout)
-            self.assertEqual(list(Path(folder).iterdir()), [path])
-
-    def test_bad_arguments_are_one_line_and_exit_2(self):
-        good = {"task": "vt", "length": "1K", "count": "1", "seed": "7"}
-        bad = {
-            "task": ["", "niha", "VT"],
-            "length": ["", "0", "1023", "131073", "-5", "1e4", "1.5K", "K"],
-            "count": ["0", "-1", "x", "1000001", "٣"],
-            "seed": ["-1", "1_0", "9223372036854775808", " 1"],
-        }
-        for name, values in bad.items():
-            for value in values:
-                arguments = [
-                    f"--{key}={text}"
-                    for key, text in {**good, name: value}.items()
-                ]
-                ran = self.run_it(*arguments)
-                self.assertEqual(ran.returncode, 2, arguments)
-                self.assertIn(f"--{name}", ran.stderr)
-                self.assertEqual(ran.stderr.count("\n"), 1, ran.stderr)
-                self.assertEqual(ran.stdout, "")
-
-    def test_missing_argument_and_unwritable_file(self):
-        ran = self.run_it("--task", "vt", "--length", "1K", "--count", "1")
-        self.assertEqual(ran.returncode, 2)
-        self.assertIn("--seed", ran.stderr)
-        arguments = "--task vt --length 1K --count 1 --seed 1 --out /no/file"
-        ran = self.run_it(*arguments.split())
-        self.assertEqual(ran.returncode, 1)
-        self.assertEqual(
-            ran.stderr,
-            "make_tasks: --out /no/file: No such file or directory\n",
-        )
+        text = words.decode(document.context)
+        for turn in document.turns:
+            question = words.decode(turn.question)
+            record = Record(turn.family, 4096, [], text, question)
+            answers = [words.decode(part) for part in turn.answers]
+            self.assertEqual(solve(record), answers)
 
 
 if __name__ == "__main__":

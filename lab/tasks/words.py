@@ -16,6 +16,12 @@ FUNCTION_WORDS = """
 variables assigned value
 """.split()
 
+# What RULER's families need besides; at the end of the vocabulary.
+TASK_WORDS = """
+, ... and are back again codes document frequent go grass here home in list
+most serial sky sun ten there three tool trade we words
+""".split()
+
 VERBS = """
 admired answered approached arranged avoided baked borrowed brought brushed
 built buried bought called captured carried carved caught chased chose claimed
@@ -112,9 +118,10 @@ OBJECTS = _pairs(MATERIALS, THINGS)
 _BEFORE_NAMES = (
     SPECIALS + DIGITS + FUNCTION_WORDS + VERBS + ADJECTIVES + PEOPLE + OBJECTS
 )
-NAMES = _pairs(NAMES_FIRST, NAMES_LAST)[: SIZE - len(_BEFORE_NAMES)]
+_NUM_NAMES = SIZE - len(_BEFORE_NAMES) - len(TASK_WORDS)
+NAMES = _pairs(NAMES_FIRST, NAMES_LAST)[:_NUM_NAMES]
 
-WORDS = _BEFORE_NAMES + NAMES
+WORDS = _BEFORE_NAMES + NAMES + TASK_WORDS
 IDS = {word: token for token, word in enumerate(WORDS)}
 
 PAD, BEGIN, END, UNKNOWN = range(4)

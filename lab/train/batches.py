@@ -1,6 +1,6 @@
 """Training batches from the task grammar, made by worker processes.
 
-Every step has the same number of tokens, whatever the length of its
+Every batch has the same number of tokens, whatever the length of its
 documents. A batch is decided by the run's seed and its number alone.
 """
 
@@ -13,86 +13,110 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lab.tasks.document import make_document
+from lab.tasks.document import Training
 from lab.tasks.draw import Draw
-from lab.tasks.families import FAMILIES
-from lab.tasks.words import PAD
+from lab.tasks.words import END, PAD, encode
+from lab.train.curriculum import Stage
+from lab.train.portions import (
+    FAMILY_NAMES,
+    choose_weighted,
+    training_document,
+)
 
-# What a document is asked about. Variable tracking has the fewest answer
-# tokens a document, so it gets the most documents.
-SHARES = {"niah": 0.2, "multikey": 0.25, "chain": 0.25, "vt": 0.3}
-TASKS = list(FAMILIES)
+_PERIOD = encode(".")[0]
+MOST_GAPS = 8
+LABELS = {"": 0} | {name: i for i, name in enumerate(FAMILY_NAMES, start=1)}
 
 
 @dataclass
 class Batch:
-    """tokens, targets, weights: [documents, length]; tasks: [documents].
+    """tokens, targets, positions, labels, weights: [documents, length].
 
-    A weight is zero where the target is no answer. A document of n answer
-    tokens weighs sqrt(n): many answers count for more, but not n times.
+    A label says whose answer the target belongs to (0: none); a weight is zero
+    where the target is no answer. The n answer tokens of a family in a
+    document weigh sqrt(n): many count for more, but not n times.
     """
 
     stage: int
     number: int
     tokens: np.ndarray
     targets: np.ndarray
+    positions: np.ndarray
+    labels: np.ndarray
     weights: np.ndarray
-    tasks: np.ndarray
 
 
-def most_questions(length: int) -> int:
-    return min(32, max(8, length // 64))
+def spread_positions(
+    draw: Draw, tokens: np.ndarray, longest: int
+) -> np.ndarray:
+    """Positions of a document as if it were cut out of a longer one.
+
+    Gaps behind one to eight of its sentences let a short document show
+    distances of up to `longest` tokens (Zhu et al. 2023, "PoSE", skips
+    positions between chunks to the same end). tokens: [length] -> [length]
+    """
+    length = len(tokens)
+    ends = np.flatnonzero(tokens == _PERIOD)
+    num_gaps = draw.between(1, MOST_GAPS)
+    whole = int(draw.random() * (longest - length))
+    cuts = sorted(draw.below(whole + 1) for _ in range(num_gaps - 1))
+    sizes = np.diff([0, *cuts, whole])
+    steps = np.ones(length, np.int64)
+    steps[0] = 0
+    for size in sizes:
+        place = int(ends[draw.below(len(ends))]) + 1 if len(ends) else 1
+        if place < length:
+            steps[place] += size
+    return np.cumsum(steps)
 
 
-def _draw_weighted(draw: Draw, shares: dict) -> object:
-    left = draw.uniform(0.0, sum(shares.values()))
-    for item, share in shares.items():
-        left -= share
-        if left < 0:
-            return item
-    return item
+def weigh(labels: np.ndarray) -> np.ndarray:
+    """labels: [length] -> weights [length]"""
+    counts = np.bincount(labels, minlength=len(LABELS)).astype(np.float32)
+    shares = 1.0 / np.sqrt(np.maximum(counts, 1.0))
+    shares[0] = 0.0
+    return shares[labels]
 
 
 def make_batch(
-    seed: int, stage: int, number: int, lengths: dict[int, float], size: int
+    seed: int, stage: int, number: int, plan: Stage, size: int
 ) -> Batch:
-    """`lengths`: how likely each length is; `size`: tokens of the batch."""
+    """`size`: tokens of the batch."""
     draw = Draw("train", seed, number)
-    length = _draw_weighted(draw, lengths)
-    documents = size // length
-    tokens = np.full((documents, length), PAD, np.uint16)
-    weights = np.zeros((documents, length), np.float32)
-    tasks = np.zeros(documents, np.uint8)
-    for row in range(documents):
-        task = _draw_weighted(draw, SHARES)
-        asked = draw.between(1, most_questions(length))
-        document = make_document(draw, task, length, asked)
-        text, is_answer = document.training_tokens()
-        tokens[row, : len(text)] = text
-        # The weight of a target lies where it is predicted: one place before.
-        weights[row, : len(text) - 1] = is_answer[1:]
-        weights[row] /= np.sqrt(sum(is_answer))
-        tasks[row] = TASKS.index(task)
-    targets = np.full_like(tokens, PAD)
-    targets[:, :-1] = tokens[:, 1:]
-    return Batch(stage, number, tokens, targets, weights, tasks)
+    length = choose_weighted(draw, plan.lengths)
+    shape = (size // length, length)
+    tokens = np.full(shape, PAD, np.uint16)
+    targets = np.full(shape, PAD, np.uint16)
+    labels = np.zeros(shape, np.uint8)
+    weights = np.zeros(shape, np.float32)
+    positions = np.tile(np.arange(length, dtype=np.int32), (shape[0], 1))
+    for row in range(shape[0]):
+        document = training_document(draw, length, plan.core_only)
+        # Where one turn follows another a task file has a period (record.py),
+        # a server's conversation the end token that the model itself wrote.
+        separator = END if draw.random() < 0.5 else _PERIOD
+        text: Training = document.training(separator)
+        end = len(text.tokens)
+        tokens[row, :end] = text.tokens
+        targets[row, :end] = text.targets
+        labels[row, :end] = [LABELS[family] for family in text.families]
+        weights[row] = weigh(labels[row])
+        if length < plan.longest and draw.random() < plan.spread_share:
+            positions[row] = spread_positions(draw, tokens[row], plan.longest)
+    return Batch(stage, number, tokens, targets, positions, labels, weights)
 
 
 class BatchMaker:
     """Owns the worker processes; the training loop asks it for batches."""
 
     def __init__(
-        self,
-        seed: int,
-        lengths_by_stage: list[dict[int, float]],
-        size: int,
-        first_number: int,
+        self, seed: int, stages: list[Stage], size: int, first_number: int
     ) -> None:
         context = multiprocessing.get_context("fork")
         self._stage = context.Value("i", 0)
         self._number = context.Value("q", first_number)
         self._queue = context.Queue(maxsize=32)
-        self._lengths_by_stage = lengths_by_stage
+        self._stages = stages
         self._seed, self._size = seed, size
         workers = max(1, (os.cpu_count() or 2) - 2)
         self._workers = [
@@ -112,9 +136,9 @@ class BatchMaker:
                 number = self._number.value
                 self._number.value += 1
             stage = self._stage.value
-            lengths = self._lengths_by_stage[stage]
+            plan = self._stages[stage]
             self._queue.put(
-                make_batch(self._seed, stage, number, lengths, self._size)
+                make_batch(self._seed, stage, number, plan, self._size)
             )
 
     def next(self, stage: int) -> Batch:

@@ -1,4 +1,4 @@
-"""Writes a trained model as a Hugging Face Llama folder."""
+"""Writes a trained model as a Hugging Face folder."""
 
 from __future__ import annotations
 

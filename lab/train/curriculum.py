@@ -1,47 +1,144 @@
 """When a stage of training ends, and how fast it learns.
 
 Retrieval is learned on short documents, then carried to longer ones. A stage
-ends when every task is answered right, not after a number of steps: stages
-that end too early cost accuracy later. A clock limits each stage all the same,
-so that a run of bounded time reaches its last stage, which mixes all lengths
-and lets the learning rate fall to nearly nothing.
+ends when every core family is answered right, not after a number of steps:
+stages that end too early cost accuracy later. A clock limits each stage all
+the same, so that a run of bounded time reaches its last stage, which mixes all
+lengths and lets the learning rate fall to nearly nothing. Time that a stage
+saves is the last stage's.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+# The families that must be right before a stage ends.
+CORE = ("niah", "multikey", "chain", "vt")
+
 
 @dataclass(frozen=True)
 class Stage:
+    """A stretch of training.
+
+    `until`: of the run's seconds, by when it ends at the latest. One that
+    `falls` ends then and no sooner; its learning rate falls to nearly nothing.
+    `core_only`: documents of the first four families alone. Gaps in the
+    positions of a share `spread_share` of the documents show distances of up
+    to `longest` tokens.
+    """
+
     name: str
+    until: float
     lengths: dict[int, float]  # How likely each length is.
     learning_rate: float
-    accuracy: float  # Of answer tokens, in the worst task, to go on.
-    share_of_time: float  # Of the whole run, at most.
+    accuracy: float = 0.98  # Of answer tokens, in the worst core family.
+    falls: bool = False
+    core_only: bool = False
+    spread_share: float = 0.0
+    longest: int = 131072
+    batches_a_step: int = 1
     steps_a_report: int = 25
+    rope_theta: float = 4e6
 
 
+# Retrieval up to 32K tokens, one run of 400 s; then up to 128K, another. The
+# base of RoPE grows in between so that the slowest frequencies turn as far in
+# 128K tokens as they did in 32K ("NTK-aware": base * 4 ** (64 / 62)).
 STAGES = [
-    Stage("256", {256: 1.0}, 1e-3, 0.98, 0.40),
-    Stage("1K", {1024: 1.0}, 1e-3, 0.98, 0.15),
-    Stage("4K", {4096: 0.9, 1024: 0.1}, 6e-4, 0.98, 0.15),
-    Stage("16K", {16384: 0.8, 4096: 0.1, 1024: 0.1}, 5e-4, 0.98, 0.15, 5),
+    Stage("256", 160, {256: 1.0}, 1e-3, core_only=True, rope_theta=1e6),
+    Stage("1K", 220, {1024: 1.0}, 1e-3, core_only=True, rope_theta=1e6),
     Stage(
-        "mixed",
+        "4K",
+        280,
+        {4096: 0.9, 1024: 0.1},
+        6e-4,
+        core_only=True,
+        rope_theta=1e6,
+    ),
+    Stage(
+        "16K",
+        340,
+        {16384: 0.8, 4096: 0.1, 1024: 0.1},
+        5e-4,
+        core_only=True,
+        steps_a_report=5,
+        rope_theta=1e6,
+    ),
+    Stage(
+        "mixed to 32K",
+        400,
         {32768: 0.45, 16384: 0.25, 4096: 0.15, 1024: 0.1, 256: 0.05},
         5e-4,
-        1.0,
-        1.0,
-        5,
+        falls=True,
+        core_only=True,
+        steps_a_report=5,
+        rope_theta=1e6,
+    ),
+    Stage(
+        "4K, spread",
+        440,
+        {4096: 0.7, 1024: 0.25, 256: 0.05},
+        5e-4,
+        spread_share=0.4,
+    ),
+    Stage(
+        "16K, spread",
+        480,
+        {16384: 0.7, 4096: 0.2, 1024: 0.1},
+        5e-4,
+        spread_share=0.4,
+        batches_a_step=2,
+        steps_a_report=10,
+    ),
+    Stage(
+        "mixed to 128K",
+        730,
+        {
+            131072: 0.42,
+            65536: 0.18,
+            32768: 0.14,
+            16384: 0.12,
+            4096: 0.1,
+            1024: 0.04,
+        },
+        5e-4,
+        falls=True,
+        spread_share=0.2,
+        batches_a_step=2,
+        steps_a_report=10,
+    ),
+]
+_QWEN3 = {"longest": 16384, "rope_theta": 1e6, "core_only": True}
+QWEN3_STAGES = [
+    Stage("256", 75, {256: 1.0}, 2e-3, steps_a_report=100, **_QWEN3),
+    Stage("1K", 92, {1024: 0.9, 256: 0.1}, 2e-3, **_QWEN3),
+    Stage("4K", 108, {4096: 0.85, 1024: 0.15}, 1.5e-3, **_QWEN3),
+    Stage(
+        "mixed to 16K",
+        150,
+        {16384: 0.55, 8192: 0.15, 4096: 0.15, 1024: 0.1, 256: 0.05},
+        1e-3,
+        falls=True,
+        **_QWEN3,
     ),
 ]
 TINY_STAGES = [  # A run of seconds on any machine, to see that it runs.
-    Stage("256", {256: 1.0}, 1e-3, 0.98, 0.4, 5),
-    Stage("mixed", {256: 0.5, 512: 0.5}, 1e-3, 1.0, 1.0, 5),
+    Stage("256", 4, {256: 1.0}, 1e-3, core_only=True, steps_a_report=2),
+    Stage(
+        "mixed",
+        8,
+        {256: 0.5, 1024: 0.5},
+        1e-3,
+        falls=True,
+        batches_a_step=2,
+        spread_share=0.5,
+        longest=2048,
+        steps_a_report=2,
+    ),
 ]
 
 WARM_UP_STEPS = 200
+RESUME_STEPS = 25  # In which the optimizer gathers its moments anew.
 LAST_RATE_SHARE = 0.02
 KEPT_SHARE = 0.6  # Of the average when a report is added to it.
 
@@ -53,41 +150,42 @@ class Progress:
     stage: int = 0
     step: int = 0
     stage_step: int = 0
+    resumed_at_step: int = 0
     batch_number: int = 0
+    num_tokens: int = 0
     seconds: float = 0.0
     stage_began: float = 0.0
     accuracy: dict[str, float] = field(default_factory=dict)
     history: list[dict] = field(default_factory=list)
 
-    def note(self, task: str, accuracy: float) -> None:
-        """Adds the latest accuracy on a task to its running average."""
-        before = self.accuracy.get(task, accuracy)
-        self.accuracy[task] = KEPT_SHARE * before + (1 - KEPT_SHARE) * accuracy
+    def note(self, family: str, accuracy: float) -> None:
+        """Adds the latest accuracy on a family to its running average."""
+        before = self.accuracy.get(family, accuracy)
+        self.accuracy[family] = KEPT_SHARE * before + (1 - KEPT_SHARE) * accuracy
 
-    def worst(self, num_tasks: int) -> float:
-        if len(self.accuracy) < num_tasks:
-            return 0.0
-        return min(self.accuracy.values())
+    def worst(self) -> float:
+        return min(self.accuracy.get(family, 0.0) for family in CORE)
 
-    def learning_rate(self, stages: list[Stage], most_seconds: float) -> float:
+    def learning_rate(self, stages: list[Stage]) -> float:
         stage = stages[self.stage]
         rate = stage.learning_rate * min(1.0, (self.step + 1) / WARM_UP_STEPS)
-        if self.stage < len(stages) - 1:
+        if self.resumed_at_step:
+            since = self.step + 1 - self.resumed_at_step
+            rate *= min(1.0, since / RESUME_STEPS)
+        if not stage.falls:
             return rate
-        left = most_seconds - self.seconds
-        whole = max(1e-9, most_seconds - self.stage_began)
+        left = stage.until - self.seconds
+        whole = max(1e-9, stage.until - self.stage_began)
         return rate * max(LAST_RATE_SHARE, left / whole)
 
-    def is_stage_done(
-        self, stages: list[Stage], most_seconds: float, num_tasks: int
-    ) -> bool:
-        if self.stage == len(stages) - 1:
-            return False
+    def is_stage_done(self, stages: list[Stage]) -> bool:
         stage = stages[self.stage]
-        spent = self.seconds - self.stage_began
-        if spent >= stage.share_of_time * most_seconds:
+        if self.seconds >= stage.until:
             return True
-        return self.worst(num_tasks) >= stage.accuracy
+        return not stage.falls and self.worst() >= stage.accuracy
+
+    def is_run_done(self, stages: list[Stage]) -> bool:
+        return self.stage == len(stages)
 
     def go_on(self) -> None:
         self.stage += 1

@@ -5,62 +5,105 @@ from __future__ import annotations
 import unittest
 
 from lab.train.curriculum import (
+    CORE,
     LAST_RATE_SHARE,
+    QWEN3_STAGES,
+    RESUME_STEPS,
     STAGES,
     WARM_UP_STEPS,
     Progress,
 )
+from lab.train.portions import PORTIONS
 
-SECONDS = 400.0
+
+def all_right(progress: Progress, accuracy: float) -> None:
+    for family in CORE:
+        for _ in range(20):
+            progress.note(family, accuracy)
 
 
 class CurriculumTest(unittest.TestCase):
-    def test_stage_ends_when_the_worst_task_is_right(self):
+    def test_stage_ends_when_the_worst_core_family_is_right(self):
         progress = Progress(seconds=10.0)
-        progress.note("niah", 1.0)
-        self.assertFalse(progress.is_stage_done(STAGES, SECONDS, 2))
-        progress.note("vt", 0.9)
-        self.assertFalse(progress.is_stage_done(STAGES, SECONDS, 2))
-        for _ in range(20):
-            progress.note("vt", 1.0)
-        self.assertTrue(progress.is_stage_done(STAGES, SECONDS, 2))
+        all_right(progress, 1.0)
+        self.assertTrue(progress.is_stage_done(STAGES))
+        progress.note(CORE[1], 0.9)
+        self.assertFalse(progress.is_stage_done(STAGES))
+        progress.note("cwe", 0.0)
+        all_right(progress, 1.0)
+        self.assertTrue(progress.is_stage_done(STAGES))
+
+    def test_stage_waits_for_every_core_family(self):
+        progress = Progress(seconds=10.0)
+        for family in CORE[1:]:
+            progress.note(family, 1.0)
+        self.assertFalse(progress.is_stage_done(STAGES))
 
     def test_stage_ends_by_the_clock(self):
-        progress = Progress(seconds=STAGES[0].share_of_time * SECONDS - 1)
-        self.assertFalse(progress.is_stage_done(STAGES, SECONDS, 4))
-        progress.seconds += 2
-        self.assertTrue(progress.is_stage_done(STAGES, SECONDS, 4))
+        progress = Progress(seconds=STAGES[0].until - 1)
+        self.assertFalse(progress.is_stage_done(STAGES))
+        progress.seconds += 1
+        self.assertTrue(progress.is_stage_done(STAGES))
 
     def test_going_on_forgets_the_accuracy(self):
         progress = Progress(seconds=50.0, stage_step=9)
         progress.note("vt", 1.0)
         progress.go_on()
-        self.assertEqual(progress.worst(1), 0.0)
+        self.assertEqual(progress.accuracy, {})
         self.assertEqual((progress.stage, progress.stage_step), (1, 0))
         self.assertEqual(progress.stage_began, 50.0)
 
-    def test_last_stage_only_ends_with_the_run(self):
-        progress = Progress(stage=len(STAGES) - 1, seconds=SECONDS)
-        progress.note("vt", 1.0)
-        self.assertFalse(progress.is_stage_done(STAGES, SECONDS, 1))
+    def test_falling_stage_ends_by_the_clock_alone(self):
+        for stages in (STAGES, QWEN3_STAGES):
+            last = len(stages) - 1
+            self.assertTrue(stages[last].falls)
+            progress = Progress(stage=last, seconds=stages[last].until - 1)
+            all_right(progress, 1.0)
+            self.assertFalse(progress.is_stage_done(stages))
+            progress.seconds += 1
+            self.assertTrue(progress.is_stage_done(stages))
+            progress.go_on()
+            self.assertTrue(progress.is_run_done(stages))
+
+    def test_stages_follow_each_other(self):
+        for stages in (STAGES, QWEN3_STAGES):
+            ends = [stage.until for stage in stages]
+            self.assertEqual(ends, sorted(ends))
+            for stage in stages:
+                self.assertAlmostEqual(sum(stage.lengths.values()), 1.0)
+                self.assertLessEqual(max(stage.lengths), stage.longest)
 
     def test_learning_rate_warms_up_and_falls(self):
         progress = Progress()
         rate = STAGES[0].learning_rate
-        first = progress.learning_rate(STAGES, SECONDS)
+        first = progress.learning_rate(STAGES)
         self.assertAlmostEqual(first, rate / WARM_UP_STEPS)
         progress.step = WARM_UP_STEPS
-        self.assertEqual(progress.learning_rate(STAGES, SECONDS), rate)
+        self.assertEqual(progress.learning_rate(STAGES), rate)
         progress.stage = len(STAGES) - 1
-        progress.stage_began = progress.seconds = 200.0
-        rate = STAGES[-1].learning_rate
-        self.assertEqual(progress.learning_rate(STAGES, SECONDS), rate)
-        progress.seconds = 300.0
-        self.assertEqual(progress.learning_rate(STAGES, SECONDS), rate / 2)
-        progress.seconds = SECONDS
+        stage = STAGES[-1]
+        progress.stage_began = progress.seconds = stage.until - 100
+        rate = stage.learning_rate
+        self.assertEqual(progress.learning_rate(STAGES), rate)
+        progress.seconds += 50
+        self.assertEqual(progress.learning_rate(STAGES), rate / 2)
+        progress.seconds = stage.until
         self.assertAlmostEqual(
-            progress.learning_rate(STAGES, SECONDS), rate * LAST_RATE_SHARE
+            progress.learning_rate(STAGES), rate * LAST_RATE_SHARE
         )
+
+    def test_resumed_run_warms_up_again(self):
+        progress = Progress(step=1000, resumed_at_step=1000)
+        rate = STAGES[0].learning_rate
+        first = progress.learning_rate(STAGES)
+        self.assertAlmostEqual(first, rate / RESUME_STEPS)
+        progress.step += RESUME_STEPS
+        self.assertEqual(progress.learning_rate(STAGES), rate)
+
+
+class PortionsTest(unittest.TestCase):
+    def test_core_families_have_portions(self):
+        self.assertLessEqual(set(CORE), set(PORTIONS))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The texts of a Hugging Face Llama folder, tokenizer included."""
+"""The texts of a Hugging Face folder, tokenizer included."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ import json
 from lab.tasks.words import BEGIN, END, PAD, SPECIALS, UNKNOWN, WORDS
 from lab.train.shape import Shape
 
-# A document of 32K tokens, and room for an answer behind it.
-MAX_POSITIONS = 33 * 1024
-
 
 def model_config(shape: Shape) -> dict:
-    return {
+    config = {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
         "vocab_size": shape.vocabulary,
@@ -23,7 +20,7 @@ def model_config(shape: Shape) -> dict:
         "num_key_value_heads": shape.kv_heads,
         "head_dim": shape.head_dim,
         "hidden_act": "silu",
-        "max_position_embeddings": MAX_POSITIONS,
+        "max_position_embeddings": shape.max_positions,
         "rms_norm_eps": shape.rms_norm_eps,
         "rope_theta": shape.rope_theta,
         "rope_scaling": None,
@@ -35,6 +32,16 @@ def model_config(shape: Shape) -> dict:
         "eos_token_id": END,
         "torch_dtype": "bfloat16",
     }
+    if shape.qk_norm:
+        config.pop("mlp_bias")
+        config |= {
+            "architectures": ["Qwen3ForCausalLM"],
+            "model_type": "qwen3",
+            "use_sliding_window": False,
+            "sliding_window": None,
+            "max_window_layers": shape.layers,
+        }
+    return config
 
 
 def generation_config() -> dict:
@@ -91,7 +98,7 @@ def tokenizer() -> dict:
     }
 
 
-def tokenizer_config() -> dict:
+def tokenizer_config(shape: Shape) -> dict:
     return {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "pad_token": WORDS[PAD],
@@ -99,7 +106,7 @@ def tokenizer_config() -> dict:
         "eos_token": WORDS[END],
         "unk_token": WORDS[UNKNOWN],
         "clean_up_tokenization_spaces": False,
-        "model_max_length": MAX_POSITIONS,
+        "model_max_length": shape.max_positions,
     }
 
 
@@ -109,7 +116,7 @@ def folder_texts(shape: Shape) -> dict[str, str]:
         "config.json": model_config(shape),
         "generation_config.json": generation_config(),
         "tokenizer.json": tokenizer(),
-        "tokenizer_config.json": tokenizer_config(),
+        "tokenizer_config.json": tokenizer_config(shape),
     }
     return {
         name: json.dumps(content, indent=1) + "\n"

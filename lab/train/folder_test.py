@@ -1,4 +1,4 @@
-"""Tests that the committed model and its golden answers fit the code."""
+"""Tests that the committed models and golden answers fit the code."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ from pathlib import Path
 from lab.tasks.record import make_record
 from lab.tasks.words import END, encode
 from lab.train.folder import folder_texts
-from lab.train.shape import Shape
+from lab.train.shape import WINNOW_LAB, WINNOW_LAB_QWEN3, Shape
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-MODEL = ROOT / "lab/models/winnow-lab"
+MODELS = ROOT / "lab/models"
 GOLDEN = ROOT / "tests/golden/winnow_lab_greedy.json"
-MOST_BYTES = 25_000_000
+# Its shape, and the most bytes that its folder may take.
+COMMITTED = {
+    "winnow-lab": (WINNOW_LAB, 25_000_000),
+    "winnow-lab-qwen3": (WINNOW_LAB_QWEN3, 5_000_000),
+}
 
 
 def expected_shapes(shape: Shape) -> dict[str, list[int]]:
@@ -34,6 +38,9 @@ def expected_shapes(shape: Shape) -> dict[str, list[int]]:
         "mlp.up_proj": [ffn, hidden],
         "mlp.down_proj": [hidden, ffn],
     }
+    if shape.qk_norm:
+        layer["self_attn.q_norm"] = [shape.head_dim]
+        layer["self_attn.k_norm"] = [shape.head_dim]
     shapes = {
         "model.embed_tokens.weight": [shape.vocabulary, hidden],
         "model.norm.weight": [hidden],
@@ -46,26 +53,31 @@ def expected_shapes(shape: Shape) -> dict[str, list[int]]:
 
 class FolderTest(unittest.TestCase):
     def test_texts_are_what_the_code_writes(self):
-        for name, text in folder_texts(Shape()).items():
-            self.assertEqual((MODEL / name).read_text(), text, name)
+        for model, (shape, _) in COMMITTED.items():
+            for name, text in folder_texts(shape).items():
+                written = (MODELS / model / name).read_text()
+                self.assertEqual(written, text, f"{model}/{name}")
 
     def test_weights_are_whole(self):
-        path = MODEL / "model.safetensors"
-        with path.open("rb") as file:
-            (header_bytes,) = struct.unpack("<Q", file.read(8))
-            header = json.loads(file.read(header_bytes))
-        header.pop("__metadata__")
-        self.assertEqual(
-            {name: entry["shape"] for name, entry in header.items()},
-            expected_shapes(Shape()),
-        )
-        self.assertEqual({e["dtype"] for e in header.values()}, {"BF16"})
-        end = max(entry["data_offsets"][1] for entry in header.values())
-        self.assertEqual(path.stat().st_size, 8 + header_bytes + end)
+        for model, (shape, _) in COMMITTED.items():
+            path = MODELS / model / "model.safetensors"
+            with path.open("rb") as file:
+                (header_bytes,) = struct.unpack("<Q", file.read(8))
+                header = json.loads(file.read(header_bytes))
+            header.pop("__metadata__")
+            self.assertEqual(
+                {name: entry["shape"] for name, entry in header.items()},
+                expected_shapes(shape),
+            )
+            self.assertEqual({e["dtype"] for e in header.values()}, {"BF16"})
+            end = max(entry["data_offsets"][1] for entry in header.values())
+            self.assertEqual(path.stat().st_size, 8 + header_bytes + end)
 
-    def test_the_folder_is_small(self):
-        total = sum(path.stat().st_size for path in MODEL.iterdir())
-        self.assertLessEqual(total, MOST_BYTES)
+    def test_the_folders_are_small(self):
+        for model, (_, most_bytes) in COMMITTED.items():
+            files = (MODELS / model).iterdir()
+            total = sum(path.stat().st_size for path in files)
+            self.assertLessEqual(total, most_bytes, model)
 
 
 class GoldenTest(unittest.TestCase):

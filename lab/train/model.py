@@ -1,8 +1,8 @@
-"""The lab model: a small Llama, its loss, and the pieces that are compiled.
+"""The lab model: a small Llama or Qwen3, its loss, and the pieces that are compiled.
 
 Everything but attention works on a flat list of tokens. The number of tokens
 of a step is the same at every length, so each piece is compiled once. Module
-names are those of a Hugging Face Llama checkpoint, less the "model." prefix.
+names are those of a Hugging Face checkpoint, less the "model." prefix.
 """
 
 from __future__ import annotations
@@ -26,6 +26,10 @@ class Attention(nn.Module):
         self.k_proj = nn.Linear(shape.hidden, kv_size, bias=False)
         self.v_proj = nn.Linear(shape.hidden, kv_size, bias=False)
         self.o_proj = nn.Linear(q_size, shape.hidden, bias=False)
+        self.q_norm = self.k_norm = None
+        if shape.qk_norm:
+            self.q_norm = nn.RMSNorm(shape.head_dim, shape.rms_norm_eps)
+            self.k_norm = nn.RMSNorm(shape.head_dim, shape.rms_norm_eps)
 
 
 class Mlp(nn.Module):
@@ -68,6 +72,8 @@ def before_attention(
     q = linear(h, attention.q_proj).unflatten(1, (-1, head_dim))
     k = linear(h, attention.k_proj).unflatten(1, (-1, head_dim))
     v = linear(h, attention.v_proj).unflatten(1, (-1, head_dim))
+    if attention.q_norm is not None:
+        q, k = attention.q_norm(q.float()), attention.k_norm(k.float())
     return rotate(q, cos, sin), rotate(k, cos, sin), v
 
 
@@ -97,11 +103,15 @@ def answer_loss(
 
 
 class LabModel(nn.Module):
-    """Owns the float32 master weights; one training thread calls it."""
+    """Owns the float32 master weights; one training thread calls it.
+
+    `rope_theta` may change between two steps.
+    """
 
     def __init__(self, shape: Shape, compiled: bool) -> None:
         super().__init__()
         self.shape = shape
+        self.rope_theta = shape.rope_theta
         self.embed_tokens = nn.Embedding(shape.vocabulary, shape.hidden)
         self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
         self.norm = nn.RMSNorm(shape.hidden, eps=shape.rms_norm_eps)
@@ -119,21 +129,24 @@ class LabModel(nn.Module):
                 std = residual_std if into_residual else 0.02
                 nn.init.normal_(parameter, 0.0, std)
 
-    def rope(self, length: int, batch: int) -> tuple[Tensor, Tensor]:
-        """cos and sin of each token of a step: [batch * length, d]"""
-        device = self.norm.weight.device
-        steps = torch.arange(0, self.shape.head_dim, 2, device=device)
-        rates = self.shape.rope_theta ** (-steps / self.shape.head_dim)
-        places = torch.arange(length, device=device)
-        angles = torch.outer(places.float(), rates.float()).repeat(batch, 2)
+    def rope(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """positions: [batch, length] -> cos and sin [batch * length, d]"""
+        steps = torch.arange(0, self.shape.head_dim, 2, device=positions.device)
+        rates = self.rope_theta ** (-steps / self.shape.head_dim)
+        places = positions.flatten().float()
+        angles = torch.outer(places, rates.float()).repeat(1, 2)
         return angles.cos(), angles.sin()
 
     def forward(
-        self, tokens: Tensor, targets: Tensor, weights: Tensor
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        targets: Tensor,
+        weights: Tensor,
     ) -> tuple[Tensor, Tensor]:
         """All [batch, length] -> loss [], right [batch, length]"""
         batch, length = tokens.shape
-        cos, sin = self.rope(length, batch)
+        cos, sin = self.rope(positions)
         x = self.embed_tokens(tokens.flatten())
         for layer in self.layers:
             q, k, v = (

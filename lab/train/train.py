@@ -1,9 +1,11 @@
-"""Trains the lab model and writes it as a Hugging Face checkpoint.
+"""Trains a lab model and writes it as a Hugging Face checkpoint.
 
-    python3 -m lab.train.train --seconds 390 --state /tmp/winnow-lab \
-        --out lab/models/winnow-lab
+    python3 -m lab.train.train --model winnow-lab --pause-at 400 \
+        --state /tmp/winnow-lab --out /tmp/winnow-lab/model
 
-Run again with the same --state, it goes on where it stopped.
+Run again with the same --state, it goes on where it stopped; without
+--pause-at it goes on to the end. --from begins with the weights of a
+checkpoint, at the stage --stage.
 """
 
 from __future__ import annotations
@@ -12,28 +14,56 @@ import argparse
 import dataclasses
 import json
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
+from safetensors.torch import load_file
 from torch import Tensor
 
-from lab.train.batches import TASKS, BatchMaker
+from lab.train.batches import LABELS, BatchMaker
 from lab.train.checkpoint import write_checkpoint
-from lab.train.curriculum import STAGES, TINY_STAGES, Progress, Stage
+from lab.train.curriculum import (
+    QWEN3_STAGES,
+    STAGES,
+    TINY_STAGES,
+    WARM_UP_STEPS,
+    Progress,
+    Stage,
+)
 from lab.train.model import LabModel
-from lab.train.shape import Shape
+from lab.train.shape import WINNOW_LAB, WINNOW_LAB_QWEN3, Shape
 
-STEP_TOKENS = 262_144
+
+@dataclass(frozen=True)
+class Recipe:
+    """`batch_tokens`: one document of the greatest length, or many short."""
+
+    shape: Shape
+    stages: list[Stage]
+    batch_tokens: int = 131_072
+
+
+RECIPES = {
+    "winnow-lab": Recipe(WINNOW_LAB, STAGES),
+    "winnow-lab-qwen3": Recipe(WINNOW_LAB_QWEN3, QWEN3_STAGES),
+    # Of seconds on any machine, to see that all runs.
+    "tiny": Recipe(Shape(hidden=64, layers=2), TINY_STAGES, 1024),
+    "tiny-qwen3": Recipe(
+        Shape(hidden=64, layers=2, qk_norm=True), TINY_STAGES, 1024
+    ),
+}
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", choices=list(RECIPES), required=True)
     parser.add_argument(
-        "--seconds",
+        "--pause-at",
         type=float,
-        required=True,
-        help="of training, those before a resumption included",
+        default=float("inf"),
+        help="seconds of training after which to save and stop",
     )
     parser.add_argument(
         "--state",
@@ -42,13 +72,12 @@ def parse() -> argparse.Namespace:
         help="folder for what resuming needs",
     )
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument(
+        "--from", dest="begin", type=Path, help="folder of a checkpoint"
+    )
+    parser.add_argument("--stage", default="", help="its first, with --from")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", default="cuda")
-    parser.add_argument(
-        "--tiny",
-        action="store_true",
-        help="a small model on short documents, to see that all runs",
-    )
     return parser.parse_args()
 
 
@@ -68,108 +97,147 @@ class Run:
     def __init__(self, options: argparse.Namespace) -> None:
         torch.manual_seed(options.seed)
         self.options = options
-        self.stages: list[Stage] = TINY_STAGES if options.tiny else STAGES
-        self.step_tokens = 1024 if options.tiny else STEP_TOKENS
-        shape = Shape(hidden=64, layers=2) if options.tiny else Shape()
+        self.recipe = RECIPES[options.model]
+        self.stages = self.recipe.stages
         self.device = torch.device(options.device)
         is_compiled = self.device.type == "cuda"
-        self.model = LabModel(shape, is_compiled).to(self.device)
+        self.model = LabModel(self.recipe.shape, is_compiled).to(self.device)
         self.optimizer = make_optimizer(self.model)
         self.progress = Progress()
-        self.counts = torch.zeros(2, len(TASKS), device=self.device)
+        self.counts = torch.zeros(2, len(LABELS), device=self.device)
+        if options.begin and not (options.state / "weights.pt").exists():
+            self._begin_with(options.begin, options.stage)
         self._resume()
 
+    def _begin_with(self, folder: Path, stage_name: str) -> None:
+        tensors = load_file(folder / "model.safetensors")
+        self.model.load_state_dict(
+            {n.removeprefix("model."): t for n, t in tensors.items()}
+        )
+        names = [stage.name for stage in self.stages]
+        stage = names.index(stage_name)
+        # The clock and the numbers of batches go on as if that run were this.
+        seconds = self.stages[stage - 1].until if stage else 0.0
+        self.progress = Progress(
+            stage=stage,
+            step=WARM_UP_STEPS,
+            resumed_at_step=WARM_UP_STEPS,
+            batch_number=1_000_000 * stage,
+            seconds=seconds,
+            stage_began=seconds,
+        )
+
     def _resume(self) -> None:
-        """The optimizer's moments may be missing: they are gathered anew."""
+        """The optimizer's moments are not saved: they are gathered anew."""
         weights = self.options.state / "weights.pt"
         if not weights.exists():
             return
-        saved = torch.load(weights, map_location=self.device)
-        self.model.load_state_dict(saved["model"])
-        self.progress = Progress(**saved["progress"])
-        moments = self.options.state / "optimizer.pt"
-        if moments.exists():
-            self.optimizer.load_state_dict(
-                torch.load(moments, map_location=self.device)
-            )
+        self.model.load_state_dict(
+            torch.load(weights, map_location=self.device)
+        )
+        saved = json.loads((self.options.state / "progress.json").read_text())
+        self.progress = Progress(**saved)
+        self.progress.resumed_at_step = self.progress.step
 
     def save(self) -> None:
+        """Weights in bf16, as the checkpoint will hold them: half the bytes."""
         folder = self.options.state
         folder.mkdir(parents=True, exist_ok=True)
-        progress = dataclasses.asdict(self.progress)
-        torch.save(
-            {"model": self.model.state_dict(), "progress": progress},
-            folder / "weights.pt",
-        )
-        torch.save(self.optimizer.state_dict(), folder / "optimizer.pt")
-        (folder / "history.json").write_text(
-            json.dumps(self.progress.history, indent=1) + "\n"
+        weights = {
+            name: tensor.bfloat16()
+            for name, tensor in self.model.state_dict().items()
+        }
+        torch.save(weights, folder / "weights.pt")
+        (folder / "progress.json").write_text(
+            json.dumps(dataclasses.asdict(self.progress), indent=1) + "\n"
         )
 
     def _load(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(self.device)
 
-    def step(self, maker: BatchMaker) -> Tensor:
+    def _gradients(self, maker: BatchMaker, share: float) -> Tensor:
+        """Adds those of one batch, times `share`; counts what was right."""
         progress = self.progress
         batch = maker.next(progress.stage)
         progress.batch_number = max(progress.batch_number, batch.number + 1)
-        weights = self._load(batch.weights)
+        progress.num_tokens += batch.tokens.size
         loss, right = self.model(
             self._load(batch.tokens).long(),
+            self._load(batch.positions).long(),
             self._load(batch.targets).long(),
-            weights,
+            self._load(batch.weights),
         )
-        loss.backward()
+        (loss * share).backward()
+        labels = self._load(batch.labels).long().flatten()
+        right = right.flatten().float()
+        self.counts[0].index_add_(0, labels, right)
+        self.counts[1].index_add_(0, labels, torch.ones_like(right))
+        return loss.detach()
+
+    def step(self, maker: BatchMaker) -> Tensor:
+        progress = self.progress
+        num_batches = self.stages[progress.stage].batches_a_step
+        for _ in range(num_batches):
+            loss = self._gradients(maker, 1.0 / num_batches)
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        rate = progress.learning_rate(self.stages, self.options.seconds)
+        rate = progress.learning_rate(self.stages)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        tasks = self._load(batch.tasks).long()
-        asked = weights > 0
-        self.counts[0].index_add_(0, tasks, (right & asked).sum(1).float())
-        self.counts[1].index_add_(0, tasks, asked.sum(1).float())
         progress.step += 1
         progress.stage_step += 1
-        return loss.detach()
+        return loss
 
     def report(self, loss: float, waited: float) -> None:
         progress = self.progress
         right, asked = self.counts.tolist()
         self.counts.zero_()
-        for task, num_right, num_asked in zip(TASKS, right, asked):
-            if num_asked:
-                progress.note(task, num_right / num_asked)
+        for family, label in LABELS.items():
+            if family and asked[label]:
+                progress.note(family, right[label] / asked[label])
         entry = {
             "seconds": round(progress.seconds, 1),
             "stage": self.stages[progress.stage].name,
             "step": progress.step,
+            "tokens": progress.num_tokens,
             "loss": round(loss, 4),
             "accuracy": {k: round(v, 4) for k, v in progress.accuracy.items()},
         }
         progress.history.append(entry)
-        print(json.dumps(entry), f"waited {waited:.1f} s", flush=True)
+        accuracies = " ".join(
+            f"{family} {accuracy:.3f}"
+            for family, accuracy in sorted(progress.accuracy.items())
+        )
+        print(
+            f"{entry['seconds']} s {entry['stage']} step {progress.step} "
+            f"loss {loss:.3f} waited {waited:.1f} s {accuracies}",
+            flush=True,
+        )
 
     def train(self) -> None:
-        progress, most_seconds = self.progress, self.options.seconds
+        progress = self.progress
         maker = BatchMaker(
             self.options.seed,
-            [stage.lengths for stage in self.stages],
-            self.step_tokens,
+            self.stages,
+            self.recipe.batch_tokens,
             progress.batch_number,
         )
         maker.start(progress.stage)
         began = time.monotonic() - progress.seconds
-        while progress.seconds < most_seconds:
-            loss = self.step(maker)
+        while (
+            not progress.is_run_done(self.stages)
+            and progress.seconds < self.options.pause_at
+        ):
             stage = self.stages[progress.stage]
+            self.model.rope_theta = stage.rope_theta
+            loss = self.step(maker)
             if progress.stage_step % stage.steps_a_report:
                 continue
             loss_value = loss.item()  # Waits for the device.
             progress.seconds = time.monotonic() - began
             self.report(loss_value, maker.seconds_waited)
-            if progress.is_stage_done(self.stages, most_seconds, len(TASKS)):
+            if progress.is_stage_done(self.stages):
                 progress.go_on()
                 self.save()
         maker.stop()

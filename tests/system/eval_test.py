@@ -293,12 +293,12 @@ class EvalTest(unittest.TestCase):
                 (dict(good, answers=[" "]), ["field answers", "blank"]),
                 (dict(good, unordered="yes"), ["field unordered", "yes"]),
                 (dict(good, prompt="p"), ["field context", "prompt"]),
-                (dict(good, context="the " * 40000),
-                 ["field context", "max-model-len"])]:
+                (dict(good, context="the " * 3000),
+                 ["field context", "2048", "max-model-len"])]:
             with self.subTest(words=words):
                 file = self.file("f.jsonl", [good, line])
-                self.assert_error(evaluate(MODEL, file), FAILURE,
-                                  f"{file}:2: ", *words)
+                done = evaluate(MODEL, file, "--max-model-len", "2K")
+                self.assert_error(done, FAILURE, f"{file}:2: ", *words)
         file = self.folder / "latin.jsonl"
         file.write_bytes(b'{"task": "caf\xe9"}\n')
         self.assert_error(evaluate(MODEL, file), FAILURE,

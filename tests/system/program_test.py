@@ -25,6 +25,8 @@ from lab.tasks.record import make_record  # noqa: E402
 
 WINNOW = ""
 MODEL = str(ROOT / "lab/models/winnow-lab")
+LONGEST = json.loads(Path(MODEL, "config.json").read_text())[
+    "max_position_embeddings"]
 USAGE_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
 
 
@@ -189,8 +191,9 @@ class ProgramTest(unittest.TestCase):
                  ["max-num-seqs", "0"]),
                 (["generate", MODEL, *prompt, "--max-num-batched-tokens",
                   "0"], ["max-num-batched-tokens", "0"]),
-                (["generate", MODEL, *prompt, "--max-model-len", "40000"],
-                 ["max-model-len", "33792", "40000"]),
+                (["generate", MODEL, *prompt, "--max-model-len",
+                  str(LONGEST + 1)],
+                 ["max-model-len", str(LONGEST), str(LONGEST + 1)]),
                 (["generate", MODEL, *prompt, "--max-model-len", "x"],
                  ["max-model-len", "x"]),
                 (["generate", MODEL, *prompt, "--device-kv", "64"],
@@ -220,7 +223,8 @@ class ProgramTest(unittest.TestCase):
                  ["/nowhere/p", "No such file"]),
                 (USAGE_ERROR, [MODEL, "--prompt-file", empty],
                  ["not a regular file"]),
-                (USAGE_ERROR, [MODEL, "--prompt-file", long_prompt],
+                (USAGE_ERROR, [MODEL, "--prompt-file", long_prompt,
+                               "--max-model-len", "33K"],
                  ["33792", "max-model-len", "40001"]),
                 (FAILURE, [MODEL, "--prompt-file", some_prompt,
                            "--device-kv", "1MiB"], ["device-kv", "MiB"]),

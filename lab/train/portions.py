@@ -1,0 +1,117 @@
+"""What training documents are about, and how much each is asked.
+
+More is asked of a training document than of a test: many answers a document
+are what retrieval is learned from. Families whose answers have few tokens get
+more documents.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lab.tasks.document import Document, make_document, make_mixed
+from lab.tasks.draw import Draw
+
+MOST_ASKED = 256
+LEAST_MIXED_LENGTH = 4096
+LEAST_LONG_CHAIN_LENGTH = 2048
+MIXED_SHARE = 0.4
+
+
+@dataclass(frozen=True)
+class Portion:
+    """A family's share of the documents between two lengths.
+
+    One question for each `tokens_a_question` of the document is asked at
+    most, and never more than `most_asked`.
+    """
+
+    share: float
+    tokens_a_question: int = 1
+    most_asked: int = MOST_ASKED
+    least_length: int = 256
+    most_length: int = 131072
+
+
+PORTIONS = {
+    "niah": Portion(0.05, most_asked=8),
+    "niah_single_1": Portion(0.03, most_asked=1),
+    "niah_single_2": Portion(0.03, most_asked=1),
+    "niah_single_3": Portion(0.04, most_asked=1),
+    "niah_multikey_1": Portion(0.03, most_asked=4),
+    "niah_multikey_2": Portion(0.10),
+    "niah_multikey_3": Portion(0.07, tokens_a_question=48),
+    "niah_multivalue": Portion(0.07, tokens_a_question=192, most_asked=16),
+    "niah_multiquery": Portion(0.04, tokens_a_question=192, most_asked=16),
+    "multikey": Portion(0.22),
+    "qa": Portion(0.05, tokens_a_question=85, most_asked=128),
+    "chain": Portion(0.18, most_asked=64),
+    "vt": Portion(0.19, tokens_a_question=128, most_asked=64),
+    "long_chain": Portion(
+        0.10, most_asked=1, least_length=LEAST_LONG_CHAIN_LENGTH
+    ),
+    "cwe": Portion(0.02, most_asked=1, least_length=1024, most_length=16384),
+    "fwe": Portion(0.02, most_asked=1, least_length=1024, most_length=16384),
+}
+FAMILY_NAMES = list(PORTIONS)
+# From scratch, on which looking up two names together is learned best: all
+# families at once got stuck on matching one of the two.
+CORE_SHARES = {"niah": 0.2, "multikey": 0.25, "chain": 0.25, "vt": 0.3}
+
+# A mixed document has one of each line; a family of two lines, one of them.
+_MIXED_CODES = (
+    "niah",
+    "niah_multikey_2",
+    "niah_multikey_3",
+    "niah_multivalue",
+    "niah_multiquery",
+    "multikey",
+    "multikey",
+    "qa",
+)
+_MIXED_CHAINS = ("chain", "long_chain")
+
+
+def most_asked(length: int) -> int:
+    """8 at 256 tokens, 32 at 2K to 4K, 256 from 32K on."""
+    short = min(32, max(8, length // 64))
+    return min(MOST_ASKED, max(short, length // 128))
+
+
+def num_asked(draw: Draw, family: str, length: int) -> int:
+    portion = PORTIONS[family]
+    most = min(
+        most_asked(length),
+        portion.most_asked,
+        max(1, length // portion.tokens_a_question),
+    )
+    return draw.between(1, most)
+
+
+def choose_weighted(draw: Draw, shares: dict) -> object:
+    left = draw.uniform(0.0, sum(shares.values()))
+    for item, share in shares.items():
+        left -= share
+        if left < 0:
+            return item
+    return item
+
+
+def training_document(draw: Draw, length: int, core_only: bool) -> Document:
+    if core_only:
+        family = choose_weighted(draw, CORE_SHARES)
+        asked = num_asked(draw, family, length)
+        return make_document(draw, family, length, asked)
+    if length >= LEAST_MIXED_LENGTH and draw.random() < MIXED_SHARE:
+        share = length // 3
+        chains = _MIXED_CHAINS[: 1 + (share >= LEAST_LONG_CHAIN_LENGTH)]
+        families = [draw.choose(_MIXED_CODES), draw.choose(chains), "vt"]
+        asked = {name: num_asked(draw, name, share) for name in families}
+        return make_mixed(draw, asked, length)
+    shares = {
+        name: portion.share
+        for name, portion in PORTIONS.items()
+        if portion.least_length <= length <= portion.most_length
+    }
+    family = choose_weighted(draw, shares)
+    return make_document(draw, family, length, num_asked(draw, family, length))

@@ -1,0 +1,55 @@
+"""Tests of what training documents are about."""
+
+from __future__ import annotations
+
+import unittest
+
+from lab.tasks.draw import Draw
+from lab.tasks.families import FAMILIES
+from lab.train.portions import (
+    CORE_SHARES,
+    PORTIONS,
+    most_asked,
+    training_document,
+)
+
+
+class PortionsTest(unittest.TestCase):
+    def test_every_family_is_trained(self):
+        self.assertEqual(set(PORTIONS), set(FAMILIES))
+
+    def test_documents_have_their_length(self):
+        for core_only in (True, False):
+            draw = Draw("portions", 1)
+            for length in (256, 1024, 4096, 16384):
+                for _ in range(30 if length < 16384 else 8):
+                    document = training_document(draw, length, core_only)
+                    size = len(document.training().tokens)
+                    self.assertLess(size, length)
+                    self.assertGreater(size, length - 6)
+
+    def test_core_documents_are_of_core_families(self):
+        draw = Draw("portions", 2)
+        families = {
+            turn.family
+            for _ in range(60)
+            for turn in training_document(draw, 256, True).turns
+        }
+        self.assertEqual(families, set(CORE_SHARES))
+
+    def test_long_documents_mix_families(self):
+        draw = Draw("portions", 3)
+        mixed = 0
+        for _ in range(40):
+            document = training_document(draw, 4096, False)
+            mixed += len({turn.family for turn in document.turns}) > 1
+        self.assertTrue(5 < mixed < 30, mixed)
+
+    def test_more_is_asked_of_longer_documents(self):
+        asked = [most_asked(256 * 2**i) for i in range(10)]
+        self.assertEqual(asked, sorted(asked))
+        self.assertEqual((asked[0], asked[-1]), (8, 256))
+
+
+if __name__ == "__main__":
+    unittest.main()
