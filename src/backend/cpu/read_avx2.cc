@@ -34,6 +34,7 @@ ReadKernels Avx2ReadKernels() {
   ReadKernels kernels;
   kernels.tile_float32 = ReadTile<Avx2Lanes, Words, 1>;
   kernels.unit_float32 = ReadUnit<Avx2Lanes, Words>;
+  kernels.score_float32 = UnitScores<Avx2Lanes, Words>;
   kernels.widen_bfloat16 = WidenBFloat16;
   kernels.widen_float16 = WidenFloat16;
   return kernels;

@@ -34,6 +34,7 @@ ReadKernels Avx512ReadKernels() {
   ReadKernels kernels;
   kernels.tile_float32 = ReadTile<Avx512Lanes, Words, 4>;
   kernels.unit_float32 = ReadUnit<Avx512Lanes, Words>;
+  kernels.score_float32 = UnitScores<Avx512Lanes, Words>;
   kernels.widen_bfloat16 = WidenBFloat16;
   kernels.widen_float16 = WidenFloat16;
   return kernels;

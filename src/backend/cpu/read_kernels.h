@@ -100,6 +100,9 @@ struct ReadKernels {
   UnitKernel unit_float32 = nullptr;
   TileKernel tile_bfloat16 = nullptr;
   UnitKernel unit_bfloat16 = nullptr;
+  // The units' scores alone, of which Select makes use: K may be summaries.
+  UnitKernel score_float32 = nullptr;
+  UnitKernel score_bfloat16 = nullptr;
   WidenKernel widen_bfloat16 = nullptr;
   WidenKernel widen_float16 = nullptr;
   // For a k_dim that is no multiple of the other one's.

@@ -173,6 +173,7 @@ ReadKernels PortableReadKernels() {
   ReadKernels kernels;
   kernels.tile_float32 = ReadTile<PortableLanes, Words, 1>;
   kernels.unit_float32 = ReadUnit<PortableLanes, Words>;
+  kernels.score_float32 = UnitScores<PortableLanes, Words>;
   kernels.widen_bfloat16 = Widen<BFloat16>;
   kernels.widen_float16 = Widen<Float16>;
   return kernels;

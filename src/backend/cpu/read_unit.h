@@ -185,8 +185,9 @@ void UnitValues(const TileKeys& keys, const UnitRows& rows, int row) {
   }
 }
 
+// scores [row, key] of all rows against the tile's keys.
 template <class Lanes, class Words>
-void ReadUnit(const TileKeys& keys, const UnitRows& rows) {
+void UnitScores(const TileKeys& keys, const UnitRows& rows) {
   constexpr int kRows = Lanes::kUnitRowStep;
   const int end_page = (keys.end + kTilePageTokens - 1) / kTilePageTokens;
   for (int page = keys.begin / kTilePageTokens; page < end_page; ++page) {
@@ -199,6 +200,12 @@ void ReadUnit(const TileKeys& keys, const UnitRows& rows) {
       UnitPageScores<Lanes, Words, 1>(keys, rows, row, page);
     }
   }
+}
+
+template <class Lanes, class Words>
+void ReadUnit(const TileKeys& keys, const UnitRows& rows) {
+  constexpr int kRows = Lanes::kUnitRowStep;
+  UnitScores<Lanes, Words>(keys, rows);
   const bool masked = keys.masked || keys.begin % 16 != 0 || keys.end % 16 != 0;
   for (int row = 0; row < rows.num_rows; ++row) {
     if (keys.picked) {
