@@ -38,67 +38,67 @@ int64_t NumChosen(const SelectProgram& program, const ForcedPartitions& forced,
   return std::clamp<int64_t>(count, 0, forced.end_free() - forced.first_free());
 }
 
-// Chooses for one list of one row.
-class ListChoice {
+// Writes one list: partitions in ascending order.
+class ListWriter {
  public:
-  ListChoice(const ScoreTask& task, SelectScratch& scratch)
-      : task_(task), scratch_(scratch) {}
+  ListWriter(const ScoreTask& task, Pick* picks, int64_t capacity)
+      : task_(task), picks_(picks), capacity_(capacity) {}
 
-  void Choose() {
-    const SelectProgram& program = task_.program;
-    const ForcedPartitions forced(program, task_.context);
-    scratch_.tokens.assign(static_cast<size_t>(PagesFor(task_.context)), 0);
-    for (int64_t b = 0; b < forced.first_free(); ++b) Mark(b);
-    const int64_t count = NumChosen(program, forced, task_.context);
-    if (count > 0) MarkBest(forced, count);
-    for (int64_t b = forced.end_free();
-         b * program.block_tokens < task_.context; ++b) {
-      Mark(b);
-    }
-  }
+  int32_t count() const { return static_cast<int32_t>(count_); }
 
-  // Writes the list; returns its length.
-  int32_t WriteTo(Pick* picks, int64_t capacity) const {
-    int64_t count = 0;
-    for (size_t page = 0; page < scratch_.tokens.size(); ++page) {
-      const uint32_t tokens = scratch_.tokens[page];
-      if (tokens == 0) continue;
-      CHECK(count < capacity, "page={} capacity={}", page, capacity);
-      picks[count++] = {static_cast<uint32_t>(page), tokens};
-    }
-    return static_cast<int32_t>(count);
-  }
-
- private:
-  void MarkBest(const ForcedPartitions& forced, int64_t count) {
-    const int64_t first = forced.first_free();
-    const int64_t num_free = forced.end_free() - first;
-    if (count == num_free) {
-      for (int64_t b = first; b < forced.end_free(); ++b) Mark(b);
-      return;
-    }
-    const std::span<const float> scores = scratch_.scores.Score(task_);
-    scratch_.top.ForEach(scores.subspan(static_cast<size_t>(first),
-                                        static_cast<size_t>(num_free)),
-                         count, [&](int64_t i) { Mark(first + i); });
-  }
-
-  // Chooses the tokens of partition b that are not behind the row.
-  void Mark(int64_t b) {
+  // Adds the tokens of partition b that are not behind the row.
+  void Add(int64_t b) {
     const int64_t block = task_.program.block_tokens;
     const int64_t end = std::min((b + 1) * block, task_.context);
     for (int64_t token = b * block; token < end;) {
       const int64_t in_page = token % kPageTokens;
-      const int64_t count = std::min(end - token, kPageTokens - in_page);
-      scratch_.tokens[static_cast<size_t>(token / kPageTokens)] |=
-          (~uint32_t{0} >> (kPageTokens - count)) << in_page;
-      token += count;
+      const int64_t num = std::min(end - token, kPageTokens - in_page);
+      AddTokens(static_cast<uint32_t>(token / kPageTokens),
+                (~uint32_t{0} >> (kPageTokens - num)) << in_page);
+      token += num;
     }
   }
 
+ private:
+  void AddTokens(uint32_t page, uint32_t tokens) {
+    if (count_ > 0 && picks_[count_ - 1].page == page) {
+      picks_[count_ - 1].tokens |= tokens;
+      return;
+    }
+    CHECK(count_ < capacity_, "page={} capacity={}", page, capacity_);
+    picks_[count_++] = {page, tokens};
+  }
+
   const ScoreTask& task_;
-  SelectScratch& scratch_;
+  Pick* picks_;
+  int64_t capacity_;
+  int64_t count_ = 0;
 };
+
+void WriteList(const ScoreTask& task, SelectScratch& scratch,
+               ListWriter& list) {
+  const SelectProgram& program = task.program;
+  const ForcedPartitions forced(program, task.context);
+  const int64_t first = forced.first_free();
+  const int64_t num_free = forced.end_free() - first;
+  for (int64_t b = 0; b < first; ++b) list.Add(b);
+  const int64_t count = NumChosen(program, forced, task.context);
+  if (count == num_free) {
+    for (int64_t i = 0; i < count; ++i) list.Add(first + i);
+  } else if (count > 0) {
+    const std::span<const float> scores = scratch.scores.Score(task);
+    for (const int32_t i :
+         scratch.top.Best(scores.subspan(static_cast<size_t>(first),
+                                         static_cast<size_t>(num_free)),
+                          count)) {
+      list.Add(first + i);
+    }
+  }
+  for (int64_t b = forced.end_free(); b * program.block_tokens < task.context;
+       ++b) {
+    list.Add(b);
+  }
+}
 
 // Null where the row reads everything.
 const SelectProgram* ProgramOf(const StepRows& rows, const SelectArgs& args,
@@ -172,12 +172,14 @@ void RowChoice::Choose(int list, const RawScores& raw,
                           .first_head = list * heads,
                           .end_head = (list + 1) * heads,
                           .raw = raw};
-  ListChoice choice(task, scratch);
-  choice.Choose();
-  const int end_list = of_layer ? cache_.num_kv_heads : list + 1;
-  for (int i = list; i < end_list; ++i) {
-    args_.picks.NumPicks(row_, i) =
-        choice.WriteTo(args_.picks.List(row_, i), args_.picks.capacity());
+  Pick* picks = args_.picks.List(row_, list);
+  ListWriter writer(task, picks, args_.picks.capacity());
+  WriteList(task, scratch, writer);
+  args_.picks.NumPicks(row_, list) = writer.count();
+  // A choice for the whole layer is every KV head's.
+  for (int i = list + 1; of_layer && i < cache_.num_kv_heads; ++i) {
+    std::copy_n(picks, writer.count(), args_.picks.List(row_, i));
+    args_.picks.NumPicks(row_, i) = writer.count();
   }
 }
 

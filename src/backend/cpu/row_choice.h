@@ -2,8 +2,6 @@
 #ifndef WINNOW_BACKEND_CPU_ROW_CHOICE_H_
 #define WINNOW_BACKEND_CPU_ROW_CHOICE_H_
 
-#include <vector>
-
 #include "backend/backend.h"
 #include "backend/cpu/row_scores.h"
 #include "backend/cpu/step_rows.h"
@@ -15,7 +13,6 @@ namespace winnow {
 struct SelectScratch {
   RowScores scores;
   TopScores top;
-  std::vector<uint32_t> tokens;  // [pages]: chosen, a bit a token
 };
 
 // Borrows what a Select was called with.

@@ -18,12 +18,6 @@ int32_t KeyOf(float score) {
 }
 float ScoreOf(int32_t key) { return std::bit_cast<float>(Flip(key)); }
 
-int64_t CountFrom(std::span<const int32_t> keys, int32_t least) {
-  int32_t count = 0;
-  for (const int32_t key : keys) count += key >= least ? 1 : 0;
-  return count;
-}
-
 // A key in (low, high]: between their scores while that halves the range well,
 // between the keys themselves from then on, so that it ends.
 int32_t Between(int32_t low, int32_t high, int pass) {
@@ -37,10 +31,34 @@ int32_t Between(int32_t low, int32_t high, int pass) {
 
 }  // namespace
 
-int64_t TopScores::FindCut(std::span<const float> scores, int64_t count) {
+std::span<const int32_t> TopScores::Best(std::span<const float> scores,
+                                         int64_t count) {
   CHECK(count > 0 && count <= std::ssize(scores), "count={} of {}", count,
         scores.size());
   keys_.resize(scores.size());
+  best_.resize(scores.size());
+  const int64_t num_found = FindCut(scores, count);
+  // Written always and kept at times, so that no branch is guessed wrong.
+  int32_t* best = best_.data();
+  int64_t num_best = 0;
+  const auto size = static_cast<int32_t>(scores.size());
+  for (int32_t i = 0; i < size; ++i) {
+    best[num_best] = i;
+    num_best += keys_[static_cast<size_t>(i)] >= cut_ ? 1 : 0;
+    if (num_best == num_found) break;
+  }
+  // Of those at the cut the last are too many.
+  for (int64_t surplus = num_found - count, i = num_best; surplus > 0;) {
+    --i;
+    if (keys_[static_cast<size_t>(best[i])] != cut_) continue;
+    std::copy(best + i + 1, best + num_best, best + i);
+    --num_best;
+    --surplus;
+  }
+  return {best, static_cast<size_t>(count)};
+}
+
+int64_t TopScores::FindCut(std::span<const float> scores, int64_t count) {
   int32_t low = std::numeric_limits<int32_t>::max();
   int32_t high = std::numeric_limits<int32_t>::min();
   for (size_t i = 0; i < scores.size(); ++i) {
@@ -48,21 +66,29 @@ int64_t TopScores::FindCut(std::span<const float> scores, int64_t count) {
     low = std::min(low, keys_[i]);
     high = std::max(high, keys_[i]);
   }
-  // At least `count` keys are low or more, fewer are more than high.
-  int64_t from_low = std::ssize(scores);
-  for (int pass = 0; low < high && from_low > count; ++pass) {
+  // `num_found` keys, at least `count`, are low or more; fewer than `count` are
+  // more than high.
+  int64_t num_found = std::ssize(scores);
+  for (int pass = 0; low < high && num_found > count; ++pass) {
     const int32_t middle = Between(low, high, pass);
-    const int64_t from_middle = CountFrom(keys_, middle);
+    const int64_t from_middle = CountFrom(middle);
     if (from_middle >= count) {
       low = middle;
-      from_low = from_middle;
+      num_found = from_middle;
     } else {
       high = middle - 1;
     }
   }
   cut_ = low;
-  if (from_low == count) return count;
-  return count - CountFrom(keys_, low + 1);
+  return num_found;
+}
+
+int64_t TopScores::CountFrom(int32_t least) const {
+  if (count_from_ != nullptr) {
+    return count_from_(keys_.data(), std::ssize(keys_), least);
+  }
+  return std::ranges::count_if(keys_,
+                               [&](int32_t key) { return key >= least; });
 }
 
 }  // namespace winnow

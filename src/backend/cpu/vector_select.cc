@@ -35,6 +35,9 @@ VectorSelect::VectorSelect(CpuKernels kernels, ThreadPool& pool)
       pool_(pool),
       scratch_(static_cast<size_t>(pool.num_workers())) {
   Grow(static_cast<size_t>(pool.num_workers()) * kScratchBytes, lanes_);
+  for (SelectScratch& scratch : scratch_) {
+    scratch.top = TopScores(kernels_.count_from);
+  }
 }
 
 void VectorSelect::Select(const LayerStep& step, const SelectArgs& args,
