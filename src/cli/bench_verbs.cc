@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "cli/bench_attention.h"
 #include "cli/bench_products.h"
+#include "cli/bench_sparse.h"
 #include "cli/loaded_model.h"
 #include "cli/roof.h"
 
@@ -170,6 +171,19 @@ Result<nlohmann::ordered_json> MeasureAll(Backend& backend, const Model& model,
                      ReadRow(backend, model, shape, flags.rounds, roofs));
     rows.push_back(std::move(row));
   }
+  RETURN_IF_ERROR(AddSparseRows(
+      backend,
+      {.num_q_heads = model.config().num_q_heads,
+       .num_kv_heads = model.config().num_kv_heads,
+       .head_dim = model.config().head_dim,
+       .dtype = model.dtype(),
+       .context_tokens = flags.decode_context_tokens},
+      flags.rounds,
+      [&] {
+        roofs.MeasureRead();
+        return roofs.gb_per_second();
+      },
+      rows));
   return nlohmann::ordered_json{
       {"model", flags.engine.model},
       {"device", backend.attributes().description},

@@ -20,6 +20,7 @@
 #include "backend/cpu/thread_pool.h"
 #include "backend/cpu/vector_linear.h"
 #include "backend/cpu/vector_read.h"
+#include "backend/cpu/vector_select.h"
 
 namespace winnow {
 namespace {
@@ -54,6 +55,7 @@ class CpuBackend final : public Backend {
     if (kernels_ == CpuKernels::kScalar) return;
     vector_linear_.emplace(kernels_, pool_);
     vector_read_.emplace(kernels_, pool_);
+    vector_select_.emplace(kernels_, pool_);
   }
 
   const BackendAttributes& attributes() const override { return attributes_; }
@@ -116,7 +118,11 @@ class CpuBackend final : public Backend {
   }
   void Select(Queue&, const LayerStep& step, const SelectArgs& args,
               const LayerCache& cache) override {
-    SelectScalar(step, args, cache, select_scratch_, pool_);
+    if (vector_select_) {
+      vector_select_->Select(step, args, cache);
+    } else {
+      SelectScalar(step, args, cache, select_scratch_, pool_);
+    }
   }
   void Read(Queue&, const LayerStep& step, const ReadArgs& args,
             const LayerCache& cache) override {
@@ -142,6 +148,7 @@ class CpuBackend final : public Backend {
   std::vector<SelectScratch> select_scratch_;
   std::optional<VectorLinear> vector_linear_;
   std::optional<VectorRead> vector_read_;
+  std::optional<VectorSelect> vector_select_;
   uint64_t num_events_ = 0;
 };
 

@@ -1,5 +1,6 @@
 #include <immintrin.h>
 
+#include "backend/cpu/count_from.h"
 #include "backend/cpu/float_words.h"
 #include "backend/cpu/lanes_avx2.h"
 #include "backend/cpu/read_kernels.h"
@@ -34,6 +35,8 @@ ReadKernels Avx2ReadKernels() {
   ReadKernels kernels;
   kernels.tile_float32 = ReadTile<Avx2Lanes, Words, 1>;
   kernels.unit_float32 = ReadUnit<Avx2Lanes, Words>;
+  kernels.score_float32 = UnitScores<Avx2Lanes, Words>;
+  kernels.count_from = CountFrom<Avx2Lanes>;
   kernels.widen_bfloat16 = WidenBFloat16;
   kernels.widen_float16 = WidenFloat16;
   return kernels;

@@ -1,5 +1,6 @@
 #include <immintrin.h>
 
+#include "backend/cpu/count_from.h"
 #include "backend/cpu/float_words.h"
 #include "backend/cpu/lanes_avx512.h"
 #include "backend/cpu/read_kernels.h"
@@ -34,6 +35,8 @@ ReadKernels Avx512ReadKernels() {
   ReadKernels kernels;
   kernels.tile_float32 = ReadTile<Avx512Lanes, Words, 4>;
   kernels.unit_float32 = ReadUnit<Avx512Lanes, Words>;
+  kernels.score_float32 = UnitScores<Avx512Lanes, Words>;
+  kernels.count_from = CountFrom<Avx512Lanes>;
   kernels.widen_bfloat16 = WidenBFloat16;
   kernels.widen_float16 = WidenFloat16;
   return kernels;

@@ -93,6 +93,10 @@ using UnitKernel = void (*)(const TileKeys& keys, const UnitRows& rows);
 // to[i] = from[i] for i < count, a multiple of 16, from bfloat16 or float16.
 using WidenKernel = void (*)(const uint16_t* from, int64_t count, float* to);
 
+// How many of keys[0, count) are `least` or more.
+using CountKernel = int64_t (*)(const int32_t* keys, int64_t count,
+                                int32_t least);
+
 // One set. The bfloat16 kernels are null where a set has none: K, V and q are
 // then widened to float32.
 struct ReadKernels {
@@ -100,6 +104,10 @@ struct ReadKernels {
   UnitKernel unit_float32 = nullptr;
   TileKernel tile_bfloat16 = nullptr;
   UnitKernel unit_bfloat16 = nullptr;
+  // The units' scores alone, of which Select makes use: K may be summaries.
+  UnitKernel score_float32 = nullptr;
+  UnitKernel score_bfloat16 = nullptr;
+  CountKernel count_from = nullptr;
   WidenKernel widen_bfloat16 = nullptr;
   WidenKernel widen_float16 = nullptr;
   // For a k_dim that is no multiple of the other one's.

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cstring>
 
+#include "backend/cpu/count_from.h"
 #include "backend/cpu/float_words.h"
 #include "backend/cpu/read_kernels.h"
 #include "backend/cpu/read_tile.h"
@@ -173,6 +174,8 @@ ReadKernels PortableReadKernels() {
   ReadKernels kernels;
   kernels.tile_float32 = ReadTile<PortableLanes, Words, 1>;
   kernels.unit_float32 = ReadUnit<PortableLanes, Words>;
+  kernels.score_float32 = UnitScores<PortableLanes, Words>;
+  kernels.count_from = CountFrom<PortableLanes>;
   kernels.widen_bfloat16 = Widen<BFloat16>;
   kernels.widen_float16 = Widen<Float16>;
   return kernels;

@@ -19,6 +19,14 @@ template <int kBytes>
   for (int i = 0; i < kBytes; i += 64) __builtin_prefetch(from + i, 0, 2);
 }
 
+// False where no token is picked of the 16 keys that `key` is one of: what half
+// a page's pick leaves in memory.
+[[gnu::always_inline]] inline bool SeesHalf(const TileKeys& keys, int key) {
+  const int page = key / kTilePageTokens;
+  return !keys.picked ||
+         (keys.tokens[page] >> (key % kTilePageTokens / 16 * 16) & 0xffff) != 0;
+}
+
 // Leaves a page's K in scratch, word by word: [k_dim words, 32 tokens].
 template <class Lanes, class Words>
 void TransposePage(const TileKeys& keys, const UnitRows& rows, int page) {
@@ -36,6 +44,7 @@ void TransposePage(const TileKeys& keys, const UnitRows& rows, int page) {
     }
   };
   for (int token = 0; token < kTilePageTokens; token += 16) {
+    if (!SeesHalf(keys, page * kTilePageTokens + token)) continue;
     int word = 0;
     for (; word + 16 <= num_words; word += 16) {
       block.template operator()<16>(token, word);
@@ -135,8 +144,13 @@ void UnitColumns(const TileKeys& keys, const UnitRows& rows, int row, int c) {
   int key = keys.begin;
   while (key < keys.end) {
     const int page = key / kTilePageTokens;
-    const int page_end = (page + 1) * kTilePageTokens;
-    const int end = keys.end < page_end ? keys.end : page_end;
+    const int run_keys = keys.picked ? 16 : kTilePageTokens;
+    const int run_end = (key / run_keys + 1) * run_keys;
+    if (!SeesHalf(keys, key)) {
+      key = run_end;
+      continue;
+    }
+    const int end = keys.end < run_end ? keys.end : run_end;
     const int offset = key % kTilePageTokens * row_bytes + c * kElementBytes;
     const std::byte* v = keys.v[page] + offset;
     const std::byte* next = keys.next_v[page] + offset;
@@ -185,8 +199,9 @@ void UnitValues(const TileKeys& keys, const UnitRows& rows, int row) {
   }
 }
 
+// scores [row, key] of all rows against the tile's keys.
 template <class Lanes, class Words>
-void ReadUnit(const TileKeys& keys, const UnitRows& rows) {
+void UnitScores(const TileKeys& keys, const UnitRows& rows) {
   constexpr int kRows = Lanes::kUnitRowStep;
   const int end_page = (keys.end + kTilePageTokens - 1) / kTilePageTokens;
   for (int page = keys.begin / kTilePageTokens; page < end_page; ++page) {
@@ -199,6 +214,12 @@ void ReadUnit(const TileKeys& keys, const UnitRows& rows) {
       UnitPageScores<Lanes, Words, 1>(keys, rows, row, page);
     }
   }
+}
+
+template <class Lanes, class Words>
+void ReadUnit(const TileKeys& keys, const UnitRows& rows) {
+  constexpr int kRows = Lanes::kUnitRowStep;
+  UnitScores<Lanes, Words>(keys, rows);
   const bool masked = keys.masked || keys.begin % 16 != 0 || keys.end % 16 != 0;
   for (int row = 0; row < rows.num_rows; ++row) {
     if (keys.picked) {

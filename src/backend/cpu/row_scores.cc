@@ -115,9 +115,7 @@ std::span<const float> RowScores::Score(const ScoreTask& task) {
   of_head_.resize(std::max(of_head_.size(), num_rows));
   rows_.resize(num_rows);
   for (int head = task.first_head; head < task.end_head; ++head) {
-    ScoreHead(task, head);
-    MapHead(task, head);
-    TakeInHead(task, head);
+    TakeInHead(task, head, MapHead(task, head, ScoreHead(task, head)));
   }
   if (task.program.group == Reduction::kMean) {
     const auto count = static_cast<float>(task.end_head - task.first_head);
@@ -130,7 +128,11 @@ std::span<const float> RowScores::Score(const ScoreTask& task) {
   return partitions_;
 }
 
-void RowScores::ScoreHead(const ScoreTask& task, int head) {
+std::span<const float> RowScores::ScoreHead(const ScoreTask& task, int head) {
+  if (task.raw.rows != nullptr) {
+    const auto first = static_cast<size_t>(head) * rows_.size();
+    return {task.raw.rows + first, rows_.size()};
+  }
   const std::span<float> scores(of_head_.data(), rows_.size());
   switch (task.program.rows.kind) {
     case Kind::kNone:
@@ -144,40 +146,54 @@ void RowScores::ScoreHead(const ScoreTask& task, int head) {
       ScoreRows(task, head, 0, scores);
       break;
   }
+  return scores;
 }
 
-void RowScores::MapHead(const ScoreTask& task, int head) {
-  const std::span<float> scores(of_head_.data(), rows_.size());
+std::span<const float> RowScores::ScoreNormalizer(const ScoreTask& task,
+                                                  int head) {
+  const auto count = static_cast<size_t>(
+      NumVisibleRows(task.program.normalizer, task.context));
+  if (task.raw.normalizer != nullptr) {
+    return {task.raw.normalizer + static_cast<size_t>(head) * count, count};
+  }
+  // They pass through the partitions' memory.
+  partitions_.resize(count);
+  ScoreRows(task, head, 1, partitions_);
+  return partitions_;
+}
+
+std::span<const float> RowScores::MapHead(const ScoreTask& task, int head,
+                                          std::span<const float> scores) {
   float lse = 0;
   switch (task.program.map) {
     case HeadMap::kNone:
-      return;
+      return scores;
     case HeadMap::kSoftmax:
       lse = LogSumExp(scores, task.scale);
       break;
-    case HeadMap::kExpMinusLse: {
-      // The normaliser's scores pass through the partitions' memory.
-      partitions_.resize(static_cast<size_t>(
-          NumVisibleRows(task.program.normalizer, task.context)));
-      ScoreRows(task, head, 1, partitions_);
-      lse = LogSumExp(partitions_, task.scale);
+    case HeadMap::kExpMinusLse:
+      lse = LogSumExp(ScoreNormalizer(task, head), task.scale);
       break;
-    }
   }
-  for (float& score : scores) {
-    score = lse == kNoScore ? 0.0f : std::exp(score * task.scale - lse);
+  for (size_t j = 0; j < scores.size(); ++j) {
+    of_head_[j] =
+        lse == kNoScore ? 0.0f : std::exp(scores[j] * task.scale - lse);
   }
+  return {of_head_.data(), scores.size()};
 }
 
-void RowScores::TakeInHead(const ScoreTask& task, int head) {
+void RowScores::TakeInHead(const ScoreTask& task, int head,
+                           std::span<const float> scores) {
   if (head == task.first_head) {
-    std::copy_n(of_head_.begin(), rows_.size(), rows_.begin());
+    std::ranges::copy(scores, rows_.begin());
     return;
   }
-  for (size_t j = 0; j < rows_.size(); ++j) {
-    rows_[j] = task.program.group == Reduction::kMax
-                   ? std::max(rows_[j], of_head_[j])
-                   : rows_[j] + of_head_[j];
+  if (task.program.group == Reduction::kMax) {
+    for (size_t j = 0; j < scores.size(); ++j) {
+      rows_[j] = std::max(rows_[j], scores[j]);
+    }
+  } else {
+    for (size_t j = 0; j < scores.size(); ++j) rows_[j] += scores[j];
   }
 }
 
@@ -186,6 +202,16 @@ void RowScores::Pool(const ScoreTask& task) {
   const int64_t block = task.program.block_tokens;
   const auto num_rows = static_cast<int64_t>(rows_.size());
   partitions_.resize(static_cast<size_t>((task.context + block - 1) / block));
+  if (pool.size == 1 && pool.stride == 1 && pool.pad == 0) {
+    // A row a partition: what most selectors have.
+    const size_t count = std::min(rows_.size(), partitions_.size());
+    for (size_t b = 0; b < count; ++b) {
+      partitions_[b] = std::isnan(rows_[b]) ? kNoScore : rows_[b];
+    }
+    std::fill(partitions_.begin() + static_cast<std::ptrdiff_t>(count),
+              partitions_.end(), kNoScore);
+    return;
+  }
   for (size_t b = 0; b < partitions_.size(); ++b) {
     const int64_t at = static_cast<int64_t>(b) * pool.stride - pool.pad;
     const int64_t first = std::clamp<int64_t>(at, 0, num_rows);

@@ -9,6 +9,13 @@
 
 namespace winnow {
 
+// Scores of a row's summaries as the inner products and bounds that they are,
+// where they have been computed. Null: they have not.
+struct RawScores {
+  const float* rows = nullptr;        // [q_heads, visible rows]
+  const float* normalizer = nullptr;  // [q_heads, the normaliser's]
+};
+
 // The q heads [first_head, end_head) of one row, which choose together.
 struct ScoreTask {
   const SelectProgram& program;
@@ -21,6 +28,7 @@ struct ScoreTask {
   int64_t context = 0;  // the row's position + 1
   int first_head = 0;
   int end_head = 0;
+  RawScores raw = {};
 };
 
 // The truth: float32 sums over ascending channels, heads and rows. Owns scratch
@@ -33,9 +41,13 @@ class RowScores {
   std::span<const float> Score(const ScoreTask& task);
 
  private:
-  void ScoreHead(const ScoreTask& task, int head);
-  void MapHead(const ScoreTask& task, int head);
-  void TakeInHead(const ScoreTask& task, int head);
+  // Each head's scores, before and after they are mapped.
+  std::span<const float> ScoreHead(const ScoreTask& task, int head);
+  std::span<const float> MapHead(const ScoreTask& task, int head,
+                                 std::span<const float> scores);
+  std::span<const float> ScoreNormalizer(const ScoreTask& task, int head);
+  void TakeInHead(const ScoreTask& task, int head,
+                  std::span<const float> scores);
   void Pool(const ScoreTask& task);
 
   std::vector<float> of_head_;     // [visible rows]

@@ -2,25 +2,39 @@
 #ifndef WINNOW_BACKEND_CPU_SELECT_H_
 #define WINNOW_BACKEND_CPU_SELECT_H_
 
-#include <vector>
-
 #include "backend/backend.h"
-#include "backend/cpu/row_scores.h"
+#include "backend/cpu/row_choice.h"
+#include "backend/cpu/step_rows.h"
 #include "backend/cpu/thread_pool.h"
 
 namespace winnow {
-
-// What one worker chooses with: grows to the longest context.
-struct SelectScratch {
-  RowScores scores;
-  std::vector<int64_t> candidates;  // partitions
-  std::vector<uint32_t> tokens;     // [pages]: chosen, a bit a token
-};
 
 // The truth. `scratch` has an entry a worker of `pool`.
 void SelectScalar(const LayerStep& step, const SelectArgs& args,
                   const LayerCache& cache, std::span<SelectScratch> scratch,
                   ThreadPool& pool);
+
+// What it is made of.
+
+// Stops where the arguments do not fit one another.
+void CheckSelect(const LayerStep& step, const SelectArgs& args,
+                 const LayerCache& cache);
+
+// Consecutive rows of a step that have lists.
+struct SelectRows {
+  const StepRows& rows;
+  const SelectArgs& args;
+  const LayerCache& cache;
+  int64_t first_row = 0;
+  int64_t num_rows = 0;
+  std::span<const RawScores> raw = {};  // [num_rows]; empty: none is known
+};
+// Chooses for all of them: an item a row and list.
+void ChooseRows(const SelectRows& of, std::span<SelectScratch> scratch,
+                ThreadPool& pool);
+
+// Adds to args.read_shares, where it is asked for.
+void CountReads(const StepRows& rows, const SelectArgs& args, ThreadPool& pool);
 
 }  // namespace winnow
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "backend/cpu/float_types.h"
 #include "backend/cpu/step_rows.h"
@@ -25,21 +26,26 @@ struct KeyRun {
   int64_t first = 0;
   int count = 0;
 
-  const Kv* Key(int i) const {
-    const int64_t token = first + i;
+  const Kv* Key(int64_t token) const {
     const std::byte* slice = cache.Slice(
         StepRows::Extent(cache, request, token / kPageTokens), head);
     return reinterpret_cast<const Kv*>(slice) +
            token % kPageTokens * cache.format.k_dim;
   }
-  // f(channel, value) for every key, in order.
+  // f(channel, value) for every key, in order: each channel's own chain, so
+  // that the channels are the lanes of vectors whatever the order of tokens.
   template <typename F>
   void ForEach(F&& f) const {
-    for (int i = 0; i < count; ++i) {
-      const Kv* key = Key(i);
-      for (int c = 0; c < cache.format.k_dim; ++c) {
-        f(static_cast<size_t>(c), static_cast<float>(key[c]));
+    const auto k_dim = static_cast<size_t>(cache.format.k_dim);
+    for (int64_t token = first; token < first + count;) {
+      const int64_t in_page =
+          std::min(first + count - token, kPageTokens - token % kPageTokens);
+      const Kv* key = Key(token);
+      for (const Kv* end = key + in_page * cache.format.k_dim; key < end;
+           key += k_dim) {
+        for (size_t c = 0; c < k_dim; ++c) f(c, static_cast<float>(key[c]));
       }
+      token += in_page;
     }
   }
 };
@@ -47,7 +53,7 @@ struct KeyRun {
 template <typename Kv, typename Row>
 void WriteMean(const KeyRun<Kv>& keys, Row* row) {
   Channels sum;
-  sum.fill(0);
+  std::fill_n(sum.begin(), keys.cache.format.k_dim, 0.0f);
   keys.ForEach([&](size_t c, float x) { sum[c] += x; });
   for (int c = 0; c < keys.cache.format.k_dim; ++c) {
     row[c] = Row(sum[static_cast<size_t>(c)] / static_cast<float>(keys.count));
@@ -56,8 +62,9 @@ void WriteMean(const KeyRun<Kv>& keys, Row* row) {
 
 template <typename Kv>
 void Bounds(const KeyRun<Kv>& keys, Channels& least, Channels& greatest) {
-  least.fill(std::numeric_limits<float>::infinity());
-  greatest.fill(-std::numeric_limits<float>::infinity());
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  std::fill_n(least.begin(), keys.cache.format.k_dim, kInfinity);
+  std::fill_n(greatest.begin(), keys.cache.format.k_dim, -kInfinity);
   keys.ForEach([&](size_t c, float x) {
     least[c] = std::min(least[c], x);
     greatest[c] = std::max(greatest[c], x);
@@ -81,7 +88,7 @@ void WriteCuboid(const KeyRun<Kv>& keys, Row* row) {
   Bounds(keys, least, greatest);
   const int k_dim = keys.cache.format.k_dim;
   const auto centre = [&](size_t c) { return (least[c] + greatest[c]) * 0.5f; };
-  distance.fill(0);
+  std::fill_n(distance.begin(), k_dim, 0.0f);
   keys.ForEach(
       [&](size_t c, float x) { distance[c] += std::abs(centre(c) - x); });
   for (int i = 0; i < k_dim; ++i) {
@@ -128,15 +135,34 @@ void CloseRows(const LevelTask& task, const LayerCache& cache) {
   }
 }
 
-void SummarizeHead(const LayerSelector& selector, LevelTask task,
-                   const LayerCache& cache) {
+void CloseLevel(const LevelTask& task, const LayerCache& cache) {
   if (task.rows.kind == Kind::kNone || task.rows.kind == Kind::kKeys) return;
-  task.level = &task.rows == &selector.program->normalizer ? 1 : 0;
   WithFloatType(cache.format.k, [&](auto kv) {
     WithFloatType(task.rows.dtype, [&](auto row) {
       CloseRows<decltype(kv), decltype(row)>(task, cache);
     });
   });
+}
+
+// Tokens of one request and KV head that a worker takes on at a time: a chunk
+// of a prompt keeps all of them busy.
+constexpr int64_t kItemTokens = 512;
+
+// Of one request: rows end in [begin, end); none where nothing selects for it.
+struct TokenRange {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+TokenRange NewTokens(const StepRows& rows, const SummarizeArgs& args,
+                     int request) {
+  const int index = rows.selector(request);
+  if (index < 0 ||
+      args.selectors[static_cast<size_t>(index)].program == nullptr) {
+    return {};
+  }
+  return {args.first_token.As<int32_t>()[request],
+          int64_t{rows.first_position(request)} + rows.num_tokens(request)};
 }
 
 }  // namespace
@@ -146,28 +172,35 @@ void SummarizeRows(const LayerStep& step, const SummarizeArgs& args,
   CHECK(cache.format.k_dim <= kMaxKeyDim, "k_dim={} limit={}",
         cache.format.k_dim, kMaxKeyDim);
   const StepRows rows(step);
+  int64_t num_pieces = 0;  // of the request with the most tokens
+  for (int request = 0; request < step.num_requests; ++request) {
+    const TokenRange tokens = NewTokens(rows, args, request);
+    num_pieces =
+        std::max(num_pieces,
+                 (tokens.end - tokens.begin + kItemTokens - 1) / kItemTokens);
+  }
   const int64_t num_heads = cache.num_kv_heads;
-  pool.ParallelFor(step.num_requests * num_heads, [&](int64_t item, int) {
-    const int request = static_cast<int>(item / num_heads);
-    const int index = rows.selector(request);
-    if (index < 0) return;
-    const LayerSelector& selector = args.selectors[static_cast<size_t>(index)];
-    if (selector.program == nullptr) return;
-    const int64_t begin = args.first_token.As<int32_t>()[request];
-    const int64_t end =
-        int64_t{rows.first_position(request)} + rows.num_tokens(request);
-    for (const SummaryRows* level :
-         {&selector.program->rows, &selector.program->normalizer}) {
-      SummarizeHead(selector,
-                    {.rows = *level,
-                     .table = selector.summaries,
-                     .request = request,
-                     .head = static_cast<int>(item % num_heads),
-                     .begin_token = begin,
-                     .end_token = end},
-                    cache);
-    }
-  });
+  pool.ParallelFor(
+      step.num_requests * num_pieces * num_heads, [&](int64_t item, int) {
+        const int request = static_cast<int>(item / num_heads / num_pieces);
+        const TokenRange tokens = NewTokens(rows, args, request);
+        const int64_t begin =
+            tokens.begin + item / num_heads % num_pieces * kItemTokens;
+        if (begin >= tokens.end) return;
+        const LayerSelector& selector =
+            args.selectors[static_cast<size_t>(rows.selector(request))];
+        for (int level = 0; level < 2; ++level) {
+          CloseLevel({.rows = level == 0 ? selector.program->rows
+                                         : selector.program->normalizer,
+                      .table = selector.summaries,
+                      .level = level,
+                      .request = request,
+                      .head = static_cast<int>(item % num_heads),
+                      .begin_token = begin,
+                      .end_token = std::min(begin + kItemTokens, tokens.end)},
+                     cache);
+        }
+      });
 }
 
 }  // namespace winnow

@@ -10,9 +10,8 @@
 #include "backend/cpu/read_units.h"
 
 namespace winnow {
-namespace {
 
-ReadKernels KernelsOf(CpuKernels kernels) {
+ReadKernels ReadKernelsOf(CpuKernels kernels) {
   switch (kernels) {
     case CpuKernels::kPortable:
       return PortableReadKernels();
@@ -30,6 +29,8 @@ ReadKernels KernelsOf(CpuKernels kernels) {
   }
   CHECK(false, "kernels={}", CpuKernelsName(kernels));
 }
+
+namespace {
 
 // Sets the kernels that fit the types and sizes at hand.
 void ChooseKernels(const ReadKernels& kernels, ReadJob& job) {
@@ -109,7 +110,7 @@ void WriteRow(const ReadJob& job, const LanePlace& place,
 }
 
 VectorRead::VectorRead(CpuKernels kernels, ThreadPool& pool)
-    : kernels_(KernelsOf(kernels)),
+    : kernels_(ReadKernelsOf(kernels)),
       pool_(pool),
       workspace_(pool.num_workers()) {}
 

@@ -11,6 +11,9 @@
 
 namespace winnow {
 
+// The kernels of a set. REQUIRES: it is not kScalar.
+ReadKernels ReadKernelsOf(CpuKernels kernels);
+
 // One Read under way: what its parts share.
 struct ReadJob {
   const LayerStep& step;

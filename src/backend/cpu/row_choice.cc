@@ -1,0 +1,186 @@
+#include "backend/cpu/row_choice.h"
+
+#include <algorithm>
+
+namespace winnow {
+namespace {
+
+// The partitions that a row at position `context - 1` reads for sure.
+class ForcedPartitions {
+ public:
+  ForcedPartitions(const SelectProgram& program, int64_t context)
+      : own_((context - 1) / program.block_tokens) {
+    const int64_t block = program.block_tokens;
+    const auto blocks = [&](int64_t tokens) {
+      return (tokens + block - 1) / block;
+    };
+    end_of_sink_ = std::min(blocks(program.forced.sink_tokens), own_);
+    first_recent_ =
+        std::max(own_ - blocks(program.forced.recent_tokens), end_of_sink_);
+  }
+
+  // What is not forced: [first_free(), end_free()).
+  int64_t first_free() const { return end_of_sink_; }
+  int64_t end_free() const { return first_recent_; }
+  int64_t count() const { return end_of_sink_ + own_ + 1 - first_recent_; }
+
+ private:
+  int64_t own_;  // of the row's token
+  int64_t end_of_sink_;
+  int64_t first_recent_;
+};
+
+// How many partitions the scores decide on.
+int64_t NumChosen(const SelectProgram& program, const ForcedPartitions& forced,
+                  int64_t context) {
+  int64_t count = program.budget.TokensOf(context) / program.block_tokens;
+  if (program.forced.inside_budget) count -= forced.count();
+  return std::clamp<int64_t>(count, 0, forced.end_free() - forced.first_free());
+}
+
+// Writes one list: partitions in ascending order.
+class ListWriter {
+ public:
+  ListWriter(const ScoreTask& task, Pick* picks, int64_t capacity)
+      : task_(task), picks_(picks), capacity_(capacity) {}
+
+  int32_t count() const { return static_cast<int32_t>(count_); }
+
+  // Adds the tokens of partition b that are not behind the row.
+  void Add(int64_t b) {
+    const int64_t block = task_.program.block_tokens;
+    const int64_t end = std::min((b + 1) * block, task_.context);
+    for (int64_t token = b * block; token < end;) {
+      const int64_t in_page = token % kPageTokens;
+      const int64_t num = std::min(end - token, kPageTokens - in_page);
+      AddTokens(static_cast<uint32_t>(token / kPageTokens),
+                (~uint32_t{0} >> (kPageTokens - num)) << in_page);
+      token += num;
+    }
+  }
+
+ private:
+  void AddTokens(uint32_t page, uint32_t tokens) {
+    if (count_ > 0 && picks_[count_ - 1].page == page) {
+      picks_[count_ - 1].tokens |= tokens;
+      return;
+    }
+    CHECK(count_ < capacity_, "page={} capacity={}", page, capacity_);
+    picks_[count_++] = {page, tokens};
+  }
+
+  const ScoreTask& task_;
+  Pick* picks_;
+  int64_t capacity_;
+  int64_t count_ = 0;
+};
+
+void WriteList(const ScoreTask& task, SelectScratch& scratch,
+               ListWriter& list) {
+  const SelectProgram& program = task.program;
+  const ForcedPartitions forced(program, task.context);
+  const int64_t first = forced.first_free();
+  const int64_t num_free = forced.end_free() - first;
+  for (int64_t b = 0; b < first; ++b) list.Add(b);
+  const int64_t count = NumChosen(program, forced, task.context);
+  if (count == num_free) {
+    for (int64_t i = 0; i < count; ++i) list.Add(first + i);
+  } else if (count > 0) {
+    const std::span<const float> scores = scratch.scores.Score(task);
+    for (const int32_t i :
+         scratch.top.Best(scores.subspan(static_cast<size_t>(first),
+                                         static_cast<size_t>(num_free)),
+                          count)) {
+      list.Add(first + i);
+    }
+  }
+  for (int64_t b = forced.end_free(); b * program.block_tokens < task.context;
+       ++b) {
+    list.Add(b);
+  }
+}
+
+// Null where the row reads everything.
+const SelectProgram* ProgramOf(const StepRows& rows, const SelectArgs& args,
+                               int64_t row) {
+  const int request = rows.request(row);
+  const int index = rows.selector(request);
+  if (index < 0) return nullptr;
+  const SelectProgram* program =
+      args.selectors[static_cast<size_t>(index)].program;
+  if (program == nullptr) return nullptr;
+  const bool is_prompt = rows.is_prompt(row);
+  if (is_prompt && !program->in_prompt) return nullptr;
+  const int64_t length =
+      is_prompt ? rows.num_prompt_tokens(request) : rows.position(row) + 1;
+  return length < program->dense_len ? nullptr : program;
+}
+
+}  // namespace
+
+RowChoice::RowChoice(const StepRows& rows, const SelectArgs& args,
+                     const LayerCache& cache, int64_t row)
+    : rows_(rows),
+      args_(args),
+      cache_(cache),
+      row_(row),
+      program_(ProgramOf(rows, args, row)) {}
+
+bool RowChoice::NeedsScores() const {
+  if (program_ == nullptr) return false;
+  const int64_t context = rows_.position(row_) + 1;
+  const ForcedPartitions forced(*program_, context);
+  const int64_t count = NumChosen(*program_, forced, context);
+  return count > 0 && count < forced.end_free() - forced.first_free();
+}
+
+const SummaryTable& RowChoice::summaries() const {
+  const int index = rows_.selector(rows_.request(row_));
+  return args_.selectors[static_cast<size_t>(index)].summaries;
+}
+
+void RowChoice::Begin() const {
+  int32_t num_lists = 1;
+  if (program_ != nullptr) {
+    num_lists = program_->scope == Scope::kQHead
+                    ? static_cast<int32_t>(args_.q.dim(1))
+                    : cache_.num_kv_heads;
+  }
+  args_.picks.NumLists(row_) = num_lists;
+  if (program_ == nullptr) args_.picks.NumPicks(row_, 0) = kEveryPage;
+}
+
+void RowChoice::Choose(int list, const RawScores& raw,
+                       SelectScratch& scratch) const {
+  if (program_ == nullptr) return;
+  const int num_heads = static_cast<int>(args_.q.dim(1));
+  const bool of_layer = program_->scope == Scope::kLayer;
+  const int num_choices = of_layer ? 1
+                          : program_->scope == Scope::kQHead
+                              ? num_heads
+                              : cache_.num_kv_heads;
+  if (list >= num_choices) return;
+  const int heads = num_heads / num_choices;
+  const ScoreTask task = {.program = *program_,
+                          .summaries = summaries(),
+                          .cache = cache_,
+                          .q = args_.q,
+                          .scale = args_.scale,
+                          .request = rows_.request(row_),
+                          .row = row_,
+                          .context = rows_.position(row_) + 1,
+                          .first_head = list * heads,
+                          .end_head = (list + 1) * heads,
+                          .raw = raw};
+  Pick* picks = args_.picks.List(row_, list);
+  ListWriter writer(task, picks, args_.picks.capacity());
+  WriteList(task, scratch, writer);
+  args_.picks.NumPicks(row_, list) = writer.count();
+  // A choice for the whole layer is every KV head's.
+  for (int i = list + 1; of_layer && i < cache_.num_kv_heads; ++i) {
+    std::copy_n(picks, writer.count(), args_.picks.List(row_, i));
+    args_.picks.NumPicks(row_, i) = writer.count();
+  }
+}
+
+}  // namespace winnow

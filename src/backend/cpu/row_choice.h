@@ -1,0 +1,45 @@
+// RowChoice: the lists of one row.
+#ifndef WINNOW_BACKEND_CPU_ROW_CHOICE_H_
+#define WINNOW_BACKEND_CPU_ROW_CHOICE_H_
+
+#include "backend/backend.h"
+#include "backend/cpu/row_scores.h"
+#include "backend/cpu/step_rows.h"
+#include "backend/cpu/top_scores.h"
+
+namespace winnow {
+
+// What one worker chooses with: grows to the longest context.
+struct SelectScratch {
+  RowScores scores;
+  TopScores top;
+};
+
+// Borrows what a Select was called with.
+class RowChoice {
+ public:
+  RowChoice(const StepRows& rows, const SelectArgs& args,
+            const LayerCache& cache, int64_t row);
+
+  // Null where the row reads everything.
+  const SelectProgram* program() const { return program_; }
+  // True where scores decide.
+  bool NeedsScores() const;
+  const SummaryTable& summaries() const;
+
+  // What all of the row's lists share, once.
+  void Begin() const;
+  // Chooses for list `list`, if the row has it.
+  void Choose(int list, const RawScores& raw, SelectScratch& scratch) const;
+
+ private:
+  const StepRows& rows_;
+  const SelectArgs& args_;
+  const LayerCache& cache_;
+  const int64_t row_;
+  const SelectProgram* const program_;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_BACKEND_CPU_ROW_CHOICE_H_

@@ -1,0 +1,148 @@
+#include "backend/cpu/row_scan.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backend/cpu/float_types.h"
+#include "backend/cpu/step_rows.h"
+
+namespace winnow {
+namespace {
+
+using Kind = SummaryRows::Kind;
+
+bool IsBound(const SummaryRows& rows) {
+  return rows.kind == Kind::kMinMax || rows.kind == Kind::kCuboid;
+}
+
+}  // namespace
+
+RowScan::RowScan(const ReadKernels& kernels, const ScanTask& task,
+                 ScratchCutter scratch)
+    : task_(task),
+      level_(task.table.layout.levels[static_cast<size_t>(task.level)]),
+      width_(task.cache.format.k_dim * (IsBound(task.rows) ? 2 : 1)) {
+  const Dtype dtype =
+      task.rows.kind == Kind::kKeys ? task.cache.format.k : task.rows.dtype;
+  score_ = kernels.score_float32;
+  if (dtype == Dtype::kBFloat16 && task.q.dtype == dtype &&
+      kernels.score_bfloat16 != nullptr) {
+    paired_ = true;
+    score_ = kernels.score_bfloat16;
+  } else if (dtype != Dtype::kFloat32) {
+    widen_ = dtype == Dtype::kBFloat16 ? kernels.widen_bfloat16
+                                       : kernels.widen_float16;
+    wide_ = scratch.Take<float>(int64_t{kTileKeys} * width_);
+  }
+  gathers_ = task.rows.kind != Kind::kKeys &&
+             level_.rows_per_segment % kTilePageTokens != 0;
+  if (gathers_) {
+    gathered_ = scratch.Take<std::byte>(int64_t{kTileKeys} * level_.row_bytes);
+  }
+  const int64_t num_words = width_ / (paired_ ? 2 : 1);
+  rows_.num_rows = task.num_lanes;
+  rows_.q = scratch.Take<float>(task.num_lanes * num_words);
+  rows_.scores = scratch.Take<float>(int64_t{task.num_lanes} * kTileKeys);
+  rows_.transposed_k = scratch.Take<float>(num_words * kTilePageTokens);
+}
+
+void RowScan::Run() {
+  PackQueries();
+  const bool prefetches = widen_ == nullptr && !gathers_;
+  TileKeys keys, next;
+  for (int64_t slot = task_.first_slot; slot < task_.end_slot;
+       slot += kTileKeys) {
+    keys = prefetches && slot > task_.first_slot ? next : Tile(slot);
+    if (prefetches && slot + kTileKeys < task_.end_slot) {
+      next = Tile(slot + kTileKeys);
+      for (size_t page = 0; page < kTilePages; ++page) {
+        if (next.k[page] != nullptr) keys.next_k[page] = next.k[page];
+      }
+    }
+    score_(keys, rows_);
+    CopyScores(slot, keys.end);
+  }
+}
+
+void RowScan::PackQueries() {
+  const int64_t k_dim = task_.cache.format.k_dim;
+  const auto pack = [&](const auto* from, auto* to) {
+    using To = std::remove_pointer_t<decltype(to)>;
+    for (int64_t c = 0; c < k_dim; ++c) {
+      const auto x = static_cast<float>(from[c]);
+      if (width_ == k_dim) {
+        to[c] = To(x);
+      } else {
+        to[c] = To(std::min(x, 0.0f));
+        to[k_dim + c] = To(std::max(x, 0.0f));
+      }
+    }
+  };
+  auto* words = static_cast<float*>(const_cast<void*>(rows_.q));
+  WithFloatType(task_.q.dtype, [&](auto element) {
+    using Q = decltype(element);
+    for (int lane = 0; lane < task_.num_lanes; ++lane) {
+      const ScanLane& place = task_.lanes[lane];
+      const Q* q = task_.q.Row<Q>(place.row) + place.q_head * task_.q.stride[1];
+      if (paired_) {
+        pack(q, reinterpret_cast<BFloat16*>(words) + int64_t{lane} * width_);
+      } else {
+        pack(q, words + int64_t{lane} * width_);
+      }
+    }
+  });
+}
+
+const std::byte* RowScan::Page(int64_t slot, int number) {
+  const std::byte* rows = nullptr;
+  if (task_.rows.kind == Kind::kKeys) {
+    rows = task_.cache.Slice(
+        StepRows::Extent(task_.cache, task_.request, slot / kTilePageTokens),
+        task_.kv_head);
+  } else if (!gathers_) {
+    rows = task_.table.Row(task_.request, task_.kv_head, task_.level,
+                           slot - level_.lead);
+  } else {
+    std::byte* to =
+        gathered_ + int64_t{number} * kTilePageTokens * level_.row_bytes;
+    rows = to;
+    const int64_t end = std::min(slot + kTilePageTokens, task_.end_slot);
+    for (int64_t s = slot; s < end; ++s, to += level_.row_bytes) {
+      std::memcpy(to,
+                  task_.table.Row(task_.request, task_.kv_head, task_.level,
+                                  s - level_.lead),
+                  static_cast<size_t>(level_.row_bytes));
+    }
+  }
+  if (widen_ == nullptr) return rows;
+  float* wide = wide_ + int64_t{number} * kTilePageTokens * width_;
+  widen_(reinterpret_cast<const uint16_t*>(rows),
+         int64_t{kTilePageTokens} * width_, wide);
+  return reinterpret_cast<const std::byte*>(wide);
+}
+
+TileKeys RowScan::Tile(int64_t slot) {
+  TileKeys keys;
+  keys.k_dim = keys.k_stride = width_;
+  keys.end =
+      static_cast<int>(std::min<int64_t>(kTileKeys, task_.end_slot - slot));
+  for (int page = 0; page * kTilePageTokens < keys.end; ++page) {
+    keys.k[page] = keys.next_k[page] =
+        Page(slot + page * kTilePageTokens, page);
+  }
+  return keys;
+}
+
+void RowScan::CopyScores(int64_t slot, int num_slots) const {
+  for (int lane = 0; lane < task_.num_lanes; ++lane) {
+    const ScanLane& to = task_.lanes[lane];
+    const int64_t first = slot - level_.lead;
+    const int64_t begin = std::max<int64_t>(first, 0);
+    const int64_t end = std::min(first + num_slots, to.num_scores);
+    if (begin >= end) continue;
+    std::copy_n(rows_.scores + int64_t{lane} * kTileKeys + (begin - first),
+                end - begin, to.scores + begin);
+  }
+}
+
+}  // namespace winnow

@@ -1,0 +1,72 @@
+// RowScan: the scores of consecutive summary rows, streamed once for several
+// queries.
+#ifndef WINNOW_BACKEND_CPU_ROW_SCAN_H_
+#define WINNOW_BACKEND_CPU_ROW_SCAN_H_
+
+#include "backend/backend.h"
+#include "backend/cpu/read_kernels.h"
+#include "backend/cpu/read_workspace.h"
+
+namespace winnow {
+
+// One row's q head, and where its scores go.
+struct ScanLane {
+  int64_t row = 0;
+  int64_t q_head = 0;
+  float* scores = nullptr;  // [num_scores]: of summary rows 0, 1, ...
+  int64_t num_scores = 0;
+};
+
+// What is scored: slots [first_slot, end_slot) of one level of a request and
+// KV head; a key is the slot of its token.
+struct ScanTask {
+  const SummaryRows& rows;
+  const SummaryTable& table;
+  const LayerCache& cache;
+  const View& q;  // [rows, q_heads, k_dim]
+  int level = 0;
+  int request = 0;
+  int kv_head = 0;
+  int64_t first_slot = 0;  // a multiple of 128
+  int64_t end_slot = 0;
+  int num_lanes = 0;
+  ScanLane lanes[kUnitRows] = {};
+};
+
+// A bound is an inner product too: sum_c max(q_c min_c, q_c max_c) is that of
+// the negative parts of q with the least and of the positive ones with the
+// greatest. So one kernel serves every kind, and it is attention's own: 32
+// rows are transposed, once for all lanes, and each score is a sum over
+// ascending words, which depends on nothing but its row and query.
+class RowScan {
+ public:
+  // Takes what it needs from `scratch`. REQUIRES: k_dim is a multiple of 16, at
+  // most kMaxReadDim / 2.
+  RowScan(const ReadKernels& kernels, const ScanTask& task,
+          ScratchCutter scratch);
+
+  void Run();
+
+ private:
+  void PackQueries();
+  // The 32 rows from slot `slot` on, as the kernel reads them, as number
+  // `number` of a tile.
+  const std::byte* Page(int64_t slot, int number);
+  TileKeys Tile(int64_t slot);
+  void CopyScores(int64_t slot, int num_slots) const;
+
+  const ScanTask& task_;
+  const SummaryLayout::Level level_;
+  const int width_;  // of a row, in elements
+  bool paired_ = false;
+  UnitKernel score_ = nullptr;
+  WidenKernel widen_ = nullptr;    // null: rows are read as stored
+  bool gathers_ = false;           // 32 slots are not one run of bytes
+  float* wide_ = nullptr;          // [128, width]
+  std::byte* gathered_ = nullptr;  // [128, row bytes]
+  UnitRows rows_;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_BACKEND_CPU_ROW_SCAN_H_

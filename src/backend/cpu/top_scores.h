@@ -1,0 +1,42 @@
+// TopScores: which scores are among the greatest.
+#ifndef WINNOW_BACKEND_CPU_TOP_SCORES_H_
+#define WINNOW_BACKEND_CPU_TOP_SCORES_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backend/cpu/read_kernels.h"
+
+namespace winnow {
+
+// Owns scratch that grows to the most scores; used by one worker at a time.
+//
+// The cut is found by halving the range of the scores and counting: a dozen
+// passes that are vectors throughout, and no sort.
+class TopScores {
+ public:
+  // `count_from`: a set's kernel; null: a plain loop.
+  explicit TopScores(CountKernel count_from = nullptr)
+      : count_from_(count_from) {}
+
+  // Indices, ascending, of the `count` greatest scores, ties to the lowest
+  // index. Valid until the next call. REQUIRES: no NaN, 0 < count <=
+  // scores.size().
+  std::span<const int32_t> Best(std::span<const float> scores, int64_t count);
+
+ private:
+  // Leaves in keys_ numbers in the order of the scores, in cut_ the lowest that
+  // is taken; returns how many keys are cut_ or more.
+  int64_t FindCut(std::span<const float> scores, int64_t count);
+  int64_t CountFrom(int32_t least) const;
+
+  CountKernel count_from_;
+  std::vector<int32_t> keys_;
+  std::vector<int32_t> best_;
+  int32_t cut_ = 0;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_BACKEND_CPU_TOP_SCORES_H_

@@ -1,0 +1,50 @@
+#include "backend/cpu/top_scores.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <random>
+
+namespace winnow {
+namespace {
+
+std::vector<int64_t> Sorted(std::span<const float> scores, int64_t count) {
+  std::vector<int64_t> order(scores.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, [&](int64_t a, int64_t b) {
+    return scores[static_cast<size_t>(a)] > scores[static_cast<size_t>(b)];
+  });
+  order.resize(static_cast<size_t>(count));
+  std::ranges::sort(order);
+  return order;
+}
+
+TEST(TopScoresTest, AreThoseOfASort) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  std::mt19937 random(1);
+  TopScores top;
+  for (int round = 0; round < 500; ++round) {
+    std::vector<float> scores(1 + random() % 300);
+    const float scale = std::pow(10.0f, static_cast<float>(random() % 60) - 30);
+    for (float& score : scores) {
+      // Whole numbers give many ties, at zero too, of both signs.
+      const int steps = round % 3 == 0 ? 3 : 1 << 20;
+      score = scale * static_cast<float>(static_cast<int>(random() % 1000003) %
+                                             (2 * steps + 1) -
+                                         steps);
+      if (round % 5 == 0 && random() % 3 == 0) score = -kInfinity;
+      if (round % 7 == 0 && random() % 9 == 0) score = kInfinity;
+      if (random() % 10 == 0) score = -0.0f;
+    }
+    const auto count = static_cast<int64_t>(1 + random() % scores.size());
+    const std::span<const int32_t> best = top.Best(scores, count);
+    const std::vector<int64_t> got(best.begin(), best.end());
+    ASSERT_EQ(got, Sorted(scores, count)) << "round " << round;
+  }
+}
+
+}  // namespace
+}  // namespace winnow

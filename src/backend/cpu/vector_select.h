@@ -1,0 +1,74 @@
+// VectorSelect: Select by vector kernels.
+#ifndef WINNOW_BACKEND_CPU_VECTOR_SELECT_H_
+#define WINNOW_BACKEND_CPU_VECTOR_SELECT_H_
+
+#include <vector>
+
+#include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/read_kernels.h"
+#include "backend/cpu/row_scan.h"
+#include "backend/cpu/select.h"
+
+namespace winnow {
+
+// Owns the scores under way and each worker's scratch; borrows the pool. Called
+// by the backend's thread.
+//
+// Works in waves of rows whose scores fit: all workers scan the summaries of
+// the wave's rows, cut into pieces that know nothing of one another, so that
+// one long row keeps them all busy; then a worker a list chooses. A score is
+// the same whoever computes it.
+class VectorSelect {
+ public:
+  // REQUIRES: this CPU runs `kernels`, which is not kScalar.
+  VectorSelect(CpuKernels kernels, ThreadPool& pool);
+
+  // The verb. A k_dim that is no multiple of 16, or above half of
+  // kMaxReadDim, goes to SelectScalar.
+  void Select(const LayerStep& step, const SelectArgs& args,
+              const LayerCache& cache);
+
+ private:
+  // One row of the wave: where its scores stand.
+  struct Row {
+    const SelectProgram* program = nullptr;  // null: no score is needed
+    // [q_heads, num_scores] from first_score on, by level.
+    int64_t first_score[2] = {};
+    int64_t num_scores[2] = {};
+  };
+  // Rows and heads that share a scan of one level: lanes of its kernel.
+  struct Scan {
+    int request = 0;
+    int kv_head = 0;
+    int level = 0;
+    int first_head = 0;  // of q
+    int num_heads = 0;
+    int64_t first_row = 0;  // of the wave
+    int num_rows = 0;
+    int64_t num_slots = 0;
+    int64_t first_item = 0;
+  };
+
+  // Takes rows from `first_row` on into the wave; returns how many.
+  int64_t PlanRows(const SelectRows& of);
+  void PlanScans(const SelectRows& of);
+  // The scans of both levels of `num_rows` rows of one request.
+  void AddScans(const SelectRows& of, int64_t first_row, int num_rows);
+  void RunScans(const SelectRows& of);
+  ScanTask TaskOf(const SelectRows& of, const Scan& scan,
+                  int64_t first_slot) const;
+
+  const ReadKernels kernels_;
+  ThreadPool& pool_;
+  Buffer lanes_;  // a worker's scratch each
+  Buffer scores_;
+  std::vector<Row> rows_;  // of the wave
+  std::vector<RawScores> raw_;
+  std::vector<Scan> scans_;
+  int64_t item_slots_ = 0;
+  std::vector<SelectScratch> scratch_;  // a worker
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_BACKEND_CPU_VECTOR_SELECT_H_

@@ -1,0 +1,320 @@
+#include "cli/bench_sparse.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <random>
+
+#include "cli/roof.h"
+#include "sparse/selector.h"
+
+namespace winnow {
+namespace {
+
+// More than any cache keeps.
+constexpr int64_t kKvBytes = int64_t{512} << 20;
+constexpr int64_t kSummaryBytes = int64_t{256} << 20;
+constexpr int64_t kNumQueries = 64;
+
+void FillRandomly(const View& view, int64_t num_elements) {
+  std::minstd_rand random(7);
+  const auto value = [&random] {
+    return static_cast<float>(random()) / 0x1p30f - 1.0f;
+  };
+  for (int64_t i = 0; i < num_elements; ++i) {
+    switch (view.dtype) {
+      case Dtype::kBFloat16:
+        view.As<BFloat16>()[i] = BFloat16(value());
+        break;
+      case Dtype::kFloat16:
+        view.As<Float16>()[i] = Float16(value());
+        break;
+      default:
+        view.As<float>()[i] = value();
+    }
+  }
+}
+
+}  // namespace
+
+Result<View> BenchSparse::Take(Dtype dtype,
+                               std::initializer_list<int64_t> shape) {
+  int64_t num_elements = 1;
+  for (const int64_t size : shape) num_elements *= size;
+  ASSIGN_OR_RETURN(
+      Buffer buffer,
+      backend_.Allocate(Tier::kDevice,
+                        static_cast<size_t>(num_elements * DtypeBytes(dtype)),
+                        "a measurement"));
+  const View view = buffer.At(0, dtype, shape);
+  buffers_.push_back(std::move(buffer));
+  return view;
+}
+
+Result<std::unique_ptr<BenchSparse>> BenchSparse::Create(
+    Backend& backend, const Shape& shape, std::string_view spec) {
+  CHECK(backend.attributes().device_is_host, "tables are filled in place");
+  std::unique_ptr<BenchSparse> bench(new BenchSparse(backend, shape));
+  ASSIGN_OR_RETURN(
+      const Selector selector,
+      MakeSelector(
+          spec, {.num_layers = 1,
+                 .num_q_heads = shape.num_q_heads,
+                 .num_kv_heads = shape.num_kv_heads,
+                 .head_dim = shape.head_dim,
+                 .kv_dtype = shape.dtype,
+                 .max_context_tokens = static_cast<int>(shape.context_tokens),
+                 .windows = {0}}));
+  bench->program_ = selector.program;
+  RETURN_IF_ERROR(bench->AllocateKv());
+  RETURN_IF_ERROR(bench->AllocateSummaries());
+  RETURN_IF_ERROR(bench->AllocateRow());
+  bench->SummarizeLayers();
+  return bench;
+}
+
+Status BenchSparse::AllocateKv() {
+  const int64_t num_pages = PagesFor(shape_.context_tokens);
+  cache_.format =
+      MakeSliceFormat(shape_.dtype, shape_.head_dim, shape_.head_dim);
+  cache_.num_kv_heads = shape_.num_kv_heads;
+  cache_.extent_stride_bytes =
+      int64_t{shape_.num_kv_heads} * cache_.format.slice_bytes;
+  layer_kv_bytes_ = num_pages * cache_.extent_stride_bytes;
+  num_kv_layers_ = kKvBytes / layer_kv_bytes_ + 1;
+  const int64_t num_elements =
+      num_kv_layers_ * layer_kv_bytes_ / DtypeBytes(shape_.dtype);
+  ASSIGN_OR_RETURN(const View strips, Take(shape_.dtype, {num_elements}));
+  // A block of random numbers again and again, its length no page's multiple.
+  const int64_t block = std::min<int64_t>(num_elements, 1'000'003);
+  FillRandomly(strips, block);
+  const int64_t bytes = DtypeBytes(shape_.dtype);
+  for (int64_t at = block; at < num_elements; at += block) {
+    std::memcpy(
+        strips.data + at * bytes, strips.data,
+        static_cast<size_t>(std::min(block, num_elements - at) * bytes));
+  }
+  strips_ = strips.data;
+  ASSIGN_OR_RETURN(cache_.page_table, Take(Dtype::kUInt32, {1, num_pages}));
+  uint32_t* pages = cache_.page_table.As<uint32_t>();
+  std::iota(pages, pages + num_pages, 0u);
+  std::shuffle(pages, pages + num_pages, std::mt19937(1));
+  return Ok{};
+}
+
+Status BenchSparse::AllocateSummaries() {
+  selector_.program = &program_;
+  SummaryTable& table = selector_.summaries;
+  table.layout = MakeSummaryLayout(program_, shape_.head_dim);
+  table.segment_stride_bytes =
+      int64_t{shape_.num_kv_heads} * table.layout.head_bytes;
+  const int64_t num_segments =
+      (shape_.context_tokens + table.layout.segment_tokens - 1) /
+      table.layout.segment_tokens;
+  layer_summary_bytes_ = num_segments * table.segment_stride_bytes;
+  num_summary_layers_ = kSummaryBytes / layer_summary_bytes_ + 1;
+  ASSIGN_OR_RETURN(
+      const View summaries,
+      Take(Dtype::kUInt8, {num_summary_layers_ * layer_summary_bytes_}));
+  summaries_ = summaries.data;
+  ASSIGN_OR_RETURN(table.segments, Take(Dtype::kUInt32, {1, num_segments}));
+  uint32_t* segments = table.segments.As<uint32_t>();
+  std::iota(segments, segments + num_segments, 0u);
+  return Ok{};
+}
+
+Status BenchSparse::AllocateRow() {
+  const auto put = [&](int64_t value) -> Result<View> {
+    ASSIGN_OR_RETURN(const View view, Take(Dtype::kInt32, {1}));
+    *view.As<int32_t>() = static_cast<int32_t>(value);
+    return view;
+  };
+  step_.num_rows = step_.num_requests = 1;
+  ASSIGN_OR_RETURN(step_.row_to_request, put(0));
+  ASSIGN_OR_RETURN(step_.first_row, put(0));
+  ASSIGN_OR_RETURN(step_.first_position, put(shape_.context_tokens - 1));
+  ASSIGN_OR_RETURN(step_.num_tokens, put(1));
+  ASSIGN_OR_RETURN(step_.num_prompt_rows, put(0));
+  ASSIGN_OR_RETURN(step_.selector, put(0));
+  ASSIGN_OR_RETURN(step_.num_prompt_tokens, put(0));
+  const int64_t num_heads = shape_.num_q_heads;
+  const int64_t capacity = MaxPicks(program_, shape_.context_tokens);
+  ASSIGN_OR_RETURN(lists_.picks,
+                   Take(Dtype::kUInt32, {1, num_heads, capacity, 2}));
+  ASSIGN_OR_RETURN(lists_.num_picks, Take(Dtype::kInt32, {1, num_heads}));
+  ASSIGN_OR_RETURN(lists_.num_lists, Take(Dtype::kInt32, {1}));
+  ASSIGN_OR_RETURN(
+      q_, Take(shape_.dtype, {kNumQueries, num_heads, shape_.head_dim}));
+  FillRandomly(q_, q_.num_elements());
+  ASSIGN_OR_RETURN(out_, Take(shape_.dtype, {1, num_heads, shape_.head_dim}));
+  return Ok{};
+}
+
+void BenchSparse::SummarizeLayers() {
+  // All tokens are new to the summaries: from token 0 on.
+  const View first_token = step_.num_prompt_rows;
+  CHECK(*first_token.As<int32_t>() == 0, "first_token {}",
+        ToString(first_token));
+  for (int64_t layer = 0; layer < num_summary_layers_; ++layer) {
+    SetLayer(layer);
+    if (layer < num_kv_layers_) {
+      backend_.Summarize(
+          *queue_, step_,
+          {.selectors = {&selector_, 1}, .first_token = first_token}, cache_);
+    } else {
+      std::memcpy(selector_.summaries.rows,
+                  summaries_ + layer % num_kv_layers_ * layer_summary_bytes_,
+                  static_cast<size_t>(layer_summary_bytes_));
+    }
+  }
+}
+
+void BenchSparse::SetLayer(int64_t layer) {
+  layer_ = layer;
+  cache_.strips = strips_ + layer % num_kv_layers_ * layer_kv_bytes_;
+  selector_.summaries.rows =
+      summaries_ + layer % num_summary_layers_ * layer_summary_bytes_;
+}
+
+void BenchSparse::NextLayer() { SetLayer(layer_ + 1); }
+
+ReadArgs BenchSparse::Args(const ReadSource& source) {
+  ReadArgs args;
+  args.q = q_.Slice(layer_ % kNumQueries, 1);
+  args.sources = {&source, 1};
+  args.scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_dim));
+  args.out = out_;
+  return args;
+}
+
+void BenchSparse::Select() {
+  SelectArgs args;
+  args.selectors = {&selector_, 1};
+  args.q = q_.Slice(layer_ % kNumQueries, 1);
+  args.scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_dim));
+  args.picks = lists_;
+  backend_.Select(*queue_, step_, args, cache_);
+}
+
+void BenchSparse::ReadPicks() {
+  const ReadSource source = {.kind = ReadSource::Kind::kPicks, .picks = lists_};
+  backend_.Read(*queue_, step_, Args(source), cache_);
+}
+
+void BenchSparse::ReadEverything() {
+  const ReadSource source;
+  backend_.Read(*queue_, step_, Args(source), cache_);
+}
+
+double BenchSparse::summary_bytes() const {
+  // Of every KV head, the rows that are visible.
+  double bytes = 0;
+  for (size_t level = 0; level < 2; ++level) {
+    const int64_t num_rows =
+        NumVisibleRows(level == 0 ? program_.rows : program_.normalizer,
+                       shape_.context_tokens);
+    bytes += static_cast<double>(num_rows) * shape_.num_kv_heads *
+             selector_.summaries.layout.levels[level].row_bytes;
+  }
+  return bytes;
+}
+
+double BenchSparse::picked_bytes() const {
+  // A list is read once, by all heads that it serves.
+  int64_t tokens = 0;
+  for (int64_t list = 0; list < lists_.NumLists(0); ++list) {
+    for (int64_t i = 0; i < lists_.NumPicks(0, list); ++i) {
+      tokens += std::popcount(lists_.List(0, list)[i].tokens);
+    }
+  }
+  return static_cast<double>(tokens) * 2 * shape_.head_dim *
+         DtypeBytes(shape_.dtype);
+}
+
+double BenchSparse::kv_bytes() const {
+  return static_cast<double>(shape_.context_tokens) * 2 * shape_.num_kv_heads *
+         shape_.head_dim * DtypeBytes(shape_.dtype);
+}
+
+namespace {
+
+// Seconds of one verb over the rounds, and its share of each round's roof.
+struct VerbTimes {
+  std::vector<double> seconds, shares;
+
+  void Add(double of_round, double bytes, double roof_gb_per_second) {
+    seconds.push_back(of_round);
+    shares.push_back(bytes / of_round / 1e9 / roof_gb_per_second);
+  }
+  nlohmann::ordered_json Row(const std::string& verb, double bytes) const {
+    const double median = Median(seconds);
+    return {{"verb", verb},
+            {"ms", median * 1e3},
+            {"gb_per_second", bytes / median / 1e9},
+            {"gflops", 0.0},
+            {"share_of_read_roof", Median(shares)},
+            {"share_of_product_roof", 0.0}};
+  }
+};
+
+Status AddRowsOf(BenchSparse& bench, std::string_view name, int num_rounds,
+                 const std::function<double()>& roof,
+                 nlohmann::ordered_json& rows) {
+  constexpr int kRunsARound = 32;
+  constexpr int kDenseRunsARound = 8;
+  VerbTimes select, read, both;
+  std::vector<double> ratios;
+  for (int round = 0; round < num_rounds; ++round) {
+    const double gb_per_second = roof();
+    std::vector<double> selects, reads, sums, denses;
+    for (int run = 0; run < kRunsARound; ++run) {
+      bench.NextLayer();
+      selects.push_back(SecondsOf([&] { bench.Select(); }));
+      reads.push_back(SecondsOf([&] { bench.ReadPicks(); }));
+      sums.push_back(selects.back() + reads.back());
+      if (run >= kDenseRunsARound) continue;
+      denses.push_back(SecondsOf([&] { bench.ReadEverything(); }));
+    }
+    select.Add(Median(selects), bench.summary_bytes(), gb_per_second);
+    read.Add(Median(reads), bench.picked_bytes(), gb_per_second);
+    both.Add(Median(sums), bench.summary_bytes() + bench.picked_bytes(),
+             gb_per_second);
+    ratios.push_back(Median(denses) / Median(sums));
+  }
+  rows.push_back(
+      select.Row(fmt::format("Select, {}", name), bench.summary_bytes()));
+  rows.push_back(
+      read.Row(fmt::format("Read, picks of {}", name), bench.picked_bytes()));
+  const double ratio = Median(ratios);
+  nlohmann::ordered_json row =
+      both.Row(fmt::format("both, {}: dense / {:.1f}", name, ratio),
+               bench.summary_bytes() + bench.picked_bytes());
+  row["speedup_over_dense"] = ratio;
+  rows.push_back(std::move(row));
+  return Ok{};
+}
+
+}  // namespace
+
+Status AddSparseRows(Backend& backend, const BenchSparse::Shape& shape,
+                     int num_rounds,
+                     const std::function<double()>& read_roof_gb_per_second,
+                     nlohmann::ordered_json& rows) {
+  // Quest as published chooses for each q head, and so reads a group's pages
+  // as many times as it has heads.
+  for (const std::string_view spec :
+       {"mean:budget=2K", "quest:budget=2K,heads=kv,dense_layers=none",
+        "quest:budget=2K,dense_layers=none"}) {
+    ASSIGN_OR_RETURN(const std::unique_ptr<BenchSparse> bench,
+                     BenchSparse::Create(backend, shape, spec));
+    std::string_view name = spec.substr(0, spec.find(":"));
+    if (spec.find("heads=kv") != spec.npos) name = "quest, KV heads";
+    RETURN_IF_ERROR(
+        AddRowsOf(*bench, name, num_rounds, read_roof_gb_per_second, rows));
+  }
+  return Ok{};
+}
+
+}  // namespace winnow

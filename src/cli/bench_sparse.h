@@ -1,0 +1,81 @@
+// Select, and Read over what it chose, for winnow bench verbs.
+#ifndef WINNOW_CLI_BENCH_SPARSE_H_
+#define WINNOW_CLI_BENCH_SPARSE_H_
+
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+
+namespace winnow {
+
+// Owns the KV of one request of random tokens, pages in random order, and the
+// summaries that a selector keeps of it: of either as many layers as no cache
+// keeps. Each run is a decode step of the next layer, with another q.
+class BenchSparse {
+ public:
+  struct Shape {
+    int num_q_heads = 0;
+    int num_kv_heads = 0;
+    int head_dim = 0;
+    Dtype dtype = Dtype::kBFloat16;  // of KV, q and out
+    int64_t context_tokens = 0;
+  };
+  // REQUIRES: backend outlives this.
+  static Result<std::unique_ptr<BenchSparse>> Create(Backend& backend,
+                                                     const Shape& shape,
+                                                     std::string_view spec);
+
+  void NextLayer();
+  void Select();
+  void ReadPicks();
+  void ReadEverything();
+
+  // Of one layer: summaries, K and V that are picked, all K and V.
+  double summary_bytes() const;
+  double picked_bytes() const;
+  double kv_bytes() const;
+
+ private:
+  BenchSparse(Backend& backend, const Shape& shape)
+      : backend_(backend), shape_(shape), queue_(backend.MakeQueue()) {}
+  Result<View> Take(Dtype dtype, std::initializer_list<int64_t> shape);
+  Status AllocateKv();
+  Status AllocateSummaries();
+  Status AllocateRow();
+  void SummarizeLayers();
+  ReadArgs Args(const ReadSource& source);
+  void SetLayer(int64_t layer);
+
+  Backend& backend_;
+  const Shape shape_;
+  std::unique_ptr<Queue> queue_;
+  std::vector<Buffer> buffers_;
+  SelectProgram program_;
+  LayerSelector selector_;
+  LayerCache cache_;
+  LayerStep step_;
+  PickLists lists_;
+  View q_, out_;  // q of many steps: [kNumQueries, q_heads, head_dim]
+  std::byte* strips_ = nullptr;     // of layer 0
+  std::byte* summaries_ = nullptr;  // of layer 0
+  int64_t layer_kv_bytes_ = 0;
+  int64_t layer_summary_bytes_ = 0;
+  int64_t num_kv_layers_ = 0;
+  int64_t num_summary_layers_ = 0;
+  int64_t layer_ = 0;
+};
+
+// Adds rows of usual selectors: Select and Read as shares of the read roof, and
+// both together against dense decode attention.
+Status AddSparseRows(Backend& backend, const BenchSparse::Shape& shape,
+                     int num_rounds,
+                     const std::function<double()>& read_roof_gb_per_second,
+                     nlohmann::ordered_json& rows);
+
+}  // namespace winnow
+
+#endif  // WINNOW_CLI_BENCH_SPARSE_H_
