@@ -57,6 +57,16 @@ size_t PagedCase::KeyOffset(size_t request, int64_t token, int head) const {
                              DtypeBytes(shape_.dtype));
 }
 
+void PagedCase::SetKeysAndValues(size_t request, TestArray keys,
+                                 TestArray values) {
+  CHECK(keys.shape == keys_[request].shape &&
+            values.shape == values_[request].shape,
+        "request={} keys={} values={}", request, keys.values.size(),
+        values.values.size());
+  keys_[request] = std::move(keys);
+  values_[request] = std::move(values);
+}
+
 void PagedCase::RepeatFirstKey(size_t request) {
   std::vector<double>& values = keys_[request].values;
   const auto size = static_cast<size_t>(shape_.num_kv_heads * shape_.k_dim);

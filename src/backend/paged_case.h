@@ -43,6 +43,9 @@ class PagedCase {
   const TestArray& keys(size_t request) const { return keys_[request]; }
   const TestArray& values(size_t request) const { return values_[request]; }
 
+  // REQUIRES: arrays of the shapes of keys() and values(), of numbers that
+  // the element type holds.
+  void SetKeysAndValues(size_t request, TestArray keys, TestArray values);
   // Makes all keys of a request equal to its first.
   void RepeatFirstKey(size_t request);
   // Draws other extents for the same tokens.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/file.h"
+#include "model/sparse_config.h"
 
 namespace winnow {
 namespace {
@@ -211,8 +212,8 @@ Status ReadRequests(const JsonFields& fields, ModelConfig& config) {
                              ErrorCode::kUnsupported);
   }
   if (fields.Has("sparse_config")) {
-    RETURN_IF_ERROR(fields.Object("sparse_config"));
-    config.native_selector = "infllm-v2";
+    ASSIGN_OR_RETURN(const JsonFields sparse, fields.Object("sparse_config"));
+    ASSIGN_OR_RETURN(config.native_selector, ReadSparseConfig(sparse));
   }
   return Ok{};
 }

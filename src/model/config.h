@@ -40,8 +40,8 @@ struct ModelConfig {
   float logit_scale = 1;      // multiplies the logits
   std::vector<int> windows;   // a layer's sliding window in tokens; 0: none
   RopeConfig rope;
-  // The selector that the checkpoint was trained with and asks for; a build
-  // that lacks it must refuse, or be told --select dense.
+  // The selector that the checkpoint was trained with and asks for, as a SPEC
+  // (docs/design.md section 9): what --select auto stands for.
   std::optional<std::string> native_selector;
   GenerationDefaults generation;
 };

@@ -121,7 +121,12 @@ TEST(ConfigTest, MiniCpmScalesByDepthAndWidth) {
 TEST(ConfigTest, ASparseCheckpointNamesItsSelector) {
   EXPECT_EQ(Read("MiniCPMForCausalLM", R"({"sparse_config": {"topk": 64}})")
                 ->native_selector,
-            "infllm-v2");
+            "infllm-v2:kernel=32,stride=16,block=64,budget=6144,sink=64,"
+            "recent=2048,dense_len=8192");
+  EXPECT_EQ(
+      Failure(R"({"sparse_config": {"use_nope": true}})", "MiniCPMForCausalLM"),
+      "config.json: field sparse_config.use_nope: must be false (keys "
+      "are compressed after rotation), is true");
   EXPECT_EQ(Failure(R"({"sparse_config": 3})", "MiniCPMForCausalLM"),
             "config.json: field sparse_config: must be an object, is 3");
 }

@@ -1,0 +1,417 @@
+"""The cases: lengths around every page, block and window, budgets from a page
+to all, groups of 1 to 8 heads, decode and prompt rows.
+
+The comments name the items of algorithms.md part E (E 1 to 20) and of
+native-sparse.md 2.12 (N 1 to 20) that a case is for.
+"""
+
+from __future__ import annotations
+
+from substrate import Case
+
+
+def _around(page: int) -> list[int]:
+    """E 20: one token, a page less one, full, one more, several, long."""
+    return [1, page - 1, page, page + 1, 6 * page, 6 * page + 5]
+
+
+def _decode(name: str, selector: str, parameters: dict, page: int, **more):
+    """One row at each length of _around, small groups and odd ones."""
+    groups = [1, 2, 3, 4, 8, 2]
+    return [
+        Case(f"{name}_{n}", selector, parameters, n, group=g, **more)
+        for n, g in zip(_around(page), groups, strict=True)
+    ]
+
+
+def _window() -> list[Case]:
+    p = {"sink": 4, "recent": 12}
+    return _decode("window", "window", p, 32) + [
+        Case("window_of_itself", "window", {"sink": 0, "recent": 1}, 40),
+        Case(
+            "window_default",
+            "window",
+            {},
+            5000,
+            rows=2,
+            unlike=["own_token_besides"],
+        ),
+        Case("window_prompt_is_dense", "window", p, 70, 40, 38),
+    ]
+
+
+def _mean() -> list[Case]:
+    p = {"budget": 32, "block": 16, "sink": 4, "recent": 16}
+    return _decode("mean", "mean", p, 16) + [
+        # E 5: forced blocks stand outside the budget. E 7: mean of logits.
+        Case(
+            "mean_group",
+            "mean",
+            p,
+            300,
+            rows=4,
+            group=4,
+            unlike=[
+                "forced_inside_the_budget",
+                "max_over_the_group",
+                "mean_over_all_heads",
+            ],
+        ),
+        # E 4: keys repeat after two blocks, so that all scores are ties.
+        Case("mean_ties", "mean", p | {"recent": 0}, 200, period=32, group=2),
+        # E 6: 100 is no multiple of 16.
+        Case(
+            "mean_budget_100",
+            "mean",
+            p | {"budget": 100},
+            333,
+            group=8,
+            kv_heads=1,
+        ),
+        # E 1.
+        Case("mean_all", "mean", p | {"budget": 320}, 320, group=2),
+        Case("mean_share", "mean", p | {"budget": "1/4"}, 777, rows=3),
+        # E 19: the mean is rounded once, to the cache's type.
+        Case("mean_bfloat16", "mean", p, 400, rows=3, dtype="bfloat16"),
+        Case("mean_long", "mean", {}, 5000, rows=2, group=4, kv_heads=1),
+        Case("mean_eights", "mean", p | {"block": 8}, 210, 6, group=2),
+        Case("mean_prompt_is_dense", "mean", p, 120, 60, 57),
+    ]
+
+
+def _quest() -> list[Case]:
+    p = {"budget": 48, "dense_layers": "none"}
+    return _decode("quest", "quest", p, 16) + [
+        # E 5: the own page stands inside the budget.
+        Case(
+            "quest_own_page",
+            "quest",
+            p,
+            250,
+            rows=4,
+            group=4,
+            unlike=["own_page_besides", "greatest_key_alone"],
+        ),
+        Case(
+            "quest_one_page",
+            "quest",
+            p | {"budget": 16},
+            111,
+            group=8,
+            kv_heads=1,
+            unlike=["own_page_besides"],
+        ),
+        Case("quest_ties", "quest", p, 160, period=48, group=2),
+        Case(
+            "quest_shared",
+            "quest",
+            p | {"heads": "kv"},
+            260,
+            rows=3,
+            group=4,
+            unlike=["mean_over_the_group"],
+        ),
+        Case(
+            "quest_sinks",
+            "quest",
+            p | {"budget": 96, "sink": 20, "recent": 17},
+            300,
+            rows=2,
+        ),
+        Case("quest_all", "quest", p | {"budget": 304}, 304),
+        Case("quest_bfloat16", "quest", p, 500, rows=3, dtype="bfloat16"),
+        Case(
+            "quest_default",
+            "quest",
+            {"dense_layers": "none"},
+            5000,
+            group=2,
+            kv_heads=1,
+        ),
+        Case(
+            "quest_pages_of_64",
+            "quest",
+            p | {"block": 64, "budget": 192},
+            1000,
+            rows=3,
+        ),
+    ]
+
+
+def _arkvale() -> list[Case]:
+    p = {
+        "budget": 128,
+        "block": 16,
+        "sink": 32,
+        "recent": 16,
+        "dense_layers": "none",
+    }
+    return _decode("arkvale", "arkvale", p, 16) + [
+        # E 7: mean over all heads of the layer.
+        Case(
+            "arkvale_layer",
+            "arkvale",
+            p,
+            500,
+            rows=4,
+            group=4,
+            unlike=[
+                "max_over_the_heads",
+                "mean_over_the_group",
+                "whole_cuboid",
+            ],
+        ),
+        Case("arkvale_forced_alone", "arkvale", p | {"budget": 64}, 300),
+        Case("arkvale_ties", "arkvale", p, 400, period=64, group=1),
+        Case(
+            "arkvale_bfloat16",
+            "arkvale",
+            p,
+            600,
+            rows=3,
+            group=4,
+            dtype="bfloat16",
+        ),
+        Case("arkvale_default", "arkvale", {"dense_layers": "none"}, 5000),
+    ]
+
+
+def _oracle() -> list[Case]:
+    p = {"budget": 32, "block": 16, "sink": 4, "recent": 16}
+    return _decode("oracle", "oracle", p, 16) + [
+        Case(
+            "oracle_group",
+            "oracle",
+            p,
+            350,
+            rows=4,
+            group=4,
+            unlike=[
+                "forced_inside_the_budget",
+                "max_over_heads",
+                "unscaled",
+                "greatest",
+            ],
+        ),
+        Case(
+            "oracle_tokens",
+            "oracle",
+            p | {"block": 1, "budget": 24},
+            200,
+            rows=2,
+            group=2,
+        ),
+        Case(
+            "oracle_q_heads",
+            "oracle",
+            p | {"heads": "q"},
+            280,
+            rows=2,
+            group=8,
+            kv_heads=1,
+        ),
+        Case("oracle_all", "oracle", p | {"budget": 288}, 288),
+        Case("oracle_bfloat16", "oracle", p, 300, rows=2, dtype="bfloat16"),
+        Case("oracle_default", "oracle", {}, 5000, kv_heads=1),
+    ]
+
+
+def _moba() -> list[Case]:
+    p = {"block": 32, "budget": 96}
+    return _decode("moba", "moba", p, 32) + [
+        # The own chunk counts; chunk c is a candidate from (c + 1) C on.
+        Case(
+            "moba_prompt",
+            "moba",
+            p,
+            293,
+            293,
+            293,
+            group=2,
+            unlike=["own_chunk_besides", "group_shared"],
+            probes=[0, 31, 32, 63, 64, 95, 96, 127, 128, 292],
+        ),
+        Case(
+            "moba_both",
+            "moba",
+            p,
+            200,
+            60,
+            33,
+            group=4,
+            kv_heads=1,
+            probes=[0, 32, 33, 59],
+        ),
+        Case("moba_topk_1", "moba", p | {"budget": 32}, 150, 90, 80),
+        Case("moba_ties", "moba", p, 400, 8, period=64, group=1),
+        Case("moba_all", "moba", p | {"budget": 256}, 256, 70, 70),
+        Case("moba_bfloat16", "moba", p, 400, 40, 35, dtype="bfloat16"),
+        Case(
+            "moba_long",
+            "moba",
+            {"block": 512, "budget": 1536},
+            5000,
+            5,
+            4,
+            group=8,
+            kv_heads=1,
+        ),
+    ]
+
+
+def _infllm() -> list[Case]:
+    # The published ratios at half their size: windows of 16 / 8 and 64 / 32.
+    p = {
+        "kernel": 16,
+        "stride": 8,
+        "block": 32,
+        "budget": 128,
+        "sink": 32,
+        "recent": 32,
+        "dense_len": 0,
+    }
+    one = p | {"budget": 64, "sink": 0, "recent": 0}
+    published = {"budget": 128, "sink": 0, "recent": 0, "dense_len": 0}
+    cases = _decode("infllm", "infllm-v2", p, 32)
+    # N 1: where n1 and n2 of the published windows change. N 5: no coarse
+    # window below 128.
+    for n in (31, 32, 47, 48, 127, 128, 191, 192, 193, 256):
+        cases.append(
+            Case(f"infllm_windows_{n}", "infllm-v2", published, n, group=4)
+        )
+    return cases + [
+        # N 3: the row's own token closes the window that ends with it.
+        Case(
+            "infllm_own_token",
+            "infllm-v2",
+            one,
+            392,
+            1,
+            group=2,
+            unlike=["own_token_left_out"],
+        ),
+        # N 6, N 7, N 13.
+        Case(
+            "infllm_normaliser",
+            "infllm-v2",
+            one | {"budget": 160},
+            900,
+            12,
+            group=8,
+            kv_heads=1,
+            q_gain=4,
+            unlike=["normalised_by_itself"],
+        ),
+        Case(
+            "infllm_pooling",
+            "infllm-v2",
+            one | {"budget": 160},
+            420,
+            6,
+            unlike=["max_of_group", "pooled_without_the_left"],
+        ),
+        # N 10, N 11.
+        Case(
+            "infllm_local",
+            "infllm-v2",
+            p,
+            500,
+            3,
+            unlike=["own_block_is_local", "local_besides_topk"],
+        ),
+        # N 2, N 8: rounded means, rounded sums, and the ties that these make.
+        Case(
+            "infllm_bfloat16",
+            "infllm-v2",
+            p,
+            900,
+            4,
+            group=8,
+            dtype="bfloat16",
+            unlike=["unrounded"],
+        ),
+        # N 12, N 13, N 15: every row of a prompt.
+        Case(
+            "infllm_prompt",
+            "infllm-v2",
+            p,
+            330,
+            330,
+            330,
+            probes=[0, 31, 32, 33, 63, 64, 95, 96, 159, 160, 200, 329],
+        ),
+        # N 4: 15 modulo 16 (here 7 modulo 8) and 63 modulo 64 (31, 32).
+        Case(
+            "infllm_prompt_7_of_8",
+            "infllm-v2",
+            one,
+            319,
+            120,
+            120,
+            group=4,
+            kv_heads=1,
+        ),
+        # N 14: below dense_len, at it; generated rows across it.
+        Case(
+            "infllm_short_prompt",
+            "infllm-v2",
+            p | {"dense_len": 201},
+            200,
+            40,
+            40,
+        ),
+        Case(
+            "infllm_long_prompt",
+            "infllm-v2",
+            p | {"dense_len": 200},
+            200,
+            40,
+            40,
+            unlike=["dense_at_dense_len"],
+        ),
+        Case(
+            "infllm_early_chunk",
+            "infllm-v2",
+            p | {"dense_len": 300},
+            250,
+            40,
+            40,
+            prompt_tokens=300,
+        ),
+        Case(
+            "infllm_crossing",
+            "infllm-v2",
+            p | {"dense_len": 250},
+            260,
+            20,
+            0,
+            unlike=["dense_at_dense_len"],
+            probes=[8, 9, 10, 19],
+        ),
+        # N 16: groups below 16 as they are. N 19: exponents beyond float16.
+        Case("infllm_large", "infllm-v2", p, 640, 2, group=3, q_gain=8),
+        Case(
+            "infllm_float16", "infllm-v2", p, 300, 2, dtype="float16", q_gain=4
+        ),
+        Case("infllm_all", "infllm-v2", p | {"budget": 320}, 300, 30, 20),
+        Case(
+            "infllm_published",
+            "infllm-v2",
+            {"budget": 1536, "recent": 512, "dense_len": 0},
+            5000,
+            2,
+            group=8,
+            kv_heads=1,
+        ),
+    ]
+
+
+CASES: list[Case] = (
+    _window()
+    + _mean()
+    + _quest()
+    + _arkvale()
+    + _oracle()
+    + _moba()
+    + _infllm()
+)

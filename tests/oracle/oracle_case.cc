@@ -1,0 +1,201 @@
+#include "tests/oracle/oracle_case.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/check.h"
+#include "base/file.h"
+#include "sparse/selector.h"
+
+namespace winnow {
+namespace {
+
+using nlohmann::json;
+
+// substrate.py's streams of numbers, and the tokens of one run of keys.
+constexpr uint64_t kQ = 1, kKeyOfToken = 2, kKeyOfRun = 3, kV = 4;
+constexpr int kRunTokens = 24;
+
+json ReadFixtures() {
+  constexpr size_t kMaxFileBytes = size_t{1} << 20;
+  return json::parse(ReadFile(std::filesystem::path(WINNOW_SOURCE_DIR) /
+                                  "tests/oracle/fixtures.json",
+                              kMaxFileBytes)
+                         .value());
+}
+
+Dtype DtypeOf(const std::string& name) {
+  for (const Dtype dtype :
+       {Dtype::kFloat32, Dtype::kBFloat16, Dtype::kFloat16}) {
+    if (DtypeName(dtype) == name) return dtype;
+  }
+  CHECK(false, "dtype={}", name);
+}
+
+// Number `index` of a stream: a multiple of 1/8 of at most most / 8.
+double Eighths(uint64_t seed, uint64_t stream, uint64_t index, uint64_t most) {
+  uint64_t z = seed * 0xD1342543DE82EF95u + stream * 0x9E3779B1u +
+               (index + 1) * 0x9E3779B97F4A7C15u;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  const uint64_t whole = ((z ^ (z >> 31)) >> 40) % (2 * most + 1);
+  return (static_cast<double>(whole) - static_cast<double>(most)) / 8;
+}
+
+// Keys and values of one request: [tokens, kv_heads, dim] each.
+void FillKv(const OracleCase& oracle, PagedCase& paged, size_t request) {
+  TestArray keys = paged.keys(request);
+  TestArray values = paged.values(request);
+  const auto width =
+      static_cast<size_t>(oracle.shape.num_kv_heads * oracle.shape.k_dim);
+  for (size_t i = 0; i < keys.values.size(); ++i) {
+    values.values[i] = Eighths(oracle.seed, kV, i, 8);
+    size_t token = i / width;
+    if (oracle.period > 0) token %= static_cast<size_t>(oracle.period);
+    keys.values[i] =
+        Eighths(oracle.seed, kKeyOfToken, token * width + i % width, 4) +
+        Eighths(oracle.seed, kKeyOfRun, token / kRunTokens * width + i % width,
+                4);
+  }
+  paged.SetKeysAndValues(request, std::move(keys), std::move(values));
+}
+
+// The blocks that a list reads: "0-2,5".
+std::string RangesOf(const std::vector<Pick>& list, int block,
+                     int64_t context) {
+  std::vector<int64_t> num_read(
+      static_cast<size_t>((context + block - 1) / block), 0);
+  for (const Pick& pick : list) {
+    for (int t = 0; t < kPageTokens; ++t) {
+      if ((pick.tokens >> t & 1) == 0) continue;
+      const int64_t token = int64_t{pick.page} * kPageTokens + t;
+      EXPECT_LT(token, context);
+      if (token < context) ++num_read[static_cast<size_t>(token / block)];
+    }
+  }
+  std::string text;
+  const auto count = std::ssize(num_read);
+  for (int64_t b = 0; b < count;) {
+    const auto reads = [&](int64_t i) {
+      return i < count && num_read[static_cast<size_t>(i)] > 0;
+    };
+    int64_t end = b;
+    for (; reads(end); ++end) {
+      EXPECT_EQ(num_read[static_cast<size_t>(end)],
+                std::min<int64_t>(block, context - end * block))
+          << "tokens of block " << end;
+    }
+    if (end > b) {
+      text += text.empty() ? "" : ",";
+      text += end == b + 1 ? fmt::format("{}", b)
+                           : fmt::format("{}-{}", b, end - 1);
+    }
+    b = std::max(end, b + 1);
+  }
+  return text;
+}
+
+OracleCase CaseOf(const json& fixture) {
+  OracleCase oracle;
+  oracle.name = fixture.at("name");
+  oracle.spec = fixture.at("spec");
+  oracle.shape = {.dtype = DtypeOf(fixture.value("dtype", "float32")),
+                  .num_kv_heads = fixture.value("kv_heads", 2),
+                  .group_heads = fixture.at("group")};
+  const int length = fixture.at("length");
+  const int rows = fixture.value("rows", 1);
+  oracle.rows = {length - rows, rows, fixture.value("prompt_rows", 0)};
+  oracle.prompt_tokens = fixture.at("prompt_tokens");
+  oracle.q_gain = fixture.value("q_gain", 1);
+  oracle.period = fixture.value("period", 0);
+  oracle.seed = fixture.at("seed");
+  oracle.block = fixture.at("block");
+  oracle.picks = fixture.at("picks");
+  for (const json& probe : fixture.at("probes")) {
+    oracle.probes.push_back({.row = probe.at(0),
+                             .picks = probe.at(1),
+                             .out = {probe.at(2), probe.at(3)},
+                             .lse = probe.at(4)});
+  }
+  return oracle;
+}
+
+}  // namespace
+
+std::vector<OracleCase> ReadOracleCases() {
+  std::vector<OracleCase> cases;
+  const json fixtures = ReadFixtures();
+  for (const json& fixture : fixtures.at("cases")) {
+    cases.push_back(CaseOf(fixture));
+  }
+  return cases;
+}
+
+ReductionTable ReadReductionTable() {
+  const json fixtures = ReadFixtures();
+  const json& table = fixtures.at("reductions");
+  return {.group = table.at("group"),
+          .logits = table.at("logits"),
+          .first = table.at("first")};
+}
+
+SelectProgram ProgramOf(const OracleCase& oracle) {
+  const KvShape& shape = oracle.shape;
+  const Result<Selector> selector =
+      MakeSelector(oracle.spec, {.num_layers = 1,
+                                 .num_q_heads = shape.num_q_heads(),
+                                 .num_kv_heads = shape.num_kv_heads,
+                                 .head_dim = shape.k_dim,
+                                 .kv_dtype = shape.dtype,
+                                 .max_context_tokens = 1 << 20,
+                                 .windows = {}});
+  CHECK(selector.ok(), "{}", selector.error().message);
+  CHECK(selector->ForLayer(0) != nullptr, "{}", oracle.spec);
+  return *selector->ForLayer(0);
+}
+
+SparseCase BatchOf(const std::vector<OracleCase>& cases, RandomSource& random) {
+  std::vector<RequestRows> requests;
+  for (const OracleCase& oracle : cases) requests.push_back(oracle.rows);
+  SparseCase sparse(cases[0].shape, requests, random);
+  sparse.scale = 1 / std::sqrt(static_cast<float>(cases[0].shape.k_dim));
+  size_t q = 0;
+  for (size_t r = 0; r < cases.size(); ++r) {
+    const OracleCase& oracle = cases[r];
+    FillKv(oracle, sparse.paged, r);
+    const auto count =
+        static_cast<size_t>(oracle.rows.num_tokens *
+                            oracle.shape.num_q_heads() * oracle.shape.k_dim);
+    for (size_t i = 0; i < count; ++i) {
+      sparse.q.values[q++] = oracle.q_gain * Eighths(oracle.seed, kQ, i, 8);
+    }
+    sparse.programs.push_back(ProgramOf(oracle));
+    sparse.selectors.push_back(static_cast<int32_t>(r));
+    sparse.prompt_tokens.push_back(oracle.prompt_tokens);
+  }
+  return sparse;
+}
+
+std::string TextOf(const std::vector<std::vector<Pick>>& lists, int block,
+                   int64_t context) {
+  std::string text;
+  for (size_t i = 0; i < lists.size(); ++i) {
+    if (lists[i].size() == 1 && lists[i][0].tokens == 0) return "all";
+    text += i == 0 ? "" : "|";
+    text += RangesOf(lists[i], block, context);
+  }
+  return text;
+}
+
+std::string Hashed(const std::string& text) {
+  uint64_t state = 0xCBF29CE484222325u;
+  for (const char byte : text) {
+    state = (state ^ static_cast<uint8_t>(byte)) * 0x100000001B3u;
+  }
+  return fmt::format("#{:016x}", state);
+}
+
+}  // namespace winnow

@@ -1,0 +1,63 @@
+// The cases of fixtures.json: a selector, numbers from a seed, and what an
+// independent oracle chose and read. tests/oracle/README.md is the law.
+#ifndef WINNOW_TESTS_ORACLE_ORACLE_CASE_H_
+#define WINNOW_TESTS_ORACLE_ORACLE_CASE_H_
+
+#include <string>
+#include <vector>
+
+#include "backend/sparse_case.h"
+
+namespace winnow {
+
+// What the oracle says of one row.
+struct OracleProbe {
+  int row = 0;             // of the case
+  std::string picks;       // its lists, or their hash
+  double out[2] = {0, 0};  // weighted sums of its outputs
+  double lse = 0;          // sum over its heads
+};
+
+struct OracleCase {
+  std::string name;
+  std::string spec;
+  Dtype dtype = Dtype::kFloat32;
+  KvShape shape;
+  RequestRows rows;
+  int prompt_tokens = 0;
+  int q_gain = 1;
+  int period = 0;
+  uint64_t seed = 0;
+  int block = 1;      // tokens that the picks are written in
+  std::string picks;  // the hash of all rows'
+  std::vector<OracleProbe> probes;
+};
+
+// One table for which six ways of reducing heads choose six first blocks.
+struct ReductionTable {
+  int group = 0;
+  std::vector<std::vector<double>> logits;  // [2 * group, blocks], scaled
+  std::vector<int64_t> first;               // by way: the first list's block
+};
+
+// Test code: what cannot be read CHECK-fails.
+std::vector<OracleCase> ReadOracleCases();
+ReductionTable ReadReductionTable();
+
+// The program of a SPEC for the case's shape.
+SelectProgram ProgramOf(const OracleCase& oracle);
+
+// A batch of cases of one shape, each a request of its own. q, K and V are
+// those of substrate.py.
+SparseCase BatchOf(const std::vector<OracleCase>& cases, RandomSource& random);
+
+// A row's lists as the fixtures write them: "0-2,5|0,4-5", or "all". Fails the
+// test where a list reads a part of a block.
+std::string TextOf(const std::vector<std::vector<Pick>>& lists, int block,
+                   int64_t context);
+// "#" and the 64-bit FNV-1a hash.
+std::string Hashed(const std::string& text);
+
+}  // namespace winnow
+
+#endif  // WINNOW_TESTS_ORACLE_ORACLE_CASE_H_

@@ -1,0 +1,212 @@
+"""What the oracles share: numbers, attention, and a choice with its margin.
+
+Nothing here, nor in the oracles, is written from Winnow's code: the formulas
+are those of the papers, the numbers float64.
+
+q, K and V are multiples of 1/8 from a hash that oracle_case.cc repeats, so
+that they need not be stored. Float32 holds every inner product and every mean
+of a power of two of them exactly: where a selector only adds, its ties are
+true ties, and the lowest index must win.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+_MASK = (1 << 64) - 1
+_Q, _K_TOKEN, _K_RUN, _V = 1, 2, 3, 4
+RUN_TOKENS = 24  # neighbours share a part of their keys; divides no block
+
+
+class Narrow(Exception):
+    """Rounding could change the choice: another seed is needed."""
+
+
+def _hashes(seed: int, stream: int, first: int, count: int) -> np.ndarray:
+    """SplitMix64 of (seed, stream, index): uint64 [count]."""
+    index = np.arange(first + 1, first + count + 1, dtype=np.uint64)
+    begin = np.uint64((seed * 0xD1342543DE82EF95 + stream * 0x9E3779B1) & _MASK)
+    with np.errstate(over="ignore"):
+        z = begin + index * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def _eighths(seed: int, stream: int, shape: tuple[int, ...], most: int):
+    """Multiples of 1/8 of at most most / 8: float64 [shape]."""
+    h = _hashes(seed, stream, 0, math.prod(shape)) >> np.uint64(40)
+    whole = (h % np.uint64(2 * most + 1)).astype(np.float64) - most
+    return (whole / 8).reshape(shape)
+
+
+@dataclass
+class Case:
+    """One request, whose last rows are run in one step."""
+
+    name: str
+    selector: str
+    parameters: dict[str, object]
+    length: int
+    rows: int = 1  # the last ones
+    prompt_rows: int = 0  # the first of those
+    prompt_tokens: int = 0  # of the whole prompt; 0: it ends with its rows
+    kv_heads: int = 2
+    group: int = 2
+    dim: int = 16
+    dtype: str = "float32"
+    q_gain: int = 1  # a power of two
+    period: int = 0  # keys repeat after so many tokens; 0: never
+    seed: int = 0
+    # Other readings of the paper, each of which must choose otherwise here.
+    unlike: list[str] = field(default_factory=list)
+    probes: list[int] = field(default_factory=list)  # of the rows; written out
+
+    @property
+    def spec(self) -> str:
+        pairs = [f"{k}={v}" for k, v in self.parameters.items()]
+        return self.selector + (":" + ",".join(pairs) if pairs else "")
+
+    @property
+    def q_heads(self) -> int:
+        return self.kv_heads * self.group
+
+    def numbers(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """q [rows, q_heads, dim], K and V [length, kv_heads, dim]."""
+        q = _eighths(self.seed, _Q, (self.rows, self.q_heads, self.dim), 8)
+        shape = (self.length, self.kv_heads, self.dim)
+        runs = (math.ceil(self.length / RUN_TOKENS), *shape[1:])
+        run = _eighths(self.seed, _K_RUN, runs, 4)
+        k = _eighths(self.seed, _K_TOKEN, shape, 4)
+        k += run.repeat(RUN_TOKENS, axis=0)[: self.length]
+        if self.period:
+            k = k[np.arange(self.length) % self.period]
+        return q * self.q_gain, k, _eighths(self.seed, _V, shape, 8)
+
+
+@dataclass
+class Row:
+    """What a row's choice is made from: itself, and the keys it may see."""
+
+    q: np.ndarray  # [q_heads, dim]
+    k: np.ndarray  # [context, kv_heads, dim]
+    group: int
+    is_prompt: bool
+    prompt_tokens: int
+    dtype: str  # of what a selector keeps
+
+    @property
+    def context(self) -> int:
+        return len(self.k)
+
+    @property
+    def scale(self) -> float:
+        return self.q.shape[1] ** -0.5
+
+    @property
+    def inexact(self) -> float:
+        """How far float32 means over a group may be off."""
+        return 0.0 if self.group & (self.group - 1) == 0 else 1e-5
+
+    def heads(self):
+        """(q head, its KV head)"""
+        return [(h, h // self.group) for h in range(len(self.q))]
+
+    def kept(self, x: np.ndarray) -> np.ndarray:
+        """x as a selector stores it: rounded once."""
+        return round_to(x, self.dtype)
+
+
+@dataclass
+class Chosen:
+    """The blocks that each list reads, ascending."""
+
+    block: int
+    lists: list[list[int]]
+
+
+def round_to(x: np.ndarray, dtype: str) -> np.ndarray:
+    """The nearest number of a float type, ties to even."""
+    x = np.asarray(x, np.float64)
+    if dtype == "float16":
+        return x.astype(np.float16).astype(np.float64)
+    bits = 24 if dtype == "float32" else 8
+    mantissa, exponent = np.frexp(x)
+    return np.ldexp(np.rint(np.ldexp(mantissa, bits)), exponent - bits)
+
+
+def tokens(amount: object, context: int) -> int:
+    """2048, or "1/16" of the context."""
+    if isinstance(amount, int):
+        return amount
+    above, below = str(amount).split("/")
+    return int(int(above) / int(below) * context)
+
+
+def best(
+    scores: np.ndarray,
+    candidates: list[int],
+    count: int,
+    slack: np.ndarray | float = 0.0,
+) -> list[int]:
+    """The `count` candidates of greatest score, ties to the lowest index.
+
+    Raises Narrow where errors of at most `slack` could change the answer.
+    """
+    low, high = scores - slack, scores + slack
+    return certain(scores, low, high, candidates, count)
+
+
+def certain(
+    scores: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    candidates: list[int],
+    count: int,
+) -> list[int]:
+    """best() of scores that lie in [low, high].
+
+    Equal scores are the same number (of a window that two blocks share, or of
+    sums without rounding), so that their order is certain.
+    """
+    order = sorted(candidates, key=lambda b: (-scores[b], b))
+    chosen = np.array(order[: max(count, 0)], dtype=int)
+    left = np.array(order[max(count, 0) :], dtype=int)
+    for c in chosen:
+        narrow = (low[c] < high[left]) & (scores[c] != scores[left])
+        narrow |= (low[c] == high[left]) & (left < c)
+        if narrow.any():
+            raise Narrow(f"block {c} scores {scores[c]}")
+    return [int(c) for c in sorted(chosen)]
+
+
+def logits(row: Row) -> np.ndarray:
+    """q . k of every head and visible token: [q_heads, context]."""
+    return np.stack([row.k[:, g] @ row.q[h] for h, g in row.heads()])
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    """Over the last axis."""
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def attention(
+    row: Row, v: np.ndarray, chosen: Chosen | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Exact softmax over what was chosen: out [q_heads, dim], lse [q_heads]."""
+    z = logits(row) * row.scale
+    out, lse = [], []
+    for h, g in row.heads():
+        at = np.arange(row.context)
+        if chosen is not None:
+            blocks = chosen.lists[h * len(chosen.lists) // len(row.q)]
+            at = at[np.isin(at // chosen.block, blocks)]
+        top = z[h, at].max()
+        weights = np.exp(z[h, at] - top)
+        out.append(weights @ v[at, g] / weights.sum())
+        lse.append(top + math.log(weights.sum()))
+    return np.array(out), np.array(lse)
