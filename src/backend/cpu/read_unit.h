@@ -144,8 +144,8 @@ void UnitColumns(const TileKeys& keys, const UnitRows& rows, int row, int c) {
   int key = keys.begin;
   while (key < keys.end) {
     const int page = key / kTilePageTokens;
-    const int run_keys = keys.picked ? 16 : kTilePageTokens;
-    const int run_end = (key / run_keys + 1) * run_keys;
+    const int run_end =
+        keys.picked ? key / 16 * 16 + 16 : (page + 1) * kTilePageTokens;
     if (!SeesHalf(keys, key)) {
       key = run_end;
       continue;
