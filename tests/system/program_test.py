@@ -230,8 +230,10 @@ class ProgramTest(unittest.TestCase):
                            "--device-kv", "1MiB"], ["device-kv", "MiB"]),
                 (FAILURE, [MODEL, *prompt, "--device", "cuda:0"],
                  ["device", "cuda:0"]),
-                (FAILURE, [MODEL, *prompt, "--select", "quest"],
-                 ["select", "quest"]),
+                (USAGE_ERROR, [MODEL, *prompt, "--select", "qest"],
+                 ["--select", "qest", "quest"]),
+                (USAGE_ERROR, [MODEL, *prompt, "--select", "mean:budget=8"],
+                 ["budget", "32", "8"]),
                 (FAILURE, [MODEL, "--chat", "hello"], ["template"]),
                 (FAILURE, [MODEL, *prompt, "--json", "/nowhere/out"],
                  ["/nowhere/out"])]:
@@ -261,7 +263,7 @@ class ProgramTest(unittest.TestCase):
                            "kernel_size": 32, "kernel_stride": 16,
                            "init_blocks": 1, "block_size": 64,
                            "window_size": 2048, "topk": 64,
-                           "use_nope": False, "dense_len": 8192}}
+                           "use_nope": True, "dense_len": 8192}}
             path.write_text(json.dumps(fields))
 
         for name, change, words in [
@@ -275,7 +277,7 @@ class ProgramTest(unittest.TestCase):
                     "LlamaForCausalLM", "OtherForCausalLM")),
                  ["config.json", "OtherForCausalLM"]),
                 ("config.json", ask_for_selector,
-                 ["sparse_config", "--select dense"]),
+                 ["sparse_config", "use_nope"]),
                 ("tokenizer.json", lambda p: p.write_text("[]"),
                  ["tokenizer.json"]),
                 ("tokenizer.json", Path.unlink, ["tokenizer.json"])]:
