@@ -1,5 +1,6 @@
 #include "tests/golden/step_driver.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "model/rope.h"
@@ -52,6 +53,67 @@ void StepDriver::Plan(int request, int64_t planned_tokens) {
   const RopeConfig& rope = model_.config().rope;
   frequencies_[index].resize(static_cast<size_t>(rope.rotary_dim / 2));
   RopeFrequencies(rope, planned_tokens, frequencies_[index], &scales_[index]);
+}
+
+void StepDriver::Choose(const SelectProgram& program) {
+  const ModelConfig& config = model_.config();
+  const SummaryLayout layout = MakeSummaryLayout(program, config.head_dim);
+  CHECK(pages_per_request_ * kPageTokens <= layout.segment_tokens, "pages={}",
+        pages_per_request_);
+  const int64_t num_requests = std::ssize(frequencies_);
+  const int64_t stride = layout.head_bytes * config.num_kv_heads;
+  const int64_t layer_bytes = stride * num_requests;
+  const auto num_bytes = static_cast<size_t>(layer_bytes * config.num_layers);
+  summaries_ = Allocated(backend_, std::max<size_t>(num_bytes, 1));
+  std::memset(summaries_.data(), 0x7f, num_bytes);
+  segments_ =
+      Allocated(backend_, static_cast<size_t>(num_requests) * sizeof(uint32_t));
+  selectors_.clear();
+  for (int layer = 0; layer < config.num_layers; ++layer) {
+    selectors_.push_back(
+        {.program = &program,
+         .summaries = {
+             .layout = layout,
+             .rows = summaries_.data() + layer * layer_bytes,
+             .segment_stride_bytes = stride,
+             .segments = segments_.At(0, Dtype::kUInt32, {num_requests, 1})}});
+  }
+}
+
+// Lists of few rows at a time, so that long steps take several.
+void StepDriver::Select(std::span<const DrivenRows> requests,
+                        ForwardArgs& args) {
+  constexpr int kMostRows = 64;
+  const int64_t num_rows = std::min(args.step.num_rows, kMostRows);
+  const int64_t num_heads = model_.config().num_q_heads;
+  const int64_t capacity =
+      MaxPicks(*selectors_[0].program, pages_per_request_ * kPageTokens);
+  std::vector<int32_t> selectors, num_prompt_tokens, first_token;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    selectors.push_back(0);
+    num_prompt_tokens.push_back(requests[i].num_prompt_tokens);
+    first_token.push_back(requests[i].first_position);
+    segments_.At(0, Dtype::kUInt32, {std::ssize(frequencies_)})
+        .As<uint32_t>()[i] = static_cast<uint32_t>(requests[i].request);
+  }
+  args.step.selector = Integers(selectors);
+  args.step.num_prompt_tokens = Integers(num_prompt_tokens);
+  const auto ints = [&](std::initializer_list<int64_t> shape, Dtype dtype) {
+    int64_t count = 1;
+    for (const int64_t size : shape) count *= size;
+    step_memory_.push_back(
+        Allocated(backend_, static_cast<size_t>(count) * sizeof(int32_t)));
+    return MakeView(step_memory_.back().data(), dtype, shape);
+  };
+  args.selection = {
+      .selectors = selectors_,
+      .num_selectors = 1,
+      .first_token = Integers(first_token),
+      .read_shares = {},
+      .picks = {
+          .picks = ints({num_rows, num_heads, capacity, 2}, Dtype::kUInt32),
+          .num_picks = ints({num_rows, num_heads}, Dtype::kInt32),
+          .num_lists = ints({num_rows}, Dtype::kInt32)}};
 }
 
 View StepDriver::Integers(const std::vector<int32_t>& values) {
@@ -133,6 +195,7 @@ std::vector<float> StepDriver::Step(std::span<const DrivenRows> requests,
   args.token_ids = Integers(tokens);
   args.inverse_frequencies = PlannedRope(requests, &args.rope_scale);
   args.layers = layers_;
+  if (!selectors_.empty()) Select(requests, args);
   args.batch_invariant = batch_invariant;
   const auto row_floats = [&](int width) {
     step_memory_.push_back(Allocated(

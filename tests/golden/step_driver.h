@@ -16,7 +16,8 @@ struct DrivenRows {
   int request = 0;  // whose KV
   int first_position = 0;
   std::vector<int32_t> token_ids;
-  int num_prompt_rows = 0;  // the first of them; the rest are generated rows
+  int num_prompt_rows = 0;    // the first of them; the rest are generated rows
+  int num_prompt_tokens = 0;  // of the whole prompt; asked where one chooses
 };
 
 // Owns a KV pool, whose extents are dealt to requests in no order, and what a
@@ -32,6 +33,11 @@ class StepDriver {
   // Fixes a request's rope frequencies.
   void Plan(int request, int64_t planned_tokens);
 
+  // From now on all requests choose by `program`, in all layers.
+  // REQUIRES: no request has tokens; max_tokens fit one segment of summaries;
+  // the program outlives the driver.
+  void Choose(const SelectProgram& program);
+
   // Runs one step through the layer ranges that `range_ends` cut the model
   // into (empty: one range). Returns the logits of all rows: [rows, vocab].
   std::vector<float> Step(std::span<const DrivenRows> requests,
@@ -43,6 +49,7 @@ class StepDriver {
   View Integers(const std::vector<int32_t>& values);
   View PlannedRope(std::span<const DrivenRows> requests, View* scale);
   void PointTables(std::span<const DrivenRows> requests);
+  void Select(std::span<const DrivenRows> requests, ForwardArgs& args);
 
   Backend& backend_;
   const Model& model_;
@@ -53,7 +60,11 @@ class StepDriver {
   std::vector<LayerCache> layers_;
   std::vector<std::vector<float>> frequencies_;  // a request's, when planned
   std::vector<float> scales_;                    // [requests]
-  std::vector<Buffer> step_memory_;              // of the step that runs
+  // Of the program, if any: segment r is request r's only one.
+  std::vector<LayerSelector> selectors_;  // by layer
+  Buffer summaries_;
+  Buffer segments_;
+  std::vector<Buffer> step_memory_;  // of the step that runs
 };
 
 }  // namespace winnow

@@ -9,6 +9,7 @@ budget, sinks and window included, so that the answer has no state.
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from substrate import Chosen, Row, best, tokens
 
 
 def choose(row: Row, p: dict, unlike: str = "") -> Chosen:
+    if unlike == "unrounded":
+        row = replace(row, dtype="float32")
     page = p.get("block", 32)
     own = (row.context - 1) // page
     sinks = math.ceil(p.get("sink", 64) / page)

@@ -72,7 +72,15 @@ def _mean() -> list[Case]:
         Case("mean_all", "mean", p | {"budget": 320}, 320, group=2),
         Case("mean_share", "mean", p | {"budget": "1/4"}, 777, rows=3),
         # E 19: the mean is rounded once, to the cache's type.
-        Case("mean_bfloat16", "mean", p, 400, rows=3, dtype="bfloat16"),
+        Case(
+            "mean_bfloat16",
+            "mean",
+            p,
+            400,
+            rows=3,
+            dtype="bfloat16",
+            unlike=["unrounded"],
+        ),
         Case("mean_long", "mean", {}, 5000, rows=2, group=4, kv_heads=1),
         Case("mean_eights", "mean", p | {"block": 8}, 210, 6, group=2),
         Case("mean_prompt_is_dense", "mean", p, 120, 60, 57),
@@ -171,6 +179,7 @@ def _arkvale() -> list[Case]:
             rows=3,
             group=4,
             dtype="bfloat16",
+            unlike=["unrounded"],
         ),
         Case("arkvale_default", "arkvale", {"dense_layers": "none"}, 5000),
     ]
@@ -245,7 +254,16 @@ def _moba() -> list[Case]:
         Case("moba_topk_1", "moba", p | {"budget": 32}, 150, 90, 80),
         Case("moba_ties", "moba", p, 400, 8, period=64, group=1),
         Case("moba_all", "moba", p | {"budget": 256}, 256, 70, 70),
-        Case("moba_bfloat16", "moba", p, 400, 40, 35, dtype="bfloat16"),
+        Case(
+            "moba_bfloat16",
+            "moba",
+            p,
+            400,
+            40,
+            35,
+            dtype="bfloat16",
+            unlike=["unrounded"],
+        ),
         Case(
             "moba_long",
             "moba",
@@ -328,7 +346,7 @@ def _infllm() -> list[Case]:
             4,
             group=8,
             dtype="bfloat16",
-            unlike=["unrounded"],
+            unlike=["unrounded", "unrounded_means"],
         ),
         # N 12, N 13, N 15: every row of a prompt.
         Case(
@@ -406,6 +424,37 @@ def _infllm() -> list[Case]:
     ]
 
 
+def _recall() -> list[Case]:
+    """E 19: what is lost where summaries are kept in bfloat16."""
+    outside = {"budget": 128, "block": 16, "sink": 4, "recent": 16}
+    dense = {"dense_layers": "none"}
+    infllm = {
+        "kernel": 16,
+        "stride": 8,
+        "block": 32,
+        "budget": 320,
+        "sink": 32,
+        "recent": 64,
+        "dense_len": 0,
+    }
+    shape = {"rows": 24, "group": 4, "kv_heads": 1, "measures_recall": True}
+    return [
+        Case("recall_mean", "mean", outside, 1500, **shape),
+        Case("recall_quest", "quest", dense | {"budget": 128}, 1500, **shape),
+        Case(
+            "recall_arkvale",
+            "arkvale",
+            dense | outside | {"budget": 256},
+            1500,
+            **shape,
+        ),
+        Case(
+            "recall_moba", "moba", {"block": 32, "budget": 320}, 1500, **shape
+        ),
+        Case("recall_infllm", "infllm-v2", infllm, 1500, **shape),
+    ]
+
+
 CASES: list[Case] = (
     _window()
     + _mean()
@@ -414,4 +463,5 @@ CASES: list[Case] = (
     + _oracle()
     + _moba()
     + _infllm()
+    + _recall()
 )

@@ -18,6 +18,7 @@ Deviations, on purpose (numbers: native-sparse 2.12):
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -37,6 +38,8 @@ def window_scores(row: Row, p: dict, unlike: str) -> np.ndarray:
     """S [kv_heads, windows], before it is rounded."""
     kernel, stride = p.get("kernel", 32), p.get("stride", 16)
     lag = int(unlike == "own_token_left_out")
+    if unlike == "unrounded_means":
+        row = replace(row, dtype="float32")
     ck1 = compressed(row, kernel, stride, lag)
     ck2 = compressed(row, 4 * kernel, 4 * stride, lag)
     if unlike == "normalised_by_itself":

@@ -53,6 +53,7 @@ DEFAULTS = {
     "dtype": "float32",
     "q_gain": 1,
     "period": 0,
+    "bfloat16_recall": None,
 }
 MOST_SEEDS = 400
 
@@ -130,6 +131,7 @@ def fixture(case: Case) -> dict:
         try:
             rows = list(rows_of(case))
             picks = [choose(case, row) for row, _ in rows]
+            recall = recall_of(case, picks) if case.measures_recall else None
             for unlike in case.unlike:
                 if not any(
                     differs(case, row, unlike, x)
@@ -158,6 +160,7 @@ def fixture(case: Case) -> dict:
         "period": case.period,
         "seed": case.seed,
         "block": picks[-1].block if picks[-1] else 1,
+        "bfloat16_recall": recall,
         "picks": hashed("\n".join(texts)),
     }
     made = {k: x for k, x in made.items() if DEFAULTS.get(k) != x}
@@ -165,6 +168,17 @@ def fixture(case: Case) -> dict:
         [i, short(texts[i]), *read_of(*rows[i], picks[i])] for i in probes
     ]
     return made
+
+
+def recall_of(case: Case, picks: list[Chosen | None]) -> float:
+    """The share of the picks that bfloat16 summaries choose too."""
+    num_common = num_picks = 0
+    for (row, _), exact in zip(rows_of(case), picks):
+        row.dtype = "bfloat16"
+        for a, b in zip(exact.lists, choose(case, row).lists):
+            num_common += len(set(a) & set(b))
+            num_picks += len(a)
+    return round(num_common / num_picks, 6)
 
 
 def differs(case: Case, row: Row, unlike: str, chosen: Chosen | None) -> bool:

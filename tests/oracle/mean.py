@@ -7,6 +7,7 @@ kept in the cache's type, so that the mean of logits becomes q . mean(k).
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -25,6 +26,8 @@ def block_logits(row: Row, block: int, complete: int) -> np.ndarray:
 
 def choose(row: Row, p: dict, unlike: str = "") -> Chosen:
     """Sinks and window are read besides what the scores choose."""
+    if unlike == "unrounded":
+        row = replace(row, dtype="float32")
     block, n = p.get("block", 32), row.context
     own = (n - 1) // block
     sinks = math.ceil(p.get("sink", 4) / block)

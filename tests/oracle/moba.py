@@ -8,12 +8,16 @@ The mean is kept in the cache's type. topk = 1 reads the own chunk alone, as
 the naive form does (the efficient one then returns full attention).
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from substrate import Chosen, Row, best, tokens
 
 
 def choose(row: Row, p: dict, unlike: str = "") -> Chosen:
+    if unlike == "unrounded":
+        row = replace(row, dtype="float32")
     chunk = p.get("block", 4096)
     topk = tokens(p.get("budget", 48 * 1024), row.context) // chunk
     own = (row.context - 1) // chunk

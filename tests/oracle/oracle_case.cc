@@ -35,14 +35,14 @@ Dtype DtypeOf(const std::string& name) {
   CHECK(false, "dtype={}", name);
 }
 
-// Number `index` of a stream: a multiple of 1/8 of at most most / 8.
-double Eighths(uint64_t seed, uint64_t stream, uint64_t index, uint64_t most) {
+// Number `index` of a stream: a whole one in [-most, most].
+double Whole(uint64_t seed, uint64_t stream, uint64_t index, uint64_t most) {
   uint64_t z = seed * 0xD1342543DE82EF95u + stream * 0x9E3779B1u +
                (index + 1) * 0x9E3779B97F4A7C15u;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
   z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
   const uint64_t whole = ((z ^ (z >> 31)) >> 40) % (2 * most + 1);
-  return (static_cast<double>(whole) - static_cast<double>(most)) / 8;
+  return static_cast<double>(whole) - static_cast<double>(most);
 }
 
 // Keys and values of one request: [tokens, kv_heads, dim] each.
@@ -52,13 +52,14 @@ void FillKv(const OracleCase& oracle, PagedCase& paged, size_t request) {
   const auto width =
       static_cast<size_t>(oracle.shape.num_kv_heads * oracle.shape.k_dim);
   for (size_t i = 0; i < keys.values.size(); ++i) {
-    values.values[i] = Eighths(oracle.seed, kV, i, 8);
+    values.values[i] = Whole(oracle.seed, kV, i, 8) / 8;
     size_t token = i / width;
     if (oracle.period > 0) token %= static_cast<size_t>(oracle.period);
-    keys.values[i] =
-        Eighths(oracle.seed, kKeyOfToken, token * width + i % width, 4) +
-        Eighths(oracle.seed, kKeyOfRun, token / kRunTokens * width + i % width,
-                4);
+    const double of_token =
+        Whole(oracle.seed, kKeyOfToken, token * width + i % width, 32);
+    const double of_run = Whole(oracle.seed, kKeyOfRun,
+                                token / kRunTokens * width + i % width, 32);
+    keys.values[i] = (of_token + of_run) / 64;
   }
   paged.SetKeysAndValues(request, std::move(keys), std::move(values));
 }
@@ -113,6 +114,7 @@ OracleCase CaseOf(const json& fixture) {
   oracle.period = fixture.value("period", 0);
   oracle.seed = fixture.at("seed");
   oracle.block = fixture.at("block");
+  oracle.bfloat16_recall = fixture.value("bfloat16_recall", 0.0);
   oracle.picks = fixture.at("picks");
   for (const json& probe : fixture.at("probes")) {
     oracle.probes.push_back({.row = probe.at(0),
@@ -170,7 +172,7 @@ SparseCase BatchOf(const std::vector<OracleCase>& cases, RandomSource& random) {
         static_cast<size_t>(oracle.rows.num_tokens *
                             oracle.shape.num_q_heads() * oracle.shape.k_dim);
     for (size_t i = 0; i < count; ++i) {
-      sparse.q.values[q++] = oracle.q_gain * Eighths(oracle.seed, kQ, i, 8);
+      sparse.q.values[q++] = oracle.q_gain * Whole(oracle.seed, kQ, i, 8) / 8;
     }
     sparse.programs.push_back(ProgramOf(oracle));
     sparse.selectors.push_back(static_cast<int32_t>(r));

@@ -31,6 +31,8 @@ struct OracleCase {
   int block = 1;      // tokens that the picks are written in
   std::string picks;  // the hash of all rows'
   std::vector<OracleProbe> probes;
+  // The share of its picks that bfloat16 summaries choose too; 0: not measured.
+  double bfloat16_recall = 0;
 };
 
 // One table for which six ways of reducing heads choose six first blocks.

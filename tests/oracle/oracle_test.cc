@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "backend/cpu/cpu_backend.h"
 #include "sparse/selector.h"
@@ -16,8 +17,9 @@
 namespace winnow {
 namespace {
 
-TestDevice Device(int num_threads) {
-  return TestDevice(MakeCpuBackend({.num_threads = num_threads}));
+TestDevice Device(int num_threads, CpuKernels kernels = CpuKernels::kBest) {
+  return TestDevice(
+      MakeCpuBackend({.num_threads = num_threads, .kernels = kernels}));
 }
 
 // How far a weighted sum of outputs may be off: elements within 1e-5 in
@@ -105,10 +107,12 @@ TEST_P(OracleTest, ChoosesAndReadsAsThePaper) {
   RandomSource random(GetParam().seed);
   const SparseCase sparse = BatchOf({GetParam()}, random);
   const int long_chunk = GetParam().rows.end_position() > 1000 ? 500 : 1;
-  for (const SparseRun& run :
-       {SparseRun{}, SparseRun{.summarize_tokens = long_chunk},
-        SparseRun{.summarize_tokens = 37, .select_rows = 5}}) {
-    TestDevice device = Device(2);
+  const std::pair<CpuKernels, SparseRun> kRuns[] = {
+      {CpuKernels::kScalar, {}},
+      {CpuKernels::kBest, {.summarize_tokens = long_chunk}},
+      {CpuKernels::kBest, {.summarize_tokens = 37, .select_rows = 5}}};
+  for (const auto& [kernels, run] : kRuns) {
+    TestDevice device = Device(2, kernels);
     ExpectCase(GetParam(), RunSparse(device, sparse, run), 0);
     if (HasFailure()) break;
   }
@@ -254,6 +258,70 @@ TEST(OracleBatchTest, SixReductionsChooseSixBlocks) {
                   : fmt::format("{},{}", table.first[i], num_blocks))
         << "way " << i;
   }
+}
+
+std::set<int64_t> BlocksOf(const std::vector<Pick>& list, int block) {
+  std::set<int64_t> blocks;
+  for (const Pick& pick : list) {
+    for (int t = 0; t < kPageTokens; ++t) {
+      if ((pick.tokens >> t & 1) == 0) continue;
+      blocks.insert((int64_t{pick.page} * kPageTokens + t) / block);
+    }
+  }
+  return blocks;
+}
+
+// E 19: how many picks are lost where keys and summaries are kept in bfloat16,
+// measured and not assumed. The keys are the same numbers in both.
+TEST(OracleBatchTest, BFloat16LosesAsManyPicksAsItsRoundingsSay) {
+  int num_measured = 0;
+  for (OracleCase& oracle : ReadOracleCases()) {
+    if (oracle.bfloat16_recall == 0) continue;
+    ++num_measured;
+    const auto picks_in = [&](Dtype dtype) {
+      oracle.dtype = oracle.shape.dtype = dtype;
+      RandomSource random(1);
+      TestDevice device = Device(2);
+      return RunSparse(device, BatchOf({oracle}, random)).picks;
+    };
+    const auto exact = picks_in(Dtype::kFloat32);
+    const auto rounded = picks_in(Dtype::kBFloat16);
+    int64_t num_common = 0, num_picks = 0;
+    for (size_t row = 0; row < exact.size(); ++row) {
+      for (size_t list = 0; list < exact[row].size(); ++list) {
+        const auto blocks = BlocksOf(exact[row][list], oracle.block);
+        const auto others = BlocksOf(rounded[row][list], oracle.block);
+        num_picks += std::ssize(blocks);
+        num_common += std::ranges::count_if(
+            blocks, [&](int64_t b) { return others.contains(b); });
+      }
+    }
+    EXPECT_NEAR(
+        static_cast<double>(num_common) / static_cast<double>(num_picks),
+        oracle.bfloat16_recall, 1e-6)
+        << oracle.name;
+  }
+  EXPECT_EQ(num_measured, 5);
+}
+
+// N 17: a key that is not a number leaves no score; what is forced is read, and
+// the lowest of the rest, in the number that was asked for.
+TEST(OracleBatchTest, NotANumberChoosesTheLowest) {
+  std::vector<OracleCase> cases = ReadOracleCases();
+  const auto found =
+      std::ranges::find(cases, "infllm_local", &OracleCase::name);
+  ASSERT_NE(found, cases.end());
+  RandomSource random(1);
+  SparseCase sparse = BatchOf({*found}, random);
+  TestArray keys = sparse.paged.keys(0);
+  // In a window of both levels that the row sees, and in every head.
+  for (size_t i = 0; i < static_cast<size_t>(keys.dim(1) * keys.dim(2)); ++i) {
+    keys.values[i] = std::numeric_limits<double>::quiet_NaN();
+  }
+  sparse.paged.SetKeysAndValues(0, keys, sparse.paged.values(0));
+  TestDevice device = Device(1);
+  const SparseResult got = RunSparse(device, sparse);
+  EXPECT_EQ(TextOf(got.picks[2], found->block, 500), "0-1,14-15|0-1,14-15");
 }
 
 // E 20: a request of no tokens, and one of no rows, in a step with others.

@@ -3,10 +3,11 @@
 Nothing here, nor in the oracles, is written from Winnow's code: the formulas
 are those of the papers, the numbers float64.
 
-q, K and V are multiples of 1/8 from a hash that oracle_case.cc repeats, so
-that they need not be stored. Float32 holds every inner product and every mean
-of a power of two of them exactly: where a selector only adds, its ties are
-true ties, and the lowest index must win.
+q and V are multiples of 1/8, K of 1/64, from a hash that oracle_case.cc
+repeats, so that they need not be stored. Float32 holds every inner product and
+every mean of a power of two of them exactly: where a selector only adds, its
+ties are true ties, and the lowest index must win. bfloat16 holds the keys, and
+not their means.
 """
 
 from __future__ import annotations
@@ -36,11 +37,13 @@ def _hashes(seed: int, stream: int, first: int, count: int) -> np.ndarray:
     return z ^ (z >> np.uint64(31))
 
 
-def _eighths(seed: int, stream: int, shape: tuple[int, ...], most: int):
-    """Multiples of 1/8 of at most most / 8: float64 [shape]."""
+def _whole(
+    seed: int, stream: int, shape: tuple[int, ...], most: int
+) -> np.ndarray:
+    """Whole numbers in [-most, most]: float64 [shape]."""
     h = _hashes(seed, stream, 0, math.prod(shape)) >> np.uint64(40)
     whole = (h % np.uint64(2 * most + 1)).astype(np.float64) - most
-    return (whole / 8).reshape(shape)
+    return whole.reshape(shape)
 
 
 @dataclass
@@ -64,6 +67,7 @@ class Case:
     # Other readings of the paper, each of which must choose otherwise here.
     unlike: list[str] = field(default_factory=list)
     probes: list[int] = field(default_factory=list)  # of the rows; written out
+    measures_recall: bool = False  # of summaries kept in bfloat16
 
     @property
     def spec(self) -> str:
@@ -76,15 +80,15 @@ class Case:
 
     def numbers(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """q [rows, q_heads, dim], K and V [length, kv_heads, dim]."""
-        q = _eighths(self.seed, _Q, (self.rows, self.q_heads, self.dim), 8)
+        q = _whole(self.seed, _Q, (self.rows, self.q_heads, self.dim), 8) / 8
         shape = (self.length, self.kv_heads, self.dim)
         runs = (math.ceil(self.length / RUN_TOKENS), *shape[1:])
-        run = _eighths(self.seed, _K_RUN, runs, 4)
-        k = _eighths(self.seed, _K_TOKEN, shape, 4)
+        run = _whole(self.seed, _K_RUN, runs, 32) / 64
+        k = _whole(self.seed, _K_TOKEN, shape, 32) / 64
         k += run.repeat(RUN_TOKENS, axis=0)[: self.length]
         if self.period:
             k = k[np.arange(self.length) % self.period]
-        return q * self.q_gain, k, _eighths(self.seed, _V, shape, 8)
+        return q * self.q_gain, k, _whole(self.seed, _V, shape, 8) / 8
 
 
 @dataclass
