@@ -55,7 +55,7 @@ int64_t KvBytesFor(const LoadedModel& loaded, int64_t num_pages) {
       num_pages * kPageTokens * KvBytesPerToken(model.config(), model.dtype());
   const auto available = static_cast<int64_t>(
       kPoolShare *
-      static_cast<double>(loaded.backend->attributes().available_bytes));
+      static_cast<double>(MemoryLeft(loaded.backend->attributes(), model)));
   return std::min(wanted, available);
 }
 

@@ -8,60 +8,19 @@
 #include "model/rope.h"
 
 namespace winnow {
-namespace {
-
-Status CheckPositive(std::string_view field, int64_t value) {
-  if (value > 0) return Ok{};
-  return MakeError(ErrorCode::kInvalidArgument, "{} must be at least 1, is {}",
-                   field, value);
-}
-
-Status Validate(const EngineOptions& options, const ModelConfig& config) {
-  RETURN_IF_ERROR(CheckPositive("max-num-seqs", options.max_num_seqs));
-  RETURN_IF_ERROR(
-      CheckPositive("max-num-batched-tokens", options.max_num_batched_tokens));
-  if (options.max_model_len < 0 ||
-      options.max_model_len > config.max_context_tokens) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "max-model-len must be in [1, {}] (the model's "
-                     "context), is {}",
-                     config.max_context_tokens, options.max_model_len);
-  }
-  return Ok{};
-}
-
-}  // namespace
-
-int64_t KvBytesPerToken(const ModelConfig& config, Dtype kv_dtype) {
-  return int64_t{2} * config.num_layers * config.num_kv_heads *
-         config.head_dim * DtypeBytes(kv_dtype);
-}
-
 Result<std::unique_ptr<Engine>> Engine::Create(Backend& backend,
                                                const Model& model,
                                                const EngineOptions& given) {
   const ModelConfig& config = model.config();
-  RETURN_IF_ERROR(Validate(given, config));
-  EngineOptions options = given;
-  if (options.max_model_len == 0) {
-    options.max_model_len = static_cast<int>(
-        std::min<int64_t>(config.max_context_tokens, INT32_MAX));
-  }
-  const int64_t page_bytes =
-      KvBytesPerToken(config, model.dtype()) * kPageTokens;
-  const int64_t num_pages = options.device_kv_bytes / page_bytes;
-  if (num_pages < 1) {
-    return MakeError(ErrorCode::kResourceExhausted,
-                     "device-kv must hold at least one page of {}, is {}",
-                     FormatBytes(page_bytes),
-                     FormatBytes(options.device_kv_bytes));
-  }
+  ASSIGN_OR_RETURN(const EngineOptions options, ResolveOptions(given, config));
+  ASSIGN_OR_RETURN(const int64_t num_pages,
+                   KvPagesOf(options, model, backend.attributes()));
   DeviceCacheOptions cache_options;
   cache_options.format =
       MakeSliceFormat(model.dtype(), config.head_dim, config.head_dim);
   cache_options.num_layers = config.num_layers;
   cache_options.num_kv_heads = config.num_kv_heads;
-  cache_options.num_extents = static_cast<int>(num_pages);
+  cache_options.num_extents = num_pages;
   cache_options.max_requests = options.max_num_seqs;
   cache_options.max_pages_per_request =
       static_cast<int>(std::min(num_pages, PagesFor(options.max_model_len)));

@@ -8,26 +8,13 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/engine_options.h"
 #include "engine/runner.h"
 #include "engine/scheduler.h"
 #include "engine/selector_set.h"
 #include "engine/sequence.h"
 
 namespace winnow {
-
-struct EngineOptions {
-  int max_model_len = 0;  // tokens a sequence may reach; 0: the model's limit
-  int max_num_seqs = 16;  // running at once
-  int max_num_batched_tokens = 2048;  // rows a step
-  int64_t device_kv_bytes = 0;        // of the KV pool
-  bool batch_invariant = false;
-  int layers_per_step = 0;  // 0: all; else prompts run layer range by range
-  // What requests may choose with (sparse/selector.h), by Request::selector.
-  std::vector<std::string> selectors = {};
-};
-
-// Bytes of KV that one token takes over all layers.
-int64_t KvBytesPerToken(const ModelConfig& config, Dtype kv_dtype);
 
 // One model, one device, any number of requests. Not thread-safe: one thread
 // adds, steps and cancels. Observers are called from Step and Cancel.

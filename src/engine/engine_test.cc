@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "backend/cpu/cpu_backend.h"
+#include "base/size_text.h"
 #include "engine/hooked_backend.h"
 #include "kv/invariants.h"
 #include "tests/golden/tiny_model.h"
@@ -390,6 +391,36 @@ TEST_F(EngineTest, OptionsOutOfRangeAreRefused) {
       "max-num-batched-tokens must be at least 1, is 0");
   EXPECT_NE(error_of({.max_model_len = 1 << 20, .device_kv_bytes = kPoolBytes})
                 .find("max-model-len must be in [1, "),
+            std::string::npos);
+  EXPECT_EQ(error_of({.max_num_seqs = INT32_MAX, .device_kv_bytes = kPoolBytes})
+                .substr(0, 33),
+            "max-num-seqs must be at most 6553");
+}
+
+// The system would grant more than there is, and end the process later.
+TEST_F(EngineTest, APoolThatMemoryCannotHoldIsRefused) {
+  LoadModel("llama", Dtype::kFloat32);
+  const std::unique_ptr<Backend> backend = MakeCpuBackend({});
+  const int64_t page_bytes =
+      KvBytesPerToken(model_->config(), model_->dtype()) * kPageTokens;
+  const int64_t left_bytes = MemoryLeft(backend->attributes(), *model_);
+  ASSERT_GT(left_bytes, page_bytes);
+  EXPECT_LT(left_bytes, backend->attributes().available_bytes);
+  const auto error_of = [&](int64_t device_kv_bytes) {
+    return Engine::Create(*backend, *model_,
+                          {.device_kv_bytes = device_kv_bytes})
+        .error();
+  };
+  const Error more = error_of(left_bytes + page_bytes);
+  EXPECT_EQ(more.code, ErrorCode::kResourceExhausted);
+  EXPECT_NE(
+      more.message.find("device-kv must be at most " + FormatBytes(left_bytes)),
+      std::string::npos)
+      << more.message;
+  // More pages than 32 bits name, and than 31 do.
+  EXPECT_NE(error_of(int64_t{1} << 62).message.find("device-kv may hold at"),
+            std::string::npos);
+  EXPECT_NE(error_of(page_bytes << 31).message.find("device-kv must be at"),
             std::string::npos);
 }
 

@@ -43,6 +43,14 @@ Result<std::unique_ptr<SelectorSet>> SelectorSet::Create(
           PagesFor(options.max_model_len, layout.segment_tokens));
       const int64_t num_segments =
           int64_t{per_sequence} * options.max_sequences;
+      if (num_segments > kMaxExtents) {
+        return MakeError(ErrorCode::kInvalidArgument,
+                         "max-num-seqs and max-model-len must need at most {} "
+                         "segments of summaries, need {} ({} sequences of {} "
+                         "tokens)",
+                         kMaxExtents, num_segments, options.max_sequences,
+                         options.max_model_len);
+      }
       state->segments =
           std::make_unique<KvCache>(num_segments, layout.segment_tokens);
       ASSIGN_OR_RETURN(

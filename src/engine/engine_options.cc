@@ -1,0 +1,77 @@
+#include "engine/engine_options.h"
+
+#include <algorithm>
+
+#include "base/ids.h"
+#include "base/size_text.h"
+#include "cache/strip_pool.h"
+
+namespace winnow {
+namespace {
+
+Status CheckInRange(std::string_view field, int64_t value, int64_t most) {
+  RETURN_IF_ERROR(CheckPositive(field, value));
+  if (value <= most) return Ok{};
+  return MakeError(ErrorCode::kInvalidArgument, "{} must be at most {}, is {}",
+                   field, most, value);
+}
+
+}  // namespace
+
+Status CheckPositive(std::string_view field, int64_t value) {
+  if (value > 0) return Ok{};
+  return MakeError(ErrorCode::kInvalidArgument, "{} must be at least 1, is {}",
+                   field, value);
+}
+
+int64_t KvBytesPerToken(const ModelConfig& config, Dtype kv_dtype) {
+  return int64_t{2} * config.num_layers * config.num_kv_heads *
+         config.head_dim * DtypeBytes(kv_dtype);
+}
+
+int64_t MemoryLeft(const BackendAttributes& attributes, const Model& model) {
+  const int64_t weight_bytes =
+      model.weights().mapped_bytes() + model.weights().copied_bytes();
+  return std::max<int64_t>(0, attributes.available_bytes - weight_bytes);
+}
+
+Result<EngineOptions> ResolveOptions(const EngineOptions& options,
+                                     const ModelConfig& config) {
+  RETURN_IF_ERROR(
+      CheckInRange("max-num-seqs", options.max_num_seqs, kMaxNumSeqs));
+  RETURN_IF_ERROR(CheckInRange("max-num-batched-tokens",
+                               options.max_num_batched_tokens,
+                               kMaxNumBatchedTokens));
+  if (options.max_model_len < 0 ||
+      options.max_model_len > config.max_context_tokens) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "max-model-len must be in [1, {}] (the model's "
+                     "context), is {}",
+                     config.max_context_tokens, options.max_model_len);
+  }
+  EngineOptions resolved = options;
+  if (resolved.max_model_len == 0) {
+    resolved.max_model_len = static_cast<int>(
+        std::min<int64_t>(config.max_context_tokens, INT32_MAX));
+  }
+  return resolved;
+}
+
+Result<int64_t> KvPagesOf(const EngineOptions& options, const Model& model,
+                          const BackendAttributes& attributes) {
+  const int64_t page_bytes =
+      KvBytesPerToken(model.config(), model.dtype()) * kPageTokens;
+  ASSIGN_OR_RETURN(const int64_t num_pages,
+                   ExtentsIn(options.device_kv_bytes, page_bytes, "device-kv"));
+  const int64_t left_bytes = MemoryLeft(attributes, model);
+  if (num_pages * page_bytes > left_bytes) {
+    return MakeError(ErrorCode::kResourceExhausted,
+                     "device-kv must be at most {} (the memory that is left "
+                     "beside the weights), is {}",
+                     FormatBytes(left_bytes),
+                     FormatBytes(options.device_kv_bytes));
+  }
+  return num_pages;
+}
+
+}  // namespace winnow

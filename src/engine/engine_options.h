@@ -1,0 +1,52 @@
+// EngineOptions: what an engine is given to work with.
+#ifndef WINNOW_ENGINE_ENGINE_OPTIONS_H_
+#define WINNOW_ENGINE_ENGINE_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/backend.h"
+#include "model/model.h"
+
+namespace winnow {
+
+// Bounds of what is allocated by their number at start.
+inline constexpr int kMaxNumSeqs = 1 << 16;
+inline constexpr int kMaxNumBatchedTokens = 1 << 20;
+
+struct EngineOptions {
+  int max_model_len = 0;  // tokens a sequence may reach; 0: the model's limit
+  int max_num_seqs = 16;  // running at once
+  int max_num_batched_tokens = 2048;  // rows a step
+  int64_t device_kv_bytes = 0;        // of the KV pool
+  bool batch_invariant = false;
+  int layers_per_step = 0;  // 0: all; else prompts run layer range by range
+  // What requests may choose with (sparse/selector.h), by Request::selector.
+  std::vector<std::string> selectors = {};
+};
+
+// Bytes of KV that one token takes over all layers.
+int64_t KvBytesPerToken(const ModelConfig& config, Dtype kv_dtype);
+
+// What the weights leave of the memory that the device had at start.
+int64_t MemoryLeft(const BackendAttributes& attributes, const Model& model);
+
+// Whether `value` is at least 1; the error names the field.
+Status CheckPositive(std::string_view field, int64_t value);
+
+// The options with every default filled in. Fails where one is out of range;
+// the error names field, limit and value.
+Result<EngineOptions> ResolveOptions(const EngineOptions& options,
+                                     const ModelConfig& config);
+
+// How many pages the KV pool has. Fails where that is none, more than can be
+// told apart, or more than memory holds: the system would grant the pool's
+// addresses all the same, and end the process once its pages are written.
+Result<int64_t> KvPagesOf(const EngineOptions& options, const Model& model,
+                          const BackendAttributes& attributes);
+
+}  // namespace winnow
+
+#endif  // WINNOW_ENGINE_ENGINE_OPTIONS_H_
