@@ -82,8 +82,8 @@ Distance DistanceOf(const std::vector<float>& actual,
   double size = 0;
   for (size_t i = 0; i < golden.size(); ++i) {
     const float difference = std::abs(actual[i] - golden[i]);
-    // Not a number is farther than anything.
-    if (!(difference <= distance.largest)) {
+    // Not a number is farther than anything, and stays so.
+    if (!(difference <= distance.largest) && !std::isnan(distance.largest)) {
       distance.largest = difference;
       distance.where = i;
     }
@@ -92,6 +92,19 @@ Distance DistanceOf(const std::vector<float>& actual,
   }
   distance.rms = std::sqrt(error / size);
   return distance;
+}
+
+TEST(DistanceTest, NotANumberIsFartherThanAnyBound) {
+  const float nan = std::nanf("");
+  for (const size_t where : {size_t{0}, size_t{1}, size_t{2}}) {
+    std::vector<float> actual = {1, 2, 4};
+    actual[where] = nan;
+    const Distance distance = DistanceOf(actual, {1, 2, 3});
+    EXPECT_FALSE(distance.largest <= 1e30f) << where;
+    EXPECT_FALSE(distance.rms <= 1e30) << where;
+    EXPECT_EQ(distance.where, where);
+  }
+  EXPECT_EQ(DistanceOf({1, 2, 4}, {1, 2, 3}).largest, 1);
 }
 
 class GoldenTest : public testing::TestWithParam<std::string> {};
