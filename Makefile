@@ -14,6 +14,8 @@ SEED ?= 7
 PREFIX ?= /usr/local
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 
+# Goals of one command line share a build folder; each uses all cores itself.
+.NOTPARALLEL:
 .PHONY: winnow demo test bench compare lint format mutants asan tsan fuzz install clean
 
 winnow:
