@@ -2,7 +2,7 @@
 #             TEST_DEPS targets...)
 # One room: the static library winnow_<name> and, beside it, one test program
 # <name>_test made of every *_test.cc. DEPS says the arrows a second time; the
-# first time is the includes, which tests/layering reads.
+# first time is the includes, which scripts/lint.py reads.
 function(winnow_room)
   cmake_parse_arguments(ROOM "" "NAME" "SOURCES;DEPS;TESTS;TEST_DEPS" ${ARGN})
   set(target winnow_${ROOM_NAME})

@@ -1,8 +1,8 @@
 """The cases: lengths around every page, block and window, budgets from a page
 to all, groups of 1 to 8 heads, decode and prompt rows.
 
-The comments name the items of algorithms.md part E (E 1 to 20) and of
-native-sparse.md 2.12 (N 1 to 20) that a case is for.
+The comments name the items of the golden checklists in README.md (E: of all
+selectors, N: of InfLLM-v2) that a case is for.
 """
 
 from __future__ import annotations

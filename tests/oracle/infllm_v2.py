@@ -1,4 +1,4 @@
-"""InfLLM-v2 (arXiv 2509.24663; native-sparse 2.3 to 2.6 and 2.11).
+"""InfLLM-v2 (arXiv 2509.24663; modeling_minicpm.py of MiniCPM4).
 
 ck1[j] = mean K[j st .. j st + ks), ck2 the same four times as wide and far
 apart; S_j = sum over the group of exp(s q ck1_j - z), z = log sum exp of
@@ -6,7 +6,7 @@ s q ck2, both over the windows that end at the row or before; a block's score
 is the greatest S_j of the windows [R b - 1, R b + R). Read are the first
 blocks, the row's own, the local ones before it, and the best of the rest.
 
-Deviations, on purpose (numbers: native-sparse 2.12):
+Deviations, on purpose (numbers: the list N in README.md; HF is that file):
  4   exact visibility in every row; HF sees one window fewer in prompts whose
      length is 15 modulo 16 (63 modulo 64 for the coarse windows).
  13  a block without a visible window is never chosen; HF drops what lies

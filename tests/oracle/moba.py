@@ -1,4 +1,4 @@
-"""MoBA (arXiv 2502.13189, eq. 5 and 6; native-sparse 4.1, naive form).
+"""MoBA (arXiv 2502.13189, eq. 5 and 6; the naive form).
 
 gate = q . mean(K_chunk), unscaled, each q head for itself, decode and prompt
 alike. The row's own chunk is always attended and counts among the topk;
