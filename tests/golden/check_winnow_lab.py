@@ -1,11 +1,18 @@
 #!/usr/bin/env python3
 """winnow-lab's greedy tokens against transformers', prompt by prompt.
 
-    check_winnow_lab.py --dtype float32 [--max-length 4096] [--most 68]
+    check_winnow_lab.py --dtype float32 [--min-length 1] [--max-length 4096]
+                        [--most 68]
 
 float32: all tokens must be equal. bfloat16: equal to the float32 tokens up to
 the first position whose best two logits are closer than 0.05; such prompts
 are listed. Prompts are made again from (task, length, seed, index).
+
+`make test` runs a few of the short ones. All of them, those of 32K too,
+or the 32K ones alone (they take long, in float32 above all):
+
+    make && tests/golden/check_winnow_lab.py --dtype float32
+    make && tests/golden/check_winnow_lab.py --dtype float32 --min-length 32768
 """
 
 from __future__ import annotations
@@ -28,10 +35,13 @@ BATCH = 8
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--winnow", default=str(ROOT / "build/winnow"))
     parser.add_argument("--dtype", choices=["float32", "bfloat16"],
                         default="float32")
+    parser.add_argument("--min-length", type=int, default=0)
     parser.add_argument("--max-length", type=int, default=1 << 20)
     parser.add_argument("--most", type=int, default=1 << 20)
     parser.add_argument("flags", nargs="*")
@@ -70,7 +80,8 @@ def main() -> int:
     options = parse()
     entries = json.loads(
         (ROOT / "tests/golden/winnow_lab_greedy.json").read_text())
-    entries = [e for e in entries if e["length"] <= options.max_length]
+    entries = [entry for entry in entries
+               if options.min_length <= entry["length"] <= options.max_length]
     step = max(1, len(entries) // options.most)
     entries = entries[::step][:options.most]
     num_wrong = num_unclear = 0
