@@ -34,13 +34,17 @@ class Descriptor {
   int fd_;
 };
 
+// Opens without waiting for a pipe's other end, so that a pipe can be refused.
+int OpenToRead(const std::filesystem::path& path) {
+  return open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+}
+
 // Returns the size of the regular file behind `fd`.
 Result<size_t> RegularFileBytes(int fd, const std::filesystem::path& path) {
   struct stat info;
   if (fstat(fd, &info) != 0) return SystemError("stat", path);
   if (!S_ISREG(info.st_mode)) {
-    return MakeError(ErrorCode::kInvalidArgument, "{}: not a regular file",
-                     path.string());
+    return MakeError(ErrorCode::kIo, "{}: not a regular file", path.string());
   }
   return static_cast<size_t>(info.st_size);
 }
@@ -56,21 +60,46 @@ Status WriteAll(int fd, std::string_view content,
   return Ok{};
 }
 
-// Creates `path` and writes it whole, or leaves none.
-Status WriteNewFile(const std::filesystem::path& path,
-                    std::string_view content) {
+// Creates `temporary` and writes it whole, or leaves none. Errors name the
+// file that it is to become.
+Status WriteNewFile(const std::filesystem::path& temporary,
+                    std::string_view content,
+                    const std::filesystem::path& path) {
   const Descriptor file(
-      open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+      open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (file.get() < 0) return SystemError("create", path);
   const Status written = WriteAll(file.get(), content, path);
-  if (!written.ok()) unlink(path.c_str());
+  if (!written.ok()) unlink(temporary.c_str());
   return written;
+}
+
+// Something that is there and no regular file.
+bool IsSpecial(const std::filesystem::path& path) {
+  struct stat info;
+  return stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
+}
+
+// Where symbolic links lead, whether or not anything is there yet.
+std::filesystem::path LinkTarget(std::filesystem::path path) {
+  constexpr int kMaxLinks = 40;  // as Linux
+  std::error_code error;
+  for (int i = 0; i < kMaxLinks; ++i) {
+    const auto next = std::filesystem::read_symlink(path, error);
+    if (error) break;
+    path = path.parent_path() / next;
+  }
+  return path;
+}
+
+std::filesystem::path TemporaryBeside(std::filesystem::path path) {
+  path += fmt::format(".{}.partial", getpid());
+  return path;
 }
 
 }  // namespace
 
 Result<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
-  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const Descriptor file(OpenToRead(path));
   if (file.get() < 0) return SystemError("open", path);
   ASSIGN_OR_RETURN(const size_t num_bytes, RegularFileBytes(file.get(), path));
   if (num_bytes == 0) return MappedFile(path, {});
@@ -97,11 +126,11 @@ MappedFile::~MappedFile() {
 
 Result<std::string> ReadFile(const std::filesystem::path& path,
                              size_t max_bytes) {
-  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const Descriptor file(OpenToRead(path));
   if (file.get() < 0) return SystemError("open", path);
   ASSIGN_OR_RETURN(const size_t num_bytes, RegularFileBytes(file.get(), path));
   if (num_bytes > max_bytes) {
-    return MakeError(ErrorCode::kInvalidArgument,
+    return MakeError(ErrorCode::kResourceExhausted,
                      "{}: file must be at most {} bytes, is {}", path.string(),
                      max_bytes, num_bytes);
   }
@@ -120,21 +149,34 @@ Result<std::string> ReadFile(const std::filesystem::path& path,
 }
 
 Status WriteFile(const std::filesystem::path& path, std::string_view content) {
-  struct stat info;
-  if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+  if (IsSpecial(path)) {
     const Descriptor file(open(path.c_str(), O_WRONLY | O_CLOEXEC));
     if (file.get() < 0) return SystemError("open", path);
     return WriteAll(file.get(), content, path);
   }
-  std::filesystem::path temporary = path;
-  temporary += fmt::format(".{}.partial", getpid());
-  const Status written = WriteNewFile(temporary, content);
-  if (!written.ok()) return written;
-  if (rename(temporary.c_str(), path.c_str()) != 0) {
+  const std::filesystem::path target = LinkTarget(path);
+  const std::filesystem::path temporary = TemporaryBeside(target);
+  RETURN_IF_ERROR(WriteNewFile(temporary, content, path));
+  if (rename(temporary.c_str(), target.c_str()) != 0) {
     const Error error = SystemError("rename", path);
     unlink(temporary.c_str());
     return error;
   }
+  return Ok{};
+}
+
+Status CheckCanWrite(const std::filesystem::path& path) {
+  if (IsSpecial(path)) {
+    if (std::filesystem::is_directory(path)) {
+      return MakeError(ErrorCode::kIo, "{}: cannot write: is a folder",
+                       path.string());
+    }
+    if (access(path.c_str(), W_OK) != 0) return SystemError("write", path);
+    return Ok{};
+  }
+  const std::filesystem::path temporary = TemporaryBeside(LinkTarget(path));
+  RETURN_IF_ERROR(WriteNewFile(temporary, "", path));
+  unlink(temporary.c_str());
   return Ok{};
 }
 

@@ -33,14 +33,20 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-// Reads a regular file whole. Fails where it is larger than `max_bytes`.
+// Reads a regular file whole. Fails where it is larger than `max_bytes`, and
+// without waiting where it is a pipe.
 Result<std::string> ReadFile(const std::filesystem::path& path,
                              size_t max_bytes);
 
 // Writes a file whole, through a temporary file beside it and a rename: after
 // a failure the old content, or no file, stands at `path`. What stands there
-// and is no regular file (a device, a pipe) is written to as it is.
+// and is no regular file (a device, a pipe) is written to as it is; a symbolic
+// link stays, and what it leads to is written.
 Status WriteFile(const std::filesystem::path& path, std::string_view content);
+
+// Fails where WriteFile would before its first byte: before long work whose
+// result is to go there. Changes nothing at `path`.
+Status CheckCanWrite(const std::filesystem::path& path);
 
 }  // namespace winnow
 

@@ -1,6 +1,7 @@
 #include "base/file.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstring>
 
@@ -49,6 +50,46 @@ TEST(FileTest, AFailedWriteLeavesNothingBehind) {
   const auto dir = TestPath("winnow_missing_dir");
   EXPECT_FALSE(WriteFile(dir / "file", "x").ok());
   EXPECT_FALSE(std::filesystem::exists(dir));
+}
+
+// Opening a pipe that nobody writes to would wait for ever.
+TEST(FileTest, APipeIsRefusedWithoutWaiting) {
+  const auto path = TestPath("winnow_pipe");
+  std::filesystem::remove(path);
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_NE(ReadFile(path, 9).error().message.find("not a regular file"),
+            std::string::npos);
+  EXPECT_NE(MappedFile::Open(path).error().message.find("not a regular file"),
+            std::string::npos);
+  std::filesystem::remove(path);
+}
+
+TEST(FileTest, ALinkStaysALink) {
+  const auto link = TestPath("winnow_link");
+  const auto target = TestPath("winnow_link_target");
+  std::filesystem::remove(link);
+  std::filesystem::remove(target);
+  std::filesystem::create_symlink(target.filename(), link);
+  for (const char* content : {"to a new file", "to an old one"}) {
+    ASSERT_TRUE(CheckCanWrite(link).ok());
+    ASSERT_TRUE(WriteFile(link, content).ok());
+    EXPECT_TRUE(std::filesystem::is_symlink(link));
+    EXPECT_EQ(*ReadFile(target, 100), content);
+  }
+}
+
+TEST(FileTest, TheCheckKeepsWhatIsThereAndNamesThePath) {
+  const auto path = TestPath("winnow_checked");
+  ASSERT_TRUE(WriteFile(path, "old").ok());
+  EXPECT_TRUE(CheckCanWrite(path).ok());
+  EXPECT_EQ(*ReadFile(path, 9), "old");
+  std::filesystem::remove(path);
+  EXPECT_TRUE(CheckCanWrite(path).ok());
+  EXPECT_FALSE(std::filesystem::exists(path));
+  EXPECT_EQ(CheckCanWrite("/nowhere/out").error().message,
+            "/nowhere/out: cannot create: No such file or directory");
+  EXPECT_FALSE(CheckCanWrite(testing::TempDir()).ok());
+  EXPECT_TRUE(CheckCanWrite("/dev/full").ok());
 }
 
 // /dev/full takes no byte; it must stay the device that it is.

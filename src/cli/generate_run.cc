@@ -42,12 +42,13 @@ class GenerateRun {
   Interrupt interrupt_;  // before any thread
   LoadedModel loaded_;
   std::vector<std::vector<int32_t>> prompts_;
-  std::unique_ptr<Engine> engine_;
   std::unique_ptr<Progress> prefill_;
   std::vector<std::unique_ptr<Generation>> generations_;
   std::vector<SequenceId> ids_;
   size_t shown_ = 0;               // the prompt whose text is being shown
   std::vector<std::string> held_;  // text of later prompts
+  // Last, so that it goes first: it tells the generations that they end.
+  std::unique_ptr<Engine> engine_;
 };
 
 template <typename T, typename From>

@@ -215,14 +215,21 @@ class ProgramTest(unittest.TestCase):
         some_prompt.write_text("the " * 2000)
         empty = self.folder / "empty"
         empty.mkdir()
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
         prompt = ["--prompt", "x"]
         for status, arguments, words in [
                 (FAILURE, ["/nowhere", *prompt], ["/nowhere"]),
                 (FAILURE, [empty, *prompt], ["config.json"]),
                 (FAILURE, [MODEL, "--prompt-file", "/nowhere/p"],
                  ["/nowhere/p", "No such file"]),
-                (USAGE_ERROR, [MODEL, "--prompt-file", empty],
+                (FAILURE, [MODEL, "--prompt-file", empty],
                  ["not a regular file"]),
+                (FAILURE, [MODEL, "--prompt-file", pipe],
+                 ["not a regular file"]),
+                (USAGE_ERROR, [MODEL, *prompt, "--prompt", "a b c d e f",
+                               "--max-model-len", "5", "--max-tokens", "1"],
+                 ["5", "max-model-len"]),
                 (USAGE_ERROR, [MODEL, "--prompt-file", long_prompt,
                                "--max-model-len", "33K"],
                  ["33792", "max-model-len", "40001"]),
