@@ -26,7 +26,7 @@ Result<std::unique_ptr<Backend>> MakeBackend(const EngineFlags& flags) {
                      "threads must be in [0, {}] (0: every core), is {}",
                      kMaxThreads, flags.threads);
   }
-  return MakeCpuBackend({.num_threads = flags.threads});
+  return StartCpuBackend({.num_threads = flags.threads});
 }
 
 Result<LoadedModel> OpenModel(const EngineFlags& flags) {

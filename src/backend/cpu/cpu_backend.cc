@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "backend/cpu/append.h"
 #include "backend/cpu/embed.h"
@@ -40,9 +41,9 @@ CpuKernels ResolveKernels(CpuKernels asked) {
 // Owns the workers; see MakeCpuBackend for who may call it.
 class CpuBackend final : public Backend {
  public:
-  explicit CpuBackend(const CpuOptions& options)
-      : kernels_(ResolveKernels(options.kernels)),
-        pool_(options.num_threads),
+  CpuBackend(CpuKernels kernels, std::unique_ptr<ThreadPool> pool)
+      : kernels_(ResolveKernels(kernels)),
+        threads_(std::move(pool)),
         sample_workspace_(pool_.num_workers()),
         select_scratch_(static_cast<size_t>(pool_.num_workers())) {
     attributes_.name = "cpu";
@@ -143,7 +144,8 @@ class CpuBackend final : public Backend {
  private:
   const CpuKernels kernels_;
   BackendAttributes attributes_;
-  ThreadPool pool_;
+  const std::unique_ptr<ThreadPool> threads_;
+  ThreadPool& pool_ = *threads_;
   SampleWorkspace sample_workspace_;
   std::vector<SelectScratch> select_scratch_;
   std::optional<VectorLinear> vector_linear_;
@@ -154,8 +156,25 @@ class CpuBackend final : public Backend {
 
 }  // namespace
 
+Result<std::unique_ptr<Backend>> StartCpuBackend(const CpuOptions& options) {
+  const int num_asked = ThreadPool::CountWorkers(options.num_threads);
+  auto pool = std::make_unique<ThreadPool>(num_asked);
+  const int num_started = pool->num_workers();
+  if (num_started < num_asked) {
+    pool.reset();  // The message needs memory too.
+    return MakeError(ErrorCode::kResourceExhausted,
+                     "threads must be at most {} (the system starts no more), "
+                     "is {}",
+                     num_started, num_asked);
+  }
+  return std::unique_ptr<Backend>(
+      std::make_unique<CpuBackend>(options.kernels, std::move(pool)));
+}
+
 std::unique_ptr<Backend> MakeCpuBackend(const CpuOptions& options) {
-  return std::make_unique<CpuBackend>(options);
+  Result<std::unique_ptr<Backend>> backend = StartCpuBackend(options);
+  CHECK(backend.ok(), "{}", backend.error().message);
+  return std::move(backend).value();
 }
 
 }  // namespace winnow

@@ -6,6 +6,7 @@
 
 #include "backend/backend.h"
 #include "backend/cpu/cpu_kernels.h"
+#include "base/result.h"
 
 namespace winnow {
 
@@ -17,7 +18,13 @@ struct CpuOptions {
 // A backend whose device memory is host memory. Its queues run each verb
 // before the call returns, so an Event has passed when it is recorded; one
 // thread at a time may call it, whichever queue it names.
+// Fails where the system does not start so many threads; the error names the
+// field, the limit and the value.
 // REQUIRES: options.kernels is kBest or among AvailableCpuKernels().
+Result<std::unique_ptr<Backend>> StartCpuBackend(const CpuOptions& options);
+
+// The same where that is no question, as in tests.
+// REQUIRES: the system starts the threads.
 std::unique_ptr<Backend> MakeCpuBackend(const CpuOptions& options);
 
 }  // namespace winnow

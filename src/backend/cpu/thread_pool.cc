@@ -3,6 +3,8 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <new>
+#include <system_error>
 
 #include "base/check.h"
 
@@ -16,19 +18,25 @@ constexpr uint64_t kNextJob = uint64_t{1} << 32;
 // between two verbs, shorter than a person or a scheduler would notice.
 constexpr int kSpins = 1000;
 
-int CountWorkers(int num_threads) {
+}  // namespace
+
+int ThreadPool::CountWorkers(int num_threads) {
   CHECK(num_threads >= 0, "num_threads={}", num_threads);
   if (num_threads > 0) return num_threads;
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-}  // namespace
-
+// The library says by an exception that the system gives no more threads, or
+// no memory for their stacks.
 ThreadPool::ThreadPool(int num_threads) {
   const int num_workers = CountWorkers(num_threads);
   threads_.reserve(static_cast<size_t>(num_workers - 1));
-  for (int worker = 1; worker < num_workers; ++worker) {
-    threads_.emplace_back([this, worker] { WorkerMain(worker); });
+  try {
+    for (int worker = 1; worker < num_workers; ++worker) {
+      threads_.emplace_back([this, worker] { WorkerMain(worker); });
+    }
+  } catch (const std::system_error&) {
+  } catch (const std::bad_alloc&) {
   }
 }
 

@@ -19,11 +19,15 @@ namespace winnow {
 // system call, and then sleep. A call allocates nothing.
 class ThreadPool {
  public:
-  // `num_threads` workers in all; 0: as many as the process may run on.
+  // Starts CountWorkers(num_threads) workers, or fewer where the system gives
+  // no more: num_workers() tells.
   explicit ThreadPool(int num_threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
+
+  // `num_threads` workers in all; 0: as many as the process may run on.
+  static int CountWorkers(int num_threads);
 
   int num_workers() const { return static_cast<int>(threads_.size()) + 1; }
 
