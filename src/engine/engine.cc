@@ -4,7 +4,6 @@
 #include <iterator>
 #include <utility>
 
-#include "base/size_text.h"
 #include "model/rope.h"
 
 namespace winnow {
@@ -57,6 +56,12 @@ Engine::Engine(Backend& backend, const Model& model,
       model_(model),
       options_(options),
       num_pages_(num_pages),
+      limits_({.vocab_size = model.config().vocab_size,
+               .max_model_len = options.max_model_len,
+               .num_selectors = static_cast<int>(options.selectors.size()),
+               .num_pages = num_pages,
+               .page_bytes = kPageTokens *
+                             KvBytesPerToken(model.config(), model.dtype())}),
       cache_(std::move(cache)),
       kv_(num_pages) {}
 
@@ -65,78 +70,15 @@ Engine::~Engine() {
 }
 
 int64_t Engine::device_kv_bytes() const {
-  return num_pages_ * kPageTokens *
-         KvBytesPerToken(model_.config(), model_.dtype());
-}
-
-Status Engine::CheckTokens(std::string_view field,
-                           const std::vector<int32_t>& tokens) const {
-  const int vocab_size = model_.config().vocab_size;
-  for (const int32_t token : tokens) {
-    if (token < 0 || token >= vocab_size) {
-      return MakeError(ErrorCode::kInvalidArgument,
-                       "{} token must be in [0, {}], is {}", field,
-                       vocab_size - 1, token);
-    }
-  }
-  return Ok{};
-}
-
-Status Engine::CheckRoom(int64_t num_tokens, int64_t max_tokens,
-                         int64_t num_pages) const {
-  if (num_tokens + max_tokens - 1 > options_.max_model_len) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "prompt and max-tokens must fit the context of {} tokens "
-                     "(max-model-len), are {} + {}",
-                     options_.max_model_len, num_tokens, max_tokens);
-  }
-  if (num_pages > num_pages_) {
-    const int64_t needed_bytes =
-        num_pages * kPageTokens *
-        KvBytesPerToken(model_.config(), model_.dtype());
-    return MakeError(ErrorCode::kResourceExhausted,
-                     "KV of prompt and max-tokens ({} + {} tokens) needs {}, "
-                     "device-kv holds {}",
-                     num_tokens, max_tokens, FormatBytes(needed_bytes),
-                     FormatBytes(device_kv_bytes()));
-  }
-  return Ok{};
-}
-
-Status Engine::CheckFits(const Request& request) const {
-  if (request.prompt.empty()) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "prompt must have at least 1 token, has 0");
-  }
-  RETURN_IF_ERROR(CheckPositive("max-tokens", request.max_tokens));
-  RETURN_IF_ERROR(CheckTokens("prompt", request.prompt));
-  RETURN_IF_ERROR(CheckTokens("forced", request.forced_tokens));
-  if (std::ssize(request.forced_tokens) > request.max_tokens) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "forced tokens must be at most max-tokens ({}), are {}",
-                     request.max_tokens, request.forced_tokens.size());
-  }
-  RETURN_IF_ERROR(Validate(request.sampling, model_.config().vocab_size));
-  const int64_t num_tokens = std::ssize(request.prompt);
-  // A fork's room is kept by its prefix.
-  const int64_t num_pages =
-      request.prefix ? 0 : PagesFor(num_tokens + request.max_tokens - 1);
-  return CheckRoom(num_tokens, request.max_tokens, num_pages);
-}
-
-Status Engine::CheckSelector(int selector) const {
-  if (selector < selectors_->size()) return Ok{};
-  return MakeError(ErrorCode::kInvalidArgument,
-                   "selector must be below {} (of the engine's), is {}",
-                   selectors_->size(), selector);
+  return num_pages_ * limits_.page_bytes;
 }
 
 bool Engine::ActsInPrompt(int selector) const {
   return selector >= 0 && selectors_->selector(selector).program.in_prompt;
 }
 
-Status Engine::CheckFork(const Request& request, const Sequence& prefix) const {
-  const auto& tokens = prefix.tokens();
+void Engine::CheckForkable(const Request& request,
+                           const Sequence& prefix) const {
   const int of_prefix = prefix.request().selector;
   CHECK(request.selector == of_prefix ||
             !(ActsInPrompt(request.selector) || ActsInPrompt(of_prefix)),
@@ -144,26 +86,6 @@ Status Engine::CheckFork(const Request& request, const Sequence& prefix) const {
         of_prefix);
   CHECK(prefix.is_prefix() && !prefix.released(),
         "sequence={} is no prefix, or released", prefix.id().value());
-  CHECK(request.prompt.size() > tokens.size() &&
-            std::equal(tokens.begin(), tokens.end(), request.prompt.begin()),
-        "prompt of {} tokens does not begin with the {} of prefix={}",
-        request.prompt.size(), tokens.size(), prefix.id().value());
-  const int64_t num_tokens = std::ssize(request.prompt);
-  const int64_t num_behind = num_tokens - std::ssize(tokens);
-  if (request.num_question_tokens > num_behind) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "question must lie behind the prefix, in the last {} "
-                     "tokens of the prompt, has {}",
-                     num_behind, request.num_question_tokens);
-  }
-  const int64_t max_length = std::ssize(tokens) + prefix.request().max_tokens;
-  if (num_tokens + request.max_tokens > max_length) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "prompt and max-tokens must fit the {} tokens that the "
-                     "prefix has room for, are {} + {}",
-                     max_length, num_tokens, request.max_tokens);
-  }
-  return Ok{};
 }
 
 RequestRope Engine::RopeFor(int64_t planned_tokens) const {
@@ -177,11 +99,11 @@ RequestRope Engine::RopeFor(int64_t planned_tokens) const {
 
 Result<SequenceId> Engine::Add(Request request, RequestObserver* observer) {
   if (failure_) return *failure_;
-  RETURN_IF_ERROR(CheckFits(request));
-  RETURN_IF_ERROR(CheckSelector(request.selector));
+  RETURN_IF_ERROR(limits_.Check(request));
   if (request.prefix) {
     const Sequence& prefix = Get(*request.prefix);
-    RETURN_IF_ERROR(CheckFork(request, prefix));
+    CheckForkable(request, prefix);
+    RETURN_IF_ERROR(RequestLimits::CheckFork(request, prefix));
     const SequenceId id(next_id_++);
     sequences_.push_back(
         Sequence::MakeFork(id, std::move(request), prefix, observer));
@@ -196,15 +118,7 @@ Result<SequenceId> Engine::Add(Request request, RequestObserver* observer) {
 
 Result<SequenceId> Engine::AddPrefix(Prefix prefix, RequestObserver* observer) {
   if (failure_) return *failure_;
-  const int64_t num_tokens = std::ssize(prefix.tokens);
-  if (num_tokens == 0 || prefix.max_length < num_tokens + 2) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "prefix must have at least 1 token and a max_length of 2 "
-                     "more, has {} and {}",
-                     num_tokens, prefix.max_length);
-  }
-  RETURN_IF_ERROR(CheckTokens("prefix", prefix.tokens));
-  RETURN_IF_ERROR(CheckSelector(prefix.selector));
+  RETURN_IF_ERROR(limits_.Check(prefix));
   const auto num_held = std::count_if(
       sequences_.begin(), sequences_.end(), [](const auto& other) {
         return other->is_prefix() && other->request().selector >= 0;
@@ -215,12 +129,6 @@ Result<SequenceId> Engine::AddPrefix(Prefix prefix, RequestObserver* observer) {
                      "({}) at once, are {}",
                      options_.max_num_seqs, num_held + 1);
   }
-  // A fork shares the full pages.
-  const int64_t num_pages = PagesFor(num_tokens) +
-                            PagesFor(int64_t{prefix.max_length} - 1) -
-                            num_tokens / kPageTokens;
-  RETURN_IF_ERROR(
-      CheckRoom(num_tokens, prefix.max_length - num_tokens, num_pages));
   RequestRope rope = RopeFor(prefix.max_length);
   const SequenceId id(next_id_++);
   sequences_.push_back(

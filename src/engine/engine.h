@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/engine_options.h"
+#include "engine/request_limits.h"
 #include "engine/runner.h"
 #include "engine/scheduler.h"
 #include "engine/selector_set.h"
@@ -65,12 +66,8 @@ class Engine {
   Engine(Backend& backend, const Model& model, const EngineOptions& options,
          std::unique_ptr<DeviceCache> cache, int64_t num_pages);
   Schedule Plan() const;
-  Status CheckTokens(std::string_view field,
-                     const std::vector<int32_t>& tokens) const;
-  Status CheckRoom(int64_t num_tokens, int64_t max_tokens,
-                   int64_t num_pages) const;
-  Status CheckFits(const Request& request) const;
-  Status CheckFork(const Request& request, const Sequence& prefix) const;
+  // The REQUIRES of Add that concern a fork and its prefix.
+  void CheckForkable(const Request& request, const Sequence& prefix) const;
   RequestRope RopeFor(int64_t planned_tokens) const;
   void Open(SequenceId id);
   void CountReads(const StepItem& item, std::span<const float> shares,
@@ -83,13 +80,13 @@ class Engine {
   const Sequence& Get(SequenceId id) const;
   Sequence& Get(SequenceId id);
   void Land(const StepPlan& plan, const StepOutput& output);
-  Status CheckSelector(int selector) const;
   bool ActsInPrompt(int selector) const;
 
   Backend& backend_;
   const Model& model_;
   const EngineOptions options_;
   const int64_t num_pages_;
+  const RequestLimits limits_;
   std::unique_ptr<DeviceCache> cache_;
   KvCache kv_;
   std::unique_ptr<SelectorSet> selectors_;
