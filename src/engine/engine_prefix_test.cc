@@ -274,8 +274,8 @@ TEST_F(EnginePrefixTest, CancellingAPrefixEndsAllThatUseIt) {
 
 TEST_F(EnginePrefixTest, WhatCannotShareIsRefused) {
   LoadModel("llama", Dtype::kFloat32);
-  const std::unique_ptr<Engine> engine = MakeEngine(4);
   Listener holder, never;
+  const std::unique_ptr<Engine> engine = MakeEngine(4);
   const SequenceId prefix = *engine->AddPrefix(PrefixOf(60), &holder);
   const auto error_of = [&](Request request) {
     request.prefix = prefix;

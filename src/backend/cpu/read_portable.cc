@@ -16,6 +16,7 @@ namespace {
 // Four floats: what every processor that we know of has (GCC and clang).
 using Four = float __attribute__((vector_size(16)));
 using FourInts = int32_t __attribute__((vector_size(16)));
+using FourWords = uint32_t __attribute__((vector_size(16)));  // wraps
 
 struct PortableLanes {
   struct F {
@@ -145,7 +146,8 @@ struct PortableLanes {
       y = y * part + 0x1.ebf9bcp-3f;
       y = y * part + 0x1.62e42ap-1f;
       y = y * part + 1.0f;
-      return (Four)(((FourInts)y + ((FourInts)shifted << 23)) & in_range);
+      const FourWords scaled = (FourWords)y + ((FourWords)shifted << 23);
+      return (Four)((FourInts)scaled & in_range);
     });
   }
   // Lane t of to[i] = from[t * stride + i], for 16 words i.
