@@ -30,6 +30,18 @@ int64_t GroupBytes(const char* path, int64_t otherwise) {
   return file >> bytes ? bytes : otherwise;
 }
 
+// What the control group is charged for files' pages that the kernel drops
+// before it refuses memory.
+int64_t GroupCacheBytes() {
+  std::ifstream file("/sys/fs/cgroup/memory.stat");
+  std::string name;
+  int64_t bytes = 0, sum = 0;
+  while (file >> name >> bytes) {
+    if (name == "inactive_file" || name == "active_file") sum += bytes;
+  }
+  return sum;
+}
+
 }  // namespace
 
 int64_t TotalHostBytes() {
@@ -40,7 +52,8 @@ int64_t TotalHostBytes() {
 int64_t AvailableHostBytes() {
   const int64_t limit = GroupBytes("/sys/fs/cgroup/memory.max", kUnlimited);
   const int64_t used = GroupBytes("/sys/fs/cgroup/memory.current", 0);
-  const int64_t left = limit == kUnlimited ? limit : limit - used;
+  const int64_t left =
+      limit == kUnlimited ? limit : limit - used + GroupCacheBytes();
   return std::max<int64_t>(0, std::min(MeminfoBytes("MemAvailable:"), left));
 }
 
