@@ -82,7 +82,9 @@ Status EvalRun::CheckFlags() {
   ASSIGN_OR_RETURN(selects_, SplitSelects(flags_.engine.select));
   ASSIGN_OR_RETURN(options_, ParseEngineOptions(flags_.engine));
   RETURN_IF_ERROR(CheckIsNoTaskFile("json", flags_.engine.json_file));
-  return CheckIsNoTaskFile("resume", flags_.resume);
+  RETURN_IF_ERROR(CheckIsNoTaskFile("resume", flags_.resume));
+  if (flags_.engine.json_file.empty()) return Ok{};
+  return CheckCanWrite(flags_.engine.json_file);
 }
 
 int EvalRun::MaxModelLen() const {

@@ -257,6 +257,10 @@ Result<int> RunGenerate(const GenerateFlags& flags) {
                      "generate needs --prompt, --prompt-file or --chat, got "
                      "none");
   }
+  // Not after the whole generation.
+  if (!flags.engine.json_file.empty()) {
+    RETURN_IF_ERROR(CheckCanWrite(flags.engine.json_file));
+  }
   return GenerateRun(flags).Run();
 }
 

@@ -1,3 +1,6 @@
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <string_view>
@@ -14,6 +17,24 @@ namespace {
 // Exit statuses: wrong usage is told from work that failed.
 constexpr int kUsageError = 2;
 constexpr int kFailure = 1;
+
+// A closed standard stream would lend its number to the next file opened, and
+// what is printed would go there. This one refuses to be written to.
+void HoldStandardStreams() {
+  int fd = 0;
+  while (fd >= 0 && fd <= STDERR_FILENO) fd = open("/dev/null", O_RDONLY);
+  if (fd >= 0) close(fd);
+}
+
+// `status`, unless what was printed did not all arrive.
+int StatusOfOutput(int status) {
+  const bool flushed = std::fflush(stdout) == 0;
+  if (flushed && std::ferror(stdout) == 0) return status;
+  if (status == 0) {
+    std::fputs("winnow: standard output: not all could be written\n", stderr);
+  }
+  return status == 0 ? kFailure : status;
+}
 
 int Main(int argc, char** argv) {
   CLI::App app(
@@ -70,4 +91,7 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace winnow
 
-int main(int argc, char** argv) { return winnow::Main(argc, argv); }
+int main(int argc, char** argv) {
+  winnow::HoldStandardStreams();
+  return winnow::StatusOfOutput(winnow::Main(argc, argv));
+}
