@@ -32,6 +32,7 @@ Result<StepFigures> RunRequests(Engine& engine, const BenchFlags& flags,
                                 int vocab_size) {
   std::mt19937 random(static_cast<uint32_t>(flags.engine.seed));
   std::vector<CountingObserver> observers(static_cast<size_t>(flags.batch));
+  std::vector<SequenceId> ids;
   for (CountingObserver& observer : observers) {
     Request request;
     for (int i = 0; i < flags.prompt_tokens; ++i) {
@@ -40,9 +41,13 @@ Result<StepFigures> RunRequests(Engine& engine, const BenchFlags& flags,
     }
     request.max_tokens = flags.generated_tokens + 1;
     request.sampling.temperature = 0;
-    ASSIGN_OR_RETURN(const SequenceId id,
-                     engine.Add(std::move(request), &observer));
-    (void)id;
+    const Result<SequenceId> id = engine.Add(std::move(request), &observer);
+    if (!id.ok()) {
+      // Nobody may be told of anything once the observers are gone.
+      for (const SequenceId added : ids) engine.Cancel(added);
+      return id.error();
+    }
+    ids.push_back(*id);
   }
   const auto start = std::chrono::steady_clock::now();
   while (true) {
@@ -176,7 +181,7 @@ Result<int> RunBenchStep(const BenchFlags& flags) {
   ASSIGN_OR_RETURN(load_options.dtype, ParseDtype(flags.engine.dtype));
   load_options.progress = [](int64_t, int64_t) {};  // Touches every page.
   ASSIGN_OR_RETURN(const Model model,
-                   Model::Load(flags.engine.model, load_options));
+                   LoadModel(flags.engine.model, load_options));
   ASSIGN_OR_RETURN(EngineOptions options, ParseEngineOptions(flags.engine));
   options.max_num_seqs = flags.batch;
   const int64_t tokens = flags.prompt_tokens + flags.generated_tokens + 1;

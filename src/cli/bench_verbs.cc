@@ -202,7 +202,7 @@ Result<int> RunBenchVerbs(const BenchFlags& flags) {
   ASSIGN_OR_RETURN(load_options.dtype, ParseDtype(flags.engine.dtype));
   load_options.progress = [](int64_t, int64_t) {};  // Touches every page.
   ASSIGN_OR_RETURN(const Model model,
-                   Model::Load(flags.engine.model, load_options));
+                   LoadModel(flags.engine.model, load_options));
   ASSIGN_OR_RETURN(const nlohmann::ordered_json report,
                    MeasureAll(*backend, model, flags));
   if (!flags.engine.json) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/size_text.h"
+#include "cli/whole_number.h"
 
 namespace winnow {
 
@@ -23,7 +24,8 @@ void AddModelFlags(CLI::App& command, EngineFlags* flags) {
       ->type_name("DEVICE");
   command
       .add_option("--threads", flags->threads, "CPU threads (0: every core)")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(WholeNumberIn(0, 1024));
 }
 
 void AddEngineFlags(CLI::App& command, EngineFlags* flags) {
@@ -58,7 +60,8 @@ void AddEngineFlags(CLI::App& command, EngineFlags* flags) {
   command
       .add_option("--seed", flags->seed,
                   "Seed of every random draw (default 0)")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(WholeNumberIn(0, UINT64_MAX));
   command
       .add_option_function<std::string>(
           "--json",

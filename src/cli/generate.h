@@ -18,7 +18,7 @@ namespace winnow {
 struct GenerateFlags {
   EngineFlags engine;
   std::vector<Prompt> prompts;
-  int max_tokens = 512;
+  std::optional<int> max_tokens;  // unset: 512, or what the context leaves
   // Unset: what generation_config.json says, greedy where it says nothing.
   std::optional<float> temperature, top_p, min_p;
   std::optional<int> top_k;

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <memory>
 
 #include "base/file.h"
@@ -29,6 +31,7 @@ class GenerateRun {
  private:
   Status EncodePrompts();
   Status MakeEngine();
+  int MaxTokens(const std::vector<int32_t>& prompt) const;
   SamplingParams Sampling() const;
   Status AddRequests();
   Result<bool> RunToTheEnd();  // false where it was interrupted
@@ -39,6 +42,7 @@ class GenerateRun {
 
   const GenerateFlags& flags_;
   const bool streams_text_;
+  int64_t max_model_len_ = 0;
   Interrupt interrupt_;  // before any thread
   LoadedModel loaded_;
   std::vector<std::vector<int32_t>> prompts_;
@@ -89,16 +93,27 @@ Status GenerateRun::EncodePrompts() {
   return Ok{};
 }
 
+// Nobody is refused for a limit that was not asked for.
+int GenerateRun::MaxTokens(const std::vector<int32_t>& prompt) const {
+  constexpr int64_t kDefault = 512;
+  // The last token is never fed back.
+  const int64_t left = max_model_len_ - std::ssize(prompt) + 1;
+  return flags_.max_tokens.value_or(
+      static_cast<int>(std::clamp<int64_t>(left, 1, kDefault)));
+}
+
 Status GenerateRun::MakeEngine() {
   ASSIGN_OR_RETURN(EngineOptions options, ParseEngineOptions(flags_.engine));
   const Model& model = *loaded_.model;
+  max_model_len_ = options.max_model_len > 0
+                       ? options.max_model_len
+                       : model.config().max_context_tokens;
   if (flags_.engine.device_kv.empty()) {
     // As much as all prompts need together, if there is that much; a single
     // prompt that does not fit is refused when it is added.
     int64_t num_pages = 1;
     for (const auto& prompt : prompts_) {
-      num_pages +=
-          PagesFor(static_cast<int64_t>(prompt.size()) + flags_.max_tokens);
+      num_pages += PagesFor(std::ssize(prompt) + MaxTokens(prompt));
     }
     options.device_kv_bytes = KvBytesFor(loaded_, num_pages);
   }
@@ -128,7 +143,7 @@ Status GenerateRun::AddRequests() {
         [this](int done, int total) { prefill_->Update(done, total); }));
     Request request;
     request.prompt = prompts_[i];
-    request.max_tokens = flags_.max_tokens;
+    request.max_tokens = MaxTokens(prompts_[i]);
     request.end_token_ids = loaded_.model->config().generation.eos_token_ids;
     request.sampling = Sampling();
     request.selector = engine_->selectors().size() - 1;

@@ -98,7 +98,7 @@ Result<int> RunInfo(const InfoFlags& flags) {
                    MakeBackend(flags.engine));
   LoadOptions options;
   ASSIGN_OR_RETURN(options.dtype, ParseDtype(flags.engine.dtype));
-  ASSIGN_OR_RETURN(const Model model, Model::Load(flags.engine.model, options));
+  ASSIGN_OR_RETURN(const Model model, LoadModel(flags.engine.model, options));
   const ModelFacts facts = FactsOf(*backend, model);
   if (flags.engine.json) {
     PrintJson(facts);

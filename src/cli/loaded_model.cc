@@ -13,6 +13,15 @@ constexpr int kMaxThreads = 1024;
 // The share of free memory that the KV pool may take unasked.
 constexpr double kPoolShare = 0.9;
 
+// A value out of range in a file is the file's fault, not the command's.
+template <typename T>
+Result<T> FromFiles(Result<T> loaded) {
+  if (loaded.ok() || loaded.error().code != ErrorCode::kInvalidArgument) {
+    return loaded;
+  }
+  return Error{ErrorCode::kCorrupt, loaded.error().message};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Backend>> MakeBackend(const EngineFlags& flags) {
@@ -29,6 +38,10 @@ Result<std::unique_ptr<Backend>> MakeBackend(const EngineFlags& flags) {
   return StartCpuBackend({.num_threads = flags.threads});
 }
 
+Result<Model> LoadModel(const std::string& folder, const LoadOptions& options) {
+  return FromFiles(Model::Load(folder, options));
+}
+
 Result<LoadedModel> OpenModel(const EngineFlags& flags) {
   const auto start = std::chrono::steady_clock::now();
   LoadedModel loaded;
@@ -39,9 +52,10 @@ Result<LoadedModel> OpenModel(const EngineFlags& flags) {
   options.progress = [&progress](int64_t done, int64_t total) {
     progress.Update(done, total);
   };
-  ASSIGN_OR_RETURN(Model model, Model::Load(flags.model, options));
+  ASSIGN_OR_RETURN(Model model, LoadModel(flags.model, options));
   loaded.model = std::make_unique<Model>(std::move(model));
-  ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::Load(flags.model));
+  ASSIGN_OR_RETURN(Tokenizer tokenizer,
+                   FromFiles(Tokenizer::Load(flags.model)));
   loaded.tokenizer = std::make_unique<Tokenizer>(std::move(tokenizer));
   loaded.load_ms = std::chrono::duration<double, std::milli>(
                        std::chrono::steady_clock::now() - start)

@@ -22,6 +22,9 @@ struct LoadedModel {
 // The only place that names a concrete backend.
 Result<std::unique_ptr<Backend>> MakeBackend(const EngineFlags& flags);
 
+// Loads a checkpoint. What is wrong with its files is never a usage error.
+Result<Model> LoadModel(const std::string& folder, const LoadOptions& options);
+
 // Loads with progress on standard error unless --quiet.
 Result<LoadedModel> OpenModel(const EngineFlags& flags);
 
