@@ -6,9 +6,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "backend/backend_under_test.h"
 #include "backend/closeness.h"
 #include "backend/paged_case.h"
+#include "backend/seeded_test.h"
 
 namespace winnow {
 namespace {
@@ -150,21 +150,7 @@ void ExpectSame(const ReadResult& got, const ReadResult& expected) {
   EXPECT_TRUE(got.lse.values == expected.lse.values);
 }
 
-class ReadConformanceTest : public testing::TestWithParam<BackendUnderTest> {
- protected:
-  TestDevice Device(int num_threads) {
-    return TestDevice(GetParam().make(num_threads));
-  }
-
-  template <typename Check>
-  void ForSeeds(int num_rounds, Check&& check) {
-    for (int seed = 0; seed < num_rounds && !HasFailure(); ++seed) {
-      SCOPED_TRACE(testing::Message() << "seed=" << seed);
-      RandomSource random(static_cast<uint64_t>(seed));
-      check(random, 1 + seed % 3);
-    }
-  }
-};
+class ReadConformanceTest : public SeededTest {};
 
 TEST_P(ReadConformanceTest, IsSoftmaxAttention) {
   ForSeeds(100, [this](RandomSource& random, int num_threads) {

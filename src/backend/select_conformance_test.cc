@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backend/backend_under_test.h"
 #include "backend/closeness.h"
+#include "backend/seeded_test.h"
 #include "backend/select_oracle.h"
 
 namespace winnow {
@@ -146,21 +146,7 @@ void ExpectSame(const SparseResult& got, const SparseResult& expected) {
   EXPECT_TRUE(got.lse.values == expected.lse.values);
 }
 
-class SelectConformanceTest : public testing::TestWithParam<BackendUnderTest> {
- protected:
-  TestDevice Device(int num_threads) {
-    return TestDevice(GetParam().make(num_threads));
-  }
-
-  template <typename Check>
-  void ForSeeds(int num_rounds, Check&& check) {
-    for (int seed = 0; seed < num_rounds && !HasFailure(); ++seed) {
-      SCOPED_TRACE(testing::Message() << "seed=" << seed);
-      RandomSource random(static_cast<uint64_t>(seed));
-      check(random, 1 + seed % 3);
-    }
-  }
-};
+class SelectConformanceTest : public SeededTest {};
 
 TEST_P(SelectConformanceTest, ChoosesTheBestAndReadsThem) {
   ForSeeds(60, [this](RandomSource& random, int num_threads) {

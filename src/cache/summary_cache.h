@@ -43,8 +43,6 @@ class SummaryCache {
   // Copies whole segments, before the step that writes into the copies.
   void Apply(Queue& queue, std::span<const ExtentCopy> copies);
 
-  size_t num_bytes() const { return pool_.num_bytes() + table_.num_bytes(); }
-
  private:
   SummaryCache(Backend& backend, const SummaryCacheOptions& options,
                Buffer pool, DevicePageTable table);

@@ -32,16 +32,8 @@ class Collector : public RequestObserver {
 class EvalGroupsTest : public testing::Test {
  protected:
   void SetUp() override {
-    const std::filesystem::path folder =
-        std::filesystem::path(testing::TempDir()) /
-        ("winnow_eval_groups" + std::to_string(getpid()));
-    std::filesystem::create_directories(folder);
     golden_ = ReadTinyCase("llama");
-    WriteTinyModel(golden_, folder, {.dtype = Dtype::kFloat32});
-    Result<Model> model = Model::Load(folder, {});
-    ASSERT_TRUE(model.ok()) << model.error().message;
-    model_ = std::make_unique<Model>(std::move(model).value());
-    std::filesystem::remove_all(folder);
+    model_ = LoadTinyModel(golden_, Dtype::kFloat32);
     MakePlan();
   }
 

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <limits>
 
 #include "backend/cpu/cpu_backend.h"
@@ -41,16 +40,8 @@ class Listener : public RequestObserver {
 class EngineFailureTest : public testing::Test {
  protected:
   void SetUp() override {
-    const std::filesystem::path folder =
-        std::filesystem::path(testing::TempDir()) /
-        ("winnow_engine_failure_" + std::to_string(getpid()));
-    std::filesystem::create_directories(folder);
     golden_ = ReadTinyCase("llama");
-    WriteTinyModel(golden_, folder, {.dtype = Dtype::kFloat32});
-    Result<Model> model = Model::Load(folder, {});
-    ASSERT_TRUE(model.ok()) << model.error().message;
-    model_ = std::make_unique<Model>(std::move(model).value());
-    std::filesystem::remove_all(folder);
+    model_ = LoadTinyModel(golden_, Dtype::kFloat32);
   }
 
   std::unique_ptr<Engine> MakeEngine(EngineOptions options) {

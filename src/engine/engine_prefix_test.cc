@@ -1,8 +1,6 @@
 // Requests that share a prefix, and answers that are told what to go on with.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "backend/cpu/cpu_backend.h"
 #include "engine/engine.h"
 #include "kv/invariants.h"
@@ -43,16 +41,8 @@ class EnginePrefixTest : public testing::Test {
   static constexpr int kMaxLength = 90;
 
   void LoadModel(const std::string& name, Dtype dtype) {
-    const std::filesystem::path folder =
-        std::filesystem::path(testing::TempDir()) /
-        ("winnow_prefix_" + name + std::to_string(getpid()));
-    std::filesystem::create_directories(folder);
     golden_ = ReadTinyCase(name);
-    WriteTinyModel(golden_, folder, {.dtype = dtype});
-    Result<Model> model = Model::Load(folder, {});
-    ASSERT_TRUE(model.ok()) << model.error().message;
-    model_ = std::make_unique<Model>(std::move(model).value());
-    std::filesystem::remove_all(folder);
+    model_ = LoadTinyModel(golden_, dtype);
   }
 
   std::unique_ptr<Engine> MakeEngine(int64_t num_pages,

@@ -2,8 +2,6 @@
 // whatever steps, the bits are the same.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "backend/cpu/cpu_backend.h"
 #include "engine/engine.h"
 #include "kv/invariants.h"
@@ -43,16 +41,8 @@ class EngineSelectorTest : public testing::TestWithParam<Dtype> {
   static constexpr int kMaxLength = 90;
 
   void SetUp() override {
-    const std::filesystem::path folder =
-        std::filesystem::path(testing::TempDir()) /
-        ("winnow_selector" + std::to_string(getpid()));
-    std::filesystem::create_directories(folder);
     golden_ = ReadTinyCase("llama");
-    WriteTinyModel(golden_, folder, {.dtype = GetParam()});
-    Result<Model> model = Model::Load(folder, {});
-    ASSERT_TRUE(model.ok()) << model.error().message;
-    model_ = std::make_unique<Model>(std::move(model).value());
-    std::filesystem::remove_all(folder);
+    model_ = LoadTinyModel(golden_, GetParam());
   }
 
   std::unique_ptr<Engine> MakeEngine(EngineOptions options = {}) {

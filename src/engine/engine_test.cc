@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/size_text.h"
@@ -65,16 +64,8 @@ class EngineTest : public testing::Test {
   static constexpr int64_t kPoolBytes = 4 << 20;
 
   void LoadModel(const std::string& name, Dtype dtype) {
-    const std::filesystem::path folder =
-        std::filesystem::path(testing::TempDir()) /
-        ("winnow_engine_" + name + std::to_string(getpid()));
-    std::filesystem::create_directories(folder);
     golden_ = ReadTinyCase(name);
-    WriteTinyModel(golden_, folder, {.dtype = dtype});
-    Result<Model> model = Model::Load(folder, {});
-    ASSERT_TRUE(model.ok()) << model.error().message;
-    model_ = std::make_unique<Model>(std::move(model).value());
-    std::filesystem::remove_all(folder);
+    model_ = LoadTinyModel(golden_, dtype);
   }
 
   std::unique_ptr<Engine> MakeEngine(EngineOptions options,

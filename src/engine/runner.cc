@@ -134,6 +134,11 @@ Runner::Group Runner::Gather(std::span<const StepItem> items, const KvCache& kv,
   return group;
 }
 
+View Runner::PutIntegers(const std::vector<int32_t>& values) {
+  return tables_.Put(std::span<const int32_t>(values),
+                     {static_cast<int64_t>(values.size())});
+}
+
 void Runner::GatherRows(Group& group) {
   std::vector<int32_t> token_ids, row_to_request, first_row, first_position,
       num_tokens, num_prompt_rows, logit_rows;
@@ -152,24 +157,21 @@ void Runner::GatherRows(Group& group) {
       logit_rows.push_back(static_cast<int32_t>(token_ids.size()) - 1);
     }
   }
-  const auto put = [&](const std::vector<int32_t>& values) {
-    return tables_.Put(std::span<const int32_t>(values),
-                       {static_cast<int64_t>(values.size())});
-  };
   LayerStep& step = group.args.step;
   step.num_rows = static_cast<int>(token_ids.size());
   step.num_requests = static_cast<int>(group.items.size());
-  step.row_to_request = put(row_to_request);
-  step.first_row = put(first_row);
-  step.first_position = put(first_position);
-  step.num_tokens = put(num_tokens);
-  step.num_prompt_rows = put(num_prompt_rows);
-  group.args.token_ids = put(token_ids);
-  group.args.logit_rows = put(logit_rows);
+  step.row_to_request = PutIntegers(row_to_request);
+  step.first_row = PutIntegers(first_row);
+  step.first_position = PutIntegers(first_position);
+  step.num_tokens = PutIntegers(num_tokens);
+  step.num_prompt_rows = PutIntegers(num_prompt_rows);
+  group.args.token_ids = PutIntegers(token_ids);
+  group.args.logit_rows = PutIntegers(logit_rows);
 }
 
 // Nothing where no request of the group has a selector.
 void Runner::GatherSelection(Group& group) {
+  if (selectors_.size() == 0) return;
   std::vector<SelectorSet::StepRequest> requests;
   std::vector<int32_t> selectors, num_prompt_tokens, first_token;
   bool any = false;
@@ -185,16 +187,12 @@ void Runner::GatherSelection(Group& group) {
   }
   if (!any) return;
   selectors_.WriteTables(*queue_, requests);
-  const auto put = [&](const std::vector<int32_t>& values) {
-    return tables_.Put(std::span<const int32_t>(values),
-                       {static_cast<int64_t>(values.size())});
-  };
   LayerStep& step = group.args.step;
-  step.selector = put(selectors);
-  step.num_prompt_tokens = put(num_prompt_tokens);
+  step.selector = PutIntegers(selectors);
+  step.num_prompt_tokens = PutIntegers(num_prompt_tokens);
   Selection& selection = group.args.selection;
   selection = selectors_.selection();
-  selection.first_token = put(first_token);
+  selection.first_token = PutIntegers(first_token);
   const View zeros = host_shares_.At(0, Dtype::kFloat32, {step.num_rows});
   std::fill_n(zeros.As<float>(), step.num_rows, 0.0f);
   selection.read_shares = shares_.At(0, Dtype::kFloat32, {step.num_rows});

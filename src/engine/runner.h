@@ -79,6 +79,7 @@ class Runner {
   Status AllocateWorkspace();
   Group Gather(std::span<const StepItem> items, const KvCache& kv,
                const SequenceOf& sequence_of);
+  View PutIntegers(const std::vector<int32_t>& values);  // i32 [values]
   void GatherRows(Group& group);
   void GatherRope(Group& group);
   void GatherSelection(Group& group);

@@ -176,12 +176,4 @@ Selection SelectorSet::selection() const {
           .picks = picks_};
 }
 
-size_t SelectorSet::num_bytes() const {
-  size_t num_bytes = lists_.num_bytes();
-  for (const auto& state : states_) {
-    if (state->cache != nullptr) num_bytes += state->cache->num_bytes();
-  }
-  return num_bytes;
-}
-
 }  // namespace winnow

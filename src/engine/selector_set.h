@@ -68,7 +68,6 @@ class SelectorSet {
   const KvCache* segments(int index) const {
     return StateOf(index).segments.get();
   }
-  size_t num_bytes() const;
 
  private:
   // Segments and cache are null where a selector keeps no summaries.

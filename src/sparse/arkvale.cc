@@ -25,10 +25,8 @@ Result<SelectProgram> Make(const SelectorValues& values,
                   program.block_tokens, shape.kv_dtype};
   program.scope = Scope::kLayer;
   program.group = Reduction::kMean;
-  ASSIGN_OR_RETURN(program.forced.sink_tokens, values.GetTokens("sink"));
-  ASSIGN_OR_RETURN(program.forced.recent_tokens, values.GetTokens("recent"));
+  RETURN_IF_ERROR(ReadAmounts(values, program));
   program.forced.inside_budget = true;
-  ASSIGN_OR_RETURN(program.budget, values.GetAmount("budget"));
   return program;
 }
 

@@ -45,10 +45,8 @@ Result<SelectProgram> Make(const SelectorValues& values,
   program.rounds_to_bfloat16 = shape.kv_dtype == Dtype::kBFloat16;
   const int rows_a_block = program.block_tokens / stride;
   program.pool = {Reduction::kMax, rows_a_block + 1, rows_a_block, 1};
-  ASSIGN_OR_RETURN(program.forced.sink_tokens, values.GetTokens("sink"));
-  ASSIGN_OR_RETURN(program.forced.recent_tokens, values.GetTokens("recent"));
+  RETURN_IF_ERROR(ReadAmounts(values, program));
   program.forced.inside_budget = true;
-  ASSIGN_OR_RETURN(program.budget, values.GetAmount("budget"));
   program.in_prompt = true;
   ASSIGN_OR_RETURN(program.dense_len, values.GetTokens("dense_len"));
   return program;

@@ -20,9 +20,7 @@ Result<SelectProgram> Make(const SelectorValues& values,
   program.rows = {SummaryRows::Kind::kMean, program.block_tokens,
                   program.block_tokens, shape.kv_dtype};
   program.group = Reduction::kMean;
-  ASSIGN_OR_RETURN(program.forced.sink_tokens, values.GetTokens("sink"));
-  ASSIGN_OR_RETURN(program.forced.recent_tokens, values.GetTokens("recent"));
-  ASSIGN_OR_RETURN(program.budget, values.GetAmount("budget"));
+  RETURN_IF_ERROR(ReadAmounts(values, program));
   return program;
 }
 

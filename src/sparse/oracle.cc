@@ -26,9 +26,7 @@ Result<SelectProgram> Make(const SelectorValues& values,
                   0};
   ASSIGN_OR_RETURN(const int heads, values.GetChoice("heads", kHeads));
   program.scope = heads == 0 ? Scope::kKvHead : Scope::kQHead;
-  ASSIGN_OR_RETURN(program.forced.sink_tokens, values.GetTokens("sink"));
-  ASSIGN_OR_RETURN(program.forced.recent_tokens, values.GetTokens("recent"));
-  ASSIGN_OR_RETURN(program.budget, values.GetAmount("budget"));
+  RETURN_IF_ERROR(ReadAmounts(values, program));
   return program;
 }
 

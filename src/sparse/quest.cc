@@ -29,10 +29,8 @@ Result<SelectProgram> Make(const SelectorValues& values,
   ASSIGN_OR_RETURN(const int heads, values.GetChoice("heads", kHeads));
   program.scope = heads == 0 ? Scope::kQHead : Scope::kKvHead;
   program.group = Reduction::kMax;
-  ASSIGN_OR_RETURN(program.forced.sink_tokens, values.GetTokens("sink"));
-  ASSIGN_OR_RETURN(program.forced.recent_tokens, values.GetTokens("recent"));
+  RETURN_IF_ERROR(ReadAmounts(values, program));
   program.forced.inside_budget = true;
-  ASSIGN_OR_RETURN(program.budget, values.GetAmount("budget"));
   return program;
 }
 

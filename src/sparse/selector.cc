@@ -149,6 +149,13 @@ Result<int> SelectorValues::GetChoice(
                    List({choices.begin(), choices.end()}), text);
 }
 
+Status ReadAmounts(const SelectorValues& values, SelectProgram& program) {
+  ASSIGN_OR_RETURN(program.forced.sink_tokens, values.GetTokens("sink"));
+  ASSIGN_OR_RETURN(program.forced.recent_tokens, values.GetTokens("recent"));
+  ASSIGN_OR_RETURN(program.budget, values.GetAmount("budget"));
+  return Ok{};
+}
+
 std::span<const SelectorKind* const> AllSelectors() { return kSelectors; }
 
 Result<Selector> MakeSelector(std::string_view text,

@@ -71,6 +71,9 @@ class SelectorValues {
   const SelectSpec& spec_;
 };
 
+// Reads the parameters sink, recent and budget, which most selectors have.
+Status ReadAmounts(const SelectorValues& values, SelectProgram& program);
+
 // One selector as people find it, in a file of its own: what it is called,
 // where it was published, and how its program follows from its parameters.
 // The parameter dense_layers, where there is one, is read by MakeSelector.

@@ -1,5 +1,7 @@
 #include "tests/golden/tiny_model.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -195,6 +197,18 @@ void WriteTinyModel(const TinyCase& model, const std::filesystem::path& folder,
   }
   const json index = {{"metadata", json::object()}, {"weight_map", weight_map}};
   CHECK(WriteFile(folder / "model.safetensors.index.json", index.dump()).ok());
+}
+
+std::unique_ptr<Model> LoadTinyModel(const TinyCase& tiny, Dtype dtype) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() /
+      fmt::format("winnow_{}_{}", tiny.name, getpid());
+  std::filesystem::create_directories(folder);
+  WriteTinyModel(tiny, folder, {.dtype = dtype});
+  Result<Model> model = Model::Load(folder, {});
+  CHECK(model.ok(), "{}", model.error().message);
+  std::filesystem::remove_all(folder);  // What is mapped stays.
+  return std::make_unique<Model>(std::move(model).value());
 }
 
 }  // namespace winnow

@@ -5,9 +5,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "model/model.h"
 #include "tensor/dtype.h"
 
 namespace winnow {
@@ -45,6 +47,8 @@ struct TinyCheckpoint {
 // Writes config.json and safetensors for a case into `folder`.
 void WriteTinyModel(const TinyCase& model, const std::filesystem::path& folder,
                     const TinyCheckpoint& form);
+// Writes the case to a folder that goes again, and loads it from there.
+std::unique_ptr<Model> LoadTinyModel(const TinyCase& tiny, Dtype dtype);
 
 }  // namespace winnow
 
