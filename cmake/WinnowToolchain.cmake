@@ -8,8 +8,10 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 # -ffp-contract=off: a product and a sum are fused only where the source says
 # so; otherwise bits would depend on what the compiler inlined.
 # -Wno-restrict: g++ 12 warns of its own std::string (its bug 105651).
-add_compile_options(-Wall -Wextra -Wshadow -Wpedantic -Werror -Wno-restrict
-                    -ffp-contract=off -fno-math-errno)
+set(winnow_warnings -Wall -Wextra -Wshadow -Werror)
+add_compile_options(
+  "$<$<COMPILE_LANGUAGE:CXX>:${winnow_warnings};-Wpedantic;-Wno-restrict>"
+  "$<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off;-fno-math-errno>")
 add_link_options(-static-libstdc++ -static-libgcc)
 
 find_program(WINNOW_CCACHE ccache)

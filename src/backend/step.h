@@ -30,6 +30,10 @@ struct LayerStep {
       {};            // i32 [requests]: whole prompts; with `selector`
   View tree_parent;  // i32 [rows]: row of the parent in a draft's tree, -1
                      // at its root; empty: every row follows the last
+  // Whether any row may be a prompt row, or a generated one: work for rows
+  // that are not there need not be enqueued.
+  bool has_prompt_rows = true;
+  bool has_generated_rows = true;
 };
 
 // What a layer hands to Append, and what a selector may look at. Unused views

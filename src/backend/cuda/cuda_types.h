@@ -1,0 +1,36 @@
+// Visits a Dtype as the type that kernels are written in.
+#ifndef WINNOW_BACKEND_CUDA_CUDA_TYPES_H_
+#define WINNOW_BACKEND_CUDA_CUDA_TYPES_H_
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "base/check.h"
+#include "tensor/view.h"
+
+namespace winnow {
+
+// Calls visit(T()) with the device's type of a float `dtype`.
+template <typename Visit>
+void WithCudaFloat(Dtype dtype, Visit&& visit) {
+  switch (dtype) {
+    case Dtype::kFloat32:
+      return visit(float());
+    case Dtype::kBFloat16:
+      return visit(__nv_bfloat16());
+    case Dtype::kFloat16:
+      return visit(__half());
+    default:
+      CHECK(false, "dtype={} is no float type", DtypeName(dtype));
+  }
+}
+
+// A view's elements in the device's type. REQUIRES: T fits view.dtype.
+template <typename T>
+T* CudaData(const View& view) {
+  return reinterpret_cast<T*>(view.data);
+}
+
+}  // namespace winnow
+
+#endif  // WINNOW_BACKEND_CUDA_CUDA_TYPES_H_

@@ -1,0 +1,62 @@
+// A step's rows and a layer's pages as kernels take them: plain pointers.
+#ifndef WINNOW_BACKEND_CUDA_DEVICE_STEP_ROWS_CUH_
+#define WINNOW_BACKEND_CUDA_DEVICE_STEP_ROWS_CUH_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace winnow::device {
+
+// LayerStep (backend/step.h) without what the host alone reads.
+struct StepRows {
+  const int32_t* row_to_request;     // [rows]
+  const int32_t* first_row;          // [requests]
+  const int32_t* first_position;     // [requests]
+  const int32_t* num_tokens;         // [requests]
+  const int32_t* num_prompt_rows;    // [requests]
+  const int32_t* selector;           // [requests], or null
+  const int32_t* num_prompt_tokens;  // [requests], or null
+  int num_rows;
+  int num_requests;
+  int window;  // 0: none
+
+  __device__ int Request(int row) const { return row_to_request[row]; }
+  // Where a row's token stands in its sequence.
+  __device__ int Position(int row) const {
+    const int request = row_to_request[row];
+    return first_position[request] + row - first_row[request];
+  }
+  // Prompt rows are attended by tiles, generated ones by units.
+  __device__ bool IsPrompt(int row) const {
+    const int request = row_to_request[row];
+    return row - first_row[request] < num_prompt_rows[request];
+  }
+  // The first position that a row at `position` sees.
+  __device__ int FirstVisible(int position) const {
+    const int first = position + 1 - window;
+    return window == 0 || first < 0 ? 0 : first;
+  }
+};
+
+// LayerCache (backend/layer_cache.h).
+struct Pages {
+  std::byte* strips;
+  int64_t extent_stride_bytes;
+  int64_t slice_bytes;
+  int64_t v_offset_bytes;      // of a slice's values
+  const uint32_t* page_table;  // [requests, max_pages]
+  int64_t page_table_stride;
+  int max_pages;
+  int num_kv_heads;
+  int k_dim, v_dim;
+
+  // REQUIRES: the page is whole.
+  __device__ std::byte* Slice(int request, int page, int head) const {
+    const uint32_t extent = page_table[request * page_table_stride + page];
+    return strips + extent * extent_stride_bytes + head * slice_bytes;
+  }
+};
+
+}  // namespace winnow::device
+
+#endif  // WINNOW_BACKEND_CUDA_DEVICE_STEP_ROWS_CUH_

@@ -1,0 +1,17 @@
+// Select on CUDA: scores and choices.
+#ifndef WINNOW_BACKEND_CUDA_SELECT_H_
+#define WINNOW_BACKEND_CUDA_SELECT_H_
+
+#include "backend/backend.h"
+#include "backend/cuda/cuda_queue.h"
+
+namespace winnow {
+
+// Backend::Select. Bytes: each summary row, once a (row of the step, KV head);
+// flops: 2 x rows x k_dim a q head.
+void EnqueueSelect(CudaQueue& queue, const LayerStep& step,
+                   const SelectArgs& args, const LayerCache& cache);
+
+}  // namespace winnow
+
+#endif  // WINNOW_BACKEND_CUDA_SELECT_H_

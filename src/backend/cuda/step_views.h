@@ -1,0 +1,19 @@
+// From the arguments of verbs to what kernels take.
+#ifndef WINNOW_BACKEND_CUDA_STEP_VIEWS_H_
+#define WINNOW_BACKEND_CUDA_STEP_VIEWS_H_
+
+#include "backend/cuda/device/step_rows.cuh"
+#include "backend/layer_cache.h"
+#include "backend/step.h"
+
+namespace winnow {
+
+// REQUIRES: no draft trees, which come with speculation.
+device::StepRows DeviceRows(const LayerStep& step);
+
+// REQUIRES: pages of kPageTokens, K and V of one unquantised dtype.
+device::Pages DevicePages(const LayerCache& cache);
+
+}  // namespace winnow
+
+#endif  // WINNOW_BACKEND_CUDA_STEP_VIEWS_H_

@@ -1,0 +1,17 @@
+// Summarize on CUDA: summaries of the pages that a step completes.
+#ifndef WINNOW_BACKEND_CUDA_SUMMARIZE_H_
+#define WINNOW_BACKEND_CUDA_SUMMARIZE_H_
+
+#include "backend/backend.h"
+#include "backend/cuda/cuda_queue.h"
+
+namespace winnow {
+
+// Backend::Summarize. Bytes: the keys of the tokens that are closed, once a
+// selector and level; a flop or two a number.
+void EnqueueSummarize(CudaQueue& queue, const LayerStep& step,
+                      const SummarizeArgs& args, const LayerCache& cache);
+
+}  // namespace winnow
+
+#endif  // WINNOW_BACKEND_CUDA_SUMMARIZE_H_
