@@ -89,9 +89,9 @@ def niah_single_2(draw: Draw, length: int, num_questions: int) -> Facts:
 
 
 def niah_single_3(draw: Draw, length: int, num_questions: int) -> Facts:
-    """One serial among plain sentences."""
+    """One serial among plain sentences; to train on, as many as are asked."""
     del length
-    return _serials(draw, different(draw, 1, 2), num_questions)
+    return _serials(draw, different(draw, num_questions, 2), num_questions)
 
 
 def niah_multikey_1(draw: Draw, length: int, num_questions: int) -> Facts:

@@ -7,6 +7,7 @@ import unittest
 from lab.train.curriculum import (
     CORE,
     LAST_RATE_SHARE,
+    NEEDLES,
     QWEN3_STAGES,
     RESUME_STEPS,
     STAGES,
@@ -27,7 +28,7 @@ class CurriculumTest(unittest.TestCase):
         progress = Progress(seconds=10.0)
         all_right(progress, 1.0)
         self.assertTrue(progress.is_stage_done(STAGES))
-        progress.note(CORE[1], 0.9)
+        progress.note(CORE[1], 0.5)
         self.assertFalse(progress.is_stage_done(STAGES))
         progress.note("cwe", 0.0)
         all_right(progress, 1.0)
@@ -38,6 +39,21 @@ class CurriculumTest(unittest.TestCase):
         for family in CORE[1:]:
             progress.note(family, 1.0)
         self.assertFalse(progress.is_stage_done(STAGES))
+
+    def test_stage_of_all_families_waits_for_every_needle(self):
+        stage = [stage.families for stage in STAGES].index(NEEDLES)
+        progress = Progress(stage=stage, seconds=10.0)
+        all_right(progress, 1.0)
+        self.assertFalse(progress.is_stage_done(STAGES))
+        for family in NEEDLES:
+            progress.note(family, 1.0)
+        self.assertTrue(progress.is_stage_done(STAGES))
+
+    def test_core_stages_wait_for_what_they_teach(self):
+        for stages in (STAGES, QWEN3_STAGES):
+            for stage in stages:
+                taught = CORE if stage.core_only else NEEDLES
+                self.assertLessEqual(set(stage.families), set(taught))
 
     def test_stage_ends_by_the_clock(self):
         progress = Progress(seconds=STAGES[0].until - 1)
@@ -102,8 +118,12 @@ class CurriculumTest(unittest.TestCase):
 
 
 class PortionsTest(unittest.TestCase):
-    def test_core_families_have_portions(self):
-        self.assertLessEqual(set(CORE), set(PORTIONS))
+    def test_families_waited_for_have_portions(self):
+        self.assertLessEqual(set(NEEDLES), set(PORTIONS))
+
+    def test_every_needle_is_waited_for(self):
+        needles = {family for family in PORTIONS if "niah" in family}
+        self.assertLessEqual(needles, set(NEEDLES))
 
 
 if __name__ == "__main__":

@@ -36,33 +36,36 @@ class Portion:
 PORTIONS = {
     "niah": Portion(0.05, most_asked=8),
     "niah_single_1": Portion(0.03, most_asked=1),
-    "niah_single_2": Portion(0.03, most_asked=1),
-    "niah_single_3": Portion(0.04, most_asked=1),
-    "niah_multikey_1": Portion(0.03, most_asked=4),
-    "niah_multikey_2": Portion(0.10),
-    "niah_multikey_3": Portion(0.07, tokens_a_question=48),
-    "niah_multivalue": Portion(0.07, tokens_a_question=192, most_asked=16),
-    "niah_multiquery": Portion(0.04, tokens_a_question=192, most_asked=16),
-    "multikey": Portion(0.22),
-    "qa": Portion(0.05, tokens_a_question=85, most_asked=128),
-    "chain": Portion(0.18, most_asked=64),
-    "vt": Portion(0.19, tokens_a_question=128, most_asked=64),
+    "niah_single_2": Portion(0.02, most_asked=1),
+    "niah_single_3": Portion(0.06, most_asked=8),
+    "niah_multikey_1": Portion(0.02, most_asked=4),
+    "niah_multikey_2": Portion(0.08),
+    "niah_multikey_3": Portion(0.15, tokens_a_question=48),
+    "niah_multivalue": Portion(0.14, tokens_a_question=84, most_asked=32),
+    "niah_multiquery": Portion(0.10, tokens_a_question=96, most_asked=32),
+    "multikey": Portion(0.14),
+    "qa": Portion(0.04, tokens_a_question=85, most_asked=128),
+    "chain": Portion(0.10, most_asked=64),
+    "vt": Portion(0.11, tokens_a_question=128, most_asked=64),
     "long_chain": Portion(
-        0.10, most_asked=1, least_length=LEAST_LONG_CHAIN_LENGTH
+        0.07, most_asked=1, least_length=LEAST_LONG_CHAIN_LENGTH
     ),
-    "cwe": Portion(0.02, most_asked=1, least_length=1024, most_length=16384),
-    "fwe": Portion(0.02, most_asked=1, least_length=1024, most_length=16384),
+    "cwe": Portion(0.01, most_asked=1, least_length=1024, most_length=16384),
+    "fwe": Portion(0.01, most_asked=1, least_length=1024, most_length=16384),
 }
 FAMILY_NAMES = list(PORTIONS)
 # From scratch, on which looking up two names together is learned best: all
 # families at once got stuck on matching one of the two.
 CORE_SHARES = {"niah": 0.2, "multikey": 0.25, "chain": 0.25, "vt": 0.3}
 
-# A mixed document has one of each line; a family of two lines, one of them.
+# A mixed document has one of these, one chain or two, and vt.
 _MIXED_CODES = (
     "niah",
+    "niah_single_3",
     "niah_multikey_2",
     "niah_multikey_3",
+    "niah_multikey_3",
+    "niah_multivalue",
     "niah_multivalue",
     "niah_multiquery",
     "multikey",
