@@ -15,6 +15,7 @@
 #define WINNOW_BACKEND_BACKEND_H_
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -209,6 +210,12 @@ class Backend {
 
   // Copies contiguous bytes between tiers of this backend and the host.
   virtual void Copy(Queue& queue, const View& from, const View& to) = 0;
+
+  // Enqueues what `enqueue` does: verbs on `queue`, and nothing else. Which
+  // verbs, and every argument that the host sees, follow from `key` alone, so
+  // that a device may record them once and replay them from then on.
+  virtual void Replay(Queue& queue, std::span<const std::byte> key,
+                      const std::function<void()>& enqueue) = 0;
 
   virtual void Embed(Queue& queue, const EmbedArgs& args) = 0;
   virtual void RmsNorm(Queue& queue, const RmsNormArgs& args) = 0;

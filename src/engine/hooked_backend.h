@@ -37,6 +37,10 @@ class HookedBackend final : public Backend {
   void Copy(Queue& queue, const View& from, const View& to) override {
     real_->Copy(queue, from, to);
   }
+  void Replay(Queue& queue, std::span<const std::byte> key,
+              const std::function<void()>& enqueue) override {
+    real_->Replay(queue, key, enqueue);
+  }
   void Embed(Queue& queue, const EmbedArgs& args) override {
     if (pre_embed) pre_embed(args);
     real_->Embed(queue, args);

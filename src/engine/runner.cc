@@ -1,6 +1,9 @@
 #include "engine/runner.h"
 
 #include <algorithm>
+#include <numeric>
+
+#include "engine/replay_key.h"
 
 namespace winnow {
 namespace {
@@ -160,6 +163,10 @@ void Runner::GatherRows(Group& group) {
   LayerStep& step = group.args.step;
   step.num_rows = static_cast<int>(token_ids.size());
   step.num_requests = static_cast<int>(group.items.size());
+  const auto num_prompt =
+      std::accumulate(num_prompt_rows.begin(), num_prompt_rows.end(), 0);
+  step.has_prompt_rows = num_prompt > 0;
+  step.has_generated_rows = num_prompt < step.num_rows;
   step.row_to_request = PutIntegers(row_to_request);
   step.first_row = PutIntegers(first_row);
   step.first_position = PutIntegers(first_position);
@@ -217,7 +224,7 @@ void Runner::GatherRope(Group& group) {
 
 Status Runner::RunGroup(Group& group, StepOutput* output) {
   if (group.args.first_layer > 0) RestoreHidden(group);
-  Forward(backend_, *queue_, model_, group.args, *activations_);
+  EnqueueForward(group.args);
   if (group.args.end_layer < model_.config().num_layers) {
     StoreHidden(group);
   }
@@ -238,6 +245,16 @@ Status Runner::RunGroup(Group& group, StepOutput* output) {
     for (const StepItem& item : group.items) store_->Release(item.sequence);
   }
   return Ok{};
+}
+
+// A step of generated rows comes again and again with other numbers in its
+// tables; one with prompt rows seldom has the same shape twice.
+void Runner::EnqueueForward(const ForwardArgs& args) {
+  const auto forward = [&] {
+    Forward(backend_, *queue_, model_, args, *activations_);
+  };
+  if (args.step.has_prompt_rows) return forward();
+  backend_.Replay(*queue_, ReplayKey(args), forward);
 }
 
 // Groups come in the order of the plan's items.

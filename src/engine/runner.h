@@ -84,6 +84,7 @@ class Runner {
   void GatherRope(Group& group);
   void GatherSelection(Group& group);
   Status RunGroup(Group& group, StepOutput* output);
+  void EnqueueForward(const ForwardArgs& args);
   void CollectShares(const Group& group, StepOutput* output) const;
   void RestoreHidden(const Group& group);
   void StoreHidden(const Group& group);

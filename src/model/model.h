@@ -21,6 +21,13 @@ class Model {
   static Result<Model> Load(const std::filesystem::path& folder,
                             const LoadOptions& options);
 
+  // Moves the weights to the backend's memory, where that is not the host's.
+  // On failure the model may only be destroyed.
+  Status Upload(Backend& backend, const LoadProgress& progress) {
+    if (backend.attributes().device_is_host) return Ok{};
+    return weights_.Upload(backend, progress);
+  }
+
   const ModelConfig& config() const { return config_; }
   const Weights& weights() const { return weights_; }
   // What products read and what the KV is kept in.

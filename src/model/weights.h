@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "backend/backend.h"
 #include "base/result.h"
 #include "model/checkpoint.h"
 #include "model/config.h"
@@ -43,7 +44,8 @@ struct WeightOptions {
 
 // Views of all weights, of one dtype. Owns the mapped files behind most of
 // them and copies of the rest: tensors stored in another dtype, and those that
-// a file holds unaligned. Const after Load: any thread may read. Host memory.
+// a file holds unaligned, in host memory; after Upload, of device memory. Const
+// from then on: any thread may read.
 class Weights {
  public:
   // Opens `folder` and finds every tensor that `config` implies: none missing,
@@ -51,6 +53,10 @@ class Weights {
   static Result<Weights> Load(const std::filesystem::path& folder,
                               const ModelConfig& config,
                               const WeightOptions& options);
+
+  // Moves all weights to the backend's own memory, and lets go of the files.
+  // On failure they may only be destroyed.
+  Status Upload(Backend& backend, const LoadProgress& progress);
 
   Dtype dtype() const { return embedding.dtype; }
   int64_t num_parameters() const { return num_parameters_; }
@@ -66,6 +72,7 @@ class Weights {
  private:
   Checkpoint checkpoint_;
   Buffer copies_;
+  Buffer device_memory_;  // after Upload
   int64_t num_parameters_ = 0;
   int64_t mapped_bytes_ = 0;
   int64_t copied_bytes_ = 0;

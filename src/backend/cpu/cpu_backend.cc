@@ -91,6 +91,11 @@ class CpuBackend final : public Backend {
         static_cast<size_t>(from.num_elements() * DtypeBytes(from.dtype)));
   }
 
+  void Replay(Queue&, std::span<const std::byte>,
+              const std::function<void()>& enqueue) override {
+    enqueue();
+  }
+
   void Embed(Queue&, const EmbedArgs& args) override { EmbedRows(args, pool_); }
   void RmsNorm(Queue&, const RmsNormArgs& args) override {
     RmsNormRows(args, pool_);

@@ -15,9 +15,9 @@ CudaQueue::~CudaQueue() {
 
 void CudaQueue::Keep(cudaError_t status, std::string_view what) {
   if (status == cudaSuccess || !device_.first_error.empty()) return;
-  device_.first_error = fmt::format("cuda:{}: {}: {} ({})", device_.index,
-                                    what, cudaGetErrorString(status),
-                                    cudaGetErrorName(status));
+  device_.first_error =
+      fmt::format("cuda:{}: {}: {} ({})", device_.index, what,
+                  cudaGetErrorString(status), cudaGetErrorName(status));
 }
 
 }  // namespace winnow

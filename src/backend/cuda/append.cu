@@ -1,0 +1,155 @@
+#include "backend/cuda/cuda_types.h"
+#include "backend/cuda/device/element.cuh"
+#include "backend/cuda/page_verbs.h"
+#include "backend/cuda/step_views.h"
+
+namespace winnow {
+namespace {
+
+constexpr int kHeadsPerBlock = 8;  // a warp each
+
+// A [rows, heads, dim] tensor.
+struct Heads {
+  std::byte* data;  // null: none
+  int64_t row_stride, head_stride;
+
+  template <typename T>
+  __device__ T* At(int64_t row, int64_t head) const {
+    return reinterpret_cast<T*>(data) + row * row_stride + head * head_stride;
+  }
+};
+
+Heads HeadsOf(const View& view) {
+  return {view.data, view.stride[0], view.stride[1]};
+}
+
+struct AppendShape {
+  Heads q, q_pre, k, v;
+  const float* cos_sin;  // null: nothing turns
+  int64_t cos_sin_stride;
+  int num_q_heads;
+  int half_dim;
+  bool writes_v;
+};
+
+// out = x turned by the row's angles: pairs (i, i + half) of the first 2 *
+// half numbers; the rest is copied. `out` may be `x`: one lane has a pair.
+template <typename In, typename Out>
+__device__ void Rotate(const In* x, int size, const float* cos_sin, int half,
+                       Out* out) {
+  const int lane = static_cast<int>(threadIdx.x) % warpSize;
+  for (int i = lane; i < half; i += warpSize) {
+    const float cosine = cos_sin[i], sine = cos_sin[half + i];
+    const float first = device::ToFloat(x[i]);
+    const float second = device::ToFloat(x[half + i]);
+    out[i] = device::FromFloat<Out>(first * cosine - second * sine);
+    out[half + i] = device::FromFloat<Out>(second * cosine + first * sine);
+  }
+  for (int i = 2 * half + lane; i < size; i += warpSize) {
+    out[i] = device::FromFloat<Out>(device::ToFloat(x[i]));
+  }
+}
+
+// A warp a (row, head): heads are q's, then k's, then v's.
+template <typename Q, typename In, typename Kv>
+__global__ void AppendKernel(device::StepRows rows, device::Pages pages,
+                             AppendShape shape) {
+  const int row = static_cast<int>(blockIdx.x);
+  const int lane = static_cast<int>(threadIdx.x) % warpSize;
+  int head = static_cast<int>(blockIdx.y) * kHeadsPerBlock +
+             static_cast<int>(threadIdx.x) / warpSize;
+  const float* cos_sin = shape.cos_sin + row * shape.cos_sin_stride;
+  if (head < shape.num_q_heads) {
+    Q* q = shape.q.At<Q>(row, head);
+    if (shape.q_pre.data != nullptr) {
+      Q* kept = shape.q_pre.At<Q>(row, head);
+      for (int i = lane; i < pages.k_dim; i += warpSize) kept[i] = q[i];
+      __syncwarp();
+    }
+    Rotate(q, pages.k_dim, cos_sin, shape.half_dim, q);
+    return;
+  }
+  head -= shape.num_q_heads;
+  const int position = rows.Position(row);
+  constexpr int kTokens = 32;  // a page
+  const int token = position % kTokens;
+  const int request = rows.Request(row);
+  if (head < pages.num_kv_heads) {
+    std::byte* slice = pages.Slice(request, position / kTokens, head);
+    Rotate(shape.k.At<In>(row, head), pages.k_dim, cos_sin, shape.half_dim,
+           reinterpret_cast<Kv*>(slice) + token * pages.k_dim);
+    return;
+  }
+  head -= pages.num_kv_heads;
+  if (head >= pages.num_kv_heads || !shape.writes_v) return;
+  std::byte* slice = pages.Slice(request, position / kTokens, head);
+  Kv* to =
+      reinterpret_cast<Kv*>(slice + pages.v_offset_bytes) + token * pages.v_dim;
+  const In* from = shape.v.At<In>(row, head);
+  for (int i = lane; i < pages.v_dim; i += warpSize) {
+    to[i] = device::FromFloat<Kv>(device::ToFloat(from[i]));
+  }
+}
+
+void CheckAppend(const LayerStep& step, const TokenInputs& inputs,
+                 const LayerCache& cache) {
+  const SliceFormat& format = cache.format;
+  CHECK(inputs.k.dim(0) == step.num_rows &&
+            inputs.k.dim(1) == cache.num_kv_heads &&
+            inputs.k.dim(2) == format.k_dim,
+        "k {} rows={} kv_heads={} k_dim={}", ToString(inputs.k), step.num_rows,
+        cache.num_kv_heads, format.k_dim);
+  CHECK(inputs.q.dim(0) == step.num_rows && inputs.q.dim(2) == format.k_dim,
+        "q {} rows={} k_dim={}", ToString(inputs.q), step.num_rows,
+        format.k_dim);
+  CHECK(inputs.q_pre.empty() || (inputs.q_pre.dtype == inputs.q.dtype &&
+                                 inputs.q_pre.shape == inputs.q.shape),
+        "q {} q_pre {}", ToString(inputs.q), ToString(inputs.q_pre));
+  CHECK(format.v_in_k || (inputs.v.dtype == inputs.k.dtype &&
+                          inputs.v.dim(0) == step.num_rows &&
+                          inputs.v.dim(1) == cache.num_kv_heads &&
+                          inputs.v.dim(2) == format.v_dim),
+        "k {} v {} v_dim={}", ToString(inputs.k), ToString(inputs.v),
+        format.v_dim);
+  CHECK(inputs.cos_sin.empty() || (inputs.cos_sin.dim(0) == step.num_rows &&
+                                   inputs.cos_sin.dim(1) % 2 == 0 &&
+                                   inputs.cos_sin.dim(1) <= format.k_dim),
+        "cos_sin {} rows={} k_dim={}", ToString(inputs.cos_sin), step.num_rows,
+        format.k_dim);
+}
+
+}  // namespace
+
+void EnqueueAppend(CudaQueue& queue, const LayerStep& step,
+                   const TokenInputs& inputs, const LayerCache& cache) {
+  if (step.num_rows == 0) return;
+  CheckAppend(step, inputs, cache);
+  AppendShape shape = {};
+  shape.q = HeadsOf(inputs.q);
+  if (!inputs.q_pre.empty()) shape.q_pre = HeadsOf(inputs.q_pre);
+  shape.k = HeadsOf(inputs.k);
+  shape.writes_v = !cache.format.v_in_k;
+  if (shape.writes_v) shape.v = HeadsOf(inputs.v);
+  if (!inputs.cos_sin.empty()) {
+    shape.cos_sin = inputs.cos_sin.As<float>();
+    shape.cos_sin_stride = inputs.cos_sin.stride[0];
+    shape.half_dim = static_cast<int>(inputs.cos_sin.dim(1) / 2);
+  }
+  shape.num_q_heads = static_cast<int>(inputs.q.dim(1));
+  const int num_heads = shape.num_q_heads + 2 * cache.num_kv_heads;
+  const dim3 grid(
+      static_cast<unsigned>(step.num_rows),
+      static_cast<unsigned>((num_heads + kHeadsPerBlock - 1) / kHeadsPerBlock));
+  WithCudaFloat(inputs.q.dtype, [&](auto q) {
+    WithCudaFloat(inputs.k.dtype, [&](auto in) {
+      WithCudaFloat(cache.format.k, [&](auto kv) {
+        AppendKernel<decltype(q), decltype(in), decltype(kv)>
+            <<<grid, kHeadsPerBlock * 32, 0, queue.stream()>>>(
+                DeviceRows(step), DevicePages(cache), shape);
+      });
+    });
+  });
+  queue.KeepLaunch("Append");
+}
+
+}  // namespace winnow

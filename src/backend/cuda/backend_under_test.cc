@@ -1,0 +1,26 @@
+#include "backend/backend_under_test.h"
+
+#include <dlfcn.h>
+
+#include "backend/cuda/cuda_backend.h"
+
+namespace winnow {
+
+// With room for everything, and with so little that verbs take runs of rows.
+std::vector<BackendUnderTest> BackendsUnderTest() {
+  // Tests make backends by the thousand: the library stays loaded.
+  dlopen("libcublasLt.so.13", RTLD_NOW | RTLD_LOCAL);
+  const auto with = [](size_t workspace_bytes) {
+    return [workspace_bytes](int) {
+      CudaOptions options;
+      options.workspace_bytes = workspace_bytes;
+      Result<std::unique_ptr<Backend>> backend = StartCudaBackend(options);
+      CHECK(backend.ok(), "{}", backend.error().message);
+      return std::move(backend).value();
+    };
+  };
+  return {{"Cuda", with(size_t{256} << 20)},
+          {"CudaSmallWorkspace", with(size_t{1} << 20)}};
+}
+
+}  // namespace winnow

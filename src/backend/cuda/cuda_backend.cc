@@ -1,0 +1,245 @@
+#include "backend/cuda/cuda_backend.h"
+
+#include <cuda_runtime.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <thread>
+#include <utility>
+
+#include "backend/cuda/cublaslt.h"
+#include "backend/cuda/cuda_memory.h"
+#include "backend/cuda/cuda_queue.h"
+#include "backend/cuda/linear.h"
+#include "backend/cuda/page_verbs.h"
+#include "backend/cuda/read.h"
+#include "backend/cuda/replays.h"
+#include "backend/cuda/row_verbs.h"
+#include "backend/cuda/sample.h"
+#include "backend/cuda/select.h"
+#include "backend/cuda/summarize.h"
+
+namespace winnow {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// The architecture that the kernels are compiled for.
+constexpr int kMajor = 9, kMinor = 0;
+// Waits of this length are polled for without giving up the processor: a
+// decode step is shorter.
+constexpr std::chrono::milliseconds kSpinTime(20);
+constexpr std::chrono::microseconds kPollTime(200);
+
+Error Unsupported(int device, std::string_view what) {
+  return MakeError(ErrorCode::kUnsupported, "cuda:{}: {}", device, what);
+}
+
+// Owns the events, the workspace, the library and the graphs; see
+// StartCudaBackend for who may call it.
+class CudaBackend final : public Backend {
+ public:
+  CudaBackend(CudaDevice device, Buffer workspace,
+              std::unique_ptr<CublasLt> library)
+      : device_(std::move(device)),
+        workspace_(std::move(workspace)),
+        library_(std::move(library)) {
+    device_.workspace = workspace_.data();
+    device_.workspace_bytes = workspace_.num_bytes();
+  }
+  ~CudaBackend() override {
+    for (const cudaEvent_t event : events_) {
+      if (event != nullptr) cudaEventDestroy(event);
+    }
+  }
+
+  void Describe(const cudaDeviceProp& properties) {
+    size_t free_bytes = 0, total_bytes = 0;
+    cudaMemGetInfo(&free_bytes, &total_bytes);
+    attributes_.name = fmt::format("cuda:{}", device_.index);
+    attributes_.description =
+        fmt::format("{}, {} multiprocessors, {:.0f} GiB", properties.name,
+                    properties.multiProcessorCount,
+                    static_cast<double>(total_bytes) / (int64_t{1} << 30));
+    attributes_.memory_bytes = static_cast<int64_t>(total_bytes);
+    attributes_.available_bytes = static_cast<int64_t>(free_bytes);
+  }
+
+  const BackendAttributes& attributes() const override { return attributes_; }
+
+  Result<Buffer> Allocate(Tier tier, size_t num_bytes,
+                          std::string_view purpose) override {
+    Use();
+    return AllocateCuda(tier, num_bytes, purpose);
+  }
+
+  std::unique_ptr<Queue> MakeQueue() override {
+    Use();
+    return std::make_unique<CudaQueue>(device_);
+  }
+
+  Event Record(Queue& queue) override {
+    CudaQueue& on = On(queue);
+    cudaEvent_t& event = events_[++num_events_ % events_.size()];
+    if (event == nullptr) {
+      on.Keep(cudaEventCreateWithFlags(&event, cudaEventDisableTiming),
+              "making an event");
+    }
+    if (event != nullptr) {
+      on.Keep(cudaEventRecord(event, on.stream()), "recording an event");
+    }
+    return {num_events_};
+  }
+
+  // An event that is no longer kept has a later one in its place.
+  Status Wait(Event event, std::chrono::milliseconds timeout) override {
+    CHECK(event.ticket <= num_events_, "ticket={} of {}", event.ticket,
+          num_events_);
+    Use();
+    const auto start = Clock::now();
+    const cudaEvent_t waited = events_[event.ticket % events_.size()];
+    while (device_.first_error.empty()) {
+      const cudaError_t status = cudaEventQuery(waited);
+      if (status == cudaSuccess) return Ok{};
+      if (status != cudaErrorNotReady) {
+        device_.first_error =
+            fmt::format("cuda:{}: a step failed: {} ({})", device_.index,
+                        cudaGetErrorString(status), cudaGetErrorName(status));
+        break;
+      }
+      const auto waited_for = Clock::now() - start;
+      if (waited_for > timeout) {
+        return MakeError(ErrorCode::kIo,
+                         "cuda:{}: a step did not end within {} ms",
+                         device_.index, timeout.count());
+      }
+      if (waited_for > kSpinTime) std::this_thread::sleep_for(kPollTime);
+    }
+    return MakeError(ErrorCode::kIo, "{}", device_.first_error);
+  }
+
+  void Copy(Queue& queue, const View& from, const View& to) override {
+    CHECK(from.dtype == to.dtype && from.contiguous() && to.contiguous() &&
+              from.num_elements() == to.num_elements(),
+          "from {} to {}", ToString(from), ToString(to));
+    if (from.num_elements() == 0) return;
+    CudaQueue& on = On(queue);
+    on.Keep(cudaMemcpyAsync(to.data, from.data,
+                            static_cast<size_t>(from.num_elements() *
+                                                DtypeBytes(from.dtype)),
+                            cudaMemcpyDefault, on.stream()),
+            "Copy");
+  }
+
+  void Replay(Queue& queue, std::span<const std::byte> key,
+              const std::function<void()>& enqueue) override {
+    replays_.Run(On(queue), key, enqueue);
+  }
+
+  void Embed(Queue& queue, const EmbedArgs& args) override {
+    EnqueueEmbed(On(queue), args);
+  }
+  void RmsNorm(Queue& queue, const RmsNormArgs& args) override {
+    EnqueueRmsNorm(On(queue), args);
+  }
+  void Linear(Queue& queue, const LinearArgs& args) override {
+    EnqueueLinear(On(queue), *library_, args);
+  }
+  void RotaryAngles(Queue& queue, const LayerStep& step,
+                    const RotaryAnglesArgs& args) override {
+    EnqueueRotaryAngles(On(queue), step, args);
+  }
+  void GatedAct(Queue& queue, const GatedActArgs& args) override {
+    EnqueueGatedAct(On(queue), args);
+  }
+  void Append(Queue& queue, const LayerStep& step, const TokenInputs& inputs,
+              const LayerCache& cache) override {
+    EnqueueAppend(On(queue), step, inputs, cache);
+  }
+  void Summarize(Queue& queue, const LayerStep& step, const SummarizeArgs& args,
+                 const LayerCache& cache) override {
+    EnqueueSummarize(On(queue), step, args, cache);
+  }
+  void Select(Queue& queue, const LayerStep& step, const SelectArgs& args,
+              const LayerCache& cache) override {
+    EnqueueSelect(On(queue), step, args, cache);
+  }
+  void Read(Queue& queue, const LayerStep& step, const ReadArgs& args,
+            const LayerCache& cache) override {
+    EnqueueRead(On(queue), step, args, cache);
+  }
+  void GatherRows(Queue& queue, const GatherRowsArgs& args) override {
+    EnqueueGatherRows(On(queue), args);
+  }
+  void Sample(Queue& queue, const SampleArgs& args) override {
+    EnqueueSample(On(queue), args);
+  }
+  void Move(Queue& queue, const MoveArgs& args) override {
+    EnqueueMove(On(queue), args);
+  }
+
+ private:
+  // A thread has a current device of its own.
+  void Use() { cudaSetDevice(device_.index); }
+  CudaQueue& On(Queue& queue) {
+    Use();
+    return CudaQueue::Of(queue);
+  }
+
+  CudaDevice device_;
+  BackendAttributes attributes_;
+  Buffer workspace_;
+  std::unique_ptr<CublasLt> library_;
+  Replays replays_;
+  std::array<cudaEvent_t, 64> events_ = {};
+  uint64_t num_events_ = 0;
+};
+
+// The device's properties, where it is one that the kernels run on.
+Result<cudaDeviceProp> Examine(int device) {
+  int num_devices = 0;
+  const cudaError_t status = cudaGetDeviceCount(&num_devices);
+  if (status != cudaSuccess) {
+    return Unsupported(device, cudaGetErrorString(status));
+  }
+  if (device < 0 || device >= num_devices) {
+    return Unsupported(device,
+                       fmt::format("there are {} devices", num_devices));
+  }
+  cudaDeviceProp properties = {};
+  const cudaError_t known = cudaGetDeviceProperties(&properties, device);
+  if (known != cudaSuccess) {
+    return Unsupported(device, cudaGetErrorString(known));
+  }
+  if (properties.major != kMajor || properties.minor != kMinor) {
+    return Unsupported(
+        device, fmt::format("compute capability must be {}.{} (Hopper), {} has "
+                            "{}.{}",
+                            kMajor, kMinor, properties.name, properties.major,
+                            properties.minor));
+  }
+  return properties;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> StartCudaBackend(const CudaOptions& options) {
+  ASSIGN_OR_RETURN(const cudaDeviceProp properties, Examine(options.device));
+  const cudaError_t status = cudaSetDevice(options.device);
+  if (status != cudaSuccess) {
+    return Unsupported(options.device, cudaGetErrorString(status));
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<CublasLt> library, CublasLt::Open());
+  ASSIGN_OR_RETURN(Buffer workspace,
+                   AllocateCuda(Tier::kDevice, options.workspace_bytes,
+                                "workspace of the verbs"));
+  CudaDevice device;
+  device.index = options.device;
+  device.num_multiprocessors = properties.multiProcessorCount;
+  auto backend = std::make_unique<CudaBackend>(
+      std::move(device), std::move(workspace), std::move(library));
+  backend->Describe(properties);
+  return std::unique_ptr<Backend>(std::move(backend));
+}
+
+}  // namespace winnow

@@ -1,0 +1,23 @@
+// Linear on CUDA: products by cuBLASLt, and by a plain kernel where the
+// library's conditions are not met.
+#ifndef WINNOW_BACKEND_CUDA_LINEAR_H_
+#define WINNOW_BACKEND_CUDA_LINEAR_H_
+
+#include "backend/backend.h"
+#include "backend/cuda/cublaslt.h"
+#include "backend/cuda/cuda_queue.h"
+
+namespace winnow {
+
+// Backend::Linear. Parts whose weights and outputs are adjacent are one
+// product. Bytes: weights once, x and out; flops: 2 x rows x in x out.
+void EnqueueLinear(CudaQueue& queue, CublasLt& library, const LinearArgs& args);
+
+// One part by a warp an element, in one order over `in`: any sizes, strides
+// and alignments. What parts with bias in float32, or odd sizes, fall to.
+void EnqueueLinearRows(CudaQueue& queue, const LinearArgs& args,
+                       const LinearPart& part);
+
+}  // namespace winnow
+
+#endif  // WINNOW_BACKEND_CUDA_LINEAR_H_

@@ -1,0 +1,115 @@
+#include "backend/cuda/cuda_types.h"
+#include "backend/cuda/device/element.cuh"
+#include "backend/cuda/device/row_sum.cuh"
+#include "backend/cuda/row_verbs.h"
+
+namespace winnow {
+namespace {
+
+struct NormShape {
+  int64_t rows, size;
+  int64_t x_stride, out_stride;
+  float epsilon;
+};
+
+// Rows of at most this size, such as one head's, take a warp each.
+constexpr int64_t kMaxWarpRow = 512;
+constexpr int kWarpRows = 4;  // a block
+constexpr int kRowThreads = 512;
+
+// The threads that share a row: a warp or a block.
+struct Warp {
+  int lane;  // of the calling thread
+  static constexpr int kLanes = 32;
+  __device__ float Sum(float value) const { return device::WarpSum(value); }
+};
+struct Block {
+  int lane;
+  float* of_warps;  // shared memory of 32 floats
+  static constexpr int kLanes = kRowThreads;
+  __device__ float Sum(float value) const {
+    return device::BlockSum(value, of_warps);
+  }
+};
+
+// out = x / rms(x) * weight. A thread sums and writes every kLanes-th number;
+// `out` may be `x`.
+template <typename X, typename W, typename Out, typename Threads>
+__device__ void NormalizeRow(const NormShape& shape, const X* x,
+                             const W* weight, Out* out,
+                             const Threads& threads) {
+  constexpr int kLanes = Threads::kLanes;
+  float sum = 0;
+  for (int64_t i = threads.lane; i < shape.size; i += kLanes) {
+    const float value = device::ToFloat(x[i]);
+    sum = fmaf(value, value, sum);
+  }
+  const float mean = threads.Sum(sum) / static_cast<float>(shape.size);
+  const float factor = 1.0f / sqrtf(mean + shape.epsilon);
+  for (int64_t i = threads.lane; i < shape.size; i += kLanes) {
+    out[i] = device::FromFloat<Out>(device::ToFloat(x[i]) * factor *
+                                    device::ToFloat(weight[i]));
+  }
+}
+
+// A warp a row.
+template <typename X, typename W, typename Out>
+__global__ void RmsNormWarpKernel(NormShape shape, const X* x, const W* weight,
+                                  Out* out) {
+  const int64_t row = blockIdx.x * int64_t{kWarpRows} + threadIdx.x / warpSize;
+  if (row >= shape.rows) return;
+  NormalizeRow(shape, x + row * shape.x_stride, weight,
+               out + row * shape.out_stride,
+               Warp{static_cast<int>(threadIdx.x) % warpSize});
+}
+
+// A block a row.
+template <typename X, typename W, typename Out>
+__global__ void RmsNormBlockKernel(NormShape shape, const X* x, const W* weight,
+                                   Out* out) {
+  __shared__ float of_warps[32];
+  const int64_t row = blockIdx.x;
+  NormalizeRow(shape, x + row * shape.x_stride, weight,
+               out + row * shape.out_stride,
+               Block{static_cast<int>(threadIdx.x), of_warps});
+}
+
+}  // namespace
+
+void EnqueueRmsNorm(CudaQueue& queue, const RmsNormArgs& args) {
+  CHECK(args.out.dim(0) == args.x.dim(0) && args.out.dim(1) == args.x.dim(1) &&
+            args.weight.dim(0) == args.x.dim(1),
+        "x {} weight {} out {}", ToString(args.x), ToString(args.weight),
+        ToString(args.out));
+  const NormShape shape = {.rows = args.x.dim(0),
+                           .size = args.x.dim(1),
+                           .x_stride = args.x.stride[0],
+                           .out_stride = args.out.stride[0],
+                           .epsilon = args.epsilon};
+  if (shape.rows == 0) return;
+  WithCudaFloat(args.x.dtype, [&](auto x) {
+    WithCudaFloat(args.weight.dtype, [&](auto weight) {
+      WithCudaFloat(args.out.dtype, [&](auto out) {
+        using X = decltype(x);
+        using W = decltype(weight);
+        using Out = decltype(out);
+        if (shape.size <= kMaxWarpRow) {
+          const auto blocks =
+              static_cast<unsigned>((shape.rows + kWarpRows - 1) / kWarpRows);
+          RmsNormWarpKernel<X, W, Out>
+              <<<blocks, kWarpRows * 32, 0, queue.stream()>>>(
+                  shape, CudaData<X>(args.x), CudaData<W>(args.weight),
+                  CudaData<Out>(args.out));
+        } else {
+          RmsNormBlockKernel<X, W, Out><<<static_cast<unsigned>(shape.rows),
+                                          kRowThreads, 0, queue.stream()>>>(
+              shape, CudaData<X>(args.x), CudaData<W>(args.weight),
+              CudaData<Out>(args.out));
+        }
+      });
+    });
+  });
+  queue.KeepLaunch("RmsNorm");
+}
+
+}  // namespace winnow

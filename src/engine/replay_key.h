@@ -1,0 +1,20 @@
+// What a recorded step is known by: Backend::Replay's key.
+#ifndef WINNOW_ENGINE_REPLAY_KEY_H_
+#define WINNOW_ENGINE_REPLAY_KEY_H_
+
+#include <cstddef>
+#include <vector>
+
+#include "model/transformer.h"
+
+namespace winnow {
+
+// All that Forward sees of its arguments on the host, as bytes: counts,
+// addresses and shapes. Programs are known by their addresses, and a layer's
+// cache by its table's: REQUIRES that they stay as they are while keys are
+// compared.
+std::vector<std::byte> ReplayKey(const ForwardArgs& args);
+
+}  // namespace winnow
+
+#endif  // WINNOW_ENGINE_REPLAY_KEY_H_
