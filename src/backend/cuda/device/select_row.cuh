@@ -1,0 +1,82 @@
+// A selector as kernels take it, and what it asks of one row before any score
+// is known.
+#ifndef WINNOW_BACKEND_CUDA_DEVICE_SELECT_ROW_CUH_
+#define WINNOW_BACKEND_CUDA_DEVICE_SELECT_ROW_CUH_
+
+#include "backend/cuda/device/step_rows.cuh"
+#include "backend/cuda/device/summary_rows.cuh"
+
+namespace winnow::device {
+
+// As in backend/select_program.h.
+enum class Scope : uint8_t { kQHead, kKvHead, kLayer };
+enum class HeadMap : uint8_t { kNone, kSoftmax, kExpMinusLse };
+enum class Reduction : uint8_t { kMax, kMean, kSum };
+
+// SelectProgram with its summaries.
+struct Selector {
+  bool has_program;  // false: dense in this layer, nothing else is set
+  Scope scope;
+  HeadMap map;
+  Reduction group;
+  Reduction pool;
+  int pool_size, pool_stride, pool_pad;
+  bool rounds_to_bfloat16;
+  int block_tokens;
+  int sink_blocks, recent_blocks;  // partitions that sinks and recent tokens
+                                   // fill, the last one rounded up
+  bool inside_budget;
+  bool budget_is_share;
+  double budget;
+  bool in_prompt;
+  int dense_len;
+  Summaries summaries;
+
+  // Group sums are formed where the scores are, unless a head's scores must
+  // be mapped first or each head chooses for itself.
+  __host__ __device__ bool SumsGroups() const {
+    return map == HeadMap::kNone && scope != Scope::kQHead;
+  }
+  // Whether a row reads every page: `length` is the prompt's for a prompt row.
+  __device__ bool ReadsAll(const StepRows& rows, int row) const {
+    const int request = rows.Request(row);
+    const bool is_prompt = rows.IsPrompt(row);
+    if (is_prompt && !in_prompt) return true;
+    const int length =
+        is_prompt ? rows.num_prompt_tokens[request] : rows.Position(row) + 1;
+    return length < dense_len;
+  }
+};
+
+// Which partitions of a row's context are read whatever their score, and how
+// many scores choose: all that a list's length depends on.
+struct RowBudget {
+  int num_partitions;
+  int first_free, end_free;  // the others are forced
+  int count;                 // of the free ones
+
+  __device__ RowBudget(const Selector& selector, int context) {
+    const int own = (context - 1) / selector.block_tokens;
+    num_partitions = own + 1;
+    first_free = min(selector.sink_blocks, own);
+    end_free = max(own - selector.recent_blocks, first_free);
+    const double tokens =
+        selector.budget_is_share ? selector.budget * context : selector.budget;
+    int64_t most = static_cast<int64_t>(tokens) / selector.block_tokens;
+    if (selector.inside_budget) most -= first_free + num_partitions - end_free;
+    const int64_t num_free = end_free - first_free;
+    count = static_cast<int>(most < 0 ? 0 : most < num_free ? most : num_free);
+  }
+  __device__ bool NeedsScores() const {
+    return count > 0 && count < end_free - first_free;
+  }
+  // Free partitions stand before the row's own, so all their tokens count.
+  __device__ int64_t NumTokens(const Selector& selector, int context) const {
+    const int64_t left = end_free - first_free - count;
+    return context - left * selector.block_tokens;
+  }
+};
+
+}  // namespace winnow::device
+
+#endif  // WINNOW_BACKEND_CUDA_DEVICE_SELECT_ROW_CUH_

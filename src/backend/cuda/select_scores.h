@@ -1,0 +1,35 @@
+// The first half of Select on CUDA: scores of summary rows.
+#ifndef WINNOW_BACKEND_CUDA_SELECT_SCORES_H_
+#define WINNOW_BACKEND_CUDA_SELECT_SCORES_H_
+
+#include "backend/backend.h"
+#include "backend/cuda/cuda_queue.h"
+#include "backend/cuda/device/select_scores.cuh"
+
+namespace winnow {
+
+// Consecutive rows of a step whose scores fit the workspace.
+struct SelectWave {
+  int first_row = 0;  // of the step
+  int num_rows = 0;
+  device::ScoreMemory memory;
+};
+
+// What is scored: a level of one of the step's selectors.
+struct ScoredLevel {
+  const SelectWave& wave;
+  size_t selector;
+  int level;
+};
+
+// Scores one level of one selector's summaries for the wave's rows that need
+// them: scores of level 0, and of the level that normalises what a
+// log-sum-exp is made of. Bytes: each summary row once a (row of the step, KV
+// head); flops: 2 x rows x width a q head.
+void EnqueueScores(CudaQueue& queue, const LayerStep& step,
+                   const SelectArgs& args, const LayerCache& cache,
+                   const ScoredLevel& scored);
+
+}  // namespace winnow
+
+#endif  // WINNOW_BACKEND_CUDA_SELECT_SCORES_H_

@@ -1,0 +1,117 @@
+#include <bit>
+
+#include "backend/cuda/select_views.h"
+
+namespace winnow {
+namespace {
+
+using Kind = SummaryRows::Kind;
+
+// The device's enums are the host's, number for number.
+template <typename To, typename From>
+constexpr To As(From value) {
+  return static_cast<To>(value);
+}
+static_assert(As<device::SummaryKind>(Kind::kCuboid) ==
+              device::SummaryKind::kCuboid);
+static_assert(As<device::Scope>(Scope::kLayer) == device::Scope::kLayer);
+static_assert(As<device::HeadMap>(HeadMap::kExpMinusLse) ==
+              device::HeadMap::kExpMinusLse);
+static_assert(As<device::Reduction>(Reduction::kSum) ==
+              device::Reduction::kSum);
+
+int Log2(int power) {
+  CHECK(power > 0 && std::has_single_bit(static_cast<unsigned>(power)),
+        "rows_per_segment={} is no power of two", power);
+  return std::countr_zero(static_cast<unsigned>(power));
+}
+
+device::SummaryLevel DeviceLevel(const SummaryRows& rows,
+                                 const SummaryLayout::Level& layout,
+                                 const LayerCache& cache) {
+  device::SummaryLevel level = {};
+  level.kind = As<device::SummaryKind>(rows.kind);
+  if (rows.kind == Kind::kNone) return level;
+  level.tokens = rows.tokens;
+  level.stride = rows.stride;
+  if (rows.kind == Kind::kKeys) {
+    CHECK(rows.tokens == 1 && rows.stride == 1, "keys: tokens={} stride={}",
+          rows.tokens, rows.stride);
+    level.rows_shift = Log2(kPageTokens);
+    level.row_bytes = cache.format.k_dim * DtypeBytes(cache.format.k);
+    return level;
+  }
+  level.lead = layout.lead;
+  level.rows_shift = Log2(layout.rows_per_segment);
+  level.row_bytes = layout.row_bytes;
+  level.offset_bytes = layout.offset_bytes;
+  return level;
+}
+
+int Blocks(int tokens, int block_tokens) {
+  return (tokens + block_tokens - 1) / block_tokens;
+}
+
+}  // namespace
+
+const SummaryRows& LevelRows(const SelectProgram& program, int level) {
+  return level == 0 ? program.rows : program.normalizer;
+}
+
+Dtype LevelDtype(const SelectProgram& program, int level,
+                 const LayerCache& cache) {
+  const SummaryRows& rows = LevelRows(program, level);
+  return rows.kind == Kind::kKeys ? cache.format.k : rows.dtype;
+}
+
+int64_t MaxSlots(const SelectProgram& program, int level, int64_t max_context) {
+  const SummaryRows& rows = LevelRows(program, level);
+  const int64_t num_rows = NumVisibleRows(rows, max_context);
+  return num_rows == 0 ? 0 : num_rows + rows.tokens / rows.stride - 1;
+}
+
+device::Summaries DeviceSummaries(const SelectProgram& program,
+                                  const SummaryTable& table,
+                                  const LayerCache& cache) {
+  device::Summaries summaries = {};
+  for (int level = 0; level < 2; ++level) {
+    summaries.levels[level] =
+        DeviceLevel(LevelRows(program, level),
+                    table.layout.levels[static_cast<size_t>(level)], cache);
+  }
+  if (table.layout.head_bytes == 0) return summaries;
+  summaries.rows = table.rows;
+  summaries.segment_stride_bytes = table.segment_stride_bytes;
+  summaries.head_bytes = table.layout.head_bytes;
+  summaries.segments = table.segments.As<uint32_t>();
+  summaries.segments_stride = table.segments.stride[0];
+  return summaries;
+}
+
+device::Selector DeviceSelector(const LayerSelector& selector,
+                                const LayerCache& cache) {
+  device::Selector of = {};
+  if (selector.program == nullptr) return of;
+  const SelectProgram& program = *selector.program;
+  of.has_program = true;
+  of.scope = As<device::Scope>(program.scope);
+  of.map = As<device::HeadMap>(program.map);
+  of.group = As<device::Reduction>(program.group);
+  of.pool = As<device::Reduction>(program.pool.reduction);
+  of.pool_size = program.pool.size;
+  of.pool_stride = program.pool.stride;
+  of.pool_pad = program.pool.pad;
+  of.rounds_to_bfloat16 = program.rounds_to_bfloat16;
+  of.block_tokens = program.block_tokens;
+  of.sink_blocks = Blocks(program.forced.sink_tokens, program.block_tokens);
+  of.recent_blocks = Blocks(program.forced.recent_tokens, program.block_tokens);
+  of.inside_budget = program.forced.inside_budget;
+  of.budget_is_share = program.budget.unit == Amount::Unit::kShare;
+  of.budget = program.budget.value;
+  of.in_prompt = program.in_prompt;
+  of.dense_len = program.dense_len;
+  of.summaries = DeviceSummaries(program, selector.summaries, cache);
+  return of;
+}
+
+}  // namespace winnow

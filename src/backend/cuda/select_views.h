@@ -1,0 +1,29 @@
+// From selectors as the host has them to what kernels take.
+#ifndef WINNOW_BACKEND_CUDA_SELECT_VIEWS_H_
+#define WINNOW_BACKEND_CUDA_SELECT_VIEWS_H_
+
+#include <cuda_runtime.h>
+
+#include "backend/backend.h"
+#include "backend/cuda/device/select_row.cuh"
+
+namespace winnow {
+
+device::Summaries DeviceSummaries(const SelectProgram& program,
+                                  const SummaryTable& table,
+                                  const LayerCache& cache);
+
+device::Selector DeviceSelector(const LayerSelector& selector,
+                                const LayerCache& cache);
+
+// The level's rows and their element type: keys have that of the cache.
+const SummaryRows& LevelRows(const SelectProgram& program, int level);
+Dtype LevelDtype(const SelectProgram& program, int level,
+                 const LayerCache& cache);
+
+// Slots of a level that a row of at most `max_context` tokens may see.
+int64_t MaxSlots(const SelectProgram& program, int level, int64_t max_context);
+
+}  // namespace winnow
+
+#endif  // WINNOW_BACKEND_CUDA_SELECT_VIEWS_H_

@@ -1,0 +1,251 @@
+#include <algorithm>
+
+#include "backend/cuda/cuda_types.h"
+#include "backend/cuda/device/summary_keys.cuh"
+#include "backend/cuda/device/summary_rows.cuh"
+#include "backend/cuda/select_views.h"
+#include "backend/cuda/step_views.h"
+#include "backend/cuda/summarize.h"
+
+namespace winnow {
+namespace {
+
+constexpr int kThreads = 256;
+// Blocks a request and KV head: where a step brings few tokens, and a chunk of
+// a prompt.
+constexpr int64_t kDecodeBlocks = 4;
+constexpr int64_t kPromptBlocks = 64;
+
+// One level of one selector.
+struct CloseTask {
+  device::StepRows rows;
+  device::Pages pages;
+  device::Summaries summaries;
+  int selector;
+  int level;
+  const int32_t* first_token;  // [requests]
+};
+
+// What a block keeps of a row's channels, in shared memory.
+struct RowMemory {
+  float* low;     // f32 [slices, k_dim]: sums, or the least
+  float* high;    // f32 [slices, k_dim]: the greatest
+  float* bounds;  // f32 [2, k_dim]: least and greatest of all slices
+};
+
+// The slices' sums of f(number, channel), in the order of tokens.
+template <typename Keys, typename F>
+__device__ void SumSlices(const Keys& keys, int k_dim, float* low, F&& f) {
+  constexpr int kElements = sizeof(typename Keys::Floats) / sizeof(float);
+  keys.ForEach([&](int piece, int begin, int end, int slice) {
+    typename Keys::Floats sum = {};
+    keys.ForEachKey(piece, begin, end, [&](const float* channels) {
+#pragma unroll
+      for (int i = 0; i < kElements; ++i) {
+        sum.values[i] += f(channels[i], piece * kElements + i);
+      }
+    });
+#pragma unroll
+    for (int i = 0; i < kElements; ++i) {
+      low[slice * k_dim + piece * kElements + i] = sum.values[i];
+    }
+  });
+}
+
+// The slices' least and greatest.
+template <typename Keys>
+__device__ void BoundSlices(const Keys& keys, int k_dim,
+                            const RowMemory& memory) {
+  constexpr int kElements = sizeof(typename Keys::Floats) / sizeof(float);
+  keys.ForEach([&](int piece, int begin, int end, int slice) {
+    typename Keys::Floats least, greatest;
+#pragma unroll
+    for (int i = 0; i < kElements; ++i) {
+      least.values[i] = INFINITY;
+      greatest.values[i] = -INFINITY;
+    }
+    keys.ForEachKey(piece, begin, end, [&](const float* channels) {
+#pragma unroll
+      for (int i = 0; i < kElements; ++i) {
+        least.values[i] = fminf(least.values[i], channels[i]);
+        greatest.values[i] = fmaxf(greatest.values[i], channels[i]);
+      }
+    });
+#pragma unroll
+    for (int i = 0; i < kElements; ++i) {
+      memory.low[slice * k_dim + piece * kElements + i] = least.values[i];
+      memory.high[slice * k_dim + piece * kElements + i] = greatest.values[i];
+    }
+  });
+}
+
+// Joins the slices, a thread a channel: f(channel, sum).
+template <typename F>
+__device__ void JoinSums(const float* low, int num_slices, int k_dim, F&& f) {
+  __syncthreads();
+  for (int c = threadIdx.x; c < k_dim; c += kThreads) {
+    float sum = low[c];
+    for (int slice = 1; slice < num_slices; ++slice) {
+      sum += low[slice * k_dim + c];
+    }
+    f(c, sum);
+  }
+  __syncthreads();
+}
+
+__device__ void JoinBounds(const RowMemory& memory, int num_slices, int k_dim) {
+  __syncthreads();
+  for (int c = threadIdx.x; c < k_dim; c += kThreads) {
+    float least = memory.low[c], greatest = memory.high[c];
+    for (int slice = 1; slice < num_slices; ++slice) {
+      least = fminf(least, memory.low[slice * k_dim + c]);
+      greatest = fmaxf(greatest, memory.high[slice * k_dim + c]);
+    }
+    memory.bounds[c] = least;
+    memory.bounds[k_dim + c] = greatest;
+  }
+  __syncthreads();
+}
+
+// One row from its keys: float32 sums, rounded once.
+template <typename Row, typename Keys>
+__device__ void CloseRow(const Keys& keys, device::SummaryKind kind, int k_dim,
+                         const RowMemory& memory,
+                         Row* row) {  // [k_dim] or [2, k_dim]
+  const auto count = static_cast<float>(keys.num_tokens);
+  const auto write = [row](int c, float value) {
+    row[c] = device::FromFloat<Row>(value);
+  };
+  if (kind == device::SummaryKind::kMean) {
+    SumSlices(keys, k_dim, memory.low, [](float x, int) { return x; });
+    JoinSums(memory.low, keys.num_slices, k_dim,
+             [&](int c, float sum) { write(c, sum / count); });
+    return;
+  }
+  BoundSlices(keys, k_dim, memory);
+  JoinBounds(memory, keys.num_slices, k_dim);
+  if (kind == device::SummaryKind::kMinMax) {
+    for (int i = threadIdx.x; i < 2 * k_dim; i += kThreads) {
+      write(i, memory.bounds[i]);
+    }
+    __syncthreads();
+    return;
+  }
+  // The box around the middle whose half width is the keys' mean distance.
+  const auto centre = [&](int c) {
+    return (memory.bounds[c] + memory.bounds[k_dim + c]) * 0.5f;
+  };
+  SumSlices(keys, k_dim, memory.low,
+            [&](float x, int c) { return fabsf(centre(c) - x); });
+  JoinSums(memory.low, keys.num_slices, k_dim, [&](int c, float sum) {
+    write(c, centre(c) - sum / count);
+    write(k_dim + c, centre(c) + sum / count);
+  });
+}
+
+// A block has every gridDim.x-th of the rows of a request and KV head whose
+// last token is new: reads the row's keys once (twice for a box), threads over
+// slices of tokens and pieces of channels, and writes it. Most steps of decode
+// close none. Bytes: tokens x k_dim a row; flops: one or two a number.
+// Grid [blocks, KV heads, requests].
+template <typename Kv, typename Row, int kElements>
+__global__ void __launch_bounds__(kThreads, 2)
+    CloseKernel(const __grid_constant__ CloseTask task) {
+  extern __shared__ float shared[];
+  const int request = blockIdx.z;
+  if (task.rows.selector[request] != task.selector) return;
+  const device::SummaryLevel& level = task.summaries.levels[task.level];
+  const int end_token =
+      task.rows.first_position[request] + task.rows.num_tokens[request];
+  const int end = level.NumVisible(end_token);
+  const int k_dim = task.pages.k_dim;
+  const int head = blockIdx.y;
+  for (int j = level.NumVisible(task.first_token[request]) + blockIdx.x;
+       j < end; j += gridDim.x) {
+    const device::KeySlices<Kv, kElements> keys(task.pages, request, head,
+                                                j * level.stride, level.tokens);
+    RowMemory memory;
+    memory.low = shared;
+    memory.high = memory.low + keys.num_slices * k_dim;
+    memory.bounds = memory.high + keys.num_slices * k_dim;
+    CloseRow(keys, level.kind, k_dim, memory,
+             reinterpret_cast<Row*>(task.summaries.Slot(
+                 request, head, task.level, j + level.lead)));
+  }
+}
+
+// Whether every key starts at a multiple of 16 bytes.
+bool KeysAlign(const device::Pages& pages, Dtype dtype) {
+  constexpr int64_t kBytes = 16;
+  return int64_t{pages.k_dim} * DtypeBytes(dtype) % kBytes == 0 &&
+         reinterpret_cast<uintptr_t>(pages.strips) % kBytes == 0 &&
+         pages.extent_stride_bytes % kBytes == 0 &&
+         pages.slice_bytes % kBytes == 0;
+}
+
+template <typename Kv, typename Row, int kElements>
+void Launch(CudaQueue& queue, const CloseTask& task, const dim3& grid) {
+  const int k_dim = task.pages.k_dim;
+  const int most_slices = std::max(1, kThreads / (k_dim / kElements));
+  const size_t shared_bytes = sizeof(float) * static_cast<size_t>(k_dim) *
+                              static_cast<size_t>(2 * most_slices + 2);
+  CHECK(shared_bytes <= 48 << 10, "k_dim={}: {} bytes of shared memory", k_dim,
+        shared_bytes);
+  CloseKernel<Kv, Row, kElements>
+      <<<grid, kThreads, shared_bytes, queue.stream()>>>(task);
+  queue.KeepLaunch("Summarize");
+}
+
+void EnqueueLevel(CudaQueue& queue, const CloseTask& task, const dim3& grid,
+                  Dtype kv, Dtype row) {
+  WithCudaFloat(kv, [&](auto kv_element) {
+    WithCudaFloat(row, [&](auto row_element) {
+      using Kv = decltype(kv_element);
+      using Row = decltype(row_element);
+      if (KeysAlign(task.pages, kv)) {
+        Launch<Kv, Row, 16 / sizeof(Kv)>(queue, task, grid);
+      } else {
+        Launch<Kv, Row, 1>(queue, task, grid);
+      }
+    });
+  });
+}
+
+// Rows of a level that one request may close in a step, unless it is taken on
+// late, when its blocks go around more often.
+int64_t MaxRows(const LayerStep& step, const SummaryRows& rows) {
+  return step.num_rows / rows.stride + 1;
+}
+
+}  // namespace
+
+void EnqueueSummarize(CudaQueue& queue, const LayerStep& step,
+                      const SummarizeArgs& args, const LayerCache& cache) {
+  if (step.num_requests == 0 || step.selector.empty()) return;
+  CloseTask task = {};
+  task.rows = DeviceRows(step);
+  task.pages = DevicePages(cache);
+  task.first_token = args.first_token.As<int32_t>();
+  for (size_t i = 0; i < args.selectors.size(); ++i) {
+    const LayerSelector& selector = args.selectors[i];
+    if (selector.program == nullptr) continue;
+    task.selector = static_cast<int>(i);
+    task.summaries =
+        DeviceSummaries(*selector.program, selector.summaries, cache);
+    for (task.level = 0; task.level < 2; ++task.level) {
+      const SummaryRows& rows = LevelRows(*selector.program, task.level);
+      if (rows.kind == SummaryRows::Kind::kNone ||
+          rows.kind == SummaryRows::Kind::kKeys) {
+        continue;
+      }
+      const int64_t num_blocks =
+          std::clamp(MaxRows(step, rows), kDecodeBlocks, kPromptBlocks);
+      const dim3 grid(static_cast<unsigned>(num_blocks),
+                      static_cast<unsigned>(cache.num_kv_heads),
+                      static_cast<unsigned>(step.num_requests));
+      EnqueueLevel(queue, task, grid, cache.format.k, rows.dtype);
+    }
+  }
+}
+
+}  // namespace winnow
