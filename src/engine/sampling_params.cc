@@ -1,15 +1,16 @@
 #include "engine/sampling_params.h"
 
-#include <cmath>
 #include <unordered_set>
 
 namespace winnow {
 namespace {
 
-Status InRange(std::string_view field, double value, double low, double high) {
-  if (std::isfinite(value) && value >= low && value <= high) return Ok{};
+// In float32, as the value came: as a double it would be shown with digits
+// that nobody wrote.
+Status InRange(std::string_view field, float value, SamplingRange range) {
+  if (value >= range.least && value <= range.most) return Ok{};
   return MakeError(ErrorCode::kInvalidArgument, "{} must be in [{}, {}], is {}",
-                   field, low, high, value);
+                   field, range.least, range.most, value);
 }
 
 Status ValidateBias(const std::vector<TokenBias>& bias, int vocab_size) {
@@ -29,7 +30,7 @@ Status ValidateBias(const std::vector<TokenBias>& bias, int vocab_size) {
       return MakeError(ErrorCode::kInvalidArgument,
                        "logit_bias names token {} twice", entry.token_id);
     }
-    RETURN_IF_ERROR(InRange("logit_bias", entry.bias, -100, 100));
+    RETURN_IF_ERROR(InRange("logit_bias", entry.bias, {-100, 100}));
   }
   return Ok{};
 }
@@ -37,20 +38,24 @@ Status ValidateBias(const std::vector<TokenBias>& bias, int vocab_size) {
 }  // namespace
 
 Status Validate(const SamplingParams& params, int vocab_size) {
-  RETURN_IF_ERROR(InRange("temperature", params.temperature, 0, 100));
-  RETURN_IF_ERROR(InRange("top_p", params.top_p, 0, 1));
-  RETURN_IF_ERROR(InRange("min_p", params.min_p, 0, 1));
+  RETURN_IF_ERROR(InRange("temperature", params.temperature, kTemperatures));
+  RETURN_IF_ERROR(InRange("top_p", params.top_p, kProbabilities));
+  RETURN_IF_ERROR(InRange("min_p", params.min_p, kProbabilities));
   if (params.top_k < 0) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "top_k must be at least 0 (0: all), is {}", params.top_k);
   }
+  RETURN_IF_ERROR(InRange("repetition_penalty", params.repetition_penalty,
+                          kRepetitionPenalties));
   RETURN_IF_ERROR(
-      InRange("repetition_penalty", params.repetition_penalty, 0.01, 100));
-  RETURN_IF_ERROR(InRange("presence_penalty", params.presence_penalty, -2, 2));
+      InRange("presence_penalty", params.presence_penalty, {-2, 2}));
   RETURN_IF_ERROR(
-      InRange("frequency_penalty", params.frequency_penalty, -2, 2));
-  if (params.logprobs) {
-    RETURN_IF_ERROR(InRange("logprobs", *params.logprobs, 0, kMaxTopLogprobs));
+      InRange("frequency_penalty", params.frequency_penalty, {-2, 2}));
+  if (params.logprobs.value_or(0) < 0 ||
+      params.logprobs.value_or(0) > kMaxTopLogprobs) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "logprobs must be in [0, {}], is {}", kMaxTopLogprobs,
+                     *params.logprobs);
   }
   return ValidateBias(params.logit_bias, vocab_size);
 }

@@ -15,6 +15,15 @@ inline constexpr int kMaxTopLogprobs = 20;
 // The most tokens that one request may bias.
 inline constexpr int kMaxBiasedTokens = 1024;
 
+// A closed interval.
+struct SamplingRange {
+  float least = 0;
+  float most = 0;
+};
+inline constexpr SamplingRange kTemperatures = {0, 100};
+inline constexpr SamplingRange kProbabilities = {0, 1};  // top_p and min_p
+inline constexpr SamplingRange kRepetitionPenalties = {0.01f, 100};
+
 struct SamplingParams {
   float temperature = 1.0f;
   float top_p = 1.0f;

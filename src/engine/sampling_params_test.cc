@@ -24,6 +24,8 @@ TEST(SamplingParamsTest, ErrorsNameFieldLimitAndValue) {
   EXPECT_EQ(ErrorOf({.top_k = -1}), "top_k must be at least 0 (0: all), is -1");
   EXPECT_EQ(ErrorOf({.repetition_penalty = 0}),
             "repetition_penalty must be in [0.01, 100], is 0");
+  EXPECT_EQ(ErrorOf({.repetition_penalty = 0.01f}), "");
+  EXPECT_EQ(ErrorOf({.top_p = -0.1f}), "top_p must be in [0, 1], is -0.1");
   EXPECT_EQ(ErrorOf({.presence_penalty = 3}),
             "presence_penalty must be in [-2, 2], is 3");
   EXPECT_EQ(ErrorOf({.logprobs = 21}), "logprobs must be in [0, 20], is 21");
