@@ -1,92 +1,76 @@
 #include "cli/bench.h"
 
-#include <CLI/CLI.hpp>
-
 #include "cli/bench_step.h"
 #include "cli/bench_verbs.h"
+#include "cli/command.h"
+#include "cli/flag_value.h"
+#include "cli/output.h"
 
 namespace winnow {
 namespace {
 
-struct CountFlag {
-  std::string_view name;
-  int value;
-  int limit;
-};
+constexpr int kMaxTokens = 1 << 20;
+constexpr int kMaxBatch = 4096;
+constexpr int kMaxRounds = 1000;
 
-Status CheckCounts(const BenchFlags& flags) {
-  constexpr int kMaxTokens = 1 << 20;
-  const CountFlag counts[] = {
-      {"prompt", flags.prompt_tokens, kMaxTokens},
-      {"generate", flags.generated_tokens, kMaxTokens},
-      {"batch", flags.batch, 4096},
-      {"rounds", flags.rounds, 1000},
-      {"decode-context", flags.decode_context_tokens, kMaxTokens},
-      {"prompt-context", flags.prompt_context_tokens, kMaxTokens}};
-  for (const CountFlag& count : counts) {
-    if (count.value >= 1 && count.value <= count.limit) continue;
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "{} must be in [1, {}], is {}", count.name, count.limit,
-                     count.value);
-  }
-  return Ok{};
+void AddCount(Command& command, const std::string& name,
+              const std::string& help, int most, int* count) {
+  command.AddFlag({.name = name, .value_name = "N", .help = help},
+                  WholeNumber(1, most, count));
 }
 
-void AddRounds(CLI::App& command, BenchFlags* flags) {
-  command
-      .add_option("--rounds", flags->rounds,
-                  "How often to measure; medians are printed (default 3)")
-      ->type_name("N");
+void AddRoundsAndJson(Command& command, BenchFlags* flags) {
+  AddCount(command, "--rounds",
+           "How often to measure; medians are printed (default 3)", kMaxRounds,
+           &flags->rounds);
+  AddJsonFlag(command, "The figures as JSON, to standard output or to FILE",
+              &flags->engine);
 }
 
-CLI::App* AddStep(CLI::App& bench, BenchFlags* flags) {
-  CLI::App* step = bench.add_subcommand(
+void AddStep(Command& bench, BenchFlags* flags) {
+  Command& step = bench.AddCommand(
       "step",
       "Whole steps of a checkpoint: prompt and decode rates, against "
       "the products alone and a plain parallel read");
-  AddEngineFlags(*step, &flags->engine);
-  step->add_option("--prompt", flags->prompt_tokens,
-                   "Prompt tokens a request (default 512)")
-      ->type_name("N");
-  step->add_option("--generate", flags->generated_tokens,
-                   "Tokens generated a request (default 32)")
-      ->type_name("N");
-  step->add_option("--batch", flags->batch, "Requests at once (default 1)")
-      ->type_name("N");
-  AddRounds(*step, flags);
-  return step;
+  AddModelFlags(step, &flags->engine);
+  AddStepFlags(step, &flags->engine);
+  AddCount(step, "--prompt", "Prompt tokens a request (default 512)",
+           kMaxTokens, &flags->prompt_tokens);
+  AddCount(step, "--generate", "Tokens generated a request (default 32)",
+           kMaxTokens, &flags->generated_tokens);
+  AddCount(step, "--batch", "Requests at once (default 1)", kMaxBatch,
+           &flags->batch);
+  AddRoundsAndJson(step, flags);
 }
 
-CLI::App* AddVerbs(CLI::App& bench, BenchFlags* flags) {
-  CLI::App* verbs = bench.add_subcommand(
+Command& AddVerbs(Command& bench, BenchFlags* flags) {
+  Command& verbs = bench.AddCommand(
       "verbs", "Each verb at a checkpoint's shapes, against its roof");
-  AddEngineFlags(*verbs, &flags->engine);
-  verbs
-      ->add_option("--decode-context", flags->decode_context_tokens,
-                   "Tokens that a decode Read attends (default 32768)")
-      ->type_name("N");
-  verbs
-      ->add_option("--prompt-context", flags->prompt_context_tokens,
-                   "Tokens of the prompt that Read attends (default 16384)")
-      ->type_name("N");
-  AddRounds(*verbs, flags);
+  AddModelFlags(verbs, &flags->engine);
+  AddCount(verbs, "--decode-context",
+           "Tokens that a decode Read attends (default 32768)", kMaxTokens,
+           &flags->decode_context_tokens);
+  AddCount(verbs, "--prompt-context",
+           "Tokens of the prompt that Read attends (default 16384)", kMaxTokens,
+           &flags->prompt_context_tokens);
+  AddRoundsAndJson(verbs, flags);
   return verbs;
 }
 
 }  // namespace
 
-CLI::App* AddBenchCommand(CLI::App& app, BenchFlags* flags) {
-  CLI::App* bench =
-      app.add_subcommand("bench", "Measure this machine: step, verbs");
-  bench->require_subcommand(1);
-  AddStep(*bench, flags);
-  AddVerbs(*bench, flags)->callback([flags] { flags->verbs = true; });
+Command& AddBenchCommand(Command& program, BenchFlags* flags) {
+  Command& bench =
+      program.AddCommand("bench", "Measure this machine: step, verbs");
+  AddStep(bench, flags);
+  flags->verbs_command = &AddVerbs(bench, flags);
   return bench;
 }
 
 Result<int> RunBench(const BenchFlags& flags) {
-  RETURN_IF_ERROR(CheckCounts(flags));
-  return flags.verbs ? RunBenchVerbs(flags) : RunBenchStep(flags);
+  RETURN_IF_ERROR(CheckJsonFile(flags.engine));
+  return flags.verbs_command->chosen() ? RunBenchVerbs(flags)
+                                       : RunBenchStep(flags);
 }
 
 }  // namespace winnow

@@ -7,15 +7,11 @@
 
 #include "cli/engine_flags.h"
 
-namespace CLI {
-class App;
-}
-
 namespace winnow {
 
 struct BenchFlags {
   EngineFlags engine;
-  bool verbs = false;  // else step
+  const Command* verbs_command = nullptr;  // whose chosen() tells it from step
   int prompt_tokens = 512;
   int generated_tokens = 32;
   int batch = 1;
@@ -24,7 +20,7 @@ struct BenchFlags {
   int prompt_context_tokens = 16384;
 };
 
-CLI::App* AddBenchCommand(CLI::App& app, BenchFlags* flags);
+Command& AddBenchCommand(Command& program, BenchFlags* flags);
 // Returns the exit status.
 Result<int> RunBench(const BenchFlags& flags);
 

@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "base/file.h"
 #include "cli/bench_products.h"
 #include "cli/loaded_model.h"
+#include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/roof.h"
 
@@ -136,9 +136,9 @@ nlohmann::ordered_json Report(const BenchFlags& flags, const Model& model,
 void PrintReport(const nlohmann::ordered_json& report) {
   for (const auto& [name, value] : report.items()) {
     if (value.is_number_float()) {
-      fmt::print("{:<30} {:>12.2f}\n", name, value.get<double>());
+      Print(fmt::format("{:<30} {:>12.2f}\n", name, value.get<double>()));
     } else {
-      fmt::print("{:<30} {:>12}\n", name, value.dump());
+      Print(fmt::format("{:<30} {:>12}\n", name, value.dump()));
     }
   }
 }
@@ -194,10 +194,10 @@ Result<int> RunBenchStep(const BenchFlags& flags) {
   const nlohmann::ordered_json report = Report(flags, model, rounds);
   if (!flags.engine.json) {
     PrintReport(report);
-  } else if (flags.engine.json_file.empty()) {
-    fmt::print("{}\n", report.dump());
   } else {
-    RETURN_IF_ERROR(WriteFile(flags.engine.json_file, report.dump(2) + "\n"));
+    // A file is for people to read, too.
+    const int indent = flags.engine.json_file.empty() ? -1 : 2;
+    RETURN_IF_ERROR(WriteJson(flags.engine, report.dump(indent) + "\n"));
   }
   return 0;
 }

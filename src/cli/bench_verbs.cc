@@ -2,11 +2,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/file.h"
 #include "cli/bench_attention.h"
 #include "cli/bench_products.h"
 #include "cli/bench_sparse.h"
 #include "cli/loaded_model.h"
+#include "cli/output.h"
 #include "cli/roof.h"
 
 namespace winnow {
@@ -121,14 +121,15 @@ Result<nlohmann::ordered_json> ReadRow(Backend& backend, const Model& model,
 }
 
 void PrintTable(const nlohmann::ordered_json& rows) {
-  fmt::print("{:<40} {:>10} {:>8} {:>10} {:>10} {:>13}\n", "verb", "ms", "GB/s",
-             "GFLOP/s", "/read roof", "/product roof");
+  Print(fmt::format("{:<40} {:>10} {:>8} {:>10} {:>10} {:>13}\n", "verb", "ms",
+                    "GB/s", "GFLOP/s", "/read roof", "/product roof"));
   for (const auto& row : rows) {
-    fmt::print("{:<40} {:>10.3f} {:>8.1f} {:>10.1f} {:>10.2f} {:>13.2f}\n",
-               row["verb"].get<std::string>(), row["ms"].get<double>(),
-               row["gb_per_second"].get<double>(), row["gflops"].get<double>(),
-               row["share_of_read_roof"].get<double>(),
-               row["share_of_product_roof"].get<double>());
+    Print(fmt::format(
+        "{:<40} {:>10.3f} {:>8.1f} {:>10.1f} {:>10.2f} {:>13.2f}\n",
+        row["verb"].get<std::string>(), row["ms"].get<double>(),
+        row["gb_per_second"].get<double>(), row["gflops"].get<double>(),
+        row["share_of_read_roof"].get<double>(),
+        row["share_of_product_roof"].get<double>()));
   }
 }
 
@@ -206,15 +207,16 @@ Result<int> RunBenchVerbs(const BenchFlags& flags) {
   ASSIGN_OR_RETURN(const nlohmann::ordered_json report,
                    MeasureAll(*backend, model, flags));
   if (!flags.engine.json) {
-    fmt::print("{}: read roof {:.1f} GB/s, product roof {:.0f} GFLOP/s\n",
-               report["device"].get<std::string>(),
-               report["read_roof_gb_per_second"].get<double>(),
-               report["product_roof_gflops"].get<double>());
+    Print(
+        fmt::format("{}: read roof {:.1f} GB/s, product roof {:.0f} GFLOP/s\n",
+                    report["device"].get<std::string>(),
+                    report["read_roof_gb_per_second"].get<double>(),
+                    report["product_roof_gflops"].get<double>()));
     PrintTable(report["verbs"]);
-  } else if (flags.engine.json_file.empty()) {
-    fmt::print("{}\n", report.dump());
   } else {
-    RETURN_IF_ERROR(WriteFile(flags.engine.json_file, report.dump(2) + "\n"));
+    // A file is for people to read, too.
+    const int indent = flags.engine.json_file.empty() ? -1 : 2;
+    RETURN_IF_ERROR(WriteJson(flags.engine, report.dump(indent) + "\n"));
   }
   return 0;
 }

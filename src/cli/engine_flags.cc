@@ -1,80 +1,90 @@
 #include "cli/engine_flags.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "base/size_text.h"
-#include "cli/whole_number.h"
+#include "cli/command.h"
+#include "cli/flag_value.h"
 
 namespace winnow {
+namespace {
 
-void AddModelFlags(CLI::App& command, EngineFlags* flags) {
-  command
-      .add_option("MODEL", flags->model,
-                  "Folder of a Hugging Face checkpoint: config.json, "
-                  "safetensors, tokenizer.json")
-      ->required();
-  command
-      .add_option("--dtype", flags->dtype,
-                  "auto (as stored), bfloat16, float16 or float32")
-      ->type_name("DTYPE");
-  command
-      .add_option("--device", flags->device,
-                  "auto or cpu; this build has no other")
-      ->type_name("DEVICE");
-  command
-      .add_option("--threads", flags->threads, "CPU threads (0: every core)")
-      ->type_name("N")
-      ->check(WholeNumberIn(0, 1024));
+constexpr int kMaxThreads = 1024;
+
+}  // namespace
+
+void AddModelFlags(Command& command, EngineFlags* flags) {
+  command.AddFlag({.name = "MODEL",
+                   .value_name = "FOLDER",
+                   .help = "Folder of a Hugging Face checkpoint: config.json, "
+                           "safetensors, tokenizer.json",
+                   .required = true},
+                  Text(&flags->model));
+  command.AddFlag({.name = "--dtype",
+                   .value_name = "DTYPE",
+                   .help = "auto (as stored), bfloat16, float16 or float32"},
+                  Text(&flags->dtype));
+  command.AddFlag({.name = "--device",
+                   .value_name = "DEVICE",
+                   .help = "auto or cpu; this build has no other"},
+                  Text(&flags->device));
+  command.AddFlag({.name = "--threads",
+                   .value_name = "N",
+                   .help = "CPU threads (0: every core)"},
+                  WholeNumber(0, kMaxThreads, &flags->threads));
 }
 
-void AddEngineFlags(CLI::App& command, EngineFlags* flags) {
+void AddStepFlags(Command& command, EngineFlags* flags) {
+  command.AddFlag({.name = "--max-model-len",
+                   .value_name = "N",
+                   .help = "Tokens a sequence may reach, prompt and generated "
+                           "(32K; default: the checkpoint's)"},
+                  Text(&flags->max_model_len));
+  command.AddFlag(
+      {.name = "--max-num-batched-tokens",
+       .value_name = "N",
+       .help = "Tokens a step; bounds a prompt's chunk (default 2048)"},
+      WholeNumber(1, kMaxNumBatchedTokens, &flags->max_num_batched_tokens));
+  command.AddFlag({.name = "--batch-invariant",
+                   .help = "Answers whose bits depend neither on the batch nor "
+                           "on the chunks",
+                   .values = Flag::Values::kNone},
+                  Switch(&flags->batch_invariant));
+  command.AddFlag({.name = "--seed",
+                   .value_name = "N",
+                   .help = "Seed of every random draw (default 0)"},
+                  WholeNumber(0, UINT64_MAX, &flags->seed));
+}
+
+void AddEngineFlags(Command& command, EngineFlags* flags) {
   AddModelFlags(command, flags);
-  command
-      .add_option("--max-model-len", flags->max_model_len,
-                  "Tokens a sequence may reach, prompt and generated (32K; "
-                  "default: the checkpoint's)")
-      ->type_name("N");
-  command
-      .add_option("--max-num-seqs", flags->max_num_seqs,
-                  "Sequences that run at once (default 16)")
-      ->type_name("N");
-  command
-      .add_option("--max-num-batched-tokens", flags->max_num_batched_tokens,
-                  "Tokens a step; bounds a prompt's chunk (default 2048)")
-      ->type_name("N");
-  command
-      .add_option("--device-kv", flags->device_kv,
-                  "Memory for the KV pool (64MiB, 2GiB; default: what the "
-                  "prompts need)")
-      ->type_name("SIZE");
-  command
-      .add_option("--select", flags->select,
-                  "What attention reads: auto (what the checkpoint asks for), "
-                  "dense (everything), or a selector with its parameters "
-                  "(quest:budget=2K); winnow select list explains them")
-      ->type_name("SPEC");
-  command.add_flag("--batch-invariant", flags->batch_invariant,
-                   "Answers whose bits depend neither on the batch nor on "
-                   "the chunks");
-  command
-      .add_option("--seed", flags->seed,
-                  "Seed of every random draw (default 0)")
-      ->type_name("N")
-      ->check(WholeNumberIn(0, UINT64_MAX));
-  command
-      .add_option_function<std::string>(
-          "--json",
-          [flags](const std::string& file) {
-            flags->json = true;
-            flags->json_file = file;
-          },
-          "A JSON line a prompt, to standard output or to FILE")
-      ->expected(0, 1)
-      ->default_str("")
-      ->type_name("[FILE]");
-  command.add_flag("--quiet", flags->quiet,
-                   "No progress and no closing line on standard error");
+  AddStepFlags(command, flags);
+  command.AddFlag({.name = "--max-num-seqs",
+                   .value_name = "N",
+                   .help = "Sequences that run at once (default 16)"},
+                  WholeNumber(1, kMaxNumSeqs, &flags->max_num_seqs));
+  command.AddFlag({.name = "--device-kv",
+                   .value_name = "SIZE",
+                   .help = "Memory for the KV pool (64MiB, 2GiB; default: what "
+                           "the prompts need)"},
+                  Text(&flags->device_kv));
+  command.AddFlag({.name = "--quiet",
+                   .help = "No progress and no closing line on standard error",
+                   .values = Flag::Values::kNone},
+                  Switch(&flags->quiet));
+}
+
+void AddJsonFlag(Command& command, const std::string& help,
+                 EngineFlags* flags) {
+  command.AddFlag({.name = "--json",
+                   .value_name = "[FILE]",
+                   .help = help,
+                   .values = Flag::Values::kOneOrNone},
+                  [flags](const std::string& file) {
+                    flags->json = true;
+                    flags->json_file = file;
+                    return std::string();
+                  });
 }
 
 Result<std::optional<Dtype>> ParseDtype(const std::string& text) {
@@ -84,7 +94,7 @@ Result<std::optional<Dtype>> ParseDtype(const std::string& text) {
     if (text == DtypeName(dtype)) return std::optional<Dtype>(dtype);
   }
   return MakeError(ErrorCode::kInvalidArgument,
-                   "dtype must be auto, bfloat16, float16 or float32, is {}",
+                   "--dtype must be auto, bfloat16, float16 or float32, is {}",
                    text);
 }
 
@@ -97,7 +107,7 @@ Result<EngineOptions> ParseEngineOptions(const EngineFlags& flags) {
     const Result<int64_t> length = ParseTokens(flags.max_model_len);
     if (!length.ok() || *length < 1 || *length > INT32_MAX) {
       return MakeError(ErrorCode::kInvalidArgument,
-                       "max-model-len must be a number of tokens from 1 "
+                       "--max-model-len must be a number of tokens from 1 "
                        "(\"32K\"), is \"{}\"",
                        flags.max_model_len);
     }
@@ -106,7 +116,7 @@ Result<EngineOptions> ParseEngineOptions(const EngineFlags& flags) {
   if (!flags.device_kv.empty()) {
     const Result<int64_t> size = ParseBytes(flags.device_kv);
     if (!size.ok()) {
-      return MakeError(ErrorCode::kInvalidArgument, "device-kv: {}",
+      return MakeError(ErrorCode::kInvalidArgument, "--device-kv: {}",
                        size.error().message);
     }
     options.device_kv_bytes = *size;
@@ -129,10 +139,16 @@ Result<std::vector<std::string>> SplitSelects(const std::string& list) {
     }
   }
   for (size_t i = 0; i < selects.size(); ++i) {
-    const auto same = std::count(selects.begin(), selects.end(), selects[i]);
-    if (selects[i].empty() || same > 1) {
+    if (selects[i].empty()) {
       return MakeError(ErrorCode::kInvalidArgument,
-                       "select must name each selection once, has \"{}\" {} "
+                       "--select must name a selection before and after each "
+                       "comma, is \"{}\"",
+                       list);
+    }
+    const auto same = std::count(selects.begin(), selects.end(), selects[i]);
+    if (same > 1) {
+      return MakeError(ErrorCode::kInvalidArgument,
+                       "--select must name each selection once, has \"{}\" {} "
                        "times in \"{}\"",
                        selects[i], same, list);
     }

@@ -12,11 +12,9 @@
 #include "engine/engine.h"
 #include "tensor/dtype.h"
 
-namespace CLI {
-class App;
-}
-
 namespace winnow {
+
+class Command;
 
 // As given on the command line, not yet checked.
 struct EngineFlags {
@@ -36,10 +34,14 @@ struct EngineFlags {
   bool quiet = false;
 };
 
-// MODEL and what says how to load it.
-void AddModelFlags(CLI::App& command, EngineFlags* flags);
-// What says how to run it.
-void AddEngineFlags(CLI::App& command, EngineFlags* flags);
+// MODEL, and what says how to load it.
+void AddModelFlags(Command& command, EngineFlags* flags);
+// What says how to run a step.
+void AddStepFlags(Command& command, EngineFlags* flags);
+// Those, and what a command with requests has besides.
+void AddEngineFlags(Command& command, EngineFlags* flags);
+// --json [FILE]; `help` says what is written.
+void AddJsonFlag(Command& command, const std::string& help, EngineFlags* flags);
 
 // none: as stored.
 Result<std::optional<Dtype>> ParseDtype(const std::string& text);

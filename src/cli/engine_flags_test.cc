@@ -16,7 +16,7 @@ TEST(EngineFlagsTest, SplitsSelectionsButNotTheirSettings) {
     EXPECT_FALSE(SplitSelects(wrong).ok()) << wrong;
   }
   EXPECT_EQ(SplitSelects("dense,dense").error().message,
-            "select must name each selection once, has \"dense\" 2 times in "
+            "--select must name each selection once, has \"dense\" 2 times in "
             "\"dense,dense\"");
 }
 

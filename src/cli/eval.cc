@@ -1,48 +1,70 @@
 #include "cli/eval.h"
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
+
+#include "cli/command.h"
+#include "cli/flag_value.h"
 
 namespace winnow {
 
-CLI::App* AddEvalCommand(CLI::App& app, EvalFlags* flags) {
-  CLI::App* command = app.add_subcommand(
+namespace {
+
+void AddSelectFlag(Command& command, EvalFlags* flags) {
+  const auto take = [flags, given = false](const std::string& spec) mutable {
+    std::string& list = flags->engine.select;
+    list = given ? list + "," + spec : spec;
+    given = true;
+    return std::string();
+  };
+  command.AddFlag({.name = "--select",
+                   .value_name = "SPEC",
+                   .help = "What attention reads: auto (what the checkpoint "
+                           "asks for) or dense (everything); several, or a "
+                           "list with commas, are each evaluated",
+                   .values = Flag::Values::kOneEachTime},
+                  take);
+}
+
+}  // namespace
+
+Command& AddEvalCommand(Command& program, EvalFlags* flags) {
+  Command& command = program.AddCommand(
       "eval", "Answer the questions of task files and say how many are right");
-  AddEngineFlags(*command, &flags->engine);
-  command
-      ->add_option("FILE", flags->files,
-                   "Task files: JSON lines with task, length, answers, and "
-                   "prompt or context and question")
-      ->required();
-  command
-      ->add_option("--match", flags->match,
-                   "When an answer is right: contains (all answers occur in "
-                   "it; default), exact (it is the answers), or regex (each "
-                   "is found)")
-      ->type_name("RULE");
-  command
-      ->add_option("--max-tokens", flags->max_tokens,
-                   "Tokens to generate at most (default: twice the answer's, "
-                   "and 32)")
-      ->type_name("N");
-  command->add_option("--limit", flags->limit, "The first N lines of each file")
-      ->type_name("N");
-  command->add_flag("--skip-bad", flags->skip_bad,
-                    "Go on where a line is bad, and count those");
-  command
-      ->add_option("--resume", flags->resume,
-                   "Keep answers in FILE until all are there, and go on from "
-                   "those it has (default with --json FILE: "
-                   "FILE.progress.jsonl)")
-      ->type_name("FILE");
-  command->get_option("--json")->description(
-      "The table as JSON, to standard output or to FILE");
-  command->get_option("--select")
-      ->description(
-          "What attention reads: auto (what the checkpoint asks for) or "
-          "dense (everything); several, or a list with commas, are each "
-          "evaluated")
-      ->join(',');
+  AddEngineFlags(command, &flags->engine);
+  command.AddFlag({.name = "FILE",
+                   .help = "Task files: JSON lines with task, length, answers, "
+                           "and prompt or context and question",
+                   .values = Flag::Values::kOneEachTime,
+                   .required = true},
+                  EachText(&flags->files));
+  command.AddFlag({.name = "--match",
+                   .value_name = "RULE",
+                   .help = "When an answer is right: contains (all answers "
+                           "occur in it; default), exact (it is the answers), "
+                           "or regex (each is found)"},
+                  Text(&flags->match));
+  command.AddFlag({.name = "--max-tokens",
+                   .value_name = "N",
+                   .help = "Tokens to generate at most (default: twice the "
+                           "answer's, and 32)"},
+                  WholeNumber(1, INT32_MAX, &flags->max_tokens));
+  command.AddFlag({.name = "--limit",
+                   .value_name = "N",
+                   .help = "The first N lines of each file"},
+                  WholeNumber(1, INT32_MAX, &flags->limit));
+  command.AddFlag({.name = "--skip-bad",
+                   .help = "Go on where a line is bad, and count those",
+                   .values = Flag::Values::kNone},
+                  Switch(&flags->skip_bad));
+  command.AddFlag({.name = "--resume",
+                   .value_name = "FILE",
+                   .help = "Keep answers in FILE until all are there, and go "
+                           "on from those it has (default with --json FILE: "
+                           "FILE.progress.jsonl)"},
+                  Text(&flags->resume));
+  AddSelectFlag(command, flags);
+  AddJsonFlag(command, "The table as JSON, to standard output or to FILE",
+              &flags->engine);
   return command;
 }
 

@@ -8,10 +8,6 @@
 
 #include "cli/engine_flags.h"
 
-namespace CLI {
-class App;
-}
-
 namespace winnow {
 
 struct EvalFlags {
@@ -24,7 +20,7 @@ struct EvalFlags {
   std::string resume;
 };
 
-CLI::App* AddEvalCommand(CLI::App& app, EvalFlags* flags);
+Command& AddEvalCommand(Command& program, EvalFlags* flags);
 // Returns the exit status: 0, or 130 after Ctrl-C.
 Result<int> RunEval(const EvalFlags& flags);
 

@@ -40,7 +40,7 @@ Result<MatchRule> ParseMatchRule(std::string_view text) {
   if (text == "exact") return MatchRule::kExact;
   if (text == "regex") return MatchRule::kRegex;
   return MakeError(ErrorCode::kInvalidArgument,
-                   "match must be contains, exact or regex, is {}", text);
+                   "--match must be contains, exact or regex, is {}", text);
 }
 
 std::string CollapseWhiteSpace(std::string_view text) {

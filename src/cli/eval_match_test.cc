@@ -73,7 +73,7 @@ TEST(EvalMatchTest, RegularExpressionsAreSearched) {
 TEST(EvalMatchTest, NamesOfRules) {
   EXPECT_EQ(*ParseMatchRule("regex"), MatchRule::kRegex);
   EXPECT_EQ(ParseMatchRule("glob").error().message,
-            "match must be contains, exact or regex, is glob");
+            "--match must be contains, exact or regex, is glob");
 }
 
 }  // namespace

@@ -81,10 +81,6 @@ Status PlanReader::ReadFile(const std::string& path) {
     if (CollapseWhiteSpace(line).empty()) continue;
     if (options_.limit && num_lines == *options_.limit) break;
     ++num_lines;
-    if (options_.is_cancelled()) {
-      return MakeError(ErrorCode::kCancelled, "{}:{}: interrupted", path,
-                       number);
-    }
     digest.Add(line);
     const Status read = ReadLine(line, number);
     if (read.ok()) continue;

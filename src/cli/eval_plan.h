@@ -3,7 +3,6 @@
 #define WINNOW_CLI_EVAL_PLAN_H_
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,12 +15,10 @@ namespace winnow {
 
 struct EvalPlanOptions {
   MatchRule match = MatchRule::kContains;
+  int max_model_len = 0;
   std::optional<int> max_tokens;  // none: from the answers
   std::optional<int> limit;       // lines of a file that are read
   bool skip_bad = false;
-  int max_model_len = 0;
-  // Asked before every line; true ends the reading with kCancelled.
-  std::function<bool()> is_cancelled = [] { return false; };
 };
 
 // A line of a file, ready to be asked.

@@ -149,17 +149,6 @@ TEST_F(EvalPlanTest, BadLinesEndItOrAreSkippedAndKept) {
             std::string::npos);
 }
 
-TEST_F(EvalPlanTest, ReadingCanBeCancelledBetweenLines) {
-  int num_asked = 0;
-  options_.is_cancelled = [&] { return ++num_asked == 3; };
-  const std::string line = Asking("A text.", "Who?");
-  EXPECT_TRUE(Read(line + line).ok());
-  num_asked = 0;
-  const Result<EvalPlan> plan = Read(line + line + line);
-  ASSERT_FALSE(plan.ok());
-  EXPECT_EQ(plan.error().code, ErrorCode::kCancelled);
-}
-
 TEST_F(EvalPlanTest, PatternsHaveNoTokensToBeRight) {
   options_.match = MatchRule::kRegex;
   const EvalPlan plan = Read(Asking("A.", "Who?", R"(["[Pp]aris"])")).value();

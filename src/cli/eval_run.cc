@@ -4,7 +4,6 @@
 #include <fstream>
 #include <memory>
 
-#include "base/file.h"
 #include "base/size_text.h"
 #include "cli/eval.h"
 #include "cli/eval_groups.h"
@@ -12,12 +11,12 @@
 #include "cli/fingerprint.h"
 #include "cli/interrupt.h"
 #include "cli/loaded_model.h"
+#include "cli/output.h"
 #include "cli/progress.h"
 
 namespace winnow {
 namespace {
 
-constexpr int kInterruptedStatus = 130;  // 128 + SIGINT, as shells have it
 constexpr size_t kMostSkippedShown = 10;
 
 // One command's work.
@@ -57,12 +56,6 @@ class EvalRun {
   std::unique_ptr<EvalGroups> groups_;
 };
 
-Status CheckPositive(std::string_view field, const std::optional<int>& value) {
-  if (value.value_or(1) > 0) return Ok{};
-  return MakeError(ErrorCode::kInvalidArgument, "{} must be at least 1, is {}",
-                   field, *value);
-}
-
 // `--json a.jsonl` is meant to be another task file, now and then.
 Status CheckIsNoTaskFile(const std::string& flag, const std::string& path) {
   std::ifstream stream(path);
@@ -77,14 +70,11 @@ Status CheckIsNoTaskFile(const std::string& flag, const std::string& path) {
 
 Status EvalRun::CheckFlags() {
   ASSIGN_OR_RETURN(match_, ParseMatchRule(flags_.match));
-  RETURN_IF_ERROR(CheckPositive("max-tokens", flags_.max_tokens));
-  RETURN_IF_ERROR(CheckPositive("limit", flags_.limit));
   ASSIGN_OR_RETURN(selects_, SplitSelects(flags_.engine.select));
   ASSIGN_OR_RETURN(options_, ParseEngineOptions(flags_.engine));
-  RETURN_IF_ERROR(CheckIsNoTaskFile("json", flags_.engine.json_file));
-  RETURN_IF_ERROR(CheckIsNoTaskFile("resume", flags_.resume));
-  if (flags_.engine.json_file.empty()) return Ok{};
-  return CheckCanWrite(flags_.engine.json_file);
+  RETURN_IF_ERROR(CheckIsNoTaskFile("--json", flags_.engine.json_file));
+  RETURN_IF_ERROR(CheckIsNoTaskFile("--resume", flags_.resume));
+  return CheckJsonFile(flags_.engine);
 }
 
 int EvalRun::MaxModelLen() const {
@@ -94,13 +84,11 @@ int EvalRun::MaxModelLen() const {
 }
 
 Status EvalRun::ReadPlan() {
-  EvalPlanOptions options = {
-      .match = match_,
-      .max_tokens = flags_.max_tokens,
-      .limit = flags_.limit,
-      .skip_bad = flags_.skip_bad,
-      .is_cancelled = [this] { return interrupt_.Requested(); }};
-  options.max_model_len = MaxModelLen();
+  const EvalPlanOptions options = {.match = match_,
+                                   .max_model_len = MaxModelLen(),
+                                   .max_tokens = flags_.max_tokens,
+                                   .limit = flags_.limit,
+                                   .skip_bad = flags_.skip_bad};
   ASSIGN_OR_RETURN(plan_,
                    ReadEvalPlan(flags_.files, *loaded_.tokenizer, options));
   ShowSkipped();
@@ -236,15 +224,13 @@ Status EvalRun::Report(bool ended) {
   const std::vector<EvalRow> rows = MakeEvalRows(plan_, selects_, outcomes_);
   const EngineFlags& engine = flags_.engine;
   const std::string json = EvalJson(engine.model, rows) + "\n";
-  if (engine.json && engine.json_file.empty()) {
-    std::fputs(json.c_str(), stdout);
-  } else {
-    std::fputs(EvalTable(rows).c_str(), stdout);
+  const bool to_file = !engine.json_file.empty();
+  if (!engine.json || to_file) Print(EvalTable(rows));
+  // A file of results is a whole one.
+  if (engine.json && (ended || !to_file)) {
+    RETURN_IF_ERROR(WriteJson(engine, json));
   }
-  if (!ended) return Ok{};  // A file of results is a whole one.
-  if (!engine.json_file.empty()) {
-    RETURN_IF_ERROR(WriteFile(engine.json_file, json));
-  }
+  if (!ended) return Ok{};
   return journal_ ? journal_->Remove() : Status(Ok{});
 }
 
@@ -276,11 +262,8 @@ Result<int> EvalRun::Run() {
         MakeSelector(selector, SelectorShapeOf(*loaded_.model, MaxModelLen()));
     if (!made.ok()) return made.error();
   }
-  const Status read = ReadPlan();
-  if (!read.ok() && read.error().code == ErrorCode::kCancelled) {
-    return kInterruptedStatus;
-  }
-  RETURN_IF_ERROR(read);
+  RETURN_IF_ERROR(ReadPlan());
+  interrupt_.Hold();
   RETURN_IF_ERROR(MakeEngine());
   RETURN_IF_ERROR(OpenJournal());
   const auto start = std::chrono::steady_clock::now();

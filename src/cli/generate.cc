@@ -1,87 +1,91 @@
 #include "cli/generate.h"
 
-#include <CLI/CLI.hpp>
-#include <map>
-
-#include "cli/whole_number.h"
+#include "cli/command.h"
+#include "cli/flag_value.h"
 
 namespace winnow {
 namespace {
 
 // The three kinds of prompts, each repeatable, in the order of the command
-// line: the library gathers an option's values, so their places are its parse
-// order's.
-void AddPromptFlags(CLI::App& command, GenerateFlags* flags) {
-  const std::map<const CLI::Option*, Prompt::Kind> kinds = {
-      {command.add_option("--prompt", "A prompt; may be given several times"),
-       Prompt::Kind::kText},
-      {command.add_option("--prompt-file", "A file that holds a prompt"),
-       Prompt::Kind::kFile},
-      {command.add_option("--chat",
-                          "A user's message, put into the checkpoint's chat "
-                          "template"),
-       Prompt::Kind::kChat}};
-  for (const auto& [option, kind] : kinds) {
-    command.get_option(option->get_name())
-        ->type_name(kind == Prompt::Kind::kFile ? "FILE" : "TEXT")
-        ->expected(1)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  }
-  command.callback([&command, kinds, flags] {
-    std::map<const CLI::Option*, size_t> num_taken;
-    for (const CLI::Option* option : command.parse_order()) {
-      const auto kind = kinds.find(option);
-      if (kind == kinds.end()) continue;
-      flags->prompts.push_back(
-          {kind->second, option->results().at(num_taken[option]++)});
-    }
-  });
+// line.
+void AddPromptFlags(Command& command, GenerateFlags* flags) {
+  const auto add = [&](Flag flag, Prompt::Kind kind) {
+    flag.values = Flag::Values::kOneEachTime;
+    command.AddFlag(flag, [flags, kind](const std::string& text) {
+      flags->prompts.push_back({kind, text});
+      return std::string();
+    });
+  };
+  add({.name = "--prompt",
+       .value_name = "TEXT",
+       .help = "A prompt; may be given several times"},
+      Prompt::Kind::kText);
+  add({.name = "--prompt-file",
+       .value_name = "FILE",
+       .help = "A file that holds a prompt"},
+      Prompt::Kind::kFile);
+  add({.name = "--chat",
+       .value_name = "TEXT",
+       .help = "A user's message, put into the checkpoint's chat template"},
+      Prompt::Kind::kChat);
 }
 
-void AddSamplingFlags(CLI::App& command, GenerateFlags* flags) {
-  command
-      .add_option("--max-tokens", flags->max_tokens,
-                  "Tokens to generate at most (default 512, or what the "
-                  "context leaves)")
-      ->type_name("N")
-      ->check(WholeNumberIn(1, INT32_MAX));
-  command
-      .add_option("--temperature", flags->temperature,
-                  "0 takes the best token (default: the checkpoint's, else 0)")
-      ->type_name("T");
-  command.add_option("--top-p", flags->top_p, "Nucleus, in [0, 1]")
-      ->type_name("P");
-  command.add_option("--top-k", flags->top_k, "Best tokens kept (0: all)")
-      ->type_name("N")
-      ->check(WholeNumberIn(0, INT32_MAX));
-  command
-      .add_option("--min-p", flags->min_p,
-                  "Least probability, relative to the best token's")
-      ->type_name("P");
-  command
-      .add_option("--repetition-penalty", flags->repetition_penalty,
-                  "Above 1: tokens that occurred become less likely")
-      ->type_name("R");
-  command
-      .add_option("--stop", flags->stop,
-                  "Text that ends the answer; may be given several times")
-      ->type_name("TEXT")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command
-      .add_option("--logprobs", flags->logprobs,
-                  "With --json: log probabilities, with N alternatives a token")
-      ->type_name("N");
+void AddSamplingFlags(Command& command, GenerateFlags* flags) {
+  command.AddFlag({.name = "--temperature",
+                   .value_name = "T",
+                   .help = "0 takes the best token (default: the "
+                           "checkpoint's, else 0)"},
+                  Number(kTemperatures, &flags->temperature));
+  command.AddFlag(
+      {.name = "--top-p", .value_name = "P", .help = "Nucleus, in [0, 1]"},
+      Number(kProbabilities, &flags->top_p));
+  command.AddFlag({.name = "--top-k",
+                   .value_name = "N",
+                   .help = "Best tokens kept (0: all)"},
+                  WholeNumber(0, INT32_MAX, &flags->top_k));
+  command.AddFlag({.name = "--min-p",
+                   .value_name = "P",
+                   .help = "Least probability, relative to the best token's"},
+                  Number(kProbabilities, &flags->min_p));
+  command.AddFlag({.name = "--repetition-penalty",
+                   .value_name = "R",
+                   .help = "Above 1: tokens that occurred become less likely"},
+                  Number(kRepetitionPenalties, &flags->repetition_penalty));
 }
 
 }  // namespace
 
-CLI::App* AddGenerateCommand(CLI::App& app, GenerateFlags* flags) {
-  CLI::App* command =
-      app.add_subcommand("generate", "Generate text after a prompt");
-  AddPromptFlags(*command, flags);
-  AddSamplingFlags(*command, flags);
-  AddEngineFlags(*command, &flags->engine);
+Command& AddGenerateCommand(Command& program, GenerateFlags* flags) {
+  Command& command =
+      program.AddCommand("generate", "Generate text after a prompt");
+  AddPromptFlags(command, flags);
+  command.AddFlag({.name = "--max-tokens",
+                   .value_name = "N",
+                   .help = "Tokens to generate at most (default 512, or what "
+                           "the context leaves)"},
+                  WholeNumber(1, INT32_MAX, &flags->max_tokens));
+  AddSamplingFlags(command, flags);
+  command.AddFlag({.name = "--stop",
+                   .value_name = "TEXT",
+                   .help = "Text that ends the answer; may be given several "
+                           "times",
+                   .values = Flag::Values::kOneEachTime},
+                  EachText(&flags->stop));
+  command.AddFlag({.name = "--logprobs",
+                   .value_name = "N",
+                   .help = "With --json alone: log probabilities, with N "
+                           "alternatives a token"},
+                  WholeNumber(0, kMaxTopLogprobs, &flags->logprobs));
+  AddEngineFlags(command, &flags->engine);
+  command.AddFlag({.name = "--select",
+                   .value_name = "SPEC",
+                   .help = "What attention reads: auto (what the checkpoint "
+                           "asks for), dense (everything), or a selector with "
+                           "its parameters (quest:budget=2K); winnow select "
+                           "list explains them"},
+                  Text(&flags->engine.select));
+  AddJsonFlag(command, "A JSON line a prompt, to standard output or to FILE",
+              &flags->engine);
   return command;
 }
 

@@ -9,10 +9,6 @@
 #include "cli/engine_flags.h"
 #include "cli/prompts.h"
 
-namespace CLI {
-class App;
-}
-
 namespace winnow {
 
 struct GenerateFlags {
@@ -27,7 +23,7 @@ struct GenerateFlags {
   std::optional<int> logprobs;
 };
 
-CLI::App* AddGenerateCommand(CLI::App& app, GenerateFlags* flags);
+Command& AddGenerateCommand(Command& program, GenerateFlags* flags);
 // Returns the exit status: 0, or 130 after Ctrl-C.
 Result<int> RunGenerate(const GenerateFlags& flags);
 

@@ -3,19 +3,17 @@
 #include <iterator>
 #include <memory>
 
-#include "base/file.h"
 #include "base/size_text.h"
 #include "cli/generate.h"
 #include "cli/generate_json.h"
 #include "cli/generation.h"
 #include "cli/interrupt.h"
 #include "cli/loaded_model.h"
+#include "cli/output.h"
 #include "cli/progress.h"
 
 namespace winnow {
 namespace {
-
-constexpr int kInterruptedStatus = 130;  // 128 + SIGINT, as shells have it
 
 // One command's work: what it opened, and what came of each prompt. Prompts
 // run as one batch; their texts are shown one after another, each as it grows
@@ -38,7 +36,7 @@ class GenerateRun {
   void ShowText(size_t index, std::string_view text);
   void ShowEnded();
   void PrintClosingLine(double seconds) const;
-  Status WriteJson() const;
+  Status WriteLines() const;
 
   const GenerateFlags& flags_;
   const bool streams_text_;
@@ -175,14 +173,14 @@ void GenerateRun::ShowText(size_t index, std::string_view text) {
     held_[index] += text;
     return;
   }
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  Print(text);
   std::fflush(stdout);
 }
 
 void GenerateRun::ShowEnded() {
   while (shown_ < generations_.size() && generations_[shown_]->finished()) {
     if (streams_text_) {
-      std::fputc('\n', stdout);
+      Print("\n");
       std::fflush(stdout);
     }
     ++shown_;
@@ -225,7 +223,7 @@ void GenerateRun::PrintClosingLine(double seconds) const {
       FormatSeconds(loaded_.load_ms / 1000).c_str());
 }
 
-Status GenerateRun::WriteJson() const {
+Status GenerateRun::WriteLines() const {
   std::string lines;
   for (const auto& generation : generations_) {
     const GenerationRecord record = {
@@ -236,16 +234,13 @@ Status GenerateRun::WriteJson() const {
         .load_ms = loaded_.load_ms};
     lines += ToJsonLine(record) + "\n";
   }
-  if (!flags_.engine.json_file.empty()) {
-    return WriteFile(flags_.engine.json_file, lines);
-  }
-  std::fwrite(lines.data(), 1, lines.size(), stdout);
-  return Ok{};
+  return WriteJson(flags_.engine, lines);
 }
 
 Result<int> GenerateRun::Run() {
   ASSIGN_OR_RETURN(loaded_, OpenModel(flags_.engine));
   RETURN_IF_ERROR(EncodePrompts());
+  interrupt_.Hold();
   RETURN_IF_ERROR(MakeEngine());
   RETURN_IF_ERROR(AddRequests());
   const auto start = std::chrono::steady_clock::now();
@@ -253,7 +248,7 @@ Result<int> GenerateRun::Run() {
   prefill_->Clear();
   const std::chrono::duration<double> elapsed =
       std::chrono::steady_clock::now() - start;
-  if (flags_.engine.json) RETURN_IF_ERROR(WriteJson());
+  if (flags_.engine.json) RETURN_IF_ERROR(WriteLines());
   PrintClosingLine(elapsed.count());
   for (const auto& generation : generations_) {
     if (!generation->completion().error.empty()) {
@@ -272,10 +267,11 @@ Result<int> RunGenerate(const GenerateFlags& flags) {
                      "generate needs --prompt, --prompt-file or --chat, got "
                      "none");
   }
-  // Not after the whole generation.
-  if (!flags.engine.json_file.empty()) {
-    RETURN_IF_ERROR(CheckCanWrite(flags.engine.json_file));
+  if (flags.logprobs && !flags.engine.json) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--logprobs needs --json, which holds them, got none");
   }
+  RETURN_IF_ERROR(CheckJsonFile(flags.engine));
   return GenerateRun(flags).Run();
 }
 

@@ -1,10 +1,11 @@
 #include "cli/info.h"
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "base/size_text.h"
+#include "cli/command.h"
 #include "cli/loaded_model.h"
+#include "cli/output.h"
 #include "cli/progress.h"
 
 namespace winnow {
@@ -49,7 +50,7 @@ ModelFacts FactsOf(const Backend& backend, const Model& model) {
 void PrintFacts(const ModelConfig& config, const ModelFacts& facts,
                 const Backend& backend) {
   const auto row = [](const char* name, const std::string& value) {
-    fmt::print("{:<20} {}\n", name, value);
+    Print(fmt::format("{:<20} {}\n", name, value));
   };
   row("architecture", facts.architecture);
   row("shape",
@@ -70,7 +71,7 @@ void PrintFacts(const ModelConfig& config, const ModelFacts& facts,
       facts.native_selector.empty() ? "none" : facts.native_selector);
 }
 
-void PrintJson(const ModelFacts& facts) {
+std::string ToJson(const ModelFacts& facts) {
   const nlohmann::ordered_json line = {
       {"architecture", facts.architecture},
       {"parameters", facts.num_parameters},
@@ -80,20 +81,22 @@ void PrintJson(const ModelFacts& facts) {
       {"max_model_len", facts.max_context_tokens},
       {"fitting_context_tokens", facts.fitting_context_tokens},
       {"native_selector", facts.native_selector}};
-  fmt::print("{}\n", line.dump());
+  return line.dump() + "\n";
 }
 
 }  // namespace
 
-CLI::App* AddInfoCommand(CLI::App& app, InfoFlags* flags) {
-  CLI::App* command =
-      app.add_subcommand("info", "What a checkpoint is, and what fits here");
-  AddModelFlags(*command, &flags->engine);
-  command->add_flag("--json", flags->engine.json, "One JSON line");
+Command& AddInfoCommand(Command& program, InfoFlags* flags) {
+  Command& command =
+      program.AddCommand("info", "What a checkpoint is, and what fits here");
+  AddModelFlags(command, &flags->engine);
+  AddJsonFlag(command, "One JSON line, to standard output or to FILE",
+              &flags->engine);
   return command;
 }
 
 Result<int> RunInfo(const InfoFlags& flags) {
+  RETURN_IF_ERROR(CheckJsonFile(flags.engine));
   ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend,
                    MakeBackend(flags.engine));
   LoadOptions options;
@@ -101,7 +104,7 @@ Result<int> RunInfo(const InfoFlags& flags) {
   ASSIGN_OR_RETURN(const Model model, LoadModel(flags.engine.model, options));
   const ModelFacts facts = FactsOf(*backend, model);
   if (flags.engine.json) {
-    PrintJson(facts);
+    RETURN_IF_ERROR(WriteJson(flags.engine, ToJson(facts)));
   } else {
     PrintFacts(model.config(), facts, *backend);
   }

@@ -4,17 +4,13 @@
 
 #include "cli/engine_flags.h"
 
-namespace CLI {
-class App;
-}
-
 namespace winnow {
 
 struct InfoFlags {
   EngineFlags engine;
 };
 
-CLI::App* AddInfoCommand(CLI::App& app, InfoFlags* flags);
+Command& AddInfoCommand(Command& program, InfoFlags* flags);
 // Returns the exit status.
 Result<int> RunInfo(const InfoFlags& flags);
 

@@ -1,9 +1,15 @@
 #include "cli/interrupt.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
+
+#include <system_error>
+
+#include "base/check.h"
 
 namespace winnow {
 namespace {
@@ -16,27 +22,61 @@ sigset_t WatchedSignals() {
   return signals;
 }
 
+// Without destructors: what other threads use must stay. A line of progress is
+// wiped.
+[[noreturn]] void EndProcess() {
+  constexpr std::string_view kWipe = "\r\033[K";
+  constexpr std::string_view kLine = "winnow: interrupted\n";
+  const bool terminal = isatty(STDERR_FILENO) == 1;
+  const ssize_t wiped =
+      terminal ? write(STDERR_FILENO, kWipe.data(), kWipe.size()) : 0;
+  const ssize_t told = write(STDERR_FILENO, kLine.data(), kLine.size());
+  (void)wiped, (void)told;  // Nobody is left to be told.
+  _exit(kInterruptedStatus);
+}
+
 }  // namespace
 
 Interrupt::Interrupt() {
   const sigset_t signals = WatchedSignals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  fd_ = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
+  signals_ = signalfd(-1, &signals, SFD_CLOEXEC);
+  ended_ = eventfd(0, EFD_CLOEXEC);
+  try {
+    if (signals_ >= 0 && ended_ >= 0)
+      watcher_ = std::thread([this] { Watch(); });
+  } catch (const std::system_error&) {
+    // No thread: the signal ends the process as it would any other.
+  }
+  if (!watcher_.joinable()) pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
 }
 
 Interrupt::~Interrupt() {
-  if (fd_ >= 0) close(fd_);
-  const sigset_t signals = WatchedSignals();
-  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
-}
-
-bool Interrupt::Requested() {
-  signalfd_siginfo info;
-  if (!requested_ && fd_ >= 0 && read(fd_, &info, sizeof(info)) > 0) {
-    requested_ = true;
+  if (watcher_.joinable()) {
+    eventfd_write(ended_, 1);
+    watcher_.join();
     const sigset_t signals = WatchedSignals();
     pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
   }
+  if (signals_ >= 0) close(signals_);
+  if (ended_ >= 0) close(ended_);
+}
+
+void Interrupt::Watch() {
+  pollfd files[] = {{.fd = signals_, .events = POLLIN, .revents = 0},
+                    {.fd = ended_, .events = POLLIN, .revents = 0}};
+  while (true) {
+    if (poll(files, std::size(files), /*timeout=*/-1) < 0) continue;
+    if (files[1].revents != 0) return;
+    signalfd_siginfo info;
+    if (read(signals_, &info, sizeof(info)) < 0) continue;
+    if (!held_ || requested_) EndProcess();
+    requested_ = true;
+  }
+}
+
+bool Interrupt::Requested() const {
+  CHECK(held_);
   return requested_;
 }
 

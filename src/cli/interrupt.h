@@ -1,12 +1,20 @@
-// Ctrl-C as something to ask about between steps.
+// Ctrl-C (SIGINT, or SIGTERM), from start to end of a command.
 #ifndef WINNOW_CLI_INTERRUPT_H_
 #define WINNOW_CLI_INTERRUPT_H_
 
+#include <atomic>
+#include <thread>
+
 namespace winnow {
 
-// While it lives, the first Ctrl-C (SIGINT, or SIGTERM) is not fatal but waits
-// to be asked for; the second ends the process as usual. Make it before any
-// thread is started: threads inherit what it blocks.
+// What a command returns that was interrupted: 128 + SIGINT, as shells have it.
+inline constexpr int kInterruptedStatus = 130;
+
+// Watches for Ctrl-C while it lives, on a thread of its own: neither a
+// tokenizer nor a long step asks. The first one ends the process with
+// kInterruptedStatus, as there is nothing yet to keep; after Hold() it waits to
+// be asked for, and the next one ends the process. One at a time; make it
+// before any thread is started: threads inherit what it blocks.
 class Interrupt {
  public:
   Interrupt();
@@ -14,12 +22,20 @@ class Interrupt {
   Interrupt& operator=(const Interrupt&) = delete;
   ~Interrupt();
 
-  // True once the signal has come.
-  bool Requested();
+  // From now on there is something to end cleanly.
+  void Hold() { held_ = true; }
+
+  // True once the signal has come. REQUIRES: Hold() was called.
+  bool Requested() const;
 
  private:
-  int fd_ = -1;  // signalfd; no handler, so no global state
-  bool requested_ = false;
+  void Watch();
+
+  std::atomic<bool> held_ = false;
+  std::atomic<bool> requested_ = false;
+  int signals_ = -1;  // signalfd; no handler, so no global state
+  int ended_ = -1;    // eventfd, written to at the end of this
+  std::thread watcher_;
 };
 
 }  // namespace winnow

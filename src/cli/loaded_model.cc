@@ -4,36 +4,38 @@
 #include <chrono>
 
 #include "backend/cpu/cpu_backend.h"
+#include "cli/file_fault.h"
 #include "cli/progress.h"
 
 namespace winnow {
 namespace {
 
-constexpr int kMaxThreads = 1024;
 // The share of free memory that the KV pool may take unasked.
 constexpr double kPoolShare = 0.9;
 
-// A value out of range in a file is the file's fault, not the command's.
-template <typename T>
-Result<T> FromFiles(Result<T> loaded) {
-  if (loaded.ok() || loaded.error().code != ErrorCode::kInvalidArgument) {
-    return loaded;
-  }
-  return Error{ErrorCode::kCorrupt, loaded.error().message};
+// Whether it is a device's name as docs/design.md section 9 spells them.
+bool IsDevice(std::string_view text) {
+  constexpr std::string_view kCuda = "cuda";
+  if (text == "auto" || text == "cpu" || text == kCuda) return true;
+  if (!text.starts_with("cuda:")) return false;
+  const std::string_view index = text.substr(kCuda.size() + 1);
+  return !index.empty() && std::ranges::all_of(index, [](char digit) {
+    return digit >= '0' && digit <= '9';
+  });
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Backend>> MakeBackend(const EngineFlags& flags) {
-  if (flags.device != "auto" && flags.device != "cpu") {
-    return MakeError(ErrorCode::kUnsupported,
-                     "device must be auto or cpu in this build, is {}",
+  if (!IsDevice(flags.device)) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--device must be auto, cpu or cuda[:N], is \"{}\"",
                      flags.device);
   }
-  if (flags.threads < 0 || flags.threads > kMaxThreads) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "threads must be in [0, {}] (0: every core), is {}",
-                     kMaxThreads, flags.threads);
+  if (flags.device != "auto" && flags.device != "cpu") {
+    return MakeError(ErrorCode::kUnsupported,
+                     "--device must be auto or cpu in this build, is {}",
+                     flags.device);
   }
   return StartCpuBackend({.num_threads = flags.threads});
 }

@@ -1,11 +1,13 @@
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
-#include <string_view>
+#include <exception>
+#include <new>
 
 #include "cli/bench.h"
+#include "cli/command.h"
 #include "cli/eval.h"
 #include "cli/generate.h"
 #include "cli/info.h"
@@ -14,9 +16,13 @@
 namespace winnow {
 namespace {
 
-// Exit statuses: wrong usage is told from work that failed.
+// Exit statuses, told in --help: wrong usage is told from work that failed.
 constexpr int kUsageError = 2;
 constexpr int kFailure = 1;
+constexpr char kFooter[] =
+    "Exit status: 0 done; 2 the command line asks for what cannot be (an "
+    "unknown flag, a value out of range, a prompt longer than the context); 1 "
+    "it could not be done (a file, memory, the output); 130 interrupted.";
 
 // A closed standard stream would lend its number to the next file opened, and
 // what is printed would go there. This one refuses to be written to.
@@ -36,56 +42,45 @@ int StatusOfOutput(int status) {
   return status == 0 ? kFailure : status;
 }
 
-int Main(int argc, char** argv) {
-  CLI::App app(
+Result<int> Run(int argc, char** argv) {
+  Command program(
       "Winnow: LLM inference that reads only the part of the KV cache that "
-      "matters");
-  app.name("winnow");
-  app.set_version_flag("--version", "winnow " WINNOW_VERSION);
-  app.require_subcommand(1);
-  app.get_formatter()->column_width(34);
-
+      "matters",
+      "winnow " WINNOW_VERSION, kFooter);
   GenerateFlags generate;
   InfoFlags info;
   EvalFlags eval;
   SelectFlags select;
   BenchFlags bench;
-  CLI::App* generate_command = AddGenerateCommand(app, &generate);
-  CLI::App* info_command = AddInfoCommand(app, &info);
-  CLI::App* eval_command = AddEvalCommand(app, &eval);
-  CLI::App* select_command = AddSelectCommand(app, &select);
-  AddBenchCommand(app, &bench);
-  // The library would say that a command is required, not that this one is
-  // unknown.
-  const std::string_view command = argc > 1 ? argv[1] : "--help";
-  const bool known = command == "generate" || command == "info" ||
-                     command == "eval" || command == "select" ||
-                     command == "bench" || command.starts_with("-");
-  if (!known) {
-    std::fprintf(
-        stderr,
-        "winnow: command must be generate, eval, info, select or bench, is "
-        "%s\n",
-        argv[1]);
-    return kUsageError;
-  }
+  const Command& generate_command = AddGenerateCommand(program, &generate);
+  const Command& info_command = AddInfoCommand(program, &info);
+  const Command& eval_command = AddEvalCommand(program, &eval);
+  const Command& select_command = AddSelectCommand(program, &select);
+  AddBenchCommand(program, &bench);
+  ASSIGN_OR_RETURN(const bool has_work, program.Parse(argc, argv));
+  if (!has_work) return 0;
+  return generate_command.chosen() ? RunGenerate(generate)
+         : info_command.chosen()   ? RunInfo(info)
+         : eval_command.chosen()   ? RunEval(eval)
+         : select_command.chosen() ? RunSelect(select)
+                                   : RunBench(bench);
+}
+
+// What throws is not ours: the standard library where memory ends, most of
+// all.
+int Main(int argc, char** argv) {
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    // The library's own way of ending: --help, --version, or a usage error.
-    if (error.get_exit_code() == 0) return app.exit(error);
+    const Result<int> status = Run(argc, argv);
+    if (status.ok()) return *status;
+    std::fprintf(stderr, "winnow: %s\n", status.error().message.c_str());
+    return status.error().code == ErrorCode::kInvalidArgument ? kUsageError
+                                                              : kFailure;
+  } catch (const std::bad_alloc&) {
+    std::fputs("winnow: memory does not suffice\n", stderr);
+  } catch (const std::exception& error) {
     std::fprintf(stderr, "winnow: %s\n", error.what());
-    return kUsageError;
   }
-  Result<int> status = generate_command->parsed() ? RunGenerate(generate)
-                       : info_command->parsed()   ? RunInfo(info)
-                       : eval_command->parsed()   ? RunEval(eval)
-                       : select_command->parsed() ? RunSelect(select)
-                                                  : RunBench(bench);
-  if (status.ok()) return *status;
-  std::fprintf(stderr, "winnow: %s\n", status.error().message.c_str());
-  return status.error().code == ErrorCode::kInvalidArgument ? kUsageError
-                                                            : kFailure;
+  return kFailure;
 }
 
 }  // namespace
@@ -93,5 +88,7 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   winnow::HoldStandardStreams();
+  // A limit of file sizes fails the write, which is told, not the process.
+  signal(SIGXFSZ, SIG_IGN);
   return winnow::StatusOfOutput(winnow::Main(argc, argv));
 }

@@ -3,6 +3,7 @@
 #include <ctime>
 
 #include "base/file.h"
+#include "cli/file_fault.h"
 
 namespace winnow {
 namespace {
@@ -34,7 +35,8 @@ Result<std::vector<int32_t>> EncodeChat(const std::string& message,
                      "--chat: message must have at least 1 character, is "
                      "empty");
   }
-  ASSIGN_OR_RETURN(const ChatTemplate chat, ChatTemplate::Load(model_folder));
+  ASSIGN_OR_RETURN(const ChatTemplate chat,
+                   FromFiles(ChatTemplate::Load(model_folder)));
   const ChatMessage user = {.role = "user", .content = message};
   Result<std::string> messages = MessagesJson({&user, 1});
   if (!messages.ok()) {
@@ -44,8 +46,8 @@ Result<std::vector<int32_t>> EncodeChat(const std::string& message,
   ChatInput input;
   input.messages_json = *messages;
   input.now_unix_s = std::time(nullptr);
-  ASSIGN_OR_RETURN(const std::string text, chat.Render(input));
-  return tokenizer.Encode(text, /*add_special_tokens=*/false);
+  ASSIGN_OR_RETURN(const std::string text, FromFiles(chat.Render(input)));
+  return FromFiles(tokenizer.Encode(text, /*add_special_tokens=*/false));
 }
 
 }  // namespace
@@ -59,7 +61,7 @@ Result<std::vector<int32_t>> EncodePrompt(const Prompt& prompt,
     case Prompt::Kind::kFile: {
       ASSIGN_OR_RETURN(const std::string text,
                        ReadFile(prompt.value, kMaxPromptBytes));
-      return EncodeText(text, tokenizer, prompt.value);
+      return FromFiles(EncodeText(text, tokenizer, prompt.value));
     }
     case Prompt::Kind::kChat:
       return EncodeChat(prompt.value, model_folder, tokenizer);

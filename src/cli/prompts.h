@@ -19,7 +19,8 @@ struct Prompt {
 
 // Token ids of a prompt: the tokenizer's special tokens around plain text; a
 // chat message through the checkpoint's template, which writes its own.
-// Errors name the prompt by its flag.
+// Errors name the prompt by its flag or file; what is wrong with a file, or
+// with the template's answer, is no usage error.
 Result<std::vector<int32_t>> EncodePrompt(const Prompt& prompt,
                                           const std::string& model_folder,
                                           const Tokenizer& tokenizer);

@@ -1,15 +1,16 @@
 #include "cli/select.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdio>
 
+#include "cli/command.h"
+#include "cli/flag_value.h"
+#include "cli/output.h"
 #include "sparse/selector.h"
 
 namespace winnow {
 namespace {
 
-void Print(const SelectorKind& kind) {
+void PrintKind(const SelectorKind& kind) {
   std::string text =
       fmt::format("{}: {}\n  source: {}\n", kind.name, kind.title, kind.source);
   for (const SelectorParameter& parameter : kind.parameters) {
@@ -17,20 +18,19 @@ void Print(const SelectorKind& kind) {
                         fmt::format("{}={}", parameter.name, parameter.value),
                         parameter.meaning);
   }
-  std::fputs(text.c_str(), stdout);
+  Print(text);
 }
 
 }  // namespace
 
-CLI::App* AddSelectCommand(CLI::App& app, SelectFlags* flags) {
-  CLI::App* command = app.add_subcommand(
+Command& AddSelectCommand(Command& program, SelectFlags* flags) {
+  Command& command = program.AddCommand(
       "select", "What --select may name, with parameters and sources");
-  command->require_subcommand(1);
-  CLI::App* list = command->add_subcommand(
-      "list",
-      "Every selector, or one: title, source, parameters as "
-      "name=default");
-  list->add_option("NAME", flags->name, "One of them")->type_name("");
+  Command& list =
+      command.AddCommand("list",
+                         "Every selector, or one: title, source, parameters as "
+                         "name=default");
+  list.AddFlag({.name = "NAME", .help = "One of them"}, Text(&flags->name));
   return command;
 }
 
@@ -44,7 +44,7 @@ Result<int> RunSelect(const SelectFlags& flags) {
                      flags.name, NearestName(flags.name, names));
   }
   for (const SelectorKind* kind : AllSelectors()) {
-    if (flags.name.empty() || kind->name == flags.name) Print(*kind);
+    if (flags.name.empty() || kind->name == flags.name) PrintKind(*kind);
   }
   return 0;
 }

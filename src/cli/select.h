@@ -6,17 +6,15 @@
 
 #include "base/result.h"
 
-namespace CLI {
-class App;
-}
-
 namespace winnow {
+
+class Command;
 
 struct SelectFlags {
   std::string name;  // empty: all
 };
 
-CLI::App* AddSelectCommand(CLI::App& app, SelectFlags* flags);
+Command& AddSelectCommand(Command& program, SelectFlags* flags);
 // Returns the exit status.
 Result<int> RunSelect(const SelectFlags& flags);
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -149,12 +150,44 @@ class ProgramTest(unittest.TestCase):
         line = json.loads(result.read_text())
         self.assertEqual(line["finish_reason"], "cancelled")
 
+    def test_interrupt_before_the_first_step_ends_at_once(self):
+        # Half a minute for the tokenizer.
+        text = "the quick brown fox " * 1_500_000
+        prompt = self.folder / "prompt"
+        prompt.write_text(text)
+        tasks = self.folder / "tasks"
+        tasks.write_text(json.dumps({"task": "t", "length": 1, "prompt": text,
+                                     "answers": ["fox"]}) + "\n")
+        result = self.folder / "result"
+        result.write_text("old")
+        for arguments in [["generate", MODEL, "--prompt-file", prompt],
+                          ["eval", MODEL, tasks]]:
+            with self.subTest(command=arguments[0]):
+                process = subprocess.Popen(
+                    [WINNOW, *arguments, "--json", result], text=True,
+                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                time.sleep(1.5)
+                self.assertIsNone(process.poll(), "it was too quick to be "
+                                  "interrupted")
+                process.send_signal(signal.SIGINT)
+                sent = time.monotonic()
+                output = process.communicate(timeout=120)
+                self.assertLess(time.monotonic() - sent, 3)
+                self.assertEqual(process.returncode, INTERRUPTED)
+                self.assertEqual(output, ("", "winnow: interrupted\n"))
+                self.assertEqual(result.read_text(), "old")
+                self.assertEqual({path.name for path in self.folder.iterdir()},
+                                 {"prompt", "tasks", "result"})
+
     def test_info(self):
         done = winnow("info", MODEL, "--json")
         facts = json.loads(done.stdout)
         self.assertEqual(facts["parameters"], 11604864)
         self.assertEqual(facts["kv_bytes_per_token"], 3072)
         self.assertIn("LlamaForCausalLM", winnow("info", MODEL).stdout)
+        file = self.folder / "facts"
+        self.assertEqual(winnow("info", MODEL, "--json", file).stdout, "")
+        self.assertEqual(file.read_text(), done.stdout)
 
     def test_version_and_help(self):
         self.assertRegex(winnow("--version").stdout, r"^winnow \d+\.\d+\.\d+\n")
@@ -163,6 +196,20 @@ class ProgramTest(unittest.TestCase):
             done = winnow(*command, "--help")
             self.assertEqual(done.returncode, 0)
             self.assertIn("Usage", done.stdout)
+        self.assertIn("Exit status: 0 done; 2 the command line",
+                      winnow("--help").stdout)
+
+    def test_bench_offers_no_flag_that_it_ignores(self):
+        model = {"--dtype", "--device", "--threads", "--rounds", "--json",
+                 "--help"}
+        step = {"--max-model-len", "--max-num-batched-tokens",
+                "--batch-invariant", "--seed", "--prompt", "--generate",
+                "--batch"}
+        verbs = {"--decode-context", "--prompt-context"}
+        for command, own in [("step", step), ("verbs", verbs)]:
+            shown = winnow("bench", command, "--help").stdout
+            self.assertEqual(set(re.findall(r"(?m)^  (?:-h,)?(--[a-z-]+)",
+                                            shown)), model | own)
 
     def test_help_keeps_the_contract(self):
         design = (ROOT / "docs/design.md").read_text()
@@ -182,8 +229,9 @@ class ProgramTest(unittest.TestCase):
     def test_usage_errors(self):
         prompt = ["--prompt", "x"]
         for arguments, words in [
-                ([], ["subcommand"]),
-                (["nonsense"], ["nonsense"]),
+                ([], ["command must be generate, "]),
+                (["nonsense"], ["command must be generate, ", "nonsense"]),
+                (["bench", "stop"], ["command must be step or verbs", "stop"]),
                 (["generate"], ["MODEL"]),
                 (["generate", MODEL], ["--prompt"]),
                 (["generate", MODEL, *prompt, "--unknown"], ["--unknown"]),
@@ -193,20 +241,38 @@ class ProgramTest(unittest.TestCase):
                 (["generate", MODEL, *prompt, "--max-tokens", "many"],
                  ["many"]),
                 (["generate", MODEL, *prompt, "--temperature", "-1"],
-                 ["temperature", "[0, 100]", "-1"]),
-                (["generate", MODEL, *prompt, "--top-p", "1.5"],
-                 ["top_p", "[0, 1]", "1.5"]),
+                 ["--temperature", "[0, 100]", "-1"]),
+                (["generate", MODEL, *prompt, "--top-p", "-0.1"],
+                 ["--top-p must be a number in [0, 1], is \"-0.1\""]),
                 (["generate", MODEL, *prompt, "--top-k", "-2"],
                  ["top-k", "-2"]),
                 (["generate", MODEL, *prompt, "--seed", "-1"],
                  ["seed", "[0, 18446744073709551615]", "-1"]),
                 (["generate", MODEL, *prompt, "--max-tokens", "99999999999"],
                  ["max-tokens", "2147483647", "99999999999"]),
-                (["generate", MODEL, *prompt, "--min-p", "nan"], ["min_p"]),
+                (["generate", MODEL, *prompt, "--min-p", "nan"],
+                 ["--min-p", "nan"]),
                 (["generate", MODEL, *prompt, "--repetition-penalty", "0"],
-                 ["repetition_penalty"]),
+                 ["--repetition-penalty must be a number in [0.01, 100]"]),
                 (["generate", MODEL, *prompt, "--logprobs", "21"],
                  ["logprobs", "20", "21"]),
+                (["generate", MODEL, *prompt, "--logprobs", "2"],
+                 ["--logprobs needs --json"]),
+                (["generate", MODEL, *prompt, "--quiet=3"],
+                 ["--quiet takes no value", "3"]),
+                (["generate", MODEL, *prompt, "--select", ""],
+                 ["--select", "empty"]),
+                (["eval", MODEL, "/dev/null", "--select", ""],
+                 ["--select", '""']),
+                (["generate", MODEL, *prompt, "--device", "x"],
+                 ["--device must be auto, cpu or cuda[:N]", "x"]),
+                (["generate", MODEL, *prompt, "--device", "cuda:"],
+                 ["--device", "cuda:"]),
+                (["generate", MODEL, "--chat", ""], ["--chat", "empty"]),
+                (["bench", "step", MODEL, "--select", "dense"],
+                 ["not expected", "--select"]),
+                (["bench", "verbs", MODEL, "--batch-invariant"],
+                 ["not expected", "--batch-invariant"]),
                 (["generate", MODEL, *prompt, "--stop", ""], ["stop"]),
                 (["generate", MODEL, *prompt, "--threads", "-1"],
                  ["threads", "-1"]),
@@ -225,7 +291,7 @@ class ProgramTest(unittest.TestCase):
                  ["dtype", "int8"]),
                 (["generate", MODEL, "--prompt", b"\xff\xfe"],
                  ["UTF-8"]),
-                (["bench", "step", MODEL, "--batch", "0"], ["batch", "0"])]:
+                (["bench", "step", MODEL, "--batch", "0"], ["--batch", "0"])]:
             with self.subTest(arguments=arguments):
                 done = subprocess.run([WINNOW, *arguments], text=True,
                                       capture_output=True, timeout=60)
@@ -240,6 +306,11 @@ class ProgramTest(unittest.TestCase):
         empty.mkdir()
         pipe = self.folder / "pipe"
         os.mkfifo(pipe)
+        nothing = self.folder / "nothing"
+        nothing.touch()
+        latin = self.folder / "latin"
+        latin.write_bytes(b"caf\xe9")
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         prompt = ["--prompt", "x"]
         for status, arguments, words in [
                 (FAILURE, ["/nowhere", *prompt], ["/nowhere"]),
@@ -250,6 +321,9 @@ class ProgramTest(unittest.TestCase):
                  ["not a regular file"]),
                 (FAILURE, [MODEL, "--prompt-file", pipe],
                  ["not a regular file"]),
+                (FAILURE, [MODEL, "--prompt-file", nothing],
+                 ["nothing", "empty"]),
+                (FAILURE, [MODEL, "--prompt-file", latin], ["latin", "UTF-8"]),
                 (USAGE_ERROR, [MODEL, *prompt, "--prompt", "a b c d e f",
                                "--max-model-len", "5", "--max-tokens", "1"],
                  ["5", "max-model-len"]),
@@ -258,6 +332,12 @@ class ProgramTest(unittest.TestCase):
                  ["33792", "max-model-len", "40001"]),
                 (FAILURE, [MODEL, "--prompt-file", some_prompt,
                            "--device-kv", "1MiB"], ["device-kv", "MiB"]),
+                (USAGE_ERROR, [MODEL, *prompt, "--device-kv", "1000000TiB"],
+                 ["device-kv may hold at most", "1000000 TiB"]),
+                (FAILURE, [MODEL, *prompt, "--device-kv",
+                           f"{2 * (memory >> 30) + 1}GiB"],
+                 ["device-kv must be at most", "left",
+                  f"is {2 * (memory >> 30) + 1}"]),
                 (FAILURE, [MODEL, *prompt, "--device", "cuda:0"],
                  ["device", "cuda:0"]),
                 (USAGE_ERROR, [MODEL, *prompt, "--select", "qest"],
@@ -313,26 +393,84 @@ class ProgramTest(unittest.TestCase):
                 self.assert_error(done, FAILURE, *words)
                 shutil.rmtree(model)
 
+    def test_a_template_that_fails_is_the_checkpoints_fault(self):
+        model = self.copy_of_model()
+        template = model / "chat_template.jinja"
+        for text, words in [
+                ("{{ raise_exception('no roles') }}", ["no roles"]),
+                ("{% if %}", ["chat_template.jinja"]),
+                ("{{ messages[0].content.nothing() }}", ["nothing"])]:
+            with self.subTest(text=text):
+                template.write_text(text)
+                done = winnow("generate", model, "--chat", "hello")
+                self.assert_error(done, FAILURE, *words)
+
+    def test_too_little_memory_is_told(self):
+        """Address space, as `ulimit -v` gives it."""
+        def limited(num_bytes: int, *arguments):
+            return winnow(*arguments, preexec_fn=lambda: resource.setrlimit(
+                resource.RLIMIT_AS, (num_bytes, num_bytes)))
+
+        prompt = self.folder / "prompt"
+        prompt.touch()
+        os.truncate(prompt, 900 << 20)  # Nothing on the disk.
+        done = limited(600 << 20, "generate", MODEL, "--prompt-file", prompt,
+                       "--threads", "1")
+        self.assert_error(done, FAILURE, "memory does not suffice")
+        done = limited(1 << 30, "generate", MODEL, "--prompt", "the",
+                       "--threads", "1000")
+        self.assert_error(done, FAILURE, "threads", "1000")
+
     def test_output_that_is_lost_is_a_failure(self):
         generate = ["generate", MODEL, "--prompt", "the", "--max-tokens",
                     "2", "--quiet"]
+        bench = ["bench", "step", MODEL, "--prompt", "8", "--generate", "1",
+                 "--rounds", "1"]
         for arguments in [generate, [*generate, "--json"], ["info", MODEL],
-                          ["select", "list"], ["--help"]]:
-            for redirection in (">/dev/full", ">&-"):
-                with self.subTest(arguments=arguments, to=redirection):
+                          ["select", "list"], bench, ["--help"]]:
+            # The second writes at once, not when all is flushed at the end.
+            for way in ('"$0" "$@" >/dev/full',
+                        'stdbuf -o0 "$0" "$@" >/dev/full', '"$0" "$@" >&-'):
+                with self.subTest(arguments=arguments, way=way):
                     done = subprocess.run(
-                        ["sh", "-c", f'"$0" "$@" {redirection}', WINNOW,
-                         *arguments], text=True, capture_output=True,
-                        timeout=60)
+                        ["sh", "-c", way, WINNOW, *arguments], text=True,
+                        capture_output=True, timeout=60)
                     self.assert_error(done, FAILURE, "standard output")
 
-    def test_a_full_disk_keeps_the_old_result(self):
-        if not os.path.exists("/dev/full"):
-            self.skipTest("no /dev/full")
+    def test_a_full_disk_is_told(self):
         done = winnow("generate", MODEL, "--prompt", "the", "--max-tokens",
                       "2", "--json", "/dev/full", "--quiet")
         self.assertEqual(done.returncode, FAILURE)
         self.assertIn("/dev/full", done.stderr)
+
+    def test_a_write_that_fails_keeps_the_old_result(self):
+        """A limit of file sizes cuts as a full disk does."""
+        result = self.folder / "result"
+        result.write_text("old\n")
+        for arguments in [
+                ["generate", MODEL, "--prompt", "the", "--max-tokens", "2",
+                 "--quiet"],
+                ["info", MODEL],
+                ["bench", "step", MODEL, "--prompt", "8", "--generate", "1",
+                 "--rounds", "1"]]:
+            with self.subTest(command=arguments[0]):
+                done = winnow(*arguments, "--json", result,
+                              preexec_fn=lambda: resource.setrlimit(
+                                  resource.RLIMIT_FSIZE, (100, 100)))
+                self.assertEqual(done.returncode, FAILURE, done.stderr)
+                self.assertIn(f"{result}: cannot write: File too large",
+                              done.stderr)
+                self.assertEqual(result.read_text(), "old\n")
+                self.assertEqual(list(self.folder.iterdir()), [result])
+
+    def test_a_result_that_cannot_be_written_is_told_before_the_work(self):
+        """Before the model, which is not there, is looked at."""
+        for command in (["generate", "/nowhere", "--prompt", "x"],
+                        ["info", "/nowhere"], ["bench", "step", "/nowhere"],
+                        ["bench", "verbs", "/nowhere"]):
+            with self.subTest(command=command):
+                done = winnow(*command, "--json", "/nowhere/out")
+                self.assert_error(done, FAILURE, "/nowhere/out: cannot")
 
 
 if __name__ == "__main__":

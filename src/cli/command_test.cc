@@ -1,0 +1,102 @@
+#include "cli/command.h"
+
+#include <gtest/gtest.h>
+
+#include "cli/flag_value.h"
+
+namespace winnow {
+namespace {
+
+// A program with one of each kind of flag.
+class CommandTest : public testing::Test {
+ protected:
+  CommandTest() {
+    run_.AddFlag({.name = "MODEL", .required = true}, Text(&model_));
+    run_.AddFlag({.name = "FILE", .values = Flag::Values::kOneEachTime},
+                 EachText(&files_));
+    run_.AddFlag({.name = "--seed", .value_name = "N"},
+                 WholeNumber(0, 9, &seed_));
+    run_.AddFlag({.name = "--quiet", .values = Flag::Values::kNone},
+                 Switch(&quiet_));
+    run_.AddFlag({.name = "--json", .values = Flag::Values::kOneOrNone},
+                 EachText(&json_));
+    for (const char* name : {"--prompt", "--chat"}) {
+      run_.AddFlag({.name = name, .values = Flag::Values::kOneEachTime},
+                   [this, name](const std::string& text) {
+                     prompts_.push_back(std::string(name) + " " + text);
+                     return std::string();
+                   });
+    }
+  }
+
+  Result<bool> Parse(std::vector<std::string> words) {
+    words.insert(words.begin(), "winnow");
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    return program_.Parse(static_cast<int>(argv.size()), argv.data());
+  }
+  std::string ErrorOf(const std::vector<std::string>& words) {
+    const Result<bool> parsed = Parse(words);
+    return parsed.ok() ? "" : parsed.error().message;
+  }
+
+  using Texts = std::vector<std::string>;
+  Command program_{"A program", "winnow 1", "The end"};
+  Command& run_ = program_.AddCommand("run", "Runs");
+  Command& other_ = program_.AddCommand("other", "Does not");
+  std::string model_;
+  Texts files_, json_, prompts_;
+  int seed_ = 0;
+  bool quiet_ = false;
+};
+
+TEST_F(CommandTest, TakesEveryKindOfFlag) {
+  ASSERT_TRUE(*Parse(
+      {"run", "m", "a", "b", "--seed", "7", "c", "--quiet", "--json", "out"}));
+  EXPECT_TRUE(run_.chosen());
+  EXPECT_FALSE(other_.chosen());
+  EXPECT_EQ(model_, "m");
+  EXPECT_EQ(files_, (Texts{"a", "b", "c"}));
+  EXPECT_EQ(json_, Texts{"out"});
+  EXPECT_EQ(seed_, 7);
+  EXPECT_TRUE(quiet_);
+}
+
+TEST_F(CommandTest, AValueMayBeLeftOutAtTheEnd) {
+  ASSERT_TRUE(*Parse({"run", "m", "--json", "--quiet"}));
+  EXPECT_EQ(json_, Texts{""});
+}
+
+TEST_F(CommandTest, KeepsTheOrderOfTheCommandLine) {
+  ASSERT_TRUE(*Parse({"run", "m", "--chat", "1", "--prompt", "[2,3]",
+                      "--chat=4", "--prompt", "run", "--prompt", ""}));
+  EXPECT_EQ(prompts_, (Texts{"--chat 1", "--prompt [2,3]", "--chat 4",
+                             "--prompt run", "--prompt "}));
+}
+
+TEST_F(CommandTest, RefusesWhatIsNotThere) {
+  EXPECT_EQ(ErrorOf({"walk"}), "command must be run or other, is \"walk\"");
+}
+
+TEST_F(CommandTest, RefusesAValueForAFlagWithoutOne) {
+  EXPECT_EQ(ErrorOf({"run", "m", "--quiet=3"}),
+            "--quiet takes no value, is --quiet=3");
+  EXPECT_FALSE(quiet_);
+}
+
+TEST_F(CommandTest, RefusesASecondValue) {
+  EXPECT_NE(ErrorOf({"run", "m", "--seed", "1", "--seed", "2"}).find("--seed"),
+            std::string::npos);
+}
+
+TEST_F(CommandTest, NamesTheFlagWhoseValueIsWrong) {
+  EXPECT_EQ(ErrorOf({"run", "m", "--seed", "12"}),
+            "--seed must be a whole number in [0, 9], is \"12\"");
+}
+
+TEST_F(CommandTest, NamesTheRequiredWordThatIsMissing) {
+  EXPECT_EQ(ErrorOf({"run"}), "MODEL is required");
+}
+
+}  // namespace
+}  // namespace winnow

@@ -1,0 +1,79 @@
+#include "cli/flag_value.h"
+
+#include <charconv>
+
+namespace winnow {
+namespace {
+
+// The whole of `text` as a number.
+template <typename T>
+std::optional<T> ParseNumber(const std::string& text) {
+  T value{};
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return value;
+}
+
+template <typename Limit, typename T>
+TakeValue WholeNumberIn(Limit least, Limit most, T* value) {
+  return [=](const std::string& text) -> std::string {
+    const std::optional<Limit> number = ParseNumber<Limit>(text);
+    if (!number || *number < least || *number > most) {
+      return fmt::format("must be a whole number in [{}, {}], is \"{}\"", least,
+                         most, text);
+    }
+    *value = *number;
+    return {};
+  };
+}
+
+}  // namespace
+
+TakeValue Text(std::string* value) {
+  return [value](const std::string& text) {
+    *value = text;
+    return std::string();
+  };
+}
+
+TakeValue EachText(std::vector<std::string>* values) {
+  return [values](const std::string& text) {
+    values->push_back(text);
+    return std::string();
+  };
+}
+
+TakeValue Switch(bool* value) {
+  return [value](const std::string&) {
+    *value = true;
+    return std::string();
+  };
+}
+
+TakeValue WholeNumber(int least, int most, int* value) {
+  return WholeNumberIn(least, most, value);
+}
+
+TakeValue WholeNumber(int least, int most, std::optional<int>* value) {
+  return WholeNumberIn(least, most, value);
+}
+
+TakeValue WholeNumber(uint64_t least, uint64_t most, uint64_t* value) {
+  return WholeNumberIn(least, most, value);
+}
+
+TakeValue Number(SamplingRange range, std::optional<float>* value) {
+  return [=](const std::string& text) -> std::string {
+    const std::optional<float> number = ParseNumber<float>(text);
+    // Not a number is in no range.
+    if (!number || !(*number >= range.least && *number <= range.most)) {
+      return fmt::format("must be a number in [{}, {}], is \"{}\"", range.least,
+                         range.most, text);
+    }
+    *value = *number;
+    return {};
+  };
+}
+
+}  // namespace winnow

@@ -1,0 +1,31 @@
+// What a flag's value may be, checked on what was typed, so that messages
+// show it as it was.
+#ifndef WINNOW_CLI_FLAG_VALUE_H_
+#define WINNOW_CLI_FLAG_VALUE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "engine/sampling_params.h"
+
+namespace winnow {
+
+// Each writes what it takes to `*value`, which must outlive the command.
+
+TakeValue Text(std::string* value);
+TakeValue EachText(std::vector<std::string>* values);
+// For a flag without a value.
+TakeValue Switch(bool* value);
+// Decimal digits alone, from `least` to `most`.
+TakeValue WholeNumber(int least, int most, int* value);
+TakeValue WholeNumber(int least, int most, std::optional<int>* value);
+TakeValue WholeNumber(uint64_t least, uint64_t most, uint64_t* value);
+// A decimal number, as close as a float comes.
+TakeValue Number(SamplingRange range, std::optional<float>* value);
+
+}  // namespace winnow
+
+#endif  // WINNOW_CLI_FLAG_VALUE_H_

@@ -1,0 +1,64 @@
+#include "cli/flag_value.h"
+
+#include <gtest/gtest.h>
+
+namespace winnow {
+namespace {
+
+TEST(FlagValueTest, WholeNumbersAreDecimalDigitsInTheRange) {
+  int value = -1;
+  const TakeValue take = WholeNumber(1, 20, &value);
+  EXPECT_EQ(take("20"), "");
+  EXPECT_EQ(value, 20);
+  for (const char* text : {"0", "21", "-1", "1.0", "many", "", "1 ", " 1", "+1",
+                           "0x1", "99999999999999999999"}) {
+    EXPECT_EQ(
+        take(text),
+        fmt::format("must be a whole number in [1, 20], is \"{}\"", text));
+  }
+  EXPECT_EQ(value, 20);
+}
+
+TEST(FlagValueTest, WholeNumbersOf64Bits) {
+  uint64_t value = 0;
+  const TakeValue take = WholeNumber(0, UINT64_MAX, &value);
+  EXPECT_EQ(take("18446744073709551615"), "");
+  EXPECT_EQ(value, UINT64_MAX);
+  EXPECT_NE(take("18446744073709551616"), "");
+  EXPECT_NE(take("-1"), "");
+}
+
+TEST(FlagValueTest, NumbersAreShownAsTheyWereTyped) {
+  std::optional<float> value;
+  const TakeValue take = Number({0, 1}, &value);
+  EXPECT_EQ(take("-0.1"), "must be a number in [0, 1], is \"-0.1\"");
+  for (const char* text : {"1.5", "nan", "inf", "0.5x", "", "half"}) {
+    EXPECT_EQ(take(text),
+              fmt::format("must be a number in [0, 1], is \"{}\"", text));
+  }
+  EXPECT_FALSE(value.has_value());
+  EXPECT_EQ(take("0.1"), "");
+  EXPECT_EQ(value, 0.1f);
+  EXPECT_EQ(take("1e-3"), "");
+}
+
+// A limit that no float is equal to may be typed.
+TEST(FlagValueTest, LimitsCanBeReached) {
+  std::optional<float> value;
+  EXPECT_EQ(Number({0.01f, 100}, &value)("0.01"), "");
+  EXPECT_EQ(Number({0.01f, 100}, &value)("100"), "");
+}
+
+TEST(FlagValueTest, TextsAreTakenAsTheyAre) {
+  std::string last;
+  std::vector<std::string> all;
+  for (const char* text : {"a", "", "[b,c]"}) {
+    EXPECT_EQ(Text(&last)(text), "");
+    EXPECT_EQ(EachText(&all)(text), "");
+  }
+  EXPECT_EQ(last, "[b,c]");
+  EXPECT_EQ(all, (std::vector<std::string>{"a", "", "[b,c]"}));
+}
+
+}  // namespace
+}  // namespace winnow
