@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "backend/cpu/sampling_oracle.h"
+#include "backend/sampling_oracle.h"
 
 namespace winnow {
 

@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "backend/cpu/sampling_oracle.h"
+#include "backend/sampling_oracle.h"
 #include "backend/cpu/token_scores.h"
 
 namespace winnow {

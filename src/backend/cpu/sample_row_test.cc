@@ -8,7 +8,7 @@
 
 #include "backend/cpu/drawn_row.h"
 #include "backend/cpu/philox.h"
-#include "backend/cpu/sampling_oracle.h"
+#include "backend/sampling_oracle.h"
 
 namespace winnow {
 namespace {

@@ -1,4 +1,4 @@
-#include "backend/cpu/sampling_oracle.h"
+#include "backend/sampling_oracle.h"
 
 #include <algorithm>
 #include <cmath>

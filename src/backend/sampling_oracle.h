@@ -1,6 +1,6 @@
 // Sampling once more, for tests: sorts everything, adds up in double.
-#ifndef WINNOW_BACKEND_CPU_SAMPLING_ORACLE_H_
-#define WINNOW_BACKEND_CPU_SAMPLING_ORACLE_H_
+#ifndef WINNOW_BACKEND_SAMPLING_ORACLE_H_
+#define WINNOW_BACKEND_SAMPLING_ORACLE_H_
 
 #include <cstdint>
 #include <vector>
@@ -36,4 +36,4 @@ std::vector<double> OracleLogprobs(const std::vector<float>& logits);
 
 }  // namespace winnow
 
-#endif  // WINNOW_BACKEND_CPU_SAMPLING_ORACLE_H_
+#endif  // WINNOW_BACKEND_SAMPLING_ORACLE_H_
