@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "backend/cuda/device/sample_row.cuh"
 #include "backend/cuda/sample.h"
+#include "backend/cuda/sample_row.cuh"
 #include "base/check.h"
 
 namespace winnow {

@@ -1,6 +1,6 @@
 // One row of Sample by a cluster of blocks: backend/cpu/sample_row.h.
-#ifndef WINNOW_BACKEND_CUDA_DEVICE_SAMPLE_ROW_CUH_
-#define WINNOW_BACKEND_CUDA_DEVICE_SAMPLE_ROW_CUH_
+#ifndef WINNOW_BACKEND_CUDA_SAMPLE_ROW_CUH_
+#define WINNOW_BACKEND_CUDA_SAMPLE_ROW_CUH_
 
 #include "backend/cuda/device/philox.cuh"
 #include "backend/cuda/device/sample_cluster.cuh"
@@ -152,4 +152,4 @@ __device__ inline void SampleRow(SampleCluster& cluster,
 
 }  // namespace winnow::device
 
-#endif  // WINNOW_BACKEND_CUDA_DEVICE_SAMPLE_ROW_CUH_
+#endif  // WINNOW_BACKEND_CUDA_SAMPLE_ROW_CUH_
