@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "backend/cpu/cpu_backend.h"
-#include "base/size_text.h"
 #include "engine/hooked_backend.h"
 #include "kv/invariants.h"
 #include "tests/golden/tiny_model.h"
@@ -393,54 +392,6 @@ TEST_F(EngineTest, WhatCannotRunIsRefusedWithFieldLimitAndValue) {
   request.sampling.top_p = 2;
   EXPECT_EQ(error_of(request), "top_p must be in [0, 1], is 2");
   EXPECT_FALSE(never.finished);
-}
-
-TEST_F(EngineTest, OptionsOutOfRangeAreRefused) {
-  LoadModel("llama", Dtype::kFloat32);
-  const std::unique_ptr<Backend> backend = MakeCpuBackend({});
-  const auto error_of = [&](const EngineOptions& options) {
-    return Engine::Create(*backend, *model_, options).error().message;
-  };
-  EXPECT_NE(error_of({.device_kv_bytes = 10}).find("device-kv must hold"),
-            std::string::npos);
-  EXPECT_EQ(error_of({.max_num_seqs = 0, .device_kv_bytes = kPoolBytes}),
-            "max-num-seqs must be at least 1, is 0");
-  EXPECT_EQ(
-      error_of({.max_num_batched_tokens = 0, .device_kv_bytes = kPoolBytes}),
-      "max-num-batched-tokens must be at least 1, is 0");
-  EXPECT_NE(error_of({.max_model_len = 1 << 20, .device_kv_bytes = kPoolBytes})
-                .find("max-model-len must be in [1, "),
-            std::string::npos);
-  EXPECT_EQ(error_of({.max_num_seqs = INT32_MAX, .device_kv_bytes = kPoolBytes})
-                .substr(0, 33),
-            "max-num-seqs must be at most 6553");
-}
-
-// The system would grant more than there is, and end the process later.
-TEST_F(EngineTest, APoolThatMemoryCannotHoldIsRefused) {
-  LoadModel("llama", Dtype::kFloat32);
-  const std::unique_ptr<Backend> backend = MakeCpuBackend({});
-  const int64_t page_bytes =
-      KvBytesPerToken(model_->config(), model_->dtype()) * kPageTokens;
-  const int64_t left_bytes = MemoryLeft(backend->attributes(), *model_);
-  ASSERT_GT(left_bytes, page_bytes);
-  EXPECT_LT(left_bytes, backend->attributes().available_bytes);
-  const auto error_of = [&](int64_t device_kv_bytes) {
-    return Engine::Create(*backend, *model_,
-                          {.device_kv_bytes = device_kv_bytes})
-        .error();
-  };
-  const Error more = error_of(left_bytes + page_bytes);
-  EXPECT_EQ(more.code, ErrorCode::kResourceExhausted);
-  EXPECT_NE(
-      more.message.find("device-kv must be at most " + FormatBytes(left_bytes)),
-      std::string::npos)
-      << more.message;
-  // More pages than 32 bits name, and than 31 do.
-  EXPECT_NE(error_of(int64_t{1} << 62).message.find("device-kv may hold at"),
-            std::string::npos);
-  EXPECT_NE(error_of(page_bytes << 31).message.find("device-kv must be at"),
-            std::string::npos);
 }
 
 }  // namespace
