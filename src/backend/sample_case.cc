@@ -84,6 +84,14 @@ void UploadRows(TestDevice& device, const std::vector<OracleCase>& rows,
   if (any_mask) args->mask = device.Upload(MaskArray(rows), gap);
 }
 
+// An output of ids. Poison would not do: its bytes are those of -1.
+View UnwrittenIds(TestDevice& device, const std::vector<int64_t>& shape,
+                  int64_t gap = 0) {
+  TestArray ids(Dtype::kInt32, shape);
+  std::ranges::fill(ids.values, -7);
+  return device.Upload(ids, gap);
+}
+
 // The generator as its authors state it (Salmon and others, SC 2011, section
 // 3.3), and how the rules take 64 bits from it.
 uint64_t ReferenceBits(uint64_t seed, uint64_t draw) {
@@ -131,11 +139,11 @@ std::vector<SampleAnswer> SampleRows(TestDevice& device,
   const int64_t num_rows = std::ssize(rows);
   SampleArgs args;
   UploadRows(device, rows, layout.gap, &args);
-  args.token_ids = device.Output(Dtype::kInt32, {num_rows});
+  args.token_ids = UnwrittenIds(device, {num_rows});
   args.logprobs = device.Output(Dtype::kFloat32, {num_rows});
   if (layout.max_top > 0) {
     const std::vector<int64_t> shape = {num_rows, layout.max_top};
-    args.top_ids = device.Output(Dtype::kInt32, shape, layout.gap);
+    args.top_ids = UnwrittenIds(device, shape, layout.gap);
     args.top_logprobs = device.Output(Dtype::kFloat32, shape, layout.gap + 1);
   }
   device.backend().Sample(device.queue(), args);
