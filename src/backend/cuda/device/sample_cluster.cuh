@@ -171,6 +171,7 @@ class SampleCluster {
   __device__ uint64_t SumOfOwnBin() {
     cluster_.sync();
     uint64_t sum = 0;
+#pragma unroll 8  // so that reads of other blocks' memory overlap
     for (int block = 0; block < num_blocks_; ++block) {
       const auto& bins =
           cluster_.map_shared_rank(&shared_, block)->bins[bins_turn_];
