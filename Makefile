@@ -1,7 +1,8 @@
 # The front door. Each target installs what it needs and says so.
 #   make            the program, at build/winnow
 #   make demo       a 32K-token document and its question (SEED=7)
-#   make test       lint, build, all tests that need no GPU
+#   make test       lint, build with CUDA, all tests that need no GPU
+#   make cuda       the program with CUDA, at build/winnow
 #   make bench      the measured figures, into bench/results/
 #   make compare    llama.cpp built here, and measured beside Winnow
 #   make mutants    planted bugs that tests must catch (ONLY=backend/read)
@@ -16,12 +17,17 @@ export PATH := $(CURDIR)/.tools/bin:$(PATH)
 
 # Goals of one command line share a build folder; each uses all cores itself.
 .NOTPARALLEL:
-.PHONY: winnow demo test bench compare lint format mutants asan tsan fuzz install clean
+.PHONY: winnow cuda demo test bench compare lint format mutants asan tsan fuzz install clean
 
 winnow:
 	@scripts/bootstrap build
 	@scripts/build release winnow
 	@ln -sf release/src/cli/winnow build/winnow
+
+cuda:
+	@scripts/bootstrap cuda
+	@scripts/build cuda winnow
+	@ln -sf cuda/src/cli/winnow build/winnow
 
 demo: winnow
 	@python3 scripts/demo $(SEED)
@@ -35,10 +41,10 @@ format:
 	@python3 scripts/lint.py --format
 
 test: lint
-	@scripts/bootstrap test
-	@scripts/build release all
-	@ln -sf release/src/cli/winnow build/winnow
-	@ctest --test-dir build/release -j $(JOBS) -LE gpu --output-on-failure \
+	@scripts/bootstrap cuda
+	@scripts/build cuda all
+	@ln -sf cuda/src/cli/winnow build/winnow
+	@ctest --test-dir build/cuda -j $(JOBS) -LE gpu --output-on-failure \
 	  --no-tests=error
 
 # All tests under the sanitizers.

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "backend/cpu/cpu_backend.h"
+#include "cli/device.h"
 #include "cli/file_fault.h"
 #include "cli/progress.h"
 
@@ -13,31 +13,11 @@ namespace {
 // The share of free memory that the KV pool may take unasked.
 constexpr double kPoolShare = 0.9;
 
-// Whether it is a device's name as docs/design.md section 9 spells them.
-bool IsDevice(std::string_view text) {
-  constexpr std::string_view kCuda = "cuda";
-  if (text == "auto" || text == "cpu" || text == kCuda) return true;
-  if (!text.starts_with("cuda:")) return false;
-  const std::string_view index = text.substr(kCuda.size() + 1);
-  return !index.empty() && std::ranges::all_of(index, [](char digit) {
-    return digit >= '0' && digit <= '9';
-  });
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Backend>> MakeBackend(const EngineFlags& flags) {
-  if (!IsDevice(flags.device)) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "--device must be auto, cpu or cuda[:N], is \"{}\"",
-                     flags.device);
-  }
-  if (flags.device != "auto" && flags.device != "cpu") {
-    return MakeError(ErrorCode::kUnsupported,
-                     "--device must be auto or cpu in this build, is {}",
-                     flags.device);
-  }
-  return StartCpuBackend({.num_threads = flags.threads});
+  return StartDevice(
+      {.device = flags.device, .threads = flags.threads, .quiet = flags.quiet});
 }
 
 Result<Model> LoadModel(const std::string& folder, const LoadOptions& options) {
@@ -51,10 +31,13 @@ Result<LoadedModel> OpenModel(const EngineFlags& flags) {
   LoadOptions options;
   ASSIGN_OR_RETURN(options.dtype, ParseDtype(flags.dtype));
   Progress progress("loading", !flags.quiet);
-  options.progress = [&progress](int64_t done, int64_t total) {
+  const LoadProgress watch = [&progress](int64_t done, int64_t total) {
     progress.Update(done, total);
   };
+  // What goes to a device is touched on its way there.
+  if (loaded.backend->attributes().device_is_host) options.progress = watch;
   ASSIGN_OR_RETURN(Model model, LoadModel(flags.model, options));
+  RETURN_IF_ERROR(model.Upload(*loaded.backend, watch));
   loaded.model = std::make_unique<Model>(std::move(model));
   ASSIGN_OR_RETURN(Tokenizer tokenizer,
                    FromFiles(Tokenizer::Load(flags.model)));

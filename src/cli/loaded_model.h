@@ -19,7 +19,7 @@ struct LoadedModel {
   double load_ms = 0;
 };
 
-// The only place that names a concrete backend.
+// The device that the flags name.
 Result<std::unique_ptr<Backend>> MakeBackend(const EngineFlags& flags);
 
 // Loads a checkpoint. What is wrong with its files is never a usage error.

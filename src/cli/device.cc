@@ -1,0 +1,56 @@
+#include "cli/device.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdio>
+#include <optional>
+#include <string_view>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cuda/cuda_backend.h"
+
+namespace winnow {
+namespace {
+
+// N of cuda:N; cuda is cuda:0. None where it is no GPU's name.
+std::optional<int> CudaIndex(std::string_view device) {
+  constexpr std::string_view kCuda = "cuda";
+  if (!device.starts_with(kCuda)) return {};
+  device.remove_prefix(kCuda.size());
+  if (device.empty()) return 0;
+  if (device.front() != ':') return {};
+  device.remove_prefix(1);
+  int index = 0;
+  const auto [end, error] =
+      std::from_chars(device.data(), device.data() + device.size(), index);
+  const bool whole = error == std::errc() &&
+                     end == device.data() + device.size() && index >= 0;
+  return whole ? std::optional(index) : std::nullopt;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> StartDevice(const DeviceChoice& choice) {
+  const bool automatic = choice.device == "auto";
+  const std::optional<int> index =
+      automatic ? std::optional(0) : CudaIndex(choice.device);
+  if (index) {
+    CudaOptions options;
+    options.device = *index;
+    Result<std::unique_ptr<Backend>> backend = StartCudaBackend(options);
+    if (backend.ok() || !automatic) return backend;
+    // A build without CUDA has nothing to explain.
+    if (backend.error().code != ErrorCode::kNotFound && !choice.quiet) {
+      fmt::print(stderr, "winnow: using the CPU: {}\n",
+                 backend.error().message);
+    }
+  } else if (choice.device != "cpu") {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--device must be auto, cpu or cuda[:N], is \"{}\"",
+                     choice.device);
+  }
+  return StartCpuBackend({.num_threads = choice.threads});
+}
+
+}  // namespace winnow

@@ -1,0 +1,27 @@
+// The device that a command runs on.
+#ifndef WINNOW_CLI_DEVICE_H_
+#define WINNOW_CLI_DEVICE_H_
+
+#include <memory>
+#include <string>
+
+#include "backend/backend.h"
+#include "base/result.h"
+
+namespace winnow {
+
+struct DeviceChoice {
+  std::string device = "auto";  // auto, cpu, cuda or cuda:N
+  int threads = 0;              // of the CPU; 0: as many as there are
+  bool quiet = false;
+};
+
+// Starts the device. `auto` is the first GPU that works, else the CPU; where
+// this build could use a GPU, standard error then says why it does not. Fails
+// with kInvalidArgument where the name is no device's, with kUnsupported or
+// kNotFound where the device is not there.
+Result<std::unique_ptr<Backend>> StartDevice(const DeviceChoice& choice);
+
+}  // namespace winnow
+
+#endif  // WINNOW_CLI_DEVICE_H_
