@@ -104,6 +104,13 @@ struct GatedActArgs {
 struct LayerSelector {
   const SelectProgram* program = nullptr;  // null: dense in this layer
   SummaryTable summaries;
+  // A choice may outlive its layer (TidalDecode): where lists are kept, Select
+  // makes them for the layers to come and this one reads everything; where an
+  // earlier layer is named, the lists that it kept are read, and Select makes
+  // none. Such layers are chosen for in one call each, with the same memory of
+  // lists, whose picks stand until the next layer that keeps its own.
+  bool keeps_lists = false;
+  int reuse_layer = -1;
 };
 
 struct SummarizeArgs {

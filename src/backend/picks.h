@@ -27,13 +27,19 @@ struct PickLists {
   View picks;         // Pick as u32 [rows, q_heads, capacity, 2]
   View num_picks;     // i32 [rows, q_heads]: of the row's lists, or kEveryPage
   View num_lists;     // i32 [rows]: 1 (all read everything), kv_heads, q_heads
+  // i32 [rows, q_heads]: picks of a list that a layer has kept for those after
+  // it (LayerSelector::keeps_lists); or empty, where none does.
+  View num_kept = {};
 
   // Those of rows [first, first + count) of the step.
   PickLists Rows(int first, int count) const {
     return {.first_row = first,
             .picks = picks.Slice(first - first_row, count),
             .num_picks = num_picks.Slice(first - first_row, count),
-            .num_lists = num_lists.Slice(first - first_row, count)};
+            .num_lists = num_lists.Slice(first - first_row, count),
+            .num_kept = num_kept.empty()
+                            ? View{}
+                            : num_kept.Slice(first - first_row, count)};
   }
   int num_rows() const { return static_cast<int>(num_picks.dim(0)); }
   int64_t capacity() const { return picks.dim(2); }
@@ -43,6 +49,9 @@ struct PickLists {
   }
   int32_t& NumPicks(int64_t row, int64_t list) const {
     return num_picks.Row<int32_t>(row - first_row)[list];
+  }
+  int32_t& NumKept(int64_t row, int64_t list) const {
+    return num_kept.Row<int32_t>(row - first_row)[list];
   }
   int32_t& NumLists(int64_t row) const {
     return num_lists.As<int32_t>()[row - first_row];

@@ -250,6 +250,31 @@ TEST_P(SelectConformanceTest, PicksGrowWithTheBudget) {
   });
 }
 
+// A layer that keeps its lists reads everything, and those after it read what
+// it would have read, whatever their own keys and queries.
+TEST_P(SelectConformanceTest, KeptListsAreReadInLaterLayers) {
+  ForSeeds(20, [this](RandomSource& random, int num_threads) {
+    SparseCase sparse = RandomSparseCase(random, 900);
+    TestDevice device = Device(num_threads);
+    const SparseResult chosen = RunSparse(device, sparse);
+    const SparseResult dense =
+        RunSparse(device, sparse, {.read_all_pages = true});
+    const PickLists lists = MakeKeptLists(device, sparse);
+    const SparseResult keeping =
+        RunSparse(device, sparse, {.keeps_lists = true, .lists = lists});
+    EXPECT_TRUE(keeping.out.values == dense.out.values);
+    for (int layer = 1; layer < 3; ++layer) {
+      sparse.q =
+          RandomArray(sparse.paged.shape().dtype, sparse.q.shape, random);
+      const SparseResult got = RunSparse(
+          device, sparse, {.layer = layer, .reuse_layer = 0, .lists = lists});
+      EXPECT_TRUE(got.picks == chosen.picks);
+      EXPECT_TRUE(got.read_shares.values == chosen.read_shares.values);
+      ExpectAttention(sparse, got);
+    }
+  });
+}
+
 // Equal keys score alike, in whatever bits: the lowest pages win.
 TEST_P(SelectConformanceTest, TiesGoToTheLowestIndex) {
   RandomSource random(1);

@@ -149,6 +149,14 @@ void CollectPicks(TestDevice& device, const PickLists& lists,
 
 }  // namespace
 
+PickLists MakeKeptLists(TestDevice& device, const SparseCase& sparse) {
+  const auto num_rows = static_cast<int>(sparse.q.dim(0));
+  PickLists lists = MakeLists(device, sparse, 0, num_rows);
+  lists.num_kept =
+      device.Output(Dtype::kInt32, {sparse.q.dim(0), sparse.q.dim(1)});
+  return lists;
+}
+
 SparseCase::SparseCase(const KvShape& shape, std::vector<RequestRows> requests,
                        RandomSource& random)
     : paged(shape, std::move(requests), random) {
@@ -246,10 +254,15 @@ SparseResult RunSparse(TestDevice& device, const SparseCase& sparse,
   const View pool = device.UploadBytes(sparse.paged.PoolImage(num_tokens));
   const LayerCache cache = sparse.paged.Cache(device, pool);
   RandomSource random(7);  // where segments lie: the same in every run
-  const Summaries summaries = MakeSummaries(device, sparse, random);
+  Summaries summaries = MakeSummaries(device, sparse, random);
+  for (LayerSelector& selector : summaries.selectors) {
+    selector.keeps_lists = run.keeps_lists;
+    selector.reuse_layer = run.reuse_layer;
+  }
   SummarizeAll(device, sparse, summaries.selectors, cache,
                run.summarize_tokens);
-  const LayerStep step = StepOf(device, sparse, sparse.paged.requests());
+  LayerStep step = StepOf(device, sparse, sparse.paged.requests());
+  step.layer = run.layer;
   SelectArgs select;
   select.selectors = summaries.selectors;
   select.q = device.Upload(sparse.q);
@@ -269,7 +282,9 @@ SparseResult RunSparse(TestDevice& device, const SparseCase& sparse,
   SparseResult result;
   for (int row = 0; row < step.num_rows; row += run.select_rows) {
     const int num_rows = std::min(step.num_rows - row, run.select_rows);
-    select.picks = MakeLists(device, sparse, row, num_rows);
+    select.picks = run.lists.picks.empty()
+                       ? MakeLists(device, sparse, row, num_rows)
+                       : run.lists.Rows(row, num_rows);
     device.backend().Select(device.queue(), step, select, cache);
     CollectPicks(device, select.picks, result);
     if (run.read_all_pages) continue;

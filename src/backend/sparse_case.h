@@ -37,6 +37,11 @@ struct SparseRun {
   int summarize_tokens = 1 << 30;  // in a step, of each request
   int select_rows = 1 << 30;
   bool read_all_pages = false;  // in place of the lists
+  // The layer that is run, whose lists others may read too: all rows at once.
+  int layer = 0;
+  bool keeps_lists = false;
+  int reuse_layer = -1;
+  PickLists lists = {};  // made by MakeKeptLists; empty: the run's own
 };
 
 struct SparseResult {
@@ -47,6 +52,9 @@ struct SparseResult {
   TestArray lse;          // [rows, q_heads]
   TestArray read_shares;  // [rows], 0.25 more than each row's
 };
+
+// Memory for the lists of all rows, for the layers that share them.
+PickLists MakeKeptLists(TestDevice& device, const SparseCase& sparse);
 
 SparseResult RunSparse(TestDevice& device, const SparseCase& sparse,
                        const SparseRun& run = {});

@@ -209,6 +209,9 @@ Schedule Engine::Plan() const {
                   .num_pages = num_pages_};
   for (const auto& sequence : sequences_) {
     input.sequences.push_back(sequence->Snapshot());
+    const int selector = sequence->request().selector;
+    input.sequences.back().needs_all_layers =
+        selector >= 0 && selectors_->selector(selector).reuses();
   }
   return PlanStep(input);
 }

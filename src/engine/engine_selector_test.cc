@@ -21,6 +21,7 @@ const std::vector<std::string> kSelectors = {
     "dense_len=40",
     "moba:block=32,budget=32",
     "arkvale:budget=32,block=8,sink=8,recent=8,dense_layers=none",
+    "tidal:budget=16,select_layers=0",
     "dense"};
 
 class Listener : public RequestObserver {
@@ -223,7 +224,7 @@ TEST_P(EngineSelectorTest, RefusesWhatTheEngineHasNot) {
   const auto id = engine->Add(Ask(0, 40, 0, 99), &listener);
   ASSERT_FALSE(id.ok());
   EXPECT_EQ(id.error().message,
-            "selector must be below 8 (of the engine's), is 99");
+            "selector must be below 9 (of the engine's), is 99");
 }
 
 INSTANTIATE_TEST_SUITE_P(Dtypes, EngineSelectorTest,

@@ -21,7 +21,9 @@ int ChunkTokens(int first, int wanted, int room, bool alone) {
 StepItem ItemOf(const SequenceSnapshot& sequence, int num_tokens,
                 const SchedulerLimits& limits) {
   const int wanted_layers =
-      limits.layers_per_step > 0 ? limits.layers_per_step : limits.num_layers;
+      limits.layers_per_step > 0 && !sequence.needs_all_layers
+          ? limits.layers_per_step
+          : limits.num_layers;
   StepItem item;
   item.sequence = sequence.id;
   item.first_token = sequence.num_computed;

@@ -26,6 +26,9 @@ struct SequenceSnapshot {
   // Of a prefix: life_pages of its longest fork. 0: not a prefix.
   int64_t fork_pages = 0;
   std::optional<SequenceId> prefix = {};  // of a fork
+  // What is chosen in one layer is read in others: it runs all layers in one
+  // step, whatever layers_per_step says.
+  bool needs_all_layers = false;
 
   bool is_prefix() const { return fork_pages > 0; }
   // True of a prefix that is only held for its forks.

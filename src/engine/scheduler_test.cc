@@ -67,6 +67,15 @@ TEST(SchedulerTest, RunsLayerRangesAndFinishesWhatIsUnderWayFirst) {
   EXPECT_EQ(ToString(schedule.plan), "1:[0,32)x[0,4) 2:[0,64)x[4,6)*");
 }
 
+TEST(SchedulerTest, WhatAChoiceOutlivesIsNotSplit) {
+  SchedulerLimits limits = kLimits;
+  limits.layers_per_step = 4;
+  SequenceSnapshot whole = Running(2, 30, 0);
+  whole.needs_all_layers = true;
+  const Schedule schedule = PlanStep({limits, {Running(1, 64, 0), whole}});
+  EXPECT_EQ(ToString(schedule.plan), "1:[0,64)x[0,4) 2:[0,30)x[0,6)*");
+}
+
 // Carries plans out until all prompts and 5 tokens each are computed: whatever
 // the limits, every sequence gets there, within the limits.
 TEST(SchedulerTest, EverySequenceFinishesUnderAnyLimits) {

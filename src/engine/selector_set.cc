@@ -69,6 +69,8 @@ Result<std::unique_ptr<SelectorSet>> SelectorSet::Create(
     for (const auto& state : set->states_) {
       LayerSelector selector;
       selector.program = state->selector.ForLayer(layer);
+      selector.keeps_lists = state->selector.KeepsLists(layer);
+      selector.reuse_layer = state->selector.ReuseLayer(layer);
       if (state->cache != nullptr) {
         selector.summaries = state->cache->layers()[static_cast<size_t>(layer)];
       }
@@ -85,14 +87,18 @@ Status SelectorSet::AllocateLists(Backend& backend, const Model& model,
                                   const SelectorSetOptions& options) {
   const int64_t num_heads = model.config().num_q_heads;
   int64_t capacity = 1;
+  bool reuses = false;
   for (const auto& state : states_) {
     capacity = std::max(
         capacity, MaxPicks(state->selector.program, options.max_model_len));
+    reuses = reuses || state->selector.reuses();
   }
   const int64_t row_bytes =
       num_heads * capacity * static_cast<int64_t>(sizeof(Pick));
+  // Lists that other layers read too are those of all rows at once.
   const int64_t num_rows =
-      std::clamp<int64_t>(kListBytes / row_bytes, 1, options.max_rows);
+      reuses ? options.max_rows
+             : std::clamp<int64_t>(kListBytes / row_bytes, 1, options.max_rows);
   const size_t picks_bytes = Aligned(num_rows * row_bytes);
   const size_t num_picks_bytes =
       Aligned(num_rows * num_heads * static_cast<int64_t>(sizeof(int32_t)));
@@ -101,7 +107,7 @@ Status SelectorSet::AllocateLists(Backend& backend, const Model& model,
   ASSIGN_OR_RETURN(
       lists_,
       backend.Allocate(Tier::kDevice,
-                       picks_bytes + num_picks_bytes + num_lists_bytes,
+                       picks_bytes + 2 * num_picks_bytes + num_lists_bytes,
                        fmt::format("lists of picks of {} rows", num_rows)));
   picks_.picks =
       lists_.At(0, Dtype::kUInt32, {num_rows, num_heads, capacity, 2});
@@ -109,6 +115,10 @@ Status SelectorSet::AllocateLists(Backend& backend, const Model& model,
       lists_.At(picks_bytes, Dtype::kInt32, {num_rows, num_heads});
   picks_.num_lists =
       lists_.At(picks_bytes + num_picks_bytes, Dtype::kInt32, {num_rows});
+  if (reuses) {
+    picks_.num_kept = lists_.At(picks_bytes + num_picks_bytes + num_lists_bytes,
+                                Dtype::kInt32, {num_rows, num_heads});
+  }
   return Ok{};
 }
 

@@ -13,6 +13,7 @@ extern const SelectorKind kMeanSelector;
 extern const SelectorKind kMobaSelector;
 extern const SelectorKind kOracleSelector;
 extern const SelectorKind kQuestSelector;
+extern const SelectorKind kTidalSelector;
 extern const SelectorKind kWindowSelector;
 
 }  // namespace winnow

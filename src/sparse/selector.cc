@@ -9,10 +9,12 @@ namespace winnow {
 namespace {
 
 constexpr const SelectorKind* kSelectors[] = {
-    &kArkValeSelector, &kDenseSelector,  &kInfLlmV2Selector, &kMeanSelector,
-    &kMobaSelector,    &kOracleSelector, &kQuestSelector,    &kWindowSelector};
+    &kArkValeSelector, &kDenseSelector, &kInfLlmV2Selector,
+    &kMeanSelector,    &kMobaSelector,  &kOracleSelector,
+    &kQuestSelector,   &kTidalSelector, &kWindowSelector};
 
 constexpr std::string_view kDenseLayers = "dense_layers";
+constexpr std::string_view kSelectLayers = "select_layers";
 
 std::string List(const std::vector<std::string_view>& names) {
   std::string list;
@@ -93,7 +95,59 @@ Status CheckBudget(const SelectSpec& spec, const SelectProgram& program,
   return Ok{};
 }
 
+bool HasParameter(const SelectorKind& kind, std::string_view name) {
+  return std::ranges::find(kind.parameters, name, &SelectorParameter::name) !=
+         kind.parameters.end();
+}
+
+// Which layers choose for those after them; what stands before is dense.
+// REQUIRES: selector.dense says which layers cannot choose.
+Status ReadSelectLayers(const SelectorValues& values, Selector& selector) {
+  const int num_layers = static_cast<int>(selector.dense.size());
+  const std::string_view text = values.GetText(kSelectLayers);
+  if (text == "auto") {
+    selector.keeps.assign(selector.dense.size(), false);
+    for (const int layer : {2, 9}) {
+      // A layer with a window cannot: the next one does.
+      for (auto i = static_cast<size_t>(layer); i < selector.dense.size();
+           ++i) {
+        if (selector.dense[i]) continue;
+        selector.keeps[i] = true;
+        break;
+      }
+    }
+  } else {
+    ASSIGN_OR_RETURN(selector.keeps,
+                     values.GetLayers(kSelectLayers, num_layers));
+  }
+  const auto first = std::ranges::find(selector.keeps, true);
+  for (size_t i = 0; i < selector.keeps.size(); ++i) {
+    if (selector.keeps[i] && selector.dense[i]) {
+      return MakeError(ErrorCode::kInvalidArgument,
+                       "{} must be layers without a window, layer {} has one",
+                       values.Field(kSelectLayers), i);
+    }
+  }
+  if (first == selector.keeps.end()) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "{} must name a layer of the model's {}, is \"{}\"",
+                     values.Field(kSelectLayers), num_layers, text);
+  }
+  std::fill(selector.dense.begin(),
+            selector.dense.begin() + (first - selector.keeps.begin()), true);
+  return Ok{};
+}
+
 }  // namespace
+
+int Selector::ReuseLayer(int layer) const {
+  if (!reuses() || dense[static_cast<size_t>(layer)] || KeepsLists(layer)) {
+    return -1;
+  }
+  while (--layer >= 0 && !KeepsLists(layer)) {
+  }
+  return layer;
+}
 
 bool Selector::is_dense() const {
   return std::ranges::all_of(dense, [](bool layer) { return layer; });
@@ -103,7 +157,7 @@ std::string SelectorValues::Field(std::string_view name) const {
   return fmt::format("--select {}: {}", spec_.name, name);
 }
 
-std::string_view SelectorValues::Text(std::string_view name) const {
+std::string_view SelectorValues::GetText(std::string_view name) const {
   for (const auto& [key, value] : spec_.parameters) {
     if (key == name) return value;
   }
@@ -114,16 +168,16 @@ std::string_view SelectorValues::Text(std::string_view name) const {
 }
 
 Result<Amount> SelectorValues::GetAmount(std::string_view name) const {
-  return ParseAmount(Field(name), Text(name));
+  return ParseAmount(Field(name), GetText(name));
 }
 
 Result<int> SelectorValues::GetTokens(std::string_view name) const {
-  return ParseTokens(Field(name), Text(name));
+  return ParseTokens(Field(name), GetText(name));
 }
 
 Result<std::vector<bool>> SelectorValues::GetLayers(std::string_view name,
                                                     int num_layers) const {
-  return ParseLayers(Field(name), Text(name), num_layers);
+  return ParseLayers(Field(name), GetText(name), num_layers);
 }
 
 Result<int> SelectorValues::GetBlock(std::string_view name) const {
@@ -139,7 +193,7 @@ Result<int> SelectorValues::GetBlock(std::string_view name) const {
 
 Result<int> SelectorValues::GetChoice(
     std::string_view name, std::span<const std::string_view> choices) const {
-  const std::string_view text = Text(name);
+  const std::string_view text = GetText(name);
   const auto found = std::ranges::find(choices, text);
   if (found != choices.end()) {
     return static_cast<int>(found - choices.begin());
@@ -166,10 +220,7 @@ Result<Selector> MakeSelector(std::string_view text,
   const SelectorValues values(kind->parameters, spec);
   Selector selector;
   selector.name = text;
-  const bool has_layers =
-      std::ranges::find(kind->parameters, kDenseLayers,
-                        &SelectorParameter::name) != kind->parameters.end();
-  if (has_layers) {
+  if (HasParameter(*kind, kDenseLayers)) {
     ASSIGN_OR_RETURN(selector.dense,
                      values.GetLayers(kDenseLayers, shape.num_layers));
   } else {
@@ -178,6 +229,9 @@ Result<Selector> MakeSelector(std::string_view text,
   }
   for (size_t i = 0; i < shape.windows.size(); ++i) {
     if (shape.windows[i] > 0) selector.dense[i] = true;
+  }
+  if (HasParameter(*kind, kSelectLayers)) {
+    RETURN_IF_ERROR(ReadSelectLayers(values, selector));
   }
   ASSIGN_OR_RETURN(selector.program, kind->make(values, shape));
   CheckProgram(selector.program);

@@ -29,12 +29,21 @@ struct Selector {
   std::string name;
   SelectProgram program;
   std::vector<bool> dense;  // by layer: everything is read there
+  // By layer: everything is read there, and what is chosen there is read in
+  // the layers after it, up to the next such one. None: each layer chooses.
+  std::vector<bool> keeps = {};
 
   // Null where the layer is dense.
   const SelectProgram* ForLayer(int layer) const {
     return dense[static_cast<size_t>(layer)] ? nullptr : &program;
   }
   bool is_dense() const;  // in all layers
+  bool reuses() const { return !keeps.empty(); }
+  bool KeepsLists(int layer) const {
+    return reuses() && keeps[static_cast<size_t>(layer)];
+  }
+  // The layer whose choice is read in `layer`, or -1: its own.
+  int ReuseLayer(int layer) const;
 };
 
 // One parameter of a SPEC, and what it is where the SPEC says nothing.
@@ -52,7 +61,10 @@ class SelectorValues {
                  const SelectSpec& spec)
       : parameters_(parameters), spec_(spec) {}
 
-  // REQUIRES: `name` is one of the parameters.
+  // How messages name it: "--select quest: budget".
+  std::string Field(std::string_view name) const;
+  // As it is written. REQUIRES of all: `name` is one of the parameters.
+  std::string_view GetText(std::string_view name) const;
   Result<Amount> GetAmount(std::string_view name) const;
   Result<int> GetTokens(std::string_view name) const;
   Result<std::vector<bool>> GetLayers(std::string_view name,
@@ -64,9 +76,6 @@ class SelectorValues {
                         std::span<const std::string_view> choices) const;
 
  private:
-  std::string Field(std::string_view name) const;
-  std::string_view Text(std::string_view name) const;
-
   std::span<const SelectorParameter> parameters_;
   const SelectSpec& spec_;
 };
@@ -76,7 +85,8 @@ Status ReadAmounts(const SelectorValues& values, SelectProgram& program);
 
 // One selector as people find it, in a file of its own: what it is called,
 // where it was published, and how its program follows from its parameters.
-// The parameter dense_layers, where there is one, is read by MakeSelector.
+// The parameters dense_layers and select_layers, where they are there, are
+// read by MakeSelector.
 struct SelectorKind {
   std::string_view name;
   std::string_view title;   // one line

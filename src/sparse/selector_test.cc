@@ -36,6 +36,7 @@ TEST(SelectorTest, EveryOneIsMadeUnderItsPlainName) {
           Shape());
       ASSERT_TRUE(again.ok()) << again.error().message;
       EXPECT_EQ(again->dense, selector->dense);
+      EXPECT_EQ(again->keeps, selector->keeps);
       EXPECT_FALSE(parameter.meaning.empty());
     }
   }
@@ -63,6 +64,29 @@ TEST(SelectorTest, DefaultsArePublished) {
   EXPECT_EQ(quest.program.block_tokens, 16);
 }
 
+TEST(SelectorTest, LayersReadWhatAnEarlierOneChose) {
+  SelectorShape shape = Shape();
+  shape.num_layers = 12;
+  shape.windows.assign(12, 0);
+  shape.windows[5] = shape.windows[9] = 512;
+  const Selector tidal = *MakeSelector("tidal", shape);
+  std::vector<int> reused;
+  std::string kinds;
+  for (int layer = 0; layer < 12; ++layer) {
+    reused.push_back(tidal.ReuseLayer(layer));
+    kinds += tidal.ForLayer(layer) == nullptr ? 'd'
+             : tidal.KeepsLists(layer)        ? 'k'
+                                              : 'r';
+  }
+  EXPECT_EQ(kinds, "ddkrrdrrrdkr");
+  EXPECT_EQ(reused,
+            (std::vector<int>{-1, -1, -1, 2, 2, -1, 2, 2, 2, -1, -1, 10}));
+  const Selector given = *MakeSelector("tidal:select_layers=0+3", Shape());
+  EXPECT_EQ(given.ReuseLayer(2), 0);
+  EXPECT_TRUE(given.KeepsLists(3));
+  EXPECT_FALSE(MakeSelector("mean", shape)->reuses());
+}
+
 TEST(SelectorTest, LayersWithAWindowStayDense) {
   SelectorShape shape = Shape();
   shape.windows = {0, 4096, 0, 0};
@@ -75,7 +99,7 @@ TEST(SelectorTest, SaysWhatIsWrong) {
   EXPECT_EQ(ErrorOf("qest"),
             "--select: \"qest\" is unknown, did you mean \"quest\"? There are "
             "auto, arkvale, dense, infllm-v2, mean, moba, oracle, quest, "
-            "window");
+            "tidal, window");
   EXPECT_EQ(ErrorOf("window:sinks=3"),
             "--select window: \"sinks\" is unknown, did you mean \"sink\"? "
             "There are sink, recent, dense_layers");
@@ -97,6 +121,12 @@ TEST(SelectorTest, SaysWhatIsWrong) {
   EXPECT_EQ(ErrorOf("quest:dense_layers=0-4"),
             "--select quest: dense_layers must be layers below 4 (\"0-1\", "
             "\"0+5+31\") or none, is \"0-4\"");
+  EXPECT_EQ(ErrorOf("tidal:select_layers=none"),
+            "--select tidal: select_layers must name a layer of the model's "
+            "4, is \"none\"");
+  EXPECT_EQ(ErrorOf("tidal:select_layers=4"),
+            "--select tidal: select_layers must be layers below 4 (\"0-1\", "
+            "\"0+5+31\") or none, is \"4\"");
   EXPECT_EQ(ErrorOf("window:recent=0"),
             "--select window: recent must be at least 1, is 0");
 }

@@ -455,6 +455,47 @@ def _recall() -> list[Case]:
     ]
 
 
+def _tidal() -> list[Case]:
+    p = {"budget": 24, "select_layers": "1+3"}
+    deep = {"rows": 3, "layers": 6}
+    return [
+        Case(
+            "tidal",
+            "tidal",
+            p,
+            300,
+            group=4,
+            unlike=[
+                "chosen_once",
+                "chosen_in_every_layer",
+                "own_token_besides",
+                "selection_layers_sparse",
+            ],
+            **deep,
+        ),
+        Case(
+            "tidal_shared",
+            "tidal",
+            p | {"heads": "kv"},
+            260,
+            group=4,
+            unlike=["sum_over_the_group"],
+            **deep,
+        ),
+        Case("tidal_published", "tidal", {}, 700, rows=2, layers=11, group=2),
+        Case("tidal_bfloat16", "tidal", p, 333, dtype="bfloat16", **deep),
+        # E 20: fewer tokens than the budget, and one.
+        Case("tidal_short", "tidal", p, 20, **deep),
+        Case("tidal_1", "tidal", p, 1, rows=1, layers=6, group=1),
+        Case("tidal_budget_1", "tidal", p | {"budget": 1}, 99, **deep),
+        Case("tidal_share", "tidal", p | {"budget": "1/8"}, 90, **deep),
+        Case("tidal_all", "tidal", p | {"budget": 200}, 200, **deep),
+        # Rows of a prompt read everything, a question's do not.
+        Case("tidal_question", "tidal", p, 150, 40, 33, layers=6, group=3),
+    ]
+
+
+LAYER_CASES: list[Case] = _tidal()
 CASES: list[Case] = (
     _window()
     + _mean()

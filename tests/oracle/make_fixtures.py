@@ -29,8 +29,9 @@ import oracle
 import quest
 import reductions
 import substrate
+import tidal
 import window
-from cases import CASES
+from cases import CASES, LAYER_CASES
 from substrate import Case, Chosen, Narrow, Row
 
 FIXTURES = Path(__file__).resolve().parent / "fixtures.json"
@@ -170,6 +171,47 @@ def fixture(case: Case) -> dict:
     return made
 
 
+def layer_fixture(case: Case) -> dict:
+    """The same of a case of several layers, what each of them reads."""
+    for case.seed in range(1, MOST_SEEDS):
+        try:
+            layers = tidal.read(case, rows_of)
+            others = [tidal.read(case, rows_of, x) for x in case.unlike]
+        except Narrow:
+            continue
+        if layers not in others:
+            break
+    else:
+        sys.exit(f"{case.name}: no seed below {MOST_SEEDS}")
+    made = {
+        "name": case.name,
+        "spec": case.spec,
+        "length": case.length,
+        "rows": case.rows,
+        "prompt_rows": case.prompt_rows,
+        "prompt_tokens": case.length - case.rows + case.prompt_rows,
+        "kv_heads": case.kv_heads,
+        "group": case.group,
+        "dtype": case.dtype,
+        "seed": case.seed,
+        "layers": [],
+    }
+    made = {k: x for k, x in made.items() if DEFAULTS.get(k) != x}
+    for layer, picks in enumerate(layers):
+        texts = [text_of(x) for x in picks]
+        rows = list(rows_of(tidal.at_layer(case, layer)))
+        made["layers"].append(
+            {
+                "picks": hashed("\n".join(texts)),
+                "probes": [
+                    [i, short(texts[i]), *read_of(*rows[i], picks[i])]
+                    for i in sorted({0, case.rows - 1})
+                ],
+            }
+        )
+    return made
+
+
 def recall_of(case: Case, picks: list[Chosen | None]) -> float:
     """The share of the picks that bfloat16 summaries choose too."""
     num_common = num_picks = 0
@@ -205,6 +247,8 @@ def main() -> int:
     text = (
         '{"cases": [\n'
         + ",\n".join(lines)
+        + '\n],\n"layer_cases": [\n'
+        + ",\n".join(json.dumps(layer_fixture(case)) for case in LAYER_CASES)
         + '\n],\n"reductions": '
         + json.dumps(reductions.fixture())
         + "}\n"

@@ -8,7 +8,6 @@
 
 #include "base/check.h"
 #include "base/file.h"
-#include "sparse/selector.h"
 
 namespace winnow {
 namespace {
@@ -18,6 +17,7 @@ using nlohmann::json;
 // substrate.py's streams of numbers, and the tokens of one run of keys.
 constexpr uint64_t kQ = 1, kKeyOfToken = 2, kKeyOfRun = 3, kV = 4;
 constexpr int kRunTokens = 24;
+constexpr uint64_t kLayerSeeds = 64;  // tidal.py's
 
 json ReadFixtures() {
   constexpr size_t kMaxFileBytes = size_t{1} << 20;
@@ -144,10 +144,29 @@ ReductionTable ReadReductionTable() {
           .first = table.at("first")};
 }
 
-SelectProgram ProgramOf(const OracleCase& oracle) {
+std::vector<std::vector<OracleCase>> ReadLayerCases() {
+  std::vector<std::vector<OracleCase>> cases;
+  const json fixtures = ReadFixtures();
+  for (json fixture : fixtures.at("layer_cases")) {
+    const json layers = fixture.at("layers");
+    const uint64_t seed = fixture.at("seed");
+    std::vector<OracleCase>& of_case = cases.emplace_back();
+    for (size_t layer = 0; layer < layers.size(); ++layer) {
+      fixture.update(layers[layer]);
+      fixture["seed"] = seed * kLayerSeeds + layer;
+      fixture["block"] = 1;
+      of_case.push_back(CaseOf(fixture));
+      of_case.back().layer = static_cast<int>(layer);
+      of_case.back().num_layers = static_cast<int>(layers.size());
+    }
+  }
+  return cases;
+}
+
+Selector SelectorOf(const OracleCase& oracle) {
   const KvShape& shape = oracle.shape;
   const Result<Selector> selector =
-      MakeSelector(oracle.spec, {.num_layers = 1,
+      MakeSelector(oracle.spec, {.num_layers = oracle.num_layers,
                                  .num_q_heads = shape.num_q_heads(),
                                  .num_kv_heads = shape.num_kv_heads,
                                  .head_dim = shape.k_dim,
@@ -155,8 +174,7 @@ SelectProgram ProgramOf(const OracleCase& oracle) {
                                  .max_context_tokens = 1 << 20,
                                  .windows = {}});
   CHECK(selector.ok(), "{}", selector.error().message);
-  CHECK(selector->ForLayer(0) != nullptr, "{}", oracle.spec);
-  return *selector->ForLayer(0);
+  return *selector;
 }
 
 SparseCase BatchOf(const std::vector<OracleCase>& cases, RandomSource& random) {
@@ -174,8 +192,11 @@ SparseCase BatchOf(const std::vector<OracleCase>& cases, RandomSource& random) {
     for (size_t i = 0; i < count; ++i) {
       sparse.q.values[q++] = oracle.q_gain * Whole(oracle.seed, kQ, i, 8) / 8;
     }
-    sparse.programs.push_back(ProgramOf(oracle));
-    sparse.selectors.push_back(static_cast<int32_t>(r));
+    const Selector selector = SelectorOf(oracle);
+    const bool is_dense = selector.ForLayer(oracle.layer) == nullptr;
+    CHECK(!is_dense || oracle.num_layers > 1, "{}", oracle.spec);
+    sparse.programs.push_back(selector.program);
+    sparse.selectors.push_back(is_dense ? -1 : static_cast<int32_t>(r));
     sparse.prompt_tokens.push_back(oracle.prompt_tokens);
   }
   return sparse;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/sparse_case.h"
+#include "sparse/selector.h"
 
 namespace winnow {
 
@@ -28,7 +29,9 @@ struct OracleCase {
   int q_gain = 1;
   int period = 0;
   uint64_t seed = 0;
-  int block = 1;      // tokens that the picks are written in
+  int block = 1;  // tokens that the picks are written in
+  int layer = 0;
+  int num_layers = 1;
   std::string picks;  // the hash of all rows'
   std::vector<OracleProbe> probes;
   // The share of its picks that bfloat16 summaries choose too; 0: not measured.
@@ -46,8 +49,11 @@ struct ReductionTable {
 std::vector<OracleCase> ReadOracleCases();
 ReductionTable ReadReductionTable();
 
-// The program of a SPEC for the case's shape.
-SelectProgram ProgramOf(const OracleCase& oracle);
+// Cases of several layers, by case and layer.
+std::vector<std::vector<OracleCase>> ReadLayerCases();
+
+// What a SPEC asks for, for the case's shape.
+Selector SelectorOf(const OracleCase& oracle);
 
 // A batch of cases of one shape, each a request of its own. q, K and V are
 // those of substrate.py.

@@ -63,6 +63,7 @@ class Case:
     dtype: str = "float32"
     q_gain: int = 1  # a power of two
     period: int = 0  # keys repeat after so many tokens; 0: never
+    layers: int = 1  # that share what one of them chooses
     seed: int = 0
     # Other readings of the paper, each of which must choose otherwise here.
     unlike: list[str] = field(default_factory=list)

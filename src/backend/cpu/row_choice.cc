@@ -127,16 +127,28 @@ RowChoice::RowChoice(const StepRows& rows, const SelectArgs& args,
       program_(ProgramOf(rows, args, row)) {}
 
 bool RowChoice::NeedsScores() const {
-  if (program_ == nullptr) return false;
+  if (program_ == nullptr || selector().reuse_layer >= 0) return false;
   const int64_t context = rows_.position(row_) + 1;
   const ForcedPartitions forced(*program_, context);
   const int64_t count = NumChosen(*program_, forced, context);
   return count > 0 && count < forced.end_free() - forced.first_free();
 }
 
-const SummaryTable& RowChoice::summaries() const {
+const LayerSelector& RowChoice::selector() const {
   const int index = rows_.selector(rows_.request(row_));
-  return args_.selectors[static_cast<size_t>(index)].summaries;
+  return args_.selectors[static_cast<size_t>(index)];
+}
+
+const SummaryTable& RowChoice::summaries() const {
+  return selector().summaries;
+}
+
+void RowChoice::Finish(int list, int32_t num_picks) const {
+  if (selector().keeps_lists) {
+    args_.picks.NumKept(row_, list) = num_picks;
+    num_picks = kEveryPage;
+  }
+  args_.picks.NumPicks(row_, list) = num_picks;
 }
 
 void RowChoice::Begin() const {
@@ -159,6 +171,10 @@ void RowChoice::Choose(int list, const RawScores& raw,
                           : program_->scope == Scope::kQHead
                               ? num_heads
                               : cache_.num_kv_heads;
+  if (selector().reuse_layer >= 0) {
+    if (list >= std::max(num_choices, cache_.num_kv_heads)) return;
+    return Finish(list, args_.picks.NumKept(row_, list));
+  }
   if (list >= num_choices) return;
   const int heads = num_heads / num_choices;
   const ScoreTask task = {.program = *program_,
@@ -175,11 +191,11 @@ void RowChoice::Choose(int list, const RawScores& raw,
   Pick* picks = args_.picks.List(row_, list);
   ListWriter writer(task, picks, args_.picks.capacity());
   WriteList(task, scratch, writer);
-  args_.picks.NumPicks(row_, list) = writer.count();
+  Finish(list, writer.count());
   // A choice for the whole layer is every KV head's.
   for (int i = list + 1; of_layer && i < cache_.num_kv_heads; ++i) {
     std::copy_n(picks, writer.count(), args_.picks.List(row_, i));
-    args_.picks.NumPicks(row_, i) = writer.count();
+    Finish(i, writer.count());
   }
 }
 

@@ -21,7 +21,7 @@ class RowChoice {
   RowChoice(const StepRows& rows, const SelectArgs& args,
             const LayerCache& cache, int64_t row);
 
-  // Null where the row reads everything.
+  // Null where nothing is chosen for the row: it reads everything.
   const SelectProgram* program() const { return program_; }
   // True where scores decide.
   bool NeedsScores() const;
@@ -33,6 +33,11 @@ class RowChoice {
   void Choose(int list, const RawScores& raw, SelectScratch& scratch) const;
 
  private:
+  // One of args_.selectors. REQUIRES: the row's request has one.
+  const LayerSelector& selector() const;
+  // What is read of a list that has been made or was kept.
+  void Finish(int list, int32_t num_picks) const;
+
   const StepRows& rows_;
   const SelectArgs& args_;
   const LayerCache& cache_;

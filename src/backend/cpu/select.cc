@@ -41,7 +41,18 @@ void CheckSelect(const LayerStep& step, const SelectArgs& args,
         ToString(picks.picks), ToString(picks.num_picks), step.num_rows,
         ToString(args.q));
   for (const LayerSelector& selector : args.selectors) {
-    if (selector.program != nullptr) CheckProgram(*selector.program);
+    if (selector.program == nullptr) continue;
+    CheckProgram(*selector.program);
+    if (!selector.keeps_lists && selector.reuse_layer < 0) continue;
+    CHECK(!(selector.keeps_lists && selector.reuse_layer >= 0) &&
+              selector.reuse_layer < step.layer,
+          "layer={} keeps_lists={} reuse_layer={}", step.layer,
+          selector.keeps_lists, selector.reuse_layer);
+    CHECK(picks.num_rows() == step.num_rows && picks.num_kept.rank == 2 &&
+              picks.num_kept.dim(0) >= step.num_rows &&
+              picks.num_kept.dim(1) == args.q.dim(1),
+          "rows={} of {} num_kept {}", picks.num_rows(), step.num_rows,
+          ToString(picks.num_kept));
   }
 }
 
