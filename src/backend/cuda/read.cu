@@ -1,6 +1,7 @@
 #include "backend/cuda/read.h"
 #include "backend/cuda/read_prompt.h"
 #include "backend/cuda/read_rows.h"
+#include "backend/cuda/read_units.h"
 
 namespace winnow {
 namespace {
@@ -38,6 +39,10 @@ void EnqueueRead(CudaQueue& queue, const LayerStep& step, const ReadArgs& args,
   if (left.prompt && ReadPromptTakes(args, cache)) {
     EnqueueReadPrompt(queue, step, args, cache);
     left.prompt = false;
+  }
+  if (left.generated && ReadUnitsTakes(args, cache)) {
+    EnqueueReadUnits(queue, step, args, cache);
+    left.generated = false;
   }
   if (!left.prompt && !left.generated) return;
   EnqueueReadRows(queue, step, args, cache, left);

@@ -1,0 +1,222 @@
+// The generated rows of a Read as a line of units that blocks share evenly.
+#ifndef WINNOW_BACKEND_CUDA_DEVICE_READ_TASKS_CUH_
+#define WINNOW_BACKEND_CUDA_DEVICE_READ_TASKS_CUH_
+
+#include "backend/cuda/device/read_lists.cuh"
+
+namespace winnow::device {
+
+// Threads of a block that reads units: a warp a page.
+inline constexpr int kUnitThreads = 32 * kReadUnitPages;
+
+// The rows that a launch reads, generated ones among [first_row, end_row). A
+// row's tasks are the q heads of one KV head, or single q heads where each has
+// a list of its own. Units stand in the order of rows, tasks, ranks; a unit's
+// number in that line is called flat.
+struct ReadTasks {
+  StepRows rows;
+  ReadLists lists;
+  int first_row, end_row;
+  int num_kv_heads;
+
+  __device__ int NumTasks(int row) const {
+    return lists.NumLists(row) == lists.num_heads ? lists.num_heads
+                                                  : num_kv_heads;
+  }
+  // The first generated row at or behind `row`, or `end`.
+  __device__ int Generated(int row, int end) const {
+    while (row < end) {
+      const int request = rows.row_to_request[row];
+      const int first = rows.first_row[request] + rows.num_prompt_rows[request];
+      if (row >= first) return row;
+      row = first;
+    }
+    return end;
+  }
+};
+
+// What one task reads.
+struct ReadTask {
+  int row;
+  int index;       // of the row's tasks
+  int num_tasks;   // of the row
+  int first_head;  // q heads [first_head, first_head + num_heads)
+  int num_heads;
+  int kv_head;
+  int first_unit, end_unit;
+  RowReading reading;
+
+  __device__ ReadTask(const ReadTasks& tasks, int of_row, int of_index)
+      : row(of_row),
+        index(of_index),
+        num_tasks(tasks.NumTasks(of_row)),
+        first_head(of_index * (tasks.lists.num_heads / num_tasks)),
+        num_heads(tasks.lists.num_heads / num_tasks),
+        kv_head(first_head / (tasks.lists.num_heads / tasks.num_kv_heads)),
+        reading(
+            tasks.rows, tasks.lists, of_row,
+            first_head * tasks.lists.NumLists(of_row) / tasks.lists.num_heads) {
+    first_unit = reading.first_unit();
+    end_unit = reading.end_unit();
+  }
+  __device__ int num_units() const { return end_unit - first_unit; }
+};
+
+// The next task behind `task`, whatever units it has. REQUIRES: there is one.
+__device__ inline ReadTask NextTask(const ReadTasks& tasks,
+                                    const ReadTask& task) {
+  if (task.index + 1 < task.num_tasks) {
+    return ReadTask(tasks, task.row, task.index + 1);
+  }
+  return ReadTask(tasks, tasks.Generated(task.row + 1, tasks.end_row), 0);
+}
+
+// How many units there are, in how many groups, and the most in one of them.
+struct UnitCount {
+  int units = 0;
+  int groups = 0;
+  int most = 0;
+
+  __device__ void Add(const ReadTask& task, int times) {
+    const int count = task.num_units();
+    if (count <= 0) return;
+    units += times * count;
+    groups += times * ((task.end_unit + kReadGroupUnits - 1) / kReadGroupUnits -
+                       task.first_unit / kReadGroupUnits);
+    most = max(most, min(count, kReadGroupUnits));
+  }
+  // Whether blocks should take whole groups, or single units. Groups leave one
+  // state each; units share evenly, but those that a block takes from the
+  // middle of a group leave a state each, which costs 1/16 of reading one.
+  __device__ bool TakesGroups(int num_blocks) const {
+    const int share = (units + num_blocks - 1) / num_blocks;
+    const int in_groups = groups * most == units
+                              ? (share + most - 1) / most * most
+                              : share + most;
+    return 16 * in_groups <= 16 * share + min(share, kReadGroupUnits);
+  }
+};
+
+// What one block reads: the units, or the groups that begin, among the flat
+// numbers [begin, end); `begin` is unit `unit` of a task.
+struct UnitShare {
+  int begin, end;
+  bool takes_groups;
+  int row, index, unit;
+};
+
+// Finds a block's share; the same line for all blocks. Called by all
+// kUnitThreads threads, which each count a run of rows. At most `max_units`
+// units may be shared out one by one.
+class ShareFinder {
+ public:
+  struct Memory {
+    UnitCount counts[kReadUnitPages];
+    UnitShare share;
+  };
+
+  __device__ ShareFinder(const ReadTasks& tasks, Memory& memory)
+      : tasks_(tasks), memory_(memory) {
+    const int thread = static_cast<int>(threadIdx.x);
+    const int num_rows = tasks.end_row - tasks.first_row;
+    const int run = (num_rows + kUnitThreads - 1) / kUnitThreads;
+    begin_row_ = min(tasks.first_row + thread * run, tasks.end_row);
+    end_row_ = min(begin_row_ + run, tasks.end_row);
+  }
+
+  __device__ UnitShare Find(int max_units) {
+    const UnitCount mine = CountRows();
+    int before = mine.units;  // of this thread and those below it
+    UnitCount warp = mine;
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    for (int distance = 1; distance < 32; distance *= 2) {
+      const int below = __shfl_up_sync(~0u, before, distance);
+      if (lane >= distance) before += below;
+      warp.groups += __shfl_xor_sync(~0u, warp.groups, distance);
+      warp.most = max(warp.most, __shfl_xor_sync(~0u, warp.most, distance));
+    }
+    warp.units = __shfl_sync(~0u, before, 31);
+    if (lane == 0) memory_.counts[threadIdx.x / 32] = warp;
+    __syncthreads();
+    before -= mine.units;
+    UnitCount all;
+    for (int i = 0; i < kReadUnitPages; ++i) {
+      const UnitCount count = memory_.counts[i];
+      if (i < static_cast<int>(threadIdx.x) / 32) before += count.units;
+      all.units += count.units;
+      all.groups += count.groups;
+      all.most = max(all.most, count.most);
+    }
+    const int num_blocks = static_cast<int>(gridDim.x);
+    const int block = static_cast<int>(blockIdx.x);
+    const int quotient = all.units / num_blocks;
+    const int rest = all.units % num_blocks;
+    UnitShare share = {};
+    share.begin = block * quotient + min(block, rest);
+    share.end = share.begin + quotient + (block < rest ? 1 : 0);
+    share.takes_groups = all.units > max_units || all.TakesGroups(num_blocks);
+    if (share.begin == share.end) return share;
+    if (before <= share.begin && share.begin < before + mine.units) {
+      Place(before, share);
+      memory_.share = share;
+    }
+    __syncthreads();
+    return memory_.share;
+  }
+
+ private:
+  // Whether a row's tasks all read alike.
+  __device__ bool ReadAlike(int row) const {
+    return tasks_.lists.NumLists(row) == 1;
+  }
+
+  __device__ UnitCount CountRows() const {
+    UnitCount count;
+    for (int row = tasks_.Generated(begin_row_, end_row_); row < end_row_;
+         row = tasks_.Generated(row + 1, end_row_)) {
+      const int num_tasks = tasks_.NumTasks(row);
+      if (ReadAlike(row)) {
+        count.Add(ReadTask(tasks_, row, 0), num_tasks);
+        continue;
+      }
+#pragma unroll 8
+      for (int i = 0; i < num_tasks; ++i) {
+        count.Add(ReadTask(tasks_, row, i), 1);
+      }
+    }
+    return count;
+  }
+
+  // Sets where unit share.begin stands; this thread's rows begin at `flat`.
+  __device__ void Place(int flat, UnitShare& share) const {
+    for (int row = tasks_.Generated(begin_row_, end_row_); row < end_row_;
+         row = tasks_.Generated(row + 1, end_row_)) {
+      const int num_tasks = tasks_.NumTasks(row);
+      int i = 0;
+      if (ReadAlike(row)) {  // No need to look at each.
+        const int count = max(ReadTask(tasks_, row, 0).num_units(), 1);
+        i = min((share.begin - flat) / count, num_tasks);
+        flat += i * count;
+      }
+      for (; i < num_tasks; ++i) {
+        const ReadTask task(tasks_, row, i);
+        const int count = max(task.num_units(), 0);
+        if (share.begin < flat + count) {
+          share.row = row;
+          share.index = i;
+          share.unit = task.first_unit + share.begin - flat;
+          return;
+        }
+        flat += count;
+      }
+    }
+  }
+
+  const ReadTasks& tasks_;
+  Memory& memory_;
+  int begin_row_, end_row_;
+};
+
+}  // namespace winnow::device
+
+#endif  // WINNOW_BACKEND_CUDA_DEVICE_READ_TASKS_CUH_

@@ -1,0 +1,218 @@
+#include <algorithm>
+#include <limits>
+#include <numbers>
+
+#include "backend/cuda/cuda_types.h"
+#include "backend/cuda/device/read_merge.cuh"
+#include "backend/cuda/device/read_run.cuh"
+#include "backend/cuda/read_lists.h"
+#include "backend/cuda/read_units.h"
+#include "backend/cuda/step_views.h"
+
+namespace winnow {
+namespace {
+
+using device::ReadTask;
+using device::UnitsArguments;
+
+constexpr int kMaxGroupHeads = 16;
+
+// Grid: as many blocks as run at a time. Each takes an even share of all units
+// (or of groups of units) of the generated rows, in the order of rows, tasks
+// and ranks. q and out [rows, q_heads, kDim], pages [K 32 x kDim][V 32 x kDim].
+// A warp reads page after page: 128 x kDim bytes and 2 x 32 x kDim x 8 kTiles
+// products each. Tasks that one run covers are written; of others states stay.
+template <int kDim, int kTiles>
+__global__ void __launch_bounds__(device::kUnitThreads,
+                                  device::UnitMemory<kDim>::kBlocksAnSm)
+    ReadUnitsKernel(const __grid_constant__ UnitsArguments args) {
+  extern __shared__ __align__(128) std::byte shared[];
+  __shared__ device::ShareFinder::Memory finder;
+  const device::UnitShare share =
+      device::ShareFinder(args.tasks, finder).Find(args.max_units);
+  if (share.begin == share.end) return;
+  device::UnitTeam<kDim, kTiles> team(
+      args, *reinterpret_cast<device::UnitMemory<kDim>*>(shared));
+  ReadTask task(args.tasks, share.row, share.index);
+  int flat = share.begin, unit = share.unit;
+  if (share.takes_groups && unit != task.first_unit) {
+    // The group that the share begins in is another block's.
+    const int next = (unit + device::kReadGroupUnits - 1) /
+                     device::kReadGroupUnits * device::kReadGroupUnits;
+    flat += min(next, task.end_unit) - unit;
+    unit = min(next, task.end_unit);
+  }
+  while (flat < share.end) {
+    if (unit >= task.end_unit) {
+      task = device::NextTask(args.tasks, task);
+      unit = task.first_unit;
+      continue;
+    }
+    int end =
+        min((unit / device::kReadGroupUnits + 1) * device::kReadGroupUnits,
+            task.end_unit);
+    if (!share.takes_groups) end = min(end, unit + share.end - flat);
+    team.ReadRun(task, unit, end, flat);
+    flat += end - unit;
+    unit = end;
+  }
+}
+
+// Grid: blocks that walk over (row, q head). Merges what the blocks of
+// ReadUnitsKernel have left of a row, and writes it: out [rows, q_heads, kDim].
+// Bytes: a state of kDim + 4 floats a group, or a unit.
+template <int kDim>
+__global__ void __launch_bounds__(device::kMergeThreads)
+    MergeUnitsKernel(const __grid_constant__ UnitsArguments args) {
+  __shared__ device::MergeMemory<kDim> memory;
+  const int num_heads = args.tasks.lists.num_heads;
+  const int num_items = (args.tasks.end_row - args.tasks.first_row) * num_heads;
+  for (int item = static_cast<int>(blockIdx.x); item < num_items;
+       item += static_cast<int>(gridDim.x)) {
+    const int row = args.tasks.first_row + item / num_heads;
+    const int head = item % num_heads;
+    if (args.tasks.rows.IsPrompt(row)) continue;
+    const int task_heads = num_heads / args.tasks.NumTasks(row);
+    const ReadTask task(args.tasks, row, head / task_heads);
+    // A list without picks has no unit, and no block has seen it.
+    if (task.num_units() > 0 && args.Base(task) == device::kTaskDone) continue;
+    const device::ReadState<1> state =
+        device::HeadMerger<kDim>(args, task, head, memory).Merge();
+    const int channel = static_cast<int>(threadIdx.x);
+    if (channel < kDim) {
+      args.WriteOut(row, head, channel, __fdiv_rn(state.values[0], state.sum));
+    }
+    if (channel == 0) args.WriteLse(row, head, state.maximum, state.sum);
+  }
+}
+
+// How many rows a launch reads, and where their states stand.
+struct Room {
+  int num_rows = 0;
+  int64_t groups_offset_bytes = 0, units_offset_bytes = 0;
+  int max_units = 0;
+
+  Room(const CudaDevice& device, const UnitsArguments& args, int all_rows) {
+    const int64_t state_bytes = 4 * (int64_t{args.pages.k_dim} + 4);
+    const int64_t num_heads = args.tasks.lists.num_heads;
+    const int64_t row_bytes = num_heads * (4 + args.max_groups * state_bytes);
+    constexpr int64_t kAlignment = 256;
+    const int64_t bytes =
+        static_cast<int64_t>(device.workspace_bytes) - 2 * kAlignment;
+    CHECK(bytes >= row_bytes, "workspace_bytes={}, a row needs {}",
+          device.workspace_bytes, row_bytes);
+    num_rows = static_cast<int>(std::min<int64_t>(all_rows, bytes / row_bytes));
+    groups_offset_bytes =
+        (num_rows * num_heads * 4 + kAlignment - 1) / kAlignment * kAlignment;
+    units_offset_bytes = groups_offset_bytes +
+                         (num_rows * num_heads * args.max_groups) * state_bytes;
+    const int64_t left =
+        static_cast<int64_t>(device.workspace_bytes) - units_offset_bytes;
+    max_units = static_cast<int>(
+        std::clamp<int64_t>(left / (args.group_heads * state_bytes), 0,
+                            std::numeric_limits<int>::max()));
+  }
+};
+
+UnitsArguments Arguments(const LayerStep& step, const ReadArgs& args,
+                         const LayerCache& cache) {
+  UnitsArguments units = {};
+  units.tasks.rows = DeviceRows(step);
+  units.tasks.lists = DeviceLists(step, args);
+  units.tasks.num_kv_heads = cache.num_kv_heads;
+  units.pages = DevicePages(cache);
+  units.q = CudaData<__nv_bfloat16>(args.q);
+  units.q_row_stride = args.q.stride[0];
+  units.q_head_stride = args.q.stride[1];
+  units.out = CudaData<__nv_bfloat16>(args.out);
+  units.out_row_stride = args.out.stride[0];
+  units.out_head_stride = args.out.stride[1];
+  units.lse = args.lse.empty() ? nullptr : args.lse.As<float>();
+  units.lse_stride = args.lse.stride[0];
+  units.scale_log2 = args.scale * std::numbers::log2e_v<float>;
+  constexpr int kGroupPages = kUnitPicks * kGroupUnits;
+  units.max_groups = (units.pages.max_pages + kGroupPages - 1) / kGroupPages;
+  units.group_heads = static_cast<int>(args.q.dim(1)) / cache.num_kv_heads;
+  return units;
+}
+
+template <int kDim, int kTiles>
+void Launch(CudaQueue& queue, const UnitsArguments& args) {
+  using Memory = device::UnitMemory<kDim>;
+  auto* kernel = ReadUnitsKernel<kDim, kTiles>;
+  queue.Keep(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                           sizeof(Memory)),
+      "Read by units: shared memory");
+  queue.Keep(cudaFuncSetAttribute(
+                 kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                 cudaSharedmemCarveoutMaxShared),
+             "Read by units: shared memory");
+  const int num_sms = queue.device().num_multiprocessors;
+  const int64_t num_lanes = int64_t{args.tasks.end_row - args.tasks.first_row} *
+                            args.tasks.lists.num_heads;
+  const auto num_blocks = static_cast<unsigned>(
+      std::min<int64_t>(num_sms * Memory::kBlocksAnSm,
+                        num_lanes * args.max_groups * kGroupUnits));
+  kernel<<<num_blocks, device::kUnitThreads, sizeof(Memory), queue.stream()>>>(
+      args);
+  queue.KeepLaunch("Read by units");
+  constexpr int kMergersAnSm = 8;
+  MergeUnitsKernel<kDim><<<static_cast<unsigned>(std::min<int64_t>(
+                               num_sms * kMergersAnSm, num_lanes)),
+                           device::kMergeThreads, 0, queue.stream()>>>(args);
+  queue.KeepLaunch("Read by units: merge");
+}
+
+template <int kDim>
+void LaunchTiles(CudaQueue& queue, const UnitsArguments& args) {
+  if (args.group_heads <= 8) return Launch<kDim, 1>(queue, args);
+  Launch<kDim, 2>(queue, args);
+}
+
+}  // namespace
+
+bool ReadUnitsTakes(const ReadArgs& args, const LayerCache& cache) {
+  const SliceFormat& format = cache.format;
+  const auto address = reinterpret_cast<uintptr_t>(cache.strips);
+  return args.q.dtype == Dtype::kBFloat16 && format.k == Dtype::kBFloat16 &&
+         format.v == Dtype::kBFloat16 && args.out.dtype == Dtype::kBFloat16 &&
+         format.k_dim == format.v_dim && !format.v_in_k &&
+         (format.k_dim == 64 || format.k_dim == 96 || format.k_dim == 128) &&
+         args.q.dim(1) <= kMaxGroupHeads * cache.num_kv_heads &&
+         address % 16 == 0 && cache.extent_stride_bytes % 16 == 0 &&
+         format.slice_bytes % 16 == 0;
+}
+
+void EnqueueReadUnits(CudaQueue& queue, const LayerStep& step,
+                      const ReadArgs& args, const LayerCache& cache) {
+  CHECK(ReadUnitsTakes(args, cache), "q {} out {} kv_heads={} k={} v_dim={}",
+        ToString(args.q), ToString(args.out), cache.num_kv_heads,
+        DtypeName(cache.format.k), cache.format.v_dim);
+  UnitsArguments units = Arguments(step, args, cache);
+  const int first_row = units.tasks.lists.first_row;
+  const int end_row = first_row + units.tasks.lists.num_rows;
+  if (first_row == end_row) return;
+  const Room room(queue.device(), units, end_row - first_row);
+  std::byte* workspace = queue.device().workspace;
+  units.bases = reinterpret_cast<int32_t*>(workspace);
+  units.groups = reinterpret_cast<float*>(workspace + room.groups_offset_bytes);
+  units.units = reinterpret_cast<float*>(workspace + room.units_offset_bytes);
+  units.max_units = room.max_units;
+  for (int row = first_row; row < end_row; row += room.num_rows) {
+    units.tasks.first_row = row;
+    units.tasks.end_row = std::min(end_row, row + room.num_rows);
+    switch (cache.format.k_dim) {
+      case 64:
+        LaunchTiles<64>(queue, units);
+        break;
+      case 96:
+        LaunchTiles<96>(queue, units);
+        break;
+      default:
+        LaunchTiles<128>(queue, units);
+    }
+  }
+}
+
+}  // namespace winnow
