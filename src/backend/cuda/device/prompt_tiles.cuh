@@ -1,0 +1,102 @@
+// How a step's prompt rows are cut into tiles, and in which order the tiles are
+// worked on. A tile is up to tokens_per_tile tokens of one request with all q
+// heads of one KV head, so that its keys and values are loaded once for all.
+#ifndef WINNOW_BACKEND_CUDA_DEVICE_PROMPT_TILES_CUH_
+#define WINNOW_BACKEND_CUDA_DEVICE_PROMPT_TILES_CUH_
+
+#include "backend/cuda/device/step_rows.cuh"
+
+namespace winnow::device {
+
+// The tiles of one request: those from first_tile to the next run's.
+struct PromptRun {
+  int first_tile;
+  int request;
+};
+
+// Written on the device before the tiles are read; runs follow it. An item is
+// a tile and a KV head. Long tiles come first, so that the last ones to run
+// are short, and only as many heads at a time as keep their keys and values in
+// the L2 cache.
+struct PromptPlan {
+  int next_item;  // that no block has taken yet
+  int num_tiles;
+  int num_runs;
+  int heads_at_once;
+
+  __device__ PromptRun* Runs() {
+    return reinterpret_cast<PromptRun*>(this + 1);
+  }
+};
+
+// An item of the plan, worked out. Rows of the tile are (token, q head of the
+// group), heads fastest.
+struct PromptTile {
+  int first_row;       // of the step
+  int num_tokens;      // 0: no tile is left
+  int first_position;  // of the first row
+  int request;
+  int kv_head;
+  int first_key_tile;  // of 128 keys
+  int end_key_tile;
+
+  __device__ int end_position() const { return first_position + num_tokens; }
+};
+
+__device__ inline int PromptTilesOf(const StepRows& rows, int request,
+                                    int tokens_per_tile) {
+  return (rows.num_prompt_rows[request] + tokens_per_tile - 1) /
+         tokens_per_tile;
+}
+
+// Position behind a request's last prompt row.
+__device__ inline int PromptEnd(const StepRows& rows, int request) {
+  return rows.first_position[request] + rows.num_prompt_rows[request];
+}
+
+// REQUIRES: tile < plan.num_tiles.
+__device__ inline PromptTile PromptTileAt(PromptPlan& plan,
+                                          const StepRows& rows, int tile,
+                                          int tokens_per_tile) {
+  int low = 0, high = plan.num_runs - 1;
+  while (low < high) {
+    const int middle = (low + high + 1) / 2;
+    if (plan.Runs()[middle].first_tile <= tile) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  const PromptRun run = plan.Runs()[low];
+  const int num_tiles = PromptTilesOf(rows, run.request, tokens_per_tile);
+  // The later a tile, the more keys it has.
+  const int token = (num_tiles - 1 - (tile - run.first_tile)) * tokens_per_tile;
+  PromptTile found = {};
+  found.request = run.request;
+  found.first_row = rows.first_row[run.request] + token;
+  found.num_tokens =
+      min(tokens_per_tile, rows.num_prompt_rows[run.request] - token);
+  found.first_position = rows.first_position[run.request] + token;
+  return found;
+}
+
+// The tile and head of an item; none where there are no more.
+__device__ inline PromptTile PromptItem(PromptPlan& plan, const StepRows& rows,
+                                        int num_kv_heads, int item,
+                                        int tokens_per_tile) {
+  const int tiles = plan.num_tiles;
+  if (item >= tiles * num_kv_heads) return {};
+  const int first_head =
+      item / (tiles * plan.heads_at_once) * plan.heads_at_once;
+  const int num_heads = min(plan.heads_at_once, num_kv_heads - first_head);
+  const int rest = item - first_head * tiles;
+  PromptTile tile = PromptTileAt(plan, rows, rest / num_heads, tokens_per_tile);
+  tile.kv_head = first_head + rest % num_heads;
+  tile.first_key_tile = rows.FirstVisible(tile.first_position) / 128;
+  tile.end_key_tile = (tile.end_position() + 127) / 128;
+  return tile;
+}
+
+}  // namespace winnow::device
+
+#endif  // WINNOW_BACKEND_CUDA_DEVICE_PROMPT_TILES_CUH_

@@ -1,0 +1,199 @@
+#include <algorithm>
+
+#include "backend/cuda/cuda_types.h"
+#include "backend/cuda/device/prompt_attend.cuh"
+#include "backend/cuda/device/prompt_fetch.cuh"
+#include "backend/cuda/read_prompt.h"
+#include "backend/cuda/step_views.h"
+#include "backend/cuda/tensor_map.h"
+
+namespace winnow {
+namespace {
+
+using device::kThreadsPerWarpgroup;
+using device::PromptArgs;
+using device::PromptMemory;
+using device::PromptPlan;
+using device::PromptShape;
+
+constexpr int kPlanThreads = 256;
+constexpr int kMaxGroupHeads = 64;
+// Of the L2 cache, for the keys and values of the heads that are worked on.
+constexpr int64_t kCachedBytes = int64_t{24} << 20;
+
+static_assert(device::kTokensPerPage == kPageTokens);
+static_assert(device::kKeysPerTile == kPromptTileTokens);
+
+// Cuts a step's prompt rows into tiles. One block; a thread a request, which
+// finds by itself how many tiles stand before its own: those of requests that
+// end later. Reads requests^2 numbers, from the L1 cache.
+__global__ void __launch_bounds__(kPlanThreads)
+    PlanPromptTiles(const PromptArgs args, int token_bytes) {
+  __shared__ int num_tiles, num_runs;
+  __shared__ unsigned long long num_bytes;
+  if (threadIdx.x == 0) {
+    num_tiles = num_runs = 0;
+    num_bytes = 0;
+  }
+  __syncthreads();
+  const device::StepRows& rows = args.rows;
+  for (int request = threadIdx.x; request < rows.num_requests;
+       request += kPlanThreads) {
+    const int own = PromptTilesOf(rows, request, args.tokens_per_tile);
+    if (own == 0) continue;
+    const int end = PromptEnd(rows, request);
+    int rank = 0, first_tile = 0;
+    for (int other = 0; other < rows.num_requests; ++other) {
+      const int tiles = PromptTilesOf(rows, other, args.tokens_per_tile);
+      if (tiles == 0) continue;
+      const int other_end = PromptEnd(rows, other);
+      if (other_end < end || (other_end == end && other >= request)) continue;
+      ++rank;
+      first_tile += tiles;
+    }
+    args.plan->Runs()[rank] = {first_tile, request};
+    const int first_seen = rows.FirstVisible(rows.first_position[request]);
+    atomicAdd(&num_tiles, own);
+    atomicAdd(&num_runs, 1);
+    atomicAdd(&num_bytes,
+              static_cast<unsigned long long>(end - first_seen) * token_bytes);
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    const unsigned long long heads = kCachedBytes / max(num_bytes, 1ull);
+    *args.plan = {
+        0, num_tiles, num_runs,
+        static_cast<int>(min(max(heads, 1ull), static_cast<unsigned long long>(
+                                                   args.num_kv_heads)))};
+  }
+}
+
+// Softmax attention of the plan's tiles. A block takes a tile (128 or 192 rows:
+// tokens of one request times q heads of one KV head) after the other; its
+// first warpgroup fetches, the others compute 64 rows each. Per tile and 128
+// keys: 512 x head_dim bytes, from the L2 cache where blocks share a head, and
+// 65,536 x head_dim flops.
+template <int kHeadDim>
+__global__ void __launch_bounds__(PromptShape<kHeadDim>::kThreads, 1)
+    ReadPromptTiles(const __grid_constant__ CUtensorMap q_map,
+                    const __grid_constant__ CUtensorMap kv_map,
+                    const __grid_constant__ PromptArgs args) {
+  extern __shared__ uint8_t shared[];
+  // Swizzles repeat every 1,024 bytes of the address.
+  const uint32_t skipped = -device::SharedAddress(shared) & 1023;
+  auto& memory = *reinterpret_cast<PromptMemory<kHeadDim>*>(shared + skipped);
+  if (threadIdx.x == 0) memory.Init();
+  __syncthreads();
+  const int warpgroup =
+      __shfl_sync(0xffffffff, threadIdx.x / kThreadsPerWarpgroup, 0);
+  if (warpgroup == 0) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(
+        PromptShape<kHeadDim>::kFetchRegisters));
+    if (threadIdx.x < 32) {
+      device::PromptFetch<kHeadDim>(q_map, kv_map, args, memory).Run();
+    }
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(
+        PromptShape<kHeadDim>::kComputeRegisters));
+    device::PromptAttend<kHeadDim>(args, memory, warpgroup - 1).Run();
+  }
+}
+
+// Whether a view's rows can be copied and written 16 bytes at a time.
+bool Aligned(const View& view) {
+  return reinterpret_cast<uintptr_t>(view.data) % 16 == 0 &&
+         view.stride[0] % 8 == 0 && view.stride[1] % 8 == 0;
+}
+
+PromptArgs MakePromptArgs(const CudaQueue& queue, const LayerStep& step,
+                          const ReadArgs& args, const LayerCache& cache) {
+  PromptArgs prompt = {};
+  prompt.rows = DeviceRows(step);
+  prompt.page_table = cache.page_table.As<uint32_t>();
+  prompt.page_table_stride = cache.page_table.stride[0];
+  prompt.plan = reinterpret_cast<PromptPlan*>(queue.device().workspace);
+  prompt.out = CudaData<__nv_bfloat16>(args.out);
+  prompt.out_row_stride = args.out.stride[0];
+  prompt.out_head_stride = args.out.stride[1];
+  if (!args.lse.empty()) {
+    prompt.lse = args.lse.As<float>();
+    prompt.lse_stride = args.lse.stride[0];
+  }
+  prompt.num_kv_heads = cache.num_kv_heads;
+  prompt.group_heads = static_cast<int>(args.q.dim(1)) / cache.num_kv_heads;
+  prompt.scale = args.scale;
+  return prompt;
+}
+
+template <int kHeadDim>
+void Launch(CudaQueue& queue, PromptArgs prompt, const ReadArgs& args,
+            const LayerCache& cache) {
+  using Shape = PromptShape<kHeadDim>;
+  constexpr int kChunk = Shape::kChunk;
+  constexpr int kSharedBytes = sizeof(PromptMemory<kHeadDim>) + 1024;
+  prompt.tokens_per_tile = Shape::kRows / prompt.group_heads;
+  const CUtensorMap q_map = MapRows(queue, args.q,
+                                    {.chunk = kChunk,
+                                     .heads = prompt.group_heads,
+                                     .rows = prompt.tokens_per_tile});
+  const CUtensorMap kv_map = MapPages(queue, cache, kChunk);
+  const int64_t most_items = (prompt.rows.num_rows / prompt.tokens_per_tile +
+                              int64_t{prompt.rows.num_requests}) *
+                             prompt.num_kv_heads;
+  const auto num_blocks = static_cast<unsigned>(
+      std::min<int64_t>(most_items, queue.device().num_multiprocessors));
+  PlanPromptTiles<<<1, kPlanThreads, 0, queue.stream()>>>(prompt, 4 * kHeadDim);
+  queue.KeepLaunch("Read: planning prompt rows");
+  queue.Keep(cudaFuncSetAttribute(ReadPromptTiles<kHeadDim>,
+                                  cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  kSharedBytes),
+             "Read: shared memory for prompt rows");
+  ReadPromptTiles<kHeadDim>
+      <<<num_blocks, Shape::kThreads, kSharedBytes, queue.stream()>>>(
+          q_map, kv_map, prompt);
+  queue.KeepLaunch("Read: prompt rows");
+}
+
+}  // namespace
+
+bool ReadPromptTakes(const ReadArgs& args, const LayerCache& cache) {
+  const SliceFormat& format = cache.format;
+  const int dim = format.k_dim;
+  return args.sources.size() == 1 &&
+         args.sources[0].kind == ReadSource::Kind::kAllPages &&
+         args.q.dtype == Dtype::kBFloat16 && format.k == Dtype::kBFloat16 &&
+         format.v == Dtype::kBFloat16 && args.out.dtype == Dtype::kBFloat16 &&
+         (dim == 64 || dim == 96 || dim == 128) && format.v_dim == dim &&
+         !format.v_in_k && format.page_tokens == kPageTokens &&
+         args.q.dim(1) / cache.num_kv_heads <= kMaxGroupHeads &&
+         args.scale > 0 && Aligned(args.q) && Aligned(args.out) &&
+         reinterpret_cast<uintptr_t>(cache.strips) % 16 == 0 &&
+         format.slice_bytes % 16 == 0 && cache.extent_stride_bytes % 16 == 0;
+}
+
+void EnqueueReadPrompt(CudaQueue& queue, const LayerStep& step,
+                       const ReadArgs& args, const LayerCache& cache) {
+  CHECK(ReadPromptTakes(args, cache), "q {} out {} k_dim={} v_dim={}",
+        ToString(args.q), ToString(args.out), cache.format.k_dim,
+        cache.format.v_dim);
+  if (step.num_rows == 0 || step.num_requests == 0 || !step.has_prompt_rows) {
+    return;
+  }
+  const size_t plan_bytes =
+      sizeof(PromptPlan) +
+      sizeof(device::PromptRun) * static_cast<size_t>(step.num_requests);
+  CHECK(plan_bytes <= queue.device().workspace_bytes,
+        "workspace_bytes={} requests={}", queue.device().workspace_bytes,
+        step.num_requests);
+  const PromptArgs prompt = MakePromptArgs(queue, step, args, cache);
+  switch (cache.format.k_dim) {
+    case 64:
+      return Launch<64>(queue, prompt, args, cache);
+    case 96:
+      return Launch<96>(queue, prompt, args, cache);
+    default:
+      return Launch<128>(queue, prompt, args, cache);
+  }
+}
+
+}  // namespace winnow
