@@ -33,29 +33,7 @@ __global__ void __launch_bounds__(device::kUnitThreads,
   if (share.begin == share.end) return;
   device::UnitTeam<kDim, kTiles> team(
       args, *reinterpret_cast<device::UnitMemory<kDim>*>(shared));
-  ReadTask task(args.tasks, share.row, share.index);
-  int flat = share.begin, unit = share.unit;
-  if (share.takes_groups && unit != task.first_unit) {
-    // The group that the share begins in is another block's.
-    const int next = (unit + device::kReadGroupUnits - 1) /
-                     device::kReadGroupUnits * device::kReadGroupUnits;
-    flat += min(next, task.end_unit) - unit;
-    unit = min(next, task.end_unit);
-  }
-  while (flat < share.end) {
-    if (unit >= task.end_unit) {
-      task = device::NextTask(args.tasks, task);
-      unit = task.first_unit;
-      continue;
-    }
-    int end =
-        min((unit / device::kReadGroupUnits + 1) * device::kReadGroupUnits,
-            task.end_unit);
-    if (!share.takes_groups) end = min(end, unit + share.end - flat);
-    team.ReadRun(task, unit, end, flat);
-    flat += end - unit;
-    unit = end;
-  }
+  team.ReadShare(share);
 }
 
 // Grid: blocks that walk over (row, q head). Merges what the blocks of

@@ -52,10 +52,10 @@ struct PageHeads {
   static constexpr int kSteps = kDim / 16;
   using Half = PageHalf<kDim>;
 
-  uint32_t q[kTiles][kSteps][2];    // B: head g, channels 16 s + ...
-  uint32_t weights[kTiles][2][2];   // B: head g, tokens 16 s + ...
-  float values[kTiles][kSteps][4];  // C: channels 16 s + g, heads 2 t
-  float maximum[kTiles][2];         // of heads 2 t and 2 t + 1
+  uint32_t q[kTiles][kSteps][2];   // B: head g, channels 16 s + ...
+  uint32_t weights[kTiles][2][2];  // B: head g, tokens 16 s + ...
+  float values[kSteps][4];   // C: channels 16 s + g, heads 2 t of one tile
+  float maximum[kTiles][2];  // of heads 2 t and 2 t + 1
   float sum[kTiles][2];
 
   // Loads q [heads, kDim]; heads that are not there become zero.
@@ -115,16 +115,14 @@ struct PageHeads {
     }
   }
 
-  // The weighted values. REQUIRES: TakeKeys has seen the same page.
-  __device__ void TakeValues(uint32_t from) {
+  // The weighted values of a tile's heads. REQUIRES: TakeKeys has seen the same
+  // page.
+  __device__ void TakeValues(int tile, uint32_t from) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
 #pragma unroll
-      for (int tile = 0; tile < kTiles; ++tile) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) values[tile][step][i] = 0;
-      }
+      for (int i = 0; i < 4; ++i) values[step][i] = 0;
     }
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -136,10 +134,7 @@ struct PageHeads {
         LoadTransposed(a,
                        from + Half::Offset(16 * half + lane / 16 * 8 + lane % 8,
                                            2 * step + lane / 8 % 2));
-#pragma unroll
-        for (int tile = 0; tile < kTiles; ++tile) {
-          MultiplyInto(values[tile][step], a, weights[tile][half]);
-        }
+        MultiplyInto(values[step], a, weights[tile][half]);
       }
     }
   }

@@ -25,6 +25,18 @@ struct UnitMemory {
   float sums[kReadUnitPages][8];
 };
 
+// Consecutive units of one task and group: [unit, end_unit), the first one's
+// flat number, and lane i's page of unit + i. No units: behind the last run.
+struct UnitRun {
+  int row = 0, index = 0;  // of the task
+  int unit = 0, end_unit = 0;
+  int flat = 0;
+  uint32_t tokens = 0;               // of the page
+  const std::byte* slice = nullptr;  // of the page, where it has tokens
+
+  __device__ int num_units() const { return end_unit - unit; }
+};
+
 // A page's state is made by one warp from nothing; a unit's is made of its four
 // pages' by rank; whether it then goes into its group here or elsewhere does
 // not change a bit.
@@ -42,21 +54,100 @@ class UnitTeam {
         warp_(static_cast<int>(threadIdx.x) / 32),
         ring_(SharedAddress(memory.ring[warp_])) {}
 
-  // Reads units [unit, end_unit) of a task, all of one group; the first one's
-  // flat number is `flat`. All threads call it alike.
-  __device__ void ReadRun(const ReadTask& task, int unit, int end_unit,
-                          int flat) {
-    Start(task, unit, end_unit);
-    const bool folds = unit == task.first_unit || unit % kReadGroupUnits == 0;
+  // Reads a share, run by run; the next run's pages are looked up, and their
+  // first on their way, while one is read. All threads call it alike.
+  // REQUIRES: the share is not empty.
+  __device__ void ReadShare(const UnitShare& share) {
+    const ReadTask task(args_.tasks, share.row, share.index);
+    int unit = share.unit;
+    if (share.takes_groups && unit != task.first_unit) {
+      // The group that the share begins in is another block's.
+      unit = min(GroupEnd(unit - 1), task.end_unit);
+    }
+    run_ = RunAt(task, unit, share.begin + unit - share.unit, share);
+    // Where all of a run is fetched at the start, the next one must be known.
+    const bool is_short = 2 * run_.num_units() < Memory::kSlots - 1;
+    if (is_short) next_ = RunBehind(share);
+    Fetch(Memory::kSlots - 1);
+    if (!is_short) next_ = RunBehind(share);
+    while (run_.num_units() > 0) {
+      ReadRun();
+      num_fetched_ -= 2 * run_.num_units();
+      num_read_ -= 2 * run_.num_units();
+      run_ = next_;
+      next_ = RunBehind(share);
+    }
+  }
+
+ private:
+  using Half = PageHalf<kDim>;
+
+  // The unit behind the group of `unit`.
+  static __device__ int GroupEnd(int unit) {
+    return (unit / kReadGroupUnits + 1) * kReadGroupUnits;
+  }
+
+  // The run that begins at a task's unit, or with the next task that has any.
+  __device__ UnitRun RunAt(ReadTask task, int unit, int flat,
+                           const UnitShare& share) const {
+    UnitRun run;
+    if (flat >= share.end) return run;
+    while (unit >= task.end_unit) {
+      task = NextTask(args_.tasks, task);
+      unit = task.first_unit;
+    }
+    run.row = task.row;
+    run.index = task.index;
+    run.unit = unit;
+    run.end_unit = min(GroupEnd(unit), task.end_unit);
+    if (!share.takes_groups) {
+      run.end_unit = min(run.end_unit, unit + share.end - flat);
+    }
+    run.flat = flat;
+    if (lane_ >= run.num_units()) return run;
+    const PageTokens page =
+        task.reading.Ranked((unit + lane_) * kReadUnitPages + warp_);
+    run.tokens = page.tokens;
+    if (page.tokens == 0) return run;
+    run.slice = args_.pages.Slice(args_.tasks.rows.Request(task.row), page.page,
+                                  task.kv_head);
+    return run;
+  }
+  __device__ UnitRun RunBehind(const UnitShare& share) const {
+    const int flat = run_.flat + run_.num_units();
+    if (run_.num_units() == 0 || flat >= share.end) return UnitRun();
+    return RunAt(ReadTask(args_.tasks, run_.row, run_.index), run_.end_unit,
+                 flat, share);
+  }
+
+  // The head of the task whose state this thread merges.
+  __device__ int Head(int tile) const {
+    return tile * 8 + static_cast<int>(threadIdx.x) / 16;
+  }
+
+  __device__ void ReadRun() {
+    const ReadTask task(args_.tasks, run_.row, run_.index);
+    num_heads_ = task.num_heads;
+    heads_.LoadQuery(args_.q + task.row * args_.q_row_stride +
+                         task.first_head * args_.q_head_stride,
+                     args_.q_head_stride, task.num_heads);
+    const bool begins = run_.unit == task.first_unit;
+    const bool folds = begins || run_.unit % kReadGroupUnits == 0;
+    const bool whole = begins && run_.end_unit == task.end_unit;
+    if (begins && threadIdx.x == 0) {
+      args_.Base(task) = whole ? kTaskDone : run_.flat;
+    }
     State group[kTiles];
-    for (int i = 0; i < num_units_; ++i) {
-      const uint32_t tokens = __shfl_sync(~0u, tokens_, i);
+    for (int i = 0; i < run_.num_units(); ++i) {
+      const uint32_t tokens = __shfl_sync(~0u, run_.tokens, i);
       const uint32_t keys = NextSlot();
       if (tokens != 0) heads_.TakeKeys(keys, tokens, args_.scale_log2);
       const uint32_t values = NextSlot();
-      if (tokens != 0) heads_.TakeValues(values);
 #pragma unroll
       for (int tile = 0; tile < kTiles; ++tile) {
+        // Tile by tile: two tiles' values do not fit the registers beside the
+        // rest, and reading values twice from shared memory costs little.
+        if (tokens != 0) heads_.TakeValues(tile, values);
         Publish(tile, tokens != 0);
         __syncthreads();
         const State of_unit = MergePages(tile);
@@ -64,14 +155,10 @@ class UnitTeam {
         if (folds) {
           group[tile].Merge(of_unit);
         } else if (Head(tile) < num_heads_) {
-          Store(of_unit, unit + i + 1,
-                args_.template UnitState<kDim>(flat + i, Head(tile)));
+          Store(of_unit, run_.unit + i + 1,
+                args_.template UnitState<kDim>(run_.flat + i, Head(tile)));
         }
       }
-    }
-    const bool whole = unit == task.first_unit && end_unit == task.end_unit;
-    if (unit == task.first_unit && threadIdx.x == 0) {
-      args_.Base(task) = whole ? kTaskDone : flat;
     }
     if (!folds) return;
 #pragma unroll
@@ -81,72 +168,59 @@ class UnitTeam {
       if (whole) {
         Finish(group[tile], task.row, head);
       } else {
-        Store(group[tile], end_unit,
+        Store(group[tile], run_.end_unit,
               args_.template GroupState<kDim>(task.row, head,
-                                              unit / kReadGroupUnits));
+                                              run_.unit / kReadGroupUnits));
       }
     }
   }
 
- private:
-  using Half = PageHalf<kDim>;
-
-  // The head of the task whose state this thread merges.
-  __device__ int Head(int tile) const {
-    return tile * 8 + static_cast<int>(threadIdx.x) / 16;
-  }
-
-  // Looks up the run's pages, a unit a lane, and starts to fetch the first.
-  __device__ void Start(const ReadTask& task, int unit, int end_unit) {
-    num_units_ = end_unit - unit;
-    num_heads_ = task.num_heads;
-    PageTokens page = {0, 0};
-    if (lane_ < num_units_) {
-      page = task.reading.Ranked((unit + lane_) * kReadUnitPages + warp_);
-    }
-    tokens_ = page.tokens;
-    slice_ = args_.pages.strips;
-    if (tokens_ != 0) {
-      slice_ = args_.pages.Slice(args_.tasks.rows.Request(task.row), page.page,
-                                 task.kv_head);
-    }
-    num_fetched_ = num_read_ = 0;
-    for (int i = 0; i + 1 < Memory::kSlots; ++i) Fetch();
-    heads_.LoadQuery(args_.q + task.row * args_.q_row_stride +
-                         task.first_head * args_.q_head_stride,
-                     args_.q_head_stride, task.num_heads);
-  }
-
-  __device__ uint32_t Slot(int index) const {
-    return ring_ + static_cast<uint32_t>(index % Memory::kSlots * Half::kBytes);
-  }
-
-  // Starts to fetch the next half page; behind the last, or where there is no
-  // page, nothing, which counts all the same.
-  __device__ void Fetch() {
-    const int unit = num_fetched_ / 2;
-    if (unit < num_units_) {
-      const uint32_t tokens = __shfl_sync(~0u, tokens_, unit);
+  // Starts to fetch half pages, from the run's and the next one's, until `end`
+  // of the run's have been. One without a page counts all the same.
+  __device__ void Fetch(int end) {
+    while (num_fetched_ < end) {
+      const int unit = num_fetched_ / 2;
+      const int of_next = unit - run_.num_units();
+      const bool is_next = of_next >= 0;
+      if (of_next >= next_.num_units()) return;
+      // By value: what is addressed would leave the registers.
+      const uint32_t tokens = __shfl_sync(
+          ~0u, is_next ? next_.tokens : run_.tokens, is_next ? of_next : unit);
+      const auto address = reinterpret_cast<unsigned long long>(
+          is_next ? next_.slice : run_.slice);
       const auto slice = reinterpret_cast<const std::byte*>(
-          __shfl_sync(~0u, reinterpret_cast<unsigned long long>(slice_), unit));
+          __shfl_sync(~0u, address, is_next ? of_next : unit));
       if (tokens != 0) {
         Half::Fetch(
-            Slot(num_fetched_),
+            ring_ + static_cast<uint32_t>(fetch_slot_ * Half::kBytes),
             slice + (num_fetched_ % 2 == 0 ? 0 : args_.pages.v_offset_bytes),
             tokens);
       }
+      CommitCopies();
+      ++num_fetched_;
+      fetch_slot_ = fetch_slot_ + 1 == Memory::kSlots ? 0 : fetch_slot_ + 1;
     }
-    CommitCopies();
-    ++num_fetched_;
   }
 
-  // The next half page, once it is there. What is fetched meanwhile takes the
-  // place of the one before: no lane reads that any more.
+  // The next half page, once it is there: all groups but those committed after
+  // its own have landed. What is fetched meanwhile takes the place of the one
+  // before: no lane reads that any more.
   __device__ uint32_t NextSlot() {
-    WaitForCopies<Memory::kSlots - 2>();
+    static_assert(Memory::kSlots <= 4);
+    const int num_behind = num_fetched_ - num_read_ - 1;
+    if (num_behind >= 2) {
+      WaitForCopies<2>();
+    } else if (num_behind == 1) {
+      WaitForCopies<1>();
+    } else {
+      WaitForCopies<0>();
+    }
     __syncwarp();
-    Fetch();
-    return Slot(num_read_++);
+    Fetch(num_read_ + Memory::kSlots);
+    ++num_read_;
+    const int slot = read_slot_;
+    read_slot_ = slot + 1 == Memory::kSlots ? 0 : slot + 1;
+    return ring_ + static_cast<uint32_t>(slot * Half::kBytes);
   }
 
   // Tells the block this warp's state of eight heads.
@@ -165,8 +239,8 @@ class UnitTeam {
       float* values = memory_.values[warp_][head] + g;
 #pragma unroll
       for (int step = 0; step < Heads::kSteps; ++step) {
-        values[16 * step] = heads_.values[tile][step][column];
-        values[16 * step + 8] = heads_.values[tile][step][2 + column];
+        values[16 * step] = heads_.values[step][column];
+        values[16 * step + 8] = heads_.values[step][2 + column];
       }
     }
   }
@@ -228,11 +302,10 @@ class UnitTeam {
   Memory& memory_;
   const int lane_, warp_;
   const uint32_t ring_;  // this warp's [kSlots, half a page]
-  // The run: lane i knows this warp's page of unit i.
-  int num_units_ = 0, num_heads_ = 0;
-  uint32_t tokens_ = 0;
-  const std::byte* slice_ = nullptr;
-  int num_fetched_ = 0, num_read_ = 0;  // half pages
+  UnitRun run_, next_;
+  int num_heads_ = 0;                   // of the run's task
+  int num_fetched_ = 0, num_read_ = 0;  // half pages, from the run's first on
+  int fetch_slot_ = 0, read_slot_ = 0;
   Heads heads_;
 };
 
