@@ -36,10 +36,11 @@ struct RowNeed {
 };
 
 // Whether scores may decide for any row of the step.
-bool MayScore(const LayerStep& step, const SelectProgram* program) {
-  return program != nullptr && !step.selector.empty() &&
+bool MayScore(const LayerStep& step, const LayerSelector& selector) {
+  return selector.program != nullptr && selector.reuse_layer < 0 &&
+         !step.selector.empty() &&
          (step.has_generated_rows ||
-          (step.has_prompt_rows && program->in_prompt));
+          (step.has_prompt_rows && selector.program->in_prompt));
 }
 
 RowNeed NeedOf(const LayerStep& step, const SelectArgs& args,
@@ -47,7 +48,7 @@ RowNeed NeedOf(const LayerStep& step, const SelectArgs& args,
   const int64_t max_context = cache.page_table.dim(1) * kPageTokens;
   RowNeed need;
   for (const LayerSelector& selector : args.selectors) {
-    if (!MayScore(step, selector.program)) continue;
+    if (!MayScore(step, selector)) continue;
     const SelectProgram& program = *selector.program;
     const bool sums_groups =
         program.map == HeadMap::kNone && program.scope != Scope::kQHead;
@@ -82,7 +83,7 @@ SelectWave MakeWave(const CudaDevice& device, const RowNeed& need,
   if (row_bytes > 0) fit = std::min(fit, have / row_bytes);
   CHECK(fit > 0, "workspace_bytes={} a row's scores: {} bytes",
         device.workspace_bytes, row_bytes);
-  SelectWave wave;
+  SelectWave wave = {};
   wave.num_rows = static_cast<int>(fit);
   std::byte* at = device.workspace;
   wave.memory.scores = reinterpret_cast<float*>(at);
@@ -101,6 +102,21 @@ SelectWave MakeWave(const CudaDevice& device, const RowNeed& need,
   return wave;
 }
 
+// Lists that outlive their layer are those of all rows.
+void CheckKept(const LayerStep& step, const LayerSelector& selector,
+               const PickLists& picks) {
+  if (!selector.keeps_lists && selector.reuse_layer < 0) return;
+  CHECK(!(selector.keeps_lists && selector.reuse_layer >= 0) &&
+            selector.reuse_layer < step.layer,
+        "layer={} keeps_lists={} reuse_layer={}", step.layer,
+        selector.keeps_lists, selector.reuse_layer);
+  CHECK(picks.num_rows() == step.num_rows && picks.num_kept.rank == 2 &&
+            picks.num_kept.dim(0) >= step.num_rows &&
+            picks.num_kept.dim(1) == picks.num_picks.dim(1),
+        "rows={} of {} num_kept {}", picks.num_rows(), step.num_rows,
+        ToString(picks.num_kept));
+}
+
 void CheckSelect(const LayerStep& step, const SelectArgs& args,
                  const LayerCache& cache) {
   const PickLists& picks = args.picks;
@@ -116,7 +132,9 @@ void CheckSelect(const LayerStep& step, const SelectArgs& args,
         ToString(picks.picks), ToString(picks.num_picks), step.num_rows,
         ToString(args.q));
   for (const LayerSelector& selector : args.selectors) {
-    if (selector.program != nullptr) CheckProgram(*selector.program);
+    if (selector.program == nullptr) continue;
+    CheckProgram(*selector.program);
+    CheckKept(step, selector, picks);
   }
 }
 
@@ -133,12 +151,8 @@ void EnqueueSelect(CudaQueue& queue, const LayerStep& step,
     SelectWave wave = MakeWave(queue.device(), need, end_row - row);
     wave.first_row = row;
     for (size_t i = 0; i < args.selectors.size(); ++i) {
-      const SelectProgram* program = args.selectors[i].program;
-      if (!MayScore(step, program)) continue;
-      EnqueueScores(queue, step, args, cache, {wave, i, 0});
-      if (program->map == HeadMap::kExpMinusLse) {
-        EnqueueScores(queue, step, args, cache, {wave, i, 1});
-      }
+      if (!MayScore(step, args.selectors[i])) continue;
+      EnqueueScores(queue, step, args, cache, wave, i);
     }
     EnqueueChoice(queue, step, args, cache, wave);
     row += wave.num_rows;

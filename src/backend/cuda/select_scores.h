@@ -12,23 +12,18 @@ namespace winnow {
 struct SelectWave {
   int first_row = 0;  // of the step
   int num_rows = 0;
-  device::ScoreMemory memory;
+  device::ScoreMemory memory = {};
 };
 
-// What is scored: a level of one of the step's selectors.
-struct ScoredLevel {
-  const SelectWave& wave;
-  size_t selector;
-  int level;
-};
-
-// Scores one level of one selector's summaries for the wave's rows that need
-// them: scores of level 0, and of the level that normalises what a
-// log-sum-exp is made of. Bytes: each summary row once a (row of the step, KV
-// head); flops: 2 x rows x width a q head.
+// Scores one selector's summaries for the wave's rows that need them, and
+// reduces them to a plane a list: scores of level 0, and of the level that
+// normalises what a log-sum-exp is made of. One launch where both levels are of
+// one shape, and one that maps and reduces where a list has several planes.
+// Bytes: each summary row once a (row of the step, KV head); flops: 2 x rows x
+// width a q head.
 void EnqueueScores(CudaQueue& queue, const LayerStep& step,
                    const SelectArgs& args, const LayerCache& cache,
-                   const ScoredLevel& scored);
+                   const SelectWave& wave, size_t selector);
 
 }  // namespace winnow
 

@@ -64,6 +64,19 @@ Dtype LevelDtype(const SelectProgram& program, int level,
   return rows.kind == Kind::kKeys ? cache.format.k : rows.dtype;
 }
 
+int NumChoices(const SelectProgram& program, int num_q_heads,
+               const LayerCache& cache) {
+  switch (program.scope) {
+    case Scope::kQHead:
+      return num_q_heads;
+    case Scope::kKvHead:
+      return cache.num_kv_heads;
+    case Scope::kLayer:
+      return 1;
+  }
+  CHECK(false, "scope={}", static_cast<int>(program.scope));
+}
+
 int64_t MaxSlots(const SelectProgram& program, int level, int64_t max_context) {
   const SummaryRows& rows = LevelRows(program, level);
   const int64_t num_rows = NumVisibleRows(rows, max_context);
@@ -110,6 +123,8 @@ device::Selector DeviceSelector(const LayerSelector& selector,
   of.budget = program.budget.value;
   of.in_prompt = program.in_prompt;
   of.dense_len = program.dense_len;
+  of.keeps_lists = selector.keeps_lists;
+  of.reuses_lists = selector.reuse_layer >= 0;
   of.summaries = DeviceSummaries(program, selector.summaries, cache);
   return of;
 }

@@ -21,6 +21,10 @@ const SummaryRows& LevelRows(const SelectProgram& program, int level);
 Dtype LevelDtype(const SelectProgram& program, int level,
                  const LayerCache& cache);
 
+// Lists of a row that are chosen, and not copied from another.
+int NumChoices(const SelectProgram& program, int num_q_heads,
+               const LayerCache& cache);
+
 // Slots of a level that a row of at most `max_context` tokens may see.
 int64_t MaxSlots(const SelectProgram& program, int level, int64_t max_context);
 

@@ -11,18 +11,17 @@ namespace winnow {
 namespace {
 
 constexpr int kThreads = 256;
-// Blocks a request and KV head: where a step brings few tokens, and a chunk of
-// a prompt.
+// The fewest and the most blocks a request and KV head.
 constexpr int64_t kDecodeBlocks = 4;
 constexpr int64_t kPromptBlocks = 64;
 
-// One level of one selector.
+// Levels of one selector whose rows are of one type.
 struct CloseTask {
   device::StepRows rows;
   device::Pages pages;
   device::Summaries summaries;
   int selector;
-  int level;
+  int first_level, end_level;
   const int32_t* first_token;  // [requests]
 };
 
@@ -143,23 +142,15 @@ __device__ void CloseRow(const Keys& keys, device::SummaryKind kind, int k_dim,
   });
 }
 
-// A block has every gridDim.x-th of the rows of a request and KV head whose
-// last token is new: reads the row's keys once (twice for a box), threads over
-// slices of tokens and pieces of channels, and writes it. Most steps of decode
-// close none. Bytes: tokens x k_dim a row; flops: one or two a number.
-// Grid [blocks, KV heads, requests].
+// The rows of one level that a block closes: every gridDim.x-th.
 template <typename Kv, typename Row, int kElements>
-__global__ void __launch_bounds__(kThreads, 2)
-    CloseKernel(const __grid_constant__ CloseTask task) {
-  extern __shared__ float shared[];
-  const int request = blockIdx.z;
-  if (task.rows.selector[request] != task.selector) return;
-  const device::SummaryLevel& level = task.summaries.levels[task.level];
+__device__ void CloseLevel(const CloseTask& task, int request, int head,
+                           int level_index, float* shared) {
+  const device::SummaryLevel& level = task.summaries.levels[level_index];
   const int end_token =
       task.rows.first_position[request] + task.rows.num_tokens[request];
   const int end = level.NumVisible(end_token);
   const int k_dim = task.pages.k_dim;
-  const int head = blockIdx.y;
   for (int j = level.NumVisible(task.first_token[request]) + blockIdx.x;
        j < end; j += gridDim.x) {
     const device::KeySlices<Kv, kElements> keys(task.pages, request, head,
@@ -170,7 +161,23 @@ __global__ void __launch_bounds__(kThreads, 2)
     memory.bounds = memory.high + keys.num_slices * k_dim;
     CloseRow(keys, level.kind, k_dim, memory,
              reinterpret_cast<Row*>(task.summaries.Slot(
-                 request, head, task.level, j + level.lead)));
+                 request, head, level_index, j + level.lead)));
+  }
+}
+
+// A block has some of the rows of a request and KV head whose last token is
+// new: reads a row's keys once (twice for a box), threads over slices of tokens
+// and pieces of channels, and writes it. Most steps of decode close none.
+// Bytes: tokens x k_dim a row; flops: one or two a number.
+// Grid [blocks, KV heads, requests].
+template <typename Kv, typename Row, int kElements>
+__global__ void __launch_bounds__(kThreads, 2)
+    CloseKernel(const __grid_constant__ CloseTask task) {
+  extern __shared__ float shared[];
+  const int request = blockIdx.z;
+  if (task.rows.selector[request] != task.selector) return;
+  for (int level = task.first_level; level < task.end_level; ++level) {
+    CloseLevel<Kv, Row, kElements>(task, request, blockIdx.y, level, shared);
   }
 }
 
@@ -196,8 +203,8 @@ void Launch(CudaQueue& queue, const CloseTask& task, const dim3& grid) {
   queue.KeepLaunch("Summarize");
 }
 
-void EnqueueLevel(CudaQueue& queue, const CloseTask& task, const dim3& grid,
-                  Dtype kv, Dtype row) {
+void EnqueueLevels(CudaQueue& queue, const CloseTask& task, const dim3& grid,
+                   Dtype kv, Dtype row) {
   WithCudaFloat(kv, [&](auto kv_element) {
     WithCudaFloat(row, [&](auto row_element) {
       using Kv = decltype(kv_element);
@@ -211,10 +218,21 @@ void EnqueueLevel(CudaQueue& queue, const CloseTask& task, const dim3& grid,
   });
 }
 
-// Rows of a level that one request may close in a step, unless it is taken on
-// late, when its blocks go around more often.
-int64_t MaxRows(const LayerStep& step, const SummaryRows& rows) {
-  return step.num_rows / rows.stride + 1;
+bool HasRows(const SummaryRows& rows) {
+  return rows.kind != SummaryRows::Kind::kNone &&
+         rows.kind != SummaryRows::Kind::kKeys;
+}
+
+// Blocks a request and KV head: by the rows that a step's tokens may close.
+// Where a sequence is taken on late, they go around more often.
+unsigned NumBlocks(const LayerStep& step, const SelectProgram& program) {
+  int64_t num_rows = 0;
+  for (int level = 0; level < 2; ++level) {
+    const SummaryRows& rows = LevelRows(program, level);
+    if (HasRows(rows)) num_rows += step.num_rows / rows.stride + 1;
+  }
+  return static_cast<unsigned>(
+      std::clamp(num_rows, kDecodeBlocks, kPromptBlocks));
 }
 
 }  // namespace
@@ -229,21 +247,20 @@ void EnqueueSummarize(CudaQueue& queue, const LayerStep& step,
   for (size_t i = 0; i < args.selectors.size(); ++i) {
     const LayerSelector& selector = args.selectors[i];
     if (selector.program == nullptr) continue;
+    const SelectProgram& program = *selector.program;
     task.selector = static_cast<int>(i);
-    task.summaries =
-        DeviceSummaries(*selector.program, selector.summaries, cache);
-    for (task.level = 0; task.level < 2; ++task.level) {
-      const SummaryRows& rows = LevelRows(*selector.program, task.level);
-      if (rows.kind == SummaryRows::Kind::kNone ||
-          rows.kind == SummaryRows::Kind::kKeys) {
-        continue;
-      }
-      const int64_t num_blocks =
-          std::clamp(MaxRows(step, rows), kDecodeBlocks, kPromptBlocks);
-      const dim3 grid(static_cast<unsigned>(num_blocks),
-                      static_cast<unsigned>(cache.num_kv_heads),
-                      static_cast<unsigned>(step.num_requests));
-      EnqueueLevel(queue, task, grid, cache.format.k, rows.dtype);
+    task.summaries = DeviceSummaries(program, selector.summaries, cache);
+    const dim3 grid(NumBlocks(step, program),
+                    static_cast<unsigned>(cache.num_kv_heads),
+                    static_cast<unsigned>(step.num_requests));
+    const bool at_once = HasRows(program.rows) && HasRows(program.normalizer) &&
+                         program.rows.dtype == program.normalizer.dtype;
+    for (int level = 0; level < 2; level = task.end_level) {
+      task.first_level = level;
+      task.end_level = at_once ? 2 : level + 1;
+      const SummaryRows& rows = LevelRows(program, level);
+      if (!HasRows(rows)) continue;
+      EnqueueLevels(queue, task, grid, cache.format.k, rows.dtype);
     }
   }
 }

@@ -16,8 +16,9 @@ struct Lists {
   uint2* picks;                                 // [rows, lists, capacity]
   int32_t* num_picks;                           // [rows, lists]
   int32_t* num_lists;                           // [rows]
+  int32_t* num_kept;                            // [rows, lists], or null
   int64_t picks_row_stride, picks_list_stride;  // in picks
-  int64_t num_picks_stride;
+  int64_t num_picks_stride, num_kept_stride;
   int64_t capacity;
   int first_row;  // of the step
 
@@ -27,6 +28,9 @@ struct Lists {
   }
   __device__ int32_t& NumPicks(int row, int list) const {
     return num_picks[(row - first_row) * num_picks_stride + list];
+  }
+  __device__ int32_t& NumKept(int row, int list) const {
+    return num_kept[(row - first_row) * num_kept_stride + list];
   }
 };
 

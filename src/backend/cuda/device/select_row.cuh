@@ -3,6 +3,7 @@
 #ifndef WINNOW_BACKEND_CUDA_DEVICE_SELECT_ROW_CUH_
 #define WINNOW_BACKEND_CUDA_DEVICE_SELECT_ROW_CUH_
 
+#include "backend/cuda/device/element.cuh"
 #include "backend/cuda/device/step_rows.cuh"
 #include "backend/cuda/device/summary_rows.cuh"
 
@@ -30,12 +31,33 @@ struct Selector {
   double budget;
   bool in_prompt;
   int dense_len;
+  bool keeps_lists;   // for layers to come: this one reads everything
+  bool reuses_lists;  // of an earlier layer: none are made
   Summaries summaries;
 
   // Group sums are formed where the scores are, unless a head's scores must
   // be mapped first or each head chooses for itself.
   __host__ __device__ bool SumsGroups() const {
     return map == HeadMap::kNone && scope != Scope::kQHead;
+  }
+  // Whether a list's scores are still several planes when they are computed,
+  // or one that must be mapped.
+  __host__ __device__ bool NeedsReduce() const {
+    return map != HeadMap::kNone || scope == Scope::kLayer;
+  }
+  // The level whose log-sum-exp maps scores; -1: none.
+  __device__ int NormalizingLevel() const {
+    return map == HeadMap::kNone ? -1 : map == HeadMap::kSoftmax ? 0 : 1;
+  }
+  __device__ float Reduce(float a, float b) const {
+    // Orders as std::max: a NaN that comes first stays.
+    return group != Reduction::kMax ? a + b : a < b ? b : a;
+  }
+  // The last thing that happens to a summary row's score of num_heads heads.
+  __device__ float FinishRow(float reduced, int num_heads) const {
+    if (group == Reduction::kMean) reduced /= static_cast<float>(num_heads);
+    return rounds_to_bfloat16 ? ToFloat(FromFloat<__nv_bfloat16>(reduced))
+                              : reduced;
   }
   // Whether a row reads every page: `length` is the prompt's for a prompt row.
   __device__ bool ReadsAll(const StepRows& rows, int row) const {

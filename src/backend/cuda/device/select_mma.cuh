@@ -1,0 +1,132 @@
+// A tile's scores by tensor cores: rows and queries of one 16-bit type.
+#ifndef WINNOW_BACKEND_CUDA_DEVICE_SELECT_MMA_CUH_
+#define WINNOW_BACKEND_CUDA_DEVICE_SELECT_MMA_CUH_
+
+#include "backend/cuda/device/element.cuh"
+#include "backend/cuda/device/select_tile.cuh"
+
+namespace winnow::device {
+
+// sums += rows (16 x 16) times queries (16 x 8), products exact, float32 sums.
+template <typename T>
+__device__ inline void MultiplyAdd(float (&sums)[4], const uint32_t (&rows)[4],
+                                   uint32_t q0, uint32_t q1);
+template <>
+__device__ inline void MultiplyAdd<__nv_bfloat16>(float (&sums)[4],
+                                                  const uint32_t (&rows)[4],
+                                                  uint32_t q0, uint32_t q1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+      : "r"(rows[0]), "r"(rows[1]), "r"(rows[2]), "r"(rows[3]), "r"(q0),
+        "r"(q1));
+}
+template <>
+__device__ inline void MultiplyAdd<__half>(float (&sums)[4],
+                                           const uint32_t (&rows)[4],
+                                           uint32_t q0, uint32_t q1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+      : "r"(rows[0]), "r"(rows[1]), "r"(rows[2]), "r"(rows[3]), "r"(q0),
+        "r"(q1));
+}
+
+// 16 rows meet kQueryTiles times 8 queries in mma.m16n8k16. Which channels an
+// instruction takes is free as long as rows and queries agree, so a lane loads
+// 16 bytes of its two rows at a time, from memory to registers, and they serve
+// two instructions: lane (g, t) of 8 x 4 has channels [8 t, 8 t + 8) of each 32
+// of rows g and g + 8, and of query g. REQUIRES: width is a multiple of 32.
+template <typename T, int kQueryTiles>
+struct MmaTile {
+  static constexpr int kHeads = 8 * kQueryTiles;
+  static constexpr int kStepChannels = 32;
+  static constexpr int kSteps = 4;  // whose loads are in flight together
+  static constexpr int kRows = 16;
+
+  static size_t QueryBytes(int padded_heads, int width) {
+    return sizeof(T) * static_cast<size_t>(padded_heads) *
+           static_cast<size_t>(width);
+  }
+
+  // [tiles of 8 queries, steps of 32 channels, lanes, 8]
+  static __device__ int QueryIndex(int head, int element, int width) {
+    const int step =
+        head / 8 * (width / kStepChannels) + element / kStepChannels;
+    const int lane = head % 8 * 4 + element % kStepChannels / 8;
+    return (step * 32 + lane) * 8 + element % 8;
+  }
+  static __device__ void StoreQuery(void* q, int index, float value) {
+    static_cast<T*>(q)[index] = FromFloat<T>(value);
+  }
+
+  // By a warp, to f32 [padded heads, kTileStride].
+  static __device__ void Score(const TileRows& tile, const TileQueries& queries,
+                               float* scores) {
+    for (int head = 0; head < queries.num_heads; head += kHeads) {
+      const auto* q = static_cast<const uint4*>(queries.q) +
+                      head / 8 * (queries.width / kStepChannels) * 32;
+#pragma unroll 1
+      for (int first = 0; first < kTileSlots; first += kRows) {
+        ScoreRows(tile, first, q, queries.width / kStepChannels,
+                  scores + head * kTileStride + first);
+      }
+    }
+  }
+
+  // Rows [first, first + 16) of the tile, kHeads queries.
+  static __device__ void ScoreRows(const TileRows& tile, int first,
+                                   const uint4* q, int num_steps,
+                                   float* scores) {
+    const int lane = threadIdx.x % 32;
+    const int group = lane / 4, of_group = lane % 4;
+    const auto* low =
+        reinterpret_cast<const uint4*>(tile.Row(first + group)) + of_group;
+    const auto* high =
+        reinterpret_cast<const uint4*>(tile.Row(first + group + 8)) + of_group;
+    float sums[kQueryTiles][4] = {};
+    for (int step = 0; step < num_steps; step += kSteps) {
+      uint4 of_low[kSteps] = {}, of_high[kSteps] = {};
+#pragma unroll
+      for (int i = 0; i < kSteps; ++i) {
+        if (step + i < num_steps) {
+          of_low[i] = low[(step + i) * 4];
+          of_high[i] = high[(step + i) * 4];
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < kSteps; ++i) {
+        if (step + i < num_steps) {
+          Multiply(of_low[i], of_high[i], q + (step + i) * 32 + lane,
+                   num_steps * 32, sums);
+        }
+      }
+    }
+#pragma unroll
+    for (int tile_of_q = 0; tile_of_q < kQueryTiles; ++tile_of_q) {
+      float* to = scores + (tile_of_q * 8 + of_group * 2) * kTileStride + group;
+      to[0] = sums[tile_of_q][0];
+      to[kTileStride] = sums[tile_of_q][1];
+      to[8] = sums[tile_of_q][2];
+      to[kTileStride + 8] = sums[tile_of_q][3];
+    }
+  }
+
+  // A step of 32 channels; q_stride: from one tile of 8 queries to the next.
+  static __device__ void Multiply(const uint4& low, const uint4& high,
+                                  const uint4* q, int q_stride,
+                                  float (&sums)[kQueryTiles][4]) {
+    const uint32_t first[4] = {low.x, high.x, low.y, high.y};
+    const uint32_t second[4] = {low.z, high.z, low.w, high.w};
+#pragma unroll
+    for (int i = 0; i < kQueryTiles; ++i) {
+      const uint4 of_q = q[i * q_stride];
+      MultiplyAdd<T>(sums[i], first, of_q.x, of_q.y);
+      MultiplyAdd<T>(sums[i], second, of_q.z, of_q.w);
+    }
+  }
+};
+
+}  // namespace winnow::device
+
+#endif  // WINNOW_BACKEND_CUDA_DEVICE_SELECT_MMA_CUH_
