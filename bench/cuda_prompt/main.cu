@@ -66,9 +66,7 @@ struct Answer {
 };
 
 void Read(Device& device, PagedPrompt& paged) {
-  const ReadSource source;
-  EnqueueReadPrompt(device.queue(), paged.step(), paged.Args(source),
-                    paged.cache());
+  EnqueueReadPrompt(device.queue(), paged.step(), paged.Args(), paged.cache());
 }
 
 Answer Run(Device& device, const PromptCase& prompt, uint64_t seed) {
@@ -106,6 +104,16 @@ PromptCase RandomCase(std::mt19937_64& random, int round) {
                                   : request.num_tokens;
     prompt.requests.push_back(request);
   }
+  if (random() % 3 == 0) {
+    prompt.picks.num_lists =
+        Among(random, {1, prompt.num_kv_heads, prompt.num_q_heads()});
+    prompt.picks.kept = Among(random, {2, 10, 50, 90}) / 100.0;
+    if (random() % 3 == 0) {
+      prompt.picks.first_row = Between(random, 0, prompt.num_rows());
+      prompt.picks.end_row =
+          Between(random, prompt.picks.first_row, prompt.num_rows());
+    }
+  }
   return prompt;
 }
 
@@ -121,6 +129,10 @@ std::vector<PromptCase> PlainCases() {
     cases.push_back({dim, 2, 4, 0, {{1000, 100, 100}}});
     cases.push_back({dim, 2, 4, 200, {{1000, 300, 300}}});
     cases.push_back({dim, 2, 4, 0, {{5, 9, 9}, {100, 50, 30}, {0, 7, 0}}});
+    for (const int lists : {1, 2, 8}) {
+      cases.push_back({dim, 2, 4, 0, {{0, 300, 300}}, {lists, 1.0, false}});
+      cases.push_back({dim, 2, 4, 0, {{900, 100, 100}}, {lists, 0.2, true}});
+    }
   }
   return cases;
 }
@@ -186,6 +198,8 @@ bool Bits(Device& device) {
     const int num_tokens = Between(random, 1, 700);
     const int start = Among(random, {0, 5, 128, 200, 3000});
     prompt.requests = {{start, num_tokens, num_tokens}};
+    prompt.picks.first_row = 0;
+    prompt.picks.end_row = 1 << 30;
     const auto seed = static_cast<uint64_t>(round);
     const Answer whole = Run(device, prompt, seed);
     const int64_t heads = prompt.num_q_heads();
@@ -212,17 +226,6 @@ bool Bits(Device& device) {
   return num_failed == 0;
 }
 
-double KeysRead(const PromptCase& prompt) {
-  double keys = 0;
-  for (const PromptRequest& request : prompt.requests) {
-    for (int t = 0; t < request.num_prompt_rows; ++t) {
-      const int seen = request.first_position + t + 1;
-      keys += prompt.window > 0 ? std::min(prompt.window, seen) : seen;
-    }
-  }
-  return keys;
-}
-
 void Time(Device& device, const PromptCase& prompt, const char* name) {
   PagedPrompt paged(prompt, 3);
   cudaEvent_t start, end;
@@ -241,8 +244,7 @@ void Time(Device& device, const PromptCase& prompt, const char* name) {
     times.push_back(ms);
   }
   std::sort(times.begin(), times.end());
-  const double flops =
-      4.0 * prompt.head_dim * prompt.num_q_heads() * KeysRead(prompt);
+  const double flops = 4.0 * prompt.head_dim * paged.NumKeysRead();
   std::printf("%-34s %9.3f ms %7.1f TFLOP/s (best %7.1f)\n", name, times[3],
               flops / times[3] / 1e9, flops / times[0] / 1e9);
   std::fflush(stdout);
@@ -263,6 +265,12 @@ void TimeAll(Device& device, bool briefly) {
   Time(device, {64, 8, 4, 0, whole(8192)}, "8K d64 32:8");
   Time(device, {64, 8, 4, 0, whole(32768)}, "32K d64 32:8");
   Time(device, {96, 32, 1, 0, whole(8192)}, "8K d96 32:32");
+  const std::vector<PromptRequest> last = {{31744, 1024, 1024}};
+  Time(device, {128, 8, 4, 0, last}, "last 1K of 32K");
+  Time(device, {128, 8, 4, 0, last, {8, 1.0, false}}, "  lists of all pages");
+  Time(device, {128, 8, 4, 0, last, {8, 0.19, false}}, "  19 % of the pages");
+  Time(device, {64, 8, 4, 0, last, {8, 0.19, false}}, "  19 %, d64");
+
   Time(device,
        {128,
         8,

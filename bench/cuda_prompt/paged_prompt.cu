@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <numeric>
@@ -80,11 +81,21 @@ struct Reference {
   double* scores;  // [blocks, max_keys]
   int64_t max_keys;
   const int* checked_rows;
-  double* out;        // [checked, q_heads, dim]
-  double* magnitude;  // [checked, q_heads, dim]
-  double* lse;        // [checked, q_heads]
+  double* out;                  // [checked, q_heads, dim]
+  double* magnitude;            // [checked, q_heads, dim]
+  double* lse;                  // [checked, q_heads]
+  const uint32_t* read_tokens;  // [rows, lists, pages], bits; or null
+  int num_lists;
+  int64_t num_pages;
   int num_q_heads;
   double scale;
+
+  __device__ bool Reads(int row, int head, int token) const {
+    if (read_tokens == nullptr) return true;
+    const int64_t list =
+        int64_t{row} * num_lists + head * num_lists / num_q_heads;
+    return (read_tokens[list * num_pages + token / 32] >> token % 32 & 1) != 0;
+  }
 };
 
 __device__ double OverBlock(double value, bool maximum, double* shared) {
@@ -127,8 +138,9 @@ __global__ void AttendInFloat64(const Reference ref, int num_items) {
         dot += static_cast<double>(__bfloat162float(q[i])) *
                __bfloat162float(key[i]);
       }
-      scores[t - first] = dot * ref.scale;
-      greatest = fmax(greatest, dot * ref.scale);
+      const double score = ref.Reads(row, head, t) ? dot * ref.scale : -1e300;
+      scores[t - first] = score;
+      greatest = fmax(greatest, score);
     }
     greatest = OverBlock(greatest, true, shared);
     double sum = 0;
@@ -180,8 +192,13 @@ int PromptCase::num_rows() const {
 }
 
 std::string PromptCase::Describe() const {
-  std::string text = fmt::format("d={} kv_heads={} group={} window={} [",
+  std::string text = fmt::format("d={} kv_heads={} group={} window={} ",
                                  head_dim, num_kv_heads, group_heads, window);
+  if (picks.num_lists > 0) {
+    text += fmt::format("lists={} kept={} rows={}..{} ", picks.num_lists,
+                        picks.kept, picks.first_row, picks.end_row);
+  }
+  text += "[";
   for (const PromptRequest& r : requests) {
     text += fmt::format("({}, {}, {})", r.first_position, r.num_tokens,
                         r.num_prompt_rows);
@@ -213,6 +230,7 @@ PagedPrompt::PagedPrompt(const PromptCase& prompt, uint64_t seed)
   std::mt19937_64 random(seed);
   MakeStep();
   MakePool(random);
+  MakePicks();
   const int64_t rows = prompt_.num_rows(), heads = prompt_.num_q_heads();
   const int64_t dim = prompt_.head_dim;
   q_ = MakeView(Allocate<Bf16>(rows * heads * dim), Dtype::kBFloat16,
@@ -298,10 +316,100 @@ void PagedPrompt::MakePool(std::mt19937_64& random) {
   cache_.page_table.stride[0] = stride;
 }
 
-ReadArgs PagedPrompt::Args(const ReadSource& source) const {
+bool PagedPrompt::IsRead(int64_t row) const {
+  return prompt_.picks.num_lists == 0 ||
+         (row >= prompt_.picks.first_row && row < prompt_.picks.end_row);
+}
+
+// A list follows from its request, position and number, and shares most of its
+// pages with its neighbours', as selectors' lists do.
+void PagedPrompt::MakePicks() {
+  const int num_rows = prompt_.num_rows(), heads = prompt_.num_q_heads();
+  const PromptPicks& wanted = prompt_.picks;
+  const int lists = wanted.num_lists;
+  num_pages_ = cache_.page_table.dim(1);
+  std::vector<uint32_t> read_tokens(
+      static_cast<size_t>(num_rows * int64_t{lists} * num_pages_));
+  const int first = std::min(wanted.first_row, num_rows);
+  const int end = std::min(wanted.end_row, num_rows);
+  const int64_t capacity = num_pages_ + 1;
+  std::vector<uint32_t> picks(
+      static_cast<size_t>(lists > 0 ? (end - first) * heads * capacity * 2 : 0),
+      0xffffffff);
+  std::vector<int32_t> num_picks(static_cast<size_t>((end - first) * heads),
+                                 -7);
+  for (size_t r = 0, row = 0; r < prompt_.requests.size(); ++r) {
+    const PromptRequest& request = prompt_.requests[r];
+    for (int t = 0; t < request.num_tokens; ++t, ++row) {
+      const int position = request.first_position + t;
+      const bool is_read =
+          t < request.num_prompt_rows && IsRead(static_cast<int64_t>(row));
+      if (!is_read) continue;
+      const int seen = prompt_.window > 0
+                           ? std::min(position + 1, prompt_.window)
+                           : position + 1;
+      if (lists == 0) num_keys_read_ += double{1} * seen * heads;
+      for (int list = 0; list < lists; ++list) {
+        std::mt19937_64 shared(
+            seed_ * 977 + r * 31 +
+            static_cast<size_t>(list + position / 512 * 131));
+        std::mt19937_64 own(seed_ * 977 + r * 31 +
+                            static_cast<size_t>(list + position * 131) + 5);
+        const bool every = wanted.ragged && own() % 7 == 0;
+        uint32_t* bits = &read_tokens[(row * static_cast<size_t>(lists) +
+                                       static_cast<size_t>(list)) *
+                                      static_cast<size_t>(num_pages_)];
+        const size_t slot =
+            (row - static_cast<size_t>(first)) * static_cast<size_t>(heads) +
+            static_cast<size_t>(list);
+        uint32_t* to = &picks[slot * static_cast<size_t>(capacity) * 2];
+        int count = 0;
+        const int last_page = position / 32;
+        for (int page = 0; page <= last_page; ++page) {
+          const double draw =
+              0x1p-64 * static_cast<double>(own() % 8 == 0 ? own() : shared());
+          uint32_t tokens =
+              every || draw < wanted.kept || page == last_page ? 0xffffffff : 0;
+          if (wanted.ragged && !every && own() % 4 == 0) {
+            tokens &= static_cast<uint32_t>(own());
+          }
+          if (page == last_page) {
+            tokens |= 1u << position % 32;
+            tokens &= 0xffffffff >> (31 - position % 32);
+          }
+          if (tokens == 0) continue;
+          bits[page] = tokens;
+          to[2 * count] = static_cast<uint32_t>(page);
+          to[2 * count + 1] = tokens;
+          ++count;
+          num_keys_read_ += std::popcount(tokens) * double{1} * heads / lists;
+        }
+        num_picks[slot] = every ? -1 : count;
+      }
+    }
+  }
+  if (lists == 0) return;
+  auto* picks_there = Allocate<uint32_t>(std::ssize(picks));
+  Must(cudaMemcpy(picks_there, picks.data(), picks.size() * 4,
+                  cudaMemcpyHostToDevice),
+       "uploading picks");
+  source_.kind = ReadSource::Kind::kPicks;
+  source_.picks = {.first_row = first,
+                   .picks = MakeView(picks_there, Dtype::kUInt32,
+                                     {end - first, heads, capacity, 2}),
+                   .num_picks = Upload(num_picks).Reshape({end - first, heads}),
+                   .num_lists = Upload(std::vector<int32_t>(
+                       static_cast<size_t>(end - first), lists))};
+  read_tokens_ = Allocate<uint32_t>(std::ssize(read_tokens));
+  Must(cudaMemcpy(read_tokens_, read_tokens.data(), read_tokens.size() * 4,
+                  cudaMemcpyHostToDevice),
+       "uploading what is read");
+}
+
+ReadArgs PagedPrompt::Args() const {
   ReadArgs args;
   args.q = q_;
-  args.sources = {&source, 1};
+  args.sources = {&source_, 1};
   args.scale = 2.0f / std::sqrt(static_cast<float>(prompt_.head_dim));
   args.out = out_;
   args.lse = lse_;
@@ -330,7 +438,8 @@ int64_t PagedPrompt::CountWrong(int stride) const {
   std::vector<bool> is_prompt;
   for (size_t r = 0, row = 0; r < prompt_.requests.size(); ++r) {
     for (int t = 0; t < prompt_.requests[r].num_tokens; ++t, ++row) {
-      is_prompt.push_back(t < prompt_.requests[r].num_prompt_rows);
+      is_prompt.push_back(t < prompt_.requests[r].num_prompt_rows &&
+                          IsRead(static_cast<int64_t>(row)));
       if (is_prompt.back() && row % static_cast<size_t>(stride) == 0) {
         checked.push_back(static_cast<int>(row));
       }
@@ -364,7 +473,6 @@ int64_t PagedPrompt::CountWrong(int stride) const {
   Must(cudaMemcpy(memory[1], checked.data(), checked.size() * 4,
                   cudaMemcpyHostToDevice),
        "6");
-  const ReadSource source;
   Reference reference = {.rows = DeviceRows(step_),
                          .pages = DevicePages(cache_),
                          .q = reinterpret_cast<Bf16*>(q_.data),
@@ -374,8 +482,11 @@ int64_t PagedPrompt::CountWrong(int stride) const {
                          .out = static_cast<double*>(memory[2]),
                          .magnitude = static_cast<double*>(memory[3]),
                          .lse = static_cast<double*>(memory[4]),
+                         .read_tokens = read_tokens_,
+                         .num_lists = prompt_.picks.num_lists,
+                         .num_pages = num_pages_,
                          .num_q_heads = heads,
-                         .scale = Args(source).scale};
+                         .scale = Args().scale};
   AttendInFloat64<<<static_cast<unsigned>(num_blocks), kThreads>>>(reference,
                                                                    num_items);
   Must(cudaDeviceSynchronize(), "reference");

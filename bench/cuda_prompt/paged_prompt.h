@@ -18,12 +18,22 @@ struct PromptRequest {
   int num_prompt_rows = 0;
 };
 
+// Whether rows read lists of picks, and what is in them.
+struct PromptPicks {
+  int num_lists = 0;   // a row: 0 (no picks), 1, kv_heads or q_heads
+  double kept = 1;     // share of the pages that a list names
+  bool ragged = true;  // masks of some tokens, lists of every page
+  int first_row = 0;   // lists of rows [first_row, end_row) of the step
+  int end_row = 1 << 30;
+};
+
 struct PromptCase {
   int head_dim = 128;
   int num_kv_heads = 1;
   int group_heads = 1;
   int window = 0;
   std::vector<PromptRequest> requests;
+  PromptPicks picks = {};
 
   int num_q_heads() const { return num_kv_heads * group_heads; }
   int num_rows() const;
@@ -43,7 +53,10 @@ class PagedPrompt {
 
   const LayerStep& step() const { return step_; }
   const LayerCache& cache() const { return cache_; }
-  ReadArgs Args(const ReadSource& source) const;
+  const ReadSource& source() const { return source_; }
+  ReadArgs Args() const;
+  // Keys that all rows and heads read.
+  double NumKeysRead() const { return num_keys_read_; }
   void PoisonOutput();
 
   std::vector<uint16_t> Out() const;  // [rows, q_heads, head_dim]
@@ -59,11 +72,17 @@ class PagedPrompt {
   View Upload(const std::vector<int32_t>& values);
   void MakeStep();
   void MakePool(std::mt19937_64& random);
+  void MakePicks();
+  bool IsRead(int64_t row) const;
 
   PromptCase prompt_;
   uint64_t seed_;
   LayerStep step_;
   LayerCache cache_;
+  ReadSource source_;
+  double num_keys_read_ = 0;
+  uint32_t* read_tokens_ = nullptr;  // [rows, lists, pages], bits
+  int64_t num_pages_ = 0;            // of the longest request
   View q_, out_, lse_;
   int64_t pool_bytes_ = 0;
   std::vector<int> positions_;  // by row

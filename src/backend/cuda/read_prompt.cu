@@ -19,7 +19,7 @@ using device::PromptShape;
 constexpr int kPlanThreads = 256;
 constexpr int kMaxGroupHeads = 64;
 // Of the L2 cache, for the keys and values of the heads that are worked on.
-constexpr int64_t kCachedBytes = int64_t{24} << 20;
+constexpr int64_t kCachedBytes = int64_t{48} << 20;
 
 static_assert(device::kTokensPerPage == kPageTokens);
 static_assert(device::kKeysPerTile == kPromptTileTokens);
@@ -36,23 +36,25 @@ __global__ void __launch_bounds__(kPlanThreads)
     num_bytes = 0;
   }
   __syncthreads();
-  const device::StepRows& rows = args.rows;
-  for (int request = threadIdx.x; request < rows.num_requests;
+  const device::PromptRows& rows = args.rows;
+  const int num_requests = rows.step.num_requests;
+  for (int request = threadIdx.x; request < num_requests;
        request += kPlanThreads) {
-    const int own = PromptTilesOf(rows, request, args.tokens_per_tile);
+    const int own = rows.NumTiles(request, args.tokens_per_tile);
     if (own == 0) continue;
-    const int end = PromptEnd(rows, request);
+    const int end = rows.EndPosition(request);
     int rank = 0, first_tile = 0;
-    for (int other = 0; other < rows.num_requests; ++other) {
-      const int tiles = PromptTilesOf(rows, other, args.tokens_per_tile);
+    for (int other = 0; other < num_requests; ++other) {
+      const int tiles = rows.NumTiles(other, args.tokens_per_tile);
       if (tiles == 0) continue;
-      const int other_end = PromptEnd(rows, other);
+      const int other_end = rows.EndPosition(other);
       if (other_end < end || (other_end == end && other >= request)) continue;
       ++rank;
       first_tile += tiles;
     }
     args.plan->Runs()[rank] = {first_tile, request};
-    const int first_seen = rows.FirstVisible(rows.first_position[request]);
+    const int first_seen =
+        rows.step.FirstVisible(rows.step.first_position[request]);
     atomicAdd(&num_tiles, own);
     atomicAdd(&num_runs, 1);
     atomicAdd(&num_bytes,
@@ -68,12 +70,12 @@ __global__ void __launch_bounds__(kPlanThreads)
   }
 }
 
-// Softmax attention of the plan's tiles. A block takes a tile (128 or 192 rows:
-// tokens of one request times q heads of one KV head) after the other; its
-// first warpgroup fetches, the others compute 64 rows each. Per tile and 128
-// keys: 512 x head_dim bytes, from the L2 cache where blocks share a head, and
-// 65,536 x head_dim flops.
-template <int kHeadDim>
+// Softmax attention of the plan's tiles, over all keys or over the lists'
+// picks. A block takes a tile (128 or 192 rows: tokens of one request times q
+// heads of one KV head) after the other; its first warpgroup fetches, the
+// others compute 64 rows each. Per tile and 128 keys: 512 x head_dim bytes,
+// from the L2 cache where blocks share a head, and 65,536 x head_dim flops.
+template <int kHeadDim, bool kPicks>
 __global__ void __launch_bounds__(PromptShape<kHeadDim>::kThreads, 1)
     ReadPromptTiles(const __grid_constant__ CUtensorMap q_map,
                     const __grid_constant__ CUtensorMap kv_map,
@@ -90,12 +92,12 @@ __global__ void __launch_bounds__(PromptShape<kHeadDim>::kThreads, 1)
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(
         PromptShape<kHeadDim>::kFetchRegisters));
     if (threadIdx.x < 32) {
-      device::PromptFetch<kHeadDim>(q_map, kv_map, args, memory).Run();
+      device::PromptFetch<kHeadDim, kPicks>(q_map, kv_map, args, memory).Run();
     }
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(
         PromptShape<kHeadDim>::kComputeRegisters));
-    device::PromptAttend<kHeadDim>(args, memory, warpgroup - 1).Run();
+    device::PromptAttend<kHeadDim, kPicks>(args, memory, warpgroup - 1).Run();
   }
 }
 
@@ -108,7 +110,22 @@ bool Aligned(const View& view) {
 PromptArgs MakePromptArgs(const CudaQueue& queue, const LayerStep& step,
                           const ReadArgs& args, const LayerCache& cache) {
   PromptArgs prompt = {};
-  prompt.rows = DeviceRows(step);
+  prompt.rows = {DeviceRows(step), 0, step.num_rows};
+  if (args.sources[0].kind == ReadSource::Kind::kPicks) {
+    const PickLists& lists = args.sources[0].picks;
+    CHECK(lists.first_row >= 0 &&
+              lists.first_row + lists.num_rows() <= step.num_rows,
+          "first_row={} num_picks {} rows={}", lists.first_row,
+          ToString(lists.num_picks), step.num_rows);
+    prompt.rows.first_row = lists.first_row;
+    prompt.rows.end_row = lists.first_row + lists.num_rows();
+    prompt.picks = lists.picks.As<uint32_t>();
+    prompt.picks_row_stride = lists.picks.stride[0];
+    prompt.picks_list_stride = lists.picks.stride[1];
+    prompt.num_picks = lists.num_picks.As<int32_t>();
+    prompt.num_picks_stride = lists.num_picks.stride[0];
+    prompt.num_lists = lists.num_lists.As<int32_t>();
+  }
   prompt.page_table = cache.page_table.As<uint32_t>();
   prompt.page_table_stride = cache.page_table.stride[0];
   prompt.plan = reinterpret_cast<PromptPlan*>(queue.device().workspace);
@@ -137,20 +154,24 @@ void Launch(CudaQueue& queue, PromptArgs prompt, const ReadArgs& args,
                                      .heads = prompt.group_heads,
                                      .rows = prompt.tokens_per_tile});
   const CUtensorMap kv_map = MapPages(queue, cache, kChunk);
-  const int64_t most_items = (prompt.rows.num_rows / prompt.tokens_per_tile +
-                              int64_t{prompt.rows.num_requests}) *
-                             prompt.num_kv_heads;
+  const device::PromptRows& rows = prompt.rows;
+  const int64_t most_items =
+      ((rows.end_row - rows.first_row) / prompt.tokens_per_tile +
+       int64_t{rows.step.num_requests}) *
+      prompt.num_kv_heads;
   const auto num_blocks = static_cast<unsigned>(
       std::min<int64_t>(most_items, queue.device().num_multiprocessors));
   PlanPromptTiles<<<1, kPlanThreads, 0, queue.stream()>>>(prompt, 4 * kHeadDim);
   queue.KeepLaunch("Read: planning prompt rows");
-  queue.Keep(cudaFuncSetAttribute(ReadPromptTiles<kHeadDim>,
-                                  cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  kSharedBytes),
-             "Read: shared memory for prompt rows");
-  ReadPromptTiles<kHeadDim>
-      <<<num_blocks, Shape::kThreads, kSharedBytes, queue.stream()>>>(
-          q_map, kv_map, prompt);
+  const auto kernel = args.sources[0].kind == ReadSource::Kind::kPicks
+                          ? ReadPromptTiles<kHeadDim, true>
+                          : ReadPromptTiles<kHeadDim, false>;
+  queue.Keep(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                           kSharedBytes),
+      "Read: shared memory for prompt rows");
+  kernel<<<num_blocks, Shape::kThreads, kSharedBytes, queue.stream()>>>(
+      q_map, kv_map, prompt);
   queue.KeepLaunch("Read: prompt rows");
 }
 
@@ -159,10 +180,9 @@ void Launch(CudaQueue& queue, PromptArgs prompt, const ReadArgs& args,
 bool ReadPromptTakes(const ReadArgs& args, const LayerCache& cache) {
   const SliceFormat& format = cache.format;
   const int dim = format.k_dim;
-  return args.sources.size() == 1 &&
-         args.sources[0].kind == ReadSource::Kind::kAllPages &&
-         args.q.dtype == Dtype::kBFloat16 && format.k == Dtype::kBFloat16 &&
-         format.v == Dtype::kBFloat16 && args.out.dtype == Dtype::kBFloat16 &&
+  return args.sources.size() == 1 && args.q.dtype == Dtype::kBFloat16 &&
+         format.k == Dtype::kBFloat16 && format.v == Dtype::kBFloat16 &&
+         args.out.dtype == Dtype::kBFloat16 &&
          (dim == 64 || dim == 96 || dim == 128) && format.v_dim == dim &&
          !format.v_in_k && format.page_tokens == kPageTokens &&
          args.q.dim(1) / cache.num_kv_heads <= kMaxGroupHeads &&
@@ -186,6 +206,7 @@ void EnqueueReadPrompt(CudaQueue& queue, const LayerStep& step,
         "workspace_bytes={} requests={}", queue.device().workspace_bytes,
         step.num_requests);
   const PromptArgs prompt = MakePromptArgs(queue, step, args, cache);
+  if (prompt.rows.first_row == prompt.rows.end_row) return;
   switch (cache.format.k_dim) {
     case 64:
       return Launch<64>(queue, prompt, args, cache);

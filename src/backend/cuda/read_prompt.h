@@ -8,11 +8,14 @@
 namespace winnow {
 
 // Whether EnqueueReadPrompt can: bfloat16 q, KV and out; k_dim = v_dim of 64,
-// 96 or 128; at most 64 q heads a KV head; all pages.
+// 96 or 128; at most 64 q heads a KV head; a scale above zero; rows, heads and
+// pages that begin at multiples of 16 bytes.
 bool ReadPromptTakes(const ReadArgs& args, const LayerCache& cache);
 
 // The prompt rows of a step, others left alone: one running state over
-// ascending 128-key tiles (docs/design.md section 5).
+// ascending 128-key tiles (docs/design.md section 5). Of picks, the rows that
+// have lists: the tiles in which any row of a tile of rows has picks are read,
+// and each row is masked by its own.
 // REQUIRES: ReadPromptTakes(args, cache).
 void EnqueueReadPrompt(CudaQueue& queue, const LayerStep& step,
                        const ReadArgs& args, const LayerCache& cache);

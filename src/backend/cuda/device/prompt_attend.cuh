@@ -19,7 +19,7 @@ namespace winnow::device {
 inline constexpr int kTurnBarrier = 1;   // + warpgroup: it may multiply
 inline constexpr int kClearBarrier = 8;  // + warpgroup: values are cleared
 
-template <int kHeadDim>
+template <int kHeadDim, bool kPicks>
 class PromptAttend {
   using Shape = PromptShape<kHeadDim>;
   using Memory = PromptMemory<kHeadDim>;
@@ -61,17 +61,22 @@ class PromptAttend {
     for (int i = 0; i < kOutPerThread; ++i) out[i] = 0;
     const float log2_scale = args_.scale * 1.44269504f;
 
-    memory_.k_full[k_place_.index].Wait(k_place_.parity);
+    key_tile_ = tile_.first_key_tile - 1;
+    if constexpr (kPicks) {
+      for (int r = 0; r < 2; ++r) {
+        list_[r] = (FirstRow() + 8 * r) / tile_.rows_per_list;
+      }
+    }
+    AwaitKeys();
     FenceProducts();
     MultiplyKeys(scores);
     WaitForProducts<0>();
     Landed(scores);
-    Release(memory_.k_empty, k_place_);
-    Hide(tile_.first_key_tile, scores);
+    HideOthers(scores);
     softmax.TakeIn(scores, log2_scale, keep);
     RoundWeights(scores, weights);
-    for (int t = tile_.first_key_tile + 1; t < tile_.end_key_tile; ++t) {
-      memory_.k_full[k_place_.index].Wait(k_place_.parity);
+    while (!is_last_) {
+      AwaitKeys();
       AwaitTurn();
       FenceProducts();
       MultiplyKeys(scores);
@@ -80,8 +85,7 @@ class PromptAttend {
       PassTurnTo((warpgroup_ + 1) % Shape::kWarpgroups);
       WaitForProducts<1>();
       Landed(scores);
-      Release(memory_.k_empty, k_place_);
-      Hide(t, scores);
+      HideOthers(scores);
       softmax.TakeIn(scores, log2_scale, keep);
       // The assembler moves most of the softmax behind this wait. Held before
       // it, everything was 3 % slower.
@@ -104,6 +108,17 @@ class PromptAttend {
     Landed(weights);
     Release(memory_.v_empty, v_place_);
     Write(softmax, out);
+  }
+
+  // The next key tile, whose keys are there then.
+  __device__ void AwaitKeys() {
+    memory_.k_full[k_place_.index].Wait(k_place_.parity);
+    if constexpr (kPicks) {
+      key_tile_ = memory_.key_tile[k_place_.index];
+      is_last_ = memory_.is_last[k_place_.index];
+    } else {
+      is_last_ = ++key_tile_ + 1 == tile_.end_key_tile;
+    }
   }
 
   __device__ void AwaitTurn() const {
@@ -152,13 +167,30 @@ class PromptAttend {
     CommitProducts();
   }
 
-  // Hides what the rows do not see of a key tile: at the diagonal and at the
-  // window's edge.
-  __device__ void Hide(int key_tile, Scores& scores) const {
-    const int first_key = key_tile * kKeysPerTile;
+  // Hides the keys of the tile that the rows do not read. Done with the keys.
+  __device__ void HideOthers(Scores& scores) {
+    if constexpr (kPicks) {
+      uint4 picked[2];
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        picked[r] = memory_.picked[k_place_.index]
+                                  [(FirstRow() + 8 * r) / tile_.rows_per_list];
+      }
+      Release(memory_.k_empty, k_place_);
+      HideUnpicked(picked, scores);
+    } else {
+      Release(memory_.k_empty, k_place_);
+    }
+    HideUnseen(scores);
+  }
+
+  // At the diagonal and at the window's edge.
+  __device__ void HideUnseen(Scores& scores) const {
+    const StepRows& rows = args_.rows.step;
+    const int first_key = key_tile_ * kKeysPerTile;
     const int last_position = tile_.end_position() - 1;
     if (first_key + kKeysPerTile - 1 <= tile_.first_position &&
-        first_key >= args_.rows.FirstVisible(last_position)) {
+        first_key >= rows.FirstVisible(last_position)) {
       return;
     }
     VisibleKeys visible[2];
@@ -166,24 +198,24 @@ class PromptAttend {
     for (int r = 0; r < 2; ++r) {
       const int position =
           tile_.first_position + (FirstRow() + 8 * r) / args_.group_heads;
-      visible[r] = {args_.rows.FirstVisible(position) - first_key,
+      visible[r] = {rows.FirstVisible(position) - first_key,
                     position - first_key};
     }
     HideKeys(visible, scores);
   }
 
   // Values behind the tile's last position may be anything, and zero times
-  // anything may be NaN. Both warpgroups write the same zeros.
+  // anything may be NaN; pages behind it arrived as zeros. All warpgroups write
+  // the same zeros.
   __device__ void ClearValuesBehindEnd() const {
-    const int num_keys =
-        tile_.end_position() - (tile_.end_key_tile - 1) * kKeysPerTile;
-    if (num_keys == kKeysPerTile) return;
+    const int first = tile_.end_position() % kKeysPerTile;
+    const int num_keys = -first & (kTokensPerPage - 1);
+    if (num_keys == 0 || key_tile_ + 1 != tile_.end_key_tile) return;
     constexpr int kRowBytes = Shape::kRowBytes;
-    uint8_t* values = memory_.v[v_place_.index];
+    uint8_t* values = memory_.v[v_place_.index] + first * kRowBytes;
     for (int chunk = 0; chunk < Shape::kChunks; ++chunk) {
-      for (int byte =
-               num_keys * kRowBytes + threadIdx.x % kThreadsPerWarpgroup * 16;
-           byte < Shape::kKeyChunkBytes; byte += kThreadsPerWarpgroup * 16) {
+      for (int byte = threadIdx.x % kThreadsPerWarpgroup * 16;
+           byte < num_keys * kRowBytes; byte += kThreadsPerWarpgroup * 16) {
         *reinterpret_cast<uint4*>(values + chunk * Shape::kKeyChunkBytes +
                                   byte) = make_uint4(0, 0, 0, 0);
       }
@@ -250,6 +282,9 @@ class PromptAttend {
   Memory& memory_;
   const int warpgroup_;
   PromptTile tile_;
+  int key_tile_ = 0;
+  bool is_last_ = false;
+  int list_[2];  // of this thread's rows, where there are picks
   RingPlace<Memory::kTiles> place_;
   RingPlace<Shape::kBuffers> k_place_, v_place_;
 };

@@ -3,17 +3,18 @@
 #ifndef WINNOW_BACKEND_CUDA_DEVICE_PROMPT_FETCH_CUH_
 #define WINNOW_BACKEND_CUDA_DEVICE_PROMPT_FETCH_CUH_
 
+#include "backend/cuda/device/prompt_lists.cuh"
 #include "backend/cuda/device/prompt_memory.cuh"
 #include "backend/cuda/device/tma.cuh"
 
 namespace winnow::device {
 
 // All of the warp's lanes call each of these.
-template <int kHeadDim>
+template <int kHeadDim, bool kPicks>
 class PromptFetch {
   using Shape = PromptShape<kHeadDim>;
   using Memory = PromptMemory<kHeadDim>;
-  static constexpr unsigned kAllLanes = 0xffffffff;
+  static constexpr uint32_t kNowhere = 0xffffffff;
 
  public:
   // q_map: [rows, q_heads, k_dim]. kv_map: [extents, kv_heads, 2 (K, V), 32
@@ -28,12 +29,17 @@ class PromptFetch {
 
   __device__ void Run() {
     for (;;) {
-      const PromptTile tile =
-          PromptItem(*args_.plan, args_.rows, args_.num_kv_heads, TakeItem(),
-                     args_.tokens_per_tile);
+      PromptTile tile = PromptItem(*args_.plan, args_.rows, args_.num_kv_heads,
+                                   TakeItem(), args_.tokens_per_tile);
+      PromptMerge<kHeadDim> merge(args_, memory_.lists, tile);
+      if constexpr (kPicks) tile.rows_per_list = merge.Start();
       FetchQueries(tile);
       if (tile.num_tokens == 0) return;
-      FetchKeysAndValues(tile);
+      if constexpr (kPicks) {
+        FetchPicked(tile, merge);
+      } else {
+        FetchAll(tile);
+      }
     }
   }
 
@@ -71,57 +77,102 @@ class PromptFetch {
     place_.Next();
   }
 
-  // In the order in which they are used: the keys of a tile before the values
-  // of the one before it.
-  __device__ void FetchKeysAndValues(const PromptTile& tile) {
-    const uint32_t* table =
-        args_.page_table + tile.request * args_.page_table_stride;
-    // What stands behind the last page means nothing.
-    const int end_page =
-        (tile.end_position() + kTokensPerPage - 1) / kTokensPerPage;
+  // Keys and values, in the order in which they are used: the keys of a tile
+  // before the values of the one before it.
+  __device__ void FetchAll(const PromptTile& tile) {
     uint32_t extent = 0, extent_before = 0;
     uint32_t extents = 0;  // of 32 pages, one a lane
     for (int t = tile.first_key_tile; t < tile.end_key_tile; ++t) {
       const int first_page = t * kPagesPerKeyTile;
       if (t == tile.first_key_tile || first_page % 32 == 0) {
-        const int page = first_page / 32 * 32 + lane_;
-        extents = page < end_page ? table[page] : 0;
+        extents = Extent(tile, first_page / 32 * 32 + lane_);
       }
       extent_before = extent;
-      extent = __shfl_sync(kAllLanes, extents,
-                           first_page % 32 + lane_ / Shape::kChunks % 4);
-      const int num_pages = min(kPagesPerKeyTile, end_page - first_page);
-      Fetch(0, extent, tile.kv_head, num_pages, k_place_);
-      if (t > tile.first_key_tile) {
-        Fetch(1, extent_before, tile.kv_head, kPagesPerKeyTile, v_place_);
-      }
+      extent = __shfl_sync(kAllLanes, extents, first_page % 32 + Page());
+      AwaitEmpty(memory_.k_empty, k_place_);
+      FetchKeys(extent, tile.kv_head);
+      if (t > tile.first_key_tile) FetchValues(extent_before, tile.kv_head);
     }
-    const int last_pages =
-        end_page - (tile.end_key_tile - 1) * kPagesPerKeyTile;
-    Fetch(1, extent, tile.kv_head, last_pages, v_place_);
+    FetchValues(extent, tile.kv_head);
   }
 
-  // K (which = 0) or V (1) of a key tile, into the next buffer. Lane i copies
-  // chunk i % kChunks of page i / kChunks, which lies in its `extent`.
-  __device__ void Fetch(int which, uint32_t extent, int kv_head, int num_pages,
-                        RingPlace<Shape::kBuffers>& place) {
-    const int i = place.index;
-    Mbarrier& empty = which == 0 ? memory_.k_empty[i] : memory_.v_empty[i];
-    Mbarrier& full = which == 0 ? memory_.k_full[i] : memory_.v_full[i];
-    uint8_t* to = which == 0 ? memory_.k[i] : memory_.v[i];
-    empty.Wait(place.parity ^ 1);
+  // The same, of the tiles in which any list has picks, and of these the pages.
+  __device__ void FetchPicked(const PromptTile& tile,
+                              PromptMerge<kHeadDim>& merge) {
+    uint32_t extent = 0, extent_before = 0;
+    for (bool is_first = true, is_last = false; !is_last; is_first = false) {
+      const int i = k_place_.index;
+      AwaitEmpty(memory_.k_empty, k_place_);
+      const int key_tile = merge.key_tile();
+      const unsigned pages = merge.Next(memory_.picked[i]);
+      is_last = merge.key_tile() == kNoKeyTile;
+      if (lane_ == 0) {
+        memory_.key_tile[i] = key_tile;
+        memory_.is_last[i] = is_last;
+      }
+      __syncwarp();
+      extent_before = extent;
+      extent = (pages >> Page() & 1) != 0
+                   ? Extent(tile, key_tile * kPagesPerKeyTile + Page())
+                   : kNowhere;
+      FetchKeys(extent, tile.kv_head);
+      if (!is_first) FetchValues(extent_before, tile.kv_head);
+    }
+    FetchValues(extent, tile.kv_head);
+  }
+
+  // Lane i copies chunk i % kChunks of page i / kChunks of a key tile.
+  __device__ int Page() const { return lane_ / Shape::kChunks % 4; }
+
+  // Where a page lies. What stands behind the last page of the table means
+  // nothing.
+  __device__ uint32_t Extent(const PromptTile& tile, int page) const {
+    const uint32_t* table =
+        args_.page_table + tile.request * args_.page_table_stride;
+    return page * kTokensPerPage < tile.end_position() ? table[page] : kNowhere;
+  }
+
+  template <int kSize>
+  __device__ static void AwaitEmpty(Mbarrier (&empty)[kSize],
+                                    const RingPlace<kSize>& place) {
+    empty[place.index].Wait(place.parity ^ 1);
+  }
+
+  // REQUIRES: the next buffer is empty.
+  __device__ void FetchKeys(uint32_t extent, int kv_head) {
+    const int i = k_place_.index;
+    Copy({0, kv_head, extent}, memory_.k[i], memory_.k_full[i]);
+    k_place_.Next();
+  }
+
+  __device__ void FetchValues(uint32_t extent, int kv_head) {
+    AwaitEmpty(memory_.v_empty, v_place_);
+    const int i = v_place_.index;
+    Copy({1, kv_head, extent}, memory_.v[i], memory_.v_full[i]);
+    v_place_.Next();
+  }
+
+  struct Source {
+    int which;  // 0: keys, 1: values
+    int kv_head;
+    uint32_t extent;  // of this lane's page
+  };
+
+  // A page that lies nowhere is outside of the map: it arrives as zeros.
+  __device__ void Copy(const Source& from, uint8_t* to, Mbarrier& full) {
     if (lane_ == 0) {
-      full.ArriveExpecting(num_pages * Shape::kChunks * Shape::kPageBytes);
+      full.ArriveExpecting(kPagesPerKeyTile * Shape::kChunks *
+                           Shape::kPageBytes);
     }
     __syncwarp();
-    if (lane_ < num_pages * Shape::kChunks) {
-      const int chunk = lane_ % Shape::kChunks, page = lane_ / Shape::kChunks;
-      CopyBox(
-          kv_map_,
-          {chunk * Shape::kChunk, 0, which, kv_head, static_cast<int>(extent)},
-          to + chunk * Shape::kKeyChunkBytes + page * Shape::kPageBytes, full);
+    if (lane_ < kPagesPerKeyTile * Shape::kChunks) {
+      const int chunk = lane_ % Shape::kChunks;
+      CopyBox(kv_map_,
+              {chunk * Shape::kChunk, 0, from.which, from.kv_head,
+               static_cast<int>(from.extent)},
+              to + chunk * Shape::kKeyChunkBytes + Page() * Shape::kPageBytes,
+              full);
     }
-    place.Next();
   }
 
   const CUtensorMap& q_map_;

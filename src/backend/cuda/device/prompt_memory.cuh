@@ -38,6 +38,14 @@ struct PromptShape {
   static constexpr int kBuffers = kHeadDim > 96 ? 2 : 3;  // of K and of V
 };
 
+// Where a list of picks has been read to.
+struct PromptList {
+  const uint32_t* picks;  // (page, tokens); null: every page
+  int next, end;          // of the picks
+  int key_tile;           // of the next one; kNoKeyTile behind the last
+};
+inline constexpr int kNoKeyTile = 0x7fffffff;
+
 // Buffers go round: `full` passes when a buffer holds what was asked for,
 // `empty` when all warps that compute are done with it.
 template <int kHeadDim>
@@ -49,6 +57,12 @@ struct PromptMemory {
   uint8_t q[kTiles][Shape::kChunks * Shape::kRowChunkBytes];
   uint8_t k[kBuffers][Shape::kChunks * Shape::kKeyChunkBytes];
   uint8_t v[kBuffers][Shape::kChunks * Shape::kKeyChunkBytes];
+  // Of picks alone: which of a key tile's tokens each list names, which tile
+  // that is, and whether it is the last one.
+  uint4 picked[kBuffers][Shape::kRows];
+  int key_tile[kBuffers];
+  bool is_last[kBuffers];
+  PromptList lists[Shape::kRows];
   PromptTile tile[kTiles];
   Mbarrier tile_full[kTiles], tile_empty[kTiles];  // of `tile` and `q`
   Mbarrier k_full[kBuffers], k_empty[kBuffers];
@@ -71,10 +85,20 @@ struct PromptMemory {
   }
 };
 
+// Threads of the warp that fetches.
+inline constexpr unsigned kAllLanes = 0xffffffff;
+
 struct PromptArgs {
-  StepRows rows;
+  PromptRows rows;
   const uint32_t* page_table;  // [requests, max_pages]
   int64_t page_table_stride;
+  // PickLists of rows [rows.first_row, rows.end_row); null: all pages.
+  const uint32_t* picks;  // [rows, q_heads, capacity, 2]
+  int64_t picks_row_stride;
+  int64_t picks_list_stride;
+  const int32_t* num_picks;  // [rows, q_heads]
+  int64_t num_picks_stride;
+  const int32_t* num_lists;  // [rows]
   PromptPlan* plan;
   __nv_bfloat16* out;  // [rows, q_heads, v_dim]
   int64_t out_row_stride;

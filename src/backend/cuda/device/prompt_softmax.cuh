@@ -102,6 +102,25 @@ __device__ inline void HideKeys(const VisibleKeys (&visible)[2],
   }
 }
 
+// The same of keys that the rows' lists do not name; bit t: key t.
+__device__ inline void HideUnpicked(const uint4 (&picked)[2],
+                                    float (&scores)[kScoresPerThread]) {
+  const uint32_t all = picked[0].x & picked[0].y & picked[0].z & picked[0].w &
+                       picked[1].x & picked[1].y & picked[1].z & picked[1].w;
+  if (__all_sync(0xffffffff, all == 0xffffffff)) return;
+  const int first_column = threadIdx.x % 4 * 2;
+  const uint32_t words[2][4] = {
+      {picked[0].x >> first_column, picked[0].y >> first_column,
+       picked[0].z >> first_column, picked[0].w >> first_column},
+      {picked[1].x >> first_column, picked[1].y >> first_column,
+       picked[1].z >> first_column, picked[1].w >> first_column}};
+#pragma unroll
+  for (int i = 0; i < kScoresPerThread; ++i) {
+    const uint32_t word = words[i / 2 % 2][i / 16];
+    if ((word >> (i / 4 % 4 * 8 + i % 2) & 1) == 0) scores[i] = NoKey();
+  }
+}
+
 // The weights as the left operand of a product: eight steps of 16 keys.
 __device__ inline void RoundWeights(const float (&weights)[kScoresPerThread],
                                     uint32_t (&operand)[8][4]) {

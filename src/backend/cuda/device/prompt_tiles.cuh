@@ -8,6 +8,29 @@
 
 namespace winnow::device {
 
+// The prompt rows of a step that are read: those among [first_row, end_row).
+struct PromptRows {
+  StepRows step;
+  int first_row, end_row;
+
+  // Of a request's tokens in the step, the first that is read.
+  __device__ int FirstToken(int request) const {
+    return max(0, first_row - step.first_row[request]);
+  }
+  __device__ int EndToken(int request) const {
+    return min(step.num_prompt_rows[request],
+               end_row - step.first_row[request]);
+  }
+  __device__ int NumTiles(int request, int tokens_per_tile) const {
+    const int num_tokens = EndToken(request) - FirstToken(request);
+    return (max(0, num_tokens) + tokens_per_tile - 1) / tokens_per_tile;
+  }
+  // Position behind the last.
+  __device__ int EndPosition(int request) const {
+    return step.first_position[request] + EndToken(request);
+  }
+};
+
 // The tiles of one request: those from first_tile to the next run's.
 struct PromptRun {
   int first_tile;
@@ -39,24 +62,14 @@ struct PromptTile {
   int kv_head;
   int first_key_tile;  // of 128 keys
   int end_key_tile;
+  int rows_per_list;  // of picks
 
   __device__ int end_position() const { return first_position + num_tokens; }
 };
 
-__device__ inline int PromptTilesOf(const StepRows& rows, int request,
-                                    int tokens_per_tile) {
-  return (rows.num_prompt_rows[request] + tokens_per_tile - 1) /
-         tokens_per_tile;
-}
-
-// Position behind a request's last prompt row.
-__device__ inline int PromptEnd(const StepRows& rows, int request) {
-  return rows.first_position[request] + rows.num_prompt_rows[request];
-}
-
 // REQUIRES: tile < plan.num_tiles.
 __device__ inline PromptTile PromptTileAt(PromptPlan& plan,
-                                          const StepRows& rows, int tile,
+                                          const PromptRows& rows, int tile,
                                           int tokens_per_tile) {
   int low = 0, high = plan.num_runs - 1;
   while (low < high) {
@@ -68,20 +81,21 @@ __device__ inline PromptTile PromptTileAt(PromptPlan& plan,
     }
   }
   const PromptRun run = plan.Runs()[low];
-  const int num_tiles = PromptTilesOf(rows, run.request, tokens_per_tile);
+  const int num_tiles = rows.NumTiles(run.request, tokens_per_tile);
   // The later a tile, the more keys it has.
-  const int token = (num_tiles - 1 - (tile - run.first_tile)) * tokens_per_tile;
+  const int token = rows.FirstToken(run.request) +
+                    (num_tiles - 1 - (tile - run.first_tile)) * tokens_per_tile;
   PromptTile found = {};
   found.request = run.request;
-  found.first_row = rows.first_row[run.request] + token;
-  found.num_tokens =
-      min(tokens_per_tile, rows.num_prompt_rows[run.request] - token);
-  found.first_position = rows.first_position[run.request] + token;
+  found.first_row = rows.step.first_row[run.request] + token;
+  found.num_tokens = min(tokens_per_tile, rows.EndToken(run.request) - token);
+  found.first_position = rows.step.first_position[run.request] + token;
   return found;
 }
 
 // The tile and head of an item; none where there are no more.
-__device__ inline PromptTile PromptItem(PromptPlan& plan, const StepRows& rows,
+__device__ inline PromptTile PromptItem(PromptPlan& plan,
+                                        const PromptRows& rows,
                                         int num_kv_heads, int item,
                                         int tokens_per_tile) {
   const int tiles = plan.num_tiles;
@@ -92,7 +106,7 @@ __device__ inline PromptTile PromptItem(PromptPlan& plan, const StepRows& rows,
   const int rest = item - first_head * tiles;
   PromptTile tile = PromptTileAt(plan, rows, rest / num_heads, tokens_per_tile);
   tile.kv_head = first_head + rest % num_heads;
-  tile.first_key_tile = rows.FirstVisible(tile.first_position) / 128;
+  tile.first_key_tile = rows.step.FirstVisible(tile.first_position) / 128;
   tile.end_key_tile = (tile.end_position() + 127) / 128;
   return tile;
 }
