@@ -19,6 +19,8 @@ struct ReadCase {
   TestArray q;  // [rows, q_heads, k_dim]
   Dtype out = Dtype::kFloat32;
   int window = 0;
+  bool attends_prompt_rows = true;
+  bool attends_generated_rows = true;
   float scale = 0;
 
   ReadCase(const KvShape& shape, std::vector<RequestRows> requests,
@@ -69,8 +71,10 @@ ReadResult RunRead(TestDevice& device, const ReadCase& read,
   args.out = device.Output(read.out,
                            {q.dim(0), q.dim(1), read.paged.shape().v_dim}, gap);
   args.lse = device.Output(Dtype::kFloat32, {q.dim(0), q.dim(1)}, gap);
-  device.backend().Read(device.queue(),
-                        read.paged.Step(device, rows, read.window), args,
+  LayerStep step = read.paged.Step(device, rows, read.window);
+  step.has_prompt_rows = read.attends_prompt_rows;
+  step.has_generated_rows = read.attends_generated_rows;
+  device.backend().Read(device.queue(), step, args,
                         read.paged.Cache(device, pool));
   return {device.Download(args.out), device.Download(args.lse)};
 }
@@ -284,6 +288,32 @@ TEST_P(ReadConformanceTest, BitsDoNotDependOnChunks) {
       ExpectSame(
           RunRead(device, read, {rows}, RowsOf(read.q, row, end), 0),
           {RowsOf(expected.out, row, end), RowsOf(expected.lse, row, end)});
+    }
+  });
+}
+
+TEST_P(ReadConformanceTest, RowsOfAKindThatIsOffAreLeftAlone) {
+  ForSeeds(20, [this](RandomSource& random, int num_threads) {
+    ReadCase read = RandomReadCase(random, 3000);
+    TestDevice device = Device(num_threads);
+    const ReadResult expected = RunRead(device, read);
+    for (const bool prompt : {true, false}) {
+      read.attends_prompt_rows = prompt;
+      read.attends_generated_rows = !prompt;
+      const ReadResult got = RunRead(device, read);
+      int64_t row = 0;
+      for (const RequestRows& request : read.paged.requests()) {
+        for (int t = 0; t < request.num_tokens; ++t, ++row) {
+          const double lse = got.lse.at(row, 0);
+          if ((t < request.num_prompt_rows) == prompt) {
+            ASSERT_EQ(lse, expected.lse.at(row, 0)) << "row=" << row;
+            ASSERT_EQ(got.out.at(row, 0, 0), expected.out.at(row, 0, 0));
+          } else {
+            ASSERT_TRUE(std::isnan(lse)) << "row=" << row << " lse=" << lse;
+            ASSERT_TRUE(std::isnan(got.out.at(row, 0, 0))) << "row=" << row;
+          }
+        }
+      }
     }
   });
 }

@@ -30,8 +30,9 @@ struct LayerStep {
       {};            // i32 [requests]: whole prompts; with `selector`
   View tree_parent;  // i32 [rows]: row of the parent in a draft's tree, -1
                      // at its root; empty: every row follows the last
-  // Whether any row may be a prompt row, or a generated one: work for rows
-  // that are not there need not be enqueued.
+  // Whether prompt rows, or generated ones, are to be attended: Read leaves
+  // rows of a kind that is switched off alone, and need not be told of a kind
+  // that has no row.
   bool has_prompt_rows = true;
   bool has_generated_rows = true;
 };

@@ -43,6 +43,8 @@ class KeyBytes {
       Add(layer.summaries.rows);
       Add(layer.summaries.segments);
     }
+    Add(selection.first_row);
+    Add(selection.end_row);
     Add(selection.first_token);
     Add(selection.read_shares);
     Add(selection.picks.picks);

@@ -200,10 +200,30 @@ void Runner::GatherSelection(Group& group) {
   Selection& selection = group.args.selection;
   selection = selectors_.selection();
   selection.first_token = PutIntegers(first_token);
+  BoundGeneratedRows(group);
   const View zeros = host_shares_.At(0, Dtype::kFloat32, {step.num_rows});
   std::fill_n(zeros.As<float>(), step.num_rows, 0.0f);
   selection.read_shares = shares_.At(0, Dtype::kFloat32, {step.num_rows});
   backend_.Copy(*queue_, zeros, selection.read_shares);
+}
+
+// Of each item the prompt's rows come first.
+void Runner::BoundGeneratedRows(Group& group) {
+  Selection& selection = group.args.selection;
+  selection.first_row = group.args.step.num_rows;
+  int row = 0;
+  for (size_t i = 0; i < group.items.size(); ++i) {
+    const StepItem& item = group.items[i];
+    const int num_prompt_rows =
+        std::clamp(group.sequences[i]->num_prompt_rows() - item.first_token, 0,
+                   item.num_tokens);
+    if (num_prompt_rows < item.num_tokens) {
+      selection.first_row =
+          std::min(selection.first_row, row + num_prompt_rows);
+      selection.end_row = row + item.num_tokens;
+    }
+    row += item.num_tokens;
+  }
 }
 
 void Runner::GatherRope(Group& group) {

@@ -83,6 +83,7 @@ class Runner {
   void GatherRows(Group& group);
   void GatherRope(Group& group);
   void GatherSelection(Group& group);
+  void BoundGeneratedRows(Group& group);
   Status RunGroup(Group& group, StepOutput* output);
   void EnqueueForward(const ForwardArgs& args);
   void CollectShares(const Group& group, StepOutput* output) const;

@@ -51,19 +51,27 @@ bool Chooses(const Selection& selection, int layer) {
                              });
 }
 
-// Summaries, then run after run of rows: its lists, and what they name. `read`
-// reads `source`.
-void ReadChosen(const Pass& pass, const LayerStep& step, const ReadArgs& read,
-                ReadSource& source, const LayerCache& cache) {
+// True where a selector of the layer acts in prompts.
+bool ChoosesInPrompt(std::span<const LayerSelector> selectors) {
+  return std::ranges::any_of(selectors, [](const LayerSelector& selector) {
+    return selector.program != nullptr && selector.program->in_prompt;
+  });
+}
+
+// Run after run of rows: its lists, and what they name. The lists of all rows
+// stand in memory at once where a later layer reads them.
+void ReadChosenRows(const Pass& pass, const LayerStep& step, ReadArgs read,
+                    const LayerCache& cache) {
   const Selection& selection = pass.args.selection;
   const auto selectors = selection.OfLayer(step.layer);
-  pass.backend.Summarize(
-      pass.queue, step,
-      {.selectors = selectors, .first_token = selection.first_token}, cache);
-  source.kind = ReadSource::Kind::kPicks;
   const int most_rows = selection.picks.num_rows();
-  for (int row = 0; row < step.num_rows; row += most_rows) {
-    const int num_rows = std::min(most_rows, step.num_rows - row);
+  const bool all_rows = step.has_prompt_rows || most_rows >= step.num_rows;
+  const int end_row = all_rows ? step.num_rows : selection.end_row;
+  ReadSource source = {.kind = ReadSource::Kind::kPicks, .picks = {}};
+  read.sources = std::span(&source, 1);
+  for (int row = all_rows ? 0 : selection.first_row; row < end_row;
+       row += most_rows) {
+    const int num_rows = std::min(most_rows, end_row - row);
     source.picks = selection.picks.Rows(0, num_rows);
     source.picks.first_row = row;
     pass.backend.Select(pass.queue, step,
@@ -75,6 +83,26 @@ void ReadChosen(const Pass& pass, const LayerStep& step, const ReadArgs& read,
                         cache);
     pass.backend.Read(pass.queue, step, read, cache);
   }
+}
+
+// Summaries; then what rows read: prompt rows everything, in one Read, unless
+// a selector of the layer acts in prompts. `read` reads all pages.
+void ReadChosen(const Pass& pass, const LayerStep& step, const ReadArgs& read,
+                const LayerCache& cache) {
+  const Selection& selection = pass.args.selection;
+  const auto selectors = selection.OfLayer(step.layer);
+  pass.backend.Summarize(
+      pass.queue, step,
+      {.selectors = selectors, .first_token = selection.first_token}, cache);
+  LayerStep chosen = step;
+  if (step.has_prompt_rows && !ChoosesInPrompt(selectors)) {
+    LayerStep prompt = step;
+    prompt.has_generated_rows = false;
+    pass.backend.Read(pass.queue, prompt, read, cache);
+    chosen.has_prompt_rows = false;
+  }
+  if (!chosen.has_prompt_rows && !chosen.has_generated_rows) return;
+  ReadChosenRows(pass, chosen, read, cache);
 }
 
 // hidden += scale * o(attention(norm(hidden))).
@@ -110,7 +138,7 @@ void Attend(const Pass& pass, const LayerStep& step) {
   };
   const LayerCache& cache = pass.args.layers[index];
   pass.backend.Append(pass.queue, step, inputs, cache);
-  ReadSource source;
+  const ReadSource source;
   const ReadArgs read = {
       .q = q,
       .sources = std::span(&source, 1),
@@ -120,7 +148,7 @@ void Attend(const Pass& pass, const LayerStep& step) {
       .lse = {},
   };
   if (Chooses(pass.args.selection, step.layer)) {
-    ReadChosen(pass, step, read, source, cache);
+    ReadChosen(pass, step, read, cache);
   } else {
     pass.backend.Read(pass.queue, step, read, cache);
   }

@@ -17,6 +17,8 @@ struct Selection {
   int num_selectors = 0;
   View first_token;  // i32 [requests], as SummarizeArgs has it
   View read_shares;  // f32 [rows], as SelectArgs has it
+  // Generated rows stand among [first_row, end_row) of the step.
+  int first_row = 0, end_row = 0;
   // Memory for the lists of a run of rows, which chooses and reads before the
   // next one does.
   PickLists picks;

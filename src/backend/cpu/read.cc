@@ -243,6 +243,7 @@ void ReadScalar(const LayerStep& step, const ReadArgs& args,
                 const LayerCache& cache, ThreadPool& pool) {
   if (step.num_rows == 0) return;
   CheckRead(step, args, cache);
+  const StepRows rows(step);
   const int64_t num_heads = args.q.dim(1);
   int64_t first_row = 0, num_rows = step.num_rows;
   if (args.sources[0].kind == ReadSource::Kind::kPicks) {
@@ -253,9 +254,12 @@ void ReadScalar(const LayerStep& step, const ReadArgs& args,
     WithFloatType(cache.format.k, [&](auto kv) {
       WithFloatType(args.out.dtype, [&](auto out) {
         pool.ParallelFor(num_rows * num_heads, [&](int64_t item, int) {
+          const int64_t row = first_row + item / num_heads;
+          const bool attended = rows.is_prompt(row) ? step.has_prompt_rows
+                                                    : step.has_generated_rows;
+          if (!attended) return;
           ReadRow<decltype(q), decltype(kv), decltype(out)>(
-              step, args, cache, first_row + item / num_heads,
-              item % num_heads);
+              step, args, cache, row, item % num_heads);
         });
       });
     });

@@ -140,8 +140,8 @@ void VectorRead::Read(const LayerStep& step, const ReadArgs& args,
       static_cast<int>(args.q.dim(1)) / static_cast<int>(cache.num_kv_heads);
   job.scale_log2 = args.scale * std::numbers::log2e_v<float>;
   ChooseKernels(kernels_, job);
-  ReadPromptRows(job);
-  ReadGeneratedRows(job);
+  if (step.has_prompt_rows) ReadPromptRows(job);
+  if (step.has_generated_rows) ReadGeneratedRows(job);
 }
 
 }  // namespace winnow
