@@ -42,7 +42,7 @@ struct MmaTile {
   static constexpr int kHeads = 8 * kQueryTiles;
   static constexpr int kStepChannels = 32;
   static constexpr int kSteps = 4;  // whose loads are in flight together
-  static constexpr int kRows = 16;
+  static constexpr int kHalves = kTileSlots / 16;  // of 16 rows
 
   static size_t QueryBytes(int padded_heads, int width) {
     return sizeof(T) * static_cast<size_t>(padded_heads) *
@@ -66,63 +66,69 @@ struct MmaTile {
     for (int head = 0; head < queries.num_heads; head += kHeads) {
       const auto* q = static_cast<const uint4*>(queries.q) +
                       head / 8 * (queries.width / kStepChannels) * 32;
-#pragma unroll 1
-      for (int first = 0; first < kTileSlots; first += kRows) {
-        ScoreRows(tile, first, q, queries.width / kStepChannels,
-                  scores + head * kTileStride + first);
-      }
+      ScoreHeads(tile, q, queries.width / kStepChannels,
+                 scores + head * kTileStride);
     }
   }
 
-  // Rows [first, first + 16) of the tile, kHeads queries.
-  static __device__ void ScoreRows(const TileRows& tile, int first,
-                                   const uint4* q, int num_steps,
-                                   float* scores) {
+  // All rows of the tile, kHeads queries.
+  static __device__ void ScoreHeads(const TileRows& tile, const uint4* q,
+                                    int num_steps, float* scores) {
     const int lane = threadIdx.x % 32;
     const int group = lane / 4, of_group = lane % 4;
-    const auto* low =
-        reinterpret_cast<const uint4*>(tile.Row(first + group)) + of_group;
-    const auto* high =
-        reinterpret_cast<const uint4*>(tile.Row(first + group + 8)) + of_group;
-    float sums[kQueryTiles][4] = {};
+    const uint4* rows[2 * kHalves];
+#pragma unroll
+    for (int i = 0; i < 2 * kHalves; ++i) {
+      rows[i] =
+          reinterpret_cast<const uint4*>(tile.Row(8 * i + group)) + of_group;
+    }
+    float sums[kHalves][kQueryTiles][4] = {};
     for (int step = 0; step < num_steps; step += kSteps) {
-      uint4 of_low[kSteps] = {}, of_high[kSteps] = {};
+      uint4 pieces[kSteps][2 * kHalves] = {};
 #pragma unroll
       for (int i = 0; i < kSteps; ++i) {
-        if (step + i < num_steps) {
-          of_low[i] = low[(step + i) * 4];
-          of_high[i] = high[(step + i) * 4];
+        if (step + i >= num_steps) break;
+#pragma unroll
+        for (int row = 0; row < 2 * kHalves; ++row) {
+          pieces[i][row] = rows[row][(step + i) * 4];
         }
       }
 #pragma unroll
       for (int i = 0; i < kSteps; ++i) {
-        if (step + i < num_steps) {
-          Multiply(of_low[i], of_high[i], q + (step + i) * 32 + lane,
-                   num_steps * 32, sums);
-        }
+        if (step + i >= num_steps) break;
+        Multiply(pieces[i], q + (step + i) * 32 + lane, num_steps * 32, sums);
       }
     }
 #pragma unroll
-    for (int tile_of_q = 0; tile_of_q < kQueryTiles; ++tile_of_q) {
-      float* to = scores + (tile_of_q * 8 + of_group * 2) * kTileStride + group;
-      to[0] = sums[tile_of_q][0];
-      to[kTileStride] = sums[tile_of_q][1];
-      to[8] = sums[tile_of_q][2];
-      to[kTileStride + 8] = sums[tile_of_q][3];
+    for (int half = 0; half < kHalves; ++half) {
+#pragma unroll
+      for (int i = 0; i < kQueryTiles; ++i) {
+        const float(&of)[4] = sums[half][i];
+        float* to =
+            scores + (i * 8 + of_group * 2) * kTileStride + half * 16 + group;
+        to[0] = of[0];
+        to[kTileStride] = of[1];
+        to[8] = of[2];
+        to[kTileStride + 8] = of[3];
+      }
     }
   }
 
   // A step of 32 channels; q_stride: from one tile of 8 queries to the next.
-  static __device__ void Multiply(const uint4& low, const uint4& high,
+  static __device__ void Multiply(const uint4 (&rows)[2 * kHalves],
                                   const uint4* q, int q_stride,
-                                  float (&sums)[kQueryTiles][4]) {
-    const uint32_t first[4] = {low.x, high.x, low.y, high.y};
-    const uint32_t second[4] = {low.z, high.z, low.w, high.w};
+                                  float (&sums)[kHalves][kQueryTiles][4]) {
 #pragma unroll
     for (int i = 0; i < kQueryTiles; ++i) {
       const uint4 of_q = q[i * q_stride];
-      MultiplyAdd<T>(sums[i], first, of_q.x, of_q.y);
-      MultiplyAdd<T>(sums[i], second, of_q.z, of_q.w);
+#pragma unroll
+      for (int half = 0; half < kHalves; ++half) {
+        const uint4 &low = rows[2 * half], &high = rows[2 * half + 1];
+        const uint32_t first[4] = {low.x, high.x, low.y, high.y};
+        const uint32_t second[4] = {low.z, high.z, low.w, high.w};
+        MultiplyAdd<T>(sums[half][i], first, of_q.x, of_q.y);
+        MultiplyAdd<T>(sums[half][i], second, of_q.z, of_q.w);
+      }
     }
   }
 };
