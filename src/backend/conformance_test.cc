@@ -160,29 +160,31 @@ TEST_P(ConformanceTest, GatherRowsCopiesBytes) {
   });
 }
 
-// One random product: inputs on the host, arguments on the device.
+// One random product: inputs on the host, arguments on the device. Sizes and
+// gaps along rows are multiples of `grain`.
 struct Product {
   TestArray x, residual;
   std::vector<TestArray> weights, biases;
   std::vector<LinearPart> parts;
   LinearArgs args;
 
-  Product(TestDevice& device, RandomSource& random) {
+  Product(TestDevice& device, RandomSource& random, int64_t grain = 1) {
     const Dtype dtype = AnyFloat(random);
     const int64_t num_rows = random.Between(0, 40);
-    const int64_t num_in = random.Between(1, 300);
+    const int64_t num_in = grain * random.Between(1, 300 / (grain / 3 + 1));
+    const auto gap = [&] { return grain * random.Between(0, 9); };
     x = RandomArray(dtype, {num_rows, num_in}, random);
-    args.x = device.Upload(x, random.Between(0, 9));
+    args.x = device.Upload(x, gap());
     const int64_t num_parts = random.Between(1, 3);
     for (int64_t i = 0; i < num_parts; ++i) {
-      const int64_t num_out = random.Between(1, 130);
+      const int64_t num_out = grain * random.Between(1, 130 / (grain / 3 + 1));
       weights.push_back(RandomArray(dtype, {num_out, num_in}, random));
       biases.push_back(RandomArray(dtype, {num_out}, random));
       const Dtype out = random.Chance(0.5) ? dtype : Dtype::kFloat32;
       LinearPart part;
       part.weight = device.Upload(weights.back());
       if (random.Chance(0.5)) part.bias = device.Upload(biases.back());
-      part.out = device.Output(out, {num_rows, num_out}, random.Between(0, 9));
+      part.out = device.Output(out, {num_rows, num_out}, gap());
       parts.push_back(part);
     }
     args.scale = random.Chance(0.5) ? 1.0f : 0.25f;
@@ -192,38 +194,98 @@ struct Product {
     if (may_add && random.Chance(0.7)) {
       residual =
           RandomArray(Dtype::kFloat32, {num_rows, weights[0].dim(0)}, random);
-      args.residual = device.Upload(residual, random.Between(0, 9));
+      args.residual = device.Upload(residual, gap());
       if (random.Chance(0.5)) parts[0].out = args.residual;
     }
     args.parts = parts;
   }
 };
 
+// What each element of a product's parts must be.
+void ExpectProducts(TestDevice& device, const Product& product) {
+  for (size_t p = 0; p < product.parts.size(); ++p) {
+    const LinearPart& part = product.parts[p];
+    Closeness close(device.Download(part.out), Arithmetic::kSum);
+    const TestArray& weight = product.weights[p];
+    for (int64_t row = 0; row < product.x.dim(0); ++row) {
+      for (int64_t n = 0; n < weight.dim(0); ++n) {
+        double sum = 0, magnitude = 0;
+        for (int64_t i = 0; i < weight.dim(1); ++i) {
+          const double term = product.x.at(row, i) * weight.at(n, i);
+          sum += term;
+          magnitude += std::abs(term);
+        }
+        if (!part.bias.empty()) {
+          sum += product.biases[p].values[static_cast<size_t>(n)];
+        }
+        sum *= product.args.scale;
+        if (!product.args.residual.empty()) {
+          sum += product.residual.at(row, n);
+        }
+        close.Expect({row, n}, sum, magnitude + std::abs(sum));
+      }
+    }
+  }
+}
+
 TEST_P(ConformanceTest, LinearMultipliesAddsAndRoundsOnce) {
   ForSeeds(120, [](TestDevice& device, RandomSource& random) {
     const Product product(device, random);
     device.backend().Linear(device.queue(), product.args);
+    ExpectProducts(device, product);
+  });
+}
+
+// Sizes as models have them, which libraries and tensor cores take.
+TEST_P(ConformanceTest, LinearOfMultiplesOfEight) {
+  ForSeeds(80, [](TestDevice& device, RandomSource& random) {
+    const Product product(device, random, 8);
+    device.backend().Linear(device.queue(), product.args);
+    ExpectProducts(device, product);
+  });
+}
+
+// Parts that continue one another in memory may be done as one: the answer is
+// that of the parts.
+TEST_P(ConformanceTest, LinearOfPartsSideBySide) {
+  ForSeeds(40, [](TestDevice& device, RandomSource& random) {
+    Product product(device, random, 8);
+    product.args.residual = {};
+    const int64_t num_rows = product.x.dim(0), num_in = product.x.dim(1);
+    const Dtype dtype = product.x.dtype;
+    int64_t num_out = 0;
+    for (const TestArray& weight : product.weights) num_out += weight.dim(0);
+    TestArray together(dtype, {num_out, num_in});
+    auto to = together.values.begin();
+    for (const TestArray& weight : product.weights) {
+      to = std::ranges::copy(weight.values, to).out;
+    }
+    const View weights = device.Upload(together);
+    const View out = device.Output(dtype, {num_rows, num_out});
+    int64_t first = 0;
     for (size_t p = 0; p < product.parts.size(); ++p) {
-      const LinearPart& part = product.parts[p];
-      Closeness close(device.Download(part.out), Arithmetic::kSum);
-      const TestArray& weight = product.weights[p];
-      for (int64_t row = 0; row < product.x.dim(0); ++row) {
-        for (int64_t n = 0; n < weight.dim(0); ++n) {
-          double sum = 0, magnitude = 0;
-          for (int64_t i = 0; i < weight.dim(1); ++i) {
-            const double term = product.x.at(row, i) * weight.at(n, i);
-            sum += term;
-            magnitude += std::abs(term);
-          }
-          if (!part.bias.empty()) {
-            sum += product.biases[p].values[static_cast<size_t>(n)];
-          }
-          sum *= product.args.scale;
-          if (!product.args.residual.empty()) {
-            sum += product.residual.at(row, n);
-          }
-          close.Expect({row, n}, sum, magnitude + std::abs(sum));
+      LinearPart& part = product.parts[p];
+      part.weight = weights.Slice(first, product.weights[p].dim(0));
+      part.bias = {};
+      part.out = out;
+      part.out.data += first * DtypeBytes(dtype);
+      part.out.shape[1] = product.weights[p].dim(0);
+      first += product.weights[p].dim(0);
+    }
+    product.args.parts = product.parts;
+    device.backend().Linear(device.queue(), product.args);
+    const TestArray got = device.Download(out);
+    Closeness close(got, Arithmetic::kSum);
+    for (int64_t row = 0; row < num_rows; ++row) {
+      for (int64_t n = 0; n < num_out; ++n) {
+        double sum = 0, magnitude = 0;
+        for (int64_t i = 0; i < num_in; ++i) {
+          const double term = product.x.at(row, i) * together.at(n, i);
+          sum += term;
+          magnitude += std::abs(term);
         }
+        sum *= product.args.scale;
+        close.Expect({row, n}, sum, magnitude + std::abs(sum));
       }
     }
   });

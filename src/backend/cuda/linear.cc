@@ -112,7 +112,9 @@ void EnqueueLinear(CudaQueue& queue, CublasLt& library,
     while (i < args.parts.size() && Continues(part, args.parts[i])) {
       part = Joined(part, args.parts[i++]);
     }
-    if (!EnqueueByLibrary(queue, library, args, part)) {
+    if (LinearFewRowsTakes(args, part)) {
+      EnqueueLinearFewRows(queue, args, part);
+    } else if (!EnqueueByLibrary(queue, library, args, part)) {
       EnqueueLinearRows(queue, args, part);
     }
   }

@@ -13,6 +13,12 @@ namespace winnow {
 // product. Bytes: weights once, x and out; flops: 2 x rows x in x out.
 void EnqueueLinear(CudaQueue& queue, CublasLt& library, const LinearArgs& args);
 
+// One part of at most 16 rows of 16-bit numbers, on tensor cores that wait for
+// the weights: what decode steps are made of. `out` may be the residual.
+bool LinearFewRowsTakes(const LinearArgs& args, const LinearPart& part);
+void EnqueueLinearFewRows(CudaQueue& queue, const LinearArgs& args,
+                          const LinearPart& part);
+
 // One part by a warp an element, in one order over `in`: any sizes, strides
 // and alignments. What parts with bias in float32, or odd sizes, fall to.
 void EnqueueLinearRows(CudaQueue& queue, const LinearArgs& args,
