@@ -7,8 +7,8 @@
 #include <random>
 #include <vector>
 
-#include "backend/sampling_oracle.h"
 #include "backend/cpu/token_scores.h"
+#include "backend/sampling_oracle.h"
 
 namespace winnow {
 namespace {
