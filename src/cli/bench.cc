@@ -1,6 +1,7 @@
 #include "cli/bench.h"
 
 #include "cli/bench_step.h"
+#include "cli/bench_throughput.h"
 #include "cli/bench_verbs.h"
 #include "cli/command.h"
 #include "cli/flag_value.h"
@@ -27,7 +28,7 @@ void AddRoundsAndJson(Command& command, BenchFlags* flags) {
               &flags->engine);
 }
 
-void AddStep(Command& bench, BenchFlags* flags) {
+Command& AddStep(Command& bench, BenchFlags* flags) {
   Command& step = bench.AddCommand(
       "step",
       "Whole steps of a checkpoint: prompt and decode rates, against "
@@ -41,6 +42,7 @@ void AddStep(Command& bench, BenchFlags* flags) {
   AddCount(step, "--batch", "Requests at once (default 1)", kMaxBatch,
            &flags->batch);
   AddRoundsAndJson(step, flags);
+  return step;
 }
 
 Command& AddVerbs(Command& bench, BenchFlags* flags) {
@@ -57,20 +59,53 @@ Command& AddVerbs(Command& bench, BenchFlags* flags) {
   return verbs;
 }
 
+void AddThroughput(Command& bench, BenchFlags* flags) {
+  Command& throughput = bench.AddCommand(
+      "throughput",
+      "Requests that arrive together, on any device: time to the first token "
+      "and of a step, by context, batch and selection");
+  AddModelFlags(throughput, &flags->engine, /*model_required=*/false);
+  throughput.AddFlag(
+      {.name = "--shape",
+       .value_name = "NAME",
+       .help = "In place of MODEL: random weights of a published model's "
+               "sizes (llama-3.1-8b, llama-3.2-1b, qwen3-14b, ...)"},
+      Text(&flags->shape));
+  AddStepFlags(throughput, &flags->engine);
+  throughput.AddFlag({.name = "--contexts",
+                      .value_name = "LIST",
+                      .help = "Prompt tokens a request (1K,32K; default 1K)"},
+                     Text(&flags->contexts));
+  throughput.AddFlag({.name = "--batches",
+                      .value_name = "LIST",
+                      .help = "Requests at once (1,16; default 1)"},
+                     Text(&flags->batches));
+  throughput.AddFlag({.name = "--select",
+                      .value_name = "SPEC",
+                      .help = "What attention reads, a list with commas "
+                              "(default dense)"},
+                     Text(&flags->selects));
+  AddCount(throughput, "--generate", "Steps measured a round (default 32)",
+           kMaxTokens, &flags->generated_tokens);
+  AddRoundsAndJson(throughput, flags);
+}
+
 }  // namespace
 
 Command& AddBenchCommand(Command& program, BenchFlags* flags) {
-  Command& bench =
-      program.AddCommand("bench", "Measure this machine: step, verbs");
-  AddStep(bench, flags);
+  Command& bench = program.AddCommand(
+      "bench", "Measure this machine: step, verbs, throughput");
+  flags->step_command = &AddStep(bench, flags);
   flags->verbs_command = &AddVerbs(bench, flags);
+  AddThroughput(bench, flags);
   return bench;
 }
 
 Result<int> RunBench(const BenchFlags& flags) {
   RETURN_IF_ERROR(CheckJsonFile(flags.engine));
-  return flags.verbs_command->chosen() ? RunBenchVerbs(flags)
-                                       : RunBenchStep(flags);
+  return flags.verbs_command->chosen()  ? RunBenchVerbs(flags)
+         : flags.step_command->chosen() ? RunBenchStep(flags)
+                                        : RunBenchThroughput(flags);
 }
 
 }  // namespace winnow

@@ -1,5 +1,5 @@
-// winnow bench step | verbs: figures beside the machine's roof, measured in
-// the same run.
+// winnow bench step | verbs | throughput: figures beside the machine's roof,
+// measured in the same run.
 #ifndef WINNOW_CLI_BENCH_H_
 #define WINNOW_CLI_BENCH_H_
 
@@ -11,13 +11,16 @@ namespace winnow {
 
 struct BenchFlags {
   EngineFlags engine;
-  const Command* verbs_command = nullptr;  // whose chosen() tells it from step
+  const Command* step_command = nullptr;  // the chosen one runs
+  const Command* verbs_command = nullptr;
   int prompt_tokens = 512;
   int generated_tokens = 32;
   int batch = 1;
   int rounds = 3;
   int decode_context_tokens = 32768;
   int prompt_context_tokens = 16384;
+  // Of throughput, as typed.
+  std::string shape, batches = "1", contexts = "1K", selects = "dense";
 };
 
 Command& AddBenchCommand(Command& program, BenchFlags* flags);

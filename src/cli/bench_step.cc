@@ -1,12 +1,12 @@
 #include "cli/bench_step.h"
 
 #include <nlohmann/json.hpp>
-#include <random>
 
 #include "cli/bench_products.h"
 #include "cli/loaded_model.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/random_tokens.h"
 #include "cli/roof.h"
 
 namespace winnow {
@@ -35,10 +35,7 @@ Result<StepFigures> RunRequests(Engine& engine, const BenchFlags& flags,
   std::vector<SequenceId> ids;
   for (CountingObserver& observer : observers) {
     Request request;
-    for (int i = 0; i < flags.prompt_tokens; ++i) {
-      request.prompt.push_back(
-          static_cast<int32_t>(random() % static_cast<uint32_t>(vocab_size)));
-    }
+    request.prompt = RandomTokens(flags.prompt_tokens, vocab_size, random);
     request.max_tokens = flags.generated_tokens + 1;
     request.sampling.temperature = 0;
     const Result<SequenceId> id = engine.Add(std::move(request), &observer);
@@ -176,7 +173,7 @@ Result<std::vector<Round>> RunRounds(Backend& backend, const Model& model,
 
 Result<int> RunBenchStep(const BenchFlags& flags) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend,
-                   MakeBackend(flags.engine));
+                   MakeCpuBackendFor(flags.engine));
   LoadOptions load_options;
   ASSIGN_OR_RETURN(load_options.dtype, ParseDtype(flags.engine.dtype));
   load_options.progress = [](int64_t, int64_t) {};  // Touches every page.

@@ -198,7 +198,7 @@ Result<nlohmann::ordered_json> MeasureAll(Backend& backend, const Model& model,
 
 Result<int> RunBenchVerbs(const BenchFlags& flags) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend,
-                   MakeBackend(flags.engine));
+                   MakeCpuBackendFor(flags.engine));
   LoadOptions load_options;
   ASSIGN_OR_RETURN(load_options.dtype, ParseDtype(flags.engine.dtype));
   load_options.progress = [](int64_t, int64_t) {};  // Touches every page.

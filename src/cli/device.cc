@@ -40,7 +40,8 @@ Result<std::unique_ptr<Backend>> StartDevice(const DeviceChoice& choice) {
     options.device = *index;
     Result<std::unique_ptr<Backend>> backend = StartCudaBackend(options);
     if (backend.ok() || !automatic) return backend;
-    // A build without CUDA has nothing to explain.
+    // A build without CUDA, or a machine without a driver, has nothing to
+    // explain.
     if (backend.error().code != ErrorCode::kNotFound && !choice.quiet) {
       fmt::print(stderr, "winnow: using the CPU: {}\n",
                  backend.error().message);

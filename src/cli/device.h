@@ -16,10 +16,10 @@ struct DeviceChoice {
   bool quiet = false;
 };
 
-// Starts the device. `auto` is the first GPU that works, else the CPU; where
-// this build could use a GPU, standard error then says why it does not. Fails
-// with kInvalidArgument where the name is no device's, with kUnsupported or
-// kNotFound where the device is not there.
+// Starts the device. `auto` is the first GPU, else the CPU; where this build
+// has CUDA and the machine a driver, standard error then says why not the GPU.
+// Fails with kInvalidArgument where the name is no device's, with kUnsupported
+// or kNotFound where the device is not there.
 Result<std::unique_ptr<Backend>> StartDevice(const DeviceChoice& choice);
 
 }  // namespace winnow

@@ -13,21 +13,23 @@ constexpr int kMaxThreads = 1024;
 
 }  // namespace
 
-void AddModelFlags(Command& command, EngineFlags* flags) {
+void AddModelFlags(Command& command, EngineFlags* flags, bool model_required) {
   command.AddFlag({.name = "MODEL",
                    .value_name = "FOLDER",
                    .help = "Folder of a Hugging Face checkpoint: config.json, "
                            "safetensors, tokenizer.json",
-                   .required = true},
+                   .required = model_required},
                   Text(&flags->model));
   command.AddFlag({.name = "--dtype",
                    .value_name = "DTYPE",
                    .help = "auto (as stored), bfloat16, float16 or float32"},
                   Text(&flags->dtype));
-  command.AddFlag({.name = "--device",
-                   .value_name = "DEVICE",
-                   .help = "auto or cpu; this build has no other"},
-                  Text(&flags->device));
+  command.AddFlag(
+      {.name = "--device",
+       .value_name = "DEVICE",
+       .help = "auto (a GPU that this build and its driver can use, "
+               "else the CPU), cpu, or cuda[:N]"},
+      Text(&flags->device));
   command.AddFlag({.name = "--threads",
                    .value_name = "N",
                    .help = "CPU threads (0: every core)"},

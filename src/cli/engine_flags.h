@@ -35,7 +35,8 @@ struct EngineFlags {
 };
 
 // MODEL, and what says how to load it.
-void AddModelFlags(Command& command, EngineFlags* flags);
+void AddModelFlags(Command& command, EngineFlags* flags,
+                   bool model_required = true);
 // What says how to run a step.
 void AddStepFlags(Command& command, EngineFlags* flags);
 // Those, and what a command with requests has besides.

@@ -20,6 +20,17 @@ Result<std::unique_ptr<Backend>> MakeBackend(const EngineFlags& flags) {
       {.device = flags.device, .threads = flags.threads, .quiet = flags.quiet});
 }
 
+Result<std::unique_ptr<Backend>> MakeCpuBackendFor(EngineFlags flags) {
+  if (flags.device.starts_with("cuda")) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--device must be auto or cpu here (bench throughput "
+                     "measures GPUs), is \"{}\"",
+                     flags.device);
+  }
+  if (flags.device == "auto") flags.device = "cpu";
+  return MakeBackend(flags);
+}
+
 Result<Model> LoadModel(const std::string& folder, const LoadOptions& options) {
   return FromFiles(Model::Load(folder, options));
 }

@@ -3,6 +3,7 @@
 #define WINNOW_MODEL_MODEL_H_
 
 #include <filesystem>
+#include <string_view>
 
 #include "base/result.h"
 #include "model/config.h"
@@ -20,6 +21,10 @@ class Model {
   // there is one, and safetensors.
   static Result<Model> Load(const std::filesystem::path& folder,
                             const LoadOptions& options);
+
+  // A model of this shape with random weights in `backend`'s memory.
+  static Result<Model> OfShape(std::string_view shape, Dtype dtype,
+                               Backend& backend);
 
   // Moves the weights to the backend's memory, where that is not the host's.
   // On failure the model may only be destroyed.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <random>
 #include <set>
 
 namespace winnow {
@@ -263,7 +264,71 @@ Status ReadIn(const Checkpoint& checkpoint, const std::vector<Slot>& slots,
   return Ok{};
 }
 
+// What random weights are copied from: numbers, and ones.
+constexpr int64_t kRandomElements = int64_t{4} << 20;
+
+template <typename T>
+void FillRandom(const View& numbers, const View& ones) {
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal(0, 0.02f);
+  for (int64_t i = 0; i < numbers.dim(0); ++i) {
+    numbers.As<T>()[i] = T(normal(random));
+    ones.As<T>()[i] = T(1.0f);
+  }
+}
+
+// Copies `from` again and again until `to` is full.
+void Repeat(Backend& backend, Queue& queue, const View& from, View to) {
+  to = to.Reshape({to.num_elements()});
+  for (int64_t first = 0; first < to.dim(0); first += from.dim(0)) {
+    const int64_t count = std::min(from.dim(0), to.dim(0) - first);
+    backend.Copy(queue, from.Slice(0, count), to.Slice(first, count));
+  }
+}
+
 }  // namespace
+
+Result<Weights> Weights::Random(const ModelConfig& config, Dtype dtype,
+                                Backend& backend) {
+  Weights weights;
+  const std::vector<Slot> slots = SlotsFor(config, weights);
+  size_t num_bytes = 0;
+  for (const Slot& slot : slots) num_bytes += PaddedBytes(slot, dtype);
+  ASSIGN_OR_RETURN(
+      weights.device_memory_,
+      backend.Allocate(Tier::kDevice, num_bytes, "random weights"));
+  const auto piece_bytes =
+      static_cast<size_t>(kRandomElements * DtypeBytes(dtype));
+  ASSIGN_OR_RETURN(const Buffer pieces,
+                   backend.Allocate(Tier::kHost, 2 * piece_bytes,
+                                    "what random weights are copied from"));
+  const View numbers = pieces.At(0, dtype, {kRandomElements});
+  const View ones = pieces.At(piece_bytes, dtype, {kRandomElements});
+  switch (dtype) {
+    case Dtype::kBFloat16:
+      FillRandom<BFloat16>(numbers, ones);
+      break;
+    case Dtype::kFloat16:
+      FillRandom<Float16>(numbers, ones);
+      break;
+    default:
+      FillRandom<float>(numbers, ones);
+  }
+  const std::unique_ptr<Queue> queue = backend.MakeQueue();
+  std::byte* at = weights.device_memory_.data();
+  for (const Slot& slot : slots) {
+    *slot.view = ViewOf(slot, at, dtype);
+    at += PaddedBytes(slot, dtype);
+    weights.num_parameters_ += slot.num_elements();
+    weights.copied_bytes_ += BytesOf(slot, dtype);
+    const bool is_norm = slot.shape.size() == 1;
+    Repeat(backend, *queue, is_norm ? ones : numbers, *slot.view);
+  }
+  if (config.tied_embeddings) weights.lm_head = weights.embedding;
+  RETURN_IF_ERROR(
+      backend.Wait(backend.Record(*queue), std::chrono::minutes(5)));
+  return weights;
+}
 
 Result<Weights> Weights::Load(const std::filesystem::path& folder,
                               const ModelConfig& config,

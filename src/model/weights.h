@@ -54,6 +54,12 @@ class Weights {
                               const ModelConfig& config,
                               const WeightOptions& options);
 
+  // Weights that nobody trained, in `backend`'s memory, to measure with:
+  // normal numbers of standard deviation 0.02, norms of one. The same numbers
+  // come again every few megabytes.
+  static Result<Weights> Random(const ModelConfig& config, Dtype dtype,
+                                Backend& backend);
+
   // Moves all weights to the backend's own memory, and lets go of the files.
   // On failure they may only be destroyed.
   Status Upload(Backend& backend, const LoadProgress& progress);

@@ -192,7 +192,8 @@ class ProgramTest(unittest.TestCase):
     def test_version_and_help(self):
         self.assertRegex(winnow("--version").stdout, r"^winnow \d+\.\d+\.\d+\n")
         for command in ([], ["generate"], ["info"], ["bench"],
-                        ["bench", "step"], ["bench", "verbs"]):
+                        ["bench", "step"], ["bench", "verbs"],
+                        ["bench", "throughput"]):
             done = winnow(*command, "--help")
             self.assertEqual(done.returncode, 0)
             self.assertIn("Usage", done.stdout)
@@ -206,10 +207,28 @@ class ProgramTest(unittest.TestCase):
                 "--batch-invariant", "--seed", "--prompt", "--generate",
                 "--batch"}
         verbs = {"--decode-context", "--prompt-context"}
-        for command, own in [("step", step), ("verbs", verbs)]:
+        throughput = (step - {"--prompt", "--batch"}) | {
+            "--shape", "--contexts", "--batches", "--select"}
+        for command, own in [("step", step), ("verbs", verbs),
+                             ("throughput", throughput)]:
             shown = winnow("bench", command, "--help").stdout
             self.assertEqual(set(re.findall(r"(?m)^  (?:-h,)?(--[a-z-]+)",
                                             shown)), model | own)
+
+    def test_bench_throughput_has_a_row_a_cell(self):
+        done = winnow("bench", "throughput", MODEL, "--contexts", "64,96",
+                      "--batches", "1,2", "--generate", "2", "--rounds", "1",
+                      "--select", "dense,window:sink=4,recent=32", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        cells = json.loads(done.stdout)["cells"]
+        self.assertEqual(
+            [(c["select"], c["context"], c["batch"]) for c in cells],
+            [(select, context, batch)
+             for select in ("dense", "window:sink=4,recent=32")
+             for context in (64, 96) for batch in (1, 2)])
+        for cell in cells:
+            self.assertGreater(cell["first_token_ms"], 0)
+            self.assertGreater(cell["step_ms"], 0)
 
     def test_help_keeps_the_contract(self):
         design = (ROOT / "docs/design.md").read_text()
@@ -231,7 +250,7 @@ class ProgramTest(unittest.TestCase):
         for arguments, words in [
                 ([], ["command must be generate, "]),
                 (["nonsense"], ["command must be generate, ", "nonsense"]),
-                (["bench", "stop"], ["command must be step or verbs", "stop"]),
+                (["bench", "stop"], ["command must be step, verbs or throughput", "stop"]),
                 (["generate"], ["MODEL"]),
                 (["generate", MODEL], ["--prompt"]),
                 (["generate", MODEL, *prompt, "--unknown"], ["--unknown"]),
@@ -273,6 +292,15 @@ class ProgramTest(unittest.TestCase):
                  ["not expected", "--select"]),
                 (["bench", "verbs", MODEL, "--batch-invariant"],
                  ["not expected", "--batch-invariant"]),
+                (["bench", "throughput"], ["MODEL", "--shape"]),
+                (["bench", "throughput", MODEL, "--shape", "llama-3.1-8b"],
+                 ["MODEL", "--shape"]),
+                (["bench", "throughput", "--shape", "x"],
+                 ["shape", "llama-3.1-8b", "x"]),
+                (["bench", "throughput", MODEL, "--batches", "1,0"],
+                 ["--batches", "0"]),
+                (["bench", "step", MODEL, "--device", "cuda"],
+                 ["--device", "cuda"]),
                 (["generate", MODEL, *prompt, "--stop", ""], ["stop"]),
                 (["generate", MODEL, *prompt, "--threads", "-1"],
                  ["threads", "-1"]),

@@ -197,7 +197,12 @@ class CudaBackend final : public Backend {
 
 // The device's properties, where it is one that the kernels run on.
 Result<cudaDeviceProp> Examine(int device) {
-  int num_devices = 0;
+  int driver_version = 0, num_devices = 0;
+  cudaDriverGetVersion(&driver_version);
+  if (driver_version == 0) {
+    return MakeError(ErrorCode::kNotFound, "cuda:{}: no driver was found",
+                     device);
+  }
   const cudaError_t status = cudaGetDeviceCount(&num_devices);
   if (status != cudaSuccess) {
     return Unsupported(device, cudaGetErrorString(status));

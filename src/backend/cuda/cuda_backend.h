@@ -17,8 +17,9 @@ struct CudaOptions {
 };
 
 // A backend on one GPU of compute capability 9.0. One thread at a time may
-// call it. Fails with kUnsupported where there is no such device, its driver
-// is too old, or cuBLASLt is not found; with kResourceExhausted where its
+// call it. Fails with kNotFound where there is no driver at all, with
+// kUnsupported where there is no such device, its driver is too old, or
+// cuBLASLt is not found; with kResourceExhausted where its
 // memory does not hold the workspace.
 Result<std::unique_ptr<Backend>> StartCudaBackend(const CudaOptions& options);
 

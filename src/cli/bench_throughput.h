@@ -1,0 +1,21 @@
+// winnow bench throughput: fixed prompts and answers, offline, on any device.
+#ifndef WINNOW_CLI_BENCH_THROUGHPUT_H_
+#define WINNOW_CLI_BENCH_THROUGHPUT_H_
+
+#include "cli/bench.h"
+
+namespace winnow {
+
+// For each of the flags' selections, contexts and batches: requests of random
+// tokens that arrive together. Prints the time to the first token of the last
+// of them, and the time of a step in which all generate; medians.
+Result<int> RunBenchThroughput(const BenchFlags& flags);
+
+// The numbers of a list such as 1,16 or 1K,32K. Fails where one is none, or
+// below 1, or above `most`; `flag` begins the message.
+Result<std::vector<int>> ParseCounts(const std::string& flag,
+                                     const std::string& list, int64_t most);
+
+}  // namespace winnow
+
+#endif  // WINNOW_CLI_BENCH_THROUGHPUT_H_
