@@ -77,10 +77,10 @@ struct EmbedArgs {
 };
 
 struct RmsNormArgs {
-  View x;       // [rows, size]: f32, bf16 or f16
+  View x;       // [rows, size] or [rows, heads, size]: f32, bf16 or f16
   View weight;  // [size]
   float epsilon = 0;
-  View out;  // [rows, size]; may be x where the dtypes agree
+  View out;  // as x; may be x where the dtypes agree
 };
 
 // Cosines and sines of a step's rows, once for all layers. The angle is the

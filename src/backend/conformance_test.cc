@@ -90,6 +90,30 @@ TEST_P(ConformanceTest, RmsNormDividesByTheRootMeanSquare) {
   });
 }
 
+// Heads of rows that stand apart, as columns of a wider array do.
+TEST_P(ConformanceTest, RmsNormOfHeadsIsThatOfEachHead) {
+  ForSeeds(40, [](TestDevice& device, RandomSource& random) {
+    const int64_t rows = random.Between(0, 20), heads = random.Between(1, 9);
+    const int64_t size = random.Between(1, 140);
+    const Dtype dtype = AnyFloat(random);
+    const TestArray x = RandomArray(dtype, {rows, heads, size}, random);
+    RmsNormArgs args;
+    args.x = device.Upload(x, random.Between(0, 9));
+    args.weight = device.Upload(RandomArray(dtype, {size}, random));
+    args.epsilon = 1e-5f;
+    args.out = device.Output(dtype, {rows, heads, size}, random.Between(0, 9));
+    device.backend().RmsNorm(device.queue(), args);
+    const TestArray got = device.Download(args.out);
+    TestArray flat = x;
+    flat.shape = {rows * heads, size};
+    RmsNormArgs apart = args;
+    apart.x = device.Upload(flat);
+    apart.out = device.Output(dtype, flat.shape);
+    device.backend().RmsNorm(device.queue(), apart);
+    EXPECT_TRUE(got.values == device.Download(apart.out).values);
+  });
+}
+
 double Activate(Activation activation, double x) {
   switch (activation) {
     case Activation::kSilu:

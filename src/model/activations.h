@@ -23,16 +23,18 @@ class Activations {
   static Result<Activations> Allocate(Backend& backend, const Model& model,
                                       const Limits& limits);
 
-  // Views for one step. The three groups share their memory.
+  // Views for one step. The three groups share their memory. Outputs of
+  // products that share an input are columns of one array, so that a backend
+  // may make them in one product.
   struct Views {
     View cos_sin;  // f32 [rows, rotary_dim]
     View normed;   // [rows, hidden]: the input of products
     // Attention.
-    View q;         // [rows, q_heads * head_dim]
+    View q;         // [rows, q_heads * head_dim]: columns, and next
     View k, v;      // [rows, kv_heads * head_dim]
     View attended;  // [rows, q_heads * head_dim]
     // Feed-forward.
-    View gate, up;  // [rows, intermediate]
+    View gate, up;  // [rows, intermediate]: columns
     // Logits.
     View gathered;       // f32 [wanted, hidden]
     View gathered_norm;  // [wanted, hidden]

@@ -19,6 +19,18 @@ size_t BytesOf(const View& view) {
   return static_cast<size_t>(view.num_elements() * DtypeBytes(view.dtype));
 }
 
+// The array that views are the columns of, in order, without a gap.
+View Together(const std::vector<View>& views) {
+  View all = views.front();
+  for (size_t i = 1; i < views.size(); ++i) {
+    EXPECT_EQ(views[i].data, all.data + all.dim(1) * DtypeBytes(all.dtype));
+    EXPECT_EQ(views[i].stride[0], all.stride[0]);
+    all.shape[1] += views[i].dim(1);
+  }
+  EXPECT_EQ(all.stride[0], all.dim(1));
+  return all;
+}
+
 // qwen3: hidden 64, 4 q and 2 kv heads of 32, intermediate 96, float32.
 TEST(ActivationsTest, BytesAreThoseOfTheWidestPart) {
   const Model model = LoadTiny("qwen3");
@@ -42,9 +54,10 @@ TEST(ActivationsTest, ViewsOfAPartLieApartAndInside) {
     const std::byte* base = views.cos_sin.data;
     const std::byte* end = base + Activations::NumBytes(model, limits);
     for (const std::vector<View>& part :
-         {std::vector<View>{views.cos_sin, views.normed, views.q, views.k,
-                            views.v, views.attended},
-          {views.cos_sin, views.normed, views.gate, views.up},
+         {std::vector<View>{views.cos_sin, views.normed,
+                            Together({views.q, views.k, views.v}),
+                            views.attended},
+          {views.cos_sin, views.normed, Together({views.gate, views.up})},
           {views.gathered, views.gathered_norm}}) {
       const std::byte* last = base;
       for (const View& view : part) {

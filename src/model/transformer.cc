@@ -16,7 +16,6 @@ struct Pass {
   const Activations::Views& views;
 
   const ModelConfig& config() const { return model.config(); }
-  int64_t num_rows() const { return args.step.num_rows; }
 
   void Normalize(const View& x, const View& weight, const View& out) const {
     backend.RmsNorm(queue, {.x = x,
@@ -118,22 +117,18 @@ void Attend(const Pass& pass, const LayerStep& step) {
       {.weight = weights.v, .bias = weights.v_bias, .out = views.v},
   }};
   pass.Project(views.normed, parts);
-  const int64_t rows = pass.num_rows();
+  const View q = views.q.SplitColumns(config.num_q_heads);
+  const View k = views.k.SplitColumns(config.num_kv_heads);
   if (!weights.q_norm.empty()) {
-    const View q =
-        views.q.Reshape({rows * config.num_q_heads, config.head_dim});
-    const View k =
-        views.k.Reshape({rows * config.num_kv_heads, config.head_dim});
     pass.Normalize(q, weights.q_norm, q);
     pass.Normalize(k, weights.k_norm, k);
   }
-  const View q = views.q.Reshape({rows, config.num_q_heads, config.head_dim});
   const TokenInputs inputs = {
       .x = views.normed,
       .q = q,
       .q_pre = {},
-      .k = views.k.Reshape({rows, config.num_kv_heads, config.head_dim}),
-      .v = views.v.Reshape({rows, config.num_kv_heads, config.head_dim}),
+      .k = k,
+      .v = views.v.SplitColumns(config.num_kv_heads),
       .cos_sin = views.cos_sin,
   };
   const LayerCache& cache = pass.args.layers[index];
@@ -143,8 +138,7 @@ void Attend(const Pass& pass, const LayerStep& step) {
       .q = q,
       .sources = std::span(&source, 1),
       .scale = 1.0f / std::sqrt(static_cast<float>(config.head_dim)),
-      .out =
-          views.attended.Reshape({rows, config.num_q_heads, config.head_dim}),
+      .out = views.attended.SplitColumns(config.num_q_heads),
       .lse = {},
   };
   if (Chooses(pass.args.selection, step.layer)) {

@@ -30,6 +30,28 @@ View View::Slice(int64_t first, int64_t count) const {
   return slice;
 }
 
+View View::Columns(int64_t first, int64_t count) const {
+  CHECK(rank >= 1 && first >= 0 && count >= 0 && first + count <= dim(rank - 1),
+        "first={} count={} of {}", first, count, ToString(*this));
+  View columns = *this;
+  if (data != nullptr) columns.data += first * DtypeBytes(dtype);
+  columns.shape[static_cast<size_t>(rank - 1)] = count;
+  return columns;
+}
+
+View View::SplitColumns(int64_t parts) const {
+  CHECK(rank >= 1 && rank < kMaxRank && parts > 0 && dim(rank - 1) % parts == 0,
+        "parts={} of {}", parts, ToString(*this));
+  View split = *this;
+  const auto last = static_cast<size_t>(rank - 1);
+  split.shape[last] = parts;
+  split.shape[last + 1] = shape[last] / parts;
+  split.stride[last] = split.shape[last + 1];
+  split.stride[last + 1] = 1;
+  ++split.rank;
+  return split;
+}
+
 View View::Reshape(std::initializer_list<int64_t> new_shape) const {
   CHECK(contiguous(), "{}", ToString(*this));
   const View reshaped = MakeView(data, dtype, new_shape);

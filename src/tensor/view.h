@@ -50,6 +50,10 @@ struct View {
 
   // Entries [first, first + count) of the first dimension.
   View Slice(int64_t first, int64_t count) const;
+  // Columns [first, first + count) of the last dimension, rows apart as before.
+  View Columns(int64_t first, int64_t count) const;
+  // The last dimension as `parts` of equal size: [rows, parts, size].
+  View SplitColumns(int64_t parts) const;
   // The same elements in another shape. REQUIRES: contiguous, same number.
   View Reshape(std::initializer_list<int64_t> new_shape) const;
 };

@@ -21,6 +21,20 @@ TEST(ViewTest, SlicesAndReshapesWithoutCopy) {
   EXPECT_EQ(all.num_elements(), 24);
 }
 
+TEST(ViewTest, ColumnsKeepTheRowsApart) {
+  std::vector<float> data(24);
+  const View whole = MakeView(data.data(), Dtype::kFloat32, {3, 8});
+  const View right = whole.Columns(2, 6);
+  EXPECT_EQ(right.dim(1), 6);
+  EXPECT_EQ(right.Row<float>(1), data.data() + 10);
+  EXPECT_FALSE(right.contiguous());
+  const View heads = right.SplitColumns(3);
+  EXPECT_EQ(ToString(heads), "float32 [3, 3, 2]");
+  EXPECT_EQ(heads.stride[0], 8);
+  EXPECT_EQ(heads.stride[1], 2);
+  EXPECT_EQ(heads.Row<float>(2) + heads.stride[1], data.data() + 20);
+}
+
 TEST(ViewTest, KnowsGaps) {
   std::vector<float> numbers(24);
   View view = MakeView(numbers.data(), Dtype::kFloat32, {4, 6});
@@ -28,6 +42,13 @@ TEST(ViewTest, KnowsGaps) {
   view.shape[1] = 5;
   EXPECT_FALSE(view.contiguous());
   EXPECT_TRUE(View().empty());
+}
+
+TEST(ViewDeathTest, ColumnsBeyondTheLast) {
+  std::vector<float> data(24);
+  const View view = MakeView(data.data(), Dtype::kFloat32, {3, 8});
+  EXPECT_DEATH(view.Columns(3, 6), "first=3 count=6");
+  EXPECT_DEATH(view.SplitColumns(3), "parts=3");
 }
 
 TEST(ViewDeathTest, WrongTypeAndRange) {

@@ -27,12 +27,20 @@ float SumOfSquares(const X* x, int64_t size) {
   return sum;
 }
 
+// Row `index` of [rows, size], or of [rows, heads, size] head by head.
+template <typename T>
+T* RowOf(const View& view, int64_t index) {
+  if (view.rank == 2) return view.Row<T>(index);
+  return view.Row<T>(index / view.dim(1)) +
+         index % view.dim(1) * view.stride[1];
+}
+
 template <typename X, typename W, typename Out>
 void NormalizeRow(const RmsNormArgs& args, int64_t row) {
-  const int64_t size = args.x.dim(1);
-  const X* x = args.x.Row<X>(row);
+  const int64_t size = args.weight.dim(0);
+  const X* x = RowOf<X>(args.x, row);
   const W* weight = args.weight.As<W>();
-  Out* out = args.out.Row<Out>(row);
+  Out* out = RowOf<Out>(args.out, row);
   const float mean = SumOfSquares(x, size) / static_cast<float>(size);
   const float factor = 1.0f / std::sqrt(mean + args.epsilon);
   for (int64_t i = 0; i < size; ++i) {
@@ -44,11 +52,13 @@ void NormalizeRow(const RmsNormArgs& args, int64_t row) {
 }  // namespace
 
 void RmsNormRows(const RmsNormArgs& args, ThreadPool& pool) {
-  const int64_t num_rows = args.x.dim(0);
-  CHECK(args.out.dim(0) == num_rows && args.out.dim(1) == args.x.dim(1) &&
-            args.weight.dim(0) == args.x.dim(1),
+  const int rank = args.x.rank;
+  CHECK((rank == 2 || rank == 3) && args.out.rank == rank &&
+            args.out.shape == args.x.shape &&
+            args.weight.dim(0) == args.x.dim(rank - 1),
         "x {} weight {} out {}", ToString(args.x), ToString(args.weight),
         ToString(args.out));
+  const int64_t num_rows = args.x.dim(0) * (rank == 3 ? args.x.dim(1) : 1);
   WithFloatType(args.x.dtype, [&](auto x) {
     WithFloatType(args.weight.dtype, [&](auto weight) {
       WithFloatType(args.out.dtype, [&](auto out) {

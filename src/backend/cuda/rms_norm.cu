@@ -8,8 +8,16 @@ namespace {
 
 struct NormShape {
   int64_t rows, size;
-  int64_t x_stride, out_stride;
+  int64_t heads;  // that a row is made of: 1 where it is one
+  int64_t x_stride, x_head_stride, out_stride, out_head_stride;
   float epsilon;
+
+  __device__ int64_t XOffset(int64_t row) const {
+    return row / heads * x_stride + row % heads * x_head_stride;
+  }
+  __device__ int64_t OutOffset(int64_t row) const {
+    return row / heads * out_stride + row % heads * out_head_stride;
+  }
 };
 
 // Rows of at most this size, such as one head's, take a warp each.
@@ -58,8 +66,8 @@ __global__ void RmsNormWarpKernel(NormShape shape, const X* x, const W* weight,
                                   Out* out) {
   const int64_t row = blockIdx.x * int64_t{kWarpRows} + threadIdx.x / warpSize;
   if (row >= shape.rows) return;
-  NormalizeRow(shape, x + row * shape.x_stride, weight,
-               out + row * shape.out_stride,
+  NormalizeRow(shape, x + shape.XOffset(row), weight,
+               out + shape.OutOffset(row),
                Warp{static_cast<int>(threadIdx.x) % warpSize});
 }
 
@@ -69,22 +77,28 @@ __global__ void RmsNormBlockKernel(NormShape shape, const X* x, const W* weight,
                                    Out* out) {
   __shared__ float of_warps[32];
   const int64_t row = blockIdx.x;
-  NormalizeRow(shape, x + row * shape.x_stride, weight,
-               out + row * shape.out_stride,
+  NormalizeRow(shape, x + shape.XOffset(row), weight,
+               out + shape.OutOffset(row),
                Block{static_cast<int>(threadIdx.x), of_warps});
 }
 
 }  // namespace
 
 void EnqueueRmsNorm(CudaQueue& queue, const RmsNormArgs& args) {
-  CHECK(args.out.dim(0) == args.x.dim(0) && args.out.dim(1) == args.x.dim(1) &&
-            args.weight.dim(0) == args.x.dim(1),
+  const int rank = args.x.rank;
+  CHECK((rank == 2 || rank == 3) && args.out.rank == rank &&
+            args.out.shape == args.x.shape &&
+            args.weight.dim(0) == args.x.dim(rank - 1),
         "x {} weight {} out {}", ToString(args.x), ToString(args.weight),
         ToString(args.out));
-  const NormShape shape = {.rows = args.x.dim(0),
-                           .size = args.x.dim(1),
+  const int64_t heads = rank == 3 ? args.x.dim(1) : 1;
+  const NormShape shape = {.rows = args.x.dim(0) * heads,
+                           .size = args.weight.dim(0),
+                           .heads = heads,
                            .x_stride = args.x.stride[0],
+                           .x_head_stride = args.x.stride[1],
                            .out_stride = args.out.stride[0],
+                           .out_head_stride = args.out.stride[1],
                            .epsilon = args.epsilon};
   if (shape.rows == 0) return;
   WithCudaFloat(args.x.dtype, [&](auto x) {
