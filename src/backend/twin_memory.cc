@@ -1,0 +1,63 @@
+#include "backend/twin_memory.h"
+
+namespace winnow {
+
+void TwinMemory::Add(std::byte* device, Buffer twin) {
+  twins_.insert_or_assign(device, std::move(twin));
+}
+
+void TwinMemory::Remove(std::byte* device) { twins_.erase(device); }
+
+const std::pair<std::byte* const, Buffer>* TwinMemory::Find(
+    const std::byte* device) const {
+  auto behind = twins_.upper_bound(const_cast<std::byte*>(device));
+  if (behind == twins_.begin()) return nullptr;
+  const auto& found = *--behind;
+  const bool inside = device < found.first + found.second.num_bytes();
+  return inside ? &found : nullptr;
+}
+
+std::byte* TwinMemory::Of(std::byte* device) const {
+  const auto* found = Find(device);
+  return found == nullptr ? device
+                          : found->second.data() + (device - found->first);
+}
+
+View TwinMemory::PieceAround(const std::byte* device) const {
+  const auto* found = Find(device);
+  if (found == nullptr) return {};
+  return MakeView(found->first, Dtype::kUInt8,
+                  {static_cast<int64_t>(found->second.num_bytes())});
+}
+
+LayerStep TwinMemory::Of(LayerStep step) const {
+  for (View* view :
+       {&step.row_to_request, &step.first_row, &step.first_position,
+        &step.num_tokens, &step.num_prompt_rows, &step.selector,
+        &step.num_prompt_tokens, &step.tree_parent}) {
+    *view = Of(*view);
+  }
+  return step;
+}
+
+LayerCache TwinMemory::Of(LayerCache cache) const {
+  cache.strips = Of(cache.strips);
+  cache.page_table = Of(cache.page_table);
+  return cache;
+}
+
+PickLists TwinMemory::Of(PickLists lists) const {
+  for (View* view :
+       {&lists.picks, &lists.num_picks, &lists.num_lists, &lists.num_kept}) {
+    *view = Of(*view);
+  }
+  return lists;
+}
+
+LayerSelector TwinMemory::Of(LayerSelector selector) const {
+  selector.summaries.rows = Of(selector.summaries.rows);
+  selector.summaries.segments = Of(selector.summaries.segments);
+  return selector;
+}
+
+}  // namespace winnow

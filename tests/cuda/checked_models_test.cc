@@ -1,0 +1,94 @@
+// Tiny models of every family on a GPU, every verb compared with the CPU's
+// scalar one: backend/checked.h.
+#include <gtest/gtest.h>
+
+#include "backend/checked.h"
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cuda/cuda_backend.h"
+#include "engine/engine.h"
+#include "tests/golden/tiny_model.h"
+
+namespace winnow {
+namespace {
+
+struct CheckedCase {
+  std::string model;
+  std::string select;  // empty: dense
+  Dtype dtype = Dtype::kFloat32;
+};
+
+void PrintTo(const CheckedCase& given, std::ostream* out) {
+  *out << given.model << " " << given.select << " " << DtypeName(given.dtype);
+}
+
+std::vector<CheckedCase> Cases() {
+  std::vector<CheckedCase> cases;
+  for (const std::string& model : TinyCaseNames()) {
+    for (const Dtype dtype :
+         {Dtype::kFloat32, Dtype::kBFloat16, Dtype::kFloat16}) {
+      cases.push_back({model, "", dtype});
+    }
+  }
+  for (const char* select :
+       {"mean:budget=32,dense_layers=none", "moba:block=32",
+        "quest:budget=32,block=16,dense_layers=none", "window:sink=4,recent=32",
+        "arkvale:budget=32", "oracle:budget=32"}) {
+    cases.push_back({"llama", select, Dtype::kBFloat16});
+  }
+  return cases;
+}
+
+class Listener : public RequestObserver {
+ public:
+  void OnPrefill(int, int) override {}
+  bool OnToken(const GeneratedToken&) override {
+    ++num_tokens;
+    return true;
+  }
+  void OnFinish(const Completion&) override {}
+  int num_tokens = 0;
+};
+
+class CheckedModelsTest : public testing::TestWithParam<CheckedCase> {};
+
+TEST_P(CheckedModelsTest, EveryVerbAgrees) {
+  Result<std::unique_ptr<Backend>> cuda = StartCudaBackend({});
+  ASSERT_TRUE(cuda.ok()) << cuda.error().message;
+  const auto backend =
+      MakeCheckedBackend(std::move(cuda).value(),
+                         MakeCpuBackend({.kernels = CpuKernels::kScalar}));
+  const TinyCase tiny = ReadTinyCase(GetParam().model);
+  const std::unique_ptr<Model> model = LoadTinyModel(tiny, GetParam().dtype);
+  const Status uploaded = model->Upload(*backend, {});
+  ASSERT_TRUE(uploaded.ok()) << uploaded.error().message;
+  EngineOptions options;
+  options.device_kv_bytes = 8 << 20;
+  options.max_model_len = 128;
+  options.max_num_batched_tokens = 48;
+  const std::string& select = GetParam().select;
+  if (!select.empty()) options.selectors = {select};
+  const auto engine = Engine::Create(*backend, *model, options);
+  ASSERT_TRUE(engine.ok()) << engine.error().message;
+  Listener listeners[3];
+  for (int i = 0; i < 3; ++i) {
+    Request request;
+    request.prompt.assign(tiny.tokens.begin() + 7 * i, tiny.tokens.end());
+    request.max_tokens = 16;
+    request.sampling.temperature = i == 2 ? 0.8f : 0.0f;
+    if (!select.empty() && i > 0) request.selector = 0;
+    ASSERT_TRUE((*engine)->Add(std::move(request), &listeners[i]).ok());
+  }
+  while (true) {
+    const Result<bool> more = (*engine)->Step();
+    ASSERT_TRUE(more.ok()) << more.error().message;
+    if (!*more) break;
+  }
+  for (const Listener& listener : listeners) {
+    EXPECT_GT(listener.num_tokens, 0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, CheckedModelsTest, testing::ValuesIn(Cases()));
+
+}  // namespace
+}  // namespace winnow
