@@ -33,7 +33,7 @@ class CheckedEngineTest : public testing::Test {
  protected:
   // Greedy tokens of a tiny model on `backend`; its weights go there too.
   static Answer Generate(Backend& backend, const std::string& select,
-                      Dtype dtype) {
+                         Dtype dtype) {
     const TinyCase tiny = ReadTinyCase("qwen3");
     const std::unique_ptr<Model> model = LoadTinyModel(tiny, dtype);
     const Status uploaded = model->Upload(backend, {});
