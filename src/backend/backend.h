@@ -20,6 +20,7 @@
 #include <span>
 #include <string>
 
+#include "backend/fixed_table.h"
 #include "backend/layer_cache.h"
 #include "backend/picks.h"
 #include "backend/sampling.h"
@@ -111,6 +112,7 @@ struct LayerSelector {
   // lists, whose picks stand until the next layer that keeps its own.
   bool keeps_lists = false;
   int reuse_layer = -1;
+  FixedTable fixed = {};  // where the program fixes a choice
 };
 
 struct SummarizeArgs {
@@ -119,6 +121,10 @@ struct SummarizeArgs {
   // exist. At most the step's first position: where it is less, a selector
   // takes on a sequence that had none.
   View first_token;
+  // [rows, q_heads, k_dim], after RoPE, and the scale of q k: where a program
+  // observes them (FixedChoice).
+  View q = {};
+  float scale = 0;
 };
 
 struct SelectArgs {
@@ -234,8 +240,8 @@ class Backend {
   virtual void Append(Queue& queue, const LayerStep& step,
                       const TokenInputs& inputs, const LayerCache& cache) = 0;
   // Closes the summaries that the tokens from args.first_token to the step's
-  // last complete, from their keys in the pages: the same bits whatever steps
-  // the tokens came in.
+  // last complete, from their keys in the pages, and makes the choices that are
+  // fixed behind one of these: the same bits whatever steps the tokens came in.
   virtual void Summarize(Queue& queue, const LayerStep& step,
                          const SummarizeArgs& args,
                          const LayerCache& cache) = 0;

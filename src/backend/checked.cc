@@ -156,7 +156,7 @@ class CheckedBackend final : public Backend {
     const std::vector<LayerSelector> selectors = TwinsOf(args.selectors);
     SummarizeArgs twin = args;
     twin.selectors = selectors;
-    Translate({&twin.first_token});
+    Translate({&twin.first_token, &twin.q});
     const LayerStep steps[] = {twins_->Of(step), step};
     const LayerCache caches[] = {twins_->Of(cache), cache};
     Both("Summarize", queue, [&](Backend& backend, Queue& on, bool checked) {
@@ -165,8 +165,13 @@ class CheckedBackend final : public Backend {
     });
     for (const LayerSelector& selector : args.selectors) {
       if (selector.program == nullptr) continue;
-      disagreement_.ComparePiece("summaries", selector.summaries.rows,
-                                 selector.program->rows.dtype);
+      // Rows of E4M3 hold their scales too, so they are compared as bytes.
+      const Dtype dtype = selector.program->rows.dtype;
+      disagreement_.ComparePiece(
+          "summaries", selector.summaries.rows,
+          dtype == Dtype::kFloat8E4M3 ? Dtype::kUInt8 : dtype);
+      disagreement_.ComparePiece("fixed choices", selector.fixed.slots,
+                                 Dtype::kUInt8);
     }
   }
   void Select(Queue& queue, const LayerStep& step, const SelectArgs& args,

@@ -49,6 +49,8 @@ double ElementAt(Dtype dtype, const std::byte* data, int64_t index) {
       return Load<uint16_t>(from);
     case Dtype::kUInt8:
       return Load<uint8_t>(from);
+    case Dtype::kFloat8E4M3:
+      return Load<Float8E4M3>(from);
   }
   CHECK(false, "dtype={}", static_cast<int>(dtype));
 }

@@ -30,6 +30,8 @@ enum class Scope : uint8_t { kQHead, kKvHead, kLayer };
 //   kCuboid  the same of the box around the centre c = (min + max) / 2 with
 //            the mean distance r of the keys: [2, k_dim] = c - r, c + r
 //            (ArkVale, NeurIPS 2024, 3.3)
+// They are rounded to `dtype`, once; to float8_e4m3 (summary_table.h) kMinMax
+// is rounded outward, so that the bound stays one.
 struct SummaryRows {
   enum class Kind : uint8_t { kNone, kKeys, kMean, kMinMax, kCuboid };
   Kind kind = Kind::kNone;
@@ -78,6 +80,28 @@ struct Forced {
   bool inside_budget = false;  // forced partitions use up the budget
 };
 
+// What a request reads in every row from an end on, chosen once, when the last
+// token before the end has come. Rows before the end read everything. Rows from
+// it on read what is fixed, what is forced (recent tokens are counted back from
+// the end), every token from the end on, and the best of the other partitions
+// before it. A fixed partition has no score, and no part in a softmax.
+//   kObserved  the end is the prompt's. For every token before its last
+//              window_tokens: the attention that it has from these, summed over
+//              them and the heads of the scope, pooled over `pool.size` tokens
+//              (kMean counts as 0 what lies outside); the best are fixed
+//              (SnapKV, arXiv 2404.14469). `budget` includes the window, which
+//              must be forced.
+//   kOutliers  the end is that of the prompt rows. The partitions whose summary
+//              row, a mean, has the least cosine with one of its keys
+//              (ShadowKV, arXiv 2410.21465, 4.1)
+struct FixedChoice {
+  enum class Kind : uint8_t { kNone, kObserved, kOutliers };
+  Kind kind = Kind::kNone;
+  Amount budget;  // of the tokens before the end
+  int window_tokens = 0;
+  RowPool pool;
+};
+
 // How one selector chooses in one layer. Partition b is the tokens
 // [b * block_tokens, (b + 1) * block_tokens); block_tokens divides a page or
 // is a multiple of it. The best partitions by score are read, ties to the
@@ -98,7 +122,12 @@ struct SelectProgram {
   // Everything is read by prompt rows where the prompt has fewer tokens, and
   // by generated rows at a position + 1 below it.
   int dense_len = 0;
+  FixedChoice fixed = {};
 };
+
+// True where what a request keeps depends on it while its prompt is read: such
+// a prefix is only its own selector's.
+bool BelongsToPrompt(const SelectProgram& program);
 
 // The most picks that one list may have, whatever the scores, of a row whose
 // context is at most `max_context` tokens.

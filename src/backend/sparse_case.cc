@@ -25,6 +25,32 @@ struct Summaries {
   View bytes;
 };
 
+// Memory for what a choice fixes, in slots of any order.
+void AddFixed(TestDevice& device, const SparseCase& sparse, int64_t max_tokens,
+              RandomSource& random, LayerSelector& selector) {
+  const KvShape& shape = sparse.paged.shape();
+  FixedTable& fixed = selector.fixed;
+  fixed.layout =
+      MakeFixedLayout(*selector.program, {.num_q_heads = shape.num_q_heads(),
+                                          .num_kv_heads = shape.num_kv_heads,
+                                          .k_dim = shape.k_dim,
+                                          .q_dtype = shape.dtype,
+                                          .max_tokens = max_tokens});
+  if (fixed.layout.head_bytes == 0) return;
+  const auto num_requests = std::ssize(sparse.paged.requests());
+  TestArray slots(Dtype::kUInt32, {num_requests, 1});
+  for (size_t i = 0; i < slots.values.size(); ++i) {
+    slots.values[i] = static_cast<double>(i);
+  }
+  std::ranges::shuffle(slots.values, random.engine());
+  fixed.slot_of_request = device.Upload(slots, 2);
+  fixed.slot_stride_bytes = fixed.layout.head_bytes * shape.num_kv_heads;
+  const auto num_bytes =
+      static_cast<size_t>(fixed.slot_stride_bytes * num_requests);
+  fixed.slots =
+      device.UploadBytes(std::vector<std::byte>(num_bytes, kPoison)).data;
+}
+
 Summaries MakeSummaries(TestDevice& device, const SparseCase& sparse,
                         RandomSource& random) {
   const KvShape& shape = sparse.paged.shape();
@@ -58,6 +84,7 @@ Summaries MakeSummaries(TestDevice& device, const SparseCase& sparse,
     offsets.push_back(num_bytes);
     num_bytes += selector.summaries.segment_stride_bytes *
                  static_cast<int64_t>(places.size());
+    AddFixed(device, sparse, max_tokens, random, selector);
     summaries.selectors.push_back(selector);
   }
   summaries.bytes = device.UploadBytes(std::vector<std::byte>(
@@ -73,11 +100,33 @@ LayerStep StepOf(TestDevice& device, const SparseCase& sparse,
   LayerStep step = sparse.paged.Step(device, rows, 0);
   step.selector = device.Upload(Int32Array(sparse.selectors));
   step.num_prompt_tokens = device.Upload(Int32Array(sparse.prompt_tokens));
+  step.num_context_tokens = device.Upload(
+      Int32Array(sparse.context_tokens.empty() ? sparse.prompt_tokens
+                                               : sparse.context_tokens));
   return step;
 }
 
-// Tokens [0, end) of every second request, in steps of `chunk` tokens; the
-// others are taken on late: one step brings all of theirs.
+// The queries of a step's rows; zeros where none are observed.
+TestArray QueriesOf(const SparseCase& sparse,
+                    const std::vector<RequestRows>& rows) {
+  TestArray q = sparse.q;
+  q.values.clear();
+  const auto row_size = static_cast<size_t>(q.dim(1) * q.dim(2));
+  for (size_t r = 0; r < rows.size(); ++r) {
+    const size_t first = static_cast<size_t>(rows[r].first_position) * row_size;
+    const size_t count = static_cast<size_t>(rows[r].num_tokens) * row_size;
+    for (size_t i = first; i < first + count; ++i) {
+      q.values.push_back(sparse.IsObserved(r) ? sparse.token_q[r].values[i]
+                                              : 0.0);
+    }
+  }
+  q.shape[0] = static_cast<int64_t>(q.values.size() / row_size);
+  return q;
+}
+
+// Tokens [0, end) of every second request, and of those whose queries are
+// observed, in steps of `chunk` tokens; the others are taken on late: one step
+// brings all of theirs.
 void SummarizeAll(TestDevice& device, const SparseCase& sparse,
                   std::span<const LayerSelector> selectors,
                   const LayerCache& cache, int chunk) {
@@ -89,7 +138,7 @@ void SummarizeAll(TestDevice& device, const SparseCase& sparse,
       const int32_t end = sparse.paged.requests()[r].end_position();
       const int32_t begin = rows[r].end_position();
       first_token.push_back(begin);
-      if (r % 2 == 0) {
+      if (r % 2 == 0 || sparse.IsObserved(r)) {
         rows[r] = {begin, std::min(end - begin, chunk), 0};
       } else if (begin < end) {
         rows[r] = {end - 1, 1, 0};
@@ -101,7 +150,9 @@ void SummarizeAll(TestDevice& device, const SparseCase& sparse,
     device.backend().Summarize(
         device.queue(), StepOf(device, sparse, rows),
         {.selectors = selectors,
-         .first_token = device.Upload(Int32Array(first_token))},
+         .first_token = device.Upload(Int32Array(first_token)),
+         .q = device.Upload(QueriesOf(sparse, rows)),
+         .scale = sparse.scale},
         cache);
   }
 }
@@ -175,6 +226,12 @@ const SelectProgram* SparseCase::ProgramOf(size_t request, int32_t row) const {
   const int32_t length =
       is_prompt ? prompt_tokens[request] : rows.first_position + row + 1;
   return length < program.dense_len ? nullptr : &program;
+}
+
+bool SparseCase::IsObserved(size_t request) const {
+  const int32_t index = selectors[request];
+  return index >= 0 && programs[static_cast<size_t>(index)].fixed.kind ==
+                           FixedChoice::Kind::kObserved;
 }
 
 int SparseCase::NumLists(const SelectProgram& program) const {

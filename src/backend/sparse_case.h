@@ -16,6 +16,11 @@ struct SparseCase {
   std::vector<SelectProgram> programs;
   std::vector<int32_t> selectors;      // by request: program, or -1
   std::vector<int32_t> prompt_tokens;  // by request
+  // By request, how many rows of its prompt are prompt rows; none: all are.
+  std::vector<int32_t> context_tokens = {};
+  // By request, [tokens, q_heads, k_dim]: every token's query, where a program
+  // observes them.
+  std::vector<TestArray> token_q = {};
 
   SparseCase(const KvShape& shape, std::vector<RequestRows> requests,
              RandomSource& random);
@@ -25,6 +30,8 @@ struct SparseCase {
   // Heads that choose together: of list `list`, [first, end).
   std::pair<int, int> HeadsOf(const SelectProgram& program, int list) const;
   int NumLists(const SelectProgram& program) const;
+  // Whether queries choose for a request before its rows do.
+  bool IsObserved(size_t request) const;
 };
 
 // One program of each shape that the types allow, by chance.

@@ -35,6 +35,9 @@ struct LayerStep {
   // that has no row.
   bool has_prompt_rows = true;
   bool has_generated_rows = true;
+  // i32 [requests]: prompt rows of all steps together; with `selector`, where
+  // its program fixes a choice behind them.
+  View num_context_tokens = {};
 };
 
 // What a layer hands to Append, and what a selector may look at. Unused views

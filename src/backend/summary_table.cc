@@ -19,7 +19,9 @@ SummaryLayout::Level LevelOf(const SummaryRows& rows, int k_dim,
   const int width = rows.kind == Kind::kMean ? k_dim : 2 * k_dim;
   return {.offset_bytes = 0,
           .rows_per_segment = segment_tokens / rows.stride,
-          .row_bytes = width * DtypeBytes(rows.dtype),
+          .row_bytes = rows.dtype == Dtype::kFloat8E4M3
+                           ? Float8RowBytes(width)
+                           : width * DtypeBytes(rows.dtype),
           .lead = rows.tokens / rows.stride - 1};
 }
 

@@ -17,6 +17,12 @@ namespace winnow {
 // what a scan streams.
 inline constexpr int kSegmentTokens = 1024;
 
+// A row of float8_e4m3: its numbers, filled up to 4 bytes, then a float32, a
+// power of two, whose multiples they are; NaN where one of them would be none.
+inline constexpr int Float8RowBytes(int width) {
+  return (width + 3) / 4 * 4 + 4;
+}
+
 // The bytes of one (segment, layer, KV head): the rows of `rows`, then those
 // of `normalizer`. A row belongs to the segment of its last token, so that a
 // segment is complete when its tokens are.

@@ -34,7 +34,7 @@ LayerStep TwinMemory::Of(LayerStep step) const {
   for (View* view :
        {&step.row_to_request, &step.first_row, &step.first_position,
         &step.num_tokens, &step.num_prompt_rows, &step.selector,
-        &step.num_prompt_tokens, &step.tree_parent}) {
+        &step.num_prompt_tokens, &step.num_context_tokens, &step.tree_parent}) {
     *view = Of(*view);
   }
   return step;
@@ -57,6 +57,8 @@ PickLists TwinMemory::Of(PickLists lists) const {
 LayerSelector TwinMemory::Of(LayerSelector selector) const {
   selector.summaries.rows = Of(selector.summaries.rows);
   selector.summaries.segments = Of(selector.summaries.segments);
+  selector.fixed.slots = Of(selector.fixed.slots);
+  selector.fixed.slot_of_request = Of(selector.fixed.slot_of_request);
   return selector;
 }
 

@@ -86,7 +86,7 @@ Status EvalGroups::Begin(const EvalGroup& group) {
 int EvalGroups::PromptSelector(int select) const {
   const SelectorSet& selectors = engine_.selectors();
   if (selectors.size() == 0) return -1;
-  return selectors.selector(select).program.in_prompt ? select : -1;
+  return BelongsToPrompt(selectors.selector(select).program) ? select : -1;
 }
 
 int EvalGroups::NumPromptSelectors() const {

@@ -74,7 +74,8 @@ int64_t Engine::device_kv_bytes() const {
 }
 
 bool Engine::ActsInPrompt(int selector) const {
-  return selector >= 0 && selectors_->selector(selector).program.in_prompt;
+  return selector >= 0 &&
+         BelongsToPrompt(selectors_->selector(selector).program);
 }
 
 void Engine::CheckForkable(const Request& request,

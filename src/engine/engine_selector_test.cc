@@ -22,6 +22,9 @@ const std::vector<std::string> kSelectors = {
     "moba:block=32,budget=32",
     "arkvale:budget=32,block=8,sink=8,recent=8,dense_layers=none",
     "tidal:budget=16,select_layers=0",
+    "snapkv:budget=20,window=6,kernel=3",
+    "shadowkv:budget=16,block=4,outliers=12,recent=4",
+    "quest:budget=24,block=8,dense_layers=0,summaries=fp8",
     "dense"};
 
 class Listener : public RequestObserver {
@@ -188,7 +191,7 @@ TEST_P(EngineSelectorTest, ForksAreAsRequestsAlone) {
     const Request question = Ask(3, 70, 20, selector);
     const std::vector<Listener> expected = Run(*engine, {question});
     const bool in_prompt =
-        engine->selectors().selector(selector).program.in_prompt;
+        BelongsToPrompt(engine->selectors().selector(selector).program);
     for (const bool same : {false, true}) {
       // What prompts read is then the prefix's own.
       if (in_prompt && !same) continue;
@@ -224,7 +227,7 @@ TEST_P(EngineSelectorTest, RefusesWhatTheEngineHasNot) {
   const auto id = engine->Add(Ask(0, 40, 0, 99), &listener);
   ASSERT_FALSE(id.ok());
   EXPECT_EQ(id.error().message,
-            "selector must be below 9 (of the engine's), is 99");
+            "selector must be below 12 (of the engine's), is 99");
 }
 
 INSTANTIATE_TEST_SUITE_P(Dtypes, EngineSelectorTest,

@@ -32,7 +32,8 @@ class KeyBytes {
     for (const View* view :
          {&step.row_to_request, &step.first_row, &step.first_position,
           &step.num_tokens, &step.num_prompt_rows, &step.selector,
-          &step.num_prompt_tokens, &step.tree_parent}) {
+          &step.num_prompt_tokens, &step.num_context_tokens,
+          &step.tree_parent}) {
       Add(*view);
     }
   }
@@ -42,6 +43,8 @@ class KeyBytes {
       Add(layer.program);
       Add(layer.summaries.rows);
       Add(layer.summaries.segments);
+      Add(layer.fixed.slots);
+      Add(layer.fixed.slot_of_request);
     }
     Add(selection.first_row);
     Add(selection.end_row);

@@ -17,7 +17,7 @@ size_t TableBytes(const RunnerOptions& options, const ModelConfig& config) {
   const auto rotary = static_cast<size_t>(config.rope.rotary_dim);
   const int max_seen = std::min(options.max_model_len, config.vocab_size);
   constexpr size_t kAlignmentSlack = 4096;
-  return rows * 2 * sizeof(int32_t) + requests * 9 * sizeof(int32_t) +
+  return rows * 2 * sizeof(int32_t) + requests * 10 * sizeof(int32_t) +
          requests * (rotary / 2) * sizeof(float) + requests * kAlignmentSlack +
          Sampler::MaxTableBytes(options.max_requests, max_seen);
 }
@@ -180,7 +180,8 @@ void Runner::GatherRows(Group& group) {
 void Runner::GatherSelection(Group& group) {
   if (selectors_.size() == 0) return;
   std::vector<SelectorSet::StepRequest> requests;
-  std::vector<int32_t> selectors, num_prompt_tokens, first_token;
+  std::vector<int32_t> selectors, num_prompt_tokens, num_context_tokens,
+      first_token;
   bool any = false;
   for (size_t i = 0; i < group.items.size(); ++i) {
     const Sequence& sequence = *group.sequences[i];
@@ -189,6 +190,7 @@ void Runner::GatherSelection(Group& group) {
     requests.push_back({sequence.id(), selector});
     selectors.push_back(selector);
     num_prompt_tokens.push_back(sequence.num_prompt_tokens());
+    num_context_tokens.push_back(sequence.num_prompt_rows());
     first_token.push_back(
         selector < 0 ? 0 : selectors_.num_summarized(selector, sequence.id()));
   }
@@ -197,6 +199,7 @@ void Runner::GatherSelection(Group& group) {
   LayerStep& step = group.args.step;
   step.selector = PutIntegers(selectors);
   step.num_prompt_tokens = PutIntegers(num_prompt_tokens);
+  step.num_context_tokens = PutIntegers(num_context_tokens);
   Selection& selection = group.args.selection;
   selection = selectors_.selection();
   selection.first_token = PutIntegers(first_token);

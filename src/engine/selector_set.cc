@@ -29,58 +29,108 @@ SelectorShape SelectorShapeOf(const Model& model, int max_model_len) {
 
 Result<std::unique_ptr<SelectorSet>> SelectorSet::Create(
     Backend& backend, const Model& model, const SelectorSetOptions& options) {
-  const ModelConfig& config = model.config();
   std::unique_ptr<SelectorSet> set(new SelectorSet());
   for (const std::string& spec : options.specs) {
     auto state = std::make_unique<State>();
     ASSIGN_OR_RETURN(
         state->selector,
         MakeSelector(spec, SelectorShapeOf(model, options.max_model_len)));
-    const SummaryLayout layout =
-        MakeSummaryLayout(state->selector.program, config.head_dim);
-    if (layout.head_bytes > 0 && !state->selector.is_dense()) {
-      const int per_sequence = static_cast<int>(
-          PagesFor(options.max_model_len, layout.segment_tokens));
-      const int64_t num_segments =
-          int64_t{per_sequence} * options.max_sequences;
-      if (num_segments > kMaxExtents) {
-        return MakeError(ErrorCode::kInvalidArgument,
-                         "max-num-seqs and max-model-len must need at most {} "
-                         "segments of summaries, need {} ({} sequences of {} "
-                         "tokens)",
-                         kMaxExtents, num_segments, options.max_sequences,
-                         options.max_model_len);
-      }
-      state->segments =
-          std::make_unique<KvCache>(num_segments, layout.segment_tokens);
-      ASSIGN_OR_RETURN(
-          state->cache,
-          SummaryCache::Create(backend,
-                               {.layout = layout,
-                                .num_layers = config.num_layers,
-                                .num_kv_heads = config.num_kv_heads,
-                                .num_segments = num_segments,
-                                .max_requests = options.max_requests,
-                                .max_segments_per_request = per_sequence}));
+    if (!state->selector.is_dense()) {
+      RETURN_IF_ERROR(AllocateSummaries(backend, model, options, *state));
+      RETURN_IF_ERROR(AllocateFixed(backend, model, options, *state));
     }
     set->states_.push_back(std::move(state));
   }
-  for (int layer = 0; layer < config.num_layers; ++layer) {
-    for (const auto& state : set->states_) {
-      LayerSelector selector;
-      selector.program = state->selector.ForLayer(layer);
-      selector.keeps_lists = state->selector.KeepsLists(layer);
-      selector.reuse_layer = state->selector.ReuseLayer(layer);
-      if (state->cache != nullptr) {
-        selector.summaries = state->cache->layers()[static_cast<size_t>(layer)];
-      }
-      set->layers_.push_back(selector);
-    }
-  }
+  set->AddLayers(model.config().num_layers);
   if (set->size() > 0) {
     RETURN_IF_ERROR(set->AllocateLists(backend, model, options));
   }
   return set;
+}
+
+Status SelectorSet::AllocateSummaries(Backend& backend, const Model& model,
+                                      const SelectorSetOptions& options,
+                                      State& state) {
+  const ModelConfig& config = model.config();
+  const SummaryLayout layout =
+      MakeSummaryLayout(state.selector.program, config.head_dim);
+  if (layout.head_bytes == 0) return Ok{};
+  const int per_sequence =
+      static_cast<int>(PagesFor(options.max_model_len, layout.segment_tokens));
+  const int64_t num_segments = int64_t{per_sequence} * options.max_sequences;
+  if (num_segments > kMaxExtents) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "max-num-seqs and max-model-len must need at most {} "
+                     "segments of summaries, need {} ({} sequences of {} "
+                     "tokens)",
+                     kMaxExtents, num_segments, options.max_sequences,
+                     options.max_model_len);
+  }
+  state.summaries.segments =
+      std::make_unique<KvCache>(num_segments, layout.segment_tokens);
+  ASSIGN_OR_RETURN(state.summaries.cache,
+                   SummaryCache::Create(
+                       backend, {.layout = layout,
+                                 .num_layers = config.num_layers,
+                                 .num_kv_heads = config.num_kv_heads,
+                                 .num_segments = num_segments,
+                                 .max_requests = options.max_requests,
+                                 .max_segments_per_request = per_sequence}));
+  return Ok{};
+}
+
+// A slot is a segment that holds any sequence: it is forked, copied on write
+// and freed by the same rules.
+Status SelectorSet::AllocateFixed(Backend& backend, const Model& model,
+                                  const SelectorSetOptions& options,
+                                  State& state) {
+  const ModelConfig& config = model.config();
+  state.fixed_layout = MakeFixedLayout(state.selector.program,
+                                       {.num_q_heads = config.num_q_heads,
+                                        .num_kv_heads = config.num_kv_heads,
+                                        .k_dim = config.head_dim,
+                                        .q_dtype = model.dtype(),
+                                        .max_tokens = options.max_model_len});
+  if (state.fixed_layout.head_bytes == 0) return Ok{};
+  // One token more than any sequence has, so that it never needs a second.
+  const int slot_tokens = options.max_model_len + 1;
+  state.fixed.segments =
+      std::make_unique<KvCache>(options.max_sequences, slot_tokens);
+  SummaryLayout layout;
+  layout.segment_tokens = slot_tokens;
+  layout.head_bytes = state.fixed_layout.head_bytes;
+  ASSIGN_OR_RETURN(
+      state.fixed.cache,
+      SummaryCache::Create(backend, {.layout = layout,
+                                     .num_layers = config.num_layers,
+                                     .num_kv_heads = config.num_kv_heads,
+                                     .num_segments = options.max_sequences,
+                                     .max_requests = options.max_requests,
+                                     .max_segments_per_request = 1}));
+  return Ok{};
+}
+
+void SelectorSet::AddLayers(int num_layers) {
+  for (int layer = 0; layer < num_layers; ++layer) {
+    const auto index = static_cast<size_t>(layer);
+    for (const auto& state : states_) {
+      LayerSelector selector;
+      selector.program = state->selector.ForLayer(layer);
+      selector.keeps_lists = state->selector.KeepsLists(layer);
+      selector.reuse_layer = state->selector.ReuseLayer(layer);
+      if (state->summaries) {
+        selector.summaries = state->summaries.cache->layers()[index];
+      }
+      if (state->fixed) {
+        const SummaryTable& slots = state->fixed.cache->layers()[index];
+        selector.fixed = {.layout = state->fixed_layout,
+                          .slots = slots.rows,
+                          .slot_stride_bytes = slots.segment_stride_bytes,
+                          .slot_of_request = slots.segments};
+      }
+      layers_.push_back(selector);
+    }
+  }
 }
 
 Status SelectorSet::AllocateLists(Backend& backend, const Model& model,
@@ -123,58 +173,67 @@ Status SelectorSet::AllocateLists(Backend& backend, const Model& model,
 }
 
 void SelectorSet::Open(int index, SequenceId id) {
-  if (KvCache* segments = StateOf(index).segments.get()) segments->Open(id);
+  for (const Kept* kept : StateOf(index).kept()) {
+    if (*kept) kept->segments->Open(id);
+  }
 }
 
 void SelectorSet::Fork(int index, SequenceId parent, SequenceId id) {
-  KvCache* segments = StateOf(index).segments.get();
-  if (segments == nullptr) return;
-  if (segments->is_open(parent)) {
-    segments->Fork(parent, id);
-  } else {
-    segments->Open(id);
+  for (const Kept* kept : StateOf(index).kept()) {
+    if (!*kept) continue;
+    if (kept->segments->is_open(parent)) {
+      kept->segments->Fork(parent, id);
+    } else {
+      kept->segments->Open(id);
+    }
   }
 }
 
 void SelectorSet::Close(int index, SequenceId id) {
-  if (KvCache* segments = StateOf(index).segments.get()) segments->Close(id);
+  for (const Kept* kept : StateOf(index).kept()) {
+    if (*kept) kept->segments->Close(id);
+  }
 }
 
 void SelectorSet::Grow(Queue& queue, int index, SequenceId id, int num_tokens) {
-  const State& state = StateOf(index);
-  if (state.segments == nullptr) return;
-  const std::array<Growth, 1> growth = {
-      {{id, num_tokens - state.segments->num_tokens(id)}}};
-  std::optional<Reservation> room = state.segments->Reserve(growth);
-  CHECK(room.has_value(), "selector={} sequence={} num_tokens={}",
-        state.selector.name, id.value(), num_tokens);
-  state.cache->Apply(queue, room->copies());
-  room->Commit();
+  for (const Kept* kept : StateOf(index).kept()) {
+    if (!*kept) continue;
+    const std::array<Growth, 1> growth = {
+        {{id, num_tokens - kept->segments->num_tokens(id)}}};
+    std::optional<Reservation> room = kept->segments->Reserve(growth);
+    CHECK(room.has_value(), "selector={} sequence={} num_tokens={}",
+          selector(index).name, id.value(), num_tokens);
+    kept->cache->Apply(queue, room->copies());
+    room->Commit();
+  }
 }
 
 void SelectorSet::Seal(int index, SequenceId id, int num_tokens) {
-  if (KvCache* segments = StateOf(index).segments.get()) {
-    segments->Seal(id, num_tokens);
+  for (const Kept* kept : StateOf(index).kept()) {
+    if (*kept) kept->segments->Seal(id, num_tokens);
   }
 }
 
 int SelectorSet::num_summarized(int index, SequenceId id) const {
-  const KvCache* segments = StateOf(index).segments.get();
-  return segments == nullptr ? 0 : segments->num_sealed(id);
+  for (const Kept* kept : StateOf(index).kept()) {
+    if (*kept) return kept->segments->num_sealed(id);
+  }
+  return 0;
 }
 
 void SelectorSet::WriteTables(Queue& queue,
                               std::span<const StepRequest> requests) {
   for (int index = 0; index < size(); ++index) {
-    const State& state = StateOf(index);
-    if (state.cache == nullptr) continue;
-    std::vector<std::span<const ExtentId>> tables;
-    for (const StepRequest& request : requests) {
-      tables.push_back(request.selector == index
-                           ? state.segments->pages(request.id)
-                           : std::span<const ExtentId>());
+    for (const Kept* kept : StateOf(index).kept()) {
+      if (!*kept) continue;
+      std::vector<std::span<const ExtentId>> tables;
+      for (const StepRequest& request : requests) {
+        tables.push_back(request.selector == index
+                             ? kept->segments->pages(request.id)
+                             : std::span<const ExtentId>());
+      }
+      kept->cache->WriteTables(queue, tables);
     }
-    state.cache->WriteTables(queue, tables);
   }
 }
 

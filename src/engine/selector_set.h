@@ -3,6 +3,7 @@
 #ifndef WINNOW_ENGINE_SELECTOR_SET_H_
 #define WINNOW_ENGINE_SELECTOR_SET_H_
 
+#include <array>
 #include <memory>
 #include <span>
 #include <string>
@@ -66,21 +67,41 @@ class SelectorSet {
   // What holds of segments, for tests: see kv/invariants.h. Null where the
   // selector keeps nothing.
   const KvCache* segments(int index) const {
-    return StateOf(index).segments.get();
+    return StateOf(index).summaries.segments.get();
+  }
+  const KvCache* fixed_slots(int index) const {
+    return StateOf(index).fixed.segments.get();
   }
 
  private:
-  // Segments and cache are null where a selector keeps no summaries.
-  struct State {
-    Selector selector;
+  // What is kept of sequences on the device, and whose it is.
+  struct Kept {
     std::unique_ptr<KvCache> segments;
     std::unique_ptr<SummaryCache> cache;
+
+    explicit operator bool() const { return segments != nullptr; }
+  };
+  // Summaries, segment by segment, and what a choice once made has fixed: one
+  // segment a sequence. Null where a selector keeps none.
+  struct State {
+    Selector selector;
+    Kept summaries;
+    Kept fixed;
+    FixedLayout fixed_layout;
+
+    std::array<const Kept*, 2> kept() const { return {&summaries, &fixed}; }
   };
 
   SelectorSet() = default;
   const State& StateOf(int index) const {
     return *states_[static_cast<size_t>(index)];
   }
+  static Status AllocateSummaries(Backend& backend, const Model& model,
+                                  const SelectorSetOptions& options,
+                                  State& state);
+  static Status AllocateFixed(Backend& backend, const Model& model,
+                              const SelectorSetOptions& options, State& state);
+  void AddLayers(int num_layers);
   Status AllocateLists(Backend& backend, const Model& model,
                        const SelectorSetOptions& options);
 

@@ -90,9 +90,12 @@ void ReadChosen(const Pass& pass, const LayerStep& step, const ReadArgs& read,
                 const LayerCache& cache) {
   const Selection& selection = pass.args.selection;
   const auto selectors = selection.OfLayer(step.layer);
-  pass.backend.Summarize(
-      pass.queue, step,
-      {.selectors = selectors, .first_token = selection.first_token}, cache);
+  pass.backend.Summarize(pass.queue, step,
+                         {.selectors = selectors,
+                          .first_token = selection.first_token,
+                          .q = read.q,
+                          .scale = read.scale},
+                         cache);
   LayerStep chosen = step;
   if (step.has_prompt_rows && !ChoosesInPrompt(selectors)) {
     LayerStep prompt = step;

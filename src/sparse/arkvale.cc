@@ -15,14 +15,17 @@ constexpr SelectorParameter kParameters[] = {
      "last tokens before the own page, whose pages are always "
      "read"},
     {"dense_layers", "0-1", "layers that read everything"},
+    {"summaries", "auto",
+     "how they are kept: auto (as K and V) or fp8 (E4M3 with a scale a row)"},
 };
 
 Result<SelectProgram> Make(const SelectorValues& values,
                            const SelectorShape& shape) {
   SelectProgram program;
+  ASSIGN_OR_RETURN(const Dtype dtype, GetSummaryDtype(values, shape));
   ASSIGN_OR_RETURN(program.block_tokens, values.GetBlock("block"));
   program.rows = {SummaryRows::Kind::kCuboid, program.block_tokens,
-                  program.block_tokens, shape.kv_dtype};
+                  program.block_tokens, dtype};
   program.scope = Scope::kLayer;
   program.group = Reduction::kMean;
   RETURN_IF_ERROR(ReadAmounts(values, program));

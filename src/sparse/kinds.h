@@ -13,6 +13,8 @@ extern const SelectorKind kMeanSelector;
 extern const SelectorKind kMobaSelector;
 extern const SelectorKind kOracleSelector;
 extern const SelectorKind kQuestSelector;
+extern const SelectorKind kShadowKvSelector;
+extern const SelectorKind kSnapKvSelector;
 extern const SelectorKind kTidalSelector;
 extern const SelectorKind kWindowSelector;
 

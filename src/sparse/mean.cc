@@ -11,14 +11,17 @@ constexpr SelectorParameter kParameters[] = {
     {"sink", "4", "first tokens, whose blocks are always read"},
     {"recent", "64", "last tokens, whose blocks are always read"},
     {"dense_layers", "none", "layers that read everything"},
+    {"summaries", "auto",
+     "how they are kept: auto (as K and V) or fp8 (E4M3 with a scale a row)"},
 };
 
 Result<SelectProgram> Make(const SelectorValues& values,
                            const SelectorShape& shape) {
   SelectProgram program;
+  ASSIGN_OR_RETURN(const Dtype dtype, GetSummaryDtype(values, shape));
   ASSIGN_OR_RETURN(program.block_tokens, values.GetBlock("block"));
   program.rows = {SummaryRows::Kind::kMean, program.block_tokens,
-                  program.block_tokens, shape.kv_dtype};
+                  program.block_tokens, dtype};
   program.group = Reduction::kMean;
   RETURN_IF_ERROR(ReadAmounts(values, program));
   return program;

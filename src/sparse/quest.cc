@@ -17,15 +17,19 @@ constexpr SelectorParameter kParameters[] = {
      "last tokens before the own page, whose pages are always "
      "read"},
     {"dense_layers", "0-1", "layers that read everything"},
+    {"summaries", "auto",
+     "how they are kept: auto (as K and V) or fp8 (E4M3 with a scale a row; "
+     "bounds stay bounds)"},
 };
 
 Result<SelectProgram> Make(const SelectorValues& values,
                            const SelectorShape& shape) {
   constexpr std::string_view kHeads[] = {"q", "kv"};
   SelectProgram program;
+  ASSIGN_OR_RETURN(const Dtype dtype, GetSummaryDtype(values, shape));
   ASSIGN_OR_RETURN(program.block_tokens, values.GetBlock("block"));
   program.rows = {SummaryRows::Kind::kMinMax, program.block_tokens,
-                  program.block_tokens, shape.kv_dtype};
+                  program.block_tokens, dtype};
   ASSIGN_OR_RETURN(const int heads, values.GetChoice("heads", kHeads));
   program.scope = heads == 0 ? Scope::kQHead : Scope::kKvHead;
   program.group = Reduction::kMax;

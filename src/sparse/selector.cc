@@ -9,9 +9,9 @@ namespace winnow {
 namespace {
 
 constexpr const SelectorKind* kSelectors[] = {
-    &kArkValeSelector, &kDenseSelector, &kInfLlmV2Selector,
-    &kMeanSelector,    &kMobaSelector,  &kOracleSelector,
-    &kQuestSelector,   &kTidalSelector, &kWindowSelector};
+    &kArkValeSelector, &kDenseSelector,  &kInfLlmV2Selector, &kMeanSelector,
+    &kMobaSelector,    &kOracleSelector, &kQuestSelector,    &kShadowKvSelector,
+    &kSnapKvSelector,  &kTidalSelector,  &kWindowSelector};
 
 constexpr std::string_view kDenseLayers = "dense_layers";
 constexpr std::string_view kSelectLayers = "select_layers";
@@ -201,6 +201,13 @@ Result<int> SelectorValues::GetChoice(
   return MakeError(ErrorCode::kInvalidArgument,
                    "{} must be one of {}, is \"{}\"", Field(name),
                    List({choices.begin(), choices.end()}), text);
+}
+
+Result<Dtype> GetSummaryDtype(const SelectorValues& values,
+                              const SelectorShape& shape) {
+  constexpr std::string_view kForms[] = {"auto", "fp8"};
+  ASSIGN_OR_RETURN(const int form, values.GetChoice("summaries", kForms));
+  return form == 0 ? shape.kv_dtype : Dtype::kFloat8E4M3;
 }
 
 Status ReadAmounts(const SelectorValues& values, SelectProgram& program) {

@@ -80,6 +80,10 @@ class SelectorValues {
   const SelectSpec& spec_;
 };
 
+// The parameter summaries: auto, the cache's own type, or fp8.
+Result<Dtype> GetSummaryDtype(const SelectorValues& values,
+                              const SelectorShape& shape);
+
 // Reads the parameters sink, recent and budget, which most selectors have.
 Status ReadAmounts(const SelectorValues& values, SelectProgram& program);
 

@@ -58,6 +58,14 @@ TEST(SelectorTest, DefaultsArePublished) {
   EXPECT_EQ(infllm.dense_len, 8192);
   const SelectProgram moba = MakeSelector("moba", Shape())->program;
   EXPECT_EQ(moba.budget.value / moba.block_tokens, 12);
+  const SelectProgram snapkv = MakeSelector("snapkv", Shape())->program;
+  EXPECT_EQ(snapkv.fixed.budget.value, 2048);
+  EXPECT_EQ(snapkv.fixed.window_tokens, 32);
+  EXPECT_EQ(snapkv.fixed.pool.size, 5);
+  const SelectProgram shadowkv = MakeSelector("shadowkv", Shape())->program;
+  EXPECT_EQ(shadowkv.budget.value / shadowkv.block_tokens, 256);
+  EXPECT_EQ(shadowkv.fixed.budget.value / shadowkv.block_tokens, 48);
+  EXPECT_EQ(shadowkv.forced.recent_tokens / shadowkv.block_tokens, 4);
   const Selector quest = *MakeSelector("quest", Shape());
   EXPECT_EQ(quest.ForLayer(1), nullptr);
   ASSERT_NE(quest.ForLayer(2), nullptr);
@@ -99,7 +107,7 @@ TEST(SelectorTest, SaysWhatIsWrong) {
   EXPECT_EQ(ErrorOf("qest"),
             "--select: \"qest\" is unknown, did you mean \"quest\"? There are "
             "auto, arkvale, dense, infllm-v2, mean, moba, oracle, quest, "
-            "tidal, window");
+            "shadowkv, snapkv, tidal, window");
   EXPECT_EQ(ErrorOf("window:sinks=3"),
             "--select window: \"sinks\" is unknown, did you mean \"sink\"? "
             "There are sink, recent, dense_layers");
@@ -121,6 +129,17 @@ TEST(SelectorTest, SaysWhatIsWrong) {
   EXPECT_EQ(ErrorOf("quest:dense_layers=0-4"),
             "--select quest: dense_layers must be layers below 4 (\"0-1\", "
             "\"0+5+31\") or none, is \"0-4\"");
+  EXPECT_EQ(ErrorOf("snapkv:kernel=4"),
+            "--select snapkv: kernel must be odd, from 1 to 63, is 4");
+  EXPECT_EQ(ErrorOf("snapkv:window=0"),
+            "--select snapkv: window must be from 1 to 1024, is 0");
+  EXPECT_EQ(ErrorOf("snapkv:budget=32"),
+            "--select snapkv: budget must be more than the window's 32 tokens, "
+            "is 32");
+  EXPECT_EQ(ErrorOf("shadowkv:block=64"),
+            "--select shadowkv: block must be at most 32, is 64");
+  EXPECT_EQ(ErrorOf("quest:summaries=fp4"),
+            "--select quest: summaries must be one of auto, fp8, is \"fp4\"");
   EXPECT_EQ(ErrorOf("tidal:select_layers=none"),
             "--select tidal: select_layers must name a layer of the model's "
             "4, is \"none\"");

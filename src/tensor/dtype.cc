@@ -1,5 +1,8 @@
 #include "tensor/dtype.h"
 
+#include <cmath>
+#include <limits>
+
 #include "base/check.h"
 
 namespace winnow {
@@ -17,6 +20,7 @@ int DtypeBytes(Dtype dtype) {
     case Dtype::kUInt16:
       return 2;
     case Dtype::kUInt8:
+    case Dtype::kFloat8E4M3:
       return 1;
   }
   CHECK(false, "dtype={}", static_cast<int>(dtype));
@@ -40,8 +44,66 @@ std::string_view DtypeName(Dtype dtype) {
       return "uint16";
     case Dtype::kUInt8:
       return "uint8";
+    case Dtype::kFloat8E4M3:
+      return "float8_e4m3";
   }
   CHECK(false, "dtype={}", static_cast<int>(dtype));
+}
+
+namespace {
+
+// Numbers of E4M3 without their sign, in the order of their values.
+float ValueOf(uint32_t magnitude) {
+  return std::bit_cast<float>(magnitude << 20) * 0x1p120f;
+}
+
+// The greatest that is at most `value`.
+uint32_t TowardsZero(float value) {
+  CHECK(value <= Float8E4M3::kGreatest, "value={}", value);
+  // Where the product is rounded, it may have been rounded up.
+  const uint32_t magnitude = std::bit_cast<uint32_t>(value * 0x1p-120f) >> 20;
+  return ValueOf(magnitude) > value ? magnitude - 1 : magnitude;
+}
+
+uint32_t AwayFromZero(float value) {
+  const uint32_t magnitude = TowardsZero(value);
+  return ValueOf(magnitude) < value ? magnitude + 1 : magnitude;
+}
+
+Float8E4M3 WithSign(bool negative, uint32_t magnitude) {
+  Float8E4M3 number;
+  number.bits = static_cast<uint8_t>(magnitude | (negative ? 0x80u : 0u));
+  return number;
+}
+
+}  // namespace
+
+Float8E4M3 Float8E4M3::Nearest(float value) {
+  const bool negative = std::signbit(value);
+  const float magnitude = std::abs(value);
+  const uint32_t low = TowardsZero(magnitude), high = AwayFromZero(magnitude);
+  const float to_low = magnitude - ValueOf(low);
+  const float to_high = ValueOf(high) - magnitude;
+  const bool up = to_low == to_high ? (low & 1u) != 0 : to_low > to_high;
+  return WithSign(negative, up ? high : low);
+}
+
+Float8E4M3 Float8E4M3::Below(float value) {
+  return value < 0 ? WithSign(true, AwayFromZero(-value))
+                   : WithSign(false, TowardsZero(value));
+}
+
+Float8E4M3 Float8E4M3::Above(float value) {
+  return value < 0 ? WithSign(true, TowardsZero(-value))
+                   : WithSign(false, AwayFromZero(value));
+}
+
+Float8E4M3::operator float() const {
+  const uint32_t magnitude = bits & 0x7fu;
+  const float value = magnitude == 0x7fu
+                          ? std::numeric_limits<float>::quiet_NaN()
+                          : ValueOf(magnitude);
+  return (bits & 0x80u) != 0 ? -value : value;
 }
 
 Float16::Float16(float value) {

@@ -17,6 +17,7 @@ enum class Dtype : uint8_t {
   kUInt32,
   kUInt16,
   kUInt8,
+  kFloat8E4M3,
 };
 
 // Bytes of one element.
@@ -54,6 +55,20 @@ struct Float16 {
   explicit operator float() const;
 };
 
+// 4 bits of exponent, 3 of mantissa, no infinity: up to 448 (OCP's E4M3, "fn").
+// Numbers of few values, so that they are kept with a scale of their own.
+struct Float8E4M3 {
+  static constexpr float kGreatest = 448.0f;
+  uint8_t bits = 0;
+
+  // The nearest, ties to even; the greatest that is at most `value`; the least
+  // that is at least `value`. REQUIRES: |value| <= kGreatest.
+  static Float8E4M3 Nearest(float value);
+  static Float8E4M3 Below(float value);
+  static Float8E4M3 Above(float value);
+  explicit operator float() const;
+};
+
 // The Dtype of a C++ element type: kDtypeOf<float> == Dtype::kFloat32.
 template <typename T>
 inline constexpr Dtype kDtypeOf = [] {
@@ -76,6 +91,8 @@ template <>
 inline constexpr Dtype kDtypeOf<uint16_t> = Dtype::kUInt16;
 template <>
 inline constexpr Dtype kDtypeOf<uint8_t> = Dtype::kUInt8;
+template <>
+inline constexpr Dtype kDtypeOf<Float8E4M3> = Dtype::kFloat8E4M3;
 
 }  // namespace winnow
 

@@ -66,5 +66,52 @@ TEST(DtypeTest, EdgesOverflowAndNaN) {
   EXPECT_EQ(static_cast<float>(Float16(0x1p-24f)), 0x1p-24f);
 }
 
+// Every number of E4M3, by its definition: 1 sign, 4 exponent, 3 mantissa bits.
+float Float8ByDefinition(int bits) {
+  const int exponent = bits >> 3 & 15, mantissa = bits & 7;
+  const double magnitude = exponent == 0
+                               ? std::ldexp(mantissa, -9)
+                               : std::ldexp(8 + mantissa, exponent - 10);
+  return static_cast<float>((bits & 0x80) != 0 ? -magnitude : magnitude);
+}
+
+TEST(DtypeTest, Float8HoldsItsNumbers) {
+  for (int bits = 0; bits < 256; ++bits) {
+    Float8E4M3 number;
+    number.bits = static_cast<uint8_t>(bits);
+    if ((bits & 0x7f) == 0x7f) {
+      EXPECT_TRUE(std::isnan(static_cast<float>(number)));
+      continue;
+    }
+    const float value = Float8ByDefinition(bits);
+    EXPECT_EQ(static_cast<float>(number), value);
+    for (const Float8E4M3 again :
+         {Float8E4M3::Nearest(value), Float8E4M3::Below(value),
+          Float8E4M3::Above(value)}) {
+      EXPECT_EQ(static_cast<float>(again), value);
+    }
+  }
+}
+
+// Between two neighbours, however near one of them.
+TEST(DtypeTest, Float8RoundsDownUpAndToTheNearest) {
+  for (int bits = 0; bits < 0x7e; ++bits) {
+    const float low = Float8ByDefinition(bits);
+    const float high = Float8ByDefinition(bits + 1);
+    const float middle = (low + high) / 2;
+    const float even = bits % 2 == 0 ? low : high;
+    for (const float x : {std::nextafter(low, high), middle,
+                          std::nextafter(high, low), low + (high - low) / 3}) {
+      const float nearest = x == middle ? even : x < middle ? low : high;
+      EXPECT_EQ(static_cast<float>(Float8E4M3::Below(x)), low) << x;
+      EXPECT_EQ(static_cast<float>(Float8E4M3::Above(x)), high) << x;
+      EXPECT_EQ(static_cast<float>(Float8E4M3::Nearest(x)), nearest) << x;
+      EXPECT_EQ(static_cast<float>(Float8E4M3::Below(-x)), -high) << x;
+      EXPECT_EQ(static_cast<float>(Float8E4M3::Above(-x)), -low) << x;
+      EXPECT_EQ(static_cast<float>(Float8E4M3::Nearest(-x)), -nearest) << x;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace winnow

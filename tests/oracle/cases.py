@@ -455,6 +455,172 @@ def _recall() -> list[Case]:
     ]
 
 
+def _snapkv() -> list[Case]:
+    p = {"budget": 40, "window": 8}
+    after = {"prompt_tokens": 300}
+    return [
+        # E 20: prompts of one token, around the window, below the budget.
+        Case("snapkv_1", "snapkv", p, 2, prompt_tokens=1, group=1),
+        Case("snapkv_7", "snapkv", p, 9, 2, prompt_tokens=7),
+        Case("snapkv_8", "snapkv", p, 10, 2, prompt_tokens=8, group=3),
+        Case("snapkv_9", "snapkv", p, 10, prompt_tokens=9, group=4),
+        Case("snapkv_40", "snapkv", p, 44, 2, prompt_tokens=40, group=8),
+        Case("snapkv_41", "snapkv", p, 44, 2, prompt_tokens=41),
+        Case(
+            "snapkv",
+            "snapkv",
+            p,
+            304,
+            4,
+            group=4,
+            unlike=["not_causal", "not_pooled", "window_besides"],
+            **after,
+        ),
+        # What lies outside of the text counts as zeros in a mean.
+        Case(
+            "snapkv_borders",
+            "snapkv",
+            p | {"budget": 60, "kernel": 21},
+            92,
+            2,
+            prompt_tokens=90,
+            unlike=["padding_left_out"],
+        ),
+        Case(
+            "snapkv_shared",
+            "snapkv",
+            p | {"heads": "kv", "pool": "max", "kernel": 7},
+            303,
+            3,
+            group=4,
+            unlike=["max_over_the_group", "not_pooled"],
+            **after,
+        ),
+        # A question's rows read everything, and choose with the prompt's.
+        Case(
+            "snapkv_question",
+            "snapkv",
+            p,
+            305,
+            12,
+            3,
+            context_tokens=296,
+            probes=[0, 2, 6, 7, 11],
+            **after,
+        ),
+        Case("snapkv_all", "snapkv", p | {"budget": 310}, 310, **after),
+        Case("snapkv_share", "snapkv", p | {"budget": "1/4"}, 302, 2, **after),
+        Case(
+            "snapkv_bfloat16",
+            "snapkv",
+            p,
+            302,
+            2,
+            group=4,
+            dtype="bfloat16",
+            **after,
+        ),
+        Case(
+            "snapkv_default",
+            "snapkv",
+            {},
+            3003,
+            2,
+            prompt_tokens=3000,
+            group=1,
+            kv_heads=1,
+        ),
+    ]
+
+
+def _shadowkv() -> list[Case]:
+    p = {"budget": 48, "outliers": 40, "recent": 16}
+    after = {"prompt_tokens": 403}
+    return [
+        # E 20: contexts of less than a chunk, of the local ones alone.
+        Case("shadowkv_1", "shadowkv", p, 2, prompt_tokens=1, group=1),
+        Case("shadowkv_7", "shadowkv", p, 9, 2, prompt_tokens=7),
+        Case("shadowkv_16", "shadowkv", p, 18, 2, prompt_tokens=16, group=3),
+        Case("shadowkv_24", "shadowkv", p, 30, 2, prompt_tokens=24, group=4),
+        Case("shadowkv_56", "shadowkv", p, 60, 2, prompt_tokens=56, group=8),
+        Case("shadowkv_57", "shadowkv", p, 90, 9, prompt_tokens=70),
+        Case(
+            "shadowkv",
+            "shadowkv",
+            p,
+            430,
+            20,
+            group=4,
+            unlike=[
+                "mean_cosine",
+                "greatest_cosine",
+                "local_moves_on",
+                "sum_over_the_group",
+            ],
+            **after,
+        ),
+        # Heads are normalised without the outliers, before they are reduced.
+        Case(
+            "shadowkv_softmax",
+            "shadowkv",
+            p | {"outliers": 120},
+            420,
+            12,
+            group=4,
+            q_gain=2,
+            unlike=["max_before_softmax", "outliers_in_the_softmax"],
+            **after,
+        ),
+        # A question's rows read as generated ones do.
+        Case(
+            "shadowkv_question",
+            "shadowkv",
+            p,
+            420,
+            30,
+            5,
+            context_tokens=395,
+            probes=[0, 4, 5, 20, 29],
+            **after,
+        ),
+        Case("shadowkv_no_outliers", "shadowkv", p | {"outliers": 0}, 410, **after),
+        Case("shadowkv_all", "shadowkv", p | {"budget": 416}, 416, **after),
+        Case("shadowkv_ties", "shadowkv", p, 410, period=32, group=1, **after),
+        Case(
+            "shadowkv_bfloat16",
+            "shadowkv",
+            p,
+            410,
+            3,
+            group=4,
+            dtype="bfloat16",
+            **after,
+        ),
+        Case("shadowkv_fp8", "shadowkv", p | {"summaries": "fp8"}, 410, **after),
+        Case(
+            "shadowkv_default",
+            "shadowkv",
+            {},
+            5000,
+            3,
+            prompt_tokens=4997,
+            group=2,
+            kv_heads=1,
+        ),
+    ]
+
+
+def _fp8() -> list[Case]:
+    quest = {"budget": 48, "dense_layers": "none", "summaries": "fp8"}
+    mean = {"budget": 32, "block": 16, "sink": 4, "recent": 16}
+    mean["summaries"] = "fp8"
+    return [
+        Case("quest_fp8", "quest", quest, 700, 4, group=4),
+        Case("quest_fp8_bfloat16", "quest", quest, 650, 3, dtype="bfloat16"),
+        Case("mean_fp8", "mean", mean, 500, 4, unlike=["unrounded"]),
+    ]
+
+
 def _tidal() -> list[Case]:
     p = {"budget": 24, "select_layers": "1+3"}
     deep = {"rows": 3, "layers": 6}
@@ -505,4 +671,7 @@ CASES: list[Case] = (
     + _moba()
     + _infllm()
     + _recall()
+    + _snapkv()
+    + _shadowkv()
+    + _fp8()
 )

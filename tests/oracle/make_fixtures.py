@@ -28,6 +28,8 @@ import moba
 import oracle
 import quest
 import reductions
+import shadowkv
+import snapkv
 import substrate
 import tidal
 import window
@@ -43,6 +45,8 @@ ORACLES = {
     "arkvale": arkvale,
     "oracle": oracle,
     "infllm-v2": infllm_v2,
+    "snapkv": snapkv,
+    "shadowkv": shadowkv,
 }
 CHOOSE_IN_PROMPTS = {"moba", "infllm-v2"}
 LONGEST_TEXT = 48
@@ -50,6 +54,7 @@ LONGEST_TEXT = 48
 DEFAULTS = {
     "rows": 1,
     "prompt_rows": 0,
+    "context_tokens": None,
     "kv_heads": 2,
     "dtype": "float32",
     "q_gain": 1,
@@ -64,6 +69,7 @@ def rows_of(case: Case):
     q, k, v = case.numbers()
     first = case.length - case.rows
     whole = case.prompt_tokens or first + case.prompt_rows
+    token_q = case.token_queries(whole) if case.selector == "snapkv" else None
     for i in range(case.rows):
         yield Row(
             q[i],
@@ -72,6 +78,9 @@ def rows_of(case: Case):
             i < case.prompt_rows,
             whole,
             case.dtype,
+            case.context_tokens or whole,
+            token_q,
+            case.parameters.get("summaries") == "fp8",
         ), v[: first + i + 1]
 
 
@@ -154,6 +163,7 @@ def fixture(case: Case) -> dict:
         "rows": case.rows,
         "prompt_rows": case.prompt_rows,
         "prompt_tokens": rows[0][0].prompt_tokens,
+        "context_tokens": case.context_tokens or None,
         "kv_heads": case.kv_heads,
         "group": case.group,
         "dtype": case.dtype,

@@ -16,7 +16,7 @@ from substrate import Chosen, Row, best, logits, tokens
 
 def block_logits(row: Row, block: int, complete: int) -> np.ndarray:
     """Mean of each q head's logits over each complete block."""
-    if row.dtype == "float32":
+    if row.dtype == "float32" and not row.fp8:
         z = logits(row)[:, : complete * block]
         return z.reshape(len(row.q), complete, block).mean(-1)
     k = row.k[: complete * block]
@@ -27,7 +27,7 @@ def block_logits(row: Row, block: int, complete: int) -> np.ndarray:
 def choose(row: Row, p: dict, unlike: str = "") -> Chosen:
     """Sinks and window are read besides what the scores choose."""
     if unlike == "unrounded":
-        row = replace(row, dtype="float32")
+        row = replace(row, dtype="float32", fp8=False)
     block, n = p.get("block", 32), row.context
     own = (n - 1) // block
     sinks = math.ceil(p.get("sink", 4) / block)

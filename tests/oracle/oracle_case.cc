@@ -15,7 +15,8 @@ namespace {
 using nlohmann::json;
 
 // substrate.py's streams of numbers, and the tokens of one run of keys.
-constexpr uint64_t kQ = 1, kKeyOfToken = 2, kKeyOfRun = 3, kV = 4;
+constexpr uint64_t kQ = 1, kKeyOfToken = 2, kKeyOfRun = 3, kV = 4,
+                   kQOfToken = 5;
 constexpr int kRunTokens = 24;
 constexpr uint64_t kLayerSeeds = 64;  // tidal.py's
 
@@ -64,6 +65,17 @@ void FillKv(const OracleCase& oracle, PagedCase& paged, size_t request) {
   paged.SetKeysAndValues(request, std::move(keys), std::move(values));
 }
 
+// [tokens, q_heads, k_dim]
+TestArray TokenQueriesOf(const OracleCase& oracle) {
+  TestArray q(oracle.shape.dtype,
+              {oracle.rows.end_position(), oracle.shape.num_q_heads(),
+               oracle.shape.k_dim});
+  for (size_t i = 0; i < q.values.size(); ++i) {
+    q.values[i] = oracle.q_gain * Whole(oracle.seed, kQOfToken, i, 8) / 8;
+  }
+  return q;
+}
+
 // The blocks that a list reads: "0-2,5".
 std::string RangesOf(const std::vector<Pick>& list, int block,
                      int64_t context) {
@@ -110,6 +122,7 @@ OracleCase CaseOf(const json& fixture) {
   const int rows = fixture.value("rows", 1);
   oracle.rows = {length - rows, rows, fixture.value("prompt_rows", 0)};
   oracle.prompt_tokens = fixture.at("prompt_tokens");
+  oracle.context_tokens = fixture.value("context_tokens", oracle.prompt_tokens);
   oracle.q_gain = fixture.value("q_gain", 1);
   oracle.period = fixture.value("period", 0);
   oracle.seed = fixture.at("seed");
@@ -198,6 +211,8 @@ SparseCase BatchOf(const std::vector<OracleCase>& cases, RandomSource& random) {
     sparse.programs.push_back(selector.program);
     sparse.selectors.push_back(is_dense ? -1 : static_cast<int32_t>(r));
     sparse.prompt_tokens.push_back(oracle.prompt_tokens);
+    sparse.context_tokens.push_back(oracle.context_tokens);
+    sparse.token_q.push_back(TokenQueriesOf(oracle));
   }
   return sparse;
 }

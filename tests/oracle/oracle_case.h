@@ -26,6 +26,7 @@ struct OracleCase {
   KvShape shape;
   RequestRows rows;
   int prompt_tokens = 0;
+  int context_tokens = 0;
   int q_gain = 1;
   int period = 0;
   uint64_t seed = 0;

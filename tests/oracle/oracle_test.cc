@@ -100,8 +100,8 @@ TEST(OracleBatchTest, ABudgetOfAllIsDense) {
 // kept, and these are those of the keys, whatever the steps (E 3).
 TEST(OracleBatchTest, QuestKeepsTheBoundsOfItsKeys) {
   for (const OracleCase& oracle : ReadOracleCases()) {
-    // All of its rows in one segment, the first.
-    if (!oracle.spec.starts_with("quest") ||
+    // All of its rows in one segment, the first. Of fp8: summary_row_test.
+    if (!oracle.spec.starts_with("quest") || oracle.spec.ends_with("fp8") ||
         oracle.rows.end_position() > kSegmentTokens) {
       continue;
     }

@@ -13,13 +13,28 @@ import math
 
 import numpy as np
 
-from substrate import Chosen, Row, best, logits, tokens
+from substrate import (
+    Chosen,
+    Row,
+    best,
+    e4m3_scale,
+    logits,
+    round_to_e4m3,
+    tokens,
+)
 
 
 def bounds(row: Row, page: int, pages: int) -> np.ndarray:
     """[q_heads, pages], of complete pages."""
     k = row.k[: pages * page].reshape(pages, page, *row.k.shape[1:])
-    least, greatest = row.kept(k.min(1)), row.kept(k.max(1))
+    least, greatest = k.min(1), k.max(1)
+    if row.fp8:
+        both = np.concatenate([least, greatest], -1)
+        scale = e4m3_scale(both)
+        least = round_to_e4m3(least, "down", scale)
+        greatest = round_to_e4m3(greatest, "up", scale)
+    else:
+        least, greatest = row.kept(least), row.kept(greatest)
     s = np.stack(
         [
             np.maximum(row.q[h] * least[:, g], row.q[h] * greatest[:, g]).sum(

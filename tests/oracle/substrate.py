@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 _MASK = (1 << 64) - 1
-_Q, _K_TOKEN, _K_RUN, _V = 1, 2, 3, 4
+_Q, _K_TOKEN, _K_RUN, _V, _Q_TOKEN = 1, 2, 3, 4, 5
 RUN_TOKENS = 24  # neighbours share a part of their keys; divides no block
 
 
@@ -57,6 +57,7 @@ class Case:
     rows: int = 1  # the last ones
     prompt_rows: int = 0  # the first of those
     prompt_tokens: int = 0  # of the whole prompt; 0: it ends with its rows
+    context_tokens: int = 0  # its prompt rows in all; 0: all of the prompt
     kv_heads: int = 2
     group: int = 2
     dim: int = 16
@@ -92,6 +93,12 @@ class Case:
         return q * self.q_gain, k, _whole(self.seed, _V, shape, 8) / 8
 
 
+    def token_queries(self, count: int) -> np.ndarray:
+        """Of the first tokens, before the rows: [count, q_heads, dim]."""
+        shape = (count, self.q_heads, self.dim)
+        return _whole(self.seed, _Q_TOKEN, shape, 8) / 8 * self.q_gain
+
+
 @dataclass
 class Row:
     """What a row's choice is made from: itself, and the keys it may see."""
@@ -102,6 +109,9 @@ class Row:
     is_prompt: bool
     prompt_tokens: int
     dtype: str  # of what a selector keeps
+    context_tokens: int = 0
+    token_q: np.ndarray | None = None  # [prompt_tokens, q_heads, dim]
+    fp8: bool = False  # in place of dtype
 
     @property
     def context(self) -> int:
@@ -122,6 +132,8 @@ class Row:
 
     def kept(self, x: np.ndarray) -> np.ndarray:
         """x as a selector stores it: rounded once."""
+        if self.fp8:
+            return round_to_e4m3(x, "nearest")
         return round_to(x, self.dtype)
 
 
@@ -141,6 +153,28 @@ def round_to(x: np.ndarray, dtype: str) -> np.ndarray:
     bits = 24 if dtype == "float32" else 8
     mantissa, exponent = np.frexp(x)
     return np.ldexp(np.rint(np.ldexp(mantissa, bits)), exponent - bits)
+
+
+def e4m3_scale(x: np.ndarray) -> np.ndarray:
+    """Over the last axis: the power of two that brings all below 448."""
+    greatest = np.abs(x).max(-1, keepdims=True)
+    with np.errstate(divide="ignore"):
+        exponent = np.ceil(np.log2(greatest / 448))
+    return np.where(greatest == 0, 1.0, np.exp2(exponent))
+
+
+def round_to_e4m3(
+    x: np.ndarray, way: str, scale: np.ndarray | None = None
+) -> np.ndarray:
+    """Multiples of the scale with 3 bits behind the point, from 2^-6 on."""
+    scale = e4m3_scale(x) if scale is None else scale
+    y = x / scale
+    exponent = np.floor(np.log2(np.maximum(np.abs(y), 2.0**-6)))
+    step = np.exp2(exponent - 3)
+    rounded = {"nearest": np.rint, "down": np.floor, "up": np.ceil}[way](
+        y / step
+    )
+    return rounded * step * scale
 
 
 def tokens(amount: object, context: int) -> int:

@@ -7,6 +7,7 @@
 
 #include "backend/cpu/append.h"
 #include "backend/cpu/embed.h"
+#include "backend/cpu/fixed_choice.h"
 #include "backend/cpu/gated_act.h"
 #include "backend/cpu/gather_rows.h"
 #include "backend/cpu/host_memory.h"
@@ -53,7 +54,12 @@ class CpuBackend final : public Backend {
     attributes_.memory_bytes = TotalHostBytes();
     attributes_.available_bytes = AvailableHostBytes();
     attributes_.device_is_host = true;
-    if (kernels_ == CpuKernels::kScalar) return;
+    if (kernels_ == CpuKernels::kScalar) {
+      fixed_choices_.emplace(nullptr, pool_);
+      return;
+    }
+    read_kernels_ = ReadKernelsOf(kernels_);
+    fixed_choices_.emplace(&read_kernels_, pool_);
     vector_linear_.emplace(kernels_, pool_);
     vector_read_.emplace(kernels_, pool_);
     vector_select_.emplace(kernels_, pool_);
@@ -121,6 +127,7 @@ class CpuBackend final : public Backend {
   void Summarize(Queue&, const LayerStep& step, const SummarizeArgs& args,
                  const LayerCache& cache) override {
     SummarizeRows(step, args, cache, pool_);
+    fixed_choices_->Fix(step, args, cache);
   }
   void Select(Queue&, const LayerStep& step, const SelectArgs& args,
               const LayerCache& cache) override {
@@ -156,6 +163,8 @@ class CpuBackend final : public Backend {
   std::optional<VectorLinear> vector_linear_;
   std::optional<VectorRead> vector_read_;
   std::optional<VectorSelect> vector_select_;
+  ReadKernels read_kernels_;
+  std::optional<FixedChoices> fixed_choices_;
   uint64_t num_events_ = 0;
 };
 

@@ -1,41 +1,32 @@
 #include "backend/cpu/row_choice.h"
 
 #include <algorithm>
+#include <bit>
+
+#include "backend/cpu/fixed_choice.h"
+#include "backend/cpu/forced_partitions.h"
 
 namespace winnow {
 namespace {
 
-// The partitions that a row at position `context - 1` reads for sure.
-class ForcedPartitions {
- public:
-  ForcedPartitions(const SelectProgram& program, int64_t context)
-      : own_((context - 1) / program.block_tokens) {
-    const int64_t block = program.block_tokens;
-    const auto blocks = [&](int64_t tokens) {
-      return (tokens + block - 1) / block;
-    };
-    end_of_sink_ = std::min(blocks(program.forced.sink_tokens), own_);
-    first_recent_ =
-        std::max(own_ - blocks(program.forced.recent_tokens), end_of_sink_);
+// How many partitions are fixed. REQUIRES: they are not forced too.
+int64_t NumFixed(const SelectProgram& program, const ForcedPartitions& forced,
+                 const uint32_t* fixed) {
+  if (fixed == nullptr) return 0;
+  int64_t num_tokens = 0;
+  const int64_t end = forced.end_free() * program.block_tokens;
+  for (int64_t page = 0; page * kPageTokens < end; ++page) {
+    num_tokens += std::popcount(fixed[page]);
   }
+  return num_tokens / program.block_tokens;
+}
 
-  // What is not forced: [first_free(), end_free()).
-  int64_t first_free() const { return end_of_sink_; }
-  int64_t end_free() const { return first_recent_; }
-  int64_t count() const { return end_of_sink_ + own_ + 1 - first_recent_; }
-
- private:
-  int64_t own_;  // of the row's token
-  int64_t end_of_sink_;
-  int64_t first_recent_;
-};
-
-// How many partitions the scores decide on.
+// How many partitions the scores decide on, of `num_free`.
 int64_t NumChosen(const SelectProgram& program, const ForcedPartitions& forced,
-                  int64_t context) {
+                  int64_t context, int64_t num_free) {
   int64_t count = program.budget.TokensOf(context) / program.block_tokens;
   if (program.forced.inside_budget) count -= forced.count();
-  return std::clamp<int64_t>(count, 0, forced.end_free() - forced.first_free());
+  return std::clamp<int64_t>(count, 0, num_free);
 }
 
 // Writes one list: partitions in ascending order.
@@ -59,7 +50,7 @@ class ListWriter {
     }
   }
 
- private:
+  // Adds tokens of a page; pages ascend.
   void AddTokens(uint32_t page, uint32_t tokens) {
     if (count_ > 0 && picks_[count_ - 1].page == page) {
       picks_[count_ - 1].tokens |= tokens;
@@ -69,33 +60,55 @@ class ListWriter {
     picks_[count_++] = {page, tokens};
   }
 
+ private:
   const ScoreTask& task_;
   Pick* picks_;
   int64_t capacity_;
   int64_t count_ = 0;
 };
 
-void WriteList(const ScoreTask& task, SelectScratch& scratch,
-               ListWriter& list) {
-  const SelectProgram& program = task.program;
-  const ForcedPartitions forced(program, task.context);
+// What is fixed and what is chosen before partition `end_free`.
+void AddFixed(const ScoreTask& task, int64_t end_free,
+              std::span<const int32_t> chosen, int64_t first,
+              ListWriter& list) {
+  const int64_t block = task.program.block_tokens;
+  const uint32_t of_block = ~uint32_t{0} >> (kPageTokens - block);
+  size_t next = 0;
+  for (int64_t page = 0; page * kPageTokens < end_free * block; ++page) {
+    uint32_t tokens = task.fixed[page];
+    for (; next < chosen.size(); ++next) {
+      const int64_t token = (first + chosen[next]) * block;
+      if (token / kPageTokens != page) break;
+      tokens |= of_block << token % kPageTokens;
+    }
+    if (tokens != 0) list.AddTokens(static_cast<uint32_t>(page), tokens);
+  }
+}
+
+void WriteList(const ScoreTask& task, const ForcedPartitions& forced,
+               SelectScratch& scratch, ListWriter& list) {
   const int64_t first = forced.first_free();
   const int64_t num_free = forced.end_free() - first;
+  const int64_t num_open =
+      num_free - NumFixed(task.program, forced, task.fixed);
   for (int64_t b = 0; b < first; ++b) list.Add(b);
-  const int64_t count = NumChosen(program, forced, task.context);
-  if (count == num_free) {
-    for (int64_t i = 0; i < count; ++i) list.Add(first + i);
-  } else if (count > 0) {
+  const int64_t count = NumChosen(task.program, forced, task.context, num_open);
+  std::span<const int32_t> chosen;
+  if (count > 0 && count < num_open) {
     const std::span<const float> scores = scratch.scores.Score(task);
-    for (const int32_t i :
-         scratch.top.Best(scores.subspan(static_cast<size_t>(first),
-                                         static_cast<size_t>(num_free)),
-                          count)) {
-      list.Add(first + i);
-    }
+    chosen = scratch.top.Best(scores.subspan(static_cast<size_t>(first),
+                                             static_cast<size_t>(num_free)),
+                              count);
   }
-  for (int64_t b = forced.end_free(); b * program.block_tokens < task.context;
-       ++b) {
+  if (count == num_open) {
+    for (int64_t i = 0; i < num_free; ++i) list.Add(first + i);
+  } else if (task.fixed != nullptr) {
+    AddFixed(task, forced.end_free(), chosen, first, list);
+  } else {
+    for (const int32_t i : chosen) list.Add(first + i);
+  }
+  for (int64_t b = forced.end_free();
+       b * task.program.block_tokens < task.context; ++b) {
     list.Add(b);
   }
 }
@@ -109,6 +122,7 @@ const SelectProgram* ProgramOf(const StepRows& rows, const SelectArgs& args,
   const SelectProgram* program =
       args.selectors[static_cast<size_t>(index)].program;
   if (program == nullptr) return nullptr;
+  if (rows.position(row) < FixedEnd(rows, *program, request)) return nullptr;
   const bool is_prompt = rows.is_prompt(row);
   if (is_prompt && !program->in_prompt) return nullptr;
   const int64_t length =
@@ -124,14 +138,34 @@ RowChoice::RowChoice(const StepRows& rows, const SelectArgs& args,
       args_(args),
       cache_(cache),
       row_(row),
-      program_(ProgramOf(rows, args, row)) {}
+      program_(ProgramOf(rows, args, row)),
+      fixed_end_(program_ == nullptr
+                     ? 0
+                     : FixedEnd(rows, *program_, rows.request(row))) {}
 
 bool RowChoice::NeedsScores() const {
   if (program_ == nullptr || selector().reuse_layer >= 0) return false;
   const int64_t context = rows_.position(row_) + 1;
-  const ForcedPartitions forced(*program_, context);
-  const int64_t count = NumChosen(*program_, forced, context);
-  return count > 0 && count < forced.end_free() - forced.first_free();
+  const ForcedPartitions forced(*program_, context, fixed_end_);
+  // Lists fix as many partitions as each other.
+  const int64_t num_open = forced.end_free() - forced.first_free() -
+                           NumFixed(*program_, forced, FixedTokens(0));
+  const int64_t count = NumChosen(*program_, forced, context, num_open);
+  return count > 0 && count < num_open;
+}
+
+int64_t RowChoice::scored_tokens() const {
+  const int64_t context = rows_.position(row_) + 1;
+  if (fixed_end_ == 0) return context;
+  return ForcedPartitions(*program_, context, fixed_end_).end_free() *
+         program_->block_tokens;
+}
+
+const uint32_t* RowChoice::FixedTokens(int list) const {
+  if (fixed_end_ == 0) return nullptr;
+  const FixedTable& table = selector().fixed;
+  const int num_lists = table.layout.num_lists;
+  return table.Tokens(rows_.request(row_), list / num_lists, list % num_lists);
 }
 
 const LayerSelector& RowChoice::selector() const {
@@ -185,12 +219,15 @@ void RowChoice::Choose(int list, const RawScores& raw,
                           .request = rows_.request(row_),
                           .row = row_,
                           .context = rows_.position(row_) + 1,
+                          .scored_tokens = scored_tokens(),
                           .first_head = list * heads,
                           .end_head = (list + 1) * heads,
-                          .raw = raw};
+                          .raw = raw,
+                          .fixed = FixedTokens(list)};
   Pick* picks = args_.picks.List(row_, list);
   ListWriter writer(task, picks, args_.picks.capacity());
-  WriteList(task, scratch, writer);
+  WriteList(task, ForcedPartitions(*program_, task.context, fixed_end_),
+            scratch, writer);
   Finish(list, writer.count());
   // A choice for the whole layer is every KV head's.
   for (int i = list + 1; of_layer && i < cache_.num_kv_heads; ++i) {

@@ -25,6 +25,8 @@ class RowChoice {
   const SelectProgram* program() const { return program_; }
   // True where scores decide.
   bool NeedsScores() const;
+  // Scores are those of summary rows among so many first tokens.
+  int64_t scored_tokens() const;
   const SummaryTable& summaries() const;
 
   // What all of the row's lists share, once.
@@ -33,6 +35,8 @@ class RowChoice {
   void Choose(int list, const RawScores& raw, SelectScratch& scratch) const;
 
  private:
+  // What is always read, of list `list`; null: nothing is fixed.
+  const uint32_t* FixedTokens(int list) const;
   // One of args_.selectors. REQUIRES: the row's request has one.
   const LayerSelector& selector() const;
   // What is read of a list that has been made or was kept.
@@ -43,6 +47,7 @@ class RowChoice {
   const LayerCache& cache_;
   const int64_t row_;
   const SelectProgram* const program_;
+  const int64_t fixed_end_;  // 0: nothing is fixed
 };
 
 }  // namespace winnow

@@ -5,6 +5,7 @@
 
 #include "backend/cpu/float_types.h"
 #include "backend/cpu/step_rows.h"
+#include "backend/cpu/summary_row.h"
 
 namespace winnow {
 namespace {
@@ -29,6 +30,9 @@ RowScan::RowScan(const ReadKernels& kernels, const ScanTask& task,
       kernels.score_bfloat16 != nullptr) {
     paired_ = true;
     score_ = kernels.score_bfloat16;
+  } else if (dtype == Dtype::kFloat8E4M3) {
+    is_float8_ = true;
+    wide_ = scratch.Take<float>(int64_t{kTileKeys} * width_);
   } else if (dtype != Dtype::kFloat32) {
     widen_ = dtype == Dtype::kBFloat16 ? kernels.widen_bfloat16
                                        : kernels.widen_float16;
@@ -48,7 +52,7 @@ RowScan::RowScan(const ReadKernels& kernels, const ScanTask& task,
 
 void RowScan::Run() {
   PackQueries();
-  const bool prefetches = widen_ == nullptr && !gathers_;
+  const bool prefetches = wide_ == nullptr && !gathers_;
   TileKeys keys, next;
   for (int64_t slot = task_.first_slot; slot < task_.end_slot;
        slot += kTileKeys) {
@@ -114,8 +118,12 @@ const std::byte* RowScan::Page(int64_t slot, int number) {
                   static_cast<size_t>(level_.row_bytes));
     }
   }
-  if (widen_ == nullptr) return rows;
+  if (wide_ == nullptr) return rows;
   float* wide = wide_ + int64_t{number} * kTilePageTokens * width_;
+  if (is_float8_) {
+    WidenFloat8Rows(rows, kTilePageTokens, width_, wide);
+    return reinterpret_cast<const std::byte*>(wide);
+  }
   widen_(reinterpret_cast<const uint16_t*>(rows),
          int64_t{kTilePageTokens} * width_, wide);
   return reinterpret_cast<const std::byte*>(wide);

@@ -60,6 +60,7 @@ class RowScan {
   const int width_;  // of a row, in elements
   bool paired_ = false;
   UnitKernel score_ = nullptr;
+  bool is_float8_ = false;         // rows have scales of their own
   WidenKernel widen_ = nullptr;    // null: rows are read as stored
   bool gathers_ = false;           // 32 slots are not one run of bytes
   float* wide_ = nullptr;          // [128, width]

@@ -6,6 +6,7 @@
 
 #include "backend/cpu/float_types.h"
 #include "backend/cpu/step_rows.h"
+#include "backend/cpu/summary_row.h"
 
 namespace winnow {
 namespace {
@@ -55,6 +56,21 @@ void ScoreRows(const ScoreTask& task, int head, int level,
       level == 0 ? task.program.rows : task.program.normalizer;
   const int kv_head = KvHeadOf(task, head);
   const int dim = task.cache.format.k_dim;
+  if (rows.dtype == Dtype::kFloat8E4M3) {
+    std::vector<float> row(
+        static_cast<size_t>(rows.kind == Kind::kMean ? dim : 2 * dim));
+    WithQuery(task, head, [&](const auto* q) {
+      for (size_t j = 0; j < scores.size(); ++j) {
+        ReadSummaryRow(rows,
+                       task.summaries.Row(task.request, kv_head, level,
+                                          static_cast<int64_t>(j)),
+                       row);
+        scores[j] = rows.kind == Kind::kMean ? Dot(q, row.data(), dim)
+                                             : Bound(q, row.data(), dim);
+      }
+    });
+    return;
+  }
   WithQuery(task, head, [&](const auto* q) {
     WithFloatType(rows.dtype, [&](auto element) {
       using Row = decltype(element);
@@ -110,12 +126,13 @@ float Reduce(Reduction reduction, std::span<const float> scores) {
 }  // namespace
 
 std::span<const float> RowScores::Score(const ScoreTask& task) {
-  const auto num_rows =
-      static_cast<size_t>(NumVisibleRows(task.program.rows, task.context));
+  const auto num_rows = static_cast<size_t>(
+      NumVisibleRows(task.program.rows, task.scored_tokens));
   of_head_.resize(std::max(of_head_.size(), num_rows));
   rows_.resize(num_rows);
   for (int head = task.first_head; head < task.end_head; ++head) {
-    TakeInHead(task, head, MapHead(task, head, ScoreHead(task, head)));
+    TakeInHead(task, head,
+               MapHead(task, head, LeaveOutFixed(task, ScoreHead(task, head))));
   }
   if (task.program.group == Reduction::kMean) {
     const auto count = static_cast<float>(task.end_head - task.first_head);
@@ -152,7 +169,7 @@ std::span<const float> RowScores::ScoreHead(const ScoreTask& task, int head) {
 std::span<const float> RowScores::ScoreNormalizer(const ScoreTask& task,
                                                   int head) {
   const auto count = static_cast<size_t>(
-      NumVisibleRows(task.program.normalizer, task.context));
+      NumVisibleRows(task.program.normalizer, task.scored_tokens));
   if (task.raw.normalizer != nullptr) {
     return {task.raw.normalizer + static_cast<size_t>(head) * count, count};
   }
@@ -160,6 +177,18 @@ std::span<const float> RowScores::ScoreNormalizer(const ScoreTask& task,
   partitions_.resize(count);
   ScoreRows(task, head, 1, partitions_);
   return partitions_;
+}
+
+std::span<const float> RowScores::LeaveOutFixed(const ScoreTask& task,
+                                                std::span<const float> scores) {
+  if (task.fixed == nullptr) return scores;
+  for (size_t j = 0; j < scores.size(); ++j) {
+    const int64_t token = static_cast<int64_t>(j) * task.program.rows.stride;
+    const bool fixed =
+        (task.fixed[token / kPageTokens] >> token % kPageTokens & 1) != 0;
+    of_head_[j] = fixed ? kNoScore : scores[j];
+  }
+  return {of_head_.data(), scores.size()};
 }
 
 std::span<const float> RowScores::MapHead(const ScoreTask& task, int head,
@@ -201,7 +230,8 @@ void RowScores::Pool(const ScoreTask& task) {
   const RowPool& pool = task.program.pool;
   const int64_t block = task.program.block_tokens;
   const auto num_rows = static_cast<int64_t>(rows_.size());
-  partitions_.resize(static_cast<size_t>((task.context + block - 1) / block));
+  partitions_.resize(
+      static_cast<size_t>((task.scored_tokens + block - 1) / block));
   if (pool.size == 1 && pool.stride == 1 && pool.pad == 0) {
     // A row a partition: what most selectors have.
     const size_t count = std::min(rows_.size(), partitions_.size());

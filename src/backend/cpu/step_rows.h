@@ -23,6 +23,8 @@ class StepRows {
     if (step.selector.empty()) return;
     selector_ = step.selector.As<int32_t>();
     num_prompt_tokens_ = step.num_prompt_tokens.As<int32_t>();
+    if (step.num_context_tokens.empty()) return;
+    num_context_tokens_ = step.num_context_tokens.As<int32_t>();
   }
 
   int request(int64_t row) const { return row_to_request_[row]; }
@@ -49,6 +51,12 @@ class StepRows {
     return num_prompt_tokens_[request];
   }
 
+  // Of all steps. REQUIRES: the step says so.
+  int num_context_tokens(int request) const {
+    CHECK(num_context_tokens_ != nullptr, "request={}", request);
+    return num_context_tokens_[request];
+  }
+
   // The extent of a page. REQUIRES: the page is whole.
   static uint32_t Extent(const LayerCache& cache, int request, int64_t page) {
     CHECK(page < cache.page_table.dim(1), "page={} page_table {}", page,
@@ -60,13 +68,14 @@ class StepRows {
   }
 
  private:
-  const int32_t* row_to_request_ = nullptr;     // [rows]
-  const int32_t* first_row_ = nullptr;          // [requests]
-  const int32_t* first_position_ = nullptr;     // [requests]
-  const int32_t* num_tokens_ = nullptr;         // [requests]
-  const int32_t* num_prompt_rows_ = nullptr;    // [requests]
-  const int32_t* selector_ = nullptr;           // [requests], or null
-  const int32_t* num_prompt_tokens_ = nullptr;  // [requests], or null
+  const int32_t* row_to_request_ = nullptr;      // [rows]
+  const int32_t* first_row_ = nullptr;           // [requests]
+  const int32_t* first_position_ = nullptr;      // [requests]
+  const int32_t* num_tokens_ = nullptr;          // [requests]
+  const int32_t* num_prompt_rows_ = nullptr;     // [requests]
+  const int32_t* selector_ = nullptr;            // [requests], or null
+  const int32_t* num_prompt_tokens_ = nullptr;   // [requests], or null
+  const int32_t* num_context_tokens_ = nullptr;  // [requests], or null
 };
 
 }  // namespace winnow

@@ -7,6 +7,7 @@
 
 #include "backend/cpu/float_types.h"
 #include "backend/cpu/step_rows.h"
+#include "backend/cpu/summary_row.h"
 
 namespace winnow {
 namespace {
@@ -99,6 +100,21 @@ void WriteCuboid(const KeyRun<Kv>& keys, Row* row) {
   }
 }
 
+template <typename Kv, typename Row>
+void WriteRow(const KeyRun<Kv>& keys, Kind kind, Row* row) {
+  switch (kind) {
+    case Kind::kMean:
+      return WriteMean(keys, row);
+    case Kind::kMinMax:
+      return WriteMinMax(keys, row);
+    case Kind::kCuboid:
+      return WriteCuboid(keys, row);
+    case Kind::kNone:
+    case Kind::kKeys:
+      CHECK(false, "kind={} has no rows", static_cast<int>(kind));
+  }
+}
+
 // One (request, head)'s rows of one level that the step completes.
 struct LevelTask {
   const SummaryRows& rows;
@@ -116,21 +132,17 @@ void CloseRows(const LevelTask& task, const LayerCache& cache) {
   for (int64_t j = NumVisibleRows(task.rows, task.begin_token); j < end; ++j) {
     const KeyRun<Kv> keys = {cache, task.request, task.head,
                              j * task.rows.stride, task.rows.tokens};
-    auto* row = reinterpret_cast<Row*>(
-        task.table.Row(task.request, task.head, task.level, j));
-    switch (task.rows.kind) {
-      case Kind::kMean:
-        WriteMean(keys, row);
-        break;
-      case Kind::kMinMax:
-        WriteMinMax(keys, row);
-        break;
-      case Kind::kCuboid:
-        WriteCuboid(keys, row);
-        break;
-      case Kind::kNone:
-      case Kind::kKeys:
-        CHECK(false, "kind={} has no rows", static_cast<int>(task.rows.kind));
+    std::byte* row = task.table.Row(task.request, task.head, task.level, j);
+    if constexpr (std::is_same_v<Row, Float8E4M3>) {
+      const bool is_mean = task.rows.kind == Kind::kMean;
+      const auto width =
+          static_cast<size_t>(cache.format.k_dim * (is_mean ? 1 : 2));
+      std::array<float, 2 * kMaxKeyDim> numbers;
+      WriteRow(keys, task.rows.kind, numbers.data());
+      WriteFloat8Row(std::span(numbers).first(width),
+                     task.rows.kind == Kind::kMinMax, row);
+    } else {
+      WriteRow(keys, task.rows.kind, reinterpret_cast<Row*>(row));
     }
   }
 }
@@ -138,6 +150,9 @@ void CloseRows(const LevelTask& task, const LayerCache& cache) {
 void CloseLevel(const LevelTask& task, const LayerCache& cache) {
   if (task.rows.kind == Kind::kNone || task.rows.kind == Kind::kKeys) return;
   WithFloatType(cache.format.k, [&](auto kv) {
+    if (task.rows.dtype == Dtype::kFloat8E4M3) {
+      return CloseRows<decltype(kv), Float8E4M3>(task, cache);
+    }
     WithFloatType(task.rows.dtype, [&](auto row) {
       CloseRows<decltype(kv), decltype(row)>(task, cache);
     });

@@ -73,11 +73,11 @@ int64_t VectorSelect::PlanRows(const SelectRows& of) {
     const RowChoice choice(of.rows, of.args, of.cache, row);
     if (choice.NeedsScores()) {
       planned.program = choice.program();
-      const int64_t context = of.rows.position(row) + 1;
+      const int64_t scored = choice.scored_tokens();
       for (int level = 0; level < 2; ++level) {
         planned.first_score[level] = num_scores;
         planned.num_scores[level] =
-            NumVisibleRows(LevelOf(*planned.program, level), context);
+            NumVisibleRows(LevelOf(*planned.program, level), scored);
         num_scores += num_heads * planned.num_scores[level];
       }
     }

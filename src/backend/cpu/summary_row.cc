@@ -1,0 +1,86 @@
+#include "backend/cpu/summary_row.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace winnow {
+namespace {
+
+// Where a row's scale stands.
+template <typename Byte>
+Byte* ScaleIn(Byte* row, int width) {
+  return row + Float8RowBytes(width) - sizeof(float);
+}
+
+// The least power of two of which the greatest number is at most 448.
+float ScaleOf(std::span<const float> numbers) {
+  float greatest = 0;
+  for (const float x : numbers) {
+    if (!std::isfinite(x)) return std::numeric_limits<float>::quiet_NaN();
+    greatest = std::max(greatest, std::abs(x));
+  }
+  if (greatest == 0) return 1;
+  int exponent = 0;
+  const float mantissa = std::frexp(greatest, &exponent);
+  // 448 is 0.875 * 2^9.
+  exponent -= mantissa <= 0.875f ? 9 : 8;
+  return std::ldexp(1.0f, std::max(exponent, -126));
+}
+
+}  // namespace
+
+void WriteFloat8Row(std::span<const float> numbers, bool bounds,
+                    std::byte* row) {
+  const float scale = ScaleOf(numbers);
+  std::memcpy(ScaleIn(row, static_cast<int>(numbers.size())), &scale,
+              sizeof(scale));
+  for (size_t c = 0; c < numbers.size(); ++c) {
+    Float8E4M3 number;
+    if (!std::isnan(scale)) {
+      const float x = numbers[c] / scale;
+      number = !bounds                  ? Float8E4M3::Nearest(x)
+               : c < numbers.size() / 2 ? Float8E4M3::Below(x)
+                                        : Float8E4M3::Above(x);
+    }
+    row[c] = std::byte{number.bits};
+  }
+}
+
+void WidenFloat8Rows(const std::byte* rows, int num_rows, int width,
+                     float* to) {
+  for (int i = 0; i < num_rows; ++i) {
+    float scale = 0;
+    std::memcpy(&scale, ScaleIn(rows, width), sizeof(scale));
+    // E4M3's and float32's exponents are 120 apart; in this order no product
+    // leaves float32's range.
+    const auto* from = reinterpret_cast<const uint8_t*>(rows);
+    for (int c = 0; c < width; ++c) {
+      const uint32_t sign = (from[c] & 0x80u) << 24;
+      const uint32_t magnitude = (from[c] & 0x7fu) << 20;
+      to[c] = std::bit_cast<float>(sign | magnitude) * 0x1p120f * scale;
+    }
+    rows += Float8RowBytes(width);
+    to += width;
+  }
+}
+
+void ReadSummaryRow(const SummaryRows& rows, const std::byte* row,
+                    std::span<float> to) {
+  if (rows.dtype == Dtype::kFloat8E4M3) {
+    const auto width = static_cast<int>(to.size());
+    WidenFloat8Rows(row, 1, width, to.data());
+    return;
+  }
+  WithFloatType(rows.dtype, [&](auto element) {
+    using Row = decltype(element);
+    const Row* numbers = reinterpret_cast<const Row*>(row);
+    for (size_t c = 0; c < to.size(); ++c) {
+      to[c] = static_cast<float>(numbers[c]);
+    }
+  });
+}
+
+}  // namespace winnow

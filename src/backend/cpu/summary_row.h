@@ -1,0 +1,26 @@
+// A summary's numbers, in whatever type they are kept.
+#ifndef WINNOW_BACKEND_CPU_SUMMARY_ROW_H_
+#define WINNOW_BACKEND_CPU_SUMMARY_ROW_H_
+
+#include <span>
+
+#include "backend/cpu/float_types.h"
+#include "backend/summary_table.h"
+
+namespace winnow {
+
+// Reads consecutive rows of E4M3: to[i * width + c].
+void WidenFloat8Rows(const std::byte* rows, int num_rows, int width, float* to);
+
+// Writes `numbers` as a row of E4M3. Where `bounds`, the first
+// half is rounded down and the second up; else all to the nearest.
+void WriteFloat8Row(std::span<const float> numbers, bool bounds,
+                    std::byte* row);
+
+// The numbers of one row, as many as `to` takes.
+void ReadSummaryRow(const SummaryRows& rows, const std::byte* row,
+                    std::span<float> to);
+
+}  // namespace winnow
+
+#endif  // WINNOW_BACKEND_CPU_SUMMARY_ROW_H_
