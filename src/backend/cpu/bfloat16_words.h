@@ -10,6 +10,7 @@
 #include <immintrin.h>
 
 #include "backend/cpu/lanes_avx512.h"
+#include "backend/cpu/scores_by_key.h"
 
 namespace winnow {
 
@@ -17,6 +18,7 @@ struct BFloat16Words {
   using F = __m512;
   using W = __m512bh;
   static constexpr int kPerWord = 2;
+  using StoredKeys = ScoresByKey;  // a unit's scores need no transposed K
 
   [[gnu::always_inline]] static W Load(const float* p) {
     return (__m512bh)_mm512_loadu_si512(p);

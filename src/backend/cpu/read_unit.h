@@ -2,7 +2,8 @@
 // the lanes, since one token has fewer rows than a vector has lanes; a page's
 // K is transposed into scratch on its way, once for all rows. (Transposed in
 // registers and used at once, each broadcast of q meets one vector of keys and
-// not two: 1.15 times the time at 4 rows.)
+// not two: 1.15 times the time at 4 rows.) Words that have StoredKeys need no
+// transposed K: scores_by_key.h.
 #ifndef WINNOW_BACKEND_CPU_READ_UNIT_H_
 #define WINNOW_BACKEND_CPU_READ_UNIT_H_
 
@@ -10,10 +11,14 @@
 
 namespace winnow {
 
-// Fetches bytes of the next unit into the second cache level, a few with each
+// Fetches bytes of pages ahead into the second cache level, a few with each
 // step of this one: a unit is too large for the first level, a slice ends
 // before the hardware has seen a pattern in it, and a burst of fetches waits
 // for memory as loads would. Without this, decode ran at a third of its rate.
+// What bounds it then is how many lines a core fetches at a time (on Zen 4 it
+// reads 17 GB/s so, and no more without arithmetic), so every pass over rows
+// and columns fetches its share: a pass that fetched nothing left memory idle
+// (head_dim 128, 4 rows: 12 GB/s against 16).
 template <int kBytes>
 [[gnu::always_inline]] inline void Prefetch(const std::byte* from) {
   for (int i = 0; i < kBytes; i += 64) __builtin_prefetch(from + i, 0, 2);
@@ -130,80 +135,130 @@ void UnitSoftmax(const TileKeys& keys, const UnitRows& rows, int row) {
   rows.sum[row] = Lanes::SumOf(sum);
 }
 
-// values [row, c] of kRows rows from `row` on and 16 * kCount columns from `c`
-// on: sums over ascending words of keys.
+// A run of keys of one page, all of whose rows of V are read, and what is left
+// to fetch meanwhile of the next unit's rows in their place.
+struct ValueRun {
+  int begin = 0;
+  int end = 0;
+  const std::byte* v = nullptr;  // of key `begin`
+  int row_bytes = 0;
+  const std::byte* next = nullptr;
+  const std::byte* end_next = nullptr;
+  int lines_a_step = 0;
+};
+
+// Adds the keys of a run to values [row, c] of kRows rows from `row` on and
+// 16 * kCount columns from `c` on, in ascending words of keys.
 template <class Lanes, class Words, int kRows, int kCount>
-void UnitColumns(const TileKeys& keys, const UnitRows& rows, int row, int c) {
+void UnitColumns(const TileKeys& keys, const UnitRows& rows, int row, int c,
+                 ValueRun& run) {
   using W = typename Words::W;
-  constexpr int kElementBytes = 4 / Words::kPerWord;
-  const int row_bytes = keys.v_stride * kElementBytes;
+  float* values = rows.values + row * keys.v_dim + c;
   typename Lanes::F acc[kRows][kCount];
-  for (auto& of_row : acc) {
-    for (auto& a : of_row) a = Lanes::Zero();
-  }
-  int key = keys.begin;
-  while (key < keys.end) {
-    const int page = key / kTilePageTokens;
-    const int run_end =
-        keys.picked ? key / 16 * 16 + 16 : (page + 1) * kTilePageTokens;
-    if (!SeesHalf(keys, key)) {
-      key = run_end;
-      continue;
-    }
-    const int end = keys.end < run_end ? keys.end : run_end;
-    const int offset = key % kTilePageTokens * row_bytes + c * kElementBytes;
-    const std::byte* v = keys.v[page] + offset;
-    const std::byte* next = keys.next_v[page] + offset;
-    const float* weights =
-        rows.weights + row * kTileKeys + key / Words::kPerWord;
-    const auto step = [&]<int kKeys>() {
-      for (int k = 0; k < kKeys; ++k) {
-        Prefetch<16 * kCount * kElementBytes>(next + k * row_bytes);
-      }
-      next += kKeys * row_bytes;
-      W value[kCount];
-      Words::template LoadValues<kCount, kKeys>(v, row_bytes, value);
-      for (int r = 0; r < kRows; ++r) {
-        const W weight = Words::Broadcast(weights + r * kTileKeys);
-        for (int i = 0; i < kCount; ++i) {
-          acc[r][i] = Words::MultiplyAdd(value[i], weight, acc[r][i]);
-        }
-      }
-      v += kKeys * row_bytes;
-      ++weights;
-      key += kKeys;
-    };
-    while (key + Words::kPerWord <= end) {
-      step.template operator()<Words::kPerWord>();
-    }
-    // A word's second key may be none.
-    if (key < end) step.template operator()<1>();
-  }
   for (int r = 0; r < kRows; ++r) {
     for (int i = 0; i < kCount; ++i) {
-      Lanes::Store(rows.values + (row + r) * keys.v_dim + c + 16 * i,
-                   acc[r][i]);
+      acc[r][i] = Lanes::Load(values + r * keys.v_dim + 16 * i);
+    }
+  }
+  const int row_bytes = run.row_bytes;
+  const std::byte* v = run.v + c * (4 / Words::kPerWord);
+  const float* weights =
+      rows.weights + row * kTileKeys + run.begin / Words::kPerWord;
+  const int num_lines = run.next < run.end_next ? run.lines_a_step : 0;
+  const std::byte* next = run.next;
+  const auto step = [&]<int kKeys>() {
+    for (int i = 0; i < num_lines; ++i, next += 64) {
+      __builtin_prefetch(next, 0, 2);
+    }
+    W value[kCount];
+    Words::template LoadValues<kCount, kKeys>(v, row_bytes, value);
+    for (int r = 0; r < kRows; ++r) {
+      const W weight = Words::Broadcast(weights + r * kTileKeys);
+      for (int i = 0; i < kCount; ++i) {
+        acc[r][i] = Words::MultiplyAdd(value[i], weight, acc[r][i]);
+      }
+    }
+    v += kKeys * row_bytes;
+    ++weights;
+  };
+  int key = run.begin;
+  for (; key + Words::kPerWord <= run.end; key += Words::kPerWord) {
+    step.template operator()<Words::kPerWord>();
+  }
+  // A word's second key may be none.
+  if (key < run.end) step.template operator()<1>();
+  run.next = next;
+  for (int r = 0; r < kRows; ++r) {
+    for (int i = 0; i < kCount; ++i) {
+      Lanes::Store(values + r * keys.v_dim + 16 * i, acc[r][i]);
     }
   }
 }
 
 template <class Lanes, class Words, int kRows>
-void UnitValues(const TileKeys& keys, const UnitRows& rows, int row) {
+void UnitRunValues(const TileKeys& keys, const UnitRows& rows, int row,
+                   ValueRun& run) {
   constexpr int kVectors = Lanes::kUnitVectors;
   int c = 0;
   for (; c + 16 * kVectors <= keys.v_dim; c += 16 * kVectors) {
-    UnitColumns<Lanes, Words, kRows, kVectors>(keys, rows, row, c);
+    UnitColumns<Lanes, Words, kRows, kVectors>(keys, rows, row, c, run);
   }
   for (; c < keys.v_dim; c += 16) {
-    UnitColumns<Lanes, Words, kRows, 1>(keys, rows, row, c);
+    UnitColumns<Lanes, Words, kRows, 1>(keys, rows, row, c, run);
+  }
+}
+
+// values [row, c] of all rows, a page at a time: what one pass over its rows of
+// V leaves in the first cache level, the others find there, and the next unit's
+// lines are fetched as they lie.
+template <class Lanes, class Words>
+void UnitValues(const TileKeys& keys, const UnitRows& rows) {
+  constexpr int kRows = Lanes::kUnitRowStep;
+  constexpr int kColumns = 16 * Lanes::kUnitVectors;
+  for (int i = 0; i < rows.num_rows * keys.v_dim; i += 16) {
+    Lanes::Store(rows.values + i, Lanes::Zero());
+  }
+  const int row_bytes = keys.v_stride * (4 / Words::kPerWord);
+  const int num_passes = (rows.num_rows / kRows + rows.num_rows % kRows) *
+                         (keys.v_dim / kColumns + keys.v_dim % kColumns / 16);
+  const int step_bytes = Words::kPerWord * row_bytes;
+  ValueRun run;
+  run.row_bytes = row_bytes;
+  run.lines_a_step = (step_bytes / 64 + num_passes - 1) / num_passes;
+  for (int key = keys.begin; key < keys.end; key = run.end) {
+    const int page = key / kTilePageTokens;
+    const int run_end =
+        keys.picked ? key / 16 * 16 + 16 : (page + 1) * kTilePageTokens;
+    run.begin = key;
+    run.end = run_end;
+    if (!SeesHalf(keys, key)) continue;
+    if (keys.end < run_end) run.end = keys.end;
+    const int offset = key % kTilePageTokens * row_bytes;
+    run.v = keys.v[page] + offset;
+    run.next = keys.next_v[page] + offset;
+    run.end_next = run.next + (run.end - key) * row_bytes;
+    int row = 0;
+    for (; row + kRows <= rows.num_rows; row += kRows) {
+      UnitRunValues<Lanes, Words, kRows>(keys, rows, row, run);
+    }
+    for (; row < rows.num_rows; ++row) {
+      UnitRunValues<Lanes, Words, 1>(keys, rows, row, run);
+    }
   }
 }
 
 // scores [row, key] of all rows against the tile's keys.
 template <class Lanes, class Words>
 void UnitScores(const TileKeys& keys, const UnitRows& rows) {
-  constexpr int kRows = Lanes::kUnitRowStep;
   const int end_page = (keys.end + kTilePageTokens - 1) / kTilePageTokens;
+  if constexpr (requires { typename Words::StoredKeys; }) {
+    for (int key = keys.begin / 16 * 16; key < end_page * kTilePageTokens;
+         key += 16) {
+      if (SeesHalf(keys, key)) Words::StoredKeys::Half(keys, rows, key);
+    }
+    return;
+  }
+  constexpr int kRows = Lanes::kUnitRowStep;
   for (int page = keys.begin / kTilePageTokens; page < end_page; ++page) {
     TransposePage<Lanes, Words>(keys, rows, page);
     int row = 0;
@@ -218,7 +273,6 @@ void UnitScores(const TileKeys& keys, const UnitRows& rows) {
 
 template <class Lanes, class Words>
 void ReadUnit(const TileKeys& keys, const UnitRows& rows) {
-  constexpr int kRows = Lanes::kUnitRowStep;
   UnitScores<Lanes, Words>(keys, rows);
   const bool masked = keys.masked || keys.begin % 16 != 0 || keys.end % 16 != 0;
   for (int row = 0; row < rows.num_rows; ++row) {
@@ -230,13 +284,7 @@ void ReadUnit(const TileKeys& keys, const UnitRows& rows) {
       UnitSoftmax<Lanes, Words, Seen::kAll>(keys, rows, row);
     }
   }
-  int row = 0;
-  for (; row + kRows <= rows.num_rows; row += kRows) {
-    UnitValues<Lanes, Words, kRows>(keys, rows, row);
-  }
-  for (; row < rows.num_rows; ++row) {
-    UnitValues<Lanes, Words, 1>(keys, rows, row);
-  }
+  UnitValues<Lanes, Words>(keys, rows);
 }
 
 }  // namespace winnow
