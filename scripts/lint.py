@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+MUTANTS = ROOT / "tests/mutants"
 SOURCE_SUFFIXES = {".h", ".cc", ".cu", ".cuh"}
 
 # docs/design.md section 2: what a room may include, besides itself. The paths
@@ -258,6 +259,22 @@ def check_format(paths: list[Path], in_place: bool) -> list[str]:
         done.stderr.strip()]
 
 
+def does_apply(patches: list[Path]) -> bool:
+    """Whether git can apply each of the patches alone to the tree."""
+    if not patches:
+        return True  # Without a name, git would read a patch from stdin.
+    return subprocess.run(["git", "apply", "--check", *map(str, patches)],
+                          cwd=ROOT, capture_output=True).returncode == 0
+
+
+def check_mutants(patches: list[Path]) -> list[str]:
+    """The patches whose bug no longer fits the code it was written for."""
+    if does_apply(patches):  # One process for all; it names only the first.
+        return []
+    return [f"{patch}:1: does not apply; plant the same bug in the code as "
+            "it is now" for patch in patches if not does_apply([patch])]
+
+
 def findings_in(path: Path, text: str) -> list[str]:
     findings = check_shape(path, text) + check_names(path, text)
     findings += check_preprocessor(path, text)
@@ -276,6 +293,7 @@ def main() -> int:
     for path in paths:
         findings += findings_in(path, path.read_text())
     findings += check_lengths(paths)
+    findings += check_mutants(sorted(MUTANTS.rglob("*.patch")))
     for finding in findings:
         print(finding.replace(f"{ROOT}/", ""))
     print(f"lint: {len(paths)} files, {len(findings)} findings")

@@ -2,6 +2,7 @@
 """Plants one violation of each rule and expects scripts/lint.py to name it."""
 
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -13,6 +14,17 @@ GUARD = "#ifndef WINNOW_X_H_\n#define WINNOW_X_H_\n"
 
 def findings(name: str, text: str) -> str:
     return "\n".join(lint.findings_in(lint.ROOT / name, text))
+
+
+def plant(folder: str, name: str, line: str,
+          target: str = "LICENSE") -> Path:
+    """A mutant that wants `line` second of the licence's first three."""
+    first, _, third = (lint.ROOT / "LICENSE").read_text().splitlines()[:3]
+    path = Path(folder) / f"{name}.patch"
+    path.write_text(f"# test: a_test *\n# A bug.\n--- a/{target}\n"
+                    f"+++ b/{target}\n@@ -1,3 +1,3 @@\n {first}\n-{line}\n"
+                    f"+A bug.\n {third}\n")
+    return path
 
 
 class LintTest(unittest.TestCase):
@@ -75,6 +87,21 @@ class LintTest(unittest.TestCase):
         self.assertIn("device code lives", findings("src/kv/a.cu", ""))
         self.assertIn("device/ includes only", findings(
             "src/backend/cuda/device/a.cuh", '#include "tensor/view.h"\n'))
+
+    def test_mutants(self):
+        line = (lint.ROOT / "LICENSE").read_text().splitlines()[1]
+        with tempfile.TemporaryDirectory() as folder:
+            # Each is for the tree alone, not for what another one leaves.
+            one = plant(folder, "one", line)
+            two = plant(folder, "two", line)
+            self.assertEqual(lint.check_mutants([one, two]), [])
+            self.assertEqual(lint.check_mutants([]), [])
+            gone = plant(folder, "gone", "Says nothing that is there.")
+            lost = plant(folder, "lost", line, "LICENSE.gone")
+            found = lint.check_mutants([gone, one, lost, two])
+            self.assertEqual([text.split(":")[0] for text in found],
+                             [str(gone), str(lost)])
+            self.assertIn("does not apply", found[0])
 
 
 if __name__ == "__main__":
