@@ -2,6 +2,7 @@
 #   make            the program, at build/winnow
 #   make demo       a 32K-token document and its question (SEED=7)
 #   make test       lint, build with CUDA, all tests that need no GPU
+#                   (TEST_PRESET=release: without CUDA)
 #   make cuda       the program with CUDA, at build/winnow
 #   make bench      the measured figures, into bench/results/
 #   make compare    llama.cpp built here, and measured beside Winnow
@@ -14,6 +15,14 @@ JOBS ?= $(shell nproc)
 SEED ?= 7
 PREFIX ?= /usr/local
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
+
+# The CUDA code is compiled by `make test` where its compiler is to be had.
+ifeq ($(shell uname -m),x86_64)
+TEST_PRESET ?= cuda
+else
+TEST_PRESET ?= release
+endif
+TEST_PURPOSE := $(if $(filter cuda,$(TEST_PRESET)),cuda,test)
 
 # Goals of one command line share a build folder; each uses all cores itself.
 .NOTPARALLEL:
@@ -41,10 +50,10 @@ format:
 	@python3 scripts/lint.py --format
 
 test: lint
-	@scripts/bootstrap cuda
-	@scripts/build cuda all
-	@ln -sf cuda/src/cli/winnow build/winnow
-	@ctest --test-dir build/cuda -j $(JOBS) -LE gpu --output-on-failure \
+	@scripts/bootstrap $(TEST_PURPOSE)
+	@scripts/build $(TEST_PRESET) all
+	@ln -sf $(TEST_PRESET)/src/cli/winnow build/winnow
+	@ctest --test-dir build/$(TEST_PRESET) -j $(JOBS) -LE gpu --output-on-failure \
 	  --no-tests=error
 
 # All tests under the sanitizers.
@@ -69,8 +78,10 @@ compare: winnow
 	@scripts/bootstrap compare
 	@bench/compare_llama_cpp
 
-install: winnow
-	install -D -m 755 build/release/src/cli/winnow $(DESTDIR)$(PREFIX)/bin/winnow
+# What was built last, with CUDA or without.
+install:
+	@test -x build/winnow || $(MAKE) winnow
+	install -D -m 755 build/winnow $(DESTDIR)$(PREFIX)/bin/winnow
 
 clean:
 	rm -rf build
