@@ -4,9 +4,9 @@
 //
 // Against keys as lanes, for which K was transposed into scratch first: 64
 // shuffles, as many stores and loads for 16 words of 16 keys, and a phase of
-// its own, went; 30 shuffles a row and 16 keys came, beside the products. (One Zen 4
-// core, 4 rows, K and V in its caches: 24.5 to 27.6 GB/s at head_dim 64, 26 to
-// 31.5 at 128.)
+// its own, went; 30 shuffles a row and 16 keys came, beside the products. (One
+// Zen 4 core, 4 rows, K and V in its caches: 24.5 to 27.6 GB/s at head_dim 64,
+// 26 to 31.5 at 128.)
 #ifndef WINNOW_BACKEND_CPU_SCORES_BY_KEY_H_
 #define WINNOW_BACKEND_CPU_SCORES_BY_KEY_H_
 
