@@ -193,7 +193,7 @@ struct RowReader {
       return state;
     }
     for (int rank = 0; rank < reading.num_picks;) {
-      const uint32_t tile_index = reading.list[2 * rank] / kWarps;
+      const int tile_index = static_cast<int>(reading.list[2 * rank]) / kWarps;
       PageTokens page = {0, 0};
       for (; rank < reading.num_picks; ++rank) {
         const PageTokens picked = reading.Picked(rank);

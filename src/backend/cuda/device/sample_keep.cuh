@@ -61,7 +61,7 @@ struct KeyBins {
     shift = width > 9 ? width - 9 : 0;
   }
   __device__ int operator()(float score) const {
-    const uint32_t key = KeyOf(score);
+    const uint32_t key = KeyOfScore(score);
     if (key < first || key > last) return -1;
     return static_cast<int>((last - key) >> shift);
   }
@@ -110,7 +110,7 @@ __device__ KeyBins ExtentOfBin(SampleCluster& cluster, const SampleSlice& slice,
        i += kSampleThreads) {
     const float score = slice.scores[i];
     if (bin_of(score) != bin) continue;
-    const uint32_t key = KeyOf(score);
+    const uint32_t key = KeyOfScore(score);
     highest = max(highest, key);
     highest_inverse = max(highest_inverse, ~key);
   }
@@ -132,7 +132,7 @@ __device__ inline Cut FindCut(SampleCluster& cluster, const SampleSlice& slice,
       fminf(__fmul_rn(scale.octaves, WeightBins::kBinsPerOctave),
             kHighestScore)};
   auto found = FindBin(cluster, slice, scale, measure, limit, by_weight);
-  if (found.bin < 0) return {.reached = false};
+  if (found.bin < 0) return {false, 0, 0, 0};
   uint64_t above = found.above;
   KeyBins by_key = ExtentOfBin(cluster, slice, by_weight, found.bin);
   while (by_key.first != by_key.last) {

@@ -25,7 +25,7 @@ __device__ inline float Ordered(float logit) {
 }
 
 // Unsigned integers in the order of ordered scores, and back.
-__device__ inline uint32_t KeyOf(float score) {
+__device__ inline uint32_t KeyOfScore(float score) {
   const uint32_t bits = __float_as_uint(score);
   return bits ^ ((bits >> 31) != 0 ? 0xffffffffu : 0x80000000u);
 }
@@ -36,7 +36,7 @@ __device__ inline float ScoreOfKey(uint32_t key) {
 // Orders tokens by score, then by descending id: the highest is the first of
 // the best.
 __device__ inline uint64_t TokenKey(float score, int token_id) {
-  return static_cast<uint64_t>(KeyOf(score)) << 32 |
+  return static_cast<uint64_t>(KeyOfScore(score)) << 32 |
          ~static_cast<uint32_t>(token_id);
 }
 __device__ inline float ScoreOfToken(uint64_t key) {

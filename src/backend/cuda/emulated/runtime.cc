@@ -1,0 +1,202 @@
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "backend/cuda/emulated/launch.h"
+#include "base/check.h"
+
+struct EmulatedGraph {
+  std::vector<std::function<void()>> calls;
+};
+struct EmulatedStream {
+  EmulatedGraph* recording = nullptr;
+};
+
+namespace winnow::emulated {
+namespace {
+
+struct KernelAttributes {
+  int max_dynamic_shared = 48 << 10;
+  bool takes_wide_clusters = false;
+};
+
+// What the runtime of a process keeps, as CUDA's does.
+struct Runtime {
+  Cluster cluster{1};
+  std::unordered_map<Kernel, KernelAttributes> kernels;
+  cudaError_t last_error = cudaSuccess;
+
+  cudaError_t Keep(cudaError_t status) {
+    if (last_error == cudaSuccess) last_error = status;
+    return status;
+  }
+};
+Runtime& TheRuntime() {
+  static Runtime runtime;
+  return runtime;
+}
+
+void Do(cudaStream_t stream, std::function<void()> call) {
+  if (stream == nullptr || stream->recording == nullptr) return call();
+  stream->recording->calls.push_back(std::move(call));
+}
+
+// The limits of compute capability 9.0.
+cudaError_t Examine(const LaunchShape& shape, const KernelAttributes& kernel) {
+  constexpr int kMaxThreads = 1024, kPortableBlocks = 8, kMostBlocks = 16;
+  constexpr unsigned kMaxRows = 65535;
+  const int blocks = shape.cluster_blocks;
+  if (shape.grid.size() == 0 || shape.grid.y > kMaxRows ||
+      shape.grid.z > kMaxRows || shape.num_threads <= 0 ||
+      shape.num_threads > kMaxThreads || blocks <= 0 || blocks > kMostBlocks ||
+      (blocks > kPortableBlocks && !kernel.takes_wide_clusters) ||
+      shape.grid.x % static_cast<unsigned>(blocks) != 0) {
+    return cudaErrorInvalidConfiguration;
+  }
+  CHECK(shape.num_threads % kWarpLanes == 0, "blocks of {} threads",
+        shape.num_threads);
+  return shape.dynamic_shared_bytes >
+                 static_cast<size_t>(kernel.max_dynamic_shared)
+             ? cudaErrorInvalidValue
+             : cudaSuccess;
+}
+
+}  // namespace
+
+cudaError_t SetAttribute(Kernel kernel, Attribute attribute, int value) {
+  KernelAttributes& of = TheRuntime().kernels[kernel];
+  if (attribute == Attribute::kMaxDynamicShared) {
+    if (value < 0 || static_cast<size_t>(value) > kMaxSharedBytes) {
+      return TheRuntime().Keep(cudaErrorInvalidValue);
+    }
+    of.max_dynamic_shared = value;
+  }
+  if (attribute == Attribute::kNonPortableCluster) {
+    of.takes_wide_clusters = value != 0;
+  }
+  return cudaSuccess;
+}
+
+cudaError_t Enqueue(Kernel kernel, const LaunchShape& shape,
+                    cudaStream_t stream, std::function<void()> call) {
+  const cudaError_t status = Examine(shape, TheRuntime().kernels[kernel]);
+  if (status != cudaSuccess) return TheRuntime().Keep(status);
+  Do(stream, [shape, call = std::move(call)] {
+    TheRuntime().cluster.Run(shape, call);
+  });
+  return cudaSuccess;
+}
+
+}  // namespace winnow::emulated
+
+using winnow::emulated::Do;
+using winnow::emulated::TheRuntime;
+
+const char* cudaGetErrorString(cudaError_t status) {
+  return cudaGetErrorName(status);
+}
+const char* cudaGetErrorName(cudaError_t status) {
+  constexpr const char* kNames[] = {
+      "cudaSuccess", "cudaErrorInvalidValue", "cudaErrorMemoryAllocation",
+      "cudaErrorInvalidConfiguration", "cudaErrorNotReady"};
+  return kNames[status];
+}
+cudaError_t cudaGetLastError() {
+  return std::exchange(TheRuntime().last_error, cudaSuccess);
+}
+
+namespace {
+constexpr int kMultiprocessors[] = {16, 2};
+}  // namespace
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = static_cast<int>(std::size(kMultiprocessors));
+  return cudaSuccess;
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  *properties = {.name = "emulated",
+                 .major = 9,
+                 .minor = 0,
+                 .multiProcessorCount = kMultiprocessors[device]};
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+
+cudaError_t cudaMalloc(void** data, size_t num_bytes) {
+  constexpr size_t kAlignment = 256;
+  *data = std::aligned_alloc(
+      kAlignment, (num_bytes + kAlignment - 1) / kAlignment * kAlignment);
+  return *data == nullptr ? TheRuntime().Keep(cudaErrorMemoryAllocation)
+                          : cudaSuccess;
+}
+cudaError_t cudaFree(void* data) {
+  std::free(data);
+  return cudaSuccess;
+}
+cudaError_t cudaHostAlloc(void** data, size_t num_bytes, unsigned) {
+  return cudaMalloc(data, num_bytes);
+}
+cudaError_t cudaFreeHost(void* data) { return cudaFree(data); }
+cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
+  *free_bytes = *total_bytes = size_t{4} << 30;
+  return cudaSuccess;
+}
+cudaError_t cudaMemset(void* data, int value, size_t num_bytes) {
+  std::memset(data, value, num_bytes);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  *stream = new EmulatedStream();
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  delete stream;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t num_bytes,
+                            cudaMemcpyKind, cudaStream_t stream) {
+  Do(stream, [=] { std::memmove(to, from, num_bytes); });
+  return cudaSuccess;
+}
+
+// What was enqueued is done already: an event has nothing to say.
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  return cudaStreamCreateWithFlags(event, 0);
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  return cudaStreamDestroy(event);
+}
+cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  CHECK(stream->recording == nullptr);
+  stream->recording = new EmulatedGraph();
+  return cudaSuccess;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  *graph = std::exchange(stream->recording, nullptr);
+  return cudaSuccess;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
+                                 unsigned) {
+  *executable = new EmulatedGraph(*graph);
+  return cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+  delete executable;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t) {
+  for (const auto& call : executable->calls) call();
+  return cudaSuccess;
+}
