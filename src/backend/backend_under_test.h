@@ -16,6 +16,7 @@ namespace winnow {
 struct BackendUnderTest {
   std::string name;  // letters and digits
   std::function<std::unique_ptr<Backend>(int num_threads)> make;
+  int seed_step = 1;  // a slow one has every seed_step-th round of a test
 };
 
 // Each set of kernels that this machine can run.

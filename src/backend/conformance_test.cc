@@ -23,7 +23,8 @@ class ConformanceTest : public testing::TestWithParam<BackendUnderTest> {
   // Runs `check` on `num_rounds` seeds, each with a device of its own.
   template <typename Check>
   void ForSeeds(int num_rounds, Check&& check) {
-    for (int seed = 0; seed < num_rounds && !HasFailure(); ++seed) {
+    for (int seed = 0; seed < num_rounds && !HasFailure();
+         seed += GetParam().seed_step) {
       SCOPED_TRACE(testing::Message() << "seed=" << seed);
       TestDevice device(GetParam().make(1 + seed % 3));
       RandomSource random(static_cast<uint64_t>(seed));

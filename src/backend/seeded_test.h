@@ -16,7 +16,8 @@ class SeededTest : public testing::TestWithParam<BackendUnderTest> {
   // Runs check(random, number of threads) on `num_rounds` seeds.
   template <typename Check>
   void ForSeeds(int num_rounds, Check&& check) {
-    for (int seed = 0; seed < num_rounds && !HasFailure(); ++seed) {
+    for (int seed = 0; seed < num_rounds && !HasFailure();
+         seed += GetParam().seed_step) {
       SCOPED_TRACE(testing::Message() << "seed=" << seed);
       RandomSource random(static_cast<uint64_t>(seed));
       check(random, 1 + seed % 3);

@@ -112,6 +112,10 @@ namespace {
 constexpr int kMultiprocessors[] = {16, 2};
 }  // namespace
 
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = 13000;
+  return cudaSuccess;
+}
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = static_cast<int>(std::size(kMultiprocessors));
   return cudaSuccess;

@@ -59,6 +59,7 @@ struct cudaDeviceProp {
   int major, minor;
   int multiProcessorCount;
 };
+cudaError_t cudaDriverGetVersion(int* version);
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
 cudaError_t cudaSetDevice(int device);
