@@ -268,6 +268,38 @@ TEST_P(ReadConformanceTest, BitsDoNotDependOnTheBatch) {
   });
 }
 
+// The shapes that tensor cores take, which random ones seldom are: generated
+// rows of several requests, their bits those of each request alone.
+TEST_P(ReadConformanceTest, IsSoftmaxAttentionOfTensorCoreShapes) {
+  ForSeeds(30, [this](RandomSource& random, int num_threads) {
+    KvShape shape;
+    shape.dtype = Dtype::kBFloat16;
+    shape.k_dim = shape.v_dim = random.Among({64, 96, 128});
+    shape.num_kv_heads = static_cast<int>(random.Between(1, 3));
+    shape.group_heads = static_cast<int>(random.Among({1, 3, 4, 8, 11, 16}));
+    std::vector<RequestRows> requests(
+        static_cast<size_t>(random.Between(1, 4)));
+    for (RequestRows& request : requests) {
+      request.first_position = static_cast<int32_t>(random.Between(0, 900));
+      request.num_tokens = static_cast<int32_t>(random.Between(1, 2));
+    }
+    ReadCase read(shape, requests, random);
+    if (random.Chance(0.3)) read.window = random.Among({1, 40, 128, 300});
+    TestDevice device = Device(num_threads);
+    const ReadResult got = RunRead(device, read);
+    ExpectAttention(read, got);
+    int64_t row = 0;
+    for (size_t r = 0; r < requests.size(); ++r) {
+      std::vector<RequestRows> alone(requests.size());
+      alone[r] = requests[r];
+      const int64_t end = row + alone[r].num_tokens;
+      ExpectSame(RunRead(device, read, alone, RowsOf(read.q, row, end), 0),
+                 {RowsOf(got.out, row, end), RowsOf(got.lse, row, end)});
+      row = end;
+    }
+  });
+}
+
 // A request's rows in one step, or in several: each later step finds what the
 // earlier ones wrote, and poison behind its own end. Rows keep their kind.
 TEST_P(ReadConformanceTest, BitsDoNotDependOnChunks) {
