@@ -62,6 +62,15 @@ void CheckReferences(const KvSnapshot& snapshot, Messages& broken) {
       if (extent.value() < holders.size()) ++holders[extent.value()];
     }
   }
+  for (const auto& [extent, num_users] : snapshot.indexed) {
+    if (extent.value() >= holders.size()) continue;
+    uint32_t& num_holders = holders[extent.value()];
+    if (num_holders != num_users) {
+      broken.push_back(fmt::format("extent {} has {} users, {} tables",
+                                   extent.value(), num_users, num_holders));
+    }
+    ++num_holders;
+  }
   for (size_t i = 0; i < holders.size(); ++i) {
     if (snapshot.references[i] != holders[i]) {
       broken.push_back(fmt::format("extent {} has {} references, {} holders", i,

@@ -19,6 +19,16 @@ struct TableSnapshot {
   friend bool operator==(const TableSnapshot&, const TableSnapshot&) = default;
 };
 
+// An extent that the prefix index holds too, and how many sequences it knows
+// of.
+struct IndexedSnapshot {
+  ExtentId extent;
+  uint32_t num_users = 0;
+
+  friend bool operator==(const IndexedSnapshot&,
+                         const IndexedSnapshot&) = default;
+};
+
 // The state of a KvCache at one moment. Equal snapshots behave alike.
 struct KvSnapshot {
   int page_tokens = kPageTokens;
@@ -27,13 +37,15 @@ struct KvSnapshot {
   std::vector<uint32_t> references;   // [num_extents]
   std::vector<bool> is_free;          // [num_extents]
   std::vector<TableSnapshot> tables;  // by sequence, ascending
+  std::vector<IndexedSnapshot> indexed = {};
 
   friend bool operator==(const KvSnapshot&, const KvSnapshot&) = default;
 };
 
 // Names whatever is broken, a line each; empty where all holds:
 //  * free + in use = total, and both are what the extents themselves say;
-//  * an extent has as many references as tables that hold it, a free one none;
+//  * an extent has as many references as tables that hold it, and one more
+//    where the prefix index does, which knows how many tables; a free one none;
 //  * no table holds an extent twice, or one that does not exist;
 //  * a table has the pages that its tokens need, and sealed <= owned;
 //  * a page with tokens that are not sealed yet has one owner: a step may

@@ -1,6 +1,7 @@
 #include "kv/kv_cache.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/check.h"
@@ -26,12 +27,26 @@ KvCache::~KvCache() {
   CheckNoReservation();
   CHECK(tables_.empty(), "{} sequences are still open, the first is {}",
         tables_.size(), tables_.begin()->first.value());
+  while (const auto extent = prefixes_.Evict()) pool_.Release(*extent);
 }
 
 void KvCache::Open(SequenceId sequence) {
   CheckNoReservation();
   const bool is_fresh = tables_.try_emplace(sequence, page_tokens_).second;
   CHECK(is_fresh, "sequence={} is open", sequence.value());
+}
+
+void KvCache::Open(SequenceId sequence, const PrefixHit& hit) {
+  Open(sequence);
+  PageTable& table = TableOf(sequence);
+  const int num_tokens = static_cast<int>(hit.extents.size()) * page_tokens_;
+  table.Grow(num_tokens, hit.extents);
+  table.Seal(num_tokens);
+  for (const ExtentId extent : hit.extents) {
+    CHECK(prefixes_.Holds(extent), "extent={} is no page of the index",
+          extent.value());
+  }
+  Hold(hit.extents);
 }
 
 void KvCache::Fork(SequenceId parent, SequenceId child) {
@@ -42,7 +57,33 @@ void KvCache::Fork(SequenceId parent, SequenceId child) {
         table.num_sealed(), table.num_tokens());
   const bool is_fresh = tables_.try_emplace(child, table).second;
   CHECK(is_fresh, "sequence={} is open", child.value());
-  for (ExtentId extent : table.pages()) pool_.Share(extent);
+  Hold(table.pages());
+}
+
+void KvCache::Enter(SequenceId sequence, const PrefixPath& path,
+                    std::span<const PageKind> kinds) {
+  Enter(sequence, path, kinds, /*ends=*/false);
+}
+
+void KvCache::Enter(SequenceId sequence, const PrefixPath& path,
+                    std::span<const PageKind> kinds, bool ends) {
+  CheckNoReservation();
+  const PageTable& table = TableOf(sequence);
+  const int num_tokens = static_cast<int>(kinds.size()) * kPageTokens;
+  CHECK(page_tokens_ == kPageTokens && num_tokens <= table.num_sealed(),
+        "sequence={} enters {} tokens, num_sealed={} page_tokens={}",
+        sequence.value(), num_tokens, table.num_sealed(), page_tokens_);
+  // A page that a fork holds too would have a user that the index knows not.
+  const auto pages = table.pages();
+  size_t count = 0;
+  while (count < kinds.size() && (prefixes_.Holds(pages[count]) ||
+                                  pool_.num_references(pages[count]) == 1)) {
+    ++count;
+  }
+  for (const ExtentId extent :
+       prefixes_.Enter(path, kinds.first(count), pages.first(count), ends)) {
+    pool_.Share(extent);
+  }
 }
 
 std::optional<Reservation> KvCache::Reserve(std::span<const Growth> growths) {
@@ -55,7 +96,7 @@ std::optional<Reservation> KvCache::Reserve(std::span<const Growth> growths) {
 }
 
 PageNeed KvCache::Need(std::span<const Growth> growths) const {
-  PageNeed need = {.num_needed = 0, .num_free = pool_.num_free()};
+  PageNeed need = {.num_needed = 0, .num_free = num_free_pages()};
   std::vector<SequenceId> named;
   std::vector<ExtentId> shared;  // an entry a writer
   for (const auto& [sequence, num_tokens] : growths) {
@@ -94,15 +135,19 @@ void KvCache::Truncate(SequenceId sequence, int num_tokens) {
         "sequence={} num_tokens={} of {}", sequence.value(), num_tokens,
         table.num_tokens());
   const auto num_kept = static_cast<size_t>(PagesFor(num_tokens, page_tokens_));
-  for (ExtentId extent : table.pages().subspan(num_kept)) {
-    pool_.Release(extent);
-  }
+  LetGo(table.pages().subspan(num_kept));
   table.Truncate(num_tokens);
 }
 
 void KvCache::Close(SequenceId sequence) {
   Truncate(sequence, 0);
   tables_.erase(sequence);
+}
+
+void KvCache::Close(SequenceId sequence, const PrefixPath& path,
+                    std::span<const PageKind> kinds) {
+  Enter(sequence, path, kinds, /*ends=*/true);
+  Close(sequence);
 }
 
 int KvCache::num_tokens(SequenceId sequence) const {
@@ -125,6 +170,9 @@ KvSnapshot KvCache::Snapshot() const {
   for (uint32_t i = 0; i < pool_.num_extents(); ++i) {
     snapshot.references.push_back(pool_.num_references(ExtentId(i)));
     snapshot.is_free.push_back(pool_.is_free(ExtentId(i)));
+  }
+  for (const PrefixPageSnapshot& page : prefixes_.Snapshot().pages) {
+    snapshot.indexed.push_back({page.extent, page.num_users});
   }
   for (const auto& [sequence, table] : tables_) {
     snapshot.tables.push_back({sequence,
@@ -156,9 +204,23 @@ bool KvCache::WritesSharedPage(const PageTable& table) const {
 
 // REQUIRES: Need() has counted it.
 ExtentId KvCache::TakeExtent() {
+  if (pool_.num_free() == 0) {
+    const std::optional<ExtentId> idle = prefixes_.Evict();
+    if (idle) pool_.Release(*idle);
+  }
   const std::optional<ExtentId> extent = pool_.Take();
   CHECK(extent.has_value(), "num_pages={} are all in use", num_pages());
   return *extent;
+}
+
+void KvCache::Hold(std::span<const ExtentId> extents) {
+  for (const ExtentId extent : extents) pool_.Share(extent);
+  prefixes_.Pin(extents);
+}
+
+void KvCache::LetGo(std::span<const ExtentId> extents) {
+  prefixes_.Unpin(extents);
+  for (const ExtentId extent : extents) pool_.Release(extent);
 }
 
 void KvCache::Grow(const Growth& growth, Reservation& reservation) {
@@ -174,7 +236,7 @@ void KvCache::Grow(const Growth& growth, Reservation& reservation) {
     reservation.copies_.push_back(
         {*step.replaced, own, table.num_open_tokens()});
     table.ReplaceLastPage(own);
-    pool_.Release(*step.replaced);
+    LetGo(std::array{*step.replaced});
   }
   std::vector<ExtentId> fresh;
   const int64_t num_fresh =
@@ -190,9 +252,9 @@ void KvCache::Undo(const Reservation& reservation) {
     Truncate(step.sequence, step.num_tokens_before);
     if (!step.replaced) continue;
     PageTable& table = TableOf(step.sequence);
-    pool_.Release(table.pages().back());
+    LetGo(std::array{table.pages().back()});
     table.ReplaceLastPage(*step.replaced);
-    pool_.Share(*step.replaced);
+    Hold(std::array{*step.replaced});
   }
 }
 

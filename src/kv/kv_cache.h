@@ -12,14 +12,15 @@
 #include "kv/growth.h"
 #include "kv/invariants.h"
 #include "kv/page_table.h"
+#include "kv/prefix_index.h"
 
 namespace winnow {
 
 class KvCache;
 
 // Room for one step, taken but not yet kept: unless Commit()ed it undoes itself
-// on destruction, and the cache is exactly as it was before. Must not outlive
-// its KvCache.
+// on destruction, and the cache is exactly as it was before, but for pages that
+// the prefix index alone held. Must not outlive its KvCache.
 class [[nodiscard]] Reservation {
  public:
   Reservation(Reservation&& other) noexcept;
@@ -49,14 +50,18 @@ class [[nodiscard]] Reservation {
   std::vector<ExtentCopy> copies_;
 };
 
-// Owns the page tables of all sequences and the pool that they draw from;
-// touches no byte. Used by the engine's thread alone. What BrokenInvariants
-// lists holds after every call, and while a Reservation is open.
+// Owns the page tables of all sequences, the pool that they draw from and the
+// index of prefixes; touches no byte. Used by the engine's thread alone. What
+// BrokenInvariants lists holds after every call, and while a Reservation is
+// open.
 //
 // Tokens pass three marks. Reserve makes a sequence own them: there is room,
 // and pages() shows the tables that the pending step needs. Commit keeps them.
 // Seal says that their bytes exist, after the step has landed in all layers:
 // owning a page is not proof that its content is true.
+//
+// Pages that no sequence holds any more may stay, for those to come with the
+// same prefix: they count as free, and are given up when room is wanted.
 //
 // An extent that Truncate or Close frees may be given to the next step. Steps
 // of one queue run in order, so that step cannot overtake a copy from it that
@@ -64,15 +69,15 @@ class [[nodiscard]] Reservation {
 // last step that was launched before.
 //
 // While a Reservation is open nothing else may change: all of Open, Fork,
-// Reserve, Seal, Truncate and Close REQUIRE that none is. All REQUIRE that the
-// sequence they name is open.
+// Enter, Reserve, Seal, Truncate and Close REQUIRE that none is. All REQUIRE
+// that the sequence they name is open.
 class KvCache {
  public:
   // Pages may be of another length where it is no KV that lies in them: a
   // selector's summaries follow the same rules, segment by segment.
   // REQUIRES: 0 <= num_extents <= kMaxExtents; page_tokens > 0.
   explicit KvCache(int64_t num_extents, int page_tokens = kPageTokens)
-      : page_tokens_(page_tokens), pool_(num_extents) {}
+      : page_tokens_(page_tokens), pool_(num_extents), prefixes_(num_extents) {}
   KvCache(const KvCache&) = delete;
   KvCache& operator=(const KvCache&) = delete;
   // CHECKs that every sequence was closed.
@@ -80,11 +85,19 @@ class KvCache {
 
   // Begins an empty sequence. REQUIRES: the id is not open.
   void Open(SequenceId sequence);
+  // Begins a sequence whose first pages, sealed, are the hit's. REQUIRES: the
+  // hit is of prefixes(), and nothing has changed since it was found.
+  void Open(SequenceId sequence, const PrefixHit& hit);
   // Begins `child` with all of the parent's tokens in the same extents, the
   // open page too: whoever writes there next gets a copy. REQUIRES: the
   // parent's tokens are all sealed (only what exists is shared), and the
   // child's id is not open.
   void Fork(SequenceId parent, SequenceId child);
+  // From here on a request whose text begins like `path` finds the sequence's
+  // first pages, a kind each, up to the first that a fork holds too.
+  // REQUIRES: they are sealed; pages are KV's.
+  void Enter(SequenceId sequence, const PrefixPath& path,
+             std::span<const PageKind> kinds);
 
   // Takes all pages that a step needs, or none and returns nothing. A sequence
   // about to write into a shared page gets a fresh extent and an ExtentCopy;
@@ -106,6 +119,10 @@ class KvCache {
   void Truncate(SequenceId sequence, int num_tokens);
   // Ends the sequence. REQUIRES: no step in flight names it.
   void Close(SequenceId sequence);
+  // The same, after it has entered what it leaves behind, also below pages that
+  // others have entered. REQUIRES: as Enter.
+  void Close(SequenceId sequence, const PrefixPath& path,
+             std::span<const PageKind> kinds);
 
   bool is_open(SequenceId sequence) const { return tables_.contains(sequence); }
   int num_sequences() const { return static_cast<int>(tables_.size()); }
@@ -116,7 +133,11 @@ class KvCache {
   std::span<const ExtentId> pages(SequenceId sequence) const;
 
   int64_t num_pages() const { return pool_.num_extents(); }
-  int64_t num_free_pages() const { return pool_.num_free(); }
+  // Those that the prefix index alone holds among them.
+  int64_t num_free_pages() const {
+    return pool_.num_free() + prefixes_.num_idle();
+  }
+  const PrefixIndex& prefixes() const { return prefixes_; }
   KvSnapshot Snapshot() const;
 
  private:
@@ -128,11 +149,17 @@ class KvCache {
   // True where the next token goes into a page that others hold too.
   bool WritesSharedPage(const PageTable& table) const;
   ExtentId TakeExtent();
+  // A sequence begins, or ends, to hold extents.
+  void Hold(std::span<const ExtentId> extents);
+  void LetGo(std::span<const ExtentId> extents);
+  void Enter(SequenceId sequence, const PrefixPath& path,
+             std::span<const PageKind> kinds, bool ends);
   void Grow(const Growth& growth, Reservation& reservation);
   void Undo(const Reservation& reservation);
 
   const int page_tokens_;
   ExtentPool pool_;
+  PrefixIndex prefixes_;
   std::map<SequenceId, PageTable> tables_;  // ordered: snapshots compare
   bool reservation_is_open_ = false;
 };

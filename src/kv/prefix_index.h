@@ -1,0 +1,148 @@
+// Which extents hold the KV of which beginnings of texts: found by tokens.
+#ifndef WINNOW_KV_PREFIX_INDEX_H_
+#define WINNOW_KV_PREFIX_INDEX_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/ids.h"
+#include "kv/prefix_invariants.h"
+
+namespace winnow {
+
+// The beginning of a text, page by page. All that KV depends on besides its
+// tokens is in `root`; what differs from page to page, in their kinds. Both
+// are the caller's words: what is equal is shared, whatever it means.
+struct PrefixPath {
+  std::string_view root;
+  // Only whole pages count; there are at least as many as the pages asked for.
+  std::span<const int32_t> tokens;
+
+  std::span<const int32_t> Page(size_t page) const {
+    return tokens.subspan(page * kPageTokens, kPageTokens);
+  }
+};
+
+// What is there of a path: its first pages.
+struct PrefixHit {
+  std::vector<ExtentId> extents;  // [pages]
+  std::vector<PageKind> kinds;    // [pages]
+};
+
+// A tree of pages under roots, each found by a hash of its parent, its kind and
+// its tokens, and only where all three are equal: two pages of one hash are a
+// miss for the one that came later, never a wrong answer. Decides, and touches
+// neither byte nor pool: whoever owns the extents adds a reference for each
+// that Enter takes, and drops it when Evict gives the extent back. Used by the
+// engine's thread alone; the same calls give the same answers.
+//
+// A page has as many users as sequences hold its extent; without any it is
+// idle, and may be evicted. Pages are used from a root on, so those above one
+// in use are in use too: every idle page can be had, leaves first, and the
+// least recently used leaf before others. At most a page an extent is kept,
+// and what BrokenInvariants lists holds after every call, but for Enter by a
+// sequence that ends with it.
+class PrefixIndex {
+ public:
+  // `hash_mask` is for tests that want pages of one hash.
+  explicit PrefixIndex(int64_t num_extents, uint64_t hash_mask = ~uint64_t{0})
+      : hash_mask_(hash_mask),
+        node_of_extent_(static_cast<size_t>(num_extents), kNone) {}
+
+  // The longest beginning of the path that is there, at most `max_pages`. A
+  // page is of the first of `kinds` that is there in its place.
+  PrefixHit Find(const PrefixPath& path, size_t max_pages,
+                 std::span<const PageKind> kinds) const;
+
+  // Pages of `path`, of `kinds`, lie in `extents`, held by one sequence. Those
+  // that are new become pages of the index with that one user, and are
+  // returned. Ends at a page that lies in another's extent already: a page
+  // below it would be used without it. A sequence that ends with this call
+  // `passes` such pages. REQUIRES: as many kinds as extents; an extent that is
+  // here stands for that page.
+  std::vector<ExtentId> Enter(const PrefixPath& path,
+                              std::span<const PageKind> kinds,
+                              std::span<const ExtentId> extents, bool passes);
+
+  // One more, or one less, sequence holds these extents: those that are no
+  // pages of the index are left out. All that are, are now the last used.
+  // REQUIRES: Unpin takes back what Pin or Enter gave.
+  void Pin(std::span<const ExtentId> extents);
+  void Unpin(std::span<const ExtentId> extents);
+
+  // Forgets the least recently used leaf that nobody uses; nothing where no
+  // page is idle.
+  std::optional<ExtentId> Evict();
+
+  bool Holds(ExtentId extent) const { return NodeOf(extent) != kNone; }
+  // How many of these have a user.
+  int64_t NumUsed(std::span<const ExtentId> extents) const;
+  int64_t num_pages() const { return num_pages_; }
+  int64_t num_idle() const { return num_idle_; }
+  // Users beyond the first, over all pages.
+  int64_t num_repeated() const { return num_repeated_; }
+  PrefixSnapshot Snapshot() const;
+
+ private:
+  using NodeId = uint32_t;
+  static constexpr NodeId kNone = 0xffffffff;
+
+  // A page, or a root: that has children alone.
+  struct Node {
+    uint64_t hash = 0;
+    uint64_t last_use = 0;
+    NodeId parent = kNone;  // of a root: none
+    uint32_t num_children = 0;
+    uint32_t num_users = 0;
+    PageKind kind = 0;
+    ExtentId extent;
+    std::array<int32_t, kPageTokens> tokens = {};
+  };
+
+  NodeId NodeOf(ExtentId extent) const;
+  NodeId RootOf(std::string_view key) const;
+  NodeId AddRoot(std::string_view key);
+  uint64_t HashOf(NodeId parent, PageKind kind,
+                  std::span<const int32_t> tokens) const;
+  // The node of that hash, whether or not it is the page.
+  NodeId At(uint64_t hash) const;
+  bool IsPage(NodeId node, NodeId parent, PageKind kind,
+              std::span<const int32_t> tokens) const;
+  NodeId Child(NodeId parent, PageKind kind,
+               std::span<const int32_t> tokens) const;
+  NodeId AddPage(uint64_t hash, NodeId parent, PageKind kind,
+                 std::span<const int32_t> tokens);
+  NodeId AddNode();
+  void RemoveNode(NodeId node);
+  // Before and after a change of what evictable_ is ordered or chosen by.
+  void Leave(NodeId node);
+  void Join(NodeId node);
+  void Touch(NodeId node);
+
+  const uint64_t hash_mask_;
+  std::vector<NodeId> node_of_extent_;  // [num_extents]
+  std::vector<Node> nodes_;
+  std::vector<NodeId> unused_nodes_;
+  std::unordered_map<uint64_t, NodeId> pages_;  // by hash
+  std::map<std::string, NodeId, std::less<>> roots_;
+  std::map<NodeId, std::string_view> root_keys_;  // of roots_
+  // Idle leaves, by last use. No two are of one: a call touches one path.
+  std::set<std::pair<uint64_t, NodeId>> evictable_;
+  uint64_t clock_ = 0;
+  int64_t num_pages_ = 0;
+  int64_t num_idle_ = 0;
+  int64_t num_repeated_ = 0;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_KV_PREFIX_INDEX_H_
