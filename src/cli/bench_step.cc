@@ -181,6 +181,7 @@ Result<int> RunBenchStep(const BenchFlags& flags) {
                    LoadModel(flags.engine.model, load_options));
   ASSIGN_OR_RETURN(EngineOptions options, ParseEngineOptions(flags.engine));
   options.max_num_seqs = flags.batch;
+  options.prefix_caching = false;  // Every round reads its prompts anew.
   const int64_t tokens = flags.prompt_tokens + flags.generated_tokens + 1;
   options.device_kv_bytes = flags.batch * PagesFor(tokens) * kPageTokens *
                             KvBytesPerToken(model.config(), model.dtype());

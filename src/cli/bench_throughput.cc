@@ -121,6 +121,7 @@ Result<CellFigures> MeasureCell(Backend& backend, const Model& model,
   ASSIGN_OR_RETURN(EngineOptions options, ParseEngineOptions(flags.engine));
   const int64_t tokens = cell.context_tokens + MaxTokens(flags, cell) + 1;
   options.max_num_seqs = cell.batch;
+  options.prefix_caching = false;  // Every round reads its prompts anew.
   options.max_model_len = static_cast<int>(tokens);
   options.device_kv_bytes = cell.batch * PagesFor(tokens) * kPageTokens *
                             KvBytesPerToken(model.config(), model.dtype());

@@ -107,6 +107,9 @@ void EvalRun::ShowSkipped() const {
 }
 
 Status EvalRun::MakeEngine() {
+  // Texts that are read once for several questions are prefixes; whatever else
+  // they have in common, each is read and timed by itself.
+  options_.prefix_caching = false;
   options_.max_num_seqs = std::min(options_.max_num_seqs, num_answers());
   if (flags_.engine.device_kv.empty()) {
     // As much as the texts that can run together need, the largest at worst.

@@ -6,14 +6,17 @@
 
 namespace winnow {
 
-Admission::Admission(const ScheduleInput& input) : limits_(input.limits) {
+Admission::Admission(const ScheduleInput& input)
+    : limits_(input.limits), promised_pages_(-input.repeated_pages) {
   for (const SequenceSnapshot& sequence : input.sequences) {
     if (sequence.admitted) Count(sequence);
   }
 }
 
 int64_t Admission::PagesToPromise(const SequenceSnapshot& sequence) const {
-  if (!sequence.prefix) return sequence.life_pages + sequence.fork_pages;
+  if (!sequence.prefix) {
+    return sequence.life_pages + sequence.fork_pages - sequence.shared_pages;
+  }
   const auto room = fork_rooms_.find(*sequence.prefix);
   CHECK(room != fork_rooms_.end(), "fork={} prefix={} is not admitted",
         sequence.id.value(), sequence.prefix->value());

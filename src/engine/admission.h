@@ -37,7 +37,7 @@ class Admission {
   void Count(const SequenceSnapshot& sequence);
 
   const SchedulerLimits limits_;
-  int64_t promised_pages_ = 0;
+  int64_t promised_pages_;
   int num_running_ = 0;  // prefixes that are only held do not run
   std::map<SequenceId, ForkRoom> fork_rooms_;  // of admitted prefixes
 };

@@ -43,6 +43,10 @@ Result<std::unique_ptr<Engine>> Engine::Create(Backend& backend,
                            .max_requests = runner_options.max_requests,
                            .max_sequences = 2 * options.max_num_seqs,
                            .max_rows = options.max_num_batched_tokens}));
+  engine->prefixes_ = std::make_unique<PrefixCache>(
+      engine->kv_, *engine->selectors_,
+      PrefixCache::Options{.enabled = options.prefix_caching,
+                           .batch_invariant = options.batch_invariant});
   ASSIGN_OR_RETURN(engine->runner_,
                    Runner::Create(backend, model, *engine->cache_,
                                   *engine->selectors_, runner_options));
@@ -190,7 +194,8 @@ void Engine::Finish(SequenceId id, FinishReason reason, std::string error) {
     completion.kv.device_bytes =
         static_cast<int64_t>(kv_.pages(id).size()) * kPageTokens *
         KvBytesPerToken(model_.config(), model_.dtype());
-    kv_.Close(id);
+    // A step that failed, or drew nothing, may have left anything.
+    prefixes_->Close(sequence, reason != FinishReason::kError);
     runner_->Forget(id);
   }
   RequestObserver& observer = sequence.observer();
@@ -214,7 +219,23 @@ Schedule Engine::Plan() const {
     input.sequences.back().needs_all_layers =
         selector >= 0 && selectors_->selector(selector).reuses();
   }
+  CountShared(input);
   return PlanStep(input);
+}
+
+// Of those that wait, the first alone, and where it may be its turn: nobody
+// overtakes it, and a look-up for each would cost more the more there are.
+void Engine::CountShared(ScheduleInput& input) const {
+  input.repeated_pages = kv_.prefixes().num_repeated();
+  const auto num_running = std::count_if(
+      input.sequences.begin(), input.sequences.end(),
+      [](const auto& each) { return each.admitted && !each.is_read(); });
+  if (num_running >= options_.max_num_seqs) return;
+  for (size_t i = 0; i < sequences_.size(); ++i) {
+    if (sequences_[i]->admitted() || sequences_[i]->request().prefix) continue;
+    input.sequences[i].shared_pages = prefixes_->NumSharedPages(*sequences_[i]);
+    return;
+  }
 }
 
 // What the failed step owned and did not seal goes with the sequences.
@@ -234,17 +255,25 @@ void Engine::Open(SequenceId id) {
     kv_.Fork(*prefix, id);
     if (selector >= 0) selectors_->Fork(selector, *prefix, id);
   } else {
-    kv_.Open(id);
+    prefixes_->Open(sequence);
     if (selector >= 0) selectors_->Open(selector, id);
+  }
+}
+
+// Those that begin with pages that are there have less to compute, and leave
+// room for others: what was planned without that is planned again.
+StepPlan Engine::AdmitAndPlan() {
+  while (true) {
+    Schedule schedule = Plan();
+    if (schedule.admitted.empty()) return std::move(schedule.plan);
+    for (const SequenceId id : schedule.admitted) Open(id);
   }
 }
 
 Result<bool> Engine::Step() {
   if (failure_) return *failure_;
   if (sequences_.empty()) return false;
-  const Schedule schedule = Plan();
-  for (const SequenceId id : schedule.admitted) Open(id);
-  const StepPlan& plan = schedule.plan;
+  const StepPlan plan = AdmitAndPlan();
   if (plan.empty()) {
     // Whatever fits the pool alone is admitted when it is alone: CheckRoom.
     const bool held = std::any_of(
@@ -317,6 +346,8 @@ void Engine::Land(const StepPlan& plan, const StepOutput& output) {
     shares = shares.subspan(num_rows);
     sequence.Land(item, model_.config().num_layers);
     kv_.Seal(item.sequence, sequence.num_computed());
+    // Of a chunk between two layer ranges nothing is there in all layers.
+    if (item.end_layer < model_.config().num_layers) continue;
     const int selector = sequence.request().selector;
     if (selector >= 0) {
       selectors_->Seal(selector, item.sequence, sequence.num_computed());
@@ -331,8 +362,11 @@ void Engine::Land(const StepPlan& plan, const StepOutput& output) {
       continue;
     }
     FinishReason reason;
-    if (Get(token.sequence).Take(token.token, &reason)) {
+    Sequence& sequence = Get(token.sequence);
+    if (sequence.Take(token.token, &reason)) {
       Finish(token.sequence, reason);
+    } else if (sequence.num_generated() == 1) {
+      prefixes_->Enter(sequence);  // Its prompt is read, and not by NaN.
     }
   }
 }

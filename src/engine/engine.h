@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/engine_options.h"
+#include "engine/prefix_cache.h"
 #include "engine/request_limits.h"
 #include "engine/runner.h"
 #include "engine/scheduler.h"
@@ -66,6 +67,8 @@ class Engine {
   Engine(Backend& backend, const Model& model, const EngineOptions& options,
          std::unique_ptr<DeviceCache> cache, int64_t num_pages);
   Schedule Plan() const;
+  StepPlan AdmitAndPlan();
+  void CountShared(ScheduleInput& input) const;
   // The REQUIRES of Add that concern a fork and its prefix.
   void CheckForkable(const Request& request, const Sequence& prefix) const;
   RequestRope RopeFor(int64_t planned_tokens) const;
@@ -90,6 +93,7 @@ class Engine {
   std::unique_ptr<DeviceCache> cache_;
   KvCache kv_;
   std::unique_ptr<SelectorSet> selectors_;
+  std::unique_ptr<PrefixCache> prefixes_;
   std::unique_ptr<Runner> runner_;
   std::vector<std::unique_ptr<Sequence>> sequences_;  // in order of arrival
   uint64_t next_id_ = 1;

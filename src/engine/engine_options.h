@@ -22,6 +22,8 @@ struct EngineOptions {
   int max_num_batched_tokens = 2048;  // rows a step
   int64_t device_kv_bytes = 0;        // of the KV pool
   bool batch_invariant = false;
+  // Requests begin with the pages that others left behind of the same prompt.
+  bool prefix_caching = true;
   int layers_per_step = 0;  // 0: all; else prompts run layer range by range
   // What requests may choose with (sparse/selector.h), by Request::selector.
   std::vector<std::string> selectors = {};

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct Prefix {
   int selector = -1;  // as Request::selector
 };
 
+inline constexpr size_t kMaxCacheSaltBytes = 256;
+
 struct Request {
   std::vector<int32_t> prompt;  // token ids, at least one
   // The last tokens of the prompt that are fed as generated rows, so that a
@@ -38,6 +41,11 @@ struct Request {
   std::vector<int32_t> forced_tokens = {};
   // Which of EngineOptions::selectors says what is read; -1: everything is.
   int selector = -1;
+  // Whether it may begin with pages that an earlier request left behind, and
+  // leaves its own behind. Those of another salt are never shared, so that
+  // nobody learns from his waiting what others asked.
+  bool cache_prefix = true;
+  std::string cache_salt = {};  // at most kMaxCacheSaltBytes
 };
 
 enum class FinishReason : uint8_t { kStop, kLength, kCancelled, kError };
@@ -87,6 +95,7 @@ struct Completion {
   FinishReason reason = FinishReason::kStop;
   std::string error;  // where reason is kError
   int num_prompt_tokens = 0;
+  int num_cached_tokens = 0;  // of the prompt: not computed, found in the pool
   int num_generated_tokens = 0;
   RequestTiming timing;
   KvCounters kv;

@@ -60,6 +60,11 @@ Status RequestLimits::Check(const Request& request) const {
                      "forced tokens must be at most max-tokens ({}), are {}",
                      request.max_tokens, request.forced_tokens.size());
   }
+  if (request.cache_salt.size() > kMaxCacheSaltBytes) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "cache_salt must be at most {} bytes, is {}",
+                     kMaxCacheSaltBytes, request.cache_salt.size());
+  }
   RETURN_IF_ERROR(Validate(request.sampling, vocab_size));
   const int64_t num_tokens = std::ssize(request.prompt);
   // A fork's room is kept by its prefix.

@@ -26,6 +26,8 @@ struct SequenceSnapshot {
   // Of a prefix: life_pages of its longest fork. 0: not a prefix.
   int64_t fork_pages = 0;
   std::optional<SequenceId> prefix = {};  // of a fork
+  // Of one that is not admitted: pages of its life that others hold already.
+  int64_t shared_pages = 0;
   // What is chosen in one layer is read in others: it runs all layers in one
   // step, whatever layers_per_step says.
   bool needs_all_layers = false;
@@ -46,6 +48,9 @@ struct SchedulerLimits {
 struct ScheduleInput {
   SchedulerLimits limits;
   std::vector<SequenceSnapshot> sequences;  // in order of arrival
+  // What admitted sequences hold of pages that others of them hold too, each
+  // page's first holder left out: life_pages count them more than once.
+  int64_t repeated_pages = 0;
 };
 
 struct Schedule {
@@ -54,7 +59,8 @@ struct Schedule {
 };
 
 // Admits in order of arrival while the pages promised to all admitted
-// sequences fit the pool, so that a running sequence never lacks a page. A
+// sequences fit the pool, so that a running sequence never lacks a page: pages
+// that no sequence holds are promised to none, whatever lies in them. A
 // prefix is promised room for its longest fork besides its own, so that one
 // fork at least can always run: such a fork waits for no page. Forks wait for
 // their prefix to be read, and keep younger sequences from their room. Runs

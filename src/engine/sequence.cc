@@ -1,6 +1,7 @@
 #include "engine/sequence.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace winnow {
 namespace {
@@ -81,6 +82,16 @@ void Sequence::Admit() {
   admitted_at_ = Clock::now();
 }
 
+void Sequence::BeginCached(std::vector<PageKind> kinds) {
+  const int num_tokens = static_cast<int>(kinds.size()) * kPageTokens;
+  CHECK(num_computed_ == 0 && num_tokens < num_prompt_tokens() &&
+            num_tokens <= num_prompt_rows(),
+        "computed={} cached={} prompt={} question={}", num_computed_,
+        num_tokens, num_prompt_tokens(), request_.num_question_tokens);
+  num_computed_ = num_tokens;
+  cached_kinds_ = std::move(kinds);
+}
+
 void Sequence::Release() {
   CHECK(is_prefix_ && !released_, "sequence={} is_prefix={} released={}",
         id_.value(), is_prefix_, released_);
@@ -135,6 +146,8 @@ Completion Sequence::Complete(FinishReason reason, int num_layers) const {
   }
   completion.reason = reason;
   completion.num_prompt_tokens = num_prompt_tokens();
+  completion.num_cached_tokens =
+      static_cast<int>(cached_kinds_.size()) * kPageTokens;
   completion.num_generated_tokens = num_generated();
   const Clock::time_point now = Clock::now();
   RequestTiming& timing = completion.timing;

@@ -9,6 +9,7 @@
 
 #include "engine/request.h"
 #include "engine/scheduler.h"
+#include "kv/prefix_index.h"
 
 namespace winnow {
 
@@ -44,6 +45,8 @@ class Sequence {
   const Request& request() const { return request_; }
   const RequestRope& rope() const { return rope_; }
   RequestObserver& observer() const { return *observer_; }
+  // How its first pages were computed, with which it began: BeginCached.
+  const std::vector<PageKind>& cached_kinds() const { return cached_kinds_; }
   // Prompt and generated.
   const std::vector<int32_t>& tokens() const { return tokens_; }
   int num_prompt_tokens() const {
@@ -67,6 +70,9 @@ class Sequence {
 
   SequenceSnapshot Snapshot() const;
   void Admit();
+  // Its first pages, one a kind, are there already.
+  // REQUIRES: nothing has been computed, and one row of the prompt is left.
+  void BeginCached(std::vector<PageKind> kinds);
   // REQUIRES: it is a prefix that has not been released.
   void Release();
   // The item's rows have been computed, in all layers or part of them.
@@ -93,6 +99,7 @@ class Sequence {
   bool is_prefix_ = false;
   bool released_ = false;
   int num_prefix_tokens_ = 0;  // of a fork
+  std::vector<PageKind> cached_kinds_;
   // Over generated rows and layers.
   int64_t num_reads_ = 0;
   double sum_of_read_shares_ = 0;

@@ -1,0 +1,63 @@
+// What requests leave behind in the pool for those that begin as they did.
+#ifndef WINNOW_ENGINE_PREFIX_CACHE_H_
+#define WINNOW_ENGINE_PREFIX_CACHE_H_
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/selector_set.h"
+#include "engine/sequence.h"
+#include "kv/kv_cache.h"
+
+namespace winnow {
+
+// All that the KV of a prompt's rows depends on besides the tokens so far, of
+// what may differ between two requests of one engine: as bytes, for a
+// PrefixPath's root. The model, the KV's format and its layout are the
+// engine's own, and an index lives no longer than its engine; a tier that
+// does adds them. REQUIRES: selector is the request's, null if it has none.
+std::string PrefixRoot(const Sequence& sequence, const Selector* selector);
+
+// Opens and closes the KV of requests through the prefix index. Owns nothing;
+// used by the engine's thread alone. A page is of a kind: computed by rows of
+// a prompt, or with generated rows, whose KV depends on their selector. Pages
+// of the second kind are shared only where bits may depend on how a token was
+// computed: not where the batch is invariant, so that then an answer never
+// depends on what was cached. Requests on a Prefix, and that itself, take no
+// part: they share what they were told to.
+class PrefixCache {
+ public:
+  struct Options {
+    bool enabled = true;
+    bool batch_invariant = false;
+  };
+  // REQUIRES: both outlive this.
+  PrefixCache(KvCache& kv, const SelectorSet& selectors, const Options& options)
+      : kv_(kv), selectors_(selectors), options_(options) {}
+
+  // Pages that the request would begin with and that running ones hold.
+  int64_t NumSharedPages(const Sequence& sequence) const;
+  // Begins its KV with what is there of its prompt, whole pages, and at most
+  // all tokens but one, as one row must be computed to draw from.
+  void Open(Sequence& sequence);
+  // Its whole pages are there for others from here on.
+  void Enter(const Sequence& sequence);
+  // Ends its KV, and leaves its pages behind, if they are true.
+  void Close(const Sequence& sequence, bool leaves_pages);
+
+ private:
+  bool TakesPart(const Sequence& sequence) const;
+  const Selector* SelectorOf(const Sequence& sequence) const;
+  PrefixHit Find(const Sequence& sequence) const;
+  // Of its sealed pages, as many as may be shared.
+  std::vector<PageKind> KindsOf(const Sequence& sequence) const;
+
+  KvCache& kv_;
+  const SelectorSet& selectors_;
+  const Options options_;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_ENGINE_PREFIX_CACHE_H_
