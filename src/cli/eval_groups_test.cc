@@ -44,7 +44,8 @@ class EvalGroupsTest : public testing::Test {
         .max_num_batched_tokens = 40,
         .device_kv_bytes = num_pages * kPageTokens *
                            KvBytesPerToken(model_->config(), Dtype::kFloat32),
-        .batch_invariant = true};
+        .batch_invariant = true,
+        .prefix_caching = false};
     return Engine::Create(backend_, *model_, options).value();
   }
 

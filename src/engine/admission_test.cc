@@ -79,6 +79,25 @@ TEST(AdmissionTest, AForkWaitsForPagesButTheFirstOneHasThem) {
             Ids{3});
 }
 
+TEST(AdmissionTest, PagesThatSeveralHoldArePromisedOnce) {
+  SequenceSnapshot first = Plain(1, 6), second = Plain(2, 6);
+  first.admitted = true;
+  EXPECT_EQ(Admitted({first, second}), Ids{});
+  second.shared_pages = 2;
+  EXPECT_EQ(Admitted({first, second}), Ids{2});
+  second.shared_pages = 1;
+  EXPECT_EQ(Admitted({first, second}), Ids{});
+  // Once it holds them, the pool says so.
+  second.admitted = true;
+  second.shared_pages = 0;
+  std::vector<SequenceSnapshot> three = {first, second, Plain(3, 1)};
+  ScheduleInput input = {kLimits, three, /*repeated_pages=*/3};
+  EXPECT_EQ(Admission(input).Admit(three).size(), 1u);
+  input.repeated_pages = 2;
+  three[2].admitted = false;
+  EXPECT_EQ(Admission(input).Admit(three).size(), 0u);
+}
+
 TEST(AdmissionTest, APrefixThatIsOnlyHeldTakesNoPlaceAmongTheRunning) {
   SchedulerLimits limits = kLimits;
   limits.max_num_seqs = 1;

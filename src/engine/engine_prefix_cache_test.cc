@@ -266,32 +266,33 @@ TEST_F(EnginePrefixCacheTest, SelectorsAreApartWhereTheyActInThePrompt) {
   EXPECT_EQ(num_cached(kInfLlm, 79), 64);
 }
 
-// Three requests of five pages each, two of them the same ones, in a pool of
-// nine: together they fit because what they share counts once.
+// Three requests of five pages each, two of them the same ones: eleven in all.
 TEST_F(EnginePrefixCacheTest, SharedPagesAreCountedOnce) {
   LoadModel("llama", Dtype::kFloat32);
-  const std::unique_ptr<Engine> engine = MakeEngine(9);
-  std::vector<Listener> listeners(3);
-  const auto add = [&](int i) {
-    Request request = Ask(0, 70, 130, i);
-    request.max_tokens = 20;
-    CHECK(engine->Add(request, &listeners[static_cast<size_t>(i)]).ok());
-  };
-  add(0);
-  ASSERT_TRUE(*engine->Step());
-  add(1);
-  add(2);
-  ASSERT_TRUE(*engine->Step());
-  EXPECT_EQ(engine->kv().num_sequences(), 2);
-  EXPECT_EQ(engine->kv().prefixes().num_repeated(), 2);
-  RunToEnd(*engine);
-  for (int i = 0; i < 3; ++i) {
-    Request request = Ask(0, 70, 130, i);
-    request.max_tokens = 20;
-    EXPECT_EQ(listeners[static_cast<size_t>(i)].bits, Alone(request).bits);
+  for (const int num_pages : {10, 11}) {
+    const std::unique_ptr<Engine> engine = MakeEngine(num_pages);
+    std::vector<Listener> listeners(3);
+    const auto ask = [&](int i) {
+      Request request = Ask(0, 70, 130, i);
+      request.max_tokens = 20;
+      return request;
+    };
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_TRUE(engine->Add(ask(i), &listeners[static_cast<size_t>(i)]).ok());
+      const bool waits = i == 1;  // for the third
+      EXPECT_TRUE(waits || *engine->Step());
+    }
+    const int num_running = num_pages == 11 ? 3 : 2;
+    EXPECT_EQ(engine->kv().num_sequences(), num_running);
+    EXPECT_EQ(engine->kv().prefixes().num_repeated(), 2 * (num_running - 1));
+    RunToEnd(*engine);
+    for (int i = 0; i < 3; ++i) {
+      const Listener& listener = listeners[static_cast<size_t>(i)];
+      EXPECT_EQ(listener.bits, Alone(ask(i)).bits);
+      EXPECT_EQ(listener.completion.num_cached_tokens, i == 0 ? 0 : 64);
+    }
+    EXPECT_EQ(engine->kv().prefixes().num_repeated(), 0);
   }
-  EXPECT_EQ(listeners[2].completion.num_cached_tokens, 64);
-  EXPECT_EQ(engine->kv().prefixes().num_repeated(), 0);
 }
 
 // More texts than the pool holds, several at a time: what is idle makes room,

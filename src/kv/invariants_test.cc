@@ -40,6 +40,21 @@ TEST(InvariantsTest, CountsMustAdd) {
             Messages({"3 free marks for 4 extents"}));
 }
 
+TEST(InvariantsTest, ThePrefixIndexIsAHolder) {
+  KvSnapshot snapshot = Sound();
+  snapshot.references = {3, 1, 1, 1};
+  snapshot.is_free[2] = false;
+  snapshot.num_free = 0;
+  snapshot.num_in_use = 4;
+  snapshot.indexed = {{ExtentId(0), 2}, {ExtentId(2), 0}};
+  EXPECT_EQ(BrokenInvariants(snapshot), Messages());
+  snapshot.indexed[0].num_users = 1;
+  snapshot.references[2] = 2;
+  EXPECT_EQ(BrokenInvariants(snapshot),
+            Messages({"extent 0 has 1 users, 2 tables",
+                      "extent 2 has 2 references, 1 holders"}));
+}
+
 TEST(InvariantsTest, ReferencesAreHolders) {
   KvSnapshot snapshot = Sound();
   snapshot.references[0] = 1;

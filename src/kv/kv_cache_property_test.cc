@@ -1,10 +1,12 @@
 // Random operations on a KvCache against a model that knows nothing of pages:
 // each sequence is a string of tokens. The bytes are simulated: an extent is
 // 32 numbers, written by steps and by the copies that a reservation asks for.
-// Whatever happens, every sequence reads back its own string.
+// Whatever happens, every sequence reads back its own string, also where it
+// began with pages that another left behind.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <random>
 #include <set>
@@ -16,6 +18,7 @@ namespace {
 
 constexpr int kNumOperations = 1000;
 constexpr size_t kMaxSequences = 7;
+constexpr size_t kMaxTexts = 8;
 
 struct Told {
   std::vector<int64_t> tokens;
@@ -37,16 +40,20 @@ class World {
 
   void Operate() {
     const int64_t dice = Below(100);
-    if (dice < 8 || told_.empty()) {
+    if (dice < 4 || told_.empty()) {
       Open();
+    } else if (dice < 8) {
+      OpenAgain();
     } else if (dice < 18) {
       Fork();
     } else if (dice < 70) {
       Step(/*commits=*/dice >= 28);
     } else if (dice < 88) {
       Seal();
-    } else if (dice < 95) {
+    } else if (dice < 92) {
       Truncate();
+    } else if (dice < 95) {
+      Enter();
     } else {
       Close();
     }
@@ -55,6 +62,8 @@ class World {
 
   void ExpectAllIsTrue() {
     EXPECT_EQ(BrokenInvariants(cache_.Snapshot()), std::vector<std::string>());
+    EXPECT_EQ(BrokenInvariants(cache_.prefixes().Snapshot()),
+              std::vector<std::string>());
     ASSERT_EQ(cache_.num_sequences(), static_cast<int>(told_.size()));
     for (const auto& [sequence, told] : told_) {
       ASSERT_EQ(cache_.num_tokens(sequence),
@@ -79,6 +88,9 @@ class World {
   }
   int num_copies() const { return num_copies_; }
   int num_refusals() const { return num_refusals_; }
+  int num_hits() const { return num_hits_; }
+  int num_evictions() const { return num_evictions_; }
+  bool has_index() const { return page_tokens_ == kPageTokens; }
 
  private:
   using Extent = std::vector<int64_t>;
@@ -102,6 +114,36 @@ class World {
     if (told_.size() == kMaxSequences) return;
     cache_.Open(SequenceId(++last_id_));
     told_[SequenceId(last_id_)] = {};
+  }
+
+  // With what is there of a text that was entered once.
+  void OpenAgain() {
+    if (told_.size() == kMaxSequences || texts_.empty()) return;
+    const std::vector<int32_t>& text =
+        texts_[static_cast<size_t>(Below(std::ssize(texts_)))];
+    const PrefixHit hit = cache_.prefixes().Find(
+        {"", text}, text.size() / kPageTokens, std::array<PageKind, 1>{0});
+    cache_.Open(SequenceId(++last_id_), hit);
+    const auto num_tokens =
+        static_cast<int64_t>(hit.extents.size()) * kPageTokens;
+    num_hits_ += num_tokens > 0;
+    told_[SequenceId(last_id_)] = {{text.begin(), text.begin() + num_tokens},
+                                   static_cast<int>(num_tokens)};
+  }
+
+  // What may be entered of a sequence; its text is kept.
+  std::vector<PageKind> KindsOf(const Told& told) {
+    texts_.emplace_back(told.tokens.begin(), told.tokens.end());
+    if (texts_.size() > kMaxTexts) texts_.erase(texts_.begin());
+    return std::vector<PageKind>(
+        static_cast<size_t>(told.num_sealed / kPageTokens));
+  }
+
+  void Enter() {
+    const auto& [sequence, told] = AnySequence();
+    if (!has_index()) return;
+    const std::vector<PageKind> kinds = KindsOf(told);
+    cache_.Enter(sequence, {"", texts_.back()}, kinds);
   }
 
   void Fork() {
@@ -134,9 +176,15 @@ class World {
   }
 
   void Close() {
-    const SequenceId sequence = AnySequence().first;
-    cache_.Close(sequence);
-    told_.erase(sequence);
+    const auto& [sequence, told] = AnySequence();
+    const SequenceId id = sequence;
+    if (has_index() && Below(2) == 0) {
+      const std::vector<PageKind> kinds = KindsOf(told);
+      cache_.Close(id, {"", texts_.back()}, kinds);
+    } else {
+      cache_.Close(id);
+    }
+    told_.erase(id);
   }
 
   std::vector<Growth> AnyGrowths() {
@@ -155,6 +203,9 @@ class World {
     std::map<ExtentId, int> num_owners;
     for (const auto& [sequence, told] : told_) {
       for (ExtentId extent : cache_.pages(sequence)) ++num_owners[extent];
+    }
+    for (const IndexedSnapshot& each : cache_.Snapshot().indexed) {
+      ++num_owners[each.extent];
     }
     int64_t num_needed = 0;
     for (const auto& [sequence, num_tokens] : growths) {
@@ -177,12 +228,17 @@ class World {
     const KvSnapshot before = cache_.Snapshot();
     const PageNeed need = cache_.Need(growths);
     EXPECT_EQ(need.num_needed, CountNeed(growths));
-    EXPECT_EQ(need.num_free, before.num_free);
+    const int64_t num_free = cache_.num_free_pages();
+    EXPECT_EQ(need.num_free, num_free);
+    num_evictions_ +=
+        before.num_free < need.num_needed && need.num_needed <= num_free;
     {
       std::optional<Reservation> reservation = cache_.Reserve(growths);
-      ASSERT_EQ(reservation.has_value(), need.num_needed <= before.num_free);
+      ASSERT_EQ(reservation.has_value(), need.num_needed <= num_free);
       if (reservation) {
-        EXPECT_EQ(before.num_free - cache_.num_free_pages(), need.num_needed);
+        // A page of the index from which its last user copies is idle then.
+        EXPECT_EQ(num_free - cache_.num_free_pages(),
+                  need.num_needed - NumLeft(before));
         EXPECT_EQ(BrokenInvariants(cache_.Snapshot()),
                   std::vector<std::string>());
         if (commits) {
@@ -194,8 +250,21 @@ class World {
         ++num_refusals_;
       }
     }
+    if (need.num_needed > before.num_free) return;  // Idle pages may be gone.
     EXPECT_TRUE(cache_.Snapshot() == before)
         << "a refused or dropped reservation left a trace";
+  }
+
+  // Pages of the index that had users before, and have none now.
+  int64_t NumLeft(const KvSnapshot& before) const {
+    int64_t count = 0;
+    for (const IndexedSnapshot& now : cache_.Snapshot().indexed) {
+      for (const IndexedSnapshot& then : before.indexed) {
+        count += then.extent == now.extent && then.num_users > 0 &&
+                 now.num_users == 0;
+      }
+    }
+    return count;
   }
 
   void CarryOut(std::span<const ExtentCopy> copies) {
@@ -239,6 +308,9 @@ class World {
   uint64_t last_id_ = 0;
   int num_copies_ = 0;
   int num_refusals_ = 0;
+  std::vector<std::vector<int32_t>> texts_;  // that were entered, the last ones
+  int num_hits_ = 0;
+  int num_evictions_ = 0;
 };
 
 // A test's name ends in its seed.
@@ -253,6 +325,8 @@ TEST_P(KvCachePropertyTest, EverySequenceReadsBackItsOwnTokens) {
   }
   EXPECT_GT(world.num_copies(), 0) << "the run never copied on write";
   EXPECT_GT(world.num_refusals(), 0) << "the run never ran out of pages";
+  EXPECT_EQ(world.num_hits() > 0, world.has_index());
+  EXPECT_EQ(world.num_evictions() > 0, world.has_index());
   world.CloseAll();
   EXPECT_TRUE(world.AllIsFree());
 }
