@@ -50,13 +50,19 @@ const Selector* PrefixCache::SelectorOf(const Sequence& sequence) const {
 }
 
 PrefixHit PrefixCache::Find(const Sequence& sequence) const {
+  // A choice that is fixed from what the prompt's rows ask needs all of them.
+  const Selector* selector = SelectorOf(sequence);
+  if (selector != nullptr &&
+      selector->program.fixed.kind != FixedChoice::Kind::kNone) {
+    return {};
+  }
   const int num_tokens =
       std::min(sequence.num_prompt_rows(), sequence.num_prompt_tokens() - 1);
   std::vector<PageKind> kinds = {kPromptPage};
   if (!options_.batch_invariant) {
     kinds.push_back(GeneratedPage(sequence.request().selector));
   }
-  const std::string root = PrefixRoot(sequence, SelectorOf(sequence));
+  const std::string root = PrefixRoot(sequence, selector);
   return kv_.prefixes().Find({root, sequence.tokens()},
                              static_cast<size_t>(num_tokens / kPageTokens),
                              kinds);
