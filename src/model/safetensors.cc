@@ -58,10 +58,41 @@ std::optional<int64_t> NeededBytes(const std::vector<int64_t>& shape,
   return product;
 }
 
-// Reads one entry of the header. `data` is what follows the header.
+// What follows the header, and where in the file that is.
+struct DataPart {
+  std::span<const std::byte> bytes;
+  int64_t begin_byte = 0;
+};
+
+// The span of the data that the tensor names, [begin, end].
+Result<std::vector<int64_t>> ReadOffsets(const JsonFields& fields,
+                                         const std::string& name,
+                                         const DataPart& data) {
+  // Far beyond any file, and near no overflow.
+  constexpr int64_t kMaxEnd = int64_t{1} << 62;
+  const auto data_bytes = static_cast<int64_t>(data.bytes.size());
+  ASSIGN_OR_RETURN(std::vector<int64_t> offsets,
+                   fields.Integers("data_offsets", {0, kMaxEnd}));
+  if (offsets.size() != 2 || offsets[0] > offsets[1]) {
+    return fields.Unexpected(
+        "data_offsets", fmt::format("[begin, end], begin <= end <= {} (the "
+                                    "bytes that follow the header)",
+                                    data_bytes));
+  }
+  if (offsets[1] > data_bytes) {
+    return MakeError(ErrorCode::kCorrupt,
+                     "{}: tensor {} ends at byte {}, the file at byte {}: it "
+                     "is cut off",
+                     fields.file(), Printable(name),
+                     data.begin_byte + offsets[1],
+                     data.begin_byte + data_bytes);
+  }
+  return offsets;
+}
+
+// Reads one entry of the header.
 Result<StoredTensor> ReadTensor(const JsonFields& header,
-                                const std::string& name,
-                                std::span<const std::byte> data) {
+                                const std::string& name, const DataPart& data) {
   ASSIGN_OR_RETURN(const JsonFields fields, header.Object(name));
   StoredTensor tensor;
   tensor.name = name;
@@ -82,15 +113,8 @@ Result<StoredTensor> ReadTensor(const JsonFields& header,
     return fields.Unexpected(
         "shape", fmt::format("a list of at most {} integers", kMaxStoredRank));
   }
-  const auto data_bytes = static_cast<int64_t>(data.size());
   ASSIGN_OR_RETURN(const std::vector<int64_t> offsets,
-                   fields.Integers("data_offsets", {0, data_bytes}));
-  if (offsets.size() != 2 || offsets[0] > offsets[1]) {
-    return fields.Unexpected(
-        "data_offsets", fmt::format("[begin, end], begin <= end <= {} (the "
-                                    "bytes that follow the header)",
-                                    data_bytes));
-  }
+                   ReadOffsets(fields, name, data));
   const std::optional<int64_t> needed =
       NeededBytes(tensor.shape, dtype->element_bytes);
   if (needed != offsets[1] - offsets[0]) {
@@ -100,8 +124,8 @@ Result<StoredTensor> ReadTensor(const JsonFields& header,
                     needed ? std::to_string(*needed) : "more than 2^63",
                     tensor.dtype, fmt::join(tensor.shape, ", ")));
   }
-  tensor.bytes = data.subspan(static_cast<size_t>(offsets[0]),
-                              static_cast<size_t>(*needed));
+  tensor.bytes = data.bytes.subspan(static_cast<size_t>(offsets[0]),
+                                    static_cast<size_t>(*needed));
   return tensor;
 }
 
@@ -161,7 +185,9 @@ Result<std::vector<StoredTensor>> ParseSafetensors(
                              .max_depth = kMaxHeaderDepth};
   ASSIGN_OR_RETURN(const JsonFields header,
                    JsonFields::Parse(text, file, limits));
-  const auto data = file_bytes.subspan(kLengthBytes + header_size);
+  const size_t begin = kLengthBytes + header_size;
+  const DataPart data = {.bytes = file_bytes.subspan(begin),
+                         .begin_byte = static_cast<int64_t>(begin)};
   std::vector<StoredTensor> tensors;
   for (const std::string& name : header.Names()) {
     if (name == "__metadata__") continue;
@@ -173,7 +199,7 @@ Result<std::vector<StoredTensor>> ParseSafetensors(
     return std::make_pair(a.bytes.data(), a.bytes.size()) <
            std::make_pair(b.bytes.data(), b.bytes.size());
   });
-  RETURN_IF_ERROR(CheckCoverage(tensors, data, file));
+  RETURN_IF_ERROR(CheckCoverage(tensors, data.bytes, file));
   return tensors;
 }
 
