@@ -19,8 +19,10 @@ void AddSelectFlag(Command& command, EvalFlags* flags) {
   command.AddFlag({.name = "--select",
                    .value_name = "SPEC",
                    .help = "What attention reads: auto (what the checkpoint "
-                           "asks for) or dense (everything); several, or a "
-                           "list with commas, are each evaluated",
+                           "asks for), dense (everything), or a selector with "
+                           "its parameters (quest:budget=2K); several, or a "
+                           "list with commas, are each evaluated; winnow "
+                           "select list explains them",
                    .values = Flag::Values::kOneEachTime},
                   take);
 }

@@ -19,7 +19,8 @@
 namespace winnow {
 
 // One model, one device, any number of requests. Not thread-safe: one thread
-// adds, steps and cancels. Observers are called from Step and Cancel.
+// adds, steps and cancels. Observers are called from Step, Cancel, Release and
+// the destructor.
 class Engine {
  public:
   // REQUIRES: backend and model outlive the engine. Fails where memory or an

@@ -299,6 +299,11 @@ class EvalTest(unittest.TestCase):
                 file = self.file("f.jsonl", [good, line])
                 done = evaluate(MODEL, file, "--max-model-len", "2K")
                 self.assert_error(done, FAILURE, f"{file}:2: ", *words)
+        for pattern, words in [("(" * 60000, ["at most 4096 ", "60000"]),
+                               ("(" * 4000, ["is none"])]:
+            file = self.file("deep.jsonl", [good | {"answers": [pattern]}])
+            self.assert_error(evaluate(MODEL, file, "--match", "regex"),
+                              FAILURE, f"{file}:1: field answers: ", *words)
         file = self.folder / "latin.jsonl"
         file.write_bytes(b'{"task": "caf\xe9"}\n')
         self.assert_error(evaluate(MODEL, file), FAILURE,
@@ -339,6 +344,8 @@ class EvalTest(unittest.TestCase):
         self.assertEqual(notes.read_text(), "my notes\n")
 
     def test_help_keeps_the_contract(self):
+        self.assertIn("or a selector with its parameters",
+                      re.sub(r"\s+", " ", evaluate("--help").stdout))
         design = (ROOT / "docs/design.md").read_text()
         section = design[design.index("**Flags**, the same"):]
         section = section[:section.index("\n\n")]
