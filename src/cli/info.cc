@@ -11,9 +11,6 @@
 namespace winnow {
 namespace {
 
-// The share of free memory that a KV pool may take.
-constexpr double kPoolShare = 0.9;
-
 struct ModelFacts {
   std::string architecture;
   int64_t num_parameters = 0;
@@ -36,11 +33,8 @@ ModelFacts FactsOf(const Backend& backend, const Model& model) {
   facts.kv_bytes_per_token = KvBytesPerToken(config, model.dtype());
   facts.max_context_tokens = config.max_context_tokens;
   // Weights are mapped: they leave less for the KV once they are read.
-  const double free_bytes = static_cast<double>(
-      backend.attributes().available_bytes - facts.weight_bytes);
-  const auto fitting =
-      static_cast<int64_t>(kPoolShare * std::max(free_bytes, 0.0) /
-                           static_cast<double>(facts.kv_bytes_per_token));
+  const int64_t fitting =
+      DefaultKvBytes(backend.attributes(), model) / facts.kv_bytes_per_token;
   facts.fitting_context_tokens =
       std::min(fitting / kPageTokens * kPageTokens, facts.max_context_tokens);
   facts.native_selector = config.native_selector.value_or("");

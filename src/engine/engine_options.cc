@@ -35,6 +35,13 @@ int64_t MemoryLeft(const BackendAttributes& attributes, const Model& model) {
   return std::max<int64_t>(0, attributes.available_bytes - weight_bytes);
 }
 
+int64_t DefaultKvBytes(const BackendAttributes& attributes,
+                       const Model& model) {
+  constexpr double kPoolShare = 0.9;
+  return static_cast<int64_t>(
+      kPoolShare * static_cast<double>(MemoryLeft(attributes, model)));
+}
+
 Result<EngineOptions> ResolveOptions(const EngineOptions& options,
                                      const ModelConfig& config) {
   RETURN_IF_ERROR(

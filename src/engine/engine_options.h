@@ -35,6 +35,9 @@ int64_t KvBytesPerToken(const ModelConfig& config, Dtype kv_dtype);
 // What the weights leave of the memory that the device had at start.
 int64_t MemoryLeft(const BackendAttributes& attributes, const Model& model);
 
+// The share of that which a KV pool takes where nobody says how much.
+int64_t DefaultKvBytes(const BackendAttributes& attributes, const Model& model);
+
 // Whether `value` is at least 1; the error names the field.
 Status CheckPositive(std::string_view field, int64_t value);
 

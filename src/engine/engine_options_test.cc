@@ -69,6 +69,9 @@ TEST_F(EngineOptionsTest, APoolThatMemoryCannotHoldIsRefused) {
   const int64_t left_bytes = MemoryLeft(backend_->attributes(), *model_);
   ASSERT_GT(left_bytes, page_bytes_);
   EXPECT_LT(left_bytes, backend_->attributes().available_bytes);
+  const int64_t unasked_bytes = DefaultKvBytes(backend_->attributes(), *model_);
+  EXPECT_GT(unasked_bytes, left_bytes / 2);
+  EXPECT_LT(unasked_bytes, left_bytes);
   const Error more = KvErrorOf(left_bytes + page_bytes_);
   EXPECT_EQ(more.code, ErrorCode::kResourceExhausted);
   EXPECT_NE(
