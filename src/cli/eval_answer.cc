@@ -77,7 +77,7 @@ bool EvalAnswer::OnToken(const GeneratedToken& token) {
   // What is right already and stays so whatever follows need not go on.
   return !question_.matcher.more_text_changes_nothing() ||
          drawn_.size() < question_.answer.size() ||
-         !question_.matcher.Matches(text_);
+         !question_.matcher.Matches(text_).value();
 }
 
 void EvalAnswer::OnFinish(const Completion& completion) {
@@ -100,7 +100,12 @@ void EvalAnswer::EndFree(const Completion& completion) {
     return;
   }
   text_ += *rest;
-  outcome_.exact = question_.matcher.Matches(text_);
+  const Result<bool> matches = question_.matcher.Matches(text_);
+  if (!matches.ok()) {
+    error_ = matches.error().message;
+    return;
+  }
+  outcome_.exact = *matches;
   outcome_.num_generated_rows = completion.kv.num_generated_rows;
   outcome_.tokens_read_share = completion.kv.tokens_read_share;
   const auto& answer = question_.answer;

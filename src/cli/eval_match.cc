@@ -64,14 +64,8 @@ Result<AnswerMatcher> AnswerMatcher::Create(const Wanted& wanted) {
       matcher.answers_.push_back(CollapseWhiteSpace(answer));
       continue;
     }
-    try {
-      matcher.patterns_.emplace_back(answer);
-    } catch (const std::regex_error& error) {
-      // The library's only way to say so.
-      return MakeError(ErrorCode::kCorrupt,
-                       "must be regular expressions, \"{}\" is none ({})",
-                       answer, error.what());
-    }
+    ASSIGN_OR_RETURN(DeepRegex pattern, DeepRegex::Compile(answer));
+    matcher.patterns_.push_back(std::move(pattern));
   }
   if (wanted.unordered) {
     std::sort(matcher.answers_.begin(), matcher.answers_.end());
@@ -89,23 +83,18 @@ bool AnswerMatcher::Contains(const std::string& text) const {
   return true;
 }
 
-bool AnswerMatcher::Finds(const std::string& text) const {
-  auto from = text.begin();
-  for (const std::regex& pattern : patterns_) {
-    if (unordered_) from = text.begin();
-    const auto flags = from == text.begin()
-                           ? std::regex_constants::match_default
-                           : std::regex_constants::match_prev_avail;
-    std::smatch found;
-    if (!std::regex_search(from, text.end(), found, pattern, flags)) {
-      return false;
-    }
-    from = found[0].second;
+Result<bool> AnswerMatcher::Finds(const std::string& text) const {
+  size_t from = 0;
+  for (const DeepRegex& pattern : patterns_) {
+    ASSIGN_OR_RETURN(const std::optional<size_t> end,
+                     pattern.FindEnd(text, unordered_ ? 0 : from));
+    if (!end) return false;
+    from = *end;
   }
   return true;
 }
 
-bool AnswerMatcher::Matches(std::string_view text) const {
+Result<bool> AnswerMatcher::Matches(std::string_view text) const {
   const std::string collapsed = CollapseWhiteSpace(text);
   switch (rule_) {
     case MatchRule::kContains:

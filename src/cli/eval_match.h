@@ -2,12 +2,12 @@
 #ifndef WINNOW_CLI_EVAL_MATCH_H_
 #define WINNOW_CLI_EVAL_MATCH_H_
 
-#include <regex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "cli/deep_regex.h"
 
 namespace winnow {
 
@@ -34,10 +34,12 @@ class AnswerMatcher {
     std::vector<std::string> answers;  // at least one, not blank
     bool unordered = false;
   };
-  // Fails where an answer is not a regular expression and should be one.
+  // Fails where an answer is not a regular expression and should be one, or is
+  // too long a one.
   static Result<AnswerMatcher> Create(const Wanted& wanted);
 
-  bool Matches(std::string_view text) const;
+  // Fails only where a text is too long for a regular expression (DeepRegex).
+  Result<bool> Matches(std::string_view text) const;
   // True where a text that matches still does whatever follows it.
   bool more_text_changes_nothing() const {
     return rule_ == MatchRule::kContains;
@@ -47,12 +49,12 @@ class AnswerMatcher {
   AnswerMatcher(MatchRule rule, bool unordered)
       : rule_(rule), unordered_(unordered) {}
   bool Contains(const std::string& text) const;
-  bool Finds(const std::string& text) const;
+  Result<bool> Finds(const std::string& text) const;
 
   MatchRule rule_;
   bool unordered_;
   std::vector<std::string> answers_;  // collapsed; of kRegex none
-  std::vector<std::regex> patterns_;  // of kRegex
+  std::vector<DeepRegex> patterns_;   // of kRegex
 };
 
 }  // namespace winnow

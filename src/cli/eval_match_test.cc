@@ -6,7 +6,7 @@ namespace winnow {
 namespace {
 
 bool Matches(const AnswerMatcher::Wanted& wanted, std::string_view text) {
-  return AnswerMatcher::Create(wanted).value().Matches(text);
+  return AnswerMatcher::Create(wanted).value().Matches(text).value();
 }
 
 TEST(EvalMatchTest, CollapsesWhiteSpace) {
@@ -68,6 +68,15 @@ TEST(EvalMatchTest, RegularExpressionsAreSearched) {
       AnswerMatcher::Create({.rule = MatchRule::kRegex, .answers = {"(a"}});
   ASSERT_FALSE(bad.ok());
   EXPECT_NE(bad.error().message.find("\"(a\" is none"), std::string::npos);
+}
+
+TEST(EvalMatchTest, ATextTooLongForARegularExpressionIsRefused) {
+  const auto matcher =
+      AnswerMatcher::Create({.rule = MatchRule::kRegex, .answers = {"a"}})
+          .value();
+  const auto refused = matcher.Matches(std::string(1 << 20, 'b'));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
 }
 
 TEST(EvalMatchTest, NamesOfRules) {
