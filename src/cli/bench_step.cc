@@ -182,7 +182,13 @@ Result<int> RunBenchStep(const BenchFlags& flags) {
   ASSIGN_OR_RETURN(EngineOptions options, ParseEngineOptions(flags.engine));
   options.max_num_seqs = flags.batch;
   options.prefix_caching = false;  // Every round reads its prompts anew.
-  const int64_t tokens = flags.prompt_tokens + flags.generated_tokens + 1;
+  // Before the products of the prompt, which take as long as the prompt.
+  ASSIGN_OR_RETURN(options, ResolveOptions(options, model.config()));
+  const RequestLimits limits = {.max_model_len = options.max_model_len};
+  RETURN_IF_ERROR(
+      limits.CheckLength(flags.prompt_tokens, flags.generated_tokens + 1));
+  const int64_t tokens =
+      int64_t{flags.prompt_tokens} + flags.generated_tokens + 1;
   options.device_kv_bytes = flags.batch * PagesFor(tokens) * kPageTokens *
                             KvBytesPerToken(model.config(), model.dtype());
   ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,

@@ -11,6 +11,7 @@
 #include "cli/progress.h"
 #include "cli/random_tokens.h"
 #include "cli/roof.h"
+#include "sparse/selector.h"
 
 namespace winnow {
 namespace {
@@ -116,8 +117,8 @@ Result<CellFigures> RunRound(Engine& engine, const BenchFlags& flags,
   return figures;
 }
 
-Result<CellFigures> MeasureCell(Backend& backend, const Model& model,
-                                const BenchFlags& flags, const Cell& cell) {
+Result<EngineOptions> OptionsOf(const BenchFlags& flags, const Model& model,
+                                const Cell& cell) {
   ASSIGN_OR_RETURN(EngineOptions options, ParseEngineOptions(flags.engine));
   const int64_t tokens = cell.context_tokens + MaxTokens(flags, cell) + 1;
   options.max_num_seqs = cell.batch;
@@ -126,6 +127,27 @@ Result<CellFigures> MeasureCell(Backend& backend, const Model& model,
   options.device_kv_bytes = cell.batch * PagesFor(tokens) * kPageTokens *
                             KvBytesPerToken(model.config(), model.dtype());
   if (cell.select != "dense") options.selectors = {cell.select};
+  return ResolveOptions(options, model.config());
+}
+
+// Whether every cell can be measured: the last one must not waste the others.
+Status CheckCells(const Backend& backend, const Model& model,
+                  const BenchFlags& flags, const std::vector<Cell>& cells) {
+  for (const Cell& cell : cells) {
+    ASSIGN_OR_RETURN(const EngineOptions options,
+                     OptionsOf(flags, model, cell));
+    RETURN_IF_ERROR(KvPagesOf(options, model, backend.attributes()));
+    for (const std::string& spec : options.selectors) {
+      RETURN_IF_ERROR(
+          MakeSelector(spec, SelectorShapeOf(model, options.max_model_len)));
+    }
+  }
+  return Ok{};
+}
+
+Result<CellFigures> MeasureCell(Backend& backend, const Model& model,
+                                const BenchFlags& flags, const Cell& cell) {
+  ASSIGN_OR_RETURN(const EngineOptions options, OptionsOf(flags, model, cell));
   ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
                    Engine::Create(backend, model, options));
   const int vocab_size = model.config().vocab_size;
@@ -231,6 +253,7 @@ Result<int> RunBenchThroughput(const BenchFlags& flags) {
   ASSIGN_OR_RETURN(const Model model, OpenAnyModel(*backend, flags));
   ASSIGN_OR_RETURN(const std::vector<Cell> cells,
                    CellsOf(flags, model.config().native_selector));
+  RETURN_IF_ERROR(CheckCells(*backend, model, flags, cells));
   const bool prints = !flags.engine.json;
   if (prints) {
     Print(fmt::format("{}, {}\n", backend->attributes().description,

@@ -28,14 +28,20 @@ Status RequestLimits::CheckSelector(int selector) const {
                    num_selectors, selector);
 }
 
-Status RequestLimits::CheckRoom(int64_t num_tokens, int64_t max_tokens,
-                                int64_t num_pages_needed) const {
+Status RequestLimits::CheckLength(int64_t num_tokens,
+                                  int64_t max_tokens) const {
   if (num_tokens + max_tokens - 1 > max_model_len) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "prompt and max-tokens must fit the context of {} tokens "
                      "(max-model-len), are {} + {}",
                      max_model_len, num_tokens, max_tokens);
   }
+  return Ok{};
+}
+
+Status RequestLimits::CheckRoom(int64_t num_tokens, int64_t max_tokens,
+                                int64_t num_pages_needed) const {
+  RETURN_IF_ERROR(CheckLength(num_tokens, max_tokens));
   if (num_pages_needed > num_pages) {
     return MakeError(ErrorCode::kResourceExhausted,
                      "KV of prompt and max-tokens ({} + {} tokens) needs {}, "

@@ -21,6 +21,9 @@ struct RequestLimits {
   int64_t num_pages = 0;   // of the KV pool
   int64_t page_bytes = 0;  // over all layers
 
+  // That a sequence of so many tokens, with what it may generate, fits the
+  // context.
+  Status CheckLength(int64_t num_tokens, int64_t max_tokens) const;
   // Its fields, its length and, where it has no prefix, its pages.
   Status Check(const Request& request) const;
   // That a prefix has room for itself and, beside it, for its longest request.

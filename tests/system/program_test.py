@@ -319,6 +319,12 @@ class ProgramTest(unittest.TestCase):
                  ["dtype", "int8"]),
                 (["generate", MODEL, "--prompt", b"\xff\xfe"],
                  ["UTF-8"]),
+                (["bench", "step", MODEL, "--prompt", "200000"],
+                 ["context of 133120 tokens", "200000"]),
+                (["bench", "throughput", MODEL, "--contexts", "64,200K"],
+                 ["133120"]),
+                (["bench", "throughput", MODEL, "--contexts", "64",
+                  "--select", "dense,nope"], ["--select", "nope"]),
                 (["bench", "step", MODEL, "--batch", "0"], ["--batch", "0"])]:
             with self.subTest(arguments=arguments):
                 done = subprocess.run([WINNOW, *arguments], text=True,
