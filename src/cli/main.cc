@@ -11,6 +11,7 @@
 #include "cli/eval.h"
 #include "cli/generate.h"
 #include "cli/info.h"
+#include "cli/output.h"
 #include "cli/select.h"
 
 namespace winnow {
@@ -37,7 +38,7 @@ int StatusOfOutput(int status) {
   const bool flushed = std::fflush(stdout) == 0;
   if (flushed && std::ferror(stdout) == 0) return status;
   if (status == 0) {
-    std::fputs("winnow: standard output: not all could be written\n", stderr);
+    PrintError("standard output: not all could be written");
   }
   return status == 0 ? kFailure : status;
 }
@@ -72,13 +73,13 @@ int Main(int argc, char** argv) {
   try {
     const Result<int> status = Run(argc, argv);
     if (status.ok()) return *status;
-    std::fprintf(stderr, "winnow: %s\n", status.error().message.c_str());
+    PrintError(status.error().message);
     return status.error().code == ErrorCode::kInvalidArgument ? kUsageError
                                                               : kFailure;
   } catch (const std::bad_alloc&) {
-    std::fputs("winnow: memory does not suffice\n", stderr);
+    PrintError("memory does not suffice");
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "winnow: %s\n", error.what());
+    PrintError(error.what());
   }
   return kFailure;
 }

@@ -10,6 +10,22 @@ void Print(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
 }
 
+void PrintError(std::string_view message) {
+  std::string line = "winnow: ";
+  for (const char c : message) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '\n') {
+      line += "\\n";
+    } else if (byte < 0x20 || byte == 0x7F) {
+      line += fmt::format("\\u{:04x}", byte);
+    } else {
+      line += c;
+    }
+  }
+  line += '\n';
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
 Status CheckJsonFile(const EngineFlags& flags) {
   return flags.json_file.empty() ? Status(Ok{})
                                  : CheckCanWrite(flags.json_file);

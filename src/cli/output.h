@@ -13,6 +13,10 @@ namespace winnow {
 // when all has been flushed; the formatting library would throw.
 void Print(std::string_view text);
 
+// `message` to standard error as one line, "winnow: " before it: control
+// characters, as a path may have them, are escaped.
+void PrintError(std::string_view message);
+
 // Whether the file of --json, if one is named, can be written: before the work
 // whose result is to go there.
 Status CheckJsonFile(const EngineFlags& flags);

@@ -427,6 +427,15 @@ class ProgramTest(unittest.TestCase):
                 self.assert_error(done, FAILURE, *words)
                 shutil.rmtree(model)
 
+    def test_an_error_is_one_line_whatever_a_path_has(self):
+        for arguments, status in [(["info", "/nowhere/a\nb\x1b[31mc"], FAILURE),
+                                  (["info", MODEL, "--a\nb\x1b"],
+                                   USAGE_ERROR)]:
+            with self.subTest(arguments=arguments):
+                done = winnow(*arguments)
+                self.assert_error(done, status, "a\\nb\\u001b")
+                self.assertTrue(done.stderr[:-1].isprintable(), done.stderr)
+
     def test_a_template_that_fails_is_the_checkpoints_fault(self):
         model = self.copy_of_model()
         template = model / "chat_template.jinja"
