@@ -2,16 +2,28 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 
 #include "cli/device.h"
 #include "cli/file_fault.h"
 #include "cli/progress.h"
+#include "model/json_fields.h"
 
 namespace winnow {
 namespace {
 
-// The share of free memory that the KV pool may take unasked.
-constexpr double kPoolShare = 0.9;
+// What a prompt may become, the model must have a row for.
+Status CheckIds(const Tokenizer& tokenizer, const ModelConfig& config,
+                const std::filesystem::path& folder) {
+  if (tokenizer.vocab_size() <= config.vocab_size) return Ok{};
+  const int32_t last = tokenizer.vocab_size() - 1;
+  return MakeError(ErrorCode::kCorrupt,
+                   "{}: token \"{}\" must have an id below {} (vocab_size), "
+                   "has {}",
+                   (folder / "tokenizer.json").string(),
+                   Printable(tokenizer.TokenText(last).value_or("")),
+                   config.vocab_size, last);
+}
 
 }  // namespace
 
@@ -52,6 +64,7 @@ Result<LoadedModel> OpenModel(const EngineFlags& flags) {
   loaded.model = std::make_unique<Model>(std::move(model));
   ASSIGN_OR_RETURN(Tokenizer tokenizer,
                    FromFiles(Tokenizer::Load(flags.model)));
+  RETURN_IF_ERROR(CheckIds(tokenizer, loaded.model->config(), flags.model));
   loaded.tokenizer = std::make_unique<Tokenizer>(std::move(tokenizer));
   loaded.load_ms = std::chrono::duration<double, std::milli>(
                        std::chrono::steady_clock::now() - start)
@@ -63,10 +76,7 @@ int64_t KvBytesFor(const LoadedModel& loaded, int64_t num_pages) {
   const Model& model = *loaded.model;
   const int64_t wanted =
       num_pages * kPageTokens * KvBytesPerToken(model.config(), model.dtype());
-  const auto available = static_cast<int64_t>(
-      kPoolShare *
-      static_cast<double>(MemoryLeft(loaded.backend->attributes(), model)));
-  return std::min(wanted, available);
+  return std::min(wanted, DefaultKvBytes(loaded.backend->attributes(), model));
 }
 
 }  // namespace winnow

@@ -395,6 +395,11 @@ class ProgramTest(unittest.TestCase):
             with path.open("r+b") as file:
                 file.truncate(path.stat().st_size - 100)
 
+        def move_a_token(path: Path):
+            fields = json.loads(path.read_text())
+            fields["model"]["vocab"]["riverguide"] = 2000000000
+            path.write_text(json.dumps(fields))
+
         def ask_for_selector(path: Path):
             fields = json.loads(path.read_text())
             fields["architectures"] = ["MiniCPMForCausalLM"]
@@ -407,7 +412,8 @@ class ProgramTest(unittest.TestCase):
             path.write_text(json.dumps(fields))
 
         for name, change, words in [
-                ("model.safetensors", truncate, ["model.safetensors"]),
+                ("model.safetensors", truncate,
+                 ["model.safetensors: tensor ", "is cut off"]),
                 ("model.safetensors", Path.unlink, ["safetensors"]),
                 ("config.json", lambda p: p.write_text("{"), ["config.json"]),
                 ("config.json", lambda p: p.write_text(p.read_text().replace(
@@ -420,6 +426,9 @@ class ProgramTest(unittest.TestCase):
                  ["sparse_config", "use_nope"]),
                 ("tokenizer.json", lambda p: p.write_text("[]"),
                  ["tokenizer.json"]),
+                ("tokenizer.json", move_a_token,
+                 ['tokenizer.json: token "riverguide" must have an id below 4096 '
+                  "(vocab_size), has 2000000000\n"]),
                 ("tokenizer.json", Path.unlink, ["tokenizer.json"])]:
             with self.subTest(name=name, words=words):
                 model = broken(name, change)
