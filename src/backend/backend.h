@@ -149,6 +149,10 @@ struct ReadSource {
   PickLists picks;
 };
 
+// Bounds what a Read keeps of a row's state; the largest known v_dim is MLA's
+// 512.
+inline constexpr int kMaxValueDim = 1024;
+
 // softmax(scale * q k^T) v over the sources, by the unit rule for generated
 // rows and by ascending 128-key tiles for prompt rows (docs/design.md section
 // 5). A row at position p sees positions [max(0, p - window + 1), p].

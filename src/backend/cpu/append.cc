@@ -4,6 +4,7 @@
 
 #include "backend/cpu/float_types.h"
 #include "backend/cpu/step_rows.h"
+#include "backend/preconditions.h"
 
 namespace winnow {
 namespace {
@@ -74,41 +75,6 @@ void WriteKeysAndValues(const AppendStep& append, int64_t row) {
       v_out[i] = Kv(static_cast<float>(v_in[i]));
     }
   }
-}
-
-void CheckAppend(const LayerStep& step, const TokenInputs& inputs,
-                 const LayerCache& cache) {
-  const SliceFormat& format = cache.format;
-  CHECK(format.k == format.v && format.scale_bytes == 0,
-        "k={} v={} scale_bytes={}", DtypeName(format.k), DtypeName(format.v),
-        format.scale_bytes);
-  CHECK(inputs.k.dim(0) == step.num_rows &&
-            inputs.k.dim(1) == cache.num_kv_heads &&
-            inputs.k.dim(2) == format.k_dim,
-        "k {} rows={} kv_heads={} k_dim={}", ToString(inputs.k), step.num_rows,
-        cache.num_kv_heads, format.k_dim);
-  CHECK(inputs.q.dim(0) == step.num_rows && inputs.q.dim(2) == format.k_dim,
-        "q {} rows={} k_dim={}", ToString(inputs.q), step.num_rows,
-        format.k_dim);
-  if (!inputs.q_pre.empty()) {
-    CHECK(inputs.q_pre.dtype == inputs.q.dtype &&
-              inputs.q_pre.shape == inputs.q.shape,
-          "q {} q_pre {}", ToString(inputs.q), ToString(inputs.q_pre));
-  }
-  if (!format.v_in_k) {
-    CHECK(inputs.v.dtype == inputs.k.dtype &&
-              inputs.v.dim(0) == step.num_rows &&
-              inputs.v.dim(1) == cache.num_kv_heads &&
-              inputs.v.dim(2) == format.v_dim,
-          "k {} v {} v_dim={}", ToString(inputs.k), ToString(inputs.v),
-          format.v_dim);
-  }
-  if (inputs.cos_sin.empty()) return;
-  CHECK(inputs.cos_sin.dim(0) == step.num_rows &&
-            inputs.cos_sin.dim(1) % 2 == 0 &&
-            inputs.cos_sin.dim(1) <= format.k_dim,
-        "cos_sin {} rows={} k_dim={}", ToString(inputs.cos_sin), step.num_rows,
-        format.k_dim);
 }
 
 }  // namespace

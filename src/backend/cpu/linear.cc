@@ -3,35 +3,9 @@
 #include <algorithm>
 
 #include "backend/cpu/float_types.h"
+#include "backend/preconditions.h"
 
 namespace winnow {
-
-void CheckLinear(const LinearArgs& args) {
-  CHECK(!args.parts.empty());
-  for (const LinearPart& part : args.parts) {
-    CHECK(part.weight.dim(1) == args.x.dim(1), "x {} weight {}",
-          ToString(args.x), ToString(part.weight));
-    CHECK(part.weight.dtype == args.x.dtype, "x {} weight {}", ToString(args.x),
-          ToString(part.weight));
-    CHECK(part.out.dim(0) == args.x.dim(0) &&
-              part.out.dim(1) == part.weight.dim(0),
-          "x {} weight {} out {}", ToString(args.x), ToString(part.weight),
-          ToString(part.out));
-    CHECK(part.out.dtype == Dtype::kFloat32 || part.out.dtype == args.x.dtype,
-          "x {} out {}", ToString(args.x), ToString(part.out));
-    CHECK(part.bias.empty() || (part.bias.dim(0) == part.weight.dim(0) &&
-                                part.bias.dtype == part.weight.dtype),
-          "weight {} bias {}", ToString(part.weight), ToString(part.bias));
-  }
-  if (args.residual.empty()) return;
-  const View& out = args.parts[0].out;
-  CHECK(args.parts.size() == 1 && out.dtype == Dtype::kFloat32,
-        "residual with {} parts, out {}", args.parts.size(), ToString(out));
-  CHECK(args.residual.dtype == Dtype::kFloat32 &&
-            args.residual.dim(0) == out.dim(0) &&
-            args.residual.dim(1) == out.dim(1),
-        "residual {} out {}", ToString(args.residual), ToString(out));
-}
 
 namespace {
 

@@ -7,9 +7,6 @@
 
 namespace winnow {
 
-// CHECKs the shapes and dtypes that LinearArgs asks for.
-void CheckLinear(const LinearArgs& args);
-
 // The truth: each output is one sum over ascending inputs in float32.
 void LinearScalar(const LinearArgs& args, ThreadPool& pool);
 

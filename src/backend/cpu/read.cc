@@ -8,6 +8,7 @@
 
 #include "backend/cpu/float_types.h"
 #include "backend/cpu/step_rows.h"
+#include "backend/preconditions.h"
 
 namespace winnow {
 namespace {
@@ -15,8 +16,6 @@ namespace {
 constexpr int kUnitTokens = kUnitPicks * kPageTokens;
 static_assert(kUnitTokens == kPromptTileTokens);
 constexpr float kNoKey = -std::numeric_limits<float>::infinity();
-// Bounds what a worker keeps on its stack; the largest known is MLA's 512.
-constexpr int kMaxValueDim = 1024;
 
 // The softmax over the keys seen so far: their greatest score, the sum of
 // exp(score - maximum), and the values weighted by the same.
@@ -214,30 +213,6 @@ void ReadRow(const LayerStep& step, const ReadArgs& args,
 }
 
 }  // namespace
-
-void CheckRead(const LayerStep& step, const ReadArgs& args,
-               const LayerCache& cache) {
-  const SliceFormat& format = cache.format;
-  CHECK(args.sources.size() == 1, "Read takes one source, got {}",
-        args.sources.size());
-  CHECK(format.k == format.v && format.scale_bytes == 0 &&
-            format.page_tokens == kPageTokens,
-        "k={} v={} scale_bytes={} page_tokens={}", DtypeName(format.k),
-        DtypeName(format.v), format.scale_bytes, format.page_tokens);
-  CHECK(format.v_dim <= kMaxValueDim, "v_dim={} limit={}", format.v_dim,
-        kMaxValueDim);
-  CHECK(args.q.dim(0) == step.num_rows && args.q.dim(2) == format.k_dim &&
-            args.q.dim(1) % cache.num_kv_heads == 0,
-        "q {} rows={} kv_heads={} k_dim={}", ToString(args.q), step.num_rows,
-        cache.num_kv_heads, format.k_dim);
-  CHECK(args.out.dim(0) == step.num_rows && args.out.dim(1) == args.q.dim(1) &&
-            args.out.dim(2) == format.v_dim,
-        "q {} out {} v_dim={}", ToString(args.q), ToString(args.out),
-        format.v_dim);
-  CHECK(args.lse.empty() || (args.lse.dim(0) == step.num_rows &&
-                             args.lse.dim(1) == args.q.dim(1)),
-        "q {} lse {}", ToString(args.q), ToString(args.lse));
-}
 
 void ReadScalar(const LayerStep& step, const ReadArgs& args,
                 const LayerCache& cache, ThreadPool& pool) {

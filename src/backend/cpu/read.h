@@ -7,10 +7,6 @@
 
 namespace winnow {
 
-// Stops where the arguments do not fit one another. One source.
-void CheckRead(const LayerStep& step, const ReadArgs& args,
-               const LayerCache& cache);
-
 // The truth, a row and head at a time. A state is (maximum, sum, weighted sum
 // of values); tokens enter in ascending order.
 //  * prompt row: one running state takes in tile after tile of 128 keys;

@@ -1,6 +1,7 @@
 #include "backend/cpu/sample.h"
 
 #include "backend/cpu/sample_row.h"
+#include "backend/preconditions.h"
 
 namespace winnow {
 namespace {
@@ -20,29 +21,6 @@ template <typename T>
 std::span<T> RowOf(const View& view, int64_t row) {
   if (view.empty()) return {};
   return {view.Row<T>(row), static_cast<size_t>(view.dim(1))};
-}
-
-void CheckShapes(const SampleArgs& args) {
-  const int64_t num_rows = args.logits.dim(0);
-  const auto lists = [num_rows](const View& begin) {
-    return begin.empty() || begin.dim(0) == num_rows + 1;
-  };
-  CHECK(lists(args.seen_begin) && lists(args.bias_begin),
-        "logits {} seen_begin {} bias_begin {}", ToString(args.logits),
-        ToString(args.seen_begin), ToString(args.bias_begin));
-  CHECK(args.mask.empty() || (args.mask.dim(0) == num_rows &&
-                              args.mask.dim(1) * 32 >= args.logits.dim(1)),
-        "logits {} mask {}", ToString(args.logits), ToString(args.mask));
-  CHECK(args.token_ids.dim(0) == num_rows && args.logprobs.dim(0) == num_rows,
-        "logits {} token_ids {} logprobs {}", ToString(args.logits),
-        ToString(args.token_ids), ToString(args.logprobs));
-  CHECK(args.top_ids.empty() == args.top_logprobs.empty(),
-        "top_ids {} top_logprobs {}", ToString(args.top_ids),
-        ToString(args.top_logprobs));
-  CHECK(args.top_ids.empty() || (args.top_ids.dim(0) == num_rows &&
-                                 args.top_ids.shape == args.top_logprobs.shape),
-        "logits {} top_ids {} top_logprobs {}", ToString(args.logits),
-        ToString(args.top_ids), ToString(args.top_logprobs));
 }
 
 void SampleOneRow(const SampleArgs& args, int64_t row,
@@ -65,7 +43,7 @@ void SampleOneRow(const SampleArgs& args, int64_t row,
 void SampleScalar(const SampleArgs& args, SampleWorkspace& workspace,
                   ThreadPool& pool) {
   if (args.logits.dim(0) == 0) return;
-  CheckShapes(args);
+  CheckSample(args);
   pool.ParallelFor(args.logits.dim(0), [&](int64_t row, int worker) {
     SampleOneRow(args, row, workspace.OriginalsOf(worker));
   });

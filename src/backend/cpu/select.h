@@ -16,10 +16,6 @@ void SelectScalar(const LayerStep& step, const SelectArgs& args,
 
 // What it is made of.
 
-// Stops where the arguments do not fit one another.
-void CheckSelect(const LayerStep& step, const SelectArgs& args,
-                 const LayerCache& cache);
-
 // Consecutive rows of a step that have lists.
 struct SelectRows {
   const StepRows& rows;

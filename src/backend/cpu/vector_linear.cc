@@ -8,6 +8,7 @@
 #include "backend/cpu/linear.h"
 #include "backend/cpu/linear_few_rows.h"
 #include "backend/cpu/linear_tile.h"
+#include "backend/preconditions.h"
 
 namespace winnow {
 namespace {

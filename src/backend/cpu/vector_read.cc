@@ -8,6 +8,7 @@
 #include "backend/cpu/read.h"
 #include "backend/cpu/read_prompt.h"
 #include "backend/cpu/read_units.h"
+#include "backend/preconditions.h"
 
 namespace winnow {
 

@@ -4,6 +4,7 @@
 
 #include "backend/cpu/grown_buffer.h"
 #include "backend/cpu/vector_read.h"
+#include "backend/preconditions.h"
 
 namespace winnow {
 namespace {

@@ -2,6 +2,7 @@
 #include "backend/cuda/device/element.cuh"
 #include "backend/cuda/page_verbs.h"
 #include "backend/cuda/step_views.h"
+#include "backend/preconditions.h"
 
 namespace winnow {
 namespace {
@@ -89,33 +90,6 @@ __global__ void AppendKernel(device::StepRows rows, device::Pages pages,
   for (int i = lane; i < pages.v_dim; i += warpSize) {
     to[i] = device::FromFloat<Kv>(device::ToFloat(from[i]));
   }
-}
-
-void CheckAppend(const LayerStep& step, const TokenInputs& inputs,
-                 const LayerCache& cache) {
-  const SliceFormat& format = cache.format;
-  CHECK(inputs.k.dim(0) == step.num_rows &&
-            inputs.k.dim(1) == cache.num_kv_heads &&
-            inputs.k.dim(2) == format.k_dim,
-        "k {} rows={} kv_heads={} k_dim={}", ToString(inputs.k), step.num_rows,
-        cache.num_kv_heads, format.k_dim);
-  CHECK(inputs.q.dim(0) == step.num_rows && inputs.q.dim(2) == format.k_dim,
-        "q {} rows={} k_dim={}", ToString(inputs.q), step.num_rows,
-        format.k_dim);
-  CHECK(inputs.q_pre.empty() || (inputs.q_pre.dtype == inputs.q.dtype &&
-                                 inputs.q_pre.shape == inputs.q.shape),
-        "q {} q_pre {}", ToString(inputs.q), ToString(inputs.q_pre));
-  CHECK(format.v_in_k || (inputs.v.dtype == inputs.k.dtype &&
-                          inputs.v.dim(0) == step.num_rows &&
-                          inputs.v.dim(1) == cache.num_kv_heads &&
-                          inputs.v.dim(2) == format.v_dim),
-        "k {} v {} v_dim={}", ToString(inputs.k), ToString(inputs.v),
-        format.v_dim);
-  CHECK(inputs.cos_sin.empty() || (inputs.cos_sin.dim(0) == step.num_rows &&
-                                   inputs.cos_sin.dim(1) % 2 == 0 &&
-                                   inputs.cos_sin.dim(1) <= format.k_dim),
-        "cos_sin {} rows={} k_dim={}", ToString(inputs.cos_sin), step.num_rows,
-        format.k_dim);
 }
 
 }  // namespace

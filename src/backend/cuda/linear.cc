@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "backend/preconditions.h"
+
 namespace winnow {
 namespace {
 
@@ -81,31 +83,11 @@ bool EnqueueByLibrary(CudaQueue& queue, CublasLt& library,
        .alpha = args.scale});
 }
 
-void CheckPart(const LinearArgs& args, const LinearPart& part) {
-  CHECK(
-      part.weight.dim(1) == args.x.dim(1) &&
-          part.weight.dtype == args.x.dtype &&
-          part.out.dim(0) == args.x.dim(0) &&
-          part.out.dim(1) == part.weight.dim(0) &&
-          (part.out.dtype == args.x.dtype || part.out.dtype == Dtype::kFloat32),
-      "x {} weight {} out {}", ToString(args.x), ToString(part.weight),
-      ToString(part.out));
-  CHECK(part.bias.empty() || (part.bias.dim(0) == part.weight.dim(0) &&
-                              part.bias.dtype == part.weight.dtype),
-        "weight {} bias {}", ToString(part.weight), ToString(part.bias));
-  CHECK(args.residual.empty() ||
-            (args.parts.size() == 1 && part.out.dtype == Dtype::kFloat32 &&
-             args.residual.dtype == Dtype::kFloat32),
-        "parts={} residual {} out {}", args.parts.size(),
-        ToString(args.residual), ToString(part.out));
-}
-
 }  // namespace
 
 void EnqueueLinear(CudaQueue& queue, CublasLt& library,
                    const LinearArgs& args) {
-  CHECK(!args.parts.empty());
-  for (const LinearPart& part : args.parts) CheckPart(args, part);
+  CheckLinear(args);
   if (args.x.dim(0) == 0) return;
   for (size_t i = 0; i < args.parts.size();) {
     LinearPart part = args.parts[i++];

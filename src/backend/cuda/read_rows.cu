@@ -13,7 +13,6 @@ using device::RowReading;
 
 constexpr int kWarps = device::kReadUnitPages;  // a page each
 constexpr int kThreads = 32 * kWarps;
-constexpr int kMaxValueDim = 1024;
 static_assert(kThreads == device::kReadUnitTokens);  // a key each
 
 // A tensor of rows and heads whose type is known when the kernel runs.
@@ -269,8 +268,6 @@ void EnqueueReadRows(CudaQueue& queue, const LayerStep& step,
                      const ReadArgs& args, const LayerCache& cache,
                      RowKinds kinds) {
   const SliceFormat& format = cache.format;
-  CHECK(format.v_dim <= kMaxValueDim, "v_dim={} limit={}", format.v_dim,
-        kMaxValueDim);
   const Arguments arguments = {
       .rows = DeviceRows(step),
       .lists = DeviceLists(step, args),

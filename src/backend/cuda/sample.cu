@@ -2,6 +2,7 @@
 
 #include "backend/cuda/sample.h"
 #include "backend/cuda/sample_row.cuh"
+#include "backend/preconditions.h"
 #include "base/check.h"
 
 namespace winnow {
@@ -141,37 +142,11 @@ SampleTarget TargetOf(const SampleArgs& args) {
   return target;
 }
 
-void CheckShapes(const SampleArgs& args) {
-  const int64_t num_rows = args.logits.dim(0);
-  const int64_t vocab = args.logits.dim(1);
-  CHECK(vocab > 0 && vocab <= kMaxSampledVocab, "vocab={} at most {}", vocab,
-        kMaxSampledVocab);
-  const auto lists = [num_rows](const View& begin) {
-    return begin.empty() || begin.dim(0) == num_rows + 1;
-  };
-  CHECK(lists(args.seen_begin) && lists(args.bias_begin),
-        "logits {} seen_begin {} bias_begin {}", ToString(args.logits),
-        ToString(args.seen_begin), ToString(args.bias_begin));
-  CHECK(args.mask.empty() ||
-            (args.mask.dim(0) == num_rows && args.mask.dim(1) * 32 >= vocab),
-        "logits {} mask {}", ToString(args.logits), ToString(args.mask));
-  CHECK(args.token_ids.dim(0) == num_rows && args.logprobs.dim(0) == num_rows,
-        "logits {} token_ids {} logprobs {}", ToString(args.logits),
-        ToString(args.token_ids), ToString(args.logprobs));
-  CHECK(args.top_ids.empty() == args.top_logprobs.empty(),
-        "top_ids {} top_logprobs {}", ToString(args.top_ids),
-        ToString(args.top_logprobs));
-  CHECK(args.top_ids.empty() || (args.top_ids.dim(0) == num_rows &&
-                                 args.top_ids.shape == args.top_logprobs.shape),
-        "logits {} top_ids {} top_logprobs {}", ToString(args.logits),
-        ToString(args.top_ids), ToString(args.top_logprobs));
-}
-
 }  // namespace
 
 void EnqueueSample(CudaQueue& queue, const SampleArgs& args) {
   if (args.logits.dim(0) == 0) return;
-  CheckShapes(args);
+  CheckSample(args);
   const SampleShape shape = ShapeOf(args.logits.dim(1));
   const int slice_bytes = shape.slice_tokens * int{sizeof(float)};
   queue.Keep(cudaFuncSetAttribute(SampleKernel,

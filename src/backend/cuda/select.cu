@@ -4,6 +4,7 @@
 #include "backend/cuda/select_choice.h"
 #include "backend/cuda/select_scores.h"
 #include "backend/cuda/select_views.h"
+#include "backend/preconditions.h"
 
 namespace winnow {
 namespace {
@@ -100,42 +101,6 @@ SelectWave MakeWave(const CudaDevice& device, const RowNeed& need,
   wave.memory.tiles_capacity = static_cast<int>(need.tiles);
   wave.memory.keys_capacity = static_cast<int>(need.keys);
   return wave;
-}
-
-// Lists that outlive their layer are those of all rows.
-void CheckKept(const LayerStep& step, const LayerSelector& selector,
-               const PickLists& picks) {
-  if (!selector.keeps_lists && selector.reuse_layer < 0) return;
-  CHECK(!(selector.keeps_lists && selector.reuse_layer >= 0) &&
-            selector.reuse_layer < step.layer,
-        "layer={} keeps_lists={} reuse_layer={}", step.layer,
-        selector.keeps_lists, selector.reuse_layer);
-  CHECK(picks.num_rows() == step.num_rows && picks.num_kept.rank == 2 &&
-            picks.num_kept.dim(0) >= step.num_rows &&
-            picks.num_kept.dim(1) == picks.num_picks.dim(1),
-        "rows={} of {} num_kept {}", picks.num_rows(), step.num_rows,
-        ToString(picks.num_kept));
-}
-
-void CheckSelect(const LayerStep& step, const SelectArgs& args,
-                 const LayerCache& cache) {
-  const PickLists& picks = args.picks;
-  CHECK(args.q.dim(0) == step.num_rows && args.q.dim(2) == cache.format.k_dim &&
-            args.q.dim(1) % cache.num_kv_heads == 0,
-        "q {} rows={} kv_heads={} k_dim={}", ToString(args.q), step.num_rows,
-        cache.num_kv_heads, cache.format.k_dim);
-  CHECK(picks.first_row >= 0 &&
-            picks.first_row + picks.num_rows() <= step.num_rows &&
-            picks.num_picks.dim(1) == args.q.dim(1) &&
-            picks.picks.dim(1) == args.q.dim(1),
-        "first_row={} picks {} num_picks {} rows={} q {}", picks.first_row,
-        ToString(picks.picks), ToString(picks.num_picks), step.num_rows,
-        ToString(args.q));
-  for (const LayerSelector& selector : args.selectors) {
-    if (selector.program == nullptr) continue;
-    CheckProgram(*selector.program);
-    CheckKept(step, selector, picks);
-  }
 }
 
 }  // namespace
