@@ -1,7 +1,8 @@
 #include "engine/prefix_cache.h"
 
 #include <algorithm>
-#include <type_traits>
+
+#include "engine/key_bytes.h"
 
 namespace winnow {
 namespace {
@@ -13,30 +14,24 @@ PageKind GeneratedPage(int selector) {
   return static_cast<PageKind>(selector + 2);
 }
 
-template <typename T>
-void AddBytes(const T& value, std::string& key) {
-  static_assert(std::is_scalar_v<T>, "structs have padding");
-  key.append(reinterpret_cast<const char*>(&value), sizeof(value));
-}
-
 }  // namespace
 
 std::string PrefixRoot(const Sequence& sequence, const Selector* selector) {
   const Request& request = sequence.request();
-  std::string root;
+  KeyBytes root;
   const RequestRope& rope = sequence.rope();
-  AddBytes(rope.scale, root);
+  root.Add(rope.scale);
   for (const float frequency : rope.inverse_frequencies) {
-    AddBytes(frequency, root);
+    root.Add(frequency);
   }
   int chooser = -1;
   if (selector != nullptr && selector->program.in_prompt &&
       sequence.num_prompt_tokens() >= selector->program.dense_len) {
     chooser = request.selector;
   }
-  AddBytes(chooser, root);
+  root.Add(chooser);
   // Last, as the one part whose length may differ.
-  return root + request.cache_salt;
+  return root.text() + request.cache_salt;
 }
 
 bool PrefixCache::TakesPart(const Sequence& sequence) const {

@@ -1,83 +1,66 @@
 #include "engine/replay_key.h"
 
-#include <cstring>
-#include <type_traits>
-
 namespace winnow {
 namespace {
 
-// Bytes one after another, without the padding that structs have.
-class KeyBytes {
- public:
-  template <typename T>
-  void Add(const T& value) {
-    static_assert(std::is_scalar_v<T>, "structs have padding");
-    const auto* bytes = reinterpret_cast<const std::byte*>(&value);
-    bytes_.insert(bytes_.end(), bytes, bytes + sizeof(T));
+void Add(const View& view, KeyBytes& key) {
+  key.Add(view.data);
+  key.Add(view.dtype);
+  key.Add(view.rank);
+  for (int i = 0; i < view.rank; ++i) {
+    key.Add(view.shape[static_cast<size_t>(i)]);
+    key.Add(view.stride[static_cast<size_t>(i)]);
   }
-  void Add(const View& view) {
-    Add(view.data);
-    Add(view.dtype);
-    Add(view.rank);
-    for (int i = 0; i < view.rank; ++i) {
-      Add(view.shape[static_cast<size_t>(i)]);
-      Add(view.stride[static_cast<size_t>(i)]);
-    }
-  }
-  void Add(const LayerStep& step) {
-    Add(step.num_rows);
-    Add(step.num_requests);
-    Add(step.has_prompt_rows);
-    Add(step.has_generated_rows);
-    for (const View* view :
-         {&step.row_to_request, &step.first_row, &step.first_position,
-          &step.num_tokens, &step.num_prompt_rows, &step.selector,
-          &step.num_prompt_tokens, &step.num_context_tokens,
-          &step.tree_parent}) {
-      Add(*view);
-    }
-  }
-  void Add(const Selection& selection) {
-    Add(selection.num_selectors);
-    for (const LayerSelector& layer : selection.selectors) {
-      Add(layer.program);
-      Add(layer.summaries.rows);
-      Add(layer.summaries.segments);
-      Add(layer.fixed.slots);
-      Add(layer.fixed.slot_of_request);
-    }
-    Add(selection.first_row);
-    Add(selection.end_row);
-    Add(selection.first_token);
-    Add(selection.read_shares);
-    Add(selection.picks.picks);
-  }
+}
 
-  std::vector<std::byte> Take() { return std::move(bytes_); }
+void Add(const LayerStep& step, KeyBytes& key) {
+  key.Add(step.num_rows);
+  key.Add(step.num_requests);
+  key.Add(step.has_prompt_rows);
+  key.Add(step.has_generated_rows);
+  for (const View* view :
+       {&step.row_to_request, &step.first_row, &step.first_position,
+        &step.num_tokens, &step.num_prompt_rows, &step.selector,
+        &step.num_prompt_tokens, &step.num_context_tokens, &step.tree_parent}) {
+    Add(*view, key);
+  }
+}
 
- private:
-  std::vector<std::byte> bytes_;
-};
+void Add(const Selection& selection, KeyBytes& key) {
+  key.Add(selection.num_selectors);
+  for (const LayerSelector& layer : selection.selectors) {
+    key.Add(layer.program);
+    key.Add(layer.summaries.rows);
+    Add(layer.summaries.segments, key);
+    key.Add(layer.fixed.slots);
+    Add(layer.fixed.slot_of_request, key);
+  }
+  key.Add(selection.first_row);
+  key.Add(selection.end_row);
+  Add(selection.first_token, key);
+  Add(selection.read_shares, key);
+  Add(selection.picks.picks, key);
+}
 
 }  // namespace
 
-std::vector<std::byte> ReplayKey(const ForwardArgs& args) {
+KeyBytes ReplayKey(const ForwardArgs& args) {
   KeyBytes key;
-  key.Add(args.step);
+  Add(args.step, key);
   for (const View* view :
        {&args.token_ids, &args.inverse_frequencies, &args.rope_scale,
         &args.hidden, &args.logit_rows, &args.logits}) {
-    key.Add(*view);
+    Add(*view, key);
   }
   for (const LayerCache& layer : args.layers) {
     key.Add(layer.strips);
-    key.Add(layer.page_table);
+    Add(layer.page_table, key);
   }
-  key.Add(args.selection);
+  Add(args.selection, key);
   key.Add(args.first_layer);
   key.Add(args.end_layer);
   key.Add(args.batch_invariant);
-  return key.Take();
+  return key;
 }
 
 }  // namespace winnow

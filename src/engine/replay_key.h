@@ -2,9 +2,7 @@
 #ifndef WINNOW_ENGINE_REPLAY_KEY_H_
 #define WINNOW_ENGINE_REPLAY_KEY_H_
 
-#include <cstddef>
-#include <vector>
-
+#include "engine/key_bytes.h"
 #include "model/transformer.h"
 
 namespace winnow {
@@ -13,7 +11,7 @@ namespace winnow {
 // addresses and shapes. Programs are known by their addresses, and a layer's
 // cache by its table's: REQUIRES that they stay as they are while keys are
 // compared.
-std::vector<std::byte> ReplayKey(const ForwardArgs& args);
+KeyBytes ReplayKey(const ForwardArgs& args);
 
 }  // namespace winnow
 

@@ -1,7 +1,6 @@
 #include "engine/runner.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "engine/replay_key.h"
 
@@ -152,10 +151,18 @@ void Runner::GatherRows(Group& group) {
     first_row.push_back(static_cast<int32_t>(token_ids.size()));
     first_position.push_back(item.first_token);
     num_tokens.push_back(item.num_tokens);
-    num_prompt_rows.push_back(std::clamp(
-        sequence.num_prompt_rows() - item.first_token, 0, item.num_tokens));
+    const int num_prompt = std::clamp(
+        sequence.num_prompt_rows() - item.first_token, 0, item.num_tokens);
+    num_prompt_rows.push_back(num_prompt);
     token_ids.insert(token_ids.end(), first, first + item.num_tokens);
     row_to_request.resize(token_ids.size(), static_cast<int32_t>(i));
+    // Of each item the prompt's rows come first.
+    if (num_prompt < item.num_tokens) {
+      if (group.end_generated_row == 0) {
+        group.first_generated_row = first_row.back() + num_prompt;
+      }
+      group.end_generated_row = static_cast<int>(token_ids.size());
+    }
     if (item.samples) {
       logit_rows.push_back(static_cast<int32_t>(token_ids.size()) - 1);
     }
@@ -163,10 +170,9 @@ void Runner::GatherRows(Group& group) {
   LayerStep& step = group.args.step;
   step.num_rows = static_cast<int>(token_ids.size());
   step.num_requests = static_cast<int>(group.items.size());
-  const auto num_prompt =
-      std::accumulate(num_prompt_rows.begin(), num_prompt_rows.end(), 0);
-  step.has_prompt_rows = num_prompt > 0;
-  step.has_generated_rows = num_prompt < step.num_rows;
+  step.has_prompt_rows =
+      std::ranges::any_of(num_prompt_rows, [](int32_t num) { return num > 0; });
+  step.has_generated_rows = group.end_generated_row > 0;
   step.row_to_request = PutIntegers(row_to_request);
   step.first_row = PutIntegers(first_row);
   step.first_position = PutIntegers(first_position);
@@ -203,30 +209,12 @@ void Runner::GatherSelection(Group& group) {
   Selection& selection = group.args.selection;
   selection = selectors_.selection();
   selection.first_token = PutIntegers(first_token);
-  BoundGeneratedRows(group);
+  selection.first_row = group.first_generated_row;
+  selection.end_row = group.end_generated_row;
   const View zeros = host_shares_.At(0, Dtype::kFloat32, {step.num_rows});
   std::fill_n(zeros.As<float>(), step.num_rows, 0.0f);
   selection.read_shares = shares_.At(0, Dtype::kFloat32, {step.num_rows});
   backend_.Copy(*queue_, zeros, selection.read_shares);
-}
-
-// Of each item the prompt's rows come first.
-void Runner::BoundGeneratedRows(Group& group) {
-  Selection& selection = group.args.selection;
-  selection.first_row = group.args.step.num_rows;
-  int row = 0;
-  for (size_t i = 0; i < group.items.size(); ++i) {
-    const StepItem& item = group.items[i];
-    const int num_prompt_rows =
-        std::clamp(group.sequences[i]->num_prompt_rows() - item.first_token, 0,
-                   item.num_tokens);
-    if (num_prompt_rows < item.num_tokens) {
-      selection.first_row =
-          std::min(selection.first_row, row + num_prompt_rows);
-      selection.end_row = row + item.num_tokens;
-    }
-    row += item.num_tokens;
-  }
 }
 
 void Runner::GatherRope(Group& group) {
@@ -277,7 +265,7 @@ void Runner::EnqueueForward(const ForwardArgs& args) {
     Forward(backend_, *queue_, model_, args, *activations_);
   };
   if (args.step.has_prompt_rows) return forward();
-  backend_.Replay(*queue_, ReplayKey(args), forward);
+  backend_.Replay(*queue_, ReplayKey(args).bytes(), forward);
 }
 
 // Groups come in the order of the plan's items.

@@ -70,6 +70,9 @@ class Runner {
     std::span<const StepItem> items;
     std::vector<const Sequence*> sequences;  // as items
     std::vector<const Sequence*> sampling;   // those whose item samples
+    // Rows among which all generated ones are; 0 and 0 where there is none.
+    int first_generated_row = 0;
+    int end_generated_row = 0;
     ForwardArgs args;
   };
 
@@ -83,7 +86,6 @@ class Runner {
   void GatherRows(Group& group);
   void GatherRope(Group& group);
   void GatherSelection(Group& group);
-  void BoundGeneratedRows(Group& group);
   Status RunGroup(Group& group, StepOutput* output);
   void EnqueueForward(const ForwardArgs& args);
   void CollectShares(const Group& group, StepOutput* output) const;
