@@ -321,7 +321,7 @@ Result<Weights> Weights::Random(const ModelConfig& config, Dtype dtype,
     at += PaddedBytes(slot, dtype);
     weights.num_parameters_ += slot.num_elements();
     weights.copied_bytes_ += BytesOf(slot, dtype);
-    const bool is_norm = slot.shape.size() == 1;
+    const bool is_norm = slot.name.ends_with("norm.weight");
     Repeat(backend, *queue, is_norm ? ones : numbers, *slot.view);
   }
   if (config.tied_embeddings) weights.lm_head = weights.embedding;

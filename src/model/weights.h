@@ -44,8 +44,8 @@ struct WeightOptions {
 
 // Views of all weights, of one dtype. Owns the mapped files behind most of
 // them and copies of the rest: tensors stored in another dtype, and those that
-// a file holds unaligned, in host memory; after Upload, of device memory. Const
-// from then on: any thread may read.
+// a file holds unaligned, in host memory; after Upload or Random, of device
+// memory. Const from then on: any thread may read.
 class Weights {
  public:
   // Opens `folder` and finds every tensor that `config` implies: none missing,
@@ -55,8 +55,8 @@ class Weights {
                               const WeightOptions& options);
 
   // Weights that nobody trained, in `backend`'s memory, to measure with:
-  // normal numbers of standard deviation 0.02, norms of one. The same numbers
-  // come again every few megabytes.
+  // normal numbers of standard deviation 0.02, and norms that are one. The same
+  // numbers come again every few megabytes.
   static Result<Weights> Random(const ModelConfig& config, Dtype dtype,
                                 Backend& backend);
 
@@ -78,7 +78,7 @@ class Weights {
  private:
   Checkpoint checkpoint_;
   Buffer copies_;
-  Buffer device_memory_;  // after Upload
+  Buffer device_memory_;  // after Upload or Random
   int64_t num_parameters_ = 0;
   int64_t mapped_bytes_ = 0;
   int64_t copied_bytes_ = 0;
