@@ -98,7 +98,7 @@ class GoldenTest(unittest.TestCase):
                 self.assertEqual(len(tokens), len(entry[f"{prefix}margins"]))
                 self.assertTrue(tokens[-1] == END or len(tokens) == 24)
             num_right += entry["token_ids"] == [*encode(record.answer), END]
-        self.assertGreaterEqual(len(entries), 64)
+        self.assertEqual(len(entries), 68)
         self.assertGreaterEqual(num_right, 0.95 * len(entries))
 
 
