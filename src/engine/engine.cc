@@ -141,17 +141,19 @@ Result<SequenceId> Engine::AddPrefix(Prefix prefix, RequestObserver* observer) {
   return id;
 }
 
-bool Engine::IsKnown(SequenceId id) const {
-  return std::any_of(sequences_.begin(), sequences_.end(),
-                     [id](const auto& other) { return other->id() == id; });
+const Sequence* Engine::Find(SequenceId id) const {
+  const auto found = std::ranges::lower_bound(
+      sequences_, id, {}, [](const auto& sequence) { return sequence->id(); });
+  const bool known = found != sequences_.end() && (*found)->id() == id;
+  return known ? found->get() : nullptr;
 }
 
+bool Engine::IsKnown(SequenceId id) const { return Find(id) != nullptr; }
+
 const Sequence& Engine::Get(SequenceId id) const {
-  const auto found =
-      std::find_if(sequences_.begin(), sequences_.end(),
-                   [id](const auto& sequence) { return sequence->id() == id; });
-  CHECK(found != sequences_.end(), "sequence={}", id.value());
-  return **found;
+  const Sequence* found = Find(id);
+  CHECK(found != nullptr, "sequence={}", id.value());
+  return *found;
 }
 
 Sequence& Engine::Get(SequenceId id) {

@@ -80,6 +80,7 @@ class Engine {
   void Finish(SequenceId id, FinishReason reason, std::string error = {});
   void Fail(const Error& error);
   void EndIfUnused(SequenceId prefix);
+  const Sequence* Find(SequenceId id) const;  // null: none, or ended
   bool IsKnown(SequenceId id) const;
   const Sequence& Get(SequenceId id) const;
   Sequence& Get(SequenceId id);
@@ -96,7 +97,8 @@ class Engine {
   std::unique_ptr<SelectorSet> selectors_;
   std::unique_ptr<PrefixCache> prefixes_;
   std::unique_ptr<Runner> runner_;
-  std::vector<std::unique_ptr<Sequence>> sequences_;  // in order of arrival
+  // In order of arrival, and so of their ids.
+  std::vector<std::unique_ptr<Sequence>> sequences_;
   uint64_t next_id_ = 1;
   std::optional<Error> failure_;  // of the device, once and for all
 };
