@@ -219,6 +219,8 @@ Result<bool> EvalRun::RunToTheEnd() {
         }));
     if (!more) return true;
     progress.Update(groups_->done_tokens(), groups_->total_tokens());
+    // The table is all that there will be; a file is there without it.
+    if (flags_.engine.json_file.empty()) RETURN_IF_ERROR(CheckOutputIsRead());
   }
   return false;
 }
@@ -228,11 +230,13 @@ Status EvalRun::Report(bool ended) {
   const EngineFlags& engine = flags_.engine;
   const std::string json = EvalJson(engine.model, rows) + "\n";
   const bool to_file = !engine.json_file.empty();
-  if (!engine.json || to_file) Print(EvalTable(rows));
   // A file of results is a whole one.
   if (engine.json && (ended || !to_file)) {
     RETURN_IF_ERROR(WriteJson(engine, json));
   }
+  if (!engine.json || to_file) Print(EvalTable(rows));
+  // Answers are kept until they are somewhere else.
+  if (!to_file) RETURN_IF_ERROR(FlushOutput());
   if (!ended) return Ok{};
   return journal_ ? journal_->Remove() : Status(Ok{});
 }

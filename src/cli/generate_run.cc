@@ -32,7 +32,9 @@ class GenerateRun {
   int MaxTokens(const std::vector<int32_t>& prompt) const;
   SamplingParams Sampling() const;
   Status AddRequests();
-  Result<bool> RunToTheEnd();  // false where it was interrupted
+  // False where it was interrupted. Fails soon after the output does: nobody
+  // is to have what would still be generated.
+  Result<bool> RunToTheEnd();
   void ShowText(size_t index, std::string_view text);
   void ShowEnded();
   void PrintClosingLine(double seconds) const;
@@ -163,6 +165,9 @@ Result<bool> GenerateRun::RunToTheEnd() {
     ASSIGN_OR_RETURN(const bool more, engine_->Step());
     if (!more) return true;
     ShowEnded();
+    // A reader may leave with the last line.
+    RETURN_IF_ERROR(shown_ < generations_.size() ? CheckOutputIsRead()
+                                                 : FlushOutput());
   }
 }
 

@@ -2,7 +2,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <exception>
 #include <new>
 
@@ -35,12 +34,10 @@ void HoldStandardStreams() {
 
 // `status`, unless what was printed did not all arrive.
 int StatusOfOutput(int status) {
-  const bool flushed = std::fflush(stdout) == 0;
-  if (flushed && std::ferror(stdout) == 0) return status;
-  if (status == 0) {
-    PrintError("standard output: not all could be written");
-  }
-  return status == 0 ? kFailure : status;
+  const Status flushed = FlushOutput();
+  if (status != 0 || flushed.ok()) return status;
+  PrintError(flushed.error().message);
+  return kFailure;
 }
 
 Result<int> Run(int argc, char** argv) {
@@ -89,7 +86,9 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   winnow::HoldStandardStreams();
-  // A limit of file sizes fails the write, which is told, not the process.
+  // A limit of file sizes, or a pipe that nobody reads, fails the write, which
+  // is told, not the process.
   signal(SIGXFSZ, SIG_IGN);
+  signal(SIGPIPE, SIG_IGN);
   return winnow::StatusOfOutput(winnow::Main(argc, argv));
 }

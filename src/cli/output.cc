@@ -1,5 +1,8 @@
 #include "cli/output.h"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <cstdio>
 
 #include "base/file.h"
@@ -8,6 +11,22 @@ namespace winnow {
 
 void Print(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+Status FlushOutput() {
+  const bool flushed = std::fflush(stdout) == 0;
+  if (flushed && std::ferror(stdout) == 0) return Ok{};
+  return MakeError(ErrorCode::kIo, "standard output: not all could be written");
+}
+
+Status CheckOutputIsRead() {
+  RETURN_IF_ERROR(FlushOutput());
+  pollfd output = {.fd = STDOUT_FILENO, .events = 0, .revents = 0};
+  if (poll(&output, 1, /*timeout=*/0) > 0 && (output.revents & POLLERR) != 0) {
+    return MakeError(ErrorCode::kIo,
+                     "standard output: whoever read it has closed it");
+  }
+  return Ok{};
 }
 
 void PrintError(std::string_view message) {
@@ -34,7 +53,7 @@ Status CheckJsonFile(const EngineFlags& flags) {
 Status WriteJson(const EngineFlags& flags, std::string_view text) {
   if (!flags.json_file.empty()) return WriteFile(flags.json_file, text);
   Print(text);
-  return Ok{};
+  return FlushOutput();
 }
 
 }  // namespace winnow

@@ -9,9 +9,17 @@
 
 namespace winnow {
 
-// To standard output. What did not arrive is a failure that main tells once,
-// when all has been flushed; the formatting library would throw.
+// To standard output. What did not arrive is a failure that FlushOutput tells;
+// the formatting library would throw.
 void Print(std::string_view text);
+
+// Sends on all that was printed. Fails where any of it, since the process
+// began, did not arrive.
+Status FlushOutput();
+
+// As FlushOutput, for work whose result is still to be printed: fails also
+// where standard output is a pipe that nobody reads any more.
+Status CheckOutputIsRead();
 
 // `message` to standard error as one line, "winnow: " before it: control
 // characters, as a path may have them, are escaped.
@@ -21,8 +29,8 @@ void PrintError(std::string_view message);
 // whose result is to go there.
 Status CheckJsonFile(const EngineFlags& flags);
 
-// `text` to the file of --json, whole or not at all; to standard output where
-// none is named.
+// `text` to the file of --json, whole or not at all; to standard output, and
+// flushed, where none is named.
 Status WriteJson(const EngineFlags& flags, std::string_view text);
 
 }  // namespace winnow

@@ -10,6 +10,7 @@ import array
 import json
 import random
 import re
+import resource
 import shutil
 import signal
 import struct
@@ -269,6 +270,50 @@ class EvalTest(unittest.TestCase):
         done = evaluate(*command, "--quiet")
         self.assertEqual(done.returncode, 0)
         self.assertIn(" 12 ", done.stdout)
+        self.assertFalse(journal.exists())
+
+    def test_answers_outlive_a_table_that_is_lost(self):
+        file = self.file("f.jsonl", self.tasks("niah", 3))
+        whole = self.rows(file)
+        journal = self.folder / "kept"
+        command = [MODEL, file, "--resume", journal]
+        for flags in ([], ["--json"]):
+            with self.subTest(flags=flags), open("/dev/full", "w") as full:
+                done = subprocess.run(
+                    [WINNOW, "eval", *map(str, command), *flags, "--quiet"],
+                    stdout=full, stderr=subprocess.PIPE, text=True)
+                self.assertEqual(done.returncode, FAILURE)
+                self.assertEqual(done.stderr, "winnow: standard output: not "
+                                 "all could be written\n")
+                self.assertEqual(journal.read_text().count("\n"), 4)
+        done = evaluate(*command, "--json")
+        self.assertIn("has 3 of 3 answers", done.stderr)
+        self.assertEqual(rows_of(done.stdout), whole)
+        self.assertFalse(journal.exists())
+
+    def test_it_ends_soon_where_nobody_is_to_have_its_answers(self):
+        file = self.file("f.jsonl", self.tasks("niah", 2))
+        journal = self.folder / "kept"
+        command = [MODEL, file, "--resume", journal, "--max-num-seqs", "1",
+                   "--max-num-batched-tokens", "64"]
+        process = subprocess.Popen([WINNOW, "eval", *map(str, command)],
+                                   stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        process.stdout.close()
+        said = process.stderr.read()
+        process.stderr.close()
+        self.assertEqual(process.wait(timeout=60), FAILURE, said)
+        self.assertRegex(said, r"\Awinnow: standard output: .*\n\Z")
+        self.assertEqual(journal.read_text().count("\n"), 1)  # No answer.
+
+        # A disk with room for the beginning of one.
+        limit = journal.stat().st_size + 20
+        done = evaluate(*command, preexec_fn=lambda: resource.setrlimit(
+            resource.RLIMIT_FSIZE, (limit, limit)))
+        self.assert_error(done, FAILURE,
+                          f"{journal}: cannot write: File too large")
+        done = evaluate(*command, "--quiet")
+        self.assertEqual(done.returncode, 0, done.stderr)
         self.assertFalse(journal.exists())
 
     # What it refuses.

@@ -489,6 +489,37 @@ class ProgramTest(unittest.TestCase):
                         capture_output=True, timeout=60)
                     self.assert_error(done, FAILURE, "standard output")
 
+    def test_generation_ends_soon_after_its_output_does(self):
+        """Minutes of text that nobody is to have."""
+        model = self.copy_of_model()
+        (model / "generation_config.json").write_text("{}")
+        (model / "config.json").write_text(re.sub(
+            r'"eos_token_id": \d+', '"eos_token_id": 0',
+            (model / "config.json").read_text()))
+        generate = [WINNOW, "generate", model, "--prompt", "the",
+                    "--max-tokens", "100000", "--batch-invariant"]
+        result = self.folder / "result"
+        for flags, num_read in [([], 1), (["--json", result], 1),
+                                (["--prompt", "the"], 1), (["--json"], 0)]:
+            with self.subTest(flags=flags):
+                process = subprocess.Popen([*generate, *flags],
+                                           stdout=subprocess.PIPE,
+                                           stderr=subprocess.PIPE)
+                self.assertEqual(len(process.stdout.read(num_read)), num_read)
+                process.stdout.close()
+                said = process.stderr.read().decode()
+                self.assertEqual(process.wait(timeout=60), FAILURE, said)
+                self.assertRegex(said, r"\Awinnow: standard output: .*\n\Z")
+                process.stderr.close()
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([*generate, "--json", result], stdout=full,
+                                  stderr=subprocess.PIPE, text=True,
+                                  timeout=60)
+        self.assertEqual(done.returncode, FAILURE)
+        self.assertEqual(done.stderr, "winnow: standard output: not all could "
+                         "be written\n")
+        self.assertEqual(list(self.folder.iterdir()), [model])
+
     def test_a_full_disk_is_told(self):
         done = winnow("generate", MODEL, "--prompt", "the", "--max-tokens",
                       "2", "--json", "/dev/full", "--quiet")
