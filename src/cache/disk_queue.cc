@@ -1,0 +1,74 @@
+#include "cache/disk_queue.h"
+
+#include <iterator>
+#include <utility>
+
+namespace winnow {
+
+PieceQueue::PieceQueue(std::unique_ptr<PieceMover> mover, bool has_own_thread)
+    : mover_(std::move(mover)) {
+  if (has_own_thread) thread_ = std::thread([this] { Run(); });
+}
+
+PieceQueue::~PieceQueue() {
+  if (!thread_.joinable()) return;
+  {
+    const std::scoped_lock lock(mutex_);
+    is_ending_ = true;
+  }
+  has_work_.notify_one();
+  thread_.join();
+}
+
+void PieceQueue::Submit(std::vector<PieceTransfer> transfers) {
+  if (transfers.empty()) return;
+  const std::scoped_lock lock(mutex_);
+  num_open_ += std::ssize(transfers);
+  if (!thread_.joinable()) {
+    for (PieceTransfer& transfer : transfers) mover_->Add(std::move(transfer));
+    return;
+  }
+  std::ranges::move(transfers, std::back_inserter(submitted_));
+  has_work_.notify_one();
+}
+
+std::vector<PieceDone> PieceQueue::Take(bool wait) {
+  std::unique_lock lock(mutex_);
+  if (!thread_.joinable()) {
+    std::vector<PieceDone> done;
+    mover_->Pump(wait, done);
+    num_open_ -= std::ssize(done);
+    return done;
+  }
+  if (wait) {
+    has_done_.wait(lock, [this] { return !done_.empty() || num_open_ == 0; });
+  }
+  return std::exchange(done_, {});
+}
+
+void PieceQueue::Run() {
+  std::vector<PieceDone> done;
+  for (;;) {
+    std::vector<PieceTransfer> taken;
+    {
+      std::unique_lock lock(mutex_);
+      if (mover_->is_idle()) {
+        has_work_.wait(lock,
+                       [this] { return is_ending_ || !submitted_.empty(); });
+      }
+      if (is_ending_) return;
+      taken.swap(submitted_);
+    }
+    for (PieceTransfer& transfer : taken) mover_->Add(std::move(transfer));
+    mover_->Pump(/*wait=*/true, done);
+    {
+      const std::scoped_lock lock(mutex_);
+      num_open_ -= std::ssize(done);
+      std::ranges::move(done, std::back_inserter(done_));
+    }
+    done.clear();
+    has_done_.notify_one();
+  }
+}
+
+}  // namespace winnow

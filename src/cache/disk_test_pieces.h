@@ -1,0 +1,38 @@
+// Texts and the KV that they would have, for tests of the disk tier.
+#ifndef WINNOW_CACHE_DISK_TEST_PIECES_H_
+#define WINNOW_CACHE_DISK_TEST_PIECES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kv/prefix_index.h"
+
+namespace winnow {
+
+// A text of whole pages and the kinds of them.
+struct TestText {
+  std::string root;
+  std::vector<int32_t> tokens;
+  std::vector<PageKind> kinds;  // [pages]
+
+  size_t num_pages() const { return kinds.size(); }
+  PrefixPath path() const { return {root, tokens}; }
+};
+
+// Page i is 32 times digits[i], of kind 0 or 1 by its tens.
+TestText TextOf(std::string root, std::span<const int> digits);
+// Of few roots and digits, so that texts often begin alike.
+TestText DrawText(std::mt19937& random, int max_pages);
+
+// What lies in a page of the text: different bytes for every beginning of a
+// text that ends with this page.
+std::vector<std::byte> PieceOf(const TestText& text, size_t page,
+                               int64_t piece_bytes);
+
+}  // namespace winnow
+
+#endif  // WINNOW_CACHE_DISK_TEST_PIECES_H_
