@@ -11,6 +11,15 @@ namespace {
 
 constexpr int kMaxThreads = 1024;
 
+// 0 where the flag is not given.
+Result<int64_t> SizeOf(std::string_view flag, const std::string& text) {
+  if (text.empty()) return 0;
+  const Result<int64_t> size = ParseBytes(text);
+  if (size.ok()) return *size;
+  return MakeError(ErrorCode::kInvalidArgument, "{}: {}", flag,
+                   size.error().message);
+}
+
 }  // namespace
 
 void AddModelFlags(Command& command, EngineFlags* flags, bool model_required) {
@@ -70,6 +79,11 @@ void AddEngineFlags(Command& command, EngineFlags* flags) {
                    .help = "Memory for the KV pool (64MiB, 2GiB; default: what "
                            "the prompts need)"},
                   Text(&flags->device_kv));
+  command.AddFlag({.name = "--host-kv",
+                   .value_name = "SIZE",
+                   .help = "Host memory for KV that --device-kv has no room "
+                           "for (2GiB; default: none)"},
+                  Text(&flags->host_kv));
   command.AddFlag({.name = "--quiet",
                    .help = "No progress and no closing line on standard error",
                    .values = Flag::Values::kNone},
@@ -115,14 +129,9 @@ Result<EngineOptions> ParseEngineOptions(const EngineFlags& flags) {
     }
     options.max_model_len = static_cast<int>(*length);
   }
-  if (!flags.device_kv.empty()) {
-    const Result<int64_t> size = ParseBytes(flags.device_kv);
-    if (!size.ok()) {
-      return MakeError(ErrorCode::kInvalidArgument, "--device-kv: {}",
-                       size.error().message);
-    }
-    options.device_kv_bytes = *size;
-  }
+  ASSIGN_OR_RETURN(options.device_kv_bytes,
+                   SizeOf("--device-kv", flags.device_kv));
+  ASSIGN_OR_RETURN(options.host_kv_bytes, SizeOf("--host-kv", flags.host_kv));
   return options;
 }
 

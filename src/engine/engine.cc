@@ -25,8 +25,15 @@ Result<std::unique_ptr<Engine>> Engine::Create(Backend& backend,
       static_cast<int>(std::min(num_pages, PagesFor(options.max_model_len)));
   ASSIGN_OR_RETURN(std::unique_ptr<DeviceCache> cache,
                    DeviceCache::Create(backend, cache_options));
+  ASSIGN_OR_RETURN(const int64_t num_host_pages,
+                   HostPagesOf(options, model, backend.attributes()));
+  std::unique_ptr<HostPool> host;
+  if (num_host_pages > 0) {
+    ASSIGN_OR_RETURN(host, HostPool::Create(backend, cache->pool(),
+                                            {.num_extents = num_host_pages}));
+  }
   std::unique_ptr<Engine> engine(
-      new Engine(backend, model, options, std::move(cache), num_pages));
+      new Engine(backend, model, options, std::move(cache), std::move(host)));
   const RunnerOptions runner_options = {
       .max_rows = options.max_num_batched_tokens,
       .max_requests =
@@ -55,19 +62,20 @@ Result<std::unique_ptr<Engine>> Engine::Create(Backend& backend,
 
 Engine::Engine(Backend& backend, const Model& model,
                const EngineOptions& options, std::unique_ptr<DeviceCache> cache,
-               int64_t num_pages)
+               std::unique_ptr<HostPool> host)
     : backend_(backend),
       model_(model),
       options_(options),
-      num_pages_(num_pages),
+      num_pages_(cache->pool().options().num_extents),
       limits_({.vocab_size = model.config().vocab_size,
                .max_model_len = options.max_model_len,
                .num_selectors = static_cast<int>(options.selectors.size()),
-               .num_pages = num_pages,
+               .num_pages = num_pages_,
                .page_bytes = kPageTokens *
                              KvBytesPerToken(model.config(), model.dtype())}),
       cache_(std::move(cache)),
-      kv_(num_pages) {}
+      host_(std::move(host)),
+      kv_(num_pages_, kPageTokens, host_ ? host_->num_extents() : 0) {}
 
 Engine::~Engine() {
   while (!sequences_.empty()) Cancel(sequences_.back()->id());
@@ -193,9 +201,10 @@ void Engine::Finish(SequenceId id, FinishReason reason, std::string error) {
   if (sequence.admitted()) {
     const int selector = sequence.request().selector;
     if (selector >= 0) selectors_->Close(selector, id);
-    completion.kv.device_bytes =
-        static_cast<int64_t>(kv_.pages(id).size()) * kPageTokens *
-        KvBytesPerToken(model_.config(), model_.dtype());
+    completion.kv.device_bytes = std::ssize(kv_.pages(id)) * limits_.page_bytes;
+    completion.kv.host_bytes = kv_.NumOnHost(id) * limits_.page_bytes;
+    completion.kv.fetched_bytes =
+        sequence.num_fetched_pages() * limits_.page_bytes;
     // A step that failed, or drew nothing, may have left anything.
     prefixes_->Close(sequence, reason != FinishReason::kError);
     runner_->Forget(id);
@@ -293,6 +302,7 @@ Result<bool> Engine::Step() {
   }
   std::optional<Reservation> pages = kv_.Reserve(growths);
   CHECK(pages.has_value(), "promised pages are missing for {}", ToString(plan));
+  if (host_) runner_->CopyTiers(*host_, kv_.TakeTierCopies());
   runner_->CopyPages(pages->copies());
   pages->Commit();  // The space is ours; its content is not yet true.
   for (const Growth& growth : growths) {

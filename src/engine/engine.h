@@ -66,7 +66,7 @@ class Engine {
 
  private:
   Engine(Backend& backend, const Model& model, const EngineOptions& options,
-         std::unique_ptr<DeviceCache> cache, int64_t num_pages);
+         std::unique_ptr<DeviceCache> cache, std::unique_ptr<HostPool> host);
   Schedule Plan() const;
   StepPlan AdmitAndPlan();
   void CountShared(ScheduleInput& input) const;
@@ -93,6 +93,7 @@ class Engine {
   const int64_t num_pages_;
   const RequestLimits limits_;
   std::unique_ptr<DeviceCache> cache_;
+  std::unique_ptr<HostPool> host_;  // null: none
   KvCache kv_;
   std::unique_ptr<SelectorSet> selectors_;
   std::unique_ptr<PrefixCache> prefixes_;

@@ -16,6 +16,10 @@ Status CheckInRange(std::string_view field, int64_t value, int64_t most) {
                    field, most, value);
 }
 
+int64_t PageBytes(const Model& model) {
+  return KvBytesPerToken(model.config(), model.dtype()) * kPageTokens;
+}
+
 }  // namespace
 
 Status CheckPositive(std::string_view field, int64_t value) {
@@ -66,17 +70,34 @@ Result<EngineOptions> ResolveOptions(const EngineOptions& options,
 
 Result<int64_t> KvPagesOf(const EngineOptions& options, const Model& model,
                           const BackendAttributes& attributes) {
-  const int64_t page_bytes =
-      KvBytesPerToken(model.config(), model.dtype()) * kPageTokens;
-  ASSIGN_OR_RETURN(const int64_t num_pages,
-                   ExtentsIn(options.device_kv_bytes, page_bytes, "device-kv"));
+  ASSIGN_OR_RETURN(
+      const int64_t num_pages,
+      ExtentsIn(options.device_kv_bytes, PageBytes(model), "device-kv"));
   const int64_t left_bytes = MemoryLeft(attributes, model);
-  if (num_pages * page_bytes > left_bytes) {
+  if (num_pages * PageBytes(model) > left_bytes) {
     return MakeError(ErrorCode::kResourceExhausted,
                      "device-kv must be at most {} (the memory that is left "
                      "beside the weights), is {}",
                      FormatBytes(left_bytes),
                      FormatBytes(options.device_kv_bytes));
+  }
+  return num_pages;
+}
+
+Result<int64_t> HostPagesOf(const EngineOptions& options, const Model& model,
+                            const BackendAttributes& attributes) {
+  if (options.host_kv_bytes == 0) return 0;
+  ASSIGN_OR_RETURN(
+      const int64_t num_pages,
+      ExtentsIn(options.host_kv_bytes, PageBytes(model), "host-kv"));
+  const int64_t left_bytes = std::max<int64_t>(
+      0, MemoryLeft(attributes, model) - options.device_kv_bytes);
+  if (attributes.device_is_host && num_pages * PageBytes(model) > left_bytes) {
+    return MakeError(ErrorCode::kResourceExhausted,
+                     "host-kv must be at most {} (the memory that is left "
+                     "beside the weights and device-kv), is {}",
+                     FormatBytes(left_bytes),
+                     FormatBytes(options.host_kv_bytes));
   }
   return num_pages;
 }

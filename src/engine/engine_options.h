@@ -21,6 +21,9 @@ struct EngineOptions {
   int max_num_seqs = 16;  // running at once
   int max_num_batched_tokens = 2048;  // rows a step
   int64_t device_kv_bytes = 0;        // of the KV pool
+  // Of the host's pool below it, where pages go that the device has no room
+  // for. 0: none.
+  int64_t host_kv_bytes = 0;
   bool batch_invariant = false;
   // Requests begin with the pages that others left behind of the same prompt.
   bool prefix_caching = true;
@@ -51,6 +54,11 @@ Result<EngineOptions> ResolveOptions(const EngineOptions& options,
 // addresses all the same, and end the process once its pages are written.
 Result<int64_t> KvPagesOf(const EngineOptions& options, const Model& model,
                           const BackendAttributes& attributes);
+
+// The same of the host's pool, which may be none. Where the device's memory is
+// the host's, it takes of what the KV pool leaves.
+Result<int64_t> HostPagesOf(const EngineOptions& options, const Model& model,
+                            const BackendAttributes& attributes);
 
 }  // namespace winnow
 

@@ -21,6 +21,7 @@ class HookedBackend final : public Backend {
   std::function<void(const LinearArgs&)> pre_linear;  // before the verb
   std::function<void(const SampleArgs&)> pre_sample;
   std::function<void(const EmbedArgs&)> pre_embed;
+  std::function<void(const View& from, const View& to)> pre_copy;
 
   const BackendAttributes& attributes() const override {
     return real_->attributes();
@@ -35,6 +36,7 @@ class HookedBackend final : public Backend {
     return on_wait ? on_wait() : real_->Wait(event, timeout);
   }
   void Copy(Queue& queue, const View& from, const View& to) override {
+    if (pre_copy) pre_copy(from, to);
     real_->Copy(queue, from, to);
   }
   void Replay(Queue& queue, std::span<const std::byte> key,

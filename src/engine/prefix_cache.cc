@@ -72,7 +72,7 @@ void PrefixCache::Open(Sequence& sequence) {
   if (!TakesPart(sequence)) return kv_.Open(sequence.id());
   PrefixHit hit = Find(sequence);
   kv_.Open(sequence.id(), hit);
-  sequence.BeginCached(std::move(hit.kinds));
+  sequence.BeginCached(std::move(hit.kinds), std::ssize(hit.host_extents));
 }
 
 std::vector<PageKind> PrefixCache::KindsOf(const Sequence& sequence) const {

@@ -75,14 +75,16 @@ struct RequestTiming {
 
 // What the request's KV cost, as `--json` reports it.
 struct KvCounters {
-  int64_t device_bytes = 0;  // at the end
+  // Of its pages, what lay on the device and what on the host when it ended: a
+  // page may lie on both.
+  int64_t device_bytes = 0;
   int64_t host_bytes = 0;
   int64_t picks = 0;
   int64_t hits = 0;
   int64_t misses = 0;
   int64_t hints = 0;
   int64_t hints_used = 0;
-  int64_t fetched_bytes = 0;
+  int64_t fetched_bytes = 0;  // for it, from the host to the device
   int64_t written_bytes = 0;
   double stall_ms = 0;
   // Generated rows that ran, and the share of its context that such a row

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cache/device_cache.h"
+#include "cache/host_pool.h"
 #include "engine/hidden_store.h"
 #include "engine/sampler.h"
 #include "engine/selector_set.h"
@@ -59,6 +60,10 @@ class Runner {
   Result<StepOutput> Run(const StepPlan& plan, const KvCache& kv,
                          const SequenceOf& sequence_of);
 
+  // Moves pages between the tiers, before all that comes later.
+  void CopyTiers(const HostPool& host, std::span<const TierCopy> copies) {
+    host.Apply(*queue_, copies);
+  }
   // Copies pages, before the step that writes into the copies.
   void CopyPages(std::span<const ExtentCopy> copies);
   // Forgets a sequence that ends between layer ranges.

@@ -82,7 +82,7 @@ void Sequence::Admit() {
   admitted_at_ = Clock::now();
 }
 
-void Sequence::BeginCached(std::vector<PageKind> kinds) {
+void Sequence::BeginCached(std::vector<PageKind> kinds, int64_t num_fetched) {
   const int num_tokens = static_cast<int>(kinds.size()) * kPageTokens;
   CHECK(num_computed_ == 0 && num_tokens < num_prompt_tokens() &&
             num_tokens <= num_prompt_rows(),
@@ -90,6 +90,7 @@ void Sequence::BeginCached(std::vector<PageKind> kinds) {
         num_tokens, num_prompt_tokens(), request_.num_question_tokens);
   num_computed_ = num_tokens;
   cached_kinds_ = std::move(kinds);
+  num_fetched_pages_ += num_fetched;
 }
 
 void Sequence::Release() {

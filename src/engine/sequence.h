@@ -47,6 +47,7 @@ class Sequence {
   RequestObserver& observer() const { return *observer_; }
   // How its first pages were computed, with which it began: BeginCached.
   const std::vector<PageKind>& cached_kinds() const { return cached_kinds_; }
+  int64_t num_fetched_pages() const { return num_fetched_pages_; }
   // Prompt and generated.
   const std::vector<int32_t>& tokens() const { return tokens_; }
   int num_prompt_tokens() const {
@@ -70,9 +71,10 @@ class Sequence {
 
   SequenceSnapshot Snapshot() const;
   void Admit();
-  // Its first pages, one a kind, are there already.
+  // Its first pages, one a kind, are there already, the last `num_fetched` from
+  // the host.
   // REQUIRES: nothing has been computed, and one row of the prompt is left.
-  void BeginCached(std::vector<PageKind> kinds);
+  void BeginCached(std::vector<PageKind> kinds, int64_t num_fetched);
   // REQUIRES: it is a prefix that has not been released.
   void Release();
   // The item's rows have been computed, in all layers or part of them.
@@ -100,6 +102,7 @@ class Sequence {
   bool released_ = false;
   int num_prefix_tokens_ = 0;  // of a fork
   std::vector<PageKind> cached_kinds_;
+  int64_t num_fetched_pages_ = 0;
   // Over generated rows and layers.
   int64_t num_reads_ = 0;
   double sum_of_read_shares_ = 0;

@@ -26,6 +26,16 @@ struct ExtentCopy {
   friend bool operator==(const ExtentCopy&, const ExtentCopy&) = default;
 };
 
+// A whole page's bytes, from one tier to the other.
+struct TierCopy {
+  enum class Direction : uint8_t { kToHost, kToDevice };
+  Direction direction = Direction::kToHost;
+  ExtentId device;
+  ExtentId host;
+
+  friend bool operator==(const TierCopy&, const TierCopy&) = default;
+};
+
 // Pages that a sequence of `num_tokens` gains with `num_added` more. One
 // addition with a name: scheduler, cache and tests must agree on it.
 constexpr int64_t NewPages(int64_t num_tokens, int64_t num_added,

@@ -3,34 +3,52 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 namespace winnow {
 namespace {
 
 using Messages = std::vector<std::string>;
 
-void CheckCounts(const KvSnapshot& snapshot, Messages& broken) {
-  const auto num_extents = static_cast<int64_t>(snapshot.references.size());
+// `tier` stands before "extent" in messages.
+void CheckCounts(std::string_view tier, const PoolSnapshot& pool,
+                 Messages& broken) {
+  const auto num_extents = static_cast<int64_t>(pool.references.size());
   const auto num_free = static_cast<int64_t>(
-      std::count(snapshot.is_free.begin(), snapshot.is_free.end(), true));
-  if (snapshot.is_free.size() != snapshot.references.size()) {
-    broken.push_back(fmt::format("{} free marks for {} extents",
-                                 snapshot.is_free.size(), num_extents));
+      std::count(pool.is_free.begin(), pool.is_free.end(), true));
+  if (pool.is_free.size() != pool.references.size()) {
+    broken.push_back(fmt::format("{} free marks for {} {}extents",
+                                 pool.is_free.size(), num_extents, tier));
   }
-  if (snapshot.num_free + snapshot.num_in_use != num_extents) {
-    broken.push_back(fmt::format("free {} + in use {} != total {}",
-                                 snapshot.num_free, snapshot.num_in_use,
-                                 num_extents));
+  if (pool.num_free + pool.num_in_use != num_extents) {
+    broken.push_back(fmt::format("{}free {} + in use {} != total {}", tier,
+                                 pool.num_free, pool.num_in_use, num_extents));
   }
-  if (snapshot.num_free != num_free) {
-    broken.push_back(fmt::format("the pool counts {} free extents, marks {}",
-                                 snapshot.num_free, num_free));
+  if (pool.num_free != num_free) {
+    broken.push_back(fmt::format("the pool counts {} free {}extents, marks {}",
+                                 pool.num_free, tier, num_free));
+  }
+}
+
+void CheckReferences(std::string_view tier, const PoolSnapshot& pool,
+                     const std::vector<uint32_t>& holders, Messages& broken) {
+  for (size_t i = 0; i < holders.size(); ++i) {
+    if (pool.references[i] != holders[i]) {
+      broken.push_back(fmt::format("{}extent {} has {} references, {} holders",
+                                   tier, i, pool.references[i], holders[i]));
+    }
+    if (i < pool.is_free.size() &&
+        pool.is_free[i] != (pool.references[i] == 0)) {
+      broken.push_back(fmt::format("{}extent {} is {} with {} references", tier,
+                                   i, pool.is_free[i] ? "free" : "in use",
+                                   pool.references[i]));
+    }
   }
 }
 
 void CheckTable(const TableSnapshot& table, const KvSnapshot& snapshot,
                 Messages& broken) {
-  const size_t num_extents = snapshot.references.size();
+  const size_t num_extents = snapshot.device.references.size();
   const uint64_t sequence = table.sequence.value();
   if (static_cast<int64_t>(table.pages.size()) !=
       PagesFor(table.num_tokens, snapshot.page_tokens)) {
@@ -55,8 +73,8 @@ void CheckTable(const TableSnapshot& table, const KvSnapshot& snapshot,
   }
 }
 
-void CheckReferences(const KvSnapshot& snapshot, Messages& broken) {
-  std::vector<uint32_t> holders(snapshot.references.size());
+void CheckHolders(const KvSnapshot& snapshot, Messages& broken) {
+  std::vector<uint32_t> holders(snapshot.device.references.size());
   for (const TableSnapshot& table : snapshot.tables) {
     for (ExtentId extent : table.pages) {
       if (extent.value() < holders.size()) ++holders[extent.value()];
@@ -71,18 +89,12 @@ void CheckReferences(const KvSnapshot& snapshot, Messages& broken) {
     }
     ++num_holders;
   }
-  for (size_t i = 0; i < holders.size(); ++i) {
-    if (snapshot.references[i] != holders[i]) {
-      broken.push_back(fmt::format("extent {} has {} references, {} holders", i,
-                                   snapshot.references[i], holders[i]));
-    }
-    if (i < snapshot.is_free.size() &&
-        snapshot.is_free[i] != (snapshot.references[i] == 0)) {
-      broken.push_back(fmt::format("extent {} is {} with {} references", i,
-                                   snapshot.is_free[i] ? "free" : "in use",
-                                   snapshot.references[i]));
-    }
+  CheckReferences("", snapshot.device, holders, broken);
+  std::vector<uint32_t> host_holders(snapshot.host.references.size());
+  for (const ExtentId extent : snapshot.indexed_on_host) {
+    if (extent.value() < host_holders.size()) ++host_holders[extent.value()];
   }
+  CheckReferences("host ", snapshot.host, host_holders, broken);
 }
 
 void CheckOpenPages(const KvSnapshot& snapshot, const TableSnapshot& table,
@@ -93,11 +105,12 @@ void CheckOpenPages(const KvSnapshot& snapshot, const TableSnapshot& table,
   for (size_t page = first; page < table.pages.size(); ++page) {
     const uint32_t extent = table.pages[page].value();
     const bool open = table.num_sealed < table.num_tokens;
-    if (!open || extent >= snapshot.references.size()) continue;
-    if (snapshot.references[extent] > 1) {
+    if (!open || extent >= snapshot.device.references.size()) continue;
+    const uint32_t num_owners = snapshot.device.references[extent];
+    if (num_owners > 1) {
       broken.push_back(fmt::format(
           "sequence {} may be writing page {}, whose extent {} has {} owners",
-          table.sequence.value(), page, extent, snapshot.references[extent]));
+          table.sequence.value(), page, extent, num_owners));
     }
   }
 }
@@ -106,12 +119,13 @@ void CheckOpenPages(const KvSnapshot& snapshot, const TableSnapshot& table,
 
 std::vector<std::string> BrokenInvariants(const KvSnapshot& snapshot) {
   Messages broken;
-  CheckCounts(snapshot, broken);
+  CheckCounts("", snapshot.device, broken);
+  CheckCounts("host ", snapshot.host, broken);
   for (const TableSnapshot& table : snapshot.tables) {
     CheckTable(table, snapshot, broken);
     CheckOpenPages(snapshot, table, broken);
   }
-  CheckReferences(snapshot, broken);
+  CheckHolders(snapshot, broken);
   return broken;
 }
 

@@ -29,23 +29,34 @@ struct IndexedSnapshot {
                          const IndexedSnapshot&) = default;
 };
 
+// A tier's extents.
+struct PoolSnapshot {
+  int64_t num_free = 0;                   // as the pool counts
+  int64_t num_in_use = 0;                 // as the pool counts
+  std::vector<uint32_t> references = {};  // [num_extents]
+  std::vector<bool> is_free = {};         // [num_extents]
+
+  friend bool operator==(const PoolSnapshot&, const PoolSnapshot&) = default;
+};
+
 // The state of a KvCache at one moment. Equal snapshots behave alike.
 struct KvSnapshot {
   int page_tokens = kPageTokens;
-  int64_t num_free = 0;               // as the pool counts
-  int64_t num_in_use = 0;             // as the pool counts
-  std::vector<uint32_t> references;   // [num_extents]
-  std::vector<bool> is_free;          // [num_extents]
+  PoolSnapshot device;
+  PoolSnapshot host = {};
   std::vector<TableSnapshot> tables;  // by sequence, ascending
   std::vector<IndexedSnapshot> indexed = {};
+  std::vector<ExtentId> indexed_on_host = {};
 
   friend bool operator==(const KvSnapshot&, const KvSnapshot&) = default;
 };
 
 // Names whatever is broken, a line each; empty where all holds:
-//  * free + in use = total, and both are what the extents themselves say;
+//  * on each tier free + in use = total, and both are what the extents
+//    themselves say;
 //  * an extent has as many references as tables that hold it, and one more
 //    where the prefix index does, which knows how many tables; a free one none;
+//  * one on the host has the prefix index alone;
 //  * no table holds an extent twice, or one that does not exist;
 //  * a table has the pages that its tokens need, and sealed <= owned;
 //  * a page with tokens that are not sealed yet has one owner: a step may

@@ -10,10 +10,10 @@ using Messages = std::vector<std::string>;
 // Four extents: 0 shared by two sequences, 1 and 3 owned, 2 free.
 KvSnapshot Sound() {
   KvSnapshot snapshot;
-  snapshot.num_free = 1;
-  snapshot.num_in_use = 3;
-  snapshot.references = {2, 1, 0, 1};
-  snapshot.is_free = {false, false, true, false};
+  snapshot.device.num_free = 1;
+  snapshot.device.num_in_use = 3;
+  snapshot.device.references = {2, 1, 0, 1};
+  snapshot.device.is_free = {false, false, true, false};
   snapshot.tables = {
       {SequenceId(5), 40, 32, {ExtentId(0), ExtentId(1)}},
       {SequenceId(8), 64, 64, {ExtentId(0), ExtentId(3)}},
@@ -28,28 +28,28 @@ TEST(InvariantsTest, ASoundStateHasNothingToSay) {
 
 TEST(InvariantsTest, CountsMustAdd) {
   KvSnapshot snapshot = Sound();
-  snapshot.num_in_use = 2;
+  snapshot.device.num_in_use = 2;
   EXPECT_EQ(BrokenInvariants(snapshot),
             Messages({"free 1 + in use 2 != total 4"}));
-  snapshot.num_free = 2;
+  snapshot.device.num_free = 2;
   EXPECT_EQ(BrokenInvariants(snapshot),
             Messages({"the pool counts 2 free extents, marks 1"}));
   snapshot = Sound();
-  snapshot.is_free.pop_back();
+  snapshot.device.is_free.pop_back();
   EXPECT_EQ(BrokenInvariants(snapshot),
             Messages({"3 free marks for 4 extents"}));
 }
 
 TEST(InvariantsTest, ThePrefixIndexIsAHolder) {
   KvSnapshot snapshot = Sound();
-  snapshot.references = {3, 1, 1, 1};
-  snapshot.is_free[2] = false;
-  snapshot.num_free = 0;
-  snapshot.num_in_use = 4;
+  snapshot.device.references = {3, 1, 1, 1};
+  snapshot.device.is_free[2] = false;
+  snapshot.device.num_free = 0;
+  snapshot.device.num_in_use = 4;
   snapshot.indexed = {{ExtentId(0), 2}, {ExtentId(2), 0}};
   EXPECT_EQ(BrokenInvariants(snapshot), Messages());
   snapshot.indexed[0].num_users = 1;
-  snapshot.references[2] = 2;
+  snapshot.device.references[2] = 2;
   EXPECT_EQ(BrokenInvariants(snapshot),
             Messages({"extent 0 has 1 users, 2 tables",
                       "extent 2 has 2 references, 1 holders"}));
@@ -57,11 +57,11 @@ TEST(InvariantsTest, ThePrefixIndexIsAHolder) {
 
 TEST(InvariantsTest, ReferencesAreHolders) {
   KvSnapshot snapshot = Sound();
-  snapshot.references[0] = 1;
+  snapshot.device.references[0] = 1;
   EXPECT_EQ(BrokenInvariants(snapshot),
             Messages({"extent 0 has 1 references, 2 holders"}));
   snapshot = Sound();
-  snapshot.is_free = {false, false, false, true};
+  snapshot.device.is_free = {false, false, false, true};
   EXPECT_EQ(BrokenInvariants(snapshot),
             Messages({"extent 2 is in use with 0 references",
                       "extent 3 is free with 1 references"}));
@@ -78,13 +78,13 @@ TEST(InvariantsTest, TablesHoldWhatTheyNeedOnce) {
             Messages({"sequence 8 has 65 tokens sealed, 64 owned"}));
   snapshot = Sound();
   snapshot.tables[1].pages[1] = ExtentId(0);
-  snapshot.references = {3, 1, 0, 0};
-  snapshot.is_free = {false, false, true, true};
-  snapshot.num_free = snapshot.num_in_use = 2;
+  snapshot.device.references = {3, 1, 0, 0};
+  snapshot.device.is_free = {false, false, true, true};
+  snapshot.device.num_free = snapshot.device.num_in_use = 2;
   EXPECT_EQ(BrokenInvariants(snapshot),
             Messages({"sequence 8 holds extent 0 twice"}));
   snapshot.tables[1].pages[1] = ExtentId(4);
-  snapshot.references[0] = 2;
+  snapshot.device.references[0] = 2;
   EXPECT_EQ(BrokenInvariants(snapshot),
             Messages({"sequence 8 holds extent 4 of 4"}));
 }

@@ -7,6 +7,19 @@
 #include "base/check.h"
 
 namespace winnow {
+namespace {
+
+PoolSnapshot SnapshotOf(const ExtentPool& pool) {
+  PoolSnapshot snapshot = {.num_free = pool.num_free(),
+                           .num_in_use = pool.num_in_use()};
+  for (uint32_t i = 0; i < pool.num_extents(); ++i) {
+    snapshot.references.push_back(pool.num_references(ExtentId(i)));
+    snapshot.is_free.push_back(pool.is_free(ExtentId(i)));
+  }
+  return snapshot;
+}
+
+}  // namespace
 
 Reservation::Reservation(Reservation&& other) noexcept
     : cache_(std::exchange(other.cache_, nullptr)),
@@ -19,14 +32,26 @@ Reservation::~Reservation() {
 
 void Reservation::Commit() {
   CHECK(cache_ != nullptr);
+  CHECK(cache_->tier_copies_.empty(), "{} copies between tiers are to be made",
+        cache_->tier_copies_.size());
   cache_->reservation_is_open_ = false;
   cache_ = nullptr;
+}
+
+KvCache::KvCache(int64_t num_extents, int page_tokens, int64_t num_host_extents)
+    : page_tokens_(page_tokens),
+      pool_(num_extents),
+      host_pool_(num_host_extents),
+      prefixes_(num_extents, ~uint64_t{0}, num_host_extents) {
+  CHECK(num_host_extents == 0 || page_tokens == kPageTokens,
+        "page_tokens={} num_host_extents={}", page_tokens, num_host_extents);
 }
 
 KvCache::~KvCache() {
   CheckNoReservation();
   CHECK(tables_.empty(), "{} sequences are still open, the first is {}",
         tables_.size(), tables_.begin()->first.value());
+  while (const auto host = prefixes_.EvictHost()) host_pool_.Release(*host);
   while (const auto extent = prefixes_.Evict()) pool_.Release(*extent);
 }
 
@@ -38,15 +63,25 @@ void KvCache::Open(SequenceId sequence) {
 
 void KvCache::Open(SequenceId sequence, const PrefixHit& hit) {
   Open(sequence);
-  PageTable& table = TableOf(sequence);
-  const int num_tokens = static_cast<int>(hit.extents.size()) * page_tokens_;
-  table.Grow(num_tokens, hit.extents);
-  table.Seal(num_tokens);
   for (const ExtentId extent : hit.extents) {
     CHECK(prefixes_.Holds(extent), "extent={} is no page of the index",
           extent.value());
   }
+  // All are in use before the first is taken: making room spares them.
   Hold(hit.extents);
+  prefixes_.PinHost(hit.host_extents);
+  std::vector<ExtentId> pages = hit.extents;
+  for (const ExtentId host : hit.host_extents) {
+    const ExtentId extent = TakeExtent();
+    pool_.Share(extent);  // The index holds it too.
+    prefixes_.Promote(host, extent);
+    tier_copies_.push_back({TierCopy::Direction::kToDevice, extent, host});
+    pages.push_back(extent);
+  }
+  PageTable& table = TableOf(sequence);
+  const int num_tokens = static_cast<int>(pages.size()) * page_tokens_;
+  table.Grow(num_tokens, pages);
+  table.Seal(num_tokens);
 }
 
 void KvCache::Fork(SequenceId parent, SequenceId child) {
@@ -83,6 +118,14 @@ void KvCache::Enter(SequenceId sequence, const PrefixPath& path,
   for (const ExtentId extent :
        prefixes_.Enter(path, kinds.first(count), pages.first(count), ends)) {
     pool_.Share(extent);
+  }
+}
+
+void KvCache::Forget(const PrefixPath& path, std::span<const PageKind> kinds) {
+  CheckNoReservation();
+  for (const auto& [device, host] : prefixes_.Forget(path, kinds)) {
+    if (device) pool_.Release(*device);
+    if (host) host_pool_.Release(*host);
   }
 }
 
@@ -162,17 +205,21 @@ std::span<const ExtentId> KvCache::pages(SequenceId sequence) const {
   return TableOf(sequence).pages();
 }
 
+int64_t KvCache::NumOnHost(SequenceId sequence) const {
+  const auto extents = pages(sequence);
+  return std::count_if(extents.begin(), extents.end(), [this](ExtentId extent) {
+    return prefixes_.IsOnHost(extent);
+  });
+}
+
 KvSnapshot KvCache::Snapshot() const {
   KvSnapshot snapshot;
   snapshot.page_tokens = page_tokens_;
-  snapshot.num_free = pool_.num_free();
-  snapshot.num_in_use = pool_.num_in_use();
-  for (uint32_t i = 0; i < pool_.num_extents(); ++i) {
-    snapshot.references.push_back(pool_.num_references(ExtentId(i)));
-    snapshot.is_free.push_back(pool_.is_free(ExtentId(i)));
-  }
+  snapshot.device = SnapshotOf(pool_);
+  snapshot.host = SnapshotOf(host_pool_);
   for (const PrefixPageSnapshot& page : prefixes_.Snapshot().pages) {
-    snapshot.indexed.push_back({page.extent, page.num_users});
+    if (page.extent) snapshot.indexed.push_back({*page.extent, page.num_users});
+    if (page.host_extent) snapshot.indexed_on_host.push_back(*page.host_extent);
   }
   for (const auto& [sequence, table] : tables_) {
     snapshot.tables.push_back({sequence,
@@ -204,13 +251,36 @@ bool KvCache::WritesSharedPage(const PageTable& table) const {
 
 // REQUIRES: Need() has counted it.
 ExtentId KvCache::TakeExtent() {
-  if (pool_.num_free() == 0) {
-    const std::optional<ExtentId> idle = prefixes_.Evict();
-    if (idle) pool_.Release(*idle);
-  }
+  if (pool_.num_free() == 0) EvictIdle();
   const std::optional<ExtentId> extent = pool_.Take();
   CHECK(extent.has_value(), "num_pages={} are all in use", num_pages());
   return *extent;
+}
+
+bool KvCache::EvictIdle() {
+  const std::optional<PagePlaces> page = prefixes_.NextToEvict();
+  if (!page) return false;
+  if (!page->host) {
+    if (const std::optional<ExtentId> host = TakeHostExtent()) {
+      prefixes_.AddHost(*page->device, *host);
+      tier_copies_.push_back(
+          {TierCopy::Direction::kToHost, *page->device, *host});
+    }
+  }
+  pool_.Release(*prefixes_.Evict());
+  return true;
+}
+
+// Nothing where there is no host, or all of it is about to be promoted.
+std::optional<ExtentId> KvCache::TakeHostExtent() {
+  if (host_pool_.num_free() == 0) {
+    if (const auto host = prefixes_.EvictHost()) host_pool_.Release(*host);
+  }
+  return host_pool_.Take();
+}
+
+std::vector<TierCopy> KvCache::TakeTierCopies() {
+  return std::exchange(tier_copies_, {});
 }
 
 void KvCache::Hold(std::span<const ExtentId> extents) {

@@ -1,4 +1,4 @@
-// The front desk over a tier's extents: whose page is where, who gets more.
+// The front desk over the tiers' extents: whose page is where, who gets more.
 #ifndef WINNOW_KV_KV_CACHE_H_
 #define WINNOW_KV_KV_CACHE_H_
 
@@ -32,7 +32,8 @@ class [[nodiscard]] Reservation {
   std::span<const ExtentCopy> copies() const { return copies_; }
 
   // Keeps the room. Its content is not yet true: that is what Seal says.
-  // REQUIRES: not committed before.
+  // REQUIRES: not committed before; KvCache::TakeTierCopies was called, as a
+  // step would write over what is still to be copied.
   void Commit();
 
  private:
@@ -50,10 +51,10 @@ class [[nodiscard]] Reservation {
   std::vector<ExtentCopy> copies_;
 };
 
-// Owns the page tables of all sequences, the pool that they draw from and the
-// index of prefixes; touches no byte. Used by the engine's thread alone. What
-// BrokenInvariants lists holds after every call, and while a Reservation is
-// open.
+// Owns the page tables of all sequences, the pool that they draw from, that of
+// the host below it, and the index of prefixes; touches no byte. Used by the
+// engine's thread alone. What BrokenInvariants lists holds after every call,
+// and while a Reservation is open.
 //
 // Tokens pass three marks. Reserve makes a sequence own them: there is room,
 // and pages() shows the tables that the pending step needs. Commit keeps them.
@@ -61,12 +62,18 @@ class [[nodiscard]] Reservation {
 // owning a page is not proof that its content is true.
 //
 // Pages that no sequence holds any more may stay, for those to come with the
-// same prefix: they count as free, and are given up when room is wanted.
+// same prefix: they count as free, and leave the device when room is wanted:
+// to the host, where it has room or can make some, else for good. A sequence
+// that begins with pages of the host has them on the device at once, as
+// decisions go; TakeTierCopies says how that becomes true. Their host copies
+// stay as duplicates until the host is short. Copies are decided one after the
+// other and are right in that order alone: an extent may be the source of one
+// and the target of the next.
 //
 // An extent that Truncate or Close frees may be given to the next step. Steps
 // of one queue run in order, so that step cannot overtake a copy from it that
-// is still under way; whoever writes extents on another queue waits for the
-// last step that was launched before.
+// is still under way; whoever writes extents of either tier on another queue,
+// or by the host's hand, waits for the last step that was launched before.
 //
 // While a Reservation is open nothing else may change: all of Open, Fork,
 // Enter, Reserve, Seal, Truncate and Close REQUIRE that none is. All REQUIRE
@@ -75,9 +82,10 @@ class KvCache {
  public:
   // Pages may be of another length where it is no KV that lies in them: a
   // selector's summaries follow the same rules, segment by segment.
-  // REQUIRES: 0 <= num_extents <= kMaxExtents; page_tokens > 0.
-  explicit KvCache(int64_t num_extents, int page_tokens = kPageTokens)
-      : page_tokens_(page_tokens), pool_(num_extents), prefixes_(num_extents) {}
+  // REQUIRES: 0 <= num_extents, num_host_extents <= kMaxExtents; page_tokens >
+  // 0, and kPageTokens where there is a host.
+  explicit KvCache(int64_t num_extents, int page_tokens = kPageTokens,
+                   int64_t num_host_extents = 0);
   KvCache(const KvCache&) = delete;
   KvCache& operator=(const KvCache&) = delete;
   // CHECKs that every sequence was closed.
@@ -86,7 +94,8 @@ class KvCache {
   // Begins an empty sequence. REQUIRES: the id is not open.
   void Open(SequenceId sequence);
   // Begins a sequence whose first pages, sealed, are the hit's. REQUIRES: the
-  // hit is of prefixes(), and nothing has changed since it was found.
+  // hit is of prefixes(), nothing has changed since it was found, and beside
+  // its pages on the device as many are free as it has on the host.
   void Open(SequenceId sequence, const PrefixHit& hit);
   // Begins `child` with all of the parent's tokens in the same extents, the
   // open page too: whoever writes there next gets a copy. REQUIRES: the
@@ -98,6 +107,16 @@ class KvCache {
   // REQUIRES: they are sealed; pages are KV's.
   void Enter(SequenceId sequence, const PrefixPath& path,
              std::span<const PageKind> kinds);
+
+  // Forgets the path's pages of the last of `kinds`; a sequence that holds them
+  // keeps them for itself. REQUIRES: as PrefixIndex::Forget.
+  void Forget(const PrefixPath& path, std::span<const PageKind> kinds);
+  // The idle page whose turn it is leaves the device, as if room were wanted.
+  // False where there is none.
+  bool EvictIdle();
+  // What has been decided since the last call, to be carried out in this order
+  // before all else that comes: before a reservation's copies and its step.
+  [[nodiscard]] std::vector<TierCopy> TakeTierCopies();
 
   // Takes all pages that a step needs, or none and returns nothing. A sequence
   // about to write into a shared page gets a fresh extent and an ExtentCopy;
@@ -137,6 +156,10 @@ class KvCache {
   int64_t num_free_pages() const {
     return pool_.num_free() + prefixes_.num_idle();
   }
+  int64_t num_host_pages() const { return host_pool_.num_extents(); }
+  int64_t num_free_host_pages() const { return host_pool_.num_free(); }
+  // Of a sequence's pages, how many lie on the host too.
+  int64_t NumOnHost(SequenceId sequence) const;
   const PrefixIndex& prefixes() const { return prefixes_; }
   KvSnapshot Snapshot() const;
 
@@ -149,6 +172,7 @@ class KvCache {
   // True where the next token goes into a page that others hold too.
   bool WritesSharedPage(const PageTable& table) const;
   ExtentId TakeExtent();
+  std::optional<ExtentId> TakeHostExtent();
   // A sequence begins, or ends, to hold extents.
   void Hold(std::span<const ExtentId> extents);
   void LetGo(std::span<const ExtentId> extents);
@@ -159,7 +183,9 @@ class KvCache {
 
   const int page_tokens_;
   ExtentPool pool_;
+  ExtentPool host_pool_;
   PrefixIndex prefixes_;
+  std::vector<TierCopy> tier_copies_;       // not yet taken
   std::map<SequenceId, PageTable> tables_;  // ordered: snapshots compare
   bool reservation_is_open_ = false;
 };

@@ -1,8 +1,9 @@
 // Random operations on a KvCache against a model that knows nothing of pages:
 // each sequence is a string of tokens. The bytes are simulated: an extent is
-// 32 numbers, written by steps and by the copies that a reservation asks for.
-// Whatever happens, every sequence reads back its own string, also where it
-// began with pages that another left behind.
+// 32 numbers, written by steps and by the copies that a reservation asks for;
+// so is one of the host, written by copies between tiers. Whatever happens,
+// every sequence reads back its own string, also where it began with pages that
+// another left behind, or that it left itself, wherever they were meanwhile.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,8 +32,11 @@ class World {
       : random_(seed),
         // Most pages are those of KV, some a selector's longer segments.
         page_tokens_(seed % 4 == 3 ? 70 : kPageTokens),
-        cache_(Below(seed % 4 == 3 ? 20 : 50) + 2, page_tokens_),
-        extents_(NumExtents(), Extent(static_cast<size_t>(page_tokens_))) {}
+        cache_(Below(seed % 4 == 3 ? 20 : 50) + 2, page_tokens_,
+               seed % 4 == 3 ? 0 : Below(30)),
+        extents_(NumExtents(), Extent(static_cast<size_t>(page_tokens_))),
+        host_extents_(static_cast<size_t>(cache_.num_host_pages()),
+                      Extent(kPageTokens)) {}
 
   ~World() {
     for (const auto& [sequence, told] : told_) cache_.Close(sequence);
@@ -43,7 +47,15 @@ class World {
     if (dice < 4 || told_.empty()) {
       Open();
     } else if (dice < 8) {
-      OpenAgain();
+      // What is decided in a row is carried out in a row.
+      for (int64_t i = Below(3); i >= 0; --i) {
+        OpenAgain();
+        for (int64_t j = Below(3); j > 0; --j) cache_.EvictIdle();
+      }
+    } else if (dice < 10) {
+      Park();
+    } else if (dice < 12) {
+      OpenParked();
     } else if (dice < 18) {
       Fork();
     } else if (dice < 70) {
@@ -57,6 +69,7 @@ class World {
     } else {
       Close();
     }
+    CarryOutTierCopies();
     SpoilFreeExtents();
   }
 
@@ -85,11 +98,16 @@ class World {
   }
   void CloseAll() {
     while (!told_.empty()) Close();
+    while (!parked_.empty()) ForgetParked();
+    CarryOutTierCopies();
   }
   int num_copies() const { return num_copies_; }
   int num_refusals() const { return num_refusals_; }
   int num_hits() const { return num_hits_; }
   int num_evictions() const { return num_evictions_; }
+  int num_demotions() const { return num_demotions_; }
+  int num_promotions() const { return num_promotions_; }
+  int num_returns() const { return num_returns_; }
   bool has_index() const { return page_tokens_ == kPageTokens; }
 
  private:
@@ -121,14 +139,52 @@ class World {
     if (told_.size() == kMaxSequences || texts_.empty()) return;
     const std::vector<int32_t>& text =
         texts_[static_cast<size_t>(Below(std::ssize(texts_)))];
-    const PrefixHit hit = cache_.prefixes().Find(
-        {"", text}, text.size() / kPageTokens, std::array<PageKind, 1>{0});
+    OpenWithHit({"", text}, std::array<PageKind, 1>{0});
+  }
+
+  void OpenWithHit(const PrefixPath& path, std::span<const PageKind> kinds) {
+    PrefixHit hit =
+        cache_.prefixes().Find(path, path.tokens.size() / kPageTokens, kinds);
+    const int64_t num_idle =
+        std::ssize(hit.extents) - cache_.prefixes().NumUsed(hit.extents);
+    hit.Shorten(hit.extents.size() +
+                static_cast<size_t>(cache_.num_free_pages() - num_idle));
     cache_.Open(SequenceId(++last_id_), hit);
-    const auto num_tokens =
-        static_cast<int64_t>(hit.extents.size()) * kPageTokens;
+    const auto num_tokens = std::ssize(hit.kinds) * kPageTokens;
     num_hits_ += num_tokens > 0;
-    told_[SequenceId(last_id_)] = {{text.begin(), text.begin() + num_tokens},
-                                   static_cast<int>(num_tokens)};
+    told_[SequenceId(last_id_)] = {
+        {path.tokens.begin(), path.tokens.begin() + num_tokens},
+        static_cast<int>(num_tokens)};
+  }
+
+  // A sequence ends, and those of its whole pages that others may not have are
+  // for its return alone.
+  void Park() {
+    if (!has_index()) return;
+    const auto& [sequence, told] = AnySequence();
+    const SequenceId id = sequence;
+    parked_.push_back({static_cast<PageKind>(id.value()),
+                       {told.tokens.begin(), told.tokens.end()}});
+    std::vector<PageKind> kinds;
+    for (const ExtentId extent : cache_.pages(id).first(
+             static_cast<size_t>(told.num_sealed / kPageTokens))) {
+      kinds.push_back(cache_.prefixes().Holds(extent) ? 0
+                                                      : parked_.back().kind);
+    }
+    cache_.Close(id, {"", parked_.back().text}, kinds);
+    told_.erase(id);
+  }
+  void OpenParked() {
+    if (told_.size() == kMaxSequences || parked_.empty()) return;
+    OpenWithHit({"", parked_.back().text},
+                std::array<PageKind, 2>{parked_.back().kind, 0});
+    num_returns_ += cache_.num_tokens(SequenceId(last_id_)) > 0;
+    ForgetParked();
+  }
+  void ForgetParked() {
+    cache_.Forget({"", parked_.back().text},
+                  std::array<PageKind, 2>{0, parked_.back().kind});
+    parked_.pop_back();
   }
 
   // What may be entered of a sequence; its text is kept.
@@ -231,11 +287,12 @@ class World {
     const int64_t num_free = cache_.num_free_pages();
     EXPECT_EQ(need.num_free, num_free);
     num_evictions_ +=
-        before.num_free < need.num_needed && need.num_needed <= num_free;
+        before.device.num_free < need.num_needed && need.num_needed <= num_free;
     {
       std::optional<Reservation> reservation = cache_.Reserve(growths);
       ASSERT_EQ(reservation.has_value(), need.num_needed <= num_free);
       if (reservation) {
+        CarryOutTierCopies();
         // A page of the index from which its last user copies is idle then.
         EXPECT_EQ(num_free - cache_.num_free_pages(),
                   need.num_needed - NumLeft(before));
@@ -250,7 +307,8 @@ class World {
         ++num_refusals_;
       }
     }
-    if (need.num_needed > before.num_free) return;  // Idle pages may be gone.
+    if (need.num_needed > before.device.num_free)
+      return;  // Idle pages may be gone.
     EXPECT_TRUE(cache_.Snapshot() == before)
         << "a refused or dropped reservation left a trace";
   }
@@ -279,6 +337,20 @@ class World {
     }
   }
 
+  void CarryOutTierCopies() {
+    for (const TierCopy& copy : cache_.TakeTierCopies()) {
+      Extent& device = extents_[copy.device.value()];
+      Extent& host = host_extents_[copy.host.value()];
+      if (copy.direction == TierCopy::Direction::kToHost) {
+        host = device;
+        ++num_demotions_;
+      } else {
+        device = host;
+        ++num_promotions_;
+      }
+    }
+  }
+
   void Write(const std::vector<Growth>& growths) {
     for (const auto& [sequence, num_tokens] : growths) {
       std::vector<int64_t>& tokens = told_[sequence].tokens;
@@ -295,8 +367,14 @@ class World {
   void SpoilFreeExtents() {
     const KvSnapshot snapshot = cache_.Snapshot();
     for (size_t i = 0; i < extents_.size(); ++i) {
-      if (snapshot.is_free[i])
+      if (snapshot.device.is_free[i]) {
         std::ranges::fill(extents_[i], -1 - Below(1 << 30));
+      }
+    }
+    for (size_t i = 0; i < host_extents_.size(); ++i) {
+      if (snapshot.host.is_free[i]) {
+        std::ranges::fill(host_extents_[i], -1 - Below(1 << 30));
+      }
     }
   }
 
@@ -304,13 +382,23 @@ class World {
   const int page_tokens_;
   KvCache cache_;
   std::vector<Extent> extents_;
+  std::vector<Extent> host_extents_;
   std::map<SequenceId, Told> told_;
   uint64_t last_id_ = 0;
   int num_copies_ = 0;
   int num_refusals_ = 0;
   std::vector<std::vector<int32_t>> texts_;  // that were entered, the last ones
+  // Those that wait for their return.
+  struct Parked {
+    PageKind kind = 0;
+    std::vector<int32_t> text;
+  };
+  std::vector<Parked> parked_;
   int num_hits_ = 0;
   int num_evictions_ = 0;
+  int num_demotions_ = 0;
+  int num_promotions_ = 0;
+  int num_returns_ = 0;
 };
 
 // A test's name ends in its seed.
@@ -334,17 +422,24 @@ TEST_P(KvCachePropertyTest, EverySequenceReadsBackItsOwnTokens) {
 }
 
 // A seed's run may share nothing, but not all of them.
-TEST(KvCacheRunsTest, RunsFindPrefixesAndEvictThem) {
-  int num_hits = 0, num_evictions = 0;
+TEST(KvCacheRunsTest, RunsFindPrefixesEvictThemAndMoveThem) {
+  int num_hits = 0, num_evictions = 0, num_demotions = 0, num_promotions = 0,
+      num_returns = 0;
   for (uint64_t seed = 0; seed < 16; ++seed) {
     World world(seed);
     for (int i = 0; i < kNumOperations; ++i) world.Operate();
     num_hits += world.num_hits();
     num_evictions += world.num_evictions();
+    num_demotions += world.num_demotions();
+    num_promotions += world.num_promotions();
+    num_returns += world.num_returns();
     world.CloseAll();
   }
   EXPECT_GT(num_hits, 16);
   EXPECT_GT(num_evictions, 16);
+  EXPECT_GT(num_demotions, 100);
+  EXPECT_GT(num_promotions, 100);
+  EXPECT_GT(num_returns, 16);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, KvCachePropertyTest,

@@ -17,10 +17,24 @@ uint64_t Mix(uint64_t hash, uint64_t word) {
 
 }  // namespace
 
+void PrefixHit::Shorten(size_t num_pages) {
+  if (num_pages >= kinds.size()) return;
+  kinds.resize(num_pages);
+  extents.resize(std::min(num_pages, extents.size()));
+  host_extents.resize(num_pages - extents.size());
+}
+
 PrefixIndex::NodeId PrefixIndex::NodeOf(ExtentId extent) const {
   CHECK(extent.value() < node_of_extent_.size(), "extent={} num_extents={}",
         extent.value(), node_of_extent_.size());
   return node_of_extent_[extent.value()];
+}
+
+PrefixIndex::NodeId PrefixIndex::NodeOfHost(ExtentId extent) const {
+  CHECK(extent.value() < node_of_host_extent_.size(),
+        "host extent={} num_host_extents={}", extent.value(),
+        node_of_host_extent_.size());
+  return node_of_host_extent_[extent.value()];
 }
 
 PrefixIndex::NodeId PrefixIndex::RootOf(std::string_view key) const {
@@ -57,23 +71,36 @@ PrefixIndex::NodeId PrefixIndex::Child(NodeId parent, PageKind kind,
   return node != kNone && IsPage(node, parent, kind, tokens) ? node : kNone;
 }
 
-PrefixHit PrefixIndex::Find(const PrefixPath& path, size_t max_pages,
-                            std::span<const PageKind> kinds) const {
+std::vector<PrefixIndex::NodeId> PrefixIndex::Walk(
+    const PrefixPath& path, size_t max_pages,
+    std::span<const PageKind> kinds) const {
   CHECK(max_pages * kPageTokens <= path.tokens.size(), "pages={} tokens={}",
         max_pages, path.tokens.size());
-  PrefixHit hit;
+  std::vector<NodeId> nodes;
   NodeId parent = RootOf(path.root);
-  while (parent != kNone && hit.extents.size() < max_pages) {
+  while (parent != kNone && nodes.size() < max_pages) {
     NodeId child = kNone;
     for (const PageKind kind : kinds) {
-      child = Child(parent, kind, path.Page(hit.extents.size()));
+      child = Child(parent, kind, path.Page(nodes.size()));
       if (child != kNone) break;
     }
-    if (child != kNone) {
-      hit.extents.push_back(nodes_[child].extent);
-      hit.kinds.push_back(nodes_[child].kind);
-    }
+    if (child != kNone) nodes.push_back(child);
     parent = child;
+  }
+  return nodes;
+}
+
+PrefixHit PrefixIndex::Find(const PrefixPath& path, size_t max_pages,
+                            std::span<const PageKind> kinds) const {
+  PrefixHit hit;
+  for (const NodeId node : Walk(path, max_pages, kinds)) {
+    const PagePlaces& places = nodes_[node].places;
+    if (places.device) {
+      hit.extents.push_back(*places.device);
+    } else {
+      hit.host_extents.push_back(*places.host);
+    }
+    hit.kinds.push_back(nodes_[node].kind);
   }
   return hit;
 }
@@ -95,16 +122,14 @@ std::vector<ExtentId> PrefixIndex::Enter(const PrefixPath& path,
     const std::span<const int32_t> tokens = path.Page(i);
     const uint64_t hash = HashOf(parent, kinds[i], tokens);
     NodeId node = At(hash);
-    if (node == kNone) {
-      CHECK(!Holds(extents[i]), "extent={} stands for another page",
-            extents[i].value());
-      node = AddPage(hash, parent, kinds[i], tokens);
-      nodes_[node].extent = extents[i];
-      node_of_extent_[extents[i].value()] = node;
+    const bool is_there = node != kNone;
+    if (is_there && !IsPage(node, parent, kinds[i], tokens)) break;
+    if (!is_there) node = AddPage(hash, parent, kinds[i], tokens);
+    if (!nodes_[node].places.device) {
+      PutOnDevice(node, extents[i]);
+      AddUser(node);
       taken.push_back(extents[i]);
-    } else if (!IsPage(node, parent, kinds[i], tokens)) {
-      break;
-    } else if (nodes_[node].extent != extents[i] && !passes) {
+    } else if (*nodes_[node].places.device != extents[i] && !passes) {
       break;
     }
     Touch(node);
@@ -121,15 +146,16 @@ void PrefixIndex::Pin(std::span<const ExtentId> extents) {
   for (const ExtentId extent : extents) {
     const NodeId node = NodeOf(extent);
     if (node == kNone) continue;
-    Leave(node);
-    if (nodes_[node].num_users++ == 0) {
-      --num_idle_;
-    } else {
-      ++num_repeated_;
-    }
-    nodes_[node].last_use = clock_;
-    Join(node);
+    if (nodes_[node].num_users == 0) --num_idle_;
+    AddUser(node);
   }
+}
+
+void PrefixIndex::AddUser(NodeId node) {
+  Leave(node);
+  if (nodes_[node].num_users++ > 0) ++num_repeated_;
+  nodes_[node].last_use = clock_;
+  Join(node);
 }
 
 void PrefixIndex::Unpin(std::span<const ExtentId> extents) {
@@ -138,6 +164,7 @@ void PrefixIndex::Unpin(std::span<const ExtentId> extents) {
     const NodeId node = NodeOf(extent);
     if (node == kNone) continue;
     CHECK(nodes_[node].num_users > 0, "extent={} is idle", extent.value());
+    Leave(node);
     if (--nodes_[node].num_users == 0) {
       ++num_idle_;
     } else {
@@ -148,24 +175,81 @@ void PrefixIndex::Unpin(std::span<const ExtentId> extents) {
   }
 }
 
+std::optional<PagePlaces> PrefixIndex::NextToEvict() const {
+  if (evictable_.empty()) return std::nullopt;
+  return nodes_[evictable_.begin()->second].places;
+}
+
 std::optional<ExtentId> PrefixIndex::Evict() {
   if (evictable_.empty()) return std::nullopt;
   const NodeId node = evictable_.begin()->second;
-  const ExtentId extent = nodes_[node].extent;
-  const NodeId parent = nodes_[node].parent;
-  Leave(node);
-  node_of_extent_[extent.value()] = kNone;
-  pages_.erase(nodes_[node].hash);
-  --num_pages_;
+  const ExtentId extent = *nodes_[node].places.device;
   --num_idle_;
-  RemoveNode(node);
-  --nodes_[parent].num_children;
-  if (nodes_[parent].parent != kNone) {
-    Join(parent);
-  } else if (nodes_[parent].num_children == 0) {
-    RemoveNode(parent);
-  }
+  TakeOffDevice(node);
+  if (!nodes_[node].places.host) RemovePage(node);
   return extent;
+}
+
+void PrefixIndex::AddHost(ExtentId extent, ExtentId host) {
+  const NodeId node = NodeOf(extent);
+  CHECK(node != kNone && !nodes_[node].places.host, "extent={} host={}",
+        extent.value(), host.value());
+  PutOnHost(node, host);
+}
+
+std::optional<ExtentId> PrefixIndex::EvictHost() {
+  NodeId node = kNone;
+  if (!duplicates_.empty()) {
+    node = duplicates_.rbegin()->second;
+  } else if (!host_evictable_.empty()) {
+    node = host_evictable_.begin()->second;
+  } else {
+    return std::nullopt;
+  }
+  const ExtentId host = *nodes_[node].places.host;
+  TakeOffHost(node);
+  if (!nodes_[node].places.device) RemovePage(node);
+  return host;
+}
+
+void PrefixIndex::PinHost(std::span<const ExtentId> host_extents) {
+  ++clock_;
+  for (const ExtentId host : host_extents) {
+    const NodeId node = NodeOfHost(host);
+    CHECK(node != kNone && !nodes_[node].places.device &&
+              nodes_[node].num_users == 0,
+          "host extent={}", host.value());
+    AddUser(node);
+  }
+}
+
+void PrefixIndex::Promote(ExtentId host, ExtentId extent) {
+  const NodeId node = NodeOfHost(host);
+  CHECK(node != kNone && nodes_[node].num_users == 1,
+        "host extent={} is not pinned", host.value());
+  PutOnDevice(node, extent);
+}
+
+std::vector<PagePlaces> PrefixIndex::Forget(const PrefixPath& path,
+                                            std::span<const PageKind> kinds) {
+  std::vector<PagePlaces> places;
+  std::vector<NodeId> nodes =
+      Walk(path, path.tokens.size() / kPageTokens, kinds);
+  for (; !nodes.empty(); nodes.pop_back()) {
+    const NodeId node = nodes.back();
+    if (nodes_[node].kind != kinds.back()) break;
+    CHECK(nodes_[node].num_children == 0 && nodes_[node].num_users <= 1,
+          "children={} users={}", nodes_[node].num_children,
+          nodes_[node].num_users);
+    places.push_back(nodes_[node].places);
+    if (places.back().host) TakeOffHost(node);
+    if (places.back().device) {
+      if (nodes_[node].num_users == 0) --num_idle_;
+      TakeOffDevice(node);
+    }
+    RemovePage(node);
+  }
+  return places;
 }
 
 int64_t PrefixIndex::NumUsed(std::span<const ExtentId> extents) const {
@@ -206,11 +290,11 @@ PrefixIndex::NodeId PrefixIndex::AddPage(uint64_t hash, NodeId parent,
   Node& page = nodes_[node];
   page.hash = hash;
   page.parent = parent;
-  page.num_users = 1;
   page.kind = kind;
   std::copy(tokens.begin(), tokens.end(), page.tokens.begin());
   pages_.emplace(hash, node);
   ++num_pages_;
+  Join(parent);
   return node;
 }
 
@@ -223,14 +307,86 @@ void PrefixIndex::RemoveNode(NodeId node) {
   unused_nodes_.push_back(node);
 }
 
+// REQUIRES: it has neither children nor users but those of Forget, and lies
+// nowhere any more.
+void PrefixIndex::RemovePage(NodeId node) {
+  const NodeId parent = nodes_[node].parent;
+  CHECK(nodes_[node].num_children == 0, "children={}",
+        nodes_[node].num_children);
+  Leave(node);
+  pages_.erase(nodes_[node].hash);
+  --num_pages_;
+  RemoveNode(node);
+  Leave(parent);
+  --nodes_[parent].num_children;
+  if (nodes_[parent].parent == kNone && nodes_[parent].num_children == 0) {
+    RemoveNode(parent);
+  } else {
+    Join(parent);
+  }
+}
+
+void PrefixIndex::PutOnDevice(NodeId node, ExtentId extent) {
+  CHECK(!Holds(extent), "extent={} stands for another page", extent.value());
+  const NodeId parent = nodes_[node].parent;
+  const Node& above = nodes_[parent];
+  CHECK(above.parent == kNone || above.places.device, "extent={}",
+        extent.value());
+  Leave(node);
+  nodes_[node].places.device = extent;
+  node_of_extent_[extent.value()] = node;
+  Join(node);
+  Leave(parent);
+  ++nodes_[parent].num_device_children;
+  Join(parent);
+}
+
+void PrefixIndex::TakeOffDevice(NodeId node) {
+  const NodeId parent = nodes_[node].parent;
+  Leave(node);
+  node_of_extent_[nodes_[node].places.device->value()] = kNone;
+  nodes_[node].places.device.reset();
+  Join(node);
+  Leave(parent);
+  --nodes_[parent].num_device_children;
+  Join(parent);
+}
+
+void PrefixIndex::PutOnHost(NodeId node, ExtentId extent) {
+  CHECK(NodeOfHost(extent) == kNone, "host extent={} stands for another page",
+        extent.value());
+  Leave(node);
+  nodes_[node].places.host = extent;
+  node_of_host_extent_[extent.value()] = node;
+  Join(node);
+}
+
+void PrefixIndex::TakeOffHost(NodeId node) {
+  Leave(node);
+  node_of_host_extent_[nodes_[node].places.host->value()] = kNone;
+  nodes_[node].places.host.reset();
+  Join(node);
+}
+
 void PrefixIndex::Leave(NodeId node) {
-  evictable_.erase({nodes_[node].last_use, node});
+  const std::pair<uint64_t, NodeId> key = {nodes_[node].last_use, node};
+  if (nodes_[node].places.device) evictable_.erase(key);
+  if (nodes_[node].places.host) {
+    host_evictable_.erase(key);
+    duplicates_.erase(key);
+  }
 }
 
 void PrefixIndex::Join(NodeId node) {
   const Node& page = nodes_[node];
-  if (page.num_users > 0 || page.num_children > 0) return;
-  evictable_.emplace(page.last_use, node);
+  const std::pair<uint64_t, NodeId> key = {page.last_use, node};
+  if (page.places.device && page.places.host) duplicates_.insert(key);
+  if (page.num_users > 0) return;
+  if (page.places.device) {
+    if (page.num_device_children == 0) evictable_.insert(key);
+  } else if (page.places.host) {
+    if (page.num_children == 0) host_evictable_.insert(key);
+  }
 }
 
 void PrefixIndex::Touch(NodeId node) {
@@ -241,28 +397,39 @@ void PrefixIndex::Touch(NodeId node) {
 
 PrefixSnapshot PrefixIndex::Snapshot() const {
   PrefixSnapshot snapshot = {.num_extents = node_of_extent_.size(),
+                             .num_host_extents = node_of_host_extent_.size(),
                              .num_pages = num_pages_,
                              .num_idle = num_idle_,
                              .num_repeated = num_repeated_};
   for (const auto& [key, root] : roots_) {
     snapshot.roots.push_back({root, nodes_[root].num_children});
   }
-  for (size_t extent = 0; extent < node_of_extent_.size(); ++extent) {
-    const NodeId node = node_of_extent_[extent];
-    if (node == kNone) continue;
+  const auto add = [&](NodeId node) {
     const Node& page = nodes_[node];
     snapshot.pages.push_back(
         {.id = node,
          .parent = page.parent,
-         .extent = page.extent,
+         .extent = page.places.device,
          .num_children = page.num_children,
          .num_users = page.num_users,
          .last_use = page.last_use,
-         .is_found = Child(page.parent, page.kind, page.tokens) == node});
+         .is_found = Child(page.parent, page.kind, page.tokens) == node,
+         .host_extent = page.places.host});
+  };
+  for (const NodeId node : node_of_extent_) {
+    if (node != kNone) add(node);
   }
-  for (const auto& [last_use, node] : evictable_) {
-    snapshot.evictable.push_back(node);
+  for (const NodeId node : node_of_host_extent_) {
+    if (node != kNone && !nodes_[node].places.device) add(node);
   }
+  const auto ids = [](const ByLastUse& order) {
+    std::vector<uint32_t> nodes;
+    for (const auto& [last_use, node] : order) nodes.push_back(node);
+    return nodes;
+  };
+  snapshot.evictable = ids(evictable_);
+  snapshot.host_evictable = ids(host_evictable_);
+  snapshot.duplicates = ids(duplicates_);
   return snapshot;
 }
 

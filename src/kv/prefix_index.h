@@ -32,31 +32,49 @@ struct PrefixPath {
   }
 };
 
-// What is there of a path: its first pages.
+// What is there of a path: its first pages, some on the device and behind them
+// some that lie on the host alone.
 struct PrefixHit {
-  std::vector<ExtentId> extents;  // [pages]
-  std::vector<PageKind> kinds;    // [pages]
+  std::vector<ExtentId> extents;            // [pages on the device]
+  std::vector<ExtentId> host_extents = {};  // [pages on the host alone]
+  std::vector<PageKind> kinds;              // [pages]
+
+  // The same, of its first pages alone.
+  void Shorten(size_t num_pages);
+};
+
+// Where a page lies: in one of the two at least.
+struct PagePlaces {
+  std::optional<ExtentId> device = {};
+  std::optional<ExtentId> host = {};
 };
 
 // A tree of pages under roots, each found by a hash of its parent, its kind and
 // its tokens, and only where all three are equal: two pages of one hash are a
 // miss for the one that came later, never a wrong answer. Decides, and touches
 // neither byte nor pool: whoever owns the extents adds a reference for each
-// that Enter takes, and drops it when Evict gives the extent back. Used by the
+// that is taken, and drops it when the extent is given back. Used by the
 // engine's thread alone; the same calls give the same answers.
 //
-// A page has as many users as sequences hold its extent; without any it is
-// idle, and may be evicted. Pages are used from a root on, so those above one
-// in use are in use too: every idle page can be had, leaves first, and the
-// least recently used leaf before others. At most a page an extent is kept,
-// and what BrokenInvariants lists holds after every call, but for Enter by a
-// sequence that ends with it.
+// A page lies on the device, on the host, or on both: then its host copy is a
+// duplicate. It has as many users as sequences hold its extent; without any it
+// is idle, and may leave the device. Pages are used from a root on, so those
+// above one in use are in use too, and those above one on the device lie there
+// too: every idle page can be had, those with none of the device below them
+// first, and the least recently used of these before others. On the host
+// duplicates go first (that of the page which was used last, as it will need
+// it last), then what lies there alone, leaf by leaf, least recently used
+// first. At most a page an extent is kept, and what BrokenInvariants lists
+// holds after every call, but for Enter by a sequence that ends with it, and
+// PinHost until Promote.
 class PrefixIndex {
  public:
   // `hash_mask` is for tests that want pages of one hash.
-  explicit PrefixIndex(int64_t num_extents, uint64_t hash_mask = ~uint64_t{0})
+  explicit PrefixIndex(int64_t num_extents, uint64_t hash_mask = ~uint64_t{0},
+                       int64_t num_host_extents = 0)
       : hash_mask_(hash_mask),
-        node_of_extent_(static_cast<size_t>(num_extents), kNone) {}
+        node_of_extent_(static_cast<size_t>(num_extents), kNone),
+        node_of_host_extent_(static_cast<size_t>(num_host_extents), kNone) {}
 
   // The longest beginning of the path that is there, at most `max_pages`. A
   // page is of the first of `kinds` that is there in its place.
@@ -64,8 +82,9 @@ class PrefixIndex {
                  std::span<const PageKind> kinds) const;
 
   // Pages of `path`, of `kinds`, lie in `extents`, held by one sequence. Those
-  // that are new become pages of the index with that one user, and are
-  // returned. Ends at a page that lies in another's extent already: a page
+  // that are new, or lay on the host alone, are pages on the device from here
+  // on with that one user, and are returned. Ends at a page that lies in
+  // another's extent of the device already: a page
   // below it would be used without it. A sequence that ends with this call
   // `passes` such pages. REQUIRES: as many kinds as extents; an extent that is
   // here stands for that page.
@@ -79,14 +98,42 @@ class PrefixIndex {
   void Pin(std::span<const ExtentId> extents);
   void Unpin(std::span<const ExtentId> extents);
 
-  // Forgets the least recently used leaf that nobody uses; nothing where no
-  // page is idle.
+  // Where the page lies that leaves the device next; nothing where none on it
+  // is idle.
+  std::optional<PagePlaces> NextToEvict() const;
+  // That page leaves the device, and is forgotten unless it lies on the host
+  // too. Its extent; nothing where there is none. REQUIRES: it lies on the
+  // host, or no page is below it.
   std::optional<ExtentId> Evict();
 
+  // The page in `extent` lies in `host` too. REQUIRES: it lay on the device
+  // alone, and no page in `host`.
+  void AddHost(ExtentId extent, ExtentId host);
+  // Gives up a host extent, and forgets the page that lies nowhere else;
+  // nothing where each holds the only copy of a page that is pinned or above
+  // others.
+  std::optional<ExtentId> EvictHost();
+  // One more user of pages that lie on the host alone, and will be promoted.
+  void PinHost(std::span<const ExtentId> host_extents);
+  // The page in `host`, pinned, lies in `extent` of the device too.
+  // REQUIRES: so does the page above it; no page lies in `extent`.
+  void Promote(ExtentId host, ExtentId extent);
+
+  // Forgets the path's pages of the last of `kinds`, deepest first, whoever
+  // uses them, and says where they lay. Walks as Find does. REQUIRES: they are
+  // the path's end, no others are below them, and none has more than one user.
+  std::vector<PagePlaces> Forget(const PrefixPath& path,
+                                 std::span<const PageKind> kinds);
+
   bool Holds(ExtentId extent) const { return NodeOf(extent) != kNone; }
+  // Whether there is a duplicate of what lies in `extent`.
+  bool IsOnHost(ExtentId extent) const {
+    return Holds(extent) && nodes_[NodeOf(extent)].places.host.has_value();
+  }
   // How many of these have a user.
   int64_t NumUsed(std::span<const ExtentId> extents) const;
   int64_t num_pages() const { return num_pages_; }
+  // On the device.
   int64_t num_idle() const { return num_idle_; }
   // Users beyond the first, over all pages.
   int64_t num_repeated() const { return num_repeated_; }
@@ -102,13 +149,15 @@ class PrefixIndex {
     uint64_t last_use = 0;
     NodeId parent = kNone;  // of a root: none
     uint32_t num_children = 0;
+    uint32_t num_device_children = 0;
     uint32_t num_users = 0;
     PageKind kind = 0;
-    ExtentId extent;
+    PagePlaces places;  // of a root: none
     std::array<int32_t, kPageTokens> tokens = {};
   };
 
   NodeId NodeOf(ExtentId extent) const;
+  NodeId NodeOfHost(ExtentId extent) const;
   NodeId RootOf(std::string_view key) const;
   NodeId AddRoot(std::string_view key);
   uint64_t HashOf(NodeId parent, PageKind kind,
@@ -119,24 +168,37 @@ class PrefixIndex {
               std::span<const int32_t> tokens) const;
   NodeId Child(NodeId parent, PageKind kind,
                std::span<const int32_t> tokens) const;
+  // The nodes of the path's longest beginning that is there.
+  std::vector<NodeId> Walk(const PrefixPath& path, size_t max_pages,
+                           std::span<const PageKind> kinds) const;
   NodeId AddPage(uint64_t hash, NodeId parent, PageKind kind,
                  std::span<const int32_t> tokens);
   NodeId AddNode();
   void RemoveNode(NodeId node);
-  // Before and after a change of what evictable_ is ordered or chosen by.
+  void RemovePage(NodeId node);
+  void PutOnDevice(NodeId node, ExtentId extent);
+  void TakeOffDevice(NodeId node);
+  void PutOnHost(NodeId node, ExtentId extent);
+  void TakeOffHost(NodeId node);
+  void AddUser(NodeId node);
+  // Before and after a change of what the orders below are made of.
   void Leave(NodeId node);
   void Join(NodeId node);
   void Touch(NodeId node);
 
   const uint64_t hash_mask_;
-  std::vector<NodeId> node_of_extent_;  // [num_extents]
+  std::vector<NodeId> node_of_extent_;       // [num_extents]
+  std::vector<NodeId> node_of_host_extent_;  // [num_host_extents]
   std::vector<Node> nodes_;
   std::vector<NodeId> unused_nodes_;
   std::unordered_map<uint64_t, NodeId> pages_;  // by hash
   std::map<std::string, NodeId, std::less<>> roots_;
   std::map<NodeId, std::string_view> root_keys_;  // of roots_
-  // Idle leaves, by last use. No two are of one: a call touches one path.
-  std::set<std::pair<uint64_t, NodeId>> evictable_;
+  // By last use. In the first two no two are of one: a call touches one path.
+  using ByLastUse = std::set<std::pair<uint64_t, NodeId>>;
+  ByLastUse evictable_;       // idle on the device, none of it below them
+  ByLastUse host_evictable_;  // idle on the host alone, none below them
+  ByLastUse duplicates_;      // on both
   uint64_t clock_ = 0;
   int64_t num_pages_ = 0;
   int64_t num_idle_ = 0;

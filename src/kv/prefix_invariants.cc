@@ -11,6 +11,16 @@ namespace {
 using Messages = std::vector<std::string>;
 using PagesById = std::map<uint32_t, const PrefixPageSnapshot*>;
 
+// "the page of extent 3", or of a host extent where it has no other.
+std::string NameOf(const PrefixPageSnapshot& page) {
+  if (page.extent)
+    return fmt::format("the page of extent {}", page.extent->value());
+  if (page.host_extent) {
+    return fmt::format("the page of host extent {}", page.host_extent->value());
+  }
+  return "the page of no extent";
+}
+
 void CheckCount(std::string_view what, int64_t counted, int64_t found,
                 Messages& broken) {
   if (counted == found) return;
@@ -21,7 +31,7 @@ void CheckCount(std::string_view what, int64_t counted, int64_t found,
 void CheckCounts(const PrefixSnapshot& snapshot, Messages& broken) {
   int64_t num_idle = 0, num_repeated = 0;
   for (const PrefixPageSnapshot& page : snapshot.pages) {
-    num_idle += page.num_users == 0;
+    num_idle += page.extent.has_value() && page.num_users == 0;
     num_repeated += page.num_users > 1 ? page.num_users - 1 : 0;
   }
   CheckCount("pages", snapshot.num_pages, std::ssize(snapshot.pages), broken);
@@ -29,31 +39,57 @@ void CheckCounts(const PrefixSnapshot& snapshot, Messages& broken) {
   CheckCount("repeated users", snapshot.num_repeated, num_repeated, broken);
 }
 
-void CheckPage(const PrefixPageSnapshot& page, const PrefixSnapshot& snapshot,
-               const PagesById& pages, Messages& broken) {
-  const uint32_t extent = page.extent.value();
-  if (extent >= snapshot.num_extents) {
-    broken.push_back(
-        fmt::format("extent {} of {} is a page", extent, snapshot.num_extents));
+// `num_extents`: of the tier.
+void CheckExtents(std::string_view tier, std::vector<uint32_t> extents,
+                  size_t num_extents, Messages& broken) {
+  std::sort(extents.begin(), extents.end());
+  const auto twice = std::adjacent_find(extents.begin(), extents.end());
+  if (twice != extents.end()) {
+    broken.push_back(fmt::format("{} {} is two pages", tier, *twice));
   }
+  if (!extents.empty() && extents.back() >= num_extents) {
+    broken.push_back(fmt::format("{} {} of {} is a page", tier, extents.back(),
+                                 num_extents));
+  }
+}
+
+void CheckPlaces(const PrefixSnapshot& snapshot, Messages& broken) {
+  std::vector<uint32_t> device, host;
+  for (const PrefixPageSnapshot& page : snapshot.pages) {
+    if (page.extent) device.push_back(page.extent->value());
+    if (page.host_extent) host.push_back(page.host_extent->value());
+    if (!page.extent && !page.host_extent) {
+      broken.push_back(fmt::format("page {} lies nowhere", page.id));
+    }
+    if (page.num_users > 0 && !page.extent) {
+      broken.push_back(
+          fmt::format("{} is in use, but not on the device", NameOf(page)));
+    }
+  }
+  CheckExtents("extent", device, snapshot.num_extents, broken);
+  CheckExtents("host extent", host, snapshot.num_host_extents, broken);
+}
+
+void CheckParent(const PrefixPageSnapshot& page, const PrefixSnapshot& snapshot,
+                 const PagesById& pages, Messages& broken) {
   if (!page.is_found) {
-    broken.push_back(fmt::format("the page of extent {} is not found", extent));
+    broken.push_back(fmt::format("{} is not found", NameOf(page)));
   }
   const auto parent = pages.find(page.parent);
   if (parent == pages.end()) {
     const bool is_root = std::any_of(
         snapshot.roots.begin(), snapshot.roots.end(),
         [&](const RootSnapshot& root) { return root.id == page.parent; });
-    if (!is_root) {
-      broken.push_back(
-          fmt::format("the page of extent {} has no parent", extent));
-    }
+    if (!is_root) broken.push_back(NameOf(page) + " has no parent");
     return;
   }
   if (page.num_users > 0 && parent->second->num_users == 0) {
-    broken.push_back(
-        fmt::format("the page of extent {} is in use, above it {} is idle",
-                    extent, parent->second->extent.value()));
+    broken.push_back(fmt::format("{} is in use, above it {} is idle",
+                                 NameOf(page), NameOf(*parent->second)));
+  }
+  if (page.extent && !parent->second->extent) {
+    broken.push_back(fmt::format("{} is on the device, above it {} is not",
+                                 NameOf(page), NameOf(*parent->second)));
   }
 }
 
@@ -64,10 +100,8 @@ void CheckChildren(const PrefixSnapshot& snapshot, Messages& broken) {
   }
   for (const PrefixPageSnapshot& page : snapshot.pages) {
     if (page.num_children == num_children[page.id]) continue;
-    broken.push_back(fmt::format(
-        "the page of extent {} counts {} children, "
-        "has {}",
-        page.extent.value(), page.num_children, num_children[page.id]));
+    broken.push_back(fmt::format("{} counts {} children, has {}", NameOf(page),
+                                 page.num_children, num_children[page.id]));
   }
   for (const RootSnapshot& root : snapshot.roots) {
     if (root.num_children == num_children[root.id] && root.num_children > 0) {
@@ -78,20 +112,38 @@ void CheckChildren(const PrefixSnapshot& snapshot, Messages& broken) {
   }
 }
 
-void CheckEvictable(const PrefixSnapshot& snapshot, Messages& broken) {
-  std::vector<const PrefixPageSnapshot*> leaves;
-  for (const PrefixPageSnapshot& page : snapshot.pages) {
-    if (page.num_users == 0 && page.num_children == 0) leaves.push_back(&page);
-  }
-  std::sort(leaves.begin(), leaves.end(), [](const auto* a, const auto* b) {
-    return a->last_use < b->last_use;
+// `which` are those of `pages` that belong into `order`.
+void CheckOrder(std::string_view what, const std::vector<uint32_t>& order,
+                std::vector<const PrefixPageSnapshot*> which,
+                Messages& broken) {
+  std::sort(which.begin(), which.end(), [](const auto* a, const auto* b) {
+    return std::pair(a->last_use, a->id) < std::pair(b->last_use, b->id);
   });
   std::vector<uint32_t> ids;
-  for (const PrefixPageSnapshot* leaf : leaves) ids.push_back(leaf->id);
-  if (ids == snapshot.evictable) return;
-  broken.push_back(fmt::format(
-      "{} pages may be evicted in their order, {} are idle without children",
-      snapshot.evictable.size(), ids.size()));
+  for (const PrefixPageSnapshot* page : which) ids.push_back(page->id);
+  if (ids == order) return;
+  broken.push_back(fmt::format("{} pages may be evicted in their order, {} {}",
+                               order.size(), ids.size(), what));
+}
+
+void CheckEvictable(const PrefixSnapshot& snapshot, Messages& broken) {
+  std::map<uint32_t, uint32_t> num_device_children;
+  for (const PrefixPageSnapshot& page : snapshot.pages) {
+    if (page.extent) ++num_device_children[page.parent];
+  }
+  std::vector<const PrefixPageSnapshot*> leaves, host_leaves, duplicates;
+  for (const PrefixPageSnapshot& page : snapshot.pages) {
+    if (page.extent && page.host_extent) duplicates.push_back(&page);
+    if (page.num_users > 0) continue;
+    if (page.extent && num_device_children[page.id] == 0) {
+      leaves.push_back(&page);
+    }
+    if (!page.extent && page.num_children == 0) host_leaves.push_back(&page);
+  }
+  CheckOrder("are idle without children", snapshot.evictable, leaves, broken);
+  CheckOrder("are on the host alone without children", snapshot.host_evictable,
+             host_leaves, broken);
+  CheckOrder("are duplicates", snapshot.duplicates, duplicates, broken);
 }
 
 }  // namespace
@@ -103,8 +155,9 @@ std::vector<std::string> BrokenInvariants(const PrefixSnapshot& snapshot) {
     pages[page.id] = &page;
   }
   CheckCounts(snapshot, broken);
+  CheckPlaces(snapshot, broken);
   for (const PrefixPageSnapshot& page : snapshot.pages) {
-    CheckPage(page, snapshot, pages, broken);
+    CheckParent(page, snapshot, pages, broken);
   }
   CheckChildren(snapshot, broken);
   CheckEvictable(snapshot, broken);

@@ -3,6 +3,7 @@
 #define WINNOW_KV_PREFIX_INVARIANTS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,30 +23,39 @@ struct RootSnapshot {
 struct PrefixPageSnapshot {
   uint32_t id = 0;
   uint32_t parent = 0;
-  ExtentId extent;
+  std::optional<ExtentId> extent;
   uint32_t num_children = 0;
   uint32_t num_users = 0;
   uint64_t last_use = 0;
   bool is_found = false;  // by its parent, kind and tokens
+  std::optional<ExtentId> host_extent = {};
 };
 
 // The state of a PrefixIndex at one moment.
 struct PrefixSnapshot {
   size_t num_extents = 0;
+  size_t num_host_extents = 0;
   int64_t num_pages = 0;     // as the index counts
   int64_t num_idle = 0;      // as the index counts
   int64_t num_repeated = 0;  // as the index counts
   std::vector<RootSnapshot> roots = {};
-  std::vector<PrefixPageSnapshot> pages = {};  // by extent, ascending
-  std::vector<uint32_t> evictable = {};        // least recently used first
+  // By extent, ascending, and behind them those on the host alone.
+  std::vector<PrefixPageSnapshot> pages = {};
+  // Least recently used first.
+  std::vector<uint32_t> evictable = {};
+  std::vector<uint32_t> host_evictable = {};
+  std::vector<uint32_t> duplicates = {};
 };
 
 // Names whatever is broken, a line each; empty where all holds:
 //  * pages, idle pages and repeated users are as many as the index counts;
-//  * a page is found, lies in an extent that exists, and its parent is there;
+//  * a page is found, lies in extents that exist and hold no other, in one at
+//    least, and its parent is there;
 //  * pages and roots have as many children as name them, a root at least one;
-//  * a page in use has no idle parent;
-//  * evictable are the idle pages without children, in order of last use.
+//  * a page in use has no idle parent, and lies on the device, as does the
+//    parent of every page there;
+//  * evictable are the idle pages on the device without children there, those
+//    on the host alone without any, and the duplicates, in order of last use.
 std::vector<std::string> BrokenInvariants(const PrefixSnapshot& snapshot);
 
 }  // namespace winnow

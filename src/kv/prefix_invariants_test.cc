@@ -42,8 +42,8 @@ TEST(PrefixInvariantsTest, PagesAreFoundAndHaveParents) {
   snapshot.pages[1].is_found = false;
   snapshot.pages[2].extent = ExtentId(5);
   EXPECT_EQ(BrokenInvariants(snapshot),
-            Messages({"the page of extent 1 is not found",
-                      "extent 5 of 5 is a page"}));
+            Messages({"extent 5 of 5 is a page",
+                      "the page of extent 1 is not found"}));
   snapshot = Sound();
   snapshot.pages[0].parent = 3;
   EXPECT_EQ(BrokenInvariants(snapshot),
@@ -57,8 +57,10 @@ TEST(PrefixInvariantsTest, WhatIsAboveAPageInUseIsInUse) {
   snapshot.pages[1].num_users = 1;
   snapshot.num_repeated = 0;
   snapshot.evictable = {6};
-  EXPECT_EQ(BrokenInvariants(snapshot),
-            Messages({"the page of extent 1 is in use, above it 0 is idle"}));
+  EXPECT_EQ(
+      BrokenInvariants(snapshot),
+      Messages({"the page of extent 1 is in use, above it the page of extent "
+                "0 is idle"}));
 }
 
 TEST(PrefixInvariantsTest, EvictableAreIdleLeavesByLastUse) {
@@ -71,6 +73,62 @@ TEST(PrefixInvariantsTest, EvictableAreIdleLeavesByLastUse) {
   snapshot.pages[0].num_children = 1;
   EXPECT_EQ(BrokenInvariants(snapshot),
             Messages({"the page of extent 0 counts 1 children, has 2"}));
+}
+
+// The same, with a duplicate of page 5, and two pages under it on the host.
+PrefixSnapshot OnTwoTiers() {
+  PrefixSnapshot snapshot = Sound();
+  snapshot.num_host_extents = 4;
+  snapshot.num_pages = 5;
+  snapshot.pages[1].host_extent = ExtentId(2);
+  snapshot.pages[1].num_children = 1;
+  snapshot.pages.push_back({7, 5, std::nullopt, 1, 0, 5, true, ExtentId(0)});
+  snapshot.pages.push_back({8, 7, std::nullopt, 0, 0, 4, true, ExtentId(3)});
+  snapshot.host_evictable = {8};
+  snapshot.duplicates = {5};
+  return snapshot;
+}
+
+TEST(PrefixInvariantsTest, PagesMayLieOnTheHost) {
+  EXPECT_EQ(BrokenInvariants(OnTwoTiers()), Messages());
+  PrefixSnapshot snapshot = OnTwoTiers();
+  snapshot.pages[4].host_extent = ExtentId(0);
+  EXPECT_EQ(BrokenInvariants(snapshot),
+            Messages({"host extent 0 is two pages"}));
+  snapshot = OnTwoTiers();
+  snapshot.pages[4].host_extent.reset();
+  EXPECT_EQ(BrokenInvariants(snapshot), Messages({"page 8 lies nowhere"}));
+}
+
+TEST(PrefixInvariantsTest, WhatIsUsedOrAboveADevicePageIsOnTheDevice) {
+  PrefixSnapshot snapshot = OnTwoTiers();
+  snapshot.pages[4].num_users = 1;
+  snapshot.host_evictable = {};
+  EXPECT_EQ(BrokenInvariants(snapshot),
+            Messages({"the page of host extent 3 is in use, but not on the "
+                      "device",
+                      "the page of host extent 3 is in use, above it the page "
+                      "of host extent 0 is idle"}));
+  snapshot = OnTwoTiers();
+  snapshot.pages[4].extent = ExtentId(4);
+  snapshot.num_idle = 3;
+  snapshot.evictable = {6, 8, 5};
+  snapshot.host_evictable = {};
+  snapshot.duplicates = {8, 5};
+  EXPECT_EQ(BrokenInvariants(snapshot),
+            Messages({"the page of extent 4 is on the device, above it the "
+                      "page of host extent 0 is not"}));
+}
+
+TEST(PrefixInvariantsTest, TheHostHasOrdersOfItsOwn) {
+  PrefixSnapshot snapshot = OnTwoTiers();
+  snapshot.host_evictable = {8, 7};
+  snapshot.duplicates = {};
+  EXPECT_EQ(BrokenInvariants(snapshot),
+            Messages({"2 pages may be evicted in their order, 1 are on the "
+                      "host alone without children",
+                      "0 pages may be evicted in their order, 1 are "
+                      "duplicates"}));
 }
 
 }  // namespace

@@ -1,0 +1,236 @@
+// Pages of a KvCache that leave the device for the host, and come back.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "kv/kv_cache.h"
+
+namespace winnow {
+namespace {
+
+constexpr SequenceId kA(1), kB(2), kC(3);
+constexpr std::array<PageKind, 1> kKinds = {0};
+constexpr std::array<PageKind, 2> kKindsOfParked = {7, 0};
+constexpr auto kToHost = TierCopy::Direction::kToHost;
+constexpr auto kToDevice = TierCopy::Direction::kToDevice;
+using Copies = std::vector<TierCopy>;
+
+TierCopy ToHost(uint32_t device, uint32_t host) {
+  return {kToHost, ExtentId(device), ExtentId(host)};
+}
+TierCopy ToDevice(uint32_t host, uint32_t device) {
+  return {kToDevice, ExtentId(device), ExtentId(host)};
+}
+
+// Texts are words of a page each.
+class KvCacheTiersTest : public testing::Test {
+ protected:
+  void TearDown() override { ExpectSound(); }
+
+  void Make(int64_t num_extents, int64_t num_host_extents) {
+    cache_.emplace(num_extents, kPageTokens, num_host_extents);
+  }
+  void ExpectSound() {
+    EXPECT_EQ(BrokenInvariants(cache_->Snapshot()), std::vector<std::string>());
+    EXPECT_EQ(BrokenInvariants(cache_->prefixes().Snapshot()),
+              std::vector<std::string>());
+  }
+
+  static std::vector<int32_t> Text(const std::vector<int32_t>& words) {
+    std::vector<int32_t> tokens;
+    for (const int32_t word : words) {
+      tokens.insert(tokens.end(), kPageTokens, word);
+    }
+    return tokens;
+  }
+  PrefixHit Find(const std::vector<int32_t>& words,
+                 std::span<const PageKind> kinds = kKinds) {
+    const std::vector<int32_t> tokens = Text(words);
+    return cache_->prefixes().Find({"", tokens}, words.size(), kinds);
+  }
+  // Where the pages are: 'd'evice, 'h'ost alone.
+  std::string Places(const std::vector<int32_t>& words) {
+    const PrefixHit hit = Find(words);
+    return std::string(hit.extents.size(), 'd') +
+           std::string(hit.host_extents.size(), 'h');
+  }
+  void Grow(SequenceId sequence, int num_tokens) {
+    const std::array<Growth, 1> growth = {{{sequence, num_tokens}}};
+    std::optional<Reservation> room = cache_->Reserve(growth);
+    ASSERT_TRUE(room.has_value());
+    for (const TierCopy& copy : cache_->TakeTierCopies()) {
+      copies_.push_back(copy);
+    }
+    room->Commit();
+    cache_->Seal(sequence, cache_->num_tokens(sequence));
+    ExpectSound();
+  }
+  void Open(SequenceId sequence, const std::vector<int32_t>& words) {
+    cache_->Open(sequence, Find(words));
+    ExpectSound();
+  }
+  void Close(SequenceId sequence, const std::vector<int32_t>& words,
+             PageKind kind = 0) {
+    const std::vector<int32_t> tokens = Text(words);
+    cache_->Close(sequence, {"", tokens},
+                  std::vector<PageKind>(words.size(), kind));
+    ExpectSound();
+  }
+  // A text that is read and left behind.
+  void Leave(SequenceId sequence, const std::vector<int32_t>& words) {
+    Open(sequence, words);
+    Grow(sequence, static_cast<int>(std::ssize(words)) * kPageTokens -
+                       cache_->num_tokens(sequence));
+    Close(sequence, words);
+  }
+  // What has been decided since the last call.
+  Copies Decided() {
+    for (const TierCopy& copy : cache_->TakeTierCopies()) {
+      copies_.push_back(copy);
+    }
+    return std::exchange(copies_, {});
+  }
+
+  std::optional<KvCache> cache_;
+  Copies copies_;
+};
+
+TEST_F(KvCacheTiersTest, WhatLeavesTheDeviceGoesToTheHostAndComesBack) {
+  Make(3, 4);
+  Leave(kA, {1, 2, 3});
+  EXPECT_EQ(Decided(), Copies());
+  Leave(kB, {4, 5});
+  // Leaves first, each before its extent is given to another page.
+  EXPECT_EQ(Decided(), (Copies{ToHost(2, 0), ToHost(1, 1)}));
+  EXPECT_EQ(Places({1, 2, 3}), "dhh");
+  Open(kC, {1, 2, 3});
+  // Room is made by pages of the other text; the copies that come back first
+  // were the only ones.
+  EXPECT_EQ(Decided(), (Copies{ToHost(1, 2), ToDevice(1, 1), ToHost(2, 3),
+                               ToDevice(0, 2)}));
+  EXPECT_EQ(Places({1, 2, 3}), "ddd");
+  EXPECT_EQ(Places({4, 5}), "hh");
+  EXPECT_EQ(cache_->NumOnHost(kC), 2);
+  cache_->Close(kC);
+}
+
+TEST_F(KvCacheTiersTest, DuplicatesAreTheFirstVictimsOfTheHost) {
+  Make(3, 2);
+  Leave(kA, {1, 2, 3});
+  Leave(kB, {4, 5});
+  Decided();
+  // Both of the host hold pages that are about to come back. As soon as the
+  // first is back, its copy is a duplicate, and makes room for another.
+  Open(kC, {1, 2, 3});
+  EXPECT_EQ(Decided().back(), ToDevice(0, 2));
+  EXPECT_EQ(Places({1, 2, 3}), "ddd");
+  EXPECT_EQ(Places({4, 5}), "h");
+  cache_->Close(kC);
+}
+
+TEST_F(KvCacheTiersTest, ADuplicateIsNotCopiedAgain) {
+  Make(2, 3);
+  Leave(kA, {1, 2});
+  Leave(kB, {3});
+  EXPECT_EQ(Decided(), Copies{ToHost(1, 0)});
+  Leave(kC, {1, 2});
+  EXPECT_EQ(Decided(), (Copies{ToHost(1, 1), ToDevice(0, 1)}));
+  Leave(kB, {4, 5});
+  // Of {1, 2} the second page lies there already.
+  EXPECT_EQ(Decided(), Copies{ToHost(0, 2)});
+  EXPECT_EQ(Places({1, 2}), "hh");
+}
+
+TEST_F(KvCacheTiersTest, TheHostForgetsItsLeastRecentlyUsedLeaf) {
+  Make(2, 3);
+  Leave(kA, {1, 2});
+  Leave(kB, {3, 4});
+  Leave(kC, {5, 6});
+  // Pages 2, 1 and 4 went there; 2 made room for 3.
+  EXPECT_EQ(Places({1, 2}), "h");
+  EXPECT_EQ(Places({3, 4}), "hh");
+  EXPECT_EQ(cache_->num_free_host_pages(), 0);
+}
+
+TEST_F(KvCacheTiersTest, WithoutAHostPagesAreForgotten) {
+  Make(2, 0);
+  Leave(kA, {1, 2});
+  Leave(kB, {3});
+  EXPECT_EQ(Decided(), Copies());
+  EXPECT_EQ(Places({1, 2}), "d");
+}
+
+// What is computed again meanwhile needs no copy from the host.
+TEST_F(KvCacheTiersTest, WhatEntersTakesThePlaceOfWhatLiesOnTheHostAlone) {
+  Make(4, 4);
+  Leave(kA, {1, 2});
+  EXPECT_TRUE(cache_->EvictIdle());
+  EXPECT_TRUE(cache_->EvictIdle());
+  EXPECT_FALSE(cache_->EvictIdle());
+  EXPECT_EQ(Places({1, 2}), "hh");
+  cache_->Open(kB);
+  Grow(kB, 3 * kPageTokens);
+  Decided();
+  Close(kB, {1, 2, 3});
+  EXPECT_EQ(Decided(), Copies());
+  EXPECT_EQ(Places({1, 2, 3}), "ddd");
+  EXPECT_EQ(cache_->num_free_host_pages(), 2);
+}
+
+TEST_F(KvCacheTiersTest, APagePathIsForgottenOnBothTiers) {
+  Make(4, 4);
+  Leave(kA, {1});
+  Open(kB, {1, 2, 3});
+  Grow(kB, 2 * kPageTokens);
+  const std::vector<int32_t> tokens = Text({1, 2, 3});
+  cache_->Close(kB, {"", tokens}, std::array<PageKind, 3>{0, 7, 7});
+  EXPECT_TRUE(cache_->EvictIdle());
+  EXPECT_EQ(Find({1, 2, 3}, kKindsOfParked).host_extents.size(), 1u);
+  EXPECT_EQ(Places({1, 2, 3}), "d");  // The others are of another kind.
+  cache_->Open(kC, Find({1, 2, 3}, kKindsOfParked));
+  cache_->Forget({"", tokens}, std::array<PageKind, 2>{0, 7});
+  ExpectSound();
+  EXPECT_EQ(Find({1, 2, 3}, kKindsOfParked).kinds.size(), 1u);
+  EXPECT_EQ(cache_->pages(kC).size(), 3u);  // It keeps them for itself.
+  EXPECT_EQ(cache_->num_free_host_pages(), 4);
+  cache_->Close(kC);
+  EXPECT_EQ(cache_->num_free_pages(), 4);
+}
+
+TEST_F(KvCacheTiersTest, AHitMayBeShortened) {
+  Make(3, 3);
+  Leave(kA, {1, 2, 3});
+  cache_->EvictIdle();
+  cache_->EvictIdle();
+  PrefixHit hit = Find({1, 2, 3});
+  hit.Shorten(7);
+  EXPECT_EQ(hit.kinds.size(), 3u);
+  hit.Shorten(2);
+  EXPECT_EQ(hit.kinds.size(), 2u);
+  EXPECT_EQ(hit.host_extents.size(), 1u);
+  cache_->Open(kB, hit);
+  EXPECT_EQ(Places({1, 2, 3}), "ddh");
+  cache_->Close(kB);
+  hit = Find({1, 2, 3});
+  hit.Shorten(1);
+  EXPECT_EQ(hit.extents.size(), 1u);
+  EXPECT_EQ(hit.host_extents.size(), 0u);
+}
+
+// A step would write over what has not been copied out yet.
+TEST_F(KvCacheTiersTest, CopiesAreTakenBeforeAStepIsCommitted) {
+  Make(1, 1);
+  Leave(kA, {1});
+  cache_->Open(kB);
+  const std::array<Growth, 1> growth = {{{kB, 1}}};
+  {
+    std::optional<Reservation> room = cache_->Reserve(growth);
+    EXPECT_DEATH(room->Commit(), "1 copies between tiers are to be made");
+  }
+  // They are to be made also where the step is not.
+  EXPECT_EQ(Decided(), Copies{ToHost(0, 0)});
+  cache_->Close(kB);
+}
+
+}  // namespace
+}  // namespace winnow
