@@ -2,7 +2,7 @@
 """winnow-lab's greedy tokens against transformers', prompt by prompt.
 
     check_winnow_lab.py --dtype float32 [--min-length 1] [--max-length 4096]
-                        [--most 68]
+                        [--most 68] [--model FOLDER] [-- FLAG...]
 
 float32: all tokens must be equal. bfloat16: equal to the float32 tokens up to
 the first position whose best two logits are closer than 0.05; such prompts
@@ -13,6 +13,12 @@ or the 32K ones alone (they take long, in float32 above all):
 
     make && tests/golden/check_winnow_lab.py --dtype float32
     make && tests/golden/check_winnow_lab.py --dtype float32 --min-length 32768
+
+The same function at another shape has the same answers, on any device:
+
+    lab/embed lab/models/winnow-lab --shape llama-3.1-8b OUT
+    tests/golden/check_winnow_lab.py --dtype bfloat16 --model OUT --batch 34 \\
+        -- --device cuda
 """
 
 from __future__ import annotations
@@ -31,7 +37,6 @@ sys.path.insert(0, str(ROOT))
 from lab.tasks.record import make_record  # noqa: E402
 
 CLEAR_MARGIN = 0.05
-BATCH = 8
 
 
 def parse() -> argparse.Namespace:
@@ -44,6 +49,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--min-length", type=int, default=0)
     parser.add_argument("--max-length", type=int, default=1 << 20)
     parser.add_argument("--most", type=int, default=1 << 20)
+    parser.add_argument("--model", default=str(ROOT / "lab/models/winnow-lab"))
+    parser.add_argument("--batch", type=int, default=8,
+                        help="prompts that a process answers")
     parser.add_argument("flags", nargs="*")
     return parser.parse_args()
 
@@ -51,7 +59,7 @@ def parse() -> argparse.Namespace:
 def generate(options: argparse.Namespace, entries: list[dict]) -> list[dict]:
     with tempfile.TemporaryDirectory() as folder:
         command = [options.winnow, "generate",
-                   str(ROOT / "lab/models/winnow-lab"),
+                   options.model,
                    "--dtype", options.dtype, "--temperature", "0",
                    "--max-tokens", "24", "--quiet",
                    "--json", f"{folder}/result", *options.flags]
@@ -85,8 +93,8 @@ def main() -> int:
     step = max(1, len(entries) // options.most)
     entries = entries[::step][:options.most]
     num_wrong = num_unclear = 0
-    for first in range(0, len(entries), BATCH):
-        batch = entries[first:first + BATCH]
+    for first in range(0, len(entries), options.batch):
+        batch = entries[first:first + options.batch]
         for entry, line in zip(batch, generate(options, batch), strict=True):
             want, got = entry["token_ids"], line["token_ids"]
             name = "{task} {length} seed {seed} index {index}".format(**entry)

@@ -1,4 +1,6 @@
 #include "backend/cuda/cuda_types.h"
+#include "backend/cuda/dependent_launch.h"
+#include "backend/cuda/device/dependent_launch.cuh"
 #include "backend/cuda/device/element.cuh"
 #include "backend/cuda/page_verbs.h"
 #include "backend/cuda/step_views.h"
@@ -55,6 +57,7 @@ __device__ void Rotate(const In* x, int size, const float* cos_sin, int half,
 template <typename Q, typename In, typename Kv>
 __global__ void AppendKernel(device::StepRows rows, device::Pages pages,
                              AppendShape shape) {
+  device::BeginAfterPrior();
   const int row = static_cast<int>(blockIdx.x);
   const int lane = static_cast<int>(threadIdx.x) % warpSize;
   int head = static_cast<int>(blockIdx.y) * kHeadsPerBlock +
@@ -117,13 +120,13 @@ void EnqueueAppend(CudaQueue& queue, const LayerStep& step,
   WithCudaFloat(inputs.q.dtype, [&](auto q) {
     WithCudaFloat(inputs.k.dtype, [&](auto in) {
       WithCudaFloat(cache.format.k, [&](auto kv) {
-        AppendKernel<decltype(q), decltype(in), decltype(kv)>
-            <<<grid, kHeadsPerBlock * 32, 0, queue.stream()>>>(
-                DeviceRows(step), DevicePages(cache), shape);
+        LaunchDependent(queue, "Append",
+                        AppendKernel<decltype(q), decltype(in), decltype(kv)>,
+                        {.blocks = grid, .num_threads = kHeadsPerBlock * 32},
+                        DeviceRows(step), DevicePages(cache), shape);
       });
     });
   });
-  queue.KeepLaunch("Append");
 }
 
 }  // namespace winnow

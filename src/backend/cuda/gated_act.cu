@@ -1,6 +1,8 @@
 #include <numbers>
 
 #include "backend/cuda/cuda_types.h"
+#include "backend/cuda/dependent_launch.h"
+#include "backend/cuda/device/dependent_launch.cuh"
 #include "backend/cuda/device/element.cuh"
 #include "backend/cuda/row_verbs.h"
 
@@ -33,6 +35,7 @@ __device__ float Activate(float x) {
 template <Activation kActivation, typename In, typename Out>
 __global__ void GatedActKernel(GateShape shape, const In* gate, const In* up,
                                Out* out) {
+  device::BeginAfterPrior();
   const int64_t row = blockIdx.x;
   const int64_t i = blockIdx.y * int64_t{kThreads} + threadIdx.x;
   if (i >= shape.size) return;
@@ -53,10 +56,10 @@ void Launch(CudaQueue& queue, const GatedActArgs& args) {
     WithCudaFloat(args.out.dtype, [&](auto out) {
       using In = decltype(in);
       using Out = decltype(out);
-      GatedActKernel<kActivation, In, Out>
-          <<<grid, kThreads, 0, queue.stream()>>>(
-              shape, CudaData<In>(args.gate), CudaData<In>(args.up),
-              CudaData<Out>(args.out));
+      LaunchDependent(queue, "GatedAct", GatedActKernel<kActivation, In, Out>,
+                      {.blocks = grid, .num_threads = kThreads}, shape,
+                      CudaData<In>(args.gate), CudaData<In>(args.up),
+                      CudaData<Out>(args.out));
     });
   });
 }
@@ -83,7 +86,6 @@ void EnqueueGatedAct(CudaQueue& queue, const GatedActArgs& args) {
       Launch<Activation::kGelu>(queue, args);
       break;
   }
-  queue.KeepLaunch("GatedAct");
 }
 
 }  // namespace winnow

@@ -1,15 +1,22 @@
+#include <algorithm>
+
 #include "backend/cuda/cuda_types.h"
+#include "backend/cuda/dependent_launch.h"
+#include "backend/cuda/device/dependent_launch.cuh"
 #include "backend/cuda/device/element.cuh"
 #include "backend/cuda/device/few_rows_mma.cuh"
+#include "backend/cuda/device/weight_queue.cuh"
 #include "backend/cuda/linear.h"
 
 namespace winnow {
 namespace {
 
-constexpr int kWarps = 8;         // of a block: each has every kWarps-th chunk
-constexpr int kTileOutputs = 16;  // outputs of one A fragment
-constexpr int kTileRows = 8;      // rows of x of one B fragment
-constexpr int kChunkInputs = 64;  // that a warp takes at a time
+using device::kChunkStride;
+using device::kHalfInputs;
+using device::kTileOutputs;
+
+constexpr int kWarps = device::kFewRowsWarps;
+constexpr int kTileRows = 8;  // rows of x of one B fragment
 constexpr int kMaxRows = 2 * kTileRows;
 
 struct FewRowsShape {
@@ -18,53 +25,52 @@ struct FewRowsShape {
   float scale;
 };
 
-// 16 bytes that pass by once: eight inputs.
-__device__ inline uint4 LoadOnce(const void* from) {
-  return __ldcs(static_cast<const uint4*>(from));
-}
-__device__ inline uint4 LoadShared(const void* from) {
-  return __ldg(static_cast<const uint4*>(from));
-}
+// A chunk's inputs of x: lane (g, t) has inputs [32 h + 8 t, + 8) of row g of
+// each tile of rows, for the halves h.
+template <typename T, int kRowTiles>
+struct RowChunk {
+  uint4 halves[kRowTiles][2];
+
+  __device__ void Load(const FewRowsShape& shape, const T* x, int first) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+    for (int i = 0; i < kRowTiles; ++i) {
+      const int row = i * kTileRows + lane / 4;
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int input = first + h * kHalfInputs + lane % 4 * 8;
+        halves[i][h] = row < shape.rows && input < shape.inputs
+                           ? __ldcg(reinterpret_cast<const uint4*>(
+                                 x + row * shape.x_stride + input))
+                           : uint4{};
+      }
+    }
+  }
+};
 
 // The products of one warp: kOutputTiles x kRowTiles fragments, of the chunks
-// that are its own.
+// that are its own. An mma's inputs may come in any order that both factors
+// share: pair i of a lane's eight stands where inputs 2 t + 8 (i % 2) of
+// product i / 2 would.
 template <typename T, int kOutputTiles, int kRowTiles>
 struct WarpProducts {
   float sums[kOutputTiles][kRowTiles][4] = {};
 
-  // Inputs [first, first + 32): lane (g, t) has [first + 8 t, + 8) of weight
-  // rows g and g + 8, and of row g of x. An mma's inputs may come in any order
-  // that both factors share: here pair i of a lane's eight stands where
-  // inputs 2 t + 8 (i % 2) of product i / 2 would.
-  __device__ void Take(const FewRowsShape& shape, const T* weight, const T* x,
-                       int first_output, int first) {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    const int g = lane / 4, input = first + lane % 4 * 8;
-    const bool inside = input < shape.inputs;
-    uint4 of_x[kRowTiles];
+  __device__ void Take(const uint4 (&weights)[4 * kOutputTiles],
+                       const RowChunk<T, kRowTiles>& x) {
 #pragma unroll
-    for (int i = 0; i < kRowTiles; ++i) {
-      const int row = i * kTileRows + g;
-      of_x[i] = inside && row < shape.rows
-                    ? LoadShared(x + row * shape.x_stride + input)
-                    : uint4{};
-    }
+    for (int h = 0; h < 2; ++h) {
 #pragma unroll
-    for (int o = 0; o < kOutputTiles; ++o) {
-      const int output = first_output + o * kTileOutputs + g;
-      uint4 low = {}, high = {};
-      if (inside && output < shape.outputs) {
-        low = LoadOnce(weight + output * shape.weight_stride + input);
-      }
-      if (inside && output + 8 < shape.outputs) {
-        high = LoadOnce(weight + (output + 8) * shape.weight_stride + input);
-      }
+      for (int o = 0; o < kOutputTiles; ++o) {
+        const uint4 low = weights[4 * o + h], high = weights[4 * o + 2 + h];
 #pragma unroll
-      for (int i = 0; i < kRowTiles; ++i) {
-        device::MultiplyFewRows<T>({low.x, high.x, low.y, high.y},
-                                   {of_x[i].x, of_x[i].y}, sums[o][i]);
-        device::MultiplyFewRows<T>({low.z, high.z, low.w, high.w},
-                                   {of_x[i].z, of_x[i].w}, sums[o][i]);
+        for (int i = 0; i < kRowTiles; ++i) {
+          const uint4 row = x.halves[i][h];
+          device::MultiplyFewRows<T>({low.x, high.x, low.y, high.y},
+                                     {row.x, row.y}, sums[o][i]);
+          device::MultiplyFewRows<T>({low.z, high.z, low.w, high.w},
+                                     {row.z, row.w}, sums[o][i]);
+        }
       }
     }
   }
@@ -88,41 +94,89 @@ struct WarpProducts {
   }
 };
 
-// out [rows, outputs] = residual + scale (x W^T + b): a block has kOutputTiles
-// x 16 outputs of all rows, its warps every eighth chunk of the inputs; their
-// sums are added in the warps' order. The order of a row's sums depends on
-// `inputs` alone. Bytes: the weights once, x once a block (from L2); flops:
-// 2 x 8 kRowTiles x inputs x outputs.
-template <typename T, typename Out, int kOutputTiles, int kRowTiles>
-__global__ void __launch_bounds__(kWarps * 32)
-    LinearFewRowsKernel(FewRowsShape shape, const T* x, const T* weight,
-                        const T* bias, const float* residual, Out* out) {
-  constexpr int kOutputs = kOutputTiles * kTileOutputs;
-  constexpr int kRows = kRowTiles * kTileRows;
-  __shared__ float of_warps[kWarps][kRows * kOutputs];
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int first_output = static_cast<int>(blockIdx.x) * kOutputs;
-  WarpProducts<T, kOutputTiles, kRowTiles> products;
-#pragma unroll 2
-  for (int first = warp * kChunkInputs; first < shape.inputs;
-       first += kWarps * kChunkInputs) {
-    products.Take(shape, weight, x, first_output, first);
-    products.Take(shape, weight, x, first_output, first + kChunkInputs / 2);
-  }
-  products.Store(of_warps[warp]);
-  __syncthreads();
+// How the kernel uses a multiprocessor: weights on their way, and the warps'
+// sums of a tile, of blocks of which two fit: while one adds up a tile the
+// other's weights come, and where one ends the next kernel's begin to come. Of
+// two tiles of rows one block is the better (H200, 16 rows of Llama-3.1-8B's
+// products: 132 us a layer against 146): x, which all of them read again and
+// again, has more of L2.
+template <typename T, int kOutputTiles, int kRowTiles>
+struct FewRowsMemory {
+  static constexpr int kBlocksAnSm = kRowTiles == 1 ? 2 : 1;
+  static constexpr int kStages = 6 / kOutputTiles;
+  using Queue = device::WeightQueue<T, kOutputTiles, kStages>;
+  static constexpr int kSums =
+      kOutputTiles * kTileOutputs * kRowTiles * kTileRows;
+  static constexpr int kSumBytes = kWarps * kSums * int{sizeof(float)};
+  static constexpr int kBytes = kWarps * Queue::kWarpBytes + kSumBytes;
+};
+
+// One tile of out = residual + scale (x W^T + b), from all warps' sums, which
+// are added in the warps' order.
+template <typename T, typename Out, int kOutputs, int kRows>
+__device__ void StoreTile(const FewRowsShape& shape, const float* of_warps,
+                          int first_output, const T* bias,
+                          const float* residual, Out* out) {
   for (int i = threadIdx.x; i < kRows * kOutputs; i += kWarps * 32) {
     const int row = i / kOutputs, output = first_output + i % kOutputs;
     if (row >= shape.rows || output >= shape.outputs) continue;
     float sum = 0;
 #pragma unroll
-    for (int w = 0; w < kWarps; ++w) sum += of_warps[w][i];
+    for (int w = 0; w < kWarps; ++w) sum += of_warps[w * kRows * kOutputs + i];
     if (bias != nullptr) sum += device::ToFloat(bias[output]);
     sum *= shape.scale;
     if (residual != nullptr) {
-      sum += residual[row * shape.residual_stride + output];
+      sum += __ldcg(residual + row * shape.residual_stride + output);
     }
     out[row * shape.out_stride + output] = device::FromFloat<Out>(sum);
+  }
+}
+
+// out [rows, outputs] = residual + scale (x W^T + b): a block
+// takes every gridDim.x-th tile of kOutputTiles x 16 outputs of all rows, its
+// warps every eighth chunk of the inputs. The order of a row's sums depends on
+// `inputs` alone. Bytes: the weights once, x once a tile (from L2); flops:
+// 2 x 8 kRowTiles x inputs x outputs.
+template <typename T, typename Out, int kOutputTiles, int kRowTiles>
+__global__ void __launch_bounds__(
+    kWarps * 32, FewRowsMemory<T, kOutputTiles, kRowTiles>::kBlocksAnSm)
+    LinearFewRowsKernel(FewRowsShape shape, const T* x, const T* weight,
+                        const T* bias, const float* residual, Out* out) {
+  using Memory = FewRowsMemory<T, kOutputTiles, kRowTiles>;
+  constexpr int kOutputs = kOutputTiles * kTileOutputs;
+  constexpr int kRows = kRowTiles * kTileRows;
+  extern __shared__ uint4 shared[];
+  auto* memory = reinterpret_cast<std::byte*>(shared);
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  auto* sums =
+      reinterpret_cast<float*>(memory + kWarps * Memory::Queue::kWarpBytes);
+  typename Memory::Queue queue(
+      {weight, shape.weight_stride, shape.inputs, shape.outputs},
+      memory + warp * Memory::Queue::kWarpBytes);
+  for (int i = 1; i < Memory::kStages; ++i) queue.Fetch();
+  device::LetNextBegin();
+  device::WaitForPrior();
+  const int step = static_cast<int>(gridDim.x) * kOutputs;
+  for (int output = static_cast<int>(blockIdx.x) * kOutputs;
+       output < shape.outputs; output += step) {
+    WarpProducts<T, kOutputTiles, kRowTiles> products;
+    RowChunk<T, kRowTiles> of_x;
+    of_x.Load(shape, x, warp * device::kChunkInputs);
+    for (int first = warp * device::kChunkInputs; first < shape.inputs;
+         first += kChunkStride) {
+      RowChunk<T, kRowTiles> next;
+      next.Load(shape, x, first + kChunkStride);
+      uint4 weights[Memory::Queue::kPieces];
+      queue.Take(weights);
+      queue.Fetch();
+      products.Take(weights, of_x);
+      of_x = next;
+    }
+    products.Store(sums + warp * Memory::kSums);
+    __syncthreads();
+    StoreTile<T, Out, kOutputs, kRows>(shape, sums, output, bias, residual,
+                                       out);
+    __syncthreads();
   }
 }
 
@@ -130,27 +184,41 @@ template <typename T, typename Out, int kOutputTiles, int kRowTiles>
 void Launch(CudaQueue& queue, const FewRowsShape& shape, const LinearArgs& args,
             const LinearPart& part) {
   constexpr int kOutputs = kOutputTiles * kTileOutputs;
-  const auto blocks =
-      static_cast<unsigned>((shape.outputs + kOutputs - 1) / kOutputs);
-  LinearFewRowsKernel<T, Out, kOutputTiles, kRowTiles>
-      <<<blocks, kWarps * 32, 0, queue.stream()>>>(
-          shape, CudaData<T>(args.x), CudaData<T>(part.weight),
-          CudaData<T>(part.bias), CudaData<float>(args.residual),
-          CudaData<Out>(part.out));
+  using Memory = FewRowsMemory<T, kOutputTiles, kRowTiles>;
+  constexpr int kBytes = Memory::kBytes;
+  const auto kernel = LinearFewRowsKernel<T, Out, kOutputTiles, kRowTiles>;
+  queue.Keep(cudaFuncSetAttribute(
+                 kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
+             "sizing Linear of few rows");
+  const int tiles = (shape.outputs + kOutputs - 1) / kOutputs;
+  const int blocks =
+      std::min(tiles, Memory::kBlocksAnSm * queue.device().num_multiprocessors);
+  LaunchDependent(queue, "Linear of few rows", kernel,
+                  {.blocks = dim3(static_cast<unsigned>(blocks)),
+                   .num_threads = kWarps * 32,
+                   .shared_bytes = kBytes},
+                  shape, CudaData<T>(args.x), CudaData<T>(part.weight),
+                  CudaData<T>(part.bias), CudaData<float>(args.residual),
+                  CudaData<Out>(part.out));
 }
 
-// More outputs a block read x less often; fewer fill the device.
+// Tiles of 32 outputs read x half as often, which matters from two tiles of
+// rows on; but not where they leave multiprocessors idle in the last round.
 template <typename T, typename Out>
 void LaunchFor(CudaQueue& queue, const FewRowsShape& shape,
                const LinearArgs& args, const LinearPart& part) {
-  const int pairs = (shape.outputs + 2 * kTileOutputs - 1) / (2 * kTileOutputs);
-  const bool fills = pairs >= 2 * queue.device().num_multiprocessors;
-  if (shape.rows > kTileRows) {
-    fills ? Launch<T, Out, 2, 2>(queue, shape, args, part)
-          : Launch<T, Out, 1, 2>(queue, shape, args, part);
+  if (shape.rows <= kTileRows) {
+    return Launch<T, Out, 1, 1>(queue, shape, args, part);
+  }
+  const auto rounds = [&](int tile_outputs) {
+    const int tiles = (shape.outputs + tile_outputs - 1) / tile_outputs;
+    const int blocks = queue.device().num_multiprocessors;
+    return (tiles + blocks - 1) / blocks;
+  };
+  if (10 * 2 * rounds(2 * kTileOutputs) <= 11 * rounds(kTileOutputs)) {
+    Launch<T, Out, 2, 2>(queue, shape, args, part);
   } else {
-    fills ? Launch<T, Out, 2, 1>(queue, shape, args, part)
-          : Launch<T, Out, 1, 1>(queue, shape, args, part);
+    Launch<T, Out, 1, 2>(queue, shape, args, part);
   }
 }
 
@@ -192,7 +260,6 @@ void EnqueueLinearFewRows(CudaQueue& queue, const LinearArgs& args,
   } else {
     launch(__half());
   }
-  queue.KeepLaunch("Linear of few rows");
 }
 
 }  // namespace winnow

@@ -3,6 +3,8 @@
 #include <numbers>
 
 #include "backend/cuda/cuda_types.h"
+#include "backend/cuda/dependent_launch.h"
+#include "backend/cuda/device/dependent_launch.cuh"
 #include "backend/cuda/device/read_merge.cuh"
 #include "backend/cuda/device/read_run.cuh"
 #include "backend/cuda/read_lists.h"
@@ -28,6 +30,7 @@ __global__ void __launch_bounds__(device::kUnitThreads,
     ReadUnitsKernel(const __grid_constant__ UnitsArguments args) {
   extern __shared__ __align__(128) std::byte shared[];
   __shared__ device::ShareFinder::Memory finder;
+  device::BeginAfterPrior();
   const device::UnitShare share =
       device::ShareFinder(args.tasks, finder).Find(args.max_units);
   if (share.begin == share.end) return;
@@ -43,6 +46,7 @@ template <int kDim>
 __global__ void __launch_bounds__(device::kMergeThreads)
     MergeUnitsKernel(const __grid_constant__ UnitsArguments args) {
   __shared__ device::MergeMemory<kDim> memory;
+  device::BeginAfterPrior();
   const int num_heads = args.tasks.lists.num_heads;
   const int num_items = (args.tasks.end_row - args.tasks.first_row) * num_heads;
   for (int item = static_cast<int>(blockIdx.x); item < num_items;
@@ -132,14 +136,17 @@ void Launch(CudaQueue& queue, const UnitsArguments& args) {
   const auto num_blocks = static_cast<unsigned>(
       std::min<int64_t>(num_sms * Memory::kBlocksAnSm,
                         num_lanes * args.max_groups * kGroupUnits));
-  kernel<<<num_blocks, device::kUnitThreads, sizeof(Memory), queue.stream()>>>(
-      args);
-  queue.KeepLaunch("Read by units");
+  LaunchDependent(queue, "Read by units", kernel,
+                  {.blocks = num_blocks,
+                   .num_threads = device::kUnitThreads,
+                   .shared_bytes = int{sizeof(Memory)}},
+                  args);
   constexpr int kMergersAnSm = 8;
-  MergeUnitsKernel<kDim><<<static_cast<unsigned>(std::min<int64_t>(
-                               num_sms * kMergersAnSm, num_lanes)),
-                           device::kMergeThreads, 0, queue.stream()>>>(args);
-  queue.KeepLaunch("Read by units: merge");
+  LaunchDependent(queue, "Read by units: merge", MergeUnitsKernel<kDim>,
+                  {.blocks = static_cast<unsigned>(
+                       std::min<int64_t>(num_sms * kMergersAnSm, num_lanes)),
+                   .num_threads = device::kMergeThreads},
+                  args);
 }
 
 template <int kDim>

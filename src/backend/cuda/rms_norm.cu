@@ -1,4 +1,6 @@
 #include "backend/cuda/cuda_types.h"
+#include "backend/cuda/dependent_launch.h"
+#include "backend/cuda/device/dependent_launch.cuh"
 #include "backend/cuda/device/element.cuh"
 #include "backend/cuda/device/row_sum.cuh"
 #include "backend/cuda/row_verbs.h"
@@ -64,6 +66,7 @@ __device__ void NormalizeRow(const NormShape& shape, const X* x,
 template <typename X, typename W, typename Out>
 __global__ void RmsNormWarpKernel(NormShape shape, const X* x, const W* weight,
                                   Out* out) {
+  device::BeginAfterPrior();
   const int64_t row = blockIdx.x * int64_t{kWarpRows} + threadIdx.x / warpSize;
   if (row >= shape.rows) return;
   NormalizeRow(shape, x + shape.XOffset(row), weight,
@@ -76,10 +79,49 @@ template <typename X, typename W, typename Out>
 __global__ void RmsNormBlockKernel(NormShape shape, const X* x, const W* weight,
                                    Out* out) {
   __shared__ float of_warps[32];
+  device::BeginAfterPrior();
   const int64_t row = blockIdx.x;
   NormalizeRow(shape, x + shape.XOffset(row), weight,
                out + shape.OutOffset(row),
                Block{static_cast<int>(threadIdx.x), of_warps});
+}
+
+// The same for rows whose numbers the threads can hold: read once, and the
+// weights before the row is there. The same bits.
+constexpr int kHeldNumbers = 16;  // a thread
+constexpr int64_t kMaxHeldRow = kHeldNumbers * kRowThreads;
+template <typename X, typename W, typename Out>
+__global__ void __launch_bounds__(kRowThreads)
+    RmsNormHeldKernel(NormShape shape, const X* x, const W* weight, Out* out) {
+  __shared__ float of_warps[32];
+  const int64_t row = blockIdx.x;
+  const int size = static_cast<int>(shape.size);
+  float weights[kHeldNumbers], values[kHeldNumbers];
+#pragma unroll
+  for (int k = 0; k < kHeldNumbers; ++k) {
+    const int i = static_cast<int>(threadIdx.x) + k * kRowThreads;
+    weights[k] = i < size ? device::ToFloat(weight[i]) : 0.0f;
+  }
+  device::BeginAfterPrior();
+  x += shape.XOffset(row);
+  out += shape.OutOffset(row);
+#pragma unroll
+  for (int k = 0; k < kHeldNumbers; ++k) {
+    const int i = static_cast<int>(threadIdx.x) + k * kRowThreads;
+    values[k] = i < size ? device::ToFloat(x[i]) : 0.0f;
+  }
+  float sum = 0;
+#pragma unroll
+  for (int k = 0; k < kHeldNumbers; ++k) sum = fmaf(values[k], values[k], sum);
+  const float mean =
+      device::BlockSum(sum, of_warps) / static_cast<float>(shape.size);
+  const float factor = 1.0f / sqrtf(mean + shape.epsilon);
+#pragma unroll
+  for (int k = 0; k < kHeldNumbers; ++k) {
+    const int i = static_cast<int>(threadIdx.x) + k * kRowThreads;
+    if (i >= size) break;
+    out[i] = device::FromFloat<Out>(values[k] * factor * weights[k]);
+  }
 }
 
 }  // namespace
@@ -110,20 +152,23 @@ void EnqueueRmsNorm(CudaQueue& queue, const RmsNormArgs& args) {
         if (shape.size <= kMaxWarpRow) {
           const auto blocks =
               static_cast<unsigned>((shape.rows + kWarpRows - 1) / kWarpRows);
-          RmsNormWarpKernel<X, W, Out>
-              <<<blocks, kWarpRows * 32, 0, queue.stream()>>>(
-                  shape, CudaData<X>(args.x), CudaData<W>(args.weight),
-                  CudaData<Out>(args.out));
+          LaunchDependent(queue, "RmsNorm", RmsNormWarpKernel<X, W, Out>,
+                          {.blocks = blocks, .num_threads = kWarpRows * 32},
+                          shape, CudaData<X>(args.x), CudaData<W>(args.weight),
+                          CudaData<Out>(args.out));
         } else {
-          RmsNormBlockKernel<X, W, Out><<<static_cast<unsigned>(shape.rows),
-                                          kRowThreads, 0, queue.stream()>>>(
-              shape, CudaData<X>(args.x), CudaData<W>(args.weight),
-              CudaData<Out>(args.out));
+          const auto kernel = shape.size <= kMaxHeldRow
+                                  ? RmsNormHeldKernel<X, W, Out>
+                                  : RmsNormBlockKernel<X, W, Out>;
+          LaunchDependent(queue, "RmsNorm", kernel,
+                          {.blocks = static_cast<unsigned>(shape.rows),
+                           .num_threads = kRowThreads},
+                          shape, CudaData<X>(args.x), CudaData<W>(args.weight),
+                          CudaData<Out>(args.out));
         }
       });
     });
   });
-  queue.KeepLaunch("RmsNorm");
 }
 
 }  // namespace winnow

@@ -1,5 +1,7 @@
 #include <algorithm>
 
+#include "backend/cuda/dependent_launch.h"
+#include "backend/cuda/device/dependent_launch.cuh"
 #include "backend/cuda/device/select_cut.cuh"
 #include "backend/cuda/device/select_list.cuh"
 #include "backend/cuda/device/select_partitions.cuh"
@@ -118,6 +120,7 @@ __global__ void __launch_bounds__(device::kChooseThreads, 2)
     ChooseKernel(const __grid_constant__ ChoiceTask task) {
   extern __shared__ uint32_t shared_keys[];  // where kSharedKeys
   __shared__ device::CutScratch scratch;
+  device::BeginAfterPrior();
   ListPlace place = {};
   place.list = blockIdx.x;
   place.wave_row = blockIdx.y;
@@ -186,18 +189,21 @@ device::Lists DeviceLists(const PickLists& picks) {
 
 void Launch(CudaQueue& queue, const ChoiceTask& task, const dim3& grid) {
   if (task.memory.keys != nullptr) {
-    ChooseKernel<false>
-        <<<grid, device::kChooseThreads, 0, queue.stream()>>>(task);
+    LaunchDependent(queue, "Select: choice", ChooseKernel<false>,
+                    {.blocks = grid, .num_threads = device::kChooseThreads},
+                    task);
   } else {
-    const size_t shared_bytes =
-        sizeof(uint32_t) * static_cast<size_t>(task.memory.keys_capacity);
-    cudaFuncSetAttribute(ChooseKernel<true>,
-                         cudaFuncAttributeMaxDynamicSharedMemorySize,
-                         static_cast<int>(shared_bytes));
-    ChooseKernel<true>
-        <<<grid, device::kChooseThreads, shared_bytes, queue.stream()>>>(task);
+    const int shared_bytes = int{sizeof(uint32_t)} * task.memory.keys_capacity;
+    queue.Keep(cudaFuncSetAttribute(ChooseKernel<true>,
+                                    cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    shared_bytes),
+               "Select: shared memory for choices");
+    LaunchDependent(queue, "Select: choice", ChooseKernel<true>,
+                    {.blocks = grid,
+                     .num_threads = device::kChooseThreads,
+                     .shared_bytes = shared_bytes},
+                    task);
   }
-  queue.KeepLaunch("Select: choice");
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include <algorithm>
 
+#include "backend/cuda/dependent_launch.h"
+#include "backend/cuda/device/dependent_launch.cuh"
 #include "backend/cuda/device/select_tile.cuh"
 #include "backend/cuda/select_reduce.h"
 #include "backend/cuda/select_views.h"
@@ -108,6 +110,7 @@ __device__ float ReduceRow(const ReduceTask& task, const float* planes,
 __global__ void __launch_bounds__(kThreads, 4)
     ReduceKernel(const __grid_constant__ ReduceTask task) {
   __shared__ float lse[kMaxPlanes];
+  device::BeginAfterPrior();
   const int wave_row = blockIdx.z, list = blockIdx.y;
   const int row = task.first_row + wave_row;
   if (task.rows.selector[task.rows.Request(row)] != task.selector_index) return;
@@ -157,8 +160,8 @@ void EnqueueReduce(CudaQueue& queue, const LayerStep& step,
   const dim3 grid(static_cast<unsigned>(std::clamp<int64_t>(wanted, 1, most)),
                   static_cast<unsigned>(num_lists),
                   static_cast<unsigned>(wave.num_rows));
-  ReduceKernel<<<grid, kThreads, 0, queue.stream()>>>(task);
-  queue.KeepLaunch("Select: reduce");
+  LaunchDependent(queue, "Select: reduce", ReduceKernel,
+                  {.blocks = grid, .num_threads = kThreads}, task);
 }
 
 }  // namespace winnow

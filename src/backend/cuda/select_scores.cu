@@ -1,6 +1,8 @@
 #include <algorithm>
 
 #include "backend/cuda/cuda_types.h"
+#include "backend/cuda/dependent_launch.h"
+#include "backend/cuda/device/dependent_launch.cuh"
 #include "backend/cuda/device/select_lanes.cuh"
 #include "backend/cuda/device/select_mma.cuh"
 #include "backend/cuda/select_reduce.h"
@@ -149,6 +151,7 @@ template <typename Tile>
 __global__ void __launch_bounds__(kThreads, 4)
     ScoreKernel(const __grid_constant__ ScoreTask task) {
   extern __shared__ uint4 shared[];
+  device::BeginAfterPrior();
   ScorePlace place;
   place.wave_row = blockIdx.z;
   place.row = task.first_row + place.wave_row;
@@ -221,9 +224,11 @@ void Launch(const ScoreLaunch& launch) {
       static_cast<unsigned>(task.num_blocks[0] + task.num_blocks[1]),
       static_cast<unsigned>(launch.num_kv_heads),
       static_cast<unsigned>(launch.num_rows));
-  ScoreKernel<Tile>
-      <<<grid, kThreads, shared_bytes, launch.queue.stream()>>>(task);
-  launch.queue.KeepLaunch("Select: scores");
+  LaunchDependent(launch.queue, "Select: scores", ScoreKernel<Tile>,
+                  {.blocks = grid,
+                   .num_threads = kThreads,
+                   .shared_bytes = static_cast<int>(shared_bytes)},
+                  task);
 }
 
 template <typename Row, int kElements, int kLanes>

@@ -1,6 +1,8 @@
 #include <algorithm>
 
 #include "backend/cuda/cuda_types.h"
+#include "backend/cuda/dependent_launch.h"
+#include "backend/cuda/device/dependent_launch.cuh"
 #include "backend/cuda/device/summary_keys.cuh"
 #include "backend/cuda/device/summary_rows.cuh"
 #include "backend/cuda/select_views.h"
@@ -174,6 +176,7 @@ template <typename Kv, typename Row, int kElements>
 __global__ void __launch_bounds__(kThreads, 2)
     CloseKernel(const __grid_constant__ CloseTask task) {
   extern __shared__ float shared[];
+  device::BeginAfterPrior();
   const int request = blockIdx.z;
   if (task.rows.selector[request] != task.selector) return;
   for (int level = task.first_level; level < task.end_level; ++level) {
@@ -198,9 +201,11 @@ void Launch(CudaQueue& queue, const CloseTask& task, const dim3& grid) {
                               static_cast<size_t>(2 * most_slices + 2);
   CHECK(shared_bytes <= 48 << 10, "k_dim={}: {} bytes of shared memory", k_dim,
         shared_bytes);
-  CloseKernel<Kv, Row, kElements>
-      <<<grid, kThreads, shared_bytes, queue.stream()>>>(task);
-  queue.KeepLaunch("Summarize");
+  LaunchDependent(queue, "Summarize", CloseKernel<Kv, Row, kElements>,
+                  {.blocks = grid,
+                   .num_threads = kThreads,
+                   .shared_bytes = static_cast<int>(shared_bytes)},
+                  task);
 }
 
 void EnqueueLevels(CudaQueue& queue, const CloseTask& task, const dim3& grid,

@@ -89,6 +89,7 @@ struct UnitCount {
   // state each; units share evenly, but those that a block takes from the
   // middle of a group leave a state each, which costs 1/16 of reading one.
   __device__ bool TakesGroups(int num_blocks) const {
+    if (units == 0) return true;
     const int share = (units + num_blocks - 1) / num_blocks;
     const int in_groups = groups * most == units
                               ? (share + most - 1) / most * most

@@ -114,6 +114,10 @@ T __ldg(const T* from) {
   return winnow::emulated::Load(from);
 }
 template <typename T>
+T __ldcg(const T* from) {
+  return winnow::emulated::Load(from);
+}
+template <typename T>
 T __ldcs(const T* from) {
   return winnow::emulated::Load(from);
 }

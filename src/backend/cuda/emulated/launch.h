@@ -74,11 +74,15 @@ cudaError_t cudaFuncSetAttribute(void (*kernel)(Parameters...),
       reinterpret_cast<winnow::emulated::Kernel>(kernel), attribute, value);
 }
 
-enum cudaLaunchAttributeID { cudaLaunchAttributeClusterDimension };
+enum cudaLaunchAttributeID {
+  cudaLaunchAttributeClusterDimension,
+  cudaLaunchAttributeProgrammaticStreamSerialization,
+};
 struct cudaLaunchAttribute {
   cudaLaunchAttributeID id;
   struct {
     dim3 clusterDim;
+    int programmaticStreamSerializationAllowed;
   } val;
 };
 struct cudaLaunchConfig_t {
@@ -96,8 +100,10 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config,
       winnow::emulated::Configure(kernel, config->gridDim, config->blockDim,
                                   config->dynamicSmemBytes, config->stream);
   for (unsigned i = 0; i < config->numAttrs; ++i) {
+    const cudaLaunchAttribute& attribute = config->attrs[i];
+    if (attribute.id != cudaLaunchAttributeClusterDimension) continue;
     configured.shape.cluster_blocks =
-        static_cast<int>(config->attrs[i].val.clusterDim.x);
+        static_cast<int>(attribute.val.clusterDim.x);
   }
   return configured(std::move(parameters)...);
 }

@@ -1,0 +1,43 @@
+// Launches that overlap the end of what is ahead of them.
+#ifndef WINNOW_BACKEND_CUDA_DEPENDENT_LAUNCH_H_
+#define WINNOW_BACKEND_CUDA_DEPENDENT_LAUNCH_H_
+
+#include <cuda_runtime.h>
+
+#include <string_view>
+#include <type_traits>
+
+#include "backend/cuda/cuda_queue.h"
+
+namespace winnow {
+
+struct LaunchGrid {
+  dim3 blocks;
+  int num_threads = 0;  // of a block
+  int shared_bytes = 0;
+};
+
+// Enqueues a kernel whose blocks may begin before what is ahead of it in the
+// queue has ended, whatever that is.
+// REQUIRES: all its threads call device::WaitForPrior before they touch what
+// an earlier verb writes or reads.
+template <typename... Parameters>
+void LaunchDependent(CudaQueue& queue, std::string_view verb,
+                     void (*kernel)(Parameters...), const LaunchGrid& grid,
+                     std::type_identity_t<Parameters>... arguments) {
+  cudaLaunchAttribute overlap = {};
+  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlap.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid.blocks;
+  config.blockDim = dim3(static_cast<unsigned>(grid.num_threads));
+  config.dynamicSmemBytes = static_cast<size_t>(grid.shared_bytes);
+  config.stream = queue.stream();
+  config.attrs = &overlap;
+  config.numAttrs = 1;
+  queue.Keep(cudaLaunchKernelEx(&config, kernel, arguments...), verb);
+}
+
+}  // namespace winnow
+
+#endif  // WINNOW_BACKEND_CUDA_DEPENDENT_LAUNCH_H_

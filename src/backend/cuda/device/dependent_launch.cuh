@@ -1,0 +1,30 @@
+// A kernel that begins before the one ahead of it has ended (programmatic
+// dependent launch; LaunchDependent on the host).
+#ifndef WINNOW_BACKEND_CUDA_DEVICE_DEPENDENT_LAUNCH_CUH_
+#define WINNOW_BACKEND_CUDA_DEVICE_DEPENDENT_LAUNCH_CUH_
+
+#include <cuda_runtime.h>
+
+namespace winnow::device {
+
+// Returns once all that was enqueued earlier has ended and is seen. Before it,
+// a kernel may read only what no verb writes, such as weights, and write
+// nothing; after it, what others wrote is read past L1 or for the first time.
+__device__ inline void WaitForPrior() {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
+// The next kernel may take what room there is, once every block has said so.
+__device__ inline void LetNextBegin() {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+
+// What a kernel says first that has nothing to do beforehand.
+__device__ inline void BeginAfterPrior() {
+  LetNextBegin();
+  WaitForPrior();
+}
+
+}  // namespace winnow::device
+
+#endif  // WINNOW_BACKEND_CUDA_DEVICE_DEPENDENT_LAUNCH_CUH_
