@@ -305,8 +305,8 @@ Status AddSparseRows(Backend& backend, const BenchSparse::Shape& shape,
   // Quest as published chooses for each q head, and so reads a group's pages
   // as many times as it has heads.
   for (const std::string_view spec :
-       {"mean:budget=2K", "quest:budget=2K,heads=kv,dense_layers=none",
-        "quest:budget=2K,dense_layers=none"}) {
+       {"mean:budget=1/16", "quest:budget=1/16,heads=kv,dense_layers=none",
+        "quest:budget=1/16,dense_layers=none"}) {
     ASSIGN_OR_RETURN(const std::unique_ptr<BenchSparse> bench,
                      BenchSparse::Create(backend, shape, spec));
     std::string_view name = spec.substr(0, spec.find(":"));
