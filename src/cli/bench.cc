@@ -1,5 +1,6 @@
 #include "cli/bench.h"
 
+#include "cli/bench_disk.h"
 #include "cli/bench_step.h"
 #include "cli/bench_throughput.h"
 #include "cli/bench_verbs.h"
@@ -90,14 +91,35 @@ void AddThroughput(Command& bench, BenchFlags* flags) {
   AddRoundsAndJson(throughput, flags);
 }
 
+Command& AddDisk(Command& bench, BenchFlags* flags) {
+  Command& disk = bench.AddCommand(
+      "disk", "Pages restored from a disk, against a plain read of them");
+  disk.AddFlag({.name = "--kv-disk",
+                .value_name = "DIR",
+                .help = "Where to write and read; what is written is removed",
+                .required = true},
+               Text(&flags->kv_disk));
+  disk.AddFlag({.name = "--kv-disk-size",
+                .value_name = "SIZE",
+                .help = "How much, in memory as well (default 1GiB)"},
+               Text(&flags->kv_disk_size));
+  disk.AddFlag({.name = "--piece",
+                .value_name = "SIZE",
+                .help = "A page over all layers (default 4MiB)"},
+               Text(&flags->disk_piece));
+  AddRoundsAndJson(disk, flags);
+  return disk;
+}
+
 }  // namespace
 
 Command& AddBenchCommand(Command& program, BenchFlags* flags) {
   Command& bench = program.AddCommand(
-      "bench", "Measure this machine: step, verbs, throughput");
+      "bench", "Measure this machine: step, verbs, throughput, disk");
   flags->step_command = &AddStep(bench, flags);
   flags->verbs_command = &AddVerbs(bench, flags);
   AddThroughput(bench, flags);
+  flags->disk_command = &AddDisk(bench, flags);
   return bench;
 }
 
@@ -105,6 +127,7 @@ Result<int> RunBench(const BenchFlags& flags) {
   RETURN_IF_ERROR(CheckJsonFile(flags.engine));
   return flags.verbs_command->chosen()  ? RunBenchVerbs(flags)
          : flags.step_command->chosen() ? RunBenchStep(flags)
+         : flags.disk_command->chosen() ? RunBenchDisk(flags)
                                         : RunBenchThroughput(flags);
 }
 

@@ -1,5 +1,5 @@
-// winnow bench step | verbs | throughput: figures beside the machine's roof,
-// measured in the same run.
+// winnow bench step | verbs | throughput | disk: figures beside the machine's
+// roof, measured in the same run.
 #ifndef WINNOW_CLI_BENCH_H_
 #define WINNOW_CLI_BENCH_H_
 
@@ -13,6 +13,7 @@ struct BenchFlags {
   EngineFlags engine;
   const Command* step_command = nullptr;  // the chosen one runs
   const Command* verbs_command = nullptr;
+  const Command* disk_command = nullptr;
   int prompt_tokens = 512;
   int generated_tokens = 32;
   int batch = 1;
@@ -21,6 +22,8 @@ struct BenchFlags {
   int prompt_context_tokens = 16384;
   // Of throughput, as typed.
   std::string shape, batches = "1", contexts = "1K", selects = "dense";
+  // Of disk, as typed.
+  std::string kv_disk, kv_disk_size = "1GiB", disk_piece = "4MiB";
 };
 
 Command& AddBenchCommand(Command& program, BenchFlags* flags);

@@ -193,7 +193,7 @@ class ProgramTest(unittest.TestCase):
         self.assertRegex(winnow("--version").stdout, r"^winnow \d+\.\d+\.\d+\n")
         for command in ([], ["generate"], ["info"], ["bench"],
                         ["bench", "step"], ["bench", "verbs"],
-                        ["bench", "throughput"]):
+                        ["bench", "throughput"], ["bench", "disk"]):
             done = winnow(*command, "--help")
             self.assertEqual(done.returncode, 0)
             self.assertIn("Usage", done.stdout)
@@ -214,6 +214,22 @@ class ProgramTest(unittest.TestCase):
             shown = winnow("bench", command, "--help").stdout
             self.assertEqual(set(re.findall(r"(?m)^  (?:-h,)?(--[a-z-]+)",
                                             shown)), model | own)
+        shown = winnow("bench", "disk", "--help").stdout
+        self.assertEqual(
+            set(re.findall(r"(?m)^  (?:-h,)?(--[a-z-]+)", shown)),
+            {"--kv-disk", "--kv-disk-size", "--piece", "--rounds", "--json",
+             "--help"})
+
+    def test_bench_disk_leaves_nothing_behind(self):
+        done = winnow("bench", "disk", "--kv-disk", self.folder,
+                      "--kv-disk-size", "1MiB", "--piece", "20KiB",
+                      "--rounds", "2", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        figures = json.loads(done.stdout)
+        self.assertEqual(figures["pieces"], 1024 // 24)
+        self.assertGreater(figures["plain_read_gb_per_second"], 0)
+        self.assertGreater(figures["restore_gb_per_second"], 0)
+        self.assertEqual(list(self.folder.iterdir()), [])
 
     def test_bench_throughput_has_a_row_a_cell(self):
         done = winnow("bench", "throughput", MODEL, "--contexts", "64,96",
@@ -250,7 +266,7 @@ class ProgramTest(unittest.TestCase):
         for arguments, words in [
                 ([], ["command must be generate, "]),
                 (["nonsense"], ["command must be generate, ", "nonsense"]),
-                (["bench", "stop"], ["command must be step, verbs or throughput", "stop"]),
+                (["bench", "stop"], ["command must be step, verbs, throughput or disk", "stop"]),
                 (["generate"], ["MODEL"]),
                 (["generate", MODEL], ["--prompt"]),
                 (["generate", MODEL, *prompt, "--unknown"], ["--unknown"]),
@@ -292,6 +308,11 @@ class ProgramTest(unittest.TestCase):
                  ["not expected", "--select"]),
                 (["bench", "verbs", MODEL, "--batch-invariant"],
                  ["not expected", "--batch-invariant"]),
+                (["bench", "disk"], ["--kv-disk"]),
+                (["bench", "disk", "--kv-disk", "x", "--piece", "many"],
+                 ["--piece", "many"]),
+                (["bench", "disk", "--kv-disk", "x", "--kv-disk-size",
+                  "4KiB"], ["--kv-disk-size", "4.0 MiB", "4.0 KiB"]),
                 (["bench", "throughput"], ["MODEL", "--shape"]),
                 (["bench", "throughput", MODEL, "--shape", "llama-3.1-8b"],
                  ["MODEL", "--shape"]),
