@@ -70,7 +70,7 @@ bool EvalAnswer::OnToken(const GeneratedToken& token) {
   if (stage_ != Stage::kFree) return true;
   const Result<std::string> piece = detokenizer_.Push(token.token_id);
   if (!piece.ok()) {
-    error_ = piece.error().message;
+    error_ = piece.error();
     return false;
   }
   text_ += *piece;
@@ -82,10 +82,11 @@ bool EvalAnswer::OnToken(const GeneratedToken& token) {
 
 void EvalAnswer::OnFinish(const Completion& completion) {
   running_ = false;
-  if (error_.empty() && completion.reason == FinishReason::kError) {
+  if (!error_ && completion.reason == FinishReason::kError) {
+    CHECK(completion.error.has_value());
     error_ = completion.error;
   }
-  if (!error_.empty() || completion.reason == FinishReason::kCancelled) return;
+  if (error_ || completion.reason == FinishReason::kCancelled) return;
   if (stage_ == Stage::kFree) {
     EndFree(completion);
   } else {
@@ -96,13 +97,13 @@ void EvalAnswer::OnFinish(const Completion& completion) {
 void EvalAnswer::EndFree(const Completion& completion) {
   const Result<std::string> rest = detokenizer_.Finish();
   if (!rest.ok()) {
-    error_ = rest.error().message;
+    error_ = rest.error();
     return;
   }
   text_ += *rest;
   const Result<bool> matches = question_.matcher.Matches(text_);
   if (!matches.ok()) {
-    error_ = matches.error().message;
+    error_ = matches.error();
     return;
   }
   outcome_.exact = *matches;

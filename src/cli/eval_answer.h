@@ -26,8 +26,8 @@ class EvalAnswer : public RequestObserver {
   // REQUIRES: the last one has ended.
   std::optional<Request> NextRequest();
   bool running() const { return running_; }
-  // Why there is no outcome; empty: there is one.
-  const std::string& error() const { return error_; }
+  // Why there is no outcome, if there is none.
+  const std::optional<Error>& error() const { return error_; }
   // All but its seconds. REQUIRES: NextRequest has returned nothing.
   const EvalOutcome& outcome() const { return outcome_; }
   // Rows that ran since the last call.
@@ -55,7 +55,7 @@ class EvalAnswer : public RequestObserver {
   std::string text_;
   size_t num_told_ = 0;  // answer tokens in front of the told request's draws
   EvalOutcome outcome_;
-  std::string error_;
+  std::optional<Error> error_;
 };
 
 }  // namespace winnow

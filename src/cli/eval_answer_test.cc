@@ -139,9 +139,11 @@ TEST_F(EvalAnswerTest, AnErrorIsKept) {
   answer.NextRequest();
   Completion completion;
   completion.reason = FinishReason::kError;
-  completion.error = "no token is left to draw";
+  completion.error = Error{ErrorCode::kUnsupported, "no token is left to draw"};
   answer.OnFinish(completion);
-  EXPECT_EQ(answer.error(), "no token is left to draw");
+  ASSERT_TRUE(answer.error().has_value());
+  EXPECT_EQ(answer.error()->code, ErrorCode::kUnsupported);
+  EXPECT_EQ(answer.error()->message, "no token is left to draw");
 }
 
 }  // namespace

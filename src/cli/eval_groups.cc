@@ -170,9 +170,8 @@ void EvalGroups::ShareTime(double seconds) {
 
 Status EvalGroups::CollectOne(Asked& asked, const OnAnswer& on_answer) {
   if (asked.done || asked.answer.running()) return Ok{};
-  if (!asked.answer.error().empty()) {
-    return ErrorOf(*asked.question,
-                   {ErrorCode::kCorrupt, asked.answer.error()});
+  if (asked.answer.error()) {
+    return ErrorOf(*asked.question, *asked.answer.error());
   }
   std::optional<Request> request = asked.answer.NextRequest();
   if (request) return Ask(asked, std::move(*request));

@@ -59,7 +59,7 @@ std::string ToJsonLine(const GenerationRecord& record) {
                                                  : Json(nullptr)},
                {"timing", ToJson(completion.timing, record.load_ms)},
                {"kv", ToJson(completion.kv)}};
-  if (!completion.error.empty()) line["error"] = completion.error;
+  if (completion.error) line["error"] = completion.error->message;
   return line.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -256,10 +256,8 @@ Result<int> GenerateRun::Run() {
   if (flags_.engine.json) RETURN_IF_ERROR(WriteLines());
   PrintClosingLine(elapsed.count());
   for (const auto& generation : generations_) {
-    if (!generation->completion().error.empty()) {
-      return MakeError(ErrorCode::kCorrupt, "{}",
-                       generation->completion().error);
-    }
+    const std::optional<Error>& error = generation->completion().error;
+    if (error) return *error;
   }
   return ended ? 0 : kInterruptedStatus;
 }

@@ -21,7 +21,7 @@ bool Generation::OnToken(const GeneratedToken& token) {
   tokens_.push_back(token);
   const Result<std::string> piece = detokenizer_.Push(token.token_id);
   if (!piece.ok()) {
-    error_ = piece.error().message;
+    error_ = piece.error();
     return false;
   }
   Show(stop_matcher_.Push(*piece));
@@ -31,16 +31,16 @@ bool Generation::OnToken(const GeneratedToken& token) {
 void Generation::OnFinish(const Completion& completion) {
   completion_ = completion;
   finished_ = true;
-  if (error_.empty() && !stop_matcher_.matched()) {
+  if (!error_ && !stop_matcher_.matched()) {
     const Result<std::string> rest = detokenizer_.Finish();
     if (rest.ok()) {
       Show(stop_matcher_.Push(*rest));
       if (!stop_matcher_.matched()) Show(stop_matcher_.Finish());
     } else {
-      error_ = rest.error().message;
+      error_ = rest.error();
     }
   }
-  if (!error_.empty()) {
+  if (error_) {
     completion_.reason = FinishReason::kError;
     completion_.error = error_;
   }

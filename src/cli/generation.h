@@ -3,6 +3,7 @@
 #define WINNOW_CLI_GENERATION_H_
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,7 +45,7 @@ class Generation : public RequestObserver {
   std::vector<GeneratedToken> tokens_;
   std::string text_;
   Completion completion_;
-  std::string error_;  // of the detokenizer
+  std::optional<Error> error_;  // of the detokenizer
   bool finished_ = false;
 };
 

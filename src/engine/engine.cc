@@ -194,7 +194,8 @@ void Engine::Cancel(SequenceId id) {
   if (IsKnown(id)) Finish(id, FinishReason::kCancelled);
 }
 
-void Engine::Finish(SequenceId id, FinishReason reason, std::string error) {
+void Engine::Finish(SequenceId id, FinishReason reason,
+                    std::optional<Error> error) {
   Sequence& sequence = Get(id);
   Completion completion = sequence.Complete(reason, model_.config().num_layers);
   completion.error = std::move(error);
@@ -253,7 +254,7 @@ void Engine::CountShared(ScheduleInput& input) const {
 void Engine::Fail(const Error& error) {
   failure_ = error;
   while (!sequences_.empty()) {
-    Finish(sequences_.front()->id(), FinishReason::kError, error.message);
+    Finish(sequences_.front()->id(), FinishReason::kError, error);
   }
 }
 
@@ -367,10 +368,12 @@ void Engine::Land(const StepPlan& plan, const StepOutput& output) {
   }
   for (const DrawnToken& token : output.drawn) {
     if (token.token.token_id < 0) {
+      // Weights that make no numbers; no bias can mask a whole vocabulary.
       Finish(token.sequence, FinishReason::kError,
-             fmt::format("no token is left to draw at position {}: every logit "
-                         "is NaN, -infinity or masked",
-                         Get(token.sequence).tokens().size()));
+             MakeError(ErrorCode::kCorrupt,
+                       "no token is left to draw at position {}: every logit "
+                       "is NaN, -infinity or masked",
+                       Get(token.sequence).tokens().size()));
       continue;
     }
     FinishReason reason;

@@ -77,7 +77,8 @@ class Engine {
   void CountReads(const StepItem& item, std::span<const float> shares,
                   Sequence& sequence) const;
   // `error` says why, where the reason is kError.
-  void Finish(SequenceId id, FinishReason reason, std::string error = {});
+  void Finish(SequenceId id, FinishReason reason,
+              std::optional<Error> error = {});
   void Fail(const Error& error);
   void EndIfUnused(SequenceId prefix);
   const Sequence* Find(SequenceId id) const;  // null: none, or ended

@@ -103,7 +103,10 @@ TEST_F(EngineFailureTest, AFailedDeviceEndsEveryRequestAndTheEngine) {
          {&listeners[0], &listeners[1], &listeners[2], &prefix, &fork}) {
       ASSERT_TRUE(listener->finished);
       EXPECT_EQ(listener->completion.reason, FinishReason::kError);
-      EXPECT_EQ(listener->completion.error, "device cpu:7 fell off the bus");
+      ASSERT_TRUE(listener->completion.error.has_value());
+      EXPECT_EQ(listener->completion.error->code, ErrorCode::kIo);
+      EXPECT_EQ(listener->completion.error->message,
+                "device cpu:7 fell off the bus");
     }
     ExpectAllIsGivenBack(*engine);
     // The device may work again; what it holds is not known, so nothing may
@@ -138,7 +141,9 @@ TEST_F(EngineFailureTest, ARequestWithoutATokenEndsAndTheOthersGoOn) {
   }
   ASSERT_TRUE(listeners[0].finished);
   EXPECT_EQ(listeners[0].completion.reason, FinishReason::kError);
-  EXPECT_EQ(listeners[0].completion.error,
+  ASSERT_TRUE(listeners[0].completion.error.has_value());
+  EXPECT_EQ(listeners[0].completion.error->code, ErrorCode::kCorrupt);
+  EXPECT_EQ(listeners[0].completion.error->message,
             "no token is left to draw at position 31: every logit is NaN, "
             "-infinity or masked");
   EXPECT_EQ(listeners[0].ids.size(), 1u);

@@ -95,7 +95,7 @@ struct KvCounters {
 
 struct Completion {
   FinishReason reason = FinishReason::kStop;
-  std::string error;  // where reason is kError
+  std::optional<Error> error;  // where reason is kError
   int num_prompt_tokens = 0;
   int num_cached_tokens = 0;  // of the prompt: not computed, found in the pool
   int num_generated_tokens = 0;
