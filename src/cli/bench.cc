@@ -124,11 +124,19 @@ Command& AddBenchCommand(Command& program, BenchFlags* flags) {
 }
 
 Result<int> RunBench(const BenchFlags& flags) {
+  const bool throughput = !flags.verbs_command->chosen() &&
+                          !flags.step_command->chosen() &&
+                          !flags.disk_command->chosen();
+  if (throughput) {
+    RETURN_IF_ERROR(CheckThroughputFlags(flags));
+  } else {
+    RETURN_IF_ERROR(CheckEngineFlags(flags.engine, /*selects=*/{}));
+  }
   RETURN_IF_ERROR(CheckJsonFile(flags.engine));
-  return flags.verbs_command->chosen()  ? RunBenchVerbs(flags)
-         : flags.step_command->chosen() ? RunBenchStep(flags)
-         : flags.disk_command->chosen() ? RunBenchDisk(flags)
-                                        : RunBenchThroughput(flags);
+  return throughput                      ? RunBenchThroughput(flags)
+         : flags.verbs_command->chosen() ? RunBenchVerbs(flags)
+         : flags.step_command->chosen()  ? RunBenchStep(flags)
+                                         : RunBenchDisk(flags);
 }
 
 }  // namespace winnow

@@ -247,11 +247,19 @@ Result<std::vector<int>> ParseCounts(const std::string& flag,
   return counts;
 }
 
-Result<int> RunBenchThroughput(const BenchFlags& flags) {
+Status CheckThroughputFlags(const BenchFlags& flags) {
   if (flags.engine.model.empty() == flags.shape.empty()) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "bench throughput: give either MODEL or --shape");
   }
+  ASSIGN_OR_RETURN(const std::vector<std::string> selects,
+                   SplitSelects(flags.selects));
+  RETURN_IF_ERROR(CheckEngineFlags(flags.engine, selects));
+  RETURN_IF_ERROR(CellsOf(flags, /*native_selector=*/std::nullopt));
+  return Ok{};
+}
+
+Result<int> RunBenchThroughput(const BenchFlags& flags) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend,
                    MakeBackend(flags.engine));
   ASSIGN_OR_RETURN(const Model model, OpenAnyModel(*backend, flags));

@@ -6,9 +6,13 @@
 
 namespace winnow {
 
+// What can be said of its flags before a model is there.
+Status CheckThroughputFlags(const BenchFlags& flags);
+
 // For each of the flags' selections, contexts and batches: requests of random
 // tokens that arrive together. Prints the time to the first token of the last
 // of them, and the time of a step in which all generate; medians.
+// REQUIRES: CheckThroughputFlags found nothing.
 Result<int> RunBenchThroughput(const BenchFlags& flags);
 
 // The numbers of a list such as 1,16 or 1K,32K. Fails where one is none, or

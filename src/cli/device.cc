@@ -31,7 +31,14 @@ std::optional<int> CudaIndex(std::string_view device) {
 
 }  // namespace
 
+Status CheckDeviceName(const std::string& device) {
+  if (device == "auto" || device == "cpu" || CudaIndex(device)) return Ok{};
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "--device must be auto, cpu or cuda[:N], is \"{}\"", device);
+}
+
 Result<std::unique_ptr<Backend>> StartDevice(const DeviceChoice& choice) {
+  RETURN_IF_ERROR(CheckDeviceName(choice.device));
   const bool automatic = choice.device == "auto";
   const std::optional<int> index =
       automatic ? std::optional(0) : CudaIndex(choice.device);
@@ -46,10 +53,6 @@ Result<std::unique_ptr<Backend>> StartDevice(const DeviceChoice& choice) {
       fmt::print(stderr, "winnow: using the CPU: {}\n",
                  backend.error().message);
     }
-  } else if (choice.device != "cpu") {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "--device must be auto, cpu or cuda[:N], is \"{}\"",
-                     choice.device);
   }
   return StartCpuBackend({.num_threads = choice.threads});
 }

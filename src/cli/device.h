@@ -16,6 +16,9 @@ struct DeviceChoice {
   bool quiet = false;
 };
 
+// Fails with kInvalidArgument where the name is no device's; looks for none.
+Status CheckDeviceName(const std::string& device);
+
 // Starts the device. `auto` is the first GPU, else the CPU; where this build
 // has CUDA and the machine a driver, standard error then says why not the GPU.
 // Fails with kInvalidArgument where the name is no device's, with kUnsupported

@@ -4,7 +4,9 @@
 
 #include "base/size_text.h"
 #include "cli/command.h"
+#include "cli/device.h"
 #include "cli/flag_value.h"
+#include "sparse/selector.h"
 
 namespace winnow {
 namespace {
@@ -133,6 +135,17 @@ Result<EngineOptions> ParseEngineOptions(const EngineFlags& flags) {
                    SizeOf("--device-kv", flags.device_kv));
   ASSIGN_OR_RETURN(options.host_kv_bytes, SizeOf("--host-kv", flags.host_kv));
   return options;
+}
+
+Status CheckEngineFlags(const EngineFlags& flags,
+                        const std::vector<std::string>& selects) {
+  RETURN_IF_ERROR(ParseDtype(flags.dtype));
+  RETURN_IF_ERROR(CheckDeviceName(flags.device));
+  RETURN_IF_ERROR(ParseEngineOptions(flags));
+  for (const std::string& select : selects) {
+    if (select != "auto") RETURN_IF_ERROR(CheckSelectorSpelling(select));
+  }
+  return Ok{};
 }
 
 Result<std::vector<std::string>> SplitSelects(const std::string& list) {

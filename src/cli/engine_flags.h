@@ -49,6 +49,10 @@ void AddJsonFlag(Command& command, const std::string& help, EngineFlags* flags);
 Result<std::optional<Dtype>> ParseDtype(const std::string& text);
 // The engine's options. device_kv_bytes stays 0 where the flag is not given.
 Result<EngineOptions> ParseEngineOptions(const EngineFlags& flags);
+// What can be said of them without the checkpoint, so before it is loaded;
+// `selects`: those that they stand for.
+Status CheckEngineFlags(const EngineFlags& flags,
+                        const std::vector<std::string>& selects);
 // The selections of a list with commas. Commas also separate a selection's own
 // settings, key=value: such a piece belongs to the one before it. Fails where
 // one is empty or occurs twice.

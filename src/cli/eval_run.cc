@@ -71,6 +71,7 @@ Status CheckIsNoTaskFile(const std::string& flag, const std::string& path) {
 Status EvalRun::CheckFlags() {
   ASSIGN_OR_RETURN(match_, ParseMatchRule(flags_.match));
   ASSIGN_OR_RETURN(selects_, SplitSelects(flags_.engine.select));
+  RETURN_IF_ERROR(CheckEngineFlags(flags_.engine, selects_));
   ASSIGN_OR_RETURN(options_, ParseEngineOptions(flags_.engine));
   RETURN_IF_ERROR(CheckIsNoTaskFile("--json", flags_.engine.json_file));
   RETURN_IF_ERROR(CheckIsNoTaskFile("--resume", flags_.resume));

@@ -20,8 +20,9 @@ namespace {
 // once those before it have ended.
 class GenerateRun {
  public:
-  explicit GenerateRun(const GenerateFlags& flags)
+  GenerateRun(const GenerateFlags& flags, std::vector<PromptText> texts)
       : flags_(flags),
+        texts_(std::move(texts)),
         streams_text_(!flags.engine.json || !flags.engine.json_file.empty()) {}
 
   Result<int> Run();
@@ -41,6 +42,7 @@ class GenerateRun {
   Status WriteLines() const;
 
   const GenerateFlags& flags_;
+  const std::vector<PromptText> texts_;
   const bool streams_text_;
   int64_t max_model_len_ = 0;
   Interrupt interrupt_;  // before any thread
@@ -84,10 +86,10 @@ SamplingParams GenerateRun::Sampling() const {
 }
 
 Status GenerateRun::EncodePrompts() {
-  for (const Prompt& prompt : flags_.prompts) {
+  for (const PromptText& text : texts_) {
     ASSIGN_OR_RETURN(
         std::vector<int32_t> ids,
-        EncodePrompt(prompt, flags_.engine.model, *loaded_.tokenizer));
+        EncodePrompt(text, flags_.engine.model, *loaded_.tokenizer));
     prompts_.push_back(std::move(ids));
   }
   return Ok{};
@@ -262,9 +264,9 @@ Result<int> GenerateRun::Run() {
   return ended ? 0 : kInterruptedStatus;
 }
 
-}  // namespace
-
-Result<int> RunGenerate(const GenerateFlags& flags) {
+// All that is wrong with the command line whatever the checkpoint: nobody is
+// to wait for one first.
+Status CheckFlags(const GenerateFlags& flags) {
   if (flags.prompts.empty()) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "generate needs --prompt, --prompt-file or --chat, got "
@@ -274,8 +276,30 @@ Result<int> RunGenerate(const GenerateFlags& flags) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "--logprobs needs --json, which holds them, got none");
   }
+  RETURN_IF_ERROR(CheckEngineFlags(flags.engine, {flags.engine.select}));
+  ASSIGN_OR_RETURN(const EngineOptions options,
+                   ParseEngineOptions(flags.engine));
+  if (options.max_model_len > 0 &&
+      flags.max_tokens.value_or(0) > options.max_model_len) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--max-tokens must be at most --max-model-len ({}), is {}",
+                     options.max_model_len, *flags.max_tokens);
+  }
+  RETURN_IF_ERROR(StopMatcher::Create(flags.stop));
+  return Ok{};
+}
+
+}  // namespace
+
+Result<int> RunGenerate(const GenerateFlags& flags) {
+  RETURN_IF_ERROR(CheckFlags(flags));
+  std::vector<PromptText> texts;
+  for (const Prompt& prompt : flags.prompts) {
+    ASSIGN_OR_RETURN(PromptText text, ReadPrompt(prompt));
+    texts.push_back(std::move(text));
+  }
   RETURN_IF_ERROR(CheckJsonFile(flags.engine));
-  return GenerateRun(flags).Run();
+  return GenerateRun(flags, std::move(texts)).Run();
 }
 
 }  // namespace winnow

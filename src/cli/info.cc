@@ -90,6 +90,7 @@ Command& AddInfoCommand(Command& program, InfoFlags* flags) {
 }
 
 Result<int> RunInfo(const InfoFlags& flags) {
+  RETURN_IF_ERROR(CheckEngineFlags(flags.engine, /*selects=*/{}));
   RETURN_IF_ERROR(CheckJsonFile(flags.engine));
   ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend,
                    MakeBackend(flags.engine));

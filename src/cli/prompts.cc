@@ -1,6 +1,7 @@
 #include "cli/prompts.h"
 
 #include <ctime>
+#include <utility>
 
 #include "base/file.h"
 #include "cli/file_fault.h"
@@ -11,40 +12,29 @@ namespace {
 // Far above any context: 128K tokens are about half a MiB of text.
 constexpr size_t kMaxPromptBytes = size_t{1} << 30;
 
-Result<std::vector<int32_t>> EncodeText(std::string_view text,
-                                        const Tokenizer& tokenizer,
-                                        std::string_view origin) {
-  Result<std::vector<int32_t>> ids =
-      tokenizer.Encode(text, /*add_special_tokens=*/true);
-  if (!ids.ok()) {
-    return MakeError(ids.error().code, "{}: {}", origin, ids.error().message);
+Result<PromptText> Checked(PromptText prompt, std::string_view what) {
+  const Status is_text = Tokenizer::CheckText(prompt.text);
+  if (!is_text.ok()) {
+    return MakeError(is_text.error().code, "{}: {}", prompt.origin,
+                     is_text.error().message);
   }
-  if (text.empty()) {
+  if (prompt.text.empty()) {
     return MakeError(ErrorCode::kInvalidArgument,
-                     "{}: prompt must have at least 1 character, is empty",
-                     origin);
+                     "{}: {} must have at least 1 character, is empty",
+                     prompt.origin, what);
   }
-  return ids;
+  return prompt;
 }
 
 Result<std::vector<int32_t>> EncodeChat(const std::string& message,
                                         const std::string& model_folder,
                                         const Tokenizer& tokenizer) {
-  if (message.empty()) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "--chat: message must have at least 1 character, is "
-                     "empty");
-  }
   ASSIGN_OR_RETURN(const ChatTemplate chat,
                    FromFiles(ChatTemplate::Load(model_folder)));
   const ChatMessage user = {.role = "user", .content = message};
-  Result<std::string> messages = MessagesJson({&user, 1});
-  if (!messages.ok()) {
-    return MakeError(messages.error().code, "--chat: {}",
-                     messages.error().message);
-  }
+  ASSIGN_OR_RETURN(const std::string messages, MessagesJson({&user, 1}));
   ChatInput input;
-  input.messages_json = *messages;
+  input.messages_json = messages;
   input.now_unix_s = std::time(nullptr);
   ASSIGN_OR_RETURN(const std::string text, FromFiles(chat.Render(input)));
   return FromFiles(tokenizer.Encode(text, /*add_special_tokens=*/false));
@@ -52,21 +42,33 @@ Result<std::vector<int32_t>> EncodeChat(const std::string& message,
 
 }  // namespace
 
-Result<std::vector<int32_t>> EncodePrompt(const Prompt& prompt,
-                                          const std::string& model_folder,
-                                          const Tokenizer& tokenizer) {
+Result<PromptText> ReadPrompt(const Prompt& prompt) {
   switch (prompt.kind) {
     case Prompt::Kind::kText:
-      return EncodeText(prompt.value, tokenizer, "--prompt");
+      return Checked({prompt.kind, "--prompt", prompt.value}, "prompt");
     case Prompt::Kind::kFile: {
-      ASSIGN_OR_RETURN(const std::string text,
+      ASSIGN_OR_RETURN(std::string text,
                        ReadFile(prompt.value, kMaxPromptBytes));
-      return FromFiles(EncodeText(text, tokenizer, prompt.value));
+      return FromFiles(
+          Checked({prompt.kind, prompt.value, std::move(text)}, "prompt"));
     }
     case Prompt::Kind::kChat:
-      return EncodeChat(prompt.value, model_folder, tokenizer);
+      return Checked({prompt.kind, "--chat", prompt.value}, "message");
   }
   CHECK(false, "kind={}", static_cast<int>(prompt.kind));
+}
+
+Result<std::vector<int32_t>> EncodePrompt(const PromptText& prompt,
+                                          const std::string& model_folder,
+                                          const Tokenizer& tokenizer) {
+  if (prompt.kind == Prompt::Kind::kChat) {
+    return EncodeChat(prompt.text, model_folder, tokenizer);
+  }
+  Result<std::vector<int32_t>> ids =
+      FromFiles(tokenizer.Encode(prompt.text, /*add_special_tokens=*/true));
+  if (ids.ok()) return ids;
+  return MakeError(ids.error().code, "{}: {}", prompt.origin,
+                   ids.error().message);
 }
 
 }  // namespace winnow

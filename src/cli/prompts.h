@@ -17,11 +17,22 @@ struct Prompt {
   std::string value;  // the text, or the file's path
 };
 
+// A prompt's text, which is UTF-8 and not empty. Messages name it `origin`:
+// its flag or file.
+struct PromptText {
+  Prompt::Kind kind = Prompt::Kind::kText;
+  std::string origin;
+  std::string text;
+};
+
+// Reads what can be read without the checkpoint, so before it is loaded. What
+// is wrong with a file is no usage error.
+Result<PromptText> ReadPrompt(const Prompt& prompt);
+
 // Token ids of a prompt: the tokenizer's special tokens around plain text; a
-// chat message through the checkpoint's template, which writes its own.
-// Errors name the prompt by its flag or file; what is wrong with a file, or
-// with the template's answer, is no usage error.
-Result<std::vector<int32_t>> EncodePrompt(const Prompt& prompt,
+// chat message through the checkpoint's template, which writes its own. What
+// is wrong with the template, or its answer, is no usage error.
+Result<std::vector<int32_t>> EncodePrompt(const PromptText& prompt,
                                           const std::string& model_folder,
                                           const Tokenizer& tokenizer);
 

@@ -219,6 +219,12 @@ Status ReadAmounts(const SelectorValues& values, SelectProgram& program) {
 
 std::span<const SelectorKind* const> AllSelectors() { return kSelectors; }
 
+Status CheckSelectorSpelling(std::string_view text) {
+  ASSIGN_OR_RETURN(const SelectSpec spec, ParseSelectSpec(text));
+  ASSIGN_OR_RETURN(const SelectorKind* kind, FindKind(spec.name));
+  return CheckParameters(*kind, spec);
+}
+
 Result<Selector> MakeSelector(std::string_view text,
                               const SelectorShape& shape) {
   ASSIGN_OR_RETURN(const SelectSpec spec, ParseSelectSpec(text));

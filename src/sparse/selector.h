@@ -103,6 +103,10 @@ struct SelectorKind {
 // All of them, by name.
 std::span<const SelectorKind* const> AllSelectors();
 
+// What is wrong with a SPEC whatever the model: an unknown name or parameter,
+// told with the nearest right one.
+Status CheckSelectorSpelling(std::string_view spec);
+
 // Makes what a SPEC asks for. Fails, with the nearest right name, where the
 // name or a parameter is unknown, where a value is out of range, and where the
 // model lacks what the selector needs; never answers with another selector.

@@ -57,9 +57,13 @@ Result<Tokenizer> Tokenizer::FromJson(
   return Tokenizer(Handle(tokenizer), name);
 }
 
+Status Tokenizer::CheckText(std::string_view text) {
+  return internal::CheckUtf8("text", text);
+}
+
 Result<std::vector<int32_t>> Tokenizer::Encode(std::string_view text,
                                                bool add_special_tokens) const {
-  RETURN_IF_ERROR(internal::CheckUtf8("text", text));
+  RETURN_IF_ERROR(CheckText(text));
   WinnowOwnedIds ids{};
   WinnowOwnedText message{};
   const int32_t code = winnow_tokenizer_encode(

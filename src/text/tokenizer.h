@@ -36,10 +36,13 @@ class Tokenizer {
       const std::filesystem::path& folder, const std::string& tokenizer_json,
       const std::optional<std::string>& tokenizer_config_json);
 
+  // Fails where `text` is not UTF-8, naming the offset of the first bad byte:
+  // what Encode says of it, without a tokenizer.
+  static Status CheckText(std::string_view text);
+
   // The ids of `text`. `add_special_tokens`: with those that the tokenizer
   // puts around a text (a chat template's text has them already). Special
-  // tokens spelled inside the text become their ids. Fails where the text is
-  // not UTF-8, naming the offset of the first bad byte.
+  // tokens spelled inside the text become their ids. Fails as CheckText does.
   Result<std::vector<int32_t>> Encode(std::string_view text,
                                       bool add_special_tokens) const;
 

@@ -362,6 +362,8 @@ class EvalTest(unittest.TestCase):
                 (USAGE_ERROR, [MODEL], ["FILE"]),
                 (USAGE_ERROR, [MODEL, file, "--match", "glob"],
                  ["match", "glob"]),
+                (USAGE_ERROR, ["/nowhere", file, "--select", "dense,qest"],
+                 ["--select", "qest", "quest"]),
                 (USAGE_ERROR, [MODEL, file, "--limit", "0"], ["limit", "0"]),
                 (USAGE_ERROR, [MODEL, file, "--max-tokens", "-1"],
                  ["max-tokens", "-1"]),

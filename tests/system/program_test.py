@@ -406,6 +406,46 @@ class ProgramTest(unittest.TestCase):
                 done = winnow("generate", *arguments)
                 self.assert_error(done, status, *words)
 
+    def test_usage_is_told_before_the_checkpoint_is_looked_at(self):
+        """There is none; nor does what a prompt holds need one."""
+        empty = self.folder / "empty"
+        empty.touch()
+        prompt = ["generate", "/nowhere", "--prompt", "x"]
+        for status, arguments, words in [
+                (USAGE_ERROR, [*prompt, "--dtype", "int8"], ["--dtype"]),
+                (USAGE_ERROR, [*prompt, "--device", "gpu"], ["--device"]),
+                (USAGE_ERROR, [*prompt, "--max-model-len", "x"],
+                 ["--max-model-len"]),
+                (USAGE_ERROR, [*prompt, "--device-kv", "64"], ["--device-kv"]),
+                (USAGE_ERROR, [*prompt, "--select", "qest"],
+                 ["--select", "quest"]),
+                (USAGE_ERROR, [*prompt, "--select", "quest:budgt=64"],
+                 ["--select quest", "budget"]),
+                (USAGE_ERROR, [*prompt, "--max-tokens", "9",
+                               "--max-model-len", "8"],
+                 ["--max-tokens must be at most --max-model-len (8), is 9"]),
+                (USAGE_ERROR, [*prompt, "--stop", ""], ["stop"]),
+                (USAGE_ERROR, [*prompt, "--stop", b"\xff"], ["stop", "UTF-8"]),
+                (USAGE_ERROR, [*prompt, "--prompt", ""], ["--prompt", "empty"]),
+                (USAGE_ERROR, [*prompt, "--prompt", b"\xff"], ["UTF-8"]),
+                (USAGE_ERROR, [*prompt, "--chat", ""], ["--chat", "empty"]),
+                (USAGE_ERROR, ["info", "/nowhere", "--dtype", "int8"],
+                 ["--dtype"]),
+                (USAGE_ERROR, ["bench", "step", "/nowhere", "--device", "x"],
+                 ["--device"]),
+                (USAGE_ERROR, ["bench", "throughput", "/nowhere", "--select",
+                               "dense,qest"], ["--select", "quest"]),
+                (USAGE_ERROR, ["bench", "throughput", "/nowhere", "--batches",
+                               "0"], ["--batches"]),
+                (FAILURE, [*prompt, "--prompt-file", empty],
+                 [f"{empty}: prompt must have"]),
+                (FAILURE, [*prompt, "--prompt-file", "/nowhere/p"],
+                 ["/nowhere/p: cannot"])]:
+            with self.subTest(arguments=arguments):
+                done = subprocess.run([WINNOW, *arguments], text=True,
+                                      capture_output=True, timeout=60)
+                self.assert_error(done, status, *words)
+
     def test_broken_checkpoints(self):
         def broken(name: str, change) -> Path:
             model = self.copy_of_model()
