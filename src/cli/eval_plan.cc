@@ -9,6 +9,8 @@
 
 #include "base/ids.h"
 #include "cli/fingerprint.h"
+#include "cli/loaded_model.h"
+#include "model/json_fields.h"
 
 namespace winnow {
 namespace {
@@ -54,8 +56,13 @@ class PlanReader {
   Result<EvalQuestion> Prepare(const EvalTask& task, const std::string& origin,
                                std::vector<int32_t>* prefix);
   Status EncodeContext(const EvalTask& task);
+  Status CheckAnswer(const std::string& answer, const std::string& origin,
+                     const EvalQuestion& question) const;
+  Status CheckRows(const EvalTask& task, const std::string& origin,
+                   const std::vector<int32_t>& prefix,
+                   const EvalQuestion& question) const;
   Status SetMaxTokens(int64_t num_before, const std::string& field,
-                      EvalQuestion* question) const;
+                      EvalQuestion* question);
   EvalGroup& GroupOf(const std::vector<int32_t>& prefix);
 
   const Tokenizer& tokenizer_;
@@ -163,6 +170,8 @@ Result<EvalQuestion> PlanReader::Prepare(const EvalTask& task,
                      "{}: field answers: must be at least 1 token, is 0",
                      origin);
   }
+  RETURN_IF_ERROR(CheckAnswer(answer, origin, question));
+  RETURN_IF_ERROR(CheckRows(task, origin, *prefix, question));
   const auto num_before =
       static_cast<int64_t>(prefix->size() + question.tokens.size());
   RETURN_IF_ERROR(SetMaxTokens(
@@ -173,8 +182,37 @@ Result<EvalQuestion> PlanReader::Prepare(const EvalTask& task,
   return question;
 }
 
+Status PlanReader::CheckRows(const EvalTask& task, const std::string& origin,
+                             const std::vector<int32_t>& prefix,
+                             const EvalQuestion& question) const {
+  for (const auto& [tokens, field] :
+       {std::pair(&prefix, task.question ? "context" : "prompt"),
+        std::pair(&question.tokens, task.question ? "question" : "prompt"),
+        std::pair(&question.answer, "answers")}) {
+    RETURN_IF_ERROR(CheckTokenRows(*tokens, tokenizer_, options_.vocab_size,
+                                   fmt::format("{}: field {}", origin, field)));
+  }
+  return Ok{};
+}
+
+// What no token spells, the model cannot write: it would be wrong for ever.
+Status PlanReader::CheckAnswer(const std::string& answer,
+                               const std::string& origin,
+                               const EvalQuestion& question) const {
+  if (options_.match == MatchRule::kRegex) return Ok{};
+  ASSIGN_OR_RETURN(
+      const std::string spelled,
+      tokenizer_.Decode(question.answer, /*skip_special_tokens=*/true));
+  ASSIGN_OR_RETURN(const bool right, question.matcher.Matches(spelled));
+  if (right) return Ok{};
+  return MakeError(ErrorCode::kCorrupt,
+                   "{}: field answers: must be text that the model's tokens "
+                   "spell, {} reads {} in tokens",
+                   origin, Printable(answer), Printable(spelled));
+}
+
 Status PlanReader::SetMaxTokens(int64_t num_before, const std::string& field,
-                                EvalQuestion* question) const {
+                                EvalQuestion* question) {
   const auto num_answer = static_cast<int64_t>(question->answer.size());
   const int64_t wanted =
       options_.max_tokens.value_or(2 * num_answer + kSlackTokens);
@@ -189,6 +227,12 @@ Status PlanReader::SetMaxTokens(int64_t num_before, const std::string& field,
                      field, options_.max_model_len, num_before, needed);
   }
   question->max_tokens = static_cast<int>(std::min(wanted, room));
+  if (wanted > room && plan_.num_cramped++ == 0) {
+    plan_.first_cramped = fmt::format(
+        "{}: {} tokens leave {} for the answer in the context of {} "
+        "(max-model-len), not {}",
+        field, num_before, room, options_.max_model_len, wanted);
+  }
   return Ok{};
 }
 

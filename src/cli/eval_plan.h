@@ -16,6 +16,7 @@ namespace winnow {
 struct EvalPlanOptions {
   MatchRule match = MatchRule::kContains;
   int max_model_len = 0;
+  int vocab_size = 0;             // of the model, whatever the tokenizer has
   std::optional<int> max_tokens;  // none: from the answers
   std::optional<int> limit;       // lines of a file that are read
   bool skip_bad = false;
@@ -55,6 +56,10 @@ struct EvalPlan {
   std::vector<EvalFile> files;
   std::vector<EvalGroup> groups;     // by first occurrence
   std::vector<std::string> skipped;  // why, a line each
+  // Lines whose answers have room, but not all that is left to others for
+  // words around the answer; the first of them, said in one line.
+  int num_cramped = 0;
+  std::string first_cramped;
 
   int num_questions() const;
 };

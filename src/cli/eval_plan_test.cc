@@ -20,6 +20,7 @@ class EvalPlanTest : public testing::Test {
                 ("winnow_eval_plan" + std::to_string(getpid()))) {
     std::filesystem::create_directories(folder_);
     options_.max_model_len = 1000;
+    options_.vocab_size = tokenizer_.vocab_size();
   }
   ~EvalPlanTest() override { std::filesystem::remove_all(folder_); }
 
@@ -71,6 +72,69 @@ TEST_F(EvalPlanTest, LinesThatShareAContextMakeOneGroup) {
             tokenizer_.Encode("One text. Where was it? Paris", true).value());
   EXPECT_EQ(question.num_question_tokens,
             static_cast<int>(question.tokens.size()));
+}
+
+// Each would be read beside the model's table of embeddings.
+TEST_F(EvalPlanTest, TokensWithoutARowInTheModelAreRefusedByFieldAndLine) {
+  tokenizer_ = Tokenizer::Load(kTokenizers / "wordlevel").value();
+  const int last = tokenizer_.vocab_size() - 1;
+  options_.vocab_size = last;
+  const std::string known = tokenizer_.TokenText(7).value();
+  const std::string word = tokenizer_.TokenText(last).value();
+  const auto list = [](const std::string& answer) {
+    return "[\"" + answer + "\"]";
+  };
+  const std::string good = Asking(known, known, list(known));
+  for (const auto& [bad, field] :
+       {std::pair(Asking(word, known, list(known)), "context"),
+        std::pair(Asking(known, word, list(known)), "question"),
+        std::pair(Asking(known, known, list(word)), "answers")}) {
+    options_.skip_bad = false;
+    EXPECT_EQ(
+        ErrorOf(good + bad),
+        fmt::format("f.jsonl:2: field {}: token \"{}\" must have an id below "
+                    "{} (the model's vocab_size), has {}",
+                    field, word, last, last));
+    options_.skip_bad = true;
+    EXPECT_EQ(Read(good + bad).value().skipped.size(), 1u);
+  }
+}
+
+TEST_F(EvalPlanTest, AnswersThatNoTokenSpellsAreRefused) {
+  tokenizer_ = Tokenizer::Load(kTokenizers / "wordlevel").value();
+  options_.vocab_size = tokenizer_.vocab_size();
+  const std::string word = tokenizer_.TokenText(7).value();
+  EXPECT_TRUE(Read(Asking(word, word, "[\"" + word + "\"]")).ok());
+  const std::string line = Asking(word, word, R"(["unspeakableword"])");
+  const std::string error = ErrorOf(line);
+  EXPECT_EQ(error.find("f.jsonl:1: field answers: must be text that the "
+                       "model's tokens spell, unspeakableword reads "),
+            0u)
+      << error;
+  options_.match = MatchRule::kRegex;
+  EXPECT_TRUE(Read(line).ok());
+}
+
+TEST_F(EvalPlanTest, AnswersWithLessRoomThanOthersAreCounted) {
+  const std::string line = Asking("aa", "bb", R"(["bb"])");
+  EXPECT_EQ(Read(line).value().num_cramped, 0);
+  const EvalPlan roomy = Read(line).value();
+  const EvalQuestion& question = roomy.groups[0].questions[0];
+  const auto num_before =
+      static_cast<int>(roomy.groups[0].prefix.size() + question.tokens.size());
+  options_.max_model_len = num_before + question.max_tokens - 1;
+  EXPECT_EQ(Read(line).value().num_cramped, 0);
+  --options_.max_model_len;
+  const EvalPlan cramped = Read(line + line).value();
+  EXPECT_EQ(cramped.num_cramped, 2);
+  EXPECT_EQ(cramped.groups[0].questions[1].max_tokens, question.max_tokens - 1);
+  EXPECT_NE(cramped.first_cramped.find(fmt::format(
+                "f.jsonl:1: field context: {} tokens leave {} for the answer "
+                "in the context of {} (max-model-len), not {}",
+                num_before, question.max_tokens - 1, options_.max_model_len,
+                question.max_tokens)),
+            std::string::npos)
+      << cramped.first_cramped;
 }
 
 TEST_F(EvalPlanTest, APromptLeavesItsLastTokenToBeFed) {

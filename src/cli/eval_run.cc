@@ -85,11 +85,13 @@ int EvalRun::MaxModelLen() const {
 }
 
 Status EvalRun::ReadPlan() {
-  const EvalPlanOptions options = {.match = match_,
-                                   .max_model_len = MaxModelLen(),
-                                   .max_tokens = flags_.max_tokens,
-                                   .limit = flags_.limit,
-                                   .skip_bad = flags_.skip_bad};
+  const EvalPlanOptions options = {
+      .match = match_,
+      .max_model_len = MaxModelLen(),
+      .vocab_size = loaded_.model->config().vocab_size,
+      .max_tokens = flags_.max_tokens,
+      .limit = flags_.limit,
+      .skip_bad = flags_.skip_bad};
   ASSIGN_OR_RETURN(plan_,
                    ReadEvalPlan(flags_.files, *loaded_.tokenizer, options));
   ShowSkipped();
@@ -104,6 +106,13 @@ void EvalRun::ShowSkipped() const {
   if (!plan_.skipped.empty()) {
     std::fprintf(stderr, "winnow: skipped %zu bad lines; questions left: %d\n",
                  plan_.skipped.size(), plan_.num_questions());
+  }
+  if (plan_.num_cramped > 0) {
+    PrintError(
+        fmt::format("{}{}", plan_.first_cramped,
+                    plan_.num_cramped == 1
+                        ? std::string()
+                        : fmt::format("; so {} lines", plan_.num_cramped)));
   }
 }
 

@@ -90,6 +90,9 @@ Status GenerateRun::EncodePrompts() {
     ASSIGN_OR_RETURN(
         std::vector<int32_t> ids,
         EncodePrompt(text, flags_.engine.model, *loaded_.tokenizer));
+    RETURN_IF_ERROR(CheckTokenRows(ids, *loaded_.tokenizer,
+                                   loaded_.model->config().vocab_size,
+                                   text.origin));
     prompts_.push_back(std::move(ids));
   }
   return Ok{};

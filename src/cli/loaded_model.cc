@@ -6,23 +6,23 @@
 
 #include "cli/device.h"
 #include "cli/file_fault.h"
+#include "cli/output.h"
 #include "cli/progress.h"
 #include "model/json_fields.h"
 
 namespace winnow {
 namespace {
 
-// What a prompt may become, the model must have a row for.
-Status CheckIds(const Tokenizer& tokenizer, const ModelConfig& config,
-                const std::filesystem::path& folder) {
-  if (tokenizer.vocab_size() <= config.vocab_size) return Ok{};
+// Fine-tunes add tokens now and then, and leave the model as it was.
+void NoteTokensWithoutRows(const Tokenizer& tokenizer, int vocab_size,
+                           const std::filesystem::path& folder) {
+  if (tokenizer.vocab_size() <= vocab_size) return;
   const int32_t last = tokenizer.vocab_size() - 1;
-  return MakeError(ErrorCode::kCorrupt,
-                   "{}: token \"{}\" must have an id below {} (vocab_size), "
-                   "has {}",
-                   (folder / "tokenizer.json").string(),
-                   Printable(tokenizer.TokenText(last).value_or("")),
-                   config.vocab_size, last);
+  PrintError(fmt::format(
+      "{}: token \"{}\" has the id {}, the model has rows for ids below {} "
+      "(vocab_size): text with such tokens will be refused",
+      (folder / "tokenizer.json").string(),
+      Printable(tokenizer.TokenText(last).value_or("")), last, vocab_size));
 }
 
 }  // namespace
@@ -47,6 +47,19 @@ Result<Model> LoadModel(const std::string& folder, const LoadOptions& options) {
   return FromFiles(Model::Load(folder, options));
 }
 
+Status CheckTokenRows(std::span<const int32_t> ids, const Tokenizer& tokenizer,
+                      int vocab_size, std::string_view origin) {
+  for (const int32_t id : ids) {
+    if (id < vocab_size) continue;
+    return MakeError(ErrorCode::kCorrupt,
+                     "{}: token \"{}\" must have an id below {} (the model's "
+                     "vocab_size), has {}",
+                     origin, Printable(tokenizer.TokenText(id).value_or("")),
+                     vocab_size, id);
+  }
+  return Ok{};
+}
+
 Result<LoadedModel> OpenModel(const EngineFlags& flags) {
   const auto start = std::chrono::steady_clock::now();
   LoadedModel loaded;
@@ -64,7 +77,10 @@ Result<LoadedModel> OpenModel(const EngineFlags& flags) {
   loaded.model = std::make_unique<Model>(std::move(model));
   ASSIGN_OR_RETURN(Tokenizer tokenizer,
                    FromFiles(Tokenizer::Load(flags.model)));
-  RETURN_IF_ERROR(CheckIds(tokenizer, loaded.model->config(), flags.model));
+  if (!flags.quiet) {
+    NoteTokensWithoutRows(tokenizer, loaded.model->config().vocab_size,
+                          flags.model);
+  }
   loaded.tokenizer = std::make_unique<Tokenizer>(std::move(tokenizer));
   loaded.load_ms = std::chrono::duration<double, std::milli>(
                        std::chrono::steady_clock::now() - start)

@@ -3,6 +3,8 @@
 #define WINNOW_CLI_LOADED_MODEL_H_
 
 #include <memory>
+#include <span>
+#include <string_view>
 
 #include "backend/backend.h"
 #include "cli/engine_flags.h"
@@ -28,7 +30,14 @@ Result<std::unique_ptr<Backend>> MakeCpuBackendFor(EngineFlags flags);
 // Loads a checkpoint. What is wrong with its files is never a usage error.
 Result<Model> LoadModel(const std::string& folder, const LoadOptions& options);
 
-// Loads with progress on standard error unless --quiet.
+// Fails where a token of the text that `origin` names has no row in the model:
+// its embedding would be read beside the table. The text is of no use to this
+// checkpoint, which is the checkpoint's fault.
+Status CheckTokenRows(std::span<const int32_t> ids, const Tokenizer& tokenizer,
+                      int vocab_size, std::string_view origin);
+
+// Loads with progress on standard error unless --quiet, and with a note where
+// the tokenizer has tokens that CheckTokenRows refuses.
 Result<LoadedModel> OpenModel(const EngineFlags& flags);
 
 // Bytes of KV pool for as many pages as are wanted, if there is that much

@@ -212,6 +212,20 @@ class EvalTest(unittest.TestCase):
         self.assertIn(f"{file}:2: not valid JSON", done.stderr)
         self.assertIn(f"{file}:4: field answers", done.stderr)
         self.assertIn("skipped 2 bad lines", done.stderr)
+        done = evaluate(MODEL, file, "--skip-bad", "--max-model-len", "3")
+        self.assertEqual(done.returncode, FAILURE)
+        self.assertRegex(done.stderr, "no line is left to answer: all 4 were "
+                         "skipped, .*:1: field context: must fit the context")
+
+    def test_answers_with_little_room_are_told(self):
+        file = self.file("f.jsonl", [{"task": "t", "length": 2, "prompt": "the",
+                                      "answers": ["hated"]}] * 2)
+        done = evaluate(MODEL, file, "--max-model-len", "3", "--quiet")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(
+            done.stderr, f"winnow: {file}:1: field prompt: 2 tokens leave 2 "
+            "for the answer in the context of 3 (max-model-len), not 34; so 2 "
+            "lines\n")
 
     # Going on after an interruption.
 
@@ -364,6 +378,9 @@ class EvalTest(unittest.TestCase):
                  ["match", "glob"]),
                 (USAGE_ERROR, ["/nowhere", file, "--select", "dense,qest"],
                  ["--select", "qest", "quest"]),
+                (FAILURE, [MODEL, file, "--max-model-len", "3"],
+                 ["f.jsonl:1: field context: must fit the context of 3 tokens "
+                  "(max-model-len)"]),
                 (USAGE_ERROR, [MODEL, file, "--limit", "0"], ["limit", "0"]),
                 (USAGE_ERROR, [MODEL, file, "--max-tokens", "-1"],
                  ["max-tokens", "-1"]),
