@@ -92,15 +92,21 @@ TEST(SummaryRowTest, WhatIsNoNumberSpoilsTheRow) {
 
 TEST(SummaryRowTest, RowsFollowOneAnother) {
   constexpr int kWidth = 6;
-  std::vector<std::byte> rows(static_cast<size_t>(2 * Float8RowBytes(kWidth)));
-  const std::vector<float> first = {1, 2, 3, 4, 5, 6};
-  const std::vector<float> second = {-16, 0, 8, 1, 0.5f, 256};
-  WriteFloat8Row(first, false, rows.data());
-  WriteFloat8Row(second, false, rows.data() + Float8RowBytes(kWidth));
-  std::vector<float> kept(2 * kWidth);
-  WidenFloat8Rows(rows.data(), 2, kWidth, kept.data());
-  std::vector<float> expected = first;
-  expected.insert(expected.end(), second.begin(), second.end());
+  constexpr auto kRowBytes = static_cast<size_t>(Float8RowBytes(kWidth));
+  // A scale each, and more than two: what drifts shows from the third on.
+  const std::vector<std::vector<float>> all = {
+      {1, 2, 3, 4, 5, 6}, {-16, 0, 8, 1, 0.5f, 256}, {64, -2, 7, 0, 1, 512}};
+  std::vector<std::byte> rows(all.size() * kRowBytes);
+  std::vector<float> expected;
+  for (size_t i = 0; i < all.size(); ++i) {
+    WriteFloat8Row(all[i], false, rows.data() + i * kRowBytes);
+    expected.insert(expected.end(), all[i].begin(), all[i].end());
+  }
+  // With room for what goes astray.
+  std::vector<float> kept(expected.size() + kWidth, -1);
+  WidenFloat8Rows(rows.data(), static_cast<int>(all.size()), kWidth,
+                  kept.data());
+  expected.resize(kept.size(), -1);
   EXPECT_EQ(kept, expected);
 }
 
