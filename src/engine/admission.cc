@@ -5,6 +5,13 @@
 #include "base/check.h"
 
 namespace winnow {
+namespace {
+
+bool IsPlain(const SequenceSnapshot& sequence) {
+  return !sequence.is_prefix() && !sequence.prefix;
+}
+
+}  // namespace
 
 Admission::Admission(const ScheduleInput& input)
     : limits_(input.limits), promised_pages_(-input.repeated_pages) {
@@ -15,7 +22,8 @@ Admission::Admission(const ScheduleInput& input)
 
 int64_t Admission::PagesToPromise(const SequenceSnapshot& sequence) const {
   if (!sequence.prefix) {
-    return sequence.life_pages + sequence.fork_pages - sequence.shared_pages;
+    return sequence.promised_pages() + sequence.fork_pages -
+           sequence.shared_pages;
   }
   const auto room = fork_rooms_.find(*sequence.prefix);
   CHECK(room != fork_rooms_.end(), "fork={} prefix={} is not admitted",
@@ -25,14 +33,22 @@ int64_t Admission::PagesToPromise(const SequenceSnapshot& sequence) const {
 }
 
 bool Admission::HasRoom(const SequenceSnapshot& sequence) const {
+  int64_t firm = firm_pages_, longest = longest_life_;
+  if (sequence.is_prefix()) firm += sequence.life_pages + sequence.fork_pages;
+  if (IsPlain(sequence)) longest = std::max(longest, sequence.life_pages);
   return num_running_ < limits_.max_num_seqs &&
+         firm + longest <= limits_.num_pages &&
          promised_pages_ + PagesToPromise(sequence) <= limits_.num_pages;
 }
 
 void Admission::Count(const SequenceSnapshot& sequence) {
   promised_pages_ += PagesToPromise(sequence);
   if (!sequence.is_read()) ++num_running_;
+  if (IsPlain(sequence)) {
+    longest_life_ = std::max(longest_life_, sequence.life_pages);
+  }
   if (sequence.is_prefix()) {
+    firm_pages_ += sequence.life_pages + sequence.fork_pages;
     fork_rooms_[sequence.id] = {.is_read = sequence.is_read(),
                                 .kept_pages = sequence.fork_pages};
   }

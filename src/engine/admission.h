@@ -10,7 +10,8 @@
 namespace winnow {
 
 // Keeps count of what is promised while PlanStep walks the sequences once, in
-// order of arrival. The sum of all promises never exceeds the pool.
+// order of arrival. The sum of all promises does not exceed the pool when one
+// is given; those of sequences that may be preempted grow with them.
 class Admission {
  public:
   // Counts what has been admitted before.
@@ -38,6 +39,10 @@ class Admission {
 
   const SchedulerLimits limits_;
   int64_t promised_pages_;
+  // Prefixes, with one fork each, and the longest life of all others: what
+  // must fit whoever gives way.
+  int64_t firm_pages_ = 0;
+  int64_t longest_life_ = 0;
   int num_running_ = 0;  // prefixes that are only held do not run
   std::map<SequenceId, ForkRoom> fork_rooms_;  // of admitted prefixes
 };

@@ -98,6 +98,21 @@ TEST(AdmissionTest, PagesThatSeveralHoldArePromisedOnce) {
   EXPECT_EQ(Admission(input).Admit(three).size(), 0u);
 }
 
+TEST(AdmissionTest, WhoMayGiveWayIsPromisedWhatIsExpected) {
+  const auto expecting = [](uint64_t id, int64_t life, int64_t expected) {
+    SequenceSnapshot sequence = Plain(id, life);
+    sequence.expected_pages = expected;
+    return sequence;
+  };
+  EXPECT_EQ(Admitted({expecting(1, 10, 4), expecting(2, 10, 4),
+                      expecting(3, 10, 2), expecting(4, 10, 1)}),
+            (Ids{1, 2, 3}));
+  // The longest life fits beside a prefix and its fork, or one of them waits.
+  EXPECT_EQ(Admitted({PrefixOf(1, 4, 3), expecting(2, 3, 1)}), (Ids{1, 2}));
+  EXPECT_EQ(Admitted({PrefixOf(1, 4, 3), expecting(2, 4, 1)}), Ids{1});
+  EXPECT_EQ(Admitted({expecting(1, 4, 1), PrefixOf(2, 4, 3)}), Ids{1});
+}
+
 TEST(AdmissionTest, APrefixThatIsOnlyHeldTakesNoPlaceAmongTheRunning) {
   SchedulerLimits limits = kLimits;
   limits.max_num_seqs = 1;

@@ -7,6 +7,21 @@
 #include "model/rope.h"
 
 namespace winnow {
+namespace {
+
+// Later layers of a chunk write tokens that the sequence owns already.
+std::vector<Growth> GrowthsOf(const StepPlan& plan) {
+  std::vector<Growth> growths;
+  for (const StepItem& item : plan.items) {
+    if (item.first_layer == 0) {
+      growths.push_back({item.sequence, item.num_tokens});
+    }
+  }
+  return growths;
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Engine>> Engine::Create(Backend& backend,
                                                const Model& model,
                                                const EngineOptions& given) {
@@ -53,7 +68,9 @@ Result<std::unique_ptr<Engine>> Engine::Create(Backend& backend,
   engine->prefixes_ = std::make_unique<PrefixCache>(
       engine->kv_, *engine->selectors_,
       PrefixCache::Options{.enabled = options.prefix_caching,
-                           .batch_invariant = options.batch_invariant});
+                           .batch_invariant = options.batch_invariant,
+                           .page_bytes = engine->limits_.page_bytes,
+                           .restore_rates = options.restore_rates});
   ASSIGN_OR_RETURN(engine->runner_,
                    Runner::Create(backend, model, *engine->cache_,
                                   *engine->selectors_, runner_options));
@@ -204,11 +221,19 @@ void Engine::Finish(SequenceId id, FinishReason reason,
     if (selector >= 0) selectors_->Close(selector, id);
     completion.kv.device_bytes = std::ssize(kv_.pages(id)) * limits_.page_bytes;
     completion.kv.host_bytes = kv_.NumOnHost(id) * limits_.page_bytes;
-    completion.kv.fetched_bytes =
-        sequence.num_fetched_pages() * limits_.page_bytes;
     // A step that failed, or drew nothing, may have left anything.
     prefixes_->Close(sequence, reason != FinishReason::kError);
     runner_->Forget(id);
+  } else if (sequence.preempted()) {
+    prefixes_->ForgetParked(sequence);
+  }
+  completion.kv.fetched_bytes =
+      sequence.num_fetched_pages() * limits_.page_bytes;
+  const bool has_ended =
+      reason == FinishReason::kStop || reason == FinishReason::kLength;
+  if (has_ended && !sequence.is_prefix()) {
+    ++outputs_.num_requests;
+    outputs_.num_tokens += sequence.num_generated();
   }
   RequestObserver& observer = sequence.observer();
   const std::optional<SequenceId> prefix = sequence.request().prefix;
@@ -218,20 +243,33 @@ void Engine::Finish(SequenceId id, FinishReason reason,
   if (prefix) EndIfUnused(*prefix);
 }
 
-Schedule Engine::Plan() const {
+// Where there is a host whole lives need not be promised.
+std::vector<SequenceSnapshot> Engine::Snapshots() const {
+  std::vector<SequenceSnapshot> snapshots;
+  for (const auto& sequence : sequences_) {
+    const Request& request = sequence->request();
+    SequenceSnapshot& snapshot = snapshots.emplace_back(sequence->Snapshot());
+    snapshot.needs_all_layers = request.selector >= 0 &&
+                                selectors_->selector(request.selector).reuses();
+    if (!host_ || sequence->is_prefix() || request.prefix) continue;
+    const int output =
+        ExpectedOutput(outputs_, request.max_tokens, sequence->num_generated());
+    snapshot.expected_pages =
+        PagesFor(int64_t{sequence->num_prompt_tokens()} + output - 1);
+  }
+  return snapshots;
+}
+
+Schedule Engine::Plan(bool admits) const {
   ScheduleInput input;
+  input.admits = admits;
   input.limits = {.max_num_seqs = options_.max_num_seqs,
                   .max_num_batched_tokens = options_.max_num_batched_tokens,
                   .num_layers = model_.config().num_layers,
                   .layers_per_step = options_.layers_per_step,
                   .num_pages = num_pages_};
-  for (const auto& sequence : sequences_) {
-    input.sequences.push_back(sequence->Snapshot());
-    const int selector = sequence->request().selector;
-    input.sequences.back().needs_all_layers =
-        selector >= 0 && selectors_->selector(selector).reuses();
-  }
-  CountShared(input);
+  input.sequences = Snapshots();
+  if (admits) CountShared(input);
   return PlanStep(input);
 }
 
@@ -260,10 +298,10 @@ void Engine::Fail(const Error& error) {
 
 void Engine::Open(SequenceId id) {
   Sequence& sequence = Get(id);
-  sequence.Admit();
   const auto& [prefix, selector] =
       std::pair(sequence.request().prefix, sequence.request().selector);
   if (prefix) {
+    sequence.Admit();
     kv_.Fork(*prefix, id);
     if (selector >= 0) selectors_->Fork(selector, *prefix, id);
   } else {
@@ -276,9 +314,40 @@ void Engine::Open(SequenceId id) {
 // room for others: what was planned without that is planned again.
 StepPlan Engine::AdmitAndPlan() {
   while (true) {
-    Schedule schedule = Plan();
-    if (schedule.admitted.empty()) return std::move(schedule.plan);
+    Schedule schedule = Plan(/*admits=*/true);
+    if (schedule.admitted.empty()) {
+      PreemptFor(schedule.plan);
+      return std::move(schedule.plan);
+    }
     for (const SequenceId id : schedule.admitted) Open(id);
+  }
+}
+
+// Where whole lives are promised nobody ever lacks a page. Whoever gives way
+// does not come back in the same step.
+void Engine::PreemptFor(StepPlan& plan) {
+  if (!host_) return;
+  while (!kv_.CanGrow(GrowthsOf(plan))) {
+    const std::optional<SequenceId> victim = PreemptionVictim(Snapshots());
+    CHECK(victim.has_value(), "the oldest lacks pages for {}", ToString(plan));
+    Preempt(*victim);
+    plan = Plan(/*admits=*/false).plan;
+  }
+}
+
+void Engine::Preempt(SequenceId id) {
+  if (!IsKnown(id)) return;
+  Sequence& sequence = Get(id);
+  if (!sequence.admitted() || sequence.is_prefix()) return;
+  const int selector = sequence.request().selector;
+  if (selector >= 0) selectors_->Close(selector, id);
+  prefixes_->Park(sequence);
+  runner_->Forget(id);
+  sequence.Preempt();
+}
+
+void Engine::EvictIdle(int64_t num_pages) {
+  while (num_pages-- > 0 && kv_.EvictIdle()) {
   }
 }
 
@@ -295,12 +364,7 @@ Result<bool> Engine::Step() {
     CHECK(held, "sequences={}", sequences_.size());
     return false;
   }
-  std::vector<Growth> growths;
-  for (const StepItem& item : plan.items) {
-    if (item.first_layer == 0) {
-      growths.push_back({item.sequence, item.num_tokens});
-    }
-  }
+  const std::vector<Growth> growths = GrowthsOf(plan);
   std::optional<Reservation> pages = kv_.Reserve(growths);
   CHECK(pages.has_value(), "promised pages are missing for {}", ToString(plan));
   if (host_) runner_->CopyTiers(*host_, kv_.TakeTierCopies());
@@ -326,7 +390,8 @@ Result<bool> Engine::Step() {
 // `shares`: of the item's rows.
 void Engine::CountReads(const StepItem& item, std::span<const float> shares,
                         Sequence& sequence) const {
-  const int first = std::max(item.first_token, sequence.num_prompt_rows());
+  const int first = std::max(
+      {item.first_token, sequence.num_prompt_rows(), sequence.num_counted()});
   const int end = item.first_token + item.num_tokens;
   const int selector = sequence.request().selector;
   int num_chosen_layers = 0;

@@ -51,6 +51,14 @@ class Engine {
   // has ended already.
   void Cancel(SequenceId id);
 
+  // Takes a running request's pages, as shortage does: it waits, before those
+  // that came later, and goes on where it was. Nothing where it does not run,
+  // or is a prefix.
+  void Preempt(SequenceId id);
+  // Takes up to `num_pages` off the device that no request holds, as shortage
+  // does.
+  void EvictIdle(int64_t num_pages);
+
   // Runs one step. False where there is nothing left to do, or nothing until a
   // prefix is released. A request for which no token is left to draw ends with
   // kError, the others go on. Fails where the device does, and then the engine
@@ -67,8 +75,10 @@ class Engine {
  private:
   Engine(Backend& backend, const Model& model, const EngineOptions& options,
          std::unique_ptr<DeviceCache> cache, std::unique_ptr<HostPool> host);
-  Schedule Plan() const;
+  std::vector<SequenceSnapshot> Snapshots() const;
+  Schedule Plan(bool admits) const;
   StepPlan AdmitAndPlan();
+  void PreemptFor(StepPlan& plan);
   void CountShared(ScheduleInput& input) const;
   // The REQUIRES of Add that concern a fork and its prefix.
   void CheckForkable(const Request& request, const Sequence& prefix) const;
@@ -101,6 +111,7 @@ class Engine {
   std::unique_ptr<Runner> runner_;
   // In order of arrival, and so of their ids.
   std::vector<std::unique_ptr<Sequence>> sequences_;
+  OutputHistory outputs_;
   uint64_t next_id_ = 1;
   std::optional<Error> failure_;  // of the device, once and for all
 };

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "engine/preemption.h"
 #include "model/model.h"
 
 namespace winnow {
@@ -24,6 +25,8 @@ struct EngineOptions {
   // Of the host's pool below it, where pages go that the device has no room
   // for. 0: none.
   int64_t host_kv_bytes = 0;
+  // Whether pages of the host are copied back or computed again.
+  RestoreRates restore_rates = {};
   bool batch_invariant = false;
   // Requests begin with the pages that others left behind of the same prompt.
   bool prefix_caching = true;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <random>
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/size_text.h"
@@ -49,7 +50,7 @@ class EngineTiersTest : public testing::Test {
   Result<std::unique_ptr<Engine>> TryEngine(int64_t num_pages,
                                             int64_t host_bytes) {
     return Engine::Create(*backend_, *model_,
-                          {.max_model_len = 160,
+                          {.max_model_len = 192,
                            .device_kv_bytes = num_pages * PageBytes(),
                            .host_kv_bytes = host_bytes,
                            .batch_invariant = true});
@@ -73,19 +74,25 @@ class EngineTiersTest : public testing::Test {
     return request;
   }
 
+  static void ExpectSound(const Engine& engine) {
+    EXPECT_EQ(BrokenInvariants(engine.kv().Snapshot()),
+              std::vector<std::string>());
+    EXPECT_EQ(BrokenInvariants(engine.kv().prefixes().Snapshot()),
+              std::vector<std::string>());
+  }
+  static void RunToEnd(Engine& engine) {
+    while (true) {
+      const Result<bool> more = engine.Step();
+      CHECK(more.ok(), "{}", more.error().message);
+      ExpectSound(engine);
+      if (!*more) break;
+    }
+  }
   static Listener Run(Engine& engine, const Request& request) {
     Listener listener;
     const Result<SequenceId> id = engine.Add(request, &listener);
     CHECK(id.ok(), "{}", id.error().message);
-    while (true) {
-      const Result<bool> more = engine.Step();
-      CHECK(more.ok(), "{}", more.error().message);
-      EXPECT_EQ(BrokenInvariants(engine.kv().Snapshot()),
-                std::vector<std::string>());
-      EXPECT_EQ(BrokenInvariants(engine.kv().prefixes().Snapshot()),
-                std::vector<std::string>());
-      if (!*more) break;
-    }
+    RunToEnd(engine);
     CHECK(listener.finished);
     return listener;
   }
@@ -144,6 +151,92 @@ TEST_F(EngineTiersTest, WhoFitsTheDevicePaysNothing) {
   const int without = copies_of(0);
   EXPECT_GT(without, 0);
   EXPECT_EQ(copies_of(8), without);
+}
+
+// Three that grow until no two of them fit the pool.
+TEST_F(EngineTiersTest, TheYoungestGivesWayAndTheOldestIsNeverStopped) {
+  const std::unique_ptr<Engine> resident = MakeEngine(40, 0);
+  for (const int num_host_pages : {1, 30}) {
+    const std::unique_ptr<Engine> engine = MakeEngine(6, num_host_pages);
+    // From one that ends soon the others are expected to do so too.
+    Request brief = Ask(3);
+    brief.max_tokens = 1;
+    Run(*engine, brief);
+    std::vector<Listener> listeners(3);
+    const auto ask = [&](int which) {
+      Request request = Ask(which);
+      request.prompt.resize(20);
+      request.max_tokens = 141;
+      return request;
+    };
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_TRUE(engine->Add(ask(i), &listeners[static_cast<size_t>(i)]).ok());
+    }
+    RunToEnd(*engine);
+    for (int i = 0; i < 3; ++i) {
+      const Listener& got = listeners[static_cast<size_t>(i)];
+      EXPECT_EQ(got.bits, Run(*resident, ask(i)).bits) << i;
+      EXPECT_EQ(got.bits.size(), 141u);
+      EXPECT_EQ(got.completion.num_preemptions > 0, i > 0) << i;
+      EXPECT_EQ(got.completion.num_cached_tokens, 0);
+    }
+    EXPECT_EQ(listeners[2].completion.kv.fetched_bytes > 0,
+              num_host_pages == 30);
+  }
+}
+
+// What can never fit is refused as ever: nobody gives way to it in vain.
+TEST_F(EngineTiersTest, WhatTheDeviceCannotHoldAloneIsRefused) {
+  const std::unique_ptr<Engine> engine = MakeEngine(4, 40);
+  Request request = Ask(0);
+  request.max_tokens = 30;
+  Listener listener;
+  const Result<SequenceId> id = engine->Add(request, &listener);
+  ASSERT_FALSE(id.ok());
+  EXPECT_NE(id.error().message.find("device-kv holds " +
+                                    FormatBytes(4 * PageBytes())),
+            std::string::npos)
+      << id.error().message;
+}
+
+TEST_F(EngineTiersTest, AThousandComeAndGoAndNothingIsLost) {
+  const std::unique_ptr<Engine> engine = MakeEngine(6, 7);
+  std::mt19937 random(3);
+  const auto below = [&](uint32_t end) {
+    return static_cast<int>(random() % end);
+  };
+  std::vector<Listener> listeners(1000);
+  std::vector<SequenceId> ids;
+  int num_preemptions = 0;
+  const auto step = [&] {
+    const Result<bool> more = engine->Step();
+    CHECK(more.ok(), "{}", more.error().message);
+    ExpectSound(*engine);
+    return *more;
+  };
+  for (Listener& listener : listeners) {
+    Request request = Ask(below(3));
+    request.prompt.resize(static_cast<size_t>(1 + below(70)));
+    request.max_tokens = below(4) == 0 ? 40 + below(50) : 1 + below(3);
+    ids.push_back(engine->Add(std::move(request), &listener).value());
+    if (below(10) == 0) {
+      engine->Cancel(ids[ids.size() - 1 -
+                         static_cast<size_t>(below(std::min<uint32_t>(
+                             9, static_cast<uint32_t>(ids.size()))))]);
+    }
+    for (int i = below(12); i > 0; --i) step();
+  }
+  while (step()) {
+  }
+  for (const Listener& listener : listeners) {
+    ASSERT_TRUE(listener.finished);
+    num_preemptions += listener.completion.num_preemptions;
+  }
+  EXPECT_GT(num_preemptions, 50);
+  const KvSnapshot kv = engine->kv().Snapshot();
+  EXPECT_EQ(engine->kv().num_free_pages(), engine->kv().num_pages());
+  EXPECT_EQ(std::ssize(kv.indexed), kv.device.num_in_use);
+  EXPECT_EQ(std::ssize(kv.indexed_on_host), kv.host.num_in_use);
 }
 
 TEST_F(EngineTiersTest, MemoryForTheHostIsChecked) {

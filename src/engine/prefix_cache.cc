@@ -1,6 +1,7 @@
 #include "engine/prefix_cache.h"
 
 #include <algorithm>
+#include <array>
 
 #include "engine/key_bytes.h"
 
@@ -13,6 +14,16 @@ constexpr PageKind kPromptPage = 0;
 PageKind GeneratedPage(int selector) {
   return static_cast<PageKind>(selector + 2);
 }
+
+// Of pages that are for the return of one sequence alone. Its id is another's
+// only 2^31 requests later.
+PageKind ParkedPage(SequenceId id) {
+  constexpr uint32_t kIsParked = uint32_t{1} << 31;
+  return kIsParked | static_cast<uint32_t>(id.value() % kIsParked);
+}
+
+// Under which those lie that take no part: shorter than any PrefixRoot.
+constexpr std::string_view kParkedRoot = "p";
 
 }  // namespace
 
@@ -44,60 +55,137 @@ const Selector* PrefixCache::SelectorOf(const Sequence& sequence) const {
   return selector < 0 ? nullptr : &selectors_.selector(selector);
 }
 
-PrefixHit PrefixCache::Find(const Sequence& sequence) const {
-  // A choice that is fixed from what the prompt's rows ask needs all of them.
+bool PrefixCache::FixesChoice(const Sequence& sequence) const {
   const Selector* selector = SelectorOf(sequence);
-  if (selector != nullptr &&
-      selector->program.fixed.kind != FixedChoice::Kind::kNone) {
-    return {};
-  }
+  return selector != nullptr &&
+         selector->program.fixed.kind != FixedChoice::Kind::kNone;
+}
+
+bool PrefixCache::CanPark(const Sequence& sequence) const {
+  return !sequence.is_prefix() && !sequence.request().prefix &&
+         !FixesChoice(sequence);
+}
+
+std::string PrefixCache::RootOf(const Sequence& sequence) const {
+  return TakesPart(sequence) ? PrefixRoot(sequence, SelectorOf(sequence))
+                             : std::string(kParkedRoot);
+}
+
+PrefixHit PrefixCache::Find(const Sequence& sequence) const {
+  if (sequence.preempted()) return FindParked(sequence);
+  // A choice that is fixed from what the prompt's rows ask needs all of them.
+  if (!TakesPart(sequence) || FixesChoice(sequence)) return {};
   const int num_tokens =
       std::min(sequence.num_prompt_rows(), sequence.num_prompt_tokens() - 1);
   std::vector<PageKind> kinds = {kPromptPage};
   if (!options_.batch_invariant) {
     kinds.push_back(GeneratedPage(sequence.request().selector));
   }
-  const std::string root = PrefixRoot(sequence, selector);
+  const std::string root = RootOf(sequence);
   return kv_.prefixes().Find({root, sequence.tokens()},
                              static_cast<size_t>(num_tokens / kPageTokens),
                              kinds);
 }
 
+PrefixHit PrefixCache::FindParked(const Sequence& sequence) const {
+  if (!CanPark(sequence)) return {};
+  // Its own before those of others, which may have the same tokens.
+  const PageKind parked = ParkedPage(sequence.id());
+  std::vector<PageKind> kinds = {parked, kPromptPage};
+  if (!options_.batch_invariant) {
+    kinds.push_back(GeneratedPage(sequence.request().selector));
+  }
+  const std::string root = RootOf(sequence);
+  PrefixHit hit =
+      kv_.prefixes().Find({root, sequence.tokens()},
+                          (sequence.tokens().size() - 1) / kPageTokens, kinds);
+  // Where bits count, another's prompt is not what it generated itself.
+  for (size_t page = 0; page < hit.kinds.size(); ++page) {
+    const bool is_own = hit.kinds[page] == parked;
+    if (is_own || KindOf(sequence, page)) continue;
+    hit.Shorten(page);
+  }
+  return hit;
+}
+
 int64_t PrefixCache::NumSharedPages(const Sequence& sequence) const {
-  if (!TakesPart(sequence)) return 0;
   return kv_.prefixes().NumUsed(Find(sequence).extents);
 }
 
 void PrefixCache::Open(Sequence& sequence) {
-  if (!TakesPart(sequence)) return kv_.Open(sequence.id());
   PrefixHit hit = Find(sequence);
+  const int64_t num_on_host = std::ssize(hit.host_extents);
+  if (!RestorePays(options_.restore_rates, num_on_host * options_.page_bytes,
+                   num_on_host * kPageTokens)) {
+    hit.Shorten(hit.extents.size());
+  }
+  if (sequence.preempted()) return Reopen(sequence, hit);
   kv_.Open(sequence.id(), hit);
-  sequence.BeginCached(std::move(hit.kinds), std::ssize(hit.host_extents));
+  sequence.Admit();
+  sequence.BeginCached(hit.kinds, std::ssize(hit.host_extents));
+}
+
+void PrefixCache::Reopen(Sequence& sequence, const PrefixHit& hit) {
+  kv_.Open(sequence.id(), hit);
+  ForgetParked(sequence);
+  std::vector<PageKind> shared = hit.kinds;
+  const auto own =
+      std::find(shared.begin(), shared.end(), ParkedPage(sequence.id()));
+  shared.erase(own, shared.end());
+  sequence.Admit();
+  sequence.Resume(std::move(shared),
+                  static_cast<int>(hit.kinds.size()) * kPageTokens,
+                  std::ssize(hit.host_extents));
+}
+
+std::optional<PageKind> PrefixCache::KindOf(const Sequence& sequence,
+                                            size_t page) const {
+  if (!TakesPart(sequence)) return std::nullopt;
+  const auto num_prompt_pages =
+      static_cast<size_t>(sequence.num_prompt_rows() / kPageTokens);
+  if (page < num_prompt_pages) return kPromptPage;
+  if (options_.batch_invariant) return std::nullopt;
+  return GeneratedPage(sequence.request().selector);
 }
 
 std::vector<PageKind> PrefixCache::KindsOf(const Sequence& sequence) const {
-  const int num_pages = kv_.num_sealed(sequence.id()) / kPageTokens;
+  const auto num_pages =
+      static_cast<size_t>(kv_.num_sealed(sequence.id()) / kPageTokens);
   std::vector<PageKind> kinds = sequence.cached_kinds();
-  for (int page = static_cast<int>(kinds.size()); page < num_pages; ++page) {
-    const bool is_prompt =
-        (page + 1) * kPageTokens <= sequence.num_prompt_rows();
-    if (!is_prompt && options_.batch_invariant) break;
-    kinds.push_back(is_prompt ? kPromptPage
-                              : GeneratedPage(sequence.request().selector));
+  while (kinds.size() < num_pages) {
+    const std::optional<PageKind> kind = KindOf(sequence, kinds.size());
+    if (!kind) break;
+    kinds.push_back(*kind);
   }
   return kinds;
 }
 
 void PrefixCache::Enter(const Sequence& sequence) {
   if (!TakesPart(sequence)) return;
-  const std::string root = PrefixRoot(sequence, SelectorOf(sequence));
+  const std::string root = RootOf(sequence);
   kv_.Enter(sequence.id(), {root, sequence.tokens()}, KindsOf(sequence));
 }
 
 void PrefixCache::Close(const Sequence& sequence, bool leaves_pages) {
   if (!TakesPart(sequence) || !leaves_pages) return kv_.Close(sequence.id());
-  const std::string root = PrefixRoot(sequence, SelectorOf(sequence));
+  const std::string root = RootOf(sequence);
   kv_.Close(sequence.id(), {root, sequence.tokens()}, KindsOf(sequence));
+}
+
+void PrefixCache::Park(const Sequence& sequence) {
+  if (!CanPark(sequence)) return Close(sequence, /*leaves_pages=*/true);
+  std::vector<PageKind> kinds = KindsOf(sequence);
+  const int num_pages = kv_.num_sealed(sequence.id()) / kPageTokens;
+  kinds.resize(static_cast<size_t>(num_pages), ParkedPage(sequence.id()));
+  const std::string root = RootOf(sequence);
+  kv_.Close(sequence.id(), {root, sequence.tokens()}, kinds);
+}
+
+void PrefixCache::ForgetParked(const Sequence& sequence) {
+  if (!CanPark(sequence)) return;
+  const std::string root = RootOf(sequence);
+  kv_.Forget({root, sequence.tokens()},
+             std::array<PageKind, 2>{ParkedPage(sequence.id()), kPromptPage});
 }
 
 }  // namespace winnow

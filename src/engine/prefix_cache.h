@@ -2,10 +2,11 @@
 #ifndef WINNOW_ENGINE_PREFIX_CACHE_H_
 #define WINNOW_ENGINE_PREFIX_CACHE_H_
 
-#include <span>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "engine/preemption.h"
 #include "engine/selector_set.h"
 #include "engine/sequence.h"
 #include "kv/kv_cache.h"
@@ -26,11 +27,22 @@ std::string PrefixRoot(const Sequence& sequence, const Selector* selector);
 // computed: not where the batch is invariant, so that then an answer never
 // depends on what was cached. Requests on a Prefix, and that itself, take no
 // part: they share what they were told to.
+//
+// A request that gives way leaves its pages for its return: those that others
+// may share where they are, the rest as pages of a kind that is its own, and so
+// for nobody else. They leave the device when their turn comes, and it begins
+// again with what is still there: the others' rows, and those of its last page
+// if that is not full, are computed again as they were. With nothing begin
+// again forks, but for their prefix's pages, and those whose selector fixed a
+// choice by their prompt's rows: it is fixed once more by computing all of
+// them.
 class PrefixCache {
  public:
   struct Options {
     bool enabled = true;
     bool batch_invariant = false;
+    int64_t page_bytes = 0;  // over all layers
+    RestoreRates restore_rates = {};
   };
   // REQUIRES: both outlive this.
   PrefixCache(KvCache& kv, const SelectorSet& selectors, const Options& options)
@@ -39,17 +51,32 @@ class PrefixCache {
   // Pages that the request would begin with and that running ones hold.
   int64_t NumSharedPages(const Sequence& sequence) const;
   // Begins its KV with what is there of its prompt, whole pages, and at most
-  // all tokens but one, as one row must be computed to draw from.
+  // all tokens but one, as one row must be computed to draw from; that of one
+  // that gave way with what is there of all its tokens. Pages of the host are
+  // left where they are if they are computed sooner.
   void Open(Sequence& sequence);
   // Its whole pages are there for others from here on.
   void Enter(const Sequence& sequence);
   // Ends its KV, and leaves its pages behind, if they are true.
   void Close(const Sequence& sequence, bool leaves_pages);
+  // Ends its KV for now, and leaves its pages for its return.
+  void Park(const Sequence& sequence);
+  // It will not return.
+  void ForgetParked(const Sequence& sequence);
 
  private:
   bool TakesPart(const Sequence& sequence) const;
   const Selector* SelectorOf(const Sequence& sequence) const;
+  bool FixesChoice(const Sequence& sequence) const;
+  // Whether it leaves pages for its return.
+  bool CanPark(const Sequence& sequence) const;
+  std::string RootOf(const Sequence& sequence) const;
   PrefixHit Find(const Sequence& sequence) const;
+  // Of one that gave way.
+  PrefixHit FindParked(const Sequence& sequence) const;
+  void Reopen(Sequence& sequence, const PrefixHit& hit);
+  // What page `page` of a sequence is; nothing where nobody may share it.
+  std::optional<PageKind> KindOf(const Sequence& sequence, size_t page) const;
   // Of its sealed pages, as many as may be shared.
   std::vector<PageKind> KindsOf(const Sequence& sequence) const;
 

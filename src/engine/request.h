@@ -99,6 +99,7 @@ struct Completion {
   int num_prompt_tokens = 0;
   int num_cached_tokens = 0;  // of the prompt: not computed, found in the pool
   int num_generated_tokens = 0;
+  int num_preemptions = 0;  // times that it gave way and came back
   RequestTiming timing;
   KvCounters kv;
 };

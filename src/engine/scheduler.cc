@@ -47,7 +47,9 @@ int RankOf(const SequenceSnapshot& sequence) {
 Schedule PlanStep(const ScheduleInput& given) {
   ScheduleInput input = given;
   Schedule schedule;
-  schedule.admitted = Admission(given).Admit(input.sequences);
+  if (given.admits) {
+    schedule.admitted = Admission(given).Admit(input.sequences);
+  }
   int room = input.limits.max_num_batched_tokens;
   for (int rank = 0; rank <= 2; ++rank) {
     for (const SequenceSnapshot& sequence : input.sequences) {

@@ -23,6 +23,9 @@ struct SequenceSnapshot {
   // Pages that it holds at the end of its longest life; of a fork, those that
   // it does not share with its prefix.
   int64_t life_pages = 0;
+  // What of these it is promised at first, where it may be preempted: at least
+  // those for the tokens that it has. None: all.
+  std::optional<int64_t> expected_pages = {};
   // Of a prefix: life_pages of its longest fork. 0: not a prefix.
   int64_t fork_pages = 0;
   std::optional<SequenceId> prefix = {};  // of a fork
@@ -33,6 +36,7 @@ struct SequenceSnapshot {
   bool needs_all_layers = false;
 
   bool is_prefix() const { return fork_pages > 0; }
+  int64_t promised_pages() const { return expected_pages.value_or(life_pages); }
   // True of a prefix that is only held for its forks.
   bool is_read() const { return is_prefix() && num_computed == num_tokens; }
 };
@@ -51,6 +55,7 @@ struct ScheduleInput {
   // What admitted sequences hold of pages that others of them hold too, each
   // page's first holder left out: life_pages count them more than once.
   int64_t repeated_pages = 0;
+  bool admits = true;  // else it plans for those that have been admitted
 };
 
 struct Schedule {
@@ -59,15 +64,17 @@ struct Schedule {
 };
 
 // Admits in order of arrival while the pages promised to all admitted
-// sequences fit the pool, so that a running sequence never lacks a page: pages
-// that no sequence holds are promised to none, whatever lies in them. A
-// prefix is promised room for its longest fork besides its own, so that one
-// fork at least can always run: such a fork waits for no page. Forks wait for
-// their prefix to be read, and keep younger sequences from their room. Runs
-// every sequence that waits for one token first, then prompts in order of
-// arrival with the rows that are left; a chunk that does not end its prompt
-// ends at a page. Sequences in the middle of their layers go on before new
-// chunks start. If anything can run, the plan is not empty.
+// sequences fit the pool: pages that no sequence holds are promised to none,
+// whatever lies in them. Where whole lives are promised, a running sequence
+// never lacks a page; else the longest life at least fits beside all prefixes,
+// so that whoever is the oldest can end if the others give way
+// (PreemptionVictim). A// prefix is promised room for its longest fork besides
+// its own, so that one fork at least can always run: such a fork waits for no
+// page. Forks wait for their prefix to be read, and keep younger sequences from
+// their room. Runs every sequence that waits for one token first, then prompts
+// in order of arrival with the rows that are left; a chunk that does not end
+// its prompt ends at a page. Sequences in the middle of their layers go on
+// before new chunks start. If anything can run, the plan is not empty.
 // REQUIRES: a fork's prefix is among the sequences, before it.
 Schedule PlanStep(const ScheduleInput& input);
 

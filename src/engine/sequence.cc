@@ -79,7 +79,30 @@ SequenceSnapshot Sequence::Snapshot() const {
 void Sequence::Admit() {
   CHECK(!admitted_);
   admitted_ = true;
-  admitted_at_ = Clock::now();
+  if (num_preemptions_ == 0) admitted_at_ = Clock::now();
+}
+
+void Sequence::Preempt() {
+  CHECK(admitted_ && !is_prefix_, "sequence={} admitted={} is_prefix={}",
+        id_.value(), admitted_, is_prefix_);
+  admitted_ = false;
+  ++num_preemptions_;
+  num_computed_ = num_prefix_tokens_;
+  chunk_tokens_ = next_layer_ = 0;
+  num_chunk_reads_ = 0;
+  sum_of_chunk_shares_ = 0;
+  cached_kinds_.clear();
+}
+
+void Sequence::Resume(std::vector<PageKind> kinds, int num_tokens,
+                      int64_t num_fetched) {
+  CHECK(admitted_ && num_computed_ == 0 && num_tokens < std::ssize(tokens_) &&
+            std::ssize(kinds) * kPageTokens <= num_tokens,
+        "admitted={} computed={} resumed={} tokens={} kinds={}", admitted_,
+        num_computed_, num_tokens, tokens_.size(), kinds.size());
+  num_computed_ = num_tokens;
+  cached_kinds_ = std::move(kinds);
+  num_fetched_pages_ += num_fetched;
 }
 
 void Sequence::BeginCached(std::vector<PageKind> kinds, int64_t num_fetched) {
@@ -90,6 +113,7 @@ void Sequence::BeginCached(std::vector<PageKind> kinds, int64_t num_fetched) {
         num_tokens, num_prompt_tokens(), request_.num_question_tokens);
   num_computed_ = num_tokens;
   cached_kinds_ = std::move(kinds);
+  num_cached_tokens_ = num_tokens;
   num_fetched_pages_ += num_fetched;
 }
 
@@ -100,8 +124,8 @@ void Sequence::Release() {
 }
 
 void Sequence::CountReads(double sum_of_shares, int num_layers) {
-  num_reads_ += num_layers;
-  sum_of_read_shares_ += sum_of_shares;
+  num_chunk_reads_ += num_layers;
+  sum_of_chunk_shares_ += sum_of_shares;
 }
 
 void Sequence::Land(const StepItem& item, int num_layers) {
@@ -114,7 +138,12 @@ void Sequence::Land(const StepItem& item, int num_layers) {
   next_layer_ = done ? 0 : item.end_layer;
   if (!done) return;
   num_computed_ += item.num_tokens;
-  if (num_generated() == 0) {
+  num_counted_ = std::max(num_counted_, num_computed_);
+  num_reads_ += std::exchange(num_chunk_reads_, 0);
+  sum_of_read_shares_ += std::exchange(sum_of_chunk_shares_, 0);
+  // What is computed again is no news.
+  if (num_generated() == 0 && num_computed_ > num_prefilled_) {
+    num_prefilled_ = num_computed_;
     observer_->OnPrefill(num_computed_, num_prompt_tokens());
   }
 }
@@ -147,17 +176,18 @@ Completion Sequence::Complete(FinishReason reason, int num_layers) const {
   }
   completion.reason = reason;
   completion.num_prompt_tokens = num_prompt_tokens();
-  completion.num_cached_tokens =
-      static_cast<int>(cached_kinds_.size()) * kPageTokens;
+  completion.num_cached_tokens = num_cached_tokens_;
+  completion.num_preemptions = num_preemptions_;
   completion.num_generated_tokens = num_generated();
   const Clock::time_point now = Clock::now();
   RequestTiming& timing = completion.timing;
-  timing.queue_ms = Milliseconds((admitted_ ? admitted_at_ : now) - arrived_);
+  const bool has_run = admitted_ || preempted();
+  timing.queue_ms = Milliseconds((has_run ? admitted_at_ : now) - arrived_);
   if (num_generated() > 0) {
     timing.prefill_ms = Milliseconds(first_token_at_ - admitted_at_);
     timing.first_token_ms = Milliseconds(first_token_at_ - arrived_);
     timing.decode_ms = Milliseconds(last_token_at_ - first_token_at_);
-  } else if (admitted_) {
+  } else if (has_run) {
     timing.prefill_ms = Milliseconds(now - admitted_at_);
   }
   return completion;

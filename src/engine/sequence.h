@@ -61,7 +61,11 @@ class Sequence {
     return static_cast<int>(tokens_.size()) - num_prompt_tokens();
   }
   int num_computed() const { return num_computed_; }
+  // Tokens whose reads have been counted: those that were computed once.
+  int num_counted() const { return num_counted_; }
   bool admitted() const { return admitted_; }
+  // It ran, and waits for its return.
+  bool preempted() const { return num_preemptions_ > 0 && !admitted_; }
   bool is_prefix() const { return is_prefix_; }
   // Of a prefix: no request is to come, it ends with its last fork.
   bool released() const { return released_; }
@@ -75,6 +79,12 @@ class Sequence {
   // the host.
   // REQUIRES: nothing has been computed, and one row of the prompt is left.
   void BeginCached(std::vector<PageKind> kinds, int64_t num_fetched);
+  // It gives its pages back and waits, as one that never ran, but for what it
+  // has told. REQUIRES: it runs, and is no prefix.
+  void Preempt();
+  // It goes on with its first `num_tokens` tokens computed; the first of these
+  // pages are of `kinds`. REQUIRES: admitted again, and one token is left.
+  void Resume(std::vector<PageKind> kinds, int num_tokens, int64_t num_fetched);
   // REQUIRES: it is a prefix that has not been released.
   void Release();
   // The item's rows have been computed, in all layers or part of them.
@@ -102,10 +112,15 @@ class Sequence {
   bool released_ = false;
   int num_prefix_tokens_ = 0;  // of a fork
   std::vector<PageKind> cached_kinds_;
+  int num_cached_tokens_ = 0;  // when it began
   int64_t num_fetched_pages_ = 0;
-  // Over generated rows and layers.
-  int64_t num_reads_ = 0;
-  double sum_of_read_shares_ = 0;
+  int num_preemptions_ = 0;
+  int num_prefilled_ = 0;  // as its observer knows
+  int num_counted_ = 0;
+  // Over generated rows and layers, and of these a chunk's that is between two
+  // layer ranges.
+  int64_t num_reads_ = 0, num_chunk_reads_ = 0;
+  double sum_of_read_shares_ = 0, sum_of_chunk_shares_ = 0;
   Clock::time_point arrived_ = Clock::now();
   Clock::time_point admitted_at_;
   Clock::time_point first_token_at_;

@@ -164,10 +164,46 @@ TEST_F(SequenceTest, SaysWhatItsRowsRead) {
   sequence.CountReads(2.0, 4);  // One row: 4 layers read half of it, 2 all.
   sequence.CountReads(2.0, 2);
   sequence.CountReads(6.0, 6);
+  // They count once their rows are computed in all layers.
+  EXPECT_EQ(
+      sequence.Complete(FinishReason::kStop, kNumLayers).kv.num_generated_rows,
+      0);
+  sequence.Land(Rows(0, 3), kNumLayers);
+  EXPECT_EQ(sequence.num_counted(), 3);
   const Completion completion =
       sequence.Complete(FinishReason::kStop, kNumLayers);
   EXPECT_EQ(completion.kv.num_generated_rows, 2);
   EXPECT_DOUBLE_EQ(completion.kv.tokens_read_share, 10.0 / 12);
+}
+
+TEST_F(SequenceTest, GivesWayAndGoesOnWithoutTellingAnythingTwice) {
+  Sequence sequence = Make(Asking(70, 9));
+  sequence.Admit();
+  sequence.Land(Rows(0, 64), kNumLayers);
+  sequence.CountReads(1.0, 2);
+  sequence.Land(Rows(64, 6, 0, 2), kNumLayers);
+  sequence.Preempt();
+  EXPECT_TRUE(sequence.preempted());
+  EXPECT_EQ(sequence.num_computed(), 0);
+  EXPECT_EQ(sequence.Snapshot().chunk_tokens, 0);
+  EXPECT_FALSE(sequence.Snapshot().admitted);
+  sequence.Admit();
+  sequence.Resume({0}, /*num_tokens=*/64, /*num_fetched=*/1);
+  EXPECT_FALSE(sequence.preempted());
+  EXPECT_EQ(sequence.cached_kinds().size(), 1u);
+  sequence.Land(Rows(64, 6), kNumLayers);
+  EXPECT_EQ(listener_.prefill, (std::vector<int>{64, 70}));
+  sequence.Preempt();
+  sequence.Admit();
+  sequence.Resume({}, /*num_tokens=*/0, /*num_fetched=*/0);
+  sequence.Land(Rows(0, 70), kNumLayers);
+  EXPECT_EQ(listener_.prefill, (std::vector<int>{64, 70}));
+  const Completion completion =
+      sequence.Complete(FinishReason::kStop, kNumLayers);
+  EXPECT_EQ(completion.num_preemptions, 2);
+  EXPECT_EQ(completion.num_cached_tokens, 0);
+  EXPECT_EQ(completion.kv.num_generated_rows, 0);  // The chunk was dropped.
+  EXPECT_EQ(sequence.num_fetched_pages(), 1);
 }
 
 TEST_F(SequenceTest, TimesAreInOrderAndNoneWhereNothingCame) {

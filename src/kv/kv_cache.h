@@ -108,8 +108,8 @@ class KvCache {
   void Enter(SequenceId sequence, const PrefixPath& path,
              std::span<const PageKind> kinds);
 
-  // Forgets the path's pages of the last of `kinds`; a sequence that holds them
-  // keeps them for itself. REQUIRES: as PrefixIndex::Forget.
+  // Forgets the path's pages of the first of `kinds`; a sequence that holds
+  // them keeps them for itself. REQUIRES: as PrefixIndex::Forget.
   void Forget(const PrefixPath& path, std::span<const PageKind> kinds);
   // The idle page whose turn it is leaves the device, as if room were wanted.
   // False where there is none.

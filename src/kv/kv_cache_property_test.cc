@@ -183,7 +183,7 @@ class World {
   }
   void ForgetParked() {
     cache_.Forget({"", parked_.back().text},
-                  std::array<PageKind, 2>{0, parked_.back().kind});
+                  std::array<PageKind, 2>{parked_.back().kind, 0});
     parked_.pop_back();
   }
 

@@ -188,7 +188,7 @@ TEST_F(KvCacheTiersTest, APagePathIsForgottenOnBothTiers) {
   EXPECT_EQ(Find({1, 2, 3}, kKindsOfParked).host_extents.size(), 1u);
   EXPECT_EQ(Places({1, 2, 3}), "d");  // The others are of another kind.
   cache_->Open(kC, Find({1, 2, 3}, kKindsOfParked));
-  cache_->Forget({"", tokens}, std::array<PageKind, 2>{0, 7});
+  cache_->Forget({"", tokens}, kKindsOfParked);
   ExpectSound();
   EXPECT_EQ(Find({1, 2, 3}, kKindsOfParked).kinds.size(), 1u);
   EXPECT_EQ(cache_->pages(kC).size(), 3u);  // It keeps them for itself.

@@ -237,7 +237,7 @@ std::vector<PagePlaces> PrefixIndex::Forget(const PrefixPath& path,
       Walk(path, path.tokens.size() / kPageTokens, kinds);
   for (; !nodes.empty(); nodes.pop_back()) {
     const NodeId node = nodes.back();
-    if (nodes_[node].kind != kinds.back()) break;
+    if (nodes_[node].kind != kinds.front()) break;
     CHECK(nodes_[node].num_children == 0 && nodes_[node].num_users <= 1,
           "children={} users={}", nodes_[node].num_children,
           nodes_[node].num_users);

@@ -119,7 +119,7 @@ class PrefixIndex {
   // REQUIRES: so does the page above it; no page lies in `extent`.
   void Promote(ExtentId host, ExtentId extent);
 
-  // Forgets the path's pages of the last of `kinds`, deepest first, whoever
+  // Forgets the path's pages of the first of `kinds`, deepest first, whoever
   // uses them, and says where they lay. Walks as Find does. REQUIRES: they are
   // the path's end, no others are below them, and none has more than one user.
   std::vector<PagePlaces> Forget(const PrefixPath& path,

@@ -1,0 +1,350 @@
+// The all-resident oracle: whatever the pools' sizes, whoever gives way and
+// whatever leaves the device in the middle, every request's tokens and logits
+// are those of a run in which everything is resident and nothing is shared.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <map>
+#include <random>
+
+#include "backend/cpu/cpu_backend.h"
+#include "engine/engine.h"
+#include "kv/invariants.h"
+#include "tests/golden/tiny_model.h"
+
+namespace winnow {
+namespace {
+
+constexpr int kMaxLength = 192;
+const std::vector<std::string> kSelectors = {
+    "mean:budget=16,block=8,recent=8",
+    "infllm-v2:kernel=8,stride=4,block=32,budget=32,sink=0,recent=0,"
+    "dense_len=60",
+    "moba:block=32,budget=32",
+    "tidal:budget=16,select_layers=0",
+    "snapkv:budget=20,window=6,kernel=3",
+    "shadowkv:budget=16,block=4,outliers=12,recent=4"};
+
+// WINNOW_TIER_WORKLOADS=2000 runs as many; 200 by default.
+int NumWorkloads() {
+  const char* text = std::getenv("WINNOW_TIER_WORKLOADS");
+  return text == nullptr ? 200 : std::atoi(text);
+}
+
+using Bits = std::vector<std::pair<int32_t, float>>;
+
+class Listener : public RequestObserver {
+ public:
+  void OnPrefill(int done, int) override {
+    EXPECT_GT(done, num_read);
+    num_read = done;
+  }
+  bool OnToken(const GeneratedToken& token) override {
+    bits.emplace_back(token.token_id, token.logprob);
+    for (const TokenLogprob& other : token.top) {
+      bits.emplace_back(other.token_id, other.logprob);
+    }
+    return true;
+  }
+  void OnFinish(const Completion& given) override {
+    EXPECT_FALSE(finished);
+    finished = true;
+    completion = given;
+  }
+
+  Bits bits;
+  Completion completion;
+  int num_read = 0;
+  bool finished = false;
+};
+
+struct Totals {
+  int num_preemptions = 0;
+  int num_forced = 0;  // of these
+  int num_fetched = 0;
+  int num_cached = 0;
+  int num_forks = 0;
+  int num_cancelled = 0;
+};
+
+// What is asked, and with how much room.
+struct Workload {
+  EngineOptions options;
+  std::vector<Request> requests;
+  std::optional<Prefix> prefix;  // of the requests in on_prefix
+  std::vector<bool> on_prefix;   // [requests]
+  int mean_gap = 1;              // steps between two arrivals
+  bool forces = false;           // requests to give way at any time
+  bool expects_little = false;   // as the first ones ended soon
+};
+
+class EngineTiersOracleTest : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override {
+    golden_ = ReadTinyCase("llama");
+    model_ = LoadTinyModel(golden_, Dtype::kFloat32);
+    page_bytes_ =
+        kPageTokens * KvBytesPerToken(model_->config(), model_->dtype());
+  }
+
+  int Below(int end) {
+    return static_cast<int>(random_() % static_cast<uint64_t>(end));
+  }
+
+  SequenceId AnyOf(const std::vector<SequenceId>& ids) {
+    return ids[static_cast<size_t>(Below(static_cast<int>(ids.size())))];
+  }
+
+  // Texts of a family begin alike.
+  std::vector<int32_t> Text(int family, int num_shared, int num_tokens) {
+    std::vector<int32_t> tokens;
+    const int own = 3 * family + 5 + Below(3);
+    for (int i = 0; i < num_tokens; ++i) {
+      const int first = i < num_shared ? 3 * family : own;
+      const auto at = static_cast<size_t>(first + 7 * i * i);
+      tokens.push_back(golden_.tokens[at % golden_.tokens.size()]);
+    }
+    return tokens;
+  }
+
+  Request AnyRequest(const std::optional<Prefix>& prefix, bool all_long) {
+    Request request;
+    if (prefix) {
+      request.prompt = prefix->tokens;
+      const std::vector<int32_t> more = Text(Below(2), 0, 1 + Below(20));
+      request.prompt.insert(request.prompt.end(), more.begin(), more.end());
+      request.num_question_tokens = Below(static_cast<int>(more.size()) + 1);
+      request.selector = prefix->selector;
+      request.max_tokens =
+          prefix->max_length - static_cast<int>(request.prompt.size());
+      request.max_tokens = 1 + Below(request.max_tokens);
+    } else {
+      const bool is_long =
+          all_long || Below(3) == 0;  // and grows into others' room
+      const int num_tokens = is_long ? 3 + Below(60) : 40 + Below(85);
+      request.prompt = Text(Below(2), 64, num_tokens);
+      request.num_question_tokens = Below(2) * Below(std::min(num_tokens, 20));
+      const int num_selectors = static_cast<int>(kSelectors.size());
+      request.selector = std::max(-1, Below(num_selectors + 3) - 3);
+      request.max_tokens = is_long ? 70 + Below(60) : 1 + Below(30);
+      request.cache_prefix = Below(5) > 0;
+    }
+    request.sampling.temperature = Below(2) == 0 ? 0.0f : 1.5f;
+    request.sampling.repetition_penalty = Below(4) == 0 ? 1.3f : 1.0f;
+    request.sampling.seed = random_();
+    request.sampling.logprobs = 3;
+    return request;
+  }
+
+  Workload AnyWorkload() {
+    Workload workload;
+    const bool has_prefix = Below(4) == 0;
+    if (has_prefix) {
+      workload.prefix.emplace();
+      workload.prefix->tokens = Text(7, 0, 20 + Below(60));
+      workload.prefix->max_length =
+          static_cast<int>(workload.prefix->tokens.size()) + 25 + Below(40);
+      // None that acts in prompts, by their length: it would read a prefix
+      // otherwise than a request that computes it by itself.
+      workload.prefix->selector =
+          std::array{-1, 0, 3, 4}[static_cast<size_t>(Below(4))];
+    }
+    workload.mean_gap = 1 + Below(6);
+    workload.forces = Below(2) == 0;
+    workload.expects_little = Below(2) == 0;
+    // Nobody gives way but for want of pages.
+    const bool all_long = workload.expects_little && !workload.forces;
+    if (all_long) workload.mean_gap = 1;
+    int64_t most_pages = 1;
+    for (int i = 3 + Below(8); i > 0; --i) {
+      const bool is_fork = has_prefix && Below(2) == 0;
+      workload.on_prefix.push_back(is_fork);
+      workload.requests.push_back(
+          AnyRequest(is_fork ? workload.prefix : std::nullopt, all_long));
+      const Request& request = workload.requests.back();
+      if (is_fork) continue;
+      most_pages = std::max(most_pages, PagesFor(std::ssize(request.prompt) +
+                                                 request.max_tokens));
+    }
+    if (has_prefix) {
+      most_pages += PagesFor(std::ssize(workload.prefix->tokens)) +
+                    PagesFor(workload.prefix->max_length);
+    }
+    constexpr std::array<int, 4> kHostPages = {1, 4, 12, 40};
+    constexpr std::array<int, 4> kRows = {32, 40, 70, 2048};
+    workload.options = {
+        .max_num_seqs = 2 + Below(4),
+        .max_num_batched_tokens = kRows[static_cast<size_t>(Below(4))],
+        .device_kv_bytes = (most_pages + Below(4)) * page_bytes_,
+        .host_kv_bytes =
+            kHostPages[static_cast<size_t>(Below(4))] * page_bytes_,
+        .prefix_caching = Below(4) > 0,
+        .layers_per_step = Below(3) == 0 ? 1 : 0};
+    if (Below(6) == 0) {  // Nothing is worth a copy.
+      workload.options.restore_rates = {.link_bytes_per_second = 1,
+                                        .rows_per_second = 1e9};
+    }
+    return workload;
+  }
+
+  std::unique_ptr<Engine> MakeEngine(EngineOptions options) {
+    options.max_model_len = kMaxLength;
+    options.batch_invariant = true;
+    options.selectors = kSelectors;
+    Result<std::unique_ptr<Engine>> engine =
+        Engine::Create(*backend_, *model_, options);
+    CHECK(engine.ok(), "{}", engine.error().message);
+    return std::move(engine).value();
+  }
+
+  static void ExpectSound(const Engine& engine) {
+    ASSERT_EQ(BrokenInvariants(engine.kv().Snapshot()),
+              std::vector<std::string>());
+    ASSERT_EQ(BrokenInvariants(engine.kv().prefixes().Snapshot()),
+              std::vector<std::string>());
+    for (int i = 0; i < engine.selectors().size(); ++i) {
+      if (const KvCache* segments = engine.selectors().segments(i)) {
+        ASSERT_EQ(BrokenInvariants(segments->Snapshot()),
+                  std::vector<std::string>());
+      }
+    }
+  }
+
+  // Everything at once, each request with a prompt of its own.
+  std::vector<Listener> RunResident(const Workload& workload) {
+    const std::unique_ptr<Engine> engine =
+        MakeEngine({.max_num_seqs = 16,
+                    .device_kv_bytes = 100 * page_bytes_,
+                    .prefix_caching = false});
+    std::vector<Listener> listeners(workload.requests.size());
+    for (size_t i = 0; i < listeners.size(); ++i) {
+      const auto id = engine->Add(workload.requests[i], &listeners[i]);
+      CHECK(id.ok(), "{}", id.error().message);
+    }
+    while (*engine->Step()) {
+    }
+    return listeners;
+  }
+
+  static void RunBriefOne(Engine& engine) {
+    Request request;
+    request.prompt = {1};
+    request.max_tokens = 1;
+    Listener listener;
+    CHECK(engine.Add(std::move(request), &listener).ok());
+    while (*engine.Step()) {
+    }
+  }
+
+  // In little room, with interruptions.
+  std::vector<Listener> RunPressed(const Workload& workload) {
+    const std::unique_ptr<Engine> engine = MakeEngine(workload.options);
+    if (workload.expects_little) RunBriefOne(*engine);
+    std::vector<Listener> listeners(workload.requests.size());
+    std::vector<SequenceId> ids;
+    Listener holder;
+    std::optional<SequenceId> prefix;
+    if (workload.prefix)
+      prefix = engine->AddPrefix(*workload.prefix, &holder).value();
+    while (true) {
+      if (ids.size() < listeners.size() && Below(workload.mean_gap) == 0) {
+        Request request = workload.requests[ids.size()];
+        if (workload.on_prefix[ids.size()]) request.prefix = prefix;
+        const auto id = engine->Add(std::move(request), &listeners[ids.size()]);
+        CHECK(id.ok(), "{}", id.error().message);
+        ids.push_back(*id);
+        if (ids.size() == listeners.size() && prefix) engine->Release(*prefix);
+      }
+      for (int i = workload.forces && Below(8) == 0 ? 1 + Below(2) : 0;
+           i > 0 && !ids.empty(); --i) {
+        const SequenceId id = AnyOf(ids);
+        totals_.num_forced += engine->kv().is_open(id);
+        engine->Preempt(id);
+      }
+      if (Below(6) == 0) engine->EvictIdle(Below(6));
+      if (Below(90) == 0 && !ids.empty()) {
+        engine->Cancel(AnyOf(ids));
+      }
+      ExpectSound(*engine);
+      const Result<bool> more = engine->Step();
+      CHECK(more.ok(), "{}", more.error().message);
+      ExpectSound(*engine);
+      if (HasFailure()) break;
+      if (!*more && ids.size() == listeners.size()) break;
+    }
+    ExpectNothingIsHeld(*engine);
+    return listeners;
+  }
+
+  static void ExpectNothingIsHeld(const Engine& engine) {
+    EXPECT_EQ(engine.kv().num_sequences(), 0);
+    EXPECT_EQ(engine.kv().num_free_pages(), engine.kv().num_pages());
+    // What is idle and what lies on the host alone is all that there is.
+    const KvSnapshot kv = engine.kv().Snapshot();
+    EXPECT_EQ(std::ssize(kv.indexed), kv.device.num_in_use);
+    EXPECT_EQ(std::ssize(kv.indexed_on_host), kv.host.num_in_use);
+  }
+
+  void RunSeed(uint64_t seed) {
+    random_.seed(seed);
+    const Workload workload = AnyWorkload();
+    const std::vector<Listener> expected = RunResident(workload);
+    const std::vector<Listener> got = RunPressed(workload);
+    for (size_t i = 0; i < got.size(); ++i) {
+      SCOPED_TRACE(fmt::format("seed {} request {} selector {} on prefix {}",
+                               seed, i, workload.requests[i].selector,
+                               static_cast<bool>(workload.on_prefix[i])));
+      ASSERT_TRUE(got[i].finished);
+      const Completion& completion = got[i].completion;
+      totals_.num_preemptions += completion.num_preemptions;
+      totals_.num_fetched += completion.kv.fetched_bytes > 0;
+      totals_.num_cached += completion.num_cached_tokens > 0;
+      totals_.num_forks += workload.on_prefix[i];
+      if (completion.reason == FinishReason::kCancelled) {
+        ++totals_.num_cancelled;
+        ASSERT_LE(got[i].bits.size(), expected[i].bits.size());
+        ASSERT_TRUE(std::equal(got[i].bits.begin(), got[i].bits.end(),
+                               expected[i].bits.begin()));
+        continue;
+      }
+      ASSERT_EQ(got[i].bits, expected[i].bits);
+      const KvCounters& kv = completion.kv;
+      ASSERT_EQ(kv.num_generated_rows,
+                expected[i].completion.kv.num_generated_rows);
+      ASSERT_FLOAT_EQ(
+          static_cast<float>(kv.tokens_read_share),
+          static_cast<float>(expected[i].completion.kv.tokens_read_share));
+    }
+  }
+
+  std::unique_ptr<Backend> backend_ = MakeCpuBackend({.num_threads = 1});
+  TinyCase golden_;
+  std::unique_ptr<Model> model_;
+  int64_t page_bytes_ = 0;
+  std::mt19937_64 random_;
+  Totals totals_;
+};
+
+constexpr int kNumParts = 10;
+
+TEST_P(EngineTiersOracleTest, AnswersAreThoseOfTheResident) {
+  const int count = NumWorkloads() / kNumParts;
+  for (int i = 0; i < count; ++i) {
+    RunSeed(static_cast<uint64_t>(GetParam() * count + i));
+    ASSERT_FALSE(HasFailure());
+  }
+  // Else nothing was shown.
+  EXPECT_GT(totals_.num_forced, count);
+  EXPECT_GT(totals_.num_preemptions, totals_.num_forced + count / 10);
+  EXPECT_GT(totals_.num_fetched, count / 10);
+  EXPECT_GT(totals_.num_cached, count / 10);
+  EXPECT_GT(totals_.num_forks, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Parts, EngineTiersOracleTest,
+                         testing::Range(0, kNumParts));
+
+}  // namespace
+}  // namespace winnow

@@ -1,0 +1,41 @@
+#include "engine/preemption.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace winnow {
+
+int ExpectedOutput(const OutputHistory& history, int max_tokens,
+                   int num_generated) {
+  const int64_t mean = history.num_requests > 0
+                           ? history.num_tokens / history.num_requests
+                           : kUnknownOutput;
+  const int64_t expected = std::max(mean, int64_t{num_generated} + kPageTokens);
+  return static_cast<int>(std::min<int64_t>(expected, max_tokens));
+}
+
+std::optional<SequenceId> PreemptionVictim(
+    std::span<const SequenceSnapshot> sequences) {
+  std::optional<SequenceId> youngest;
+  int num_running = 0;
+  for (const SequenceSnapshot& sequence : sequences) {
+    if (!sequence.admitted || sequence.is_prefix()) continue;
+    youngest = sequence.id;
+    ++num_running;
+  }
+  return num_running > 1 ? youngest : std::nullopt;
+}
+
+bool RestorePays(const RestoreRates& rates, int64_t num_bytes,
+                 int64_t num_rows) {
+  CHECK(num_bytes >= 0 && num_rows >= 0, "num_bytes={} num_rows={}", num_bytes,
+        num_rows);
+  if (rates.link_bytes_per_second <= 0 || rates.rows_per_second <= 0) {
+    return true;
+  }
+  return static_cast<double>(num_bytes) / rates.link_bytes_per_second <=
+         static_cast<double>(num_rows) / rates.rows_per_second;
+}
+
+}  // namespace winnow

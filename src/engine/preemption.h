@@ -1,0 +1,49 @@
+// What is decided when more run than the device pool has room for: how much a
+// request is expected to need, who gives way, how he comes back. Pure.
+#ifndef WINNOW_ENGINE_PREEMPTION_H_
+#define WINNOW_ENGINE_PREEMPTION_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "base/ids.h"
+#include "engine/scheduler.h"
+
+namespace winnow {
+
+// How much requests have generated that came to their end by themselves.
+struct OutputHistory {
+  int64_t num_requests = 0;
+  int64_t num_tokens = 0;
+};
+
+// What a request is expected to generate in all: the mean so far (before any
+// has ended, kUnknownOutput), and a page more than it has generated at least;
+// never more than it may.
+inline constexpr int kUnknownOutput = 256;
+int ExpectedOutput(const OutputHistory& history, int max_tokens,
+                   int num_generated);
+
+// Who gives way where a running sequence lacks a page: of those that run the
+// youngest; nobody where only one is left. Prefixes never do, as what is held
+// for their forks is promised. So the oldest goes on, and as it fits the pool
+// beside all prefixes (Admission), it ends. `sequences` in order of arrival.
+std::optional<SequenceId> PreemptionVictim(
+    std::span<const SequenceSnapshot> sequences);
+
+// How fast pages come back. Zero: not known.
+struct RestoreRates {
+  double link_bytes_per_second = 0;
+  double rows_per_second = 0;  // of a prompt that is computed
+};
+
+// Whether `num_bytes`, the KV of `num_rows`, are copied from the host in less
+// time than they are computed again. True where a rate is not known: a copy
+// leaves the step's rows to others.
+bool RestorePays(const RestoreRates& rates, int64_t num_bytes,
+                 int64_t num_rows);
+
+}  // namespace winnow
+
+#endif  // WINNOW_ENGINE_PREEMPTION_H_

@@ -1,0 +1,53 @@
+#include "engine/preemption.h"
+
+#include <gtest/gtest.h>
+
+namespace winnow {
+namespace {
+
+TEST(PreemptionTest, OutputIsExpectedToBeTheMeanAndAPageMoreThanThereIs) {
+  EXPECT_EQ(ExpectedOutput({}, 1000, 0), kUnknownOutput);
+  EXPECT_EQ(ExpectedOutput({}, 100, 0), 100);
+  const OutputHistory history = {.num_requests = 4, .num_tokens = 200};
+  EXPECT_EQ(ExpectedOutput(history, 1000, 0), 50);
+  EXPECT_EQ(ExpectedOutput(history, 1000, 18), 50);
+  EXPECT_EQ(ExpectedOutput(history, 1000, 19), 51);
+  EXPECT_EQ(ExpectedOutput(history, 1000, 500), 532);
+  EXPECT_EQ(ExpectedOutput(history, 510, 500), 510);
+  EXPECT_EQ(ExpectedOutput({.num_requests = 9, .num_tokens = 9}, 8, 0), 8);
+}
+
+SequenceSnapshot Of(uint64_t id, bool admitted, int64_t fork_pages = 0) {
+  return {.id = SequenceId(id),
+          .num_tokens = 9,
+          .admitted = admitted,
+          .fork_pages = fork_pages};
+}
+
+TEST(PreemptionTest, TheYoungestGivesWayAndTheOldestNever) {
+  using Sequences = std::vector<SequenceSnapshot>;
+  EXPECT_EQ(PreemptionVictim(Sequences{}), std::nullopt);
+  EXPECT_EQ(PreemptionVictim(Sequences{Of(1, true)}), std::nullopt);
+  EXPECT_EQ(PreemptionVictim(Sequences{Of(1, true), Of(2, true), Of(3, false)}),
+            SequenceId(2));
+  // Prefixes do not count.
+  EXPECT_EQ(PreemptionVictim(Sequences{Of(1, true, 3), Of(2, true)}),
+            std::nullopt);
+  EXPECT_EQ(
+      PreemptionVictim(Sequences{Of(1, true), Of(2, true), Of(3, true, 3)}),
+      SequenceId(2));
+}
+
+TEST(PreemptionTest, WhatIsQuickerPays) {
+  const RestoreRates rates = {.link_bytes_per_second = 1e9,
+                              .rows_per_second = 1e4};
+  EXPECT_TRUE(RestorePays(rates, 3'200'000, 32));
+  EXPECT_FALSE(RestorePays(rates, 3'200'001, 32));
+  EXPECT_TRUE(RestorePays(rates, 0, 0));
+  EXPECT_TRUE(RestorePays({}, int64_t{1} << 40, 1));
+  EXPECT_TRUE(RestorePays({.link_bytes_per_second = 1}, 1 << 20, 1));
+  EXPECT_TRUE(RestorePays({.rows_per_second = 1e9}, 1 << 20, 1));
+}
+
+}  // namespace
+}  // namespace winnow
