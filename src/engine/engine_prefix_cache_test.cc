@@ -145,11 +145,17 @@ TEST_P(EnginePrefixCacheBitsTest, AreThoseOfRequestsAlone) {
           request->selector = selector;
           request->num_question_tokens = num_question;
         }
+        // Leaves summaries of its own where those of the first lay.
+        Request other = Ask(selector + 30, 0, 110, 2);
+        other.selector = selector;
+        other.cache_prefix = false;
         Run(*engine, first);
+        Run(*engine, other);
         const Listener got = Run(*engine, second);
         EXPECT_EQ(got.completion.num_cached_tokens, 64);
         EXPECT_EQ(got.bits, Alone(second, batch_invariant).bits);
         // Once more: now all but what a row is needed for is there.
+        Run(*engine, other);
         const Listener again = Run(*engine, second);
         EXPECT_EQ(again.completion.num_cached_tokens,
                   num_question == 0 ? 96 : 64);
