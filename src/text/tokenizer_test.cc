@@ -176,6 +176,28 @@ TEST(TokenizerTest, RefusesACharsmapThatClaimsMoreThanItHolds) {
             "6 bytes, claims 2147483647");
 }
 
+// Forty doublings of a letter are a terabyte.
+TEST(TokenizerTest, RefusesNormalizersThatMakeTextsAbsurdlyLong) {
+  const auto with_steps = [](int count, const json& pattern,
+                             const std::string& content) {
+    const json step = {
+        {"type", "Replace"}, {"pattern", pattern}, {"content", content}};
+    json tokenizer = WordTokenizer();
+    tokenizer["normalizer"] = {
+        {"type", "Sequence"},
+        {"normalizers", std::vector<json>(static_cast<size_t>(count), step)}};
+    return tokenizer.dump();
+  };
+  const json letter = {{"String", "a"}}, regex = {{"Regex", "a*"}};
+  EXPECT_EQ(Refusal(with_steps(12, letter, "aa")), "");
+  EXPECT_EQ(Refusal(with_steps(13, letter, "aa")),
+            "dir/tokenizer.json: normalizer: may make a text at most 4096 "
+            "times as long, makes it 8192 times");
+  EXPECT_NE(Refusal(with_steps(400, letter, "aaaaaaaaaaaaaaaa")), "");
+  EXPECT_NE(Refusal(with_steps(13, regex, "b")), "");
+  EXPECT_EQ(Refusal(with_steps(99, {{"String", "aa"}}, "b")), "");
+}
+
 TEST(TokenizerTest, RefusesBrokenFilesInOneLineThatNamesThem) {
   json wrong_type = WordTokenizer();
   wrong_type["model"]["vocab"] = 7;

@@ -553,6 +553,11 @@ class ProgramTest(unittest.TestCase):
         done = limited(1 << 30, "generate", MODEL, "--prompt", "the",
                        "--threads", "1000")
         self.assert_error(done, FAILURE, "threads", "1000")
+        # The tokenizer's crates can only give up.
+        prompt.write_text("the quick brown fox " * 1_000_000)
+        done = limited(400 << 20, "generate", MODEL, "--prompt-file", prompt,
+                       "--threads", "1")
+        self.assert_error(done, FAILURE, "memory does not suffice for text")
 
     def test_output_that_is_lost_is_a_failure(self):
         generate = ["generate", MODEL, "--prompt", "the", "--max-tokens",

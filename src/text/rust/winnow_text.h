@@ -4,6 +4,7 @@
 // Every function that can fail returns a WinnowTextCode; where that is not 0,
 // *error holds one line of UTF-8 and the other outputs are untouched. What is
 // given is only read, during the call. Nothing unwinds out of a function.
+// Where memory ends, so does the process, with one line and status 1.
 // Handles may be shared by threads, but for WinnowDetokenizer.
 #ifndef WINNOW_TEXT_RUST_WINNOW_TEXT_H_
 #define WINNOW_TEXT_RUST_WINNOW_TEXT_H_

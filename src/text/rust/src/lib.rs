@@ -8,6 +8,8 @@ mod charsmap;
 mod config;
 mod dialect;
 mod failure;
+mod growth;
+mod memory;
 mod python_json;
 mod stream;
 mod template;

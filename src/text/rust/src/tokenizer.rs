@@ -10,6 +10,7 @@ use tokenizers::tokenizer::{AddedToken, Tokenizer as Inner};
 use crate::charsmap::check_charsmaps;
 use crate::config::{parse_config, token_content};
 use crate::failure::{fenced, Code, Failure, Outcome};
+use crate::growth::check_growth;
 use crate::stream::{chain, Link, Stream};
 use crate::NamedText;
 
@@ -155,6 +156,7 @@ fn parse(json: &NamedText) -> Outcome<Inner> {
     let declared: Declared =
         serde_json::from_slice(json.text).map_err(|e| corrupt(&e))?;
     check_charsmaps(&declared.normalizer)?;
+    check_growth(&declared.normalizer)?;
     let mut inner = Inner::from_bytes(json.text).map_err(|e| corrupt(&e))?;
     // A prompt is never cut or filled up silently, whatever training left.
     inner.with_truncation(None).map_err(|e| corrupt(&e))?;
