@@ -21,6 +21,7 @@
 #include <string>
 
 #include "backend/fixed_table.h"
+#include "backend/gate_weights.h"
 #include "backend/layer_cache.h"
 #include "backend/picks.h"
 #include "backend/sampling.h"
@@ -50,6 +51,9 @@ struct BackendAttributes {
   int64_t memory_bytes = 0;     // of the device tier, in all
   int64_t available_bytes = 0;  // at start
   bool device_is_host = false;  // device pointers can be read by the host
+  // Bits of SelectFeature: what the verbs run. An engine refuses at
+  // start a selector that asks for more.
+  uint32_t select_features = 0;
 };
 
 // out = x W^T + b for one of the products that share an input.
@@ -113,6 +117,7 @@ struct LayerSelector {
   bool keeps_lists = false;
   int reuse_layer = -1;
   FixedTable fixed = {};  // where the program fixes a choice
+  GateWeights gate = {};  // where the program's rows are kGate
 };
 
 struct SummarizeArgs {
@@ -125,12 +130,23 @@ struct SummarizeArgs {
   // observes them (FixedChoice).
   View q = {};
   float scale = 0;
+  // As RotaryAnglesArgs has them, where a program has gates.
+  View inverse_frequencies = {};  // f32 [requests, rotary_dim / 2]
+  View rope_scale = {};           // f32 [requests]
+};
+
+struct IndexArgs {
+  std::span<const LayerSelector> selectors;  // by LayerStep::selector
+  View first_token;                          // as SummarizeArgs has it
 };
 
 struct SelectArgs {
   std::span<const LayerSelector> selectors;  // by LayerStep::selector
   View q;           // [rows, q_heads, k_dim], after RoPE
   float scale = 0;  // of q k, where a program's map needs it
+  // As TokenInputs has them, where a program has gates.
+  View q_pre = {};    // [rows, q_heads, k_dim], before RoPE
+  View cos_sin = {};  // f32 [rows, rotary_dim]
   // Out: the lists of its rows. Their capacity holds the longest list.
   PickLists picks;
   // f32 [rows of the step], or empty: to a row of `picks` whose request has a
@@ -144,9 +160,14 @@ struct ReadSource {
   enum class Kind : uint8_t {
     kAllPages,  // every token up to the row: dense attention
     kPicks,     // what a row's lists name; only rows that have lists are read
+    // The clusters that a row's lists estimate, generated rows alone: of one
+    // the mean key and value, and the log of its size beside its score. A row
+    // without any gives zeros and an lse of -infinity.
+    kEstimates,
   };
   Kind kind = Kind::kAllPages;
   PickLists picks;
+  std::span<const LayerSelector> selectors = {};  // with kEstimates
 };
 
 // Bounds what a Read keeps of a row's state; the largest known v_dim is MLA's
@@ -155,7 +176,8 @@ inline constexpr int kMaxValueDim = 1024;
 
 // softmax(scale * q k^T) v over the sources, by the unit rule for generated
 // rows and by ascending 128-key tiles for prompt rows (docs/design.md section
-// 5). A row at position p sees positions [max(0, p - window + 1), p].
+// 5); 128 clusters of a list make a unit. One source. A row at position p sees
+// positions [max(0, p - window + 1), p].
 struct ReadArgs {
   View q;  // [rows, q_heads, k_dim], after RoPE
   std::span<const ReadSource> sources;
@@ -164,12 +186,16 @@ struct ReadArgs {
   View lse;  // f32 [rows, q_heads], natural logarithm; or empty
 };
 
-// Attention results over disjoint keys, merged by lse or by learned gates.
+// Attention results over disjoint keys, merged by lse, in their order. What one
+// part alone says is its own to the bit. Of a row at least one lse is finite.
+// (Learned gates, as NSA has them, come with who needs them.)
 struct CombineArgs {
-  std::span<const View> outs;  // each [rows, q_heads, v_dim]
+  std::span<const View> outs;  // each f32 [rows, q_heads, v_dim]
   std::span<const View> lses;  // each f32 [rows, q_heads]
-  View gates;                  // f32 [rows, q_heads, parts]; empty: by lse
-  View out;                    // [rows, q_heads, v_dim]
+  // Of the step: the rows that are merged, of the kinds that are to be
+  // attended.
+  int first_row = 0, num_rows = 0;
+  View out;  // [rows, q_heads, v_dim]
 };
 
 // Rows of x, gathered: the rows whose logits are wanted.
@@ -249,12 +275,18 @@ class Backend {
   virtual void Summarize(Queue& queue, const LayerStep& step,
                          const SummarizeArgs& args,
                          const LayerCache& cache) = 0;
+  // Makes the clusters of the segments that the tokens from args.first_token to
+  // the step's last complete, from their keys and values in the pages.
+  virtual void Index(Queue& queue, const LayerStep& step, const IndexArgs& args,
+                     const LayerCache& cache) = 0;
   // Scores and chooses, for the rows of args.picks. Workspace is bounded
   // whatever the length.
   virtual void Select(Queue& queue, const LayerStep& step,
                       const SelectArgs& args, const LayerCache& cache) = 0;
   virtual void Read(Queue& queue, const LayerStep& step, const ReadArgs& args,
                     const LayerCache& cache) = 0;
+  virtual void Combine(Queue& queue, const LayerStep& step,
+                       const CombineArgs& args) = 0;
   virtual void GatherRows(Queue& queue, const GatherRowsArgs& args) = 0;
   virtual void Sample(Queue& queue, const SampleArgs& args) = 0;
   virtual void Move(Queue& queue, const MoveArgs& args) = 0;
@@ -272,11 +304,6 @@ class SparseVerbs {
   virtual void Bring(Queue& queue, const LayerStep& step,
                      const PickLists& picks, const LayerCache& cache,
                      SlotTable& slots, Placement& placement) = 0;
-  virtual void Combine(Queue& queue, const CombineArgs& args) = 0;
-  // Lays a closed segment out by clusters (k-means, SVD, gate projection).
-  virtual void Index(Queue& queue, const SelectProgram& program,
-                     const LayerCache& cache, const SummaryTable& summaries,
-                     int segment) = 0;
 };
 
 }  // namespace winnow

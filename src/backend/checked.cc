@@ -156,7 +156,8 @@ class CheckedBackend final : public Backend {
     const std::vector<LayerSelector> selectors = TwinsOf(args.selectors);
     SummarizeArgs twin = args;
     twin.selectors = selectors;
-    Translate({&twin.first_token, &twin.q});
+    Translate({&twin.first_token, &twin.q, &twin.inverse_frequencies,
+               &twin.rope_scale});
     const LayerStep steps[] = {twins_->Of(step), step};
     const LayerCache caches[] = {twins_->Of(cache), cache};
     Both("Summarize", queue, [&](Backend& backend, Queue& on, bool checked) {
@@ -174,13 +175,30 @@ class CheckedBackend final : public Backend {
                                  Dtype::kUInt8);
     }
   }
+  void Index(Queue& queue, const LayerStep& step, const IndexArgs& args,
+             const LayerCache& cache) override {
+    const std::vector<LayerSelector> selectors = TwinsOf(args.selectors);
+    IndexArgs twin = args;
+    twin.selectors = selectors;
+    Translate({&twin.first_token});
+    const LayerStep steps[] = {twins_->Of(step), step};
+    const LayerCache caches[] = {twins_->Of(cache), cache};
+    Both("Index", queue, [&](Backend& backend, Queue& on, bool checked) {
+      backend.Index(on, steps[checked], checked ? args : twin, caches[checked]);
+    });
+    // Near ties may fall to either side, and move what follows them: clusters
+    // are taken over, and not compared.
+    for (const LayerSelector& selector : args.selectors) {
+      disagreement_.TakeOver(selector.summaries.rows);
+    }
+  }
   void Select(Queue& queue, const LayerStep& step, const SelectArgs& args,
               const LayerCache& cache) override {
     const std::vector<LayerSelector> selectors = TwinsOf(args.selectors);
     SelectArgs twin = args;
     twin.selectors = selectors;
     twin.picks = twins_->Of(args.picks);
-    Translate({&twin.q, &twin.read_shares});
+    Translate({&twin.q, &twin.q_pre, &twin.cos_sin, &twin.read_shares});
     const LayerStep steps[] = {twins_->Of(step), step};
     const LayerCache caches[] = {twins_->Of(cache), cache};
     Both("Select", queue, [&](Backend& backend, Queue& on, bool checked) {
@@ -193,7 +211,11 @@ class CheckedBackend final : public Backend {
   void Read(Queue& queue, const LayerStep& step, const ReadArgs& args,
             const LayerCache& cache) override {
     std::vector<ReadSource> sources(args.sources.begin(), args.sources.end());
-    for (ReadSource& source : sources) source.picks = twins_->Of(source.picks);
+    std::vector<std::vector<LayerSelector>> selectors;
+    for (ReadSource& source : sources) {
+      source.picks = twins_->Of(source.picks);
+      source.selectors = selectors.emplace_back(TwinsOf(source.selectors));
+    }
     ReadArgs twin = args;
     twin.sources = sources;
     Translate({&twin.q, &twin.out, &twin.lse});
@@ -204,6 +226,22 @@ class CheckedBackend final : public Backend {
     });
     disagreement_.CompareView("out", args.out);
     disagreement_.CompareView("lse", args.lse);
+  }
+  void Combine(Queue& queue, const LayerStep& step,
+               const CombineArgs& args) override {
+    std::vector<View> outs(args.outs.begin(), args.outs.end());
+    std::vector<View> lses(args.lses.begin(), args.lses.end());
+    for (View& view : outs) view = twins_->Of(view);
+    for (View& view : lses) view = twins_->Of(view);
+    CombineArgs twin = args;
+    twin.outs = outs;
+    twin.lses = lses;
+    Translate({&twin.out});
+    const LayerStep steps[] = {twins_->Of(step), step};
+    Both("Combine", queue, [&](Backend& backend, Queue& on, bool checked) {
+      backend.Combine(on, steps[checked], checked ? args : twin);
+    });
+    disagreement_.CompareView("out", args.out);
   }
   void GatherRows(Queue& queue, const GatherRowsArgs& args) override {
     GatherRowsArgs twin = args;

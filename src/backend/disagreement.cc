@@ -148,6 +148,13 @@ void Disagreement::ComparePiece(std::string_view what, const std::byte* inside,
   CompareView(what, MakeView(piece.data, dtype, {rows, kRowElements}));
 }
 
+void Disagreement::TakeOver(const std::byte* inside) {
+  const View piece = twins_.PieceAround(inside);
+  const std::vector<std::byte> bytes = Fetch(piece);
+  if (bytes.empty()) return;
+  std::memcpy(twins_.Of(piece).data, bytes.data(), bytes.size());
+}
+
 void Disagreement::CompareList(const PickLists& got, const PickLists& twin,
                                int64_t row, int64_t list) {
   const int32_t count = got.NumPicks(row, list);
@@ -172,8 +179,9 @@ void Disagreement::CompareList(const PickLists& got, const PickLists& twin,
 
 void Disagreement::ComparePicks(const PickLists& lists) {
   PickLists got = lists;
-  std::vector<std::byte> bytes[4];
-  View* views[] = {&got.picks, &got.num_picks, &got.num_lists, &got.num_kept};
+  std::vector<std::byte> bytes[6];
+  View* views[] = {&got.picks,    &got.num_picks, &got.num_lists,
+                   &got.num_kept, &got.estimates, &got.num_estimates};
   for (size_t i = 0; i < std::size(bytes); ++i) {
     bytes[i] = Fetch(*views[i]);
     if (!bytes[i].empty()) views[i]->data = bytes[i].data();
@@ -193,8 +201,9 @@ void Disagreement::ComparePicks(const PickLists& lists) {
     }
   }
   // The choices of the subject go on.
-  const View* targets[] = {&twin.picks, &twin.num_picks, &twin.num_lists,
-                           &twin.num_kept};
+  const View* targets[] = {&twin.picks,     &twin.num_picks,
+                           &twin.num_lists, &twin.num_kept,
+                           &twin.estimates, &twin.num_estimates};
   for (size_t i = 0; i < std::size(bytes); ++i) {
     if (!bytes[i].empty()) {
       std::memcpy(targets[i]->data, bytes[i].data(), bytes[i].size());

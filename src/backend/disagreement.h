@@ -28,6 +28,8 @@ class Disagreement {
   void ComparePiece(std::string_view what, const std::byte* inside,
                     Dtype dtype);
   void ComparePicks(const PickLists& lists);
+  // Compares nothing: what the subject has there goes on.
+  void TakeOver(const std::byte* inside);
 
   // Empty: none so far.
   const std::string& first() const { return first_; }

@@ -30,6 +30,10 @@ struct PickLists {
   // i32 [rows, q_heads]: picks of a list that a layer has kept for those after
   // it (LayerSelector::keeps_lists); or empty, where none does.
   View num_kept = {};
+  // Clusters that a list reads as what is kept of them, ascending rows of the
+  // selector's summaries; or empty, where no selector estimates.
+  View estimates = {};      // i32 [rows, q_heads, capacity of its own]
+  View num_estimates = {};  // i32 [rows, q_heads]
 
   // Those of rows [first, first + count) of the step.
   PickLists Rows(int first, int count) const {
@@ -37,9 +41,9 @@ struct PickLists {
             .picks = picks.Slice(first - first_row, count),
             .num_picks = num_picks.Slice(first - first_row, count),
             .num_lists = num_lists.Slice(first - first_row, count),
-            .num_kept = num_kept.empty()
-                            ? View{}
-                            : num_kept.Slice(first - first_row, count)};
+            .num_kept = SliceOf(num_kept, first, count),
+            .estimates = SliceOf(estimates, first, count),
+            .num_estimates = SliceOf(num_estimates, first, count)};
   }
   int num_rows() const { return static_cast<int>(num_picks.dim(0)); }
   int64_t capacity() const { return picks.dim(2); }
@@ -55,6 +59,17 @@ struct PickLists {
   }
   int32_t& NumLists(int64_t row) const {
     return num_lists.As<int32_t>()[row - first_row];
+  }
+  int32_t* Estimates(int64_t row, int64_t list) const {
+    return estimates.Row<int32_t>(row - first_row) + list * estimates.stride[1];
+  }
+  int32_t& NumEstimates(int64_t row, int64_t list) const {
+    return num_estimates.Row<int32_t>(row - first_row)[list];
+  }
+
+ private:
+  View SliceOf(const View& view, int first, int count) const {
+    return view.empty() ? View{} : view.Slice(first - first_row, count);
   }
 };
 

@@ -122,6 +122,23 @@ void CheckSelect(const LayerStep& step, const SelectArgs& args,
   }
 }
 
+void CheckCombine(const LayerStep& step, const CombineArgs& args) {
+  CHECK(!args.outs.empty() && args.outs.size() == args.lses.size(),
+        "outs={} lses={}", args.outs.size(), args.lses.size());
+  for (size_t i = 0; i < args.outs.size(); ++i) {
+    CHECK(args.outs[i].dtype == Dtype::kFloat32 &&
+              args.outs[i].shape == args.out.shape &&
+              args.lses[i].dim(0) == step.num_rows &&
+              args.lses[i].dim(1) == args.out.dim(1),
+          "part {}: out {} lse {} of {}", i, ToString(args.outs[i]),
+          ToString(args.lses[i]), ToString(args.out));
+  }
+  CHECK(args.first_row >= 0 && args.num_rows >= 0 &&
+            args.first_row + args.num_rows <= step.num_rows,
+        "rows [{}, {} more) of {}", args.first_row, args.num_rows,
+        step.num_rows);
+}
+
 void CheckSample(const SampleArgs& args) {
   const int64_t num_rows = args.logits.dim(0);
   const int64_t vocab = args.logits.dim(1);

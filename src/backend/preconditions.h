@@ -16,6 +16,7 @@ void CheckRead(const LayerStep& step, const ReadArgs& args,
                const LayerCache& cache);
 void CheckSelect(const LayerStep& step, const SelectArgs& args,
                  const LayerCache& cache);
+void CheckCombine(const LayerStep& step, const CombineArgs& args);
 void CheckSample(const SampleArgs& args);
 
 }  // namespace winnow

@@ -1,6 +1,7 @@
 #include "backend/sparse_case.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -17,6 +18,26 @@ void MakeTwoLevel(SelectProgram& program, Dtype dtype) {
   program.group = Reduction::kSum;
   program.pool = {Reduction::kMax, 5, 4, 1};
   program.block_tokens = 32;
+}
+
+SelectProgram RandomClusters(Dtype dtype, RandomSource& random) {
+  SelectProgram program;
+  program.scope = random.Among({Scope::kQHead, Scope::kKvHead});
+  program.group = random.Among({Reduction::kMax, Reduction::kSum});
+  program.map = random.Among({HeadMap::kNone, HeadMap::kSoftmax});
+  program.rule = random.Among({Rule::kTopK, Rule::kTokens});
+  program.block_tokens = random.Among({4, 8, 16});
+  program.rows = {Kind::kClusters, random.Among({32, 64, 128, 1024}),
+                  program.block_tokens, dtype};
+  program.index = {static_cast<int>(random.Between(1, 5)), random.Chance(0.5)};
+  program.forced = {.sink_tokens = random.Among({0, 1, 40}),
+                    .recent_tokens = random.Among({0, 7, 64}),
+                    .inside_budget = random.Chance(0.5)};
+  program.budget = random.Chance(0.3)
+                       ? Amount{Amount::Unit::kShare, 0.25}
+                       : Amount{Amount::Unit::kTokens,
+                                random.Among({0.0, 30.0, 100.0, 500.0})};
+  return program;
 }
 
 // Device memory for the summaries of all requests, by program.
@@ -77,7 +98,8 @@ Summaries MakeSummaries(TestDevice& device, const SparseCase& sparse,
   for (const SelectProgram& program : sparse.programs) {
     LayerSelector selector;
     selector.program = &program;
-    selector.summaries.layout = MakeSummaryLayout(program, shape.k_dim);
+    selector.summaries.layout =
+        MakeSummaryLayout(program, shape.k_dim, shape.v_dim);
     selector.summaries.segments = segments;
     selector.summaries.segment_stride_bytes =
         selector.summaries.layout.head_bytes * shape.num_kv_heads;
@@ -93,6 +115,42 @@ Summaries MakeSummaries(TestDevice& device, const SparseCase& sparse,
     summaries.selectors[i].summaries.rows = summaries.bytes.data + offsets[i];
   }
   return summaries;
+}
+
+void AddGates(TestDevice& device, const SparseCase& sparse,
+              Summaries& summaries) {
+  const auto upload = [&device](const TestArray& array) {
+    return array.values.empty() ? View{} : device.Upload(array);
+  };
+  for (size_t i = 0; i < sparse.gates.size(); ++i) {
+    const TestGate& gate = sparse.gates[i];
+    summaries.selectors[i].gate = {.q = upload(gate.q),
+                                   .k = upload(gate.k),
+                                   .q_norm = upload(gate.q_norm),
+                                   .k_norm = upload(gate.k_norm)};
+  }
+}
+
+// How keys are turned: channel pair i by 2^-i a token.
+RotaryAnglesArgs Rotation(TestDevice& device, const SparseCase& sparse) {
+  const auto num_requests = std::ssize(sparse.paged.requests());
+  const int64_t half = sparse.paged.shape().k_dim / 2;
+  TestArray frequencies(Dtype::kFloat32, {num_requests, half});
+  for (size_t i = 0; i < frequencies.values.size(); ++i) {
+    frequencies.values[i] =
+        std::exp2(-static_cast<double>(i % static_cast<size_t>(half)));
+  }
+  TestArray scale(Dtype::kFloat32, {num_requests});
+  std::ranges::fill(scale.values, 1.0);
+  return {.inverse_frequencies = device.Upload(frequencies),
+          .scale = device.Upload(scale),
+          .out = {}};
+}
+
+bool HasClusters(const SparseCase& sparse) {
+  return std::ranges::any_of(sparse.programs, [](const SelectProgram& program) {
+    return program.rows.kind == Kind::kClusters;
+  });
 }
 
 LayerStep StepOf(TestDevice& device, const SparseCase& sparse,
@@ -147,13 +205,22 @@ void SummarizeAll(TestDevice& device, const SparseCase& sparse,
       }
       more = more || rows[r].num_tokens > 0;
     }
+    const LayerStep step = StepOf(device, sparse, rows);
+    const View first = device.Upload(Int32Array(first_token));
+    const RotaryAnglesArgs rotation = Rotation(device, sparse);
     device.backend().Summarize(
-        device.queue(), StepOf(device, sparse, rows),
+        device.queue(), step,
         {.selectors = selectors,
-         .first_token = device.Upload(Int32Array(first_token)),
+         .first_token = first,
          .q = device.Upload(QueriesOf(sparse, rows)),
-         .scale = sparse.scale},
+         .scale = sparse.scale,
+         .inverse_frequencies = rotation.inverse_frequencies,
+         .rope_scale = rotation.scale},
         cache);
+    if (!HasClusters(sparse)) continue;
+    device.backend().Index(device.queue(), step,
+                           {.selectors = selectors, .first_token = first},
+                           cache);
   }
 }
 
@@ -172,6 +239,17 @@ PickLists MakeLists(TestDevice& device, const SparseCase& sparse, int first_row,
   lists.picks = device.Output(Dtype::kUInt32, {num_rows, heads, capacity, 2});
   lists.num_picks = device.Output(Dtype::kInt32, {num_rows, heads});
   lists.num_lists = device.Output(Dtype::kInt32, {num_rows});
+  int64_t num_estimates = 0;
+  for (const SelectProgram& program : sparse.programs) {
+    for (const RequestRows& rows : sparse.paged.requests()) {
+      num_estimates =
+          std::max(num_estimates, MaxEstimates(program, rows.end_position()));
+    }
+  }
+  if (num_estimates == 0) return lists;
+  lists.estimates =
+      device.Output(Dtype::kInt32, {num_rows, heads, num_estimates});
+  lists.num_estimates = device.Output(Dtype::kInt32, {num_rows, heads});
   return lists;
 }
 
@@ -196,6 +274,88 @@ void CollectPicks(TestDevice& device, const PickLists& lists,
       }
     }
   }
+}
+
+void CollectEstimates(TestDevice& device, const PickLists& lists,
+                      SparseResult& result) {
+  if (lists.estimates.empty()) return;
+  const TestArray rows = device.Download(lists.estimates);
+  const TestArray num_rows = device.Download(lists.num_estimates);
+  const TestArray num_lists = device.Download(lists.num_lists);
+  for (int64_t row = 0; row < lists.num_rows(); ++row) {
+    auto& of_row = result.estimates.emplace_back();
+    const auto count =
+        static_cast<int64_t>(num_lists.values[static_cast<size_t>(row)]);
+    for (int64_t list = 0; list < count; ++list) {
+      std::vector<int32_t>& of_list = of_row.emplace_back();
+      for (int64_t i = 0; i < num_rows.at(row, list); ++i) {
+        of_list.push_back(static_cast<int32_t>(rows.at(row, list, i)));
+      }
+    }
+  }
+}
+
+// The KV of all requests up to their last rows.
+LayerCache UploadCache(TestDevice& device, const PagedCase& paged) {
+  std::vector<int> num_tokens;
+  for (const RequestRows& request : paged.requests()) {
+    num_tokens.push_back(request.end_position());
+  }
+  return paged.Cache(device, device.UploadBytes(paged.PoolImage(num_tokens)));
+}
+
+// What gates look at besides.
+void AddGateInputs(TestDevice& device, const SparseCase& sparse,
+                   const LayerStep& step, SelectArgs& select) {
+  RotaryAnglesArgs rotation = Rotation(device, sparse);
+  rotation.out = device.Output(Dtype::kFloat32,
+                               {step.num_rows, sparse.paged.shape().k_dim});
+  device.backend().RotaryAngles(device.queue(), step, rotation);
+  select.q_pre = device.Upload(sparse.q_pre);
+  select.cos_sin = rotation.out;
+}
+
+// Reads a run's picks and its estimates, and merges them.
+void ReadBoth(TestDevice& device, LayerStep step, const ReadArgs& read,
+              std::span<const LayerSelector> selectors,
+              const LayerCache& cache) {
+  LayerStep prompt = step;
+  prompt.has_generated_rows = false;
+  step.has_prompt_rows = false;
+  std::array<View, 2> outs, lses;
+  std::array<ReadSource, 2> sources;
+  for (size_t part = 0; part < 2; ++part) {
+    sources[part] = read.sources[0];
+    sources[part].selectors = selectors;
+    if (part == 1) sources[part].kind = ReadSource::Kind::kEstimates;
+    outs[part] = device.Output(
+        Dtype::kFloat32, {read.out.dim(0), read.out.dim(1), read.out.dim(2)});
+    lses[part] =
+        device.Output(Dtype::kFloat32, {read.lse.dim(0), read.lse.dim(1)});
+    ReadArgs of_part = read;
+    of_part.sources = {&sources[part], 1};
+    of_part.out = outs[part];
+    of_part.lse = lses[part];
+    device.backend().Read(device.queue(), step, of_part, cache);
+  }
+  const PickLists& lists = read.sources[0].picks;
+  CombineArgs combine = {.outs = outs,
+                         .lses = lses,
+                         .first_row = lists.first_row,
+                         .num_rows = lists.num_rows(),
+                         .out = read.out};
+  device.backend().Combine(device.queue(), step, combine);
+  // Combine gives none of its own.
+  const TestArray a = device.Download(lses[0]), b = device.Download(lses[1]);
+  for (int64_t row = lists.first_row; row < lists.first_row + lists.num_rows();
+       ++row) {
+    for (int64_t head = 0; head < read.lse.dim(1); ++head) {
+      const double x = a.at(row, head), y = b.at(row, head);
+      read.lse.Row<float>(row)[head] = static_cast<float>(
+          std::isinf(y) ? x : x + std::log1p(std::exp(y - x)));
+    }
+  }
+  device.backend().Read(device.queue(), prompt, read, cache);
 }
 
 }  // namespace
@@ -247,7 +407,12 @@ std::pair<int, int> SparseCase::HeadsOf(const SelectProgram& program,
   return {list * heads, (list + 1) * heads};
 }
 
-SelectProgram RandomProgram(Dtype kv_dtype, RandomSource& random) {
+SelectProgram RandomProgram(Dtype kv_dtype, uint32_t features,
+                            RandomSource& random) {
+  if ((features & static_cast<uint32_t>(SelectFeature::kClusters)) != 0 &&
+      random.Chance(0.2)) {
+    return RandomClusters(kv_dtype, random);
+  }
   SelectProgram program;
   program.scope = random.Among({Scope::kQHead, Scope::kKvHead, Scope::kLayer});
   program.group =
@@ -287,12 +452,13 @@ SelectProgram RandomProgram(Dtype kv_dtype, RandomSource& random) {
   return program;
 }
 
-SparseCase RandomSparseCase(RandomSource& random, int max_position) {
+SparseCase RandomSparseCase(RandomSource& random, int max_position,
+                            uint32_t features) {
   const KvShape shape = RandomKvShape(random);
   SparseCase sparse(shape, RandomRequests(random, max_position), random);
   const int64_t num_programs = random.Between(1, 3);
   for (int64_t i = 0; i < num_programs; ++i) {
-    sparse.programs.push_back(RandomProgram(shape.dtype, random));
+    sparse.programs.push_back(RandomProgram(shape.dtype, features, random));
   }
   for (const RequestRows& rows : sparse.paged.requests()) {
     sparse.selectors.push_back(
@@ -304,26 +470,24 @@ SparseCase RandomSparseCase(RandomSource& random, int max_position) {
 
 SparseResult RunSparse(TestDevice& device, const SparseCase& sparse,
                        const SparseRun& run) {
-  std::vector<int> num_tokens;
-  for (const RequestRows& request : sparse.paged.requests()) {
-    num_tokens.push_back(request.end_position());
-  }
-  const View pool = device.UploadBytes(sparse.paged.PoolImage(num_tokens));
-  const LayerCache cache = sparse.paged.Cache(device, pool);
+  const LayerCache cache = UploadCache(device, sparse.paged);
   RandomSource random(7);  // where segments lie: the same in every run
   Summaries summaries = MakeSummaries(device, sparse, random);
   for (LayerSelector& selector : summaries.selectors) {
     selector.keeps_lists = run.keeps_lists;
     selector.reuse_layer = run.reuse_layer;
   }
+  AddGates(device, sparse, summaries);
   SummarizeAll(device, sparse, summaries.selectors, cache,
                run.summarize_tokens);
+  if (run.on_summaries) run.on_summaries(summaries.selectors, cache);
   LayerStep step = StepOf(device, sparse, sparse.paged.requests());
   step.layer = run.layer;
   SelectArgs select;
   select.selectors = summaries.selectors;
   select.q = device.Upload(sparse.q);
   select.scale = sparse.scale;
+  if (!sparse.gates.empty()) AddGateInputs(device, sparse, step, select);
   TestArray shares(Dtype::kFloat32, {sparse.q.dim(0)});
   std::ranges::fill(shares.values, 0.25);
   select.read_shares = device.Upload(shares);
@@ -344,9 +508,14 @@ SparseResult RunSparse(TestDevice& device, const SparseCase& sparse,
                        : run.lists.Rows(row, num_rows);
     device.backend().Select(device.queue(), step, select, cache);
     CollectPicks(device, select.picks, result);
+    CollectEstimates(device, select.picks, result);
     if (run.read_all_pages) continue;
     source.kind = ReadSource::Kind::kPicks;
     source.picks = select.picks;
+    if (!select.picks.estimates.empty()) {
+      ReadBoth(device, step, read, summaries.selectors, cache);
+      continue;
+    }
     device.backend().Read(device.queue(), step, read, cache);
   }
   if (run.read_all_pages) {

@@ -3,11 +3,20 @@
 #ifndef WINNOW_BACKEND_SPARSE_CASE_H_
 #define WINNOW_BACKEND_SPARSE_CASE_H_
 
+#include <functional>
+#include <span>
 #include <vector>
 
 #include "backend/paged_case.h"
 
 namespace winnow {
+
+// Learned gates of one program.
+struct TestGate {
+  TestArray q;               // [kv_heads, group_heads * k_dim, k_dim]
+  TestArray k;               // [kv_heads, 3 * k_dim, k_dim]
+  TestArray q_norm, k_norm;  // [k_dim], or without numbers
+};
 
 struct SparseCase {
   PagedCase paged;
@@ -21,6 +30,10 @@ struct SparseCase {
   // By request, [tokens, q_heads, k_dim]: every token's query, where a program
   // observes them.
   std::vector<TestArray> token_q = {};
+  // By program, where one has gates; then channel pair i is turned by 2^-i a
+  // token, and q before that is q_pre, [rows, q_heads, k_dim].
+  std::vector<TestGate> gates = {};
+  TestArray q_pre = {};
 
   SparseCase(const KvShape& shape, std::vector<RequestRows> requests,
              RandomSource& random);
@@ -34,9 +47,12 @@ struct SparseCase {
   bool IsObserved(size_t request) const;
 };
 
-// One program of each shape that the types allow, by chance.
-SelectProgram RandomProgram(Dtype kv_dtype, RandomSource& random);
-SparseCase RandomSparseCase(RandomSource& random, int max_position);
+// One program of each shape that the types allow, by chance; clusters where
+// the device's features have them. Nothing is estimated.
+SelectProgram RandomProgram(Dtype kv_dtype, uint32_t features,
+                            RandomSource& random);
+SparseCase RandomSparseCase(RandomSource& random, int max_position,
+                            uint32_t features = 0);
 
 // How a case is run: which tokens come in which step, and how many rows'
 // lists are chosen at a time.
@@ -49,12 +65,17 @@ struct SparseRun {
   bool keeps_lists = false;
   int reuse_layer = -1;
   PickLists lists = {};  // made by MakeKeptLists; empty: the run's own
+  // Called when all tokens have been summarised and indexed.
+  std::function<void(std::span<const LayerSelector>, const LayerCache&)>
+      on_summaries = {};
 };
 
 struct SparseResult {
   std::vector<std::byte> summaries;
   // picks[row][list]; a list of one pick with no tokens stands for every page.
   std::vector<std::vector<std::vector<Pick>>> picks;
+  // estimates[row][list]: clusters.
+  std::vector<std::vector<std::vector<int32_t>>> estimates;
   TestArray out;          // [rows, q_heads, v_dim]
   TestArray lse;          // [rows, q_heads]
   TestArray read_shares;  // [rows], 0.25 more than each row's

@@ -35,13 +35,19 @@ struct SummaryLayout {
     int lead = 0;
   };
   std::array<Level, 2> levels;
+  // Which tokens clusters have, and what else is kept of them, behind the
+  // levels: see cluster_segment.h. 0: none.
+  int64_t ends_offset_bytes = 0;     // u32 [rows_per_segment]
+  int64_t members_offset_bytes = 0;  // u16 [segment_tokens]
+  int64_t values_offset_bytes = 0;   // [rows_per_segment, v_dim]
   int segment_tokens = kSegmentTokens;
   int64_t head_bytes = 0;  // of one (segment, layer, KV head); 0: no rows
 };
 
 // REQUIRES: strides divide the segment's tokens, and tokens of a row are
 // multiples of its stride.
-SummaryLayout MakeSummaryLayout(const SelectProgram& program, int k_dim);
+SummaryLayout MakeSummaryLayout(const SelectProgram& program, int k_dim,
+                                int v_dim);
 
 // Rows of `rows` that a row at position `context - 1` may see.
 int64_t NumVisibleRows(const SummaryRows& rows, int64_t context);
@@ -53,6 +59,9 @@ struct SummaryTable {
   int64_t segment_stride_bytes = 0;
   View segments;  // u32 [requests, max_segments]
 
+  // What is kept of a request's segment and KV head. REQUIRES: it has that
+  // segment.
+  std::byte* Segment(int request, int head, int64_t segment) const;
   // Row `index` of a level. REQUIRES: the request has that segment.
   std::byte* Row(int request, int head, int level, int64_t index) const;
 };

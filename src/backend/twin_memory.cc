@@ -47,8 +47,8 @@ LayerCache TwinMemory::Of(LayerCache cache) const {
 }
 
 PickLists TwinMemory::Of(PickLists lists) const {
-  for (View* view :
-       {&lists.picks, &lists.num_picks, &lists.num_lists, &lists.num_kept}) {
+  for (View* view : {&lists.picks, &lists.num_picks, &lists.num_lists,
+                     &lists.num_kept, &lists.estimates, &lists.num_estimates}) {
     *view = Of(*view);
   }
   return lists;
@@ -59,6 +59,10 @@ LayerSelector TwinMemory::Of(LayerSelector selector) const {
   selector.summaries.segments = Of(selector.summaries.segments);
   selector.fixed.slots = Of(selector.fixed.slots);
   selector.fixed.slot_of_request = Of(selector.fixed.slot_of_request);
+  for (View* view : {&selector.gate.q, &selector.gate.k, &selector.gate.q_norm,
+                     &selector.gate.k_norm}) {
+    *view = Of(*view);
+  }
   return selector;
 }
 

@@ -18,7 +18,7 @@ class SummaryCacheTest : public ::testing::Test {
     program.rows = {SummaryRows::Kind::kMean, 32, 16, Dtype::kFloat32};
     program.normalizer = {SummaryRows::Kind::kMean, 128, 64, Dtype::kFloat32};
     auto cache = SummaryCache::Create(
-        *backend_, {.layout = MakeSummaryLayout(program, kKDim),
+        *backend_, {.layout = MakeSummaryLayout(program, kKDim, kKDim),
                     .num_layers = kNumLayers,
                     .num_kv_heads = kNumHeads,
                     .num_segments = kNumSegments,

@@ -107,7 +107,7 @@ Status BenchSparse::AllocateKv() {
 Status BenchSparse::AllocateSummaries() {
   selector_.program = &program_;
   SummaryTable& table = selector_.summaries;
-  table.layout = MakeSummaryLayout(program_, shape_.head_dim);
+  table.layout = MakeSummaryLayout(program_, shape_.head_dim, shape_.head_dim);
   table.segment_stride_bytes =
       int64_t{shape_.num_kv_heads} * table.layout.head_bytes;
   const int64_t num_segments =

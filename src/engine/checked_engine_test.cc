@@ -66,7 +66,9 @@ class CheckedEngineTest : public testing::Test {
 
 TEST_F(CheckedEngineTest, BackendsThatAgreeAnswerAsTheSubjectAlone) {
   for (const char* select : {"", "quest:budget=32,block=16,dense_layers=none",
-                             "mean:budget=32,dense_layers=none"}) {
+                             "mean:budget=32,dense_layers=none",
+                             "retroinfer:budget=8,estimate=16,segment=32,"
+                             "cluster=4,recent=8"}) {
     for (const Dtype dtype : {Dtype::kFloat32, Dtype::kBFloat16}) {
       const auto checked =
           MakeCheckedBackend(MakeCpuBackend({.num_threads = 2}), Reference());

@@ -17,7 +17,11 @@ const std::vector<std::string> kSelectors = {
     "mean:budget=16,block=8,recent=8",
     "infllm-v2:kernel=8,stride=4,block=32,budget=32,sink=0,recent=0,"
     "dense_len=80",
-    "moba:block=32,budget=32", "tidal:budget=16,select_layers=0", "dense"};
+    "moba:block=32,budget=32",
+    "tidal:budget=16,select_layers=0",
+    "dense",
+    "clusterkv:budget=24,segment=32,cluster=4,sink=4,dense_layers=none",
+    "retroinfer:budget=8,estimate=16,segment=32,cluster=4,recent=8"};
 constexpr int kMean = 0, kInfLlm = 1, kMoba = 2;
 
 class Listener : public RequestObserver {

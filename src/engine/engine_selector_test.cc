@@ -4,7 +4,9 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "engine/engine.h"
+#include "engine/hooked_backend.h"
 #include "kv/invariants.h"
+#include "tests/golden/temporary_folder.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
@@ -25,6 +27,10 @@ const std::vector<std::string> kSelectors = {
     "snapkv:budget=20,window=6,kernel=3",
     "shadowkv:budget=16,block=4,outliers=12,recent=4",
     "quest:budget=24,block=8,dense_layers=0,summaries=fp8",
+    "seerattention-r:budget=16,block=8",
+    "seerattention-r:threshold=0.1,block=8,dense_layers=1",
+    "clusterkv:budget=24,segment=32,cluster=4,sink=4,dense_layers=0",
+    "retroinfer:budget=8,estimate=16,segment=32,cluster=4,recent=8",
     "dense"};
 
 class Listener : public RequestObserver {
@@ -46,7 +52,9 @@ class EngineSelectorTest : public testing::TestWithParam<Dtype> {
 
   void SetUp() override {
     golden_ = ReadTinyCase("llama");
-    model_ = LoadTinyModel(golden_, GetParam());
+    WriteTinyModel(golden_, folder_.path(), {.dtype = GetParam()});
+    model_ = std::make_unique<Model>(Model::Load(folder_.path(), {}).value());
+    WriteTinyGates(model_->config(), folder_.path());
   }
 
   std::unique_ptr<Engine> MakeEngine(EngineOptions options = {}) {
@@ -122,6 +130,7 @@ class EngineSelectorTest : public testing::TestWithParam<Dtype> {
     }
   }
 
+  const TemporaryFolder folder_{"engine_selector"};
   std::unique_ptr<Backend> backend_ = MakeCpuBackend({.num_threads = 2});
   std::unique_ptr<Model> model_;
   TinyCase golden_;
@@ -228,7 +237,51 @@ TEST_P(EngineSelectorTest, RefusesWhatTheEngineHasNot) {
   const auto id = engine->Add(Ask(0, 40, 0, 99), &listener);
   ASSERT_FALSE(id.ok());
   EXPECT_EQ(id.error().message,
-            "selector must be below 12 (of the engine's), is 99");
+            "selector must be below 16 (of the engine's), is 99");
+}
+
+// A device that lacks what a program asks for: at start, by name.
+TEST_P(EngineSelectorTest, RefusesWhatTheDeviceHasNot) {
+  HookedBackend backend(MakeCpuBackend({.num_threads = 1}));
+  backend.given_attributes = backend.attributes();
+  backend.given_attributes->name = "other:0";
+  backend.given_attributes->select_features = 0;
+  const std::pair<std::string, std::string> kCases[] = {
+      {"snapkv", "a choice that is made once"},
+      {"shadowkv", "a choice that is made once"},
+      {"quest:summaries=fp8,dense_layers=none", "summaries in fp8"},
+      {"seerattention-r", "learned gates"},
+      {"clusterkv:dense_layers=none", "clusters of tokens"},
+      {"retroinfer", "clusters of tokens"}};
+  const EngineOptions options = {.max_model_len = 96,
+                                 .device_kv_bytes = 4 << 20};
+  for (const auto& [spec, feature] : kCases) {
+    EngineOptions asked = options;
+    asked.selectors = {spec};
+    const auto engine = Engine::Create(backend, *model_, asked);
+    ASSERT_FALSE(engine.ok()) << spec;
+    EXPECT_EQ(engine.error().code, ErrorCode::kUnsupported);
+    EXPECT_EQ(engine.error().message,
+              fmt::format("--select {}: other:0 has no {} yet, the CPU has",
+                          spec, feature));
+  }
+  EngineOptions others = options;
+  others.selectors = {"mean", "tidal:select_layers=0", "infllm-v2", "dense"};
+  EXPECT_TRUE(Engine::Create(backend, *model_, others).ok());
+}
+
+TEST_P(EngineSelectorTest, RefusesGatesThatAreNotThere) {
+  std::filesystem::remove(folder_.path() / "attn_gate_weights.safetensors");
+  EngineOptions options = {.max_model_len = 96, .device_kv_bytes = 4 << 20};
+  options.selectors = {"seerattention-r"};
+  const auto engine = Engine::Create(*backend_, *model_, options);
+  ASSERT_FALSE(engine.ok());
+  EXPECT_EQ(engine.error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(engine.error().message,
+            fmt::format("--select seerattention-r: {}: must hold gates, in "
+                        "attn_gate_weights.safetensors or among the "
+                        "checkpoint's tensors, has none",
+                        folder_.path().string()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Dtypes, EngineSelectorTest,

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "backend/backend.h"
@@ -23,8 +24,10 @@ class HookedBackend final : public Backend {
   std::function<void(const EmbedArgs&)> pre_embed;
   std::function<void(const View& from, const View& to)> pre_copy;
 
+  std::optional<BackendAttributes> given_attributes;  // instead of its own
+
   const BackendAttributes& attributes() const override {
-    return real_->attributes();
+    return given_attributes ? *given_attributes : real_->attributes();
   }
   Result<Buffer> Allocate(Tier tier, size_t num_bytes,
                           std::string_view purpose) override {
@@ -69,6 +72,10 @@ class HookedBackend final : public Backend {
                  const LayerCache& cache) override {
     real_->Summarize(queue, step, args, cache);
   }
+  void Index(Queue& queue, const LayerStep& step, const IndexArgs& args,
+             const LayerCache& cache) override {
+    real_->Index(queue, step, args, cache);
+  }
   void Select(Queue& queue, const LayerStep& step, const SelectArgs& args,
               const LayerCache& cache) override {
     real_->Select(queue, step, args, cache);
@@ -76,6 +83,10 @@ class HookedBackend final : public Backend {
   void Read(Queue& queue, const LayerStep& step, const ReadArgs& args,
             const LayerCache& cache) override {
     real_->Read(queue, step, args, cache);
+  }
+  void Combine(Queue& queue, const LayerStep& step,
+               const CombineArgs& args) override {
+    real_->Combine(queue, step, args);
   }
   void GatherRows(Queue& queue, const GatherRowsArgs& args) override {
     real_->GatherRows(queue, args);

@@ -57,11 +57,11 @@ Status Runner::AllocateWorkspace() {
                               sizeof(float);
   ASSIGN_OR_RETURN(
       hidden_, backend_.Allocate(Tier::kDevice, hidden_bytes, "hidden states"));
-  ASSIGN_OR_RETURN(
-      activations_,
-      Activations::Allocate(backend_, model_,
-                            {.max_rows = options_.max_rows,
-                             .max_logit_rows = options_.max_requests}));
+  ASSIGN_OR_RETURN(activations_, Activations::Allocate(
+                                     backend_, model_,
+                                     {.max_rows = options_.max_rows,
+                                      .max_logit_rows = options_.max_requests,
+                                      .keeps_q_pre = selectors_.has_gates()}));
   ASSIGN_OR_RETURN(sampler_, Sampler::Create(backend_, config.vocab_size,
                                              options_.max_requests));
   if (selectors_.size() > 0) {

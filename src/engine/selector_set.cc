@@ -35,6 +35,7 @@ Result<std::unique_ptr<SelectorSet>> SelectorSet::Create(
     ASSIGN_OR_RETURN(
         state->selector,
         MakeSelector(spec, SelectorShapeOf(model, options.max_model_len)));
+    RETURN_IF_ERROR(set->Prepare(backend, model, state->selector));
     if (!state->selector.is_dense()) {
       RETURN_IF_ERROR(AllocateSummaries(backend, model, options, *state));
       RETURN_IF_ERROR(AllocateFixed(backend, model, options, *state));
@@ -48,12 +49,35 @@ Result<std::unique_ptr<SelectorSet>> SelectorSet::Create(
   return set;
 }
 
+Status SelectorSet::Prepare(const Backend& backend, const Model& model,
+                            const Selector& selector) {
+  if (selector.is_dense()) return Ok{};
+  const BackendAttributes& device = backend.attributes();
+  const uint32_t lacking =
+      FeaturesOf(selector.program) & ~device.select_features;
+  if (lacking != 0) {
+    const auto feature = static_cast<SelectFeature>(lacking & (~lacking + 1));
+    return MakeError(ErrorCode::kUnsupported,
+                     "--select {}: {} has no {} yet, the CPU has",
+                     selector.name, device.name, SelectFeatureName(feature));
+  }
+  if (selector.program.rows.kind == SummaryRows::Kind::kGate && !gates_) {
+    Result<Gates> gates = Gates::Load(model.folder(), model.config());
+    if (!gates.ok()) {
+      return MakeError(gates.error().code, "--select {}: {}", selector.name,
+                       gates.error().message);
+    }
+    gates_ = std::move(gates).value();
+  }
+  return Ok{};
+}
+
 Status SelectorSet::AllocateSummaries(Backend& backend, const Model& model,
                                       const SelectorSetOptions& options,
                                       State& state) {
   const ModelConfig& config = model.config();
-  const SummaryLayout layout =
-      MakeSummaryLayout(state.selector.program, config.head_dim);
+  const SummaryLayout layout = MakeSummaryLayout(
+      state.selector.program, config.head_dim, config.head_dim);
   if (layout.head_bytes == 0) return Ok{};
   const int per_sequence =
       static_cast<int>(PagesFor(options.max_model_len, layout.segment_tokens));
@@ -128,6 +152,10 @@ void SelectorSet::AddLayers(int num_layers) {
                           .slot_stride_bytes = slots.segment_stride_bytes,
                           .slot_of_request = slots.segments};
       }
+      if (state->selector.program.rows.kind == SummaryRows::Kind::kGate &&
+          gates_) {
+        selector.gate = gates_->layer(layer);
+      }
       layers_.push_back(selector);
     }
   }
@@ -168,6 +196,44 @@ Status SelectorSet::AllocateLists(Backend& backend, const Model& model,
   if (reuses) {
     picks_.num_kept = lists_.At(picks_bytes + num_picks_bytes + num_lists_bytes,
                                 Dtype::kInt32, {num_rows, num_heads});
+  }
+  return AllocateEstimates(backend, model, options, num_rows);
+}
+
+Status SelectorSet::AllocateEstimates(Backend& backend, const Model& model,
+                                      const SelectorSetOptions& options,
+                                      int64_t num_rows) {
+  int64_t capacity = 0;
+  for (const auto& state : states_) {
+    capacity = std::max(
+        capacity, MaxEstimates(state->selector.program, options.max_model_len));
+  }
+  if (capacity == 0) return Ok{};
+  const int64_t num_heads = model.config().num_q_heads;
+  const int64_t width = num_heads * model.config().head_dim;
+  constexpr int64_t kWordBytes = 4;  // of all that stands here
+  const size_t lists_bytes =
+      Aligned(num_rows * num_heads * capacity * kWordBytes);
+  const size_t counts_bytes = Aligned(num_rows * num_heads * kWordBytes);
+  const size_t out_bytes = Aligned(options.max_rows * width * kWordBytes);
+  const size_t lse_bytes = Aligned(options.max_rows * num_heads * kWordBytes);
+  ASSIGN_OR_RETURN(
+      estimates_,
+      backend.Allocate(Tier::kDevice,
+                       lists_bytes + counts_bytes + 2 * (out_bytes + lse_bytes),
+                       fmt::format("estimates of {} rows", options.max_rows)));
+  picks_.estimates =
+      estimates_.At(0, Dtype::kInt32, {num_rows, num_heads, capacity});
+  picks_.num_estimates =
+      estimates_.At(lists_bytes, Dtype::kInt32, {num_rows, num_heads});
+  size_t offset = lists_bytes + counts_bytes;
+  for (size_t part = 0; part < 2; ++part) {
+    outs_[part] =
+        estimates_.At(offset, Dtype::kFloat32, {options.max_rows, width});
+    offset += out_bytes;
+    lses_[part] =
+        estimates_.At(offset, Dtype::kFloat32, {options.max_rows, num_heads});
+    offset += lse_bytes;
   }
   return Ok{};
 }
@@ -242,7 +308,9 @@ Selection SelectorSet::selection() const {
           .num_selectors = size(),
           .first_token = {},
           .read_shares = {},
-          .picks = picks_};
+          .picks = picks_,
+          .outs = outs_,
+          .lses = lses_};
 }
 
 }  // namespace winnow

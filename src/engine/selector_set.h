@@ -5,12 +5,14 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "cache/summary_cache.h"
 #include "kv/kv_cache.h"
+#include "model/gates.h"
 #include "model/model.h"
 #include "model/transformer.h"
 #include "sparse/selector.h"
@@ -61,6 +63,9 @@ class SelectorSet {
   };
   // Makes the tables say where the requests' segments are.
   void WriteTables(Queue& queue, std::span<const StepRequest> requests);
+  // Whether a selector looks at q before RoPE.
+  bool has_gates() const { return gates_.has_value(); }
+
   // Without the views of a step.
   Selection selection() const;
 
@@ -101,14 +106,23 @@ class SelectorSet {
                                   State& state);
   static Status AllocateFixed(Backend& backend, const Model& model,
                               const SelectorSetOptions& options, State& state);
+  // Refuses what the device does not run; reads gates where they are wanted.
+  Status Prepare(const Backend& backend, const Model& model,
+                 const Selector& selector);
   void AddLayers(int num_layers);
+  Status AllocateEstimates(Backend& backend, const Model& model,
+                           const SelectorSetOptions& options, int64_t num_rows);
   Status AllocateLists(Backend& backend, const Model& model,
                        const SelectorSetOptions& options);
 
   std::vector<std::unique_ptr<State>> states_;
   std::vector<LayerSelector> layers_;  // [num_layers, selectors]
+  std::optional<Gates> gates_;
   Buffer lists_;
   PickLists picks_;
+  // Where a selector estimates: see Selection.
+  Buffer estimates_;
+  std::array<View, 2> outs_, lses_;
 };
 
 }  // namespace winnow

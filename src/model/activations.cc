@@ -54,6 +54,9 @@ size_t Activations::Place(const Widths& widths, const Limits& rows,
   views.k = qkv.Columns(widths.q, widths.kv);
   views.v = qkv.Columns(widths.q + widths.kv, widths.kv);
   views.attended = attention.Take(n, widths.q, widths.dtype);
+  if (rows.keeps_q_pre) {
+    views.q_pre = attention.Take(n, widths.q, widths.dtype);
+  }
   Carver feed_forward(base, shared.offset_bytes());
   const View gate_up =
       feed_forward.Take(n, 2 * widths.intermediate, widths.dtype);
@@ -89,7 +92,10 @@ Activations::Views Activations::For(int64_t num_rows,
   CHECK(0 <= num_logit_rows && num_logit_rows <= limits_.max_logit_rows,
         "logit_rows={} max={}", num_logit_rows, limits_.max_logit_rows);
   Views views;
-  Place(widths_, {.max_rows = num_rows, .max_logit_rows = num_logit_rows},
+  Place(widths_,
+        {.max_rows = num_rows,
+         .max_logit_rows = num_logit_rows,
+         .keeps_q_pre = limits_.keeps_q_pre},
         buffer_.data(), views);
   return views;
 }

@@ -16,6 +16,7 @@ class Activations {
   struct Limits {
     int64_t max_rows = 0;
     int64_t max_logit_rows = 0;
+    bool keeps_q_pre = false;  // q before RoPE, which learned gates look at
   };
 
   // Device bytes that Allocate takes.
@@ -32,6 +33,7 @@ class Activations {
     // Attention.
     View q;         // [rows, q_heads * head_dim]: columns, and next
     View k, v;      // [rows, kv_heads * head_dim]
+    View q_pre;     // [rows, q_heads * head_dim], or empty
     View attended;  // [rows, q_heads * head_dim]
     // Feed-forward.
     View gate, up;  // [rows, intermediate]: columns

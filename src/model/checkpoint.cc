@@ -39,6 +39,13 @@ Result<Checkpoint> Checkpoint::Open(const std::filesystem::path& folder) {
   return checkpoint;
 }
 
+Result<Checkpoint> Checkpoint::OpenFile(const std::filesystem::path& file) {
+  Checkpoint checkpoint;
+  checkpoint.path_ = file;
+  RETURN_IF_ERROR(checkpoint.AddFile(file));
+  return checkpoint;
+}
+
 Status Checkpoint::AddFile(const std::filesystem::path& path) {
   ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
   ASSIGN_OR_RETURN(std::vector<StoredTensor> tensors,

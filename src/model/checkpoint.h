@@ -21,6 +21,8 @@ class Checkpoint {
   // Opens `folder`/model.safetensors, or else the shards named by
   // `folder`/model.safetensors.index.json.
   static Result<Checkpoint> Open(const std::filesystem::path& folder);
+  // Opens one safetensors file.
+  static Result<Checkpoint> OpenFile(const std::filesystem::path& file);
 
   struct Entry {
     StoredTensor tensor;

@@ -17,14 +17,14 @@ Result<Model> Model::Load(const std::filesystem::path& folder,
   }
   ASSIGN_OR_RETURN(ModelConfig config, ReadModelConfig(folder));
   ASSIGN_OR_RETURN(Weights weights, Weights::Load(folder, config, options));
-  return Model(std::move(config), std::move(weights));
+  return Model(folder, std::move(config), std::move(weights));
 }
 
 Result<Model> Model::OfShape(std::string_view shape, Dtype dtype,
                              Backend& backend) {
   ASSIGN_OR_RETURN(ModelConfig config, ConfigOfShape(shape));
   ASSIGN_OR_RETURN(Weights weights, Weights::Random(config, dtype, backend));
-  return Model(std::move(config), std::move(weights));
+  return Model({}, std::move(config), std::move(weights));
 }
 
 }  // namespace winnow

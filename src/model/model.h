@@ -33,15 +33,20 @@ class Model {
     return weights_.Upload(backend, progress);
   }
 
+  // Where it was loaded from, for what lies beside its weights; empty: nowhere.
+  const std::filesystem::path& folder() const { return folder_; }
   const ModelConfig& config() const { return config_; }
   const Weights& weights() const { return weights_; }
   // What products read and what the KV is kept in.
   Dtype dtype() const { return weights_.dtype(); }
 
  private:
-  Model(ModelConfig config, Weights weights)
-      : config_(std::move(config)), weights_(std::move(weights)) {}
+  Model(std::filesystem::path folder, ModelConfig config, Weights weights)
+      : folder_(std::move(folder)),
+        config_(std::move(config)),
+        weights_(std::move(weights)) {}
 
+  std::filesystem::path folder_;
   ModelConfig config_;
   Weights weights_;
 };

@@ -57,9 +57,54 @@ bool ChoosesInPrompt(std::span<const LayerSelector> selectors) {
   });
 }
 
+// What of a layer's selectors is true of one at least.
+bool HasClusters(std::span<const LayerSelector> selectors) {
+  return std::ranges::any_of(selectors, [](const LayerSelector& selector) {
+    return selector.program != nullptr &&
+           selector.program->rows.kind == SummaryRows::Kind::kClusters;
+  });
+}
+
+// True where a selector of the layer reads what its clusters say.
+bool Estimates(std::span<const LayerSelector> selectors) {
+  return std::ranges::any_of(selectors, [](const LayerSelector& selector) {
+    return selector.program != nullptr && selector.program->estimate.value > 0;
+  });
+}
+
+// Attention over a run's picks and over its estimates, merged.
+void ReadBoth(const Pass& pass, const LayerStep& step, const ReadArgs& read,
+              const LayerCache& cache) {
+  const Selection& selection = pass.args.selection;
+  const PickLists& lists = read.sources[0].picks;
+  std::array<View, 2> outs, lses;
+  for (size_t part = 0; part < 2; ++part) {
+    outs[part] = selection.outs[part]
+                     .Slice(0, step.num_rows)
+                     .SplitColumns(static_cast<int>(read.q.dim(1)));
+    lses[part] = selection.lses[part].Slice(0, step.num_rows);
+    const ReadSource source = {.kind = part == 0 ? ReadSource::Kind::kPicks
+                                                 : ReadSource::Kind::kEstimates,
+                               .picks = lists,
+                               .selectors = selection.OfLayer(step.layer)};
+    ReadArgs of_part = read;
+    of_part.sources = std::span(&source, 1);
+    of_part.out = outs[part];
+    of_part.lse = lses[part];
+    pass.backend.Read(pass.queue, step, of_part, cache);
+  }
+  pass.backend.Combine(pass.queue, step,
+                       {.outs = outs,
+                        .lses = lses,
+                        .first_row = lists.first_row,
+                        .num_rows = lists.num_rows(),
+                        .out = read.out});
+}
+
 // Run after run of rows: its lists, and what they name. The lists of all rows
 // stand in memory at once where a later layer reads them.
-void ReadChosenRows(const Pass& pass, const LayerStep& step, ReadArgs read,
+void ReadChosenRows(const Pass& pass, const LayerStep& step,
+                    const TokenInputs& inputs, ReadArgs read,
                     const LayerCache& cache) {
   const Selection& selection = pass.args.selection;
   const auto selectors = selection.OfLayer(step.layer);
@@ -77,16 +122,30 @@ void ReadChosenRows(const Pass& pass, const LayerStep& step, ReadArgs read,
                         {.selectors = selectors,
                          .q = read.q,
                          .scale = read.scale,
+                         .q_pre = inputs.q_pre,
+                         .cos_sin = inputs.cos_sin,
                          .picks = source.picks,
                          .read_shares = selection.read_shares},
                         cache);
+    // Estimates are generated rows' alone.
+    if (step.has_generated_rows && Estimates(selectors)) {
+      LayerStep generated = step;
+      generated.has_prompt_rows = false;
+      ReadBoth(pass, generated, read, cache);
+      if (!step.has_prompt_rows) continue;
+      LayerStep prompt = step;
+      prompt.has_generated_rows = false;
+      pass.backend.Read(pass.queue, prompt, read, cache);
+      continue;
+    }
     pass.backend.Read(pass.queue, step, read, cache);
   }
 }
 
 // Summaries; then what rows read: prompt rows everything, in one Read, unless
 // a selector of the layer acts in prompts. `read` reads all pages.
-void ReadChosen(const Pass& pass, const LayerStep& step, const ReadArgs& read,
+void ReadChosen(const Pass& pass, const LayerStep& step,
+                const TokenInputs& inputs, const ReadArgs& read,
                 const LayerCache& cache) {
   const Selection& selection = pass.args.selection;
   const auto selectors = selection.OfLayer(step.layer);
@@ -94,8 +153,15 @@ void ReadChosen(const Pass& pass, const LayerStep& step, const ReadArgs& read,
                          {.selectors = selectors,
                           .first_token = selection.first_token,
                           .q = read.q,
-                          .scale = read.scale},
+                          .scale = read.scale,
+                          .inverse_frequencies = pass.args.inverse_frequencies,
+                          .rope_scale = pass.args.rope_scale},
                          cache);
+  if (HasClusters(selectors)) {
+    pass.backend.Index(
+        pass.queue, step,
+        {.selectors = selectors, .first_token = selection.first_token}, cache);
+  }
   LayerStep chosen = step;
   if (step.has_prompt_rows && !ChoosesInPrompt(selectors)) {
     LayerStep prompt = step;
@@ -104,7 +170,7 @@ void ReadChosen(const Pass& pass, const LayerStep& step, const ReadArgs& read,
     chosen.has_prompt_rows = false;
   }
   if (!chosen.has_prompt_rows && !chosen.has_generated_rows) return;
-  ReadChosenRows(pass, chosen, read, cache);
+  ReadChosenRows(pass, chosen, inputs, read, cache);
 }
 
 // hidden += scale * o(attention(norm(hidden))).
@@ -129,7 +195,9 @@ void Attend(const Pass& pass, const LayerStep& step) {
   const TokenInputs inputs = {
       .x = views.normed,
       .q = q,
-      .q_pre = {},
+      .q_pre = views.q_pre.empty()
+                   ? View{}
+                   : views.q_pre.SplitColumns(config.num_q_heads),
       .k = k,
       .v = views.v.SplitColumns(config.num_kv_heads),
       .cos_sin = views.cos_sin,
@@ -145,7 +213,7 @@ void Attend(const Pass& pass, const LayerStep& step) {
       .lse = {},
   };
   if (Chooses(pass.args.selection, step.layer)) {
-    ReadChosen(pass, step, read, cache);
+    ReadChosen(pass, step, inputs, read, cache);
   } else {
     pass.backend.Read(pass.queue, step, read, cache);
   }

@@ -2,6 +2,7 @@
 #ifndef WINNOW_MODEL_TRANSFORMER_H_
 #define WINNOW_MODEL_TRANSFORMER_H_
 
+#include <array>
 #include <span>
 
 #include "backend/backend.h"
@@ -22,6 +23,10 @@ struct Selection {
   // Memory for the lists of a run of rows, which chooses and reads before the
   // next one does.
   PickLists picks;
+  // Where a selector estimates: attention over picks and over estimates, before
+  // they are one. For the rows of the largest step.
+  std::array<View, 2> outs = {};  // f32 [rows, q_heads * head_dim]
+  std::array<View, 2> lses = {};  // f32 [rows, q_heads]
 
   // Those of one layer.
   std::span<const LayerSelector> OfLayer(int layer) const {

@@ -8,6 +8,8 @@
 #include <random>
 #include <set>
 
+#include "model/gates.h"
+
 namespace winnow {
 namespace {
 
@@ -142,10 +144,11 @@ Status Locate(const Checkpoint& checkpoint, Slot& slot) {
 }
 
 // Tensors that checkpoints carry although nothing needs them: the rotary
-// frequencies that older transformers saved, and a tied model's lm_head.
+// frequencies that older transformers saved, a tied model's lm_head, and gates,
+// which are read where a selector asks for them (gates.h).
 bool IsIgnored(const ModelConfig& config, std::string_view name) {
   const std::string_view lm_head = config.family->names->lm_head;
-  return name.ends_with("rotary_emb.inv_freq") ||
+  return name.ends_with("rotary_emb.inv_freq") || IsGateTensor(name) ||
          (config.tied_embeddings && name.starts_with(lm_head) &&
           name.substr(lm_head.size()) == ".weight");
 }

@@ -7,12 +7,15 @@
 namespace winnow {
 
 extern const SelectorKind kArkValeSelector;
+extern const SelectorKind kClusterKvSelector;
 extern const SelectorKind kDenseSelector;
 extern const SelectorKind kInfLlmV2Selector;
 extern const SelectorKind kMeanSelector;
 extern const SelectorKind kMobaSelector;
 extern const SelectorKind kOracleSelector;
 extern const SelectorKind kQuestSelector;
+extern const SelectorKind kRetroInferSelector;
+extern const SelectorKind kSeerAttentionSelector;
 extern const SelectorKind kShadowKvSelector;
 extern const SelectorKind kSnapKvSelector;
 extern const SelectorKind kTidalSelector;

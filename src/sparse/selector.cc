@@ -2,16 +2,21 @@
 
 #include <algorithm>
 #include <bit>
+#include <charconv>
+#include <cmath>
 
+#include "base/ids.h"
 #include "sparse/kinds.h"
 
 namespace winnow {
 namespace {
 
 constexpr const SelectorKind* kSelectors[] = {
-    &kArkValeSelector, &kDenseSelector,  &kInfLlmV2Selector, &kMeanSelector,
-    &kMobaSelector,    &kOracleSelector, &kQuestSelector,    &kShadowKvSelector,
-    &kSnapKvSelector,  &kTidalSelector,  &kWindowSelector};
+    &kArkValeSelector,       &kClusterKvSelector, &kDenseSelector,
+    &kInfLlmV2Selector,      &kMeanSelector,      &kMobaSelector,
+    &kOracleSelector,        &kQuestSelector,     &kRetroInferSelector,
+    &kSeerAttentionSelector, &kShadowKvSelector,  &kSnapKvSelector,
+    &kTidalSelector,         &kWindowSelector};
 
 constexpr std::string_view kDenseLayers = "dense_layers";
 constexpr std::string_view kSelectLayers = "select_layers";
@@ -175,6 +180,19 @@ Result<int> SelectorValues::GetTokens(std::string_view name) const {
   return ParseTokens(Field(name), GetText(name));
 }
 
+Result<double> SelectorValues::GetNumber(std::string_view name) const {
+  const std::string_view text = GetText(name);
+  double number = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc() && end == text.data() + text.size() &&
+      std::isfinite(number)) {
+    return number;
+  }
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "{} must be a number, is \"{}\"", Field(name), text);
+}
+
 Result<std::vector<bool>> SelectorValues::GetLayers(std::string_view name,
                                                     int num_layers) const {
   return ParseLayers(Field(name), GetText(name), num_layers);
@@ -214,6 +232,34 @@ Status ReadAmounts(const SelectorValues& values, SelectProgram& program) {
   ASSIGN_OR_RETURN(program.forced.sink_tokens, values.GetTokens("sink"));
   ASSIGN_OR_RETURN(program.forced.recent_tokens, values.GetTokens("recent"));
   ASSIGN_OR_RETURN(program.budget, values.GetAmount("budget"));
+  return Ok{};
+}
+
+Status ReadClusters(const SelectorValues& values, const SelectorShape& shape,
+                    SelectProgram& program) {
+  constexpr int kMaxCluster = 32;  // a page
+  constexpr int kMaxIterations = 100;
+  ASSIGN_OR_RETURN(const int segment, values.GetBlock("segment"));
+  if (segment < kPageTokens) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "{} must be at least {}, is {}", values.Field("segment"),
+                     kPageTokens, segment);
+  }
+  ASSIGN_OR_RETURN(program.block_tokens, values.GetBlock("cluster"));
+  if (program.block_tokens > kMaxCluster) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "{} must be at most {}, is {}", values.Field("cluster"),
+                     kMaxCluster, program.block_tokens);
+  }
+  ASSIGN_OR_RETURN(program.index.iterations, values.GetTokens("iterations"));
+  if (program.index.iterations < 1 ||
+      program.index.iterations > kMaxIterations) {
+    return MakeError(
+        ErrorCode::kInvalidArgument, "{} must be from 1 to {}, is {}",
+        values.Field("iterations"), kMaxIterations, program.index.iterations);
+  }
+  program.rows = {SummaryRows::Kind::kClusters, segment, program.block_tokens,
+                  shape.kv_dtype};
   return Ok{};
 }
 

@@ -67,6 +67,7 @@ class SelectorValues {
   std::string_view GetText(std::string_view name) const;
   Result<Amount> GetAmount(std::string_view name) const;
   Result<int> GetTokens(std::string_view name) const;
+  Result<double> GetNumber(std::string_view name) const;
   Result<std::vector<bool>> GetLayers(std::string_view name,
                                       int num_layers) const;
   // A length of partitions in tokens: a power of two.
@@ -86,6 +87,11 @@ Result<Dtype> GetSummaryDtype(const SelectorValues& values,
 
 // Reads the parameters sink, recent and budget, which most selectors have.
 Status ReadAmounts(const SelectorValues& values, SelectProgram& program);
+
+// Reads the parameters segment, cluster and iterations of selectors that choose
+// among clusters.
+Status ReadClusters(const SelectorValues& values, const SelectorShape& shape,
+                    SelectProgram& program);
 
 // One selector as people find it, in a file of its own: what it is called,
 // where it was published, and how its program follows from its parameters.

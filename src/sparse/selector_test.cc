@@ -66,6 +66,19 @@ TEST(SelectorTest, DefaultsArePublished) {
   EXPECT_EQ(shadowkv.budget.value / shadowkv.block_tokens, 256);
   EXPECT_EQ(shadowkv.fixed.budget.value / shadowkv.block_tokens, 48);
   EXPECT_EQ(shadowkv.forced.recent_tokens / shadowkv.block_tokens, 4);
+  const SelectProgram retroinfer = MakeSelector("retroinfer", Shape())->program;
+  EXPECT_EQ(retroinfer.block_tokens, 16);
+  EXPECT_DOUBLE_EQ(retroinfer.budget.value, 0.018);
+  EXPECT_DOUBLE_EQ(retroinfer.estimate.value, 0.232);
+  EXPECT_EQ(retroinfer.index.iterations, 9);
+  EXPECT_EQ(retroinfer.forced.sink_tokens + retroinfer.forced.recent_tokens,
+            68);
+  const Selector clusterkv = *MakeSelector("clusterkv", Shape());
+  EXPECT_EQ(clusterkv.program.budget.value, 1024);
+  EXPECT_EQ(clusterkv.program.index.iterations, 20);
+  EXPECT_EQ(clusterkv.ForLayer(1), nullptr);
+  const SelectProgram seer = MakeSelector("seerattention-r", Shape())->program;
+  EXPECT_EQ(seer.budget.value / seer.block_tokens, 32);
   const Selector quest = *MakeSelector("quest", Shape());
   EXPECT_EQ(quest.ForLayer(1), nullptr);
   ASSERT_NE(quest.ForLayer(2), nullptr);
@@ -106,8 +119,9 @@ TEST(SelectorTest, LayersWithAWindowStayDense) {
 TEST(SelectorTest, SaysWhatIsWrong) {
   EXPECT_EQ(ErrorOf("qest"),
             "--select: \"qest\" is unknown, did you mean \"quest\"? There are "
-            "auto, arkvale, dense, infllm-v2, mean, moba, oracle, quest, "
-            "shadowkv, snapkv, tidal, window");
+            "auto, arkvale, clusterkv, dense, infllm-v2, mean, moba, oracle, "
+            "quest, retroinfer, seerattention-r, shadowkv, snapkv, tidal, "
+            "window");
   EXPECT_EQ(ErrorOf("window:sinks=3"),
             "--select window: \"sinks\" is unknown, did you mean \"sink\"? "
             "There are sink, recent, dense_layers");
@@ -148,6 +162,24 @@ TEST(SelectorTest, SaysWhatIsWrong) {
             "\"0+5+31\") or none, is \"4\"");
   EXPECT_EQ(ErrorOf("window:recent=0"),
             "--select window: recent must be at least 1, is 0");
+}
+
+TEST(SelectorTest, SaysWhatIsWrongOfGatesAndClusters) {
+  EXPECT_EQ(ErrorOf("seerattention-r:threshold=1"),
+            "--select seerattention-r: threshold must be from 0 to below 1, "
+            "is 1");
+  EXPECT_EQ(ErrorOf("seerattention-r:threshold=high"),
+            "--select seerattention-r: threshold must be a number, is "
+            "\"high\"");
+  EXPECT_EQ(ErrorOf("retroinfer:segment=16"),
+            "--select retroinfer: segment must be at least 32, is 16");
+  EXPECT_EQ(ErrorOf("retroinfer:cluster=64"),
+            "--select retroinfer: cluster must be at most 32, is 64");
+  EXPECT_EQ(ErrorOf("clusterkv:iterations=0"),
+            "--select clusterkv: iterations must be from 1 to 100, is 0");
+  EXPECT_EQ(ErrorOf("clusterkv:budget=32"),
+            "--select clusterkv: the budget must be at least 64 tokens (2 x "
+            "32, what is read whatever its score included), is 32");
 }
 
 }  // namespace

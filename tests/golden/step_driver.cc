@@ -57,7 +57,8 @@ void StepDriver::Plan(int request, int64_t planned_tokens) {
 
 void StepDriver::Choose(const SelectProgram& program) {
   const ModelConfig& config = model_.config();
-  const SummaryLayout layout = MakeSummaryLayout(program, config.head_dim);
+  const SummaryLayout layout =
+      MakeSummaryLayout(program, config.head_dim, config.head_dim);
   CHECK(pages_per_request_ * kPageTokens <= layout.segment_tokens, "pages={}",
         pages_per_request_);
   const int64_t num_requests = std::ssize(frequencies_);

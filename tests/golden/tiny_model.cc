@@ -199,6 +199,28 @@ void WriteTinyModel(const TinyCase& model, const std::filesystem::path& folder,
   CHECK(WriteFile(folder / "model.safetensors.index.json", index.dump()).ok());
 }
 
+void WriteTinyGates(const ModelConfig& config,
+                    const std::filesystem::path& folder) {
+  const int64_t heads = config.num_kv_heads, dim = config.head_dim;
+  std::vector<TinyTensor> tensors;
+  for (int layer = 0; layer < config.num_layers; ++layer) {
+    const auto add = [&](std::string_view name, std::vector<int64_t> shape) {
+      const std::string full =
+          fmt::format("model.layers.{}.self_attn.attn_gate.attngate_{}.weight",
+                      layer, name);
+      tensors.push_back({full, shape, ValuesOf(full, shape)});
+    };
+    add("linear_q", {heads, config.num_q_heads / heads, dim, dim});
+    add("linear_k", {heads, 3 * dim, dim});
+    add("qnorm", {dim});
+    add("knorm", {dim});
+  }
+  std::vector<const TinyTensor*> all;
+  for (const TinyTensor& tensor : tensors) all.push_back(&tensor);
+  WriteSafetensors(all, Dtype::kBFloat16,
+                   folder / "attn_gate_weights.safetensors");
+}
+
 std::unique_ptr<Model> LoadTinyModel(const TinyCase& tiny, Dtype dtype) {
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() /

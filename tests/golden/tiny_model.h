@@ -47,6 +47,10 @@ struct TinyCheckpoint {
 // Writes config.json and safetensors for a case into `folder`.
 void WriteTinyModel(const TinyCase& model, const std::filesystem::path& folder,
                     const TinyCheckpoint& form);
+// Writes attn_gate_weights.safetensors beside a case: learned gates by the same
+// formula, with norms.
+void WriteTinyGates(const ModelConfig& config,
+                    const std::filesystem::path& folder);
 // Writes the case to a folder that goes again, and loads it from there.
 std::unique_ptr<Model> LoadTinyModel(const TinyCase& tiny, Dtype dtype);
 

@@ -661,6 +661,160 @@ def _tidal() -> list[Case]:
     ]
 
 
+def _seerattention() -> list[Case]:
+    p = {"budget": 32, "block": 16}
+    return _decode("seerattention", "seerattention-r", p, 16) + [
+        # E 5, E 8: the own block besides, before RoPE; positions of blocks.
+        Case(
+            "seerattention_decode",
+            "seerattention-r",
+            p,
+            300,
+            rows=6,
+            group=4,
+            unlike=[
+                "own_block_inside",
+                "keys_after_rope",
+                "q_after_rope",
+                "turned_by_the_last_token",
+                "mean_first",
+            ],
+        ),
+        Case(
+            "seerattention_norms",
+            "seerattention-r",
+            p,
+            250,
+            rows=4,
+            gate_norms=True,
+            unlike=["turned_by_the_last_token", "keys_after_rope"],
+        ),
+        # The open block's zero counts in the softmax, so in the threshold.
+        Case(
+            "seerattention_threshold",
+            "seerattention-r",
+            {"threshold": 0.11, "block": 16},
+            181,
+            rows=12,
+            gate_norms=True,
+            unlike=["open_left_out", "turned_by_the_last_token"],
+        ),
+        Case("seerattention_all", "seerattention-r", p | {"budget": 208}, 208),
+        Case("seerattention_share", "seerattention-r", p | {"budget": "1/4"}, 333),
+        Case(
+            "seerattention_bfloat16",
+            "seerattention-r",
+            p,
+            260,
+            rows=2,
+            dtype="bfloat16",
+        ),
+        Case("seerattention_prompt_is_dense", "seerattention-r", p, 90, 40, 38),
+        Case(
+            "seerattention_default",
+            "seerattention-r",
+            {},
+            5000,
+            kv_heads=1,
+        ),
+    ]
+
+
+def _clusterkv() -> list[Case]:
+    p = {
+        "budget": 40,
+        "segment": 64,
+        "cluster": 8,
+        "sink": 4,
+        "dense_layers": "none",
+    }
+    return _decode("clusterkv", "clusterkv", p, 64) + [
+        Case(
+            "clusterkv_decode",
+            "clusterkv",
+            p,
+            261,
+            rows=7,
+            group=4,
+            unlike=[
+                "not_cut",
+                "sinks_besides",
+                "cosine",
+                "own_token_in_a_cluster",
+            ],
+        ),
+        Case(
+            "clusterkv_shared",
+            "clusterkv",
+            p | {"heads": "kv"},
+            300,
+            rows=3,
+            group=4,
+            unlike=["mean_over_the_group"],
+        ),
+        # E 6: more than there is, less than the sinks.
+        Case("clusterkv_all", "clusterkv", p | {"budget": 330}, 330),
+        Case("clusterkv_nearly_all", "clusterkv", p | {"budget": 250}, 257),
+        Case("clusterkv_one", "clusterkv", p | {"budget": 24, "sink": 15}, 200),
+        Case("clusterkv_sink_segment", "clusterkv", p | {"sink": 70, "budget": 88}, 200),
+        Case("clusterkv_share", "clusterkv", p | {"budget": "1/4"}, 400, rows=2),
+        Case("clusterkv_bfloat16", "clusterkv", p, 290, dtype="bfloat16"),
+        Case("clusterkv_prompt_is_dense", "clusterkv", p, 120, 40, 38),
+        Case(
+            "clusterkv_default",
+            "clusterkv",
+            {"segment": 1024, "cluster": 32, "dense_layers": "none"},
+            3000,
+            kv_heads=1,
+            group=2,
+        ),
+    ]
+
+
+def _retroinfer() -> list[Case]:
+    p = {
+        "budget": 24,
+        "estimate": 40,
+        "segment": 64,
+        "cluster": 8,
+        "sink": 4,
+        "recent": 10,
+    }
+    return _decode("retroinfer", "retroinfer", p, 64) + [
+        # E 7: softmax, then the sum. E 10, E 11: zones merge by lse.
+        Case(
+            "retroinfer_decode",
+            "retroinfer",
+            p,
+            270,
+            rows=14,
+            group=4,
+            q_gain=2,
+            unlike=[
+                "max_over_the_group",
+                "logits",
+                "recent_inside_clusters",
+            ],
+        ),
+        Case("retroinfer_none_read", "retroinfer", p | {"budget": 8, "estimate": 320}, 340),
+        Case("retroinfer_none_estimated", "retroinfer", p | {"estimate": 0}, 340),
+        Case("retroinfer_all", "retroinfer", p | {"budget": 400}, 400),
+        Case("retroinfer_shares", "retroinfer", p | {"budget": "1/16", "estimate": "1/4"}, 700, rows=2),
+        Case("retroinfer_many", "retroinfer", p | {"estimate": 2000}, 2500, kv_heads=1),
+        Case("retroinfer_bfloat16", "retroinfer", p, 300, rows=2, group=4, dtype="bfloat16"),
+        Case("retroinfer_float16", "retroinfer", p, 300, rows=2, dtype="float16"),
+        Case("retroinfer_prompt_is_dense", "retroinfer", p, 150, 40, 38),
+        Case(
+            "retroinfer_default",
+            "retroinfer",
+            {"segment": 1024, "cluster": 16},
+            5000,
+            kv_heads=1,
+            group=2,
+        ),
+    ]
+
+
 LAYER_CASES: list[Case] = _tidal()
 CASES: list[Case] = (
     _window()
@@ -673,5 +827,8 @@ CASES: list[Case] = (
     + _recall()
     + _snapkv()
     + _shadowkv()
+    + _seerattention()
+    + _clusterkv()
+    + _retroinfer()
     + _fp8()
 )

@@ -55,8 +55,11 @@ void ExpectCase(const OracleCase& oracle, const SparseResult& got,
   std::vector<std::string> texts;
   std::string all;
   for (int i = 0; i < oracle.rows.num_tokens; ++i) {
-    texts.push_back(TextOf(got.picks[static_cast<size_t>(first_row + i)],
-                           oracle.block, oracle.rows.first_position + i + 1));
+    const auto row = static_cast<size_t>(first_row + i);
+    texts.push_back(
+        TextOf(got.picks[row], oracle.block, oracle.rows.first_position + i + 1,
+               got.estimates.empty() ? std::vector<std::vector<int32_t>>()
+                                     : got.estimates[row]));
     all += (i == 0 ? "" : "\n") + texts.back();
   }
   for (const OracleProbe& probe : oracle.probes) {

@@ -22,12 +22,15 @@ from pathlib import Path
 import numpy as np
 
 import arkvale
+import clusterkv
 import infllm_v2
 import mean
 import moba
 import oracle
 import quest
 import reductions
+import retroinfer
+import seerattention
 import shadowkv
 import snapkv
 import substrate
@@ -47,6 +50,9 @@ ORACLES = {
     "infllm-v2": infllm_v2,
     "snapkv": snapkv,
     "shadowkv": shadowkv,
+    "seerattention-r": seerattention,
+    "clusterkv": clusterkv,
+    "retroinfer": retroinfer,
 }
 CHOOSE_IN_PROMPTS = {"moba", "infllm-v2"}
 LONGEST_TEXT = 48
@@ -60,6 +66,7 @@ DEFAULTS = {
     "q_gain": 1,
     "period": 0,
     "bfloat16_recall": None,
+    "gate_norms": False,
 }
 MOST_SEEDS = 400
 
@@ -70,6 +77,11 @@ def rows_of(case: Case):
     first = case.length - case.rows
     whole = case.prompt_tokens or first + case.prompt_rows
     token_q = case.token_queries(whole) if case.selector == "snapkv" else None
+    gates = case.gates() if case.selector == "seerattention-r" else None
+    assignment = None
+    if case.selector in ("clusterkv", "retroinfer"):
+        p = case.parameters
+        assignment = case.assignment(p["segment"] // p["cluster"])
     for i in range(case.rows):
         yield Row(
             q[i],
@@ -81,6 +93,9 @@ def rows_of(case: Case):
             case.context_tokens or whole,
             token_q,
             case.parameters.get("summaries") == "fp8",
+            gates,
+            None if gates is None else gates.q_pre[i],
+            None if assignment is None else assignment[: first + i + 1],
         ), v[: first + i + 1]
 
 
@@ -103,10 +118,16 @@ def ranges(blocks: list[int]) -> str:
 
 
 def text_of(chosen: Chosen | None) -> str:
-    """The lists of a row: "0-2,5|0,4-5", or "all"."""
+    """The lists of a row: "0-2,5|0,4-5~1,3", or "all"; clusters behind ~."""
     if chosen is None:
         return "all"
-    return "|".join(ranges(blocks) for blocks in chosen.lists)
+    texts = [ranges(blocks) for blocks in chosen.lists]
+    if chosen.estimates is not None:
+        texts = [
+            f"{text}~{ranges(clusters)}" if clusters else text
+            for text, clusters in zip(texts, chosen.estimates, strict=True)
+        ]
+    return "|".join(texts)
 
 
 def hashed(text: str) -> str:
@@ -172,6 +193,7 @@ def fixture(case: Case) -> dict:
         "seed": case.seed,
         "block": picks[-1].block if picks[-1] else 1,
         "bfloat16_recall": recall,
+        "gate_norms": case.gate_norms,
         "picks": hashed("\n".join(texts)),
     }
     made = {k: x for k, x in made.items() if DEFAULTS.get(k) != x}

@@ -29,6 +29,7 @@ struct OracleCase {
   int context_tokens = 0;
   int q_gain = 1;
   int period = 0;
+  bool gate_norms = false;
   uint64_t seed = 0;
   int block = 1;  // tokens that the picks are written in
   int layer = 0;
@@ -60,10 +61,16 @@ Selector SelectorOf(const OracleCase& oracle);
 // those of substrate.py.
 SparseCase BatchOf(const std::vector<OracleCase>& cases, RandomSource& random);
 
-// A row's lists as the fixtures write them: "0-2,5|0,4-5", or "all". Fails the
-// test where a list reads a part of a block.
+// Runs a batch of cases; clusters are those of substrate.py.
+SparseResult RunOracle(TestDevice& device, const SparseCase& sparse,
+                       const std::vector<OracleCase>& cases,
+                       SparseRun run = {});
+
+// A row's lists as the fixtures write them: "0-2,5|0,4-5~1", or "all". Fails
+// the test where a list reads a part of a block.
 std::string TextOf(const std::vector<std::vector<Pick>>& lists, int block,
-                   int64_t context);
+                   int64_t context,
+                   const std::vector<std::vector<int32_t>>& estimates = {});
 // "#" and the 64-bit FNV-1a hash.
 std::string Hashed(const std::string& text);
 

@@ -50,7 +50,7 @@ TEST_P(OracleTest, ChoosesAndReadsAsThePaper) {
       {CpuKernels::kBest, {.summarize_tokens = 37, .select_rows = 5}}};
   for (const auto& [kernels, run] : kRuns) {
     TestDevice device = Device(2, kernels);
-    ExpectCase(GetParam(), RunSparse(device, sparse, run), 0);
+    ExpectCase(GetParam(), RunOracle(device, sparse, {GetParam()}, run), 0);
     if (HasFailure()) break;
   }
 }
@@ -66,8 +66,8 @@ TEST(OracleBatchTest, ChoosesTheSameInCompany) {
     RandomSource random(cases.size());
     const SparseCase sparse = BatchOf(cases, random);
     TestDevice device = Device(2);
-    const SparseResult got =
-        RunSparse(device, sparse, {.summarize_tokens = 200, .select_rows = 64});
+    const SparseResult got = RunOracle(
+        device, sparse, cases, {.summarize_tokens = 200, .select_rows = 64});
     int64_t row = 0;
     for (const OracleCase& oracle : cases) {
       ExpectCase(oracle, got, row);
@@ -83,6 +83,7 @@ TEST(OracleBatchTest, ABudgetOfAllIsDense) {
     SparseCase sparse = BatchOf(cases, random);
     for (SelectProgram& program : sparse.programs) {
       program.budget = {Amount::Unit::kShare, 2.0};
+      if (program.rule == Rule::kThreshold) program.rule = Rule::kTopK;
       if (program.rows.kind == SummaryRows::Kind::kNone) {
         program.forced.sink_tokens = 1 << 20;  // the window's budget
       }
@@ -114,7 +115,8 @@ TEST(OracleBatchTest, QuestKeepsTheBoundsOfItsKeys) {
     const SummaryRows& rows = sparse.programs[0].rows;
     std::vector<uint32_t> segments = {0};
     SummaryTable table;
-    table.layout = MakeSummaryLayout(sparse.programs[0], shape.k_dim);
+    table.layout =
+        MakeSummaryLayout(sparse.programs[0], shape.k_dim, shape.v_dim);
     table.rows = got.summaries.data();
     table.segments = MakeView(reinterpret_cast<std::byte*>(segments.data()),
                               Dtype::kUInt32, {1, 1});

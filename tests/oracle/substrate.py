@@ -19,6 +19,7 @@ import numpy as np
 
 _MASK = (1 << 64) - 1
 _Q, _K_TOKEN, _K_RUN, _V, _Q_TOKEN = 1, 2, 3, 4, 5
+_GATE_Q, _GATE_K, _GATE_NORM, _Q_PRE, _CLUSTER = 6, 7, 8, 9, 10
 RUN_TOKENS = 24  # neighbours share a part of their keys; divides no block
 
 
@@ -70,6 +71,7 @@ class Case:
     unlike: list[str] = field(default_factory=list)
     probes: list[int] = field(default_factory=list)  # of the rows; written out
     measures_recall: bool = False  # of summaries kept in bfloat16
+    gate_norms: bool = False  # of learned gates
 
     @property
     def spec(self) -> str:
@@ -99,6 +101,37 @@ class Case:
         return _whole(self.seed, _Q_TOKEN, shape, 8) / 8 * self.q_gain
 
 
+    def gates(self) -> "Gates":
+        """Learned gates, and q before RoPE; keys are turned by 2^-i a token."""
+        g, d = self.kv_heads, self.dim
+        shape = (self.rows, self.q_heads, d)
+        norms = 1 + _whole(self.seed, _GATE_NORM, (2, d), 2) / 8
+        return Gates(
+            _whole(self.seed, _Q_PRE, shape, 8) / 8 * self.q_gain,
+            _whole(self.seed, _GATE_Q, (g, self.group * d, d), 8) / 16,
+            _whole(self.seed, _GATE_K, (g, 3 * d, d), 8) / 16,
+            norms if self.gate_norms else None,
+        )
+
+    def assignment(self, clusters: int) -> np.ndarray:
+        """Whose cluster each token is, of those of its segment: [length, g]."""
+        shape = (self.length, self.kv_heads)
+        h = _hashes(self.seed, _CLUSTER, 0, math.prod(shape)) >> np.uint64(40)
+        ids = (h % np.uint64(clusters)).astype(int).reshape(shape)
+        # Every fifth has no tokens.
+        return np.where(ids % 5 == 4, 0, ids)
+
+
+@dataclass
+class Gates:
+    """SeerAttention-R's: weights by KV head, and what rows look at."""
+
+    q_pre: np.ndarray  # [rows, q_heads, dim]
+    q: np.ndarray  # [kv_heads, group * dim, dim]
+    k: np.ndarray  # [kv_heads, 3 * dim, dim]
+    norms: np.ndarray | None  # [2, dim]: of the query, of the key
+
+
 @dataclass
 class Row:
     """What a row's choice is made from: itself, and the keys it may see."""
@@ -112,6 +145,9 @@ class Row:
     context_tokens: int = 0
     token_q: np.ndarray | None = None  # [prompt_tokens, q_heads, dim]
     fp8: bool = False  # in place of dtype
+    gates: Gates | None = None
+    q_pre: np.ndarray | None = None  # [q_heads, dim]
+    assignment: np.ndarray | None = None  # [context, kv_heads]
 
     @property
     def context(self) -> int:
@@ -143,6 +179,46 @@ class Chosen:
 
     block: int
     lists: list[list[int]]
+    # Clusters that each list reads as what is kept of them.
+    estimates: list[list[int]] | None = None
+    clusters: "list[Clusters] | None" = None
+
+
+@dataclass
+class Clusters:
+    """What is kept of the clusters of one KV head, in the order of segments."""
+
+    tokens: list[np.ndarray]  # of each
+    keys: np.ndarray  # [clusters, dim]: means, as they are stored
+    head: int = 0
+
+    def values(self, row: "Row", v: np.ndarray) -> np.ndarray:
+        return means(row, v[:, self.head], self.tokens)
+
+
+def means(row: "Row", x: np.ndarray, parts: list[np.ndarray]) -> np.ndarray:
+    """Means over the tokens of each part, rounded as they are kept."""
+    if not parts:
+        return np.zeros((0, x.shape[1]))
+    plain = [x[t].mean(0) if len(t) else np.zeros(x.shape[1]) for t in parts]
+    return row.kept(round_to(np.array(plain), "float32"))
+
+
+def clusters_of(row: Row, p: dict, sinks: int, end: int) -> list[Clusters]:
+    """By KV head, of the full segments of the first `end` tokens."""
+    segment, size = p["segment"], p["cluster"]
+    each = segment // size
+    found = []
+    for g in range(row.k.shape[1]):
+        tokens = []
+        for s in range(0, end, segment):
+            ids = row.assignment[s : s + segment, g]
+            for c in range(each):
+                members = s + np.flatnonzero(ids == c)
+                tokens.append(members[members >= sinks])
+        keys = means(row, row.k[:, g], tokens) if tokens else np.zeros((0, row.k.shape[2]))
+        found.append(Clusters(tokens, keys, g))
+    return found
 
 
 def round_to(x: np.ndarray, dtype: str) -> np.ndarray:
@@ -181,6 +257,8 @@ def tokens(amount: object, context: int) -> int:
     """2048, or "1/16" of the context."""
     if isinstance(amount, int):
         return amount
+    if str(amount).endswith("%"):
+        return int(float(str(amount)[:-1]) / 100 * context)
     above, below = str(amount).split("/")
     return int(int(above) / int(below) * context)
 
@@ -244,8 +322,18 @@ def attention(
         if chosen is not None:
             blocks = chosen.lists[h * len(chosen.lists) // len(row.q)]
             at = at[np.isin(at // chosen.block, blocks)]
-        top = z[h, at].max()
-        weights = np.exp(z[h, at] - top)
-        out.append(weights @ v[at, g] / weights.sum())
+        logit, value = z[h, at], v[at, g]
+        if chosen is not None and chosen.estimates is not None:
+            which = h * len(chosen.lists) // len(row.q)
+            c = chosen.clusters[g]
+            ids = np.array(chosen.estimates[which], dtype=int)
+            # Exact attention over a cluster's centre, once a token of it.
+            count = np.array([len(c.tokens[i]) for i in ids])
+            at_centre = row.scale * c.keys[ids] @ row.q[h] + np.log(count)
+            logit = np.concatenate([logit, at_centre])
+            value = np.concatenate([value, c.values(row, v)[ids]])
+        top = logit.max()
+        weights = np.exp(logit - top)
+        out.append(weights @ value / weights.sum())
         lse.append(top + math.log(weights.sum()))
     return np.array(out), np.array(lse)

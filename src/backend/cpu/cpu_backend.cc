@@ -6,14 +6,18 @@
 #include <utility>
 
 #include "backend/cpu/append.h"
+#include "backend/cpu/combine.h"
 #include "backend/cpu/embed.h"
 #include "backend/cpu/fixed_choice.h"
+#include "backend/cpu/gate.h"
 #include "backend/cpu/gated_act.h"
 #include "backend/cpu/gather_rows.h"
 #include "backend/cpu/host_memory.h"
+#include "backend/cpu/index.h"
 #include "backend/cpu/linear.h"
 #include "backend/cpu/move.h"
 #include "backend/cpu/read.h"
+#include "backend/cpu/read_estimates.h"
 #include "backend/cpu/rms_norm.h"
 #include "backend/cpu/rotary_angles.h"
 #include "backend/cpu/sample.h"
@@ -54,12 +58,17 @@ class CpuBackend final : public Backend {
     attributes_.memory_bytes = TotalHostBytes();
     attributes_.available_bytes = AvailableHostBytes();
     attributes_.device_is_host = true;
+    attributes_.select_features = kEverySelectFeature;
     if (kernels_ == CpuKernels::kScalar) {
       fixed_choices_.emplace(nullptr, pool_);
+      index_.emplace(nullptr, pool_);
+      estimates_.emplace(nullptr, pool_);
       return;
     }
     read_kernels_ = ReadKernelsOf(kernels_);
     fixed_choices_.emplace(&read_kernels_, pool_);
+    index_.emplace(&read_kernels_, pool_);
+    estimates_.emplace(&read_kernels_, pool_);
     vector_linear_.emplace(kernels_, pool_);
     vector_read_.emplace(kernels_, pool_);
     vector_select_.emplace(kernels_, pool_);
@@ -129,21 +138,32 @@ class CpuBackend final : public Backend {
     SummarizeRows(step, args, cache, pool_);
     fixed_choices_->Fix(step, args, cache);
   }
+  void Index(Queue&, const LayerStep& step, const IndexArgs& args,
+             const LayerCache& cache) override {
+    index_->Index(step, args, cache);
+  }
   void Select(Queue&, const LayerStep& step, const SelectArgs& args,
               const LayerCache& cache) override {
+    const View gates = gate_queries_.Make(step, args, cache, pool_);
     if (vector_select_) {
-      vector_select_->Select(step, args, cache);
+      vector_select_->Select(step, args, cache, gates);
     } else {
-      SelectScalar(step, args, cache, select_scratch_, pool_);
+      SelectScalar(step, args, cache, gates, select_scratch_, pool_);
     }
   }
   void Read(Queue&, const LayerStep& step, const ReadArgs& args,
             const LayerCache& cache) override {
-    if (vector_read_) {
+    if (args.sources[0].kind == ReadSource::Kind::kEstimates) {
+      estimates_->Read(step, args, cache);
+    } else if (vector_read_) {
       vector_read_->Read(step, args, cache);
     } else {
       ReadScalar(step, args, cache, pool_);
     }
+  }
+  void Combine(Queue&, const LayerStep& step,
+               const CombineArgs& args) override {
+    CombineRows(step, args, pool_);
   }
   void GatherRows(Queue&, const GatherRowsArgs& args) override {
     GatherRowsOf(args, pool_);
@@ -165,6 +185,9 @@ class CpuBackend final : public Backend {
   std::optional<VectorSelect> vector_select_;
   ReadKernels read_kernels_;
   std::optional<FixedChoices> fixed_choices_;
+  std::optional<SegmentIndex> index_;
+  GateQueries gate_queries_;
+  std::optional<EstimateReader> estimates_;
   uint64_t num_events_ = 0;
 };
 

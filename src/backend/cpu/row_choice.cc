@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "backend/cpu/cluster_choice.h"
 #include "backend/cpu/fixed_choice.h"
 #include "backend/cpu/forced_partitions.h"
 
@@ -92,15 +93,16 @@ void WriteList(const ScoreTask& task, const ForcedPartitions& forced,
   const int64_t num_open =
       num_free - NumFixed(task.program, forced, task.fixed);
   for (int64_t b = 0; b < first; ++b) list.Add(b);
+  const bool by_threshold = task.program.rule == Rule::kThreshold;
   const int64_t count = NumChosen(task.program, forced, task.context, num_open);
   std::span<const int32_t> chosen;
-  if (count > 0 && count < num_open) {
-    const std::span<const float> scores = scratch.scores.Score(task);
-    chosen = scratch.top.Best(scores.subspan(static_cast<size_t>(first),
-                                             static_cast<size_t>(num_free)),
-                              count);
+  if (by_threshold ? num_free > 0 : count > 0 && count < num_open) {
+    const std::span<const float> scores = scratch.scores.Score(task).subspan(
+        static_cast<size_t>(first), static_cast<size_t>(num_free));
+    chosen = by_threshold ? scratch.top.Above(scores, task.program.threshold)
+                          : scratch.top.Best(scores, count);
   }
-  if (count == num_open) {
+  if (count == num_open && !by_threshold) {
     for (int64_t i = 0; i < num_free; ++i) list.Add(first + i);
   } else if (task.fixed != nullptr) {
     AddFixed(task, forced.end_free(), chosen, first, list);
@@ -132,30 +134,37 @@ const SelectProgram* ProgramOf(const StepRows& rows, const SelectArgs& args,
 
 }  // namespace
 
-RowChoice::RowChoice(const StepRows& rows, const SelectArgs& args,
-                     const LayerCache& cache, int64_t row)
-    : rows_(rows),
-      args_(args),
-      cache_(cache),
+RowChoice::RowChoice(const SelectRows& of, int64_t row)
+    : rows_(of.rows),
+      args_(of.args),
+      cache_(of.cache),
+      gate_queries_(of.gate_queries),
       row_(row),
-      program_(ProgramOf(rows, args, row)),
+      program_(ProgramOf(of.rows, of.args, row)),
       fixed_end_(program_ == nullptr
                      ? 0
-                     : FixedEnd(rows, *program_, rows.request(row))) {}
+                     : FixedEnd(of.rows, *program_, of.rows.request(row))) {}
 
 bool RowChoice::NeedsScores() const {
   if (program_ == nullptr || selector().reuse_layer >= 0) return false;
   const int64_t context = rows_.position(row_) + 1;
+  if (program_->rows.kind == SummaryRows::Kind::kClusters) {
+    return ClustersNeedScores(*program_, context);
+  }
   const ForcedPartitions forced(*program_, context, fixed_end_);
   // Lists fix as many partitions as each other.
   const int64_t num_open = forced.end_free() - forced.first_free() -
                            NumFixed(*program_, forced, FixedTokens(0));
+  if (program_->rule == Rule::kThreshold) return num_open > 0;
   const int64_t count = NumChosen(*program_, forced, context, num_open);
   return count > 0 && count < num_open;
 }
 
 int64_t RowChoice::scored_tokens() const {
   const int64_t context = rows_.position(row_) + 1;
+  if (program_->rows.kind == SummaryRows::Kind::kClusters) {
+    return NumClusteredTokens(*program_, context);
+  }
   if (fixed_end_ == 0) return context;
   return ForcedPartitions(*program_, context, fixed_end_).end_free() *
          program_->block_tokens;
@@ -177,12 +186,22 @@ const SummaryTable& RowChoice::summaries() const {
   return selector().summaries;
 }
 
+const View& RowChoice::queries() const {
+  return program_ != nullptr && program_->rows.kind == SummaryRows::Kind::kGate
+             ? gate_queries_
+             : args_.q;
+}
+
 void RowChoice::Finish(int list, int32_t num_picks) const {
   if (selector().keeps_lists) {
     args_.picks.NumKept(row_, list) = num_picks;
     num_picks = kEveryPage;
   }
   args_.picks.NumPicks(row_, list) = num_picks;
+  const bool estimates = program_->rows.kind == SummaryRows::Kind::kClusters;
+  if (!estimates && !args_.picks.num_estimates.empty()) {
+    args_.picks.NumEstimates(row_, list) = 0;
+  }
 }
 
 void RowChoice::Begin() const {
@@ -193,7 +212,9 @@ void RowChoice::Begin() const {
                     : cache_.num_kv_heads;
   }
   args_.picks.NumLists(row_) = num_lists;
-  if (program_ == nullptr) args_.picks.NumPicks(row_, 0) = kEveryPage;
+  if (program_ != nullptr) return;
+  args_.picks.NumPicks(row_, 0) = kEveryPage;
+  if (!args_.picks.num_estimates.empty()) args_.picks.NumEstimates(row_, 0) = 0;
 }
 
 void RowChoice::Choose(int list, const RawScores& raw,
@@ -210,11 +231,12 @@ void RowChoice::Choose(int list, const RawScores& raw,
     return Finish(list, args_.picks.NumKept(row_, list));
   }
   if (list >= num_choices) return;
-  const int heads = num_heads / num_choices;
+  // A gate's query is one for a KV head.
+  const int heads = static_cast<int>(queries().dim(1)) / num_choices;
   const ScoreTask task = {.program = *program_,
                           .summaries = summaries(),
                           .cache = cache_,
-                          .q = args_.q,
+                          .q = queries(),
                           .scale = args_.scale,
                           .request = rows_.request(row_),
                           .row = row_,
@@ -224,6 +246,9 @@ void RowChoice::Choose(int list, const RawScores& raw,
                           .end_head = (list + 1) * heads,
                           .raw = raw,
                           .fixed = FixedTokens(list)};
+  if (program_->rows.kind == SummaryRows::Kind::kClusters) {
+    return Finish(list, WriteClusterList(task, args_.picks, list, scratch));
+  }
   Pick* picks = args_.picks.List(row_, list);
   ListWriter writer(task, picks, args_.picks.capacity());
   WriteList(task, ForcedPartitions(*program_, task.context, fixed_end_),

@@ -13,13 +13,25 @@ namespace winnow {
 struct SelectScratch {
   RowScores scores;
   TopScores top;
+  std::vector<uint32_t> tokens;  // [pages]: those of clusters
+  std::vector<int32_t> ranked;   // clusters
+};
+
+// Consecutive rows of a step that have lists.
+struct SelectRows {
+  const StepRows& rows;
+  const SelectArgs& args;
+  const LayerCache& cache;
+  View gate_queries;  // of the step, as GateQueries makes them; or empty
+  int64_t first_row = 0;
+  int64_t num_rows = 0;
+  std::span<const RawScores> raw = {};  // [num_rows]; empty: none is known
 };
 
 // Borrows what a Select was called with.
 class RowChoice {
  public:
-  RowChoice(const StepRows& rows, const SelectArgs& args,
-            const LayerCache& cache, int64_t row);
+  RowChoice(const SelectRows& of, int64_t row);
 
   // Null where nothing is chosen for the row: it reads everything.
   const SelectProgram* program() const { return program_; }
@@ -28,6 +40,8 @@ class RowChoice {
   // Scores are those of summary rows among so many first tokens.
   int64_t scored_tokens() const;
   const SummaryTable& summaries() const;
+  // What the summaries are scored with: q, or the gates'.
+  const View& queries() const;  // [rows, query heads, k_dim]
 
   // What all of the row's lists share, once.
   void Begin() const;
@@ -45,6 +59,7 @@ class RowChoice {
   const StepRows& rows_;
   const SelectArgs& args_;
   const LayerCache& cache_;
+  const View& gate_queries_;
   const int64_t row_;
   const SelectProgram* const program_;
   const int64_t fixed_end_;  // 0: nothing is fixed

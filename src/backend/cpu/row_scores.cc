@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "backend/cluster_segment.h"
 #include "backend/cpu/float_types.h"
 #include "backend/cpu/step_rows.h"
 #include "backend/cpu/summary_row.h"
@@ -36,6 +37,10 @@ float Bound(const Q* q, const Row* row, int dim) {
   return sum;
 }
 
+bool IsBound(const SummaryRows& rows) {
+  return rows.kind == Kind::kMinMax || rows.kind == Kind::kCuboid;
+}
+
 int KvHeadOf(const ScoreTask& task, int head) {
   return head / static_cast<int>(task.q.dim(1) / task.cache.num_kv_heads);
 }
@@ -57,16 +62,15 @@ void ScoreRows(const ScoreTask& task, int head, int level,
   const int kv_head = KvHeadOf(task, head);
   const int dim = task.cache.format.k_dim;
   if (rows.dtype == Dtype::kFloat8E4M3) {
-    std::vector<float> row(
-        static_cast<size_t>(rows.kind == Kind::kMean ? dim : 2 * dim));
+    std::vector<float> row(static_cast<size_t>(IsBound(rows) ? 2 * dim : dim));
     WithQuery(task, head, [&](const auto* q) {
       for (size_t j = 0; j < scores.size(); ++j) {
         ReadSummaryRow(rows,
                        task.summaries.Row(task.request, kv_head, level,
                                           static_cast<int64_t>(j)),
                        row);
-        scores[j] = rows.kind == Kind::kMean ? Dot(q, row.data(), dim)
-                                             : Bound(q, row.data(), dim);
+        scores[j] =
+            IsBound(rows) ? Bound(q, row.data(), dim) : Dot(q, row.data(), dim);
       }
     });
     return;
@@ -77,8 +81,7 @@ void ScoreRows(const ScoreTask& task, int head, int level,
       for (size_t j = 0; j < scores.size(); ++j) {
         const auto* row = reinterpret_cast<const Row*>(task.summaries.Row(
             task.request, kv_head, level, static_cast<int64_t>(j)));
-        scores[j] =
-            rows.kind == Kind::kMean ? Dot(q, row, dim) : Bound(q, row, dim);
+        scores[j] = IsBound(rows) ? Bound(q, row, dim) : Dot(q, row, dim);
       }
     });
   });
@@ -103,11 +106,17 @@ void ScoreKeys(const ScoreTask& task, int head, std::span<float> scores) {
   });
 }
 
-// log of the sum of exp(scale * score).
-float LogSumExp(std::span<const float> scores, float scale) {
-  if (scores.empty()) return kNoScore;
-  const float greatest = std::ranges::max(scores) * scale;
-  float sum = 0;
+// log of the sum of exp(scale * score), and of one more: kNoScore where there
+// is none.
+float LogSumExp(std::span<const float> scores, float scale,
+                float other = kNoScore) {
+  float greatest = other;
+  if (!scores.empty()) {
+    const float of_scores = std::ranges::max(scores) * scale;
+    if (!(of_scores < other)) greatest = of_scores;  // NaN stays
+  }
+  if (greatest == kNoScore) return kNoScore;
+  float sum = other == kNoScore ? 0.0f : std::exp(other - greatest);
   for (const float score : scores) sum += std::exp(score * scale - greatest);
   return greatest + std::log(sum);
 }
@@ -131,8 +140,9 @@ std::span<const float> RowScores::Score(const ScoreTask& task) {
   of_head_.resize(std::max(of_head_.size(), num_rows));
   rows_.resize(num_rows);
   for (int head = task.first_head; head < task.end_head; ++head) {
-    TakeInHead(task, head,
-               MapHead(task, head, LeaveOutFixed(task, ScoreHead(task, head))));
+    TakeInHead(
+        task, head,
+        MapHead(task, head, LeaveOut(task, head, ScoreHead(task, head))));
   }
   if (task.program.group == Reduction::kMean) {
     const auto count = static_cast<float>(task.end_head - task.first_head);
@@ -142,6 +152,9 @@ std::span<const float> RowScores::Score(const ScoreTask& task) {
     for (float& score : rows_) score = static_cast<float>(BFloat16(score));
   }
   Pool(task);
+  if (task.program.rows.kind == Kind::kClusters) {
+    LeaveOutEmpty(task, task.first_head, partitions_);
+  }
   return partitions_;
 }
 
@@ -160,6 +173,8 @@ std::span<const float> RowScores::ScoreHead(const ScoreTask& task, int head) {
     case Kind::kMean:
     case Kind::kMinMax:
     case Kind::kCuboid:
+    case Kind::kGate:
+    case Kind::kClusters:
       ScoreRows(task, head, 0, scores);
       break;
   }
@@ -179,8 +194,29 @@ std::span<const float> RowScores::ScoreNormalizer(const ScoreTask& task,
   return partitions_;
 }
 
-std::span<const float> RowScores::LeaveOutFixed(const ScoreTask& task,
-                                                std::span<const float> scores) {
+void RowScores::LeaveOutEmpty(const ScoreTask& task, int head,
+                              std::span<float> scores) {
+  const SummaryRows& rows = task.program.rows;
+  const int64_t num_segments = task.scored_tokens / rows.tokens;
+  for (int64_t i = 0; i < num_segments; ++i) {
+    const ClusterSegment segment = ClusterSegmentOf(
+        task.summaries, rows, task.request, KvHeadOf(task, head), i);
+    for (int cluster = 0; cluster < segment.num_clusters; ++cluster) {
+      if (!segment.TokensOf(cluster).empty()) continue;
+      scores[static_cast<size_t>(segment.first_row + cluster)] = kNoScore;
+    }
+  }
+}
+
+std::span<const float> RowScores::LeaveOut(const ScoreTask& task, int head,
+                                           std::span<const float> scores) {
+  if (task.program.rows.kind == Kind::kClusters) {
+    if (scores.data() != of_head_.data()) {
+      std::ranges::copy(scores, of_head_.begin());
+    }
+    LeaveOutEmpty(task, head, of_head_);
+    return {of_head_.data(), scores.size()};
+  }
   if (task.fixed == nullptr) return scores;
   for (size_t j = 0; j < scores.size(); ++j) {
     const int64_t token = static_cast<int64_t>(j) * task.program.rows.stride;
@@ -197,9 +233,12 @@ std::span<const float> RowScores::MapHead(const ScoreTask& task, int head,
   switch (task.program.map) {
     case HeadMap::kNone:
       return scores;
-    case HeadMap::kSoftmax:
-      lse = LogSumExp(scores, task.scale);
+    case HeadMap::kSoftmax: {
+      const bool open = task.program.open_scores_zero &&
+                        task.scored_tokens % task.program.block_tokens != 0;
+      lse = LogSumExp(scores, task.scale, open ? 0.0f : kNoScore);
       break;
+    }
     case HeadMap::kExpMinusLse:
       lse = LogSumExp(ScoreNormalizer(task, head), task.scale);
       break;

@@ -12,16 +12,16 @@ namespace winnow {
 // Scores of a row's summaries as the inner products and bounds that they are,
 // where they have been computed. Null: they have not.
 struct RawScores {
-  const float* rows = nullptr;        // [q_heads, visible rows]
-  const float* normalizer = nullptr;  // [q_heads, the normaliser's]
+  const float* rows = nullptr;        // [query heads, visible rows]
+  const float* normalizer = nullptr;  // [query heads, the normaliser's]
 };
 
-// The q heads [first_head, end_head) of one row, which choose together.
+// The query heads [first_head, end_head) of one row, which choose together.
 struct ScoreTask {
   const SelectProgram& program;
   const SummaryTable& summaries;
   const LayerCache& cache;
-  const View& q;  // [rows, q_heads, k_dim]
+  const View& q;  // [rows, query heads, k_dim]: a gate has one a KV head
   float scale = 0;
   int request = 0;
   int64_t row = 0;
@@ -38,22 +38,25 @@ struct ScoreTask {
 class RowScores {
  public:
   // Scores of the partitions [0, ceil(scored_tokens / block_tokens)), -infinity
-  // where a partition has no visible row, is fixed, or its score is NaN. Valid
-  // until the next call.
+  // where a partition has no visible row, is fixed, is a cluster without
+  // tokens, or its score is NaN. Valid until the next call.
   std::span<const float> Score(const ScoreTask& task);
 
  private:
   // Each head's scores, before and after they are mapped.
   std::span<const float> ScoreHead(const ScoreTask& task, int head);
-  // Without those of fixed partitions.
-  std::span<const float> LeaveOutFixed(const ScoreTask& task,
-                                       std::span<const float> scores);
+  // Without those of fixed partitions and of clusters without tokens.
+  std::span<const float> LeaveOut(const ScoreTask& task, int head,
+                                  std::span<const float> scores);
   std::span<const float> MapHead(const ScoreTask& task, int head,
                                  std::span<const float> scores);
   std::span<const float> ScoreNormalizer(const ScoreTask& task, int head);
   void TakeInHead(const ScoreTask& task, int head,
                   std::span<const float> scores);
   void Pool(const ScoreTask& task);
+  // scores[b] = none, where cluster b has no tokens.
+  static void LeaveOutEmpty(const ScoreTask& task, int head,
+                            std::span<float> scores);
 
   std::vector<float> of_head_;     // [visible rows]
   std::vector<float> rows_;        // [visible rows], reduced over heads

@@ -52,7 +52,7 @@ void ChooseRows(const SelectRows& of, std::span<SelectScratch> scratch,
   const int64_t num_heads = of.args.q.dim(1);
   pool.ParallelFor(of.num_rows * num_heads, [&](int64_t item, int worker) {
     const int64_t index = item / num_heads;
-    const RowChoice choice(of.rows, of.args, of.cache, of.first_row + index);
+    const RowChoice choice(of, of.first_row + index);
     const int list = static_cast<int>(item % num_heads);
     if (list == 0) choice.Begin();
     choice.Choose(
@@ -62,14 +62,15 @@ void ChooseRows(const SelectRows& of, std::span<SelectScratch> scratch,
 }
 
 void SelectScalar(const LayerStep& step, const SelectArgs& args,
-                  const LayerCache& cache, std::span<SelectScratch> scratch,
-                  ThreadPool& pool) {
+                  const LayerCache& cache, const View& gate_queries,
+                  std::span<SelectScratch> scratch, ThreadPool& pool) {
   if (step.num_rows == 0) return;
   CheckSelect(step, args, cache);
   const StepRows rows(step);
   ChooseRows({.rows = rows,
               .args = args,
               .cache = cache,
+              .gate_queries = gate_queries,
               .first_row = args.picks.first_row,
               .num_rows = args.picks.num_rows()},
              scratch, pool);

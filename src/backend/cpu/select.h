@@ -11,20 +11,11 @@ namespace winnow {
 
 // The truth. `scratch` has an entry a worker of `pool`.
 void SelectScalar(const LayerStep& step, const SelectArgs& args,
-                  const LayerCache& cache, std::span<SelectScratch> scratch,
-                  ThreadPool& pool);
+                  const LayerCache& cache, const View& gate_queries,
+                  std::span<SelectScratch> scratch, ThreadPool& pool);
 
 // What it is made of.
 
-// Consecutive rows of a step that have lists.
-struct SelectRows {
-  const StepRows& rows;
-  const SelectArgs& args;
-  const LayerCache& cache;
-  int64_t first_row = 0;
-  int64_t num_rows = 0;
-  std::span<const RawScores> raw = {};  // [num_rows]; empty: none is known
-};
 // Chooses for all of them: an item a row and list.
 void ChooseRows(const SelectRows& of, std::span<SelectScratch> scratch,
                 ThreadPool& pool);

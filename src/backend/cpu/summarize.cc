@@ -1,11 +1,12 @@
 #include "backend/cpu/summarize.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 
 #include "backend/cpu/float_types.h"
+#include "backend/cpu/gate.h"
+#include "backend/cpu/key_run.h"
 #include "backend/cpu/step_rows.h"
 #include "backend/cpu/summary_row.h"
 
@@ -13,43 +14,6 @@ namespace winnow {
 namespace {
 
 using Kind = SummaryRows::Kind;
-
-// Bounds what a worker keeps on its stack; the largest known is MLA's 576.
-constexpr int kMaxKeyDim = 1024;
-using Channels = std::array<float, kMaxKeyDim>;  // [k_dim]
-
-// The keys of one row: tokens [first, first + count) of a request and head.
-template <typename Kv>
-struct KeyRun {
-  const LayerCache& cache;
-  int request = 0;
-  int head = 0;
-  int64_t first = 0;
-  int count = 0;
-
-  const Kv* Key(int64_t token) const {
-    const std::byte* slice = cache.Slice(
-        StepRows::Extent(cache, request, token / kPageTokens), head);
-    return reinterpret_cast<const Kv*>(slice) +
-           token % kPageTokens * cache.format.k_dim;
-  }
-  // f(channel, value) for every key, in order: each channel's own chain, so
-  // that the channels are the lanes of vectors whatever the order of tokens.
-  template <typename F>
-  void ForEach(F&& f) const {
-    const auto k_dim = static_cast<size_t>(cache.format.k_dim);
-    for (int64_t token = first; token < first + count;) {
-      const int64_t in_page =
-          std::min(first + count - token, kPageTokens - token % kPageTokens);
-      const Kv* key = Key(token);
-      for (const Kv* end = key + in_page * cache.format.k_dim; key < end;
-           key += k_dim) {
-        for (size_t c = 0; c < k_dim; ++c) f(c, static_cast<float>(key[c]));
-      }
-      token += in_page;
-    }
-  }
-};
 
 template <typename Kv, typename Row>
 void WriteMean(const KeyRun<Kv>& keys, Row* row) {
@@ -111,14 +75,17 @@ void WriteRow(const KeyRun<Kv>& keys, Kind kind, Row* row) {
       return WriteCuboid(keys, row);
     case Kind::kNone:
     case Kind::kKeys:
-      CHECK(false, "kind={} has no rows", static_cast<int>(kind));
+    case Kind::kGate:
+    case Kind::kClusters:
+      CHECK(false, "kind={} is no row of keys alone", static_cast<int>(kind));
   }
 }
 
 // One (request, head)'s rows of one level that the step completes.
 struct LevelTask {
   const SummaryRows& rows;
-  const SummaryTable& table;
+  const LayerSelector& selector;
+  const SummarizeArgs& args;
   int level = 0;
   int request = 0;
   int head = 0;
@@ -126,13 +93,26 @@ struct LevelTask {
   int64_t end_token = 0;
 };
 
+HeadGate GateOf(const LevelTask& task) {
+  const SummarizeArgs& args = task.args;
+  CHECK(!args.inverse_frequencies.empty() && !args.rope_scale.empty(),
+        "gates turn keys back: inverse_frequencies {}",
+        ToString(args.inverse_frequencies));
+  return {.weights = task.selector.gate,
+          .head = task.head,
+          .frequencies = args.inverse_frequencies.Row<float>(task.request),
+          .half_dim = static_cast<int>(args.inverse_frequencies.dim(1)),
+          .rope_scale = args.rope_scale.As<float>()[task.request]};
+}
+
 template <typename Kv, typename Row>
 void CloseRows(const LevelTask& task, const LayerCache& cache) {
   const int64_t end = NumVisibleRows(task.rows, task.end_token);
   for (int64_t j = NumVisibleRows(task.rows, task.begin_token); j < end; ++j) {
     const KeyRun<Kv> keys = {cache, task.request, task.head,
                              j * task.rows.stride, task.rows.tokens};
-    std::byte* row = task.table.Row(task.request, task.head, task.level, j);
+    std::byte* row =
+        task.selector.summaries.Row(task.request, task.head, task.level, j);
     if constexpr (std::is_same_v<Row, Float8E4M3>) {
       const bool is_mean = task.rows.kind == Kind::kMean;
       const auto width =
@@ -141,6 +121,12 @@ void CloseRows(const LevelTask& task, const LayerCache& cache) {
       WriteRow(keys, task.rows.kind, numbers.data());
       WriteFloat8Row(std::span(numbers).first(width),
                      task.rows.kind == Kind::kMinMax, row);
+    } else if (task.rows.kind == Kind::kGate) {
+      Channels key;
+      MakeGateKey(keys, GateOf(task), key);
+      for (int c = 0; c < cache.format.k_dim; ++c) {
+        reinterpret_cast<Row*>(row)[c] = Row(key[static_cast<size_t>(c)]);
+      }
     } else {
       WriteRow(keys, task.rows.kind, reinterpret_cast<Row*>(row));
     }
@@ -148,7 +134,10 @@ void CloseRows(const LevelTask& task, const LayerCache& cache) {
 }
 
 void CloseLevel(const LevelTask& task, const LayerCache& cache) {
-  if (task.rows.kind == Kind::kNone || task.rows.kind == Kind::kKeys) return;
+  if (task.rows.kind == Kind::kNone || task.rows.kind == Kind::kKeys ||
+      task.rows.kind == Kind::kClusters) {
+    return;
+  }
   WithFloatType(cache.format.k, [&](auto kv) {
     if (task.rows.dtype == Dtype::kFloat8E4M3) {
       return CloseRows<decltype(kv), Float8E4M3>(task, cache);
@@ -207,7 +196,8 @@ void SummarizeRows(const LayerStep& step, const SummarizeArgs& args,
         for (int level = 0; level < 2; ++level) {
           CloseLevel({.rows = level == 0 ? selector.program->rows
                                          : selector.program->normalizer,
-                      .table = selector.summaries,
+                      .selector = selector,
+                      .args = args,
                       .level = level,
                       .request = request,
                       .head = static_cast<int>(item % num_heads),

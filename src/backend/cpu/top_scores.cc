@@ -58,6 +58,17 @@ std::span<const int32_t> TopScores::Best(std::span<const float> scores,
   return {best, static_cast<size_t>(count)};
 }
 
+std::span<const int32_t> TopScores::Above(std::span<const float> scores,
+                                          float threshold) {
+  best_.resize(scores.size());
+  size_t count = 0;
+  for (size_t i = 0; i < scores.size(); ++i) {
+    best_[count] = static_cast<int32_t>(i);
+    count += scores[i] > threshold ? 1 : 0;
+  }
+  return {best_.data(), count};
+}
+
 int64_t TopScores::FindCut(std::span<const float> scores, int64_t count) {
   int32_t low = std::numeric_limits<int32_t>::max();
   int32_t high = std::numeric_limits<int32_t>::min();

@@ -24,6 +24,9 @@ class TopScores {
   // index. Valid until the next call. REQUIRES: no NaN, 0 < count <=
   // scores.size().
   std::span<const int32_t> Best(std::span<const float> scores, int64_t count);
+  // Indices, ascending, of the scores above `threshold`. Valid likewise.
+  std::span<const int32_t> Above(std::span<const float> scores,
+                                 float threshold);
 
  private:
   // Leaves in keys_ numbers in the order of the scores, in cut_ the lowest that

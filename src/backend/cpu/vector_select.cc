@@ -23,10 +23,17 @@ const SummaryRows& LevelOf(const SelectProgram& program, int level) {
   return level == 0 ? program.rows : program.normalizer;
 }
 
-// A key's slot is its token.
+// A key's slot is its token, a cluster's its number.
 int64_t LeadOf(const SummaryRows& rows) {
-  return rows.kind == SummaryRows::Kind::kKeys ? 0
-                                               : rows.tokens / rows.stride - 1;
+  return rows.kind == SummaryRows::Kind::kKeys ||
+                 rows.kind == SummaryRows::Kind::kClusters
+             ? 0
+             : rows.tokens / rows.stride - 1;
+}
+
+// Query heads a KV head.
+int GroupHeads(const RowChoice& choice, const LayerCache& cache) {
+  return static_cast<int>(choice.queries().dim(1)) / cache.num_kv_heads;
 }
 
 }  // namespace
@@ -42,15 +49,16 @@ VectorSelect::VectorSelect(CpuKernels kernels, ThreadPool& pool)
 }
 
 void VectorSelect::Select(const LayerStep& step, const SelectArgs& args,
-                          const LayerCache& cache) {
+                          const LayerCache& cache, const View& gate_queries) {
   if (cache.format.k_dim % 16 != 0 || 2 * cache.format.k_dim > kMaxReadDim) {
-    return SelectScalar(step, args, cache, scratch_, pool_);
+    return SelectScalar(step, args, cache, gate_queries, scratch_, pool_);
   }
   if (step.num_rows == 0) return;
   CheckSelect(step, args, cache);
   const StepRows rows(step);
   const int64_t end_row = args.picks.first_row + args.picks.num_rows();
-  SelectRows wave = {.rows = rows, .args = args, .cache = cache};
+  SelectRows wave = {
+      .rows = rows, .args = args, .cache = cache, .gate_queries = gate_queries};
   for (int64_t row = args.picks.first_row; row < end_row;
        row += wave.num_rows) {
     wave.first_row = row;
@@ -67,11 +75,10 @@ void VectorSelect::Select(const LayerStep& step, const SelectArgs& args,
 int64_t VectorSelect::PlanRows(const SelectRows& of) {
   rows_.clear();
   int64_t num_scores = 0;
-  const int64_t num_heads = of.args.q.dim(1);
   for (int64_t i = 0; i < std::min(of.num_rows, kWaveRows); ++i) {
     const int64_t row = of.first_row + i;
     Row planned;
-    const RowChoice choice(of.rows, of.args, of.cache, row);
+    const RowChoice choice(of, row);
     if (choice.NeedsScores()) {
       planned.program = choice.program();
       const int64_t scored = choice.scored_tokens();
@@ -79,7 +86,7 @@ int64_t VectorSelect::PlanRows(const SelectRows& of) {
         planned.first_score[level] = num_scores;
         planned.num_scores[level] =
             NumVisibleRows(LevelOf(*planned.program, level), scored);
-        num_scores += num_heads * planned.num_scores[level];
+        num_scores += choice.queries().dim(1) * planned.num_scores[level];
       }
     }
     if (num_scores > kWaveScores && i > 0) {
@@ -102,9 +109,6 @@ int64_t VectorSelect::PlanRows(const SelectRows& of) {
 
 void VectorSelect::PlanScans(const SelectRows& of) {
   scans_.clear();
-  const int group_heads =
-      static_cast<int>(of.args.q.dim(1)) / of.cache.num_kv_heads;
-  const int max_rows = std::max(1, kUnitRows / group_heads);
   for (int64_t first = 0; first < of.num_rows;) {
     const SelectProgram* program = rows_[static_cast<size_t>(first)].program;
     if (program == nullptr) {
@@ -112,6 +116,9 @@ void VectorSelect::PlanScans(const SelectRows& of) {
       continue;
     }
     const int request = of.rows.request(of.first_row + first);
+    const int max_rows = std::max(
+        1,
+        kUnitRows / GroupHeads(RowChoice(of, of.first_row + first), of.cache));
     int count = 1;
     while (count < max_rows && first + count < of.num_rows &&
            rows_[static_cast<size_t>(first + count)].program == program &&
@@ -140,7 +147,7 @@ void VectorSelect::PlanScans(const SelectRows& of) {
 void VectorSelect::AddScans(const SelectRows& of, int64_t first_row,
                             int num_rows) {
   const int group_heads =
-      static_cast<int>(of.args.q.dim(1)) / of.cache.num_kv_heads;
+      GroupHeads(RowChoice(of, of.first_row + first_row), of.cache);
   // The last row sees the most.
   const Row& last = rows_[static_cast<size_t>(first_row + num_rows - 1)];
   for (int level = 0; level < 2; ++level) {
@@ -164,13 +171,12 @@ void VectorSelect::AddScans(const SelectRows& of, int64_t first_row,
 ScanTask VectorSelect::TaskOf(const SelectRows& of, const Scan& scan,
                               int64_t first_slot) const {
   const Row& first = rows_[static_cast<size_t>(scan.first_row)];
-  const RowChoice choice(of.rows, of.args, of.cache,
-                         of.first_row + scan.first_row);
+  const RowChoice choice(of, of.first_row + scan.first_row);
   ScanTask task = {
       .rows = LevelOf(*first.program, scan.level),
       .table = choice.summaries(),
       .cache = of.cache,
-      .q = of.args.q,
+      .q = choice.queries(),
       .level = scan.level,
       .request = scan.request,
       .kv_head = scan.kv_head,

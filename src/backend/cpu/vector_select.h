@@ -26,13 +26,13 @@ class VectorSelect {
   // The verb. A k_dim that is no multiple of 16, or above half of
   // kMaxReadDim, goes to SelectScalar.
   void Select(const LayerStep& step, const SelectArgs& args,
-              const LayerCache& cache);
+              const LayerCache& cache, const View& gate_queries);
 
  private:
   // One row of the wave: where its scores stand.
   struct Row {
     const SelectProgram* program = nullptr;  // null: no score is needed
-    // [q_heads, num_scores] from first_score on, by level.
+    // [query heads, num_scores] from first_score on, by level.
     int64_t first_score[2] = {};
     int64_t num_scores[2] = {};
   };

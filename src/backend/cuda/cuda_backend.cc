@@ -160,6 +160,13 @@ class CudaBackend final : public Backend {
                  const LayerCache& cache) override {
     EnqueueSummarize(On(queue), step, args, cache);
   }
+  // No program comes here that has clusters, or estimates: see
+  // BackendAttributes::select_features.
+  void Index(Queue&, const LayerStep&, const IndexArgs& args,
+             const LayerCache&) override {
+    CHECK(args.selectors.empty(), "CUDA makes no clusters yet: selectors={}",
+          args.selectors.size());
+  }
   void Select(Queue& queue, const LayerStep& step, const SelectArgs& args,
               const LayerCache& cache) override {
     EnqueueSelect(On(queue), step, args, cache);
@@ -167,6 +174,10 @@ class CudaBackend final : public Backend {
   void Read(Queue& queue, const LayerStep& step, const ReadArgs& args,
             const LayerCache& cache) override {
     EnqueueRead(On(queue), step, args, cache);
+  }
+  void Combine(Queue&, const LayerStep&, const CombineArgs& args) override {
+    CHECK(args.outs.empty(), "CUDA merges no parts yet: outs={}",
+          args.outs.size());
   }
   void GatherRows(Queue& queue, const GatherRowsArgs& args) override {
     EnqueueGatherRows(On(queue), args);

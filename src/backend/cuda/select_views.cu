@@ -106,10 +106,9 @@ device::Selector DeviceSelector(const LayerSelector& selector,
   device::Selector of = {};
   if (selector.program == nullptr) return of;
   const SelectProgram& program = *selector.program;
-  CHECK(program.fixed.kind == FixedChoice::Kind::kNone &&
-            program.rows.dtype != Dtype::kFloat8E4M3,
-        "CUDA fixes no choices and reads no summaries in fp8 yet: fixed={} {}",
-        static_cast<int>(program.fixed.kind), DtypeName(program.rows.dtype));
+  // An engine has refused it at start: CudaBackend's select_features are none.
+  CHECK(FeaturesOf(program) == 0, "CUDA does not run features {:#x}",
+        FeaturesOf(program));
   of.has_program = true;
   of.scope = As<device::Scope>(program.scope);
   of.map = As<device::HeadMap>(program.map);

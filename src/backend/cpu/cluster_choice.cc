@@ -1,0 +1,201 @@
+#include "backend/cpu/cluster_choice.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "backend/cluster_segment.h"
+
+namespace winnow {
+namespace {
+
+// What a row may choose among, and how much of it.
+struct ClusterBudget {
+  int64_t num_tokens = 0;  // in clusters
+  int64_t num_clusters = 0;
+  int64_t num_read = 0;       // clusters, or with kTokens their tokens
+  int64_t num_estimated = 0;  // clusters
+  bool all = false;           // every cluster is read
+};
+
+ClusterBudget BudgetOf(const SelectProgram& program, int64_t context) {
+  const int64_t clustered = NumClusteredTokens(program, context);
+  const int64_t sinks =
+      std::min<int64_t>(program.forced.sink_tokens, clustered);
+  int64_t budget = program.budget.TokensOf(context);
+  if (program.forced.inside_budget) {
+    budget -= std::min<int64_t>(program.forced.sink_tokens, context);
+  }
+  ClusterBudget of;
+  of.num_tokens = clustered - sinks;
+  of.num_clusters = clustered / program.rows.stride;
+  const bool by_tokens = program.rule == Rule::kTokens;
+  const int64_t most = by_tokens ? of.num_tokens : of.num_clusters;
+  of.num_read = std::clamp<int64_t>(
+      by_tokens ? budget : budget / program.block_tokens, 0, most);
+  of.all = of.num_read == most;
+  of.num_estimated =
+      std::min(program.estimate.TokensOf(context) / program.block_tokens,
+               of.all ? 0 : of.num_clusters - (by_tokens ? 0 : of.num_read));
+  return of;
+}
+
+// The tokens of a list, page by page.
+class TokenMasks {
+ public:
+  TokenMasks(int64_t context, std::vector<uint32_t>& pages) : pages_(pages) {
+    pages_.assign(static_cast<size_t>(PagesFor(context)), 0);
+  }
+
+  void Add(int64_t token) {
+    pages_[static_cast<size_t>(token / kPageTokens)] |= uint32_t{1}
+                                                        << token % kPageTokens;
+  }
+  void AddRange(int64_t begin, int64_t end) {
+    for (int64_t token = begin; token < end;) {
+      const int64_t in_page = token % kPageTokens;
+      const int64_t count = std::min(end - token, kPageTokens - in_page);
+      pages_[static_cast<size_t>(token / kPageTokens)] |=
+          (~uint32_t{0} >> (kPageTokens - count)) << in_page;
+      token += count;
+    }
+  }
+  // Returns how many pages have tokens.
+  int32_t Write(Pick* picks, int64_t capacity) const {
+    int64_t count = 0;
+    for (size_t page = 0; page < pages_.size(); ++page) {
+      if (pages_[page] == 0) continue;
+      CHECK(count < capacity, "page={} capacity={}", page, capacity);
+      picks[count++] = {static_cast<uint32_t>(page), pages_[page]};
+    }
+    return static_cast<int32_t>(count);
+  }
+
+ private:
+  std::vector<uint32_t>& pages_;
+};
+
+// Finds the tokens of a list's clusters.
+class ListClusters {
+ public:
+  explicit ListClusters(const ScoreTask& task)
+      : task_(task),
+        kv_head_(task.first_head /
+                 static_cast<int>(task.q.dim(1) / task.cache.num_kv_heads)),
+        clusters_each_(task.program.rows.tokens / task.program.rows.stride) {}
+
+  std::span<const uint16_t> TokensOf(int64_t cluster, int64_t* first) const {
+    const ClusterSegment segment =
+        ClusterSegmentOf(task_.summaries, task_.program.rows, task_.request,
+                         kv_head_, cluster / clusters_each_);
+    *first = segment.first_token;
+    return segment.TokensOf(static_cast<int>(cluster % clusters_each_));
+  }
+  int64_t NumTokens(int64_t cluster) const {
+    int64_t first = 0;
+    return std::ssize(TokensOf(cluster, &first));
+  }
+  // Adds at most `most` of a cluster's tokens, the first ones; returns how
+  // many.
+  int64_t Add(int64_t cluster, int64_t most, TokenMasks& masks) const {
+    int64_t first = 0;
+    const auto tokens = TokensOf(cluster, &first);
+    const auto count = std::min<int64_t>(most, std::ssize(tokens));
+    for (const uint16_t token : tokens.first(static_cast<size_t>(count))) {
+      masks.Add(first + token);
+    }
+    return count;
+  }
+
+ private:
+  const ScoreTask& task_;
+  const int kv_head_;
+  const int64_t clusters_each_;
+};
+
+// The best clusters, in the order of their scores, until they have
+// `num_tokens` tokens.
+void AddByTokens(const ListClusters& clusters, std::span<const float> scores,
+                 int64_t num_tokens, std::vector<int32_t>& ranked,
+                 TokenMasks& masks) {
+  ranked.resize(scores.size());
+  for (size_t i = 0; i < ranked.size(); ++i) {
+    ranked[i] = static_cast<int32_t>(i);
+  }
+  // The best stands at the heap's front: ties to the lowest index.
+  const auto worse = [&](int32_t a, int32_t b) {
+    const float of_a = scores[static_cast<size_t>(a)];
+    const float of_b = scores[static_cast<size_t>(b)];
+    return of_a < of_b || (of_a == of_b && a > b);
+  };
+  std::ranges::make_heap(ranked, worse);
+  for (auto end = ranked.end(); num_tokens > 0 && end != ranked.begin();) {
+    std::pop_heap(ranked.begin(), end, worse);
+    num_tokens -= clusters.Add(*--end, num_tokens, masks);
+  }
+}
+
+// Those of `more`, ascending, that `fewer` does not have, and that have tokens.
+int32_t WriteEstimates(const ListClusters& clusters,
+                       std::span<const int32_t> more,
+                       std::span<const int32_t> fewer, int32_t* estimates) {
+  int32_t count = 0;
+  size_t next = 0;
+  for (const int32_t cluster : more) {
+    if (next < fewer.size() && fewer[next] == cluster) {
+      ++next;
+    } else if (clusters.NumTokens(cluster) > 0) {
+      estimates[count++] = cluster;
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
+bool ClustersNeedScores(const SelectProgram& program, int64_t context) {
+  const ClusterBudget budget = BudgetOf(program, context);
+  return !budget.all && (budget.num_read > 0 || budget.num_estimated > 0);
+}
+
+int32_t WriteClusterList(const ScoreTask& task, const PickLists& lists,
+                         int list, SelectScratch& scratch) {
+  const SelectProgram& program = task.program;
+  const ClusterBudget budget = BudgetOf(program, task.context);
+  TokenMasks masks(task.context, scratch.tokens);
+  masks.AddRange(0,
+                 std::min<int64_t>(program.forced.sink_tokens, task.context));
+  masks.AddRange(budget.all ? 0 : task.scored_tokens, task.context);
+  int32_t num_estimates = 0;
+  if (ClustersNeedScores(program, task.context)) {
+    const ListClusters clusters(task);
+    const std::span<const float> scores = scratch.scores.Score(task);
+    if (program.rule == Rule::kTokens) {
+      AddByTokens(clusters, scores, budget.num_read, scratch.ranked, masks);
+    } else {
+      scratch.ranked.clear();
+      if (budget.num_read > 0) {
+        const auto best = scratch.top.Best(scores, budget.num_read);
+        scratch.ranked.assign(best.begin(), best.end());
+      }
+      for (const int32_t cluster : scratch.ranked) {
+        clusters.Add(cluster, program.rows.tokens, masks);
+      }
+      if (budget.num_estimated > 0) {
+        CHECK(!lists.estimates.empty() &&
+                  budget.num_estimated <= lists.estimates.dim(2),
+              "estimates {} wanted={}", ToString(lists.estimates),
+              budget.num_estimated);
+        num_estimates = WriteEstimates(
+            clusters,
+            scratch.top.Best(scores, budget.num_read + budget.num_estimated),
+            scratch.ranked, lists.Estimates(task.row, list));
+      }
+    }
+  }
+  if (!lists.num_estimates.empty()) {
+    lists.NumEstimates(task.row, list) = num_estimates;
+  }
+  return masks.Write(lists.List(task.row, list), lists.capacity());
+}
+
+}  // namespace winnow

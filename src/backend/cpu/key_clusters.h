@@ -1,0 +1,49 @@
+// KeyClusters: k-means over the keys of one segment.
+#ifndef WINNOW_BACKEND_CPU_KEY_CLUSTERS_H_
+#define WINNOW_BACKEND_CPU_KEY_CLUSTERS_H_
+
+#include <vector>
+
+#include "backend/cpu/cluster_means.h"
+#include "backend/cpu/read_kernels.h"
+
+namespace winnow {
+
+// Owns scratch that grows to the longest segment; used by one worker at a time.
+// The same keys make the same clusters, whatever the step and the company.
+// Flops: 2 k_dim a key, centroid and assignment.
+class KeyClusters {
+ public:
+  // The truth, or by a set's kernels where `kernels` is not null. REQUIRES:
+  // kernels outlive this.
+  explicit KeyClusters(const ReadKernels* kernels) : kernels_(kernels) {}
+
+  // Leaves the segment's clusters in the task's table, as ClusterIndex says.
+  void Make(const ClusterTask& task);
+
+ private:
+  void ReadKeys(const ClusterTask& task);
+  void Center();
+  void PlaceCentroids();
+  void Assign();
+  // raw_[i, t] of centroids [first, first + count): their inner products.
+  void ScoreCentroids(int64_t first, int64_t count);
+  void MoveCentroids();
+  void Keep(const ClusterTask& task);
+
+  const ReadKernels* kernels_;
+  int64_t k_dim_ = 0;
+  int64_t num_keys_ = 0;  // of the segment, sinks left out
+  int64_t num_clusters_ = 0;
+  std::vector<float> keys_;       // [num_keys, k_dim], to whole tiles
+  std::vector<float> centroids_;  // [num_clusters, k_dim]: of length 1
+  std::vector<float> raw_;        // [kUnitRows, num_keys]
+  std::vector<float> best_;       // [num_keys]: the score that it has
+  std::vector<int32_t> cluster_;  // [num_keys]: whose it is
+  std::vector<int32_t> sizes_;    // [num_clusters]
+  std::vector<float> tile_;       // scratch of the kernel
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_BACKEND_CPU_KEY_CLUSTERS_H_

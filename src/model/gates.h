@@ -1,0 +1,48 @@
+// Gates: what SeerAttention-R has trained beside a model.
+#ifndef WINNOW_MODEL_GATES_H_
+#define WINNOW_MODEL_GATES_H_
+
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+#include "backend/gate_weights.h"
+#include "base/result.h"
+#include "model/config.h"
+#include "tensor/buffer.h"
+
+namespace winnow {
+
+// True of a tensor of a checkpoint that is a gate's and no weight of the model.
+bool IsGateTensor(std::string_view name);
+
+// Every layer's gates, in float32 whatever they are stored in. Owns their
+// memory, which is the host's. Const after Load: any thread may read.
+//
+// Layout, as published (microsoft/SeerAttention, decode_sparse): tensors
+// model.layers.N.self_attn.attn_gate.attngate_
+//   linear_q.weight  [kv_heads, q heads of a group, head_dim, gate size]
+//   linear_k.weight  [kv_heads, 3 * head_dim, gate size]: greatest, least, mean
+//   qnorm.weight, knorm.weight  [gate size], both or neither, alike in all
+//                    layers
+// The gate size is the head_dim: gates are turned by the model's own RoPE.
+class Gates {
+ public:
+  // From `folder`/attn_gate_weights.safetensors, or from the checkpoint's own
+  // tensors where that file is not there. Fails where there are none, or where
+  // one is missing or of the wrong shape or dtype.
+  static Result<Gates> Load(const std::filesystem::path& folder,
+                            const ModelConfig& config);
+
+  const GateWeights& layer(int layer) const {
+    return layers_[static_cast<size_t>(layer)];
+  }
+
+ private:
+  Buffer memory_;
+  std::vector<GateWeights> layers_;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_MODEL_GATES_H_

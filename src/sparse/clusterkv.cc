@@ -1,0 +1,56 @@
+// ClusterKV: clusters of keys by their direction, as many of the best as have
+// the budget's tokens.
+//
+// Departures from its code: clusters are those of a segment, made when it is
+// full, by fixed rules (theirs: of the whole prompt from random centroids, then
+// 8 of every 320 generated tokens); of the last cluster the first tokens are
+// read.
+#include "sparse/kinds.h"
+
+namespace winnow {
+namespace {
+
+constexpr SelectorParameter kParameters[] = {
+    {"budget", "1024",
+     "tokens that are read, or a share: the first ones included, what follows "
+     "the last full segment not"},
+    {"segment", "1024",
+     "tokens that are clustered together: a power of two, 32 to 65536"},
+    {"cluster", "32", "tokens of a cluster, on average: 1 to 32"},
+    {"iterations", "20", "how often centroids move: 1 to 100"},
+    {"sink", "16", "first tokens, which are always read and in no cluster"},
+    {"heads", "q",
+     "who chooses: q (each q head, as published) or kv (the greatest score of "
+     "a group)"},
+    {"dense_layers", "0-1", "layers that read everything"},
+};
+
+Result<SelectProgram> Make(const SelectorValues& values,
+                           const SelectorShape& shape) {
+  constexpr std::string_view kHeads[] = {"q", "kv"};
+  SelectProgram program;
+  RETURN_IF_ERROR(ReadClusters(values, shape, program));
+  program.rule = Rule::kTokens;
+  ASSIGN_OR_RETURN(const int heads, values.GetChoice("heads", kHeads));
+  program.scope = heads == 0 ? Scope::kQHead : Scope::kKvHead;
+  program.group = Reduction::kMax;
+  ASSIGN_OR_RETURN(program.forced.sink_tokens, values.GetTokens("sink"));
+  program.forced.inside_budget = true;
+  ASSIGN_OR_RETURN(program.budget, values.GetAmount("budget"));
+  return program;
+}
+
+}  // namespace
+
+const SelectorKind kClusterKvSelector = {
+    .name = "clusterkv",
+    .title = "clusters of keys by their centroid, cut at the budget",
+    .source =
+        "ClusterKV, DAC 2025, arXiv 2412.03213, 3, and its code's defaults: 16 "
+        "sinks, 20 iterations, 1024 tokens, layers 0 and 1 dense; clusters of "
+        "a segment in place of the whole prompt's",
+    .parameters = kParameters,
+    .make = Make,
+};
+
+}  // namespace winnow

@@ -1,0 +1,57 @@
+// SeerAttention-R: what a gate, trained beside the model, says of blocks.
+//
+// Departures from its code: the own block is never a candidate, where theirs
+// may take a place of the budget while it is open; a block's key is turned by
+// its first token's position, as in training (their decoding takes the last
+// one's); gates are float32, block keys have the cache's type. The keys before
+// RoPE are those of the cache turned back, so that a sequence may be taken on
+// late and share any prefix.
+#include "sparse/kinds.h"
+
+namespace winnow {
+namespace {
+
+constexpr SelectorParameter kParameters[] = {
+    {"budget", "2048",
+     "tokens that the gate chooses, or a share; the own block besides"},
+    {"threshold", "0",
+     "above 0 and below 1: every block whose share of the gate's softmax is "
+     "above it is read, whatever the budget (published: 0.004)"},
+    {"block", "64", "tokens of a block: what the gates were trained with"},
+    {"dense_layers", "none", "layers that read everything"},
+};
+
+Result<SelectProgram> Make(const SelectorValues& values,
+                           const SelectorShape& shape) {
+  SelectProgram program;
+  ASSIGN_OR_RETURN(program.block_tokens, values.GetBlock("block"));
+  program.rows = {SummaryRows::Kind::kGate, program.block_tokens,
+                  program.block_tokens, shape.kv_dtype};
+  program.map = HeadMap::kSoftmax;
+  program.open_scores_zero = true;
+  ASSIGN_OR_RETURN(program.budget, values.GetAmount("budget"));
+  ASSIGN_OR_RETURN(const double threshold, values.GetNumber("threshold"));
+  if (threshold < 0 || threshold >= 1) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "{} must be from 0 to below 1, is {}",
+                     values.Field("threshold"), threshold);
+  }
+  program.threshold = static_cast<float>(threshold);
+  if (threshold > 0) program.rule = Rule::kThreshold;
+  return program;
+}
+
+}  // namespace
+
+const SelectorKind kSeerAttentionSelector = {
+    .name = "seerattention-r",
+    .title = "blocks by a gate that was trained beside the model",
+    .source =
+        "SeerAttention-R, arXiv 2506.08889, 3, and its code's defaults: blocks "
+        "of 64, 2048 tokens or a threshold, one choice a KV head; gates from "
+        "attn_gate_weights.safetensors in the model's folder",
+    .parameters = kParameters,
+    .make = Make,
+};
+
+}  // namespace winnow
