@@ -120,6 +120,27 @@ class ProgramTest(unittest.TestCase):
             self.assertEqual(json.loads(alone.stdout)["logprobs"],
                              json.loads(line)["logprobs"])
 
+    def test_prefixes_come_back_from_the_host(self):
+        prompts = [make_record("niah", 1024, 6, index).prompt
+                   for index in range(2)]
+        asked = []
+        for prompt in [*prompts, prompts[0]]:
+            asked += ["--prompt", prompt]
+        # The device holds one of them.
+        done = winnow("generate", MODEL, *asked, "--json", "--quiet",
+                      "--batch-invariant", "--logprobs", "2",
+                      "--max-tokens", "32", "--max-num-seqs", "1",
+                      "--device-kv", "4MiB", "--host-kv", "8MiB")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        first, second, again = [json.loads(line)
+                                for line in done.stdout.splitlines()]
+        self.assertEqual(again["logprobs"], first["logprobs"])
+        self.assertEqual([line["kv"]["fetched_bytes"] > 0
+                          for line in (first, second, again)],
+                         [False, False, True])
+        self.assertGreater(again["kv"]["host_bytes"], 0)
+        self.assertLessEqual(again["kv"]["host_bytes"], 8 << 20)
+
     def test_seeds_reproduce_and_stop_strings_cut(self):
         prompt = make_record("niah", 1024, 4, 0).prompt
         draw = ["generate", MODEL, "--prompt", prompt, "--temperature", "3",
@@ -336,6 +357,8 @@ class ProgramTest(unittest.TestCase):
                  ["max-model-len", "x"]),
                 (["generate", MODEL, *prompt, "--device-kv", "64"],
                  ["device-kv", "64"]),
+                (["generate", MODEL, *prompt, "--host-kv", "much"],
+                 ["host-kv", "much"]),
                 (["generate", MODEL, *prompt, "--dtype", "int8"],
                  ["dtype", "int8"]),
                 (["generate", MODEL, "--prompt", b"\xff\xfe"],
