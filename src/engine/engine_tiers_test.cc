@@ -41,6 +41,7 @@ class EngineTiersTest : public testing::Test {
     auto hooked =
         std::make_unique<HookedBackend>(MakeCpuBackend({.num_threads = 1}));
     hooked->pre_copy = [this](const View&, const View&) { ++num_copies_; };
+    hooked->pre_linear = [this](const LinearArgs&) { ++num_products_; };
     backend_ = std::move(hooked);
   }
 
@@ -48,16 +49,18 @@ class EngineTiersTest : public testing::Test {
     return kPageTokens * KvBytesPerToken(model_->config(), model_->dtype());
   }
   Result<std::unique_ptr<Engine>> TryEngine(int64_t num_pages,
-                                            int64_t host_bytes) {
+                                            int64_t host_bytes,
+                                            const RestoreRates& rates = {}) {
     return Engine::Create(*backend_, *model_,
                           {.max_model_len = 192,
                            .device_kv_bytes = num_pages * PageBytes(),
                            .host_kv_bytes = host_bytes,
+                           .restore_rates = rates,
                            .batch_invariant = true});
   }
-  std::unique_ptr<Engine> MakeEngine(int64_t num_pages,
-                                     int64_t num_host_pages) {
-    auto engine = TryEngine(num_pages, num_host_pages * PageBytes());
+  std::unique_ptr<Engine> MakeEngine(int64_t num_pages, int64_t num_host_pages,
+                                     const RestoreRates& rates = {}) {
+    auto engine = TryEngine(num_pages, num_host_pages * PageBytes(), rates);
     CHECK(engine.ok(), "{}", engine.error().message);
     return std::move(engine).value();
   }
@@ -101,6 +104,7 @@ class EngineTiersTest : public testing::Test {
   std::unique_ptr<Model> model_;
   std::unique_ptr<Backend> backend_;
   int num_copies_ = 0;
+  int num_products_ = 0;
 };
 
 TEST_F(EngineTiersTest, PrefixesOutliveTheDevicePool) {
@@ -141,16 +145,36 @@ TEST_F(EngineTiersTest, AHostThatIsFullForgets) {
   }
 }
 
+// Two of three pages are on the host. A page has 32 rows.
+TEST_F(EngineTiersTest, PagesComeFromTheHostWhereThatIsSooner) {
+  const auto bytes_per_second = static_cast<double>(PageBytes());
+  for (const double rows_per_second : {31.0, 33.0}) {
+    const std::unique_ptr<Engine> engine =
+        MakeEngine(20, 20,
+                   {.link_bytes_per_second = bytes_per_second,
+                    .rows_per_second = rows_per_second});
+    const Listener first = Run(*engine, Ask(0));
+    engine->EvictIdle(2);
+    const Listener second = Run(*engine, Ask(0));
+    const bool is_fetched = rows_per_second < 32;
+    EXPECT_EQ(second.completion.num_cached_tokens, is_fetched ? 96 : 32);
+    EXPECT_EQ(second.completion.kv.fetched_bytes,
+              is_fetched ? 2 * PageBytes() : 0);
+    EXPECT_EQ(second.bits, first.bits);
+  }
+}
+
 TEST_F(EngineTiersTest, WhoFitsTheDevicePaysNothing) {
-  const auto copies_of = [&](int64_t num_host_pages) {
+  const auto calls_of = [&](int64_t num_host_pages) {
     const std::unique_ptr<Engine> engine = MakeEngine(40, num_host_pages);
-    num_copies_ = 0;
+    num_copies_ = num_products_ = 0;
     for (const int which : {0, 1, 0, 2}) Run(*engine, Ask(which));
-    return num_copies_;
+    return std::pair(num_copies_, num_products_);
   };
-  const int without = copies_of(0);
-  EXPECT_GT(without, 0);
-  EXPECT_EQ(copies_of(8), without);
+  const std::pair<int, int> without = calls_of(0);
+  EXPECT_GT(without.first, 0);
+  EXPECT_GT(without.second, 0);
+  EXPECT_EQ(calls_of(8), without);
 }
 
 // Three that grow until no two of them fit the pool.
