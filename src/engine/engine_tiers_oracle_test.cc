@@ -12,6 +12,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "engine/engine.h"
 #include "kv/invariants.h"
+#include "tests/golden/temporary_folder.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
@@ -25,7 +26,10 @@ const std::vector<std::string> kSelectors = {
     "moba:block=32,budget=32",
     "tidal:budget=16,select_layers=0",
     "snapkv:budget=20,window=6,kernel=3",
-    "shadowkv:budget=16,block=4,outliers=12,recent=4"};
+    "shadowkv:budget=16,block=4,outliers=12,recent=4",
+    "clusterkv:budget=24,segment=32,cluster=4,sink=4,dense_layers=none",
+    "retroinfer:budget=8,estimate=16,segment=32,cluster=4,recent=8",
+    "seerattention-r:budget=16,block=8"};
 
 // WINNOW_TIER_WORKLOADS=2000 runs as many; 200 by default.
 int NumWorkloads() {
@@ -84,7 +88,9 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
  protected:
   void SetUp() override {
     golden_ = ReadTinyCase("llama");
-    model_ = LoadTinyModel(golden_, Dtype::kFloat32);
+    WriteTinyModel(golden_, folder_.path(), {.dtype = Dtype::kFloat32});
+    model_ = std::make_unique<Model>(Model::Load(folder_.path(), {}).value());
+    WriteTinyGates(model_->config(), folder_.path());
     page_bytes_ =
         kPageTokens * KvBytesPerToken(model_->config(), model_->dtype());
   }
@@ -149,7 +155,7 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
       // None that acts in prompts, by their length: it would read a prefix
       // otherwise than a request that computes it by itself.
       workload.prefix->selector =
-          std::array{-1, 0, 3, 4}[static_cast<size_t>(Below(4))];
+          std::array{-1, 0, 3, 4, 6, 8}[static_cast<size_t>(Below(6))];
     }
     workload.mean_gap = 1 + Below(6);
     workload.forces = Below(2) == 0;
@@ -319,6 +325,7 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
     }
   }
 
+  const TemporaryFolder folder_{"engine_tiers_oracle"};
   std::unique_ptr<Backend> backend_ = MakeCpuBackend({.num_threads = 1});
   TinyCase golden_;
   std::unique_ptr<Model> model_;
