@@ -41,12 +41,28 @@ template <typename In, typename Out>
 __device__ void Rotate(const In* x, int size, const float* cos_sin, int half,
                        Out* out) {
   const int lane = static_cast<int>(threadIdx.x) % warpSize;
-  for (int i = lane; i < half; i += warpSize) {
-    const float cosine = cos_sin[i], sine = cos_sin[half + i];
-    const float first = device::ToFloat(x[i]);
-    const float second = device::ToFloat(x[half + i]);
-    out[i] = device::FromFloat<Out>(first * cosine - second * sine);
-    out[half + i] = device::FromFloat<Out>(second * cosine + first * sine);
+  constexpr int kAtOnce = 2;  // pairs whose loads are under way together
+  for (int begin = lane; begin < half; begin += kAtOnce * warpSize) {
+    float first[kAtOnce] = {}, second[kAtOnce] = {};
+    float cosine[kAtOnce] = {}, sine[kAtOnce] = {};
+#pragma unroll
+    for (int j = 0; j < kAtOnce; ++j) {
+      const int i = begin + j * warpSize;
+      if (i >= half) break;
+      cosine[j] = cos_sin[i];
+      sine[j] = cos_sin[half + i];
+      first[j] = device::ToFloat(x[i]);
+      second[j] = device::ToFloat(x[half + i]);
+    }
+#pragma unroll
+    for (int j = 0; j < kAtOnce; ++j) {
+      const int i = begin + j * warpSize;
+      if (i >= half) break;
+      out[i] =
+          device::FromFloat<Out>(first[j] * cosine[j] - second[j] * sine[j]);
+      out[half + i] =
+          device::FromFloat<Out>(second[j] * cosine[j] + first[j] * sine[j]);
+    }
   }
   for (int i = 2 * half + lane; i < size; i += warpSize) {
     out[i] = device::FromFloat<Out>(device::ToFloat(x[i]));
@@ -57,13 +73,14 @@ __device__ void Rotate(const In* x, int size, const float* cos_sin, int half,
 template <typename Q, typename In, typename Kv>
 __global__ void AppendKernel(device::StepRows rows, device::Pages pages,
                              AppendShape shape) {
-  device::BeginAfterPrior();
+  device::LetNextBegin();
   const int row = static_cast<int>(blockIdx.x);
   const int lane = static_cast<int>(threadIdx.x) % warpSize;
   int head = static_cast<int>(blockIdx.y) * kHeadsPerBlock +
              static_cast<int>(threadIdx.x) / warpSize;
   const float* cos_sin = shape.cos_sin + row * shape.cos_sin_stride;
   if (head < shape.num_q_heads) {
+    device::WaitForPrior();
     Q* q = shape.q.At<Q>(row, head);
     if (shape.q_pre.data != nullptr) {
       Q* kept = shape.q_pre.At<Q>(row, head);
@@ -74,22 +91,25 @@ __global__ void AppendKernel(device::StepRows rows, device::Pages pages,
     return;
   }
   head -= shape.num_q_heads;
-  const int position = rows.Position(row);
+  const bool is_key = head < pages.num_kv_heads;
+  if (!is_key) head -= pages.num_kv_heads;
+  if (head >= pages.num_kv_heads || (!is_key && !shape.writes_v)) {
+    return device::WaitForPrior();
+  }
   constexpr int kTokens = 32;  // a page
+  const int position = rows.Position(row);
   const int token = position % kTokens;
-  const int request = rows.Request(row);
-  if (head < pages.num_kv_heads) {
-    std::byte* slice = pages.Slice(request, position / kTokens, head);
+  std::byte* slice = pages.Slice(rows.Request(row), position / kTokens, head);
+  device::WaitForPrior();
+  if (is_key) {
     Rotate(shape.k.At<In>(row, head), pages.k_dim, cos_sin, shape.half_dim,
            reinterpret_cast<Kv*>(slice) + token * pages.k_dim);
     return;
   }
-  head -= pages.num_kv_heads;
-  if (head >= pages.num_kv_heads || !shape.writes_v) return;
-  std::byte* slice = pages.Slice(request, position / kTokens, head);
   Kv* to =
       reinterpret_cast<Kv*>(slice + pages.v_offset_bytes) + token * pages.v_dim;
   const In* from = shape.v.At<In>(row, head);
+#pragma unroll 4
   for (int i = lane; i < pages.v_dim; i += warpSize) {
     to[i] = device::FromFloat<Kv>(device::ToFloat(from[i]));
   }

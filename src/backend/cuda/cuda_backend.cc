@@ -30,6 +30,8 @@ constexpr int kMajor = 9, kMinor = 0;
 // decode step is shorter.
 constexpr std::chrono::milliseconds kSpinTime(20);
 constexpr std::chrono::microseconds kPollTime(200);
+// Tickets of a row with a million tokens of context and 128 q heads, 30 times.
+constexpr size_t kTicketsBytes = size_t{4} << 20;
 
 Error Unsupported(int device, std::string_view what) {
   return MakeError(ErrorCode::kUnsupported, "cuda:{}: {}", device, what);
@@ -39,13 +41,17 @@ Error Unsupported(int device, std::string_view what) {
 // StartCudaBackend for who may call it.
 class CudaBackend final : public Backend {
  public:
-  CudaBackend(CudaDevice device, Buffer workspace,
+  CudaBackend(CudaDevice device, Buffer workspace, Buffer tickets,
               std::unique_ptr<CublasLt> library)
       : device_(std::move(device)),
         workspace_(std::move(workspace)),
+        tickets_(std::move(tickets)),
         library_(std::move(library)) {
     device_.workspace = workspace_.data();
     device_.workspace_bytes = workspace_.num_bytes();
+    device_.tickets = reinterpret_cast<int32_t*>(tickets_.data());
+    device_.num_tickets =
+        static_cast<int64_t>(tickets_.num_bytes() / sizeof(int32_t));
   }
   ~CudaBackend() override {
     for (const cudaEvent_t event : events_) {
@@ -199,7 +205,7 @@ class CudaBackend final : public Backend {
 
   CudaDevice device_;
   BackendAttributes attributes_;
-  Buffer workspace_;
+  Buffer workspace_, tickets_;
   std::unique_ptr<CublasLt> library_;
   Replays replays_;
   std::array<cudaEvent_t, 64> events_ = {};
@@ -249,11 +255,14 @@ Result<std::unique_ptr<Backend>> StartCudaBackend(const CudaOptions& options) {
   ASSIGN_OR_RETURN(Buffer workspace,
                    AllocateCuda(Tier::kDevice, options.workspace_bytes,
                                 "workspace of the verbs"));
+  ASSIGN_OR_RETURN(Buffer tickets, AllocateCuda(Tier::kDevice, kTicketsBytes,
+                                                "tickets of the verbs"));
   CudaDevice device;
   device.index = options.device;
   device.num_multiprocessors = properties.multiProcessorCount;
-  auto backend = std::make_unique<CudaBackend>(
-      std::move(device), std::move(workspace), std::move(library));
+  auto backend =
+      std::make_unique<CudaBackend>(std::move(device), std::move(workspace),
+                                    std::move(tickets), std::move(library));
   backend->Describe(properties);
   return std::unique_ptr<Backend>(std::move(backend));
 }

@@ -20,6 +20,8 @@ struct CudaDevice {
   std::byte* workspace = nullptr;  // what stands in it means nothing between
                                    // verbs of a queue
   size_t workspace_bytes = 0;
+  int32_t* tickets = nullptr;  // [num_tickets]: zero between verbs of a queue
+  int64_t num_tickets = 0;
   std::string first_error;  // empty: none so far
 };
 

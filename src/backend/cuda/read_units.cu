@@ -5,7 +5,6 @@
 #include "backend/cuda/cuda_types.h"
 #include "backend/cuda/dependent_launch.h"
 #include "backend/cuda/device/dependent_launch.cuh"
-#include "backend/cuda/device/read_merge.cuh"
 #include "backend/cuda/device/read_run.cuh"
 #include "backend/cuda/read_lists.h"
 #include "backend/cuda/read_units.h"
@@ -14,85 +13,75 @@
 namespace winnow {
 namespace {
 
-using device::ReadTask;
 using device::UnitsArguments;
 
 constexpr int kMaxGroupHeads = 16;
+
+// Asks for the page tables that lists may name pages of, a line a thread.
+__device__ void FetchPageTables(const UnitsArguments& args) {
+  constexpr int kLinePages = 32;
+  const device::StepRows& rows = args.tasks.rows;
+  const int num_lines = (args.pages.max_pages + kLinePages - 1) / kLinePages;
+  const int line = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  const int request = line / num_lines;
+  if (request >= rows.num_requests) return;
+  const int page = line % num_lines * kLinePages;
+  const int end = rows.first_position[request] + rows.num_tokens[request];
+  if (page * device::kReadPageTokens >= end) return;
+  device::FetchIntoL2(args.pages.page_table +
+                      request * args.pages.page_table_stride + page);
+}
 
 // Grid: as many blocks as run at a time. Each takes an even share of all units
 // (or of groups of units) of the generated rows, in the order of rows, tasks
 // and ranks. q and out [rows, q_heads, kDim], pages [K 32 x kDim][V 32 x kDim].
 // A warp reads page after page: 128 x kDim bytes and 2 x 32 x kDim x 8 kTiles
-// products each. Tasks that one run covers are written; of others states stay.
+// products each. States of tasks that blocks share: a state of kDim + 4 floats
+// a group, or a unit, written and read.
 template <int kDim, int kTiles>
 __global__ void __launch_bounds__(device::kUnitThreads,
                                   device::UnitMemory<kDim>::kBlocksAnSm)
     ReadUnitsKernel(const __grid_constant__ UnitsArguments args) {
   extern __shared__ __align__(128) std::byte shared[];
-  __shared__ device::ShareFinder::Memory finder;
-  device::BeginAfterPrior();
-  const device::UnitShare share =
-      device::ShareFinder(args.tasks, finder).Find(args.max_units);
-  if (share.begin == share.end) return;
-  device::UnitTeam<kDim, kTiles> team(
-      args, *reinterpret_cast<device::UnitMemory<kDim>*>(shared));
-  team.ReadShare(share);
-}
-
-// Grid: blocks that walk over (row, q head). Merges what the blocks of
-// ReadUnitsKernel have left of a row, and writes it: out [rows, q_heads, kDim].
-// Bytes: a state of kDim + 4 floats a group, or a unit.
-template <int kDim>
-__global__ void __launch_bounds__(device::kMergeThreads)
-    MergeUnitsKernel(const __grid_constant__ UnitsArguments args) {
-  __shared__ device::MergeMemory<kDim> memory;
-  device::BeginAfterPrior();
-  const int num_heads = args.tasks.lists.num_heads;
-  const int num_items = (args.tasks.end_row - args.tasks.first_row) * num_heads;
-  for (int item = static_cast<int>(blockIdx.x); item < num_items;
-       item += static_cast<int>(gridDim.x)) {
-    const int row = args.tasks.first_row + item / num_heads;
-    const int head = item % num_heads;
-    if (args.tasks.rows.IsPrompt(row)) continue;
-    const int task_heads = num_heads / args.tasks.NumTasks(row);
-    const ReadTask task(args.tasks, row, head / task_heads);
-    // A list without picks has no unit, and no block has seen it.
-    if (task.num_units() > 0 && args.Base(task) == device::kTaskDone) continue;
-    const device::ReadState<1> state =
-        device::HeadMerger<kDim>(args, task, head, memory).Merge();
-    const int channel = static_cast<int>(threadIdx.x);
-    if (channel < kDim) {
-      args.WriteOut(row, head, channel, __fdiv_rn(state.values[0], state.sum));
-    }
-    if (channel == 0) args.WriteLse(row, head, state.maximum, state.sum);
+  __shared__ device::ShareFinder::Memory finder_memory;
+  __shared__ bool is_last;
+  device::LetNextBegin();
+  device::ShareFinder finder(args.tasks, finder_memory);
+  // No verb writes the tables of a step, which say all of those that read
+  // every page. Lists are another verb's.
+  if (args.tasks.lists.picks != nullptr) {
+    FetchPageTables(args);
+    device::WaitForPrior();
   }
+  const device::UnitShare share = finder.Find(args.max_units);
+  if (share.begin == share.end) return device::WaitForPrior();
+  device::UnitTeam<kDim, kTiles> team(
+      args, *reinterpret_cast<device::UnitMemory<kDim>*>(shared), is_last);
+  team.ReadShare(share);
 }
 
 // How many rows a launch reads, and where their states stand.
 struct Room {
   int num_rows = 0;
-  int64_t groups_offset_bytes = 0, units_offset_bytes = 0;
+  int64_t units_offset_bytes = 0;
   int max_units = 0;
 
   Room(const CudaDevice& device, const UnitsArguments& args, int all_rows) {
     const int64_t state_bytes = 4 * (int64_t{args.pages.k_dim} + 4);
     const int64_t num_heads = args.tasks.lists.num_heads;
-    const int64_t row_bytes = num_heads * (4 + args.max_groups * state_bytes);
-    constexpr int64_t kAlignment = 256;
-    const int64_t bytes =
-        static_cast<int64_t>(device.workspace_bytes) - 2 * kAlignment;
-    CHECK(bytes >= row_bytes, "workspace_bytes={}, a row needs {}",
-          device.workspace_bytes, row_bytes);
-    num_rows = static_cast<int>(std::min<int64_t>(all_rows, bytes / row_bytes));
-    groups_offset_bytes =
-        (num_rows * num_heads * 4 + kAlignment - 1) / kAlignment * kAlignment;
-    units_offset_bytes = groups_offset_bytes +
-                         (num_rows * num_heads * args.max_groups) * state_bytes;
-    const int64_t left =
-        static_cast<int64_t>(device.workspace_bytes) - units_offset_bytes;
-    max_units = static_cast<int>(
-        std::clamp<int64_t>(left / (args.group_heads * state_bytes), 0,
-                            std::numeric_limits<int>::max()));
+    const int64_t row_bytes = num_heads * args.max_groups * state_bytes;
+    const int64_t row_tickets = num_heads * (args.max_groups + 1);
+    const auto bytes = static_cast<int64_t>(device.workspace_bytes);
+    CHECK(bytes >= row_bytes, "workspace_bytes={}, a row needs {}", bytes,
+          row_bytes);
+    CHECK(device.num_tickets >= row_tickets, "tickets={}, a row needs {}",
+          device.num_tickets, row_tickets);
+    num_rows = static_cast<int>(std::min({int64_t{all_rows}, bytes / row_bytes,
+                                          device.num_tickets / row_tickets}));
+    units_offset_bytes = num_rows * row_bytes;
+    max_units = static_cast<int>(std::clamp<int64_t>(
+        (bytes - units_offset_bytes) / (args.tasks.group_heads * state_bytes),
+        0, std::numeric_limits<int>::max()));
   }
 };
 
@@ -114,7 +103,8 @@ UnitsArguments Arguments(const LayerStep& step, const ReadArgs& args,
   units.scale_log2 = args.scale * std::numbers::log2e_v<float>;
   constexpr int kGroupPages = kUnitPicks * kGroupUnits;
   units.max_groups = (units.pages.max_pages + kGroupPages - 1) / kGroupPages;
-  units.group_heads = static_cast<int>(args.q.dim(1)) / cache.num_kv_heads;
+  units.tasks.group_heads =
+      static_cast<int>(args.q.dim(1)) / cache.num_kv_heads;
   return units;
 }
 
@@ -141,17 +131,11 @@ void Launch(CudaQueue& queue, const UnitsArguments& args) {
                    .num_threads = device::kUnitThreads,
                    .shared_bytes = int{sizeof(Memory)}},
                   args);
-  constexpr int kMergersAnSm = 8;
-  LaunchDependent(queue, "Read by units: merge", MergeUnitsKernel<kDim>,
-                  {.blocks = static_cast<unsigned>(
-                       std::min<int64_t>(num_sms * kMergersAnSm, num_lanes)),
-                   .num_threads = device::kMergeThreads},
-                  args);
 }
 
 template <int kDim>
 void LaunchTiles(CudaQueue& queue, const UnitsArguments& args) {
-  if (args.group_heads <= 8) return Launch<kDim, 1>(queue, args);
+  if (args.tasks.group_heads <= 8) return Launch<kDim, 1>(queue, args);
   Launch<kDim, 2>(queue, args);
 }
 
@@ -180,8 +164,8 @@ void EnqueueReadUnits(CudaQueue& queue, const LayerStep& step,
   if (first_row == end_row) return;
   const Room room(queue.device(), units, end_row - first_row);
   std::byte* workspace = queue.device().workspace;
-  units.bases = reinterpret_cast<int32_t*>(workspace);
-  units.groups = reinterpret_cast<float*>(workspace + room.groups_offset_bytes);
+  units.tickets = queue.device().tickets;
+  units.groups = reinterpret_cast<float*>(workspace);
   units.units = reinterpret_cast<float*>(workspace + room.units_offset_bytes);
   units.max_units = room.max_units;
   for (int row = first_row; row < end_row; row += room.num_rows) {

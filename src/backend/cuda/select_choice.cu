@@ -61,27 +61,22 @@ __device__ void WriteRow(const ChoiceTask& task, int row, int num_lists,
 // Returns how many. All threads of the block call it.
 __device__ int ChooseList(const ChoiceTask& task,
                           const device::Selector& selector,
-                          const ListPlace& place, uint32_t* keys,
-                          device::CutScratch& scratch) {
-  const device::RowBudget budget(selector, place.context);
-  device::Cut cut = {};
+                          const ListPlace& place, device::ListWriter& writer,
+                          uint32_t* keys, device::CutScratch& scratch) {
+  const device::RowBudget& budget = writer.budget;
+  writer.keys = keys;
+  writer.cut = {};
+  writer.picks = task.lists.List(place.row, place.list);
+  writer.capacity = task.lists.capacity;
+  writer.num_copies = place.num_copies;
+  writer.copy_stride = task.lists.picks_list_stride;
   if (budget.NeedsScores()) {
     device::WriteKeys(selector, budget, ScoresOf(task, selector, place),
                       selector.summaries.levels[0].NumVisible(place.context),
                       keys);
-    cut = device::FindCut(keys, budget.end_free - budget.first_free,
-                          budget.count, scratch);
+    writer.cut = device::FindCut(keys, budget.end_free - budget.first_free,
+                                 budget.count, scratch);
   }
-  const device::ListWriter writer = {
-      .selector = selector,
-      .budget = budget,
-      .context = place.context,
-      .keys = keys,
-      .cut = cut,
-      .picks = task.lists.List(place.row, place.list),
-      .capacity = task.lists.capacity,
-      .num_copies = place.num_copies,
-      .copy_stride = task.lists.picks_list_stride};
   return writer.Write(scratch.of_warps);
 }
 
@@ -89,6 +84,7 @@ __device__ int ChooseList(const ChoiceTask& task,
 // or that an earlier layer kept. One thread calls it.
 __device__ void FinishList(const ChoiceTask& task,
                            const device::Selector& selector,
+                           const device::RowBudget& budget,
                            const ListPlace& place, int num_picks) {
   for (int copy = 0; copy < place.num_copies; ++copy) {
     const int list = place.list + copy;
@@ -99,7 +95,6 @@ __device__ void FinishList(const ChoiceTask& task,
   }
   if (place.list != 0) return;
   // All lists of a row are of as many tokens.
-  const device::RowBudget budget(selector, place.context);
   const int64_t of_list = selector.keeps_lists
                               ? place.context
                               : budget.NumTokens(selector, place.context);
@@ -111,16 +106,17 @@ __device__ void FinishList(const ChoiceTask& task,
 
 // A block has a (row, list). Its threads are over partitions: each pools its
 // partitions' rows and writes their scores as integer keys; the block finds the
-// key at which the budget ends, a digit of 11 bits at a time; then warps write
-// what lies below it, in order, with counts of those before. Rows that read
-// everything say so. Bytes: 4 a summary row read, the list written. Grid
-// [lists, rows of the wave].
+// key at which the budget ends, a digit of 11 bits at a time, from the first
+// bit in which keys differ; then warps write what lies below it, in order, with
+// counts of those before. Rows that read everything say so. Bytes: 4 a summary
+// row read, the list written. Grid [lists, rows of the wave].
 template <bool kSharedKeys>
 __global__ void __launch_bounds__(device::kChooseThreads, 2)
     ChooseKernel(const __grid_constant__ ChoiceTask task) {
   extern __shared__ uint32_t shared_keys[];  // where kSharedKeys
   __shared__ device::CutScratch scratch;
-  device::BeginAfterPrior();
+  device::LetNextBegin();
+  // What the step's tables say is looked up while others end.
   ListPlace place = {};
   place.list = blockIdx.x;
   place.wave_row = blockIdx.y;
@@ -132,10 +128,11 @@ __global__ void __launch_bounds__(device::kChooseThreads, 2)
   // Rows without a selector are the first launch's.
   if (index < 0 ? task.first_selector != 0
                 : entry < 0 || entry >= task.num_selectors) {
-    return;
+    return device::WaitForPrior();
   }
   const bool has_program = index >= 0 && task.selectors[entry].has_program;
   if (!has_program || task.selectors[entry].ReadsAll(task.rows, place.row)) {
+    device::WaitForPrior();
     if (place.list != 0 || threadIdx.x != 0) return;
     task.lists.NumPicks(place.row, 0) = device::kEveryPage;
     WriteRow(task, place.row, 1, has_program ? 1.0f : 0.0f);
@@ -146,17 +143,20 @@ __global__ void __launch_bounds__(device::kChooseThreads, 2)
                       : selector.scope == device::Scope::kQHead
                           ? task.num_q_heads
                           : task.num_kv_heads;
-  if (place.list >= place.num_choices) return;
   place.num_copies =
       selector.scope == device::Scope::kLayer ? task.num_kv_heads : 1;
   place.context = task.rows.Position(place.row) + 1;
+  const device::RowBudget budget(selector, place.context);
+  device::ListWriter writer(selector, budget, place.context);
+  device::WaitForPrior();
+  if (place.list >= place.num_choices) return;
   int num_picks = 0;
   if (!selector.reuses_lists) {
     uint32_t* keys = kSharedKeys ? shared_keys
                                  : task.memory.Keys(place.wave_row, place.list);
-    num_picks = ChooseList(task, selector, place, keys, scratch);
+    num_picks = ChooseList(task, selector, place, writer, keys, scratch);
   }
-  if (threadIdx.x == 0) FinishList(task, selector, place, num_picks);
+  if (threadIdx.x == 0) FinishList(task, selector, budget, place, num_picks);
 }
 
 // The most lists that a row of the step chooses.

@@ -2,6 +2,7 @@
 
 #include "backend/cuda/cuda_types.h"
 #include "backend/cuda/dependent_launch.h"
+#include "backend/cuda/device/async_copy.cuh"
 #include "backend/cuda/device/dependent_launch.cuh"
 #include "backend/cuda/device/select_lanes.cuh"
 #include "backend/cuda/device/select_mma.cuh"
@@ -56,18 +57,31 @@ template <typename Tile>
 __device__ void LoadQueries(const ScoreTask& task, int row, int kv_head,
                             void* q) {  // [padded heads, width]
   const int k_dim = task.pages.k_dim;
+  const bool is_bound = task.width > k_dim;
+  const auto store = [&](int head, int element, float value) {
+    Tile::StoreQuery(q, Tile::QueryIndex(head, element, task.width), value);
+  };
+  constexpr int kAtOnce = 4;  // loads under way together
+  const int lane = threadIdx.x % 32;
   for (int head = threadIdx.x / 32; head < task.padded_heads; head += kWarps) {
-    for (int element = threadIdx.x % 32; element < task.width; element += 32) {
-      float value = 0;
-      if (head < task.num_heads) {
-        const bool upper = element >= k_dim;
-        value = LoadQuery(task, row, kv_head * task.num_heads + head,
-                          upper ? element - k_dim : element);
-        // A NaN stays one.
-        const bool drops = upper ? value < 0 : value > 0;
-        if (drops && task.width > k_dim) value = 0;
+    for (int first = lane; first < k_dim; first += 32 * kAtOnce) {
+      float values[kAtOnce] = {};
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        const int channel = first + 32 * i;
+        if (head >= task.num_heads || channel >= k_dim) continue;
+        values[i] =
+            LoadQuery(task, row, kv_head * task.num_heads + head, channel);
       }
-      Tile::StoreQuery(q, Tile::QueryIndex(head, element, task.width), value);
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        const int channel = first + 32 * i;
+        const float value = values[i];
+        if (channel >= k_dim) break;
+        // A NaN stays one.
+        store(head, channel, is_bound && value > 0 ? 0.0f : value);
+        if (is_bound) store(head, k_dim + channel, value < 0 ? 0.0f : value);
+      }
     }
   }
 }
@@ -116,31 +130,56 @@ __device__ void WriteTile(const ScoreTask& task, const ScorePlace& place,
   }
 }
 
-// Scores the block's tiles: warp w of block b of n has tiles b * kWarps + w,
-// and every n * kWarps-th from there on.
-template <typename Tile>
-__device__ void ScoreTiles(const ScoreTask& task, const ScorePlace& place,
-                           int block, const void* q, float* scores) {
-  const device::SummaryLevel& level =
-      task.selector.summaries.levels[place.level];
-  const device::LevelRows rows = {
-      task.pages,  task.selector.summaries,      level,
-      place.level, task.rows.Request(place.row), place.kv_head};
-  const int begin = level.lead, end = place.num_visible + level.lead;
-  const int stride = task.num_blocks[place.level] * kWarps * device::kTileSlots;
-  int slot = (block * kWarps + threadIdx.x / 32) * device::kTileSlots;
-  if (slot >= end) return;
-  const std::byte* first_row = rows.Slot(slot);
-  for (; slot < end; slot += stride) {
-    const device::TileRows tile = {rows, first_row, slot, begin, end};
-    // Found out before it is wanted.
-    if (slot + stride < end) first_row = rows.Slot(slot + stride);
-    Tile::Score(tile, {q, task.num_heads, task.width}, scores);
-    __syncwarp();
-    WriteTile(task, place, scores, slot);
-    __syncwarp();
+// The block's tiles: warp w of block b of n has tiles b * kWarps + w, and every
+// n * kWarps-th from there on.
+struct TileWalk {
+  device::LevelRows rows;
+  int begin, end;          // the slots that have rows
+  int slot, stride;        // this warp's first tile, and from tile to tile
+  const std::byte* first;  // the tile's first row, where there is one
+
+  __device__ TileWalk(const ScoreTask& task, const ScorePlace& place, int block)
+      : rows{task.pages,
+             task.selector.summaries,
+             task.selector.summaries.levels[place.level],
+             place.level,
+             task.rows.Request(place.row),
+             place.kv_head},
+        begin(rows.of.lead),
+        end(place.num_visible + rows.of.lead),
+        slot((block * kWarps + static_cast<int>(threadIdx.x) / 32) *
+             device::kTileSlots),
+        stride(task.num_blocks[place.level] * kWarps * device::kTileSlots),
+        first(slot < end ? rows.Slot(slot) : nullptr) {}
+
+  // Asks for the first tile's rows, as far as they are one run of bytes: into
+  // L2, where it does no harm should they be written meanwhile.
+  __device__ void FetchFirst() const {
+    if (slot >= end || !rows.Adjacent()) return;
+    constexpr int kLineBytes = 128;
+    const int from = (max(begin, slot) - slot) * rows.of.row_bytes;
+    const int to =
+        (min(end, slot + device::kTileSlots) - slot) * rows.of.row_bytes;
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    for (int at = from + lane * kLineBytes; at < to; at += 32 * kLineBytes) {
+      device::FetchIntoL2(first + at);
+    }
   }
-}
+
+  template <typename Tile>
+  __device__ void Score(const ScoreTask& task, const ScorePlace& place,
+                        const void* q, float* scores) {
+    for (; slot < end; slot += stride) {
+      const device::TileRows tile = {rows, first, slot, begin, end};
+      // Found out before it is wanted.
+      if (slot + stride < end) first = rows.Slot(slot + stride);
+      Tile::Score(tile, {q, task.num_heads, task.width}, scores);
+      __syncwarp();
+      WriteTile(task, place, scores, slot);
+      __syncwarp();
+    }
+  }
+};
 
 // A block has a (row, KV head, level) and some of its tiles, a warp a tile of
 // 32 slots: reads each of its summary rows once, for all q heads of the group,
@@ -151,7 +190,7 @@ template <typename Tile>
 __global__ void __launch_bounds__(kThreads, 4)
     ScoreKernel(const __grid_constant__ ScoreTask task) {
   extern __shared__ uint4 shared[];
-  device::BeginAfterPrior();
+  device::LetNextBegin();
   ScorePlace place;
   place.wave_row = blockIdx.z;
   place.row = task.first_row + place.wave_row;
@@ -159,7 +198,7 @@ __global__ void __launch_bounds__(kThreads, 4)
   place.level = static_cast<int>(blockIdx.x) < task.num_blocks[0] ? 0 : 1;
   const int block = blockIdx.x - (place.level == 0 ? 0 : task.num_blocks[0]);
   if (task.rows.selector[task.rows.Request(place.row)] != task.selector_index) {
-    return;
+    return device::WaitForPrior();
   }
   const device::SummaryLevel& level =
       task.selector.summaries.levels[place.level];
@@ -167,18 +206,19 @@ __global__ void __launch_bounds__(kThreads, 4)
   place.num_visible = level.NumVisible(context);
   // Where the context is short, the blocks behind it have nothing to do.
   if (place.num_visible == 0 ||
-      block * kWarps * device::kTileSlots >= place.num_visible + level.lead) {
-    return;
-  }
-  if (task.selector.ReadsAll(task.rows, place.row) ||
+      block * kWarps * device::kTileSlots >= place.num_visible + level.lead ||
+      task.selector.ReadsAll(task.rows, place.row) ||
       !device::RowBudget(task.selector, context).NeedsScores()) {
-    return;
+    return device::WaitForPrior();
   }
+  TileWalk walk(task, place, block);
+  walk.FetchFirst();
+  device::WaitForPrior();
   auto* scores = reinterpret_cast<float*>(shared);
   void* q = scores + kWarps * task.padded_heads * device::kTileStride;
   LoadQueries<Tile>(task, place.row, place.kv_head, q);
   __syncthreads();
-  ScoreTiles<Tile>(task, place, block, q,
+  walk.Score<Tile>(task, place, q,
                    scores + static_cast<int>(threadIdx.x) / 32 *
                                 task.padded_heads * device::kTileStride);
 }

@@ -144,17 +144,28 @@ __device__ void CloseRow(const Keys& keys, device::SummaryKind kind, int k_dim,
   });
 }
 
+// Rows of one level that a request's new tokens complete: [begin, end).
+struct ClosedRows {
+  int begin = 0, end = 0;
+};
+
+__device__ ClosedRows RowsToClose(const CloseTask& task, int request,
+                                  int level) {
+  if (task.rows.selector[request] != task.selector) return {};
+  const device::SummaryLevel& of = task.summaries.levels[level];
+  return {of.NumVisible(task.first_token[request]),
+          of.NumVisible(task.rows.first_position[request] +
+                        task.rows.num_tokens[request])};
+}
+
 // The rows of one level that a block closes: every gridDim.x-th.
 template <typename Kv, typename Row, int kElements>
 __device__ void CloseLevel(const CloseTask& task, int request, int head,
-                           int level_index, float* shared) {
+                           int level_index, const ClosedRows& rows,
+                           float* shared) {
   const device::SummaryLevel& level = task.summaries.levels[level_index];
-  const int end_token =
-      task.rows.first_position[request] + task.rows.num_tokens[request];
-  const int end = level.NumVisible(end_token);
   const int k_dim = task.pages.k_dim;
-  for (int j = level.NumVisible(task.first_token[request]) + blockIdx.x;
-       j < end; j += gridDim.x) {
+  for (int j = rows.begin + blockIdx.x; j < rows.end; j += gridDim.x) {
     const device::KeySlices<Kv, kElements> keys(task.pages, request, head,
                                                 j * level.stride, level.tokens);
     RowMemory memory;
@@ -176,11 +187,19 @@ template <typename Kv, typename Row, int kElements>
 __global__ void __launch_bounds__(kThreads, 2)
     CloseKernel(const __grid_constant__ CloseTask task) {
   extern __shared__ float shared[];
-  device::BeginAfterPrior();
+  device::LetNextBegin();
   const int request = blockIdx.z;
-  if (task.rows.selector[request] != task.selector) return;
-  for (int level = task.first_level; level < task.end_level; ++level) {
-    CloseLevel<Kv, Row, kElements>(task, request, blockIdx.y, level, shared);
+  ClosedRows rows[2];
+#pragma unroll
+  for (int level = 0; level < 2; ++level) {
+    if (level < task.first_level || level >= task.end_level) continue;
+    rows[level] = RowsToClose(task, request, level);
+  }
+  device::WaitForPrior();
+#pragma unroll
+  for (int level = 0; level < 2; ++level) {
+    CloseLevel<Kv, Row, kElements>(task, request, blockIdx.y, level,
+                                   rows[level], shared);
   }
 }
 

@@ -20,6 +20,12 @@ __device__ inline void CopyAsync16(uint32_t to, const void* from,
                : "memory");
 }
 
+// Asks for a line of 128 bytes to be brought into L2.
+__device__ inline void FetchIntoL2(const void* from) {
+  asm volatile(
+      "prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(from)));
+}
+
 // Makes one group of the copies that this thread has started since the last.
 __device__ inline void CommitCopies() {
   asm volatile("cp.async.commit_group;" ::: "memory");

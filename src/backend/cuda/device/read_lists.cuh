@@ -53,14 +53,17 @@ struct RowReading {
            index * lists.picks_list_stride;
   }
 
-  // Its units, by rank: [first_unit(), end_unit()). Those in front of a window
-  // are left out where every page is read.
+  // Its units, by rank: [first_unit(), end_unit()), one at least. Those in
+  // front of a window are left out where every page is read.
   __device__ int first_unit() const {
     return list == nullptr ? first_token / kReadUnitTokens : 0;
   }
   __device__ int end_unit() const {
-    return list == nullptr ? (end_token + kReadUnitTokens - 1) / kReadUnitTokens
-                           : (num_picks + kReadUnitPages - 1) / kReadUnitPages;
+    if (list == nullptr) {
+      return (end_token + kReadUnitTokens - 1) / kReadUnitTokens;
+    }
+    return num_picks == 0 ? 1
+                          : (num_picks + kReadUnitPages - 1) / kReadUnitPages;
   }
 
   // The tokens of a page that the row sees.

@@ -10,9 +10,6 @@
 
 namespace winnow::device {
 
-// In place of a task's first flat number: its rows are written already.
-inline constexpr int kTaskDone = -1;
-
 // A state in memory: [kDim] values, maximum, sum, the unit behind the last that
 // is in it, and a number that nobody reads.
 template <int kDim>
@@ -30,18 +27,19 @@ struct UnitsArguments {
   float scale_log2;  // times log2 of e
   // States of a group, as far as one block took it from its first unit on;
   // those of the units that followed. `rows` from tasks.first_row on.
-  int32_t* bases;  // [rows, q_heads]: by task, flat number of its first unit
-  float* groups;   // [rows, q_heads, max_groups, state]
-  float* units;    // [max_units, group_heads, state], by flat number
+  float* groups;  // [rows, q_heads, max_groups, state]
+  float* units;   // [max_units, group_heads, state], by flat number
+  // By task, units done of each group and, last, groups done. Zero where
+  // nobody counts: whoever completes a count takes it back.
+  int32_t* tickets;  // [rows, q_heads, max_groups + 1]
   int max_groups, max_units;
-  int group_heads;  // q heads a KV head
 
   __device__ int64_t Lane(int row, int head) const {
     return static_cast<int64_t>(row - tasks.first_row) * tasks.lists.num_heads +
            head;
   }
-  __device__ int32_t& Base(const ReadTask& task) const {
-    return bases[Lane(task.row, task.index)];
+  __device__ int32_t* Tickets(const ReadTask& task) const {
+    return tickets + Lane(task.row, task.index) * (max_groups + 1);
   }
   template <int kDim>
   __device__ float* GroupState(int row, int head, int group) const {
@@ -50,7 +48,7 @@ struct UnitsArguments {
   // `head` counts from the task's first.
   template <int kDim>
   __device__ float* UnitState(int flat, int head) const {
-    return units + (static_cast<int64_t>(flat) * group_heads + head) *
+    return units + (static_cast<int64_t>(flat) * tasks.group_heads + head) *
                        kStateFloats<kDim>;
   }
 

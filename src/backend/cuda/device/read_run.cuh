@@ -2,6 +2,7 @@
 #ifndef WINNOW_BACKEND_CUDA_DEVICE_READ_RUN_CUH_
 #define WINNOW_BACKEND_CUDA_DEVICE_READ_RUN_CUH_
 
+#include "backend/cuda/device/dependent_launch.cuh"
 #include "backend/cuda/device/read_page.cuh"
 #include "backend/cuda/device/read_partials.cuh"
 
@@ -39,7 +40,10 @@ struct UnitRun {
 
 // A page's state is made by one warp from nothing; a unit's is made of its four
 // pages' by rank; whether it then goes into its group here or elsewhere does
-// not change a bit.
+// not change a bit. The block that does a group's last unit folds what others
+// have left of the group, the one that completes a task's last group merges
+// them: always in the order of ranks. (A launch of its own for it took 5 to 8
+// us a layer of Llama-3.1-8B's shape at batch 1.)
 template <int kDim, int kTiles>
 class UnitTeam {
  public:
@@ -47,35 +51,46 @@ class UnitTeam {
   // Of a head's channels, a thread merges pairs 2 c + 32 i, c = thread % 16.
   using State = ReadState<kDim / 16>;
 
-  __device__ UnitTeam(const UnitsArguments& args, Memory& memory)
+  // `is_last` lies in shared memory.
+  __device__ UnitTeam(const UnitsArguments& args, Memory& memory, bool& is_last)
       : args_(args),
         memory_(memory),
+        is_last_(is_last),
         lane_(static_cast<int>(threadIdx.x) % 32),
         warp_(static_cast<int>(threadIdx.x) / 32),
         ring_(SharedAddress(memory.ring[warp_])) {}
 
   // Reads a share, run by run; the next run's pages are looked up, and their
-  // first on their way, while one is read. All threads call it alike.
+  // first on their way, while one is read. All threads call it alike. Waits
+  // for what is ahead of the kernel before it looks at a page.
   // REQUIRES: the share is not empty.
   __device__ void ReadShare(const UnitShare& share) {
-    const ReadTask task(args_.tasks, share.row, share.index);
-    int unit = share.unit;
-    if (share.takes_groups && unit != task.first_unit) {
+    Place at = {share.row, share.index, share.unit, share.begin};
+    if (share.takes_groups) {
       // The group that the share begins in is another block's.
-      unit = min(GroupEnd(unit - 1), task.end_unit);
+      const ReadTask task(args_.tasks, share.row, share.index);
+      if (at.unit != task.first_unit) {
+        at.unit = min(GroupEnd(at.unit - 1), task.end_unit);
+        at.flat += at.unit - share.unit;
+      }
     }
-    run_ = RunAt(task, unit, share.begin + unit - share.unit, share);
-    // Where all of a run is fetched at the start, the next one must be known.
-    const bool is_short = 2 * run_.num_units() < Memory::kSlots - 1;
-    if (is_short) next_ = RunBehind(share);
-    Fetch(Memory::kSlots - 1);
-    if (!is_short) next_ = RunBehind(share);
-    while (run_.num_units() > 0) {
+    next_ = RunAt(at, share);
+    if (args_.tasks.lists.picks == nullptr) FetchFirstIntoL2();
+    WaitForPrior();
+    // One piece of code for the first run and those behind it: a step runs
+    // thousands of kernels' instructions once a layer, and their way from
+    // memory is what few units take.
+#pragma unroll 1
+    while (next_.num_units() > 0) {
+      run_ = next_;
+      next_ = UnitRun();
+      Fetch(Memory::kSlots);
+      next_ = RunAt(
+          {run_.row, run_.index, run_.end_unit, run_.flat + run_.num_units()},
+          share);
       ReadRun();
       num_fetched_ -= 2 * run_.num_units();
       num_read_ -= 2 * run_.num_units();
-      run_ = next_;
-      next_ = RunBehind(share);
     }
   }
 
@@ -87,37 +102,36 @@ class UnitTeam {
     return (unit / kReadGroupUnits + 1) * kReadGroupUnits;
   }
 
-  // The run that begins at a task's unit, or with the next task that has any.
-  __device__ UnitRun RunAt(ReadTask task, int unit, int flat,
-                           const UnitShare& share) const {
+  // A task's unit, or the next task's first, and its flat number.
+  struct Place {
+    int row, index, unit, flat;
+  };
+
+  // The run that begins at a place.
+  __device__ UnitRun RunAt(Place at, const UnitShare& share) const {
     UnitRun run;
-    if (flat >= share.end) return run;
-    while (unit >= task.end_unit) {
+    if (at.flat >= share.end) return run;
+    ReadTask task(args_.tasks, at.row, at.index);
+    if (at.unit >= task.end_unit) {
       task = NextTask(args_.tasks, task);
-      unit = task.first_unit;
+      at.unit = task.first_unit;
     }
     run.row = task.row;
     run.index = task.index;
-    run.unit = unit;
-    run.end_unit = min(GroupEnd(unit), task.end_unit);
+    run.unit = at.unit;
+    run.end_unit = min(GroupEnd(at.unit), task.end_unit);
     if (!share.takes_groups) {
-      run.end_unit = min(run.end_unit, unit + share.end - flat);
+      run.end_unit = min(run.end_unit, at.unit + share.end - at.flat);
     }
-    run.flat = flat;
+    run.flat = at.flat;
     if (lane_ >= run.num_units()) return run;
     const PageTokens page =
-        task.reading.Ranked((unit + lane_) * kReadUnitPages + warp_);
+        task.reading.Ranked((at.unit + lane_) * kReadUnitPages + warp_);
     run.tokens = page.tokens;
     if (page.tokens == 0) return run;
     run.slice = args_.pages.Slice(args_.tasks.rows.Request(task.row), page.page,
                                   task.kv_head);
     return run;
-  }
-  __device__ UnitRun RunBehind(const UnitShare& share) const {
-    const int flat = run_.flat + run_.num_units();
-    if (run_.num_units() == 0 || flat >= share.end) return UnitRun();
-    return RunAt(ReadTask(args_.tasks, run_.row, run_.index), run_.end_unit,
-                 flat, share);
   }
 
   // The head of the task whose state this thread merges.
@@ -134,9 +148,6 @@ class UnitTeam {
     const bool begins = run_.unit == task.first_unit;
     const bool folds = begins || run_.unit % kReadGroupUnits == 0;
     const bool whole = begins && run_.end_unit == task.end_unit;
-    if (begins && threadIdx.x == 0) {
-      args_.Base(task) = whole ? kTaskDone : run_.flat;
-    }
     State group[kTiles];
     for (int i = 0; i < run_.num_units(); ++i) {
       const uint32_t tokens = __shfl_sync(~0u, run_.tokens, i);
@@ -160,10 +171,9 @@ class UnitTeam {
         }
       }
     }
-    if (!folds) return;
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
-      if (Head(tile) >= num_heads_) continue;
+      if (!folds || Head(tile) >= num_heads_) continue;
       const int head = task.first_head + Head(tile);
       if (whole) {
         Finish(group[tile], task.row, head);
@@ -172,6 +182,98 @@ class UnitTeam {
               args_.template GroupState<kDim>(task.row, head,
                                               run_.unit / kReadGroupUnits));
       }
+    }
+    if (!whole) Settle(task);
+  }
+
+  // Once a run's states are stored: does what nobody is left to do. First the
+  // units of the group are merged, then the groups of the task.
+  __device__ void Settle(const ReadTask& task) {
+    const int first_group = task.first_unit / kReadGroupUnits;
+    const int num_groups =
+        (task.end_unit + kReadGroupUnits - 1) / kReadGroupUnits - first_group;
+    const int group = run_.unit / kReadGroupUnits;
+    const int end_unit = min(GroupEnd(run_.unit), task.end_unit);
+    const int num_units =
+        end_unit - max(group * kReadGroupUnits, task.first_unit);
+    int32_t* tickets = args_.Tickets(task);
+#pragma unroll 1
+    for (bool of_units = run_.num_units() < num_units;; of_units = false) {
+      const bool is_last =
+          of_units ? IsLast(tickets + group, run_.num_units(), num_units)
+                   : IsLast(tickets + args_.max_groups, 1, num_groups);
+      if (!is_last) return;
+      const bool ends = !of_units || num_groups == 1;
+#pragma unroll
+      for (int tile = 0; tile < kTiles; ++tile) {
+        if (Head(tile) >= num_heads_) continue;
+        const int head = task.first_head + Head(tile);
+        float* begun = args_.template GroupState<kDim>(
+            task.row, head, of_units ? group : first_group);
+        State merged = Load(begun);
+        const float* rest = begun + kStateFloats<kDim>;
+        int64_t stride = kStateFloats<kDim>;
+        int count = num_groups - 1;
+        if (of_units) {
+          // What the block with the group's first unit made goes up to here.
+          const int unit = __float_as_int(__ldcg(begun + kDim + 2));
+          rest = args_.template UnitState<kDim>(run_.flat + unit - run_.unit,
+                                                Head(tile));
+          stride *= args_.tasks.group_heads;
+          count = end_unit - unit;
+        }
+        MergeInto(merged, rest, stride, count);
+        if (ends) {
+          Finish(merged, task.row, head);
+        } else {
+          Store(merged, end_unit, begun);
+        }
+      }
+      if (ends) return;
+    }
+  }
+
+  // Counts what this block has done of `all`. Whether nothing is left; then
+  // what all blocks stored before they counted is seen past L1.
+  __device__ bool IsLast(int32_t* ticket, int done, int all) {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      __threadfence();
+      is_last_ = atomicAdd(ticket, done) + done == all;
+      if (is_last_) *ticket = 0;
+      __threadfence();
+    }
+    __syncthreads();
+    return is_last_;
+  }
+
+  // Merges `count` states that stand `stride` floats apart, in their order.
+  __device__ void MergeInto(State& state, const float* from, int64_t stride,
+                            int count) const {
+    constexpr int kAtOnce = 8;  // loads under way together
+#pragma unroll 1
+    for (int first = 0; first < count; first += kAtOnce) {
+      State later[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        if (first + i < count) later[i] = Load(from + (first + i) * stride);
+      }
+      // Those behind the last are empty.
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) state.Merge(later[i]);
+    }
+  }
+
+  // Asks for the first unit's pages, whatever is written to them meanwhile.
+  __device__ void FetchFirstIntoL2() const {
+    const auto slice = reinterpret_cast<const std::byte*>(
+        __shfl_sync(~0u, reinterpret_cast<unsigned long long>(next_.slice), 0));
+    if (slice == nullptr) return;
+    constexpr int kLineBytes = 128;
+    for (int at = lane_ * kLineBytes; at < Half::kBytes;
+         at += 32 * kLineBytes) {
+      FetchIntoL2(slice + at);
+      FetchIntoL2(slice + args_.pages.v_offset_bytes + at);
     }
   }
 
@@ -274,6 +376,23 @@ class UnitTeam {
     return state;
   }
 
+  // What Store has left.
+  __device__ State Load(const float* from) const {
+    const int pair = static_cast<int>(threadIdx.x) % 16;
+    State state;
+#pragma unroll
+    for (int i = 0; i < kDim / 32; ++i) {
+      const float2 values =
+          __ldcg(reinterpret_cast<const float2*>(from + 2 * pair + 32 * i));
+      state.values[2 * i] = values.x;
+      state.values[2 * i + 1] = values.y;
+    }
+    const float2 weight = __ldcg(reinterpret_cast<const float2*>(from + kDim));
+    state.maximum = weight.x;
+    state.sum = weight.y;
+    return state;
+  }
+
   __device__ void Store(const State& state, int end_unit, float* to) const {
     const int pair = static_cast<int>(threadIdx.x) % 16;
 #pragma unroll
@@ -300,6 +419,7 @@ class UnitTeam {
 
   const UnitsArguments& args_;
   Memory& memory_;
+  bool& is_last_;  // whether this block was the last to count itself
   const int lane_, warp_;
   const uint32_t ring_;  // this warp's [kSlots, half a page]
   UnitRun run_, next_;

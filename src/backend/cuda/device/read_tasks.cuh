@@ -18,6 +18,7 @@ struct ReadTasks {
   ReadLists lists;
   int first_row, end_row;
   int num_kv_heads;
+  int group_heads;  // q heads a KV head
 
   __device__ int NumTasks(int row) const {
     return lists.NumLists(row) == lists.num_heads ? lists.num_heads
@@ -38,10 +39,10 @@ struct ReadTasks {
 // What one task reads.
 struct ReadTask {
   int row;
-  int index;       // of the row's tasks
-  int num_tasks;   // of the row
-  int first_head;  // q heads [first_head, first_head + num_heads)
-  int num_heads;
+  int index;      // of the row's tasks
+  int num_tasks;  // of the row
+  int num_heads;  // q heads [first_head, first_head + num_heads)
+  int first_head;
   int kv_head;
   int first_unit, end_unit;
   RowReading reading;
@@ -50,12 +51,11 @@ struct ReadTask {
       : row(of_row),
         index(of_index),
         num_tasks(tasks.NumTasks(of_row)),
-        first_head(of_index * (tasks.lists.num_heads / num_tasks)),
-        num_heads(tasks.lists.num_heads / num_tasks),
-        kv_head(first_head / (tasks.lists.num_heads / tasks.num_kv_heads)),
-        reading(
-            tasks.rows, tasks.lists, of_row,
-            first_head * tasks.lists.NumLists(of_row) / tasks.lists.num_heads) {
+        num_heads(num_tasks == tasks.num_kv_heads ? tasks.group_heads : 1),
+        first_head(of_index * num_heads),
+        kv_head(num_heads == 1 ? of_index / tasks.group_heads : of_index),
+        reading(tasks.rows, tasks.lists, of_row,
+                tasks.lists.NumLists(of_row) == 1 ? 0 : of_index) {
     first_unit = reading.first_unit();
     end_unit = reading.end_unit();
   }
@@ -79,7 +79,6 @@ struct UnitCount {
 
   __device__ void Add(const ReadTask& task, int times) {
     const int count = task.num_units();
-    if (count <= 0) return;
     units += times * count;
     groups += times * ((task.end_unit + kReadGroupUnits - 1) / kReadGroupUnits -
                        task.first_unit / kReadGroupUnits);
@@ -107,8 +106,10 @@ struct UnitShare {
 };
 
 // Finds a block's share; the same line for all blocks. Called by all
-// kUnitThreads threads, which each count a run of rows. At most `max_units`
-// units may be shared out one by one.
+// kUnitThreads threads. A thread counts a run of rows; of few rows, each has
+// several threads, which count some of its tasks. At most `max_units` units may
+// be shared out one by one. Made from the step's tables alone, so it may be
+// before the kernel waits for what is ahead of it.
 class ShareFinder {
  public:
   struct Memory {
@@ -118,11 +119,16 @@ class ShareFinder {
 
   __device__ ShareFinder(const ReadTasks& tasks, Memory& memory)
       : tasks_(tasks), memory_(memory) {
+    static_assert(kUnitThreads == 1 << kThreadsShift);
     const int thread = static_cast<int>(threadIdx.x);
     const int num_rows = tasks.end_row - tasks.first_row;
+    parts_shift_ = max(kThreadsShift - (32 - __clz(num_rows - 1)), 0);
+    part_ = thread & ((1 << parts_shift_) - 1);
     const int run = (num_rows + kUnitThreads - 1) / kUnitThreads;
-    begin_row_ = min(tasks.first_row + thread * run, tasks.end_row);
+    begin_row_ =
+        min(tasks.first_row + (thread >> parts_shift_) * run, tasks.end_row);
     end_row_ = min(begin_row_ + run, tasks.end_row);
+    begin_row_ = tasks.Generated(begin_row_, end_row_);
   }
 
   __device__ UnitShare Find(int max_units) {
@@ -166,42 +172,54 @@ class ShareFinder {
   }
 
  private:
+  static constexpr int kThreadsShift = 7;  // log2 of kUnitThreads
+
   // Whether a row's tasks all read alike.
   __device__ bool ReadAlike(int row) const {
     return tasks_.lists.NumLists(row) == 1;
   }
+  // This thread's tasks of a row: [FirstTask(n), EndTask(n)) of n.
+  __device__ int FirstTask(int num_tasks) const {
+    return num_tasks * part_ >> parts_shift_;
+  }
+  __device__ int EndTask(int num_tasks) const {
+    return num_tasks * (part_ + 1) >> parts_shift_;
+  }
 
   __device__ UnitCount CountRows() const {
     UnitCount count;
-    for (int row = tasks_.Generated(begin_row_, end_row_); row < end_row_;
+    for (int row = begin_row_; row < end_row_;
          row = tasks_.Generated(row + 1, end_row_)) {
       const int num_tasks = tasks_.NumTasks(row);
+      const int first = FirstTask(num_tasks), end = EndTask(num_tasks);
       if (ReadAlike(row)) {
-        count.Add(ReadTask(tasks_, row, 0), num_tasks);
+        count.Add(ReadTask(tasks_, row, 0), end - first);
         continue;
       }
-#pragma unroll 8
-      for (int i = 0; i < num_tasks; ++i) {
+#pragma unroll 1
+      for (int i = first; i < end; ++i) {
         count.Add(ReadTask(tasks_, row, i), 1);
       }
     }
     return count;
   }
 
-  // Sets where unit share.begin stands; this thread's rows begin at `flat`.
+  // Sets where unit share.begin stands; this thread's tasks begin at `flat`.
   __device__ void Place(int flat, UnitShare& share) const {
-    for (int row = tasks_.Generated(begin_row_, end_row_); row < end_row_;
+    for (int row = begin_row_; row < end_row_;
          row = tasks_.Generated(row + 1, end_row_)) {
       const int num_tasks = tasks_.NumTasks(row);
-      int i = 0;
+      const int end = EndTask(num_tasks);
+      int i = FirstTask(num_tasks);
       if (ReadAlike(row)) {  // No need to look at each.
-        const int count = max(ReadTask(tasks_, row, 0).num_units(), 1);
-        i = min((share.begin - flat) / count, num_tasks);
-        flat += i * count;
+        const int count = ReadTask(tasks_, row, 0).num_units();
+        const int passed = min((share.begin - flat) / count, end - i);
+        i += passed;
+        flat += passed * count;
       }
-      for (; i < num_tasks; ++i) {
+      for (; i < end; ++i) {
         const ReadTask task(tasks_, row, i);
-        const int count = max(task.num_units(), 0);
+        const int count = task.num_units();
         if (share.begin < flat + count) {
           share.row = row;
           share.index = i;
@@ -215,7 +233,8 @@ class ShareFinder {
 
   const ReadTasks& tasks_;
   Memory& memory_;
-  int begin_row_, end_row_;
+  int parts_shift_, part_;   // log2 of a row's threads, and which of them it is
+  int begin_row_, end_row_;  // generated rows begin at the first, if any
 };
 
 }  // namespace winnow::device

@@ -57,8 +57,7 @@ struct Cut {
   bool leaves_equal;  // not all that equal it are taken
 };
 
-// Digits of 11, 11 and 10 bits. The highest holds sign, exponent and two bits
-// of the mantissa, so that scores spread over it.
+// The most bits of a digit.
 constexpr int kDigitBits = 11;
 constexpr int kDigits = 1 << kDigitBits;
 
@@ -91,21 +90,44 @@ __device__ inline void FindDigit(int need, CutScratch& scratch) {
   __syncthreads();
 }
 
-// Where the best `count` of num_keys keys end, by a block. Reads the keys at
-// most three times; counts are integers, so their order is no matter.
+// How many low bits the keys do not share, by a block.
+__device__ inline int NumBits(const uint32_t* keys, int num_keys,
+                              CutScratch& scratch) {
+  unsigned differs = 0;
+  for (int i = threadIdx.x; i < num_keys; i += kChooseThreads) {
+    differs |= keys[i] ^ keys[0];
+  }
+  differs = __reduce_or_sync(kWarpMask, differs);
+  if (threadIdx.x % 32 == 0) {
+    scratch.of_warps[threadIdx.x / 32] = static_cast<int>(differs);
+  }
+  __syncthreads();
+  int all = 0;
+#pragma unroll
+  for (int i = 0; i < kChooseWarps; ++i) all |= scratch.of_warps[i];
+  return 32 - __clz(all);
+}
+
+// Where the best `count` of num_keys keys end, by a block: a digit at a time,
+// from the first bit in which keys differ. So digits spread over their range
+// (scores of a kind share sign, exponent and more, and those that share a digit
+// wait for one another where they are counted), and two mostly do. Counts are
+// integers, so their order is no matter.
 // REQUIRES: 0 < count <= num_keys; the keys are written, by a __syncthreads().
 __device__ inline Cut FindCut(const uint32_t* keys, int num_keys, int count,
                               CutScratch& scratch) {
-  uint32_t known = 0, mask = 0;
+  int shift = NumBits(keys, num_keys, scratch);
+  uint32_t mask = shift == 32 ? 0u : ~0u << shift;
+  uint32_t known = keys[0] & mask;
   int need = count;
-#pragma unroll
-  for (int shift = 32 - kDigitBits; shift >= 0;
-       shift = shift > kDigitBits ? shift - kDigitBits : shift - 10) {
+  while (shift > 0) {
     for (int i = threadIdx.x; i < kDigits; i += kChooseThreads) {
       scratch.counts[i] = 0;
     }
     __syncthreads();
-    const uint32_t digits = shift == 0 ? kDigits / 2 - 1 : kDigits - 1;
+    const int num_bits = min(shift, kDigitBits);
+    shift -= num_bits;
+    const uint32_t digits = (1u << num_bits) - 1;
     for (int i = threadIdx.x; i < num_keys; i += kChooseThreads) {
       const uint32_t key = keys[i];
       if ((key & mask) == known) {

@@ -39,54 +39,53 @@ struct Lists {
 // has consecutive groups, 32 at a time, so that keys are read and picks written
 // side by side.
 struct ListWriter {
-  const Selector& selector;
   const RowBudget& budget;
   int context;
+  int block_tokens;      // of a partition
   const uint32_t* keys;  // u32 [free partitions]
   Cut cut;
   uint2* picks;  // [capacity]
   int64_t capacity;
   int num_copies;       // lists that get the same
   int64_t copy_stride;  // in picks
+  // Partitions a group and pages a group, of which one is 1.
+  int group_partitions, group_pages;
 
-  __device__ int PartitionsAGroup() const {
-    return selector.block_tokens < kTokensAPage
-               ? kTokensAPage / selector.block_tokens
-               : 1;
-  }
-  __device__ int PagesAGroup() const {
-    return selector.block_tokens < kTokensAPage
-               ? 1
-               : selector.block_tokens / kTokensAPage;
+  __device__ ListWriter(const Selector& selector, const RowBudget& of_row,
+                        int of_context)
+      : budget(of_row),
+        context(of_context),
+        block_tokens(selector.block_tokens),
+        group_partitions(max(kTokensAPage / block_tokens, 1)),
+        group_pages(max(block_tokens / kTokensAPage, 1)) {}
+
+  // Whether a partition is taken; num_equal: how many before it equal the cut,
+  // where that matters. Without keys all free ones are, or none.
+  __device__ bool Takes(int partition, int& num_equal) const {
+    if (partition < budget.first_free || partition >= budget.end_free) {
+      return partition < budget.num_partitions;
+    }
+    if (!budget.NeedsScores()) return budget.count > 0;
+    const uint32_t key = keys[partition - budget.first_free];
+    if (key != cut.key || !cut.leaves_equal) return key <= cut.key;
+    return num_equal++ < cut.num_equal;
   }
 
-  // Of the partitions [first, first + count) those that are taken, as bits;
-  // num_equal: how many before them equal the cut. Without keys all free ones
-  // are, or none.
-  __device__ uint32_t Taken(int first, int count, int& num_equal) const {
+  // Of the partitions [first, first + group_partitions) those that are taken,
+  // as bits.
+  __device__ uint32_t Taken(int first, int num_equal) const {
     uint32_t taken = 0;
-    for (int i = 0; i < count; ++i) {
-      const int partition = first + i;
-      bool takes = partition < budget.num_partitions;
-      if (partition >= budget.first_free && partition < budget.end_free) {
-        takes = budget.count > 0;
-        if (budget.NeedsScores()) {
-          const uint32_t key = keys[partition - budget.first_free];
-          const bool equal = cut.leaves_equal && key == cut.key;
-          takes = key < cut.key || (key == cut.key && !cut.leaves_equal) ||
-                  (equal && num_equal < cut.num_equal);
-          num_equal += equal ? 1 : 0;
-        }
-      }
-      taken |= static_cast<uint32_t>(takes) << i;
+#pragma unroll 1
+    for (int i = 0; i < group_partitions; ++i) {
+      taken |= (Takes(first + i, num_equal) ? 1u : 0u) << i;
     }
     return taken;
   }
 
-  // How many of the partitions equal the cut, where that matters.
-  __device__ int NumEqual(int first, int count) const {
+  // How many of a group's partitions equal the cut.
+  __device__ int NumEqual(int first) const {
     int num_equal = 0;
-    const int end = min(first + count, budget.end_free);
+    const int end = min(first + group_partitions, budget.end_free);
     for (int i = max(first, budget.first_free); i < end; ++i) {
       num_equal += keys[i - budget.first_free] == cut.key ? 1 : 0;
     }
@@ -109,13 +108,13 @@ struct ListWriter {
 
   // A group of several partitions, or of one page: a pick.
   __device__ void WritePage(int64_t at, int page, uint32_t taken) const {
-    const int block = selector.block_tokens;
     uint32_t tokens = ~0u;
-    if (block < kTokensAPage) {
+    if (group_partitions > 1) {
       tokens = 0;
-      const uint32_t of_block = (1u << block) - 1;
-      for (int i = 0; i < PartitionsAGroup(); ++i) {
-        if (taken >> i & 1) tokens |= of_block << (i * block);
+      const uint32_t of_block = (1u << block_tokens) - 1;
+#pragma unroll 1
+      for (int i = 0; i < group_partitions; ++i) {
+        if (taken >> i & 1) tokens |= of_block << (i * block_tokens);
       }
     }
     WritePick(at, page, tokens & Visible(page));
@@ -124,10 +123,9 @@ struct ListWriter {
   // The pages of each of a warp's chosen groups, lanes over pages.
   __device__ void WriteRuns(int64_t at, int first_group,
                             unsigned chosen) const {
-    const int num_pages = PagesAGroup();
-    for (; chosen != 0; chosen &= chosen - 1, at += num_pages) {
-      const int first_page = (first_group + __ffs(chosen) - 1) * num_pages;
-      for (int i = threadIdx.x % 32; i < num_pages; i += 32) {
+    for (; chosen != 0; chosen &= chosen - 1, at += group_pages) {
+      const int first_page = (first_group + __ffs(chosen) - 1) * group_pages;
+      for (int i = threadIdx.x % 32; i < group_pages; i += 32) {
         const uint32_t tokens = Visible(first_page + i);
         if (tokens != 0) WritePick(at + i, first_page + i, tokens);
       }
@@ -138,31 +136,33 @@ struct ListWriter {
   // the warp's groups; the bits are those of the partitions.
   template <typename F>
   __device__ void ForEachGroup(int first, int end, int num_equal, F&& f) const {
-    const int of_group = PartitionsAGroup();
+#pragma unroll 1
     for (int group = first; group < end; group += 32) {
-      const int partition = (group + threadIdx.x % 32) * of_group;
+      const int partition =
+          (group + static_cast<int>(threadIdx.x) % 32) * group_partitions;
       int before = num_equal;
       if (cut.leaves_equal) {
-        const int in_group = NumEqual(partition, of_group);
+        const int in_group = NumEqual(partition);
         const int in_lanes = SumOfLanesBefore(in_group);
         before += in_lanes;
         num_equal += __shfl_sync(kWarpMask, in_lanes + in_group, 31);
       }
-      f(group, Taken(partition, of_group, before));
+      f(group, Taken(partition, before));
     }
   }
 
   // Returns the list's length. All threads of the block call it.
   __device__ int Write(int* of_warps) const {
-    const int of_group = PartitionsAGroup();
-    const int num_groups = (budget.num_partitions + of_group - 1) / of_group;
+    const int num_groups =
+        (budget.num_partitions + group_partitions - 1) / group_partitions;
     const int each = (num_groups + kChooseThreads - 1) / kChooseThreads * 32;
-    const int first = threadIdx.x / 32 * each;
+    const int first = static_cast<int>(threadIdx.x) / 32 * each;
     const int end = min(first + each, num_groups);
     int num_equal = 0, total = 0;
     if (cut.leaves_equal) {
       for (int group = first; group < end; group += 32) {
-        num_equal += NumEqual((group + threadIdx.x % 32) * of_group, of_group);
+        num_equal += NumEqual((group + static_cast<int>(threadIdx.x) % 32) *
+                              group_partitions);
       }
       num_equal = __reduce_add_sync(kWarpMask, num_equal);
       num_equal = SumOfWarpsBefore(num_equal, of_warps, total);
@@ -172,21 +172,21 @@ struct ListWriter {
       count += __popc(__ballot_sync(kWarpMask, taken != 0));
     });
     int64_t at =
-        int64_t{SumOfWarpsBefore(count, of_warps, total)} * PagesAGroup();
+        int64_t{SumOfWarpsBefore(count, of_warps, total)} * group_pages;
     ForEachGroup(first, end, num_equal, [&](int group, uint32_t taken) {
       const unsigned chosen = __ballot_sync(kWarpMask, taken != 0);
-      if (PagesAGroup() > 1) {
+      if (group_pages > 1) {
         WriteRuns(at, group, chosen);
       } else if (taken != 0) {
         const unsigned lower = (1u << threadIdx.x % 32) - 1;
         WritePage(at + __popc(chosen & lower), group + threadIdx.x % 32, taken);
       }
-      at += int64_t{__popc(chosen)} * PagesAGroup();
+      at += int64_t{__popc(chosen)} * group_pages;
     });
     // The last group is the row's own, and may end early.
     const int num_pages = (context + kTokensAPage - 1) / kTokensAPage;
-    const int before_last = (num_groups - 1) * PagesAGroup();
-    return (total - 1) * PagesAGroup() + num_pages - before_last;
+    const int before_last = (num_groups - 1) * group_pages;
+    return (total - 1) * group_pages + num_pages - before_last;
   }
 };
 

@@ -50,6 +50,9 @@ inline unsigned AddBit(unsigned so_far, unsigned value, int lane) {
   return so_far | (value != 0 ? 1u : 0u) << lane;
 }
 inline int Add(int so_far, int value, int) { return so_far + value; }
+inline unsigned Or(unsigned so_far, unsigned value, int) {
+  return so_far | value;
+}
 
 inline unsigned Lane() { return static_cast<unsigned>(Running().lane()); }
 
@@ -69,6 +72,7 @@ inline void __syncwarp() {
   winnow::emulated::Running().MeetWarp("__syncwarp", nullptr,
                                        [](void* const*) {});
 }
+inline void __threadfence() {}  // Stores are seen at once.
 template <typename T>
 T __shfl_sync(unsigned mask, T value, int lane) {
   return winnow::emulated::Shuffle("__shfl_sync", mask, value,
@@ -95,6 +99,10 @@ inline unsigned __ballot_sync(unsigned mask, bool value) {
 inline int __reduce_add_sync(unsigned mask, int value) {
   return winnow::emulated::Fold<int, winnow::emulated::Add>("__reduce_add_sync",
                                                             mask, value);
+}
+inline unsigned __reduce_or_sync(unsigned mask, unsigned value) {
+  return winnow::emulated::Fold<unsigned, winnow::emulated::Or>(
+      "__reduce_or_sync", mask, value);
 }
 
 // Threads take turns, so that nothing comes between.

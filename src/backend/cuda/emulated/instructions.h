@@ -31,6 +31,7 @@ void cp_async_commit_group();
 void cp_async_wait_group(int num_pending);
 
 // A launch begins when the one ahead of it has ended.
+inline void prefetch_global_L2(const void*) {}
 inline void griddepcontrol_wait() {}
 inline void griddepcontrol_launch_dependents() {}
 
