@@ -116,6 +116,9 @@ void Launch(CudaQueue& queue, const UnitsArguments& args) {
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                            sizeof(Memory)),
       "Read by units: shared memory");
+  // (That the kernels around it ask for the same, so that multiprocessors need
+  // not be set anew in between, changed nothing: 96.2 us a layer of
+  // Llama-3.1-8B's shape at 128K against 96.1.)
   queue.Keep(cudaFuncSetAttribute(
                  kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
                  cudaSharedmemCarveoutMaxShared),
