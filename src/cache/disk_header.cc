@@ -42,7 +42,7 @@ Status CheckField(const BlockFolder& folder, const Fields& fields,
   const auto found = fields.find(name);
   const std::string value = found == fields.end() ? "" : found->second;
   if (value == wanted) return Ok{};
-  return MakeError(ErrorCode::kInvalidArgument,
+  return MakeError(ErrorCode::kUnsupported,
                    "{}/{}: {} must be \"{}\", is \"{}\"; a folder keeps the KV "
                    "of one model: give another, or remove this one",
                    folder.path(), kName, name, wanted, value);

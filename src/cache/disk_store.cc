@@ -100,6 +100,9 @@ void DiskStore::Land(const PieceDone& done) {
   } else {
     ++(done.status.ok() ? counts_.num_read : counts_.num_failed_reads);
   }
+  if (!done.status.ok() && counts_.first_failure.empty()) {
+    counts_.first_failure = done.status.error().message;
+  }
   if (done.status.ok() && transfer.is_write) {
     return index_.Written(transfer.slot);
   }

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/faulty_folder.h"
 #include "cache/disk_test_pieces.h"
 

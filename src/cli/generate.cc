@@ -77,6 +77,7 @@ Command& AddGenerateCommand(Command& program, GenerateFlags* flags) {
                            "alternatives a token"},
                   WholeNumber(0, kMaxTopLogprobs, &flags->logprobs));
   AddEngineFlags(command, &flags->engine);
+  AddKvDiskFlags(command, &flags->kv_disk);
   command.AddFlag({.name = "--select",
                    .value_name = "SPEC",
                    .help = "What attention reads: auto (what the checkpoint "

@@ -7,12 +7,14 @@
 #include <vector>
 
 #include "cli/engine_flags.h"
+#include "cli/kv_disk.h"
 #include "cli/prompts.h"
 
 namespace winnow {
 
 struct GenerateFlags {
   EngineFlags engine;
+  KvDiskFlags kv_disk;
   std::vector<Prompt> prompts;
   std::optional<int> max_tokens;  // unset: 512, or what the context leaves
   // Unset: what generation_config.json says, greedy where it says nothing.

@@ -39,7 +39,11 @@ class GenerateRun {
   void ShowText(size_t index, std::string_view text);
   void ShowEnded();
   void PrintClosingLine(double seconds) const;
+  // A disk that fails costs time, never an answer: said, and no more.
+  void PrintDiskFailures() const;
   Status WriteLines() const;
+
+  using Clock = std::chrono::steady_clock;
 
   const GenerateFlags& flags_;
   const std::vector<PromptText> texts_;
@@ -51,7 +55,9 @@ class GenerateRun {
   std::unique_ptr<Progress> prefill_;
   std::vector<std::unique_ptr<Generation>> generations_;
   std::vector<SequenceId> ids_;
-  size_t shown_ = 0;               // the prompt whose text is being shown
+  size_t shown_ = 0;  // the prompt whose text is being shown
+  // The end of the last step that answered: a disk may have more to write.
+  Clock::time_point answered_at_;
   std::vector<std::string> held_;  // text of later prompts
   // Last, so that it goes first: it tells the generations that they end.
   std::unique_ptr<Engine> engine_;
@@ -126,7 +132,11 @@ Status GenerateRun::MakeEngine() {
       options.max_num_seqs, std::max(1, static_cast<int>(prompts_.size())));
   options.selectors =
       SelectorsOf({flags_.engine.select}, model.config().native_selector);
-  ASSIGN_OR_RETURN(engine_, Engine::Create(*loaded_.backend, model, options));
+  ASSIGN_OR_RETURN(std::unique_ptr<DiskStore> disk,
+                   OpenKvDisk(flags_.kv_disk, flags_.engine.model, loaded_,
+                              flags_.engine.quiet));
+  ASSIGN_OR_RETURN(engine_, Engine::Create(*loaded_.backend, model, options,
+                                           std::move(disk)));
   return Ok{};
 }
 
@@ -168,6 +178,7 @@ Result<bool> GenerateRun::RunToTheEnd() {
       return false;
     }
     ASSIGN_OR_RETURN(const bool more, engine_->Step());
+    if (shown_ < generations_.size()) answered_at_ = Clock::now();
     if (!more) return true;
     ShowEnded();
     // A reader may leave with the last line.
@@ -233,6 +244,15 @@ void GenerateRun::PrintClosingLine(double seconds) const {
       FormatSeconds(loaded_.load_ms / 1000).c_str());
 }
 
+void GenerateRun::PrintDiskFailures() const {
+  if (flags_.engine.quiet || engine_->disk() == nullptr) return;
+  const DiskCounts& counts = engine_->disk()->store().counts();
+  const int64_t num_failed = counts.num_failed_writes + counts.num_failed_reads;
+  if (num_failed == 0) return;
+  PrintError(fmt::format("{} pages of KV were not kept or not found again: {}",
+                         num_failed, counts.first_failure));
+}
+
 Status GenerateRun::WriteLines() const {
   std::string lines;
   for (const auto& generation : generations_) {
@@ -253,13 +273,14 @@ Result<int> GenerateRun::Run() {
   interrupt_.Hold();
   RETURN_IF_ERROR(MakeEngine());
   RETURN_IF_ERROR(AddRequests());
-  const auto start = std::chrono::steady_clock::now();
+  const Clock::time_point start = Clock::now();
+  answered_at_ = start;
   ASSIGN_OR_RETURN(const bool ended, RunToTheEnd());
   prefill_->Clear();
-  const std::chrono::duration<double> elapsed =
-      std::chrono::steady_clock::now() - start;
+  const std::chrono::duration<double> elapsed = answered_at_ - start;
   if (flags_.engine.json) RETURN_IF_ERROR(WriteLines());
   PrintClosingLine(elapsed.count());
+  PrintDiskFailures();
   for (const auto& generation : generations_) {
     const std::optional<Error>& error = generation->completion().error;
     if (error) return *error;
@@ -288,6 +309,7 @@ Status CheckFlags(const GenerateFlags& flags) {
                      "--max-tokens must be at most --max-model-len ({}), is {}",
                      options.max_model_len, *flags.max_tokens);
   }
+  RETURN_IF_ERROR(KvDiskBytes(flags.kv_disk));
   RETURN_IF_ERROR(StopMatcher::Create(flags.stop));
   return Ok{};
 }

@@ -22,9 +22,9 @@ std::vector<Growth> GrowthsOf(const StepPlan& plan) {
 
 }  // namespace
 
-Result<std::unique_ptr<Engine>> Engine::Create(Backend& backend,
-                                               const Model& model,
-                                               const EngineOptions& given) {
+Result<std::unique_ptr<Engine>> Engine::Create(
+    Backend& backend, const Model& model, const EngineOptions& given,
+    std::unique_ptr<DiskStore> disk) {
   const ModelConfig& config = model.config();
   ASSIGN_OR_RETURN(const EngineOptions options, ResolveOptions(given, config));
   ASSIGN_OR_RETURN(const int64_t num_pages,
@@ -74,6 +74,7 @@ Result<std::unique_ptr<Engine>> Engine::Create(Backend& backend,
   ASSIGN_OR_RETURN(engine->runner_,
                    Runner::Create(backend, model, *engine->cache_,
                                   *engine->selectors_, runner_options));
+  if (disk != nullptr) RETURN_IF_ERROR(engine->AddDisk(std::move(disk)));
   return engine;
 }
 
@@ -222,7 +223,12 @@ void Engine::Finish(SequenceId id, FinishReason reason,
     completion.kv.device_bytes = std::ssize(kv_.pages(id)) * limits_.page_bytes;
     completion.kv.host_bytes = kv_.NumOnHost(id) * limits_.page_bytes;
     // A step that failed, or drew nothing, may have left anything.
-    prefixes_->Close(sequence, reason != FinishReason::kError);
+    const bool leaves_pages = reason != FinishReason::kError;
+    DiskPrefixes::Text text;
+    if (disk_ && leaves_pages) text = disk_->TextOf(sequence);
+    prefixes_->Close(sequence, leaves_pages);
+    if (disk_) disk_->Forget(id);
+    if (disk_ && leaves_pages) disk_->Keep(std::move(text));
     runner_->Forget(id);
   } else if (sequence.preempted()) {
     prefixes_->ForgetParked(sequence);
@@ -268,6 +274,7 @@ Schedule Engine::Plan(bool admits) const {
                   .num_layers = model_.config().num_layers,
                   .layers_per_step = options_.layers_per_step,
                   .num_pages = num_pages_};
+  if (disk_) input.limits.num_pages -= disk_->num_held_pages();
   input.sequences = Snapshots();
   if (admits) CountShared(input);
   return PlanStep(input);
@@ -294,6 +301,7 @@ void Engine::Fail(const Error& error) {
   while (!sequences_.empty()) {
     Finish(sequences_.front()->id(), FinishReason::kError, error);
   }
+  if (disk_) disk_->Abandon();
 }
 
 void Engine::Open(SequenceId id) {
@@ -305,8 +313,10 @@ void Engine::Open(SequenceId id) {
     kv_.Fork(*prefix, id);
     if (selector >= 0) selectors_->Fork(selector, *prefix, id);
   } else {
+    const bool returns = sequence.preempted();
     prefixes_->Open(sequence);
     if (selector >= 0) selectors_->Open(selector, id);
+    if (disk_ && !returns) BeginRestore(sequence);
   }
 }
 
@@ -329,6 +339,10 @@ void Engine::PreemptFor(StepPlan& plan) {
   if (!host_) return;
   while (!kv_.CanGrow(GrowthsOf(plan))) {
     const std::optional<SequenceId> victim = PreemptionVictim(Snapshots());
+    if (!victim && disk_ && disk_->num_held_pages() > 0) {
+      disk_->DropBacklog();
+      continue;
+    }
     CHECK(victim.has_value(), "the oldest lacks pages for {}", ToString(plan));
     Preempt(*victim);
     plan = Plan(/*admits=*/false).plan;
@@ -342,6 +356,7 @@ void Engine::Preempt(SequenceId id) {
   const int selector = sequence.request().selector;
   if (selector >= 0) selectors_->Close(selector, id);
   prefixes_->Park(sequence);
+  if (disk_) disk_->Forget(id);
   runner_->Forget(id);
   sequence.Preempt();
 }
@@ -353,9 +368,12 @@ void Engine::EvictIdle(int64_t num_pages) {
 
 Result<bool> Engine::Step() {
   if (failure_) return *failure_;
-  if (sequences_.empty()) return false;
+  if (disk_) PollDisk(/*wait=*/false);
+  if (sequences_.empty()) return WaitForDisk();
   const StepPlan plan = AdmitAndPlan();
   if (plan.empty()) {
+    ASSIGN_OR_RETURN(const bool waited, WaitForDisk());
+    if (waited) return true;
     // Whatever fits the pool alone is admitted when it is alone: CheckRoom.
     const bool held = std::any_of(
         sequences_.begin(), sequences_.end(), [](const auto& sequence) {
@@ -364,6 +382,7 @@ Result<bool> Engine::Step() {
     CHECK(held, "sequences={}", sequences_.size());
     return false;
   }
+  if (disk_) CopyForDisk();
   const std::vector<Growth> growths = GrowthsOf(plan);
   std::optional<Reservation> pages = kv_.Reserve(growths);
   CHECK(pages.has_value(), "promised pages are missing for {}", ToString(plan));
@@ -382,6 +401,7 @@ Result<bool> Engine::Step() {
     Fail(output.error());
     return *failure_;
   }
+  if (disk_) disk_->LandCopies();
   Land(plan, *output);
   return true;
 }
@@ -447,6 +467,7 @@ void Engine::Land(const StepPlan& plan, const StepOutput& output) {
       Finish(token.sequence, reason);
     } else if (sequence.num_generated() == 1) {
       prefixes_->Enter(sequence);  // Its prompt is read, and not by NaN.
+      if (disk_) disk_->Keep(disk_->TextOf(sequence));
     }
   }
 }

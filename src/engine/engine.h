@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/disk_prefixes.h"
 #include "engine/engine_options.h"
 #include "engine/prefix_cache.h"
 #include "engine/request_limits.h"
@@ -23,11 +24,13 @@ namespace winnow {
 // the destructor.
 class Engine {
  public:
-  // REQUIRES: backend and model outlive the engine. Fails where memory or an
-  // option does not suffice; the error names field, limit and value.
-  static Result<std::unique_ptr<Engine>> Create(Backend& backend,
-                                                const Model& model,
-                                                const EngineOptions& options);
+  // With `disk`, prompts are written to it behind the steps, and requests begin
+  // with what is there. REQUIRES: backend and model outlive the engine; the
+  // store's pieces are pages of the model's KV. Fails where memory or an option
+  // does not suffice; the error names field, limit and value.
+  static Result<std::unique_ptr<Engine>> Create(
+      Backend& backend, const Model& model, const EngineOptions& options,
+      std::unique_ptr<DiskStore> disk = nullptr);
   ~Engine();
 
   // Takes a request in. Fails where it can never run: its fields are out of
@@ -59,22 +62,26 @@ class Engine {
   // does.
   void EvictIdle(int64_t num_pages);
 
-  // Runs one step. False where there is nothing left to do, or nothing until a
-  // prefix is released. A request for which no token is left to draw ends with
-  // kError, the others go on. Fails where the device does, and then the engine
-  // is of no further use (Backend::Wait): every request has ended with kError
-  // and given back its pages, and Step and Add return that error from then on.
+  // Runs one step, or waits for the disk where there is none to run. False
+  // where there is nothing left to do, or nothing until a prefix is released. A
+  // request for which no token is left to draw ends with kError, the others go
+  // on. Fails where the device does, and then the engine is of no further use
+  // (Backend::Wait): every request has ended with kError and given back its
+  // pages, and Step and Add return that error from then on.
   Result<bool> Step();
 
   // What the pool and tables hold, for tests and metrics.
   const KvCache& kv() const { return kv_; }
   const SelectorSet& selectors() const { return *selectors_; }
+  // Null where there is no disk.
+  const DiskPrefixes* disk() const { return disk_.get(); }
   int max_model_len() const { return options_.max_model_len; }
   int64_t device_kv_bytes() const;
 
  private:
   Engine(Backend& backend, const Model& model, const EngineOptions& options,
          std::unique_ptr<DeviceCache> cache, std::unique_ptr<HostPool> host);
+  Status AddDisk(std::unique_ptr<DiskStore> store);
   std::vector<SequenceSnapshot> Snapshots() const;
   Schedule Plan(bool admits) const;
   StepPlan AdmitAndPlan();
@@ -84,6 +91,13 @@ class Engine {
   void CheckForkable(const Request& request, const Sequence& prefix) const;
   RequestRope RopeFor(int64_t planned_tokens) const;
   void Open(SequenceId id);
+  // Lets the sequence, just opened, wait for pages that are on the disk.
+  void BeginRestore(Sequence& sequence);
+  // Lets pages that the disk has brought be part of their sequences.
+  void PollDisk(bool wait);
+  void CopyForDisk();
+  // False where the disk has nothing to do either.
+  Result<bool> WaitForDisk();
   void CountReads(const StepItem& item, std::span<const float> shares,
                   Sequence& sequence) const;
   // `error` says why, where the reason is kError.
@@ -109,6 +123,7 @@ class Engine {
   std::unique_ptr<SelectorSet> selectors_;
   std::unique_ptr<PrefixCache> prefixes_;
   std::unique_ptr<Runner> runner_;
+  std::unique_ptr<DiskPrefixes> disk_;  // null: none; holds pages of kv_
   // In order of arrival, and so of their ids.
   std::vector<std::unique_ptr<Sequence>> sequences_;
   OutputHistory outputs_;

@@ -8,13 +8,6 @@
 namespace winnow {
 namespace {
 
-constexpr PageKind kPromptPage = 0;
-
-// Of pages with generated rows; selector -1, dense, has one too.
-PageKind GeneratedPage(int selector) {
-  return static_cast<PageKind>(selector + 2);
-}
-
 // Of pages that are for the return of one sequence alone. Its id is another's
 // only 2^31 requests later.
 PageKind ParkedPage(SequenceId id) {
@@ -71,20 +64,24 @@ std::string PrefixCache::RootOf(const Sequence& sequence) const {
                              : std::string(kParkedRoot);
 }
 
-PrefixHit PrefixCache::Find(const Sequence& sequence) const {
-  if (sequence.preempted()) return FindParked(sequence);
+size_t PrefixCache::MaxCachedPages(const Sequence& sequence) const {
   // A choice that is fixed from what the prompt's rows ask needs all of them.
-  if (!TakesPart(sequence) || FixesChoice(sequence)) return {};
+  if (!TakesPart(sequence) || FixesChoice(sequence)) return 0;
   const int num_tokens =
       std::min(sequence.num_prompt_rows(), sequence.num_prompt_tokens() - 1);
+  return static_cast<size_t>(num_tokens / kPageTokens);
+}
+
+PrefixHit PrefixCache::Find(const Sequence& sequence) const {
+  if (sequence.preempted()) return FindParked(sequence);
+  const size_t most = MaxCachedPages(sequence);
+  if (most == 0) return {};
   std::vector<PageKind> kinds = {kPromptPage};
   if (!options_.batch_invariant) {
     kinds.push_back(GeneratedPage(sequence.request().selector));
   }
   const std::string root = RootOf(sequence);
-  return kv_.prefixes().Find({root, sequence.tokens()},
-                             static_cast<size_t>(num_tokens / kPageTokens),
-                             kinds);
+  return kv_.prefixes().Find({root, sequence.tokens()}, most, kinds);
 }
 
 PrefixHit PrefixCache::FindParked(const Sequence& sequence) const {

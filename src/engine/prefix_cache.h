@@ -13,6 +13,13 @@
 
 namespace winnow {
 
+// Of pages that prompt rows computed.
+inline constexpr PageKind kPromptPage = 0;
+// Of pages with generated rows; selector -1, dense, has one too.
+constexpr PageKind GeneratedPage(int selector) {
+  return static_cast<PageKind>(selector + 2);
+}
+
 // All that the KV of a prompt's rows depends on besides the tokens so far, of
 // what may differ between two requests of one engine: as bytes, for a
 // PrefixPath's root. The model, the KV's format and its layout are the
@@ -64,9 +71,14 @@ class PrefixCache {
   // It will not return.
   void ForgetParked(const Sequence& sequence);
 
- private:
   bool TakesPart(const Sequence& sequence) const;
   const Selector* SelectorOf(const Sequence& sequence) const;
+  // With how many pages of others it may begin.
+  size_t MaxCachedPages(const Sequence& sequence) const;
+  // Of its sealed pages, as many as may be shared.
+  std::vector<PageKind> KindsOf(const Sequence& sequence) const;
+
+ private:
   bool FixesChoice(const Sequence& sequence) const;
   // Whether it leaves pages for its return.
   bool CanPark(const Sequence& sequence) const;
@@ -77,8 +89,6 @@ class PrefixCache {
   void Reopen(Sequence& sequence, const PrefixHit& hit);
   // What page `page` of a sequence is; nothing where nobody may share it.
   std::optional<PageKind> KindOf(const Sequence& sequence, size_t page) const;
-  // Of its sealed pages, as many as may be shared.
-  std::vector<PageKind> KindsOf(const Sequence& sequence) const;
 
   KvCache& kv_;
   const SelectorSet& selectors_;

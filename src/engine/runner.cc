@@ -80,6 +80,10 @@ Status Runner::AllocateWorkspace() {
   return Ok{};
 }
 
+Status Runner::Drain() {
+  return backend_.Wait(backend_.Record(*queue_), kStepTimeout);
+}
+
 void Runner::CopyPages(std::span<const ExtentCopy> copies) {
   if (!copies.empty()) cache_.Apply(*queue_, copies);
 }

@@ -64,6 +64,8 @@ class Runner {
   void CopyTiers(const HostPool& host, std::span<const TierCopy> copies) {
     host.Apply(*queue_, copies);
   }
+  // Waits for all that has been enqueued, where no step does.
+  Status Drain();
   // Copies pages, before the step that writes into the copies.
   void CopyPages(std::span<const ExtentCopy> copies);
   // Forgets a sequence that ends between layer ranges.

@@ -57,7 +57,8 @@ Schedule PlanStep(const ScheduleInput& given) {
       const int wanted = sequence.num_tokens - sequence.num_computed;
       CHECK(wanted > 0, "sequence={} has nothing to compute",
             sequence.id.value());
-      if (!sequence.admitted || RankOf(sequence) != rank || room == 0) continue;
+      if (!sequence.admitted || sequence.is_restoring || room == 0) continue;
+      if (RankOf(sequence) != rank) continue;
       const int num_tokens = sequence.chunk_tokens > 0
                                  ? sequence.chunk_tokens
                                  : ChunkTokens(sequence.num_computed, wanted,

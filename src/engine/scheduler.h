@@ -20,6 +20,8 @@ struct SequenceSnapshot {
   int chunk_tokens = 0;
   int next_layer = 0;
   bool admitted = false;
+  // Its first pages are on their way: it has room, and no turn yet.
+  bool is_restoring = false;
   // Pages that it holds at the end of its longest life; of a fork, those that
   // it does not share with its prefix.
   int64_t life_pages = 0;

@@ -62,6 +62,7 @@ SequenceSnapshot Sequence::Snapshot() const {
                                .chunk_tokens = chunk_tokens_,
                                .next_layer = next_layer_,
                                .admitted = admitted_,
+                               .is_restoring = is_restoring_,
                                .prefix = request_.prefix};
   // The last token that is generated is never fed back.
   const int64_t life_pages =
@@ -92,6 +93,7 @@ void Sequence::Preempt() {
   num_chunk_reads_ = 0;
   sum_of_chunk_shares_ = 0;
   cached_kinds_.clear();
+  is_restoring_ = false;
 }
 
 void Sequence::Resume(std::vector<PageKind> kinds, int num_tokens,
@@ -115,6 +117,26 @@ void Sequence::BeginCached(std::vector<PageKind> kinds, int64_t num_fetched) {
   cached_kinds_ = std::move(kinds);
   num_cached_tokens_ = num_tokens;
   num_fetched_pages_ += num_fetched;
+}
+
+void Sequence::BeginRestore() {
+  CHECK(admitted_ && !is_restoring_ && next_layer_ == 0,
+        "sequence={} restoring={} layer={}", id_.value(), is_restoring_,
+        next_layer_);
+  is_restoring_ = true;
+}
+
+void Sequence::EndRestore(std::span<const PageKind> kinds) {
+  CHECK(is_restoring_, "sequence={}", id_.value());
+  is_restoring_ = false;
+  num_fetched_pages_ += std::ssize(kinds);
+  cached_kinds_.insert(cached_kinds_.end(), kinds.begin(), kinds.end());
+  num_computed_ = static_cast<int>(cached_kinds_.size()) * kPageTokens;
+  num_cached_tokens_ = num_computed_;
+  CHECK(
+      num_computed_ < num_prompt_tokens() && num_computed_ <= num_prompt_rows(),
+      "cached={} prompt={} question={}", num_computed_, num_prompt_tokens(),
+      request_.num_question_tokens);
 }
 
 void Sequence::Release() {

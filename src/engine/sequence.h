@@ -5,6 +5,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "engine/request.h"
@@ -85,6 +86,10 @@ class Sequence {
   // It goes on with its first `num_tokens` tokens computed; the first of these
   // pages are of `kinds`. REQUIRES: admitted again, and one token is left.
   void Resume(std::vector<PageKind> kinds, int num_tokens, int64_t num_fetched);
+  // More of its first pages are on their way: nothing is computed until
+  // EndRestore says which have come, one a kind. REQUIRES: as BeginCached.
+  void BeginRestore();
+  void EndRestore(std::span<const PageKind> kinds);
   // REQUIRES: it is a prefix that has not been released.
   void Release();
   // The item's rows have been computed, in all layers or part of them.
@@ -113,6 +118,7 @@ class Sequence {
   int num_prefix_tokens_ = 0;  // of a fork
   std::vector<PageKind> cached_kinds_;
   int num_cached_tokens_ = 0;  // when it began
+  bool is_restoring_ = false;
   int64_t num_fetched_pages_ = 0;
   int num_preemptions_ = 0;
   int num_prefilled_ = 0;  // as its observer knows

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -240,6 +241,65 @@ class ProgramTest(unittest.TestCase):
             set(re.findall(r"(?m)^  (?:-h,)?(--[a-z-]+)", shown)),
             {"--kv-disk", "--kv-disk-size", "--piece", "--rounds", "--json",
              "--help"})
+
+    def generate_from_disk(self, *arguments: str, words: int = 700):
+        return winnow("generate", MODEL, "--prompt", "day " * words,
+                      "--max-tokens", "8", "--quiet", "--json",
+                      "--kv-disk", self.folder / "kv",
+                      "--kv-disk-size", "32MiB", *arguments)
+
+    def test_prompts_survive_a_restart(self):
+        plain = winnow("generate", MODEL, "--prompt", "day " * 700,
+                       "--max-tokens", "8", "--quiet", "--json",
+                       "--batch-invariant")
+        answers = [json.loads(plain.stdout)]
+        for _ in range(3):
+            done = self.generate_from_disk("--batch-invariant")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(done.stderr, "")
+            answers.append(json.loads(done.stdout))
+        tokens = answers[0]["prompt_tokens"]
+        page_bytes = 32 * answers[0]["kv"]["device_bytes"] // (
+            -(-(tokens + 7) // 32) * 32)
+        fetched = [answer["kv"]["fetched_bytes"] for answer in answers]
+        self.assertEqual(fetched, [0, 0] + 2 * [(tokens - 1) // 32
+                                                * page_bytes])
+        for answer in answers:
+            self.assertEqual(answer["token_ids"], answers[0]["token_ids"])
+        # What was computed by another rule is another prompt's.
+        self.assertEqual(json.loads(self.generate_from_disk().stdout)
+                         ["kv"]["fetched_bytes"], 0)
+
+    def test_a_folder_is_of_one_model_and_one_process(self):
+        first = self.generate_from_disk()
+        self.assertEqual(first.returncode, 0, first.stderr)
+        self.assert_error(self.generate_from_disk("--dtype", "float32"),
+                          FAILURE, "header: key must be", "float32",
+                          "bfloat16", "of one model")
+        with open(self.folder / "kv/lock") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self.assert_error(self.generate_from_disk(), FAILURE,
+                              "another process keeps its KV there")
+        again = self.generate_from_disk()
+        self.assertGreater(json.loads(again.stdout)["kv"]["fetched_bytes"], 0)
+        self.assertEqual((self.folder / "kv").stat().st_mode & 0o777, 0o700)
+
+    def test_what_a_disk_cannot_be(self):
+        prompt = ["generate", MODEL, "--prompt", "x"]
+        kv_disk = ["--kv-disk", self.folder / "kv"]
+        for arguments, status, words in [
+                (["--kv-disk-size", "1GiB"], USAGE_ERROR,
+                 ["--kv-disk-size needs --kv-disk"]),
+                ([*kv_disk, "--kv-disk-size", "1"], USAGE_ERROR,
+                 ["--kv-disk-size", "1"]),
+                ([*kv_disk, "--kv-disk-size", "4KiB"], USAGE_ERROR,
+                 ["at least", "4.0 KiB"]),
+                ([*kv_disk, "--kv-disk-size", "100TiB"], FAILURE,
+                 ["cannot allocate"]),
+                (["--kv-disk", self.folder / "missing/kv"], FAILURE,
+                 ["cannot make the folder", "missing/kv"])]:
+            with self.subTest(arguments):
+                self.assert_error(winnow(*prompt, *arguments), status, *words)
 
     def test_bench_disk_leaves_nothing_behind(self):
         done = winnow("bench", "disk", "--kv-disk", self.folder,

@@ -1,0 +1,74 @@
+#include "cli/kv_disk.h"
+
+#include "base/direct_folder.h"
+#include "base/size_text.h"
+#include "cli/command.h"
+#include "cli/fingerprint.h"
+#include "cli/flag_value.h"
+#include "cli/output.h"
+#include "engine/engine_options.h"
+
+namespace winnow {
+namespace {
+
+constexpr int64_t kDefaultBytes = int64_t{16} << 30;
+
+// All that every page of the folder has in common, for people to compare.
+std::string KeyOf(uint64_t fingerprint, const Model& model) {
+  const ModelConfig& config = model.config();
+  return fmt::format(
+      "model {:016x}, {}, {} layers of {} KV heads of {}, pages of {} tokens: "
+      "layer, head, K, V",
+      fingerprint, DtypeName(model.dtype()), config.num_layers,
+      config.num_kv_heads, config.head_dim, kPageTokens);
+}
+
+}  // namespace
+
+void AddKvDiskFlags(Command& command, KvDiskFlags* flags) {
+  command.AddFlag({.name = "--kv-disk",
+                   .value_name = "DIR",
+                   .help = "A folder that keeps the KV of prompts for the next "
+                           "time; one process uses it at a time"},
+                  Text(&flags->folder));
+  command.AddFlag({.name = "--kv-disk-size",
+                   .value_name = "SIZE",
+                   .help = "How much of the disk it takes, at once (default "
+                           "16GiB)"},
+                  Text(&flags->size));
+}
+
+Result<int64_t> KvDiskBytes(const KvDiskFlags& flags) {
+  if (flags.folder.empty()) {
+    if (flags.size.empty()) return 0;
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--kv-disk-size needs --kv-disk, which names the folder");
+  }
+  if (flags.size.empty()) return kDefaultBytes;
+  const Result<int64_t> size = ParseBytes(flags.size);
+  if (size.ok()) return *size;
+  return MakeError(ErrorCode::kInvalidArgument, "--kv-disk-size: {}",
+                   size.error().message);
+}
+
+Result<std::unique_ptr<DiskStore>> OpenKvDisk(const KvDiskFlags& flags,
+                                              const std::string& model_folder,
+                                              const LoadedModel& loaded,
+                                              bool quiet) {
+  ASSIGN_OR_RETURN(const int64_t max_bytes, KvDiskBytes(flags));
+  if (max_bytes == 0) return std::unique_ptr<DiskStore>();
+  const Model& model = *loaded.model;
+  ASSIGN_OR_RETURN(const uint64_t fingerprint,
+                   FingerprintOfCheckpoint(model_folder));
+  ASSIGN_OR_RETURN(std::unique_ptr<DirectFolder> folder,
+                   DirectFolder::Open(flags.folder, {}));
+  if (!quiet && !folder->note().empty()) PrintError(folder->note());
+  return DiskStore::Open(
+      std::move(folder),
+      {.header = {.key = KeyOf(fingerprint, model),
+                  .piece_bytes = kPageTokens * KvBytesPerToken(model.config(),
+                                                               model.dtype())},
+       .max_bytes = max_bytes});
+}
+
+}  // namespace winnow

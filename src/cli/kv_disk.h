@@ -1,0 +1,34 @@
+// The folder of --kv-disk.
+#ifndef WINNOW_CLI_KV_DISK_H_
+#define WINNOW_CLI_KV_DISK_H_
+
+#include <memory>
+#include <string>
+
+#include "cache/disk_store.h"
+#include "cli/loaded_model.h"
+
+namespace winnow {
+
+struct KvDiskFlags {
+  std::string folder;  // empty: none
+  std::string size;    // as typed; empty: the default
+};
+
+void AddKvDiskFlags(Command& command, KvDiskFlags* flags);
+
+// What the folder may take of the disk; 0 where there is none. Fails where the
+// flags ask for what cannot be.
+Result<int64_t> KvDiskBytes(const KvDiskFlags& flags);
+
+// The folder's store for the model's KV, null where there is none. Says on
+// standard error, unless `quiet`, where it is slower than it could be.
+// REQUIRES: the flags are what KvDiskBytes takes.
+Result<std::unique_ptr<DiskStore>> OpenKvDisk(const KvDiskFlags& flags,
+                                              const std::string& model_folder,
+                                              const LoadedModel& loaded,
+                                              bool quiet);
+
+}  // namespace winnow
+
+#endif  // WINNOW_CLI_KV_DISK_H_

@@ -1,0 +1,62 @@
+// The engine's side of the disk: when pages are brought, copied and waited for.
+#include <utility>
+
+#include "engine/engine.h"
+
+namespace winnow {
+
+Status Engine::AddDisk(std::unique_ptr<DiskStore> store) {
+  ASSIGN_OR_RETURN(
+      disk_, DiskPrefixes::Create(
+                 std::move(store), backend_, cache_->pool(), kv_, *prefixes_,
+                 {.computed_by = backend_.attributes().description,
+                  .batch_invariant = options_.batch_invariant,
+                  .selectors = options_.selectors}));
+  return Ok{};
+}
+
+void Engine::BeginRestore(Sequence& sequence) {
+  std::vector<DiskPlace> found = disk_->Find(sequence);
+  if (found.empty()) return;
+  const Growth growth = {sequence.id(),
+                         static_cast<int>(found.size()) * kPageTokens};
+  std::optional<Reservation> pages = kv_.Reserve({&growth, 1});
+  // Where whole lives are not promised, another may have outgrown its own.
+  if (!pages) return;
+  if (host_) runner_->CopyTiers(*host_, kv_.TakeTierCopies());
+  pages->Commit();
+  sequence.BeginRestore();
+  disk_->Restore(sequence, std::move(found));
+}
+
+void Engine::PollDisk(bool wait) {
+  const std::vector<DiskPrefixes::Restored> all = disk_->Poll(wait);
+  runner_->CopyTiers(disk_->staging(), disk_->TakeUploads());
+  for (const DiskPrefixes::Restored& restored : all) {
+    Sequence& sequence = Get(restored.id);
+    sequence.EndRestore(restored.kinds);
+    kv_.Seal(restored.id, sequence.num_computed());
+    kv_.Truncate(restored.id, sequence.num_computed());
+  }
+}
+
+// What kv has decided before goes first: pages that it moves are read here.
+void Engine::CopyForDisk() {
+  if (host_) runner_->CopyTiers(*host_, kv_.TakeTierCopies());
+  runner_->CopyTiers(disk_->staging(), disk_->TakeDownloads());
+}
+
+Result<bool> Engine::WaitForDisk() {
+  if (!disk_ || !disk_->is_busy()) return false;
+  CopyForDisk();
+  const Status drained = runner_->Drain();
+  if (!drained.ok()) {
+    Fail(drained.error());
+    return *failure_;
+  }
+  disk_->LandCopies();
+  PollDisk(/*wait=*/true);
+  return true;
+}
+
+}  // namespace winnow
