@@ -26,6 +26,7 @@
 #include "backend/picks.h"
 #include "backend/sampling.h"
 #include "backend/select_program.h"
+#include "backend/slot_table.h"
 #include "backend/step.h"
 #include "backend/summary_table.h"
 #include "base/result.h"
@@ -184,6 +185,32 @@ struct ReadArgs {
   float scale = 0;
   View out;  // [rows, q_heads, v_dim]
   View lse;  // f32 [rows, q_heads], natural logarithm; or empty
+  // Where generated rows find pages that are not whole; null: all that is read
+  // is. Bits do not depend on which pages are whole, nor on what slots hold.
+  // REQUIRES: what prompt rows see is whole: they read it all.
+  const SlotTable* slots = nullptr;
+};
+
+// What the generated rows of a Read of this source are about to read, brought
+// near. Of each request that has pages that are not whole and each KV head, in
+// the order of rows, lists, ranks and pieces, and after the lists by pages
+// where all are read:
+//  * a pick is a hit where its page is whole or the piece is in a slot;
+//  * the others are listed, each once, as many as there are slots: the misses.
+//    The i-th gets the i-th victim (replacement.h); those for which none is
+//    left stay on the host, where Read finds them;
+//  * then all slots that were not picked grow older;
+//  * then the hints that are not near, listed likewise, get slots of at least
+//    least_hint_age that neither picks nor hints want.
+// The same slots hold the same pieces on every backend.
+struct BringArgs {
+  ReadSource source;
+  const SlotTable* slots = nullptr;
+  // Lists of the same rows whose picks are worth fetching, or empty: the next
+  // ranks. They never change what is read.
+  PickLists hints = {};
+  int least_hint_age = 1;
+  View counts = {};  // u32 [requests, kNumBringCounts]: added to; or empty
 };
 
 // Attention results over disjoint keys, merged by lse, in their order. What one
@@ -283,6 +310,9 @@ class Backend {
   // whatever the length.
   virtual void Select(Queue& queue, const LayerStep& step,
                       const SelectArgs& args, const LayerCache& cache) = 0;
+  // Makes room in the slots, and fetches what is missing.
+  virtual void Bring(Queue& queue, const LayerStep& step, const BringArgs& args,
+                     const LayerCache& cache) = 0;
   virtual void Read(Queue& queue, const LayerStep& step, const ReadArgs& args,
                     const LayerCache& cache) = 0;
   virtual void Combine(Queue& queue, const LayerStep& step,
@@ -290,20 +320,6 @@ class Backend {
   virtual void GatherRows(Queue& queue, const GatherRowsArgs& args) = 0;
   virtual void Sample(Queue& queue, const SampleArgs& args) = 0;
   virtual void Move(Queue& queue, const MoveArgs& args) = 0;
-};
-
-// The verbs that tiers and more selectors add, thought through now. Backend
-// takes each on with the first who calls it; until then no class implements
-// them and no caller names them, so no backend is partial.
-class SparseVerbs {
- public:
-  virtual ~SparseVerbs() = default;
-
-  // Whole page, slot, or host: where each pick is; misses get slots and are
-  // fetched, hints after picks.
-  virtual void Bring(Queue& queue, const LayerStep& step,
-                     const PickLists& picks, const LayerCache& cache,
-                     SlotTable& slots, Placement& placement) = 0;
 };
 
 }  // namespace winnow

@@ -208,6 +208,24 @@ class CheckedBackend final : public Backend {
     disagreement_.ComparePicks(args.picks);
     disagreement_.CompareView("read_shares", args.read_shares);
   }
+  void Bring(Queue& queue, const LayerStep& step, const BringArgs& args,
+             const LayerCache& cache) override {
+    const SlotTable slots = TwinOf(args.slots);
+    BringArgs twin = args;
+    twin.source.picks = twins_->Of(args.source.picks);
+    twin.hints = twins_->Of(args.hints);
+    twin.slots = &slots;
+    Translate({&twin.counts});
+    const LayerStep steps[] = {twins_->Of(step), step};
+    const LayerCache caches[] = {twins_->Of(cache), cache};
+    Both("Bring", queue, [&](Backend& backend, Queue& on, bool checked) {
+      backend.Bring(on, steps[checked], checked ? args : twin, caches[checked]);
+    });
+    disagreement_.CompareView("tags", args.slots->tags);
+    disagreement_.CompareView("ages", args.slots->ages);
+    disagreement_.CompareView("entries", args.slots->entries);
+    disagreement_.CompareView("counts", args.counts);
+  }
   void Read(Queue& queue, const LayerStep& step, const ReadArgs& args,
             const LayerCache& cache) override {
     std::vector<ReadSource> sources(args.sources.begin(), args.sources.end());
@@ -216,8 +234,10 @@ class CheckedBackend final : public Backend {
       source.picks = twins_->Of(source.picks);
       source.selectors = selectors.emplace_back(TwinsOf(source.selectors));
     }
+    const SlotTable slots = TwinOf(args.slots);
     ReadArgs twin = args;
     twin.sources = sources;
+    if (args.slots != nullptr) twin.slots = &slots;
     Translate({&twin.q, &twin.out, &twin.lse});
     const LayerStep steps[] = {twins_->Of(step), step};
     const LayerCache caches[] = {twins_->Of(cache), cache};
@@ -288,6 +308,10 @@ class CheckedBackend final : public Backend {
       twins.push_back(twins_->Of(selector));
     }
     return twins;
+  }
+
+  SlotTable TwinOf(const SlotTable* slots) const {
+    return slots == nullptr ? SlotTable() : twins_->Of(*slots);
   }
 
   // run(backend, queue, whether it is the subject), on both.

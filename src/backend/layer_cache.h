@@ -33,7 +33,7 @@ struct SliceFormat {
 SliceFormat MakeSliceFormat(Dtype dtype, int k_dim, int v_dim);
 
 // In a page table: the page has no extent on the device, its tokens may have
-// slots.
+// slots (slot_table.h).
 inline constexpr uint32_t kNotWhole = 0xffffffffu;
 
 // One layer's KV of every request in a step. The slice of (extent, head) is at
@@ -51,18 +51,6 @@ struct LayerCache {
     return strips + int64_t{extent} * extent_stride_bytes +
            int64_t{head} * format.slice_bytes;
   }
-};
-
-// The slots of the pages that are not whole: the third address a pick may
-// have, after its page's extent and before the host. Per (request, layer, KV
-// head). Laid out now, although no kernel reads it before Bring exists, so
-// that nothing above changes then.
-struct SlotTable {
-  View directory;  // u32 [requests, max_segments]: segment of 1,024 pages
-  View entries;    // u16 [segments, layers, kv_heads, 1024 * slots a page]
-  View ages;       // u8 [slots]: last use, in coarse buckets
-  std::byte* slots = nullptr;  // slot s is at slots + s * slot_bytes
-  int64_t slot_bytes = 0;
 };
 
 }  // namespace winnow

@@ -73,13 +73,6 @@ struct PickLists {
   }
 };
 
-// Where Bring found or put each pick of a PickLists.
-struct Placement {
-  View address;  // u64 as u32 pairs [caches, lists, capacity, 2]
-  View ready;    // u32 [caches, lists, units]: set when a unit's bytes are in
-  View misses;   // i32 [caches, lists]
-};
-
 // How many picks make a unit, the grain of attention's arithmetic, and how
 // many units a group: docs/design.md section 5.
 inline constexpr int kUnitPicks = 4;

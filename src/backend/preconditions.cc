@@ -64,6 +64,34 @@ void CheckAppend(const LayerStep& step, const TokenInputs& inputs,
         format.k_dim);
 }
 
+void CheckBring(const LayerStep& step, const BringArgs& args,
+                const LayerCache& cache) {
+  const SliceFormat& format = cache.format;
+  CHECK(args.slots != nullptr && format.scale_bytes == 0 &&
+            format.page_tokens == kPageTokens &&
+            (format.slot_tokens == 8 || format.slot_tokens == 16 ||
+             format.slot_tokens == 32),
+        "scale_bytes={} page_tokens={} slot_tokens={}", format.scale_bytes,
+        format.page_tokens, format.slot_tokens);
+  CHECK(args.least_hint_age >= 0, "least_hint_age={}", args.least_hint_age);
+  CHECK(args.counts.empty() || (args.counts.dtype == Dtype::kUInt32 &&
+                                args.counts.dim(0) >= step.num_requests &&
+                                args.counts.dim(1) == kNumBringCounts),
+        "counts {} requests={}", ToString(args.counts), step.num_requests);
+  if (args.source.kind == ReadSource::Kind::kAllPages) return;
+  const PickLists& picks = args.source.picks;
+  CHECK(picks.first_row >= 0 &&
+            picks.first_row + picks.num_rows() <= step.num_rows &&
+            picks.num_picks.dim(1) % cache.num_kv_heads == 0,
+        "first_row={} num_picks {} rows={} kv_heads={}", picks.first_row,
+        ToString(picks.num_picks), step.num_rows, cache.num_kv_heads);
+  CHECK(args.hints.picks.empty() || (args.hints.first_row == picks.first_row &&
+                                     args.hints.num_rows() == picks.num_rows()),
+        "hints: first_row={} {}, picks: first_row={} {}", args.hints.first_row,
+        ToString(args.hints.num_picks), picks.first_row,
+        ToString(picks.num_picks));
+}
+
 void CheckRead(const LayerStep& step, const ReadArgs& args,
                const LayerCache& cache) {
   const SliceFormat& format = cache.format;

@@ -12,6 +12,8 @@ namespace winnow {
 void CheckLinear(const LinearArgs& args);
 void CheckAppend(const LayerStep& step, const TokenInputs& inputs,
                  const LayerCache& cache);
+void CheckBring(const LayerStep& step, const BringArgs& args,
+                const LayerCache& cache);
 void CheckRead(const LayerStep& step, const ReadArgs& args,
                const LayerCache& cache);
 void CheckSelect(const LayerStep& step, const SelectArgs& args,

@@ -76,6 +76,12 @@ void StoreElement(Dtype dtype, double value, std::byte* to) {
       return store(static_cast<int32_t>(value));
     case Dtype::kUInt32:
       return store(static_cast<uint32_t>(value));
+    case Dtype::kInt64:
+      return store(static_cast<int64_t>(value));
+    case Dtype::kUInt16:
+      return store(static_cast<uint16_t>(value));
+    case Dtype::kUInt8:
+      return store(static_cast<uint8_t>(value));
     default:
       CHECK(false, "dtype={}", DtypeName(dtype));
   }
@@ -97,6 +103,12 @@ double LoadElement(Dtype dtype, const std::byte* from) {
       return load(int32_t());
     case Dtype::kUInt32:
       return load(uint32_t());
+    case Dtype::kInt64:
+      return static_cast<double>(load(int64_t()));
+    case Dtype::kUInt16:
+      return load(uint16_t());
+    case Dtype::kUInt8:
+      return load(uint8_t());
     default:
       CHECK(false, "dtype={}", DtypeName(dtype));
   }
@@ -177,6 +189,16 @@ TestArray TestDevice::Download(const View& view) {
 View TestDevice::UploadBytes(const std::vector<std::byte>& bytes) {
   const View view = Place(Dtype::kUInt8, {std::ssize(bytes)}, 0);
   CopyAndWait(MakeView(bytes.data(), Dtype::kUInt8, {std::ssize(bytes)}), view);
+  return view;
+}
+
+View TestDevice::UploadHostBytes(const std::vector<std::byte>& bytes) {
+  Result<Buffer> buffer =
+      backend_->Allocate(Tier::kHost, bytes.size(), "a test's host memory");
+  CHECK(buffer.ok(), "{}", buffer.error().message);
+  std::memcpy(buffer->data(), bytes.data(), bytes.size());
+  const View view = buffer->At(0, Dtype::kUInt8, {std::ssize(bytes)});
+  buffers_.push_back(std::move(buffer).value());
   return view;
 }
 

@@ -78,6 +78,8 @@ class TestDevice {
   TestArray Download(const View& view);
 
   View UploadBytes(const std::vector<std::byte>& bytes);
+  // To the tier of the host. REQUIRES: there are some.
+  View UploadHostBytes(const std::vector<std::byte>& bytes);
   std::vector<std::byte> DownloadBytes(const View& bytes);
 
  private:

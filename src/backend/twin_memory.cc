@@ -54,6 +54,17 @@ PickLists TwinMemory::Of(PickLists lists) const {
   return lists;
 }
 
+// The host's memory has no twin: host_memory's addresses are the same.
+SlotTable TwinMemory::Of(SlotTable slots) const {
+  for (View* view :
+       {&slots.num_segments, &slots.directory, &slots.entries,
+        &slots.num_frames, &slots.chunks, &slots.frames, &slots.tags,
+        &slots.ages, &slots.host_pages, &slots.host_memory}) {
+    *view = Of(*view);
+  }
+  return slots;
+}
+
 LayerSelector TwinMemory::Of(LayerSelector selector) const {
   selector.summaries.rows = Of(selector.summaries.rows);
   selector.summaries.segments = Of(selector.summaries.segments);

@@ -32,6 +32,7 @@ class TwinMemory {
   LayerStep Of(LayerStep step) const;
   LayerCache Of(LayerCache cache) const;
   PickLists Of(PickLists lists) const;
+  SlotTable Of(SlotTable slots) const;
   LayerSelector Of(LayerSelector selector) const;
 
   // The whole piece of device memory around an address, as bytes; empty where

@@ -80,6 +80,10 @@ class HookedBackend final : public Backend {
               const LayerCache& cache) override {
     real_->Select(queue, step, args, cache);
   }
+  void Bring(Queue& queue, const LayerStep& step, const BringArgs& args,
+             const LayerCache& cache) override {
+    real_->Bring(queue, step, args, cache);
+  }
   void Read(Queue& queue, const LayerStep& step, const ReadArgs& args,
             const LayerCache& cache) override {
     real_->Read(queue, step, args, cache);

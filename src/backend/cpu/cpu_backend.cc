@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backend/cpu/append.h"
+#include "backend/cpu/bring.h"
 #include "backend/cpu/combine.h"
 #include "backend/cpu/embed.h"
 #include "backend/cpu/fixed_choice.h"
@@ -50,7 +51,8 @@ class CpuBackend final : public Backend {
       : kernels_(ResolveKernels(kernels)),
         threads_(std::move(pool)),
         sample_workspace_(pool_.num_workers()),
-        select_scratch_(static_cast<size_t>(pool_.num_workers())) {
+        select_scratch_(static_cast<size_t>(pool_.num_workers())),
+        bring_scratch_(static_cast<size_t>(pool_.num_workers())) {
     attributes_.name = "cpu";
     attributes_.description =
         fmt::format("CPU, {} kernels, {} threads", CpuKernelsName(kernels_),
@@ -151,6 +153,10 @@ class CpuBackend final : public Backend {
       SelectScalar(step, args, cache, gates, select_scratch_, pool_);
     }
   }
+  void Bring(Queue&, const LayerStep& step, const BringArgs& args,
+             const LayerCache& cache) override {
+    BringPieces(step, args, cache, bring_scratch_, pool_);
+  }
   void Read(Queue&, const LayerStep& step, const ReadArgs& args,
             const LayerCache& cache) override {
     if (args.sources[0].kind == ReadSource::Kind::kEstimates) {
@@ -180,6 +186,7 @@ class CpuBackend final : public Backend {
   ThreadPool& pool_ = *threads_;
   SampleWorkspace sample_workspace_;
   std::vector<SelectScratch> select_scratch_;
+  std::vector<BringScratch> bring_scratch_;
   std::optional<VectorLinear> vector_linear_;
   std::optional<VectorRead> vector_read_;
   std::optional<VectorSelect> vector_select_;

@@ -5,8 +5,10 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "backend/cpu/float_types.h"
+#include "backend/cpu/slot_head.h"
 #include "backend/cpu/step_rows.h"
 #include "backend/preconditions.h"
 
@@ -66,6 +68,7 @@ struct RowReader {
   int64_t end_token = 0;
   bool reads_picks = false;  // of these, what `picks` names
   std::span<const Pick> picks = {};
+  std::optional<SlotHead> slots = {};  // where pages are that are not whole
 
   float Score(const Kv* key) const {
     float dot = 0;
@@ -75,6 +78,16 @@ struct RowReader {
     return dot * scale;
   }
 
+  // The slice in which a token lies, and which of its tokens it is.
+  std::pair<const std::byte*, int64_t> PlaceOf(int64_t token) const {
+    const int piece_tokens = cache.format.slot_tokens;
+    const int64_t in_page = token % kPageTokens;
+    const PiecePlace place = FindPiece(
+        cache, slots ? &*slots : nullptr, request, kv_head, token / kPageTokens,
+        static_cast<int>(in_page / piece_tokens));
+    return {place.slice, place.index * piece_tokens + in_page % piece_tokens};
+  }
+
   // Takes keys into `state`, in their order.
   void TakeIn(const TokenRun& run, State& state) const {
     const SliceFormat& format = cache.format;
@@ -82,10 +95,7 @@ struct RowReader {
     std::array<const Kv*, kUnitTokens> values;
     float maximum = state.maximum;
     for (size_t i = 0; i < run.count; ++i) {
-      const std::byte* slice = cache.Slice(
-          StepRows::Extent(cache, request, run.tokens[i] / kPageTokens),
-          kv_head);
-      const int64_t in_page = run.tokens[i] % kPageTokens;
+      const auto [slice, in_page] = PlaceOf(run.tokens[i]);
       const Kv* key =
           reinterpret_cast<const Kv*>(slice) + in_page * format.k_dim;
       scores[i] = Score(key);
@@ -193,6 +203,9 @@ void ReadRow(const LayerStep& step, const ReadArgs& args,
       .first_token =
           step.window > 0 ? std::max<int64_t>(0, end_token - step.window) : 0,
       .end_token = end_token};
+  if (args.slots != nullptr && !rows.is_prompt(row)) {
+    reader.slots.emplace(cache, *args.slots, reader.request, reader.kv_head);
+  }
   if (args.sources[0].kind == ReadSource::Kind::kPicks) {
     const PickLists& lists = args.sources[0].picks;
     const int64_t list = head * lists.NumLists(row) / args.q.dim(1);

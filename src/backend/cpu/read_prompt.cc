@@ -33,8 +33,9 @@ class PromptTile {
 
   void Run() {
     Start();
-    const TilePages pages(job_.cache, rows_of_.request, rows_of_.kv_head,
-                          job_.tile_widen, scratch_);
+    const TilePages pages({job_.cache, /*slots=*/nullptr, rows_of_.request,
+                           rows_of_.kv_head, job_.tile_widen},
+                          scratch_);
     if (job_.picks != nullptr) {
       ReadPicks(pages);
       return Finish();

@@ -36,7 +36,9 @@ class ItemUnits {
  public:
   ItemUnits(const ReadJob& job, const ReadItem& item, WidenKernel widen,
             ScratchCutter& scratch)
-      : pages_(job.cache, item.rows.request, item.rows.kv_head, widen, scratch),
+      : pages_({job.cache, job.args.slots, item.rows.request, item.rows.kv_head,
+                widen},
+               scratch),
         picks_(PicksOf(job, PlaceOf(job, item.rows, 0))) {
     const int last_lane = item.rows.num_lanes() - 1;
     visible_.last_of_first = job.rows.position(PlaceOf(job, item.rows, 0).row);
@@ -121,7 +123,9 @@ class UnitRun {
   // Returns the worker's next item.
   const ReadItem* Run(bool as_group, ItemQueue& queue) {
     const ItemUnits units(job_, item_, job_.unit_widen, scratch_);
-    const bool prefetches = job_.unit_widen == nullptr;
+    // What is copied has room for one unit.
+    const bool prefetches = job_.unit_widen == nullptr &&
+                            !PagesLieApart(job_.cache, job_.args.slots);
     const ReadItem* next_item = nullptr;
     TileKeys keys, next;
     for (int i = 0; i < item_.num_units; ++i) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 namespace winnow {
 
@@ -27,13 +28,19 @@ void SetEnds(const uint32_t (&tokens)[kTilePages], TileKeys& keys) {
 
 }  // namespace
 
-TilePages::TilePages(const LayerCache& cache, int request, int kv_head,
-                     WidenKernel widen, ScratchCutter& scratch)
-    : cache_(cache), request_(request), kv_head_(kv_head), widen_(widen) {
-  if (widen == nullptr) return;
-  wide_k_ = scratch.Take<float>(int64_t{kTileKeys} * cache.format.k_dim);
-  if (cache.format.v_in_k) return;
-  wide_v_ = scratch.Take<float>(int64_t{kTileKeys} * cache.format.v_dim);
+TilePages::TilePages(const Source& source, ScratchCutter& scratch)
+    : cache_(source.cache),
+      request_(source.request),
+      kv_head_(source.kv_head),
+      widen_(source.widen) {
+  if (source.slots != nullptr) {
+    slots_.emplace(cache_, *source.slots, request_, kv_head_);
+  }
+  if (widen_ == nullptr && !PagesLieApart(cache_, source.slots)) return;
+  const SliceFormat& format = cache_.format;
+  scratch_k_ = scratch.Take<std::byte>(kTileKeys * ScratchBytes(format.k_dim));
+  if (format.v_in_k) return;
+  scratch_v_ = scratch.Take<std::byte>(kTileKeys * ScratchBytes(format.v_dim));
 }
 
 TileKeys TilePages::Empty() const {
@@ -46,27 +53,94 @@ TileKeys TilePages::Empty() const {
   return keys;
 }
 
-void TilePages::AddPage(int64_t page, int number, TileKeys& keys) const {
+const std::byte* TilePages::SliceOf(int64_t page) const {
+  CHECK(page < cache_.page_table.dim(1), "page={} page_table {}", page,
+        ToString(cache_.page_table));
+  const bool is_whole =
+      cache_.page_table.Row<uint32_t>(request_)[page] != kNotWhole;
+  if (!is_whole && PiecesAPage(cache_.format) > 1) return nullptr;
+  return FindPiece(cache_, slots_ ? &*slots_ : nullptr, request_, kv_head_,
+                   page, 0)
+      .slice;
+}
+
+void TilePages::CopyTokens(const std::byte* stored, int64_t count, int dim,
+                           std::byte* to) const {
+  if (widen_ == nullptr) {
+    std::memcpy(to, stored, static_cast<size_t>(count * ScratchBytes(dim)));
+    return;
+  }
+  widen_(reinterpret_cast<const uint16_t*>(stored), count * dim,
+         reinterpret_cast<float*>(to));
+}
+
+// Pieces of which no token is read become zero: a kernel may weigh their values
+// with nothing.
+void TilePages::GatherPage(int64_t page, int number, uint32_t tokens,
+                           TileKeys& keys) const {
+  const SliceFormat& format = cache_.format;
+  const int count = format.slot_tokens;
+  const auto gather = [&](const PiecePlace* from, int64_t offset, int dim,
+                          std::byte* to) {
+    const int64_t stored_bytes = int64_t{count} * dim * DtypeBytes(format.k);
+    if (from == nullptr) {
+      std::memset(to, 0, static_cast<size_t>(count * ScratchBytes(dim)));
+      return;
+    }
+    CopyTokens(from->slice + offset + from->index * stored_bytes, count, dim,
+               to);
+  };
+  for (int index = 0; index < PiecesAPage(format); ++index) {
+    const int64_t token = int64_t{number} * kPageTokens + index * count;
+    const uint32_t mask = (~uint32_t{0} >> (kPageTokens - count))
+                          << (index * count);
+    PiecePlace place;
+    const PiecePlace* from = nullptr;
+    if ((tokens & mask) != 0) {
+      place = slots_->Find(page, index);
+      from = &place;
+    }
+    gather(from, 0, format.k_dim,
+           scratch_k_ + token * ScratchBytes(format.k_dim));
+    if (format.v_in_k) continue;
+    gather(from, format.v_offset_bytes(), format.v_dim,
+           scratch_v_ + token * ScratchBytes(format.v_dim));
+  }
+  const auto p = static_cast<size_t>(number);
+  const int64_t first = int64_t{number} * kPageTokens;
+  keys.k[p] = scratch_k_ + first * ScratchBytes(format.k_dim);
+  keys.v[p] = format.v_in_k ? keys.k[p]
+                            : scratch_v_ + first * ScratchBytes(format.v_dim);
+}
+
+void TilePages::AddPage(int64_t page, int number, uint32_t tokens,
+                        TileKeys& keys) const {
   const SliceFormat& format = cache_.format;
   const auto p = static_cast<size_t>(number);
-  const std::byte* slice =
-      cache_.Slice(StepRows::Extent(cache_, request_, page), kv_head_);
+  const std::byte* slice = SliceOf(page);
+  if (slice == nullptr) {
+    CHECK(slots_.has_value(), "request={} page={} is not whole", request_,
+          page);
+    GatherPage(page, number, tokens, keys);
+    keys.next_k[p] = keys.k[p];
+    keys.next_v[p] = keys.v[p];
+    return;
+  }
   keys.k[p] = slice;
   keys.v[p] = format.v_in_k ? slice : slice + format.v_offset_bytes();
   keys.next_k[p] = keys.k[p];
   keys.next_v[p] = keys.v[p];
   if (widen_ == nullptr) return;
-  const auto widen = [&](const std::byte*& stored, int dim, float* wide) {
-    float* to = wide + int64_t{number} * kPageTokens * dim;
-    widen_(reinterpret_cast<const uint16_t*>(stored),
-           int64_t{kPageTokens} * dim, to);
-    stored = reinterpret_cast<const std::byte*>(to);
+  const auto widen = [&](const std::byte*& stored, int dim, std::byte* to) {
+    to += int64_t{number} * kPageTokens * ScratchBytes(dim);
+    CopyTokens(stored, kPageTokens, dim, to);
+    stored = to;
   };
-  widen(keys.k[p], format.k_dim, wide_k_);
+  widen(keys.k[p], format.k_dim, scratch_k_);
   if (format.v_in_k) {
     keys.v[p] = keys.k[p];
   } else {
-    widen(keys.v[p], format.v_dim, wide_v_);
+    widen(keys.v[p], format.v_dim, scratch_v_);
   }
 }
 
@@ -84,7 +158,7 @@ TileKeys TilePages::Tile(int64_t tile, const VisibleKeys& visible) const {
                 visible.last_of_first < base + keys.end - 1;
   for (int page = keys.begin / kPageTokens; page * kPageTokens < keys.end;
        ++page) {
-    AddPage(base / kPageTokens + page, page, keys);
+    AddPage(base / kPageTokens + page, page, ~uint32_t{0}, keys);
   }
   return keys;
 }
@@ -97,7 +171,7 @@ TileKeys TilePages::Picked(std::span<const Pick> picks, int64_t first,
     const int64_t page = picks[i].page;
     keys.tokens[i] = picks[i].tokens & TokensIn(page, first, last);
     whole = whole && keys.tokens[i] == ~uint32_t{0};
-    AddPage(page, static_cast<int>(i), keys);
+    AddPage(page, static_cast<int>(i), keys.tokens[i], keys);
   }
   // A unit of whole pages is a dense one. Of a part of a page a kernel must
   // not touch what lies behind the row, which nobody may have written yet.
@@ -115,7 +189,7 @@ TileKeys TilePages::Masked(int64_t tile, const uint32_t (&any)[kTilePages],
         keys.end);
   for (int page = keys.begin / kPageTokens; page * kPageTokens < keys.end;
        ++page) {
-    AddPage(tile * kTilePages + page, page, keys);
+    AddPage(tile * kTilePages + page, page, any[page], keys);
     keys.masked =
         keys.masked || all[page] != TokensIn(page, keys.begin, keys.end - 1);
   }

@@ -2,10 +2,12 @@
 #ifndef WINNOW_BACKEND_CPU_TILE_PAGES_H_
 #define WINNOW_BACKEND_CPU_TILE_PAGES_H_
 
+#include <optional>
 #include <span>
 
 #include "backend/cpu/read_kernels.h"
 #include "backend/cpu/read_workspace.h"
+#include "backend/cpu/slot_head.h"
 #include "backend/cpu/step_rows.h"
 #include "backend/picks.h"
 
@@ -32,13 +34,25 @@ inline int64_t FirstVisible(int64_t position, int window) {
   return window > 0 && position >= window ? position - window + 1 : 0;
 }
 
+// Whether a page's tokens may lie apart, so that they are gathered before a
+// kernel reads them.
+inline bool PagesLieApart(const LayerCache& cache, const SlotTable* slots) {
+  return slots != nullptr && PiecesAPage(cache.format) > 1;
+}
+
 // Yields the tiles of one request and KV head. Owns nothing: pages that the
-// kernel cannot read as they are (`widen`) are widened into scratch, where
-// they stay until the next tile.
+// kernel cannot read as they are (`widen`), or that lie apart, are copied into
+// scratch, where they stay until the next tile.
 class TilePages {
  public:
-  TilePages(const LayerCache& cache, int request, int kv_head,
-            WidenKernel widen, ScratchCutter& scratch);
+  struct Source {
+    const LayerCache& cache;
+    const SlotTable* slots;  // of pages that are not whole; or null
+    int request;
+    int kv_head;
+    WidenKernel widen;  // null: the kernel reads the stored type
+  };
+  TilePages(const Source& source, ScratchCutter& scratch);
 
   // Tile `tile` for rows that see `visible`. REQUIRES: they see some of it.
   TileKeys Tile(int64_t tile, const VisibleKeys& visible) const;
@@ -55,15 +69,29 @@ class TilePages {
 
  private:
   TileKeys Empty() const;
-  // Page `page` of the request as number `number` of a tile.
-  void AddPage(int64_t page, int number, TileKeys& keys) const;
+  // Page `page` of the request as number `number` of a tile, of which `tokens`
+  // are read.
+  void AddPage(int64_t page, int number, uint32_t tokens, TileKeys& keys) const;
+  // The slice of a page whose tokens stand together; null where they lie apart.
+  const std::byte* SliceOf(int64_t page) const;
+  // Copies `count` tokens' numbers of the stored type to `to`, widened where
+  // the kernel wants it.
+  void CopyTokens(const std::byte* stored, int64_t count, int dim,
+                  std::byte* to) const;
+  void GatherPage(int64_t page, int number, uint32_t tokens,
+                  TileKeys& keys) const;
+  // Of a token's key or value in scratch.
+  int64_t ScratchBytes(int dim) const {
+    return int64_t{dim} * (widen_ == nullptr ? DtypeBytes(cache_.format.k) : 4);
+  }
 
   const LayerCache& cache_;
   const int request_;
   const int kv_head_;
   const WidenKernel widen_;  // null: the kernel reads the stored type
-  float* wide_k_ = nullptr;  // [128, k_dim]
-  float* wide_v_ = nullptr;  // [128, v_dim]
+  std::optional<SlotHead> slots_;
+  std::byte* scratch_k_ = nullptr;  // [128, k_dim]
+  std::byte* scratch_v_ = nullptr;  // [128, v_dim]
 };
 
 }  // namespace winnow

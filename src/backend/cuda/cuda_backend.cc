@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "backend/cuda/bring.h"
 #include "backend/cuda/cublaslt.h"
 #include "backend/cuda/cuda_memory.h"
 #include "backend/cuda/cuda_queue.h"
@@ -176,6 +177,10 @@ class CudaBackend final : public Backend {
   void Select(Queue& queue, const LayerStep& step, const SelectArgs& args,
               const LayerCache& cache) override {
     EnqueueSelect(On(queue), step, args, cache);
+  }
+  void Bring(Queue& queue, const LayerStep& step, const BringArgs& args,
+             const LayerCache& cache) override {
+    EnqueueBring(On(queue), step, args, cache);
   }
   void Read(Queue& queue, const LayerStep& step, const ReadArgs& args,
             const LayerCache& cache) override {

@@ -13,6 +13,7 @@ using device::RowReading;
 
 constexpr int kWarps = device::kReadUnitPages;  // a page each
 constexpr int kThreads = 32 * kWarps;
+constexpr int kMaxPieces = 4;
 static_assert(kThreads == device::kReadUnitTokens);  // a key each
 
 // A tensor of rows and heads whose type is known when the kernel runs.
@@ -51,6 +52,7 @@ struct Arguments {
   float* lse;       // [rows, q_heads], or null
   int64_t lse_stride;
   int v_stride;  // from one token's values to the next one's
+  int slot_tokens;
   float scale;
   RowKinds kinds;
 };
@@ -80,7 +82,10 @@ struct State {
 
 // What the threads of a block tell each other about a tile.
 struct Tile {
-  const std::byte* slices[kWarps];
+  // Of a page's pieces: the slice in which each lies, and how much further on
+  // its tokens stand there. One piece where pages are whole.
+  const std::byte* slices[kWarps][kMaxPieces];
+  int shifts[kWarps][kMaxPieces];
   uint32_t tokens[kWarps];
   float maxima[kWarps];
   float sums[kWarps];
@@ -110,15 +115,23 @@ struct RowReader {
   const float* q;  // [k_dim]
   Tile& tile;
 
+  // Where a token's numbers begin, `offset_bytes` into its slice.
+  __device__ const Kv* Token(int page, int token, int64_t offset_bytes,
+                             int stride) const {
+    const int piece = token / args.slot_tokens;
+    return reinterpret_cast<const Kv*>(tile.slices[page][piece] +
+                                       offset_bytes) +
+           static_cast<int64_t>(token + tile.shifts[page][piece]) * stride;
+  }
+
   // The score of this thread's key, -infinity where it is not read.
   __device__ float Score() const {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int k_dim = args.pages.k_dim;
-    const Kv* keys = reinterpret_cast<const Kv*>(tile.slices[warp]);
     float score = -INFINITY;
     for (uint32_t rest = tile.tokens[warp]; rest != 0; rest &= rest - 1) {
       const int token = __ffs(rest) - 1;
-      const Kv* key = keys + token * k_dim;
+      const Kv* key = Token(warp, token, 0, k_dim);
       float dot = 0;
       for (int i = lane; i < k_dim; i += 32) {
         dot = __fmaf_rn(q[i], device::ToFloat(key[i]), dot);
@@ -133,12 +146,11 @@ struct RowReader {
   __device__ void AddValues(State<kSlots>& state) const {
     const int v_dim = args.pages.v_dim;
     for (int page = 0; page < kWarps; ++page) {
-      const Kv* values = reinterpret_cast<const Kv*>(tile.slices[page] +
-                                                     args.pages.v_offset_bytes);
       for (uint32_t rest = tile.tokens[page]; rest != 0; rest &= rest - 1) {
         const int token = __ffs(rest) - 1;
         const float weight = tile.weights[page * 32 + token];
-        const Kv* value = values + int64_t{token} * args.v_stride;
+        const Kv* value =
+            Token(page, token, args.pages.v_offset_bytes, args.v_stride);
         for (int i = 0; i < kSlots; ++i) {
           const int c = static_cast<int>(threadIdx.x) + i * kThreads;
           if (c >= v_dim) break;
@@ -149,14 +161,23 @@ struct RowReader {
     }
   }
 
+  __device__ void FindPage(int page, unsigned slot) const {
+    for (int i = 0; i * args.slot_tokens < 32; ++i) {
+      const device::PiecePlace place =
+          args.pages.slots.directory == nullptr
+              ? device::PiecePlace{args.pages.Slice(request, page, kv_head), i}
+              : args.pages.Find(request, page, kv_head, i);
+      tile.slices[slot][i] = place.slice;
+      tile.shifts[slot][i] = (place.index - i) * args.slot_tokens;
+    }
+  }
+
   // Takes a tile of four pages into `state`: thread s < 4 names page s.
   __device__ void TakeIn(PageTokens page, State<kSlots>& state) const {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     if (threadIdx.x < kWarps) {
       tile.tokens[threadIdx.x] = page.tokens;
-      tile.slices[threadIdx.x] =
-          page.tokens == 0 ? nullptr
-                           : args.pages.Slice(request, page.page, kv_head);
+      if (page.tokens != 0) FindPage(page.page, threadIdx.x);
     }
     __syncthreads();
     const float score = Score();
@@ -271,12 +292,14 @@ void EnqueueReadRows(CudaQueue& queue, const LayerStep& step,
   const Arguments arguments = {
       .rows = DeviceRows(step),
       .lists = DeviceLists(step, args),
-      .pages = DevicePages(cache),
+      .pages = DevicePages(cache, args.slots),
       .q = Heads(args.q),
       .out = Heads(args.out),
       .lse = args.lse.empty() ? nullptr : args.lse.As<float>(),
       .lse_stride = args.lse.stride[0],
       .v_stride = format.v_in_k ? format.k_dim : format.v_dim,
+      .slot_tokens =
+          args.slots == nullptr ? format.page_tokens : format.slot_tokens,
       .scale = args.scale,
       .kinds = kinds};
   const auto num_blocks = static_cast<unsigned>(arguments.lists.num_rows *

@@ -38,7 +38,8 @@ __device__ void FetchPageTables(const UnitsArguments& args) {
 // A warp reads page after page: 128 x kDim bytes and 2 x 32 x kDim x 8 kTiles
 // products each. States of tasks that blocks share: a state of kDim + 4 floats
 // a group, or a unit, written and read.
-template <int kDim, int kTiles>
+// kSlots: of pages that are not whole it reads pieces from slots and the host.
+template <int kDim, int kTiles, bool kSlots>
 __global__ void __launch_bounds__(device::kUnitThreads,
                                   device::UnitMemory<kDim>::kBlocksAnSm)
     ReadUnitsKernel(const __grid_constant__ UnitsArguments args) {
@@ -55,7 +56,7 @@ __global__ void __launch_bounds__(device::kUnitThreads,
   }
   const device::UnitShare share = finder.Find(args.max_units);
   if (share.begin == share.end) return device::WaitForPrior();
-  device::UnitTeam<kDim, kTiles> team(
+  device::UnitTeam<kDim, kTiles, kSlots> team(
       args, *reinterpret_cast<device::UnitMemory<kDim>*>(shared), is_last);
   team.ReadShare(share);
 }
@@ -91,7 +92,7 @@ UnitsArguments Arguments(const LayerStep& step, const ReadArgs& args,
   units.tasks.rows = DeviceRows(step);
   units.tasks.lists = DeviceLists(step, args);
   units.tasks.num_kv_heads = cache.num_kv_heads;
-  units.pages = DevicePages(cache);
+  units.pages = DevicePages(cache, args.slots);
   units.q = CudaData<__nv_bfloat16>(args.q);
   units.q_row_stride = args.q.stride[0];
   units.q_head_stride = args.q.stride[1];
@@ -108,10 +109,10 @@ UnitsArguments Arguments(const LayerStep& step, const ReadArgs& args,
   return units;
 }
 
-template <int kDim, int kTiles>
+template <int kDim, int kTiles, bool kSlots>
 void Launch(CudaQueue& queue, const UnitsArguments& args) {
   using Memory = device::UnitMemory<kDim>;
-  auto* kernel = ReadUnitsKernel<kDim, kTiles>;
+  auto* kernel = ReadUnitsKernel<kDim, kTiles, kSlots>;
   queue.Keep(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                            sizeof(Memory)),
@@ -136,10 +137,19 @@ void Launch(CudaQueue& queue, const UnitsArguments& args) {
                   args);
 }
 
-template <int kDim>
+template <int kDim, bool kSlots>
 void LaunchTiles(CudaQueue& queue, const UnitsArguments& args) {
-  if (args.tasks.group_heads <= 8) return Launch<kDim, 1>(queue, args);
-  Launch<kDim, 2>(queue, args);
+  if (args.tasks.group_heads <= 8) return Launch<kDim, 1, kSlots>(queue, args);
+  Launch<kDim, 2, kSlots>(queue, args);
+}
+
+// Pages that are all whole are read by the kernel that knows no others.
+template <int kDim>
+void LaunchPlaces(CudaQueue& queue, const UnitsArguments& args) {
+  if (args.pages.slots.directory == nullptr) {
+    return LaunchTiles<kDim, false>(queue, args);
+  }
+  LaunchTiles<kDim, true>(queue, args);
 }
 
 }  // namespace
@@ -153,7 +163,10 @@ bool ReadUnitsTakes(const ReadArgs& args, const LayerCache& cache) {
          (format.k_dim == 64 || format.k_dim == 96 || format.k_dim == 128) &&
          args.q.dim(1) <= kMaxGroupHeads * cache.num_kv_heads &&
          address % 16 == 0 && cache.extent_stride_bytes % 16 == 0 &&
-         format.slice_bytes % 16 == 0;
+         format.slice_bytes % 16 == 0 &&
+         (args.slots == nullptr ||
+          (args.slots->host_extent_bytes % 16 == 0 &&
+           args.slots->host_layer_offset_bytes % 16 == 0));
 }
 
 void EnqueueReadUnits(CudaQueue& queue, const LayerStep& step,
@@ -176,13 +189,13 @@ void EnqueueReadUnits(CudaQueue& queue, const LayerStep& step,
     units.tasks.end_row = std::min(end_row, row + room.num_rows);
     switch (cache.format.k_dim) {
       case 64:
-        LaunchTiles<64>(queue, units);
+        LaunchPlaces<64>(queue, units);
         break;
       case 96:
-        LaunchTiles<96>(queue, units);
+        LaunchPlaces<96>(queue, units);
         break;
       default:
-        LaunchTiles<128>(queue, units);
+        LaunchPlaces<128>(queue, units);
     }
   }
 }

@@ -4,6 +4,43 @@
 
 namespace winnow {
 
+static_assert(device::kNotWhole == kNotWhole && device::kNoPiece == kNoPiece);
+static_assert(device::kSegmentPages == kSegmentPages &&
+              device::kChunkFrames == kChunkFrames);
+
+namespace {
+
+device::Slots DeviceSlots(const SliceFormat& format, const SlotTable& slots) {
+  return {
+      .num_segments = slots.num_segments.As<int32_t>(),
+      .directory = slots.directory.As<uint32_t>(),
+      .entries = slots.entries.As<uint16_t>(),
+      .num_frames = slots.num_frames.As<int32_t>(),
+      .chunks = slots.chunks.As<uint32_t>(),
+      .frames = slots.frames.As<uint32_t>(),
+      .tags = slots.tags.As<uint32_t>(),
+      .ages = slots.ages.As<uint8_t>(),
+      .host_pages = slots.host_pages.As<uint32_t>(),
+      .host_memory = slots.host_memory.As<int64_t>(),
+      .directory_stride = slots.directory.stride[0],
+      .chunks_stride = slots.chunks.stride[0],
+      .frames_stride = slots.frames.stride[0],
+      .host_pages_stride = slots.host_pages.stride[0],
+      .entries_stride = slots.entries.stride[0],
+      .entries_head_stride = slots.entries.stride[1],
+      .tags_stride = slots.tags.stride[0],
+      .tags_head_stride = slots.tags.stride[1],
+      .ages_stride = slots.ages.stride[0],
+      .ages_head_stride = slots.ages.stride[1],
+      .host_extents_a_piece = slots.host_extents_a_piece,
+      .host_extent_bytes = slots.host_extent_bytes,
+      .host_layer_offset_bytes = slots.host_layer_offset_bytes,
+      .pieces = PiecesAPage(format),
+  };
+}
+
+}  // namespace
+
 device::StepRows DeviceRows(const LayerStep& step) {
   CHECK(step.tree_parent.empty(), "draft trees are not read yet");
   device::StepRows rows = {};
@@ -22,7 +59,7 @@ device::StepRows DeviceRows(const LayerStep& step) {
   return rows;
 }
 
-device::Pages DevicePages(const LayerCache& cache) {
+device::Pages DevicePages(const LayerCache& cache, const SlotTable* slots) {
   const SliceFormat& format = cache.format;
   CHECK(format.k == format.v && format.scale_bytes == 0 &&
             format.page_tokens == kPageTokens,
@@ -39,6 +76,7 @@ device::Pages DevicePages(const LayerCache& cache) {
       .num_kv_heads = cache.num_kv_heads,
       .k_dim = format.k_dim,
       .v_dim = format.v_dim,
+      .slots = slots == nullptr ? device::Slots() : DeviceSlots(format, *slots),
   };
 }
 

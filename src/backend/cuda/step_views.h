@@ -4,6 +4,7 @@
 
 #include "backend/cuda/device/step_rows.cuh"
 #include "backend/layer_cache.h"
+#include "backend/slot_table.h"
 #include "backend/step.h"
 
 namespace winnow {
@@ -12,7 +13,8 @@ namespace winnow {
 device::StepRows DeviceRows(const LayerStep& step);
 
 // REQUIRES: pages of kPageTokens, K and V of one unquantised dtype.
-device::Pages DevicePages(const LayerCache& cache);
+device::Pages DevicePages(const LayerCache& cache,
+                          const SlotTable* slots = nullptr);
 
 }  // namespace winnow
 

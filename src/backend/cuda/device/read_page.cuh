@@ -41,6 +41,22 @@ struct PageHalf {
                   (tokens >> token & 1) != 0 ? 16 : 0);
     }
   }
+  // The same where every `piece_tokens` tokens have an address of their own,
+  // lane i's for piece i: less than the tokens before it take up.
+  static __device__ void FetchApart(uint32_t to, unsigned long long address,
+                                    int piece_tokens, uint32_t tokens) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+    for (int i = 0; i < kChunks; ++i) {
+      const int index = i * 32 + lane;
+      const int token = index / kChunks;
+      const unsigned long long from =
+          __shfl_sync(~0u, address, token / piece_tokens);
+      CopyAsync16(to + Offset(token, index % kChunks),
+                  reinterpret_cast<const std::byte*>(from) + index * 16,
+                  (tokens >> token & 1) != 0 ? 16 : 0);
+    }
+  }
 };
 
 // The q heads that share a KV head and a list, eight a tile, and what they make

@@ -34,17 +34,18 @@ struct UnitRun {
   int flat = 0;
   uint32_t tokens = 0;               // of the page
   const std::byte* slice = nullptr;  // of the page, where it has tokens
+  int page = 0;                      // where its pieces may lie apart
 
   __device__ int num_units() const { return end_unit - unit; }
 };
 
 // A page's state is made by one warp from nothing; a unit's is made of its four
 // pages' by rank; whether it then goes into its group here or elsewhere does
-// not change a bit. The block that does a group's last unit folds what others
+// not change a bit; nor does where the pieces of a page lie (kSlots). The block that does a group's last unit folds what others
 // have left of the group, the one that completes a task's last group merges
 // them: always in the order of ranks. (A launch of its own for it took 5 to 8
 // us a layer of Llama-3.1-8B's shape at batch 1.)
-template <int kDim, int kTiles>
+template <int kDim, int kTiles, bool kSlots>
 class UnitTeam {
  public:
   using Memory = UnitMemory<kDim>;
@@ -129,6 +130,10 @@ class UnitTeam {
         task.reading.Ranked((at.unit + lane_) * kReadUnitPages + warp_);
     run.tokens = page.tokens;
     if (page.tokens == 0) return run;
+    if constexpr (kSlots) {
+      run.page = page.page;
+      return run;
+    }
     run.slice = args_.pages.Slice(args_.tasks.rows.Request(task.row), page.page,
                                   task.kv_head);
     return run;
@@ -288,20 +293,45 @@ class UnitTeam {
       // By value: what is addressed would leave the registers.
       const uint32_t tokens = __shfl_sync(
           ~0u, is_next ? next_.tokens : run_.tokens, is_next ? of_next : unit);
-      const auto address = reinterpret_cast<unsigned long long>(
-          is_next ? next_.slice : run_.slice);
-      const auto slice = reinterpret_cast<const std::byte*>(
-          __shfl_sync(~0u, address, is_next ? of_next : unit));
-      if (tokens != 0) {
-        Half::Fetch(
-            ring_ + static_cast<uint32_t>(fetch_slot_ * Half::kBytes),
-            slice + (num_fetched_ % 2 == 0 ? 0 : args_.pages.v_offset_bytes),
-            tokens);
+      const int64_t offset =
+          num_fetched_ % 2 == 0 ? 0 : args_.pages.v_offset_bytes;
+      const auto to = ring_ + static_cast<uint32_t>(fetch_slot_ * Half::kBytes);
+      if constexpr (kSlots) {
+        const int page = __shfl_sync(~0u, is_next ? next_.page : run_.page,
+                                     is_next ? of_next : unit);
+        if (tokens != 0) {
+          const ReadTask task(args_.tasks, is_next ? next_.row : run_.row,
+                              is_next ? next_.index : run_.index);
+          FetchPieces(to, task, page, offset, tokens);
+        }
+      } else {
+        const auto address = reinterpret_cast<unsigned long long>(
+            is_next ? next_.slice : run_.slice);
+        const auto slice = reinterpret_cast<const std::byte*>(
+            __shfl_sync(~0u, address, is_next ? of_next : unit));
+        if (tokens != 0) Half::Fetch(to, slice + offset, tokens);
       }
       CommitCopies();
       ++num_fetched_;
       fetch_slot_ = fetch_slot_ + 1 == Memory::kSlots ? 0 : fetch_slot_ + 1;
     }
+  }
+
+  // The same half of a page whose pieces lie anywhere: lane i finds piece i.
+  __device__ void FetchPieces(uint32_t to, const ReadTask& task, int page,
+                              int64_t offset, uint32_t tokens) const {
+    const int pieces = args_.pages.slots.pieces;
+    unsigned long long address = 0;
+    if (lane_ < pieces) {
+      const PiecePlace place = args_.pages.Find(
+          args_.tasks.rows.Request(task.row), page, task.kv_head, lane_);
+      // Where the page's first token would be, stood all of it there.
+      address = reinterpret_cast<unsigned long long>(place.slice) +
+                static_cast<unsigned long long>(
+                    offset + static_cast<int64_t>(place.index - lane_) *
+                                 (Half::kBytes / pieces));
+    }
+    Half::FetchApart(to, address, kReadPageTokens / pieces, tokens);
   }
 
   // The next half page, once it is there: all groups but those committed after

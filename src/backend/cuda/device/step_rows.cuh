@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "backend/cuda/device/slots.cuh"
+
 namespace winnow::device {
 
 // LayerStep (backend/step.h) without what the host alone reads.
@@ -40,7 +42,11 @@ struct StepRows {
   }
 };
 
-// LayerCache (backend/layer_cache.h).
+// As in backend/layer_cache.h.
+inline constexpr uint32_t kNotWhole = 0xffffffffu;
+
+// LayerCache (backend/layer_cache.h), and the slots of pages that are not
+// whole, for those who look there.
 struct Pages {
   std::byte* strips;
   int64_t extent_stride_bytes;
@@ -51,11 +57,35 @@ struct Pages {
   int max_pages;
   int num_kv_heads;
   int k_dim, v_dim;
+  Slots slots;
 
+  __device__ uint32_t Extent(int request, int page) const {
+    return page_table[request * page_table_stride + page];
+  }
+  __device__ std::byte* SliceOf(uint32_t extent, int head) const {
+    return strips + extent * extent_stride_bytes + head * slice_bytes;
+  }
   // REQUIRES: the page is whole.
   __device__ std::byte* Slice(int request, int page, int head) const {
-    const uint32_t extent = page_table[request * page_table_stride + page];
-    return strips + extent * extent_stride_bytes + head * slice_bytes;
+    return SliceOf(Extent(request, page), head);
+  }
+
+  __device__ PiecePlace InSlot(int request, int head, int slot) const {
+    return {SliceOf(slots.Frame(request, slot), head), slot % slots.pieces};
+  }
+  __device__ PiecePlace OnHost(int request, int page, int head,
+                               int index) const {
+    return {slots.HostStrip(request, page) + head * slice_bytes, index};
+  }
+  // Whole page, slot, or host. REQUIRES: there are slots.
+  __device__ PiecePlace Find(int request, int page, int head, int index) const {
+    const uint32_t extent = Extent(request, page);
+    if (extent != kNotWhole) return {SliceOf(extent, head), index};
+    const auto piece = static_cast<uint32_t>(page * slots.pieces + index);
+    const int slot =
+        slots.SlotOf(request, head, slots.Entry(request, head, piece), piece);
+    return slot >= 0 ? InSlot(request, head, slot)
+                     : OnHost(request, page, head, index);
   }
 };
 

@@ -1,0 +1,29 @@
+// Bring on the CPU: finds what is picked, makes room, fetches what is missing.
+#ifndef WINNOW_BACKEND_CPU_BRING_H_
+#define WINNOW_BACKEND_CPU_BRING_H_
+
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/cpu/thread_pool.h"
+
+namespace winnow {
+
+// What a worker keeps while it brings for one request and KV head: sized once.
+struct BringScratch {
+  std::vector<uint8_t> uses;      // [kMaxSlots]: SlotUse
+  std::vector<uint8_t> ranks;     // [kMaxSlots]
+  std::vector<uint32_t> missing;  // [2 * kMaxSlots]: pieces, picks' then hints'
+  BringScratch();
+};
+
+// The truth, and all there is: an item a request and KV head, walked in the
+// order of rows, lists, ranks and pieces, as the contract in backend.h says.
+// `scratch` has an entry a worker of `pool`.
+void BringPieces(const LayerStep& step, const BringArgs& args,
+                 const LayerCache& cache, std::span<BringScratch> scratch,
+                 ThreadPool& pool);
+
+}  // namespace winnow
+
+#endif  // WINNOW_BACKEND_CPU_BRING_H_

@@ -1,0 +1,86 @@
+// Where tokens lie of pages that are not whole, as kernels take it.
+#ifndef WINNOW_BACKEND_CUDA_DEVICE_SLOTS_CUH_
+#define WINNOW_BACKEND_CUDA_DEVICE_SLOTS_CUH_
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace winnow::device {
+
+// As in backend/slot_table.h.
+inline constexpr uint32_t kNoPiece = 0xffffffffu;
+inline constexpr int kSegmentPages = 1024;
+inline constexpr int kChunkFrames = 64;
+
+// Piece `index` of a slice: there it starts with token index * slot tokens.
+struct PiecePlace {
+  std::byte* slice;
+  int index;
+};
+
+// SlotTable (backend/slot_table.h). None: no directory.
+struct Slots {
+  const int32_t* num_segments;  // [requests]
+  const uint32_t* directory;    // [requests, max_segments]
+  uint16_t* entries;            // [segments, kv_heads, 1024 * pieces]
+  const int32_t* num_frames;    // [requests]
+  const uint32_t* chunks;       // [requests, max_chunks]
+  const uint32_t* frames;       // [chunks, 64]
+  uint32_t* tags;               // [chunks, kv_heads, 64 * pieces]
+  uint8_t* ages;                // [chunks, kv_heads, 64 * pieces]
+  const uint32_t* host_pages;   // [requests, max_pages]
+  const int64_t* host_memory;   // [pieces of memory]
+  int64_t directory_stride, chunks_stride, frames_stride, host_pages_stride;
+  int64_t entries_stride, entries_head_stride;
+  int64_t tags_stride, tags_head_stride, ages_stride, ages_head_stride;
+  int64_t host_extents_a_piece, host_extent_bytes, host_layer_offset_bytes;
+  int pieces;  // a page, and a frame's slots of a head
+
+  __device__ int NumSlots(int request) const {
+    return num_frames[request] * pieces;
+  }
+  __device__ uint16_t& Entry(int request, int head, uint32_t piece) const {
+    const auto a_segment = static_cast<uint32_t>(kSegmentPages * pieces);
+    const uint32_t segment =
+        directory[request * directory_stride + piece / a_segment];
+    return entries[segment * entries_stride + head * entries_head_stride +
+                   piece % a_segment];
+  }
+  __device__ uint32_t Chunk(int request, int slot) const {
+    return chunks[request * chunks_stride + slot / (kChunkFrames * pieces)];
+  }
+  __device__ uint32_t& Tag(int request, int head, int slot) const {
+    return tags[Chunk(request, slot) * tags_stride + head * tags_head_stride +
+                slot % (kChunkFrames * pieces)];
+  }
+  __device__ uint8_t& Age(int request, int head, int slot) const {
+    return ages[Chunk(request, slot) * ages_stride + head * ages_head_stride +
+                slot % (kChunkFrames * pieces)];
+  }
+  // The extent whose strip holds a slot.
+  __device__ uint32_t Frame(int request, int slot) const {
+    return frames[Chunk(request, slot) * frames_stride +
+                  slot / pieces % kChunkFrames];
+  }
+  // The slot that an entry names, -1 where the piece is in none.
+  __device__ int SlotOf(int request, int head, uint16_t entry,
+                        uint32_t piece) const {
+    const bool is_there =
+        entry < NumSlots(request) && Tag(request, head, entry) == piece;
+    return is_there ? entry : -1;
+  }
+  // The page's strip on the host.
+  __device__ std::byte* HostStrip(int request, int page) const {
+    const int64_t extent = host_pages[request * host_pages_stride + page];
+    return reinterpret_cast<std::byte*>(
+               host_memory[extent / host_extents_a_piece]) +
+           extent % host_extents_a_piece * host_extent_bytes +
+           host_layer_offset_bytes;
+  }
+};
+
+}  // namespace winnow::device
+
+#endif  // WINNOW_BACKEND_CUDA_DEVICE_SLOTS_CUH_
