@@ -209,7 +209,7 @@ struct BringArgs {
   // Lists of the same rows whose picks are worth fetching, or empty: the next
   // ranks. They never change what is read.
   PickLists hints = {};
-  int least_hint_age = 1;
+  int least_hint_age = 1;  // at most kEmptyAge: empty slots alone
   View counts = {};  // u32 [requests, kNumBringCounts]: added to; or empty
 };
 

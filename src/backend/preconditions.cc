@@ -1,5 +1,7 @@
 #include "backend/preconditions.h"
 
+#include "backend/replacement.h"
+
 namespace winnow {
 
 void CheckLinear(const LinearArgs& args) {
@@ -73,7 +75,8 @@ void CheckBring(const LayerStep& step, const BringArgs& args,
              format.slot_tokens == 32),
         "scale_bytes={} page_tokens={} slot_tokens={}", format.scale_bytes,
         format.page_tokens, format.slot_tokens);
-  CHECK(args.least_hint_age >= 0, "least_hint_age={}", args.least_hint_age);
+  CHECK(args.least_hint_age >= 0 && args.least_hint_age <= kEmptyAge,
+        "least_hint_age={} limit={}", args.least_hint_age, int{kEmptyAge});
   CHECK(args.counts.empty() || (args.counts.dtype == Dtype::kUInt32 &&
                                 args.counts.dim(0) >= step.num_requests &&
                                 args.counts.dim(1) == kNumBringCounts),

@@ -214,6 +214,8 @@ SlotCase::OnDevice SlotCase::Upload(TestDevice& device,
     }
   }
   on.slots.host_memory = device.Upload(memory);
+  on.slots.strips = on.pool.data;
+  on.slots.strip_bytes = static_cast<int64_t>(extent_bytes_);
   on.slots.host_extents_a_piece = host_extents_a_piece_;
   on.slots.host_extent_bytes = host_extent_bytes_;
   on.slots.host_layer_offset_bytes = host_layer_offset_bytes_;

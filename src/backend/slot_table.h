@@ -28,9 +28,10 @@ inline int PiecesAPage(const SliceFormat& format) {
 }
 
 // The slots of one layer, of every request in a step, and where the host has
-// the pages. A frame is a strip of the device's pool that holds slots: KV head
-// h has the slots of slice h, each laid out like that piece of a page's slice.
-// Slots of a (request, KV head) are numbered through its frames.
+// the pages. A frame is a strip of the device's pool, of whatever layer of an
+// extent that was split, that holds slots: KV head h has those of slice h, each
+// laid out like that piece of a page's slice. Slots of a (request, KV head) are
+// numbered through its frames.
 //
 // A piece is in slot s exactly where entry[piece] = s < num_slots and
 // tag[s] = piece. So entries may say anything for what is not there: nothing
@@ -45,9 +46,12 @@ struct SlotTable {
   View entries;       // u16 [segments, kv_heads, 1024 * pieces a page]
   View num_frames;    // i32 [requests]
   View chunks;        // u32 [requests, max_chunks]
-  View frames;        // u32 [chunks, 64]: an extent, whose strip it is
+  View frames;        // u32 [chunks, 64]: number of a strip
   View tags;          // u32 [chunks, kv_heads, 64 * pieces a page]
   View ages;          // u8  [chunks, kv_heads, 64 * pieces a page]
+  // Strip i is at strips + i * strip_bytes.
+  std::byte* strips = nullptr;
+  int64_t strip_bytes = 0;
   // The host's pool, in pieces of memory of so many extents each; an extent
   // holds its layers' strips one after another. A page that is not whole is
   // there.

@@ -62,6 +62,7 @@ SlotTable TwinMemory::Of(SlotTable slots) const {
         &slots.ages, &slots.host_pages, &slots.host_memory}) {
     *view = Of(*view);
   }
+  slots.strips = Of(slots.strips);
   return slots;
 }
 

@@ -46,6 +46,9 @@ class HostPool {
   View Extent(ExtentId extent) const;  // u8 [extent_bytes]
   int64_t extent_bytes() const { return strip_bytes_ * num_layers_; }
   int64_t num_extents() const { return num_extents_; }
+  // The pieces of memory: how many, and of how many extents each.
+  int64_t num_pieces() const { return std::ssize(pieces_); }
+  int64_t extents_per_piece() const { return extents_per_piece_; }
 
  private:
   HostPool(Backend& backend, const StripPool& device,

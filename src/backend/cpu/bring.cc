@@ -71,13 +71,12 @@ class HeadBring {
     const int32_t num_hinted =
         Place(num_picks_, num_missing_, kFirstAgeRank + of_.args.least_hint_age,
               kHintedBit);
+    for (size_t age = 0; age < by_age_.size(); ++age) {
+      counts[kSlotsByAgeCount + age] += static_cast<uint32_t>(by_age_[age]);
+    }
     counts[kUnplacedCount] += static_cast<uint32_t>(num_picks_ - num_placed);
     counts[kHintsCount] += static_cast<uint32_t>(num_hinted);
     counts[kFetchedCount] += static_cast<uint32_t>(num_placed + num_hinted);
-    for (int slot = 0; slot < head_.num_slots(); ++slot) {
-      const int age = head_.Age(slot) & kAgeMask;
-      ++counts[static_cast<size_t>(kSlotsByAgeCount + age)];
-    }
   }
 
  private:
@@ -194,16 +193,20 @@ class HeadBring {
     if (!IsMissing(entry, piece)) AddMissing(piece, num_picks_, entry);
   }
 
-  // Gives slots to missing pieces [begin, end) as far as there are victims, and
-  // fetches them. Returns to how many.
-  int32_t Place(int32_t begin, int32_t end, int least_rank, uint8_t age) {
-    if (begin == end || least_rank >= kNumRanks) return 0;
+  // Who would make room for so many pieces.
+  VictimCut RankSlots(int32_t num_wanted, int least_rank) {
     for (size_t slot = 0; slot < uses_.size(); ++slot) {
       const int s = static_cast<int>(slot);
       ranks_[slot] = static_cast<uint8_t>(EvictionRank(head_.Age(s), Use(s)));
     }
-    const VictimCut cut =
-        CutVictims(CountRanks(ranks_), end - begin, least_rank);
+    return CutVictims(CountRanks(ranks_), num_wanted, least_rank);
+  }
+
+  // Gives slots to missing pieces [begin, end) as far as there are victims, and
+  // fetches them. Returns to how many.
+  int32_t Place(int32_t begin, int32_t end, int least_rank, uint8_t age) {
+    if (begin == end) return 0;
+    const VictimCut cut = RankSlots(end - begin, least_rank);
     int32_t next = begin;
     ForEachVictim(ranks_, cut, [&](int32_t slot) {
       const uint32_t piece = scratch_.missing[static_cast<size_t>(next++)];
@@ -212,6 +215,9 @@ class HeadBring {
           piece % static_cast<uint32_t>(head_.pieces_a_page()));
       head_.Tag(slot) = piece;
       head_.Entry(page, index) = static_cast<uint16_t>(slot);
+      // Counted already where it is a hint that comes.
+      --ByAge(head_.Age(slot));
+      ++ByAge(age);
       head_.Age(slot) = age;
       SetUse(slot, SlotUse::kPicked);
       Fetch(head_.OnHost(page, index), head_.InSlot(slot));
@@ -232,11 +238,23 @@ class HeadBring {
     copy(format.v_offset_bytes(), format.v_dim * DtypeBytes(format.v));
   }
 
-  void GrowOlder() const {
-    const int64_t first = of_.first_position(), end = of_.end_position();
-    for (int slot = 0; slot < head_.num_slots(); ++slot) {
-      uint8_t& age = head_.Age(slot);
-      age = Use(slot) == SlotUse::kPicked ? 0 : NextAge(age, first, end);
+  int32_t& ByAge(uint8_t age) { return by_age_[age & kAgeMask]; }
+
+  void GrowOlder() {
+    by_age_.fill(0);
+    std::array<uint8_t, 256> next;
+    for (size_t age = 0; age < next.size(); ++age) {
+      next[age] = NextAge(static_cast<uint8_t>(age), of_.first_position(),
+                          of_.end_position());
+    }
+    const int a_chunk = kChunkFrames * head_.pieces_a_page();
+    for (int first = 0; first < head_.num_slots(); first += a_chunk) {
+      uint8_t* ages = &head_.Age(first);
+      const int count = std::min(a_chunk, head_.num_slots() - first);
+      for (int i = 0; i < count; ++i) {
+        ages[i] = Use(first + i) == SlotUse::kPicked ? 0 : next[ages[i]];
+        ++ByAge(ages[i]);
+      }
     }
   }
 
@@ -245,9 +263,10 @@ class HeadBring {
   const int kv_head_;
   const SlotHead head_;
   BringScratch& scratch_;
-  const std::span<uint8_t> uses_, ranks_;  // [slots]
-  int32_t num_missing_ = 0;                // picks' first, then hints'
-  int32_t num_picks_ = 0;                  // of these
+  const std::span<uint8_t> uses_, ranks_;           // [slots]
+  int32_t num_missing_ = 0;                         // picks' first, then hints'
+  int32_t num_picks_ = 0;                           // of these
+  std::array<int32_t, kEmptyAge + 1> by_age_ = {};  // slots
 };
 
 void AddCounts(const Counts& counts, const View& to, int request) {

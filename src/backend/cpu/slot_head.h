@@ -62,9 +62,11 @@ class SlotHead {
   PiecePlace InSlot(int slot) const {
     const int frame = slot / pieces_a_page_;
     const uint32_t chunk = ChunkOf(slot);
-    const uint32_t extent =
+    const int64_t strip =
         slots_.frames.Row<uint32_t>(chunk)[frame % kChunkFrames];
-    return {cache_.Slice(extent, kv_head_), slot % pieces_a_page_};
+    return {slots_.strips + strip * slots_.strip_bytes +
+                int64_t{kv_head_} * cache_.format.slice_bytes,
+            slot % pieces_a_page_};
   }
   PiecePlace OnHost(int64_t page, int index) const {
     const int64_t extent = slots_.host_pages.Row<uint32_t>(request_)[page];

@@ -165,7 +165,8 @@ bool ReadUnitsTakes(const ReadArgs& args, const LayerCache& cache) {
          address % 16 == 0 && cache.extent_stride_bytes % 16 == 0 &&
          format.slice_bytes % 16 == 0 &&
          (args.slots == nullptr ||
-          (args.slots->host_extent_bytes % 16 == 0 &&
+          (args.slots->strip_bytes % 16 == 0 &&
+           args.slots->host_extent_bytes % 16 == 0 &&
            args.slots->host_layer_offset_bytes % 16 == 0));
 }
 

@@ -35,6 +35,8 @@ device::Slots DeviceSlots(const SliceFormat& format, const SlotTable& slots) {
       .host_extents_a_piece = slots.host_extents_a_piece,
       .host_extent_bytes = slots.host_extent_bytes,
       .host_layer_offset_bytes = slots.host_layer_offset_bytes,
+      .strips = slots.strips,
+      .strip_bytes = slots.strip_bytes,
       .pieces = PiecesAPage(format),
   };
 }

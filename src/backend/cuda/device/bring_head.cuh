@@ -258,7 +258,7 @@ class HeadBring {
   // Gives slots to missing pieces [begin, end) as far as there are victims.
   // Returns to how many.
   __device__ int Place(int begin, int end, int least_rank, int age) {
-    if (begin == end || least_rank >= kNumRanks) return 0;
+    if (begin == end) return 0;
     FindCut(end - begin, least_rank);
     int num_equal = 0, num_victims = 0;  // in front of the threads' slots
     for (int first = 0; first < num_slots_; first += kChooseThreads) {

@@ -36,6 +36,8 @@ struct Slots {
   int64_t entries_stride, entries_head_stride;
   int64_t tags_stride, tags_head_stride, ages_stride, ages_head_stride;
   int64_t host_extents_a_piece, host_extent_bytes, host_layer_offset_bytes;
+  std::byte* strips;
+  int64_t strip_bytes;
   int pieces;  // a page, and a frame's slots of a head
 
   __device__ int NumSlots(int request) const {
@@ -59,10 +61,11 @@ struct Slots {
     return ages[Chunk(request, slot) * ages_stride + head * ages_head_stride +
                 slot % (kChunkFrames * pieces)];
   }
-  // The extent whose strip holds a slot.
-  __device__ uint32_t Frame(int request, int slot) const {
-    return frames[Chunk(request, slot) * frames_stride +
-                  slot / pieces % kChunkFrames];
+  // The strip that holds a slot.
+  __device__ std::byte* Frame(int request, int slot) const {
+    const int64_t strip = frames[Chunk(request, slot) * frames_stride +
+                                 slot / pieces % kChunkFrames];
+    return strips + strip * strip_bytes;
   }
   // The slot that an entry names, -1 where the piece is in none.
   __device__ int SlotOf(int request, int head, uint16_t entry,

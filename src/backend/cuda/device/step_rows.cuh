@@ -71,7 +71,8 @@ struct Pages {
   }
 
   __device__ PiecePlace InSlot(int request, int head, int slot) const {
-    return {SliceOf(slots.Frame(request, slot), head), slot % slots.pieces};
+    return {slots.Frame(request, slot) + head * slice_bytes,
+            slot % slots.pieces};
   }
   __device__ PiecePlace OnHost(int request, int page, int head,
                                int index) const {

@@ -1,0 +1,266 @@
+#include "cache/slot_tables.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backend/replacement.h"
+
+namespace winnow {
+
+static_assert(kSlotSegmentPages == kSegmentPages);
+static_assert(kSlotChunkFrames == kChunkFrames);
+static_assert(kNoSlotSegment == kNoSegment);
+
+namespace {
+
+int CountOf(int number, int in_each) {
+  return (number + in_each - 1) / in_each;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<SlotTables>> SlotTables::Create(
+    Backend& backend, const StripPool& device, const HostPool& host,
+    const SlotTablesOptions& options) {
+  CHECK(options.num_layers > 0 && options.num_kv_heads > 0 &&
+            options.num_segments > 0 && options.num_chunks > 0 &&
+            options.max_requests > 0 && options.max_pages_per_request > 0 &&
+            options.max_frames > 0,
+        "num_layers={} num_kv_heads={} num_segments={} num_chunks={} "
+        "max_requests={} max_pages_per_request={} max_frames={}",
+        options.num_layers, options.num_kv_heads, options.num_segments,
+        options.num_chunks, options.max_requests, options.max_pages_per_request,
+        options.max_frames);
+  const int max_slots = options.max_frames * PiecesAPage(options.format);
+  if (max_slots > kMaxSlots) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "slots of a layer and KV head must be at most {}, are {}",
+                     kMaxSlots, max_slots);
+  }
+  std::unique_ptr<SlotTables> tables(new SlotTables(backend, device, options));
+  RETURN_IF_ERROR(tables->Allocate(host));
+  tables->MakeLayers(host);
+  return tables;
+}
+
+SlotTables::SlotTables(Backend& backend, const StripPool& device,
+                       const SlotTablesOptions& options)
+    : backend_(backend),
+      device_(device),
+      options_(options),
+      pieces_(PiecesAPage(options.format)),
+      max_segments_(CountOf(options.max_pages_per_request, kSegmentPages)),
+      max_chunks_(CountOf(options.max_frames, kChunkFrames)) {}
+
+int64_t SlotTables::HeadWords() const {
+  return int64_t{options_.max_requests} * (1 + options_.num_layers);
+}
+int64_t SlotTables::RowWords() const {
+  return max_segments_ + options_.max_pages_per_request +
+         int64_t{options_.num_layers} * max_chunks_;
+}
+int64_t SlotTables::ChunksAt(int layer) const {
+  return max_segments_ + options_.max_pages_per_request +
+         int64_t{layer} * max_chunks_;
+}
+
+Status SlotTables::Allocate(const HostPool& host) {
+  const auto allocate = [&](Tier tier, int64_t num_bytes, std::string_view what,
+                            Buffer& to) -> Status {
+    ASSIGN_OR_RETURN(
+        to, backend_.Allocate(tier, static_cast<size_t>(num_bytes), what));
+    return Ok{};
+  };
+  const int64_t heads = options_.num_kv_heads;
+  const int64_t a_chunk = int64_t{kChunkFrames} * pieces_;
+  const int64_t states = options_.num_chunks * heads * a_chunk;
+  const int64_t num_entries = options_.num_segments * options_.num_layers *
+                              heads * kSegmentPages * pieces_;
+  const int64_t row_bytes =
+      (HeadWords() + RowWords() * options_.max_requests) * 4;
+  const int64_t counts_bytes = int64_t{options_.num_layers} *
+                               options_.max_requests * kNumBringCounts * 4;
+  RETURN_IF_ERROR(
+      allocate(Tier::kDevice, num_entries * 2, "slot entries", entries_));
+  RETURN_IF_ERROR(allocate(Tier::kDevice, states * 4, "slot tags", tags_));
+  RETURN_IF_ERROR(allocate(Tier::kDevice, states, "slot ages", ages_));
+  const int64_t frames_bytes = options_.num_chunks * kChunkFrames * 4;
+  RETURN_IF_ERROR(
+      allocate(Tier::kDevice, frames_bytes, "slot frames", frames_));
+  RETURN_IF_ERROR(
+      allocate(Tier::kHost, frames_bytes, "slot frames, host", frames_mirror_));
+  RETURN_IF_ERROR(
+      allocate(Tier::kDevice, counts_bytes, "slot counts", counts_bytes_));
+  RETURN_IF_ERROR(
+      allocate(Tier::kHost, counts_bytes, "slot counts, host", zeros_));
+  std::memset(zeros_.data(), 0, zeros_.num_bytes());
+  RETURN_IF_ERROR(allocate(Tier::kHost, a_chunk * 5, "empty slots", blank_));
+  std::memset(blank_.data(), 0xff, static_cast<size_t>(a_chunk) * 4);
+  static_assert(kNoPiece == 0xffffffffu);
+  std::memset(blank_.data() + a_chunk * 4, kEmptyAge,
+              static_cast<size_t>(a_chunk));
+  RETURN_IF_ERROR(allocate(Tier::kDevice, row_bytes, "slot rows", rows_));
+  for (Buffer& staging : staging_) {
+    RETURN_IF_ERROR(
+        allocate(Tier::kHost, row_bytes, "slot rows, host", staging));
+  }
+  return allocate(Tier::kHost, host.num_pieces() * int64_t{8},
+                  "where the host's pool lies", host_memory_);
+}
+
+void SlotTables::MakeLayers(const HostPool& host) {
+  for (int64_t i = 0; i < host.num_pieces(); ++i) {
+    const auto extent = static_cast<uint32_t>(i * host.extents_per_piece());
+    const auto address = static_cast<int64_t>(
+        reinterpret_cast<intptr_t>(host.Extent(ExtentId(extent)).data));
+    std::memcpy(host_memory_.data() + i * 8, &address, sizeof(address));
+  }
+  const int64_t heads = options_.num_kv_heads;
+  const int64_t layers = options_.num_layers;
+  const int64_t requests = options_.max_requests;
+  const int64_t a_chunk = int64_t{kChunkFrames} * pieces_;
+  const int64_t a_segment = int64_t{kSegmentPages} * pieces_;
+  const int64_t strip_bytes = heads * options_.format.slice_bytes;
+  // A table that every row has at the same place.
+  const auto column = [&](int64_t first, int64_t count) {
+    View view = WordsOf(rows_, HeadWords() + first, 1);
+    view.rank = 2;
+    view.shape = {requests, count};
+    view.stride = {RowWords(), 1};
+    return view;
+  };
+  const auto head = [&](int64_t index) {
+    return rows_.At(static_cast<size_t>(index * requests * 4), Dtype::kInt32,
+                    {requests});
+  };
+  for (int layer = 0; layer < options_.num_layers; ++layer) {
+    SlotTable& slots = layers_.emplace_back();
+    slots.num_segments = head(0);
+    slots.num_frames = head(1 + layer);
+    slots.directory = column(0, max_segments_);
+    slots.host_pages = column(max_segments_, options_.max_pages_per_request);
+    slots.chunks = column(ChunksAt(layer), max_chunks_);
+    slots.entries =
+        entries_.At(static_cast<size_t>(layer * heads * a_segment * 2),
+                    Dtype::kUInt16, {1});
+    slots.entries.rank = 3;
+    slots.entries.shape = {options_.num_segments, heads, a_segment};
+    slots.entries.stride = {layers * heads * a_segment, a_segment, 1};
+    slots.frames =
+        frames_.At(0, Dtype::kUInt32, {options_.num_chunks, kChunkFrames});
+    slots.tags =
+        tags_.At(0, Dtype::kUInt32, {options_.num_chunks, heads, a_chunk});
+    slots.ages =
+        ages_.At(0, Dtype::kUInt8, {options_.num_chunks, heads, a_chunk});
+    slots.strips = device_.strips(0);
+    slots.strip_bytes = strip_bytes;
+    slots.host_memory = host_memory_.At(0, Dtype::kInt64, {host.num_pieces()});
+    slots.host_extents_a_piece = host.extents_per_piece();
+    slots.host_extent_bytes = host.extent_bytes();
+    slots.host_layer_offset_bytes = layer * strip_bytes;
+    counts_.push_back(counts_bytes_.At(
+        static_cast<size_t>(layer * requests * kNumBringCounts * 4),
+        Dtype::kUInt32, {requests, kNumBringCounts}));
+  }
+}
+
+View SlotTables::WordsOf(const Buffer& buffer, int64_t first,
+                         int64_t count) const {
+  return buffer.At(static_cast<size_t>(first * 4), Dtype::kUInt32, {count});
+}
+
+uint32_t SlotTables::StripNumber(uint32_t strip) const {
+  const StripPoolOptions& pool = device_.options();
+  if (pool.layout == PoolLayout::kExtentMajor) return strip;
+  const auto layers = static_cast<uint32_t>(options_.num_layers);
+  return strip % layers * static_cast<uint32_t>(pool.num_extents) +
+         strip / layers;
+}
+
+void SlotTables::WriteRows(Queue& queue, const SlotLedger& ledger,
+                           std::span<const SlotRequest> requests) {
+  const int64_t max_requests = options_.max_requests;
+  CHECK(std::ssize(requests) <= max_requests, "requests={} max_requests={}",
+        requests.size(), max_requests);
+  turn_ = (turn_ + 1) % staging_.size();
+  auto* words = reinterpret_cast<uint32_t*>(staging_[turn_].data());
+  for (size_t r = 0; r < requests.size(); ++r) {
+    const SlotRequest& request = requests[r];
+    const bool is_open = ledger.is_open(request.sequence);
+    words[r] = 0;
+    for (int layer = 0; layer < options_.num_layers; ++layer) {
+      words[static_cast<size_t>((1 + layer) * max_requests) + r] = 0;
+    }
+    if (!is_open) continue;
+    uint32_t* row = words + HeadWords() + static_cast<int64_t>(r) * RowWords();
+    const std::span<const uint32_t> segments =
+        ledger.segments(request.sequence);
+    CHECK(std::ssize(segments) <= max_segments_ &&
+              std::ssize(request.host_pages) <= options_.max_pages_per_request,
+          "sequence={} segments={} limit={} pages={} limit={}",
+          request.sequence.value(), segments.size(), max_segments_,
+          request.host_pages.size(), options_.max_pages_per_request);
+    words[r] = static_cast<uint32_t>(segments.size());
+    std::ranges::copy(segments, row);
+    for (size_t page = 0; page < request.host_pages.size(); ++page) {
+      row[static_cast<size_t>(max_segments_) + page] =
+          request.host_pages[page].value();
+    }
+    for (int layer = 0; layer < options_.num_layers; ++layer) {
+      words[static_cast<size_t>((1 + layer) * max_requests) + r] =
+          static_cast<uint32_t>(ledger.frames(request.sequence, layer).size());
+      std::ranges::copy(ledger.chunks(request.sequence, layer),
+                        row + ChunksAt(layer));
+    }
+  }
+  const int64_t used = HeadWords() + std::ssize(requests) * RowWords();
+  backend_.Copy(queue, WordsOf(staging_[turn_], 0, used),
+                WordsOf(rows_, 0, used));
+  const auto counts_bytes = static_cast<int64_t>(zeros_.num_bytes());
+  backend_.Copy(queue, zeros_.At(0, Dtype::kUInt8, {counts_bytes}),
+                counts_bytes_.At(0, Dtype::kUInt8, {counts_bytes}));
+}
+
+void SlotTables::Clear(Queue& queue, const SlotLedger& ledger,
+                       std::span<const AddedFrames> added) {
+  const int64_t heads = options_.num_kv_heads;
+  const int64_t a_chunk = int64_t{kChunkFrames} * pieces_;
+  auto* mirror = reinterpret_cast<uint32_t*>(frames_mirror_.data());
+  for (const AddedFrames& of : added) {
+    const std::span<const uint32_t> frames =
+        ledger.frames(of.sequence, of.layer);
+    const std::span<const uint32_t> chunks =
+        ledger.chunks(of.sequence, of.layer);
+    int end = 0;
+    for (int first = of.first; first < of.end; first = end) {
+      end = std::min(of.end, (first / kChunkFrames + 1) * kChunkFrames);
+      const int64_t chunk = chunks[static_cast<size_t>(first / kChunkFrames)];
+      const int64_t in_chunk = first % kChunkFrames;
+      for (int frame = first; frame < end; ++frame) {
+        mirror[chunk * kChunkFrames + frame % kChunkFrames] =
+            StripNumber(frames[static_cast<size_t>(frame)]);
+      }
+      const int64_t at = chunk * kChunkFrames + in_chunk;
+      backend_.Copy(queue, WordsOf(frames_mirror_, at, end - first),
+                    WordsOf(frames_, at, end - first));
+      const int64_t count = int64_t{end - first} * pieces_;
+      for (int64_t head = 0; head < heads; ++head) {
+        const int64_t state =
+            (chunk * heads + head) * a_chunk + in_chunk * pieces_;
+        backend_.Copy(queue, WordsOf(blank_, 0, count),
+                      WordsOf(tags_, state, count));
+        backend_.Copy(
+            queue,
+            blank_.At(static_cast<size_t>(a_chunk * 4), Dtype::kUInt8, {count}),
+            ages_.At(static_cast<size_t>(state), Dtype::kUInt8, {count}));
+      }
+    }
+  }
+}
+
+size_t SlotTables::num_bytes() const {
+  return entries_.num_bytes() + tags_.num_bytes() + ages_.num_bytes() +
+         frames_.num_bytes() + rows_.num_bytes() + counts_bytes_.num_bytes();
+}
+
+}  // namespace winnow

@@ -1,0 +1,244 @@
+// A ledger's decisions, carried out, and Bring's work through them: whatever
+// sequences come and go, a slot holds what its tag says, of its own sequence.
+#include "cache/slot_tables.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+
+#include "backend/cpu/cpu_backend.h"
+
+namespace winnow {
+namespace {
+
+constexpr int kLayers = 3, kHeads = 2, kPages = 90, kHostPages = 400;
+constexpr int kDeviceExtents = 80, kRequests = 3;
+
+class SlotTablesTest : public ::testing::TestWithParam<
+                           std::tuple<PoolLayout, int /*slot_tokens*/>> {
+ protected:
+  void SetUp() override {
+    format_ = MakeSliceFormat(Dtype::kFloat32, 4, 8);
+    format_.slot_tokens = std::get<1>(GetParam());
+    pieces_ = PiecesAPage(format_);
+    auto pool =
+        StripPool::Create(*backend_, {.format = format_,
+                                      .num_layers = kLayers,
+                                      .num_kv_heads = kHeads,
+                                      .num_extents = kDeviceExtents,
+                                      .layout = std::get<0>(GetParam())});
+    ASSERT_TRUE(pool.ok());
+    pool_.emplace(std::move(pool).value());
+    const int64_t extent_bytes = ExtentBytes(format_, kLayers, kHeads);
+    auto host = HostPool::Create(
+        *backend_, *pool_,
+        {.num_extents = kHostPages, .max_piece_bytes = 7 * extent_bytes});
+    ASSERT_TRUE(host.ok());
+    host_ = std::move(host).value();
+    for (uint32_t page = 0; page < kHostPages; ++page) {
+      const View bytes = host_->Extent(ExtentId(page));
+      auto* numbers = reinterpret_cast<float*>(bytes.data);
+      for (int64_t i = 0; i < bytes.dim(0) / 4; ++i) {
+        numbers[i] = static_cast<float>(page * 100000 + i % 90000);
+      }
+    }
+    auto tables = SlotTables::Create(*backend_, *pool_, *host_,
+                                     {.format = format_,
+                                      .num_layers = kLayers,
+                                      .num_kv_heads = kHeads,
+                                      .num_segments = 4,
+                                      .num_chunks = 20,
+                                      .max_requests = kRequests,
+                                      .max_pages_per_request = kPages,
+                                      .max_frames = 70});
+    ASSERT_TRUE(tables.ok()) << tables.error().message;
+    tables_ = std::move(tables).value();
+  }
+
+  // What the host has of a piece: keys, then values.
+  std::vector<float> Piece(ExtentId page, int layer, int head,
+                           int index) const {
+    const std::byte* slice = host_->Extent(page).data +
+                             (layer * kHeads + head) * format_.slice_bytes;
+    return NumbersAt(slice, index);
+  }
+  std::vector<float> NumbersAt(const std::byte* slice, int index) const {
+    const int tokens = format_.slot_tokens;
+    const auto* k = reinterpret_cast<const float*>(slice) + index * tokens * 4;
+    const auto* v =
+        reinterpret_cast<const float*>(slice + 32 * 4 * 4) + index * tokens * 8;
+    std::vector<float> numbers(k, k + tokens * 4);
+    numbers.insert(numbers.end(), v, v + tokens * 8);
+    return numbers;
+  }
+  // Of slot `slot` of frame after frame.
+  std::vector<float> Slot(SequenceId sequence, int layer, int head,
+                          int slot) const {
+    const uint32_t strip =
+        ledger_.frames(sequence, layer)[static_cast<size_t>(slot / pieces_)];
+    return NumbersAt(pool_->Slice(static_cast<int>(strip % kLayers),
+                                  ExtentId(strip / kLayers), head),
+                     slot % pieces_);
+  }
+
+  // Whole pages are none. Brings everything for one row a request; returns the
+  // counts by layer and request.
+  void Bring(std::span<const SlotRequest> requests) {
+    tables_->Clear(*queue_, ledger_, ledger_.TakeAdded());
+    tables_->WriteRows(*queue_, ledger_, requests);
+    std::vector<int32_t> row, first, position, ones, zeros;
+    for (size_t r = 0; r < requests.size(); ++r) {
+      row.push_back(static_cast<int32_t>(r));
+      first.push_back(static_cast<int32_t>(r));
+      position.push_back(
+          static_cast<int32_t>(requests[r].host_pages.size()) * 32 - 1);
+      ones.push_back(1);
+      zeros.push_back(0);
+    }
+    const auto count = static_cast<int64_t>(requests.size());
+    LayerStep step;
+    step.num_rows = step.num_requests = static_cast<int>(count);
+    step.row_to_request = MakeView(row.data(), Dtype::kInt32, {count});
+    step.first_row = MakeView(first.data(), Dtype::kInt32, {count});
+    step.first_position = MakeView(position.data(), Dtype::kInt32, {count});
+    step.num_tokens = MakeView(ones.data(), Dtype::kInt32, {count});
+    step.num_prompt_rows = MakeView(zeros.data(), Dtype::kInt32, {count});
+    std::vector<uint32_t> page_table(static_cast<size_t>(count) * kPages,
+                                     kNotWhole);
+    for (int layer = 0; layer < kLayers; ++layer) {
+      step.layer = layer;
+      LayerCache cache;
+      cache.format = format_;
+      cache.num_kv_heads = kHeads;
+      cache.strips = pool_->strips(layer);
+      cache.extent_stride_bytes = pool_->extent_stride_bytes();
+      cache.page_table =
+          MakeView(page_table.data(), Dtype::kUInt32, {count, kPages});
+      BringArgs args;
+      args.slots = &tables_->layers()[static_cast<size_t>(layer)];
+      args.counts = tables_->counts(layer);
+      backend_->Bring(*queue_, step, args, cache);
+    }
+  }
+  // Everything is picked, so each slot for which there is a piece holds one;
+  // the next Bring finds as many.
+  void ExpectSlots(const SlotRequest& request, int row, bool is_second) {
+    for (int layer = 0; layer < kLayers; ++layer) {
+      const SlotTable& slots = tables_->layers()[static_cast<size_t>(layer)];
+      const auto frames = ledger_.frames(request.sequence, layer);
+      const auto chunks = ledger_.chunks(request.sequence, layer);
+      const int64_t num_slots = std::ssize(frames) * pieces_;
+      int64_t num_held = 0;
+      for (int head = 0; head < kHeads; ++head) {
+        std::set<uint32_t> held;
+        for (int slot = 0; slot < num_slots; ++slot) {
+          const int a_chunk = kChunkFrames * pieces_;
+          const uint32_t tag =
+              (slots.tags.Row<uint32_t>(
+                   chunks[static_cast<size_t>(slot / a_chunk)]) +
+               head * slots.tags.stride[1])[slot % a_chunk];
+          if (tag == kNoPiece) continue;
+          EXPECT_TRUE(held.insert(tag).second) << "tag " << tag;
+          const auto page =
+              static_cast<size_t>(tag) / static_cast<size_t>(pieces_);
+          ASSERT_LT(page, request.host_pages.size());
+          EXPECT_EQ(Slot(request.sequence, layer, head, slot),
+                    Piece(request.host_pages[page], layer, head,
+                          static_cast<int>(tag) % pieces_));
+        }
+        num_held += std::ssize(held);
+      }
+      const int64_t num_picks =
+          std::ssize(request.host_pages) * pieces_ * kHeads;
+      EXPECT_EQ(num_held, std::min(num_slots * kHeads, num_picks));
+      EXPECT_EQ(Count(layer, row, kPicksCount), num_picks);
+      if (is_second) EXPECT_EQ(Count(layer, row, kHitsCount), num_held);
+    }
+  }
+  uint32_t Count(int layer, int request, BringCount what) const {
+    return tables_->counts(layer).Row<uint32_t>(request)[what];
+  }
+
+  std::unique_ptr<Backend> backend_ = MakeCpuBackend({.num_threads = 1});
+  std::unique_ptr<Queue> queue_ = backend_->MakeQueue();
+  SliceFormat format_;
+  int pieces_ = 1;
+  std::optional<StripPool> pool_;
+  std::unique_ptr<HostPool> host_;
+  SlotLedger ledger_{{.num_layers = kLayers,
+                      .num_segments = 4,
+                      .num_chunks = 20,
+                      .max_frames = 70}};
+  std::unique_ptr<SlotTables> tables_;
+};
+
+TEST_P(SlotTablesTest, SlotsHoldTheirOwnSequence) {
+  std::mt19937 random(5);
+  const auto below = [&](int end) { return static_cast<int>(random() % end); };
+  for (uint32_t extent = 0; extent < kDeviceExtents; ++extent) {
+    ledger_.Split(ExtentId(extent));
+  }
+  struct Opened {
+    std::vector<ExtentId> pages;
+    std::vector<int> frames = std::vector<int>(kLayers);
+  };
+  std::map<SequenceId, Opened> open;
+  for (int round = 0; round < 60; ++round) {
+    if (open.size() < kRequests && below(2) == 0) {
+      const SequenceId id(static_cast<uint64_t>(round) + 1);
+      ledger_.Open(id);
+      auto& opened = open[id];
+      const int num_pages = 1 + below(kPages);
+      for (int page = 0; page < num_pages; ++page) {
+        opened.pages.push_back(
+            ExtentId(static_cast<uint32_t>(below(kHostPages))));
+      }
+      ASSERT_TRUE(ledger_.Cover(id, 0, num_pages));
+    } else if (!open.empty() && below(4) == 0) {
+      ledger_.Close(open.begin()->first);
+      open.erase(open.begin());
+    }
+    std::vector<SlotRequest> requests;
+    for (auto& [id, opened] : open) {
+      if (below(2) == 0) {
+        std::vector<int> frames;
+        for (int layer = 0; layer < kLayers; ++layer) {
+          frames.push_back(below(below(3) == 0 ? 70 : 12));
+        }
+        if (ledger_.Resize(id, frames)) opened.frames = frames;
+      }
+      requests.push_back({id, opened.pages});
+    }
+    for (int again = 0; again < 2; ++again) {
+      Bring(requests);
+      for (size_t r = 0; r < requests.size(); ++r) {
+        ExpectSlots(requests[r], static_cast<int>(r), again > 0);
+      }
+    }
+    ASSERT_FALSE(HasFailure()) << "round " << round;
+  }
+  while (!open.empty()) {
+    ledger_.Close(open.begin()->first);
+    open.erase(open.begin());
+  }
+}
+
+TEST_P(SlotTablesTest, ARequestThatIsWholeHasNothing) {
+  const std::vector<SlotRequest> requests = {{SequenceId(9), {}}};
+  tables_->WriteRows(*queue_, ledger_, requests);
+  EXPECT_EQ(tables_->layers()[0].num_segments.As<int32_t>()[0], 0);
+  EXPECT_EQ(tables_->layers()[2].num_frames.As<int32_t>()[0], 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Layouts, SlotTablesTest,
+    ::testing::Combine(::testing::Values(PoolLayout::kLayerMajor,
+                                         PoolLayout::kExtentMajor),
+                       ::testing::Values(8, 32)));
+
+}  // namespace
+}  // namespace winnow

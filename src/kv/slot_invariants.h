@@ -1,0 +1,55 @@
+// What always holds of a SlotLedger, as checks on plain data.
+#ifndef WINNOW_KV_SLOT_INVARIANTS_H_
+#define WINNOW_KV_SLOT_INVARIANTS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+
+namespace winnow {
+
+// In place of a segment: all of its pages are whole.
+inline constexpr uint32_t kNoSlotSegment = 0xffffffffu;
+
+struct SplitSnapshot {
+  ExtentId extent;
+  int num_used = 0;  // of its strips, as the ledger counts
+
+  friend bool operator==(const SplitSnapshot&, const SplitSnapshot&) = default;
+};
+
+struct SlotOwnerSnapshot {
+  SequenceId sequence;
+  std::vector<uint32_t> segments;             // by number
+  std::vector<std::vector<uint32_t>> frames;  // by layer: strips
+  std::vector<std::vector<uint32_t>> chunks;  // by layer
+
+  friend bool operator==(const SlotOwnerSnapshot&,
+                         const SlotOwnerSnapshot&) = default;
+};
+
+// The state of a SlotLedger at one moment. Equal snapshots behave alike.
+struct SlotSnapshot {
+  int num_layers = 0;
+  int chunk_frames = 0;
+  int64_t num_segments = 0, num_chunks = 0;
+  int64_t num_free_segments = 0, num_free_chunks = 0;  // as the pools count
+  std::vector<SplitSnapshot> split;                    // ascending
+  std::vector<uint32_t> free_strips;                   // ascending
+  std::vector<SlotOwnerSnapshot> owners;               // ascending
+
+  friend bool operator==(const SlotSnapshot&, const SlotSnapshot&) = default;
+};
+
+// Names whatever is broken, a line each; empty where all holds:
+//  * every strip of a split extent is free, or a frame of one sequence and
+//    layer, and no other strip is either; an extent's used strips are counted;
+//  * a segment or chunk has one owner at most, and exists; free + owned = all;
+//  * a layer has the chunks that its frames need, and no more.
+std::vector<std::string> BrokenInvariants(const SlotSnapshot& snapshot);
+
+}  // namespace winnow
+
+#endif  // WINNOW_KV_SLOT_INVARIANTS_H_

@@ -1,0 +1,118 @@
+// Who owns which slots, and which pieces of the tables that lead to them.
+#ifndef WINNOW_KV_SLOT_LEDGER_H_
+#define WINNOW_KV_SLOT_LEDGER_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "base/ids.h"
+#include "kv/extent_pool.h"
+#include "kv/slot_invariants.h"
+
+namespace winnow {
+
+// Pages whose slot entries stand together, and frames whose state does: as the
+// device's tables have it (backend/slot_table.h).
+inline constexpr int kSlotSegmentPages = 1024;
+inline constexpr int kSlotChunkFrames = 64;
+
+struct SlotLedgerOptions {
+  int num_layers = 0;
+  int64_t num_segments = 0;  // in all
+  int64_t num_chunks = 0;    // in all
+  int max_frames = 0;        // of a sequence in one layer
+};
+
+// Frames that a sequence has been given, whose tags are to be set before a
+// step: [first, end) of its frames in a layer.
+struct AddedFrames {
+  SequenceId sequence;
+  int layer = 0;
+  int first = 0;
+  int end = 0;
+
+  friend bool operator==(const AddedFrames&, const AddedFrames&) = default;
+};
+
+// Owns the right to use strips of extents that were split, segments of slot
+// entries and chunks of slot state; touches no byte. Used by the engine's
+// thread alone. What BrokenInvariants lists of its snapshot holds after every
+// call. A strip serves any layer: what one layer does not need, another takes.
+// The lowest free one goes first, so that the last extents come free again.
+//
+// Segments are taken where a page loses its wholeness, chunks with the frames:
+// nothing here grows with how long a sequence may become.
+class SlotLedger {
+ public:
+  explicit SlotLedger(const SlotLedgerOptions& options);
+  SlotLedger(const SlotLedger&) = delete;
+  SlotLedger& operator=(const SlotLedger&) = delete;
+  // CHECKs that every sequence was closed.
+  ~SlotLedger();
+
+  // An extent of the device's pool becomes strips. REQUIRES: it is not split;
+  // its last step has landed.
+  void Split(ExtentId extent);
+  // An extent none of whose strips is used is whole again, the highest; nothing
+  // where there is none. REQUIRES of the caller: as Split, of those who had it.
+  std::optional<ExtentId> Join();
+
+  // REQUIRES: the id is not open (is open); no step in flight names it.
+  void Open(SequenceId sequence);
+  void Close(SequenceId sequence);
+
+  // Pages [first, end) of the sequence may be other than whole from here on:
+  // false, and nothing has changed, where segments do not suffice.
+  bool Cover(SequenceId sequence, int64_t first_page, int64_t end_page);
+  // The sequence has num_frames[layer] frames from here on, the last ones
+  // added or taken away: false, and nothing has changed, where strips or chunks
+  // do not suffice. REQUIRES: an amount a layer, of at most max_frames.
+  bool Resize(SequenceId sequence, std::span<const int> num_frames);
+  // How many more extents must be split for that.
+  int64_t ExtentsToSplit(SequenceId sequence,
+                         std::span<const int> num_frames) const;
+
+  // What Resize has added since the last call.
+  [[nodiscard]] std::vector<AddedFrames> TakeAdded();
+
+  bool is_open(SequenceId sequence) const { return owners_.contains(sequence); }
+  // By number; kNoSlotSegment where all of a segment's pages are whole. Empty:
+  // all of the sequence's.
+  std::span<const uint32_t> segments(SequenceId sequence) const {
+    return OwnerOf(sequence).segments;
+  }
+  // Strips: extent * layers + layer of the extent.
+  std::span<const uint32_t> frames(SequenceId sequence, int layer) const;
+  std::span<const uint32_t> chunks(SequenceId sequence, int layer) const;
+
+  int64_t num_free_strips() const { return std::ssize(free_strips_); }
+  const SlotLedgerOptions& options() const { return options_; }
+  SlotSnapshot Snapshot() const;
+
+ private:
+  struct Owner {
+    std::vector<uint32_t> segments;
+    std::vector<std::vector<uint32_t>> frames;  // by layer
+    std::vector<std::vector<uint32_t>> chunks;  // by layer
+  };
+
+  const Owner& OwnerOf(SequenceId sequence) const;
+  Owner& OwnerOf(SequenceId sequence);
+  void CheckAmounts(std::span<const int> num_frames) const;
+  void ResizeLayer(SequenceId sequence, int layer, size_t num_frames);
+
+  const SlotLedgerOptions options_;
+  ExtentPool segments_, chunks_;
+  std::map<ExtentId, int> split_;  // with how many of its strips are used
+  std::set<uint32_t> free_strips_;
+  std::map<SequenceId, Owner> owners_;  // ordered: snapshots compare
+  std::vector<AddedFrames> added_;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_KV_SLOT_LEDGER_H_

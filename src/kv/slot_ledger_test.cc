@@ -1,0 +1,193 @@
+#include "kv/slot_ledger.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <random>
+
+namespace winnow {
+namespace {
+
+using Strips = std::vector<uint32_t>;
+
+constexpr SequenceId kFirst(1), kSecond(2);
+
+Strips FramesOf(const SlotLedger& ledger, SequenceId sequence, int layer) {
+  const std::span<const uint32_t> frames = ledger.frames(sequence, layer);
+  return {frames.begin(), frames.end()};
+}
+
+TEST(SlotLedgerTest, StripsServeAnyLayerLowestFirst) {
+  SlotLedger ledger({.num_layers = 2, .num_chunks = 9, .max_frames = 100});
+  ledger.Split(ExtentId(7));
+  ledger.Split(ExtentId(3));
+  ledger.Open(kFirst);
+  ledger.Open(kSecond);
+  EXPECT_TRUE(ledger.Resize(kFirst, std::array{3, 0}));
+  EXPECT_EQ(FramesOf(ledger, kFirst, 0), (Strips{6, 7, 14}));
+  EXPECT_FALSE(ledger.Resize(kSecond, std::array{1, 1}));
+  EXPECT_EQ(ledger.ExtentsToSplit(kSecond, std::array{1, 1}), 1);
+  EXPECT_EQ(ledger.ExtentsToSplit(kSecond, std::array{0, 1}), 0);
+  // What one layer gives back another may have in the same call.
+  EXPECT_TRUE(ledger.Resize(kFirst, std::array{1, 3}));
+  EXPECT_EQ(FramesOf(ledger, kFirst, 0), (Strips{6}));
+  EXPECT_EQ(FramesOf(ledger, kFirst, 1), (Strips{7, 14, 15}));
+  ledger.Close(kFirst);
+  ledger.Close(kSecond);
+}
+
+TEST(SlotLedgerTest, ExtentsJoinWhenNoStripIsUsed) {
+  SlotLedger ledger({.num_layers = 2, .num_chunks = 9, .max_frames = 100});
+  for (const uint32_t extent : {4, 5, 6}) ledger.Split(ExtentId(extent));
+  ledger.Open(kFirst);
+  ASSERT_TRUE(ledger.Resize(kFirst, std::array{1, 2}));
+  EXPECT_EQ(ledger.Join(), ExtentId(6));
+  EXPECT_EQ(ledger.Join(), std::nullopt);
+  ASSERT_TRUE(ledger.Resize(kFirst, std::array{1, 1}));
+  EXPECT_EQ(ledger.Join(), ExtentId(5));
+  ledger.Close(kFirst);
+  EXPECT_EQ(ledger.Join(), ExtentId(4));
+  EXPECT_EQ(ledger.num_free_strips(), 0);
+}
+
+TEST(SlotLedgerTest, SegmentsComeWithThePagesThatNeedThem) {
+  SlotLedger ledger({.num_layers = 1, .num_segments = 3, .max_frames = 1});
+  ledger.Open(kFirst);
+  ledger.Open(kSecond);
+  EXPECT_TRUE(ledger.segments(kFirst).empty());
+  EXPECT_TRUE(ledger.Cover(kFirst, 2048, 2049));
+  EXPECT_EQ(ledger.segments(kFirst).size(), 3u);
+  EXPECT_EQ(ledger.segments(kFirst)[1], kNoSlotSegment);
+  EXPECT_FALSE(ledger.Cover(kSecond, 1023, 3073));
+  EXPECT_TRUE(ledger.segments(kSecond).empty());
+  EXPECT_TRUE(ledger.Cover(kSecond, 1023, 1025));
+  EXPECT_TRUE(ledger.Cover(kSecond, 0, 2048));  // all there
+  EXPECT_FALSE(ledger.Cover(kFirst, 0, 1));
+  ledger.Close(kSecond);
+  EXPECT_TRUE(ledger.Cover(kFirst, 0, 1));
+  ledger.Close(kFirst);
+}
+
+TEST(SlotLedgerTest, TellsWhatIsAddedOnce) {
+  SlotLedger ledger({.num_layers = 2, .num_chunks = 9, .max_frames = 100});
+  for (uint32_t extent = 0; extent < 9; ++extent) {
+    ledger.Split(ExtentId(extent));
+  }
+  ledger.Open(kFirst);
+  ASSERT_TRUE(ledger.Resize(kFirst, std::array{4, 0}));
+  ASSERT_TRUE(ledger.Resize(kFirst, std::array{6, 1}));
+  ASSERT_TRUE(ledger.Resize(kFirst, std::array{5, 1}));
+  EXPECT_EQ(ledger.TakeAdded(),
+            (std::vector<AddedFrames>{
+                {kFirst, 0, 0, 4}, {kFirst, 0, 4, 5}, {kFirst, 1, 0, 1}}));
+  EXPECT_TRUE(ledger.TakeAdded().empty());
+  ASSERT_TRUE(ledger.Resize(kFirst, std::array{8, 1}));
+  ASSERT_TRUE(ledger.Resize(kFirst, std::array{2, 1}));
+  EXPECT_TRUE(ledger.TakeAdded().empty());
+  ledger.Close(kFirst);
+}
+
+// Random calls: what is refused changes nothing, and all holds after each.
+class RandomCalls {
+ public:
+  explicit RandomCalls(uint32_t seed)
+      : random_(seed),
+        num_layers_(1 + static_cast<int>(Below(4))),
+        ledger_({.num_layers = num_layers_,
+                 .num_segments = Below(12),
+                 .num_chunks = Below(20),
+                 .max_frames = 200}) {}
+  ~RandomCalls() {
+    for (const SequenceId sequence : open_) ledger_.Close(sequence);
+  }
+
+  void Call() {
+    const int64_t dice = Below(10);
+    if (dice < 2) {
+      const auto extent = static_cast<uint32_t>(Below(100));
+      if (split_.insert(extent).second) ledger_.Split(ExtentId(extent));
+    } else if (dice < 3) {
+      if (const auto joined = ledger_.Join()) split_.erase(joined->value());
+    } else if (dice < 4 && open_.size() < 6) {
+      open_.push_back(SequenceId(++last_id_));
+      ledger_.Open(open_.back());
+    } else if (!open_.empty()) {
+      CallOn(static_cast<size_t>(Below(std::ssize(open_))), dice);
+    }
+    EXPECT_EQ(BrokenInvariants(ledger_.Snapshot()), std::vector<std::string>());
+  }
+
+  void ExpectAllComesBack() {
+    for (const SequenceId sequence : open_) ledger_.Close(sequence);
+    open_.clear();
+    while (ledger_.Join()) {
+    }
+    EXPECT_EQ(ledger_.num_free_strips(), 0);
+    const SlotSnapshot end = ledger_.Snapshot();
+    EXPECT_EQ(end.num_free_segments, end.num_segments);
+    EXPECT_EQ(end.num_free_chunks, end.num_chunks);
+  }
+  int num_refused() const { return num_refused_; }
+
+ private:
+  int64_t Below(int64_t end) {
+    return std::uniform_int_distribution<int64_t>(0, end - 1)(random_);
+  }
+  void CallOn(size_t which, int64_t dice) {
+    const SlotSnapshot before = ledger_.Snapshot();
+    const SequenceId sequence = open_[which];
+    bool done = true;
+    if (dice < 5) {
+      ledger_.Close(sequence);
+      open_.erase(open_.begin() + static_cast<int64_t>(which));
+    } else if (dice < 6) {
+      const int64_t first = Below(9000);
+      done = ledger_.Cover(sequence, first, first + Below(3000));
+    } else {
+      std::vector<int> frames;
+      for (int layer = 0; layer < num_layers_; ++layer) {
+        frames.push_back(static_cast<int>(Below(Below(2) == 0 ? 200 : 9)));
+      }
+      const int64_t missing = ledger_.ExtentsToSplit(sequence, frames);
+      done = ledger_.Resize(sequence, frames);
+      EXPECT_TRUE(!done || missing == 0);
+    }
+    if (done) return;
+    ++num_refused_;
+    EXPECT_EQ(ledger_.Snapshot(), before);
+  }
+
+  std::mt19937 random_;
+  const int num_layers_;
+  SlotLedger ledger_;
+  std::vector<SequenceId> open_;
+  std::set<uint32_t> split_;
+  uint64_t last_id_ = 0;
+  int num_refused_ = 0;
+};
+
+TEST(SlotLedgerPropertyTest, NothingIsLostOrOwnedTwice) {
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    RandomCalls calls(seed);
+    for (int i = 0; i < 400 && !HasFailure(); ++i) calls.Call();
+    EXPECT_GT(calls.num_refused(), 0);
+    calls.ExpectAllComesBack();
+  }
+}
+
+using SlotLedgerDeathTest = ::testing::Test;
+
+TEST(SlotLedgerDeathTest, NamesWhatIsWrong) {
+  SlotLedger ledger({.num_layers = 1, .max_frames = 8});
+  ledger.Split(ExtentId(3));
+  EXPECT_DEATH(ledger.Split(ExtentId(3)), "extent=3 is split");
+  EXPECT_DEATH(ledger.Close(kFirst), "sequence=1 is not open");
+  ledger.Open(kFirst);
+  EXPECT_DEATH((void)ledger.Resize(kFirst, std::array{9}),
+               "num_frames=9 max_frames=8");
+  ledger.Close(kFirst);
+}
+
+}  // namespace
+}  // namespace winnow
