@@ -156,7 +156,9 @@ class SlotTablesTest : public ::testing::TestWithParam<
           std::ssize(request.host_pages) * pieces_ * kHeads;
       EXPECT_EQ(num_held, std::min(num_slots * kHeads, num_picks));
       EXPECT_EQ(Count(layer, row, kPicksCount), num_picks);
-      if (is_second) EXPECT_EQ(Count(layer, row, kHitsCount), num_held);
+      if (is_second) {
+        EXPECT_EQ(Count(layer, row, kHitsCount), num_held);
+      }
     }
   }
   uint32_t Count(int layer, int request, BringCount what) const {

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/bench_attention.h"
+#include "cli/bench_bring.h"
 #include "cli/bench_products.h"
 #include "cli/bench_sparse.h"
 #include "cli/loaded_model.h"
@@ -120,6 +121,26 @@ Result<nlohmann::ordered_json> ReadRow(Backend& backend, const Model& model,
   return MeasureRow(verb, num_rounds, roofs);
 }
 
+// A lookup of many picks that are all near: what tiers cost where they work.
+Result<nlohmann::ordered_json> BringRow(Backend& backend, const Model& model,
+                                        int num_rounds, Roofs& roofs) {
+  constexpr int kRequests = 16, kPicks = 2048, kRunsARound = 32;
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<BenchBring> bring,
+      BenchBring::Create(backend, {.num_kv_heads = model.config().num_kv_heads,
+                                   .head_dim = model.config().head_dim,
+                                   .dtype = model.dtype(),
+                                   .num_requests = kRequests,
+                                   .picks_a_request = kPicks}));
+  Case verb;
+  verb.verb =
+      fmt::format("Bring, {} requests, {} picks, no miss", kRequests, kPicks);
+  verb.bytes = bring->bytes();
+  verb.runs_a_round = kRunsARound;
+  verb.run = [&] { bring->Run(); };
+  return MeasureRow(verb, num_rounds, roofs);
+}
+
 void PrintTable(const nlohmann::ordered_json& rows) {
   Print(fmt::format("{:<40} {:>10} {:>8} {:>10} {:>10} {:>13}\n", "verb", "ms",
                     "GB/s", "GFLOP/s", "/read roof", "/product roof"));
@@ -172,6 +193,8 @@ Result<nlohmann::ordered_json> MeasureAll(Backend& backend, const Model& model,
                      ReadRow(backend, model, shape, flags.rounds, roofs));
     rows.push_back(std::move(row));
   }
+  ASSIGN_OR_RETURN(auto bring, BringRow(backend, model, flags.rounds, roofs));
+  rows.push_back(std::move(bring));
   RETURN_IF_ERROR(AddSparseRows(
       backend,
       {.num_q_heads = model.config().num_q_heads,

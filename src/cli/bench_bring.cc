@@ -1,0 +1,163 @@
+#include "cli/bench_bring.h"
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+#include "base/ids.h"
+
+namespace winnow {
+namespace {
+
+constexpr int kLayers = 8;
+constexpr int kSlotsAPick = 4;
+constexpr int kPagesASlot = 2;
+
+}  // namespace
+
+BenchBring::BenchBring(Backend& backend, const Shape& shape)
+    : backend_(backend),
+      shape_(shape),
+      picks_a_head_(shape.picks_a_request / shape.num_kv_heads),
+      num_slots_(picks_a_head_ * kSlotsAPick),
+      num_pages_(num_slots_ * kPagesASlot),
+      queue_(backend.MakeQueue()) {}
+
+Result<View> BenchBring::Take(Dtype dtype,
+                              std::initializer_list<int64_t> shape) {
+  int64_t num_bytes = DtypeBytes(dtype);
+  for (const int64_t size : shape) num_bytes *= size;
+  ASSIGN_OR_RETURN(
+      Buffer buffer,
+      backend_.Allocate(Tier::kDevice, static_cast<size_t>(num_bytes),
+                        "a measurement"));
+  const View view = buffer.At(0, dtype, shape);
+  buffers_.push_back(std::move(buffer));
+  return view;
+}
+
+Result<std::unique_ptr<BenchBring>> BenchBring::Create(Backend& backend,
+                                                       const Shape& shape) {
+  CHECK(backend.attributes().device_is_host, "tables are filled in place");
+  std::unique_ptr<BenchBring> bench(new BenchBring(backend, shape));
+  CHECK(bench->picks_a_head_ > 0 && bench->num_slots_ <= kMaxSlots,
+        "picks a KV head {}", bench->picks_a_head_);
+  RETURN_IF_ERROR(bench->AllocateRows());
+  RETURN_IF_ERROR(bench->AllocateTables());
+  RETURN_IF_ERROR(bench->AllocatePicks());
+  return bench;
+}
+
+Status BenchBring::AllocateRows() {
+  const int64_t count = shape_.num_requests;
+  const auto put = [&](int first, int by) -> Result<View> {
+    ASSIGN_OR_RETURN(const View view, Take(Dtype::kInt32, {count}));
+    for (int i = 0; i < count; ++i) view.As<int32_t>()[i] = first + i * by;
+    return view;
+  };
+  step_.num_rows = step_.num_requests = shape_.num_requests;
+  ASSIGN_OR_RETURN(step_.row_to_request, put(0, 1));
+  ASSIGN_OR_RETURN(step_.first_row, put(0, 1));
+  ASSIGN_OR_RETURN(step_.first_position, put(num_pages_ * kPageTokens - 1, 0));
+  ASSIGN_OR_RETURN(step_.num_tokens, put(1, 0));
+  ASSIGN_OR_RETURN(step_.num_prompt_rows, put(0, 0));
+  cache_.format =
+      MakeSliceFormat(shape_.dtype, shape_.head_dim, shape_.head_dim);
+  cache_.num_kv_heads = shape_.num_kv_heads;
+  ASSIGN_OR_RETURN(cache_.page_table,
+                   Take(Dtype::kUInt32, {count, num_pages_}));
+  std::fill_n(cache_.page_table.As<uint32_t>(),
+              cache_.page_table.num_elements(), kNotWhole);
+  return Ok{};
+}
+
+// A request's slots hold every second page, in random order.
+Status BenchBring::AllocateTables() {
+  const int64_t requests = shape_.num_requests, heads = shape_.num_kv_heads;
+  const int64_t segments = PagesFor(num_pages_, kSegmentPages);
+  const int64_t chunks = PagesFor(num_slots_, kChunkFrames);
+  std::minstd_rand random(5);
+  for (int layer = 0; layer < kLayers; ++layer) {
+    SlotTable& slots = layers_.emplace_back();
+    ASSIGN_OR_RETURN(slots.num_segments, Take(Dtype::kInt32, {requests}));
+    ASSIGN_OR_RETURN(slots.num_frames, Take(Dtype::kInt32, {requests}));
+    ASSIGN_OR_RETURN(slots.directory,
+                     Take(Dtype::kUInt32, {requests, segments}));
+    ASSIGN_OR_RETURN(slots.chunks, Take(Dtype::kUInt32, {requests, chunks}));
+    ASSIGN_OR_RETURN(
+        slots.entries,
+        Take(Dtype::kUInt16, {requests * segments, heads, kSegmentPages}));
+    ASSIGN_OR_RETURN(slots.tags, Take(Dtype::kUInt32, {requests * chunks, heads,
+                                                       kChunkFrames}));
+    ASSIGN_OR_RETURN(slots.ages, Take(Dtype::kUInt8, {requests * chunks, heads,
+                                                      kChunkFrames}));
+    std::iota(slots.directory.As<uint32_t>(),
+              slots.directory.As<uint32_t>() + requests * segments, 0u);
+    std::iota(slots.chunks.As<uint32_t>(),
+              slots.chunks.As<uint32_t>() + requests * chunks, 0u);
+    for (int64_t r = 0; r < requests; ++r) {
+      slots.num_segments.As<int32_t>()[r] = static_cast<int32_t>(segments);
+      slots.num_frames.As<int32_t>()[r] = num_slots_;
+      for (int64_t head = 0; head < heads; ++head) {
+        std::vector<uint32_t> pages(static_cast<size_t>(num_slots_));
+        for (size_t i = 0; i < pages.size(); ++i) {
+          pages[i] = static_cast<uint32_t>(i * kPagesASlot);
+        }
+        std::shuffle(pages.begin(), pages.end(), random);
+        for (int64_t slot = 0; slot < num_slots_; ++slot) {
+          const uint32_t page = pages[static_cast<size_t>(slot)];
+          (slots.tags.Row<uint32_t>(r * chunks + slot / kChunkFrames) +
+           head * slots.tags.stride[1])[slot % kChunkFrames] = page;
+          (slots.entries.Row<uint16_t>(r * segments + page / kSegmentPages) +
+           head * slots.entries.stride[1])[page % kSegmentPages] =
+              static_cast<uint16_t>(slot);
+        }
+      }
+    }
+  }
+  return Ok{};
+}
+
+Status BenchBring::AllocatePicks() {
+  const int64_t requests = shape_.num_requests, heads = shape_.num_kv_heads;
+  std::minstd_rand random(9);
+  for (int layer = 0; layer < kLayers; ++layer) {
+    PickLists& lists = lists_.emplace_back();
+    ASSIGN_OR_RETURN(lists.picks,
+                     Take(Dtype::kUInt32, {requests, heads, picks_a_head_, 2}));
+    ASSIGN_OR_RETURN(lists.num_picks, Take(Dtype::kInt32, {requests, heads}));
+    ASSIGN_OR_RETURN(lists.num_lists, Take(Dtype::kInt32, {requests}));
+    for (int64_t r = 0; r < requests; ++r) {
+      lists.NumLists(r) = shape_.num_kv_heads;
+      for (int64_t head = 0; head < heads; ++head) {
+        lists.NumPicks(r, head) = picks_a_head_;
+        // One of each run of pages that are there.
+        for (int i = 0; i < picks_a_head_; ++i) {
+          const auto slot =
+              static_cast<uint32_t>(i * kSlotsAPick) + random() % kSlotsAPick;
+          lists.List(r, head)[i] = {static_cast<uint32_t>(slot * kPagesASlot),
+                                    ~uint32_t{0}};
+        }
+      }
+    }
+  }
+  return Ok{};
+}
+
+void BenchBring::Run() {
+  const size_t layer = run_++ % layers_.size();
+  BringArgs args;
+  args.source = {.kind = ReadSource::Kind::kPicks, .picks = lists_[layer]};
+  args.slots = &layers_[layer];
+  backend_.Bring(*queue_, step_, args, cache_);
+}
+
+double BenchBring::bytes() const {
+  const double heads = static_cast<double>(shape_.num_requests) *
+                       static_cast<double>(shape_.num_kv_heads);
+  // A pick, its page's extent, entry and tag; of each slot the age, twice.
+  constexpr double kPickBytes = 8 + 4 + 2 + 4;
+  return heads * (picks_a_head_ * kPickBytes + num_slots_ * 2.0);
+}
+
+}  // namespace winnow
