@@ -42,6 +42,16 @@ void Add(const Selection& selection, KeyBytes& key) {
   Add(selection.picks.picks, key);
 }
 
+void Add(const SlotTable& slots, KeyBytes& key) {
+  for (const View* view :
+       {&slots.num_segments, &slots.directory, &slots.entries,
+        &slots.num_frames, &slots.chunks, &slots.frames, &slots.tags,
+        &slots.ages, &slots.host_pages, &slots.host_memory}) {
+    Add(*view, key);
+  }
+  key.Add(slots.strips);
+}
+
 }  // namespace
 
 KeyBytes ReplayKey(const ForwardArgs& args) {
@@ -57,6 +67,8 @@ KeyBytes ReplayKey(const ForwardArgs& args) {
     Add(layer.page_table, key);
   }
   Add(args.selection, key);
+  for (const SlotTable& slots : args.slots) Add(slots, key);
+  for (const View& counts : args.bring_counts) Add(counts, key);
   key.Add(args.first_layer);
   key.Add(args.end_layer);
   key.Add(args.batch_invariant);

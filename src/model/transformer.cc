@@ -57,6 +57,23 @@ bool ChoosesInPrompt(std::span<const LayerSelector> selectors) {
   });
 }
 
+// Reads one source, after what is missing of it has been brought near.
+void BringAndRead(const Pass& pass, const LayerStep& step, ReadArgs read,
+                  const LayerCache& cache) {
+  if (!pass.args.slots.empty() && step.has_generated_rows) {
+    const auto layer = static_cast<size_t>(step.layer);
+    read.slots = &pass.args.slots[layer];
+    BringArgs bring;
+    bring.source = read.sources[0];
+    bring.slots = read.slots;
+    if (!pass.args.bring_counts.empty()) {
+      bring.counts = pass.args.bring_counts[layer];
+    }
+    pass.backend.Bring(pass.queue, step, bring, cache);
+  }
+  pass.backend.Read(pass.queue, step, read, cache);
+}
+
 // What of a layer's selectors is true of one at least.
 bool HasClusters(std::span<const LayerSelector> selectors) {
   return std::ranges::any_of(selectors, [](const LayerSelector& selector) {
@@ -91,7 +108,11 @@ void ReadBoth(const Pass& pass, const LayerStep& step, const ReadArgs& read,
     of_part.sources = std::span(&source, 1);
     of_part.out = outs[part];
     of_part.lse = lses[part];
-    pass.backend.Read(pass.queue, step, of_part, cache);
+    if (part == 0) {
+      BringAndRead(pass, step, of_part, cache);
+    } else {
+      pass.backend.Read(pass.queue, step, of_part, cache);
+    }
   }
   pass.backend.Combine(pass.queue, step,
                        {.outs = outs,
@@ -138,7 +159,7 @@ void ReadChosenRows(const Pass& pass, const LayerStep& step,
       pass.backend.Read(pass.queue, prompt, read, cache);
       continue;
     }
-    pass.backend.Read(pass.queue, step, read, cache);
+    BringAndRead(pass, step, read, cache);
   }
 }
 
@@ -215,7 +236,7 @@ void Attend(const Pass& pass, const LayerStep& step) {
   if (Chooses(pass.args.selection, step.layer)) {
     ReadChosen(pass, step, inputs, read, cache);
   } else {
-    pass.backend.Read(pass.queue, step, read, cache);
+    BringAndRead(pass, step, read, cache);
   }
   pass.ProjectIntoResidual(views.attended, weights.o, weights.o_bias);
 }
@@ -265,6 +286,11 @@ void CheckForward(const ModelConfig& config, const ForwardArgs& args) {
         args.end_layer, config.num_layers);
   CHECK(static_cast<int>(args.layers.size()) == config.num_layers,
         "layers={} num_layers={}", args.layers.size(), config.num_layers);
+  CHECK((args.slots.empty() || args.slots.size() == args.layers.size()) &&
+            (args.bring_counts.empty() ||
+             args.bring_counts.size() == args.layers.size()),
+        "slots={} bring_counts={} layers={}", args.slots.size(),
+        args.bring_counts.size(), args.layers.size());
   CHECK(args.hidden.dtype == Dtype::kFloat32 && args.hidden.rank == 2 &&
             args.hidden.dim(0) == args.step.num_rows &&
             args.hidden.dim(1) == config.hidden_size,

@@ -53,6 +53,10 @@ struct ForwardArgs {
   View logits;      // f32 [wanted, vocab]: out where end_layer is num_layers
   bool batch_invariant = false;
   Selection selection;
+  // Of each layer, where generated rows find pages that are not whole; empty:
+  // all are. What Bring counts there, as BringArgs has it; or empty.
+  std::span<const SlotTable> slots = {};
+  std::span<const View> bring_counts = {};
 };
 
 // Enqueues layers [first_layer, end_layer) of a step. Allocates nothing, waits

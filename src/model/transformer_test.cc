@@ -90,6 +90,70 @@ TEST_F(TransformerTest, LayerRangesEqualOneRange) {
   EXPECT_EQ(cut.Step(rows, ends), whole.Step(rows));
 }
 
+// A prompt of 68 tokens, in one step.
+void ReadPrompt(StepDriver& driver, DrivenRows rows,
+                const SelectProgram* program) {
+  if (program != nullptr) driver.Choose(*program);
+  rows.num_prompt_tokens = 68;
+  driver.Step(std::span(&rows, 1));
+}
+
+// Logits of the tokens behind it, one after the other.
+std::vector<std::vector<float>> Generate(StepDriver& driver,
+                                         const TinyCase& tiny) {
+  std::vector<std::vector<float>> logits;
+  for (int token = 68; token < kMaxTokens; ++token) {
+    const DrivenRows rows = {
+        .request = 0,
+        .first_position = token,
+        .token_ids = {tiny.tokens[static_cast<size_t>(token)]},
+        .num_prompt_tokens = 68};
+    logits.push_back(driver.Step(std::span(&rows, 1)));
+  }
+  return logits;
+}
+
+// Two pages leave the device behind the prompt; the rows to come read them in
+// slots and on the host, to the bit as if they had stayed: everything, and what
+// a selector picks; in windows too.
+TEST_F(TransformerTest, PagesThatAreNotWholeGiveTheSameBits) {
+  SelectProgram chooses;
+  chooses.rows = {SummaryRows::Kind::kMean, 8, 8, Dtype::kFloat32};
+  chooses.block_tokens = 8;
+  chooses.forced = {.sink_tokens = 8, .recent_tokens = 8};
+  chooses.budget = {Amount::Unit::kTokens, 24};
+  const ModelConfig& config = model_->config();
+  for (const SelectProgram* program :
+       std::initializer_list<const SelectProgram*>{nullptr, &chooses}) {
+    StepDriver resident = Driver(1);
+    ReadPrompt(resident, Rows(0, 0, 68, 68), program);
+    const auto expected = Generate(resident, tiny_);
+    for (const int slot_tokens : {8, 16, 32}) {
+      for (const int num_frames : {0, 1, 5}) {
+        SCOPED_TRACE(testing::Message() << "slot_tokens=" << slot_tokens
+                                        << " frames=" << num_frames
+                                        << " sparse=" << (program != nullptr));
+        StepDriver driver = Driver(1);
+        ReadPrompt(driver, Rows(0, 0, 68, 68), program);
+        driver.Unload({.num_pages = 2,
+                       .num_frames = num_frames,
+                       .slot_tokens = slot_tokens});
+        EXPECT_EQ(Generate(driver, tiny_), expected);
+        const DrivenSlots& slots = *driver.slots();
+        EXPECT_GT(slots.Count(kMissesCount), 0);
+        EXPECT_EQ(slots.Count(kPicksCount),
+                  slots.Count(kHitsCount) + slots.Count(kMissesCount));
+        EXPECT_EQ(slots.Count(kFetchedCount) > 0, num_frames > 0);
+        // Where there is room for all, nothing is fetched twice.
+        if (num_frames < 5) continue;
+        EXPECT_LE(
+            slots.Count(kFetchedCount),
+            2 * 32 / slot_tokens * config.num_kv_heads * config.num_layers);
+      }
+    }
+  }
+}
+
 // Logits of a prompt of 80 tokens whose first token is `first`.
 std::vector<float> LogitsWithFirst(Backend& backend, const Model& model,
                                    const TinyCase& tiny, int32_t first) {

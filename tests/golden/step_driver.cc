@@ -147,6 +147,13 @@ View StepDriver::PlannedRope(std::span<const DrivenRows> requests,
   return frequencies;
 }
 
+void StepDriver::Unload(const DrivenSlots::Shape& shape) {
+  slots_ = std::make_unique<DrivenSlots>(backend_, layers_, shape);
+  for (LayerCache& layer : layers_) {
+    layer.format.slot_tokens = shape.slot_tokens;
+  }
+}
+
 // Page p of request r has extent (r * pages + p) * 5 + 3, modulo the number of
 // extents, made odd to 5 by counting on where it is a multiple: neighbours in
 // a sequence are none in the pool.
@@ -162,7 +169,20 @@ void StepDriver::PointTables(std::span<const DrivenRows> requests) {
       const int64_t index = requests[i].request * pages_per_request_ + page;
       row[page] = static_cast<uint32_t>((index * step + 3) % num_extents);
     }
+    if (slots_ == nullptr) continue;
+    CHECK(requests.size() == 1 && requests[0].request == 0);
+    std::fill_n(row, slots_->shape().num_pages, kNotWhole);
   }
+}
+
+// What is read, and where it is.
+void StepDriver::PointAt(std::span<const DrivenRows> requests,
+                         ForwardArgs& args) {
+  args.layers = layers_;
+  if (!selectors_.empty()) Select(requests, args);
+  if (slots_ == nullptr) return;
+  args.slots = slots_->tables();
+  args.bring_counts = slots_->counts();
 }
 
 std::vector<float> StepDriver::Step(std::span<const DrivenRows> requests,
@@ -195,8 +215,7 @@ std::vector<float> StepDriver::Step(std::span<const DrivenRows> requests,
                .tree_parent = {}};
   args.token_ids = Integers(tokens);
   args.inverse_frequencies = PlannedRope(requests, &args.rope_scale);
-  args.layers = layers_;
-  if (!selectors_.empty()) Select(requests, args);
+  PointAt(requests, args);
   args.batch_invariant = batch_invariant;
   const auto row_floats = [&](int width) {
     step_memory_.push_back(Allocated(

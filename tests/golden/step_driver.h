@@ -8,6 +8,7 @@
 
 #include "backend/backend.h"
 #include "model/transformer.h"
+#include "tests/golden/driven_slots.h"
 
 namespace winnow {
 
@@ -43,6 +44,12 @@ class StepDriver {
   std::vector<float> Step(std::span<const DrivenRows> requests,
                           std::span<const int> range_ends = {});
 
+  // From now on the first pages of request 0 lie elsewhere, and steps name it
+  // alone. REQUIRES: a step has run, and its tokens fill those pages.
+  void Unload(const DrivenSlots::Shape& shape);
+  // Null before.
+  const DrivenSlots* slots() const { return slots_.get(); }
+
   bool batch_invariant = false;
 
  private:
@@ -50,6 +57,7 @@ class StepDriver {
   View PlannedRope(std::span<const DrivenRows> requests, View* scale);
   void PointTables(std::span<const DrivenRows> requests);
   void Select(std::span<const DrivenRows> requests, ForwardArgs& args);
+  void PointAt(std::span<const DrivenRows> requests, ForwardArgs& args);
 
   Backend& backend_;
   const Model& model_;
@@ -64,6 +72,7 @@ class StepDriver {
   std::vector<LayerSelector> selectors_;  // by layer
   Buffer summaries_;
   Buffer segments_;
+  std::unique_ptr<DrivenSlots> slots_;
   std::vector<Buffer> step_memory_;  // of the step that runs
 };
 

@@ -1,0 +1,86 @@
+#include "tests/golden/driven_slots.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "backend/replacement.h"
+
+namespace winnow {
+namespace {
+
+constexpr uint8_t kPoison = 0x7f;
+
+}  // namespace
+
+View DrivenSlots::Take(Dtype dtype, std::initializer_list<int64_t> shape,
+                       uint8_t fill) {
+  int64_t num_bytes = DtypeBytes(dtype);
+  for (const int64_t size : shape) num_bytes *= std::max<int64_t>(size, 1);
+  buffers_.push_back(
+      backend_.Allocate(Tier::kDevice, static_cast<size_t>(num_bytes), "test")
+          .value());
+  std::memset(buffers_.back().data(), fill, static_cast<size_t>(num_bytes));
+  return MakeView(buffers_.back().data(), dtype, shape);
+}
+
+DrivenSlots::DrivenSlots(Backend& backend, std::span<const LayerCache> layers,
+                         const Shape& shape)
+    : backend_(backend), shape_(shape) {
+  const int64_t heads = layers[0].num_kv_heads;
+  const int64_t pieces = kPageTokens / shape.slot_tokens;
+  const int64_t strip_bytes = heads * layers[0].format.slice_bytes;
+  const auto num_layers = static_cast<int64_t>(layers.size());
+  const int64_t chunks =
+      std::max<int64_t>(1, PagesFor(shape.num_frames, kChunkFrames));
+  const View host =
+      Take(Dtype::kUInt8, {shape.num_pages, num_layers, strip_bytes}, kPoison);
+  const View memory = Take(Dtype::kInt64, {1}, 0);
+  *memory.As<int64_t>() =
+      static_cast<int64_t>(reinterpret_cast<intptr_t>(host.data));
+  for (int64_t layer = 0; layer < num_layers; ++layer) {
+    const LayerCache& cache = layers[static_cast<size_t>(layer)];
+    for (int page = 0; page < shape.num_pages; ++page) {
+      std::byte* strip = cache.Slice(cache.page_table.As<uint32_t>()[page], 0);
+      std::memcpy(host.data + (page * num_layers + layer) * strip_bytes, strip,
+                  static_cast<size_t>(strip_bytes));
+      std::memset(strip, kPoison, static_cast<size_t>(strip_bytes));
+    }
+    SlotTable& slots = tables_.emplace_back();
+    slots.num_segments = Take(Dtype::kInt32, {1}, 0);
+    *slots.num_segments.As<int32_t>() = 1;
+    slots.num_frames = Take(Dtype::kInt32, {1}, 0);
+    *slots.num_frames.As<int32_t>() = shape.num_frames;
+    slots.directory = Take(Dtype::kUInt32, {1, 1}, 0);
+    slots.entries = Take(Dtype::kUInt16, {1, heads, kSegmentPages * pieces}, 0);
+    slots.chunks = Take(Dtype::kUInt32, {1, chunks}, 0);
+    std::iota(slots.chunks.As<uint32_t>(), slots.chunks.As<uint32_t>() + chunks,
+              0u);
+    slots.frames = Take(Dtype::kUInt32, {chunks, kChunkFrames}, 0);
+    std::iota(slots.frames.As<uint32_t>(),
+              slots.frames.As<uint32_t>() + chunks * kChunkFrames, 0u);
+    slots.tags =
+        Take(Dtype::kUInt32, {chunks, heads, kChunkFrames * pieces}, 0xff);
+    slots.ages =
+        Take(Dtype::kUInt8, {chunks, heads, kChunkFrames * pieces}, kEmptyAge);
+    slots.strips =
+        Take(Dtype::kUInt8, {shape.num_frames, strip_bytes}, kPoison).data;
+    slots.strip_bytes = strip_bytes;
+    slots.host_pages = Take(Dtype::kUInt32, {1, shape.num_pages}, 0);
+    std::iota(slots.host_pages.As<uint32_t>(),
+              slots.host_pages.As<uint32_t>() + shape.num_pages, 0u);
+    slots.host_memory = memory;
+    slots.host_extents_a_piece = shape.num_pages;
+    slots.host_extent_bytes = num_layers * strip_bytes;
+    slots.host_layer_offset_bytes = layer * strip_bytes;
+    counts_.push_back(Take(Dtype::kUInt32, {1, kNumBringCounts}, 0));
+  }
+}
+
+int64_t DrivenSlots::Count(BringCount what) const {
+  int64_t count = 0;
+  for (const View& counts : counts_) count += counts.As<uint32_t>()[what];
+  return count;
+}
+
+}  // namespace winnow
