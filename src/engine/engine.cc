@@ -424,13 +424,13 @@ void Engine::CountReads(const StepItem& item, std::span<const float> shares,
     const int window = model_.config().windows[static_cast<size_t>(layer)];
     for (int context = first + 1; context <= end; ++context) {
       const int read = window > 0 ? std::min(window, context) : context;
-      sequence.CountReads(static_cast<double>(read) / context, 1);
+      sequence.CountReads(static_cast<double>(read) / context, context, 1);
     }
   }
   if (num_chosen_layers == 0) return;
   for (int token = first; token < end; ++token) {
     sequence.CountReads(shares[static_cast<size_t>(token - item.first_token)],
-                        num_chosen_layers);
+                        token + 1, num_chosen_layers);
   }
 }
 

@@ -91,6 +91,8 @@ struct KvCounters {
   // read, mean over rows and layers; 0 where none ran.
   int64_t num_generated_rows = 0;
   double tokens_read_share = 0;
+  // What such rows read in all, mean over layers.
+  int64_t num_tokens_read = 0;
 };
 
 struct Completion {

@@ -1,6 +1,7 @@
 #include "engine/sequence.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace winnow {
@@ -92,6 +93,7 @@ void Sequence::Preempt() {
   chunk_tokens_ = next_layer_ = 0;
   num_chunk_reads_ = 0;
   sum_of_chunk_shares_ = 0;
+  sum_of_chunk_tokens_ = 0;
   cached_kinds_.clear();
   is_restoring_ = false;
 }
@@ -145,9 +147,11 @@ void Sequence::Release() {
   released_ = true;
 }
 
-void Sequence::CountReads(double sum_of_shares, int num_layers) {
+void Sequence::CountReads(double sum_of_shares, int num_tokens,
+                          int num_layers) {
   num_chunk_reads_ += num_layers;
   sum_of_chunk_shares_ += sum_of_shares;
+  sum_of_chunk_tokens_ += sum_of_shares * num_tokens;
 }
 
 void Sequence::Land(const StepItem& item, int num_layers) {
@@ -163,6 +167,7 @@ void Sequence::Land(const StepItem& item, int num_layers) {
   num_counted_ = std::max(num_counted_, num_computed_);
   num_reads_ += std::exchange(num_chunk_reads_, 0);
   sum_of_read_shares_ += std::exchange(sum_of_chunk_shares_, 0);
+  sum_of_read_tokens_ += std::exchange(sum_of_chunk_tokens_, 0);
   // What is computed again is no news.
   if (num_generated() == 0 && num_computed_ > num_prefilled_) {
     num_prefilled_ = num_computed_;
@@ -195,6 +200,8 @@ Completion Sequence::Complete(FinishReason reason, int num_layers) const {
   if (num_reads_ > 0) {
     completion.kv.tokens_read_share =
         sum_of_read_shares_ / static_cast<double>(num_reads_);
+    completion.kv.num_tokens_read =
+        std::llround(sum_of_read_tokens_ / num_layers);
   }
   completion.reason = reason;
   completion.num_prompt_tokens = num_prompt_tokens();

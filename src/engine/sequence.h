@@ -94,9 +94,9 @@ class Sequence {
   void Release();
   // The item's rows have been computed, in all layers or part of them.
   void Land(const StepItem& item, int num_layers);
-  // A generated row has read parts of its context in `num_layers` layers, as
-  // shares of it `sum_of_shares` in all.
-  void CountReads(double sum_of_shares, int num_layers);
+  // A generated row has read parts of its context of `num_tokens` in
+  // `num_layers` layers, as shares of it `sum_of_shares` in all.
+  void CountReads(double sum_of_shares, int num_tokens, int num_layers);
   // Takes in a drawn token. Returns why the request ends now, if it does.
   bool Take(const GeneratedToken& token, FinishReason* reason);
   // All but what the KV holds. `num_layers`: of the model.
@@ -127,6 +127,7 @@ class Sequence {
   // layer ranges.
   int64_t num_reads_ = 0, num_chunk_reads_ = 0;
   double sum_of_read_shares_ = 0, sum_of_chunk_shares_ = 0;
+  double sum_of_read_tokens_ = 0, sum_of_chunk_tokens_ = 0;
   Clock::time_point arrived_ = Clock::now();
   Clock::time_point admitted_at_;
   Clock::time_point first_token_at_;

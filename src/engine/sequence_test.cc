@@ -161,9 +161,10 @@ TEST_F(SequenceTest, SaysWhatItsRowsRead) {
   EXPECT_EQ(
       sequence.Complete(FinishReason::kStop, kNumLayers).kv.tokens_read_share,
       0);
-  sequence.CountReads(2.0, 4);  // One row: 4 layers read half of it, 2 all.
-  sequence.CountReads(2.0, 2);
-  sequence.CountReads(6.0, 6);
+  // A row with a context of 12: 4 layers read half of it, 2 all.
+  sequence.CountReads(2.0, 12, 4);
+  sequence.CountReads(2.0, 12, 2);
+  sequence.CountReads(6.0, 13, 6);
   // They count once their rows are computed in all layers.
   EXPECT_EQ(
       sequence.Complete(FinishReason::kStop, kNumLayers).kv.num_generated_rows,
@@ -174,13 +175,14 @@ TEST_F(SequenceTest, SaysWhatItsRowsRead) {
       sequence.Complete(FinishReason::kStop, kNumLayers);
   EXPECT_EQ(completion.kv.num_generated_rows, 2);
   EXPECT_DOUBLE_EQ(completion.kv.tokens_read_share, 10.0 / 12);
+  EXPECT_EQ(completion.kv.num_tokens_read, (4 * 6 + 2 * 12) / 6 + 13);
 }
 
 TEST_F(SequenceTest, GivesWayAndGoesOnWithoutTellingAnythingTwice) {
   Sequence sequence = Make(Asking(70, 9));
   sequence.Admit();
   sequence.Land(Rows(0, 64), kNumLayers);
-  sequence.CountReads(1.0, 2);
+  sequence.CountReads(1.0, 70, 2);
   sequence.Land(Rows(64, 6, 0, 2), kNumLayers);
   sequence.Preempt();
   EXPECT_TRUE(sequence.preempted());
