@@ -152,8 +152,9 @@ Status GenerateRun::AddRequests() {
   for (size_t i = 0; i < prompts_.size(); ++i) {
     ASSIGN_OR_RETURN(StopMatcher stops, StopMatcher::Create(flags_.stop));
     generations_.push_back(std::make_unique<Generation>(
-        Detokenizer(*loaded_.tokenizer, /*skip_special_tokens=*/true),
-        std::move(stops),
+        AnswerText(
+            Detokenizer(*loaded_.tokenizer, /*skip_special_tokens=*/true),
+            std::move(stops)),
         [this, i](std::string_view text) { ShowText(i, text); },
         [this](int done, int total) { prefill_->Update(done, total); }));
     Request request;

@@ -8,23 +8,20 @@
 #include <vector>
 
 #include "engine/request.h"
-#include "text/detokenizer.h"
-#include "text/stop_matcher.h"
+#include "text/answer_text.h"
 
 namespace winnow {
 
 // Collects what the engine tells of one request, and passes text on as soon as
-// it is certain: no half characters, nothing that may begin a stop string.
-// Used on the engine's thread. The engine's answers: tokens and completion;
-// text is what a reader sees, cut before a stop string.
+// it is certain. Used on the engine's thread. The engine's answers: tokens and
+// completion; text is what a reader sees, cut before a stop string.
 class Generation : public RequestObserver {
  public:
   // Called with each piece of text; and with prompt tokens done and in all.
   using ShowText = std::function<void(std::string_view)>;
   using ShowPrefill = std::function<void(int done, int total)>;
 
-  Generation(Detokenizer detokenizer, StopMatcher stop_matcher,
-             ShowText show_text, ShowPrefill show_prefill);
+  Generation(AnswerText answer, ShowText show_text, ShowPrefill show_prefill);
 
   void OnPrefill(int done, int total) override;
   bool OnToken(const GeneratedToken& token) override;
@@ -36,10 +33,10 @@ class Generation : public RequestObserver {
   const Completion& completion() const { return completion_; }
 
  private:
-  void Show(std::string_view certain);
+  // False where the answer cannot go on.
+  bool Show(const Result<std::string>& certain);
 
-  Detokenizer detokenizer_;
-  StopMatcher stop_matcher_;
+  AnswerText answer_;
   ShowText show_text_;
   ShowPrefill show_prefill_;
   std::vector<GeneratedToken> tokens_;

@@ -1,0 +1,17 @@
+#include "text/answer_text.h"
+
+namespace winnow {
+
+Result<std::string> AnswerText::Push(int32_t id) {
+  ASSIGN_OR_RETURN(const std::string piece, detokenizer_.Push(id));
+  return stop_matcher_.Push(piece);
+}
+
+Result<std::string> AnswerText::Finish() {
+  ASSIGN_OR_RETURN(const std::string piece, detokenizer_.Finish());
+  std::string rest = stop_matcher_.Push(piece);
+  if (!stopped()) rest += stop_matcher_.Finish();
+  return rest;
+}
+
+}  // namespace winnow

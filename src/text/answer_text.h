@@ -1,0 +1,39 @@
+// AnswerText: a generated answer's tokens to the text that may be shown.
+#ifndef WINNOW_TEXT_ANSWER_TEXT_H_
+#define WINNOW_TEXT_ANSWER_TEXT_H_
+
+#include <optional>
+#include <string>
+
+#include "text/detokenizer.h"
+#include "text/stop_matcher.h"
+
+namespace winnow {
+
+// A detokenizer and a stop matcher in a row: text is passed on as soon as it is
+// certain, no half characters, nothing that may begin a stop string, and ends
+// before the first stop string. Owns both; one thread at a time.
+class AnswerText {
+ public:
+  AnswerText(Detokenizer detokenizer, StopMatcher stop_matcher)
+      : detokenizer_(std::move(detokenizer)),
+        stop_matcher_(std::move(stop_matcher)) {}
+
+  // Takes the next id; returns what is now certain, often "". Fails as
+  // Detokenizer::Push does. REQUIRES: !stopped(), and Finish was not called.
+  Result<std::string> Push(int32_t id);
+  // No token will come: returns the rest, which too may hold a stop string.
+  // REQUIRES: as Push.
+  Result<std::string> Finish();
+
+  // A stop string has ended the text.
+  bool stopped() const { return stop_matcher_.matched().has_value(); }
+
+ private:
+  Detokenizer detokenizer_;
+  StopMatcher stop_matcher_;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_TEXT_ANSWER_TEXT_H_
