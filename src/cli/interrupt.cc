@@ -72,6 +72,7 @@ void Interrupt::Watch() {
     if (read(signals_, &info, sizeof(info)) < 0) continue;
     if (!held_ || requested_) EndProcess();
     requested_ = true;
+    if (tell_) tell_();
   }
 }
 

@@ -3,7 +3,9 @@
 #define WINNOW_CLI_INTERRUPT_H_
 
 #include <atomic>
+#include <functional>
 #include <thread>
+#include <utility>
 
 namespace winnow {
 
@@ -22,8 +24,12 @@ class Interrupt {
   Interrupt& operator=(const Interrupt&) = delete;
   ~Interrupt();
 
-  // From now on there is something to end cleanly.
-  void Hold() { held_ = true; }
+  // From now on there is something to end cleanly. `tell`, if any, is called
+  // with the first signal, on the watching thread.
+  void Hold(std::function<void()> tell = {}) {
+    tell_ = std::move(tell);
+    held_ = true;
+  }
 
   // True once the signal has come. REQUIRES: Hold() was called.
   bool Requested() const;
@@ -31,6 +37,7 @@ class Interrupt {
  private:
   void Watch();
 
+  std::function<void()> tell_;  // before held_ is set
   std::atomic<bool> held_ = false;
   std::atomic<bool> requested_ = false;
   int signals_ = -1;  // signalfd; no handler, so no global state

@@ -12,6 +12,7 @@
 #include "cli/info.h"
 #include "cli/output.h"
 #include "cli/select.h"
+#include "cli/serve.h"
 
 namespace winnow {
 namespace {
@@ -50,7 +51,9 @@ Result<int> Run(int argc, char** argv) {
   EvalFlags eval;
   SelectFlags select;
   BenchFlags bench;
+  ServeFlags serve;
   const Command& generate_command = AddGenerateCommand(program, &generate);
+  const Command& serve_command = AddServeCommand(program, &serve);
   const Command& info_command = AddInfoCommand(program, &info);
   const Command& eval_command = AddEvalCommand(program, &eval);
   const Command& select_command = AddSelectCommand(program, &select);
@@ -58,6 +61,7 @@ Result<int> Run(int argc, char** argv) {
   ASSIGN_OR_RETURN(const bool has_work, program.Parse(argc, argv));
   if (!has_work) return 0;
   return generate_command.chosen() ? RunGenerate(generate)
+         : serve_command.chosen()  ? RunServe(serve)
          : info_command.chosen()   ? RunInfo(info)
          : eval_command.chosen()   ? RunEval(eval)
          : select_command.chosen() ? RunSelect(select)

@@ -1,0 +1,99 @@
+#include "cli/serve.h"
+
+#include "cli/command.h"
+#include "cli/flag_value.h"
+
+namespace winnow {
+namespace {
+
+constexpr int kMaxPort = 65535;
+constexpr int kMaxSeconds = 24 * 3600;
+
+void AddModelNames(Command& command, ServeFlags* flags) {
+  command.AddFlag({.name = "--served-model-name",
+                   .value_name = "NAME",
+                   .help = "What requests call the model; may be given several "
+                           "times (default: the folder's name)",
+                   .values = Flag::Values::kOneEachTime},
+                  EachText(&flags->served_model_names));
+  command.AddFlag(
+      {.name = "--chat-template",
+       .value_name = "FILE",
+       .help = "Jinja template of chats (default: the checkpoint's, "
+               "if it has one)"},
+      Text(&flags->chat_template));
+  command.AddFlag(
+      {.name = "--select",
+       .value_name = "SPEC",
+       .help = "What attention reads (winnow select list); several, with "
+               "commas or again, are what a request may choose from, the first "
+               "unasked",
+       .values = Flag::Values::kOneEachTime},
+      EachText(&flags->selects));
+}
+
+void AddDoor(Command& command, ServeFlags* flags) {
+  command.AddFlag({.name = "--host",
+                   .value_name = "ADDRESS",
+                   .help = "Address to listen on (default 127.0.0.1; 0.0.0.0: "
+                           "every one, for other machines)"},
+                  Text(&flags->host));
+  command.AddFlag({.name = "--port",
+                   .value_name = "N",
+                   .help = "Port (default 8000; 0: a free one)"},
+                  WholeNumber(0, kMaxPort, &flags->port));
+  command.AddFlag({.name = "--api-key",
+                   .value_name = "KEY",
+                   .help = "What clients must send but to /health (default: "
+                           "the environment's WINNOW_API_KEY, else nothing)"},
+                  Text(&flags->api_key));
+}
+
+void AddLimits(Command& command, ServeFlags* flags) {
+  const auto add = [&command](const char* name, const char* value_name,
+                              const char* help, TakeValue take) {
+    command.AddFlag({.name = name, .value_name = value_name, .help = help},
+                    std::move(take));
+  };
+  add("--default-max-tokens", "N",
+      "Tokens that a chat generates at most where it does not say (default "
+      "4096)",
+      WholeNumber(1, INT32_MAX, &flags->default_max_tokens));
+  add("--max-queued-requests", "N",
+      "Requests that wait beside those that run; more are refused (default "
+      "256)",
+      WholeNumber(0, 1 << 20, &flags->max_queued_requests));
+  add("--max-n", "N", "Answers a request may ask for (default 16)",
+      WholeNumber(1, 1 << 12, &flags->max_n));
+  add("--max-connections", "N", "Connections at once (default 1024)",
+      WholeNumber(1, 1 << 20, &flags->max_connections));
+  add("--max-body-size", "SIZE", "Of a request (default 32MiB)",
+      Text(&flags->max_body_size));
+  add("--max-header-size", "BYTES", "Of a request (default 16384)",
+      WholeNumber(1 << 10, 1 << 20, &flags->max_header_bytes));
+  add("--max-json-depth", "N",
+      "Levels that a request's JSON nests (default 32)",
+      WholeNumber(4, 1 << 10, &flags->max_json_depth));
+  add("--header-timeout", "SECONDS", "For a request's headers (default 10)",
+      WholeNumber(1, kMaxSeconds, &flags->header_timeout_s));
+  add("--idle-timeout", "SECONDS",
+      "Between two requests of a connection, and for a body (default 60)",
+      WholeNumber(1, kMaxSeconds, &flags->idle_timeout_s));
+  add("--write-timeout", "SECONDS",
+      "For a client that does not read its answer (default 30)",
+      WholeNumber(1, kMaxSeconds, &flags->write_timeout_s));
+}
+
+}  // namespace
+
+Command& AddServeCommand(Command& program, ServeFlags* flags) {
+  Command& command = program.AddCommand(
+      "serve", "Serve a model to clients of OpenAI's interface");
+  AddEngineFlags(command, &flags->engine);
+  AddDoor(command, flags);
+  AddModelNames(command, flags);
+  AddLimits(command, flags);
+  return command;
+}
+
+}  // namespace winnow

@@ -1,0 +1,38 @@
+// winnow serve: a model behind OpenAI's interface.
+#ifndef WINNOW_CLI_SERVE_H_
+#define WINNOW_CLI_SERVE_H_
+
+#include <string>
+#include <vector>
+
+#include "cli/engine_flags.h"
+
+namespace winnow {
+
+struct ServeFlags {
+  EngineFlags engine;
+  std::vector<std::string> selects;  // none: auto
+  std::string host = "127.0.0.1";
+  int port = 8000;
+  std::string api_key;
+  std::vector<std::string> served_model_names;  // none: the folder's
+  std::string chat_template;                    // a file; none: the model's
+  int default_max_tokens = 4096;
+  int max_queued_requests = 256;
+  int max_n = 16;
+  int max_connections = 1024;
+  std::string max_body_size = "32MiB";
+  int max_header_bytes = 16 << 10;
+  int max_json_depth = 32;
+  int header_timeout_s = 10;
+  int idle_timeout_s = 60;
+  int write_timeout_s = 30;
+};
+
+Command& AddServeCommand(Command& program, ServeFlags* flags);
+// Serves until a signal ends it. Returns the exit status: 0.
+Result<int> RunServe(const ServeFlags& flags);
+
+}  // namespace winnow
+
+#endif  // WINNOW_CLI_SERVE_H_

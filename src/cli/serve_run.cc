@@ -1,0 +1,248 @@
+#include <algorithm>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <mutex>
+#include <thread>
+
+#include "base/file.h"
+#include "base/size_text.h"
+#include "cli/file_fault.h"
+#include "cli/interrupt.h"
+#include "cli/loaded_model.h"
+#include "cli/progress.h"
+#include "cli/serve.h"
+#include "serve/http_server.h"
+#include "serve/openai_api.h"
+
+namespace winnow {
+namespace {
+
+constexpr int kMaxHttpThreads = 4;
+constexpr size_t kMaxTemplateBytes = size_t{4} << 20;
+
+// Waits for what ends a server: a signal, or the device's failure.
+class EndOfService {
+ public:
+  void Ask() {
+    Tell([this] { asked_ = true; });
+  }
+  void Fail(const Error& error) {
+    Tell([&] { failure_ = error; });
+  }
+  // The failure, if that is why.
+  std::optional<Error> Await() {
+    std::unique_lock lock(mutex_);
+    told_.wait(lock, [this] { return asked_ || failure_; });
+    return failure_;
+  }
+
+ private:
+  template <typename Set>
+  void Tell(const Set& set) {
+    const std::scoped_lock lock(mutex_);
+    set();
+    told_.notify_all();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable told_;
+  bool asked_ = false;
+  std::optional<Error> failure_;
+};
+
+// One command's work. What is declared later is used by nothing earlier, so
+// that all ends in order: connections first, then the loop, then the model.
+class ServeRun {
+ public:
+  explicit ServeRun(const ServeFlags& flags) : flags_(flags) {}
+
+  Result<int> Run();
+
+ private:
+  Result<HttpLimits> Limits() const;
+  Status ReadChatTemplate();
+  Status MakeEngine();
+  ApiOptions MakeApiOptions() const;
+  void WarnOfOpenDoor() const;
+  void PrintAddress() const;
+
+  const ServeFlags& flags_;
+  std::string api_key_;
+  std::vector<std::string> model_names_;
+  std::vector<std::pair<std::string, int>> selects_;
+  EndOfService end_;
+  Interrupt interrupt_;  // before any thread
+  LoadedModel loaded_;
+  std::optional<ChatTemplate> chat_template_;
+  int max_model_len_ = 0;
+  std::unique_ptr<Engine> engine_;  // until the loop has it
+  std::unique_ptr<Metrics> metrics_;
+  std::unique_ptr<EngineLoop> loop_;
+  std::unique_ptr<OpenAiApi> api_;
+  std::unique_ptr<HttpServer> server_;
+};
+
+Result<HttpLimits> ServeRun::Limits() const {
+  const Result<int64_t> body = ParseBytes(flags_.max_body_size);
+  if (!body.ok()) {
+    return MakeError(ErrorCode::kInvalidArgument, "--max-body-size: {}",
+                     body.error().message);
+  }
+  HttpLimits limits;
+  limits.max_body_bytes = *body;
+  limits.max_header_bytes = flags_.max_header_bytes;
+  limits.max_connections = flags_.max_connections;
+  limits.header_time = std::chrono::seconds(flags_.header_timeout_s);
+  limits.idle_time = limits.body_time =
+      std::chrono::seconds(flags_.idle_timeout_s);
+  limits.write_time = std::chrono::seconds(flags_.write_timeout_s);
+  return limits;
+}
+
+Status ServeRun::ReadChatTemplate() {
+  const std::filesystem::path folder = flags_.engine.model;
+  if (flags_.chat_template.empty()) {
+    Result<ChatTemplate> own = ChatTemplate::Load(folder);
+    if (own.ok()) {
+      chat_template_ = *std::move(own);
+    } else if (own.error().code != ErrorCode::kNotFound) {
+      return FromFiles(Status(own.error())).error();
+    }
+    return Ok{};
+  }
+  ASSIGN_OR_RETURN(const std::string text,
+                   ReadFile(flags_.chat_template, kMaxTemplateBytes));
+  std::optional<std::string> config;
+  const auto config_file = folder / "tokenizer_config.json";
+  if (std::filesystem::exists(config_file)) {
+    ASSIGN_OR_RETURN(config, ReadFile(config_file, kMaxTemplateBytes));
+  }
+  Result<ChatTemplate> given = ChatTemplate::FromText(folder, text, config);
+  if (!given.ok()) {
+    return MakeError(ErrorCode::kCorrupt, "--chat-template {}: {}",
+                     flags_.chat_template, given.error().message);
+  }
+  chat_template_ = *std::move(given);
+  return Ok{};
+}
+
+Status ServeRun::MakeEngine() {
+  ASSIGN_OR_RETURN(EngineOptions options, ParseEngineOptions(flags_.engine));
+  const ModelConfig& config = loaded_.model->config();
+  const int longest = options.max_model_len > 0 ? options.max_model_len
+                                                : config.max_context_tokens;
+  if (options.device_kv_bytes == 0 &&
+      loaded_.backend->attributes().device_is_host) {
+    // No more of the host's memory than may ever be used at once.
+    options.device_kv_bytes =
+        KvBytesFor(loaded_, PagesFor(longest) * options.max_num_seqs);
+  }
+  std::vector<std::string> specs;
+  for (const std::string& list : flags_.selects) {
+    ASSIGN_OR_RETURN(const auto split, SplitSelects(list));
+    specs.insert(specs.end(), split.begin(), split.end());
+  }
+  if (specs.empty()) specs.push_back("auto");
+  specs.push_back("dense");
+  for (const std::string& spec : specs) {
+    const std::string named = ResolveSelect(spec, config.native_selector);
+    // Everything is read without a selector too.
+    int number = -1;
+    if (named != "dense") {
+      const auto found = std::ranges::find(options.selectors, named);
+      number = static_cast<int>(found - options.selectors.begin());
+      if (found == options.selectors.end()) options.selectors.push_back(named);
+    }
+    selects_.emplace_back(spec, number);
+  }
+  ASSIGN_OR_RETURN(engine_,
+                   Engine::Create(*loaded_.backend, *loaded_.model, options));
+  max_model_len_ = engine_->max_model_len();
+  return Ok{};
+}
+
+ApiOptions ServeRun::MakeApiOptions() const {
+  const ModelConfig& config = loaded_.model->config();
+  ApiOptions options;
+  options.model_names = model_names_;
+  options.api_key = api_key_;
+  options.version = WINNOW_VERSION;
+  options.max_model_len = max_model_len_;
+  options.default_max_tokens = flags_.default_max_tokens;
+  options.seed = flags_.engine.seed;
+  options.rules.defaults = config.generation;
+  options.rules.json.max_bytes = SIZE_MAX;  // The server has looked at it.
+  options.rules.json.max_depth = flags_.max_json_depth;
+  options.rules.max_n = flags_.max_n;
+  options.rules.vocab_size = config.vocab_size;
+  options.selects = selects_;
+  return options;
+}
+
+void ServeRun::WarnOfOpenDoor() const {
+  const bool loopback = flags_.host == "localhost" || flags_.host == "::1" ||
+                        flags_.host.starts_with("127.");
+  if (!loopback && api_key_.empty() && !flags_.engine.quiet) {
+    std::fprintf(stderr,
+                 "winnow: warning: --host %s without --api-key: whoever "
+                 "reaches this machine may ask\n",
+                 flags_.host.c_str());
+  }
+}
+
+void ServeRun::PrintAddress() const {
+  if (flags_.engine.quiet) return;
+  const bool v6 = flags_.host.find(':') != std::string::npos;
+  std::fprintf(stderr,
+               "winnow: serving %s at http://%s%s%s:%d (loaded in %s)\n",
+               model_names_.front().c_str(), v6 ? "[" : "", flags_.host.c_str(),
+               v6 ? "]" : "", server_->port(),
+               FormatSeconds(loaded_.load_ms / 1000).c_str());
+}
+
+Result<int> ServeRun::Run() {
+  const char* key = std::getenv("WINNOW_API_KEY");
+  api_key_ = flags_.api_key.empty() && key != nullptr ? key : flags_.api_key;
+  model_names_ = flags_.served_model_names;
+  if (model_names_.empty()) {
+    const auto folder =
+        std::filesystem::absolute(flags_.engine.model).lexically_normal();
+    model_names_ = {
+        (folder.has_filename() ? folder : folder.parent_path()).filename()};
+  }
+  ASSIGN_OR_RETURN(const HttpLimits limits, Limits());
+  // Before the model is loaded, so that a port that is taken is told at once.
+  ASSIGN_OR_RETURN(server_, HttpServer::Bind(flags_.host, flags_.port, limits));
+  WarnOfOpenDoor();
+  RETURN_IF_ERROR(ReadChatTemplate());
+  ASSIGN_OR_RETURN(loaded_, OpenModel(flags_.engine));
+  RETURN_IF_ERROR(MakeEngine());
+  metrics_ = std::make_unique<Metrics>(model_names_.front());
+  loop_ = std::make_unique<EngineLoop>(
+      std::move(engine_),
+      flags_.engine.max_num_seqs + flags_.max_queued_requests, *metrics_,
+      [this](const Error& error) { end_.Fail(error); });
+  api_ = std::make_unique<OpenAiApi>(MakeApiOptions(),
+                                     ApiParts{.tokenizer = *loaded_.tokenizer,
+                                              .chat_template = chat_template_,
+                                              .loop = *loop_,
+                                              .metrics = *metrics_});
+  interrupt_.Hold([this] { end_.Ask(); });
+  const int num_cores = static_cast<int>(std::thread::hardware_concurrency());
+  server_->Start(*api_, std::clamp(num_cores, 1, kMaxHttpThreads));
+  PrintAddress();
+  if (const auto failure = end_.Await()) return *failure;
+  // The first signal: whoever waits for an answer gets it. The next one ends
+  // the process where it is: see Interrupt.
+  api_->Drain();
+  server_->Drain();
+  return 0;
+}
+
+}  // namespace
+
+Result<int> RunServe(const ServeFlags& flags) { return ServeRun(flags).Run(); }
+
+}  // namespace winnow

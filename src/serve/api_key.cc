@@ -1,0 +1,28 @@
+#include "serve/api_key.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstddef>
+
+namespace winnow {
+
+bool HasKey(std::string_view authorization, std::string_view key) {
+  constexpr std::string_view kScheme = "bearer ";
+  const bool of_scheme =
+      std::ranges::equal(authorization.substr(0, kScheme.size()), kScheme, {},
+                         [](unsigned char c) { return std::tolower(c); });
+  if (!of_scheme) return false;
+  const std::string_view given = authorization.substr(kScheme.size());
+  if (given.size() != key.size()) return false;
+  // Every byte is looked at; volatile, so that no compiler stops at the first
+  // that differs.
+  volatile unsigned char difference = 0;
+  for (size_t i = 0; i < key.size(); ++i) {
+    difference = static_cast<unsigned char>(
+        difference | (static_cast<unsigned char>(given[i]) ^
+                      static_cast<unsigned char>(key[i])));
+  }
+  return difference == 0;
+}
+
+}  // namespace winnow

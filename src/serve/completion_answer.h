@@ -1,0 +1,95 @@
+// CompletionAnswer: what the engine generates for one HTTP request, as the
+// client is to read it.
+#ifndef WINNOW_SERVE_COMPLETION_ANSWER_H_
+#define WINNOW_SERVE_COMPLETION_ANSWER_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "serve/completion_json.h"
+#include "serve/engine_loop.h"
+#include "serve/http_message.h"
+#include "serve/token_feed.h"
+#include "text/answer_text.h"
+#include "text/tokenizer.h"
+
+namespace winnow {
+
+struct AnswerForm {
+  AnswerIdentity identity = {};
+  bool stream = false;
+  bool include_usage = false;
+  bool with_logprobs = false;
+  // Once each, whatever the number of answers to it.
+  int64_t num_prompt_tokens = 0;
+  int answers_per_prompt = 1;
+  HttpHeaders headers = {};
+};
+
+// One of the answers: where its tokens come from, and what makes text of them.
+struct AnswerSource {
+  Ticket ticket{};
+  std::shared_ptr<TokenFeed> feed;
+  AnswerText text;
+};
+
+// Owns the readers' ends of its requests. Tokens become text here, on the
+// connection's thread, not on the engine's. A request whose text is at its end,
+// or whose client has gone, is cancelled.
+class CompletionAnswer : public HttpAnswer {
+ public:
+  using Cancel = std::function<void(Ticket)>;
+
+  // REQUIRES: at least one source; tokenizer and metrics outlive this.
+  CompletionAnswer(AnswerForm form, std::vector<AnswerSource> sources,
+                   Cancel cancel, const Tokenizer& tokenizer, Metrics& metrics);
+  ~CompletionAnswer() override;
+
+  void SetWake(std::function<void()> wake) override;
+  HttpPart Take() override;
+
+ private:
+  struct Choice {
+    AnswerSource source;
+    int index = 0;
+    bool accepted = false;
+    bool ended = false;  // the engine knows it no more
+    bool told = false;   // its end has been sent
+    std::string_view finish_reason = {};
+    // What has come and was not sent; of an answer that does not stream, all.
+    std::string text = {};
+    std::vector<ShownToken> tokens = {};
+    int64_t text_offset = 0;  // of those tokens
+    int64_t num_tokens = 0;
+    int64_t num_cached_tokens = 0;
+    int64_t num_tokens_read = 0;
+  };
+
+  void Drain(Choice& choice);
+  void TakeToken(Choice& choice, const GeneratedToken& token);
+  void End(Choice& choice, const Completion& completion);
+  void Fail(int status, const std::string& message);
+  ShownToken Shown(const GeneratedToken& token) const;
+  std::string TextOf(int32_t token_id) const;
+  AnswerUsage Usage() const;
+  ShownChoice Show(const Choice& choice) const;
+  HttpPart Failure();
+  HttpPart Whole();
+  HttpPart Events();
+  bool AllEnded() const;
+
+  const AnswerForm form_;
+  const Cancel cancel_;
+  const Tokenizer& tokenizer_;
+  Metrics& metrics_;
+  std::vector<Choice> choices_;
+  bool begun_ = false;  // the head has been sent
+  std::optional<ApiError> error_;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_SERVE_COMPLETION_ANSWER_H_

@@ -1,0 +1,198 @@
+#include "serve/completion_json.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/check.h"
+
+namespace winnow {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string Dump(const Json& value) {
+  return value.dump(-1, ' ', /*ensure_ascii=*/false,
+                    Json::error_handler_t::replace);
+}
+
+bool IsChat(const AnswerIdentity& identity) {
+  return identity.endpoint == Endpoint::kChatCompletions;
+}
+
+Json BytesOf(std::string_view text) {
+  Json bytes = Json::array();
+  for (const char c : text) bytes.push_back(static_cast<unsigned char>(c));
+  return bytes;
+}
+
+Json ChatLogprobs(const std::vector<ShownToken>& tokens) {
+  const auto entry = [](const std::string& text, float logprob) {
+    return Json{
+        {"token", text}, {"logprob", logprob}, {"bytes", BytesOf(text)}};
+  };
+  Json content = Json::array();
+  for (const ShownToken& token : tokens) {
+    Json shown = entry(token.text, token.logprob);
+    shown["top_logprobs"] = Json::array();
+    for (const auto& [text, logprob] : token.top) {
+      shown["top_logprobs"].push_back(entry(text, logprob));
+    }
+    content.push_back(std::move(shown));
+  }
+  return {{"content", std::move(content)}, {"refusal", nullptr}};
+}
+
+// The form of the older interface: a list of each kind.
+Json CompletionLogprobs(const ShownChoice& choice) {
+  Json texts = Json::array(), logprobs = Json::array(), tops = Json::array(),
+       offsets = Json::array();
+  int64_t offset = choice.text_offset;
+  for (const ShownToken& token : *choice.tokens) {
+    texts.push_back(token.text);
+    logprobs.push_back(token.logprob);
+    Json top = Json::object();
+    for (const auto& [text, logprob] : token.top) top[text] = logprob;
+    top[token.text] = token.logprob;
+    tops.push_back(std::move(top));
+    offsets.push_back(offset);
+    offset += NumCharacters(token.text);
+  }
+  return {{"text_offset", std::move(offsets)},
+          {"token_logprobs", std::move(logprobs)},
+          {"tokens", std::move(texts)},
+          {"top_logprobs", std::move(tops)}};
+}
+
+Json LogprobsOf(const AnswerIdentity& identity, const ShownChoice& choice) {
+  if (choice.tokens == nullptr) return nullptr;
+  return IsChat(identity) ? ChatLogprobs(*choice.tokens)
+                          : CompletionLogprobs(choice);
+}
+
+Json ReasonOf(const ShownChoice& choice) {
+  if (choice.finish_reason.empty()) return nullptr;
+  return choice.finish_reason;
+}
+
+Json UsageJson(const AnswerUsage& usage) {
+  return {
+      {"prompt_tokens", usage.num_prompt_tokens},
+      {"completion_tokens", usage.num_generated_tokens},
+      {"total_tokens", usage.num_prompt_tokens + usage.num_generated_tokens},
+      {"prompt_tokens_details", {{"cached_tokens", usage.num_cached_tokens}}},
+      {"winnow", {{"tokens_read", usage.num_tokens_read}}}};
+}
+
+Json Outline(const AnswerIdentity& identity, bool in_stream) {
+  const std::string_view object = !IsChat(identity) ? "text_completion"
+                                  : in_stream       ? "chat.completion.chunk"
+                                                    : "chat.completion";
+  return {{"id", identity.id},
+          {"object", object},
+          {"created", identity.created_unix_s},
+          {"model", identity.model},
+          {"choices", Json::array()}};
+}
+
+std::string EventOf(Json outline, Json choice, bool usage_is_null) {
+  if (!choice.is_null()) outline["choices"].push_back(std::move(choice));
+  if (usage_is_null) outline["usage"] = nullptr;
+  return SseEvent(Dump(outline));
+}
+
+// OpenAI's word for a status.
+std::string_view TypeOf(int status) {
+  switch (status) {
+    case 401:
+      return "authentication_error";
+    case 404:
+      return "not_found_error";
+    case 429:
+      return "rate_limit_error";
+    default:
+      return status < 500 ? "invalid_request_error" : "server_error";
+  }
+}
+
+}  // namespace
+
+std::string CompletionJson(const AnswerIdentity& identity,
+                           const std::vector<ShownChoice>& choices,
+                           const AnswerUsage& usage) {
+  Json outline = Outline(identity, /*in_stream=*/false);
+  for (const ShownChoice& choice : choices) {
+    Json shown = {{"index", choice.index}};
+    if (IsChat(identity)) {
+      shown["message"] = {{"role", "assistant"},
+                          {"content", choice.text},
+                          {"refusal", nullptr}};
+    } else {
+      shown["text"] = choice.text;
+    }
+    shown["logprobs"] = LogprobsOf(identity, choice);
+    shown["finish_reason"] = ReasonOf(choice);
+    outline["choices"].push_back(std::move(shown));
+  }
+  outline["usage"] = UsageJson(usage);
+  return Dump(outline);
+}
+
+std::string ChoiceEvent(const AnswerIdentity& identity,
+                        const ShownChoice& choice, bool usage_is_null) {
+  Json shown = {{"index", choice.index}};
+  if (IsChat(identity)) {
+    shown["delta"] = Json::object();
+    if (!choice.text.empty()) shown["delta"]["content"] = choice.text;
+  } else {
+    shown["text"] = choice.text;
+  }
+  shown["logprobs"] = LogprobsOf(identity, choice);
+  shown["finish_reason"] = ReasonOf(choice);
+  return EventOf(Outline(identity, /*in_stream=*/true), std::move(shown),
+                 usage_is_null);
+}
+
+std::string RoleEvent(const AnswerIdentity& identity, int index,
+                      bool usage_is_null) {
+  return EventOf(Outline(identity, /*in_stream=*/true),
+                 {{"index", index},
+                  {"delta", {{"role", "assistant"}, {"content", ""}}},
+                  {"logprobs", nullptr},
+                  {"finish_reason", nullptr}},
+                 usage_is_null);
+}
+
+std::string UsageEvent(const AnswerIdentity& identity,
+                       const AnswerUsage& usage) {
+  Json outline = Outline(identity, /*in_stream=*/true);
+  outline["usage"] = UsageJson(usage);
+  return EventOf(std::move(outline), nullptr, /*usage_is_null=*/false);
+}
+
+std::string ErrorJson(const ApiError& error) {
+  const auto or_null = [](const std::string& text) -> Json {
+    if (text.empty()) return nullptr;
+    return text;
+  };
+  Json shown = {{"message", error.message}, {"type", TypeOf(error.status)}};
+  shown["param"] = or_null(error.field);
+  shown["code"] = error.code.empty() ? Json(error.status) : Json(error.code);
+  return Dump({{"error", std::move(shown)}});
+}
+
+std::string ErrorEvent(const ApiError& error) {
+  return SseEvent(ErrorJson(error));
+}
+
+std::string SseEvent(std::string_view text) {
+  CHECK(text.find('\n') == std::string_view::npos, "bytes={}", text.size());
+  return "data: " + std::string(text) + "\n\n";
+}
+
+int64_t NumCharacters(std::string_view text) {
+  return std::ranges::count_if(text, [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  });
+}
+
+}  // namespace winnow

@@ -1,0 +1,64 @@
+// CompletionRequest: what a client asks for, read from its JSON and checked.
+#ifndef WINNOW_SERVE_COMPLETION_REQUEST_H_
+#define WINNOW_SERVE_COMPLETION_REQUEST_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/sampling_params.h"
+#include "model/generation_defaults.h"
+#include "model/json_fields.h"
+#include "serve/request_fields.h"
+
+namespace winnow {
+
+struct CompletionRequest {
+  Endpoint endpoint = Endpoint::kCompletions;
+  std::string model;  // empty: whichever there is
+  // Of completions: one of the two, a prompt each.
+  std::vector<std::string> texts = {};
+  std::vector<std::vector<int32_t>> token_ids = {};
+  // Of chat: for ChatInput.
+  std::string messages_json = {};
+  std::string template_json = "{}";
+  bool add_generation_prompt = true;
+  // Whether the tokenizer's own go around a text. A template writes them.
+  bool add_special_tokens = true;
+
+  std::optional<int> max_tokens = {};
+  SamplingParams sampling = {};  // all but the seed
+  std::optional<uint64_t> seed = {};
+  int n = 1;  // answers a prompt
+  std::vector<std::string> stop = {};
+  std::vector<int32_t> stop_token_ids = {};
+  bool ignore_eos = false;
+  bool skip_special_tokens = true;
+  bool stream = false;
+  bool include_usage = false;  // in a stream
+  std::string select = {};     // empty: the server's
+  std::string cache_salt = {};
+  std::vector<std::string> ignored = {};  // fields that changed nothing
+};
+
+// What a request may ask for, and what it gets where it does not say.
+struct RequestRules {
+  GenerationDefaults defaults;
+  JsonLimits json;
+  int max_n = 1;
+  int vocab_size = 0;
+};
+
+// Fails with a line that names the field, what it must be and what it is.
+Result<CompletionRequest> ParseCompletionRequest(std::string_view body,
+                                                 Endpoint endpoint,
+                                                 const RequestRules& rules);
+
+// The field that such a line is about: "request: field NAME: ..."; "" where it
+// is about none.
+std::string FieldNamedIn(std::string_view message);
+
+}  // namespace winnow
+
+#endif  // WINNOW_SERVE_COMPLETION_REQUEST_H_

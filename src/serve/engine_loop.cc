@@ -1,0 +1,131 @@
+#include "serve/engine_loop.h"
+
+#include <iterator>
+#include <utility>
+
+namespace winnow {
+
+EngineLoop::EngineLoop(std::unique_ptr<Engine> engine, int max_open,
+                       Metrics& metrics,
+                       std::function<void(const Error&)> on_failure)
+    : engine_(std::move(engine)),
+      max_open_(max_open),
+      metrics_(metrics),
+      on_failure_(std::move(on_failure)),
+      thread_([this] { Run(); }) {}
+
+EngineLoop::~EngineLoop() {
+  {
+    const std::scoped_lock lock(mutex_);
+    inbox_.ending = true;
+  }
+  came_.notify_one();
+  thread_.join();
+}
+
+Result<std::vector<Ticket>> EngineLoop::Submit(
+    std::vector<Submission> submissions) {
+  std::vector<Ticket> tickets;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (failure_) return *failure_;
+    if (num_open_ + std::ssize(submissions) > max_open_) {
+      return MakeError(ErrorCode::kResourceExhausted,
+                       "requests that run or wait must be at most {} "
+                       "(--max-num-seqs and --max-queued-requests), are {} and "
+                       "{} more",
+                       max_open_, num_open_, submissions.size());
+    }
+    for (Submission& submission : submissions) {
+      tickets.push_back(Ticket{++num_tickets_});
+      ++num_open_;
+      inbox_.arrivals.push_back({tickets.back(), std::move(submission)});
+    }
+  }
+  came_.notify_one();
+  return tickets;
+}
+
+void EngineLoop::Cancel(Ticket ticket) {
+  {
+    const std::scoped_lock lock(mutex_);
+    inbox_.cancelled.push_back(ticket);
+  }
+  came_.notify_one();
+}
+
+bool EngineLoop::healthy() const {
+  const std::scoped_lock lock(mutex_);
+  return !failure_;
+}
+
+EngineLoop::Inbox EngineLoop::AwaitWork() {
+  std::unique_lock lock(mutex_);
+  came_.wait(lock, [this] {
+    return !open_.empty() || !inbox_.arrivals.empty() ||
+           !inbox_.cancelled.empty() || inbox_.ending;
+  });
+  const bool ending = inbox_.ending;
+  return std::exchange(inbox_, {.ending = ending});
+}
+
+void EngineLoop::TakeIn(Inbox inbox) {
+  for (Arrival& arrival : inbox.arrivals) {
+    const std::shared_ptr<TokenFeed> feed = std::move(arrival.submission.feed);
+    const Result<SequenceId> id =
+        engine_->Add(std::move(arrival.submission.request), feed.get());
+    if (id.ok()) {
+      open_.emplace(arrival.ticket, Open{*id, feed});
+      feed->Accept();
+    } else {
+      feed->Refuse(id.error());
+      const std::scoped_lock lock(mutex_);
+      --num_open_;
+    }
+  }
+  for (const Ticket ticket : inbox.cancelled) {
+    const auto found = open_.find(ticket);
+    if (found != open_.end()) engine_->Cancel(found->second.id);
+  }
+}
+
+void EngineLoop::Step() {
+  const Result<bool> stepped = engine_->Step();
+  if (stepped.ok()) return;
+  {
+    const std::scoped_lock lock(mutex_);
+    failure_ = stepped.error();
+  }
+  on_failure_(stepped.error());
+}
+
+void EngineLoop::Sweep() {
+  LoopGauges gauges;
+  const auto num_erased = std::erase_if(
+      open_, [](const auto& each) { return each.second.feed->finished(); });
+  for (const auto& [ticket, open] : open_) {
+    ++(open.feed->started() ? gauges.num_running : gauges.num_waiting);
+  }
+  const KvCache& kv = engine_->kv();
+  gauges.kv_usage = 1 - static_cast<double>(kv.num_free_pages()) /
+                            static_cast<double>(kv.num_pages());
+  metrics_.SetGauges(gauges);
+  if (num_erased == 0) return;
+  const std::scoped_lock lock(mutex_);
+  num_open_ -= static_cast<int>(num_erased);
+}
+
+void EngineLoop::Run() {
+  while (true) {
+    Inbox inbox = AwaitWork();
+    const bool ending = inbox.ending;
+    TakeIn(std::move(inbox));
+    if (ending) break;
+    Sweep();
+    if (!open_.empty()) Step();
+    Sweep();
+  }
+  for (const auto& [ticket, open] : open_) engine_->Cancel(open.id);
+}
+
+}  // namespace winnow

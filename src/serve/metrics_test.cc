@@ -1,0 +1,60 @@
+#include "serve/metrics.h"
+
+#include <gtest/gtest.h>
+
+#include "serve/api_key.h"
+
+namespace winnow {
+namespace {
+
+bool Has(const std::string& text, const std::string& line) {
+  return ("\n" + text).find("\n" + line + "\n") != std::string::npos;
+}
+
+TEST(MetricsTest, AHistogramCountsUpToEachBound) {
+  constexpr double kBounds[] = {0.5, 1, 2};
+  Histogram histogram(kBounds);
+  for (const double value : {0.5, 0.75, 1.5, 9.0}) histogram.Observe(value);
+  const std::string text = histogram.Text("h", "Help", "a=\"b\"");
+  EXPECT_EQ(text,
+            "# HELP h Help\n# TYPE h histogram\n"
+            "h_bucket{a=\"b\",le=\"0.5\"} 1\nh_bucket{a=\"b\",le=\"1\"} 2\n"
+            "h_bucket{a=\"b\",le=\"2\"} 3\nh_bucket{a=\"b\",le=\"+Inf\"} 4\n"
+            "h_sum{a=\"b\"} 11.75\nh_count{a=\"b\"} 4\n");
+}
+
+TEST(MetricsTest, CountsWhatEnded) {
+  Metrics metrics("a \"b\\");
+  Completion completion;
+  completion.num_prompt_tokens = 40;
+  completion.num_cached_tokens = 32;
+  completion.num_generated_tokens = 2;
+  completion.num_preemptions = 3;
+  metrics.CountToken(true, std::chrono::milliseconds(30));
+  metrics.CountToken(false, std::chrono::milliseconds(3));
+  metrics.CountRequest(completion, FinishReason::kLength,
+                       std::chrono::milliseconds(40));
+  const std::string text = metrics.Text();
+  const std::string label = R"({model_name="a \"b\\"} )";
+  EXPECT_TRUE(Has(text, "vllm:prompt_tokens_total" + label + "40")) << text;
+  EXPECT_TRUE(Has(text, "vllm:prefix_cache_hits_total" + label + "32"));
+  EXPECT_TRUE(Has(text, "vllm:num_preemptions_total" + label + "3"));
+  EXPECT_TRUE(Has(text, "vllm:generation_tokens_total" + label + "2"));
+  EXPECT_TRUE(
+      Has(text, "vllm:time_to_first_token_seconds_count" + label + "1"));
+  EXPECT_TRUE(
+      Has(text, "vllm:inter_token_latency_seconds_count" + label + "1"));
+}
+
+TEST(ApiKeyTest, OnlyTheWholeKeyOpens) {
+  EXPECT_TRUE(HasKey("Bearer secret", "secret"));
+  EXPECT_TRUE(HasKey("bearer secret", "secret"));
+  for (const char* header :
+       {"", "secret", "Bearer ", "Bearer secre", "Bearer secrets",
+        "Bearer Secret", "Basic secret"}) {
+    EXPECT_FALSE(HasKey(header, "secret")) << header;
+  }
+}
+
+}  // namespace
+}  // namespace winnow

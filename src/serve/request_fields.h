@@ -1,0 +1,39 @@
+// What becomes of each field that a request for a completion may have.
+#ifndef WINNOW_SERVE_REQUEST_FIELDS_H_
+#define WINNOW_SERVE_REQUEST_FIELDS_H_
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace winnow {
+
+enum class Endpoint { kCompletions, kChatCompletions };
+
+struct RequestField {
+  enum class Use {
+    kRead,     // it does what it says
+    kIgnored,  // it changes no answer here: taken, and named in the answer
+    kRefused,  // it would change the answer, which this server cannot
+  };
+  std::string_view name;
+  Use use = Use::kRead;
+  std::string_view reason = {};  // of kRefused
+  // Of kRefused: a JSON list of values that ask for nothing.
+  std::string_view neutral = "[]";
+};
+
+// Every field that OpenAI's client or vLLM's knows.
+std::vector<RequestField> FieldsOf(Endpoint endpoint);
+
+// The names of the fields that change nothing, also of those that nobody knows.
+// Fails on one that is refused, with its reason. null is as good as absent.
+Result<std::vector<std::string>> CheckFields(const nlohmann::json& request,
+                                             Endpoint endpoint);
+
+}  // namespace winnow
+
+#endif  // WINNOW_SERVE_REQUEST_FIELDS_H_

@@ -1,0 +1,82 @@
+#include "serve/token_feed.h"
+
+#include <utility>
+
+namespace winnow {
+
+template <typename Put>
+void TokenFeed::Tell(const Put& put) {
+  const std::scoped_lock lock(mutex_);
+  put();
+  if (told_ || !wake_) return;
+  told_ = true;
+  // Under the lock, so that none is called after Leave.
+  wake_();
+}
+
+void TokenFeed::SetWake(std::function<void()> wake) {
+  const std::scoped_lock lock(mutex_);
+  wake_ = std::move(wake);
+  told_ = false;
+}
+
+FeedEvents TokenFeed::Take() {
+  const std::scoped_lock lock(mutex_);
+  told_ = false;
+  return std::exchange(events_, {});
+}
+
+void TokenFeed::Leave() {
+  const std::scoped_lock lock(mutex_);
+  wake_ = nullptr;
+  events_ = {};
+}
+
+void TokenFeed::EndAtStop() {
+  const std::scoped_lock lock(mutex_);
+  stopped_ = true;
+}
+
+void TokenFeed::Accept() {
+  Tell([this] { events_.accepted = true; });
+}
+
+void TokenFeed::Refuse(const Error& error) {
+  finished_ = true;
+  Tell([&] { events_.refused = error; });
+}
+
+void TokenFeed::OnPrefill(int, int) { started_ = true; }
+
+bool TokenFeed::OnToken(const GeneratedToken& token) {
+  const auto now = Metrics::Clock::now();
+  metrics_.CountToken(num_tokens_ == 0,
+                      num_tokens_ == 0 ? now - arrived_ : now - last_token_at_);
+  last_token_at_ = now;
+  ++num_tokens_;
+  started_ = true;
+  bool fits = true;
+  Tell([&] {
+    fits = events_.tokens.size() < kMaxPendingTokens;
+    if (fits) {
+      events_.tokens.push_back(token);
+    } else {
+      events_.overflowed = true;
+    }
+  });
+  return fits;
+}
+
+void TokenFeed::OnFinish(const Completion& completion) {
+  finished_ = true;
+  Tell([&] {
+    events_.completion = completion;
+    const bool cancelled = completion.reason == FinishReason::kCancelled;
+    metrics_.CountRequest(
+        completion,
+        stopped_ && cancelled ? FinishReason::kStop : completion.reason,
+        Metrics::Clock::now() - arrived_);
+  });
+}
+
+}  // namespace winnow

@@ -1,0 +1,80 @@
+// TokenFeed: one request's tokens on their way from the engine's thread to the
+// connection that shows them.
+#ifndef WINNOW_SERVE_TOKEN_FEED_H_
+#define WINNOW_SERVE_TOKEN_FEED_H_
+
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "engine/request.h"
+#include "serve/metrics.h"
+
+namespace winnow {
+
+// What has happened since it was last asked for, in this order.
+struct FeedEvents {
+  bool accepted = false;         // the engine took the request in
+  std::optional<Error> refused;  // or did not: nothing else will come
+  std::vector<GeneratedToken> tokens;
+  // Its reader has let more than kMaxPendingTokens lie: it ends.
+  bool overflowed = false;
+  std::optional<Completion> completion;  // the last
+
+  bool empty() const {
+    return !accepted && !refused && tokens.empty() && !overflowed &&
+           !completion;
+  }
+};
+
+// Owned by the loop until the request ends and by its reader until that has
+// gone. The engine's thread puts in and never waits; text is made elsewhere. At
+// all times it holds at most kMaxPendingTokens tokens.
+class TokenFeed : public RequestObserver {
+ public:
+  static constexpr size_t kMaxPendingTokens = 16 << 10;
+
+  // REQUIRES: metrics outlives this.
+  explicit TokenFeed(Metrics& metrics) : metrics_(metrics) {}
+
+  // The reader's side. `wake`, which may be none, is called when there is
+  // something, once until Take; never after Leave.
+  void SetWake(std::function<void()> wake);
+  FeedEvents Take();
+  void Leave();
+  // What made the reader end it was the text's end, not its own going.
+  void EndAtStop();
+
+  // The engine's thread.
+  void Accept();
+  void Refuse(const Error& error);
+  void OnPrefill(int done, int total) override;
+  bool OnToken(const GeneratedToken& token) override;
+  void OnFinish(const Completion& completion) override;
+  bool started() const { return started_; }    // it has run
+  bool finished() const { return finished_; }  // the engine knows it no more
+
+ private:
+  // Calls `put` on the events under the lock, then wakes the reader.
+  template <typename Put>
+  void Tell(const Put& put);
+
+  Metrics& metrics_;
+  const Metrics::Clock::time_point arrived_ = Metrics::Clock::now();
+  // Of the engine's thread.
+  bool started_ = false;
+  bool finished_ = false;
+  int num_tokens_ = 0;
+  Metrics::Clock::time_point last_token_at_;
+
+  std::mutex mutex_;  // for what follows
+  FeedEvents events_;
+  std::function<void()> wake_;
+  bool told_ = false;
+  bool stopped_ = false;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_SERVE_TOKEN_FEED_H_

@@ -1,0 +1,505 @@
+#!/usr/bin/env python3
+"""`winnow serve` as its clients meet it, over real connections.
+
+    serve_test.py PATH_TO_WINNOW
+"""
+
+from __future__ import annotations
+
+import atexit
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT))
+
+from lab.tasks.record import make_record  # noqa: E402
+
+WINNOW = ""
+MODEL = str(ROOT / "lab/models/winnow-lab")
+NAME = "winnow-lab"
+TEMPLATE = ("{{ bos_token }}{% for message in messages %}{{ message['content'] }}"
+            "{% endfor %}")
+LONG = 150  # tokens of an answer that is drained
+
+
+class Server:
+    """One process, on a port that was free."""
+
+    def __init__(self, *flags: str, **environment: str):
+        self.process = subprocess.Popen(
+            [WINNOW, "serve", MODEL, "--port", "0", "--max-model-len", "4K",
+             "--dtype", "float32", "--threads", "2", *flags],
+            stderr=subprocess.PIPE, text=True,
+            env={**os.environ, **environment})
+        atexit.register(self.process.kill)
+        self.lines = []
+        for line in self.process.stderr:
+            self.lines.append(line)
+            found = re.search(r" at http://127\.0\.0\.1:(\d+) ", line)
+            if found:
+                self.port = int(found[1])
+                return
+        raise AssertionError("no address: " + "".join(self.lines))
+
+    def ask(self, method: str, path: str, body=None, headers=None):
+        """(status, headers, text); bytes are sent as they are."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port,
+                                                timeout=60)
+        data = body if body is None or isinstance(body, bytes) else (
+            json.dumps(body).encode())
+        connection.request(method, path, data, headers or {})
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        return answer.status, answer.headers, text
+
+    def complete(self, expected=200, path="/v1/completions", **body):
+        status, _, text = self.ask("POST", path, {"temperature": 0, **body})
+        if status != expected:
+            raise AssertionError(f"{status}, not {expected}: {text}")
+        return json.loads(text)
+
+    def stream(self, path="/v1/completions", **body) -> list:
+        """Its events, [DONE] checked and left out."""
+        status, headers, text = self.ask(
+            "POST", path, {"temperature": 0, "stream": True, **body})
+        assert status == 200, text
+        assert headers["Content-Type"] == "text/event-stream", headers
+        events = [event for event in text.split("\n\n") if event]
+        assert all(event.startswith("data: ") for event in events), text
+        assert events[-1] == "data: [DONE]", events[-1]
+        return [json.loads(event[6:]) for event in events[:-1]]
+
+    def metric(self, name: str, labels: str = "") -> float:
+        text = self.ask("GET", "/metrics")[2]
+        found = re.search(rf"(?m)^{name}{{[^}}]*{labels}[^}}]*}} (\S+)$", text)
+        assert found, name
+        return float(found[1])
+
+    def open_stream(self, **body) -> socket.socket:
+        """A connection on which a stream has begun."""
+        data = json.dumps({"temperature": 0, "stream": True, **body}).encode()
+        client = socket.create_connection(("127.0.0.1", self.port), 60)
+        client.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\n"
+                       b"Content-Length: %d\r\n\r\n" % len(data) + data)
+        assert client.recv(15) == b"HTTP/1.1 200 OK"
+        return client
+
+    def end(self, *signals: int) -> int:
+        for number in signals or [signal.SIGTERM]:
+            self.process.send_signal(number)
+            time.sleep(0.05)
+        status = self.process.wait(60)
+        self.process.stderr.close()
+        return status
+
+
+def wait_until(holds, what: str, seconds: float = 30):
+    end = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {seconds} s: {what}")
+        time.sleep(0.02)
+
+
+class ServeTest(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        template = Path(cls.folder.name, "plain.jinja")
+        template.write_text(TEMPLATE)
+        cls.server = Server("--chat-template", str(template), "--max-n", "4",
+                            "--max-body-size", "1MiB", "--header-timeout", "1",
+                            "--select", "dense,quest:budget=256")
+        cls.record = make_record("niah", 1024, 1, 0)
+
+    @classmethod
+    def tearDownClass(cls):
+        status = cls.server.end()
+        cls.folder.cleanup()
+        assert status == 0, status
+
+    def assert_refused(self, status: int, body, *words: str,
+                       path="/v1/completions", field=None):
+        got, _, text = self.server.ask("POST", path, body)
+        self.assertEqual(got, status, text)
+        error = json.loads(text)["error"]
+        self.assertEqual(set(error), {"message", "type", "param", "code"})
+        for word in words:
+            self.assertIn(word, error["message"])
+        if field is not None:
+            self.assertEqual(error["param"], field)
+
+    # What it answers.
+
+    def test_answers_a_question_and_counts(self):
+        prompt, answer = self.record.prompt, self.record.answer
+        first = self.server.complete(prompt=prompt, cache_salt="counts")
+        again = self.server.complete(prompt=prompt, cache_salt="counts")
+        self.assertEqual(first["choices"][0]["text"].strip(), answer)
+        self.assertEqual(again["choices"], first["choices"])
+        self.assertEqual(first["choices"][0]["finish_reason"], "stop")
+        self.assertEqual(first["object"], "text_completion")
+        self.assertEqual(first["model"], NAME)
+        usage, cached = first["usage"], again["usage"]
+        length = usage["prompt_tokens"]
+        self.assertEqual(usage["total_tokens"],
+                         length + usage["completion_tokens"])
+        self.assertEqual(usage["prompt_tokens_details"], {"cached_tokens": 0})
+        self.assertEqual(cached["prompt_tokens_details"]["cached_tokens"],
+                         (length - 1) // 32 * 32)
+        # The rows that follow the first answer token read all before them.
+        rows = range(length + 1, length + usage["completion_tokens"])
+        self.assertEqual(usage["winnow"]["tokens_read"], sum(rows))
+        other = self.server.complete(prompt=prompt, cache_salt="another")
+        self.assertEqual(other["usage"]["prompt_tokens_details"],
+                         {"cached_tokens": 0})
+
+    def test_a_stream_says_the_same(self):
+        for path, body in [
+                ("/v1/completions", {"prompt": self.record.prompt}),
+                ("/v1/chat/completions", {"messages": [
+                    {"role": "user", "content": [
+                        {"type": "text", "text": self.record.prompt}]}]})]:
+            with self.subTest(path=path):
+                whole = self.server.complete(path=path, **body)
+                events = self.server.stream(
+                    path, **body, stream_options={"include_usage": True})
+                self.assertEqual(len({event["id"] for event in events}), 1)
+                self.assertEqual(events[-1]["choices"], [])
+                for name in ["prompt_tokens", "completion_tokens"]:
+                    self.assertEqual(events[-1]["usage"][name],
+                                     whole["usage"][name])
+                pieces = [event["choices"][0] for event in events[:-1]]
+                self.assertTrue(all(e["usage"] is None for e in events[:-1]))
+                choice = whole["choices"][0]
+                if "chat" in path:
+                    self.assertEqual(pieces[0]["delta"]["role"], "assistant")
+                    text = "".join(p["delta"].get("content", "")
+                                   for p in pieces)
+                    self.assertEqual(text, choice["message"]["content"])
+                else:
+                    text = "".join(p["text"] for p in pieces)
+                    self.assertEqual(text, choice["text"])
+                self.assertEqual(text.strip(), self.record.answer)
+                reasons = [p["finish_reason"] for p in pieces]
+                self.assertEqual(set(reasons[:-1]), {None})
+                self.assertEqual(reasons[-1], choice["finish_reason"])
+
+    def test_stop_strings_end_the_text(self):
+        body = {"prompt": self.record.prompt, "max_tokens": 60,
+                "ignore_eos": True, "skip_special_tokens": False}
+        text = self.server.complete(**body)["choices"][0]["text"]
+        self.assertGreater(len(text), 8)
+        stop = text[4:7]
+        for given in [stop, ["never said", stop]]:
+            got = self.server.complete(**body, stop=given)["choices"][0]
+            self.assertEqual(got["text"], text[:text.index(stop)])
+            self.assertEqual(got["finish_reason"], "stop")
+        pieces = self.server.stream(**body, stop=stop)
+        self.assertEqual("".join(p["choices"][0]["text"] for p in pieces),
+                         text[:text.index(stop)])
+
+    def test_several_answers_and_prompts(self):
+        body = {"prompt": ["The", "A man"], "n": 2, "max_tokens": 12,
+                "temperature": 1.5, "seed": 5, "ignore_eos": True}
+        choices = self.server.complete(**body)["choices"]
+        self.assertEqual([c["index"] for c in choices], [0, 1, 2, 3])
+        self.assertNotEqual(choices[0]["text"], choices[1]["text"])
+        self.assertEqual(self.server.complete(**body)["choices"], choices)
+        texts = [""] * 4
+        for event in self.server.stream(**body):
+            texts[event["choices"][0]["index"]] += event["choices"][0]["text"]
+        self.assertEqual(texts, [c["text"] for c in choices])
+        second = self.server.complete(**{**body, "prompt": "A man", "n": 1,
+                                         "seed": 6})["choices"][0]["text"]
+        self.assertEqual(second, choices[3]["text"])
+
+    def test_log_probabilities(self):
+        body = {"prompt": self.record.prompt, "max_tokens": 5}
+        got = self.server.complete(**body, logprobs=2)["choices"][0]
+        shown = got["logprobs"]
+        self.assertEqual(len(shown["tokens"]), len(shown["token_logprobs"]))
+        for token, logprob, top in zip(shown["tokens"], shown["token_logprobs"],
+                                       shown["top_logprobs"]):
+            self.assertLessEqual(logprob, 0)
+            self.assertEqual(max(top.values()), top[token])
+        chat = {"messages": [{"role": "user", "content": self.record.prompt}],
+                "max_tokens": 5, "logprobs": True, "top_logprobs": 2}
+        path = "/v1/chat/completions"
+        content = self.server.complete(path=path, **chat)["choices"][0][
+            "logprobs"]["content"]
+        self.assertEqual([c["logprob"] for c in content],
+                         shown["token_logprobs"])
+        self.assertEqual(len(content[0]["top_logprobs"]), 2)
+        streamed = [entry for event in self.server.stream(path, **chat)
+                    if event["choices"][0]["logprobs"]
+                    for entry in event["choices"][0]["logprobs"]["content"]]
+        self.assertEqual(streamed, content)
+        biased = self.server.complete(
+            prompt="The", max_tokens=3, ignore_eos=True, logit_bias={"70": 100})
+        only = self.server.complete(prompt=[70, 70, 70], max_tokens=1)
+        self.assertEqual(biased["usage"]["completion_tokens"], 3)
+        text = json.loads(self.server.ask(
+            "POST", "/detokenize", {"tokens": [70, 70, 70]})[2])["prompt"]
+        self.assertEqual(biased["choices"][0]["text"], text)
+        self.assertEqual(only["usage"]["prompt_tokens"], 3)
+
+    def test_selectors_of_a_request(self):
+        dense = self.server.complete(prompt=self.record.prompt)
+        quest = self.server.complete(prompt=self.record.prompt,
+                                     select="quest:budget=256")
+        self.assertLess(quest["usage"]["winnow"]["tokens_read"],
+                        dense["usage"]["winnow"]["tokens_read"] / 2)
+        self.assert_refused(400, {"prompt": "x", "select": "quest"},
+                            '"quest:budget=256"', field="select")
+
+    def test_company_changes_no_answer(self):
+        records = [make_record("niah", 1024, 1, i) for i in range(4)]
+        alone = [self.server.complete(prompt=r.prompt, cache_salt=f"a{i}")
+                 for i, r in enumerate(records)]
+        together = [None] * len(records)
+
+        def ask(i: int):
+            together[i] = self.server.complete(prompt=records[i].prompt,
+                                               cache_salt=f"b{i}")
+
+        threads = [threading.Thread(target=ask, args=[i]) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for record, one, other in zip(records, alone, together):
+            self.assertEqual(one["choices"], other["choices"])
+            self.assertEqual(one["choices"][0]["text"].strip(), record.answer)
+
+    def test_what_stands_beside_it(self):
+        ask = self.server.ask
+        self.assertEqual(ask("GET", "/health")[0], 200)
+        self.assertIn("version", json.loads(ask("GET", "/version")[2]))
+        models = json.loads(ask("GET", "/v1/models")[2])["data"]
+        self.assertEqual([(m["id"], m["max_model_len"]) for m in models],
+                         [(NAME, 4096)])
+        self.assertEqual(ask("GET", f"/v1/models/{NAME}")[0], 200)
+        self.assertEqual(ask("GET", "/v1/models/other")[0], 404)
+        self.assertEqual(ask("GET", "/nowhere")[0], 404)
+        status, headers, _ = ask("GET", "/v1/completions")
+        self.assertEqual((status, headers["Allow"]), (405, "POST"))
+        self.assert_refused(400, {"input": "x"}, path="/v1/embeddings")
+        shown = json.loads(ask("POST", "/tokenize", {"prompt": "points to the"})[2])
+        self.assertEqual(shown["count"], len(shown["tokens"]))
+        text = json.loads(ask("POST", "/detokenize",
+                              {"tokens": shown["tokens"]})[2])["prompt"]
+        self.assertIn("points to the", text)
+
+    def test_metrics_have_the_form(self):
+        text = self.server.ask("GET", "/metrics")[2]
+        sample = re.compile(r'[a-z:_0-9]+\{[a-z_]+="[^"]*"(,[a-z_]+="[^"]*")*\} '
+                            r"[-+0-9.e]+$")
+        typed = set()
+        for line in text.splitlines():
+            if line.startswith("# TYPE "):
+                typed.add(line.split()[2])
+            elif not line.startswith("# HELP "):
+                self.assertRegex(line, sample)
+        for name in ["vllm:num_requests_running", "vllm:num_requests_waiting",
+                     "vllm:kv_cache_usage_perc", "vllm:prompt_tokens_total",
+                     "vllm:generation_tokens_total",
+                     "vllm:time_to_first_token_seconds",
+                     "vllm:inter_token_latency_seconds"]:
+            self.assertIn(name, typed)
+
+    # What it bears.
+
+    def test_a_client_that_vanishes_ends_its_request(self):
+        aborted = lambda: self.server.metric(  # noqa: E731
+            "vllm:request_success_total", 'finished_reason="abort"')
+        before = aborted()
+        client = self.server.open_stream(prompt="The", max_tokens=2000,
+                                         ignore_eos=True)
+        client.recv(100)
+        client.close()
+        wait_until(lambda: aborted() == before + 1, "it is cancelled")
+        running = "vllm:num_requests_running"
+        wait_until(lambda: self.server.metric(running) == 0, "none runs")
+        wait_until(lambda: self.server.metric("vllm:kv_cache_usage_perc") == 0,
+                   "its pages are free")
+
+    def test_slow_headers_are_cut_off(self):
+        client = socket.create_connection(("127.0.0.1", self.server.port), 30)
+        client.sendall(b"GET /health HTTP/1.1\r\n")
+        started = time.monotonic()
+        with self.assertRaises((ConnectionError, StopIteration)):
+            while True:
+                client.sendall(b"X: y\r\n")
+                time.sleep(0.2)
+                if time.monotonic() - started > 20:
+                    return
+                client.setblocking(False)
+                try:
+                    if client.recv(1) == b"":
+                        raise StopIteration
+                except BlockingIOError:
+                    pass
+                client.setblocking(True)
+        self.assertLess(time.monotonic() - started, 10)
+        client.close()
+
+    def test_sizes_are_bounded(self):
+        status, _, text = self.server.ask(
+            "POST", "/v1/completions", b" " * (100 << 20))
+        self.assertEqual(status, 413, text)
+        self.assertIn("1048576", text)
+        self.assertEqual(self.server.ask(
+            "GET", "/health", headers={"X": "y" * 30000})[0], 431)
+
+    def test_what_is_not_json_is_refused(self):
+        deep = b'{"prompt":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+        for body, word in [(b"", "byte"), (b"{", "byte"), (b"[]", "object"),
+                           (b'{"prompt":"\xff"}', "byte"),
+                           (b'{"prompt":"\\ud800"}', "byte"),
+                           (b'{"n":1e400,"prompt":"x"}', "byte"),
+                           (b'{"n":NaN,"prompt":"x"}', "byte"),
+                           (deep, "32 levels"),
+                           (b'{"prompt":"a","prompt":"b"}', "twice")]:
+            with self.subTest(body=body[:30]):
+                self.assert_refused(400, body, word)
+
+    def test_wrong_values_are_named(self):
+        for field, values in {
+                "prompt": [1, {}, [], [70, "x"], [[]], [[-1]], [10**9],
+                           [0.5], "x " * 5000],
+                "max_tokens": [0, -1, "5", 1.5, 2**31, 2**63, 10**6],
+                "temperature": [-1, 101, "hot", []], "top_p": [-0.1, 2],
+                "min_p": [2], "top_k": [-2, 0.5], "seed": ["x", 2**63],
+                "stop": [5, [""], [1], ["x"] * 65, "y" * 5000],
+                "logprobs": [-1, 21, "x"], "n": [0, 5, 10_000, "x"],
+                "frequency_penalty": [3], "presence_penalty": [-3],
+                "repetition_penalty": [0], "stream": ["yes"],
+                "stream_options": [{"include_usage": True}],
+                "logit_bias": [5, {"x": 1}, {"70": 200}, {"999999": 1}],
+                "cache_salt": [5, "z" * 300], "model": [5],
+                "best_of": [2], "guided_json": [{}], "echo": [True]}.items():
+            for value in values:
+                with self.subTest(field=field, value=str(value)[:40]):
+                    body = {"prompt": "x", "max_tokens": 1, field: value}
+                    got, _, text = self.server.ask(
+                        "POST", "/v1/completions", body)
+                    self.assertEqual(got, 400, text)
+                    error = json.loads(text)["error"]
+                    self.assertTrue(
+                        (error["param"] or "").startswith(field)
+                        or field in error["message"], text)
+        too_long = {"prompt": "x " * 5000, "max_tokens": 1}
+        text = self.server.ask("POST", "/v1/completions", too_long)[2]
+        self.assertEqual(json.loads(text)["error"]["code"],
+                         "context_length_exceeded")
+
+    def test_fields_that_change_nothing_are_named(self):
+        _, headers, _ = self.server.ask(
+            "POST", "/v1/completions",
+            {"prompt": "x", "max_tokens": 1, "user": "u", "unheard_of": 1,
+             "wei\r\nrd": 2})
+        self.assertEqual(headers["X-Winnow-Ignored-Fields"],
+                         "unheard_of, user, (another)")
+        self.assert_refused(404, {"prompt": "x", "model": "gpt-5"}, "gpt-5",
+                            field="model")
+
+    def test_one_connection_serves_many(self):
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.port,
+                                                timeout=60)
+        for _ in range(3):
+            connection.request("POST", "/v1/completions", json.dumps(
+                {"prompt": "The", "max_tokens": 2, "stream": True}))
+            answer = connection.getresponse()
+            self.assertIn(b"[DONE]", answer.read())
+            connection.request("GET", "/health")
+            self.assertEqual(connection.getresponse().read(),
+                             b'{"status":"ok"}')
+        connection.close()
+
+
+class LifeTest(unittest.TestCase):
+
+    def test_the_key_covers_all_but_health(self):
+        server = Server(WINNOW_API_KEY="secret")
+        for path in ["/v1/models", "/metrics", "/version", "/nowhere"]:
+            for headers, status in [({}, 401), ({"Authorization": "Bearer s"},
+                                                401),
+                                    ({"Authorization": "Bearer secreT"}, 401)]:
+                self.assertEqual(
+                    server.ask("GET", path, headers=headers)[0], status, path)
+        self.assertEqual(server.ask("GET", "/health")[0], 200)
+        self.assertEqual(server.ask("GET", "/v1/models", headers={
+            "Authorization": "Bearer secret"})[0], 200)
+        # Refused before the body is read.
+        self.assertEqual(server.ask("POST", "/v1/completions",
+                                    b" " * (20 << 20))[0], 401)
+        self.assertEqual(server.end(), 0)
+
+    def test_a_full_queue_says_so(self):
+        server = Server("--max-num-seqs", "1", "--max-queued-requests", "1")
+        clients = [server.open_stream(prompt="The", max_tokens=4000,
+                                      ignore_eos=True) for _ in range(2)]
+        status, headers, text = server.ask(
+            "POST", "/v1/completions", {"prompt": "x"})
+        self.assertEqual((status, headers["Retry-After"]), (429, "1"), text)
+        for client in clients:
+            client.close()
+        wait_until(lambda: server.ask("POST", "/v1/completions",
+                                      {"prompt": "x", "max_tokens": 1}
+                                      )[0] == 200, "there is room again")
+        self.assertEqual(server.end(), 0)
+
+    def test_a_signal_drains_and_a_second_ends(self):
+        server = Server()
+        client = server.open_stream(prompt="The", max_tokens=LONG,
+                                    ignore_eos=True)
+        server.process.send_signal(signal.SIGTERM)
+        text = b""
+        while piece := client.recv(1 << 16):
+            text += piece
+        self.assertIn(b"[DONE]", text)
+        self.assertIn(b'"finish_reason":"length"', text)
+        client.close()
+        self.assertEqual(server.process.wait(30), 0)
+        server.process.stderr.close()
+        server = Server()
+        client = server.open_stream(prompt="The", max_tokens=4000,
+                                    ignore_eos=True)
+        self.assertEqual(server.end(signal.SIGINT, signal.SIGINT), 130)
+        client.close()
+
+    def test_what_cannot_start_says_why(self):
+        taken = socket.socket()
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        for flags, status, word in [(["--port", port], 1, port),
+                                    (["--host", "nowhere"], 2, "nowhere"),
+                                    (["--port", "0", "--chat-template",
+                                      "/nowhere"], 1, "/nowhere")]:
+            done = subprocess.run([WINNOW, "serve", MODEL, *flags], text=True,
+                                  capture_output=True, timeout=60)
+            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+            self.assertIn(word, done.stderr)
+        taken.close()
+
+
+if __name__ == "__main__":
+    WINNOW = sys.argv.pop(1)
+    unittest.main()
