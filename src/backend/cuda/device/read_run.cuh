@@ -41,10 +41,11 @@ struct UnitRun {
 
 // A page's state is made by one warp from nothing; a unit's is made of its four
 // pages' by rank; whether it then goes into its group here or elsewhere does
-// not change a bit; nor does where the pieces of a page lie (kSlots). The block that does a group's last unit folds what others
-// have left of the group, the one that completes a task's last group merges
-// them: always in the order of ranks. (A launch of its own for it took 5 to 8
-// us a layer of Llama-3.1-8B's shape at batch 1.)
+// not change a bit; nor does where the pieces of a page lie (kSlots). The block
+// that does a group's last unit folds what others have left of the group, the
+// one that completes a task's last group merges them: always in the order of
+// ranks. (A launch of its own for it took 5 to 8 us a layer of Llama-3.1-8B's
+// shape at batch 1.)
 template <int kDim, int kTiles, bool kSlots>
 class UnitTeam {
  public:
