@@ -37,8 +37,8 @@ __device__ void FetchPageTables(const UnitsArguments& args) {
 // and ranks. q and out [rows, q_heads, kDim], pages [K 32 x kDim][V 32 x kDim].
 // A warp reads page after page: 128 x kDim bytes and 2 x 32 x kDim x 8 kTiles
 // products each. States of tasks that blocks share: a state of kDim + 4 floats
-// a group, or a unit, written and read.
-// kSlots: of pages that are not whole it reads pieces from slots and the host.
+// a group, or a unit, written and read. kSlots: of pages that are not whole it
+// reads pieces from slots and the host.
 template <int kDim, int kTiles, bool kSlots>
 __global__ void __launch_bounds__(device::kUnitThreads,
                                   device::UnitMemory<kDim>::kBlocksAnSm)
@@ -49,8 +49,8 @@ __global__ void __launch_bounds__(device::kUnitThreads,
   device::LetNextBegin();
   device::ShareFinder finder(args.tasks, finder_memory);
   // No verb writes the tables of a step, which say all of those that read
-  // every page. Lists are another verb's.
-  if (args.tasks.lists.picks != nullptr) {
+  // every page. Lists are another verb's, and so are slots.
+  if (kSlots || args.tasks.lists.picks != nullptr) {
     FetchPageTables(args);
     device::WaitForPrior();
   }
