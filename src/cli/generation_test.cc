@@ -15,8 +15,8 @@ class GenerationTest : public testing::Test {
  protected:
   std::unique_ptr<Generation> Make(std::vector<std::string> stops) {
     return std::make_unique<Generation>(
-        Detokenizer(tokenizer_, /*skip_special_tokens=*/true),
-        StopMatcher::Create(std::move(stops)).value(),
+        AnswerText(Detokenizer(tokenizer_, /*skip_special_tokens=*/true),
+                   StopMatcher::Create(std::move(stops)).value()),
         [this](std::string_view text) { shown_.emplace_back(text); },
         [this](int done, int total) { prefill_ = {done, total}; });
   }
