@@ -16,6 +16,7 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
+#include <cerrno>
 #include <condition_variable>
 #include <mutex>
 #include <set>
@@ -342,6 +343,10 @@ void HttpConnection::WatchForEnd() {
         const ssize_t num_peeked = recv(self->stream_.socket().native_handle(),
                                         &byte, 1, MSG_PEEK | MSG_DONTWAIT);
         if (num_peeked > 0) return;
+        // It was said to be readable for what has been read since.
+        if (num_peeked < 0 && (errno == EAGAIN || errno == EINTR)) {
+          return self->WatchForEnd();
+        }
         self->gone_ = true;
         self->Wake();
       });
