@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lab.tasks.document import Training
 from lab.tasks.draw import Draw
 from lab.tasks.words import END, PAD, encode
 from lab.train.curriculum import Stage
@@ -21,6 +20,7 @@ from lab.train.portions import (
     FAMILY_NAMES,
     choose_weighted,
     training_document,
+    with_few_digits,
 )
 
 _PERIOD = encode(".")[0]
@@ -95,7 +95,7 @@ def make_batch(
         # Where one turn follows another a task file has a period (record.py),
         # a server's conversation the end token that the model itself wrote.
         separator = END if draw.random() < 0.5 else _PERIOD
-        text: Training = document.training(separator)
+        text = with_few_digits(draw, document.training(separator))
         end = len(text.tokens)
         tokens[row, :end] = text.tokens
         targets[row, :end] = text.targets
@@ -118,7 +118,7 @@ class BatchMaker:
         self._queue = context.Queue(maxsize=32)
         self._stages = stages
         self._seed, self._size = seed, size
-        workers = max(1, (os.cpu_count() or 2) - 2)
+        workers = max(1, len(os.sched_getaffinity(0)) - 2)
         self._workers = [
             context.Process(target=self._work, daemon=True)
             for _ in range(workers)

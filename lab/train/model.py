@@ -12,9 +12,18 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from lab.tasks.words import PAD
 from lab.train.shape import Shape
+
+# By preference. At 128K tokens a step with cuDNN's takes 0.68 of the time that
+# it takes with FlashAttention-2 (one H200, torch 2.11).
+_ATTENTION = [
+    SDPBackend.CUDNN_ATTENTION,
+    SDPBackend.FLASH_ATTENTION,
+    SDPBackend.MATH,
+]
 
 
 class Attention(nn.Module):
@@ -155,9 +164,10 @@ class LabModel(nn.Module):
                     layer, x, cos, sin, self.shape.head_dim
                 )
             )
-            attended = F.scaled_dot_product_attention(
-                q, k, v, is_causal=True, enable_gqa=True
-            )
+            with sdpa_kernel(_ATTENTION, set_priority=True):
+                attended = F.scaled_dot_product_attention(
+                    q, k, v, is_causal=True, enable_gqa=True
+                )
             attended = attended.transpose(1, 2).reshape(batch * length, -1)
             x = self._after(layer, x, attended)
         loss, right = self._loss(

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lab.tasks.document import Document, make_document, make_mixed
+from lab.tasks.document import Document, Training, make_document, make_mixed
 from lab.tasks.draw import Draw
+from lab.tasks.facts import DIGIT_IDS
 
 MOST_ASKED = 256
 LEAST_MIXED_LENGTH = 4096
 LEAST_LONG_CHAIN_LENGTH = 2048
 MIXED_SHARE = 0.4
+FEW_DIGITS_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -39,14 +41,14 @@ PORTIONS = {
     "niah_single_2": Portion(0.02, most_asked=1),
     "niah_single_3": Portion(0.06, most_asked=8),
     "niah_multikey_1": Portion(0.02, most_asked=4),
-    "niah_multikey_2": Portion(0.08),
-    "niah_multikey_3": Portion(0.15, tokens_a_question=48),
-    "niah_multivalue": Portion(0.14, tokens_a_question=84, most_asked=32),
+    "niah_multikey_2": Portion(0.07),
+    "niah_multikey_3": Portion(0.2, tokens_a_question=48, most_asked=1024),
+    "niah_multivalue": Portion(0.12, tokens_a_question=84, most_asked=32),
     "niah_multiquery": Portion(0.10, tokens_a_question=96, most_asked=32),
-    "multikey": Portion(0.14),
+    "multikey": Portion(0.12),
     "qa": Portion(0.04, tokens_a_question=85, most_asked=128),
     "chain": Portion(0.10, most_asked=64),
-    "vt": Portion(0.11, tokens_a_question=128, most_asked=64),
+    "vt": Portion(0.13, tokens_a_question=128, most_asked=64),
     "long_chain": Portion(
         0.07, most_asked=1, least_length=LEAST_LONG_CHAIN_LENGTH
     ),
@@ -76,9 +78,9 @@ _MIXED_CHAINS = ("chain", "long_chain")
 
 
 def most_asked(length: int) -> int:
-    """8 at 256 tokens, 32 at 2K to 4K, 256 from 32K on."""
+    """8 at 256 tokens, 32 at 2K to 4K, 1,024 at 128K."""
     short = min(32, max(8, length // 64))
-    return min(MOST_ASKED, max(short, length // 128))
+    return max(short, length // 128)
 
 
 def num_asked(draw: Draw, family: str, length: int) -> int:
@@ -118,3 +120,21 @@ def training_document(draw: Draw, length: int, core_only: bool) -> Document:
     }
     family = choose_weighted(draw, shares)
     return make_document(draw, family, length, num_asked(draw, family, length))
+
+
+def with_few_digits(draw: Draw, text: Training) -> Training:
+    """Writes the codes of every second document with two or three digits.
+
+    Where digits repeat within a code, the one that comes next cannot be told
+    by those before it, only by how many there were. What vt asks for are the
+    names of a code, of which there would be too few.
+    """
+    if draw.random() >= FEW_DIGITS_SHARE or "vt" in text.families:
+        return text
+    kept = draw.sample(DIGIT_IDS, draw.between(2, 3))
+    digit_of = {d: kept[i % len(kept)] for i, d in enumerate(DIGIT_IDS)}
+    return Training(
+        [digit_of.get(token, token) for token in text.tokens],
+        [digit_of.get(target, target) for target in text.targets],
+        text.families,
+    )

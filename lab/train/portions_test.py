@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import unittest
 
+from lab.tasks.document import make_document
 from lab.tasks.draw import Draw
+from lab.tasks.facts import DIGIT_IDS
 from lab.tasks.families import FAMILIES
 from lab.train.portions import (
     CORE_SHARES,
     PORTIONS,
     most_asked,
     training_document,
+    with_few_digits,
 )
 
 
@@ -48,7 +51,28 @@ class PortionsTest(unittest.TestCase):
     def test_more_is_asked_of_longer_documents(self):
         asked = [most_asked(256 * 2**i) for i in range(10)]
         self.assertEqual(asked, sorted(asked))
-        self.assertEqual((asked[0], asked[-1]), (8, 256))
+        self.assertEqual((asked[0], asked[-1]), (8, 1024))
+
+    def test_half_of_the_documents_have_few_digits(self):
+        draw = Draw("portions", 4)
+        few = {"niah": 0, "vt": 0}
+        for family in few:
+            for _ in range(60):
+                text = make_document(draw, family, 1024, 4).training()
+                told = with_few_digits(draw, text)
+                digits = set(told.tokens) & set(DIGIT_IDS)
+                few[family] += len(digits) <= 3
+                # All else is as it was, and what follows still does.
+                for old, new in zip(text.tokens, told.tokens):
+                    self.assertTrue(old == new or old in DIGIT_IDS)
+                behind = zip(text.tokens[1:], text.targets)
+                told_behind = zip(told.tokens[1:], told.targets)
+                self.assertEqual(
+                    [token == target for token, target in behind],
+                    [token == target for token, target in told_behind],
+                )
+        self.assertTrue(20 < few["niah"] < 40, few)
+        self.assertEqual(few["vt"], 0)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from lab.train.batches import LABELS, BatchMaker
@@ -81,18 +81,47 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def make_optimizer(model: LabModel) -> torch.optim.Optimizer:
-    matrices = [p for p in model.parameters() if p.dim() > 1]
+@dataclass(frozen=True)
+class Optimizers:
+    """Two for the layers' matrices, of which a stage has one, and the rest's.
+
+    Muon (Jordan et al. 2024) scales its updates to the root mean square of
+    AdamW's (Liu et al. 2025, "Muon is scalable for LLM training"), so that one
+    rate fits both.
+    """
+
+    adam: torch.optim.Optimizer
+    muon: torch.optim.Optimizer
+    rest: torch.optim.Optimizer
+
+    def step(self, rate: float, use_muon: bool) -> None:
+        """Steps all weights and forgets their gradients."""
+        for optimizer in (self.muon if use_muon else self.adam, self.rest):
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+
+
+def make_optimizers(model: LabModel) -> Optimizers:
+    matrices = [p for p in model.layers.parameters() if p.dim() > 1]
     vectors = [p for p in model.parameters() if p.dim() == 1]
-    groups = [
-        {"params": matrices, "weight_decay": 0.1},
+    rest = [
+        {"params": [model.embed_tokens.weight], "weight_decay": 0.1},
         {"params": vectors, "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95), fused=True)
+    adam = {"lr": 1e-3, "betas": (0.9, 0.95), "fused": True}
+    return Optimizers(
+        torch.optim.AdamW(matrices, weight_decay=0.1, **adam),
+        torch.optim.Muon(
+            matrices, weight_decay=0.1, adjust_lr_fn="match_rms_adamw"
+        ),
+        torch.optim.AdamW(rest, **adam),
+    )
 
 
 class Run:
-    """Owns the model, the optimizer and the progress of one training run."""
+    """Owns the model, the optimizers and the progress of one training run."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         torch.manual_seed(options.seed)
@@ -102,10 +131,11 @@ class Run:
         self.device = torch.device(options.device)
         is_compiled = self.device.type == "cuda"
         self.model = LabModel(self.recipe.shape, is_compiled).to(self.device)
-        self.optimizer = make_optimizer(self.model)
+        self.optimizers = make_optimizers(self.model)
         self.progress = Progress()
         self.counts = torch.zeros(2, len(LABELS), device=self.device)
-        if options.begin and not (options.state / "weights.pt").exists():
+        self.weights = options.state / "weights.safetensors"
+        if options.begin and not self.weights.exists():
             self._begin_with(options.begin, options.stage)
         self._resume()
 
@@ -128,13 +158,10 @@ class Run:
         )
 
     def _resume(self) -> None:
-        """The optimizer's moments are not saved: they are gathered anew."""
-        weights = self.options.state / "weights.pt"
-        if not weights.exists():
+        """The optimizers' moments are not saved: they are gathered anew."""
+        if not self.weights.exists():
             return
-        self.model.load_state_dict(
-            torch.load(weights, map_location=self.device)
-        )
+        self.model.load_state_dict(load_file(self.weights))
         saved = json.loads((self.options.state / "progress.json").read_text())
         self.progress = Progress(**saved)
         self.progress.resumed_at_step = self.progress.step
@@ -144,10 +171,10 @@ class Run:
         folder = self.options.state
         folder.mkdir(parents=True, exist_ok=True)
         weights = {
-            name: tensor.bfloat16()
+            name: tensor.bfloat16().contiguous()
             for name, tensor in self.model.state_dict().items()
         }
-        torch.save(weights, folder / "weights.pt")
+        save_file(weights, self.weights)
         (folder / "progress.json").write_text(
             json.dumps(dataclasses.asdict(self.progress), indent=1) + "\n"
         )
@@ -181,10 +208,8 @@ class Run:
             loss = self._gradients(maker, 1.0 / num_batches)
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         rate = progress.learning_rate(self.stages)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
+        use_muon = self.stages[progress.stage].muon
+        self.optimizers.step(rate, use_muon)
         progress.step += 1
         progress.stage_step += 1
         return loss
