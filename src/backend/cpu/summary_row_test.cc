@@ -22,7 +22,7 @@ std::vector<float> RandomNumbers(std::mt19937& random, int width) {
     numbers.push_back(std::ldexp(normal(random) * far, size));
   }
   if (size % 3 == 0) std::ranges::fill(numbers, numbers[0]);
-  if (size % 5 == 0) numbers[1] = 0;
+  if (size % 5 == 0) numbers.back() = 0;
   return numbers;
 }
 
