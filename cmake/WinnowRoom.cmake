@@ -23,7 +23,20 @@ function(winnow_room)
                                                     GTest::gtest_main)
     target_compile_definitions(
       ${ROOM_NAME}_test PRIVATE WINNOW_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-    gtest_discover_tests(${ROOM_NAME}_test DISCOVERY_TIMEOUT 60
-                         PROPERTIES TIMEOUT 300)
+    winnow_discover_tests(${ROOM_NAME}_test)
   endif()
+endfunction()
+
+# winnow_discover_tests(program [TEST_FILTER filter] [LABELS labels...])
+# Gives ctest each test of a GoogleTest program by the name that the program's
+# own --gtest_filter takes.
+function(winnow_discover_tests program)
+  cmake_parse_arguments(TESTS "" "TEST_FILTER" "LABELS" ${ARGN})
+  set(properties TIMEOUT 300)
+  if(TESTS_LABELS)
+    list(APPEND properties LABELS ${TESTS_LABELS})
+  endif()
+  gtest_discover_tests(
+    ${program} NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60
+    TEST_FILTER "${TESTS_TEST_FILTER}" PROPERTIES ${properties})
 endfunction()

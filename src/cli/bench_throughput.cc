@@ -280,6 +280,7 @@ Result<int> RunBenchThroughput(const BenchFlags& flags) {
                      MeasureCell(*backend, model, flags, cell));
     rows.push_back(RowOf(cell, figures));
     if (prints) PrintRow(rows.back());
+    RETURN_IF_ERROR(CheckOutputIsRead());  // Others are minutes of work.
   }
   if (prints) return 0;
   const nlohmann::ordered_json report = {

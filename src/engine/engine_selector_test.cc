@@ -262,7 +262,7 @@ TEST_P(EngineSelectorTest, RefusesWhatTheDeviceHasNot) {
     ASSERT_FALSE(engine.ok()) << spec;
     EXPECT_EQ(engine.error().code, ErrorCode::kUnsupported);
     EXPECT_EQ(engine.error().message,
-              fmt::format("--select {}: other:0 has no {} yet, the CPU has",
+              fmt::format("--select {}: other:0 cannot run {} yet, the CPU can",
                           spec, feature));
   }
   EngineOptions others = options;

@@ -58,7 +58,7 @@ Status SelectorSet::Prepare(const Backend& backend, const Model& model,
   if (lacking != 0) {
     const auto feature = static_cast<SelectFeature>(lacking & (~lacking + 1));
     return MakeError(ErrorCode::kUnsupported,
-                     "--select {}: {} has no {} yet, the CPU has",
+                     "--select {}: {} cannot run {} yet, the CPU can",
                      selector.name, device.name, SelectFeatureName(feature));
   }
   if (selector.program.rows.kind == SummaryRows::Kind::kGate && !gates_) {

@@ -1,5 +1,6 @@
 // Tiny models of every family on a GPU, every verb compared with the CPU's
 // scalar one: backend/checked.h.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "backend/checked.h"
@@ -17,8 +18,12 @@ struct CheckedCase {
   Dtype dtype = Dtype::kFloat32;
 };
 
-void PrintTo(const CheckedCase& given, std::ostream* out) {
-  *out << given.model << " " << given.select << " " << DtypeName(given.dtype);
+std::string NameOf(const testing::TestParamInfo<CheckedCase>& instance) {
+  const CheckedCase& given = instance.param;
+  const std::string selector = given.select.substr(0, given.select.find(':'));
+  return fmt::format("{}_{}_{}", given.model,
+                     selector.empty() ? "dense" : selector,
+                     DtypeName(given.dtype));
 }
 
 std::vector<CheckedCase> Cases() {
@@ -88,7 +93,8 @@ TEST_P(CheckedModelsTest, EveryVerbAgrees) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, CheckedModelsTest, testing::ValuesIn(Cases()));
+INSTANTIATE_TEST_SUITE_P(Models, CheckedModelsTest, testing::ValuesIn(Cases()),
+                         NameOf);
 
 }  // namespace
 }  // namespace winnow
