@@ -39,7 +39,7 @@ cuda:
 	@ln -sf cuda/src/cli/winnow build/winnow
 
 demo: winnow
-	@python3 scripts/demo $(SEED)
+	@python3 scripts/demo "$(SEED)"
 
 lint:
 	@scripts/bootstrap lint

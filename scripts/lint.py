@@ -47,14 +47,26 @@ TEST_ARROWS = {
 MODEL_NAMES = re.compile(r"llama|qwen|mistral|minicpm|deepseek", re.I)
 MODEL_ROOMS_BELOW = {"base", "tensor", "backend", "backend/cpu",
                      "backend/cuda", "kv", "cache", "sparse"}
+SELECTOR_NAMES = re.compile(
+    r"\b(quest|arkvale|infllm\w*|snapkv|shadowkv|retroinfer|clusterkv"
+    r"|seerattention|tidal|moba)\b", re.I)
+SELECTOR_ROOMS_BELOW = MODEL_ROOMS_BELOW - {"sparse"}
 VAGUE_NAMES = re.compile(
     r"(^|_)(utils?|helpers?|common|fast|optimized|new|v2|misc)(_|\.|$)")
+VAGUE_TYPES = re.compile(
+    r"^(Fast|New|Optimized|Common)[A-Z]"
+    r"|(Utils?|Helpers?|Common|Fast|Optimized|V2)$")
 
 MAX_FILE_LINES = 800
 USUAL_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60
 MAX_KERNEL_LINES = 100
 MAX_PARAMETERS = 6
+
+
+LEXEMES = re.compile(
+    r'//[^\n]*|/\*.*?\*/|R"(?P<tag>[^(\s]*)\(.*?\)(?P=tag)"'
+    r"|\"(?:\\.|[^\"\\\n])*\"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+'", re.S)
 
 
 def sources() -> list[Path]:
@@ -79,10 +91,14 @@ def room_of(path: Path) -> str | None:
 
 def blank_comments(text: str) -> str:
     """Comments and literals replaced by spaces; line breaks kept."""
-    pattern = re.compile(
-        r'//[^\n]*|/\*.*?\*/|R"(?P<tag>[^(\s]*)\(.*?\)(?P=tag)"'
-        r"|\"(?:\\.|[^\"\\\n])*\"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+'", re.S)
-    return pattern.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)
+    return LEXEMES.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)
+
+
+def without_comments(text: str) -> str:
+    """Comments alone replaced by spaces, line breaks kept."""
+    return LEXEMES.sub(
+        lambda m: re.sub(r"[^\n]", " ", m.group())
+        if m.group().startswith("/") else m.group(), text)
 
 
 def check_arrows(path: Path, text: str) -> list[str]:
@@ -94,7 +110,7 @@ def check_arrows(path: Path, text: str) -> list[str]:
         allowed = allowed | TEST_ARROWS.get(room, set())
     findings = []
     for number, line in enumerate(text.splitlines(), 1):
-        match = re.match(r'\s*#include "([^"]+)"', line)
+        match = re.match(r'\s*#\s*include\s*[<"]([^">]+)[">]', line)
         if not match or not (ROOT / "src" / match[1]).exists():
             continue
         target = room_of(ROOT / "src" / match[1])
@@ -195,37 +211,49 @@ def check_shape(path: Path, text: str) -> list[str]:
 
 def check_names(path: Path, text: str) -> list[str]:
     findings = []
-    if VAGUE_NAMES.search(path.name):
+    if any(VAGUE_NAMES.search(part) for part in path.relative_to(ROOT).parts):
         findings.append(f"{path}:1: the name says nothing about the thing")
     for match in re.finditer(r"\b(?:class|struct)\s+(\w+)", text):
-        if re.search(r"(Utils?|Helpers?|Common|Fast|Optimized|V2)$", match[1]):
+        if VAGUE_TYPES.search(match[1]):
             line = text.count("\n", 0, match.start()) + 1
             findings.append(f"{path}:{line}: {match[1]}: a name that says "
                             "nothing about the thing")
     if "src" in path.relative_to(ROOT).parts[:1]:
-        if room_of(path) in MODEL_ROOMS_BELOW:
-            for number, line in enumerate(blank_comments(text).splitlines(),
-                                          1):
-                if MODEL_NAMES.search(line):
-                    findings.append(f"{path}:{number}: a model's name below "
-                                    f"model/: {line.strip()}")
+        room = room_of(path)
+        # A selector cites its source, which may be a model's file.
+        code = (blank_comments if room == "sparse" else without_comments)(text)
+        for number, line in enumerate(code.splitlines(), 1):
+            for what, names, rooms in [
+                    ("model", MODEL_NAMES, MODEL_ROOMS_BELOW),
+                    ("selector", SELECTOR_NAMES, SELECTOR_ROOMS_BELOW)]:
+                if room in rooms and names.search(line):
+                    below = {"model": "model", "selector": "sparse"}[what]
+                    findings.append(f"{path}:{number}: a {what}'s name below "
+                                    f"{below}/: {line.strip()}")
     return findings
 
 
 def check_preprocessor(path: Path, text: str) -> list[str]:
     findings = []
-    if path.suffix == ".h":
+    if path.suffix in (".h", ".cuh"):
         for number, line in enumerate(text.splitlines(), 1):
             if re.match(r"\s*#\s*(if|ifdef|elif)\b", line):
                 if "NDEBUG" not in line:
                     findings.append(f"{path}:{number}: no #if in a header")
-            if re.match(r"\s*#\s*ifndef\b", line) and "_H_" not in line:
+            if re.match(r"\s*#\s*ifndef\b", line) and not re.search(r"_(H|CUH)_$",
+                                                             line.strip()):
                 findings.append(f"{path}:{number}: no #if in a header")
         if "#ifndef WINNOW_" not in text and "rust" not in path.parts:
             findings.append(f"{path}:1: no include guard")
     in_cuda = "cuda" in path.parts
     if path.suffix in (".cu", ".cuh") and not in_cuda:
         findings.append(f"{path}:1: device code lives in backend/cuda")
+    if path.suffix not in (".cu", ".cuh") and "emulated" not in path.parts:
+        code = blank_comments(text)
+        if found := re.search(r"__global__|__device__|<<<", code):
+            line = code.count("\n", 0, found.start()) + 1
+            findings.append(f"{path}:{line}: device code lives in .cu and "
+                            ".cuh files")
     if in_cuda and "device" in path.parts:
         for number, line in enumerate(text.splitlines(), 1):
             match = re.match(r'\s*#include "([^"]+)"', line)

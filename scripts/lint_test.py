@@ -39,6 +39,8 @@ class LintTest(unittest.TestCase):
                       findings("src/kv/a.cc", text))
         self.assertIn("backend must not include backend/cpu", findings(
             "src/backend/a.cc", '#include "backend/cpu/thread_pool.h"\n'))
+        self.assertIn("kv must not include tensor", findings(
+            "src/kv/a.cc", "#include <tensor/view.h>\n"))
 
     def test_long_function(self):
         body = "  x = 1;\n" * 60
@@ -66,17 +68,32 @@ class LintTest(unittest.TestCase):
         self.assertIn("says nothing", findings("src/kv/page_utils.cc", ""))
         self.assertIn("PathFast: a name", findings(
             "src/kv/a.cc", "class PathFast {};\n"))
+        self.assertIn("FastPath: a name", findings(
+            "src/kv/a.cc", "class FastPath {};\n"))
+        self.assertIn("says nothing", findings("src/kv/fast/a.cc", ""))
 
     def test_model_names(self):
         self.assertIn("a model's name below",
                       findings("src/cache/a.cc", "int llama = 1;\n"))
+        self.assertIn("a model's name below",
+                      findings("src/cache/a.cc", 'auto a = "qwen3";\n'))
         self.assertEqual(findings("src/model/a.cc", "int llama = 1;\n"), "")
         self.assertEqual(
             findings("src/cache/a.cc", "// As in Llama.\nint a = 1;\n"), "")
 
+    def test_selector_names(self):
+        self.assertIn("a selector's name below",
+                      findings("src/backend/a.cc", "bool quest = true;\n"))
+        for name, text in [("src/backend/a.cc", "int request = 1;\n"),
+                           ("src/backend/a.cc", "// As Quest does.\n"),
+                           ("src/sparse/a.cc", "int quest = 1;\n")]:
+            self.assertEqual(findings(name, text), "")
+
     def test_preprocessor(self):
         text = GUARD + "#ifdef WINNOW_CUDA\n#endif\n#endif\n"
         self.assertIn("no #if in a header", findings("src/kv/a.h", text))
+        self.assertIn("no #if in a header",
+                      findings("src/backend/cuda/device/a.cuh", text))
         self.assertIn("no include guard", findings("src/kv/a.h", "int a;\n"))
 
     def test_long_file(self):
@@ -85,6 +102,8 @@ class LintTest(unittest.TestCase):
 
     def test_device_code(self):
         self.assertIn("device code lives", findings("src/kv/a.cu", ""))
+        self.assertIn("device code lives in .cu", findings(
+            "src/backend/cuda/a.cc", "__global__ void F() {}\n"))
         self.assertIn("device/ includes only", findings(
             "src/backend/cuda/device/a.cuh", '#include "tensor/view.h"\n'))
 

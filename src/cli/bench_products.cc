@@ -29,11 +29,22 @@ void ForEachProduct(const Model& model, Visit&& visit) {
 
 }  // namespace
 
-int64_t ProductBytes(const Model& model) {
-  int64_t num_bytes = NumBytes(model.weights().lm_head);
+std::vector<Bytes> ProductWeights(const Model& model) {
+  const auto bytes_of = [](const View& weight) {
+    return Bytes(weight.data, static_cast<size_t>(NumBytes(weight)));
+  };
+  std::vector<Bytes> weights = {bytes_of(model.weights().lm_head)};
   ForEachProduct(model, [&](const std::vector<View>& group) {
-    for (const View& weight : group) num_bytes += NumBytes(weight);
+    for (const View& weight : group) weights.push_back(bytes_of(weight));
   });
+  return weights;
+}
+
+int64_t ProductBytes(const Model& model) {
+  int64_t num_bytes = 0;
+  for (const Bytes weight : ProductWeights(model)) {
+    num_bytes += std::ssize(weight);
+  }
   return num_bytes;
 }
 

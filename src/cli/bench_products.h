@@ -3,14 +3,17 @@
 #define WINNOW_CLI_BENCH_PRODUCTS_H_
 
 #include <memory>
+#include <vector>
 
 #include "backend/backend.h"
+#include "cli/roof.h"
 #include "model/model.h"
 
 namespace winnow {
 
-// Bytes of the matrices that a decoded token reads: all but the embedding's
-// rows, which are read one a token.
+// The matrices that a decoded token reads: all but the embedding's rows, which
+// are read one a token. And how many bytes they are.
+std::vector<Bytes> ProductWeights(const Model& model);
 int64_t ProductBytes(const Model& model);
 
 // Floating-point operations of the products for `rows` rows, of which

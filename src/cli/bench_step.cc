@@ -140,13 +140,6 @@ void PrintReport(const nlohmann::ordered_json& report) {
   }
 }
 
-// The largest run of product weights that lie together in memory.
-std::span<const std::byte> WeightBytes(const Model& model) {
-  const View& embedding = model.weights().lm_head;
-  return {embedding.data, static_cast<size_t>(embedding.num_elements() *
-                                              DtypeBytes(embedding.dtype))};
-}
-
 Result<std::vector<Round>> RunRounds(Backend& backend, const Model& model,
                                      Engine& engine, const BenchFlags& flags) {
   ThreadPool pool(flags.engine.threads);
@@ -156,13 +149,13 @@ Result<std::vector<Round>> RunRounds(Backend& backend, const Model& model,
       BenchProducts::Create(backend, model,
                             int64_t{flags.batch} * flags.prompt_tokens));
   const int vocab_size = model.config().vocab_size;
+  const std::vector<Bytes> weights = ProductWeights(model);
   products.Run();  // To warm up, as the requests do.
   RETURN_IF_ERROR(RunRequests(engine, flags, vocab_size));
   std::vector<Round> rounds(static_cast<size_t>(flags.rounds));
   for (Round& round : rounds) {
     round.read_bytes_per_second = roof.BytesPerSecond();
-    round.weight_bytes_per_second =
-        ReadBytesPerSecond(pool, WeightBytes(model));
+    round.weight_bytes_per_second = ReadBytesPerSecond(pool, weights);
     round.product_seconds = SecondsOf([&] { products.Run(); });
     ASSIGN_OR_RETURN(round.step, RunRequests(engine, flags, vocab_size));
   }

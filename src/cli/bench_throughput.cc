@@ -167,9 +167,8 @@ Result<CellFigures> MeasureCell(Backend& backend, const Model& model,
                      .step_ms = Median(std::move(steps))};
 }
 
-Result<std::vector<Cell>> CellsOf(
-    const BenchFlags& flags,
-    const std::optional<std::string>& native_selector) {
+Result<std::vector<Cell>> CellsOf(const BenchFlags& flags,
+                                  const NativeSelector& native_selector) {
   ASSIGN_OR_RETURN(const std::vector<int> batches,
                    ParseCounts("--batches", flags.batches, kMaxNumSeqs));
   ASSIGN_OR_RETURN(const std::vector<int> contexts,
@@ -178,10 +177,11 @@ Result<std::vector<Cell>> CellsOf(
                    SplitSelects(flags.selects));
   std::vector<Cell> cells;
   for (const std::string& select : selects) {
+    ASSIGN_OR_RETURN(const std::string resolved,
+                     ResolveSelect(select, native_selector));
     for (const int context : contexts) {
       for (const int batch : batches) {
-        cells.push_back(
-            {ResolveSelect(select, native_selector), context, batch});
+        cells.push_back({resolved, context, batch});
       }
     }
   }

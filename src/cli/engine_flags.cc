@@ -180,17 +180,24 @@ Result<std::vector<std::string>> SplitSelects(const std::string& list) {
   return selects;
 }
 
-std::string ResolveSelect(const std::string& spec,
-                          const std::optional<std::string>& native_selector) {
-  return spec == "auto" ? native_selector.value_or("dense") : spec;
+Result<std::string> ResolveSelect(const std::string& spec,
+                                  const NativeSelector& native_selector) {
+  if (spec != "auto") return spec;
+  if (!native_selector) return std::string("dense");
+  if (native_selector->ok()) return *native_selector;
+  return MakeError(ErrorCode::kUnsupported,
+                   "{}; --select dense reads everything",
+                   native_selector->error().message);
 }
 
-std::vector<std::string> SelectorsOf(
+Result<std::vector<std::string>> SelectorsOf(
     const std::vector<std::string>& specs,
-    const std::optional<std::string>& native_selector) {
+    const NativeSelector& native_selector) {
   std::vector<std::string> selectors;
   for (const std::string& spec : specs) {
-    selectors.push_back(ResolveSelect(spec, native_selector));
+    ASSIGN_OR_RETURN(std::string selector,
+                     ResolveSelect(spec, native_selector));
+    selectors.push_back(std::move(selector));
   }
   const bool all_dense = std::ranges::all_of(
       selectors,

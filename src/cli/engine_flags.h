@@ -58,13 +58,13 @@ Status CheckEngineFlags(const EngineFlags& flags,
 // one is empty or occurs twice.
 Result<std::vector<std::string>> SplitSelects(const std::string& list);
 // What a selection stands for: `auto` is what the checkpoint asks for, if
-// anything, else dense.
-std::string ResolveSelect(const std::string& spec,
-                          const std::optional<std::string>& native_selector);
+// anything, else dense. Fails where that cannot be had.
+Result<std::string> ResolveSelect(const std::string& spec,
+                                  const NativeSelector& native_selector);
 // What the engine is to be given for these: nothing where all read everything.
-std::vector<std::string> SelectorsOf(
+Result<std::vector<std::string>> SelectorsOf(
     const std::vector<std::string>& specs,
-    const std::optional<std::string>& native_selector);
+    const NativeSelector& native_selector);
 
 }  // namespace winnow
 

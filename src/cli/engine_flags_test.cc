@@ -21,12 +21,24 @@ TEST(EngineFlagsTest, SplitsSelectionsButNotTheirSettings) {
 }
 
 TEST(EngineFlagsTest, AutoIsWhatTheCheckpointAsksFor) {
-  EXPECT_EQ(ResolveSelect("auto", std::nullopt), "dense");
-  EXPECT_EQ(ResolveSelect("auto", "infllm-v2:block=64"), "infllm-v2:block=64");
-  EXPECT_EQ(ResolveSelect("mean", "infllm-v2"), "mean");
-  EXPECT_EQ(SelectorsOf({"auto", "mean"}, std::nullopt),
+  EXPECT_EQ(*ResolveSelect("auto", std::nullopt), "dense");
+  const NativeSelector native = std::string("infllm-v2:block=64");
+  EXPECT_EQ(*ResolveSelect("auto", native), "infllm-v2:block=64");
+  EXPECT_EQ(*ResolveSelect("mean", native), "mean");
+  EXPECT_EQ(*SelectorsOf({"auto", "mean"}, std::nullopt),
             (Texts{"dense", "mean"}));
-  EXPECT_EQ(SelectorsOf({"auto"}, std::nullopt), Texts{});
+  EXPECT_EQ(*SelectorsOf({"auto"}, std::nullopt), Texts{});
+}
+
+TEST(EngineFlagsTest, WhatACheckpointAsksForInVainCanBeLeftOut) {
+  const NativeSelector native =
+      MakeError(ErrorCode::kUnsupported, "config.json: field x: is 3");
+  const auto selectors = SelectorsOf({"auto"}, native);
+  ASSERT_FALSE(selectors.ok());
+  EXPECT_EQ(selectors.error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(selectors.error().message,
+            "config.json: field x: is 3; --select dense reads everything");
+  EXPECT_EQ(*SelectorsOf({"dense"}, native), Texts{});
 }
 
 }  // namespace

@@ -272,8 +272,9 @@ void EvalRun::PrintClosingLine(bool ended, double seconds) const {
 Result<int> EvalRun::Run() {
   RETURN_IF_ERROR(CheckFlags());
   ASSIGN_OR_RETURN(loaded_, OpenModel(flags_.engine));
-  options_.selectors =
-      SelectorsOf(selects_, loaded_.model->config().native_selector);
+  ASSIGN_OR_RETURN(
+      options_.selectors,
+      SelectorsOf(selects_, loaded_.model->config().native_selector));
   for (const std::string& selector : options_.selectors) {
     const Result<Selector> made =
         MakeSelector(selector, SelectorShapeOf(*loaded_.model, MaxModelLen()));

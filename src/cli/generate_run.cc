@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
@@ -23,7 +25,8 @@ class GenerateRun {
   GenerateRun(const GenerateFlags& flags, std::vector<PromptText> texts)
       : flags_(flags),
         texts_(std::move(texts)),
-        streams_text_(!flags.engine.json || !flags.engine.json_file.empty()) {}
+        streams_text_(!flags.engine.json || !flags.engine.json_file.empty()),
+        streams_to_terminal_(streams_text_ && isatty(STDOUT_FILENO) == 1) {}
 
   Result<int> Run();
 
@@ -38,7 +41,7 @@ class GenerateRun {
   Result<bool> RunToTheEnd();
   void ShowText(size_t index, std::string_view text);
   void ShowEnded();
-  void PrintClosingLine(double seconds) const;
+  void PrintClosingLine() const;
   // A disk that fails costs time, never an answer: said, and no more.
   void PrintDiskFailures() const;
   Status WriteLines() const;
@@ -48,16 +51,16 @@ class GenerateRun {
   const GenerateFlags& flags_;
   const std::vector<PromptText> texts_;
   const bool streams_text_;
+  const bool streams_to_terminal_;
   int64_t max_model_len_ = 0;
   Interrupt interrupt_;  // before any thread
   LoadedModel loaded_;
   std::vector<std::vector<int32_t>> prompts_;
-  std::unique_ptr<Progress> prefill_;
+  std::unique_ptr<BatchProgress> batch_;
+  std::unique_ptr<Progress> reading_;
   std::vector<std::unique_ptr<Generation>> generations_;
   std::vector<SequenceId> ids_;
-  size_t shown_ = 0;  // the prompt whose text is being shown
-  // The end of the last step that answered: a disk may have more to write.
-  Clock::time_point answered_at_;
+  size_t shown_ = 0;               // the prompt whose text is being shown
   std::vector<std::string> held_;  // text of later prompts
   // Last, so that it goes first: it tells the generations that they end.
   std::unique_ptr<Engine> engine_;
@@ -130,8 +133,9 @@ Status GenerateRun::MakeEngine() {
   }
   options.max_num_seqs = std::min(
       options.max_num_seqs, std::max(1, static_cast<int>(prompts_.size())));
-  options.selectors =
-      SelectorsOf({flags_.engine.select}, model.config().native_selector);
+  ASSIGN_OR_RETURN(
+      options.selectors,
+      SelectorsOf({flags_.engine.select}, model.config().native_selector));
   ASSIGN_OR_RETURN(std::unique_ptr<DiskStore> disk,
                    OpenKvDisk(flags_.kv_disk, flags_.engine.model, loaded_,
                               flags_.engine.quiet));
@@ -142,12 +146,14 @@ Status GenerateRun::MakeEngine() {
 
 Status GenerateRun::AddRequests() {
   held_.resize(prompts_.size());
-  int64_t num_prompt_tokens = 0;
+  std::vector<int> sizes;
   for (const auto& prompt : prompts_) {
-    num_prompt_tokens += static_cast<int64_t>(prompt.size());
+    sizes.push_back(static_cast<int>(prompt.size()));
   }
-  prefill_ = std::make_unique<Progress>(
-      fmt::format("reading {} tokens", FormatCount(num_prompt_tokens)),
+  batch_ = std::make_unique<BatchProgress>(std::move(sizes));
+  reading_ = std::make_unique<Progress>(
+      fmt::format("reading {} tokens",
+                  FormatCount(batch_->num_prompt_tokens())),
       !flags_.engine.quiet);
   for (size_t i = 0; i < prompts_.size(); ++i) {
     ASSIGN_OR_RETURN(StopMatcher stops, StopMatcher::Create(flags_.stop));
@@ -155,18 +161,23 @@ Status GenerateRun::AddRequests() {
         AnswerText(
             Detokenizer(*loaded_.tokenizer, /*skip_special_tokens=*/true),
             std::move(stops)),
-        [this, i](std::string_view text) { ShowText(i, text); },
-        [this](int done, int total) { prefill_->Update(done, total); }));
+        [this, i](std::string_view text) { ShowText(i, text); }, *batch_, i));
     Request request;
     request.prompt = prompts_[i];
     request.max_tokens = MaxTokens(prompts_[i]);
     request.end_token_ids = loaded_.model->config().generation.eos_token_ids;
     request.sampling = Sampling();
     request.selector = engine_->selectors().size() - 1;
-    ASSIGN_OR_RETURN(
-        const SequenceId id,
-        engine_->Add(std::move(request), generations_.back().get()));
-    ids_.push_back(id);
+    const Result<SequenceId> id =
+        engine_->Add(std::move(request), generations_.back().get());
+    if (!id.ok()) {
+      return MakeError(id.error().code, "{}{}: {}", texts_[i].origin,
+                       texts_.size() > 1 ? fmt::format(", prompt {} of {}",
+                                                       i + 1, texts_.size())
+                                         : "",
+                       id.error().message);
+    }
+    ids_.push_back(*id);
   }
   return Ok{};
 }
@@ -178,9 +189,16 @@ Result<bool> GenerateRun::RunToTheEnd() {
       ShowEnded();
       return false;
     }
+    const Clock::time_point begin = Clock::now();
     ASSIGN_OR_RETURN(const bool more, engine_->Step());
-    if (shown_ < generations_.size()) answered_at_ = Clock::now();
+    batch_->EndStep(
+        std::chrono::duration<double>(Clock::now() - begin).count());
     if (!more) return true;
+    if (batch_->num_read() < batch_->num_prompt_tokens()) {
+      reading_->Update(batch_->num_read(), batch_->num_prompt_tokens());
+    } else {
+      reading_->End();
+    }
     ShowEnded();
     // A reader may leave with the last line.
     RETURN_IF_ERROR(shown_ < generations_.size() ? CheckOutputIsRead()
@@ -189,12 +207,13 @@ Result<bool> GenerateRun::RunToTheEnd() {
 }
 
 void GenerateRun::ShowText(size_t index, std::string_view text) {
-  prefill_->Clear();
   if (!streams_text_) return;
   if (index != shown_) {
     held_[index] += text;
     return;
   }
+  // The line would be written over the text.
+  if (streams_to_terminal_) reading_->End();
   Print(text);
   std::fflush(stdout);
 }
@@ -213,34 +232,32 @@ void GenerateRun::ShowEnded() {
   }
 }
 
-void GenerateRun::PrintClosingLine(double seconds) const {
+void GenerateRun::PrintClosingLine() const {
   if (flags_.engine.quiet) return;
-  int64_t prompt_tokens = 0, generated_tokens = 0, kv_bytes = 0;
-  double first_token_ms = 0;
+  int64_t prompt_tokens = 0, cached_tokens = 0, generated_tokens = 0;
+  int64_t kv_bytes = 0;
   for (const auto& generation : generations_) {
     const Completion& completion = generation->completion();
     prompt_tokens += completion.num_prompt_tokens;
+    cached_tokens += completion.num_cached_tokens;
     generated_tokens += completion.num_generated_tokens;
     kv_bytes += completion.kv.device_bytes;
-    first_token_ms = std::max(first_token_ms, completion.timing.first_token_ms);
   }
-  const double decode_seconds = seconds - first_token_ms / 1000;
   const auto rate = [](int64_t count, double in_seconds) {
-    return in_seconds > 0 ? FormatCount(static_cast<int64_t>(
-                                static_cast<double>(count) / in_seconds + 0.5))
-                          : std::string("-");
+    return count > 0 && in_seconds > 0
+               ? FormatCount(static_cast<int64_t>(
+                     static_cast<double>(count) / in_seconds + 0.5))
+               : std::string("-");
   };
-  // The first token of each prompt comes out of the prompt's own step.
-  const int64_t decoded =
-      generated_tokens - static_cast<int64_t>(generations_.size());
   std::fprintf(
       stderr,
       "prompt %s tokens, %s tokens/s; generated %s, %s tokens/s; KV %s; "
       "loaded in %s\n",
       FormatCount(prompt_tokens).c_str(),
-      rate(prompt_tokens, first_token_ms / 1000).c_str(),
+      rate(batch_->num_read() - cached_tokens, batch_->reading_seconds())
+          .c_str(),
       FormatCount(generated_tokens).c_str(),
-      decoded > 0 ? rate(decoded, decode_seconds).c_str() : "-",
+      rate(batch_->num_generated(), batch_->generating_seconds()).c_str(),
       FormatBytes(kv_bytes).c_str(),
       FormatSeconds(loaded_.load_ms / 1000).c_str());
 }
@@ -274,13 +291,10 @@ Result<int> GenerateRun::Run() {
   interrupt_.Hold();
   RETURN_IF_ERROR(MakeEngine());
   RETURN_IF_ERROR(AddRequests());
-  const Clock::time_point start = Clock::now();
-  answered_at_ = start;
   ASSIGN_OR_RETURN(const bool ended, RunToTheEnd());
-  prefill_->Clear();
-  const std::chrono::duration<double> elapsed = answered_at_ - start;
+  reading_->End();
   if (flags_.engine.json) RETURN_IF_ERROR(WriteLines());
-  PrintClosingLine(elapsed.count());
+  PrintClosingLine();
   PrintDiskFailures();
   for (const auto& generation : generations_) {
     const std::optional<Error>& error = generation->completion().error;

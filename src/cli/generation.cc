@@ -3,12 +3,13 @@
 namespace winnow {
 
 Generation::Generation(AnswerText answer, ShowText show_text,
-                       ShowPrefill show_prefill)
+                       BatchProgress& batch, size_t prompt)
     : answer_(std::move(answer)),
       show_text_(std::move(show_text)),
-      show_prefill_(std::move(show_prefill)) {}
+      batch_(batch),
+      prompt_(prompt) {}
 
-void Generation::OnPrefill(int done, int total) { show_prefill_(done, total); }
+void Generation::OnPrefill(int done, int) { batch_.OnRead(prompt_, done); }
 
 bool Generation::Show(const Result<std::string>& certain) {
   if (!certain.ok()) {
@@ -24,6 +25,7 @@ bool Generation::Show(const Result<std::string>& certain) {
 
 bool Generation::OnToken(const GeneratedToken& token) {
   tokens_.push_back(token);
+  batch_.OnToken(prompt_);
   return Show(answer_.Push(token.token_id));
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/batch_progress.h"
 #include "engine/request.h"
 #include "text/answer_text.h"
 
@@ -17,11 +18,12 @@ namespace winnow {
 // completion; text is what a reader sees, cut before a stop string.
 class Generation : public RequestObserver {
  public:
-  // Called with each piece of text; and with prompt tokens done and in all.
+  // Called with each piece of text.
   using ShowText = std::function<void(std::string_view)>;
-  using ShowPrefill = std::function<void(int done, int total)>;
 
-  Generation(AnswerText answer, ShowText show_text, ShowPrefill show_prefill);
+  // Tells `batch`, which must outlive it, of its prompt, number `prompt`.
+  Generation(AnswerText answer, ShowText show_text, BatchProgress& batch,
+             size_t prompt);
 
   void OnPrefill(int done, int total) override;
   bool OnToken(const GeneratedToken& token) override;
@@ -38,7 +40,8 @@ class Generation : public RequestObserver {
 
   AnswerText answer_;
   ShowText show_text_;
-  ShowPrefill show_prefill_;
+  BatchProgress& batch_;
+  const size_t prompt_;
   std::vector<GeneratedToken> tokens_;
   std::string text_;
   Completion completion_;

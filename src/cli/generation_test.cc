@@ -17,8 +17,8 @@ class GenerationTest : public testing::Test {
     return std::make_unique<Generation>(
         AnswerText(Detokenizer(tokenizer_, /*skip_special_tokens=*/true),
                    StopMatcher::Create(std::move(stops)).value()),
-        [this](std::string_view text) { shown_.emplace_back(text); },
-        [this](int done, int total) { prefill_ = {done, total}; });
+        [this](std::string_view text) { shown_.emplace_back(text); }, batch_,
+        /*prompt=*/1);
   }
   // Pushes the tokens of `text` until one is the last; how many that took.
   size_t Push(Generation& generation, std::string_view text) {
@@ -38,13 +38,13 @@ class GenerationTest : public testing::Test {
 
   Tokenizer tokenizer_ = Tokenizer::Load(kTokenizer).value();
   std::vector<std::string> shown_;
-  std::pair<int, int> prefill_;
+  BatchProgress batch_{{5, 7}};
 };
 
 TEST_F(GenerationTest, ShowsTextAsItComesAndNeverHalfACharacter) {
   const auto generation = Make({});
   generation->OnPrefill(3, 7);
-  EXPECT_EQ(prefill_, std::pair(3, 7));
+  EXPECT_EQ(batch_.num_read(), 3);
   const std::string text = "one \xE2\x82\xAC \xF0\x9F\x98\x80 two";
   const size_t num_tokens = Push(*generation, text);
   EXPECT_FALSE(generation->finished());

@@ -19,7 +19,7 @@ struct ModelFacts {
   int64_t kv_bytes_per_token = 0;
   int64_t max_context_tokens = 0;
   int64_t fitting_context_tokens = 0;
-  std::string native_selector;  // empty: none
+  NativeSelector native_selector;
 };
 
 ModelFacts FactsOf(const Backend& backend, const Model& model) {
@@ -37,7 +37,7 @@ ModelFacts FactsOf(const Backend& backend, const Model& model) {
       DefaultKvBytes(backend.attributes(), model) / facts.kv_bytes_per_token;
   facts.fitting_context_tokens =
       std::min(fitting / kPageTokens * kPageTokens, facts.max_context_tokens);
-  facts.native_selector = config.native_selector.value_or("");
+  facts.native_selector = config.native_selector;
   return facts;
 }
 
@@ -61,11 +61,19 @@ void PrintFacts(const ModelConfig& config, const ModelFacts& facts,
   row("context that fits", FormatCount(facts.fitting_context_tokens) +
                                " tokens on " +
                                backend.attributes().description);
-  row("asks for selector",
-      facts.native_selector.empty() ? "none" : facts.native_selector);
+  row("asks for selector", !facts.native_selector ? "none"
+                           : facts.native_selector->ok()
+                               ? **facts.native_selector
+                               : facts.native_selector->error().message);
 }
 
 std::string ToJson(const ModelFacts& facts) {
+  nlohmann::ordered_json selector = "";
+  if (facts.native_selector) {
+    selector = facts.native_selector->ok()
+                   ? nlohmann::ordered_json(**facts.native_selector)
+                   : nlohmann::ordered_json();
+  }
   const nlohmann::ordered_json line = {
       {"architecture", facts.architecture},
       {"parameters", facts.num_parameters},
@@ -74,7 +82,7 @@ std::string ToJson(const ModelFacts& facts) {
       {"kv_bytes_per_token", facts.kv_bytes_per_token},
       {"max_model_len", facts.max_context_tokens},
       {"fitting_context_tokens", facts.fitting_context_tokens},
-      {"native_selector", facts.native_selector}};
+      {"native_selector", std::move(selector)}};
   return line.dump() + "\n";
 }
 

@@ -24,7 +24,7 @@ struct LoadedModel {
 // The device that the flags name.
 Result<std::unique_ptr<Backend>> MakeBackend(const EngineFlags& flags);
 // The CPU, for commands that set figures beside the CPU's roofs; also `auto`
-// is the CPU there. Fails with kUnsupported where the flags name another.
+// is the CPU there. Fails with kInvalidArgument where the flags name another.
 Result<std::unique_ptr<Backend>> MakeCpuBackendFor(EngineFlags flags);
 
 // Loads a checkpoint. What is wrong with its files is never a usage error.

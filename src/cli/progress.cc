@@ -1,8 +1,10 @@
 #include "cli/progress.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -10,6 +12,14 @@ namespace winnow {
 namespace {
 
 constexpr std::chrono::milliseconds kPrintInterval(100);
+
+size_t TerminalColumns() {
+  winsize size = {};
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 2) {
+    return 80;
+  }
+  return size.ws_col;
+}
 
 }  // namespace
 
@@ -42,6 +52,11 @@ void Progress::Clear() {
   line_open_ = false;
 }
 
+void Progress::End() {
+  Clear();
+  enabled_ = false;
+}
+
 void Progress::Update(int64_t done, int64_t total) {
   const Clock::time_point now = Clock::now();
   if (!enabled_ || total <= 0 || now - last_print_ < kPrintInterval) return;
@@ -52,9 +67,10 @@ void Progress::Update(int64_t done, int64_t total) {
   if (share > 0.01 && share < 1) {
     left = ", " + FormatSeconds(elapsed * (1 - share) / share) + " left";
   }
-  const std::string line =
-      fmt::format("\r\033[K{} {:.0f} %{}", what_, 100 * share, left);
-  std::fputs(line.c_str(), stderr);
+  std::string line = fmt::format("{} {:.0f} %{}", what_, 100 * share, left);
+  // A line that wraps could not be written over.
+  line.resize(std::min(line.size(), TerminalColumns() - 1));
+  std::fputs(("\r\033[K" + line).c_str(), stderr);
   std::fflush(stderr);
   line_open_ = true;
 }

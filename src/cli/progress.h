@@ -22,11 +22,13 @@ class Progress {
   // At most ten lines a second are printed.
   void Update(int64_t done, int64_t total);
   void Clear();
+  // Clears it for good: something else is to stand where it stood.
+  void End();
 
  private:
   using Clock = std::chrono::steady_clock;
   const std::string what_;
-  const bool enabled_;
+  bool enabled_;
   const Clock::time_point start_ = Clock::now();
   Clock::time_point last_print_;
   bool line_open_ = false;

@@ -62,13 +62,27 @@ Result<std::vector<int32_t>> EncodePrompt(const PromptText& prompt,
                                           const std::string& model_folder,
                                           const Tokenizer& tokenizer) {
   if (prompt.kind == Prompt::Kind::kChat) {
-    return EncodeChat(prompt.text, model_folder, tokenizer);
+    ASSIGN_OR_RETURN(std::vector<int32_t> ids,
+                     EncodeChat(prompt.text, model_folder, tokenizer));
+    if (!ids.empty()) return ids;
+    return MakeError(ErrorCode::kCorrupt,
+                     "{}: chat template must render at least 1 token, renders "
+                     "0",
+                     model_folder);
   }
   Result<std::vector<int32_t>> ids =
       FromFiles(tokenizer.Encode(prompt.text, /*add_special_tokens=*/true));
-  if (ids.ok()) return ids;
-  return MakeError(ids.error().code, "{}: {}", prompt.origin,
-                   ids.error().message);
+  if (!ids.ok()) {
+    return MakeError(ids.error().code, "{}: {}", prompt.origin,
+                     ids.error().message);
+  }
+  if (ids->empty()) {
+    return MakeError(
+        prompt.kind == Prompt::Kind::kFile ? ErrorCode::kCorrupt
+                                           : ErrorCode::kInvalidArgument,
+        "{}: prompt must have at least 1 token, has 0", prompt.origin);
+  }
+  return ids;
 }
 
 }  // namespace winnow

@@ -13,9 +13,11 @@
 
 namespace winnow {
 
-// Bytes a second that all workers reach by reading `bytes` once with the
-// widest loads of this CPU: the best of several passes.
-double ReadBytesPerSecond(ThreadPool& pool, std::span<const std::byte> bytes);
+using Bytes = std::span<const std::byte>;
+
+// Bytes a second that all workers reach by reading all of `pieces` once with
+// the widest loads of this CPU: the best of several passes.
+double ReadBytesPerSecond(ThreadPool& pool, std::span<const Bytes> pieces);
 
 // The roof of whatever is bound by memory. Owns a buffer larger than the
 // last-level cache, on huge pages where the system gives them. `pool` must

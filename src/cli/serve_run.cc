@@ -147,7 +147,8 @@ Status ServeRun::MakeEngine() {
   if (specs.empty()) specs.push_back("auto");
   specs.push_back("dense");
   for (const std::string& spec : specs) {
-    const std::string named = ResolveSelect(spec, config.native_selector);
+    ASSIGN_OR_RETURN(const std::string named,
+                     ResolveSelect(spec, config.native_selector));
     // Everything is read without a selector too.
     int number = -1;
     if (named != "dense") {

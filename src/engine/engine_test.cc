@@ -225,8 +225,8 @@ INSTANTIATE_TEST_SUITE_P(
                     std::pair("minicpm4_long", Dtype::kFloat32)),
     [](const auto& model) { return std::string(model.param.first); });
 
-// In float32 the same holds of the tiny models' widths without asking; design
-// section 5 says from where on it does not.
+// In float32 the same holds without asking: its products always sum in one
+// order (design section 5).
 TEST_F(EngineTest, Float32BitsDependOnNothingUnasked) {
   LoadModel("llama", Dtype::kFloat32);
   std::vector<Request> requests;

@@ -213,7 +213,7 @@ Status ReadRequests(const JsonFields& fields, ModelConfig& config) {
   }
   if (fields.Has("sparse_config")) {
     ASSIGN_OR_RETURN(const JsonFields sparse, fields.Object("sparse_config"));
-    ASSIGN_OR_RETURN(config.native_selector, ReadSparseConfig(sparse));
+    config.native_selector = ReadSparseConfig(sparse);
   }
   return Ok{};
 }

@@ -17,6 +17,11 @@
 
 namespace winnow {
 
+// The selector that a checkpoint was trained with and asks for, as a SPEC
+// (docs/design.md section 9), or why it cannot be had: what --select auto
+// stands for. None: everything is read.
+using NativeSelector = std::optional<Result<std::string>>;
+
 // The switches of the one transformer (model/transformer.h). All sizes are
 // positive, num_q_heads is a multiple of num_kv_heads, head_dim is even.
 struct ModelConfig {
@@ -40,9 +45,7 @@ struct ModelConfig {
   float logit_scale = 1;      // multiplies the logits
   std::vector<int> windows;   // a layer's sliding window in tokens; 0: none
   RopeConfig rope;
-  // The selector that the checkpoint was trained with and asks for, as a SPEC
-  // (docs/design.md section 9): what --select auto stands for.
-  std::optional<std::string> native_selector;
+  NativeSelector native_selector;
   GenerationDefaults generation;
 };
 

@@ -119,12 +119,15 @@ TEST(ConfigTest, MiniCpmScalesByDepthAndWidth) {
 }
 
 TEST(ConfigTest, ASparseCheckpointNamesItsSelector) {
-  EXPECT_EQ(Read("MiniCPMForCausalLM", R"({"sparse_config": {"topk": 64}})")
-                ->native_selector,
+  EXPECT_EQ(**Read("MiniCPMForCausalLM", R"({"sparse_config": {"topk": 64}})")
+                  ->native_selector,
             "infllm-v2:kernel=32,stride=16,block=64,budget=6144,sink=64,"
             "recent=2048,dense_len=8192");
+  // Whoever reads everything does not need it.
   EXPECT_EQ(
-      Failure(R"({"sparse_config": {"use_nope": true}})", "MiniCPMForCausalLM"),
+      Read("MiniCPMForCausalLM", R"({"sparse_config": {"use_nope": true}})")
+          ->native_selector->error()
+          .message,
       "config.json: field sparse_config.use_nope: must be false (keys "
       "are compressed after rotation), is true");
   EXPECT_EQ(Failure(R"({"sparse_config": 3})", "MiniCPMForCausalLM"),
@@ -213,6 +216,11 @@ TEST_F(ConfigFolderTest, EosComesFromEitherFile) {
   EXPECT_FALSE(both.min_p.has_value());
 }
 
+TEST_F(ConfigFolderTest, AllTokensMayBeSpeltMinusOne) {
+  Write("generation_config.json", R"({"top_k": -1})");
+  EXPECT_EQ(ReadModelConfig(folder_)->generation.top_k, 0);
+}
+
 TEST_F(ConfigFolderTest, AWrongGenerationConfigIsRefused) {
   Write("generation_config.json", R"({"eos_token_id": 160})");
   EXPECT_EQ(ReadModelConfig(folder_).error().message,
@@ -223,6 +231,11 @@ TEST_F(ConfigFolderTest, AWrongGenerationConfigIsRefused) {
   EXPECT_EQ(ReadModelConfig(folder_).error().message,
             (folder_ / "generation_config.json").string() +
                 ": field top_p: must be a number in [0, 1], is 1.5");
+  Write("generation_config.json", R"({"repetition_penalty": 0.005})");
+  EXPECT_EQ(ReadModelConfig(folder_).error().message,
+            (folder_ / "generation_config.json").string() +
+                ": field repetition_penalty: must be a number in [0.01, 100], "
+                "is 0.005");
 }
 
 TEST_F(ConfigFolderTest, AFolderThatIsNoModelIsNamed) {

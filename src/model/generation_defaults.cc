@@ -48,10 +48,13 @@ Result<GenerationDefaults> ReadGenerationDefaults(
       ReadOptional(fields, "temperature", {0, 100}, defaults.temperature));
   RETURN_IF_ERROR(ReadOptional(fields, "top_p", {0, 1}, defaults.top_p));
   RETURN_IF_ERROR(ReadOptional(fields, "min_p", {0, 1}, defaults.min_p));
-  RETURN_IF_ERROR(ReadOptional(fields, "repetition_penalty", {1e-3, 1e3},
+  RETURN_IF_ERROR(ReadOptional(fields, "repetition_penalty", {0.01, 100},
                                defaults.repetition_penalty));
   if (fields.Has("top_k")) {
-    ASSIGN_OR_RETURN(defaults.top_k, fields.Integer("top_k", {-1, INT32_MAX}));
+    // -1 is how some say 0: all tokens.
+    ASSIGN_OR_RETURN(const int64_t top_k,
+                     fields.Integer("top_k", {-1, INT32_MAX}));
+    defaults.top_k = std::max<int64_t>(top_k, 0);
   }
   return defaults;
 }

@@ -12,15 +12,15 @@
 
 namespace winnow {
 
-// Values that a request takes where it has none of its own. A value that the
-// checkpoint leaves open is empty.
+// Values that a request takes where it has none of its own, and may have
+// (engine/sampling_params.h). A value that the checkpoint leaves open is empty.
 struct GenerationDefaults {
   std::vector<int32_t> eos_token_ids;  // distinct, ascending
   bool do_sample = false;              // false: the best token, as transformers
   std::optional<double> temperature;
   std::optional<double> top_p;
   std::optional<double> min_p;
-  std::optional<int64_t> top_k;
+  std::optional<int64_t> top_k;  // 0: all
   std::optional<double> repetition_penalty;
 };
 

@@ -116,6 +116,12 @@ Result<JsonFields> JsonFields::Parse(std::string_view text, std::string file,
                      "{}: JSON must be at most {} bytes, is {}", file,
                      limits.max_bytes, text.size());
   }
+  // The parser takes it for the end.
+  if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
+    return MakeError(ErrorCode::kCorrupt,
+                     "{}: JSON must have no NUL, has one at byte {}", file,
+                     nul);
+  }
   Inspector inspector(limits.max_depth);
   if (!json::sax_parse(text, &inspector)) {
     return MakeError(ErrorCode::kCorrupt, "{}: {}", file,

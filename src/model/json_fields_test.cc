@@ -105,6 +105,8 @@ TEST(JsonFieldsTest, RefusesWhatIsNotOneSoundObject) {
   EXPECT_EQ(ParseFailure("{\"a\": }"), "config.json: not valid JSON at byte 7");
   EXPECT_EQ(ParseFailure(""), "config.json: not valid JSON at byte 1");
   EXPECT_EQ(ParseFailure("{} x"), "config.json: not valid JSON at byte 4");
+  EXPECT_EQ(ParseFailure(std::string("{}\0 x", 5)),
+            "config.json: JSON must have no NUL, has one at byte 2");
   EXPECT_EQ(ParseFailure("[1]"), "config.json: must be a JSON object, is [1]");
   EXPECT_EQ(ParseFailure("{\"a\": 1e999}"),
             "config.json: not valid JSON at byte 11");

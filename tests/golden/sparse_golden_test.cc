@@ -119,9 +119,7 @@ class SparseGoldenTest : public testing::TestWithParam<SparseGolden> {
   void SetUp() override {
     model_ = std::make_unique<Model>(LoadModel(GetParam()));
   }
-  const std::string& spec() const {
-    return model_->config().native_selector.value();
-  }
+  const std::string& spec() const { return **model_->config().native_selector; }
 
   std::unique_ptr<Model> model_;
 };

@@ -590,7 +590,7 @@ class ProgramTest(unittest.TestCase):
                     "LlamaForCausalLM", "OtherForCausalLM")),
                  ["config.json", "OtherForCausalLM"]),
                 ("config.json", ask_for_selector,
-                 ["sparse_config", "use_nope"]),
+                 ["sparse_config", "use_nope", "--select dense"]),
                 ("tokenizer.json", lambda p: p.write_text("[]"),
                  ["tokenizer.json"]),
                 ("tokenizer.json", Path.unlink, ["tokenizer.json"])]:
@@ -641,6 +641,16 @@ class ProgramTest(unittest.TestCase):
         done = limited(1 << 30, "generate", MODEL, "--prompt", "the",
                        "--threads", "1000")
         self.assert_error(done, FAILURE, "threads", "1000")
+        # Whatever runs short first, at start or in a step.
+        prompt.write_text("the " * 3000)
+        for mebibytes in range(120, 152, 4):
+            with self.subTest(mebibytes=mebibytes):
+                done = limited(mebibytes << 20, "generate", MODEL,
+                               "--prompt-file", prompt, "--threads", "2",
+                               "--dtype", "float16", "--max-tokens", "2")
+                if done.returncode != 0:
+                    self.assertEqual(done.returncode, FAILURE, done.stderr)
+                    self.assertRegex(done.stderr, r"\Awinnow: .*\n\Z")
         # The tokenizer's crates can only give up.
         prompt.write_text("the quick brown fox " * 1_000_000)
         done = limited(400 << 20, "generate", MODEL, "--prompt-file", prompt,

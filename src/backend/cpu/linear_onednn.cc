@@ -3,17 +3,19 @@
 #include <oneapi/dnnl/dnnl.h>
 
 #include <array>
+#include <new>
 
 #include "backend/cpu/grown_buffer.h"
 
 namespace winnow {
 namespace {
 
-// Nothing that Winnow asks for may fail: the shapes are checked, and a plain
-// product exists for every CPU.
+// Nothing that Winnow asks for may fail but for want of memory: the shapes are
+// checked, and a plain product exists for every CPU.
 #define CHECK_ONEDNN(call)                                              \
   do {                                                                  \
     const dnnl_status_t onednn_status = (call);                         \
+    if (onednn_status == dnnl_out_of_memory) throw std::bad_alloc();    \
     CHECK(onednn_status == dnnl_success, #call " fails with status {}", \
           static_cast<int>(onednn_status));                             \
   } while (false)
