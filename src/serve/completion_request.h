@@ -24,6 +24,9 @@ struct CompletionRequest {
   std::string messages_json = {};
   std::string template_json = "{}";
   bool add_generation_prompt = true;
+  // Of the tools that the template is given; none: no calls are looked for.
+  std::vector<std::string> tool_names = {};
+  bool one_call = false;  // an answer ends with its first
   // Whether the tokenizer's own go around a text. A template writes them.
   bool add_special_tokens = true;
 
@@ -54,10 +57,6 @@ struct RequestRules {
 Result<CompletionRequest> ParseCompletionRequest(std::string_view body,
                                                  Endpoint endpoint,
                                                  const RequestRules& rules);
-
-// The field that such a line is about: "request: field NAME: ..."; "" where it
-// is about none.
-std::string FieldNamedIn(std::string_view message);
 
 }  // namespace winnow
 

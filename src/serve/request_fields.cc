@@ -12,7 +12,8 @@ using nlohmann::json;
 using Use = RequestField::Use;
 
 constexpr std::string_view kNotYet = "is not built yet";
-constexpr std::string_view kNoTools = "tools are not built yet";
+constexpr std::string_view kNoFunctions =
+    "functions came before tools: say tools and tool_choice";
 constexpr std::string_view kTextOnly = "the model reads and writes text alone";
 constexpr std::string_view kNoGrammar = "constrained answers are not built yet";
 constexpr std::string_view kFalse = "[false]";
@@ -84,16 +85,16 @@ constexpr RequestField kChatFields[] = {
     {"prompt_cache_key", Use::kIgnored},
     {"prompt_cache_options", Use::kIgnored},
     {"prompt_cache_retention", Use::kIgnored},
-    {"parallel_tool_calls", Use::kIgnored},
+    {"tools"},
+    {"tool_choice"},
+    {"parallel_tool_calls"},
     {"include_reasoning", Use::kIgnored},
     {"reasoning_effort", Use::kRefused,
      "say it in the template's own words (chat_template_kwargs)",
      R"(["none"])"},
     {"thinking_token_budget", Use::kRefused, kNotYet},
-    {"tools", Use::kRefused, kNoTools, "[[]]"},
-    {"tool_choice", Use::kRefused, kNoTools, R"(["none", "auto"])"},
-    {"functions", Use::kRefused, kNoTools, "[[]]"},
-    {"function_call", Use::kRefused, kNoTools, R"(["none", "auto"])"},
+    {"functions", Use::kRefused, kNoFunctions, "[[]]"},
+    {"function_call", Use::kRefused, kNoFunctions, R"(["none", "auto"])"},
     {"audio", Use::kRefused, kTextOnly},
     {"modalities", Use::kRefused, kTextOnly, R"([["text"], []])"},
     {"web_search_options", Use::kRefused, "the server reaches no network"},
@@ -155,6 +156,11 @@ Result<std::vector<std::string>> CheckFields(const json& request,
                      neutral.empty() ? "" : field->neutral, field->reason);
   }
   return ignored;
+}
+
+Error WrongField(const std::string& field, std::string_view expected) {
+  return MakeError(ErrorCode::kInvalidArgument, "request: field {}: must be {}",
+                   field, expected);
 }
 
 }  // namespace winnow

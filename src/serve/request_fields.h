@@ -34,6 +34,9 @@ std::vector<RequestField> FieldsOf(Endpoint endpoint);
 Result<std::vector<std::string>> CheckFields(const nlohmann::json& request,
                                              Endpoint endpoint);
 
+// "request: field FIELD: must be EXPECTED".
+Error WrongField(const std::string& field, std::string_view expected);
+
 }  // namespace winnow
 
 #endif  // WINNOW_SERVE_REQUEST_FIELDS_H_

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "serve/api_error.h"
 #include "serve/completion_request.h"
 
 namespace winnow {

@@ -1,0 +1,74 @@
+#include "serve/tool_list.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "text/json_slices.h"
+
+namespace winnow {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kMaxTools = 128;
+constexpr size_t kMaxNameBytes = 128;
+
+bool IsToolName(const json& name) {
+  if (!name.is_string()) return false;
+  const auto& text = name.get_ref<const std::string&>();
+  return !text.empty() && text.size() <= kMaxNameBytes &&
+         std::ranges::all_of(text, [](char c) {
+           const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+           return letter || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+                  c == '.';
+         });
+}
+
+Status CheckFunction(const json& function, const std::string& field) {
+  if (!function.is_object()) return WrongField(field, "an object");
+  const json name = function.value("name", json());
+  if (!IsToolName(name)) {
+    return WrongField(field + ".name",
+                      fmt::format("1 to {} letters, digits, \"_\", \"-\" or "
+                                  "\".\"",
+                                  kMaxNameBytes));
+  }
+  const json description = function.value("description", json());
+  if (!description.is_null() && !description.is_string()) {
+    return WrongField(field + ".description", "a string");
+  }
+  const json schema = function.value("parameters", json());
+  if (!schema.is_null() && !schema.is_object()) {
+    return WrongField(field + ".parameters", "an object");
+  }
+  return Ok{};
+}
+
+}  // namespace
+
+Result<ToolList> ReadTools(const json& tools, std::string_view raw, Endpoint) {
+  ToolList list;
+  if (tools.is_null() || tools == json::array()) return list;
+  const std::vector<std::string_view> written = ElementsOf(raw);
+  if (!tools.is_array() || tools.size() > kMaxTools ||
+      written.size() != tools.size()) {
+    return WrongField("tools",
+                      fmt::format("a list of at most {} tools", kMaxTools));
+  }
+  for (size_t i = 0; i < tools.size(); ++i) {
+    const std::string field = fmt::format("tools[{}]", i);
+    const json& tool = tools[i];
+    if (!tool.is_object() || tool.value("type", json()) != "function") {
+      return WrongField(field + ".type", "\"function\"");
+    }
+    const json function = tool.value("function", json());
+    RETURN_IF_ERROR(CheckFunction(function, field + ".function"));
+    list.names.push_back(function["name"].get<std::string>());
+    list.strict = list.strict || function.value("strict", json()) == json(true);
+    list.json += (i == 0 ? "[" : ",") + std::string(written[i]);
+  }
+  list.json += "]";
+  return list;
+}
+
+}  // namespace winnow
