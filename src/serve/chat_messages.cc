@@ -128,6 +128,21 @@ Result<json> TextOfParts(const json& content, const std::string& field,
   return json(std::move(text));
 }
 
+std::string TurnsJson(const std::vector<ChatTurn>& turns) {
+  std::string list = "[";
+  for (const ChatTurn& turn : turns) {
+    json message = {{"role", turn.role}, {"content", turn.content}};
+    if (turn.role == "tool") message["tool_call_id"] = turn.tool_call_id;
+    std::string text = message.dump();
+    if (!turn.calls.empty()) {
+      text.pop_back();
+      text += fmt::format(",\"tool_calls\":[{}]}}", fmt::join(turn.calls, ","));
+    }
+    list += (list.size() > 1 ? "," : "") + text;
+  }
+  return list + "]";
+}
+
 Result<std::string> ChatMessagesJson(const json& messages,
                                      const JsonLimits& limits) {
   if (!messages.is_array() || messages.empty() ||

@@ -2,9 +2,10 @@
 #ifndef WINNOW_SERVE_CHAT_MESSAGES_H_
 #define WINNOW_SERVE_CHAT_MESSAGES_H_
 
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "model/json_fields.h"
@@ -13,7 +14,17 @@ namespace winnow {
 
 inline constexpr size_t kMaxMessages = 16 << 10;
 
-// A JSON list for ChatInput: parts of text are put together, "developer" is
+// One turn of a chat that another interface spells differently.
+struct ChatTurn {
+  std::string role;
+  nlohmann::json content = nullptr;     // a string, or null beside calls
+  std::vector<std::string> calls = {};  // CallJson, of the assistant's
+  std::string tool_call_id = {};        // of a tool's
+};
+// A JSON list for ChatInput.
+std::string TurnsJson(const std::vector<ChatTurn>& turns);
+
+// The same of what chats send: parts of text are put together, "developer" is
 // "system", and the arguments of a tool's call are the object that their text
 // is, as transformers has it.
 Result<std::string> ChatMessagesJson(const nlohmann::json& messages,

@@ -20,23 +20,6 @@ Json BytesOf(std::string_view text) {
   return bytes;
 }
 
-Json ChatLogprobs(const std::vector<ShownToken>& tokens) {
-  const auto entry = [](const std::string& text, float logprob) {
-    return Json{
-        {"token", text}, {"logprob", logprob}, {"bytes", BytesOf(text)}};
-  };
-  Json content = Json::array();
-  for (const ShownToken& token : tokens) {
-    Json shown = entry(token.text, token.logprob);
-    shown["top_logprobs"] = Json::array();
-    for (const auto& [text, logprob] : token.top) {
-      shown["top_logprobs"].push_back(entry(text, logprob));
-    }
-    content.push_back(std::move(shown));
-  }
-  return {{"content", std::move(content)}, {"refusal", nullptr}};
-}
-
 // The form of the older interface: a list of each kind.
 Json CompletionLogprobs(const ShownChoice& choice) {
   Json texts = Json::array(), logprobs = Json::array(), tops = Json::array(),
@@ -60,8 +43,8 @@ Json CompletionLogprobs(const ShownChoice& choice) {
 
 Json LogprobsOf(const AnswerIdentity& identity, const ShownChoice& choice) {
   if (choice.tokens == nullptr) return nullptr;
-  return IsChat(identity) ? ChatLogprobs(*choice.tokens)
-                          : CompletionLogprobs(choice);
+  if (!IsChat(identity)) return CompletionLogprobs(choice);
+  return {{"content", TokensJson(*choice.tokens)}, {"refusal", nullptr}};
 }
 
 Json ReasonOf(const ShownChoice& choice) {
@@ -146,6 +129,23 @@ std::string_view TypeOf(int status) {
 }
 
 }  // namespace
+
+nlohmann::ordered_json TokensJson(const std::vector<ShownToken>& tokens) {
+  const auto entry = [](const std::string& text, float logprob) {
+    return Json{
+        {"token", text}, {"logprob", logprob}, {"bytes", BytesOf(text)}};
+  };
+  Json content = Json::array();
+  for (const ShownToken& token : tokens) {
+    Json shown = entry(token.text, token.logprob);
+    shown["top_logprobs"] = Json::array();
+    for (const auto& [text, logprob] : token.top) {
+      shown["top_logprobs"].push_back(entry(text, logprob));
+    }
+    content.push_back(std::move(shown));
+  }
+  return content;
+}
 
 std::string CompletionStyle::Whole(const std::vector<ShownChoice>& choices,
                                    const AnswerUsage& usage) {

@@ -2,6 +2,7 @@
 #ifndef WINNOW_SERVE_COMPLETION_JSON_H_
 #define WINNOW_SERVE_COMPLETION_JSON_H_
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,9 @@ class CompletionStyle : public AnswerStyle {
   const AnswerIdentity identity_;
   const bool include_usage_;
 };
+
+// Tokens with their log probabilities, as chats and responses list them.
+nlohmann::ordered_json TokensJson(const std::vector<ShownToken>& tokens);
 
 // {"error": {...}}.
 std::string ErrorJson(const ApiError& error);

@@ -2,6 +2,7 @@
 
 #include "serve/chat_messages.h"
 #include "serve/request_parts.h"
+#include "serve/responses_request.h"
 #include "text/json_slices.h"
 
 namespace winnow {
@@ -118,6 +119,21 @@ Status ReadStreamOptions(const JsonFields& fields, CompletionRequest& request) {
   return Ok{};
 }
 
+Status ReadOlderRoutes(const RequestBody& body, const RequestRules& rules,
+                       CompletionRequest& request) {
+  if (request.endpoint == Endpoint::kChatCompletions) {
+    RETURN_IF_ERROR(ReadChat(body, rules.json, request));
+  } else {
+    RETURN_IF_ERROR(ReadPrompt(body, rules.vocab_size, request));
+    ASSIGN_OR_RETURN(request.add_special_tokens,
+                     body.fields.Flag("add_special_tokens", true));
+  }
+  RETURN_IF_ERROR(ReadLengths(body.fields, rules.max_n, request));
+  RETURN_IF_ERROR(ReadLogprobs(body.fields, request));
+  RETURN_IF_ERROR(ReadSampling(body.fields, rules, request));
+  return ReadStops(body, "stop", request);
+}
+
 }  // namespace
 
 Result<CompletionRequest> ParseCompletionRequest(std::string_view text,
@@ -129,19 +145,19 @@ Result<CompletionRequest> ParseCompletionRequest(std::string_view text,
   CompletionRequest request;
   request.endpoint = endpoint;
   ASSIGN_OR_RETURN(request.ignored, CheckFields(body.document, endpoint));
-  if (endpoint == Endpoint::kChatCompletions) {
-    RETURN_IF_ERROR(ReadChat(body, rules.json, request));
-  } else {
-    RETURN_IF_ERROR(ReadPrompt(body, rules.vocab_size, request));
-    ASSIGN_OR_RETURN(request.add_special_tokens,
-                     body.fields.Flag("add_special_tokens", true));
+  switch (endpoint) {
+    case Endpoint::kCompletions:
+    case Endpoint::kChatCompletions:
+      RETURN_IF_ERROR(ReadOlderRoutes(body, rules, request));
+      break;
+    case Endpoint::kResponses:
+      RETURN_IF_ERROR(ReadResponsesRequest(body, rules, request));
+      break;
   }
-  RETURN_IF_ERROR(ReadLengths(body.fields, rules.max_n, request));
-  RETURN_IF_ERROR(ReadLogprobs(body.fields, request));
-  RETURN_IF_ERROR(ReadSampling(body.fields, rules, request));
-  RETURN_IF_ERROR(ReadStops(body, "stop", request));
   RETURN_IF_ERROR(ReadDelivery(body.fields, request));
-  RETURN_IF_ERROR(ReadStreamOptions(body.fields, request));
+  if (endpoint != Endpoint::kResponses) {
+    RETURN_IF_ERROR(ReadStreamOptions(body.fields, request));
+  }
   return request;
 }
 

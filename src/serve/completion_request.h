@@ -27,6 +27,8 @@ struct CompletionRequest {
   // Of the tools that the template is given; none: no calls are looked for.
   std::vector<std::string> tool_names = {};
   bool one_call = false;  // an answer ends with its first
+  // Of responses: members of the answer that say again what was asked.
+  std::string echo_json = {};
   // Whether the tokenizer's own go around a text. A template writes them.
   bool add_special_tokens = true;
 

@@ -8,6 +8,7 @@
 
 #include "model/json_fields.h"
 #include "serve/completion_json.h"
+#include "serve/responses_json.h"
 
 namespace winnow {
 namespace {
@@ -58,6 +59,41 @@ std::vector<int32_t> SpecialMarkers(std::optional<ToolCallFormat> format,
     if (id && tokenizer.IsSpecial(*id)) ids.push_back(*id);
   }
   return ids;
+}
+
+std::string_view IdPrefixOf(Endpoint endpoint) {
+  switch (endpoint) {
+    case Endpoint::kCompletions:
+      return "cmpl-";
+    case Endpoint::kChatCompletions:
+      return "chatcmpl-";
+    case Endpoint::kResponses:
+      return "resp_";
+  }
+  CHECK(false, "endpoint={}", static_cast<int>(endpoint));
+}
+
+// The field that a prompt is made of.
+std::string PromptFieldOf(Endpoint endpoint) {
+  switch (endpoint) {
+    case Endpoint::kCompletions:
+      return "prompt";
+    case Endpoint::kChatCompletions:
+      return "messages";
+    case Endpoint::kResponses:
+      return "input";
+  }
+  CHECK(false, "endpoint={}", static_cast<int>(endpoint));
+}
+
+std::unique_ptr<AnswerStyle> StyleOf(const CompletionRequest& request,
+                                     AnswerIdentity identity) {
+  if (request.endpoint == Endpoint::kResponses) {
+    return std::make_unique<ResponsesStyle>(std::move(identity),
+                                            request.echo_json);
+  }
+  return std::make_unique<CompletionStyle>(std::move(identity),
+                                           request.include_usage);
 }
 
 }  // namespace
@@ -119,8 +155,8 @@ Result<std::string> CompletionService::Render(
   input.add_generation_prompt = request.add_generation_prompt;
   Result<std::string> text = parts_.chat_template->Render(input);
   if (text.ok()) return text;
-  return MakeError(ErrorCode::kInvalidArgument, "request: field messages: {}",
-                   text.error().message);
+  return MakeError(ErrorCode::kInvalidArgument, "request: field {}: {}",
+                   PromptFieldOf(request.endpoint), text.error().message);
 }
 
 Result<CompletionService::Prompts> CompletionService::Encode(
@@ -151,8 +187,7 @@ int CompletionService::MaxTokens(const CompletionRequest& request,
 
 std::optional<ApiError> CompletionService::CheckLengths(
     const CompletionRequest& request, const Prompts& prompts) const {
-  const bool is_text = request.endpoint == Endpoint::kCompletions;
-  const std::string field = is_text ? "prompt" : "messages";
+  const std::string field = PromptFieldOf(request.endpoint);
   for (const std::vector<int32_t>& prompt : prompts) {
     if (prompt.empty()) {
       return ApiError{.message = fmt::format("request: field {}: must have at "
@@ -178,10 +213,9 @@ std::optional<ApiError> CompletionService::CheckLengths(
 
 AnswerForm CompletionService::FormOf(const CompletionRequest& request,
                                      uint64_t number) const {
-  const bool is_chat = request.endpoint == Endpoint::kChatCompletions;
   AnswerIdentity identity = {
       .endpoint = request.endpoint,
-      .id = fmt::format("{}-{:016x}{:08x}", is_chat ? "chatcmpl" : "cmpl",
+      .id = fmt::format("{}{:016x}{:08x}", IdPrefixOf(request.endpoint),
                         id_prefix_, number),
       .model =
           request.model.empty() ? options_.model_names.front() : request.model,
@@ -193,8 +227,7 @@ AnswerForm CompletionService::FormOf(const CompletionRequest& request,
                      .one_call = request.one_call,
                      .stops = request.stop,
                      .answers_per_prompt = request.n};
-  form.style = std::make_unique<CompletionStyle>(std::move(identity),
-                                                 request.include_usage);
+  form.style = StyleOf(request, std::move(identity));
   if (!request.tool_names.empty() && request.skip_special_tokens) {
     form.marker_ids = marker_ids_;
   }

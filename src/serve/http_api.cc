@@ -21,6 +21,7 @@ HttpApi::HttpApi(ApiOptions options, const ServiceParts& parts)
                {"GET", "/v1/models", &HttpApi::Models},
                {"POST", "/v1/completions", &HttpApi::Completions},
                {"POST", "/v1/chat/completions", &HttpApi::ChatCompletions},
+               {"POST", "/v1/responses", &HttpApi::Responses},
                {"POST", "/tokenize", &HttpApi::Tokenize},
                {"POST", "/detokenize", &HttpApi::Detokenize},
                {"POST", "/v1/embeddings", &HttpApi::Embeddings}}),
@@ -143,6 +144,10 @@ HttpApi::Reply HttpApi::Completions(const HttpRequest& request) {
 
 HttpApi::Reply HttpApi::ChatCompletions(const HttpRequest& request) {
   return Complete(request, Endpoint::kChatCompletions);
+}
+
+HttpApi::Reply HttpApi::Responses(const HttpRequest& request) {
+  return Complete(request, Endpoint::kResponses);
 }
 
 // A request for a completion, of which only the prompt is read: vLLM's.

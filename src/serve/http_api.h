@@ -47,6 +47,7 @@ class HttpApi : public HttpHandler {
   Reply Models(const HttpRequest& request);
   Reply Completions(const HttpRequest& request);
   Reply ChatCompletions(const HttpRequest& request);
+  Reply Responses(const HttpRequest& request);
   Reply Tokenize(const HttpRequest& request);
   Reply Detokenize(const HttpRequest& request);
   Reply Embeddings(const HttpRequest& request);

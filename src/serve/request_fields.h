@@ -11,7 +11,7 @@
 
 namespace winnow {
 
-enum class Endpoint { kCompletions, kChatCompletions };
+enum class Endpoint { kCompletions, kChatCompletions, kResponses };
 
 struct RequestField {
   enum class Use {
@@ -26,7 +26,7 @@ struct RequestField {
   std::string_view neutral = "[]";
 };
 
-// Every field that OpenAI's client or vLLM's knows.
+// Every field that the route's own clients or vLLM's know.
 std::vector<RequestField> FieldsOf(Endpoint endpoint);
 
 // The names of the fields that change nothing, also of those that nobody knows.

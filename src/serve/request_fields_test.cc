@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <span>
 
 #include "serve/api_error.h"
 #include "serve/completion_request.h"
@@ -57,6 +59,42 @@ constexpr const char* kOpenAiChatFields[] = {
     "web_search_options",
 };
 
+// /v1/responses, as the same client spelled it (response_create_params.py).
+constexpr const char* kOpenAiResponsesFields[] = {
+    "background",
+    "context_management",
+    "conversation",
+    "include",
+    "input",
+    "instructions",
+    "max_output_tokens",
+    "max_tool_calls",
+    "metadata",
+    "model",
+    "parallel_tool_calls",
+    "previous_response_id",
+    "prompt",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "reasoning",
+    "safety_identifier",
+    "service_tier",
+    "store",
+    "stream",
+    "stream_options",
+    "temperature",
+    "text",
+    "tool_choice",
+    "tools",
+    "top_logprobs",
+    "top_p",
+    "truncation",
+    "user",
+};
+
+constexpr Endpoint kEndpoints[] = {Endpoint::kCompletions, kChat,
+                                   Endpoint::kResponses};
+
 RequestRules Rules() {
   return {.defaults = {}, .json = {}, .max_n = 4, .vocab_size = 100};
 }
@@ -65,13 +103,28 @@ json SmallestRequest(Endpoint endpoint) {
   if (endpoint == kChat) {
     return {{"messages", {{{"role", "user"}, {"content", "Hello"}}}}};
   }
+  if (endpoint == Endpoint::kResponses) return {{"input", "Hello"}};
   return {{"prompt", "Hello"}};
 }
 
-TEST(RequestFieldsTest, KnowEveryFieldOfOpenAi) {
-  const auto fields = FieldsOf(kChat);
-  for (const std::string name : kOpenAiChatFields) {
+void ExpectKnown(Endpoint endpoint, std::span<const char* const> names) {
+  const auto fields = FieldsOf(endpoint);
+  for (const std::string name : names) {
     EXPECT_EQ(std::ranges::count(fields, name, &RequestField::name), 1) << name;
+  }
+}
+
+TEST(RequestFieldsTest, KnowEveryFieldOfTheRoutesClients) {
+  ExpectKnown(kChat, kOpenAiChatFields);
+  ExpectKnown(Endpoint::kResponses, kOpenAiResponsesFields);
+}
+
+TEST(RequestFieldsTest, KnowEachOnce) {
+  for (const Endpoint endpoint : kEndpoints) {
+    std::set<std::string_view> names;
+    for (const RequestField& field : FieldsOf(endpoint)) {
+      EXPECT_TRUE(names.insert(field.name).second) << field.name;
+    }
   }
 }
 
@@ -80,7 +133,7 @@ TEST(RequestFieldsTest, KnowEveryFieldOfOpenAi) {
 TEST(RequestFieldsTest, EachIsReadRefusedOrNamed) {
   // A list with an object in it is what no field takes.
   const json wrong = json::array({json::object({{"x", json::array()}})});
-  for (const Endpoint endpoint : {Endpoint::kCompletions, kChat}) {
+  for (const Endpoint endpoint : kEndpoints) {
     for (const RequestField& field : FieldsOf(endpoint)) {
       const std::string name(field.name);
       json request = SmallestRequest(endpoint);
@@ -104,16 +157,18 @@ TEST(RequestFieldsTest, EachIsReadRefusedOrNamed) {
 }
 
 TEST(RequestFieldsTest, ARefusedFieldMayAskForNothing) {
-  for (const RequestField& field : FieldsOf(kChat)) {
-    if (field.use != RequestField::Use::kRefused) continue;
-    json values = json::parse(field.neutral);
-    values.push_back(nullptr);
-    for (const json& value : values) {
-      json request = SmallestRequest(kChat);
-      request[std::string(field.name)] = value;
-      const auto parsed =
-          ParseCompletionRequest(request.dump(), kChat, Rules());
-      EXPECT_TRUE(parsed.ok()) << field.name << " " << value;
+  for (const Endpoint endpoint : kEndpoints) {
+    for (const RequestField& field : FieldsOf(endpoint)) {
+      if (field.use != RequestField::Use::kRefused) continue;
+      json values = json::parse(field.neutral);
+      values.push_back(nullptr);
+      for (const json& value : values) {
+        json request = SmallestRequest(endpoint);
+        request[std::string(field.name)] = value;
+        const auto parsed =
+            ParseCompletionRequest(request.dump(), endpoint, Rules());
+        EXPECT_TRUE(parsed.ok()) << field.name << " " << value;
+      }
     }
   }
 }

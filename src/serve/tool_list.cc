@@ -24,7 +24,18 @@ bool IsToolName(const json& name) {
          });
 }
 
-Status CheckFunction(const json& function, const std::string& field) {
+// Where a tool has what, and by what name.
+struct ToolShape {
+  bool nested = false;  // in "function"
+  const char* schema = "parameters";
+};
+
+ToolShape ShapeOf(Endpoint endpoint) {
+  return {.nested = endpoint == Endpoint::kChatCompletions};
+}
+
+Status CheckFunction(const json& function, const std::string& field,
+                     const char* schema_name) {
   if (!function.is_object()) return WrongField(field, "an object");
   const json name = function.value("name", json());
   if (!IsToolName(name)) {
@@ -37,16 +48,27 @@ Status CheckFunction(const json& function, const std::string& field) {
   if (!description.is_null() && !description.is_string()) {
     return WrongField(field + ".description", "a string");
   }
-  const json schema = function.value("parameters", json());
+  const json schema = function.value(schema_name, json());
   if (!schema.is_null() && !schema.is_object()) {
-    return WrongField(field + ".parameters", "an object");
+    return WrongField(fmt::format("{}.{}", field, schema_name), "an object");
   }
   return Ok{};
 }
 
+// As chats have it, with the schema as it was written.
+std::string NestedTool(const json& function, std::string_view schema) {
+  std::string text = "\"name\":" + function["name"].dump();
+  const json description = function.value("description", json());
+  if (!description.is_null()) text += ",\"description\":" + description.dump();
+  if (schema != "null") text += ",\"parameters\":" + std::string(schema);
+  return "{\"type\":\"function\",\"function\":{" + text + "}}";
+}
+
 }  // namespace
 
-Result<ToolList> ReadTools(const json& tools, std::string_view raw, Endpoint) {
+Result<ToolList> ReadTools(const json& tools, std::string_view raw,
+                           Endpoint endpoint) {
+  const ToolShape shape = ShapeOf(endpoint);
   ToolList list;
   if (tools.is_null() || tools == json::array()) return list;
   const std::vector<std::string_view> written = ElementsOf(raw);
@@ -61,11 +83,15 @@ Result<ToolList> ReadTools(const json& tools, std::string_view raw, Endpoint) {
     if (!tool.is_object() || tool.value("type", json()) != "function") {
       return WrongField(field + ".type", "\"function\"");
     }
-    const json function = tool.value("function", json());
-    RETURN_IF_ERROR(CheckFunction(function, field + ".function"));
+    const json function = shape.nested ? tool.value("function", json()) : tool;
+    RETURN_IF_ERROR(CheckFunction(
+        function, shape.nested ? field + ".function" : field, shape.schema));
     list.names.push_back(function["name"].get<std::string>());
     list.strict = list.strict || function.value("strict", json()) == json(true);
-    list.json += (i == 0 ? "[" : ",") + std::string(written[i]);
+    list.json += i == 0 ? "[" : ",";
+    list.json += shape.nested
+                     ? std::string(written[i])
+                     : NestedTool(function, MemberOf(written[i], shape.schema));
   }
   list.json += "]";
   return list;
