@@ -88,7 +88,7 @@ void AddLimits(Command& command, ServeFlags* flags) {
 
 Command& AddServeCommand(Command& program, ServeFlags* flags) {
   Command& command = program.AddCommand(
-      "serve", "Serve a model to clients of OpenAI's interface");
+      "serve", "Serve a model to clients of OpenAI's or Anthropic's interface");
   AddEngineFlags(command, &flags->engine);
   AddDoor(command, flags);
   AddModelNames(command, flags);

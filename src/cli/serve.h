@@ -1,4 +1,4 @@
-// winnow serve: a model behind OpenAI's interface.
+// winnow serve: a model behind OpenAI's and Anthropic's interfaces.
 #ifndef WINNOW_CLI_SERVE_H_
 #define WINNOW_CLI_SERVE_H_
 

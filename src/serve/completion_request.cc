@@ -1,6 +1,7 @@
 #include "serve/completion_request.h"
 
 #include "serve/chat_messages.h"
+#include "serve/messages_request.h"
 #include "serve/request_parts.h"
 #include "serve/responses_request.h"
 #include "text/json_slices.h"
@@ -111,7 +112,8 @@ Status ReadLengths(const JsonFields& fields, int max_n,
 
 Status ReadStreamOptions(const JsonFields& fields, CompletionRequest& request) {
   if (!fields.Has("stream_options")) return Ok{};
-  if (!request.stream) {
+  ASSIGN_OR_RETURN(const bool streams, fields.Flag("stream", false));
+  if (!streams) {
     return fields.Unexpected("stream_options", "absent unless stream is true");
   }
   ASSIGN_OR_RETURN(const JsonFields options, fields.Object("stream_options"));
@@ -131,6 +133,7 @@ Status ReadOlderRoutes(const RequestBody& body, const RequestRules& rules,
   RETURN_IF_ERROR(ReadLengths(body.fields, rules.max_n, request));
   RETURN_IF_ERROR(ReadLogprobs(body.fields, request));
   RETURN_IF_ERROR(ReadSampling(body.fields, rules, request));
+  RETURN_IF_ERROR(ReadStreamOptions(body.fields, request));
   return ReadStops(body, "stop", request);
 }
 
@@ -153,11 +156,12 @@ Result<CompletionRequest> ParseCompletionRequest(std::string_view text,
     case Endpoint::kResponses:
       RETURN_IF_ERROR(ReadResponsesRequest(body, rules, request));
       break;
+    case Endpoint::kMessages:
+    case Endpoint::kMessageTokens:
+      RETURN_IF_ERROR(ReadMessagesRequest(body, rules, request));
+      break;
   }
   RETURN_IF_ERROR(ReadDelivery(body.fields, request));
-  if (endpoint != Endpoint::kResponses) {
-    RETURN_IF_ERROR(ReadStreamOptions(body.fields, request));
-  }
   return request;
 }
 

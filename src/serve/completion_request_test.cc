@@ -117,7 +117,7 @@ TEST(CompletionRequestTest, NamesTheToolThatIsWrong) {
         kChat));
   };
   EXPECT_EQ(field_of("5"), "tools");
-  EXPECT_EQ(field_of("[5]"), "tools[0].type");
+  EXPECT_EQ(field_of("[5]"), "tools[0]");
   EXPECT_EQ(field_of(R"([{"type":"web_search"}])"), "tools[0].type");
   EXPECT_EQ(field_of(R"([{"type":"function"}])"), "tools[0].function");
   for (const char* name : {"", "a b", "x\\ny", "\\\"quoted\\\"", "é"}) {

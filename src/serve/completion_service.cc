@@ -8,6 +8,7 @@
 
 #include "model/json_fields.h"
 #include "serve/completion_json.h"
+#include "serve/messages_json.h"
 #include "serve/responses_json.h"
 
 namespace winnow {
@@ -69,6 +70,9 @@ std::string_view IdPrefixOf(Endpoint endpoint) {
       return "chatcmpl-";
     case Endpoint::kResponses:
       return "resp_";
+    case Endpoint::kMessages:
+    case Endpoint::kMessageTokens:
+      return "msg_";
   }
   CHECK(false, "endpoint={}", static_cast<int>(endpoint));
 }
@@ -79,6 +83,8 @@ std::string PromptFieldOf(Endpoint endpoint) {
     case Endpoint::kCompletions:
       return "prompt";
     case Endpoint::kChatCompletions:
+    case Endpoint::kMessages:
+    case Endpoint::kMessageTokens:
       return "messages";
     case Endpoint::kResponses:
       return "input";
@@ -91,6 +97,9 @@ std::unique_ptr<AnswerStyle> StyleOf(const CompletionRequest& request,
   if (request.endpoint == Endpoint::kResponses) {
     return std::make_unique<ResponsesStyle>(std::move(identity),
                                             request.echo_json);
+  }
+  if (request.endpoint == Endpoint::kMessages) {
+    return std::make_unique<MessagesStyle>(std::move(identity));
   }
   return std::make_unique<CompletionStyle>(std::move(identity),
                                            request.include_usage);

@@ -28,7 +28,7 @@ class HttpApi : public HttpHandler {
 
   std::unique_ptr<HttpAnswer> AnswerHead(const HttpRequest& head) override;
   std::unique_ptr<HttpAnswer> Answer(HttpRequest request) override;
-  std::unique_ptr<HttpAnswer> Refuse(int status,
+  std::unique_ptr<HttpAnswer> Refuse(const HttpRequest& head, int status,
                                      const std::string& message) override;
   // From now on new completions are refused (503): the server ends.
   void Drain() { draining_ = true; }
@@ -48,12 +48,16 @@ class HttpApi : public HttpHandler {
   Reply Completions(const HttpRequest& request);
   Reply ChatCompletions(const HttpRequest& request);
   Reply Responses(const HttpRequest& request);
+  Reply Messages(const HttpRequest& request);
+  Reply CountTokens(const HttpRequest& request);
   Reply Tokenize(const HttpRequest& request);
   Reply Detokenize(const HttpRequest& request);
   Reply Embeddings(const HttpRequest& request);
 
   Reply Complete(const HttpRequest& request, Endpoint endpoint);
-  Reply Refusal(const ApiError& error);
+  // In the form of the route's clients.
+  Reply Refusal(const HttpRequest& request, const ApiError& error);
+  bool HasKey(const HttpRequest& head) const;
   Reply Success(std::string body, std::string type = "application/json");
 
   const std::vector<Route> routes_;

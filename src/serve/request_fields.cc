@@ -136,6 +136,26 @@ constexpr RequestField kResponsesFields[] = {
     {"context_management", Use::kRefused, "a prompt is never cut", "[[]]"},
 };
 
+// Anthropic's.
+constexpr RequestField kMessagesFields[] = {
+    {"messages"},
+    {"system"},
+    {"cache_control", Use::kIgnored},
+    {"inference_geo", Use::kIgnored},
+    {"user_profile_id", Use::kIgnored},
+    {"thinking", Use::kRefused, kOwnWords, R"([{"type": "disabled"}])"},
+    {"output_config", Use::kRefused, kNoGrammar, "[{}]"},
+    {"output_format", Use::kRefused, kNoGrammar},
+    {"container", Use::kRefused, kKeepsNothing},
+    {"mcp_servers", Use::kRefused, "the server reaches no network", "[[]]"},
+    {"context_management", Use::kRefused, "a prompt is never cut", "[{}]"},
+};
+
+constexpr RequestField kMessageLengthFields[] = {
+    {"max_tokens"},
+    {"stop_sequences"},
+};
+
 constexpr RequestField kCompletionFields[] = {
     {"prompt"},
     {"best_of", Use::kRefused, "ask for n answers and choose", "[1]"},
@@ -154,6 +174,11 @@ std::vector<Fields> TablesOf(Endpoint endpoint) {
               kChatFields};
     case Endpoint::kResponses:
       return {kSharedFields, kTemplateFields, kOpenAiFields, kResponsesFields};
+    case Endpoint::kMessages:
+      return {kSharedFields, kTemplateFields, kMessagesFields,
+              kMessageLengthFields};
+    case Endpoint::kMessageTokens:
+      return {kSharedFields, kTemplateFields, kMessagesFields};
   }
   CHECK(false, "endpoint={}", static_cast<int>(endpoint));
 }

@@ -11,7 +11,13 @@
 
 namespace winnow {
 
-enum class Endpoint { kCompletions, kChatCompletions, kResponses };
+enum class Endpoint {
+  kCompletions,
+  kChatCompletions,
+  kResponses,
+  kMessages,
+  kMessageTokens,  // the same, of which only the prompt is counted
+};
 
 struct RequestField {
   enum class Use {

@@ -92,18 +92,32 @@ constexpr const char* kOpenAiResponsesFields[] = {
     "user",
 };
 
+// /v1/messages, as Anthropic's client spells it (message_create_params.py).
+constexpr const char* kAnthropicFields[] = {
+    "cache_control", "container",      "inference_geo",   "max_tokens",
+    "messages",      "metadata",       "model",           "output_config",
+    "service_tier",  "stop_sequences", "stream",          "system",
+    "temperature",   "thinking",       "tool_choice",     "tools",
+    "top_k",         "top_p",          "user_profile_id",
+};
+
 constexpr Endpoint kEndpoints[] = {Endpoint::kCompletions, kChat,
-                                   Endpoint::kResponses};
+                                   Endpoint::kResponses, Endpoint::kMessages,
+                                   Endpoint::kMessageTokens};
 
 RequestRules Rules() {
   return {.defaults = {}, .json = {}, .max_n = 4, .vocab_size = 100};
 }
 
 json SmallestRequest(Endpoint endpoint) {
-  if (endpoint == kChat) {
+  if (endpoint == kChat || endpoint == Endpoint::kMessageTokens) {
     return {{"messages", {{{"role", "user"}, {"content", "Hello"}}}}};
   }
   if (endpoint == Endpoint::kResponses) return {{"input", "Hello"}};
+  if (endpoint == Endpoint::kMessages) {
+    return {{"messages", {{{"role", "user"}, {"content", "Hello"}}}},
+            {"max_tokens", 1}};
+  }
   return {{"prompt", "Hello"}};
 }
 
@@ -117,6 +131,7 @@ void ExpectKnown(Endpoint endpoint, std::span<const char* const> names) {
 TEST(RequestFieldsTest, KnowEveryFieldOfTheRoutesClients) {
   ExpectKnown(kChat, kOpenAiChatFields);
   ExpectKnown(Endpoint::kResponses, kOpenAiResponsesFields);
+  ExpectKnown(Endpoint::kMessages, kAnthropicFields);
 }
 
 TEST(RequestFieldsTest, KnowEachOnce) {

@@ -28,9 +28,14 @@ bool IsToolName(const json& name) {
 struct ToolShape {
   bool nested = false;  // in "function"
   const char* schema = "parameters";
+  const char* type = "function";
+  bool needs_type = true;
 };
 
 ToolShape ShapeOf(Endpoint endpoint) {
+  if (endpoint == Endpoint::kMessages || endpoint == Endpoint::kMessageTokens) {
+    return {.schema = "input_schema", .type = "custom", .needs_type = false};
+  }
   return {.nested = endpoint == Endpoint::kChatCompletions};
 }
 
@@ -80,8 +85,10 @@ Result<ToolList> ReadTools(const json& tools, std::string_view raw,
   for (size_t i = 0; i < tools.size(); ++i) {
     const std::string field = fmt::format("tools[{}]", i);
     const json& tool = tools[i];
-    if (!tool.is_object() || tool.value("type", json()) != "function") {
-      return WrongField(field + ".type", "\"function\"");
+    if (!tool.is_object()) return WrongField(field, "an object");
+    const json type = tool.value("type", json());
+    if (type != shape.type && (shape.needs_type || !type.is_null())) {
+      return WrongField(field + ".type", fmt::format("\"{}\"", shape.type));
     }
     const json function = shape.nested ? tool.value("function", json()) : tool;
     RETURN_IF_ERROR(CheckFunction(
