@@ -44,6 +44,7 @@ struct CompletionRequest {
   bool include_usage = false;  // in a stream
   std::string select = {};     // empty: the server's
   std::string cache_salt = {};
+  int priority = 0;                       // lower starts first
   std::vector<std::string> ignored = {};  // fields that changed nothing
 };
 

@@ -262,6 +262,7 @@ Request CompletionService::RequestFor(const CompletionRequest& request,
   asked.sampling = request.sampling;
   asked.selector = selector;
   asked.cache_salt = request.cache_salt;
+  asked.priority = request.priority;
   return asked;
 }
 

@@ -107,6 +107,9 @@ Status ReadDelivery(const JsonFields& fields, CompletionRequest& request) {
     return fields.Unexpected(
         "cache_salt", fmt::format("at most {} bytes", kMaxCacheSaltBytes));
   }
+  ASSIGN_OR_RETURN(const int64_t priority,
+                   fields.Integer("priority", {INT32_MIN, INT32_MAX}, 0));
+  request.priority = static_cast<int>(priority);
   ASSIGN_OR_RETURN(request.stream, fields.Flag("stream", false));
   return Ok{};
 }
