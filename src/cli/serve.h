@@ -27,6 +27,8 @@ struct ServeFlags {
   int header_timeout_s = 10;
   int idle_timeout_s = 60;
   int write_timeout_s = 30;
+  std::string log_format = "json";
+  std::string log_level = "info";
 };
 
 Command& AddServeCommand(Command& program, ServeFlags* flags);

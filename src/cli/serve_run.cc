@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <condition_variable>
 #include <cstdio>
@@ -63,6 +65,7 @@ class ServeRun {
  private:
   Result<HttpLimits> Limits() const;
   Status ReadChatTemplate();
+  void OpenLog();
   Status MakeEngine();
   ApiOptions MakeApiOptions() const;
   void WarnOfOpenDoor() const;
@@ -80,6 +83,7 @@ class ServeRun {
   std::unique_ptr<Engine> engine_;  // until the loop has it
   std::unique_ptr<Metrics> metrics_;
   std::unique_ptr<EngineLoop> loop_;
+  std::unique_ptr<RequestLog> log_;  // null: none is wanted
   std::unique_ptr<HttpApi> api_;
   std::unique_ptr<HttpServer> server_;
 };
@@ -163,6 +167,16 @@ Status ServeRun::MakeEngine() {
   return Ok{};
 }
 
+void ServeRun::OpenLog() {
+  if (flags_.engine.quiet || flags_.log_level == "none") return;
+  const LogLevel least = flags_.log_level == "error"     ? LogLevel::kError
+                         : flags_.log_level == "warning" ? LogLevel::kWarning
+                                                         : LogLevel::kInfo;
+  log_ = std::make_unique<RequestLog>(
+      STDERR_FILENO,
+      flags_.log_format == "json" ? LogFormat::kJson : LogFormat::kText, least);
+}
+
 ApiOptions ServeRun::MakeApiOptions() const {
   const ModelConfig& config = loaded_.model->config();
   ApiOptions options;
@@ -225,11 +239,13 @@ Result<int> ServeRun::Run() {
       std::move(engine_),
       flags_.engine.max_num_seqs + flags_.max_queued_requests, *metrics_,
       [this](const Error& error) { end_.Fail(error); });
+  OpenLog();
   api_ = std::make_unique<HttpApi>(MakeApiOptions(),
                                    ServiceParts{.tokenizer = *loaded_.tokenizer,
                                                 .chat_template = chat_template_,
                                                 .loop = *loop_,
-                                                .metrics = *metrics_});
+                                                .metrics = *metrics_},
+                                   log_.get());
   interrupt_.Hold([this] { end_.Ask(); });
   const int num_cores = static_cast<int>(std::thread::hardware_concurrency());
   server_->Start(*api_, std::clamp(num_cores, 1, kMaxHttpThreads));

@@ -26,6 +26,10 @@ CompletionAnswer::~CompletionAnswer() {
   for (Choice& choice : choices_) {
     choice.source.feed->Leave();
     if (!choice.ended) cancel_(choice.source.ticket);
+    const bool left = choice.finish_reason.empty();
+    if (choice.index == 0) {
+      form_.record->finish_reason = left ? "abort" : choice.finish_reason;
+    }
   }
 }
 
@@ -97,6 +101,7 @@ void CompletionAnswer::StopEarly(Choice& choice) {
 
 void CompletionAnswer::TakeToken(Choice& choice, const GeneratedToken& token) {
   ++choice.num_tokens;
+  ++form_.record->num_generated_tokens;
   if (form_.with_logprobs) choice.tokens.push_back(Shown(token));
   if (!IsShown(token.token_id)) return;
   const Result<std::string> piece = choice.source.text.Push(token.token_id);
@@ -113,6 +118,13 @@ void CompletionAnswer::End(Choice& choice, const Completion& completion) {
   choice.ended = true;
   choice.num_cached_tokens = completion.num_cached_tokens;
   choice.num_tokens_read = completion.kv.num_tokens_read;
+  if (choice.index == 0) {
+    form_.record->num_cached_tokens = completion.num_cached_tokens;
+    form_.record->queue_ms = completion.timing.queue_ms;
+    if (completion.num_generated_tokens > 0) {
+      form_.record->first_token_ms = completion.timing.first_token_ms;
+    }
+  }
   if (!choice.finish_reason.empty()) return;
   if (completion.reason == FinishReason::kError) {
     return Fail(500, completion.error ? completion.error->message : "");
@@ -189,6 +201,7 @@ HttpPart CompletionAnswer::Failure() {
     return part;
   }
   metrics_.CountAnswer(error_->status);
+  form_.record->field = error_->field;
   part.head = HttpHead{.status = error_->status};
   part.body = form_.style->ErrorBody(*error_);
   return part;

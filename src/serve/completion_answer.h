@@ -12,6 +12,7 @@
 #include "serve/answer_style.h"
 #include "serve/engine_loop.h"
 #include "serve/http_message.h"
+#include "serve/request_log.h"
 #include "serve/token_feed.h"
 #include "text/answer_text.h"
 #include "text/tokenizer.h"
@@ -33,6 +34,8 @@ struct AnswerForm {
   int64_t num_prompt_tokens = 0;
   int answers_per_prompt = 1;
   HttpHeaders headers = {};
+  // What is said of it when it is over.
+  std::shared_ptr<RequestRecord> record = std::make_shared<RequestRecord>();
 };
 
 // One of the answers: where its tokens come from, and what makes text of them.

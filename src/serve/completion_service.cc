@@ -275,7 +275,8 @@ AnswerText CompletionService::TextFor(const CompletionRequest& request,
 }
 
 CompletionService::Started CompletionService::Submit(
-    const CompletionRequest& request, const Prompts& prompts, int selector) {
+    const CompletionRequest& request, const Prompts& prompts, int selector,
+    std::shared_ptr<RequestRecord> record) {
   const uint64_t number = num_answers_++;
   const uint64_t seed = request.seed.value_or(SeedOf(options_.seed, number));
   AnswerForm form = FormOf(request, number);
@@ -308,6 +309,9 @@ CompletionService::Started CompletionService::Submit(
   for (size_t i = 0; i < sources.size(); ++i) {
     sources[i].ticket = (*tickets)[i];
   }
+  form.record = std::move(record);
+  form.record->answer = form.id;
+  form.record->num_prompt_tokens = form.num_prompt_tokens;
   return std::make_unique<CompletionAnswer>(
       std::move(form), std::move(sources),
       [&loop = parts_.loop](Ticket ticket) { loop.Cancel(ticket); },
@@ -315,14 +319,14 @@ CompletionService::Started CompletionService::Submit(
 }
 
 CompletionService::Started CompletionService::Start(
-    const CompletionRequest& request) {
+    const CompletionRequest& request, std::shared_ptr<RequestRecord> record) {
   if (auto error = CheckModel(request.model)) return *std::move(error);
   const Result<int> selector = SelectorFor(request.select);
   if (!selector.ok()) return ApiErrorOf(selector.error());
   const Result<Prompts> prompts = Encode(request);
   if (!prompts.ok()) return ApiErrorOf(prompts.error());
   if (auto error = CheckLengths(request, *prompts)) return *std::move(error);
-  return Submit(request, *prompts, *selector);
+  return Submit(request, *prompts, *selector, std::move(record));
 }
 
 }  // namespace winnow

@@ -49,12 +49,16 @@ class CompletionService {
   // REQUIRES: the parts outlive this.
   CompletionService(ServiceOptions options, const ServiceParts& parts);
 
-  Started Start(const CompletionRequest& request);
+  // The record hears what is to be said of it.
+  Started Start(const CompletionRequest& request,
+                std::shared_ptr<RequestRecord> record);
   // Fails where a chat has no template, or one that does not take it.
   Result<Prompts> Encode(const CompletionRequest& request) const;
   std::optional<ApiError> CheckModel(const std::string& model) const;
 
   const ServiceOptions& options() const { return options_; }
+  // A number that no other process has, for ids.
+  uint64_t id_prefix() const { return id_prefix_; }
   const Tokenizer& tokenizer() const { return parts_.tokenizer; }
 
  private:
@@ -70,7 +74,7 @@ class CompletionService {
   AnswerText TextFor(const CompletionRequest& request, const AnswerForm& form,
                      StopMatcher stops) const;
   Started Submit(const CompletionRequest& request, const Prompts& prompts,
-                 int selector);
+                 int selector, std::shared_ptr<RequestRecord> record);
 
   const ServiceOptions options_;
   const ServiceParts parts_;

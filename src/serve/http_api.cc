@@ -1,11 +1,14 @@
 #include "serve/http_api.h"
 
+#include <algorithm>
+#include <cctype>
 #include <ctime>
 #include <nlohmann/json.hpp>
 
 #include "serve/api_key.h"
 #include "serve/completion_json.h"
 #include "serve/json_text.h"
+#include "serve/logged_answer.h"
 #include "serve/messages_json.h"
 
 namespace winnow {
@@ -13,9 +16,20 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr size_t kMaxRequestIdBytes = 128;
+
+// What a header and a line may carry as it is.
+bool IsRequestId(std::string_view id) {
+  return !id.empty() && id.size() <= kMaxRequestIdBytes &&
+         std::ranges::all_of(id, [](unsigned char c) {
+           return std::isalnum(c) != 0 || c == '.' || c == '_' || c == ':' ||
+                  c == '-';
+         });
+}
+
 }  // namespace
 
-HttpApi::HttpApi(ApiOptions options, const ServiceParts& parts)
+HttpApi::HttpApi(ApiOptions options, const ServiceParts& parts, RequestLog* log)
     : routes_({{"GET", "/health", &HttpApi::Health},
                {"GET", "/version", &HttpApi::Version},
                {"GET", "/metrics", &HttpApi::MetricsText},
@@ -32,12 +46,28 @@ HttpApi::HttpApi(ApiOptions options, const ServiceParts& parts)
       version_(std::move(options.version)),
       parts_(parts),
       service_(std::move(options.service), parts),
+      log_(log),
       started_unix_s_(std::time(nullptr)) {}
 
-HttpApi::Reply HttpApi::Refusal(const HttpRequest& request,
-                                const ApiError& error) {
+HttpApi::Call HttpApi::CallOf(HttpRequest request) {
+  Call call = {std::move(request), std::make_shared<RequestRecord>()};
+  call.record->method = Printable(call.method);
+  call.record->path = Printable(call.path);
+  call.record->id = IsRequestId(call.request_id)
+                        ? call.request_id
+                        : fmt::format("req_{:016x}{:08x}", service_.id_prefix(),
+                                      num_requests_++);
+  return call;
+}
+
+HttpApi::Reply HttpApi::Logged(const Call& call, Reply answer) {
+  return std::make_unique<LoggedAnswer>(std::move(answer), call.record, log_);
+}
+
+HttpApi::Reply HttpApi::Refusal(const Call& call, const ApiError& error) {
   parts_.metrics.CountAnswer(error.status);
-  const bool anthropic = request.path.starts_with("/v1/messages");
+  call.record->field = error.field;
+  const bool anthropic = call.path.starts_with("/v1/messages");
   return std::make_unique<WholeAnswer>(
       HttpHead{.status = error.status, .headers = error.headers},
       anthropic ? MessagesErrorJson(error) : ErrorJson(error));
@@ -51,7 +81,8 @@ HttpApi::Reply HttpApi::Success(std::string body, std::string type) {
 
 HttpApi::Reply HttpApi::Refuse(const HttpRequest& head, int status,
                                const std::string& message) {
-  return Refusal(head, {.status = status, .message = message});
+  const Call call = CallOf(head);
+  return Logged(call, Refusal(call, {.status = status, .message = message}));
 }
 
 // Anthropic's clients have a header of their own.
@@ -60,11 +91,11 @@ bool HttpApi::HasKey(const HttpRequest& head) const {
          winnow::HasKey("Bearer " + head.api_key, api_key_);
 }
 
-HttpApi::Reply HttpApi::AnswerHead(const HttpRequest& head) {
+HttpApi::Reply HttpApi::RefusalOfHead(const Call& call) {
   // A probe has no key; it learns nothing but that the server is there.
-  const bool open = api_key_.empty() || head.path == "/health";
-  if (!open && !HasKey(head)) {
-    return Refusal(head,
+  const bool open = api_key_.empty() || call.path == "/health";
+  if (!open && !HasKey(call)) {
+    return Refusal(call,
                    {.status = 401,
                     .message = "header Authorization must be \"Bearer KEY\", "
                                "or x-api-key KEY, with the server's key",
@@ -74,44 +105,51 @@ HttpApi::Reply HttpApi::AnswerHead(const HttpRequest& head) {
   std::string_view allowed;
   for (const Route& route : routes_) {
     const bool one_model =
-        route.path == "/v1/models" && head.path.starts_with("/v1/models/");
-    if (route.path != head.path && !one_model) continue;
-    if (route.method == head.method) return nullptr;
+        route.path == "/v1/models" && call.path.starts_with("/v1/models/");
+    if (route.path != call.path && !one_model) continue;
+    if (route.method == call.method) return nullptr;
     allowed = route.method;
   }
   if (!allowed.empty()) {
-    return Refusal(head,
+    return Refusal(call,
                    {.status = 405,
                     .message = fmt::format("method must be {}, is {}", allowed,
-                                           Printable(head.method)),
+                                           Printable(call.method)),
                     .headers = {{"Allow", std::string(allowed)}}});
   }
-  return Refusal(head, {.status = 404,
-                        .message = "no such path: " + Printable(head.path)});
+  return Refusal(call, {.status = 404,
+                        .message = "no such path: " + Printable(call.path)});
+}
+
+HttpApi::Reply HttpApi::AnswerHead(const HttpRequest& head) {
+  const Call call = CallOf(head);
+  Reply refusal = RefusalOfHead(call);
+  return refusal == nullptr ? nullptr : Logged(call, std::move(refusal));
 }
 
 HttpApi::Reply HttpApi::Answer(HttpRequest request) {
-  for (const Route& route : routes_) {
-    if (route.path == request.path) return (this->*route.answer)(request);
-  }
-  return Models(request);  // of one
+  const Call call = CallOf(std::move(request));
+  const auto route = std::ranges::find(routes_, call.path, &Route::path);
+  const auto answer =
+      route == routes_.end() ? &HttpApi::Models : route->answer;  // of one
+  return Logged(call, (this->*answer)(call));
 }
 
-HttpApi::Reply HttpApi::Health(const HttpRequest& request) {
+HttpApi::Reply HttpApi::Health(const Call& call) {
   if (parts_.loop.healthy()) return Success(R"({"status":"ok"})");
-  return Refusal(request, {.status = 503, .message = "the device has failed"});
+  return Refusal(call, {.status = 503, .message = "the device has failed"});
 }
 
-HttpApi::Reply HttpApi::Version(const HttpRequest&) {
+HttpApi::Reply HttpApi::Version(const Call&) {
   return Success(DumpJson({{"version", version_}}));
 }
 
-HttpApi::Reply HttpApi::MetricsText(const HttpRequest&) {
+HttpApi::Reply HttpApi::MetricsText(const Call&) {
   return Success(parts_.metrics.Text(),
                  "text/plain; version=0.0.4; charset=utf-8");
 }
 
-HttpApi::Reply HttpApi::Models(const HttpRequest& request) {
+HttpApi::Reply HttpApi::Models(const Call& call) {
   constexpr std::string_view kOne = "/v1/models/";
   Json list = Json::array();
   for (const std::string& name : service_.options().model_names) {
@@ -120,84 +158,82 @@ HttpApi::Reply HttpApi::Models(const HttpRequest& request) {
                   {"created", started_unix_s_},
                   {"owned_by", "winnow"},
                   {"max_model_len", service_.options().max_model_len}};
-    if (request.path == std::string(kOne) + name)
-      return Success(DumpJson(model));
+    if (call.path == std::string(kOne) + name) return Success(DumpJson(model));
     list.push_back(std::move(model));
   }
-  if (request.path.starts_with(kOne)) {
-    return Refusal(request,
-                   *service_.CheckModel(request.path.substr(kOne.size())));
+  if (call.path.starts_with(kOne)) {
+    return Refusal(call, *service_.CheckModel(call.path.substr(kOne.size())));
   }
   return Success(DumpJson({{"object", "list"}, {"data", std::move(list)}}));
 }
 
-HttpApi::Reply HttpApi::Embeddings(const HttpRequest& request) {
+HttpApi::Reply HttpApi::Embeddings(const Call& call) {
   return Refusal(
-      request,
+      call,
       {.message = "embeddings are not to be had: the model generates text",
        .code = "unsupported"});
 }
 
-HttpApi::Reply HttpApi::Complete(const HttpRequest& http, Endpoint endpoint) {
+HttpApi::Reply HttpApi::Complete(const Call& call, Endpoint endpoint) {
   if (draining_) {
-    return Refusal(http, {.status = 503,
+    return Refusal(call, {.status = 503,
                           .message = "the server ends",
                           .headers = {{"Retry-After", "1"}}});
   }
   const Result<CompletionRequest> request =
-      ParseCompletionRequest(http.body, endpoint, service_.options().rules);
-  if (!request.ok()) return Refusal(http, ApiErrorOf(request.error()));
-  CompletionService::Started started = service_.Start(*request);
+      ParseCompletionRequest(call.body, endpoint, service_.options().rules);
+  if (!request.ok()) return Refusal(call, ApiErrorOf(request.error()));
+  CompletionService::Started started = service_.Start(*request, call.record);
   if (const auto* error = std::get_if<ApiError>(&started)) {
-    return Refusal(http, *error);
+    return Refusal(call, *error);
   }
   return std::get<Reply>(std::move(started));
 }
 
-HttpApi::Reply HttpApi::Completions(const HttpRequest& request) {
-  return Complete(request, Endpoint::kCompletions);
+HttpApi::Reply HttpApi::Completions(const Call& call) {
+  return Complete(call, Endpoint::kCompletions);
 }
 
-HttpApi::Reply HttpApi::ChatCompletions(const HttpRequest& request) {
-  return Complete(request, Endpoint::kChatCompletions);
+HttpApi::Reply HttpApi::ChatCompletions(const Call& call) {
+  return Complete(call, Endpoint::kChatCompletions);
 }
 
-HttpApi::Reply HttpApi::Responses(const HttpRequest& request) {
-  return Complete(request, Endpoint::kResponses);
+HttpApi::Reply HttpApi::Responses(const Call& call) {
+  return Complete(call, Endpoint::kResponses);
 }
 
-HttpApi::Reply HttpApi::Messages(const HttpRequest& request) {
-  return Complete(request, Endpoint::kMessages);
+HttpApi::Reply HttpApi::Messages(const Call& call) {
+  return Complete(call, Endpoint::kMessages);
 }
 
-HttpApi::Reply HttpApi::CountTokens(const HttpRequest& http) {
+HttpApi::Reply HttpApi::CountTokens(const Call& call) {
   const Result<CompletionRequest> request = ParseCompletionRequest(
-      http.body, Endpoint::kMessageTokens, service_.options().rules);
-  if (!request.ok()) return Refusal(http, ApiErrorOf(request.error()));
+      call.body, Endpoint::kMessageTokens, service_.options().rules);
+  if (!request.ok()) return Refusal(call, ApiErrorOf(request.error()));
   if (auto error = service_.CheckModel(request->model)) {
-    return Refusal(http, *error);
+    return Refusal(call, *error);
   }
   const auto prompts = service_.Encode(*request);
-  if (!prompts.ok()) return Refusal(http, ApiErrorOf(prompts.error()));
+  if (!prompts.ok()) return Refusal(call, ApiErrorOf(prompts.error()));
   return Success(DumpJson({{"input_tokens", prompts->front().size()}}));
 }
 
 // A request for a completion, of which only the prompt is read: vLLM's.
-HttpApi::Reply HttpApi::Tokenize(const HttpRequest& http) {
+HttpApi::Reply HttpApi::Tokenize(const Call& call) {
   const auto fields =
-      JsonFields::Parse(http.body, "request", service_.options().rules.json);
-  if (!fields.ok()) return Refusal(http, ApiErrorOf(fields.error()));
+      JsonFields::Parse(call.body, "request", service_.options().rules.json);
+  if (!fields.ok()) return Refusal(call, ApiErrorOf(fields.error()));
   const Endpoint endpoint = fields->Has("messages") ? Endpoint::kChatCompletions
                                                     : Endpoint::kCompletions;
   const Result<CompletionRequest> request =
-      ParseCompletionRequest(http.body, endpoint, service_.options().rules);
-  if (!request.ok()) return Refusal(http, ApiErrorOf(request.error()));
+      ParseCompletionRequest(call.body, endpoint, service_.options().rules);
+  if (!request.ok()) return Refusal(call, ApiErrorOf(request.error()));
   if (auto error = service_.CheckModel(request->model))
-    return Refusal(http, *error);
+    return Refusal(call, *error);
   const auto prompts = service_.Encode(*request);
-  if (!prompts.ok()) return Refusal(http, ApiErrorOf(prompts.error()));
+  if (!prompts.ok()) return Refusal(call, ApiErrorOf(prompts.error()));
   if (prompts->size() != 1) {
-    return Refusal(http,
+    return Refusal(call,
                    {.message = fmt::format("request: field prompt: must be one "
                                            "prompt, are {}",
                                            prompts->size()),
@@ -208,17 +244,17 @@ HttpApi::Reply HttpApi::Tokenize(const HttpRequest& http) {
                            {"tokens", prompts->front()}}));
 }
 
-HttpApi::Reply HttpApi::Detokenize(const HttpRequest& http) {
+HttpApi::Reply HttpApi::Detokenize(const Call& call) {
   const auto fields =
-      JsonFields::Parse(http.body, "request", service_.options().rules.json);
-  if (!fields.ok()) return Refusal(http, ApiErrorOf(fields.error()));
+      JsonFields::Parse(call.body, "request", service_.options().rules.json);
+  if (!fields.ok()) return Refusal(call, ApiErrorOf(fields.error()));
   const auto tokens =
       fields->Integers("tokens", {0, service_.options().rules.vocab_size - 1});
-  if (!tokens.ok()) return Refusal(http, ApiErrorOf(tokens.error()));
+  if (!tokens.ok()) return Refusal(call, ApiErrorOf(tokens.error()));
   const std::vector<int32_t> ids(tokens->begin(), tokens->end());
   const Result<std::string> text =
       service_.tokenizer().Decode(ids, /*skip_special_tokens=*/false);
-  if (!text.ok()) return Refusal(http, ApiErrorOf(text.error()));
+  if (!text.ok()) return Refusal(call, ApiErrorOf(text.error()));
   return Success(DumpJson({{"prompt", *text}}));
 }
 

@@ -10,6 +10,7 @@
 
 #include "serve/completion_service.h"
 #include "serve/http_message.h"
+#include "serve/request_log.h"
 
 namespace winnow {
 
@@ -20,11 +21,12 @@ struct ApiOptions {
 };
 
 // Owns nothing that changes but counts; any thread. With a key, everything but
-// /health needs it.
+// /health needs it. Every answer has an X-Request-Id, the client's own where it
+// sent one of letters, digits and "._:-", and leaves a line in the log.
 class HttpApi : public HttpHandler {
  public:
-  // REQUIRES: the parts outlive this.
-  HttpApi(ApiOptions options, const ServiceParts& parts);
+  // REQUIRES: the parts, and the log where it is not null, outlive this.
+  HttpApi(ApiOptions options, const ServiceParts& parts, RequestLog* log);
 
   std::unique_ptr<HttpAnswer> AnswerHead(const HttpRequest& head) override;
   std::unique_ptr<HttpAnswer> Answer(HttpRequest request) override;
@@ -35,29 +37,37 @@ class HttpApi : public HttpHandler {
 
  private:
   using Reply = std::unique_ptr<HttpAnswer>;
+  // A request, and what will be said of it.
+  struct Call : HttpRequest {
+    std::shared_ptr<RequestRecord> record;
+  };
   struct Route {
     std::string_view method;
     std::string_view path;
-    Reply (HttpApi::*answer)(const HttpRequest& request);
+    Reply (HttpApi::*answer)(const Call& call);
   };
 
-  Reply Health(const HttpRequest& request);
-  Reply Version(const HttpRequest& request);
-  Reply MetricsText(const HttpRequest& request);
-  Reply Models(const HttpRequest& request);
-  Reply Completions(const HttpRequest& request);
-  Reply ChatCompletions(const HttpRequest& request);
-  Reply Responses(const HttpRequest& request);
-  Reply Messages(const HttpRequest& request);
-  Reply CountTokens(const HttpRequest& request);
-  Reply Tokenize(const HttpRequest& request);
-  Reply Detokenize(const HttpRequest& request);
-  Reply Embeddings(const HttpRequest& request);
+  Reply Health(const Call& call);
+  Reply Version(const Call& call);
+  Reply MetricsText(const Call& call);
+  Reply Models(const Call& call);
+  Reply Completions(const Call& call);
+  Reply ChatCompletions(const Call& call);
+  Reply Responses(const Call& call);
+  Reply Messages(const Call& call);
+  Reply CountTokens(const Call& call);
+  Reply Tokenize(const Call& call);
+  Reply Detokenize(const Call& call);
+  Reply Embeddings(const Call& call);
 
-  Reply Complete(const HttpRequest& request, Endpoint endpoint);
+  Reply Complete(const Call& call, Endpoint endpoint);
   // In the form of the route's clients.
-  Reply Refusal(const HttpRequest& request, const ApiError& error);
+  Reply Refusal(const Call& call, const ApiError& error);
   bool HasKey(const HttpRequest& head) const;
+  // Null where it goes on: AnswerHead.
+  Reply RefusalOfHead(const Call& call);
+  Call CallOf(HttpRequest request);
+  Reply Logged(const Call& call, Reply answer);
   Reply Success(std::string body, std::string type = "application/json");
 
   const std::vector<Route> routes_;
@@ -65,7 +75,9 @@ class HttpApi : public HttpHandler {
   const std::string version_;
   const ServiceParts parts_;
   CompletionService service_;
+  RequestLog* const log_;  // null: none
   const int64_t started_unix_s_;
+  std::atomic<uint64_t> num_requests_ = 0;
   std::atomic<bool> draining_ = false;
 };
 

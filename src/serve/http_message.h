@@ -16,7 +16,8 @@ struct HttpRequest {
   std::string path;    // without the query: "/v1/models"
   // Values of these headers; empty where there are none.
   std::string authorization;
-  std::string api_key;  // X-Api-Key
+  std::string api_key;     // X-Api-Key
+  std::string request_id;  // X-Request-Id
   std::string body;
 };
 

@@ -131,6 +131,7 @@ HttpRequest HeadOf(const http::request<http::string_body>& message) {
   request.path = target.substr(0, target.find('?'));
   request.authorization = text(message[http::field::authorization]);
   request.api_key = text(message["X-Api-Key"]);
+  request.request_id = text(message["X-Request-Id"]);
   return request;
 }
 

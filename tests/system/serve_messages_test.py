@@ -128,8 +128,9 @@ class MessagesTest(unittest.TestCase):
             self.assertEqual((answer["type"], answer["error"]["type"]),
                              ("error", kind))
             self.assertIn(word, answer["error"]["message"])
-        self.assertEqual(self.server.ask(
-            "GET", PATH, headers=KEY)[0], 405)
+        status, headers, _ = self.server.ask("GET", PATH, headers=KEY)
+        self.assertEqual(status, 405)
+        self.assertEqual(headers["request-id"], headers["X-Request-Id"])
         self.assertEqual(self.server.ask("GET", "/v1/models", headers={
             "Authorization": "Bearer secret"})[0], 200)
 

@@ -340,6 +340,47 @@ class ServeTest(unittest.TestCase):
         self.assert_refused(404, {"prompt": "x", "model": "gpt-5"}, "gpt-5",
                             field="model")
 
+    def test_a_request_keeps_its_name_and_leaves_a_line(self):
+        secret = "a secret that is none of the log's"
+        body = {"prompt": secret, "max_tokens": 2, "user": secret}
+        _, headers, _ = self.server.ask("POST", "/v1/completions", body,
+                                        {"X-Request-Id": "mine.1:a-b_c"})
+        self.assertEqual(headers["X-Request-Id"], "mine.1:a-b_c")
+        seen = set()
+        for given in ["", "two words", "x" * 129, "a\u00e9", '"}']:
+            status, headers, _ = self.server.ask(
+                "GET", "/nowhere", headers={"X-Request-Id": given.encode()})
+            self.assertEqual(status, 404)
+            self.assertRegex(headers["X-Request-Id"], r"^req_[0-9a-f]{24}$")
+            seen.add(headers["X-Request-Id"])
+        self.assertEqual(len(seen), 5)
+        self.server.ask("POST", "/v1/completions", {"prompt": "x", "n": -5},
+                        {"X-Request-Id": "wrong"})
+        self.server.stream(prompt="The", max_tokens=3, ignore_eos=True)
+        lines = {}
+
+        def all_there() -> bool:
+            for line in list(self.server.lines):
+                if not line.startswith("{"):
+                    continue
+                entry = json.loads(line)
+                lines[entry["request_id"]] = entry
+            return len(seen & set(lines)) == 5 and "wrong" in lines
+
+        wait_until(all_there, "the lines are written")
+        line = lines["mine.1:a-b_c"]
+        self.assertEqual((line["method"], line["path"], line["status"]),
+                         ("POST", "/v1/completions", 200))
+        self.assertEqual((line["generated_tokens"], line["finish_reason"],
+                          line["whole"], line["level"]),
+                         (2, "length", True, "info"))
+        self.assertGreaterEqual(line["total_ms"], line["first_token_ms"])
+        self.assertGreaterEqual(line["queue_ms"], 0)
+        self.assertEqual((lines["wrong"]["status"], lines["wrong"]["field"]),
+                         (400, "n"))
+        self.assertTrue(any(line["stream"] for line in lines.values()))
+        self.assertNotIn(secret, "".join(self.server.lines))
+
     def test_one_connection_serves_many(self):
         connection = http.client.HTTPConnection("127.0.0.1", self.server.port,
                                                 timeout=60)
