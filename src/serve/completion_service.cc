@@ -77,6 +77,14 @@ std::string_view IdPrefixOf(Endpoint endpoint) {
   CHECK(false, "endpoint={}", static_cast<int>(endpoint));
 }
 
+// Whoever asks need not know where the server keeps its files:
+// "FOLDER/FILE: ..." is "FILE: ...".
+std::string WithoutFolder(std::string_view message) {
+  const size_t slash = message.substr(0, message.find(": ")).rfind('/');
+  return std::string(
+      slash == std::string_view::npos ? message : message.substr(slash + 1));
+}
+
 // The field that a prompt is made of.
 std::string PromptFieldOf(Endpoint endpoint) {
   switch (endpoint) {
@@ -165,7 +173,8 @@ Result<std::string> CompletionService::Render(
   Result<std::string> text = parts_.chat_template->Render(input);
   if (text.ok()) return text;
   return MakeError(ErrorCode::kInvalidArgument, "request: field {}: {}",
-                   PromptFieldOf(request.endpoint), text.error().message);
+                   PromptFieldOf(request.endpoint),
+                   WithoutFolder(text.error().message));
 }
 
 Result<CompletionService::Prompts> CompletionService::Encode(

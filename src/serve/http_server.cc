@@ -135,6 +135,13 @@ HttpRequest HeadOf(const http::request<http::string_body>& message) {
   return request;
 }
 
+// Where the body ends would be a guess, and who stands before this server may
+// guess otherwise (RFC 9112, 6.3).
+bool EndsUnclearly(const http::request_parser<http::string_body>& parser) {
+  return parser.get().count(http::field::transfer_encoding) > 0 &&
+         !parser.chunked();
+}
+
 http::response<http::string_body> ResponseOf(HttpPart& part, bool keep_alive) {
   HttpHead& head = *part.head;
   http::response<http::string_body> response;
@@ -221,8 +228,12 @@ Awaitable<std::unique_ptr<HttpAnswer>> HttpConnection::Read(Parser& parser,
   co_await http::async_read_header(
       stream_, buffer_, parser, net::redirect_error(net::use_awaitable, error));
   if (error) co_return Refusal(HeadOf(parser.get()), error);
-  std::unique_ptr<HttpAnswer> refused =
-      server_.handler->AnswerHead(HeadOf(parser.get()));
+  const HttpRequest head = HeadOf(parser.get());
+  if (EndsUnclearly(parser)) {
+    co_return server_.handler->Refuse(
+        head, 400, "Transfer-Encoding must be chunked, at its end");
+  }
+  std::unique_ptr<HttpAnswer> refused = server_.handler->AnswerHead(head);
   *whole = parser.is_done();
   if (refused) co_return refused;
   stream_.expires_after(server_.limits.body_time);
