@@ -3,6 +3,7 @@
 #   make demo       a 32K-token document and its question (SEED=7)
 #   make test       lint, build with CUDA, all tests that need no GPU
 #                   (TEST_PRESET=release: without CUDA)
+#   make test-clients  clients of others, pinned, against a running server
 #   make cuda       the program with CUDA, at build/winnow
 #   make bench      the measured figures, into bench/results/
 #   make compare    llama.cpp built here, and measured beside Winnow
@@ -26,7 +27,7 @@ TEST_PURPOSE := $(if $(filter cuda,$(TEST_PRESET)),cuda,test)
 
 # Goals of one command line share a build folder; each uses all cores itself.
 .NOTPARALLEL:
-.PHONY: winnow cuda demo test bench compare lint format mutants asan tsan fuzz install clean
+.PHONY: winnow cuda demo test test-clients bench compare lint format mutants asan tsan fuzz install clean
 
 winnow:
 	@scripts/bootstrap build
@@ -55,6 +56,10 @@ test: lint
 	@ln -sf $(TEST_PRESET)/src/cli/winnow build/winnow
 	@ctest --test-dir build/$(TEST_PRESET) -j $(JOBS) -LE gpu --output-on-failure \
 	  --no-tests=error
+
+test-clients: winnow
+	@scripts/bootstrap clients
+	@.tools/clients/bin/python tests/clients/clients_test.py build/winnow
 
 # All tests under the sanitizers.
 asan tsan:

@@ -1,5 +1,6 @@
 #include "cli/flag_value.h"
 
+#include <algorithm>
 #include <charconv>
 
 namespace winnow {
@@ -41,6 +42,16 @@ TakeValue EachText(std::vector<std::string>* values) {
   return [values](const std::string& text) {
     values->push_back(text);
     return std::string();
+  };
+}
+
+TakeValue OneOf(std::vector<std::string> words, std::string* value) {
+  return [words = std::move(words), value](const std::string& text) {
+    const bool known = std::ranges::find(words, text) != words.end();
+    if (known) *value = text;
+    return known ? std::string()
+                 : fmt::format("must be one of {}, is \"{}\"",
+                               fmt::join(words, ", "), text);
   };
 }
 

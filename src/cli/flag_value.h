@@ -17,6 +17,8 @@ namespace winnow {
 
 TakeValue Text(std::string* value);
 TakeValue EachText(std::vector<std::string>* values);
+// One of these words.
+TakeValue OneOf(std::vector<std::string> words, std::string* value);
 // For a flag without a value.
 TakeValue Switch(bool* value);
 // Decimal digits alone, from `least` to `most`.

@@ -28,6 +28,15 @@ TEST(FlagValueTest, WholeNumbersOf64Bits) {
   EXPECT_NE(take("-1"), "");
 }
 
+TEST(FlagValueTest, AWordIsOneOfThese) {
+  std::string value = "none";
+  const TakeValue take = OneOf({"red", "blue"}, &value);
+  EXPECT_EQ(take("Red"), "must be one of red, blue, is \"Red\"");
+  EXPECT_EQ(value, "none");
+  EXPECT_EQ(take("blue"), "");
+  EXPECT_EQ(value, "blue");
+}
+
 TEST(FlagValueTest, NumbersAreShownAsTheyWereTyped) {
   std::optional<float> value;
   const TakeValue take = Number({0, 1}, &value);

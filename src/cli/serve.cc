@@ -84,15 +84,32 @@ void AddLimits(Command& command, ServeFlags* flags) {
       WholeNumber(1, kMaxSeconds, &flags->write_timeout_s));
 }
 
+void AddLog(Command& command, ServeFlags* flags) {
+  command.AddFlag(
+      {.name = "--log-format",
+       .value_name = "FORMAT",
+       .help = "Of the line that each request leaves on standard error: json, "
+               "or text (default json)"},
+      OneOf({"json", "text"}, &flags->log_format));
+  command.AddFlag(
+      {.name = "--log-level",
+       .value_name = "LEVEL",
+       .help = "Which requests leave one: info, all; warning, those that were "
+               "refused, cut short or failed; error, those that failed; none "
+               "(default info; with --quiet none)"},
+      OneOf({"info", "warning", "error", "none"}, &flags->log_level));
+}
+
 }  // namespace
 
 Command& AddServeCommand(Command& program, ServeFlags* flags) {
   Command& command = program.AddCommand(
-      "serve", "Serve a model to clients of OpenAI's interface");
+      "serve", "Serve a model to clients of OpenAI's or Anthropic's interface");
   AddEngineFlags(command, &flags->engine);
   AddDoor(command, flags);
   AddModelNames(command, flags);
   AddLimits(command, flags);
+  AddLog(command, flags);
   return command;
 }
 

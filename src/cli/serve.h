@@ -1,4 +1,4 @@
-// winnow serve: a model behind OpenAI's interface.
+// winnow serve: a model behind OpenAI's and Anthropic's interfaces.
 #ifndef WINNOW_CLI_SERVE_H_
 #define WINNOW_CLI_SERVE_H_
 
@@ -27,6 +27,8 @@ struct ServeFlags {
   int header_timeout_s = 10;
   int idle_timeout_s = 60;
   int write_timeout_s = 30;
+  std::string log_format = "json";
+  std::string log_level = "info";
 };
 
 Command& AddServeCommand(Command& program, ServeFlags* flags);

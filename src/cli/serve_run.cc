@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <condition_variable>
 #include <cstdio>
@@ -13,8 +15,8 @@
 #include "cli/loaded_model.h"
 #include "cli/progress.h"
 #include "cli/serve.h"
+#include "serve/http_api.h"
 #include "serve/http_server.h"
-#include "serve/openai_api.h"
 
 namespace winnow {
 namespace {
@@ -63,6 +65,7 @@ class ServeRun {
  private:
   Result<HttpLimits> Limits() const;
   Status ReadChatTemplate();
+  void OpenLog();
   Status MakeEngine();
   ApiOptions MakeApiOptions() const;
   void WarnOfOpenDoor() const;
@@ -80,7 +83,8 @@ class ServeRun {
   std::unique_ptr<Engine> engine_;  // until the loop has it
   std::unique_ptr<Metrics> metrics_;
   std::unique_ptr<EngineLoop> loop_;
-  std::unique_ptr<OpenAiApi> api_;
+  std::unique_ptr<RequestLog> log_;  // null: none is wanted
+  std::unique_ptr<HttpApi> api_;
   std::unique_ptr<HttpServer> server_;
 };
 
@@ -164,21 +168,32 @@ Status ServeRun::MakeEngine() {
   return Ok{};
 }
 
+void ServeRun::OpenLog() {
+  if (flags_.engine.quiet || flags_.log_level == "none") return;
+  const LogLevel least = flags_.log_level == "error"     ? LogLevel::kError
+                         : flags_.log_level == "warning" ? LogLevel::kWarning
+                                                         : LogLevel::kInfo;
+  log_ = std::make_unique<RequestLog>(
+      STDERR_FILENO,
+      flags_.log_format == "json" ? LogFormat::kJson : LogFormat::kText, least);
+}
+
 ApiOptions ServeRun::MakeApiOptions() const {
   const ModelConfig& config = loaded_.model->config();
   ApiOptions options;
-  options.model_names = model_names_;
   options.api_key = api_key_;
   options.version = WINNOW_VERSION;
-  options.max_model_len = max_model_len_;
-  options.default_max_tokens = flags_.default_max_tokens;
-  options.seed = flags_.engine.seed;
-  options.rules.defaults = config.generation;
-  options.rules.json.max_bytes = SIZE_MAX;  // The server has looked at it.
-  options.rules.json.max_depth = flags_.max_json_depth;
-  options.rules.max_n = flags_.max_n;
-  options.rules.vocab_size = config.vocab_size;
-  options.selects = selects_;
+  ServiceOptions& service = options.service;
+  service.model_names = model_names_;
+  service.max_model_len = max_model_len_;
+  service.default_max_tokens = flags_.default_max_tokens;
+  service.seed = flags_.engine.seed;
+  service.rules.defaults = config.generation;
+  service.rules.json.max_bytes = SIZE_MAX;  // The server has looked at it.
+  service.rules.json.max_depth = flags_.max_json_depth;
+  service.rules.max_n = flags_.max_n;
+  service.rules.vocab_size = config.vocab_size;
+  service.selects = selects_;
   return options;
 }
 
@@ -225,11 +240,13 @@ Result<int> ServeRun::Run() {
       std::move(engine_),
       flags_.engine.max_num_seqs + flags_.max_queued_requests, *metrics_,
       [this](const Error& error) { end_.Fail(error); });
-  api_ = std::make_unique<OpenAiApi>(MakeApiOptions(),
-                                     ApiParts{.tokenizer = *loaded_.tokenizer,
-                                              .chat_template = chat_template_,
-                                              .loop = *loop_,
-                                              .metrics = *metrics_});
+  OpenLog();
+  api_ = std::make_unique<HttpApi>(MakeApiOptions(),
+                                   ServiceParts{.tokenizer = *loaded_.tokenizer,
+                                                .chat_template = chat_template_,
+                                                .loop = *loop_,
+                                                .metrics = *metrics_},
+                                   log_.get());
   interrupt_.Hold([this] { end_.Ask(); });
   const int num_cores = static_cast<int>(std::thread::hardware_concurrency());
   server_->Start(*api_, std::clamp(num_cores, 1, kMaxHttpThreads));

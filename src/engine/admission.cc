@@ -61,7 +61,8 @@ std::vector<SequenceId> Admission::Admit(
     std::vector<SequenceSnapshot>& sequences) {
   std::vector<SequenceId> admitted;
   bool others_wait = false;
-  for (SequenceSnapshot& sequence : sequences) {
+  for (const size_t i : TurnOrder(sequences)) {
+    SequenceSnapshot& sequence = sequences[i];
     if (sequence.admitted) continue;
     bool can_start = true;
     if (sequence.prefix) {
@@ -75,7 +76,7 @@ std::vector<SequenceId> Admission::Admit(
       continue;
     }
     // One that cannot start yet is counted all the same: its room is not for
-    // those who came later.
+    // those behind it.
     Count(sequence);
     if (!can_start) continue;
     sequence.admitted = true;

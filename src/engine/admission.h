@@ -10,15 +10,15 @@
 namespace winnow {
 
 // Keeps count of what is promised while PlanStep walks the sequences once, in
-// order of arrival. The sum of all promises does not exceed the pool when one
+// their turn. The sum of all promises does not exceed the pool when one
 // is given; those of sequences that may be preempted grow with them.
 class Admission {
  public:
   // Counts what has been admitted before.
   explicit Admission(const ScheduleInput& input);
 
-  // Marks the sequences that may start now and returns them, oldest first.
-  // The first that does not fit keeps all younger ones waiting, so that none
+  // Marks the sequences that may start now and returns them, in their turn.
+  // The first that does not fit keeps all behind it waiting, so that none
   // starves; but a fork that fits into the room kept for one of its kind takes
   // nothing from anybody, and waiting would keep its prefix's pages for ever.
   std::vector<SequenceId> Admit(std::vector<SequenceSnapshot>& sequences);

@@ -288,7 +288,7 @@ void Engine::CountShared(ScheduleInput& input) const {
       input.sequences.begin(), input.sequences.end(),
       [](const auto& each) { return each.admitted && !each.is_read(); });
   if (num_running >= options_.max_num_seqs) return;
-  for (size_t i = 0; i < sequences_.size(); ++i) {
+  for (const size_t i : TurnOrder(input.sequences)) {
     if (sequences_[i]->admitted() || sequences_[i]->request().prefix) continue;
     input.sequences[i].shared_pages = prefixes_->NumSharedPages(*sequences_[i]);
     return;
@@ -330,6 +330,7 @@ StepPlan Engine::AdmitAndPlan() {
       return std::move(schedule.plan);
     }
     for (const SequenceId id : schedule.admitted) Open(id);
+    for (const SequenceId id : schedule.overtaken) Get(id).CountOvertaken();
   }
 }
 

@@ -17,14 +17,14 @@ int ExpectedOutput(const OutputHistory& history, int max_tokens,
 
 std::optional<SequenceId> PreemptionVictim(
     std::span<const SequenceSnapshot> sequences) {
-  std::optional<SequenceId> youngest;
+  std::optional<SequenceId> last;
   int num_running = 0;
-  for (const SequenceSnapshot& sequence : sequences) {
-    if (!sequence.admitted || sequence.is_prefix()) continue;
-    youngest = sequence.id;
+  for (const size_t i : TurnOrder(sequences)) {
+    if (!sequences[i].admitted || sequences[i].is_prefix()) continue;
+    last = sequences[i].id;
     ++num_running;
   }
-  return num_running > 1 ? youngest : std::nullopt;
+  return num_running > 1 ? last : std::nullopt;
 }
 
 bool RestorePays(const RestoreRates& rates, int64_t num_bytes,

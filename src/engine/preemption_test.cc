@@ -38,6 +38,16 @@ TEST(PreemptionTest, TheYoungestGivesWayAndTheOldestNever) {
       SequenceId(2));
 }
 
+TEST(PreemptionTest, WhoseTurnIsLastGivesWay) {
+  std::vector<SequenceSnapshot> sequences = {Of(1, true), Of(2, true),
+                                             Of(3, true), Of(4, true)};
+  sequences[1].priority = sequences[2].priority = 5;
+  sequences[3].priority = -1;
+  EXPECT_EQ(PreemptionVictim(sequences), SequenceId(3));
+  sequences[2].num_overtaken = kMaxOvertaken;
+  EXPECT_EQ(PreemptionVictim(sequences), SequenceId(2));
+}
+
 TEST(PreemptionTest, WhatIsQuickerPays) {
   const RestoreRates rates = {.link_bytes_per_second = 1e9,
                               .rows_per_second = 1e4};

@@ -31,6 +31,7 @@ struct Request {
   // selector answers them: a task's question. At most prompt.size().
   int num_question_tokens = 0;
   int max_tokens = 0;                  // to generate, at least 1
+  int priority = 0;                    // lower starts first: TurnOrder
   std::vector<int32_t> end_token_ids;  // any of them ends the text
   SamplingParams sampling;
   // The prefix with which the prompt begins and whose KV it shares; at least

@@ -1,6 +1,9 @@
 #include "engine/scheduler.h"
 
 #include <algorithm>
+#include <limits>
+#include <numeric>
+#include <ranges>
 
 #include "base/check.h"
 #include "engine/admission.h"
@@ -42,13 +45,43 @@ int RankOf(const SequenceSnapshot& sequence) {
   return sequence.num_tokens - sequence.num_computed == 1 ? 1 : 2;
 }
 
+// Once for each that waits, however many go before it.
+std::vector<SequenceId> OvertakenBy(
+    const std::vector<SequenceId>& admitted,
+    const std::vector<SequenceSnapshot>& sequences) {
+  std::vector<SequenceId> overtaken;
+  if (admitted.empty()) return overtaken;
+  int64_t best_later = std::numeric_limits<int64_t>::max();
+  for (const SequenceSnapshot& sequence : std::views::reverse(sequences)) {
+    if (std::ranges::find(admitted, sequence.id) != admitted.end()) {
+      best_later = std::min(best_later, int64_t{sequence.priority});
+    } else if (!sequence.admitted && best_later < sequence.priority) {
+      overtaken.push_back(sequence.id);
+    }
+  }
+  return overtaken;
+}
+
 }  // namespace
+
+std::vector<size_t> TurnOrder(std::span<const SequenceSnapshot> sequences) {
+  std::vector<size_t> order(sequences.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, {}, [&](size_t i) {
+    const SequenceSnapshot& sequence = sequences[i];
+    const bool first = sequence.num_overtaken >= kMaxOvertaken;
+    return first ? std::numeric_limits<int64_t>::min()
+                 : int64_t{sequence.priority};
+  });
+  return order;
+}
 
 Schedule PlanStep(const ScheduleInput& given) {
   ScheduleInput input = given;
   Schedule schedule;
   if (given.admits) {
     schedule.admitted = Admission(given).Admit(input.sequences);
+    schedule.overtaken = OvertakenBy(schedule.admitted, input.sequences);
   }
   int room = input.limits.max_num_batched_tokens;
   for (int rank = 0; rank <= 2; ++rank) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/ids.h"
@@ -20,6 +21,9 @@ struct SequenceSnapshot {
   int chunk_tokens = 0;
   int next_layer = 0;
   bool admitted = false;
+  int priority = 0;
+  // Steps in which one that came later was admitted for its priority.
+  int num_overtaken = 0;
   // Its first pages are on their way: it has room, and no turn yet.
   bool is_restoring = false;
   // Pages that it holds at the end of its longest life; of a fork, those that
@@ -61,22 +65,32 @@ struct ScheduleInput {
 };
 
 struct Schedule {
-  std::vector<SequenceId> admitted;  // now; in order of arrival
+  std::vector<SequenceId> admitted;  // now; in their turn
+  // Who waits while one of these, which came later, starts for its priority.
+  std::vector<SequenceId> overtaken;
   StepPlan plan;
 };
 
-// Admits in order of arrival while the pages promised to all admitted
+// How often one that waits may be overtaken before it goes first.
+inline constexpr int kMaxOvertaken = 256;
+
+// Indices into `sequences`, which are in order of arrival: lower priorities
+// first, equals as they came; but who has been overtaken too often goes before
+// all others, so that none starves. vLLM's order has no such end.
+std::vector<size_t> TurnOrder(std::span<const SequenceSnapshot> sequences);
+
+// Admits in their turn (TurnOrder) while the pages promised to all admitted
 // sequences fit the pool: pages that no sequence holds are promised to none,
 // whatever lies in them. Where whole lives are promised, a running sequence
 // never lacks a page; else the longest life at least fits beside all prefixes,
-// so that whoever is the oldest can end if the others give way
-// (PreemptionVictim). A// prefix is promised room for its longest fork besides
+// so that whoever's turn is first can end if the others give way
+// (PreemptionVictim). A prefix is promised room for its longest fork besides
 // its own, so that one fork at least can always run: such a fork waits for no
-// page. Forks wait for their prefix to be read, and keep younger sequences from
-// their room. Runs every sequence that waits for one token first, then prompts
-// in order of arrival with the rows that are left; a chunk that does not end
-// its prompt ends at a page. Sequences in the middle of their layers go on
-// before new chunks start. If anything can run, the plan is not empty.
+// page. Forks wait for their prefix to be read, and keep sequences behind them
+// from their room. Runs every sequence that waits for one token first, then
+// prompts in order of arrival with the rows that are left; a chunk that does
+// not end its prompt ends at a page. Sequences in the middle of their layers go
+// on before new chunks start. If anything can run, the plan is not empty.
 // REQUIRES: a fork's prefix is among the sequences, before it.
 Schedule PlanStep(const ScheduleInput& input);
 

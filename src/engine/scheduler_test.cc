@@ -57,6 +57,55 @@ TEST(SchedulerTest, AdmitsNoMoreThanMaxNumSeqs) {
   EXPECT_EQ(PlanStep(input).admitted.size(), 4u);
 }
 
+TEST(SchedulerTest, LowerPrioritiesGoFirstAndEqualsAsTheyCame) {
+  SchedulerLimits limits = kLimits;
+  limits.max_num_seqs = 3;
+  ScheduleInput input = {limits, {}};
+  for (const int priority : {0, 5, -1, 0, 5, -1}) {
+    const uint64_t id = input.sequences.size() + 1;
+    input.sequences.push_back(Waiting(id, 8, 1));
+    input.sequences.back().priority = priority;
+  }
+  const Schedule schedule = PlanStep(input);
+  EXPECT_EQ(schedule.admitted,
+            (std::vector{SequenceId(3), SequenceId(6), SequenceId(1)}));
+  // 5 came before 6 and would have run after it anyway; 4 has nobody's turn.
+  EXPECT_EQ(schedule.overtaken,
+            (std::vector{SequenceId(5), SequenceId(4), SequenceId(2)}));
+}
+
+// Whose turn it is waits for room, and nobody takes it.
+TEST(SchedulerTest, APriorityIsNotOvertakenByWhatIsSmall) {
+  ScheduleInput input = {kLimits, {Waiting(1, 8, 1), Waiting(2, 8, 9)}};
+  input.sequences[1].priority = -1;
+  SequenceSnapshot running = Running(3, 8, 0);
+  running.life_pages = 5;
+  input.sequences.push_back(running);
+  EXPECT_TRUE(PlanStep(input).admitted.empty());
+}
+
+// A step for each that comes with a better priority, and a run of one step:
+// whatever comes, who waits is overtaken no more than kMaxOvertaken times.
+TEST(SchedulerTest, NobodyStarvesBehindBetterPriorities) {
+  SchedulerLimits limits = kLimits;
+  limits.max_num_seqs = 1;
+  ScheduleInput input = {limits, {Waiting(1, 8, 1)}};
+  input.sequences[0].priority = 9;
+  for (uint64_t id = 2; id < 1000; ++id) {
+    input.sequences.push_back(Waiting(id, 8, 1));
+    const Schedule schedule = PlanStep(input);
+    ASSERT_EQ(schedule.admitted.size(), 1u);
+    if (schedule.admitted[0] == SequenceId(1)) {
+      EXPECT_EQ(id, 2u + kMaxOvertaken);
+      return;
+    }
+    ASSERT_EQ(schedule.overtaken, std::vector{SequenceId(1)});
+    ++input.sequences[0].num_overtaken;
+    input.sequences.pop_back();  // It ran, and has ended.
+  }
+  FAIL() << "it never ran";
+}
+
 TEST(SchedulerTest, RunsLayerRangesAndFinishesWhatIsUnderWayFirst) {
   SchedulerLimits limits = kLimits;
   limits.layers_per_step = 4;

@@ -63,6 +63,8 @@ SequenceSnapshot Sequence::Snapshot() const {
                                .chunk_tokens = chunk_tokens_,
                                .next_layer = next_layer_,
                                .admitted = admitted_,
+                               .priority = request_.priority,
+                               .num_overtaken = num_overtaken_,
                                .is_restoring = is_restoring_,
                                .prefix = request_.prefix};
   // The last token that is generated is never fed back.

@@ -76,6 +76,8 @@ class Sequence {
 
   SequenceSnapshot Snapshot() const;
   void Admit();
+  // Another one started in its place: Schedule::overtaken.
+  void CountOvertaken() { ++num_overtaken_; }
   // Its first pages, one a kind, are there already, the last `num_fetched` from
   // the host.
   // REQUIRES: nothing has been computed, and one row of the prompt is left.
@@ -121,6 +123,7 @@ class Sequence {
   bool is_restoring_ = false;
   int64_t num_fetched_pages_ = 0;
   int num_preemptions_ = 0;
+  int num_overtaken_ = 0;
   int num_prefilled_ = 0;  // as its observer knows
   int num_counted_ = 0;
   // Over generated rows and layers, and of these a chunk's that is between two

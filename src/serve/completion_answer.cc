@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "serve/completion_json.h"
+
 namespace winnow {
 
 CompletionAnswer::CompletionAnswer(AnswerForm form,
@@ -13,7 +15,7 @@ CompletionAnswer::CompletionAnswer(AnswerForm form,
       cancel_(std::move(cancel)),
       tokenizer_(tokenizer),
       metrics_(metrics) {
-  CHECK(!sources.empty());
+  CHECK(!sources.empty() && form_.style != nullptr);
   for (AnswerSource& source : sources) {
     choices_.push_back({.source = std::move(source),
                         .index = static_cast<int>(choices_.size())});
@@ -24,6 +26,10 @@ CompletionAnswer::~CompletionAnswer() {
   for (Choice& choice : choices_) {
     choice.source.feed->Leave();
     if (!choice.ended) cancel_(choice.source.ticket);
+    const bool left = choice.finish_reason.empty();
+    if (choice.index == 0) {
+      form_.record->finish_reason = left ? "abort" : choice.finish_reason;
+    }
   }
 }
 
@@ -50,23 +56,75 @@ void CompletionAnswer::Fail(int status, const std::string& message) {
   error_ = ApiError{.status = status, .message = message};
 }
 
-void CompletionAnswer::TakeToken(Choice& choice, const GeneratedToken& token) {
-  ++choice.num_tokens;
-  if (form_.with_logprobs) choice.tokens.push_back(Shown(token));
-  const Result<std::string> piece = choice.source.text.Push(token.token_id);
-  if (!piece.ok()) return Fail(500, piece.error().message);
-  choice.text += *piece;
-  if (!choice.source.text.stopped()) return;
-  // The engine goes on until it hears of it; that is nobody's any more.
-  choice.finish_reason = "stop";
+bool CompletionAnswer::IsShown(int32_t token_id) const {
+  const std::vector<int32_t>& markers = form_.marker_ids;
+  return markers.empty() || !tokenizer_.IsSpecial(token_id) ||
+         std::ranges::find(markers, token_id) != markers.end();
+}
+
+void CompletionAnswer::TakeParts(Choice& choice,
+                                 std::vector<AnswerPart> parts) {
+  for (AnswerPart& part : parts) {
+    if (form_.one_call && choice.num_calls > 0) return;
+    if (!part.call) {
+      const bool continues = !choice.parts.empty() && !choice.parts.back().call;
+      if (!continues) choice.parts.emplace_back();
+      choice.parts.back().text += part.text;
+      continue;
+    }
+    const int number = choice.num_calls++;
+    choice.parts.push_back(
+        {.call = ShownCall{
+             .id = CallId(form_.id, choice.index, number),
+             .index = number,
+             .name = std::move(part.call->name),
+             .arguments_json = std::move(part.call->arguments_json)}});
+  }
+}
+
+void CompletionAnswer::TakeText(Choice& choice, const std::string& text) {
+  if (text.empty()) return;
+  if (choice.source.calls) {
+    TakeParts(choice, choice.source.calls->Push(text));
+  } else {
+    std::vector<AnswerPart> parts(1);
+    parts.front().text = text;
+    TakeParts(choice, std::move(parts));
+  }
+}
+
+void CompletionAnswer::StopEarly(Choice& choice) {
+  choice.finish_reason = choice.num_calls > 0 ? "tool_calls" : "stop";
   choice.source.feed->EndAtStop();
   cancel_(choice.source.ticket);
+}
+
+void CompletionAnswer::TakeToken(Choice& choice, const GeneratedToken& token) {
+  ++choice.num_tokens;
+  ++form_.record->num_generated_tokens;
+  if (form_.with_logprobs) choice.tokens.push_back(Shown(token));
+  if (!IsShown(token.token_id)) return;
+  const Result<std::string> piece = choice.source.text.Push(token.token_id);
+  if (!piece.ok()) return Fail(500, piece.error().message);
+  TakeText(choice, *piece);
+  const bool stopped = choice.source.text.stopped();
+  if (stopped && choice.source.calls) {
+    TakeParts(choice, choice.source.calls->Finish());
+  }
+  if (stopped || (form_.one_call && choice.num_calls > 0)) StopEarly(choice);
 }
 
 void CompletionAnswer::End(Choice& choice, const Completion& completion) {
   choice.ended = true;
   choice.num_cached_tokens = completion.num_cached_tokens;
   choice.num_tokens_read = completion.kv.num_tokens_read;
+  if (choice.index == 0) {
+    form_.record->num_cached_tokens = completion.num_cached_tokens;
+    form_.record->queue_ms = completion.timing.queue_ms;
+    if (completion.num_generated_tokens > 0) {
+      form_.record->first_token_ms = completion.timing.first_token_ms;
+    }
+  }
   if (!choice.finish_reason.empty()) return;
   if (completion.reason == FinishReason::kError) {
     return Fail(500, completion.error ? completion.error->message : "");
@@ -76,10 +134,14 @@ void CompletionAnswer::End(Choice& choice, const Completion& completion) {
   }
   const Result<std::string> rest = choice.source.text.Finish();
   if (!rest.ok()) return Fail(500, rest.error().message);
-  choice.text += *rest;
+  TakeText(choice, *rest);
+  if (choice.source.calls) TakeParts(choice, choice.source.calls->Finish());
   choice.finish_reason = choice.source.text.stopped()
                              ? "stop"
                              : FinishReasonName(completion.reason);
+  if (choice.finish_reason == "stop" && choice.num_calls > 0) {
+    choice.finish_reason = "tool_calls";
+  }
 }
 
 void CompletionAnswer::Drain(Choice& choice) {
@@ -119,25 +181,29 @@ AnswerUsage CompletionAnswer::Usage() const {
   return usage;
 }
 
-ShownChoice CompletionAnswer::Show(const Choice& choice) const {
-  return {.index = choice.index,
-          .text = choice.text,
-          .tokens = form_.with_logprobs ? &choice.tokens : nullptr,
-          .text_offset = choice.text_offset,
-          .finish_reason =
-              choice.ended ? choice.finish_reason : std::string_view()};
+ShownChoice CompletionAnswer::Show(Choice& choice) const {
+  ShownChoice shown = {.index = choice.index,
+                       .parts = std::exchange(choice.parts, {}),
+                       .tokens = form_.with_logprobs ? &choice.tokens : nullptr,
+                       .text_offset = choice.text_offset};
+  if (!choice.ended) return shown;
+  shown.finish_reason = choice.finish_reason;
+  const std::optional<size_t> stop = choice.source.text.matched_stop();
+  if (stop) shown.stop = form_.stops[*stop];
+  return shown;
 }
 
 HttpPart CompletionAnswer::Failure() {
   HttpPart part;
   part.last = true;
   if (begun_) {
-    part.body = ErrorEvent(*error_) + SseEvent("[DONE]");
+    part.body = form_.style->Failure(*error_);
     return part;
   }
   metrics_.CountAnswer(error_->status);
+  form_.record->field = error_->field;
   part.head = HttpHead{.status = error_->status};
-  part.body = ErrorJson(*error_);
+  part.body = form_.style->ErrorBody(*error_);
   return part;
 }
 
@@ -145,9 +211,9 @@ HttpPart CompletionAnswer::Whole() {
   HttpPart part;
   if (!AllEnded()) return part;
   std::vector<ShownChoice> shown;
-  for (const Choice& choice : choices_) shown.push_back(Show(choice));
+  for (Choice& choice : choices_) shown.push_back(Show(choice));
   part.head = HttpHead{.headers = form_.headers};
-  part.body = CompletionJson(form_.identity, shown, Usage());
+  part.body = form_.style->Whole(shown, Usage());
   part.last = true;
   metrics_.CountAnswer(part.head->status);
   return part;
@@ -158,32 +224,26 @@ HttpPart CompletionAnswer::Events() {
   const bool all_accepted = std::ranges::all_of(
       choices_, [](const Choice& choice) { return choice.accepted; });
   if (!all_accepted) return part;
-  const bool is_chat = form_.identity.endpoint == Endpoint::kChatCompletions;
   if (!begun_) {
     begun_ = true;
     part.head = HttpHead{.content_type = "text/event-stream",
                          .headers = form_.headers,
                          .streams = true};
     metrics_.CountAnswer(part.head->status);
-    for (const Choice& choice : choices_) {
-      if (!is_chat) break;
-      part.body += RoleEvent(form_.identity, choice.index, form_.include_usage);
-    }
+    part.body = form_.style->Begin(static_cast<int>(choices_.size()), Usage());
   }
   for (Choice& choice : choices_) {
     const bool ends = choice.ended && !choice.told;
-    if (choice.text.empty() && choice.tokens.empty() && !ends) continue;
-    part.body += ChoiceEvent(form_.identity, Show(choice), form_.include_usage);
+    if (choice.parts.empty() && choice.tokens.empty() && !ends) continue;
+    part.body += form_.style->Piece(Show(choice));
     for (const ShownToken& token : choice.tokens) {
       choice.text_offset += NumCharacters(token.text);
     }
-    choice.text.clear();
     choice.tokens.clear();
     choice.told = choice.ended;
   }
   if (AllEnded()) {
-    if (form_.include_usage) part.body += UsageEvent(form_.identity, Usage());
-    part.body += SseEvent("[DONE]");
+    part.body += form_.style->End(Usage());
     part.last = true;
   }
   return part;

@@ -9,24 +9,33 @@
 #include <string>
 #include <vector>
 
-#include "serve/completion_json.h"
+#include "serve/answer_style.h"
 #include "serve/engine_loop.h"
 #include "serve/http_message.h"
+#include "serve/request_log.h"
 #include "serve/token_feed.h"
 #include "text/answer_text.h"
 #include "text/tokenizer.h"
+#include "text/tool_calls.h"
 
 namespace winnow {
 
 struct AnswerForm {
-  AnswerIdentity identity = {};
+  std::unique_ptr<AnswerStyle> style = nullptr;
+  std::string id = {};  // of the answer, for those of its calls
   bool stream = false;
-  bool include_usage = false;
   bool with_logprobs = false;
+  bool one_call = false;  // an answer ends with its first
+  // Special tokens that are shown, as they are parts of calls. Not empty: all
+  // others are left out here.
+  std::vector<int32_t> marker_ids = {};
+  std::vector<std::string> stops = {};
   // Once each, whatever the number of answers to it.
   int64_t num_prompt_tokens = 0;
   int answers_per_prompt = 1;
   HttpHeaders headers = {};
+  // What is said of it when it is over.
+  std::shared_ptr<RequestRecord> record = std::make_shared<RequestRecord>();
 };
 
 // One of the answers: where its tokens come from, and what makes text of them.
@@ -34,6 +43,7 @@ struct AnswerSource {
   Ticket ticket{};
   std::shared_ptr<TokenFeed> feed;
   AnswerText text;
+  std::optional<ToolCallParser> calls = {};  // none: all is text
 };
 
 // Owns the readers' ends of its requests. Tokens become text here, on the
@@ -43,7 +53,8 @@ class CompletionAnswer : public HttpAnswer {
  public:
   using Cancel = std::function<void(Ticket)>;
 
-  // REQUIRES: at least one source; tokenizer and metrics outlive this.
+  // REQUIRES: a style and at least one source; tokenizer and metrics outlive
+  // this.
   CompletionAnswer(AnswerForm form, std::vector<AnswerSource> sources,
                    Cancel cancel, const Tokenizer& tokenizer, Metrics& metrics);
   ~CompletionAnswer() override;
@@ -60,7 +71,8 @@ class CompletionAnswer : public HttpAnswer {
     bool told = false;   // its end has been sent
     std::string_view finish_reason = {};
     // What has come and was not sent; of an answer that does not stream, all.
-    std::string text = {};
+    std::vector<ShownPart> parts = {};
+    int num_calls = 0;  // also of those that were sent
     std::vector<ShownToken> tokens = {};
     int64_t text_offset = 0;  // of those tokens
     int64_t num_tokens = 0;
@@ -70,12 +82,18 @@ class CompletionAnswer : public HttpAnswer {
 
   void Drain(Choice& choice);
   void TakeToken(Choice& choice, const GeneratedToken& token);
+  void TakeText(Choice& choice, const std::string& text);
+  void TakeParts(Choice& choice, std::vector<AnswerPart> parts);
+  // The engine goes on until it hears of it; that is nobody's any more.
+  void StopEarly(Choice& choice);
   void End(Choice& choice, const Completion& completion);
+  bool IsShown(int32_t token_id) const;
   void Fail(int status, const std::string& message);
   ShownToken Shown(const GeneratedToken& token) const;
   std::string TextOf(int32_t token_id) const;
   AnswerUsage Usage() const;
-  ShownChoice Show(const Choice& choice) const;
+  // Hands its parts over.
+  ShownChoice Show(Choice& choice) const;
   HttpPart Failure();
   HttpPart Whole();
   HttpPart Events();

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "serve/completion_json.h"
+
 namespace winnow {
 namespace {
 
@@ -12,6 +14,20 @@ using nlohmann::json;
 
 GeneratedToken TokenOf(int32_t id) {
   return {.token_id = id, .logprob = 0, .top = {}};
+}
+
+// Of one token for each printable character.
+Tokenizer Characters() {
+  json vocab = json::object();
+  for (char c = ' '; c <= '~'; ++c) vocab[std::string(1, c)] = c - ' ';
+  const json document = {{"version", "1.0"},
+                         {"added_tokens", json::array()},
+                         {"decoder", {{"type", "Fuse"}}},
+                         {"model",
+                          {{"type", "BPE"},
+                           {"vocab", std::move(vocab)},
+                           {"merges", json::array()}}}};
+  return Tokenizer::FromJson("characters", document.dump(), {}).value();
 }
 
 // Answers fed by hand, as an engine would.
@@ -23,20 +39,31 @@ class CompletionAnswerTest : public testing::Test {
                        .value()),
         ids_(tokenizer_.Encode("points to Keleska . the", false).value()) {}
 
+  // `tools`: that a chat may call, as objects between tags.
   std::unique_ptr<CompletionAnswer> Make(AnswerForm form, int num_choices,
-                                         std::vector<std::string> stops = {}) {
+                                         std::vector<std::string> stops = {},
+                                         std::vector<std::string> tools = {}) {
+    const Tokenizer& tokenizer = tools.empty() ? tokenizer_ : characters_;
     std::vector<AnswerSource> sources;
+    form.style = std::make_unique<CompletionStyle>(
+        AnswerIdentity{.endpoint = tools.empty() ? Endpoint::kCompletions
+                                                 : Endpoint::kChatCompletions},
+        /*include_usage=*/false);
+    form.stops = stops;
     for (int i = 0; i < num_choices; ++i) {
       feeds_.push_back(std::make_shared<TokenFeed>(metrics_));
       sources.push_back(
           {.ticket = Ticket{static_cast<uint64_t>(i + 1)},
            .feed = feeds_.back(),
-           .text = AnswerText(Detokenizer(tokenizer_, true),
+           .text = AnswerText(Detokenizer(tokenizer, form.marker_ids.empty()),
                               StopMatcher::Create(stops).value())});
+      if (!tools.empty()) {
+        sources.back().calls.emplace(ToolCallFormat::kTagged, tools);
+      }
     }
     return std::make_unique<CompletionAnswer>(
         std::move(form), std::move(sources),
-        [this](Ticket ticket) { cancelled_.push_back(ticket); }, tokenizer_,
+        [this](Ticket ticket) { cancelled_.push_back(ticket); }, tokenizer,
         metrics_);
   }
   void Push(int feed, int32_t id) {
@@ -51,6 +78,7 @@ class CompletionAnswerTest : public testing::Test {
 
   Metrics metrics_{"m"};
   Tokenizer tokenizer_;
+  Tokenizer characters_ = Characters();
   std::vector<int32_t> ids_;
   std::vector<std::shared_ptr<TokenFeed>> feeds_;
   std::vector<Ticket> cancelled_;
@@ -93,6 +121,82 @@ TEST_F(CompletionAnswerTest, AStopStringEndsTheRequestOnce) {
   EXPECT_TRUE(sent.ends_with("data: [DONE]\n\n"));
   EXPECT_NE(metrics_.Text().find("finished_reason=\"stop\"} 1\n"),
             std::string::npos);
+}
+
+constexpr std::string_view kTwoCalls =
+    "Now <tool_call>{\"name\":\"get\",\"arguments\":{\"b\":1,\"a\":2}}"
+    "</tool_call><tool_call>{\"name\":\"put\"}</tool_call>";
+
+TEST_F(CompletionAnswerTest, CallsAreToldWholeAndInPlace) {
+  const auto ids = characters_.Encode(kTwoCalls, false).value();
+  const auto whole = Make({}, 1, {}, {"get"});
+  const auto stream = Make({.stream = true}, 1, {}, {"get"});
+  std::string sent;
+  for (const int feed : {0, 1}) {
+    feeds_[static_cast<size_t>(feed)]->Accept();
+    for (const int32_t id : ids) {
+      Push(feed, id);
+      if (feed == 1) sent += stream->Take().body;
+    }
+    Finish(feed, FinishReason::kStop);
+  }
+  const json choice = json::parse(whole->Take().body)["choices"][0];
+  EXPECT_EQ(choice["finish_reason"], "tool_calls");
+  EXPECT_EQ(choice["message"]["content"], "Now");
+  const json& calls = choice["message"]["tool_calls"];
+  ASSERT_EQ(calls.size(), 2u);
+  EXPECT_EQ(calls[0]["function"]["name"], "get");
+  EXPECT_EQ(calls[0]["function"]["arguments"], R"({"b":1,"a":2})");
+  EXPECT_NE(calls[0]["id"], calls[1]["id"]);
+
+  sent += stream->Take().body;
+  json streamed = json::array();
+  for (size_t at = sent.find("data: {"); at != std::string::npos;
+       at = sent.find("data: {", at + 1)) {
+    const json event =
+        json::parse(sent.substr(at + 6, sent.find('\n', at) - at - 6));
+    const json& delta = event["choices"][0]["delta"];
+    if (!delta.contains("tool_calls")) continue;
+    for (const json& call : delta["tool_calls"]) streamed.push_back(call);
+  }
+  ASSERT_EQ(streamed.size(), 2u) << sent;
+  for (const size_t i : {0u, 1u}) {
+    EXPECT_EQ(streamed[i]["index"], i);
+    EXPECT_EQ(streamed[i]["function"], calls[i]["function"]);
+  }
+  EXPECT_NE(sent.find(R"("finish_reason":"tool_calls")"), std::string::npos);
+}
+
+TEST_F(CompletionAnswerTest, OneCallMayBeTheEnd) {
+  const auto answer = Make({.one_call = true}, 1, {}, {"get"});
+  feeds_[0]->Accept();
+  const auto ids = characters_.Encode(kTwoCalls, false).value();
+  for (const int32_t id : ids) {
+    Push(0, id);
+    EXPECT_TRUE(answer->Take().empty());
+  }
+  EXPECT_EQ(cancelled_, std::vector<Ticket>{Ticket{1}});
+  Finish(0, FinishReason::kCancelled);
+  const json choice = json::parse(answer->Take().body)["choices"][0];
+  EXPECT_EQ(choice["message"]["tool_calls"].size(), 1u);
+  EXPECT_EQ(choice["finish_reason"], "tool_calls");
+}
+
+TEST_F(CompletionAnswerTest, OfSpecialTokensOnlyMarkersAreShown) {
+  const int32_t special = *tokenizer_.bos_id();
+  for (const bool marks : {false, true}) {
+    AnswerForm form;
+    form.marker_ids = {marks ? special : ids_[0]};
+    const auto answer = Make(std::move(form), 1);
+    TokenFeed& feed = *feeds_.back();
+    feed.Accept();
+    for (const int32_t id : {special, ids_[0]}) feed.OnToken(TokenOf(id));
+    feed.OnFinish({});
+    const std::vector<int32_t> shown =
+        marks ? std::vector{special, ids_[0]} : std::vector{ids_[0]};
+    EXPECT_EQ(json::parse(answer->Take().body)["choices"][0]["text"],
+              tokenizer_.Decode(shown, !marks).value());
+  }
 }
 
 TEST_F(CompletionAnswerTest, AnErrorIsAStatusOrAnEvent) {

@@ -3,17 +3,12 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/check.h"
+#include "serve/json_text.h"
 
 namespace winnow {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string Dump(const Json& value) {
-  return value.dump(-1, ' ', /*ensure_ascii=*/false,
-                    Json::error_handler_t::replace);
-}
 
 bool IsChat(const AnswerIdentity& identity) {
   return identity.endpoint == Endpoint::kChatCompletions;
@@ -23,23 +18,6 @@ Json BytesOf(std::string_view text) {
   Json bytes = Json::array();
   for (const char c : text) bytes.push_back(static_cast<unsigned char>(c));
   return bytes;
-}
-
-Json ChatLogprobs(const std::vector<ShownToken>& tokens) {
-  const auto entry = [](const std::string& text, float logprob) {
-    return Json{
-        {"token", text}, {"logprob", logprob}, {"bytes", BytesOf(text)}};
-  };
-  Json content = Json::array();
-  for (const ShownToken& token : tokens) {
-    Json shown = entry(token.text, token.logprob);
-    shown["top_logprobs"] = Json::array();
-    for (const auto& [text, logprob] : token.top) {
-      shown["top_logprobs"].push_back(entry(text, logprob));
-    }
-    content.push_back(std::move(shown));
-  }
-  return {{"content", std::move(content)}, {"refusal", nullptr}};
 }
 
 // The form of the older interface: a list of each kind.
@@ -65,8 +43,8 @@ Json CompletionLogprobs(const ShownChoice& choice) {
 
 Json LogprobsOf(const AnswerIdentity& identity, const ShownChoice& choice) {
   if (choice.tokens == nullptr) return nullptr;
-  return IsChat(identity) ? ChatLogprobs(*choice.tokens)
-                          : CompletionLogprobs(choice);
+  if (!IsChat(identity)) return CompletionLogprobs(choice);
+  return {{"content", TokensJson(*choice.tokens)}, {"refusal", nullptr}};
 }
 
 Json ReasonOf(const ShownChoice& choice) {
@@ -97,7 +75,43 @@ Json Outline(const AnswerIdentity& identity, bool in_stream) {
 std::string EventOf(Json outline, Json choice, bool usage_is_null) {
   if (!choice.is_null()) outline["choices"].push_back(std::move(choice));
   if (usage_is_null) outline["usage"] = nullptr;
-  return SseEvent(Dump(outline));
+  return SseEvent(DumpJson(outline));
+}
+
+// Of the calls among the parts. In a stream each has its place among those of
+// its choice; what comes of it comes at once.
+Json CallsOf(const ShownChoice& choice, bool in_stream) {
+  Json calls = Json::array();
+  for (const ShownPart& part : choice.parts) {
+    if (!part.call) continue;
+    Json shown = Json::object();
+    if (in_stream) shown["index"] = part.call->index;
+    shown["id"] = part.call->id;
+    shown["type"] = "function";
+    shown["function"] = {{"name", part.call->name},
+                         {"arguments", part.call->arguments_json}};
+    calls.push_back(std::move(shown));
+  }
+  return calls;
+}
+
+Json MessageOf(const ShownChoice& choice) {
+  Json calls = CallsOf(choice, /*in_stream=*/false);
+  const std::string text = choice.Text();
+  Json message = {{"role", "assistant"}};
+  message["content"] = text.empty() && !calls.empty() ? Json() : Json(text);
+  message["refusal"] = nullptr;
+  if (!calls.empty()) message["tool_calls"] = std::move(calls);
+  return message;
+}
+
+Json DeltaOf(const ShownChoice& piece) {
+  Json delta = Json::object();
+  const std::string text = piece.Text();
+  if (!text.empty()) delta["content"] = text;
+  Json calls = CallsOf(piece, /*in_stream=*/true);
+  if (!calls.empty()) delta["tool_calls"] = std::move(calls);
+  return delta;
 }
 
 // OpenAI's word for a status.
@@ -116,57 +130,84 @@ std::string_view TypeOf(int status) {
 
 }  // namespace
 
-std::string CompletionJson(const AnswerIdentity& identity,
-                           const std::vector<ShownChoice>& choices,
-                           const AnswerUsage& usage) {
-  Json outline = Outline(identity, /*in_stream=*/false);
+nlohmann::ordered_json TokensJson(const std::vector<ShownToken>& tokens) {
+  const auto entry = [](const std::string& text, float logprob) {
+    return Json{
+        {"token", text}, {"logprob", logprob}, {"bytes", BytesOf(text)}};
+  };
+  Json content = Json::array();
+  for (const ShownToken& token : tokens) {
+    Json shown = entry(token.text, token.logprob);
+    shown["top_logprobs"] = Json::array();
+    for (const auto& [text, logprob] : token.top) {
+      shown["top_logprobs"].push_back(entry(text, logprob));
+    }
+    content.push_back(std::move(shown));
+  }
+  return content;
+}
+
+std::string CompletionStyle::Whole(const std::vector<ShownChoice>& choices,
+                                   const AnswerUsage& usage) {
+  Json outline = Outline(identity_, /*in_stream=*/false);
   for (const ShownChoice& choice : choices) {
     Json shown = {{"index", choice.index}};
-    if (IsChat(identity)) {
-      shown["message"] = {{"role", "assistant"},
-                          {"content", choice.text},
-                          {"refusal", nullptr}};
+    if (IsChat(identity_)) {
+      shown["message"] = MessageOf(choice);
     } else {
-      shown["text"] = choice.text;
+      shown["text"] = choice.Text();
     }
-    shown["logprobs"] = LogprobsOf(identity, choice);
+    shown["logprobs"] = LogprobsOf(identity_, choice);
     shown["finish_reason"] = ReasonOf(choice);
     outline["choices"].push_back(std::move(shown));
   }
   outline["usage"] = UsageJson(usage);
-  return Dump(outline);
+  return DumpJson(outline);
 }
 
-std::string ChoiceEvent(const AnswerIdentity& identity,
-                        const ShownChoice& choice, bool usage_is_null) {
-  Json shown = {{"index", choice.index}};
-  if (IsChat(identity)) {
-    shown["delta"] = Json::object();
-    if (!choice.text.empty()) shown["delta"]["content"] = choice.text;
-  } else {
-    shown["text"] = choice.text;
+// The first event of a chat's choice has its role.
+std::string CompletionStyle::Begin(int num_choices, const AnswerUsage&) {
+  std::string events;
+  for (int i = 0; i < num_choices && IsChat(identity_); ++i) {
+    events += EventOf(Outline(identity_, /*in_stream=*/true),
+                      {{"index", i},
+                       {"delta", {{"role", "assistant"}, {"content", ""}}},
+                       {"logprobs", nullptr},
+                       {"finish_reason", nullptr}},
+                      include_usage_);
   }
-  shown["logprobs"] = LogprobsOf(identity, choice);
-  shown["finish_reason"] = ReasonOf(choice);
-  return EventOf(Outline(identity, /*in_stream=*/true), std::move(shown),
-                 usage_is_null);
+  return events;
 }
 
-std::string RoleEvent(const AnswerIdentity& identity, int index,
-                      bool usage_is_null) {
-  return EventOf(Outline(identity, /*in_stream=*/true),
-                 {{"index", index},
-                  {"delta", {{"role", "assistant"}, {"content", ""}}},
-                  {"logprobs", nullptr},
-                  {"finish_reason", nullptr}},
-                 usage_is_null);
+std::string CompletionStyle::Piece(const ShownChoice& piece) {
+  Json shown = {{"index", piece.index}};
+  if (IsChat(identity_)) {
+    shown["delta"] = DeltaOf(piece);
+  } else {
+    shown["text"] = piece.Text();
+  }
+  shown["logprobs"] = LogprobsOf(identity_, piece);
+  shown["finish_reason"] = ReasonOf(piece);
+  return EventOf(Outline(identity_, /*in_stream=*/true), std::move(shown),
+                 include_usage_);
 }
 
-std::string UsageEvent(const AnswerIdentity& identity,
-                       const AnswerUsage& usage) {
-  Json outline = Outline(identity, /*in_stream=*/true);
-  outline["usage"] = UsageJson(usage);
-  return EventOf(std::move(outline), nullptr, /*usage_is_null=*/false);
+std::string CompletionStyle::End(const AnswerUsage& usage) {
+  std::string events;
+  if (include_usage_) {
+    Json outline = Outline(identity_, /*in_stream=*/true);
+    outline["usage"] = UsageJson(usage);
+    events = SseEvent(DumpJson(outline));
+  }
+  return events + SseEvent("[DONE]");
+}
+
+std::string CompletionStyle::Failure(const ApiError& error) {
+  return SseEvent(ErrorJson(error)) + SseEvent("[DONE]");
+}
+
+std::string CompletionStyle::ErrorBody(const ApiError& error) const {
+  return ErrorJson(error);
 }
 
 std::string ErrorJson(const ApiError& error) {
@@ -177,16 +218,7 @@ std::string ErrorJson(const ApiError& error) {
   Json shown = {{"message", error.message}, {"type", TypeOf(error.status)}};
   shown["param"] = or_null(error.field);
   shown["code"] = error.code.empty() ? Json(error.status) : Json(error.code);
-  return Dump({{"error", std::move(shown)}});
-}
-
-std::string ErrorEvent(const ApiError& error) {
-  return SseEvent(ErrorJson(error));
-}
-
-std::string SseEvent(std::string_view text) {
-  CHECK(text.find('\n') == std::string_view::npos, "bytes={}", text.size());
-  return "data: " + std::string(text) + "\n\n";
+  return DumpJson({{"error", std::move(shown)}});
 }
 
 int64_t NumCharacters(std::string_view text) {

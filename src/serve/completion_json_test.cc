@@ -3,16 +3,21 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 namespace winnow {
 namespace {
 
 using nlohmann::json;
 
-const AnswerIdentity kChat = {.endpoint = Endpoint::kChatCompletions,
-                              .id = "chatcmpl-1",
-                              .model = "m",
-                              .created_unix_s = 5};
+const AnswerIdentity kChatIdentity = {.endpoint = Endpoint::kChatCompletions,
+                                      .id = "chatcmpl-1",
+                                      .model = "m",
+                                      .created_unix_s = 5};
+
+CompletionStyle Chat(bool include_usage = false) {
+  return {kChatIdentity, include_usage};
+}
 
 // What an event's reader sees: one line of data, then an empty one.
 json DataOf(const std::string& event) {
@@ -24,7 +29,7 @@ json DataOf(const std::string& event) {
 
 TEST(CompletionJsonTest, AnEventIsOneLineWhateverTheText) {
   const std::string text = "line\nbreak \"quoted\" \r \xE2\x80\xA8 \x01";
-  const json event = DataOf(ChoiceEvent(kChat, {.text = text}, false));
+  const json event = DataOf(Chat().Piece({.parts = {{.text = text}}}));
   EXPECT_EQ(event["choices"][0]["delta"]["content"], text);
   EXPECT_EQ(event["object"], "chat.completion.chunk");
   EXPECT_TRUE(event["choices"][0]["finish_reason"].is_null());
@@ -32,11 +37,15 @@ TEST(CompletionJsonTest, AnEventIsOneLineWhateverTheText) {
 }
 
 TEST(CompletionJsonTest, UsageIsNullUntilTheLastEvent) {
-  EXPECT_TRUE(DataOf(RoleEvent(kChat, 1, true)).at("usage").is_null());
-  const json last = DataOf(UsageEvent(kChat, {.num_prompt_tokens = 3,
-                                              .num_generated_tokens = 4,
-                                              .num_cached_tokens = 2,
-                                              .num_tokens_read = 9}));
+  EXPECT_TRUE(DataOf(Chat(true).Begin(1, {})).at("usage").is_null());
+  const std::string end = Chat(true).End({.num_prompt_tokens = 3,
+                                          .num_generated_tokens = 4,
+                                          .num_cached_tokens = 2,
+                                          .num_tokens_read = 9});
+  const std::string done = "data: [DONE]\n\n";
+  ASSERT_TRUE(end.ends_with(done));
+  EXPECT_EQ(Chat().End({}), done);
+  const json last = DataOf(end.substr(0, end.size() - done.size()));
   EXPECT_EQ(last["choices"], json::array());
   EXPECT_EQ(last["usage"]["total_tokens"], 7);
   EXPECT_EQ(last["usage"]["prompt_tokens_details"]["cached_tokens"], 2);
@@ -47,12 +56,38 @@ TEST(CompletionJsonTest, TheOlderInterfaceListsOffsetsInCharacters) {
   const std::vector<ShownToken> tokens = {
       {.text = "é", .logprob = -1, .top = {{"a", -0.5f}}}, {.text = "b"}};
   const AnswerIdentity older = {.id = "cmpl-1", .model = "m"};
-  const json whole = json::parse(CompletionJson(
-      older, {{.text = "éb", .tokens = &tokens, .text_offset = 2}}, {}));
+  const json whole = json::parse(CompletionStyle(older, false)
+                                     .Whole({{.parts = {{.text = "éb"}},
+                                              .tokens = &tokens,
+                                              .text_offset = 2}},
+                                            {}));
   const json& logprobs = whole["choices"][0]["logprobs"];
   EXPECT_EQ(logprobs["text_offset"], json({2, 3}));
   EXPECT_EQ(logprobs["top_logprobs"][0]["a"], -0.5);
   EXPECT_EQ(logprobs["top_logprobs"][0]["é"], -1.0);
+}
+
+TEST(CompletionJsonTest, CallsTakeThePlaceOfText) {
+  const ShownCall call = {
+      .id = "abc", .index = 1, .name = "get", .arguments_json = "{}"};
+  const ShownChoice choice = {.parts = {{.call = call}},
+                              .finish_reason = "tool_calls"};
+  const json whole = json::parse(Chat().Whole({choice}, {}))["choices"][0];
+  EXPECT_TRUE(whole["message"]["content"].is_null());
+  EXPECT_EQ(whole["message"]["tool_calls"],
+            json::parse(R"([{"id":"abc","type":"function",
+                             "function":{"name":"get","arguments":"{}"}}])"));
+  const json delta = DataOf(Chat().Piece(choice))["choices"][0]["delta"];
+  EXPECT_EQ(delta["tool_calls"][0]["index"], 1);
+  EXPECT_FALSE(delta.contains("content"));
+}
+
+TEST(CompletionJsonTest, CallsHaveIdsOfTheirOwn) {
+  EXPECT_EQ(CallId("a", 0, 0).size(), 9u);
+  std::set<std::string> ids;
+  for (int i = 0; i < 1000; ++i) ids.insert(CallId("a", i % 4, i / 4));
+  EXPECT_EQ(ids.size(), 1000u);
+  EXPECT_NE(CallId("a", 0, 0), CallId("b", 0, 0));
 }
 
 TEST(CompletionJsonTest, ErrorsHaveOpenAisForm) {
@@ -62,7 +97,9 @@ TEST(CompletionJsonTest, ErrorsHaveOpenAisForm) {
   EXPECT_EQ(error["type"], "not_found_error");
   EXPECT_EQ(error["param"], "model");
   EXPECT_EQ(error["code"], 404);
-  EXPECT_TRUE(DataOf(ErrorEvent({.status = 500}))["error"]["param"].is_null());
+  const std::string failure = Chat().Failure({.status = 500});
+  EXPECT_TRUE(failure.starts_with("data: {\"error\":{"));
+  EXPECT_NE(failure.find("\"param\":null"), std::string::npos);
 }
 
 }  // namespace

@@ -24,6 +24,11 @@ struct CompletionRequest {
   std::string messages_json = {};
   std::string template_json = "{}";
   bool add_generation_prompt = true;
+  // Of the tools that the template is given; none: no calls are looked for.
+  std::vector<std::string> tool_names = {};
+  bool one_call = false;  // an answer ends with its first
+  // Of responses: members of the answer that say again what was asked.
+  std::string echo_json = {};
   // Whether the tokenizer's own go around a text. A template writes them.
   bool add_special_tokens = true;
 
@@ -39,6 +44,7 @@ struct CompletionRequest {
   bool include_usage = false;  // in a stream
   std::string select = {};     // empty: the server's
   std::string cache_salt = {};
+  int priority = 0;                       // lower starts first
   std::vector<std::string> ignored = {};  // fields that changed nothing
 };
 
@@ -54,10 +60,6 @@ struct RequestRules {
 Result<CompletionRequest> ParseCompletionRequest(std::string_view body,
                                                  Endpoint endpoint,
                                                  const RequestRules& rules);
-
-// The field that such a line is about: "request: field NAME: ..."; "" where it
-// is about none.
-std::string FieldNamedIn(std::string_view message);
 
 }  // namespace winnow
 

@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "serve/api_error.h"
+
 namespace winnow {
 namespace {
 
@@ -72,6 +74,92 @@ TEST(CompletionRequestTest, NamesTheMessageThatIsWrong) {
   EXPECT_EQ(field_of(R"([{"role":"user"}])"), "messages[0].content");
   EXPECT_EQ(field_of(R"([{"role":"user","content":[{"type":"image_url"}]}])"),
             "messages[0].content[0].type");
+}
+
+constexpr std::string_view kTool =
+    R"({"type":"function","function":{"name":"get","parameters":)"
+    R"({"type":"object","properties":{"b":1.0,"a":{}}}}})";
+
+TEST(CompletionRequestTest, GivesTheTemplateTheToolsAsTheyAreWritten) {
+  const auto parsed = [](const std::string& more) {
+    return Parse(
+        fmt::format(R"({{"messages":[{{"role":"user","content":"x"}}],)"
+                    R"("tools":[{}],{}}})",
+                    kTool, more),
+        kChat);
+  };
+  const auto plain = parsed(R"("parallel_tool_calls":true)");
+  ASSERT_TRUE(plain.ok()) << plain.error().message;
+  EXPECT_EQ(plain->template_json, fmt::format("{{\"tools\":[{}]}}", kTool));
+  EXPECT_EQ(plain->tool_names, std::vector<std::string>{"get"});
+  EXPECT_FALSE(plain->one_call);
+  const auto one = parsed(R"("tool_choice":"auto","parallel_tool_calls":false,)"
+                          R"("chat_template_kwargs":{"tools":5,"x":1})");
+  EXPECT_EQ(one->template_json,
+            fmt::format(R"({{"x":1,"tools":[{}]}})", kTool));
+  EXPECT_TRUE(one->one_call);
+  const auto none = parsed(R"("tool_choice":"none")");
+  EXPECT_EQ(none->template_json, "{}");
+  EXPECT_TRUE(none->tool_names.empty());
+  for (const char* choice :
+       {"\"required\"", R"({"type":"function","function":{"name":"get"}})"}) {
+    const auto forced = parsed(fmt::format("\"tool_choice\":{}", choice));
+    EXPECT_NE(forced.error().message.find("constrained"), std::string::npos);
+  }
+}
+
+TEST(CompletionRequestTest, NamesTheToolThatIsWrong) {
+  const auto field_of = [](const std::string& tools) {
+    return FieldNamedIn(Complaint(
+        fmt::format(R"({{"messages":[{{"role":"user","content":"x"}}],)"
+                    R"("tools":{}}})",
+                    tools),
+        kChat));
+  };
+  EXPECT_EQ(field_of("5"), "tools");
+  EXPECT_EQ(field_of("[5]"), "tools[0]");
+  EXPECT_EQ(field_of(R"([{"type":"web_search"}])"), "tools[0].type");
+  EXPECT_EQ(field_of(R"([{"type":"function"}])"), "tools[0].function");
+  for (const char* name : {"", "a b", "x\\ny", "\\\"quoted\\\"", "é"}) {
+    EXPECT_EQ(
+        field_of(fmt::format(
+            R"([{{"type":"function","function":{{"name":"{}"}}}}])", name)),
+        "tools[0].function.name")
+        << name;
+  }
+  EXPECT_EQ(field_of(R"([{"type":"function","function":{"name":"a",)"
+                     R"("parameters":[]}}])"),
+            "tools[0].function.parameters");
+  std::string many;
+  for (int i = 0; i < 129; ++i)
+    many += (i == 0 ? "" : ",") + std::string(kTool);
+  EXPECT_EQ(field_of("[" + many + "]"), "tools");
+}
+
+// Templates read arguments as an object, in the order that they were written.
+TEST(CompletionRequestTest, ReadsCallsThatWereMade) {
+  const auto parsed = [](const std::string& arguments) {
+    return Parse(
+        R"({"messages":[{"role":"assistant","content":null,"tool_calls":)"
+        R"([{"id":"c1","type":"function","function":{"name":"get",)"
+        R"("arguments":)" +
+            arguments +
+            R"(}}]},{"role":"tool","tool_call_id":"c1","content":"5"}]})",
+        kChat);
+  };
+  const auto text = parsed(R"("{\"b\":1.0,\"a\":2}")");
+  ASSERT_TRUE(text.ok()) << text.error().message;
+  EXPECT_EQ(text->messages_json,
+            R"([{"content":null,"role":"assistant","tool_calls":[{"id":"c1",)"
+            R"("type":"function","function":{"name":"get","arguments":)"
+            R"({"b":1.0,"a":2}}}]},{"content":"5","role":"tool",)"
+            R"("tool_call_id":"c1"}])");
+  EXPECT_NE(parsed("\"\"")->messages_json.find(R"("arguments":{})"),
+            std::string::npos);
+  for (const char* bad : {"\"[1]\"", "\"{\"", "5"}) {
+    EXPECT_EQ(FieldNamedIn(parsed(bad).error().message),
+              "messages[0].tool_calls[0].function.arguments");
+  }
 }
 
 TEST(CompletionRequestTest, TakesTheCheckpointsDefaults) {

@@ -12,9 +12,12 @@
 namespace winnow {
 
 struct HttpRequest {
-  std::string method;         // "POST"
-  std::string path;           // without the query: "/v1/models"
-  std::string authorization;  // that header's value; empty where there is none
+  std::string method;  // "POST"
+  std::string path;    // without the query: "/v1/models"
+  // Values of these headers; empty where there are none.
+  std::string authorization;
+  std::string api_key;     // X-Api-Key
+  std::string request_id;  // X-Request-Id
   std::string body;
 };
 
@@ -74,7 +77,9 @@ class HttpHandler {
   virtual std::unique_ptr<HttpAnswer> AnswerHead(const HttpRequest& head) = 0;
   virtual std::unique_ptr<HttpAnswer> Answer(HttpRequest request) = 0;
   // For what never becomes a request: too large (413, 431), not HTTP (400).
-  virtual std::unique_ptr<HttpAnswer> Refuse(int status,
+  // `head`: as far as it was read.
+  virtual std::unique_ptr<HttpAnswer> Refuse(const HttpRequest& head,
+                                             int status,
                                              const std::string& message) = 0;
 };
 

@@ -102,7 +102,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   Awaitable<bool> SendText(std::string_view text);
   Awaitable<void> AwaitWake();
   Awaitable<void> Linger();
-  std::unique_ptr<HttpAnswer> Refusal(BoostError error) const;
+  std::unique_ptr<HttpAnswer> Refusal(const HttpRequest& head,
+                                      BoostError error) const;
   void WatchForEnd();
   void Wake();
 
@@ -129,7 +130,16 @@ HttpRequest HeadOf(const http::request<http::string_body>& message) {
   const std::string target = text(message.target());
   request.path = target.substr(0, target.find('?'));
   request.authorization = text(message[http::field::authorization]);
+  request.api_key = text(message["X-Api-Key"]);
+  request.request_id = text(message["X-Request-Id"]);
   return request;
+}
+
+// Where the body ends would be a guess, and who stands before this server may
+// guess otherwise (RFC 9112, 6.3).
+bool EndsUnclearly(const http::request_parser<http::string_body>& parser) {
+  return parser.get().count(http::field::transfer_encoding) > 0 &&
+         !parser.chunked();
 }
 
 http::response<http::string_body> ResponseOf(HttpPart& part, bool keep_alive) {
@@ -179,18 +189,21 @@ Awaitable<bool> HttpConnection::AwaitRequest() {
   co_return !error && num_read > 0;
 }
 
-std::unique_ptr<HttpAnswer> HttpConnection::Refusal(BoostError error) const {
+std::unique_ptr<HttpAnswer> HttpConnection::Refusal(const HttpRequest& head,
+                                                    BoostError error) const {
   HttpHandler& handler = *server_.handler;
   if (error == http::error::body_limit) {
-    return handler.Refuse(413, fmt::format("body must be at most {} bytes "
-                                           "(--max-body-size)",
-                                           server_.limits.max_body_bytes));
+    return handler.Refuse(head, 413,
+                          fmt::format("body must be at most {} bytes "
+                                      "(--max-body-size)",
+                                      server_.limits.max_body_bytes));
   }
   if (error == http::error::header_limit ||
       error == http::error::buffer_overflow) {
-    return handler.Refuse(431, fmt::format("headers must be at most {} bytes "
-                                           "(--max-header-size)",
-                                           server_.limits.max_header_bytes));
+    return handler.Refuse(head, 431,
+                          fmt::format("headers must be at most {} bytes "
+                                      "(--max-header-size)",
+                                      server_.limits.max_header_bytes));
   }
   const bool of_http =
       error.category() ==
@@ -199,7 +212,8 @@ std::unique_ptr<HttpAnswer> HttpConnection::Refusal(BoostError error) const {
       error == http::error::partial_message) {
     return nullptr;  // The connection ended, or was too slow.
   }
-  return handler.Refuse(400, "not a request of HTTP/1.1: " + error.message());
+  return handler.Refuse(head, 400,
+                        "not a request of HTTP/1.1: " + error.message());
 }
 
 // The answer, or null where the client is gone. `*whole`: nothing of the
@@ -213,9 +227,13 @@ Awaitable<std::unique_ptr<HttpAnswer>> HttpConnection::Read(Parser& parser,
   stream_.expires_after(server_.limits.header_time);
   co_await http::async_read_header(
       stream_, buffer_, parser, net::redirect_error(net::use_awaitable, error));
-  if (error) co_return Refusal(error);
-  std::unique_ptr<HttpAnswer> refused =
-      server_.handler->AnswerHead(HeadOf(parser.get()));
+  if (error) co_return Refusal(HeadOf(parser.get()), error);
+  const HttpRequest head = HeadOf(parser.get());
+  if (EndsUnclearly(parser)) {
+    co_return server_.handler->Refuse(
+        head, 400, "Transfer-Encoding must be chunked, at its end");
+  }
+  std::unique_ptr<HttpAnswer> refused = server_.handler->AnswerHead(head);
   *whole = parser.is_done();
   if (refused) co_return refused;
   stream_.expires_after(server_.limits.body_time);
@@ -227,7 +245,7 @@ Awaitable<std::unique_ptr<HttpAnswer>> HttpConnection::Read(Parser& parser,
   }
   co_await http::async_read(stream_, buffer_, parser,
                             net::redirect_error(net::use_awaitable, error));
-  if (error) co_return Refusal(error);
+  if (error) co_return Refusal(HeadOf(parser.get()), error);
   *whole = true;
   HttpRequest request = HeadOf(parser.get());
   request.body = std::move(parser.get().body());

@@ -1,7 +1,6 @@
 #include "serve/request_fields.h"
 
 #include <algorithm>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <span>
 
@@ -12,41 +11,40 @@ using nlohmann::json;
 using Use = RequestField::Use;
 
 constexpr std::string_view kNotYet = "is not built yet";
-constexpr std::string_view kNoTools = "tools are not built yet";
+constexpr std::string_view kNoFunctions =
+    "functions came before tools: say tools and tool_choice";
 constexpr std::string_view kTextOnly = "the model reads and writes text alone";
 constexpr std::string_view kNoGrammar = "constrained answers are not built yet";
+constexpr std::string_view kOwnWords =
+    "say it in the template's own words (chat_template_kwargs)";
+constexpr std::string_view kKeepsNothing =
+    "the server keeps nothing of a request: send the whole input";
 constexpr std::string_view kFalse = "[false]";
 
-// Both endpoints have these.
+// All routes have these.
 constexpr RequestField kSharedFields[] = {
     {"model"},
-    {"max_tokens"},
     {"temperature"},
     {"top_p"},
     {"top_k"},
     {"min_p"},
     {"seed"},
-    {"stop"},
     {"stop_token_ids"},
     {"ignore_eos"},
     {"skip_special_tokens"},
-    {"logprobs"},
     {"frequency_penalty"},
     {"presence_penalty"},
     {"repetition_penalty"},
     {"logit_bias"},
-    {"n"},
     {"stream"},
-    {"stream_options"},
     {"add_special_tokens"},
     {"select"},
     {"cache_salt"},
+    {"priority"},
     {"user", Use::kIgnored},
     {"request_id", Use::kIgnored},
     {"session_id", Use::kIgnored},
-    {"priority", Use::kRefused, kNotYet, "[0]"},
     {"min_tokens", Use::kRefused, kNotYet, "[0]"},
-    {"echo", Use::kRefused, kNotYet, kFalse},
     {"length_penalty", Use::kRefused, "beams are not built", "[1, 1.0]"},
     {"use_beam_search", Use::kRefused, "beams are not built", kFalse},
     {"include_stop_str_in_output", Use::kRefused, kNotYet, kFalse},
@@ -60,7 +58,6 @@ constexpr RequestField kSharedFields[] = {
     {"logits_processors", Use::kRefused, kNotYet, "[[]]"},
     {"kv_transfer_params", Use::kRefused, kNotYet, "[{}]"},
     {"vllm_xargs", Use::kRefused, kNotYet, "[{}]"},
-    {"response_format", Use::kRefused, kNoGrammar, R"([{"type": "text"}])"},
     {"structured_outputs", Use::kRefused, kNoGrammar},
     {"guided_json", Use::kRefused, kNoGrammar},
     {"guided_regex", Use::kRefused, kNoGrammar},
@@ -68,40 +65,95 @@ constexpr RequestField kSharedFields[] = {
     {"guided_grammar", Use::kRefused, kNoGrammar},
 };
 
-constexpr RequestField kChatFields[] = {
-    {"messages"},
-    {"max_completion_tokens"},
-    {"top_logprobs"},
+// Completions and chats.
+constexpr RequestField kOlderFields[] = {
+    {"max_tokens"},
+    {"stop"},
+    {"logprobs"},
+    {"n"},
+    {"stream_options"},
+    {"echo", Use::kRefused, kNotYet, kFalse},
+    {"response_format", Use::kRefused, kNoGrammar, R"([{"type": "text"}])"},
+};
+
+// All that goes through a chat template.
+constexpr RequestField kTemplateFields[] = {
+    {"tools"},
+    {"tool_choice"},
     {"add_generation_prompt"},
     {"chat_template_kwargs"},
     {"metadata", Use::kIgnored},
-    {"store", Use::kIgnored},
     {"service_tier", Use::kIgnored},
-    {"safety_identifier", Use::kIgnored},
-    {"verbosity", Use::kIgnored},
-    {"prediction", Use::kIgnored},
-    {"moderation", Use::kIgnored},
-    {"prompt_cache_key", Use::kIgnored},
-    {"prompt_cache_options", Use::kIgnored},
-    {"prompt_cache_retention", Use::kIgnored},
-    {"parallel_tool_calls", Use::kIgnored},
-    {"include_reasoning", Use::kIgnored},
-    {"reasoning_effort", Use::kRefused,
-     "say it in the template's own words (chat_template_kwargs)",
-     R"(["none"])"},
-    {"thinking_token_budget", Use::kRefused, kNotYet},
-    {"tools", Use::kRefused, kNoTools, "[[]]"},
-    {"tool_choice", Use::kRefused, kNoTools, R"(["none", "auto"])"},
-    {"functions", Use::kRefused, kNoTools, "[[]]"},
-    {"function_call", Use::kRefused, kNoTools, R"(["none", "auto"])"},
-    {"audio", Use::kRefused, kTextOnly},
-    {"modalities", Use::kRefused, kTextOnly, R"([["text"], []])"},
-    {"web_search_options", Use::kRefused, "the server reaches no network"},
     {"continue_final_message", Use::kRefused, kNotYet, kFalse},
     {"chat_template", Use::kRefused,
      "templates are code: --chat-template names the server's"},
     {"documents", Use::kRefused, kNotYet, "[[]]"},
     {"mm_processor_kwargs", Use::kRefused, kTextOnly},
+    {"thinking_token_budget", Use::kRefused, kNotYet},
+};
+
+// OpenAI's of the newer two.
+constexpr RequestField kOpenAiFields[] = {
+    {"parallel_tool_calls"},
+    {"top_logprobs"},
+    {"store", Use::kIgnored},
+    {"safety_identifier", Use::kIgnored},
+    {"moderation", Use::kIgnored},
+    {"prompt_cache_key", Use::kIgnored},
+    {"prompt_cache_options", Use::kIgnored},
+    {"prompt_cache_retention", Use::kIgnored},
+    {"include_reasoning", Use::kIgnored},
+};
+
+constexpr RequestField kChatFields[] = {
+    {"messages"},
+    {"max_completion_tokens"},
+    {"verbosity", Use::kIgnored},
+    {"prediction", Use::kIgnored},
+    {"reasoning_effort", Use::kRefused, kOwnWords, R"(["none"])"},
+    {"functions", Use::kRefused, kNoFunctions, "[[]]"},
+    {"function_call", Use::kRefused, kNoFunctions, R"(["none", "auto"])"},
+    {"audio", Use::kRefused, kTextOnly},
+    {"modalities", Use::kRefused, kTextOnly, R"([["text"], []])"},
+    {"web_search_options", Use::kRefused, "the server reaches no network"},
+};
+
+constexpr RequestField kResponsesFields[] = {
+    {"input"},
+    {"instructions"},
+    {"max_output_tokens"},
+    {"include"},
+    {"text"},
+    {"stream_options", Use::kIgnored},
+    {"max_tool_calls", Use::kIgnored},
+    {"reasoning", Use::kRefused, kOwnWords,
+     R"([{}, {"effort": "none"}, {"effort": null, "summary": null}])"},
+    {"previous_response_id", Use::kRefused, kKeepsNothing},
+    {"conversation", Use::kRefused, kKeepsNothing},
+    {"prompt", Use::kRefused, kKeepsNothing},
+    {"background", Use::kRefused, kKeepsNothing, kFalse},
+    {"truncation", Use::kRefused, "a prompt is never cut", R"(["disabled"])"},
+    {"context_management", Use::kRefused, "a prompt is never cut", "[[]]"},
+};
+
+// Anthropic's.
+constexpr RequestField kMessagesFields[] = {
+    {"messages"},
+    {"system"},
+    {"cache_control", Use::kIgnored},
+    {"inference_geo", Use::kIgnored},
+    {"user_profile_id", Use::kIgnored},
+    {"thinking", Use::kRefused, kOwnWords, R"([{"type": "disabled"}])"},
+    {"output_config", Use::kRefused, kNoGrammar, "[{}]"},
+    {"output_format", Use::kRefused, kNoGrammar},
+    {"container", Use::kRefused, kKeepsNothing},
+    {"mcp_servers", Use::kRefused, "the server reaches no network", "[[]]"},
+    {"context_management", Use::kRefused, "a prompt is never cut", "[{}]"},
+};
+
+constexpr RequestField kMessageLengthFields[] = {
+    {"max_tokens"},
+    {"stop_sequences"},
 };
 
 constexpr RequestField kCompletionFields[] = {
@@ -111,15 +163,30 @@ constexpr RequestField kCompletionFields[] = {
     {"prompt_embeds", Use::kRefused, "prompts are text or token ids"},
 };
 
-std::span<const RequestField> OwnFieldsOf(Endpoint endpoint) {
-  if (endpoint == Endpoint::kChatCompletions) return kChatFields;
-  return kCompletionFields;
+using Fields = std::span<const RequestField>;
+
+std::vector<Fields> TablesOf(Endpoint endpoint) {
+  switch (endpoint) {
+    case Endpoint::kCompletions:
+      return {kSharedFields, kOlderFields, kCompletionFields};
+    case Endpoint::kChatCompletions:
+      return {kSharedFields, kOlderFields, kTemplateFields, kOpenAiFields,
+              kChatFields};
+    case Endpoint::kResponses:
+      return {kSharedFields, kTemplateFields, kOpenAiFields, kResponsesFields};
+    case Endpoint::kMessages:
+      return {kSharedFields, kTemplateFields, kMessagesFields,
+              kMessageLengthFields};
+    case Endpoint::kMessageTokens:
+      return {kSharedFields, kTemplateFields, kMessagesFields};
+  }
+  CHECK(false, "endpoint={}", static_cast<int>(endpoint));
 }
 
 // Null where nobody knows it.
-const RequestField* Find(Endpoint endpoint, std::string_view name) {
-  for (const auto fields :
-       {std::span<const RequestField>(kSharedFields), OwnFieldsOf(endpoint)}) {
+const RequestField* Find(const std::vector<Fields>& tables,
+                         std::string_view name) {
+  for (const Fields fields : tables) {
     const auto found = std::ranges::find(fields, name, &RequestField::name);
     if (found != fields.end()) return &*found;
   }
@@ -129,19 +196,20 @@ const RequestField* Find(Endpoint endpoint, std::string_view name) {
 }  // namespace
 
 std::vector<RequestField> FieldsOf(Endpoint endpoint) {
-  std::vector<RequestField> fields(std::begin(kSharedFields),
-                                   std::end(kSharedFields));
-  const auto own = OwnFieldsOf(endpoint);
-  fields.insert(fields.end(), own.begin(), own.end());
-  return fields;
+  std::vector<RequestField> all;
+  for (const Fields fields : TablesOf(endpoint)) {
+    all.insert(all.end(), fields.begin(), fields.end());
+  }
+  return all;
 }
 
 Result<std::vector<std::string>> CheckFields(const json& request,
                                              Endpoint endpoint) {
+  const std::vector<Fields> tables = TablesOf(endpoint);
   std::vector<std::string> ignored;
   for (const auto& [name, value] : request.items()) {
     if (value.is_null()) continue;
-    const RequestField* field = Find(endpoint, name);
+    const RequestField* field = Find(tables, name);
     if (field == nullptr || field->use == Use::kIgnored) {
       ignored.push_back(name);
       continue;
@@ -155,6 +223,11 @@ Result<std::vector<std::string>> CheckFields(const json& request,
                      neutral.empty() ? "" : field->neutral, field->reason);
   }
   return ignored;
+}
+
+Error WrongField(const std::string& field, std::string_view expected) {
+  return MakeError(ErrorCode::kInvalidArgument, "request: field {}: must be {}",
+                   field, expected);
 }
 
 }  // namespace winnow

@@ -11,7 +11,13 @@
 
 namespace winnow {
 
-enum class Endpoint { kCompletions, kChatCompletions };
+enum class Endpoint {
+  kCompletions,
+  kChatCompletions,
+  kResponses,
+  kMessages,
+  kMessageTokens,  // the same, of which only the prompt is counted
+};
 
 struct RequestField {
   enum class Use {
@@ -26,13 +32,16 @@ struct RequestField {
   std::string_view neutral = "[]";
 };
 
-// Every field that OpenAI's client or vLLM's knows.
+// Every field that the route's own clients or vLLM's know.
 std::vector<RequestField> FieldsOf(Endpoint endpoint);
 
 // The names of the fields that change nothing, also of those that nobody knows.
 // Fails on one that is refused, with its reason. null is as good as absent.
 Result<std::vector<std::string>> CheckFields(const nlohmann::json& request,
                                              Endpoint endpoint);
+
+// "request: field FIELD: must be EXPECTED".
+Error WrongField(const std::string& field, std::string_view expected);
 
 }  // namespace winnow
 

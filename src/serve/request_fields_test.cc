@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <span>
 
+#include "serve/api_error.h"
 #include "serve/completion_request.h"
 
 namespace winnow {
@@ -56,21 +59,87 @@ constexpr const char* kOpenAiChatFields[] = {
     "web_search_options",
 };
 
+// /v1/responses, as the same client spelled it (response_create_params.py).
+constexpr const char* kOpenAiResponsesFields[] = {
+    "background",
+    "context_management",
+    "conversation",
+    "include",
+    "input",
+    "instructions",
+    "max_output_tokens",
+    "max_tool_calls",
+    "metadata",
+    "model",
+    "parallel_tool_calls",
+    "previous_response_id",
+    "prompt",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "reasoning",
+    "safety_identifier",
+    "service_tier",
+    "store",
+    "stream",
+    "stream_options",
+    "temperature",
+    "text",
+    "tool_choice",
+    "tools",
+    "top_logprobs",
+    "top_p",
+    "truncation",
+    "user",
+};
+
+// /v1/messages, as Anthropic's client spells it (message_create_params.py).
+constexpr const char* kAnthropicFields[] = {
+    "cache_control", "container",      "inference_geo",   "max_tokens",
+    "messages",      "metadata",       "model",           "output_config",
+    "service_tier",  "stop_sequences", "stream",          "system",
+    "temperature",   "thinking",       "tool_choice",     "tools",
+    "top_k",         "top_p",          "user_profile_id",
+};
+
+constexpr Endpoint kEndpoints[] = {Endpoint::kCompletions, kChat,
+                                   Endpoint::kResponses, Endpoint::kMessages,
+                                   Endpoint::kMessageTokens};
+
 RequestRules Rules() {
   return {.defaults = {}, .json = {}, .max_n = 4, .vocab_size = 100};
 }
 
 json SmallestRequest(Endpoint endpoint) {
-  if (endpoint == kChat) {
+  if (endpoint == kChat || endpoint == Endpoint::kMessageTokens) {
     return {{"messages", {{{"role", "user"}, {"content", "Hello"}}}}};
+  }
+  if (endpoint == Endpoint::kResponses) return {{"input", "Hello"}};
+  if (endpoint == Endpoint::kMessages) {
+    return {{"messages", {{{"role", "user"}, {"content", "Hello"}}}},
+            {"max_tokens", 1}};
   }
   return {{"prompt", "Hello"}};
 }
 
-TEST(RequestFieldsTest, KnowEveryFieldOfOpenAi) {
-  const auto fields = FieldsOf(kChat);
-  for (const std::string name : kOpenAiChatFields) {
+void ExpectKnown(Endpoint endpoint, std::span<const char* const> names) {
+  const auto fields = FieldsOf(endpoint);
+  for (const std::string name : names) {
     EXPECT_EQ(std::ranges::count(fields, name, &RequestField::name), 1) << name;
+  }
+}
+
+TEST(RequestFieldsTest, KnowEveryFieldOfTheRoutesClients) {
+  ExpectKnown(kChat, kOpenAiChatFields);
+  ExpectKnown(Endpoint::kResponses, kOpenAiResponsesFields);
+  ExpectKnown(Endpoint::kMessages, kAnthropicFields);
+}
+
+TEST(RequestFieldsTest, KnowEachOnce) {
+  for (const Endpoint endpoint : kEndpoints) {
+    std::set<std::string_view> names;
+    for (const RequestField& field : FieldsOf(endpoint)) {
+      EXPECT_TRUE(names.insert(field.name).second) << field.name;
+    }
   }
 }
 
@@ -79,7 +148,7 @@ TEST(RequestFieldsTest, KnowEveryFieldOfOpenAi) {
 TEST(RequestFieldsTest, EachIsReadRefusedOrNamed) {
   // A list with an object in it is what no field takes.
   const json wrong = json::array({json::object({{"x", json::array()}})});
-  for (const Endpoint endpoint : {Endpoint::kCompletions, kChat}) {
+  for (const Endpoint endpoint : kEndpoints) {
     for (const RequestField& field : FieldsOf(endpoint)) {
       const std::string name(field.name);
       json request = SmallestRequest(endpoint);
@@ -103,16 +172,18 @@ TEST(RequestFieldsTest, EachIsReadRefusedOrNamed) {
 }
 
 TEST(RequestFieldsTest, ARefusedFieldMayAskForNothing) {
-  for (const RequestField& field : FieldsOf(kChat)) {
-    if (field.use != RequestField::Use::kRefused) continue;
-    json values = json::parse(field.neutral);
-    values.push_back(nullptr);
-    for (const json& value : values) {
-      json request = SmallestRequest(kChat);
-      request[std::string(field.name)] = value;
-      const auto parsed =
-          ParseCompletionRequest(request.dump(), kChat, Rules());
-      EXPECT_TRUE(parsed.ok()) << field.name << " " << value;
+  for (const Endpoint endpoint : kEndpoints) {
+    for (const RequestField& field : FieldsOf(endpoint)) {
+      if (field.use != RequestField::Use::kRefused) continue;
+      json values = json::parse(field.neutral);
+      values.push_back(nullptr);
+      for (const json& value : values) {
+        json request = SmallestRequest(endpoint);
+        request[std::string(field.name)] = value;
+        const auto parsed =
+            ParseCompletionRequest(request.dump(), endpoint, Rules());
+        EXPECT_TRUE(parsed.ok()) << field.name << " " << value;
+      }
     }
   }
 }

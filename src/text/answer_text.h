@@ -27,7 +27,9 @@ class AnswerText {
   Result<std::string> Finish();
 
   // A stop string has ended the text.
-  bool stopped() const { return stop_matcher_.matched().has_value(); }
+  bool stopped() const { return matched_stop().has_value(); }
+  // Which one.
+  std::optional<size_t> matched_stop() const { return stop_matcher_.matched(); }
 
  private:
   Detokenizer detokenizer_;

@@ -75,4 +75,8 @@ Result<std::string> ChatTemplate::Render(const ChatInput& input) const {
   return internal::TakeText(text);
 }
 
+std::string ChatTemplate::ToolSource() const {
+  return internal::TakeText(winnow_chat_template_tool_source(handle_.get()));
+}
+
 }  // namespace winnow

@@ -51,8 +51,9 @@ class ChatTemplate {
  public:
   // Takes `folder`/chat_template.jinja, else "chat_template" of
   // tokenizer_config.json: a string, or a list of {"name", "template"} with
-  // one named "default". Fails with kNotFound where there is none, with the
-  // line where its syntax is wrong.
+  // one named "default" and perhaps one named "tool_use", which then renders
+  // what has tools. Fails with kNotFound where there is none, with the line
+  // where its syntax is wrong.
   static Result<ChatTemplate> Load(const std::filesystem::path& folder);
 
   // The same from the files' contents. `folder` is only named in messages.
@@ -64,6 +65,9 @@ class ChatTemplate {
   // Fails with the template's line where it raises or misuses a value, and
   // where it takes too many steps or writes too much.
   Result<std::string> Render(const ChatInput& input) const;
+
+  // The source of the template that renders chats with tools.
+  std::string ToolSource() const;
 
  private:
   struct Free {

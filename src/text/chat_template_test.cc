@@ -74,6 +74,16 @@ TEST(ChatTemplateTest, FindsTheTemplate) {
   EXPECT_EQ(rendered({}, "{}"), none);
 }
 
+TEST(ChatTemplateTest, ToolsMayHaveATemplateOfTheirOwn) {
+  const auto both = ChatTemplate::FromText("dir", {}, R"({"chat_template": [
+      {"name": "tool_use", "template": "t{{ tools | length }}"},
+      {"name": "default", "template": "d"}]})");
+  EXPECT_EQ(both->Render({"[]", R"({"tools": [{}]})"}).value(), "t1");
+  EXPECT_EQ(both->Render({"[]", R"({"tools": null})"}).value(), "d");
+  EXPECT_EQ(both->ToolSource(), "t{{ tools | length }}");
+  EXPECT_EQ(Make("{{ tools }}").ToolSource(), "{{ tools }}");
+}
+
 TEST(ChatTemplateTest, LoadsAFolder) {
   const std::filesystem::path folder =
       std::filesystem::path(testing::TempDir()) /

@@ -6,10 +6,8 @@
 
 from __future__ import annotations
 
-import atexit
 import http.client
 import json
-import os
 import re
 import signal
 import socket
@@ -21,97 +19,21 @@ import time
 import unittest
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+from serve_process import MODEL, ROOT, Server, wait_until
+
 sys.path.insert(0, str(ROOT))
 
 from lab.tasks.record import make_record  # noqa: E402
 
 WINNOW = ""
-MODEL = str(ROOT / "lab/models/winnow-lab")
 NAME = "winnow-lab"
 TEMPLATE = ("{{ bos_token }}{% for message in messages %}{{ message['content'] }}"
             "{% endfor %}")
 LONG = 150  # tokens of an answer that is drained
 
 
-class Server:
-    """One process, on a port that was free."""
-
-    def __init__(self, *flags: str, **environment: str):
-        self.process = subprocess.Popen(
-            [WINNOW, "serve", MODEL, "--port", "0", "--max-model-len", "4K",
-             "--dtype", "float32", "--threads", "2", *flags],
-            stderr=subprocess.PIPE, text=True,
-            env={**os.environ, **environment})
-        atexit.register(self.process.kill)
-        self.lines = []
-        for line in self.process.stderr:
-            self.lines.append(line)
-            found = re.search(r" at http://127\.0\.0\.1:(\d+) ", line)
-            if found:
-                self.port = int(found[1])
-                return
-        raise AssertionError("no address: " + "".join(self.lines))
-
-    def ask(self, method: str, path: str, body=None, headers=None):
-        """(status, headers, text); bytes are sent as they are."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port,
-                                                timeout=60)
-        data = body if body is None or isinstance(body, bytes) else (
-            json.dumps(body).encode())
-        connection.request(method, path, data, headers or {})
-        answer = connection.getresponse()
-        text = answer.read().decode()
-        connection.close()
-        return answer.status, answer.headers, text
-
-    def complete(self, expected=200, path="/v1/completions", **body):
-        status, _, text = self.ask("POST", path, {"temperature": 0, **body})
-        if status != expected:
-            raise AssertionError(f"{status}, not {expected}: {text}")
-        return json.loads(text)
-
-    def stream(self, path="/v1/completions", **body) -> list:
-        """Its events, [DONE] checked and left out."""
-        status, headers, text = self.ask(
-            "POST", path, {"temperature": 0, "stream": True, **body})
-        assert status == 200, text
-        assert headers["Content-Type"] == "text/event-stream", headers
-        events = [event for event in text.split("\n\n") if event]
-        assert all(event.startswith("data: ") for event in events), text
-        assert events[-1] == "data: [DONE]", events[-1]
-        return [json.loads(event[6:]) for event in events[:-1]]
-
-    def metric(self, name: str, labels: str = "") -> float:
-        text = self.ask("GET", "/metrics")[2]
-        found = re.search(rf"(?m)^{name}{{[^}}]*{labels}[^}}]*}} (\S+)$", text)
-        assert found, name
-        return float(found[1])
-
-    def open_stream(self, **body) -> socket.socket:
-        """A connection on which a stream has begun."""
-        data = json.dumps({"temperature": 0, "stream": True, **body}).encode()
-        client = socket.create_connection(("127.0.0.1", self.port), 60)
-        client.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\n"
-                       b"Content-Length: %d\r\n\r\n" % len(data) + data)
-        assert client.recv(15) == b"HTTP/1.1 200 OK"
-        return client
-
-    def end(self, *signals: int) -> int:
-        for number in signals or [signal.SIGTERM]:
-            self.process.send_signal(number)
-            time.sleep(0.05)
-        status = self.process.wait(60)
-        self.process.stderr.close()
-        return status
-
-
-def wait_until(holds, what: str, seconds: float = 30):
-    end = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > end:
-            raise AssertionError(f"not within {seconds} s: {what}")
-        time.sleep(0.02)
+def start(*flags: str, **environment: str) -> Server:
+    return Server(WINNOW, *flags, **environment)
 
 
 class ServeTest(unittest.TestCase):
@@ -121,7 +43,7 @@ class ServeTest(unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory()
         template = Path(cls.folder.name, "plain.jinja")
         template.write_text(TEMPLATE)
-        cls.server = Server("--chat-template", str(template), "--max-n", "4",
+        cls.server = start("--chat-template", str(template), "--max-n", "4",
                             "--max-body-size", "1MiB", "--header-timeout", "1",
                             "--select", "dense,quest:budget=256")
         cls.record = make_record("niah", 1024, 1, 0)
@@ -418,6 +340,47 @@ class ServeTest(unittest.TestCase):
         self.assert_refused(404, {"prompt": "x", "model": "gpt-5"}, "gpt-5",
                             field="model")
 
+    def test_a_request_keeps_its_name_and_leaves_a_line(self):
+        secret = "a secret that is none of the log's"
+        body = {"prompt": secret, "max_tokens": 2, "user": secret}
+        _, headers, _ = self.server.ask("POST", "/v1/completions", body,
+                                        {"X-Request-Id": "mine.1:a-b_c"})
+        self.assertEqual(headers["X-Request-Id"], "mine.1:a-b_c")
+        seen = set()
+        for given in ["", "two words", "x" * 129, "a\u00e9", '"}']:
+            status, headers, _ = self.server.ask(
+                "GET", "/nowhere", headers={"X-Request-Id": given.encode()})
+            self.assertEqual(status, 404)
+            self.assertRegex(headers["X-Request-Id"], r"^req_[0-9a-f]{24}$")
+            seen.add(headers["X-Request-Id"])
+        self.assertEqual(len(seen), 5)
+        self.server.ask("POST", "/v1/completions", {"prompt": "x", "n": -5},
+                        {"X-Request-Id": "wrong"})
+        self.server.stream(prompt="The", max_tokens=3, ignore_eos=True)
+        lines = {}
+
+        def all_there() -> bool:
+            for line in list(self.server.lines):
+                if not line.startswith("{"):
+                    continue
+                entry = json.loads(line)
+                lines[entry["request_id"]] = entry
+            return len(seen & set(lines)) == 5 and "wrong" in lines
+
+        wait_until(all_there, "the lines are written")
+        line = lines["mine.1:a-b_c"]
+        self.assertEqual((line["method"], line["path"], line["status"]),
+                         ("POST", "/v1/completions", 200))
+        self.assertEqual((line["generated_tokens"], line["finish_reason"],
+                          line["whole"], line["level"]),
+                         (2, "length", True, "info"))
+        self.assertGreaterEqual(line["total_ms"], line["first_token_ms"])
+        self.assertGreaterEqual(line["queue_ms"], 0)
+        self.assertEqual((lines["wrong"]["status"], lines["wrong"]["field"]),
+                         (400, "n"))
+        self.assertTrue(any(line["stream"] for line in lines.values()))
+        self.assertNotIn(secret, "".join(self.server.lines))
+
     def test_one_connection_serves_many(self):
         connection = http.client.HTTPConnection("127.0.0.1", self.server.port,
                                                 timeout=60)
@@ -435,7 +398,7 @@ class ServeTest(unittest.TestCase):
 class LifeTest(unittest.TestCase):
 
     def test_the_key_covers_all_but_health(self):
-        server = Server(WINNOW_API_KEY="secret")
+        server = start(WINNOW_API_KEY="secret")
         for path in ["/v1/models", "/metrics", "/version", "/nowhere"]:
             for headers, status in [({}, 401), ({"Authorization": "Bearer s"},
                                                 401),
@@ -451,7 +414,7 @@ class LifeTest(unittest.TestCase):
         self.assertEqual(server.end(), 0)
 
     def test_a_full_queue_says_so(self):
-        server = Server("--max-num-seqs", "1", "--max-queued-requests", "1")
+        server = start("--max-num-seqs", "1", "--max-queued-requests", "1")
         clients = [server.open_stream(prompt="The", max_tokens=4000,
                                       ignore_eos=True) for _ in range(2)]
         status, headers, text = server.ask(
@@ -465,7 +428,7 @@ class LifeTest(unittest.TestCase):
         self.assertEqual(server.end(), 0)
 
     def test_a_signal_drains_and_a_second_ends(self):
-        server = Server()
+        server = start()
         client = server.open_stream(prompt="The", max_tokens=LONG,
                                     ignore_eos=True)
         server.process.send_signal(signal.SIGTERM)
@@ -475,9 +438,8 @@ class LifeTest(unittest.TestCase):
         self.assertIn(b"[DONE]", text)
         self.assertIn(b'"finish_reason":"length"', text)
         client.close()
-        self.assertEqual(server.process.wait(30), 0)
-        server.process.stderr.close()
-        server = Server()
+        self.assertEqual(server.wait(), 0)
+        server = start()
         client = server.open_stream(prompt="The", max_tokens=4000,
                                     ignore_eos=True)
         self.assertEqual(server.end(signal.SIGINT, signal.SIGINT), 130)

@@ -104,6 +104,9 @@ int32_t winnow_chat_template_load(WinnowNamedText jinja, WinnowNamedText config,
                                   WinnowChatTemplate** out,
                                   WinnowOwnedText* error);
 void winnow_chat_template_free(WinnowChatTemplate* chat_template);
+// The source of the template that renders chats with tools.
+WinnowOwnedText winnow_chat_template_tool_source(
+    const WinnowChatTemplate* chat_template);
 int32_t winnow_chat_template_render(const WinnowChatTemplate* chat_template,
                                     WinnowChatInput input, WinnowOwnedText* out,
                                     WinnowOwnedText* error);

@@ -318,6 +318,13 @@ pub unsafe extern "C" fn winnow_chat_template_free(
     sure((), || drop(unsafe { Box::from_raw(chat_template) }));
 }
 
+#[no_mangle]
+pub unsafe extern "C" fn winnow_chat_template_tool_source(
+    chat_template: &ChatTemplate,
+) -> Text {
+    sure(text(String::new()), || text(chat_template.tool_source()))
+}
+
 #[repr(C)]
 pub struct ChatInput {
     messages: Slice,

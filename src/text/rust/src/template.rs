@@ -23,6 +23,8 @@ const MAX_DEPTH: usize = 100;
 const STACK_BYTES: usize = 1 << 30;
 
 const NAME: &str = "chat";
+/// Where a checkpoint has another template for chats with tools.
+const TOOL_NAME: &str = "tool_use";
 const SPECIAL_TOKENS: [&str; 7] = [
     "bos_token",
     "eos_token",
@@ -62,17 +64,17 @@ impl ChatTemplate {
     ) -> Outcome<ChatTemplate> {
         let parsed =
             config.map(parse_config).transpose()?.unwrap_or(Json::Null);
-        let (origin, source) = match (jinja, config) {
+        let (origin, sources) = match (jinja, config) {
             (Some(jinja), _) => {
                 let source = crate::failure::utf8(jinja.text)
                     .map_err(|f| f.of(&jinja.name))?;
-                (jinja.name.clone(), source.to_owned())
+                (jinja.name.clone(), vec![(NAME, source.to_owned())])
             }
             (None, Some(config)) => {
                 let origin = format!("{}: chat_template", config.name);
-                let source =
-                    config_source(&parsed).map_err(|f| f.of(&origin))?;
-                (origin, source)
+                let sources =
+                    config_sources(&parsed).map_err(|f| f.of(&origin))?;
+                (origin, sources)
             }
             (None, None) => {
                 return Err(Failure::new(Code::NotFound, "no chat template"))
@@ -83,8 +85,16 @@ impl ChatTemplate {
             .filter_map(|key| Some((key, token_content(&parsed, key)?)))
             .collect();
         let environment =
-            on_large_stack(|| compile(&source)).map_err(|f| f.of(&origin))?;
+            on_large_stack(|| compile(sources)).map_err(|f| f.of(&origin))?;
         Ok(ChatTemplate { environment, origin, special_tokens })
+    }
+
+    /// The source of the template that renders chats with tools.
+    pub fn tool_source(&self) -> String {
+        [TOOL_NAME, NAME]
+            .into_iter()
+            .find_map(|name| self.environment.get_template(name).ok())
+            .map_or(String::new(), |template| template.source().to_owned())
     }
 
     pub fn render(&self, input: &Input) -> Outcome<String> {
@@ -98,6 +108,10 @@ impl ChatTemplate {
         }
         let (add_generation_prompt, now) =
             (input.add_generation_prompt, input.now_unix_s);
+        let with_tools =
+            extra.get("tools").is_some_and(|tools| !tools.is_null())
+                && self.environment.get_template(TOOL_NAME).is_ok();
+        let name = if with_tools { TOOL_NAME } else { NAME };
         on_large_stack(|| {
             let clock = move |format: String| dialect::strftime(now, &format);
             let given = context! {
@@ -109,15 +123,18 @@ impl ChatTemplate {
             };
             let tokens = Value::from_pairs(self.special_tokens.iter().cloned());
             let asked = Value::from(Serde(&extra));
-            self.run(context! { ..given, ..asked, ..tokens, ..defaults })
+            self.run(
+                name,
+                context! { ..given, ..asked, ..tokens, ..defaults },
+            )
         })
         .map_err(|failure| failure.of(&self.origin))
     }
 
-    fn run(&self, variables: Value) -> Outcome<String> {
+    fn run(&self, name: &str, variables: Value) -> Outcome<String> {
         let mut output = Bounded::default();
         let template =
-            self.environment.get_template(NAME).map_err(|e| told(&e))?;
+            self.environment.get_template(name).map_err(|e| told(&e))?;
         match template.render_captured_to(variables, &mut output) {
             Ok(_) => Ok(String::from_utf8_lossy(&output.bytes).into_owned()),
             Err(_) if output.full => Err(Failure::new(
@@ -131,30 +148,45 @@ impl ChatTemplate {
     }
 }
 
-fn compile(source: &str) -> Outcome<Environment<'static>> {
+/// A template's name here and its text.
+type Source = (&'static str, String);
+
+fn compile(sources: Vec<Source>) -> Outcome<Environment<'static>> {
     let mut environment = dialect::environment();
     environment.set_fuel(Some(MAX_STEPS));
     environment.set_recursion_limit(MAX_DEPTH);
-    environment
-        .add_template_owned(NAME, dialect::without_generation_tags(source))
-        .map_err(|e| told(&e))?;
+    for (name, source) in sources {
+        environment
+            .add_template_owned(name, dialect::without_generation_tags(&source))
+            .map_err(|e| told(&e))?;
+    }
     Ok(environment)
 }
 
-/// "chat_template": a string, or a list of {"name", "template"}.
-fn config_source(config: &Json) -> Outcome<String> {
+/// "chat_template": a string, or a list of {"name", "template"}, of which the
+/// one named "default" must be there and "tool_use" may be.
+fn config_sources(config: &Json) -> Outcome<Vec<Source>> {
     let corrupt = |what: &str| Failure::new(Code::Corrupt, what);
     match config.get("chat_template") {
         None | Some(Json::Null) => {
             Err(Failure::new(Code::NotFound, "not there"))
         }
-        Some(Json::String(source)) => Ok(source.clone()),
-        Some(Json::Array(named)) => named
-            .iter()
-            .find(|entry| entry["name"] == "default")
-            .and_then(|entry| entry["template"].as_str())
-            .map(str::to_owned)
-            .ok_or_else(|| corrupt("must have a template named \"default\"")),
+        Some(Json::String(source)) => Ok(vec![(NAME, source.clone())]),
+        Some(Json::Array(named)) => {
+            let find = |name: &str| {
+                named
+                    .iter()
+                    .find(|entry| entry["name"] == name)
+                    .and_then(|entry| entry["template"].as_str())
+            };
+            let main = find("default").ok_or_else(|| {
+                corrupt("must have a template named \"default\"")
+            })?;
+            let mut sources = vec![(NAME, main.to_owned())];
+            sources
+                .extend(find(TOOL_NAME).map(|text| (TOOL_NAME, text.into())));
+            Ok(sources)
+        }
         Some(_) => {
             Err(corrupt("must be a string or a list of {name, template}"))
         }

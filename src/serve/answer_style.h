@@ -1,0 +1,89 @@
+// AnswerStyle: how an answer is told, which the routes do differently.
+#ifndef WINNOW_SERVE_ANSWER_STYLE_H_
+#define WINNOW_SERVE_ANSWER_STYLE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "serve/api_error.h"
+#include "serve/request_fields.h"
+
+namespace winnow {
+
+// What all pieces of one answer say alike.
+struct AnswerIdentity {
+  Endpoint endpoint = Endpoint::kCompletions;
+  std::string id = {};
+  std::string model = {};
+  int64_t created_unix_s = 0;
+};
+
+// A token as log probabilities show it.
+struct ShownToken {
+  std::string text;
+  float logprob = 0;
+  std::vector<std::pair<std::string, float>> top = {};
+};
+
+struct AnswerUsage {
+  int64_t num_prompt_tokens = 0;
+  int64_t num_generated_tokens = 0;
+  int64_t num_cached_tokens = 0;
+  int64_t num_tokens_read = 0;
+};
+
+struct ShownCall {
+  std::string id;
+  int index = 0;  // among the calls of its choice
+  std::string name;
+  std::string arguments_json;  // an object
+};
+
+// Text, or a call.
+struct ShownPart {
+  std::string text = {};
+  std::optional<ShownCall> call = {};
+};
+
+// One answer of several, or a piece of it: what has come since the last.
+struct ShownChoice {
+  int index = 0;
+  std::vector<ShownPart> parts = {};
+  // Null where log probabilities were not asked for. `text_offset`: characters
+  // of the answer before these tokens.
+  const std::vector<ShownToken>* tokens = nullptr;
+  int64_t text_offset = 0;
+  // "stop", "length" or "tool_calls"; empty: it goes on.
+  std::string_view finish_reason = {};
+  std::string stop = {};  // the string that ended it, if one did
+
+  std::string Text() const;  // of all parts
+};
+
+// One answer to one client: either Whole, or Begin, any number of Pieces, and
+// End; Failure in place of what is left. ErrorBody where nothing has been said.
+class AnswerStyle {
+ public:
+  virtual ~AnswerStyle() = default;
+
+  virtual std::string Whole(const std::vector<ShownChoice>& choices,
+                            const AnswerUsage& usage) = 0;
+  // Events. Of `usage` only the prompt is known when it begins.
+  virtual std::string Begin(int num_choices, const AnswerUsage& usage) = 0;
+  virtual std::string Piece(const ShownChoice& piece) = 0;
+  virtual std::string End(const AnswerUsage& usage) = 0;
+  virtual std::string Failure(const ApiError& error) = 0;
+  virtual std::string ErrorBody(const ApiError& error) const = 0;
+};
+
+// Nine letters and digits, other ones for every call that a process makes: as
+// Mistral's templates demand, and OpenAI's clients do not mind.
+std::string CallId(std::string_view answer_id, int choice, int call);
+
+}  // namespace winnow
+
+#endif  // WINNOW_SERVE_ANSWER_STYLE_H_

@@ -1,0 +1,341 @@
+#include "serve/completion_service.h"
+
+#include <algorithm>
+#include <cctype>
+#include <ctime>
+#include <iterator>
+#include <random>
+
+#include "model/json_fields.h"
+#include "serve/completion_json.h"
+#include "serve/messages_json.h"
+#include "serve/responses_json.h"
+
+namespace winnow {
+namespace {
+
+// What the older interface generates unasked.
+constexpr int kDefaultCompletionTokens = 16;
+constexpr size_t kMaxIgnoredNames = 16;
+
+uint64_t RandomNumber() {
+  std::random_device device;
+  return (static_cast<uint64_t>(device()) << 32) | device();
+}
+
+// Names that a header may carry.
+std::string HeaderListOf(const std::vector<std::string>& names) {
+  std::string list;
+  for (size_t i = 0; i < names.size() && i < kMaxIgnoredNames; ++i) {
+    const bool plain = std::ranges::all_of(names[i], [](unsigned char c) {
+      return std::isalnum(c) != 0 || c == '_' || c == '-';
+    });
+    if (!list.empty()) list += ", ";
+    list += plain && names[i].size() <= 64 ? names[i] : "(another)";
+  }
+  return list;
+}
+
+// Two numbers to one that neither gives away: SplitMix64 (Steele, Lea and
+// Flood, 2014, figure 17).
+uint64_t SeedOf(uint64_t seed, uint64_t number) {
+  uint64_t mixed = seed + 0x9E3779B97F4A7C15u * (number + 1);
+  mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9u;
+  mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EBu;
+  return mixed ^ (mixed >> 31);
+}
+
+std::optional<ToolCallFormat> CallFormatOf(
+    const std::optional<ChatTemplate>& chat_template) {
+  if (!chat_template) return std::nullopt;
+  return ToolCallFormatOf(chat_template->ToolSource());
+}
+
+std::vector<int32_t> SpecialMarkers(std::optional<ToolCallFormat> format,
+                                    const Tokenizer& tokenizer) {
+  std::vector<int32_t> ids;
+  if (!format) return ids;
+  for (const std::string_view marker : MarkersOf(*format)) {
+    const std::optional<int32_t> id = tokenizer.IdOf(marker);
+    if (id && tokenizer.IsSpecial(*id)) ids.push_back(*id);
+  }
+  return ids;
+}
+
+std::string_view IdPrefixOf(Endpoint endpoint) {
+  switch (endpoint) {
+    case Endpoint::kCompletions:
+      return "cmpl-";
+    case Endpoint::kChatCompletions:
+      return "chatcmpl-";
+    case Endpoint::kResponses:
+      return "resp_";
+    case Endpoint::kMessages:
+    case Endpoint::kMessageTokens:
+      return "msg_";
+  }
+  CHECK(false, "endpoint={}", static_cast<int>(endpoint));
+}
+
+// Whoever asks need not know where the server keeps its files:
+// "FOLDER/FILE: ..." is "FILE: ...".
+std::string WithoutFolder(std::string_view message) {
+  const size_t slash = message.substr(0, message.find(": ")).rfind('/');
+  return std::string(
+      slash == std::string_view::npos ? message : message.substr(slash + 1));
+}
+
+// The field that a prompt is made of.
+std::string PromptFieldOf(Endpoint endpoint) {
+  switch (endpoint) {
+    case Endpoint::kCompletions:
+      return "prompt";
+    case Endpoint::kChatCompletions:
+    case Endpoint::kMessages:
+    case Endpoint::kMessageTokens:
+      return "messages";
+    case Endpoint::kResponses:
+      return "input";
+  }
+  CHECK(false, "endpoint={}", static_cast<int>(endpoint));
+}
+
+std::unique_ptr<AnswerStyle> StyleOf(const CompletionRequest& request,
+                                     AnswerIdentity identity) {
+  if (request.endpoint == Endpoint::kResponses) {
+    return std::make_unique<ResponsesStyle>(std::move(identity),
+                                            request.echo_json);
+  }
+  if (request.endpoint == Endpoint::kMessages) {
+    return std::make_unique<MessagesStyle>(std::move(identity));
+  }
+  return std::make_unique<CompletionStyle>(std::move(identity),
+                                           request.include_usage);
+}
+
+}  // namespace
+
+CompletionService::CompletionService(ServiceOptions options,
+                                     const ServiceParts& parts)
+    : options_(std::move(options)),
+      parts_(parts),
+      call_format_(CallFormatOf(parts.chat_template)),
+      marker_ids_(SpecialMarkers(call_format_, parts.tokenizer)),
+      id_prefix_(RandomNumber()) {
+  CHECK(!options_.model_names.empty() && !options_.selects.empty());
+}
+
+std::optional<ApiError> CompletionService::CheckModel(
+    const std::string& model) const {
+  if (model.empty() || std::ranges::find(options_.model_names, model) !=
+                           options_.model_names.end()) {
+    return std::nullopt;
+  }
+  return ApiError{
+      .status = 404,
+      .message = fmt::format("model must be \"{}\", is \"{}\"",
+                             options_.model_names.front(), Printable(model)),
+      .field = "model",
+      .code = "model_not_found"};
+}
+
+Result<int> CompletionService::SelectorFor(const std::string& select) const {
+  if (select.empty()) return options_.selects.front().second;
+  std::string offered;
+  for (const auto& [name, number] : options_.selects) {
+    if (name == select) return number;
+    offered += (offered.empty() ? "\"" : ", \"") + name + "\"";
+  }
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "request: field select: must be one that the server was "
+                   "started with ({}), is \"{}\"",
+                   offered, Printable(select));
+}
+
+Result<std::string> CompletionService::Render(
+    const CompletionRequest& request) const {
+  if (!parts_.chat_template) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "the model has no chat template: --chat-template FILE "
+                     "gives the server one, or ask /v1/completions");
+  }
+  if (!request.tool_names.empty() && !call_format_) {
+    return WrongField("tools",
+                      "absent: the chat template has no calls in a form that "
+                      "is known (<tool_call>, [TOOL_CALLS], or an object with "
+                      "\"name\" and \"parameters\")");
+  }
+  ChatInput input;
+  input.messages_json = request.messages_json;
+  input.extra_json = request.template_json;
+  input.now_unix_s = std::time(nullptr);
+  input.add_generation_prompt = request.add_generation_prompt;
+  Result<std::string> text = parts_.chat_template->Render(input);
+  if (text.ok()) return text;
+  return MakeError(ErrorCode::kInvalidArgument, "request: field {}: {}",
+                   PromptFieldOf(request.endpoint),
+                   WithoutFolder(text.error().message));
+}
+
+Result<CompletionService::Prompts> CompletionService::Encode(
+    const CompletionRequest& request) const {
+  if (!request.token_ids.empty()) return request.token_ids;
+  std::vector<std::string> texts = request.texts;
+  if (request.endpoint != Endpoint::kCompletions) {
+    ASSIGN_OR_RETURN(texts.emplace_back(), Render(request));
+  }
+  Prompts prompts;
+  for (const std::string& text : texts) {
+    ASSIGN_OR_RETURN(prompts.emplace_back(),
+                     parts_.tokenizer.Encode(text, request.add_special_tokens));
+  }
+  return prompts;
+}
+
+int CompletionService::MaxTokens(const CompletionRequest& request,
+                                 size_t prompt_length) const {
+  if (request.max_tokens) return *request.max_tokens;
+  if (request.endpoint == Endpoint::kCompletions) {
+    return kDefaultCompletionTokens;
+  }
+  // The last token is never fed back.
+  const int left = options_.max_model_len - static_cast<int>(prompt_length) + 1;
+  return std::clamp(left, 1, options_.default_max_tokens);
+}
+
+std::optional<ApiError> CompletionService::CheckLengths(
+    const CompletionRequest& request, const Prompts& prompts) const {
+  const std::string field = PromptFieldOf(request.endpoint);
+  for (const std::vector<int32_t>& prompt : prompts) {
+    if (prompt.empty()) {
+      return ApiError{.message = fmt::format("request: field {}: must have at "
+                                             "least 1 token, has 0",
+                                             field),
+                      .field = field};
+    }
+    const int64_t length = std::ssize(prompt);
+    const int64_t max_tokens =
+        length > options_.max_model_len ? 1 : MaxTokens(request, prompt.size());
+    if (length + max_tokens - 1 > options_.max_model_len) {
+      return ApiError{
+          .message = fmt::format(
+              "request: field {}: its tokens and max_tokens must fit the "
+              "context of {} (--max-model-len), are {} and {}",
+              field, options_.max_model_len, length, max_tokens),
+          .field = field,
+          .code = "context_length_exceeded"};
+    }
+  }
+  return std::nullopt;
+}
+
+AnswerForm CompletionService::FormOf(const CompletionRequest& request,
+                                     uint64_t number) const {
+  AnswerIdentity identity = {
+      .endpoint = request.endpoint,
+      .id = fmt::format("{}{:016x}{:08x}", IdPrefixOf(request.endpoint),
+                        id_prefix_, number),
+      .model =
+          request.model.empty() ? options_.model_names.front() : request.model,
+      .created_unix_s = std::time(nullptr)};
+  AnswerForm form = {.style = nullptr,
+                     .id = identity.id,
+                     .stream = request.stream,
+                     .with_logprobs = request.sampling.logprobs.has_value(),
+                     .one_call = request.one_call,
+                     .stops = request.stop,
+                     .answers_per_prompt = request.n};
+  form.style = StyleOf(request, std::move(identity));
+  if (!request.tool_names.empty() && request.skip_special_tokens) {
+    form.marker_ids = marker_ids_;
+  }
+  if (!request.ignored.empty()) {
+    form.headers.emplace_back("X-Winnow-Ignored-Fields",
+                              HeaderListOf(request.ignored));
+  }
+  return form;
+}
+
+Request CompletionService::RequestFor(const CompletionRequest& request,
+                                      const std::vector<int32_t>& prompt,
+                                      int selector) const {
+  Request asked;
+  asked.prompt = prompt;
+  asked.max_tokens = MaxTokens(request, prompt.size());
+  if (!request.ignore_eos) {
+    asked.end_token_ids = options_.rules.defaults.eos_token_ids;
+  }
+  asked.end_token_ids.insert(asked.end_token_ids.end(),
+                             request.stop_token_ids.begin(),
+                             request.stop_token_ids.end());
+  asked.sampling = request.sampling;
+  asked.selector = selector;
+  asked.cache_salt = request.cache_salt;
+  asked.priority = request.priority;
+  return asked;
+}
+
+// Where special tokens belong to calls, CompletionAnswer leaves out the others.
+AnswerText CompletionService::TextFor(const CompletionRequest& request,
+                                      const AnswerForm& form,
+                                      StopMatcher stops) const {
+  const bool skip = request.skip_special_tokens && form.marker_ids.empty();
+  return AnswerText(Detokenizer(parts_.tokenizer, skip), std::move(stops));
+}
+
+CompletionService::Started CompletionService::Submit(
+    const CompletionRequest& request, const Prompts& prompts, int selector,
+    std::shared_ptr<RequestRecord> record) {
+  const uint64_t number = num_answers_++;
+  const uint64_t seed = request.seed.value_or(SeedOf(options_.seed, number));
+  AnswerForm form = FormOf(request, number);
+  std::vector<Submission> submissions;
+  std::vector<AnswerSource> sources;
+  for (const std::vector<int32_t>& prompt : prompts) {
+    form.num_prompt_tokens += std::ssize(prompt);
+    for (int i = 0; i < request.n; ++i) {
+      Request asked = RequestFor(request, prompt, selector);
+      asked.sampling.seed = seed + static_cast<uint64_t>(i);
+      Result<StopMatcher> stops = StopMatcher::Create(request.stop);
+      if (!stops.ok()) return ApiErrorOf(stops.error());
+      auto feed = std::make_shared<TokenFeed>(parts_.metrics);
+      AnswerSource& source = sources.emplace_back(AnswerSource{
+          .feed = feed, .text = TextFor(request, form, *std::move(stops))});
+      if (!request.tool_names.empty()) {
+        source.calls.emplace(*call_format_, request.tool_names);
+      }
+      submissions.push_back({std::move(asked), std::move(feed)});
+    }
+  }
+  const Result<std::vector<Ticket>> tickets =
+      parts_.loop.Submit(std::move(submissions));
+  if (!tickets.ok()) {
+    const bool full = tickets.error().code == ErrorCode::kResourceExhausted;
+    return ApiError{.status = full ? 429 : 503,
+                    .message = tickets.error().message,
+                    .headers = {{"Retry-After", "1"}}};
+  }
+  for (size_t i = 0; i < sources.size(); ++i) {
+    sources[i].ticket = (*tickets)[i];
+  }
+  form.record = std::move(record);
+  form.record->answer = form.id;
+  form.record->num_prompt_tokens = form.num_prompt_tokens;
+  return std::make_unique<CompletionAnswer>(
+      std::move(form), std::move(sources),
+      [&loop = parts_.loop](Ticket ticket) { loop.Cancel(ticket); },
+      parts_.tokenizer, parts_.metrics);
+}
+
+CompletionService::Started CompletionService::Start(
+    const CompletionRequest& request, std::shared_ptr<RequestRecord> record) {
+  if (auto error = CheckModel(request.model)) return *std::move(error);
+  const Result<int> selector = SelectorFor(request.select);
+  if (!selector.ok()) return ApiErrorOf(selector.error());
+  const Result<Prompts> prompts = Encode(request);
+  if (!prompts.ok()) return ApiErrorOf(prompts.error());
+  if (auto error = CheckLengths(request, *prompts)) return *std::move(error);
+  return Submit(request, *prompts, *selector, std::move(record));
+}
+
+}  // namespace winnow

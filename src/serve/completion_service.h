@@ -1,0 +1,90 @@
+// CompletionService: from what a client asks for to the answer on its way.
+#ifndef WINNOW_SERVE_COMPLETION_SERVICE_H_
+#define WINNOW_SERVE_COMPLETION_SERVICE_H_
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "serve/completion_answer.h"
+#include "serve/completion_request.h"
+#include "serve/engine_loop.h"
+#include "serve/http_message.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace winnow {
+
+struct ServiceOptions {
+  std::vector<std::string> model_names;  // the first names it in answers
+  int max_model_len = 0;
+  int default_max_tokens = 0;  // of a chat that does not say
+  uint64_t seed = 0;           // of requests without one
+  RequestRules rules;
+  // What a request may ask for in `select`, and the engine's number for it; the
+  // first is what it gets unasked.
+  std::vector<std::pair<std::string, int>> selects;
+};
+
+// What it works with, all owned by the command.
+struct ServiceParts {
+  const Tokenizer& tokenizer;
+  const std::optional<ChatTemplate>& chat_template;  // none: no chat
+  EngineLoop& loop;
+  Metrics& metrics;
+};
+
+// The same for every route: routes differ in how a request is read and in how
+// its answer is told (AnswerStyle). Owns nothing that changes but counts; any
+// thread. Text is encoded on the thread that asks.
+class CompletionService {
+ public:
+  using Prompts = std::vector<std::vector<int32_t>>;  // token ids
+  using Started = std::variant<std::unique_ptr<HttpAnswer>, ApiError>;
+
+  // REQUIRES: the parts outlive this.
+  CompletionService(ServiceOptions options, const ServiceParts& parts);
+
+  // The record hears what is to be said of it.
+  Started Start(const CompletionRequest& request,
+                std::shared_ptr<RequestRecord> record);
+  // Fails where a chat has no template, or one that does not take it.
+  Result<Prompts> Encode(const CompletionRequest& request) const;
+  std::optional<ApiError> CheckModel(const std::string& model) const;
+
+  const ServiceOptions& options() const { return options_; }
+  // A number that no other process has, for ids.
+  uint64_t id_prefix() const { return id_prefix_; }
+  const Tokenizer& tokenizer() const { return parts_.tokenizer; }
+
+ private:
+  Result<std::string> Render(const CompletionRequest& request) const;
+  std::optional<ApiError> CheckLengths(const CompletionRequest& request,
+                                       const Prompts& prompts) const;
+  int MaxTokens(const CompletionRequest& request, size_t prompt_length) const;
+  Result<int> SelectorFor(const std::string& select) const;
+  AnswerForm FormOf(const CompletionRequest& request, uint64_t number) const;
+  // But for its seed.
+  Request RequestFor(const CompletionRequest& request,
+                     const std::vector<int32_t>& prompt, int selector) const;
+  AnswerText TextFor(const CompletionRequest& request, const AnswerForm& form,
+                     StopMatcher stops) const;
+  Started Submit(const CompletionRequest& request, const Prompts& prompts,
+                 int selector, std::shared_ptr<RequestRecord> record);
+
+  const ServiceOptions options_;
+  const ServiceParts parts_;
+  // As the model writes calls of tools; none: it does not.
+  const std::optional<ToolCallFormat> call_format_;
+  const std::vector<int32_t> marker_ids_;  // special tokens that calls have
+  const uint64_t id_prefix_;               // of this process' answers
+  std::atomic<uint64_t> num_answers_ = 0;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_SERVE_COMPLETION_SERVICE_H_

@@ -1,0 +1,261 @@
+#include "serve/http_api.h"
+
+#include <algorithm>
+#include <cctype>
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "serve/api_key.h"
+#include "serve/completion_json.h"
+#include "serve/json_text.h"
+#include "serve/logged_answer.h"
+#include "serve/messages_json.h"
+
+namespace winnow {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kMaxRequestIdBytes = 128;
+
+// What a header and a line may carry as it is.
+bool IsRequestId(std::string_view id) {
+  return !id.empty() && id.size() <= kMaxRequestIdBytes &&
+         std::ranges::all_of(id, [](unsigned char c) {
+           return std::isalnum(c) != 0 || c == '.' || c == '_' || c == ':' ||
+                  c == '-';
+         });
+}
+
+}  // namespace
+
+HttpApi::HttpApi(ApiOptions options, const ServiceParts& parts, RequestLog* log)
+    : routes_({{"GET", "/health", &HttpApi::Health},
+               {"GET", "/version", &HttpApi::Version},
+               {"GET", "/metrics", &HttpApi::MetricsText},
+               {"GET", "/v1/models", &HttpApi::Models},
+               {"POST", "/v1/completions", &HttpApi::Completions},
+               {"POST", "/v1/chat/completions", &HttpApi::ChatCompletions},
+               {"POST", "/v1/responses", &HttpApi::Responses},
+               {"POST", "/v1/messages", &HttpApi::Messages},
+               {"POST", "/v1/messages/count_tokens", &HttpApi::CountTokens},
+               {"POST", "/tokenize", &HttpApi::Tokenize},
+               {"POST", "/detokenize", &HttpApi::Detokenize},
+               {"POST", "/v1/embeddings", &HttpApi::Embeddings}}),
+      api_key_(std::move(options.api_key)),
+      version_(std::move(options.version)),
+      parts_(parts),
+      service_(std::move(options.service), parts),
+      log_(log),
+      started_unix_s_(std::time(nullptr)) {}
+
+HttpApi::Call HttpApi::CallOf(HttpRequest request) {
+  Call call = {std::move(request), std::make_shared<RequestRecord>()};
+  call.record->method = Printable(call.method);
+  call.record->path = Printable(call.path);
+  call.record->id = IsRequestId(call.request_id)
+                        ? call.request_id
+                        : fmt::format("req_{:016x}{:08x}", service_.id_prefix(),
+                                      num_requests_++);
+  return call;
+}
+
+HttpApi::Reply HttpApi::Logged(const Call& call, Reply answer) {
+  return std::make_unique<LoggedAnswer>(std::move(answer), call.record, log_);
+}
+
+HttpApi::Reply HttpApi::Refusal(const Call& call, const ApiError& error) {
+  parts_.metrics.CountAnswer(error.status);
+  call.record->field = error.field;
+  const bool anthropic = call.path.starts_with("/v1/messages");
+  return std::make_unique<WholeAnswer>(
+      HttpHead{.status = error.status, .headers = error.headers},
+      anthropic ? MessagesErrorJson(error) : ErrorJson(error));
+}
+
+HttpApi::Reply HttpApi::Success(std::string body, std::string type) {
+  parts_.metrics.CountAnswer(200);
+  return std::make_unique<WholeAnswer>(
+      HttpHead{.content_type = std::move(type)}, std::move(body));
+}
+
+HttpApi::Reply HttpApi::Refuse(const HttpRequest& head, int status,
+                               const std::string& message) {
+  const Call call = CallOf(head);
+  return Logged(call, Refusal(call, {.status = status, .message = message}));
+}
+
+// Anthropic's clients have a header of their own.
+bool HttpApi::HasKey(const HttpRequest& head) const {
+  return winnow::HasKey(head.authorization, api_key_) ||
+         winnow::HasKey("Bearer " + head.api_key, api_key_);
+}
+
+HttpApi::Reply HttpApi::RefusalOfHead(const Call& call) {
+  // A probe has no key; it learns nothing but that the server is there.
+  const bool open = api_key_.empty() || call.path == "/health";
+  if (!open && !HasKey(call)) {
+    return Refusal(call,
+                   {.status = 401,
+                    .message = "header Authorization must be \"Bearer KEY\", "
+                               "or x-api-key KEY, with the server's key",
+                    .code = "invalid_api_key",
+                    .headers = {{"WWW-Authenticate", "Bearer"}}});
+  }
+  std::string_view allowed;
+  for (const Route& route : routes_) {
+    const bool one_model =
+        route.path == "/v1/models" && call.path.starts_with("/v1/models/");
+    if (route.path != call.path && !one_model) continue;
+    if (route.method == call.method) return nullptr;
+    allowed = route.method;
+  }
+  if (!allowed.empty()) {
+    return Refusal(call,
+                   {.status = 405,
+                    .message = fmt::format("method must be {}, is {}", allowed,
+                                           Printable(call.method)),
+                    .headers = {{"Allow", std::string(allowed)}}});
+  }
+  return Refusal(call, {.status = 404,
+                        .message = "no such path: " + Printable(call.path)});
+}
+
+HttpApi::Reply HttpApi::AnswerHead(const HttpRequest& head) {
+  const Call call = CallOf(head);
+  Reply refusal = RefusalOfHead(call);
+  return refusal == nullptr ? nullptr : Logged(call, std::move(refusal));
+}
+
+HttpApi::Reply HttpApi::Answer(HttpRequest request) {
+  const Call call = CallOf(std::move(request));
+  const auto route = std::ranges::find(routes_, call.path, &Route::path);
+  const auto answer =
+      route == routes_.end() ? &HttpApi::Models : route->answer;  // of one
+  return Logged(call, (this->*answer)(call));
+}
+
+HttpApi::Reply HttpApi::Health(const Call& call) {
+  if (parts_.loop.healthy()) return Success(R"({"status":"ok"})");
+  return Refusal(call, {.status = 503, .message = "the device has failed"});
+}
+
+HttpApi::Reply HttpApi::Version(const Call&) {
+  return Success(DumpJson({{"version", version_}}));
+}
+
+HttpApi::Reply HttpApi::MetricsText(const Call&) {
+  return Success(parts_.metrics.Text(),
+                 "text/plain; version=0.0.4; charset=utf-8");
+}
+
+HttpApi::Reply HttpApi::Models(const Call& call) {
+  constexpr std::string_view kOne = "/v1/models/";
+  Json list = Json::array();
+  for (const std::string& name : service_.options().model_names) {
+    Json model = {{"id", name},
+                  {"object", "model"},
+                  {"created", started_unix_s_},
+                  {"owned_by", "winnow"},
+                  {"max_model_len", service_.options().max_model_len}};
+    if (call.path == std::string(kOne) + name) return Success(DumpJson(model));
+    list.push_back(std::move(model));
+  }
+  if (call.path.starts_with(kOne)) {
+    return Refusal(call, *service_.CheckModel(call.path.substr(kOne.size())));
+  }
+  return Success(DumpJson({{"object", "list"}, {"data", std::move(list)}}));
+}
+
+HttpApi::Reply HttpApi::Embeddings(const Call& call) {
+  return Refusal(
+      call,
+      {.message = "embeddings are not to be had: the model generates text",
+       .code = "unsupported"});
+}
+
+HttpApi::Reply HttpApi::Complete(const Call& call, Endpoint endpoint) {
+  if (draining_) {
+    return Refusal(call, {.status = 503,
+                          .message = "the server ends",
+                          .headers = {{"Retry-After", "1"}}});
+  }
+  const Result<CompletionRequest> request =
+      ParseCompletionRequest(call.body, endpoint, service_.options().rules);
+  if (!request.ok()) return Refusal(call, ApiErrorOf(request.error()));
+  CompletionService::Started started = service_.Start(*request, call.record);
+  if (const auto* error = std::get_if<ApiError>(&started)) {
+    return Refusal(call, *error);
+  }
+  return std::get<Reply>(std::move(started));
+}
+
+HttpApi::Reply HttpApi::Completions(const Call& call) {
+  return Complete(call, Endpoint::kCompletions);
+}
+
+HttpApi::Reply HttpApi::ChatCompletions(const Call& call) {
+  return Complete(call, Endpoint::kChatCompletions);
+}
+
+HttpApi::Reply HttpApi::Responses(const Call& call) {
+  return Complete(call, Endpoint::kResponses);
+}
+
+HttpApi::Reply HttpApi::Messages(const Call& call) {
+  return Complete(call, Endpoint::kMessages);
+}
+
+HttpApi::Reply HttpApi::CountTokens(const Call& call) {
+  const Result<CompletionRequest> request = ParseCompletionRequest(
+      call.body, Endpoint::kMessageTokens, service_.options().rules);
+  if (!request.ok()) return Refusal(call, ApiErrorOf(request.error()));
+  if (auto error = service_.CheckModel(request->model)) {
+    return Refusal(call, *error);
+  }
+  const auto prompts = service_.Encode(*request);
+  if (!prompts.ok()) return Refusal(call, ApiErrorOf(prompts.error()));
+  return Success(DumpJson({{"input_tokens", prompts->front().size()}}));
+}
+
+// A request for a completion, of which only the prompt is read: vLLM's.
+HttpApi::Reply HttpApi::Tokenize(const Call& call) {
+  const auto fields =
+      JsonFields::Parse(call.body, "request", service_.options().rules.json);
+  if (!fields.ok()) return Refusal(call, ApiErrorOf(fields.error()));
+  const Endpoint endpoint = fields->Has("messages") ? Endpoint::kChatCompletions
+                                                    : Endpoint::kCompletions;
+  const Result<CompletionRequest> request =
+      ParseCompletionRequest(call.body, endpoint, service_.options().rules);
+  if (!request.ok()) return Refusal(call, ApiErrorOf(request.error()));
+  if (auto error = service_.CheckModel(request->model))
+    return Refusal(call, *error);
+  const auto prompts = service_.Encode(*request);
+  if (!prompts.ok()) return Refusal(call, ApiErrorOf(prompts.error()));
+  if (prompts->size() != 1) {
+    return Refusal(call,
+                   {.message = fmt::format("request: field prompt: must be one "
+                                           "prompt, are {}",
+                                           prompts->size()),
+                    .field = "prompt"});
+  }
+  return Success(DumpJson({{"count", prompts->front().size()},
+                           {"max_model_len", service_.options().max_model_len},
+                           {"tokens", prompts->front()}}));
+}
+
+HttpApi::Reply HttpApi::Detokenize(const Call& call) {
+  const auto fields =
+      JsonFields::Parse(call.body, "request", service_.options().rules.json);
+  if (!fields.ok()) return Refusal(call, ApiErrorOf(fields.error()));
+  const auto tokens =
+      fields->Integers("tokens", {0, service_.options().rules.vocab_size - 1});
+  if (!tokens.ok()) return Refusal(call, ApiErrorOf(tokens.error()));
+  const std::vector<int32_t> ids(tokens->begin(), tokens->end());
+  const Result<std::string> text =
+      service_.tokenizer().Decode(ids, /*skip_special_tokens=*/false);
+  if (!text.ok()) return Refusal(call, ApiErrorOf(text.error()));
+  return Success(DumpJson({{"prompt", *text}}));
+}
+
+}  // namespace winnow

@@ -1,0 +1,86 @@
+// HttpApi: the server's routes over a CompletionService.
+#ifndef WINNOW_SERVE_HTTP_API_H_
+#define WINNOW_SERVE_HTTP_API_H_
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "serve/completion_service.h"
+#include "serve/http_message.h"
+#include "serve/request_log.h"
+
+namespace winnow {
+
+struct ApiOptions {
+  std::string api_key;  // empty: everyone may ask
+  std::string version;
+  ServiceOptions service;
+};
+
+// Owns nothing that changes but counts; any thread. With a key, everything but
+// /health needs it. Every answer has an X-Request-Id, the client's own where it
+// sent one of letters, digits and "._:-", and leaves a line in the log.
+class HttpApi : public HttpHandler {
+ public:
+  // REQUIRES: the parts, and the log where it is not null, outlive this.
+  HttpApi(ApiOptions options, const ServiceParts& parts, RequestLog* log);
+
+  std::unique_ptr<HttpAnswer> AnswerHead(const HttpRequest& head) override;
+  std::unique_ptr<HttpAnswer> Answer(HttpRequest request) override;
+  std::unique_ptr<HttpAnswer> Refuse(const HttpRequest& head, int status,
+                                     const std::string& message) override;
+  // From now on new completions are refused (503): the server ends.
+  void Drain() { draining_ = true; }
+
+ private:
+  using Reply = std::unique_ptr<HttpAnswer>;
+  // A request, and what will be said of it.
+  struct Call : HttpRequest {
+    std::shared_ptr<RequestRecord> record;
+  };
+  struct Route {
+    std::string_view method;
+    std::string_view path;
+    Reply (HttpApi::*answer)(const Call& call);
+  };
+
+  Reply Health(const Call& call);
+  Reply Version(const Call& call);
+  Reply MetricsText(const Call& call);
+  Reply Models(const Call& call);
+  Reply Completions(const Call& call);
+  Reply ChatCompletions(const Call& call);
+  Reply Responses(const Call& call);
+  Reply Messages(const Call& call);
+  Reply CountTokens(const Call& call);
+  Reply Tokenize(const Call& call);
+  Reply Detokenize(const Call& call);
+  Reply Embeddings(const Call& call);
+
+  Reply Complete(const Call& call, Endpoint endpoint);
+  // In the form of the route's clients.
+  Reply Refusal(const Call& call, const ApiError& error);
+  bool HasKey(const HttpRequest& head) const;
+  // Null where it goes on: AnswerHead.
+  Reply RefusalOfHead(const Call& call);
+  Call CallOf(HttpRequest request);
+  Reply Logged(const Call& call, Reply answer);
+  Reply Success(std::string body, std::string type = "application/json");
+
+  const std::vector<Route> routes_;
+  const std::string api_key_;
+  const std::string version_;
+  const ServiceParts parts_;
+  CompletionService service_;
+  RequestLog* const log_;  // null: none
+  const int64_t started_unix_s_;
+  std::atomic<uint64_t> num_requests_ = 0;
+  std::atomic<bool> draining_ = false;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_SERVE_HTTP_API_H_

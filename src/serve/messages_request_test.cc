@@ -1,0 +1,100 @@
+#include "serve/messages_request.h"
+
+#include <gtest/gtest.h>
+
+#include "serve/api_error.h"
+
+namespace winnow {
+namespace {
+
+using nlohmann::json;
+
+Result<CompletionRequest> Parse(const std::string& members,
+                                Endpoint endpoint = Endpoint::kMessages) {
+  RequestRules rules;
+  rules.vocab_size = 100;
+  return ParseCompletionRequest("{" + members + "}", endpoint, rules);
+}
+
+std::string FieldOf(const std::string& members) {
+  const auto parsed = Parse("\"max_tokens\":5," + members);
+  return parsed.ok() ? "" : FieldNamedIn(parsed.error().message);
+}
+
+TEST(MessagesRequestTest, ReadsBlocksAsTurns) {
+  const auto parsed = Parse(
+      R"("max_tokens":5,"system":[{"type":"text","text":"Be brief."}],)"
+      R"("messages":[)"
+      R"({"role":"user","content":"Weather?"},)"
+      R"({"role":"user","content":[{"type":"text","text":"In ",)"
+      R"("cache_control":{"type":"ephemeral"}},)"
+      R"({"type":"text","text":"Oslo."}]},)"
+      R"({"role":"assistant","content":[{"type":"thinking","thinking":"?"},)"
+      R"({"type":"text","text":"I look."},{"type":"tool_use","id":"c1",)"
+      R"("name":"get","input":{"z":1.0,"a":2}}]},)"
+      R"({"role":"user","content":[{"type":"tool_result","tool_use_id":"c1",)"
+      R"("content":[{"type":"text","text":"sun"}]},)"
+      R"({"type":"text","text":"And?"}]}],"stop_sequences":["x"],)"
+      R"("thinking":{"type":"disabled"},"metadata":{"user_id":"u"})");
+  ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+  EXPECT_EQ(
+      json::parse(parsed->messages_json),
+      json::parse(R"([{"role":"system","content":"Be brief."},)"
+                  R"({"role":"user","content":"Weather?\nIn Oslo."},)"
+                  R"({"role":"assistant","content":"I look.","tool_calls":[)"
+                  R"({"id":"c1","type":"function","function":{"name":"get",)"
+                  R"("arguments":{"z":1.0,"a":2}}}]},)"
+                  R"({"role":"tool","tool_call_id":"c1","content":"sun"},)"
+                  R"({"role":"user","content":"And?"}])"));
+  // In the order that they were written in.
+  EXPECT_NE(parsed->messages_json.find(R"({"z":1.0,"a":2})"),
+            std::string::npos);
+  EXPECT_EQ(parsed->max_tokens, 5);
+  EXPECT_EQ(parsed->stop, std::vector<std::string>{"x"});
+  EXPECT_EQ(parsed->ignored, std::vector<std::string>{"metadata"});
+}
+
+TEST(MessagesRequestTest, ReadsTools) {
+  const std::string begin =
+      R"("max_tokens":5,"messages":[{"role":"user","content":"x"}],)"
+      R"("tools":[{"name":"get",)"
+      R"("description":"d","input_schema":{"b":1.0,"a":2}}])";
+  EXPECT_EQ(Parse(begin)->template_json,
+            R"({"tools":[{"type":"function","function":{"name":"get",)"
+            R"("description":"d","parameters":{"b":1.0,"a":2}}}]})");
+  const auto one = Parse(
+      begin +
+      R"(,"tool_choice":{"type":"auto","disable_parallel_tool_use":true})");
+  EXPECT_TRUE(one->one_call);
+  EXPECT_TRUE(
+      Parse(begin + R"(,"tool_choice":{"type":"none"})")->tool_names.empty());
+  const auto forced = Parse(begin + R"(,"tool_choice":{"type":"any"})");
+  EXPECT_EQ(FieldNamedIn(forced.error().message), "tool_choice");
+}
+
+TEST(MessagesRequestTest, NamesWhatIsWrong) {
+  const std::string user = R"("messages":[{"role":"user","content":"x"}])";
+  EXPECT_EQ(FieldNamedIn(Parse(user).error().message), "max_tokens");
+  EXPECT_TRUE(Parse(user, Endpoint::kMessageTokens).ok());
+  EXPECT_EQ(FieldOf(R"("messages":[])"), "messages");
+  EXPECT_EQ(FieldOf(R"("messages":[5])"), "messages[0]");
+  EXPECT_EQ(FieldOf(R"("messages":[{"role":"system","content":"x"}])"),
+            "messages[0].role");
+  EXPECT_EQ(FieldOf(R"("messages":[{"role":"user"}])"), "messages[0].content");
+  EXPECT_EQ(FieldOf(R"("messages":[{"role":"user","content":[)"
+                    R"({"type":"image"}]}])"),
+            "messages[0].content[0].type");
+  EXPECT_EQ(FieldOf(R"("messages":[{"role":"assistant","content":[)"
+                    R"({"type":"tool_use","id":"a","name":"b","input":5}]}])"),
+            "messages[0].content[0].input");
+  EXPECT_EQ(FieldOf(R"("messages":[{"role":"assistant","content":"a"}])"),
+            "messages");
+  EXPECT_EQ(FieldOf(user + R"(,"stop_sequences":[""])"), "stop_sequences[0]");
+  EXPECT_EQ(FieldOf(user + R"(,"thinking":{"type":"enabled"})"), "thinking");
+  EXPECT_EQ(FieldOf(user + R"(,"tools":[{"type":"bash_20250124",)"
+                           R"("name":"bash"}])"),
+            "tools[0].type");
+}
+
+}  // namespace
+}  // namespace winnow

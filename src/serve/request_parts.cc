@@ -1,0 +1,151 @@
+#include "serve/request_parts.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "engine/request.h"
+#include "text/stop_matcher.h"
+
+namespace winnow {
+namespace {
+
+using nlohmann::json;
+
+template <typename T>
+double Or(const std::optional<T>& checkpoint, double otherwise) {
+  return checkpoint ? static_cast<double>(*checkpoint) : otherwise;
+}
+
+Status ReadBias(const JsonFields& fields, int vocab_size,
+                SamplingParams& sampling) {
+  if (!fields.Has("logit_bias")) return Ok{};
+  ASSIGN_OR_RETURN(const JsonFields biases, fields.Object("logit_bias"));
+  for (const std::string& name : biases.Names()) {
+    TokenBias entry;
+    const char* end = name.data() + name.size();
+    const auto [stop, error] =
+        std::from_chars(name.data(), end, entry.token_id);
+    if (error != std::errc() || stop != end || entry.token_id < 0 ||
+        entry.token_id >= vocab_size) {
+      return biases.Unexpected(
+          name, fmt::format("named by a token id in [0, {}]", vocab_size - 1));
+    }
+    ASSIGN_OR_RETURN(const double bias, biases.Number(name, {-100, 100}));
+    entry.bias = static_cast<float>(bias);
+    sampling.logit_bias.push_back(entry);
+  }
+  return Ok{};
+}
+
+}  // namespace
+
+Status ReadSampling(const JsonFields& fields, const RequestRules& rules,
+                    CompletionRequest& request) {
+  const GenerationDefaults& defaults = rules.defaults;
+  SamplingParams& sampling = request.sampling;
+  const auto number = [&fields](std::string_view name, NumberRange range,
+                                double otherwise, float* value) -> Status {
+    ASSIGN_OR_RETURN(const double read, fields.Number(name, range, otherwise));
+    *value = static_cast<float>(read);
+    return Ok{};
+  };
+  const NumberRange share{0, 1}, penalty{-2, 2};
+  RETURN_IF_ERROR(number("temperature",
+                         {kTemperatures.least, kTemperatures.most},
+                         Or(defaults.temperature, 1), &sampling.temperature));
+  RETURN_IF_ERROR(
+      number("top_p", share, Or(defaults.top_p, 1), &sampling.top_p));
+  RETURN_IF_ERROR(
+      number("min_p", share, Or(defaults.min_p, 0), &sampling.min_p));
+  RETURN_IF_ERROR(
+      number("presence_penalty", penalty, 0, &sampling.presence_penalty));
+  RETURN_IF_ERROR(
+      number("frequency_penalty", penalty, 0, &sampling.frequency_penalty));
+  RETURN_IF_ERROR(
+      number("repetition_penalty",
+             {kRepetitionPenalties.least, kRepetitionPenalties.most},
+             Or(defaults.repetition_penalty, 1), &sampling.repetition_penalty));
+  ASSIGN_OR_RETURN(
+      const int64_t top_k,
+      fields.Integer("top_k", {-1, INT32_MAX}, defaults.top_k.value_or(0)));
+  sampling.top_k = static_cast<int>(std::max<int64_t>(top_k, 0));
+  if (fields.Has("seed")) {
+    ASSIGN_OR_RETURN(const int64_t seed,
+                     fields.Integer("seed", {INT64_MIN, INT64_MAX}));
+    request.seed = static_cast<uint64_t>(seed);
+  }
+  const IntegerRange ids{0, rules.vocab_size - 1};
+  ASSIGN_OR_RETURN(const auto ends, fields.Integers("stop_token_ids", ids));
+  request.stop_token_ids.assign(ends.begin(), ends.end());
+  ASSIGN_OR_RETURN(request.ignore_eos, fields.Flag("ignore_eos", false));
+  ASSIGN_OR_RETURN(request.skip_special_tokens,
+                   fields.Flag("skip_special_tokens", true));
+  return ReadBias(fields, rules.vocab_size, sampling);
+}
+
+Status ReadStops(const RequestBody& body, const char* name,
+                 CompletionRequest& request) {
+  if (body.Value(name).is_string()) {
+    ASSIGN_OR_RETURN(std::string stop, body.fields.Text(name));
+    request.stop.push_back(std::move(stop));
+  } else {
+    ASSIGN_OR_RETURN(request.stop, body.fields.Texts(name));
+  }
+  const Result<StopMatcher> stops = StopMatcher::Create(request.stop);
+  if (stops.ok()) return Ok{};
+  // "stop[0]: ...": of the list, whatever the field's name.
+  constexpr std::string_view kList = "stop";
+  return MakeError(ErrorCode::kInvalidArgument, "request: field {}{}", name,
+                   stops.error().message.substr(kList.size()));
+}
+
+Status ReadDelivery(const JsonFields& fields, CompletionRequest& request) {
+  ASSIGN_OR_RETURN(request.model, fields.Text("model", ""));
+  ASSIGN_OR_RETURN(request.select, fields.Text("select", ""));
+  ASSIGN_OR_RETURN(request.cache_salt, fields.Text("cache_salt", ""));
+  if (request.cache_salt.size() > kMaxCacheSaltBytes) {
+    return fields.Unexpected(
+        "cache_salt", fmt::format("at most {} bytes", kMaxCacheSaltBytes));
+  }
+  ASSIGN_OR_RETURN(const int64_t priority,
+                   fields.Integer("priority", {INT32_MIN, INT32_MAX}, 0));
+  request.priority = static_cast<int>(priority);
+  ASSIGN_OR_RETURN(request.stream, fields.Flag("stream", false));
+  return Ok{};
+}
+
+Status ReadTemplate(const RequestBody& body, ToolList tools,
+                    CompletionRequest& request) {
+  json variables = json::object();
+  if (body.fields.Has("chat_template_kwargs")) {
+    ASSIGN_OR_RETURN(const JsonFields checked,
+                     body.fields.Object("chat_template_kwargs"));
+    (void)checked;  // It is an object: that is all to know of it.
+    variables = body.document["chat_template_kwargs"];
+  }
+  ASSIGN_OR_RETURN(request.add_generation_prompt,
+                   body.fields.Flag("add_generation_prompt", true));
+  ASSIGN_OR_RETURN(request.add_special_tokens,
+                   body.fields.Flag("add_special_tokens", false));
+  if (!tools.json.empty()) variables.erase("tools");
+  request.template_json = variables.dump();
+  if (tools.json.empty()) return Ok{};
+  // Last, as it was written: a model reads the order of names.
+  std::string& text = request.template_json;
+  text.pop_back();
+  text += (variables.empty() ? "" : ",") + ("\"tools\":" + tools.json) + "}";
+  request.tool_names = std::move(tools.names);
+  if (tools.strict) request.ignored.emplace_back("strict");
+  return Ok{};
+}
+
+// What forces a call needs an answer that is held to a grammar.
+Result<bool> ReadToolChoice(const json& choice) {
+  if (choice.is_null() || choice == "auto") return true;
+  if (choice == "none") return false;
+  return WrongField("tool_choice",
+                    "\"none\" or \"auto\": constrained answers are not built "
+                    "yet");
+}
+
+}  // namespace winnow

@@ -1,0 +1,46 @@
+// The parts of a request that several routes read alike.
+#ifndef WINNOW_SERVE_REQUEST_PARTS_H_
+#define WINNOW_SERVE_REQUEST_PARTS_H_
+
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "serve/completion_request.h"
+#include "serve/tool_list.h"
+
+namespace winnow {
+
+// A body as its readers want it: fields by type, as it nests, as it is written.
+struct RequestBody {
+  JsonFields fields;
+  nlohmann::json document;
+  std::string_view text;
+
+  // The value of a field; null where it is absent.
+  nlohmann::json Value(const char* name) const {
+    return document.value(name, nlohmann::json());
+  }
+};
+
+// Each fails with a line that names the field, what it must be and what it is.
+
+// How tokens are drawn, the seed, and which of them end an answer or are left
+// out of its text.
+Status ReadSampling(const JsonFields& fields, const RequestRules& rules,
+                    CompletionRequest& request);
+// The strings in the field `name` that end an answer: a list, or one.
+Status ReadStops(const RequestBody& body, const char* name,
+                 CompletionRequest& request);
+// Which model, what it reads, whose pages it shares, and whether the answer
+// streams.
+Status ReadDelivery(const JsonFields& fields, CompletionRequest& request);
+// Of a chat: what its template is given besides the messages. `tools`: none
+// where no calls are wanted.
+Status ReadTemplate(const RequestBody& body, ToolList tools,
+                    CompletionRequest& request);
+// Whether "tool_choice", a word, wants calls to be looked for at all.
+Result<bool> ReadToolChoice(const nlohmann::json& choice);
+
+}  // namespace winnow
+
+#endif  // WINNOW_SERVE_REQUEST_PARTS_H_

@@ -1,0 +1,117 @@
+#include "serve/responses_request.h"
+
+#include <gtest/gtest.h>
+
+#include "serve/api_error.h"
+
+namespace winnow {
+namespace {
+
+using nlohmann::json;
+
+Result<CompletionRequest> Parse(const std::string& body) {
+  RequestRules rules;
+  rules.vocab_size = 100;
+  return ParseCompletionRequest(body, Endpoint::kResponses, rules);
+}
+
+json MessagesOf(const std::string& body) {
+  const auto parsed = Parse(body);
+  EXPECT_TRUE(parsed.ok()) << parsed.error().message;
+  return parsed.ok() ? json::parse(parsed->messages_json) : json();
+}
+
+std::string FieldOf(const std::string& body) {
+  const auto parsed = Parse(body);
+  return parsed.ok() ? "" : FieldNamedIn(parsed.error().message);
+}
+
+TEST(ResponsesRequestTest, ReadsInputInEveryForm) {
+  EXPECT_EQ(MessagesOf(R"({"input":"Hi"})"),
+            json::parse(R"([{"role":"user","content":"Hi"}])"));
+  EXPECT_EQ(
+      MessagesOf(
+          R"({"instructions":"Be brief.","input":[)"
+          R"({"role":"developer","content":"Now."},)"
+          R"({"type":"message","role":"user","content":[)"
+          R"({"type":"input_text","text":"What "},)"
+          R"({"type":"input_text","text":"time?"}]},)"
+          R"({"type":"message","id":"msg_1","status":"completed",)"
+          R"("role":"assistant","content":[{"type":"output_text",)"
+          R"("annotations":[],"text":"I look."}]},)"
+          R"({"type":"function_call","id":"fc_1","call_id":"c1",)"
+          R"("name":"time","arguments":"{\"z\":1.0,\"a\":2}"},)"
+          R"({"type":"function_call","call_id":"c2","name":"date",)"
+          R"("arguments":""},)"
+          R"({"type":"function_call_output","call_id":"c1","output":"5"},)"
+          R"({"type":"function_call_output","call_id":"c2","output":[)"
+          R"({"type":"input_text","text":"May"}]}]})"),
+      json::parse(R"([{"role":"system","content":"Be brief."},)"
+                  R"({"role":"system","content":"Now."},)"
+                  R"({"role":"user","content":"What time?"},)"
+                  R"({"role":"assistant","content":"I look.","tool_calls":[)"
+                  R"({"id":"c1","type":"function","function":{"name":"time",)"
+                  R"("arguments":{"z":1.0,"a":2}}},)"
+                  R"({"id":"c2","type":"function","function":{"name":"date",)"
+                  R"("arguments":{}}}]},)"
+                  R"({"role":"tool","tool_call_id":"c1","content":"5"},)"
+                  R"({"role":"tool","tool_call_id":"c2","content":"May"}])"));
+}
+
+TEST(ResponsesRequestTest, NamesWhatIsWrong) {
+  EXPECT_EQ(FieldOf("{}"), "input");
+  EXPECT_EQ(FieldOf(R"({"input":[]})"), "input");
+  EXPECT_EQ(FieldOf(R"({"input":[5]})"), "input[0]");
+  EXPECT_EQ(FieldOf(R"({"input":[{"role":"robot","content":"x"}]})"),
+            "input[0].role");
+  EXPECT_EQ(FieldOf(R"({"input":[{"role":"user"}]})"), "input[0].content");
+  EXPECT_EQ(FieldOf(R"({"input":[{"role":"user","content":[)"
+                    R"({"type":"input_image"}]}]})"),
+            "input[0].content[0].type");
+  EXPECT_EQ(FieldOf(R"({"input":[{"type":"reasoning"}]})"), "input[0].type");
+  EXPECT_EQ(FieldOf(R"({"input":[{"type":"function_call","call_id":"c",)"
+                    R"("name":"f","arguments":"["}]})"),
+            "input[0].arguments");
+  for (const auto& [field, value] :
+       std::vector<std::pair<std::string, std::string>>{
+           {"previous_response_id", "\"resp_1\""},
+           {"conversation", "\"conv_1\""},
+           {"background", "true"},
+           {"truncation", "\"auto\""},
+           {"include", "[\"file_search_call.results\"]"},
+           {"tool_choice", "\"required\""},
+           {"max_output_tokens", "0"},
+           {"top_logprobs", "21"}}) {
+    EXPECT_EQ(FieldOf(fmt::format(R"({{"input":"x","{}":{}}})", field, value)),
+              field);
+  }
+  EXPECT_EQ(FieldOf(R"({"input":"x","text":{"format":)"
+                    R"({"type":"json_object"}}})"),
+            "text.format");
+}
+
+TEST(ResponsesRequestTest, SaysAgainWhatWasAsked) {
+  const auto parsed = Parse(
+      R"({"input":"x","tools":[{"type":"function","name":"f","strict":true,)"
+      R"("description":"d","parameters":{"b":1.0,"a":2}}],)"
+      R"("max_output_tokens":9,"top_logprobs":2,"temperature":0.5,)"
+      R"("text":{"format":{"type":"text"}},"include":[)"
+      R"("reasoning.encrypted_content"],"metadata":{"k":"v"}})");
+  ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+  EXPECT_EQ(parsed->template_json,
+            R"({"tools":[{"type":"function","function":{"name":"f",)"
+            R"("description":"d","parameters":{"b":1.0,"a":2}}}]})");
+  EXPECT_EQ(parsed->tool_names, std::vector<std::string>{"f"});
+  EXPECT_EQ(parsed->max_tokens, 9);
+  EXPECT_EQ(parsed->sampling.logprobs, 2);
+  EXPECT_EQ(parsed->ignored, (std::vector<std::string>{"metadata", "strict"}));
+  const json echo = json::parse("{" + parsed->echo_json + "}");
+  EXPECT_EQ(echo["tools"][0]["name"], "f");
+  EXPECT_EQ(echo["temperature"], 0.5);
+  EXPECT_EQ(echo["metadata"]["k"], "v");
+  EXPECT_EQ(echo["store"], false);
+  EXPECT_TRUE(echo["instructions"].is_null());
+}
+
+}  // namespace
+}  // namespace winnow

@@ -1,0 +1,29 @@
+// ToolList: the tools of a request, as chat templates read them.
+#ifndef WINNOW_SERVE_TOOL_LIST_H_
+#define WINNOW_SERVE_TOOL_LIST_H_
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "serve/request_fields.h"
+
+namespace winnow {
+
+struct ToolList {
+  // [{"type": "function", "function": {"name", "description", "parameters"}}],
+  // what is a schema in the client's own words; empty: no tools.
+  std::string json = {};
+  std::vector<std::string> names = {};
+  bool strict = false;  // a tool wants its arguments to follow its schema
+};
+
+// `tools` in the shape of the endpoint, and the same as it was written. Fails
+// on a tool that is no function, or has no name that a model can write.
+Result<ToolList> ReadTools(const nlohmann::json& tools, std::string_view raw,
+                           Endpoint endpoint);
+
+}  // namespace winnow
+
+#endif  // WINNOW_SERVE_TOOL_LIST_H_

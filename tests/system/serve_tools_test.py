@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""Tools in chats, over real connections: what templates are given, and calls as
+models write them, told as OpenAI's clients read them.
+
+    serve_tools_test.py PATH_TO_WINNOW
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from scripted_model import write_scripted_model
+from serve_process import Server
+
+WINNOW = ""
+PATH = "/v1/chat/completions"
+TEMPLATE = ("{% for message in messages %}{{ message['content'] }}{% endfor %}"
+            "{% if tools %}{# FORM #}{% endif %}")
+TOOLS = [{"type": "function", "function": {
+    "name": name, "description": "A tool", "parameters": {
+        "type": "object", "properties": {"city": {"type": "string"}}}}}
+    for name in ["weather", "time"]]
+
+TAGGED = {
+    "two": ["Let me", " look.\n", "<tool_call>\n{\"name\": \"wea",
+            "ther\", \"arguments\": {\"city\": \"O", "slo\", \"b\": 1.5",
+            "}}\n</tool", "_call>", "\n<tool_call>{\"name\": \"time\"}",
+            "</tool_call>"],
+    "text": ["Just", " some", " <tool", "box> words"],
+    "broken": ["<tool_call>{\"name\": ", "}</tool_call> then"],
+}
+BARE = {"call": ["{\"name\": \"weather\", ", "\"parameters\": {\"city\": ",
+                 "\"Rome\"}}"],
+        "object": ["{\"name\": \"nobody\",", " \"parameters\": {}}"]}
+MARKED = {"call": ["Well.", "[TOOL_CALLS]", "weather", "[ARGS]",
+                   "{\"city\": \"Paris\"}"]}
+
+
+class Model:
+    """A scripted model behind a server."""
+
+    def __init__(self, scripts, form: str, special=frozenset()):
+        self.folder = tempfile.TemporaryDirectory()
+        write_scripted_model(Path(self.folder.name), scripts,
+                             TEMPLATE.replace("FORM", form), special)
+        self.server = Server(WINNOW, model=self.folder.name)
+
+    def close(self) -> int:
+        status = self.server.end()
+        self.folder.cleanup()
+        return status
+
+
+def shown(message: dict):
+    """The text, and (name, arguments) of each call."""
+    calls = [(call["function"]["name"], json.loads(
+        call["function"]["arguments"])) for call in message.get(
+            "tool_calls", [])]
+    return message["content"], calls
+
+
+class ToolsTest(unittest.TestCase):
+
+    def ask(self, model: Model, script: str, **more):
+        """The choice, after a look that a stream says the same."""
+        body = {"messages": [{"role": "user", "content": script}],
+                "tools": TOOLS, **more}
+        choice = model.server.complete(path=PATH, **body)["choices"][0]
+        text, calls, reasons = "", {}, []
+        for event in model.server.stream(PATH, **body):
+            piece = event["choices"][0]
+            reasons.append(piece["finish_reason"])
+            text += piece["delta"].get("content") or ""
+            for call in piece["delta"].get("tool_calls", []):
+                self.assertNotIn(call["index"], calls)
+                calls[call["index"]] = call
+        self.assertEqual(text, choice["message"]["content"] or "")
+        whole = choice["message"].get("tool_calls", [])
+        self.assertEqual(sorted(calls), list(range(len(whole))))
+        for index, call in enumerate(whole):
+            self.assertEqual(call["type"], "function")
+            self.assertRegex(call["id"], r"^[0-9A-Za-z]{9}$")
+            self.assertEqual(calls[index]["function"], call["function"])
+        self.assertEqual(set(reasons[:-1]), {None})
+        self.assertEqual(reasons[-1], choice["finish_reason"])
+        return choice
+
+    def test_calls_between_tags(self):
+        model = Model(TAGGED, "<tool_call>")
+        self.addCleanup(lambda: self.assertEqual(model.close(), 0))
+        weather = ("weather", {"city": "Oslo", "b": 1.5})
+        choice = self.ask(model, "two")
+        self.assertEqual(choice["finish_reason"], "tool_calls")
+        self.assertEqual(shown(choice["message"]),
+                         ("Let me look.", [weather, ("time", {})]))
+        first, second = choice["message"]["tool_calls"]
+        self.assertNotEqual(first["id"], second["id"])
+        self.assertEqual(first["function"]["arguments"],
+                         '{"city":"Oslo","b":1.5}')
+        one = self.ask(model, "two", parallel_tool_calls=False)
+        self.assertEqual(shown(one["message"]), ("Let me look.", [weather]))
+        cut = self.ask(model, "two", max_tokens=4)
+        self.assertEqual(cut["finish_reason"], "length")
+        self.assertEqual(shown(cut["message"])[1], [])
+        for script, more in [("text", {}), ("broken", {}),
+                             ("two", {"tool_choice": "none"})]:
+            plain = self.ask(model, script, **more)
+            self.assertEqual(shown(plain["message"]),
+                             ("".join(TAGGED[script]), []))
+            self.assertEqual(plain["finish_reason"], "stop")
+
+    def test_a_bare_object_and_marked_calls(self):
+        model = Model(BARE, '{"name": X, "parameters": Y}')
+        self.addCleanup(lambda: self.assertEqual(model.close(), 0))
+        choice = self.ask(model, "call")
+        self.assertEqual(shown(choice["message"]),
+                         (None, [("weather", {"city": "Rome"})]))
+        self.assertEqual(choice["finish_reason"], "tool_calls")
+        self.assertEqual(shown(self.ask(model, "object")["message"]),
+                         ("".join(BARE["object"]), []))
+        # Its markers are special tokens, which are no text elsewhere.
+        marked = Model(MARKED, "[TOOL_CALLS]", {"[TOOL_CALLS]", "[ARGS]"})
+        self.addCleanup(lambda: self.assertEqual(marked.close(), 0))
+        self.assertEqual(shown(self.ask(marked, "call")["message"]),
+                         ("Well.", [("weather", {"city": "Paris"})]))
+        plain = marked.server.complete(
+            path=PATH, messages=[{"role": "user", "content": "call"}])
+        self.assertEqual(plain["choices"][0]["message"]["content"],
+                         'Well.weather{"city": "Paris"}')
+
+    def test_what_cannot_be_called_is_refused(self):
+        model = Model({"text": ["x"]}, "nothing that is known")
+        self.addCleanup(lambda: self.assertEqual(model.close(), 0))
+        messages = [{"role": "user", "content": "text"}]
+        for field, body in [
+                ("tools", {"tools": TOOLS}),
+                ("tool_choice", {"tools": TOOLS, "tool_choice": "required"}),
+                ("tools[0].function.name", {"tools": [{
+                    "type": "function", "function": {"name": "a\"\n"}}]})]:
+            status, _, text = model.server.ask(
+                "POST", PATH, {"messages": messages, **body})
+            self.assertEqual(status, 400, text)
+            self.assertEqual(json.loads(text)["error"]["param"], field)
+        # Who wants no call is answered all the same.
+        answer = model.server.complete(path=PATH, messages=messages,
+                                       tools=TOOLS, tool_choice="none")
+        self.assertEqual(shown(answer["choices"][0]["message"]), ("x", []))
+
+    def test_the_template_reads_tools_and_results(self):
+        template = ("{% for m in messages %}{{ m.role }}:{{ m.content }};"
+                    "{% for c in m.tool_calls or [] %}{{ c.function.name }}"
+                    "={{ c.function.arguments | tojson }};{% endfor %}"
+                    "{% endfor %}{{ tools | tojson }}<tool_call>")
+        with tempfile.TemporaryDirectory() as folder:
+            characters = [chr(i) for i in range(32, 127)]
+            write_scripted_model(Path(folder), {"go": characters}, template)
+            server = Server(WINNOW, model=folder)
+            tools = [{"type": "function", "function": {
+                "parameters": {"z": 1.0, "a": []}, "name": "f"}}]
+            body = {"tools": tools, "messages": [
+                {"role": "user", "content": "hi"},
+                {"role": "assistant", "content": None, "tool_calls": [
+                    {"id": "abcdefghi", "type": "function", "function": {
+                        "name": "f", "arguments": '{"b": 1.0, "a": "x"}'}}]},
+                {"role": "tool", "tool_call_id": "abcdefghi",
+                 "content": [{"type": "text", "text": "sun"}]}]}
+            tokens = json.loads(server.ask("POST", "/tokenize",
+                                           body)[2])["tokens"]
+            text = json.loads(server.ask("POST", "/detokenize",
+                                         {"tokens": tokens})[2])["prompt"]
+            self.assertEqual(
+                text, 'user:hi;assistant:None;f={"b": 1.0, "a": "x"};'
+                      'tool:sun;' + json.dumps(tools) + "<tool_call>")
+            self.assertEqual(server.end(), 0)
+
+
+if __name__ == "__main__":
+    WINNOW = sys.argv.pop(1)
+    unittest.main()
