@@ -1,9 +1,23 @@
 #include "serve/engine_loop.h"
 
 #include <iterator>
+#include <new>
 #include <utility>
 
 namespace winnow {
+namespace {
+
+// Where memory ends the library throws, and a backend's workspace as it does.
+Result<bool> StepOf(Engine& engine) {
+  try {
+    return engine.Step();
+  } catch (const std::bad_alloc&) {
+    return MakeError(ErrorCode::kResourceExhausted,
+                     "memory does not suffice for a step");
+  }
+}
+
+}  // namespace
 
 EngineLoop::EngineLoop(std::unique_ptr<Engine> engine, int max_open,
                        Metrics& metrics,
@@ -90,7 +104,7 @@ void EngineLoop::TakeIn(Inbox inbox) {
 }
 
 void EngineLoop::Step() {
-  const Result<bool> stepped = engine_->Step();
+  const Result<bool> stepped = StepOf(*engine_);
   if (stepped.ok()) return;
   {
     const std::scoped_lock lock(mutex_);
