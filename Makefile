@@ -8,7 +8,7 @@
 #   make compare    llama.cpp built here, and measured beside Winnow
 #   make mutants    planted bugs that tests must catch (ONLY=backend/read)
 #   make lint format asan tsan fuzz
-#   make install PREFIX=/usr/local
+#   make install PREFIX=/usr/local     what was built last; make uninstall
 SHELL := /bin/bash
 .DEFAULT_GOAL := winnow
 JOBS ?= $(shell nproc)
@@ -26,16 +26,16 @@ TEST_PURPOSE := $(if $(filter cuda,$(TEST_PRESET)),cuda,test)
 
 # Goals of one command line share a build folder; each uses all cores itself.
 .NOTPARALLEL:
-.PHONY: winnow cuda demo test bench compare lint format mutants asan tsan fuzz install clean
+.PHONY: winnow cuda demo test bench compare lint format mutants asan tsan fuzz install uninstall clean
 
 winnow:
 	@scripts/bootstrap build
-	@scripts/build release winnow
+	@scripts/build release documents
 	@ln -sf release/src/cli/winnow build/winnow
 
 cuda:
 	@scripts/bootstrap cuda
-	@scripts/build cuda winnow
+	@scripts/build cuda documents
 	@ln -sf cuda/src/cli/winnow build/winnow
 
 demo: winnow
@@ -78,10 +78,19 @@ compare: winnow
 	@scripts/bootstrap compare
 	@bench/compare_llama_cpp
 
-# What was built last, with CUDA or without.
+# What was built last, with CUDA or without. All may read it, whatever the
+# umask of who installs.
+BUILT = build/$$(readlink build/winnow | cut -d / -f 1)
 install:
-	@test -x build/winnow || $(MAKE) winnow
-	install -D -m 755 build/winnow $(DESTDIR)$(PREFIX)/bin/winnow
+	@test -x "$(BUILT)/src/cli/winnow" || $(MAKE) winnow
+	@umask 022; DESTDIR="$(DESTDIR)" \
+	  cmake --install "$(BUILT)" --prefix "$(PREFIX)"
+
+# What `make install` put there last.
+uninstall:
+	@while IFS= read -r file || [ -n "$$file" ]; do \
+	  rm -fv -- "$(DESTDIR)$$file"; \
+	done <"$(BUILT)/install_manifest.txt"
 
 clean:
 	rm -rf build
