@@ -9,8 +9,11 @@
 #   make mutants    planted bugs that tests must catch (ONLY=backend/read)
 #   make lint format asan tsan fuzz
 #   make install PREFIX=/usr/local     what was built last; make uninstall
+#   make deb        the Debian package, in build/ (PRESET=cuda: with CUDA)
+#   make test-deb   installs and removes it in a folder, and asks lintian
 SHELL := /bin/bash
 .DEFAULT_GOAL := winnow
+PRESET ?= release
 JOBS ?= $(shell nproc)
 SEED ?= 7
 PREFIX ?= /usr/local
@@ -26,7 +29,7 @@ TEST_PURPOSE := $(if $(filter cuda,$(TEST_PRESET)),cuda,test)
 
 # Goals of one command line share a build folder; each uses all cores itself.
 .NOTPARALLEL:
-.PHONY: winnow cuda demo test bench compare lint format mutants asan tsan fuzz install uninstall clean
+.PHONY: winnow cuda demo test bench compare lint format mutants asan tsan fuzz install uninstall deb test-deb clean
 
 winnow:
 	@scripts/bootstrap build
@@ -91,6 +94,20 @@ uninstall:
 	@while IFS= read -r file || [ -n "$$file" ]; do \
 	  rm -fv -- "$(DESTDIR)$$file"; \
 	done <"$(BUILT)/install_manifest.txt"
+
+# Who builds is who maintains, in the variables of Debian's own tools.
+deb:
+	@scripts/bootstrap $(if $(filter cuda,$(PRESET)),cuda,build)
+	@scripts/bootstrap deb
+	@scripts/build $(PRESET) documents
+	@umask 022; cpack --config build/$(PRESET)/CPackConfig.cmake -B build/$(PRESET)/deb \
+	  -D CPACK_DEBIAN_PACKAGE_MAINTAINER="$${DEBFULLNAME:-Winnow} \
+	<$${DEBEMAIL:-winnow@localhost}>"
+	@cp -v build/$(PRESET)/deb/*.deb build/
+
+test-deb: deb
+	@scripts/bootstrap test-deb
+	@python3 tests/package/deb_check.py build/winnow_*.deb
 
 clean:
 	rm -rf build

@@ -1,5 +1,5 @@
 # What `cmake --install` puts where, the documents that are made for it from the
-# program's own help.
+# program's own help, and the Debian package of the same files (cpack).
 set(packaging ${PROJECT_SOURCE_DIR}/packaging)
 set(made ${PROJECT_BINARY_DIR}/packaging)
 
@@ -54,3 +54,5 @@ install(
       \"\$ENV{DESTDIR}\${unit}\" @ONLY FILE_PERMISSIONS
       OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
     list(APPEND CMAKE_INSTALL_MANIFEST_FILES \"\${unit}\")")
+
+include(WinnowDeb)
