@@ -1,4 +1,4 @@
-"""`make install` and `make uninstall`."""
+"""`make install`, `make uninstall`, and the container."""
 
 import os
 import re
@@ -99,6 +99,44 @@ class InstallTest(unittest.TestCase):
         line = re.search(r"(?m)^ExecStart=(.*)$", unit)[1]
         program = shlex.split(line.replace("%%", "%"))[0]
         self.assertEqual(program, str(self.prefix / "bin/winnow"))
+
+
+class DockerfileTest(unittest.TestCase):
+    """What can be seen without building it."""
+
+    def setUp(self):
+        text = (ROOT / "Dockerfile").read_text()
+        self.lines = [line for line in text.splitlines()
+                      if line and not line.startswith("#")]
+        last = max(number for number, line in enumerate(self.lines)
+                   if line.startswith("FROM "))
+        self.last_stage = self.lines[last:]
+
+    def test_every_line_is_an_instruction(self):
+        for line in self.lines:
+            self.assertRegex(line, r"^(FROM|WORKDIR|COPY|RUN|USER|EXPOSE|"
+                                   r"ENTRYPOINT|CMD) \S")
+
+    def test_images_are_named_by_their_release(self):
+        for line in self.lines:
+            if line.startswith("FROM "):
+                self.assertRegex(line, r"^FROM debian:\d+-slim( AS \w+)?$")
+
+    def test_serves_as_nobody_on_an_address_that_can_be_reached(self):
+        user = [line for line in self.last_stage if line.startswith("USER ")]
+        self.assertEqual(user, ["USER 65534:65534"])
+        self.assertIn('CMD ["serve", "/model", "--host", "0.0.0.0"]',
+                      self.last_stage)
+        self.assertFalse(any(line.startswith("RUN")
+                             for line in self.last_stage))
+
+    def test_what_the_build_needs_is_not_left_out(self):
+        ignored = (ROOT / ".dockerignore").read_text().split()
+        self.assertIn("build", ignored)
+        for name in ("src", "cmake", "packaging", "scripts", "third_party",
+                     "docs", "README.md", "LICENSE", "Makefile"):
+            self.assertNotIn(name, ignored)
+            self.assertTrue((ROOT / name).exists(), name)
 
 
 if __name__ == "__main__":
