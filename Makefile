@@ -9,9 +9,12 @@
 #   make compare    llama.cpp built here, and measured beside Winnow
 #   make mutants    planted bugs that tests must catch (ONLY=backend/read)
 #   make lint format asan tsan fuzz
-#   make install PREFIX=/usr/local
+#   make install PREFIX=/usr/local     what was built last; make uninstall
+#   make deb        the Debian package, in build/ (PRESET=cuda: with CUDA)
+#   make test-deb   installs and removes it in a folder, and asks lintian
 SHELL := /bin/bash
 .DEFAULT_GOAL := winnow
+PRESET ?= release
 JOBS ?= $(shell nproc)
 SEED ?= 7
 PREFIX ?= /usr/local
@@ -27,16 +30,17 @@ TEST_PURPOSE := $(if $(filter cuda,$(TEST_PRESET)),cuda,test)
 
 # Goals of one command line share a build folder; each uses all cores itself.
 .NOTPARALLEL:
-.PHONY: winnow cuda demo test test-clients bench compare lint format mutants asan tsan fuzz install clean
+.PHONY: winnow cuda demo test test-clients bench compare lint format mutants asan \
+  tsan fuzz install uninstall deb test-deb clean
 
 winnow:
 	@scripts/bootstrap build
-	@scripts/build release winnow
+	@scripts/build release documents
 	@ln -sf release/src/cli/winnow build/winnow
 
 cuda:
 	@scripts/bootstrap cuda
-	@scripts/build cuda winnow
+	@scripts/build cuda documents
 	@ln -sf cuda/src/cli/winnow build/winnow
 
 demo: winnow
@@ -83,10 +87,33 @@ compare: winnow
 	@scripts/bootstrap compare
 	@bench/compare_llama_cpp
 
-# What was built last, with CUDA or without.
+# What was built last, with CUDA or without. All may read it, whatever the
+# umask of who installs.
+BUILT = build/$$(readlink build/winnow | cut -d / -f 1)
 install:
-	@test -x build/winnow || $(MAKE) winnow
-	install -D -m 755 build/winnow $(DESTDIR)$(PREFIX)/bin/winnow
+	@test -x "$(BUILT)/src/cli/winnow" || $(MAKE) winnow
+	@umask 022; DESTDIR="$(DESTDIR)" \
+	  cmake --install "$(BUILT)" --prefix "$(PREFIX)"
+
+# What `make install` put there last.
+uninstall:
+	@while IFS= read -r file || [ -n "$$file" ]; do \
+	  rm -fv -- "$(DESTDIR)$$file"; \
+	done <"$(BUILT)/install_manifest.txt"
+
+# Who builds is who maintains, in the variables of Debian's own tools.
+deb:
+	@scripts/bootstrap $(if $(filter cuda,$(PRESET)),cuda,build)
+	@scripts/bootstrap deb
+	@scripts/build $(PRESET) documents
+	@umask 022; cpack --config build/$(PRESET)/CPackConfig.cmake -B build/$(PRESET)/deb \
+	  -D CPACK_DEBIAN_PACKAGE_MAINTAINER="$${DEBFULLNAME:-Winnow} \
+	<$${DEBEMAIL:-winnow@localhost}>"
+	@cp -v build/$(PRESET)/deb/*.deb build/
+
+test-deb: deb
+	@scripts/bootstrap test-deb
+	@python3 tests/package/deb_check.py build/winnow_*.deb
 
 clean:
 	rm -rf build

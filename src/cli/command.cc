@@ -15,6 +15,7 @@ CLI::Option* AddValues(CLI::App& app, const Flag& flag) {
   if (flag.values == Flag::Values::kOneEachTime) {
     // A word without a flag takes all that are left.
     const bool is_word = !flag.name.starts_with("-");
+    if (is_word) option->type_name(flag.value_name + "...");
     option->expected(is_word ? -1 : 1)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->allow_extra_args(is_word);  // with it, "[a,b]" is two values

@@ -21,7 +21,9 @@ namespace winnow {
 // it, to follow the flag's name: "must be in [0, 1], is 1.5".
 using TakeValue = std::function<std::string(const std::string& text)>;
 
-// What is typed, and what --help says of it.
+// What is typed, and what --help says of it. The manual and the shells'
+// completions are made from --help (packaging/): a value that is one of a few
+// is named "one|other", one that is a path FILE, FOLDER or DIR.
 struct Flag {
   enum class Values { kOne, kNone, kOneOrNone, kOneEachTime };
 

@@ -32,14 +32,15 @@ void AddModelFlags(Command& command, EngineFlags* flags, bool model_required) {
                    .required = model_required},
                   Text(&flags->model));
   command.AddFlag({.name = "--dtype",
-                   .value_name = "DTYPE",
-                   .help = "auto (as stored), bfloat16, float16 or float32"},
+                   .value_name = "auto|bfloat16|float16|float32",
+                   .help = "Numbers of weights and KV (default auto: as "
+                           "stored)"},
                   Text(&flags->dtype));
   command.AddFlag(
       {.name = "--device",
-       .value_name = "DEVICE",
-       .help = "auto (a GPU that this build and its driver can use, "
-               "else the CPU), cpu, or cuda[:N]"},
+       .value_name = "auto|cpu|cuda[:N]",
+       .help = "Where it runs (default auto: a GPU that this build and its "
+               "driver can use, else the CPU)"},
       Text(&flags->device));
   command.AddFlag({.name = "--threads",
                    .value_name = "N",

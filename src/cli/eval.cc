@@ -40,10 +40,9 @@ Command& AddEvalCommand(Command& program, EvalFlags* flags) {
                    .required = true},
                   EachText(&flags->files));
   command.AddFlag({.name = "--match",
-                   .value_name = "RULE",
-                   .help = "When an answer is right: contains (all answers "
-                           "occur in it; default), exact (it is the answers), "
-                           "or regex (each is found)"},
+                   .value_name = "contains|exact|regex",
+                   .help = "When it is right: all answers occur in it "
+                           "(default), it is the answers, or each is found"},
                   Text(&flags->match));
   command.AddFlag({.name = "--max-tokens",
                    .value_name = "N",

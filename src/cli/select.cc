@@ -30,7 +30,7 @@ Command& AddSelectCommand(Command& program, SelectFlags* flags) {
       command.AddCommand("list",
                          "Every selector, or one: title, source, parameters as "
                          "name=default");
-  list.AddFlag({.name = "NAME", .help = "One of them"}, Text(&flags->name));
+  list.AddFlag({.name = "SELECTOR", .help = "One of them"}, Text(&flags->name));
   return command;
 }
 

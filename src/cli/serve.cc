@@ -87,13 +87,13 @@ void AddLimits(Command& command, ServeFlags* flags) {
 void AddLog(Command& command, ServeFlags* flags) {
   command.AddFlag(
       {.name = "--log-format",
-       .value_name = "FORMAT",
+       .value_name = "json|text",
        .help = "Of the line that each request leaves on standard error: json, "
                "or text (default json)"},
       OneOf({"json", "text"}, &flags->log_format));
   command.AddFlag(
       {.name = "--log-level",
-       .value_name = "LEVEL",
+       .value_name = "info|warning|error|none",
        .help = "Which requests leave one: info, all; warning, those that were "
                "refused, cut short or failed; error, those that failed; none "
                "(default info; with --quiet none)"},
