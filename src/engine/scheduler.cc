@@ -48,7 +48,9 @@ Schedule PlanStep(const ScheduleInput& given) {
   ScheduleInput input = given;
   Schedule schedule;
   if (given.admits) {
-    schedule.admitted = Admission(given).Admit(input.sequences);
+    Admission admission(given);
+    schedule.admitted = admission.Admit(input.sequences);
+    schedule.num_lacking_pages = admission.num_lacking_pages();
   }
   int room = input.limits.max_num_batched_tokens;
   for (int rank = 0; rank <= 2; ++rank) {

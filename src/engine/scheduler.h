@@ -62,6 +62,9 @@ struct ScheduleInput {
 
 struct Schedule {
   std::vector<SequenceId> admitted;  // now; in order of arrival
+  // That the first who waits would be admitted with; 0 where more pages would
+  // not help it.
+  int64_t num_lacking_pages = 0;
   StepPlan plan;
 };
 
