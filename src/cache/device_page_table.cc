@@ -66,8 +66,9 @@ int64_t DevicePageTable::WriteRow(Queue& queue, int64_t row,
   const View from = RowOf(staging_[turn_], row, first, end - first);
   for (int64_t i = first; i < end; ++i) {
     const uint32_t extent = pages[static_cast<size_t>(i)].value();
-    CHECK(extent < num_extents_, "row={} page={} extent={} num_extents={}", row,
-          i, extent, num_extents_);
+    CHECK(extent < num_extents_ || extent == kNotWhole,
+          "row={} page={} extent={} num_extents={}", row, i, extent,
+          num_extents_);
     known[i] = from.As<uint32_t>()[i - first] = extent;
   }
   num_known = std::max(num_known, end);

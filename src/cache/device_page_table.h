@@ -28,8 +28,8 @@ class DevicePageTable {
 
   // Makes row i say pages[i], for steps that are enqueued later. Returns how
   // many entries it sent. REQUIRES: rows and entries for which there is
-  // room; extents below num_extents; what was enqueued up to the call before
-  // the last has passed, for its staging memory is used again.
+  // room; extents below num_extents, or kNotWhole; what was enqueued up to the
+  // call before the last has passed, for its staging memory is used again.
   int64_t Write(Queue& queue, std::span<const std::span<const ExtentId>> pages);
 
   size_t num_bytes() const { return device_.num_bytes(); }

@@ -50,9 +50,13 @@ class SlotTables {
 
   // One a layer, the same for the tables' life.
   std::span<const SlotTable> layers() const { return layers_; }
-  // What Bring counts of a layer, [max_requests]: zeros after WriteRows.
-  const View& counts(int layer) const {
-    return counts_[static_cast<size_t>(layer)];
+  // What Bring counts, by layer: u32 [max_requests, kNumBringCounts], zeros
+  // after WriteRows.
+  std::span<const View> counts() const { return counts_; }
+  // The same of all, as bytes.
+  View count_bytes() const {
+    return counts_bytes_.At(0, Dtype::kUInt8,
+                            {static_cast<int64_t>(counts_bytes_.num_bytes())});
   }
 
   // Row i is requests[i] from here on. REQUIRES: what was enqueued up to the

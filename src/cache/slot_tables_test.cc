@@ -120,7 +120,7 @@ class SlotTablesTest : public ::testing::TestWithParam<
           MakeView(page_table.data(), Dtype::kUInt32, {count, kPages});
       BringArgs args;
       args.slots = &tables_->layers()[static_cast<size_t>(layer)];
-      args.counts = tables_->counts(layer);
+      args.counts = tables_->counts()[static_cast<size_t>(layer)];
       backend_->Bring(*queue_, step, args, cache);
     }
   }
@@ -162,7 +162,8 @@ class SlotTablesTest : public ::testing::TestWithParam<
     }
   }
   uint32_t Count(int layer, int request, BringCount what) const {
-    return tables_->counts(layer).Row<uint32_t>(request)[what];
+    return tables_->counts()[static_cast<size_t>(layer)].Row<uint32_t>(
+        request)[what];
   }
 
   std::unique_ptr<Backend> backend_ = MakeCpuBackend({.num_threads = 1});

@@ -1,6 +1,7 @@
 #include "cli/engine_flags.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "base/size_text.h"
 #include "cli/command.h"
@@ -20,6 +21,34 @@ Result<int64_t> SizeOf(std::string_view flag, const std::string& text) {
   if (size.ok()) return *size;
   return MakeError(ErrorCode::kInvalidArgument, "{}: {}", flag,
                    size.error().message);
+}
+
+// Nothing where the flag is not given.
+Result<std::optional<CacheBudget>> CacheBudgetOf(const EngineFlags& flags) {
+  const std::string& text = flags.cache_budget;
+  if (text.empty()) return std::optional<CacheBudget>();
+  CacheBudget budget;
+  const char* const end = text.data() + text.size();
+  if (text.back() == 'x') {
+    const auto [stop, error] =
+        std::from_chars(text.data(), end - 1, budget.times);
+    if (error != std::errc() || stop != end - 1) budget.times = 0;
+  } else if (const Result<int64_t> tokens = ParseTokens(text); tokens.ok()) {
+    budget.tokens = *tokens;
+  }
+  if (budget.tokens <= 0 && !(budget.times > 0 && budget.times <= 1e6)) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--cache-budget must be a number of tokens from 1 "
+                     "(\"8K\") or a multiple up to 1000000x (\"4x\"), is "
+                     "\"{}\"",
+                     text);
+  }
+  if (flags.host_kv.empty()) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--cache-budget needs --host-kv, where the rest lies; it "
+                     "is not given");
+  }
+  return std::optional<CacheBudget>(budget);
 }
 
 }  // namespace
@@ -87,6 +116,13 @@ void AddEngineFlags(Command& command, EngineFlags* flags) {
                    .help = "Host memory for KV that --device-kv has no room "
                            "for (2GiB; default: none)"},
                   Text(&flags->host_kv));
+  command.AddFlag({.name = "--cache-budget",
+                   .value_name = "TOKENS|Fx",
+                   .help = "Device memory for the KV of a request that "
+                           "--select reads a part of, once its prompt is read: "
+                           "tokens (8K) or a multiple of its budget (4x); the "
+                           "rest stays in --host-kv"},
+                  Text(&flags->cache_budget));
   command.AddFlag({.name = "--quiet",
                    .help = "No progress and no closing line on standard error",
                    .values = Flag::Values::kNone},
@@ -135,6 +171,7 @@ Result<EngineOptions> ParseEngineOptions(const EngineFlags& flags) {
   ASSIGN_OR_RETURN(options.device_kv_bytes,
                    SizeOf("--device-kv", flags.device_kv));
   ASSIGN_OR_RETURN(options.host_kv_bytes, SizeOf("--host-kv", flags.host_kv));
+  ASSIGN_OR_RETURN(options.cache_budget, CacheBudgetOf(flags));
   return options;
 }
 

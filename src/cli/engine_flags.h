@@ -27,6 +27,7 @@ struct EngineFlags {
   int max_num_batched_tokens = 2048;
   std::string device_kv;
   std::string host_kv;
+  std::string cache_budget;
   std::string select = "auto";
   bool batch_invariant = false;
   uint64_t seed = 0;

@@ -41,5 +41,30 @@ TEST(EngineFlagsTest, WhatACheckpointAsksForInVainCanBeLeftOut) {
   EXPECT_EQ(*SelectorsOf({"dense"}, native), Texts{});
 }
 
+TEST(EngineFlagsTest, ACacheBudgetIsTokensOrAMultiple) {
+  EngineFlags flags;
+  EXPECT_FALSE(ParseEngineOptions(flags)->cache_budget.has_value());
+  flags.host_kv = "1GiB";
+  flags.cache_budget = "8K";
+  EXPECT_EQ(ParseEngineOptions(flags)->cache_budget->tokens, 8192);
+  flags.cache_budget = "2.5x";
+  EXPECT_EQ(ParseEngineOptions(flags)->cache_budget->tokens, 0);
+  EXPECT_EQ(ParseEngineOptions(flags)->cache_budget->times, 2.5);
+  for (const char* wrong :
+       {"0", "0x", "-4x", "x", "4y", "4xx", "infx", "nanx", "1e9x", "1.5"}) {
+    flags.cache_budget = wrong;
+    const Result<EngineOptions> options = ParseEngineOptions(flags);
+    ASSERT_FALSE(options.ok()) << wrong;
+    EXPECT_NE(options.error().message.find(fmt::format("is \"{}\"", wrong)),
+              std::string::npos)
+        << options.error().message;
+  }
+  flags.cache_budget = "4x";
+  flags.host_kv = "";
+  EXPECT_EQ(ParseEngineOptions(flags).error().message,
+            "--cache-budget needs --host-kv, where the rest lies; it is not "
+            "given");
+}
+
 }  // namespace
 }  // namespace winnow

@@ -32,13 +32,16 @@ int64_t Admission::PagesToPromise(const SequenceSnapshot& sequence) const {
   return std::max(kept, used + sequence.life_pages) - std::max(kept, used);
 }
 
-bool Admission::HasRoom(const SequenceSnapshot& sequence) const {
+bool Admission::MayRun(const SequenceSnapshot& sequence) const {
   int64_t firm = firm_pages_, longest = longest_life_;
   if (sequence.is_prefix()) firm += sequence.life_pages + sequence.fork_pages;
   if (IsPlain(sequence)) longest = std::max(longest, sequence.life_pages);
   return num_running_ < limits_.max_num_seqs &&
-         firm + longest <= limits_.num_pages &&
-         promised_pages_ + PagesToPromise(sequence) <= limits_.num_pages;
+         firm + longest <= limits_.num_pages;
+}
+
+int64_t Admission::LackingPages(const SequenceSnapshot& sequence) const {
+  return promised_pages_ + PagesToPromise(sequence) - limits_.num_pages;
 }
 
 void Admission::Count(const SequenceSnapshot& sequence) {
@@ -71,7 +74,12 @@ std::vector<SequenceId> Admission::Admit(
       can_start = room->second.is_read;
     }
     const bool overtakes = sequence.prefix && PagesToPromise(sequence) == 0;
-    if (!HasRoom(sequence) || (others_wait && !overtakes)) {
+    const bool may_run = MayRun(sequence);
+    const int64_t num_lacking = LackingPages(sequence);
+    if (!may_run || num_lacking > 0 || (others_wait && !overtakes)) {
+      if (may_run && !others_wait) {
+        num_lacking_pages_ = std::max<int64_t>(num_lacking, 0);
+      }
       others_wait = true;
       continue;
     }

@@ -22,6 +22,8 @@ class Admission {
   // starves; but a fork that fits into the room kept for one of its kind takes
   // nothing from anybody, and waiting would keep its prefix's pages for ever.
   std::vector<SequenceId> Admit(std::vector<SequenceSnapshot>& sequences);
+  // As Schedule has it.
+  int64_t num_lacking_pages() const { return num_lacking_pages_; }
 
  private:
   // What the forks of one prefix may have: room for the longest, or for all
@@ -34,7 +36,9 @@ class Admission {
 
   // Pages that the pool must have beyond all promises.
   int64_t PagesToPromise(const SequenceSnapshot& sequence) const;
-  bool HasRoom(const SequenceSnapshot& sequence) const;
+  // Whether it may start at all beside those that cannot give way.
+  bool MayRun(const SequenceSnapshot& sequence) const;
+  int64_t LackingPages(const SequenceSnapshot& sequence) const;
   void Count(const SequenceSnapshot& sequence);
 
   const SchedulerLimits limits_;
@@ -44,6 +48,7 @@ class Admission {
   int64_t firm_pages_ = 0;
   int64_t longest_life_ = 0;
   int num_running_ = 0;  // prefixes that are only held do not run
+  int64_t num_lacking_pages_ = 0;
   std::map<SequenceId, ForkRoom> fork_rooms_;  // of admitted prefixes
 };
 

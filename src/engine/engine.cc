@@ -1,82 +1,11 @@
 #include "engine/engine.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "model/rope.h"
 
 namespace winnow {
-namespace {
-
-// Later layers of a chunk write tokens that the sequence owns already.
-std::vector<Growth> GrowthsOf(const StepPlan& plan) {
-  std::vector<Growth> growths;
-  for (const StepItem& item : plan.items) {
-    if (item.first_layer == 0) {
-      growths.push_back({item.sequence, item.num_tokens});
-    }
-  }
-  return growths;
-}
-
-}  // namespace
-
-Result<std::unique_ptr<Engine>> Engine::Create(
-    Backend& backend, const Model& model, const EngineOptions& given,
-    std::unique_ptr<DiskStore> disk) {
-  const ModelConfig& config = model.config();
-  ASSIGN_OR_RETURN(const EngineOptions options, ResolveOptions(given, config));
-  ASSIGN_OR_RETURN(const int64_t num_pages,
-                   KvPagesOf(options, model, backend.attributes()));
-  DeviceCacheOptions cache_options;
-  cache_options.format =
-      MakeSliceFormat(model.dtype(), config.head_dim, config.head_dim);
-  cache_options.num_layers = config.num_layers;
-  cache_options.num_kv_heads = config.num_kv_heads;
-  cache_options.num_extents = num_pages;
-  cache_options.max_requests = options.max_num_seqs;
-  cache_options.max_pages_per_request =
-      static_cast<int>(std::min(num_pages, PagesFor(options.max_model_len)));
-  ASSIGN_OR_RETURN(std::unique_ptr<DeviceCache> cache,
-                   DeviceCache::Create(backend, cache_options));
-  ASSIGN_OR_RETURN(const int64_t num_host_pages,
-                   HostPagesOf(options, model, backend.attributes()));
-  std::unique_ptr<HostPool> host;
-  if (num_host_pages > 0) {
-    ASSIGN_OR_RETURN(host, HostPool::Create(backend, cache->pool(),
-                                            {.num_extents = num_host_pages}));
-  }
-  std::unique_ptr<Engine> engine(
-      new Engine(backend, model, options, std::move(cache), std::move(host)));
-  const RunnerOptions runner_options = {
-      .max_rows = options.max_num_batched_tokens,
-      .max_requests =
-          std::min(options.max_num_seqs, options.max_num_batched_tokens),
-      .max_model_len = options.max_model_len,
-      .batch_invariant = options.batch_invariant,
-      .layer_ranges = options.layers_per_step > 0};
-  // As many requests run as prefixes are held.
-  ASSIGN_OR_RETURN(
-      engine->selectors_,
-      SelectorSet::Create(backend, model,
-                          {.specs = options.selectors,
-                           .max_model_len = options.max_model_len,
-                           .max_requests = runner_options.max_requests,
-                           .max_sequences = 2 * options.max_num_seqs,
-                           .max_rows = options.max_num_batched_tokens}));
-  engine->prefixes_ = std::make_unique<PrefixCache>(
-      engine->kv_, *engine->selectors_,
-      PrefixCache::Options{.enabled = options.prefix_caching,
-                           .batch_invariant = options.batch_invariant,
-                           .page_bytes = engine->limits_.page_bytes,
-                           .restore_rates = options.restore_rates});
-  ASSIGN_OR_RETURN(engine->runner_,
-                   Runner::Create(backend, model, *engine->cache_,
-                                  *engine->selectors_, runner_options));
-  if (disk != nullptr) RETURN_IF_ERROR(engine->AddDisk(std::move(disk)));
-  return engine;
-}
 
 Engine::Engine(Backend& backend, const Model& model,
                const EngineOptions& options, std::unique_ptr<DeviceCache> cache,
@@ -220,12 +149,15 @@ void Engine::Finish(SequenceId id, FinishReason reason,
   if (sequence.admitted()) {
     const int selector = sequence.request().selector;
     if (selector >= 0) selectors_->Close(selector, id);
-    completion.kv.device_bytes = std::ssize(kv_.pages(id)) * limits_.page_bytes;
+    completion.kv.device_bytes =
+        (kv_.NumWhole(id) + (slots_ ? slots_->NumSlotExtents(id) : 0)) *
+        limits_.page_bytes;
     completion.kv.host_bytes = kv_.NumOnHost(id) * limits_.page_bytes;
     // A step that failed, or drew nothing, may have left anything.
     const bool leaves_pages = reason != FinishReason::kError;
     DiskPrefixes::Text text;
     if (disk_ && leaves_pages) text = disk_->TextOf(sequence);
+    if (slots_) slots_->Close(id);
     prefixes_->Close(sequence, leaves_pages);
     if (disk_) disk_->Forget(id);
     if (disk_ && leaves_pages) disk_->Keep(std::move(text));
@@ -233,7 +165,7 @@ void Engine::Finish(SequenceId id, FinishReason reason,
   } else if (sequence.preempted()) {
     prefixes_->ForgetParked(sequence);
   }
-  completion.kv.fetched_bytes =
+  completion.kv.fetched_bytes +=
       sequence.num_fetched_pages() * limits_.page_bytes;
   const bool has_ended =
       reason == FinishReason::kStop || reason == FinishReason::kLength;
@@ -247,52 +179,6 @@ void Engine::Finish(SequenceId id, FinishReason reason,
                 [id](const auto& other) { return other->id() == id; });
   observer.OnFinish(completion);
   if (prefix) EndIfUnused(*prefix);
-}
-
-// Where there is a host whole lives need not be promised.
-std::vector<SequenceSnapshot> Engine::Snapshots() const {
-  std::vector<SequenceSnapshot> snapshots;
-  for (const auto& sequence : sequences_) {
-    const Request& request = sequence->request();
-    SequenceSnapshot& snapshot = snapshots.emplace_back(sequence->Snapshot());
-    snapshot.needs_all_layers = request.selector >= 0 &&
-                                selectors_->selector(request.selector).reuses();
-    if (!host_ || sequence->is_prefix() || request.prefix) continue;
-    const int output =
-        ExpectedOutput(outputs_, request.max_tokens, sequence->num_generated());
-    snapshot.expected_pages =
-        PagesFor(int64_t{sequence->num_prompt_tokens()} + output - 1);
-  }
-  return snapshots;
-}
-
-Schedule Engine::Plan(bool admits) const {
-  ScheduleInput input;
-  input.admits = admits;
-  input.limits = {.max_num_seqs = options_.max_num_seqs,
-                  .max_num_batched_tokens = options_.max_num_batched_tokens,
-                  .num_layers = model_.config().num_layers,
-                  .layers_per_step = options_.layers_per_step,
-                  .num_pages = num_pages_};
-  if (disk_) input.limits.num_pages -= disk_->num_held_pages();
-  input.sequences = Snapshots();
-  if (admits) CountShared(input);
-  return PlanStep(input);
-}
-
-// Of those that wait, the first alone, and where it may be its turn: nobody
-// overtakes it, and a look-up for each would cost more the more there are.
-void Engine::CountShared(ScheduleInput& input) const {
-  input.repeated_pages = kv_.prefixes().num_repeated();
-  const auto num_running = std::count_if(
-      input.sequences.begin(), input.sequences.end(),
-      [](const auto& each) { return each.admitted && !each.is_read(); });
-  if (num_running >= options_.max_num_seqs) return;
-  for (const size_t i : TurnOrder(input.sequences)) {
-    if (sequences_[i]->admitted() || sequences_[i]->request().prefix) continue;
-    input.sequences[i].shared_pages = prefixes_->NumSharedPages(*sequences_[i]);
-    return;
-  }
 }
 
 // What the failed step owned and did not seal goes with the sequences.
@@ -320,53 +206,6 @@ void Engine::Open(SequenceId id) {
   }
 }
 
-// Those that begin with pages that are there have less to compute, and leave
-// room for others: what was planned without that is planned again.
-StepPlan Engine::AdmitAndPlan() {
-  while (true) {
-    Schedule schedule = Plan(/*admits=*/true);
-    if (schedule.admitted.empty()) {
-      PreemptFor(schedule.plan);
-      return std::move(schedule.plan);
-    }
-    for (const SequenceId id : schedule.admitted) Open(id);
-    for (const SequenceId id : schedule.overtaken) Get(id).CountOvertaken();
-  }
-}
-
-// Where whole lives are promised nobody ever lacks a page. Whoever gives way
-// does not come back in the same step.
-void Engine::PreemptFor(StepPlan& plan) {
-  if (!host_) return;
-  while (!kv_.CanGrow(GrowthsOf(plan))) {
-    const std::optional<SequenceId> victim = PreemptionVictim(Snapshots());
-    if (!victim && disk_ && disk_->num_held_pages() > 0) {
-      disk_->DropBacklog();
-      continue;
-    }
-    CHECK(victim.has_value(), "the oldest lacks pages for {}", ToString(plan));
-    Preempt(*victim);
-    plan = Plan(/*admits=*/false).plan;
-  }
-}
-
-void Engine::Preempt(SequenceId id) {
-  if (!IsKnown(id)) return;
-  Sequence& sequence = Get(id);
-  if (!sequence.admitted() || sequence.is_prefix()) return;
-  const int selector = sequence.request().selector;
-  if (selector >= 0) selectors_->Close(selector, id);
-  prefixes_->Park(sequence);
-  if (disk_) disk_->Forget(id);
-  runner_->Forget(id);
-  sequence.Preempt();
-}
-
-void Engine::EvictIdle(int64_t num_pages) {
-  while (num_pages-- > 0 && kv_.EvictIdle()) {
-  }
-}
-
 Result<bool> Engine::Step() {
   if (failure_) return *failure_;
   if (disk_) PollDisk(/*wait=*/false);
@@ -384,7 +223,7 @@ Result<bool> Engine::Step() {
     return false;
   }
   if (disk_) CopyForDisk();
-  const std::vector<Growth> growths = GrowthsOf(plan);
+  const std::vector<Growth> growths = plan.Growths();
   std::optional<Reservation> pages = kv_.Reserve(growths);
   CHECK(pages.has_value(), "promised pages are missing for {}", ToString(plan));
   if (host_) runner_->CopyTiers(*host_, kv_.TakeTierCopies());
@@ -437,8 +276,10 @@ void Engine::CountReads(const StepItem& item, std::span<const float> shares,
 
 void Engine::Land(const StepPlan& plan, const StepOutput& output) {
   std::span<const float> shares = output.read_shares;
-  for (const StepItem& item : plan.items) {
+  for (size_t i = 0; i < plan.items.size(); ++i) {
+    const StepItem& item = plan.items[i];
     Sequence& sequence = Get(item.sequence);
+    if (i < output.brought.size()) sequence.CountBrought(output.brought[i]);
     const auto num_rows =
         std::min(shares.size(), static_cast<size_t>(item.num_tokens));
     CountReads(item, shares.first(num_rows), sequence);

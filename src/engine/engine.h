@@ -12,6 +12,7 @@
 #include "engine/engine_options.h"
 #include "engine/prefix_cache.h"
 #include "engine/request_limits.h"
+#include "engine/request_slots.h"
 #include "engine/runner.h"
 #include "engine/scheduler.h"
 #include "engine/selector_set.h"
@@ -58,6 +59,9 @@ class Engine {
   // that came later, and goes on where it was. Nothing where it does not run,
   // or is a prefix.
   void Preempt(SequenceId id);
+  // A running request's pages leave the device for the host, as shortage makes
+  // them, and it goes on with slots. Nothing where they cannot.
+  void Demote(SequenceId id);
   // Takes up to `num_pages` off the device that no request holds, as shortage
   // does.
   void EvictIdle(int64_t num_pages);
@@ -73,6 +77,8 @@ class Engine {
   // What the pool and tables hold, for tests and metrics.
   const KvCache& kv() const { return kv_; }
   const SelectorSet& selectors() const { return *selectors_; }
+  // Null where all pages of running requests are whole.
+  const RequestSlots* slots() const { return slots_.get(); }
   // Null where there is no disk.
   const DiskPrefixes* disk() const { return disk_.get(); }
   int max_model_len() const { return options_.max_model_len; }
@@ -81,11 +87,15 @@ class Engine {
  private:
   Engine(Backend& backend, const Model& model, const EngineOptions& options,
          std::unique_ptr<DeviceCache> cache, std::unique_ptr<HostPool> host);
+  Status AddSlots();
   Status AddDisk(std::unique_ptr<DiskStore> store);
   std::vector<SequenceSnapshot> Snapshots() const;
   Schedule Plan(bool admits) const;
   StepPlan AdmitAndPlan();
   void PreemptFor(StepPlan& plan);
+  // Requests give up whole pages, so that so many more extents are free; false
+  // where they cannot.
+  bool MakeRoom(int64_t num_wanted);
   void CountShared(ScheduleInput& input) const;
   // The REQUIRES of Add that concern a fork and its prefix.
   void CheckForkable(const Request& request, const Sequence& prefix) const;
@@ -122,6 +132,7 @@ class Engine {
   KvCache kv_;
   std::unique_ptr<SelectorSet> selectors_;
   std::unique_ptr<PrefixCache> prefixes_;
+  std::unique_ptr<RequestSlots> slots_;  // null: none; holds extents of kv_
   std::unique_ptr<Runner> runner_;
   std::unique_ptr<DiskPrefixes> disk_;  // null: none; holds pages of kv_
   // In order of arrival, and so of their ids.

@@ -60,6 +60,11 @@ Result<EngineOptions> ResolveOptions(const EngineOptions& options,
                      "context), is {}",
                      config.max_context_tokens, options.max_model_len);
   }
+  if (options.cache_budget && options.host_kv_bytes == 0) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "cache-budget needs host-kv, where pages lie that are not "
+                     "whole on the device, and there is none");
+  }
   EngineOptions resolved = options;
   if (resolved.max_model_len == 0) {
     resolved.max_model_len = static_cast<int>(

@@ -3,12 +3,14 @@
 #define WINNOW_ENGINE_ENGINE_OPTIONS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "backend/backend.h"
 #include "engine/preemption.h"
+#include "kv/slot_budget.h"
 #include "model/model.h"
 
 namespace winnow {
@@ -25,6 +27,11 @@ struct EngineOptions {
   // Of the host's pool below it, where pages go that the device has no room
   // for. 0: none.
   int64_t host_kv_bytes = 0;
+  // The slots that a request owns whose pages are not whole. Where it is given,
+  // requests give up whole pages as soon as they may; else where the device
+  // lacks room, for as many slots as seem right. It needs a host's pool, and a
+  // selector that can do with slots.
+  std::optional<CacheBudget> cache_budget = {};
   // Whether pages of the host are copied back or computed again.
   RestoreRates restore_rates = {};
   bool batch_invariant = false;

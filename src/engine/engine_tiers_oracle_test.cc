@@ -1,6 +1,7 @@
-// The all-resident oracle: whatever the pools' sizes, whoever gives way and
-// whatever leaves the device in the middle, every request's tokens and logits
-// are those of a run in which everything is resident and nothing is shared.
+// The all-resident oracle: whatever the pools' sizes, whoever gives way or goes
+// on with slots and whatever leaves the device in the middle, every request's
+// tokens and logits are those of a run in which everything is resident and
+// nothing is shared.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +30,9 @@ const std::vector<std::string> kSelectors = {
     "shadowkv:budget=16,block=4,outliers=12,recent=4",
     "clusterkv:budget=24,segment=32,cluster=4,sink=4,dense_layers=none",
     "retroinfer:budget=8,estimate=16,segment=32,cluster=4,recent=8",
-    "seerattention-r:budget=16,block=8"};
+    "seerattention-r:budget=16,block=8",
+    "window:sink=8,recent=24",
+    "mean:budget=16,block=16,recent=8,dense_layers=0"};
 
 // WINNOW_TIER_WORKLOADS=2000 runs as many; 200 by default.
 int NumWorkloads() {
@@ -71,6 +74,10 @@ struct Totals {
   int num_cached = 0;
   int num_forks = 0;
   int num_cancelled = 0;
+  int num_with_slots = 0;
+  int num_forks_with_slots = 0;
+  int num_missing = 0;  // had slots, which did not have all that was picked
+  int num_back = 0;     // had slots, and gave way
 };
 
 // What is asked, and with how much room.
@@ -81,6 +88,7 @@ struct Workload {
   std::vector<bool> on_prefix;   // [requests]
   int mean_gap = 1;              // steps between two arrivals
   bool forces = false;           // requests to give way at any time
+  bool demotes = false;          // and to go on with slots
   bool expects_little = false;   // as the first ones ended soon
 };
 
@@ -125,7 +133,7 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
       request.selector = prefix->selector;
       request.max_tokens =
           prefix->max_length - static_cast<int>(request.prompt.size());
-      request.max_tokens = 1 + Below(request.max_tokens);
+      if (Below(2) == 0) request.max_tokens = 1 + Below(request.max_tokens);
     } else {
       const bool is_long =
           all_long || Below(3) == 0;  // and grows into others' room
@@ -151,7 +159,7 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
       workload.prefix.emplace();
       workload.prefix->tokens = Text(7, 0, 20 + Below(60));
       workload.prefix->max_length =
-          static_cast<int>(workload.prefix->tokens.size()) + 25 + Below(40);
+          static_cast<int>(workload.prefix->tokens.size()) + 60 + Below(50);
       // None that acts in prompts, by their length: it would read a prefix
       // otherwise than a request that computes it by itself.
       workload.prefix->selector =
@@ -159,6 +167,7 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
     }
     workload.mean_gap = 1 + Below(6);
     workload.forces = Below(2) == 0;
+    workload.demotes = has_prefix || Below(2) == 0;
     workload.expects_little = Below(2) == 0;
     // Nobody gives way but for want of pages.
     const bool all_long = workload.expects_little && !workload.forces;
@@ -188,6 +197,14 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
             kHostPages[static_cast<size_t>(Below(4))] * page_bytes_,
         .prefix_caching = Below(4) > 0,
         .layers_per_step = Below(3) == 0 ? 1 : 0};
+    // From less than a page a layer to all that is picked; forks have little to
+    // give up.
+    if (has_prefix || Below(2) == 0) {
+      workload.options.cache_budget =
+          CacheBudget{.tokens = 8 << Below(has_prefix ? 3 : 5)};
+    } else if (Below(3) == 0) {
+      workload.options.cache_budget = CacheBudget{.times = 1.5};
+    }
     if (Below(6) == 0) {  // Nothing is worth a copy.
       workload.options.restore_rates = {.link_bytes_per_second = 1,
                                         .rows_per_second = 1e9};
@@ -215,6 +232,22 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
         ASSERT_EQ(BrokenInvariants(segments->Snapshot()),
                   std::vector<std::string>());
       }
+    }
+    if (engine.slots() != nullptr) ExpectSlotsSound(engine);
+  }
+
+  // Every extent that is lent is split, all of it for one request.
+  static void ExpectSlotsSound(const Engine& engine) {
+    const SlotSnapshot slots = engine.slots()->ledger().Snapshot();
+    ASSERT_EQ(BrokenInvariants(slots), std::vector<std::string>());
+    std::vector<ExtentId> split;
+    for (const SplitSnapshot& extent : slots.split) {
+      split.push_back(extent.extent);
+      ASSERT_EQ(extent.num_used, slots.num_layers);
+    }
+    ASSERT_EQ(split, engine.kv().Snapshot().lent);
+    for (const SlotOwnerSnapshot& owner : slots.owners) {
+      ASSERT_GE(engine.slots()->NumSaved(owner.sequence), 0);
     }
   }
 
@@ -269,6 +302,9 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
         totals_.num_forced += engine->kv().is_open(id);
         engine->Preempt(id);
       }
+      if (workload.demotes && Below(4) == 0 && !ids.empty()) {
+        engine->Demote(AnyOf(ids));
+      }
       if (Below(6) == 0) engine->EvictIdle(Below(6));
       if (Below(90) == 0 && !ids.empty()) {
         engine->Cancel(AnyOf(ids));
@@ -291,6 +327,22 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
     const KvSnapshot kv = engine.kv().Snapshot();
     EXPECT_EQ(std::ssize(kv.indexed), kv.device.num_in_use);
     EXPECT_EQ(std::ssize(kv.indexed_on_host), kv.host.num_in_use);
+    if (engine.slots() == nullptr) return;
+    const SlotSnapshot slots = engine.slots()->ledger().Snapshot();
+    EXPECT_EQ(std::ssize(slots.split), 0);
+    EXPECT_EQ(slots.num_free_segments, slots.num_segments);
+    EXPECT_EQ(slots.num_free_chunks, slots.num_chunks);
+  }
+
+  void CountSlots(const Completion& completion, bool is_fork) {
+    const KvCounters& kv = completion.kv;
+    EXPECT_EQ(kv.picks, kv.hits + kv.misses);
+    EXPECT_EQ(kv.hints, 0);
+    if (kv.picks == 0) return;
+    ++totals_.num_with_slots;
+    totals_.num_forks_with_slots += is_fork;
+    totals_.num_missing += kv.misses > 0;
+    totals_.num_back += completion.num_preemptions > 0;
   }
 
   void RunSeed(uint64_t seed) {
@@ -308,6 +360,7 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
       totals_.num_fetched += completion.kv.fetched_bytes > 0;
       totals_.num_cached += completion.num_cached_tokens > 0;
       totals_.num_forks += workload.on_prefix[i];
+      CountSlots(completion, workload.on_prefix[i]);
       if (completion.reason == FinishReason::kCancelled) {
         ++totals_.num_cancelled;
         ASSERT_LE(got[i].bits.size(), expected[i].bits.size());
@@ -344,10 +397,14 @@ TEST_P(EngineTiersOracleTest, AnswersAreThoseOfTheResident) {
   }
   // Else nothing was shown.
   EXPECT_GT(totals_.num_forced, count);
-  EXPECT_GT(totals_.num_preemptions, totals_.num_forced + count / 10);
+  EXPECT_GT(totals_.num_preemptions, totals_.num_forced);
   EXPECT_GT(totals_.num_fetched, count / 10);
   EXPECT_GT(totals_.num_cached, count / 10);
   EXPECT_GT(totals_.num_forks, 0);
+  EXPECT_GT(totals_.num_with_slots, count / 2);
+  EXPECT_GT(totals_.num_forks_with_slots, 0);
+  EXPECT_GT(totals_.num_missing, count / 2);
+  EXPECT_GT(totals_.num_back, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Parts, EngineTiersOracleTest,

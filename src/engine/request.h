@@ -74,13 +74,34 @@ struct RequestTiming {
   double decode_ms = 0;
 };
 
+// What Bring counted for a request while its pages were not all whole: pieces
+// of pages, as many as a slot holds, over layers and KV heads.
+struct BroughtPieces {
+  int64_t picks = 0;
+  int64_t hits = 0;
+  int64_t misses = 0;
+  int64_t hints = 0;
+  int64_t hints_used = 0;
+  int64_t fetched_bytes = 0;
+
+  BroughtPieces& operator+=(const BroughtPieces& other) {
+    picks += other.picks;
+    hits += other.hits;
+    misses += other.misses;
+    hints += other.hints;
+    hints_used += other.hints_used;
+    fetched_bytes += other.fetched_bytes;
+    return *this;
+  }
+};
+
 // What the request's KV cost, as `--json` reports it.
 struct KvCounters {
   // Of its pages, what lay on the device and what on the host when it ended: a
   // page may lie on both.
   int64_t device_bytes = 0;
   int64_t host_bytes = 0;
-  int64_t picks = 0;
+  int64_t picks = 0;  // these five as BroughtPieces has them
   int64_t hits = 0;
   int64_t misses = 0;
   int64_t hints = 0;

@@ -34,11 +34,9 @@ Runner::Runner(Backend& backend, const Model& model, DeviceCache& cache,
       tables_(std::move(tables)),
       queue_(backend.MakeQueue()) {}
 
-Result<std::unique_ptr<Runner>> Runner::Create(Backend& backend,
-                                               const Model& model,
-                                               DeviceCache& cache,
-                                               SelectorSet& selectors,
-                                               const RunnerOptions& options) {
+Result<std::unique_ptr<Runner>> Runner::Create(
+    Backend& backend, const Model& model, DeviceCache& cache,
+    SelectorSet& selectors, RequestSlots* slots, const RunnerOptions& options) {
   CHECK(options.max_rows > 0 && options.max_requests > 0,
         "max_rows={} max_requests={}", options.max_rows, options.max_requests);
   ASSIGN_OR_RETURN(
@@ -46,6 +44,7 @@ Result<std::unique_ptr<Runner>> Runner::Create(Backend& backend,
       StepTables::Create(backend, TableBytes(options, model.config())));
   std::unique_ptr<Runner> runner(
       new Runner(backend, model, cache, selectors, options, std::move(tables)));
+  runner->slots_ = slots;
   RETURN_IF_ERROR(runner->AllocateWorkspace());
   return runner;
 }
@@ -125,6 +124,7 @@ Runner::Group Runner::Gather(std::span<const StepItem> items, const KvCache& kv,
     pages.push_back(kv.pages(item.sequence));
   }
   cache_.WriteTables(*queue_, pages);
+  GatherSlots(group);
   GatherRows(group);
   GatherRope(group);
   GatherSelection(group);
@@ -138,6 +138,17 @@ Runner::Group Runner::Gather(std::span<const StepItem> items, const KvCache& kv,
   args.batch_invariant = options_.batch_invariant;
   tables_.Flush(*queue_);
   return group;
+}
+
+void Runner::GatherSlots(Group& group) {
+  if (slots_ == nullptr) return;
+  std::vector<SequenceId> ids;
+  for (const Sequence* sequence : group.sequences) {
+    ids.push_back(sequence->id());
+  }
+  if (!slots_->WriteTables(*queue_, ids)) return;
+  group.args.slots = slots_->layers();
+  group.args.bring_counts = slots_->counts();
 }
 
 View Runner::PutIntegers(const std::vector<int32_t>& values) {
@@ -251,11 +262,13 @@ Status Runner::RunGroup(Group& group, StepOutput* output) {
     backend_.Copy(*queue_, shares,
                   host_shares_.At(0, Dtype::kFloat32, {shares.dim(0)}));
   }
+  if (!group.args.slots.empty()) slots_->EnqueueCounts(*queue_);
   RETURN_IF_ERROR(backend_.Wait(backend_.Record(*queue_), kStepTimeout));
   if (!group.sampling.empty()) {
     sampler_->Collect(group.sampling, &output->drawn);
   }
   CollectShares(group, output);
+  CollectBrought(group, output);
   if (store_ && group.args.end_layer == model_.config().num_layers) {
     for (const StepItem& item : group.items) store_->Release(item.sequence);
   }
@@ -283,6 +296,18 @@ void Runner::CollectShares(const Group& group, StepOutput* output) const {
   }
   const View view = host_shares_.At(0, Dtype::kFloat32, {num_rows});
   shares.insert(shares.end(), view.As<float>(), view.As<float>() + num_rows);
+}
+
+// Groups come in the order of the plan's items.
+void Runner::CollectBrought(const Group& group, StepOutput* output) const {
+  if (slots_ == nullptr) return;
+  for (size_t i = 0; i < group.items.size(); ++i) {
+    output->brought.push_back(group.args.slots.empty()
+                                  ? BroughtPieces()
+                                  : slots_->Brought(static_cast<int>(i),
+                                                    group.args.first_layer,
+                                                    group.args.end_layer));
+  }
 }
 
 void Runner::RestoreHidden(const Group& group) {

@@ -11,6 +11,7 @@
 #include "cache/device_cache.h"
 #include "cache/host_pool.h"
 #include "engine/hidden_store.h"
+#include "engine/request_slots.h"
 #include "engine/sampler.h"
 #include "engine/selector_set.h"
 #include "engine/step_plan.h"
@@ -36,6 +37,8 @@ struct StepOutput {
   // row read, summed over the layers in which its selector chooses. Empty where
   // no item has a selector.
   std::vector<float> read_shares;
+  // By items of the plan. Empty where no request may have slots.
+  std::vector<BroughtPieces> brought;
 };
 
 // Owns the workspace of a step. Used by the engine's thread alone. Nothing is
@@ -44,11 +47,13 @@ class Runner {
  public:
   using SequenceOf = std::function<const Sequence&(SequenceId)>;
 
-  // REQUIRES: backend, model, cache and selectors outlive the runner.
+  // REQUIRES: backend, model, cache, selectors and slots outlive the runner.
+  // `slots`: null where all pages are whole.
   static Result<std::unique_ptr<Runner>> Create(Backend& backend,
                                                 const Model& model,
                                                 DeviceCache& cache,
                                                 SelectorSet& selectors,
+                                                RequestSlots* slots,
                                                 const RunnerOptions& options);
 
   // Makes room for the summaries of a sequence's first `num_tokens`.
@@ -86,6 +91,8 @@ class Runner {
   Runner(Backend& backend, const Model& model, DeviceCache& cache,
          SelectorSet& selectors, const RunnerOptions& options,
          StepTables tables);
+  void GatherSlots(Group& group);
+  void CollectBrought(const Group& group, StepOutput* output) const;
   Status AllocateWorkspace();
   Group Gather(std::span<const StepItem> items, const KvCache& kv,
                const SequenceOf& sequence_of);
@@ -103,6 +110,7 @@ class Runner {
   const Model& model_;
   DeviceCache& cache_;
   SelectorSet& selectors_;
+  RequestSlots* slots_ = nullptr;  // null: none
   const RunnerOptions options_;
   StepTables tables_;
   std::unique_ptr<Queue> queue_;

@@ -80,7 +80,9 @@ Schedule PlanStep(const ScheduleInput& given) {
   ScheduleInput input = given;
   Schedule schedule;
   if (given.admits) {
-    schedule.admitted = Admission(given).Admit(input.sequences);
+    Admission admission(given);
+    schedule.admitted = admission.Admit(input.sequences);
+    schedule.num_lacking_pages = admission.num_lacking_pages();
     schedule.overtaken = OvertakenBy(schedule.admitted, input.sequences);
   }
   int room = input.limits.max_num_batched_tokens;

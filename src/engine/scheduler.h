@@ -68,6 +68,9 @@ struct Schedule {
   std::vector<SequenceId> admitted;  // now; in their turn
   // Who waits while one of these, which came later, starts for its priority.
   std::vector<SequenceId> overtaken;
+  // That the first who waits would be admitted with; 0 where more pages would
+  // not help it.
+  int64_t num_lacking_pages = 0;
   StepPlan plan;
 };
 

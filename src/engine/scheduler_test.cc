@@ -49,6 +49,19 @@ TEST(SchedulerTest, AdmitsInOrderWhilePromisesFitAndNobodyOvertakes) {
   EXPECT_EQ(schedule.admitted, std::vector{SequenceId(1)});
 }
 
+TEST(SchedulerTest, SaysWhatTheFirstWhoWaitsLacks) {
+  const auto lacking = [](const std::vector<SequenceSnapshot>& sequences) {
+    return PlanStep({kLimits, sequences}).num_lacking_pages;
+  };
+  EXPECT_EQ(lacking({Waiting(1, 8, 6), Waiting(2, 8, 4)}), 0);
+  EXPECT_EQ(lacking({Waiting(1, 8, 6), Waiting(2, 8, 7), Waiting(3, 8, 9)}), 3);
+  // No page would help who is longer than the pool, or one too many.
+  EXPECT_EQ(lacking({Waiting(1, 8, 6), Waiting(2, 8, 11)}), 0);
+  EXPECT_EQ(lacking({Running(1, 8, 0), Running(2, 8, 0), Running(3, 8, 0),
+                     Running(4, 8, 0), Waiting(5, 8, 10)}),
+            0);
+}
+
 TEST(SchedulerTest, AdmitsNoMoreThanMaxNumSeqs) {
   ScheduleInput input = {kLimits, {}};
   for (uint64_t id = 1; id <= 6; ++id) {

@@ -287,6 +287,21 @@ int SelectorSet::num_summarized(int index, SequenceId id) const {
   return 0;
 }
 
+int64_t SelectorSet::FirstTokenToRead(int index, SequenceId id,
+                                      int num_computed) const {
+  const State& state = StateOf(index);
+  for (const Kept* kept : state.kept()) {
+    if (*kept && kept->segments->num_sealed(id) < num_computed) return 0;
+  }
+  const SelectProgram& program = state.selector.program;
+  int64_t first = num_computed;
+  for (const SummaryRows* rows : {&program.rows, &program.normalizer}) {
+    if (rows->kind == SummaryRows::Kind::kNone) continue;
+    first = std::min(first, NumVisibleRows(*rows, num_computed) * rows->stride);
+  }
+  return first;
+}
+
 void SelectorSet::WriteTables(Queue& queue,
                               std::span<const StepRequest> requests) {
   for (int index = 0; index < size(); ++index) {

@@ -55,6 +55,10 @@ class SelectorSet {
   void Seal(int index, SequenceId id, int num_tokens);
   // From which token on the next step must summarise.
   int num_summarized(int index, SequenceId id) const;
+  // The first token whose key is still to be summarised, of a sequence with
+  // `num_computed`, the whole prompt among them: those before it are read as
+  // picks alone. REQUIRES: no summary is the key itself.
+  int64_t FirstTokenToRead(int index, SequenceId id, int num_computed) const;
 
   // Whose turn in a step is which request, and by which selector, or -1.
   struct StepRequest {

@@ -205,6 +205,12 @@ Completion Sequence::Complete(FinishReason reason, int num_layers) const {
     completion.kv.num_tokens_read =
         std::llround(sum_of_read_tokens_ / num_layers);
   }
+  completion.kv.picks = brought_.picks;
+  completion.kv.hits = brought_.hits;
+  completion.kv.misses = brought_.misses;
+  completion.kv.hints = brought_.hints;
+  completion.kv.hints_used = brought_.hints_used;
+  completion.kv.fetched_bytes = brought_.fetched_bytes;
   completion.reason = reason;
   completion.num_prompt_tokens = num_prompt_tokens();
   completion.num_cached_tokens = num_cached_tokens_;

@@ -68,6 +68,11 @@ class Sequence {
   // It ran, and waits for its return.
   bool preempted() const { return num_preemptions_ > 0 && !admitted_; }
   bool is_prefix() const { return is_prefix_; }
+  // It has been read to its last token, which was drawn.
+  bool waits_for_one() const {
+    return admitted_ && num_generated() > 0 && chunk_tokens_ == 0 &&
+           num_computed_ + 1 == std::ssize(tokens_);
+  }
   // Of a prefix: no request is to come, it ends with its last fork.
   bool released() const { return released_; }
   // Distinct tokens so far, ascending, with how often each was generated.
@@ -99,6 +104,8 @@ class Sequence {
   // A generated row has read parts of its context of `num_tokens` in
   // `num_layers` layers, as shares of it `sum_of_shares` in all.
   void CountReads(double sum_of_shares, int num_tokens, int num_layers);
+  // More was brought near for it.
+  void CountBrought(const BroughtPieces& pieces) { brought_ += pieces; }
   // Takes in a drawn token. Returns why the request ends now, if it does.
   bool Take(const GeneratedToken& token, FinishReason* reason);
   // All but what the KV holds. `num_layers`: of the model.
@@ -131,6 +138,7 @@ class Sequence {
   int64_t num_reads_ = 0, num_chunk_reads_ = 0;
   double sum_of_read_shares_ = 0, sum_of_chunk_shares_ = 0;
   double sum_of_read_tokens_ = 0, sum_of_chunk_tokens_ = 0;
+  BroughtPieces brought_;
   Clock::time_point arrived_ = Clock::now();
   Clock::time_point admitted_at_;
   Clock::time_point first_token_at_;

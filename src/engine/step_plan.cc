@@ -4,6 +4,16 @@
 
 namespace winnow {
 
+std::vector<Growth> StepPlan::Growths() const {
+  std::vector<Growth> growths;
+  for (const StepItem& item : items) {
+    if (item.first_layer == 0) {
+      growths.push_back({item.sequence, item.num_tokens});
+    }
+  }
+  return growths;
+}
+
 int NumRows(const StepPlan& plan) {
   int num_rows = 0;
   for (const StepItem& item : plan.items) num_rows += item.num_tokens;

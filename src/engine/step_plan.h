@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "kv/growth.h"
 
 namespace winnow {
 
@@ -29,6 +30,9 @@ struct StepPlan {
   std::vector<StepItem> items;
 
   bool empty() const { return items.empty(); }
+  // What the step's items write: later layers of a chunk write tokens that the
+  // sequence owns already.
+  std::vector<Growth> Growths() const;
 };
 
 int NumRows(const StepPlan& plan);

@@ -13,6 +13,8 @@ namespace winnow {
 // Ids stay below the two largest words: the largest marks a page without an
 // extent in a device's tables, the one below it an entry not yet written.
 inline constexpr int64_t kMaxExtents = 0xfffffffe;
+// In a table: the page has no extent of that tier.
+inline constexpr ExtentId kNoExtent(0xffffffff);
 
 // Owns the right to use extents [0, num_extents), not their bytes. Used by the
 // engine's thread alone. At all times an extent is either free, or in use with

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "kv/extent_pool.h"
+
 namespace winnow {
 namespace {
 
@@ -61,6 +63,7 @@ void CheckTable(const TableSnapshot& table, const KvSnapshot& snapshot,
                                  sequence, table.num_sealed, table.num_tokens));
   }
   std::vector<ExtentId> sorted = table.pages;
+  std::erase(sorted, kNoExtent);
   std::sort(sorted.begin(), sorted.end());
   const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
   if (twice != sorted.end()) {
@@ -70,6 +73,25 @@ void CheckTable(const TableSnapshot& table, const KvSnapshot& snapshot,
   if (!sorted.empty() && sorted.back().value() >= num_extents) {
     broken.push_back(fmt::format("sequence {} holds extent {} of {}", sequence,
                                  sorted.back().value(), num_extents));
+  }
+}
+
+void CheckFarPages(const TableSnapshot& table, const KvSnapshot& snapshot,
+                   Messages& broken) {
+  for (size_t page = 0; page < table.pages.size(); ++page) {
+    const ExtentId far =
+        page < table.far_pages.size() ? table.far_pages[page] : kNoExtent;
+    const bool is_whole = table.pages[page] != kNoExtent;
+    const auto end = (static_cast<int64_t>(page) + 1) * snapshot.page_tokens;
+    if (is_whole != (far == kNoExtent) ||
+        (!is_whole && (end > table.num_sealed ||
+                       far.value() >= snapshot.host.references.size()))) {
+      broken.push_back(fmt::format(
+          "page {} of sequence {} has extent {} and {} of the host, {} tokens "
+          "are sealed",
+          page, table.sequence.value(), table.pages[page].value(), far.value(),
+          table.num_sealed));
+    }
   }
 }
 
@@ -89,10 +111,17 @@ void CheckHolders(const KvSnapshot& snapshot, Messages& broken) {
     }
     ++num_holders;
   }
+  for (const ExtentId extent : snapshot.lent) {
+    if (extent.value() < holders.size()) ++holders[extent.value()];
+  }
   CheckReferences("", snapshot.device, holders, broken);
   std::vector<uint32_t> host_holders(snapshot.host.references.size());
-  for (const ExtentId extent : snapshot.indexed_on_host) {
+  const auto hold = [&host_holders](ExtentId extent) {
     if (extent.value() < host_holders.size()) ++host_holders[extent.value()];
+  };
+  std::ranges::for_each(snapshot.indexed_on_host, hold);
+  for (const TableSnapshot& table : snapshot.tables) {
+    std::ranges::for_each(table.far_pages, hold);
   }
   CheckReferences("host ", snapshot.host, host_holders, broken);
 }
@@ -123,6 +152,7 @@ std::vector<std::string> BrokenInvariants(const KvSnapshot& snapshot) {
   CheckCounts("host ", snapshot.host, broken);
   for (const TableSnapshot& table : snapshot.tables) {
     CheckTable(table, snapshot, broken);
+    CheckFarPages(table, snapshot, broken);
     CheckOpenPages(snapshot, table, broken);
   }
   CheckHolders(snapshot, broken);

@@ -14,7 +14,8 @@ struct TableSnapshot {
   SequenceId sequence;
   int num_tokens = 0;
   int num_sealed = 0;
-  std::vector<ExtentId> pages;
+  std::vector<ExtentId> pages;           // kNoExtent: not whole
+  std::vector<ExtentId> far_pages = {};  // of the host; kNoExtent: whole
 
   friend bool operator==(const TableSnapshot&, const TableSnapshot&) = default;
 };
@@ -47,6 +48,7 @@ struct KvSnapshot {
   std::vector<TableSnapshot> tables;  // by sequence, ascending
   std::vector<IndexedSnapshot> indexed = {};
   std::vector<ExtentId> indexed_on_host = {};
+  std::vector<ExtentId> lent = {};
 
   friend bool operator==(const KvSnapshot&, const KvSnapshot&) = default;
 };
@@ -55,10 +57,13 @@ struct KvSnapshot {
 //  * on each tier free + in use = total, and both are what the extents
 //    themselves say;
 //  * an extent has as many references as tables that hold it, and one more
-//    where the prefix index does, which knows how many tables; a free one none;
-//  * one on the host has the prefix index alone;
+//    where the prefix index does, which knows how many tables; one that is
+//    lent has one, and a free one none;
+//  * one on the host likewise, but that the index knows no tables;
 //  * no table holds an extent twice, or one that does not exist;
 //  * a table has the pages that its tokens need, and sealed <= owned;
+//  * a page is on the device or held on the host, and on the device where its
+//    tokens are not all sealed;
 //  * a page with tokens that are not sealed yet has one owner: a step may
 //    still be writing it.
 std::vector<std::string> BrokenInvariants(const KvSnapshot& snapshot);

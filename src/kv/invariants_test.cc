@@ -55,6 +55,35 @@ TEST(InvariantsTest, ThePrefixIndexIsAHolder) {
                       "extent 2 has 2 references, 1 holders"}));
 }
 
+TEST(InvariantsTest, PagesThatAreNotWholeAreHeldOnTheHost) {
+  KvSnapshot snapshot = Sound();
+  snapshot.tables[0].pages[0] = ExtentId(0xffffffff);
+  snapshot.tables[0].far_pages = {ExtentId(1)};
+  snapshot.lent = {ExtentId(0)};
+  snapshot.host = {.num_free = 1,
+                   .num_in_use = 1,
+                   .references = {0, 1},
+                   .is_free = {true, false}};
+  EXPECT_EQ(BrokenInvariants(snapshot), Messages());
+  snapshot.lent = {};
+  snapshot.host.references[1] = 2;
+  EXPECT_EQ(BrokenInvariants(snapshot),
+            Messages({"extent 0 has 2 references, 1 holders",
+                      "host extent 1 has 2 references, 1 holders"}));
+  snapshot.lent = {ExtentId(0)};
+  snapshot.host.references[1] = 1;
+  snapshot.tables[0].num_sealed = 31;
+  EXPECT_EQ(BrokenInvariants(snapshot),
+            Messages({"page 0 of sequence 5 has extent 4294967295 and 1 of the "
+                      "host, 31 tokens are sealed"}));
+  snapshot.tables[0].num_sealed = 32;
+  snapshot.tables[0].pages[0] = ExtentId(0);
+  snapshot.lent = {};
+  EXPECT_EQ(BrokenInvariants(snapshot),
+            Messages({"page 0 of sequence 5 has extent 0 and 1 of the host, 32 "
+                      "tokens are sealed"}));
+}
+
 TEST(InvariantsTest, ReferencesAreHolders) {
   KvSnapshot snapshot = Sound();
   snapshot.device.references[0] = 1;

@@ -51,6 +51,7 @@ KvCache::~KvCache() {
   CheckNoReservation();
   CHECK(tables_.empty(), "{} sequences are still open, the first is {}",
         tables_.size(), tables_.begin()->first.value());
+  CHECK(lent_.empty(), "{} extents are still lent", lent_.size());
   while (const auto host = prefixes_.EvictHost()) host_pool_.Release(*host);
   while (const auto extent = prefixes_.Evict()) pool_.Release(*extent);
 }
@@ -87,9 +88,9 @@ void KvCache::Open(SequenceId sequence, const PrefixHit& hit) {
 void KvCache::Fork(SequenceId parent, SequenceId child) {
   CheckNoReservation();
   const PageTable& table = TableOf(parent);
-  CHECK(table.num_sealed() == table.num_tokens(),
-        "parent={} num_sealed={} num_tokens={}", parent.value(),
-        table.num_sealed(), table.num_tokens());
+  CHECK(table.num_sealed() == table.num_tokens() && table.far_pages().empty(),
+        "parent={} num_sealed={} num_tokens={} far_pages={}", parent.value(),
+        table.num_sealed(), table.num_tokens(), table.far_pages().size());
   const bool is_fresh = tables_.try_emplace(child, table).second;
   CHECK(is_fresh, "sequence={} is open", child.value());
   Hold(table.pages());
@@ -111,10 +112,11 @@ void KvCache::Enter(SequenceId sequence, const PrefixPath& path,
   // A page that a fork holds too would have a user that the index knows not.
   const auto pages = table.pages();
   size_t count = 0;
-  while (count < kinds.size() && (prefixes_.Holds(pages[count]) ||
-                                  pool_.num_references(pages[count]) == 1)) {
-    ++count;
-  }
+  const auto may_enter = [this](ExtentId page) {
+    return page != kNoExtent &&
+           (prefixes_.Holds(page) || pool_.num_references(page) == 1);
+  };
+  while (count < kinds.size() && may_enter(pages[count])) ++count;
   for (const ExtentId extent :
        prefixes_.Enter(path, kinds.first(count), pages.first(count), ends)) {
     pool_.Share(extent);
@@ -178,7 +180,16 @@ void KvCache::Truncate(SequenceId sequence, int num_tokens) {
         "sequence={} num_tokens={} of {}", sequence.value(), num_tokens,
         table.num_tokens());
   const auto num_kept = static_cast<size_t>(PagesFor(num_tokens, page_tokens_));
-  LetGo(table.pages().subspan(num_kept));
+  std::vector<ExtentId> whole;
+  for (size_t page = num_kept; page < table.pages().size(); ++page) {
+    if (table.pages()[page] != kNoExtent) {
+      whole.push_back(table.pages()[page]);
+    } else {
+      host_pool_.Release(table.far_pages()[page]);
+      --num_far_pages_;
+    }
+  }
+  LetGo(whole);
   table.Truncate(num_tokens);
 }
 
@@ -190,6 +201,7 @@ void KvCache::Close(SequenceId sequence) {
 void KvCache::Close(SequenceId sequence, const PrefixPath& path,
                     std::span<const PageKind> kinds) {
   Enter(sequence, path, kinds, /*ends=*/true);
+  EnterFarPages(sequence, path, kinds);
   Close(sequence);
 }
 
@@ -205,10 +217,19 @@ std::span<const ExtentId> KvCache::pages(SequenceId sequence) const {
   return TableOf(sequence).pages();
 }
 
+std::span<const ExtentId> KvCache::far_pages(SequenceId sequence) const {
+  return TableOf(sequence).far_pages();
+}
+
+int64_t KvCache::NumWhole(SequenceId sequence) const {
+  const auto extents = pages(sequence);
+  return std::ssize(extents) - std::ranges::count(extents, kNoExtent);
+}
+
 int64_t KvCache::NumOnHost(SequenceId sequence) const {
   const auto extents = pages(sequence);
   return std::count_if(extents.begin(), extents.end(), [this](ExtentId extent) {
-    return prefixes_.IsOnHost(extent);
+    return extent == kNoExtent || prefixes_.HostOf(extent).has_value();
   });
 }
 
@@ -222,11 +243,14 @@ KvSnapshot KvCache::Snapshot() const {
     if (page.host_extent) snapshot.indexed_on_host.push_back(*page.host_extent);
   }
   for (const auto& [sequence, table] : tables_) {
-    snapshot.tables.push_back({sequence,
-                               table.num_tokens(),
-                               table.num_sealed(),
-                               {table.pages().begin(), table.pages().end()}});
+    snapshot.tables.push_back(
+        {sequence,
+         table.num_tokens(),
+         table.num_sealed(),
+         {table.pages().begin(), table.pages().end()},
+         {table.far_pages().begin(), table.far_pages().end()}});
   }
+  snapshot.lent.assign(lent_.begin(), lent_.end());
   return snapshot;
 }
 
@@ -266,15 +290,23 @@ bool KvCache::EvictIdle() {
       tier_copies_.push_back(
           {TierCopy::Direction::kToHost, *page->device, *host});
     }
+    // Where sequences hold all of the host, what is below it there goes too.
+    while (!prefixes_.HostOf(*page->device) &&
+           prefixes_.HasPagesBelow(*page->device)) {
+      host_pool_.Release(*prefixes_.EvictHost());
+    }
   }
   pool_.Release(*prefixes_.Evict());
   return true;
 }
 
-// Nothing where there is no host, or all of it is about to be promoted.
+// Nothing where there is no host, or sequences hold all of it, or are about to.
+// An extent that a sequence holds is not free when the index gives it up.
 std::optional<ExtentId> KvCache::TakeHostExtent() {
-  if (host_pool_.num_free() == 0) {
-    if (const auto host = prefixes_.EvictHost()) host_pool_.Release(*host);
+  while (host_pool_.num_free() == 0 && num_available_host_pages() > 0) {
+    const std::optional<ExtentId> host = prefixes_.EvictHost();
+    if (!host) break;
+    host_pool_.Release(*host);
   }
   return host_pool_.Take();
 }

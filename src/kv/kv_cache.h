@@ -2,8 +2,10 @@
 #ifndef WINNOW_KV_KV_CACHE_H_
 #define WINNOW_KV_KV_CACHE_H_
 
+#include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -11,6 +13,7 @@
 #include "kv/extent_pool.h"
 #include "kv/growth.h"
 #include "kv/invariants.h"
+#include "kv/page_range.h"
 #include "kv/page_table.h"
 #include "kv/prefix_index.h"
 
@@ -70,6 +73,11 @@ class [[nodiscard]] Reservation {
 // other and are right in that order alone: an extent may be the source of one
 // and the target of the next.
 //
+// Pages of a sequence that goes on may leave the device too (MoveToHost): it
+// holds them on the host from then on, to its end, beside the prefix index,
+// for which those that it knows are idle. Extents are lent to whoever makes
+// slots of them.
+//
 // An extent that Truncate or Close frees may be given to the next step. Steps
 // of one queue run in order, so that step cannot overtake a copy from it that
 // is still under way; whoever writes extents of either tier on another queue,
@@ -99,11 +107,12 @@ class KvCache {
   void Open(SequenceId sequence, const PrefixHit& hit);
   // Begins `child` with all of the parent's tokens in the same extents, the
   // open page too: whoever writes there next gets a copy. REQUIRES: the
-  // parent's tokens are all sealed (only what exists is shared), and the
-  // child's id is not open.
+  // parent's tokens are all sealed (only what exists is shared), its pages are
+  // whole, and the child's id is not open.
   void Fork(SequenceId parent, SequenceId child);
   // From here on a request whose text begins like `path` finds the sequence's
-  // first pages, a kind each, up to the first that a fork holds too.
+  // first pages, a kind each, up to the first that a fork holds too or that is
+  // not whole.
   // REQUIRES: they are sealed; pages are KV's.
   void Enter(SequenceId sequence, const PrefixPath& path,
              std::span<const PageKind> kinds);
@@ -129,17 +138,31 @@ class KvCache {
     return Need(growths).fits();
   }
 
+  // Which pages before `end_page` may leave the device at once: down to the
+  // first that others hold too. None where others may come below a page that
+  // must stay. REQUIRES: tokens before end_page are sealed.
+  PageRange Movable(SequenceId sequence, int64_t end_page) const;
+  // They do; those that the prefix index knows of the pages behind them are
+  // forgotten there. REQUIRES: `range` is Movable's of just now, and
+  // num_available_host_pages() is num_whole at least.
+  void MoveToHost(SequenceId sequence, const PageRange& range);
+  // An extent leaves the tables, until it is given back; nothing where none is
+  // free. REQUIRES of GiveBack: it is lent; its last step has landed.
+  std::optional<ExtentId> Lend();
+  void GiveBack(ExtentId extent);
+
   // The bytes of tokens [0, num_tokens) exist in all layers.
   // REQUIRES: num_sealed(sequence) <= num_tokens <= num_tokens(sequence).
   void Seal(SequenceId sequence, int num_tokens);
   // Forgets tokens from `num_tokens` on, with the pages that hold no others;
-  // the open tail stays. REQUIRES: 0 <= num_tokens <= num_tokens(sequence); no
-  // step in flight names the sequence.
+  // the open tail stays. REQUIRES: as PageTable::Truncate; no step in flight
+  // names the sequence.
   void Truncate(SequenceId sequence, int num_tokens);
   // Ends the sequence. REQUIRES: no step in flight names it.
   void Close(SequenceId sequence);
   // The same, after it has entered what it leaves behind, also below pages that
-  // others have entered. REQUIRES: as Enter.
+  // others have entered, and pages that it holds on the host. REQUIRES: as
+  // Enter.
   void Close(SequenceId sequence, const PrefixPath& path,
              std::span<const PageKind> kinds);
 
@@ -148,8 +171,11 @@ class KvCache {
   // Owned, those of an open Reservation included.
   int num_tokens(SequenceId sequence) const;
   int num_sealed(SequenceId sequence) const;
-  // Extents by logical page. Valid until the sequence changes.
+  // Extents by logical page, kNoExtent where it is not whole; and those of the
+  // host, as PageTable has them. Valid until the sequence changes.
   std::span<const ExtentId> pages(SequenceId sequence) const;
+  std::span<const ExtentId> far_pages(SequenceId sequence) const;
+  int64_t NumWhole(SequenceId sequence) const;
 
   int64_t num_pages() const { return pool_.num_extents(); }
   // Those that the prefix index alone holds among them.
@@ -158,6 +184,10 @@ class KvCache {
   }
   int64_t num_host_pages() const { return host_pool_.num_extents(); }
   int64_t num_free_host_pages() const { return host_pool_.num_free(); }
+  // Free, or had for the asking. (What two sequences hold counts twice.)
+  int64_t num_available_host_pages() const {
+    return std::max<int64_t>(0, host_pool_.num_extents() - num_far_pages_);
+  }
   // Of a sequence's pages, how many lie on the host too.
   int64_t NumOnHost(SequenceId sequence) const;
   const PrefixIndex& prefixes() const { return prefixes_; }
@@ -173,11 +203,14 @@ class KvCache {
   bool WritesSharedPage(const PageTable& table) const;
   ExtentId TakeExtent();
   std::optional<ExtentId> TakeHostExtent();
+  std::vector<ExtentId> IndexedFrom(SequenceId sequence, int64_t page) const;
   // A sequence begins, or ends, to hold extents.
   void Hold(std::span<const ExtentId> extents);
   void LetGo(std::span<const ExtentId> extents);
   void Enter(SequenceId sequence, const PrefixPath& path,
              std::span<const PageKind> kinds, bool ends);
+  void EnterFarPages(SequenceId sequence, const PrefixPath& path,
+                     std::span<const PageKind> kinds);
   void Grow(const Growth& growth, Reservation& reservation);
   void Undo(const Reservation& reservation);
 
@@ -185,6 +218,8 @@ class KvCache {
   ExtentPool pool_;
   ExtentPool host_pool_;
   PrefixIndex prefixes_;
+  std::set<ExtentId> lent_;
+  int64_t num_far_pages_ = 0;               // over all tables
   std::vector<TierCopy> tier_copies_;       // not yet taken
   std::map<SequenceId, PageTable> tables_;  // ordered: snapshots compare
   bool reservation_is_open_ = false;

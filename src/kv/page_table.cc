@@ -24,9 +24,21 @@ void PageTable::ReplaceLastPage(ExtentId extent) {
   pages_.back() = extent;
 }
 
+void PageTable::MoveToHost(size_t page, ExtentId host) {
+  const int64_t end = (static_cast<int64_t>(page) + 1) * page_tokens_;
+  CHECK(end <= num_sealed_ && pages_[page] != kNoExtent,
+        "page={} num_sealed={}", page, num_sealed_);
+  pages_[page] = kNoExtent;
+  if (far_pages_.size() <= page) far_pages_.resize(page + 1, kNoExtent);
+  far_pages_[page] = host;
+}
+
 void PageTable::Truncate(int num_tokens) {
   CHECK(num_tokens >= 0 && num_tokens <= num_tokens_, "num_tokens={} of {}",
         num_tokens, num_tokens_);
+  if (num_tokens == 0) far_pages_.clear();
+  CHECK(std::ssize(far_pages_) * page_tokens_ <= num_tokens,
+        "num_tokens={} far_pages={}", num_tokens, far_pages_.size());
   pages_.resize(static_cast<size_t>(PagesFor(num_tokens, page_tokens_)));
   num_tokens_ = num_tokens;
   num_sealed_ = std::min(num_sealed_, num_tokens);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "kv/extent_pool.h"
 #include "kv/growth.h"
 
 namespace winnow {
@@ -13,15 +14,20 @@ namespace winnow {
 // Maps a sequence's logical pages to extents. Plain names: references are
 // counted by whoever changes the table (KvCache), so a copy of a table is a
 // fork of the sequence as soon as its extents are shared; no KV moves. At all
-// times num_sealed <= num_tokens and pages() are as many as num_tokens need.
+// times num_sealed <= num_tokens and pages() are as many as num_tokens need. A
+// page is whole, on the device, or lies on the host for this sequence.
 class PageTable {
  public:
   // REQUIRES: page_tokens > 0.
   explicit PageTable(int page_tokens = kPageTokens)
       : page_tokens_(page_tokens) {}
 
-  // Extents by logical page. Valid until the table changes.
+  // Extents by logical page; kNoExtent where it is not whole. Valid until the
+  // table changes.
   std::span<const ExtentId> pages() const { return pages_; }
+  // Extents of the host by logical page, up to the last that is not whole;
+  // kNoExtent where it is.
+  std::span<const ExtentId> far_pages() const { return far_pages_; }
   // Owned: there is room for them, and perhaps their bytes.
   int num_tokens() const { return num_tokens_; }
   // Of these, the first whose bytes exist in all layers.
@@ -34,8 +40,13 @@ class PageTable {
   void Grow(int num_added, std::span<const ExtentId> fresh);
   // Puts the last page elsewhere. REQUIRES: a page is there.
   void ReplaceLastPage(ExtentId extent);
+  // The page lies on the host from here on. REQUIRES: it is whole, and all its
+  // tokens are sealed.
+  void MoveToHost(size_t page, ExtentId host);
   // Forgets tokens from `num_tokens` on, with the pages that hold no others.
-  // REQUIRES: 0 <= num_tokens <= num_tokens().
+  // REQUIRES: 0 <= num_tokens <= num_tokens(); pages that are not whole keep
+  // all their tokens, or none of any page is left: slots would go on holding
+  // what was forgotten.
   void Truncate(int num_tokens);
   // The bytes of tokens [0, num_tokens) exist.
   // REQUIRES: num_sealed() <= num_tokens <= num_tokens().
@@ -44,6 +55,7 @@ class PageTable {
  private:
   int page_tokens_;
   std::vector<ExtentId> pages_;
+  std::vector<ExtentId> far_pages_;
   int num_tokens_ = 0;
   int num_sealed_ = 0;
 };

@@ -135,10 +135,14 @@ std::vector<ExtentId> PrefixIndex::Enter(const PrefixPath& path,
     Touch(node);
     parent = node;
   }
-  // All of a new root's pages may have met others of their hashes.
-  const NodeId root = RootOf(path.root);
-  if (nodes_[root].num_children == 0) RemoveNode(root);
+  RemoveRootWithoutPages(path.root);
   return taken;
+}
+
+// All of a new root's pages may have met others of their hashes.
+void PrefixIndex::RemoveRootWithoutPages(std::string_view key) {
+  const NodeId root = RootOf(key);
+  if (nodes_[root].num_children == 0) RemoveNode(root);
 }
 
 void PrefixIndex::Pin(std::span<const ExtentId> extents) {
@@ -236,19 +240,23 @@ std::vector<PagePlaces> PrefixIndex::Forget(const PrefixPath& path,
   std::vector<NodeId> nodes =
       Walk(path, path.tokens.size() / kPageTokens, kinds);
   for (; !nodes.empty(); nodes.pop_back()) {
-    const NodeId node = nodes.back();
-    if (nodes_[node].kind != kinds.front()) break;
-    CHECK(nodes_[node].num_children == 0 && nodes_[node].num_users <= 1,
-          "children={} users={}", nodes_[node].num_children,
-          nodes_[node].num_users);
-    places.push_back(nodes_[node].places);
-    if (places.back().host) TakeOffHost(node);
-    if (places.back().device) {
-      if (nodes_[node].num_users == 0) --num_idle_;
-      TakeOffDevice(node);
-    }
-    RemovePage(node);
+    if (nodes_[nodes.back()].kind != kinds.front()) break;
+    places.push_back(ForgetPage(nodes.back()));
   }
+  return places;
+}
+
+PagePlaces PrefixIndex::ForgetPage(NodeId node) {
+  CHECK(nodes_[node].num_children == 0 && nodes_[node].num_users <= 1,
+        "children={} users={}", nodes_[node].num_children,
+        nodes_[node].num_users);
+  const PagePlaces places = nodes_[node].places;
+  if (places.host) TakeOffHost(node);
+  if (places.device) {
+    if (nodes_[node].num_users == 0) --num_idle_;
+    TakeOffDevice(node);
+  }
+  RemovePage(node);
   return places;
 }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "kv/extent_pool.h"
 #include "kv/prefix_invariants.h"
 
 namespace winnow {
@@ -92,6 +93,15 @@ class PrefixIndex {
                               std::span<const PageKind> kinds,
                               std::span<const ExtentId> extents, bool passes);
 
+  // Pages of `path`, of `kinds`, lie in these extents of the host, held by a
+  // sequence that ends with this call; kNoExtent: it does not hold that one
+  // there. Those that are new lie on the host alone from here on, and are
+  // returned. Ends at a page that is neither there nor in an extent, or whose
+  // extent stands for another page. REQUIRES: as many kinds as extents.
+  std::vector<ExtentId> EnterHost(const PrefixPath& path,
+                                  std::span<const PageKind> kinds,
+                                  std::span<const ExtentId> host_extents);
+
   // One more, or one less, sequence holds these extents: those that are no
   // pages of the index are left out. All that are, are now the last used.
   // REQUIRES: Unpin takes back what Pin or Enter gave.
@@ -125,10 +135,20 @@ class PrefixIndex {
   std::vector<PagePlaces> Forget(const PrefixPath& path,
                                  std::span<const PageKind> kinds);
 
+  // Whether Withdraw may have the pages in `extents`, each below the one
+  // before: nothing else is below them, and none has more than one user.
+  bool CanWithdraw(std::span<const ExtentId> extents) const;
+  // Forgets them, deepest first, and says where they lay. REQUIRES:
+  // CanWithdraw.
+  std::vector<PagePlaces> Withdraw(std::span<const ExtentId> extents);
+
   bool Holds(ExtentId extent) const { return NodeOf(extent) != kNone; }
-  // Whether there is a duplicate of what lies in `extent`.
-  bool IsOnHost(ExtentId extent) const {
-    return Holds(extent) && nodes_[NodeOf(extent)].places.host.has_value();
+  // Where a duplicate lies of what is in `extent`.
+  std::optional<ExtentId> HostOf(ExtentId extent) const {
+    return Holds(extent) ? nodes_[NodeOf(extent)].places.host : std::nullopt;
+  }
+  bool HasPagesBelow(ExtentId extent) const {
+    return Holds(extent) && nodes_[NodeOf(extent)].num_children > 0;
   }
   // How many of these have a user.
   int64_t NumUsed(std::span<const ExtentId> extents) const;
@@ -175,7 +195,9 @@ class PrefixIndex {
                  std::span<const int32_t> tokens);
   NodeId AddNode();
   void RemoveNode(NodeId node);
+  void RemoveRootWithoutPages(std::string_view key);
   void RemovePage(NodeId node);
+  PagePlaces ForgetPage(NodeId node);
   void PutOnDevice(NodeId node, ExtentId extent);
   void TakeOffDevice(NodeId node);
   void PutOnHost(NodeId node, ExtentId extent);

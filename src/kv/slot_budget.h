@@ -50,6 +50,12 @@ struct CacheBudget {
   int FramesFor(int64_t selected_tokens, int64_t max_context) const;
 };
 
+// `num_frames` at least for every layer that is marked, none for another: and
+// as many more, from the first on, as make whole extents of them, a strip a
+// layer each. So nobody has strips of an extent that another has strips of, and
+// all come free together. REQUIRES: a layer is marked, num_frames > 0.
+std::vector<int> FillExtents(int num_frames, const std::vector<bool>& layers);
+
 }  // namespace winnow
 
 #endif  // WINNOW_KV_SLOT_BUDGET_H_

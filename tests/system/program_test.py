@@ -142,6 +142,28 @@ class ProgramTest(unittest.TestCase):
         self.assertGreater(again["kv"]["host_bytes"], 0)
         self.assertLessEqual(again["kv"]["host_bytes"], 8 << 20)
 
+    def test_a_cache_budget_keeps_the_rest_on_the_host(self):
+        ask = ["generate", MODEL, "--prompt",
+               make_record("niah", 2048, 6, 0).prompt, "--json",
+               "--batch-invariant", "--logprobs", "2", "--max-tokens", "48",
+               "--select", "quest:budget=256"]
+        whole = winnow(*ask, "--quiet")
+        self.assertEqual(whole.returncode, 0, whole.stderr)
+        near = winnow(*ask, "--host-kv", "64MiB", "--cache-budget", "2x")
+        self.assertEqual(near.returncode, 0, near.stderr)
+        whole, kept = json.loads(whole.stdout), json.loads(near.stdout)
+        self.assertEqual(kept["logprobs"], whole["logprobs"])
+        kv = kept["kv"]
+        self.assertLess(kv["device_bytes"], whole["kv"]["device_bytes"])
+        self.assertGreater(kv["host_bytes"], whole["kv"]["device_bytes"] / 2)
+        self.assertEqual(kv["picks"], kv["hits"] + kv["misses"])
+        self.assertGreater(kv["hits"], kv["misses"])
+        self.assertGreater(kv["misses"], 0)
+        self.assertGreater(kv["fetched_bytes"], 0)
+        self.assertEqual(whole["kv"]["picks"], 0)
+        for words in ("on the host", "picks near", "fetched"):
+            self.assertIn(words, near.stderr)
+
     def test_seeds_reproduce_and_stop_strings_cut(self):
         prompt = make_record("niah", 1024, 4, 0).prompt
         draw = ["generate", MODEL, "--prompt", prompt, "--temperature", "3",
@@ -419,6 +441,15 @@ class ProgramTest(unittest.TestCase):
                  ["device-kv", "64"]),
                 (["generate", MODEL, *prompt, "--host-kv", "much"],
                  ["host-kv", "much"]),
+                (["generate", MODEL, *prompt, "--cache-budget", "4x"],
+                 ["--cache-budget", "--host-kv"]),
+                (["generate", MODEL, *prompt, "--cache-budget", "half",
+                  "--host-kv", "8MiB"], ["--cache-budget", "half"]),
+                (["generate", MODEL, *prompt, "--cache-budget", "4x",
+                  "--host-kv", "8MiB", "--select", "oracle"],
+                 ["cache-budget", "oracle"]),
+                (["generate", MODEL, *prompt, "--cache-budget", "4x",
+                  "--host-kv", "8MiB"], ["cache-budget", "none"]),
                 (["generate", MODEL, *prompt, "--dtype", "int8"],
                  ["dtype", "int8"]),
                 (["generate", MODEL, "--prompt", b"\xff\xfe"],

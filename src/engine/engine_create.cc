@@ -1,0 +1,116 @@
+// Puts an engine together.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/engine.h"
+
+namespace winnow {
+namespace {
+
+Result<std::unique_ptr<DeviceCache>> MakeCache(Backend& backend,
+                                               const Model& model,
+                                               const EngineOptions& options,
+                                               int slot_tokens) {
+  const ModelConfig& config = model.config();
+  ASSIGN_OR_RETURN(const int64_t num_pages,
+                   KvPagesOf(options, model, backend.attributes()));
+  DeviceCacheOptions cache;
+  cache.format =
+      MakeSliceFormat(model.dtype(), config.head_dim, config.head_dim);
+  cache.format.slot_tokens = slot_tokens;
+  cache.num_layers = config.num_layers;
+  cache.num_kv_heads = config.num_kv_heads;
+  cache.num_extents = num_pages;
+  cache.max_requests = options.max_num_seqs;
+  cache.max_pages_per_request =
+      static_cast<int>(std::min(num_pages, PagesFor(options.max_model_len)));
+  return DeviceCache::Create(backend, cache);
+}
+
+RunnerOptions RunnerOptionsOf(const EngineOptions& options) {
+  return {.max_rows = options.max_num_batched_tokens,
+          .max_requests =
+              std::min(options.max_num_seqs, options.max_num_batched_tokens),
+          .max_model_len = options.max_model_len,
+          .batch_invariant = options.batch_invariant,
+          .layer_ranges = options.layers_per_step > 0};
+}
+
+// None where all pages of running requests are whole.
+Result<std::optional<int>> SlotTokensOf(const EngineOptions& options,
+                                        const SelectorSet& selectors) {
+  const std::optional<int> tokens = RequestSlots::SlotTokens(selectors);
+  if (options.cache_budget && !tokens) {
+    return MakeError(
+        ErrorCode::kInvalidArgument,
+        "cache-budget needs a selector that reads a part by summaries, has {}",
+        options.selectors.empty()
+            ? "none"
+            : fmt::format("{}", fmt::join(options.selectors, " ")));
+  }
+  return options.host_kv_bytes > 0 ? tokens : std::nullopt;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> Engine::Create(
+    Backend& backend, const Model& model, const EngineOptions& given,
+    std::unique_ptr<DiskStore> disk) {
+  ASSIGN_OR_RETURN(const EngineOptions options,
+                   ResolveOptions(given, model.config()));
+  const RunnerOptions runner_options = RunnerOptionsOf(options);
+  ASSIGN_OR_RETURN(const int64_t num_host_pages,
+                   HostPagesOf(options, model, backend.attributes()));
+  // As many requests run as prefixes are held.
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<SelectorSet> selectors,
+      SelectorSet::Create(backend, model,
+                          {.specs = options.selectors,
+                           .max_model_len = options.max_model_len,
+                           .max_requests = runner_options.max_requests,
+                           .max_sequences = 2 * options.max_num_seqs,
+                           .max_rows = options.max_num_batched_tokens}));
+  ASSIGN_OR_RETURN(const std::optional<int> slot_tokens,
+                   SlotTokensOf(options, *selectors));
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<DeviceCache> cache,
+      MakeCache(backend, model, options, slot_tokens.value_or(kPageTokens)));
+  std::unique_ptr<HostPool> host;
+  if (num_host_pages > 0) {
+    ASSIGN_OR_RETURN(host, HostPool::Create(backend, cache->pool(),
+                                            {.num_extents = num_host_pages}));
+  }
+  std::unique_ptr<Engine> engine(
+      new Engine(backend, model, options, std::move(cache), std::move(host)));
+  engine->selectors_ = std::move(selectors);
+  engine->prefixes_ = std::make_unique<PrefixCache>(
+      engine->kv_, *engine->selectors_,
+      PrefixCache::Options{.enabled = options.prefix_caching,
+                           .batch_invariant = options.batch_invariant,
+                           .page_bytes = engine->limits_.page_bytes,
+                           .restore_rates = options.restore_rates});
+  if (slot_tokens) RETURN_IF_ERROR(engine->AddSlots());
+  ASSIGN_OR_RETURN(
+      engine->runner_,
+      Runner::Create(backend, model, *engine->cache_, *engine->selectors_,
+                     engine->slots_.get(), runner_options));
+  if (disk != nullptr) RETURN_IF_ERROR(engine->AddDisk(std::move(disk)));
+  return engine;
+}
+
+Status Engine::AddSlots() {
+  ASSIGN_OR_RETURN(
+      slots_,
+      RequestSlots::Create(
+          {.backend = backend_, .device = *cache_, .host = *host_, .kv = kv_},
+          *selectors_,
+          {.budget = options_.cache_budget.value_or(kDefaultCacheBudget),
+           .max_model_len = options_.max_model_len,
+           .max_sequences = options_.max_num_seqs,
+           .max_requests = RunnerOptionsOf(options_).max_requests}));
+  return Ok{};
+}
+
+}  // namespace winnow

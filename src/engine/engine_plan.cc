@@ -1,0 +1,118 @@
+// The engine's planning: who starts, who gives up pages, who gives way.
+#include <algorithm>
+
+#include "engine/engine.h"
+
+namespace winnow {
+
+// Where there is a host whole lives need not be promised.
+std::vector<SequenceSnapshot> Engine::Snapshots() const {
+  std::vector<SequenceSnapshot> snapshots;
+  for (const auto& sequence : sequences_) {
+    const Request& request = sequence->request();
+    SequenceSnapshot& snapshot = snapshots.emplace_back(sequence->Snapshot());
+    snapshot.needs_all_layers = request.selector >= 0 &&
+                                selectors_->selector(request.selector).reuses();
+    const int64_t num_saved = slots_ ? slots_->NumSaved(sequence->id()) : 0;
+    if (request.prefix) snapshot.life_pages -= num_saved;
+    if (!host_ || sequence->is_prefix() || request.prefix) continue;
+    const int output =
+        ExpectedOutput(outputs_, request.max_tokens, sequence->num_generated());
+    snapshot.expected_pages =
+        PagesFor(int64_t{sequence->num_prompt_tokens()} + output - 1) -
+        num_saved;
+  }
+  return snapshots;
+}
+
+Schedule Engine::Plan(bool admits) const {
+  ScheduleInput input;
+  input.admits = admits;
+  input.limits = {.max_num_seqs = options_.max_num_seqs,
+                  .max_num_batched_tokens = options_.max_num_batched_tokens,
+                  .num_layers = model_.config().num_layers,
+                  .layers_per_step = options_.layers_per_step,
+                  .num_pages = num_pages_};
+  if (disk_) input.limits.num_pages -= disk_->num_held_pages();
+  input.sequences = Snapshots();
+  if (admits) CountShared(input);
+  return PlanStep(input);
+}
+
+// Of those that wait, the first alone, and where it may be its turn: nobody
+// overtakes it, and a look-up for each would cost more the more there are.
+void Engine::CountShared(ScheduleInput& input) const {
+  input.repeated_pages = kv_.prefixes().num_repeated();
+  const auto num_running = std::count_if(
+      input.sequences.begin(), input.sequences.end(),
+      [](const auto& each) { return each.admitted && !each.is_read(); });
+  if (num_running >= options_.max_num_seqs) return;
+  for (const size_t i : TurnOrder(input.sequences)) {
+    if (sequences_[i]->admitted() || sequences_[i]->request().prefix) continue;
+    input.sequences[i].shared_pages = prefixes_->NumSharedPages(*sequences_[i]);
+    return;
+  }
+}
+
+// Those that begin with pages that are there have less to compute, and leave
+// room for others: what was planned without that is planned again.
+StepPlan Engine::AdmitAndPlan() {
+  if (options_.cache_budget && slots_) slots_->DemoteAll(sequences_);
+  while (true) {
+    Schedule schedule = Plan(/*admits=*/true);
+    if (schedule.admitted.empty()) {
+      if (MakeRoom(schedule.num_lacking_pages)) continue;
+      PreemptFor(schedule.plan);
+      return std::move(schedule.plan);
+    }
+    for (const SequenceId id : schedule.admitted) Open(id);
+    for (const SequenceId id : schedule.overtaken) Get(id).CountOvertaken();
+  }
+}
+
+// Where whole lives are promised nobody ever lacks a page. Whoever gives way
+// does not come back in the same step.
+void Engine::PreemptFor(StepPlan& plan) {
+  if (!host_) return;
+  while (true) {
+    const PageNeed need = kv_.Need(plan.Growths());
+    if (need.fits()) return;
+    if (MakeRoom(need.deficit())) continue;
+    const std::optional<SequenceId> victim = PreemptionVictim(Snapshots());
+    if (!victim && disk_ && disk_->num_held_pages() > 0) {
+      disk_->DropBacklog();
+      continue;
+    }
+    CHECK(victim.has_value(), "the oldest lacks pages for {}", ToString(plan));
+    Preempt(*victim);
+    plan = Plan(/*admits=*/false).plan;
+  }
+}
+
+void Engine::Preempt(SequenceId id) {
+  if (!IsKnown(id)) return;
+  Sequence& sequence = Get(id);
+  if (!sequence.admitted() || sequence.is_prefix()) return;
+  const int selector = sequence.request().selector;
+  if (selector >= 0) selectors_->Close(selector, id);
+  prefixes_->Park(sequence);
+  if (slots_) slots_->Close(id);
+  if (disk_) disk_->Forget(id);
+  runner_->Forget(id);
+  sequence.Preempt();
+}
+
+bool Engine::MakeRoom(int64_t num_wanted) {
+  return slots_ && slots_->MakeRoom(sequences_, num_wanted);
+}
+
+void Engine::Demote(SequenceId id) {
+  if (slots_ && IsKnown(id)) slots_->Demote(Get(id));
+}
+
+void Engine::EvictIdle(int64_t num_pages) {
+  while (num_pages-- > 0 && kv_.EvictIdle()) {
+  }
+}
+
+}  // namespace winnow

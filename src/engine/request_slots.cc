@@ -1,0 +1,262 @@
+#include "engine/request_slots.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/check.h"
+
+namespace winnow {
+
+static_assert(kNoExtent.value() == kNotWhole);
+
+namespace {
+
+using Kind = SummaryRows::Kind;
+
+// Keys that are scored themselves are read from whole pages.
+bool MayHaveSlots(const Selector& selector) {
+  return !selector.is_dense() && selector.program.rows.kind != Kind::kKeys &&
+         selector.program.normalizer.kind != Kind::kKeys;
+}
+
+// What a row reads of its context because the program says so.
+int64_t SelectedTokens(const SelectProgram& program, int64_t context) {
+  const Forced& forced = program.forced;
+  return program.budget.TokensOf(context) +
+         program.fixed.budget.TokensOf(context) +
+         (forced.inside_budget ? 0 : forced.sink_tokens + forced.recent_tokens);
+}
+
+std::vector<bool> ChoosingLayers(const Selector& selector) {
+  std::vector<bool> layers = selector.dense;
+  layers.flip();
+  return layers;
+}
+
+}  // namespace
+
+std::optional<int> RequestSlots::SlotTokens(const SelectorSet& selectors) {
+  constexpr int kLeastTokens = 8;
+  std::optional<int> tokens;
+  for (int i = 0; i < selectors.size(); ++i) {
+    if (!MayHaveSlots(selectors.selector(i))) continue;
+    const SelectProgram& program = selectors.selector(i).program;
+    const int block = program.rows.kind == Kind::kClusters
+                          ? kLeastTokens
+                          : static_cast<int>(std::bit_floor(
+                                static_cast<unsigned>(program.block_tokens)));
+    tokens = std::clamp(block, kLeastTokens, tokens.value_or(kPageTokens));
+  }
+  return tokens;
+}
+
+std::vector<int> RequestSlots::FramesFor(const SelectorSet& selectors,
+                                         int index, int64_t max_context,
+                                         const RequestSlotsOptions& options) {
+  const Selector& selector = selectors.selector(index);
+  const std::vector<bool> layers = ChoosingLayers(selector);
+  const int wanted = options.budget.FramesFor(
+      SelectedTokens(selector.program, max_context), max_context);
+  // What fills the last extent goes to some layers on top.
+  const int most = kMaxSlots / (kPageTokens / *SlotTokens(selectors)) -
+                   static_cast<int>(layers.size());
+  return FillExtents(std::clamp(wanted, 1, std::max(1, most)), layers);
+}
+
+Result<std::unique_ptr<RequestSlots>> RequestSlots::Create(
+    const Memory& memory, const SelectorSet& selectors,
+    const RequestSlotsOptions& options) {
+  const StripPoolOptions& pool = memory.device.pool().options();
+  int max_frames = 0;
+  for (int i = 0; i < selectors.size(); ++i) {
+    if (!MayHaveSlots(selectors.selector(i))) continue;
+    const std::vector<int> frames =
+        FramesFor(selectors, i, options.max_model_len, options);
+    max_frames = std::max(max_frames, std::ranges::max(frames));
+  }
+  const int64_t max_pages =
+      std::min(pool.num_extents, PagesFor(options.max_model_len));
+  const SlotLedgerOptions ledger = {
+      .num_layers = pool.num_layers,
+      .num_segments =
+          options.max_sequences * PagesFor(max_pages, kSegmentPages),
+      .num_chunks = int64_t{options.max_sequences} * pool.num_layers *
+                    PagesFor(max_frames, kChunkFrames),
+      .max_frames = max_frames};
+  std::unique_ptr<RequestSlots> slots(
+      new RequestSlots(memory, selectors, options, ledger));
+  ASSIGN_OR_RETURN(
+      slots->tables_,
+      SlotTables::Create(memory.backend, memory.device.pool(), memory.host,
+                         {.format = pool.format,
+                          .num_layers = pool.num_layers,
+                          .num_kv_heads = pool.num_kv_heads,
+                          .num_segments = ledger.num_segments,
+                          .num_chunks = ledger.num_chunks,
+                          .max_requests = options.max_requests,
+                          .max_pages_per_request = static_cast<int>(max_pages),
+                          .max_frames = max_frames}));
+  ASSIGN_OR_RETURN(
+      slots->counts_,
+      memory.backend.Allocate(
+          Tier::kHost,
+          static_cast<size_t>(slots->tables_->count_bytes().dim(0)),
+          "what Bring counts, host"));
+  return slots;
+}
+
+RequestSlots::RequestSlots(const Memory& memory, const SelectorSet& selectors,
+                           const RequestSlotsOptions& options,
+                           const SlotLedgerOptions& ledger)
+    : memory_(memory),
+      selectors_(selectors),
+      options_(options),
+      ledger_(ledger) {}
+
+std::vector<int> RequestSlots::FramesOf(const Sequence& sequence) const {
+  const Request& request = sequence.request();
+  return FramesFor(selectors_, request.selector,
+                   std::ssize(request.prompt) + request.max_tokens, options_);
+}
+
+std::optional<PageRange> RequestSlots::Movable(const Sequence& sequence) const {
+  const int selector = sequence.request().selector;
+  if (selector < 0 || !MayHaveSlots(selectors_.selector(selector))) {
+    return std::nullopt;
+  }
+  if (!sequence.waits_for_one()) return std::nullopt;
+  const int64_t first_token = selectors_.FirstTokenToRead(
+      selector, sequence.id(), sequence.num_computed());
+  const PageRange range =
+      memory_.kv.Movable(sequence.id(), first_token / kPageTokens);
+  if (range.num_whole == 0) return std::nullopt;
+  return range;
+}
+
+std::optional<DemotionOffer> RequestSlots::Offer(
+    const Sequence& sequence) const {
+  const std::optional<PageRange> range = Movable(sequence);
+  if (!range) return std::nullopt;
+  DemotionOffer offer = {.sequence = sequence.id(),
+                         .num_pages = range->num_whole};
+  if (!ledger_.is_open(sequence.id())) {
+    int64_t num_strips = 0;
+    for (const int frames : FramesOf(sequence)) num_strips += frames;
+    offer.num_slot_extents = num_strips / ledger_.options().num_layers;
+  }
+  return offer;
+}
+
+bool RequestSlots::MakeRoom(Sequences sequences, int64_t num_wanted) {
+  if (num_wanted <= 0) return false;
+  std::vector<DemotionOffer> offers;
+  for (const auto& sequence : sequences) {
+    const std::optional<DemotionOffer> offer = Offer(*sequence);
+    if (offer) offers.push_back(*offer);
+  }
+  const std::vector<SequenceId> chosen = ChooseDemotions(
+      offers, num_wanted, memory_.kv.num_available_host_pages());
+  for (const SequenceId id : chosen) {
+    const auto found = std::ranges::find(
+        sequences, id, [](const auto& sequence) { return sequence->id(); });
+    CHECK(Demote(**found), "sequence={}", id.value());
+  }
+  return !chosen.empty();
+}
+
+void RequestSlots::DemoteAll(Sequences sequences) {
+  for (const auto& sequence : sequences) {
+    const std::optional<DemotionOffer> offer = Offer(*sequence);
+    if (offer && offer->gain() > 0) Demote(*sequence);
+  }
+}
+
+bool RequestSlots::Demote(const Sequence& sequence) {
+  const std::optional<DemotionOffer> offer = Offer(sequence);
+  KvCache& kv = memory_.kv;
+  // Who has slots never holds more than if all its pages were whole.
+  if (!offer || offer->gain() < 0 ||
+      offer->num_pages > kv.num_available_host_pages()) {
+    return false;
+  }
+  const SequenceId id = sequence.id();
+  const PageRange range = *Movable(sequence);
+  kv.MoveToHost(id, range);
+  if (!ledger_.is_open(id)) {
+    ledger_.Open(id);
+    for (int64_t i = 0; i < offer->num_slot_extents; ++i) {
+      ledger_.Split(*kv.Lend());
+    }
+    CHECK(ledger_.Resize(id, FramesOf(sequence)), "sequence={} extents={}",
+          id.value(), offer->num_slot_extents);
+  }
+  CHECK(ledger_.Cover(id, range.first, range.end),
+        "sequence={} first={} end={}", id.value(), range.first, range.end);
+  return true;
+}
+
+void RequestSlots::Close(SequenceId id) {
+  if (!ledger_.is_open(id)) return;
+  ledger_.Close(id);
+  while (const auto extent = ledger_.Join()) memory_.kv.GiveBack(*extent);
+}
+
+int64_t RequestSlots::NumSlotExtents(SequenceId id) const {
+  if (!ledger_.is_open(id)) return 0;
+  int64_t num_strips = 0;
+  const int num_layers = ledger_.options().num_layers;
+  for (int layer = 0; layer < num_layers; ++layer) {
+    num_strips += std::ssize(ledger_.frames(id, layer));
+  }
+  return num_strips / num_layers;
+}
+
+int64_t RequestSlots::NumSaved(SequenceId id) const {
+  if (!ledger_.is_open(id)) return 0;
+  const KvCache& kv = memory_.kv;
+  return std::ssize(kv.pages(id)) - kv.NumWhole(id) - NumSlotExtents(id);
+}
+
+bool RequestSlots::WriteTables(Queue& queue, std::span<const SequenceId> ids) {
+  std::vector<SlotRequest> requests;
+  bool any = false;
+  for (const SequenceId id : ids) {
+    any = any || ledger_.is_open(id);
+    requests.push_back(
+        {.sequence = id, .host_pages = memory_.kv.far_pages(id)});
+  }
+  if (!any) return false;
+  tables_->Clear(queue, ledger_, ledger_.TakeAdded());
+  tables_->WriteRows(queue, ledger_, requests);
+  return true;
+}
+
+void RequestSlots::EnqueueCounts(Queue& queue) {
+  const View from = tables_->count_bytes();
+  memory_.backend.Copy(queue, from,
+                       counts_.At(0, Dtype::kUInt8, {from.dim(0)}));
+}
+
+BroughtPieces RequestSlots::Brought(int request, int first_layer,
+                                    int end_layer) const {
+  const SliceFormat& format = memory_.device.pool().options().format;
+  const int64_t piece_bytes =
+      int64_t{format.slot_tokens} * (format.k_dim * DtypeBytes(format.k) +
+                                     format.v_dim * DtypeBytes(format.v));
+  BroughtPieces sum;
+  for (int layer = first_layer; layer < end_layer; ++layer) {
+    const int64_t first =
+        (int64_t{layer} * options_.max_requests + request) * kNumBringCounts;
+    const auto* counts =
+        reinterpret_cast<const uint32_t*>(counts_.data()) + first;
+    sum += {.picks = counts[kPicksCount],
+            .hits = counts[kHitsCount],
+            .misses = counts[kMissesCount],
+            .hints = counts[kHintsCount],
+            .hints_used = counts[kHintsUsedCount],
+            .fetched_bytes = counts[kFetchedCount] * piece_bytes};
+  }
+  return sum;
+}
+
+}  // namespace winnow

@@ -1,0 +1,113 @@
+// RequestSlots: running requests whose pages are not all whole, and the slots
+// that they have instead.
+#ifndef WINNOW_ENGINE_REQUEST_SLOTS_H_
+#define WINNOW_ENGINE_REQUEST_SLOTS_H_
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "cache/device_cache.h"
+#include "cache/slot_tables.h"
+#include "engine/selector_set.h"
+#include "engine/sequence.h"
+#include "kv/demotion.h"
+#include "kv/slot_budget.h"
+
+namespace winnow {
+
+// What a request owns in slots where nobody says how much.
+inline constexpr CacheBudget kDefaultCacheBudget = {.tokens = 0, .times = 4};
+
+struct RequestSlotsOptions {
+  CacheBudget budget = kDefaultCacheBudget;
+  int max_model_len = 0;
+  int max_sequences = 0;  // that run at once
+  int max_requests = 0;   // in one step
+};
+
+// Takes whole pages from requests that run, and gives them slots; who, is kv's
+// to decide (kv/demotion.h), where bytes lie, cache's. Used by the engine's
+// thread alone; nothing is allocated after Create. A request has slots from
+// the first page that it gives up to Close, and no page is made whole again.
+// All strips of an extent are one request's.
+//
+// Pages can leave that the request has read to the end of its prompt, that it
+// holds alone, and of which nothing is left to summarise, where its selector
+// scores something else than the keys themselves.
+class RequestSlots {
+ public:
+  using Sequences = std::span<const std::unique_ptr<Sequence>>;
+
+  // Tokens a slot, for the requests of such selectors; none where no selector
+  // may have pages that are not whole.
+  static std::optional<int> SlotTokens(const SelectorSet& selectors);
+
+  // Where requests lie: all outlive the slots.
+  struct Memory {
+    Backend& backend;
+    const DeviceCache& device;  // in whose format slots are as SlotTokens says
+    const HostPool& host;
+    KvCache& kv;
+  };
+  // Fails where memory does not suffice. REQUIRES: SlotTokens of the selectors.
+  static Result<std::unique_ptr<RequestSlots>> Create(
+      const Memory& memory, const SelectorSet& selectors,
+      const RequestSlotsOptions& options);
+
+  // At least `num_wanted` more extents of the device are free, or nothing has
+  // changed: false.
+  bool MakeRoom(Sequences sequences, int64_t num_wanted);
+  // All give up what they can, as far as the host has room and anything comes
+  // free by it.
+  void DemoteAll(Sequences sequences);
+  // One does, if no more is taken by it than comes free. False where it cannot.
+  bool Demote(const Sequence& sequence);
+  // It has no slots any more; nothing where it had none. Its pages are kv's.
+  void Close(SequenceId id);
+
+  // Extents that its slots take, and how many fewer it holds than if all its
+  // pages were whole.
+  int64_t NumSlotExtents(SequenceId id) const;
+  int64_t NumSaved(SequenceId id) const;
+
+  // Request i of the next step is ids[i]. False where all have whole pages
+  // alone, and nothing is enqueued.
+  bool WriteTables(Queue& queue, std::span<const SequenceId> ids);
+  // By layer, for that step.
+  std::span<const SlotTable> layers() const { return tables_->layers(); }
+  std::span<const View> counts() const { return tables_->counts(); }
+  // What Bring counted in it goes to the host.
+  void EnqueueCounts(Queue& queue);
+  // Of request `request` of the step, in layers [first, end). REQUIRES: the
+  // queue has come past EnqueueCounts.
+  BroughtPieces Brought(int request, int first_layer, int end_layer) const;
+
+  // For tests.
+  const SlotLedger& ledger() const { return ledger_; }
+
+ private:
+  RequestSlots(const Memory& memory, const SelectorSet& selectors,
+               const RequestSlotsOptions& options,
+               const SlotLedgerOptions& ledger);
+  // By layer, of a request that is read by selector `index`.
+  static std::vector<int> FramesFor(const SelectorSet& selectors, int index,
+                                    int64_t max_context,
+                                    const RequestSlotsOptions& options);
+  // None where nothing can leave.
+  std::optional<PageRange> Movable(const Sequence& sequence) const;
+  std::optional<DemotionOffer> Offer(const Sequence& sequence) const;
+  std::vector<int> FramesOf(const Sequence& sequence) const;
+
+  const Memory memory_;
+  const SelectorSet& selectors_;
+  const RequestSlotsOptions options_;
+  SlotLedger ledger_;
+  std::unique_ptr<SlotTables> tables_;
+  Buffer counts_;  // of a step, on the host
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_ENGINE_REQUEST_SLOTS_H_

@@ -1,0 +1,110 @@
+// Pages of sequences that go on leave the device.
+#include <utility>
+
+#include "base/check.h"
+#include "kv/kv_cache.h"
+
+namespace winnow {
+
+// Those from `page` on that the index knows: of a path, so one after another.
+std::vector<ExtentId> KvCache::IndexedFrom(SequenceId sequence,
+                                           int64_t page) const {
+  std::vector<ExtentId> indexed;
+  for (const ExtentId extent :
+       pages(sequence).subspan(static_cast<size_t>(page))) {
+    if (extent == kNoExtent || !prefixes_.Holds(extent)) break;
+    indexed.push_back(extent);
+  }
+  return indexed;
+}
+
+// A page that stays in use below one that is idle could never be had: so the
+// index must be able to forget those that stay.
+PageRange KvCache::Movable(SequenceId sequence, int64_t end_page) const {
+  const PageTable& table = TableOf(sequence);
+  CHECK(end_page * page_tokens_ <= table.num_sealed(),
+        "sequence={} end_page={} num_sealed={}", sequence.value(), end_page,
+        table.num_sealed());
+  PageRange range = {.first = end_page, .end = end_page};
+  if (!prefixes_.CanWithdraw(IndexedFrom(sequence, end_page))) return range;
+  for (int64_t page = end_page - 1; page >= 0; --page) {
+    const ExtentId extent = table.pages()[static_cast<size_t>(page)];
+    if (extent == kNoExtent) continue;
+    const uint32_t own = prefixes_.Holds(extent) ? 2 : 1;
+    if (pool_.num_references(extent) > own) break;
+    range.first = page;
+    ++range.num_whole;
+  }
+  return range;
+}
+
+void KvCache::MoveToHost(SequenceId sequence, const PageRange& range) {
+  CheckNoReservation();
+  CHECK(range == Movable(sequence, range.end) &&
+            range.num_whole <= num_available_host_pages(),
+        "sequence={} first={} end={} num_whole={} available={}",
+        sequence.value(), range.first, range.end, range.num_whole,
+        num_available_host_pages());
+  for (const auto& [device, host] :
+       prefixes_.Withdraw(IndexedFrom(sequence, range.end))) {
+    if (device) pool_.Release(*device);
+    if (host) host_pool_.Release(*host);
+  }
+  PageTable& table = TableOf(sequence);
+  std::vector<std::pair<size_t, std::optional<ExtentId>>> moves;
+  for (auto page = static_cast<size_t>(range.first);
+       std::ssize(moves) < range.num_whole; ++page) {
+    const ExtentId extent = table.pages()[page];
+    if (extent == kNoExtent) continue;
+    // What is there is held before room is made for what is not.
+    const std::optional<ExtentId> host = prefixes_.HostOf(extent);
+    if (host) host_pool_.Share(*host);
+    moves.emplace_back(page, host);
+  }
+  std::vector<ExtentId> left;
+  for (auto& [page, host] : moves) {
+    const ExtentId extent = table.pages()[page];
+    left.push_back(extent);
+    if (host) continue;
+    host = TakeHostExtent();
+    CHECK(host.has_value(), "sequence={} page={}", sequence.value(), page);
+    tier_copies_.push_back({TierCopy::Direction::kToHost, extent, *host});
+  }
+  for (const auto& [page, host] : moves) {
+    const ExtentId extent = table.pages()[page];
+    if (prefixes_.Holds(extent) && !prefixes_.HostOf(extent)) {
+      prefixes_.AddHost(extent, *host);
+      host_pool_.Share(*host);
+    }
+    table.MoveToHost(page, *host);
+  }
+  num_far_pages_ += range.num_whole;
+  LetGo(left);
+}
+
+void KvCache::EnterFarPages(SequenceId sequence, const PrefixPath& path,
+                            std::span<const PageKind> kinds) {
+  const std::span<const ExtentId> far = TableOf(sequence).far_pages();
+  if (far.empty()) return;
+  std::vector<ExtentId> hosts(far.begin(), far.end());
+  hosts.resize(kinds.size(), kNoExtent);
+  for (const ExtentId host : prefixes_.EnterHost(path, kinds, hosts)) {
+    host_pool_.Share(host);
+  }
+}
+
+std::optional<ExtentId> KvCache::Lend() {
+  CheckNoReservation();
+  if (num_free_pages() == 0) return std::nullopt;
+  const ExtentId extent = TakeExtent();
+  lent_.insert(extent);
+  return extent;
+}
+
+void KvCache::GiveBack(ExtentId extent) {
+  CheckNoReservation();
+  CHECK(lent_.erase(extent) == 1, "extent={} is not lent", extent.value());
+  pool_.Release(extent);
+}
+
+}  // namespace winnow

@@ -1,0 +1,280 @@
+// Pages of sequences that go on leave the device, and extents are lent.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "kv/kv_cache.h"
+
+namespace winnow {
+namespace {
+
+constexpr SequenceId kA(1), kB(2);
+constexpr std::array<PageKind, 1> kKinds = {0};
+using Copies = std::vector<TierCopy>;
+
+TierCopy ToHost(uint32_t device, uint32_t host) {
+  return {TierCopy::Direction::kToHost, ExtentId(device), ExtentId(host)};
+}
+
+// Texts are words of a page each.
+class KvCacheMoveTest : public testing::Test {
+ protected:
+  void TearDown() override { ExpectSound(); }
+
+  void Make(int64_t num_extents, int64_t num_host_extents) {
+    cache_.emplace(num_extents, kPageTokens, num_host_extents);
+  }
+  void ExpectSound() {
+    EXPECT_EQ(BrokenInvariants(cache_->Snapshot()), std::vector<std::string>());
+    EXPECT_EQ(BrokenInvariants(cache_->prefixes().Snapshot()),
+              std::vector<std::string>());
+  }
+  static std::vector<int32_t> Text(const std::vector<int32_t>& words) {
+    std::vector<int32_t> tokens;
+    for (const int32_t word : words) {
+      tokens.insert(tokens.end(), kPageTokens, word);
+    }
+    return tokens;
+  }
+  PrefixHit Find(const std::vector<int32_t>& words) {
+    const std::vector<int32_t> tokens = Text(words);
+    return cache_->prefixes().Find({"", tokens}, words.size(), kKinds);
+  }
+  // Where the pages are that others would find: 'd'evice, 'h'ost alone.
+  std::string Places(const std::vector<int32_t>& words) {
+    const PrefixHit hit = Find(words);
+    return std::string(hit.extents.size(), 'd') +
+           std::string(hit.host_extents.size(), 'h');
+  }
+  Copies Decided() { return cache_->TakeTierCopies(); }
+  void Grow(SequenceId sequence, int num_tokens) {
+    const std::array<Growth, 1> growth = {{{sequence, num_tokens}}};
+    std::optional<Reservation> room = cache_->Reserve(growth);
+    ASSERT_TRUE(room.has_value());
+    decided_ = Decided();
+    room->Commit();
+    cache_->Seal(sequence, cache_->num_tokens(sequence));
+    ExpectSound();
+  }
+  // Its text is read, and for others to find.
+  void Read(SequenceId sequence, const std::vector<int32_t>& words) {
+    cache_->Open(sequence, Find(words));
+    Grow(sequence, static_cast<int>(std::ssize(words)) * kPageTokens -
+                       cache_->num_tokens(sequence));
+    const std::vector<int32_t> tokens = Text(words);
+    cache_->Enter(sequence, {"", tokens},
+                  std::vector<PageKind>(words.size(), 0));
+    ExpectSound();
+  }
+  void Move(SequenceId sequence, int64_t end_page) {
+    cache_->MoveToHost(sequence, cache_->Movable(sequence, end_page));
+    ExpectSound();
+  }
+  // By page: 'd'evice, 'h'ost.
+  std::string Tables(SequenceId sequence) {
+    std::string places;
+    for (const ExtentId extent : cache_->pages(sequence)) {
+      places += extent == kNoExtent ? 'h' : 'd';
+    }
+    return places;
+  }
+
+  std::optional<KvCache> cache_;
+  Copies decided_;
+};
+
+TEST_F(KvCacheMoveTest, PagesOfItsOwnLeaveAndTheTailStays) {
+  Make(6, 4);
+  cache_->Open(kA);
+  Grow(kA, 3 * kPageTokens + 5);
+  EXPECT_EQ(cache_->Movable(kA, 3), (PageRange{0, 3, 3}));
+  Move(kA, 2);
+  EXPECT_EQ(Tables(kA), "hhdd");
+  EXPECT_EQ(Decided(), (Copies{ToHost(0, 0), ToHost(1, 1)}));
+  EXPECT_EQ(cache_->num_free_pages(), 4);
+  EXPECT_EQ(cache_->NumWhole(kA), 2);
+  EXPECT_EQ(cache_->NumOnHost(kA), 2);
+  EXPECT_EQ(cache_->num_available_host_pages(), 2);
+  Grow(kA, kPageTokens);
+  EXPECT_EQ(cache_->Movable(kA, 4), (PageRange{2, 4, 2}));
+  Move(kA, 4);
+  EXPECT_EQ(Tables(kA), "hhhhd");
+  EXPECT_EQ(cache_->Movable(kA, 4).num_whole, 0);
+  EXPECT_EQ(cache_->num_available_host_pages(), 0);
+  cache_->Close(kA);
+  EXPECT_EQ(cache_->num_free_pages(), 6);
+  EXPECT_EQ(cache_->num_free_host_pages(), 4);
+}
+
+TEST_F(KvCacheMoveTest, WhatOthersHoldStays) {
+  Make(8, 8);
+  Read(kA, {1, 2, 3, 4});
+  cache_->Open(kB, Find({1, 2}));
+  EXPECT_EQ(cache_->Movable(kA, 4), (PageRange{2, 4, 2}));
+  EXPECT_EQ(cache_->Movable(kA, 2).num_whole, 0);
+  EXPECT_EQ(cache_->Movable(kB, 2).num_whole, 0);
+  Move(kA, 4);
+  EXPECT_EQ(Tables(kA), "ddhh");
+  cache_->Close(kB);
+  EXPECT_EQ(cache_->Movable(kA, 4), (PageRange{0, 4, 2}));
+  Move(kA, 4);
+  EXPECT_EQ(Tables(kA), "hhhh");
+  cache_->Close(kA);
+}
+
+// For the index a page that has left is idle: others find it as long as there
+// is room, on the device, then on the host, where it is the same extent.
+TEST_F(KvCacheMoveTest, OthersGoOnFindingWhatHasLeft) {
+  Make(4, 6);
+  Read(kA, {1, 2, 3});
+  Move(kA, 3);
+  EXPECT_EQ(cache_->num_free_pages(), 4);
+  EXPECT_EQ(Places({1, 2, 3}), "ddd");
+  EXPECT_EQ(Decided().size(), 3u);
+  while (cache_->EvictIdle()) {
+  }
+  EXPECT_EQ(Decided(), Copies());
+  EXPECT_EQ(Places({1, 2, 3}), "hhh");
+  EXPECT_EQ(cache_->num_free_host_pages(), 3);
+  cache_->Open(kB, Find({1, 2}));
+  EXPECT_EQ(Decided().size(), 2u);
+  EXPECT_EQ(Tables(kB), "dd");
+  ExpectSound();
+  // Both hold the host's copy then, and it is free when both have ended and
+  // the index needs it no more.
+  Move(kB, 2);
+  EXPECT_EQ(Decided(), Copies());
+  EXPECT_EQ(cache_->num_free_host_pages(), 3);
+  cache_->Close(kA);
+  ExpectSound();
+  cache_->Close(kB);
+  EXPECT_EQ(Places({1, 2, 3}), "ddh");
+}
+
+// A page that is kept in use would be below idle ones.
+TEST_F(KvCacheMoveTest, WhatStaysBehindIsForgottenByTheIndex) {
+  Make(8, 8);
+  Read(kA, {1, 2, 3, 4});
+  Move(kA, 2);
+  EXPECT_EQ(Places({1, 2, 3, 4}), "dd");
+  EXPECT_EQ(Tables(kA), "hhdd");
+  cache_->Close(kA);
+  EXPECT_EQ(cache_->num_free_pages(), 8);
+}
+
+TEST_F(KvCacheMoveTest, NothingLeavesAboveWhatOthersHave) {
+  Make(8, 8);
+  Read(kA, {1, 2});
+  Read(kB, {1, 2, 3});
+  cache_->Close(kB);
+  // Page 3 would be below page 2 when that is forgotten.
+  EXPECT_EQ(cache_->Movable(kA, 1).num_whole, 0);
+  EXPECT_EQ(cache_->Movable(kA, 2).num_whole, 2);
+  cache_->Close(kA);
+}
+
+TEST_F(KvCacheMoveTest, TheHostMakesRoomAndNeverTakesWhatIsHeld) {
+  Make(8, 3);
+  Read(kB, {7, 8});
+  cache_->Close(kB);
+  while (cache_->EvictIdle()) {
+  }
+  EXPECT_EQ(Places({7, 8}), "hh");
+  Read(kA, {1, 2, 3});
+  Move(kA, 3);
+  EXPECT_EQ(Places({7, 8}), "");
+  EXPECT_EQ(cache_->num_available_host_pages(), 0);
+  (void)Decided();
+  // The host is full: what leaves the device now is lost.
+  Read(kB, {5, 6});
+  cache_->Close(kB);
+  while (cache_->EvictIdle()) {
+  }
+  EXPECT_EQ(Places({5, 6}), "");
+  EXPECT_EQ(Tables(kA), "hhh");
+  EXPECT_EQ(Decided(), Copies());
+  cache_->Close(kA);
+  EXPECT_EQ(Places({1, 2, 3}), "hhh");
+}
+
+// Its only copy would go from above pages of the host.
+TEST_F(KvCacheMoveTest, WhatIsBelowGoesWithAPageThatFindsNoRoomOnTheHost) {
+  Make(8, 3);
+  Read(kB, {7});
+  cache_->Close(kB);
+  EXPECT_TRUE(cache_->EvictIdle());
+  Read(kA, {1, 2});
+  Move(kA, 2);
+  EXPECT_TRUE(cache_->EvictIdle());
+  EXPECT_EQ(Places({1, 2}), "dh");
+  // Takes the place of page 7, after the index has given up its duplicate.
+  Read(kB, {5});
+  Move(kB, 1);
+  EXPECT_EQ(Places({7}), "");
+  (void)Decided();
+  EXPECT_TRUE(cache_->EvictIdle());
+  EXPECT_EQ(Decided(), Copies());
+  EXPECT_EQ(Places({1, 2}), "");
+  EXPECT_EQ(Tables(kA), "hh");
+  ExpectSound();
+  cache_->Close(kA);
+  cache_->Close(kB);
+}
+
+// A page of the device would lie below one of the host.
+TEST_F(KvCacheMoveTest, WhoEndsLeavesPagesOfTheHostToo) {
+  Make(8, 8);
+  Read(kA, {1, 2});
+  Grow(kA, 2 * kPageTokens);
+  Move(kA, 3);
+  const std::vector<int32_t> tokens = Text({1, 2, 3, 4});
+  cache_->Close(kA, {"", tokens}, std::vector<PageKind>(4, 0));
+  EXPECT_EQ(Places({1, 2, 3, 4}), "ddh");
+  EXPECT_EQ(cache_->num_free_pages(), 8);
+  EXPECT_EQ(cache_->num_free_host_pages(), 5);
+  cache_->Open(kB, Find({1, 2, 3}));
+  EXPECT_EQ(Tables(kB), "ddd");
+  EXPECT_EQ(Places({1, 2, 3, 4}), "ddd");
+  cache_->Close(kB);
+}
+
+TEST_F(KvCacheMoveTest, ExtentsAreLentWhileSomeAreFree) {
+  Make(3, 0);
+  Read(kA, {1});
+  EXPECT_EQ(cache_->Lend(), ExtentId(1));
+  EXPECT_EQ(cache_->Lend(), ExtentId(2));
+  EXPECT_EQ(cache_->Lend(), std::nullopt);
+  ExpectSound();
+  EXPECT_EQ(cache_->num_free_pages(), 0);
+  cache_->GiveBack(ExtentId(1));
+  cache_->GiveBack(ExtentId(2));
+  cache_->Close(kA);
+  // What is idle makes room.
+  EXPECT_EQ(cache_->Lend(), ExtentId(1));
+  EXPECT_EQ(cache_->Lend(), ExtentId(2));
+  EXPECT_EQ(cache_->Lend(), ExtentId(0));
+  for (uint32_t extent = 0; extent < 3; ++extent) {
+    cache_->GiveBack(ExtentId(extent));
+  }
+}
+
+using KvCacheMoveDeathTest = KvCacheMoveTest;
+
+TEST_F(KvCacheMoveDeathTest, MisuseStopsTheProgram) {
+  Make(8, 2);
+  cache_->Open(kA);
+  Grow(kA, 3 * kPageTokens + 1);
+  EXPECT_DEATH(cache_->MoveToHost(kA, cache_->Movable(kA, 3)), "available=2");
+  EXPECT_DEATH(cache_->MoveToHost(kA, {0, 2, 1}), "num_whole=1");
+  EXPECT_DEATH((void)cache_->Movable(kA, 4), "end_page=4");
+  Move(kA, 2);
+  (void)Decided();
+  EXPECT_DEATH(cache_->Truncate(kA, kPageTokens), "far_pages=2");
+  EXPECT_DEATH(cache_->Fork(kA, kB), "far_pages=2");
+  EXPECT_DEATH(cache_->GiveBack(ExtentId(7)), "extent=7 is not lent");
+  cache_->Truncate(kA, 2 * kPageTokens);
+  cache_->Close(kA);
+}
+
+}  // namespace
+}  // namespace winnow
