@@ -213,7 +213,7 @@ Result<SimulatePlan> ParseSimulatePlan(const SimulateFlags& flags) {
                      "--decay must be at most 1, is {}", flags.decay);
   }
   const Result<std::vector<int>> level = ParseLevels(flags.hint_level);
-  if (!level.ok() || level->size() > 2 || level->back() < kBudgetLevel) {
+  if (!level.ok() || level->size() > 2 || level->front() < kBudgetLevel) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "--hint-level must be a multiple of the budget of at "
                      "least 1x (\"1.5x\"), is \"{}\"",
