@@ -26,13 +26,14 @@ ARROWS = {
     "backend/cuda": {"backend", "tensor", "base"},
     "kv": {"base"},
     "cache": {"kv", "backend", "tensor", "base"},
+    "trace": {"kv", "backend", "tensor", "base"},
     "sparse": {"backend", "tensor", "base"},
     "model": {"sparse", "cache", "backend", "tensor", "base"},
     "text": {"base"},
     "engine": {"model", "cache", "kv", "sparse", "backend", "tensor", "base"},
     "serve": {"engine", "text", "model", "base"},
     "cli": {
-        "serve", "engine", "text", "model", "cache", "kv", "sparse",
+        "serve", "engine", "text", "model", "cache", "trace", "kv", "sparse",
         "backend", "backend/cpu", "backend/cuda", "tensor", "base",
     },
 }
@@ -40,17 +41,18 @@ ARROWS = {
 TEST_ARROWS = {
     "backend": {"backend/cpu"},
     "cache": {"backend/cpu"},
+    "trace": {"backend/cpu"},
     "model": {"backend/cpu", "kv"},
     "engine": {"backend/cpu", "text"},
 }
 
 MODEL_NAMES = re.compile(r"llama|qwen|mistral|minicpm|deepseek", re.I)
 MODEL_ROOMS_BELOW = {"base", "tensor", "backend", "backend/cpu",
-                     "backend/cuda", "kv", "cache", "sparse"}
+                     "backend/cuda", "kv", "cache", "trace", "sparse"}
 SELECTOR_NAMES = re.compile(
     r"\b(quest|arkvale|infllm\w*|snapkv|shadowkv|retroinfer|clusterkv"
     r"|seerattention|tidal|moba)\b", re.I)
-SELECTOR_ROOMS_BELOW = MODEL_ROOMS_BELOW - {"sparse"}
+SELECTOR_ROOMS_BELOW = MODEL_ROOMS_BELOW - {"sparse", "trace"}
 VAGUE_NAMES = re.compile(
     r"(^|_)(utils?|helpers?|common|fast|optimized|new|v2|misc)(_|\.|$)")
 VAGUE_TYPES = re.compile(

@@ -28,7 +28,8 @@ class EvalAnswer : public RequestObserver {
   bool running() const { return running_; }
   // Why there is no outcome, if there is none.
   const std::optional<Error>& error() const { return error_; }
-  // All but its seconds. REQUIRES: NextRequest has returned nothing.
+  // All but its seconds, once NextRequest has returned nothing; `exact` as soon
+  // as the first request has ended.
   const EvalOutcome& outcome() const { return outcome_; }
   // Rows that ran since the last call.
   int64_t TakeRows();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 namespace winnow {
 namespace {
@@ -81,6 +82,17 @@ TakeValue Number(SamplingRange range, std::optional<float>* value) {
     if (!number || !(*number >= range.least && *number <= range.most)) {
       return fmt::format("must be a number in [{}, {}], is \"{}\"", range.least,
                          range.most, text);
+    }
+    *value = *number;
+    return {};
+  };
+}
+
+TakeValue PositiveNumber(double* value) {
+  return [value](const std::string& text) -> std::string {
+    const std::optional<double> number = ParseNumber<double>(text);
+    if (!number || !std::isfinite(*number) || *number <= 0) {
+      return fmt::format("must be a number above 0, is \"{}\"", text);
     }
     *value = *number;
     return {};

@@ -13,6 +13,8 @@
 #include "cli/output.h"
 #include "cli/select.h"
 #include "cli/serve.h"
+#include "cli/simulate.h"
+#include "cli/trace.h"
 
 namespace winnow {
 namespace {
@@ -52,20 +54,26 @@ Result<int> Run(int argc, char** argv) {
   SelectFlags select;
   BenchFlags bench;
   ServeFlags serve;
+  TraceFlags trace;
+  SimulateFlags simulate;
   const Command& generate_command = AddGenerateCommand(program, &generate);
   const Command& serve_command = AddServeCommand(program, &serve);
   const Command& info_command = AddInfoCommand(program, &info);
   const Command& eval_command = AddEvalCommand(program, &eval);
+  const Command& trace_command = AddTraceCommand(program, &trace);
+  const Command& simulate_command = AddSimulateCommand(program, &simulate);
   const Command& select_command = AddSelectCommand(program, &select);
   AddBenchCommand(program, &bench);
   ASSIGN_OR_RETURN(const bool has_work, program.Parse(argc, argv));
   if (!has_work) return 0;
-  return generate_command.chosen() ? RunGenerate(generate)
-         : serve_command.chosen()  ? RunServe(serve)
-         : info_command.chosen()   ? RunInfo(info)
-         : eval_command.chosen()   ? RunEval(eval)
-         : select_command.chosen() ? RunSelect(select)
-                                   : RunBench(bench);
+  return generate_command.chosen()   ? RunGenerate(generate)
+         : serve_command.chosen()    ? RunServe(serve)
+         : info_command.chosen()     ? RunInfo(info)
+         : eval_command.chosen()     ? RunEval(eval)
+         : trace_command.chosen()    ? RunTrace(trace)
+         : simulate_command.chosen() ? RunSimulate(simulate)
+         : select_command.chosen()   ? RunSelect(select)
+                                     : RunBench(bench);
 }
 
 // What throws is not ours: the standard library where memory ends, most of

@@ -1,0 +1,52 @@
+// winnow simulate: a trace through slots that do not hold all of it.
+#ifndef WINNOW_CLI_SIMULATE_H_
+#define WINNOW_CLI_SIMULATE_H_
+
+#include <string>
+#include <vector>
+
+#include "cli/engine_flags.h"
+#include "trace/cost_model.h"
+#include "trace/replay.h"
+
+namespace winnow {
+
+struct SimulateFlags {
+  EngineFlags engine;  // of which only what is written says something
+  std::string trace;
+  std::string cache_budgets = "2x,3x,5x";
+  std::string policies = "age,lru,lfu,belady";
+  std::string slot_tokens = "32";
+  std::string batches = "1,16,64";
+  std::string hint_level = "2x";
+  int least_hint_age = 1;
+  double decay = 0.9;
+  int warm_rows = 0;
+  int resize_rows = 0;
+  std::string shape = "llama-3.1-8b";
+  std::string device_model = "h200";
+  // What stands in place of the device model's, where above 0.
+  DeviceModel rates;
+};
+
+// The flags, read: every cell is a cache budget, slots and a policy.
+struct SimulatePlan {
+  std::vector<std::string> budget_names;
+  std::vector<CacheBudget> budgets;
+  std::vector<SlotRule> rules;
+  std::vector<int> slot_tokens;
+  std::vector<int64_t> batches;
+  int hint_level = 0;  // in thousandths of the budget
+  DeviceModel device;
+  ModelSize model;
+};
+
+Command& AddSimulateCommand(Command& program, SimulateFlags* flags);
+// Returns the exit status.
+Result<int> RunSimulate(const SimulateFlags& flags);
+
+Result<SimulatePlan> ParseSimulatePlan(const SimulateFlags& flags);
+
+}  // namespace winnow
+
+#endif  // WINNOW_CLI_SIMULATE_H_

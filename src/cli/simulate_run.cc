@@ -1,0 +1,88 @@
+#include <algorithm>
+
+#include "cli/output.h"
+#include "cli/simulate.h"
+#include "cli/simulate_table.h"
+#include "trace/trace_file.h"
+
+namespace winnow {
+namespace {
+
+// The highest level of the trace that is not above the one asked for.
+int HintLevelOf(const TraceHeader& header, int level) {
+  const auto above = std::ranges::upper_bound(header.levels, level);
+  return static_cast<int>(above - header.levels.begin()) - 1;
+}
+
+std::vector<SimulateCell> CellsOf(const SimulatePlan& plan) {
+  std::vector<SimulateCell> cells;
+  for (const int slot_tokens : plan.slot_tokens) {
+    for (const std::string& budget : plan.budget_names) {
+      for (const SlotRule rule : plan.rules) {
+        cells.push_back({.cache_budget = budget,
+                         .slot_tokens = slot_tokens,
+                         .rule = rule,
+                         .totals = {}});
+      }
+    }
+  }
+  return cells;
+}
+
+ReplayOptions OptionsOf(const SimulateFlags& flags, const SimulatePlan& plan,
+                        const TraceHeader& header, size_t cell) {
+  const size_t num_rules = plan.rules.size();
+  const size_t num_budgets = plan.budgets.size();
+  return {.rule = {.rule = plan.rules[cell % num_rules],
+                   .least_hint_age = flags.least_hint_age,
+                   .num_levels = static_cast<int>(header.levels.size()),
+                   .decay = flags.decay},
+          .budget = plan.budgets[cell / num_rules % num_budgets],
+          .warm_rows = flags.warm_rows,
+          .resize_rows = flags.resize_rows};
+}
+
+// Cells of one slot size stand together.
+void ReplayCells(const SimulateFlags& flags, const TraceRequest& request,
+                 SimulateReport& report) {
+  const SimulatePlan& plan = report.plan;
+  const size_t num_each = plan.rules.size() * plan.budgets.size();
+  for (size_t slots = 0; slots < plan.slot_tokens.size(); ++slots) {
+    const ReplayInput input(
+        report.header, request,
+        {.slot_tokens = plan.slot_tokens[slots],
+         .hint_level = HintLevelOf(report.header, plan.hint_level)});
+    for (size_t i = slots * num_each; i < (slots + 1) * num_each; ++i) {
+      report.cells[i].totals.Add(
+          Replay(input, OptionsOf(flags, plan, report.header, i)));
+    }
+  }
+}
+
+}  // namespace
+
+Result<int> RunSimulate(const SimulateFlags& flags) {
+  SimulateReport report;
+  ASSIGN_OR_RETURN(report.plan, ParseSimulatePlan(flags));
+  RETURN_IF_ERROR(CheckJsonFile(flags.engine));
+  ASSIGN_OR_RETURN(TraceReader reader, TraceReader::Open(flags.trace));
+  report.file = flags.trace;
+  report.header = reader.header();
+  report.shape = flags.shape;
+  report.cells = CellsOf(report.plan);
+  for (;;) {
+    ASSIGN_OR_RETURN(const std::optional<TraceRequest> request, reader.Next());
+    if (!request) break;
+    ++report.num_requests;
+    report.num_answered_right += request->answered_right ? 1 : 0;
+    ReplayCells(flags, *request, report);
+  }
+  const bool to_file = !flags.engine.json_file.empty();
+  if (flags.engine.json) {
+    RETURN_IF_ERROR(WriteJson(flags.engine, SimulateJson(report) + "\n"));
+  }
+  if (!flags.engine.json || to_file) Print(SimulateTable(report));
+  return 0;
+}
+
+}  // namespace winnow

@@ -1,0 +1,56 @@
+// What one Bring is asked for, of one layer and KV head: pieces of pages.
+#ifndef WINNOW_TRACE_STEP_PIECES_H_
+#define WINNOW_TRACE_STEP_PIECES_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "trace/trace.h"
+
+namespace winnow {
+
+struct WantedPiece {
+  uint32_t piece = 0;  // page * pieces a page + index (backend/slot_table.h)
+  // Of the open tail, which is always whole; else it needs a slot.
+  bool page_is_whole = false;
+
+  friend bool operator==(const WantedPiece&, const WantedPiece&) = default;
+};
+
+// A piece that some list names, and the least level that does, an index.
+struct RankedPiece {
+  uint32_t piece = 0;
+  int level = 0;
+
+  friend bool operator==(const RankedPiece&, const RankedPiece&) = default;
+};
+
+struct StepPieces {
+  // Positions of its rows.
+  int64_t first_position = 0, end_position = 0;
+  // As Bring walks them: by rows, lists, pages and pieces, so pieces may
+  // repeat; what is read whole comes last.
+  std::vector<WantedPiece> picks;
+  // In the same order, tokens of the levels behind the budget, up to the hints'
+  // level.
+  std::vector<WantedPiece> hints;
+  // Of pages that are not whole, ascending, each once.
+  std::vector<RankedPiece> ranked;
+};
+
+struct PieceOptions {
+  int slot_tokens = kPageTokens;
+  // The level up to which next ranks are hints, an index; the budget's: none.
+  int hint_level = 0;
+};
+
+// By layer that chooses and KV head, the steps of a request: [layers *
+// kv_heads][steps]. Pages before the one in which a step's first row stands are
+// not whole.
+std::vector<std::vector<StepPieces>> PiecesOf(const TraceHeader& header,
+                                              const TraceRequest& request,
+                                              const PieceOptions& options);
+
+}  // namespace winnow
+
+#endif  // WINNOW_TRACE_STEP_PIECES_H_

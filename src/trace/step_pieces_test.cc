@@ -1,0 +1,96 @@
+#include "trace/step_pieces.h"
+
+#include <gtest/gtest.h>
+
+namespace winnow {
+namespace {
+
+constexpr uint32_t kAll = ~uint32_t{0};
+
+// One layer, two KV heads of two q heads each, levels 0.5x, 1x and 2x.
+TraceHeader Header() {
+  TraceHeader header;
+  header.num_q_heads = 4;
+  header.num_kv_heads = 2;
+  header.head_dim = 64;
+  header.kv_element_bytes = 2;
+  header.chooses = {true};
+  header.levels = {500, 1000, 2000};
+  return header;
+}
+
+TraceRequest OneRow(int64_t position, TraceRowLists lists) {
+  TraceRequest request;
+  request.first_position = position;
+  request.steps.push_back({.num_rows = 1, .layers = {{std::move(lists)}}});
+  return request;
+}
+
+// Page 3 is the row's own.
+TEST(StepPiecesTest, PicksAreWhatTheBudgetReadsHintsWhatComesNext) {
+  const TraceList first = {.bands = {{{1, kAll}, {3, 0x3ff}}, {{0, kAll}}, {}}};
+  const TraceList second = {
+      .bands = {{}, {{3, 0x3ff}}, {{1, kAll}, {2, kAll}}}};
+  const TraceRequest request = OneRow(3 * 32 + 9, {first, second});
+  const auto pieces = PiecesOf(Header(), request, {.hint_level = 2});
+  ASSERT_EQ(pieces.size(), 2u);
+  const StepPieces& of_first = pieces[0][0];
+  EXPECT_EQ(of_first.first_position, 105);
+  EXPECT_EQ(of_first.end_position, 106);
+  EXPECT_EQ(of_first.picks,
+            (std::vector<WantedPiece>{{0, false}, {1, false}, {3, true}}));
+  EXPECT_TRUE(of_first.hints.empty());
+  EXPECT_EQ(of_first.ranked, (std::vector<RankedPiece>{{0, 1}, {1, 0}}));
+  EXPECT_EQ(pieces[1][0].picks, (std::vector<WantedPiece>{{3, true}}));
+  EXPECT_EQ(pieces[1][0].hints,
+            (std::vector<WantedPiece>{{1, false}, {2, false}}));
+  EXPECT_TRUE(
+      PiecesOf(Header(), request, {.hint_level = 1})[1][0].hints.empty());
+}
+
+TEST(StepPiecesTest, APieceIsWantedWhereAnyOfItsTokensIs) {
+  const TraceList list = {
+      .bands = {{}, {{0, 0x00010080}, {1, 0x00000100}}, {}}};
+  const TraceRequest request = OneRow(100, {list, list});
+  const auto of = [&](int slot_tokens) {
+    return PiecesOf(Header(), request,
+                    {.slot_tokens = slot_tokens, .hint_level = 1})[0][0]
+        .picks;
+  };
+  EXPECT_EQ(of(32), (std::vector<WantedPiece>{{0, false}, {1, false}}));
+  EXPECT_EQ(of(16),
+            (std::vector<WantedPiece>{{0, false}, {1, false}, {2, false}}));
+  EXPECT_EQ(of(8),
+            (std::vector<WantedPiece>{{0, false}, {2, false}, {5, false}}));
+}
+
+TEST(StepPiecesTest, AKvHeadWalksTheListsOfItsQHeads) {
+  TraceRowLists lists(4);
+  for (uint32_t i = 0; i < 4; ++i) {
+    lists[i].bands = {{}, {{i, kAll}, {9, kAll}}, {}};
+  }
+  const auto pieces = PiecesOf(Header(), OneRow(400, lists), {.hint_level = 1});
+  EXPECT_EQ(pieces[0][0].picks,
+            (std::vector<WantedPiece>{
+                {0, false}, {9, false}, {1, false}, {9, false}}));
+  EXPECT_EQ(pieces[1][0].picks[0].piece, 2u);
+  EXPECT_EQ(pieces[0][0].ranked,
+            (std::vector<RankedPiece>{{0, 1}, {1, 1}, {9, 1}}));
+}
+
+TEST(StepPiecesTest, RowsThatReadAllComeLastAndOnce) {
+  const TraceRowLists all = {{.reads_all = true, .bands = {}}};
+  const TraceList some = {.bands = {{}, {{1, kAll}}, {}}};
+  TraceRequest request;
+  request.first_position = 63;
+  request.steps.push_back(
+      {.num_rows = 3, .layers = {{all, {some, some}, all}}});
+  const StepPieces step = PiecesOf(Header(), request, {.hint_level = 1})[0][0];
+  EXPECT_EQ(step.end_position, 66);
+  EXPECT_EQ(step.picks, (std::vector<WantedPiece>{
+                            {1, true}, {0, false}, {1, true}, {2, true}}));
+  EXPECT_EQ(step.ranked, (std::vector<RankedPiece>{{0, 0}}));
+}
+
+}  // namespace
+}  // namespace winnow

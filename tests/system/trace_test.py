@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""`winnow trace` and `winnow simulate` as users meet them, on winnow-lab.
+
+    trace_test.py PATH_TO_WINNOW
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+MODEL = ROOT / "lab/models/winnow-lab"
+USAGE_ERROR, FAILURE = 2, 1
+WINNOW = ""
+
+
+def winnow(*arguments) -> subprocess.CompletedProcess:
+    return subprocess.run([WINNOW, *map(str, arguments)], text=True,
+                          capture_output=True, timeout=240)
+
+
+class TraceTest(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = Path(folder.name)
+        cls.tasks = cls.folder / "chain.jsonl"
+        subprocess.run(
+            [ROOT / "lab/make_tasks", "--task", "chain", "--length", "2K",
+             "--count", "2", "--questions", "2", "--seed", "5", "--out",
+             cls.tasks], check=True)
+        cls.trace = cls.folder / "a.trace"
+        cls.select = "quest:budget=256"
+        cls.made = winnow("trace", MODEL, cls.tasks, "--select", cls.select,
+                          "--out", cls.trace)
+
+    def simulated(self, *arguments) -> dict:
+        done = winnow("simulate", self.trace, "--json", *arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stderr, "")
+        return json.loads(done.stdout)
+
+    def assert_error(self, done, status: int, *words: str):
+        self.assertEqual(done.returncode, status, done.stderr)
+        self.assertEqual(done.stdout, "")
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertTrue(done.stderr.startswith("winnow: "), done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
+
+    def test_answers_are_those_of_eval(self):
+        self.assertEqual(self.made.returncode, 0, self.made.stderr)
+        self.assertEqual(self.made.stdout, "")
+        said = re.search(r"(\d+) rows of 4 questions, (\d) answered right",
+                         self.made.stderr)
+        self.assertTrue(said, self.made.stderr)
+        done = winnow("eval", MODEL, self.tasks, "--select", self.select,
+                      "--max-num-seqs", "1", "--json", "--quiet")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        row = json.loads(done.stdout)["rows"][0]
+        self.assertEqual(int(said[2]), round(4 * row["exact"]))
+        trace = self.simulated()["trace"]
+        self.assertEqual(trace["answered_right"], int(said[2]))
+        self.assertEqual(trace["rows"], int(said[1]))
+        self.assertEqual((trace["model"], trace["select"], trace["requests"]),
+                         ("winnow-lab", self.select, 4))
+        self.assertEqual((trace["layers"], trace["choosing_layers"]), (6, 4))
+
+    def test_a_trace_is_the_same_twice(self):
+        again = self.folder / "again.trace"
+        done = winnow("trace", MODEL, self.tasks, "--select", self.select,
+                      "--out", again, "--quiet")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(again.read_bytes(), self.trace.read_bytes())
+
+    def test_policies_keep_their_order(self):
+        cells = self.simulated("--cache-budget", "2x,5x", "--policy",
+                               "age,lru,lfu,level,belady,hold,hint",
+                               "--slot-tokens", "8,32", "--batch", "1,4"
+                               )["cells"]
+        self.assertEqual(len(cells), 2 * 2 * 7)
+        rate = {(c["slot_tokens"], c["cache_budget"], c["policy"]):
+                c["hit_rate"] for c in cells}
+        for (slot, budget, policy), hits in rate.items():
+            self.assertTrue(0 < hits < 1)
+            if policy not in ("hold", "hint"):
+                self.assertLessEqual(hits, rate[slot, budget, "belady"])
+        self.assertLess(rate[32, "2x", "belady"], rate[32, "5x", "belady"])
+        for cell in cells:
+            first, second = cell["predicted"]
+            self.assertEqual((first["batch"], second["batch"]), (1, 4))
+            self.assertLess(first["tpot_ms"], second["tpot_ms"])
+            self.assertGreater(cell["predicted_requests_that_fit"], 0)
+
+    def test_rates_are_flags(self):
+        def link_ms(*flags):
+            cell = self.simulated("--policy", "age", "--cache-budget", "2x",
+                                  "--batch", "16", *flags)["cells"][0]
+            return cell["predicted"][0]["link_ms"]
+        self.assertAlmostEqual(
+            link_ms("--link-bandwidth", "10"),
+            link_ms("--link-bandwidth", "20") * 2)
+        self.assertGreater(link_ms("--device-model", "rtx-4090"), link_ms())
+
+    def test_table_and_file(self):
+        out = self.folder / "out.json"
+        done = winnow("simulate", self.trace, "--json", out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("predictions", done.stdout)
+        self.assertRegex(done.stdout, r"(?m)^ +3x +\d+ +32 belady +\d+\.\d+%")
+        self.assertEqual(len(json.loads(out.read_text())["cells"]), 12)
+
+    def test_a_broken_trace_is_one_error(self):
+        data = self.trace.read_bytes()
+        broken = self.folder / "broken.trace"
+        for content in (b"", data[:7], data[:len(data) // 2], data[:-1],
+                        data + b"x", data[:999] + b"?" + data[1000:]):
+            broken.write_bytes(content)
+            self.assert_error(winnow("simulate", broken), FAILURE,
+                              "broken.trace: ")
+
+    def test_usage_errors(self):
+        out = self.folder / "never"
+        make = ("trace", MODEL, self.tasks, "--out", out)
+        for status, arguments, words in [
+                (USAGE_ERROR, (*make, "--select", "dense"), ["--select"]),
+                (USAGE_ERROR, (*make, "--select", "quets"), ["quest"]),
+                (USAGE_ERROR, (*make, "--levels", "2"), ["--levels", '"2"']),
+                (USAGE_ERROR, (*make, "--levels", "0x"), ["--levels"]),
+                (USAGE_ERROR, (*make, "--device", "cuda"), ["--device"]),
+                (USAGE_ERROR, make[:3], ["--out"]),
+                (FAILURE, ("trace", MODEL, self.tasks, "--select",
+                           self.select, "--out", "/nowhere/t"),
+                 ["/nowhere/t"]),
+                (FAILURE, ("trace", MODEL, self.folder / "none", "--select",
+                           self.select, "--out", out), ["none"]),
+                (USAGE_ERROR, ("simulate", self.trace, "--policy", "mru"),
+                 ["--policy", "belady", "mru"]),
+                (USAGE_ERROR, ("simulate", self.trace, "--cache-budget", "x"),
+                 ["--cache-budget"]),
+                (USAGE_ERROR, ("simulate", self.trace, "--slot-tokens", "12"),
+                 ["--slot-tokens", "12"]),
+                (USAGE_ERROR, ("simulate", self.trace, "--hint-level", "0.5x"),
+                 ["--hint-level"]),
+                (USAGE_ERROR, ("simulate", self.trace, "--device-model", "z"),
+                 ["--device-model", "h200"]),
+                (USAGE_ERROR, ("simulate", self.trace, "--shape", "z"),
+                 ["--shape", "llama-3.1-8b"]),
+                (FAILURE, ("simulate", self.folder / "none"), ["none"])]:
+            with self.subTest(arguments=arguments):
+                self.assert_error(winnow(*arguments), status, *words)
+        self.assertFalse(out.exists())
+
+
+if __name__ == "__main__":
+    WINNOW = sys.argv.pop(1)
+    unittest.main()
