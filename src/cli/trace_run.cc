@@ -83,8 +83,8 @@ int TraceRun::MaxModelLen() const {
 
 Status TraceRun::MakeSelectorAndPlan() {
   const ModelConfig& config = loaded_.model->config();
-  const std::string spec =
-      ResolveSelect(engine_flags_.select, config.native_selector);
+  ASSIGN_OR_RETURN(const std::string spec,
+                   ResolveSelect(engine_flags_.select, config.native_selector));
   ASSIGN_OR_RETURN(
       selector_,
       MakeSelector(spec, SelectorShapeOf(*loaded_.model, MaxModelLen())));
