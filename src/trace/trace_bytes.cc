@@ -60,7 +60,8 @@ class ByteReader {
   }
   // How many things follow, each of which takes a byte at least.
   size_t Count(uint64_t most) {
-    return static_cast<size_t>(Number(std::min<uint64_t>(most, left())));
+    const uint64_t count = Number(most);
+    return static_cast<size_t>(Checked(count, count <= left()));
   }
   std::string Text() {
     const size_t size = Count(kMaxText);
