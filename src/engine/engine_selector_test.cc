@@ -83,11 +83,14 @@ class EngineSelectorTest : public testing::TestWithParam<Dtype> {
     return request;
   }
 
-  // One a selector, and one without.
+  // Two a selector, so that one's summaries are not the first segment; and two
+  // without.
   std::vector<Request> AskAll() const {
     std::vector<Request> requests;
     for (int i = -1; i < static_cast<int>(kSelectors.size()); ++i) {
-      requests.push_back(Ask(i + 2, 70 + i, 10 + i, i));
+      for (const int first : {i + 2, i + 9}) {
+        requests.push_back(Ask(first, 70 + i, 10 + i, i));
+      }
     }
     return requests;
   }
