@@ -5,29 +5,13 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/faulty_folder.h"
+#include "engine/bits_listener.h"
 #include "engine/engine.h"
 #include "kv/invariants.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
 namespace {
-
-class Listener : public RequestObserver {
- public:
-  void OnPrefill(int, int) override {}
-  bool OnToken(const GeneratedToken& token) override {
-    bits.emplace_back(token.token_id, token.logprob);
-    return true;
-  }
-  void OnFinish(const Completion& given) override {
-    finished = true;
-    completion = given;
-  }
-
-  std::vector<std::pair<int32_t, float>> bits;
-  Completion completion;
-  bool finished = false;
-};
 
 class EngineDiskTest : public testing::Test {
  protected:
@@ -73,9 +57,9 @@ class EngineDiskTest : public testing::Test {
   }
 
   // All at once, to the end of what the disk has to do.
-  static std::vector<Listener> Run(Engine& engine,
-                                   const std::vector<Request>& requests) {
-    std::vector<Listener> listeners(requests.size());
+  static std::vector<BitsListener> Run(Engine& engine,
+                                       const std::vector<Request>& requests) {
+    std::vector<BitsListener> listeners(requests.size());
     for (size_t i = 0; i < requests.size(); ++i) {
       const Result<SequenceId> id = engine.Add(requests[i], &listeners[i]);
       CHECK(id.ok(), "{}", id.error().message);
@@ -86,12 +70,13 @@ class EngineDiskTest : public testing::Test {
       ExpectInvariants(engine);
       if (!*more) break;
     }
-    for (const Listener& listener : listeners) EXPECT_TRUE(listener.finished);
+    for (const BitsListener& listener : listeners)
+      EXPECT_TRUE(listener.finished);
     EXPECT_EQ(engine.kv().num_sequences(), 0);
     EXPECT_EQ(engine.kv().num_free_pages(), engine.kv().num_pages());
     return listeners;
   }
-  static Listener Run(Engine& engine, const Request& request) {
+  static BitsListener Run(Engine& engine, const Request& request) {
     return Run(engine, std::vector<Request>{request}).front();
   }
   static void ExpectInvariants(const Engine& engine) {
@@ -104,7 +89,7 @@ class EngineDiskTest : public testing::Test {
               std::vector<std::string>());
   }
   // Without a disk, and alone.
-  Listener RunAlone(const Request& request) {
+  BitsListener RunAlone(const Request& request) {
     const std::unique_ptr<Engine> engine = MakeEngine(nullptr);
     return Run(*engine, request);
   }
@@ -124,7 +109,7 @@ TEST_F(EngineDiskTest, TheNextEngineBeginsWithWhatIsThere) {
       const std::unique_ptr<Engine> engine = Restart(has_own_thread);
       const bool is_there = round > 0 || has_own_thread;
       for (const int which : {1, 2}) {
-        const Listener got = Run(*engine, Ask(which));
+        const BitsListener got = Run(*engine, Ask(which));
         EXPECT_EQ(got.completion.num_cached_tokens, is_there ? 128 : 0);
         EXPECT_EQ(got.completion.kv.fetched_bytes,
                   is_there ? 4 * PageBytes() : 0);
@@ -142,7 +127,7 @@ TEST_F(EngineDiskTest, WhatTheDeviceHasIsNotReadAgain) {
   // Two pages, then the four that begin with them.
   EXPECT_EQ(Run(*engine, Ask(1, 70)).completion.num_cached_tokens, 64);
   EXPECT_EQ(engine->disk()->store().counts().num_read, 2);
-  const Listener got = Run(*engine, Ask(1));
+  const BitsListener got = Run(*engine, Ask(1));
   EXPECT_EQ(got.completion.num_cached_tokens, 128);
   EXPECT_EQ(engine->disk()->store().counts().num_read, 4);
   EXPECT_EQ(got.bits, RunAlone(Ask(1)).bits);
@@ -154,7 +139,7 @@ TEST_F(EngineDiskTest, ManyAtOnceInLittleRoom) {
   for (int i = 0; i < 9; ++i) requests.push_back(Ask(i % 4));
   for (int round = 0; round < 3; ++round) {
     const std::unique_ptr<Engine> engine = Restart();
-    const std::vector<Listener> got = Run(*engine, requests);
+    const std::vector<BitsListener> got = Run(*engine, requests);
     for (size_t i = 0; i < requests.size(); ++i) {
       EXPECT_EQ(got[i].bits, RunAlone(requests[i]).bits) << i;
       if (round > 0) {
@@ -171,7 +156,7 @@ TEST_F(EngineDiskTest, BesideAHost) {
     const std::unique_ptr<Engine> engine = Restart();
     for (int i = 0; i < 8; ++i) {
       const Request request = Ask(i * i % 5);
-      const Listener got = Run(*engine, request);
+      const BitsListener got = Run(*engine, request);
       EXPECT_EQ(got.bits, RunAlone(request).bits) << i;
       if (round > 0) {
         EXPECT_EQ(got.completion.num_cached_tokens, 128) << i;
@@ -184,7 +169,7 @@ TEST_F(EngineDiskTest, GeneratedPagesAreKeptWhereBitsMayDependOnThem) {
   options_.batch_invariant = false;
   Request first = Ask(1, 120);
   first.max_tokens = 60;
-  const Listener answer = Run(*Restart(), first);
+  const BitsListener answer = Run(*Restart(), first);
   Request second = Ask(1, 120);
   for (const auto& [token, logprob] : answer.bits) {
     second.prompt.push_back(token);
@@ -212,7 +197,7 @@ TEST_F(EngineDiskTest, MayBeCancelledWhileItsPagesCome) {
   Run(*Restart(), Ask(1));
   for (int num_steps = 0; num_steps < 5; ++num_steps) {
     const std::unique_ptr<Engine> engine = Restart();
-    Listener listener;
+    BitsListener listener;
     const Result<SequenceId> id = engine->Add(Ask(1), &listener);
     ASSERT_TRUE(id.ok());
     for (int i = 0; i < num_steps; ++i) ASSERT_TRUE(engine->Step().ok());

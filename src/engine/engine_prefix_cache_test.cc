@@ -6,6 +6,7 @@
 #include <random>
 
 #include "backend/cpu/cpu_backend.h"
+#include "engine/bits_listener.h"
 #include "engine/engine.h"
 #include "kv/invariants.h"
 #include "tests/golden/tiny_model.h"
@@ -23,23 +24,6 @@ const std::vector<std::string> kSelectors = {
     "clusterkv:budget=24,segment=32,cluster=4,sink=4,dense_layers=none",
     "retroinfer:budget=8,estimate=16,segment=32,cluster=4,recent=8"};
 constexpr int kMean = 0, kInfLlm = 1, kMoba = 2;
-
-class Listener : public RequestObserver {
- public:
-  void OnPrefill(int, int) override {}
-  bool OnToken(const GeneratedToken& token) override {
-    bits.emplace_back(token.token_id, token.logprob);
-    return true;
-  }
-  void OnFinish(const Completion& given) override {
-    finished = true;
-    completion = given;
-  }
-
-  std::vector<std::pair<int32_t, float>> bits;
-  Completion completion;
-  bool finished = false;
-};
 
 class EnginePrefixCacheTest : public testing::Test {
  protected:
@@ -95,8 +79,8 @@ class EnginePrefixCacheTest : public testing::Test {
       if (!*more) break;
     }
   }
-  static Listener Run(Engine& engine, const Request& request) {
-    Listener listener;
+  static BitsListener Run(Engine& engine, const Request& request) {
+    BitsListener listener;
     const Result<SequenceId> id = engine.Add(request, &listener);
     CHECK(id.ok(), "{}", id.error().message);
     RunToEnd(engine);
@@ -104,10 +88,10 @@ class EnginePrefixCacheTest : public testing::Test {
     return listener;
   }
   // In an engine that keeps nothing.
-  Listener Alone(const Request& request, bool batch_invariant = true) {
+  BitsListener Alone(const Request& request, bool batch_invariant = true) {
     const std::unique_ptr<Engine> engine = MakeEngine(
         {.batch_invariant = batch_invariant, .prefix_caching = false});
-    const Listener listener = Run(*engine, request);
+    const BitsListener listener = Run(*engine, request);
     EXPECT_EQ(listener.completion.num_cached_tokens, 0);
     return listener;
   }
@@ -155,12 +139,12 @@ TEST_P(EnginePrefixCacheBitsTest, AreThoseOfRequestsAlone) {
         other.cache_prefix = false;
         Run(*engine, first);
         Run(*engine, other);
-        const Listener got = Run(*engine, second);
+        const BitsListener got = Run(*engine, second);
         EXPECT_EQ(got.completion.num_cached_tokens, 64);
         EXPECT_EQ(got.bits, Alone(second, batch_invariant).bits);
         // Once more: now all but what a row is needed for is there.
         Run(*engine, other);
-        const Listener again = Run(*engine, second);
+        const BitsListener again = Run(*engine, second);
         EXPECT_EQ(again.completion.num_cached_tokens,
                   num_question == 0 ? 96 : 64);
         EXPECT_EQ(again.bits, got.bits);
@@ -186,8 +170,8 @@ TEST_F(EnginePrefixCacheTest, OneRowIsAlwaysComputed) {
   for (const auto& [num_tokens, num_cached] :
        {std::pair(31, 0), {32, 0}, {33, 32}, {64, 32}, {65, 64}}) {
     const Request request = Ask(num_tokens, 65, num_tokens, 0);
-    const Listener first = Run(*engine, request);
-    const Listener second = Run(*engine, request);
+    const BitsListener first = Run(*engine, request);
+    const BitsListener second = Run(*engine, request);
     EXPECT_EQ(first.completion.num_cached_tokens, 0) << num_tokens;
     EXPECT_EQ(second.completion.num_cached_tokens, num_cached) << num_tokens;
     EXPECT_EQ(second.bits, first.bits) << num_tokens;
@@ -199,7 +183,7 @@ TEST_F(EnginePrefixCacheTest, WhatWasGeneratedIsFoundAlsoAfterACancel) {
   const std::unique_ptr<Engine> engine = MakeEngine(EngineOptions());
   Request first = Ask(0, 60, 60, 0);
   first.max_tokens = 50;
-  const Listener told = Run(*engine, first);
+  const BitsListener told = Run(*engine, first);
   Request second = Ask(0, 60, 60, 0);
   for (const auto& [token, logprob] : told.bits) {
     second.prompt.push_back(token);
@@ -213,7 +197,7 @@ TEST_F(EnginePrefixCacheTest, WhatWasGeneratedIsFoundAlsoAfterACancel) {
   second.selector = kMean;
   EXPECT_EQ(Run(*engine, second).completion.num_cached_tokens, 32);
 
-  Listener cancelled;
+  BitsListener cancelled;
   const SequenceId id = *engine->Add(Ask(5, 100, 100, 0), &cancelled);
   ASSERT_TRUE(*engine->Step());
   engine->Cancel(id);
@@ -225,12 +209,12 @@ TEST_F(EnginePrefixCacheTest, WhereBatchesAreInvariantPromptsAloneAreFound) {
   const std::unique_ptr<Engine> engine = MakeEngine();
   Request first = Ask(0, 60, 60, 0);
   first.max_tokens = 50;
-  const Listener told = Run(*engine, first);
+  const BitsListener told = Run(*engine, first);
   Request second = Ask(0, 60, 60, 0);
   for (const auto& [token, logprob] : told.bits) {
     second.prompt.push_back(token);
   }
-  const Listener got = Run(*engine, second);
+  const BitsListener got = Run(*engine, second);
   EXPECT_EQ(got.completion.num_cached_tokens, 32);
   EXPECT_EQ(got.bits, Alone(second).bits);
 }
@@ -253,7 +237,7 @@ TEST_F(EnginePrefixCacheTest, SaltsAndThoseWhoDoNotWishAreApart) {
   EXPECT_EQ(num_cached("a", true), 96);
   Request request = Ask(0, 100, 100, 0);
   request.cache_salt.assign(257, 'x');
-  Listener never;
+  BitsListener never;
   EXPECT_EQ(engine->Add(request, &never).error().message,
             "cache_salt must be at most 256 bytes, is 257");
 }
@@ -281,7 +265,7 @@ TEST_F(EnginePrefixCacheTest, SharedPagesAreCountedOnce) {
   LoadModel("llama", Dtype::kFloat32);
   for (const int num_pages : {10, 11}) {
     const std::unique_ptr<Engine> engine = MakeEngine(num_pages);
-    std::vector<Listener> listeners(3);
+    std::vector<BitsListener> listeners(3);
     const auto ask = [&](int i) {
       Request request = Ask(0, 70, 130, i);
       request.max_tokens = 20;
@@ -297,7 +281,7 @@ TEST_F(EnginePrefixCacheTest, SharedPagesAreCountedOnce) {
     EXPECT_EQ(engine->kv().prefixes().num_repeated(), 2 * (num_running - 1));
     RunToEnd(*engine);
     for (int i = 0; i < 3; ++i) {
-      const Listener& listener = listeners[static_cast<size_t>(i)];
+      const BitsListener& listener = listeners[static_cast<size_t>(i)];
       EXPECT_EQ(listener.bits, Alone(ask(i)).bits);
       EXPECT_EQ(listener.completion.num_cached_tokens, i == 0 ? 0 : 64);
     }
@@ -309,7 +293,7 @@ TEST_F(EnginePrefixCacheTest, SharedPagesAreCountedOnce) {
 // what runs keeps its pages, and whatever is found is right.
 TEST_F(EnginePrefixCacheTest, AnswersAreTheSameUnderPressure) {
   LoadModel("llama", Dtype::kFloat32);
-  std::map<std::pair<int, int>, Listener> alone;
+  std::map<std::pair<int, int>, BitsListener> alone;
   const auto ask = [&](int family, int which) {
     Request request = Ask(family, 64, 100, which);
     request.max_tokens = 10 + which;
@@ -326,9 +310,9 @@ TEST_F(EnginePrefixCacheTest, AnswersAreTheSameUnderPressure) {
                     .batch_invariant = true},
                    10);
     constexpr int kNumRequests = 30;
-    std::vector<Listener> listeners(kNumRequests);
+    std::vector<BitsListener> listeners(kNumRequests);
     std::vector<std::pair<int, int>> asked;
-    for (Listener& listener : listeners) {
+    for (BitsListener& listener : listeners) {
       asked.emplace_back(below(4), below(3));
       const auto& [family, which] = asked.back();
       ASSERT_TRUE(engine->Add(ask(family, which), &listener).ok());

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "backend/cpu/cpu_backend.h"
+#include "engine/bits_listener.h"
 #include "engine/engine.h"
 #include "kv/invariants.h"
 #include "tests/golden/tiny_model.h"
@@ -19,23 +20,6 @@ const std::string kMean = "mean:budget=24,block=8,sink=0,recent=8";
 // Requests by it have two extents of slots where nobody says how many.
 const std::string kNarrow = "mean:budget=8,block=8,sink=0,recent=8";
 const std::string kWide = "mean:budget=96,block=8,sink=0,recent=8";
-
-class Listener : public RequestObserver {
- public:
-  void OnPrefill(int, int) override {}
-  bool OnToken(const GeneratedToken& token) override {
-    bits.emplace_back(token.token_id, token.logprob);
-    return true;
-  }
-  void OnFinish(const Completion& given) override {
-    finished = true;
-    completion = given;
-  }
-
-  std::vector<std::pair<int32_t, float>> bits;
-  Completion completion;
-  bool finished = false;
-};
 
 class EngineSlotsTest : public testing::Test {
  protected:
@@ -94,20 +78,21 @@ class EngineSlotsTest : public testing::Test {
     if (engine.slots() != nullptr) ExpectSound(engine);
     return *more;
   }
-  static std::vector<Listener> Run(Engine& engine,
-                                   const std::vector<Request>& requests) {
-    std::vector<Listener> listeners(requests.size());
+  static std::vector<BitsListener> Run(Engine& engine,
+                                       const std::vector<Request>& requests) {
+    std::vector<BitsListener> listeners(requests.size());
     for (size_t i = 0; i < requests.size(); ++i) {
       const Result<SequenceId> id = engine.Add(requests[i], &listeners[i]);
       CHECK(id.ok(), "{}", id.error().message);
     }
     while (StepOf(engine)) {
     }
-    for (const Listener& listener : listeners) EXPECT_TRUE(listener.finished);
+    for (const BitsListener& listener : listeners)
+      EXPECT_TRUE(listener.finished);
     EXPECT_EQ(engine.kv().num_free_pages(), engine.kv().num_pages());
     return listeners;
   }
-  void ExpectAnswers(const std::vector<Listener>& got,
+  void ExpectAnswers(const std::vector<BitsListener>& got,
                      const std::vector<Request>& requests) {
     const std::unique_ptr<Engine> resident = MakeEngine(40, 0);
     for (size_t i = 0; i < got.size(); ++i) {
@@ -125,7 +110,7 @@ TEST_F(EngineSlotsTest, ACacheBudgetIsAllThatARequestHasBesideItsTail) {
   const std::vector<Request> requests = {Ask(1, 230, 50)};
   const std::unique_ptr<Engine> engine =
       MakeEngine(12, 20, CacheBudget{.tokens = 32});
-  Listener listener;
+  BitsListener listener;
   const SequenceId id = engine->Add(requests.front(), &listener).value();
   ASSERT_TRUE(StepOf(*engine));
   EXPECT_EQ(engine->kv().NumWhole(id), 8);
@@ -157,7 +142,7 @@ TEST_F(EngineSlotsTest, ALargerBudgetMissesLess) {
   for (const double times : {0.5, 1.0, 2.0, 4.0}) {
     const std::unique_ptr<Engine> engine =
         MakeEngine(20, 20, CacheBudget{.tokens = 0, .times = times});
-    const std::vector<Listener> got = Run(*engine, requests);
+    const std::vector<BitsListener> got = Run(*engine, requests);
     ExpectAnswers(got, requests);
     EXPECT_LE(got[0].completion.kv.misses, num_misses) << times;
     num_misses = got[0].completion.kv.misses;
@@ -170,7 +155,7 @@ TEST_F(EngineSlotsTest, PicksThatFindNoSlotAreReadOnTheHost) {
   const std::unique_ptr<Engine> engine =
       MakeEngine(24, 20, CacheBudget{.tokens = 8});
   // A list has twelve pieces and more, a layer's frame four slots.
-  const std::vector<Listener> got = Run(*engine, requests);
+  const std::vector<BitsListener> got = Run(*engine, requests);
   ExpectAnswers(got, requests);
   const KvCounters& kv = got[0].completion.kv;
   EXPECT_GT(kv.misses * PageBytes() / 16, 2 * kv.fetched_bytes);
@@ -186,11 +171,11 @@ TEST_F(EngineSlotsTest, PagesAreGivenUpBeforeAnyoneGivesWay) {
     const std::unique_ptr<Engine> engine = MakeEngine(12, 40, std::nullopt);
     Request brief = Ask(3, 20, 1);
     Run(*engine, {brief});
-    const std::vector<Listener> got = Run(*engine, requests);
+    const std::vector<BitsListener> got = Run(*engine, requests);
     ExpectAnswers(got, requests);
     int num_preemptions = 0;
     int64_t num_picks = 0;
-    for (const Listener& each : got) {
+    for (const BitsListener& each : got) {
       num_preemptions += each.completion.num_preemptions;
       num_picks += each.completion.kv.picks;
     }
@@ -202,7 +187,7 @@ TEST_F(EngineSlotsTest, PagesAreGivenUpBeforeAnyoneGivesWay) {
 TEST_F(EngineSlotsTest, WhoWaitsComesInWhereOthersCanGiveUpPages) {
   const std::unique_ptr<Engine> engine = MakeEngine(12, 40);
   const std::vector<Request> requests = {Ask(1, 240, 60, 1), Ask(2, 150, 20)};
-  std::vector<Listener> listeners(2);
+  std::vector<BitsListener> listeners(2);
   const SequenceId first = engine->Add(requests[0], &listeners[0]).value();
   ASSERT_TRUE(StepOf(*engine));
   const SequenceId second = engine->Add(requests[1], &listeners[1]).value();
@@ -222,7 +207,7 @@ TEST_F(EngineSlotsTest, AHostThatIsTooSmallLeavesRequestsWhole) {
   const std::vector<Request> requests = {Ask(1, 230, 20)};
   const std::unique_ptr<Engine> engine =
       MakeEngine(12, 6, CacheBudget{.tokens = 32});
-  const std::vector<Listener> got = Run(*engine, requests);
+  const std::vector<BitsListener> got = Run(*engine, requests);
   ExpectAnswers(got, requests);
   EXPECT_EQ(got[0].completion.kv.picks, 0);
   EXPECT_EQ(got[0].completion.kv.device_bytes, 8 * PageBytes());
@@ -232,7 +217,7 @@ TEST_F(EngineSlotsTest, WhoWouldFreeNothingStaysWhole) {
   const std::vector<Request> requests = {Ask(1, 60, 20)};
   const std::unique_ptr<Engine> engine =
       MakeEngine(12, 20, CacheBudget{.tokens = 64});
-  const std::vector<Listener> got = Run(*engine, requests);
+  const std::vector<BitsListener> got = Run(*engine, requests);
   EXPECT_EQ(got[0].completion.kv.picks, 0);
   ExpectAnswers(got, requests);
 }
@@ -242,10 +227,10 @@ TEST_F(EngineSlotsTest, SharedPagesStayWhole) {
   const std::unique_ptr<Engine> engine =
       MakeEngine(30, 30, CacheBudget{.tokens = 8});
   const std::vector<Request> requests = {Ask(1, 230, 20), Ask(1, 230, 60)};
-  std::vector<Listener> listeners(2);
+  std::vector<BitsListener> listeners(2);
   Prefix prefix = {.tokens = requests[0].prompt, .max_length = 290};
   prefix.tokens.resize(200);
-  Listener holder;
+  BitsListener holder;
   const SequenceId held = engine->AddPrefix(prefix, &holder).value();
   std::vector<SequenceId> ids;
   for (size_t i = 0; i < 2; ++i) {
@@ -275,10 +260,10 @@ TEST_F(EngineSlotsTest, OthersBeginWithPagesThatWereGivenUp) {
   const std::vector<Request> requests = {Ask(1, 230, 20)};
   const std::unique_ptr<Engine> engine =
       MakeEngine(20, 30, CacheBudget{.tokens = 32});
-  Listener first;
+  BitsListener first;
   engine->Add(requests[0], &first).value();
   for (int step = 0; step < 4; ++step) StepOf(*engine);
-  Listener second;
+  BitsListener second;
   engine->Add(requests[0], &second).value();
   while (StepOf(*engine)) {
   }
@@ -291,7 +276,7 @@ TEST_F(EngineSlotsTest, WhoGivesWayOrIsCancelledGivesBackItsSlots) {
   const std::unique_ptr<Engine> engine =
       MakeEngine(20, 30, CacheBudget{.tokens = 32});
   const std::vector<Request> requests = {Ask(1, 230, 40)};
-  std::vector<Listener> listeners(2);
+  std::vector<BitsListener> listeners(2);
   const SequenceId id = engine->Add(requests[0], &listeners[0]).value();
   const SequenceId other = engine->Add(Ask(2, 200, 40), &listeners[1]).value();
   for (int step = 0; step < 5; ++step) StepOf(*engine);
@@ -318,9 +303,9 @@ TEST_F(EngineSlotsTest, AThousandComeAndGoAndNothingIsLost) {
   const auto below = [&](uint32_t end) {
     return static_cast<int>(random() % end);
   };
-  std::vector<Listener> listeners(1000);
+  std::vector<BitsListener> listeners(1000);
   std::vector<SequenceId> ids;
-  for (Listener& listener : listeners) {
+  for (BitsListener& listener : listeners) {
     Request request = Ask(below(3), 1 + below(90),
                           below(4) == 0 ? 40 + below(50) : 1 + below(3));
     request.selector = below(5) == 0 ? -1 : 0;
@@ -335,7 +320,7 @@ TEST_F(EngineSlotsTest, AThousandComeAndGoAndNothingIsLost) {
   while (StepOf(*engine)) {
   }
   int num_with_slots = 0;
-  for (const Listener& listener : listeners) {
+  for (const BitsListener& listener : listeners) {
     ASSERT_TRUE(listener.finished);
     num_with_slots += listener.completion.kv.picks > 0;
   }

@@ -8,6 +8,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/size_text.h"
+#include "engine/bits_listener.h"
 #include "engine/engine.h"
 #include "engine/hooked_backend.h"
 #include "kv/invariants.h"
@@ -15,23 +16,6 @@
 
 namespace winnow {
 namespace {
-
-class Listener : public RequestObserver {
- public:
-  void OnPrefill(int, int) override {}
-  bool OnToken(const GeneratedToken& token) override {
-    bits.emplace_back(token.token_id, token.logprob);
-    return true;
-  }
-  void OnFinish(const Completion& given) override {
-    finished = true;
-    completion = given;
-  }
-
-  std::vector<std::pair<int32_t, float>> bits;
-  Completion completion;
-  bool finished = false;
-};
 
 class EngineTiersTest : public testing::Test {
  protected:
@@ -91,8 +75,8 @@ class EngineTiersTest : public testing::Test {
       if (!*more) break;
     }
   }
-  static Listener Run(Engine& engine, const Request& request) {
-    Listener listener;
+  static BitsListener Run(Engine& engine, const Request& request) {
+    BitsListener listener;
     const Result<SequenceId> id = engine.Add(request, &listener);
     CHECK(id.ok(), "{}", id.error().message);
     RunToEnd(engine);
@@ -114,7 +98,7 @@ TEST_F(EngineTiersTest, PrefixesOutliveTheDevicePool) {
   for (int round = 0; round < 3; ++round) {
     for (int which = 0; which < 4; ++which) {
       SCOPED_TRACE(fmt::format("round {} which {}", round, which));
-      const Listener got = Run(*engine, Ask(which));
+      const BitsListener got = Run(*engine, Ask(which));
       const int num_cached = round == 0 ? 0 : 96;
       EXPECT_EQ(got.completion.num_cached_tokens, num_cached);
       EXPECT_EQ(got.bits, Run(*resident, Ask(which)).bits);
@@ -136,7 +120,7 @@ TEST_F(EngineTiersTest, AHostThatIsFullForgets) {
     const std::unique_ptr<Engine> engine = MakeEngine(5, num_host_pages);
     for (int i = 0; i < 9; ++i) {
       const int which = i * i % 4;
-      const Listener got = Run(*engine, Ask(which));
+      const BitsListener got = Run(*engine, Ask(which));
       EXPECT_EQ(got.bits, Run(*resident, Ask(which)).bits) << which;
       EXPECT_LE(engine->kv().num_free_host_pages(), num_host_pages);
     }
@@ -153,9 +137,9 @@ TEST_F(EngineTiersTest, PagesComeFromTheHostWhereThatIsSooner) {
         MakeEngine(20, 20,
                    {.link_bytes_per_second = bytes_per_second,
                     .rows_per_second = rows_per_second});
-    const Listener first = Run(*engine, Ask(0));
+    const BitsListener first = Run(*engine, Ask(0));
     engine->EvictIdle(2);
-    const Listener second = Run(*engine, Ask(0));
+    const BitsListener second = Run(*engine, Ask(0));
     const bool is_fetched = rows_per_second < 32;
     EXPECT_EQ(second.completion.num_cached_tokens, is_fetched ? 96 : 32);
     EXPECT_EQ(second.completion.kv.fetched_bytes,
@@ -186,7 +170,7 @@ TEST_F(EngineTiersTest, TheYoungestGivesWayAndTheOldestIsNeverStopped) {
     Request brief = Ask(3);
     brief.max_tokens = 1;
     Run(*engine, brief);
-    std::vector<Listener> listeners(3);
+    std::vector<BitsListener> listeners(3);
     const auto ask = [&](int which) {
       Request request = Ask(which);
       request.prompt.resize(20);
@@ -198,7 +182,7 @@ TEST_F(EngineTiersTest, TheYoungestGivesWayAndTheOldestIsNeverStopped) {
     }
     RunToEnd(*engine);
     for (int i = 0; i < 3; ++i) {
-      const Listener& got = listeners[static_cast<size_t>(i)];
+      const BitsListener& got = listeners[static_cast<size_t>(i)];
       EXPECT_EQ(got.bits, Run(*resident, ask(i)).bits) << i;
       EXPECT_EQ(got.bits.size(), 141u);
       EXPECT_EQ(got.completion.num_preemptions > 0, i > 0) << i;
@@ -214,7 +198,7 @@ TEST_F(EngineTiersTest, WhatTheDeviceCannotHoldAloneIsRefused) {
   const std::unique_ptr<Engine> engine = MakeEngine(4, 40);
   Request request = Ask(0);
   request.max_tokens = 30;
-  Listener listener;
+  BitsListener listener;
   const Result<SequenceId> id = engine->Add(request, &listener);
   ASSERT_FALSE(id.ok());
   EXPECT_NE(id.error().message.find("device-kv holds " +
@@ -229,7 +213,7 @@ TEST_F(EngineTiersTest, AThousandComeAndGoAndNothingIsLost) {
   const auto below = [&](uint32_t end) {
     return static_cast<int>(random() % end);
   };
-  std::vector<Listener> listeners(1000);
+  std::vector<BitsListener> listeners(1000);
   std::vector<SequenceId> ids;
   int num_preemptions = 0;
   const auto step = [&] {
@@ -238,7 +222,7 @@ TEST_F(EngineTiersTest, AThousandComeAndGoAndNothingIsLost) {
     ExpectSound(*engine);
     return *more;
   };
-  for (Listener& listener : listeners) {
+  for (BitsListener& listener : listeners) {
     Request request = Ask(below(3));
     request.prompt.resize(static_cast<size_t>(1 + below(70)));
     request.max_tokens = below(4) == 0 ? 40 + below(50) : 1 + below(3);
@@ -252,7 +236,7 @@ TEST_F(EngineTiersTest, AThousandComeAndGoAndNothingIsLost) {
   }
   while (step()) {
   }
-  for (const Listener& listener : listeners) {
+  for (const BitsListener& listener : listeners) {
     ASSERT_TRUE(listener.finished);
     num_preemptions += listener.completion.num_preemptions;
   }

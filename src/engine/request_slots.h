@@ -29,7 +29,7 @@ struct RequestSlotsOptions {
 
 // Takes whole pages from requests that run, and gives them slots; who, is kv's
 // to decide (kv/demotion.h), where bytes lie, cache's. Used by the engine's
-// thread alone; nothing is allocated after Create. A request has slots from
+// thread alone; no pool grows after Create. A request has slots from
 // the first page that it gives up to Close, and no page is made whole again.
 // All strips of an extent are one request's.
 //

@@ -1,0 +1,32 @@
+// BitsListener: an observer for tests that compare answers bit by bit.
+#ifndef WINNOW_ENGINE_BITS_LISTENER_H_
+#define WINNOW_ENGINE_BITS_LISTENER_H_
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "engine/request.h"
+
+namespace winnow {
+
+class BitsListener : public RequestObserver {
+ public:
+  void OnPrefill(int, int) override {}
+  bool OnToken(const GeneratedToken& token) override {
+    bits.emplace_back(token.token_id, token.logprob);
+    return true;
+  }
+  void OnFinish(const Completion& given) override {
+    finished = true;
+    completion = given;
+  }
+
+  std::vector<std::pair<int32_t, float>> bits;
+  Completion completion;
+  bool finished = false;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_ENGINE_BITS_LISTENER_H_
