@@ -81,10 +81,10 @@ def weigh(labels: np.ndarray) -> np.ndarray:
 def make_batch(
     seed: int, stage: int, number: int, plan: Stage, size: int
 ) -> Batch:
-    """`size`: tokens of the batch."""
+    """`size`: tokens of a whole batch."""
     draw = Draw("train", seed, number)
     length = choose_weighted(draw, plan.lengths)
-    shape = (size // length, length)
+    shape = (int(size * plan.batch_share) // length, length)
     tokens = np.full(shape, PAD, np.uint16)
     targets = np.full(shape, PAD, np.uint16)
     labels = np.zeros(shape, np.uint8)

@@ -61,6 +61,23 @@ class CurriculumTest(unittest.TestCase):
         progress.seconds += 1
         self.assertTrue(progress.is_stage_done(STAGES))
 
+    def test_a_run_that_the_clock_ended_too_early_begins_again(self):
+        stage = [stage.least > 0 for stage in STAGES].index(True)
+        progress = Progress(stage=stage, seconds=STAGES[stage].until)
+        progress.batch_number, progress.step = 70, 60
+        all_right(progress, STAGES[stage].least - 0.01)
+        self.assertTrue(progress.is_stage_done(STAGES))
+        self.assertTrue(progress.has_failed(STAGES))
+        again = progress.begin_again()
+        self.assertEqual((again.stage, again.step, again.seconds), (0, 0, 0.0))
+        self.assertEqual((again.tries, again.batch_number), (1, 70))
+        again.seconds = 7.0
+        again = again.begin_again()
+        self.assertEqual(again.seconds_before, STAGES[stage].until + 7.0)
+        all_right(progress, STAGES[stage].least)
+        all_right(progress, 1.0)
+        self.assertFalse(progress.has_failed(STAGES))
+
     def test_going_on_forgets_the_accuracy(self):
         progress = Progress(seconds=50.0, stage_step=9)
         progress.note("vt", 1.0)

@@ -124,19 +124,22 @@ class LabModel(nn.Module):
         self.embed_tokens = nn.Embedding(shape.vocabulary, shape.hidden)
         self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
         self.norm = nn.RMSNorm(shape.hidden, eps=shape.rms_norm_eps)
-        self._initialize()
+        self.initialize()
         wrap = torch.compile(dynamic=False) if compiled else lambda f: f
         self._before = wrap(before_attention)
         self._after = wrap(after_attention)
         self._loss = wrap(answer_loss)
 
-    def _initialize(self) -> None:
+    def initialize(self) -> None:
+        """Draws all weights."""
         residual_std = 0.02 / math.sqrt(2 * self.shape.layers)
         for name, parameter in self.named_parameters():
             if parameter.dim() > 1:
                 into_residual = "o_proj" in name or "down_proj" in name
                 std = residual_std if into_residual else 0.02
                 nn.init.normal_(parameter, 0.0, std)
+            else:
+                nn.init.ones_(parameter)
 
     def rope(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """positions: [batch, length] -> cos and sin [batch * length, d]"""

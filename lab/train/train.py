@@ -4,7 +4,8 @@
         --state /tmp/winnow-lab --out /tmp/winnow-lab/model
 
 Run again with the same --state, it goes on where it stopped; without
---pause-at it goes on to the end. --from begins with the weights of a
+--pause-at it goes on to the end. A run that misses what an early stage must
+teach begins again by itself. --from begins with the weights of a
 checkpoint, at the stage --stage.
 """
 
@@ -166,6 +167,13 @@ class Run:
         self.progress = Progress(**saved)
         self.progress.resumed_at_step = self.progress.step
 
+    def _begin_again(self) -> None:
+        self.progress = self.progress.begin_again()
+        torch.manual_seed(self.options.seed + self.progress.tries)
+        self.model.initialize()
+        self.optimizers = make_optimizers(self.model)
+        print(f"begins again ({self.progress.tries})", flush=True)
+
     def save(self) -> None:
         """Weights in bf16, as the checkpoint will hold them: half the bytes."""
         folder = self.options.state
@@ -252,7 +260,8 @@ class Run:
         began = time.monotonic() - progress.seconds
         while (
             not progress.is_run_done(self.stages)
-            and progress.seconds < self.options.pause_at
+            and progress.seconds + progress.seconds_before
+            < self.options.pause_at
         ):
             stage = self.stages[progress.stage]
             self.model.rope_theta = stage.rope_theta
@@ -262,9 +271,15 @@ class Run:
             loss_value = loss.item()  # Waits for the device.
             progress.seconds = time.monotonic() - began
             self.report(loss_value, maker.seconds_waited)
-            if progress.is_stage_done(self.stages):
+            if not progress.is_stage_done(self.stages):
+                continue
+            if progress.has_failed(self.stages):
+                self._begin_again()
+                progress = self.progress
+                began = time.monotonic()
+            else:
                 progress.go_on()
-                self.save()
+            self.save()
         maker.stop()
         self.save()
 
