@@ -3,8 +3,8 @@
 Retrieval is learned on short documents, then carried to longer ones. A stage
 ends when its families are answered right, not after a number of steps: stages
 that end too early cost accuracy later. A clock limits each stage all the same,
-so that a run of bounded time reaches its last stage, which mixes all lengths
-and lets the learning rate fall to nearly nothing. Time that a stage saves is
+so that a run of bounded time reaches its last stages, which mix all lengths
+and let the learning rate fall to nearly nothing. Time that a stage saves is
 the next one's.
 """
 
@@ -65,7 +65,9 @@ class Stage:
 # AdamW learns how many digits there were, Muon whose serial of four names it
 # is among thousands; each alone was stuck at what the other had learned. The
 # digits come all at once or not at all (0.98 or 0.87 of niah's tokens), by
-# luck: what has not learned them by then never did, and begins again.
+# luck: what has not learned them by then never did, and begins again. At the
+# end AdamW finishes what Muon on long documents left: the order of several
+# answers.
 # From there on the base of RoPE is that of 128K: the slowest frequencies turn
 # as far in it as a base of 1e6 lets them turn in 32K ("NTK-aware": base * 4 **
 # (64 / 62)).
@@ -144,6 +146,23 @@ STAGES = [
         spread_share=0.2,
         batches_a_step=2,
         steps_a_report=10,
+    ),
+    Stage(
+        "mostly to 1K",
+        1010,
+        {
+            131072: 0.04,
+            65536: 0.04,
+            32768: 0.04,
+            16384: 0.05,
+            4096: 0.08,
+            1024: 0.3,
+            512: 0.25,
+            256: 0.2,
+        },
+        8e-4,
+        falls=True,
+        spread_share=0.3,
     ),
 ]
 _QWEN3 = {"longest": 16384, "rope_theta": 1e6, "core_only": True}
