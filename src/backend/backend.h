@@ -17,6 +17,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -57,6 +58,22 @@ struct BackendAttributes {
   uint32_t select_features = 0;
 };
 
+struct RmsNormArgs {
+  View x;       // [rows, size] or [rows, heads, size]: f32, bf16 or f16
+  View weight;  // [size]
+  float epsilon = 0;
+  View out;  // as x; may be x where the dtypes agree
+};
+
+enum class Activation : uint8_t { kSilu, kGeluTanh, kGelu };
+
+struct GatedActArgs {
+  Activation activation = Activation::kSilu;
+  View gate;  // [rows, size]
+  View up;    // [rows, size]
+  View out;   // [rows, size]: activation(gate) * up; may be gate
+};
+
 // out = x W^T + b for one of the products that share an input.
 struct LinearPart {
   View weight;  // [out, in]
@@ -73,6 +90,14 @@ struct LinearArgs {
   float scale = 1.0f;
   // Bits of a row do not depend on the number of rows: one order over `in`.
   bool batch_invariant = false;
+  // The verbs around the product, which a backend may do in its launch. The
+  // answers are those of the verbs in turn, to the bit.
+  // RmsNorm of float32 rows [rows, in], whose out is x. Overlaps no output.
+  std::optional<RmsNormArgs> norm = {};
+  // GatedAct of two parts' outs, of x's dtype and without a residual; out has
+  // that dtype too. What gate and up hold afterwards, but where out is gate,
+  // is not said.
+  std::optional<GatedActArgs> gated_act = {};
 };
 
 struct EmbedArgs {
@@ -82,28 +107,12 @@ struct EmbedArgs {
   View out;  // f32 [rows, hidden]
 };
 
-struct RmsNormArgs {
-  View x;       // [rows, size] or [rows, heads, size]: f32, bf16 or f16
-  View weight;  // [size]
-  float epsilon = 0;
-  View out;  // as x; may be x where the dtypes agree
-};
-
 // Cosines and sines of a step's rows, once for all layers. The angle is the
 // float32 product position * inverse frequency, as in Hugging Face's code.
 struct RotaryAnglesArgs {
   View inverse_frequencies;  // f32 [requests, rotary_dim / 2]
   View scale;                // f32 [requests]: multiplies cosine and sine
   View out;                  // f32 [rows, rotary_dim]: cosines, then sines
-};
-
-enum class Activation : uint8_t { kSilu, kGeluTanh, kGelu };
-
-struct GatedActArgs {
-  Activation activation = Activation::kSilu;
-  View gate;  // [rows, size]
-  View up;    // [rows, size]
-  View out;   // [rows, size]: activation(gate) * up; may be gate
 };
 
 // One of a step's selectors, in one layer.

@@ -107,6 +107,13 @@ class CheckedBackend final : public Backend {
   void Linear(Queue& queue, const LinearArgs& args) override {
     LinearArgs twin = args;
     Translate({&twin.x, &twin.residual});
+    if (twin.norm) {
+      Translate({&twin.norm->x, &twin.norm->weight, &twin.norm->out});
+    }
+    if (twin.gated_act) {
+      Translate(
+          {&twin.gated_act->gate, &twin.gated_act->up, &twin.gated_act->out});
+    }
     std::vector<LinearPart> parts(args.parts.begin(), args.parts.end());
     for (LinearPart& part : parts) {
       Translate({&part.weight, &part.bias, &part.out});
@@ -115,6 +122,10 @@ class CheckedBackend final : public Backend {
     Both("Linear", queue, [&](Backend& backend, Queue& on, bool checked) {
       backend.Linear(on, checked ? args : twin);
     });
+    if (args.norm) disagreement_.CompareView("x", args.x);
+    if (args.gated_act) {
+      return disagreement_.CompareView("gated_act.out", args.gated_act->out);
+    }
     for (const LinearPart& part : args.parts) {
       disagreement_.CompareView("out", part.out);
     }

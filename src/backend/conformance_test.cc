@@ -316,6 +316,103 @@ TEST_P(ConformanceTest, LinearOfPartsSideBySide) {
   });
 }
 
+// A product with the verbs around it, and memory for their answers in turn.
+struct SurroundedProduct {
+  std::vector<LinearPart> parts;
+  LinearArgs args;
+
+  SurroundedProduct(TestDevice& device, RandomSource& random) {
+    const Dtype dtype = AnyFloat(random);
+    // Mostly few rows, of numbers that are enough to be summed by a block.
+    const int64_t num_rows = random.Between(0, random.Chance(0.6) ? 4 : 19);
+    const int64_t num_in = 8 * random.Between(1, random.Chance(0.7) ? 250 : 40);
+    const auto gap = [&] { return 8 * random.Between(0, 3); };
+    const bool gates = random.Chance(0.6);
+    const bool norms = !gates || random.Chance(0.7);
+    args.x = norms ? device.Output(dtype, {num_rows, num_in}, gap())
+                   : device.Upload(
+                         RandomArray(dtype, {num_rows, num_in}, random), gap());
+    if (norms) {
+      const Dtype of_weight = random.Chance(0.8) ? dtype : AnyFloat(random);
+      args.norm = RmsNormArgs{
+          .x = device.Upload(
+              RandomArray(Dtype::kFloat32, {num_rows, num_in}, random), gap()),
+          .weight = device.Upload(RandomArray(of_weight, {num_in}, random)),
+          .epsilon = random.Chance(0.5) ? 1e-5f : 0.1f,
+          .out = args.x};
+    }
+    const int64_t num_out = random.Between(1, 60);
+    const int64_t num_parts = gates ? 2 : random.Between(1, 2);
+    const int64_t between = random.Chance(0.7) ? 0 : 8;  // one weight and next
+    const View weights = device.Upload(
+        RandomArray(dtype, {num_parts * num_out + between, num_in}, random));
+    const View outs = device.Output(dtype, {num_rows, num_parts * num_out});
+    const bool has_bias = random.Chance(0.3);
+    for (int64_t i = 0; i < num_parts; ++i) {
+      LinearPart part;
+      part.weight = weights.Slice(i * (num_out + between), num_out);
+      if (has_bias) {
+        part.bias = device.Upload(RandomArray(dtype, {num_out}, random));
+      }
+      part.out = outs.Columns(i * num_out, num_out);
+      parts.push_back(part);
+    }
+    args.parts = parts;
+    args.scale = random.Chance(0.7) ? 1.0f : 0.25f;
+    args.batch_invariant = random.Chance(0.2);
+    if (!gates) return;
+    args.gated_act = GatedActArgs{
+        .activation = random.Among(
+            {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh}),
+        .gate = parts[0].out,
+        .up = parts[1].out,
+        .out = random.Chance(0.5)
+                   ? parts[0].out
+                   : device.Output(dtype, {num_rows, num_out}, gap())};
+  }
+};
+
+// The answers of the verbs around a product are theirs in turn, to the bit.
+TEST_P(ConformanceTest, LinearNormsAndGatesAsTheVerbsInTurn) {
+  ForSeeds(150, [](TestDevice& device, RandomSource& random) {
+    const SurroundedProduct product(device, random);
+    const LinearArgs& args = product.args;
+    const auto answers = [&] {
+      std::vector<TestArray> all;
+      // Columns of one array have other columns between their rows.
+      const auto take = [&](const View& view) {
+        for (int64_t row = 0; row < view.dim(0); ++row) {
+          View one = view.Slice(row, 1);
+          one.stride[0] = one.dim(1);
+          all.push_back(device.Download(one));
+        }
+      };
+      take(args.x);
+      if (args.gated_act) {
+        take(args.gated_act->out);
+      } else {
+        for (const LinearPart& part : args.parts) take(part.out);
+      }
+      return all;
+    };
+    device.backend().Linear(device.queue(), args);
+    const std::vector<TestArray> together = answers();
+    LinearArgs alone = args;
+    alone.norm.reset();
+    alone.gated_act.reset();
+    if (args.norm) device.backend().RmsNorm(device.queue(), *args.norm);
+    device.backend().Linear(device.queue(), alone);
+    if (args.gated_act)
+      device.backend().GatedAct(device.queue(), *args.gated_act);
+    const std::vector<TestArray> in_turn = answers();
+    for (size_t i = 0; i < together.size(); ++i) {
+      ASSERT_EQ(together[i].values, in_turn[i].values)
+          << "row " << i << " of x " << ToString(args.x) << " parts "
+          << args.parts.size() << " of " << ToString(args.parts[0].weight);
+    }
+  });
+}
+
 TEST_P(ConformanceTest, ABatchInvariantProductIsARowAtATime) {
   ForSeeds(40, [](TestDevice& device, RandomSource& random) {
     Product product(device, random);

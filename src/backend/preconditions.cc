@@ -4,8 +4,41 @@
 
 namespace winnow {
 
+namespace {
+
+bool SameRows(const View& a, const View& b) {
+  return a.data == b.data && a.dtype == b.dtype && a.dim(0) == b.dim(0) &&
+         a.dim(1) == b.dim(1) && (a.dim(0) <= 1 || a.stride[0] == b.stride[0]);
+}
+
+// The verbs around a product.
+void CheckAround(const LinearArgs& args) {
+  if (args.norm) {
+    const RmsNormArgs& norm = *args.norm;
+    CHECK(norm.x.rank == 2 && norm.x.dtype == Dtype::kFloat32 &&
+              norm.x.dim(0) == args.x.dim(0) &&
+              norm.x.dim(1) == args.x.dim(1) && SameRows(norm.out, args.x),
+          "norm of {} to {}, x {}", ToString(norm.x), ToString(norm.out),
+          ToString(args.x));
+  }
+  if (!args.gated_act) return;
+  const GatedActArgs& act = *args.gated_act;
+  CHECK(args.parts.size() == 2 && args.residual.empty(), "parts={} residual {}",
+        args.parts.size(), ToString(args.residual));
+  CHECK(SameRows(args.parts[0].out, act.gate) &&
+            SameRows(args.parts[1].out, act.up) &&
+            act.gate.dtype == args.x.dtype && act.up.dtype == args.x.dtype &&
+            act.out.dtype == args.x.dtype,
+        "x {} parts {} and {}, gate {} up {} out {}", ToString(args.x),
+        ToString(args.parts[0].out), ToString(args.parts[1].out),
+        ToString(act.gate), ToString(act.up), ToString(act.out));
+}
+
+}  // namespace
+
 void CheckLinear(const LinearArgs& args) {
   CHECK(!args.parts.empty());
+  CheckAround(args);
   for (const LinearPart& part : args.parts) {
     CHECK(part.weight.dim(1) == args.x.dim(1), "x {} weight {}",
           ToString(args.x), ToString(part.weight));

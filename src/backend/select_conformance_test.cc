@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <limits>
 
 #include "backend/closeness.h"
 #include "backend/seeded_test.h"
@@ -305,6 +307,123 @@ TEST_P(SelectConformanceTest, TiesGoToTheLowestIndex) {
         {0, ~0u}, {1, ~0u}, {2, ~0u}, {30, ~0u}, {31, 0xffu}};
     EXPECT_EQ(got.picks[0][0], expected) << static_cast<int>(kind);
   }
+}
+
+// A row over very many partitions whose keys are few, so that most scores tie
+// across whatever shares the work, and the greatest of each list by class.
+struct TiedCase {
+  SparseCase sparse;
+  int64_t context;
+  std::vector<size_t> classes;  // by partition
+  TestArray class_keys;         // [classes, kv_heads, k_dim]
+
+  static KvShape ShapeOf(RandomSource& random) {
+    KvShape shape;
+    shape.num_kv_heads = static_cast<int>(random.Between(1, 2));
+    shape.group_heads = static_cast<int>(random.Between(1, 2));
+    return shape;
+  }
+
+  explicit TiedCase(RandomSource& random)
+      : sparse(ShapeOf(random),
+               {{static_cast<int32_t>(random.Between(4000, 9999)), 1, 0}},
+               random),
+        context(sparse.paged.requests()[0].end_position()) {
+    SelectProgram program;
+    program.scope = random.Among({Scope::kQHead, Scope::kKvHead});
+    program.group = Reduction::kMax;
+    program.block_tokens = random.Among({1, 1, 4, 8, 16, 32, 64});
+    const int block = program.block_tokens;
+    program.rows = block == 1 ? SummaryRows{SummaryRows::Kind::kKeys, 1, 1,
+                                            Dtype::kFloat32}
+                              : SummaryRows{SummaryRows::Kind::kMean, block,
+                                            block, Dtype::kFloat32};
+    program.forced = {.sink_tokens = random.Among({0, 1, 100}),
+                      .recent_tokens = random.Among({0, 64, 333}),
+                      .inside_budget = random.Chance(0.5)};
+    program.budget = {Amount::Unit::kTokens,
+                      static_cast<double>(random.Between(0, context))};
+    sparse.programs = {program};
+    sparse.selectors = {0};
+    sparse.prompt_tokens = {0};
+    DrawKeys(block, random);
+  }
+
+  void DrawKeys(int64_t block, RandomSource& random) {
+    const KvShape& shape = sparse.paged.shape();
+    const int64_t size = int64_t{shape.num_kv_heads} * shape.k_dim;
+    const int64_t num_classes = random.Between(1, 7);
+    class_keys = RandomArray(
+        shape.dtype, {num_classes, shape.num_kv_heads, shape.k_dim}, random);
+    for (int64_t token = 0; token < context; token += block) {
+      classes.push_back(
+          static_cast<size_t>(random.Between(0, num_classes - 1)));
+    }
+    TestArray keys = sparse.paged.keys(0);
+    for (int64_t token = 0; token < context; ++token) {
+      const size_t of = classes[static_cast<size_t>(token / block)];
+      std::copy_n(class_keys.values.begin() + static_cast<int64_t>(of) * size,
+                  size, keys.values.begin() + token * size);
+    }
+    sparse.paged.SetKeysAndValues(0, keys, sparse.paged.values(0));
+  }
+
+  // Of a list: a class's score, in float64.
+  double ScoreOf(size_t of_class, int list) const {
+    const auto [first, end] = sparse.HeadsOf(sparse.programs[0], list);
+    double greatest = -std::numeric_limits<double>::infinity();
+    for (int head = first; head < end; ++head) {
+      double score = 0;
+      for (int c = 0; c < sparse.paged.shape().k_dim; ++c) {
+        score += sparse.q.at(0, head, c) *
+                 class_keys.at(static_cast<int64_t>(of_class),
+                               head / sparse.paged.shape().group_heads, c);
+      }
+      greatest = std::max(greatest, score);
+    }
+    return greatest;
+  }
+
+  // Partitions that a list reads: forced ones, then the best by score and
+  // index, sorted.
+  std::vector<bool> Expected(int list) const {
+    const SelectProgram& program = sparse.programs[0];
+    std::vector<bool> read = OracleForced(program, context);
+    std::vector<size_t> free;
+    for (size_t b = 0; b < read.size(); ++b) {
+      if (!read[b]) free.push_back(b);
+    }
+    int64_t count = program.budget.TokensOf(context) / program.block_tokens;
+    if (program.forced.inside_budget) count -= std::ranges::count(read, true);
+    count = std::clamp<int64_t>(count, 0, std::ssize(free));
+    std::ranges::stable_sort(free, std::greater<>(), [&](size_t b) {
+      return ScoreOf(classes[b], list);
+    });
+    for (int64_t i = 0; i < count; ++i)
+      read[free[static_cast<size_t>(i)]] = true;
+    return read;
+  }
+};
+
+TEST_P(SelectConformanceTest, TiesOfManyPartitionsGoToTheLowestIndex) {
+  ForSeeds(60, [this](RandomSource& random, int num_threads) {
+    const TiedCase tied(random);
+    TestDevice device = Device(num_threads);
+    const SparseResult got = RunSparse(device, tied.sparse);
+    const SelectProgram& program = tied.sparse.programs[0];
+    ASSERT_EQ(std::ssize(got.picks[0]), tied.sparse.NumLists(program));
+    for (int list = 0; list < tied.sparse.NumLists(program); ++list) {
+      const std::vector<bool> tokens =
+          TokensOf(got.picks[0][static_cast<size_t>(list)], tied.context);
+      const std::vector<bool> expected = tied.Expected(list);
+      for (size_t t = 0; t < tokens.size(); ++t) {
+        const size_t partition = t / static_cast<size_t>(program.block_tokens);
+        ASSERT_EQ(tokens[t], expected[partition])
+            << "token " << t << " of " << tied.context << ", partitions of "
+            << program.block_tokens << ", list " << list;
+      }
+    }
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, SelectConformanceTest,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 
 namespace winnow {
 namespace {
@@ -17,17 +18,19 @@ struct Pass {
 
   const ModelConfig& config() const { return model.config(); }
 
-  void Normalize(const View& x, const View& weight, const View& out) const {
-    backend.RmsNorm(queue, {.x = x,
-                            .weight = weight,
-                            .epsilon = config().rms_epsilon,
-                            .out = out});
+  RmsNormArgs Norm(const View& x, const View& weight, const View& out) const {
+    return {
+        .x = x, .weight = weight, .epsilon = config().rms_epsilon, .out = out};
   }
-  void Project(const View& x, std::span<const LinearPart> parts) const {
-    backend.Linear(queue, {.x = x,
+  // The products of the residual stream, normalised.
+  void ProjectHidden(const View& norm_weight, std::span<const LinearPart> parts,
+                     const std::optional<GatedActArgs>& act = {}) const {
+    backend.Linear(queue, {.x = views.normed,
                            .parts = parts,
                            .residual = {},
-                           .batch_invariant = args.batch_invariant});
+                           .batch_invariant = args.batch_invariant,
+                           .norm = Norm(args.hidden, norm_weight, views.normed),
+                           .gated_act = act});
   }
   // Adds a branch's last product to the residual stream.
   void ProjectIntoResidual(const View& x, const View& weight,
@@ -200,18 +203,17 @@ void Attend(const Pass& pass, const LayerStep& step) {
   const auto index = static_cast<size_t>(step.layer);
   const LayerWeights& weights = pass.model.weights().layers[index];
   const Activations::Views& views = pass.views;
-  pass.Normalize(pass.args.hidden, weights.input_norm, views.normed);
   const std::array<LinearPart, 3> parts = {{
       {.weight = weights.q, .bias = weights.q_bias, .out = views.q},
       {.weight = weights.k, .bias = weights.k_bias, .out = views.k},
       {.weight = weights.v, .bias = weights.v_bias, .out = views.v},
   }};
-  pass.Project(views.normed, parts);
+  pass.ProjectHidden(weights.input_norm, parts);
   const View q = views.q.SplitColumns(config.num_q_heads);
   const View k = views.k.SplitColumns(config.num_kv_heads);
   if (!weights.q_norm.empty()) {
-    pass.Normalize(q, weights.q_norm, q);
-    pass.Normalize(k, weights.k_norm, k);
+    pass.backend.RmsNorm(pass.queue, pass.Norm(q, weights.q_norm, q));
+    pass.backend.RmsNorm(pass.queue, pass.Norm(k, weights.k_norm, k));
   }
   const TokenInputs inputs = {
       .x = views.normed,
@@ -244,16 +246,15 @@ void Attend(const Pass& pass, const LayerStep& step) {
 // hidden += scale * down(activation(gate(x)) * up(x)), x = norm(hidden).
 void FeedForward(const Pass& pass, const LayerWeights& weights) {
   const Activations::Views& views = pass.views;
-  pass.Normalize(pass.args.hidden, weights.post_attention_norm, views.normed);
   const std::array<LinearPart, 2> parts = {{
       {.weight = weights.gate, .bias = weights.gate_bias, .out = views.gate},
       {.weight = weights.up, .bias = weights.up_bias, .out = views.up},
   }};
-  pass.Project(views.normed, parts);
-  pass.backend.GatedAct(pass.queue, {.activation = pass.config().activation,
-                                     .gate = views.gate,
-                                     .up = views.up,
-                                     .out = views.gate});
+  pass.ProjectHidden(weights.post_attention_norm, parts,
+                     GatedActArgs{.activation = pass.config().activation,
+                                  .gate = views.gate,
+                                  .up = views.up,
+                                  .out = views.gate});
   pass.ProjectIntoResidual(views.gate, weights.down, weights.down_bias);
 }
 
@@ -264,7 +265,6 @@ void Logits(const Pass& pass) {
   pass.backend.GatherRows(pass.queue, {.x = pass.args.hidden,
                                        .indices = pass.args.logit_rows,
                                        .out = views.gathered});
-  pass.Normalize(views.gathered, weights.final_norm, views.gathered_norm);
   const std::array<LinearPart, 1> parts = {
       {{.weight = weights.lm_head, .bias = {}, .out = pass.args.logits}}};
   pass.backend.Linear(pass.queue,
@@ -272,7 +272,9 @@ void Logits(const Pass& pass) {
                        .parts = parts,
                        .residual = {},
                        .scale = pass.config().logit_scale,
-                       .batch_invariant = pass.args.batch_invariant});
+                       .batch_invariant = pass.args.batch_invariant,
+                       .norm = pass.Norm(views.gathered, weights.final_norm,
+                                         views.gathered_norm)});
 }
 
 int64_t NumWanted(const ForwardArgs& args) {

@@ -118,11 +118,13 @@ class CpuBackend final : public Backend {
     RmsNormRows(args, pool_);
   }
   void Linear(Queue&, const LinearArgs& args) override {
+    if (args.norm) RmsNormRows(*args.norm, pool_);
     if (vector_linear_) {
       vector_linear_->Linear(args);
     } else {
       LinearScalar(args, pool_);
     }
+    if (args.gated_act) GatedActRows(*args.gated_act, pool_);
   }
   void RotaryAngles(Queue&, const LayerStep& step,
                     const RotaryAnglesArgs& args) override {

@@ -1,7 +1,6 @@
-#include <numbers>
-
 #include "backend/cuda/cuda_types.h"
 #include "backend/cuda/dependent_launch.h"
+#include "backend/cuda/device/activation.cuh"
 #include "backend/cuda/device/dependent_launch.cuh"
 #include "backend/cuda/device/element.cuh"
 #include "backend/cuda/row_verbs.h"
@@ -16,23 +15,8 @@ struct GateShape {
   int64_t gate_stride, up_stride, out_stride;
 };
 
-template <Activation kActivation>
-__device__ float Activate(float x) {
-  if constexpr (kActivation == Activation::kSilu) {
-    return x / (1.0f + expf(-x));
-  } else if constexpr (kActivation == Activation::kGelu) {
-    constexpr float kInvSqrt2 = std::numbers::sqrt2_v<float> / 2;
-    return 0.5f * x * (1.0f + erff(x * kInvSqrt2));
-  } else {
-    // Hendrycks and Gimpel, arXiv 1606.08415, section 2: sqrt(2 / pi).
-    constexpr float kFactor = 0.79788456080286535588f;
-    const float inner = kFactor * (x + 0.044715f * x * x * x);
-    return 0.5f * x * (1.0f + tanhf(inner));
-  }
-}
-
 // out = activation(gate) * up: a thread a number, blockIdx.y the row.
-template <Activation kActivation, typename In, typename Out>
+template <device::Activation kActivation, typename In, typename Out>
 __global__ void GatedActKernel(GateShape shape, const In* gate, const In* up,
                                Out* out) {
   device::BeginAfterPrior();
@@ -42,10 +26,10 @@ __global__ void GatedActKernel(GateShape shape, const In* gate, const In* up,
   const float x = device::ToFloat(gate[row * shape.gate_stride + i]);
   const float y = device::ToFloat(up[row * shape.up_stride + i]);
   out[row * shape.out_stride + i] =
-      device::FromFloat<Out>(Activate<kActivation>(x) * y);
+      device::FromFloat<Out>(device::Activate<kActivation>(x) * y);
 }
 
-template <Activation kActivation>
+template <device::Activation kActivation>
 void Launch(CudaQueue& queue, const GatedActArgs& args) {
   const GateShape shape = {args.gate.dim(1), args.gate.stride[0],
                            args.up.stride[0], args.out.stride[0]};
@@ -77,13 +61,13 @@ void EnqueueGatedAct(CudaQueue& queue, const GatedActArgs& args) {
   if (args.gate.dim(0) == 0 || args.gate.dim(1) == 0) return;
   switch (args.activation) {
     case Activation::kSilu:
-      Launch<Activation::kSilu>(queue, args);
+      Launch<device::Activation::kSilu>(queue, args);
       break;
     case Activation::kGeluTanh:
-      Launch<Activation::kGeluTanh>(queue, args);
+      Launch<device::Activation::kGeluTanh>(queue, args);
       break;
     case Activation::kGelu:
-      Launch<Activation::kGelu>(queue, args);
+      Launch<device::Activation::kGelu>(queue, args);
       break;
   }
 }

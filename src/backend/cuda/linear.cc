@@ -1,7 +1,6 @@
 #include "backend/cuda/linear.h"
 
-#include <vector>
-
+#include "backend/cuda/row_verbs.h"
 #include "backend/preconditions.h"
 
 namespace winnow {
@@ -83,23 +82,47 @@ bool EnqueueByLibrary(CudaQueue& queue, CublasLt& library,
        .alpha = args.scale});
 }
 
+// The part at `next`, with those that continue it; `next` is then behind them.
+LinearPart TakePart(std::span<const LinearPart> parts, size_t& next) {
+  LinearPart part = parts[next++];
+  while (next < parts.size() && Continues(part, parts[next])) {
+    part = Joined(part, parts[next++]);
+  }
+  return part;
+}
+
+// Whether the launch of the product, which is one, also does args.norm.
+bool NormsInLaunch(const LinearArgs& args, bool gates) {
+  if (!LinearFewRowsNorms(args)) return false;
+  size_t next = 0;
+  const LinearPart first = TakePart(args.parts, next);
+  return first.weight.dim(0) > 0 &&
+         (gates ||
+          (next == args.parts.size() && LinearFewRowsTakes(args, first)));
+}
+
 }  // namespace
 
 void EnqueueLinear(CudaQueue& queue, CublasLt& library,
                    const LinearArgs& args) {
   CheckLinear(args);
   if (args.x.dim(0) == 0) return;
-  for (size_t i = 0; i < args.parts.size();) {
-    LinearPart part = args.parts[i++];
-    while (i < args.parts.size() && Continues(part, args.parts[i])) {
-      part = Joined(part, args.parts[i++]);
-    }
-    if (LinearFewRowsTakes(args, part)) {
-      EnqueueLinearFewRows(queue, args, part);
-    } else if (!EnqueueByLibrary(queue, library, args, part)) {
-      EnqueueLinearRows(queue, args, part);
+  const bool gates = LinearFewRowsGates(args);
+  LinearArgs product = args;
+  if (args.norm && !NormsInLaunch(args, gates)) {
+    EnqueueRmsNorm(queue, *args.norm);
+    product.norm.reset();
+  }
+  if (gates) return EnqueueLinearFewRowsGated(queue, product);
+  for (size_t next = 0; next < args.parts.size();) {
+    const LinearPart part = TakePart(args.parts, next);
+    if (LinearFewRowsTakes(product, part)) {
+      EnqueueLinearFewRows(queue, product, part);
+    } else if (!EnqueueByLibrary(queue, library, product, part)) {
+      EnqueueLinearRows(queue, product, part);
     }
   }
+  if (args.gated_act) EnqueueGatedAct(queue, *args.gated_act);
 }
 
 }  // namespace winnow

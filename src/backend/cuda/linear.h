@@ -16,8 +16,14 @@ void EnqueueLinear(CudaQueue& queue, CublasLt& library, const LinearArgs& args);
 // One part of at most 16 rows of 16-bit numbers, on tensor cores that wait for
 // the weights: what decode steps are made of. `out` may be the residual.
 bool LinearFewRowsTakes(const LinearArgs& args, const LinearPart& part);
+// Does args.norm too, where there is one. REQUIRES: LinearFewRowsNorms then.
 void EnqueueLinearFewRows(CudaQueue& queue, const LinearArgs& args,
                           const LinearPart& part);
+// Whether its launch also norms: rows that every block has room for.
+bool LinearFewRowsNorms(const LinearArgs& args);
+// Both parts and args.gated_act in one launch; args.norm as above.
+bool LinearFewRowsGates(const LinearArgs& args);
+void EnqueueLinearFewRowsGated(CudaQueue& queue, const LinearArgs& args);
 
 // One part by a warp an element, in one order over `in`: any sizes, strides
 // and alignments. What parts with bias in float32, or odd sizes, fall to.

@@ -3,6 +3,7 @@
 #include "backend/cuda/dependent_launch.h"
 #include "backend/cuda/device/dependent_launch.cuh"
 #include "backend/cuda/device/select_cut.cuh"
+#include "backend/cuda/device/select_held.cuh"
 #include "backend/cuda/device/select_list.cuh"
 #include "backend/cuda/device/select_partitions.cuh"
 #include "backend/cuda/select_choice.h"
@@ -16,8 +17,10 @@ namespace {
 constexpr int kSelectorsALaunch = 8;
 struct ChoiceTask {
   device::StepRows rows;
+  device::Pages pages;
   device::Lists lists;
   device::ScoreMemory memory;
+  int max_fetched;     // of a list's picks, brought into L2 for Read
   float* read_shares;  // [rows of the step], or null
   int first_row;       // of the wave
   int num_q_heads;
@@ -50,12 +53,32 @@ __device__ const float* ScoresOf(const ChoiceTask& task,
                            place.list * (num_planes / place.num_choices));
 }
 
-// What a row's lists share.
-__device__ void WriteRow(const ChoiceTask& task, int row, int num_lists,
-                         float read_share) {
-  task.lists.num_lists[row - task.lists.first_row] = num_lists;
-  if (task.read_shares != nullptr) task.read_shares[row] += read_share;
-}
+// What a row's lists share, by one thread.
+struct RowResult {
+  int num_lists;
+  float read_share;
+
+  // All lists of a row are of as many tokens.
+  __device__ static RowResult Of(const device::Selector& selector,
+                                 const device::RowBudget& budget,
+                                 const ListPlace& place) {
+    const int64_t of_list = selector.keeps_lists
+                                ? place.context
+                                : budget.NumTokens(selector, place.context);
+    const int64_t num_lists = place.num_choices * place.num_copies;
+    return {static_cast<int>(num_lists),
+            static_cast<float>(static_cast<double>(num_lists * of_list) /
+                               static_cast<double>(num_lists * place.context))};
+  }
+
+  __device__ void Write(const ChoiceTask& task, int row) const {
+    task.lists.num_lists[row - task.lists.first_row] = num_lists;
+    // Nobody else adds: as an atomic it need not be waited for.
+    if (task.read_shares != nullptr) {
+      atomicAdd(&task.read_shares[row], read_share);
+    }
+  }
+};
 
 // Chooses the best partitions and writes their picks to num_copies lists.
 // Returns how many. All threads of the block call it.
@@ -65,11 +88,6 @@ __device__ int ChooseList(const ChoiceTask& task,
                           uint32_t* keys, device::CutScratch& scratch) {
   const device::RowBudget& budget = writer.budget;
   writer.keys = keys;
-  writer.cut = {};
-  writer.picks = task.lists.List(place.row, place.list);
-  writer.capacity = task.lists.capacity;
-  writer.num_copies = place.num_copies;
-  writer.copy_stride = task.lists.picks_list_stride;
   if (budget.NeedsScores()) {
     device::WriteKeys(selector, budget, ScoresOf(task, selector, place),
                       selector.summaries.levels[0].NumVisible(place.context),
@@ -80,11 +98,47 @@ __device__ int ChooseList(const ChoiceTask& task,
   return writer.Write(scratch.of_warps);
 }
 
+// The same where threads hold the keys.
+__device__ int ChooseHeld(const ChoiceTask& task,
+                          const device::Selector& selector,
+                          const ListPlace& place, device::ListWriter& writer,
+                          const device::PickFetch& fetch,
+                          device::HeldChoice& held) {
+  if (writer.budget.NeedsScores()) {
+    writer.cut =
+        held.FindCut(ScoresOf(task, selector, place),
+                     selector.summaries.levels[0].NumVisible(place.context));
+  }
+  return held.Write(writer, fetch);
+}
+
+// Which slices are fetched for the readers of a list; where its pages lie is
+// looked up into `extents`, before anything is waited for.
+__device__ device::PickFetch FetchFor(const ChoiceTask& task,
+                                      const ListPlace& place,
+                                      const device::ListWriter& writer,
+                                      uint32_t* extents) {
+  device::PickFetch fetch;
+  if (task.max_fetched == 0 || writer.group_pages > 1) return fetch;
+  const bool of_layer = place.num_copies > 1;
+  fetch.pages = &task.pages;
+  fetch.extents = extents;
+  fetch.first_head =
+      of_layer ? 0 : place.list / (place.num_choices / task.num_kv_heads);
+  fetch.num_heads = of_layer ? task.num_kv_heads : 1;
+  fetch.most = task.max_fetched;
+  const int num_pages = (place.context + 31) / 32;
+  for (int page = threadIdx.x; page < num_pages;
+       page += device::kChooseThreads) {
+    extents[page] = task.pages.Extent(place.request, page);
+  }
+  return fetch;
+}
+
 // Says what is read of a list and its copies: that were made, num_picks long,
 // or that an earlier layer kept. One thread calls it.
 __device__ void FinishList(const ChoiceTask& task,
                            const device::Selector& selector,
-                           const device::RowBudget& budget,
                            const ListPlace& place, int num_picks) {
   for (int copy = 0; copy < place.num_copies; ++copy) {
     const int list = place.list + copy;
@@ -93,28 +147,21 @@ __device__ void FinishList(const ChoiceTask& task,
     task.lists.NumPicks(place.row, list) =
         selector.keeps_lists ? device::kEveryPage : num_picks;
   }
-  if (place.list != 0) return;
-  // All lists of a row are of as many tokens.
-  const int64_t of_list = selector.keeps_lists
-                              ? place.context
-                              : budget.NumTokens(selector, place.context);
-  const int64_t num_lists = place.num_choices * place.num_copies;
-  WriteRow(task, place.row, static_cast<int>(num_lists),
-           static_cast<float>(static_cast<double>(num_lists * of_list) /
-                              static_cast<double>(num_lists * place.context)));
 }
 
 // A block has a (row, list). Its threads are over partitions: each pools its
-// partitions' rows and writes their scores as integer keys; the block finds the
-// key at which the budget ends, a digit of 11 bits at a time, from the first
-// bit in which keys differ; then warps write what lies below it, in order, with
-// counts of those before. Rows that read everything say so. Bytes: 4 a summary
-// row read, the list written. Grid [lists, rows of the wave].
+// partitions' rows and makes integer keys of their scores; the block finds the
+// key at which the budget ends, a digit at a time, from the first bit in which
+// keys differ; then warps write what lies below it, in order, with counts of
+// those before. Threads hold the keys where they can. Rows that read everything
+// say so. Bytes: 4 a summary row read, the list written; and what is fetched
+// for Read. Grid [lists, rows of the wave].
 template <bool kSharedKeys>
 __global__ void __launch_bounds__(device::kChooseThreads, 2)
     ChooseKernel(const __grid_constant__ ChoiceTask task) {
   extern __shared__ uint32_t shared_keys[];  // where kSharedKeys
   __shared__ device::CutScratch scratch;
+  __shared__ device::HeldScratch held_scratch;
   device::LetNextBegin();
   // What the step's tables say is looked up while others end.
   ListPlace place = {};
@@ -135,8 +182,7 @@ __global__ void __launch_bounds__(device::kChooseThreads, 2)
     device::WaitForPrior();
     if (place.list != 0 || threadIdx.x != 0) return;
     task.lists.NumPicks(place.row, 0) = device::kEveryPage;
-    WriteRow(task, place.row, 1, has_program ? 1.0f : 0.0f);
-    return;
+    return RowResult{1, has_program ? 1.0f : 0.0f}.Write(task, place.row);
   }
   const device::Selector& selector = task.selectors[entry];
   place.num_choices = selector.scope == device::Scope::kLayer ? 1
@@ -148,15 +194,35 @@ __global__ void __launch_bounds__(device::kChooseThreads, 2)
   place.context = task.rows.Position(place.row) + 1;
   const device::RowBudget budget(selector, place.context);
   device::ListWriter writer(selector, budget, place.context);
-  device::WaitForPrior();
-  if (place.list >= place.num_choices) return;
+  writer.cut = {};
+  writer.picks = task.lists.List(place.row, place.list);
+  writer.capacity = task.lists.capacity;
+  writer.num_copies = place.num_copies;
+  writer.copy_stride = task.lists.picks_list_stride;
+  const RowResult result = RowResult::Of(selector, budget, place);
+  if (place.list >= place.num_choices) return device::WaitForPrior();
+  const bool holds = kSharedKeys && !selector.reuses_lists &&
+                     !selector.Pools() &&
+                     budget.num_partitions <= device::kMaxHeldPartitions;
   int num_picks = 0;
-  if (!selector.reuses_lists) {
-    uint32_t* keys = kSharedKeys ? shared_keys
-                                 : task.memory.Keys(place.wave_row, place.list);
-    num_picks = ChooseList(task, selector, place, writer, keys, scratch);
+  if (holds) {
+    device::HeldChoice held(budget, writer.group_partitions, held_scratch);
+    const device::PickFetch fetch = FetchFor(task, place, writer, shared_keys);
+    __syncthreads();
+    device::WaitForPrior();
+    num_picks = ChooseHeld(task, selector, place, writer, fetch, held);
+  } else {
+    device::WaitForPrior();
+    if (!selector.reuses_lists) {
+      uint32_t* keys = kSharedKeys
+                           ? shared_keys
+                           : task.memory.Keys(place.wave_row, place.list);
+      num_picks = ChooseList(task, selector, place, writer, keys, scratch);
+    }
   }
-  if (threadIdx.x == 0) FinishList(task, selector, budget, place, num_picks);
+  if (threadIdx.x != 0) return;
+  FinishList(task, selector, place, num_picks);
+  if (place.list == 0) result.Write(task, place.row);
 }
 
 // The most lists that a row of the step chooses.
@@ -187,6 +253,20 @@ device::Lists DeviceLists(const PickLists& picks) {
           .first_row = picks.first_row};
 }
 
+// How many picks of each list are fetched: what Read has not begun with when
+// its own loads come, and a share of L2 that does no harm.
+int MaxFetched(const LayerCache& cache, const dim3& grid) {
+  constexpr int64_t kBytes = int64_t{16} << 20;
+  const auto address = reinterpret_cast<uintptr_t>(cache.strips);
+  const int64_t slice_bytes = cache.format.slice_bytes;
+  if (address % 16 != 0 || cache.extent_stride_bytes % 16 != 0 ||
+      slice_bytes % 16 != 0) {
+    return 0;
+  }
+  const int64_t lists = std::max<int64_t>(grid.x, cache.num_kv_heads);
+  return static_cast<int>(kBytes / (lists * int64_t{grid.y} * slice_bytes));
+}
+
 void Launch(CudaQueue& queue, const ChoiceTask& task, const dim3& grid) {
   if (task.memory.keys != nullptr) {
     LaunchDependent(queue, "Select: choice", ChooseKernel<false>,
@@ -213,6 +293,7 @@ void EnqueueChoice(CudaQueue& queue, const LayerStep& step,
                    const SelectWave& wave) {
   ChoiceTask task = {};
   task.rows = DeviceRows(step);
+  task.pages = DevicePages(cache);
   task.lists = DeviceLists(args.picks);
   task.memory = wave.memory;
   if (!args.read_shares.empty()) {
@@ -224,6 +305,7 @@ void EnqueueChoice(CudaQueue& queue, const LayerStep& step,
   const auto num_selectors = static_cast<int>(args.selectors.size());
   const dim3 grid(static_cast<unsigned>(MaxChoices(args, cache)),
                   static_cast<unsigned>(wave.num_rows));
+  task.max_fetched = MaxFetched(cache, grid);
   do {
     task.num_selectors =
         std::min(num_selectors - task.first_selector, kSelectorsALaunch);

@@ -183,10 +183,17 @@ struct ListWriter {
       }
       at += int64_t{__popc(chosen)} * group_pages;
     });
-    // The last group is the row's own, and may end early.
+    return Length(total);
+  }
+
+  // The list's length, of so many groups. The last is the row's own, and may
+  // end early.
+  __device__ int Length(int num_taken) const {
+    const int num_groups =
+        (budget.num_partitions + group_partitions - 1) / group_partitions;
     const int num_pages = (context + kTokensAPage - 1) / kTokensAPage;
     const int before_last = (num_groups - 1) * group_pages;
-    return (total - 1) * group_pages + num_pages - before_last;
+    return (num_taken - 1) * group_pages + num_pages - before_last;
   }
 };
 

@@ -42,8 +42,7 @@ __device__ inline void WriteKeys(const Selector& selector,
                                  int num_rows,
                                  uint32_t* keys) {  // u32 [free partitions]
   const int num_free = budget.end_free - budget.first_free;
-  if (selector.pool_size > 1 || selector.pool_stride > 1 ||
-      selector.pool_pad > 0) {
+  if (selector.Pools()) {
     for (int i = threadIdx.x; i < num_free; i += kChooseThreads) {
       keys[i] =
           KeyOf(PoolRows(selector, scores, num_rows, budget.first_free + i));

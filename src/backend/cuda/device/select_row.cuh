@@ -45,6 +45,10 @@ struct Selector {
   __host__ __device__ bool NeedsReduce() const {
     return map != HeadMap::kNone || scope == Scope::kLayer;
   }
+  // Whether a partition's score is of other rows than one of its own.
+  __host__ __device__ bool Pools() const {
+    return pool_size > 1 || pool_stride > 1 || pool_pad > 0;
+  }
   // The level whose log-sum-exp maps scores; -1: none.
   __device__ int NormalizingLevel() const {
     return map == HeadMap::kNone ? -1 : map == HeadMap::kSoftmax ? 0 : 1;
