@@ -222,6 +222,41 @@ TEST_F(EngineSlotsTest, WhoWouldFreeNothingStaysWhole) {
   ExpectAnswers(got, requests);
 }
 
+// What scores the keys themselves reads K of every token in every step, more
+// than its budget would save: it keeps its pages, beside others that do not.
+TEST_F(EngineSlotsTest, WhoScoresKeysThemselvesStaysWhole) {
+  const std::vector<std::string> selectors = {
+      kMean, "oracle:budget=24,block=8,sink=0,recent=8",
+      "tidal:budget=24,select_layers=0"};
+  const auto make = [&](int64_t num_pages, int64_t num_host_pages,
+                        std::optional<CacheBudget> budget) {
+    auto engine = TryEngine(num_pages, num_host_pages, budget, selectors);
+    CHECK(engine.ok(), "{}", engine.error().message);
+    return std::move(engine).value();
+  };
+  const auto engine = make(24, 40, CacheBudget{.tokens = 32});
+  const auto resident = make(40, 0, std::nullopt);
+  std::vector<Request> requests;
+  for (int i = 0; i < 3; ++i) requests.push_back(Ask(i, 150, 40, i));
+  std::vector<BitsListener> listeners(requests.size());
+  std::vector<SequenceId> ids;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    ids.push_back(engine->Add(requests[i], &listeners[i]).value());
+  }
+  while (StepOf(*engine)) {
+    for (const SequenceId id : ids) engine->Demote(id);
+    for (const size_t i : {1u, 2u}) {
+      if (engine->kv().is_open(ids[i])) {
+        ASSERT_TRUE(engine->kv().far_pages(ids[i]).empty());
+      }
+    }
+  }
+  for (size_t i = 0; i < requests.size(); ++i) {
+    EXPECT_EQ(listeners[i].completion.kv.picks > 0, i == 0);
+    EXPECT_EQ(listeners[i].bits, Run(*resident, {requests[i]}).front().bits);
+  }
+}
+
 // What others hold too stays until they have ended.
 TEST_F(EngineSlotsTest, SharedPagesStayWhole) {
   const std::unique_ptr<Engine> engine =
