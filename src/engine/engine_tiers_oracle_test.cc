@@ -70,6 +70,8 @@ class Listener : public RequestObserver {
 };
 
 struct Totals {
+  int num_brought_back = 0;  // times that pages were promoted
+  int num_whole_again = 0;   // of these
   int num_preemptions = 0;
   int num_forced = 0;  // of these
   int num_fetched = 0;
@@ -268,16 +270,11 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
               std::vector<std::string>());
   }
 
-  // Every extent that is lent is split, all of it for one request.
   static void ExpectSlotsSound(const Engine& engine) {
     const SlotSnapshot slots = engine.slots()->ledger().Snapshot();
     ASSERT_EQ(BrokenInvariants(slots), std::vector<std::string>());
-    std::vector<ExtentId> split;
-    for (const SplitSnapshot& extent : slots.split) {
-      split.push_back(extent.extent);
-      ASSERT_EQ(extent.num_used, slots.num_layers);
-    }
-    ASSERT_EQ(split, engine.kv().Snapshot().lent);
+    ASSERT_EQ(BrokenInvariants(slots, engine.kv().Snapshot()),
+              std::vector<std::string>());
     for (const SlotOwnerSnapshot& owner : slots.owners) {
       ASSERT_GE(engine.slots()->NumSaved(owner.sequence), 0);
     }
@@ -339,6 +336,9 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
       if (workload.demotes && Below(4) == 0 && !ids.empty()) {
         engine->Demote(AnyOf(ids));
       }
+      if (workload.demotes && Below(4) == 0 && !ids.empty()) {
+        PromoteAny(*engine, ids);
+      }
       if (Below(6) == 0) engine->EvictIdle(Below(6));
       if (Below(90) == 0 && !ids.empty()) {
         engine->Cancel(AnyOf(ids));
@@ -356,6 +356,20 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
           static_cast<int>(engine->disk()->store().counts().num_read);
     }
     return listeners;
+  }
+
+  // All or part of what one has given up comes back, and may leave at once.
+  void PromoteAny(Engine& engine, const std::vector<SequenceId>& ids) {
+    for (const SequenceId id : ids) {
+      if (!engine.kv().is_open(id) || Below(2) == 0) continue;
+      const int64_t num_far = engine.kv().NumFar(id);
+      if (num_far == 0) continue;
+      engine.Promote(id, 1 + Below(static_cast<int>(num_far)));
+      const int64_t num_left = engine.kv().NumFar(id);
+      totals_.num_brought_back += num_left < num_far;
+      totals_.num_whole_again += num_left == 0;
+      if (Below(4) == 0) engine.Demote(id);
+    }
   }
 
   static void ExpectNothingIsHeld(const Engine& engine) {
@@ -462,6 +476,8 @@ TEST_P(EngineTiersOracleTest, AnswersAreThoseOfTheResident) {
   EXPECT_GT(totals_.num_forks_with_slots, 0);
   EXPECT_GT(totals_.num_missing, count / 2);
   EXPECT_GT(totals_.num_back, 0);
+  EXPECT_GT(totals_.num_brought_back, count);
+  EXPECT_GT(totals_.num_whole_again, count / 2);
   EXPECT_GT(totals_.num_from_disk, 0);
   EXPECT_GT(totals_.num_from_disk_with_slots, 0);
 }

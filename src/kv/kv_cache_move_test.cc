@@ -315,6 +315,53 @@ TEST_F(KvCacheMoveTest, WhatTheIndexGaveUpComesBackToItsSequenceAlone) {
   cache_->Close(kB);
 }
 
+// The index knows page 2, but not that the sequence has page 1: in use it would
+// be below an idle page.
+TEST_F(KvCacheMoveTest, WhatIsBelowAPageOfItsOwnComesBackAsItsOwn) {
+  Make(8, 3);
+  Read(kB, {7});
+  cache_->Close(kB);
+  EXPECT_TRUE(cache_->EvictIdle());
+  Read(kA, {1, 2});
+  Move(kA, 2);
+  for (const int32_t word : {7, 1}) {
+    cache_->Open(kB, Find({word}));
+    cache_->Close(kB);
+  }
+  // The host's room is that of page 7, after the duplicate of page 1, which was
+  // used last.
+  Read(kB, {8});
+  Move(kB, 1);
+  (void)Decided();
+  EXPECT_EQ(cache_->MoveToDevice(kA, 2), 2);
+  ExpectSound();
+  EXPECT_EQ(Places({1, 2}), "dd");
+  EXPECT_NE(cache_->pages(kA)[1], Find({1, 2}).extents[1]);
+  cache_->Close(kA);
+  cache_->Close(kB);
+}
+
+TEST_F(KvCacheMoveTest, WhatComesBackIsNotWhatMakesRoomForIt) {
+  Make(2, 2);
+  Read(kA, {1});
+  Move(kA, 1);
+  for (const int32_t word : {7, 8, 9}) {
+    Read(kB, {word});
+    cache_->Close(kB);
+    if (word == 7) {
+      EXPECT_TRUE(cache_->EvictIdle());
+      EXPECT_TRUE(cache_->EvictIdle());
+    }
+  }
+  EXPECT_EQ(Places({1}) + Places({7}) + Places({8}) + Places({9}), "hhdd");
+  (void)Decided();
+  EXPECT_EQ(cache_->MoveToDevice(kA, 1), 1);
+  ExpectSound();
+  EXPECT_EQ(Places({1}) + Places({7}) + Places({8}) + Places({9}), "dhd");
+  EXPECT_EQ(Decided().size(), 2u);
+  cache_->Close(kA);
+}
+
 TEST_F(KvCacheMoveTest, ExtentsAreLentWhileSomeAreFree) {
   Make(3, 0);
   Read(kA, {1});
