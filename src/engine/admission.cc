@@ -77,8 +77,9 @@ std::vector<SequenceId> Admission::Admit(
     const bool may_run = MayRun(sequence);
     const int64_t num_lacking = LackingPages(sequence);
     if (!may_run || num_lacking > 0 || (others_wait && !overtakes)) {
-      if (may_run && !others_wait) {
-        num_lacking_pages_ = std::max<int64_t>(num_lacking, 0);
+      if (!others_wait) {
+        if (may_run) num_lacking_pages_ = std::max<int64_t>(num_lacking, 0);
+        num_spare_pages_ = std::max<int64_t>(-num_lacking, 0);
       }
       others_wait = true;
       continue;
@@ -89,6 +90,10 @@ std::vector<SequenceId> Admission::Admit(
     if (!can_start) continue;
     sequence.admitted = true;
     admitted.push_back(sequence.id);
+  }
+  if (!others_wait) {
+    num_spare_pages_ =
+        std::max<int64_t>(limits_.num_pages - promised_pages_, 0);
   }
   return admitted;
 }

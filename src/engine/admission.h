@@ -24,6 +24,7 @@ class Admission {
   std::vector<SequenceId> Admit(std::vector<SequenceSnapshot>& sequences);
   // As Schedule has it.
   int64_t num_lacking_pages() const { return num_lacking_pages_; }
+  int64_t num_spare_pages() const { return num_spare_pages_; }
 
  private:
   // What the forks of one prefix may have: room for the longest, or for all
@@ -49,6 +50,7 @@ class Admission {
   int64_t longest_life_ = 0;
   int num_running_ = 0;  // prefixes that are only held do not run
   int64_t num_lacking_pages_ = 0;
+  int64_t num_spare_pages_ = 0;
   std::map<SequenceId, ForkRoom> fork_rooms_;  // of admitted prefixes
 };
 

@@ -223,5 +223,27 @@ TEST(AdmissionTest, EverySequenceEndsWithinThePool) {
   }
 }
 
+int64_t SparePages(std::vector<SequenceSnapshot> sequences,
+                   const SchedulerLimits& limits = kLimits) {
+  Admission admission({limits, sequences});
+  admission.Admit(sequences);
+  return admission.num_spare_pages();
+}
+
+TEST(AdmissionTest, WhatIsSpareIsNobodysAndNotForWhoWaitsFirst) {
+  EXPECT_EQ(SparePages({}), 10);
+  EXPECT_EQ(SparePages({Plain(1, 3), Plain(2, 4)}), 3);
+  EXPECT_EQ(SparePages({Plain(1, 3), Plain(2, 4), Plain(3, 4)}), 0);
+  // The third waits for its turn, not for pages; the fourth is not counted.
+  SchedulerLimits limits = kLimits;
+  limits.max_num_seqs = 2;
+  EXPECT_EQ(
+      SparePages({Plain(1, 1), Plain(2, 4), Plain(3, 4), Plain(4, 1)}, limits),
+      1);
+  EXPECT_EQ(SparePages({Plain(1, 3), Plain(2, 4), Plain(3, 4)}, limits), 0);
+  // A fork takes the room that its prefix keeps for it.
+  EXPECT_EQ(SparePages({Read(PrefixOf(1, 4, 3)), ForkOf(1, 2, 3)}), 3);
+}
+
 }  // namespace
 }  // namespace winnow

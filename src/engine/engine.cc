@@ -279,7 +279,11 @@ void Engine::Land(const StepPlan& plan, const StepOutput& output) {
   for (size_t i = 0; i < plan.items.size(); ++i) {
     const StepItem& item = plan.items[i];
     Sequence& sequence = Get(item.sequence);
-    if (i < output.brought.size()) sequence.CountBrought(output.brought[i]);
+    if (i < output.brought.size()) {
+      sequence.CountBrought(output.brought[i]);
+      slots_->CountBrought(item.sequence, output.brought[i],
+                           item.end_layer == model_.config().num_layers);
+    }
     const auto num_rows =
         std::min(shares.size(), static_cast<size_t>(item.num_tokens));
     CountReads(item, shares.first(num_rows), sequence);

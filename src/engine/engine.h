@@ -62,6 +62,9 @@ class Engine {
   // A running request's pages leave the device for the host, as shortage makes
   // them, and it goes on with slots. Nothing where they cannot.
   void Demote(SequenceId id);
+  // Of those pages the first `num_pages`, about, come back, as room makes them;
+  // nothing where there is none.
+  void Promote(SequenceId id, int64_t num_pages);
   // Takes up to `num_pages` off the device that no request holds, as shortage
   // does.
   void EvictIdle(int64_t num_pages);
@@ -96,6 +99,8 @@ class Engine {
   // Requests give up whole pages, so that so many more extents are free; false
   // where they cannot.
   bool MakeRoom(int64_t num_wanted);
+  // Requests get back whole pages, while so many extents are to spare.
+  void UseRoom(int64_t num_spare);
   void CountShared(ScheduleInput& input) const;
   // The REQUIRES of Add that concern a fork and its prefix.
   void CheckForkable(const Request& request, const Sequence& prefix) const;

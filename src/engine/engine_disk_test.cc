@@ -165,6 +165,33 @@ TEST_F(EngineDiskTest, BesideAHost) {
   }
 }
 
+// Pages stay whole until they are written, then leave for the host; those that
+// came from the disk do too.
+TEST_F(EngineDiskTest, BesideSlots) {
+  options_.device_kv_bytes = 9 * PageBytes();
+  options_.host_kv_bytes = 12 * PageBytes();
+  options_.cache_budget = CacheBudget{.tokens = 32};
+  options_.selectors = {"mean:budget=24,block=8,sink=0,recent=8"};
+  for (int round = 0; round < 2; ++round) {
+    const std::unique_ptr<Engine> engine = Restart();
+    for (int i = 0; i < 5; ++i) {
+      Request request = Ask(i % 3);
+      request.selector = 0;
+      request.max_tokens = 20;
+      const BitsListener got = Run(*engine, request);
+      EXPECT_GT(got.completion.kv.misses, 0) << i;
+      EXPECT_EQ(got.completion.num_cached_tokens, round + i / 3 > 0 ? 128 : 0);
+      options_.host_kv_bytes = 0;
+      options_.cache_budget.reset();
+      EXPECT_EQ(got.bits, RunAlone(request).bits) << i;
+      options_.host_kv_bytes = 12 * PageBytes();
+      options_.cache_budget = CacheBudget{.tokens = 32};
+    }
+    EXPECT_EQ(engine->disk()->store().counts().num_written,
+              round == 0 ? 12 : 0);
+  }
+}
+
 TEST_F(EngineDiskTest, GeneratedPagesAreKeptWhereBitsMayDependOnThem) {
   options_.batch_invariant = false;
   Request first = Ask(1, 120);

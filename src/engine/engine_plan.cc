@@ -63,6 +63,7 @@ StepPlan Engine::AdmitAndPlan() {
     if (schedule.admitted.empty()) {
       if (MakeRoom(schedule.num_lacking_pages)) continue;
       PreemptFor(schedule.plan);
+      UseRoom(schedule.num_spare_pages);
       return std::move(schedule.plan);
     }
     for (const SequenceId id : schedule.admitted) Open(id);
@@ -108,6 +109,32 @@ bool Engine::MakeRoom(int64_t num_wanted) {
 
 void Engine::Demote(SequenceId id) {
   if (slots_ && IsKnown(id)) slots_->Demote(Get(id));
+}
+
+void Engine::Promote(SequenceId id, int64_t num_pages) {
+  if (!slots_ || !IsKnown(id)) return;
+  Sequence& sequence = Get(id);
+  sequence.CountFetched(slots_->Promote(sequence, num_pages));
+}
+
+// A cache budget that was asked for is all that a request gets.
+void Engine::UseRoom(int64_t num_spare) {
+  if (!slots_ || options_.cache_budget || num_spare == 0) return;
+  std::vector<PromotionOffer> offers;
+  for (const auto& sequence : sequences_) {
+    const int num_generated = sequence->num_generated();
+    const int output =
+        ExpectedOutput(outputs_, sequence->request().max_tokens, num_generated);
+    const auto offer = slots_->OfferReturn(*sequence, output - num_generated);
+    if (offer) offers.push_back(*offer);
+  }
+  const PromotionLimits limits = {
+      .num_spare = num_spare,
+      .max_pages =
+          std::max<int64_t>(1, kPromotedStepBytes / limits_.page_bytes)};
+  for (const Promotion& chosen : ChoosePromotions(offers, limits)) {
+    Promote(chosen.sequence, chosen.num_pages);
+  }
 }
 
 void Engine::EvictIdle(int64_t num_pages) {

@@ -70,7 +70,7 @@ class EngineSlotsTest : public testing::Test {
               std::vector<std::string>());
     const SlotSnapshot slots = engine.slots()->ledger().Snapshot();
     EXPECT_EQ(BrokenInvariants(slots), std::vector<std::string>());
-    EXPECT_EQ(slots.split.size(), kv.lent.size());
+    EXPECT_EQ(BrokenInvariants(slots, kv), std::vector<std::string>());
   }
   static bool StepOf(Engine& engine) {
     const Result<bool> more = engine.Step();
@@ -202,6 +202,87 @@ TEST_F(EngineSlotsTest, WhoWaitsComesInWhereOthersCanGiveUpPages) {
   EXPECT_EQ(listeners[1].completion.num_preemptions, 0);
 }
 
+// Until the second is done the first has slots; then it is whole, a page of the
+// host, and a slot, after the other gone, and misses nothing any more.
+TEST_F(EngineSlotsTest, PagesComeBackWhereRoomIsLeft) {
+  const std::unique_ptr<Engine> engine = MakeEngine(12, 40);
+  const std::vector<Request> requests = {Ask(1, 240, 79, 1), Ask(2, 150, 4)};
+  std::vector<BitsListener> listeners(2);
+  std::vector<SequenceId> ids;
+  for (size_t i = 0; i < 2; ++i) {
+    ids.push_back(engine->Add(requests[i], &listeners[i]).value());
+    ASSERT_TRUE(StepOf(*engine));
+  }
+  ASSERT_GT(engine->slots()->NumSaved(ids[0]), 0);
+  while (!listeners[1].finished) {
+    ASSERT_GT(engine->kv().NumFar(ids[0]), 0);
+    ASSERT_TRUE(StepOf(*engine));
+  }
+  // What is copied is less than what it would miss.
+  engine->EvictIdle(12);
+  ASSERT_TRUE(StepOf(*engine));
+  EXPECT_EQ(engine->kv().NumFar(ids[0]), 0);
+  EXPECT_EQ(engine->slots()->NumSlotExtents(ids[0]), 0);
+  EXPECT_FALSE(engine->slots()->ledger().is_open(ids[0]));
+  while (StepOf(*engine)) {
+  }
+  ExpectAnswers(listeners, requests);
+  const KvCounters& kv = listeners[0].completion.kv;
+  EXPECT_GE(kv.fetched_bytes, 7 * PageBytes());
+  EXPECT_EQ(kv.host_bytes % PageBytes(), 0);
+}
+
+// Its last tokens do not pay for a copy of all that it holds.
+TEST_F(EngineSlotsTest, PagesStayAwayWhereTheirCopyWouldNotPay) {
+  const std::unique_ptr<Engine> engine = MakeEngine(12, 40);
+  const std::vector<Request> requests = {Ask(1, 240, 24, 1), Ask(2, 150, 20)};
+  std::vector<BitsListener> listeners(2);
+  std::vector<SequenceId> ids;
+  for (size_t i = 0; i < 2; ++i) {
+    ids.push_back(engine->Add(requests[i], &listeners[i]).value());
+    ASSERT_TRUE(StepOf(*engine));
+  }
+  while (engine->kv().is_open(ids[0])) {
+    ASSERT_GT(engine->kv().NumFar(ids[0]), 0);
+    StepOf(*engine);
+  }
+  while (StepOf(*engine)) {
+  }
+  ExpectAnswers(listeners, requests);
+}
+
+// A cache budget is kept whatever room there is; who is told to may come back.
+TEST_F(EngineSlotsTest, PagesComeBackWhenTheyAreToldTo) {
+  const std::unique_ptr<Engine> engine = MakeEngine(30, 40);
+  const std::vector<Request> requests = {Ask(1, 240, 60, 1)};
+  BitsListener listener;
+  const SequenceId id = engine->Add(requests[0], &listener).value();
+  ASSERT_TRUE(StepOf(*engine));
+  const auto far_after = [&](int64_t num_pages) {
+    engine->Promote(id, num_pages);
+    ExpectSound(*engine);
+    return engine->kv().NumFar(id);
+  };
+  engine->Demote(id);
+  const int64_t num_far = engine->kv().NumFar(id);
+  const int64_t num_slots = engine->slots()->NumSlotExtents(id);
+  ASSERT_GT(num_far, num_slots + 2);
+  EXPECT_EQ(far_after(2), num_far - 2);
+  EXPECT_EQ(engine->slots()->NumSlotExtents(id), num_slots);
+  // As many as there are extents of slots come together.
+  EXPECT_EQ(far_after(num_far - 3), num_slots);
+  EXPECT_EQ(far_after(num_slots - 1), num_slots);
+  EXPECT_EQ(far_after(num_slots), 0);
+  EXPECT_EQ(engine->slots()->NumSlotExtents(id), 0);
+  EXPECT_EQ(far_after(9), 0);
+  while (StepOf(*engine)) {
+    engine->Demote(id);
+    StepOf(*engine);
+    engine->Promote(id, 3);
+  }
+  ExpectAnswers({listener}, requests);
+}
+
 // Nobody gives up what he would not free, nor what the host has no room for.
 TEST_F(EngineSlotsTest, AHostThatIsTooSmallLeavesRequestsWhole) {
   const std::vector<Request> requests = {Ask(1, 230, 20)};
@@ -220,6 +301,41 @@ TEST_F(EngineSlotsTest, WhoWouldFreeNothingStaysWhole) {
   const std::vector<BitsListener> got = Run(*engine, requests);
   EXPECT_EQ(got[0].completion.kv.picks, 0);
   ExpectAnswers(got, requests);
+}
+
+// What scores the keys themselves reads K of every token in every step, more
+// than its budget would save: it keeps its pages, beside others that do not.
+TEST_F(EngineSlotsTest, WhoScoresKeysThemselvesStaysWhole) {
+  const std::vector<std::string> selectors = {
+      kMean, "oracle:budget=24,block=8,sink=0,recent=8",
+      "tidal:budget=24,select_layers=0"};
+  const auto make = [&](int64_t num_pages, int64_t num_host_pages,
+                        std::optional<CacheBudget> budget) {
+    auto engine = TryEngine(num_pages, num_host_pages, budget, selectors);
+    CHECK(engine.ok(), "{}", engine.error().message);
+    return std::move(engine).value();
+  };
+  const auto engine = make(24, 40, CacheBudget{.tokens = 32});
+  const auto resident = make(40, 0, std::nullopt);
+  std::vector<Request> requests;
+  for (int i = 0; i < 3; ++i) requests.push_back(Ask(i, 150, 40, i));
+  std::vector<BitsListener> listeners(requests.size());
+  std::vector<SequenceId> ids;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    ids.push_back(engine->Add(requests[i], &listeners[i]).value());
+  }
+  while (StepOf(*engine)) {
+    for (const SequenceId id : ids) engine->Demote(id);
+    for (const size_t i : {1u, 2u}) {
+      if (engine->kv().is_open(ids[i])) {
+        ASSERT_TRUE(engine->kv().far_pages(ids[i]).empty());
+      }
+    }
+  }
+  for (size_t i = 0; i < requests.size(); ++i) {
+    EXPECT_EQ(listeners[i].completion.kv.picks > 0, i == 0);
+    EXPECT_EQ(listeners[i].bits, Run(*resident, {requests[i]}).front().bits);
+  }
 }
 
 // What others hold too stays until they have ended.

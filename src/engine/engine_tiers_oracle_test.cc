@@ -11,6 +11,7 @@
 #include <random>
 
 #include "backend/cpu/cpu_backend.h"
+#include "base/faulty_folder.h"
 #include "engine/engine.h"
 #include "kv/invariants.h"
 #include "tests/golden/temporary_folder.h"
@@ -32,7 +33,8 @@ const std::vector<std::string> kSelectors = {
     "retroinfer:budget=8,estimate=16,segment=32,cluster=4,recent=8",
     "seerattention-r:budget=16,block=8",
     "window:sink=8,recent=24",
-    "mean:budget=16,block=16,recent=8,dense_layers=0"};
+    "mean:budget=16,block=16,recent=8,dense_layers=0",
+    "oracle:budget=24,block=8,sink=0,recent=8"};
 
 // WINNOW_TIER_WORKLOADS=2000 runs as many; 200 by default.
 int NumWorkloads() {
@@ -68,6 +70,8 @@ class Listener : public RequestObserver {
 };
 
 struct Totals {
+  int num_brought_back = 0;  // times that pages were promoted
+  int num_whole_again = 0;   // of these
   int num_preemptions = 0;
   int num_forced = 0;  // of these
   int num_fetched = 0;
@@ -76,8 +80,10 @@ struct Totals {
   int num_cancelled = 0;
   int num_with_slots = 0;
   int num_forks_with_slots = 0;
-  int num_missing = 0;  // had slots, which did not have all that was picked
-  int num_back = 0;     // had slots, and gave way
+  int num_missing = 0;    // had slots, which did not have all that was picked
+  int num_back = 0;       // had slots, and gave way
+  int num_from_disk = 0;  // pages
+  int num_from_disk_with_slots = 0;  // requests
 };
 
 // What is asked, and with how much room.
@@ -90,6 +96,9 @@ struct Workload {
   bool forces = false;           // requests to give way at any time
   bool demotes = false;          // and to go on with slots
   bool expects_little = false;   // as the first ones ended soon
+  // On a disk that the engine before has left; 0: there is none.
+  int64_t num_disk_slots = 0;
+  FolderFaults disk_faults = {};
 };
 
 class EngineTiersOracleTest : public testing::TestWithParam<int> {
@@ -152,6 +161,16 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
     return request;
   }
 
+  // Which fails in a third of all cases.
+  void PutOnDisk(Workload& workload) {
+    workload.num_disk_slots = 4 << Below(5);
+    constexpr std::array<FolderFaults, 3> kFaults = {
+        {{.read_error = 0.3}, {.write_error = 0.3}, {.short_transfer = 0.5}}};
+    if (Below(3) == 0) {
+      workload.disk_faults = kFaults[static_cast<size_t>(Below(3))];
+    }
+  }
+
   Workload AnyWorkload() {
     Workload workload;
     const bool has_prefix = Below(4) == 0;
@@ -209,15 +228,27 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
       workload.options.restore_rates = {.link_bytes_per_second = 1,
                                         .rows_per_second = 1e9};
     }
+    if (Below(3) == 0) PutOnDisk(workload);
     return workload;
   }
 
-  std::unique_ptr<Engine> MakeEngine(EngineOptions options) {
+  std::unique_ptr<DiskStore> OpenDisk(FaultyDisk& disk, int64_t num_slots) {
+    const DiskSlotLayout layout(page_bytes_);
+    auto store = DiskStore::Open(
+        disk.Open(), {.header = {.key = "tiny", .piece_bytes = page_bytes_},
+                      .max_bytes = num_slots * layout.slot_bytes,
+                      .has_own_thread = false});
+    CHECK(store.ok(), "{}", store.error().message);
+    return std::move(store).value();
+  }
+
+  std::unique_ptr<Engine> MakeEngine(EngineOptions options,
+                                     std::unique_ptr<DiskStore> disk = {}) {
     options.max_model_len = kMaxLength;
     options.batch_invariant = true;
     options.selectors = kSelectors;
     Result<std::unique_ptr<Engine>> engine =
-        Engine::Create(*backend_, *model_, options);
+        Engine::Create(*backend_, *model_, options, std::move(disk));
     CHECK(engine.ok(), "{}", engine.error().message);
     return std::move(engine).value();
   }
@@ -234,18 +265,16 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
       }
     }
     if (engine.slots() != nullptr) ExpectSlotsSound(engine);
+    if (engine.disk() == nullptr) return;
+    ASSERT_EQ(BrokenInvariants(engine.disk()->store().index().Snapshot()),
+              std::vector<std::string>());
   }
 
-  // Every extent that is lent is split, all of it for one request.
   static void ExpectSlotsSound(const Engine& engine) {
     const SlotSnapshot slots = engine.slots()->ledger().Snapshot();
     ASSERT_EQ(BrokenInvariants(slots), std::vector<std::string>());
-    std::vector<ExtentId> split;
-    for (const SplitSnapshot& extent : slots.split) {
-      split.push_back(extent.extent);
-      ASSERT_EQ(extent.num_used, slots.num_layers);
-    }
-    ASSERT_EQ(split, engine.kv().Snapshot().lent);
+    ASSERT_EQ(BrokenInvariants(slots, engine.kv().Snapshot()),
+              std::vector<std::string>());
     for (const SlotOwnerSnapshot& owner : slots.owners) {
       ASSERT_GE(engine.slots()->NumSaved(owner.sequence), 0);
     }
@@ -277,9 +306,11 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
     }
   }
 
-  // In little room, with interruptions.
-  std::vector<Listener> RunPressed(const Workload& workload) {
-    const std::unique_ptr<Engine> engine = MakeEngine(workload.options);
+  // In little room, with interruptions; on `disk`, if there is one.
+  std::vector<Listener> RunPressed(const Workload& workload,
+                                   std::unique_ptr<DiskStore> disk = {}) {
+    const std::unique_ptr<Engine> engine =
+        MakeEngine(workload.options, std::move(disk));
     if (workload.expects_little) RunBriefOne(*engine);
     std::vector<Listener> listeners(workload.requests.size());
     std::vector<SequenceId> ids;
@@ -305,6 +336,9 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
       if (workload.demotes && Below(4) == 0 && !ids.empty()) {
         engine->Demote(AnyOf(ids));
       }
+      if (workload.demotes && Below(4) == 0 && !ids.empty()) {
+        PromoteAny(*engine, ids);
+      }
       if (Below(6) == 0) engine->EvictIdle(Below(6));
       if (Below(90) == 0 && !ids.empty()) {
         engine->Cancel(AnyOf(ids));
@@ -317,7 +351,25 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
       if (!*more && ids.size() == listeners.size()) break;
     }
     ExpectNothingIsHeld(*engine);
+    if (engine->disk() != nullptr) {
+      totals_.num_from_disk +=
+          static_cast<int>(engine->disk()->store().counts().num_read);
+    }
     return listeners;
+  }
+
+  // All or part of what one has given up comes back, and may leave at once.
+  void PromoteAny(Engine& engine, const std::vector<SequenceId>& ids) {
+    for (const SequenceId id : ids) {
+      if (!engine.kv().is_open(id) || Below(2) == 0) continue;
+      const int64_t num_far = engine.kv().NumFar(id);
+      if (num_far == 0) continue;
+      engine.Promote(id, 1 + Below(static_cast<int>(num_far)));
+      const int64_t num_left = engine.kv().NumFar(id);
+      totals_.num_brought_back += num_left < num_far;
+      totals_.num_whole_again += num_left == 0;
+      if (Below(4) == 0) engine.Demote(id);
+    }
   }
 
   static void ExpectNothingIsHeld(const Engine& engine) {
@@ -349,7 +401,23 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
     random_.seed(seed);
     const Workload workload = AnyWorkload();
     const std::vector<Listener> expected = RunResident(workload);
-    const std::vector<Listener> got = RunPressed(workload);
+    if (workload.num_disk_slots == 0) {
+      return ExpectAnswers(seed, workload, RunPressed(workload), expected);
+    }
+    FaultyDisk disk(static_cast<uint32_t>(seed));
+    for (int life = 0; life < 2 && !HasFailure(); ++life) {
+      disk.faults() = {};
+      std::unique_ptr<DiskStore> store =
+          OpenDisk(disk, workload.num_disk_slots);
+      disk.faults() = workload.disk_faults;
+      ExpectAnswers(seed, workload, RunPressed(workload, std::move(store)),
+                    expected);
+    }
+  }
+
+  void ExpectAnswers(uint64_t seed, const Workload& workload,
+                     const std::vector<Listener>& got,
+                     const std::vector<Listener>& expected) {
     for (size_t i = 0; i < got.size(); ++i) {
       SCOPED_TRACE(fmt::format("seed {} request {} selector {} on prefix {}",
                                seed, i, workload.requests[i].selector,
@@ -361,6 +429,9 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
       totals_.num_cached += completion.num_cached_tokens > 0;
       totals_.num_forks += workload.on_prefix[i];
       CountSlots(completion, workload.on_prefix[i]);
+      totals_.num_from_disk_with_slots += workload.num_disk_slots > 0 &&
+                                          completion.kv.picks > 0 &&
+                                          completion.num_cached_tokens > 0;
       if (completion.reason == FinishReason::kCancelled) {
         ++totals_.num_cancelled;
         ASSERT_LE(got[i].bits.size(), expected[i].bits.size());
@@ -405,6 +476,10 @@ TEST_P(EngineTiersOracleTest, AnswersAreThoseOfTheResident) {
   EXPECT_GT(totals_.num_forks_with_slots, 0);
   EXPECT_GT(totals_.num_missing, count / 2);
   EXPECT_GT(totals_.num_back, 0);
+  EXPECT_GT(totals_.num_brought_back, count);
+  EXPECT_GT(totals_.num_whole_again, count / 2);
+  EXPECT_GT(totals_.num_from_disk, 0);
+  EXPECT_GT(totals_.num_from_disk_with_slots, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Parts, EngineTiersOracleTest,

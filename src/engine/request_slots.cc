@@ -195,8 +195,61 @@ bool RequestSlots::Demote(const Sequence& sequence) {
   return true;
 }
 
+int64_t RequestSlots::PageBytes() const {
+  const StripPoolOptions& pool = memory_.device.pool().options();
+  return pool.format.slice_bytes * pool.num_kv_heads * pool.num_layers;
+}
+
+int64_t RequestSlots::PieceBytes() const {
+  const SliceFormat& format = memory_.device.pool().options().format;
+  return int64_t{format.slot_tokens} * (format.k_dim * DtypeBytes(format.k) +
+                                        format.v_dim * DtypeBytes(format.v));
+}
+
+std::optional<PromotionOffer> RequestSlots::OfferReturn(
+    const Sequence& sequence, int num_tokens) const {
+  const SequenceId id = sequence.id();
+  if (!ledger_.is_open(id)) return std::nullopt;
+  PromotionOffer offer = {.sequence = id,
+                          .num_pages = memory_.kv.NumFar(id),
+                          .num_slot_extents = NumSlotExtents(id)};
+  offer.copied_bytes = static_cast<double>(offer.num_pages * PageBytes());
+  const auto missed = missed_.find(id);
+  if (missed != missed_.end()) {
+    offer.missed_bytes = missed->second.bytes_a_token.value_or(0) * num_tokens;
+  }
+  return offer;
+}
+
+int64_t RequestSlots::Promote(const Sequence& sequence, int64_t num_pages) {
+  const std::optional<PromotionOffer> offer = OfferReturn(sequence, 0);
+  if (!offer) return 0;
+  KvCache& kv = memory_.kv;
+  const int64_t num_chosen = PagesToPromote(*offer, num_pages);
+  const bool is_all = num_chosen == offer->num_pages;
+  const int64_t num_room =
+      kv.num_free_pages() + (is_all ? offer->num_slot_extents : 0);
+  if (num_chosen > num_room) return 0;
+  // What slots hold lies on the host too.
+  if (is_all) Close(sequence.id());
+  return kv.MoveToDevice(sequence.id(), num_chosen);
+}
+
+void RequestSlots::CountBrought(SequenceId id, const BroughtPieces& pieces,
+                                bool ends_token) {
+  constexpr double kLastShare = 0.125;
+  if (!ledger_.is_open(id)) return;
+  Missed& missed = missed_[id];
+  missed.bytes += static_cast<double>(pieces.misses * PieceBytes());
+  if (!ends_token) return;
+  const double mean = missed.bytes_a_token.value_or(missed.bytes);
+  missed.bytes_a_token = mean + kLastShare * (missed.bytes - mean);
+  missed.bytes = 0;
+}
+
 void RequestSlots::Close(SequenceId id) {
   if (!ledger_.is_open(id)) return;
+  missed_.erase(id);
   ledger_.Close(id);
   while (const auto extent = ledger_.Join()) memory_.kv.GiveBack(*extent);
 }
@@ -239,10 +292,6 @@ void RequestSlots::EnqueueCounts(Queue& queue) {
 
 BroughtPieces RequestSlots::Brought(int request, int first_layer,
                                     int end_layer) const {
-  const SliceFormat& format = memory_.device.pool().options().format;
-  const int64_t piece_bytes =
-      int64_t{format.slot_tokens} * (format.k_dim * DtypeBytes(format.k) +
-                                     format.v_dim * DtypeBytes(format.v));
   BroughtPieces sum;
   for (int layer = first_layer; layer < end_layer; ++layer) {
     const int64_t first =
@@ -254,7 +303,7 @@ BroughtPieces RequestSlots::Brought(int request, int first_layer,
             .misses = counts[kMissesCount],
             .hints = counts[kHintsCount],
             .hints_used = counts[kHintsUsedCount],
-            .fetched_bytes = counts[kFetchedCount] * piece_bytes};
+            .fetched_bytes = counts[kFetchedCount] * PieceBytes()};
   }
   return sum;
 }

@@ -3,6 +3,7 @@
 #ifndef WINNOW_ENGINE_REQUEST_SLOTS_H_
 #define WINNOW_ENGINE_REQUEST_SLOTS_H_
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -13,12 +14,17 @@
 #include "engine/selector_set.h"
 #include "engine/sequence.h"
 #include "kv/demotion.h"
+#include "kv/promotion.h"
 #include "kv/slot_budget.h"
 
 namespace winnow {
 
 // What a request owns in slots where nobody says how much.
 inline constexpr CacheBudget kDefaultCacheBudget = {.tokens = 0, .times = 4};
+
+// Copied before one step for requests whose pages come back, a page at least,
+// so that none gets long by it (1.3 ms of an H200's link).
+inline constexpr int64_t kPromotedStepBytes = int64_t{64} << 20;
 
 struct RequestSlotsOptions {
   CacheBudget budget = kDefaultCacheBudget;
@@ -27,11 +33,12 @@ struct RequestSlotsOptions {
   int max_requests = 0;   // in one step
 };
 
-// Takes whole pages from requests that run, and gives them slots; who, is kv's
-// to decide (kv/demotion.h), where bytes lie, cache's. Used by the engine's
-// thread alone; no pool grows after Create. A request has slots from
-// the first page that it gives up to Close, and no page is made whole again.
-// All strips of an extent are one request's.
+// Takes whole pages from requests that run and gives them slots, and the other
+// way round; who, is kv's to decide (kv/demotion.h, kv/promotion.h), where
+// bytes lie, cache's. Used by the engine's thread alone; no pool grows after
+// Create. A request has slots from the first page that it gives up to Close, or
+// until all its pages are whole again. All strips of an extent are one
+// request's.
 //
 // Pages can leave that the request has read to the end of its prompt, that it
 // holds alone, and of which nothing is left to summarise, where its selector
@@ -64,6 +71,18 @@ class RequestSlots {
   void DemoteAll(Sequences sequences);
   // One does, if no more is taken by it than comes free. False where it cannot.
   bool Demote(const Sequence& sequence);
+  // Of one that has slots: what it would take to make it whole, and spare in
+  // `num_tokens` more that it is expected to generate.
+  std::optional<PromotionOffer> OfferReturn(const Sequence& sequence,
+                                            int num_tokens) const;
+  // Pages of it come back, `num_pages` at most, as PagesToPromote says; its
+  // slots go with the last. Nothing where the device has no room for them.
+  // Returns how many are copied.
+  int64_t Promote(const Sequence& sequence, int64_t num_pages);
+  // What a step has brought for one that has slots. `ends_token`: in the last
+  // of the layers.
+  void CountBrought(SequenceId id, const BroughtPieces& pieces,
+                    bool ends_token);
   // It has no slots any more; nothing where it had none. Its pages are kv's.
   void Close(SequenceId id);
 
@@ -99,6 +118,8 @@ class RequestSlots {
   std::optional<PageRange> Movable(const Sequence& sequence) const;
   std::optional<DemotionOffer> Offer(const Sequence& sequence) const;
   std::vector<int> FramesOf(const Sequence& sequence) const;
+  int64_t PageBytes() const;
+  int64_t PieceBytes() const;
 
   const Memory memory_;
   const SelectorSet& selectors_;
@@ -106,6 +127,12 @@ class RequestSlots {
   SlotLedger ledger_;
   std::unique_ptr<SlotTables> tables_;
   Buffer counts_;  // of a step, on the host
+  // What one misses a token: its steps' mean, an eighth of which is the last.
+  struct Missed {
+    double bytes = 0;  // of a token on its way through the layers
+    std::optional<double> bytes_a_token = {};
+  };
+  std::map<SequenceId, Missed> missed_;  // of those that have slots
 };
 
 }  // namespace winnow

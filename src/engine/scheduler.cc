@@ -83,6 +83,7 @@ Schedule PlanStep(const ScheduleInput& given) {
     Admission admission(given);
     schedule.admitted = admission.Admit(input.sequences);
     schedule.num_lacking_pages = admission.num_lacking_pages();
+    schedule.num_spare_pages = admission.num_spare_pages();
     schedule.overtaken = OvertakenBy(schedule.admitted, input.sequences);
   }
   int room = input.limits.max_num_batched_tokens;

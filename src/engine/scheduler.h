@@ -71,6 +71,8 @@ struct Schedule {
   // That the first who waits would be admitted with; 0 where more pages would
   // not help it.
   int64_t num_lacking_pages = 0;
+  // That are promised to nobody, and would not be to the first who waits.
+  int64_t num_spare_pages = 0;
   StepPlan plan;
 };
 

@@ -104,6 +104,8 @@ class Sequence {
   // A generated row has read parts of its context of `num_tokens` in
   // `num_layers` layers, as shares of it `sum_of_shares` in all.
   void CountReads(double sum_of_shares, int num_tokens, int num_layers);
+  // So many of its pages were copied to the device.
+  void CountFetched(int64_t num_pages) { num_fetched_pages_ += num_pages; }
   // More was brought near for it.
   void CountBrought(const BroughtPieces& pieces) { brought_ += pieces; }
   // Takes in a drawn token. Returns why the request ends now, if it does.

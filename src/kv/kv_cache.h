@@ -74,8 +74,9 @@ class [[nodiscard]] Reservation {
 // and the target of the next.
 //
 // Pages of a sequence that goes on may leave the device too (MoveToHost): it
-// holds them on the host from then on, to its end, beside the prefix index,
-// for which those that it knows are idle. Extents are lent to whoever makes
+// holds them on the host from then on, to its end or until they come back
+// (MoveToDevice), beside the prefix index, for which those that it knows are
+// idle. Extents are lent to whoever makes
 // slots of them.
 //
 // An extent that Truncate or Close frees may be given to the next step. Steps
@@ -146,6 +147,12 @@ class KvCache {
   // forgotten there. REQUIRES: `range` is Movable's of just now, and
   // num_available_host_pages() is num_whole at least.
   void MoveToHost(SequenceId sequence, const PageRange& range);
+  // The first `num_pages` of those that the sequence has on the host come back,
+  // without a copy where the index still has them on the device: those are
+  // shared, as is what the index has on the host, as long as the pages before
+  // are. Its hold on the host's extents ends. Returns how many are copied.
+  // REQUIRES: it has as many there, and num_free_pages() is as many at least.
+  int64_t MoveToDevice(SequenceId sequence, int64_t num_pages);
   // An extent leaves the tables, until it is given back; nothing where none is
   // free. REQUIRES of GiveBack: it is lent; its last step has landed.
   std::optional<ExtentId> Lend();
@@ -176,6 +183,9 @@ class KvCache {
   std::span<const ExtentId> pages(SequenceId sequence) const;
   std::span<const ExtentId> far_pages(SequenceId sequence) const;
   int64_t NumWhole(SequenceId sequence) const;
+  int64_t NumFar(SequenceId sequence) const {
+    return std::ssize(pages(sequence)) - NumWhole(sequence);
+  }
 
   int64_t num_pages() const { return pool_.num_extents(); }
   // Those that the prefix index alone holds among them.
@@ -204,6 +214,11 @@ class KvCache {
   ExtentId TakeExtent();
   std::optional<ExtentId> TakeHostExtent();
   std::vector<ExtentId> IndexedFrom(SequenceId sequence, int64_t page) const;
+  // An extent of the device for what lies in `host`, and for the index too
+  // where it has that page right below the one in `above`. True where a copy
+  // is due.
+  std::pair<ExtentId, bool> BringBack(std::optional<ExtentId> above,
+                                      ExtentId host);
   // A sequence begins, or ends, to hold extents.
   void Hold(std::span<const ExtentId> extents);
   void LetGo(std::span<const ExtentId> extents);

@@ -1,4 +1,5 @@
-// Pages of sequences that go on leave the device.
+// Pages of sequences that go on leave the device, and come back.
+#include <array>
 #include <utility>
 
 #include "base/check.h"
@@ -80,6 +81,48 @@ void KvCache::MoveToHost(SequenceId sequence, const PageRange& range) {
   }
   num_far_pages_ += range.num_whole;
   LetGo(left);
+}
+
+std::pair<ExtentId, bool> KvCache::BringBack(std::optional<ExtentId> above,
+                                             ExtentId host) {
+  // A page of the index is in use only where those above it are.
+  const std::optional<PagePlaces> known = prefixes_.FindBelow(above, host);
+  if (known && known->device) {
+    Hold(std::array{*known->device});
+    return {*known->device, false};
+  }
+  // In use before room is made: that spares it.
+  if (known) prefixes_.PinHost(std::array{host});
+  const ExtentId extent = TakeExtent();
+  if (known) {
+    pool_.Share(extent);  // The index holds it too.
+    prefixes_.Promote(host, extent);
+  }
+  tier_copies_.push_back({TierCopy::Direction::kToDevice, extent, host});
+  return {extent, true};
+}
+
+int64_t KvCache::MoveToDevice(SequenceId sequence, int64_t num_pages) {
+  CheckNoReservation();
+  CHECK(num_pages <= NumFar(sequence) && num_pages <= num_free_pages(),
+        "sequence={} num_pages={} of {} num_free={}", sequence.value(),
+        num_pages, NumFar(sequence), num_free_pages());
+  PageTable& table = TableOf(sequence);
+  int64_t num_copied = 0;
+  for (size_t page = 0; num_pages > 0; ++page) {
+    if (table.pages()[page] != kNoExtent) continue;
+    const ExtentId host = table.far_pages()[page];
+    // All pages before the first that is far are whole.
+    std::optional<ExtentId> above;
+    if (page > 0) above = table.pages()[page - 1];
+    const auto [extent, is_copied] = BringBack(above, host);
+    table.MoveToDevice(page, extent);
+    host_pool_.Release(host);
+    num_copied += is_copied;
+    --num_far_pages_;
+    --num_pages;
+  }
+  return num_copied;
 }
 
 void KvCache::EnterFarPages(SequenceId sequence, const PrefixPath& path,

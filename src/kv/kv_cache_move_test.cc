@@ -1,4 +1,5 @@
-// Pages of sequences that go on leave the device, and extents are lent.
+// Pages of sequences that go on leave the device and come back, and extents
+// are lent.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -14,6 +15,9 @@ using Copies = std::vector<TierCopy>;
 
 TierCopy ToHost(uint32_t device, uint32_t host) {
   return {TierCopy::Direction::kToHost, ExtentId(device), ExtentId(host)};
+}
+TierCopy ToDevice(uint32_t device, uint32_t host) {
+  return {TierCopy::Direction::kToDevice, ExtentId(device), ExtentId(host)};
 }
 
 // Texts are words of a page each.
@@ -238,6 +242,126 @@ TEST_F(KvCacheMoveTest, WhoEndsLeavesPagesOfTheHostToo) {
   cache_->Close(kB);
 }
 
+TEST_F(KvCacheMoveTest, PagesComeBackFromTheFirstOn) {
+  Make(6, 4);
+  cache_->Open(kA);
+  Grow(kA, 4 * kPageTokens + 5);
+  Move(kA, 4);
+  (void)Decided();
+  EXPECT_EQ(Tables(kA), "hhhhd");
+  EXPECT_EQ(cache_->MoveToDevice(kA, 1), 1);
+  ExpectSound();
+  EXPECT_EQ(Tables(kA), "dhhhd");
+  EXPECT_EQ(Decided(), (Copies{ToDevice(0, 0)}));
+  EXPECT_EQ(cache_->num_available_host_pages(), 1);
+  EXPECT_EQ(cache_->num_free_host_pages(), 1);
+  EXPECT_EQ(cache_->MoveToDevice(kA, 3), 3);
+  EXPECT_EQ(Tables(kA), "ddddd");
+  EXPECT_TRUE(cache_->far_pages(kA).empty());
+  EXPECT_EQ(cache_->num_free_host_pages(), 4);
+  // And leave once more.
+  Move(kA, 3);
+  EXPECT_EQ(Tables(kA), "hhhdd");
+  cache_->Close(kA);
+  EXPECT_EQ(cache_->num_free_pages(), 6);
+}
+
+TEST_F(KvCacheMoveTest, WhatIsStillThereIsNotCopied) {
+  Make(6, 6);
+  Read(kA, {1, 2, 3});
+  Move(kA, 3);
+  (void)Decided();
+  // Page 3 leaves the device for the index too; 1 and 2 are another's besides.
+  EXPECT_TRUE(cache_->EvictIdle());
+  cache_->Open(kB, Find({1, 2}));
+  EXPECT_EQ(Places({1, 2, 3}), "ddh");
+  EXPECT_EQ(cache_->MoveToDevice(kA, 3), 1);
+  ExpectSound();
+  EXPECT_EQ(Decided().size(), 1u);
+  EXPECT_EQ(Places({1, 2, 3}), "ddd");
+  EXPECT_EQ(cache_->pages(kA)[0], cache_->pages(kB)[0]);
+  // The host's copies are the index's duplicates from here on.
+  EXPECT_EQ(cache_->num_available_host_pages(), 6);
+  EXPECT_EQ(cache_->NumOnHost(kA), 3);
+  cache_->Close(kB);
+  EXPECT_EQ(cache_->Movable(kA, 3).num_whole, 3);
+  Move(kA, 3);
+  EXPECT_EQ(Decided(), Copies());
+  cache_->Close(kA);
+}
+
+// Where the index has given up the host's copy it does not know the page by it
+// any more.
+TEST_F(KvCacheMoveTest, WhatTheIndexGaveUpComesBackToItsSequenceAlone) {
+  Make(8, 4);
+  Read(kB, {7});
+  cache_->Close(kB);
+  EXPECT_TRUE(cache_->EvictIdle());
+  Read(kA, {1, 2});
+  Move(kA, 2);
+  // Takes the place of page 7, after the duplicates of pages 1 and 2.
+  Read(kB, {5, 6});
+  Move(kB, 2);
+  EXPECT_EQ(Places({7}), "");
+  (void)Decided();
+  EXPECT_EQ(Places({1, 2}), "dd");
+  EXPECT_EQ(cache_->MoveToDevice(kA, 2), 2);
+  ExpectSound();
+  EXPECT_EQ(Tables(kA), "dd");
+  EXPECT_EQ(Places({1, 2}), "dd");
+  EXPECT_NE(cache_->pages(kA)[0], Find({1, 2}).extents[0]);
+  EXPECT_EQ(cache_->num_free_host_pages(), 2);
+  cache_->Close(kA);
+  cache_->Close(kB);
+}
+
+// The index knows page 2, but not that the sequence has page 1: in use it would
+// be below an idle page.
+TEST_F(KvCacheMoveTest, WhatIsBelowAPageOfItsOwnComesBackAsItsOwn) {
+  Make(8, 3);
+  Read(kB, {7});
+  cache_->Close(kB);
+  EXPECT_TRUE(cache_->EvictIdle());
+  Read(kA, {1, 2});
+  Move(kA, 2);
+  for (const int32_t word : {7, 1}) {
+    cache_->Open(kB, Find({word}));
+    cache_->Close(kB);
+  }
+  // The host's room is that of page 7, after the duplicate of page 1, which was
+  // used last.
+  Read(kB, {8});
+  Move(kB, 1);
+  (void)Decided();
+  EXPECT_EQ(cache_->MoveToDevice(kA, 2), 2);
+  ExpectSound();
+  EXPECT_EQ(Places({1, 2}), "dd");
+  EXPECT_NE(cache_->pages(kA)[1], Find({1, 2}).extents[1]);
+  cache_->Close(kA);
+  cache_->Close(kB);
+}
+
+TEST_F(KvCacheMoveTest, WhatComesBackIsNotWhatMakesRoomForIt) {
+  Make(2, 2);
+  Read(kA, {1});
+  Move(kA, 1);
+  for (const int32_t word : {7, 8, 9}) {
+    Read(kB, {word});
+    cache_->Close(kB);
+    if (word == 7) {
+      EXPECT_TRUE(cache_->EvictIdle());
+      EXPECT_TRUE(cache_->EvictIdle());
+    }
+  }
+  EXPECT_EQ(Places({1}) + Places({7}) + Places({8}) + Places({9}), "hhdd");
+  (void)Decided();
+  EXPECT_EQ(cache_->MoveToDevice(kA, 1), 1);
+  ExpectSound();
+  EXPECT_EQ(Places({1}) + Places({7}) + Places({8}) + Places({9}), "dhd");
+  EXPECT_EQ(Decided().size(), 2u);
+  cache_->Close(kA);
+}
+
 TEST_F(KvCacheMoveTest, ExtentsAreLentWhileSomeAreFree) {
   Make(3, 0);
   Read(kA, {1});
@@ -271,6 +395,7 @@ TEST_F(KvCacheMoveDeathTest, MisuseStopsTheProgram) {
   (void)Decided();
   EXPECT_DEATH(cache_->Truncate(kA, kPageTokens), "far_pages=2");
   EXPECT_DEATH(cache_->Fork(kA, kB), "far_pages=2");
+  EXPECT_DEATH(cache_->MoveToDevice(kA, 3), "num_pages=3 of 2");
   EXPECT_DEATH(cache_->GiveBack(ExtentId(7)), "extent=7 is not lent");
   cache_->Truncate(kA, 2 * kPageTokens);
   cache_->Close(kA);

@@ -43,7 +43,7 @@ class World {
   }
 
   void Operate() {
-    const int64_t dice = Below(100);
+    const int64_t dice = Below(120);
     if (dice < 4 || told_.empty()) {
       Open();
     } else if (dice < 8) {
@@ -66,8 +66,12 @@ class World {
       Truncate();
     } else if (dice < 95) {
       Enter();
-    } else {
+    } else if (dice < 100) {
       Close();
+    } else if (dice < 110) {
+      MoveToHost();
+    } else {
+      MoveToDevice();
     }
     CarryOutTierCopies();
     SpoilFreeExtents();
@@ -83,8 +87,13 @@ class World {
                 static_cast<int>(told.tokens.size()));
       ASSERT_EQ(cache_.num_sealed(sequence), told.num_sealed);
       std::vector<int64_t> found;
-      for (ExtentId id : cache_.pages(sequence)) {
-        const Extent& extent = extents_[id.value()];
+      const std::span<const ExtentId> pages = cache_.pages(sequence);
+      for (size_t page = 0; page < pages.size(); ++page) {
+        const bool is_whole = pages[page] != kNoExtent;
+        const ExtentId far =
+            is_whole ? kNoExtent : cache_.far_pages(sequence)[page];
+        const Extent& extent = is_whole ? extents_[pages[page].value()]
+                                        : host_extents_[far.value()];
         found.insert(found.end(), extent.begin(), extent.end());
       }
       ASSERT_GE(found.size(), told.tokens.size());
@@ -108,6 +117,9 @@ class World {
   int num_demotions() const { return num_demotions_; }
   int num_promotions() const { return num_promotions_; }
   int num_returns() const { return num_returns_; }
+  int num_moves() const { return num_moves_; }
+  int num_moves_back() const { return num_moves_back_; }
+  int num_shared_back() const { return num_shared_back_; }
   bool has_index() const { return page_tokens_ == kPageTokens; }
 
  private:
@@ -163,6 +175,7 @@ class World {
     if (!has_index()) return;
     const auto& [sequence, told] = AnySequence();
     const SequenceId id = sequence;
+    if (cache_.NumFar(id) > 0) return;
     parked_.push_back({static_cast<PageKind>(id.value()),
                        {told.tokens.begin(), told.tokens.end()}});
     std::vector<PageKind> kinds;
@@ -207,6 +220,7 @@ class World {
     const bool is_sealed =
         told.num_sealed == static_cast<int>(told.tokens.size());
     if (!is_sealed || told_.size() == kMaxSequences) return;
+    if (cache_.NumFar(parent) > 0) return;
     cache_.Fork(parent, SequenceId(++last_id_));
     told_[SequenceId(last_id_)] = told;
   }
@@ -226,6 +240,8 @@ class World {
   void Truncate() {
     auto& [sequence, told] = AnySequence();
     const int64_t num_tokens = Below(std::ssize(told.tokens) + 1);
+    const int64_t num_far = std::ssize(cache_.far_pages(sequence));
+    if (num_tokens > 0 && num_tokens < num_far * page_tokens_) return;
     told.tokens.resize(static_cast<size_t>(num_tokens));
     told.num_sealed = std::min(told.num_sealed, static_cast<int>(num_tokens));
     cache_.Truncate(sequence, static_cast<int>(num_tokens));
@@ -241,6 +257,34 @@ class World {
       cache_.Close(id);
     }
     told_.erase(id);
+  }
+
+  // Some of its pages leave the device, as far as the host has room.
+  void MoveToHost() {
+    const auto& [sequence, told] = AnySequence();
+    const int64_t end = Below(told.num_sealed / page_tokens_ + 1);
+    const PageRange range = cache_.Movable(sequence, end);
+    if (range.num_whole == 0 ||
+        range.num_whole > cache_.num_available_host_pages()) {
+      return;
+    }
+    ++num_moves_;
+    cache_.MoveToHost(sequence, range);
+  }
+  // Some of them come back, also of another that shares them.
+  void MoveToDevice() {
+    for (const auto& [sequence, told] : told_) {
+      const int64_t most =
+          std::min(cache_.NumFar(sequence), cache_.num_free_pages());
+      if (most == 0 || Below(3) == 0) continue;
+      const int64_t num_pages = 1 + Below(most);
+      const int64_t num_far = cache_.NumFar(sequence);
+      const int64_t num_copied = cache_.MoveToDevice(sequence, num_pages);
+      EXPECT_EQ(cache_.NumFar(sequence), num_far - num_pages);
+      EXPECT_LE(num_copied, num_pages);
+      ++num_moves_back_;
+      num_shared_back_ += num_copied < num_pages;
+    }
   }
 
   std::vector<Growth> AnyGrowths() {
@@ -398,6 +442,9 @@ class World {
   int num_evictions_ = 0;
   int num_demotions_ = 0;
   int num_promotions_ = 0;
+  int num_moves_ = 0;
+  int num_moves_back_ = 0;
+  int num_shared_back_ = 0;  // pages that were still there
   int num_returns_ = 0;
 };
 
@@ -424,7 +471,7 @@ TEST_P(KvCachePropertyTest, EverySequenceReadsBackItsOwnTokens) {
 // A seed's run may share nothing, but not all of them.
 TEST(KvCacheRunsTest, RunsFindPrefixesEvictThemAndMoveThem) {
   int num_hits = 0, num_evictions = 0, num_demotions = 0, num_promotions = 0,
-      num_returns = 0;
+      num_returns = 0, num_moves = 0, num_moves_back = 0, num_shared_back = 0;
   for (uint64_t seed = 0; seed < 16; ++seed) {
     World world(seed);
     for (int i = 0; i < kNumOperations; ++i) world.Operate();
@@ -433,6 +480,9 @@ TEST(KvCacheRunsTest, RunsFindPrefixesEvictThemAndMoveThem) {
     num_demotions += world.num_demotions();
     num_promotions += world.num_promotions();
     num_returns += world.num_returns();
+    num_moves += world.num_moves();
+    num_moves_back += world.num_moves_back();
+    num_shared_back += world.num_shared_back();
     world.CloseAll();
   }
   EXPECT_GT(num_hits, 16);
@@ -440,6 +490,9 @@ TEST(KvCacheRunsTest, RunsFindPrefixesEvictThemAndMoveThem) {
   EXPECT_GT(num_demotions, 100);
   EXPECT_GT(num_promotions, 100);
   EXPECT_GT(num_returns, 16);
+  EXPECT_GT(num_moves, 100);
+  EXPECT_GT(num_moves_back, 100);
+  EXPECT_GT(num_shared_back, 16);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, KvCachePropertyTest,

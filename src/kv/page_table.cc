@@ -33,6 +33,16 @@ void PageTable::MoveToHost(size_t page, ExtentId host) {
   far_pages_[page] = host;
 }
 
+void PageTable::MoveToDevice(size_t page, ExtentId extent) {
+  CHECK(page < far_pages_.size() && pages_[page] == kNoExtent,
+        "page={} far_pages={}", page, far_pages_.size());
+  pages_[page] = extent;
+  far_pages_[page] = kNoExtent;
+  while (!far_pages_.empty() && far_pages_.back() == kNoExtent) {
+    far_pages_.pop_back();
+  }
+}
+
 void PageTable::Truncate(int num_tokens) {
   CHECK(num_tokens >= 0 && num_tokens <= num_tokens_, "num_tokens={} of {}",
         num_tokens, num_tokens_);

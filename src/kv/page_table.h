@@ -43,6 +43,8 @@ class PageTable {
   // The page lies on the host from here on. REQUIRES: it is whole, and all its
   // tokens are sealed.
   void MoveToHost(size_t page, ExtentId host);
+  // The page is whole again, in `extent`. REQUIRES: it is not.
+  void MoveToDevice(size_t page, ExtentId extent);
   // Forgets tokens from `num_tokens` on, with the pages that hold no others.
   // REQUIRES: 0 <= num_tokens <= num_tokens(); pages that are not whole keep
   // all their tokens, or none of any page is left: slots would go on holding

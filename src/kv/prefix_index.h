@@ -129,6 +129,11 @@ class PrefixIndex {
   // REQUIRES: so does the page above it; no page lies in `extent`.
   void Promote(ExtentId host, ExtentId extent);
 
+  // Where the page in `host` lies, if it is one of the index, and the one right
+  // below that in `above`, or without one the first of a text.
+  std::optional<PagePlaces> FindBelow(std::optional<ExtentId> above,
+                                      ExtentId host) const;
+
   // Forgets the path's pages of the first of `kinds`, deepest first, whoever
   // uses them, and says where they lay. Walks as Find does. REQUIRES: they are
   // the path's end, no others are below them, and none has more than one user.

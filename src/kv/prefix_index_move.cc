@@ -35,6 +35,16 @@ std::vector<ExtentId> PrefixIndex::EnterHost(
   return taken;
 }
 
+std::optional<PagePlaces> PrefixIndex::FindBelow(std::optional<ExtentId> above,
+                                                 ExtentId host) const {
+  const NodeId node = NodeOfHost(host);
+  if (node == kNone) return std::nullopt;
+  const NodeId parent = nodes_[node].parent;
+  const bool is_below =
+      above ? NodeOf(*above) == parent : nodes_[parent].parent == kNone;
+  return is_below ? std::optional(nodes_[node].places) : std::nullopt;
+}
+
 bool PrefixIndex::CanWithdraw(std::span<const ExtentId> extents) const {
   for (size_t i = 0; i < extents.size(); ++i) {
     const Node& page = nodes_[NodeOf(extents[i])];

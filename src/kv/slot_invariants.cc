@@ -4,6 +4,8 @@
 
 #include <map>
 
+#include "kv/extent_pool.h"
+
 namespace winnow {
 namespace {
 
@@ -61,7 +63,80 @@ void CheckStrips(const SlotSnapshot& snapshot, const Uses& frames,
   }
 }
 
+// Who has them, by extent.
+std::map<uint32_t, std::map<SequenceId, int>> OwnersByExtent(
+    const SlotSnapshot& snapshot) {
+  const auto num_layers = static_cast<uint32_t>(snapshot.num_layers);
+  std::map<uint32_t, std::map<SequenceId, int>> owners;
+  for (const SlotOwnerSnapshot& owner : snapshot.owners) {
+    for (const std::vector<uint32_t>& frames : owner.frames) {
+      for (const uint32_t strip : frames) {
+        ++owners[strip / num_layers][owner.sequence];
+      }
+    }
+  }
+  return owners;
+}
+
+void CheckOwner(const SlotOwnerSnapshot* owner, const TableSnapshot& table,
+                int num_layers, std::vector<std::string>& broken) {
+  int64_t num_far = 0, num_strips = 0, num_uncovered = 0;
+  for (size_t page = 0; page < table.pages.size(); ++page) {
+    if (table.pages[page] != kNoExtent) continue;
+    ++num_far;
+    const size_t segment = page / kSlotSegmentPages;
+    num_uncovered += owner == nullptr || segment >= owner->segments.size() ||
+                     owner->segments[segment] == kNoSlotSegment;
+  }
+  if (owner != nullptr) {
+    for (const auto& frames : owner->frames) num_strips += std::ssize(frames);
+  }
+  if ((owner != nullptr) != (num_far > 0) ||
+      num_strips > num_far * num_layers || num_uncovered > 0) {
+    broken.push_back(fmt::format(
+        "sequence {} has {} pages on the host alone, {} of them without a "
+        "segment, and {} strips of slots",
+        table.sequence.value(), num_far, num_uncovered, num_strips));
+  }
+}
+
 }  // namespace
+
+std::vector<std::string> BrokenInvariants(const SlotSnapshot& snapshot,
+                                          const KvSnapshot& kv) {
+  std::vector<std::string> broken;
+  std::vector<ExtentId> split;
+  for (const SplitSnapshot& extent : snapshot.split) {
+    split.push_back(extent.extent);
+  }
+  if (split != kv.lent) {
+    broken.push_back(fmt::format("{} extents are split, {} lent", split.size(),
+                                 kv.lent.size()));
+  }
+  const auto owners = OwnersByExtent(snapshot);
+  for (const ExtentId extent : split) {
+    const auto found = owners.find(extent.value());
+    if (found == owners.end() || found->second.size() != 1 ||
+        found->second.begin()->second != snapshot.num_layers) {
+      broken.push_back(
+          fmt::format("extent {} is not one sequence's", extent.value()));
+    }
+  }
+  std::map<SequenceId, const SlotOwnerSnapshot*> by_sequence;
+  for (const SlotOwnerSnapshot& owner : snapshot.owners) {
+    by_sequence[owner.sequence] = &owner;
+  }
+  for (const TableSnapshot& table : kv.tables) {
+    const auto owner = by_sequence.extract(table.sequence);
+    CheckOwner(owner.empty() ? nullptr : owner.mapped(), table,
+               snapshot.num_layers, broken);
+  }
+  for (const auto& [sequence, owner] : by_sequence) {
+    broken.push_back(
+        fmt::format("sequence {} has slots and no pages", sequence.value()));
+  }
+  return broken;
+}
 
 std::vector<std::string> BrokenInvariants(const SlotSnapshot& snapshot) {
   std::vector<std::string> broken;

@@ -7,9 +7,13 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "kv/invariants.h"
 
 namespace winnow {
 
+// Pages whose slot entries stand together, as the device's tables have it
+// (backend/slot_table.h).
+inline constexpr int kSlotSegmentPages = 1024;
 // In place of a segment: all of its pages are whole.
 inline constexpr uint32_t kNoSlotSegment = 0xffffffffu;
 
@@ -49,6 +53,15 @@ struct SlotSnapshot {
 //  * a segment or chunk has one owner at most, and exists; free + owned = all;
 //  * a layer has the chunks that its frames need, and no more.
 std::vector<std::string> BrokenInvariants(const SlotSnapshot& snapshot);
+
+// The same of what lies between slots and pages, where extents are lent to
+// nobody else, between two steps:
+//  * extents that are lent are split, and all strips of one are one sequence's;
+//  * who has slots has pages on the host alone, at least as many as extents of
+//    slots, and whose pages are all whole has none;
+//  * a page that is not whole has its segment of entries.
+std::vector<std::string> BrokenInvariants(const SlotSnapshot& snapshot,
+                                          const KvSnapshot& kv);
 
 }  // namespace winnow
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "kv/extent_pool.h"
+
 namespace winnow {
 namespace {
 
@@ -75,6 +77,82 @@ TEST(SlotInvariantsTest, NamesALayerWithoutItsChunk) {
   snapshot.owners[1].chunks[1] = {};
   snapshot.num_free_chunks = 2;
   EXPECT_EQ(OnlyFault(snapshot), "sequence 2 layer 1: 1 frames have 0 chunks");
+}
+
+// Both sequences have two extents of slots; their first pages have left.
+SlotSnapshot SoundSlots() {
+  SlotSnapshot snapshot;
+  snapshot.num_layers = 2;
+  snapshot.split = {{ExtentId(1), 2}, {ExtentId(4), 2}};
+  snapshot.owners = {
+      {SequenceId(1), {2}, {{2, 3}, {}}, {{0}, {}}},
+      {SequenceId(2), {0}, {{8}, {9}}, {{3}, {1}}},
+  };
+  return snapshot;
+}
+
+KvSnapshot SoundKv() {
+  KvSnapshot snapshot;
+  const ExtentId whole(0);
+  snapshot.tables = {{SequenceId(1), 64, 64, {kNoExtent, whole}, {ExtentId(7)}},
+                     {SequenceId(2), 64, 64, {kNoExtent, whole}, {ExtentId(8)}},
+                     {SequenceId(3), 64, 64, {whole, whole}, {}}};
+  snapshot.lent = {ExtentId(1), ExtentId(4)};
+  return snapshot;
+}
+
+std::string OnlyFault(const SlotSnapshot& snapshot, const KvSnapshot& kv) {
+  const std::vector<std::string> broken = BrokenInvariants(snapshot, kv);
+  EXPECT_EQ(broken.size(), 1u) << testing::PrintToString(broken);
+  return broken.empty() ? "" : broken[0];
+}
+
+TEST(SlotInvariantsTest, SoundPagesAndSlotsPass) {
+  EXPECT_EQ(BrokenInvariants(SoundSlots(), SoundKv()),
+            std::vector<std::string>());
+}
+
+TEST(SlotInvariantsTest, NamesAnExtentThatIsNotGivenBack) {
+  KvSnapshot kv = SoundKv();
+  kv.lent.push_back(ExtentId(6));
+  EXPECT_EQ(OnlyFault(SoundSlots(), kv), "2 extents are split, 3 lent");
+}
+
+TEST(SlotInvariantsTest, NamesAnExtentOfTwo) {
+  SlotSnapshot slots = SoundSlots();
+  slots.owners[0].frames = {{2, 8}, {}};
+  slots.owners[1].frames = {{3}, {9}};
+  const std::vector<std::string> broken = BrokenInvariants(slots, SoundKv());
+  EXPECT_EQ(broken,
+            (std::vector<std::string>{"extent 1 is not one sequence's",
+                                      "extent 4 is not one sequence's"}));
+}
+
+TEST(SlotInvariantsTest, NamesSlotsOfOneWhosePagesAreWhole) {
+  KvSnapshot kv = SoundKv();
+  kv.tables[0].pages[0] = ExtentId(9);
+  EXPECT_EQ(OnlyFault(SoundSlots(), kv),
+            "sequence 1 has 0 pages on the host alone, 0 of them without a "
+            "segment, and 2 strips of slots");
+  kv.tables.erase(kv.tables.begin());
+  EXPECT_EQ(OnlyFault(SoundSlots(), kv), "sequence 1 has slots and no pages");
+}
+
+TEST(SlotInvariantsTest, NamesAPageThatNoEntriesLeadTo) {
+  SlotSnapshot slots = SoundSlots();
+  slots.owners[1].segments = {kNoSlotSegment};
+  EXPECT_EQ(OnlyFault(slots, SoundKv()),
+            "sequence 2 has 1 pages on the host alone, 1 of them without a "
+            "segment, and 2 strips of slots");
+}
+
+TEST(SlotInvariantsTest, NamesWhoHoldsMoreThanAllItsPages) {
+  SlotSnapshot slots = SoundSlots();
+  slots.owners[0].frames = {{2, 3}, {8, 9}};
+  slots.owners[1].frames = {{}, {}};
+  EXPECT_EQ(OnlyFault(slots, SoundKv()),
+            "sequence 1 has 1 pages on the host alone, 0 of them without a "
+            "segment, and 4 strips of slots");
 }
 
 }  // namespace

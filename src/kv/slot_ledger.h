@@ -15,9 +15,7 @@
 
 namespace winnow {
 
-// Pages whose slot entries stand together, and frames whose state does: as the
-// device's tables have it (backend/slot_table.h).
-inline constexpr int kSlotSegmentPages = 1024;
+// Frames whose state stands together, as the device's tables have it.
 inline constexpr int kSlotChunkFrames = 64;
 
 struct SlotLedgerOptions {
