@@ -14,6 +14,9 @@ namespace winnow {
 inline constexpr int kTileKeys = 128;
 inline constexpr int kTilePages = 4;
 inline constexpr int kTilePageTokens = 32;
+// What a unit reads of a page: its halves that hold a token that is picked.
+inline constexpr int kHalfTokens = 16;
+inline constexpr int kTileHalves = kTileKeys / kHalfTokens;
 // Rows of a prompt's tile: (token, q head of the group) pairs, side by side as
 // the lanes of four vectors, so that they share every load of K and V.
 inline constexpr int kTileRows = 64;
@@ -45,10 +48,10 @@ struct TileKeys {
   // first_key and last_key.
   bool picked = false;
   uint32_t tokens[kTilePages] = {};
-  // Pages that a unit kernel prefetches while it works on this one: those that
-  // the next unit reads, or these themselves where there is none.
-  const std::byte* next_k[kTilePages] = {};
-  const std::byte* next_v[kTilePages] = {};
+  // Halves of pages that a unit kernel fetches while it works on a half: those
+  // that it, or the next unit, reads some halves later. Null: none.
+  const std::byte* next_k[kTileHalves] = {};  // each [16, k_stride]
+  const std::byte* next_v[kTileHalves] = {};  // each [16, v_stride]
 };
 
 // How a row's keys among [begin, end) are told: it sees all, a range, or the
