@@ -7,7 +7,6 @@
 #include <numeric>
 #include <random>
 
-#include "cli/roof.h"
 #include "sparse/selector.h"
 
 namespace winnow {
@@ -149,6 +148,13 @@ Status BenchSparse::AllocateRow() {
       q_, Take(shape_.dtype, {kNumQueries, num_heads, shape_.head_dim}));
   FillRandomly(q_, q_.num_elements());
   ASSIGN_OR_RETURN(out_, Take(shape_.dtype, {1, num_heads, shape_.head_dim}));
+  if (!estimates()) return Ok{};
+  const int64_t most = MaxEstimates(program_, shape_.context_tokens);
+  ASSIGN_OR_RETURN(lists_.estimates, Take(Dtype::kInt32, {1, num_heads, most}));
+  ASSIGN_OR_RETURN(lists_.num_estimates, Take(Dtype::kInt32, {1, num_heads}));
+  ASSIGN_OR_RETURN(estimate_,
+                   Take(Dtype::kFloat32, {1, num_heads, shape_.head_dim}));
+  ASSIGN_OR_RETURN(lse_, Take(Dtype::kFloat32, {1, num_heads}));
   return Ok{};
 }
 
@@ -163,6 +169,7 @@ void BenchSparse::SummarizeLayers() {
       backend_.Summarize(
           *queue_, step_,
           {.selectors = {&selector_, 1}, .first_token = first_token}, cache_);
+      if (has_clusters()) Index();
     } else {
       std::memcpy(selector_.summaries.rows,
                   summaries_ + layer % num_kv_layers_ * layer_summary_bytes_,
@@ -203,6 +210,23 @@ void BenchSparse::ReadPicks() {
   backend_.Read(*queue_, step_, Args(source), cache_);
 }
 
+void BenchSparse::ReadEstimates() {
+  const ReadSource source = {.kind = ReadSource::Kind::kEstimates,
+                             .picks = lists_,
+                             .selectors = {&selector_, 1}};
+  ReadArgs args = Args(source);
+  args.out = estimate_;
+  args.lse = lse_;
+  backend_.Read(*queue_, step_, args, cache_);
+}
+
+void BenchSparse::Index() {
+  backend_.Index(
+      *queue_, step_,
+      {.selectors = {&selector_, 1}, .first_token = step_.num_prompt_rows},
+      cache_);
+}
+
 void BenchSparse::ReadEverything() {
   const ReadSource source;
   backend_.Read(*queue_, step_, Args(source), cache_);
@@ -210,11 +234,13 @@ void BenchSparse::ReadEverything() {
 
 double BenchSparse::summary_bytes() const {
   // Of every KV head, the rows that are visible.
+  const int64_t context = shape_.context_tokens;
+  const int64_t scored =
+      has_clusters() ? NumClusteredTokens(program_, context) : context;
   double bytes = 0;
   for (size_t level = 0; level < 2; ++level) {
-    const int64_t num_rows =
-        NumVisibleRows(level == 0 ? program_.rows : program_.normalizer,
-                       shape_.context_tokens);
+    const int64_t num_rows = NumVisibleRows(
+        level == 0 ? program_.rows : program_.normalizer, scored);
     bytes += static_cast<double>(num_rows) * shape_.num_kv_heads *
              selector_.summaries.layout.levels[level].row_bytes;
   }
@@ -233,88 +259,35 @@ double BenchSparse::picked_bytes() const {
          DtypeBytes(shape_.dtype);
 }
 
+double BenchSparse::estimated_bytes() const {
+  int64_t clusters = 0;
+  for (int64_t list = 0; list < lists_.NumLists(0); ++list) {
+    clusters += lists_.NumEstimates(0, list);
+  }
+  return static_cast<double>(clusters) * 2 * shape_.head_dim *
+         DtypeBytes(program_.rows.dtype);
+}
+
+bool BenchSparse::has_clusters() const {
+  return program_.rows.kind == SummaryRows::Kind::kClusters;
+}
+
+double BenchSparse::indexed_bytes() const {
+  return estimates() ? kv_bytes() : kv_bytes() / 2;
+}
+
+double BenchSparse::index_flops() const {
+  const SummaryRows& rows = program_.rows;
+  const auto num_segments =
+      static_cast<double>(shape_.context_tokens / rows.tokens);
+  const int num_clusters = rows.tokens / rows.stride;
+  return num_segments * shape_.num_kv_heads * 2.0 * shape_.head_dim *
+         rows.tokens * num_clusters * (program_.index.iterations + 1);
+}
+
 double BenchSparse::kv_bytes() const {
   return static_cast<double>(shape_.context_tokens) * 2 * shape_.num_kv_heads *
          shape_.head_dim * DtypeBytes(shape_.dtype);
-}
-
-namespace {
-
-// Seconds of one verb over the rounds, and its share of each round's roof.
-struct VerbTimes {
-  std::vector<double> seconds, shares;
-
-  void Add(double of_round, double bytes, double roof_gb_per_second) {
-    seconds.push_back(of_round);
-    shares.push_back(bytes / of_round / 1e9 / roof_gb_per_second);
-  }
-  nlohmann::ordered_json Row(const std::string& verb, double bytes) const {
-    const double median = Median(seconds);
-    return {{"verb", verb},
-            {"ms", median * 1e3},
-            {"gb_per_second", bytes / median / 1e9},
-            {"gflops", 0.0},
-            {"share_of_read_roof", Median(shares)},
-            {"share_of_product_roof", 0.0}};
-  }
-};
-
-Status AddRowsOf(BenchSparse& bench, std::string_view name, int num_rounds,
-                 const std::function<double()>& roof,
-                 nlohmann::ordered_json& rows) {
-  constexpr int kRunsARound = 32;
-  constexpr int kDenseRunsARound = 8;
-  VerbTimes select, read, both;
-  std::vector<double> ratios;
-  for (int round = 0; round < num_rounds; ++round) {
-    const double gb_per_second = roof();
-    std::vector<double> selects, reads, sums, denses;
-    for (int run = 0; run < kRunsARound; ++run) {
-      bench.NextLayer();
-      selects.push_back(SecondsOf([&] { bench.Select(); }));
-      reads.push_back(SecondsOf([&] { bench.ReadPicks(); }));
-      sums.push_back(selects.back() + reads.back());
-      if (run >= kDenseRunsARound) continue;
-      denses.push_back(SecondsOf([&] { bench.ReadEverything(); }));
-    }
-    select.Add(Median(selects), bench.summary_bytes(), gb_per_second);
-    read.Add(Median(reads), bench.picked_bytes(), gb_per_second);
-    both.Add(Median(sums), bench.summary_bytes() + bench.picked_bytes(),
-             gb_per_second);
-    ratios.push_back(Median(denses) / Median(sums));
-  }
-  rows.push_back(
-      select.Row(fmt::format("Select, {}", name), bench.summary_bytes()));
-  rows.push_back(
-      read.Row(fmt::format("Read, picks of {}", name), bench.picked_bytes()));
-  const double ratio = Median(ratios);
-  nlohmann::ordered_json row =
-      both.Row(fmt::format("both, {}: dense / {:.1f}", name, ratio),
-               bench.summary_bytes() + bench.picked_bytes());
-  row["speedup_over_dense"] = ratio;
-  rows.push_back(std::move(row));
-  return Ok{};
-}
-
-}  // namespace
-
-Status AddSparseRows(Backend& backend, const BenchSparse::Shape& shape,
-                     int num_rounds,
-                     const std::function<double()>& read_roof_gb_per_second,
-                     nlohmann::ordered_json& rows) {
-  // Quest as published chooses for each q head, and so reads a group's pages
-  // as many times as it has heads.
-  for (const std::string_view spec :
-       {"mean:budget=1/16", "quest:budget=1/16,heads=kv,dense_layers=none",
-        "quest:budget=1/16,dense_layers=none"}) {
-    ASSIGN_OR_RETURN(const std::unique_ptr<BenchSparse> bench,
-                     BenchSparse::Create(backend, shape, spec));
-    std::string_view name = spec.substr(0, spec.find(":"));
-    if (spec.find("heads=kv") != spec.npos) name = "quest, KV heads";
-    RETURN_IF_ERROR(
-        AddRowsOf(*bench, name, num_rounds, read_roof_gb_per_second, rows));
-  }
-  return Ok{};
 }
 
 }  // namespace winnow

@@ -1,11 +1,9 @@
-// Select, and Read over what it chose, for winnow bench verbs.
+// Index, Select, and Read over what it chose, for winnow bench verbs.
 #ifndef WINNOW_CLI_BENCH_SPARSE_H_
 #define WINNOW_CLI_BENCH_SPARSE_H_
 
-#include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/backend.h"
@@ -30,13 +28,24 @@ class BenchSparse {
                                                      std::string_view spec);
 
   void NextLayer();
+  // All clusters of the layer anew. REQUIRES: the selector has clusters.
+  void Index();
   void Select();
   void ReadPicks();
+  // REQUIRES: the selector estimates.
+  void ReadEstimates();
   void ReadEverything();
 
-  // Of one layer: summaries, K and V that are picked, all K and V.
+  bool has_clusters() const;
+  bool estimates() const { return program_.estimate.value > 0; }
+  // Of one layer: what Index reads and multiplies.
+  double indexed_bytes() const;
+  double index_flops() const;
+  // Of one layer: summaries, K and V that are picked, keys and values of the
+  // clusters that are estimated, all K and V.
   double summary_bytes() const;
   double picked_bytes() const;
+  double estimated_bytes() const;
   double kv_bytes() const;
 
  private:
@@ -59,7 +68,8 @@ class BenchSparse {
   LayerCache cache_;
   LayerStep step_;
   PickLists lists_;
-  View q_, out_;  // q of many steps: [kNumQueries, q_heads, head_dim]
+  View q_, out_;         // q of many steps: [kNumQueries, q_heads, head_dim]
+  View estimate_, lse_;  // f32, where the selector estimates
   std::byte* strips_ = nullptr;     // of layer 0
   std::byte* summaries_ = nullptr;  // of layer 0
   int64_t layer_kv_bytes_ = 0;
@@ -68,13 +78,6 @@ class BenchSparse {
   int64_t num_summary_layers_ = 0;
   int64_t layer_ = 0;
 };
-
-// Adds rows of usual selectors: Select and Read as shares of the read roof, and
-// both together against dense decode attention.
-Status AddSparseRows(Backend& backend, const BenchSparse::Shape& shape,
-                     int num_rounds,
-                     const std::function<double()>& read_roof_gb_per_second,
-                     nlohmann::ordered_json& rows);
 
 }  // namespace winnow
 

@@ -5,7 +5,7 @@
 #include "cli/bench_attention.h"
 #include "cli/bench_bring.h"
 #include "cli/bench_products.h"
-#include "cli/bench_sparse.h"
+#include "cli/bench_sparse_rows.h"
 #include "cli/loaded_model.h"
 #include "cli/output.h"
 #include "cli/roof.h"
@@ -203,10 +203,16 @@ Result<nlohmann::ordered_json> MeasureAll(Backend& backend, const Model& model,
        .dtype = model.dtype(),
        .context_tokens = flags.decode_context_tokens},
       flags.rounds,
-      [&] {
-        roofs.MeasureRead();
-        return roofs.gb_per_second();
-      },
+      {.read_gb_per_second =
+           [&] {
+             roofs.MeasureRead();
+             return roofs.gb_per_second();
+           },
+       .product_gflops =
+           [&] {
+             roofs.MeasureProducts();
+             return roofs.gflops();
+           }},
       rows));
   return nlohmann::ordered_json{
       {"model", flags.engine.model},

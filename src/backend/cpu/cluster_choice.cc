@@ -113,24 +113,31 @@ class ListClusters {
 };
 
 // The best clusters, in the order of their scores, until they have
-// `num_tokens` tokens.
+// `num_tokens` tokens: as many as have them on average are sorted, and twice as
+// many where these do not suffice.
 void AddByTokens(const ListClusters& clusters, std::span<const float> scores,
-                 int64_t num_tokens, std::vector<int32_t>& ranked,
+                 const ClusterBudget& budget, SelectScratch& scratch,
                  TokenMasks& masks) {
-  ranked.resize(scores.size());
-  for (size_t i = 0; i < ranked.size(); ++i) {
-    ranked[i] = static_cast<int32_t>(i);
-  }
-  // The best stands at the heap's front: ties to the lowest index.
-  const auto worse = [&](int32_t a, int32_t b) {
+  // Ties to the lowest index.
+  const auto better = [&](int32_t a, int32_t b) {
     const float of_a = scores[static_cast<size_t>(a)];
     const float of_b = scores[static_cast<size_t>(b)];
-    return of_a < of_b || (of_a == of_b && a > b);
+    return of_a > of_b || (of_a == of_b && a < b);
   };
-  std::ranges::make_heap(ranked, worse);
-  for (auto end = ranked.end(); num_tokens > 0 && end != ranked.begin();) {
-    std::pop_heap(ranked.begin(), end, worse);
-    num_tokens -= clusters.Add(*--end, num_tokens, masks);
+  std::vector<int32_t>& ranked = scratch.ranked;
+  const int64_t mean_tokens = budget.num_tokens / budget.num_clusters + 1;
+  int64_t num_tokens = budget.num_read;
+  int64_t count = num_tokens / mean_tokens + 1, num_added = 0;
+  while (num_tokens > 0 && num_added < budget.num_clusters) {
+    count = std::min(count, budget.num_clusters);
+    const auto best = scratch.top.Best(scores, count);
+    ranked.assign(best.begin(), best.end());
+    std::ranges::sort(ranked, better);
+    for (; num_tokens > 0 && num_added < count; ++num_added) {
+      num_tokens -= clusters.Add(ranked[static_cast<size_t>(num_added)],
+                                 num_tokens, masks);
+    }
+    count *= 2;
   }
 }
 
@@ -170,7 +177,7 @@ int32_t WriteClusterList(const ScoreTask& task, const PickLists& lists,
     const ListClusters clusters(task);
     const std::span<const float> scores = scratch.scores.Score(task);
     if (program.rule == Rule::kTokens) {
-      AddByTokens(clusters, scores, budget.num_read, scratch.ranked, masks);
+      AddByTokens(clusters, scores, budget, scratch, masks);
     } else {
       scratch.ranked.clear();
       if (budget.num_read > 0) {

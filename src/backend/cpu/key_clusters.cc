@@ -7,13 +7,9 @@
 
 #include "backend/cpu/float_types.h"
 #include "backend/cpu/key_run.h"
-#include "backend/cpu/read_workspace.h"
 
 namespace winnow {
 namespace {
-
-// Below this a vector has no direction, and stays as it is.
-constexpr float kLeastLength = 1e-20f;
 
 void Normalize(std::span<float> x) {
   float squares = 0;
@@ -33,6 +29,7 @@ void KeyClusters::Make(const ClusterTask& task) {
   if (num_keys_ > 0) {
     if (task.program.index.centered) Center();
     PlaceCentroids();
+    if (IsVector()) kernels_->transpose_keys(Keys());
     for (int i = 0; i < task.program.index.iterations; ++i) {
       Assign();
       MoveCentroids();
@@ -52,17 +49,24 @@ void KeyClusters::ReadKeys(const ClusterTask& task) {
   num_keys_ = end - first;
   num_clusters_ = rows.tokens / rows.stride;
   keys_.resize(static_cast<size_t>(WholeTiles(num_keys_) * k_dim_));
-  best_.resize(static_cast<size_t>(num_keys_));
   cluster_.resize(static_cast<size_t>(num_keys_));
   sizes_.resize(static_cast<size_t>(num_clusters_));
   centroids_.resize(static_cast<size_t>(num_clusters_ * k_dim_));
-  raw_.resize(static_cast<size_t>(kUnitRows * WholeTiles(num_keys_)));
+  transposed_.resize(keys_.size());
   WithFloatType(task.cache.format.k, [&](auto element) {
     using Kv = decltype(element);
     const KeyRun<Kv> keys = {task.cache, task.request, task.head, first,
                              static_cast<int>(num_keys_)};
     float* to = keys_.data();
-    keys.ForEach([&to](size_t, float x) { *to++ = x; });
+    for (int64_t token = first; token < end;) {
+      const int64_t in_page =
+          std::min(end - token, kPageTokens - token % kPageTokens);
+      const Kv* from = keys.Key(token);
+      for (int64_t i = 0; i < in_page * k_dim_; ++i) {
+        *to++ = static_cast<float>(from[i]);
+      }
+      token += in_page;
+    }
   });
 }
 
@@ -94,67 +98,40 @@ void KeyClusters::PlaceCentroids() {
   }
 }
 
-void KeyClusters::Assign() {
-  std::ranges::fill(best_, -std::numeric_limits<float>::infinity());
-  std::ranges::fill(cluster_, 0);
-  const int64_t stride = WholeTiles(num_keys_);
-  for (int64_t first = 0; first < num_clusters_; first += kUnitRows) {
-    const int64_t count = std::min<int64_t>(kUnitRows, num_clusters_ - first);
-    ScoreCentroids(first, count);
-    for (int64_t i = 0; i < count; ++i) {
-      const float* scores = raw_.data() + i * stride;
-      const auto cluster = static_cast<int32_t>(first + i);
-      for (int64_t t = 0; t < num_keys_; ++t) {
-        const auto at = static_cast<size_t>(t);
-        const bool better = scores[t] > best_[at];
-        best_[at] = better ? scores[t] : best_[at];
-        cluster_[at] = better ? cluster : cluster_[at];
-      }
-    }
-  }
+bool KeyClusters::IsVector() const {
+  return kernels_ != nullptr && k_dim_ % 16 == 0;
 }
 
-void KeyClusters::ScoreCentroids(int64_t first, int64_t count) {
-  const int64_t stride = WholeTiles(num_keys_);
-  const float* centroids = centroids_.data() + first * k_dim_;
-  if (kernels_ == nullptr || k_dim_ % 16 != 0 || k_dim_ > kMaxReadDim) {
-    for (int64_t i = 0; i < count; ++i) {
-      for (int64_t t = 0; t < num_keys_; ++t) {
-        float sum = 0;
-        for (int64_t c = 0; c < k_dim_; ++c) {
-          sum += centroids[i * k_dim_ + c] *
-                 keys_[static_cast<size_t>(t * k_dim_ + c)];
-        }
-        raw_[static_cast<size_t>(i * stride + t)] = sum;
-      }
-    }
-    return;
-  }
-  // Attention's own kernel: the segment is a page table's worth of keys.
-  tile_.resize(
-      static_cast<size_t>(kUnitRows * kTileKeys + k_dim_ * kTilePageTokens));
-  UnitRows rows;
-  rows.num_rows = static_cast<int>(count);
-  rows.q = centroids;
-  rows.scores = tile_.data();
-  rows.transposed_k = tile_.data() + kUnitRows * kTileKeys;
-  for (int64_t t = 0; t < num_keys_; t += kTileKeys) {
-    TileKeys keys;
-    keys.k_dim = keys.k_stride = static_cast<int>(k_dim_);
-    keys.end = static_cast<int>(std::min<int64_t>(kTileKeys, num_keys_ - t));
-    for (int page = 0; page * kTilePageTokens < keys.end; ++page) {
-      keys.k[page] = keys.next_k[page] = reinterpret_cast<const std::byte*>(
-          keys_.data() + (t + page * kTilePageTokens) * k_dim_);
-    }
-    kernels_->score_float32(keys, rows);
-    for (int64_t i = 0; i < count; ++i) {
-      std::copy_n(rows.scores + i * kTileKeys, keys.end,
-                  raw_.data() + i * stride + t);
+ClusterKeys KeyClusters::Keys() {
+  return {.keys = keys_.data(),
+          .transposed = transposed_.data(),
+          .num_keys = num_keys_,
+          .dim = static_cast<int>(k_dim_),
+          .centroids = centroids_.data(),
+          .num_clusters = static_cast<int>(num_clusters_),
+          .cluster = cluster_.data(),
+          .sizes = sizes_.data()};
+}
+
+void KeyClusters::Assign() {
+  if (IsVector()) return kernels_->assign_keys(Keys());
+  for (int64_t t = 0; t < num_keys_; ++t) {
+    const float* key = keys_.data() + t * k_dim_;
+    float best = -std::numeric_limits<float>::infinity();
+    int32_t& cluster = cluster_[static_cast<size_t>(t)] = 0;
+    for (int64_t i = 0; i < num_clusters_; ++i) {
+      const float* centroid = centroids_.data() + i * k_dim_;
+      float score = 0;
+      for (int64_t c = 0; c < k_dim_; ++c) score += centroid[c] * key[c];
+      if (!(score > best)) continue;
+      best = score;
+      cluster = static_cast<int32_t>(i);
     }
   }
 }
 
 void KeyClusters::MoveCentroids() {
+  if (IsVector()) return kernels_->move_centroids(Keys());
   std::ranges::fill(sizes_, 0);
   for (const int32_t cluster : cluster_) ++sizes_[static_cast<size_t>(cluster)];
   for (int64_t i = 0; i < num_clusters_; ++i) {

@@ -26,22 +26,21 @@ class KeyClusters {
   void Center();
   void PlaceCentroids();
   void Assign();
-  // raw_[i, t] of centroids [first, first + count): their inner products.
-  void ScoreCentroids(int64_t first, int64_t count);
   void MoveCentroids();
+  // Whether the set's kernels run, and what they run on.
+  bool IsVector() const;
+  ClusterKeys Keys();
   void Keep(const ClusterTask& task);
 
   const ReadKernels* kernels_;
   int64_t k_dim_ = 0;
   int64_t num_keys_ = 0;  // of the segment, sinks left out
   int64_t num_clusters_ = 0;
-  std::vector<float> keys_;       // [num_keys, k_dim], to whole tiles
-  std::vector<float> centroids_;  // [num_clusters, k_dim]: of length 1
-  std::vector<float> raw_;        // [kUnitRows, num_keys]
-  std::vector<float> best_;       // [num_keys]: the score that it has
-  std::vector<int32_t> cluster_;  // [num_keys]: whose it is
-  std::vector<int32_t> sizes_;    // [num_clusters]
-  std::vector<float> tile_;       // scratch of the kernel
+  std::vector<float> keys_;        // [num_keys, k_dim], to whole tiles
+  std::vector<float> transposed_;  // the same, as ClusterKeys has them
+  std::vector<float> centroids_;   // [num_clusters, k_dim]: of length 1
+  std::vector<int32_t> cluster_;   // [num_keys]: whose it is
+  std::vector<int32_t> sizes_;     // [num_clusters]
 };
 
 }  // namespace winnow

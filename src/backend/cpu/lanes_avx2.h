@@ -19,6 +19,7 @@ struct Avx2Lanes {
   };
   static constexpr int kUnitVectors = 2;
   static constexpr int kUnitRowStep = 2;
+  static constexpr int kCentroidStep = 2;
 
   [[gnu::always_inline]] static F Zero() { return Set(0); }
   [[gnu::always_inline]] static F Set(float x) {

@@ -17,6 +17,7 @@ struct Avx512Lanes {
   };
   static constexpr int kUnitVectors = 4;
   static constexpr int kUnitRowStep = 4;
+  static constexpr int kCentroidStep = 8;
 
   [[gnu::always_inline]] static F Zero() { return _mm512_setzero_ps(); }
   [[gnu::always_inline]] static F Set(float x) { return _mm512_set1_ps(x); }

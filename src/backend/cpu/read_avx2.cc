@@ -1,11 +1,13 @@
 #include <immintrin.h>
 
+#include "backend/cpu/cluster_kernels.h"
 #include "backend/cpu/count_from.h"
 #include "backend/cpu/float_words.h"
 #include "backend/cpu/lanes_avx2.h"
 #include "backend/cpu/read_kernels.h"
 #include "backend/cpu/read_tile.h"
 #include "backend/cpu/read_unit.h"
+#include "backend/cpu/softmax_scores.h"
 
 namespace winnow {
 namespace {
@@ -37,6 +39,10 @@ ReadKernels Avx2ReadKernels() {
   kernels.unit_float32 = ReadUnit<Avx2Lanes, Words>;
   kernels.score_float32 = UnitScores<Avx2Lanes, Words>;
   kernels.count_from = CountFrom<Avx2Lanes>;
+  kernels.softmax_scores = SoftmaxScores<Avx2Lanes>;
+  kernels.transpose_keys = TransposeKeys<Avx2Lanes>;
+  kernels.assign_keys = AssignKeys<Avx2Lanes>;
+  kernels.move_centroids = MoveCentroids<Avx2Lanes>;
   kernels.widen_bfloat16 = WidenBFloat16;
   kernels.widen_float16 = WidenFloat16;
   return kernels;

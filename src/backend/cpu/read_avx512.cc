@@ -1,11 +1,13 @@
 #include <immintrin.h>
 
+#include "backend/cpu/cluster_kernels.h"
 #include "backend/cpu/count_from.h"
 #include "backend/cpu/float_words.h"
 #include "backend/cpu/lanes_avx512.h"
 #include "backend/cpu/read_kernels.h"
 #include "backend/cpu/read_tile.h"
 #include "backend/cpu/read_unit.h"
+#include "backend/cpu/softmax_scores.h"
 
 namespace winnow {
 namespace {
@@ -37,6 +39,10 @@ ReadKernels Avx512ReadKernels() {
   kernels.unit_float32 = ReadUnit<Avx512Lanes, Words>;
   kernels.score_float32 = UnitScores<Avx512Lanes, Words>;
   kernels.count_from = CountFrom<Avx512Lanes>;
+  kernels.softmax_scores = SoftmaxScores<Avx512Lanes>;
+  kernels.transpose_keys = TransposeKeys<Avx512Lanes>;
+  kernels.assign_keys = AssignKeys<Avx512Lanes>;
+  kernels.move_centroids = MoveCentroids<Avx512Lanes>;
   kernels.widen_bfloat16 = WidenBFloat16;
   kernels.widen_float16 = WidenFloat16;
   return kernels;

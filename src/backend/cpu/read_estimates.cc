@@ -24,6 +24,60 @@ const LayerSelector& SelectorOf(const StepRows& rows, const ReadArgs& args,
   return args.sources[0].selectors[static_cast<size_t>(index)];
 }
 
+// Finds what is kept of a KV head's clusters, which come in ascending order.
+class KeptClusters {
+ public:
+  KeptClusters(const LayerSelector& selector, int request, int kv_head,
+               int v_dim)
+      : table_(selector.summaries),
+        rows_(selector.program->rows),
+        request_(request),
+        kv_head_(kv_head),
+        key_bytes_(table_.layout.levels[0].row_bytes),
+        value_bytes_(int64_t{v_dim} * DtypeBytes(rows_.dtype)) {}
+
+  // What follows is of cluster `row`.
+  void MoveTo(int64_t row) {
+    in_segment_ = row - segment_.first_row;
+    if (in_segment_ >= 0 && in_segment_ < segment_.num_clusters) return;
+    segment_ = ClusterSegmentOf(table_, rows_, request_, kv_head_,
+                                row / (rows_.tokens / rows_.stride));
+    in_segment_ = row - segment_.first_row;
+    keys_ = table_.Row(request_, kv_head_, 0, segment_.first_row);
+    values_ = ClusterValue(table_, request_, kv_head_, segment_.first_row,
+                           value_bytes_);
+  }
+  const std::byte* key() const { return keys_ + in_segment_ * key_bytes_; }
+  const std::byte* value() const {
+    return values_ + in_segment_ * value_bytes_;
+  }
+  size_t size() const {
+    return segment_.TokensOf(static_cast<int>(in_segment_)).size();
+  }
+  void Fetch() const {
+    constexpr int kLineBytes = 64;
+    for (int64_t i = 0; i < key_bytes_; i += kLineBytes) {
+      __builtin_prefetch(key() + i);
+    }
+    for (int64_t i = 0; i < value_bytes_; i += kLineBytes) {
+      __builtin_prefetch(value() + i);
+    }
+    __builtin_prefetch(segment_.ends + in_segment_);
+  }
+
+ private:
+  const SummaryTable& table_;
+  const SummaryRows& rows_;
+  const int request_;
+  const int kv_head_;
+  const int64_t key_bytes_;
+  const int64_t value_bytes_;
+  ClusterSegment segment_;
+  int64_t in_segment_ = 0;
+  const std::byte* keys_ = nullptr;    // of the segment
+  const std::byte* values_ = nullptr;  // of the segment
+};
+
 }  // namespace
 
 int64_t EstimateReader::Width(const LayerCache& cache) const {
@@ -115,8 +169,23 @@ void EstimateReader::ReadHeads(const Heads& heads, Scratch& scratch) const {
   }
 }
 
+void EstimateReader::Widen(Dtype dtype, const std::byte* from, int64_t count,
+                           float* to) const {
+  if (kernels_ != nullptr && DtypeBytes(dtype) == 2 && count % 16 == 0) {
+    const WidenKernel widen = dtype == Dtype::kBFloat16
+                                  ? kernels_->widen_bfloat16
+                                  : kernels_->widen_float16;
+    return widen(reinterpret_cast<const uint16_t*>(from), count, to);
+  }
+  WithFloatType(dtype, [&](auto element) {
+    const auto* numbers = reinterpret_cast<const decltype(element)*>(from);
+    for (int64_t c = 0; c < count; ++c) to[c] = static_cast<float>(numbers[c]);
+  });
+}
+
 void EstimateReader::Gather(const Heads& heads, int64_t first, int64_t count,
                             Scratch& scratch) const {
+  constexpr int64_t kClustersAhead = 16;
   const LayerSelector& selector = SelectorOf(heads.rows, heads.args, heads.row);
   const SummaryRows& rows = selector.program->rows;
   const SliceFormat& format = heads.cache.format;
@@ -124,35 +193,39 @@ void EstimateReader::Gather(const Heads& heads, int64_t first, int64_t count,
   const auto kv_head = static_cast<int>(
       heads.first_head / (heads.args.q.dim(1) / heads.cache.num_kv_heads));
   const int64_t width = Width(heads.cache);
-  const int clusters_each = rows.tokens / rows.stride;
-  const int32_t* list =
-      heads.args.sources[0].picks.Estimates(heads.row, heads.list) + first;
-  scratch.keys.assign(static_cast<size_t>(kUnitClusters * width), 0.0f);
+  const PickLists& lists = heads.args.sources[0].picks;
+  const int32_t* list = lists.Estimates(heads.row, heads.list) + first;
+  const int64_t num_left = lists.NumEstimates(heads.row, heads.list) - first;
+  if (scratch.width != width) {
+    scratch.width = width;
+    scratch.keys.assign(static_cast<size_t>(kUnitClusters * width), 0.0f);
+  }
   scratch.values.resize(static_cast<size_t>(kUnitClusters * format.v_dim));
-  WithFloatType(rows.dtype, [&](auto element) {
-    using Row = decltype(element);
-    const int64_t value_bytes =
-        format.v_dim * static_cast<int64_t>(sizeof(Row));
-    for (int64_t i = 0; i < count; ++i) {
-      const auto* key = reinterpret_cast<const Row*>(
-          selector.summaries.Row(request, kv_head, 0, list[i]));
-      float* to = scratch.keys.data() + i * width;
-      for (int c = 0; c < format.k_dim; ++c) {
-        to[c] = static_cast<float>(key[c]);
-      }
-      const ClusterSegment segment = ClusterSegmentOf(
-          selector.summaries, rows, request, kv_head, list[i] / clusters_each);
-      const auto size =
-          static_cast<float>(segment.TokensOf(list[i] % clusters_each).size());
-      to[format.k_dim] = std::log(size) / heads.args.scale;
-      const auto* value = reinterpret_cast<const Row*>(ClusterValue(
-          selector.summaries, request, kv_head, list[i], value_bytes));
-      for (int c = 0; c < format.v_dim; ++c) {
-        scratch.values[static_cast<size_t>(i * format.v_dim + c)] =
-            static_cast<float>(value[c]);
-      }
+  if (scratch.log_scale != heads.args.scale ||
+      std::ssize(scratch.logs) <= rows.tokens) {
+    scratch.log_scale = heads.args.scale;
+    scratch.logs.assign(static_cast<size_t>(rows.tokens) + 1,
+                        std::numeric_limits<float>::quiet_NaN());
+  }
+  KeptClusters kept(selector, request, kv_head, format.v_dim);
+  KeptClusters ahead = kept;
+  for (int64_t i = 0; i < count; ++i) {
+    if (i + kClustersAhead < num_left) {
+      ahead.MoveTo(list[i + kClustersAhead]);
+      ahead.Fetch();
     }
-  });
+    kept.MoveTo(list[i]);
+    float* key = scratch.keys.data() + i * width;
+    Widen(rows.dtype, kept.key(), format.k_dim, key);
+    const size_t size = kept.size();
+    float& log = scratch.logs[size];
+    if (std::isnan(log)) {
+      log = std::log(static_cast<float>(size)) / heads.args.scale;
+    }
+    key[format.k_dim] = log;
+    Widen(rows.dtype, kept.value(), format.v_dim,
+          scratch.values.data() + i * format.v_dim);
+  }
 }
 
 void EstimateReader::ReadUnit(const Heads& heads, int64_t count, float* states,
@@ -186,9 +259,9 @@ void EstimateReader::ReadUnit(const Heads& heads, int64_t count, float* states,
   keys.v_dim = keys.v_stride = v_dim;
   keys.end = static_cast<int>(count);
   for (int page = 0; page * kTilePageTokens < keys.end; ++page) {
-    keys.k[page] = keys.next_k[page] = reinterpret_cast<const std::byte*>(
+    keys.k[page] = reinterpret_cast<const std::byte*>(
         scratch.keys.data() + page * kTilePageTokens * width);
-    keys.v[page] = keys.next_v[page] = reinterpret_cast<const std::byte*>(
+    keys.v[page] = reinterpret_cast<const std::byte*>(
         scratch.values.data() + page * kTilePageTokens * v_dim);
   }
   kernels_->unit_float32(keys, rows);

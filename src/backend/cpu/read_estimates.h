@@ -31,11 +31,15 @@ class EstimateReader {
 
  private:
   struct Scratch {
-    std::vector<float> keys;    // [128, k_dim + pad]: the log of its size last
+    int64_t width = 0;          // of a key: k_dim + pad
+    std::vector<float> keys;    // [128, width]: the log of its size at k_dim
     std::vector<float> values;  // [128, v_dim]
     std::vector<float> q;       // [kUnitRows, k_dim + pad]
     std::vector<float> states;  // of units, groups and rows
     std::vector<float> kernel;
+    // By size: its log, divided by log_scale; NaN: not asked for yet.
+    std::vector<float> logs;
+    float log_scale = 0;
   };
   // The q heads of one row that share a list.
   struct Heads {
@@ -49,9 +53,12 @@ class EstimateReader {
   };
 
   void ReadHeads(const Heads& heads, Scratch& scratch) const;
-  // Widens clusters [first, first + count) of the list.
+  // Widens clusters [first, first + count) of the list, and fetches ahead.
   void Gather(const Heads& heads, int64_t first, int64_t count,
               Scratch& scratch) const;
+  // to[i] = from[i] for i < count.
+  void Widen(Dtype dtype, const std::byte* from, int64_t count,
+             float* to) const;
   // Leaves the state of a unit of each head: SoftmaxState's floats.
   void ReadUnit(const Heads& heads, int64_t count, float* states,
                 Scratch& scratch) const;

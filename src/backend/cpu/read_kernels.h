@@ -14,6 +14,9 @@ namespace winnow {
 inline constexpr int kTileKeys = 128;
 inline constexpr int kTilePages = 4;
 inline constexpr int kTilePageTokens = 32;
+// What a unit reads of a page: its halves that hold a token that is picked.
+inline constexpr int kHalfTokens = 16;
+inline constexpr int kTileHalves = kTileKeys / kHalfTokens;
 // Rows of a prompt's tile: (token, q head of the group) pairs, side by side as
 // the lanes of four vectors, so that they share every load of K and V.
 inline constexpr int kTileRows = 64;
@@ -45,10 +48,10 @@ struct TileKeys {
   // first_key and last_key.
   bool picked = false;
   uint32_t tokens[kTilePages] = {};
-  // Pages that a unit kernel prefetches while it works on this one: those that
-  // the next unit reads, or these themselves where there is none.
-  const std::byte* next_k[kTilePages] = {};
-  const std::byte* next_v[kTilePages] = {};
+  // Halves of pages that a unit kernel fetches while it works on a half: those
+  // that it, or the next unit, reads some halves later. Null: none.
+  const std::byte* next_k[kTileHalves] = {};  // each [16, k_stride]
+  const std::byte* next_v[kTileHalves] = {};  // each [16, v_stride]
 };
 
 // How a row's keys among [begin, end) are told: it sees all, a range, or the
@@ -93,6 +96,35 @@ using UnitKernel = void (*)(const TileKeys& keys, const UnitRows& rows);
 // to[i] = from[i] for i < count, a multiple of 16, from bfloat16 or float16.
 using WidenKernel = void (*)(const uint16_t* from, int64_t count, float* to);
 
+// Keys of a segment, and what k-means makes of them. dim is a multiple of 16;
+// keys and transposed have room for whole blocks of 32 keys.
+struct ClusterKeys {
+  const float* keys = nullptr;  // [num_keys, dim]
+  float* transposed = nullptr;  // [blocks, dim, 32]
+  int64_t num_keys = 0;
+  int dim = 0;
+  float* centroids = nullptr;  // [num_clusters, dim]
+  int num_clusters = 0;
+  int32_t* cluster = nullptr;  // [num_keys]
+  int32_t* sizes = nullptr;    // [num_clusters]
+};
+// Below this a vector has no direction, and stays as it is.
+inline constexpr float kLeastLength = 1e-20f;
+using ClusterKernel = void (*)(const ClusterKeys& of);
+
+// A head's scores, whose softmax becomes or is added to `rows`.
+struct HeadScores {
+  const float* scores = nullptr;  // [count]
+  int64_t count = 0;
+  float scale = 0;  // above 0
+  float other = 0;  // one more score, scaled; -infinity: none
+  bool adds = false;
+  float* rows = nullptr;  // [count]
+};
+// False where it is left to plain arithmetic: a score is NaN, or the greatest
+// is not finite.
+using SoftmaxKernel = bool (*)(const HeadScores& of);
+
 // How many of keys[0, count) are `least` or more.
 using CountKernel = int64_t (*)(const int32_t* keys, int64_t count,
                                 int32_t least);
@@ -108,6 +140,11 @@ struct ReadKernels {
   UnitKernel score_float32 = nullptr;
   UnitKernel score_bfloat16 = nullptr;
   CountKernel count_from = nullptr;
+  SoftmaxKernel softmax_scores = nullptr;
+  // What Index is made of: cluster_kernels.h.
+  ClusterKernel transpose_keys = nullptr;
+  ClusterKernel assign_keys = nullptr;
+  ClusterKernel move_centroids = nullptr;
   WidenKernel widen_bfloat16 = nullptr;
   WidenKernel widen_float16 = nullptr;
   // For a k_dim that is no multiple of the other one's.

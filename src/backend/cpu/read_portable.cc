@@ -3,11 +3,13 @@
 #include <bit>
 #include <cstring>
 
+#include "backend/cpu/cluster_kernels.h"
 #include "backend/cpu/count_from.h"
 #include "backend/cpu/float_words.h"
 #include "backend/cpu/read_kernels.h"
 #include "backend/cpu/read_tile.h"
 #include "backend/cpu/read_unit.h"
+#include "backend/cpu/softmax_scores.h"
 #include "tensor/dtype.h"
 
 namespace winnow {
@@ -30,6 +32,7 @@ struct PortableLanes {
   };
   static constexpr int kUnitVectors = 1;
   static constexpr int kUnitRowStep = 1;
+  static constexpr int kCentroidStep = 1;
 
   // f(i) in each part i.
   template <typename Of>
@@ -178,6 +181,10 @@ ReadKernels PortableReadKernels() {
   kernels.unit_float32 = ReadUnit<PortableLanes, Words>;
   kernels.score_float32 = UnitScores<PortableLanes, Words>;
   kernels.count_from = CountFrom<PortableLanes>;
+  kernels.softmax_scores = SoftmaxScores<PortableLanes>;
+  kernels.transpose_keys = TransposeKeys<PortableLanes>;
+  kernels.assign_keys = AssignKeys<PortableLanes>;
+  kernels.move_centroids = MoveCentroids<PortableLanes>;
   kernels.widen_bfloat16 = Widen<BFloat16>;
   kernels.widen_float16 = Widen<Float16>;
   return kernels;

@@ -7,29 +7,17 @@
 #ifndef WINNOW_BACKEND_CPU_READ_UNIT_H_
 #define WINNOW_BACKEND_CPU_READ_UNIT_H_
 
+#include "backend/cpu/fetch_cursor.h"
 #include "backend/cpu/read_kernels.h"
 
 namespace winnow {
-
-// Fetches bytes of pages ahead into the second cache level, a few with each
-// step of this one: a unit is too large for the first level, a slice ends
-// before the hardware has seen a pattern in it, and a burst of fetches waits
-// for memory as loads would. Without this, decode ran at a third of its rate.
-// What bounds it then is how many lines a core fetches at a time (on Zen 4 it
-// reads 17 GB/s so, and no more without arithmetic), so every pass over rows
-// and columns fetches its share: a pass that fetched nothing left memory idle
-// (head_dim 128, 4 rows: 12 GB/s against 16).
-template <int kBytes>
-[[gnu::always_inline]] inline void Prefetch(const std::byte* from) {
-  for (int i = 0; i < kBytes; i += 64) __builtin_prefetch(from + i, 0, 2);
-}
 
 // False where no token is picked of the 16 keys that `key` is one of: what half
 // a page's pick leaves in memory.
 [[gnu::always_inline]] inline bool SeesHalf(const TileKeys& keys, int key) {
   const int page = key / kTilePageTokens;
-  return !keys.picked ||
-         (keys.tokens[page] >> (key % kTilePageTokens / 16 * 16) & 0xffff) != 0;
+  const int in_page = key % kTilePageTokens / kHalfTokens * kHalfTokens;
+  return !keys.picked || (keys.tokens[page] >> in_page & 0xffff) != 0;
 }
 
 // Leaves a page's K in scratch, word by word: [k_dim words, 32 tokens].
@@ -59,20 +47,18 @@ void TransposePage(const TileKeys& keys, const UnitRows& rows, int page) {
 }
 
 // scores [row, key] of kRows rows from `row` on against one transposed page:
-// each a sum over ascending words.
+// each a sum over ascending words. Steps `fetch` with each word; returns it.
 template <class Lanes, class Words, int kRows>
-void UnitPageScores(const TileKeys& keys, const UnitRows& rows, int row,
-                    int page) {
+FetchCursor UnitPageScores(const TileKeys& keys, const UnitRows& rows, int row,
+                           int page, FetchCursor fetch) {
   using F = typename Lanes::F;
   using W = typename Words::W;
   const int num_words = keys.k_dim / Words::kPerWord;
   const auto* q = static_cast<const float*>(rows.q) + row * num_words;
   F acc[kRows][2];
   for (auto& of_row : acc) of_row[0] = of_row[1] = Lanes::Zero();
-  const std::byte* next = keys.next_k[page];
   for (int i = 0; i < num_words; ++i) {
-    // A page has 128 bytes for each word of a token.
-    Prefetch<128>(next + 128 * i);
+    fetch.Step();
     const float* k = rows.transposed_k + i * kTilePageTokens;
     const W first = Words::Load(k);
     const W second = Words::Load(k + 16);
@@ -88,6 +74,7 @@ void UnitPageScores(const TileKeys& keys, const UnitRows& rows, int row,
     Lanes::Store(scores, acc[r][0]);
     Lanes::Store(scores + 16, acc[r][1]);
   }
+  return fetch;
 }
 
 // Maximum, weights and sum of one row. Vectors of keys are added in ascending
@@ -100,6 +87,10 @@ void UnitSoftmax(const TileKeys& keys, const UnitRows& rows, int row) {
   const int32_t first_key = rows.first_key[row] - keys.first_position;
   const int32_t last_key = rows.last_key[row] - keys.first_position;
   const float* scores = rows.scores + row * kTileKeys;
+  // A vector without a token that is picked changes nothing.
+  const auto skips = [&](int vector) {
+    return kSeen == Seen::kTokens && !SeesHalf(keys, vector * kHalfTokens);
+  };
   // What the row does not see becomes `otherwise`.
   const auto seen = [&](int vector, F x, float otherwise) {
     if constexpr (kSeen == Seen::kAll) {
@@ -115,6 +106,7 @@ void UnitSoftmax(const TileKeys& keys, const UnitRows& rows, int row) {
   };
   F greatest = Lanes::Set(kNoKeyYet);
   for (int v = first_vector; v < end_vector; ++v) {
+    if (skips(v)) continue;
     greatest =
         Lanes::Max(greatest, seen(v, Lanes::Load(scores + 16 * v), kNoKeyYet));
   }
@@ -123,6 +115,7 @@ void UnitSoftmax(const TileKeys& keys, const UnitRows& rows, int row) {
   const F scale = Lanes::Set(rows.scale_log2);
   F sum = Lanes::Zero();
   for (int v = first_vector; v < end_vector; ++v) {
+    if (skips(v)) continue;
     const F score = Lanes::Load(scores + 16 * v);
     const F weight = seen(
         v,
@@ -135,16 +128,14 @@ void UnitSoftmax(const TileKeys& keys, const UnitRows& rows, int row) {
   rows.sum[row] = Lanes::SumOf(sum);
 }
 
-// A run of keys of one page, all of whose rows of V are read, and what is left
-// to fetch meanwhile of the next unit's rows in their place.
+// A run of keys of one page, all of whose rows of V are read, and what is
+// fetched meanwhile.
 struct ValueRun {
   int begin = 0;
   int end = 0;
   const std::byte* v = nullptr;  // of key `begin`
   int row_bytes = 0;
-  const std::byte* next = nullptr;
-  const std::byte* end_next = nullptr;
-  int lines_a_step = 0;
+  FetchCursor fetch;
 };
 
 // Adds the keys of a run to values [row, c] of kRows rows from `row` on and
@@ -164,12 +155,9 @@ void UnitColumns(const TileKeys& keys, const UnitRows& rows, int row, int c,
   const std::byte* v = run.v + c * (4 / Words::kPerWord);
   const float* weights =
       rows.weights + row * kTileKeys + run.begin / Words::kPerWord;
-  const int num_lines = run.next < run.end_next ? run.lines_a_step : 0;
-  const std::byte* next = run.next;
+  FetchCursor fetch = run.fetch;
   const auto step = [&]<int kKeys>() {
-    for (int i = 0; i < num_lines; ++i, next += 64) {
-      __builtin_prefetch(next, 0, 2);
-    }
+    fetch.Step();
     W value[kCount];
     Words::template LoadValues<kCount, kKeys>(v, row_bytes, value);
     for (int r = 0; r < kRows; ++r) {
@@ -187,7 +175,7 @@ void UnitColumns(const TileKeys& keys, const UnitRows& rows, int row, int c,
   }
   // A word's second key may be none.
   if (key < run.end) step.template operator()<1>();
-  run.next = next;
+  run.fetch = fetch;
   for (int r = 0; r < kRows; ++r) {
     for (int i = 0; i < kCount; ++i) {
       Lanes::Store(values + r * keys.v_dim + 16 * i, acc[r][i]);
@@ -221,22 +209,22 @@ void UnitValues(const TileKeys& keys, const UnitRows& rows) {
   const int row_bytes = keys.v_stride * (4 / Words::kPerWord);
   const int num_passes = (rows.num_rows / kRows + rows.num_rows % kRows) *
                          (keys.v_dim / kColumns + keys.v_dim % kColumns / 16);
-  const int step_bytes = Words::kPerWord * row_bytes;
-  ValueRun run;
-  run.row_bytes = row_bytes;
-  run.lines_a_step = (step_bytes / 64 + num_passes - 1) / num_passes;
-  for (int key = keys.begin; key < keys.end; key = run.end) {
+  int run_end = 0;
+  for (int key = keys.begin; key < keys.end; key = run_end) {
     const int page = key / kTilePageTokens;
-    const int run_end =
-        keys.picked ? key / 16 * 16 + 16 : (page + 1) * kTilePageTokens;
-    run.begin = key;
-    run.end = run_end;
+    const int first_half = key / kHalfTokens;
+    run_end = keys.picked ? (first_half + 1) * kHalfTokens
+                          : (page + 1) * kTilePageTokens;
     if (!SeesHalf(keys, key)) continue;
-    if (keys.end < run_end) run.end = keys.end;
-    const int offset = key % kTilePageTokens * row_bytes;
-    run.v = keys.v[page] + offset;
-    run.next = keys.next_v[page] + offset;
-    run.end_next = run.next + (run.end - key) * row_bytes;
+    const int end = keys.end < run_end ? keys.end : run_end;
+    const int num_steps = (end - key + Words::kPerWord - 1) / Words::kPerWord;
+    ValueRun run = {
+        .begin = key,
+        .end = end,
+        .v = keys.v[page] + key % kTilePageTokens * row_bytes,
+        .row_bytes = row_bytes,
+        .fetch = {keys.next_v + first_half, run_end / kHalfTokens - first_half,
+                  kHalfTokens * row_bytes, num_passes * num_steps}};
     int row = 0;
     for (; row + kRows <= rows.num_rows; row += kRows) {
       UnitRunValues<Lanes, Words, kRows>(keys, rows, row, run);
@@ -252,21 +240,25 @@ template <class Lanes, class Words>
 void UnitScores(const TileKeys& keys, const UnitRows& rows) {
   const int end_page = (keys.end + kTilePageTokens - 1) / kTilePageTokens;
   if constexpr (requires { typename Words::StoredKeys; }) {
-    for (int key = keys.begin / 16 * 16; key < end_page * kTilePageTokens;
-         key += 16) {
+    for (int key = keys.begin / kHalfTokens * kHalfTokens;
+         key < end_page * kTilePageTokens; key += kHalfTokens) {
       if (SeesHalf(keys, key)) Words::StoredKeys::Half(keys, rows, key);
     }
     return;
   }
   constexpr int kRows = Lanes::kUnitRowStep;
+  const int num_passes = rows.num_rows / kRows + rows.num_rows % kRows;
   for (int page = keys.begin / kTilePageTokens; page < end_page; ++page) {
     TransposePage<Lanes, Words>(keys, rows, page);
+    FetchCursor fetch(keys.next_k + 2 * page, 2,
+                      kHalfTokens * keys.k_stride * (4 / Words::kPerWord),
+                      num_passes * (keys.k_dim / Words::kPerWord));
     int row = 0;
     for (; row + kRows <= rows.num_rows; row += kRows) {
-      UnitPageScores<Lanes, Words, kRows>(keys, rows, row, page);
+      fetch = UnitPageScores<Lanes, Words, kRows>(keys, rows, row, page, fetch);
     }
     for (; row < rows.num_rows; ++row) {
-      UnitPageScores<Lanes, Words, 1>(keys, rows, row, page);
+      fetch = UnitPageScores<Lanes, Words, 1>(keys, rows, row, page, fetch);
     }
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "backend/cpu/fetch_ahead.h"
 #include "backend/cpu/softmax_state.h"
 #include "backend/cpu/tile_pages.h"
 #include "backend/cpu/unit_tasks.h"
@@ -16,12 +17,6 @@ static_assert(kTileKeys == kUnitPicks * kPageTokens);
 // Where each unit leaves a state, an item has so many units that a worker gets
 // this many items: enough to even out.
 constexpr int kItemsAWorker = 16;
-
-// How many pages ahead of its work a kernel fetches: far enough for memory to
-// answer, near enough that they are still in the second cache level when their
-// turn comes. On one Zen 4 core 1 loses a tenth of the rate, and 4 a tenth at
-// head_dim 128.
-constexpr size_t kPagesAhead = 2;
 
 // Where lane `lane` of the state after `index` others stands.
 SoftmaxState StateAt(float* memory, int dim, int num_lanes, int index,
@@ -126,6 +121,7 @@ class UnitRun {
     // What is copied has room for one unit.
     const bool prefetches = job_.unit_widen == nullptr &&
                             !PagesLieApart(job_.cache, job_.args.slots);
+    const int element_bytes = DtypeBytes(job_.cache.format.k);
     const ReadItem* next_item = nullptr;
     TileKeys keys, next;
     for (int i = 0; i < item_.num_units; ++i) {
@@ -136,8 +132,8 @@ class UnitRun {
       if (prefetches) {
         next = !last                  ? units.Unit(unit + 1)
                : next_item != nullptr ? FirstUnit(*next_item)
-                                      : keys;
-        FetchAhead(next, keys);
+                                      : TileKeys();
+        FetchAhead(next, element_bytes, keys);
       }
       job_.unit(keys, rows_);
       for (int lane = 0; lane < num_lanes_; ++lane) {
@@ -155,17 +151,6 @@ class UnitRun {
   // REQUIRES: K and V are read as they are stored.
   TileKeys FirstUnit(const ReadItem& item) {
     return ItemUnits(job_, item, nullptr, scratch_).Unit(item.first_unit);
-  }
-
-  // Sets what the kernel fetches while it works on `keys`.
-  static void FetchAhead(const TileKeys& next, TileKeys& keys) {
-    for (size_t page = 0; page < kTilePages; ++page) {
-      const size_t ahead = page + kPagesAhead;
-      const TileKeys& from = ahead < kTilePages ? keys : next;
-      if (from.k[ahead % kTilePages] == nullptr) continue;
-      keys.next_k[page] = from.k[ahead % kTilePages];
-      keys.next_v[page] = from.v[ahead % kTilePages];
-    }
   }
 
   const ReadJob& job_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/cpu/fetch_ahead.h"
 #include "backend/cpu/float_types.h"
 #include "backend/cpu/step_rows.h"
 #include "backend/cpu/summary_row.h"
@@ -25,6 +26,7 @@ RowScan::RowScan(const ReadKernels& kernels, const ScanTask& task,
       width_(task.cache.format.k_dim * (IsBound(task.rows) ? 2 : 1)) {
   const Dtype dtype =
       task.rows.kind == Kind::kKeys ? task.cache.format.k : task.rows.dtype;
+  element_bytes_ = DtypeBytes(dtype);
   score_ = kernels.score_float32;
   if (dtype == Dtype::kBFloat16 && task.q.dtype == dtype &&
       kernels.score_bfloat16 != nullptr) {
@@ -57,11 +59,10 @@ void RowScan::Run() {
   for (int64_t slot = task_.first_slot; slot < task_.end_slot;
        slot += kTileKeys) {
     keys = prefetches && slot > task_.first_slot ? next : Tile(slot);
-    if (prefetches && slot + kTileKeys < task_.end_slot) {
-      next = Tile(slot + kTileKeys);
-      for (size_t page = 0; page < kTilePages; ++page) {
-        if (next.k[page] != nullptr) keys.next_k[page] = next.k[page];
-      }
+    if (prefetches) {
+      next = slot + kTileKeys < task_.end_slot ? Tile(slot + kTileKeys)
+                                               : TileKeys();
+      FetchAhead(next, element_bytes_, keys);
     }
     score_(keys, rows_);
     CopyScores(slot, keys.end);
@@ -135,8 +136,7 @@ TileKeys RowScan::Tile(int64_t slot) {
   keys.end =
       static_cast<int>(std::min<int64_t>(kTileKeys, task_.end_slot - slot));
   for (int page = 0; page * kTilePageTokens < keys.end; ++page) {
-    keys.k[page] = keys.next_k[page] =
-        Page(slot + page * kTilePageTokens, page);
+    keys.k[page] = Page(slot + page * kTilePageTokens, page);
   }
   return keys;
 }

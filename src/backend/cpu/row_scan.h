@@ -57,7 +57,8 @@ class RowScan {
 
   const ScanTask& task_;
   const SummaryLayout::Level level_;
-  const int width_;  // of a row, in elements
+  const int width_;        // of a row, in elements
+  int element_bytes_ = 0;  // of a row as it is stored
   bool paired_ = false;
   UnitKernel score_ = nullptr;
   bool is_float8_ = false;         // rows have scales of their own

@@ -121,6 +121,12 @@ float LogSumExp(std::span<const float> scores, float scale,
   return greatest + std::log(sum);
 }
 
+// Whether the own partition, which has no row yet, is in the softmax.
+bool HasOpenScore(const ScoreTask& task) {
+  return task.program.open_scores_zero &&
+         task.scored_tokens % task.program.block_tokens != 0;
+}
+
 float Reduce(Reduction reduction, std::span<const float> scores) {
   float result = scores.front();
   for (const float score : scores.subspan(1)) {
@@ -139,10 +145,11 @@ std::span<const float> RowScores::Score(const ScoreTask& task) {
       NumVisibleRows(task.program.rows, task.scored_tokens));
   of_head_.resize(std::max(of_head_.size(), num_rows));
   rows_.resize(num_rows);
+  FindEmpty(task);
   for (int head = task.first_head; head < task.end_head; ++head) {
-    TakeInHead(
-        task, head,
-        MapHead(task, head, LeaveOut(task, head, ScoreHead(task, head))));
+    const std::span<const float> scores = LeaveOut(task, ScoreHead(task, head));
+    if (TakeInSoftmax(task, head, scores)) continue;
+    TakeInHead(task, head, MapHead(task, head, scores));
   }
   if (task.program.group == Reduction::kMean) {
     const auto count = static_cast<float>(task.end_head - task.first_head);
@@ -152,9 +159,7 @@ std::span<const float> RowScores::Score(const ScoreTask& task) {
     for (float& score : rows_) score = static_cast<float>(BFloat16(score));
   }
   Pool(task);
-  if (task.program.rows.kind == Kind::kClusters) {
-    LeaveOutEmpty(task, task.first_head, partitions_);
-  }
+  for (const int32_t b : empty_) partitions_[static_cast<size_t>(b)] = kNoScore;
   return partitions_;
 }
 
@@ -194,27 +199,35 @@ std::span<const float> RowScores::ScoreNormalizer(const ScoreTask& task,
   return partitions_;
 }
 
-void RowScores::LeaveOutEmpty(const ScoreTask& task, int head,
-                              std::span<float> scores) {
+void RowScores::FindEmpty(const ScoreTask& task) {
+  empty_.clear();
   const SummaryRows& rows = task.program.rows;
+  if (rows.kind != Kind::kClusters) return;
   const int64_t num_segments = task.scored_tokens / rows.tokens;
   for (int64_t i = 0; i < num_segments; ++i) {
     const ClusterSegment segment = ClusterSegmentOf(
-        task.summaries, rows, task.request, KvHeadOf(task, head), i);
-    for (int cluster = 0; cluster < segment.num_clusters; ++cluster) {
-      if (!segment.TokensOf(cluster).empty()) continue;
-      scores[static_cast<size_t>(segment.first_row + cluster)] = kNoScore;
+        task.summaries, rows, task.request, KvHeadOf(task, task.first_head), i);
+    // Few segments have any: counting them first is a loop of vectors.
+    int num_empty = segment.ends[0] == 0 ? 1 : 0;
+    for (int c = 1; c < segment.num_clusters; ++c) {
+      num_empty += segment.ends[c] == segment.ends[c - 1] ? 1 : 0;
+    }
+    for (int c = 0; num_empty > 0; ++c) {
+      if (!segment.TokensOf(c).empty()) continue;
+      empty_.push_back(static_cast<int32_t>(segment.first_row) + c);
+      --num_empty;
     }
   }
 }
 
-std::span<const float> RowScores::LeaveOut(const ScoreTask& task, int head,
+std::span<const float> RowScores::LeaveOut(const ScoreTask& task,
                                            std::span<const float> scores) {
-  if (task.program.rows.kind == Kind::kClusters) {
+  if (!empty_.empty()) {
     if (scores.data() != of_head_.data()) {
       std::ranges::copy(scores, of_head_.begin());
     }
-    LeaveOutEmpty(task, head, of_head_);
+    for (const int32_t row : empty_)
+      of_head_[static_cast<size_t>(row)] = kNoScore;
     return {of_head_.data(), scores.size()};
   }
   if (task.fixed == nullptr) return scores;
@@ -227,18 +240,30 @@ std::span<const float> RowScores::LeaveOut(const ScoreTask& task, int head,
   return {of_head_.data(), scores.size()};
 }
 
+bool RowScores::TakeInSoftmax(const ScoreTask& task, int head,
+                              std::span<const float> scores) {
+  const SelectProgram& program = task.program;
+  if (softmax_scores_ == nullptr || program.map != HeadMap::kSoftmax ||
+      program.group == Reduction::kMax || !(task.scale > 0)) {
+    return false;
+  }
+  return softmax_scores_({.scores = scores.data(),
+                          .count = std::ssize(scores),
+                          .scale = task.scale,
+                          .other = HasOpenScore(task) ? 0.0f : kNoScore,
+                          .adds = head > task.first_head,
+                          .rows = rows_.data()});
+}
+
 std::span<const float> RowScores::MapHead(const ScoreTask& task, int head,
                                           std::span<const float> scores) {
   float lse = 0;
   switch (task.program.map) {
     case HeadMap::kNone:
       return scores;
-    case HeadMap::kSoftmax: {
-      const bool open = task.program.open_scores_zero &&
-                        task.scored_tokens % task.program.block_tokens != 0;
-      lse = LogSumExp(scores, task.scale, open ? 0.0f : kNoScore);
+    case HeadMap::kSoftmax:
+      lse = LogSumExp(scores, task.scale, HasOpenScore(task) ? 0.0f : kNoScore);
       break;
-    }
     case HeadMap::kExpMinusLse:
       lse = LogSumExp(ScoreNormalizer(task, head), task.scale);
       break;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/cpu/read_kernels.h"
 
 namespace winnow {
 
@@ -33,10 +34,15 @@ struct ScoreTask {
   const uint32_t* fixed = nullptr;  // FixedTable::Tokens, or null
 };
 
-// The truth: float32 sums over ascending channels, heads and rows. Owns scratch
-// that grows to the longest context; used by one worker at a time.
+// The truth: float32 sums over ascending channels, heads and rows; but for the
+// softmax over a head's rows, where a set's kernel is given, whose exponentials
+// are within 2e-7. Owns scratch that grows to the longest context; used by one
+// worker at a time.
 class RowScores {
  public:
+  explicit RowScores(SoftmaxKernel softmax_scores = nullptr)
+      : softmax_scores_(softmax_scores) {}
+
   // Scores of the partitions [0, ceil(scored_tokens / block_tokens)), -infinity
   // where a partition has no visible row, is fixed, is a cluster without
   // tokens, or its score is NaN. Valid until the next call.
@@ -46,18 +52,22 @@ class RowScores {
   // Each head's scores, before and after they are mapped.
   std::span<const float> ScoreHead(const ScoreTask& task, int head);
   // Without those of fixed partitions and of clusters without tokens.
-  std::span<const float> LeaveOut(const ScoreTask& task, int head,
+  std::span<const float> LeaveOut(const ScoreTask& task,
                                   std::span<const float> scores);
+  // Takes in a head's scores by the kernel; false: it is left to others.
+  bool TakeInSoftmax(const ScoreTask& task, int head,
+                     std::span<const float> scores);
   std::span<const float> MapHead(const ScoreTask& task, int head,
                                  std::span<const float> scores);
   std::span<const float> ScoreNormalizer(const ScoreTask& task, int head);
   void TakeInHead(const ScoreTask& task, int head,
                   std::span<const float> scores);
   void Pool(const ScoreTask& task);
-  // scores[b] = none, where cluster b has no tokens.
-  static void LeaveOutEmpty(const ScoreTask& task, int head,
-                            std::span<float> scores);
+  // Sets empty_.
+  void FindEmpty(const ScoreTask& task);
 
+  SoftmaxKernel softmax_scores_;
+  std::vector<int32_t> empty_;     // clusters without tokens
   std::vector<float> of_head_;     // [visible rows]
   std::vector<float> rows_;        // [visible rows], reduced over heads
   std::vector<float> partitions_;  // [partitions]

@@ -12,6 +12,7 @@
 
 #include <immintrin.h>
 
+#include "backend/cpu/fetch_cursor.h"
 #include "backend/cpu/read_kernels.h"
 
 namespace winnow {
@@ -19,7 +20,7 @@ namespace winnow {
 class ScoresByKey {
  public:
   // scores [row, key] of all rows against the 16 keys from `key` on, as
-  // UnitScores; fetches what the next unit has in their place.
+  // UnitScores; fetches what stands in next_k for them.
   [[gnu::always_inline]] static void Half(const TileKeys& keys,
                                           const UnitRows& rows, int key) {
     switch (keys.k_dim) {
@@ -35,6 +36,7 @@ class ScoresByKey {
  private:
   // How many keys a row takes in before their lanes are summed.
   static constexpr int kKeys = 4;
+  static constexpr int kGroups = kHalfTokens / kKeys;
   static constexpr int kRowStep = 2;
 
   // kVectors: of a key, 32 elements each; 0: as many as k_dim says.
@@ -42,39 +44,30 @@ class ScoresByKey {
   [[gnu::always_inline]] static void AllRows(const TileKeys& keys,
                                              const UnitRows& rows, int key) {
     const int num_passes = (rows.num_rows + kRowStep - 1) / kRowStep;
-    const int row_bytes = keys.k_stride * 2;
-    const int page = key / kTilePageTokens;
-    const int offset = key % kTilePageTokens * row_bytes;
-    const std::byte* next = keys.next_k[page] + offset;
-    const int num_lines =
-        (kKeys * row_bytes / 64 + num_passes - 1) / num_passes;
+    FetchCursor fetch(keys.next_k + key / kHalfTokens, 1,
+                      kHalfTokens * keys.k_stride * 2, num_passes * kGroups);
     int row = 0;
     for (; row + kRowStep <= rows.num_rows; row += kRowStep) {
-      next =
-          SomeRows<kVectors, kRowStep>(keys, rows, row, key, next, num_lines);
+      fetch = SomeRows<kVectors, kRowStep>(keys, rows, row, key, fetch);
     }
     if (row < rows.num_rows) {
-      SomeRows<kVectors, 1>(keys, rows, row, key, next, num_lines);
+      SomeRows<kVectors, 1>(keys, rows, row, key, fetch);
     }
   }
 
-  // Fetches num_lines from `next` on with each group of keys; returns what
-  // comes next.
+  // Steps `fetch` with each group of keys; returns it.
   template <int kVectors, int kRows>
-  static const std::byte* SomeRows(const TileKeys& keys, const UnitRows& rows,
-                                   int row, int key, const std::byte* next,
-                                   int num_lines) {
+  static FetchCursor SomeRows(const TileKeys& keys, const UnitRows& rows,
+                              int row, int key, FetchCursor fetch) {
     const int num_words = keys.k_dim / 2;
     const auto* q = static_cast<const float*>(rows.q) + row * num_words;
     const int page = key / kTilePageTokens;
     const int64_t row_bytes = int64_t{keys.k_stride} * 2;
     const std::byte* k = keys.k[page] + key % kTilePageTokens * row_bytes;
-    __m512 of_keys[kRows][16 / kKeys];
+    __m512 of_keys[kRows][kGroups];
 #pragma GCC unroll 4
-    for (int group = 0; group < 16 / kKeys; ++group) {
-      for (int i = 0; i < num_lines; ++i, next += 64) {
-        __builtin_prefetch(next, 0, 2);
-      }
+    for (int group = 0; group < kGroups; ++group) {
+      fetch.Step();
       __m512 sums[kRows][kKeys];
       MultiplyKeys<kVectors>(k, row_bytes, q, num_words, sums);
       for (int r = 0; r < kRows; ++r) of_keys[r][group] = FoldLanes(sums[r]);
@@ -84,7 +77,7 @@ class ScoresByKey {
       _mm512_storeu_ps(rows.scores + (row + r) * kTileKeys + key,
                        FoldQuarters(of_keys[r]));
     }
-    return next;
+    return fetch;
   }
 
   // sums[row][key]: lane i sums words i, i + 16, ... in ascending order.

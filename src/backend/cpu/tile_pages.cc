@@ -122,14 +122,10 @@ void TilePages::AddPage(int64_t page, int number, uint32_t tokens,
     CHECK(slots_.has_value(), "request={} page={} is not whole", request_,
           page);
     GatherPage(page, number, tokens, keys);
-    keys.next_k[p] = keys.k[p];
-    keys.next_v[p] = keys.v[p];
     return;
   }
   keys.k[p] = slice;
   keys.v[p] = format.v_in_k ? slice : slice + format.v_offset_bytes();
-  keys.next_k[p] = keys.k[p];
-  keys.next_v[p] = keys.v[p];
   if (widen_ == nullptr) return;
   const auto widen = [&](const std::byte*& stored, int dim, std::byte* to) {
     to += int64_t{number} * kPageTokens * ScratchBytes(dim);

@@ -45,6 +45,7 @@ VectorSelect::VectorSelect(CpuKernels kernels, ThreadPool& pool)
   Grow(static_cast<size_t>(pool.num_workers()) * kScratchBytes, lanes_);
   for (SelectScratch& scratch : scratch_) {
     scratch.top = TopScores(kernels_.count_from);
+    scratch.scores = RowScores(kernels_.softmax_scores);
   }
 }
 

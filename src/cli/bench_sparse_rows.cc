@@ -1,0 +1,136 @@
+#include "cli/bench_sparse_rows.h"
+
+#include <string>
+
+#include "cli/roof.h"
+
+namespace winnow {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json RowOf(const std::string& verb, double seconds) {
+  return {{"verb", verb},
+          {"ms", seconds * 1e3},
+          {"gb_per_second", 0.0},
+          {"gflops", 0.0},
+          {"share_of_read_roof", 0.0},
+          {"share_of_product_roof", 0.0}};
+}
+
+// Seconds of one verb over the rounds, and its share of each round's roof.
+struct VerbTimes {
+  std::vector<double> seconds, shares;
+
+  void Add(double of_round, double bytes, double roof_gb_per_second) {
+    seconds.push_back(of_round);
+    shares.push_back(bytes / of_round / 1e9 / roof_gb_per_second);
+  }
+  Json Row(const std::string& verb, double bytes) const {
+    const double median = Median(seconds);
+    Json row = RowOf(verb, median);
+    row["gb_per_second"] = bytes / median / 1e9;
+    row["share_of_read_roof"] = Median(shares);
+    return row;
+  }
+};
+
+// Bound by products: what is read stays in the caches.
+void AddIndexRow(BenchSparse& bench, std::string_view name, int num_rounds,
+                 const RoofSources& roofs, Json& rows) {
+  std::vector<double> seconds, read_shares, shares;
+  for (int round = 0; round < num_rounds; ++round) {
+    const double gflops = roofs.product_gflops();
+    const double gb_per_second = roofs.read_gb_per_second();
+    bench.NextLayer();
+    const double once = SecondsOf([&] { bench.Index(); });
+    seconds.push_back(once);
+    read_shares.push_back(bench.indexed_bytes() / once / 1e9 / gb_per_second);
+    shares.push_back(bench.index_flops() / once / 1e9 / gflops);
+  }
+  const double median = Median(seconds);
+  Json row = RowOf(fmt::format("Index, {}", name), median);
+  row["gb_per_second"] = bench.indexed_bytes() / median / 1e9;
+  row["gflops"] = bench.index_flops() / median / 1e9;
+  row["share_of_read_roof"] = Median(read_shares);
+  row["share_of_product_roof"] = Median(shares);
+  rows.push_back(std::move(row));
+}
+
+void AddDecodeRows(BenchSparse& bench, std::string_view name, int num_rounds,
+                   const RoofSources& roofs, Json& rows) {
+  constexpr int kRunsARound = 32;
+  constexpr int kDenseRunsARound = 8;
+  VerbTimes select, read, estimate, all;
+  std::vector<double> ratios;
+  double estimated_bytes = 0, all_bytes = 0;
+  for (int round = 0; round < num_rounds; ++round) {
+    const double gb_per_second = roofs.read_gb_per_second();
+    std::vector<double> selects, reads, estimates, sums, denses;
+    for (int run = 0; run < kRunsARound; ++run) {
+      bench.NextLayer();
+      selects.push_back(SecondsOf([&] { bench.Select(); }));
+      reads.push_back(SecondsOf([&] { bench.ReadPicks(); }));
+      sums.push_back(selects.back() + reads.back());
+      if (bench.estimates()) {
+        estimates.push_back(SecondsOf([&] { bench.ReadEstimates(); }));
+        sums.back() += estimates.back();
+      }
+      if (run >= kDenseRunsARound) continue;
+      denses.push_back(SecondsOf([&] { bench.ReadEverything(); }));
+    }
+    estimated_bytes = bench.estimates() ? bench.estimated_bytes() : 0;
+    all_bytes = bench.summary_bytes() + bench.picked_bytes() + estimated_bytes;
+    select.Add(Median(selects), bench.summary_bytes(), gb_per_second);
+    read.Add(Median(reads), bench.picked_bytes(), gb_per_second);
+    if (bench.estimates()) {
+      estimate.Add(Median(estimates), estimated_bytes, gb_per_second);
+    }
+    all.Add(Median(sums), all_bytes, gb_per_second);
+    ratios.push_back(Median(denses) / Median(sums));
+  }
+  rows.push_back(
+      select.Row(fmt::format("Select, {}", name), bench.summary_bytes()));
+  rows.push_back(
+      read.Row(fmt::format("Read, picks of {}", name), bench.picked_bytes()));
+  if (bench.estimates()) {
+    rows.push_back(estimate.Row(fmt::format("Read, estimates of {}", name),
+                                estimated_bytes));
+  }
+  const double ratio = Median(ratios);
+  Json row =
+      all.Row(fmt::format("{}, {}: dense / {:.1f}",
+                          bench.estimates() ? "all" : "both", name, ratio),
+              all_bytes);
+  row["speedup_over_dense"] = ratio;
+  rows.push_back(std::move(row));
+}
+
+}  // namespace
+
+Status AddSparseRows(Backend& backend, const BenchSparse::Shape& shape,
+                     int num_rounds, const RoofSources& roofs, Json& rows) {
+  // Quest as published chooses for each q head, and so reads a group's pages
+  // as many times as it has heads.
+  struct Named {
+    std::string_view name, spec;
+  };
+  constexpr Named kSelectors[] = {
+      {"mean", "mean:budget=1/16"},
+      {"quest, KV heads", "quest:budget=1/16,heads=kv,dense_layers=none"},
+      {"quest", "quest:budget=1/16,dense_layers=none"},
+      {"clusterkv", "clusterkv:budget=1/16,dense_layers=none"},
+      {"retroinfer", "retroinfer"},
+  };
+  for (const auto& [name, spec] : kSelectors) {
+    ASSIGN_OR_RETURN(const std::unique_ptr<BenchSparse> bench,
+                     BenchSparse::Create(backend, shape, spec));
+    if (bench->has_clusters()) {
+      AddIndexRow(*bench, name, num_rounds, roofs, rows);
+    }
+    AddDecodeRows(*bench, name, num_rounds, roofs, rows);
+  }
+  return Ok{};
+}
+
+}  // namespace winnow

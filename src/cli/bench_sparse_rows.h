@@ -1,0 +1,27 @@
+// What selectors cost, as rows of winnow bench verbs.
+#ifndef WINNOW_CLI_BENCH_SPARSE_ROWS_H_
+#define WINNOW_CLI_BENCH_SPARSE_ROWS_H_
+
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "cli/bench_sparse.h"
+
+namespace winnow {
+
+// Each measures anew.
+struct RoofSources {
+  std::function<double()> read_gb_per_second;
+  std::function<double()> product_gflops;
+};
+
+// Adds rows of usual selectors: Index as a share of the product roof, Select
+// and Read as shares of the read roof, and all that a decode step does of them
+// against dense decode attention.
+Status AddSparseRows(Backend& backend, const BenchSparse::Shape& shape,
+                     int num_rounds, const RoofSources& roofs,
+                     nlohmann::ordered_json& rows);
+
+}  // namespace winnow
+
+#endif  // WINNOW_CLI_BENCH_SPARSE_ROWS_H_
