@@ -195,25 +195,24 @@ Result<nlohmann::ordered_json> MeasureAll(Backend& backend, const Model& model,
   }
   ASSIGN_OR_RETURN(auto bring, BringRow(backend, model, flags.rounds, roofs));
   rows.push_back(std::move(bring));
-  RETURN_IF_ERROR(AddSparseRows(
-      backend,
-      {.num_q_heads = model.config().num_q_heads,
-       .num_kv_heads = model.config().num_kv_heads,
-       .head_dim = model.config().head_dim,
-       .dtype = model.dtype(),
-       .context_tokens = flags.decode_context_tokens},
-      flags.rounds,
-      {.read_gb_per_second =
-           [&] {
-             roofs.MeasureRead();
-             return roofs.gb_per_second();
-           },
-       .product_gflops =
-           [&] {
-             roofs.MeasureProducts();
-             return roofs.gflops();
-           }},
-      rows));
+  RETURN_IF_ERROR(AddSparseRows(backend,
+                                {.num_q_heads = model.config().num_q_heads,
+                                 .num_kv_heads = model.config().num_kv_heads,
+                                 .head_dim = model.config().head_dim,
+                                 .dtype = model.dtype(),
+                                 .context_tokens = flags.decode_context_tokens},
+                                flags.rounds,
+                                {.read_gb_per_second =
+                                     [&] {
+                                       roofs.MeasureRead();
+                                       return roofs.gb_per_second();
+                                     },
+                                 .product_gflops =
+                                     [&] {
+                                       roofs.MeasureProducts();
+                                       return roofs.gflops();
+                                     }},
+                                rows));
   return nlohmann::ordered_json{
       {"model", flags.engine.model},
       {"device", backend.attributes().description},
