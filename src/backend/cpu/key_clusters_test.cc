@@ -36,12 +36,13 @@ class Segment {
     std::shuffle(pages_.begin(), pages_.end(), random);
     kv_.resize(pages_.size() * static_cast<size_t>(cache_.format.slice_bytes));
     std::normal_distribution<float> normal;
-    // Whole numbers make ties: keys, and so centroids, that are equal.
-    const bool ties = random() % 2 == 0;
+    // Whole numbers make ties: keys, and so centroids, that are equal. Where
+    // nearly all are zero, centroids stay without keys.
+    const unsigned ties = among({0, 2, 64});
     auto* numbers = reinterpret_cast<BFloat16*>(kv_.data());
     for (size_t i = 0; i < kv_.size() / sizeof(BFloat16); ++i) {
-      numbers[i] = BFloat16(ties ? static_cast<float>(random() % 2)
-                                 : normal(random) + 0.5f);
+      numbers[i] = BFloat16(ties > 0 ? static_cast<float>(random() % ties == 0)
+                                     : normal(random) + 0.5f);
     }
     cache_.strips = kv_.data();
     cache_.page_table =
