@@ -59,18 +59,18 @@ class Stage:
     rope_theta: float = 4e6
 
 
-# Many small steps until the core families are looked up at all, larger ones until
-# two names together are; then every family, while documents are still short:
-# how to go on to the second of several answers is not learned from long ones.
+# Many small steps until the core families are looked up at all, larger ones
+# until two names together are; then every family, while documents are still
+# short: how to go on to the second of several answers is not learned from long
+# ones. From there on the base of RoPE is that of 128K: the slowest frequencies
+# turn as far in it as a base of 1e6 lets them turn in 32K ("NTK-aware": base *
+# 4 ** (64 / 62)).
 # AdamW learns how many digits there were, Muon whose serial of four names it
 # is among thousands; each alone was stuck at what the other had learned. The
 # digits come all at once or not at all (0.98 or 0.87 of niah's tokens), by
 # luck: what has not learned them by then never did, and begins again. At the
 # end AdamW finishes what Muon on long documents left: the order of several
 # answers.
-# From there on the base of RoPE is that of 128K: the slowest frequencies turn
-# as far in it as a base of 1e6 lets them turn in 32K ("NTK-aware": base * 4 **
-# (64 / 62)).
 _CORE = {"core_only": True, "rope_theta": 1e6}
 _ALL = {"families": NEEDLES, "accuracy": 0.985, "muon": True}
 STAGES = [

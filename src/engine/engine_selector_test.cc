@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "backend/cpu/cpu_backend.h"
+#include "engine/bits_listener.h"
 #include "engine/engine.h"
 #include "engine/hooked_backend.h"
 #include "kv/invariants.h"
@@ -32,19 +33,6 @@ const std::vector<std::string> kSelectors = {
     "clusterkv:budget=24,segment=32,cluster=4,sink=4,dense_layers=0",
     "retroinfer:budget=8,estimate=16,segment=32,cluster=4,recent=8",
     "dense"};
-
-class Listener : public RequestObserver {
- public:
-  void OnPrefill(int, int) override {}
-  bool OnToken(const GeneratedToken& token) override {
-    bits.emplace_back(token.token_id, token.logprob);
-    return true;
-  }
-  void OnFinish(const Completion& given) override { completion = given; }
-
-  std::vector<std::pair<int32_t, float>> bits;
-  Completion completion;
-};
 
 class EngineSelectorTest : public testing::TestWithParam<Dtype> {
  protected:
@@ -104,9 +92,9 @@ class EngineSelectorTest : public testing::TestWithParam<Dtype> {
     }
   }
 
-  std::vector<Listener> Run(Engine& engine,
-                            const std::vector<Request>& requests) {
-    std::vector<Listener> listeners(requests.size());
+  std::vector<BitsListener> Run(Engine& engine,
+                                const std::vector<Request>& requests) {
+    std::vector<BitsListener> listeners(requests.size());
     for (size_t i = 0; i < requests.size(); ++i) {
       const Result<SequenceId> id = engine.Add(requests[i], &listeners[i]);
       CHECK(id.ok(), "{}", id.error().message);
@@ -142,7 +130,7 @@ class EngineSelectorTest : public testing::TestWithParam<Dtype> {
 TEST_P(EngineSelectorTest, BitsDoNotDependOnTheCompany) {
   const std::vector<Request> requests = AskAll();
   const std::unique_ptr<Engine> engine = MakeEngine();
-  const std::vector<Listener> together = Run(*engine, requests);
+  const std::vector<BitsListener> together = Run(*engine, requests);
   ExpectAllIsFree(*engine);
   for (size_t i = 0; i < requests.size(); ++i) {
     const std::unique_ptr<Engine> alone = MakeEngine();
@@ -153,12 +141,12 @@ TEST_P(EngineSelectorTest, BitsDoNotDependOnTheCompany) {
 TEST_P(EngineSelectorTest, BitsDoNotDependOnChunksNorLayerRanges) {
   const std::vector<Request> requests = AskAll();
   const std::unique_ptr<Engine> engine = MakeEngine();
-  const std::vector<Listener> expected = Run(*engine, requests);
+  const std::vector<BitsListener> expected = Run(*engine, requests);
   for (const int rows : {32, 100}) {
     for (const int layers : {0, 1}) {
       const std::unique_ptr<Engine> other = MakeEngine(
           {.max_num_batched_tokens = rows, .layers_per_step = layers});
-      const std::vector<Listener> got = Run(*other, requests);
+      const std::vector<BitsListener> got = Run(*other, requests);
       for (size_t i = 0; i < requests.size(); ++i) {
         EXPECT_EQ(got[i].bits, expected[i].bits) << rows << " " << layers;
       }
@@ -173,7 +161,7 @@ TEST_P(EngineSelectorTest, ChoosingLessGivesOtherNumbers) {
   for (int i = -1; i < static_cast<int>(kSelectors.size()); ++i) {
     requests.push_back(Ask(0, 70, 10, i));
   }
-  const std::vector<Listener> got = Run(*engine, requests);
+  const std::vector<BitsListener> got = Run(*engine, requests);
   EXPECT_EQ(got.back().bits, got[0].bits) << "dense, by its name";
   for (size_t i = 1; i + 1 < got.size(); ++i) {
     EXPECT_NE(got[i].bits, got[0].bits) << kSelectors[i - 1];
@@ -185,7 +173,7 @@ TEST_P(EngineSelectorTest, ChoosingLessGivesOtherNumbers) {
 
 TEST_P(EngineSelectorTest, CountsWhatIsRead) {
   const std::unique_ptr<Engine> engine = MakeEngine();
-  const Listener window = Run(*engine, {Ask(0, 60, 0, 2)})[0];
+  const BitsListener window = Run(*engine, {Ask(0, 60, 0, 2)})[0];
   double sum = 0;
   int count = 0;
   // The last token is drawn and not fed back.
@@ -200,7 +188,7 @@ TEST_P(EngineSelectorTest, ForksAreAsRequestsAlone) {
   for (int selector = 0; selector < static_cast<int>(kSelectors.size());
        ++selector) {
     const Request question = Ask(3, 70, 20, selector);
-    const std::vector<Listener> expected = Run(*MakeEngine(), {question});
+    const std::vector<BitsListener> expected = Run(*MakeEngine(), {question});
     for (const bool same : {false, true}) {
       // A new one: what it holds of others could stand for what is missing.
       const std::unique_ptr<Engine> engine = MakeEngine();
@@ -213,11 +201,11 @@ TEST_P(EngineSelectorTest, ForksAreAsRequestsAlone) {
                            question.prompt.begin() + 45);
       prefix.max_length = kMaxLength;
       prefix.selector = same ? selector : -1;
-      Listener of_prefix;
+      BitsListener of_prefix;
       const Result<SequenceId> id = engine->AddPrefix(prefix, &of_prefix);
       ASSERT_TRUE(id.ok()) << id.error().message;
-      std::vector<Listener> forks(3);
-      for (Listener& fork : forks) {
+      std::vector<BitsListener> forks(3);
+      for (BitsListener& fork : forks) {
         Request request = question;
         request.prefix = *id;
         // Rows between the prefix and the question are prompt rows.
@@ -225,7 +213,7 @@ TEST_P(EngineSelectorTest, ForksAreAsRequestsAlone) {
       }
       engine->Release(*id);
       RunToEnd(*engine);
-      for (const Listener& fork : forks) {
+      for (const BitsListener& fork : forks) {
         EXPECT_EQ(fork.bits, expected[0].bits)
             << kSelectors[static_cast<size_t>(selector)] << " " << same;
       }
@@ -236,7 +224,7 @@ TEST_P(EngineSelectorTest, ForksAreAsRequestsAlone) {
 
 TEST_P(EngineSelectorTest, RefusesWhatTheEngineHasNot) {
   const std::unique_ptr<Engine> engine = MakeEngine({.max_num_seqs = 1});
-  Listener listener;
+  BitsListener listener;
   const auto id = engine->Add(Ask(0, 40, 0, 99), &listener);
   ASSERT_FALSE(id.ok());
   EXPECT_EQ(id.error().message,

@@ -6,7 +6,7 @@ namespace winnow {
 namespace {
 
 // Far enough for memory to answer, near enough that what was fetched is still
-// in the second cache level when its turn comes.
+// in the cache when its turn comes.
 constexpr int kHalvesAhead = 4;
 
 // Where the halves of up to two units lie, in the order in which they are read.
