@@ -3,10 +3,8 @@
 //
 // A slice ends before the hardware has seen a pattern in it, and a burst of
 // fetches waits for memory as loads would: so some lines are asked for with
-// each step of the work, into the first cache level. (One Zen 5 core, 32K
-// tokens of 8 KV heads of 64, pages in random order, all of them: 25 GB/s; into
-// the second level 19; without it a third. Pages that 1/16 picks: 19
-// against 15. Every other line, its neighbour left to the hardware: 10.)
+// each step of the work, into the first cache level. (Into the
+// second level, or every other line alone, was slower on Zen 5.)
 #ifndef WINNOW_BACKEND_CPU_FETCH_CURSOR_H_
 #define WINNOW_BACKEND_CPU_FETCH_CURSOR_H_
 
