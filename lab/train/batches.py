@@ -91,7 +91,9 @@ def make_batch(
     weights = np.zeros(shape, np.float32)
     positions = np.tile(np.arange(length, dtype=np.int32), (shape[0], 1))
     for row in range(shape[0]):
-        document = training_document(draw, length, plan.core_only)
+        document = training_document(
+            draw, length, plan.core_only, plan.other_shares
+        )
         # Where one turn follows another a task file has a period (record.py),
         # a server's conversation the end token that the model itself wrote.
         separator = END if draw.random() < 0.5 else _PERIOD

@@ -34,8 +34,9 @@ class Stage:
 
     `until`: of the run's seconds, by when it ends at the latest. One that
     `falls` ends then and no sooner; its learning rate falls to nearly nothing.
-    `core_only`: documents of the first four families alone. `muon`: Muon steps
-    the layers' matrices, else AdamW. A batch has `batch_share` of the recipe's
+    `core_only`: documents of the first four families alone; `other_shares`: of
+    families, in place of those in portions.py. `muon`: Muon steps the layers'
+    matrices, else AdamW. A batch has `batch_share` of the recipe's
     tokens. Gaps in the positions of a share `spread_share` of the documents
     show distances of up to `longest` tokens. Where the clock ends a stage
     before the worst of its families is `least` right, the run begins again.
@@ -50,6 +51,7 @@ class Stage:
     families: tuple[str, ...] = CORE
     falls: bool = False
     core_only: bool = False
+    other_shares: dict[str, float] = field(default_factory=dict)
     muon: bool = False
     batch_share: float = 1.0
     spread_share: float = 0.0
@@ -70,7 +72,7 @@ class Stage:
 # digits come all at once or not at all (0.98 or 0.87 of niah's tokens), by
 # luck: what has not learned them by then never did, and begins again. At the
 # end AdamW finishes what Muon on long documents left: the order of several
-# answers.
+# answers, of which it is told more.
 _CORE = {"core_only": True, "rope_theta": 1e6}
 _ALL = {"families": NEEDLES, "accuracy": 0.985, "muon": True}
 STAGES = [
@@ -149,7 +151,7 @@ STAGES = [
     ),
     Stage(
         "mostly to 1K",
-        1010,
+        1070,
         {
             131072: 0.04,
             65536: 0.04,
@@ -161,6 +163,7 @@ STAGES = [
             256: 0.2,
         },
         8e-4,
+        other_shares={"niah_multiquery": 0.3, "niah_multikey_3": 0.12},
         falls=True,
         spread_share=0.3,
     ),

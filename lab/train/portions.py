@@ -7,6 +7,7 @@ more documents.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lab.tasks.document import Document, Training, make_document, make_mixed
@@ -102,7 +103,13 @@ def choose_weighted(draw: Draw, shares: dict) -> object:
     return item
 
 
-def training_document(draw: Draw, length: int, core_only: bool) -> Document:
+def training_document(
+    draw: Draw,
+    length: int,
+    core_only: bool,
+    other_shares: Mapping[str, float] | None = None,
+) -> Document:
+    """`other_shares`: of families, in place of those in PORTIONS."""
     if core_only:
         family = choose_weighted(draw, CORE_SHARES)
         asked = num_asked(draw, family, length)
@@ -118,6 +125,8 @@ def training_document(draw: Draw, length: int, core_only: bool) -> Document:
         for name, portion in PORTIONS.items()
         if portion.least_length <= length <= portion.most_length
     }
+    for name in shares.keys() & (other_shares or {}):
+        shares[name] = other_shares[name]
     family = choose_weighted(draw, shares)
     return make_document(draw, family, length, num_asked(draw, family, length))
 

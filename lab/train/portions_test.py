@@ -40,6 +40,18 @@ class PortionsTest(unittest.TestCase):
         }
         self.assertEqual(families, set(CORE_SHARES))
 
+    def test_a_stage_gives_families_other_shares(self):
+        draw = Draw("portions", 6)
+        asked = {"niah": 0, "niah_multiquery": 0}
+        for _ in range(200):
+            turns = training_document(
+                draw, 256, False, {"niah": 0.0, "niah_multiquery": 1.0}
+            ).turns
+            if turns[0].family in asked:
+                asked[turns[0].family] += 1
+        self.assertEqual(asked["niah"], 0)
+        self.assertTrue(80 < asked["niah_multiquery"] < 130, asked)
+
     def test_long_documents_mix_families(self):
         draw = Draw("portions", 3)
         mixed = 0
