@@ -339,7 +339,7 @@ struct TiedCase {
                               : SummaryRows{SummaryRows::Kind::kMean, block,
                                             block, Dtype::kFloat32};
     program.forced = {.sink_tokens = random.Among({0, 1, 100}),
-                      .recent_tokens = random.Among({0, 64, 333}),
+                      .recent_tokens = random.Among({0, 64, 333, 3000}),
                       .inside_budget = random.Chance(0.5)};
     program.budget = {Amount::Unit::kTokens,
                       static_cast<double>(random.Between(0, context))};
@@ -405,24 +405,36 @@ struct TiedCase {
   }
 };
 
+void ExpectReads(const TiedCase& tied, const SparseResult& got) {
+  const SelectProgram& program = tied.sparse.programs[0];
+  ASSERT_EQ(std::ssize(got.picks[0]), tied.sparse.NumLists(program));
+  for (int list = 0; list < tied.sparse.NumLists(program); ++list) {
+    const std::vector<bool> tokens =
+        TokensOf(got.picks[0][static_cast<size_t>(list)], tied.context);
+    const std::vector<bool> expected = tied.Expected(list);
+    for (size_t t = 0; t < tokens.size(); ++t) {
+      const size_t partition = t / static_cast<size_t>(program.block_tokens);
+      ASSERT_EQ(tokens[t], expected[partition])
+          << "token " << t << " of " << tied.context << ", partitions of "
+          << program.block_tokens << ", list " << list;
+    }
+  }
+}
+
 TEST_P(SelectConformanceTest, TiesOfManyPartitionsGoToTheLowestIndex) {
   ForSeeds(60, [this](RandomSource& random, int num_threads) {
     const TiedCase tied(random);
     TestDevice device = Device(num_threads);
-    const SparseResult got = RunSparse(device, tied.sparse);
-    const SelectProgram& program = tied.sparse.programs[0];
-    ASSERT_EQ(std::ssize(got.picks[0]), tied.sparse.NumLists(program));
-    for (int list = 0; list < tied.sparse.NumLists(program); ++list) {
-      const std::vector<bool> tokens =
-          TokensOf(got.picks[0][static_cast<size_t>(list)], tied.context);
-      const std::vector<bool> expected = tied.Expected(list);
-      for (size_t t = 0; t < tokens.size(); ++t) {
-        const size_t partition = t / static_cast<size_t>(program.block_tokens);
-        ASSERT_EQ(tokens[t], expected[partition])
-            << "token " << t << " of " << tied.context << ", partitions of "
-            << program.block_tokens << ", list " << list;
-      }
-    }
+    ExpectReads(tied, RunSparse(device, tied.sparse));
+  });
+}
+
+TEST_P(SelectConformanceTest, ForcedPartitionsAloneAreTheList) {
+  ForSeeds(60, [this](RandomSource& random, int num_threads) {
+    TiedCase tied(random);
+    tied.sparse.programs[0].budget = {Amount::Unit::kTokens, 0};
+    TestDevice device = Device(num_threads);
+    ExpectReads(tied, RunSparse(device, tied.sparse));
   });
 }
 

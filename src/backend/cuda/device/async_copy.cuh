@@ -26,14 +26,6 @@ __device__ inline void FetchIntoL2(const void* from) {
       "prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(from)));
 }
 
-// The same of a run of bytes. REQUIRES: both are multiples of 16.
-__device__ inline void FetchBytesIntoL2(const void* from, uint32_t num_bytes) {
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(
-                   __cvta_generic_to_global(from)),
-               "r"(num_bytes)
-               : "memory");
-}
-
 // Makes one group of the copies that this thread has started since the last.
 __device__ inline void CommitCopies() {
   asm volatile("cp.async.commit_group;" ::: "memory");

@@ -2,9 +2,7 @@
 #ifndef WINNOW_BACKEND_CUDA_DEVICE_SELECT_HELD_CUH_
 #define WINNOW_BACKEND_CUDA_DEVICE_SELECT_HELD_CUH_
 
-#include "backend/cuda/device/async_copy.cuh"
 #include "backend/cuda/device/select_list.cuh"
-#include "backend/cuda/device/step_rows.cuh"
 
 namespace winnow::device {
 
@@ -23,33 +21,14 @@ struct alignas(16) HeldScratch {
   int num_groups[kChooseWarps];
 };
 
-// What the choice asks for ahead of Read: picks of a list whose slices are to
-// be brought into L2, at most, and where pages lie. Read waits for the whole
-// launch, and its first bytes for two lookups more.
-struct PickFetch {
-  const Pages* pages = nullptr;
-  const uint32_t* extents = nullptr;  // [pages], in shared memory
-  int first_head = 0, num_heads = 0;  // that read the list
-  int most = 0;
-
-  __device__ void Fetch(int at, int page) const {
-    if (at >= most) return;
-    const uint32_t extent = extents[page];
-    if (extent == kNotWhole) return;
-    for (int head = first_head; head < first_head + num_heads; ++head) {
-      FetchBytesIntoL2(pages->SliceOf(extent, head),
-                       static_cast<uint32_t>(pages->slice_bytes));
-    }
-  }
-};
-
 // The same lists as FindCut and ListWriter::Write make, in a third of their
 // barriers: a digit is found by every warp for itself, in counts that no one
 // has to clear, and taken partitions pass as a warp's ballots. (The keys in
 // shared memory, each pass cleared, counted and summed over warps by itself,
 // took 19 us a layer of 32 lists of 4,096 pages on an H200.) Warps have
 // consecutive partitions, 32 a round. REQUIRES: partitions are rows, at most
-// kMaxHeldPartitions of them; all threads of the block call each method.
+// kMaxHeldPartitions of them, and scores choose among them; all threads of the
+// block call each method, FindCut first.
 class HeldChoice {
  public:
   __device__ HeldChoice(const RowBudget& budget, int group_partitions,
@@ -79,7 +58,6 @@ class HeldChoice {
   }
 
   // Where the best budget.count of the free partitions end.
-  // REQUIRES: budget.NeedsScores().
   __device__ Cut FindCut(const float* scores,  // f32 [num_rows]
                          int num_rows) {
     const auto key_of = [&](int row) {
@@ -108,7 +86,7 @@ class HeldChoice {
   }
 
   // Returns the list's length.
-  __device__ int Write(const ListWriter& list, const PickFetch& fetch) {
+  __device__ int Write(const ListWriter& list) {
     const Cut& cut = list.cut;
     const uint32_t taken = TakenWords(cut);
     const int in_warp =
@@ -129,7 +107,6 @@ class HeldChoice {
         const int place = at + __popc(groups & lower);
         const int page = (partition + lane_) / group_partitions_;
         list.WritePage(place, page, word >> lane_);
-        fetch.Fetch(place, page);
       }
       at += __popc(groups) * list.group_pages;
     }
@@ -214,7 +191,6 @@ class HeldChoice {
 
   // Lane k has the partitions that the warp takes in round k, as bits.
   __device__ uint32_t TakenWords(const Cut& cut) {
-    const bool takes_all = !budget_.NeedsScores() && budget_.count > 0;
     int num_equal = cut.leaves_equal ? NumEqualBefore(cut.key) : 0;
     const unsigned lower = (1u << lane_) - 1;
     uint32_t mine = 0;
@@ -223,9 +199,7 @@ class HeldChoice {
       if (k >= rounds_) break;
       const bool is_free = (is_free_ >> k & 1) != 0;
       bool taken = first_ + 32 * k + lane_ < budget_.num_partitions;
-      if (is_free) {
-        taken = budget_.NeedsScores() ? keys_[k] <= cut.key : takes_all;
-      }
+      if (is_free) taken = keys_[k] <= cut.key;
       if (cut.leaves_equal) {
         const bool is_equal = is_free && keys_[k] == cut.key;
         const unsigned equal = __ballot_sync(kWarpMask, is_equal);

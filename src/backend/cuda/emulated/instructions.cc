@@ -150,10 +150,6 @@ void cp_async_cg_shared_global(uint32_t to, const void* from, int num_bytes,
   cluster.copies().Start({cluster.SharedAt(to, 16), from, num_bytes_read},
                          cluster.DrawHalf());
 }
-void cp_async_bulk_prefetch_L2_global(const void* from, uint32_t num_bytes) {
-  CHECK(num_bytes % 16 == 0 && reinterpret_cast<uintptr_t>(from) % 16 == 0,
-        "num_bytes={} from {}", num_bytes, from);
-}
 void cp_async_commit_group() { Running().copies().Commit(); }
 void cp_async_wait_group(int num_pending) {
   Running().copies().WaitForAllBut(static_cast<size_t>(num_pending));

@@ -32,7 +32,6 @@ void cp_async_wait_group(int num_pending);
 
 // A launch begins when the one ahead of it has ended.
 inline void prefetch_global_L2(const void*) {}
-void cp_async_bulk_prefetch_L2_global(const void* from, uint32_t num_bytes);
 inline void griddepcontrol_wait() {}
 inline void griddepcontrol_launch_dependents() {}
 
