@@ -106,7 +106,9 @@ class EmbedTest(unittest.TestCase):
         self.expect(1, f"{TEXTS[0]}: no such file", self.model, *good)
         weights = self.model / "model.safetensors"
         data = weights.read_bytes()
-        for bad in (b"", data[:50], data[:-2], b"\0" * 16, b"\x01" + data[1:]):
+        weights.write_bytes(data[:-2])
+        self.expect(1, "must have ", self.model, *good)
+        for bad in (b"", data[:50], b"\0" * 16, b"\x01" + data[1:]):
             weights.write_bytes(bad)
             self.expect(1, "model.safetensors: ", self.model, *good)
         weights.write_bytes(data)
@@ -134,6 +136,27 @@ class EmbedTest(unittest.TestCase):
         self.assertEqual(ran.returncode, 1)
         self.assertIn("exists already", ran.stderr)
         self.assertEqual(list(self.out.iterdir()), [])
+
+    def test_what_a_run_left_that_was_cut_off_is_told(self):
+        (self.folder / "out.partial").mkdir()
+        good = [self.model, "--shape", "llama-3.1-8b", self.out]
+        self.expect(1, "is of a run that was cut off; remove it", *good)
+
+
+class CheckEmbedTest(unittest.TestCase):
+    def test_bad_input_is_one_line(self):
+        for status, words, arguments in (
+            (2, "unknown shape 'gpt'", ["M", "--shapes", "llama-3.2-1b,gpt"]),
+            (1, "/no/config.json: No", ["/no", "--shapes", "llama-3.2-1b"]),
+        ):
+            ran = subprocess.run(
+                [sys.executable, EMBED.with_name("check_embed"), *arguments],
+                capture_output=True,
+                text=True,
+            )
+            self.assertEqual(ran.returncode, status)
+            self.assertEqual(ran.stderr.count("\n"), 1)
+            self.assertIn(words, ran.stderr)
 
 
 if __name__ == "__main__":

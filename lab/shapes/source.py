@@ -178,6 +178,11 @@ def read_source(folder: Path) -> Source:
         count = bfloat16.BYTES
         for side in shape:
             count *= side
-        if found != wanted or len(tensors[name]) != count:
+        if found != wanted:
             raise BadInput(f"{path}: {name} must be {wanted}, is {found}")
+        if len(tensors[name]) != count:
+            raise BadInput(
+                f"{path}: {name} must have {count} bytes, "
+                f"has {len(tensors[name])}"
+            )
     return source

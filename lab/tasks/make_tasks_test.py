@@ -133,6 +133,23 @@ class CommandTest(unittest.TestCase):
             "make_tasks: --out /no/file: No such file or directory\n",
         )
 
+    def test_an_output_that_is_full_or_closed_is_one_line(self):
+        arguments = "--task vt --length 1K --count 1 --seed 1".split()
+        for redirect, what in (
+            (">/dev/full", "No space left on device"),
+            (">&-", "Bad file descriptor"),
+        ):
+            ran = subprocess.run(
+                ["sh", "-c", f'exec "$@" {redirect}', "sh", sys.executable]
+                + [MAKE_TASKS, *arguments],
+                capture_output=True,
+                text=True,
+            )
+            self.assertEqual(
+                (ran.returncode, ran.stderr),
+                (1, f"make_tasks: standard output: {what}\n"),
+            )
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -101,7 +101,12 @@ Result<EvalJournal> EvalJournal::Open(const std::string& path,
   // A header that was cut off is no header yet.
   if (content.find('\n') == std::string::npos && header.starts_with(content)) {
     if (ftruncate(journal.fd_, 0) != 0) return SystemError("write", path);
-    RETURN_IF_ERROR(journal.WriteLine(header));
+    const Status written = journal.WriteLine(header);
+    // A full disk: no empty file stays behind.
+    if (!written.ok()) {
+      unlink(path.c_str());
+      return written.error();
+    }
     return journal;
   }
   EvalOutcomes read;

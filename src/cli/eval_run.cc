@@ -68,6 +68,21 @@ Status CheckIsNoTaskFile(const std::string& flag, const std::string& path) {
                    "{} must not be a task file, {} is one", flag, path);
 }
 
+// The answers are removed once the table is there.
+Status CheckAreTwoFiles(const EvalFlags& flags) {
+  const std::string& json_file = flags.engine.json_file;
+  std::error_code none;
+  if (flags.resume.empty() || json_file.empty() ||
+      (std::filesystem::absolute(flags.resume).lexically_normal() !=
+           std::filesystem::absolute(json_file).lexically_normal() &&
+       !std::filesystem::equivalent(flags.resume, json_file, none))) {
+    return Ok{};
+  }
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "--resume must be another file than --json, both are {}",
+                   json_file);
+}
+
 Status EvalRun::CheckFlags() {
   ASSIGN_OR_RETURN(match_, ParseMatchRule(flags_.match));
   ASSIGN_OR_RETURN(selects_, SplitSelects(flags_.engine.select));
@@ -75,6 +90,7 @@ Status EvalRun::CheckFlags() {
   ASSIGN_OR_RETURN(options_, ParseEngineOptions(flags_.engine));
   RETURN_IF_ERROR(CheckIsNoTaskFile("--json", flags_.engine.json_file));
   RETURN_IF_ERROR(CheckIsNoTaskFile("--resume", flags_.resume));
+  RETURN_IF_ERROR(CheckAreTwoFiles(flags_));
   return CheckJsonFile(flags_.engine);
 }
 
@@ -238,7 +254,8 @@ Result<bool> EvalRun::RunToTheEnd() {
 Status EvalRun::Report(bool ended) {
   const std::vector<EvalRow> rows = MakeEvalRows(plan_, selects_, outcomes_);
   const EngineFlags& engine = flags_.engine;
-  const std::string json = EvalJson(engine.model, rows) + "\n";
+  const std::string json =
+      EvalJson(engine.model, std::ssize(plan_.skipped), rows) + "\n";
   const bool to_file = !engine.json_file.empty();
   // A file of results is a whole one.
   if (engine.json && (ended || !to_file)) {

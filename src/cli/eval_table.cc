@@ -111,7 +111,7 @@ Interval WilsonInterval(int num_right, int n) {
           .high = num_right == n ? 1 : std::min(1.0, middle + half)};
 }
 
-std::string EvalJson(const std::string& model,
+std::string EvalJson(const std::string& model, int64_t num_skipped,
                      const std::vector<EvalRow>& rows) {
   Json list = Json::array();
   for (const EvalRow& row : rows) {
@@ -130,7 +130,8 @@ std::string EvalJson(const std::string& model,
          {"tokens_read_share", ReadShare(row)},
          {"seconds", std::round(row.seconds * 1000) / 1000}});
   }
-  const Json all = {{"model", model}, {"rows", list}};
+  const Json all = {
+      {"model", model}, {"skipped_lines", num_skipped}, {"rows", list}};
   return all.dump(1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -68,7 +68,7 @@ struct Interval {
 Interval WilsonInterval(int num_right, int n);
 
 // docs/design.md section 9, "eval --json".
-std::string EvalJson(const std::string& model,
+std::string EvalJson(const std::string& model, int64_t num_skipped,
                      const std::vector<EvalRow>& rows);
 
 // For people; a line a row, under a heading a selection. Ends in a line break.

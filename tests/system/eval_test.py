@@ -212,6 +212,7 @@ class EvalTest(unittest.TestCase):
         self.assertIn(f"{file}:2: not valid JSON", done.stderr)
         self.assertIn(f"{file}:4: field answers", done.stderr)
         self.assertIn("skipped 2 bad lines", done.stderr)
+        self.assertEqual(json.loads(done.stdout)["skipped_lines"], 2)
         done = evaluate(MODEL, file, "--skip-bad", "--max-model-len", "3")
         self.assertEqual(done.returncode, FAILURE)
         self.assertRegex(done.stderr, "no line is left to answer: all 4 were "
@@ -402,7 +403,10 @@ class EvalTest(unittest.TestCase):
                 (FAILURE, [MODEL, file, "--json", "/nowhere/out"],
                  ["/nowhere/out"]),
                 (FAILURE, [MODEL, file, "--resume", notes],
-                 ["notes", "another file"])]:
+                 ["notes", "another file"]),
+                (USAGE_ERROR, [MODEL, file, "--json", self.folder / "same",
+                         "--resume", f"{self.folder}/./same"],
+                 ["--resume", "another file than --json", "same"])]:
             with self.subTest(arguments=arguments):
                 self.assert_error(evaluate(*arguments), status, *words)
         self.assertEqual(notes.read_text(), "my notes\n")
