@@ -28,18 +28,24 @@ void NoteTokensWithoutRows(const Tokenizer& tokenizer, int vocab_size,
 }  // namespace
 
 Result<std::unique_ptr<Backend>> MakeBackend(const EngineFlags& flags) {
-  return StartDevice(
-      {.device = flags.device, .threads = flags.threads, .quiet = flags.quiet});
+  return StartDevice({.device = flags.device,
+                      .threads = flags.threads,
+                      .quiet = flags.quiet,
+                      .memory_utilization = flags.gpu_memory_utilization});
 }
 
 Result<std::unique_ptr<Backend>> MakeCpuBackendFor(EngineFlags flags) {
   if (flags.device.starts_with("cuda")) {
     return MakeError(ErrorCode::kInvalidArgument,
-                     "--device must be auto or cpu here (bench throughput "
-                     "measures GPUs), is \"{}\"",
+                     "--device must be auto or cpu here, is \"{}\"",
                      flags.device);
   }
   if (flags.device == "auto") flags.device = "cpu";
+  if (flags.gpu_memory_utilization) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--gpu-memory-utilization is of a GPU's memory; this runs "
+                     "on the CPU");
+  }
   return MakeBackend(flags);
 }
 
