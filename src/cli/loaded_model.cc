@@ -49,6 +49,23 @@ Result<std::unique_ptr<Backend>> MakeCpuBackendFor(EngineFlags flags) {
   return MakeBackend(flags);
 }
 
+Result<Model> OpenModelOrShape(Backend& backend, const EngineFlags& flags,
+                               const std::string& shape) {
+  LoadOptions options;
+  ASSIGN_OR_RETURN(options.dtype, ParseDtype(flags.dtype));
+  if (!shape.empty()) {
+    return Model::OfShape(shape, options.dtype.value_or(Dtype::kBFloat16),
+                          backend);
+  }
+  // Touches every page, which what goes to a device does on its way.
+  if (backend.attributes().device_is_host) {
+    options.progress = [](int64_t, int64_t) {};
+  }
+  ASSIGN_OR_RETURN(Model model, LoadModel(flags.model, options));
+  RETURN_IF_ERROR(model.Upload(backend, {}));
+  return model;
+}
+
 Result<Model> LoadModel(const std::string& folder, const LoadOptions& options) {
   return FromFiles(Model::Load(folder, options));
 }
