@@ -45,6 +45,11 @@ Result<double> StepSeconds(Engine& engine, int num_steps) {
   return Median(std::move(seconds));
 }
 
+int MaxTokens(const BenchCell& cell, const DeviceStepOptions& options) {
+  return MaxTokensOf(cell, options.engine,
+                     options.rounds * options.generated_tokens + kStepsBesides);
+}
+
 Json RowOf(const BenchCell& cell, double tpot, const StepTimes& times,
            double event_seconds, int num_layers) {
   double own = 0;
@@ -81,13 +86,20 @@ Json RowOf(const BenchCell& cell, double tpot, const StepTimes& times,
 
 }  // namespace
 
+Status CheckDeviceStep(const Backend& backend, const Model& model,
+                       const DeviceStepOptions& options,
+                       const BenchCell& cell) {
+  ASSIGN_OR_RETURN(
+      const EngineOptions engine_options,
+      EngineOptionsOf(cell, options.engine, model, MaxTokens(cell, options)));
+  return CheckCell(engine_options, model, backend);
+}
+
 Result<Json> MeasureDeviceStep(PromptlessBackend& backend, const Model& model,
                                const DeviceStepOptions& options,
                                const BenchCell& cell) {
   ASSIGN_OR_RETURN(const double event_seconds, EventSeconds(backend));
-  const int max_tokens =
-      MaxTokensOf(cell, options.engine,
-                  options.rounds * options.generated_tokens + kStepsBesides);
+  const int max_tokens = MaxTokens(cell, options);
   ASSIGN_OR_RETURN(const EngineOptions engine_options,
                    EngineOptionsOf(cell, options.engine, model, max_tokens));
   ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,

@@ -17,6 +17,10 @@ struct DeviceStepOptions {
   int rounds = 3;
 };
 
+// Whether the cell can be measured: its context, KV and selection.
+Status CheckDeviceStep(const Backend& backend, const Model& model,
+                       const DeviceStepOptions& options, const BenchCell& cell);
+
 // The row of a cell:
 //  tpot_ms      of a step of the engine, from its call to its tokens: medians
 //               of the rounds

@@ -55,6 +55,7 @@ class VerbsBench {
   Json TakeRows() { return std::move(rows_); }
 
  private:
+  Status Keep(Json row);
   Status Add(const Case& verb);
   // Launches of the cases' names, as each takes alone.
   Status AddLaunches(const Case& verb);
@@ -87,6 +88,11 @@ Json RowOf(const Case& verb, double seconds, double copy_share,
           {"share_of_roof", verb.product_bound ? product_share : copy_share}};
 }
 
+Status VerbsBench::Keep(Json row) {
+  rows_.push_back(std::move(row));
+  return options_.on_row ? options_.on_row(rows_.back()) : Status(Ok{});
+}
+
 Status VerbsBench::Add(const Case& verb) {
   const auto enqueue = [&] {
     for (int call = 0; call < verb.calls; ++call) verb.run(call);
@@ -108,10 +114,9 @@ Status VerbsBench::Add(const Case& verb) {
     product_shares.push_back(verb.flops / all.back() /
                              roofs_.flops_per_second());
   }
-  rows_.push_back(RowOf(verb, Median(std::move(all)),
-                        Median(std::move(copy_shares)),
-                        Median(std::move(product_shares))));
-  return Ok{};
+  return Keep(RowOf(verb, Median(std::move(all)),
+                    Median(std::move(copy_shares)),
+                    Median(std::move(product_shares))));
 }
 
 Status VerbsBench::AddLaunches(const Case& verb) {
@@ -136,8 +141,8 @@ Status VerbsBench::AddLaunches(const Case& verb) {
     // What is scanned is read by the scores.
     if (!name.ends_with("scores")) part.bytes = part.flops = 0;
     const double median = Median(seconds);
-    rows_.push_back(RowOf(part, median,
-                          part.bytes / median / roofs_.bytes_per_second(), 0));
+    RETURN_IF_ERROR(Keep(RowOf(
+        part, median, part.bytes / median / roofs_.bytes_per_second(), 0)));
   }
   return Ok{};
 }
@@ -391,9 +396,8 @@ Status VerbsBench::AddSample(int rows, const SamplingRow& sampling,
   verb.verb = fmt::format("Sample, {}, {} rows (a launch alone)", name, rows);
   verb.bytes = static_cast<double>(rows * vocab) * 4;
   const double median = Median(std::move(all));
-  rows_.push_back(
+  return Keep(
       RowOf(verb, median, verb.bytes / median / roofs_.bytes_per_second(), 0));
-  return Ok{};
 }
 
 Status AddAttention(VerbsBench& bench, const DeviceVerbsOptions& options) {
@@ -445,24 +449,27 @@ Result<Json> MeasureDeviceVerbs(Backend& backend, const Model& model,
               {"verbs", bench.TakeRows()}};
 }
 
-std::string DeviceVerbsTable(const Json& report) {
-  std::string table = fmt::format(
+std::string DeviceVerbsHeader() {
+  return fmt::format("{:<54} {:>10} {:>8} {:>10} {:>10} {:>13}\n", "verb", "us",
+                     "GB/s", "GFLOP/s", "/copy roof", "/product roof");
+}
+
+std::string DeviceVerbsLine(const Json& row) {
+  return fmt::format(
+      "{:<54} {:>10.1f} {:>8.0f} {:>10.0f} {:>10.2f} {:>13.2f}\n",
+      row["verb"].get<std::string>(), row["us"].get<double>(),
+      row["gb_per_second"].get<double>(), row["gflops"].get<double>(),
+      row["share_of_read_roof"].get<double>(),
+      row["share_of_product_roof"].get<double>());
+}
+
+std::string DeviceVerbsRoofs(const Json& report) {
+  return fmt::format(
       "roofs: a copy on the device of {} to as much, {:.0f} GB/s read and "
       "written; products of many rows, {:.0f} GFLOP/s\n",
       FormatBytes(report["copied_bytes"].get<int64_t>() / 2),
       report["read_roof_gb_per_second"].get<double>(),
       report["product_roof_gflops"].get<double>());
-  table += fmt::format("{:<54} {:>10} {:>8} {:>10} {:>10} {:>13}\n", "verb",
-                       "us", "GB/s", "GFLOP/s", "/copy roof", "/product roof");
-  for (const auto& row : report["verbs"]) {
-    table += fmt::format(
-        "{:<54} {:>10.1f} {:>8.0f} {:>10.0f} {:>10.2f} {:>13.2f}\n",
-        row["verb"].get<std::string>(), row["us"].get<double>(),
-        row["gb_per_second"].get<double>(), row["gflops"].get<double>(),
-        row["share_of_read_roof"].get<double>(),
-        row["share_of_product_roof"].get<double>());
-  }
-  return table;
 }
 
 }  // namespace winnow

@@ -195,6 +195,12 @@ Result<int> RunOnGpu(const BenchFlags& flags) {
   ASSIGN_OR_RETURN(
       const std::vector<BenchCell> cells,
       BenchCellsOf(ListsOf(flags), model.config().native_selector));
+  const DeviceStepOptions options = {.engine = flags.engine,
+                                     .generated_tokens = flags.generated_tokens,
+                                     .rounds = flags.rounds};
+  for (const BenchCell& cell : cells) {
+    RETURN_IF_ERROR(CheckDeviceStep(*backend, model, options, cell));
+  }
   const bool prints = !flags.engine.json;
   if (prints) {
     Print(fmt::format("{}, {}\n{}", backend->attributes().description,
@@ -202,13 +208,8 @@ Result<int> RunOnGpu(const BenchFlags& flags) {
   }
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const BenchCell& cell : cells) {
-    ASSIGN_OR_RETURN(
-        nlohmann::ordered_json row,
-        MeasureDeviceStep(*backend, model,
-                          {.engine = flags.engine,
-                           .generated_tokens = flags.generated_tokens,
-                           .rounds = flags.rounds},
-                          cell));
+    ASSIGN_OR_RETURN(nlohmann::ordered_json row,
+                     MeasureDeviceStep(*backend, model, options, cell));
     if (prints) Print(DeviceStepLine(row));
     rows.push_back(std::move(row));
     RETURN_IF_ERROR(CheckOutputIsRead());  // Others are minutes of work.

@@ -185,6 +185,14 @@ Result<nlohmann::ordered_json> MeasureOnGpu(Backend& backend,
   options.rounds = flags.rounds;
   options.decode_context = flags.decode_context_tokens;
   options.prompt_context = flags.prompt_context_tokens;
+  if (!flags.engine.json) {
+    Print(fmt::format("{}, {}\n{}", backend.attributes().description,
+                      DtypeName(model.dtype()), DeviceVerbsHeader()));
+    options.on_row = [](const nlohmann::ordered_json& row) {
+      Print(DeviceVerbsLine(row));
+      return CheckOutputIsRead();  // Others are minutes of work.
+    };
+  }
   ASSIGN_OR_RETURN(nlohmann::ordered_json measured,
                    MeasureDeviceVerbs(backend, model, options));
   nlohmann::ordered_json report = {{"model", ModelName(flags)},
@@ -252,9 +260,7 @@ Result<int> RunBenchVerbs(const BenchFlags& flags) {
                    on_gpu ? MeasureOnGpu(*backend, model, flags)
                           : MeasureAll(*backend, model, flags));
   if (!flags.engine.json && on_gpu) {
-    Print(fmt::format("{}, {}\n", report["device"].get<std::string>(),
-                      DtypeName(model.dtype())));
-    Print(DeviceVerbsTable(report));
+    Print(DeviceVerbsRoofs(report));
   } else if (!flags.engine.json) {
     Print(
         fmt::format("{}: read roof {:.1f} GB/s, product roof {:.0f} GFLOP/s\n",
