@@ -20,6 +20,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "backend/fixed_table.h"
 #include "backend/gate_weights.h"
@@ -56,6 +57,12 @@ struct BackendAttributes {
   // Bits of SelectFeature: what the verbs run. An engine refuses at
   // start a selector that asks for more.
   uint32_t select_features = 0;
+};
+
+// One launch on a device, and how long it took there.
+struct LaunchTime {
+  std::string name;  // of the verb, or of its part
+  double seconds = 0;
 };
 
 struct RmsNormArgs {
@@ -295,6 +302,14 @@ class Backend {
   // that a device may record them once and replay them from then on.
   virtual void Replay(Queue& queue, std::span<const std::byte> key,
                       const std::function<void()>& enqueue) = 0;
+
+  // Runs what `enqueue` enqueues and says what each launch took, in their
+  // order, as the device's own clock has it: from the end of the launch ahead
+  // of it to its own, so that none overlaps another. What Replay recorded is
+  // one launch. Waits for its end: for measuring alone. A device without
+  // launches times all of it as one.
+  virtual Result<std::vector<LaunchTime>> Profile(
+      Queue& queue, const std::function<void()>& enqueue) = 0;
 
   virtual void Embed(Queue& queue, const EmbedArgs& args) = 0;
   virtual void RmsNorm(Queue& queue, const RmsNormArgs& args) = 0;

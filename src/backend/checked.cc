@@ -88,6 +88,12 @@ class CheckedBackend final : public Backend {
     enqueue();
   }
 
+  // Both backends' time.
+  Result<std::vector<LaunchTime>> Profile(
+      Queue& queue, const std::function<void()>& enqueue) override {
+    return subject_->Profile(*CheckedQueue::Of(queue).subject, enqueue);
+  }
+
   void Embed(Queue& queue, const EmbedArgs& args) override {
     EmbedArgs twin = args;
     Translate({&twin.token_ids, &twin.table, &twin.out});

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "backend/backend.h"
 
@@ -34,6 +35,10 @@ class ForwardingBackend : public Backend {
   void Replay(Queue& queue, std::span<const std::byte> key,
               const std::function<void()>& enqueue) override {
     real_->Replay(queue, key, enqueue);
+  }
+  Result<std::vector<LaunchTime>> Profile(
+      Queue& queue, const std::function<void()>& enqueue) override {
+    return real_->Profile(queue, enqueue);
   }
   void Embed(Queue& queue, const EmbedArgs& args) override {
     real_->Embed(queue, args);

@@ -12,7 +12,6 @@ namespace winnow {
 namespace {
 
 constexpr int kMaxTokens = 1 << 20;
-constexpr int kMaxBatch = 4096;
 constexpr int kMaxRounds = 1000;
 
 void AddCount(Command& command, const std::string& name,
@@ -29,19 +28,46 @@ void AddRoundsAndJson(Command& command, BenchFlags* flags) {
               &flags->engine);
 }
 
+void AddModelOrShape(Command& command, BenchFlags* flags) {
+  AddModelFlags(command, &flags->engine, /*model_required=*/false);
+  command.AddFlag(
+      {.name = "--shape",
+       .value_name = "NAME",
+       .help = "In place of MODEL: random weights of a published model's "
+               "sizes (llama-3.1-8b, llama-3.2-1b, qwen3-14b, ...)"},
+      Text(&flags->shape));
+}
+
+Status CheckModelOrShape(std::string_view command, const BenchFlags& flags) {
+  if (flags.engine.model.empty() != flags.shape.empty()) return Ok{};
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "bench {}: give either MODEL or --shape", command);
+}
+
 Command& AddStep(Command& bench, BenchFlags* flags) {
   Command& step = bench.AddCommand(
       "step",
-      "Whole steps of a checkpoint: prompt and decode rates, against "
-      "the products alone and a plain parallel read");
-  AddModelFlags(step, &flags->engine);
+      "Whole steps of a checkpoint: on the CPU prompt and decode rates, "
+      "against the products alone and a plain parallel read; on a GPU decode "
+      "steps, their launches and the gaps between these");
+  AddModelOrShape(step, flags);
   AddStepFlags(step, &flags->engine);
-  AddCount(step, "--prompt", "Prompt tokens a request (default 512)",
-           kMaxTokens, &flags->prompt_tokens);
+  step.AddFlag({.name = "--prompt",
+                .value_name = "LIST",
+                .help = "Prompt tokens a request; on a GPU a list "
+                        "(1K,128K; default 512)"},
+               Text(&flags->prompts));
   AddCount(step, "--generate", "Tokens generated a request (default 32)",
            kMaxTokens, &flags->generated_tokens);
-  AddCount(step, "--batch", "Requests at once (default 1)", kMaxBatch,
-           &flags->batch);
+  step.AddFlag({.name = "--batch",
+                .value_name = "LIST",
+                .help = "Requests at once; on a GPU a list (1,16; default 1)"},
+               Text(&flags->step_batches));
+  step.AddFlag({.name = "--select",
+                .value_name = "SPEC",
+                .help = "On a GPU: what attention reads, a list with commas "
+                        "(default dense)"},
+               Text(&flags->selects));
   AddRoundsAndJson(step, flags);
   return step;
 }
@@ -49,7 +75,7 @@ Command& AddStep(Command& bench, BenchFlags* flags) {
 Command& AddVerbs(Command& bench, BenchFlags* flags) {
   Command& verbs = bench.AddCommand(
       "verbs", "Each verb at a checkpoint's shapes, against its roof");
-  AddModelFlags(verbs, &flags->engine);
+  AddModelOrShape(verbs, flags);
   AddCount(verbs, "--decode-context",
            "Tokens that a decode Read attends (default 32768)", kMaxTokens,
            &flags->decode_context_tokens);
@@ -65,13 +91,7 @@ void AddThroughput(Command& bench, BenchFlags* flags) {
       "throughput",
       "Requests that arrive together, on any device: time to the first token "
       "and of a step, by context, batch and selection");
-  AddModelFlags(throughput, &flags->engine, /*model_required=*/false);
-  throughput.AddFlag(
-      {.name = "--shape",
-       .value_name = "NAME",
-       .help = "In place of MODEL: random weights of a published model's "
-               "sizes (llama-3.1-8b, llama-3.2-1b, qwen3-14b, ...)"},
-      Text(&flags->shape));
+  AddModelOrShape(throughput, flags);
   AddStepFlags(throughput, &flags->engine);
   throughput.AddFlag({.name = "--contexts",
                       .value_name = "LIST",
@@ -128,8 +148,16 @@ Result<int> RunBench(const BenchFlags& flags) {
                           !flags.step_command->chosen() &&
                           !flags.disk_command->chosen();
   if (throughput) {
+    RETURN_IF_ERROR(CheckModelOrShape("throughput", flags));
     RETURN_IF_ERROR(CheckThroughputFlags(flags));
   } else {
+    if (flags.verbs_command->chosen()) {
+      RETURN_IF_ERROR(CheckModelOrShape("verbs", flags));
+    }
+    if (flags.step_command->chosen()) {
+      RETURN_IF_ERROR(CheckModelOrShape("step", flags));
+      RETURN_IF_ERROR(CheckStepFlags(flags));
+    }
     RETURN_IF_ERROR(CheckEngineFlags(flags.engine, /*selects=*/{}));
   }
   RETURN_IF_ERROR(CheckJsonFile(flags.engine));

@@ -14,17 +14,23 @@ struct BenchFlags {
   const Command* step_command = nullptr;  // the chosen one runs
   const Command* verbs_command = nullptr;
   const Command* disk_command = nullptr;
-  int prompt_tokens = 512;
   int generated_tokens = 32;
-  int batch = 1;
+  // Of step, as typed: lists on a GPU.
+  std::string prompts = "512", step_batches = "1";
   int rounds = 3;
   int decode_context_tokens = 32768;
   int prompt_context_tokens = 16384;
-  // Of throughput, as typed.
-  std::string shape, batches = "1", contexts = "1K", selects = "dense";
+  std::string shape;  // in place of a model; empty: none
+  // Of throughput, as typed; the last of step, too.
+  std::string batches = "1", contexts = "1K", selects = "dense";
   // Of disk, as typed.
   std::string kv_disk, kv_disk_size = "1GiB", disk_piece = "4MiB";
 };
+
+// The checkpoint's folder, or the shape that stands in its place.
+inline const std::string& ModelName(const BenchFlags& flags) {
+  return flags.shape.empty() ? flags.engine.model : flags.shape;
+}
 
 Command& AddBenchCommand(Command& program, BenchFlags* flags);
 // Returns the exit status.

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/bench_device_step.h"
 #include "cli/bench_products.h"
 #include "cli/loaded_model.h"
 #include "cli/output.h"
@@ -29,13 +30,13 @@ struct StepFigures {
 };
 
 Result<StepFigures> RunRequests(Engine& engine, const BenchFlags& flags,
-                                int vocab_size) {
+                                const BenchCell& cell, int vocab_size) {
   std::mt19937 random(static_cast<uint32_t>(flags.engine.seed));
-  std::vector<CountingObserver> observers(static_cast<size_t>(flags.batch));
+  std::vector<CountingObserver> observers(static_cast<size_t>(cell.batch));
   std::vector<SequenceId> ids;
   for (CountingObserver& observer : observers) {
     Request request;
-    request.prompt = RandomTokens(flags.prompt_tokens, vocab_size, random);
+    request.prompt = RandomTokens(cell.context_tokens, vocab_size, random);
     request.max_tokens = flags.generated_tokens + 1;
     request.sampling.temperature = 0;
     const Result<SequenceId> id = engine.Add(std::move(request), &observer);
@@ -79,13 +80,14 @@ double MedianOf(const std::vector<Round>& rounds, Figure&& figure) {
   return Median(std::move(values));
 }
 
-nlohmann::ordered_json Report(const BenchFlags& flags, const Model& model,
+nlohmann::ordered_json Report(const BenchFlags& flags, const BenchCell& cell,
+                              const Model& model,
                               const std::vector<Round>& rounds) {
-  const auto rows = static_cast<double>(flags.batch) * flags.prompt_tokens;
+  const auto rows = static_cast<double>(cell.batch) * cell.context_tokens;
   const double prompt_flops = ProductFlops(
-      model, int64_t{flags.batch} * flags.prompt_tokens, flags.batch);
+      model, int64_t{cell.batch} * cell.context_tokens, cell.batch);
   const double product_flops =
-      ProductFlops(model, int64_t{flags.batch} * flags.prompt_tokens, 0);
+      ProductFlops(model, int64_t{cell.batch} * cell.context_tokens, 0);
   const auto weight_bytes = static_cast<double>(ProductBytes(model));
   const auto step_seconds = [&](const Round& round) {
     return round.step.decode_seconds / flags.generated_tokens;
@@ -95,10 +97,10 @@ nlohmann::ordered_json Report(const BenchFlags& flags, const Model& model,
   };
   const auto median = [&](auto figure) { return MedianOf(rounds, figure); };
   return {
-      {"model", flags.engine.model},
+      {"model", ModelName(flags)},
       {"dtype", DtypeName(model.dtype())},
-      {"batch", flags.batch},
-      {"prompt_tokens", flags.prompt_tokens},
+      {"batch", cell.batch},
+      {"prompt_tokens", cell.context_tokens},
       {"generated_tokens", flags.generated_tokens},
       {"rounds", rounds.size()},
       {"prompt_tokens_per_second",
@@ -115,7 +117,7 @@ nlohmann::ordered_json Report(const BenchFlags& flags, const Model& model,
       {"decode_ms_per_step",
        median([&](const Round& r) { return step_seconds(r) * 1e3; })},
       {"decode_tokens_per_second",
-       median([&](const Round& r) { return flags.batch / step_seconds(r); })},
+       median([&](const Round& r) { return cell.batch / step_seconds(r); })},
       {"decode_weight_gb_per_second",
        median([&](const Round& r) { return decode_rate(r) / 1e9; })},
       {"read_roof_gb_per_second",
@@ -141,62 +143,149 @@ void PrintReport(const nlohmann::ordered_json& report) {
 }
 
 Result<std::vector<Round>> RunRounds(Backend& backend, const Model& model,
-                                     Engine& engine, const BenchFlags& flags) {
+                                     Engine& engine, const BenchFlags& flags,
+                                     const BenchCell& cell) {
   ThreadPool pool(flags.engine.threads);
   ASSIGN_OR_RETURN(const ReadRoof roof, ReadRoof::Create(pool));
   ASSIGN_OR_RETURN(
       BenchProducts products,
       BenchProducts::Create(backend, model,
-                            int64_t{flags.batch} * flags.prompt_tokens));
+                            int64_t{cell.batch} * cell.context_tokens));
   const int vocab_size = model.config().vocab_size;
   const std::vector<Bytes> weights = ProductWeights(model);
   products.Run();  // To warm up, as the requests do.
-  RETURN_IF_ERROR(RunRequests(engine, flags, vocab_size));
+  RETURN_IF_ERROR(RunRequests(engine, flags, cell, vocab_size));
   std::vector<Round> rounds(static_cast<size_t>(flags.rounds));
   for (Round& round : rounds) {
     round.read_bytes_per_second = roof.BytesPerSecond();
     round.weight_bytes_per_second = ReadBytesPerSecond(pool, weights);
     round.product_seconds = SecondsOf([&] { products.Run(); });
-    ASSIGN_OR_RETURN(round.step, RunRequests(engine, flags, vocab_size));
+    ASSIGN_OR_RETURN(round.step, RunRequests(engine, flags, cell, vocab_size));
   }
   return rounds;
 }
 
-}  // namespace
+BenchCellLists ListsOf(const BenchFlags& flags) {
+  return {.contexts_flag = "--prompt",
+          .contexts = flags.prompts,
+          .batches_flag = "--batch",
+          .batches = flags.step_batches,
+          .selects = flags.selects};
+}
 
-Result<int> RunBenchStep(const BenchFlags& flags) {
+bool OnGpu(const BenchFlags& flags) {
+  return flags.engine.device.starts_with("cuda");
+}
+
+Status WriteReport(const BenchFlags& flags,
+                   const nlohmann::ordered_json& report) {
+  // A file is for people to read, too.
+  const int indent = flags.engine.json_file.empty() ? -1 : 2;
+  return WriteJson(flags.engine, report.dump(indent) + "\n");
+}
+
+Result<int> RunOnGpu(const BenchFlags& flags) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Backend> device, MakeBackend(flags.engine));
+  ASSIGN_OR_RETURN(const Model model,
+                   OpenModelOrShape(*device, flags.engine, flags.shape));
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<PromptlessBackend> backend,
+      PromptlessBackend::Create(std::move(device), model,
+                                flags.engine.max_num_batched_tokens));
+  ASSIGN_OR_RETURN(
+      const std::vector<BenchCell> cells,
+      BenchCellsOf(ListsOf(flags), model.config().native_selector));
+  const DeviceStepOptions options = {.engine = flags.engine,
+                                     .generated_tokens = flags.generated_tokens,
+                                     .rounds = flags.rounds};
+  for (const BenchCell& cell : cells) {
+    RETURN_IF_ERROR(CheckDeviceStep(*backend, model, options, cell));
+  }
+  const bool prints = !flags.engine.json;
+  if (prints) {
+    Print(fmt::format("{}, {}\n{}", backend->attributes().description,
+                      DtypeName(model.dtype()), DeviceStepHeader()));
+  }
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const BenchCell& cell : cells) {
+    ASSIGN_OR_RETURN(nlohmann::ordered_json row,
+                     MeasureDeviceStep(*backend, model, options, cell));
+    if (prints) Print(DeviceStepLine(row));
+    rows.push_back(std::move(row));
+    RETURN_IF_ERROR(CheckOutputIsRead());  // Others are minutes of work.
+  }
+  if (prints) return 0;
+  RETURN_IF_ERROR(
+      WriteReport(flags, {{"model", ModelName(flags)},
+                          {"device", backend->attributes().description},
+                          {"dtype", DtypeName(model.dtype())},
+                          {"rounds", flags.rounds},
+                          {"generated_tokens", flags.generated_tokens},
+                          {"cells", std::move(rows)}}));
+  return 0;
+}
+
+Result<int> RunOnCpu(const BenchFlags& flags, const BenchCell& cell) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend,
                    MakeCpuBackendFor(flags.engine));
-  LoadOptions load_options;
-  ASSIGN_OR_RETURN(load_options.dtype, ParseDtype(flags.engine.dtype));
-  load_options.progress = [](int64_t, int64_t) {};  // Touches every page.
   ASSIGN_OR_RETURN(const Model model,
-                   LoadModel(flags.engine.model, load_options));
+                   OpenModelOrShape(*backend, flags.engine, flags.shape));
   ASSIGN_OR_RETURN(EngineOptions options, ParseEngineOptions(flags.engine));
-  options.max_num_seqs = flags.batch;
+  options.max_num_seqs = cell.batch;
   options.prefix_caching = false;  // Every round reads its prompts anew.
   // Before the products of the prompt, which take as long as the prompt.
   ASSIGN_OR_RETURN(options, ResolveOptions(options, model.config()));
   const RequestLimits limits = {.max_model_len = options.max_model_len};
   RETURN_IF_ERROR(
-      limits.CheckLength(flags.prompt_tokens, flags.generated_tokens + 1));
+      limits.CheckLength(cell.context_tokens, flags.generated_tokens + 1));
   const int64_t tokens =
-      int64_t{flags.prompt_tokens} + flags.generated_tokens + 1;
-  options.device_kv_bytes = flags.batch * PagesFor(tokens) * kPageTokens *
+      int64_t{cell.context_tokens} + flags.generated_tokens + 1;
+  options.device_kv_bytes = cell.batch * PagesFor(tokens) * kPageTokens *
                             KvBytesPerToken(model.config(), model.dtype());
   ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
                    Engine::Create(*backend, model, options));
   ASSIGN_OR_RETURN(const std::vector<Round> rounds,
-                   RunRounds(*backend, model, *engine, flags));
-  const nlohmann::ordered_json report = Report(flags, model, rounds);
+                   RunRounds(*backend, model, *engine, flags, cell));
+  const nlohmann::ordered_json report = Report(flags, cell, model, rounds);
   if (!flags.engine.json) {
     PrintReport(report);
   } else {
-    // A file is for people to read, too.
-    const int indent = flags.engine.json_file.empty() ? -1 : 2;
-    RETURN_IF_ERROR(WriteJson(flags.engine, report.dump(indent) + "\n"));
+    RETURN_IF_ERROR(WriteReport(flags, report));
   }
   return 0;
+}
+
+}  // namespace
+
+Status CheckStepFlags(const BenchFlags& flags) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> selects,
+                   SplitSelects(flags.selects));
+  RETURN_IF_ERROR(CheckEngineFlags(flags.engine, selects));
+  ASSIGN_OR_RETURN(
+      const std::vector<BenchCell> cells,
+      BenchCellsOf(ListsOf(flags), /*native_selector=*/std::nullopt));
+  if (OnGpu(flags)) return Ok{};
+  if (cells.size() > 1) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--prompt and --batch are lists with --device cuda alone, "
+                     "are \"{}\" and \"{}\"",
+                     flags.prompts, flags.step_batches);
+  }
+  if (flags.selects != "dense") {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--select is for --device cuda (bench throughput measures "
+                     "selections on the CPU), is \"{}\"",
+                     flags.selects);
+  }
+  return Ok{};
+}
+
+Result<int> RunBenchStep(const BenchFlags& flags) {
+  if (OnGpu(flags)) return RunOnGpu(flags);
+  ASSIGN_OR_RETURN(
+      const std::vector<BenchCell> cells,
+      BenchCellsOf(ListsOf(flags), /*native_selector=*/std::nullopt));
+  return RunOnCpu(flags, cells.front());
 }
 
 }  // namespace winnow

@@ -15,11 +15,6 @@ Status CheckThroughputFlags(const BenchFlags& flags);
 // REQUIRES: CheckThroughputFlags found nothing.
 Result<int> RunBenchThroughput(const BenchFlags& flags);
 
-// The numbers of a list such as 1,16 or 1K,32K. Fails where one is none, or
-// below 1, or above `most`; `flag` begins the message.
-Result<std::vector<int>> ParseCounts(const std::string& flag,
-                                     const std::string& list, int64_t most);
-
 }  // namespace winnow
 
 #endif  // WINNOW_CLI_BENCH_THROUGHPUT_H_

@@ -4,6 +4,7 @@
 
 #include "cli/bench_attention.h"
 #include "cli/bench_bring.h"
+#include "cli/bench_device_verbs.h"
 #include "cli/bench_products.h"
 #include "cli/bench_sparse_rows.h"
 #include "cli/loaded_model.h"
@@ -177,6 +178,30 @@ std::vector<BenchAttention::Shape> AttentionShapes(const ModelConfig& config,
   return shapes;
 }
 
+Result<nlohmann::ordered_json> MeasureOnGpu(Backend& backend,
+                                            const Model& model,
+                                            const BenchFlags& flags) {
+  DeviceVerbsOptions options;
+  options.rounds = flags.rounds;
+  options.decode_context = flags.decode_context_tokens;
+  options.prompt_context = flags.prompt_context_tokens;
+  if (!flags.engine.json) {
+    Print(fmt::format("{}, {}\n{}", backend.attributes().description,
+                      DtypeName(model.dtype()), DeviceVerbsHeader()));
+    options.on_row = [](const nlohmann::ordered_json& row) {
+      Print(DeviceVerbsLine(row));
+      return CheckOutputIsRead();  // Others are minutes of work.
+    };
+  }
+  ASSIGN_OR_RETURN(nlohmann::ordered_json measured,
+                   MeasureDeviceVerbs(backend, model, options));
+  nlohmann::ordered_json report = {{"model", ModelName(flags)},
+                                   {"device", backend.attributes().description},
+                                   {"rounds", flags.rounds}};
+  report.update(measured);
+  return report;
+}
+
 Result<nlohmann::ordered_json> MeasureAll(Backend& backend, const Model& model,
                                           const BenchFlags& flags) {
   ThreadPool pool(flags.engine.threads);
@@ -214,7 +239,7 @@ Result<nlohmann::ordered_json> MeasureAll(Backend& backend, const Model& model,
                                      }},
                                 rows));
   return nlohmann::ordered_json{
-      {"model", flags.engine.model},
+      {"model", ModelName(flags)},
       {"device", backend.attributes().description},
       {"rounds", flags.rounds},
       {"read_roof_gb_per_second", roofs.gb_per_second()},
@@ -225,16 +250,18 @@ Result<nlohmann::ordered_json> MeasureAll(Backend& backend, const Model& model,
 }  // namespace
 
 Result<int> RunBenchVerbs(const BenchFlags& flags) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend,
-                   MakeCpuBackendFor(flags.engine));
-  LoadOptions load_options;
-  ASSIGN_OR_RETURN(load_options.dtype, ParseDtype(flags.engine.dtype));
-  load_options.progress = [](int64_t, int64_t) {};  // Touches every page.
+  const bool on_gpu = flags.engine.device.starts_with("cuda");
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<Backend> backend,
+      on_gpu ? MakeBackend(flags.engine) : MakeCpuBackendFor(flags.engine));
   ASSIGN_OR_RETURN(const Model model,
-                   LoadModel(flags.engine.model, load_options));
+                   OpenModelOrShape(*backend, flags.engine, flags.shape));
   ASSIGN_OR_RETURN(const nlohmann::ordered_json report,
-                   MeasureAll(*backend, model, flags));
-  if (!flags.engine.json) {
+                   on_gpu ? MeasureOnGpu(*backend, model, flags)
+                          : MeasureAll(*backend, model, flags));
+  if (!flags.engine.json && on_gpu) {
+    Print(DeviceVerbsRoofs(report));
+  } else if (!flags.engine.json) {
     Print(
         fmt::format("{}: read roof {:.1f} GB/s, product roof {:.0f} GFLOP/s\n",
                     report["device"].get<std::string>(),

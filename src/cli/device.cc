@@ -4,11 +4,11 @@
 
 #include <charconv>
 #include <cstdio>
-#include <optional>
 #include <string_view>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/cuda_backend.h"
+#include "backend/memory_limit.h"
 
 namespace winnow {
 namespace {
@@ -46,7 +46,13 @@ Result<std::unique_ptr<Backend>> StartDevice(const DeviceChoice& choice) {
     CudaOptions options;
     options.device = *index;
     Result<std::unique_ptr<Backend>> backend = StartCudaBackend(options);
-    if (backend.ok() || !automatic) return backend;
+    if (backend.ok()) {
+      return LimitMemory(
+          std::move(*backend),
+          {.utilization = choice.memory_utilization,
+           .own_bytes = static_cast<int64_t>(options.workspace_bytes)});
+    }
+    if (!automatic) return backend;
     // A build without CUDA, or a machine without a driver, has nothing to
     // explain.
     if (backend.error().code != ErrorCode::kNotFound && !choice.quiet) {

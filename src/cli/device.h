@@ -3,6 +3,7 @@
 #define WINNOW_CLI_DEVICE_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "backend/backend.h"
@@ -14,6 +15,8 @@ struct DeviceChoice {
   std::string device = "auto";  // auto, cpu, cuda or cuda:N
   int threads = 0;              // of the CPU; 0: as many as there are
   bool quiet = false;
+  // Of a GPU's memory, what may be taken; none: nearly all that is free.
+  std::optional<double> memory_utilization = {};
 };
 
 // Fails with kInvalidArgument where the name is no device's; looks for none.

@@ -75,6 +75,12 @@ void AddModelFlags(Command& command, EngineFlags* flags, bool model_required) {
                    .value_name = "N",
                    .help = "CPU threads (0: every core)"},
                   WholeNumber(0, kMaxThreads, &flags->threads));
+  command.AddFlag({.name = "--gpu-memory-utilization",
+                   .value_name = "F",
+                   .help = "Share of a GPU's memory that weights, workspace "
+                           "and KV may take (0.9; default: nearly all that is "
+                           "free)"},
+                  Share(&flags->gpu_memory_utilization));
 }
 
 void AddStepFlags(Command& command, EngineFlags* flags) {
@@ -179,6 +185,11 @@ Status CheckEngineFlags(const EngineFlags& flags,
                         const std::vector<std::string>& selects) {
   RETURN_IF_ERROR(ParseDtype(flags.dtype));
   RETURN_IF_ERROR(CheckDeviceName(flags.device));
+  if (flags.gpu_memory_utilization && flags.device == "cpu") {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--gpu-memory-utilization is of a GPU's memory, --device "
+                     "is cpu");
+  }
   RETURN_IF_ERROR(ParseEngineOptions(flags));
   for (const std::string& select : selects) {
     if (select != "auto") RETURN_IF_ERROR(CheckSelectorSpelling(select));

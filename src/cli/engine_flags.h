@@ -22,6 +22,7 @@ struct EngineFlags {
   std::string dtype = "auto";
   std::string device = "auto";
   int threads = 0;
+  std::optional<double> gpu_memory_utilization;
   std::string max_model_len;
   int max_num_seqs = 16;
   int max_num_batched_tokens = 2048;

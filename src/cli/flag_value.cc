@@ -88,6 +88,18 @@ TakeValue Number(SamplingRange range, std::optional<float>* value) {
   };
 }
 
+TakeValue Share(std::optional<double>* value) {
+  return [value](const std::string& text) -> std::string {
+    const std::optional<double> number = ParseNumber<double>(text);
+    if (!number || !(*number > 0 && *number <= 1)) {
+      return fmt::format("must be a number above 0 and at most 1, is \"{}\"",
+                         text);
+    }
+    *value = *number;
+    return {};
+  };
+}
+
 TakeValue PositiveNumber(double* value) {
   return [value](const std::string& text) -> std::string {
     const std::optional<double> number = ParseNumber<double>(text);

@@ -27,6 +27,8 @@ TakeValue WholeNumber(int least, int most, std::optional<int>* value);
 TakeValue WholeNumber(uint64_t least, uint64_t most, uint64_t* value);
 // A decimal number, as close as a float comes.
 TakeValue Number(SamplingRange range, std::optional<float>* value);
+// A decimal number above 0 and at most 1.
+TakeValue Share(std::optional<double>* value);
 // A decimal number above 0.
 TakeValue PositiveNumber(double* value);
 

@@ -28,6 +28,20 @@ TEST(FlagValueTest, WholeNumbersOf64Bits) {
   EXPECT_NE(take("-1"), "");
 }
 
+TEST(FlagValueTest, AShareIsAboveZeroAndAtMostOne) {
+  std::optional<double> value;
+  const TakeValue take = Share(&value);
+  EXPECT_EQ(take("1"), "");
+  EXPECT_EQ(value, 1.0);
+  EXPECT_EQ(take("0.85"), "");
+  for (const char* text : {"0", "-0.5", "1.01", "90%", "nan", "", "0.9x"}) {
+    EXPECT_EQ(
+        take(text),
+        fmt::format("must be a number above 0 and at most 1, is \"{}\"", text));
+  }
+  EXPECT_EQ(value, 0.85);
+}
+
 TEST(FlagValueTest, AWordIsOneOfThese) {
   std::string value = "none";
   const TakeValue take = OneOf({"red", "blue"}, &value);

@@ -28,19 +28,42 @@ void NoteTokensWithoutRows(const Tokenizer& tokenizer, int vocab_size,
 }  // namespace
 
 Result<std::unique_ptr<Backend>> MakeBackend(const EngineFlags& flags) {
-  return StartDevice(
-      {.device = flags.device, .threads = flags.threads, .quiet = flags.quiet});
+  return StartDevice({.device = flags.device,
+                      .threads = flags.threads,
+                      .quiet = flags.quiet,
+                      .memory_utilization = flags.gpu_memory_utilization});
 }
 
 Result<std::unique_ptr<Backend>> MakeCpuBackendFor(EngineFlags flags) {
   if (flags.device.starts_with("cuda")) {
     return MakeError(ErrorCode::kInvalidArgument,
-                     "--device must be auto or cpu here (bench throughput "
-                     "measures GPUs), is \"{}\"",
+                     "--device must be auto or cpu here, is \"{}\"",
                      flags.device);
   }
   if (flags.device == "auto") flags.device = "cpu";
+  if (flags.gpu_memory_utilization) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--gpu-memory-utilization is of a GPU's memory; this runs "
+                     "on the CPU");
+  }
   return MakeBackend(flags);
+}
+
+Result<Model> OpenModelOrShape(Backend& backend, const EngineFlags& flags,
+                               const std::string& shape) {
+  LoadOptions options;
+  ASSIGN_OR_RETURN(options.dtype, ParseDtype(flags.dtype));
+  if (!shape.empty()) {
+    return Model::OfShape(shape, options.dtype.value_or(Dtype::kBFloat16),
+                          backend);
+  }
+  // Touches every page, which what goes to a device does on its way.
+  if (backend.attributes().device_is_host) {
+    options.progress = [](int64_t, int64_t) {};
+  }
+  ASSIGN_OR_RETURN(Model model, LoadModel(flags.model, options));
+  RETURN_IF_ERROR(model.Upload(backend, {}));
+  return model;
 }
 
 Result<Model> LoadModel(const std::string& folder, const LoadOptions& options) {

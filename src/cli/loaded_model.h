@@ -27,6 +27,11 @@ Result<std::unique_ptr<Backend>> MakeBackend(const EngineFlags& flags);
 // is the CPU there. Fails with kInvalidArgument where the flags name another.
 Result<std::unique_ptr<Backend>> MakeCpuBackendFor(EngineFlags flags);
 
+// The checkpoint of the flags, its weights in the device's memory; or, where
+// `shape` is not empty, random weights of that published shape.
+Result<Model> OpenModelOrShape(Backend& backend, const EngineFlags& flags,
+                               const std::string& shape);
+
 // Loads a checkpoint. What is wrong with its files is never a usage error.
 Result<Model> LoadModel(const std::string& folder, const LoadOptions& options);
 

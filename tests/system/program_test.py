@@ -245,12 +245,12 @@ class ProgramTest(unittest.TestCase):
                       winnow("--help").stdout)
 
     def test_bench_offers_no_flag_that_it_ignores(self):
-        model = {"--dtype", "--device", "--threads", "--rounds", "--json",
-                 "--help"}
+        model = {"--dtype", "--device", "--threads",
+                 "--gpu-memory-utilization", "--rounds", "--json", "--help"}
         step = {"--max-model-len", "--max-num-batched-tokens",
                 "--batch-invariant", "--seed", "--prompt", "--generate",
-                "--batch"}
-        verbs = {"--decode-context", "--prompt-context"}
+                "--batch", "--shape", "--select"}
+        verbs = {"--shape", "--decode-context", "--prompt-context"}
         throughput = (step - {"--prompt", "--batch"}) | {
             "--shape", "--contexts", "--batches", "--select"}
         for command, own in [("step", step), ("verbs", verbs),
@@ -407,8 +407,12 @@ class ProgramTest(unittest.TestCase):
                 (["generate", MODEL, *prompt, "--device", "cuda:"],
                  ["--device", "cuda:"]),
                 (["generate", MODEL, "--chat", ""], ["--chat", "empty"]),
-                (["bench", "step", MODEL, "--select", "dense"],
-                 ["not expected", "--select"]),
+                (["bench", "step", MODEL, "--select", "mean"],
+                 ["--select", "cuda", "mean"]),
+                (["bench", "step", MODEL, "--prompt", "8,16"],
+                 ["--prompt", "--device cuda", "8,16"]),
+                (["bench", "step"], ["MODEL", "--shape"]),
+                (["bench", "verbs"], ["MODEL", "--shape"]),
                 (["bench", "verbs", MODEL, "--batch-invariant"],
                  ["not expected", "--batch-invariant"]),
                 (["bench", "disk"], ["--kv-disk"]),
@@ -423,8 +427,13 @@ class ProgramTest(unittest.TestCase):
                  ["shape", "llama-3.1-8b", "x"]),
                 (["bench", "throughput", MODEL, "--batches", "1,0"],
                  ["--batches", "0"]),
-                (["bench", "step", MODEL, "--device", "cuda"],
-                 ["--device", "cuda"]),
+                (["bench", "verbs", MODEL, "--gpu-memory-utilization", "0.9"],
+                 ["--gpu-memory-utilization", "CPU"]),
+                (["generate", MODEL, *prompt, "--device", "cpu",
+                  "--gpu-memory-utilization", "0.9"],
+                 ["--gpu-memory-utilization", "cpu"]),
+                (["generate", MODEL, *prompt, "--gpu-memory-utilization",
+                  "1.5"], ["--gpu-memory-utilization", "1.5"]),
                 (["generate", MODEL, *prompt, "--stop", ""], ["stop"]),
                 (["generate", MODEL, *prompt, "--threads", "-1"],
                  ["threads", "-1"]),

@@ -113,6 +113,15 @@ class CpuBackend final : public Backend {
     enqueue();
   }
 
+  Result<std::vector<LaunchTime>> Profile(
+      Queue&, const std::function<void()>& enqueue) override {
+    const auto start = std::chrono::steady_clock::now();
+    enqueue();
+    const std::chrono::duration<double> took =
+        std::chrono::steady_clock::now() - start;
+    return std::vector<LaunchTime>{{.name = "all", .seconds = took.count()}};
+  }
+
   void Embed(Queue&, const EmbedArgs& args) override { EmbedRows(args, pool_); }
   void RmsNorm(Queue&, const RmsNormArgs& args) override {
     RmsNormRows(args, pool_);

@@ -207,7 +207,9 @@ bool CublasLt::Enqueue(CudaQueue& queue, const CublasLtShape& shape,
           ? 0
           : std::min(device.workspace_bytes, kMaxWorkspaceBytes),
       queue.stream());
-  return status == CUBLAS_STATUS_SUCCESS;
+  if (status != CUBLAS_STATUS_SUCCESS) return false;
+  queue.KeepLaunch("Linear by cuBLASLt");
+  return true;
 }
 
 }  // namespace winnow

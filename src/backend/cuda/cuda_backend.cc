@@ -11,6 +11,7 @@
 #include "backend/cuda/cublaslt.h"
 #include "backend/cuda/cuda_memory.h"
 #include "backend/cuda/cuda_queue.h"
+#include "backend/cuda/launch_times.h"
 #include "backend/cuda/linear.h"
 #include "backend/cuda/page_verbs.h"
 #include "backend/cuda/read.h"
@@ -31,6 +32,7 @@ constexpr int kMajor = 9, kMinor = 0;
 // decode step is shorter.
 constexpr std::chrono::milliseconds kSpinTime(20);
 constexpr std::chrono::microseconds kPollTime(200);
+constexpr std::chrono::minutes kProfileTimeout(10);
 // Tickets of a row with a million tokens of context and 128 q heads, 30 times.
 constexpr size_t kTicketsBytes = size_t{4} << 20;
 
@@ -131,16 +133,26 @@ class CudaBackend final : public Backend {
           "from {} to {}", ToString(from), ToString(to));
     if (from.num_elements() == 0) return;
     CudaQueue& on = On(queue);
-    on.Keep(cudaMemcpyAsync(to.data, from.data,
-                            static_cast<size_t>(from.num_elements() *
-                                                DtypeBytes(from.dtype)),
-                            cudaMemcpyDefault, on.stream()),
-            "Copy");
+    on.KeepLaunch(cudaMemcpyAsync(to.data, from.data,
+                                  static_cast<size_t>(from.num_elements() *
+                                                      DtypeBytes(from.dtype)),
+                                  cudaMemcpyDefault, on.stream()),
+                  "Copy");
   }
 
   void Replay(Queue& queue, std::span<const std::byte> key,
               const std::function<void()>& enqueue) override {
     replays_.Run(On(queue), key, enqueue);
+  }
+
+  Result<std::vector<LaunchTime>> Profile(
+      Queue& queue, const std::function<void()>& enqueue) override {
+    CudaQueue& on = On(queue);
+    LaunchTimes times(on);
+    enqueue();
+    times.End();
+    RETURN_IF_ERROR(Wait(Record(queue), kProfileTimeout));
+    return times.Collect();
   }
 
   void Embed(Queue& queue, const EmbedArgs& args) override {

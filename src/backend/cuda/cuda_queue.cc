@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "backend/cuda/launch_times.h"
+
 namespace winnow {
 
 CudaQueue::CudaQueue(CudaDevice& device) : device_(device) {
@@ -18,6 +20,11 @@ void CudaQueue::Keep(cudaError_t status, std::string_view what) {
   device_.first_error =
       fmt::format("cuda:{}: {}: {} ({})", device_.index, what,
                   cudaGetErrorString(status), cudaGetErrorName(status));
+}
+
+void CudaQueue::KeepLaunch(cudaError_t status, std::string_view what) {
+  Keep(status, what);
+  if (times_ != nullptr) times_->Mark(what);
 }
 
 }  // namespace winnow

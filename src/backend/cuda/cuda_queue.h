@@ -6,6 +6,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "backend/backend.h"
 
@@ -25,6 +26,8 @@ struct CudaDevice {
   std::string first_error;  // empty: none so far
 };
 
+class LaunchTimes;
+
 // Owns a stream. Verbs never fail: what cannot be launched is kept as the
 // device's first error, and Wait returns it.
 class CudaQueue final : public Queue {
@@ -43,11 +46,22 @@ class CudaQueue final : public Queue {
   // Keeps `status`, where it is the first failure, under the name of what was
   // tried: a verb and its shape.
   void Keep(cudaError_t status, std::string_view what);
+  // The same of a launch, whose end is marked where launches are timed.
+  void KeepLaunch(cudaError_t status, std::string_view what);
   // Keeps what the launches since the last call left behind.
-  void KeepLaunch(std::string_view what) { Keep(cudaGetLastError(), what); }
+  void KeepLaunch(std::string_view what) {
+    KeepLaunch(cudaGetLastError(), what);
+  }
+
+  // Where ends of launches are marked from now on; null: nowhere. Returns
+  // where they were.
+  LaunchTimes* SetLaunchTimes(LaunchTimes* times) {
+    return std::exchange(times_, times);
+  }
 
  private:
   CudaDevice& device_;
+  LaunchTimes* times_ = nullptr;
   cudaStream_t stream_ = nullptr;
 };
 

@@ -35,7 +35,7 @@ void LaunchDependent(CudaQueue& queue, std::string_view verb,
   config.stream = queue.stream();
   config.attrs = &overlap;
   config.numAttrs = 1;
-  queue.Keep(cudaLaunchKernelEx(&config, kernel, arguments...), verb);
+  queue.KeepLaunch(cudaLaunchKernelEx(&config, kernel, arguments...), verb);
 }
 
 }  // namespace winnow

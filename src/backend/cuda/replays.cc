@@ -19,7 +19,10 @@ cudaGraphExec_t Replays::Record(CudaQueue& queue,
   const cudaStream_t stream = queue.stream();
   queue.Keep(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
              "recording a step");
+  // What is recorded does not run yet: there is nothing to time.
+  LaunchTimes* const times = queue.SetLaunchTimes(nullptr);
   enqueue();
+  queue.SetLaunchTimes(times);
   cudaGraph_t graph = nullptr;
   queue.Keep(cudaStreamEndCapture(stream, &graph), "recording a step");
   if (graph == nullptr) return nullptr;
@@ -48,8 +51,8 @@ void Replays::Run(CudaQueue& queue, std::span<const std::byte> key,
       recorded_.pop_back();
     }
   }
-  queue.Keep(cudaGraphLaunch(recorded_.front().graph, queue.stream()),
-             "launching a step's graph");
+  queue.KeepLaunch(cudaGraphLaunch(recorded_.front().graph, queue.stream()),
+                   "launching a step's graph");
 }
 
 }  // namespace winnow

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -13,6 +14,7 @@ struct EmulatedGraph {
 };
 struct EmulatedStream {
   EmulatedGraph* recording = nullptr;
+  std::chrono::steady_clock::time_point recorded_at = {};  // as an event
 };
 
 namespace winnow::emulated {
@@ -168,15 +170,30 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t num_bytes,
   return cudaSuccess;
 }
 
-// What was enqueued is done already: an event has nothing to say.
+// What was enqueued is done already: an event has nothing to say but when.
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   return cudaStreamCreateWithFlags(event, 0);
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaStreamDestroy(event);
 }
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+  event->recorded_at = std::chrono::steady_clock::now();
+  return cudaSuccess;
+}
 cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin,
+                                 cudaEvent_t end) {
+  *milliseconds = std::chrono::duration<float, std::milli>(end->recorded_at -
+                                                           begin->recorded_at)
+                      .count();
+  return cudaSuccess;
+}
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, void (*function)(void*),
+                               void* argument) {
+  Do(stream, [=] { function(argument); });
+  return cudaSuccess;
+}
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   CHECK(stream->recording == nullptr);

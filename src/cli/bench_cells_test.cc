@@ -1,17 +1,17 @@
-#include "cli/bench_throughput.h"
+#include "cli/bench_cells.h"
 
 #include <gtest/gtest.h>
 
 namespace winnow {
 namespace {
 
-TEST(BenchThroughputTest, CountsAreReadWithTheirUnits) {
+TEST(BenchCellsTest, CountsAreReadWithTheirUnits) {
   EXPECT_EQ(ParseCounts("--batches", "1", 8).value(), std::vector<int>{1});
   EXPECT_EQ(ParseCounts("--contexts", "1K,32K,7", 1 << 20).value(),
             (std::vector<int>{1024, 32768, 7}));
 }
 
-TEST(BenchThroughputTest, WhatIsNoCountIsNamed) {
+TEST(BenchCellsTest, WhatIsNoCountIsNamed) {
   for (const char* list :
        {"", "0", "9", "1,", ",1", "1,,2", "x", "-1", "1 2"}) {
     const auto counts = ParseCounts("--batches", list, 8);

@@ -1,0 +1,475 @@
+#include "cli/bench_device_verbs.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/size_text.h"
+#include "cli/bench_requests.h"
+#include "cli/roof.h"
+#include "engine/engine_options.h"
+
+namespace winnow {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Product = BenchLayerProducts::Product;
+
+// Launches of a recorded run at least: what begins and ends it is shared by
+// them.
+constexpr int kLeastCalls = 64;
+
+// A verb, called so often a run, each call with `bytes` to move and `flops` to
+// compute.
+struct Case {
+  std::string verb;
+  double bytes = 0;
+  double flops = 0;
+  bool product_bound = false;
+  int calls = 1;
+  // Long ones are enqueued as they are, as the engine does prompts.
+  bool recorded = true;
+  Queue* queue = nullptr;
+  std::function<void(int call)> run;
+};
+
+// A selector, by the name of its rows.
+struct Chooser {
+  std::string name, spec;
+};
+
+class VerbsBench {
+ public:
+  VerbsBench(Backend& backend, const Model& model,
+             const DeviceVerbsOptions& options, DeviceRoofs& roofs)
+      : backend_(backend), model_(model), options_(options), roofs_(roofs) {}
+
+  Status AddProducts(int64_t rows);
+  Status AddDenseRead(int batch, int64_t context);
+  Status AddPromptRead(int64_t context);
+  Status AddSelector(const Chooser& chooser, int batch, int64_t context);
+  Status AddSparseRead(const Chooser& chooser, int batch, int64_t context);
+  Status AddAppend();
+  Status AddRowVerbs(int64_t rows);
+  Status AddSample(int rows, const SamplingRow& sampling,
+                   std::string_view name);
+  Json TakeRows() { return std::move(rows_); }
+
+ private:
+  Status Keep(Json row);
+  Status Add(const Case& verb);
+  // Launches of the cases' names, as each takes alone.
+  Status AddLaunches(const Case& verb);
+  BenchRequests::Shape ShapeOf(int batch, int64_t context) const;
+  // Requests with as many layers as a round needs, if memory has them; with
+  // fewer requests where one layer does not fit.
+  Result<std::unique_ptr<BenchRequests>> MakeRequests(
+      BenchRequests::Shape shape, double touched_share) const;
+
+  Backend& backend_;
+  const Model& model_;
+  const DeviceVerbsOptions& options_;
+  DeviceRoofs& roofs_;
+  int num_recorded_ = 0;
+  Json rows_ = Json::array();
+};
+
+Json RowOf(const Case& verb, double seconds, double copy_share,
+           double product_share) {
+  return {{"verb", verb.verb},
+          {"ms", seconds * 1e3},
+          {"us", seconds * 1e6},
+          {"bytes", verb.bytes},
+          {"flops", verb.flops},
+          {"gb_per_second", verb.bytes / seconds / 1e9},
+          {"gflops", verb.flops / seconds / 1e9},
+          {"share_of_read_roof", copy_share},
+          {"share_of_product_roof", product_share},
+          {"roof", verb.product_bound ? "products" : "copy"},
+          {"share_of_roof", verb.product_bound ? product_share : copy_share}};
+}
+
+Status VerbsBench::Keep(Json row) {
+  rows_.push_back(std::move(row));
+  return options_.on_row ? options_.on_row(rows_.back()) : Status(Ok{});
+}
+
+Status VerbsBench::Add(const Case& verb) {
+  const auto enqueue = [&] {
+    for (int call = 0; call < verb.calls; ++call) verb.run(call);
+  };
+  // Two verbs of one name would share what was recorded.
+  const std::string name = fmt::format("{} {}", ++num_recorded_, verb.verb);
+  const auto once = [&] {
+    return verb.recorded ? RecordedSeconds(backend_, *verb.queue, name, enqueue)
+                         : EnqueuedSeconds(backend_, *verb.queue, enqueue);
+  };
+  RETURN_IF_ERROR(once());  // To warm up, and to record.
+  std::vector<double> all, copy_shares, product_shares;
+  for (int round = 0; round < options_.rounds; ++round) {
+    RETURN_IF_ERROR(roofs_.MeasureCopy());
+    if (verb.product_bound) RETURN_IF_ERROR(roofs_.MeasureProducts());
+    ASSIGN_OR_RETURN(const double seconds, once());
+    all.push_back(seconds / verb.calls);
+    copy_shares.push_back(verb.bytes / all.back() / roofs_.bytes_per_second());
+    product_shares.push_back(verb.flops / all.back() /
+                             roofs_.flops_per_second());
+  }
+  return Keep(RowOf(verb, Median(std::move(all)),
+                    Median(std::move(copy_shares)),
+                    Median(std::move(product_shares))));
+}
+
+Status VerbsBench::AddLaunches(const Case& verb) {
+  std::map<std::string, std::vector<double>> rounds;
+  for (int round = 0; round < options_.rounds; ++round) {
+    ASSIGN_OR_RETURN(const std::vector<LaunchTime> times,
+                     backend_.Profile(*verb.queue, [&] {
+                       for (int call = 0; call < verb.calls; ++call) {
+                         verb.run(call);
+                       }
+                     }));
+    std::map<std::string, double> sums;
+    for (const LaunchTime& time : times) sums[time.name] += time.seconds;
+    for (const auto& [name, sum] : sums) {
+      rounds[name].push_back(sum / verb.calls);
+    }
+  }
+  if (rounds.size() < 2) return Ok{};  // There are no parts.
+  for (const auto& [name, seconds] : rounds) {
+    Case part = verb;
+    part.verb = fmt::format("{}: {}", verb.verb, name);
+    // What is scanned is read by the scores.
+    if (!name.ends_with("scores")) part.bytes = part.flops = 0;
+    const double median = Median(seconds);
+    RETURN_IF_ERROR(Keep(RowOf(
+        part, median, part.bytes / median / roofs_.bytes_per_second(), 0)));
+  }
+  return Ok{};
+}
+
+Status VerbsBench::AddProducts(int64_t rows) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<BenchLayerProducts> bench,
+                   BenchLayerProducts::Create(backend_, model_, rows));
+  const int layers = model_.config().num_layers;
+  constexpr Product kOfLayer[] = {Product::kQkv, Product::kOutput,
+                                  Product::kGateUp, Product::kDown};
+  // Where arithmetic is the bound.
+  const bool many = rows >= 512;
+  Case all;
+  all.verb = fmt::format("Linear, all of a layer, {} rows", rows);
+  all.product_bound = many;
+  all.calls = layers;
+  all.recorded = !many;
+  all.queue = &bench->queue();
+  all.run = [&](int layer) {
+    for (const Product product : kOfLayer) bench->Run(product, layer);
+  };
+  for (const Product product : kOfLayer) {
+    Case one = all;
+    one.verb = fmt::format("Linear, {}, {} rows",
+                           BenchLayerProducts::Name(product), rows);
+    one.bytes = bench->bytes(product);
+    one.flops = bench->flops(product);
+    one.run = [&](int layer) { bench->Run(product, layer); };
+    all.bytes += one.bytes;
+    all.flops += one.flops;
+    RETURN_IF_ERROR(Add(one));
+  }
+  RETURN_IF_ERROR(Add(all));
+  if (many) return Ok{};
+  Case logits = all;
+  logits.verb = fmt::format("Linear, {}, {} rows",
+                            BenchLayerProducts::Name(Product::kLogits), rows);
+  logits.bytes = bench->bytes(Product::kLogits);
+  logits.flops = bench->flops(Product::kLogits);
+  logits.calls = 2;
+  logits.run = [&](int) { bench->Run(Product::kLogits, 0); };
+  return Add(logits);
+}
+
+BenchRequests::Shape VerbsBench::ShapeOf(int batch, int64_t context) const {
+  const ModelConfig& config = model_.config();
+  return {.num_q_heads = config.num_q_heads,
+          .num_kv_heads = config.num_kv_heads,
+          .head_dim = config.head_dim,
+          .dtype = model_.dtype(),
+          .batch = batch,
+          .context_tokens = context};
+}
+
+Result<std::unique_ptr<BenchRequests>> VerbsBench::MakeRequests(
+    BenchRequests::Shape shape, double touched_share) const {
+  // A part of what is left: roofs, rows and the verbs' own memory are there.
+  const auto left_bytes = static_cast<int64_t>(
+      0.8 * static_cast<double>(MemoryLeft(backend_.attributes(), model_) -
+                                2 * roofs_.sizes().copied_bytes));
+  while (shape.batch > 1 && BenchRequests::LayerBytes(shape) > left_bytes) {
+    shape.batch /= 2;
+  }
+  const int64_t layer_bytes = BenchRequests::LayerBytes(shape);
+  const auto touched_bytes =
+      static_cast<int64_t>(touched_share * static_cast<double>(layer_bytes));
+  const int64_t wanted =
+      options_.round_bytes / std::max<int64_t>(1, touched_bytes) + 1;
+  const int64_t fitting = std::max<int64_t>(1, left_bytes / layer_bytes);
+  shape.num_layers = static_cast<int>(
+      std::min({wanted, fitting, int64_t{model_.config().num_layers}}));
+  return BenchRequests::Create(backend_, shape);
+}
+
+int CallsOver(int num_layers) {
+  return (kLeastCalls + num_layers - 1) / num_layers * num_layers;
+}
+
+Status VerbsBench::AddDenseRead(int batch, int64_t context) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<BenchRequests> bench,
+                   MakeRequests(ShapeOf(batch, context), 1.0));
+  const int layers = bench->shape().num_layers;
+  Case verb;
+  verb.verb = fmt::format("Read, decode, {} tokens x {}", context,
+                          bench->shape().batch);
+  verb.bytes = bench->kv_bytes();
+  verb.flops = bench->read_flops();
+  verb.calls = CallsOver(layers);
+  verb.queue = &bench->queue();
+  verb.run = [&](int call) { bench->ReadEverything(call % layers); };
+  return Add(verb);
+}
+
+Status VerbsBench::AddPromptRead(int64_t context) {
+  BenchRequests::Shape shape = ShapeOf(1, context);
+  shape.prompt_rows = true;
+  ASSIGN_OR_RETURN(const std::unique_ptr<BenchRequests> bench,
+                   BenchRequests::Create(backend_, shape));
+  Case verb;
+  verb.verb = fmt::format("Read, prompt, {} tokens, head_dim {}", context,
+                          shape.head_dim);
+  verb.bytes = bench->kv_bytes();
+  verb.flops = bench->read_flops();
+  verb.product_bound = true;
+  verb.recorded = false;
+  verb.calls = 4;
+  verb.queue = &bench->queue();
+  verb.run = [&](int) { bench->ReadEverything(0); };
+  return Add(verb);
+}
+
+Status VerbsBench::AddSelector(const Chooser& chooser, int batch,
+                               int64_t context) {
+  BenchRequests::Shape shape = ShapeOf(batch, context);
+  shape.select = chooser.spec;
+  // A summary is a thirty-second of a page's K and V, or a few of these.
+  ASSIGN_OR_RETURN(const std::unique_ptr<BenchRequests> bench,
+                   MakeRequests(shape, 1.0 / 64));
+  const int layers = bench->shape().num_layers;
+  const std::string of = fmt::format("{}, {} tokens x {}", chooser.name,
+                                     context, bench->shape().batch);
+  Case select;
+  select.verb = "Select, " + of;
+  select.bytes = bench->summary_bytes();
+  select.calls = CallsOver(layers);
+  select.queue = &bench->queue();
+  select.run = [&](int call) { bench->Select(call % layers); };
+  RETURN_IF_ERROR(Add(select));
+  RETURN_IF_ERROR(AddLaunches(select));
+  Case read = select;
+  read.verb = "Read, picks of " + of;
+  ASSIGN_OR_RETURN(read.bytes, bench->PickedBytes());
+  read.run = [&](int call) { bench->ReadPicks(call % layers); };
+  return Add(read);
+}
+
+Status VerbsBench::AddSparseRead(const Chooser& chooser, int batch,
+                                 int64_t context) {
+  BenchRequests::Shape shape = ShapeOf(batch, context);
+  shape.select = chooser.spec;
+  ASSIGN_OR_RETURN(const std::unique_ptr<BenchRequests> bench,
+                   MakeRequests(shape, 1.0));
+  const int layers = bench->shape().num_layers;
+  // Each layer would have lists of its own; these read other layers' pages by
+  // the last one's, which is as much.
+  bench->Select(0);
+  Case read;
+  ASSIGN_OR_RETURN(read.bytes, bench->PickedBytes());
+  read.verb = fmt::format("Read, picks of {}, {} tokens x {}", chooser.name,
+                          context, bench->shape().batch);
+  read.calls = CallsOver(layers);
+  read.queue = &bench->queue();
+  read.run = [&](int call) { bench->ReadPicks(call % layers); };
+  return Add(read);
+}
+
+Status VerbsBench::AddAppend() {
+  constexpr int kBatch = 16;
+  BenchRequests::Shape shape = ShapeOf(kBatch, 1024);
+  shape.select = "mean:budget=512";
+  shape.num_layers = kLeastCalls;
+  ASSIGN_OR_RETURN(const std::unique_ptr<BenchRequests> decode,
+                   BenchRequests::Create(backend_, shape));
+  Case verb;
+  verb.verb = fmt::format("Append, {} rows", kBatch);
+  verb.bytes = decode->append_bytes();
+  verb.calls = kLeastCalls;
+  verb.queue = &decode->queue();
+  verb.run = [&](int layer) { decode->Append(layer); };
+  RETURN_IF_ERROR(Add(verb));
+  verb.verb = fmt::format("Append + Summarize, mean, {} rows", kBatch);
+  verb.bytes += decode->summarized_bytes();
+  verb.run = [&](int layer) {
+    decode->Append(layer);
+    decode->Summarize(layer);
+  };
+  RETURN_IF_ERROR(Add(verb));
+  shape = ShapeOf(1, options_.chunk_rows);
+  shape.prompt_rows = true;
+  shape.num_layers = kLeastCalls;
+  ASSIGN_OR_RETURN(const std::unique_ptr<BenchRequests> prompt,
+                   BenchRequests::Create(backend_, shape));
+  verb.verb = fmt::format("Append, {} rows", options_.chunk_rows);
+  verb.bytes = prompt->append_bytes();
+  verb.queue = &prompt->queue();
+  verb.run = [&](int layer) { prompt->Append(layer); };
+  return Add(verb);
+}
+
+Status VerbsBench::AddRowVerbs(int64_t rows) {
+  const ModelConfig& config = model_.config();
+  ASSIGN_OR_RETURN(const std::unique_ptr<BenchLayerProducts> bench,
+                   BenchLayerProducts::Create(backend_, model_, rows));
+  Case verb;
+  verb.verb = fmt::format("RmsNorm, {} rows", rows);
+  verb.bytes = bench->rms_norm_bytes();
+  verb.calls = config.num_layers;
+  verb.queue = &bench->queue();
+  verb.run = [&](int layer) { bench->RmsNorm(layer); };
+  RETURN_IF_ERROR(Add(verb));
+  verb.verb = fmt::format("GatedAct, {} rows", rows);
+  verb.bytes = bench->gated_act_bytes();
+  verb.run = [&](int) { bench->GatedAct(); };
+  RETURN_IF_ERROR(Add(verb));
+  BenchMemory memory(backend_);
+  std::vector<int32_t> ids;
+  for (int64_t row = 0; row < rows; ++row) {
+    ids.push_back(static_cast<int32_t>(row * 7919 % config.vocab_size));
+  }
+  EmbedArgs embed;
+  ASSIGN_OR_RETURN(embed.token_ids, memory.TakeIntegers(ids));
+  embed.table = model_.weights().embedding;
+  ASSIGN_OR_RETURN(embed.out,
+                   memory.Take(Dtype::kFloat32, {rows, config.hidden_size}));
+  verb.verb = fmt::format("Embed, {} rows", rows);
+  verb.bytes = static_cast<double>(embed.out.num_elements()) *
+               (4 + DtypeBytes(embed.table.dtype));
+  verb.calls = kLeastCalls;
+  verb.queue = &memory.queue();
+  verb.run = [&](int) { backend_.Embed(memory.queue(), embed); };
+  return Add(verb);
+}
+
+// The logits are overwritten by each draw: it is timed with a copy of them
+// before it, which is then taken off, launch by launch.
+Status VerbsBench::AddSample(int rows, const SamplingRow& sampling,
+                             std::string_view name) {
+  const int64_t vocab = model_.config().vocab_size;
+  BenchMemory memory(backend_);
+  const std::vector<SamplingRow> settings(static_cast<size_t>(rows), sampling);
+  ASSIGN_OR_RETURN(const View on_device,
+                   memory.TakeBytes(std::as_bytes(std::span(settings))));
+  ASSIGN_OR_RETURN(const View logits,
+                   memory.TakeRandom(Dtype::kFloat32, {rows, vocab}));
+  SampleArgs args;
+  ASSIGN_OR_RETURN(args.logits, memory.Take(Dtype::kFloat32, {rows, vocab}));
+  args.rows = reinterpret_cast<const SamplingRow*>(on_device.data);
+  ASSIGN_OR_RETURN(args.token_ids, memory.Take(Dtype::kInt32, {rows}));
+  ASSIGN_OR_RETURN(args.logprobs, memory.Take(Dtype::kFloat32, {rows}));
+  std::vector<double> all;
+  for (int round = 0; round < options_.rounds * 2; ++round) {
+    ASSIGN_OR_RETURN(const std::vector<LaunchTime> times,
+                     backend_.Profile(memory.queue(), [&] {
+                       backend_.Copy(memory.queue(), logits, args.logits);
+                       backend_.Sample(memory.queue(), args);
+                     }));
+    // The first are to warm up.
+    if (round >= options_.rounds) all.push_back(times.back().seconds);
+  }
+  Case verb;
+  verb.verb = fmt::format("Sample, {}, {} rows (a launch alone)", name, rows);
+  verb.bytes = static_cast<double>(rows * vocab) * 4;
+  const double median = Median(std::move(all));
+  return Keep(
+      RowOf(verb, median, verb.bytes / median / roofs_.bytes_per_second(), 0));
+}
+
+Status AddAttention(VerbsBench& bench, const DeviceVerbsOptions& options) {
+  constexpr int kBatch = 16, kSparseBatch = 64;
+  const int64_t shorter = options.decode_context;
+  const int64_t longer = 4 * options.decode_context;
+  const int64_t budget = std::max<int64_t>(1, shorter / 16 / 32) * 32;
+  const Chooser mean = {.name = fmt::format("mean {}", budget),
+                        .spec = fmt::format("mean:budget={}", budget)};
+  const Chooser quest = {
+      .name = fmt::format("quest {}", budget),
+      .spec =
+          fmt::format("quest:budget={},block=32,dense_layers=none", budget)};
+  RETURN_IF_ERROR(bench.AddDenseRead(kBatch, shorter));
+  RETURN_IF_ERROR(bench.AddDenseRead(1, longer));
+  RETURN_IF_ERROR(bench.AddSparseRead(mean, kSparseBatch, longer));
+  for (const Chooser& chooser : {mean, quest}) {
+    for (const int batch : {kBatch, 1}) {
+      RETURN_IF_ERROR(bench.AddSelector(chooser, batch, longer));
+    }
+  }
+  RETURN_IF_ERROR(bench.AddPromptRead(options.prompt_context / 2));
+  return bench.AddPromptRead(options.prompt_context * 2);
+}
+
+}  // namespace
+
+Result<Json> MeasureDeviceVerbs(Backend& backend, const Model& model,
+                                const DeviceVerbsOptions& options) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<DeviceRoofs> roofs,
+                   DeviceRoofs::Create(backend, model, options.roofs));
+  VerbsBench bench(backend, model, options, *roofs);
+  for (const int64_t rows :
+       {int64_t{1}, int64_t{8}, int64_t{16}, options.chunk_rows}) {
+    RETURN_IF_ERROR(bench.AddProducts(rows));
+  }
+  RETURN_IF_ERROR(AddAttention(bench, options));
+  RETURN_IF_ERROR(bench.AddAppend());
+  for (const int64_t rows : {int64_t{16}, options.chunk_rows}) {
+    RETURN_IF_ERROR(bench.AddRowVerbs(rows));
+  }
+  for (const int rows : {1, 16}) {
+    RETURN_IF_ERROR(bench.AddSample(rows, {.temperature = 0}, "greedy"));
+    RETURN_IF_ERROR(bench.AddSample(rows, {.top_p = 0.95f}, "top-p 0.95"));
+  }
+  return Json{{"read_roof_gb_per_second", roofs->bytes_per_second() / 1e9},
+              {"product_roof_gflops", roofs->flops_per_second() / 1e9},
+              {"copied_bytes", 2 * options.roofs.copied_bytes},
+              {"verbs", bench.TakeRows()}};
+}
+
+std::string DeviceVerbsHeader() {
+  return fmt::format("{:<54} {:>10} {:>8} {:>10} {:>10} {:>13}\n", "verb", "us",
+                     "GB/s", "GFLOP/s", "/copy roof", "/product roof");
+}
+
+std::string DeviceVerbsLine(const Json& row) {
+  return fmt::format(
+      "{:<54} {:>10.1f} {:>8.0f} {:>10.0f} {:>10.2f} {:>13.2f}\n",
+      row["verb"].get<std::string>(), row["us"].get<double>(),
+      row["gb_per_second"].get<double>(), row["gflops"].get<double>(),
+      row["share_of_read_roof"].get<double>(),
+      row["share_of_product_roof"].get<double>());
+}
+
+std::string DeviceVerbsRoofs(const Json& report) {
+  return fmt::format(
+      "roofs: a copy on the device of {} to as much, {:.0f} GB/s read and "
+      "written; products of many rows, {:.0f} GFLOP/s\n",
+      FormatBytes(report["copied_bytes"].get<int64_t>() / 2),
+      report["read_roof_gb_per_second"].get<double>(),
+      report["product_roof_gflops"].get<double>());
+}
+
+}  // namespace winnow
