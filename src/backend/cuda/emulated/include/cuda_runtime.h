@@ -26,6 +26,9 @@ inline constexpr int warpSize = 32;
 struct alignas(8) uint2 {
   unsigned x, y;
 };
+struct alignas(16) int4 {
+  int x, y, z, w;
+};
 struct alignas(16) uint4 {
   unsigned x, y, z, w;
 };
