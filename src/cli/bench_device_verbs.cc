@@ -17,6 +17,7 @@ using Product = BenchLayerProducts::Product;
 // Launches of a recorded run at least: what begins and ends it is shared by
 // them.
 constexpr int kLeastCalls = 64;
+constexpr int kBatch = 16;  // of decode, where it is not 1
 
 // A verb, called so often a run, each call with `bytes` to move and `flops` to
 // compute.
@@ -37,6 +38,16 @@ struct Chooser {
   std::string name, spec;
 };
 
+// Where KV and summaries lie, by what its rows' names end with.
+struct Layout {
+  std::string_view name;
+  BenchRequests::PoolOrder pool_order = BenchRequests::PoolOrder::kLayerMajor;
+  BenchRequests::SummaryPlace summary_place =
+      BenchRequests::SummaryPlace::kSegments;
+  int least_layers = 1;
+};
+constexpr Layout kEngineLayout = {};
+
 class VerbsBench {
  public:
   VerbsBench(Backend& backend, const Model& model,
@@ -44,9 +55,11 @@ class VerbsBench {
       : backend_(backend), model_(model), options_(options), roofs_(roofs) {}
 
   Status AddProducts(int64_t rows);
-  Status AddDenseRead(int batch, int64_t context);
+  Status AddDenseRead(int batch, int64_t context,
+                      const Layout& layout = kEngineLayout);
   Status AddPromptRead(int64_t context);
-  Status AddSelector(const Chooser& chooser, int batch, int64_t context);
+  Status AddSelector(const Chooser& chooser, int batch, int64_t context,
+                     const Layout& layout = kEngineLayout);
   Status AddSparseRead(const Chooser& chooser, int batch, int64_t context);
   Status AddAppend();
   Status AddRowVerbs(int64_t rows);
@@ -59,11 +72,13 @@ class VerbsBench {
   Status Add(const Case& verb);
   // Launches of the cases' names, as each takes alone.
   Status AddLaunches(const Case& verb);
-  BenchRequests::Shape ShapeOf(int batch, int64_t context) const;
+  BenchRequests::Shape ShapeOf(int batch, int64_t context,
+                               const Layout& layout = kEngineLayout) const;
   // Requests with as many layers as a round needs, if memory has them; with
   // fewer requests where one layer does not fit.
   Result<std::unique_ptr<BenchRequests>> MakeRequests(
-      BenchRequests::Shape shape, double touched_share) const;
+      BenchRequests::Shape shape, double touched_share,
+      int least_layers = 1) const;
 
   Backend& backend_;
   const Model& model_;
@@ -187,18 +202,21 @@ Status VerbsBench::AddProducts(int64_t rows) {
   return Add(logits);
 }
 
-BenchRequests::Shape VerbsBench::ShapeOf(int batch, int64_t context) const {
+BenchRequests::Shape VerbsBench::ShapeOf(int batch, int64_t context,
+                                         const Layout& layout) const {
   const ModelConfig& config = model_.config();
   return {.num_q_heads = config.num_q_heads,
           .num_kv_heads = config.num_kv_heads,
           .head_dim = config.head_dim,
           .dtype = model_.dtype(),
           .batch = batch,
-          .context_tokens = context};
+          .context_tokens = context,
+          .pool_order = layout.pool_order,
+          .summary_place = layout.summary_place};
 }
 
 Result<std::unique_ptr<BenchRequests>> VerbsBench::MakeRequests(
-    BenchRequests::Shape shape, double touched_share) const {
+    BenchRequests::Shape shape, double touched_share, int least_layers) const {
   // A part of what is left: roofs, rows and the verbs' own memory are there.
   const auto left_bytes = static_cast<int64_t>(
       0.8 * static_cast<double>(MemoryLeft(backend_.attributes(), model_) -
@@ -209,8 +227,9 @@ Result<std::unique_ptr<BenchRequests>> VerbsBench::MakeRequests(
   const int64_t layer_bytes = BenchRequests::LayerBytes(shape);
   const auto touched_bytes =
       static_cast<int64_t>(touched_share * static_cast<double>(layer_bytes));
-  const int64_t wanted =
-      options_.round_bytes / std::max<int64_t>(1, touched_bytes) + 1;
+  const int64_t wanted = std::max<int64_t>(
+      least_layers,
+      options_.round_bytes / std::max<int64_t>(1, touched_bytes) + 1);
   const int64_t fitting = std::max<int64_t>(1, left_bytes / layer_bytes);
   shape.num_layers = static_cast<int>(
       std::min({wanted, fitting, int64_t{model_.config().num_layers}}));
@@ -221,13 +240,15 @@ int CallsOver(int num_layers) {
   return (kLeastCalls + num_layers - 1) / num_layers * num_layers;
 }
 
-Status VerbsBench::AddDenseRead(int batch, int64_t context) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<BenchRequests> bench,
-                   MakeRequests(ShapeOf(batch, context), 1.0));
+Status VerbsBench::AddDenseRead(int batch, int64_t context,
+                                const Layout& layout) {
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<BenchRequests> bench,
+      MakeRequests(ShapeOf(batch, context, layout), 1.0, layout.least_layers));
   const int layers = bench->shape().num_layers;
   Case verb;
-  verb.verb = fmt::format("Read, decode, {} tokens x {}", context,
-                          bench->shape().batch);
+  verb.verb = fmt::format("Read, decode, {} tokens x {}{}", context,
+                          bench->shape().batch, layout.name);
   verb.bytes = bench->kv_bytes();
   verb.flops = bench->read_flops();
   verb.calls = CallsOver(layers);
@@ -255,15 +276,16 @@ Status VerbsBench::AddPromptRead(int64_t context) {
 }
 
 Status VerbsBench::AddSelector(const Chooser& chooser, int batch,
-                               int64_t context) {
-  BenchRequests::Shape shape = ShapeOf(batch, context);
+                               int64_t context, const Layout& layout) {
+  BenchRequests::Shape shape = ShapeOf(batch, context, layout);
   shape.select = chooser.spec;
   // A summary is a thirty-second of a page's K and V, or a few of these.
   ASSIGN_OR_RETURN(const std::unique_ptr<BenchRequests> bench,
-                   MakeRequests(shape, 1.0 / 64));
+                   MakeRequests(shape, 1.0 / 64, layout.least_layers));
   const int layers = bench->shape().num_layers;
-  const std::string of = fmt::format("{}, {} tokens x {}", chooser.name,
-                                     context, bench->shape().batch);
+  const std::string of =
+      fmt::format("{}, {} tokens x {}{}", chooser.name, context,
+                  bench->shape().batch, layout.name);
   Case select;
   select.verb = "Select, " + of;
   select.bytes = bench->summary_bytes();
@@ -300,7 +322,6 @@ Status VerbsBench::AddSparseRead(const Chooser& chooser, int batch,
 }
 
 Status VerbsBench::AddAppend() {
-  constexpr int kBatch = 16;
   BenchRequests::Shape shape = ShapeOf(kBatch, 1024);
   shape.select = "mean:budget=512";
   shape.num_layers = kLeastCalls;
@@ -400,13 +421,23 @@ Status VerbsBench::AddSample(int rows, const SamplingRow& sampling,
       RowOf(verb, median, verb.bytes / median / roofs_.bytes_per_second(), 0));
 }
 
+// A budget in tokens: 2K of contexts of 32K.
+int64_t BudgetOf(const DeviceVerbsOptions& options) {
+  return std::max<int64_t>(1, options.decode_context / 16 / kPageTokens) *
+         kPageTokens;
+}
+
+Chooser MeanChooser(int64_t budget) {
+  return {.name = fmt::format("mean {}", budget),
+          .spec = fmt::format("mean:budget={}", budget)};
+}
+
 Status AddAttention(VerbsBench& bench, const DeviceVerbsOptions& options) {
-  constexpr int kBatch = 16, kSparseBatch = 64;
+  constexpr int kSparseBatch = 64;
   const int64_t shorter = options.decode_context;
   const int64_t longer = 4 * options.decode_context;
-  const int64_t budget = std::max<int64_t>(1, shorter / 16 / 32) * 32;
-  const Chooser mean = {.name = fmt::format("mean {}", budget),
-                        .spec = fmt::format("mean:budget={}", budget)};
+  const int64_t budget = BudgetOf(options);
+  const Chooser mean = MeanChooser(budget);
   const Chooser quest = {
       .name = fmt::format("quest {}", budget),
       .spec =
@@ -423,6 +454,35 @@ Status AddAttention(VerbsBench& bench, const DeviceVerbsOptions& options) {
   return bench.AddPromptRead(options.prompt_context * 2);
 }
 
+// docs/layout.md: the same verbs where memory is laid out otherwise.
+Status AddLayouts(VerbsBench& bench, const DeviceVerbsOptions& options) {
+  using PoolOrder = BenchRequests::PoolOrder;
+  using SummaryPlace = BenchRequests::SummaryPlace;
+  // With one layer either order is the other.
+  constexpr int kLayers = 8;
+  constexpr Layout kLayouts[] = {
+      {.name = ", layer-major", .least_layers = kLayers},
+      {.name = ", extent-major",
+       .pool_order = PoolOrder::kExtentMajor,
+       .least_layers = kLayers},
+      {.name = ", summaries paged",
+       .summary_place = SummaryPlace::kPages,
+       .least_layers = kLayers},
+      {.name = ", summaries beside KV",
+       .summary_place = SummaryPlace::kBesideKv,
+       .least_layers = kLayers}};
+  const Chooser mean = MeanChooser(BudgetOf(options));
+  for (const Layout& layout : kLayouts) {
+    if (layout.summary_place == SummaryPlace::kSegments) {
+      RETURN_IF_ERROR(
+          bench.AddDenseRead(kBatch, options.decode_context, layout));
+    }
+    RETURN_IF_ERROR(
+        bench.AddSelector(mean, kBatch, options.decode_context, layout));
+  }
+  return Ok{};
+}
+
 }  // namespace
 
 Result<Json> MeasureDeviceVerbs(Backend& backend, const Model& model,
@@ -435,6 +495,7 @@ Result<Json> MeasureDeviceVerbs(Backend& backend, const Model& model,
     RETURN_IF_ERROR(bench.AddProducts(rows));
   }
   RETURN_IF_ERROR(AddAttention(bench, options));
+  if (options.layouts) RETURN_IF_ERROR(AddLayouts(bench, options));
   RETURN_IF_ERROR(bench.AddAppend());
   for (const int64_t rows : {int64_t{16}, options.chunk_rows}) {
     RETURN_IF_ERROR(bench.AddRowVerbs(rows));
