@@ -1,10 +1,10 @@
 #include "cli/bench_device_verbs.h"
 
 #include <algorithm>
-#include <map>
 
 #include "base/size_text.h"
 #include "cli/bench_requests.h"
+#include "cli/device_verb_rows.h"
 #include "cli/roof.h"
 #include "engine/engine_options.h"
 
@@ -18,20 +18,6 @@ using Product = BenchLayerProducts::Product;
 // them.
 constexpr int kLeastCalls = 64;
 constexpr int kBatch = 16;  // of decode, where it is not 1
-
-// A verb, called so often a run, each call with `bytes` to move and `flops` to
-// compute.
-struct Case {
-  std::string verb;
-  double bytes = 0;
-  double flops = 0;
-  bool product_bound = false;
-  int calls = 1;
-  // Long ones are enqueued as they are, as the engine does prompts.
-  bool recorded = true;
-  Queue* queue = nullptr;
-  std::function<void(int call)> run;
-};
 
 // A selector, by the name of its rows.
 struct Chooser {
@@ -51,8 +37,8 @@ constexpr Layout kEngineLayout = {};
 class VerbsBench {
  public:
   VerbsBench(Backend& backend, const Model& model,
-             const DeviceVerbsOptions& options, DeviceRoofs& roofs)
-      : backend_(backend), model_(model), options_(options), roofs_(roofs) {}
+             const DeviceVerbsOptions& options, DeviceVerbRows& rows)
+      : backend_(backend), model_(model), options_(options), rows_(rows) {}
 
   Status AddProducts(int64_t rows);
   Status AddDenseRead(int batch, int64_t context,
@@ -65,13 +51,8 @@ class VerbsBench {
   Status AddRowVerbs(int64_t rows);
   Status AddSample(int rows, const SamplingRow& sampling,
                    std::string_view name);
-  Json TakeRows() { return std::move(rows_); }
 
  private:
-  Status Keep(Json row);
-  Status Add(const Case& verb);
-  // Launches of the cases' names, as each takes alone.
-  Status AddLaunches(const Case& verb);
   BenchRequests::Shape ShapeOf(int batch, int64_t context,
                                const Layout& layout = kEngineLayout) const;
   // Requests with as many layers as a round needs, if memory has them; with
@@ -83,84 +64,8 @@ class VerbsBench {
   Backend& backend_;
   const Model& model_;
   const DeviceVerbsOptions& options_;
-  DeviceRoofs& roofs_;
-  int num_recorded_ = 0;
-  Json rows_ = Json::array();
+  DeviceVerbRows& rows_;
 };
-
-Json RowOf(const Case& verb, double seconds, double copy_share,
-           double product_share) {
-  return {{"verb", verb.verb},
-          {"ms", seconds * 1e3},
-          {"us", seconds * 1e6},
-          {"bytes", verb.bytes},
-          {"flops", verb.flops},
-          {"gb_per_second", verb.bytes / seconds / 1e9},
-          {"gflops", verb.flops / seconds / 1e9},
-          {"share_of_read_roof", copy_share},
-          {"share_of_product_roof", product_share},
-          {"roof", verb.product_bound ? "products" : "copy"},
-          {"share_of_roof", verb.product_bound ? product_share : copy_share}};
-}
-
-Status VerbsBench::Keep(Json row) {
-  rows_.push_back(std::move(row));
-  return options_.on_row ? options_.on_row(rows_.back()) : Status(Ok{});
-}
-
-Status VerbsBench::Add(const Case& verb) {
-  const auto enqueue = [&] {
-    for (int call = 0; call < verb.calls; ++call) verb.run(call);
-  };
-  // Two verbs of one name would share what was recorded.
-  const std::string name = fmt::format("{} {}", ++num_recorded_, verb.verb);
-  const auto once = [&] {
-    return verb.recorded ? RecordedSeconds(backend_, *verb.queue, name, enqueue)
-                         : EnqueuedSeconds(backend_, *verb.queue, enqueue);
-  };
-  RETURN_IF_ERROR(once());  // To warm up, and to record.
-  std::vector<double> all, copy_shares, product_shares;
-  for (int round = 0; round < options_.rounds; ++round) {
-    RETURN_IF_ERROR(roofs_.MeasureCopy());
-    if (verb.product_bound) RETURN_IF_ERROR(roofs_.MeasureProducts());
-    ASSIGN_OR_RETURN(const double seconds, once());
-    all.push_back(seconds / verb.calls);
-    copy_shares.push_back(verb.bytes / all.back() / roofs_.bytes_per_second());
-    product_shares.push_back(verb.flops / all.back() /
-                             roofs_.flops_per_second());
-  }
-  return Keep(RowOf(verb, Median(std::move(all)),
-                    Median(std::move(copy_shares)),
-                    Median(std::move(product_shares))));
-}
-
-Status VerbsBench::AddLaunches(const Case& verb) {
-  std::map<std::string, std::vector<double>> rounds;
-  for (int round = 0; round < options_.rounds; ++round) {
-    ASSIGN_OR_RETURN(const std::vector<LaunchTime> times,
-                     backend_.Profile(*verb.queue, [&] {
-                       for (int call = 0; call < verb.calls; ++call) {
-                         verb.run(call);
-                       }
-                     }));
-    std::map<std::string, double> sums;
-    for (const LaunchTime& time : times) sums[time.name] += time.seconds;
-    for (const auto& [name, sum] : sums) {
-      rounds[name].push_back(sum / verb.calls);
-    }
-  }
-  if (rounds.size() < 2) return Ok{};  // There are no parts.
-  for (const auto& [name, seconds] : rounds) {
-    Case part = verb;
-    part.verb = fmt::format("{}: {}", verb.verb, name);
-    // What is scanned is read by the scores.
-    if (!name.ends_with("scores")) part.bytes = part.flops = 0;
-    const double median = Median(seconds);
-    RETURN_IF_ERROR(Keep(RowOf(
-        part, median, part.bytes / median / roofs_.bytes_per_second(), 0)));
-  }
-  return Ok{};
-}
 
 Status VerbsBench::AddProducts(int64_t rows) {
   ASSIGN_OR_RETURN(const std::unique_ptr<BenchLayerProducts> bench,
@@ -170,8 +75,8 @@ Status VerbsBench::AddProducts(int64_t rows) {
                                   Product::kGateUp, Product::kDown};
   // Where arithmetic is the bound.
   const bool many = rows >= 512;
-  Case all;
-  all.verb = fmt::format("Linear, all of a layer, {} rows", rows);
+  DeviceVerb all;
+  all.name = fmt::format("Linear, all of a layer, {} rows", rows);
   all.product_bound = many;
   all.calls = layers;
   all.recorded = !many;
@@ -180,26 +85,26 @@ Status VerbsBench::AddProducts(int64_t rows) {
     for (const Product product : kOfLayer) bench->Run(product, layer);
   };
   for (const Product product : kOfLayer) {
-    Case one = all;
-    one.verb = fmt::format("Linear, {}, {} rows",
+    DeviceVerb one = all;
+    one.name = fmt::format("Linear, {}, {} rows",
                            BenchLayerProducts::Name(product), rows);
     one.bytes = bench->bytes(product);
     one.flops = bench->flops(product);
     one.run = [&](int layer) { bench->Run(product, layer); };
     all.bytes += one.bytes;
     all.flops += one.flops;
-    RETURN_IF_ERROR(Add(one));
+    RETURN_IF_ERROR(rows_.Add(one));
   }
-  RETURN_IF_ERROR(Add(all));
+  RETURN_IF_ERROR(rows_.Add(all));
   if (many) return Ok{};
-  Case logits = all;
-  logits.verb = fmt::format("Linear, {}, {} rows",
+  DeviceVerb logits = all;
+  logits.name = fmt::format("Linear, {}, {} rows",
                             BenchLayerProducts::Name(Product::kLogits), rows);
   logits.bytes = bench->bytes(Product::kLogits);
   logits.flops = bench->flops(Product::kLogits);
   logits.calls = 2;
   logits.run = [&](int) { bench->Run(Product::kLogits, 0); };
-  return Add(logits);
+  return rows_.Add(logits);
 }
 
 BenchRequests::Shape VerbsBench::ShapeOf(int batch, int64_t context,
@@ -220,7 +125,7 @@ Result<std::unique_ptr<BenchRequests>> VerbsBench::MakeRequests(
   // A part of what is left: roofs, rows and the verbs' own memory are there.
   const auto left_bytes = static_cast<int64_t>(
       0.8 * static_cast<double>(MemoryLeft(backend_.attributes(), model_) -
-                                2 * roofs_.sizes().copied_bytes));
+                                2 * options_.roofs.copied_bytes));
   while (shape.batch > 1 && BenchRequests::LayerBytes(shape) > left_bytes) {
     shape.batch /= 2;
   }
@@ -246,15 +151,15 @@ Status VerbsBench::AddDenseRead(int batch, int64_t context,
       const std::unique_ptr<BenchRequests> bench,
       MakeRequests(ShapeOf(batch, context, layout), 1.0, layout.least_layers));
   const int layers = bench->shape().num_layers;
-  Case verb;
-  verb.verb = fmt::format("Read, decode, {} tokens x {}{}", context,
+  DeviceVerb verb;
+  verb.name = fmt::format("Read, decode, {} tokens x {}{}", context,
                           bench->shape().batch, layout.name);
   verb.bytes = bench->kv_bytes();
   verb.flops = bench->read_flops();
   verb.calls = CallsOver(layers);
   verb.queue = &bench->queue();
   verb.run = [&](int call) { bench->ReadEverything(call % layers); };
-  return Add(verb);
+  return rows_.Add(verb);
 }
 
 Status VerbsBench::AddPromptRead(int64_t context) {
@@ -262,8 +167,8 @@ Status VerbsBench::AddPromptRead(int64_t context) {
   shape.prompt_rows = true;
   ASSIGN_OR_RETURN(const std::unique_ptr<BenchRequests> bench,
                    BenchRequests::Create(backend_, shape));
-  Case verb;
-  verb.verb = fmt::format("Read, prompt, {} tokens, head_dim {}", context,
+  DeviceVerb verb;
+  verb.name = fmt::format("Read, prompt, {} tokens, head_dim {}", context,
                           shape.head_dim);
   verb.bytes = bench->kv_bytes();
   verb.flops = bench->read_flops();
@@ -272,7 +177,7 @@ Status VerbsBench::AddPromptRead(int64_t context) {
   verb.calls = 4;
   verb.queue = &bench->queue();
   verb.run = [&](int) { bench->ReadEverything(0); };
-  return Add(verb);
+  return rows_.Add(verb);
 }
 
 Status VerbsBench::AddSelector(const Chooser& chooser, int batch,
@@ -286,19 +191,19 @@ Status VerbsBench::AddSelector(const Chooser& chooser, int batch,
   const std::string of =
       fmt::format("{}, {} tokens x {}{}", chooser.name, context,
                   bench->shape().batch, layout.name);
-  Case select;
-  select.verb = "Select, " + of;
+  DeviceVerb select;
+  select.name = "Select, " + of;
   select.bytes = bench->summary_bytes();
   select.calls = CallsOver(layers);
   select.queue = &bench->queue();
   select.run = [&](int call) { bench->Select(call % layers); };
-  RETURN_IF_ERROR(Add(select));
-  RETURN_IF_ERROR(AddLaunches(select));
-  Case read = select;
-  read.verb = "Read, picks of " + of;
+  RETURN_IF_ERROR(rows_.Add(select));
+  RETURN_IF_ERROR(rows_.AddLaunches(select));
+  DeviceVerb read = select;
+  read.name = "Read, picks of " + of;
   ASSIGN_OR_RETURN(read.bytes, bench->PickedBytes());
   read.run = [&](int call) { bench->ReadPicks(call % layers); };
-  return Add(read);
+  return rows_.Add(read);
 }
 
 Status VerbsBench::AddSparseRead(const Chooser& chooser, int batch,
@@ -311,14 +216,14 @@ Status VerbsBench::AddSparseRead(const Chooser& chooser, int batch,
   // Each layer would have lists of its own; these read other layers' pages by
   // the last one's, which is as much.
   bench->Select(0);
-  Case read;
+  DeviceVerb read;
   ASSIGN_OR_RETURN(read.bytes, bench->PickedBytes());
-  read.verb = fmt::format("Read, picks of {}, {} tokens x {}", chooser.name,
+  read.name = fmt::format("Read, picks of {}, {} tokens x {}", chooser.name,
                           context, bench->shape().batch);
   read.calls = CallsOver(layers);
   read.queue = &bench->queue();
   read.run = [&](int call) { bench->ReadPicks(call % layers); };
-  return Add(read);
+  return rows_.Add(read);
 }
 
 Status VerbsBench::AddAppend() {
@@ -327,47 +232,47 @@ Status VerbsBench::AddAppend() {
   shape.num_layers = kLeastCalls;
   ASSIGN_OR_RETURN(const std::unique_ptr<BenchRequests> decode,
                    BenchRequests::Create(backend_, shape));
-  Case verb;
-  verb.verb = fmt::format("Append, {} rows", kBatch);
+  DeviceVerb verb;
+  verb.name = fmt::format("Append, {} rows", kBatch);
   verb.bytes = decode->append_bytes();
   verb.calls = kLeastCalls;
   verb.queue = &decode->queue();
   verb.run = [&](int layer) { decode->Append(layer); };
-  RETURN_IF_ERROR(Add(verb));
-  verb.verb = fmt::format("Append + Summarize, mean, {} rows", kBatch);
+  RETURN_IF_ERROR(rows_.Add(verb));
+  verb.name = fmt::format("Append + Summarize, mean, {} rows", kBatch);
   verb.bytes += decode->summarized_bytes();
   verb.run = [&](int layer) {
     decode->Append(layer);
     decode->Summarize(layer);
   };
-  RETURN_IF_ERROR(Add(verb));
+  RETURN_IF_ERROR(rows_.Add(verb));
   shape = ShapeOf(1, options_.chunk_rows);
   shape.prompt_rows = true;
   shape.num_layers = kLeastCalls;
   ASSIGN_OR_RETURN(const std::unique_ptr<BenchRequests> prompt,
                    BenchRequests::Create(backend_, shape));
-  verb.verb = fmt::format("Append, {} rows", options_.chunk_rows);
+  verb.name = fmt::format("Append, {} rows", options_.chunk_rows);
   verb.bytes = prompt->append_bytes();
   verb.queue = &prompt->queue();
   verb.run = [&](int layer) { prompt->Append(layer); };
-  return Add(verb);
+  return rows_.Add(verb);
 }
 
 Status VerbsBench::AddRowVerbs(int64_t rows) {
   const ModelConfig& config = model_.config();
   ASSIGN_OR_RETURN(const std::unique_ptr<BenchLayerProducts> bench,
                    BenchLayerProducts::Create(backend_, model_, rows));
-  Case verb;
-  verb.verb = fmt::format("RmsNorm, {} rows", rows);
+  DeviceVerb verb;
+  verb.name = fmt::format("RmsNorm, {} rows", rows);
   verb.bytes = bench->rms_norm_bytes();
   verb.calls = config.num_layers;
   verb.queue = &bench->queue();
   verb.run = [&](int layer) { bench->RmsNorm(layer); };
-  RETURN_IF_ERROR(Add(verb));
-  verb.verb = fmt::format("GatedAct, {} rows", rows);
+  RETURN_IF_ERROR(rows_.Add(verb));
+  verb.name = fmt::format("GatedAct, {} rows", rows);
   verb.bytes = bench->gated_act_bytes();
   verb.run = [&](int) { bench->GatedAct(); };
-  RETURN_IF_ERROR(Add(verb));
+  RETURN_IF_ERROR(rows_.Add(verb));
   BenchMemory memory(backend_);
   std::vector<int32_t> ids;
   for (int64_t row = 0; row < rows; ++row) {
@@ -378,13 +283,13 @@ Status VerbsBench::AddRowVerbs(int64_t rows) {
   embed.table = model_.weights().embedding;
   ASSIGN_OR_RETURN(embed.out,
                    memory.Take(Dtype::kFloat32, {rows, config.hidden_size}));
-  verb.verb = fmt::format("Embed, {} rows", rows);
+  verb.name = fmt::format("Embed, {} rows", rows);
   verb.bytes = static_cast<double>(embed.out.num_elements()) *
                (4 + DtypeBytes(embed.table.dtype));
   verb.calls = kLeastCalls;
   verb.queue = &memory.queue();
   verb.run = [&](int) { backend_.Embed(memory.queue(), embed); };
-  return Add(verb);
+  return rows_.Add(verb);
 }
 
 // The logits are overwritten by each draw: it is timed with a copy of them
@@ -404,21 +309,19 @@ Status VerbsBench::AddSample(int rows, const SamplingRow& sampling,
   ASSIGN_OR_RETURN(args.token_ids, memory.Take(Dtype::kInt32, {rows}));
   ASSIGN_OR_RETURN(args.logprobs, memory.Take(Dtype::kFloat32, {rows}));
   std::vector<double> all;
-  for (int round = 0; round < options_.rounds * 2; ++round) {
+  for (int round = 0; round < rows_.rounds() * 2; ++round) {
     ASSIGN_OR_RETURN(const std::vector<LaunchTime> times,
                      backend_.Profile(memory.queue(), [&] {
                        backend_.Copy(memory.queue(), logits, args.logits);
                        backend_.Sample(memory.queue(), args);
                      }));
     // The first are to warm up.
-    if (round >= options_.rounds) all.push_back(times.back().seconds);
+    if (round >= rows_.rounds()) all.push_back(times.back().seconds);
   }
-  Case verb;
-  verb.verb = fmt::format("Sample, {}, {} rows (a launch alone)", name, rows);
+  DeviceVerb verb;
+  verb.name = fmt::format("Sample, {}, {} rows (a launch alone)", name, rows);
   verb.bytes = static_cast<double>(rows * vocab) * 4;
-  const double median = Median(std::move(all));
-  return Keep(
-      RowOf(verb, median, verb.bytes / median / roofs_.bytes_per_second(), 0));
+  return rows_.AddSeconds(verb, Median(std::move(all)));
 }
 
 // A budget in tokens: 2K of contexts of 32K.
@@ -489,7 +392,8 @@ Result<Json> MeasureDeviceVerbs(Backend& backend, const Model& model,
                                 const DeviceVerbsOptions& options) {
   ASSIGN_OR_RETURN(const std::unique_ptr<DeviceRoofs> roofs,
                    DeviceRoofs::Create(backend, model, options.roofs));
-  VerbsBench bench(backend, model, options, *roofs);
+  DeviceVerbRows table(backend, *roofs, options.rounds, options.on_row);
+  VerbsBench bench(backend, model, options, table);
   for (const int64_t rows :
        {int64_t{1}, int64_t{8}, int64_t{16}, options.chunk_rows}) {
     RETURN_IF_ERROR(bench.AddProducts(rows));
@@ -507,7 +411,7 @@ Result<Json> MeasureDeviceVerbs(Backend& backend, const Model& model,
   return Json{{"read_roof_gb_per_second", roofs->bytes_per_second() / 1e9},
               {"product_roof_gflops", roofs->flops_per_second() / 1e9},
               {"copied_bytes", 2 * options.roofs.copied_bytes},
-              {"verbs", bench.TakeRows()}};
+              {"verbs", table.Take()}};
 }
 
 std::string DeviceVerbsHeader() {
