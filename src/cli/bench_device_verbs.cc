@@ -353,7 +353,8 @@ Status AddAttention(VerbsBench& bench, const DeviceVerbsOptions& options) {
       RETURN_IF_ERROR(bench.AddSelector(chooser, batch, longer));
     }
   }
-  RETURN_IF_ERROR(bench.AddPromptRead(options.prompt_context / 2));
+  RETURN_IF_ERROR(
+      bench.AddPromptRead(std::max<int64_t>(1, options.prompt_context / 2)));
   return bench.AddPromptRead(options.prompt_context * 2);
 }
 
