@@ -44,6 +44,13 @@ Status CheckModelOrShape(std::string_view command, const BenchFlags& flags) {
                    "bench {}: give either MODEL or --shape", command);
 }
 
+Status CheckVerbsFlags(const BenchFlags& flags) {
+  if (!flags.layouts || flags.engine.device.starts_with("cuda")) return Ok{};
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "--layouts is for --device cuda, --device is \"{}\"",
+                   flags.engine.device);
+}
+
 Command& AddStep(Command& bench, BenchFlags* flags) {
   Command& step = bench.AddCommand(
       "step",
@@ -82,6 +89,11 @@ Command& AddVerbs(Command& bench, BenchFlags* flags) {
   AddCount(verbs, "--prompt-context",
            "Tokens of the prompt that Read attends (default 16384)", kMaxTokens,
            &flags->prompt_context_tokens);
+  verbs.AddFlag({.name = "--layouts",
+                 .help = "On a GPU: also Read and Select with memory laid out "
+                         "otherwise",
+                 .values = Flag::Values::kNone},
+                Switch(&flags->layouts));
   AddRoundsAndJson(verbs, flags);
   return verbs;
 }
@@ -153,6 +165,7 @@ Result<int> RunBench(const BenchFlags& flags) {
   } else {
     if (flags.verbs_command->chosen()) {
       RETURN_IF_ERROR(CheckModelOrShape("verbs", flags));
+      RETURN_IF_ERROR(CheckVerbsFlags(flags));
     }
     if (flags.step_command->chosen()) {
       RETURN_IF_ERROR(CheckModelOrShape("step", flags));

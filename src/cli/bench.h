@@ -20,6 +20,7 @@ struct BenchFlags {
   int rounds = 3;
   int decode_context_tokens = 32768;
   int prompt_context_tokens = 16384;
+  bool layouts = false;
   std::string shape;  // in place of a model; empty: none
   // Of throughput, as typed; the last of step, too.
   std::string batches = "1", contexts = "1K", selects = "dense";

@@ -96,6 +96,9 @@ TEST_F(BenchDeviceStepTest, PromptsAreLeftOutAndStepsAreComputed) {
   ASSERT_TRUE(times.has_value());
   EXPECT_FALSE(times->launches.empty());
   EXPECT_FALSE(backend->TakeTimes().value().has_value());
+  products = 0;
+  ASSERT_TRUE(engine->Step().value());
+  EXPECT_EQ(products, of_a_step);
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 #include "cli/bench_device_verbs.h"
 
 #include <algorithm>
-#include <map>
 
 #include "base/size_text.h"
 #include "cli/bench_requests.h"
+#include "cli/device_verb_rows.h"
 #include "cli/roof.h"
 #include "engine/engine_options.h"
 
@@ -17,135 +17,55 @@ using Product = BenchLayerProducts::Product;
 // Launches of a recorded run at least: what begins and ends it is shared by
 // them.
 constexpr int kLeastCalls = 64;
-
-// A verb, called so often a run, each call with `bytes` to move and `flops` to
-// compute.
-struct Case {
-  std::string verb;
-  double bytes = 0;
-  double flops = 0;
-  bool product_bound = false;
-  int calls = 1;
-  // Long ones are enqueued as they are, as the engine does prompts.
-  bool recorded = true;
-  Queue* queue = nullptr;
-  std::function<void(int call)> run;
-};
+constexpr int kBatch = 16;  // of decode, where it is not 1
 
 // A selector, by the name of its rows.
 struct Chooser {
   std::string name, spec;
 };
 
+// Where KV and summaries lie, by what its rows' names end with.
+struct Layout {
+  std::string_view name;
+  BenchRequests::PoolOrder pool_order = BenchRequests::PoolOrder::kLayerMajor;
+  BenchRequests::SummaryPlace summary_place =
+      BenchRequests::SummaryPlace::kSegments;
+  int least_layers = 1;
+};
+constexpr Layout kEngineLayout = {};
+
 class VerbsBench {
  public:
   VerbsBench(Backend& backend, const Model& model,
-             const DeviceVerbsOptions& options, DeviceRoofs& roofs)
-      : backend_(backend), model_(model), options_(options), roofs_(roofs) {}
+             const DeviceVerbsOptions& options, DeviceVerbRows& rows)
+      : backend_(backend), model_(model), options_(options), rows_(rows) {}
 
   Status AddProducts(int64_t rows);
-  Status AddDenseRead(int batch, int64_t context);
+  Status AddDenseRead(int batch, int64_t context,
+                      const Layout& layout = kEngineLayout);
   Status AddPromptRead(int64_t context);
-  Status AddSelector(const Chooser& chooser, int batch, int64_t context);
+  Status AddSelector(const Chooser& chooser, int batch, int64_t context,
+                     const Layout& layout = kEngineLayout);
   Status AddSparseRead(const Chooser& chooser, int batch, int64_t context);
   Status AddAppend();
   Status AddRowVerbs(int64_t rows);
   Status AddSample(int rows, const SamplingRow& sampling,
                    std::string_view name);
-  Json TakeRows() { return std::move(rows_); }
 
  private:
-  Status Keep(Json row);
-  Status Add(const Case& verb);
-  // Launches of the cases' names, as each takes alone.
-  Status AddLaunches(const Case& verb);
-  BenchRequests::Shape ShapeOf(int batch, int64_t context) const;
+  BenchRequests::Shape ShapeOf(int batch, int64_t context,
+                               const Layout& layout = kEngineLayout) const;
   // Requests with as many layers as a round needs, if memory has them; with
   // fewer requests where one layer does not fit.
   Result<std::unique_ptr<BenchRequests>> MakeRequests(
-      BenchRequests::Shape shape, double touched_share) const;
+      BenchRequests::Shape shape, double touched_share,
+      int least_layers = 1) const;
 
   Backend& backend_;
   const Model& model_;
   const DeviceVerbsOptions& options_;
-  DeviceRoofs& roofs_;
-  int num_recorded_ = 0;
-  Json rows_ = Json::array();
+  DeviceVerbRows& rows_;
 };
-
-Json RowOf(const Case& verb, double seconds, double copy_share,
-           double product_share) {
-  return {{"verb", verb.verb},
-          {"ms", seconds * 1e3},
-          {"us", seconds * 1e6},
-          {"bytes", verb.bytes},
-          {"flops", verb.flops},
-          {"gb_per_second", verb.bytes / seconds / 1e9},
-          {"gflops", verb.flops / seconds / 1e9},
-          {"share_of_read_roof", copy_share},
-          {"share_of_product_roof", product_share},
-          {"roof", verb.product_bound ? "products" : "copy"},
-          {"share_of_roof", verb.product_bound ? product_share : copy_share}};
-}
-
-Status VerbsBench::Keep(Json row) {
-  rows_.push_back(std::move(row));
-  return options_.on_row ? options_.on_row(rows_.back()) : Status(Ok{});
-}
-
-Status VerbsBench::Add(const Case& verb) {
-  const auto enqueue = [&] {
-    for (int call = 0; call < verb.calls; ++call) verb.run(call);
-  };
-  // Two verbs of one name would share what was recorded.
-  const std::string name = fmt::format("{} {}", ++num_recorded_, verb.verb);
-  const auto once = [&] {
-    return verb.recorded ? RecordedSeconds(backend_, *verb.queue, name, enqueue)
-                         : EnqueuedSeconds(backend_, *verb.queue, enqueue);
-  };
-  RETURN_IF_ERROR(once());  // To warm up, and to record.
-  std::vector<double> all, copy_shares, product_shares;
-  for (int round = 0; round < options_.rounds; ++round) {
-    RETURN_IF_ERROR(roofs_.MeasureCopy());
-    if (verb.product_bound) RETURN_IF_ERROR(roofs_.MeasureProducts());
-    ASSIGN_OR_RETURN(const double seconds, once());
-    all.push_back(seconds / verb.calls);
-    copy_shares.push_back(verb.bytes / all.back() / roofs_.bytes_per_second());
-    product_shares.push_back(verb.flops / all.back() /
-                             roofs_.flops_per_second());
-  }
-  return Keep(RowOf(verb, Median(std::move(all)),
-                    Median(std::move(copy_shares)),
-                    Median(std::move(product_shares))));
-}
-
-Status VerbsBench::AddLaunches(const Case& verb) {
-  std::map<std::string, std::vector<double>> rounds;
-  for (int round = 0; round < options_.rounds; ++round) {
-    ASSIGN_OR_RETURN(const std::vector<LaunchTime> times,
-                     backend_.Profile(*verb.queue, [&] {
-                       for (int call = 0; call < verb.calls; ++call) {
-                         verb.run(call);
-                       }
-                     }));
-    std::map<std::string, double> sums;
-    for (const LaunchTime& time : times) sums[time.name] += time.seconds;
-    for (const auto& [name, sum] : sums) {
-      rounds[name].push_back(sum / verb.calls);
-    }
-  }
-  if (rounds.size() < 2) return Ok{};  // There are no parts.
-  for (const auto& [name, seconds] : rounds) {
-    Case part = verb;
-    part.verb = fmt::format("{}: {}", verb.verb, name);
-    // What is scanned is read by the scores.
-    if (!name.ends_with("scores")) part.bytes = part.flops = 0;
-    const double median = Median(seconds);
-    RETURN_IF_ERROR(Keep(RowOf(
-        part, median, part.bytes / median / roofs_.bytes_per_second(), 0)));
-  }
-  return Ok{};
-}
 
 Status VerbsBench::AddProducts(int64_t rows) {
   ASSIGN_OR_RETURN(const std::unique_ptr<BenchLayerProducts> bench,
@@ -155,8 +75,8 @@ Status VerbsBench::AddProducts(int64_t rows) {
                                   Product::kGateUp, Product::kDown};
   // Where arithmetic is the bound.
   const bool many = rows >= 512;
-  Case all;
-  all.verb = fmt::format("Linear, all of a layer, {} rows", rows);
+  DeviceVerb all;
+  all.name = fmt::format("Linear, all of a layer, {} rows", rows);
   all.product_bound = many;
   all.calls = layers;
   all.recorded = !many;
@@ -165,52 +85,56 @@ Status VerbsBench::AddProducts(int64_t rows) {
     for (const Product product : kOfLayer) bench->Run(product, layer);
   };
   for (const Product product : kOfLayer) {
-    Case one = all;
-    one.verb = fmt::format("Linear, {}, {} rows",
+    DeviceVerb one = all;
+    one.name = fmt::format("Linear, {}, {} rows",
                            BenchLayerProducts::Name(product), rows);
     one.bytes = bench->bytes(product);
     one.flops = bench->flops(product);
     one.run = [&](int layer) { bench->Run(product, layer); };
     all.bytes += one.bytes;
     all.flops += one.flops;
-    RETURN_IF_ERROR(Add(one));
+    RETURN_IF_ERROR(rows_.Add(one));
   }
-  RETURN_IF_ERROR(Add(all));
+  RETURN_IF_ERROR(rows_.Add(all));
   if (many) return Ok{};
-  Case logits = all;
-  logits.verb = fmt::format("Linear, {}, {} rows",
+  DeviceVerb logits = all;
+  logits.name = fmt::format("Linear, {}, {} rows",
                             BenchLayerProducts::Name(Product::kLogits), rows);
   logits.bytes = bench->bytes(Product::kLogits);
   logits.flops = bench->flops(Product::kLogits);
   logits.calls = 2;
   logits.run = [&](int) { bench->Run(Product::kLogits, 0); };
-  return Add(logits);
+  return rows_.Add(logits);
 }
 
-BenchRequests::Shape VerbsBench::ShapeOf(int batch, int64_t context) const {
+BenchRequests::Shape VerbsBench::ShapeOf(int batch, int64_t context,
+                                         const Layout& layout) const {
   const ModelConfig& config = model_.config();
   return {.num_q_heads = config.num_q_heads,
           .num_kv_heads = config.num_kv_heads,
           .head_dim = config.head_dim,
           .dtype = model_.dtype(),
           .batch = batch,
-          .context_tokens = context};
+          .context_tokens = context,
+          .pool_order = layout.pool_order,
+          .summary_place = layout.summary_place};
 }
 
 Result<std::unique_ptr<BenchRequests>> VerbsBench::MakeRequests(
-    BenchRequests::Shape shape, double touched_share) const {
+    BenchRequests::Shape shape, double touched_share, int least_layers) const {
   // A part of what is left: roofs, rows and the verbs' own memory are there.
   const auto left_bytes = static_cast<int64_t>(
       0.8 * static_cast<double>(MemoryLeft(backend_.attributes(), model_) -
-                                2 * roofs_.sizes().copied_bytes));
+                                2 * options_.roofs.copied_bytes));
   while (shape.batch > 1 && BenchRequests::LayerBytes(shape) > left_bytes) {
     shape.batch /= 2;
   }
   const int64_t layer_bytes = BenchRequests::LayerBytes(shape);
   const auto touched_bytes =
       static_cast<int64_t>(touched_share * static_cast<double>(layer_bytes));
-  const int64_t wanted =
-      options_.round_bytes / std::max<int64_t>(1, touched_bytes) + 1;
+  const int64_t wanted = std::max<int64_t>(
+      least_layers,
+      options_.round_bytes / std::max<int64_t>(1, touched_bytes) + 1);
   const int64_t fitting = std::max<int64_t>(1, left_bytes / layer_bytes);
   shape.num_layers = static_cast<int>(
       std::min({wanted, fitting, int64_t{model_.config().num_layers}}));
@@ -221,19 +145,21 @@ int CallsOver(int num_layers) {
   return (kLeastCalls + num_layers - 1) / num_layers * num_layers;
 }
 
-Status VerbsBench::AddDenseRead(int batch, int64_t context) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<BenchRequests> bench,
-                   MakeRequests(ShapeOf(batch, context), 1.0));
+Status VerbsBench::AddDenseRead(int batch, int64_t context,
+                                const Layout& layout) {
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<BenchRequests> bench,
+      MakeRequests(ShapeOf(batch, context, layout), 1.0, layout.least_layers));
   const int layers = bench->shape().num_layers;
-  Case verb;
-  verb.verb = fmt::format("Read, decode, {} tokens x {}", context,
-                          bench->shape().batch);
+  DeviceVerb verb;
+  verb.name = fmt::format("Read, decode, {} tokens x {}{}", context,
+                          bench->shape().batch, layout.name);
   verb.bytes = bench->kv_bytes();
   verb.flops = bench->read_flops();
   verb.calls = CallsOver(layers);
   verb.queue = &bench->queue();
   verb.run = [&](int call) { bench->ReadEverything(call % layers); };
-  return Add(verb);
+  return rows_.Add(verb);
 }
 
 Status VerbsBench::AddPromptRead(int64_t context) {
@@ -241,8 +167,8 @@ Status VerbsBench::AddPromptRead(int64_t context) {
   shape.prompt_rows = true;
   ASSIGN_OR_RETURN(const std::unique_ptr<BenchRequests> bench,
                    BenchRequests::Create(backend_, shape));
-  Case verb;
-  verb.verb = fmt::format("Read, prompt, {} tokens, head_dim {}", context,
+  DeviceVerb verb;
+  verb.name = fmt::format("Read, prompt, {} tokens, head_dim {}", context,
                           shape.head_dim);
   verb.bytes = bench->kv_bytes();
   verb.flops = bench->read_flops();
@@ -251,32 +177,33 @@ Status VerbsBench::AddPromptRead(int64_t context) {
   verb.calls = 4;
   verb.queue = &bench->queue();
   verb.run = [&](int) { bench->ReadEverything(0); };
-  return Add(verb);
+  return rows_.Add(verb);
 }
 
 Status VerbsBench::AddSelector(const Chooser& chooser, int batch,
-                               int64_t context) {
-  BenchRequests::Shape shape = ShapeOf(batch, context);
+                               int64_t context, const Layout& layout) {
+  BenchRequests::Shape shape = ShapeOf(batch, context, layout);
   shape.select = chooser.spec;
   // A summary is a thirty-second of a page's K and V, or a few of these.
   ASSIGN_OR_RETURN(const std::unique_ptr<BenchRequests> bench,
-                   MakeRequests(shape, 1.0 / 64));
+                   MakeRequests(shape, 1.0 / 64, layout.least_layers));
   const int layers = bench->shape().num_layers;
-  const std::string of = fmt::format("{}, {} tokens x {}", chooser.name,
-                                     context, bench->shape().batch);
-  Case select;
-  select.verb = "Select, " + of;
+  const std::string of =
+      fmt::format("{}, {} tokens x {}{}", chooser.name, context,
+                  bench->shape().batch, layout.name);
+  DeviceVerb select;
+  select.name = "Select, " + of;
   select.bytes = bench->summary_bytes();
   select.calls = CallsOver(layers);
   select.queue = &bench->queue();
   select.run = [&](int call) { bench->Select(call % layers); };
-  RETURN_IF_ERROR(Add(select));
-  RETURN_IF_ERROR(AddLaunches(select));
-  Case read = select;
-  read.verb = "Read, picks of " + of;
+  RETURN_IF_ERROR(rows_.Add(select));
+  RETURN_IF_ERROR(rows_.AddLaunches(select));
+  DeviceVerb read = select;
+  read.name = "Read, picks of " + of;
   ASSIGN_OR_RETURN(read.bytes, bench->PickedBytes());
   read.run = [&](int call) { bench->ReadPicks(call % layers); };
-  return Add(read);
+  return rows_.Add(read);
 }
 
 Status VerbsBench::AddSparseRead(const Chooser& chooser, int batch,
@@ -289,64 +216,63 @@ Status VerbsBench::AddSparseRead(const Chooser& chooser, int batch,
   // Each layer would have lists of its own; these read other layers' pages by
   // the last one's, which is as much.
   bench->Select(0);
-  Case read;
+  DeviceVerb read;
   ASSIGN_OR_RETURN(read.bytes, bench->PickedBytes());
-  read.verb = fmt::format("Read, picks of {}, {} tokens x {}", chooser.name,
+  read.name = fmt::format("Read, picks of {}, {} tokens x {}", chooser.name,
                           context, bench->shape().batch);
   read.calls = CallsOver(layers);
   read.queue = &bench->queue();
   read.run = [&](int call) { bench->ReadPicks(call % layers); };
-  return Add(read);
+  return rows_.Add(read);
 }
 
 Status VerbsBench::AddAppend() {
-  constexpr int kBatch = 16;
   BenchRequests::Shape shape = ShapeOf(kBatch, 1024);
   shape.select = "mean:budget=512";
   shape.num_layers = kLeastCalls;
   ASSIGN_OR_RETURN(const std::unique_ptr<BenchRequests> decode,
                    BenchRequests::Create(backend_, shape));
-  Case verb;
-  verb.verb = fmt::format("Append, {} rows", kBatch);
+  DeviceVerb verb;
+  verb.name = fmt::format("Append, {} rows", kBatch);
   verb.bytes = decode->append_bytes();
   verb.calls = kLeastCalls;
   verb.queue = &decode->queue();
   verb.run = [&](int layer) { decode->Append(layer); };
-  RETURN_IF_ERROR(Add(verb));
-  verb.verb = fmt::format("Append + Summarize, mean, {} rows", kBatch);
+  RETURN_IF_ERROR(rows_.Add(verb));
+  verb.name = fmt::format("Append + Summarize, mean, {} rows", kBatch);
   verb.bytes += decode->summarized_bytes();
   verb.run = [&](int layer) {
     decode->Append(layer);
     decode->Summarize(layer);
   };
-  RETURN_IF_ERROR(Add(verb));
+  RETURN_IF_ERROR(rows_.Add(verb));
   shape = ShapeOf(1, options_.chunk_rows);
   shape.prompt_rows = true;
   shape.num_layers = kLeastCalls;
   ASSIGN_OR_RETURN(const std::unique_ptr<BenchRequests> prompt,
                    BenchRequests::Create(backend_, shape));
-  verb.verb = fmt::format("Append, {} rows", options_.chunk_rows);
+  verb.name = fmt::format("Append, {} rows", options_.chunk_rows);
   verb.bytes = prompt->append_bytes();
   verb.queue = &prompt->queue();
   verb.run = [&](int layer) { prompt->Append(layer); };
-  return Add(verb);
+  return rows_.Add(verb);
 }
 
 Status VerbsBench::AddRowVerbs(int64_t rows) {
   const ModelConfig& config = model_.config();
   ASSIGN_OR_RETURN(const std::unique_ptr<BenchLayerProducts> bench,
                    BenchLayerProducts::Create(backend_, model_, rows));
-  Case verb;
-  verb.verb = fmt::format("RmsNorm, {} rows", rows);
+  DeviceVerb verb;
+  verb.name = fmt::format("RmsNorm, {} rows", rows);
   verb.bytes = bench->rms_norm_bytes();
   verb.calls = config.num_layers;
   verb.queue = &bench->queue();
   verb.run = [&](int layer) { bench->RmsNorm(layer); };
-  RETURN_IF_ERROR(Add(verb));
-  verb.verb = fmt::format("GatedAct, {} rows", rows);
+  RETURN_IF_ERROR(rows_.Add(verb));
+  verb.name = fmt::format("GatedAct, {} rows", rows);
   verb.bytes = bench->gated_act_bytes();
   verb.run = [&](int) { bench->GatedAct(); };
-  RETURN_IF_ERROR(Add(verb));
+  RETURN_IF_ERROR(rows_.Add(verb));
   BenchMemory memory(backend_);
   std::vector<int32_t> ids;
   for (int64_t row = 0; row < rows; ++row) {
@@ -357,13 +283,13 @@ Status VerbsBench::AddRowVerbs(int64_t rows) {
   embed.table = model_.weights().embedding;
   ASSIGN_OR_RETURN(embed.out,
                    memory.Take(Dtype::kFloat32, {rows, config.hidden_size}));
-  verb.verb = fmt::format("Embed, {} rows", rows);
+  verb.name = fmt::format("Embed, {} rows", rows);
   verb.bytes = static_cast<double>(embed.out.num_elements()) *
                (4 + DtypeBytes(embed.table.dtype));
   verb.calls = kLeastCalls;
   verb.queue = &memory.queue();
   verb.run = [&](int) { backend_.Embed(memory.queue(), embed); };
-  return Add(verb);
+  return rows_.Add(verb);
 }
 
 // The logits are overwritten by each draw: it is timed with a copy of them
@@ -383,30 +309,38 @@ Status VerbsBench::AddSample(int rows, const SamplingRow& sampling,
   ASSIGN_OR_RETURN(args.token_ids, memory.Take(Dtype::kInt32, {rows}));
   ASSIGN_OR_RETURN(args.logprobs, memory.Take(Dtype::kFloat32, {rows}));
   std::vector<double> all;
-  for (int round = 0; round < options_.rounds * 2; ++round) {
+  for (int round = 0; round < rows_.rounds() * 2; ++round) {
     ASSIGN_OR_RETURN(const std::vector<LaunchTime> times,
                      backend_.Profile(memory.queue(), [&] {
                        backend_.Copy(memory.queue(), logits, args.logits);
                        backend_.Sample(memory.queue(), args);
                      }));
     // The first are to warm up.
-    if (round >= options_.rounds) all.push_back(times.back().seconds);
+    if (round >= rows_.rounds()) all.push_back(times.back().seconds);
   }
-  Case verb;
-  verb.verb = fmt::format("Sample, {}, {} rows (a launch alone)", name, rows);
+  DeviceVerb verb;
+  verb.name = fmt::format("Sample, {}, {} rows (a launch alone)", name, rows);
   verb.bytes = static_cast<double>(rows * vocab) * 4;
-  const double median = Median(std::move(all));
-  return Keep(
-      RowOf(verb, median, verb.bytes / median / roofs_.bytes_per_second(), 0));
+  return rows_.AddSeconds(verb, Median(std::move(all)));
+}
+
+// A budget in tokens: 2K of contexts of 32K.
+int64_t BudgetOf(const DeviceVerbsOptions& options) {
+  return std::max<int64_t>(1, options.decode_context / 16 / kPageTokens) *
+         kPageTokens;
+}
+
+Chooser MeanChooser(int64_t budget) {
+  return {.name = fmt::format("mean {}", budget),
+          .spec = fmt::format("mean:budget={}", budget)};
 }
 
 Status AddAttention(VerbsBench& bench, const DeviceVerbsOptions& options) {
-  constexpr int kBatch = 16, kSparseBatch = 64;
+  constexpr int kSparseBatch = 64;
   const int64_t shorter = options.decode_context;
   const int64_t longer = 4 * options.decode_context;
-  const int64_t budget = std::max<int64_t>(1, shorter / 16 / 32) * 32;
-  const Chooser mean = {.name = fmt::format("mean {}", budget),
-                        .spec = fmt::format("mean:budget={}", budget)};
+  const int64_t budget = BudgetOf(options);
+  const Chooser mean = MeanChooser(budget);
   const Chooser quest = {
       .name = fmt::format("quest {}", budget),
       .spec =
@@ -419,8 +353,38 @@ Status AddAttention(VerbsBench& bench, const DeviceVerbsOptions& options) {
       RETURN_IF_ERROR(bench.AddSelector(chooser, batch, longer));
     }
   }
-  RETURN_IF_ERROR(bench.AddPromptRead(options.prompt_context / 2));
+  RETURN_IF_ERROR(
+      bench.AddPromptRead(std::max<int64_t>(1, options.prompt_context / 2)));
   return bench.AddPromptRead(options.prompt_context * 2);
+}
+
+// docs/layout.md: the same verbs where memory is laid out otherwise.
+Status AddLayouts(VerbsBench& bench, const DeviceVerbsOptions& options) {
+  using PoolOrder = BenchRequests::PoolOrder;
+  using SummaryPlace = BenchRequests::SummaryPlace;
+  // With one layer either order is the other.
+  constexpr int kLayers = 8;
+  constexpr Layout kLayouts[] = {
+      {.name = ", layer-major", .least_layers = kLayers},
+      {.name = ", extent-major",
+       .pool_order = PoolOrder::kExtentMajor,
+       .least_layers = kLayers},
+      {.name = ", summaries paged",
+       .summary_place = SummaryPlace::kPages,
+       .least_layers = kLayers},
+      {.name = ", summaries beside KV",
+       .summary_place = SummaryPlace::kBesideKv,
+       .least_layers = kLayers}};
+  const Chooser mean = MeanChooser(BudgetOf(options));
+  for (const Layout& layout : kLayouts) {
+    if (layout.summary_place == SummaryPlace::kSegments) {
+      RETURN_IF_ERROR(
+          bench.AddDenseRead(kBatch, options.decode_context, layout));
+    }
+    RETURN_IF_ERROR(
+        bench.AddSelector(mean, kBatch, options.decode_context, layout));
+  }
+  return Ok{};
 }
 
 }  // namespace
@@ -429,12 +393,14 @@ Result<Json> MeasureDeviceVerbs(Backend& backend, const Model& model,
                                 const DeviceVerbsOptions& options) {
   ASSIGN_OR_RETURN(const std::unique_ptr<DeviceRoofs> roofs,
                    DeviceRoofs::Create(backend, model, options.roofs));
-  VerbsBench bench(backend, model, options, *roofs);
+  DeviceVerbRows table(backend, *roofs, options.rounds, options.on_row);
+  VerbsBench bench(backend, model, options, table);
   for (const int64_t rows :
        {int64_t{1}, int64_t{8}, int64_t{16}, options.chunk_rows}) {
     RETURN_IF_ERROR(bench.AddProducts(rows));
   }
   RETURN_IF_ERROR(AddAttention(bench, options));
+  if (options.layouts) RETURN_IF_ERROR(AddLayouts(bench, options));
   RETURN_IF_ERROR(bench.AddAppend());
   for (const int64_t rows : {int64_t{16}, options.chunk_rows}) {
     RETURN_IF_ERROR(bench.AddRowVerbs(rows));
@@ -446,7 +412,7 @@ Result<Json> MeasureDeviceVerbs(Backend& backend, const Model& model,
   return Json{{"read_roof_gb_per_second", roofs->bytes_per_second() / 1e9},
               {"product_roof_gflops", roofs->flops_per_second() / 1e9},
               {"copied_bytes", 2 * options.roofs.copied_bytes},
-              {"verbs", bench.TakeRows()}};
+              {"verbs", table.Take()}};
 }
 
 std::string DeviceVerbsHeader() {

@@ -23,6 +23,8 @@ struct DeviceVerbsOptions {
   int64_t chunk_rows = 2048;  // of a prompt: what products have many of
   // What one round of a verb must at least touch, so that no cache has it.
   int64_t round_bytes = int64_t{512} << 20;
+  // Also Read and Select with memory laid out otherwise (docs/layout.md).
+  bool layouts = false;
   DeviceRoofs::Sizes roofs;
   // Called with each row as it comes.
   std::function<Status(const nlohmann::ordered_json& row)> on_row = {};

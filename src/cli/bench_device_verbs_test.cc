@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 
 #include "backend/cpu/cpu_backend.h"
@@ -28,6 +29,7 @@ TEST_F(BenchDeviceVerbsTest, EveryVerbHasARowWithItsRoof) {
            .prompt_context = 256,
            .chunk_rows = 64,
            .round_bytes = 1 << 16,
+           .layouts = true,
            .roofs = {.copied_bytes = 1 << 16, .product_rows = 32},
            .on_row =
                [&](const nlohmann::ordered_json& row) {
@@ -54,7 +56,10 @@ TEST_F(BenchDeviceVerbsTest, EveryVerbHasARowWithItsRoof) {
         "Select, quest 32, 2048 tokens x 1",
         "Read, prompt, 128 tokens, head_dim 16",
         "Append + Summarize, mean, 16 rows", "RmsNorm, 16 rows",
-        "GatedAct, 64 rows", "Embed, 16 rows"}) {
+        "GatedAct, 64 rows", "Embed, 16 rows",
+        "Read, decode, 512 tokens x 16, extent-major",
+        "Select, mean 32, 512 tokens x 16, summaries paged",
+        "Read, picks of mean 32, 512 tokens x 16, summaries beside KV"}) {
     EXPECT_TRUE(verbs.contains(name)) << name;
   }
   EXPECT_EQ(report["copied_bytes"], 2 << 16);
@@ -92,6 +97,60 @@ TEST_F(BenchDeviceVerbsTest, BytesAreThoseOfTheShape) {
   shape.select.clear();
   const auto prompt = BenchRequests::Create(*backend_, shape).value();
   EXPECT_EQ(prompt->read_flops(), 4.0 * 3 * (1024 * 1025 / 2) * 4 * 16);
+}
+
+// Whatever the layout, no two things lie in one place.
+TEST_F(BenchDeviceVerbsTest, EveryLayoutHasRoomForAllThatItHolds) {
+  using PoolOrder = BenchRequests::PoolOrder;
+  using SummaryPlace = BenchRequests::SummaryPlace;
+  constexpr int kBatch = 2, kLayers = 3, kHeads = 2, kTokens = 1100;
+  const int64_t num_pages = PagesFor(kTokens);
+  for (const PoolOrder order :
+       {PoolOrder::kLayerMajor, PoolOrder::kExtentMajor}) {
+    for (const SummaryPlace place :
+         {SummaryPlace::kSegments, SummaryPlace::kPages,
+          SummaryPlace::kBesideKv}) {
+      const auto bench =
+          BenchRequests::Create(*backend_, {.num_q_heads = 4,
+                                            .num_kv_heads = kHeads,
+                                            .head_dim = 16,
+                                            .batch = kBatch,
+                                            .context_tokens = kTokens,
+                                            .num_layers = kLayers,
+                                            .select = "mean:budget=128",
+                                            .pool_order = order,
+                                            .summary_place = place})
+              .value();
+      std::map<const std::byte*, int64_t> pieces;
+      for (int layer = 0; layer < kLayers; ++layer) {
+        const LayerCache cache = bench->CacheOf(layer);
+        const SummaryTable summaries = bench->SelectorOf(layer).summaries;
+        for (int request = 0; request < kBatch; ++request) {
+          for (int head = 0; head < kHeads; ++head) {
+            for (int64_t page = 0; page < num_pages; ++page) {
+              const uint32_t extent =
+                  cache.page_table.Row<uint32_t>(request)[page];
+              pieces[cache.Slice(extent, head)] = cache.format.slice_bytes;
+              // The last page is not full: it has no row.
+              if (page + 1 == num_pages) continue;
+              pieces[summaries.Row(request, head, 0, page)] =
+                  summaries.layout.levels[0].row_bytes;
+            }
+          }
+        }
+      }
+      EXPECT_EQ(std::ssize(pieces),
+                kLayers * kBatch * kHeads * (2 * num_pages - 1));
+      const std::byte* end = nullptr;
+      for (const auto& [data, num_bytes] : pieces) {
+        EXPECT_GE(data, end);
+        end = data + num_bytes;
+      }
+      bench->Select(kLayers - 1);
+      bench->ReadPicks(kLayers - 1);
+      EXPECT_GE(bench->PickedBytes().value(), kBatch * kHeads * 128 * 2 * 32);
+    }
+  }
 }
 
 }  // namespace

@@ -50,7 +50,8 @@ Result<std::unique_ptr<BenchLayerProducts>> BenchLayerProducts::Create(
 
 // Zeros would spare the device power, and so be too fast.
 Status BenchLayerProducts::Fill() {
-  const int64_t widest = std::max(2 * views_.gate.dim(1), views_.q.dim(1));
+  const int64_t widest =
+      std::max({2 * views_.gate.dim(1), views_.q.dim(1), views_.normed.dim(1)});
   BenchMemory numbers(backend_);
   ASSIGN_OR_RETURN(const View random,
                    numbers.TakeRandom(model_.dtype(), {rows_ * widest}));
@@ -59,6 +60,7 @@ Status BenchLayerProducts::Fill() {
     backend_.Copy(numbers.queue(), random.Slice(0, count),
                   MakeView(first.data, model_.dtype(), {count}));
   };
+  fill(views_.normed, views_.normed.dim(1));
   fill(views_.attended, views_.attended.dim(1));
   fill(views_.gate, 2 * views_.gate.dim(1));
   return backend_.Wait(backend_.Record(numbers.queue()),

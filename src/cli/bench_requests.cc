@@ -20,24 +20,51 @@ int64_t BenchRequests::LayerBytes(const Shape& shape) {
 Result<std::unique_ptr<BenchRequests>> BenchRequests::Create(
     Backend& backend, const Shape& shape) {
   std::unique_ptr<BenchRequests> bench(new BenchRequests(backend, shape));
+  if (!shape.select.empty()) RETURN_IF_ERROR(bench->MakeProgram());
   RETURN_IF_ERROR(bench->TakeKv());
   RETURN_IF_ERROR(bench->TakeRows());
   if (shape.select.empty()) return bench;
-  ASSIGN_OR_RETURN(
-      const Selector selector,
-      MakeSelector(shape.select, {.num_layers = 1,
-                                  .num_q_heads = shape.num_q_heads,
-                                  .num_kv_heads = shape.num_kv_heads,
-                                  .head_dim = shape.head_dim,
-                                  .kv_dtype = shape.dtype,
-                                  .max_context_tokens =
-                                      static_cast<int>(shape.context_tokens),
-                                  .windows = {0}}));
-  bench->program_ = selector.program;
   RETURN_IF_ERROR(bench->TakeSummaries());
   RETURN_IF_ERROR(bench->TakeLists());
   RETURN_IF_ERROR(bench->SummarizeAll());
   return bench;
+}
+
+Status BenchRequests::MakeProgram() {
+  ASSIGN_OR_RETURN(
+      const Selector selector,
+      MakeSelector(shape_.select, {.num_layers = 1,
+                                   .num_q_heads = shape_.num_q_heads,
+                                   .num_kv_heads = shape_.num_kv_heads,
+                                   .head_dim = shape_.head_dim,
+                                   .kv_dtype = shape_.dtype,
+                                   .max_context_tokens =
+                                       static_cast<int>(shape_.context_tokens),
+                                   .windows = {0}}));
+  program_ = selector.program;
+  SummaryLayout& layout = summaries_.layout;
+  layout = MakeSummaryLayout(program_, shape_.head_dim, shape_.head_dim);
+  if (shape_.summary_place == SummaryPlace::kSegments) return Ok{};
+  SummaryLayout::Level& level = layout.levels[0];
+  CHECK(program_.rows.tokens == kPageTokens &&
+            program_.rows.stride == kPageTokens &&
+            layout.levels[1].rows_per_segment == 0,
+        "{} has no row a page", shape_.select);
+  layout.segment_tokens = kPageTokens;
+  level.rows_per_segment = 1;
+  layout.head_bytes = level.row_bytes;
+  return Ok{};
+}
+
+// Of a layer's page: K and V, and summaries where they lie beside these.
+int64_t BenchRequests::strip_bytes() const {
+  int64_t head_bytes =
+      MakeSliceFormat(shape_.dtype, shape_.head_dim, shape_.head_dim)
+          .slice_bytes;
+  if (shape_.summary_place == SummaryPlace::kBesideKv) {
+    head_bytes += summaries_.layout.head_bytes;
+  }
+  return shape_.num_kv_heads * head_bytes;
 }
 
 Status BenchRequests::TakeKv() {
@@ -45,18 +72,22 @@ Status BenchRequests::TakeKv() {
   cache_.format =
       MakeSliceFormat(shape_.dtype, shape_.head_dim, shape_.head_dim);
   cache_.num_kv_heads = shape_.num_kv_heads;
+  const int64_t extents = shape_.batch * pages;
+  const bool by_layer = shape_.pool_order == PoolOrder::kLayerMajor;
   cache_.extent_stride_bytes =
-      int64_t{shape_.num_kv_heads} * cache_.format.slice_bytes;
-  const int64_t layer_elements = LayerBytes(shape_) / DtypeBytes(shape_.dtype);
+      strip_bytes() * (by_layer ? 1 : shape_.num_layers);
+  layer_stride_bytes_ = strip_bytes() * (by_layer ? extents : 1);
   ASSIGN_OR_RETURN(
       const View strips,
-      memory_.TakeRandom(shape_.dtype, {shape_.num_layers, layer_elements}));
+      memory_.TakeRandom(shape_.dtype,
+                         {shape_.num_layers, extents,
+                          strip_bytes() / DtypeBytes(shape_.dtype)}));
   cache_.strips = strips.data;
-  std::vector<uint32_t> extents(static_cast<size_t>(shape_.batch * pages));
-  std::iota(extents.begin(), extents.end(), 0u);
-  std::shuffle(extents.begin(), extents.end(), std::mt19937(1));
+  std::vector<uint32_t> table(static_cast<size_t>(extents));
+  std::iota(table.begin(), table.end(), 0u);
+  std::shuffle(table.begin(), table.end(), std::mt19937(1));
   ASSIGN_OR_RETURN(cache_.page_table,
-                   memory_.TakeIndices(extents, {shape_.batch, pages}));
+                   memory_.TakeIndices(table, {shape_.batch, pages}));
   return Ok{};
 }
 
@@ -108,20 +139,28 @@ Status BenchRequests::TakeRows() {
 }
 
 Status BenchRequests::TakeSummaries() {
-  summaries_.layout =
-      MakeSummaryLayout(program_, shape_.head_dim, shape_.head_dim);
+  if (shape_.summary_place == SummaryPlace::kBesideKv) {
+    summaries_.rows =
+        cache_.strips + shape_.num_kv_heads * cache_.format.slice_bytes;
+    summaries_.segment_stride_bytes = cache_.extent_stride_bytes;
+    summary_stride_bytes_ = layer_stride_bytes_;
+    summaries_.segments = cache_.page_table;
+    return Ok{};
+  }
   summaries_.segment_stride_bytes =
       int64_t{shape_.num_kv_heads} * summaries_.layout.head_bytes;
   const int64_t segments =
       PagesFor(shape_.context_tokens, summaries_.layout.segment_tokens);
-  layer_summary_bytes_ =
+  summary_stride_bytes_ =
       shape_.batch * segments * summaries_.segment_stride_bytes;
   ASSIGN_OR_RETURN(
       const View rows,
-      memory_.Take(Dtype::kUInt8, {shape_.num_layers, layer_summary_bytes_}));
+      memory_.Take(Dtype::kUInt8, {shape_.num_layers, summary_stride_bytes_}));
   summaries_.rows = rows.data;
   std::vector<uint32_t> order(static_cast<size_t>(shape_.batch * segments));
   std::iota(order.begin(), order.end(), 0u);
+  // As sequences that grow in turn take them.
+  std::shuffle(order.begin(), order.end(), std::mt19937(2));
   ASSIGN_OR_RETURN(summaries_.segments,
                    memory_.TakeIndices(order, {shape_.batch, segments}));
   return Ok{};
@@ -155,7 +194,7 @@ Status BenchRequests::SummarizeAll() {
 
 LayerCache BenchRequests::CacheOf(int layer) const {
   LayerCache cache = cache_;
-  cache.strips += layer * LayerBytes(shape_);
+  cache.strips += layer * layer_stride_bytes_;
   return cache;
 }
 
@@ -163,7 +202,7 @@ LayerSelector BenchRequests::SelectorOf(int layer) const {
   LayerSelector selector;
   selector.program = &program_;
   selector.summaries = summaries_;
-  selector.summaries.rows += layer * layer_summary_bytes_;
+  selector.summaries.rows += layer * summary_stride_bytes_;
   return selector;
 }
 

@@ -19,6 +19,12 @@ namespace winnow {
 // waited for.
 class BenchRequests {
  public:
+  // Which strips of the pool lie next to each other.
+  enum class PoolOrder { kLayerMajor, kExtentMajor };
+  // Where summaries lie: in segments of many pages (what the engine has), one
+  // page after the other in any order, or behind the page's own K and V. The
+  // last two need a row a page, and no second level.
+  enum class SummaryPlace { kSegments, kPages, kBesideKv };
   struct Shape {
     int num_q_heads = 0;
     int num_kv_heads = 0;
@@ -29,8 +35,10 @@ class BenchRequests {
     int num_layers = 1;
     bool prompt_rows = false;
     std::string select = {};  // SPEC; empty: nothing is chosen
+    PoolOrder pool_order = PoolOrder::kLayerMajor;
+    SummaryPlace summary_place = SummaryPlace::kSegments;
   };
-  // Of one layer: KV of all requests.
+  // Of one layer: KV of all requests. (Summaries come on top.)
   static int64_t LayerBytes(const Shape& shape);
   // REQUIRES: backend outlives this; its device runs the selector.
   static Result<std::unique_ptr<BenchRequests>> Create(Backend& backend,
@@ -38,6 +46,8 @@ class BenchRequests {
 
   Queue& queue() const { return memory_.queue(); }
   const Shape& shape() const { return shape_; }
+  LayerCache CacheOf(int layer) const;
+  LayerSelector SelectorOf(int layer) const;
 
   void Append(int layer);
   // Closes what the rows' last token completes. REQUIRES of these: a selector.
@@ -62,11 +72,11 @@ class BenchRequests {
       : backend_(backend), shape_(shape), memory_(backend) {}
   Status TakeKv();
   Status TakeRows();
+  Status MakeProgram();
   Status TakeSummaries();
+  int64_t strip_bytes() const;
   Status TakeLists();
   Status SummarizeAll();
-  LayerCache CacheOf(int layer) const;
-  LayerSelector SelectorOf(int layer) const;
   View QueryOf(int layer) const;
   ReadArgs ArgsOf(int layer, const ReadSource& source) const;
   int64_t rows_a_request() const {
@@ -81,7 +91,8 @@ class BenchRequests {
   LayerCache cache_;  // of layer 0
   SelectProgram program_;
   SummaryTable summaries_;  // of layer 0
-  int64_t layer_summary_bytes_ = 0;
+  // From a layer's strips and summaries to the next one's.
+  int64_t layer_stride_bytes_ = 0, summary_stride_bytes_ = 0;
   PickLists lists_;
   View first_token_;   // i32 [requests]: as the row's step begins
   View from_nothing_;  // i32 [requests]: zeros

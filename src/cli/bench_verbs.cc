@@ -185,6 +185,7 @@ Result<nlohmann::ordered_json> MeasureOnGpu(Backend& backend,
   options.rounds = flags.rounds;
   options.decode_context = flags.decode_context_tokens;
   options.prompt_context = flags.prompt_context_tokens;
+  options.layouts = flags.layouts;
   if (!flags.engine.json) {
     Print(fmt::format("{}, {}\n{}", backend.attributes().description,
                       DtypeName(model.dtype()), DeviceVerbsHeader()));

@@ -33,7 +33,7 @@ Result<double> RecordedSeconds(Backend& backend, Queue& queue,
 Result<std::unique_ptr<DeviceRoofs>> DeviceRoofs::Create(Backend& backend,
                                                          const Model& model,
                                                          const Sizes& sizes) {
-  std::unique_ptr<DeviceRoofs> roofs(new DeviceRoofs(backend, sizes));
+  std::unique_ptr<DeviceRoofs> roofs(new DeviceRoofs(backend));
   ASSIGN_OR_RETURN(
       roofs->from_,
       roofs->memory_.TakeRandom(Dtype::kFloat32, {sizes.copied_bytes / 4}));

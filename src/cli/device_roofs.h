@@ -46,14 +46,12 @@ class DeviceRoofs {
   Status MeasureProducts();
   double bytes_per_second() const { return bytes_per_second_; }
   double flops_per_second() const { return flops_per_second_; }
-  const Sizes& sizes() const { return sizes_; }
 
  private:
-  DeviceRoofs(Backend& backend, const Sizes& sizes)
-      : backend_(backend), sizes_(sizes), memory_(backend) {}
+  explicit DeviceRoofs(Backend& backend)
+      : backend_(backend), memory_(backend) {}
 
   Backend& backend_;
-  const Sizes sizes_;
   BenchMemory memory_;
   View from_, to_;  // u8 [copied bytes]
   std::unique_ptr<BenchLayerProducts> products_;

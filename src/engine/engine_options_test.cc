@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/memory_limit.h"
 #include "base/ids.h"
 #include "base/size_text.h"
+#include "engine/engine.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
@@ -83,6 +85,36 @@ TEST_F(EngineOptionsTest, APoolThatMemoryCannotHoldIsRefused) {
             std::string::npos);
   EXPECT_NE(KvErrorOf(page_bytes_ << 31).message.find("device-kv must be at"),
             std::string::npos);
+}
+
+// What an engine works in counts as well, not its pool alone.
+TEST_F(EngineOptionsTest, AnEngineThatItsShareCannotHoldShowsTheSum) {
+  const int64_t weight_bytes = backend_->attributes().available_bytes -
+                               MemoryLeft(backend_->attributes(), *model_);
+  const int64_t limit_bytes = weight_bytes + 5 * page_bytes_;
+  const auto memory_bytes =
+      static_cast<double>(backend_->attributes().memory_bytes);
+  const std::unique_ptr<Backend> limited =
+      LimitMemory(
+          MakeCpuBackend({.num_threads = 1}),
+          {.utilization = static_cast<double>(limit_bytes) / memory_bytes})
+          .value();
+  const auto engine = Engine::Create(
+      *limited, *model_,
+      {.max_num_batched_tokens = 1 << 16, .device_kv_bytes = 4 * page_bytes_});
+  ASSERT_FALSE(engine.ok());
+  EXPECT_EQ(engine.error().code, ErrorCode::kResourceExhausted);
+  for (const char* part : {"KV pool of 4 pages", " = ", "may be taken",
+                           "gpu-memory-utilization"}) {
+    EXPECT_NE(engine.error().message.find(part), std::string::npos)
+        << engine.error().message;
+  }
+  // A pool alone that is too large is refused before it is asked for.
+  EXPECT_EQ(KvPagesOf({.device_kv_bytes = 6 * page_bytes_}, *model_,
+                      limited->attributes())
+                .error()
+                .code,
+            ErrorCode::kResourceExhausted);
 }
 
 }  // namespace

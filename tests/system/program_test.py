@@ -250,7 +250,8 @@ class ProgramTest(unittest.TestCase):
         step = {"--max-model-len", "--max-num-batched-tokens",
                 "--batch-invariant", "--seed", "--prompt", "--generate",
                 "--batch", "--shape", "--select"}
-        verbs = {"--shape", "--decode-context", "--prompt-context"}
+        verbs = {"--shape", "--decode-context", "--prompt-context",
+                 "--layouts"}
         throughput = (step - {"--prompt", "--batch"}) | {
             "--shape", "--contexts", "--batches", "--select"}
         for command, own in [("step", step), ("verbs", verbs),
@@ -413,6 +414,8 @@ class ProgramTest(unittest.TestCase):
                  ["--prompt", "--device cuda", "8,16"]),
                 (["bench", "step"], ["MODEL", "--shape"]),
                 (["bench", "verbs"], ["MODEL", "--shape"]),
+                (["bench", "verbs", MODEL, "--layouts"],
+                 ["--layouts", "cuda", "auto"]),
                 (["bench", "verbs", MODEL, "--batch-invariant"],
                  ["not expected", "--batch-invariant"]),
                 (["bench", "disk"], ["--kv-disk"]),
