@@ -16,7 +16,9 @@ namespace {
 
 constexpr int kWarps = 4;
 constexpr int kThreads = kWarps * 32;
-constexpr int kBlocksAMultiprocessor = 8;
+// As many as run at a time, so that none waits for another to end (with twice
+// as many, 16 rows of 4,096 means took 57.1 us in place of 52.8 on an H200).
+constexpr int kBlocksAMultiprocessor = 4;
 
 // What a launch scores: one selector's levels of one shape.
 struct ScoreTask {
@@ -187,7 +189,7 @@ struct TileWalk {
 // to each head's log-sum-exp. Bytes: width x 32 a tile; flops: 2 x width x 32 x
 // heads. Grid [blocks of both levels, KV heads, rows of the wave].
 template <typename Tile>
-__global__ void __launch_bounds__(kThreads, 4)
+__global__ void __launch_bounds__(kThreads, kBlocksAMultiprocessor)
     ScoreKernel(const __grid_constant__ ScoreTask task) {
   extern __shared__ uint4 shared[];
   device::LetNextBegin();
