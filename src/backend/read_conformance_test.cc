@@ -170,6 +170,7 @@ TEST_P(ReadConformanceTest, IsSoftmaxAttentionOverManyGroups) {
   ForSeeds(6, [this](RandomSource& random, int num_threads) {
     KvShape shape;
     shape.dtype = random.Among({Dtype::kFloat32, Dtype::kBFloat16});
+    shape.num_kv_heads = static_cast<int>(random.Between(1, 3));
     shape.group_heads = 2;
     shape.k_dim = shape.v_dim = 32;
     const auto position = static_cast<int32_t>(random.Between(4000, 13000));

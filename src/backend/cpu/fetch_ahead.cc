@@ -5,9 +5,11 @@
 namespace winnow {
 namespace {
 
-// Far enough for memory to answer, near enough that what was fetched is still
-// in the cache when its turn comes.
-constexpr int kHalvesAhead = 4;
+// How far ahead of what is read: as many lines as a core keeps under way. What
+// was dropped there is asked for again at half the way.
+constexpr int kFarBytes = 8192;
+// Kernels of float32 transpose a page of K before they fetch: two pages ahead.
+constexpr int kFarFloat32Halves = 4;
 
 // Where the halves of up to two units lie, in the order in which they are read.
 struct HalfList {
@@ -41,11 +43,21 @@ void FetchAhead(const TileKeys& next, int element_bytes, TileKeys& keys) {
   halves.Add(keys, element_bytes);
   const int num_halves = halves.count;
   halves.Add(next, element_bytes);
-  const int distance = std::min(kHalvesAhead, num_halves);
-  for (int i = 0; i < num_halves && i + distance < halves.count; ++i) {
-    keys.next_k[halves.half[i]] = halves.k[i + distance];
-    keys.next_v[halves.half[i]] = halves.v[i + distance];
-  }
+  const auto set = [&](const std::byte* const* from, int stride,
+                       HalvesAhead* to) {
+    const int half_bytes = kHalfTokens * stride * element_bytes;
+    const int wanted = element_bytes == 4 ? kFarFloat32Halves
+                                          : kFarBytes / std::max(half_bytes, 1);
+    const int far = std::clamp(wanted, 1, num_halves);
+    const int near = (far + 1) / 2;
+    for (int i = 0; i < num_halves && i + near < halves.count; ++i) {
+      to[halves.half[i]] = {from[std::min(i + far, halves.count - 1)],
+                            from[i + near]};
+    }
+  };
+  if (num_halves == 0) return;
+  set(halves.k, keys.k_stride, keys.ahead_k);
+  set(halves.v, keys.v_stride, keys.ahead_v);
 }
 
 }  // namespace winnow

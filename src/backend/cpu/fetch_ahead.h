@@ -6,8 +6,8 @@
 
 namespace winnow {
 
-// Sets next_k and next_v of `keys`: of each half of a page that is read, the
-// one that is read some halves later, in `keys` or in `next`, which follows and
+// Sets ahead_k and ahead_v of `keys`: of each half of a page that is read, two
+// that are read some halves later, in `keys` or in `next`, which follows and
 // may be empty. REQUIRES: keys and values of `element_bytes` are read where
 // they lie.
 void FetchAhead(const TileKeys& next, int element_bytes, TileKeys& keys);

@@ -1,49 +1,50 @@
-// FetchCursor: bytes that a kernel fetches while it works on others. Included
-// by kernel files alone.
-//
-// A slice ends before the hardware has seen a pattern in it, and a burst of
-// fetches waits for memory as loads would: so some lines are asked for with
-// each step of the work, into the first cache level. (Into the
-// second level, or every other line alone, was slower on Zen 5.)
+// FetchCursor: halves of pages that a kernel fetches, some lines with each step
+// of its work on others, where that reads no line of its own at a step
+// (fetch_beside.h: where it does). Included by kernel files alone.
 #ifndef WINNOW_BACKEND_CPU_FETCH_CURSOR_H_
 #define WINNOW_BACKEND_CPU_FETCH_CURSOR_H_
 
-#include <cstddef>
+#include "backend/cpu/read_kernels.h"
 
 namespace winnow {
 
 class FetchCursor {
  public:
-  // Fetches `num_runs` runs of `run_bytes` in `num_steps` steps; a run that is
-  // null is none.
-  [[gnu::always_inline]] FetchCursor(const std::byte* const* runs, int num_runs,
-                                     int run_bytes, int num_steps)
-      : runs_(runs), end_runs_(runs + num_runs), run_bytes_(run_bytes) {
+  // Fetches what stands ahead of `num_halves` halves of `half_bytes` in
+  // `num_steps` steps.
+  [[gnu::always_inline]] FetchCursor(const HalvesAhead* ahead, int num_halves,
+                                     int half_bytes, int num_steps)
+      : ahead_(ahead), end_ahead_(ahead + num_halves), half_bytes_(half_bytes) {
     const int num_fetches =
-        num_runs * ((run_bytes + kLineBytes - 1) / kLineBytes);
+        num_halves * ((half_bytes + kLineBytes - 1) / kLineBytes);
     num_a_step_ = (num_fetches + num_steps - 1) / num_steps;
   }
 
   [[gnu::always_inline]] void Step() {
     for (int i = 0; i < num_a_step_; ++i) {
       while (next_ >= end_) {
-        if (runs_ == end_runs_) return;
-        next_ = *runs_++;
-        end_ = next_ == nullptr ? nullptr : next_ + run_bytes_;
+        if (ahead_ == end_ahead_) return;
+        next_ = ahead_->far;
+        near_ = ahead_->near;
+        end_ = next_ == nullptr ? nullptr : next_ + half_bytes_;
+        ++ahead_;
       }
       __builtin_prefetch(next_);
+      __builtin_prefetch(near_);
       next_ += kLineBytes;
+      near_ += kLineBytes;
     }
   }
 
  private:
   static constexpr int kLineBytes = 64;
 
-  const std::byte* const* runs_;
-  const std::byte* const* end_runs_;
+  const HalvesAhead* ahead_;
+  const HalvesAhead* end_ahead_;
   const std::byte* next_ = nullptr;
+  const std::byte* near_ = nullptr;
   const std::byte* end_ = nullptr;
-  int run_bytes_;
+  int half_bytes_;
   int num_a_step_ = 0;
 };
 

@@ -17,6 +17,7 @@ inline constexpr int kTilePageTokens = 32;
 // What a unit reads of a page: its halves that hold a token that is picked.
 inline constexpr int kHalfTokens = 16;
 inline constexpr int kTileHalves = kTileKeys / kHalfTokens;
+inline constexpr int kPageHalves = kTilePageTokens / kHalfTokens;
 // Rows of a prompt's tile: (token, q head of the group) pairs, side by side as
 // the lanes of four vectors, so that they share every load of K and V.
 inline constexpr int kTileRows = 64;
@@ -28,6 +29,15 @@ inline constexpr float kNoKeyYet = -1e30f;
 
 // A word is what a product multiplies at a time: a float32, or a pair of
 // bfloat16 that stand side by side.
+
+// What a unit kernel fetches while it works on half a page: the lines that lie
+// in two later halves as those it reads lie in theirs. A core that has as many
+// misses under way as it can keep drops what else is fetched, so a line is
+// asked for twice. Null: none.
+struct HalvesAhead {
+  const std::byte* far = nullptr;   // [16, stride]
+  const std::byte* near = nullptr;  // [16, stride], read sooner
+};
 
 // The keys and values of one tile. Positions are those of the request, but
 // where `picked`: then the pages are any four, and a key's place in them
@@ -48,10 +58,8 @@ struct TileKeys {
   // first_key and last_key.
   bool picked = false;
   uint32_t tokens[kTilePages] = {};
-  // Halves of pages that a unit kernel fetches while it works on a half: those
-  // that it, or the next unit, reads some halves later. Null: none.
-  const std::byte* next_k[kTileHalves] = {};  // each [16, k_stride]
-  const std::byte* next_v[kTileHalves] = {};  // each [16, v_stride]
+  HalvesAhead ahead_k[kTileHalves];  // fetched beside each half
+  HalvesAhead ahead_v[kTileHalves];
 };
 
 // How a row's keys among [begin, end) are told: it sees all, a range, or the

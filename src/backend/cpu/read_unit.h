@@ -7,6 +7,7 @@
 #ifndef WINNOW_BACKEND_CPU_READ_UNIT_H_
 #define WINNOW_BACKEND_CPU_READ_UNIT_H_
 
+#include "backend/cpu/fetch_beside.h"
 #include "backend/cpu/fetch_cursor.h"
 #include "backend/cpu/read_kernels.h"
 
@@ -128,22 +129,21 @@ void UnitSoftmax(const TileKeys& keys, const UnitRows& rows, int row) {
   rows.sum[row] = Lanes::SumOf(sum);
 }
 
-// A run of keys of one page, all of whose rows of V are read, and what is
-// fetched meanwhile.
+// A run of keys of one page, all of whose rows of V are read.
 struct ValueRun {
   int begin = 0;
   int end = 0;
-  const std::byte* v = nullptr;  // of key `begin`
+  const std::byte* v = nullptr;  // of the page
   int row_bytes = 0;
-  FetchCursor fetch;
 };
 
 // Adds the keys of a run to values [row, c] of kRows rows from `row` on and
 // 16 * kCount columns from `c` on, in ascending words of keys.
-template <class Lanes, class Words, int kRows, int kCount>
+template <class Lanes, class Words, int kRows, int kCount, bool kFetches>
 void UnitColumns(const TileKeys& keys, const UnitRows& rows, int row, int c,
-                 ValueRun& run) {
+                 const ValueRun& run) {
   using W = typename Words::W;
+  constexpr int kColumnBytes = 16 * kCount * 4 / Words::kPerWord;
   float* values = rows.values + row * keys.v_dim + c;
   typename Lanes::F acc[kRows][kCount];
   for (int r = 0; r < kRows; ++r) {
@@ -152,30 +152,40 @@ void UnitColumns(const TileKeys& keys, const UnitRows& rows, int row, int c,
     }
   }
   const int row_bytes = run.row_bytes;
-  const std::byte* v = run.v + c * (4 / Words::kPerWord);
   const float* weights =
       rows.weights + row * kTileKeys + run.begin / Words::kPerWord;
-  FetchCursor fetch = run.fetch;
-  const auto step = [&]<int kKeys>() {
-    fetch.Step();
-    W value[kCount];
-    Words::template LoadValues<kCount, kKeys>(v, row_bytes, value);
-    for (int r = 0; r < kRows; ++r) {
-      const W weight = Words::Broadcast(weights + r * kTileKeys);
-      for (int i = 0; i < kCount; ++i) {
-        acc[r][i] = Words::MultiplyAdd(value[i], weight, acc[r][i]);
-      }
-    }
-    v += kKeys * row_bytes;
-    ++weights;
-  };
   int key = run.begin;
-  for (; key + Words::kPerWord <= run.end; key += Words::kPerWord) {
-    step.template operator()<Words::kPerWord>();
+  while (key < run.end) {
+    const int half = key / kHalfTokens;
+    const std::byte* v = run.v + half % kPageHalves * kHalfTokens * row_bytes;
+    const FetchBeside fetch(keys.ahead_v[half], v);
+    int at = key % kHalfTokens * row_bytes + c * (4 / Words::kPerWord);
+    const auto step = [&]<int kKeys>() {
+      W value[kCount];
+      Words::template LoadValues<kCount, kKeys>(v + at, row_bytes, value);
+      for (int of_row = 0; kFetches && of_row < kKeys; ++of_row) {
+        for (int i = 0; i < kColumnBytes; i += 64) {
+          fetch.Line(at + of_row * row_bytes + i);
+        }
+      }
+      for (int r = 0; r < kRows; ++r) {
+        const W weight = Words::Broadcast(weights + r * kTileKeys);
+        for (int i = 0; i < kCount; ++i) {
+          acc[r][i] = Words::MultiplyAdd(value[i], weight, acc[r][i]);
+        }
+      }
+      at += kKeys * row_bytes;
+      ++weights;
+    };
+    const int half_end = (half + 1) * kHalfTokens;
+    const int end = run.end < half_end ? run.end : half_end;
+    for (; key + Words::kPerWord <= end; key += Words::kPerWord) {
+      step.template operator()<Words::kPerWord>();
+    }
+    // A word's second key may be none.
+    if (key < end) step.template operator()<1>();
+    key = end;
   }
-  // A word's second key may be none.
-  if (key < run.end) step.template operator()<1>();
-  run.fetch = fetch;
   for (int r = 0; r < kRows; ++r) {
     for (int i = 0; i < kCount; ++i) {
       Lanes::Store(values + r * keys.v_dim + 16 * i, acc[r][i]);
@@ -183,54 +193,52 @@ void UnitColumns(const TileKeys& keys, const UnitRows& rows, int row, int c,
   }
 }
 
-template <class Lanes, class Words, int kRows>
+template <class Lanes, class Words, int kRows, bool kFetches>
 void UnitRunValues(const TileKeys& keys, const UnitRows& rows, int row,
-                   ValueRun& run) {
+                   const ValueRun& run) {
   constexpr int kVectors = Lanes::kUnitVectors;
   int c = 0;
   for (; c + 16 * kVectors <= keys.v_dim; c += 16 * kVectors) {
-    UnitColumns<Lanes, Words, kRows, kVectors>(keys, rows, row, c, run);
+    UnitColumns<Lanes, Words, kRows, kVectors, kFetches>(keys, rows, row, c,
+                                                         run);
   }
   for (; c < keys.v_dim; c += 16) {
-    UnitColumns<Lanes, Words, kRows, 1>(keys, rows, row, c, run);
+    UnitColumns<Lanes, Words, kRows, 1, kFetches>(keys, rows, row, c, run);
   }
 }
 
 // values [row, c] of all rows, a page at a time: what one pass over its rows of
-// V leaves in the first cache level, the others find there, and the next unit's
-// lines are fetched as they lie.
+// V leaves in the first cache level, the others find there; the first fetches.
 template <class Lanes, class Words>
 void UnitValues(const TileKeys& keys, const UnitRows& rows) {
   constexpr int kRows = Lanes::kUnitRowStep;
-  constexpr int kColumns = 16 * Lanes::kUnitVectors;
   for (int i = 0; i < rows.num_rows * keys.v_dim; i += 16) {
     Lanes::Store(rows.values + i, Lanes::Zero());
   }
   const int row_bytes = keys.v_stride * (4 / Words::kPerWord);
-  const int num_passes = (rows.num_rows / kRows + rows.num_rows % kRows) *
-                         (keys.v_dim / kColumns + keys.v_dim % kColumns / 16);
   int run_end = 0;
   for (int key = keys.begin; key < keys.end; key = run_end) {
     const int page = key / kTilePageTokens;
-    const int first_half = key / kHalfTokens;
-    run_end = keys.picked ? (first_half + 1) * kHalfTokens
+    run_end = keys.picked ? (key / kHalfTokens + 1) * kHalfTokens
                           : (page + 1) * kTilePageTokens;
     if (!SeesHalf(keys, key)) continue;
-    const int end = keys.end < run_end ? keys.end : run_end;
-    const int num_steps = (end - key + Words::kPerWord - 1) / Words::kPerWord;
-    ValueRun run = {
-        .begin = key,
-        .end = end,
-        .v = keys.v[page] + key % kTilePageTokens * row_bytes,
-        .row_bytes = row_bytes,
-        .fetch = {keys.next_v + first_half, run_end / kHalfTokens - first_half,
-                  kHalfTokens * row_bytes, num_passes * num_steps}};
+    const ValueRun run = {.begin = key,
+                          .end = keys.end < run_end ? keys.end : run_end,
+                          .v = keys.v[page],
+                          .row_bytes = row_bytes};
     int row = 0;
+    if (rows.num_rows >= kRows) {
+      UnitRunValues<Lanes, Words, kRows, true>(keys, rows, row, run);
+      row = kRows;
+    } else {
+      UnitRunValues<Lanes, Words, 1, true>(keys, rows, row, run);
+      row = 1;
+    }
     for (; row + kRows <= rows.num_rows; row += kRows) {
-      UnitRunValues<Lanes, Words, kRows>(keys, rows, row, run);
+      UnitRunValues<Lanes, Words, kRows, false>(keys, rows, row, run);
     }
     for (; row < rows.num_rows; ++row) {
-      UnitRunValues<Lanes, Words, 1>(keys, rows, row, run);
+      UnitRunValues<Lanes, Words, 1, false>(keys, rows, row, run);
     }
   }
 }
@@ -250,7 +258,7 @@ void UnitScores(const TileKeys& keys, const UnitRows& rows) {
   const int num_passes = rows.num_rows / kRows + rows.num_rows % kRows;
   for (int page = keys.begin / kTilePageTokens; page < end_page; ++page) {
     TransposePage<Lanes, Words>(keys, rows, page);
-    FetchCursor fetch(keys.next_k + 2 * page, 2,
+    FetchCursor fetch(keys.ahead_k + 2 * page, 2,
                       kHalfTokens * keys.k_stride * (4 / Words::kPerWord),
                       num_passes * (keys.k_dim / Words::kPerWord));
     int row = 0;

@@ -1,11 +1,9 @@
 #include "backend/cpu/read_units.h"
 
 #include <algorithm>
-#include <atomic>
 
-#include "backend/cpu/fetch_ahead.h"
-#include "backend/cpu/softmax_state.h"
 #include "backend/cpu/tile_pages.h"
+#include "backend/cpu/unit_run.h"
 #include "backend/cpu/unit_tasks.h"
 #include "backend/picks.h"
 
@@ -17,149 +15,8 @@ static_assert(kTileKeys == kUnitPicks * kPageTokens);
 // Where each unit leaves a state, an item has so many units that a worker gets
 // this many items: enough to even out.
 constexpr int kItemsAWorker = 16;
-
-// Where lane `lane` of the state after `index` others stands.
-SoftmaxState StateAt(float* memory, int dim, int num_lanes, int index,
-                     int lane) {
-  return {memory + (int64_t{index} * num_lanes + lane) *
-                       SoftmaxState::NumFloats(dim),
-          dim};
-}
-
-// Finds the keys and values of an item's units.
-class ItemUnits {
- public:
-  ItemUnits(const ReadJob& job, const ReadItem& item, WidenKernel widen,
-            ScratchCutter& scratch)
-      : pages_({job.cache, job.args.slots, item.rows.request, item.rows.kv_head,
-                widen},
-               scratch),
-        picks_(PicksOf(job, PlaceOf(job, item.rows, 0))) {
-    const int last_lane = item.rows.num_lanes() - 1;
-    visible_.last_of_first = job.rows.position(PlaceOf(job, item.rows, 0).row);
-    visible_.last_of_last =
-        job.rows.position(PlaceOf(job, item.rows, last_lane).row);
-    visible_.first_of_first =
-        FirstVisible(visible_.last_of_first, job.step.window);
-    visible_.first_of_last =
-        FirstVisible(visible_.last_of_last, job.step.window);
-  }
-
-  TileKeys Unit(int unit) const {
-    if (picks_.every_page) return pages_.Tile(unit, visible_);
-    const auto first = static_cast<size_t>(unit) * kUnitPicks;
-    return pages_.Picked(
-        picks_.list.subspan(
-            first, std::min<size_t>(kUnitPicks, picks_.list.size() - first)),
-        visible_.first_of_first, visible_.last_of_last);
-  }
-
- private:
-  const TilePages pages_;
-  const RowPicks picks_;  // of all rows alike
-  VisibleKeys visible_;
-};
-
-// The items of a wave, handed out to workers in ascending order. A worker asks
-// for its next item when it begins the last unit of the one before, so that it
-// can fetch the first unit of the next meanwhile.
-class ItemQueue {
- public:
-  ItemQueue(const ReadItem* items, int num_items)
-      : items_(items), num_items_(num_items) {}
-
-  // Null where none is left.
-  const ReadItem* Take() {
-    const int item = next_.fetch_add(1, std::memory_order_relaxed);
-    return item < num_items_ ? items_ + item : nullptr;
-  }
-
- private:
-  const ReadItem* const items_;
-  const int num_items_;
-  std::atomic<int> next_{0};
-};
-
-// One item: the states of its units, or of the one group that they make up.
-class UnitRun {
- public:
-  UnitRun(const ReadJob& job, const ReadItem& item, int worker)
-      : job_(job),
-        item_(item),
-        dim_(job.cache.format.v_dim),
-        num_lanes_(item.rows.num_lanes()),
-        scratch_(job.workspace.Scratch(worker)) {
-    const int64_t q_words = job.cache.format.k_dim / (job.unit_paired ? 2 : 1);
-    float* q = scratch_.Take<float>(num_lanes_ * q_words);
-    int32_t* first_key = scratch_.Take<int32_t>(num_lanes_);
-    int32_t* last_key = scratch_.Take<int32_t>(num_lanes_);
-    for (int lane = 0; lane < num_lanes_; ++lane) {
-      const LanePlace place = PlaceOf(job, item.rows, lane);
-      const int64_t position = job.rows.position(place.row);
-      first_key[lane] =
-          static_cast<int32_t>(FirstVisible(position, job.step.window));
-      last_key[lane] = static_cast<int32_t>(position);
-      PackQuery(job, place, job.unit_paired, q + lane * q_words, 1);
-    }
-    rows_ = {.num_rows = num_lanes_,
-             .q = q,
-             .first_key = first_key,
-             .last_key = last_key,
-             .scale_log2 = job.scale_log2,
-             .maximum = scratch_.Take<float>(num_lanes_),
-             .sum = scratch_.Take<float>(num_lanes_),
-             .values = scratch_.Take<float>(int64_t{num_lanes_} * dim_),
-             .scores = scratch_.Take<float>(num_lanes_ * kTileKeys),
-             .weights = scratch_.Take<float>(num_lanes_ * kTileKeys),
-             .transposed_k = scratch_.Take<float>(
-                 int64_t{job.cache.format.k_dim} * kTilePageTokens)};
-  }
-
-  // Returns the worker's next item.
-  const ReadItem* Run(bool as_group, ItemQueue& queue) {
-    const ItemUnits units(job_, item_, job_.unit_widen, scratch_);
-    // What is copied has room for one unit.
-    const bool prefetches = job_.unit_widen == nullptr &&
-                            !PagesLieApart(job_.cache, job_.args.slots);
-    const int element_bytes = DtypeBytes(job_.cache.format.k);
-    const ReadItem* next_item = nullptr;
-    TileKeys keys, next;
-    for (int i = 0; i < item_.num_units; ++i) {
-      const int unit = item_.first_unit + i;
-      const bool last = i + 1 == item_.num_units;
-      keys = prefetches && i > 0 ? next : units.Unit(unit);
-      if (last) next_item = queue.Take();
-      if (prefetches) {
-        next = !last                  ? units.Unit(unit + 1)
-               : next_item != nullptr ? FirstUnit(*next_item)
-                                      : TileKeys();
-        FetchAhead(next, element_bytes, keys);
-      }
-      job_.unit(keys, rows_);
-      for (int lane = 0; lane < num_lanes_; ++lane) {
-        const SoftmaxState state =
-            StateAt(item_.partial, dim_, num_lanes_, as_group ? 0 : i, lane);
-        if (i == 0 || !as_group) state.MarkEmpty();
-        state.Merge(rows_.values + int64_t{lane} * dim_, rows_.maximum[lane],
-                    rows_.sum[lane]);
-      }
-    }
-    return next_item;
-  }
-
- private:
-  // REQUIRES: K and V are read as they are stored.
-  TileKeys FirstUnit(const ReadItem& item) {
-    return ItemUnits(job_, item, nullptr, scratch_).Unit(item.first_unit);
-  }
-
-  const ReadJob& job_;
-  const ReadItem& item_;
-  const int dim_;
-  const int num_lanes_;
-  ScratchCutter scratch_;
-  UnitRows rows_;
-};
+// An item has several KV heads where a worker still gets this many.
+constexpr int kLeastItemsAWorker = 4;
 
 // Runs the tasks of a step in waves: as many items as the workspace has room
 // for, then their merges. A task that a wave cuts in two leaves its states
@@ -178,8 +35,19 @@ class UnitWaves {
   }
 
   void Run() {
-    UnitTask task;
-    for (TaskCursor tasks(job_); tasks.Next(task);) Add(task);
+    UnitTask first, task;
+    int num_heads = 0;
+    for (TaskCursor tasks(job_); tasks.Next(task);) {
+      if (num_heads > 0 && num_heads < max_heads_ &&
+          ReadAlike(first, task, num_heads)) {
+        ++num_heads;
+        continue;
+      }
+      if (num_heads > 0) AddHeads(first, num_heads);
+      first = task;
+      num_heads = 1;
+    }
+    if (num_heads > 0) AddHeads(first, num_heads);
     Flush();
   }
 
@@ -200,49 +68,108 @@ class UnitWaves {
     const int num_items = kItemsAWorker * job_.pool.num_workers();
     as_groups_ = num_groups >= num_items;
     units_an_item_ = static_cast<int>(num_units / num_items + 1);
+    if (!ReadsInPlace(job_)) return;
+    const int64_t num_wanted = kLeastItemsAWorker * job_.pool.num_workers();
+    const int64_t num_heads =
+        (as_groups_ ? num_groups : std::min<int64_t>(num_units, num_items)) /
+        num_wanted;
+    max_heads_ =
+        static_cast<int>(std::clamp<int64_t>(num_heads, 1, kMaxItemHeads));
   }
 
-  void Add(const UnitTask& task) {
+  // The tasks read the same pages, `second` those of the KV head that is
+  // `number` behind that of `first`.
+  bool ReadAlike(const UnitTask& first, const UnitTask& second,
+                 int number) const {
+    const auto reads_all = [&](const UnitTask& task) {
+      return PicksOf(job_, PlaceOf(job_, task.rows, 0)).every_page;
+    };
+    ReadRows rows = second.rows;
+    rows.kv_head -= number;
+    return rows == first.rows && first.first_unit == second.first_unit &&
+           first.end_unit == second.end_unit && reads_all(first) &&
+           reads_all(second);
+  }
+
+  // How many states a task leaves: no fewer than its items.
+  int64_t NumStates(const UnitTask& task) const {
+    return as_groups_ ? (task.end_unit - 1) / kGroupUnits -
+                            task.first_unit / kGroupUnits + 1
+                      : task.end_unit - task.first_unit;
+  }
+
+  // A task for each of some KV heads: together where a wave holds all states.
+  void AddHeads(const UnitTask& task, int num_heads) {
+    const int64_t num_states = NumStates(task);
+    const int64_t floats = num_heads * num_states * task.rows.num_lanes() *
+                           SoftmaxState::NumFloats(dim_);
+    if (num_heads == 1 || end_ - begin_ < floats ||
+        num_states > ReadWorkspace::kMaxItems) {
+      for (int head = 0; head < num_heads; ++head) {
+        UnitTask of_head = task;
+        of_head.rows = OfKvHead(task.rows, head);
+        Add(of_head, 1);
+      }
+      return;
+    }
+    if (end_ - next_ < floats ||
+        std::max<int64_t>(num_items_ + num_states, num_merges_ + num_heads) >
+            ReadWorkspace::kMaxItems) {
+      Flush();
+    }
+    Add(task, num_heads);
+  }
+
+  // REQUIRES: of several heads, the wave has room for all states.
+  void Add(const UnitTask& task, int num_heads) {
     const int64_t state_floats =
         task.rows.num_lanes() * SoftmaxState::NumFloats(dim_);
-    bool open = false;  // the last merge is this task's
+    const int64_t head_floats = NumStates(task) * state_floats;
+    bool open = false;  // the last merges are this task's
     for (int unit = task.first_unit; unit < task.end_unit;) {
       const int group_end = (unit / kGroupUnits + 1) * kGroupUnits;
       int num_units = std::min(task.end_unit, group_end) - unit;
       if (!as_groups_) num_units = std::min(num_units, units_an_item_);
       const int64_t floats = state_floats * (as_groups_ ? 1 : num_units);
-      if (num_items_ == ReadWorkspace::kMaxItems || end_ - next_ < floats) {
+      if (num_items_ == ReadWorkspace::kMaxItems ||
+          (!open && num_merges_ + num_heads > ReadWorkspace::kMaxItems) ||
+          end_ - next_ < floats) {
         Flush();
         open = false;
       }
-      job_.workspace.items()[num_items_++] = {task.rows, unit, num_units,
-                                              next_};
+      job_.workspace.items()[num_items_++] = {
+          task.rows, unit, num_units, next_, num_heads, head_floats};
       if (!open) {
-        job_.workspace.merges()[num_merges_++] = {
-            .rows = task.rows,
-            .first_unit = unit,
-            .partial = next_,
-            .continues = unit != task.first_unit};
+        for (int head = 0; head < num_heads; ++head) {
+          job_.workspace.merges()[num_merges_++] = {
+              .rows = OfKvHead(task.rows, head),
+              .first_unit = unit,
+              .partial = next_ + head * head_floats,
+              .continues = unit != task.first_unit};
+        }
         open = true;
       }
-      ReadMerge& merge = job_.workspace.merges()[num_merges_ - 1];
-      merge.num_units += num_units;
-      merge.ends = unit + num_units == task.end_unit;
+      for (int head = 1; head <= num_heads; ++head) {
+        ReadMerge& merge = job_.workspace.merges()[num_merges_ - head];
+        merge.num_units += num_units;
+        merge.ends = unit + num_units == task.end_unit;
+      }
       next_ += floats;
       unit += num_units;
     }
+    next_ += (num_heads - 1) * head_floats;
   }
 
   void Flush() {
     ItemQueue queue(job_.workspace.items(), num_items_);
-    job_.pool.ParallelFor(
-        std::min(num_items_, job_.pool.num_workers()),
-        [&](int64_t, int worker) {
-          const ReadItem* item = queue.Take();
-          while (item != nullptr) {
-            item = UnitRun(job_, *item, worker).Run(as_groups_, queue);
-          }
-        });
+    job_.pool.ParallelFor(std::min(num_items_, job_.pool.num_workers()),
+                          [&](int64_t, int worker) {
+                            const ReadItem* item = queue.Take();
+                            while (item != nullptr) {
+                              item = RunItem(job_, *item, worker, as_groups_,
+                                             queue);
+                            }
+                          });
     const ReadMerge* merges = job_.workspace.merges();
     job_.pool.ParallelFor(int64_t{num_merges_} * kUnitRows,
                           [&](int64_t i, int worker) {
@@ -298,6 +225,7 @@ class UnitWaves {
   float* next_;
   bool as_groups_ = false;
   int units_an_item_ = 1;
+  int max_heads_ = 1;  // of an item
   int num_items_ = 0;
   int num_merges_ = 0;
 };

@@ -46,15 +46,20 @@ struct ReadRows {
   int32_t num_rows = 0;
 
   int num_lanes() const { return num_rows * num_heads; }
+  bool operator==(const ReadRows&) const = default;
 };
 
 // What a worker takes on whole: rows, and for generated ones the units
-// [first_unit, first_unit + num_units), whose states go to `partial`.
+// [first_unit, first_unit + num_units), whose states go to `partial`. So for
+// `num_kv_heads` heads from rows.kv_head on, each unit for all of them before
+// the next: their slices are neighbours.
 struct ReadItem {
   ReadRows rows;
   int32_t first_unit = 0;
   int32_t num_units = 0;
   float* partial = nullptr;
+  int32_t num_kv_heads = 1;
+  int64_t head_floats = 0;  // from a KV head's states to the next one's
 };
 
 // States of consecutive units of the same rows, that one wave has left at

@@ -12,7 +12,7 @@
 
 #include <immintrin.h>
 
-#include "backend/cpu/fetch_cursor.h"
+#include "backend/cpu/fetch_beside.h"
 #include "backend/cpu/read_kernels.h"
 
 namespace winnow {
@@ -20,7 +20,7 @@ namespace winnow {
 class ScoresByKey {
  public:
   // scores [row, key] of all rows against the 16 keys from `key` on, as
-  // UnitScores; fetches what stands in next_k for them.
+  // UnitScores; fetches what stands in ahead_k for them.
   [[gnu::always_inline]] static void Half(const TileKeys& keys,
                                           const UnitRows& rows, int key) {
     switch (keys.k_dim) {
@@ -37,53 +37,70 @@ class ScoresByKey {
   // How many keys a row takes in before their lanes are summed.
   static constexpr int kKeys = 4;
   static constexpr int kGroups = kHalfTokens / kKeys;
-  static constexpr int kRowStep = 2;
 
-  // kVectors: of a key, 32 elements each; 0: as many as k_dim says.
+  // Keys of a half, as they lie.
+  struct HalfKeys {
+    int key = 0;  // the first
+    const std::byte* k = nullptr;
+    int64_t row_bytes = 0;
+    FetchBeside fetch;
+  };
+
+  // kVectors: of a key, 32 elements each; 0: as many as k_dim says. The first
+  // rows find the keys in memory, and fetch; the others find them in the cache.
   template <int kVectors>
   [[gnu::always_inline]] static void AllRows(const TileKeys& keys,
                                              const UnitRows& rows, int key) {
-    const int num_passes = (rows.num_rows + kRowStep - 1) / kRowStep;
-    FetchCursor fetch(keys.next_k + key / kHalfTokens, 1,
-                      kHalfTokens * keys.k_stride * 2, num_passes * kGroups);
+    const int64_t row_bytes = int64_t{keys.k_stride} * 2;
+    const std::byte* k =
+        keys.k[key / kTilePageTokens] + key % kTilePageTokens * row_bytes;
+    const HalfKeys half = {
+        key, k, row_bytes, {keys.ahead_k[key / kHalfTokens], k}};
     int row = 0;
-    for (; row + kRowStep <= rows.num_rows; row += kRowStep) {
-      fetch = SomeRows<kVectors, kRowStep>(keys, rows, row, key, fetch);
+    if (rows.num_rows >= 4) {
+      SomeRows<kVectors, 4, true>(keys, rows, half, row);
+      row = 4;
+    } else if (rows.num_rows >= 2) {
+      SomeRows<kVectors, 2, true>(keys, rows, half, row);
+      row = 2;
+    } else {
+      SomeRows<kVectors, 1, true>(keys, rows, half, row);
+      row = 1;
+    }
+    for (; row + 4 <= rows.num_rows; row += 4) {
+      SomeRows<kVectors, 4, false>(keys, rows, half, row);
+    }
+    for (; row + 2 <= rows.num_rows; row += 2) {
+      SomeRows<kVectors, 2, false>(keys, rows, half, row);
     }
     if (row < rows.num_rows) {
-      SomeRows<kVectors, 1>(keys, rows, row, key, fetch);
+      SomeRows<kVectors, 1, false>(keys, rows, half, row);
     }
   }
 
-  // Steps `fetch` with each group of keys; returns it.
-  template <int kVectors, int kRows>
-  static FetchCursor SomeRows(const TileKeys& keys, const UnitRows& rows,
-                              int row, int key, FetchCursor fetch) {
+  template <int kVectors, int kRows, bool kFetches>
+  static void SomeRows(const TileKeys& keys, const UnitRows& rows,
+                       const HalfKeys& half, int row) {
     const int num_words = keys.k_dim / 2;
     const auto* q = static_cast<const float*>(rows.q) + row * num_words;
-    const int page = key / kTilePageTokens;
-    const int64_t row_bytes = int64_t{keys.k_stride} * 2;
-    const std::byte* k = keys.k[page] + key % kTilePageTokens * row_bytes;
     __m512 of_keys[kRows][kGroups];
 #pragma GCC unroll 4
     for (int group = 0; group < kGroups; ++group) {
-      fetch.Step();
       __m512 sums[kRows][kKeys];
-      MultiplyKeys<kVectors>(k, row_bytes, q, num_words, sums);
+      MultiplyKeys<kVectors, kFetches>(half, group * kKeys, q, num_words, sums);
       for (int r = 0; r < kRows; ++r) of_keys[r][group] = FoldLanes(sums[r]);
-      k += kKeys * row_bytes;
     }
     for (int r = 0; r < kRows; ++r) {
-      _mm512_storeu_ps(rows.scores + (row + r) * kTileKeys + key,
+      _mm512_storeu_ps(rows.scores + (row + r) * kTileKeys + half.key,
                        FoldQuarters(of_keys[r]));
     }
-    return fetch;
   }
 
-  // sums[row][key]: lane i sums words i, i + 16, ... in ascending order.
-  template <int kVectors, int kRows>
+  // sums[row][key], of the keys from `first` on: lane i sums words i, i + 16,
+  // ... in ascending order.
+  template <int kVectors, bool kFetches, int kRows>
   [[gnu::always_inline]] static void MultiplyKeys(
-      const std::byte* k, int64_t row_bytes, const float* q, int num_words,
+      const HalfKeys& half, int first, const float* q, int num_words,
       __m512 (&sums)[kRows][kKeys]) {
     for (auto& of_row : sums) {
       for (__m512& sum : of_row) sum = _mm512_setzero_ps();
@@ -92,7 +109,9 @@ class ScoresByKey {
       __m512bh of_q[kRows];
       for (int r = 0; r < kRows; ++r) of_q[r] = load(q + r * num_words + word);
       for (int i = 0; i < kKeys; ++i) {
-        const __m512bh of_k = load(k + i * row_bytes + word * 4);
+        const int64_t at = (first + i) * half.row_bytes + word * 4;
+        if constexpr (kFetches) half.fetch.Line(at);
+        const __m512bh of_k = load(half.k + at);
         for (int r = 0; r < kRows; ++r) {
           sums[r][i] = _mm512_dpbf16_ps(sums[r][i], of_k, of_q[r]);
         }

@@ -1,0 +1,37 @@
+// FetchBeside: lines that a kernel fetches as it reads those of another half of
+// a page. Included by kernel files alone.
+//
+// One line with each that is read: a slice ends before the hardware has seen a
+// pattern in it, and what is fetched in a burst is dropped where a core has no
+// room for more misses; asked for again nearer by, it comes in time. (Into the
+// second cache level, or every other line alone, was slower on Zen 5.)
+#ifndef WINNOW_BACKEND_CPU_FETCH_BESIDE_H_
+#define WINNOW_BACKEND_CPU_FETCH_BESIDE_H_
+
+#include "backend/cpu/read_kernels.h"
+
+namespace winnow {
+
+class FetchBeside {
+ public:
+  // `half` is what is read. Where none is ahead it is fetched itself, which
+  // costs less than a branch.
+  [[gnu::always_inline]] FetchBeside(const HalvesAhead& ahead,
+                                     const std::byte* half)
+      : far_(ahead.far == nullptr ? half : ahead.far),
+        near_(ahead.near == nullptr ? half : ahead.near) {}
+
+  // The line that holds byte `offset`, of both.
+  [[gnu::always_inline]] void Line(int64_t offset) const {
+    __builtin_prefetch(far_ + offset);
+    __builtin_prefetch(near_ + offset);
+  }
+
+ private:
+  const std::byte* far_;
+  const std::byte* near_;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_BACKEND_CPU_FETCH_BESIDE_H_

@@ -1,0 +1,155 @@
+#include "backend/cpu/unit_run.h"
+
+#include <optional>
+
+#include "backend/cpu/fetch_ahead.h"
+#include "backend/cpu/tile_pages.h"
+
+namespace winnow {
+namespace {
+
+// Finds the keys and values of the units of an item's KV head.
+class ItemUnits {
+ public:
+  ItemUnits(const ReadJob& job, const ReadRows& rows, WidenKernel widen,
+            ScratchCutter& scratch)
+      : pages_({job.cache, job.args.slots, rows.request, rows.kv_head, widen},
+               scratch),
+        picks_(PicksOf(job, PlaceOf(job, rows, 0))) {
+    const int last_lane = rows.num_lanes() - 1;
+    visible_.last_of_first = job.rows.position(PlaceOf(job, rows, 0).row);
+    visible_.last_of_last =
+        job.rows.position(PlaceOf(job, rows, last_lane).row);
+    visible_.first_of_first =
+        FirstVisible(visible_.last_of_first, job.step.window);
+    visible_.first_of_last =
+        FirstVisible(visible_.last_of_last, job.step.window);
+  }
+
+  TileKeys Unit(int unit) const {
+    if (picks_.every_page) return pages_.Tile(unit, visible_);
+    const auto first = static_cast<size_t>(unit) * kUnitPicks;
+    return pages_.Picked(
+        picks_.list.subspan(
+            first, std::min<size_t>(kUnitPicks, picks_.list.size() - first)),
+        visible_.first_of_first, visible_.last_of_last);
+  }
+
+ private:
+  const TilePages pages_;
+  const RowPicks picks_;  // of all rows alike
+  VisibleKeys visible_;
+};
+
+// One item: the states of its units, or of the one group that they make up.
+class UnitRun {
+ public:
+  UnitRun(const ReadJob& job, const ReadItem& item, int worker)
+      : job_(job),
+        item_(item),
+        dim_(job.cache.format.v_dim),
+        num_lanes_(item.rows.num_lanes()),
+        scratch_(job.workspace.Scratch(worker)),
+        q_words_(job.cache.format.k_dim / (job.unit_paired ? 2 : 1)),
+        q_(scratch_.Take<float>(item.num_kv_heads * num_lanes_ * q_words_)) {
+    int32_t* first_key = scratch_.Take<int32_t>(num_lanes_);
+    int32_t* last_key = scratch_.Take<int32_t>(num_lanes_);
+    for (int lane = 0; lane < num_lanes_; ++lane) {
+      const int64_t position =
+          job.rows.position(PlaceOf(job, item.rows, lane).row);
+      first_key[lane] =
+          static_cast<int32_t>(FirstVisible(position, job.step.window));
+      last_key[lane] = static_cast<int32_t>(position);
+    }
+    rows_ = {.num_rows = num_lanes_,
+             .first_key = first_key,
+             .last_key = last_key,
+             .scale_log2 = job.scale_log2,
+             .maximum = scratch_.Take<float>(num_lanes_),
+             .sum = scratch_.Take<float>(num_lanes_),
+             .values = scratch_.Take<float>(int64_t{num_lanes_} * dim_),
+             .scores = scratch_.Take<float>(num_lanes_ * kTileKeys),
+             .weights = scratch_.Take<float>(num_lanes_ * kTileKeys),
+             .transposed_k = scratch_.Take<float>(
+                 int64_t{job.cache.format.k_dim} * kTilePageTokens)};
+    for (int head = 0; head < item.num_kv_heads; ++head) {
+      const ReadRows rows = OfKvHead(item.rows, head);
+      for (int lane = 0; lane < num_lanes_; ++lane) {
+        PackQuery(job, PlaceOf(job, rows, lane), job.unit_paired,
+                  q_ + (head * num_lanes_ + lane) * q_words_, 1);
+      }
+      units_[head].emplace(job, rows, job.unit_widen, scratch_);
+    }
+  }
+
+  // Returns the worker's next item.
+  const ReadItem* Run(bool as_group, ItemQueue& queue) {
+    const bool prefetches = ReadsInPlace(job_);  // else room for one unit
+    const int element_bytes = DtypeBytes(job_.cache.format.k);
+    const int num_steps = item_.num_units * item_.num_kv_heads;
+    const ReadItem* next_item = nullptr;
+    TileKeys keys, next;
+    for (int step = 0; step < num_steps; ++step) {
+      const bool last = step + 1 == num_steps;
+      keys = prefetches && step > 0 ? next : KeysOf(step);
+      if (last) next_item = queue.Take();
+      if (prefetches) {
+        next = !last                  ? KeysOf(step + 1)
+               : next_item != nullptr ? FirstUnit(*next_item)
+                                      : TileKeys();
+        FetchAhead(next, element_bytes, keys);
+      }
+      const int head = step % item_.num_kv_heads;
+      rows_.q = q_ + head * num_lanes_ * q_words_;
+      job_.unit(keys, rows_);
+      Keep(step / item_.num_kv_heads, head, as_group);
+    }
+    return next_item;
+  }
+
+ private:
+  TileKeys KeysOf(int step) const {
+    return units_[step % item_.num_kv_heads]->Unit(item_.first_unit +
+                                                   step / item_.num_kv_heads);
+  }
+
+  // REQUIRES: K and V are read as they are stored.
+  TileKeys FirstUnit(const ReadItem& item) {
+    return ItemUnits(job_, item.rows, nullptr, scratch_).Unit(item.first_unit);
+  }
+
+  // What the kernel has left becomes the unit's state, or part of the group's.
+  void Keep(int unit, int head, bool as_group) const {
+    float* states = item_.partial + head * item_.head_floats;
+    for (int lane = 0; lane < num_lanes_; ++lane) {
+      const SoftmaxState state =
+          StateAt(states, dim_, num_lanes_, as_group ? 0 : unit, lane);
+      if (unit == 0 || !as_group) state.MarkEmpty();
+      state.Merge(rows_.values + int64_t{lane} * dim_, rows_.maximum[lane],
+                  rows_.sum[lane]);
+    }
+  }
+
+  const ReadJob& job_;
+  const ReadItem& item_;
+  const int dim_;
+  const int num_lanes_;
+  ScratchCutter scratch_;
+  const int64_t q_words_;
+  float* const q_;  // words [num_kv_heads, num_lanes, k_dim words]
+  UnitRows rows_;
+  std::optional<ItemUnits> units_[kMaxItemHeads];
+};
+
+}  // namespace
+
+bool ReadsInPlace(const ReadJob& job) {
+  return job.unit_widen == nullptr && !PagesLieApart(job.cache, job.args.slots);
+}
+
+const ReadItem* RunItem(const ReadJob& job, const ReadItem& item, int worker,
+                        bool as_group, ItemQueue& queue) {
+  return UnitRun(job, item, worker).Run(as_group, queue);
+}
+
+}  // namespace winnow

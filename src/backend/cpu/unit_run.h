@@ -1,0 +1,59 @@
+// What a worker does with the generated rows of a Read: its items, unit by
+// unit.
+#ifndef WINNOW_BACKEND_CPU_UNIT_RUN_H_
+#define WINNOW_BACKEND_CPU_UNIT_RUN_H_
+
+#include <atomic>
+
+#include "backend/cpu/softmax_state.h"
+#include "backend/cpu/vector_read.h"
+
+namespace winnow {
+
+// The KV heads of an item, at most.
+inline constexpr int kMaxItemHeads = 8;
+
+inline ReadRows OfKvHead(ReadRows rows, int number) {
+  rows.kv_head += number;
+  return rows;
+}
+
+// K and V are read where they lie.
+bool ReadsInPlace(const ReadJob& job);
+
+// Where lane `lane` of the state after `index` others stands.
+inline SoftmaxState StateAt(float* memory, int dim, int num_lanes, int index,
+                            int lane) {
+  return {memory + (int64_t{index} * num_lanes + lane) *
+                       SoftmaxState::NumFloats(dim),
+          dim};
+}
+
+// The items of a wave, handed out to workers in ascending order. A worker asks
+// for its next item when it begins the last unit of the one before, so that it
+// can fetch the first unit of the next meanwhile.
+class ItemQueue {
+ public:
+  ItemQueue(const ReadItem* items, int num_items)
+      : items_(items), num_items_(num_items) {}
+
+  // Null where none is left.
+  const ReadItem* Take() {
+    const int item = next_.fetch_add(1, std::memory_order_relaxed);
+    return item < num_items_ ? items_ + item : nullptr;
+  }
+
+ private:
+  const ReadItem* const items_;
+  const int num_items_;
+  std::atomic<int> next_{0};
+};
+
+// Leaves the states of an item's units at `partial`, or of the one group that
+// they make up; returns the worker's next item.
+const ReadItem* RunItem(const ReadJob& job, const ReadItem& item, int worker,
+                        bool as_group, ItemQueue& queue);
+
+}  // namespace winnow
+
+#endif  // WINNOW_BACKEND_CPU_UNIT_RUN_H_
