@@ -94,7 +94,7 @@ FixedChoices::FixedChoices(const ReadKernels* kernels, ThreadPool& pool)
       pool_(pool),
       scratch_(static_cast<size_t>(pool.num_workers())) {
   for (Scratch& scratch : scratch_) {
-    scratch.top = TopScores(kernels == nullptr ? nullptr : kernels->count_from);
+    scratch.top = TopScores(kernels);
   }
 }
 

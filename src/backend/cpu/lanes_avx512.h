@@ -78,6 +78,35 @@ struct Avx512Lanes {
         _mm512_set1_epi32(static_cast<int>(uint32_t{1} << bit)));
   }
 
+  // Writes base + i for each of keys[0, 16) that is `least` or more; returns
+  // how many. Writes all of to[0, 16).
+  [[gnu::always_inline]] static int AppendIndices(const int32_t* keys,
+                                                  int32_t least, int32_t base,
+                                                  int32_t* to) {
+    const __mmask16 kept = _mm512_cmpge_epi32_mask(_mm512_loadu_si512(keys),
+                                                   _mm512_set1_epi32(least));
+    const __m512i indices = _mm512_add_epi32(
+        _mm512_set1_epi32(base), _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9,
+                                                   10, 11, 12, 13, 14, 15));
+    return Append(kept, indices, to);
+  }
+  // Writes those of keys[0, 16) that are from low to high, likewise.
+  [[gnu::always_inline]] static int AppendBetween(const int32_t* keys,
+                                                  int32_t low, int32_t high,
+                                                  int32_t* to) {
+    const __m512i of_keys = _mm512_loadu_si512(keys);
+    const __mmask16 kept = _mm512_mask_cmple_epi32_mask(
+        _mm512_cmple_epi32_mask(_mm512_set1_epi32(low), of_keys), of_keys,
+        _mm512_set1_epi32(high));
+    return Append(kept, of_keys, to);
+  }
+  [[gnu::always_inline]] static int Append(__mmask16 kept, __m512i numbers,
+                                           int32_t* to) {
+    // To memory directly it is a slow instruction.
+    _mm512_storeu_si512(to, _mm512_maskz_compress_epi32(kept, numbers));
+    return __builtin_popcount(kept);
+  }
+
   // Halves are folded: lane i + lane i + 8, then 4, 2, 1.
   [[gnu::always_inline]] static float SumOf(F x) {
     return _mm512_reduce_add_ps(x);

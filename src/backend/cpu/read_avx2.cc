@@ -7,6 +7,7 @@
 #include "backend/cpu/read_kernels.h"
 #include "backend/cpu/read_tile.h"
 #include "backend/cpu/read_unit.h"
+#include "backend/cpu/score_keys.h"
 #include "backend/cpu/softmax_scores.h"
 
 namespace winnow {
@@ -38,7 +39,9 @@ ReadKernels Avx2ReadKernels() {
   kernels.tile_float32 = ReadTile<Avx2Lanes, Words, 1>;
   kernels.unit_float32 = ReadUnit<Avx2Lanes, Words>;
   kernels.score_float32 = UnitScores<Avx2Lanes, Words>;
+  kernels.keys_of = KeysOf<Avx2Lanes>;
   kernels.count_from = CountFrom<Avx2Lanes>;
+  kernels.indices_from = IndicesFrom<Avx2Lanes>;
   kernels.softmax_scores = SoftmaxScores<Avx2Lanes>;
   kernels.transpose_keys = TransposeKeys<Avx2Lanes>;
   kernels.assign_keys = AssignKeys<Avx2Lanes>;

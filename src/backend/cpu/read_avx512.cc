@@ -7,6 +7,7 @@
 #include "backend/cpu/read_kernels.h"
 #include "backend/cpu/read_tile.h"
 #include "backend/cpu/read_unit.h"
+#include "backend/cpu/score_keys.h"
 #include "backend/cpu/softmax_scores.h"
 
 namespace winnow {
@@ -38,7 +39,10 @@ ReadKernels Avx512ReadKernels() {
   kernels.tile_float32 = ReadTile<Avx512Lanes, Words, 4>;
   kernels.unit_float32 = ReadUnit<Avx512Lanes, Words>;
   kernels.score_float32 = UnitScores<Avx512Lanes, Words>;
+  kernels.keys_of = KeysOf<Avx512Lanes>;
   kernels.count_from = CountFrom<Avx512Lanes>;
+  kernels.indices_from = IndicesFrom<Avx512Lanes>;
+  kernels.keys_between = KeysBetween<Avx512Lanes>;
   kernels.softmax_scores = SoftmaxScores<Avx512Lanes>;
   kernels.transpose_keys = TransposeKeys<Avx512Lanes>;
   kernels.assign_keys = AssignKeys<Avx512Lanes>;

@@ -137,6 +137,25 @@ using SoftmaxKernel = bool (*)(const HeadScores& of);
 using CountKernel = int64_t (*)(const int32_t* keys, int64_t count,
                                 int32_t least);
 
+// The least and greatest of numbers; low > high where there are none.
+struct ScoreRange {
+  int32_t low = 0x7fffffff;
+  int32_t high = -0x7fffffff - 1;
+};
+// Writes numbers in the order of the scores to keys[0, count). Equal scores are
+// equal keys, zeros of either sign too.
+using KeysKernel = ScoreRange (*)(const float* scores, int64_t count,
+                                  int32_t* keys);
+// Writes the indices, ascending, of those of keys[0, count) that are `least` or
+// more, and returns how many; what lies behind them in indices[0, count) may
+// be anything.
+using IndicesKernel = int64_t (*)(const int32_t* keys, int64_t count,
+                                  int32_t least, int32_t* indices);
+// Writes those of keys[0, count) that are from low to high to kept, which may
+// be keys itself, and returns how many; as with indices.
+using KeysBetweenKernel = int64_t (*)(const int32_t* keys, int64_t count,
+                                      int32_t low, int32_t high, int32_t* kept);
+
 // One set. The bfloat16 kernels are null where a set has none: K, V and q are
 // then widened to float32.
 struct ReadKernels {
@@ -147,7 +166,11 @@ struct ReadKernels {
   // The units' scores alone, of which Select makes use: K may be summaries.
   UnitKernel score_float32 = nullptr;
   UnitKernel score_bfloat16 = nullptr;
+  KeysKernel keys_of = nullptr;
   CountKernel count_from = nullptr;
+  IndicesKernel indices_from = nullptr;
+  // Null where a set would do it one by one.
+  KeysBetweenKernel keys_between = nullptr;
   SoftmaxKernel softmax_scores = nullptr;
   // What Index is made of: cluster_kernels.h.
   ClusterKernel transpose_keys = nullptr;

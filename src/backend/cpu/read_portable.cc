@@ -9,6 +9,7 @@
 #include "backend/cpu/read_kernels.h"
 #include "backend/cpu/read_tile.h"
 #include "backend/cpu/read_unit.h"
+#include "backend/cpu/score_keys.h"
 #include "backend/cpu/softmax_scores.h"
 #include "tensor/dtype.h"
 
@@ -180,7 +181,9 @@ ReadKernels PortableReadKernels() {
   kernels.tile_float32 = ReadTile<PortableLanes, Words, 1>;
   kernels.unit_float32 = ReadUnit<PortableLanes, Words>;
   kernels.score_float32 = UnitScores<PortableLanes, Words>;
+  kernels.keys_of = KeysOf<PortableLanes>;
   kernels.count_from = CountFrom<PortableLanes>;
+  kernels.indices_from = IndicesFrom<PortableLanes>;
   kernels.softmax_scores = SoftmaxScores<PortableLanes>;
   kernels.transpose_keys = TransposeKeys<PortableLanes>;
   kernels.assign_keys = AssignKeys<PortableLanes>;

@@ -28,6 +28,8 @@ class ScoresByKey {
         return AllRows<2>(keys, rows, key);
       case 128:
         return AllRows<4>(keys, rows, key);
+      case 256:
+        return AllRows<8>(keys, rows, key);
       default:
         return AllRows<0>(keys, rows, key);
     }
@@ -121,7 +123,7 @@ class ScoresByKey {
       return (__m512bh)_mm512_loadu_si512(from);
     };
     if constexpr (kVectors != 0) {
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int v = 0; v < kVectors; ++v) add(16 * v, load_all);
     } else {
       int word = 0;

@@ -1,5 +1,6 @@
 #include "backend/cpu/select.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "backend/cpu/row_choice.h"
@@ -23,6 +24,16 @@ int64_t NumTokens(const PickLists& lists, int64_t row, int64_t list) {
     count += std::popcount(lists.List(row, list)[i].tokens);
   }
   return count;
+}
+
+// No row has more lists; a choice for the layer is written to every KV head's.
+int64_t MostLists(const SelectRows& of) {
+  const bool has_q_heads =
+      std::ranges::any_of(of.args.selectors, [](const LayerSelector& selector) {
+        return selector.program != nullptr &&
+               selector.program->scope == Scope::kQHead;
+      });
+  return has_q_heads ? of.args.q.dim(1) : of.cache.num_kv_heads;
 }
 
 }  // namespace
@@ -49,11 +60,11 @@ void CountReads(const StepRows& rows, const SelectArgs& args,
 
 void ChooseRows(const SelectRows& of, std::span<SelectScratch> scratch,
                 ThreadPool& pool) {
-  const int64_t num_heads = of.args.q.dim(1);
-  pool.ParallelFor(of.num_rows * num_heads, [&](int64_t item, int worker) {
-    const int64_t index = item / num_heads;
+  const int64_t num_lists = MostLists(of);
+  pool.ParallelFor(of.num_rows * num_lists, [&](int64_t item, int worker) {
+    const int64_t index = item / num_lists;
     const RowChoice choice(of, of.first_row + index);
-    const int list = static_cast<int>(item % num_heads);
+    const int list = static_cast<int>(item % num_lists);
     if (list == 0) choice.Begin();
     choice.Choose(
         list, of.raw.empty() ? RawScores() : of.raw[static_cast<size_t>(index)],

@@ -8,6 +8,9 @@
 #include <numeric>
 #include <random>
 
+#include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/vector_read.h"
+
 namespace winnow {
 namespace {
 
@@ -22,12 +25,12 @@ std::vector<int64_t> Sorted(std::span<const float> scores, int64_t count) {
   return order;
 }
 
-TEST(TopScoresTest, AreThoseOfASort) {
+// Best of all sets, and of plain loops, against a sort.
+void ExpectThoseOfASort(TopScores top) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   std::mt19937 random(1);
-  TopScores top;
   for (int round = 0; round < 500; ++round) {
-    std::vector<float> scores(1 + random() % 300);
+    std::vector<float> scores(1 + random() % (round % 10 == 0 ? 3000 : 300));
     const float scale = std::pow(10.0f, static_cast<float>(random() % 60) - 30);
     for (float& score : scores) {
       // Whole numbers give many ties, at zero too, of both signs.
@@ -43,6 +46,16 @@ TEST(TopScoresTest, AreThoseOfASort) {
     const std::span<const int32_t> best = top.Best(scores, count);
     const std::vector<int64_t> got(best.begin(), best.end());
     ASSERT_EQ(got, Sorted(scores, count)) << "round " << round;
+  }
+}
+
+TEST(TopScoresTest, AreThoseOfASort) {
+  ExpectThoseOfASort(TopScores());
+  for (const CpuKernels set : AvailableCpuKernels()) {
+    if (set == CpuKernels::kScalar) continue;
+    SCOPED_TRACE(CpuKernelsName(set));
+    const ReadKernels kernels = ReadKernelsOf(set);
+    ExpectThoseOfASort(TopScores(&kernels));
   }
 }
 

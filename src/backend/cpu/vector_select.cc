@@ -44,7 +44,7 @@ VectorSelect::VectorSelect(CpuKernels kernels, ThreadPool& pool)
       scratch_(static_cast<size_t>(pool.num_workers())) {
   Grow(static_cast<size_t>(pool.num_workers()) * kScratchBytes, lanes_);
   for (SelectScratch& scratch : scratch_) {
-    scratch.top = TopScores(kernels_.count_from);
+    scratch.top = TopScores(&kernels_);
     scratch.scores = RowScores(kernels_.softmax_scores);
   }
 }
