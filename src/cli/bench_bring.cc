@@ -16,25 +16,11 @@ constexpr int kPagesASlot = 2;
 }  // namespace
 
 BenchBring::BenchBring(Backend& backend, const Shape& shape)
-    : backend_(backend),
+    : memory_(backend),
       shape_(shape),
       picks_a_head_(shape.picks_a_request / shape.num_kv_heads),
       num_slots_(picks_a_head_ * kSlotsAPick),
-      num_pages_(num_slots_ * kPagesASlot),
-      queue_(backend.MakeQueue()) {}
-
-Result<View> BenchBring::Take(Dtype dtype,
-                              std::initializer_list<int64_t> shape) {
-  int64_t num_bytes = DtypeBytes(dtype);
-  for (const int64_t size : shape) num_bytes *= size;
-  ASSIGN_OR_RETURN(
-      Buffer buffer,
-      backend_.Allocate(Tier::kDevice, static_cast<size_t>(num_bytes),
-                        "a measurement"));
-  const View view = buffer.At(0, dtype, shape);
-  buffers_.push_back(std::move(buffer));
-  return view;
-}
+      num_pages_(num_slots_ * kPagesASlot) {}
 
 Result<std::unique_ptr<BenchBring>> BenchBring::Create(Backend& backend,
                                                        const Shape& shape) {
@@ -51,7 +37,7 @@ Result<std::unique_ptr<BenchBring>> BenchBring::Create(Backend& backend,
 Status BenchBring::AllocateRows() {
   const int64_t count = shape_.num_requests;
   const auto put = [&](int first, int by) -> Result<View> {
-    ASSIGN_OR_RETURN(const View view, Take(Dtype::kInt32, {count}));
+    ASSIGN_OR_RETURN(const View view, memory_.Take(Dtype::kInt32, {count}));
     for (int i = 0; i < count; ++i) view.As<int32_t>()[i] = first + i * by;
     return view;
   };
@@ -65,7 +51,7 @@ Status BenchBring::AllocateRows() {
       MakeSliceFormat(shape_.dtype, shape_.head_dim, shape_.head_dim);
   cache_.num_kv_heads = shape_.num_kv_heads;
   ASSIGN_OR_RETURN(cache_.page_table,
-                   Take(Dtype::kUInt32, {count, num_pages_}));
+                   memory_.Take(Dtype::kUInt32, {count, num_pages_}));
   std::fill_n(cache_.page_table.As<uint32_t>(),
               cache_.page_table.num_elements(), kNotWhole);
   return Ok{};
@@ -79,18 +65,22 @@ Status BenchBring::AllocateTables() {
   std::minstd_rand random(5);
   for (int layer = 0; layer < kLayers; ++layer) {
     SlotTable& slots = layers_.emplace_back();
-    ASSIGN_OR_RETURN(slots.num_segments, Take(Dtype::kInt32, {requests}));
-    ASSIGN_OR_RETURN(slots.num_frames, Take(Dtype::kInt32, {requests}));
+    ASSIGN_OR_RETURN(slots.num_segments,
+                     memory_.Take(Dtype::kInt32, {requests}));
+    ASSIGN_OR_RETURN(slots.num_frames, memory_.Take(Dtype::kInt32, {requests}));
     ASSIGN_OR_RETURN(slots.directory,
-                     Take(Dtype::kUInt32, {requests, segments}));
-    ASSIGN_OR_RETURN(slots.chunks, Take(Dtype::kUInt32, {requests, chunks}));
+                     memory_.Take(Dtype::kUInt32, {requests, segments}));
+    ASSIGN_OR_RETURN(slots.chunks,
+                     memory_.Take(Dtype::kUInt32, {requests, chunks}));
+    ASSIGN_OR_RETURN(slots.entries,
+                     memory_.Take(Dtype::kUInt16,
+                                  {requests * segments, heads, kSegmentPages}));
     ASSIGN_OR_RETURN(
-        slots.entries,
-        Take(Dtype::kUInt16, {requests * segments, heads, kSegmentPages}));
-    ASSIGN_OR_RETURN(slots.tags, Take(Dtype::kUInt32, {requests * chunks, heads,
-                                                       kChunkFrames}));
-    ASSIGN_OR_RETURN(slots.ages, Take(Dtype::kUInt8, {requests * chunks, heads,
-                                                      kChunkFrames}));
+        slots.tags,
+        memory_.Take(Dtype::kUInt32, {requests * chunks, heads, kChunkFrames}));
+    ASSIGN_OR_RETURN(
+        slots.ages,
+        memory_.Take(Dtype::kUInt8, {requests * chunks, heads, kChunkFrames}));
     std::iota(slots.directory.As<uint32_t>(),
               slots.directory.As<uint32_t>() + requests * segments, 0u);
     std::iota(slots.chunks.As<uint32_t>(),
@@ -123,10 +113,12 @@ Status BenchBring::AllocatePicks() {
   std::minstd_rand random(9);
   for (int layer = 0; layer < kLayers; ++layer) {
     PickLists& lists = lists_.emplace_back();
-    ASSIGN_OR_RETURN(lists.picks,
-                     Take(Dtype::kUInt32, {requests, heads, picks_a_head_, 2}));
-    ASSIGN_OR_RETURN(lists.num_picks, Take(Dtype::kInt32, {requests, heads}));
-    ASSIGN_OR_RETURN(lists.num_lists, Take(Dtype::kInt32, {requests}));
+    ASSIGN_OR_RETURN(
+        lists.picks,
+        memory_.Take(Dtype::kUInt32, {requests, heads, picks_a_head_, 2}));
+    ASSIGN_OR_RETURN(lists.num_picks,
+                     memory_.Take(Dtype::kInt32, {requests, heads}));
+    ASSIGN_OR_RETURN(lists.num_lists, memory_.Take(Dtype::kInt32, {requests}));
     for (int64_t r = 0; r < requests; ++r) {
       lists.NumLists(r) = shape_.num_kv_heads;
       for (int64_t head = 0; head < heads; ++head) {
@@ -149,7 +141,7 @@ void BenchBring::Run() {
   BringArgs args;
   args.source = {.kind = ReadSource::Kind::kPicks, .picks = lists_[layer]};
   args.slots = &layers_[layer];
-  backend_.Bring(*queue_, step_, args, cache_);
+  memory_.backend().Bring(memory_.queue(), step_, args, cache_);
 }
 
 double BenchBring::bytes() const {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "cli/bench_memory.h"
 
 namespace winnow {
 
@@ -32,16 +33,13 @@ class BenchBring {
 
  private:
   BenchBring(Backend& backend, const Shape& shape);
-  Result<View> Take(Dtype dtype, std::initializer_list<int64_t> shape);
   Status AllocateRows();
   Status AllocateTables();
   Status AllocatePicks();
 
-  Backend& backend_;
+  BenchMemory memory_;
   const Shape shape_;
   const int picks_a_head_, num_slots_, num_pages_;
-  std::unique_ptr<Queue> queue_;
-  std::vector<Buffer> buffers_;
   LayerCache cache_;
   LayerStep step_;
   std::vector<SlotTable> layers_;

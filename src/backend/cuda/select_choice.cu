@@ -128,8 +128,8 @@ __device__ void FinishList(const ChoiceTask& task,
 // those before. Threads hold the keys where they can. Rows that read everything
 // say so. Bytes: 4 a summary row read, the list written. Grid [lists, rows of
 // the wave]. (That it asked for the chosen pages, so that Read would find them
-// in L2, cost a step of Llama-3.1-8B's shape 0.02 ms of 5.27 behind 64K where
-// q heads choose, 0.09 of 5.17 where KV heads do: few multiprocessors asked.)
+// in L2, made steps slower: few multiprocessors asked for what all of them
+// read.)
 template <bool kSharedKeys>
 __global__ void __launch_bounds__(device::kChooseThreads, 2)
     ChooseKernel(const __grid_constant__ ChoiceTask task) {
