@@ -65,7 +65,7 @@ TEST_P(ConformanceTest, EmbedScalesRowsOfTheTable) {
 TEST_P(ConformanceTest, RmsNormDividesByTheRootMeanSquare) {
   ForSeeds(100, [](TestDevice& device, RandomSource& random) {
     const int64_t num_rows = random.Between(0, 40);
-    const int64_t size = random.Between(1, 300);
+    const int64_t size = random.Between(1, random.Chance(0.2) ? 1100 : 300);
     const TestArray x = RandomArray(AnyFloat(random), {num_rows, size}, random);
     const TestArray weight = RandomArray(AnyFloat(random), {size}, random);
     const int64_t gap = random.Between(0, 9);
@@ -89,6 +89,39 @@ TEST_P(ConformanceTest, RmsNormDividesByTheRootMeanSquare) {
         close.Expect({row, i}, value, std::abs(value));
       }
     }
+  });
+}
+
+// Rows of more threads than a warp has: few, and more than run at a time.
+TEST_P(ConformanceTest, RmsNormOfManyRowsIsThatOfEach) {
+  ForSeeds(20, [](TestDevice& device, RandomSource& random) {
+    const int64_t rows =
+        random.Chance(0.5) ? random.Between(1, 70) : random.Between(265, 560);
+    const int64_t grain = random.Among({1, 8});
+    const int64_t size = grain * random.Between(513 / grain, 1600 / grain);
+    const TestArray x = RandomArray(AnyFloat(random), {rows, size}, random);
+    const int64_t gap = grain * random.Between(0, 5);
+    RmsNormArgs args;
+    args.x = device.Upload(x, gap);
+    args.weight = device.Upload(RandomArray(AnyFloat(random), {size}, random));
+    args.epsilon = 1e-5f;
+    args.out = random.Chance(0.3)
+                   ? args.x
+                   : device.Output(AnyFloat(random), {rows, size}, gap);
+    RmsNormArgs alone = args;
+    alone.x = device.Upload(x, gap);
+    alone.out = device.Output(args.out.dtype, {rows, size}, gap);
+    const TestArray wanted = [&] {
+      for (int64_t row = 0; row < rows; ++row) {
+        RmsNormArgs one = alone;
+        one.x = alone.x.Slice(row, 1);
+        one.out = alone.out.Slice(row, 1);
+        device.backend().RmsNorm(device.queue(), one);
+      }
+      return device.Download(alone.out);
+    }();
+    device.backend().RmsNorm(device.queue(), args);
+    EXPECT_TRUE(device.Download(args.out).values == wanted.values);
   });
 }
 
