@@ -205,6 +205,9 @@ struct ReadArgs {
   // is. Bits do not depend on which pages are whole, nor on what slots hold.
   // REQUIRES: what prompt rows see is whole: they read it all.
   const SlotTable* slots = nullptr;
+  // Weights that a later verb reads, or empty: a device may bring them near
+  // while memory has nothing else to do.
+  View ahead = {};
 };
 
 // What the generated rows of a Read of this source are about to read, brought

@@ -255,7 +255,7 @@ class CheckedBackend final : public Backend {
     ReadArgs twin = args;
     twin.sources = sources;
     if (args.slots != nullptr) twin.slots = &slots;
-    Translate({&twin.q, &twin.out, &twin.lse});
+    Translate({&twin.q, &twin.out, &twin.lse, &twin.ahead});
     const LayerStep steps[] = {twins_->Of(step), step};
     const LayerCache caches[] = {twins_->Of(cache), cache};
     Both("Read", queue, [&](Backend& backend, Queue& on, bool checked) {

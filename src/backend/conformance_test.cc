@@ -36,7 +36,8 @@ class ConformanceTest : public testing::TestWithParam<BackendUnderTest> {
 TEST_P(ConformanceTest, EmbedScalesRowsOfTheTable) {
   ForSeeds(60, [](TestDevice& device, RandomSource& random) {
     const int64_t num_rows = random.Between(0, 40);
-    const int64_t hidden = random.Between(1, 200);
+    const int64_t grain = random.Among({1, 8});
+    const int64_t hidden = grain * random.Between(1, 200);
     const TestArray table =
         RandomArray(AnyFloat(random), {random.Between(1, 50), hidden}, random);
     std::vector<int32_t> token_ids(static_cast<size_t>(num_rows));
@@ -45,10 +46,10 @@ TEST_P(ConformanceTest, EmbedScalesRowsOfTheTable) {
     }
     EmbedArgs args;
     args.token_ids = device.Upload(Int32Array(token_ids));
-    args.table = device.Upload(table, random.Between(0, 5));
+    args.table = device.Upload(table, grain * random.Between(0, 5));
     args.scale = random.Chance(0.5) ? 1.0f : 12.5f;
     args.out = device.Output(Dtype::kFloat32, {num_rows, hidden},
-                             random.Between(0, 9));
+                             grain * random.Between(0, 9));
     device.backend().Embed(device.queue(), args);
     Closeness close(device.Download(args.out), Arithmetic::kElementwise);
     for (int64_t row = 0; row < num_rows; ++row) {
@@ -64,7 +65,7 @@ TEST_P(ConformanceTest, EmbedScalesRowsOfTheTable) {
 TEST_P(ConformanceTest, RmsNormDividesByTheRootMeanSquare) {
   ForSeeds(100, [](TestDevice& device, RandomSource& random) {
     const int64_t num_rows = random.Between(0, 40);
-    const int64_t size = random.Between(1, 300);
+    const int64_t size = random.Between(1, random.Chance(0.2) ? 1100 : 300);
     const TestArray x = RandomArray(AnyFloat(random), {num_rows, size}, random);
     const TestArray weight = RandomArray(AnyFloat(random), {size}, random);
     const int64_t gap = random.Between(0, 9);
@@ -88,6 +89,39 @@ TEST_P(ConformanceTest, RmsNormDividesByTheRootMeanSquare) {
         close.Expect({row, i}, value, std::abs(value));
       }
     }
+  });
+}
+
+// Rows of more threads than a warp has: few, and more than run at a time.
+TEST_P(ConformanceTest, RmsNormOfManyRowsIsThatOfEach) {
+  ForSeeds(20, [](TestDevice& device, RandomSource& random) {
+    const int64_t rows =
+        random.Chance(0.5) ? random.Between(1, 70) : random.Between(265, 560);
+    const int64_t grain = random.Among({1, 8});
+    const int64_t size = grain * random.Between(513 / grain, 1600 / grain);
+    const TestArray x = RandomArray(AnyFloat(random), {rows, size}, random);
+    const int64_t gap = grain * random.Between(0, 5);
+    RmsNormArgs args;
+    args.x = device.Upload(x, gap);
+    args.weight = device.Upload(RandomArray(AnyFloat(random), {size}, random));
+    args.epsilon = 1e-5f;
+    args.out = random.Chance(0.3)
+                   ? args.x
+                   : device.Output(AnyFloat(random), {rows, size}, gap);
+    RmsNormArgs alone = args;
+    alone.x = device.Upload(x, gap);
+    alone.out = device.Output(args.out.dtype, {rows, size}, gap);
+    const TestArray wanted = [&] {
+      for (int64_t row = 0; row < rows; ++row) {
+        RmsNormArgs one = alone;
+        one.x = alone.x.Slice(row, 1);
+        one.out = alone.out.Slice(row, 1);
+        device.backend().RmsNorm(device.queue(), one);
+      }
+      return device.Download(alone.out);
+    }();
+    device.backend().RmsNorm(device.queue(), args);
+    EXPECT_TRUE(device.Download(args.out).values == wanted.values);
   });
 }
 
@@ -130,8 +164,10 @@ double Activate(Activation activation, double x) {
 
 TEST_P(ConformanceTest, GatedActMultipliesTheActivatedGate) {
   ForSeeds(100, [](TestDevice& device, RandomSource& random) {
+    // Rows that whole pieces of 16 bytes fill, or do not.
+    const int64_t grain = random.Among({1, 4, 8});
     const std::vector<int64_t> shape = {random.Between(0, 20),
-                                        random.Between(1, 300)};
+                                        grain * random.Between(1, 900 / grain)};
     const Dtype in = AnyFloat(random);
     TestArray gate = RandomArray(in, shape, random);
     // Some far out, where a careless exponential overflows.
@@ -139,12 +175,14 @@ TEST_P(ConformanceTest, GatedActMultipliesTheActivatedGate) {
       if (random.Chance(0.1)) value = RoundTo(in, value * 60);
     }
     const TestArray up = RandomArray(in, shape, random);
-    const int64_t gap = random.Between(0, 9);
+    const int64_t gap = grain * random.Between(0, 3);
     GatedActArgs args;
     args.activation = random.Among(
         {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh});
     args.gate = device.Upload(gate, gap);
-    args.up = device.Upload(up, random.Between(0, 9));
+    args.up =
+        device.Upload(up, random.Chance(0.2) ? random.Between(0, 9)
+                                             : grain * random.Between(0, 3));
     args.out = random.Chance(0.3) ? args.gate
                                   : device.Output(AnyFloat(random), shape, gap);
     device.backend().GatedAct(device.queue(), args);

@@ -100,7 +100,9 @@ struct AppendInputs {
     k = RandomArray(dtype, {rows, shape.num_kv_heads, shape.k_dim}, random);
     v = RandomArray(dtype, {rows, shape.num_kv_heads, shape.v_dim}, random);
     const int64_t rotary =
-        random.Chance(0.6) ? shape.k_dim : 2 * random.Between(1, 4);
+        random.Chance(0.8)
+            ? shape.k_dim
+            : 2 * random.Between(1, std::min(shape.k_dim / 2, 16));
     cos_sin = RandomArray(Dtype::kFloat32, {rows, rotary}, random);
   }
 };
@@ -152,7 +154,7 @@ void ExpectAppended(const PagedCase& paged, const AppendInputs& inputs,
 }
 
 TEST_P(PagedConformanceTest, AppendRotatesAndWritesItsTokensAlone) {
-  ForSeeds(80, [](TestDevice& device, RandomSource& random) {
+  ForSeeds(160, [](TestDevice& device, RandomSource& random) {
     const KvShape shape = RandomKvShape(random);
     const PagedCase paged(shape, RandomRequests(random, 400), random);
     const AppendInputs inputs(
@@ -161,13 +163,16 @@ TEST_P(PagedConformanceTest, AppendRotatesAndWritesItsTokensAlone) {
         paged.PoolImage(StartsOf(paged.requests()));
     const View pool = device.UploadBytes(before);
     TokenInputs args;
-    args.q = device.Upload(inputs.q, random.Between(0, 5));
-    args.k = device.Upload(inputs.k, random.Between(0, 5));
-    args.v = device.Upload(inputs.v, random.Between(0, 5));
-    args.cos_sin = device.Upload(inputs.cos_sin, random.Between(0, 5));
+    // Heads that whole pieces of 16 bytes fill, or do not.
+    const int64_t grain = random.Among({1, 8, 8});
+    const auto gap = [&] { return grain * random.Between(0, 5); };
+    args.q = device.Upload(inputs.q, gap());
+    args.k = device.Upload(inputs.k, gap());
+    args.v = device.Upload(inputs.v, gap());
+    args.cos_sin = device.Upload(inputs.cos_sin, gap());
     const bool keeps_q = random.Chance(0.5);
     if (keeps_q) {
-      args.q_pre = device.Output(inputs.q.dtype, inputs.q.shape, 3);
+      args.q_pre = device.Output(inputs.q.dtype, inputs.q.shape, 3 * grain);
     }
     const LayerStep step = paged.Step(device, paged.requests(), 0);
     device.backend().Append(device.queue(), step, args,

@@ -500,6 +500,7 @@ SparseResult RunSparse(TestDevice& device, const SparseCase& sparse,
       sparse.paged.shape().dtype,
       {sparse.q.dim(0), sparse.q.dim(1), sparse.paged.shape().v_dim});
   read.lse = device.Output(Dtype::kFloat32, {sparse.q.dim(0), sparse.q.dim(1)});
+  read.ahead = device.Upload(TestArray(Dtype::kFloat32, {3, 70}), 5);
   SparseResult result;
   for (int row = 0; row < step.num_rows; row += run.select_rows) {
     const int num_rows = std::min(step.num_rows - row, run.select_rows);

@@ -1,6 +1,7 @@
 #include "cli/bench.h"
 
 #include "cli/bench_disk.h"
+#include "cli/bench_prefill.h"
 #include "cli/bench_step.h"
 #include "cli/bench_throughput.h"
 #include "cli/bench_verbs.h"
@@ -98,6 +99,31 @@ Command& AddVerbs(Command& bench, BenchFlags* flags) {
   return verbs;
 }
 
+Command& AddPrefill(Command& bench, BenchFlags* flags) {
+  Command& prefill = bench.AddCommand(
+      "prefill",
+      "Prompts alone, on any device: time to the first token by length, "
+      "selection and chunk, and what products and attention have of it");
+  AddModelOrShape(prefill, flags);
+  AddStepFlags(prefill, &flags->engine);
+  prefill.AddFlag({.name = "--prompt",
+                   .value_name = "LIST",
+                   .help = "Prompt tokens (1K,128K; default 512)"},
+                  Text(&flags->prompts));
+  prefill.AddFlag({.name = "--chunk",
+                   .value_name = "LIST",
+                   .help = "Tokens of a prompt that a step computes (2K,8K; "
+                           "default --max-num-batched-tokens)"},
+                  Text(&flags->chunks));
+  prefill.AddFlag({.name = "--select",
+                   .value_name = "SPEC",
+                   .help = "What attention reads, a list with commas "
+                           "(default dense)"},
+                  Text(&flags->selects));
+  AddRoundsAndJson(prefill, flags);
+  return prefill;
+}
+
 void AddThroughput(Command& bench, BenchFlags* flags) {
   Command& throughput = bench.AddCommand(
       "throughput",
@@ -147,37 +173,38 @@ Command& AddDisk(Command& bench, BenchFlags* flags) {
 
 Command& AddBenchCommand(Command& program, BenchFlags* flags) {
   Command& bench = program.AddCommand(
-      "bench", "Measure this machine: step, verbs, throughput, disk");
+      "bench", "Measure this machine: step, verbs, prefill, throughput, disk");
   flags->step_command = &AddStep(bench, flags);
   flags->verbs_command = &AddVerbs(bench, flags);
+  flags->prefill_command = &AddPrefill(bench, flags);
   AddThroughput(bench, flags);
   flags->disk_command = &AddDisk(bench, flags);
   return bench;
 }
 
 Result<int> RunBench(const BenchFlags& flags) {
-  const bool throughput = !flags.verbs_command->chosen() &&
-                          !flags.step_command->chosen() &&
-                          !flags.disk_command->chosen();
-  if (throughput) {
+  if (flags.step_command->chosen()) {
+    RETURN_IF_ERROR(CheckModelOrShape("step", flags));
+    RETURN_IF_ERROR(CheckStepFlags(flags));
+  } else if (flags.verbs_command->chosen()) {
+    RETURN_IF_ERROR(CheckModelOrShape("verbs", flags));
+    RETURN_IF_ERROR(CheckVerbsFlags(flags));
+    RETURN_IF_ERROR(CheckEngineFlags(flags.engine, /*selects=*/{}));
+  } else if (flags.prefill_command->chosen()) {
+    RETURN_IF_ERROR(CheckModelOrShape("prefill", flags));
+    RETURN_IF_ERROR(CheckPrefillFlags(flags));
+  } else if (flags.disk_command->chosen()) {
+    RETURN_IF_ERROR(CheckEngineFlags(flags.engine, /*selects=*/{}));
+  } else {
     RETURN_IF_ERROR(CheckModelOrShape("throughput", flags));
     RETURN_IF_ERROR(CheckThroughputFlags(flags));
-  } else {
-    if (flags.verbs_command->chosen()) {
-      RETURN_IF_ERROR(CheckModelOrShape("verbs", flags));
-      RETURN_IF_ERROR(CheckVerbsFlags(flags));
-    }
-    if (flags.step_command->chosen()) {
-      RETURN_IF_ERROR(CheckModelOrShape("step", flags));
-      RETURN_IF_ERROR(CheckStepFlags(flags));
-    }
-    RETURN_IF_ERROR(CheckEngineFlags(flags.engine, /*selects=*/{}));
   }
   RETURN_IF_ERROR(CheckJsonFile(flags.engine));
-  return throughput                      ? RunBenchThroughput(flags)
-         : flags.verbs_command->chosen() ? RunBenchVerbs(flags)
-         : flags.step_command->chosen()  ? RunBenchStep(flags)
-                                         : RunBenchDisk(flags);
+  return flags.step_command->chosen()      ? RunBenchStep(flags)
+         : flags.verbs_command->chosen()   ? RunBenchVerbs(flags)
+         : flags.prefill_command->chosen() ? RunBenchPrefill(flags)
+         : flags.disk_command->chosen()    ? RunBenchDisk(flags)
+                                           : RunBenchThroughput(flags);
 }
 
 }  // namespace winnow

@@ -1,5 +1,5 @@
-// winnow bench step | verbs | throughput | disk: figures beside the machine's
-// roof, measured in the same run.
+// winnow bench step | verbs | prefill | throughput | disk: figures beside the
+// machine's roof, measured in the same run.
 #ifndef WINNOW_CLI_BENCH_H_
 #define WINNOW_CLI_BENCH_H_
 
@@ -13,16 +13,18 @@ struct BenchFlags {
   EngineFlags engine;
   const Command* step_command = nullptr;  // the chosen one runs
   const Command* verbs_command = nullptr;
+  const Command* prefill_command = nullptr;
   const Command* disk_command = nullptr;
   int generated_tokens = 32;
-  // Of step, as typed: lists on a GPU.
+  // Of step, as typed: lists on a GPU. The first of prefill, too.
   std::string prompts = "512", step_batches = "1";
+  std::string chunks;  // of prefill, as typed; empty: the engine's
   int rounds = 3;
   int decode_context_tokens = 32768;
   int prompt_context_tokens = 16384;
   bool layouts = false;
   std::string shape;  // in place of a model; empty: none
-  // Of throughput, as typed; the last of step, too.
+  // Of throughput, as typed; the last of step and prefill, too.
   std::string batches = "1", contexts = "1K", selects = "dense";
   // Of disk, as typed.
   std::string kv_disk, kv_disk_size = "1GiB", disk_piece = "4MiB";

@@ -234,6 +234,7 @@ void Attend(const Pass& pass, const LayerStep& step) {
       .scale = 1.0f / std::sqrt(static_cast<float>(config.head_dim)),
       .out = views.attended.SplitColumns(config.num_q_heads),
       .lse = {},
+      .ahead = weights.o,
   };
   if (Chooses(pass.args.selection, step.layer)) {
     ReadChosen(pass, step, inputs, read, cache);

@@ -237,7 +237,8 @@ class ProgramTest(unittest.TestCase):
         self.assertRegex(winnow("--version").stdout, r"^winnow \d+\.\d+\.\d+\n")
         for command in ([], ["generate"], ["info"], ["bench"],
                         ["bench", "step"], ["bench", "verbs"],
-                        ["bench", "throughput"], ["bench", "disk"]):
+                        ["bench", "prefill"], ["bench", "throughput"],
+                        ["bench", "disk"]):
             done = winnow(*command, "--help")
             self.assertEqual(done.returncode, 0)
             self.assertIn("Usage", done.stdout)
@@ -254,7 +255,9 @@ class ProgramTest(unittest.TestCase):
                  "--layouts"}
         throughput = (step - {"--prompt", "--batch"}) | {
             "--shape", "--contexts", "--batches", "--select"}
+        prefill = (step - {"--batch", "--generate"}) | {"--chunk"}
         for command, own in [("step", step), ("verbs", verbs),
+                             ("prefill", prefill),
                              ("throughput", throughput)]:
             shown = winnow("bench", command, "--help").stdout
             self.assertEqual(set(re.findall(r"(?m)^  (?:-h,)?(--[a-z-]+)",
@@ -350,6 +353,26 @@ class ProgramTest(unittest.TestCase):
             self.assertGreater(cell["first_token_ms"], 0)
             self.assertGreater(cell["step_ms"], 0)
 
+    def test_bench_prefill_has_a_row_a_cell(self):
+        done = winnow("bench", "prefill", MODEL, "--prompt", "64,96",
+                      "--chunk", "32,96", "--rounds", "1", "--select",
+                      "dense,moba:block=32,budget=64", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        cells = json.loads(done.stdout)["cells"]
+        self.assertEqual(
+            [(c["select"], c["prompt"], c["chunk"]) for c in cells],
+            [(select, prompt, chunk)
+             for select in ("dense", "moba:block=32,budget=64")
+             for prompt in (64, 96) for chunk in (32, 96)])
+        for cell in cells:
+            self.assertGreater(cell["first_token_ms"], 0)
+            self.assertAlmostEqual(
+                sum(cell[share] for share in (
+                    "products_share", "attention_share", "choices_share",
+                    "rest_share")), 1)
+            self.assertEqual(cell["choices_share"] > 0,
+                             cell["select"] != "dense")
+
     def test_help_keeps_the_contract(self):
         design = (ROOT / "docs/design.md").read_text()
         section = design[design.index("**Flags**, the same"):]
@@ -370,7 +393,8 @@ class ProgramTest(unittest.TestCase):
         for arguments, words in [
                 ([], ["command must be generate, "]),
                 (["nonsense"], ["command must be generate, ", "nonsense"]),
-                (["bench", "stop"], ["command must be step, verbs, throughput or disk", "stop"]),
+                (["bench", "stop"], ["command must be step, verbs, prefill, throughput or disk",
+                                     "stop"]),
                 (["generate"], ["MODEL"]),
                 (["generate", MODEL], ["--prompt"]),
                 (["generate", MODEL, *prompt, "--unknown"], ["--unknown"]),
@@ -423,6 +447,15 @@ class ProgramTest(unittest.TestCase):
                  ["--piece", "many"]),
                 (["bench", "disk", "--kv-disk", "x", "--kv-disk-size",
                   "4KiB"], ["--kv-disk-size", "4.0 MiB", "4.0 KiB"]),
+                (["bench", "prefill"], ["MODEL", "--shape"]),
+                (["bench", "prefill", MODEL, "--chunk", "2K,0"],
+                 ["--chunk", "1048576", "0"]),
+                (["bench", "prefill", MODEL, "--prompt", ""],
+                 ["--prompt", '""']),
+                (["bench", "prefill", MODEL, "--prompt", "64,200K"],
+                 ["133120"]),
+                (["bench", "prefill", MODEL, "--select", "nope"],
+                 ["--select", "nope"]),
                 (["bench", "throughput"], ["MODEL", "--shape"]),
                 (["bench", "throughput", MODEL, "--shape", "llama-3.1-8b"],
                  ["MODEL", "--shape"]),

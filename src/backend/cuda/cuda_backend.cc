@@ -151,8 +151,11 @@ class CudaBackend final : public Backend {
     LaunchTimes times(on);
     enqueue();
     times.End();
-    RETURN_IF_ERROR(Wait(Record(queue), kProfileTimeout));
-    return times.Collect();
+    const Event end = Record(queue);
+    RETURN_IF_ERROR(Wait(end, kProfileTimeout));
+    std::vector<LaunchTime> collected = times.Collect();
+    RETURN_IF_ERROR(Wait(end, kProfileTimeout));  // Whether all could be read.
+    return collected;
   }
 
   void Embed(Queue& queue, const EmbedArgs& args) override {

@@ -1,5 +1,7 @@
 #include "backend/cuda/cuda_types.h"
 #include "backend/cuda/device/element.cuh"
+#include "backend/cuda/device/piece.cuh"
+#include "backend/cuda/pieces.h"
 #include "backend/cuda/row_verbs.h"
 
 namespace winnow {
@@ -13,15 +15,22 @@ struct EmbedShape {
   float scale;
 };
 
-// out [rows, hidden] = scale * table[token_ids[row]]: a block a row.
-// Bytes: hidden x (element + 4) a row.
-template <typename T>
+// out [rows, hidden] = scale * table[token_ids[row]]: a block a row, a thread
+// every kThreads-th piece of kNumbers, which divides hidden.
+template <typename T, int kNumbers>
 __global__ void EmbedKernel(EmbedShape shape, const int32_t* token_ids,
                             const T* table, float* out) {
   const T* from = table + token_ids[blockIdx.x] * shape.table_stride;
   float* to = out + blockIdx.x * shape.out_stride;
-  for (int64_t i = threadIdx.x; i < shape.hidden; i += kThreads) {
-    to[i] = shape.scale * device::ToFloat(from[i]);
+  constexpr int kStep = kThreads * kNumbers;
+  for (int64_t i = threadIdx.x * kNumbers; i < shape.hidden; i += kStep) {
+    const auto piece = device::Piece<T, kNumbers>::Load(from + i);
+    device::Piece<float, kNumbers> scaled;
+#pragma unroll
+    for (int j = 0; j < kNumbers; ++j) {
+      scaled.numbers[j] = shape.scale * device::ToFloat(piece.numbers[j]);
+    }
+    scaled.Store(to + i);
   }
 }
 
@@ -36,12 +45,22 @@ void EnqueueEmbed(CudaQueue& queue, const EmbedArgs& args) {
   if (num_rows == 0) return;
   const EmbedShape shape = {hidden, args.table.stride[0], args.out.stride[0],
                             args.scale};
+  const auto launch = [&](auto* kernel, auto* table) {
+    kernel<<<static_cast<unsigned>(num_rows), kThreads, 0, queue.stream()>>>(
+        shape, args.token_ids.As<int32_t>(), table, args.out.As<float>());
+  };
+  // Bytes: hidden x (element + 4) a row, of which 2,048 of 4,096 bfloat16 are
+  // 50 MB: 10.5 us at 4.8 TB/s, and as long again for ids and rows to come.
   WithCudaFloat(args.table.dtype, [&](auto element) {
     using T = decltype(element);
-    EmbedKernel<T>
-        <<<static_cast<unsigned>(num_rows), kThreads, 0, queue.stream()>>>(
-            shape, args.token_ids.As<int32_t>(), CudaData<T>(args.table),
-            args.out.As<float>());
+    constexpr int kNumbers = device::kPieceNumbers<T>;
+    const auto* table = CudaData<T>(args.table);
+    if (HasPieces<T, kNumbers>(args.table) &&
+        HasPieces<float, kNumbers>(args.out)) {
+      launch(EmbedKernel<T, kNumbers>, table);
+    } else {
+      launch(EmbedKernel<T, 1>, table);
+    }
   });
   queue.KeepLaunch("Embed");
 }

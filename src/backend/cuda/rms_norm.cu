@@ -1,8 +1,11 @@
 #include "backend/cuda/cuda_types.h"
 #include "backend/cuda/dependent_launch.h"
+#include "backend/cuda/device/async_copy.cuh"
 #include "backend/cuda/device/dependent_launch.cuh"
 #include "backend/cuda/device/element.cuh"
+#include "backend/cuda/device/piece.cuh"
 #include "backend/cuda/device/row_sum.cuh"
+#include "backend/cuda/pieces.h"
 #include "backend/cuda/row_verbs.h"
 
 namespace winnow {
@@ -86,25 +89,27 @@ __global__ void RmsNormBlockKernel(NormShape shape, const X* x, const W* weight,
                Block{static_cast<int>(threadIdx.x), of_warps});
 }
 
-// The same for rows whose numbers the threads can hold: read once, and the
-// weights before the row is there. The same bits.
+// Rows whose numbers the threads can hold: every kRowThreads-th is a thread's.
 constexpr int kHeldNumbers = 16;  // a thread
 constexpr int64_t kMaxHeldRow = kHeldNumbers * kRowThreads;
-template <typename X, typename W, typename Out>
-__global__ void __launch_bounds__(kRowThreads)
-    RmsNormHeldKernel(NormShape shape, const X* x, const W* weight, Out* out) {
-  __shared__ float of_warps[32];
-  const int64_t row = blockIdx.x;
-  const int size = static_cast<int>(shape.size);
-  float weights[kHeldNumbers], values[kHeldNumbers];
+
+template <typename W>
+__device__ void LoadWeights(const W* weight, int size,
+                            float (&weights)[kHeldNumbers]) {
 #pragma unroll
   for (int k = 0; k < kHeldNumbers; ++k) {
     const int i = static_cast<int>(threadIdx.x) + k * kRowThreads;
     weights[k] = i < size ? device::ToFloat(weight[i]) : 0.0f;
   }
-  device::BeginAfterPrior();
-  x += shape.XOffset(row);
-  out += shape.OutOffset(row);
+}
+
+// Normalizes the row at `x`, in global or in shared memory: reads it once, and
+// gives the same bits as NormalizeRow.
+template <typename X, typename Out>
+__device__ void NormalizeHeld(const X* x, const float (&weights)[kHeldNumbers],
+                              int size, float epsilon, float* of_warps,
+                              Out* out) {
+  float values[kHeldNumbers];
 #pragma unroll
   for (int k = 0; k < kHeldNumbers; ++k) {
     const int i = static_cast<int>(threadIdx.x) + k * kRowThreads;
@@ -113,15 +118,115 @@ __global__ void __launch_bounds__(kRowThreads)
   float sum = 0;
 #pragma unroll
   for (int k = 0; k < kHeldNumbers; ++k) sum = fmaf(values[k], values[k], sum);
-  const float mean =
-      device::BlockSum(sum, of_warps) / static_cast<float>(shape.size);
-  const float factor = 1.0f / sqrtf(mean + shape.epsilon);
+  const float mean = device::BlockSum(sum, of_warps) / static_cast<float>(size);
+  const float factor = 1.0f / sqrtf(mean + epsilon);
 #pragma unroll
   for (int k = 0; k < kHeldNumbers; ++k) {
     const int i = static_cast<int>(threadIdx.x) + k * kRowThreads;
     if (i >= size) break;
     out[i] = device::FromFloat<Out>(values[k] * factor * weights[k]);
   }
+}
+
+// A block a row; the weights are there before the row is.
+template <typename X, typename W, typename Out>
+__global__ void __launch_bounds__(kRowThreads)
+    RmsNormHeldKernel(NormShape shape, const X* x, const W* weight, Out* out) {
+  __shared__ float of_warps[32];
+  const int64_t row = blockIdx.x;
+  const int size = static_cast<int>(shape.size);
+  float weights[kHeldNumbers];
+  LoadWeights(weight, size, weights);
+  device::BeginAfterPrior();
+  NormalizeHeld(x + shape.XOffset(row), weights, size, shape.epsilon, of_warps,
+                out + shape.OutOffset(row));
+}
+
+// The same for more rows than blocks that run at a time: a block has every
+// gridDim.x-th, and while it normalizes one the next two are on their way. Two
+// blocks of rows of 4,096 float32 have 64 KB under way on a multiprocessor.
+constexpr int kStagedBlocksAnSm = 2;
+constexpr int kStages = 3;  // rows in shared memory
+template <typename X, typename W, typename Out>
+__global__ void __launch_bounds__(kRowThreads, kStagedBlocksAnSm)
+    RmsNormStagedKernel(NormShape shape, const X* x, const W* weight,
+                        Out* out) {
+  extern __shared__ uint4 stages[];  // [kStages, a row]
+  __shared__ float of_warps[32];
+  const int size = static_cast<int>(shape.size);
+  const int row_pieces = size / device::kPieceNumbers<X>;
+  float weights[kHeldNumbers];
+  LoadWeights(weight, size, weights);
+  device::BeginAfterPrior();
+  // A row that is not there counts all the same.
+  const auto fetch = [&](int64_t row, int stage) {
+    const X* from = x + shape.XOffset(row);
+    for (int i = threadIdx.x; row < shape.rows && i < row_pieces;
+         i += kRowThreads) {
+      device::CopyAsync16(
+          device::SharedAddress(stages + stage * row_pieces + i),
+          from + i * device::kPieceNumbers<X>, device::kPieceBytes);
+    }
+    device::CommitCopies();
+  };
+  const int64_t step = gridDim.x;
+  for (int i = 0; i + 1 < kStages; ++i) fetch(blockIdx.x + i * step, i);
+  int stage = 0;
+  for (int64_t row = blockIdx.x; row < shape.rows; row += step) {
+    device::WaitForCopies<kStages - 2>();
+    // All have read the row before this one, and its place is free.
+    __syncthreads();
+    const int free_stage = stage == 0 ? kStages - 1 : stage - 1;
+    fetch(row + (kStages - 1) * step, free_stage);
+    NormalizeHeld(reinterpret_cast<const X*>(stages + stage * row_pieces),
+                  weights, size, shape.epsilon, of_warps,
+                  out + shape.OutOffset(row));
+    stage = stage + 1 == kStages ? 0 : stage + 1;
+  }
+}
+
+// REQUIRES: rows of whole pieces, of at most kMaxHeldRow numbers.
+template <typename X, typename W, typename Out>
+void LaunchStaged(CudaQueue& queue, const NormShape& shape,
+                  const RmsNormArgs& args) {
+  const auto kernel = RmsNormStagedKernel<X, W, Out>;
+  constexpr int kMostBytes = kStages * int{kMaxHeldRow} * int{sizeof(X)};
+  queue.Keep(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                           kMostBytes),
+      "RmsNorm: shared memory for rows");
+  LaunchDependent(
+      queue, "RmsNorm", kernel,
+      {.blocks = static_cast<unsigned>(kStagedBlocksAnSm *
+                                       queue.device().num_multiprocessors),
+       .num_threads = kRowThreads,
+       .shared_bytes = kStages * static_cast<int>(shape.size * sizeof(X))},
+      shape, CudaData<X>(args.x), CudaData<W>(args.weight),
+      CudaData<Out>(args.out));
+}
+
+template <typename X, typename W, typename Out>
+void Launch(CudaQueue& queue, const NormShape& shape, const RmsNormArgs& args) {
+  if (shape.size <= kMaxWarpRow) {
+    const auto blocks =
+        static_cast<unsigned>((shape.rows + kWarpRows - 1) / kWarpRows);
+    return LaunchDependent(queue, "RmsNorm", RmsNormWarpKernel<X, W, Out>,
+                           {.blocks = blocks, .num_threads = kWarpRows * 32},
+                           shape, CudaData<X>(args.x), CudaData<W>(args.weight),
+                           CudaData<Out>(args.out));
+  }
+  const bool holds = shape.size <= kMaxHeldRow;
+  if (holds && args.x.rank == 2 &&
+      shape.rows > kStagedBlocksAnSm * queue.device().num_multiprocessors &&
+      HasPieces<X, device::kPieceNumbers<X>>(args.x)) {
+    return LaunchStaged<X, W, Out>(queue, shape, args);
+  }
+  LaunchDependent(
+      queue, "RmsNorm",
+      holds ? RmsNormHeldKernel<X, W, Out> : RmsNormBlockKernel<X, W, Out>,
+      {.blocks = static_cast<unsigned>(shape.rows), .num_threads = kRowThreads},
+      shape, CudaData<X>(args.x), CudaData<W>(args.weight),
+      CudaData<Out>(args.out));
 }
 
 }  // namespace
@@ -143,29 +248,13 @@ void EnqueueRmsNorm(CudaQueue& queue, const RmsNormArgs& args) {
                            .out_head_stride = args.out.stride[1],
                            .epsilon = args.epsilon};
   if (shape.rows == 0) return;
+  // Bytes: x and out once, the weights once a block. 2,048 rows of 4,096
+  // float32 to bfloat16 are 50 MB: 10.5 us at 4.8 TB/s.
   WithCudaFloat(args.x.dtype, [&](auto x) {
     WithCudaFloat(args.weight.dtype, [&](auto weight) {
       WithCudaFloat(args.out.dtype, [&](auto out) {
-        using X = decltype(x);
-        using W = decltype(weight);
-        using Out = decltype(out);
-        if (shape.size <= kMaxWarpRow) {
-          const auto blocks =
-              static_cast<unsigned>((shape.rows + kWarpRows - 1) / kWarpRows);
-          LaunchDependent(queue, "RmsNorm", RmsNormWarpKernel<X, W, Out>,
-                          {.blocks = blocks, .num_threads = kWarpRows * 32},
-                          shape, CudaData<X>(args.x), CudaData<W>(args.weight),
-                          CudaData<Out>(args.out));
-        } else {
-          const auto kernel = shape.size <= kMaxHeldRow
-                                  ? RmsNormHeldKernel<X, W, Out>
-                                  : RmsNormBlockKernel<X, W, Out>;
-          LaunchDependent(queue, "RmsNorm", kernel,
-                          {.blocks = static_cast<unsigned>(shape.rows),
-                           .num_threads = kRowThreads},
-                          shape, CudaData<X>(args.x), CudaData<W>(args.weight),
-                          CudaData<Out>(args.out));
-        }
+        Launch<decltype(x), decltype(weight), decltype(out)>(queue, shape,
+                                                             args);
       });
     });
   });

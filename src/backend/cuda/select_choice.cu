@@ -126,17 +126,17 @@ __device__ void FinishList(const ChoiceTask& task,
 // key at which the budget ends, a digit at a time, from the first bit in which
 // keys differ; then warps write what lies below it, in order, with counts of
 // those before. Threads hold the keys where they can. Rows that read everything
-// say so. Bytes: 4 a summary row read, the list written. Grid [lists, rows of
-// the wave]. (That it asked for the chosen pages, so that Read would find them
-// in L2, made steps slower: few multiprocessors asked for what all of them
-// read.)
+// say so. Read may begin when scores are there, not before: it asks for weights
+// at once, and scores need all of the memory's rate. Bytes: 4 a summary row
+// read, the list written. Grid [lists, rows of the wave]. (That it asked for
+// the chosen pages, so that Read would find them in L2, made steps slower: few
+// multiprocessors asked for what all of them read.)
 template <bool kSharedKeys>
 __global__ void __launch_bounds__(device::kChooseThreads, 2)
     ChooseKernel(const __grid_constant__ ChoiceTask task) {
   extern __shared__ uint32_t shared_keys[];  // where kSharedKeys
   __shared__ device::CutScratch scratch;
   __shared__ device::HeldScratch held_scratch;
-  device::LetNextBegin();
   // What the step's tables say is looked up while others end.
   ListPlace place = {};
   place.list = blockIdx.x;
@@ -149,11 +149,11 @@ __global__ void __launch_bounds__(device::kChooseThreads, 2)
   // Rows without a selector are the first launch's.
   if (index < 0 ? task.first_selector != 0
                 : entry < 0 || entry >= task.num_selectors) {
-    return device::WaitForPrior();
+    return device::BeginAfterPrior();
   }
   const bool has_program = index >= 0 && task.selectors[entry].has_program;
   if (!has_program || task.selectors[entry].ReadsAll(task.rows, place.row)) {
-    device::WaitForPrior();
+    device::BeginAfterPrior();
     if (place.list != 0 || threadIdx.x != 0) return;
     task.lists.NumPicks(place.row, 0) = device::kEveryPage;
     return RowResult{1, has_program ? 1.0f : 0.0f}.Write(task, place.row);
@@ -174,17 +174,20 @@ __global__ void __launch_bounds__(device::kChooseThreads, 2)
   writer.num_copies = place.num_copies;
   writer.copy_stride = task.lists.picks_list_stride;
   const RowResult result = RowResult::Of(selector, budget, place);
-  if (place.list >= place.num_choices) return device::WaitForPrior();
-  const bool holds = kSharedKeys && !selector.reuses_lists &&
-                     !selector.Pools() && budget.NeedsScores() &&
+  if (place.list >= place.num_choices) return device::BeginAfterPrior();
+  const bool scored = !selector.reuses_lists && budget.NeedsScores();
+  if (!scored) device::LetNextBegin();
+  const bool holds = kSharedKeys && scored && !selector.Pools() &&
                      budget.num_partitions <= device::kMaxHeldPartitions;
   int num_picks = 0;
   if (holds) {
     device::HeldChoice held(budget, writer.group_partitions, held_scratch);
     device::WaitForPrior();
+    device::LetNextBegin();
     num_picks = ChooseHeld(task, selector, place, writer, held);
   } else {
     device::WaitForPrior();
+    if (scored) device::LetNextBegin();
     if (!selector.reuses_lists) {
       uint32_t* keys = kSharedKeys
                            ? shared_keys

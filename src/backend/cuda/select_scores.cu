@@ -260,9 +260,11 @@ void Launch(const ScoreLaunch& launch) {
   CHECK(shared_bytes <= kMaxSharedBytes,
         "q heads a KV head={} width={}: queries of {} bytes, limit {}",
         task.num_heads, task.width, shared_bytes, kMaxSharedBytes);
-  cudaFuncSetAttribute(ScoreKernel<Tile>,
-                       cudaFuncAttributeMaxDynamicSharedMemorySize,
-                       static_cast<int>(shared_bytes));
+  launch.queue.Keep(
+      cudaFuncSetAttribute(ScoreKernel<Tile>,
+                           cudaFuncAttributeMaxDynamicSharedMemorySize,
+                           static_cast<int>(shared_bytes)),
+      "Select: shared memory for scores");
   const dim3 grid(
       static_cast<unsigned>(task.num_blocks[0] + task.num_blocks[1]),
       static_cast<unsigned>(launch.num_kv_heads),

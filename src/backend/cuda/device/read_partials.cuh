@@ -33,6 +33,8 @@ struct UnitsArguments {
   // nobody counts: whoever completes a count takes it back.
   int32_t* tickets;  // [rows, q_heads, max_groups + 1]
   int max_groups, max_units;
+  const std::byte* ahead;  // to be brought into L2, or null
+  int ahead_bytes;
 
   __device__ int64_t Lane(int row, int head) const {
     return static_cast<int64_t>(row - tasks.first_row) * tasks.lists.num_heads +

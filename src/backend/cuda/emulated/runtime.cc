@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "backend/cuda/emulated/faults.h"
 #include "backend/cuda/emulated/launch.h"
 #include "base/check.h"
 
@@ -30,10 +31,22 @@ struct Runtime {
   Cluster cluster{1};
   std::unordered_map<Kernel, KernelAttributes> kernels;
   cudaError_t last_error = cudaSuccess;
+  bool armed = false;
+  int calls_until_fault = -1;  // below 0: none is due
+  std::string_view refused;
 
   cudaError_t Keep(cudaError_t status) {
     if (last_error == cudaSuccess) last_error = status;
     return status;
+  }
+  // What becomes of a call that a device may refuse.
+  cudaError_t Permit(std::string_view call,
+                     cudaError_t status = cudaErrorInvalidValue) {
+    if (!armed || calls_until_fault < 0 || calls_until_fault-- > 0) {
+      return cudaSuccess;
+    }
+    refused = call;
+    return Keep(status);
   }
 };
 Runtime& TheRuntime() {
@@ -68,7 +81,17 @@ cudaError_t Examine(const LaunchShape& shape, const KernelAttributes& kernel) {
 
 }  // namespace
 
+void FailCall(int index) {
+  TheRuntime().calls_until_fault = index;
+  TheRuntime().refused = {};
+  TheRuntime().last_error = cudaSuccess;
+}
+bool SetArmed(bool armed) { return std::exchange(TheRuntime().armed, armed); }
+std::string_view RefusedCall() { return TheRuntime().refused; }
+
 cudaError_t SetAttribute(Kernel kernel, Attribute attribute, int value) {
+  if (const cudaError_t fault = TheRuntime().Permit("cudaFuncSetAttribute"))
+    return fault;
   KernelAttributes& of = TheRuntime().kernels[kernel];
   if (attribute == Attribute::kMaxDynamicShared) {
     if (value < 0 || static_cast<size_t>(value) > kMaxSharedBytes) {
@@ -84,6 +107,7 @@ cudaError_t SetAttribute(Kernel kernel, Attribute attribute, int value) {
 
 cudaError_t Enqueue(Kernel kernel, const LaunchShape& shape,
                     cudaStream_t stream, std::function<void()> call) {
+  if (const cudaError_t fault = TheRuntime().Permit("a launch")) return fault;
   const cudaError_t status = Examine(shape, TheRuntime().kernels[kernel]);
   if (status != cudaSuccess) return TheRuntime().Keep(status);
   Do(stream, [shape, call = std::move(call)] {
@@ -119,10 +143,14 @@ cudaError_t cudaDriverGetVersion(int* version) {
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceCount(int* count) {
+  if (const cudaError_t fault = TheRuntime().Permit("cudaGetDeviceCount"))
+    return fault;
   *count = static_cast<int>(std::size(kMultiprocessors));
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  if (const cudaError_t fault = TheRuntime().Permit("cudaGetDeviceProperties"))
+    return fault;
   *properties = {.name = "emulated",
                  .major = 9,
                  .minor = 0,
@@ -132,6 +160,9 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
 cudaError_t cudaSetDevice(int) { return cudaSuccess; }
 
 cudaError_t cudaMalloc(void** data, size_t num_bytes) {
+  if (const cudaError_t fault =
+          TheRuntime().Permit("an allocation", cudaErrorMemoryAllocation))
+    return fault;
   constexpr size_t kAlignment = 256;
   *data = std::aligned_alloc(
       kAlignment, (num_bytes + kAlignment - 1) / kAlignment * kAlignment);
@@ -151,11 +182,14 @@ cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
   return cudaSuccess;
 }
 cudaError_t cudaMemset(void* data, int value, size_t num_bytes) {
+  if (const cudaError_t fault = TheRuntime().Permit("cudaMemset")) return fault;
   std::memset(data, value, num_bytes);
   return cudaSuccess;
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  if (const cudaError_t fault = TheRuntime().Permit("cudaStreamCreate"))
+    return fault;
   *stream = new EmulatedStream();
   return cudaSuccess;
 }
@@ -163,9 +197,13 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   delete stream;
   return cudaSuccess;
 }
-cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaStreamSynchronize(cudaStream_t) {
+  return TheRuntime().Permit("cudaStreamSynchronize");
+}
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t num_bytes,
                             cudaMemcpyKind, cudaStream_t stream) {
+  if (const cudaError_t fault = TheRuntime().Permit("cudaMemcpyAsync"))
+    return fault;
   Do(stream, [=] { std::memmove(to, from, num_bytes); });
   return cudaSuccess;
 }
@@ -178,12 +216,18 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaStreamDestroy(event);
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+  if (const cudaError_t fault = TheRuntime().Permit("cudaEventRecord"))
+    return fault;
   event->recorded_at = std::chrono::steady_clock::now();
   return cudaSuccess;
 }
-cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
+cudaError_t cudaEventQuery(cudaEvent_t) {
+  return TheRuntime().Permit("cudaEventQuery");
+}
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin,
                                  cudaEvent_t end) {
+  if (const cudaError_t fault = TheRuntime().Permit("cudaEventElapsedTime"))
+    return fault;
   *milliseconds = std::chrono::duration<float, std::milli>(end->recorded_at -
                                                            begin->recorded_at)
                       .count();
@@ -191,21 +235,31 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin,
 }
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, void (*function)(void*),
                                void* argument) {
+  if (const cudaError_t fault = TheRuntime().Permit("cudaLaunchHostFunc"))
+    return fault;
   Do(stream, [=] { function(argument); });
   return cudaSuccess;
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  if (const cudaError_t fault = TheRuntime().Permit("cudaStreamBeginCapture"))
+    return fault;
   CHECK(stream->recording == nullptr);
   stream->recording = new EmulatedGraph();
   return cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   *graph = std::exchange(stream->recording, nullptr);
+  if (const cudaError_t fault = TheRuntime().Permit("cudaStreamEndCapture")) {
+    delete std::exchange(*graph, nullptr);
+    return fault;
+  }
   return cudaSuccess;
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
                                  unsigned) {
+  if (const cudaError_t fault = TheRuntime().Permit("cudaGraphInstantiate"))
+    return fault;
   *executable = new EmulatedGraph(*graph);
   return cudaSuccess;
 }
@@ -218,6 +272,8 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
   return cudaSuccess;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t) {
+  if (const cudaError_t fault = TheRuntime().Permit("cudaGraphLaunch"))
+    return fault;
   for (const auto& call : executable->calls) call();
   return cudaSuccess;
 }
