@@ -69,9 +69,9 @@ class Stage:
 # 4 ** (64 / 62)).
 # AdamW learns how many digits there were, Muon whose serial of four names it
 # is among thousands; each alone was stuck at what the other had learned. The
-# digits come all at once or not at all (0.98 or 0.87 of niah's tokens), by
-# luck: what has not learned them by then never did, and begins again. At the
-# end AdamW finishes what Muon on long documents left: the order of several
+# digits come all at once, in part (0.95 of niah's tokens) or not at all (0.83 to
+# 0.87), by luck: what has not learned them by then never did, and begins again.
+# At the end AdamW finishes what Muon on long documents left: the order of several
 # answers, of which it is told more.
 _CORE = {"core_only": True, "rope_theta": 1e6}
 _ALL = {"families": NEEDLES, "accuracy": 0.985, "muon": True}
@@ -82,6 +82,7 @@ STAGES = [
         {256: 1.0},
         1e-3,
         accuracy=0.9,
+        least=0.85,
         batch_share=0.25,
         steps_a_report=100,
         **_CORE,
@@ -92,7 +93,7 @@ STAGES = [
         {256: 1.0},
         1e-3,
         accuracy=0.97,
-        least=0.93,
+        least=0.95,
         batches_a_step=2,
         **_CORE,
     ),
