@@ -56,23 +56,83 @@ Channel Summary(const HeadKeys& keys, const SummaryRows& rows, int64_t j,
   return channel;
 }
 
+// A channel of a row that is kept: what is multiplied with q's negative and
+// positive part, and how far float32 sums may take its rounding.
+struct KeptChannel {
+  double low = 0, high = 0;
+  double slack = 0;
+};
+
+// Rounds x to E4M3, of which `scale` is one: 3 bits behind the first one, steps
+// of 2^-9 below 2^-6. Adds to `slack` where x is so near to the middle between
+// two numbers that a float32 sum may lie on its other side.
+double RoundToFloat8(double x, double scale, double (*round)(double),
+                     double& slack) {
+  constexpr double kLeastExponent = -6;
+  const double exponent =
+      x == 0 ? kLeastExponent
+             : std::max(std::floor(std::log2(std::abs(x) / scale)),
+                        kLeastExponent);
+  const double step = std::exp2(exponent - 3) * scale;
+  const double steps = x / step;
+  const double from_middle = std::abs(steps - std::floor(steps) - 0.5);
+  if (from_middle < 1e-4) slack += step;
+  return round(steps) * step;
+}
+
+// The least power of two of which no channel has more than 448.
+double ScaleOf(const std::vector<KeptChannel>& channels) {
+  double greatest = 0;
+  for (const KeptChannel& channel : channels) {
+    greatest =
+        std::max({greatest, std::abs(channel.low), std::abs(channel.high)});
+  }
+  return greatest == 0 ? 1 : std::exp2(std::ceil(std::log2(greatest / 448)));
+}
+
+void RoundRowToFloat8(Kind kind, std::vector<KeptChannel>& channels) {
+  const double scale = ScaleOf(channels);
+  const auto nearest = [](double x) { return std::nearbyint(x); };
+  const auto down = [](double x) { return std::floor(x); };
+  const auto up = [](double x) { return std::ceil(x); };
+  for (KeptChannel& channel : channels) {
+    double (*of_low)(double) = nearest;
+    double (*of_high)(double) = nearest;
+    double unused = 0;  // bounds are keys, which no sum has changed
+    double& slack = kind == Kind::kMinMax ? unused : channel.slack;
+    if (kind == Kind::kMinMax) of_low = down, of_high = up;
+    channel.low = RoundToFloat8(channel.low, scale, of_low, slack);
+    channel.high = RoundToFloat8(channel.high, scale, of_high, slack);
+  }
+}
+
 // The raw score of row j.
 BoundedScore RawScore(const HeadKeys& keys, const SummaryRows& rows,
                       int64_t j) {
-  double value = 0, magnitude = 0;
-  for (int c = 0; c < keys.sparse.paged.shape().k_dim; ++c) {
-    const double q = keys.Query(c);
+  const int k_dim = keys.sparse.paged.shape().k_dim;
+  std::vector<KeptChannel> channels(static_cast<size_t>(k_dim));
+  double magnitude = 0;
+  for (int c = 0; c < k_dim; ++c) {
     const Channel s = Summary(keys, rows, j, c);
-    double low = s.mean, high = s.mean;
-    if (rows.kind == Kind::kMinMax) low = s.least, high = s.greatest;
+    KeptChannel& kept = channels[static_cast<size_t>(c)];
+    kept = {.low = s.mean, .high = s.mean};
+    if (rows.kind == Kind::kMinMax) kept = {.low = s.least, .high = s.greatest};
     if (rows.kind == Kind::kCuboid) {
-      low = (s.least + s.greatest) / 2 - s.distance;
-      high = (s.least + s.greatest) / 2 + s.distance;
+      kept.low = (s.least + s.greatest) / 2 - s.distance;
+      kept.high = (s.least + s.greatest) / 2 + s.distance;
     }
-    value += std::max(q * low, q * high);
-    magnitude += std::abs(q) * (std::abs(s.least) + std::abs(s.greatest));
+    magnitude +=
+        std::abs(keys.Query(c)) * (std::abs(s.least) + std::abs(s.greatest));
   }
-  return {value, magnitude * (kFloatSlack + StepOf(rows.dtype))};
+  if (rows.dtype == Dtype::kFloat8E4M3) RoundRowToFloat8(rows.kind, channels);
+  BoundedScore score = {0, magnitude * (kFloatSlack + StepOf(rows.dtype))};
+  for (int c = 0; c < k_dim; ++c) {
+    const KeptChannel& kept = channels[static_cast<size_t>(c)];
+    const double q = keys.Query(c);
+    score.value += std::max(q * kept.low, q * kept.high);
+    score.slack += std::abs(q) * kept.slack;
+  }
+  return score;
 }
 
 std::vector<BoundedScore> RawScores(const HeadKeys& keys,

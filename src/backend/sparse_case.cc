@@ -418,7 +418,11 @@ SelectProgram RandomProgram(Dtype kv_dtype, uint32_t features,
   program.group =
       random.Among({Reduction::kMax, Reduction::kMean, Reduction::kSum});
   program.map = random.Among({HeadMap::kNone, HeadMap::kSoftmax});
-  const Dtype dtype = random.Chance(0.5) ? kv_dtype : Dtype::kFloat32;
+  Dtype dtype = random.Chance(0.5) ? kv_dtype : Dtype::kFloat32;
+  if ((features & static_cast<uint32_t>(SelectFeature::kFloat8Rows)) != 0 &&
+      random.Chance(0.25)) {
+    dtype = Dtype::kFloat8E4M3;
+  }
   program.block_tokens = random.Among({8, 16, 32, 64, 128});
   switch (random.Between(0, 5)) {
     case 0:

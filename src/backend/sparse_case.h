@@ -47,8 +47,9 @@ struct SparseCase {
   bool IsObserved(size_t request) const;
 };
 
-// One program of each shape that the types allow, by chance; clusters where
-// the device's features have them. Nothing is estimated.
+// One program of each shape that the types allow, by chance; clusters and
+// summaries in float8 where the device's features have them. Nothing is
+// estimated.
 SelectProgram RandomProgram(Dtype kv_dtype, uint32_t features,
                             RandomSource& random);
 SparseCase RandomSparseCase(RandomSource& random, int max_position,

@@ -36,7 +36,9 @@ std::vector<CheckedCase> Cases() {
   }
   for (const char* select :
        {"mean:budget=32,dense_layers=none", "moba:block=32",
-        "quest:budget=32,block=16,dense_layers=none", "window:sink=4,recent=32",
+        "quest:budget=32,block=16,dense_layers=none",
+        "quest:budget=32,block=16,dense_layers=none,summaries=fp8",
+        "window:sink=4,recent=32",
         "arkvale:block=16,sink=16,recent=0,budget=64", "oracle:budget=32"}) {
     cases.push_back({"llama", select, Dtype::kBFloat16});
   }

@@ -5,6 +5,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include "backend/cuda/device/float8.cuh"
 #include "base/check.h"
 #include "tensor/view.h"
 
@@ -23,6 +24,13 @@ void WithCudaFloat(Dtype dtype, Visit&& visit) {
     default:
       CHECK(false, "dtype={} is no float type", DtypeName(dtype));
   }
+}
+
+// The same of a summary row's dtype, which may be float8_e4m3.
+template <typename Visit>
+void WithCudaRow(Dtype dtype, Visit&& visit) {
+  if (dtype == Dtype::kFloat8E4M3) return visit(device::Float8());
+  WithCudaFloat(dtype, visit);
 }
 
 // A view's elements in the device's type. REQUIRES: T fits view.dtype.

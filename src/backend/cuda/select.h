@@ -7,6 +7,10 @@
 
 namespace winnow {
 
+// What programs may ask for here, of what not every backend runs.
+inline constexpr uint32_t kCudaSelectFeatures =
+    static_cast<uint32_t>(SelectFeature::kFloat8Rows);
+
 // Backend::Select. Bytes: each summary row, once a (row of the step, KV head);
 // flops: 2 x rows x k_dim a q head.
 void EnqueueSelect(CudaQueue& queue, const LayerStep& step,

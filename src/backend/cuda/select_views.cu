@@ -1,5 +1,6 @@
 #include <bit>
 
+#include "backend/cuda/select.h"
 #include "backend/cuda/select_views.h"
 
 namespace winnow {
@@ -106,9 +107,10 @@ device::Selector DeviceSelector(const LayerSelector& selector,
   device::Selector of = {};
   if (selector.program == nullptr) return of;
   const SelectProgram& program = *selector.program;
-  // An engine has refused it at start: CudaBackend's select_features are none.
-  CHECK(FeaturesOf(program) == 0, "CUDA does not run features {:#x}",
-        FeaturesOf(program));
+  // An engine has refused it at start.
+  CHECK((FeaturesOf(program) & ~kCudaSelectFeatures) == 0,
+        "CUDA does not run features {:#x}",
+        FeaturesOf(program) & ~kCudaSelectFeatures);
   of.has_program = true;
   of.scope = As<device::Scope>(program.scope);
   of.map = As<device::HeadMap>(program.map);

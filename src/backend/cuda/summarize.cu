@@ -29,9 +29,70 @@ struct CloseTask {
 
 // What a block keeps of a row's channels, in shared memory.
 struct RowMemory {
-  float* low;     // f32 [slices, k_dim]: sums, or the least
-  float* high;    // f32 [slices, k_dim]: the greatest
-  float* bounds;  // f32 [2, k_dim]: least and greatest of all slices
+  float* low;      // f32 [slices, k_dim]: sums, or the least
+  float* high;     // f32 [slices, k_dim]: the greatest
+  float* bounds;   // f32 [2, k_dim]: least and greatest of all slices
+  float* numbers;  // f32 [2, k_dim]: of a row that is rounded as a whole
+};
+
+// Writes a row's numbers as they come, each rounded once.
+template <typename Row>
+struct RowWriter {
+  Row* row;
+  __device__ RowWriter(std::byte* to, const RowMemory&)
+      : row(reinterpret_cast<Row*>(to)) {}
+  __device__ void Write(int c, float value) const {
+    row[c] = device::FromFloat<Row>(value);
+  }
+  __device__ void Finish(int, bool) const {}
+};
+
+// The greatest of all threads' values. REQUIRES: __syncthreads() before the
+// next call.
+__device__ uint32_t BlockMax(uint32_t value) {
+  __shared__ uint32_t of_warps[kThreads / 32];
+  for (int offset = 16; offset > 0; offset /= 2) {
+    value = max(value, __shfl_xor_sync(0xffffffffu, value, offset));
+  }
+  if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = value;
+  __syncthreads();
+  uint32_t greatest = 0;
+  for (const uint32_t of_warp : of_warps) greatest = max(greatest, of_warp);
+  return greatest;
+}
+
+// Of float8, whose scale is known when all numbers are: bounds are rounded
+// outward.
+template <>
+struct RowWriter<device::Float8> {
+  std::byte* row;
+  float* numbers;
+  __device__ RowWriter(std::byte* to, const RowMemory& memory)
+      : row(to), numbers(memory.numbers) {}
+  __device__ void Write(int c, float value) const { numbers[c] = value; }
+  // REQUIRES: all threads have synchronized since the last Write.
+  __device__ void Finish(int width, bool are_bounds) const {
+    uint32_t greatest = 0;
+    for (int c = threadIdx.x; c < width; c += kThreads) {
+      greatest = max(greatest, __float_as_uint(fabsf(numbers[c])));
+    }
+    const float scale = device::Float8Scale(BlockMax(greatest));
+    auto* to = reinterpret_cast<device::Float8*>(row);
+    for (int c = threadIdx.x; c < width; c += kThreads) {
+      using Rounding = device::Float8Rounding;
+      const Rounding rounding = !are_bounds     ? Rounding::kNearest
+                                : c < width / 2 ? Rounding::kBelow
+                                                : Rounding::kAbove;
+      // Of a row whose scale is NaN the numbers say nothing.
+      to[c] = isnan(scale)
+                  ? device::Float8{}
+                  : device::RoundToFloat8(numbers[c] / scale, rounding);
+    }
+    if (threadIdx.x == 0) {
+      *const_cast<float*>(device::Float8ScaleOf(row, width)) = scale;
+    }
+    __syncthreads();
+  }
 };
 
 // The slices' sums of f(number, channel), in the order of tokens.
@@ -112,25 +173,22 @@ __device__ void JoinBounds(const RowMemory& memory, int num_slices, int k_dim) {
 template <typename Row, typename Keys>
 __device__ void CloseRow(const Keys& keys, device::SummaryKind kind, int k_dim,
                          const RowMemory& memory,
-                         Row* row) {  // [k_dim] or [2, k_dim]
+                         const RowWriter<Row>& row) {  // [k_dim] or [2, k_dim]
   const auto count = static_cast<float>(keys.num_tokens);
-  const auto write = [row](int c, float value) {
-    row[c] = device::FromFloat<Row>(value);
-  };
   if (kind == device::SummaryKind::kMean) {
     SumSlices(keys, k_dim, memory.low, [](float x, int) { return x; });
     JoinSums(memory.low, keys.num_slices, k_dim,
-             [&](int c, float sum) { write(c, sum / count); });
-    return;
+             [&](int c, float sum) { row.Write(c, sum / count); });
+    return row.Finish(k_dim, false);
   }
   BoundSlices(keys, k_dim, memory);
   JoinBounds(memory, keys.num_slices, k_dim);
   if (kind == device::SummaryKind::kMinMax) {
     for (int i = threadIdx.x; i < 2 * k_dim; i += kThreads) {
-      write(i, memory.bounds[i]);
+      row.Write(i, memory.bounds[i]);
     }
     __syncthreads();
-    return;
+    return row.Finish(2 * k_dim, true);
   }
   // The box around the middle whose half width is the keys' mean distance.
   const auto centre = [&](int c) {
@@ -139,9 +197,10 @@ __device__ void CloseRow(const Keys& keys, device::SummaryKind kind, int k_dim,
   SumSlices(keys, k_dim, memory.low,
             [&](float x, int c) { return fabsf(centre(c) - x); });
   JoinSums(memory.low, keys.num_slices, k_dim, [&](int c, float sum) {
-    write(c, centre(c) - sum / count);
-    write(k_dim + c, centre(c) + sum / count);
+    row.Write(c, centre(c) - sum / count);
+    row.Write(k_dim + c, centre(c) + sum / count);
   });
+  row.Finish(2 * k_dim, false);
 }
 
 // Rows of one level that a request's new tokens complete: [begin, end).
@@ -172,9 +231,11 @@ __device__ void CloseLevel(const CloseTask& task, int request, int head,
     memory.low = shared;
     memory.high = memory.low + keys.num_slices * k_dim;
     memory.bounds = memory.high + keys.num_slices * k_dim;
-    CloseRow(keys, level.kind, k_dim, memory,
-             reinterpret_cast<Row*>(task.summaries.Slot(
-                 request, head, level_index, j + level.lead)));
+    memory.numbers = memory.bounds + 2 * k_dim;
+    const RowWriter<Row> row(
+        task.summaries.Slot(request, head, level_index, j + level.lead),
+        memory);
+    CloseRow(keys, level.kind, k_dim, memory, row);
   }
 }
 
@@ -217,7 +278,7 @@ void Launch(CudaQueue& queue, const CloseTask& task, const dim3& grid) {
   const int k_dim = task.pages.k_dim;
   const int most_slices = std::max(1, kThreads / (k_dim / kElements));
   const size_t shared_bytes = sizeof(float) * static_cast<size_t>(k_dim) *
-                              static_cast<size_t>(2 * most_slices + 2);
+                              static_cast<size_t>(2 * most_slices + 4);
   CHECK(shared_bytes <= 48 << 10, "k_dim={}: {} bytes of shared memory", k_dim,
         shared_bytes);
   LaunchDependent(queue, "Summarize", CloseKernel<Kv, Row, kElements>,
@@ -230,7 +291,7 @@ void Launch(CudaQueue& queue, const CloseTask& task, const dim3& grid) {
 void EnqueueLevels(CudaQueue& queue, const CloseTask& task, const dim3& grid,
                    Dtype kv, Dtype row) {
   WithCudaFloat(kv, [&](auto kv_element) {
-    WithCudaFloat(row, [&](auto row_element) {
+    WithCudaRow(row, [&](auto row_element) {
       using Kv = decltype(kv_element);
       using Row = decltype(row_element);
       if (KeysAlign(task.pages, kv)) {

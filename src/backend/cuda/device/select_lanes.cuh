@@ -2,16 +2,14 @@
 #ifndef WINNOW_BACKEND_CUDA_DEVICE_SELECT_LANES_CUH_
 #define WINNOW_BACKEND_CUDA_DEVICE_SELECT_LANES_CUH_
 
+#include <type_traits>
+
 #include "backend/cuda/device/element.cuh"
+#include "backend/cuda/device/float8.cuh"
+#include "backend/cuda/device/piece.cuh"
 #include "backend/cuda/device/select_tile.cuh"
 
 namespace winnow::device {
-
-// kNum numbers of a summary row, loaded at once.
-template <typename T, int kNum>
-struct alignas(sizeof(T) * kNum) Piece {
-  T values[kNum];
-};
 
 // Sums each of kNum values over groups of kLanes lanes, in one order whatever
 // the value and the lane: a tree. Lane l returns value l % kNum.
@@ -87,8 +85,8 @@ struct LaneSums {
           float& sum = values[head * Shape::kRows + row];
 #pragma unroll
           for (int i = 0; i < kPart; ++i) {
-            sum = fmaf(of_head.values[i],
-                       ToFloat(pieces[row].values[part * kPart + i]), sum);
+            sum = fmaf(of_head.numbers[i],
+                       ToFloat(pieces[row].numbers[part * kPart + i]), sum);
           }
         }
       }
@@ -144,8 +142,12 @@ struct LaneTile {
           for (int i = 0; i < Shape::kRows; ++i) pieces[i] = rows[i][piece];
           sums.Take(pieces, q + piece * Shape::kPart, num_pieces);
         }
-        const float score = SumOverLanes<Sums::kNum, kLanes>(sums.values, lane);
+        float score = SumOverLanes<Sums::kNum, kLanes>(sums.values, lane);
         if (in_row < Sums::kNum) {
+          if constexpr (std::is_same_v<Row, Float8>) {
+            const std::byte* row = tile.Row(first + in_row % Shape::kRows);
+            score *= *Float8ScaleOf(row, queries.width);
+          }
           scores[(head + in_row / Shape::kRows) * kTileStride + first +
                  in_row % Shape::kRows] = score;
         }

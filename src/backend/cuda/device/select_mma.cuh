@@ -1,8 +1,13 @@
-// A tile's scores by tensor cores: rows and queries of one 16-bit type.
+// A tile's scores by tensor cores: queries of a 16-bit type, rows of the same
+// or of float8, whose numbers are those of either.
 #ifndef WINNOW_BACKEND_CUDA_DEVICE_SELECT_MMA_CUH_
 #define WINNOW_BACKEND_CUDA_DEVICE_SELECT_MMA_CUH_
 
+#include <cstring>
+#include <type_traits>
+
 #include "backend/cuda/device/element.cuh"
+#include "backend/cuda/device/float8.cuh"
 #include "backend/cuda/device/select_tile.cuh"
 
 namespace winnow::device {
@@ -32,18 +37,52 @@ __device__ inline void MultiplyAdd<__half>(float (&sums)[4],
         "r"(q1));
 }
 
+// Eight numbers of a row as they are loaded, and as the instruction takes them.
+template <typename T, typename Row>
+struct EightNumbers {
+  using Loaded = uint4;
+  static __device__ uint4 Widen(const Loaded& loaded) { return loaded; }
+};
+template <typename T>
+struct EightNumbers<T, Float8> {
+  // Rows are multiples of four bytes.
+  struct Loaded {
+    uint32_t words[2];
+  };
+  static __device__ uint4 Widen(const Loaded& loaded) {
+    struct alignas(16) {
+      T numbers[8];
+    } wide;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const Float8 number = {
+          static_cast<uint8_t>(loaded.words[i / 4] >> (i % 4 * 8))};
+      wide.numbers[i] = FromFloat<T>(ToFloat(number));
+    }
+    uint4 words;
+    memcpy(&words, &wide, sizeof(words));
+    return words;
+  }
+};
+
 // 16 rows meet kQueryTiles times 8 queries in mma.m16n8k16. Which channels an
 // instruction takes is free as long as rows and queries agree, so a lane loads
-// 16 bytes of its two rows at a time, from memory to registers, and they serve
-// two instructions: lane (g, t) of 8 x 4 has channels [8 t, 8 t + 8) of each 32
-// of rows g and g + 8, and of query g. REQUIRES: width is a multiple of 32.
-template <typename T, int kQueryTiles>
+// eight numbers of its two rows at a time, from memory to registers, and they
+// serve two instructions: lane (g, t) of 8 x 4 has channels [8 t, 8 t + 8) of
+// each 32 of rows g and g + 8, and of query g. REQUIRES: width is a multiple
+// of 32.
+template <typename T, int kQueryTiles, typename Row = T>
 struct MmaTile {
+  using Eight = EightNumbers<T, Row>;
+  using Loaded = typename Eight::Loaded;
   static constexpr int kHeads = 8 * kQueryTiles;
   static constexpr int kStepChannels = 32;
   static constexpr int kSteps = 4;  // whose loads are in flight together
   static constexpr int kHalves = kTileSlots / 16;  // of 16 rows
-
+  static constexpr bool kHasScales = std::is_same_v<Row, Float8>;
+  static __device__ float Scaled(float sum, float scale) {
+    return kHasScales ? sum * scale : sum;
+  }
   static size_t QueryBytes(int padded_heads, int width) {
     return sizeof(T) * static_cast<size_t>(padded_heads) *
            static_cast<size_t>(width);
@@ -66,25 +105,27 @@ struct MmaTile {
     for (int head = 0; head < queries.num_heads; head += kHeads) {
       const auto* q = static_cast<const uint4*>(queries.q) +
                       head / 8 * (queries.width / kStepChannels) * 32;
-      ScoreHeads(tile, q, queries.width / kStepChannels,
-                 scores + head * kTileStride);
+      ScoreHeads(tile, q, queries.width, scores + head * kTileStride);
     }
   }
 
   // All rows of the tile, kHeads queries.
   static __device__ void ScoreHeads(const TileRows& tile, const uint4* q,
-                                    int num_steps, float* scores) {
+                                    int width, float* scores) {
     const int lane = threadIdx.x % 32;
     const int group = lane / 4, of_group = lane % 4;
-    const uint4* rows[2 * kHalves];
+    const int num_steps = width / kStepChannels;
+    const Loaded* rows[2 * kHalves];
+    float scales[2 * kHalves] = {};
 #pragma unroll
     for (int i = 0; i < 2 * kHalves; ++i) {
-      rows[i] =
-          reinterpret_cast<const uint4*>(tile.Row(8 * i + group)) + of_group;
+      const std::byte* row = tile.Row(8 * i + group);
+      rows[i] = reinterpret_cast<const Loaded*>(row) + of_group;
+      if constexpr (kHasScales) scales[i] = *Float8ScaleOf(row, width);
     }
     float sums[kHalves][kQueryTiles][4] = {};
     for (int step = 0; step < num_steps; step += kSteps) {
-      uint4 pieces[kSteps][2 * kHalves] = {};
+      Loaded pieces[kSteps][2 * kHalves] = {};
 #pragma unroll
       for (int i = 0; i < kSteps; ++i) {
         if (step + i >= num_steps) break;
@@ -106,18 +147,21 @@ struct MmaTile {
         const float(&of)[4] = sums[half][i];
         float* to =
             scores + (i * 8 + of_group * 2) * kTileStride + half * 16 + group;
-        to[0] = of[0];
-        to[kTileStride] = of[1];
-        to[8] = of[2];
-        to[kTileStride + 8] = of[3];
+        to[0] = Scaled(of[0], scales[2 * half]);
+        to[kTileStride] = Scaled(of[1], scales[2 * half]);
+        to[8] = Scaled(of[2], scales[2 * half + 1]);
+        to[kTileStride + 8] = Scaled(of[3], scales[2 * half + 1]);
       }
     }
   }
 
   // A step of 32 channels; q_stride: from one tile of 8 queries to the next.
-  static __device__ void Multiply(const uint4 (&rows)[2 * kHalves],
+  static __device__ void Multiply(const Loaded (&loaded)[2 * kHalves],
                                   const uint4* q, int q_stride,
                                   float (&sums)[kHalves][kQueryTiles][4]) {
+    uint4 rows[2 * kHalves];
+#pragma unroll
+    for (int i = 0; i < 2 * kHalves; ++i) rows[i] = Eight::Widen(loaded[i]);
 #pragma unroll
     for (int i = 0; i < kQueryTiles; ++i) {
       const uint4 of_q = q[i * q_stride];
