@@ -10,6 +10,7 @@
 
 #include "backend/backend.h"
 #include "engine/preemption.h"
+#include "engine/selector_set.h"
 #include "kv/slot_budget.h"
 #include "model/model.h"
 
@@ -32,6 +33,8 @@ struct EngineOptions {
   // lacks room, for as many slots as seem right. It needs a host's pool, and a
   // selector that can do with slots.
   std::optional<CacheBudget> cache_budget = {};
+  // What is kept near of what is not read, where pages are not whole.
+  HintOptions hints = {};
   // Whether pages of the host are copied back or computed again.
   RestoreRates restore_rates = {};
   bool batch_invariant = false;

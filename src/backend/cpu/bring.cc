@@ -69,8 +69,10 @@ class HeadBring {
     const int32_t num_placed = Place(0, num_picks_, kHintedRank, 0);
     GrowOlder();
     const int32_t num_hinted =
-        Place(num_picks_, num_missing_, kFirstAgeRank + of_.args.least_hint_age,
-              kHintedBit);
+        of_.args.least_hint_age == kNoHintFetch
+            ? 0
+            : Place(num_picks_, num_missing_,
+                    kFirstAgeRank + of_.args.least_hint_age, kHintedBit);
     for (size_t age = 0; age < by_age_.size(); ++age) {
       counts[kSlotsByAgeCount + age] += static_cast<uint32_t>(by_age_[age]);
     }
