@@ -96,7 +96,7 @@ TEST_F(EngineHintsTest, AreNotAskedOfADeviceThatKnowsNone) {
 // Kept alone they cost no byte that is not missed.
 TEST_F(EngineHintsTest, WhatIsKeptIsNotFetchedAgain) {
   const KvCounters none = Run(kLittle, {.budget_times = 1})[1].completion.kv;
-  const KvCounters kept = Run(kLittle, {})[1].completion.kv;
+  const KvCounters kept = Run(kLittle, {.budget_times = 2})[1].completion.kv;
   const KvCounters fetched =
       Run(kLittle, {.budget_times = 2, .least_age = 1})[1].completion.kv;
   EXPECT_EQ(kept.picks, none.picks);

@@ -412,6 +412,8 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
     random_.seed(seed);
     Workload workload = AnyWorkload();
     workload.options.hints = AnyHints(seed);
+    constexpr std::array<double, 4> kShares = {0, 1.0 / 16, 0.5, 1};
+    workload.options.write_behind_share = kShares[seed / 2 % kShares.size()];
     const std::vector<Listener> expected = RunResident(workload);
     if (workload.num_disk_slots == 0) {
       return ExpectAnswers(seed, workload, RunPressed(workload), expected);

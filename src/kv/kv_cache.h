@@ -16,6 +16,7 @@
 #include "kv/page_range.h"
 #include "kv/page_table.h"
 #include "kv/prefix_index.h"
+#include "kv/write_behind.h"
 
 namespace winnow {
 
@@ -124,6 +125,9 @@ class KvCache {
   // The idle page whose turn it is leaves the device, as if room were wanted.
   // False where there is none.
   bool EvictIdle();
+  // Copies idle pages ahead, so that they leave without a copy when room is
+  // wanted (kv/write_behind.h). Returns how many.
+  int64_t WriteBehind(const WriteBehindLimits& limits);
   // What has been decided since the last call, to be carried out in this order
   // before all else that comes: before a reservation's copies and its step.
   [[nodiscard]] std::vector<TierCopy> TakeTierCopies();
@@ -234,7 +238,10 @@ class KvCache {
   ExtentPool host_pool_;
   PrefixIndex prefixes_;
   std::set<ExtentId> lent_;
-  int64_t num_far_pages_ = 0;               // over all tables
+  int64_t num_far_pages_ = 0;  // over all tables
+  // When all was copied ahead that was to be: the index' order, and how many
+  // pages of it.
+  std::pair<uint64_t, int64_t> written_at_ = {~uint64_t{0}, 0};
   std::vector<TierCopy> tier_copies_;       // not yet taken
   std::map<SequenceId, PageTable> tables_;  // ordered: snapshots compare
   bool reservation_is_open_ = false;
