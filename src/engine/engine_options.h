@@ -36,6 +36,8 @@ struct EngineOptions {
   // The watermark of what is copied to the host before room is wanted, as a
   // share of the device's pool; 0: nothing is.
   double write_behind_share = 1.0 / 16;
+  // Host memory that pages pass through on their way to and from a disk.
+  int64_t disk_staging_bytes = 64 << 20;
   // What is kept near of what is not read, where pages are not whole.
   HintOptions hints = {};
   // Whether pages of the host are copied back or computed again.

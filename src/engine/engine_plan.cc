@@ -68,7 +68,9 @@ StepPlan Engine::AdmitAndPlan() {
   while (true) {
     Schedule schedule = Plan(/*admits=*/true);
     if (schedule.admitted.empty()) {
-      if (MakeRoom(schedule.num_lacking_pages)) continue;
+      // What the disk holds is waited for.
+      const int64_t num_held = disk_ ? disk_->num_held_pages() : 0;
+      if (MakeRoom(schedule.num_lacking_pages - num_held)) continue;
       PreemptFor(schedule.plan);
       UseRoom(schedule.num_spare_pages);
       return std::move(schedule.plan);
@@ -85,12 +87,10 @@ void Engine::PreemptFor(StepPlan& plan) {
   while (true) {
     const PageNeed need = kv_.Need(plan.Growths());
     if (need.fits()) return;
+    // A slow disk delays nobody who runs.
+    if (disk_ && disk_->GiveUp(need.deficit())) continue;
     if (MakeRoom(need.deficit())) continue;
     const std::optional<SequenceId> victim = PreemptionVictim(Snapshots());
-    if (!victim && disk_ && disk_->num_held_pages() > 0) {
-      disk_->DropBacklog();
-      continue;
-    }
     CHECK(victim.has_value(), "the oldest lacks pages for {}", ToString(plan));
     Preempt(*victim);
     plan = Plan(/*admits=*/false).plan;

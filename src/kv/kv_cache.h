@@ -157,6 +157,8 @@ class KvCache {
   // are. Its hold on the host's extents ends. Returns how many are copied.
   // REQUIRES: it has as many there, and num_free_pages() is as many at least.
   int64_t MoveToDevice(SequenceId sequence, int64_t num_pages);
+  // How many that would be, were all of them to come back.
+  int64_t NumToCopy(SequenceId sequence) const;
   // An extent leaves the tables, until it is given back; nothing where none is
   // free. REQUIRES of GiveBack: it is lent; its last step has landed.
   std::optional<ExtentId> Lend();
@@ -189,6 +191,11 @@ class KvCache {
   int64_t NumWhole(SequenceId sequence) const;
   int64_t NumFar(SequenceId sequence) const {
     return std::ssize(pages(sequence)) - NumWhole(sequence);
+  }
+
+  // How many sequences hold an extent of the device, which is in use.
+  int64_t NumHolders(ExtentId extent) const {
+    return pool_.num_references(extent) - (prefixes_.Holds(extent) ? 1 : 0);
   }
 
   int64_t num_pages() const { return pool_.num_extents(); }

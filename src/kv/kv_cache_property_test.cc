@@ -299,7 +299,11 @@ class World {
       if (most == 0 || Below(3) == 0) continue;
       const int64_t num_pages = 1 + Below(most);
       const int64_t num_far = cache_.NumFar(sequence);
+      const int64_t num_to_copy = cache_.NumToCopy(sequence);
       const int64_t num_copied = cache_.MoveToDevice(sequence, num_pages);
+      if (num_pages == num_far) {
+        EXPECT_EQ(num_copied, num_to_copy);
+      }
       EXPECT_EQ(cache_.NumFar(sequence), num_far - num_pages);
       EXPECT_LE(num_copied, num_pages);
       ++num_moves_back_;
