@@ -69,10 +69,8 @@ class HeadBring {
     const int32_t num_placed = Place(0, num_picks_, kHintedRank, 0);
     GrowOlder();
     const int32_t num_hinted =
-        of_.args.least_hint_age == kNoHintFetch
-            ? 0
-            : Place(num_picks_, num_missing_,
-                    kFirstAgeRank + of_.args.least_hint_age, kHintedBit);
+        Place(num_picks_, num_missing_, kFirstAgeRank + of_.args.least_hint_age,
+              kHintedBit);
     for (size_t age = 0; age < by_age_.size(); ++age) {
       counts[kSlotsByAgeCount + age] += static_cast<uint32_t>(by_age_[age]);
     }
@@ -192,6 +190,7 @@ class HeadBring {
       if (Use(slot) == SlotUse::kNone) SetUse(slot, SlotUse::kHinted);
       return;
     }
+    if (of_.args.least_hint_age == kNoHintFetch) return;
     if (!IsMissing(entry, piece)) AddMissing(piece, num_picks_, entry);
   }
 
