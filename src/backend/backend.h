@@ -157,6 +157,18 @@ struct IndexArgs {
   View first_token;                          // as SummarizeArgs has it
 };
 
+// The next ranks: what a list would name besides, were its program's budget
+// `budget_times` as large. Of generated rows whose requests have pages that are
+// not whole; of other rows, of those where no score decides, and of a rule that
+// knows no budget, there are none.
+struct NextRanks {
+  // Out, or empty: not asked for. As many lists a row as it has of picks, of
+  // the same rows. Their capacity holds the longest list of such a budget.
+  PickLists lists = {};
+  double budget_times = 1;           // at least 1
+  const SlotTable* slots = nullptr;  // says whose pages are whole
+};
+
 struct SelectArgs {
   std::span<const LayerSelector> selectors;  // by LayerStep::selector
   View q;           // [rows, q_heads, k_dim], after RoPE
@@ -170,6 +182,8 @@ struct SelectArgs {
   // program in this layer, the share of its context that it reads is added,
   // mean over its lists.
   View read_shares;
+  // REQUIRES, where it is asked for: SelectFeature::kNextRanks.
+  NextRanks next = {};
 };
 
 // Where a Read finds keys and values.
@@ -221,6 +235,7 @@ struct ReadArgs {
 //  * then all slots that were not picked grow older;
 //  * then the hints that are not near, listed likewise, get slots of at least
 //    least_hint_age that neither picks nor hints want.
+// So a hint that is near is overwritten only when nothing else is left.
 // The same slots hold the same pieces on every backend.
 struct BringArgs {
   ReadSource source;
@@ -228,7 +243,8 @@ struct BringArgs {
   // Lists of the same rows whose picks are worth fetching, or empty: the next
   // ranks. They never change what is read.
   PickLists hints = {};
-  int least_hint_age = 1;  // at most kEmptyAge: empty slots alone
+  // kEmptyAge: empty slots alone; kNoHintFetch: none, hints are only kept.
+  int least_hint_age = 1;
   View counts = {};  // u32 [requests, kNumBringCounts]: added to; or empty
 };
 

@@ -261,7 +261,7 @@ class CacheSession {
     BringArgs args;
     args.slots = &on.slots;
     args.least_hint_age = least_hint_age_ =
-        static_cast<int>(random_.Between(0, 3));
+        random_.Among({0, 1, 2, 3, int{kEmptyAge}, kNoHintFetch});
     args.source.kind = ReadSource::Kind::kPicks;
     args.source.picks = Upload(lists_);
     if (has_hints_) args.hints = Upload(hints_);

@@ -112,7 +112,8 @@ int64_t BringOracle::PlaceHints(const Step& step, const Found& found) {
   std::vector<size_t> cold;
   for (size_t i = 0; i < slots_.size(); ++i) {
     if (found.picked.contains(i) || found.hinted.contains(i)) continue;
-    if (!slots_[i].piece || slots_[i].age >= step.least_hint_age) {
+    const int age = slots_[i].piece ? slots_[i].age : 64;
+    if (age >= step.least_hint_age) {
       cold.push_back(i);
     }
   }

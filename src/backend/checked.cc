@@ -215,6 +215,9 @@ class CheckedBackend final : public Backend {
     SelectArgs twin = args;
     twin.selectors = selectors;
     twin.picks = twins_->Of(args.picks);
+    const SlotTable slots = TwinOf(args.next.slots);
+    twin.next.lists = twins_->Of(args.next.lists);
+    if (args.next.slots != nullptr) twin.next.slots = &slots;
     Translate({&twin.q, &twin.q_pre, &twin.cos_sin, &twin.read_shares});
     const LayerStep steps[] = {twins_->Of(step), step};
     const LayerCache caches[] = {twins_->Of(cache), cache};
@@ -223,6 +226,9 @@ class CheckedBackend final : public Backend {
                      caches[checked]);
     });
     disagreement_.ComparePicks(args.picks);
+    if (!args.next.lists.picks.empty()) {
+      disagreement_.ComparePicks(args.next.lists);
+    }
     disagreement_.CompareView("read_shares", args.read_shares);
   }
   void Bring(Queue& queue, const LayerStep& step, const BringArgs& args,

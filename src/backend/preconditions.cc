@@ -108,8 +108,8 @@ void CheckBring(const LayerStep& step, const BringArgs& args,
              format.slot_tokens == 32),
         "scale_bytes={} page_tokens={} slot_tokens={}", format.scale_bytes,
         format.page_tokens, format.slot_tokens);
-  CHECK(args.least_hint_age >= 0 && args.least_hint_age <= kEmptyAge,
-        "least_hint_age={} limit={}", args.least_hint_age, int{kEmptyAge});
+  CHECK(args.least_hint_age >= 0 && args.least_hint_age <= kNoHintFetch,
+        "least_hint_age={} limit={}", args.least_hint_age, kNoHintFetch);
   CHECK(args.counts.empty() || (args.counts.dtype == Dtype::kUInt32 &&
                                 args.counts.dim(0) >= step.num_requests &&
                                 args.counts.dim(1) == kNumBringCounts),
@@ -170,6 +170,16 @@ void CheckSelect(const LayerStep& step, const SelectArgs& args,
         "first_row={} picks {} num_picks {} rows={} q {}", picks.first_row,
         ToString(picks.picks), ToString(picks.num_picks), step.num_rows,
         ToString(args.q));
+  const NextRanks& next = args.next;
+  CHECK(next.lists.picks.empty() ||
+            (next.slots != nullptr && next.budget_times >= 1 &&
+             next.lists.first_row == picks.first_row &&
+             next.lists.num_picks.shape == picks.num_picks.shape),
+        "next ranks: slots={} budget_times={} first_row={} {}, picks: "
+        "first_row={} {}",
+        next.slots != nullptr, next.budget_times, next.lists.first_row,
+        ToString(next.lists.num_picks), picks.first_row,
+        ToString(picks.num_picks));
   for (const LayerSelector& selector : args.selectors) {
     if (selector.program == nullptr) continue;
     CheckProgram(*selector.program);

@@ -17,6 +17,8 @@ inline constexpr int kNumAges = 64;
 inline constexpr uint8_t kEmptyAge = 64;
 inline constexpr uint8_t kAgeMask = 0x7f;
 inline constexpr uint8_t kHintedBit = 0x80;
+// Of slots that may make room for hints, an age that none has.
+inline constexpr int kNoHintFetch = kEmptyAge + 1;
 
 // The age of a slot that Bring has not used, at the end of a Bring for the
 // positions [first, end). It grows by one a Bring up to 32, then where the

@@ -7,6 +7,12 @@
 
 namespace winnow {
 
+SelectProgram WithBudgetTimes(const SelectProgram& program, double times) {
+  SelectProgram more = program;
+  more.budget.value *= times;
+  return more;
+}
+
 int64_t MaxPicks(const SelectProgram& program, int64_t max_context) {
   const int64_t block = program.block_tokens;
   const auto blocks = [&](int64_t tokens) {
@@ -49,6 +55,8 @@ std::string_view SelectFeatureName(SelectFeature feature) {
       return "learned gates";
     case SelectFeature::kClusters:
       return "clusters of tokens";
+    case SelectFeature::kNextRanks:
+      return "next ranks";
   }
   CHECK(false, "feature={}", static_cast<uint32_t>(feature));
 }

@@ -182,14 +182,16 @@ struct SelectProgram {
   FixedChoice fixed = {};
 };
 
-// What a program may ask for that not every backend runs: a bit each.
+// What may be asked of Select that not every backend does: a bit each. All but
+// the last a program asks for.
 enum class SelectFeature : uint32_t {
   kFixedChoice = 1,
   kFloat8Rows = 2,
   kGate = 4,
   kClusters = 8,
+  kNextRanks = 16,
 };
-inline constexpr uint32_t kEverySelectFeature = 15;
+inline constexpr uint32_t kEverySelectFeature = 31;
 
 // In words: "a choice that is made once".
 std::string_view SelectFeatureName(SelectFeature feature);
@@ -200,6 +202,9 @@ uint32_t FeaturesOf(const SelectProgram& program);
 // True where what a request keeps depends on it while its prompt is read: such
 // a prefix is only its own selector's.
 bool BelongsToPrompt(const SelectProgram& program);
+
+// The program with `times` its budget.
+SelectProgram WithBudgetTimes(const SelectProgram& program, double times);
 
 // The most picks that one list may have, whatever the scores, of a row whose
 // context is at most `max_context` tokens.

@@ -10,36 +10,6 @@ namespace {
 
 using Kind = SummaryRows::Kind;
 
-// Two-level compressed keys, as InfLLM-v2 has them, with smaller numbers.
-void MakeTwoLevel(SelectProgram& program, Dtype dtype) {
-  program.rows = {Kind::kMean, 16, 8, dtype};
-  program.normalizer = {Kind::kMean, 64, 32, dtype};
-  program.map = HeadMap::kExpMinusLse;
-  program.group = Reduction::kSum;
-  program.pool = {Reduction::kMax, 5, 4, 1};
-  program.block_tokens = 32;
-}
-
-SelectProgram RandomClusters(Dtype dtype, RandomSource& random) {
-  SelectProgram program;
-  program.scope = random.Among({Scope::kQHead, Scope::kKvHead});
-  program.group = random.Among({Reduction::kMax, Reduction::kSum});
-  program.map = random.Among({HeadMap::kNone, HeadMap::kSoftmax});
-  program.rule = random.Among({Rule::kTopK, Rule::kTokens});
-  program.block_tokens = random.Among({4, 8, 16});
-  program.rows = {Kind::kClusters, random.Among({32, 64, 128, 1024}),
-                  program.block_tokens, dtype};
-  program.index = {static_cast<int>(random.Between(1, 5)), random.Chance(0.5)};
-  program.forced = {.sink_tokens = random.Among({0, 1, 40}),
-                    .recent_tokens = random.Among({0, 7, 64}),
-                    .inside_budget = random.Chance(0.5)};
-  program.budget = random.Chance(0.3)
-                       ? Amount{Amount::Unit::kShare, 0.25}
-                       : Amount{Amount::Unit::kTokens,
-                                random.Among({0.0, 30.0, 100.0, 500.0})};
-  return program;
-}
-
 // Device memory for the summaries of all requests, by program.
 struct Summaries {
   std::vector<LayerSelector> selectors;  // by program
@@ -224,13 +194,15 @@ void SummarizeAll(TestDevice& device, const SparseCase& sparse,
   }
 }
 
-// Memory for the lists of `num_rows` rows.
-PickLists MakeLists(TestDevice& device, const SparseCase& sparse, int first_row,
-                    int num_rows) {
+// Memory for what `num_rows` rows pick with so many times their budgets.
+PickLists MakePicks(TestDevice& device, const SparseCase& sparse, int first_row,
+                    int num_rows, double budget_times) {
   int64_t capacity = 1;
   for (const SelectProgram& program : sparse.programs) {
     for (const RequestRows& rows : sparse.paged.requests()) {
-      capacity = std::max(capacity, MaxPicks(program, rows.end_position()));
+      capacity =
+          std::max(capacity, MaxPicks(WithBudgetTimes(program, budget_times),
+                                      rows.end_position()));
     }
   }
   const int64_t heads = sparse.q.dim(1);
@@ -239,6 +211,14 @@ PickLists MakeLists(TestDevice& device, const SparseCase& sparse, int first_row,
   lists.picks = device.Output(Dtype::kUInt32, {num_rows, heads, capacity, 2});
   lists.num_picks = device.Output(Dtype::kInt32, {num_rows, heads});
   lists.num_lists = device.Output(Dtype::kInt32, {num_rows});
+  return lists;
+}
+
+// Memory for the lists of `num_rows` rows.
+PickLists MakeLists(TestDevice& device, const SparseCase& sparse, int first_row,
+                    int num_rows) {
+  PickLists lists = MakePicks(device, sparse, first_row, num_rows, 1);
+  const int64_t heads = sparse.q.dim(1);
   int64_t num_estimates = 0;
   for (const SelectProgram& program : sparse.programs) {
     for (const RequestRows& rows : sparse.paged.requests()) {
@@ -253,13 +233,14 @@ PickLists MakeLists(TestDevice& device, const SparseCase& sparse, int first_row,
   return lists;
 }
 
+// Adds the lists' rows to `rows`.
 void CollectPicks(TestDevice& device, const PickLists& lists,
-                  SparseResult& result) {
+                  std::vector<std::vector<std::vector<Pick>>>& rows) {
   const TestArray picks = device.Download(lists.picks);
   const TestArray num_picks = device.Download(lists.num_picks);
   const TestArray num_lists = device.Download(lists.num_lists);
   for (int64_t row = 0; row < lists.num_rows(); ++row) {
-    auto& of_row = result.picks.emplace_back();
+    auto& of_row = rows.emplace_back();
     const auto count =
         static_cast<int64_t>(num_lists.values[static_cast<size_t>(row)]);
     for (int64_t list = 0; list < count; ++list) {
@@ -358,6 +339,31 @@ void ReadBoth(TestDevice& device, LayerStep step, const ReadArgs& read,
   device.backend().Read(device.queue(), prompt, read, cache);
 }
 
+struct SelectCall {
+  const LayerStep& step;
+  SelectArgs& args;
+  const LayerCache& cache;
+  const SlotTable& slots;
+};
+
+// Chooses for the rows of call.args.picks.
+void ChooseRows(TestDevice& device, const SparseCase& sparse,
+                const SparseRun& run, const SelectCall& call,
+                SparseResult& result) {
+  const PickLists& picks = call.args.picks;
+  const bool asks_next = run.next_times > 0;
+  if (asks_next) {
+    call.args.next = {.lists = MakePicks(device, sparse, picks.first_row,
+                                         picks.num_rows(), run.next_times),
+                      .budget_times = run.next_times,
+                      .slots = &call.slots};
+  }
+  device.backend().Select(device.queue(), call.step, call.args, call.cache);
+  CollectPicks(device, picks, result.picks);
+  if (asks_next) CollectPicks(device, call.args.next.lists, result.next);
+  CollectEstimates(device, picks, result);
+}
+
 }  // namespace
 
 PickLists MakeKeptLists(TestDevice& device, const SparseCase& sparse) {
@@ -405,55 +411,6 @@ std::pair<int, int> SparseCase::HeadsOf(const SelectProgram& program,
   if (program.scope == Scope::kLayer) return {0, shape.num_q_heads()};
   const int heads = program.scope == Scope::kQHead ? 1 : shape.group_heads;
   return {list * heads, (list + 1) * heads};
-}
-
-SelectProgram RandomProgram(Dtype kv_dtype, uint32_t features,
-                            RandomSource& random) {
-  if ((features & static_cast<uint32_t>(SelectFeature::kClusters)) != 0 &&
-      random.Chance(0.2)) {
-    return RandomClusters(kv_dtype, random);
-  }
-  SelectProgram program;
-  program.scope = random.Among({Scope::kQHead, Scope::kKvHead, Scope::kLayer});
-  program.group =
-      random.Among({Reduction::kMax, Reduction::kMean, Reduction::kSum});
-  program.map = random.Among({HeadMap::kNone, HeadMap::kSoftmax});
-  Dtype dtype = random.Chance(0.5) ? kv_dtype : Dtype::kFloat32;
-  if ((features & static_cast<uint32_t>(SelectFeature::kFloat8Rows)) != 0 &&
-      random.Chance(0.25)) {
-    dtype = Dtype::kFloat8E4M3;
-  }
-  program.block_tokens = random.Among({8, 16, 32, 64, 128});
-  switch (random.Between(0, 5)) {
-    case 0:
-      program.rows.kind = Kind::kNone;
-      program.block_tokens = random.Among({1, 4, 32});
-      break;
-    case 1:
-      program.rows = {Kind::kKeys, 1, 1, kv_dtype};
-      program.block_tokens = random.Among({1, 8, 32});
-      program.pool = {Reduction::kSum, program.block_tokens,
-                      program.block_tokens, 0};
-      break;
-    case 2:
-      MakeTwoLevel(program, dtype);
-      program.rounds_to_bfloat16 = random.Chance(0.5);
-      break;
-    default:
-      program.rows = {random.Among({Kind::kMean, Kind::kMinMax, Kind::kCuboid}),
-                      program.block_tokens, program.block_tokens, dtype};
-      if (program.rows.kind != Kind::kMean) program.map = HeadMap::kNone;
-  }
-  program.forced = {.sink_tokens = random.Among({0, 1, 4, 40, 64}),
-                    .recent_tokens = random.Among({0, 1, 32, 100}),
-                    .inside_budget = random.Chance(0.5)};
-  program.budget = random.Chance(0.3)
-                       ? Amount{Amount::Unit::kShare, 0.25}
-                       : Amount{Amount::Unit::kTokens,
-                                random.Among({0.0, 64.0, 256.0, 1000.0})};
-  program.in_prompt = random.Chance(0.4);
-  program.dense_len = random.Among({0, 0, 100});
-  return program;
 }
 
 SparseCase RandomSparseCase(RandomSource& random, int max_position,
@@ -505,15 +462,15 @@ SparseResult RunSparse(TestDevice& device, const SparseCase& sparse,
       {sparse.q.dim(0), sparse.q.dim(1), sparse.paged.shape().v_dim});
   read.lse = device.Output(Dtype::kFloat32, {sparse.q.dim(0), sparse.q.dim(1)});
   read.ahead = device.Upload(TestArray(Dtype::kFloat32, {3, 70}), 5);
+  SlotTable slots;
+  slots.num_segments = device.Upload(Int32Array(run.num_segments));
   SparseResult result;
   for (int row = 0; row < step.num_rows; row += run.select_rows) {
     const int num_rows = std::min(step.num_rows - row, run.select_rows);
     select.picks = run.lists.picks.empty()
                        ? MakeLists(device, sparse, row, num_rows)
                        : run.lists.Rows(row, num_rows);
-    device.backend().Select(device.queue(), step, select, cache);
-    CollectPicks(device, select.picks, result);
-    CollectEstimates(device, select.picks, result);
+    ChooseRows(device, sparse, run, {step, select, cache, slots}, result);
     if (run.read_all_pages) continue;
     source.kind = ReadSource::Kind::kPicks;
     source.picks = select.picks;

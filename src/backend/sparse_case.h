@@ -66,6 +66,9 @@ struct SparseRun {
   bool keeps_lists = false;
   int reuse_layer = -1;
   PickLists lists = {};  // made by MakeKeptLists; empty: the run's own
+  // Next ranks are asked for, up to so many times the budgets; 0: they are not.
+  double next_times = 0;
+  std::vector<int32_t> num_segments = {};  // by request, as SlotTable has them
   // Called when all tokens have been summarised and indexed.
   std::function<void(std::span<const LayerSelector>, const LayerCache&)>
       on_summaries = {};
@@ -75,6 +78,7 @@ struct SparseResult {
   std::vector<std::byte> summaries;
   // picks[row][list]; a list of one pick with no tokens stands for every page.
   std::vector<std::vector<std::vector<Pick>>> picks;
+  std::vector<std::vector<std::vector<Pick>>> next;  // likewise, if asked for
   // estimates[row][list]: clusters.
   std::vector<std::vector<std::vector<int32_t>>> estimates;
   TestArray out;          // [rows, q_heads, v_dim]

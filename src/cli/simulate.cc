@@ -87,16 +87,20 @@ void AddCells(Command& command, SimulateFlags* flags) {
       "(default 2x,3x,5x)",
       Text(&flags->cache_budgets));
   add("--policy", "LIST",
-      "What makes room: age (as Bring does), hold and hint (with next ranks), "
+      "What makes room: age (as Bring does), keep, hold and hint (with hints), "
       "lru, lfu, level, mean-level, decayed-use, belady (knows what comes; "
       "default age,lru,lfu,belady)",
       Text(&flags->policies));
   add("--slot-tokens", "LIST", "8, 16, 32 (default 32)",
       Text(&flags->slot_tokens));
   add("--hint-level", "LEVEL",
-      "With hold and hint: ranks up to this level of the trace are hints "
+      "With ranks as hints: those up to this level of the trace are "
       "(default 2x)",
       Text(&flags->hint_level));
+  add("--hint-source", "ranks|step|layer",
+      "With keep, hold and hint: hints are the next ranks, or what the step or "
+      "the layer before picked (default ranks)",
+      Text(&flags->hint_source));
   add("--least-hint-age", "N",
       "With hint: the age of slots that hints may take (default 1)",
       WholeNumber(0, kNumSlotAges, &flags->least_hint_age));
@@ -108,8 +112,8 @@ void AddCells(Command& command, SimulateFlags* flags) {
       "Rows at the beginning of each request that are not counted (default 0)",
       WholeNumber(0, INT32_MAX, &flags->warm_rows));
   add("--resize-rows", "N",
-      "Rows after which frames move between layers, with age, hold and hint "
-      "(default 0: never)",
+      "Rows after which frames move between layers, with age, keep, hold "
+      "and hint (default 0: never)",
       WholeNumber(0, INT32_MAX, &flags->resize_rows));
 }
 
@@ -220,6 +224,15 @@ Result<SimulatePlan> ParseSimulatePlan(const SimulateFlags& flags) {
                      flags.hint_level);
   }
   plan.hint_level = level->back();
+  constexpr std::array<std::string_view, 3> kSources = {"ranks", "step",
+                                                        "layer"};
+  const auto source = std::ranges::find(kSources, flags.hint_source);
+  if (source == kSources.end()) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--hint-source must be ranks, step or layer, is \"{}\"",
+                     flags.hint_source);
+  }
+  plan.hint_source = static_cast<HintSource>(source - kSources.begin());
   ASSIGN_OR_RETURN(plan.device, DeviceOf(flags));
   ASSIGN_OR_RETURN(plan.model, ModelSizeOf(flags.shape));
   return plan;

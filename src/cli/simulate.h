@@ -19,6 +19,7 @@ struct SimulateFlags {
   std::string slot_tokens = "32";
   std::string batches = "1,16,64";
   std::string hint_level = "2x";
+  std::string hint_source = "ranks";
   int least_hint_age = 1;
   double decay = 0.9;
   int warm_rows = 0;
@@ -37,6 +38,7 @@ struct SimulatePlan {
   std::vector<int> slot_tokens;
   std::vector<int64_t> batches;
   int hint_level = 0;  // in thousandths of the budget
+  HintSource hint_source = HintSource::kNextRanks;
   DeviceModel device;
   ModelSize model;
 };

@@ -51,7 +51,8 @@ void ReplayCells(const SimulateFlags& flags, const TraceRequest& request,
     const ReplayInput input(
         report.header, request,
         {.slot_tokens = plan.slot_tokens[slots],
-         .hint_level = HintLevelOf(report.header, plan.hint_level)});
+         .hint_level = HintLevelOf(report.header, plan.hint_level),
+         .hint_source = plan.hint_source});
     for (size_t i = slots * num_each; i < (slots + 1) * num_each; ++i) {
       report.cells[i].totals.Add(
           Replay(input, OptionsOf(flags, plan, report.header, i)));

@@ -14,6 +14,7 @@ TEST(SimulateTest, ListsAreReadInTheirOrder) {
   flags.slot_tokens = "32,8";
   flags.batches = "64,1";
   flags.hint_level = "1.5x";
+  flags.hint_source = "layer";
   flags.rates.link_gb_s = 12;
   const Result<SimulatePlan> plan = ParseSimulatePlan(flags);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
@@ -26,6 +27,7 @@ TEST(SimulateTest, ListsAreReadInTheirOrder) {
   EXPECT_EQ(plan->slot_tokens, (std::vector<int>{32, 8}));
   EXPECT_EQ(plan->batches, (std::vector<int64_t>{64, 1}));
   EXPECT_EQ(plan->hint_level, 1500);
+  EXPECT_EQ(plan->hint_source, HintSource::kPreviousLayer);
   EXPECT_EQ(plan->device.link_gb_s, 12);
   EXPECT_EQ(plan->device.memory_gb_s, 4264);
 }

@@ -218,10 +218,11 @@ void DiskPrefixes::Keep(Text text) {
       {.id = id, .text = std::make_shared<const Text>(std::move(text))});
 }
 
-void DiskPrefixes::EndBacklog() {
-  num_held_pages_ -= std::ssize(kv_.pages(backlog_.front().id));
-  kv_.Close(backlog_.front().id);
-  backlog_.pop_front();
+void DiskPrefixes::EndBacklog(size_t index) {
+  const SequenceId id = backlog_[index].id;
+  num_held_pages_ -= std::ssize(kv_.pages(id));
+  kv_.Close(id);
+  backlog_.erase(backlog_.begin() + static_cast<ptrdiff_t>(index));
 }
 
 // What others wrote meanwhile is not copied again.
@@ -233,7 +234,7 @@ void DiskPrefixes::StartCopies() {
     const Text& text = *first.text;
     if (!first.next_page) first.next_page = NumThere(text);
     if (*first.next_page == text.kinds.size()) {
-      EndBacklog();
+      EndBacklog(0);
       continue;
     }
     const std::optional<ExtentId> staging = TakeStaging();
@@ -302,12 +303,29 @@ bool DiskPrefixes::is_busy() const {
          store_->num_under_way() > 0;
 }
 
-void DiskPrefixes::DropBacklog() {
-  while (!backlog_.empty()) EndBacklog();
+// Of pages that texts share none comes free before the last of these ends.
+bool DiskPrefixes::GiveUp(int64_t num_wanted) {
+  CHECK(downloads_.empty(), "{} have not landed", downloads_.size());
+  const int64_t num_free = kv_.num_free_pages();
+  std::map<ExtentId, int64_t> num_texts;
+  for (const Backlog& text : backlog_) {
+    for (const ExtentId extent : kv_.pages(text.id)) ++num_texts[extent];
+  }
+  for (size_t i = backlog_.size();
+       i-- > 0 && kv_.num_free_pages() - num_free < num_wanted;) {
+    const auto pages = kv_.pages(backlog_[i].id);
+    const bool frees = std::ranges::any_of(pages, [&](ExtentId extent) {
+      return kv_.NumHolders(extent) == num_texts[extent];
+    });
+    if (!frees) continue;
+    for (const ExtentId extent : pages) --num_texts[extent];
+    EndBacklog(i);
+  }
+  return kv_.num_free_pages() > num_free;
 }
 
 void DiskPrefixes::Abandon() {
-  DropBacklog();
+  while (!backlog_.empty()) EndBacklog(0);
   restorations_.clear();
   for (const Copied& copied : std::exchange(downloads_, {})) {
     free_staging_.push_back(copied.staging);

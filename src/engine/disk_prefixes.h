@@ -96,8 +96,11 @@ class DiskPrefixes {
   // Whether there is anything left to write or to bring.
   bool is_busy() const;
   int64_t num_held_pages() const { return num_held_pages_; }
-  // Gives those up, written or not.
-  void DropBacklog();
+  // Gives texts up, written or not, the newest first, until so many more
+  // extents are free; those stay by which none comes free, as others hold all
+  // their pages too. False where none has come free. REQUIRES: what was taken
+  // has landed.
+  bool GiveUp(int64_t num_wanted);
   const DiskStore& store() const { return *store_; }
   // Closes what it has opened in kv, and goes on with nothing.
   void Abandon();
@@ -144,7 +147,7 @@ class DiskPrefixes {
   void StartCopies();
   void LandRead(const Reading& reading, const Status& status);
   std::optional<Restored> EndIfDone(SequenceId id);
-  void EndBacklog();
+  void EndBacklog(size_t index);
   void Write(std::span<const Copied> pages);
 
   std::unique_ptr<HostPool> staging_;  // outlives the store's transfers

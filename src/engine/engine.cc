@@ -223,6 +223,7 @@ Result<bool> Engine::Step() {
     return false;
   }
   if (disk_) CopyForDisk();
+  if (host_) WriteBehind();
   const std::vector<Growth> growths = plan.Growths();
   std::optional<Reservation> pages = kv_.Reserve(growths);
   CHECK(pages.has_value(), "promised pages are missing for {}", ToString(plan));

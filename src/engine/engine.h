@@ -102,6 +102,8 @@ class Engine {
   // Requests get back whole pages, while so many extents are to spare.
   void UseRoom(int64_t num_spare);
   void CountShared(ScheduleInput& input) const;
+  // Idle pages are copied to the host ahead, a few a step.
+  void WriteBehind();
   // The REQUIRES of Add that concern a fork and its prefix.
   void CheckForkable(const Request& request, const Sequence& prefix) const;
   RequestRope RopeFor(int64_t planned_tokens) const;

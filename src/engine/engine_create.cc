@@ -64,16 +64,20 @@ Result<std::unique_ptr<Engine>> Engine::Create(
   ASSIGN_OR_RETURN(const int64_t num_host_pages,
                    HostPagesOf(options, model, backend.attributes()));
   // As many requests run as prefixes are held.
-  ASSIGN_OR_RETURN(
-      std::unique_ptr<SelectorSet> selectors,
-      SelectorSet::Create(backend, model,
-                          {.specs = options.selectors,
-                           .max_model_len = options.max_model_len,
-                           .max_requests = runner_options.max_requests,
-                           .max_sequences = 2 * options.max_num_seqs,
-                           .max_rows = options.max_num_batched_tokens}));
+  const SelectorSetOptions selector_options = {
+      .specs = options.selectors,
+      .max_model_len = options.max_model_len,
+      .max_requests = runner_options.max_requests,
+      .max_sequences = 2 * options.max_num_seqs,
+      .max_rows = options.max_num_batched_tokens};
+  ASSIGN_OR_RETURN(std::unique_ptr<SelectorSet> selectors,
+                   SelectorSet::Create(backend, model, selector_options));
   ASSIGN_OR_RETURN(const std::optional<int> slot_tokens,
                    SlotTokensOf(options, *selectors));
+  if (slot_tokens) {
+    RETURN_IF_ERROR(
+        selectors->AddHints(backend, model, selector_options, options.hints));
+  }
   ASSIGN_OR_RETURN(
       std::unique_ptr<DeviceCache> cache,
       MakeCache(backend, model, options, slot_tokens.value_or(kPageTokens)));

@@ -11,7 +11,8 @@ Status Engine::AddDisk(std::unique_ptr<DiskStore> store) {
                  std::move(store), backend_, cache_->pool(), kv_, *prefixes_,
                  {.computed_by = backend_.attributes().description,
                   .batch_invariant = options_.batch_invariant,
-                  .selectors = options_.selectors}));
+                  .selectors = options_.selectors,
+                  .staging_bytes = options_.disk_staging_bytes}));
   return Ok{};
 }
 

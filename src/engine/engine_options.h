@@ -10,6 +10,7 @@
 
 #include "backend/backend.h"
 #include "engine/preemption.h"
+#include "engine/selector_set.h"
 #include "kv/slot_budget.h"
 #include "model/model.h"
 
@@ -32,6 +33,13 @@ struct EngineOptions {
   // lacks room, for as many slots as seem right. It needs a host's pool, and a
   // selector that can do with slots.
   std::optional<CacheBudget> cache_budget = {};
+  // The watermark of what is copied to the host before room is wanted, as a
+  // share of the device's pool; 0: nothing is.
+  double write_behind_share = 1.0 / 16;
+  // Host memory that pages pass through on their way to and from a disk.
+  int64_t disk_staging_bytes = 64 << 20;
+  // What is kept near of what is not read, where pages are not whole.
+  HintOptions hints = {};
   // Whether pages of the host are copied back or computed again.
   RestoreRates restore_rates = {};
   bool batch_invariant = false;

@@ -232,6 +232,28 @@ TEST_F(EngineSlotsTest, PagesComeBackWhereRoomIsLeft) {
   EXPECT_EQ(kv.host_bytes % PageBytes(), 0);
 }
 
+// What others would find on the device yet is not copied, so it comes back
+// whatever is left to generate.
+TEST_F(EngineSlotsTest, WhatIsThereYetComesBackForNothing) {
+  for (const bool is_there : {true, false}) {
+    const std::unique_ptr<Engine> engine = MakeEngine(20, 40);
+    const std::vector<Request> requests = {Ask(1, 240, 12, 1)};
+    BitsListener listener;
+    const SequenceId id = engine->Add(requests[0], &listener).value();
+    ASSERT_TRUE(StepOf(*engine));
+    engine->Demote(id);
+    ASSERT_EQ(engine->kv().NumFar(id), 7);
+    if (!is_there) engine->EvictIdle(20);
+    ASSERT_TRUE(StepOf(*engine));  // What it misses is not known before.
+    ASSERT_TRUE(StepOf(*engine));
+    EXPECT_EQ(engine->kv().NumFar(id), is_there ? 0 : 7);
+    while (StepOf(*engine)) {
+    }
+    ExpectAnswers({listener}, requests);
+    EXPECT_EQ(listener.completion.kv.fetched_bytes >= 7 * PageBytes(), false);
+  }
+}
+
 // Its last tokens do not pay for a copy of all that it holds.
 TEST_F(EngineSlotsTest, PagesStayAwayWhereTheirCopyWouldNotPay) {
   const std::unique_ptr<Engine> engine = MakeEngine(12, 40);

@@ -161,6 +161,37 @@ TEST_F(EngineTiersTest, WhoFitsTheDevicePaysNothing) {
   EXPECT_EQ(calls_of(8), without);
 }
 
+// Copied in the steps before, a page leaves without a copy.
+TEST_F(EngineTiersTest, RoomIsThereBeforeItIsWanted) {
+  const auto copies_of_first_step = [&](double share) {
+    const std::unique_ptr<Engine> engine =
+        Engine::Create(*backend_, *model_,
+                       {.max_model_len = 192,
+                        .device_kv_bytes = 20 * PageBytes(),
+                        .host_kv_bytes = 20 * PageBytes(),
+                        .write_behind_share = share,
+                        .batch_invariant = true})
+            .value();
+    for (int which = 0; which < 6; ++which) Run(*engine, Ask(which));
+    EXPECT_EQ(engine->kv().Snapshot().device.num_free, 2);
+    Request request = Ask(6);  // four pages
+    BitsListener listener;
+    CHECK(engine->Add(request, &listener).ok());
+    num_copies_ = 0;
+    CHECK(engine->Step().ok());
+    const int num_copies = num_copies_;
+    RunToEnd(*engine);
+    for (const int which : {0, 6}) {
+      EXPECT_EQ(Run(*engine, Ask(which)).completion.num_cached_tokens, 96);
+    }
+    return num_copies;
+  };
+  const int without = copies_of_first_step(0);
+  const int with = copies_of_first_step(0.2);
+  constexpr int kPagesThatLeave = 2;  // a copy a layer
+  EXPECT_EQ(without - with, kPagesThatLeave * model_->config().num_layers);
+}
+
 // Three that grow until no two of them fit the pool.
 TEST_F(EngineTiersTest, TheYoungestGivesWayAndTheOldestIsNeverStopped) {
   const std::unique_ptr<Engine> resident = MakeEngine(40, 0);

@@ -20,6 +20,8 @@ class HookedBackend final : public ForwardingBackend {
   std::function<void(const SampleArgs&)> pre_sample;
   std::function<void(const EmbedArgs&)> pre_embed;
   std::function<void(const View& from, const View& to)> pre_copy;
+  std::function<void(const SelectArgs&)> pre_select;
+  std::function<void(const BringArgs&)> pre_bring;
 
   std::optional<BackendAttributes> given_attributes;  // instead of its own
 
@@ -40,6 +42,16 @@ class HookedBackend final : public ForwardingBackend {
   void Linear(Queue& queue, const LinearArgs& args) override {
     if (pre_linear) pre_linear(args);
     real().Linear(queue, args);
+  }
+  void Select(Queue& queue, const LayerStep& step, const SelectArgs& args,
+              const LayerCache& cache) override {
+    if (pre_select) pre_select(args);
+    real().Select(queue, step, args, cache);
+  }
+  void Bring(Queue& queue, const LayerStep& step, const BringArgs& args,
+             const LayerCache& cache) override {
+    if (pre_bring) pre_bring(args);
+    real().Bring(queue, step, args, cache);
   }
   void Sample(Queue& queue, const SampleArgs& args) override {
     if (pre_sample) pre_sample(args);

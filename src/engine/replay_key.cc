@@ -40,6 +40,9 @@ void Add(const Selection& selection, KeyBytes& key) {
   Add(selection.first_token, key);
   Add(selection.read_shares, key);
   Add(selection.picks.picks, key);
+  Add(selection.hints.picks, key);
+  key.Add(selection.hint_budget_times);
+  key.Add(selection.least_hint_age);
 }
 
 void Add(const SlotTable& slots, KeyBytes& key) {

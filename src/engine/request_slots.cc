@@ -213,7 +213,8 @@ std::optional<PromotionOffer> RequestSlots::OfferReturn(
   PromotionOffer offer = {.sequence = id,
                           .num_pages = memory_.kv.NumFar(id),
                           .num_slot_extents = NumSlotExtents(id)};
-  offer.copied_bytes = static_cast<double>(offer.num_pages * PageBytes());
+  offer.copied_bytes =
+      static_cast<double>(memory_.kv.NumToCopy(id) * PageBytes());
   const auto missed = missed_.find(id);
   if (missed != missed_.end()) {
     offer.missed_bytes = missed->second.bytes_a_token.value_or(0) * num_tokens;

@@ -9,6 +9,8 @@ namespace {
 
 // What the lists of a run of rows may take. A run of one row is always there.
 constexpr int64_t kListBytes = int64_t{64} << 20;
+// What next ranks may take, unless a row a request needs more.
+constexpr int64_t kHintBytes = int64_t{16} << 20;
 
 size_t Aligned(int64_t num_bytes) {
   return static_cast<size_t>((num_bytes + 63) / 64 * 64);
@@ -200,6 +202,46 @@ Status SelectorSet::AllocateLists(Backend& backend, const Model& model,
   return AllocateEstimates(backend, model, options, num_rows);
 }
 
+// Enough for steps of generated rows alone, and for more where they are small.
+Status SelectorSet::AddHints(Backend& backend, const Model& model,
+                             const SelectorSetOptions& options,
+                             const HintOptions& hints) {
+  constexpr auto kNextRanks = static_cast<uint32_t>(SelectFeature::kNextRanks);
+  if (hints.budget_times <= 1 ||
+      (backend.attributes().select_features & kNextRanks) == 0) {
+    return Ok{};
+  }
+  const int64_t num_heads = model.config().num_q_heads;
+  int64_t capacity = 1;
+  for (const auto& state : states_) {
+    capacity = std::max(
+        capacity,
+        MaxPicks(WithBudgetTimes(state->selector.program, hints.budget_times),
+                 options.max_model_len));
+  }
+  const int64_t row_bytes =
+      num_heads * capacity * static_cast<int64_t>(sizeof(Pick));
+  const int64_t num_rows = std::clamp<int64_t>(
+      kHintBytes / row_bytes,
+      std::min<int64_t>(options.max_requests, picks_.num_rows()),
+      picks_.num_rows());
+  const size_t picks_bytes = Aligned(num_rows * row_bytes);
+  const size_t counts_bytes =
+      Aligned(num_rows * num_heads * static_cast<int64_t>(sizeof(int32_t)));
+  ASSIGN_OR_RETURN(
+      hint_lists_,
+      backend.Allocate(Tier::kDevice, picks_bytes + 2 * counts_bytes,
+                       fmt::format("next ranks of {} rows", num_rows)));
+  hints_.picks =
+      hint_lists_.At(0, Dtype::kUInt32, {num_rows, num_heads, capacity, 2});
+  hints_.num_picks =
+      hint_lists_.At(picks_bytes, Dtype::kInt32, {num_rows, num_heads});
+  hints_.num_lists =
+      hint_lists_.At(picks_bytes + counts_bytes, Dtype::kInt32, {num_rows});
+  hint_options_ = hints;
+  return Ok{};
+}
+
 Status SelectorSet::AllocateEstimates(Backend& backend, const Model& model,
                                       const SelectorSetOptions& options,
                                       int64_t num_rows) {
@@ -324,6 +366,9 @@ Selection SelectorSet::selection() const {
           .first_token = {},
           .read_shares = {},
           .picks = picks_,
+          .hints = hints_,
+          .hint_budget_times = hint_options_.budget_times,
+          .least_hint_age = hint_options_.least_age,
           .outs = outs_,
           .lses = lses_};
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/replacement.h"
 #include "cache/summary_cache.h"
 #include "kv/kv_cache.h"
 #include "model/gates.h"
@@ -27,6 +28,16 @@ struct SelectorSetOptions {
   int max_rows = 0;       // a step
 };
 
+// What Bring is told of the ranks behind a selection, where pages are not
+// whole.
+struct HintOptions {
+  // Up to so many times the budget they are hints; at most 1: there are none.
+  double budget_times = 3;
+  // As BringArgs has it. A hint is fetched in the step as a miss is, so
+  // fetching one saves nothing; keeping what is near does (docs/tiers.md).
+  int least_age = kNoHintFetch;
+};
+
 // What selectors may know of a model.
 SelectorShape SelectorShapeOf(const Model& model, int max_model_len);
 
@@ -40,6 +51,11 @@ class SelectorSet {
   // does not suffice.
   static Result<std::unique_ptr<SelectorSet>> Create(
       Backend& backend, const Model& model, const SelectorSetOptions& options);
+
+  // From now on selection() has hints, if the device knows next ranks.
+  // Fails where memory does not suffice.
+  Status AddHints(Backend& backend, const Model& model,
+                  const SelectorSetOptions& options, const HintOptions& hints);
 
   int size() const { return static_cast<int>(states_.size()); }
   const Selector& selector(int index) const { return StateOf(index).selector; }
@@ -124,6 +140,9 @@ class SelectorSet {
   std::optional<Gates> gates_;
   Buffer lists_;
   PickLists picks_;
+  Buffer hint_lists_;
+  PickLists hints_;
+  HintOptions hint_options_;
   // Where a selector estimates: see Selection.
   Buffer estimates_;
   std::array<View, 2> outs_, lses_;

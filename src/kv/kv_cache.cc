@@ -300,6 +300,29 @@ bool KvCache::EvictIdle() {
   return true;
 }
 
+// A step that changes nothing costs no look at the order.
+int64_t KvCache::WriteBehind(const WriteBehindLimits& limits) {
+  CheckNoReservation();
+  const int64_t num_free = pool_.num_free();
+  const int64_t num_leaving = NumToBeThere(limits, num_free);
+  if (num_leaving == 0 || limits.max_pages == 0 || host_pool_.num_free() == 0 ||
+      written_at_ == std::pair(prefixes_.order_version(), num_leaving)) {
+    return 0;
+  }
+  const std::vector<PagePlaces> leaving = prefixes_.NextToEvict(num_leaving);
+  const std::vector<ExtentId> chosen =
+      ChooseWrites(limits, {.num_free = num_free,
+                            .num_free_host = host_pool_.num_free(),
+                            .leaving = leaving});
+  for (const ExtentId extent : chosen) {
+    const ExtentId host = *host_pool_.Take();
+    prefixes_.AddHost(extent, host);
+    tier_copies_.push_back({TierCopy::Direction::kToHost, extent, host});
+  }
+  if (chosen.empty()) written_at_ = {prefixes_.order_version(), num_leaving};
+  return std::ssize(chosen);
+}
+
 // Nothing where there is no host, or sequences hold all of it, or are about to.
 // An extent that a sequence holds is not free when the index gives it up.
 std::optional<ExtentId> KvCache::TakeHostExtent() {

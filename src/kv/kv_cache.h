@@ -16,6 +16,7 @@
 #include "kv/page_range.h"
 #include "kv/page_table.h"
 #include "kv/prefix_index.h"
+#include "kv/write_behind.h"
 
 namespace winnow {
 
@@ -124,6 +125,9 @@ class KvCache {
   // The idle page whose turn it is leaves the device, as if room were wanted.
   // False where there is none.
   bool EvictIdle();
+  // Copies idle pages ahead, so that they leave without a copy when room is
+  // wanted (kv/write_behind.h). Returns how many.
+  int64_t WriteBehind(const WriteBehindLimits& limits);
   // What has been decided since the last call, to be carried out in this order
   // before all else that comes: before a reservation's copies and its step.
   [[nodiscard]] std::vector<TierCopy> TakeTierCopies();
@@ -153,6 +157,8 @@ class KvCache {
   // are. Its hold on the host's extents ends. Returns how many are copied.
   // REQUIRES: it has as many there, and num_free_pages() is as many at least.
   int64_t MoveToDevice(SequenceId sequence, int64_t num_pages);
+  // How many that would be, were all of them to come back.
+  int64_t NumToCopy(SequenceId sequence) const;
   // An extent leaves the tables, until it is given back; nothing where none is
   // free. REQUIRES of GiveBack: it is lent; its last step has landed.
   std::optional<ExtentId> Lend();
@@ -185,6 +191,11 @@ class KvCache {
   int64_t NumWhole(SequenceId sequence) const;
   int64_t NumFar(SequenceId sequence) const {
     return std::ssize(pages(sequence)) - NumWhole(sequence);
+  }
+
+  // How many sequences hold an extent of the device, which is in use.
+  int64_t NumHolders(ExtentId extent) const {
+    return pool_.num_references(extent) - (prefixes_.Holds(extent) ? 1 : 0);
   }
 
   int64_t num_pages() const { return pool_.num_extents(); }
@@ -234,7 +245,10 @@ class KvCache {
   ExtentPool host_pool_;
   PrefixIndex prefixes_;
   std::set<ExtentId> lent_;
-  int64_t num_far_pages_ = 0;               // over all tables
+  int64_t num_far_pages_ = 0;  // over all tables
+  // When all was copied ahead that was to be: the index' order, and how many
+  // pages of it.
+  std::pair<uint64_t, int64_t> written_at_ = {~uint64_t{0}, 0};
   std::vector<TierCopy> tier_copies_;       // not yet taken
   std::map<SequenceId, PageTable> tables_;  // ordered: snapshots compare
   bool reservation_is_open_ = false;

@@ -125,6 +125,26 @@ int64_t KvCache::MoveToDevice(SequenceId sequence, int64_t num_pages) {
   return num_copied;
 }
 
+// Behind the first that is copied all are: no page of the index is on the
+// device where the one above it is not.
+int64_t KvCache::NumToCopy(SequenceId sequence) const {
+  const PageTable& table = TableOf(sequence);
+  int64_t num_left = NumFar(sequence);
+  std::optional<ExtentId> above;
+  for (size_t page = 0; num_left > 0; ++page) {
+    ExtentId extent = table.pages()[page];
+    if (extent == kNoExtent) {
+      const std::optional<PagePlaces> known =
+          prefixes_.FindBelow(above, table.far_pages()[page]);
+      if (!known || !known->device) break;
+      extent = *known->device;
+      --num_left;
+    }
+    above = extent;
+  }
+  return num_left;
+}
+
 void KvCache::EnterFarPages(SequenceId sequence, const PrefixPath& path,
                             std::span<const PageKind> kinds) {
   const std::span<const ExtentId> far = TableOf(sequence).far_pages();

@@ -44,6 +44,7 @@ class World {
 
   void Operate() {
     const int64_t dice = Below(120);
+    if (Below(4) == 0) WriteBehind();
     if (dice < 4 || told_.empty()) {
       Open();
     } else if (dice < 8) {
@@ -118,6 +119,7 @@ class World {
   int num_promotions() const { return num_promotions_; }
   int num_returns() const { return num_returns_; }
   int num_moves() const { return num_moves_; }
+  int64_t num_written_behind() const { return num_written_behind_; }
   int num_moves_back() const { return num_moves_back_; }
   int num_shared_back() const { return num_shared_back_; }
   bool has_index() const { return page_tokens_ == kPageTokens; }
@@ -259,6 +261,24 @@ class World {
     told_.erase(id);
   }
 
+  // The next ones to leave then lie on the host, unless too many were to.
+  void WriteBehind() {
+    const WriteBehindLimits limits = {.watermark = Below(30),
+                                      .max_pages = Below(6)};
+    const KvSnapshot before = cache_.Snapshot();
+    const int64_t num_leaving = limits.watermark - before.device.num_free;
+    const int64_t count = cache_.WriteBehind(limits);
+    num_written_behind_ += count;
+    EXPECT_LE(count, limits.max_pages);
+    EXPECT_EQ(cache_.num_free_pages(),
+              before.device.num_free + cache_.prefixes().num_idle());
+    if (count == limits.max_pages || cache_.num_free_host_pages() == 0) return;
+    for (const PagePlaces& page : cache_.prefixes().NextToEvict(num_leaving)) {
+      EXPECT_TRUE(page.host.has_value()) << page.device->value();
+    }
+    EXPECT_EQ(cache_.WriteBehind(limits), 0);
+  }
+
   // Some of its pages leave the device, as far as the host has room.
   void MoveToHost() {
     const auto& [sequence, told] = AnySequence();
@@ -279,7 +299,11 @@ class World {
       if (most == 0 || Below(3) == 0) continue;
       const int64_t num_pages = 1 + Below(most);
       const int64_t num_far = cache_.NumFar(sequence);
+      const int64_t num_to_copy = cache_.NumToCopy(sequence);
       const int64_t num_copied = cache_.MoveToDevice(sequence, num_pages);
+      if (num_pages == num_far) {
+        EXPECT_EQ(num_copied, num_to_copy);
+      }
       EXPECT_EQ(cache_.NumFar(sequence), num_far - num_pages);
       EXPECT_LE(num_copied, num_pages);
       ++num_moves_back_;
@@ -443,6 +467,7 @@ class World {
   int num_demotions_ = 0;
   int num_promotions_ = 0;
   int num_moves_ = 0;
+  int64_t num_written_behind_ = 0;
   int num_moves_back_ = 0;
   int num_shared_back_ = 0;  // pages that were still there
   int num_returns_ = 0;
@@ -472,6 +497,7 @@ TEST_P(KvCachePropertyTest, EverySequenceReadsBackItsOwnTokens) {
 TEST(KvCacheRunsTest, RunsFindPrefixesEvictThemAndMoveThem) {
   int num_hits = 0, num_evictions = 0, num_demotions = 0, num_promotions = 0,
       num_returns = 0, num_moves = 0, num_moves_back = 0, num_shared_back = 0;
+  int64_t num_written_behind = 0;
   for (uint64_t seed = 0; seed < 16; ++seed) {
     World world(seed);
     for (int i = 0; i < kNumOperations; ++i) world.Operate();
@@ -483,6 +509,7 @@ TEST(KvCacheRunsTest, RunsFindPrefixesEvictThemAndMoveThem) {
     num_moves += world.num_moves();
     num_moves_back += world.num_moves_back();
     num_shared_back += world.num_shared_back();
+    num_written_behind += world.num_written_behind();
     world.CloseAll();
   }
   EXPECT_GT(num_hits, 16);
@@ -493,6 +520,7 @@ TEST(KvCacheRunsTest, RunsFindPrefixesEvictThemAndMoveThem) {
   EXPECT_GT(num_moves, 100);
   EXPECT_GT(num_moves_back, 100);
   EXPECT_GT(num_shared_back, 16);
+  EXPECT_GT(num_written_behind, 100);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, KvCachePropertyTest,

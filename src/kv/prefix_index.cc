@@ -377,6 +377,7 @@ void PrefixIndex::TakeOffHost(NodeId node) {
 }
 
 void PrefixIndex::Leave(NodeId node) {
+  ++order_version_;
   const std::pair<uint64_t, NodeId> key = {nodes_[node].last_use, node};
   if (nodes_[node].places.device) evictable_.erase(key);
   if (nodes_[node].places.host) {

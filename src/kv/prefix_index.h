@@ -111,6 +111,10 @@ class PrefixIndex {
   // Where the page lies that leaves the device next; nothing where none on it
   // is idle.
   std::optional<PagePlaces> NextToEvict() const;
+  // The same of `num_pages`, one after the other; fewer where fewer are idle.
+  std::vector<PagePlaces> NextToEvict(int64_t num_pages) const;
+  // Another number where that may have become another answer.
+  uint64_t order_version() const { return order_version_; }
   // That page leaves the device, and is forgotten unless it lies on the host
   // too. Its extent; nothing where there is none. REQUIRES: it lies on the
   // host, or no page is below it.
@@ -227,6 +231,7 @@ class PrefixIndex {
   ByLastUse host_evictable_;  // idle on the host alone, none below them
   ByLastUse duplicates_;      // on both
   uint64_t clock_ = 0;
+  uint64_t order_version_ = 0;
   int64_t num_pages_ = 0;
   int64_t num_idle_ = 0;
   int64_t num_repeated_ = 0;

@@ -57,11 +57,15 @@ class PrefixIndexTest : public testing::Test {
     return Values(index_.Find({root, tokens}, pages.size(), kinds).extents);
   }
   Ids EvictAll() {
-    Ids ids;
+    Ids ids, foretold;
+    for (const PagePlaces& page : index_.NextToEvict(20)) {
+      foretold.push_back(page.device->value());
+    }
     while (const auto extent = index_.Evict()) {
       ids.push_back(extent->value());
       ExpectSound(index_);
     }
+    EXPECT_EQ(foretold, ids);
     return ids;
   }
 

@@ -16,7 +16,7 @@ struct PromotionOffer {
   SequenceId sequence;
   int64_t num_pages = 0;         // that it has on the host
   int64_t num_slot_extents = 0;  // that come free with the last of these
-  double copied_bytes = 0;       // of these pages
+  double copied_bytes = 0;  // of those of them that are not on the device too
   double missed_bytes = 0;  // expected over the link until its end, as it is
 
   int64_t cost() const { return num_pages - num_slot_extents; }

@@ -60,15 +60,34 @@ bool ChoosesInPrompt(std::span<const LayerSelector> selectors) {
   });
 }
 
+// What a run of rows may want next, where some of the step's pages are not
+// whole; else empty.
+NextRanks HintsOf(const Pass& pass, const LayerStep& step,
+                  const PickLists& picks) {
+  const Selection& selection = pass.args.selection;
+  if (pass.args.slots.empty() || selection.hints.picks.empty() ||
+      !step.has_generated_rows ||
+      picks.num_rows() > selection.hints.num_rows()) {
+    return {};
+  }
+  NextRanks next = {.lists = selection.hints.Rows(0, picks.num_rows()),
+                    .budget_times = selection.hint_budget_times,
+                    .slots = &pass.args.slots[static_cast<size_t>(step.layer)]};
+  next.lists.first_row = picks.first_row;
+  return next;
+}
+
 // Reads one source, after what is missing of it has been brought near.
 void BringAndRead(const Pass& pass, const LayerStep& step, ReadArgs read,
-                  const LayerCache& cache) {
+                  const PickLists& hints, const LayerCache& cache) {
   if (!pass.args.slots.empty() && step.has_generated_rows) {
     const auto layer = static_cast<size_t>(step.layer);
     read.slots = &pass.args.slots[layer];
     BringArgs bring;
     bring.source = read.sources[0];
     bring.slots = read.slots;
+    bring.hints = hints;
+    bring.least_hint_age = pass.args.selection.least_hint_age;
     if (!pass.args.bring_counts.empty()) {
       bring.counts = pass.args.bring_counts[layer];
     }
@@ -94,7 +113,7 @@ bool Estimates(std::span<const LayerSelector> selectors) {
 
 // Attention over a run's picks and over its estimates, merged.
 void ReadBoth(const Pass& pass, const LayerStep& step, const ReadArgs& read,
-              const LayerCache& cache) {
+              const PickLists& hints, const LayerCache& cache) {
   const Selection& selection = pass.args.selection;
   const PickLists& lists = read.sources[0].picks;
   std::array<View, 2> outs, lses;
@@ -112,7 +131,7 @@ void ReadBoth(const Pass& pass, const LayerStep& step, const ReadArgs& read,
     of_part.out = outs[part];
     of_part.lse = lses[part];
     if (part == 0) {
-      BringAndRead(pass, step, of_part, cache);
+      BringAndRead(pass, step, of_part, hints, cache);
     } else {
       pass.backend.Read(pass.queue, step, of_part, cache);
     }
@@ -142,6 +161,7 @@ void ReadChosenRows(const Pass& pass, const LayerStep& step,
     const int num_rows = std::min(most_rows, end_row - row);
     source.picks = selection.picks.Rows(0, num_rows);
     source.picks.first_row = row;
+    const NextRanks next = HintsOf(pass, step, source.picks);
     pass.backend.Select(pass.queue, step,
                         {.selectors = selectors,
                          .q = read.q,
@@ -149,20 +169,21 @@ void ReadChosenRows(const Pass& pass, const LayerStep& step,
                          .q_pre = inputs.q_pre,
                          .cos_sin = inputs.cos_sin,
                          .picks = source.picks,
-                         .read_shares = selection.read_shares},
+                         .read_shares = selection.read_shares,
+                         .next = next},
                         cache);
     // Estimates are generated rows' alone.
     if (step.has_generated_rows && Estimates(selectors)) {
       LayerStep generated = step;
       generated.has_prompt_rows = false;
-      ReadBoth(pass, generated, read, cache);
+      ReadBoth(pass, generated, read, next.lists, cache);
       if (!step.has_prompt_rows) continue;
       LayerStep prompt = step;
       prompt.has_generated_rows = false;
       pass.backend.Read(pass.queue, prompt, read, cache);
       continue;
     }
-    BringAndRead(pass, step, read, cache);
+    BringAndRead(pass, step, read, next.lists, cache);
   }
 }
 
@@ -239,7 +260,7 @@ void Attend(const Pass& pass, const LayerStep& step) {
   if (Chooses(pass.args.selection, step.layer)) {
     ReadChosen(pass, step, inputs, read, cache);
   } else {
-    BringAndRead(pass, step, read, cache);
+    BringAndRead(pass, step, read, {}, cache);
   }
   pass.ProjectIntoResidual(views.attended, weights.o, weights.o_bias);
 }

@@ -23,6 +23,11 @@ struct Selection {
   // Memory for the lists of a run of rows, which chooses and reads before the
   // next one does.
   PickLists picks;
+  // Memory for the next ranks of as many rows, or empty: what Bring is to keep
+  // near of rows whose pages are not whole. Of a run of more rows nothing is.
+  PickLists hints = {};
+  double hint_budget_times = 1;
+  int least_hint_age = 1;
   // Where a selector estimates: attention over picks and over estimates, before
   // they are one. For the rows of the largest step.
   std::array<View, 2> outs = {};  // f32 [rows, q_heads * head_dim]

@@ -109,7 +109,7 @@ void AgedSlots::Bring(const StepPieces& step, SlotCounts& counts) {
   const int32_t num_placed = Place(picks_.pieces, kHintedRank, 0);
   GrowOlder(step);
   const int32_t num_hinted =
-      has_hints
+      has_hints && least_hint_age_ != kNoHintFetch
           ? Place(hints_.pieces, kFirstAgeRank + least_hint_age_, kHintedBit)
           : 0;
   for (const uint8_t age : ages_) {

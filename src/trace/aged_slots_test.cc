@@ -252,6 +252,12 @@ TEST_F(AgedSlotsTest, AreTheBackendsSlotsWithHintsThatAreOnlyHeld) {
   }
 }
 
+TEST_F(AgedSlotsTest, AreTheBackendsSlotsWithHintsThatAreOnlyKept) {
+  for (uint64_t seed = 300; seed < 312 && !HasFailure(); ++seed) {
+    Compare(seed, kNoHintFetch);
+  }
+}
+
 // As long as ages tell uses apart, and longer: 450 rows, each of few pieces.
 TEST_F(AgedSlotsTest, GrowOldAsTheBackendsDo) {
   for (uint64_t seed = 0; seed < 2 && !HasFailure(); ++seed) {

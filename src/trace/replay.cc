@@ -139,8 +139,8 @@ class RequestSlots {
 };
 
 bool CountsAges(SlotRule rule) {
-  return rule == SlotRule::kAge || rule == SlotRule::kHold ||
-         rule == SlotRule::kHint;
+  return rule == SlotRule::kAge || rule == SlotRule::kKeep ||
+         rule == SlotRule::kHold || rule == SlotRule::kHint;
 }
 
 }  // namespace

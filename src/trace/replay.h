@@ -31,7 +31,7 @@ struct ReplayOptions {
   // fill the slots.
   int warm_rows = 0;
   // Every so many rows frames move between layers (Redistribute), with kAge,
-  // kHold and kHint; 0: never.
+  // kKeep, kHold and kHint; 0: never.
   int resize_rows = 0;
 };
 

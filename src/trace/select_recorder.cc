@@ -9,8 +9,8 @@ namespace {
 // The program with another budget, and without what it would estimate: of that
 // the lists say nothing.
 SelectProgram AtLevel(const SelectProgram& program, int level) {
-  SelectProgram scaled = program;
-  scaled.budget.value *= static_cast<double>(level) / kBudgetLevel;
+  SelectProgram scaled =
+      WithBudgetTimes(program, static_cast<double>(level) / kBudgetLevel);
   scaled.estimate.value = 0;
   return scaled;
 }
@@ -140,6 +140,7 @@ PickLists& SelectRecorder::SelectLevel(Queue& queue, const LayerStep& step,
   level.lists.first_row = args.picks.first_row;
   scaled.picks = level.lists.Rows(args.picks.first_row, args.picks.num_rows());
   scaled.read_shares = {};
+  scaled.next = {};
   real().Select(queue, step, scaled, cache);
   level.lists.first_row = args.picks.first_row;
   return level.lists;

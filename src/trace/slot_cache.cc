@@ -17,6 +17,8 @@ std::unique_ptr<SlotCache> MakeSlotCache(const SlotRuleOptions& options,
   switch (options.rule) {
     case SlotRule::kAge:
       return std::make_unique<AgedSlots>(AgedSlots::kNoHints);
+    case SlotRule::kKeep:
+      return std::make_unique<AgedSlots>(kNoHintFetch);
     case SlotRule::kHold:
       return std::make_unique<AgedSlots>(kEmptyAge);
     case SlotRule::kHint:

@@ -31,11 +31,11 @@ struct SlotCounts {
   void Add(const SlotCounts& other);
 };
 
-// The rules. The first three are Bring's own decisions (backend/replacement.h):
+// The rules. The first four are Bring's own decisions (backend/replacement.h):
 //   kAge    without hints
-//   kHold   the next ranks as hints that are not fetched but where a slot is
-//           empty: what is near of them is overwritten last
-//   kHint   the next ranks as hints that may take the place of slots of an age
+//   kKeep   hints that are not fetched: what is near of them is overwritten
+//   last kHold   the same, but fetched where a slot is empty kHint   hints that
+//   may take the place of slots of an age
 // The others are exact, and know no hints. Victims are
 //   kLru, kLfu   least recently, or least often since they came, used
 //   kLevel       those of the highest level in this step's lists, what no list
@@ -47,6 +47,7 @@ struct SlotCounts {
 //                is picked need not take a slot.
 enum class SlotRule : uint8_t {
   kAge,
+  kKeep,
   kHold,
   kHint,
   kLru,
@@ -56,9 +57,9 @@ enum class SlotRule : uint8_t {
   kDecayedUse,
   kBelady
 };
-inline constexpr std::array<std::string_view, 9> kSlotRuleNames = {
-    "age",   "hold",       "hint",        "lru",   "lfu",
-    "level", "mean-level", "decayed-use", "belady"};
+inline constexpr std::array<std::string_view, 10> kSlotRuleNames = {
+    "age", "keep",  "hold",       "hint",        "lru",
+    "lfu", "level", "mean-level", "decayed-use", "belady"};
 
 struct SlotRuleOptions {
   SlotRule rule = SlotRule::kAge;

@@ -47,7 +47,9 @@ class StepWalk {
     const auto budget = static_cast<size_t>(header_.budget_level());
     const auto hints = static_cast<size_t>(options_.hint_level);
     AddPages(Union(list, 0, budget), step_.picks);
-    if (hints > budget) AddPages(Union(list, budget + 1, hints), step_.hints);
+    if (options_.hint_source == HintSource::kNextRanks && hints > budget) {
+      AddPages(Union(list, budget + 1, hints), step_.hints);
+    }
     for (size_t level = 0; level < list.bands.size(); ++level) {
       for (const Pick& pick : list.bands[level]) {
         ForPiecesOf(pick, [&](uint32_t piece) {
@@ -130,6 +132,21 @@ class StepWalk {
   StepPieces step_;
 };
 
+// Hints that are picks of another step or layer: none of the first.
+void AddEarlierPicks(const TraceHeader& header, HintSource source,
+                     std::vector<std::vector<StepPieces>>& pieces) {
+  const auto num_heads = static_cast<size_t>(header.num_kv_heads);
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    for (size_t step = 0; step < pieces[i].size(); ++step) {
+      if (source == HintSource::kPreviousStep) {
+        if (step > 0) pieces[i][step].hints = pieces[i][step - 1].picks;
+      } else if (i >= num_heads) {
+        pieces[i][step].hints = pieces[i - num_heads][step].picks;
+      }
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<std::vector<StepPieces>> PiecesOf(const TraceHeader& header,
@@ -151,6 +168,9 @@ std::vector<std::vector<StepPieces>> PiecesOf(const TraceHeader& header,
       }
     }
     position += step.num_rows;
+  }
+  if (options.hint_source != HintSource::kNextRanks) {
+    AddEarlierPicks(header, options.hint_source, pieces);
   }
   return pieces;
 }

@@ -31,17 +31,24 @@ struct StepPieces {
   // As Bring walks them: by rows, lists, pages and pieces, so pieces may
   // repeat; what is read whole comes last.
   std::vector<WantedPiece> picks;
-  // In the same order, tokens of the levels behind the budget, up to the hints'
-  // level.
+  // In the same order, what HintSource says.
   std::vector<WantedPiece> hints;
   // Of pages that are not whole, ascending, each once.
   std::vector<RankedPiece> ranked;
+};
+
+// What hints are made of.
+enum class HintSource : uint8_t {
+  kNextRanks,      // levels behind the budget, up to the hints' level
+  kPreviousStep,   // what the step before picked, in this layer
+  kPreviousLayer,  // what the choosing layer before picked, in this step
 };
 
 struct PieceOptions {
   int slot_tokens = kPageTokens;
   // The level up to which next ranks are hints, an index; the budget's: none.
   int hint_level = 0;
+  HintSource hint_source = HintSource::kNextRanks;
 };
 
 // By layer that chooses and KV head, the steps of a request: [layers *

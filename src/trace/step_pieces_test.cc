@@ -48,6 +48,44 @@ TEST(StepPiecesTest, PicksAreWhatTheBudgetReadsHintsWhatComesNext) {
       PiecesOf(Header(), request, {.hint_level = 1})[1][0].hints.empty());
 }
 
+// Two layers, two steps: each list names a page of its own.
+TEST(StepPiecesTest, HintsMayBeWhatWasPickedBefore) {
+  TraceHeader header = Header();
+  header.chooses = {true, true};
+  TraceRequest request;
+  request.first_position = 400;
+  uint32_t page = 0;
+  for (int step = 0; step < 2; ++step) {
+    TraceStep& traced = request.steps.emplace_back();
+    traced.num_rows = 1;
+    for (int layer = 0; layer < 2; ++layer) {
+      TraceRowLists lists(2);
+      for (TraceList& list : lists) {
+        list.bands = {{}, {{page++, kAll}}, {{11, kAll}}};
+      }
+      traced.layers.push_back({lists});
+    }
+  }
+  const auto hints = [&](HintSource source, size_t cell, size_t step) {
+    const auto pieces =
+        PiecesOf(header, request, {.hint_level = 2, .hint_source = source});
+    std::vector<uint32_t> pages;
+    for (const WantedPiece& hint : pieces[cell][step].hints) {
+      pages.push_back(hint.piece);
+    }
+    return pages;
+  };
+  // Cells are layer 0 head 0, layer 0 head 1, layer 1 head 0, layer 1 head 1.
+  using Pages = std::vector<uint32_t>;
+  EXPECT_EQ(hints(HintSource::kNextRanks, 3, 1), (Pages{11}));
+  EXPECT_EQ(hints(HintSource::kPreviousStep, 3, 0), Pages{});
+  EXPECT_EQ(hints(HintSource::kPreviousStep, 3, 1), (Pages{3}));
+  EXPECT_EQ(hints(HintSource::kPreviousStep, 0, 1), (Pages{0}));
+  EXPECT_EQ(hints(HintSource::kPreviousLayer, 1, 1), Pages{});
+  EXPECT_EQ(hints(HintSource::kPreviousLayer, 3, 1), (Pages{5}));
+  EXPECT_EQ(hints(HintSource::kPreviousLayer, 2, 0), (Pages{0}));
+}
+
 TEST(StepPiecesTest, APieceIsWantedWhereAnyOfItsTokensIs) {
   const TraceList list = {
       .bands = {{}, {{0, 0x00010080}, {1, 0x00000100}}, {}}};

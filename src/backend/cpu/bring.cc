@@ -190,6 +190,7 @@ class HeadBring {
       if (Use(slot) == SlotUse::kNone) SetUse(slot, SlotUse::kHinted);
       return;
     }
+    if (of_.args.least_hint_age == kNoHintFetch) return;
     if (!IsMissing(entry, piece)) AddMissing(piece, num_picks_, entry);
   }
 

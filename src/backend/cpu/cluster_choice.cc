@@ -59,6 +59,12 @@ class TokenMasks {
       token += count;
     }
   }
+  // Without the tokens of `others`.
+  void Remove(const TokenMasks& others) {
+    for (size_t page = 0; page < pages_.size(); ++page) {
+      pages_[page] &= ~others.pages_[page];
+    }
+  }
   // Returns how many pages have tokens.
   int32_t Write(Pick* picks, int64_t capacity) const {
     int64_t count = 0;
@@ -83,6 +89,7 @@ class ListClusters {
                  static_cast<int>(task.q.dim(1) / task.cache.num_kv_heads)),
         clusters_each_(task.program.rows.tokens / task.program.rows.stride) {}
 
+  const ScoreTask& task() const { return task_; }
   std::span<const uint16_t> TokensOf(int64_t cluster, int64_t* first) const {
     const ClusterSegment segment =
         ClusterSegmentOf(task_.summaries, task_.program.rows, task_.request,
@@ -141,6 +148,23 @@ void AddByTokens(const ListClusters& clusters, std::span<const float> scores,
   }
 }
 
+// The tokens of the clusters that are read, whose indices, with kTopK, stand in
+// scratch.ranked then.
+void AddBest(const ListClusters& clusters, const SelectProgram& program,
+             std::span<const float> scores, const ClusterBudget& budget,
+             SelectScratch& scratch, TokenMasks& masks) {
+  if (program.rule == Rule::kTokens) {
+    return AddByTokens(clusters, scores, budget, scratch, masks);
+  }
+  scratch.ranked.clear();
+  if (budget.num_read == 0) return;
+  const auto best = scratch.top.Best(scores, budget.num_read);
+  scratch.ranked.assign(best.begin(), best.end());
+  for (const int32_t cluster : scratch.ranked) {
+    clusters.Add(cluster, program.rows.tokens, masks);
+  }
+}
+
 // Those of `more`, ascending, that `fewer` does not have, and that have tokens.
 int32_t WriteEstimates(const ListClusters& clusters,
                        std::span<const int32_t> more,
@@ -157,6 +181,24 @@ int32_t WriteEstimates(const ListClusters& clusters,
   return count;
 }
 
+// The tokens that a larger budget adds to those in `masks`.
+int32_t WriteNext(const ListClusters& clusters, std::span<const float> scores,
+                  const NextRanks& next, int list, const TokenMasks& masks,
+                  SelectScratch& scratch) {
+  const ScoreTask& task = clusters.task();
+  const SelectProgram program =
+      WithBudgetTimes(task.program, next.budget_times);
+  const ClusterBudget budget = BudgetOf(program, task.context);
+  TokenMasks more(task.context, scratch.more_tokens);
+  if (budget.all) {
+    more.AddRange(0, task.scored_tokens);
+  } else {
+    AddBest(clusters, program, scores, budget, scratch, more);
+  }
+  more.Remove(masks);
+  return more.Write(next.lists.List(task.row, list), next.lists.capacity());
+}
+
 }  // namespace
 
 bool ClustersNeedScores(const SelectProgram& program, int64_t context) {
@@ -164,45 +206,42 @@ bool ClustersNeedScores(const SelectProgram& program, int64_t context) {
   return !budget.all && (budget.num_read > 0 || budget.num_estimated > 0);
 }
 
-int32_t WriteClusterList(const ScoreTask& task, const PickLists& lists,
-                         int list, SelectScratch& scratch) {
+ClusterCounts WriteClusterList(const ScoreTask& task, const SelectArgs& args,
+                               int list, bool wants_next,
+                               SelectScratch& scratch) {
   const SelectProgram& program = task.program;
+  const PickLists& lists = args.picks;
   const ClusterBudget budget = BudgetOf(program, task.context);
   TokenMasks masks(task.context, scratch.tokens);
   masks.AddRange(0,
                  std::min<int64_t>(program.forced.sink_tokens, task.context));
   masks.AddRange(budget.all ? 0 : task.scored_tokens, task.context);
   int32_t num_estimates = 0;
+  ClusterCounts counts;
   if (ClustersNeedScores(program, task.context)) {
     const ListClusters clusters(task);
     const std::span<const float> scores = scratch.scores.Score(task);
-    if (program.rule == Rule::kTokens) {
-      AddByTokens(clusters, scores, budget, scratch, masks);
-    } else {
-      scratch.ranked.clear();
-      if (budget.num_read > 0) {
-        const auto best = scratch.top.Best(scores, budget.num_read);
-        scratch.ranked.assign(best.begin(), best.end());
-      }
-      for (const int32_t cluster : scratch.ranked) {
-        clusters.Add(cluster, program.rows.tokens, masks);
-      }
-      if (budget.num_estimated > 0) {
-        CHECK(!lists.estimates.empty() &&
-                  budget.num_estimated <= lists.estimates.dim(2),
-              "estimates {} wanted={}", ToString(lists.estimates),
-              budget.num_estimated);
-        num_estimates = WriteEstimates(
-            clusters,
-            scratch.top.Best(scores, budget.num_read + budget.num_estimated),
-            scratch.ranked, lists.Estimates(task.row, list));
-      }
+    AddBest(clusters, program, scores, budget, scratch, masks);
+    if (program.rule != Rule::kTokens && budget.num_estimated > 0) {
+      CHECK(!lists.estimates.empty() &&
+                budget.num_estimated <= lists.estimates.dim(2),
+            "estimates {} wanted={}", ToString(lists.estimates),
+            budget.num_estimated);
+      num_estimates = WriteEstimates(
+          clusters,
+          scratch.top.Best(scores, budget.num_read + budget.num_estimated),
+          scratch.ranked, lists.Estimates(task.row, list));
+    }
+    if (wants_next && budget.num_read > 0) {
+      counts.num_next =
+          WriteNext(clusters, scores, args.next, list, masks, scratch);
     }
   }
   if (!lists.num_estimates.empty()) {
     lists.NumEstimates(task.row, list) = num_estimates;
   }
-  return masks.Write(lists.List(task.row, list), lists.capacity());
+  counts.num_picks = masks.Write(lists.List(task.row, list), lists.capacity());
+  return counts;
 }
 
 }  // namespace winnow

@@ -9,11 +9,18 @@ namespace winnow {
 // True where scores decide for a row at position `context - 1`.
 bool ClustersNeedScores(const SelectProgram& program, int64_t context);
 
-// Writes list `list` of the task's row: its picks, whose number is returned,
-// and its estimates. Sinks, and what lies behind the clustered segments, are
-// read whatever the scores. REQUIRES: the program's rows are kClusters.
-int32_t WriteClusterList(const ScoreTask& task, const PickLists& lists,
-                         int list, SelectScratch& scratch);
+struct ClusterCounts {
+  int32_t num_picks = 0;
+  int32_t num_next = 0;  // of NextRanks
+};
+
+// Writes list `list` of the task's row: its picks, its estimates and, where
+// they are wanted, its next ranks. Sinks, and what lies behind the clustered
+// segments, are read whatever the scores. REQUIRES: the program's rows are
+// kClusters.
+ClusterCounts WriteClusterList(const ScoreTask& task, const SelectArgs& args,
+                               int list, bool wants_next,
+                               SelectScratch& scratch);
 
 }  // namespace winnow
 

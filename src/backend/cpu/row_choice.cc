@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 
 #include "backend/cpu/cluster_choice.h"
 #include "backend/cpu/fixed_choice.h"
@@ -33,8 +34,10 @@ int64_t NumChosen(const SelectProgram& program, const ForcedPartitions& forced,
 // Writes one list: partitions in ascending order.
 class ListWriter {
  public:
-  ListWriter(const ScoreTask& task, Pick* picks, int64_t capacity)
-      : task_(task), picks_(picks), capacity_(capacity) {}
+  ListWriter(const ScoreTask& task, const PickLists& lists, int list)
+      : task_(task),
+        picks_(lists.List(task.row, list)),
+        capacity_(lists.capacity()) {}
 
   int32_t count() const { return static_cast<int32_t>(count_); }
 
@@ -86,8 +89,40 @@ void AddFixed(const ScoreTask& task, int64_t end_free,
   }
 }
 
+// What scores decide on, for a row whose list they decide on.
+struct ScoredPartitions {
+  const ForcedPartitions& forced;
+  std::span<const float> scores;  // of those that are free
+  int64_t num_open = 0;           // of these, not fixed
+};
+
+// The partitions that a larger budget adds to `chosen`.
+void WriteNext(const ScoreTask& task, const ScoredPartitions& of,
+               std::span<const int32_t> chosen, double budget_times,
+               SelectScratch& scratch, ListWriter& next) {
+  const int64_t count = NumChosen(WithBudgetTimes(task.program, budget_times),
+                                  of.forced, task.context, of.num_open);
+  scratch.ranked.assign(chosen.begin(), chosen.end());
+  size_t passed = 0;
+  for (const int32_t i : scratch.top.Best(
+           of.scores, count == of.num_open ? std::ssize(of.scores) : count)) {
+    if (passed < scratch.ranked.size() && scratch.ranked[passed] == i) {
+      ++passed;
+      continue;
+    }
+    const int64_t b = of.forced.first_free() + i;
+    const int64_t token = b * task.program.block_tokens;
+    const bool is_fixed =
+        task.fixed != nullptr &&
+        (task.fixed[token / kPageTokens] >> token % kPageTokens & 1) != 0;
+    if (!is_fixed) next.Add(b);
+  }
+}
+
+// `next`: null where the next ranks are not asked for.
 void WriteList(const ScoreTask& task, const ForcedPartitions& forced,
-               SelectScratch& scratch, ListWriter& list) {
+               const NextRanks& asked, SelectScratch& scratch, ListWriter& list,
+               ListWriter* next) {
   const int64_t first = forced.first_free();
   const int64_t num_free = forced.end_free() - first;
   const int64_t num_open =
@@ -95,12 +130,14 @@ void WriteList(const ScoreTask& task, const ForcedPartitions& forced,
   for (int64_t b = 0; b < first; ++b) list.Add(b);
   const bool by_threshold = task.program.rule == Rule::kThreshold;
   const int64_t count = NumChosen(task.program, forced, task.context, num_open);
+  const bool by_rank = !by_threshold && count > 0 && count < num_open;
+  std::span<const float> scores;
   std::span<const int32_t> chosen;
-  if (by_threshold ? num_free > 0 : count > 0 && count < num_open) {
-    const std::span<const float> scores = scratch.scores.Score(task).subspan(
-        static_cast<size_t>(first), static_cast<size_t>(num_free));
-    chosen = by_threshold ? scratch.top.Above(scores, task.program.threshold)
-                          : scratch.top.Best(scores, count);
+  if (by_rank || (by_threshold && num_free > 0)) {
+    scores = scratch.scores.Score(task).subspan(static_cast<size_t>(first),
+                                                static_cast<size_t>(num_free));
+    chosen = by_rank ? scratch.top.Best(scores, count)
+                     : scratch.top.Above(scores, task.program.threshold);
   }
   if (count == num_open && !by_threshold) {
     for (int64_t i = 0; i < num_free; ++i) list.Add(first + i);
@@ -113,6 +150,9 @@ void WriteList(const ScoreTask& task, const ForcedPartitions& forced,
        b * task.program.block_tokens < task.context; ++b) {
     list.Add(b);
   }
+  if (next == nullptr || !by_rank) return;
+  WriteNext(task, {forced, scores, num_open}, chosen, asked.budget_times,
+            scratch, *next);
 }
 
 // Null where the row reads everything.
@@ -192,7 +232,17 @@ const View& RowChoice::queries() const {
              : args_.q;
 }
 
-void RowChoice::Finish(int list, int32_t num_picks) const {
+bool RowChoice::WantsNext() const {
+  const NextRanks& next = args_.next;
+  return !next.lists.picks.empty() && !rows_.is_prompt(row_) &&
+         next.slots->num_segments.As<int32_t>()[rows_.request(row_)] > 0 &&
+         selector().reuse_layer < 0;
+}
+
+void RowChoice::Finish(int list, int32_t num_picks, int32_t num_next) const {
+  if (!args_.next.lists.picks.empty()) {
+    args_.next.lists.NumPicks(row_, list) = num_next;
+  }
   if (selector().keeps_lists) {
     args_.picks.NumKept(row_, list) = num_picks;
     num_picks = kEveryPage;
@@ -212,7 +262,10 @@ void RowChoice::Begin() const {
                     : cache_.num_kv_heads;
   }
   args_.picks.NumLists(row_) = num_lists;
+  const PickLists& next = args_.next.lists;
+  if (!next.picks.empty()) next.NumLists(row_) = num_lists;
   if (program_ != nullptr) return;
+  if (!next.picks.empty()) next.NumPicks(row_, 0) = 0;
   args_.picks.NumPicks(row_, 0) = kEveryPage;
   if (!args_.picks.num_estimates.empty()) args_.picks.NumEstimates(row_, 0) = 0;
 }
@@ -228,7 +281,7 @@ void RowChoice::Choose(int list, const RawScores& raw,
                               : cache_.num_kv_heads;
   if (selector().reuse_layer >= 0) {
     if (list >= std::max(num_choices, cache_.num_kv_heads)) return;
-    return Finish(list, args_.picks.NumKept(row_, list));
+    return Finish(list, args_.picks.NumKept(row_, list), 0);
   }
   if (list >= num_choices) return;
   // A gate's query is one for a KV head.
@@ -246,18 +299,27 @@ void RowChoice::Choose(int list, const RawScores& raw,
                           .end_head = (list + 1) * heads,
                           .raw = raw,
                           .fixed = FixedTokens(list)};
+  const PickLists& next = args_.next.lists;
   if (program_->rows.kind == SummaryRows::Kind::kClusters) {
-    return Finish(list, WriteClusterList(task, args_.picks, list, scratch));
+    const ClusterCounts counts =
+        WriteClusterList(task, args_, list, WantsNext(), scratch);
+    return Finish(list, counts.num_picks, counts.num_next);
   }
-  Pick* picks = args_.picks.List(row_, list);
-  ListWriter writer(task, picks, args_.picks.capacity());
+  ListWriter writer(task, args_.picks, list);
+  std::optional<ListWriter> of_next;
+  if (WantsNext()) of_next.emplace(task, next, list);
   WriteList(task, ForcedPartitions(*program_, task.context, fixed_end_),
-            scratch, writer);
-  Finish(list, writer.count());
+            args_.next, scratch, writer, of_next ? &*of_next : nullptr);
+  const int32_t num_next = of_next ? of_next->count() : 0;
+  Finish(list, writer.count(), num_next);
   // A choice for the whole layer is every KV head's.
   for (int i = list + 1; of_layer && i < cache_.num_kv_heads; ++i) {
-    std::copy_n(picks, writer.count(), args_.picks.List(row_, i));
-    Finish(i, writer.count());
+    std::copy_n(args_.picks.List(row_, list), writer.count(),
+                args_.picks.List(row_, i));
+    if (num_next > 0) {
+      std::copy_n(next.List(row_, list), num_next, next.List(row_, i));
+    }
+    Finish(i, writer.count(), num_next);
   }
 }
 

@@ -13,8 +13,9 @@ namespace winnow {
 struct SelectScratch {
   RowScores scores;
   TopScores top;
-  std::vector<uint32_t> tokens;  // [pages]: those of clusters
-  std::vector<int32_t> ranked;   // clusters
+  std::vector<uint32_t> tokens;       // [pages]: those of clusters
+  std::vector<uint32_t> more_tokens;  // [pages]: the same of a larger budget
+  std::vector<int32_t> ranked;        // clusters, or partitions
 };
 
 // Consecutive rows of a step that have lists.
@@ -54,7 +55,9 @@ class RowChoice {
   // One of args_.selectors. REQUIRES: the row's request has one.
   const LayerSelector& selector() const;
   // What is read of a list that has been made or was kept.
-  void Finish(int list, int32_t num_picks) const;
+  void Finish(int list, int32_t num_picks, int32_t num_next) const;
+  // Whether the row's next ranks are asked for.
+  bool WantsNext() const;
 
   const StepRows& rows_;
   const SelectArgs& args_;

@@ -109,6 +109,8 @@ void EnqueueSelect(CudaQueue& queue, const LayerStep& step,
                    const SelectArgs& args, const LayerCache& cache) {
   if (step.num_rows == 0 || args.picks.num_rows() == 0) return;
   CheckSelect(step, args, cache);
+  CHECK(args.next.lists.picks.empty(), "next ranks {}",
+        ToString(args.next.lists.picks));
   const RowNeed need = NeedOf(step, args, cache);
   const int end_row = args.picks.first_row + args.picks.num_rows();
   int row = args.picks.first_row;

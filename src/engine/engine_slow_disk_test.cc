@@ -1,0 +1,183 @@
+// A disk that does not get on: who waits for room waits for it, who runs does
+// not.
+#include <gtest/gtest.h>
+
+#include "backend/cpu/cpu_backend.h"
+#include "base/faulty_folder.h"
+#include "engine/bits_listener.h"
+#include "engine/engine.h"
+#include "kv/invariants.h"
+#include "tests/golden/tiny_model.h"
+
+namespace winnow {
+namespace {
+
+// Nothing that is begun ends before it is waited for.
+class StalledFolder final : public BlockFolder {
+ public:
+  explicit StalledFolder(std::unique_ptr<BlockFolder> real)
+      : real_(std::move(real)) {}
+
+  std::string path() const override { return real_->path(); }
+  Result<std::string> ReadSmall(std::string_view name) override {
+    return real_->ReadSmall(name);
+  }
+  Status WriteSmall(std::string_view name, std::string_view content) override {
+    return real_->WriteSmall(name, content);
+  }
+  Status Resize(int64_t num_bytes) override { return real_->Resize(num_bytes); }
+  int max_transfers() const override { return real_->max_transfers(); }
+  void Submit(std::span<const BlockTransfer> transfers) override {
+    real_->Submit(transfers);
+  }
+  size_t Collect(std::span<BlockCompletion> completions, bool wait) override {
+    return wait ? real_->Collect(completions, wait) : 0;
+  }
+
+ private:
+  const std::unique_ptr<BlockFolder> real_;
+};
+
+class EngineSlowDiskTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    golden_ = ReadTinyCase("llama");
+    model_ = LoadTinyModel(golden_, Dtype::kFloat32);
+    backend_ = MakeCpuBackend({.num_threads = 1});
+    page_bytes_ = kPageTokens * KvBytesPerToken(model_->config(), kF32);
+  }
+
+  // Two pages are on their way to the disk, and no more.
+  std::unique_ptr<Engine> MakeEngine(int64_t num_pages, bool has_disk = true) {
+    EngineOptions options = {.max_model_len = 288,
+                             .device_kv_bytes = num_pages * page_bytes_,
+                             .host_kv_bytes = 40 * page_bytes_,
+                             .disk_staging_bytes = 2 * page_bytes_,
+                             .batch_invariant = true};
+    options.selectors = {"mean:budget=8,block=8,sink=0,recent=8"};
+    std::unique_ptr<DiskStore> store;
+    if (has_disk) {
+      const DiskSlotLayout layout(page_bytes_);
+      store = DiskStore::Open(
+                  std::make_unique<StalledFolder>(disk_.Open()),
+                  {.header = {.key = "tiny", .piece_bytes = page_bytes_},
+                   .max_bytes = 64 * layout.slot_bytes,
+                   .has_own_thread = false})
+                  .value();
+    }
+    return Engine::Create(*backend_, *model_, options, std::move(store))
+        .value();
+  }
+
+  Request Ask(int which, int num_tokens, int max_tokens,
+              int selector = -1) const {
+    Request request;
+    for (int i = 0; i < num_tokens; ++i) {
+      const size_t at = static_cast<size_t>(5 * which + 7 * i * i);
+      request.prompt.push_back(golden_.tokens[at % golden_.tokens.size()]);
+    }
+    request.max_tokens = max_tokens;
+    request.sampling.temperature = 0;
+    request.selector = selector;
+    return request;
+  }
+
+  static bool Step(Engine& engine) {
+    const Result<bool> more = engine.Step();
+    CHECK(more.ok(), "{}", more.error().message);
+    EXPECT_EQ(BrokenInvariants(engine.kv().Snapshot()),
+              std::vector<std::string>());
+    EXPECT_EQ(BrokenInvariants(engine.kv().prefixes().Snapshot()),
+              std::vector<std::string>());
+    return *more;
+  }
+  static SequenceId Add(Engine& engine, const Request& request,
+                        BitsListener& listener) {
+    return engine.Add(request, &listener).value();
+  }
+  static void RunUntil(Engine& engine, const BitsListener& listener) {
+    while (!listener.finished && Step(engine)) {
+    }
+  }
+  void ExpectAnswer(const BitsListener& got, const Request& request) {
+    const std::unique_ptr<Engine> engine = MakeEngine(40, /*has_disk=*/false);
+    BitsListener alone;
+    Add(*engine, request, alone);
+    while (Step(*engine)) {
+    }
+    EXPECT_TRUE(got.finished);
+    EXPECT_EQ(got.bits, alone.bits);
+  }
+
+  static constexpr Dtype kF32 = Dtype::kFloat32;
+  TinyCase golden_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<Backend> backend_;
+  FaultyDisk disk_{1};
+  int64_t page_bytes_ = 0;
+};
+
+// Six pages wait to be written, of 14; two requests come to need ten.
+TEST_F(EngineSlowDiskTest, NobodyGivesWayToWhatIsToBeWritten) {
+  const std::unique_ptr<Engine> engine = MakeEngine(14);
+  BitsListener written;
+  Add(*engine, Ask(0, 200, 1), written);
+  RunUntil(*engine, written);
+  ASSERT_EQ(engine->disk()->num_held_pages(), 6);
+  const std::vector<Request> requests = {Ask(1, 40, 110), Ask(2, 40, 110)};
+  std::vector<BitsListener> listeners(2);
+  for (size_t i = 0; i < 2; ++i) Add(*engine, requests[i], listeners[i]);
+  RunUntil(*engine, listeners[1]);
+  EXPECT_LT(engine->disk()->num_held_pages(), 6);  // their own
+  while (Step(*engine)) {
+  }
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(listeners[i].completion.num_preemptions, 0);
+    ExpectAnswer(listeners[i], requests[i]);
+  }
+}
+
+// What others hold too is written all the same: no page comes free by it.
+TEST_F(EngineSlowDiskTest, WhatFreesNothingIsNotGivenUp) {
+  const std::unique_ptr<Engine> engine = MakeEngine(11);
+  BitsListener brief;
+  Add(*engine, Ask(0, 20, 1), brief);
+  RunUntil(*engine, brief);
+  const std::vector<Request> requests = {Ask(1, 200, 60), Ask(2, 20, 110)};
+  std::vector<BitsListener> listeners(2);
+  for (size_t i = 0; i < 2; ++i) Add(*engine, requests[i], listeners[i]);
+  ASSERT_TRUE(Step(*engine));
+  // The first's prompt, which it holds itself.
+  bool is_held = true;
+  while (!listeners[0].finished) {
+    is_held = is_held && engine->disk()->num_held_pages() == 6;
+    Step(*engine);
+  }
+  EXPECT_TRUE(is_held);
+  while (Step(*engine)) {
+  }
+  EXPECT_GT(listeners[1].completion.num_preemptions, 0) << "nobody lacked room";
+  for (size_t i = 0; i < 2; ++i) ExpectAnswer(listeners[i], requests[i]);
+}
+
+// Whoever waits for what the disk holds does so beside those that run, which
+// keep their pages.
+TEST_F(EngineSlowDiskTest, WhoWaitsForItTakesNothingFromWhoRuns) {
+  const std::unique_ptr<Engine> engine = MakeEngine(16);
+  BitsListener written;
+  Add(*engine, Ask(0, 200, 1), written);
+  RunUntil(*engine, written);
+  std::vector<Request> requests = {Ask(1, 230, 26, 0), Ask(2, 90, 3)};
+  requests[0].cache_prefix = false;  // The disk holds nothing of it.
+  std::vector<BitsListener> listeners(2);
+  for (size_t i = 0; i < 2; ++i) Add(*engine, requests[i], listeners[i]);
+  RunUntil(*engine, listeners[0]);
+  EXPECT_EQ(listeners[0].completion.kv.picks, 0) << "it was given slots";
+  EXPECT_FALSE(listeners[1].finished);
+  while (Step(*engine)) {
+  }
+  for (size_t i = 0; i < 2; ++i) ExpectAnswer(listeners[i], requests[i]);
+}
+
+}  // namespace
+}  // namespace winnow
