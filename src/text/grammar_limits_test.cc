@@ -209,7 +209,9 @@ TEST_F(GrammarLimitsTest, TakesWhatIsUsual) {
             "type": "object", "additionalProperties": false})",
         R"({"type": "string", "format": "date-time"})",
         R"({"properties": {"pattern": {"type": "string"},
-            "allOf": {"type": "integer"}}, "type": "object"})"}) {
+            "allOf": {"type": "integer"}}, "type": "object"})",
+        R"({"properties": {"pattern": {"type": "string"}},
+            "allOf": [{"type": "object"}]})"}) {
     const auto matcher = vocabulary_.Compile({GrammarKind::kJsonSchema, usual});
     EXPECT_TRUE(matcher.ok()) << usual << ": " << matcher.error().message;
   }
