@@ -5,9 +5,16 @@
 namespace winnow {
 
 Status AnswerConstraint::Mask(std::span<uint32_t> words) {
-  if (!failure_) return matcher_.Mask(words);
+  if (!failure_) {
+    const Status asked = matcher_.Mask(words);
+    if (asked.ok()) return Ok{};
+    failure_ = asked.error();
+  }
   std::ranges::fill(words, 0u);
-  return *failure_;
+  // Whatever it is, another grammar would not have it.
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "the answer cannot go on within its grammar: {}",
+                   failure_->message);
 }
 
 void AnswerConstraint::Accept(int32_t token_id) {

@@ -21,7 +21,7 @@ class AnswerConstraint : public TokenConstraint {
 
  private:
   GrammarMatcher matcher_;
-  std::optional<Error> failure_;  // of Accept
+  std::optional<Error> failure_;
 };
 
 }  // namespace winnow

@@ -77,7 +77,7 @@ class GrammarMatcher {
 // tokens are pieces of text or words with spaces between. Where a tokenizer
 // takes a space off a text's beginning, the first token must bring one.
 //
-// Owns the vocabulary's tree (some 50 bytes a token) and nothing of the
+// Owns the vocabulary as trees of bytes, and nothing of the
 // tokenizer; moved, never copied. Compile may be called from several threads.
 class GrammarVocabulary {
  public:

@@ -74,6 +74,15 @@ std::vector<Bomb> Larks() {
       {"nothing often", kind, "start: e{0,2000}\ne: \"a\"? \"b\"? \"c\"?"},
       {"intersections", kind,
        "start: R\nR: " + Numbered("/(.|\\n)*{}(.|\\n)*/", 30, " & ")},
+      {"nested repetition", kind,
+       "start: R0\n" +
+           [] {
+             std::string rules;
+             for (int i = 0; i < 6'000; ++i) {
+               rules += fmt::format("R{}: (R{} \"a\")*\n", i, i + 1);
+             }
+             return rules + "R6000: \"b\"\n";
+           }()},
       {"complement", kind, "start: R\nR: ~/.*a.{30}/"},
       {"deep", kind, "start: " + Repeated("(", 100'000) + "\"a\""}};
 }
@@ -177,6 +186,8 @@ TEST_F(GrammarLimitsTest, SaysWhichLimitAGrammarExceeds) {
             "must be at most 262144 bytes, is 300000");
   EXPECT_EQ(complaint(GrammarKind::kRegex, std::string(300, '(')),
             "brackets must nest at most 256 deep, are deeper");
+  EXPECT_EQ(complaint(GrammarKind::kLark, "start: " + Repeated("\"a\"* ", 257)),
+            "\"*\", \"+\" and \"{\" must be at most 256, are 257");
   EXPECT_EQ(complaint(schema, Properties(401, false)),
             "properties that are not required must be at most 400, are 401");
   EXPECT_EQ(complaint(schema, Properties(2001, true)),

@@ -247,6 +247,11 @@ class GrammarTest(unittest.TestCase):
             {"guided_json": '{"items":' * 10_000 + "{}" + "}" * 10_000},
             {"guided_grammar": "start: e{0,2000}\n"
                                'e: "a"? "b"? "c"?'},
+            # Its answer cannot go on: the next row is too large.
+            {"guided_json": {"$ref": "#/$defs/d0", "$defs": {
+                **{f"d{i}": {"anyOf": [{"$ref": f"#/$defs/d{i + 1}"},
+                                       {"type": "null"}]}
+                   for i in range(2000)}, "d2000": {}}}},
             {"guided_grammar": "start: a{1,100000}\n"
                                'a: b{1,100000}\nb: "x" | "y"'},
             {"guided_grammar": "start: R40\n" + "".join(

@@ -26,6 +26,9 @@ const NAMELESS_END: &[u8] = b"\xff<end>";
 /// How deep brackets nest in a grammar's text: its parsers recurse.
 const MAX_NESTING: usize = 256;
 const USER: &str = "user";
+/// Of a Lark grammar, whose terminals may nest them: the time that this takes
+/// grows with the third power of the depth (400: 0.3 s).
+const MAX_REPETITIONS: usize = 256;
 /// Earley's items for one mask: some 20 ms of the worst grammars.
 const MAX_MASK_ITEMS: usize = 20_000;
 /// What all masks of a text may take beside their mean.
@@ -202,6 +205,15 @@ fn check_lark(source: &str) -> Outcome<()> {
             let what = format!("\"{word}\" must be absent: {instead}");
             return Err(Failure::new(Code::InvalidArgument, what));
         }
+    }
+    let signs = source.bytes().filter(|c| matches!(c, b'*' | b'+' | b'{'));
+    let num_repetitions = signs.count();
+    if num_repetitions > MAX_REPETITIONS {
+        let what = format!(
+            "\"*\", \"+\" and \"{{\" must be at most {MAX_REPETITIONS}, are \
+             {num_repetitions}"
+        );
+        return Err(Failure::new(Code::ResourceExhausted, what));
     }
     Ok(())
 }
