@@ -74,6 +74,17 @@ void AddLimits(Command& command, ServeFlags* flags) {
   add("--max-json-depth", "N",
       "Levels that a request's JSON nests (default 32)",
       WholeNumber(4, 1 << 10, &flags->max_json_depth));
+  add("--max-grammar-size", "SIZE",
+      "Of a schema, expression or grammar that an answer is held to (default "
+      "256KiB)",
+      Text(&flags->max_grammar_size));
+  add("--max-grammar-states", "N",
+      "Of the automaton that a request's grammar becomes, 1 to 2 KiB each "
+      "(default 50000)",
+      WholeNumber(1 << 10, 1 << 20, &flags->max_grammar_states));
+  add("--max-grammar-time", "MS",
+      "Of a processor for a token of such an answer, in the mean (default 5)",
+      WholeNumber(1, 1000, &flags->max_grammar_ms));
   add("--header-timeout", "SECONDS", "For a request's headers (default 10)",
       WholeNumber(1, kMaxSeconds, &flags->header_timeout_s));
   add("--idle-timeout", "SECONDS",

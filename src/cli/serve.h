@@ -24,6 +24,9 @@ struct ServeFlags {
   std::string max_body_size = "32MiB";
   int max_header_bytes = 16 << 10;
   int max_json_depth = 32;
+  std::string max_grammar_size = "256KiB";
+  int max_grammar_states = 50'000;
+  int max_grammar_ms = 5;
   int header_timeout_s = 10;
   int idle_timeout_s = 60;
   int write_timeout_s = 30;

@@ -64,10 +64,11 @@ class ServeRun {
 
  private:
   Result<HttpLimits> Limits() const;
+  Result<GrammarLimits> GrammarLimitsOf() const;
   Status ReadChatTemplate();
   void OpenLog();
   Status MakeEngine();
-  ApiOptions MakeApiOptions() const;
+  ApiOptions MakeApiOptions(const GrammarLimits& grammars) const;
   void WarnOfOpenDoor() const;
   void PrintAddress() const;
 
@@ -102,6 +103,19 @@ Result<HttpLimits> ServeRun::Limits() const {
   limits.idle_time = limits.body_time =
       std::chrono::seconds(flags_.idle_timeout_s);
   limits.write_time = std::chrono::seconds(flags_.write_timeout_s);
+  return limits;
+}
+
+Result<GrammarLimits> ServeRun::GrammarLimitsOf() const {
+  const Result<int64_t> size = ParseBytes(flags_.max_grammar_size);
+  if (!size.ok()) {
+    return MakeError(ErrorCode::kInvalidArgument, "--max-grammar-size: {}",
+                     size.error().message);
+  }
+  GrammarLimits limits;
+  limits.max_bytes = static_cast<size_t>(*size);
+  limits.max_states = static_cast<size_t>(flags_.max_grammar_states);
+  limits.max_mask_us = 1000 * static_cast<uint64_t>(flags_.max_grammar_ms);
   return limits;
 }
 
@@ -178,7 +192,7 @@ void ServeRun::OpenLog() {
       flags_.log_format == "json" ? LogFormat::kJson : LogFormat::kText, least);
 }
 
-ApiOptions ServeRun::MakeApiOptions() const {
+ApiOptions ServeRun::MakeApiOptions(const GrammarLimits& grammars) const {
   const ModelConfig& config = loaded_.model->config();
   ApiOptions options;
   options.api_key = api_key_;
@@ -193,6 +207,7 @@ ApiOptions ServeRun::MakeApiOptions() const {
   service.rules.json.max_depth = flags_.max_json_depth;
   service.rules.max_n = flags_.max_n;
   service.rules.vocab_size = config.vocab_size;
+  service.grammars = grammars;
   service.selects = selects_;
   return options;
 }
@@ -229,6 +244,7 @@ Result<int> ServeRun::Run() {
         (folder.has_filename() ? folder : folder.parent_path()).filename()};
   }
   ASSIGN_OR_RETURN(const HttpLimits limits, Limits());
+  ASSIGN_OR_RETURN(const GrammarLimits grammars, GrammarLimitsOf());
   // Before the model is loaded, so that a port that is taken is told at once.
   ASSIGN_OR_RETURN(server_, HttpServer::Bind(flags_.host, flags_.port, limits));
   WarnOfOpenDoor();
@@ -241,7 +257,7 @@ Result<int> ServeRun::Run() {
       flags_.engine.max_num_seqs + flags_.max_queued_requests, *metrics_,
       [this](const Error& error) { end_.Fail(error); });
   OpenLog();
-  api_ = std::make_unique<HttpApi>(MakeApiOptions(),
+  api_ = std::make_unique<HttpApi>(MakeApiOptions(grammars),
                                    ServiceParts{.tokenizer = *loaded_.tokenizer,
                                                 .chat_template = chat_template_,
                                                 .loop = *loop_,

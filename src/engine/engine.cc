@@ -299,8 +299,13 @@ void Engine::Land(const StepPlan& plan, const StepOutput& output) {
     }
   }
   for (const DrawnToken& token : output.drawn) {
+    if (token.error) {
+      Finish(token.sequence, FinishReason::kError, token.error);
+      continue;
+    }
     if (token.token.token_id < 0) {
-      // Weights that make no numbers; no bias can mask a whole vocabulary.
+      // Weights that make no numbers; no bias can mask a whole vocabulary, and
+      // a constraint that does has said so.
       Finish(token.sequence, FinishReason::kError,
              MakeError(ErrorCode::kCorrupt,
                        "no token is left to draw at position {}: every logit "

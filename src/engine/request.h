@@ -3,6 +3,7 @@
 #define WINNOW_ENGINE_REQUEST_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "engine/sampling_params.h"
+#include "engine/token_constraint.h"
 
 namespace winnow {
 
@@ -40,6 +42,9 @@ struct Request {
   // Teacher forcing: after draw i, which is reported as drawn, the text goes on
   // with forced_tokens[i]. At most max_tokens.
   std::vector<int32_t> forced_tokens = {};
+  // What every token is held to; null: nothing. It belongs to this request
+  // alone, which has no forced tokens then.
+  std::shared_ptr<TokenConstraint> constraint = {};
   // Which of EngineOptions::selectors says what is read; -1: everything is.
   int selector = -1;
   // Whether it may begin with pages that an earlier request left behind, and

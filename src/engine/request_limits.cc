@@ -66,6 +66,11 @@ Status RequestLimits::Check(const Request& request) const {
                      "forced tokens must be at most max-tokens ({}), are {}",
                      request.max_tokens, request.forced_tokens.size());
   }
+  if (request.constraint && !request.forced_tokens.empty()) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "forced tokens must be none beside a constraint, are {}",
+                     request.forced_tokens.size());
+  }
   if (request.cache_salt.size() > kMaxCacheSaltBytes) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "cache_salt must be at most {} bytes, is {}",

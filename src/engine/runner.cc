@@ -18,7 +18,8 @@ size_t TableBytes(const RunnerOptions& options, const ModelConfig& config) {
   constexpr size_t kAlignmentSlack = 4096;
   return rows * 2 * sizeof(int32_t) + requests * 10 * sizeof(int32_t) +
          requests * (rotary / 2) * sizeof(float) + requests * kAlignmentSlack +
-         Sampler::MaxTableBytes(options.max_requests, max_seen);
+         Sampler::MaxTableBytes(options.max_requests, max_seen,
+                                config.vocab_size);
 }
 
 }  // namespace

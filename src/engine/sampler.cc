@@ -1,5 +1,7 @@
 #include "engine/sampler.h"
 
+#include <algorithm>
+
 namespace winnow {
 namespace {
 
@@ -17,6 +19,10 @@ SamplingRow RowOf(const Sequence& sequence) {
   row.seed = params.seed;
   row.draw = static_cast<uint64_t>(sequence.num_generated());
   return row;
+}
+
+size_t MaskWords(int vocab_size) {
+  return (static_cast<size_t>(vocab_size) + 31) / 32;
 }
 
 size_t OutputBytes(int num_rows) {
@@ -46,11 +52,13 @@ Result<std::unique_ptr<Sampler>> Sampler::Create(Backend& backend,
   return sampler;
 }
 
-size_t Sampler::MaxTableBytes(int max_requests, int max_seen_tokens) {
+size_t Sampler::MaxTableBytes(int max_requests, int max_seen_tokens,
+                              int vocab_size) {
   const size_t per_request =
       sizeof(SamplingRow) + 2 * sizeof(int32_t) +
       static_cast<size_t>(max_seen_tokens) * sizeof(SeenToken) +
-      kMaxBiasedTokens * sizeof(TokenBias);
+      kMaxBiasedTokens * sizeof(TokenBias) +
+      MaskWords(vocab_size) * sizeof(uint32_t);
   constexpr size_t kAlignmentSlack = 1024;
   return static_cast<size_t>(max_requests) * per_request + kAlignmentSlack;
 }
@@ -70,6 +78,28 @@ Sampler::Outputs Sampler::OutputsIn(const Buffer& buffer, int num_rows) const {
       buffer.At((8 + 4 * kMaxTopLogprobs) * rows, Dtype::kFloat32,
                 {num_rows, kMaxTopLogprobs});
   return outputs;
+}
+
+View Sampler::PutMasks(StepTables& tables,
+                       std::span<const Sequence* const> sequences) {
+  mask_errors_.assign(sequences.size(), std::nullopt);
+  const auto constraint_of = [](const Sequence* sequence) {
+    return sequence->request().constraint.get();
+  };
+  if (std::ranges::none_of(sequences, constraint_of)) return View();
+  const size_t num_words = MaskWords(vocab_size_);
+  // Whatever is not constrained may draw everything.
+  std::vector<uint32_t> words(sequences.size() * num_words, ~uint32_t{0});
+  for (size_t row = 0; row < sequences.size(); ++row) {
+    TokenConstraint* constraint = constraint_of(sequences[row]);
+    if (constraint == nullptr) continue;
+    const Status asked =
+        constraint->Mask(std::span(words).subspan(row * num_words, num_words));
+    if (!asked.ok()) mask_errors_[row] = asked.error();
+  }
+  return tables.Put(std::span<const uint32_t>(words),
+                    {static_cast<int64_t>(sequences.size()),
+                     static_cast<int64_t>(num_words)});
 }
 
 void Sampler::Launch(Queue& queue, StepTables& tables,
@@ -104,6 +134,7 @@ void Sampler::Launch(Queue& queue, StepTables& tables,
         tables.Put(std::span<const int32_t>(bias_begin), {num_rows + 1});
     args.bias = tables.PutStructs(std::span<const TokenBias>(bias));
   }
+  args.mask = PutMasks(tables, sequences);
   args.token_ids = outputs.token_ids;
   args.logprobs = outputs.logprobs;
   args.top_ids = outputs.top_ids;
@@ -124,6 +155,7 @@ void Sampler::Collect(std::span<const Sequence* const> sequences,
     DrawnToken token;
     token.sequence = sequence.id();
     token.token.token_id = *outputs.token_ids.Row<int32_t>(row);
+    token.error = mask_errors_[static_cast<size_t>(row)];
     token.token.logprob = *outputs.logprobs.Row<float>(row);
     const int num_top = sequence.request().sampling.logprobs.value_or(0);
     // Fewer where fewer tokens have a probability: the rest of the ids is -1.

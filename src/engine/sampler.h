@@ -3,6 +3,7 @@
 #define WINNOW_ENGINE_SAMPLER_H_
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -16,6 +17,7 @@ namespace winnow {
 struct DrawnToken {
   SequenceId sequence;
   GeneratedToken token;
+  std::optional<Error> error = {};  // why its constraint leaves none
 };
 
 // Owns logits and what Sample writes, on the device and on the host. Used by
@@ -27,11 +29,13 @@ class Sampler {
                                                  int vocab_size,
                                                  int max_requests);
   // Bytes that Launch puts into the step's tables at most.
-  static size_t MaxTableBytes(int max_requests, int max_seen_tokens);
+  static size_t MaxTableBytes(int max_requests, int max_seen_tokens,
+                              int vocab_size);
 
   View logits(int num_rows) const;  // f32 [num_rows, vocab]
 
-  // Draws for sequences[i] from row i of the logits.
+  // Draws for sequences[i] from row i of the logits. What may be drawn is asked
+  // here, where a device is busy with the step.
   void Launch(Queue& queue, StepTables& tables,
               std::span<const Sequence* const> sequences);
   // REQUIRES: what Launch enqueued has run.
@@ -48,6 +52,8 @@ class Sampler {
   };
   Sampler(Backend& backend, int vocab_size, int max_requests);
   Outputs OutputsIn(const Buffer& buffer, int num_rows) const;
+  // u32 [sequences, ceil(vocab / 32)]; empty where none is constrained.
+  View PutMasks(StepTables& tables, std::span<const Sequence* const> sequences);
 
   Backend& backend_;
   const int vocab_size_;
@@ -55,6 +61,8 @@ class Sampler {
   Buffer logits_;
   Buffer device_outputs_;
   Buffer host_outputs_;
+  // Of the last Launch, by rows: of constraints that leave no token.
+  std::vector<std::optional<Error>> mask_errors_;
 };
 
 }  // namespace winnow

@@ -62,8 +62,9 @@ class SamplerTest : public testing::Test {
   std::unique_ptr<Sampler> sampler_ =
       std::move(Sampler::Create(*backend_, kVocab, kMaxRequests)).value();
   StepTables tables_ =
-      std::move(StepTables::Create(
-                    *backend_, Sampler::MaxTableBytes(kMaxRequests, kVocab)))
+      std::move(
+          StepTables::Create(
+              *backend_, Sampler::MaxTableBytes(kMaxRequests, kVocab, kVocab)))
           .value();
 };
 

@@ -188,7 +188,12 @@ bool Sequence::Take(const GeneratedToken& token, FinishReason* reason) {
   const bool wanted = observer_->OnToken(token);
   const auto& ends = request_.end_token_ids;
   const bool ended = std::find(ends.begin(), ends.end(), next) != ends.end();
-  if (ended || !wanted) {
+  bool complete = false;
+  if (request_.constraint && !ended) {
+    request_.constraint->Accept(next);
+    complete = request_.constraint->complete();
+  }
+  if (ended || complete || !wanted) {
     *reason = FinishReason::kStop;
     return true;
   }

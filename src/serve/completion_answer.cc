@@ -127,7 +127,10 @@ void CompletionAnswer::End(Choice& choice, const Completion& completion) {
   }
   if (!choice.finish_reason.empty()) return;
   if (completion.reason == FinishReason::kError) {
-    return Fail(500, completion.error ? completion.error->message : "");
+    // What a client asked for, or what the server did.
+    const std::optional<Error>& error = completion.error;
+    const bool asked = error && error->code == ErrorCode::kInvalidArgument;
+    return Fail(asked ? 400 : 500, error ? error->message : "");
   }
   if (completion.reason == FinishReason::kCancelled) {
     return Fail(503, "the server ends");

@@ -2,6 +2,7 @@
 
 #include "serve/chat_messages.h"
 #include "serve/messages_request.h"
+#include "serve/request_grammar.h"
 #include "serve/request_parts.h"
 #include "serve/responses_request.h"
 #include "text/json_slices.h"
@@ -62,16 +63,12 @@ Status ReadChat(const RequestBody& body, const JsonLimits& limits,
   }
   ASSIGN_OR_RETURN(request.messages_json,
                    ChatMessagesJson(body.document["messages"], limits));
-  ASSIGN_OR_RETURN(const bool wants_calls,
-                   ReadToolChoice(body.Value("tool_choice")));
+  ASSIGN_OR_RETURN(const ToolChoice choice,
+                   ReadToolChoice(body.Value("tool_choice"), request.endpoint));
   ASSIGN_OR_RETURN(const bool several,
                    body.fields.Flag("parallel_tool_calls", true));
   request.one_call = !several;
-  ASSIGN_OR_RETURN(ToolList tools,
-                   ReadTools(body.Value("tools"), MemberOf(body.text, "tools"),
-                             request.endpoint));
-  if (!wants_calls) tools = {};
-  return ReadTemplate(body, std::move(tools), request);
+  return ReadToolsAndTemplate(body, choice, request);
 }
 
 // Beside a token; none where nobody asked.
@@ -161,6 +158,7 @@ Result<CompletionRequest> ParseCompletionRequest(std::string_view text,
       RETURN_IF_ERROR(ReadMessagesRequest(body, rules, request));
       break;
   }
+  RETURN_IF_ERROR(ReadGrammar(body, request));
   RETURN_IF_ERROR(ReadDelivery(body.fields, request));
   return request;
 }

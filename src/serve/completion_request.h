@@ -11,8 +11,16 @@
 #include "model/generation_defaults.h"
 #include "model/json_fields.h"
 #include "serve/request_fields.h"
+#include "text/grammar.h"
+#include "text/tool_call_grammar.h"
 
 namespace winnow {
+
+// What holds an answer, and the field that asked for it.
+struct AskedGrammar {
+  Grammar grammar;
+  std::string field;
+};
 
 struct CompletionRequest {
   Endpoint endpoint = Endpoint::kCompletions;
@@ -27,10 +35,14 @@ struct CompletionRequest {
   // Of the tools that the template is given; none: no calls are looked for.
   std::vector<std::string> tool_names = {};
   bool one_call = false;  // an answer ends with its first
+  // Of these the answer must call one, and is nothing else; none: it need not.
+  std::vector<CallableTool> forced_tools = {};
   // Of responses: members of the answer that say again what was asked.
   std::string echo_json = {};
   // Whether the tokenizer's own go around a text. A template writes them.
   bool add_special_tokens = true;
+
+  std::optional<AskedGrammar> grammar = {};
 
   std::optional<int> max_tokens = {};
   SamplingParams sampling = {};  // all but the seed

@@ -104,8 +104,21 @@ TEST(CompletionRequestTest, GivesTheTemplateTheToolsAsTheyAreWritten) {
   for (const char* choice :
        {"\"required\"", R"({"type":"function","function":{"name":"get"}})"}) {
     const auto forced = parsed(fmt::format("\"tool_choice\":{}", choice));
-    EXPECT_NE(forced.error().message.find("constrained"), std::string::npos);
+    ASSERT_TRUE(forced.ok()) << forced.error().message;
+    ASSERT_EQ(forced->forced_tools.size(), 1u);
+    EXPECT_EQ(forced->forced_tools[0].name, "get");
   }
+  for (const char* choice :
+       {"\"all\"", "5", R"({"type":"function","name":"get"})",
+        R"({"type":"function","function":{"name":"set"}})"}) {
+    const auto wrong = parsed(fmt::format("\"tool_choice\":{}", choice));
+    EXPECT_EQ(FieldNamedIn(wrong.error().message), "tool_choice") << choice;
+  }
+  EXPECT_EQ(FieldNamedIn(Complaint(R"({"messages":[{"role":"user",)"
+                                   R"("content":"x"}],)"
+                                   R"("tool_choice":"required"})",
+                                   kChat)),
+            "tool_choice");
 }
 
 TEST(CompletionRequestTest, NamesTheToolThatIsWrong) {

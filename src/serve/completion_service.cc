@@ -7,6 +7,7 @@
 #include <random>
 
 #include "model/json_fields.h"
+#include "serve/answer_constraint.h"
 #include "serve/completion_json.h"
 #include "serve/messages_json.h"
 #include "serve/responses_json.h"
@@ -283,19 +284,54 @@ AnswerText CompletionService::TextFor(const CompletionRequest& request,
   return AnswerText(Detokenizer(parts_.tokenizer, skip), std::move(stops));
 }
 
+Result<const GrammarVocabulary*> CompletionService::Vocabulary() {
+  if (!vocabulary_) {
+    vocabulary_ = GrammarVocabulary::Create(
+        parts_.tokenizer, options_.rules.vocab_size,
+        options_.rules.defaults.eos_token_ids, options_.grammars);
+  }
+  if (!vocabulary_->ok()) return vocabulary_->error();
+  return &**vocabulary_;
+}
+
+std::optional<AskedGrammar> CompletionService::GrammarOf(
+    const CompletionRequest& request) const {
+  if (request.forced_tools.empty()) return request.grammar;
+  return AskedGrammar{
+      .grammar = ToolCallGrammar(*call_format_, request.forced_tools,
+                                 request.one_call, parts_.tokenizer),
+      .field = "tools"};
+}
+
+Result<std::optional<GrammarMatcher>> CompletionService::Constrain(
+    const CompletionRequest& request) {
+  const std::optional<AskedGrammar> asked = GrammarOf(request);
+  if (!asked) return std::optional<GrammarMatcher>();
+  const std::scoped_lock lock(grammar_mutex_);
+  ASSIGN_OR_RETURN(const GrammarVocabulary* vocabulary, Vocabulary());
+  Result<GrammarMatcher> matcher = vocabulary->Compile(asked->grammar);
+  if (matcher.ok()) return std::optional(*std::move(matcher));
+  return MakeError(ErrorCode::kInvalidArgument, "request: field {}: {}",
+                   asked->field, matcher.error().message);
+}
+
 CompletionService::Started CompletionService::Submit(
-    const CompletionRequest& request, const Prompts& prompts, int selector,
+    const CompletionRequest& request, const Prepared& prepared,
     std::shared_ptr<RequestRecord> record) {
   const uint64_t number = num_answers_++;
   const uint64_t seed = request.seed.value_or(SeedOf(options_.seed, number));
   AnswerForm form = FormOf(request, number);
   std::vector<Submission> submissions;
   std::vector<AnswerSource> sources;
-  for (const std::vector<int32_t>& prompt : prompts) {
+  for (const std::vector<int32_t>& prompt : prepared.prompts) {
     form.num_prompt_tokens += std::ssize(prompt);
     for (int i = 0; i < request.n; ++i) {
-      Request asked = RequestFor(request, prompt, selector);
+      Request asked = RequestFor(request, prompt, prepared.selector);
       asked.sampling.seed = seed + static_cast<uint64_t>(i);
+      if (prepared.matcher) {
+        asked.constraint =
+            std::make_shared<AnswerConstraint>(prepared.matcher->Clone());
+      }
       Result<StopMatcher> stops = StopMatcher::Create(request.stop);
       if (!stops.ok()) return ApiErrorOf(stops.error());
       auto feed = std::make_shared<TokenFeed>(parts_.metrics);
@@ -332,10 +368,15 @@ CompletionService::Started CompletionService::Start(
   if (auto error = CheckModel(request.model)) return *std::move(error);
   const Result<int> selector = SelectorFor(request.select);
   if (!selector.ok()) return ApiErrorOf(selector.error());
-  const Result<Prompts> prompts = Encode(request);
+  Result<Prompts> prompts = Encode(request);
   if (!prompts.ok()) return ApiErrorOf(prompts.error());
   if (auto error = CheckLengths(request, *prompts)) return *std::move(error);
-  return Submit(request, *prompts, *selector, std::move(record));
+  Result<std::optional<GrammarMatcher>> matcher = Constrain(request);
+  if (!matcher.ok()) return ApiErrorOf(matcher.error());
+  const Prepared prepared = {.prompts = *std::move(prompts),
+                             .selector = *selector,
+                             .matcher = *std::move(matcher)};
+  return Submit(request, prepared, std::move(record));
 }
 
 }  // namespace winnow

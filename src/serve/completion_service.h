@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "serve/engine_loop.h"
 #include "serve/http_message.h"
 #include "text/chat_template.h"
+#include "text/grammar.h"
 #include "text/tokenizer.h"
 
 namespace winnow {
@@ -25,6 +27,7 @@ struct ServiceOptions {
   int default_max_tokens = 0;  // of a chat that does not say
   uint64_t seed = 0;           // of requests without one
   RequestRules rules;
+  GrammarLimits grammars;
   // What a request may ask for in `select`, and the engine's number for it; the
   // first is what it gets unasked.
   std::vector<std::pair<std::string, int>> selects;
@@ -39,8 +42,10 @@ struct ServiceParts {
 };
 
 // The same for every route: routes differ in how a request is read and in how
-// its answer is told (AnswerStyle). Owns nothing that changes but counts; any
-// thread. Text is encoded on the thread that asks.
+// its answer is told (AnswerStyle). Owns nothing that changes but counts, and
+// the vocabulary as grammars read it, made for the first of them; any thread.
+// Text is encoded, and grammars are compiled, on the thread that asks, one
+// grammar at a time.
 class CompletionService {
  public:
   using Prompts = std::vector<std::vector<int32_t>>;  // token ids
@@ -68,13 +73,25 @@ class CompletionService {
   int MaxTokens(const CompletionRequest& request, size_t prompt_length) const;
   Result<int> SelectorFor(const std::string& select) const;
   AnswerForm FormOf(const CompletionRequest& request, uint64_t number) const;
-  // But for its seed.
+  // Fails where the model's vocabulary cannot be held to grammars.
+  Result<const GrammarVocabulary*> Vocabulary();
+  std::optional<AskedGrammar> GrammarOf(const CompletionRequest& request) const;
+  // None where nothing holds the answer.
+  Result<std::optional<GrammarMatcher>> Constrain(
+      const CompletionRequest& request);
+  // But for its seed and its constraint.
   Request RequestFor(const CompletionRequest& request,
                      const std::vector<int32_t>& prompt, int selector) const;
   AnswerText TextFor(const CompletionRequest& request, const AnswerForm& form,
                      StopMatcher stops) const;
-  Started Submit(const CompletionRequest& request, const Prompts& prompts,
-                 int selector, std::shared_ptr<RequestRecord> record);
+  // What is found before the engine is asked.
+  struct Prepared {
+    Prompts prompts;
+    int selector = -1;
+    std::optional<GrammarMatcher> matcher;
+  };
+  Started Submit(const CompletionRequest& request, const Prepared& prepared,
+                 std::shared_ptr<RequestRecord> record);
 
   const ServiceOptions options_;
   const ServiceParts parts_;
@@ -83,6 +100,8 @@ class CompletionService {
   const std::vector<int32_t> marker_ids_;  // special tokens that calls have
   const uint64_t id_prefix_;               // of this process' answers
   std::atomic<uint64_t> num_answers_ = 0;
+  std::mutex grammar_mutex_;  // for what follows, and compiling
+  std::optional<Result<GrammarVocabulary>> vocabulary_;
 };
 
 }  // namespace winnow

@@ -1,6 +1,7 @@
 #include "serve/messages_request.h"
 
 #include "serve/chat_messages.h"
+#include "serve/request_grammar.h"
 #include "text/json_slices.h"
 
 namespace winnow {
@@ -179,13 +180,46 @@ Status AddMessages(const RequestBody& body, const JsonLimits& limits,
   return Ok{};
 }
 
-// {"type": ..., "disable_parallel_tool_use": ...}: whether calls are wanted.
-Result<bool> ReadChoice(const RequestBody& body, CompletionRequest& request) {
-  if (!body.fields.Has("tool_choice")) return true;
+// {"type": "auto", "none", "any" or "tool", "disable_parallel_tool_use": ...}.
+Result<ToolChoice> ReadChoice(const RequestBody& body,
+                              CompletionRequest& request) {
+  if (!body.fields.Has("tool_choice")) return ToolChoice();
   ASSIGN_OR_RETURN(const JsonFields choice, body.fields.Object("tool_choice"));
   ASSIGN_OR_RETURN(request.one_call,
                    choice.Flag("disable_parallel_tool_use", false));
-  return ReadToolChoice(body.Value("tool_choice").value("type", json()));
+  ASSIGN_OR_RETURN(const std::string type, choice.Text("type"));
+  if (type == "auto") return ToolChoice();
+  if (type == "none") return ToolChoice{.any = false};
+  if (type == "any") return ToolChoice{.forced = true};
+  if (type != "tool") {
+    return WrongField("tool_choice.type",
+                      "\"auto\", \"none\", \"any\" or \"tool\"");
+  }
+  ASSIGN_OR_RETURN(std::string name, choice.Text("name"));
+  return ToolChoice{.forced = true, .name = std::move(name)};
+}
+
+// output_config's "format", and "output_format", its older name.
+Status ReadOutput(const RequestBody& body, CompletionRequest& request) {
+  if (body.fields.Has("output_format")) {
+    RETURN_IF_ERROR(ReadFormat(body.Value("output_format"),
+                               MemberOf(body.text, "output_format"),
+                               "output_format", /*nested=*/false, request));
+  }
+  if (!body.fields.Has("output_config")) return Ok{};
+  const json config = body.Value("output_config");
+  if (!config.is_object()) return WrongField("output_config", "an object");
+  for (const auto& [name, value] : config.items()) {
+    if (value.is_null()) continue;
+    if (name != "format") {
+      return WrongField("output_config." + name, "absent: it is not known");
+    }
+    const std::string_view raw =
+        MemberOf(MemberOf(body.text, "output_config"), "format");
+    RETURN_IF_ERROR(ReadFormat(value, raw, "output_config.format",
+                               /*nested=*/false, request));
+  }
+  return Ok{};
 }
 
 }  // namespace
@@ -196,13 +230,10 @@ Status ReadMessagesRequest(const RequestBody& body, const RequestRules& rules,
   RETURN_IF_ERROR(AddSystem(body, turns));
   RETURN_IF_ERROR(AddMessages(body, rules.json, turns));
   request.messages_json = TurnsJson(turns);
-  ASSIGN_OR_RETURN(const bool wants_calls, ReadChoice(body, request));
-  ASSIGN_OR_RETURN(ToolList tools,
-                   ReadTools(body.Value("tools"), MemberOf(body.text, "tools"),
-                             request.endpoint));
-  if (!wants_calls) tools = {};
-  RETURN_IF_ERROR(ReadTemplate(body, std::move(tools), request));
+  ASSIGN_OR_RETURN(const ToolChoice choice, ReadChoice(body, request));
+  RETURN_IF_ERROR(ReadToolsAndTemplate(body, choice, request));
   RETURN_IF_ERROR(ReadSampling(body.fields, rules, request));
+  RETURN_IF_ERROR(ReadOutput(body, request));
   if (request.endpoint == Endpoint::kMessageTokens) return Ok{};
   ASSIGN_OR_RETURN(const int64_t number,
                    body.fields.Integer("max_tokens", {1, INT32_MAX}));

@@ -68,8 +68,19 @@ TEST(MessagesRequestTest, ReadsTools) {
   EXPECT_TRUE(one->one_call);
   EXPECT_TRUE(
       Parse(begin + R"(,"tool_choice":{"type":"none"})")->tool_names.empty());
-  const auto forced = Parse(begin + R"(,"tool_choice":{"type":"any"})");
-  EXPECT_EQ(FieldNamedIn(forced.error().message), "tool_choice");
+  for (const char* choice :
+       {R"({"type":"any"})", R"({"type":"tool","name":"get"})"}) {
+    const auto forced = Parse(begin + ",\"tool_choice\":" + choice);
+    ASSERT_TRUE(forced.ok()) << forced.error().message;
+    ASSERT_EQ(forced->forced_tools.size(), 1u);
+    EXPECT_EQ(forced->forced_tools[0].name, "get");
+    EXPECT_EQ(forced->forced_tools[0].parameters_json, R"({"b":1.0,"a":2})");
+  }
+  const auto nobody =
+      Parse(begin + R"(,"tool_choice":{"type":"tool","name":"set"})");
+  EXPECT_EQ(FieldNamedIn(nobody.error().message), "tool_choice");
+  const auto other = Parse(begin + R"(,"tool_choice":{"type":"some"})");
+  EXPECT_EQ(FieldNamedIn(other.error().message), "tool_choice.type");
 }
 
 TEST(MessagesRequestTest, NamesWhatIsWrong) {

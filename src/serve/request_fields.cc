@@ -14,7 +14,6 @@ constexpr std::string_view kNotYet = "is not built yet";
 constexpr std::string_view kNoFunctions =
     "functions came before tools: say tools and tool_choice";
 constexpr std::string_view kTextOnly = "the model reads and writes text alone";
-constexpr std::string_view kNoGrammar = "constrained answers are not built yet";
 constexpr std::string_view kOwnWords =
     "say it in the template's own words (chat_template_kwargs)";
 constexpr std::string_view kKeepsNothing =
@@ -58,22 +57,19 @@ constexpr RequestField kSharedFields[] = {
     {"logits_processors", Use::kRefused, kNotYet, "[[]]"},
     {"kv_transfer_params", Use::kRefused, kNotYet, "[{}]"},
     {"vllm_xargs", Use::kRefused, kNotYet, "[{}]"},
-    {"structured_outputs", Use::kRefused, kNoGrammar},
-    {"guided_json", Use::kRefused, kNoGrammar},
-    {"guided_regex", Use::kRefused, kNoGrammar},
-    {"guided_choice", Use::kRefused, kNoGrammar},
-    {"guided_grammar", Use::kRefused, kNoGrammar},
+    {"structured_outputs"},
+    {"guided_json"},
+    {"guided_regex"},
+    {"guided_choice"},
+    {"guided_grammar"},
 };
 
 // Completions and chats.
 constexpr RequestField kOlderFields[] = {
-    {"max_tokens"},
-    {"stop"},
-    {"logprobs"},
-    {"n"},
-    {"stream_options"},
-    {"echo", Use::kRefused, kNotYet, kFalse},
-    {"response_format", Use::kRefused, kNoGrammar, R"([{"type": "text"}])"},
+    {"max_tokens"},      {"stop"},
+    {"logprobs"},        {"n"},
+    {"stream_options"},  {"echo", Use::kRefused, kNotYet, kFalse},
+    {"response_format"},
 };
 
 // All that goes through a chat template.
@@ -144,8 +140,8 @@ constexpr RequestField kMessagesFields[] = {
     {"inference_geo", Use::kIgnored},
     {"user_profile_id", Use::kIgnored},
     {"thinking", Use::kRefused, kOwnWords, R"([{"type": "disabled"}])"},
-    {"output_config", Use::kRefused, kNoGrammar, "[{}]"},
-    {"output_format", Use::kRefused, kNoGrammar},
+    {"output_config"},
+    {"output_format"},
     {"container", Use::kRefused, kKeepsNothing},
     {"mcp_servers", Use::kRefused, "the server reaches no network", "[[]]"},
     {"context_management", Use::kRefused, "a prompt is never cut", "[{}]"},

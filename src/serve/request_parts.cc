@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "engine/request.h"
+#include "text/json_slices.h"
 #include "text/stop_matcher.h"
 
 namespace winnow {
@@ -33,6 +34,34 @@ Status ReadBias(const JsonFields& fields, int vocab_size,
     ASSIGN_OR_RETURN(const double bias, biases.Number(name, {-100, 100}));
     entry.bias = static_cast<float>(bias);
     sampling.logit_bias.push_back(entry);
+  }
+  return Ok{};
+}
+
+// `tools`: none where no calls are wanted.
+Status ReadTemplate(const RequestBody& body, ToolList tools,
+                    CompletionRequest& request) {
+  json variables = json::object();
+  if (body.fields.Has("chat_template_kwargs")) {
+    ASSIGN_OR_RETURN(const JsonFields checked,
+                     body.fields.Object("chat_template_kwargs"));
+    (void)checked;  // It is an object: that is all to know of it.
+    variables = body.document["chat_template_kwargs"];
+  }
+  ASSIGN_OR_RETURN(request.add_generation_prompt,
+                   body.fields.Flag("add_generation_prompt", true));
+  ASSIGN_OR_RETURN(request.add_special_tokens,
+                   body.fields.Flag("add_special_tokens", false));
+  if (!tools.json.empty()) variables.erase("tools");
+  request.template_json = variables.dump();
+  if (tools.json.empty()) return Ok{};
+  // Last, as it was written: a model reads the order of names.
+  std::string& text = request.template_json;
+  text.pop_back();
+  text += (variables.empty() ? "" : ",") + ("\"tools\":" + tools.json) + "}";
+  request.tool_names = std::move(tools.names);
+  if (tools.strict && request.forced_tools.empty()) {
+    request.ignored.emplace_back("strict");
   }
   return Ok{};
 }
@@ -114,38 +143,14 @@ Status ReadDelivery(const JsonFields& fields, CompletionRequest& request) {
   return Ok{};
 }
 
-Status ReadTemplate(const RequestBody& body, ToolList tools,
-                    CompletionRequest& request) {
-  json variables = json::object();
-  if (body.fields.Has("chat_template_kwargs")) {
-    ASSIGN_OR_RETURN(const JsonFields checked,
-                     body.fields.Object("chat_template_kwargs"));
-    (void)checked;  // It is an object: that is all to know of it.
-    variables = body.document["chat_template_kwargs"];
-  }
-  ASSIGN_OR_RETURN(request.add_generation_prompt,
-                   body.fields.Flag("add_generation_prompt", true));
-  ASSIGN_OR_RETURN(request.add_special_tokens,
-                   body.fields.Flag("add_special_tokens", false));
-  if (!tools.json.empty()) variables.erase("tools");
-  request.template_json = variables.dump();
-  if (tools.json.empty()) return Ok{};
-  // Last, as it was written: a model reads the order of names.
-  std::string& text = request.template_json;
-  text.pop_back();
-  text += (variables.empty() ? "" : ",") + ("\"tools\":" + tools.json) + "}";
-  request.tool_names = std::move(tools.names);
-  if (tools.strict) request.ignored.emplace_back("strict");
-  return Ok{};
-}
-
-// What forces a call needs an answer that is held to a grammar.
-Result<bool> ReadToolChoice(const json& choice) {
-  if (choice.is_null() || choice == "auto") return true;
-  if (choice == "none") return false;
-  return WrongField("tool_choice",
-                    "\"none\" or \"auto\": constrained answers are not built "
-                    "yet");
+Status ReadToolsAndTemplate(const RequestBody& body, const ToolChoice& choice,
+                            CompletionRequest& request) {
+  ASSIGN_OR_RETURN(ToolList tools,
+                   ReadTools(body.Value("tools"), MemberOf(body.text, "tools"),
+                             request.endpoint));
+  ASSIGN_OR_RETURN(request.forced_tools, ForcedTools(choice, tools));
+  if (!choice.any) tools = {};
+  return ReadTemplate(body, std::move(tools), request);
 }
 
 }  // namespace winnow

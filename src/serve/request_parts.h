@@ -34,12 +34,10 @@ Status ReadStops(const RequestBody& body, const char* name,
 // Which model, what it reads, whose pages it shares, and whether the answer
 // streams.
 Status ReadDelivery(const JsonFields& fields, CompletionRequest& request);
-// Of a chat: what its template is given besides the messages. `tools`: none
-// where no calls are wanted.
-Status ReadTemplate(const RequestBody& body, ToolList tools,
-                    CompletionRequest& request);
-// Whether "tool_choice", a word, wants calls to be looked for at all.
-Result<bool> ReadToolChoice(const nlohmann::json& choice);
+// Of a chat: its tools, which of them an answer must call, and what else its
+// template is given besides the messages.
+Status ReadToolsAndTemplate(const RequestBody& body, const ToolChoice& choice,
+                            CompletionRequest& request);
 
 }  // namespace winnow
 

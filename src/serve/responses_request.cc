@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "serve/chat_messages.h"
+#include "serve/request_grammar.h"
 #include "text/json_slices.h"
 
 namespace winnow {
@@ -114,16 +115,14 @@ Status ReadInput(const RequestBody& body, const JsonLimits& limits,
   return Ok{};
 }
 
-// An answer that must be JSON is one that is held to a grammar.
-Status CheckText(const RequestBody& body) {
+Status ReadTextFormat(const RequestBody& body, CompletionRequest& request) {
   if (!body.fields.Has("text")) return Ok{};
   const json text = body.Value("text");
   if (!text.is_object()) return WrongField("text", "an object");
   const json format = text.value("format", json());
-  if (format.is_null() || format == json({{"type", "text"}})) return Ok{};
-  return WrongField("text.format",
-                    "{\"type\": \"text\"}: constrained answers are not built "
-                    "yet");
+  if (format.is_null()) return Ok{};
+  const std::string_view raw = MemberOf(MemberOf(body.text, "text"), "format");
+  return ReadFormat(format, raw, "text.format", /*nested=*/false, request);
 }
 
 Status ReadIncluded(const RequestBody& body, CompletionRequest& request) {
@@ -161,7 +160,7 @@ std::string EchoOf(const RequestBody& body, const CompletionRequest& request) {
                      {"previous_response_id", nullptr},
                      {"store", false},
                      {"temperature", request.sampling.temperature},
-                     {"text", {{"format", {{"type", "text"}}}}},
+                     {"text", given("text", {{"format", {{"type", "text"}}}})},
                      {"tool_choice", given("tool_choice", "auto")},
                      {"tools", given("tools", json::array())},
                      {"top_logprobs", request.sampling.logprobs.value_or(0)},
@@ -177,17 +176,13 @@ std::string EchoOf(const RequestBody& body, const CompletionRequest& request) {
 Status ReadResponsesRequest(const RequestBody& body, const RequestRules& rules,
                             CompletionRequest& request) {
   RETURN_IF_ERROR(ReadInput(body, rules.json, request));
-  ASSIGN_OR_RETURN(const bool wants_calls,
-                   ReadToolChoice(body.Value("tool_choice")));
+  ASSIGN_OR_RETURN(const ToolChoice choice,
+                   ReadToolChoice(body.Value("tool_choice"), request.endpoint));
   ASSIGN_OR_RETURN(const bool several,
                    body.fields.Flag("parallel_tool_calls", true));
   request.one_call = !several;
-  ASSIGN_OR_RETURN(ToolList tools,
-                   ReadTools(body.Value("tools"), MemberOf(body.text, "tools"),
-                             request.endpoint));
-  if (!wants_calls) tools = {};
-  RETURN_IF_ERROR(ReadTemplate(body, std::move(tools), request));
-  RETURN_IF_ERROR(CheckText(body));
+  RETURN_IF_ERROR(ReadToolsAndTemplate(body, choice, request));
+  RETURN_IF_ERROR(ReadTextFormat(body, request));
   RETURN_IF_ERROR(ReadIncluded(body, request));
   if (body.fields.Has("max_output_tokens")) {
     ASSIGN_OR_RETURN(const int64_t number,

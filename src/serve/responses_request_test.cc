@@ -85,9 +85,8 @@ TEST(ResponsesRequestTest, NamesWhatIsWrong) {
     EXPECT_EQ(FieldOf(fmt::format(R"({{"input":"x","{}":{}}})", field, value)),
               field);
   }
-  EXPECT_EQ(FieldOf(R"({"input":"x","text":{"format":)"
-                    R"({"type":"json_object"}}})"),
-            "text.format");
+  EXPECT_EQ(FieldOf(R"({"input":"x","text":{"format":{"type":"xml"}}})"),
+            "text.format.type");
 }
 
 TEST(ResponsesRequestTest, SaysAgainWhatWasAsked) {

@@ -94,14 +94,52 @@ Result<ToolList> ReadTools(const json& tools, std::string_view raw,
     RETURN_IF_ERROR(CheckFunction(
         function, shape.nested ? field + ".function" : field, shape.schema));
     list.names.push_back(function["name"].get<std::string>());
+    const std::string_view raw_function =
+        shape.nested ? MemberOf(written[i], "function") : written[i];
+    const std::string_view schema = MemberOf(raw_function, shape.schema);
+    list.tools.push_back(
+        {.name = list.names.back(),
+         .parameters_json = std::string(schema == "null" ? "" : schema)});
     list.strict = list.strict || function.value("strict", json()) == json(true);
     list.json += i == 0 ? "[" : ",";
-    list.json += shape.nested
-                     ? std::string(written[i])
-                     : NestedTool(function, MemberOf(written[i], shape.schema));
+    list.json +=
+        shape.nested ? std::string(written[i]) : NestedTool(function, schema);
   }
   list.json += "]";
   return list;
+}
+
+Result<ToolChoice> ReadToolChoice(const json& choice, Endpoint endpoint) {
+  if (choice.is_null() || choice == "auto") return ToolChoice();
+  if (choice == "none") return ToolChoice{.any = false};
+  if (choice == "required") return ToolChoice{.forced = true};
+  const bool nested = endpoint == Endpoint::kChatCompletions;
+  if (choice.is_object() && choice.value("type", json()) == "function") {
+    const json function = nested ? choice.value("function", json()) : choice;
+    const json name =
+        function.is_object() ? function.value("name", json()) : json();
+    if (IsToolName(name)) {
+      return ToolChoice{.forced = true, .name = name.get<std::string>()};
+    }
+  }
+  return WrongField("tool_choice",
+                    "\"none\", \"auto\", \"required\" or a function that is "
+                    "named");
+}
+
+Result<std::vector<CallableTool>> ForcedTools(const ToolChoice& choice,
+                                              const ToolList& list) {
+  std::vector<CallableTool> forced;
+  if (!choice.forced) return forced;
+  for (const CallableTool& tool : list.tools) {
+    if (choice.name.empty() || choice.name == tool.name) forced.push_back(tool);
+  }
+  if (forced.empty()) {
+    return WrongField("tool_choice",
+                      "\"none\" or \"auto\" where tools has "
+                      "none that could be called");
+  }
+  return forced;
 }
 
 }  // namespace winnow

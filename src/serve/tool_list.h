@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "serve/request_fields.h"
+#include "text/tool_call_grammar.h"
 
 namespace winnow {
 
@@ -16,6 +17,7 @@ struct ToolList {
   // what is a schema in the client's own words; empty: no tools.
   std::string json = {};
   std::vector<std::string> names = {};
+  std::vector<CallableTool> tools = {};  // as names
   bool strict = false;  // a tool wants its arguments to follow its schema
 };
 
@@ -23,6 +25,23 @@ struct ToolList {
 // on a tool that is no function, or has no name that a model can write.
 Result<ToolList> ReadTools(const nlohmann::json& tools, std::string_view raw,
                            Endpoint endpoint);
+
+// What "tool_choice" wants.
+struct ToolChoice {
+  bool any = true;      // calls are looked for at all
+  bool forced = false;  // the answer is calls
+  std::string name =
+      {};  // of the one tool that must be called; empty: each may
+};
+
+// In the words of chats and responses.
+Result<ToolChoice> ReadToolChoice(const nlohmann::json& choice,
+                                  Endpoint endpoint);
+
+// The tools that an answer must call; none where it need not. Fails where there
+// are none to call.
+Result<std::vector<CallableTool>> ForcedTools(const ToolChoice& choice,
+                                              const ToolList& list);
 
 }  // namespace winnow
 

@@ -66,6 +66,7 @@ class Tokenizer {
 
  private:
   friend class Detokenizer;
+  friend class GrammarVocabulary;
   struct Free {
     void operator()(WinnowTokenizer* tokenizer) const;
   };

@@ -314,7 +314,7 @@ class ServeTest(unittest.TestCase):
                 "stream_options": [{"include_usage": True}],
                 "logit_bias": [5, {"x": 1}, {"70": 200}, {"999999": 1}],
                 "cache_salt": [5, "z" * 300], "model": [5],
-                "best_of": [2], "guided_json": [{}], "echo": [True]}.items():
+                "best_of": [2], "guided_json": [5], "echo": [True]}.items():
             for value in values:
                 with self.subTest(field=field, value=str(value)[:40]):
                     body = {"prompt": "x", "max_tokens": 1, field: value}

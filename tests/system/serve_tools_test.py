@@ -138,7 +138,8 @@ class ToolsTest(unittest.TestCase):
         messages = [{"role": "user", "content": "text"}]
         for field, body in [
                 ("tools", {"tools": TOOLS}),
-                ("tool_choice", {"tools": TOOLS, "tool_choice": "required"}),
+                ("tools", {"tools": TOOLS, "tool_choice": "required"}),
+                ("tool_choice", {"tool_choice": "required"}),
                 ("tools[0].function.name", {"tools": [{
                     "type": "function", "function": {"name": "a\"\n"}}]})]:
             status, _, text = model.server.ask(

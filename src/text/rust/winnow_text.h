@@ -1,11 +1,12 @@
-// The C interface of the Rust library winnow_text: tokenizers and chat
-// templates.
+// The C interface of the Rust library winnow_text: tokenizers, chat templates
+// and grammars.
 //
 // Every function that can fail returns a WinnowTextCode; where that is not 0,
 // *error holds one line of UTF-8 and the other outputs are untouched. What is
 // given is only read, during the call. Nothing unwinds out of a function.
 // Where memory ends, so does the process, with one line and status 1.
-// Handles may be shared by threads, but for WinnowDetokenizer.
+// Handles may be shared by threads, but for WinnowDetokenizer and
+// WinnowMatcher.
 #ifndef WINNOW_TEXT_RUST_WINNOW_TEXT_H_
 #define WINNOW_TEXT_RUST_WINNOW_TEXT_H_
 
@@ -55,9 +56,31 @@ struct WinnowChatInput {
   bool add_generation_prompt;
 };
 
+// What a grammar's text is.
+enum WinnowGrammarKind {
+  kWinnowGrammarJsonSchema = 0,  // JSON
+  kWinnowGrammarRegex = 1,       // of all of the text
+  kWinnowGrammarChoice = 2,      // a JSON array of strings
+  kWinnowGrammarLark = 3,        // llguidance's Lark
+  // {"lark": what goes around values, "schemas": {NAME: of "@NAME" in it}}
+  kWinnowGrammarCalls = 4,
+};
+
+// What grammars may take. A failure of these is kWinnowTextResourceExhausted
+// where bytes or brackets are too many, else kWinnowTextInvalidArgument.
+struct WinnowGrammarLimits {
+  size_t max_bytes;           // of a grammar's text
+  uint64_t max_compile_work;  // nodes of regular expressions, at the beginning
+  uint64_t max_mask_work;     // the same, for one mask
+  size_t max_states;          // of a matcher and its clones: 1 to 2 KiB each
+  uint64_t max_mask_us;       // of a thread's time, in the mean
+};
+
 struct WinnowTokenizer;
 struct WinnowDetokenizer;
 struct WinnowChatTemplate;
+struct WinnowVocabulary;
+struct WinnowMatcher;
 
 void winnow_text_free(WinnowOwnedText text);
 void winnow_ids_free(WinnowOwnedIds ids);
@@ -110,6 +133,33 @@ WinnowOwnedText winnow_chat_template_tool_source(
 int32_t winnow_chat_template_render(const WinnowChatTemplate* chat_template,
                                     WinnowChatInput input, WinnowOwnedText* out,
                                     WinnowOwnedText* error);
+
+// Of the ids below `vocab_size`; `ends`: those that end a text. Keeps nothing
+// of `tokenizer`.
+int32_t winnow_vocabulary_create(const WinnowTokenizer* tokenizer,
+                                 size_t vocab_size, const int32_t* ends,
+                                 size_t num_ends, WinnowGrammarLimits limits,
+                                 WinnowVocabulary** out,
+                                 WinnowOwnedText* error);
+void winnow_vocabulary_free(WinnowVocabulary* vocabulary);
+
+// A matcher at the beginning of the text. It may outlive `vocabulary`.
+int32_t winnow_matcher_create(const WinnowVocabulary* vocabulary, int32_t kind,
+                              WinnowSlice grammar, WinnowMatcher** out,
+                              WinnowOwnedText* error);
+// At the same place. Those that were cloned from one another, and the one that
+// they come from, are used by one thread at a time.
+WinnowMatcher* winnow_matcher_clone(const WinnowMatcher* matcher);
+void winnow_matcher_free(WinnowMatcher* matcher);
+// Bit i % 32 of word i / 32: token i may come next. All are 0 where none may,
+// and where it fails; it fails from then on.
+int32_t winnow_matcher_mask(WinnowMatcher* matcher, uint32_t* words,
+                            size_t num_words, WinnowOwnedText* error);
+// Goes on behind the token. Fails where it may not come next.
+int32_t winnow_matcher_accept(WinnowMatcher* matcher, int32_t id,
+                              WinnowOwnedText* error);
+// True where nothing may follow, and where it has failed.
+bool winnow_matcher_is_complete(const WinnowMatcher* matcher);
 
 }  // extern "C"
 

@@ -1,16 +1,22 @@
 //! The C interface: winnow_text.h says what each function promises.
 //!
-//! The only unsafe code, but for strftime's. Callers keep the header's
-//! contract: handles are live, slices readable, outputs writable.
+//! The only unsafe code, beside grammar_calls and what asks the C library for
+//! times. Callers keep the header's contract: handles are live, slices
+//! readable, outputs writable.
 
 mod bytes;
 mod charsmap;
 mod config;
 mod dialect;
 mod failure;
+mod grammar;
+mod grammar_calls;
 mod growth;
 mod memory;
 mod python_json;
+mod schema_limits;
+mod spelling;
+mod stack;
 mod stream;
 mod template;
 mod tokenizer;

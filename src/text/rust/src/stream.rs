@@ -53,6 +53,15 @@ pub struct Stream {
     stages: Vec<Stage>,
 }
 
+/// How a chain of decoders turns one token into text.
+#[derive(Default)]
+pub struct Needs {
+    pub byte_level: bool,
+    pub byte_fallback: bool,
+    /// The first token of a text gives another text than later ones.
+    pub first_differs: bool,
+}
+
 impl Stream {
     /// `links`: None for a tokenizer without decoder, which joins by spaces.
     pub fn new(links: Option<&[Link]>) -> Self {
@@ -61,6 +70,34 @@ impl Stream {
             Some(links) => links.iter().map(Stage::new).collect(),
         };
         Stream { stages }
+    }
+
+    /// None where what a token gives depends on more than whether it is the
+    /// first.
+    pub fn needs(&self) -> Option<Needs> {
+        let mut needs = Needs::default();
+        for stage in &self.stages {
+            match stage {
+                Stage::Each(_) | Stage::Fuse => {}
+                Stage::ByteLevel(_) => needs.byte_level = true,
+                Stage::ByteFallback(_) => needs.byte_fallback = true,
+                Stage::Spaced { .. } | Stage::FirstDiffers { .. } => {
+                    needs.first_differs = true;
+                }
+                Stage::StripEnds(strip) if strip.stop == 0 => {
+                    needs.first_differs |= strip.start_left > 0;
+                }
+                Stage::StripEnds(_)
+                | Stage::Suffix { .. }
+                | Stage::Ctc { .. }
+                | Stage::Whole { .. } => return None,
+            }
+        }
+        let alone = !needs.byte_level
+            || self.stages.iter().all(|stage| {
+                matches!(stage, Stage::ByteLevel(_) | Stage::Fuse)
+            });
+        alone.then_some(needs)
     }
 
     /// Takes the next token; returns the text that is now certain.
@@ -291,7 +328,8 @@ impl ByteRun {
     }
 }
 
-fn fallback_byte(token: &str) -> Option<u8> {
+/// The byte that a token of ByteFallback stands for.
+pub fn fallback_byte(token: &str) -> Option<u8> {
     if token.len() != 6 || !token.starts_with("<0x") || !token.ends_with('>') {
         return None;
     }

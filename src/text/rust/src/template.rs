@@ -1,7 +1,6 @@
 //! Chat templates as Hugging Face transformers renders them.
 
 use std::io;
-use std::thread;
 
 use minijinja::value::Serde;
 use minijinja::{context, Environment, ErrorKind, Value};
@@ -10,17 +9,16 @@ use serde_json::Value as Json;
 use crate::config::{parse_config, token_content};
 use crate::dialect;
 use crate::failure::{Code, Failure, Outcome};
+use crate::stack::on_large_stack;
 use crate::NamedText;
 
 /// Instructions of minijinja's machine; a conversation of a thousand messages
 /// takes some 10^5.
 const MAX_STEPS: u64 = 10_000_000;
 const MAX_OUTPUT_BYTES: usize = 64 << 20;
-/// How deep macros call one another.
+/// How deep macros call one another. A list in a list in a list, built by a
+/// loop of MAX_STEPS, is freed by recursion too: on_large_stack.
 const MAX_DEPTH: usize = 100;
-/// A list in a list in a list, built by a loop of MAX_STEPS, is freed by
-/// recursion. Only the part of the stack that is touched costs memory.
-const STACK_BYTES: usize = 1 << 30;
 
 const NAME: &str = "chat";
 /// Where a checkpoint has another template for chats with tools.
@@ -219,24 +217,6 @@ fn told(error: &minijinja::Error) -> Failure {
         what = format!("{what}: {source}");
     }
     Failure::new(Code::InvalidArgument, format!("{line}{what}"))
-}
-
-/// Runs `body` on a thread whose stack hostile templates do not exhaust.
-fn on_large_stack<T: Send>(
-    body: impl FnOnce() -> Outcome<T> + Send,
-) -> Outcome<T> {
-    thread::scope(|scope| {
-        let worker = thread::Builder::new()
-            .stack_size(STACK_BYTES)
-            .spawn_scoped(scope, || crate::failure::fenced(body))
-            .map_err(|error| {
-                Failure::new(
-                    Code::ResourceExhausted,
-                    format!("cannot start a thread: {error}"),
-                )
-            })?;
-        worker.join().expect("the thread's body is fenced")
-    })
 }
 
 /// A text that refuses to grow beyond MAX_OUTPUT_BYTES.

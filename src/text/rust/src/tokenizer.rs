@@ -124,6 +124,11 @@ impl Tokenizer {
         })
     }
 
+    /// The decoders in order; None: tokens are joined by spaces.
+    pub fn links(&self) -> Option<&[Link]> {
+        self.links.as_deref()
+    }
+
     pub fn id_limit(&self) -> u32 {
         self.id_limit
     }

@@ -1,0 +1,126 @@
+#include "serve/request_grammar.h"
+
+#include <gtest/gtest.h>
+
+#include "serve/api_error.h"
+
+namespace winnow {
+namespace {
+
+constexpr Endpoint kChat = Endpoint::kChatCompletions;
+
+Result<CompletionRequest> Parse(Endpoint endpoint, const std::string& more) {
+  RequestRules rules;
+  rules.vocab_size = 100;
+  const std::string begin =
+      endpoint == Endpoint::kCompletions ? R"("prompt":"x")"
+      : endpoint == Endpoint::kResponses ? R"("input":"x")"
+                                         : R"("messages":[{"role":"user",)"
+                                           R"("content":"x"}],"max_tokens":9)";
+  return ParseCompletionRequest("{" + begin + "," + more + "}", endpoint,
+                                rules);
+}
+
+// What a request asks for: kind, source and field in one line.
+std::string Asked(Endpoint endpoint, const std::string& more) {
+  const auto parsed = Parse(endpoint, more);
+  if (!parsed.ok()) return parsed.error().message;
+  if (!parsed->grammar) return "nothing";
+  constexpr std::string_view kKinds[] = {"schema", "regex", "choice", "lark",
+                                         "calls"};
+  const Grammar& grammar = parsed->grammar->grammar;
+  return fmt::format("{} {} {}", parsed->grammar->field,
+                     kKinds[static_cast<size_t>(grammar.kind)], grammar.source);
+}
+
+// The field that is refused; "" where none is.
+std::string Refused(const std::string& more, Endpoint endpoint = kChat) {
+  const auto parsed = Parse(endpoint, more);
+  return parsed.ok() ? "" : FieldNamedIn(parsed.error().message);
+}
+
+// In the client's own order of names and spelling of numbers.
+TEST(RequestGrammarTest, ReadsEveryFormOfAGrammar) {
+  const std::string schema = R"({"z": 1.0, "a": 2})";
+  for (const Endpoint endpoint : {kChat, Endpoint::kCompletions}) {
+    EXPECT_EQ(Asked(endpoint, R"("response_format":{"type":"text"})"),
+              "nothing");
+    EXPECT_EQ(Asked(endpoint, R"("response_format":{"type":"json_object"})"),
+              R"(response_format schema {"type": "object"})");
+    EXPECT_EQ(
+        Asked(endpoint, R"("response_format":{"type":"json_schema",)"
+                        R"("json_schema":{"name":"n","strict":true,"schema":)" +
+                            schema + "}}"),
+        "response_format.json_schema.schema schema " + schema);
+  }
+  for (const Endpoint endpoint : {kChat, Endpoint::kCompletions,
+                                  Endpoint::kResponses, Endpoint::kMessages}) {
+    EXPECT_EQ(Asked(endpoint, "\"guided_json\":" + schema),
+              "guided_json schema " + schema);
+    EXPECT_EQ(Asked(endpoint, R"("guided_json":"{\"b\": 1}")"),
+              R"(guided_json schema {"b": 1})");
+    EXPECT_EQ(Asked(endpoint, R"("guided_regex":"a\\d+")"),
+              R"(guided_regex regex a\d+)");
+    EXPECT_EQ(Asked(endpoint, R"("guided_choice":["b","a"])"),
+              R"(guided_choice choice ["b","a"])");
+    EXPECT_EQ(Asked(endpoint, R"("guided_grammar":"start: \"a\"")"),
+              R"(guided_grammar lark start: "a")");
+    EXPECT_EQ(Asked(endpoint, "\"structured_outputs\":{\"json\":" + schema +
+                                  ",\"regex\":null}"),
+              "structured_outputs.json schema " + schema);
+    EXPECT_EQ(Asked(endpoint, R"("structured_outputs":{"json_object":true})"),
+              R"(structured_outputs.json_object schema {"type": "object"})");
+    EXPECT_EQ(Asked(endpoint, R"("structured_outputs":{"json_object":false})"),
+              "nothing");
+  }
+  const std::string format =
+      R"({"type":"json_schema","name":"n","schema":)" + schema + "}";
+  EXPECT_EQ(Asked(Endpoint::kResponses, "\"text\":{\"format\":" + format + "}"),
+            "text.format.schema schema " + schema);
+  EXPECT_EQ(Asked(Endpoint::kMessages,
+                  "\"output_config\":{\"format\":" + format + "}"),
+            "output_config.format.schema schema " + schema);
+  EXPECT_EQ(Asked(Endpoint::kMessages, "\"output_format\":" + format),
+            "output_format.schema schema " + schema);
+}
+
+TEST(RequestGrammarTest, NamesWhatIsWrong) {
+  for (const auto& [field, value] :
+       std::vector<std::pair<std::string, std::string>>{
+           {"response_format", "5"},
+           {"response_format.type", R"({"type":"xml"})"},
+           {"response_format.json_schema", R"({"type":"json_schema"})"},
+           {"response_format.json_schema.schema",
+            R"({"type":"json_schema","json_schema":{"name":"a"}})"},
+           {"response_format.json_schema.strict",
+            R"({"type":"json_schema","json_schema":{"strict":1,"schema":{}}})"},
+           {"guided_json", "5"},
+           {"guided_regex", "5"},
+           {"guided_choice", "[]"},
+           {"guided_choice", R"(["a",""])"},
+           {"guided_choice", R"(["a",5])"},
+           {"guided_grammar", "[]"},
+           {"structured_outputs", "5"},
+           {"structured_outputs.structural_tag", R"({"structural_tag":"x"})"},
+           {"structured_outputs.json_object", R"({"json_object":5})"}}) {
+    const std::string name = field.substr(0, field.find('.'));
+    EXPECT_EQ(Refused(fmt::format("\"{}\":{}", name, value)), field) << value;
+  }
+  EXPECT_EQ(Refused(R"("output_config":{"effort":"low"})", Endpoint::kMessages),
+            "output_config.effort");
+}
+
+TEST(RequestGrammarTest, AnAnswerIsHeldToOneGrammar) {
+  EXPECT_EQ(Refused(R"("guided_regex":"a","guided_json":{})"), "guided_regex");
+  EXPECT_EQ(Refused(R"("structured_outputs":{"regex":"a","json":{}})"),
+            "structured_outputs.regex");
+  const std::string tools =
+      R"("tools":[{"type":"function","function":{"name":"f"}}],)"
+      R"("guided_regex":"a")";
+  EXPECT_EQ(Refused(tools), "guided_regex");
+  EXPECT_EQ(Refused(tools + R"(,"tool_choice":"required")"), "guided_regex");
+  EXPECT_EQ(Refused(tools + R"(,"tool_choice":"none")"), "");
+}
+
+}  // namespace
+}  // namespace winnow

@@ -1,0 +1,206 @@
+// Texts drawn within a grammar, from every kind of vocabulary: what the tokens
+// spell in the matcher must be what they decode to.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "text/grammar_case.h"
+#include "text/tool_call_grammar.h"
+
+namespace winnow {
+namespace {
+
+using nlohmann::json;
+
+const std::filesystem::path kSource = WINNOW_SOURCE_DIR;
+constexpr size_t kMaxTokens = 2000;
+constexpr int kNumTexts = 40;
+
+constexpr const char* kSchema = R"({
+  "type": "object",
+  "properties": {
+    "zeta": {"type": "integer", "minimum": -5, "maximum": 1999},
+    "name": {"type": "string", "maxLength": 12},
+    "tags": {"type": "array", "items": {"enum": ["a", "b c", null, 7]},
+             "minItems": 1, "maxItems": 3},
+    "flag": {"type": "boolean"}
+  },
+  "required": ["zeta", "name", "tags"],
+  "additionalProperties": false
+})";
+
+size_t NumCharacters(const std::string& text) {
+  return static_cast<size_t>(std::ranges::count_if(
+      text, [](char c) { return (static_cast<unsigned char>(c) >> 6) != 2; }));
+}
+
+// kSchema, by hand.
+bool FollowsSchema(const std::string& text) {
+  const json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!value.is_object()) return false;
+  for (const auto& [name, member] : value.items()) {
+    if (name == "zeta") {
+      if (!member.is_number_integer() || member < -5 || member > 1999) {
+        return false;
+      }
+    } else if (name == "name") {
+      if (!member.is_string() ||
+          NumCharacters(member.get<std::string>()) > 12) {
+        return false;
+      }
+    } else if (name == "tags") {
+      const std::set<json> known = {"a", "b c", nullptr, 7};
+      if (!member.is_array() || member.empty() || member.size() > 3) {
+        return false;
+      }
+      for (const json& tag : member) {
+        if (!known.contains(tag)) return false;
+      }
+    } else if (name != "flag" || !member.is_boolean()) {
+      return false;
+    }
+  }
+  return value.contains("zeta") && value.contains("name") &&
+         value.contains("tags") &&
+         text.find("\"zeta\"") < text.find("\"tags\"");
+}
+
+struct Vocabulary {
+  std::string folder;  // below the sources
+  std::string end;     // the token that ends a text
+  std::vector<std::string> words;
+  bool has_json = true;
+};
+
+// Also what begins with a space, or is of several bytes a character.
+const std::vector<std::string> kWords = {"yes",   "No way",
+                                         " lead", "\xc3\xa9t\xc3\xa9",
+                                         "a  b",  "\xe4\xb8\xad\xe6\x96\x87"};
+
+class GrammarSpellingTest : public testing::TestWithParam<Vocabulary> {
+ protected:
+  GrammarSpellingTest()
+      : tokenizer_(Tokenizer::Load(kSource / GetParam().folder).value()),
+        end_(tokenizer_.IdOf(GetParam().end).value()),
+        vocabulary_(VocabularyOf(tokenizer_, end_)) {}
+
+  // The text of a draw; none where it did not end.
+  std::optional<std::string> Draw(const GrammarMatcher& matcher) {
+    const auto tokens = DrawText(matcher.Clone(), tokenizer_.vocab_size(), end_,
+                                 kMaxTokens, random_);
+    if (!tokens) return std::nullopt;
+    return tokenizer_.Decode(*tokens, /*skip_special_tokens=*/true).value();
+  }
+
+  std::mt19937 random_{7};
+  Tokenizer tokenizer_;
+  int32_t end_;
+  GrammarVocabulary vocabulary_;
+};
+
+TEST_P(GrammarSpellingTest, ChoicesAreSpelledToTheByte) {
+  const std::vector<std::string>& words = GetParam().words;
+  const auto matcher =
+      vocabulary_.Compile({GrammarKind::kChoice, json(words).dump()});
+  ASSERT_TRUE(matcher.ok()) << matcher.error().message;
+  std::set<std::string> seen;
+  for (int i = 0; i < 10 * kNumTexts; ++i) {
+    const std::optional<std::string> text = Draw(*matcher);
+    if (!text) continue;  // A way that no token goes on with.
+    EXPECT_NE(std::ranges::find(words, *text), words.end()) << *text;
+    seen.insert(*text);
+  }
+  EXPECT_EQ(seen.size(), words.size());
+}
+
+TEST_P(GrammarSpellingTest, EveryTextFollowsTheSchema) {
+  if (!GetParam().has_json) GTEST_SKIP() << "no JSON in its words";
+  const auto matcher = vocabulary_.Compile({GrammarKind::kJsonSchema, kSchema});
+  ASSERT_TRUE(matcher.ok()) << matcher.error().message;
+  int num_ended = 0;
+  for (int i = 0; i < kNumTexts; ++i) {
+    const std::optional<std::string> text = Draw(*matcher);
+    if (!text) continue;
+    ++num_ended;
+    EXPECT_TRUE(FollowsSchema(*text)) << *text;
+  }
+  EXPECT_GE(num_ended, kNumTexts / 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, GrammarSpellingTest,
+    testing::Values(
+        Vocabulary{"tests/golden/tokenizers/llama2", "</s>", kWords},
+        Vocabulary{"tests/golden/tokenizers/llama3", "<|end_of_text|>", kWords},
+        Vocabulary{"tests/golden/tokenizers/mistral", "</s>", kWords},
+        Vocabulary{"tests/golden/tokenizers/qwen2", "<|endoftext|>", kWords},
+        Vocabulary{"tests/golden/tokenizers/unigram",
+                   "</s>",
+                   {"yes", "No way", " lead"},
+                   false},
+        Vocabulary{"tests/golden/tokenizers/unigram_bytes", "</s>", kWords},
+        Vocabulary{"lab/models/winnow-lab",
+                   "</s>",
+                   {"the code", "answer", "what is 7"},
+                   false}),
+    [](const auto& instance) {
+      std::string name =
+          std::filesystem::path(instance.param.folder).filename();
+      std::erase(name, '-');
+      return name;
+    });
+
+// Calls as the form's parser reads them, with special tokens and without.
+TEST(ToolCallGrammarTest, EveryTextIsCallsOfTheTools) {
+  const std::vector<CallableTool> tools = {
+      {.name = "get.weather-2",
+       .parameters_json = R"({"$defs": {"n": {"type": "integer", "minimum": 0,
+                              "maximum": 9}},
+                              "type": "object",
+                              "properties": {"n": {"$ref": "#/$defs/n"}},
+                              "required": ["n"],
+                              "additionalProperties": false})"},
+      {.name = "none",
+       .parameters_json =
+           R"({"properties": {}, "additionalProperties": false})"}};
+  for (const bool has_markers : {false, true}) {
+    for (const ToolCallFormat format :
+         {ToolCallFormat::kTagged, ToolCallFormat::kBareObject,
+          ToolCallFormat::kMarked}) {
+      for (const bool one_call : {false, true}) {
+        std::vector<std::string> pieces = AsciiPieces();
+        if (has_markers) pieces.emplace_back("[ARGS]");
+        const Tokenizer tokenizer = PiecesTokenizer(pieces);
+        const GrammarVocabulary vocabulary =
+            VocabularyOf(tokenizer, kPiecesEnd);
+        const auto matcher = vocabulary.Compile(
+            ToolCallGrammar(format, tools, one_call, tokenizer));
+        ASSERT_TRUE(matcher.ok()) << matcher.error().message;
+        std::mt19937 random(3);
+        std::set<std::string> called;
+        for (int i = 0; i < 10; ++i) {
+          const auto tokens = DrawText(matcher->Clone(), tokenizer.vocab_size(),
+                                       kPiecesEnd, kMaxTokens, random);
+          ASSERT_TRUE(tokens.has_value());
+          const std::string text = *tokenizer.Decode(*tokens, true);
+          ToolCallParser parser(format, {"get.weather-2", "none"});
+          auto parts = parser.Push(text);
+          for (AnswerPart& part : parser.Finish()) parts.push_back(part);
+          ASSERT_FALSE(parts.empty()) << text;
+          for (const AnswerPart& part : parts) {
+            ASSERT_TRUE(part.call.has_value()) << text;
+            called.insert(part.call->name);
+            const json arguments = json::parse(part.call->arguments_json);
+            EXPECT_EQ(arguments.contains("n"), part.call->name != "none");
+          }
+          EXPECT_TRUE(!one_call || parts.size() == 1) << text;
+        }
+        EXPECT_EQ(called.size(), 2u);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace winnow
