@@ -194,6 +194,9 @@ ApiOptions ServeRun::MakeApiOptions() const {
   service.rules.max_n = flags_.max_n;
   service.rules.vocab_size = config.vocab_size;
   service.selects = selects_;
+  service.num_layers = config.num_layers;
+  service.num_q_heads = config.num_q_heads;
+  service.max_watched_requests = flags_.max_watched_requests;
   return options;
 }
 

@@ -1,5 +1,6 @@
 #include "serve/engine_loop.h"
 
+#include <algorithm>
 #include <iterator>
 #include <new>
 #include <utility>
@@ -123,6 +124,18 @@ void EngineLoop::Sweep() {
   const KvCache& kv = engine_->kv();
   gauges.kv_usage = 1 - static_cast<double>(kv.num_free_pages()) /
                             static_cast<double>(kv.num_pages());
+  const int64_t page_bytes =
+      engine_->device_kv_bytes() / std::max<int64_t>(kv.num_pages(), 1);
+  const int64_t num_idle = kv.prefixes().num_idle();
+  gauges.device = {.held = (kv.num_pages() - kv.num_free_pages()) * page_bytes,
+                   .idle = num_idle * page_bytes,
+                   .free = (kv.num_free_pages() - num_idle) * page_bytes};
+  const int64_t num_far = kv.num_host_pages() - kv.num_available_host_pages();
+  gauges.host = {
+      .held = num_far * page_bytes,
+      .idle = (kv.num_available_host_pages() - kv.num_free_host_pages()) *
+              page_bytes,
+      .free = kv.num_free_host_pages() * page_bytes};
   metrics_.SetGauges(gauges);
   if (num_erased == 0) return;
   const std::scoped_lock lock(mutex_);

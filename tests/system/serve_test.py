@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import http.client
 import json
 import re
@@ -227,6 +229,36 @@ class ServeTest(unittest.TestCase):
                               {"tokens": shown["tokens"]})[2])["prompt"]
         self.assertIn("points to the", text)
 
+    def test_the_page_is_its_own(self):
+        status, headers, text = self.server.ask("GET", "/")
+        self.assertEqual(status, 200)
+        self.assertEqual(headers["Content-Type"], "text/html; charset=utf-8")
+        policy = dict(part.strip().split(" ", 1) for part in
+                      headers["Content-Security-Policy"].split(";"))
+        self.assertEqual(policy["default-src"], "'none'")
+        self.assertEqual(policy["connect-src"], "'self'")
+        for tag in ("script", "style"):
+            inside = re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.S)
+            self.assertEqual(len(inside), 1)
+            digest = base64.b64encode(
+                hashlib.sha256(inside[0].encode()).digest()).decode()
+            self.assertEqual(policy[f"{tag}-src"], f"'sha256-{digest}'")
+        self.assertNotIn("Access-Control-Allow-Origin", headers)
+        own = json.loads(self.server.ask("GET", "/v1/models")[2])["data"][0][
+            "winnow"]
+        self.assertEqual(own, {
+            "selects": ["dense", "quest:budget=256"], "chat": True,
+            "layers": 6, "heads": 8, "page_tokens": 32,
+            "max_watched_requests": 2})
+
+    def test_pieces_are_the_prompt(self):
+        told = json.loads(self.server.ask("POST", "/tokenize", {
+            "prompt": "the  code \u20ac <b>", "return_pieces": True})[2])
+        whole = json.loads(self.server.ask("POST", "/detokenize", {
+            "tokens": told["tokens"]})[2])["prompt"]
+        self.assertEqual(len(told["pieces"]), told["count"])
+        self.assertEqual("".join(told["pieces"]), whole)
+
     def test_metrics_have_the_form(self):
         text = self.server.ask("GET", "/metrics")[2]
         sample = re.compile(r'[a-z:_0-9]+\{[a-z_]+="[^"]*"(,[a-z_]+="[^"]*")*\} '
@@ -241,7 +273,8 @@ class ServeTest(unittest.TestCase):
                      "vllm:kv_cache_usage_perc", "vllm:prompt_tokens_total",
                      "vllm:generation_tokens_total",
                      "vllm:time_to_first_token_seconds",
-                     "vllm:inter_token_latency_seconds"]:
+                     "vllm:inter_token_latency_seconds",
+                     "winnow:kv_tier_bytes"]:
             self.assertIn(name, typed)
 
     # What it bears.
@@ -406,6 +439,8 @@ class LifeTest(unittest.TestCase):
                 self.assertEqual(
                     server.ask("GET", path, headers=headers)[0], status, path)
         self.assertEqual(server.ask("GET", "/health")[0], 200)
+        self.assertEqual(server.ask("GET", "/")[0], 200)
+        self.assertEqual(server.ask("POST", "/", {})[0], 405)
         self.assertEqual(server.ask("GET", "/v1/models", headers={
             "Authorization": "Bearer secret"})[0], 200)
         # Refused before the body is read.
