@@ -3,6 +3,7 @@
 #define WINNOW_ENGINE_REQUEST_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 
 #include "base/ids.h"
 #include "base/result.h"
+#include "engine/read_ranges.h"
 #include "engine/sampling_params.h"
 
 namespace winnow {
@@ -47,6 +49,8 @@ struct Request {
   // nobody learns from his waiting what others asked.
   bool cache_prefix = true;
   std::string cache_salt = {};  // at most kMaxCacheSaltBytes
+  // Each token comes with what the row that drew it read.
+  bool is_watched = false;
 };
 
 enum class FinishReason : uint8_t { kStop, kLength, kCancelled, kError };
@@ -64,6 +68,7 @@ struct GeneratedToken {
   int32_t token_id = 0;
   float logprob = 0;
   std::vector<TokenLogprob> top;
+  std::shared_ptr<const TokenReads> reads = {};  // null unless watched
 };
 
 // When things happened, in milliseconds; first_token_ms from arrival.
