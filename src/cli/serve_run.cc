@@ -134,6 +134,8 @@ Status ServeRun::ReadChatTemplate() {
 
 Status ServeRun::MakeEngine() {
   ASSIGN_OR_RETURN(EngineOptions options, ParseEngineOptions(flags_.engine));
+  options.max_watched_requests = flags_.max_watched_requests;
+  options.max_read_ranges = flags_.max_read_ranges;
   const ModelConfig& config = loaded_.model->config();
   const int longest = options.max_model_len > 0 ? options.max_model_len
                                                 : config.max_context_tokens;

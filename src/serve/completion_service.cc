@@ -284,6 +284,7 @@ Request CompletionService::RequestFor(const CompletionRequest& request,
   asked.selector = selector;
   asked.cache_salt = request.cache_salt;
   asked.priority = request.priority;
+  asked.is_watched = request.wants_picks;
   return asked;
 }
 

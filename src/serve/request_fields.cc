@@ -72,6 +72,7 @@ constexpr RequestField kOlderFields[] = {
     {"logprobs"},
     {"n"},
     {"stream_options"},
+    {"winnow"},
     {"echo", Use::kRefused, kNotYet, kFalse},
     {"response_format", Use::kRefused, kNoGrammar, R"([{"type": "text"}])"},
 };

@@ -8,6 +8,7 @@ Where there is no Chromium (`scripts/bootstrap browser`), all of it skips.
 
 from __future__ import annotations
 
+import re
 import sys
 import unittest
 
@@ -22,6 +23,10 @@ WINNOW = ""
 QUEST = "quest:budget=128,block=32,dense_layers=0"
 READY = "document.querySelector('#model').textContent !== ''"
 DONE = "!document.querySelector('#send').disabled"
+# Of each marked run of text: its words, and what they are.
+MARKED = ("[...document.querySelectorAll('.page span')].filter((span) => "
+          "span.style.background).map((span) => "
+          "[span.textContent.trim().split(/ +/).length, span.textContent])")
 
 
 def start(*flags: str, **environment: str) -> Server:
@@ -65,7 +70,7 @@ class PageTest(unittest.TestCase):
         self.ask(self.record.context, self.record.question)
         self.browser.wait_for(DONE)
         self.assertEqual(self.answer().split(), self.record.answer.split())
-        self.assertIn("tokens read", self.browser.text("#status"))
+        self.assertIn("6 written", self.browser.text("#status"))
         self.browser.wait_for(
             "document.querySelectorAll('.figure').length >= 3")
         figures = self.browser.text("#figures")
@@ -73,6 +78,66 @@ class PageTest(unittest.TestCase):
                       "KV on the device"):
             self.assertIn(words, figures)
         self.assertEqual(self.browser.complaints, [])
+
+    def test_draws_what_the_model_looks_at(self):
+        browser = self.browser
+        browser.evaluate("document.querySelector('#select').selectedIndex = 0")
+        self.ask(self.record.context, self.record.question)
+        browser.wait_for(DONE)
+        num_tokens = 1 + len(self.record.answer.split())  # and the end
+        browser.wait_for("document.querySelectorAll('.page').length > 20")
+        self.assertEqual(browser.evaluate(
+            "document.querySelectorAll('.token').length"), num_tokens)
+        # The text is the prompt, then what was generated.
+        shown = browser.evaluate(
+            "[...document.querySelectorAll('.page')].map((page) => "
+            "[...page.querySelectorAll('span')].map((s) => s.textContent)"
+            ".join('')).join('')")
+        prompt = self.record.prompt.split()
+        shown = shown.replace("<s>", "").split()
+        self.assertTrue(shown[:len(prompt)] == prompt, shown[:20])
+        self.assertEqual(shown[len(prompt):len(prompt) + 5],
+                         self.record.answer.split())
+        # A layer reads its budget, the first everything.
+        said = browser.text("#token-name")
+        self.assertIn(f"{num_tokens} of {num_tokens}", said)
+        self.choose_layer(1)
+        self.assertIn("100.0 %", browser.text("#token-name"))
+        self.choose_layer(3)
+        share = float(re.search(r"([0-9.]+) %", browser.text("#token-name"))[1])
+        self.assertTrue(5 < share < 30, share)
+        marked = browser.evaluate(MARKED)
+        self.assertTrue(128 <= sum(n for n, _ in marked) <= 2 * 128 + 64)
+        # Where the cursor is, or the slider.
+        browser.hover(".token:nth-child(1)")
+        browser.wait_for("document.querySelector('#token-name').textContent"
+                         ".startsWith('1 of')")
+        self.assertIn("100.0 %", browser.text("#token-name"))
+        browser.hover("h1")
+        browser.wait_for("!document.querySelector('#token-name').textContent"
+                         ".startsWith('1 of')")
+        self.choose_token(2)
+        self.assertTrue(browser.text("#token-name").startswith("3 of"))
+        # While it writes the code, some layer looks at where the code stands.
+        looked = []
+        for layer in range(2, 7):
+            self.choose_layer(layer)
+            looked += [text for _, text in browser.evaluate(MARKED)]
+        self.assertTrue(any(self.record.answer in text for text in looked))
+        self.assertEqual(browser.complaints, [])
+
+    def choose_layer(self, layer: int):
+        self.slide("#layer", layer)
+
+    def choose_token(self, index: int):
+        self.slide("#token", index)
+
+    def slide(self, selector: str, value: int):
+        self.browser.evaluate(
+            f"(() => {{ const s = document.querySelector('{selector}');"
+            f"s.value = {value}; s.dispatchEvent(new Event('input'));"
+            "return new Promise((done) => requestAnimationFrame(() =>"
+            "requestAnimationFrame(() => done(true)))); })()")
 
     def test_stops(self):
         cancelled = 'finished_reason="abort"'
