@@ -143,12 +143,14 @@ class ReadWatchTest : public testing::Test {
     spy_ = spy.get();
     backend_ = std::move(spy);
   }
-  std::unique_ptr<Engine> MakeEngine(int max_watched, int max_ranges = 256) {
+  std::unique_ptr<Engine> MakeEngine(
+      int max_watched, int max_ranges = 256,
+      const std::vector<std::string>& selectors = kSelectors) {
     return Engine::Create(*backend_, *model_,
                           {.max_model_len = 96,
                            .max_num_batched_tokens = 64,
                            .device_kv_bytes = 4 << 20,
-                           .selectors = kSelectors,
+                           .selectors = selectors,
                            .max_watched_requests = max_watched,
                            .max_read_ranges = max_ranges})
         .value();
@@ -166,6 +168,7 @@ class ReadWatchTest : public testing::Test {
     request.is_watched = is_watched;
     return request;
   }
+  void ExpectAllTold(const std::vector<std::string>& selectors);
   // What was told in a step is what was read in it.
   void ExpectTold(const Listener& listener, size_t num_before) {
     for (size_t i = num_before; i < listener.tokens.size(); ++i) {
@@ -188,9 +191,10 @@ class ReadWatchTest : public testing::Test {
 };
 
 // All of them at once, watched and not, prompts in chunks.
-TEST_F(ReadWatchTest, TellsWhatReadWasGiven) {
-  const auto engine = MakeEngine(kNumSelectors + 1);
-  std::vector<Listener> listeners(2 * (kNumSelectors + 1));
+void ReadWatchTest::ExpectAllTold(const std::vector<std::string>& selectors) {
+  const int num_watched = static_cast<int>(selectors.size()) + 1;
+  const auto engine = MakeEngine(num_watched, 256, selectors);
+  std::vector<Listener> listeners(2 * (selectors.size() + 1));
   for (int i = 0; i < static_cast<int>(listeners.size()); ++i) {
     const int selector = i / 2 - 1;
     ASSERT_TRUE(engine
@@ -215,6 +219,25 @@ TEST_F(ReadWatchTest, TellsWhatReadWasGiven) {
     if (i % 2 == 0) continue;
     for (const GeneratedToken& token : listeners[i].tokens) {
       EXPECT_EQ(token.reads, nullptr);
+    }
+  }
+}
+
+TEST_F(ReadWatchTest, TellsWhatReadWasGiven) { ExpectAllTold(kSelectors); }
+
+// Where no selector acts in prompts, no lists are made for their rows.
+TEST_F(ReadWatchTest, TellsThatPromptsReadEverything) {
+  ExpectAllTold({kSelectors[0]});
+  ExpectAllTold({});
+  const auto engine = MakeEngine(1, 256, {kSelectors[0]});
+  for (int turn = 0; turn < 2; ++turn) {  // The second time, lists lie there.
+    Listener alone;
+    ASSERT_TRUE(engine->Add(Ask(turn, 61, 0, true), &alone).ok());
+    while (engine->Step().value()) spy_->EndStep();
+    for (const auto& ranges : alone.tokens.front().reads->layers) {
+      EXPECT_EQ(
+          ranges,
+          (std::vector<ReadRange>{{0, 61, model_->config().num_q_heads}}));
     }
   }
 }
