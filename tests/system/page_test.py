@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import re
 import sys
+import tempfile
 import unittest
+from pathlib import Path
 
 from browser import Browser, find_browser
 from serve_process import ROOT, Server, wait_until
@@ -86,6 +88,8 @@ class PageTest(unittest.TestCase):
         browser.wait_for(DONE)
         num_tokens = 1 + len(self.record.answer.split())  # and the end
         browser.wait_for("document.querySelectorAll('.page').length > 20")
+        browser.wait_for("document.querySelector('#token-name').textContent"
+                         f".startsWith('{num_tokens} of {num_tokens} ')")
         self.assertEqual(browser.evaluate(
             "document.querySelectorAll('.token').length"), num_tokens)
         # The text is the prompt, then what was generated.
@@ -99,8 +103,6 @@ class PageTest(unittest.TestCase):
         self.assertEqual(shown[len(prompt):len(prompt) + 5],
                          self.record.answer.split())
         # A layer reads its budget, the first everything.
-        said = browser.text("#token-name")
-        self.assertIn(f"{num_tokens} of {num_tokens}", said)
         self.choose_layer(1)
         self.assertIn("100.0 %", browser.text("#token-name"))
         self.choose_layer(3)
@@ -125,6 +127,17 @@ class PageTest(unittest.TestCase):
             looked += [text for _, text in browser.evaluate(MARKED)]
         self.assertTrue(any(self.record.answer in text for text in looked))
         self.assertEqual(browser.complaints, [])
+
+    def test_an_earlier_answer_is_left_alone(self):
+        for length in (8, 2):
+            self.ask(self.record.context, self.record.question, length)
+            self.browser.wait_for(DONE)
+        self.browser.wait_for("document.querySelectorAll('.page').length > 20")
+        self.browser.hover(".said.model .token:nth-child(6)")
+        self.browser.hover("h1")
+        self.browser.wait_for("document.querySelector('#token-name')"
+                              ".textContent.startsWith('2 of 2 ')")
+        self.assertEqual(self.browser.complaints, [])
 
     def choose_layer(self, layer: int):
         self.slide("#layer", layer)
@@ -185,6 +198,39 @@ class PageTest(unittest.TestCase):
 @unittest.skipUnless(find_browser(),
                      "no chromium here: scripts/bootstrap browser installs it")
 class DoorTest(unittest.TestCase):
+
+    def test_talks_through_a_chat_template(self):
+        with tempfile.TemporaryDirectory() as folder:
+            template = Path(folder, "plain.jinja")
+            template.write_text(
+                "{{ bos_token }}{% for message in messages %}"
+                "{{ message['content'] }} {% endfor %}")
+            server = start("--chat-template", str(template))
+        self.addCleanup(server.end)
+        record = make_record("niah", 1024, 1, 0)
+        with Browser() as browser:
+            browser.open(url(server))
+            browser.wait_for(READY)
+            browser.type("#document", record.context)
+            lengths = []
+            for question in (record.question, "and " + record.question):
+                browser.type("#question", question)
+                browser.click("#send")
+                browser.wait_for(DONE)
+                browser.wait_for("picture.pieces[0] !== undefined")
+                lengths.append(browser.evaluate("picture.entries[0].position"))
+                # Where the prompt ends the answer begins.
+                self.assertEqual(browser.evaluate(
+                    "Object.keys(picture.pieces).length"), browser.evaluate(
+                    "picture.entries.at(-1).position + 1"))
+                self.assertIn(record.answer, " ".join(
+                    browser.text(".said.model:last-child").split()))
+            # The talk goes on: question, answer and next question.
+            more = len(record.answer.split()) + 1 + len(
+                record.question.split())
+            self.assertTrue(more <= lengths[1] - lengths[0] <= more + 4,
+                            lengths)
+            self.assertEqual(browser.complaints, [])
 
     def test_asks_for_the_key_and_keeps_it_in_memory(self):
         server = start(WINNOW_API_KEY="secret")
