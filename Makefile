@@ -3,7 +3,8 @@
 #   make demo       a 32K-token document and its question (SEED=7)
 #   make test       lint, build with CUDA, all tests that need no GPU
 #                   (TEST_PRESET=release: without CUDA)
-#   make test-clients  clients of others, pinned, against a running server
+#   make test-clients  clients of others, pinned, and a browser, against a
+#                   running server
 #   make cuda       the program with CUDA, at build/winnow
 #   make bench      the measured figures, into bench/results/
 #   make compare    llama.cpp built here, and measured beside Winnow
@@ -63,7 +64,9 @@ test: lint
 
 test-clients: winnow
 	@scripts/bootstrap clients
+	@scripts/bootstrap browser
 	@.tools/clients/bin/python tests/clients/clients_test.py build/winnow
+	@python3 tests/system/page_test.py build/winnow
 
 # All tests under the sanitizers.
 asan tsan:

@@ -93,6 +93,14 @@ void AddLimits(Command& command, ServeFlags* flags) {
   add("--write-timeout", "SECONDS",
       "For a client that does not read its answer (default 30)",
       WholeNumber(1, kMaxSeconds, &flags->write_timeout_s));
+  add("--max-watched-requests", "N",
+      "Requests at once that are told what each token reads; more are refused "
+      "(default 2; 0: none)",
+      WholeNumber(0, 1 << 10, &flags->max_watched_requests));
+  add("--max-read-ranges", "N",
+      "Ranges of tokens that are told of a watched token and layer (default "
+      "256)",
+      WholeNumber(1, 1 << 16, &flags->max_read_ranges));
 }
 
 void AddLog(Command& command, ServeFlags* flags) {

@@ -30,6 +30,8 @@ struct ServeFlags {
   int header_timeout_s = 10;
   int idle_timeout_s = 60;
   int write_timeout_s = 30;
+  int max_watched_requests = 2;
+  int max_read_ranges = 256;
   std::string log_format = "json";
   std::string log_level = "info";
 };

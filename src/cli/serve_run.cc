@@ -148,6 +148,8 @@ Status ServeRun::ReadChatTemplate() {
 
 Status ServeRun::MakeEngine() {
   ASSIGN_OR_RETURN(EngineOptions options, ParseEngineOptions(flags_.engine));
+  options.max_watched_requests = flags_.max_watched_requests;
+  options.max_read_ranges = flags_.max_read_ranges;
   const ModelConfig& config = loaded_.model->config();
   const int longest = options.max_model_len > 0 ? options.max_model_len
                                                 : config.max_context_tokens;
@@ -209,6 +211,9 @@ ApiOptions ServeRun::MakeApiOptions(const GrammarLimits& grammars) const {
   service.rules.vocab_size = config.vocab_size;
   service.grammars = grammars;
   service.selects = selects_;
+  service.num_layers = config.num_layers;
+  service.num_q_heads = config.num_q_heads;
+  service.max_watched_requests = flags_.max_watched_requests;
   return options;
 }
 

@@ -57,9 +57,22 @@ RequestRope Engine::RopeFor(int64_t planned_tokens) const {
   return rope;
 }
 
+Status Engine::CheckWatch(const Request& request) const {
+  const auto num_watched = std::ranges::count_if(
+      sequences_,
+      [](const auto& other) { return other->request().is_watched; });
+  if (!request.is_watched || num_watched < options_.max_watched_requests) {
+    return Ok{};
+  }
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "watched requests at once must be at most {}, are {}",
+                   options_.max_watched_requests, num_watched + 1);
+}
+
 Result<SequenceId> Engine::Add(Request request, RequestObserver* observer) {
   if (failure_) return *failure_;
   RETURN_IF_ERROR(limits_.Check(request));
+  RETURN_IF_ERROR(CheckWatch(request));
   if (request.prefix) {
     const Sequence& prefix = Get(*request.prefix);
     CheckForkable(request, prefix);

@@ -85,6 +85,7 @@ class Engine {
   // Null where there is no disk.
   const DiskPrefixes* disk() const { return disk_.get(); }
   int max_model_len() const { return options_.max_model_len; }
+  int max_watched_requests() const { return options_.max_watched_requests; }
   int64_t device_kv_bytes() const;
 
  private:
@@ -104,6 +105,8 @@ class Engine {
   void CountShared(ScheduleInput& input) const;
   // Idle pages are copied to the host ahead, a few a step.
   void WriteBehind();
+  // Whether one more may be watched, where it asks for it.
+  Status CheckWatch(const Request& request) const;
   // The REQUIRES of Add that concern a fork and its prefix.
   void CheckForkable(const Request& request, const Sequence& prefix) const;
   RequestRope RopeFor(int64_t planned_tokens) const;

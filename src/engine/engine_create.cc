@@ -35,7 +35,9 @@ RunnerOptions RunnerOptionsOf(const EngineOptions& options) {
               std::min(options.max_num_seqs, options.max_num_batched_tokens),
           .max_model_len = options.max_model_len,
           .batch_invariant = options.batch_invariant,
-          .layer_ranges = options.layers_per_step > 0};
+          .layer_ranges = options.layers_per_step > 0,
+          .watch = {.max_rows = options.max_watched_requests,
+                    .max_ranges = options.max_read_ranges}};
 }
 
 // None where all pages of running requests are whole.

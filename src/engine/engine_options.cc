@@ -65,6 +65,15 @@ Result<EngineOptions> ResolveOptions(const EngineOptions& options,
                      "cache-budget needs host-kv, where pages lie that are not "
                      "whole on the device, and there is none");
   }
+  if (options.max_watched_requests > 0) {
+    RETURN_IF_ERROR(CheckPositive("max-read-ranges", options.max_read_ranges));
+    if (options.layers_per_step > 0) {
+      return MakeError(ErrorCode::kInvalidArgument,
+                       "max-watched-requests must be 0 where prompts run "
+                       "layer range by range, is {}",
+                       options.max_watched_requests);
+    }
+  }
   EngineOptions resolved = options;
   if (resolved.max_model_len == 0) {
     resolved.max_model_len = static_cast<int>(

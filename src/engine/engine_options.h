@@ -48,6 +48,10 @@ struct EngineOptions {
   int layers_per_step = 0;  // 0: all; else prompts run layer range by range
   // What requests may choose with (sparse/selector.h), by Request::selector.
   std::vector<std::string> selectors = {};
+  // Requests at once whose tokens come with what was read
+  // (Request::is_watched), and the ranges that are told of a token and layer.
+  int max_watched_requests = 0;
+  int max_read_ranges = 256;
 };
 
 // Bytes of KV that one token takes over all layers.

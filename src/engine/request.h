@@ -11,6 +11,7 @@
 
 #include "base/ids.h"
 #include "base/result.h"
+#include "engine/read_ranges.h"
 #include "engine/sampling_params.h"
 #include "engine/token_constraint.h"
 
@@ -52,6 +53,8 @@ struct Request {
   // nobody learns from his waiting what others asked.
   bool cache_prefix = true;
   std::string cache_salt = {};  // at most kMaxCacheSaltBytes
+  // Each token comes with what the row that drew it read.
+  bool is_watched = false;
 };
 
 enum class FinishReason : uint8_t { kStop, kLength, kCancelled, kError };
@@ -69,6 +72,7 @@ struct GeneratedToken {
   int32_t token_id = 0;
   float logprob = 0;
   std::vector<TokenLogprob> top;
+  std::shared_ptr<const TokenReads> reads = {};  // null unless watched
 };
 
 // When things happened, in milliseconds; first_token_ms from arrival.

@@ -73,6 +73,10 @@ Status Runner::AllocateWorkspace() {
                      backend_.Allocate(Tier::kHost, num_bytes,
                                        "shares that rows read, host"));
   }
+  if (options_.watch.max_rows > 0) {
+    ASSIGN_OR_RETURN(watch_, ReadWatch::Create(backend_, model_, selectors_,
+                                               options_.watch));
+  }
   if (options_.layer_ranges) {
     ASSIGN_OR_RETURN(store_, HiddenStore::Create(backend_, options_.max_rows,
                                                  config.hidden_size));
@@ -129,6 +133,7 @@ Runner::Group Runner::Gather(std::span<const StepItem> items, const KvCache& kv,
   GatherRows(group);
   GatherRope(group);
   GatherSelection(group);
+  GatherWatched(group);
   ForwardArgs& args = group.args;
   args.layers = cache_.layers();
   args.first_layer = items.front().first_layer;
@@ -233,6 +238,37 @@ void Runner::GatherSelection(Group& group) {
   backend_.Copy(*queue_, zeros, selection.read_shares);
 }
 
+// The rows that draw for requests that are watched: of an item the last.
+void Runner::GatherWatched(Group& group) {
+  if (watch_ == nullptr) return;
+  std::vector<WatchedRow> rows;
+  int end_row = 0;
+  for (size_t i = 0; i < group.items.size(); ++i) {
+    const StepItem& item = group.items[i];
+    const Sequence& sequence = *group.sequences[i];
+    end_row += item.num_tokens;
+    if (!item.samples || !sequence.request().is_watched) continue;
+    const int position = item.first_token + item.num_tokens - 1;
+    rows.push_back({.row = end_row - 1,
+                    .position = position,
+                    .selector = sequence.request().selector,
+                    .is_prompt = position < sequence.num_prompt_rows()});
+  }
+  watch_->Begin(std::move(rows));
+  group.args.watched = watch_->watched();
+}
+
+// `drawn`: as group.sampling.
+void Runner::TellReads(const Group& group, std::span<DrawnToken> drawn) const {
+  if (group.args.watched.rows.empty()) return;
+  size_t num_told = 0;
+  for (size_t i = 0; i < group.sampling.size(); ++i) {
+    if (!group.sampling[i]->request().is_watched) continue;
+    drawn[i].token.reads =
+        std::make_shared<const TokenReads>(watch_->Reads(num_told++));
+  }
+}
+
 void Runner::GatherRope(Group& group) {
   std::vector<float> frequencies, scales;
   for (const Sequence* sequence : group.sequences) {
@@ -266,7 +302,9 @@ Status Runner::RunGroup(Group& group, StepOutput* output) {
   if (!group.args.slots.empty()) slots_->EnqueueCounts(*queue_);
   RETURN_IF_ERROR(backend_.Wait(backend_.Record(*queue_), kStepTimeout));
   if (!group.sampling.empty()) {
+    const size_t num_before = output->drawn.size();
     sampler_->Collect(group.sampling, &output->drawn);
+    TellReads(group, std::span(output->drawn).subspan(num_before));
   }
   CollectShares(group, output);
   CollectBrought(group, output);
@@ -277,12 +315,15 @@ Status Runner::RunGroup(Group& group, StepOutput* output) {
 }
 
 // A step of generated rows comes again and again with other numbers in its
-// tables; one with prompt rows seldom has the same shape twice.
+// tables; one with prompt rows seldom has the same shape twice, and one that is
+// watched has copies to the host between.
 void Runner::EnqueueForward(const ForwardArgs& args) {
   const auto forward = [&] {
     Forward(backend_, *queue_, model_, args, *activations_);
   };
-  if (args.step.has_prompt_rows) return forward();
+  if (args.step.has_prompt_rows || !args.watched.rows.empty()) {
+    return forward();
+  }
   backend_.Replay(*queue_, ReplayKey(args).bytes(), forward);
 }
 

@@ -11,6 +11,7 @@
 #include "cache/device_cache.h"
 #include "cache/host_pool.h"
 #include "engine/hidden_store.h"
+#include "engine/read_watch.h"
 #include "engine/request_slots.h"
 #include "engine/sampler.h"
 #include "engine/selector_set.h"
@@ -27,7 +28,8 @@ struct RunnerOptions {
   int max_requests = 0;   // sequences a step
   int max_model_len = 0;  // tokens a sequence
   bool batch_invariant = false;
-  bool layer_ranges = false;  // plans may split the layers
+  bool layer_ranges = false;    // plans may split the layers
+  ReadWatchOptions watch = {};  // no rows: nobody may watch
 };
 
 // What a step brings back to the host.
@@ -100,9 +102,11 @@ class Runner {
   void GatherRows(Group& group);
   void GatherRope(Group& group);
   void GatherSelection(Group& group);
+  void GatherWatched(Group& group);
   Status RunGroup(Group& group, StepOutput* output);
   void EnqueueForward(const ForwardArgs& args);
   void CollectShares(const Group& group, StepOutput* output) const;
+  void TellReads(const Group& group, std::span<DrawnToken> drawn) const;
   void RestoreHidden(const Group& group);
   void StoreHidden(const Group& group);
 
@@ -117,6 +121,7 @@ class Runner {
   std::optional<Activations> activations_;
   std::unique_ptr<Sampler> sampler_;
   std::optional<HiddenStore> store_;  // where plans may split the layers
+  std::unique_ptr<ReadWatch> watch_;  // null: nobody may
   Buffer hidden_;                     // f32 [max_rows, hidden]
   // With selectors: f32 [max_rows] each, on the device and on the host.
   Buffer shares_, host_shares_;

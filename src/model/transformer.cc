@@ -144,6 +144,21 @@ void ReadBoth(const Pass& pass, const LayerStep& step, const ReadArgs& read,
                         .out = read.out});
 }
 
+// The lists of watched rows among those of a run.
+void CopyWatchedLists(const Pass& pass, int layer, const PickLists& run) {
+  const WatchedRows& watched = pass.args.watched;
+  for (size_t i = 0; i < watched.rows.size(); ++i) {
+    const int row = watched.rows[i];
+    if (row < run.first_row || row >= run.first_row + run.num_rows()) continue;
+    const PickLists from = run.Rows(row, 1);
+    const PickLists to =
+        watched.lists[static_cast<size_t>(layer)].Rows(static_cast<int>(i), 1);
+    pass.backend.Copy(pass.queue, from.picks, to.picks);
+    pass.backend.Copy(pass.queue, from.num_picks, to.num_picks);
+    pass.backend.Copy(pass.queue, from.num_lists, to.num_lists);
+  }
+}
+
 // Run after run of rows: its lists, and what they name. The lists of all rows
 // stand in memory at once where a later layer reads them.
 void ReadChosenRows(const Pass& pass, const LayerStep& step,
@@ -172,6 +187,7 @@ void ReadChosenRows(const Pass& pass, const LayerStep& step,
                          .read_shares = selection.read_shares,
                          .next = next},
                         cache);
+    CopyWatchedLists(pass, step.layer, source.picks);
     // Estimates are generated rows' alone.
     if (step.has_generated_rows && Estimates(selectors)) {
       LayerStep generated = step;

@@ -40,6 +40,14 @@ struct Selection {
   }
 };
 
+// Rows whose lists are copied to the host behind each Select: for who watches.
+struct WatchedRows {
+  std::span<const int> rows;  // of the step, ascending; none: nothing is done
+  // By layer: memory of the host, as much for a row as Selection::picks has;
+  // its row i is for rows[i].
+  std::span<const PickLists> lists;
+};
+
 // What one Forward reads and writes. All views lie on the device.
 struct ForwardArgs {
   LayerStep step;            // layer and window are filled in layer by layer
@@ -62,6 +70,7 @@ struct ForwardArgs {
   // all are. What Bring counts there, as BringArgs has it; or empty.
   std::span<const SlotTable> slots = {};
   std::span<const View> bring_counts = {};
+  WatchedRows watched = {};  // no part of what is read, nor of Replay's key
 };
 
 // Enqueues layers [first_layer, end_layer) of a step. Allocates nothing, waits

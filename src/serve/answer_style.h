@@ -3,12 +3,14 @@
 #define WINNOW_SERVE_ANSWER_STYLE_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "engine/read_ranges.h"
 #include "serve/api_error.h"
 #include "serve/request_fields.h"
 
@@ -27,6 +29,12 @@ struct ShownToken {
   std::string text;
   float logprob = 0;
   std::vector<std::pair<std::string, float>> top = {};
+};
+
+// A token of a watched answer: what it was drawn from, and what it added.
+struct ShownReads {
+  std::shared_ptr<const TokenReads> reads;
+  std::string text;
 };
 
 struct AnswerUsage {
@@ -59,7 +67,8 @@ struct ShownChoice {
   int64_t text_offset = 0;
   // "stop", "length" or "tool_calls"; empty: it goes on.
   std::string_view finish_reason = {};
-  std::string stop = {};  // the string that ended it, if one did
+  std::string stop = {};               // the string that ended it, if one did
+  std::vector<ShownReads> reads = {};  // none unless watched
 
   std::string Text() const;  // of all parts
 };

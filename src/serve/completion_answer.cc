@@ -103,9 +103,11 @@ void CompletionAnswer::TakeToken(Choice& choice, const GeneratedToken& token) {
   ++choice.num_tokens;
   ++form_.record->num_generated_tokens;
   if (form_.with_logprobs) choice.tokens.push_back(Shown(token));
+  if (token.reads) choice.reads.push_back({.reads = token.reads, .text = {}});
   if (!IsShown(token.token_id)) return;
   const Result<std::string> piece = choice.source.text.Push(token.token_id);
   if (!piece.ok()) return Fail(500, piece.error().message);
+  if (token.reads) choice.reads.back().text = *piece;
   TakeText(choice, *piece);
   const bool stopped = choice.source.text.stopped();
   if (stopped && choice.source.calls) {
@@ -188,7 +190,8 @@ ShownChoice CompletionAnswer::Show(Choice& choice) const {
   ShownChoice shown = {.index = choice.index,
                        .parts = std::exchange(choice.parts, {}),
                        .tokens = form_.with_logprobs ? &choice.tokens : nullptr,
-                       .text_offset = choice.text_offset};
+                       .text_offset = choice.text_offset,
+                       .reads = std::exchange(choice.reads, {})};
   if (!choice.ended) return shown;
   shown.finish_reason = choice.finish_reason;
   const std::optional<size_t> stop = choice.source.text.matched_stop();
@@ -237,7 +240,10 @@ HttpPart CompletionAnswer::Events() {
   }
   for (Choice& choice : choices_) {
     const bool ends = choice.ended && !choice.told;
-    if (choice.parts.empty() && choice.tokens.empty() && !ends) continue;
+    if (choice.parts.empty() && choice.tokens.empty() && choice.reads.empty() &&
+        !ends) {
+      continue;
+    }
     part.body += form_.style->Piece(Show(choice));
     for (const ShownToken& token : choice.tokens) {
       choice.text_offset += NumCharacters(token.text);

@@ -74,6 +74,7 @@ class CompletionAnswer : public HttpAnswer {
     std::vector<ShownPart> parts = {};
     int num_calls = 0;  // also of those that were sent
     std::vector<ShownToken> tokens = {};
+    std::vector<ShownReads> reads = {};
     int64_t text_offset = 0;  // of those tokens
     int64_t num_tokens = 0;
     int64_t num_cached_tokens = 0;

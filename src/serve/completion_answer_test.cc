@@ -103,6 +103,54 @@ TEST_F(CompletionAnswerTest, AWholeAnswerWaitsForAllChoices) {
   EXPECT_TRUE(cancelled_.empty());
 }
 
+std::shared_ptr<const TokenReads> ReadsOf(int position, size_t num_ranges) {
+  TokenReads reads = {.position = position, .layers = {{{0, position, 8}}, {}}};
+  for (size_t i = 0; i < num_ranges; ++i) {
+    reads.layers[1].push_back(
+        {static_cast<int>(4 * i), static_cast<int>(4 * i) + 2, 3});
+  }
+  return std::make_shared<const TokenReads>(std::move(reads));
+}
+
+TEST_F(CompletionAnswerTest, AWatchedStreamTellsEachTokensReads) {
+  const auto answer = Make({.stream = true}, 1);
+  feeds_[0]->Accept();
+  EXPECT_TRUE(answer->Take().head.has_value());
+  std::string text;
+  for (size_t i = 0; i < ids_.size(); ++i) {
+    GeneratedToken token = TokenOf(ids_[i]);
+    token.reads = ReadsOf(90 + static_cast<int>(i), i);
+    ASSERT_TRUE(feeds_[0]->OnToken(token));
+    const std::string body = answer->Take().body;
+    ASSERT_TRUE(body.starts_with("data: ")) << body;
+    const json choice = json::parse(body.substr(6))["choices"][0];
+    const json picks = choice["winnow"]["picks"];
+    ASSERT_EQ(picks.size(), 1u);
+    EXPECT_EQ(picks[0]["position"], 90 + i);
+    EXPECT_EQ(picks[0]["layers"][0],
+              json::parse(fmt::format("[[0,{},8]]", 90 + i)));
+    EXPECT_EQ(picks[0]["layers"][1].size(), i);
+    if (i > 1) {
+      EXPECT_EQ(picks[0]["layers"][1][1], json({4, 6, 3}));
+    }
+    EXPECT_EQ(picks[0]["truncated"], false);
+    text += picks[0]["text"];
+    EXPECT_EQ(picks[0]["text"], choice["text"]);
+  }
+  EXPECT_EQ(text, "points to Keleska . the");
+}
+
+TEST_F(CompletionAnswerTest, WhatLiesUnreadOfReadsIsBounded) {
+  TokenFeed feed(metrics_);
+  GeneratedToken token = TokenOf(5);
+  token.reads = ReadsOf(1 << 20, TokenFeed::kMaxPendingRanges / 8);
+  int num_taken = 0;
+  while (feed.OnToken(token)) ASSERT_LT(++num_taken, 100);
+  EXPECT_EQ(num_taken, 8);
+  EXPECT_TRUE(feed.Take().overflowed);
+  EXPECT_TRUE(feed.OnToken(token));
+}
+
 TEST_F(CompletionAnswerTest, AStopStringEndsTheRequestOnce) {
   const auto answer = Make({.stream = true}, 1, {" Kele"});
   feeds_[0]->Accept();

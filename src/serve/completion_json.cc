@@ -47,6 +47,25 @@ Json LogprobsOf(const AnswerIdentity& identity, const ShownChoice& choice) {
   return {{"content", TokensJson(*choice.tokens)}, {"refusal", nullptr}};
 }
 
+// [{"position", "text", "layers": [[[first, end, heads]]], "truncated"}].
+Json PicksOf(const ShownChoice& piece) {
+  Json picks = Json::array();
+  for (const ShownReads& token : piece.reads) {
+    Json layers = Json::array();
+    for (const std::vector<ReadRange>& ranges : token.reads->layers) {
+      Json& layer = layers.emplace_back(Json::array());
+      for (const auto& [first, end, num_heads] : ranges) {
+        layer.push_back({first, end, num_heads});
+      }
+    }
+    picks.push_back({{"position", token.reads->position},
+                     {"text", token.text},
+                     {"layers", std::move(layers)},
+                     {"truncated", token.reads->truncated}});
+  }
+  return picks;
+}
+
 Json ReasonOf(const ShownChoice& choice) {
   if (choice.finish_reason.empty()) return nullptr;
   return choice.finish_reason;
@@ -188,6 +207,7 @@ std::string CompletionStyle::Piece(const ShownChoice& piece) {
   }
   shown["logprobs"] = LogprobsOf(identity_, piece);
   shown["finish_reason"] = ReasonOf(piece);
+  if (!piece.reads.empty()) shown["winnow"] = {{"picks", PicksOf(piece)}};
   return EventOf(Outline(identity_, /*in_stream=*/true), std::move(shown),
                  include_usage_);
 }

@@ -118,6 +118,20 @@ Status ReadStreamOptions(const JsonFields& fields, CompletionRequest& request) {
   return Ok{};
 }
 
+Status ReadWatching(const JsonFields& fields, CompletionRequest& request) {
+  if (!fields.Has("winnow")) return Ok{};
+  ASSIGN_OR_RETURN(const JsonFields own, fields.Object("winnow"));
+  for (const std::string& name : own.Names()) {
+    if (name != "picks") return own.Unexpected(name, "absent");
+  }
+  ASSIGN_OR_RETURN(request.wants_picks, own.Flag("picks", false));
+  ASSIGN_OR_RETURN(const bool streams, fields.Flag("stream", false));
+  if (request.wants_picks && !streams) {
+    return own.Unexpected("picks", "false unless stream is true");
+  }
+  return Ok{};
+}
+
 Status ReadOlderRoutes(const RequestBody& body, const RequestRules& rules,
                        CompletionRequest& request) {
   if (request.endpoint == Endpoint::kChatCompletions) {
@@ -131,6 +145,7 @@ Status ReadOlderRoutes(const RequestBody& body, const RequestRules& rules,
   RETURN_IF_ERROR(ReadLogprobs(body.fields, request));
   RETURN_IF_ERROR(ReadSampling(body.fields, rules, request));
   RETURN_IF_ERROR(ReadStreamOptions(body.fields, request));
+  RETURN_IF_ERROR(ReadWatching(body.fields, request));
   return ReadStops(body, "stop", request);
 }
 

@@ -54,6 +54,7 @@ struct CompletionRequest {
   bool skip_special_tokens = true;
   bool stream = false;
   bool include_usage = false;  // in a stream
+  bool wants_picks = false;    // in a stream: what each token read
   std::string select = {};     // empty: the server's
   std::string cache_salt = {};
   int priority = 0;                       // lower starts first

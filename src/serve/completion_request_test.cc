@@ -205,6 +205,22 @@ TEST(CompletionRequestTest, LogprobsAreANumberOrASwitch) {
             "top_logprobs");
 }
 
+TEST(CompletionRequestTest, AStreamMayBeWatched) {
+  EXPECT_FALSE(Parse(R"({"prompt":"a","stream":true})")->wants_picks);
+  EXPECT_TRUE(Parse(R"({"prompt":"a","stream":true,"winnow":{"picks":true}})")
+                  ->wants_picks);
+  EXPECT_FALSE(
+      Parse(R"({"prompt":"a","winnow":{"picks":false}})")->wants_picks);
+  for (const char* bad :
+       {R"({"prompt":"a","winnow":{"picks":true}})",
+        R"({"prompt":"a","stream":false,"winnow":{"picks":true}})"}) {
+    EXPECT_EQ(FieldNamedIn(Complaint(bad)), "winnow.picks");
+  }
+  EXPECT_EQ(FieldNamedIn(Complaint(R"({"prompt":"a","winnow":{"other":1}})")),
+            "winnow.other");
+  EXPECT_EQ(FieldNamedIn(Complaint(R"({"prompt":"a","winnow":[]})")), "winnow");
+}
+
 TEST(CompletionRequestTest, AnErrorNamesFieldLimitAndValue) {
   EXPECT_EQ(Complaint(R"({"prompt":"a","n":9})"),
             "request: field n: must be an integer in [1, 4], is 9");

@@ -193,6 +193,18 @@ Result<CompletionService::Prompts> CompletionService::Encode(
   return prompts;
 }
 
+Result<std::vector<std::string>> CompletionService::Pieces(
+    const std::vector<int32_t>& tokens) const {
+  Detokenizer detokenizer(parts_.tokenizer, /*skip_special_tokens=*/false);
+  std::vector<std::string> pieces;
+  for (const int32_t token : tokens) {
+    ASSIGN_OR_RETURN(pieces.emplace_back(), detokenizer.Push(token));
+  }
+  ASSIGN_OR_RETURN(const std::string rest, detokenizer.Finish());
+  if (!pieces.empty()) pieces.back() += rest;
+  return pieces;
+}
+
 int CompletionService::MaxTokens(const CompletionRequest& request,
                                  size_t prompt_length) const {
   if (request.max_tokens) return *request.max_tokens;
@@ -273,6 +285,7 @@ Request CompletionService::RequestFor(const CompletionRequest& request,
   asked.selector = selector;
   asked.cache_salt = request.cache_salt;
   asked.priority = request.priority;
+  asked.is_watched = request.wants_picks;
   return asked;
 }
 

@@ -31,6 +31,9 @@ struct ServiceOptions {
   // What a request may ask for in `select`, and the engine's number for it; the
   // first is what it gets unasked.
   std::vector<std::pair<std::string, int>> selects;
+  int num_layers = 0;  // of the model
+  int num_q_heads = 0;
+  int max_watched_requests = 0;  // at once
 };
 
 // What it works with, all owned by the command.
@@ -59,6 +62,9 @@ class CompletionService {
                 std::shared_ptr<RequestRecord> record);
   // Fails where a chat has no template, or one that does not take it.
   Result<Prompts> Encode(const CompletionRequest& request) const;
+  // What each token adds to the text, special ones shown: together, all of it.
+  Result<std::vector<std::string>> Pieces(
+      const std::vector<int32_t>& tokens) const;
   std::optional<ApiError> CheckModel(const std::string& model) const;
 
   const ServiceOptions& options() const { return options_; }

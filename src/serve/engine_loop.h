@@ -27,7 +27,8 @@ struct Submission {
 // Owns the engine and the thread that alone uses it: it takes in what came,
 // runs a step, hands on what came of it, and sleeps where there is nothing to
 // do. Any thread submits and cancels; neither waits for a step. At all times at
-// most max_open requests are submitted and not ended.
+// most max_open requests are submitted and not ended, and as many of them are
+// watched as the engine allows.
 class EngineLoop {
  public:
   // `on_failure` is called on the loop's thread where the device fails; the
@@ -49,6 +50,7 @@ class EngineLoop {
   struct Open {
     SequenceId id;
     std::shared_ptr<TokenFeed> feed;
+    bool is_watched = false;
   };
   struct Arrival {
     Ticket ticket;
@@ -60,6 +62,10 @@ class EngineLoop {
     bool ending = false;
   };
 
+  // Whether there is room for them. REQUIRES: mutex_ is held.
+  Status CheckRoom(const std::vector<Submission>& submissions) const;
+  // Requests have ended.
+  void CountEnded(int num, int num_watched);
   void Run();
   Inbox AwaitWork();
   void TakeIn(Inbox inbox);
@@ -69,6 +75,7 @@ class EngineLoop {
 
   const std::unique_ptr<Engine> engine_;
   const int max_open_;
+  const int max_watched_;
   Metrics& metrics_;
   const std::function<void(const Error&)> on_failure_;
   std::map<Ticket, Open> open_;  // of the thread
@@ -77,6 +84,7 @@ class EngineLoop {
   std::condition_variable came_;
   Inbox inbox_;
   int num_open_ = 0;
+  int num_watched_ = 0;  // of those
   uint64_t num_tickets_ = 0;
   std::optional<Error> failure_;
 

@@ -10,6 +10,7 @@
 #include "serve/json_text.h"
 #include "serve/logged_answer.h"
 #include "serve/messages_json.h"
+#include "serve/page.h"
 
 namespace winnow {
 namespace {
@@ -17,6 +18,22 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxRequestIdBytes = 128;
+
+// What of a model a page needs to know.
+Json WinnowOf(const CompletionService& service, const ServiceParts& parts) {
+  const ServiceOptions& options = service.options();
+  Json selects = Json::array();
+  for (const auto& [name, number] : options.selects) {
+    const bool again = std::ranges::find(selects, Json(name)) != selects.end();
+    if (!again) selects.push_back(name);
+  }
+  return {{"selects", std::move(selects)},
+          {"chat", parts.chat_template.has_value()},
+          {"layers", options.num_layers},
+          {"heads", options.num_q_heads},
+          {"page_tokens", kPageTokens},
+          {"max_watched_requests", options.max_watched_requests}};
+}
 
 // What a header and a line may carry as it is.
 bool IsRequestId(std::string_view id) {
@@ -30,7 +47,8 @@ bool IsRequestId(std::string_view id) {
 }  // namespace
 
 HttpApi::HttpApi(ApiOptions options, const ServiceParts& parts, RequestLog* log)
-    : routes_({{"GET", "/health", &HttpApi::Health},
+    : routes_({{"GET", "/", &HttpApi::Page},
+               {"GET", "/health", &HttpApi::Health},
                {"GET", "/version", &HttpApi::Version},
                {"GET", "/metrics", &HttpApi::MetricsText},
                {"GET", "/v1/models", &HttpApi::Models},
@@ -92,8 +110,10 @@ bool HttpApi::HasKey(const HttpRequest& head) const {
 }
 
 HttpApi::Reply HttpApi::RefusalOfHead(const Call& call) {
-  // A probe has no key; it learns nothing but that the server is there.
-  const bool open = api_key_.empty() || call.path == "/health";
+  // A probe has no key, and a page is opened before its reader can give one;
+  // they learn nothing but that the server is there.
+  const bool open =
+      api_key_.empty() || call.path == "/health" || call.path == "/";
   if (!open && !HasKey(call)) {
     return Refusal(call,
                    {.status = 401,
@@ -135,6 +155,14 @@ HttpApi::Reply HttpApi::Answer(HttpRequest request) {
   return Logged(call, (this->*answer)(call));
 }
 
+HttpApi::Reply HttpApi::Page(const Call&) {
+  parts_.metrics.CountAnswer(200);
+  return std::make_unique<WholeAnswer>(
+      HttpHead{.content_type = "text/html; charset=utf-8",
+               .headers = PageHeaders()},
+      std::string(kPageHtml));
+}
+
 HttpApi::Reply HttpApi::Health(const Call& call) {
   if (parts_.loop.healthy()) return Success(R"({"status":"ok"})");
   return Refusal(call, {.status = 503, .message = "the device has failed"});
@@ -157,7 +185,8 @@ HttpApi::Reply HttpApi::Models(const Call& call) {
                   {"object", "model"},
                   {"created", started_unix_s_},
                   {"owned_by", "winnow"},
-                  {"max_model_len", service_.options().max_model_len}};
+                  {"max_model_len", service_.options().max_model_len},
+                  {"winnow", WinnowOf(service_, parts_)}};
     if (call.path == std::string(kOne) + name) return Success(DumpJson(model));
     list.push_back(std::move(model));
   }
@@ -239,9 +268,17 @@ HttpApi::Reply HttpApi::Tokenize(const Call& call) {
                                            prompts->size()),
                     .field = "prompt"});
   }
-  return Success(DumpJson({{"count", prompts->front().size()},
-                           {"max_model_len", service_.options().max_model_len},
-                           {"tokens", prompts->front()}}));
+  Json told = {{"count", prompts->front().size()},
+               {"max_model_len", service_.options().max_model_len},
+               {"tokens", prompts->front()}};
+  const Result<bool> wanted = fields->Flag("return_pieces", false);
+  if (!wanted.ok()) return Refusal(call, ApiErrorOf(wanted.error()));
+  if (*wanted) {
+    const auto pieces = service_.Pieces(prompts->front());
+    if (!pieces.ok()) return Refusal(call, ApiErrorOf(pieces.error()));
+    told["pieces"] = *pieces;
+  }
+  return Success(DumpJson(told));
 }
 
 HttpApi::Reply HttpApi::Detokenize(const Call& call) {

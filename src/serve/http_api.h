@@ -21,8 +21,9 @@ struct ApiOptions {
 };
 
 // Owns nothing that changes but counts; any thread. With a key, everything but
-// /health needs it. Every answer has an X-Request-Id, the client's own where it
-// sent one of letters, digits and "._:-", and leaves a line in the log.
+// /health and the page needs it. Every answer has an X-Request-Id, the client's
+// own where it sent one of letters, digits and "._:-", and leaves a line in the
+// log.
 class HttpApi : public HttpHandler {
  public:
   // REQUIRES: the parts, and the log where it is not null, outlive this.
@@ -47,6 +48,7 @@ class HttpApi : public HttpHandler {
     Reply (HttpApi::*answer)(const Call& call);
   };
 
+  Reply Page(const Call& call);
   Reply Health(const Call& call);
   Reply Version(const Call& call);
   Reply MetricsText(const Call& call);

@@ -139,6 +139,24 @@ std::string Metrics::CountersText() const {
   return text;
 }
 
+std::string Metrics::TiersText() const {
+  constexpr std::string_view kBytes = "winnow:kv_tier_bytes";
+  std::string text = Heading(
+      kBytes, "Bytes of a tier's KV pool: held by requests, idle, or free",
+      "gauge");
+  const auto add = [&](std::string_view tier, const TierBytes& bytes) {
+    for (const auto& [state, count] :
+         {std::pair("held", bytes.held), std::pair("idle", bytes.idle),
+          std::pair("free", bytes.free)}) {
+      text += fmt::format("{}{{{},tier=\"{}\",state=\"{}\"}} {}\n", kBytes,
+                          labels_, tier, state, count);
+    }
+  };
+  add("device", gauges_.device);
+  add("host", gauges_.host);
+  return text;
+}
+
 std::string Metrics::Text() const {
   const std::scoped_lock lock(mutex_);
   const auto gauge = [&](auto name, auto help, double value) {
@@ -170,7 +188,7 @@ std::string Metrics::Text() const {
          counter("vllm:num_preemptions_total",
                  "Times that a request gave way and came back",
                  num_preemptions_) +
-         CountersText() +
+         CountersText() + TiersText() +
          histogram("vllm:time_to_first_token_seconds",
                    "From arrival to the first token", first_token_s_) +
          histogram("vllm:inter_token_latency_seconds",

@@ -33,11 +33,18 @@ class Histogram {
   double sum_ = 0;
 };
 
+// Of a tier's KV pool: what requests hold, what lies there for those to come,
+// and what is free.
+struct TierBytes {
+  int64_t held = 0, idle = 0, free = 0;
+};
+
 // What the loop says of itself after each step.
 struct LoopGauges {
   int num_running = 0;
   int num_waiting = 0;
   double kv_usage = 0;  // share of the device pool that is held, in [0, 1]
+  TierBytes device, host;
 };
 
 // Owned by the server's command; any thread. A count is never taken back. Names
@@ -63,6 +70,7 @@ class Metrics {
 
  private:
   std::string CountersText() const;
+  std::string TiersText() const;
 
   const std::string labels_;  // model_name="..."
   mutable std::mutex mutex_;  // for what follows

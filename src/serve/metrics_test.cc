@@ -46,6 +46,27 @@ TEST(MetricsTest, CountsWhatEnded) {
       Has(text, "vllm:inter_token_latency_seconds_count" + label + "1"));
 }
 
+TEST(MetricsTest, TellsWhatLiesOnEachTier) {
+  Metrics metrics("m");
+  metrics.SetGauges({.num_running = 1,
+                     .num_waiting = 0,
+                     .kv_usage = 0.5,
+                     .device = {.held = 4096, .idle = 1024, .free = 3072},
+                     .host = {.held = 1, .idle = 2, .free = 3}});
+  const std::string text = metrics.Text();
+  const auto line = [](const char* tier, const char* state, int bytes) {
+    return fmt::format(
+        R"(winnow:kv_tier_bytes{{model_name="m",tier="{}",state="{}"}} {})",
+        tier, state, bytes);
+  };
+  EXPECT_TRUE(Has(text, line("device", "held", 4096))) << text;
+  EXPECT_TRUE(Has(text, line("device", "idle", 1024)));
+  EXPECT_TRUE(Has(text, line("device", "free", 3072)));
+  EXPECT_TRUE(Has(text, line("host", "held", 1)));
+  EXPECT_TRUE(Has(text, line("host", "idle", 2)));
+  EXPECT_TRUE(Has(text, line("host", "free", 3)));
+}
+
 TEST(ApiKeyTest, OnlyTheWholeKeyOpens) {
   EXPECT_TRUE(HasKey("Bearer secret", "secret"));
   EXPECT_TRUE(HasKey("bearer secret", "secret"));

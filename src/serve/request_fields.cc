@@ -68,8 +68,8 @@ constexpr RequestField kSharedFields[] = {
 constexpr RequestField kOlderFields[] = {
     {"max_tokens"},      {"stop"},
     {"logprobs"},        {"n"},
-    {"stream_options"},  {"echo", Use::kRefused, kNotYet, kFalse},
-    {"response_format"},
+    {"stream_options"},  {"winnow"},
+    {"response_format"}, {"echo", Use::kRefused, kNotYet, kFalse},
 };
 
 // All that goes through a chat template.

@@ -3,6 +3,16 @@
 #include <utility>
 
 namespace winnow {
+namespace {
+
+size_t NumRanges(const GeneratedToken& token) {
+  size_t num = 0;
+  if (token.reads == nullptr) return num;
+  for (const auto& ranges : token.reads->layers) num += ranges.size();
+  return num;
+}
+
+}  // namespace
 
 template <typename Put>
 void TokenFeed::Tell(const Put& put) {
@@ -23,6 +33,7 @@ void TokenFeed::SetWake(std::function<void()> wake) {
 FeedEvents TokenFeed::Take() {
   const std::scoped_lock lock(mutex_);
   told_ = false;
+  num_ranges_ = 0;
   return std::exchange(events_, {});
 }
 
@@ -57,8 +68,10 @@ bool TokenFeed::OnToken(const GeneratedToken& token) {
   started_ = true;
   bool fits = true;
   Tell([&] {
-    fits = events_.tokens.size() < kMaxPendingTokens;
+    fits = events_.tokens.size() < kMaxPendingTokens &&
+           num_ranges_ < kMaxPendingRanges;
     if (fits) {
+      num_ranges_ += NumRanges(token);
       events_.tokens.push_back(token);
     } else {
       events_.overflowed = true;

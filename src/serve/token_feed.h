@@ -18,7 +18,7 @@ struct FeedEvents {
   bool accepted = false;         // the engine took the request in
   std::optional<Error> refused;  // or did not: nothing else will come
   std::vector<GeneratedToken> tokens;
-  // Its reader has let more than kMaxPendingTokens lie: it ends.
+  // Its reader has let more lie than may be: it ends.
   bool overflowed = false;
   std::optional<Completion> completion;  // the last
 
@@ -30,10 +30,12 @@ struct FeedEvents {
 
 // Owned by the loop until the request ends and by its reader until that has
 // gone. The engine's thread puts in and never waits; text is made elsewhere. At
-// all times it holds at most kMaxPendingTokens tokens.
+// all times it holds at most kMaxPendingTokens tokens, and where it is watched
+// about kMaxPendingRanges ranges that they read.
 class TokenFeed : public RequestObserver {
  public:
   static constexpr size_t kMaxPendingTokens = 16 << 10;
+  static constexpr size_t kMaxPendingRanges = 4 << 20;  // 48 MiB
 
   // REQUIRES: metrics outlives this.
   explicit TokenFeed(Metrics& metrics) : metrics_(metrics) {}
@@ -70,6 +72,7 @@ class TokenFeed : public RequestObserver {
 
   std::mutex mutex_;  // for what follows
   FeedEvents events_;
+  size_t num_ranges_ = 0;  // that they have
   std::function<void()> wake_;
   bool told_ = false;
   bool stopped_ = false;

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import http.client
 import json
 import re
@@ -189,6 +191,58 @@ class ServeTest(unittest.TestCase):
         self.assert_refused(400, {"prompt": "x", "select": "quest"},
                             '"quest:budget=256"', field="select")
 
+    def test_a_watched_stream_says_what_was_read(self):
+        ask = dict(prompt=self.record.prompt, max_tokens=6, ignore_eos=True,
+                   stream_options={"include_usage": True})
+        for path, more in [("/v1/completions", {}), ("/v1/chat/completions", {
+                "messages": [{"role": "user", "content": self.record.prompt}],
+                "prompt": None})]:
+            events = self.server.stream(path, **{**ask, **more},
+                                        select="quest:budget=256",
+                                        winnow={"picks": True})
+            plain = self.server.stream(path, **{**ask, **more},
+                                       select="quest:budget=256")
+            choices = [e["choices"][0] for e in events if e["choices"]]
+            text = lambda choice: choice.get("text") or choice.get(  # noqa: E731
+                "delta", {}).get("content", "")
+            self.assertEqual(
+                "".join(map(text, choices)),
+                "".join(text(e["choices"][0]) for e in plain if e["choices"]))
+            self.assertFalse(any("winnow" in c for e in plain
+                                 for c in e["choices"]))
+            picks = [p for c in choices for p in c.get("winnow", {}).get(
+                "picks", [])]
+            usage = events[-1]["usage"]
+            first = usage["prompt_tokens"]
+            self.assertEqual([p["position"] for p in picks],
+                             list(range(first, first + 6)))
+            self.assertEqual("".join(p["text"] for p in picks).strip(),
+                             "".join(map(text, choices)).strip())
+            # The prompt's last row reads everything; the rows behind it what
+            # usage counts, mean over 6 layers of 8 heads.
+            self.assertEqual(picks[0]["layers"], [[[0, first, 8]]] * 6)
+            read = sum((end - begin) * heads for p in picks[1:]
+                       for layer in p["layers"] for begin, end, heads in layer)
+            self.assertAlmostEqual(read / 48, usage["winnow"]["tokens_read"],
+                                   delta=1)
+            self.assertFalse(any(p["truncated"] for p in picks))
+
+    def test_watching_has_limits(self):
+        ask = {"prompt": "the", "max_tokens": 2, "stream": True}
+        self.assert_refused(400, {**ask, "stream": False,
+                                  "winnow": {"picks": True}},
+                            "picks", "stream", field="winnow.picks")
+        self.assert_refused(400, {**ask, "winnow": {"other": 1}}, "other")
+        self.assert_refused(400, {**ask, "winnow": 1}, "winnow",
+                            field="winnow")
+        # Two at once, by default.
+        self.assert_refused(429, {**ask, "n": 3, "winnow": {"picks": True}},
+                            "--max-watched-requests")
+        events = self.server.stream(**{**ask, "n": 2,
+                                       "winnow": {"picks": True}})
+        self.assertEqual({c["index"] for e in events for c in e["choices"]
+                          if "winnow" in c}, {0, 1})
+
     def test_company_changes_no_answer(self):
         records = [make_record("niah", 1024, 1, i) for i in range(4)]
         alone = [self.server.complete(prompt=r.prompt, cache_salt=f"a{i}")
@@ -227,6 +281,36 @@ class ServeTest(unittest.TestCase):
                               {"tokens": shown["tokens"]})[2])["prompt"]
         self.assertIn("points to the", text)
 
+    def test_the_page_is_its_own(self):
+        status, headers, text = self.server.ask("GET", "/")
+        self.assertEqual(status, 200)
+        self.assertEqual(headers["Content-Type"], "text/html; charset=utf-8")
+        policy = dict(part.strip().split(" ", 1) for part in
+                      headers["Content-Security-Policy"].split(";"))
+        self.assertEqual(policy["default-src"], "'none'")
+        self.assertEqual(policy["connect-src"], "'self'")
+        for tag in ("script", "style"):
+            inside = re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.S)
+            self.assertEqual(len(inside), 1)
+            digest = base64.b64encode(
+                hashlib.sha256(inside[0].encode()).digest()).decode()
+            self.assertEqual(policy[f"{tag}-src"], f"'sha256-{digest}'")
+        self.assertNotIn("Access-Control-Allow-Origin", headers)
+        own = json.loads(self.server.ask("GET", "/v1/models")[2])["data"][0][
+            "winnow"]
+        self.assertEqual(own, {
+            "selects": ["dense", "quest:budget=256"], "chat": True,
+            "layers": 6, "heads": 8, "page_tokens": 32,
+            "max_watched_requests": 2})
+
+    def test_pieces_are_the_prompt(self):
+        told = json.loads(self.server.ask("POST", "/tokenize", {
+            "prompt": "the  code \u20ac <b>", "return_pieces": True})[2])
+        whole = json.loads(self.server.ask("POST", "/detokenize", {
+            "tokens": told["tokens"]})[2])["prompt"]
+        self.assertEqual(len(told["pieces"]), told["count"])
+        self.assertEqual("".join(told["pieces"]), whole)
+
     def test_metrics_have_the_form(self):
         text = self.server.ask("GET", "/metrics")[2]
         sample = re.compile(r'[a-z:_0-9]+\{[a-z_]+="[^"]*"(,[a-z_]+="[^"]*")*\} '
@@ -241,7 +325,8 @@ class ServeTest(unittest.TestCase):
                      "vllm:kv_cache_usage_perc", "vllm:prompt_tokens_total",
                      "vllm:generation_tokens_total",
                      "vllm:time_to_first_token_seconds",
-                     "vllm:inter_token_latency_seconds"]:
+                     "vllm:inter_token_latency_seconds",
+                     "winnow:kv_tier_bytes"]:
             self.assertIn(name, typed)
 
     # What it bears.
@@ -406,6 +491,8 @@ class LifeTest(unittest.TestCase):
                 self.assertEqual(
                     server.ask("GET", path, headers=headers)[0], status, path)
         self.assertEqual(server.ask("GET", "/health")[0], 200)
+        self.assertEqual(server.ask("GET", "/")[0], 200)
+        self.assertEqual(server.ask("POST", "/", {})[0], 405)
         self.assertEqual(server.ask("GET", "/v1/models", headers={
             "Authorization": "Bearer secret"})[0], 200)
         # Refused before the body is read.
