@@ -12,6 +12,9 @@ CLI::Option* AddValues(CLI::App& app, const Flag& flag) {
   CLI::Option* option = app.add_option(flag.name, flag.help);
   option->type_name(flag.value_name)->required(flag.required);
   if (flag.values == Flag::Values::kOneOrNone) option->expected(0, 1);
+  if (flag.values == Flag::Values::kSeveral) {
+    option->expected(-1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  }
   if (flag.values == Flag::Values::kOneEachTime) {
     // A word without a flag takes all that are left.
     const bool is_word = !flag.name.starts_with("-");
