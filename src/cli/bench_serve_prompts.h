@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "cli/eval_match.h"
+#include "load/replay_trace.h"
 
 namespace winnow {
 
@@ -35,6 +36,17 @@ struct WordTokens {
   // Words of a prompt of about so many tokens, at least 1.
   size_t WordsOf(double tokens) const;
 };
+
+// A prompt of random words of about so many tokens; each number of a seed has
+// its own.
+ServePrompt RandomPrompt(int64_t tokens, int max_tokens,
+                         const WordTokens& counted, uint64_t seed,
+                         size_t number);
+// One of a trace's lengths; prompts share the words of the blocks that they
+// share.
+ServePrompt TracedPrompt(const TracedRequest& request,
+                         const WordTokens& counted, uint64_t seed,
+                         size_t number);
 
 }  // namespace winnow
 

@@ -6,12 +6,14 @@
 
 #include "base/file.h"
 #include "cli/bench_serve.h"
+#include "cli/bench_serve_picture.h"
 #include "cli/bench_serve_prompts.h"
 #include "cli/bench_serve_report.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "load/random_words.h"
+#include "load/replay_trace.h"
 #include "serve/json_text.h"
 
 namespace winnow {
@@ -38,11 +40,13 @@ class ServeBench {
 
  private:
   Status CheckFlags();
+  Status CheckDataset() const;
   Status SetTarget();
   Status AddHeaders();
   Status ReadExtraBody();
   Status ReadPrompts();
   Status FindModel();
+  Status ReadTracedRequests();
   Status MakeRandomPrompts();
   Result<WordTokens> CountWordTokens();
   Result<int64_t> CountPromptTokens(const std::string& prompt);
@@ -60,6 +64,7 @@ class ServeBench {
   Json extra_body_;
   std::string model_;
   std::vector<ServePrompt> prompts_;
+  std::vector<TracedRequest> trace_;
   size_t num_prompts_ = 0;  // prompts_, over again
   std::unique_ptr<LoadRun> load_;
 };
@@ -73,20 +78,37 @@ Status ServeBench::CheckFlags() {
         "--goodput of ttft and tpot needs a stream, not "
         "--no-stream");
   }
-  if (flags_.dataset_name == "random" && !flags_.dataset_paths.empty()) {
-    return WrongFlag("--dataset-name random reads no --dataset-path");
-  }
-  if (flags_.dataset_name == "tasks" && flags_.dataset_paths.empty()) {
-    return WrongFlag("--dataset-name tasks needs --dataset-path FILE");
-  }
   if (flags_.save_detailed && !flags_.engine.json) {
     return WrongFlag("--save-detailed needs --json");
   }
+  RETURN_IF_ERROR(CheckDataset());
   RETURN_IF_ERROR(SetTarget());
   RETURN_IF_ERROR(AddHeaders());
   RETURN_IF_ERROR(ReadExtraBody());
   if (!flags_.svg_file.empty()) RETURN_IF_ERROR(CheckCanWrite(flags_.svg_file));
   return CheckJsonFile(flags_.engine);
+}
+
+Status ServeBench::CheckDataset() const {
+  const std::string& name = flags_.dataset_name;
+  const size_t num_files = flags_.dataset_paths.size();
+  if (name == "random" && num_files > 0) {
+    return WrongFlag("--dataset-name random reads no --dataset-path");
+  }
+  if ((name == "tasks" || name == "trace") && num_files == 0) {
+    return WrongFlag(
+        fmt::format("--dataset-name {} needs --dataset-path FILE", name));
+  }
+  if (name != "trace") return Ok{};
+  if (num_files > 1) {
+    return WrongFlag("--dataset-name trace reads one --dataset-path");
+  }
+  if (flags_.request_rate_given || flags_.arrivals.burstiness != 1) {
+    return WrongFlag(
+        "--request-rate and --burstiness are not for a trace, "
+        "which has its own times (--trace-speed)");
+  }
+  return Ok{};
 }
 
 Status ServeBench::SetTarget() {
@@ -153,13 +175,31 @@ Status ServeBench::ReadExtraBody() {
                                flags_.extra_body));
 }
 
+Status ServeBench::ReadTracedRequests() {
+  constexpr size_t kMaxTraceBytes = size_t{1} << 30;
+  const std::string& path = flags_.dataset_paths.front();
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxTraceBytes));
+  ASSIGN_OR_RETURN(trace_, ReadTrace(text, path));
+  const auto most = static_cast<int64_t>(trace_.size());
+  if (flags_.num_prompts.value_or(1) > most) {
+    return WrongFlag(
+        fmt::format("--num-prompts must be at most {}, the requests of {}, is "
+                    "{}",
+                    most, path, *flags_.num_prompts));
+  }
+  return Ok{};
+}
+
 Status ServeBench::ReadPrompts() {
-  if (!flags_.dataset_paths.empty()) {
+  if (flags_.dataset_name == "trace") {
+    RETURN_IF_ERROR(ReadTracedRequests());
+  } else if (!flags_.dataset_paths.empty()) {
     ASSIGN_OR_RETURN(prompts_, ReadTaskPrompts(flags_.dataset_paths, match_,
                                                flags_.output_len));
   }
-  const size_t all =
-      prompts_.empty() ? size_t{kDefaultRandomPrompts} : prompts_.size();
+  const size_t all = !trace_.empty()    ? trace_.size()
+                     : prompts_.empty() ? size_t{kDefaultRandomPrompts}
+                                        : prompts_.size();
   num_prompts_ =
       flags_.num_prompts ? static_cast<size_t>(*flags_.num_prompts) : all;
   return Ok{};
@@ -247,13 +287,16 @@ Result<WordTokens> ServeBench::CountWordTokens() {
 Status ServeBench::MakeRandomPrompts() {
   if (!prompts_.empty()) return Ok{};
   ASSIGN_OR_RETURN(const WordTokens tokens, CountWordTokens());
-  const size_t words = tokens.WordsOf(flags_.random_input_len);
   for (size_t i = 0; i < num_prompts_; ++i) {
-    // Consecutive seeds of runs must not share prompts.
-    const uint64_t seed = flags_.engine.seed * 0x9E3779B97F4A7C15 + i + 2;
-    prompts_.push_back(
-        {.text = RandomWords(words, seed),
-         .max_tokens = flags_.output_len.value_or(flags_.random_output_len)});
+    if (trace_.empty()) {
+      prompts_.push_back(RandomPrompt(flags_.random_input_len,
+                                      flags_.random_output_len, tokens,
+                                      flags_.engine.seed, i));
+    } else {
+      prompts_.push_back(
+          TracedPrompt(trace_[i], tokens, flags_.engine.seed, i));
+    }
+    if (flags_.output_len) prompts_.back().max_tokens = *flags_.output_len;
   }
   return Ok{};
 }
@@ -264,8 +307,11 @@ std::vector<LoadRequest> ServeBench::MakeRequests() const {
   std::vector<LoadRequest> requests;
   requests.reserve(num_prompts_);
   for (size_t i = 0; i < num_prompts_; ++i) {
+    const double due_s = trace_.empty()
+                             ? times[i]
+                             : trace_[i].due_ms / 1000 / flags_.trace_speed;
     requests.push_back(
-        {.due_s = times[i],
+        {.due_s = due_s,
          .body = DumpJson(BodyOf(prompts_[i % prompts_.size()]))});
   }
   return requests;
@@ -330,6 +376,11 @@ Status ServeBench::Report(const LoadResult& result) const {
     RETURN_IF_ERROR(WriteJson(
         engine,
         json.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n"));
+  }
+  if (!flags_.svg_file.empty()) {
+    const std::string title = fmt::format("{} at {}", model_, report.address);
+    RETURN_IF_ERROR(WriteFile(flags_.svg_file,
+                              ServePicture(title, result, report.figures)));
   }
   return FlushOutput();
 }
