@@ -5,6 +5,7 @@
 
 #include "cli/flag_value.h"
 #include "cli/progress.h"
+#include "model/json_fields.h"
 
 namespace winnow {
 namespace {
@@ -212,7 +213,8 @@ std::string ServeTable(const ServeReport& report) {
   const LoadFigures& figures = report.figures;
   std::string table = fmt::format(
       "{} at {}{}\n{} of {} requests in {}: {} answered, {} failed{}\n",
-      report.model, report.address, report.flags.no_stream ? "" : ", streaming",
+      Printable(report.model), report.address,
+      report.flags.no_stream ? "" : ", streaming",
       FormatCount(static_cast<int64_t>(figures.sent)),
       FormatCount(static_cast<int64_t>(report.num_prompts)),
       FormatSeconds(figures.seconds), figures.answered, figures.failed,

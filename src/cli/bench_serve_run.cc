@@ -14,6 +14,7 @@
 #include "cli/progress.h"
 #include "load/random_words.h"
 #include "load/replay_trace.h"
+#include "model/json_fields.h"
 #include "serve/json_text.h"
 
 namespace winnow {
@@ -65,8 +66,8 @@ class ServeBench {
   std::string model_;
   std::vector<ServePrompt> prompts_;
   std::vector<TracedRequest> trace_;
-  size_t num_prompts_ = 0;  // prompts_, over again
-  std::unique_ptr<LoadRun> load_;
+  size_t num_prompts_ = 0;         // prompts_, over again
+  std::shared_ptr<LoadRun> load_;  // with who hears of a signal
 };
 
 Status ServeBench::CheckFlags() {
@@ -323,7 +324,7 @@ Result<LoadResult> ServeBench::RunLoad() {
       fmt::format("{} requests",
                   FormatCount(static_cast<int64_t>(num_prompts_))),
       !flags_.engine.quiet);
-  interrupt_.Hold([this] { load_->Stop(); });
+  interrupt_.Hold([load = load_] { load->Stop(); });
   return load_->Run(std::move(requests), [&](const LoadCounts& counts) {
     const size_t ended = counts.answered + counts.failed;
     progress.Update(static_cast<int64_t>(ended),
@@ -344,10 +345,9 @@ ServeAnswers ServeBench::CheckAnswers(
     if (right.ok() && *right) {
       ++answers.right;
     } else if (answers.wrong.empty()) {
-      constexpr size_t kMostBytes = 100;
-      answers.wrong = fmt::format(
-          "request {}: \"{}\"", i + 1,
-          CollapseWhiteSpace(outcomes[i].text).substr(0, kMostBytes));
+      answers.wrong =
+          fmt::format("request {}: \"{}\"", i + 1,
+                      Printable(CollapseWhiteSpace(outcomes[i].text)));
     }
   }
   return answers;

@@ -13,6 +13,7 @@ CLI::Option* AddValues(CLI::App& app, const Flag& flag) {
   option->type_name(flag.value_name)->required(flag.required);
   if (flag.values == Flag::Values::kOneOrNone) option->expected(0, 1);
   if (flag.values == Flag::Values::kSeveral) {
+    option->type_name(flag.value_name + "...");
     option->expected(-1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   }
   if (flag.values == Flag::Values::kOneEachTime) {

@@ -209,11 +209,12 @@ TEST(LoadRunTest, ASlowServerHoldsNobodyBack) {
   std::mutex mutex;
   std::condition_variable all_there;
   size_t num_there = 0;
+  const auto give_up =
+      std::chrono::steady_clock::now() + std::chrono::seconds(15);
   ScriptedServer server([&](size_t, const std::string&) {
     std::unique_lock lock(mutex);
     if (++num_there == kRequests) all_there.notify_all();
-    all_there.wait_for(lock, std::chrono::seconds(15),
-                       [&] { return num_there == kRequests; });
+    all_there.wait_until(lock, give_up, [&] { return num_there == kRequests; });
     return GoodStream();
   });
   auto run = LoadRun::Create(OptionsOf(server)).value();

@@ -21,6 +21,8 @@ const std::vector<Case>& Cases() {
        {{"", "{\"a\": 1}"}, {"", "[DONE]"}}},
       {"data: one\r\n\r\ndata: two\r\n\r\n", {{"", "one"}, {"", "two"}}},
       {"data: one\r\rdata: two\r\r", {{"", "one"}, {"", "two"}}},
+      {"data: one\r\ndata: two\r\n\r\n", {{"", "one\ntwo"}}},
+      {"event: a\rdata: one\rdata: two\r\r", {{"a", "one\ntwo"}}},
       // LF and CR are two line ends.
       {"data: one\n\rdata: two\n\r", {{"", "one"}, {"", "two"}}},
       {": ping\n\ndata: x\n: in it\n\n", {{"", "x"}}},

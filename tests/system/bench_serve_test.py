@@ -53,7 +53,11 @@ class BenchServeTest(unittest.TestCase):
         temporary = tempfile.TemporaryDirectory()
         cls.addClassCleanup(temporary.cleanup)
         cls.folder = Path(temporary.name)
-        cls.server = Server(WINNOW, "--api-key", KEY, "--log-level", "none")
+        template = cls.folder / "plain.jinja"
+        template.write_text("{{ bos_token }}{% for message in messages %}"
+                            "{{ message['content'] }}{% endfor %}")
+        cls.server = Server(WINNOW, "--api-key", KEY, "--log-level", "none",
+                            "--chat-template", str(template))
         cls.addClassCleanup(cls.server.end)
         cls.tasks = cls.folder / "tasks.jsonl"
         cls.records = [make_record("niah", 1024, 5, index)
@@ -90,6 +94,7 @@ class BenchServeTest(unittest.TestCase):
         for arguments in [
                 ["--request-rate", "20", "--burstiness", "0.5"],
                 ["--max-concurrency", "2"],
+                ["--backend", "openai-chat"],
                 ["--no-stream", "--request-rate", "20"],
                 ["--base-url", f"http://127.0.0.1:{self.server.port}/v1"]]:
             with self.subTest(arguments=arguments):
