@@ -58,8 +58,10 @@ void Command::AddFlag(const Flag& flag, TakeValue take) {
   } else {
     option = AddValues(*app_, flag);
   }
-  flags_.push_back(
-      {.name = flag.name, .option = option, .take = std::move(take)});
+  flags_.push_back({.name = flag.name,
+                    .option = option,
+                    .several = flag.values == Flag::Values::kSeveral,
+                    .take = std::move(take)});
 }
 
 Result<bool> Command::Parse(int argc, char** argv) {
@@ -121,6 +123,14 @@ Status Command::TakeValues() const {
       return MakeError(ErrorCode::kInvalidArgument, "{} {}", flag.name,
                        complaint);
     }
+  }
+  for (const Taken& flag : flags_) {
+    // To the library, "[a,b]" is two values of a flag that takes several.
+    const size_t num_values = flag.option->results().size();
+    if (!flag.several || num_values == num_taken[flag.option]) continue;
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "{} must be words without brackets around them",
+                     flag.name);
   }
   for (const auto& command : commands_) {
     if (command->chosen()) RETURN_IF_ERROR(command->TakeValues());

@@ -66,6 +66,7 @@ class Command {
   struct Taken {
     std::string name;
     CLI::Option* option;
+    bool several;
     TakeValue take;
   };
 

@@ -70,10 +70,12 @@ TEST_F(CommandTest, TakesEveryKindOfFlag) {
 
 TEST_F(CommandTest, TakesWordsUpToTheNextFlag) {
   ASSERT_TRUE(
-      *Parse({"other", "--goals", "a:1", "[b,c]", "--calm", "--goals", "d"}));
-  EXPECT_EQ(goals_, (Texts{"a:1", "[b,c]", "d"}));
+      *Parse({"other", "--goals", "a:1", "b", "--calm", "--goals", "d"}));
+  EXPECT_EQ(goals_, (Texts{"a:1", "b", "d"}));
   EXPECT_TRUE(quiet_);
   EXPECT_NE(ErrorOf({"other", "--goals"}), "");
+  EXPECT_EQ(ErrorOf({"other", "--goals", "a", "[b,c]"}),
+            "--goals must be words without brackets around them");
 }
 
 TEST_F(CommandTest, AValueMayBeLeftOutAtTheEnd) {
