@@ -73,7 +73,13 @@ TEST_F(CommandTest, TakesWordsUpToTheNextFlag) {
       *Parse({"other", "--goals", "a:1", "b", "--calm", "--goals", "d"}));
   EXPECT_EQ(goals_, (Texts{"a:1", "b", "d"}));
   EXPECT_TRUE(quiet_);
+}
+
+TEST_F(CommandTest, RefusesNoWordWhereThereMustBeOne) {
   EXPECT_NE(ErrorOf({"other", "--goals"}), "");
+}
+
+TEST_F(CommandTest, RefusesWordsInBrackets) {
   EXPECT_EQ(ErrorOf({"other", "--goals", "a", "[b,c]"}),
             "--goals must be words without brackets around them");
 }
