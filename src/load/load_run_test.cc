@@ -85,10 +85,9 @@ TEST(LoadRunTest, AStreamsTimes) {
   EXPECT_GE(*outcome.first_token_s, 0.059);
   ASSERT_EQ(outcome.gaps_s.size(), 2u);
   double sum = *outcome.first_token_s;
-  for (const double gap : outcome.gaps_s) {
-    EXPECT_GE(gap, 0.04);
-    sum += gap;
-  }
+  // Each alone may be short, where this thread had to wait for a processor.
+  for (const double gap : outcome.gaps_s) sum += gap;
+  EXPECT_GE(sum, 0.179);
   EXPECT_GE(outcome.latency_s, sum);
   EXPECT_LT(outcome.latency_s, 10);
 }

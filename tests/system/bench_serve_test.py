@@ -134,7 +134,7 @@ class BenchServeTest(unittest.TestCase):
             for i in range(4)))
         told = self.measure("--dataset-name", "trace", "--dataset-path", trace,
                             "--trace-speed", 2, "--ignore-eos",
-                            "--save-detailed")
+                            "--max-concurrency", 1, "--save-detailed")
         requests = told["requests"]
         self.assertEqual([r["due_s"] for r in requests], [0, 0.2, 0.4, 0.6])
         self.assertEqual([r["output_tokens"] for r in requests], [2, 3, 4, 5])
