@@ -32,8 +32,9 @@ ARROWS = {
     "text": {"base"},
     "engine": {"model", "cache", "kv", "sparse", "backend", "tensor", "base"},
     "serve": {"engine", "text", "model", "base"},
+    "load": {"base"},
     "cli": {
-        "serve", "engine", "text", "model", "cache", "trace", "kv", "sparse",
+        "serve", "load", "engine", "text", "model", "cache", "trace", "kv", "sparse",
         "backend", "backend/cpu", "backend/cuda", "tensor", "base",
     },
 }

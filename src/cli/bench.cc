@@ -2,6 +2,7 @@
 
 #include "cli/bench_disk.h"
 #include "cli/bench_prefill.h"
+#include "cli/bench_serve.h"
 #include "cli/bench_step.h"
 #include "cli/bench_throughput.h"
 #include "cli/bench_verbs.h"
@@ -173,16 +174,20 @@ Command& AddDisk(Command& bench, BenchFlags* flags) {
 
 Command& AddBenchCommand(Command& program, BenchFlags* flags) {
   Command& bench = program.AddCommand(
-      "bench", "Measure this machine: step, verbs, prefill, throughput, disk");
+      "bench",
+      "Measure this machine (step, verbs, prefill, throughput, disk), or a "
+      "server (serve)");
   flags->step_command = &AddStep(bench, flags);
   flags->verbs_command = &AddVerbs(bench, flags);
   flags->prefill_command = &AddPrefill(bench, flags);
   AddThroughput(bench, flags);
   flags->disk_command = &AddDisk(bench, flags);
+  flags->serve_command = &AddBenchServe(bench, &flags->serve);
   return bench;
 }
 
 Result<int> RunBench(const BenchFlags& flags) {
+  if (flags.serve_command->chosen()) return RunBenchServe(flags.serve);
   if (flags.step_command->chosen()) {
     RETURN_IF_ERROR(CheckModelOrShape("step", flags));
     RETURN_IF_ERROR(CheckStepFlags(flags));

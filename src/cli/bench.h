@@ -1,10 +1,11 @@
 // winnow bench step | verbs | prefill | throughput | disk: figures beside the
-// machine's roof, measured in the same run.
+// machine's roof, measured in the same run. winnow bench serve: a server's.
 #ifndef WINNOW_CLI_BENCH_H_
 #define WINNOW_CLI_BENCH_H_
 
 #include <string>
 
+#include "cli/bench_serve.h"
 #include "cli/engine_flags.h"
 
 namespace winnow {
@@ -15,6 +16,7 @@ struct BenchFlags {
   const Command* verbs_command = nullptr;
   const Command* prefill_command = nullptr;
   const Command* disk_command = nullptr;
+  const Command* serve_command = nullptr;
   int generated_tokens = 32;
   // Of step, as typed: lists on a GPU. The first of prefill, too.
   std::string prompts = "512", step_batches = "1";
@@ -28,6 +30,7 @@ struct BenchFlags {
   std::string batches = "1", contexts = "1K", selects = "dense";
   // Of disk, as typed.
   std::string kv_disk, kv_disk_size = "1GiB", disk_piece = "4MiB";
+  BenchServeFlags serve;
 };
 
 // The checkpoint's folder, or the shape that stands in its place.

@@ -12,6 +12,10 @@ CLI::Option* AddValues(CLI::App& app, const Flag& flag) {
   CLI::Option* option = app.add_option(flag.name, flag.help);
   option->type_name(flag.value_name)->required(flag.required);
   if (flag.values == Flag::Values::kOneOrNone) option->expected(0, 1);
+  if (flag.values == Flag::Values::kSeveral) {
+    option->type_name(flag.value_name + "...");
+    option->expected(-1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  }
   if (flag.values == Flag::Values::kOneEachTime) {
     // A word without a flag takes all that are left.
     const bool is_word = !flag.name.starts_with("-");
@@ -54,8 +58,10 @@ void Command::AddFlag(const Flag& flag, TakeValue take) {
   } else {
     option = AddValues(*app_, flag);
   }
-  flags_.push_back(
-      {.name = flag.name, .option = option, .take = std::move(take)});
+  flags_.push_back({.name = flag.name,
+                    .option = option,
+                    .several = flag.values == Flag::Values::kSeveral,
+                    .take = std::move(take)});
 }
 
 Result<bool> Command::Parse(int argc, char** argv) {
@@ -117,6 +123,14 @@ Status Command::TakeValues() const {
       return MakeError(ErrorCode::kInvalidArgument, "{} {}", flag.name,
                        complaint);
     }
+  }
+  for (const Taken& flag : flags_) {
+    // To the library, "[a,b]" is two values of a flag that takes several.
+    const size_t num_values = flag.option->results().size();
+    if (!flag.several || num_values == num_taken[flag.option]) continue;
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "{} must be words without brackets around them",
+                     flag.name);
   }
   for (const auto& command : commands_) {
     if (command->chosen()) RETURN_IF_ERROR(command->TakeValues());

@@ -23,9 +23,10 @@ using TakeValue = std::function<std::string(const std::string& text)>;
 
 // What is typed, and what --help says of it. The manual and the shells'
 // completions are made from --help (packaging/): a value that is one of a few
-// is named "one|other", one that is a path FILE, FOLDER or DIR.
+// is named "one|other", one that is a path FILE, FOLDER or DIR. kSeveral: words
+// up to the next flag, for a command whose values all have flags.
 struct Flag {
-  enum class Values { kOne, kNone, kOneOrNone, kOneEachTime };
+  enum class Values { kOne, kNone, kOneOrNone, kOneEachTime, kSeveral };
 
   std::string name;             // "--top-p"; "MODEL": a word that needs no flag
   std::string value_name = {};  // "P"
@@ -65,6 +66,7 @@ class Command {
   struct Taken {
     std::string name;
     CLI::Option* option;
+    bool several;
     TakeValue take;
   };
 

@@ -29,6 +29,12 @@ class CommandTest : public testing::Test {
     }
   }
 
+  void SetUp() override {
+    other_.AddFlag({.name = "--goals", .values = Flag::Values::kSeveral},
+                   EachText(&goals_));
+    other_.AddFlag({.name = "--calm", .values = Flag::Values::kNone},
+                   Switch(&quiet_));
+  }
   Result<bool> Parse(std::vector<std::string> words) {
     words.insert(words.begin(), "winnow");
     std::vector<char*> argv;
@@ -45,7 +51,7 @@ class CommandTest : public testing::Test {
   Command& run_ = program_.AddCommand("run", "Runs");
   Command& other_ = program_.AddCommand("other", "Does not");
   std::string model_;
-  Texts files_, json_, prompts_;
+  Texts files_, json_, prompts_, goals_;
   int seed_ = 0;
   bool quiet_ = false;
 };
@@ -60,6 +66,22 @@ TEST_F(CommandTest, TakesEveryKindOfFlag) {
   EXPECT_EQ(json_, Texts{"out"});
   EXPECT_EQ(seed_, 7);
   EXPECT_TRUE(quiet_);
+}
+
+TEST_F(CommandTest, TakesWordsUpToTheNextFlag) {
+  ASSERT_TRUE(
+      *Parse({"other", "--goals", "a:1", "b", "--calm", "--goals", "d"}));
+  EXPECT_EQ(goals_, (Texts{"a:1", "b", "d"}));
+  EXPECT_TRUE(quiet_);
+}
+
+TEST_F(CommandTest, RefusesNoWordWhereThereMustBeOne) {
+  EXPECT_NE(ErrorOf({"other", "--goals"}), "");
+}
+
+TEST_F(CommandTest, RefusesWordsInBrackets) {
+  EXPECT_EQ(ErrorOf({"other", "--goals", "a", "[b,c]"}),
+            "--goals must be words without brackets around them");
 }
 
 TEST_F(CommandTest, AValueMayBeLeftOutAtTheEnd) {

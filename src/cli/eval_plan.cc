@@ -23,12 +23,6 @@ bool EndsWithSpace(std::string_view text) {
          CollapseWhiteSpace(text.substr(text.size() - 1)) == "";
 }
 
-// What joins two texts: a space, unless white space is there.
-std::string Joint(std::string_view before, std::string_view text) {
-  const bool there = EndsWithSpace(before) || EndsWithSpace(text.substr(0, 1));
-  return there ? "" : " ";
-}
-
 // The last word of `text` with the white space behind it, short.
 std::string_view LastWord(std::string_view text) {
   constexpr size_t kMaxBytes = 64;

@@ -94,6 +94,18 @@ Result<EvalTask> ParseEvalTask(std::string_view line,
   return Error{ErrorCode::kCorrupt, task.error().message};
 }
 
+std::string Joint(std::string_view before, std::string_view text) {
+  const bool there =
+      (!before.empty() && IsBlank(before.substr(before.size() - 1))) ||
+      (!text.empty() && IsBlank(text.substr(0, 1)));
+  return there ? "" : " ";
+}
+
+std::string WholePrompt(const EvalTask& task) {
+  if (!task.question) return task.context;
+  return task.context + Joint(task.context, *task.question) + *task.question;
+}
+
 std::string JoinedAnswers(const std::vector<std::string>& answers) {
   std::string joined;
   for (const std::string& answer : answers) {

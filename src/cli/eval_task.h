@@ -28,6 +28,12 @@ struct EvalTask {
 Result<EvalTask> ParseEvalTask(std::string_view line,
                                const std::string& origin);
 
+// What joins two texts: a space, unless white space is there.
+std::string Joint(std::string_view before, std::string_view text);
+
+// All that is asked, as one text.
+std::string WholePrompt(const EvalTask& task);
+
 // The answers as one text, in their order.
 std::string JoinedAnswers(const std::vector<std::string>& answers);
 

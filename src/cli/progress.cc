@@ -57,7 +57,7 @@ void Progress::End() {
   enabled_ = false;
 }
 
-void Progress::Update(int64_t done, int64_t total) {
+void Progress::Update(int64_t done, int64_t total, std::string_view detail) {
   const Clock::time_point now = Clock::now();
   if (!enabled_ || total <= 0 || now - last_print_ < kPrintInterval) return;
   last_print_ = now;
@@ -67,7 +67,8 @@ void Progress::Update(int64_t done, int64_t total) {
   if (share > 0.01 && share < 1) {
     left = ", " + FormatSeconds(elapsed * (1 - share) / share) + " left";
   }
-  std::string line = fmt::format("{} {:.0f} %{}", what_, 100 * share, left);
+  std::string line =
+      fmt::format("{} {:.0f} %{}{}", what_, 100 * share, left, detail);
   // A line that wraps could not be written over.
   line.resize(std::min(line.size(), TerminalColumns() - 1));
   std::fputs(("\r\033[K" + line).c_str(), stderr);

@@ -20,7 +20,9 @@ class Progress {
   ~Progress();
 
   // At most ten lines a second are printed.
-  void Update(int64_t done, int64_t total);
+  void Update(int64_t done, int64_t total) { Update(done, total, {}); }
+  // `detail` stands behind the time left.
+  void Update(int64_t done, int64_t total, std::string_view detail);
   void Clear();
   // Clears it for good: something else is to stand where it stood.
   void End();

@@ -20,7 +20,8 @@ struct CheckedCase {
 
 std::string NameOf(const testing::TestParamInfo<CheckedCase>& instance) {
   const CheckedCase& given = instance.param;
-  const std::string selector = given.select.substr(0, given.select.find(':'));
+  std::string selector = given.select.substr(0, given.select.find(':'));
+  if (given.select.ends_with("summaries=fp8")) selector += "_fp8";
   return fmt::format("{}_{}_{}", given.model,
                      selector.empty() ? "dense" : selector,
                      DtypeName(given.dtype));

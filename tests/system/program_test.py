@@ -393,8 +393,8 @@ class ProgramTest(unittest.TestCase):
         for arguments, words in [
                 ([], ["command must be generate, "]),
                 (["nonsense"], ["command must be generate, ", "nonsense"]),
-                (["bench", "stop"], ["command must be step, verbs, prefill, throughput or disk",
-                                     "stop"]),
+                (["bench", "stop"], ["command must be step, verbs, prefill, "
+                                     "throughput, disk or serve", "stop"]),
                 (["generate"], ["MODEL"]),
                 (["generate", MODEL], ["--prompt"]),
                 (["generate", MODEL, *prompt, "--unknown"], ["--unknown"]),
