@@ -47,6 +47,13 @@ void AddDoor(Command& command, ServeFlags* flags) {
                    .help = "What clients must send but to /health (default: "
                            "the environment's WINNOW_API_KEY, else nothing)"},
                   Text(&flags->api_key));
+  command.AddFlag({.name = "--allowed-host",
+                   .value_name = "NAME",
+                   .help = "A name by which clients reach it, where it listens "
+                           "on this machine alone and without a key (default: "
+                           "addresses, localhost and --host; may be repeated)",
+                   .values = Flag::Values::kOneEachTime},
+                  EachText(&flags->allowed_hosts));
 }
 
 void AddLimits(Command& command, ServeFlags* flags) {

@@ -15,6 +15,7 @@ struct ServeFlags {
   std::string host = "127.0.0.1";
   int port = 8000;
   std::string api_key;
+  std::vector<std::string> allowed_hosts;
   std::vector<std::string> served_model_names;  // none: the folder's
   std::string chat_template;                    // a file; none: the model's
   int default_max_tokens = 4096;

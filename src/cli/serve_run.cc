@@ -194,10 +194,18 @@ void ServeRun::OpenLog() {
       flags_.log_format == "json" ? LogFormat::kJson : LogFormat::kText, least);
 }
 
+bool IsLoopback(std::string_view host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
 ApiOptions ServeRun::MakeApiOptions(const GrammarLimits& grammars) const {
   const ModelConfig& config = loaded_.model->config();
   ApiOptions options;
   options.api_key = api_key_;
+  if (api_key_.empty() && IsLoopback(flags_.host)) {
+    options.allowed_hosts = flags_.allowed_hosts;
+    options.allowed_hosts->push_back(flags_.host);
+  }
   options.version = WINNOW_VERSION;
   ServiceOptions& service = options.service;
   service.model_names = model_names_;
@@ -218,9 +226,7 @@ ApiOptions ServeRun::MakeApiOptions(const GrammarLimits& grammars) const {
 }
 
 void ServeRun::WarnOfOpenDoor() const {
-  const bool loopback = flags_.host == "localhost" || flags_.host == "::1" ||
-                        flags_.host.starts_with("127.");
-  if (!loopback && api_key_.empty() && !flags_.engine.quiet) {
+  if (!IsLoopback(flags_.host) && api_key_.empty() && !flags_.engine.quiet) {
     std::fprintf(stderr,
                  "winnow: warning: --host %s without --api-key: whoever "
                  "reaches this machine may ask\n",

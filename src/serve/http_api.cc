@@ -5,6 +5,7 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "serve/allowed_host.h"
 #include "serve/api_key.h"
 #include "serve/completion_json.h"
 #include "serve/json_text.h"
@@ -61,6 +62,7 @@ HttpApi::HttpApi(ApiOptions options, const ServiceParts& parts, RequestLog* log)
                {"POST", "/detokenize", &HttpApi::Detokenize},
                {"POST", "/v1/embeddings", &HttpApi::Embeddings}}),
       api_key_(std::move(options.api_key)),
+      allowed_hosts_(std::move(options.allowed_hosts)),
       version_(std::move(options.version)),
       parts_(parts),
       service_(std::move(options.service), parts),
@@ -110,6 +112,14 @@ bool HttpApi::HasKey(const HttpRequest& head) const {
 }
 
 HttpApi::Reply HttpApi::RefusalOfHead(const Call& call) {
+  if (allowed_hosts_ && !IsAllowedHost(call.host, *allowed_hosts_)) {
+    return Refusal(call,
+                   {.status = 403,
+                    .message = fmt::format(
+                        "header Host must name this machine, is {}: others are "
+                        "answered with --allowed-host NAME or with --api-key",
+                        Printable(call.host))});
+  }
   // A probe has no key, and a page is opened before its reader can give one;
   // they learn nothing but that the server is there.
   const bool open =

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,8 @@ namespace winnow {
 
 struct ApiOptions {
   std::string api_key;  // empty: everyone may ask
+  // Where it is set, by names of this server alone (allowed_host.h).
+  std::optional<std::vector<std::string>> allowed_hosts = {};
   std::string version;
   ServiceOptions service;
 };
@@ -74,6 +77,7 @@ class HttpApi : public HttpHandler {
 
   const std::vector<Route> routes_;
   const std::string api_key_;
+  const std::optional<std::vector<std::string>> allowed_hosts_;
   const std::string version_;
   const ServiceParts parts_;
   CompletionService service_;

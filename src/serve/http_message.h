@@ -15,6 +15,7 @@ struct HttpRequest {
   std::string method;  // "POST"
   std::string path;    // without the query: "/v1/models"
   // Values of these headers; empty where there are none.
+  std::string host;
   std::string authorization;
   std::string api_key;     // X-Api-Key
   std::string request_id;  // X-Request-Id

@@ -129,6 +129,7 @@ HttpRequest HeadOf(const http::request<http::string_body>& message) {
   request.method = text(message.method_string());
   const std::string target = text(message.target());
   request.path = target.substr(0, target.find('?'));
+  request.host = text(message[http::field::host]);
   request.authorization = text(message[http::field::authorization]);
   request.api_key = text(message["X-Api-Key"]);
   request.request_id = text(message["X-Request-Id"]);

@@ -94,7 +94,7 @@ def replace_a_value(value, draw: random.Random):
 
 
 def post(body: bytes, path: str = COMPLETIONS, head: bytes = b"") -> bytes:
-    return (b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n%s\r\n"
+    return (b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n%s\r\n"
             % (path.encode(), len(body), head)) + body
 
 
@@ -171,7 +171,7 @@ class AttackTest(unittest.TestCase):
         client.settimeout(30)
         asked = 20000
         sender = threading.Thread(target=self.send_what_goes, args=[
-            client, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * asked])
+            client, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * asked])
         sender.start()
         sender.join(30)
         self.assertFalse(sender.is_alive())
@@ -188,7 +188,7 @@ class AttackTest(unittest.TestCase):
 
     def test_a_body_that_stalls_is_cut_off(self):
         with self.server.connect() as client:
-            client.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: "
+            client.sendall(b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: "
                            b"1000\r\n\r\n{" % COMPLETIONS.encode())
             started = time.monotonic()
             self.assertEqual(read_all(client), b"")
@@ -252,8 +252,8 @@ class AttackTest(unittest.TestCase):
 
     def test_what_may_be_read_two_ways_is_refused(self):
         """Smuggling: a server before this one might see another request."""
-        hidden = b"GET /version HTTP/1.1\r\nHost: x\r\n\r\n"
-        line = b"POST /tokenize HTTP/1.1\r\nHost: x\r\n"
+        hidden = b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        line = b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\n"
         for name, data in {
                 "two ways": line + b"Content-Length: 4\r\nTransfer-Encoding: "
                             b"chunked\r\n\r\n0\r\n\r\n" + hidden,
@@ -281,7 +281,7 @@ class AttackTest(unittest.TestCase):
 
     def test_requests_in_a_row_are_answered_in_order(self):
         paths = [b"/health", b"/version", b"/nowhere", b"/health"]
-        data = b"".join(b"GET %s HTTP/1.1\r\nHost: x\r\n\r\n" % path
+        data = b"".join(b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % path
                         for path in paths)
         answer = self.exchange(data)
         statuses = re.findall(rb"HTTP/1\.1 (\d+) ", answer)
@@ -289,7 +289,7 @@ class AttackTest(unittest.TestCase):
 
     def test_a_body_in_small_chunks(self):
         body = json.dumps({"prompt": "go", "user": "x" * 100_000}).encode()
-        head = (b"POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+        head = (b"POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
                 b"Transfer-Encoding: chunked\r\n\r\n" % COMPLETIONS.encode())
         chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body)
         answer = self.exchange(head + chunks + b"0\r\n\r\n")
@@ -300,7 +300,7 @@ class AttackTest(unittest.TestCase):
             self.assertIn(b"HTTP/1.1 413", read_all(client))
 
     def test_lengths_that_lie(self):
-        line = b"POST %s HTTP/1.1\r\nHost: x\r\n" % COMPLETIONS.encode()
+        line = b"POST %s HTTP/1.1\r\nHost: localhost\r\n" % COMPLETIONS.encode()
         for length in [10**9, 2**63, 2**64, 10**40]:
             answer = self.exchange(line + b"Content-Length: %d\r\n\r\n{"
                                    % length, close_writing=True)

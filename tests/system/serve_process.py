@@ -89,7 +89,7 @@ class Server:
         """A connection on which a stream has begun."""
         data = json.dumps({"temperature": 0, "stream": True, **body}).encode()
         client = self.connect()
-        client.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\n"
+        client.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
                        b"Content-Length: %d\r\n\r\n" % len(data) + data)
         assert client.recv(15) == b"HTTP/1.1 200 OK"
         return client

@@ -500,6 +500,22 @@ class LifeTest(unittest.TestCase):
                                     b" " * (20 << 20))[0], 401)
         self.assertEqual(server.end(), 0)
 
+    def test_without_a_key_only_names_of_this_machine_are_answered(self):
+        server = start("--allowed-host", "models.example")
+        for host, status in [("localhost:1", 200), ("[::1]:8000", 200),
+                             ("models.example", 200), ("evil.example", 403),
+                             ("127.0.0.1.evil.example:8000", 403)]:
+            for path in ["/", "/v1/models"]:
+                got, body = server.ask("GET", path, headers={"Host": host})[:2]
+                self.assertEqual(got, status, (host, path, body))
+        self.assertIn("--allowed-host", str(server.ask(
+            "GET", "/v1/models", headers={"Host": "evil.example"})))
+        self.assertEqual(server.end(), 0)
+        server = start(WINNOW_API_KEY="secret")
+        self.assertEqual(server.ask("GET", "/v1/models", headers={
+            "Host": "evil.example", "Authorization": "Bearer secret"})[0], 200)
+        self.assertEqual(server.end(), 0)
+
     def test_a_full_queue_says_so(self):
         server = start("--max-num-seqs", "1", "--max-queued-requests", "1")
         clients = [server.open_stream(prompt="The", max_tokens=4000,
