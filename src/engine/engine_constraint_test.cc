@@ -201,6 +201,46 @@ TEST_F(EngineConstraintTest, AnEndTokenEndsTheTextBesides) {
   EXPECT_EQ(constraint->num_accepted, 2);
 }
 
+TEST_F(EngineConstraintTest, NoEndTokenComesBeforeTheLeast) {
+  const auto engine = MakeEngine();
+  const auto free = RunAlone(*engine, Ask(6));
+  for (const int least : {0, 1, 3, 4, 12}) {
+    Request request = Ask(6);
+    // What would be drawn third: it ends the text where it may.
+    request.end_token_ids = {free.bits[2].first, 1 << 20};
+    request.min_tokens = least;
+    const auto heard = RunAlone(*engine, std::move(request));
+    EXPECT_GE(std::ssize(heard.bits), least);
+    for (int i = 0; i < least; ++i) {
+      EXPECT_NE(heard.bits[static_cast<size_t>(i)].first, free.bits[2].first);
+    }
+    if (least == 0) {
+      EXPECT_EQ(heard.bits.size(), 3u);
+    }
+  }
+}
+
+TEST_F(EngineConstraintTest, OnlyAllowedTokensAreDrawn) {
+  const auto engine = MakeEngine();
+  Request request = Ask(2);
+  request.allowed_token_ids = {5, 33, 64};
+  BitsListener held, beside;
+  ASSERT_TRUE(engine->Add(request, &held).ok());
+  ASSERT_TRUE(engine->Add(Ask(1), &beside).ok());
+  RunToEnd(*engine);
+  EXPECT_EQ(held.bits.size(), 12u);
+  for (const auto& [id, logprob] : held.bits) {
+    EXPECT_EQ(std::ranges::count(request.allowed_token_ids, id), 1) << id;
+  }
+  EXPECT_EQ(beside.bits, RunAlone(*engine, Ask(1)).bits);
+  request.allowed_token_ids = request.end_token_ids = {33};
+  request.min_tokens = 1;
+  const auto none = RunAlone(*engine, std::move(request));
+  EXPECT_EQ(none.completion.reason, FinishReason::kError);
+  EXPECT_NE(none.completion.error->message.find("min_tokens is 1"),
+            std::string::npos);
+}
+
 TEST_F(EngineConstraintTest, ForcedTokensHaveNoConstraint) {
   const auto engine = MakeEngine();
   Request request = Ruled(0, 3);

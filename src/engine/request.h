@@ -36,6 +36,10 @@ struct Request {
   int max_tokens = 0;                  // to generate, at least 1
   int priority = 0;                    // lower starts first: TurnOrder
   std::vector<int32_t> end_token_ids;  // any of them ends the text
+  // Before that many have been generated no end token is drawn. At most
+  // max_tokens.
+  int min_tokens = 0;
+  std::vector<int32_t> allowed_token_ids = {};  // to be drawn; none: all
   SamplingParams sampling;
   // The prefix with which the prompt begins and whose KV it shares; at least
   // one token of the prompt comes after it. None: a request of its own.

@@ -61,6 +61,12 @@ Status RequestLimits::Check(const Request& request) const {
   RETURN_IF_ERROR(CheckPositive("max-tokens", request.max_tokens));
   RETURN_IF_ERROR(CheckTokens("prompt", request.prompt));
   RETURN_IF_ERROR(CheckTokens("forced", request.forced_tokens));
+  RETURN_IF_ERROR(CheckTokens("allowed", request.allowed_token_ids));
+  if (request.min_tokens < 0 || request.min_tokens > request.max_tokens) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "min-tokens must be in [0, {}] (max-tokens), is {}",
+                     request.max_tokens, request.min_tokens);
+  }
   if (std::ssize(request.forced_tokens) > request.max_tokens) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "forced tokens must be at most max-tokens ({}), are {}",

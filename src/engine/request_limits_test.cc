@@ -57,6 +57,15 @@ TEST(RequestLimitsTest, AFieldOutOfRangeIsNamedWithLimitAndValue) {
             "forced token must be in [0, 99], is 2147483647");
   EXPECT_EQ(MessageOf([](R& r) { r.forced_tokens.resize(34); }),
             "forced tokens must be at most max-tokens (33), are 34");
+  EXPECT_EQ(MessageOf([](R& r) {
+              r.max_tokens = 4;
+              r.min_tokens = 5;
+            }),
+            "min-tokens must be in [0, 4] (max-tokens), is 5");
+  EXPECT_EQ(MessageOf([](R& r) {
+              r.allowed_token_ids = {kVocab};
+            }).find("allowed token must be in"),
+            0u);
   EXPECT_EQ(MessageOf([](R& r) { r.cache_salt.resize(257, 'x'); }),
             "cache_salt must be at most 256 bytes, is 257");
   EXPECT_EQ(MessageOf([](R& r) {

@@ -1,6 +1,7 @@
 #include "engine/sampler.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace winnow {
 namespace {
@@ -23,6 +24,63 @@ SamplingRow RowOf(const Sequence& sequence) {
 
 size_t MaskWords(int vocab_size) {
   return (static_cast<size_t>(vocab_size) + 31) / 32;
+}
+
+bool MustGoOn(const Sequence& sequence) {
+  return sequence.num_generated() < sequence.request().min_tokens &&
+         !sequence.request().end_token_ids.empty();
+}
+
+bool IsMasked(const Sequence& sequence) {
+  const Request& request = sequence.request();
+  return request.constraint || !request.allowed_token_ids.empty() ||
+         MustGoOn(sequence);
+}
+
+// Token ids as bits: u32 [ceil(vocab / 32)].
+class TokenBits {
+ public:
+  explicit TokenBits(std::span<uint32_t> words) : words_(words) {}
+  void Allow(int32_t id) { words_[Word(id)] |= Bit(id); }
+  // Ids beyond the vocabulary, of a configuration, are nobody's.
+  void Forbid(int32_t id) {
+    if (Word(id) < words_.size()) words_[Word(id)] &= ~Bit(id);
+  }
+  bool AnyBelow(int32_t end) const {
+    for (int32_t id = 0; id < end; ++id) {
+      if ((words_[Word(id)] & Bit(id)) != 0) return true;
+    }
+    return false;
+  }
+
+ private:
+  static size_t Word(int32_t id) { return static_cast<uint32_t>(id) / 32; }
+  static uint32_t Bit(int32_t id) { return uint32_t{1} << (id % 32); }
+  std::span<uint32_t> words_;
+};
+
+// Takes from `words`, all set, what the sequence may not draw now; fails where
+// nothing is left.
+Status Mask(const Sequence& sequence, int vocab_size,
+            std::span<uint32_t> words) {
+  const Request& request = sequence.request();
+  if (request.constraint) RETURN_IF_ERROR(request.constraint->Mask(words));
+  if (!request.allowed_token_ids.empty()) {
+    std::vector<uint32_t> kept(words.size());
+    for (const int32_t id : request.allowed_token_ids) {
+      TokenBits(kept).Allow(id);
+    }
+    std::ranges::transform(words, kept, words.begin(), std::bit_and());
+  }
+  if (MustGoOn(sequence)) {
+    for (const int32_t id : request.end_token_ids) TokenBits(words).Forbid(id);
+  }
+  if (TokenBits(words).AnyBelow(vocab_size)) return Ok{};
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "no token is left to draw at position {}: allowed_token_ids "
+                   "has {}, min_tokens is {}",
+                   sequence.tokens().size(), request.allowed_token_ids.size(),
+                   request.min_tokens);
 }
 
 size_t OutputBytes(int num_rows) {
@@ -83,19 +141,19 @@ Sampler::Outputs Sampler::OutputsIn(const Buffer& buffer, int num_rows) const {
 View Sampler::PutMasks(StepTables& tables,
                        std::span<const Sequence* const> sequences) {
   mask_errors_.assign(sequences.size(), std::nullopt);
-  const auto constraint_of = [](const Sequence* sequence) {
-    return sequence->request().constraint.get();
+  const auto is_masked = [](const Sequence* sequence) {
+    return IsMasked(*sequence);
   };
-  if (std::ranges::none_of(sequences, constraint_of)) return View();
+  if (std::ranges::none_of(sequences, is_masked)) return View();
   const size_t num_words = MaskWords(vocab_size_);
-  // Whatever is not constrained may draw everything.
+  // Whatever is not masked may draw everything.
   std::vector<uint32_t> words(sequences.size() * num_words, ~uint32_t{0});
   for (size_t row = 0; row < sequences.size(); ++row) {
-    TokenConstraint* constraint = constraint_of(sequences[row]);
-    if (constraint == nullptr) continue;
-    const Status asked =
-        constraint->Mask(std::span(words).subspan(row * num_words, num_words));
-    if (!asked.ok()) mask_errors_[row] = asked.error();
+    if (!IsMasked(*sequences[row])) continue;
+    const Status masked =
+        Mask(*sequences[row], vocab_size_,
+             std::span(words).subspan(row * num_words, num_words));
+    if (!masked.ok()) mask_errors_[row] = masked.error();
   }
   return tables.Put(std::span<const uint32_t>(words),
                     {static_cast<int64_t>(sequences.size()),

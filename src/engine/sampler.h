@@ -17,7 +17,7 @@ namespace winnow {
 struct DrawnToken {
   SequenceId sequence;
   GeneratedToken token;
-  std::optional<Error> error = {};  // why its constraint leaves none
+  std::optional<Error> error = {};  // why there is none
 };
 
 // Owns logits and what Sample writes, on the device and on the host. Used by
@@ -52,7 +52,7 @@ class Sampler {
   };
   Sampler(Backend& backend, int vocab_size, int max_requests);
   Outputs OutputsIn(const Buffer& buffer, int num_rows) const;
-  // u32 [sequences, ceil(vocab / 32)]; empty where none is constrained.
+  // u32 [sequences, ceil(vocab / 32)]; empty where all may draw everything.
   View PutMasks(StepTables& tables, std::span<const Sequence* const> sequences);
 
   Backend& backend_;
@@ -61,7 +61,7 @@ class Sampler {
   Buffer logits_;
   Buffer device_outputs_;
   Buffer host_outputs_;
-  // Of the last Launch, by rows: of constraints that leave no token.
+  // Of the last Launch, by rows: where no token is left.
   std::vector<std::optional<Error>> mask_errors_;
 };
 

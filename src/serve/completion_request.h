@@ -51,6 +51,8 @@ struct CompletionRequest {
   std::vector<std::string> stop = {};
   std::vector<int32_t> stop_token_ids = {};
   bool ignore_eos = false;
+  int min_tokens = 0;                           // before an end token
+  std::vector<int32_t> allowed_token_ids = {};  // none: all
   bool skip_special_tokens = true;
   bool stream = false;
   bool include_usage = false;  // in a stream

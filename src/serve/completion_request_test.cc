@@ -194,6 +194,20 @@ TEST(CompletionRequestTest, TakesTheCheckpointsDefaults) {
   EXPECT_EQ(own->stop, std::vector<std::string>{"x"});
 }
 
+TEST(CompletionRequestTest, TokensThatMayBeDrawn) {
+  const auto asked =
+      Parse(R"({"prompt":"a","min_tokens":2,"allowed_token_ids":[3,99]})");
+  EXPECT_EQ(asked->min_tokens, 2);
+  EXPECT_EQ(asked->allowed_token_ids, (std::vector<int32_t>{3, 99}));
+  EXPECT_EQ(Parse(R"({"prompt":"a"})")->min_tokens, 0);
+  for (const char* wrong :
+       {R"("min_tokens":-1)", R"("min_tokens":"1")",
+        R"("allowed_token_ids":[])", R"("allowed_token_ids":[100])"}) {
+    const auto parsed = Parse(fmt::format(R"({{"prompt":"a",{}}})", wrong));
+    EXPECT_FALSE(parsed.ok()) << wrong;
+  }
+}
+
 TEST(CompletionRequestTest, LogprobsAreANumberOrASwitch) {
   EXPECT_EQ(Parse(R"({"prompt":"a","logprobs":3})")->sampling.logprobs, 3);
   const std::string begin = R"({"messages":[{"role":"user","content":"x"}],)";

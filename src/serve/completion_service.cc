@@ -238,6 +238,13 @@ std::optional<ApiError> CompletionService::CheckLengths(
           .field = field,
           .code = "context_length_exceeded"};
     }
+    if (request.min_tokens > max_tokens) {
+      return ApiError{
+          .message = fmt::format("request: field min_tokens: must be at most "
+                                 "max_tokens ({}), is {}",
+                                 max_tokens, request.min_tokens),
+          .field = "min_tokens"};
+    }
   }
   return std::nullopt;
 }
@@ -281,6 +288,8 @@ Request CompletionService::RequestFor(const CompletionRequest& request,
   asked.end_token_ids.insert(asked.end_token_ids.end(),
                              request.stop_token_ids.begin(),
                              request.stop_token_ids.end());
+  asked.min_tokens = request.min_tokens;
+  asked.allowed_token_ids = request.allowed_token_ids;
   asked.sampling = request.sampling;
   asked.selector = selector;
   asked.cache_salt = request.cache_salt;

@@ -107,6 +107,15 @@ Status ReadSampling(const JsonFields& fields, const RequestRules& rules,
   ASSIGN_OR_RETURN(const auto ends, fields.Integers("stop_token_ids", ids));
   request.stop_token_ids.assign(ends.begin(), ends.end());
   ASSIGN_OR_RETURN(request.ignore_eos, fields.Flag("ignore_eos", false));
+  ASSIGN_OR_RETURN(const int64_t least,
+                   fields.Integer("min_tokens", {0, INT32_MAX}, 0));
+  request.min_tokens = static_cast<int>(least);
+  ASSIGN_OR_RETURN(const auto allowed,
+                   fields.Integers("allowed_token_ids", ids));
+  if (fields.Has("allowed_token_ids") && allowed.empty()) {
+    return fields.Unexpected("allowed_token_ids", "at least one id");
+  }
+  request.allowed_token_ids.assign(allowed.begin(), allowed.end());
   ASSIGN_OR_RETURN(request.skip_special_tokens,
                    fields.Flag("skip_special_tokens", true));
   return ReadBias(fields, rules.vocab_size, sampling);

@@ -137,6 +137,24 @@ class ServeTest(unittest.TestCase):
         self.assertEqual("".join(p["choices"][0]["text"] for p in pieces),
                          text[:text.index(stop)])
 
+    def test_tokens_that_may_be_drawn(self):
+        body = {"prompt": self.record.prompt, "max_tokens": 40}
+        usual = self.server.complete(**body)
+        self.assertEqual(usual["choices"][0]["finish_reason"], "stop")
+        longer = self.server.complete(**body, min_tokens=30)
+        self.assertGreaterEqual(longer["usage"]["completion_tokens"], 30)
+        self.assertTrue(longer["choices"][0]["text"].startswith(
+            usual["choices"][0]["text"]))
+        only = self.server.complete(prompt="The", max_tokens=3,
+                                    ignore_eos=True, allowed_token_ids=[70])
+        text = json.loads(self.server.ask(
+            "POST", "/detokenize", {"tokens": [70, 70, 70]})[2])["prompt"]
+        self.assertEqual(only["choices"][0]["text"], text)
+        status, _, wrong = self.server.ask("POST", "/v1/completions", {
+            "prompt": "The", "max_tokens": 3, "min_tokens": 4})
+        self.assertEqual(status, 400)
+        self.assertEqual(json.loads(wrong)["error"]["param"], "min_tokens")
+
     def test_several_answers_and_prompts(self):
         body = {"prompt": ["The", "A man"], "n": 2, "max_tokens": 12,
                 "temperature": 1.5, "seed": 5, "ignore_eos": True}
