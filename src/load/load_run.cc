@@ -34,6 +34,10 @@ using HttpMessage = http::request<http::string_body>;
 
 constexpr size_t kReadBytes = size_t{64} << 10;
 constexpr uint32_t kMaxHeaderBytes = 64 << 10;
+// Of an answer that is no request's of the run: a list of models, a count.
+constexpr size_t kMaxAskedBytes = 8 << 20;
+// What may come behind the end of an answer before it is hung up on.
+constexpr size_t kMaxBytesBehind = 64 << 10;
 constexpr std::chrono::milliseconds kTickTime{100};
 
 double SecondsBetween(Clock::time_point begin, Clock::time_point end) {
@@ -79,6 +83,8 @@ struct Connection {
 struct Listener {
   std::function<void(int status, std::string_view content_type)> head;
   std::function<void(std::string_view bytes, Clock::time_point when)> body;
+  // Asked behind each body: false hangs up.
+  std::function<bool()> goes_on;
 };
 
 }  // namespace
@@ -111,6 +117,7 @@ class LoadRun::Client {
   Awaitable<End> Exchange(const HttpMessage& message,
                           Clock::time_point deadline, const Listener& listener);
   Awaitable<End> ExchangeOn(Connection& connection, const HttpMessage& message,
+                            Clock::time_point deadline,
                             const Listener& listener);
   std::unique_ptr<Connection> TakeConnection(bool unused);
   Awaitable<void> Dispatch();
@@ -185,7 +192,7 @@ Awaitable<LoadRun::Client::End> LoadRun::Client::Exchange(
     const bool was_used = connection->used;
     busy_.insert(connection.get());
     connection->stream.expires_at(deadline);
-    end = co_await ExchangeOn(*connection, message, listener);
+    end = co_await ExchangeOn(*connection, message, deadline, listener);
     busy_.erase(connection.get());
     if (end.connected && !end.error && connection->used) {
       connection->stream.expires_never();
@@ -200,7 +207,7 @@ Awaitable<LoadRun::Client::End> LoadRun::Client::Exchange(
 
 Awaitable<LoadRun::Client::End> LoadRun::Client::ExchangeOn(
     Connection& connection, const HttpMessage& message,
-    const Listener& listener) {
+    Clock::time_point deadline, const Listener& listener) {
   End end;
   beast::tcp_stream& stream = connection.stream;
   if (!connection.used) {
@@ -228,7 +235,12 @@ Awaitable<LoadRun::Client::End> LoadRun::Client::ExchangeOn(
     std::string& body = parser.get().body();
     if (!body.empty()) listener.body(body, Clock::now());
     body.clear();
+    // A stream that never pauses never waits, and so is not timed out by Beast.
+    if (!end.error && Clock::now() >= deadline) {
+      end.error = beast::error::timeout;
+    }
     if (end.error) co_return end;
+    if (!listener.goes_on()) break;
   }
   connection.used = parser.is_done() && parser.get().keep_alive();
   if (stopped_) end.error = net::error::operation_aborted;
@@ -243,7 +255,8 @@ Result<LoadRun::Answer> LoadRun::Client::Ask(const std::string& method,
   const Listener listener = {
       .head = [&](int status, std::string_view) { answer.status = status; },
       .body = [&](std::string_view bytes,
-                  Clock::time_point) { answer.body += bytes; }};
+                  Clock::time_point) { answer.body += bytes; },
+      .goes_on = [&] { return answer.body.size() <= kMaxAskedBytes; }};
   const HttpMessage message = MessageOf(method, endpoint, body);
   // What costs a server nothing is not waited for as answers are.
   constexpr std::chrono::milliseconds kListTime{30 * 1000};
@@ -256,6 +269,11 @@ Result<LoadRun::Answer> LoadRun::Client::Ask(const std::string& method,
   net::co_spawn(io_, run, net::detached);
   io_.restart();
   io_.run();
+  if (answer.body.size() > kMaxAskedBytes) {
+    return MakeError(ErrorCode::kIo,
+                     "{} {}: an answer must be at most {} bytes", method,
+                     endpoint, kMaxAskedBytes);
+  }
   if (!end.error) return answer;
   LoadOutcome outcome;
   FailOf(end, &outcome);
@@ -299,13 +317,16 @@ Awaitable<void> LoadRun::Client::RunOne(LoadRequest request,
   const Clock::time_point sent = Clock::now();
   outcome->due_s = request.due_s;
   outcome->sent_s = SecondsBetween(start_, sent);
+  size_t num_behind = 0;
   const Listener listener = {
       .head = [&](int status,
                   std::string_view type) { reader.TakeHead(status, type); },
       .body =
           [&](std::string_view bytes, Clock::time_point when) {
+            if (reader.done()) num_behind += bytes.size();
             reader.TakeBody(bytes, SecondsBetween(sent, when));
-          }};
+          },
+      .goes_on = [&] { return num_behind <= kMaxBytesBehind; }};
   const End end = co_await Exchange(message, sent + target.timeout, listener);
   const double seconds = SecondsBetween(sent, Clock::now());
   if (!end.error) {

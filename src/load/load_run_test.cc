@@ -185,6 +185,30 @@ TEST(LoadRunTest, WhoNeverAnswersIsTimedOut) {
   }
 }
 
+// Events are read more slowly than they are sent, so that no read waits.
+TEST(LoadRunTest, WhoNeverPausesIsTimedOut) {
+  std::string events;
+  for (int i = 0; i < 100'000; ++i) events += TextEvent("x");
+  const LoadOutcome outcome =
+      OutcomeOf({.steps = {{StreamHead() + StreamChunk(events) +
+                            StreamChunk(kDone) + StreamEnd()}}},
+                /*streams=*/true, 10);
+  EXPECT_EQ(FaultName(outcome), "timed out");
+}
+
+TEST(LoadRunTest, WhoTalksOnBehindTheEndIsHungUpOn) {
+  Script script = {
+      .steps = {{StreamHead() + StreamChunk(TextEvent("one")) +
+                 StreamChunk(TextEvent(" two")) +
+                 StreamChunk(TextEvent(" three")) + StreamChunk(kFinish) +
+                 StreamChunk(kUsage) + StreamChunk(kDone)},
+                {StreamChunk(":" + std::string(1 << 20, 'x'))}},
+      .hangs = true};
+  const auto began = std::chrono::steady_clock::now();
+  ExpectGood(OutcomeOf(script));
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(10));
+}
+
 TEST(LoadRunTest, NobodyThere) {
   LoadRunOptions options;
   std::unique_ptr<LoadRun> run;

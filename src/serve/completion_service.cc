@@ -369,6 +369,9 @@ CompletionService::Started CompletionService::Submit(
       parts_.loop.Submit(std::move(submissions));
   if (!tickets.ok()) {
     const bool full = tickets.error().code == ErrorCode::kResourceExhausted;
+    if (tickets.error().code == ErrorCode::kInvalidArgument) {
+      return ApiError{.message = tickets.error().message};
+    }
     return ApiError{.status = full ? 429 : 503,
                     .message = tickets.error().message,
                     .headers = {{"Retry-After", "1"}}};

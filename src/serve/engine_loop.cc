@@ -49,6 +49,12 @@ Status EngineLoop::CheckRoom(const std::vector<Submission>& submissions) const {
   }
   const auto num_more = std::ranges::count_if(
       submissions, [](const auto& each) { return each.request.is_watched; });
+  if (num_more > max_watched_) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "answers that are watched must be at most {} "
+                     "(--max-watched-requests), are {}",
+                     max_watched_, num_more);
+  }
   if (num_more > 0 && num_watched_ + num_more > max_watched_) {
     return MakeError(ErrorCode::kResourceExhausted,
                      "requests that are watched must be at most {} "

@@ -207,6 +207,35 @@ TEST_F(GrammarLimitsTest, SaysWhichLimitAGrammarExceeds) {
                   .starts_with("patternProperties must"));
 }
 
+// It would be answered with what it does not describe.
+TEST_F(GrammarLimitsTest, SaysWhatIsNotFollowedToTheLetter) {
+  const auto schema = GrammarKind::kJsonSchema;
+  const std::pair<const char*, const char*> refused[] = {
+      {R"({"exclusiveMinimum": 0, "maximum": 0.5})", "bounds of which one"},
+      {R"({"type": "number", "minimum": 3, "exclusiveMaximum": 3.5})",
+       "bounds of which one"},
+      {R"({"type": "number", "exclusiveMaximum": 0})", "exclusiveMaximum must"},
+      {R"({"enum": ["a", 1234567890123456789]})", "numbers must be less"},
+      {R"({"const": [9007199254740993]})", "numbers must be less"},
+      {R"({"type": "integer", "minimum": 1e19})", "numbers must be less"},
+      {R"({"type": "string", "pattern": "a\\"})", "pattern must not end"}};
+  for (const auto& [source, complaint] : refused) {
+    const auto matcher = vocabulary_.Compile({schema, source});
+    ASSERT_FALSE(matcher.ok()) << source;
+    EXPECT_TRUE(matcher.error().message.starts_with(complaint))
+        << matcher.error().message;
+  }
+  EXPECT_FALSE(vocabulary_.Compile({GrammarKind::kRegex, R"(6\)"}).ok());
+  EXPECT_TRUE(vocabulary_.Compile({GrammarKind::kRegex, R"(6\\)"}).ok());
+  for (const char* followed :
+       {R"({"type": "number", "exclusiveMinimum": 0, "maximum": 1})",
+        R"({"type": "integer", "exclusiveMinimum": 0, "exclusiveMaximum": 2})",
+        R"({"type": "number", "minimum": 0.25, "maximum": 0.5})",
+        R"({"const": -9007199254740991})"}) {
+    EXPECT_TRUE(vocabulary_.Compile({schema, followed}).ok()) << followed;
+  }
+}
+
 // What real schemas say is none of this.
 TEST_F(GrammarLimitsTest, TakesWhatIsUsual) {
   for (const char* usual :

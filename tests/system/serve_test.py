@@ -254,7 +254,7 @@ class ServeTest(unittest.TestCase):
         self.assert_refused(400, {**ask, "winnow": 1}, "winnow",
                             field="winnow")
         # Two at once, by default.
-        self.assert_refused(429, {**ask, "n": 3, "winnow": {"picks": True}},
+        self.assert_refused(400, {**ask, "n": 3, "winnow": {"picks": True}},
                             "--max-watched-requests")
         events = self.server.stream(**{**ask, "n": 2,
                                        "winnow": {"picks": True}})

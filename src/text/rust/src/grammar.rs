@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::failure::{Code, Failure, Outcome};
-use crate::schema_limits::check_schema;
+use crate::schema_limits::{check_expression, check_schema};
 use crate::spelling::Spellings;
 use crate::stack::on_large_stack;
 use crate::tokenizer::Tokenizer;
@@ -156,7 +156,10 @@ fn user_grammars(kind: Kind, text: &str) -> Outcome<Vec<GrammarWithLexer>> {
     };
     Ok(match kind {
         Kind::JsonSchema => vec![schema_grammar(USER, parsed(text)?)?],
-        Kind::Regex => lark(format!("start: /{}/", regex_to_lark(text, ""))),
+        Kind::Regex => {
+            check_expression("the expression", text)?;
+            lark(format!("start: /{}/", regex_to_lark(text, "")))
+        }
         Kind::Choice => {
             let choices: Vec<String> = parsed(text)?;
             let quoted: Vec<String> = choices

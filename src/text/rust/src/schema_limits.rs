@@ -1,5 +1,5 @@
-//! JSON schemas that llguidance (1.9.1) cannot compile in bounded time, refused
-//! before it sees them. Its fuel pays for nodes of regular expressions; what it
+//! JSON schemas that llguidance (1.9.1) cannot compile in bounded time, or does
+//! not follow to the letter, refused before it sees them. Its fuel pays for nodes of regular expressions; what it
 //! looks through to see whether an intersection is empty costs nothing. Of 30
 //! patterns in an allOf, and of a multipleOf of 99,999,999, it was not back
 //! after 40 s and 0.7 GB; 10,000 properties that may be absent took 46 s.
@@ -13,6 +13,8 @@ const MAX_OPTIONAL_PROPERTIES: usize = 400;
 const MAX_PROPERTIES: usize = 2000;
 /// Without its point: 0.25 is 25.
 const MAX_MULTIPLE: u64 = 1000;
+/// Numbers go through doubles: from it on others come out.
+const MAX_NUMBER: f64 = 9_007_199_254_740_992.0;
 /// Of a schema with anyOf within allOf, which are multiplied.
 const MAX_PRODUCT_BYTES: usize = 8 << 10;
 
@@ -85,6 +87,13 @@ impl Found {
                 self.look_at(members)?;
                 members.values().try_for_each(|v| self.look(v))
             }
+            Value::Number(number)
+                if number.as_f64().is_none_or(|n| n.abs() >= MAX_NUMBER) =>
+            {
+                Err(refused(&format!(
+                    "numbers must be less than 2^53 from 0, one is {number}"
+                )))
+            }
             _ => Ok(()),
         }
     }
@@ -102,9 +111,11 @@ impl Found {
             + usize::from(is_list("anyOf"))
             + usize::from(is_list("oneOf"));
         self.meets |= is_list("allOf") || parts > 1;
-        if members.get("pattern").is_some_and(Value::is_string) {
+        if let Some(pattern) = members.get("pattern").and_then(Value::as_str) {
+            check_expression("pattern", pattern)?;
             self.patterns = true;
         }
+        check_bounds(members)?;
         self.look_at_names(members)?;
         check_multiple(members.get("multipleOf"))
     }
@@ -121,6 +132,9 @@ impl Found {
                     "patternProperties must have one pattern, no properties \
                      beside it, and additionalProperties false",
                 ));
+            }
+            for pattern in patterns.keys() {
+                check_expression("patternProperties", pattern)?;
             }
             self.patterns |= !patterns.is_empty();
         }
@@ -143,6 +157,43 @@ impl Found {
             )));
         }
         Ok(())
+    }
+}
+
+/// A backslash at the end, which stands before nothing, would be dropped.
+pub fn check_expression(name: &str, expression: &str) -> Outcome<()> {
+    let before_end = expression.trim_end_matches('\\').len();
+    if (expression.len() - before_end) % 2 == 0 {
+        return Ok(());
+    }
+    Err(refused(&format!("{name} must not end in a single backslash")))
+}
+
+/// Between bounds that lie near each other, or end at 0, one that is exclusive
+/// would be drawn all the same; of integers it is another that is not.
+fn check_bounds(members: &Map<String, Value>) -> Outcome<()> {
+    let number = |name: &str| members.get(name).and_then(Value::as_f64);
+    let (above, below) =
+        (number("exclusiveMinimum"), number("exclusiveMaximum"));
+    let is_integer = members.get("type").is_some_and(|t| t == "integer");
+    if is_integer || (above.is_none() && below.is_none()) {
+        return Ok(());
+    }
+    if below == Some(0.0) {
+        return Err(refused(
+            "exclusiveMaximum must not be 0, or type must be \"integer\"",
+        ));
+    }
+    let least = above.into_iter().chain(number("minimum")).reduce(f64::max);
+    let most = below.into_iter().chain(number("maximum")).reduce(f64::min);
+    match (least, most) {
+        (Some(least), Some(most)) if most - least < 1.0 => {
+            Err(refused(&format!(
+                "bounds of which one is exclusive must be 1 apart at least, \
+                 are {least} and {most}"
+            )))
+        }
+        _ => Ok(()),
     }
 }
 
