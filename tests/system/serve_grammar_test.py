@@ -162,12 +162,7 @@ class GrammarTest(unittest.TestCase):
             choice = answer["choices"][0]
             return choice["message"]["content"], choice["finish_reason"]
 
-        alone = self.model("--batch-invariant")
-        expected = [ask(alone, request) for request in requests]
-        for flags, gives_way in [(["--max-num-seqs", "16"], False),
-                                 (["--device-kv", "512KiB",
-                                   "--host-kv", "8MiB"], True)]:
-            model = self.model("--batch-invariant", *flags)
+        def together(model: Model):
             answers = [None] * len(requests)
 
             def answer(i: int):
@@ -179,8 +174,20 @@ class GrammarTest(unittest.TestCase):
                 thread.start()
             for thread in threads:
                 thread.join()
-            self.assertEqual(answers, expected)
-            num = model.server.metric("vllm:num_preemptions_total")
+            return answers
+
+        alone = self.model("--batch-invariant")
+        expected = [ask(alone, request) for request in requests]
+        for flags, gives_way in [(["--max-num-seqs", "16"], False),
+                                 (["--device-kv", "512KiB",
+                                   "--host-kv", "8MiB"], True)]:
+            model = self.model("--batch-invariant", *flags)
+            # Who comes late enough needs nobody to give way: once more then.
+            for _ in range(20):
+                self.assertEqual(together(model), expected)
+                num = model.server.metric("vllm:num_preemptions_total")
+                if not gives_way or num > 0:
+                    break
             self.assertEqual(num > 0, gives_way, num)
 
     def test_a_call_that_is_forced(self):
