@@ -174,7 +174,7 @@ Json FaultsJson(const LoadFigures& figures) {
   for (const FaultCount& fault : figures.faults) {
     errors.push_back({{"kind", fault.name},
                       {"count", fault.count},
-                      {"request", fault.first},
+                      {"request", fault.first + 1},
                       {"example", fault.example}});
   }
   return errors;

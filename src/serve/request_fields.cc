@@ -62,6 +62,8 @@ constexpr RequestField kSharedFields[] = {
     {"guided_regex"},
     {"guided_choice"},
     {"guided_grammar"},
+    {"guided_whitespace_pattern", Use::kRefused, kNotYet},
+    {"guided_decoding_backend", Use::kIgnored},
 };
 
 // Completions and chats.
