@@ -48,8 +48,7 @@ class EngineDiskTest : public testing::Test {
   Request Ask(int which, int num_tokens = 150) const {
     Request request;
     for (int i = 0; i < num_tokens; ++i) {
-      const size_t at = static_cast<size_t>(5 * which + 7 * i * i);
-      request.prompt.push_back(golden_.tokens[at % golden_.tokens.size()]);
+      request.prompt.push_back(TinyToken(golden_, 5 * which, i));
     }
     request.max_tokens = 6;
     request.sampling.temperature = 0;

@@ -41,9 +41,7 @@ class EngineHintsTest : public testing::Test {
     for (int which = 0; which < 2; ++which) {
       Request request;
       for (int i = 0; i < 230; ++i) {
-        request.prompt.push_back(
-            golden_.tokens[static_cast<size_t>(5 * which + 7 * i * i) %
-                           golden_.tokens.size()]);
+        request.prompt.push_back(TinyToken(golden_, 5 * which, i));
       }
       request.max_tokens = 60;
       request.sampling.temperature = 0;

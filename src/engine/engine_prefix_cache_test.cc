@@ -56,9 +56,7 @@ class EnginePrefixCacheTest : public testing::Test {
     Request request;
     for (int i = 0; i < num_tokens; ++i) {
       const int first = 3 * family + (i < num_shared ? 0 : 11 + which);
-      const size_t at =
-          static_cast<size_t>(first + 7 * i * i) % golden_.tokens.size();
-      request.prompt.push_back(golden_.tokens[at]);
+      request.prompt.push_back(TinyToken(golden_, first, i));
     }
     request.max_tokens = 6;
     request.sampling.temperature = 0;

@@ -60,9 +60,7 @@ class EngineSelectorTest : public testing::TestWithParam<Dtype> {
   Request Ask(int first, int num_tokens, int num_question, int selector) const {
     Request request;
     for (int i = 0; i < num_tokens; ++i) {
-      const size_t at =
-          static_cast<size_t>(first + 7 * i * i) % golden_.tokens.size();
-      request.prompt.push_back(golden_.tokens[at]);
+      request.prompt.push_back(TinyToken(golden_, first, i));
     }
     request.num_question_tokens = num_question;
     request.max_tokens = kMaxLength - num_tokens;

@@ -54,8 +54,7 @@ class EngineSlotsTest : public testing::Test {
               int selector = 0) const {
     Request request;
     for (int i = 0; i < num_tokens; ++i) {
-      const size_t at = static_cast<size_t>(5 * which + 7 * i * i);
-      request.prompt.push_back(golden_.tokens[at % golden_.tokens.size()]);
+      request.prompt.push_back(TinyToken(golden_, 5 * which, i));
     }
     request.max_tokens = max_tokens;
     request.sampling.temperature = 0;

@@ -127,8 +127,7 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
     const int own = 3 * family + 5 + Below(3);
     for (int i = 0; i < num_tokens; ++i) {
       const int first = i < num_shared ? 3 * family : own;
-      const auto at = static_cast<size_t>(first + 7 * i * i);
-      tokens.push_back(golden_.tokens[at % golden_.tokens.size()]);
+      tokens.push_back(TinyToken(golden_, first, i));
     }
     return tokens;
   }

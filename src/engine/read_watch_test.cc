@@ -158,9 +158,7 @@ class ReadWatchTest : public testing::Test {
   Request Ask(int first, int num_tokens, int selector, bool is_watched) const {
     Request request;
     for (int i = 0; i < num_tokens; ++i) {
-      request.prompt.push_back(
-          golden_.tokens[static_cast<size_t>(first + 7 * i * i) %
-                         golden_.tokens.size()]);
+      request.prompt.push_back(TinyToken(golden_, first, i));
     }
     request.max_tokens = 12;
     request.sampling.temperature = 0;

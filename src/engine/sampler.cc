@@ -46,11 +46,11 @@ class TokenBits {
   void Forbid(int32_t id) {
     if (Word(id) < words_.size()) words_[Word(id)] &= ~Bit(id);
   }
+  // REQUIRES: words for `end` ids, no more.
   bool AnyBelow(int32_t end) const {
-    for (int32_t id = 0; id < end; ++id) {
-      if ((words_[Word(id)] & Bit(id)) != 0) return true;
-    }
-    return false;
+    const auto whole = words_.first(Word(end));
+    return std::ranges::any_of(whole, std::identity()) ||
+           (end % 32 != 0 && (words_.back() & (Bit(end) - 1)) != 0);
   }
 
  private:

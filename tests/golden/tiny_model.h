@@ -54,6 +54,12 @@ void WriteTinyGates(const ModelConfig& config,
 // Writes the case to a folder that goes again, and loads it from there.
 std::unique_ptr<Model> LoadTinyModel(const TinyCase& tiny, Dtype dtype);
 
+// Token `i` of the text of a case that begins at `first`, as long as is wanted.
+inline int32_t TinyToken(const TinyCase& tiny, int first, int i) {
+  return tiny
+      .tokens[static_cast<size_t>(first + 7 * i * i) % tiny.tokens.size()];
+}
+
 }  // namespace winnow
 
 #endif  // WINNOW_TESTS_GOLDEN_TINY_MODEL_H_

@@ -3,6 +3,7 @@
 #include "backend/cuda/cuda_types.h"
 #include "backend/cuda/dependent_launch.h"
 #include "backend/cuda/device/dependent_launch.cuh"
+#include "backend/cuda/device/piece.cuh"
 #include "backend/cuda/device/score_tiles.cuh"
 #include "backend/cuda/device/select_lanes.cuh"
 #include "backend/cuda/device/select_mma.cuh"
@@ -147,8 +148,8 @@ bool RowsAlign(const device::ScoreTask& task, int level_index, int64_t bytes) {
          summaries.head_bytes % bytes == 0 && level.offset_bytes % bytes == 0;
 }
 
-constexpr int64_t kPieceBytes = 16;  // of a row, loaded at once
-constexpr int64_t kFloat8Bytes = 4;  // the same of float8: all that rows align
+// Of a row of float8, loaded at once: all that these rows align.
+constexpr int64_t kFloat8Bytes = 4;
 
 // Tensor cores take rows and queries of one 16-bit type; else, and for widths
 // that they do not divide, lanes do.
@@ -157,7 +158,7 @@ void LaunchByShape(const ScoreLaunch& launch, Dtype row_dtype) {
   constexpr int kElements = 16 / sizeof(Row);
   const device::ScoreTask& task = launch.task;
   const int level = launch.max_tiles[0] > 0 ? 0 : 1;
-  if (!RowsAlign(task, level, kPieceBytes)) {
+  if (!RowsAlign(task, level, device::kPieceBytes)) {
     return Launch<device::LaneTile<Row, 1, 32, 4>>(launch);
   }
   if constexpr (sizeof(Row) == 2) {
@@ -244,7 +245,8 @@ bool OfOneShape(const device::ScoreTask& task, const SelectProgram& program,
   const int k_dim = cache.format.k_dim;
   return LevelDtype(program, 0, cache) == LevelDtype(program, 1, cache) &&
          Width(program.rows, k_dim) == Width(program.normalizer, k_dim) &&
-         RowsAlign(task, 0, kPieceBytes) == RowsAlign(task, 1, kPieceBytes);
+         RowsAlign(task, 0, device::kPieceBytes) ==
+             RowsAlign(task, 1, device::kPieceBytes);
 }
 
 // Scores the levels that have tiles. REQUIRES: they are of one shape.

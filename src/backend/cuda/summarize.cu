@@ -89,7 +89,7 @@ struct RowWriter<device::Float8> {
                   : device::RoundToFloat8(numbers[c] / scale, rounding);
     }
     if (threadIdx.x == 0) {
-      *const_cast<float*>(device::Float8ScaleOf(row, width)) = scale;
+      *reinterpret_cast<float*>(row + device::Float8ScaleOffset(width)) = scale;
     }
     __syncthreads();
   }

@@ -57,9 +57,12 @@ __device__ inline float Float8Scale(uint32_t greatest) {
                          << 23);
 }
 
-// Where a row of `width` numbers has its scale.
-__device__ inline const float* Float8ScaleOf(const std::byte* row, int width) {
-  return reinterpret_cast<const float*>(row + (width + 3) / 4 * 4);
+// Where a row of `width` numbers has its scale, in bytes.
+__device__ inline int Float8ScaleOffset(int width) {
+  return (width + 3) / 4 * 4;
+}
+__device__ inline float Float8ScaleOf(const std::byte* row, int width) {
+  return *reinterpret_cast<const float*>(row + Float8ScaleOffset(width));
 }
 
 }  // namespace winnow::device

@@ -146,7 +146,7 @@ struct LaneTile {
         if (in_row < Sums::kNum) {
           if constexpr (std::is_same_v<Row, Float8>) {
             const std::byte* row = tile.Row(first + in_row % Shape::kRows);
-            score *= *Float8ScaleOf(row, queries.width);
+            score *= Float8ScaleOf(row, queries.width);
           }
           scores[(head + in_row / Shape::kRows) * kTileStride + first +
                  in_row % Shape::kRows] = score;

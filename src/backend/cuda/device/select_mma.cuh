@@ -121,7 +121,7 @@ struct MmaTile {
     for (int i = 0; i < 2 * kHalves; ++i) {
       const std::byte* row = tile.Row(8 * i + group);
       rows[i] = reinterpret_cast<const Loaded*>(row) + of_group;
-      if constexpr (kHasScales) scales[i] = *Float8ScaleOf(row, width);
+      if constexpr (kHasScales) scales[i] = Float8ScaleOf(row, width);
     }
     float sums[kHalves][kQueryTiles][4] = {};
     for (int step = 0; step < num_steps; step += kSteps) {
