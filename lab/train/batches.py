@@ -19,6 +19,7 @@ from lab.train.curriculum import Stage
 from lab.train.portions import (
     FAMILY_NAMES,
     choose_weighted,
+    sources_of,
     training_document,
     with_few_digits,
 )
@@ -30,11 +31,13 @@ LABELS = {"": 0} | {name: i for i, name in enumerate(FAMILY_NAMES, start=1)}
 
 @dataclass
 class Batch:
-    """tokens, targets, positions, labels, weights: [documents, length].
+    """tokens, targets, positions, labels, weights, sources: [documents, length].
 
     A label says whose answer the target belongs to (0: none); a weight is zero
     where the target is no answer. The n answer tokens of a family in a
-    document weigh sqrt(n): many count for more, but not n times.
+    document weigh sqrt(n): many count for more, but not n times. A source is
+    where the target stands in the document, if the stage points at it and it is
+    known, else -1.
     """
 
     stage: int
@@ -44,6 +47,7 @@ class Batch:
     positions: np.ndarray
     labels: np.ndarray
     weights: np.ndarray
+    sources: np.ndarray
 
 
 def spread_positions(
@@ -89,6 +93,7 @@ def make_batch(
     targets = np.full(shape, PAD, np.uint16)
     labels = np.zeros(shape, np.uint8)
     weights = np.zeros(shape, np.float32)
+    sources = np.full(shape, -1, np.int32)
     positions = np.tile(np.arange(length, dtype=np.int32), (shape[0], 1))
     for row in range(shape[0]):
         document = training_document(
@@ -97,15 +102,20 @@ def make_batch(
         # Where one turn follows another a task file has a period (record.py),
         # a server's conversation the end token that the model itself wrote.
         separator = END if draw.random() < 0.5 else _PERIOD
-        text = with_few_digits(draw, document.training(separator))
+        told = document.training(separator)
+        text = with_few_digits(draw, told)
         end = len(text.tokens)
         tokens[row, :end] = text.tokens
         targets[row, :end] = text.targets
         labels[row, :end] = [LABELS[family] for family in text.families]
         weights[row] = weigh(labels[row])
+        if plan.pointing:
+            sources[row, :end] = sources_of(told)
         if length < plan.longest and draw.random() < plan.spread_share:
             positions[row] = spread_positions(draw, tokens[row], plan.longest)
-    return Batch(stage, number, tokens, targets, positions, labels, weights)
+    return Batch(
+        stage, number, tokens, targets, positions, labels, weights, sources
+    )
 
 
 class BatchMaker:

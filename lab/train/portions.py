@@ -7,7 +7,7 @@ more documents.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from lab.tasks.document import Document, Training, make_document, make_mixed
@@ -65,6 +65,7 @@ CORE_SHARES = {"niah": 0.2, "multikey": 0.25, "chain": 0.25, "vt": 0.3}
 _MIXED_CODES = (
     "niah",
     "niah_single_3",
+    "niah_multikey_2",
     "niah_multikey_2",
     "niah_multikey_3",
     "niah_multikey_3",
@@ -147,3 +148,33 @@ def with_few_digits(draw: Draw, text: Training) -> Training:
         [digit_of.get(target, target) for target in text.targets],
         text.families,
     )
+
+
+def sources_of(text: Training) -> list[int]:
+    """Where the digit that an answer says next stands in the document, or -1.
+
+    A code is looked up by its digits: the first place that has them all, and
+    no others beside them (of several codes in a row there is none).
+    """
+    digits = set(DIGIT_IDS)
+    sources = [-1] * len(text.tokens)
+    places: dict[tuple, int] = {}
+    for first, last in runs(text.tokens, digits):
+        places.setdefault(tuple(text.tokens[first:last]), first)
+    for first, last in runs(text.targets, digits):
+        place = places.get(tuple(text.targets[first:last]))
+        is_told = place is not None and place < first
+        if is_told and all(text.families[first:last]):
+            sources[first:last] = range(place, place + last - first)
+    return sources
+
+
+def runs(tokens: list[int], kind: set[int]) -> Iterator[tuple[int, int]]:
+    """Where tokens of a kind begin and end."""
+    first = None
+    for i, token in enumerate([*tokens, -1]):
+        if token in kind:
+            first = i if first is None else first
+        elif first is not None:
+            yield first, i
+            first = None

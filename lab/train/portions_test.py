@@ -6,12 +6,13 @@ import unittest
 
 from lab.tasks.document import make_document
 from lab.tasks.draw import Draw
-from lab.tasks.facts import DIGIT_IDS
+from lab.tasks.facts import CODE_DIGITS, DIGIT_IDS
 from lab.tasks.families import FAMILIES
 from lab.train.portions import (
     CORE_SHARES,
     PORTIONS,
     most_asked,
+    sources_of,
     training_document,
     with_few_digits,
 )
@@ -85,6 +86,31 @@ class PortionsTest(unittest.TestCase):
                 )
         self.assertTrue(20 < few["niah"] < 40, few)
         self.assertEqual(few["vt"], 0)
+
+    def test_sources_are_where_the_digits_stand(self):
+        draw = Draw("portions", 7)
+        for family, asked in (("niah", 3), ("multikey", 5), ("niah_single_2", 1)):
+            document = make_document(draw, family, 512, asked)
+            text, turns = document.training(), document.turns
+            sources = sources_of(text)
+            for i, (token, source) in enumerate(zip(text.targets, sources)):
+                if text.families[i] and token in DIGIT_IDS:
+                    self.assertLess(source, i)
+                    self.assertEqual(text.tokens[source], token)
+                else:
+                    self.assertEqual(source, -1)
+            # One code after the other, not digit by digit.
+            known = [i for i, source in enumerate(sources) if source >= 0]
+            self.assertEqual(len(known), len(turns) * CODE_DIGITS)
+            for i in known[1:]:
+                if sources[i - 1] >= 0:
+                    self.assertEqual(sources[i], sources[i - 1] + 1)
+
+    def test_what_stands_nowhere_has_no_source(self):
+        draw = Draw("portions", 8)
+        for family in ("chain", "niah_multivalue"):
+            text = make_document(draw, family, 512, 2).training()
+            self.assertEqual(set(sources_of(text)), {-1}, family)
 
 
 if __name__ == "__main__":

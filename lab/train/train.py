@@ -18,7 +18,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -33,6 +32,7 @@ from lab.train.curriculum import (
     Progress,
     Stage,
 )
+from lab.train.gradients import Gradients
 from lab.train.model import LabModel
 from lab.train.shape import WINNOW_LAB, WINNOW_LAB_QWEN3, Shape
 
@@ -101,7 +101,7 @@ class Optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = rate
             optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
+            optimizer.zero_grad(set_to_none=False)  # Where graphs add.
 
 
 def make_optimizers(model: LabModel) -> Optimizers:
@@ -134,7 +134,7 @@ class Run:
         self.model = LabModel(self.recipe.shape, is_compiled).to(self.device)
         self.optimizers = make_optimizers(self.model)
         self.progress = Progress()
-        self.counts = torch.zeros(2, len(LABELS), device=self.device)
+        self.gradients = Gradients(self.model, len(LABELS))
         self.weights = options.state / "weights.safetensors"
         if options.begin and not self.weights.exists():
             self._begin_with(options.begin, options.stage)
@@ -187,33 +187,20 @@ class Run:
             json.dumps(dataclasses.asdict(self.progress), indent=1) + "\n"
         )
 
-    def _load(self, array: np.ndarray) -> Tensor:
-        return torch.from_numpy(array).to(self.device)
-
-    def _gradients(self, maker: BatchMaker, share: float) -> Tensor:
-        """Adds those of one batch, times `share`; counts what was right."""
+    def _add_gradients(self, maker: BatchMaker) -> Tensor:
+        """Those of one batch of a step's; returns its loss."""
         progress = self.progress
+        stage = self.stages[progress.stage]
         batch = maker.next(progress.stage)
         progress.batch_number = max(progress.batch_number, batch.number + 1)
         progress.num_tokens += batch.tokens.size
-        loss, right = self.model(
-            self._load(batch.tokens).long(),
-            self._load(batch.positions).long(),
-            self._load(batch.targets).long(),
-            self._load(batch.weights),
-        )
-        (loss * share).backward()
-        labels = self._load(batch.labels).long().flatten()
-        right = right.flatten().float()
-        self.counts[0].index_add_(0, labels, right)
-        self.counts[1].index_add_(0, labels, torch.ones_like(right))
-        return loss.detach()
+        share = 1.0 / stage.batches_a_step
+        return self.gradients.add(batch, share, stage.pointing)
 
     def step(self, maker: BatchMaker) -> Tensor:
         progress = self.progress
-        num_batches = self.stages[progress.stage].batches_a_step
-        for _ in range(num_batches):
-            loss = self._gradients(maker, 1.0 / num_batches)
+        for _ in range(self.stages[progress.stage].batches_a_step):
+            loss = self._add_gradients(maker)
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         rate = progress.learning_rate(self.stages)
         use_muon = self.stages[progress.stage].muon
@@ -224,8 +211,7 @@ class Run:
 
     def report(self, loss: float, waited: float) -> None:
         progress = self.progress
-        right, asked = self.counts.tolist()
-        self.counts.zero_()
+        right, asked = self.gradients.take_counts()
         for family, label in LABELS.items():
             if family and asked[label]:
                 progress.note(family, right[label] / asked[label])
