@@ -44,6 +44,9 @@ Result<std::unique_ptr<BenchLayerProducts>> BenchLayerProducts::Create(
       bench->logits_,
       bench->memory_.Take(Dtype::kFloat32,
                           {logit_rows, model.config().vocab_size}));
+  ASSIGN_OR_RETURN(
+      bench->gated_,
+      bench->memory_.Take(model.dtype(), {rows, bench->views_.gate.dim(1)}));
   RETURN_IF_ERROR(bench->Fill());
   return bench;
 }
@@ -158,7 +161,7 @@ void BenchLayerProducts::GatedAct() {
   backend_.GatedAct(queue(), {.activation = model_.config().activation,
                               .gate = views_.gate,
                               .up = views_.up,
-                              .out = views_.gate});
+                              .out = gated_});
 }
 
 double BenchLayerProducts::bytes(Product product) const {

@@ -58,6 +58,7 @@ class BenchLayerProducts {
   Activations::Views views_;
   View hidden_;  // f32 [rows, hidden]
   View logits_;  // f32 [rows, vocab]
+  View gated_;   // [rows, ffn]: written over `gate`, numbers would shrink to 0
 };
 
 }  // namespace winnow
