@@ -57,6 +57,7 @@ format:
 
 test: lint
 	@scripts/bootstrap $(TEST_PURPOSE)
+	@scripts/bootstrap gates
 	@scripts/build $(TEST_PRESET) all
 	@ln -sf $(TEST_PRESET)/src/cli/winnow build/winnow
 	@ctest --test-dir build/$(TEST_PRESET) -j $(JOBS) -LE gpu --output-on-failure \
