@@ -3,21 +3,13 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/use_awaitable.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
-#include <boost/beast/http.hpp>
-#include <set>
 
 #include "load/answer_reader.h"
+#include "load/http_exchanges.h"
 
 namespace winnow {
 namespace {
@@ -26,14 +18,11 @@ namespace beast = boost::beast;
 namespace http = boost::beast::http;
 namespace net = boost::asio;
 using BoostError = boost::system::error_code;
-using Tcp = net::ip::tcp;
 using Clock = std::chrono::steady_clock;
 template <typename T>
 using Awaitable = net::awaitable<T>;
-using HttpMessage = http::request<http::string_body>;
+using HttpMessage = HttpExchanges::Message;
 
-constexpr size_t kReadBytes = size_t{64} << 10;
-constexpr uint32_t kMaxHeaderBytes = 64 << 10;
 // Of an answer that is no request's of the run: a list of models, a count.
 constexpr size_t kMaxAskedBytes = 8 << 20;
 // What may come behind the end of an answer before it is hung up on.
@@ -42,15 +31,6 @@ constexpr std::chrono::milliseconds kTickTime{100};
 
 double SecondsBetween(Clock::time_point begin, Clock::time_point end) {
   return std::chrono::duration<double>(end - begin).count();
-}
-
-// What a coroutine awaits with; what fails is `error`.
-auto Into(BoostError& error) {
-  return net::redirect_error(net::use_awaitable, error);
-}
-
-std::string_view ViewOf(beast::string_view text) {
-  return {text.data(), text.size()};
 }
 
 // A connection is a descriptor, and a shell grants few.
@@ -71,25 +51,9 @@ double ThreadSeconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-struct Connection {
-  explicit Connection(net::io_context& io) : stream(io) {}
-
-  beast::tcp_stream stream;
-  beast::flat_buffer buffer{2 * kReadBytes};
-  bool used = false;  // an answer has come through it
-};
-
-// What comes of an exchange, told as it comes.
-struct Listener {
-  std::function<void(int status, std::string_view content_type)> head;
-  std::function<void(std::string_view bytes, Clock::time_point when)> body;
-  // Asked behind each body: false hangs up.
-  std::function<bool()> goes_on;
-};
-
 }  // namespace
 
-// Owns the connections; all of it but Stop is on the thread that runs `io_`.
+// All of it but Stop is on the thread that runs `io_`.
 class LoadRun::Client {
  public:
   explicit Client(const LoadRunOptions& options)
@@ -97,7 +61,7 @@ class LoadRun::Client {
     AllowDescriptors();
   }
 
-  Status Reach();
+  Status Reach() { return exchanges_.Reach(options_.target.url); }
   Result<Answer> Ask(const std::string& method, const std::string& endpoint,
                      const std::string& body);
   LoadResult Run(std::vector<LoadRequest> requests,
@@ -105,59 +69,25 @@ class LoadRun::Client {
   void Stop();
 
  private:
-  // How an exchange ended.
-  struct End {
-    BoostError error;
-    bool connected = false;
-    bool began = false;  // bytes of an answer have come
-  };
-
   HttpMessage MessageOf(const std::string& method, const std::string& endpoint,
                         std::string body) const;
-  Awaitable<End> Exchange(const HttpMessage& message,
-                          Clock::time_point deadline, const Listener& listener);
-  Awaitable<End> ExchangeOn(Connection& connection, const HttpMessage& message,
-                            Clock::time_point deadline,
-                            const Listener& listener);
-  std::unique_ptr<Connection> TakeConnection(bool unused);
   Awaitable<void> Dispatch();
   Awaitable<void> AwaitRoom();
   Awaitable<void> RunOne(LoadRequest request, LoadOutcome* outcome);
   Awaitable<void> Tick(const std::function<void(const LoadCounts&)>& tick);
-  void FailOf(const End& end, LoadOutcome* outcome) const;
+  void FailOf(const ExchangeEnd& end, LoadOutcome* outcome) const;
 
   const LoadRunOptions options_;
   net::io_context io_{1};
-  Tcp::resolver::results_type endpoints_;
-  std::vector<std::unique_ptr<Connection>> idle_;
-  std::set<Connection*> busy_;
+  HttpExchanges exchanges_{io_};
   net::steady_timer due_timer_, room_timer_, tick_timer_;
   std::vector<LoadRequest> requests_;
   std::vector<LoadOutcome> outcomes_;
   LoadCounts counts_;
   size_t running_ = 0;
   bool dispatched_ = false;  // all that will be
-  bool stopped_ = false;
   Clock::time_point start_;
 };
-
-Status LoadRun::Client::Reach() {
-  const ServerUrl& url = options_.target.url;
-  BoostError error;
-  Tcp::resolver resolver(io_);
-  endpoints_ = resolver.resolve(url.host, fmt::format("{}", url.port), error);
-  if (error) {
-    return MakeError(ErrorCode::kIo, "no server at {}: {}", HostAndPort(url),
-                     error.message());
-  }
-  auto connection = std::make_unique<Connection>(io_);
-  net::connect(connection->stream.socket(), endpoints_, error);
-  if (error) {
-    return MakeError(ErrorCode::kIo, "no server at {}: {}", HostAndPort(url),
-                     error.message());
-  }
-  return Ok{};
-}
 
 HttpMessage LoadRun::Client::MessageOf(const std::string& method,
                                        const std::string& endpoint,
@@ -174,85 +104,12 @@ HttpMessage LoadRun::Client::MessageOf(const std::string& method,
   return message;
 }
 
-std::unique_ptr<Connection> LoadRun::Client::TakeConnection(bool unused) {
-  if (unused || idle_.empty()) return std::make_unique<Connection>(io_);
-  std::unique_ptr<Connection> connection = std::move(idle_.back());
-  idle_.pop_back();
-  return connection;
-}
-
-// A connection that has been idle may have ended meanwhile, which shows when
-// it is used: another one then, once.
-Awaitable<LoadRun::Client::End> LoadRun::Client::Exchange(
-    const HttpMessage& message, Clock::time_point deadline,
-    const Listener& listener) {
-  End end;
-  for (int attempt = 0; attempt < 2; ++attempt) {
-    std::unique_ptr<Connection> connection = TakeConnection(attempt > 0);
-    const bool was_used = connection->used;
-    busy_.insert(connection.get());
-    connection->stream.expires_at(deadline);
-    end = co_await ExchangeOn(*connection, message, deadline, listener);
-    busy_.erase(connection.get());
-    if (end.connected && !end.error && connection->used) {
-      connection->stream.expires_never();
-      idle_.push_back(std::move(connection));
-    }
-    const bool stale = was_used && end.error && !end.began &&
-                       end.error != beast::error::timeout;
-    if (!stale || stopped_) break;
-  }
-  co_return end;
-}
-
-Awaitable<LoadRun::Client::End> LoadRun::Client::ExchangeOn(
-    Connection& connection, const HttpMessage& message,
-    Clock::time_point deadline, const Listener& listener) {
-  End end;
-  beast::tcp_stream& stream = connection.stream;
-  if (!connection.used) {
-    co_await stream.async_connect(endpoints_, Into(end.error));
-    if (end.error) co_return end;
-    BoostError ignored;
-    stream.socket().set_option(Tcp::no_delay(true), ignored);
-  }
-  end.connected = true;
-  connection.used = false;  // Until the answer is whole.
-  co_await http::async_write(stream, message, Into(end.error));
-  if (end.error) co_return end;
-  http::response_parser<http::string_body> parser;
-  parser.header_limit(kMaxHeaderBytes);
-  parser.body_limit(UINT64_MAX);
-  co_await http::async_read_header(stream, connection.buffer, parser,
-                                   Into(end.error));
-  end.began = parser.got_some();
-  if (end.error) co_return end;
-  listener.head(static_cast<int>(parser.get().result_int()),
-                ViewOf(parser.get()[http::field::content_type]));
-  while (!parser.is_done() && !stopped_) {
-    co_await http::async_read_some(stream, connection.buffer, parser,
-                                   Into(end.error));
-    std::string& body = parser.get().body();
-    if (!body.empty()) listener.body(body, Clock::now());
-    body.clear();
-    // A stream that never pauses never waits, and so is not timed out by Beast.
-    if (!end.error && Clock::now() >= deadline) {
-      end.error = beast::error::timeout;
-    }
-    if (end.error) co_return end;
-    if (!listener.goes_on()) break;
-  }
-  connection.used = parser.is_done() && parser.get().keep_alive();
-  if (stopped_) end.error = net::error::operation_aborted;
-  co_return end;
-}
-
 Result<LoadRun::Answer> LoadRun::Client::Ask(const std::string& method,
                                              const std::string& endpoint,
                                              const std::string& body) {
   Answer answer;
-  End end;
-  const Listener listener = {
+  ExchangeEnd end;
+  const ExchangeListener listener = {
       .head = [&](int status, std::string_view) { answer.status = status; },
       .body = [&](std::string_view bytes,
                   Clock::time_point) { answer.body += bytes; },
@@ -264,7 +121,7 @@ Result<LoadRun::Answer> LoadRun::Client::Ask(const std::string& method,
       method == "GET" ? std::min(options_.target.timeout, kListTime)
                       : options_.target.timeout;
   const auto run = [&]() -> Awaitable<void> {
-    end = co_await Exchange(message, Clock::now() + timeout, listener);
+    end = co_await exchanges_.Run(message, Clock::now() + timeout, listener);
   };
   net::co_spawn(io_, run, net::detached);
   io_.restart();
@@ -283,10 +140,11 @@ Result<LoadRun::Answer> LoadRun::Client::Ask(const std::string& method,
 }
 
 // Of an exchange that broke off.
-void LoadRun::Client::FailOf(const End& end, LoadOutcome* outcome) const {
+void LoadRun::Client::FailOf(const ExchangeEnd& end,
+                             LoadOutcome* outcome) const {
   const BoostError& error = end.error;
   outcome->fault_text = error.message();
-  if (stopped_) {
+  if (exchanges_.stopped()) {
     outcome->fault = Fault::kInterrupted;
   } else if (error == beast::error::timeout) {
     outcome->fault = Fault::kTimedOut;
@@ -318,7 +176,7 @@ Awaitable<void> LoadRun::Client::RunOne(LoadRequest request,
   outcome->due_s = request.due_s;
   outcome->sent_s = SecondsBetween(start_, sent);
   size_t num_behind = 0;
-  const Listener listener = {
+  const ExchangeListener listener = {
       .head = [&](int status,
                   std::string_view type) { reader.TakeHead(status, type); },
       .body =
@@ -327,7 +185,8 @@ Awaitable<void> LoadRun::Client::RunOne(LoadRequest request,
             reader.TakeBody(bytes, SecondsBetween(sent, when));
           },
       .goes_on = [&] { return num_behind <= kMaxBytesBehind; }};
-  const End end = co_await Exchange(message, sent + target.timeout, listener);
+  const ExchangeEnd end =
+      co_await exchanges_.Run(message, sent + target.timeout, listener);
   const double seconds = SecondsBetween(sent, Clock::now());
   if (!end.error) {
     reader.End(seconds);
@@ -343,7 +202,7 @@ Awaitable<void> LoadRun::Client::RunOne(LoadRequest request,
 
 Awaitable<void> LoadRun::Client::AwaitRoom() {
   const auto most = static_cast<size_t>(options_.max_concurrency);
-  while (most > 0 && running_ >= most && !stopped_) {
+  while (most > 0 && running_ >= most && !exchanges_.stopped()) {
     BoostError cancelled;
     room_timer_.expires_at(Clock::time_point::max());
     co_await room_timer_.async_wait(Into(cancelled));
@@ -351,7 +210,7 @@ Awaitable<void> LoadRun::Client::AwaitRoom() {
 }
 
 Awaitable<void> LoadRun::Client::Dispatch() {
-  for (size_t i = 0; i < requests_.size() && !stopped_; ++i) {
+  for (size_t i = 0; i < requests_.size() && !exchanges_.stopped(); ++i) {
     const std::chrono::duration<double> due(requests_[i].due_s);
     due_timer_.expires_at(start_ +
                           std::chrono::duration_cast<Clock::duration>(due));
@@ -359,7 +218,7 @@ Awaitable<void> LoadRun::Client::Dispatch() {
     BoostError cancelled;
     co_await due_timer_.async_wait(Into(cancelled));
     co_await AwaitRoom();
-    if (stopped_) break;
+    if (exchanges_.stopped()) break;
     ++counts_.sent;
     ++running_;
     net::co_spawn(io_, RunOne(std::move(requests_[i]), &outcomes_[i]),
@@ -405,10 +264,9 @@ LoadResult LoadRun::Client::Run(
 
 void LoadRun::Client::Stop() {
   net::post(io_, [this] {
-    stopped_ = true;
+    exchanges_.Stop();
     due_timer_.cancel();
     room_timer_.cancel();
-    for (Connection* connection : busy_) connection->stream.cancel();
   });
 }
 
