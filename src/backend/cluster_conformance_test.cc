@@ -15,6 +15,19 @@
 namespace winnow {
 namespace {
 
+// Makes a request's keys few, so that most clusters have no token.
+void DrawFewKeys(SparseCase& sparse, size_t request, RandomSource& random) {
+  TestArray keys = sparse.paged.keys(request);
+  const int64_t size = keys.dim(1) * keys.dim(2);
+  const TestArray few = RandomArray(keys.dtype, {3, size}, random);
+  for (int64_t token = 0; token < keys.dim(0); ++token) {
+    std::copy_n(few.values.begin() + random.Between(0, 2) * size, size,
+                keys.values.begin() + token * size);
+  }
+  sparse.paged.SetKeysAndValues(request, std::move(keys),
+                                sparse.paged.values(request));
+}
+
 // Requests that decode, some of which also have prompt rows; one has no
 // selector, one another kind of it.
 SparseCase ClusterCase(RandomSource& random) {
@@ -60,6 +73,9 @@ SparseCase ClusterCase(RandomSource& random) {
   for (const RequestRows& rows : requests) {
     sparse.selectors.push_back(random.Among({1, 1, 1, 1, 0, -1}));
     sparse.prompt_tokens.push_back(rows.first_position + rows.num_prompt_rows);
+  }
+  for (size_t r = 0; r < requests.size(); ++r) {
+    if (random.Chance(0.3)) DrawFewKeys(sparse, r, random);
   }
   return sparse;
 }
