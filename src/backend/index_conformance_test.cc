@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "backend/cluster_segment.h"
+#include "backend/host_summaries.h"
 #include "backend/seeded_test.h"
 #include "backend/sparse_case.h"
 
@@ -206,6 +207,7 @@ TEST_P(IndexConformanceTest, MakesTheClustersThatItSays) {
     run.summarize_tokens = static_cast<int>(random.Between(1, 300));
     run.on_summaries = [&](std::span<const LayerSelector> selectors,
                            const LayerCache& cache) {
+      const HostSummaries kept(device, selectors[0].summaries);
       for (size_t r = 0; r < sparse.paged.requests().size(); ++r) {
         const int64_t end = sparse.paged.requests()[r].end_position() /
                             sparse.programs[0].rows.tokens;
@@ -213,7 +215,7 @@ TEST_P(IndexConformanceTest, MakesTheClustersThatItSays) {
           ++num_segments;
           num_sharp +=
               ExpectSegment(sparse, r, static_cast<int>(i % cache.num_kv_heads),
-                            selectors[0].summaries, i / cache.num_kv_heads);
+                            kept.table, i / cache.num_kv_heads);
         }
       }
     };

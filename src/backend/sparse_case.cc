@@ -328,14 +328,21 @@ void ReadBoth(TestDevice& device, LayerStep step, const ReadArgs& read,
   device.backend().Combine(device.queue(), step, combine);
   // Combine gives none of its own.
   const TestArray a = device.Download(lses[0]), b = device.Download(lses[1]);
+  std::vector<float> merged;
   for (int64_t row = lists.first_row; row < lists.first_row + lists.num_rows();
        ++row) {
     for (int64_t head = 0; head < read.lse.dim(1); ++head) {
       const double x = a.at(row, head), y = b.at(row, head);
-      read.lse.Row<float>(row)[head] = static_cast<float>(
-          std::isinf(y) ? x : x + std::log1p(std::exp(y - x)));
+      merged.push_back(static_cast<float>(
+          std::isinf(y) ? x : x + std::log1p(std::exp(y - x))));
     }
   }
+  device.backend().Copy(
+      device.queue(),
+      MakeView(reinterpret_cast<std::byte*>(merged.data()), Dtype::kFloat32,
+               {lists.num_rows(), read.lse.dim(1)}),
+      read.lse.Slice(lists.first_row, lists.num_rows()));
+  device.Download(read.lse);  // And so waits for the copy.
   device.backend().Read(device.queue(), prompt, read, cache);
 }
 

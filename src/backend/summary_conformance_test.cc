@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "backend/host_summaries.h"
 #include "backend/seeded_test.h"
 #include "backend/sparse_case.h"
 
@@ -14,28 +15,6 @@ namespace winnow {
 namespace {
 
 using Kind = SummaryRows::Kind;
-
-// Summaries as a step left them, where the host can read them.
-struct HostSummaries {
-  std::vector<std::byte> bytes;
-  std::vector<uint32_t> segments;
-  SummaryTable table;
-
-  HostSummaries(TestDevice& device, const SummaryTable& of) : table(of) {
-    const TestArray numbers = device.Download(of.segments);
-    segments.assign(numbers.values.begin(), numbers.values.end());
-    View all;
-    all.data = of.rows;
-    all.dtype = Dtype::kUInt8;
-    all.rank = 1;
-    all.shape[0] = of.segment_stride_bytes * std::ssize(segments);
-    all.stride[0] = 1;
-    bytes = device.DownloadBytes(all);
-    table.rows = bytes.data();
-    table.segments.data = reinterpret_cast<std::byte*>(segments.data());
-    table.segments.stride = {of.segments.dim(1), 1};
-  }
-};
 
 // Keys of a request whose channels have sizes of their own, so that rows also
 // hold numbers that are none beside the greatest.

@@ -40,7 +40,9 @@ std::vector<CheckedCase> Cases() {
         "quest:budget=32,block=16,dense_layers=none",
         "quest:budget=32,block=16,dense_layers=none,summaries=fp8",
         "window:sink=4,recent=32",
-        "arkvale:block=16,sink=16,recent=0,budget=64", "oracle:budget=32"}) {
+        "arkvale:block=16,sink=16,recent=0,budget=64", "oracle:budget=32",
+        "clusterkv:budget=32,segment=32,cluster=8,dense_layers=none",
+        "retroinfer:budget=8,estimate=16,segment=32,cluster=4,recent=8"}) {
     cases.push_back({"llama", select, Dtype::kBFloat16});
   }
   return cases;

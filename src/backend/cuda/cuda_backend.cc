@@ -8,9 +8,11 @@
 #include <utility>
 
 #include "backend/cuda/bring.h"
+#include "backend/cuda/combine.h"
 #include "backend/cuda/cublaslt.h"
 #include "backend/cuda/cuda_memory.h"
 #include "backend/cuda/cuda_queue.h"
+#include "backend/cuda/index.h"
 #include "backend/cuda/launch_times.h"
 #include "backend/cuda/linear.h"
 #include "backend/cuda/page_verbs.h"
@@ -183,12 +185,9 @@ class CudaBackend final : public Backend {
                  const LayerCache& cache) override {
     EnqueueSummarize(On(queue), step, args, cache);
   }
-  // No program comes here that has clusters, or estimates: see
-  // BackendAttributes::select_features.
-  void Index(Queue&, const LayerStep&, const IndexArgs& args,
-             const LayerCache&) override {
-    CHECK(args.selectors.empty(), "CUDA makes no clusters yet: selectors={}",
-          args.selectors.size());
+  void Index(Queue& queue, const LayerStep& step, const IndexArgs& args,
+             const LayerCache& cache) override {
+    EnqueueIndex(On(queue), step, args, cache);
   }
   void Select(Queue& queue, const LayerStep& step, const SelectArgs& args,
               const LayerCache& cache) override {
@@ -202,9 +201,9 @@ class CudaBackend final : public Backend {
             const LayerCache& cache) override {
     EnqueueRead(On(queue), step, args, cache);
   }
-  void Combine(Queue&, const LayerStep&, const CombineArgs& args) override {
-    CHECK(args.outs.empty(), "CUDA merges no parts yet: outs={}",
-          args.outs.size());
+  void Combine(Queue& queue, const LayerStep& step,
+               const CombineArgs& args) override {
+    EnqueueCombine(On(queue), step, args);
   }
   void GatherRows(Queue& queue, const GatherRowsArgs& args) override {
     EnqueueGatherRows(On(queue), args);

@@ -5,6 +5,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include "backend/cuda/device/element.cuh"
 #include "backend/cuda/device/float8.cuh"
 #include "base/check.h"
 #include "tensor/view.h"
@@ -31,6 +32,20 @@ template <typename Visit>
 void WithCudaRow(Dtype dtype, Visit&& visit) {
   if (dtype == Dtype::kFloat8E4M3) return visit(device::Float8());
   WithCudaFloat(dtype, visit);
+}
+
+// A float `dtype` as kernels are told of it.
+inline device::FloatType FloatTypeOf(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kFloat32:
+      return device::FloatType::kFloat32;
+    case Dtype::kBFloat16:
+      return device::FloatType::kBFloat16;
+    case Dtype::kFloat16:
+      return device::FloatType::kFloat16;
+    default:
+      CHECK(false, "dtype={} is no float type", DtypeName(dtype));
+  }
 }
 
 // A view's elements in the device's type. REQUIRES: T fits view.dtype.

@@ -1,4 +1,5 @@
 #include "backend/cuda/read.h"
+#include "backend/cuda/read_estimates.h"
 #include "backend/cuda/read_prompt.h"
 #include "backend/cuda/read_rows.h"
 #include "backend/cuda/read_units.h"
@@ -10,6 +11,12 @@ void EnqueueRead(CudaQueue& queue, const LayerStep& step, const ReadArgs& args,
                  const LayerCache& cache) {
   if (step.num_rows == 0) return;
   CheckRead(step, args, cache);
+  if (args.sources[0].kind == ReadSource::Kind::kEstimates) {
+    if (step.has_generated_rows) {
+      EnqueueReadEstimates(queue, step, args, cache);
+    }
+    return;
+  }
   RowKinds left = {.prompt = step.has_prompt_rows,
                    .generated = step.has_generated_rows};
   if (left.prompt && ReadPromptTakes(args, cache)) {

@@ -109,7 +109,8 @@ UnitsArguments Arguments(const LayerStep& step, const ReadArgs& args,
   units.q = CudaData<__nv_bfloat16>(args.q);
   units.q_row_stride = args.q.stride[0];
   units.q_head_stride = args.q.stride[1];
-  units.out = CudaData<__nv_bfloat16>(args.out);
+  units.out = args.out.data;
+  units.out_type = FloatTypeOf(args.out.dtype);
   units.out_row_stride = args.out.stride[0];
   units.out_head_stride = args.out.stride[1];
   units.lse = args.lse.empty() ? nullptr : args.lse.As<float>();
@@ -187,7 +188,9 @@ bool ReadUnitsTakes(const ReadArgs& args, const LayerCache& cache) {
   const SliceFormat& format = cache.format;
   const auto address = reinterpret_cast<uintptr_t>(cache.strips);
   return args.q.dtype == Dtype::kBFloat16 && format.k == Dtype::kBFloat16 &&
-         format.v == Dtype::kBFloat16 && args.out.dtype == Dtype::kBFloat16 &&
+         format.v == Dtype::kBFloat16 &&
+         (args.out.dtype == Dtype::kBFloat16 ||
+          args.out.dtype == Dtype::kFloat32) &&
          format.k_dim == format.v_dim && !format.v_in_k &&
          (format.k_dim == 64 || format.k_dim == 96 || format.k_dim == 128) &&
          args.q.dim(1) <= kMaxGroupHeads * cache.num_kv_heads &&

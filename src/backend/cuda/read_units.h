@@ -7,8 +7,9 @@
 
 namespace winnow {
 
-// Whether EnqueueReadUnits can: bfloat16 q, KV and out; k_dim = v_dim of 64,
-// 96 or 128, in pages at multiples of 16 bytes; at most 16 q heads a KV head.
+// Whether EnqueueReadUnits can: bfloat16 q and KV, out of bfloat16 or, of a
+// part that Combine merges, float32; k_dim = v_dim of 64, 96 or 128, in pages
+// at multiples of 16 bytes; at most 16 q heads a KV head.
 bool ReadUnitsTakes(const ReadArgs& args, const LayerCache& cache);
 
 // The generated rows of a step, others left alone, by the unit rule

@@ -2,6 +2,7 @@
 
 #include "backend/cuda/select.h"
 #include "backend/cuda/select_choice.h"
+#include "backend/cuda/select_clusters.h"
 #include "backend/cuda/select_scores.h"
 #include "backend/cuda/select_views.h"
 #include "backend/preconditions.h"
@@ -24,6 +25,7 @@ struct RowNeed {
   int64_t heads = 0, tiles = 0;  // of what normalises them
   int64_t lists = 0, keys = 0;   // of partitions
   int64_t global_keys = 0;       // a list; 0: they fit shared memory
+  int64_t pages = 0;             // of a list that clusters choose
 
   int64_t scores_bytes() const {
     return planes * rows * static_cast<int64_t>(sizeof(float));
@@ -33,6 +35,11 @@ struct RowNeed {
   }
   int64_t keys_bytes() const {
     return lists * global_keys * static_cast<int64_t>(sizeof(uint32_t));
+  }
+  int64_t masks_bytes() const {
+    return global_keys == 0
+               ? 0
+               : lists * pages * static_cast<int64_t>(sizeof(uint32_t));
   }
 };
 
@@ -68,6 +75,9 @@ RowNeed NeedOf(const LayerStep& step, const SelectArgs& args,
                                                    : cache.num_kv_heads);
     need.keys = std::max(need.keys, (max_context + program.block_tokens - 1) /
                                         program.block_tokens);
+    if (program.rows.kind == SummaryRows::Kind::kClusters) {
+      need.pages = cache.page_table.dim(1);
+    }
   }
   need.global_keys = need.keys > kMaxSharedKeys ? need.keys : 0;
   return need;
@@ -76,10 +86,10 @@ RowNeed NeedOf(const LayerStep& step, const SelectArgs& args,
 // Carves the workspace for as many of `num_rows` rows as fit.
 SelectWave MakeWave(const CudaDevice& device, const RowNeed& need,
                     int64_t num_rows) {
-  const int64_t row_bytes =
-      need.scores_bytes() + need.partials_bytes() + need.keys_bytes();
+  const int64_t row_bytes = need.scores_bytes() + need.partials_bytes() +
+                            need.keys_bytes() + need.masks_bytes();
   const int64_t have =
-      static_cast<int64_t>(device.workspace_bytes) - 3 * kAlignBytes;
+      static_cast<int64_t>(device.workspace_bytes) - 4 * kAlignBytes;
   int64_t fit = std::min(num_rows, kMaxWaveRows);
   if (row_bytes > 0) fit = std::min(fit, have / row_bytes);
   CHECK(fit > 0, "workspace_bytes={} a row's scores: {} bytes",
@@ -93,13 +103,17 @@ SelectWave MakeWave(const CudaDevice& device, const RowNeed& need,
   at += Aligned(fit * need.partials_bytes());
   if (need.global_keys > 0) {
     wave.memory.keys = reinterpret_cast<uint32_t*>(at);
+    at += Aligned(fit * need.keys_bytes());
+    wave.memory.masks = reinterpret_cast<uint32_t*>(at);
   }
   wave.memory.scores_stride = need.planes * need.rows;
   wave.memory.partials_stride = need.heads * need.tiles;
   wave.memory.keys_stride = need.lists * need.global_keys;
+  wave.memory.masks_stride = need.lists * need.pages;
   wave.memory.rows_capacity = static_cast<int>(need.rows);
   wave.memory.tiles_capacity = static_cast<int>(need.tiles);
   wave.memory.keys_capacity = static_cast<int>(need.keys);
+  wave.memory.pages_capacity = static_cast<int>(need.pages);
   return wave;
 }
 
@@ -122,6 +136,15 @@ void EnqueueSelect(CudaQueue& queue, const LayerStep& step,
       EnqueueScores(queue, step, args, cache, wave, i);
     }
     EnqueueChoice(queue, step, args, cache, wave);
+    for (size_t i = 0; i < args.selectors.size(); ++i) {
+      const SelectProgram* program = args.selectors[i].program;
+      if (program == nullptr || step.selector.empty() ||
+          !step.has_generated_rows ||
+          program->rows.kind != SummaryRows::Kind::kClusters) {
+        continue;
+      }
+      EnqueueClusterChoice(queue, step, args, cache, wave, i);
+    }
     row += wave.num_rows;
   }
 }

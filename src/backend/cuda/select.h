@@ -9,7 +9,8 @@ namespace winnow {
 
 // What programs may ask for here, of what not every backend runs.
 inline constexpr uint32_t kCudaSelectFeatures =
-    static_cast<uint32_t>(SelectFeature::kFloat8Rows);
+    static_cast<uint32_t>(SelectFeature::kFloat8Rows) |
+    static_cast<uint32_t>(SelectFeature::kClusters);
 
 // Backend::Select. Bytes: each summary row, once a (row of the step, KV head);
 // flops: 2 x rows x k_dim a q head.

@@ -118,6 +118,7 @@ __device__ void FinishList(const ChoiceTask& task,
     if (selector.keeps_lists) task.lists.NumKept(place.row, list) = num_picks;
     task.lists.NumPicks(place.row, list) =
         selector.keeps_lists ? device::kEveryPage : num_picks;
+    task.lists.SetNumEstimates(place.row, list, 0);
   }
 }
 
@@ -156,9 +157,12 @@ __global__ void __launch_bounds__(device::kChooseThreads, 2)
     device::BeginAfterPrior();
     if (place.list != 0 || threadIdx.x != 0) return;
     task.lists.NumPicks(place.row, 0) = device::kEveryPage;
+    task.lists.SetNumEstimates(place.row, 0, 0);
     return RowResult{1, has_program ? 1.0f : 0.0f}.Write(task, place.row);
   }
   const device::Selector& selector = task.selectors[entry];
+  // Another launch has those.
+  if (selector.HasClusters()) return device::BeginAfterPrior();
   place.num_choices = selector.scope == device::Scope::kLayer ? 1
                       : selector.scope == device::Scope::kQHead
                           ? task.num_q_heads
@@ -211,23 +215,6 @@ int MaxChoices(const SelectArgs& args, const LayerCache& cache) {
   return most;
 }
 
-device::Lists DeviceLists(const PickLists& picks) {
-  CHECK(picks.picks.stride[0] % 2 == 0 && picks.picks.stride[1] % 2 == 0 &&
-            picks.picks.stride[2] == 2,
-        "picks {}", ToString(picks.picks));
-  const bool keeps = !picks.num_kept.empty();
-  return {.picks = reinterpret_cast<uint2*>(picks.picks.As<uint32_t>()),
-          .num_picks = picks.num_picks.As<int32_t>(),
-          .num_lists = picks.num_lists.As<int32_t>(),
-          .num_kept = keeps ? picks.num_kept.As<int32_t>() : nullptr,
-          .picks_row_stride = picks.picks.stride[0] / 2,
-          .picks_list_stride = picks.picks.stride[1] / 2,
-          .num_picks_stride = picks.num_picks.stride[0],
-          .num_kept_stride = keeps ? picks.num_kept.stride[0] : 0,
-          .capacity = picks.capacity(),
-          .first_row = picks.first_row};
-}
-
 void Launch(CudaQueue& queue, const ChoiceTask& task, const dim3& grid) {
   if (task.memory.keys != nullptr) {
     LaunchDependent(queue, "Select: choice", ChooseKernel<false>,
@@ -254,7 +241,7 @@ void EnqueueChoice(CudaQueue& queue, const LayerStep& step,
                    const SelectWave& wave) {
   ChoiceTask task = {};
   task.rows = DeviceRows(step);
-  task.lists = DeviceLists(args.picks);
+  task.lists = DeviceChosenLists(args.picks);
   task.memory = wave.memory;
   if (!args.read_shares.empty()) {
     task.read_shares = args.read_shares.As<float>();

@@ -60,10 +60,11 @@ __device__ float LogSumExp(const float2* parts, int num_tiles) {
 
 // Each plane's log-sum-exp, a warp a plane.
 __device__ void NormalizePlanes(const ReduceTask& task, int wave_row, int list,
-                                int context, float* lse) {  // [num_planes]
+                                int scored_tokens,
+                                float* lse) {  // [num_planes]
   const device::SummaryLevel& level =
       task.selector.summaries.levels[task.selector.NormalizingLevel()];
-  const int num_visible = level.NumVisible(context);
+  const int num_visible = level.NumVisible(scored_tokens);
   const int num_slots = num_visible == 0 ? 0 : num_visible + level.lead;
   const int num_tiles =
       (num_slots + device::kTileSlots - 1) / device::kTileSlots;
@@ -115,14 +116,16 @@ __global__ void __launch_bounds__(kThreads, 4)
   const int row = task.first_row + wave_row;
   if (task.rows.selector[task.rows.Request(row)] != task.selector_index) return;
   const int context = task.rows.Position(row) + 1;
-  const int num_visible = task.selector.summaries.levels[0].NumVisible(context);
+  const int scored_tokens = task.selector.ScoredTokens(context);
+  const int num_visible =
+      task.selector.summaries.levels[0].NumVisible(scored_tokens);
   if (static_cast<int>(blockIdx.x) * kThreads >= num_visible) return;
   if (task.selector.ReadsAll(task.rows, row) ||
-      !device::RowBudget(task.selector, context).NeedsScores()) {
+      !device::NeedsScores(task.selector, context)) {
     return;
   }
   if (task.selector.map != device::HeadMap::kNone) {
-    NormalizePlanes(task, wave_row, list, context, lse);
+    NormalizePlanes(task, wave_row, list, scored_tokens, lse);
     __syncthreads();
   }
   float* planes = task.memory.Plane(wave_row, list * task.num_planes);

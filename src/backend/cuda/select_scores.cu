@@ -43,13 +43,13 @@ __global__ void __launch_bounds__(kThreads, kBlocksAMultiprocessor)
   const device::SummaryLevel& level =
       task.selector.summaries.levels[place.level];
   const int context = task.rows.Position(place.row) + 1;
-  place.num_visible = level.NumVisible(context);
+  place.num_visible = level.NumVisible(task.selector.ScoredTokens(context));
   // Where the context is short, the blocks behind it have nothing to do.
   if (place.num_visible == 0 ||
       block * device::kScoreWarps * device::kTileSlots >=
           place.num_visible + level.lead ||
       task.selector.ReadsAll(task.rows, place.row) ||
-      !device::RowBudget(task.selector, context).NeedsScores()) {
+      !device::NeedsScores(task.selector, context)) {
     return device::WaitForPrior();
   }
   device::TileWalk walk(task, place, block);
@@ -201,18 +201,6 @@ void LaunchFloat8(const ScoreLaunch& launch) {
   Launch<device::LaneTile<Row, 1, 32, 4>>(launch);
 }
 
-device::QueryType QueryTypeOf(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::kBFloat16:
-      return device::QueryType::kBFloat16;
-    case Dtype::kFloat16:
-      return device::QueryType::kFloat16;
-    default:
-      CHECK(dtype == Dtype::kFloat32, "q={}", DtypeName(dtype));
-      return device::QueryType::kFloat32;
-  }
-}
-
 device::ScoreTask MakeTask(const LayerStep& step, const SelectArgs& args,
                            const LayerCache& cache, const SelectWave& wave,
                            size_t selector) {
@@ -223,7 +211,7 @@ device::ScoreTask MakeTask(const LayerStep& step, const SelectArgs& args,
   task.selector_index = static_cast<int>(selector);
   task.first_row = wave.first_row;
   task.q = args.q.data;
-  task.q_type = QueryTypeOf(args.q.dtype);
+  task.q_type = FloatTypeOf(args.q.dtype);
   task.q_row_stride = args.q.stride[0];
   task.q_head_stride = args.q.stride[1];
   task.num_heads = static_cast<int>(args.q.dim(1)) / cache.num_kv_heads;

@@ -13,8 +13,8 @@ template <typename To, typename From>
 constexpr To As(From value) {
   return static_cast<To>(value);
 }
-static_assert(As<device::SummaryKind>(Kind::kCuboid) ==
-              device::SummaryKind::kCuboid);
+static_assert(As<device::SummaryKind>(Kind::kClusters) ==
+              device::SummaryKind::kClusters);
 static_assert(As<device::Scope>(Scope::kLayer) == device::Scope::kLayer);
 static_assert(As<device::HeadMap>(HeadMap::kExpMinusLse) ==
               device::HeadMap::kExpMinusLse);
@@ -23,7 +23,7 @@ static_assert(As<device::Reduction>(Reduction::kSum) ==
 
 int Log2(int power) {
   CHECK(power > 0 && std::has_single_bit(static_cast<unsigned>(power)),
-        "rows_per_segment={} is no power of two", power);
+        "rows of a segment={} are no power of two", power);
   return std::countr_zero(static_cast<unsigned>(power));
 }
 
@@ -94,12 +94,46 @@ device::Summaries DeviceSummaries(const SelectProgram& program,
                     table.layout.levels[static_cast<size_t>(level)], cache);
   }
   if (table.layout.head_bytes == 0) return summaries;
+  if (program.rows.kind == Kind::kClusters) {
+    summaries.clusters = {
+        .ends_offset_bytes = table.layout.ends_offset_bytes,
+        .members_offset_bytes = table.layout.members_offset_bytes,
+        .values_offset_bytes = table.layout.values_offset_bytes,
+        .shift = Log2(program.rows.tokens / program.rows.stride)};
+  }
   summaries.rows = table.rows;
   summaries.segment_stride_bytes = table.segment_stride_bytes;
   summaries.head_bytes = table.layout.head_bytes;
   summaries.segments = table.segments.As<uint32_t>();
   summaries.segments_stride = table.segments.stride[0];
   return summaries;
+}
+
+device::Lists DeviceChosenLists(const PickLists& picks) {
+  CHECK(picks.picks.stride[0] % 2 == 0 && picks.picks.stride[1] % 2 == 0 &&
+            picks.picks.stride[2] == 2,
+        "picks {}", ToString(picks.picks));
+  const bool keeps = !picks.num_kept.empty();
+  const bool estimates = !picks.estimates.empty();
+  const bool counts_estimates = !picks.num_estimates.empty();
+  return {.picks = reinterpret_cast<uint2*>(picks.picks.As<uint32_t>()),
+          .num_picks = picks.num_picks.As<int32_t>(),
+          .num_lists = picks.num_lists.As<int32_t>(),
+          .num_kept = keeps ? picks.num_kept.As<int32_t>() : nullptr,
+          .picks_row_stride = picks.picks.stride[0] / 2,
+          .picks_list_stride = picks.picks.stride[1] / 2,
+          .num_picks_stride = picks.num_picks.stride[0],
+          .num_kept_stride = keeps ? picks.num_kept.stride[0] : 0,
+          .capacity = picks.capacity(),
+          .first_row = picks.first_row,
+          .estimates = estimates ? picks.estimates.As<int32_t>() : nullptr,
+          .num_estimates =
+              counts_estimates ? picks.num_estimates.As<int32_t>() : nullptr,
+          .estimates_row_stride = estimates ? picks.estimates.stride[0] : 0,
+          .estimates_list_stride = estimates ? picks.estimates.stride[1] : 0,
+          .num_estimates_stride =
+              counts_estimates ? picks.num_estimates.stride[0] : 0,
+          .estimates_capacity = estimates ? picks.estimates.dim(2) : 0};
 }
 
 device::Selector DeviceSelector(const LayerSelector& selector,
@@ -126,6 +160,11 @@ device::Selector DeviceSelector(const LayerSelector& selector,
   of.inside_budget = program.forced.inside_budget;
   of.budget_is_share = program.budget.unit == Amount::Unit::kShare;
   of.budget = program.budget.value;
+  of.sink_tokens = program.forced.sink_tokens;
+  of.recent_tokens = program.forced.recent_tokens;
+  of.cuts_tokens = program.rule == Rule::kTokens;
+  of.estimate_is_share = program.estimate.unit == Amount::Unit::kShare;
+  of.estimate = program.estimate.value;
   of.in_prompt = program.in_prompt;
   of.dense_len = program.dense_len;
   of.keeps_lists = selector.keeps_lists;

@@ -5,7 +5,7 @@
 #include <cuda_runtime.h>
 
 #include "backend/backend.h"
-#include "backend/cuda/device/select_row.cuh"
+#include "backend/cuda/device/select_list.cuh"
 
 namespace winnow {
 
@@ -15,6 +15,9 @@ device::Summaries DeviceSummaries(const SelectProgram& program,
 
 device::Selector DeviceSelector(const LayerSelector& selector,
                                 const LayerCache& cache);
+
+// What Select writes.
+device::Lists DeviceChosenLists(const PickLists& picks);
 
 // The level's rows and their element type: keys have that of the cache.
 const SummaryRows& LevelRows(const SelectProgram& program, int level);

@@ -305,7 +305,8 @@ void EnqueueLevels(CudaQueue& queue, const CloseTask& task, const dim3& grid,
 
 bool HasRows(const SummaryRows& rows) {
   return rows.kind != SummaryRows::Kind::kNone &&
-         rows.kind != SummaryRows::Kind::kKeys;
+         rows.kind != SummaryRows::Kind::kKeys &&
+         rows.kind != SummaryRows::Kind::kClusters;
 }
 
 // Blocks a request and KV head: by the rows that a step's tokens may close.

@@ -5,6 +5,7 @@
 
 #include <cuda_bf16.h>
 
+#include "backend/cuda/device/element.cuh"
 #include "backend/cuda/device/read_state.cuh"
 #include "backend/cuda/device/read_tasks.cuh"
 
@@ -20,7 +21,8 @@ struct UnitsArguments {
   Pages pages;
   const __nv_bfloat16* q;  // [rows, q_heads, dim]
   int64_t q_row_stride, q_head_stride;
-  __nv_bfloat16* out;  // [rows, q_heads, dim]
+  void* out;  // [rows, q_heads, dim]
+  FloatType out_type;
   int64_t out_row_stride, out_head_stride;
   float* lse;  // [rows, q_heads], or null
   int64_t lse_stride;
@@ -55,8 +57,13 @@ struct UnitsArguments {
   }
 
   __device__ void WriteOut(int row, int head, int channel, float value) const {
-    out[row * out_row_stride + head * out_head_stride + channel] =
-        __float2bfloat16_rn(value);
+    const int64_t at = row * out_row_stride + head * out_head_stride + channel;
+    // Of a part that is merged with others, in float32.
+    if (out_type == FloatType::kFloat32) {
+      static_cast<float*>(out)[at] = value;
+    } else {
+      static_cast<__nv_bfloat16*>(out)[at] = __float2bfloat16_rn(value);
+    }
   }
   __device__ void WriteLse(int row, int head, float maximum, float sum) const {
     if (lse == nullptr) return;

@@ -11,8 +11,6 @@ namespace winnow::device {
 // Of a block that scores.
 constexpr int kScoreWarps = 4;
 
-enum class QueryType : uint8_t { kFloat32, kBFloat16, kFloat16 };
-
 // What a launch scores: one selector's levels of one shape.
 struct ScoreTask {
   StepRows rows;
@@ -23,7 +21,7 @@ struct ScoreTask {
   int num_blocks[2];  // of each level, in a row of the grid
   int first_row;      // of the wave
   const void* q;      // [rows, q_heads, k_dim]
-  QueryType q_type;
+  FloatType q_type;
   int64_t q_row_stride, q_head_stride;
   int num_heads;     // q heads a KV head
   int padded_heads;  // up to the heads that are scored at a time
@@ -33,16 +31,9 @@ struct ScoreTask {
 
 __device__ inline float LoadQuery(const ScoreTask& task, int row, int head,
                                   int channel) {
-  const int64_t at =
-      row * task.q_row_stride + head * task.q_head_stride + channel;
-  switch (task.q_type) {
-    case QueryType::kBFloat16:
-      return ToFloat(static_cast<const __nv_bfloat16*>(task.q)[at]);
-    case QueryType::kFloat16:
-      return ToFloat(static_cast<const __half*>(task.q)[at]);
-    default:
-      return static_cast<const float*>(task.q)[at];
-  }
+  return LoadFloat(
+      task.q, task.q_type,
+      row * task.q_row_stride + head * task.q_head_stride + channel);
 }
 
 // The queries of a KV head's group. A bound is an inner product too:
@@ -117,9 +108,14 @@ __device__ inline void WriteTile(
     }
   }
   if (place.level != selector.NormalizingLevel()) return;
+  // A cluster without tokens has no part in a softmax.
+  const bool counts =
+      valid && !(selector.HasClusters() &&
+                 selector.summaries.NumTokensOf(task.rows.Request(place.row),
+                                                place.kv_head, j) == 0);
   for (int head = 0; head < task.num_heads; ++head) {
     const float2 part =
-        PartOfLse(scores[head * kTileStride + lane], valid, task.scale);
+        PartOfLse(scores[head * kTileStride + lane], counts, task.scale);
     if (lane == 0) {
       task.memory.Partials(place.wave_row,
                            first_head + head)[slot / kTileSlots] = part;

@@ -50,7 +50,8 @@ __device__ inline int SumOfWarpsBefore(int value, int* of_warps, int& total) {
   return before;
 }
 
-// Keys below `key` are taken, and of those that equal it the first num_equal.
+// Keys below `key` are taken, and of those that equal it the first ones, that
+// weigh num_equal together.
 struct Cut {
   uint32_t key;
   int num_equal;
@@ -108,18 +109,20 @@ __device__ inline int NumBits(const uint32_t* keys, int num_keys,
   return 32 - __clz(all);
 }
 
-// Where the best `count` of num_keys keys end, by a block: a digit at a time,
+// Where the best of num_keys keys end that weigh `need` together, key i
+// weight(i), by a block: a digit at a time,
 // from the first bit in which keys differ. So digits spread over their range
 // (scores of a kind share sign, exponent and more, and those that share a digit
 // wait for one another where they are counted), and two mostly do. Counts are
 // integers, so their order is no matter.
-// REQUIRES: 0 < count <= num_keys; the keys are written, by a __syncthreads().
-__device__ inline Cut FindCut(const uint32_t* keys, int num_keys, int count,
-                              CutScratch& scratch) {
+// REQUIRES: 0 < need, no more than all keys weigh; the keys are written, by a
+// __syncthreads().
+template <typename Weight>
+__device__ Cut FindWeightedCut(const uint32_t* keys, int num_keys, int need,
+                               CutScratch& scratch, Weight&& weight) {
   int shift = NumBits(keys, num_keys, scratch);
   uint32_t mask = shift == 32 ? 0u : ~0u << shift;
   uint32_t known = keys[0] & mask;
-  int need = count;
   while (shift > 0) {
     for (int i = threadIdx.x; i < kDigits; i += kChooseThreads) {
       scratch.counts[i] = 0;
@@ -131,7 +134,7 @@ __device__ inline Cut FindCut(const uint32_t* keys, int num_keys, int count,
     for (int i = threadIdx.x; i < num_keys; i += kChooseThreads) {
       const uint32_t key = keys[i];
       if ((key & mask) == known) {
-        atomicAdd(&scratch.counts[key >> shift & digits], 1);
+        atomicAdd(&scratch.counts[key >> shift & digits], weight(i));
       }
     }
     __syncthreads();
@@ -143,6 +146,12 @@ __device__ inline Cut FindCut(const uint32_t* keys, int num_keys, int count,
     if (scratch.count == need) return {known | ~mask, need, false};
   }
   return {known, need, true};
+}
+
+// Where the best `count` end, as many as there are at most.
+__device__ inline Cut FindCut(const uint32_t* keys, int num_keys, int count,
+                              CutScratch& scratch) {
+  return FindWeightedCut(keys, num_keys, count, scratch, [](int) { return 1; });
 }
 
 }  // namespace winnow::device

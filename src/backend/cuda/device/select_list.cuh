@@ -20,7 +20,11 @@ struct Lists {
   int64_t picks_row_stride, picks_list_stride;  // in picks
   int64_t num_picks_stride, num_kept_stride;
   int64_t capacity;
-  int first_row;  // of the step
+  int first_row;           // of the step
+  int32_t* estimates;      // [rows, lists, capacity of their own], or null
+  int32_t* num_estimates;  // [rows, lists], or null
+  int64_t estimates_row_stride, estimates_list_stride, num_estimates_stride;
+  int64_t estimates_capacity;
 
   __device__ uint2* List(int row, int list) const {
     return picks + (row - first_row) * picks_row_stride +
@@ -31,6 +35,15 @@ struct Lists {
   }
   __device__ int32_t& NumKept(int row, int list) const {
     return num_kept[(row - first_row) * num_kept_stride + list];
+  }
+  __device__ int32_t* Estimates(int row, int list) const {
+    return estimates + (row - first_row) * estimates_row_stride +
+           list * estimates_list_stride;
+  }
+  // Where lists may estimate.
+  __device__ void SetNumEstimates(int row, int list, int count) const {
+    if (num_estimates == nullptr) return;
+    num_estimates[(row - first_row) * num_estimates_stride + list] = count;
   }
 };
 

@@ -29,6 +29,11 @@ struct Selector {
   bool inside_budget;
   bool budget_is_share;
   double budget;
+  // Where rows are clusters.
+  int sink_tokens, recent_tokens;
+  bool cuts_tokens;  // Rule::kTokens
+  bool estimate_is_share;
+  double estimate;
   bool in_prompt;
   int dense_len;
   bool keeps_lists;   // for layers to come: this one reads everything
@@ -44,6 +49,15 @@ struct Selector {
   // or one that must be mapped.
   __host__ __device__ bool NeedsReduce() const {
     return map != HeadMap::kNone || scope == Scope::kLayer;
+  }
+  __host__ __device__ bool HasClusters() const {
+    return summaries.levels[0].kind == SummaryKind::kClusters;
+  }
+  // Scores are those of summary rows among so many first tokens.
+  __device__ int ScoredTokens(int context) const {
+    if (!HasClusters()) return context;
+    const int segment = summaries.levels[0].tokens;
+    return max(context - 1 - recent_tokens, 0) / segment * segment;
   }
   // Whether a partition's score is of other rows than one of its own.
   __host__ __device__ bool Pools() const {
@@ -74,6 +88,11 @@ struct Selector {
   }
 };
 
+// Whole tokens of an amount (Amount::TokensOf).
+__device__ inline int64_t TokensOf(double amount, bool is_share, int context) {
+  return static_cast<int64_t>(is_share ? amount * context : amount);
+}
+
 // Which partitions of a row's context are read whatever their score, and how
 // many scores choose: all that a list's length depends on.
 struct RowBudget {
@@ -86,9 +105,9 @@ struct RowBudget {
     num_partitions = own + 1;
     first_free = min(selector.sink_blocks, own);
     end_free = max(own - selector.recent_blocks, first_free);
-    const double tokens =
-        selector.budget_is_share ? selector.budget * context : selector.budget;
-    int64_t most = static_cast<int64_t>(tokens) / selector.block_tokens;
+    int64_t most =
+        TokensOf(selector.budget, selector.budget_is_share, context) /
+        selector.block_tokens;
     if (selector.inside_budget) most -= first_free + num_partitions - end_free;
     const int64_t num_free = end_free - first_free;
     count = static_cast<int>(most < 0 ? 0 : most < num_free ? most : num_free);
@@ -102,6 +121,45 @@ struct RowBudget {
     return context - left * selector.block_tokens;
   }
 };
+
+// The same of a row whose selector has clusters, which it chooses among.
+struct ClusterBudget {
+  int clustered_tokens;  // the first ones, in segments
+  int num_clusters;
+  int num_read;       // clusters, or with cuts_tokens their tokens
+  int num_estimated;  // clusters that come next
+  bool all;           // every cluster is read
+
+  __device__ ClusterBudget(const Selector& selector, int context)
+      : clustered_tokens(selector.ScoredTokens(context)),
+        num_clusters(clustered_tokens / selector.summaries.levels[0].stride) {
+    int64_t budget =
+        TokensOf(selector.budget, selector.budget_is_share, context);
+    if (selector.inside_budget) budget -= min(selector.sink_tokens, context);
+    if (!selector.cuts_tokens) budget /= selector.block_tokens;
+    const int most =
+        selector.cuts_tokens
+            ? clustered_tokens - min(selector.sink_tokens, clustered_tokens)
+            : num_clusters;
+    num_read = static_cast<int>(budget < 0 ? 0 : budget < most ? budget : most);
+    all = num_read == most;
+    const int left =
+        all ? 0 : num_clusters - (selector.cuts_tokens ? 0 : num_read);
+    const int64_t next =
+        TokensOf(selector.estimate, selector.estimate_is_share, context) /
+        selector.block_tokens;
+    num_estimated = static_cast<int>(next < left ? next : left);
+  }
+  __device__ bool NeedsScores() const {
+    return !all && (num_read > 0 || num_estimated > 0);
+  }
+};
+
+// Whether scores decide for a row at position `context - 1`.
+__device__ inline bool NeedsScores(const Selector& selector, int context) {
+  return selector.HasClusters() ? ClusterBudget(selector, context).NeedsScores()
+                                : RowBudget(selector, context).NeedsScores();
+}
 
 }  // namespace winnow::device
 

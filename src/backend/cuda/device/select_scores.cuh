@@ -18,12 +18,16 @@ struct ScoreMemory {
                           // score), the greatest exponent and the sum
   uint32_t* keys;         // [wave, lists, keys_capacity]; null: they fit
                           // shared memory
+  uint32_t* masks;        // [wave, lists, pages_capacity], where clusters
+                          // choose; null: they fit shared memory
   int64_t scores_stride;  // of a row of the step, in elements
   int64_t partials_stride;
   int64_t keys_stride;
+  int64_t masks_stride;
   int rows_capacity;
   int tiles_capacity;
   int keys_capacity;
+  int pages_capacity;
 
   __device__ float* Plane(int wave_row, int plane) const {
     return scores + wave_row * scores_stride + int64_t{plane} * rows_capacity;
@@ -34,6 +38,9 @@ struct ScoreMemory {
   }
   __device__ uint32_t* Keys(int wave_row, int list) const {
     return keys + wave_row * keys_stride + int64_t{list} * keys_capacity;
+  }
+  __device__ uint32_t* Masks(int wave_row, int list) const {
+    return masks + wave_row * masks_stride + int64_t{list} * pages_capacity;
   }
 };
 

@@ -1,0 +1,169 @@
+#include "backend/cuda/dependent_launch.h"
+#include "backend/cuda/device/cluster_choice.cuh"
+#include "backend/cuda/device/dependent_launch.cuh"
+#include "backend/cuda/select_clusters.h"
+#include "backend/cuda/select_views.h"
+#include "backend/cuda/step_views.h"
+
+namespace winnow {
+namespace {
+
+struct ClusterChoiceTask {
+  device::StepRows rows;
+  device::Lists lists;
+  device::ScoreMemory memory;
+  device::Selector selector;
+  int selector_index;
+  float* read_shares;  // [rows of the step], or null
+  int32_t* tickets;    // [wave, 2]: tokens of a row's lists, and lists done
+  int first_row;       // of the wave
+  int num_q_heads;
+  int num_kv_heads;
+  int num_choices;  // lists of a row
+  int shared_keys;  // where keys and masks are in shared memory
+};
+
+// Tokens of a list that an earlier layer has kept, by a block.
+__device__ int NumKeptTokens(const uint2* picks, int num_picks,
+                             device::CutScratch& scratch) {
+  int count = 0;
+  for (int i = threadIdx.x; i < num_picks; i += device::kChooseThreads) {
+    count += __popc(picks[i].y);
+  }
+  count = __reduce_add_sync(device::kWarpMask, count);
+  int total = 0;
+  device::SumOfWarpsBefore(count, scratch.of_warps, total);
+  return total;
+}
+
+// Adds the row's share once its last list is done, by one thread of each:
+// integers are added in any order, the share once.
+__device__ void AddShare(const ClusterChoiceTask& task, int wave_row,
+                         int context, int num_tokens) {
+  if (task.read_shares == nullptr) return;
+  int32_t* ticket = task.tickets + 2 * int64_t{wave_row};
+  atomicAdd(&ticket[0], num_tokens);
+  __threadfence();
+  if (atomicAdd(&ticket[1], 1) + 1 != task.num_choices) return;
+  __threadfence();
+  const int32_t all = atomicAdd(&ticket[0], 0);
+  ticket[0] = ticket[1] = 0;
+  // Nobody else adds: as an atomic it need not be waited for.
+  atomicAdd(&task.read_shares[task.first_row + wave_row],
+            static_cast<float>(
+                static_cast<double>(all) /
+                static_cast<double>(int64_t{task.num_choices} * context)));
+}
+
+// A block has a (row, list): makes integer keys of the clusters' scores, finds
+// where the budget ends among them, by clusters or by their tokens, and where
+// the estimates end, marks the tokens of what is read in the masks of their
+// pages, and writes those as picks. Bytes: 4 a score, 12 a cluster, 2 a token
+// that is read, the lists. Grid [lists, rows of the wave].
+template <bool kShared>
+__global__ void __launch_bounds__(device::kChooseThreads, 2)
+    ChooseClustersKernel(const __grid_constant__ ClusterChoiceTask task) {
+  extern __shared__ uint32_t shared[];  // keys, then masks, where kShared
+  __shared__ device::CutScratch scratch;
+  const int wave_row = static_cast<int>(blockIdx.y);
+  const int row = task.first_row + wave_row;
+  const int list = static_cast<int>(blockIdx.x);
+  const device::Selector& selector = task.selector;
+  const int request = task.rows.Request(row);
+  const int context = task.rows.Position(row) + 1;
+  device::BeginAfterPrior();
+  if (task.rows.selector[request] != task.selector_index ||
+      selector.ReadsAll(task.rows, row)) {
+    return;
+  }
+  const device::ClusterBudget budget(selector, context);
+  device::ClusterCounts counts = {};
+  if (selector.reuses_lists) {
+    counts.num_picks = task.lists.NumKept(row, list);
+    counts.num_tokens =
+        NumKeptTokens(task.lists.List(row, list), counts.num_picks, scratch);
+  } else {
+    const device::ClusterList place = {
+        .request = request,
+        .kv_head = list * task.num_kv_heads / task.num_choices,
+        .context = context,
+        .picks = task.lists.List(row, list),
+        .capacity = task.lists.capacity,
+        .estimates = task.lists.Estimates(row, list),
+        .estimates_capacity = task.lists.estimates_capacity};
+    const int num_planes =
+        selector.SumsGroups() ? task.num_kv_heads : task.num_q_heads;
+    uint32_t* keys = kShared ? shared : task.memory.Keys(wave_row, list);
+    uint32_t* masks =
+        kShared ? shared + task.shared_keys : task.memory.Masks(wave_row, list);
+    device::ClusterChoice choice(selector, budget, place, keys, masks, scratch);
+    counts = choice.Choose(
+        task.memory.Plane(wave_row, list * (num_planes / task.num_choices)));
+    if (threadIdx.x == 0) {
+      task.lists.SetNumEstimates(row, list, counts.num_estimates);
+    }
+  }
+  if (threadIdx.x != 0) return;
+  if (list == 0) {
+    task.lists.num_lists[row - task.lists.first_row] = task.num_choices;
+  }
+  if (selector.keeps_lists) {
+    task.lists.NumKept(row, list) = counts.num_picks;
+    counts = {device::kEveryPage, context, 0};
+  }
+  task.lists.NumPicks(row, list) = counts.num_picks;
+  AddShare(task, wave_row, context, counts.num_tokens);
+}
+
+}  // namespace
+
+void EnqueueClusterChoice(CudaQueue& queue, const LayerStep& step,
+                          const SelectArgs& args, const LayerCache& cache,
+                          const SelectWave& wave, size_t selector) {
+  const SelectProgram& program = *args.selectors[selector].program;
+  const CudaDevice& device = queue.device();
+  ClusterChoiceTask task = {};
+  task.rows = DeviceRows(step);
+  task.lists = DeviceChosenLists(args.picks);
+  task.memory = wave.memory;
+  task.selector = DeviceSelector(args.selectors[selector], cache);
+  task.selector_index = static_cast<int>(selector);
+  if (!args.read_shares.empty()) {
+    task.read_shares = args.read_shares.As<float>();
+  }
+  CHECK(2 * int64_t{wave.num_rows} <= device.num_tickets, "rows={} tickets={}",
+        wave.num_rows, device.num_tickets);
+  task.tickets = device.tickets;
+  task.first_row = wave.first_row;
+  task.num_q_heads = static_cast<int>(args.q.dim(1));
+  task.num_kv_heads = cache.num_kv_heads;
+  task.num_choices = NumChoices(program, task.num_q_heads, cache);
+  CHECK(program.estimate.value == 0 || program.rule == Rule::kTokens ||
+            !args.picks.estimates.empty(),
+        "estimates {}", ToString(args.picks.estimates));
+  const bool chooses = args.selectors[selector].reuse_layer < 0;
+  const int64_t num_pages = chooses ? cache.page_table.dim(1) : 0;
+  task.shared_keys =
+      static_cast<int>(num_pages * kPageTokens / program.block_tokens);
+  const dim3 grid(static_cast<unsigned>(task.num_choices),
+                  static_cast<unsigned>(wave.num_rows));
+  if (wave.memory.keys != nullptr) {
+    LaunchDependent(queue, "Select: clusters", ChooseClustersKernel<false>,
+                    {.blocks = grid, .num_threads = device::kChooseThreads},
+                    task);
+    return;
+  }
+  const int shared_bytes =
+      int{sizeof(uint32_t)} * (task.shared_keys + static_cast<int>(num_pages));
+  queue.Keep(cudaFuncSetAttribute(ChooseClustersKernel<true>,
+                                  cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  shared_bytes),
+             "Select: shared memory for clusters");
+  LaunchDependent(queue, "Select: clusters", ChooseClustersKernel<true>,
+                  {.blocks = grid,
+                   .num_threads = device::kChooseThreads,
+                   .shared_bytes = shared_bytes},
+                  task);
+}
+
+}  // namespace winnow
