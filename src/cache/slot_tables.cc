@@ -170,11 +170,9 @@ View SlotTables::WordsOf(const Buffer& buffer, int64_t first,
 }
 
 uint32_t SlotTables::StripNumber(uint32_t strip) const {
-  const StripPoolOptions& pool = device_.options();
-  if (pool.layout == PoolLayout::kExtentMajor) return strip;
   const auto layers = static_cast<uint32_t>(options_.num_layers);
-  return strip % layers * static_cast<uint32_t>(pool.num_extents) +
-         strip / layers;
+  return device_.StripNumber(static_cast<int>(strip % layers),
+                             ExtentId(strip / layers));
 }
 
 void SlotTables::WriteRows(Queue& queue, const SlotLedger& ledger,

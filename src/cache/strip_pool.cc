@@ -61,8 +61,7 @@ Result<StripPool> StripPool::Create(Backend& backend,
 
 StripPool::StripPool(Buffer buffer, const StripPoolOptions& options)
     : buffer_(std::move(buffer)), options_(options) {
-  const int64_t strip_bytes =
-      int64_t{options.num_kv_heads} * options.format.slice_bytes;
+  const int64_t strip_bytes = this->strip_bytes();
   switch (options.layout) {
     case PoolLayout::kLayerMajor:
       extent_stride_bytes_ = strip_bytes;
@@ -82,6 +81,15 @@ std::byte* StripPool::Slice(int layer, ExtentId extent, int head) const {
         "layer={} extent={} head={}", layer, extent.value(), head);
   return strips(layer) + extent.value() * extent_stride_bytes_ +
          int64_t{head} * options_.format.slice_bytes;
+}
+
+uint32_t StripPool::StripNumber(int layer, ExtentId extent) const {
+  const auto layers = static_cast<uint32_t>(options_.num_layers);
+  const auto of_layer = static_cast<uint32_t>(layer);
+  return options_.layout == PoolLayout::kExtentMajor
+             ? extent.value() * layers + of_layer
+             : of_layer * static_cast<uint32_t>(options_.num_extents) +
+                   extent.value();
 }
 
 }  // namespace winnow

@@ -48,6 +48,12 @@ class StripPool {
     return buffer_.data() + layer * layer_stride_bytes_;
   }
   std::byte* Slice(int layer, ExtentId extent, int head) const;
+  // Strips are numbered as they lie: strip i is at strips(0) + i *
+  // strip_bytes(), whatever the layout.
+  uint32_t StripNumber(int layer, ExtentId extent) const;
+  int64_t strip_bytes() const {
+    return int64_t{options_.num_kv_heads} * options_.format.slice_bytes;
+  }
 
   int64_t layer_stride_bytes() const { return layer_stride_bytes_; }
   int64_t extent_stride_bytes() const { return extent_stride_bytes_; }

@@ -7,8 +7,13 @@
 namespace winnow {
 namespace {
 
+// One that may give way, and begins again without others.
 bool IsPlain(const SequenceSnapshot& sequence) {
-  return !sequence.is_prefix() && !sequence.prefix;
+  return !sequence.is_prefix() && !sequence.prefix && !sequence.layerwise;
+}
+
+bool IsFirm(const SequenceSnapshot& sequence) {
+  return sequence.is_prefix() || sequence.layerwise;
 }
 
 }  // namespace
@@ -34,9 +39,11 @@ int64_t Admission::PagesToPromise(const SequenceSnapshot& sequence) const {
 
 bool Admission::MayRun(const SequenceSnapshot& sequence) const {
   int64_t firm = firm_pages_, longest = longest_life_;
-  if (sequence.is_prefix()) firm += sequence.life_pages + sequence.fork_pages;
+  if (IsFirm(sequence)) firm += sequence.life_pages + sequence.fork_pages;
   if (IsPlain(sequence)) longest = std::max(longest, sequence.life_pages);
   return num_running_ < limits_.max_num_seqs &&
+         promised_host_pages_ + sequence.host_pages <=
+             limits_.num_free_host_pages &&
          firm + longest <= limits_.num_pages;
 }
 
@@ -50,8 +57,11 @@ void Admission::Count(const SequenceSnapshot& sequence) {
   if (IsPlain(sequence)) {
     longest_life_ = std::max(longest_life_, sequence.life_pages);
   }
-  if (sequence.is_prefix()) {
+  if (IsFirm(sequence)) {
     firm_pages_ += sequence.life_pages + sequence.fork_pages;
+  }
+  if (!sequence.admitted) promised_host_pages_ += sequence.host_pages;
+  if (sequence.is_prefix()) {
     fork_rooms_[sequence.id] = {.is_read = sequence.is_read(),
                                 .kept_pages = sequence.fork_pages};
   }

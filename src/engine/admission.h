@@ -44,11 +44,12 @@ class Admission {
 
   const SchedulerLimits limits_;
   int64_t promised_pages_;
-  // Prefixes, with one fork each, and the longest life of all others: what
-  // must fit whoever gives way.
+  // Prefixes, with one fork each, and those that are layerwise; and the longest
+  // life of all others: what must fit whoever gives way.
   int64_t firm_pages_ = 0;
   int64_t longest_life_ = 0;
-  int num_running_ = 0;  // prefixes that are only held do not run
+  int num_running_ = 0;              // prefixes that are only held do not run
+  int64_t promised_host_pages_ = 0;  // now
   int64_t num_lacking_pages_ = 0;
   int64_t num_spare_pages_ = 0;
   std::map<SequenceId, ForkRoom> fork_rooms_;  // of admitted prefixes

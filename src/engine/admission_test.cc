@@ -56,6 +56,45 @@ TEST(AdmissionTest, APrefixIsPromisedItsLongestForkToo) {
   EXPECT_EQ(Admitted({PrefixOf(1, 4, 3), Plain(2, 4)}), Ids{1});
 }
 
+SequenceSnapshot Layerwise(uint64_t id, int64_t life_pages,
+                           int64_t host_pages) {
+  return {.id = SequenceId(id),
+          .num_tokens = 640,
+          .layerwise = true,
+          .life_pages = life_pages,
+          .host_pages = host_pages};
+}
+
+// It never gives way: beside it there is room for the longest life of all
+// others, whatever is expected of them.
+TEST(AdmissionTest, WhoIsLayerwiseIsPromisedItsLifeBesideOthers) {
+  SequenceSnapshot plain = Plain(2, 7);
+  plain.expected_pages = 2;
+  EXPECT_EQ(Admitted({Layerwise(1, 4, 0), plain}), Ids{1});
+  plain.life_pages = 6;
+  EXPECT_EQ(Admitted({Layerwise(1, 4, 0), plain}), (Ids{1, 2}));
+  EXPECT_EQ(Admitted({plain, Layerwise(1, 4, 0)}), (Ids{2, 1}));
+  EXPECT_EQ(Admitted({plain, Layerwise(1, 5, 0)}), Ids{2});
+  EXPECT_EQ(Admitted({Layerwise(1, 5, 0), Layerwise(2, 6, 0)}), Ids{1});
+}
+
+TEST(AdmissionTest, WhoIsLayerwiseWaitsForTheHostToo) {
+  SchedulerLimits limits = kLimits;
+  limits.num_free_host_pages = 20;
+  const auto admitted = [&](const std::vector<SequenceSnapshot>& sequences) {
+    return Admitted(sequences, limits);
+  };
+  EXPECT_EQ(admitted({Layerwise(1, 2, 20), Plain(2, 1)}), (Ids{1, 2}));
+  EXPECT_EQ(admitted({Layerwise(1, 2, 21), Plain(2, 1)}), Ids{});
+  EXPECT_EQ(admitted({Layerwise(1, 2, 12), Layerwise(2, 2, 8)}), (Ids{1, 2}));
+  EXPECT_EQ(admitted({Layerwise(1, 2, 12), Layerwise(2, 2, 9)}), Ids{1});
+  // No page of the device would help it.
+  std::vector<SequenceSnapshot> waiting = {Layerwise(1, 11, 21)};
+  Admission admission({limits, waiting});
+  EXPECT_TRUE(admission.Admit(waiting).empty());
+  EXPECT_EQ(admission.num_lacking_pages(), 0);
+}
+
 TEST(AdmissionTest, ForksWaitUntilTheirPrefixIsReadAndKeepTheirRoom) {
   // 4 + 3 + 3 pages are spoken for as soon as both forks are there.
   EXPECT_EQ(Admitted({PrefixOf(1, 4, 3), ForkOf(1, 2, 3), ForkOf(1, 3, 3),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/size_text.h"
 #include "model/rope.h"
 
 namespace winnow {
@@ -57,7 +58,13 @@ RequestRope Engine::RopeFor(int64_t planned_tokens) const {
   return rope;
 }
 
-Status Engine::CheckWatch(const Request& request) const {
+Status Engine::CheckWatch(const Request& request, bool is_layerwise) const {
+  if (request.is_watched && is_layerwise) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "a watched request's KV must fit device-kv ({}), as "
+                     "others are read layer by layer",
+                     FormatBytes(device_kv_bytes()));
+  }
   const auto num_watched = std::ranges::count_if(
       sequences_,
       [](const auto& other) { return other->request().is_watched; });
@@ -72,7 +79,10 @@ Status Engine::CheckWatch(const Request& request) const {
 Result<SequenceId> Engine::Add(Request request, RequestObserver* observer) {
   if (failure_) return *failure_;
   RETURN_IF_ERROR(limits_.Check(request));
-  RETURN_IF_ERROR(CheckWatch(request));
+  const bool is_layerwise = layerwise_ && layerwise_->Takes(request);
+  RETURN_IF_ERROR(is_layerwise ? layerwise_->Check(request)
+                               : limits_.CheckRoom(request));
+  RETURN_IF_ERROR(CheckWatch(request, is_layerwise));
   if (request.prefix) {
     const Sequence& prefix = Get(*request.prefix);
     CheckForkable(request, prefix);
@@ -86,6 +96,7 @@ Result<SequenceId> Engine::Add(Request request, RequestObserver* observer) {
   const SequenceId id(next_id_++);
   sequences_.push_back(std::make_unique<Sequence>(id, std::move(request),
                                                   std::move(rope), observer));
+  if (is_layerwise) sequences_.back()->ReadByLayers();
   return id;
 }
 
@@ -162,9 +173,10 @@ void Engine::Finish(SequenceId id, FinishReason reason,
   if (sequence.admitted()) {
     const int selector = sequence.request().selector;
     if (selector >= 0) selectors_->Close(selector, id);
-    completion.kv.device_bytes =
-        (kv_.NumWhole(id) + (slots_ ? slots_->NumSlotExtents(id) : 0)) *
-        limits_.page_bytes;
+    int64_t num_extents = kv_.NumWhole(id);
+    if (slots_) num_extents += slots_->NumSlotExtents(id);
+    if (kv_.has_loan(id)) num_extents += std::ssize(kv_.loan(id).extents);
+    completion.kv.device_bytes = num_extents * limits_.page_bytes;
     completion.kv.host_bytes = kv_.NumOnHost(id) * limits_.page_bytes;
     // A step that failed, or drew nothing, may have left anything.
     const bool leaves_pages = reason != FinishReason::kError;
@@ -211,6 +223,11 @@ void Engine::Open(SequenceId id) {
     sequence.Admit();
     kv_.Fork(*prefix, id);
     if (selector >= 0) selectors_->Fork(selector, *prefix, id);
+  } else if (sequence.layerwise()) {
+    layerwise_->Open(sequence);
+    sequence.Admit();
+    selectors_->Open(selector, id);
+    runner_->GrowSummaries(selector, id, sequence.num_prompt_tokens());
   } else {
     const bool returns = sequence.preempted();
     prefixes_->Open(sequence);
@@ -303,6 +320,9 @@ void Engine::Land(const StepPlan& plan, const StepOutput& output) {
     CountReads(item, shares.first(num_rows), sequence);
     shares = shares.subspan(num_rows);
     sequence.Land(item, model_.config().num_layers);
+    if (item.layerwise && sequence.num_computed() > 0) {
+      layerwise_->End(sequence);
+    }
     kv_.Seal(item.sequence, sequence.num_computed());
     // Of a chunk between two layer ranges nothing is there in all layers.
     if (item.end_layer < model_.config().num_layers) continue;

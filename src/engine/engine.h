@@ -10,6 +10,7 @@
 
 #include "engine/disk_prefixes.h"
 #include "engine/engine_options.h"
+#include "engine/layerwise_prompts.h"
 #include "engine/prefix_cache.h"
 #include "engine/request_limits.h"
 #include "engine/request_slots.h"
@@ -35,7 +36,9 @@ class Engine {
   ~Engine();
 
   // Takes a request in. Fails where it can never run: its fields are out of
-  // range, or it is longer than the context or the pool.
+  // range, or it is longer than the context or the pool. One whose selector can
+  // do with slots may be longer than the device's pool: it is read layer by
+  // layer (LayerwisePrompts), and never gives way.
   // REQUIRES: observer lives until its OnFinish.
   // A request with a prefix shares its pages, and waits until they are read.
   // REQUIRES: request.prefix, if any, is added and not released, and the prompt
@@ -57,7 +60,7 @@ class Engine {
 
   // Takes a running request's pages, as shortage does: it waits, before those
   // that came later, and goes on where it was. Nothing where it does not run,
-  // or is a prefix.
+  // is a prefix, or layerwise.
   void Preempt(SequenceId id);
   // A running request's pages leave the device for the host, as shortage makes
   // them, and it goes on with slots. Nothing where they cannot.
@@ -92,6 +95,9 @@ class Engine {
   Engine(Backend& backend, const Model& model, const EngineOptions& options,
          std::unique_ptr<DeviceCache> cache, std::unique_ptr<HostPool> host);
   Status AddSlots();
+  // What a layerwise one needs counts for its life.
+  void CountLayerwise(const Sequence& sequence,
+                      SequenceSnapshot& snapshot) const;
   Status AddDisk(std::unique_ptr<DiskStore> store);
   std::vector<SequenceSnapshot> Snapshots() const;
   Schedule Plan(bool admits) const;
@@ -106,7 +112,7 @@ class Engine {
   // Idle pages are copied to the host ahead, a few a step.
   void WriteBehind();
   // Whether one more may be watched, where it asks for it.
-  Status CheckWatch(const Request& request) const;
+  Status CheckWatch(const Request& request, bool is_layerwise) const;
   // The REQUIRES of Add that concern a fork and its prefix.
   void CheckForkable(const Request& request, const Sequence& prefix) const;
   RequestRope RopeFor(int64_t planned_tokens) const;
@@ -143,6 +149,7 @@ class Engine {
   std::unique_ptr<SelectorSet> selectors_;
   std::unique_ptr<PrefixCache> prefixes_;
   std::unique_ptr<RequestSlots> slots_;  // null: none; holds extents of kv_
+  std::unique_ptr<LayerwisePrompts> layerwise_;  // null where slots_ is
   std::unique_ptr<Runner> runner_;
   std::unique_ptr<DiskPrefixes> disk_;  // null: none; holds pages of kv_
   // In order of arrival, and so of their ids.

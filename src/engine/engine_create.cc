@@ -12,20 +12,25 @@ namespace {
 Result<std::unique_ptr<DeviceCache>> MakeCache(Backend& backend,
                                                const Model& model,
                                                const EngineOptions& options,
-                                               int slot_tokens) {
+                                               std::optional<int> slot_tokens) {
   const ModelConfig& config = model.config();
   ASSIGN_OR_RETURN(const int64_t num_pages,
                    KvPagesOf(options, model, backend.attributes()));
   DeviceCacheOptions cache;
   cache.format =
       MakeSliceFormat(model.dtype(), config.head_dim, config.head_dim);
-  cache.format.slot_tokens = slot_tokens;
+  cache.format.slot_tokens = slot_tokens.value_or(kPageTokens);
   cache.num_layers = config.num_layers;
   cache.num_kv_heads = config.num_kv_heads;
   cache.num_extents = num_pages;
   cache.max_requests = options.max_num_seqs;
+  // Where there are slots, a request may have more pages than the device.
   cache.max_pages_per_request =
-      static_cast<int>(std::min(num_pages, PagesFor(options.max_model_len)));
+      static_cast<int>(PagesFor(options.max_model_len));
+  if (!slot_tokens) {
+    cache.max_pages_per_request = static_cast<int>(
+        std::min<int64_t>(num_pages, cache.max_pages_per_request));
+  }
   return DeviceCache::Create(backend, cache);
 }
 
@@ -80,9 +85,8 @@ Result<std::unique_ptr<Engine>> Engine::Create(
     RETURN_IF_ERROR(
         selectors->AddHints(backend, model, selector_options, options.hints));
   }
-  ASSIGN_OR_RETURN(
-      std::unique_ptr<DeviceCache> cache,
-      MakeCache(backend, model, options, slot_tokens.value_or(kPageTokens)));
+  ASSIGN_OR_RETURN(std::unique_ptr<DeviceCache> cache,
+                   MakeCache(backend, model, options, slot_tokens));
   std::unique_ptr<HostPool> host;
   if (num_host_pages > 0) {
     ASSIGN_OR_RETURN(host, HostPool::Create(backend, cache->pool(),
@@ -101,21 +105,31 @@ Result<std::unique_ptr<Engine>> Engine::Create(
   ASSIGN_OR_RETURN(
       engine->runner_,
       Runner::Create(backend, model, *engine->cache_, *engine->selectors_,
-                     engine->slots_.get(), runner_options));
+                     {.slots = engine->slots_.get(),
+                      .layerwise = engine->layerwise_.get()},
+                     runner_options));
   if (disk != nullptr) RETURN_IF_ERROR(engine->AddDisk(std::move(disk)));
   return engine;
 }
 
 Status Engine::AddSlots() {
+  const RequestSlots::Memory memory = {
+      .backend = backend_, .device = *cache_, .host = *host_, .kv = kv_};
   ASSIGN_OR_RETURN(
       slots_,
       RequestSlots::Create(
-          {.backend = backend_, .device = *cache_, .host = *host_, .kv = kv_},
-          *selectors_,
+          memory, *selectors_,
           {.budget = options_.cache_budget.value_or(kDefaultCacheBudget),
            .max_model_len = options_.max_model_len,
            .max_sequences = options_.max_num_seqs,
            .max_requests = RunnerOptionsOf(options_).max_requests}));
+  ASSIGN_OR_RETURN(layerwise_,
+                   LayerwisePrompts::Create(
+                       memory, *selectors_, *slots_,
+                       {.max_requests = RunnerOptionsOf(options_).max_requests,
+                        .max_pages_per_request =
+                            static_cast<int>(PagesFor(options_.max_model_len)),
+                        .hidden_size = model_.config().hidden_size}));
   return Ok{};
 }
 

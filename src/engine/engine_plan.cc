@@ -20,6 +20,10 @@ std::vector<SequenceSnapshot> Engine::Snapshots() const {
     SequenceSnapshot& snapshot = snapshots.emplace_back(sequence->Snapshot());
     snapshot.needs_all_layers = request.selector >= 0 &&
                                 selectors_->selector(request.selector).reuses();
+    if (sequence->layerwise()) {
+      CountLayerwise(*sequence, snapshot);
+      continue;
+    }
     const int64_t num_saved = slots_ ? slots_->NumSaved(sequence->id()) : 0;
     if (request.prefix) snapshot.life_pages -= num_saved;
     if (!host_ || sequence->is_prefix() || request.prefix) continue;
@@ -32,6 +36,17 @@ std::vector<SequenceSnapshot> Engine::Snapshots() const {
   return snapshots;
 }
 
+void Engine::CountLayerwise(const Sequence& sequence,
+                            SequenceSnapshot& snapshot) const {
+  const Request& request = sequence.request();
+  const LayerRoom room = layerwise_->RoomOf(request);
+  const bool is_read = sequence.num_computed() > 0;
+  snapshot.life_pages = is_read ? room.num_decoding() : room.num_most();
+  if (!sequence.admitted()) {
+    snapshot.host_pages = layerwise_->NumFarPages(request);
+  }
+}
+
 Schedule Engine::Plan(bool admits) const {
   ScheduleInput input;
   input.admits = admits;
@@ -39,7 +54,8 @@ Schedule Engine::Plan(bool admits) const {
                   .max_num_batched_tokens = options_.max_num_batched_tokens,
                   .num_layers = model_.config().num_layers,
                   .layers_per_step = options_.layers_per_step,
-                  .num_pages = num_pages_};
+                  .num_pages = num_pages_,
+                  .num_free_host_pages = kv_.num_available_host_pages()};
   if (disk_) input.limits.num_pages -= disk_->num_held_pages();
   input.sequences = Snapshots();
   if (admits) CountShared(input);
@@ -56,6 +72,7 @@ void Engine::CountShared(ScheduleInput& input) const {
   if (num_running >= options_.max_num_seqs) return;
   for (const size_t i : TurnOrder(input.sequences)) {
     if (sequences_[i]->admitted() || sequences_[i]->request().prefix) continue;
+    if (sequences_[i]->layerwise()) return;  // It begins with nothing.
     input.sequences[i].shared_pages = prefixes_->NumSharedPages(*sequences_[i]);
     return;
   }
@@ -100,7 +117,9 @@ void Engine::PreemptFor(StepPlan& plan) {
 void Engine::Preempt(SequenceId id) {
   if (!IsKnown(id)) return;
   Sequence& sequence = Get(id);
-  if (!sequence.admitted() || sequence.is_prefix()) return;
+  if (!sequence.admitted() || sequence.is_prefix() || sequence.layerwise()) {
+    return;
+  }
   const int selector = sequence.request().selector;
   if (selector >= 0) selectors_->Close(selector, id);
   prefixes_->Park(sequence);

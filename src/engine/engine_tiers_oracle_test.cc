@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <map>
 #include <random>
+#include <set>
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/faulty_folder.h"
@@ -21,6 +22,9 @@ namespace winnow {
 namespace {
 
 constexpr int kMaxLength = 192;
+// A model of so many layers is what a prompt larger than the pool is read by,
+// whose length is this at most.
+constexpr int kDeepLayers = 6, kMaxDeepLength = 320;
 const std::vector<std::string> kSelectors = {
     "mean:budget=16,block=8,recent=8",
     "infllm-v2:kernel=8,stride=4,block=32,budget=32,sink=0,recent=0,"
@@ -67,11 +71,15 @@ class Listener : public RequestObserver {
   Completion completion;
   int num_read = 0;
   bool finished = false;
+  bool refused = false;
 };
 
 struct Totals {
-  int num_brought_back = 0;  // times that pages were promoted
-  int num_whole_again = 0;   // of these
+  int num_layerwise = 0;              // that were read layer by layer
+  int num_layerwise_with_others = 0;  // beside which others were admitted
+  int num_refused = 0;                // for which there was never room
+  int num_brought_back = 0;           // times that pages were promoted
+  int num_whole_again = 0;            // of these
   int num_preemptions = 0;
   int num_forced = 0;  // of these
   int num_fetched = 0;
@@ -97,6 +105,7 @@ struct Workload {
   bool forces = false;           // requests to give way at any time
   bool demotes = false;          // and to go on with slots
   bool expects_little = false;   // as the first ones ended soon
+  bool is_deep = false;          // the deep model's: some exceed the pool
   // On a disk that the engine before has left; 0: there is none.
   int64_t num_disk_slots = 0;
   FolderFaults disk_faults = {};
@@ -107,10 +116,22 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
   void SetUp() override {
     golden_ = ReadTinyCase("llama");
     WriteTinyModel(golden_, folder_.path(), {.dtype = Dtype::kFloat32});
-    model_ = std::make_unique<Model>(Model::Load(folder_.path(), {}).value());
-    WriteTinyGates(model_->config(), folder_.path());
-    page_bytes_ =
-        kPageTokens * KvBytesPerToken(model_->config(), model_->dtype());
+    models_[0] =
+        std::make_unique<Model>(Model::Load(folder_.path(), {}).value());
+    WriteTinyGates(models_[0]->config(), folder_.path());
+    WriteTinyModel(WithLayers(golden_, kDeepLayers), deep_folder_.path(),
+                   {.dtype = Dtype::kFloat32});
+    models_[1] =
+        std::make_unique<Model>(Model::Load(deep_folder_.path(), {}).value());
+    WriteTinyGates(models_[1]->config(), deep_folder_.path());
+  }
+
+  const Model& ModelOf(const Workload& workload) const {
+    return *models_[workload.is_deep ? 1 : 0];
+  }
+  int64_t PageBytes(const Workload& workload) const {
+    const Model& model = ModelOf(workload);
+    return kPageTokens * KvBytesPerToken(model.config(), model.dtype());
   }
 
   int Below(int end) {
@@ -161,6 +182,26 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
     return request;
   }
 
+  // To three pages at most.
+  static void Shorten(Request& request) {
+    request.prompt.resize(std::min<size_t>(request.prompt.size(), 60));
+    request.num_question_tokens =
+        std::min(request.num_question_tokens,
+                 static_cast<int>(request.prompt.size()) - 1);
+    request.max_tokens = std::min(request.max_tokens, 30);
+  }
+
+  // As long as the deep model's may be; what it reads may lie in slots.
+  Request AnyLongRequest() {
+    Request request = AnyRequest(std::nullopt, /*all_long=*/false);
+    request.prompt = Text(Below(2), 64, 190 + Below(kMaxDeepLength - 230));
+    request.num_question_tokens = Below(2) * Below(40);
+    request.selector = std::array{
+        0, 1, 2, 4, 5, 6, 7, 8, 9, 10}[static_cast<size_t>(Below(10))];
+    request.max_tokens = 1 + Below(40);
+    return request;
+  }
+
   // Which fails in a third of all cases.
   void PutOnDisk(Workload& workload) {
     workload.num_disk_slots = 4 << Below(5);
@@ -171,9 +212,30 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
     }
   }
 
-  Workload AnyWorkload() {
+  // Whether both pools have room for them is left to them.
+  void AddLongRequests(Workload& workload) {
+    for (int i = 1 + Below(3); i > 0; --i) {
+      const int at = Below(static_cast<int>(workload.requests.size()) + 1);
+      workload.requests.insert(workload.requests.begin() + at,
+                               AnyLongRequest());
+      workload.on_prefix.insert(workload.on_prefix.begin() + at, false);
+    }
+  }
+
+  // From less than a page a layer to all that is picked; forks have little to
+  // give up.
+  std::optional<CacheBudget> AnyBudget(bool has_prefix) {
+    if (has_prefix || Below(2) == 0) {
+      return CacheBudget{.tokens = 8 << Below(has_prefix ? 3 : 5)};
+    }
+    if (Below(3) == 0) return CacheBudget{.times = 1.5};
+    return std::nullopt;
+  }
+
+  Workload AnyWorkload(bool is_deep) {
     Workload workload;
-    const bool has_prefix = Below(4) == 0;
+    workload.is_deep = is_deep;
+    const bool has_prefix = Below(4) == 0 && !is_deep;
     if (has_prefix) {
       workload.prefix.emplace();
       workload.prefix->tokens = Text(7, 0, 20 + Below(60));
@@ -197,6 +259,7 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
       workload.on_prefix.push_back(is_fork);
       workload.requests.push_back(
           AnyRequest(is_fork ? workload.prefix : std::nullopt, all_long));
+      if (is_deep && !is_fork) Shorten(workload.requests.back());
       const Request& request = workload.requests.back();
       if (is_fork) continue;
       most_pages = std::max(most_pages, PagesFor(std::ssize(request.prompt) +
@@ -206,24 +269,22 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
       most_pages += PagesFor(std::ssize(workload.prefix->tokens)) +
                     PagesFor(workload.prefix->max_length);
     }
+    if (is_deep) {
+      AddLongRequests(workload);
+      most_pages = std::max<int64_t>(most_pages, 5) + Below(3);
+    }
     constexpr std::array<int, 4> kHostPages = {1, 4, 12, 40};
     constexpr std::array<int, 4> kRows = {32, 40, 70, 2048};
     workload.options = {
         .max_num_seqs = 2 + Below(4),
         .max_num_batched_tokens = kRows[static_cast<size_t>(Below(4))],
-        .device_kv_bytes = (most_pages + Below(4)) * page_bytes_,
+        .device_kv_bytes = (most_pages + Below(4)) * PageBytes(workload),
         .host_kv_bytes =
-            kHostPages[static_cast<size_t>(Below(4))] * page_bytes_,
+            kHostPages[static_cast<size_t>(is_deep ? 2 + Below(2) : Below(4))] *
+            PageBytes(workload),
         .prefix_caching = Below(4) > 0,
         .layers_per_step = Below(3) == 0 ? 1 : 0};
-    // From less than a page a layer to all that is picked; forks have little to
-    // give up.
-    if (has_prefix || Below(2) == 0) {
-      workload.options.cache_budget =
-          CacheBudget{.tokens = 8 << Below(has_prefix ? 3 : 5)};
-    } else if (Below(3) == 0) {
-      workload.options.cache_budget = CacheBudget{.times = 1.5};
-    }
+    workload.options.cache_budget = AnyBudget(has_prefix);
     if (Below(6) == 0) {  // Nothing is worth a copy.
       workload.options.restore_rates = {.link_bytes_per_second = 1,
                                         .rows_per_second = 1e9};
@@ -232,23 +293,26 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
     return workload;
   }
 
-  std::unique_ptr<DiskStore> OpenDisk(FaultyDisk& disk, int64_t num_slots) {
-    const DiskSlotLayout layout(page_bytes_);
+  std::unique_ptr<DiskStore> OpenDisk(FaultyDisk& disk,
+                                      const Workload& workload) {
+    const int64_t page_bytes = PageBytes(workload);
+    const DiskSlotLayout layout(page_bytes);
     auto store = DiskStore::Open(
-        disk.Open(), {.header = {.key = "tiny", .piece_bytes = page_bytes_},
-                      .max_bytes = num_slots * layout.slot_bytes,
+        disk.Open(), {.header = {.key = "tiny", .piece_bytes = page_bytes},
+                      .max_bytes = workload.num_disk_slots * layout.slot_bytes,
                       .has_own_thread = false});
     CHECK(store.ok(), "{}", store.error().message);
     return std::move(store).value();
   }
 
-  std::unique_ptr<Engine> MakeEngine(EngineOptions options,
+  std::unique_ptr<Engine> MakeEngine(const Workload& workload,
+                                     EngineOptions options,
                                      std::unique_ptr<DiskStore> disk = {}) {
-    options.max_model_len = kMaxLength;
+    options.max_model_len = workload.is_deep ? kMaxDeepLength : kMaxLength;
     options.batch_invariant = true;
     options.selectors = kSelectors;
     Result<std::unique_ptr<Engine>> engine =
-        Engine::Create(*backend_, *model_, options, std::move(disk));
+        Engine::Create(*backend_, ModelOf(workload), options, std::move(disk));
     CHECK(engine.ok(), "{}", engine.error().message);
     return std::move(engine).value();
   }
@@ -283,9 +347,9 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
   // Everything at once, each request with a prompt of its own.
   std::vector<Listener> RunResident(const Workload& workload) {
     const std::unique_ptr<Engine> engine =
-        MakeEngine({.max_num_seqs = 16,
-                    .device_kv_bytes = 100 * page_bytes_,
-                    .prefix_caching = false});
+        MakeEngine(workload, {.max_num_seqs = 16,
+                              .device_kv_bytes = 130 * PageBytes(workload),
+                              .prefix_caching = false});
     std::vector<Listener> listeners(workload.requests.size());
     for (size_t i = 0; i < listeners.size(); ++i) {
       const auto id = engine->Add(workload.requests[i], &listeners[i]);
@@ -310,11 +374,12 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
   std::vector<Listener> RunPressed(const Workload& workload,
                                    std::unique_ptr<DiskStore> disk = {}) {
     const std::unique_ptr<Engine> engine =
-        MakeEngine(workload.options, std::move(disk));
+        MakeEngine(workload, workload.options, std::move(disk));
     if (workload.expects_little) RunBriefOne(*engine);
     std::vector<Listener> listeners(workload.requests.size());
     std::vector<SequenceId> ids;
     Listener holder;
+    std::set<SequenceId> layerwise;
     std::optional<SequenceId> prefix;
     if (workload.prefix)
       prefix = engine->AddPrefix(*workload.prefix, &holder).value();
@@ -323,8 +388,11 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
         Request request = workload.requests[ids.size()];
         if (workload.on_prefix[ids.size()]) request.prefix = prefix;
         const auto id = engine->Add(std::move(request), &listeners[ids.size()]);
-        CHECK(id.ok(), "{}", id.error().message);
-        ids.push_back(*id);
+        CHECK(id.ok() || workload.is_deep, "{}", id.error().message);
+        // Nobody's number, where there is never room for it.
+        ids.push_back(id.ok() ? *id : SequenceId(uint64_t{1} << 40));
+        listeners[ids.size() - 1].refused = !id.ok();
+        totals_.num_refused += !id.ok();
         if (ids.size() == listeners.size() && prefix) engine->Release(*prefix);
       }
       for (int i = workload.forces && Below(8) == 0 ? 1 + Below(2) : 0;
@@ -332,6 +400,8 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
         const SequenceId id = AnyOf(ids);
         totals_.num_forced += engine->kv().is_open(id);
         engine->Preempt(id);
+        // Who is layerwise stays.
+        totals_.num_forced -= engine->kv().is_open(id);
       }
       if (workload.demotes && Below(4) == 0 && !ids.empty()) {
         engine->Demote(AnyOf(ids));
@@ -347,6 +417,7 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
       const Result<bool> more = engine->Step();
       CHECK(more.ok(), "{}", more.error().message);
       ExpectSound(*engine);
+      CountLayerwise(*engine, ids, layerwise);
       if (HasFailure()) break;
       if (!*more && ids.size() == listeners.size()) break;
     }
@@ -356,6 +427,15 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
           static_cast<int>(engine->disk()->store().counts().num_read);
     }
     return listeners;
+  }
+
+  void CountLayerwise(const Engine& engine, const std::vector<SequenceId>& ids,
+                      std::set<SequenceId>& layerwise) {
+    for (const SequenceId id : ids) {
+      if (!engine.kv().is_open(id) || !engine.kv().has_loan(id)) continue;
+      totals_.num_layerwise += layerwise.insert(id).second;
+      totals_.num_layerwise_with_others += engine.kv().num_sequences() > 1;
+    }
   }
 
   // All or part of what one has given up comes back, and may leave at once.
@@ -407,9 +487,9 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
             .least_age = kAges[random() % kAges.size()]};
   }
 
-  void RunSeed(uint64_t seed) {
+  void RunSeed(uint64_t seed, bool is_deep) {
     random_.seed(seed);
-    Workload workload = AnyWorkload();
+    Workload workload = AnyWorkload(is_deep);
     workload.options.hints = AnyHints(seed);
     constexpr std::array<double, 4> kShares = {0, 1.0 / 16, 0.5, 1};
     workload.options.write_behind_share = kShares[seed / 2 % kShares.size()];
@@ -420,8 +500,7 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
     FaultyDisk disk(static_cast<uint32_t>(seed));
     for (int life = 0; life < 2 && !HasFailure(); ++life) {
       disk.faults() = {};
-      std::unique_ptr<DiskStore> store =
-          OpenDisk(disk, workload.num_disk_slots);
+      std::unique_ptr<DiskStore> store = OpenDisk(disk, workload);
       disk.faults() = workload.disk_faults;
       ExpectAnswers(seed, workload, RunPressed(workload, std::move(store)),
                     expected);
@@ -435,7 +514,8 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
       SCOPED_TRACE(fmt::format("seed {} request {} selector {} on prefix {}",
                                seed, i, workload.requests[i].selector,
                                static_cast<bool>(workload.on_prefix[i])));
-      ASSERT_TRUE(got[i].finished);
+      ASSERT_NE(got[i].finished, got[i].refused);
+      if (got[i].refused) continue;
       const Completion& completion = got[i].completion;
       totals_.num_preemptions += completion.num_preemptions;
       totals_.num_fetched += completion.kv.fetched_bytes > 0;
@@ -463,10 +543,10 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
   }
 
   const TemporaryFolder folder_{"engine_tiers_oracle"};
+  const TemporaryFolder deep_folder_{"engine_tiers_oracle_deep"};
   std::unique_ptr<Backend> backend_ = MakeCpuBackend({.num_threads = 1});
   TinyCase golden_;
-  std::unique_ptr<Model> model_;
-  int64_t page_bytes_ = 0;
+  std::array<std::unique_ptr<Model>, 2> models_;  // the second one is deep
   std::mt19937_64 random_;
   Totals totals_;
 };
@@ -476,7 +556,7 @@ constexpr int kNumParts = 10;
 TEST_P(EngineTiersOracleTest, AnswersAreThoseOfTheResident) {
   const int count = NumWorkloads() / kNumParts;
   for (int i = 0; i < count; ++i) {
-    RunSeed(static_cast<uint64_t>(GetParam() * count + i));
+    RunSeed(static_cast<uint64_t>(GetParam() * count + i), /*is_deep=*/false);
     ASSERT_FALSE(HasFailure());
   }
   // Else nothing was shown.
@@ -494,6 +574,20 @@ TEST_P(EngineTiersOracleTest, AnswersAreThoseOfTheResident) {
   EXPECT_GT(totals_.num_whole_again, count / 2);
   EXPECT_GT(totals_.num_from_disk, 0);
   EXPECT_GT(totals_.num_from_disk_with_slots, 0);
+}
+
+// The same where some are larger than the device's pool.
+TEST_P(EngineTiersOracleTest, AnswersOfTheLargeAreThoseOfTheResident) {
+  const int count = std::max(8, NumWorkloads() / kNumParts / 2);
+  for (int i = 0; i < count; ++i) {
+    RunSeed(static_cast<uint64_t>(GetParam() * count + i), /*is_deep=*/true);
+    ASSERT_FALSE(HasFailure());
+  }
+  EXPECT_GT(totals_.num_layerwise, count / 2);
+  EXPECT_GT(totals_.num_layerwise_with_others, 0);
+  EXPECT_GT(totals_.num_layerwise, totals_.num_refused);
+  EXPECT_GT(totals_.num_with_slots, count / 2);
+  EXPECT_GT(totals_.num_missing, count / 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Parts, EngineTiersOracleTest,

@@ -20,7 +20,10 @@ std::optional<SequenceId> PreemptionVictim(
   std::optional<SequenceId> last;
   int num_running = 0;
   for (const size_t i : TurnOrder(sequences)) {
-    if (!sequences[i].admitted || sequences[i].is_prefix()) continue;
+    if (!sequences[i].admitted || sequences[i].is_prefix() ||
+        sequences[i].layerwise) {
+      continue;
+    }
     last = sequences[i].id;
     ++num_running;
   }

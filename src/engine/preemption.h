@@ -28,8 +28,9 @@ int ExpectedOutput(const OutputHistory& history, int max_tokens,
 // Who gives way where a running sequence lacks a page: of those that run the
 // one whose turn is last (TurnOrder), among equals the youngest; nobody where
 // only one is left. Prefixes never do, as what is held for their forks is
-// promised. So the first goes on, and as it fits the pool beside all prefixes
-// (Admission), it ends. `sequences` in order of arrival.
+// promised, nor does who is layerwise, as its longest life is. So the first
+// goes on, and as it fits the pool beside all prefixes (Admission), it ends.
+// `sequences` in order of arrival.
 std::optional<SequenceId> PreemptionVictim(
     std::span<const SequenceSnapshot> sequences);
 

@@ -38,6 +38,16 @@ TEST(PreemptionTest, TheYoungestGivesWayAndTheOldestNever) {
       SequenceId(2));
 }
 
+TEST(PreemptionTest, WhoIsLayerwiseNeverGivesWay) {
+  std::vector<SequenceSnapshot> sequences = {Of(1, true), Of(2, true),
+                                             Of(3, true)};
+  sequences[2].layerwise = true;
+  sequences[2].num_computed = 8;  // Read, and it generates.
+  EXPECT_EQ(PreemptionVictim(sequences), SequenceId(2));
+  sequences[1].layerwise = true;
+  EXPECT_EQ(PreemptionVictim(sequences), std::nullopt);
+}
+
 TEST(PreemptionTest, WhoseTurnIsLastGivesWay) {
   std::vector<SequenceSnapshot> sequences = {Of(1, true), Of(2, true),
                                              Of(3, true), Of(4, true)};

@@ -83,12 +83,15 @@ Status RequestLimits::Check(const Request& request) const {
                      kMaxCacheSaltBytes, request.cache_salt.size());
   }
   RETURN_IF_ERROR(Validate(request.sampling, vocab_size));
-  const int64_t num_tokens = std::ssize(request.prompt);
-  // A fork's room is kept by its prefix.
-  const int64_t num_pages_needed =
-      request.prefix ? 0 : PagesFor(num_tokens + request.max_tokens - 1);
-  RETURN_IF_ERROR(CheckRoom(num_tokens, request.max_tokens, num_pages_needed));
+  RETURN_IF_ERROR(CheckLength(std::ssize(request.prompt), request.max_tokens));
   return CheckSelector(request.selector);
+}
+
+Status RequestLimits::CheckRoom(const Request& request) const {
+  if (request.prefix) return Ok{};  // A fork's room is kept by its prefix.
+  const int64_t num_tokens = std::ssize(request.prompt);
+  return CheckRoom(num_tokens, request.max_tokens,
+                   PagesFor(num_tokens + request.max_tokens - 1));
 }
 
 Status RequestLimits::Check(const Prefix& prefix) const {

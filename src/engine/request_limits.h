@@ -24,8 +24,10 @@ struct RequestLimits {
   // That a sequence of so many tokens, with what it may generate, fits the
   // context.
   Status CheckLength(int64_t num_tokens, int64_t max_tokens) const;
-  // Its fields, its length and, where it has no prefix, its pages.
+  // Its fields and its length.
   Status Check(const Request& request) const;
+  // That its pages fit the pool, where it has no prefix.
+  Status CheckRoom(const Request& request) const;
   // That a prefix has room for itself and, beside it, for its longest request.
   Status Check(const Prefix& prefix) const;
   // That the request fits the prefix that it shares.

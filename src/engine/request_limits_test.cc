@@ -98,8 +98,8 @@ TEST(RequestLimitsTest, ALengthFitsTheContextToTheToken) {
 }
 
 TEST(RequestLimitsTest, AsManyPagesAsThereAreAreEnough) {
-  EXPECT_TRUE(kLimits.Check(Plain(100, 29)).ok());
-  const Error error = ErrorOf(kLimits.Check(Plain(100, 30)));
+  EXPECT_TRUE(kLimits.CheckRoom(Plain(100, 29)).ok());
+  const Error error = ErrorOf(kLimits.CheckRoom(Plain(100, 30)));
   EXPECT_EQ(error.code, ErrorCode::kResourceExhausted);
   EXPECT_EQ(error.message,
             "KV of prompt and max-tokens (100 + 30 tokens) needs 5.0 KiB, "
@@ -107,7 +107,7 @@ TEST(RequestLimitsTest, AsManyPagesAsThereAreAreEnough) {
   // A fork's room is kept by its prefix.
   Request fork = Plain(100, 30);
   fork.prefix = SequenceId(1);
-  EXPECT_TRUE(kLimits.Check(fork).ok());
+  EXPECT_TRUE(kLimits.CheckRoom(fork).ok());
 }
 
 // One fork's pages besides its own, but for the full ones, which it shares.

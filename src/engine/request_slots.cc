@@ -27,6 +27,18 @@ int64_t SelectedTokens(const SelectProgram& program, int64_t context) {
          (forced.inside_budget ? 0 : forced.sink_tokens + forced.recent_tokens);
 }
 
+// A request has no more pages than the device, or is read layer by layer. Of
+// the pages that those have beyond it the host holds each for one of them.
+int64_t NumSegments(int64_t num_extents, int64_t num_host_extents,
+                    const RequestSlotsOptions& options) {
+  const int64_t max_pages = PagesFor(options.max_model_len);
+  const int64_t a_sequence =
+      PagesFor(std::min(num_extents, max_pages), kSegmentPages);
+  return std::min(
+      options.max_sequences * a_sequence + num_host_extents / kSegmentPages,
+      options.max_sequences * PagesFor(max_pages, kSegmentPages));
+}
+
 std::vector<bool> ChoosingLayers(const Selector& selector) {
   std::vector<bool> layers = selector.dense;
   layers.flip();
@@ -74,12 +86,11 @@ Result<std::unique_ptr<RequestSlots>> RequestSlots::Create(
         FramesFor(selectors, i, options.max_model_len, options);
     max_frames = std::max(max_frames, std::ranges::max(frames));
   }
-  const int64_t max_pages =
-      std::min(pool.num_extents, PagesFor(options.max_model_len));
+  const int64_t max_pages = PagesFor(options.max_model_len);
   const SlotLedgerOptions ledger = {
       .num_layers = pool.num_layers,
       .num_segments =
-          options.max_sequences * PagesFor(max_pages, kSegmentPages),
+          NumSegments(pool.num_extents, memory.host.num_extents(), options),
       .num_chunks = int64_t{options.max_sequences} * pool.num_layers *
                     PagesFor(max_frames, kChunkFrames),
       .max_frames = max_frames};
@@ -113,8 +124,11 @@ RequestSlots::RequestSlots(const Memory& memory, const SelectorSet& selectors,
       options_(options),
       ledger_(ledger) {}
 
-std::vector<int> RequestSlots::FramesOf(const Sequence& sequence) const {
-  const Request& request = sequence.request();
+bool RequestSlots::MayServe(int selector) const {
+  return MayHaveSlots(selectors_.selector(selector));
+}
+
+std::vector<int> RequestSlots::FramesOf(const Request& request) const {
   return FramesFor(selectors_, request.selector,
                    std::ssize(request.prompt) + request.max_tokens, options_);
 }
@@ -140,11 +154,30 @@ std::optional<DemotionOffer> RequestSlots::Offer(
   DemotionOffer offer = {.sequence = sequence.id(),
                          .num_pages = range->num_whole};
   if (!ledger_.is_open(sequence.id())) {
-    int64_t num_strips = 0;
-    for (const int frames : FramesOf(sequence)) num_strips += frames;
-    offer.num_slot_extents = num_strips / ledger_.options().num_layers;
+    offer.num_slot_extents = NumSlotExtents(sequence.request());
   }
   return offer;
+}
+
+int64_t RequestSlots::NumSlotExtents(const Request& request) const {
+  int64_t num_strips = 0;
+  for (const int frames : FramesOf(request)) num_strips += frames;
+  return num_strips / ledger_.options().num_layers;
+}
+
+void RequestSlots::Cover(const Sequence& sequence, const PageRange& far) {
+  const SequenceId id = sequence.id();
+  if (!ledger_.is_open(id)) {
+    ledger_.Open(id);
+    const int64_t num_extents = NumSlotExtents(sequence.request());
+    for (int64_t i = 0; i < num_extents; ++i) {
+      ledger_.Split(*memory_.kv.Lend());
+    }
+    CHECK(ledger_.Resize(id, FramesOf(sequence.request())),
+          "sequence={} extents={}", id.value(), num_extents);
+  }
+  CHECK(ledger_.Cover(id, far.first, far.end), "sequence={} first={} end={}",
+        id.value(), far.first, far.end);
 }
 
 bool RequestSlots::MakeRoom(Sequences sequences, int64_t num_wanted) {
@@ -179,19 +212,9 @@ bool RequestSlots::Demote(const Sequence& sequence) {
       offer->num_pages > kv.num_available_host_pages()) {
     return false;
   }
-  const SequenceId id = sequence.id();
   const PageRange range = *Movable(sequence);
-  kv.MoveToHost(id, range);
-  if (!ledger_.is_open(id)) {
-    ledger_.Open(id);
-    for (int64_t i = 0; i < offer->num_slot_extents; ++i) {
-      ledger_.Split(*kv.Lend());
-    }
-    CHECK(ledger_.Resize(id, FramesOf(sequence)), "sequence={} extents={}",
-          id.value(), offer->num_slot_extents);
-  }
-  CHECK(ledger_.Cover(id, range.first, range.end),
-        "sequence={} first={} end={}", id.value(), range.first, range.end);
+  kv.MoveToHost(sequence.id(), range);
+  Cover(sequence, range);
   return true;
 }
 
@@ -209,7 +232,7 @@ int64_t RequestSlots::PieceBytes() const {
 std::optional<PromotionOffer> RequestSlots::OfferReturn(
     const Sequence& sequence, int num_tokens) const {
   const SequenceId id = sequence.id();
-  if (!ledger_.is_open(id)) return std::nullopt;
+  if (!ledger_.is_open(id) || sequence.layerwise()) return std::nullopt;
   PromotionOffer offer = {.sequence = id,
                           .num_pages = memory_.kv.NumFar(id),
                           .num_slot_extents = NumSlotExtents(id)};

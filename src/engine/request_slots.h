@@ -63,6 +63,14 @@ class RequestSlots {
       const Memory& memory, const SelectorSet& selectors,
       const RequestSlotsOptions& options);
 
+  // Whether requests of a selector may have pages that are not whole, and the
+  // extents that one's slots would take.
+  bool MayServe(int selector) const;
+  int64_t NumSlotExtents(const Request& request) const;
+  // Pages of `far` are not whole any more, and one that has no slots yet gets
+  // them. REQUIRES: kv has so many free extents.
+  void Cover(const Sequence& sequence, const PageRange& far);
+
   // At least `num_wanted` more extents of the device are free, or nothing has
   // changed: false.
   bool MakeRoom(Sequences sequences, int64_t num_wanted);
@@ -117,7 +125,7 @@ class RequestSlots {
   // None where nothing can leave.
   std::optional<PageRange> Movable(const Sequence& sequence) const;
   std::optional<DemotionOffer> Offer(const Sequence& sequence) const;
-  std::vector<int> FramesOf(const Sequence& sequence) const;
+  std::vector<int> FramesOf(const Request& request) const;
   int64_t PageBytes() const;
   int64_t PieceBytes() const;
 

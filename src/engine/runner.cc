@@ -37,7 +37,7 @@ Runner::Runner(Backend& backend, const Model& model, DeviceCache& cache,
 
 Result<std::unique_ptr<Runner>> Runner::Create(
     Backend& backend, const Model& model, DeviceCache& cache,
-    SelectorSet& selectors, RequestSlots* slots, const RunnerOptions& options) {
+    SelectorSet& selectors, const FarPages& far, const RunnerOptions& options) {
   CHECK(options.max_rows > 0 && options.max_requests > 0,
         "max_rows={} max_requests={}", options.max_rows, options.max_requests);
   ASSIGN_OR_RETURN(
@@ -45,7 +45,7 @@ Result<std::unique_ptr<Runner>> Runner::Create(
       StepTables::Create(backend, TableBytes(options, model.config())));
   std::unique_ptr<Runner> runner(
       new Runner(backend, model, cache, selectors, options, std::move(tables)));
-  runner->slots_ = slots;
+  runner->far_ = far;
   RETURN_IF_ERROR(runner->AllocateWorkspace());
   return runner;
 }
@@ -107,7 +107,8 @@ Result<StepOutput> Runner::Run(const StepPlan& plan, const KvCache& kv,
     size_t end = begin + 1;
     while (end < items.size() &&
            items[end].first_layer == items[begin].first_layer &&
-           items[end].end_layer == items[begin].end_layer) {
+           items[end].end_layer == items[begin].end_layer &&
+           items[end].layerwise == items[begin].layerwise) {
       ++end;
     }
     Group group = Gather(items.subspan(begin, end - begin), kv, sequence_of);
@@ -122,20 +123,16 @@ Runner::Group Runner::Gather(std::span<const StepItem> items, const KvCache& kv,
   tables_.Clear();
   Group group;
   group.items = items;
-  std::vector<std::span<const ExtentId>> pages;
   for (const StepItem& item : items) {
     group.sequences.push_back(&sequence_of(item.sequence));
     if (item.samples) group.sampling.push_back(group.sequences.back());
-    pages.push_back(kv.pages(item.sequence));
   }
-  cache_.WriteTables(*queue_, pages);
-  GatherSlots(group);
+  GatherPages(group, kv);
   GatherRows(group);
   GatherRope(group);
   GatherSelection(group);
   GatherWatched(group);
   ForwardArgs& args = group.args;
-  args.layers = cache_.layers();
   args.first_layer = items.front().first_layer;
   args.end_layer = items.front().end_layer;
   args.hidden = hidden_.At(0, Dtype::kFloat32,
@@ -146,15 +143,31 @@ Runner::Group Runner::Gather(std::span<const StepItem> items, const KvCache& kv,
   return group;
 }
 
+void Runner::GatherPages(Group& group, const KvCache& kv) {
+  if (group.is_layerwise()) {
+    far_.layerwise->WriteTables(*queue_, group.items.front().first_layer,
+                                group.sequences);
+    group.args.layers = far_.layerwise->layers();
+    return;
+  }
+  std::vector<std::span<const ExtentId>> pages;
+  for (const StepItem& item : group.items) {
+    pages.push_back(kv.pages(item.sequence));
+  }
+  cache_.WriteTables(*queue_, pages);
+  group.args.layers = cache_.layers();
+  GatherSlots(group);
+}
+
 void Runner::GatherSlots(Group& group) {
-  if (slots_ == nullptr) return;
+  if (far_.slots == nullptr) return;
   std::vector<SequenceId> ids;
   for (const Sequence* sequence : group.sequences) {
     ids.push_back(sequence->id());
   }
-  if (!slots_->WriteTables(*queue_, ids)) return;
-  group.args.slots = slots_->layers();
-  group.args.bring_counts = slots_->counts();
+  if (!far_.slots->WriteTables(*queue_, ids)) return;
+  group.args.slots = far_.slots->layers();
+  group.args.bring_counts = far_.slots->counts();
 }
 
 View Runner::PutIntegers(const std::vector<int32_t>& values) {
@@ -218,8 +231,13 @@ void Runner::GatherSelection(Group& group) {
     selectors.push_back(selector);
     num_prompt_tokens.push_back(sequence.num_prompt_tokens());
     num_context_tokens.push_back(sequence.num_prompt_rows());
-    first_token.push_back(
-        selector < 0 ? 0 : selectors_.num_summarized(selector, sequence.id()));
+    int num_summarized = 0;
+    if (group.is_layerwise()) {
+      num_summarized = group.items[i].first_token;  // in this layer
+    } else if (selector >= 0) {
+      num_summarized = selectors_.num_summarized(selector, sequence.id());
+    }
+    first_token.push_back(num_summarized);
   }
   if (!any) return;
   selectors_.WriteTables(*queue_, requests);
@@ -287,10 +305,11 @@ void Runner::GatherRope(Group& group) {
 
 Status Runner::RunGroup(Group& group, StepOutput* output) {
   if (group.args.first_layer > 0) RestoreHidden(group);
-  EnqueueForward(group.args);
+  EnqueueForward(group);
   if (group.args.end_layer < model_.config().num_layers) {
     StoreHidden(group);
   }
+  if (group.is_layerwise()) CopyLayerToHost(group);
   if (!group.sampling.empty()) {
     sampler_->Launch(*queue_, tables_, group.sampling);
   }
@@ -299,7 +318,7 @@ Status Runner::RunGroup(Group& group, StepOutput* output) {
     backend_.Copy(*queue_, shares,
                   host_shares_.At(0, Dtype::kFloat32, {shares.dim(0)}));
   }
-  if (!group.args.slots.empty()) slots_->EnqueueCounts(*queue_);
+  if (!group.args.slots.empty()) far_.slots->EnqueueCounts(*queue_);
   RETURN_IF_ERROR(backend_.Wait(backend_.Record(*queue_), kStepTimeout));
   if (!group.sampling.empty()) {
     const size_t num_before = output->drawn.size();
@@ -316,12 +335,14 @@ Status Runner::RunGroup(Group& group, StepOutput* output) {
 
 // A step of generated rows comes again and again with other numbers in its
 // tables; one with prompt rows seldom has the same shape twice, and one that is
-// watched has copies to the host between.
-void Runner::EnqueueForward(const ForwardArgs& args) {
+// watched has copies to the host between; a layerwise one is a prompt's.
+void Runner::EnqueueForward(const Group& group) {
+  const ForwardArgs& args = group.args;
   const auto forward = [&] {
     Forward(backend_, *queue_, model_, args, *activations_);
   };
-  if (args.step.has_prompt_rows || !args.watched.rows.empty()) {
+  if (args.step.has_prompt_rows || !args.watched.rows.empty() ||
+      group.is_layerwise()) {
     return forward();
   }
   backend_.Replay(*queue_, ReplayKey(args).bytes(), forward);
@@ -342,34 +363,50 @@ void Runner::CollectShares(const Group& group, StepOutput* output) const {
 
 // Groups come in the order of the plan's items.
 void Runner::CollectBrought(const Group& group, StepOutput* output) const {
-  if (slots_ == nullptr) return;
+  if (far_.slots == nullptr) return;
   for (size_t i = 0; i < group.items.size(); ++i) {
     output->brought.push_back(group.args.slots.empty()
                                   ? BroughtPieces()
-                                  : slots_->Brought(static_cast<int>(i),
-                                                    group.args.first_layer,
-                                                    group.args.end_layer));
+                                  : far_.slots->Brought(static_cast<int>(i),
+                                                        group.args.first_layer,
+                                                        group.args.end_layer));
   }
 }
 
 void Runner::RestoreHidden(const Group& group) {
-  CHECK(store_.has_value(), "plan splits the layers, options do not say so");
   int row = 0;
-  for (const StepItem& item : group.items) {
-    CHECK(store_->Holds(item.sequence), "sequence={}", item.sequence.value());
-    backend_.Copy(*queue_, store_->Rows(item.sequence, item.num_tokens),
-                  group.args.hidden.Slice(row, item.num_tokens));
+  for (size_t i = 0; i < group.items.size(); ++i) {
+    const StepItem& item = group.items[i];
+    const View rows = group.args.hidden.Slice(row, item.num_tokens);
     row += item.num_tokens;
+    if (item.layerwise) {
+      far_.layerwise->LoadRows(*queue_, *group.sequences[i], item, rows);
+      continue;
+    }
+    CHECK(store_ && store_->Holds(item.sequence), "sequence={}",
+          item.sequence.value());
+    backend_.Copy(*queue_, store_->Rows(item.sequence, item.num_tokens), rows);
   }
 }
 
 void Runner::StoreHidden(const Group& group) {
-  CHECK(store_.has_value(), "plan splits the layers, options do not say so");
   int row = 0;
-  for (const StepItem& item : group.items) {
-    backend_.Copy(*queue_, group.args.hidden.Slice(row, item.num_tokens),
-                  store_->Rows(item.sequence, item.num_tokens));
+  for (size_t i = 0; i < group.items.size(); ++i) {
+    const StepItem& item = group.items[i];
+    const View rows = group.args.hidden.Slice(row, item.num_tokens);
     row += item.num_tokens;
+    if (item.layerwise) {
+      far_.layerwise->StoreRows(*queue_, *group.sequences[i], item, rows);
+      continue;
+    }
+    CHECK(store_.has_value(), "plan splits the layers, options do not say so");
+    backend_.Copy(*queue_, rows, store_->Rows(item.sequence, item.num_tokens));
+  }
+}
+
+void Runner::CopyLayerToHost(const Group& group) {
+  for (size_t i = 0; i < group.items.size(); ++i) {
+    far_.layerwise->CopyToHost(*queue_, *group.sequences[i], group.items[i]);
   }
 }
 

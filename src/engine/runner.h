@@ -11,6 +11,7 @@
 #include "cache/device_cache.h"
 #include "cache/host_pool.h"
 #include "engine/hidden_store.h"
+#include "engine/layerwise_prompts.h"
 #include "engine/read_watch.h"
 #include "engine/request_slots.h"
 #include "engine/sampler.h"
@@ -49,13 +50,18 @@ class Runner {
  public:
   using SequenceOf = std::function<const Sequence&(SequenceId)>;
 
-  // REQUIRES: backend, model, cache, selectors and slots outlive the runner.
-  // `slots`: null where all pages are whole.
+  // Of requests whose pages are not all whole; null: there are none.
+  struct FarPages {
+    RequestSlots* slots = nullptr;
+    LayerwisePrompts* layerwise = nullptr;
+  };
+  // REQUIRES: backend, model, cache, selectors and what is far outlive the
+  // runner.
   static Result<std::unique_ptr<Runner>> Create(Backend& backend,
                                                 const Model& model,
                                                 DeviceCache& cache,
                                                 SelectorSet& selectors,
-                                                RequestSlots* slots,
+                                                const FarPages& far,
                                                 const RunnerOptions& options);
 
   // Makes room for the summaries of a sequence's first `num_tokens`.
@@ -79,7 +85,8 @@ class Runner {
   void Forget(SequenceId id);
 
  private:
-  // Items of one layer range, their sequences, and their tables' views.
+  // Items of one layer range, layerwise or not, their sequences, and their
+  // tables' views.
   struct Group {
     std::span<const StepItem> items;
     std::vector<const Sequence*> sequences;  // as items
@@ -88,11 +95,14 @@ class Runner {
     int first_generated_row = 0;
     int end_generated_row = 0;
     ForwardArgs args;
+
+    bool is_layerwise() const { return items.front().layerwise; }
   };
 
   Runner(Backend& backend, const Model& model, DeviceCache& cache,
          SelectorSet& selectors, const RunnerOptions& options,
          StepTables tables);
+  void GatherPages(Group& group, const KvCache& kv);
   void GatherSlots(Group& group);
   void CollectBrought(const Group& group, StepOutput* output) const;
   Status AllocateWorkspace();
@@ -104,17 +114,18 @@ class Runner {
   void GatherSelection(Group& group);
   void GatherWatched(Group& group);
   Status RunGroup(Group& group, StepOutput* output);
-  void EnqueueForward(const ForwardArgs& args);
+  void EnqueueForward(const Group& group);
   void CollectShares(const Group& group, StepOutput* output) const;
   void TellReads(const Group& group, std::span<DrawnToken> drawn) const;
   void RestoreHidden(const Group& group);
   void StoreHidden(const Group& group);
+  void CopyLayerToHost(const Group& group);
 
   Backend& backend_;
   const Model& model_;
   DeviceCache& cache_;
   SelectorSet& selectors_;
-  RequestSlots* slots_ = nullptr;  // null: none
+  FarPages far_;
   const RunnerOptions options_;
   StepTables tables_;
   std::unique_ptr<Queue> queue_;

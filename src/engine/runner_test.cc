@@ -54,7 +54,7 @@ class RunnerTest : public testing::Test {
   }
   void MakeRunner(bool layer_ranges) {
     runner_ = Runner::Create(backend_, *model_, *cache_, *selectors_,
-                             /*slots=*/nullptr,
+                             /*far=*/{},
                              {.max_rows = kMaxRows,
                               .max_requests = 4,
                               .max_model_len = 96,

@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 #include <ranges>
+#include <tuple>
 
 #include "base/check.h"
 #include "engine/admission.h"
@@ -21,15 +22,24 @@ int ChunkTokens(int first, int wanted, int room, bool alone) {
   return alone ? room : 0;
 }
 
+// Where the next chunk of a sequence begins.
+int FirstToken(const SequenceSnapshot& sequence) {
+  return sequence.reads_by_layers() ? sequence.layer_tokens
+                                    : sequence.num_computed;
+}
+
 StepItem ItemOf(const SequenceSnapshot& sequence, int num_tokens,
                 const SchedulerLimits& limits) {
-  const int wanted_layers =
+  const bool layerwise = sequence.reads_by_layers();
+  const int all_or_part =
       limits.layers_per_step > 0 && !sequence.needs_all_layers
           ? limits.layers_per_step
           : limits.num_layers;
+  const int wanted_layers = layerwise ? 1 : all_or_part;
   StepItem item;
   item.sequence = sequence.id;
-  item.first_token = sequence.num_computed;
+  item.layerwise = layerwise;
+  item.first_token = FirstToken(sequence);
   item.num_tokens = num_tokens;
   item.first_layer = sequence.next_layer;
   item.end_layer =
@@ -90,14 +100,14 @@ Schedule PlanStep(const ScheduleInput& given) {
   for (int rank = 0; rank <= 2; ++rank) {
     for (const SequenceSnapshot& sequence : input.sequences) {
       if (sequence.is_read()) continue;
-      const int wanted = sequence.num_tokens - sequence.num_computed;
+      const int wanted = sequence.num_tokens - FirstToken(sequence);
       CHECK(wanted > 0, "sequence={} has nothing to compute",
             sequence.id.value());
       if (!sequence.admitted || sequence.is_restoring || room == 0) continue;
       if (RankOf(sequence) != rank) continue;
       const int num_tokens = sequence.chunk_tokens > 0
                                  ? sequence.chunk_tokens
-                                 : ChunkTokens(sequence.num_computed, wanted,
+                                 : ChunkTokens(FirstToken(sequence), wanted,
                                                room, schedule.plan.empty());
       if (num_tokens == 0 || num_tokens > room) continue;
       room -= num_tokens;
@@ -106,8 +116,9 @@ Schedule PlanStep(const ScheduleInput& given) {
   }
   std::stable_sort(schedule.plan.items.begin(), schedule.plan.items.end(),
                    [](const StepItem& a, const StepItem& b) {
-                     return std::pair(a.first_layer, a.end_layer) <
-                            std::pair(b.first_layer, b.end_layer);
+                     return std::tuple(a.first_layer, a.end_layer,
+                                       a.layerwise) <
+                            std::tuple(b.first_layer, b.end_layer, b.layerwise);
                    });
   return schedule;
 }

@@ -20,6 +20,10 @@ struct SequenceSnapshot {
   // A chunk on its way through the layers: its size, and the next layer.
   int chunk_tokens = 0;
   int next_layer = 0;
+  // It is read layer by layer, and its life is promised at once: it never gives
+  // way. While it is read, how many tokens have come through next_layer.
+  bool layerwise = false;
+  int layer_tokens = 0;
   bool admitted = false;
   int priority = 0;
   // Steps in which one that came later was admitted for its priority.
@@ -27,8 +31,11 @@ struct SequenceSnapshot {
   // Its first pages are on their way: it has room, and no turn yet.
   bool is_restoring = false;
   // Pages that it holds at the end of its longest life; of a fork, those that
-  // it does not share with its prefix.
+  // it does not share with its prefix; of one that is layerwise, the most that
+  // it holds at any time from now on.
   int64_t life_pages = 0;
+  // Of the host, that one that is not admitted takes when it is.
+  int64_t host_pages = 0;
   // What of these it is promised at first, where it may be preempted: at least
   // those for the tokens that it has. None: all.
   std::optional<int64_t> expected_pages = {};
@@ -42,6 +49,7 @@ struct SequenceSnapshot {
   bool needs_all_layers = false;
 
   bool is_prefix() const { return fork_pages > 0; }
+  bool reads_by_layers() const { return layerwise && num_computed == 0; }
   int64_t promised_pages() const { return expected_pages.value_or(life_pages); }
   // True of a prefix that is only held for its forks.
   bool is_read() const { return is_prefix() && num_computed == num_tokens; }
@@ -53,6 +61,7 @@ struct SchedulerLimits {
   int num_layers = 1;
   int layers_per_step = 0;  // 0: all; else prompts run layer range by range
   int64_t num_pages = 0;    // of the device pool
+  int64_t num_free_host_pages = 0;  // that no sequence holds
 };
 
 struct ScheduleInput {
@@ -91,12 +100,13 @@ std::vector<size_t> TurnOrder(std::span<const SequenceSnapshot> sequences);
 // so that whoever's turn is first can end if the others give way
 // (PreemptionVictim). A prefix is promised room for its longest fork besides
 // its own, so that one fork at least can always run: such a fork waits for no
-// page. Forks wait for their prefix to be read, and keep sequences behind them
-// from their room. Runs every sequence that waits for one token first, then
-// prompts in order of arrival with the rows that are left; a chunk that does
-// not end its prompt ends at a page. Sequences in the middle of their layers go
-// on before new chunks start. If anything can run, the plan is not empty.
-// REQUIRES: a fork's prefix is among the sequences, before it.
+// page. One that is layerwise is promised its longest life beside prefixes, as
+// it never gives way either. Forks wait for their prefix to be read, and keep
+// sequences behind them from their room. Runs every sequence that waits for one
+// token first, then prompts in order of arrival with the rows that are left; a
+// chunk that does not end its prompt ends at a page. Sequences in the middle of
+// their layers go on before new chunks start. If anything can run, the plan is
+// not empty. REQUIRES: a fork's prefix is among the sequences, before it.
 Schedule PlanStep(const ScheduleInput& input);
 
 }  // namespace winnow

@@ -43,6 +43,40 @@ TEST(SchedulerTest, AChunkThatBeginsInsideAPageEndsAtOne) {
   EXPECT_EQ(ToString(schedule.plan), "1:[40,128)x[0,6)");
 }
 
+// All of it through a layer before any of it goes through the next.
+TEST(SchedulerTest, WhoIsLayerwiseGoesThroughOneLayerAtATime) {
+  SequenceSnapshot sequence = Running(1, 250, 0);
+  sequence.layerwise = true;
+  const auto plan = [&](int layer, int layer_tokens) {
+    sequence.next_layer = layer;
+    sequence.layer_tokens = layer_tokens;
+    return ToString(PlanStep({kLimits, {sequence, Running(2, 41, 40)}}).plan);
+  };
+  EXPECT_EQ(plan(0, 0), "1:[0,96)x[0,1) 2:[40,41)x[0,6)*");
+  EXPECT_EQ(plan(0, 192), "1:[192,250)x[0,1) 2:[40,41)x[0,6)*");
+  EXPECT_EQ(plan(4, 96), "2:[40,41)x[0,6)* 1:[96,192)x[4,5)");
+  EXPECT_EQ(plan(5, 192), "2:[40,41)x[0,6)* 1:[192,250)x[5,6)*");
+  // It owns no pages yet that would grow.
+  sequence.next_layer = sequence.layer_tokens = 0;
+  EXPECT_TRUE(PlanStep({kLimits, {sequence}}).plan.Growths().empty());
+  // Once it has been read it is as any other.
+  sequence.num_computed = 249;
+  EXPECT_EQ(plan(0, 0), "1:[249,250)x[0,6)* 2:[40,41)x[0,6)*");
+}
+
+// What lies in strips stands apart from what lies in pages.
+TEST(SchedulerTest, LayerwiseItemsStandTogether) {
+  SchedulerLimits limits = kLimits;
+  limits.layers_per_step = 1;
+  ScheduleInput input = {limits, {}};
+  for (uint64_t id = 1; id <= 4; ++id) {
+    input.sequences.push_back(Running(id, 20, 0));
+    input.sequences.back().layerwise = id % 2 == 1;
+  }
+  EXPECT_EQ(ToString(PlanStep(input).plan),
+            "2:[0,20)x[0,1) 4:[0,20)x[0,1) 1:[0,20)x[0,1) 3:[0,20)x[0,1)");
+}
+
 TEST(SchedulerTest, AdmitsInOrderWhilePromisesFitAndNobodyOvertakes) {
   const Schedule schedule = PlanStep(
       {kLimits, {Waiting(1, 8, 6), Waiting(2, 8, 6), Waiting(3, 8, 1)}});

@@ -335,11 +335,15 @@ int64_t SelectorSet::FirstTokenToRead(int index, SequenceId id,
   for (const Kept* kept : state.kept()) {
     if (*kept && kept->segments->num_sealed(id) < num_computed) return 0;
   }
-  const SelectProgram& program = state.selector.program;
-  int64_t first = num_computed;
+  return FirstUnsummarized(index, num_computed);
+}
+
+int64_t SelectorSet::FirstUnsummarized(int index, int num_tokens) const {
+  const SelectProgram& program = StateOf(index).selector.program;
+  int64_t first = num_tokens;
   for (const SummaryRows* rows : {&program.rows, &program.normalizer}) {
     if (rows->kind == SummaryRows::Kind::kNone) continue;
-    first = std::min(first, NumVisibleRows(*rows, num_computed) * rows->stride);
+    first = std::min(first, NumVisibleRows(*rows, num_tokens) * rows->stride);
   }
   return first;
 }

@@ -76,6 +76,9 @@ class SelectorSet {
   // picks alone. REQUIRES: no summary is the key itself.
   int64_t FirstTokenToRead(int index, SequenceId id, int num_computed) const;
 
+  // The same of a sequence all of whose `num_tokens` have been summarised.
+  int64_t FirstUnsummarized(int index, int num_tokens) const;
+
   // Whose turn in a step is which request, and by which selector, or -1.
   struct StepRequest {
     SequenceId id;

@@ -62,6 +62,8 @@ SequenceSnapshot Sequence::Snapshot() const {
                                .num_computed = num_computed_,
                                .chunk_tokens = chunk_tokens_,
                                .next_layer = next_layer_,
+                               .layerwise = layerwise_,
+                               .layer_tokens = layer_tokens_,
                                .admitted = admitted_,
                                .priority = request_.priority,
                                .num_overtaken = num_overtaken_,
@@ -87,8 +89,9 @@ void Sequence::Admit() {
 }
 
 void Sequence::Preempt() {
-  CHECK(admitted_ && !is_prefix_, "sequence={} admitted={} is_prefix={}",
-        id_.value(), admitted_, is_prefix_);
+  CHECK(admitted_ && !is_prefix_ && !layerwise_,
+        "sequence={} admitted={} is_prefix={} layerwise={}", id_.value(),
+        admitted_, is_prefix_, layerwise_);
   admitted_ = false;
   ++num_preemptions_;
   num_computed_ = num_prefix_tokens_;
@@ -157,15 +160,28 @@ void Sequence::CountReads(double sum_of_shares, int num_tokens,
 }
 
 void Sequence::Land(const StepItem& item, int num_layers) {
-  CHECK(item.first_token == num_computed_ && item.first_layer == next_layer_,
+  const int first_token = item.layerwise ? layer_tokens_ : num_computed_;
+  CHECK(item.first_token == first_token && item.first_layer == next_layer_,
         "item=[{},+{})x[{},{}) computed={} layer={}", item.first_token,
-        item.num_tokens, item.first_layer, item.end_layer, num_computed_,
+        item.num_tokens, item.first_layer, item.end_layer, first_token,
         next_layer_);
-  const bool done = item.end_layer == num_layers;
-  chunk_tokens_ = done ? 0 : item.num_tokens;
-  next_layer_ = done ? 0 : item.end_layer;
-  if (!done) return;
-  num_computed_ += item.num_tokens;
+  const bool is_last_layer = item.end_layer == num_layers;
+  if (item.layerwise) {
+    layer_tokens_ += item.num_tokens;
+    if (layer_tokens_ < std::ssize(tokens_)) return;
+    next_layer_ = is_last_layer ? 0 : item.end_layer;
+    const int num_tokens = std::exchange(layer_tokens_, 0);
+    if (is_last_layer) CountLanded(num_tokens);
+    return;
+  }
+  chunk_tokens_ = is_last_layer ? 0 : item.num_tokens;
+  next_layer_ = is_last_layer ? 0 : item.end_layer;
+  if (is_last_layer) CountLanded(item.num_tokens);
+}
+
+// They have come through all layers.
+void Sequence::CountLanded(int num_tokens) {
+  num_computed_ += num_tokens;
   num_counted_ = std::max(num_counted_, num_computed_);
   num_reads_ += std::exchange(num_chunk_reads_, 0);
   sum_of_read_shares_ += std::exchange(sum_of_chunk_shares_, 0);

@@ -24,6 +24,8 @@ struct RequestRope {
 // Owned and changed by the engine alone. At all times
 //   0 <= num_computed <= tokens.size(), and
 //   chunk_tokens > 0 exactly while a chunk is between two layer ranges.
+// One that is layerwise has no such chunks while its prompt is read: all of it
+// goes through next_layer before the next one.
 // A prefix is a sequence that generates nothing: its request's max_tokens is
 // what its longest fork adds to it. A fork begins with its prefix computed.
 class Sequence {
@@ -79,7 +81,15 @@ class Sequence {
   // Empty unless a penalty needs them.
   const std::map<int32_t, int>& seen() const { return seen_; }
 
+  bool layerwise() const { return layerwise_; }
+  // It is admitted and not yet read, layer by layer.
+  bool reads_by_layers() const {
+    return layerwise_ && admitted_ && num_computed_ == 0;
+  }
+
   SequenceSnapshot Snapshot() const;
+  // REQUIRES: it has not been admitted.
+  void ReadByLayers() { layerwise_ = true; }
   void Admit();
   // Another one started in its place: Schedule::overtaken.
   void CountOvertaken() { ++num_overtaken_; }
@@ -114,6 +124,8 @@ class Sequence {
   Completion Complete(FinishReason reason, int num_layers) const;
 
  private:
+  void CountLanded(int num_tokens);
+
   SequenceId id_;
   Request request_;
   RequestRope rope_;
@@ -123,6 +135,8 @@ class Sequence {
   int num_computed_ = 0;
   int chunk_tokens_ = 0;
   int next_layer_ = 0;
+  bool layerwise_ = false;
+  int layer_tokens_ = 0;
   bool admitted_ = false;
   bool is_prefix_ = false;
   bool released_ = false;

@@ -7,7 +7,7 @@ namespace winnow {
 std::vector<Growth> StepPlan::Growths() const {
   std::vector<Growth> growths;
   for (const StepItem& item : items) {
-    if (item.first_layer == 0) {
+    if (item.first_layer == 0 && !item.layerwise) {
       growths.push_back({item.sequence, item.num_tokens});
     }
   }

@@ -20,18 +20,21 @@ struct StepItem {
   int first_layer = 0;
   int end_layer = 0;
   bool samples = false;  // the last token's logits are wanted, and drawn from
+  // Of a prompt that goes through one layer whole before the next: its KV is
+  // not in pages (engine/layerwise_prompts.h).
+  bool layerwise = false;
 
   friend bool operator==(const StepItem&, const StepItem&) = default;
 };
 
 // Immutable once built. A sequence occurs at most once. Items with the same
-// layer range stand together.
+// layer range stand together, and of these the layerwise ones.
 struct StepPlan {
   std::vector<StepItem> items;
 
   bool empty() const { return items.empty(); }
-  // What the step's items write: later layers of a chunk write tokens that the
-  // sequence owns already.
+  // What the step's items write in pages: later layers of a chunk write tokens
+  // that the sequence owns already.
   std::vector<Growth> Growths() const;
 };
 

@@ -111,8 +111,12 @@ void CheckHolders(const KvSnapshot& snapshot, Messages& broken) {
     }
     ++num_holders;
   }
-  for (const ExtentId extent : snapshot.lent) {
+  const auto hold_near = [&holders](ExtentId extent) {
     if (extent.value() < holders.size()) ++holders[extent.value()];
+  };
+  std::ranges::for_each(snapshot.lent, hold_near);
+  for (const LoanSnapshot& loan : snapshot.loans) {
+    std::ranges::for_each(loan.extents, hold_near);
   }
   CheckReferences("", snapshot.device, holders, broken);
   std::vector<uint32_t> host_holders(snapshot.host.references.size());
@@ -123,7 +127,23 @@ void CheckHolders(const KvSnapshot& snapshot, Messages& broken) {
   for (const TableSnapshot& table : snapshot.tables) {
     std::ranges::for_each(table.far_pages, hold);
   }
+  for (const LoanSnapshot& loan : snapshot.loans) {
+    std::ranges::for_each(loan.hosts, hold);
+  }
   CheckReferences("host ", snapshot.host, host_holders, broken);
+}
+
+void CheckLoans(const KvSnapshot& snapshot, Messages& broken) {
+  for (const LoanSnapshot& loan : snapshot.loans) {
+    const auto table = std::ranges::find(snapshot.tables, loan.sequence,
+                                         &TableSnapshot::sequence);
+    if (table == snapshot.tables.end() || table->num_tokens > 0) {
+      broken.push_back(
+          fmt::format("sequence {} has a loan of {} extents, and {} tokens",
+                      loan.sequence.value(), loan.extents.size(),
+                      table == snapshot.tables.end() ? -1 : table->num_tokens));
+    }
+  }
 }
 
 void CheckOpenPages(const KvSnapshot& snapshot, const TableSnapshot& table,
@@ -155,6 +175,7 @@ std::vector<std::string> BrokenInvariants(const KvSnapshot& snapshot) {
     CheckFarPages(table, snapshot, broken);
     CheckOpenPages(snapshot, table, broken);
   }
+  CheckLoans(snapshot, broken);
   CheckHolders(snapshot, broken);
   return broken;
 }

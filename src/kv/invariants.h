@@ -40,6 +40,14 @@ struct PoolSnapshot {
   friend bool operator==(const PoolSnapshot&, const PoolSnapshot&) = default;
 };
 
+// What a sequence without tokens has been lent.
+struct LoanSnapshot {
+  SequenceId sequence;
+  std::vector<ExtentId> extents, hosts;
+
+  friend bool operator==(const LoanSnapshot&, const LoanSnapshot&) = default;
+};
+
 // The state of a KvCache at one moment. Equal snapshots behave alike.
 struct KvSnapshot {
   int page_tokens = kPageTokens;
@@ -49,6 +57,7 @@ struct KvSnapshot {
   std::vector<IndexedSnapshot> indexed = {};
   std::vector<ExtentId> indexed_on_host = {};
   std::vector<ExtentId> lent = {};
+  std::vector<LoanSnapshot> loans = {};
 
   friend bool operator==(const KvSnapshot&, const KvSnapshot&) = default;
 };
@@ -60,6 +69,7 @@ struct KvSnapshot {
 //    where the prefix index does, which knows how many tables; one that is
 //    lent has one, and a free one none;
 //  * one on the host likewise, but that the index knows no tables;
+//  * who has a loan has a table without tokens;
 //  * no table holds an extent twice, or one that does not exist;
 //  * a table has the pages that its tokens need, and sealed <= owned;
 //  * a page is on the device or held on the host, and on the device where its

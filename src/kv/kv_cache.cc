@@ -194,6 +194,7 @@ void KvCache::Truncate(SequenceId sequence, int num_tokens) {
 }
 
 void KvCache::Close(SequenceId sequence) {
+  EndLoan(sequence);
   Truncate(sequence, 0);
   tables_.erase(sequence);
 }
@@ -251,6 +252,9 @@ KvSnapshot KvCache::Snapshot() const {
          {table.far_pages().begin(), table.far_pages().end()}});
   }
   snapshot.lent.assign(lent_.begin(), lent_.end());
+  for (const auto& [sequence, loan] : loans_) {
+    snapshot.loans.push_back({sequence, loan.extents, loan.hosts});
+  }
   return snapshot;
 }
 

@@ -22,6 +22,12 @@ namespace winnow {
 
 class KvCache;
 
+// Extents of both tiers that a sequence uses as it likes, before it has pages.
+struct PageLoan {
+  std::vector<ExtentId> extents;  // ascending
+  std::vector<ExtentId> hosts;
+};
+
 // Room for one step, taken but not yet kept: unless Commit()ed it undoes itself
 // on destruction, and the cache is exactly as it was before, but for pages that
 // the prefix index alone held. Must not outlive its KvCache.
@@ -77,8 +83,8 @@ class [[nodiscard]] Reservation {
 // Pages of a sequence that goes on may leave the device too (MoveToHost): it
 // holds them on the host from then on, to its end or until they come back
 // (MoveToDevice), beside the prefix index, for which those that it knows are
-// idle. Extents are lent to whoever makes
-// slots of them.
+// idle. Extents are lent to whoever makes slots of them, and to a sequence
+// whose pages are made layer by layer (LendTo).
 //
 // An extent that Truncate or Close frees may be given to the next step. Steps
 // of one queue run in order, so that step cannot overtake a copy from it that
@@ -164,6 +170,18 @@ class KvCache {
   std::optional<ExtentId> Lend();
   void GiveBack(ExtentId extent);
 
+  // Extents leave the tables for a sequence without tokens, until TakeOver or
+  // Close. REQUIRES: num_free_pages() and num_available_host_pages() are as
+  // many at least; it has no loan.
+  void LendTo(SequenceId sequence, int64_t num_extents, int64_t num_hosts);
+  const PageLoan& loan(SequenceId sequence) const;
+  bool has_loan(SequenceId sequence) const { return loans_.contains(sequence); }
+  // Of its loan, the extents of the host become the sequence's first pages, and
+  // the device's first ones those behind them; the others are free again. All
+  // `num_tokens` are sealed. REQUIRES: the extents hold their bytes, and those
+  // of the host are full.
+  void TakeOver(SequenceId sequence, int num_tokens);
+
   // The bytes of tokens [0, num_tokens) exist in all layers.
   // REQUIRES: num_sealed(sequence) <= num_tokens <= num_tokens(sequence).
   void Seal(SequenceId sequence, int num_tokens);
@@ -239,13 +257,15 @@ class KvCache {
                      std::span<const PageKind> kinds);
   void Grow(const Growth& growth, Reservation& reservation);
   void Undo(const Reservation& reservation);
+  void EndLoan(SequenceId sequence);
 
   const int page_tokens_;
   ExtentPool pool_;
   ExtentPool host_pool_;
   PrefixIndex prefixes_;
   std::set<ExtentId> lent_;
-  int64_t num_far_pages_ = 0;  // over all tables
+  std::map<SequenceId, PageLoan> loans_;
+  int64_t num_far_pages_ = 0;  // over all tables and loans
   // When all was copied ahead that was to be: the index' order, and how many
   // pages of it.
   std::pair<uint64_t, int64_t> written_at_ = {~uint64_t{0}, 0};

@@ -43,6 +43,18 @@ void PageTable::MoveToDevice(size_t page, ExtentId extent) {
   }
 }
 
+void PageTable::TakeOver(int num_tokens, std::span<const ExtentId> hosts,
+                         std::span<const ExtentId> whole) {
+  CHECK(pages_.empty() && std::ssize(hosts) * page_tokens_ <= num_tokens,
+        "pages={} host pages={} num_tokens={}", pages_.size(), hosts.size(),
+        num_tokens);
+  far_pages_.assign(hosts.begin(), hosts.end());
+  std::vector<ExtentId> pages(hosts.size(), kNoExtent);
+  pages.insert(pages.end(), whole.begin(), whole.end());
+  Grow(num_tokens, pages);
+  Seal(num_tokens);
+}
+
 void PageTable::Truncate(int num_tokens) {
   CHECK(num_tokens >= 0 && num_tokens <= num_tokens_, "num_tokens={} of {}",
         num_tokens, num_tokens_);

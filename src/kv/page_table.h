@@ -45,6 +45,11 @@ class PageTable {
   void MoveToHost(size_t page, ExtentId host);
   // The page is whole again, in `extent`. REQUIRES: it is not.
   void MoveToDevice(size_t page, ExtentId extent);
+  // Owns its first tokens, whose bytes exist: the first pages lie on the host,
+  // the others in `whole`. REQUIRES: it owns none; the pages are as many as the
+  // tokens need, those of the host full.
+  void TakeOver(int num_tokens, std::span<const ExtentId> hosts,
+                std::span<const ExtentId> whole);
   // Forgets tokens from `num_tokens` on, with the pages that hold no others.
   // REQUIRES: 0 <= num_tokens <= num_tokens(); pages that are not whole keep
   // all their tokens, or none of any page is left: slots would go on holding

@@ -175,6 +175,28 @@ TinyCase ReadTinyCase(const std::string& name) {
   return model;
 }
 
+TinyCase WithLayers(const TinyCase& model, int num_layers) {
+  TinyCase deep = model;
+  json config = json::parse(model.config_json);
+  config["num_hidden_layers"] = num_layers;
+  deep.config_json = config.dump();
+  deep.logits.clear();
+  const std::string first = "model.layers.0.";
+  std::erase_if(deep.tensors, [](const TinyTensor& tensor) {
+    return tensor.name.starts_with("model.layers.");
+  });
+  for (const TinyTensor& tensor : model.tensors) {
+    if (!tensor.name.starts_with(first)) continue;
+    for (int layer = 0; layer < num_layers; ++layer) {
+      const std::string name = fmt::format("model.layers.{}.{}", layer,
+                                           tensor.name.substr(first.size()));
+      deep.tensors.push_back(
+          {name, tensor.shape, ValuesOf(name, tensor.shape)});
+    }
+  }
+  return deep;
+}
+
 void WriteTinyModel(const TinyCase& model, const std::filesystem::path& folder,
                     const TinyCheckpoint& form) {
   CHECK(form.num_shards >= 1, "num_shards={}", form.num_shards);

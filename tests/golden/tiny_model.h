@@ -38,6 +38,10 @@ std::vector<std::string> TinyCaseNames();
 // Reads a case and makes its tensors. CHECKs their checksum.
 TinyCase ReadTinyCase(const std::string& name);
 
+// The same with as many layers, whose tensors are made by their names. What
+// transformers makes of it nobody has asked: `logits` is empty.
+TinyCase WithLayers(const TinyCase& model, int num_layers);
+
 // How a case is written.
 struct TinyCheckpoint {
   Dtype dtype = Dtype::kFloat32;  // values are rounded to it

@@ -1,0 +1,265 @@
+// Requests larger than the device's pool: read layer by layer, then from slots,
+// with the answers of a run in which everything is resident.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "backend/cpu/cpu_backend.h"
+#include "base/size_text.h"
+#include "engine/bits_listener.h"
+#include "engine/engine.h"
+#include "kv/invariants.h"
+#include "tests/golden/tiny_model.h"
+
+namespace winnow {
+namespace {
+
+// Rows of 256 bytes, strips of 8 KiB: a page's rows are a strip, so a prompt
+// that is read layer by layer takes a quarter of its pages' extents.
+constexpr int kLayers = 8;
+constexpr int kWindow = 0, kMean = 1, kOracle = 2;
+const std::vector<std::string> kSelectors = {
+    "window:sink=8,recent=24",
+    "mean:budget=24,block=8,sink=0,recent=8",
+    "oracle:budget=24,block=8,sink=0,recent=8",
+    "infllm-v2:kernel=8,stride=4,block=32,budget=32,sink=0,recent=0,"
+    "dense_len=60",
+    "moba:block=32,budget=32",
+    "snapkv:budget=20,window=6,kernel=3",
+    "shadowkv:budget=16,block=4,outliers=12,recent=4",
+    "clusterkv:budget=24,segment=32,cluster=4,sink=4,dense_layers=none",
+    "retroinfer:budget=8,estimate=16,segment=32,cluster=4,recent=8",
+    "mean:budget=16,block=16,recent=8,dense_layers=0"};
+
+class EngineLayerwiseTest : public testing::Test {
+ protected:
+  int64_t PageBytes() const {
+    return kPageTokens * KvBytesPerToken(model_->config(), model_->dtype());
+  }
+  std::unique_ptr<Engine> MakeEngine(int64_t num_pages, int64_t num_host_pages,
+                                     int max_rows = 2048,
+                                     std::optional<CacheBudget> budget = {}) {
+    auto engine = Engine::Create(*backend_, *model_,
+                                 {.max_model_len = 512,
+                                  .max_num_batched_tokens = max_rows,
+                                  .device_kv_bytes = num_pages * PageBytes(),
+                                  .host_kv_bytes = num_host_pages * PageBytes(),
+                                  .cache_budget = budget,
+                                  .batch_invariant = true,
+                                  .selectors = kSelectors,
+                                  .max_watched_requests = 1});
+    CHECK(engine.ok(), "{}", engine.error().message);
+    return std::move(engine).value();
+  }
+  Request Ask(int which, int num_tokens, int max_tokens, int selector) const {
+    Request request;
+    for (int i = 0; i < num_tokens; ++i) {
+      request.prompt.push_back(TinyToken(golden_, 5 * which, i));
+    }
+    request.max_tokens = max_tokens;
+    request.sampling.temperature = 0;
+    request.selector = selector;
+    return request;
+  }
+  static bool StepOf(Engine& engine) {
+    const Result<bool> more = engine.Step();
+    CHECK(more.ok(), "{}", more.error().message);
+    const KvSnapshot kv = engine.kv().Snapshot();
+    EXPECT_EQ(BrokenInvariants(kv), std::vector<std::string>());
+    if (engine.slots() != nullptr) {
+      const SlotSnapshot slots = engine.slots()->ledger().Snapshot();
+      EXPECT_EQ(BrokenInvariants(slots), std::vector<std::string>());
+      EXPECT_EQ(BrokenInvariants(slots, kv), std::vector<std::string>());
+    }
+    return *more;
+  }
+  static std::vector<BitsListener> Run(Engine& engine,
+                                       const std::vector<Request>& requests) {
+    std::vector<BitsListener> listeners(requests.size());
+    for (size_t i = 0; i < requests.size(); ++i) {
+      const Result<SequenceId> id = engine.Add(requests[i], &listeners[i]);
+      CHECK(id.ok(), "{}", id.error().message);
+    }
+    while (StepOf(engine)) {
+    }
+    EXPECT_EQ(engine.kv().num_free_pages(), engine.kv().num_pages());
+    return listeners;
+  }
+  void ExpectAnswers(const std::vector<BitsListener>& got,
+                     const std::vector<Request>& requests) {
+    for (size_t i = 0; i < got.size(); ++i) {
+      const std::unique_ptr<Engine> resident = MakeEngine(40, 0);
+      const BitsListener alone = Run(*resident, {requests[i]}).front();
+      EXPECT_TRUE(got[i].finished) << i;
+      EXPECT_EQ(got[i].bits, alone.bits) << i;
+      EXPECT_FLOAT_EQ(
+          static_cast<float>(got[i].completion.kv.tokens_read_share),
+          static_cast<float>(alone.completion.kv.tokens_read_share))
+          << i;
+      EXPECT_EQ(got[i].completion.kv.num_generated_rows,
+                alone.completion.kv.num_generated_rows)
+          << i;
+    }
+  }
+  std::string ErrorOf(Engine& engine, Request request) {
+    BitsListener listener;
+    const auto id = engine.Add(std::move(request), &listener);
+    return id.ok() ? "" : id.error().message;
+  }
+
+  const TinyCase golden_ = WithLayers(ReadTinyCase("llama"), kLayers);
+  const std::unique_ptr<Model> model_ = LoadTinyModel(golden_, Dtype::kFloat32);
+  const std::unique_ptr<Backend> backend_ = MakeCpuBackend({.num_threads = 1});
+};
+
+// Ten pages where there are six, in chunks of all sizes.
+TEST_F(EngineLayerwiseTest, WhateverSelectsAnswersAreThoseOfTheResident) {
+  for (int selector = 0; selector < static_cast<int>(kSelectors.size());
+       ++selector) {
+    if (selector == kOracle) continue;
+    for (const int max_rows : {40, 96, 2048}) {
+      SCOPED_TRACE(fmt::format("{} max_rows={}",
+                               kSelectors[static_cast<size_t>(selector)],
+                               max_rows));
+      Request request = Ask(selector, 301 + 8 * selector, 24, selector);
+      if (selector % 2 == 0) request.num_question_tokens = 11;
+      const auto engine =
+          MakeEngine(6, 12, max_rows, CacheBudget{.tokens = 32});
+      ExpectAnswers(Run(*engine, {request}), {request});
+    }
+  }
+}
+
+TEST_F(EngineLayerwiseTest, OneLayerIsNearAndThePagesAreOnTheHost) {
+  const Request request = Ask(1, 15 * kPageTokens + 5, 12, kMean);
+  const auto engine = MakeEngine(6, 15, 128, CacheBudget{.tokens = 32});
+  BitsListener listener;
+  const SequenceId id = engine->Add(request, &listener).value();
+  // Chunks of four pages, the last one of three and five tokens.
+  for (int step = 0; step < 4 * kLayers - 1; ++step) {
+    ASSERT_TRUE(StepOf(*engine));
+    ASSERT_TRUE(engine->kv().has_loan(id));
+    ASSERT_EQ(engine->kv().num_tokens(id), 0);
+    // A tail; 15 strips of KV and 16 of rows.
+    ASSERT_EQ(engine->kv().loan(id).extents.size(), 1u + 4u);
+  }
+  ASSERT_TRUE(StepOf(*engine));
+  EXPECT_FALSE(engine->kv().has_loan(id));
+  EXPECT_EQ(listener.bits.size(), 1u);
+  EXPECT_EQ(engine->kv().NumWhole(id), 1);
+  EXPECT_EQ(engine->kv().NumFar(id), 15);
+  EXPECT_EQ(engine->slots()->NumSlotExtents(id), 1);
+  while (StepOf(*engine)) {
+  }
+  EXPECT_GT(listener.completion.kv.misses, 0);
+  EXPECT_EQ(listener.completion.num_preemptions, 0);
+}
+
+// Others begin, decode and end beside it, and give way to it.
+TEST_F(EngineLayerwiseTest, OthersRunBesideIt) {
+  std::vector<Request> requests = {
+      Ask(1, 70, 60, kMean), Ask(2, 400, 40, kWindow), Ask(3, 90, 30, -1),
+      Ask(4, 380, 20, kMean), Ask(5, 33, 50, kOracle)};
+  for (const bool has_budget : {false, true}) {
+    const auto engine = MakeEngine(
+        11, 28, 64,
+        has_budget ? std::optional(CacheBudget{.tokens = 64}) : std::nullopt);
+    const auto got = Run(*engine, requests);
+    ExpectAnswers(got, requests);
+    EXPECT_EQ(got[1].completion.num_preemptions, 0);
+    EXPECT_EQ(got[3].completion.num_preemptions, 0);
+  }
+}
+
+TEST_F(EngineLayerwiseTest, ItNeverGivesWayNorComesBack) {
+  const Request request = Ask(1, 300, 30, kMean);
+  const auto engine = MakeEngine(6, 12, 64);
+  BitsListener listener;
+  const SequenceId id = engine->Add(request, &listener).value();
+  for (int step = 0; StepOf(*engine); ++step) {
+    if (step % 3 == 0) engine->Preempt(id);
+    if (step % 3 == 1) engine->Demote(id);
+    if (step % 3 == 2) engine->Promote(id, 3);
+  }
+  ExpectAnswers({listener}, {request});
+  EXPECT_EQ(listener.completion.num_preemptions, 0);
+}
+
+TEST_F(EngineLayerwiseTest, WhoIsCancelledLeavesNothing) {
+  for (const int num_steps : {0, 1, 7, 40}) {
+    const auto engine = MakeEngine(6, 12, 64);
+    BitsListener listener;
+    const SequenceId id =
+        engine->Add(Ask(1, 300, 30, kMean), &listener).value();
+    for (int step = 0; step < num_steps; ++step) StepOf(*engine);
+    engine->Cancel(id);
+    EXPECT_EQ(listener.completion.kv.device_bytes > 0, num_steps > 0);
+    EXPECT_EQ(engine->kv().num_free_pages(), 6);
+    EXPECT_EQ(engine->kv().num_available_host_pages(), 12);
+    EXPECT_EQ(BrokenInvariants(engine->kv().Snapshot()),
+              std::vector<std::string>());
+  }
+}
+
+// Others have its first pages, which it computes for itself all the same.
+TEST_F(EngineLayerwiseTest, ItIsPromisedWhatItTakesBesideItsPrefix) {
+  const auto engine = MakeEngine(11, 12, 64);
+  std::vector<BitsListener> listeners(3);
+  const std::vector<Request> requests = {
+      Ask(1, 70, 30, kOracle), Ask(2, 70, 30, kOracle), Ask(1, 400, 10, kMean)};
+  ASSERT_TRUE(engine->Add(requests[0], &listeners[0]).ok());
+  ASSERT_TRUE(engine->Add(requests[1], &listeners[1]).ok());
+  // They hold four pages each, and it would take four of the three others.
+  for (int step = 0; step < 30; ++step) StepOf(*engine);
+  ASSERT_EQ(engine->kv().num_free_pages(), 3);
+  ASSERT_TRUE(engine->Add(requests[2], &listeners[2]).ok());
+  while (StepOf(*engine)) {
+  }
+  ExpectAnswers(listeners, requests);
+  EXPECT_EQ(listeners[2].completion.num_cached_tokens, 0);
+}
+
+// What it leaves on the host is the prefix of others.
+TEST_F(EngineLayerwiseTest, ItsPagesAreOthersPrefix) {
+  const auto engine = MakeEngine(6, 12, 64, CacheBudget{.tokens = 32});
+  Run(*engine, {Ask(1, 300, 10, kMean)});
+  const std::vector<Request> next = {Ask(1, 100, 10, kMean)};
+  const auto got = Run(*engine, next);
+  EXPECT_EQ(got.front().completion.num_cached_tokens, 96);
+  ExpectAnswers(got, next);
+}
+
+TEST_F(EngineLayerwiseTest, ErrorsNameTheLimitAndTheValue) {
+  const auto engine = MakeEngine(6, 12);
+  // Dense, and by the keys themselves, as ever: 11 pages.
+  for (const int selector : {-1, kOracle}) {
+    EXPECT_EQ(ErrorOf(*engine, Ask(1, 330, 10, selector)),
+              fmt::format("KV of prompt and max-tokens (330 + 10 tokens) needs "
+                          "{}, device-kv holds {}",
+                          FormatBytes(11 * PageBytes()),
+                          FormatBytes(6 * PageBytes())));
+  }
+  // 12 pages far, and what it generates is whole.
+  EXPECT_EQ(ErrorOf(*engine, Ask(1, 12 * kPageTokens, 32, kWindow)), "");
+  EXPECT_EQ(
+      ErrorOf(*engine, Ask(1, 13 * kPageTokens, 32, kWindow)),
+      fmt::format("KV of a prompt of 416 tokens, which device-kv ({}) "
+                  "cannot hold, needs {} of the host, host-kv holds {}",
+                  FormatBytes(6 * PageBytes()), FormatBytes(13 * PageBytes()),
+                  FormatBytes(12 * PageBytes())));
+  // Four of slots, and what is generated.
+  EXPECT_EQ(
+      ErrorOf(*engine, Ask(1, 10 * kPageTokens, 190, kWindow)),
+      fmt::format("prompt and max-tokens (320 + 190 tokens) need {} even "
+                  "when they are read layer by layer (a layer's KV and "
+                  "hidden states: {}; then slots and {} of pages), "
+                  "device-kv holds {}",
+                  FormatBytes(10 * PageBytes()), FormatBytes(3 * PageBytes()),
+                  FormatBytes(6 * PageBytes()), FormatBytes(6 * PageBytes())));
+  Request watched = Ask(1, 300, 10, kMean);
+  watched.is_watched = true;
+  EXPECT_NE(ErrorOf(*engine, watched).find("watched"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace winnow

@@ -1,0 +1,135 @@
+#include "engine/layerwise_prompts.h"
+
+#include "base/size_text.h"
+
+namespace winnow {
+
+Result<std::unique_ptr<LayerwisePrompts>> LayerwisePrompts::Create(
+    const RequestSlots::Memory& memory, const SelectorSet& selectors,
+    RequestSlots& slots, const Options& options) {
+  std::unique_ptr<LayerwisePrompts> prompts(
+      new LayerwisePrompts(memory, selectors, slots, options));
+  ASSIGN_OR_RETURN(prompts->strips_,
+                   PromptStrips::Create(
+                       memory.backend, memory.device.pool(), memory.host,
+                       {.max_requests = options.max_requests,
+                        .max_pages_per_request = options.max_pages_per_request,
+                        .row_bytes = prompts->RowBytes()}));
+  return prompts;
+}
+
+int64_t LayerwisePrompts::RowBytes() const {
+  return int64_t{options_.hidden_size} * static_cast<int64_t>(sizeof(float));
+}
+
+// Where lists are read in other layers than they were chosen in, a step runs
+// all of them.
+bool LayerwisePrompts::Takes(const Request& request) const {
+  if (request.prefix || request.selector < 0 ||
+      !slots_.MayServe(request.selector) ||
+      selectors_.selector(request.selector).reuses()) {
+    return false;
+  }
+  const int64_t num_life_tokens =
+      std::ssize(request.prompt) + request.max_tokens - 1;
+  return PagesFor(num_life_tokens) > memory_.kv.num_pages() &&
+         NumFarPages(request) >= slots_.NumSlotExtents(request);
+}
+
+int64_t LayerwisePrompts::NumFarPages(const Request& request) const {
+  const int64_t first_token = selectors_.FirstUnsummarized(
+      request.selector, static_cast<int>(request.prompt.size()));
+  return first_token / kPageTokens;
+}
+
+LayerRoom LayerwisePrompts::RoomOf(const Request& request) const {
+  const StripPool& pool = memory_.device.pool();
+  const int64_t num_tokens = std::ssize(request.prompt);
+  return LayerRoomOf(
+      {.num_layers = pool.options().num_layers,
+       .strip_bytes = pool.strip_bytes(),
+       .row_bytes = RowBytes()},
+      {.num_tokens = num_tokens,
+       .num_far_pages = NumFarPages(request),
+       .num_life_pages = PagesFor(num_tokens + request.max_tokens - 1),
+       .num_slot_extents = slots_.NumSlotExtents(request)});
+}
+
+Status LayerwisePrompts::Check(const Request& request) const {
+  const LayerRoom room = RoomOf(request);
+  const int64_t num_far = NumFarPages(request);
+  const KvCache& kv = memory_.kv;
+  const int64_t page_bytes = memory_.host.extent_bytes();
+  if (room.num_most() > kv.num_pages()) {
+    return MakeError(
+        ErrorCode::kResourceExhausted,
+        "prompt and max-tokens ({} + {} tokens) need {} even when they are "
+        "read layer by layer (a layer's KV and hidden states: {}; then slots "
+        "and {} of pages), device-kv holds {}",
+        request.prompt.size(), request.max_tokens,
+        FormatBytes(room.num_most() * page_bytes),
+        FormatBytes(room.num_strip_extents * page_bytes),
+        FormatBytes((room.num_whole_pages + room.num_later_pages) * page_bytes),
+        FormatBytes(kv.num_pages() * page_bytes));
+  }
+  if (num_far > kv.num_host_pages()) {
+    return MakeError(
+        ErrorCode::kResourceExhausted,
+        "KV of a prompt of {} tokens, which device-kv ({}) cannot hold, needs "
+        "{} of the host, host-kv holds {}",
+        request.prompt.size(), FormatBytes(kv.num_pages() * page_bytes),
+        FormatBytes(num_far * page_bytes),
+        FormatBytes(kv.num_host_pages() * page_bytes));
+  }
+  return Ok{};
+}
+
+void LayerwisePrompts::Open(const Sequence& sequence) {
+  const LayerRoom room = RoomOf(sequence.request());
+  memory_.kv.Open(sequence.id());
+  memory_.kv.LendTo(sequence.id(), room.num_lent(),
+                    NumFarPages(sequence.request()));
+}
+
+void LayerwisePrompts::End(const Sequence& sequence) {
+  const int64_t num_far = NumFarPages(sequence.request());
+  memory_.kv.TakeOver(sequence.id(), sequence.num_prompt_tokens());
+  slots_.Cover(sequence, {.first = 0, .end = num_far, .num_whole = num_far});
+}
+
+PromptPlaces LayerwisePrompts::PlacesOf(const Sequence& sequence) const {
+  const PageLoan& loan = memory_.kv.loan(sequence.id());
+  const auto num_whole = static_cast<size_t>(
+      PagesFor(sequence.num_prompt_tokens()) - std::ssize(loan.hosts));
+  const std::span<const ExtentId> extents = loan.extents;
+  return {.hosts = loan.hosts,
+          .whole = extents.first(num_whole),
+          .lent = extents.subspan(num_whole)};
+}
+
+void LayerwisePrompts::WriteTables(Queue& queue, int layer,
+                                   std::span<const Sequence* const> sequences) {
+  std::vector<PromptPlaces> places;
+  for (const Sequence* sequence : sequences) {
+    places.push_back(PlacesOf(*sequence));
+  }
+  strips_->WriteTables(queue, layer, places);
+}
+
+void LayerwisePrompts::LoadRows(Queue& queue, const Sequence& sequence,
+                                const StepItem& item, const View& rows) const {
+  strips_->LoadRows(queue, PlacesOf(sequence), item.first_token, rows);
+}
+
+void LayerwisePrompts::StoreRows(Queue& queue, const Sequence& sequence,
+                                 const StepItem& item, const View& rows) const {
+  strips_->StoreRows(queue, PlacesOf(sequence), item.first_token, rows);
+}
+
+void LayerwisePrompts::CopyToHost(Queue& queue, const Sequence& sequence,
+                                  const StepItem& item) const {
+  strips_->CopyToHost(queue, PlacesOf(sequence), item.first_layer,
+                      item.first_token, item.first_token + item.num_tokens);
+}
+
+}  // namespace winnow

@@ -1,0 +1,67 @@
+// What sequences use before they have pages: extents that are lent to them.
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "kv/kv_cache.h"
+
+namespace winnow {
+
+void KvCache::LendTo(SequenceId sequence, int64_t num_extents,
+                     int64_t num_hosts) {
+  CheckNoReservation();
+  CHECK(num_tokens(sequence) == 0 && num_extents <= num_free_pages() &&
+            num_hosts <= num_available_host_pages(),
+        "sequence={} tokens={} extents={} of {} host extents={} of {}",
+        sequence.value(), num_tokens(sequence), num_extents, num_free_pages(),
+        num_hosts, num_available_host_pages());
+  const auto [loan, is_first] = loans_.try_emplace(sequence);
+  CHECK(is_first, "sequence={} has a loan", sequence.value());
+  std::vector<ExtentId>& hosts = loan->second.hosts;
+  while (std::ssize(hosts) < num_hosts) {
+    const std::optional<ExtentId> host = TakeHostExtent();
+    CHECK(host.has_value(), "sequence={} has {} of {}", sequence.value(),
+          hosts.size(), num_hosts);
+    hosts.push_back(*host);
+    ++num_far_pages_;
+  }
+  // After the host's: what leaves the device goes to what is left there.
+  std::vector<ExtentId>& extents = loan->second.extents;
+  while (std::ssize(extents) < num_extents) extents.push_back(TakeExtent());
+  std::ranges::sort(extents);
+}
+
+const PageLoan& KvCache::loan(SequenceId sequence) const {
+  const auto found = loans_.find(sequence);
+  CHECK(found != loans_.end(), "sequence={} has no loan", sequence.value());
+  return found->second;
+}
+
+void KvCache::EndLoan(SequenceId sequence) {
+  const auto loan = loans_.find(sequence);
+  if (loan == loans_.end()) return;
+  for (const ExtentId extent : loan->second.extents) pool_.Release(extent);
+  for (const ExtentId host : loan->second.hosts) host_pool_.Release(host);
+  num_far_pages_ -= std::ssize(loan->second.hosts);
+  loans_.erase(loan);
+}
+
+void KvCache::TakeOver(SequenceId sequence, int num_tokens) {
+  CheckNoReservation();
+  PageLoan& loan = loans_.at(sequence);
+  const int64_t num_far = std::ssize(loan.hosts);
+  const int64_t num_whole = PagesFor(num_tokens, page_tokens_) - num_far;
+  CHECK(num_far * page_tokens_ <= num_tokens &&
+            num_whole <= std::ssize(loan.extents),
+        "sequence={} num_tokens={} host extents={} extents={}",
+        sequence.value(), num_tokens, num_far, loan.extents.size());
+  const auto end_whole = loan.extents.begin() + num_whole;
+  TableOf(sequence).TakeOver(num_tokens, loan.hosts,
+                             {loan.extents.begin(), end_whole});
+  // The table has these now; what is left goes back.
+  loan.extents.erase(loan.extents.begin(), end_whole);
+  loan.hosts.clear();
+  EndLoan(sequence);
+}
+
+}  // namespace winnow
