@@ -4,7 +4,8 @@
 #   make test       lint, build with CUDA, all tests that need no GPU
 #                   (TEST_PRESET=release: without CUDA)
 #   make test-clients  clients of others, pinned, and a browser, against a
-#                   running server
+#                   running server; make test-evaluators  lm-eval and guidellm
+#                   (0.9 GB in .tools)
 #   make cuda       the program with CUDA, at build/winnow
 #   make bench      the measured figures, into bench/results/
 #   make compare    llama.cpp built here, and measured beside Winnow
@@ -31,8 +32,8 @@ TEST_PURPOSE := $(if $(filter cuda,$(TEST_PRESET)),cuda,test)
 
 # Goals of one command line share a build folder; each uses all cores itself.
 .NOTPARALLEL:
-.PHONY: winnow cuda demo test test-clients bench compare lint format mutants asan \
-  tsan fuzz install uninstall deb test-deb clean
+.PHONY: winnow cuda demo test test-clients test-evaluators bench compare lint \
+  format mutants asan tsan fuzz install uninstall deb test-deb clean
 
 winnow:
 	@scripts/bootstrap build
@@ -67,7 +68,12 @@ test-clients: winnow
 	@scripts/bootstrap clients
 	@scripts/bootstrap browser
 	@.tools/clients/bin/python tests/clients/clients_test.py build/winnow
+	@tests/clients/record build/winnow --light --check
 	@python3 tests/system/page_test.py build/winnow
+
+test-evaluators: winnow
+	@scripts/bootstrap evaluators
+	@tests/clients/record build/winnow lm_eval guidellm --check
 
 # All tests under the sanitizers.
 asan tsan:

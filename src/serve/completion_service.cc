@@ -230,10 +230,12 @@ std::optional<ApiError> CompletionService::CheckLengths(
     const int64_t max_tokens =
         length > options_.max_model_len ? 1 : MaxTokens(request, prompt.size());
     if (length + max_tokens - 1 > options_.max_model_len) {
+      // "This model's maximum context length is": litellm knows it by that.
       return ApiError{
           .message = fmt::format(
-              "request: field {}: its tokens and max_tokens must fit the "
-              "context of {} (--max-model-len), are {} and {}",
+              "request: field {}: this model's maximum context length is {} "
+              "tokens (--max-model-len), its tokens and max_tokens are {} and "
+              "{}",
               field, options_.max_model_len, length, max_tokens),
           .field = field,
           .code = "context_length_exceeded"};
