@@ -3,8 +3,8 @@
 #   make demo       a 32K-token document and its question (SEED=7)
 #   make test       lint, build with CUDA, all tests that need no GPU
 #                   (TEST_PRESET=release: without CUDA)
-#   make test-clients  clients of others, pinned, and a browser, against a
-#                   running server
+#   make test-clients  clients of others, pinned, schemathesis and a browser,
+#                   against a running server (MINUTES=10 of schemathesis)
 #   make cuda       the program with CUDA, at build/winnow
 #   make bench      the measured figures, into bench/results/
 #   make compare    llama.cpp built here, and measured beside Winnow
@@ -66,6 +66,8 @@ test-clients: winnow
 	@scripts/bootstrap clients
 	@scripts/bootstrap browser
 	@.tools/clients/bin/python tests/clients/clients_test.py build/winnow
+	@.tools/clients/bin/python tests/clients/schemathesis_test.py build/winnow \
+	  $(if $(MINUTES),--minutes $(MINUTES))
 	@python3 tests/system/page_test.py build/winnow
 
 # All tests under the sanitizers.
