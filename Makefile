@@ -3,9 +3,9 @@
 #   make demo       a 32K-token document and its question (SEED=7)
 #   make test       lint, build with CUDA, all tests that need no GPU
 #                   (TEST_PRESET=release: without CUDA)
-#   make test-clients  clients of others, pinned, and a browser, against a
-#                   running server; make test-evaluators  lm-eval and guidellm
-#                   (0.9 GB in .tools)
+#   make test-clients  clients of others, pinned, schemathesis and a browser,
+#                   against a running server (MINUTES=10 of schemathesis); make
+#                   test-evaluators  lm-eval and guidellm (0.9 GB in .tools)
 #   make cuda       the program with CUDA, at build/winnow
 #   make bench      the measured figures, into bench/results/
 #   make compare    llama.cpp built here, and measured beside Winnow
@@ -69,6 +69,8 @@ test-clients: winnow
 	@scripts/bootstrap browser
 	@.tools/clients/bin/python tests/clients/clients_test.py build/winnow
 	@tests/clients/record build/winnow --light --check
+	@.tools/clients/bin/python tests/clients/schemathesis_test.py build/winnow \
+	  $(if $(MINUTES),--minutes $(MINUTES))
 	@python3 tests/system/page_test.py build/winnow
 
 test-evaluators: winnow

@@ -5,13 +5,12 @@
 #include <vector>
 
 #include "serve/request_fields.h"
+#include "serve/request_ranges.h"
 
 namespace winnow {
 namespace {
 
 using nlohmann::json;
-
-constexpr size_t kMaxCalls = 128;
 
 // The members of a call of the assistant's; templates read an object where the
 // interface has its text.
@@ -38,8 +37,9 @@ Result<std::string> CallText(const json& call, const std::string& field,
 
 Result<std::string> CallsText(const json& calls, const std::string& field,
                               const JsonLimits& limits) {
-  if (!calls.is_array() || calls.size() > kMaxCalls) {
-    return WrongField(field, fmt::format("a list of at most {}", kMaxCalls));
+  if (!calls.is_array() || calls.size() > kMaxToolCalls) {
+    return WrongField(field,
+                      fmt::format("a list of at most {}", kMaxToolCalls));
   }
   std::string text;
   for (size_t i = 0; i < calls.size(); ++i) {

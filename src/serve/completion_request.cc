@@ -4,6 +4,7 @@
 #include "serve/messages_request.h"
 #include "serve/request_grammar.h"
 #include "serve/request_parts.h"
+#include "serve/request_ranges.h"
 #include "serve/responses_request.h"
 #include "text/json_slices.h"
 
@@ -13,7 +14,6 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kRequest = "request";
-constexpr size_t kMaxPrompts = 256;
 
 Status ReadPrompt(const RequestBody& body, int vocab_size,
                   CompletionRequest& request) {
@@ -73,16 +73,16 @@ Status ReadChat(const RequestBody& body, const JsonLimits& limits,
 
 // Beside a token; none where nobody asked.
 Status ReadLogprobs(const JsonFields& fields, CompletionRequest& request) {
-  const IntegerRange range{0, kMaxTopLogprobs};
   if (request.endpoint == Endpoint::kCompletions) {
     if (!fields.Has("logprobs")) return Ok{};
-    ASSIGN_OR_RETURN(const int64_t number, fields.Integer("logprobs", range));
+    ASSIGN_OR_RETURN(const int64_t number,
+                     fields.Integer("logprobs", kTopLogprobsRange));
     request.sampling.logprobs = static_cast<int>(number);
     return Ok{};
   }
   ASSIGN_OR_RETURN(const bool wanted, fields.Flag("logprobs", false));
   ASSIGN_OR_RETURN(const int64_t number,
-                   fields.Integer("top_logprobs", range, 0));
+                   fields.Integer("top_logprobs", kTopLogprobsRange, 0));
   if (number > 0 && !wanted) {
     return fields.Unexpected("top_logprobs", "0 unless logprobs is true");
   }
@@ -99,7 +99,7 @@ Status ReadLengths(const JsonFields& fields, int max_n,
   for (const std::string_view name : names) {
     if (!fields.Has(name)) continue;
     ASSIGN_OR_RETURN(const int64_t number,
-                     fields.Integer(name, {1, INT32_MAX}));
+                     fields.Integer(name, kMaxTokensRange));
     request.max_tokens = static_cast<int>(number);
   }
   ASSIGN_OR_RETURN(const int64_t n, fields.Integer("n", {1, max_n}, 1));

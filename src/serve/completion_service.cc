@@ -140,6 +140,14 @@ std::optional<ApiError> CompletionService::CheckModel(
       .code = "model_not_found"};
 }
 
+std::optional<ApiError> CompletionService::CheckNames(
+    const CompletionRequest& request) const {
+  if (auto error = CheckModel(request.model)) return error;
+  const Result<int> selector = SelectorFor(request.select);
+  if (!selector.ok()) return ApiErrorOf(selector.error());
+  return std::nullopt;
+}
+
 Result<int> CompletionService::SelectorFor(const std::string& select) const {
   if (select.empty()) return options_.selects.front().second;
   std::string offered;

@@ -66,6 +66,8 @@ class CompletionService {
   Result<std::vector<std::string>> Pieces(
       const std::vector<int32_t>& tokens) const;
   std::optional<ApiError> CheckModel(const std::string& model) const;
+  // The same, and what it selects.
+  std::optional<ApiError> CheckNames(const CompletionRequest& request) const;
 
   const ServiceOptions& options() const { return options_; }
   // A number that no other process has, for ids.

@@ -11,6 +11,7 @@
 #include "serve/json_text.h"
 #include "serve/logged_answer.h"
 #include "serve/messages_json.h"
+#include "serve/openapi.h"
 #include "serve/page.h"
 
 namespace winnow {
@@ -52,7 +53,9 @@ HttpApi::HttpApi(ApiOptions options, const ServiceParts& parts, RequestLog* log)
                {"GET", "/health", &HttpApi::Health},
                {"GET", "/version", &HttpApi::Version},
                {"GET", "/metrics", &HttpApi::MetricsText},
+               {"GET", "/openapi.json", &HttpApi::OpenApi},
                {"GET", "/v1/models", &HttpApi::Models},
+               {"GET", "/v1/models/{model}", &HttpApi::Models},
                {"POST", "/v1/completions", &HttpApi::Completions},
                {"POST", "/v1/chat/completions", &HttpApi::ChatCompletions},
                {"POST", "/v1/responses", &HttpApi::Responses},
@@ -67,7 +70,40 @@ HttpApi::HttpApi(ApiOptions options, const ServiceParts& parts, RequestLog* log)
       parts_(parts),
       service_(std::move(options.service), parts),
       log_(log),
-      started_unix_s_(std::time(nullptr)) {}
+      started_unix_s_(std::time(nullptr)),
+      openapi_json_(DescribeRoutes()) {}
+
+std::string HttpApi::DescribeRoutes() const {
+  std::vector<OpenApiOperation> operations;
+  for (const Route& route : routes_) {
+    operations.push_back({route.method, route.path});
+  }
+  const ServiceOptions& options = service_.options();
+  OpenApiFacts facts = {.version = version_,
+                        .needs_key = !api_key_.empty(),
+                        .model_names = options.model_names,
+                        .max_n = options.rules.max_n,
+                        .vocab_size = options.rules.vocab_size};
+  for (const auto& [name, number] : options.selects) {
+    facts.selects.push_back(name);
+  }
+  return DumpJson(OpenApiDocument(operations, facts));
+}
+
+const HttpApi::Route* HttpApi::RouteOf(const HttpRequest& head) const {
+  const Route* of_another_method = nullptr;
+  for (const Route& route : routes_) {
+    const size_t brace = route.path.find('{');
+    const bool matches =
+        brace == std::string_view::npos
+            ? head.path == route.path
+            : head.path.starts_with(route.path.substr(0, brace));
+    if (!matches) continue;
+    if (route.method == head.method) return &route;
+    of_another_method = &route;
+  }
+  return of_another_method;
+}
 
 HttpApi::Call HttpApi::CallOf(HttpRequest request) {
   Call call = {std::move(request), std::make_shared<RequestRecord>()};
@@ -132,23 +168,17 @@ HttpApi::Reply HttpApi::RefusalOfHead(const Call& call) {
                     .code = "invalid_api_key",
                     .headers = {{"WWW-Authenticate", "Bearer"}}});
   }
-  std::string_view allowed;
-  for (const Route& route : routes_) {
-    const bool one_model =
-        route.path == "/v1/models" && call.path.starts_with("/v1/models/");
-    if (route.path != call.path && !one_model) continue;
-    if (route.method == call.method) return nullptr;
-    allowed = route.method;
+  const Route* route = RouteOf(call);
+  if (route == nullptr) {
+    return Refusal(call, {.status = 404,
+                          .message = "no such path: " + Printable(call.path)});
   }
-  if (!allowed.empty()) {
-    return Refusal(call,
-                   {.status = 405,
-                    .message = fmt::format("method must be {}, is {}", allowed,
-                                           Printable(call.method)),
-                    .headers = {{"Allow", std::string(allowed)}}});
-  }
-  return Refusal(call, {.status = 404,
-                        .message = "no such path: " + Printable(call.path)});
+  if (route->method == call.method) return nullptr;
+  return Refusal(
+      call, {.status = 405,
+             .message = fmt::format("method must be {}, is {}", route->method,
+                                    Printable(call.method)),
+             .headers = {{"Allow", std::string(route->method)}}});
 }
 
 HttpApi::Reply HttpApi::AnswerHead(const HttpRequest& head) {
@@ -159,10 +189,9 @@ HttpApi::Reply HttpApi::AnswerHead(const HttpRequest& head) {
 
 HttpApi::Reply HttpApi::Answer(HttpRequest request) {
   const Call call = CallOf(std::move(request));
-  const auto route = std::ranges::find(routes_, call.path, &Route::path);
-  const auto answer =
-      route == routes_.end() ? &HttpApi::Models : route->answer;  // of one
-  return Logged(call, (this->*answer)(call));
+  const Route* route = RouteOf(call);
+  CHECK(route != nullptr, "AnswerHead let {} in", call.path);
+  return Logged(call, (this->*route->answer)(call));
 }
 
 HttpApi::Reply HttpApi::Page(const Call&) {
@@ -186,6 +215,8 @@ HttpApi::Reply HttpApi::MetricsText(const Call&) {
   return Success(parts_.metrics.Text(),
                  "text/plain; version=0.0.4; charset=utf-8");
 }
+
+HttpApi::Reply HttpApi::OpenApi(const Call&) { return Success(openapi_json_); }
 
 HttpApi::Reply HttpApi::Models(const Call& call) {
   constexpr std::string_view kOne = "/v1/models/";
@@ -249,9 +280,7 @@ HttpApi::Reply HttpApi::CountTokens(const Call& call) {
   const Result<CompletionRequest> request = ParseCompletionRequest(
       call.body, Endpoint::kMessageTokens, service_.options().rules);
   if (!request.ok()) return Refusal(call, ApiErrorOf(request.error()));
-  if (auto error = service_.CheckModel(request->model)) {
-    return Refusal(call, *error);
-  }
+  if (auto error = service_.CheckNames(*request)) return Refusal(call, *error);
   const auto prompts = service_.Encode(*request);
   if (!prompts.ok()) return Refusal(call, ApiErrorOf(prompts.error()));
   return Success(DumpJson({{"input_tokens", prompts->front().size()}}));
@@ -267,8 +296,7 @@ HttpApi::Reply HttpApi::Tokenize(const Call& call) {
   const Result<CompletionRequest> request =
       ParseCompletionRequest(call.body, endpoint, service_.options().rules);
   if (!request.ok()) return Refusal(call, ApiErrorOf(request.error()));
-  if (auto error = service_.CheckModel(request->model))
-    return Refusal(call, *error);
+  if (auto error = service_.CheckNames(*request)) return Refusal(call, *error);
   const auto prompts = service_.Encode(*request);
   if (!prompts.ok()) return Refusal(call, ApiErrorOf(prompts.error()));
   if (prompts->size() != 1) {

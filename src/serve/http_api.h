@@ -47,7 +47,7 @@ class HttpApi : public HttpHandler {
   };
   struct Route {
     std::string_view method;
-    std::string_view path;
+    std::string_view path;  // what ends in "/{model}" takes any name there
     Reply (HttpApi::*answer)(const Call& call);
   };
 
@@ -55,6 +55,7 @@ class HttpApi : public HttpHandler {
   Reply Health(const Call& call);
   Reply Version(const Call& call);
   Reply MetricsText(const Call& call);
+  Reply OpenApi(const Call& call);
   Reply Models(const Call& call);
   Reply Completions(const Call& call);
   Reply ChatCompletions(const Call& call);
@@ -71,6 +72,9 @@ class HttpApi : public HttpHandler {
   bool HasKey(const HttpRequest& head) const;
   // Null where it goes on: AnswerHead.
   Reply RefusalOfHead(const Call& call);
+  // Null where nothing is there.
+  const Route* RouteOf(const HttpRequest& head) const;
+  std::string DescribeRoutes() const;
   Call CallOf(HttpRequest request);
   Reply Logged(const Call& call, Reply answer);
   Reply Success(std::string body, std::string type = "application/json");
@@ -83,6 +87,7 @@ class HttpApi : public HttpHandler {
   CompletionService service_;
   RequestLog* const log_;  // null: none
   const int64_t started_unix_s_;
+  const std::string openapi_json_;
   std::atomic<uint64_t> num_requests_ = 0;
   std::atomic<bool> draining_ = false;
 };

@@ -2,6 +2,7 @@
 
 #include "serve/chat_messages.h"
 #include "serve/request_grammar.h"
+#include "serve/request_ranges.h"
 #include "text/json_slices.h"
 
 namespace winnow {
@@ -236,7 +237,7 @@ Status ReadMessagesRequest(const RequestBody& body, const RequestRules& rules,
   RETURN_IF_ERROR(ReadOutput(body, request));
   if (request.endpoint == Endpoint::kMessageTokens) return Ok{};
   ASSIGN_OR_RETURN(const int64_t number,
-                   body.fields.Integer("max_tokens", {1, INT32_MAX}));
+                   body.fields.Integer("max_tokens", kMaxTokensRange));
   request.max_tokens = static_cast<int>(number);
   return ReadStops(body, "stop_sequences", request);
 }

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "engine/request.h"
+#include "serve/request_ranges.h"
 #include "text/json_slices.h"
 #include "text/stop_matcher.h"
 
@@ -27,11 +28,12 @@ Status ReadBias(const JsonFields& fields, int vocab_size,
     const auto [stop, error] =
         std::from_chars(name.data(), end, entry.token_id);
     if (error != std::errc() || stop != end || entry.token_id < 0 ||
-        entry.token_id >= vocab_size) {
+        entry.token_id >= vocab_size ||
+        name != fmt::to_string(entry.token_id)) {
       return biases.Unexpected(
           name, fmt::format("named by a token id in [0, {}]", vocab_size - 1));
     }
-    ASSIGN_OR_RETURN(const double bias, biases.Number(name, {-100, 100}));
+    ASSIGN_OR_RETURN(const double bias, biases.Number(name, kBiasRange));
     entry.bias = static_cast<float>(bias);
     sampling.logit_bias.push_back(entry);
   }
@@ -78,29 +80,25 @@ Status ReadSampling(const JsonFields& fields, const RequestRules& rules,
     *value = static_cast<float>(read);
     return Ok{};
   };
-  const NumberRange share{0, 1}, penalty{-2, 2};
-  RETURN_IF_ERROR(number("temperature",
-                         {kTemperatures.least, kTemperatures.most},
+  RETURN_IF_ERROR(number("temperature", kTemperatureRange,
                          Or(defaults.temperature, 1), &sampling.temperature));
   RETURN_IF_ERROR(
-      number("top_p", share, Or(defaults.top_p, 1), &sampling.top_p));
+      number("top_p", kShareRange, Or(defaults.top_p, 1), &sampling.top_p));
   RETURN_IF_ERROR(
-      number("min_p", share, Or(defaults.min_p, 0), &sampling.min_p));
+      number("min_p", kShareRange, Or(defaults.min_p, 0), &sampling.min_p));
   RETURN_IF_ERROR(
-      number("presence_penalty", penalty, 0, &sampling.presence_penalty));
-  RETURN_IF_ERROR(
-      number("frequency_penalty", penalty, 0, &sampling.frequency_penalty));
-  RETURN_IF_ERROR(
-      number("repetition_penalty",
-             {kRepetitionPenalties.least, kRepetitionPenalties.most},
-             Or(defaults.repetition_penalty, 1), &sampling.repetition_penalty));
+      number("presence_penalty", kPenaltyRange, 0, &sampling.presence_penalty));
+  RETURN_IF_ERROR(number("frequency_penalty", kPenaltyRange, 0,
+                         &sampling.frequency_penalty));
+  RETURN_IF_ERROR(number("repetition_penalty", kRepetitionPenaltyRange,
+                         Or(defaults.repetition_penalty, 1),
+                         &sampling.repetition_penalty));
   ASSIGN_OR_RETURN(
       const int64_t top_k,
-      fields.Integer("top_k", {-1, INT32_MAX}, defaults.top_k.value_or(0)));
+      fields.Integer("top_k", kTopKRange, defaults.top_k.value_or(0)));
   sampling.top_k = static_cast<int>(std::max<int64_t>(top_k, 0));
   if (fields.Has("seed")) {
-    ASSIGN_OR_RETURN(const int64_t seed,
-                     fields.Integer("seed", {INT64_MIN, INT64_MAX}));
+    ASSIGN_OR_RETURN(const int64_t seed, fields.Integer("seed", kSeedRange));
     request.seed = static_cast<uint64_t>(seed);
   }
   const IntegerRange ids{0, rules.vocab_size - 1};
@@ -108,7 +106,7 @@ Status ReadSampling(const JsonFields& fields, const RequestRules& rules,
   request.stop_token_ids.assign(ends.begin(), ends.end());
   ASSIGN_OR_RETURN(request.ignore_eos, fields.Flag("ignore_eos", false));
   ASSIGN_OR_RETURN(const int64_t least,
-                   fields.Integer("min_tokens", {0, INT32_MAX}, 0));
+                   fields.Integer("min_tokens", kMinTokensRange, 0));
   request.min_tokens = static_cast<int>(least);
   ASSIGN_OR_RETURN(const auto allowed,
                    fields.Integers("allowed_token_ids", ids));
@@ -146,7 +144,7 @@ Status ReadDelivery(const JsonFields& fields, CompletionRequest& request) {
         "cache_salt", fmt::format("at most {} bytes", kMaxCacheSaltBytes));
   }
   ASSIGN_OR_RETURN(const int64_t priority,
-                   fields.Integer("priority", {INT32_MIN, INT32_MAX}, 0));
+                   fields.Integer("priority", kPriorityRange, 0));
   request.priority = static_cast<int>(priority);
   ASSIGN_OR_RETURN(request.stream, fields.Flag("stream", false));
   return Ok{};

@@ -5,6 +5,7 @@
 
 #include "serve/chat_messages.h"
 #include "serve/request_grammar.h"
+#include "serve/request_ranges.h"
 #include "text/json_slices.h"
 
 namespace winnow {
@@ -128,9 +129,8 @@ Status ReadTextFormat(const RequestBody& body, CompletionRequest& request) {
 Status ReadIncluded(const RequestBody& body, CompletionRequest& request) {
   ASSIGN_OR_RETURN(const std::vector<std::string> names,
                    body.fields.Texts("include"));
-  ASSIGN_OR_RETURN(
-      const int64_t number,
-      body.fields.Integer("top_logprobs", {0, kMaxTopLogprobs}, 0));
+  ASSIGN_OR_RETURN(const int64_t number,
+                   body.fields.Integer("top_logprobs", kTopLogprobsRange, 0));
   constexpr std::string_view kLogprobs = "message.output_text.logprobs";
   // There never is any.
   constexpr std::string_view kThoughts = "reasoning.encrypted_content";
@@ -186,7 +186,7 @@ Status ReadResponsesRequest(const RequestBody& body, const RequestRules& rules,
   RETURN_IF_ERROR(ReadIncluded(body, request));
   if (body.fields.Has("max_output_tokens")) {
     ASSIGN_OR_RETURN(const int64_t number,
-                     body.fields.Integer("max_output_tokens", {1, INT32_MAX}));
+                     body.fields.Integer("max_output_tokens", kMaxTokensRange));
     request.max_tokens = static_cast<int>(number);
   }
   RETURN_IF_ERROR(ReadSampling(body.fields, rules, request));

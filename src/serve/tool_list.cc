@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "serve/request_ranges.h"
 #include "text/json_slices.h"
 
 namespace winnow {
@@ -10,13 +11,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kMaxTools = 128;
-constexpr size_t kMaxNameBytes = 128;
-
 bool IsToolName(const json& name) {
   if (!name.is_string()) return false;
   const auto& text = name.get_ref<const std::string&>();
-  return !text.empty() && text.size() <= kMaxNameBytes &&
+  return !text.empty() && text.size() <= kMaxToolNameBytes &&
          std::ranges::all_of(text, [](char c) {
            const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
            return letter || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
@@ -47,7 +45,7 @@ Status CheckFunction(const json& function, const std::string& field,
     return WrongField(field + ".name",
                       fmt::format("1 to {} letters, digits, \"_\", \"-\" or "
                                   "\".\"",
-                                  kMaxNameBytes));
+                                  kMaxToolNameBytes));
   }
   const json description = function.value("description", json());
   if (!description.is_null() && !description.is_string()) {

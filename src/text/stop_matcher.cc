@@ -7,13 +7,6 @@
 #include "text/rust_text.h"
 
 namespace winnow {
-namespace {
-
-constexpr size_t kMaxStops = 64;
-constexpr size_t kMaxStopBytes = 4096;
-
-}  // namespace
-
 StopMatcher::Stop::Stop(std::string stop)
     : text(std::move(stop)), borders(text.size(), 0) {
   for (size_t i = 1; i < text.size(); ++i) {

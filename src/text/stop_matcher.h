@@ -12,6 +12,9 @@
 
 namespace winnow {
 
+inline constexpr size_t kMaxStops = 64;
+inline constexpr size_t kMaxStopBytes = 4096;
+
 // The text of one sequence on its way to the reader, searched for stop
 // strings. A text ends as soon as it ends with one of them (of several that
 // end there, the longest), whatever the pieces it arrives in; it is cut before
