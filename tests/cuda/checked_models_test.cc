@@ -42,7 +42,9 @@ std::vector<CheckedCase> Cases() {
         "window:sink=4,recent=32",
         "arkvale:block=16,sink=16,recent=0,budget=64", "oracle:budget=32",
         "clusterkv:budget=32,segment=32,cluster=8,dense_layers=none",
-        "retroinfer:budget=8,estimate=16,segment=32,cluster=4,recent=8"}) {
+        "retroinfer:budget=8,estimate=16,segment=32,cluster=4,recent=8",
+        "snapkv:budget=24,window=8,kernel=3",
+        "shadowkv:budget=16,outliers=16"}) {
     cases.push_back({"llama", select, Dtype::kBFloat16});
   }
   return cases;

@@ -2,7 +2,7 @@
 
 #include "backend/cuda/select.h"
 #include "backend/cuda/select_choice.h"
-#include "backend/cuda/select_clusters.h"
+#include "backend/cuda/select_masks.h"
 #include "backend/cuda/select_scores.h"
 #include "backend/cuda/select_views.h"
 #include "backend/preconditions.h"
@@ -51,6 +51,11 @@ bool MayScore(const LayerStep& step, const LayerSelector& selector) {
           (step.has_prompt_rows && selector.program->in_prompt));
 }
 
+// Whether the program ever leaves a choice to scores.
+bool MayChoose(const SelectProgram& program) {
+  return program.budget.value > 0 || program.estimate.value > 0;
+}
+
 RowNeed NeedOf(const LayerStep& step, const SelectArgs& args,
                const LayerCache& cache) {
   const int64_t max_context = cache.page_table.dim(1) * kPageTokens;
@@ -73,13 +78,15 @@ RowNeed NeedOf(const LayerStep& step, const SelectArgs& args,
     need.lists = std::max<int64_t>(need.lists, program.scope == Scope::kQHead
                                                    ? args.q.dim(1)
                                                    : cache.num_kv_heads);
-    need.keys = std::max(need.keys, (max_context + program.block_tokens - 1) /
-                                        program.block_tokens);
-    if (program.rows.kind == SummaryRows::Kind::kClusters) {
-      need.pages = cache.page_table.dim(1);
+    if (MayChoose(program)) {
+      need.keys = std::max(need.keys, (max_context + program.block_tokens - 1) /
+                                          program.block_tokens);
     }
+    if (ChoosesByMasks(program)) need.pages = cache.page_table.dim(1);
   }
-  need.global_keys = need.keys > kMaxSharedKeys ? need.keys : 0;
+  if (std::max(need.keys, need.pages) > kMaxSharedKeys) {
+    need.global_keys = std::max<int64_t>(need.keys, 1);
+  }
   return need;
 }
 
@@ -139,11 +146,10 @@ void EnqueueSelect(CudaQueue& queue, const LayerStep& step,
     for (size_t i = 0; i < args.selectors.size(); ++i) {
       const SelectProgram* program = args.selectors[i].program;
       if (program == nullptr || step.selector.empty() ||
-          !step.has_generated_rows ||
-          program->rows.kind != SummaryRows::Kind::kClusters) {
+          !ChoosesByMasks(*program)) {
         continue;
       }
-      EnqueueClusterChoice(queue, step, args, cache, wave, i);
+      EnqueueMaskChoice(queue, step, args, cache, wave, i);
     }
     row += wave.num_rows;
   }

@@ -9,6 +9,7 @@ namespace winnow {
 
 // What programs may ask for here, of what not every backend runs.
 inline constexpr uint32_t kCudaSelectFeatures =
+    static_cast<uint32_t>(SelectFeature::kFixedChoice) |
     static_cast<uint32_t>(SelectFeature::kFloat8Rows) |
     static_cast<uint32_t>(SelectFeature::kClusters);
 

@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(device::kChooseThreads, 2)
   }
   const device::Selector& selector = task.selectors[entry];
   // Another launch has those.
-  if (selector.HasClusters()) return device::BeginAfterPrior();
+  if (selector.ChoosesByMasks()) return device::BeginAfterPrior();
   place.num_choices = selector.scope == device::Scope::kLayer ? 1
                       : selector.scope == device::Scope::kQHead
                           ? task.num_q_heads
@@ -170,7 +170,7 @@ __global__ void __launch_bounds__(device::kChooseThreads, 2)
   place.num_copies =
       selector.scope == device::Scope::kLayer ? task.num_kv_heads : 1;
   place.context = task.rows.Position(place.row) + 1;
-  const device::RowBudget budget(selector, place.context);
+  const device::RowBudget budget(selector, place.context, 0);
   device::ListWriter writer(selector, budget, place.context);
   writer.cut = {};
   writer.picks = task.lists.List(place.row, place.list);

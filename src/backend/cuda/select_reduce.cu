@@ -115,17 +115,13 @@ __global__ void __launch_bounds__(kThreads, 4)
   const int wave_row = blockIdx.z, list = blockIdx.y;
   const int row = task.first_row + wave_row;
   if (task.rows.selector[task.rows.Request(row)] != task.selector_index) return;
-  const int context = task.rows.Position(row) + 1;
-  const int scored_tokens = task.selector.ScoredTokens(context);
+  const device::ScoreNeed need(task.selector, task.rows, row);
   const int num_visible =
-      task.selector.summaries.levels[0].NumVisible(scored_tokens);
+      task.selector.summaries.levels[0].NumVisible(need.scored_tokens);
   if (static_cast<int>(blockIdx.x) * kThreads >= num_visible) return;
-  if (task.selector.ReadsAll(task.rows, row) ||
-      !device::NeedsScores(task.selector, context)) {
-    return;
-  }
+  if (task.selector.ReadsAll(task.rows, row) || !need.decides) return;
   if (task.selector.map != device::HeadMap::kNone) {
-    NormalizePlanes(task, wave_row, list, scored_tokens, lse);
+    NormalizePlanes(task, wave_row, list, need.scored_tokens, lse);
     __syncthreads();
   }
   float* planes = task.memory.Plane(wave_row, list * task.num_planes);

@@ -42,14 +42,13 @@ __global__ void __launch_bounds__(kThreads, kBlocksAMultiprocessor)
   }
   const device::SummaryLevel& level =
       task.selector.summaries.levels[place.level];
-  const int context = task.rows.Position(place.row) + 1;
-  place.num_visible = level.NumVisible(task.selector.ScoredTokens(context));
+  const device::ScoreNeed need(task.selector, task.rows, place.row);
+  place.num_visible = level.NumVisible(need.scored_tokens);
   // Where the context is short, the blocks behind it have nothing to do.
   if (place.num_visible == 0 ||
       block * device::kScoreWarps * device::kTileSlots >=
           place.num_visible + level.lead ||
-      task.selector.ReadsAll(task.rows, place.row) ||
-      !device::NeedsScores(task.selector, context)) {
+      task.selector.ReadsAll(task.rows, place.row) || !need.decides) {
     return device::WaitForPrior();
   }
   device::TileWalk walk(task, place, block);

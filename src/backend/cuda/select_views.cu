@@ -15,6 +15,8 @@ constexpr To As(From value) {
 }
 static_assert(As<device::SummaryKind>(Kind::kClusters) ==
               device::SummaryKind::kClusters);
+static_assert(As<device::FixedKind>(FixedChoice::Kind::kOutliers) ==
+              device::FixedKind::kOutliers);
 static_assert(As<device::Scope>(Scope::kLayer) == device::Scope::kLayer);
 static_assert(As<device::HeadMap>(HeadMap::kExpMinusLse) ==
               device::HeadMap::kExpMinusLse);
@@ -47,6 +49,25 @@ device::SummaryLevel DeviceLevel(const SummaryRows& rows,
   level.row_bytes = layout.row_bytes;
   level.offset_bytes = layout.offset_bytes;
   return level;
+}
+
+device::FixedTable DeviceFixed(const SelectProgram& program,
+                               const FixedTable& table) {
+  device::FixedTable fixed = {};
+  fixed.kind = As<device::FixedKind>(program.fixed.kind);
+  if (program.fixed.kind == FixedChoice::Kind::kNone) return fixed;
+  const FixedLayout& layout = table.layout;
+  fixed.slots = table.slots;
+  fixed.slot_stride_bytes = table.slot_stride_bytes;
+  fixed.head_bytes = layout.head_bytes;
+  fixed.queries_offset_bytes = layout.queries_offset_bytes;
+  fixed.slot_of_request = table.slot_of_request.As<uint32_t>();
+  fixed.slot_row_stride = table.slot_of_request.stride[0];
+  fixed.num_words = layout.num_words;
+  fixed.num_lists = layout.num_lists;
+  fixed.window_tokens = layout.window_tokens;
+  fixed.group_heads = layout.group_heads;
+  return fixed;
 }
 
 int Blocks(int tokens, int block_tokens) {
@@ -165,6 +186,9 @@ device::Selector DeviceSelector(const LayerSelector& selector,
   of.cuts_tokens = program.rule == Rule::kTokens;
   of.estimate_is_share = program.estimate.unit == Amount::Unit::kShare;
   of.estimate = program.estimate.value;
+  of.fixed_is_share = program.fixed.budget.unit == Amount::Unit::kShare;
+  of.fixed_budget = program.fixed.budget.value;
+  of.fixed = DeviceFixed(program, selector.fixed);
   of.in_prompt = program.in_prompt;
   of.dense_len = program.dense_len;
   of.keeps_lists = selector.keeps_lists;

@@ -58,6 +58,8 @@ device::StepRows DeviceRows(const LayerStep& step) {
   if (step.selector.empty()) return rows;
   rows.selector = step.selector.As<int32_t>();
   rows.num_prompt_tokens = step.num_prompt_tokens.As<int32_t>();
+  if (step.num_context_tokens.empty()) return rows;
+  rows.num_context_tokens = step.num_context_tokens.As<int32_t>();
   return rows;
 }
 

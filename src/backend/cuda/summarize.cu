@@ -5,6 +5,7 @@
 #include "backend/cuda/device/dependent_launch.cuh"
 #include "backend/cuda/device/summary_keys.cuh"
 #include "backend/cuda/device/summary_rows.cuh"
+#include "backend/cuda/fix_choices.h"
 #include "backend/cuda/select_views.h"
 #include "backend/cuda/step_views.h"
 #include "backend/cuda/summarize.h"
@@ -349,6 +350,7 @@ void EnqueueSummarize(CudaQueue& queue, const LayerStep& step,
       EnqueueLevels(queue, task, grid, cache.format.k, rows.dtype);
     }
   }
+  EnqueueFixedChoices(queue, step, args, cache);
 }
 
 }  // namespace winnow

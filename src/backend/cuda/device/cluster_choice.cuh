@@ -2,37 +2,16 @@
 #ifndef WINNOW_BACKEND_CUDA_DEVICE_CLUSTER_CHOICE_CUH_
 #define WINNOW_BACKEND_CUDA_DEVICE_CLUSTER_CHOICE_CUH_
 
-#include "backend/cuda/device/select_cut.cuh"
-#include "backend/cuda/device/select_list.cuh"
+#include "backend/cuda/device/mask_list.cuh"
 
 namespace winnow::device {
 
-// A row of the step and one of its lists.
-struct ClusterList {
-  int request, kv_head;
-  int context;
-  uint2* picks;  // [capacity]
-  int64_t capacity;
-  int32_t* estimates;  // [estimates_capacity], or null
-  int64_t estimates_capacity;
-};
-
-// What a list came to.
-struct ClusterCounts {
-  int num_picks;
-  int num_tokens;  // in the picks
-  int num_estimates;
-};
-
-// By one block, whose threads all call each method. Warps have consecutive
-// clusters, and then pages, a lane one of 32, so that what equals a cut is
-// taken in ascending order and lists are written so. A list is made of the
-// masks of its pages' tokens: those that are always read, and those of the
-// clusters that are chosen.
+// By one block, whose threads all call each method. A list is made of the
+// tokens that are always read, and those of the clusters that are chosen.
 class ClusterChoice {
  public:
   __device__ ClusterChoice(const Selector& selector,
-                           const ClusterBudget& budget, const ClusterList& list,
+                           const ClusterBudget& budget, const MaskPlace& list,
                            uint32_t* keys,   // u32 [clusters]
                            uint32_t* masks,  // u32 [pages]
                            CutScratch& scratch)
@@ -43,10 +22,9 @@ class ClusterChoice {
         masks_(masks),
         scratch_(scratch),
         lane_(static_cast<int>(threadIdx.x) % 32),
-        warp_(static_cast<int>(threadIdx.x) / 32),
         num_pages_((list.context + kTokensAPage - 1) / kTokensAPage) {}
 
-  __device__ ClusterCounts Choose(const float* scores) {  // f32 [clusters]
+  __device__ MaskCounts Choose(const float* scores) {  // f32 [clusters]
     MaskForced();
     int num_estimates = 0;
     if (budget_.NeedsScores()) {
@@ -58,39 +36,14 @@ class ClusterChoice {
       MarkTokens(read);
     }
     __syncthreads();
-    ClusterCounts counts = WritePicks();
+    MaskCounts counts = WritePicks(masks_, list_, scratch_.of_warps);
     counts.num_estimates = num_estimates;
     return counts;
   }
 
  private:
-  // What a warp takes of its clusters by a cut, 32 at a time.
-  struct Taker {
-    const Cut& cut;
-    int before;  // what weighs before the next clusters and equals the cut
-
-    // How much of this lane's cluster is taken: a part of the last one's.
-    __device__ int Take(uint32_t key, int weight) {
-      if (!cut.leaves_equal) return key <= cut.key ? weight : 0;
-      const int equal = key == cut.key ? weight : 0;
-      const int of_lanes = SumOfLanesBefore(equal);
-      const int left = cut.num_equal - before - of_lanes;
-      before += __shfl_sync(kWarpMask, of_lanes + equal, 31);
-      if (key == cut.key) return min(max(left, 0), weight);
-      return key < cut.key ? weight : 0;
-    }
-  };
-
   // No key is 0.
   __device__ static Cut NoCut() { return {0, 0, false}; }
-
-  // The tokens of a page that are in [begin, end).
-  __device__ static uint32_t TokensOfPage(int page, int begin, int end) {
-    const int from = max(begin - page * kTokensAPage, 0);
-    const int to = min(end - page * kTokensAPage, kTokensAPage);
-    if (from >= to) return 0;
-    return ~0u >> (kTokensAPage - (to - from)) << from;
-  }
 
   // Sinks, and what no cluster may have.
   __device__ void MaskForced() const {
@@ -139,32 +92,16 @@ class ClusterChoice {
     return cluster < budget_.num_clusters ? keys_[cluster] : ~0u;
   }
 
-  // Of `count` things this warp's: [first, end).
-  struct WarpRange {
-    int first, end;
-    __device__ WarpRange(int count, int warp) {
-      const int each = (count + kChooseThreads - 1) / kChooseThreads * 32;
-      first = min(warp * each, count);
-      end = min(first + each, count);
-    }
-  };
-
   // What weighs and equals the cut in the warps before this one.
   __device__ int EqualBefore(const Cut& cut, const WarpRange& range) const {
-    if (!cut.leaves_equal) return 0;
-    int weight = 0;
-    for (int i = range.first + lane_; i < range.end; i += 32) {
-      if (keys_[i] == cut.key) weight += WeightOf(i);
-    }
-    weight = __reduce_add_sync(kWarpMask, weight);
-    int total = 0;
-    return SumOfWarpsBefore(weight, scratch_.of_warps, total);
+    return device::EqualBefore(cut, keys_, range, scratch_.of_warps,
+                               [this](int i) { return WeightOf(i); });
   }
 
   // f(first of 32 clusters, whether this lane's is estimated).
   template <typename F>
-  __device__ void ForEachEstimate(const WarpRange& range, Taker read,
-                                  Taker more, F&& f) const {
+  __device__ void ForEachEstimate(const WarpRange& range, CutTaker read,
+                                  CutTaker more, F&& f) const {
     for (int first = range.first; first < range.end; first += 32) {
       const int cluster = first + lane_;
       const int weight = cluster < range.end ? 1 : 0;
@@ -177,9 +114,9 @@ class ClusterChoice {
 
   // Writes those that `more` takes and `read` does not; returns how many.
   __device__ int Estimate(const Cut& read, const Cut& more) const {
-    const WarpRange range(budget_.num_clusters, warp_);
-    const Taker of_read = {read, EqualBefore(read, range)};
-    const Taker of_more = {more, EqualBefore(more, range)};
+    const WarpRange range(budget_.num_clusters);
+    const CutTaker of_read = {read, EqualBefore(read, range)};
+    const CutTaker of_more = {more, EqualBefore(more, range)};
     int count = 0;
     ForEachEstimate(range, of_read, of_more, [&](int, bool is_estimated) {
       count += __popc(__ballot_sync(kWarpMask, is_estimated));
@@ -202,8 +139,8 @@ class ClusterChoice {
   // one the first tokens, where these are cut. A cluster at a time, lanes over
   // its tokens.
   __device__ void MarkTokens(const Cut& read) const {
-    const WarpRange range(budget_.num_clusters, warp_);
-    Taker taker = {read, EqualBefore(read, range)};
+    const WarpRange range(budget_.num_clusters);
+    CutTaker taker = {read, EqualBefore(read, range)};
     for (int first = range.first; first < range.end; first += 32) {
       const int cluster = first + lane_;
       const int mine = cluster < range.end ? WeightOf(cluster) : 0;
@@ -223,40 +160,13 @@ class ClusterChoice {
     }
   }
 
-  // From masks to picks. REQUIRES: a __syncthreads() since the last mask.
-  __device__ ClusterCounts WritePicks() const {
-    const WarpRange range(num_pages_, warp_);
-    int count = 0, num_tokens = 0;
-    for (int page = range.first + lane_; page < range.end; page += 32) {
-      count += masks_[page] != 0 ? 1 : 0;
-      num_tokens += __popc(masks_[page]);
-    }
-    count = __reduce_add_sync(kWarpMask, count);
-    num_tokens = __reduce_add_sync(kWarpMask, num_tokens);
-    ClusterCounts counts = {};
-    int at = SumOfWarpsBefore(count, scratch_.of_warps, counts.num_picks);
-    if (counts.num_picks > list_.capacity) __trap();
-    SumOfWarpsBefore(num_tokens, scratch_.of_warps, counts.num_tokens);
-    for (int first = range.first; first < range.end; first += 32) {
-      const int page = first + lane_;
-      const uint32_t tokens = page < range.end ? masks_[page] : 0;
-      const unsigned picked = __ballot_sync(kWarpMask, tokens != 0);
-      if (tokens != 0) {
-        list_.picks[at + __popc(picked & ((1u << lane_) - 1))] =
-            make_uint2(page, tokens);
-      }
-      at += __popc(picked);
-    }
-    return counts;
-  }
-
   const Selector& selector_;
   const ClusterBudget& budget_;
-  const ClusterList& list_;
+  const MaskPlace& list_;
   uint32_t* const keys_;
   uint32_t* const masks_;
   CutScratch& scratch_;
-  const int lane_, warp_;
+  const int lane_;
   const int num_pages_;
 };
 

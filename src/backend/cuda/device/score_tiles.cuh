@@ -82,6 +82,21 @@ struct ScorePlace {
   int num_visible;
 };
 
+// A cluster without tokens, and what is fixed, have no part in a softmax.
+__device__ inline bool CountsInSoftmax(const ScoreTask& task,
+                                       const ScorePlace& place, int head,
+                                       int row) {
+  const Selector& selector = task.selector;
+  if (!selector.ChoosesByMasks()) return true;
+  const int request = task.rows.Request(place.row);
+  if (selector.HasClusters()) {
+    return selector.summaries.NumTokensOf(request, place.kv_head, row) > 0;
+  }
+  const int list = selector.fixed.num_lists == 1 ? 0 : head;
+  return !selector.fixed.Has(request, place.kv_head, list,
+                             row * selector.summaries.levels[0].stride);
+}
+
 // Puts a tile's scores where they are wanted: lane l has slot l.
 __device__ inline void WriteTile(
     const ScoreTask& task, const ScorePlace& place,
@@ -108,12 +123,8 @@ __device__ inline void WriteTile(
     }
   }
   if (place.level != selector.NormalizingLevel()) return;
-  // A cluster without tokens has no part in a softmax.
-  const bool counts =
-      valid && !(selector.HasClusters() &&
-                 selector.summaries.NumTokensOf(task.rows.Request(place.row),
-                                                place.kv_head, j) == 0);
   for (int head = 0; head < task.num_heads; ++head) {
+    const bool counts = valid && CountsInSoftmax(task, place, head, j);
     const float2 part =
         PartOfLse(scores[head * kTileStride + lane], counts, task.scale);
     if (lane == 0) {

@@ -4,6 +4,7 @@
 #define WINNOW_BACKEND_CUDA_DEVICE_SELECT_ROW_CUH_
 
 #include "backend/cuda/device/element.cuh"
+#include "backend/cuda/device/fixed_table.cuh"
 #include "backend/cuda/device/step_rows.cuh"
 #include "backend/cuda/device/summary_rows.cuh"
 
@@ -38,6 +39,10 @@ struct Selector {
   int dense_len;
   bool keeps_lists;   // for layers to come: this one reads everything
   bool reuses_lists;  // of an earlier layer: none are made
+  // Where a choice is fixed: of the tokens before its end.
+  bool fixed_is_share;
+  double fixed_budget;
+  FixedTable fixed;
   Summaries summaries;
 
   // Group sums are formed where the scores are, unless a head's scores must
@@ -53,11 +58,12 @@ struct Selector {
   __host__ __device__ bool HasClusters() const {
     return summaries.levels[0].kind == SummaryKind::kClusters;
   }
-  // Scores are those of summary rows among so many first tokens.
-  __device__ int ScoredTokens(int context) const {
-    if (!HasClusters()) return context;
-    const int segment = summaries.levels[0].tokens;
-    return max(context - 1 - recent_tokens, 0) / segment * segment;
+  __host__ __device__ bool Fixes() const {
+    return fixed.kind != FixedKind::kNone;
+  }
+  // Whether lists are made as masks of pages.
+  __host__ __device__ bool ChoosesByMasks() const {
+    return HasClusters() || Fixes();
   }
   // Whether a partition's score is of other rows than one of its own.
   __host__ __device__ bool Pools() const {
@@ -81,6 +87,7 @@ struct Selector {
   __device__ bool ReadsAll(const StepRows& rows, int row) const {
     const int request = rows.Request(row);
     const bool is_prompt = rows.IsPrompt(row);
+    if (rows.Position(row) < fixed.End(rows, request)) return true;
     if (is_prompt && !in_prompt) return true;
     const int length =
         is_prompt ? rows.num_prompt_tokens[request] : rows.Position(row) + 1;
@@ -98,27 +105,45 @@ __device__ inline int64_t TokensOf(double amount, bool is_share, int context) {
 struct RowBudget {
   int num_partitions;
   int first_free, end_free;  // the others are forced
-  int count;                 // of the free ones
+  int num_fixed;             // of the free ones: always read
+  int count;                 // of the free ones that are not fixed
 
-  __device__ RowBudget(const Selector& selector, int context) {
+  // `fixed_end`: FixedTable::End of the row's request.
+  __device__ RowBudget(const Selector& selector, int context, int fixed_end) {
     const int own = (context - 1) / selector.block_tokens;
+    const int last = fixed_end > 0 ? fixed_end / selector.block_tokens : own;
     num_partitions = own + 1;
-    first_free = min(selector.sink_blocks, own);
-    end_free = max(own - selector.recent_blocks, first_free);
+    first_free = min(selector.sink_blocks, last);
+    end_free = max(last - selector.recent_blocks, first_free);
+    num_fixed = fixed_end > 0 ? NumFixed(selector, fixed_end) : 0;
     int64_t most =
         TokensOf(selector.budget, selector.budget_is_share, context) /
         selector.block_tokens;
     if (selector.inside_budget) most -= first_free + num_partitions - end_free;
-    const int64_t num_free = end_free - first_free;
-    count = static_cast<int>(most < 0 ? 0 : most < num_free ? most : num_free);
+    const int64_t open = num_open();
+    count = static_cast<int>(most < 0 ? 0 : most < open ? most : open);
   }
+  __device__ int num_open() const { return end_free - first_free - num_fixed; }
   __device__ bool NeedsScores() const {
-    return count > 0 && count < end_free - first_free;
+    return count > 0 && count < num_open();
   }
   // Free partitions stand before the row's own, so all their tokens count.
   __device__ int64_t NumTokens(const Selector& selector, int context) const {
     const int64_t left = end_free - first_free - count;
     return context - left * selector.block_tokens;
+  }
+
+ private:
+  // How many are fixed where the end is `end`: as many as were chosen there.
+  __device__ int NumFixed(const Selector& selector, int end) const {
+    const int block = selector.block_tokens;
+    int64_t most =
+        TokensOf(selector.fixed_budget, selector.fixed_is_share, end) / block;
+    if (selector.fixed.kind == FixedKind::kObserved) {
+      most -= selector.fixed.window_tokens / block;
+    }
+    const int64_t num_free = end_free - first_free;
+    return static_cast<int>(most < 0 ? 0 : most < num_free ? most : num_free);
   }
 };
 
@@ -131,7 +156,7 @@ struct ClusterBudget {
   bool all;           // every cluster is read
 
   __device__ ClusterBudget(const Selector& selector, int context)
-      : clustered_tokens(selector.ScoredTokens(context)),
+      : clustered_tokens(ClusteredTokens(selector, context)),
         num_clusters(clustered_tokens / selector.summaries.levels[0].stride) {
     int64_t budget =
         TokensOf(selector.budget, selector.budget_is_share, context);
@@ -153,13 +178,36 @@ struct ClusterBudget {
   __device__ bool NeedsScores() const {
     return !all && (num_read > 0 || num_estimated > 0);
   }
+
+ private:
+  __device__ static int ClusteredTokens(const Selector& selector, int context) {
+    const int segment = selector.summaries.levels[0].tokens;
+    return max(context - 1 - selector.recent_tokens, 0) / segment * segment;
+  }
 };
 
-// Whether scores decide for a row at position `context - 1`.
-__device__ inline bool NeedsScores(const Selector& selector, int context) {
-  return selector.HasClusters() ? ClusterBudget(selector, context).NeedsScores()
-                                : RowBudget(selector, context).NeedsScores();
-}
+// What a row asks of scores: whether they decide, and among how many first
+// tokens the summary rows are scored.
+struct ScoreNeed {
+  bool decides;
+  int scored_tokens;
+
+  __device__ ScoreNeed(const Selector& selector, const StepRows& rows,
+                       int row) {
+    const int context = rows.Position(row) + 1;
+    if (selector.HasClusters()) {
+      const ClusterBudget budget(selector, context);
+      decides = budget.NeedsScores();
+      scored_tokens = budget.clustered_tokens;
+      return;
+    }
+    const int fixed_end = selector.fixed.End(rows, rows.Request(row));
+    const RowBudget budget(selector, context, fixed_end);
+    decides = budget.NeedsScores();
+    scored_tokens =
+        fixed_end > 0 ? budget.end_free * selector.block_tokens : context;
+  }
+};
 
 }  // namespace winnow::device
 

@@ -13,13 +13,14 @@ namespace winnow::device {
 
 // LayerStep (backend/step.h) without what the host alone reads.
 struct StepRows {
-  const int32_t* row_to_request;     // [rows]
-  const int32_t* first_row;          // [requests]
-  const int32_t* first_position;     // [requests]
-  const int32_t* num_tokens;         // [requests]
-  const int32_t* num_prompt_rows;    // [requests]
-  const int32_t* selector;           // [requests], or null
-  const int32_t* num_prompt_tokens;  // [requests], or null
+  const int32_t* row_to_request;      // [rows]
+  const int32_t* first_row;           // [requests]
+  const int32_t* first_position;      // [requests]
+  const int32_t* num_tokens;          // [requests]
+  const int32_t* num_prompt_rows;     // [requests]
+  const int32_t* selector;            // [requests], or null
+  const int32_t* num_prompt_tokens;   // [requests], or null
+  const int32_t* num_context_tokens;  // [requests], or null
   int num_rows;
   int num_requests;
   int window;  // 0: none

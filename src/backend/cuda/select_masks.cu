@@ -1,14 +1,15 @@
 #include "backend/cuda/dependent_launch.h"
 #include "backend/cuda/device/cluster_choice.cuh"
 #include "backend/cuda/device/dependent_launch.cuh"
-#include "backend/cuda/select_clusters.h"
+#include "backend/cuda/device/fixed_list.cuh"
+#include "backend/cuda/select_masks.h"
 #include "backend/cuda/select_views.h"
 #include "backend/cuda/step_views.h"
 
 namespace winnow {
 namespace {
 
-struct ClusterChoiceTask {
+struct MaskChoiceTask {
   device::StepRows rows;
   device::Lists lists;
   device::ScoreMemory memory;
@@ -38,8 +39,8 @@ __device__ int NumKeptTokens(const uint2* picks, int num_picks,
 
 // Adds the row's share once its last list is done, by one thread of each:
 // integers are added in any order, the share once.
-__device__ void AddShare(const ClusterChoiceTask& task, int wave_row,
-                         int context, int num_tokens) {
+__device__ void AddShare(const MaskChoiceTask& task, int wave_row, int context,
+                         int num_tokens) {
   if (task.read_shares == nullptr) return;
   int32_t* ticket = task.tickets + 2 * int64_t{wave_row};
   atomicAdd(&ticket[0], num_tokens);
@@ -55,14 +56,39 @@ __device__ void AddShare(const ClusterChoiceTask& task, int wave_row,
                 static_cast<double>(int64_t{task.num_choices} * context)));
 }
 
-// A block has a (row, list): makes integer keys of the clusters' scores, finds
-// where the budget ends among them, by clusters or by their tokens, and where
-// the estimates end, marks the tokens of what is read in the masks of their
-// pages, and writes those as picks. Bytes: 4 a score, 12 a cluster, 2 a token
-// that is read, the lists. Grid [lists, rows of the wave].
+// Of a list: as ClusterChoice and FixedList take them.
+struct ChoiceMemory {
+  uint32_t* keys;
+  uint32_t* masks;
+  device::CutScratch& scratch;
+};
+
+__device__ device::MaskCounts ChooseList(const MaskChoiceTask& task,
+                                         const device::MaskPlace& place,
+                                         const float* scores,
+                                         const ChoiceMemory& memory) {
+  const device::Selector& selector = task.selector;
+  if (selector.HasClusters()) {
+    const device::ClusterBudget budget(selector, place.context);
+    device::ClusterChoice choice(selector, budget, place, memory.keys,
+                                 memory.masks, memory.scratch);
+    return choice.Choose(scores);
+  }
+  const device::RowBudget budget(selector, place.context,
+                                 selector.fixed.End(task.rows, place.request));
+  device::FixedList list(selector, budget, place, memory.keys, memory.masks,
+                         memory.scratch);
+  return list.Choose(scores);
+}
+
+// A block has a (row, list): makes integer keys of the scores, finds where the
+// budget ends among them, of clusters by their tokens where these are cut, and
+// where the estimates end, marks what is read in the masks of pages, and writes
+// those as picks. Bytes: 4 a score, 12 a cluster and 2 a token of it that is
+// read, 4 a page, the lists. Grid [lists, rows of the wave].
 template <bool kShared>
 __global__ void __launch_bounds__(device::kChooseThreads, 2)
-    ChooseClustersKernel(const __grid_constant__ ClusterChoiceTask task) {
+    ChooseMasksKernel(const __grid_constant__ MaskChoiceTask task) {
   extern __shared__ uint32_t shared[];  // keys, then masks, where kShared
   __shared__ device::CutScratch scratch;
   const int wave_row = static_cast<int>(blockIdx.y);
@@ -76,16 +102,17 @@ __global__ void __launch_bounds__(device::kChooseThreads, 2)
       selector.ReadsAll(task.rows, row)) {
     return;
   }
-  const device::ClusterBudget budget(selector, context);
-  device::ClusterCounts counts = {};
+  device::MaskCounts counts = {};
   if (selector.reuses_lists) {
     counts.num_picks = task.lists.NumKept(row, list);
     counts.num_tokens =
         NumKeptTokens(task.lists.List(row, list), counts.num_picks, scratch);
   } else {
-    const device::ClusterList place = {
+    const int lists_a_head = task.num_choices / task.num_kv_heads;
+    const device::MaskPlace place = {
         .request = request,
-        .kv_head = list * task.num_kv_heads / task.num_choices,
+        .kv_head = list / lists_a_head,
+        .list = list % lists_a_head,
         .context = context,
         .picks = task.lists.List(row, list),
         .capacity = task.lists.capacity,
@@ -93,17 +120,22 @@ __global__ void __launch_bounds__(device::kChooseThreads, 2)
         .estimates_capacity = task.lists.estimates_capacity};
     const int num_planes =
         selector.SumsGroups() ? task.num_kv_heads : task.num_q_heads;
-    uint32_t* keys = kShared ? shared : task.memory.Keys(wave_row, list);
-    uint32_t* masks =
-        kShared ? shared + task.shared_keys : task.memory.Masks(wave_row, list);
-    device::ClusterChoice choice(selector, budget, place, keys, masks, scratch);
-    counts = choice.Choose(
-        task.memory.Plane(wave_row, list * (num_planes / task.num_choices)));
-    if (threadIdx.x == 0) {
-      task.lists.SetNumEstimates(row, list, counts.num_estimates);
+    const float* scores =
+        task.memory.Plane(wave_row, list * (num_planes / task.num_choices));
+    if constexpr (kShared) {
+      counts = ChooseList(task, place, scores,
+                          {shared, shared + task.shared_keys, scratch});
+    } else {
+      counts = ChooseList(task, place, scores,
+                          {task.memory.Keys(wave_row, list),
+                           task.memory.Masks(wave_row, list), scratch});
     }
   }
   if (threadIdx.x != 0) return;
+  // What is estimated stays with lists that are kept.
+  if (!selector.reuses_lists || !selector.HasClusters()) {
+    task.lists.SetNumEstimates(row, list, counts.num_estimates);
+  }
   if (list == 0) {
     task.lists.num_lists[row - task.lists.first_row] = task.num_choices;
   }
@@ -117,12 +149,17 @@ __global__ void __launch_bounds__(device::kChooseThreads, 2)
 
 }  // namespace
 
-void EnqueueClusterChoice(CudaQueue& queue, const LayerStep& step,
-                          const SelectArgs& args, const LayerCache& cache,
-                          const SelectWave& wave, size_t selector) {
+bool ChoosesByMasks(const SelectProgram& program) {
+  return program.rows.kind == SummaryRows::Kind::kClusters ||
+         program.fixed.kind != FixedChoice::Kind::kNone;
+}
+
+void EnqueueMaskChoice(CudaQueue& queue, const LayerStep& step,
+                       const SelectArgs& args, const LayerCache& cache,
+                       const SelectWave& wave, size_t selector) {
   const SelectProgram& program = *args.selectors[selector].program;
   const CudaDevice& device = queue.device();
-  ClusterChoiceTask task = {};
+  MaskChoiceTask task = {};
   task.rows = DeviceRows(step);
   task.lists = DeviceChosenLists(args.picks);
   task.memory = wave.memory;
@@ -143,23 +180,26 @@ void EnqueueClusterChoice(CudaQueue& queue, const LayerStep& step,
         "estimates {}", ToString(args.picks.estimates));
   const bool chooses = args.selectors[selector].reuse_layer < 0;
   const int64_t num_pages = chooses ? cache.page_table.dim(1) : 0;
-  task.shared_keys =
-      static_cast<int>(num_pages * kPageTokens / program.block_tokens);
+  const bool has_keys = program.budget.value > 0 || program.estimate.value > 0;
+  if (has_keys) {
+    task.shared_keys =
+        static_cast<int>(num_pages * kPageTokens / program.block_tokens);
+  }
   const dim3 grid(static_cast<unsigned>(task.num_choices),
                   static_cast<unsigned>(wave.num_rows));
   if (wave.memory.keys != nullptr) {
-    LaunchDependent(queue, "Select: clusters", ChooseClustersKernel<false>,
+    LaunchDependent(queue, "Select: masks", ChooseMasksKernel<false>,
                     {.blocks = grid, .num_threads = device::kChooseThreads},
                     task);
     return;
   }
   const int shared_bytes =
       int{sizeof(uint32_t)} * (task.shared_keys + static_cast<int>(num_pages));
-  queue.Keep(cudaFuncSetAttribute(ChooseClustersKernel<true>,
+  queue.Keep(cudaFuncSetAttribute(ChooseMasksKernel<true>,
                                   cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   shared_bytes),
-             "Select: shared memory for clusters");
-  LaunchDependent(queue, "Select: clusters", ChooseClustersKernel<true>,
+             "Select: shared memory for masks");
+  LaunchDependent(queue, "Select: masks", ChooseMasksKernel<true>,
                   {.blocks = grid,
                    .num_threads = device::kChooseThreads,
                    .shared_bytes = shared_bytes},

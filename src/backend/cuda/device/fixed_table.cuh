@@ -1,0 +1,54 @@
+// What requests read for good, as kernels take it.
+#ifndef WINNOW_BACKEND_CUDA_DEVICE_FIXED_TABLE_CUH_
+#define WINNOW_BACKEND_CUDA_DEVICE_FIXED_TABLE_CUH_
+
+#include "backend/cuda/device/step_rows.cuh"
+
+namespace winnow::device {
+
+// FixedChoice::Kind (backend/select_program.h).
+enum class FixedKind : uint8_t { kNone, kObserved, kOutliers };
+
+// FixedTable (backend/fixed_table.h).
+struct FixedTable {
+  FixedKind kind;
+  std::byte* slots;
+  int64_t slot_stride_bytes;
+  int64_t head_bytes;
+  int64_t queries_offset_bytes;
+  const uint32_t* slot_of_request;  // [requests, 1]
+  int64_t slot_row_stride;
+  int64_t num_words;  // of a list
+  int num_lists;      // of a KV head
+  int window_tokens;
+  int group_heads;
+
+  // The token behind which a request's choice is fixed; 0: none is.
+  __device__ int End(const StepRows& rows, int request) const {
+    if (kind == FixedKind::kNone) return 0;
+    return kind == FixedKind::kObserved ? rows.num_prompt_tokens[request]
+                                        : rows.num_context_tokens[request];
+  }
+  __device__ std::byte* Head(int request, int kv_head) const {
+    const uint32_t slot = slot_of_request[request * slot_row_stride];
+    return slots + slot * slot_stride_bytes + kv_head * head_bytes;
+  }
+  // Bit t of word p: token t of page p is always read.
+  __device__ uint32_t* Tokens(int request, int kv_head, int list) const {
+    return reinterpret_cast<uint32_t*>(Head(request, kv_head)) +
+           list * num_words;
+  }
+  __device__ bool Has(int request, int kv_head, int list, int token) const {
+    constexpr int kTokensAWord = 32;
+    const uint32_t word = Tokens(request, kv_head, list)[token / kTokensAWord];
+    return (word >> token % kTokensAWord & 1) != 0;
+  }
+  // [window_tokens, group_heads, k_dim]: of position p at p % window_tokens.
+  __device__ std::byte* Queries(int request, int kv_head) const {
+    return Head(request, kv_head) + queries_offset_bytes;
+  }
+};
+
+}  // namespace winnow::device
+
+#endif  // WINNOW_BACKEND_CUDA_DEVICE_FIXED_TABLE_CUH_
