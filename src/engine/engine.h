@@ -68,6 +68,9 @@ class Engine {
   // Of those pages the first `num_pages`, about, come back, as room makes them;
   // nothing where there is none.
   void Promote(SequenceId id, int64_t num_pages);
+  // A frame of its slots goes from a layer to another, as use makes them go.
+  // Nothing where it has no slots, or one of the layers none to give or take.
+  void MoveFrame(SequenceId id, int from_layer, int to_layer);
   // Takes up to `num_pages` off the device that no request holds, as shortage
   // does.
   void EvictIdle(int64_t num_pages);

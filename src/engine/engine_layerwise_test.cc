@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/size_text.h"
@@ -17,7 +18,7 @@ namespace {
 // Rows of 256 bytes, strips of 8 KiB: a page's rows are a strip, so a prompt
 // that is read layer by layer takes a quarter of its pages' extents.
 constexpr int kLayers = 8;
-constexpr int kWindow = 0, kMean = 1, kOracle = 2;
+constexpr int kWindow = 0, kMean = 1, kOracle = 2, kFirstDense = 9;
 const std::vector<std::string> kSelectors = {
     "window:sink=8,recent=24",
     "mean:budget=24,block=8,sink=0,recent=8",
@@ -183,6 +184,38 @@ TEST_F(EngineLayerwiseTest, ItNeverGivesWayNorComesBack) {
   }
   ExpectAnswers({listener}, {request});
   EXPECT_EQ(listener.completion.num_preemptions, 0);
+}
+
+// After every sixteen tokens, where one layer misses more than another; what
+// it costs is no answer. The first layer reads everything, and has no frames.
+TEST_F(EngineLayerwiseTest, FramesGoWhereTheySaveMost) {
+  const Request request = Ask(1, 390, 110, kFirstDense);
+  const auto engine = MakeEngine(14, 20, 512, CacheBudget{.tokens = 128});
+  BitsListener listener;
+  const SequenceId id = engine->Add(request, &listener).value();
+  std::vector<int64_t> first;
+  int num_changes = 0;
+  int64_t num_steps = 0;
+  while (StepOf(*engine)) {
+    const SlotLedger& ledger = engine->slots()->ledger();
+    if (!ledger.is_open(id)) continue;
+    std::vector<int64_t> frames;
+    for (int layer = 0; layer < kLayers; ++layer) {
+      frames.push_back(std::ssize(ledger.frames(id, layer)));
+    }
+    ASSERT_EQ(frames[0], 0);
+    ASSERT_EQ(std::accumulate(frames.begin(), frames.end(), int64_t{0}),
+              kLayers * 4);
+    ASSERT_GE(*std::min_element(frames.begin() + 1, frames.end()), 2);
+    if (first.empty()) first = frames;
+    // Not before enough has been counted.
+    const bool is_early = ++num_steps <= kFrameMoveRows;
+    ASSERT_TRUE(frames == first || !is_early);
+    num_changes += frames != first;
+  }
+  EXPECT_GT(num_changes, 0);
+  EXPECT_GT(engine->slots()->num_moved_frames(), 0);
+  ExpectAnswers({listener}, {request});
 }
 
 TEST_F(EngineLayerwiseTest, WhoIsCancelledLeavesNothing) {

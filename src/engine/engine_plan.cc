@@ -81,6 +81,7 @@ void Engine::CountShared(ScheduleInput& input) const {
 // Those that begin with pages that are there have less to compute, and leave
 // room for others: what was planned without that is planned again.
 StepPlan Engine::AdmitAndPlan() {
+  if (slots_) slots_->MoveFrames();
   if (options_.cache_budget && slots_) slots_->DemoteAll(sequences_);
   while (true) {
     Schedule schedule = Plan(/*admits=*/true);
@@ -141,6 +142,10 @@ void Engine::Promote(SequenceId id, int64_t num_pages) {
   if (!slots_ || !IsKnown(id)) return;
   Sequence& sequence = Get(id);
   sequence.CountFetched(slots_->Promote(sequence, num_pages));
+}
+
+void Engine::MoveFrame(SequenceId id, int from_layer, int to_layer) {
+  if (slots_) slots_->MoveFrame(id, from_layer, to_layer);
 }
 
 // A cache budget that was asked for is all that a request gets.

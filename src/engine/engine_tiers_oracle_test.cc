@@ -77,6 +77,7 @@ class Listener : public RequestObserver {
 struct Totals {
   int num_layerwise = 0;              // that were read layer by layer
   int num_layerwise_with_others = 0;  // beside which others were admitted
+  int64_t num_moved_frames = 0;       // between layers
   int num_refused = 0;                // for which there was never room
   int num_brought_back = 0;           // times that pages were promoted
   int num_whole_again = 0;            // of these
@@ -409,6 +410,7 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
       if (workload.demotes && Below(4) == 0 && !ids.empty()) {
         PromoteAny(*engine, ids);
       }
+      if (workload.demotes) MoveAnyFrames(*engine, ids);
       if (Below(6) == 0) engine->EvictIdle(Below(6));
       if (Below(90) == 0 && !ids.empty()) {
         engine->Cancel(AnyOf(ids));
@@ -422,6 +424,9 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
       if (!*more && ids.size() == listeners.size()) break;
     }
     ExpectNothingIsHeld(*engine);
+    if (engine->slots() != nullptr) {
+      totals_.num_moved_frames += engine->slots()->num_moved_frames();
+    }
     if (engine->disk() != nullptr) {
       totals_.num_from_disk +=
           static_cast<int>(engine->disk()->store().counts().num_read);
@@ -449,6 +454,13 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
       totals_.num_brought_back += num_left < num_far;
       totals_.num_whole_again += num_left == 0;
       if (Below(4) == 0) engine.Demote(id);
+    }
+  }
+
+  void MoveAnyFrames(Engine& engine, const std::vector<SequenceId>& ids) {
+    const int num_layers = engine.slots()->ledger().options().num_layers;
+    for (const SequenceId id : ids) {
+      engine.MoveFrame(id, Below(num_layers), Below(num_layers));
     }
   }
 
@@ -568,6 +580,7 @@ TEST_P(EngineTiersOracleTest, AnswersAreThoseOfTheResident) {
   EXPECT_GT(totals_.num_with_slots, count / 2);
   EXPECT_GT(totals_.num_forks_with_slots, 0);
   EXPECT_GT(totals_.num_hints, 0);
+  EXPECT_GT(totals_.num_moved_frames, 0);
   EXPECT_GT(totals_.num_missing, count / 2);
   EXPECT_GT(totals_.num_back, 0);
   EXPECT_GT(totals_.num_brought_back, count);

@@ -39,6 +39,11 @@ int64_t NumSegments(int64_t num_extents, int64_t num_host_extents,
       options.max_sequences * PagesFor(max_pages, kSegmentPages));
 }
 
+// Of a layer, as entries tell them apart.
+int MostFrames(const SliceFormat& format) {
+  return kMaxSlots / PiecesAPage(format);
+}
+
 std::vector<bool> ChoosingLayers(const Selector& selector) {
   std::vector<bool> layers = selector.dense;
   layers.flip();
@@ -87,13 +92,16 @@ Result<std::unique_ptr<RequestSlots>> RequestSlots::Create(
     max_frames = std::max(max_frames, std::ranges::max(frames));
   }
   const int64_t max_pages = PagesFor(options.max_model_len);
+  const int most_frames = MostFrames(pool.format);
+  // A layer may have twice its share, which takes a chunk more that is not
+  // full.
   const SlotLedgerOptions ledger = {
       .num_layers = pool.num_layers,
       .num_segments =
           NumSegments(pool.num_extents, memory.host.num_extents(), options),
       .num_chunks = int64_t{options.max_sequences} * pool.num_layers *
-                    PagesFor(max_frames, kChunkFrames),
-      .max_frames = max_frames};
+                    (PagesFor(max_frames, kChunkFrames) + 1),
+      .max_frames = std::min(2 * max_frames, most_frames)};
   std::unique_ptr<RequestSlots> slots(
       new RequestSlots(memory, selectors, options, ledger));
   ASSIGN_OR_RETURN(
@@ -106,7 +114,7 @@ Result<std::unique_ptr<RequestSlots>> RequestSlots::Create(
                           .num_chunks = ledger.num_chunks,
                           .max_requests = options.max_requests,
                           .max_pages_per_request = static_cast<int>(max_pages),
-                          .max_frames = max_frames}));
+                          .max_frames = ledger.max_frames}));
   ASSIGN_OR_RETURN(
       slots->counts_,
       memory.backend.Allocate(
@@ -274,6 +282,7 @@ void RequestSlots::CountBrought(SequenceId id, const BroughtPieces& pieces,
 void RequestSlots::Close(SequenceId id) {
   if (!ledger_.is_open(id)) return;
   missed_.erase(id);
+  uses_.erase(id);
   ledger_.Close(id);
   while (const auto extent = ledger_.Join()) memory_.kv.GiveBack(*extent);
 }
@@ -312,24 +321,6 @@ void RequestSlots::EnqueueCounts(Queue& queue) {
   const View from = tables_->count_bytes();
   memory_.backend.Copy(queue, from,
                        counts_.At(0, Dtype::kUInt8, {from.dim(0)}));
-}
-
-BroughtPieces RequestSlots::Brought(int request, int first_layer,
-                                    int end_layer) const {
-  BroughtPieces sum;
-  for (int layer = first_layer; layer < end_layer; ++layer) {
-    const int64_t first =
-        (int64_t{layer} * options_.max_requests + request) * kNumBringCounts;
-    const auto* counts =
-        reinterpret_cast<const uint32_t*>(counts_.data()) + first;
-    sum += {.picks = counts[kPicksCount],
-            .hits = counts[kHitsCount],
-            .misses = counts[kMissesCount],
-            .hints = counts[kHintsCount],
-            .hints_used = counts[kHintsUsedCount],
-            .fetched_bytes = counts[kFetchedCount] * PieceBytes()};
-  }
-  return sum;
 }
 
 }  // namespace winnow

@@ -91,6 +91,15 @@ class RequestSlots {
   // of the layers.
   void CountBrought(SequenceId id, const BroughtPieces& pieces,
                     bool ends_token);
+  // What was asked of its slots in layers [first, end) of a step, whose
+  // request `request` it was. REQUIRES: as Brought.
+  void CountUse(SequenceId id, int request, int first_layer, int end_layer);
+  // Of each that has been counted for kFrameMoveRows, frames go to the layers
+  // in which they save most. REQUIRES: no step is in flight.
+  void MoveFrames();
+  // One frame goes from a layer to another. Nothing where either does not
+  // choose, or keeps no frame by it, or may have no more. REQUIRES: as above.
+  void MoveFrame(SequenceId id, int from_layer, int to_layer);
   // It has no slots any more; nothing where it had none. Its pages are kv's.
   void Close(SequenceId id);
 
@@ -113,8 +122,15 @@ class RequestSlots {
 
   // For tests.
   const SlotLedger& ledger() const { return ledger_; }
+  int64_t num_moved_frames() const { return num_moved_frames_; }
 
  private:
+  // Since frames changed hands.
+  struct Use {
+    std::vector<SlotUsage> layers;
+    int num_rows = 0;
+  };
+
   RequestSlots(const Memory& memory, const SelectorSet& selectors,
                const RequestSlotsOptions& options,
                const SlotLedgerOptions& ledger);
@@ -126,6 +142,11 @@ class RequestSlots {
   std::optional<PageRange> Movable(const Sequence& sequence) const;
   std::optional<DemotionOffer> Offer(const Sequence& sequence) const;
   std::vector<int> FramesOf(const Request& request) const;
+  void MoveFrames(SequenceId id, const Use& use);
+  std::vector<int> FramesByLayer(SequenceId id) const;
+  void Resize(SequenceId id, const std::vector<int>& frames);
+  // What Bring has counted, [kNumBringCounts]. REQUIRES: as Brought.
+  const uint32_t* CountsOf(int request, int layer) const;
   int64_t PageBytes() const;
   int64_t PieceBytes() const;
 
@@ -141,6 +162,8 @@ class RequestSlots {
     std::optional<double> bytes_a_token = {};
   };
   std::map<SequenceId, Missed> missed_;  // of those that have slots
+  std::map<SequenceId, Use> uses_;       // of those that have slots
+  int64_t num_moved_frames_ = 0;         // in all
 };
 
 }  // namespace winnow

@@ -364,12 +364,15 @@ void Runner::CollectShares(const Group& group, StepOutput* output) const {
 // Groups come in the order of the plan's items.
 void Runner::CollectBrought(const Group& group, StepOutput* output) const {
   if (far_.slots == nullptr) return;
+  const int first_layer = group.args.first_layer;
+  const int end_layer = group.args.end_layer;
   for (size_t i = 0; i < group.items.size(); ++i) {
-    output->brought.push_back(group.args.slots.empty()
-                                  ? BroughtPieces()
-                                  : far_.slots->Brought(static_cast<int>(i),
-                                                        group.args.first_layer,
-                                                        group.args.end_layer));
+    BroughtPieces& brought = output->brought.emplace_back();
+    if (group.args.slots.empty()) continue;
+    const auto request = static_cast<int>(i);
+    brought = far_.slots->Brought(request, first_layer, end_layer);
+    far_.slots->CountUse(group.items[i].sequence, request, first_layer,
+                         end_layer);
   }
 }
 

@@ -44,10 +44,19 @@ double MissesWith(const SlotUsage& usage, int num_frames) {
   return std::max(0.0, misses - (share - 1) * a_share);
 }
 
+FrameLimits LimitsFor(int num_frames, int most, int slots_a_frame) {
+  constexpr int kSteps = 16;
+  return {.least = std::max(1, num_frames / 2),
+          .most = std::min(most, 2 * num_frames),
+          .step = std::max(1, num_frames / kSteps),
+          .slots_a_frame = slots_a_frame};
+}
+
 std::vector<int> Redistribute(std::span<const SlotUsage> usages,
                               const FrameLimits& limits) {
-  CHECK(limits.step > 0 && limits.least > 0 && limits.least <= limits.most,
-        "step={} least={} most={}", limits.step, limits.least, limits.most);
+  CHECK(limits.step > 0 && limits.least > 0 && limits.slots_a_frame >= 0,
+        "step={} least={} slots_a_frame={}", limits.step, limits.least,
+        limits.slots_a_frame);
   std::vector<int> frames;
   for (const SlotUsage& usage : usages) frames.push_back(usage.num_frames);
   const auto change = [&](size_t i, int by) {
@@ -68,7 +77,9 @@ std::vector<int> Redistribute(std::span<const SlotUsage> usages,
       if (loser == usages.size() || lost < loss) loser = i, loss = lost;
     }
     if (winner == usages.size() || loser == usages.size()) return frames;
-    if (gain < kLeastGain * loss || gain <= 0) return frames;
+    if (gain <= kLeastGain * loss + limits.step * limits.slots_a_frame) {
+      return frames;
+    }
     frames[winner] += limits.step;
     frames[loser] -= limits.step;
   }

@@ -32,11 +32,21 @@ struct FrameLimits {
   int least = 0;  // a sequence must have, in every layer
   int most = 0;   // it may have
   int step = 1;   // frames that change hands together
+  // Of all KV heads: what they hold is lost when they change hands.
+  int slots_a_frame = 0;
 };
+
+// For layers that have `num_frames` on the average and never more than `most`.
+FrameLimits LimitsFor(int num_frames, int most, int slots_a_frame);
+
+// Counted before frames change hands: long enough to tell, and short beside an
+// answer (docs/tiers.md).
+inline constexpr int kFrameMoveRows = 16;
 
 // Frames by usage, of the same sum: as long as one gains by a step at least
 // twice what the cheapest other one loses (the gain is extrapolated, the loss
-// was counted), a step changes hands. Pure; ties go to the first.
+// was counted) and a miss for each slot that is emptied by it, a step changes
+// hands. Pure; ties go to the first.
 std::vector<int> Redistribute(std::span<const SlotUsage> usages,
                               const FrameLimits& limits);
 

@@ -129,6 +129,34 @@ TEST(SlotBudgetTest, FramesGoToWhereTheySaveMost) {
   EXPECT_LT(after, before);
 }
 
+// What is lost with the slots that change hands is a miss each.
+TEST(SlotBudgetTest, WhatSavesLessThanItEmptiesStays) {
+  SlotUsage idle = {.num_frames = 8},
+            busy = {.num_frames = 8, .num_misses = 500};
+  idle.slots_by_age[60] = busy.slots_by_age[60] = 64;
+  busy.hits_by_age[60] = 64;  // A frame saves eight misses.
+  const std::vector<SlotUsage> usages = {idle, busy};
+  const auto moved = [&](int slots_a_frame) {
+    return Redistribute(
+        usages,
+        {.least = 6, .most = 10, .step = 1, .slots_a_frame = slots_a_frame});
+  };
+  EXPECT_EQ(moved(0), (std::vector<int>{6, 10}));
+  EXPECT_EQ(moved(7), (std::vector<int>{6, 10}));
+  EXPECT_EQ(moved(8), (std::vector<int>{8, 8}));
+}
+
+TEST(SlotBudgetTest, LimitsGoWithTheShare) {
+  const FrameLimits limits = LimitsFor(40, 70, 16);
+  EXPECT_EQ(limits.least, 20);
+  EXPECT_EQ(limits.most, 70);
+  EXPECT_EQ(limits.step, 2);
+  EXPECT_EQ(limits.slots_a_frame, 16);
+  EXPECT_EQ(LimitsFor(1, 70, 16).least, 1);
+  EXPECT_EQ(LimitsFor(1, 70, 16).most, 2);
+  EXPECT_EQ(LimitsFor(1, 70, 16).step, 1);
+}
+
 TEST(SlotBudgetTest, AlikeKeepWhatTheyHave) {
   const SlotUsage usage = Replay(DriftingTrace(4, 2.0, 300), 64);
   const std::vector<SlotUsage> usages = {usage, usage, usage};

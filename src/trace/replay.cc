@@ -9,9 +9,6 @@
 namespace winnow {
 namespace {
 
-// In how many pieces a layer's frames change hands.
-constexpr int kResizeSteps = 16;
-
 const SequenceId kOnly{1};
 
 int64_t TokensOf(const TraceList& list, size_t last_level) {
@@ -53,9 +50,9 @@ class RequestSlots {
         frames_(static_cast<size_t>(input.header.num_choosing_layers()),
                 FramesOf(input, options.budget)),
         usages_(frames_.size()) {
-    limits_.least = std::max(1, frames_.empty() ? 1 : frames_[0] / 2);
-    limits_.most = ledger_.options().max_frames;
-    limits_.step = std::max(1, frames_.empty() ? 1 : frames_[0] / kResizeSteps);
+    limits_ = LimitsFor(
+        frames_.empty() ? 1 : frames_[0], ledger_.options().max_frames,
+        kPageTokens / input.options.slot_tokens * input.header.num_kv_heads);
     for (const auto& steps : input.pieces) {
       caches_.push_back(MakeSlotCache(options.rule, steps));
     }
