@@ -6,6 +6,8 @@
 #   make test-clients  clients of others, pinned, schemathesis and a browser,
 #                   against a running server (MINUTES=10 of schemathesis); make
 #                   test-evaluators  lm-eval and guidellm (0.9 GB in .tools)
+#   make soak       a server under random load, each answer compared, memory
+#                   and counters held (MINUTES=60)
 #   make cuda       the program with CUDA, at build/winnow
 #   make bench      the measured figures, into bench/results/
 #   make compare    llama.cpp built here, and measured beside Winnow
@@ -19,6 +21,7 @@ SHELL := /bin/bash
 PRESET ?= release
 JOBS ?= $(shell nproc)
 SEED ?= 7
+MINUTES ?= 60
 PREFIX ?= /usr/local
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 
@@ -32,8 +35,8 @@ TEST_PURPOSE := $(if $(filter cuda,$(TEST_PRESET)),cuda,test)
 
 # Goals of one command line share a build folder; each uses all cores itself.
 .NOTPARALLEL:
-.PHONY: winnow cuda demo test test-clients test-evaluators bench compare lint \
-  format mutants asan tsan fuzz install uninstall deb test-deb clean
+.PHONY: winnow cuda demo test test-clients test-evaluators soak bench compare \
+  lint format mutants asan tsan fuzz install uninstall deb test-deb clean
 
 winnow:
 	@scripts/bootstrap build
@@ -76,6 +79,11 @@ test-clients: winnow
 test-evaluators: winnow
 	@scripts/bootstrap evaluators
 	@tests/clients/record build/winnow lm_eval guidellm --check
+
+soak: winnow
+	@mkdir -p build/soak
+	@tests/load/soak.py build/winnow --minutes "$(MINUTES)" --seed "$(SEED)" \
+	  --json build/soak/figures.json
 
 # All tests under the sanitizers.
 asan tsan:

@@ -62,11 +62,12 @@ std::vector<SequenceId> OvertakenBy(
   std::vector<SequenceId> overtaken;
   if (admitted.empty()) return overtaken;
   int64_t best_later = std::numeric_limits<int64_t>::max();
-  for (const SequenceSnapshot& sequence : std::views::reverse(sequences)) {
-    if (std::ranges::find(admitted, sequence.id) != admitted.end()) {
-      best_later = std::min(best_later, int64_t{sequence.priority});
-    } else if (!sequence.admitted && best_later < sequence.priority) {
-      overtaken.push_back(sequence.id);
+  // Not views::reverse, which clang 14, the fuzzers' compiler, cannot read.
+  for (auto last = sequences.rbegin(); last != sequences.rend(); ++last) {
+    if (std::ranges::find(admitted, last->id) != admitted.end()) {
+      best_later = std::min(best_later, int64_t{last->priority});
+    } else if (!last->admitted && best_later < last->priority) {
+      overtaken.push_back(last->id);
     }
   }
   return overtaken;

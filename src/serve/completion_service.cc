@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <chrono>
 #include <ctime>
 #include <iterator>
 #include <random>
@@ -403,8 +404,12 @@ CompletionService::Started CompletionService::Start(
   if (auto error = CheckModel(request.model)) return *std::move(error);
   const Result<int> selector = SelectorFor(request.select);
   if (!selector.ok()) return ApiErrorOf(selector.error());
+  const auto begun = std::chrono::steady_clock::now();
   Result<Prompts> prompts = Encode(request);
   if (!prompts.ok()) return ApiErrorOf(prompts.error());
+  record->encode_ms = std::chrono::duration<double, std::milli>(
+                          std::chrono::steady_clock::now() - begun)
+                          .count();
   if (auto error = CheckLengths(request, *prompts)) return *std::move(error);
   Result<std::optional<GrammarMatcher>> matcher = Constrain(request);
   if (!matcher.ok()) return ApiErrorOf(matcher.error());

@@ -1,5 +1,7 @@
 #include "serve/engine_loop.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <iterator>
 #include <new>
@@ -28,7 +30,9 @@ EngineLoop::EngineLoop(std::unique_ptr<Engine> engine, int max_open,
       max_watched_(engine_->max_watched_requests()),
       metrics_(metrics),
       on_failure_(std::move(on_failure)),
-      thread_([this] { Run(); }) {}
+      thread_([this] { Run(); }) {
+  pthread_setname_np(thread_.native_handle(), "winnow-engine");
+}
 
 EngineLoop::~EngineLoop() {
   {
@@ -113,6 +117,7 @@ void EngineLoop::TakeIn(Inbox inbox) {
         engine_->Add(std::move(arrival.submission.request), feed.get());
     if (id.ok()) {
       open_.emplace(arrival.ticket, Open{*id, feed, is_watched});
+      metrics_.CountStart();
       feed->Accept();
     } else {
       feed->Refuse(id.error());
@@ -173,6 +178,7 @@ void EngineLoop::CountEnded(int num, int num_watched) {
 }
 
 void EngineLoop::Run() {
+  Sweep();  // The pools are told of before anyone asks.
   while (true) {
     Inbox inbox = AwaitWork();
     const bool ending = inbox.ending;

@@ -1,5 +1,6 @@
 #include "serve/http_server.h"
 
+#include <pthread.h>
 #include <sys/socket.h>
 
 #include <atomic>
@@ -21,6 +22,8 @@
 #include <mutex>
 #include <set>
 #include <thread>
+
+#include "serve/http_reading.h"
 
 namespace winnow {
 namespace {
@@ -91,18 +94,17 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   }
 
  private:
-  using Parser = http::request_parser<http::string_body>;
-
   Awaitable<void> Run(std::shared_ptr<HttpConnection> self);
   Awaitable<bool> AwaitRequest();
   Awaitable<bool> ServeOne();
-  Awaitable<std::unique_ptr<HttpAnswer>> Read(Parser& parser, bool* whole);
+  Awaitable<std::unique_ptr<HttpAnswer>> Read(HttpParser& parser, bool* whole);
   Awaitable<bool> Send(HttpAnswer& answer, bool keep_alive);
   Awaitable<bool> SendPart(HttpPart part, bool keep_alive);
   Awaitable<bool> SendText(std::string_view text);
   Awaitable<void> AwaitWake();
   Awaitable<void> Linger();
-  std::unique_ptr<HttpAnswer> Refusal(const HttpRequest& head,
+  // Null where nobody is there to hear it.
+  std::unique_ptr<HttpAnswer> Refusal(const HttpParser& parser,
                                       BoostError error) const;
   void WatchForEnd();
   void Wake();
@@ -120,28 +122,6 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 };
 
 namespace {
-
-HttpRequest HeadOf(const http::request<http::string_body>& message) {
-  const auto text = [](auto view) {
-    return std::string(view.data(), view.size());
-  };
-  HttpRequest request;
-  request.method = text(message.method_string());
-  const std::string target = text(message.target());
-  request.path = target.substr(0, target.find('?'));
-  request.host = text(message[http::field::host]);
-  request.authorization = text(message[http::field::authorization]);
-  request.api_key = text(message["X-Api-Key"]);
-  request.request_id = text(message["X-Request-Id"]);
-  return request;
-}
-
-// Where the body ends would be a guess, and who stands before this server may
-// guess otherwise (RFC 9112, 6.3).
-bool EndsUnclearly(const http::request_parser<http::string_body>& parser) {
-  return parser.get().count(http::field::transfer_encoding) > 0 &&
-         !parser.chunked();
-}
 
 http::response<http::string_body> ResponseOf(HttpPart& part, bool keep_alive) {
   HttpHead& head = *part.head;
@@ -190,46 +170,26 @@ Awaitable<bool> HttpConnection::AwaitRequest() {
   co_return !error && num_read > 0;
 }
 
-std::unique_ptr<HttpAnswer> HttpConnection::Refusal(const HttpRequest& head,
+std::unique_ptr<HttpAnswer> HttpConnection::Refusal(const HttpParser& parser,
                                                     BoostError error) const {
-  HttpHandler& handler = *server_.handler;
-  if (error == http::error::body_limit) {
-    return handler.Refuse(head, 413,
-                          fmt::format("body must be at most {} bytes "
-                                      "(--max-body-size)",
-                                      server_.limits.max_body_bytes));
-  }
-  if (error == http::error::header_limit ||
-      error == http::error::buffer_overflow) {
-    return handler.Refuse(head, 431,
-                          fmt::format("headers must be at most {} bytes "
-                                      "(--max-header-size)",
-                                      server_.limits.max_header_bytes));
-  }
-  const bool of_http =
-      error.category() ==
-      http::make_error_code(http::error::bad_method).category();
-  if (!of_http || error == http::error::end_of_stream ||
-      error == http::error::partial_message) {
-    return nullptr;  // The connection ended, or was too slow.
-  }
-  return handler.Refuse(head, 400,
-                        "not a request of HTTP/1.1: " + error.message());
+  const auto refusal = RefusalOf(error, server_.limits);
+  if (!refusal) return nullptr;
+  return server_.handler->Refuse(HeadOf(parser), refusal->status,
+                                 refusal->message);
 }
 
 // The answer, or null where the client is gone. `*whole`: nothing of the
 // request is left unread.
-Awaitable<std::unique_ptr<HttpAnswer>> HttpConnection::Read(Parser& parser,
+Awaitable<std::unique_ptr<HttpAnswer>> HttpConnection::Read(HttpParser& parser,
                                                             bool* whole) {
   *whole = false;
-  parser.header_limit(static_cast<uint32_t>(server_.limits.max_header_bytes));
-  parser.body_limit(static_cast<uint64_t>(server_.limits.max_body_bytes));
+  SetLimits(server_.limits, parser);
   BoostError error;
   stream_.expires_after(server_.limits.header_time);
   co_await http::async_read_header(
       stream_, buffer_, parser, net::redirect_error(net::use_awaitable, error));
-  if (error) co_return Refusal(HeadOf(parser.get()), error);
-  const HttpRequest head = HeadOf(parser.get());
+  if (error) co_return Refusal(parser, error);
+  const HttpRequest head = HeadOf(parser);
   if (EndsUnclearly(parser)) {
     co_return server_.handler->Refuse(
         head, 400, "Transfer-Encoding must be chunked, at its end");
@@ -246,16 +206,16 @@ Awaitable<std::unique_ptr<HttpAnswer>> HttpConnection::Read(Parser& parser,
   }
   co_await http::async_read(stream_, buffer_, parser,
                             net::redirect_error(net::use_awaitable, error));
-  if (error) co_return Refusal(HeadOf(parser.get()), error);
+  if (error) co_return Refusal(parser, error);
   *whole = true;
-  HttpRequest request = HeadOf(parser.get());
+  HttpRequest request = HeadOf(parser);
   request.body = std::move(parser.get().body());
   co_return server_.handler->Answer(std::move(request));
 }
 
 // False where the connection is of no further use.
 Awaitable<bool> HttpConnection::ServeOne() {
-  Parser parser;
+  HttpParser parser;
   bool whole = false;
   std::unique_ptr<HttpAnswer> answer = co_await Read(parser, &whole);
   if (answer == nullptr) co_return false;
@@ -293,9 +253,9 @@ Awaitable<bool> HttpConnection::Send(HttpAnswer& answer, bool keep_alive) {
 }
 
 Awaitable<bool> HttpConnection::SendPart(HttpPart part, bool keep_alive) {
-  BoostError error;
-  stream_.expires_after(server_.limits.write_time);
   if (part.head) {
+    BoostError error;
+    stream_.expires_after(server_.limits.write_time);
     streaming_ = part.head->streams;
     http::response<http::string_body> response = ResponseOf(part, keep_alive);
     if (!streaming_) {
@@ -308,18 +268,21 @@ Awaitable<bool> HttpConnection::SendPart(HttpPart part, bool keep_alive) {
         stream_, serializer, net::redirect_error(net::use_awaitable, error));
     if (error) co_return false;
   }
+  std::string chunks;
   if (!part.body.empty()) {
-    const auto chunk = http::make_chunk(net::buffer(part.body));
-    co_await net::async_write(stream_, chunk,
-                              net::redirect_error(net::use_awaitable, error));
-    if (error) co_return false;
+    chunks = fmt::format("{:x}\r\n{}\r\n", part.body.size(), part.body);
   }
-  if (part.last) {
-    const auto chunk = http::make_chunk_last();
-    co_await net::async_write(stream_, chunk,
-                              net::redirect_error(net::use_awaitable, error));
-  }
-  co_return !error;
+  if (part.last) chunks += "0\r\n\r\n";
+  // Nearly always the socket takes all of it, and no timer is needed.
+  const ssize_t num_sent = send(stream_.socket().native_handle(), chunks.data(),
+                                chunks.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (num_sent == std::ssize(chunks)) co_return true;
+  stream_.expires_after(server_.limits.write_time);
+  const size_t begin = num_sent > 0 ? static_cast<size_t>(num_sent) : 0;
+  const bool arrived =
+      co_await SendText(std::string_view(chunks).substr(begin));
+  stream_.expires_never();
+  co_return arrived;
 }
 
 Awaitable<bool> HttpConnection::SendText(std::string_view text) {
@@ -330,7 +293,6 @@ Awaitable<bool> HttpConnection::SendText(std::string_view text) {
 }
 
 Awaitable<void> HttpConnection::AwaitWake() {
-  stream_.expires_never();
   if (!woken_) {
     BoostError cancelled;
     woken_timer_.expires_after(server_.limits.ping_time);
@@ -468,7 +430,9 @@ void HttpServer::Start(HttpHandler& handler, int num_threads) {
       [state = state_.get()]() -> Awaitable<void> { return Accept(*state); },
       net::detached);
   for (int i = 0; i < num_threads; ++i) {
-    state_->threads.emplace_back([state = state_.get()] { state->io.run(); });
+    std::thread& thread = state_->threads.emplace_back(
+        [state = state_.get()] { state->io.run(); });
+    pthread_setname_np(thread.native_handle(), "winnow-http");
   }
 }
 

@@ -96,6 +96,11 @@ void Metrics::CountToken(bool is_first, Clock::duration since) {
   (is_first ? first_token_s_ : inter_token_s_).Observe(seconds);
 }
 
+void Metrics::CountStart() {
+  const std::scoped_lock lock(mutex_);
+  ++num_started_;
+}
+
 void Metrics::CountRequest(const Completion& completion, FinishReason reason,
                            Clock::duration life) {
   const std::scoped_lock lock(mutex_);
@@ -188,6 +193,9 @@ std::string Metrics::Text() const {
          counter("vllm:num_preemptions_total",
                  "Times that a request gave way and came back",
                  num_preemptions_) +
+         counter("winnow:requests_started_total",
+                 "Requests that were taken in: those that ended, run or wait",
+                 num_started_) +
          CountersText() + TiersText() +
          histogram("vllm:time_to_first_token_seconds",
                    "From arrival to the first token", first_token_s_) +

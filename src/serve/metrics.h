@@ -58,7 +58,9 @@ class Metrics {
 
   // `since`: the request came, for its first token; else the token before it.
   void CountToken(bool is_first, Clock::duration since);
-  // A request that the engine took in has ended.
+  // The engine took a request in, and
+  void CountStart();
+  // one that it took in has ended.
   void CountRequest(const Completion& completion, FinishReason reason,
                     Clock::duration life);
   // A request was refused with this status, or answered.
@@ -75,6 +77,7 @@ class Metrics {
   const std::string labels_;  // model_name="..."
   mutable std::mutex mutex_;  // for what follows
   LoopGauges gauges_;
+  uint64_t num_started_ = 0;
   uint64_t num_prompt_tokens_ = 0;
   uint64_t num_generated_tokens_ = 0;
   uint64_t num_cached_tokens_ = 0;

@@ -30,12 +30,15 @@ TEST(MetricsTest, CountsWhatEnded) {
   completion.num_cached_tokens = 32;
   completion.num_generated_tokens = 2;
   completion.num_preemptions = 3;
+  metrics.CountStart();
+  metrics.CountStart();
   metrics.CountToken(true, std::chrono::milliseconds(30));
   metrics.CountToken(false, std::chrono::milliseconds(3));
   metrics.CountRequest(completion, FinishReason::kLength,
                        std::chrono::milliseconds(40));
   const std::string text = metrics.Text();
   const std::string label = R"({model_name="a \"b\\"} )";
+  EXPECT_TRUE(Has(text, "winnow:requests_started_total" + label + "2"));
   EXPECT_TRUE(Has(text, "vllm:prompt_tokens_total" + label + "40")) << text;
   EXPECT_TRUE(Has(text, "vllm:prefix_cache_hits_total" + label + "32"));
   EXPECT_TRUE(Has(text, "vllm:num_preemptions_total" + label + "3"));

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "model/json_fields.h"
+
 namespace winnow {
 namespace {
 
@@ -225,7 +227,7 @@ Result<std::vector<std::string>> CheckFields(const json& request,
 
 Error WrongField(const std::string& field, std::string_view expected) {
   return MakeError(ErrorCode::kInvalidArgument, "request: field {}: must be {}",
-                   field, expected);
+                   Printable(field), expected);
 }
 
 }  // namespace winnow

@@ -1,6 +1,7 @@
 #include "serve/request_log.h"
 
 #include <poll.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -68,6 +69,7 @@ Json JsonOf(const RequestRecord& record, double total_ms) {
     line["cached_tokens"] = record.num_cached_tokens;
     line["generated_tokens"] = record.num_generated_tokens;
   }
+  if (record.encode_ms >= 0) line["encode_ms"] = Rounded(record.encode_ms);
   if (record.queue_ms >= 0) line["queue_ms"] = Rounded(record.queue_ms);
   if (record.first_token_ms >= 0) {
     line["first_token_ms"] = Rounded(record.first_token_ms);
@@ -117,7 +119,9 @@ RequestLog::RequestLog(int descriptor, LogFormat format, LogLevel least)
     : descriptor_(descriptor),
       format_(format),
       least_(least),
-      thread_([this] { Run(); }) {}
+      thread_([this] { Run(); }) {
+  pthread_setname_np(thread_.native_handle(), "winnow-log");
+}
 
 RequestLog::~RequestLog() {
   {

@@ -32,7 +32,9 @@ struct RequestRecord {
   int64_t num_prompt_tokens = 0;
   int64_t num_cached_tokens = 0;
   int64_t num_generated_tokens = 0;
-  // Of the first choice; negative: it did not come to that.
+  // Of template and tokenizer; negative: it did not come to that.
+  double encode_ms = -1;
+  // Of the first choice; negative likewise.
   double queue_ms = -1;
   double first_token_ms = -1;
 };

@@ -23,6 +23,7 @@ RequestRecord Answered() {
   record.finish_reason = "stop";
   record.num_prompt_tokens = 5;
   record.num_generated_tokens = 3;
+  record.encode_ms = 0.25;
   record.queue_ms = 1.5;
   return record;
 }
@@ -40,6 +41,7 @@ TEST(RequestLogTest, ALineHasWhatHappened) {
   EXPECT_EQ(shown["status"], 200);
   EXPECT_EQ(shown["prompt_tokens"], 5);
   EXPECT_EQ(shown["total_ms"], 20.5);
+  EXPECT_EQ(shown["encode_ms"], 0.25);
   EXPECT_EQ(shown["queue_ms"], 1.5);
   EXPECT_FALSE(shown.contains("first_token_ms"));
   EXPECT_FALSE(shown.contains("field"));

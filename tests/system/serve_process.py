@@ -24,9 +24,11 @@ class Server:
 
     def __init__(self, winnow: str, *flags: str, model: str = MODEL,
                  **environment: str):
+        usual = {"--max-model-len": "4K", "--dtype": "float32", "--threads": "2"}
         self.process = subprocess.Popen(
-            [winnow, "serve", model, "--port", "0", "--max-model-len", "4K",
-             "--dtype", "float32", "--threads", "2", *flags],
+            [winnow, "serve", model, "--port", "0", *flags,
+             *(word for pair in usual.items() if pair[0] not in flags
+               for word in pair)],
             stderr=subprocess.PIPE, text=True,
             env={**os.environ, **environment})
         atexit.register(self.process.kill)

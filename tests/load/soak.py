@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+"""A server under random load for a while, held to everything that it says.
+
+    tests/load/soak.py PATH_TO_WINNOW [--minutes 60] [--seed 1] [--json FILE]
+
+Clients ask at random (asks.py), read, watch, leave in the middle or send what
+is no request, of a server whose device has room for a few requests alone, so
+that they give way to each other. Every answer that is read must be, to the
+character, what another server answered when it was asked nothing else
+(--batch-invariant). At the end, when nobody asks any more, the counters of
+/metrics must add up with each other and with what the clients know, no page of
+a pool be held, no descriptor or thread be left, and resident memory not have
+grown by more than 1 % since the warm-up. Status 1 where anything of that is not
+so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import random
+import sys
+import threading
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "system"))
+
+from asks import SELECTS, Answer, Ask, make_ask, whole_answer  # noqa: E402
+from caller import Caller  # noqa: E402
+from figures import (  # noqa: E402
+    Process,
+    Tally,
+    answer_faults,
+    counter_faults,
+    growth_of,
+    pool_faults,
+    process_faults,
+    read_metrics,
+    read_process,
+    sum_of,
+)
+from serve_process import Server, wait_until  # noqa: E402
+
+TEMPLATE = Path(__file__).resolve().parent / "plain.jinja"
+SHARED = ["--threads", "1", "--dtype", "auto", "--batch-invariant", "--select", ",".join(SELECTS),
+          "--chat-template", str(TEMPLATE), "--log-level", "warning"]
+# 192 pages of 32 tokens; the longest request needs 75.
+CROWDED = ["--device-kv", "18MiB", "--host-kv", "36MiB", "--max-num-seqs", "10",
+           "--max-queued-requests", "8"]
+LEAST_RIGHT = 0.8  # of the tasks, by their own files
+WARM_UP = 0.25     # of the time
+SAMPLE_S = 2
+
+
+def answers_alone(winnow: str, asks: list[Ask]) -> list[Answer]:
+    server = Server(winnow, *SHARED)
+    answers = []
+    for ask in asks:
+        status, _, text = server.ask("POST", ask.path, ask.body)
+        assert status == 200, (ask.kind, ask.body["select"], text)
+        answers.append(whole_answer(ask.path, text))
+    assert server.end() == 0
+    return answers
+
+
+def share_right(asks: list[Ask], answers: list[Answer]) -> float:
+    rights = [" ".join(answer.texts[0].split()) == ask.answer
+              for ask, answer in zip(asks, answers) if ask.answer is not None]
+    return sum(rights) / len(rights)
+
+
+class Soak:
+    """One server and its clients, from the first request to the last."""
+
+    def __init__(self, winnow: str, asks: list[Ask], rights: list[Answer],
+                 arguments: argparse.Namespace):
+        self.server = Server(winnow, *SHARED, *CROWDED)
+        self.asks, self.rights = asks, rights
+        self.arguments = arguments
+        self.tally, self.lock = Tally(), threading.Lock()
+        self.until = 0.0
+        self.resident: list[int] = []
+        self.most = collections.Counter()
+
+    def scrape(self) -> dict[str, float]:
+        text = self.server.ask("GET", "/metrics")[2]
+        with self.lock:  # A scrape does not see itself.
+            statuses = self.tally.statuses
+            statuses[200] = statuses.get(200, 0) + 1
+        return read_metrics(text)
+
+    def act(self, number: int) -> None:
+        draw = random.Random(f"{self.arguments.seed}:{number}")
+        caller = Caller(self.server.port, self.asks, self.rights, self.tally,
+                        self.lock)
+        try:
+            while time.monotonic() < self.until:
+                caller.act(draw)
+                time.sleep(draw.random() * 0.1)
+        except Exception as fault:  # noqa: BLE001: a fault is told, not lost
+            with self.lock:
+                self.tally.wrong.append(f"client {number}: {fault!r}")
+        caller.close()
+
+    def settle(self) -> tuple[dict[str, float], Process]:
+        """When nobody asks any more."""
+        metrics: dict[str, float] = {}
+
+        def quiet() -> bool:
+            metrics.update(self.scrape())
+            return (sum_of(metrics, "vllm:num_requests_running") == 0
+                    and sum_of(metrics, "vllm:num_requests_waiting") == 0)
+
+        wait_until(quiet, "nobody runs or waits", 60)
+        time.sleep(0.5)  # For connections to be closed.
+        metrics = self.scrape()
+        return metrics, read_process(self.server.process.pid)
+
+    def watch(self, warm: float) -> None:
+        while time.monotonic() < self.until:
+            time.sleep(SAMPLE_S)
+            metrics = self.scrape()
+            for name in ("running", "waiting"):
+                value = int(metrics[f"vllm:num_requests_{name}"])
+                self.most[name] = max(self.most[name], value)
+            if time.monotonic() >= warm:
+                process = read_process(self.server.process.pid)
+                self.resident.append(process.resident_bytes)
+
+    def run(self) -> tuple[dict, list[str]]:
+        before, process_before = self.settle()
+        seconds = 60 * self.arguments.minutes
+        begun = time.monotonic()
+        self.until = begun + seconds
+        clients = [threading.Thread(target=self.act, args=[i])
+                   for i in range(self.arguments.clients)]
+        for client in clients:
+            client.start()
+        self.watch(begun + WARM_UP * seconds)
+        for client in clients:
+            client.join()
+        after, process_after = self.settle()
+        faults = (answer_faults(self.tally)
+                  + counter_faults(after, self.tally)
+                  + pool_faults(before, after)
+                  + process_faults(process_before, process_after,
+                                   self.resident))
+        for name in ("vllm:num_preemptions_total",
+                     "vllm:prefix_cache_hits_total",
+                     'vllm:request_success_total{finished_reason="abort"}'):
+            if after[name] == 0 and self.arguments.minutes >= 1:
+                faults.append(f"{name} is 0: too light a load, or a fault")
+        status = self.server.end()
+        if status != 0:
+            faults.append(f"the server ended with {status}")
+        return self.figures(after), faults
+
+    def figures(self, metrics: dict[str, float]) -> dict:
+        reason = 'vllm:request_success_total{finished_reason="%s"}'
+        return {
+            "minutes": self.arguments.minutes, "clients": self.arguments.clients,
+            "requests": int(metrics["winnow:requests_started_total"]),
+            "finished": int(metrics[reason % "stop"]
+                            + metrics[reason % "length"]),
+            "cancelled": int(metrics[reason % "abort"]),
+            "answers_compared": self.tally.answered,
+            "wrong": len(self.tally.wrong),
+            "generated_tokens": int(metrics["vllm:generation_tokens_total"]),
+            "prompt_tokens": int(metrics["vllm:prompt_tokens_total"]),
+            "cached_tokens": int(metrics["vllm:prefix_cache_hits_total"]),
+            "gave_way": int(metrics["vllm:num_preemptions_total"]),
+            "most_running": self.most["running"],
+            "most_waiting": self.most["waiting"],
+            "deeds": self.tally.deeds, "statuses": self.tally.statuses,
+            "resident_mib": round(self.resident[-1] / 2**20, 1)
+            if self.resident else None,
+            "resident_growth": round(growth_of(self.resident), 5),
+            # From the warm-up to the end.
+            "resident_mib_over_time": [
+                round(self.resident[at * (len(self.resident) - 1) // 11] / 2**20, 1)
+                for at in range(12)] if self.resident else []}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("winnow")
+    parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--clients", type=int, default=16)
+    parser.add_argument("--asks", type=int, default=84)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    asks = [make_ask(arguments.seed, i) for i in range(arguments.asks)]
+    rights = answers_alone(arguments.winnow, asks)
+    right = share_right(asks, rights)
+    print(f"soak: {len(asks)} requests asked alone, {right:.0%} of the tasks "
+          "right", file=sys.stderr)
+    figures, faults = Soak(arguments.winnow, asks, rights, arguments).run()
+    if right < LEAST_RIGHT:
+        faults.append(f"{right:.0%} of the tasks are right")
+    print(json.dumps(figures, indent=1))
+    for fault in faults:
+        print(f"soak: {fault}", file=sys.stderr)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(figures))
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
