@@ -236,9 +236,8 @@ TEST_F(EnginePromptLogprobsTest, AreComputedThoughThePromptIsCached) {
 // It gives way between two chunks, while another leaves the whole prompt.
 TEST_F(EnginePromptLogprobsTest, AreToldOnceThoughItGaveWay) {
   LoadModel(TinyCaseNames().front());
-  const EngineOptions options = {.max_num_seqs = 1,
-                                 .max_num_batched_tokens = 32,
-                                 .batch_invariant = true};
+  const EngineOptions options = {
+      .max_num_seqs = 1, .max_num_batched_tokens = 32, .batch_invariant = true};
   const Bits fresh = RunWith(options);
   for (const int num_steps : {1, 2, 3}) {
     const auto engine = MakeEngine(options);
