@@ -100,6 +100,11 @@ void AddLimits(Command& command, ServeFlags* flags) {
   add("--write-timeout", "SECONDS",
       "For a client that does not read its answer (default 30)",
       WholeNumber(1, kMaxSeconds, &flags->write_timeout_s));
+  add("--request-timeout", "SECONDS",
+      "From a request's arrival to its end, waiting included; a request may "
+      "say "
+      "less (default 0: no end)",
+      WholeNumber(0, kMaxSeconds, &flags->request_timeout_s));
   add("--max-watched-requests", "N",
       "Requests at once that are told what each token reads; more are refused "
       "(default 2; 0: none)",

@@ -22,6 +22,9 @@ namespace winnow {
 namespace {
 
 constexpr int kMaxHttpThreads = 4;
+// Rows of a prompt whose logits are there at once: a product of so many costs
+// about as much a row as one of more.
+constexpr int kMaxScoredRows = 64;
 constexpr size_t kMaxTemplateBytes = size_t{4} << 20;
 
 // Waits for what ends a server: a signal, or the device's failure.
@@ -150,6 +153,7 @@ Status ServeRun::MakeEngine() {
   ASSIGN_OR_RETURN(EngineOptions options, ParseEngineOptions(flags_.engine));
   options.max_watched_requests = flags_.max_watched_requests;
   options.max_read_ranges = flags_.max_read_ranges;
+  options.max_scored_rows = kMaxScoredRows;
   const ModelConfig& config = loaded_.model->config();
   const int longest = options.max_model_len > 0 ? options.max_model_len
                                                 : config.max_context_tokens;
@@ -211,6 +215,7 @@ ApiOptions ServeRun::MakeApiOptions(const GrammarLimits& grammars) const {
   service.model_names = model_names_;
   service.max_model_len = max_model_len_;
   service.default_max_tokens = flags_.default_max_tokens;
+  service.max_request_s = flags_.request_timeout_s;
   service.seed = flags_.engine.seed;
   service.rules.defaults = config.generation;
   service.rules.json.max_bytes = SIZE_MAX;  // The server has looked at it.

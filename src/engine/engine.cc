@@ -19,8 +19,9 @@ Engine::Engine(Backend& backend, const Model& model,
                .max_model_len = options.max_model_len,
                .num_selectors = static_cast<int>(options.selectors.size()),
                .num_pages = num_pages_,
-               .page_bytes = kPageTokens *
-                             KvBytesPerToken(model.config(), model.dtype())}),
+               .page_bytes =
+                   kPageTokens * KvBytesPerToken(model.config(), model.dtype()),
+               .scores_prompts = options.max_scored_rows > 0}),
       cache_(std::move(cache)),
       host_(std::move(host)),
       kv_(num_pages_, kPageTokens, host_ ? host_->num_extents() : 0) {}
@@ -179,7 +180,9 @@ void Engine::Finish(SequenceId id, FinishReason reason,
     completion.kv.device_bytes = num_extents * limits_.page_bytes;
     completion.kv.host_bytes = kv_.NumOnHost(id) * limits_.page_bytes;
     // A step that failed, or drew nothing, may have left anything.
-    const bool leaves_pages = reason != FinishReason::kError;
+    const bool leaves_pages =
+        reason != FinishReason::kError ||
+        (completion.error && completion.error->code == ErrorCode::kCancelled);
     DiskPrefixes::Text text;
     if (disk_ && leaves_pages) text = disk_->TextOf(sequence);
     if (slots_) slots_->Close(id);
@@ -204,6 +207,17 @@ void Engine::Finish(SequenceId id, FinishReason reason,
                 [id](const auto& other) { return other->id() == id; });
   observer.OnFinish(completion);
   if (prefix) EndIfUnused(*prefix);
+}
+
+void Engine::EndExpired() {
+  const bool any = std::ranges::any_of(sequences_, [](const auto& sequence) {
+    return sequence->request().deadline.has_value();
+  });
+  if (!any) return;
+  for (const SequenceId id :
+       ExpiredSequences(Snapshots(), Sequence::Clock::now())) {
+    Finish(id, FinishReason::kError, Get(id).Lateness());
+  }
 }
 
 // What the failed step owned and did not seal goes with the sequences.
@@ -239,6 +253,7 @@ void Engine::Open(SequenceId id) {
 Result<bool> Engine::Step() {
   if (failure_) return *failure_;
   if (disk_) PollDisk(/*wait=*/false);
+  EndExpired();
   if (sequences_.empty()) return WaitForDisk();
   const StepPlan plan = AdmitAndPlan();
   if (plan.empty()) {
@@ -330,6 +345,9 @@ void Engine::Land(const StepPlan& plan, const StepOutput& output) {
     if (selector >= 0) {
       selectors_->Seal(selector, item.sequence, sequence.num_computed());
     }
+  }
+  for (const ScoredToken& scored : output.scored) {
+    Get(scored.sequence).TakeScored(scored.token);
   }
   for (const DrawnToken& token : output.drawn) {
     if (token.error) {

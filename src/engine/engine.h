@@ -75,7 +75,8 @@ class Engine {
   // does.
   void EvictIdle(int64_t num_pages);
 
-  // Runs one step, or waits for the disk where there is none to run. False
+  // Ends requests whose deadline has passed; then runs one step, or waits for
+  // the disk where there is none to run. False
   // where there is nothing left to do, or nothing until a prefix is released. A
   // request for which no token is left to draw ends with kError, the others go
   // on. Fails where the device does, and then the engine is of no further use
@@ -133,6 +134,7 @@ class Engine {
   void Finish(SequenceId id, FinishReason reason,
               std::optional<Error> error = {});
   void Fail(const Error& error);
+  void EndExpired();
   void EndIfUnused(SequenceId prefix);
   const Sequence* Find(SequenceId id) const;  // null: none, or ended
   bool IsKnown(SequenceId id) const;

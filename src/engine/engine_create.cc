@@ -42,7 +42,9 @@ RunnerOptions RunnerOptionsOf(const EngineOptions& options) {
           .batch_invariant = options.batch_invariant,
           .layer_ranges = options.layers_per_step > 0,
           .watch = {.max_rows = options.max_watched_requests,
-                    .max_ranges = options.max_read_ranges}};
+                    .max_ranges = options.max_read_ranges},
+          .max_scored_rows = std::min(options.max_scored_rows,
+                                      options.max_num_batched_tokens)};
 }
 
 // None where all pages of running requests are whole.

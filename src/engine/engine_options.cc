@@ -74,6 +74,12 @@ Result<EngineOptions> ResolveOptions(const EngineOptions& options,
                        options.max_watched_requests);
     }
   }
+  if (options.max_scored_rows < 0 ||
+      options.max_scored_rows > kMaxNumBatchedTokens) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "max-scored-rows must be in [0, {}], is {}",
+                     kMaxNumBatchedTokens, options.max_scored_rows);
+  }
   EngineOptions resolved = options;
   if (resolved.max_model_len == 0) {
     resolved.max_model_len = static_cast<int>(

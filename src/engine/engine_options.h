@@ -52,6 +52,9 @@ struct EngineOptions {
   // (Request::is_watched), and the ranges that are told of a token and layer.
   int max_watched_requests = 0;
   int max_read_ranges = 256;
+  // Rows of prompts whose logits are there at once, where requests ask for them
+  // (Request::prompt_logprobs); 0: none may.
+  int max_scored_rows = 0;
 };
 
 // Bytes of KV that one token takes over all layers.

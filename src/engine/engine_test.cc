@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "backend/cpu/cpu_backend.h"
 #include "engine/hooked_backend.h"
@@ -392,6 +393,42 @@ TEST_F(EngineTest, WhatCannotRunIsRefusedWithFieldLimitAndValue) {
   request.sampling.top_p = 2;
   EXPECT_EQ(error_of(request), "top_p must be in [0, 1], is 2");
   EXPECT_FALSE(never.finished);
+}
+
+// Whoever's time is over ends, whether it runs or waits, and nobody else does.
+TEST_F(EngineTest, ADeadlineEndsWhoIsLateAndFreesItsPages) {
+  LoadModel("llama", Dtype::kFloat32);
+  const auto engine = MakeEngine({.max_num_seqs = 1});
+  using Clock = std::chrono::steady_clock;
+  const auto soon = std::chrono::milliseconds(30);
+  Collector runs, waits, late;
+  Request request = RequestFrom(0, 16);
+  request.deadline = Clock::now() + std::chrono::hours(1);
+  ASSERT_TRUE(engine->Add(request, &waits).ok());
+  request.deadline = Clock::now();
+  ASSERT_TRUE(engine->Add(request, &late).ok());
+  request.deadline = Clock::now() + soon;
+  request.priority = -1;
+  ASSERT_TRUE(engine->Add(request, &runs).ok());
+  ASSERT_TRUE(engine->Step().value());
+  EXPECT_TRUE(late.finished);
+  EXPECT_NE(late.completion.error->message.find("0 were generated"),
+            std::string::npos);
+  // More steps than it has time for.
+  while (!runs.finished) {
+    std::this_thread::sleep_for(soon / 10);
+    ASSERT_TRUE(engine->Step().value());
+    EXPECT_EQ(BrokenInvariants(engine->kv().Snapshot()),
+              std::vector<std::string>());
+  }
+  for (const Collector* each : {&runs, &late}) {
+    EXPECT_EQ(each->completion.reason, FinishReason::kError);
+    EXPECT_EQ(each->completion.error->code, ErrorCode::kCancelled);
+  }
+  while (engine->Step().value()) {
+  }
+  EXPECT_EQ(waits.completion.reason, FinishReason::kLength);
+  EXPECT_EQ(engine->kv().num_free_pages(), engine->kv().num_pages());
 }
 
 }  // namespace

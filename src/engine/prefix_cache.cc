@@ -65,8 +65,12 @@ std::string PrefixCache::RootOf(const Sequence& sequence) const {
 }
 
 size_t PrefixCache::MaxCachedPages(const Sequence& sequence) const {
-  // A choice that is fixed from what the prompt's rows ask needs all of them.
-  if (!TakesPart(sequence) || FixesChoice(sequence)) return 0;
+  // A choice that is fixed from what the prompt's rows ask needs all of them,
+  // and so does who wants to know what they say.
+  if (!TakesPart(sequence) || FixesChoice(sequence) ||
+      sequence.request().prompt_logprobs) {
+    return 0;
+  }
   const int num_tokens =
       std::min(sequence.num_prompt_rows(), sequence.num_prompt_tokens() - 1);
   return static_cast<size_t>(num_tokens / kPageTokens);
@@ -93,9 +97,12 @@ PrefixHit PrefixCache::FindParked(const Sequence& sequence) const {
     kinds.push_back(GeneratedPage(sequence.request().selector));
   }
   const std::string root = RootOf(sequence);
+  // Another may have left more of its prompt than its own rows have spoken of.
+  const size_t most = sequence.num_scored() + 1 < sequence.num_prompt_tokens()
+                          ? static_cast<size_t>(sequence.num_scored())
+                          : sequence.tokens().size() - 1;
   PrefixHit hit =
-      kv_.prefixes().Find({root, sequence.tokens()},
-                          (sequence.tokens().size() - 1) / kPageTokens, kinds);
+      kv_.prefixes().Find({root, sequence.tokens()}, most / kPageTokens, kinds);
   // Where bits count, another's prompt is not what it generated itself.
   for (size_t page = 0; page < hit.kinds.size(); ++page) {
     const bool is_own = hit.kinds[page] == parked;

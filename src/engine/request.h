@@ -2,6 +2,7 @@
 #ifndef WINNOW_ENGINE_REQUEST_H_
 #define WINNOW_ENGINE_REQUEST_H_
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -33,8 +34,11 @@ struct Request {
   // The last tokens of the prompt that are fed as generated rows, so that a
   // selector answers them: a task's question. At most prompt.size().
   int num_question_tokens = 0;
-  int max_tokens = 0;                  // to generate, at least 1
-  int priority = 0;                    // lower starts first: TurnOrder
+  int max_tokens = 0;  // to generate, at least 1
+  int priority = 0;    // lower starts first: TurnOrder
+  // When it ends with an error (kCancelled) if it has not ended before, also
+  // where it still waits. It leaves its pages as one that was cancelled does.
+  std::optional<std::chrono::steady_clock::time_point> deadline = {};
   std::vector<int32_t> end_token_ids;  // any of them ends the text
   // Before that many have been generated no end token is drawn. At most
   // max_tokens.
@@ -59,6 +63,10 @@ struct Request {
   std::string cache_salt = {};  // at most kMaxCacheSaltBytes
   // Each token comes with what the row that drew it read.
   bool is_watched = false;
+  // How probable the model holds each token of the prompt to be but the first,
+  // with so many alternatives: GeneratedToken::prompt. All rows of the prompt
+  // are computed for it, whatever is cached. None: it is not asked.
+  std::optional<int> prompt_logprobs = {};
 };
 
 enum class FinishReason : uint8_t { kStop, kLength, kCancelled, kError };
@@ -77,6 +85,9 @@ struct GeneratedToken {
   float logprob = 0;
   std::vector<TokenLogprob> top;
   std::shared_ptr<const TokenReads> reads = {};  // null unless watched
+  // Of a request's first token: those of the prompt, from its second on. Null
+  // unless asked for.
+  std::shared_ptr<const std::vector<GeneratedToken>> prompt = {};
 };
 
 // When things happened, in milliseconds; first_token_ms from arrival.

@@ -53,6 +53,24 @@ Status RequestLimits::CheckRoom(int64_t num_tokens, int64_t max_tokens,
   return Ok{};
 }
 
+// What a prefix's rows said is gone when a request shares them.
+Status RequestLimits::CheckScoring(const Request& request) const {
+  if (!request.prompt_logprobs) return Ok{};
+  const int num_top = *request.prompt_logprobs;
+  if (num_top < 0 || num_top > kMaxTopLogprobs) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "prompt-logprobs must be in [0, {}], is {}",
+                     kMaxTopLogprobs, num_top);
+  }
+  if (!scores_prompts || request.prefix) {
+    return MakeError(
+        ErrorCode::kInvalidArgument, "prompt-logprobs must be absent {}, is {}",
+        request.prefix ? "beside a prefix" : "where max-scored-rows is 0",
+        num_top);
+  }
+  return Ok{};
+}
+
 Status RequestLimits::Check(const Request& request) const {
   if (request.prompt.empty()) {
     return MakeError(ErrorCode::kInvalidArgument,
@@ -83,6 +101,7 @@ Status RequestLimits::Check(const Request& request) const {
                      kMaxCacheSaltBytes, request.cache_salt.size());
   }
   RETURN_IF_ERROR(Validate(request.sampling, vocab_size));
+  RETURN_IF_ERROR(CheckScoring(request));
   RETURN_IF_ERROR(CheckLength(std::ssize(request.prompt), request.max_tokens));
   return CheckSelector(request.selector);
 }

@@ -20,6 +20,7 @@ struct RequestLimits {
   int num_selectors = 0;
   int64_t num_pages = 0;   // of the KV pool
   int64_t page_bytes = 0;  // over all layers
+  bool scores_prompts = false;
 
   // That a sequence of so many tokens, with what it may generate, fits the
   // context.
@@ -38,6 +39,7 @@ struct RequestLimits {
   Status CheckTokens(std::string_view field,
                      const std::vector<int32_t>& tokens) const;
   Status CheckSelector(int selector) const;
+  Status CheckScoring(const Request& request) const;
   Status CheckRoom(int64_t num_tokens, int64_t max_tokens,
                    int64_t num_pages_needed) const;
 };

@@ -19,7 +19,10 @@ size_t TableBytes(const RunnerOptions& options, const ModelConfig& config) {
   return rows * 2 * sizeof(int32_t) + requests * 10 * sizeof(int32_t) +
          requests * (rotary / 2) * sizeof(float) + requests * kAlignmentSlack +
          Sampler::MaxTableBytes(options.max_requests, max_seen,
-                                config.vocab_size);
+                                config.vocab_size) +
+         (options.max_scored_rows > 0
+              ? PromptScorer::MaxTableBytes(options.max_rows)
+              : 0);
 }
 
 }  // namespace
@@ -57,11 +60,13 @@ Status Runner::AllocateWorkspace() {
                               sizeof(float);
   ASSIGN_OR_RETURN(
       hidden_, backend_.Allocate(Tier::kDevice, hidden_bytes, "hidden states"));
-  ASSIGN_OR_RETURN(activations_, Activations::Allocate(
-                                     backend_, model_,
-                                     {.max_rows = options_.max_rows,
-                                      .max_logit_rows = options_.max_requests,
-                                      .keeps_q_pre = selectors_.has_gates()}));
+  ASSIGN_OR_RETURN(activations_,
+                   Activations::Allocate(
+                       backend_, model_,
+                       {.max_rows = options_.max_rows,
+                        .max_logit_rows = std::max(options_.max_requests,
+                                                   options_.max_scored_rows),
+                        .keeps_q_pre = selectors_.has_gates()}));
   ASSIGN_OR_RETURN(sampler_, Sampler::Create(backend_, config.vocab_size,
                                              options_.max_requests));
   if (selectors_.size() > 0) {
@@ -76,6 +81,12 @@ Status Runner::AllocateWorkspace() {
   if (options_.watch.max_rows > 0) {
     ASSIGN_OR_RETURN(watch_, ReadWatch::Create(backend_, model_, selectors_,
                                                options_.watch));
+  }
+  if (options_.max_scored_rows > 0) {
+    ASSIGN_OR_RETURN(scorer_, PromptScorer::Create(
+                                  backend_, model_,
+                                  {.max_rows = options_.max_rows,
+                                   .max_run_rows = options_.max_scored_rows}));
   }
   if (options_.layer_ranges) {
     ASSIGN_OR_RETURN(store_, HiddenStore::Create(backend_, options_.max_rows,
@@ -200,6 +211,13 @@ void Runner::GatherRows(Group& group) {
     if (item.samples) {
       logit_rows.push_back(static_cast<int32_t>(token_ids.size()) - 1);
     }
+    for (int k = 0; k < item.num_scored; ++k) {
+      const int token = item.first_scored + k;
+      group.scored.push_back(
+          {.row = first_row.back() + token - item.first_token,
+           .next_token = sequence.tokens()[static_cast<size_t>(token) + 1],
+           .num_top = *sequence.request().prompt_logprobs});
+    }
   }
   LayerStep& step = group.args.step;
   step.num_rows = static_cast<int>(token_ids.size());
@@ -313,6 +331,9 @@ Status Runner::RunGroup(Group& group, StepOutput* output) {
   if (!group.sampling.empty()) {
     sampler_->Launch(*queue_, tables_, group.sampling);
   }
+  if (!group.scored.empty()) {
+    scorer_->Launch(*queue_, tables_, group.args, *activations_, group.scored);
+  }
   const View shares = group.args.selection.read_shares;
   if (!shares.empty()) {
     backend_.Copy(*queue_, shares,
@@ -325,6 +346,7 @@ Status Runner::RunGroup(Group& group, StepOutput* output) {
     sampler_->Collect(group.sampling, &output->drawn);
     TellReads(group, std::span(output->drawn).subspan(num_before));
   }
+  CollectScored(group, output);
   CollectShares(group, output);
   CollectBrought(group, output);
   if (store_ && group.args.end_layer == model_.config().num_layers) {
@@ -359,6 +381,16 @@ void Runner::CollectShares(const Group& group, StepOutput* output) const {
   }
   const View view = host_shares_.At(0, Dtype::kFloat32, {num_rows});
   shares.insert(shares.end(), view.As<float>(), view.As<float>() + num_rows);
+}
+
+void Runner::CollectScored(const Group& group, StepOutput* output) const {
+  size_t index = 0;
+  for (const StepItem& item : group.items) {
+    for (int i = 0; i < item.num_scored; ++i, ++index) {
+      output->scored.push_back(
+          {item.sequence, scorer_->Score(group.scored[index], index)});
+    }
+  }
 }
 
 // Groups come in the order of the plan's items.

@@ -12,6 +12,7 @@
 #include "cache/host_pool.h"
 #include "engine/hidden_store.h"
 #include "engine/layerwise_prompts.h"
+#include "engine/prompt_scorer.h"
 #include "engine/read_watch.h"
 #include "engine/request_slots.h"
 #include "engine/sampler.h"
@@ -31,11 +32,20 @@ struct RunnerOptions {
   bool batch_invariant = false;
   bool layer_ranges = false;    // plans may split the layers
   ReadWatchOptions watch = {};  // no rows: nobody may watch
+  // Rows of prompts whose logits are there at once; 0: none are asked for.
+  int max_scored_rows = 0;
+};
+
+// What a row said of the prompt's token behind it.
+struct ScoredToken {
+  SequenceId sequence;
+  GeneratedToken token;
 };
 
 // What a step brings back to the host.
 struct StepOutput {
   std::vector<DrawnToken> drawn;
+  std::vector<ScoredToken> scored;  // by rows, in the order of the plan's items
   // By rows, in the order of the plan's items: the share of its context that a
   // row read, summed over the layers in which its selector chooses. Empty where
   // no item has a selector.
@@ -91,6 +101,7 @@ class Runner {
     std::span<const StepItem> items;
     std::vector<const Sequence*> sequences;  // as items
     std::vector<const Sequence*> sampling;   // those whose item samples
+    std::vector<ScoredRow> scored;
     // Rows among which all generated ones are; 0 and 0 where there is none.
     int first_generated_row = 0;
     int end_generated_row = 0;
@@ -116,6 +127,7 @@ class Runner {
   Status RunGroup(Group& group, StepOutput* output);
   void EnqueueForward(const Group& group);
   void CollectShares(const Group& group, StepOutput* output) const;
+  void CollectScored(const Group& group, StepOutput* output) const;
   void TellReads(const Group& group, std::span<DrawnToken> drawn) const;
   void RestoreHidden(const Group& group);
   void StoreHidden(const Group& group);
@@ -131,9 +143,10 @@ class Runner {
   std::unique_ptr<Queue> queue_;
   std::optional<Activations> activations_;
   std::unique_ptr<Sampler> sampler_;
-  std::optional<HiddenStore> store_;  // where plans may split the layers
-  std::unique_ptr<ReadWatch> watch_;  // null: nobody may
-  Buffer hidden_;                     // f32 [max_rows, hidden]
+  std::unique_ptr<PromptScorer> scorer_;  // null: nobody asks
+  std::optional<HiddenStore> store_;      // where plans may split the layers
+  std::unique_ptr<ReadWatch> watch_;      // null: nobody may
+  Buffer hidden_;                         // f32 [max_rows, hidden]
   // With selectors: f32 [max_rows] each, on the device and on the host.
   Buffer shares_, host_shares_;
 };

@@ -83,30 +83,26 @@ Status Mask(const Sequence& sequence, int vocab_size,
                    request.min_tokens);
 }
 
-size_t OutputBytes(int num_rows) {
-  return static_cast<size_t>(num_rows) * (8 + 8 * kMaxTopLogprobs);
-}
-
 }  // namespace
 
-Sampler::Sampler(Backend& backend, int vocab_size, int max_requests)
-    : backend_(backend), vocab_size_(vocab_size), max_requests_(max_requests) {}
+Sampler::Sampler(Backend& backend, int vocab_size, SampleOutputs outputs)
+    : backend_(backend),
+      vocab_size_(vocab_size),
+      outputs_(std::move(outputs)) {}
 
 Result<std::unique_ptr<Sampler>> Sampler::Create(Backend& backend,
                                                  int vocab_size,
                                                  int max_requests) {
-  std::unique_ptr<Sampler> sampler(
-      new Sampler(backend, vocab_size, max_requests));
   const size_t logits_bytes = static_cast<size_t>(max_requests) *
                               static_cast<size_t>(vocab_size) * sizeof(float);
-  ASSIGN_OR_RETURN(sampler->logits_,
+  ASSIGN_OR_RETURN(Buffer logits,
                    backend.Allocate(Tier::kDevice, logits_bytes, "logits"));
-  ASSIGN_OR_RETURN(sampler->device_outputs_,
-                   backend.Allocate(Tier::kDevice, OutputBytes(max_requests),
-                                    "drawn tokens"));
-  ASSIGN_OR_RETURN(sampler->host_outputs_,
-                   backend.Allocate(Tier::kHost, OutputBytes(max_requests),
-                                    "drawn tokens, host"));
+  ASSIGN_OR_RETURN(
+      SampleOutputs outputs,
+      SampleOutputs::Create(backend, max_requests, "drawn tokens"));
+  std::unique_ptr<Sampler> sampler(
+      new Sampler(backend, vocab_size, std::move(outputs)));
+  sampler->logits_ = std::move(logits);
   return sampler;
 }
 
@@ -123,19 +119,6 @@ size_t Sampler::MaxTableBytes(int max_requests, int max_seen_tokens,
 
 View Sampler::logits(int num_rows) const {
   return logits_.At(0, Dtype::kFloat32, {num_rows, vocab_size_});
-}
-
-Sampler::Outputs Sampler::OutputsIn(const Buffer& buffer, int num_rows) const {
-  const auto rows = static_cast<size_t>(max_requests_);
-  Outputs outputs;
-  outputs.token_ids = buffer.At(0, Dtype::kInt32, {num_rows});
-  outputs.logprobs = buffer.At(4 * rows, Dtype::kFloat32, {num_rows});
-  outputs.top_ids =
-      buffer.At(8 * rows, Dtype::kInt32, {num_rows, kMaxTopLogprobs});
-  outputs.top_logprobs =
-      buffer.At((8 + 4 * kMaxTopLogprobs) * rows, Dtype::kFloat32,
-                {num_rows, kMaxTopLogprobs});
-  return outputs;
 }
 
 View Sampler::PutMasks(StepTables& tables,
@@ -178,7 +161,7 @@ void Sampler::Launch(Queue& queue, StepTables& tables,
     bias_begin.push_back(static_cast<int32_t>(bias.size()));
   }
   const auto num_rows = static_cast<int>(rows.size());
-  const Outputs outputs = OutputsIn(device_outputs_, num_rows);
+  const SampleOutputs::Views outputs = outputs_.OnDevice(0, num_rows);
   SampleArgs args;
   args.logits = logits(num_rows);
   args.rows = tables.PutStructs(std::span<const SamplingRow>(rows));
@@ -199,30 +182,17 @@ void Sampler::Launch(Queue& queue, StepTables& tables,
   args.top_logprobs = outputs.top_logprobs;
   tables.Flush(queue);
   backend_.Sample(queue, args);
-  const auto num_bytes = static_cast<int64_t>(OutputBytes(max_requests_));
-  backend_.Copy(queue, device_outputs_.At(0, Dtype::kUInt8, {num_bytes}),
-                host_outputs_.At(0, Dtype::kUInt8, {num_bytes}));
+  outputs_.CopyToHost(queue);
 }
 
 void Sampler::Collect(std::span<const Sequence* const> sequences,
                       std::vector<DrawnToken>* drawn) const {
-  const auto num_rows = static_cast<int>(sequences.size());
-  const Outputs outputs = OutputsIn(host_outputs_, num_rows);
-  for (int row = 0; row < num_rows; ++row) {
-    const Sequence& sequence = *sequences[static_cast<size_t>(row)];
-    DrawnToken token;
-    token.sequence = sequence.id();
-    token.token.token_id = *outputs.token_ids.Row<int32_t>(row);
-    token.error = mask_errors_[static_cast<size_t>(row)];
-    token.token.logprob = *outputs.logprobs.Row<float>(row);
+  for (size_t row = 0; row < sequences.size(); ++row) {
+    const Sequence& sequence = *sequences[row];
     const int num_top = sequence.request().sampling.logprobs.value_or(0);
-    // Fewer where fewer tokens have a probability: the rest of the ids is -1.
-    for (int i = 0; i < num_top; ++i) {
-      const int32_t top_id = outputs.top_ids.Row<int32_t>(row)[i];
-      if (top_id < 0) break;
-      token.token.top.push_back(
-          {top_id, outputs.top_logprobs.Row<float>(row)[i]});
-    }
+    DrawnToken token = {.sequence = sequence.id(),
+                        .token = outputs_.Token(static_cast<int>(row), num_top),
+                        .error = mask_errors_[row]};
     drawn->push_back(std::move(token));
   }
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "engine/sample_outputs.h"
 #include "engine/sequence.h"
 #include "engine/step_tables.h"
 
@@ -43,24 +44,14 @@ class Sampler {
                std::vector<DrawnToken>* drawn) const;
 
  private:
-  // Output arrays for max_requests rows, one after another in a buffer.
-  struct Outputs {
-    View token_ids;     // i32 [rows]
-    View logprobs;      // f32 [rows]
-    View top_ids;       // i32 [rows, kMaxTopLogprobs]
-    View top_logprobs;  // f32 [rows, kMaxTopLogprobs]
-  };
-  Sampler(Backend& backend, int vocab_size, int max_requests);
-  Outputs OutputsIn(const Buffer& buffer, int num_rows) const;
+  Sampler(Backend& backend, int vocab_size, SampleOutputs outputs);
   // u32 [sequences, ceil(vocab / 32)]; empty where all may draw everything.
   View PutMasks(StepTables& tables, std::span<const Sequence* const> sequences);
 
   Backend& backend_;
   const int vocab_size_;
-  const int max_requests_;
   Buffer logits_;
-  Buffer device_outputs_;
-  Buffer host_outputs_;
+  SampleOutputs outputs_;
   // Of the last Launch, by rows: where no token is left.
   std::vector<std::optional<Error>> mask_errors_;
 };

@@ -46,6 +46,12 @@ StepItem ItemOf(const SequenceSnapshot& sequence, int num_tokens,
       std::min(sequence.next_layer + wanted_layers, limits.num_layers);
   item.samples = !sequence.is_prefix() && item.end_layer == limits.num_layers &&
                  item.first_token + num_tokens == sequence.num_tokens;
+  const int first = std::max(item.first_token, sequence.first_scored);
+  const int end = std::min(item.first_token + num_tokens, sequence.end_scored);
+  if (first < end && item.end_layer == limits.num_layers) {
+    item.first_scored = first;
+    item.num_scored = end - first;
+  }
   return item;
 }
 
@@ -85,6 +91,18 @@ std::vector<size_t> TurnOrder(std::span<const SequenceSnapshot> sequences) {
                  : int64_t{sequence.priority};
   });
   return order;
+}
+
+std::vector<SequenceId> ExpiredSequences(
+    std::span<const SequenceSnapshot> sequences,
+    std::chrono::steady_clock::time_point now) {
+  std::vector<SequenceId> expired;
+  for (const SequenceSnapshot& sequence : sequences) {
+    if (sequence.deadline && *sequence.deadline <= now) {
+      expired.push_back(sequence.id);
+    }
+  }
+  return expired;
 }
 
 Schedule PlanStep(const ScheduleInput& given) {

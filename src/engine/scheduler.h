@@ -2,6 +2,7 @@
 #ifndef WINNOW_ENGINE_SCHEDULER_H_
 #define WINNOW_ENGINE_SCHEDULER_H_
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -28,6 +29,7 @@ struct SequenceSnapshot {
   int priority = 0;
   // Steps in which one that came later was admitted for its priority.
   int num_overtaken = 0;
+  std::optional<std::chrono::steady_clock::time_point> deadline = {};
   // Its first pages are on their way: it has room, and no turn yet.
   bool is_restoring = false;
   // Pages that it holds at the end of its longest life; of a fork, those that
@@ -47,6 +49,10 @@ struct SequenceSnapshot {
   // What is chosen in one layer is read in others: it runs all layers in one
   // step, whatever layers_per_step says.
   bool needs_all_layers = false;
+  // Tokens whose rows' logits are wanted, besides those that are drawn from:
+  // [first_scored, end_scored).
+  int first_scored = 0;
+  int end_scored = 0;
 
   bool is_prefix() const { return fork_pages > 0; }
   bool reads_by_layers() const { return layerwise && num_computed == 0; }
@@ -92,6 +98,12 @@ inline constexpr int kMaxOvertaken = 256;
 // first, equals as they came; but who has been overtaken too often goes before
 // all others, so that none starves. vLLM's order has no such end.
 std::vector<size_t> TurnOrder(std::span<const SequenceSnapshot> sequences);
+
+// Those whose deadline is not after `now`, running or waiting, in order of
+// arrival.
+std::vector<SequenceId> ExpiredSequences(
+    std::span<const SequenceSnapshot> sequences,
+    std::chrono::steady_clock::time_point now);
 
 // Admits in their turn (TurnOrder) while the pages promised to all admitted
 // sequences fit the pool: pages that no sequence holds are promised to none,

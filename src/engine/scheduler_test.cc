@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <tuple>
 
 namespace winnow {
 namespace {
@@ -223,6 +224,61 @@ TEST(SchedulerTest, EverySequenceFinishesUnderAnyLimits) {
       });
     }
   }
+}
+
+// A time that passes only where a test says so.
+TEST(DeadlinesTest, EndWhoIsLateWhetherItRunsOrWaits) {
+  using Time = std::chrono::steady_clock::time_point;
+  const auto at = [](int seconds) {
+    return Time(std::chrono::seconds(seconds));
+  };
+  std::vector<SequenceSnapshot> sequences;
+  for (const auto& [id, seconds, admitted] :
+       {std::tuple(1, 30, true), {2, 10, false}, {3, 20, true}}) {
+    sequences.push_back({.id = SequenceId(static_cast<uint64_t>(id)),
+                         .num_tokens = 1,
+                         .admitted = admitted,
+                         .deadline = at(seconds)});
+  }
+  sequences.push_back({.id = SequenceId(4), .num_tokens = 1});
+  const auto expired = [&](Time now) {
+    std::vector<uint64_t> ids;
+    for (const SequenceId id : ExpiredSequences(sequences, now)) {
+      ids.push_back(id.value());
+    }
+    return ids;
+  };
+  using Ids = std::vector<uint64_t>;
+  EXPECT_EQ(expired(at(0)), Ids());
+  EXPECT_EQ(expired(at(10) - std::chrono::nanoseconds(1)), Ids());
+  EXPECT_EQ(expired(at(10)), Ids({2}));
+  EXPECT_EQ(expired(at(29)), Ids({2, 3}));
+  EXPECT_EQ(expired(Time::max()), Ids({1, 2, 3}));
+}
+
+TEST(ScoredRowsTest, AreOfTheChunksThatEndWithTheLastLayer) {
+  ScheduleInput input;
+  input.limits = {.max_num_seqs = 1,
+                  .max_num_batched_tokens = 64,
+                  .num_layers = 2,
+                  .layers_per_step = 1,
+                  .num_pages = 8};
+  input.sequences = {{.id = SequenceId(1),
+                      .num_tokens = 100,
+                      .admitted = true,
+                      .life_pages = 4,
+                      .first_scored = 10,
+                      .end_scored = 99}};
+  SequenceSnapshot& sequence = input.sequences[0];
+  EXPECT_EQ(ToString(PlanStep(input).plan), "1:[0,64)x[0,1)");
+  sequence.chunk_tokens = 64;
+  sequence.next_layer = 1;
+  EXPECT_EQ(ToString(PlanStep(input).plan), "1:[0,64)x[1,2)?[10,64)");
+  sequence.num_computed = 64;
+  sequence.chunk_tokens = 36;
+  EXPECT_EQ(ToString(PlanStep(input).plan), "1:[64,100)x[1,2)*?[64,99)");
+  sequence.first_scored = 99;
+  EXPECT_EQ(ToString(PlanStep(input).plan), "1:[64,100)x[1,2)*");
 }
 
 }  // namespace

@@ -67,8 +67,13 @@ SequenceSnapshot Sequence::Snapshot() const {
                                .admitted = admitted_,
                                .priority = request_.priority,
                                .num_overtaken = num_overtaken_,
+                               .deadline = request_.deadline,
                                .is_restoring = is_restoring_,
                                .prefix = request_.prefix};
+  if (request_.prompt_logprobs) {
+    snapshot.first_scored = num_scored();
+    snapshot.end_scored = num_prompt_tokens() - 1;
+  }
   // The last token that is generated is never fed back.
   const int64_t life_pages =
       PagesFor(int64_t{num_prompt_tokens()} + request_.max_tokens - 1);
@@ -193,7 +198,26 @@ void Sequence::CountLanded(int num_tokens) {
   }
 }
 
-bool Sequence::Take(const GeneratedToken& token, FinishReason* reason) {
+int Sequence::num_scored() const {
+  const bool left = request_.prompt_logprobs && num_generated() == 0;
+  return left ? static_cast<int>(scored_.size()) : num_prompt_tokens() - 1;
+}
+
+void Sequence::TakeScored(GeneratedToken token) {
+  CHECK(request_.prompt_logprobs && num_scored() + 1 < num_prompt_tokens() &&
+            token.token_id == tokens_[scored_.size() + 1],
+        "sequence={} scored={} prompt={} token={}", id_.value(), scored_.size(),
+        num_prompt_tokens(), token.token_id);
+  scored_.push_back(std::move(token));
+}
+
+bool Sequence::Take(GeneratedToken token, FinishReason* reason) {
+  if (request_.prompt_logprobs && num_generated() == 0) {
+    CHECK(num_scored() + 1 == num_prompt_tokens(), "scored={} prompt={}",
+          num_scored(), num_prompt_tokens());
+    token.prompt = std::make_shared<const std::vector<GeneratedToken>>(
+        std::exchange(scored_, {}));
+  }
   last_token_at_ = Clock::now();
   if (num_generated() == 0) first_token_at_ = last_token_at_;
   const auto draw = static_cast<size_t>(num_generated());
@@ -215,6 +239,17 @@ bool Sequence::Take(const GeneratedToken& token, FinishReason* reason) {
   }
   *reason = FinishReason::kLength;
   return num_generated() == request_.max_tokens;
+}
+
+Error Sequence::Lateness() const {
+  CHECK(request_.deadline.has_value(), "sequence={}", id_.value());
+  return MakeError(
+      ErrorCode::kCancelled,
+      "the request must end within {:.3f} s, is not at its end: of its prompt "
+      "{} of {} tokens were read, {} were generated",
+      std::chrono::duration<double>(*request_.deadline - arrived_).count(),
+      std::min(num_computed_, num_prompt_tokens()), num_prompt_tokens(),
+      num_generated());
 }
 
 Completion Sequence::Complete(FinishReason reason, int num_layers) const {

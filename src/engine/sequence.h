@@ -118,8 +118,16 @@ class Sequence {
   void CountFetched(int64_t num_pages) { num_fetched_pages_ += num_pages; }
   // More was brought near for it.
   void CountBrought(const BroughtPieces& pieces) { brought_ += pieces; }
+  // The prompt's next token, as the row before it has it.
+  // REQUIRES: its request asked, and one is left.
+  void TakeScored(GeneratedToken token);
+  // Of the prompt's rows, how many have said what comes next; all of them where
+  // nobody asks.
+  int num_scored() const;
   // Takes in a drawn token. Returns why the request ends now, if it does.
-  bool Take(const GeneratedToken& token, FinishReason* reason);
+  bool Take(GeneratedToken token, FinishReason* reason);
+  // What is said where its deadline has passed. REQUIRES: it has one.
+  Error Lateness() const;
   // All but what the KV holds. `num_layers`: of the model.
   Completion Complete(FinishReason reason, int num_layers) const;
 
@@ -147,6 +155,8 @@ class Sequence {
   int64_t num_fetched_pages_ = 0;
   int num_preemptions_ = 0;
   int num_overtaken_ = 0;
+  // Of the prompt from its second token on, until the first is drawn.
+  std::vector<GeneratedToken> scored_;
   int num_prefilled_ = 0;  // as its observer knows
   int num_counted_ = 0;
   // Over generated rows and layers, and of these a chunk's that is between two

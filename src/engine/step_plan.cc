@@ -27,6 +27,9 @@ std::string ToString(const StepPlan& plan) {
                         item.sequence.value(), item.first_token,
                         item.first_token + item.num_tokens, item.first_layer,
                         item.end_layer, item.samples ? "*" : "");
+    if (item.num_scored == 0) continue;
+    text += fmt::format("?[{},{})", item.first_scored,
+                        item.first_scored + item.num_scored);
   }
   return text;
 }

@@ -23,6 +23,10 @@ struct StepItem {
   // Of a prompt that goes through one layer whole before the next: its KV is
   // not in pages (engine/layerwise_prompts.h).
   bool layerwise = false;
+  // Tokens [first_scored, first_scored + num_scored) of these: what their rows
+  // say of the token behind each is wanted.
+  int first_scored = 0;
+  int num_scored = 0;
 
   friend bool operator==(const StepItem&, const StepItem&) = default;
 };
@@ -39,7 +43,8 @@ struct StepPlan {
 };
 
 int NumRows(const StepPlan& plan);
-// For people and tests: "3:[0,64)x[0,6)* 4:[12,13)x[0,6)*"; * samples.
+// For people and tests: "3:[0,64)x[0,6)* 4:[12,13)x[0,6)*"; * samples, ?[0,9)
+// scores these.
 std::string ToString(const StepPlan& plan);
 
 }  // namespace winnow

@@ -296,25 +296,6 @@ void FeedForward(const Pass& pass, const LayerWeights& weights) {
   pass.ProjectIntoResidual(views.gate, weights.down, weights.down_bias);
 }
 
-// The logits of the wanted rows, and of no others: the vocabulary is wide.
-void Logits(const Pass& pass) {
-  const Activations::Views& views = pass.views;
-  const Weights& weights = pass.model.weights();
-  pass.backend.GatherRows(pass.queue, {.x = pass.args.hidden,
-                                       .indices = pass.args.logit_rows,
-                                       .out = views.gathered});
-  const std::array<LinearPart, 1> parts = {
-      {{.weight = weights.lm_head, .bias = {}, .out = pass.args.logits}}};
-  pass.backend.Linear(pass.queue,
-                      {.x = views.gathered_norm,
-                       .parts = parts,
-                       .residual = {},
-                       .scale = pass.config().logit_scale,
-                       .batch_invariant = pass.args.batch_invariant,
-                       .norm = pass.Norm(views.gathered, weights.final_norm,
-                                         views.gathered_norm)});
-}
-
 int64_t NumWanted(const ForwardArgs& args) {
   return args.logit_rows.empty() ? 0 : args.logit_rows.dim(0);
 }
@@ -382,7 +363,35 @@ void Forward(Backend& backend, Queue& queue, const Model& model,
     Attend(pass, step);
     FeedForward(pass, model.weights().layers[index]);
   }
-  if (args.end_layer == config.num_layers && NumWanted(args) > 0) Logits(pass);
+  if (args.end_layer == config.num_layers && NumWanted(args) > 0) {
+    EnqueueLogits(backend, queue, model,
+                  {.hidden = args.hidden,
+                   .rows = args.logit_rows,
+                   .logits = args.logits,
+                   .batch_invariant = args.batch_invariant},
+                  activations);
+  }
+}
+
+// Of the wanted rows, and of no others: the vocabulary is wide.
+void EnqueueLogits(Backend& backend, Queue& queue, const Model& model,
+                   const LogitArgs& args, const Activations& activations) {
+  const Activations::Views views =
+      activations.For(args.hidden.dim(0), args.rows.dim(0));
+  backend.GatherRows(
+      queue, {.x = args.hidden, .indices = args.rows, .out = views.gathered});
+  const std::array<LinearPart, 1> parts = {
+      {{.weight = model.weights().lm_head, .bias = {}, .out = args.logits}}};
+  backend.Linear(queue,
+                 {.x = views.gathered_norm,
+                  .parts = parts,
+                  .residual = {},
+                  .scale = model.config().logit_scale,
+                  .batch_invariant = args.batch_invariant,
+                  .norm = RmsNormArgs{.x = views.gathered,
+                                      .weight = model.weights().final_norm,
+                                      .epsilon = model.config().rms_epsilon,
+                                      .out = views.gathered_norm}});
 }
 
 }  // namespace winnow

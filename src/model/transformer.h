@@ -80,6 +80,20 @@ struct ForwardArgs {
 void Forward(Backend& backend, Queue& queue, const Model& model,
              const ForwardArgs& args, const Activations& activations);
 
+// Rows of a step behind its last layer, and what the model says comes next.
+struct LogitArgs {
+  View hidden;  // f32 [rows, hidden], as Forward left it
+  View rows;    // i32 [wanted]: rows of it
+  View logits;  // f32 [wanted, vocab]: out
+  bool batch_invariant = false;
+};
+
+// Enqueues the product that Forward ends with, for more of its rows: bits are
+// those that it would have computed beside as many. REQUIRES: wanted rows
+// within the limits of `activations`.
+void EnqueueLogits(Backend& backend, Queue& queue, const Model& model,
+                   const LogitArgs& args, const Activations& activations);
+
 }  // namespace winnow
 
 #endif  // WINNOW_MODEL_TRANSFORMER_H_

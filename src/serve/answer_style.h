@@ -27,8 +27,9 @@ struct AnswerIdentity {
 // A token as log probabilities show it.
 struct ShownToken {
   std::string text;
-  float logprob = 0;
+  float logprob = 0;  // NaN: nothing comes before it
   std::vector<std::pair<std::string, float>> top = {};
+  int64_t num_characters = 0;  // that the answer's text has of it
 };
 
 // A token of a watched answer: what it was drawn from, and what it added.

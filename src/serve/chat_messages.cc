@@ -86,6 +86,14 @@ Result<std::string> MessageText(const json& given, const std::string& field,
   return text + ",\"tool_calls\":" + shown + "}";
 }
 
+// `types`: quoted, with other words between.
+bool IsAmong(const json& type, std::string_view types) {
+  if (!type.is_string()) return false;
+  const auto& name = type.get_ref<const std::string&>();
+  const bool is_word = name.find_first_of(" ,") == std::string::npos;
+  return is_word && types.find(type.dump()) != std::string_view::npos;
+}
+
 }  // namespace
 
 Result<std::string> CallJson(const WrittenCall& call, const std::string& field,
@@ -116,8 +124,7 @@ Result<json> TextOfParts(const json& content, const std::string& field,
     const json& part = content[i];
     const std::string name = fmt::format("{}[{}]", field, i);
     const json type = part.is_object() ? part.value("type", json()) : json();
-    if (!type.is_string() ||
-        types.find(type.dump()) == std::string_view::npos) {
+    if (!IsAmong(type, types)) {
       return WrongField(name + ".type",
                         fmt::format("{}: the model reads text alone", types));
     }

@@ -1,11 +1,22 @@
 #include "serve/completion_answer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "serve/completion_json.h"
 
 namespace winnow {
+namespace {
+
+// What a client asked for, its time, or what the server did.
+int StatusOf(const std::optional<Error>& error) {
+  if (!error) return 500;
+  if (error->code == ErrorCode::kInvalidArgument) return 400;
+  return error->code == ErrorCode::kCancelled ? 504 : 500;
+}
+
+}  // namespace
 
 CompletionAnswer::CompletionAnswer(AnswerForm form,
                                    std::vector<AnswerSource> sources,
@@ -45,6 +56,7 @@ std::string CompletionAnswer::TextOf(int32_t token_id) const {
 
 ShownToken CompletionAnswer::Shown(const GeneratedToken& token) const {
   ShownToken shown = {.text = TextOf(token.token_id), .logprob = token.logprob};
+  shown.num_characters = NumCharacters(shown.text);
   for (const TokenLogprob& other : token.top) {
     shown.top.emplace_back(TextOf(other.token_id), other.logprob);
   }
@@ -54,6 +66,10 @@ ShownToken CompletionAnswer::Shown(const GeneratedToken& token) const {
 void CompletionAnswer::Fail(int status, const std::string& message) {
   if (error_) return;
   error_ = ApiError{.status = status, .message = message};
+  if (status != 504) return;
+  error_->code = "timeout";
+  // Clients would ask again, for as long.
+  error_->headers = {{"x-should-retry", "false"}};
 }
 
 bool CompletionAnswer::IsShown(int32_t token_id) const {
@@ -99,7 +115,33 @@ void CompletionAnswer::StopEarly(Choice& choice) {
   cancel_(choice.source.ticket);
 }
 
+void CompletionAnswer::TakeEcho(Choice& choice,
+                                const std::vector<GeneratedToken>* scored) {
+  const EchoedPrompt echo = *std::exchange(choice.source.echo, std::nullopt);
+  std::vector<AnswerPart> parts(1);
+  parts.front().text = echo.text;
+  TakeParts(choice, std::move(parts));
+  if (scored == nullptr) return;
+  Detokenizer detokenizer(tokenizer_, echo.skip_special_tokens);
+  for (size_t i = 0; i < echo.token_ids.size(); ++i) {
+    const Result<std::string> piece = detokenizer.Push(echo.token_ids[i]);
+    if (!piece.ok()) return Fail(500, piece.error().message);
+    const bool first = i == 0;
+    choice.tokens.push_back(
+        Shown(first ? GeneratedToken{.token_id = echo.token_ids[i],
+                                     .logprob = std::nanf(""),
+                                     .top = {}}
+                    : (*scored)[i - 1]));
+    choice.tokens.back().num_characters = NumCharacters(*piece);
+  }
+  const Result<std::string> rest = detokenizer.Finish();
+  if (!rest.ok()) return Fail(500, rest.error().message);
+  choice.tokens.back().num_characters += NumCharacters(*rest);
+}
+
 void CompletionAnswer::TakeToken(Choice& choice, const GeneratedToken& token) {
+  if (choice.source.echo) TakeEcho(choice, token.prompt.get());
+  if (!form_.shows_generated) return;
   ++choice.num_tokens;
   ++form_.record->num_generated_tokens;
   if (form_.with_logprobs) choice.tokens.push_back(Shown(token));
@@ -129,13 +171,15 @@ void CompletionAnswer::End(Choice& choice, const Completion& completion) {
   }
   if (!choice.finish_reason.empty()) return;
   if (completion.reason == FinishReason::kError) {
-    // What a client asked for, or what the server did.
-    const std::optional<Error>& error = completion.error;
-    const bool asked = error && error->code == ErrorCode::kInvalidArgument;
-    return Fail(asked ? 400 : 500, error ? error->message : "");
+    return Fail(StatusOf(completion.error),
+                completion.error ? completion.error->message : "");
   }
   if (completion.reason == FinishReason::kCancelled) {
     return Fail(503, "the server ends");
+  }
+  if (!form_.shows_generated) {
+    choice.finish_reason = "length";
+    return;
   }
   const Result<std::string> rest = choice.source.text.Finish();
   if (!rest.ok()) return Fail(500, rest.error().message);
@@ -163,8 +207,12 @@ void CompletionAnswer::Drain(Choice& choice) {
     TakeToken(choice, token);
   }
   if (events.overflowed && choice.finish_reason.empty()) {
-    Fail(500, fmt::format("the client let {} tokens lie unread",
-                          TokenFeed::kMaxPendingTokens));
+    Fail(500,
+         fmt::format("what the client lets lie unread must be at most {} "
+                     "tokens, of a watched answer {} and {} ranges, is more",
+                     TokenFeed::kMaxPendingTokens,
+                     TokenFeed::kMaxPendingWatchedTokens,
+                     TokenFeed::kMaxPendingRanges));
   }
   if (events.completion) End(choice, *events.completion);
 }
@@ -208,7 +256,7 @@ HttpPart CompletionAnswer::Failure() {
   }
   metrics_.CountAnswer(error_->status);
   form_.record->field = error_->field;
-  part.head = HttpHead{.status = error_->status};
+  part.head = HttpHead{.status = error_->status, .headers = error_->headers};
   part.body = form_.style->ErrorBody(*error_);
   return part;
 }
@@ -246,7 +294,7 @@ HttpPart CompletionAnswer::Events() {
     }
     part.body += form_.style->Piece(Show(choice));
     for (const ShownToken& token : choice.tokens) {
-      choice.text_offset += NumCharacters(token.text);
+      choice.text_offset += token.num_characters;
     }
     choice.tokens.clear();
     choice.told = choice.ended;

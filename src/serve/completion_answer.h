@@ -25,7 +25,8 @@ struct AnswerForm {
   std::string id = {};  // of the answer, for those of its calls
   bool stream = false;
   bool with_logprobs = false;
-  bool one_call = false;  // an answer ends with its first
+  bool one_call = false;        // an answer ends with its first
+  bool shows_generated = true;  // else what is echoed is all
   // Special tokens that are shown, as they are parts of calls. Not empty: all
   // others are left out here.
   std::vector<int32_t> marker_ids = {};
@@ -38,12 +39,20 @@ struct AnswerForm {
   std::shared_ptr<RequestRecord> record = std::make_shared<RequestRecord>();
 };
 
+// The prompt that an answer begins with, where it is asked for.
+struct EchoedPrompt {
+  std::string text;
+  std::vector<int32_t> token_ids = {};  // of the prompt
+  bool skip_special_tokens = true;      // in the text, where it is theirs
+};
+
 // One of the answers: where its tokens come from, and what makes text of them.
 struct AnswerSource {
   Ticket ticket{};
   std::shared_ptr<TokenFeed> feed;
   AnswerText text;
   std::optional<ToolCallParser> calls = {};  // none: all is text
+  std::optional<EchoedPrompt> echo = {};
 };
 
 // Owns the readers' ends of its requests. Tokens become text here, on the
@@ -83,6 +92,9 @@ class CompletionAnswer : public HttpAnswer {
 
   void Drain(Choice& choice);
   void TakeToken(Choice& choice, const GeneratedToken& token);
+  // Of the prompt what an answer begins with; `scored` as GeneratedToken has
+  // it.
+  void TakeEcho(Choice& choice, const std::vector<GeneratedToken>* scored);
   void TakeText(Choice& choice, const std::string& text);
   void TakeParts(Choice& choice, std::vector<AnswerPart> parts);
   // The engine goes on until it hears of it; that is nobody's any more.

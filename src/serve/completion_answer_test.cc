@@ -40,9 +40,10 @@ class CompletionAnswerTest : public testing::Test {
         ids_(tokenizer_.Encode("points to Keleska . the", false).value()) {}
 
   // `tools`: that a chat may call, as objects between tags.
-  std::unique_ptr<CompletionAnswer> Make(AnswerForm form, int num_choices,
-                                         std::vector<std::string> stops = {},
-                                         std::vector<std::string> tools = {}) {
+  std::unique_ptr<CompletionAnswer> Make(
+      AnswerForm form, int num_choices, std::vector<std::string> stops = {},
+      std::vector<std::string> tools = {},
+      std::optional<EchoedPrompt> echo = {}) {
     const Tokenizer& tokenizer = tools.empty() ? tokenizer_ : characters_;
     std::vector<AnswerSource> sources;
     form.style = std::make_unique<CompletionStyle>(
@@ -57,6 +58,7 @@ class CompletionAnswerTest : public testing::Test {
            .feed = feeds_.back(),
            .text = AnswerText(Detokenizer(tokenizer, form.marker_ids.empty()),
                               StopMatcher::Create(stops).value())});
+      sources.back().echo = echo;
       if (!tools.empty()) {
         sources.back().calls.emplace(ToolCallFormat::kTagged, tools);
       }
@@ -103,6 +105,62 @@ TEST_F(CompletionAnswerTest, AWholeAnswerWaitsForAllChoices) {
   EXPECT_TRUE(cancelled_.empty());
 }
 
+TEST_F(CompletionAnswerTest, AnEchoBeginsWithThePrompt) {
+  for (const bool generates : {true, false}) {
+    AnswerForm form = {.with_logprobs = true, .shows_generated = generates};
+    const std::vector<int32_t> prompt = {ids_[0], ids_[1], ids_[2]};
+    const size_t first_feed = feeds_.size();
+    const auto answer =
+        Make(std::move(form), 1, {}, {},
+             EchoedPrompt{.text = "points to Kel", .token_ids = prompt});
+    feeds_[first_feed]->Accept();
+    GeneratedToken token = TokenOf(ids_[3]);
+    token.prompt = std::make_shared<const std::vector<GeneratedToken>>(
+        std::vector<GeneratedToken>{
+            {.token_id = prompt[1], .logprob = -1, .top = {{ids_[4], -0.5f}}},
+            {.token_id = prompt[2], .logprob = -2, .top = {{prompt[2], -2}}}});
+    ASSERT_TRUE(feeds_[first_feed]->OnToken(token));
+    Finish(static_cast<int>(first_feed), FinishReason::kStop);
+    const json whole = json::parse(answer->Take().body);
+    const json choice = whole["choices"][0];
+    const std::string more = tokenizer_.Decode({&ids_[3], 1}, false).value();
+    const json& logprobs = choice["logprobs"];
+    EXPECT_EQ(choice["text"], "points to Kel" + (generates ? more : ""));
+    EXPECT_EQ(choice["finish_reason"], generates ? "stop" : "length");
+    EXPECT_EQ(whole["usage"]["completion_tokens"], generates ? 1 : 0);
+    EXPECT_EQ(logprobs["tokens"].size(), generates ? 4u : 3u);
+    EXPECT_TRUE(logprobs["token_logprobs"][0].is_null());
+    EXPECT_TRUE(logprobs["top_logprobs"][0].is_null());
+    EXPECT_EQ(logprobs["token_logprobs"][2], -2);
+    EXPECT_EQ(logprobs["top_logprobs"][1].size(), 2u);
+    EXPECT_EQ(logprobs["top_logprobs"][2].size(), 1u);
+    const std::string before =
+        tokenizer_.Decode(std::span(prompt).first(2), true).value();
+    EXPECT_EQ(logprobs["text_offset"][0], 0);
+    EXPECT_EQ(logprobs["text_offset"][2], before.size());
+  }
+}
+
+TEST_F(CompletionAnswerTest, TimeThatIsOverIsAnErrorOfItsOwn) {
+  for (const bool stream : {false, true}) {
+    const size_t feed = feeds_.size();
+    const auto answer = Make({.stream = stream}, 1);
+    feeds_[feed]->Accept();
+    EXPECT_EQ(answer->Take().head.has_value(), stream);
+    Completion completion;
+    completion.reason = FinishReason::kError;
+    completion.error = MakeError(ErrorCode::kCancelled, "late");
+    feeds_[feed]->OnFinish(completion);
+    const HttpPart part = answer->Take();
+    EXPECT_TRUE(part.last);
+    EXPECT_NE(part.body.find("\"timeout_error\""), std::string::npos);
+    EXPECT_NE(part.body.find("\"late\""), std::string::npos);
+    if (stream) continue;
+    EXPECT_EQ(part.head->status, 504);
+    EXPECT_EQ(part.head->headers, (HttpHeaders{{"x-should-retry", "false"}}));
+  }
+}
+
 std::shared_ptr<const TokenReads> ReadsOf(int position, size_t num_ranges) {
   TokenReads reads = {.position = position, .layers = {{{0, position, 8}}, {}}};
   for (size_t i = 0; i < num_ranges; ++i) {
@@ -147,8 +205,50 @@ TEST_F(CompletionAnswerTest, WhatLiesUnreadOfReadsIsBounded) {
   int num_taken = 0;
   while (feed.OnToken(token)) ASSERT_LT(++num_taken, 100);
   EXPECT_EQ(num_taken, 8);
-  EXPECT_TRUE(feed.Take().overflowed);
+  // Piece by piece, and its end behind all of them.
+  for (int i = 0; i < 7; ++i) {
+    const FeedEvents events = feed.Take();
+    EXPECT_EQ(events.tokens.size(), 1u);
+    EXPECT_FALSE(events.overflowed);
+  }
+  const FeedEvents last = feed.Take();
+  EXPECT_EQ(last.tokens.size(), 1u);
+  EXPECT_TRUE(last.overflowed);
   EXPECT_TRUE(feed.OnToken(token));
+}
+
+TEST_F(CompletionAnswerTest, AWatcherMayNotLagFarBehind) {
+  TokenFeed feed(metrics_);
+  GeneratedToken token = TokenOf(5);
+  token.reads = ReadsOf(1 << 20, 1);
+  for (size_t i = 0; i < TokenFeed::kMaxPendingWatchedTokens; ++i) {
+    ASSERT_TRUE(feed.OnToken(token));
+  }
+  EXPECT_FALSE(feed.OnToken(token));
+}
+
+TEST_F(CompletionAnswerTest, ManyReadsAreToldInSeveralParts) {
+  const auto answer = Make({.stream = true}, 1);
+  feeds_[0]->Accept();
+  for (const int32_t id : ids_) {
+    GeneratedToken token = TokenOf(id);
+    token.reads = ReadsOf(1 << 20, TokenFeed::kMaxTakenRanges / 2);
+    ASSERT_TRUE(feeds_[0]->OnToken(token));
+  }
+  Finish(0, FinishReason::kLength);
+  size_t num_parts = 0, num_told = 0;
+  HttpPart part;
+  while (!part.last) {
+    part = answer->Take();
+    ASSERT_FALSE(part.empty());
+    ++num_parts;
+    for (size_t at = part.body.find("\"position\""); at != std::string::npos;
+         at = part.body.find("\"position\"", at + 1)) {
+      ++num_told;
+    }
+  }
+  EXPECT_EQ(num_told, ids_.size());
+  EXPECT_EQ(num_parts, (ids_.size() + 1) / 2);
 }
 
 TEST_F(CompletionAnswerTest, AStopStringEndsTheRequestOnce) {

@@ -1,6 +1,8 @@
 #include "serve/completion_json.h"
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "serve/json_text.h"
@@ -20,6 +22,17 @@ Json BytesOf(std::string_view text) {
   return bytes;
 }
 
+// By text: of tokens that look alike the most probable.
+Json TopOf(const ShownToken& token) {
+  if (std::isnan(token.logprob)) return nullptr;
+  std::map<std::string, float> best = {{token.text, token.logprob}};
+  for (const auto& [text, logprob] : token.top) {
+    const auto [place, is_first] = best.emplace(text, logprob);
+    if (!is_first) place->second = std::max(place->second, logprob);
+  }
+  return best;
+}
+
 // The form of the older interface: a list of each kind.
 Json CompletionLogprobs(const ShownChoice& choice) {
   Json texts = Json::array(), logprobs = Json::array(), tops = Json::array(),
@@ -28,12 +41,9 @@ Json CompletionLogprobs(const ShownChoice& choice) {
   for (const ShownToken& token : *choice.tokens) {
     texts.push_back(token.text);
     logprobs.push_back(token.logprob);
-    Json top = Json::object();
-    for (const auto& [text, logprob] : token.top) top[text] = logprob;
-    top[token.text] = token.logprob;
-    tops.push_back(std::move(top));
+    tops.push_back(TopOf(token));
     offsets.push_back(offset);
-    offset += NumCharacters(token.text);
+    offset += token.num_characters;
   }
   return {{"text_offset", std::move(offsets)},
           {"token_logprobs", std::move(logprobs)},
@@ -142,6 +152,8 @@ std::string_view TypeOf(int status) {
       return "not_found_error";
     case 429:
       return "rate_limit_error";
+    case 504:
+      return "timeout_error";
     default:
       return status < 500 ? "invalid_request_error" : "server_error";
   }

@@ -54,7 +54,8 @@ TEST(CompletionJsonTest, UsageIsNullUntilTheLastEvent) {
 
 TEST(CompletionJsonTest, TheOlderInterfaceListsOffsetsInCharacters) {
   const std::vector<ShownToken> tokens = {
-      {.text = "é", .logprob = -1, .top = {{"a", -0.5f}}}, {.text = "b"}};
+      {.text = "é", .logprob = -1, .top = {{"a", -0.5f}}, .num_characters = 1},
+      {.text = "b", .num_characters = 1}};
   const AnswerIdentity older = {.id = "cmpl-1", .model = "m"};
   const json whole = json::parse(CompletionStyle(older, false)
                                      .Whole({{.parts = {{.text = "éb"}},
@@ -63,6 +64,7 @@ TEST(CompletionJsonTest, TheOlderInterfaceListsOffsetsInCharacters) {
                                             {}));
   const json& logprobs = whole["choices"][0]["logprobs"];
   EXPECT_EQ(logprobs["text_offset"], json({2, 3}));
+  EXPECT_EQ(NumCharacters("éé"), 2);
   EXPECT_EQ(logprobs["top_logprobs"][0]["a"], -0.5);
   EXPECT_EQ(logprobs["top_logprobs"][0]["é"], -1.0);
 }

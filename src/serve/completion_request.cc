@@ -98,8 +98,9 @@ Status ReadLengths(const JsonFields& fields, int max_n,
   }
   for (const std::string_view name : names) {
     if (!fields.Has(name)) continue;
-    ASSIGN_OR_RETURN(const int64_t number,
-                     fields.Integer(name, kMaxTokensRange));
+    ASSIGN_OR_RETURN(
+        const int64_t number,
+        fields.Integer(name, request.echo ? kMinTokensRange : kMaxTokensRange));
     request.max_tokens = static_cast<int>(number);
   }
   ASSIGN_OR_RETURN(const int64_t n, fields.Integer("n", {1, max_n}, 1));
@@ -140,6 +141,7 @@ Status ReadOlderRoutes(const RequestBody& body, const RequestRules& rules,
     RETURN_IF_ERROR(ReadPrompt(body, rules.vocab_size, request));
     ASSIGN_OR_RETURN(request.add_special_tokens,
                      body.fields.Flag("add_special_tokens", true));
+    ASSIGN_OR_RETURN(request.echo, body.fields.Flag("echo", false));
   }
   RETURN_IF_ERROR(ReadLengths(body.fields, rules.max_n, request));
   RETURN_IF_ERROR(ReadLogprobs(body.fields, request));

@@ -44,8 +44,9 @@ struct CompletionRequest {
 
   std::optional<AskedGrammar> grammar = {};
 
-  std::optional<int> max_tokens = {};
-  SamplingParams sampling = {};  // all but the seed
+  bool echo = false;                   // the answer begins with the prompt
+  std::optional<int> max_tokens = {};  // 0: the prompt alone is told
+  SamplingParams sampling = {};        // all but the seed
   std::optional<uint64_t> seed = {};
   int n = 1;  // answers a prompt
   std::vector<std::string> stop = {};
@@ -60,6 +61,7 @@ struct CompletionRequest {
   std::string select = {};     // empty: the server's
   std::string cache_salt = {};
   int priority = 0;                       // lower starts first
+  std::optional<double> timeout_s = {};   // from its arrival to its end
   std::vector<std::string> ignored = {};  // fields that changed nothing
 };
 

@@ -30,7 +30,7 @@ std::string HeaderListOf(const std::vector<std::string>& names) {
   std::string list;
   for (size_t i = 0; i < names.size() && i < kMaxIgnoredNames; ++i) {
     const bool plain = std::ranges::all_of(names[i], [](unsigned char c) {
-      return std::isalnum(c) != 0 || c == '_' || c == '-';
+      return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.';
     });
     if (!list.empty()) list += ", ";
     list += plain && names[i].size() <= 64 ? names[i] : "(another)";
@@ -216,7 +216,8 @@ Result<std::vector<std::string>> CompletionService::Pieces(
 
 int CompletionService::MaxTokens(const CompletionRequest& request,
                                  size_t prompt_length) const {
-  if (request.max_tokens) return *request.max_tokens;
+  // One is drawn where none is shown: the prompt's last row is computed anyway.
+  if (request.max_tokens) return std::max(*request.max_tokens, 1);
   if (request.endpoint == Endpoint::kCompletions) {
     return kDefaultCompletionTokens;
   }
@@ -249,15 +250,28 @@ std::optional<ApiError> CompletionService::CheckLengths(
           .field = field,
           .code = "context_length_exceeded"};
     }
-    if (request.min_tokens > max_tokens) {
+    const int64_t most = request.max_tokens.value_or(max_tokens);
+    if (request.min_tokens > most) {
       return ApiError{
           .message = fmt::format("request: field min_tokens: must be at most "
                                  "max_tokens ({}), is {}",
-                                 max_tokens, request.min_tokens),
+                                 most, request.min_tokens),
           .field = "min_tokens"};
     }
   }
   return std::nullopt;
+}
+
+std::optional<Sequence::Clock::time_point> CompletionService::DeadlineOf(
+    const CompletionRequest& request) const {
+  double seconds = request.timeout_s.value_or(options_.max_request_s);
+  if (options_.max_request_s > 0) {
+    seconds = std::min(seconds, options_.max_request_s);
+  }
+  if (seconds <= 0) return std::nullopt;
+  return Sequence::Clock::now() +
+         std::chrono::duration_cast<Sequence::Clock::duration>(
+             std::chrono::duration<double>(seconds));
 }
 
 AnswerForm CompletionService::FormOf(const CompletionRequest& request,
@@ -274,6 +288,7 @@ AnswerForm CompletionService::FormOf(const CompletionRequest& request,
                      .stream = request.stream,
                      .with_logprobs = request.sampling.logprobs.has_value(),
                      .one_call = request.one_call,
+                     .shows_generated = request.max_tokens != 0,
                      .stops = request.stop,
                      .answers_per_prompt = request.n};
   form.style = StyleOf(request, std::move(identity));
@@ -306,6 +321,7 @@ Request CompletionService::RequestFor(const CompletionRequest& request,
   asked.cache_salt = request.cache_salt;
   asked.priority = request.priority;
   asked.is_watched = request.wants_picks;
+  if (request.echo) asked.prompt_logprobs = request.sampling.logprobs;
   return asked;
 }
 
@@ -348,6 +364,21 @@ Result<std::optional<GrammarMatcher>> CompletionService::Constrain(
                    asked->field, matcher.error().message);
 }
 
+Result<std::vector<EchoedPrompt>> CompletionService::EchoesOf(
+    const CompletionRequest& request, const Prompts& prompts) const {
+  std::vector<EchoedPrompt> echoes;
+  for (size_t i = 0; request.echo && i < prompts.size(); ++i) {
+    EchoedPrompt& echo = echoes.emplace_back(
+        EchoedPrompt{.text = request.texts.empty() ? "" : request.texts[i],
+                     .token_ids = prompts[i],
+                     .skip_special_tokens = request.skip_special_tokens});
+    if (!request.texts.empty()) continue;
+    ASSIGN_OR_RETURN(echo.text, parts_.tokenizer.Decode(
+                                    prompts[i], request.skip_special_tokens));
+  }
+  return echoes;
+}
+
 CompletionService::Started CompletionService::Submit(
     const CompletionRequest& request, const Prepared& prepared,
     std::shared_ptr<RequestRecord> record) {
@@ -356,11 +387,13 @@ CompletionService::Started CompletionService::Submit(
   AnswerForm form = FormOf(request, number);
   std::vector<Submission> submissions;
   std::vector<AnswerSource> sources;
-  for (const std::vector<int32_t>& prompt : prepared.prompts) {
+  for (size_t p = 0; p < prepared.prompts.size(); ++p) {
+    const std::vector<int32_t>& prompt = prepared.prompts[p];
     form.num_prompt_tokens += std::ssize(prompt);
     for (int i = 0; i < request.n; ++i) {
       Request asked = RequestFor(request, prompt, prepared.selector);
       asked.sampling.seed = seed + static_cast<uint64_t>(i);
+      asked.deadline = prepared.deadline;
       if (prepared.matcher) {
         asked.constraint =
             std::make_shared<AnswerConstraint>(prepared.matcher->Clone());
@@ -370,6 +403,7 @@ CompletionService::Started CompletionService::Submit(
       auto feed = std::make_shared<TokenFeed>(parts_.metrics);
       AnswerSource& source = sources.emplace_back(AnswerSource{
           .feed = feed, .text = TextFor(request, form, *std::move(stops))});
+      if (request.echo) source.echo = prepared.echoes[p];
       if (!request.tool_names.empty()) {
         source.calls.emplace(*call_format_, request.tool_names);
       }
@@ -401,6 +435,7 @@ CompletionService::Started CompletionService::Submit(
 
 CompletionService::Started CompletionService::Start(
     const CompletionRequest& request, std::shared_ptr<RequestRecord> record) {
+  const auto deadline = DeadlineOf(request);
   if (auto error = CheckModel(request.model)) return *std::move(error);
   const Result<int> selector = SelectorFor(request.select);
   if (!selector.ok()) return ApiErrorOf(selector.error());
@@ -413,8 +448,12 @@ CompletionService::Started CompletionService::Start(
   if (auto error = CheckLengths(request, *prompts)) return *std::move(error);
   Result<std::optional<GrammarMatcher>> matcher = Constrain(request);
   if (!matcher.ok()) return ApiErrorOf(matcher.error());
+  Result<std::vector<EchoedPrompt>> echoes = EchoesOf(request, *prompts);
+  if (!echoes.ok()) return ApiErrorOf(echoes.error());
   const Prepared prepared = {.prompts = *std::move(prompts),
+                             .echoes = *std::move(echoes),
                              .selector = *selector,
+                             .deadline = deadline,
                              .matcher = *std::move(matcher)};
   return Submit(request, prepared, std::move(record));
 }

@@ -25,6 +25,7 @@ struct ServiceOptions {
   std::vector<std::string> model_names;  // the first names it in answers
   int max_model_len = 0;
   int default_max_tokens = 0;  // of a chat that does not say
+  double max_request_s = 0;    // from arrival to end; 0: no end
   uint64_t seed = 0;           // of requests without one
   RequestRules rules;
   GrammarLimits grammars;
@@ -80,6 +81,9 @@ class CompletionService {
                                        const Prompts& prompts) const;
   int MaxTokens(const CompletionRequest& request, size_t prompt_length) const;
   Result<int> SelectorFor(const std::string& select) const;
+  // Nothing where it may take as long as it takes.
+  std::optional<Sequence::Clock::time_point> DeadlineOf(
+      const CompletionRequest& request) const;
   AnswerForm FormOf(const CompletionRequest& request, uint64_t number) const;
   // Fails where the model's vocabulary cannot be held to grammars.
   Result<const GrammarVocabulary*> Vocabulary();
@@ -92,10 +96,15 @@ class CompletionService {
                      const std::vector<int32_t>& prompt, int selector) const;
   AnswerText TextFor(const CompletionRequest& request, const AnswerForm& form,
                      StopMatcher stops) const;
+  // The beginnings of its answers, a prompt each; none where nobody asked.
+  Result<std::vector<EchoedPrompt>> EchoesOf(const CompletionRequest& request,
+                                             const Prompts& prompts) const;
   // What is found before the engine is asked.
   struct Prepared {
     Prompts prompts;
+    std::vector<EchoedPrompt> echoes;
     int selector = -1;
+    std::optional<Sequence::Clock::time_point> deadline;
     std::optional<GrammarMatcher> matcher;
   };
   Started Submit(const CompletionRequest& request, const Prepared& prepared,

@@ -69,6 +69,8 @@ std::string_view TypeOf(int status) {
       return "rate_limit_error";
     case 503:
       return "overloaded_error";
+    case 504:
+      return "timeout_error";
     default:
       return status < 500 ? "invalid_request_error" : "api_error";
   }

@@ -47,6 +47,8 @@ Limits LimitsOf(const OpenApiFacts& facts) {
           {"most_bias", kBiasRange.max},
           {"max_biased_tokens", kMaxBiasedTokens},
           {"max_top_logprobs", kTopLogprobsRange.max},
+          {"least_timeout", kTimeoutRange.min},
+          {"most_timeout", kTimeoutRange.max},
           {"least_max_tokens", kMaxTokensRange.min},
           {"least_int32", INT32_MIN},
           {"most_int32", INT32_MAX},

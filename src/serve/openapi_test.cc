@@ -109,6 +109,9 @@ Json RequestWith(const Json& document, Endpoint endpoint,
   if (name == "top_logprobs" && endpoint == Endpoint::kChatCompletions) {
     request["logprobs"] = true;
   }
+  if (endpoint == Endpoint::kCompletions && value == Json(0)) {
+    request["echo"] = true;  // of max_tokens
+  }
   request[name] = value;
   return request;
 }

@@ -42,6 +42,7 @@ constexpr RequestField kSharedFields[] = {
     {"select"},
     {"cache_salt"},
     {"priority"},
+    {"timeout"},
     {"user", Use::kIgnored},
     {"request_id", Use::kIgnored},
     {"session_id", Use::kIgnored},
@@ -52,7 +53,8 @@ constexpr RequestField kSharedFields[] = {
     {"include_stop_str_in_output", Use::kRefused, kNotYet, kFalse},
     {"spaces_between_special_tokens", Use::kRefused, kNotYet, "[true, false]"},
     {"truncate_prompt_tokens", Use::kRefused, "a prompt is never cut"},
-    {"prompt_logprobs", Use::kRefused, kNotYet},
+    {"prompt_logprobs", Use::kRefused,
+     "say echo and logprobs to /v1/completions"},
     {"bad_words", Use::kRefused, kNotYet, "[[]]"},
     {"return_token_ids", Use::kRefused, kNotYet, kFalse},
     {"return_tokens_as_token_ids", Use::kRefused, kNotYet, kFalse},
@@ -70,10 +72,8 @@ constexpr RequestField kSharedFields[] = {
 
 // Completions and chats.
 constexpr RequestField kOlderFields[] = {
-    {"max_tokens"},      {"stop"},
-    {"logprobs"},        {"n"},
-    {"stream_options"},  {"winnow"},
-    {"response_format"}, {"echo", Use::kRefused, kNotYet, kFalse},
+    {"max_tokens"},     {"stop"},   {"logprobs"},        {"n"},
+    {"stream_options"}, {"winnow"}, {"response_format"},
 };
 
 // All that goes through a chat template.
@@ -108,6 +108,7 @@ constexpr RequestField kOpenAiFields[] = {
 constexpr RequestField kChatFields[] = {
     {"messages"},
     {"max_completion_tokens"},
+    {"echo", Use::kRefused, "a template has written the prompt", kFalse},
     {"verbosity", Use::kIgnored},
     {"prediction", Use::kIgnored},
     {"reasoning_effort", Use::kRefused, kOwnWords, R"(["none"])"},
@@ -158,6 +159,7 @@ constexpr RequestField kMessageLengthFields[] = {
 
 constexpr RequestField kCompletionFields[] = {
     {"prompt"},
+    {"echo"},
     {"best_of", Use::kRefused, "ask for n answers and choose", "[1]"},
     {"suffix", Use::kRefused, kNotYet, R"([""])"},
     {"prompt_embeds", Use::kRefused, "prompts are text or token ids"},

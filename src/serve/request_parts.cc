@@ -146,6 +146,10 @@ Status ReadDelivery(const JsonFields& fields, CompletionRequest& request) {
   ASSIGN_OR_RETURN(const int64_t priority,
                    fields.Integer("priority", kPriorityRange, 0));
   request.priority = static_cast<int>(priority);
+  if (fields.Has("timeout")) {
+    ASSIGN_OR_RETURN(request.timeout_s,
+                     fields.Number("timeout", kTimeoutRange));
+  }
   ASSIGN_OR_RETURN(request.stream, fields.Flag("stream", false));
   return Ok{};
 }

@@ -23,6 +23,7 @@ inline constexpr IntegerRange kTopKRange = {-1, INT32_MAX};
 inline constexpr IntegerRange kTopLogprobsRange = {0, kMaxTopLogprobs};
 inline constexpr IntegerRange kSeedRange = {INT64_MIN, INT64_MAX};
 inline constexpr IntegerRange kPriorityRange = {INT32_MIN, INT32_MAX};
+inline constexpr NumberRange kTimeoutRange = {0.001, 86400};  // seconds
 inline constexpr IntegerRange kMaxTokensRange = {1, INT32_MAX};
 inline constexpr IntegerRange kMinTokensRange = {0, INT32_MAX};
 

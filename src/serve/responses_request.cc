@@ -120,6 +120,10 @@ Status ReadTextFormat(const RequestBody& body, CompletionRequest& request) {
   if (!body.fields.Has("text")) return Ok{};
   const json text = body.Value("text");
   if (!text.is_object()) return WrongField("text", "an object");
+  for (const auto& [name, value] : text.items()) {
+    if (name == "format" || value.is_null()) continue;
+    request.ignored.push_back("text." + name);
+  }
   const json format = text.value("format", json());
   if (format.is_null()) return Ok{};
   const std::string_view raw = MemberOf(MemberOf(body.text, "text"), "format");

@@ -1,5 +1,6 @@
 #include "serve/token_feed.h"
 
+#include <iterator>
 #include <utility>
 
 namespace winnow {
@@ -33,8 +34,29 @@ void TokenFeed::SetWake(std::function<void()> wake) {
 FeedEvents TokenFeed::Take() {
   const std::scoped_lock lock(mutex_);
   told_ = false;
+  size_t num_tokens = 0;
+  for (size_t num_ranges = 0;
+       num_tokens < events_.tokens.size() && num_ranges < kMaxTakenRanges;
+       ++num_tokens) {
+    num_ranges += NumRanges(events_.tokens[num_tokens]);
+  }
+  if (num_tokens < events_.tokens.size()) return TakeFirst(num_tokens);
   num_ranges_ = 0;
   return std::exchange(events_, {});
+}
+
+// What comes behind the tokens that are left stays with them.
+FeedEvents TokenFeed::TakeFirst(size_t num_tokens) {
+  FeedEvents first = {.accepted = std::exchange(events_.accepted, false)};
+  const auto end =
+      events_.tokens.begin() + static_cast<std::ptrdiff_t>(num_tokens);
+  first.tokens.assign(std::make_move_iterator(events_.tokens.begin()),
+                      std::make_move_iterator(end));
+  events_.tokens.erase(events_.tokens.begin(), end);
+  for (const GeneratedToken& token : first.tokens) {
+    num_ranges_ -= NumRanges(token);
+  }
+  return first;
 }
 
 void TokenFeed::Leave() {
@@ -68,8 +90,9 @@ bool TokenFeed::OnToken(const GeneratedToken& token) {
   started_ = true;
   bool fits = true;
   Tell([&] {
-    fits = events_.tokens.size() < kMaxPendingTokens &&
-           num_ranges_ < kMaxPendingRanges;
+    const size_t most =
+        token.reads ? kMaxPendingWatchedTokens : kMaxPendingTokens;
+    fits = events_.tokens.size() < most && num_ranges_ < kMaxPendingRanges;
     if (fits) {
       num_ranges_ += NumRanges(token);
       events_.tokens.push_back(token);

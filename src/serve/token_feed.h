@@ -15,12 +15,13 @@ namespace winnow {
 
 // What has happened since it was last asked for, in this order.
 struct FeedEvents {
-  bool accepted = false;         // the engine took the request in
-  std::optional<Error> refused;  // or did not: nothing else will come
-  std::vector<GeneratedToken> tokens;
+  bool accepted = false;  // the engine took the request in
+  // Or did not: nothing else will come.
+  std::optional<Error> refused = {};
+  std::vector<GeneratedToken> tokens = {};
   // Its reader has let more lie than may be: it ends.
   bool overflowed = false;
-  std::optional<Completion> completion;  // the last
+  std::optional<Completion> completion = {};  // the last
 
   bool empty() const {
     return !accepted && !refused && tokens.empty() && !overflowed &&
@@ -31,11 +32,15 @@ struct FeedEvents {
 // Owned by the loop until the request ends and by its reader until that has
 // gone. The engine's thread puts in and never waits; text is made elsewhere. At
 // all times it holds at most kMaxPendingTokens tokens, and where it is watched
-// about kMaxPendingRanges ranges that they read.
+// kMaxPendingWatchedTokens and about kMaxPendingRanges ranges that they read.
 class TokenFeed : public RequestObserver {
  public:
   static constexpr size_t kMaxPendingTokens = 16 << 10;
-  static constexpr size_t kMaxPendingRanges = 4 << 20;  // 48 MiB
+  // Of a watched request, so that nobody's steps go on for whom nobody watches.
+  static constexpr size_t kMaxPendingWatchedTokens = 1 << 10;
+  static constexpr size_t kMaxPendingRanges = size_t{512} << 10;  // 6 MiB
+  // About what one Take hands over: JSON's tree takes ten times as much.
+  static constexpr size_t kMaxTakenRanges = size_t{32} << 10;
 
   // REQUIRES: metrics outlives this.
   explicit TokenFeed(Metrics& metrics) : metrics_(metrics) {}
@@ -43,6 +48,7 @@ class TokenFeed : public RequestObserver {
   // The reader's side. `wake`, which may be none, is called when there is
   // something, once until Take; never after Leave.
   void SetWake(std::function<void()> wake);
+  // Of a watched request perhaps only the first tokens, and the rest next time.
   FeedEvents Take();
   void Leave();
   // What made the reader end it was the text's end, not its own going.
@@ -61,6 +67,8 @@ class TokenFeed : public RequestObserver {
   // Calls `put` on the events under the lock, then wakes the reader.
   template <typename Put>
   void Tell(const Put& put);
+  // REQUIRES: mutex_ is held.
+  FeedEvents TakeFirst(size_t num_tokens);
 
   Metrics& metrics_;
   const Metrics::Clock::time_point arrived_ = Metrics::Clock::now();

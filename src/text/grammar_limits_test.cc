@@ -277,5 +277,31 @@ TEST_F(GrammarLimitsTest, LimitsAreThoseThatWereGiven) {
   EXPECT_FALSE(goes_well({.max_states = 8}));
 }
 
+// When it is met, at the beginning or on the way, it is told as what it is.
+TEST_F(GrammarLimitsTest, TheLimitOfStatesIsNamed) {
+  std::vector<uint32_t> words(
+      static_cast<size_t>(tokenizer_.vocab_size()) / 32 + 1);
+  const int32_t a = *tokenizer_.IdOf("a");
+  int num_on_the_way = 0;
+  for (size_t most = 4; most < 256; most *= 2) {
+    const GrammarVocabulary vocabulary =
+        VocabularyOf(tokenizer_, kPiecesEnd, {.max_states = most});
+    auto matcher = vocabulary.Compile({GrammarKind::kRegex, "[ab]*a[ab]{12}c"});
+    Status status = Ok{};
+    if (!matcher.ok()) status = matcher.error();
+    for (int i = 0; i < 2000 && status.ok(); ++i) {
+      status = matcher->Mask(words);
+      const bool allowed = (words[static_cast<size_t>(a) / 32] >> (a % 32)) & 1;
+      if (status.ok() && !allowed) break;
+      if (status.ok()) status = matcher->Accept(a);
+    }
+    if (status.ok()) continue;
+    EXPECT_EQ(status.error().message,
+              fmt::format("states must be at most {}, are more", most));
+    num_on_the_way += matcher.ok() ? 1 : 0;
+  }
+  EXPECT_GT(num_on_the_way, 0);
+}
+
 }  // namespace
 }  // namespace winnow

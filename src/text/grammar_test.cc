@@ -188,6 +188,13 @@ TEST(GrammarTest, SaysWhatIsWrong) {
       {GrammarKind::kJsonSchema, R"({"uniqueItems": true})", "uniqueItems"},
       {GrammarKind::kJsonSchema, R"({"$ref": "http://127.0.0.1/"})", "$ref"},
       {GrammarKind::kJsonSchema, R"({"$ref": "#"})", "no token"},
+      {GrammarKind::kJsonSchema, R"({"$ref": "a.json#/b"})",
+       R"($ref must begin with "#/")"},
+      {GrammarKind::kJsonSchema, R"({"maxLength": 1000000000000})",
+       "maxLength must be at most 4294967295, is 1000000000000"},
+      {GrammarKind::kJsonSchema,
+       R"({"oneOf": [{"type": "string"}, {"type": "string", "minLength": 2}]})",
+       "oneOf must have alternatives"},
       {GrammarKind::kLark, "start: nobody", "unknown name"},
       {GrammarKind::kLark, "start: start", "no token"},
       {GrammarKind::kLark, "start: A\nA: /a/ & /b/", "must be absent"},
@@ -198,6 +205,28 @@ TEST(GrammarTest, SaysWhatIsWrong) {
     EXPECT_NE(said.find(expected), std::string::npos) << source << ": " << said;
     EXPECT_EQ(said.find('\n'), std::string::npos) << said;
     EXPECT_EQ(said.find('<'), std::string::npos) << said;
+  }
+}
+
+// The bytes that a string of a grammar cannot have as they are.
+TEST(GrammarTest, AChoiceMayHaveAnyCharacter) {
+  std::vector<std::string> pieces = AsciiPieces();
+  for (const char* piece : {"\x7f", "\x01", "\n", "\t"}) {
+    if (std::ranges::find(pieces, piece) == pieces.end()) {
+      pieces.push_back(piece);
+    }
+  }
+  const Tokenizer tokenizer = PiecesTokenizer(pieces);
+  const GrammarVocabulary vocabulary = VocabularyOf(tokenizer, kPiecesEnd);
+  for (const std::string text : {"a\x7f", "\x7f\x01\n\t", "\\u007f/\"'"}) {
+    auto matcher = vocabulary.Compile(
+        {GrammarKind::kChoice, nlohmann::json({text}).dump()});
+    ASSERT_TRUE(matcher.ok()) << matcher.error().message;
+    std::mt19937 random(1);
+    const auto drawn = DrawText(*std::move(matcher), tokenizer.vocab_size(),
+                                kPiecesEnd, 20, random);
+    ASSERT_TRUE(drawn.has_value());
+    EXPECT_EQ(*tokenizer.Decode(*drawn, true), text);
   }
 }
 

@@ -1,6 +1,10 @@
 #include "text/json_slices.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
 
 namespace winnow {
 namespace {
@@ -64,6 +68,14 @@ class Cursor {
   size_t at_ = 0;
 };
 
+// A name as it is meant.
+std::string Unescaped(std::string_view written) {
+  const auto text =
+      nlohmann::json::parse(fmt::format("\"{}\"", written), nullptr,
+                            /*allow_exceptions=*/false);
+  return text.is_string() ? text.get<std::string>() : std::string();
+}
+
 }  // namespace
 
 std::vector<JsonMember> MembersOf(std::string_view object) {
@@ -92,7 +104,8 @@ std::vector<std::string_view> ElementsOf(std::string_view array) {
 
 std::string_view MemberOf(std::string_view object, std::string_view name) {
   for (const auto& [written, value] : MembersOf(object)) {
-    if (written == name) return value;
+    const bool is_plain = written.find('\\') == std::string_view::npos;
+    if (is_plain ? written == name : Unescaped(written) == name) return value;
   }
   return "null";
 }

@@ -16,7 +16,8 @@ using JsonMember = std::pair<std::string_view, std::string_view>;
 // has been there). What is returned lies in that text. Linear in it.
 std::vector<JsonMember> MembersOf(std::string_view object);
 std::vector<std::string_view> ElementsOf(std::string_view array);
-// The value of a member; "null" where there is none that is written so.
+// The value of a member, however its name is written; "null" where there is
+// none.
 std::string_view MemberOf(std::string_view object, std::string_view name);
 
 }  // namespace winnow

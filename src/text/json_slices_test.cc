@@ -64,6 +64,18 @@ json RandomValue(std::mt19937& random, int depth) {
   }
 }
 
+TEST(JsonSlicesTest, KnowsANameHoweverItIsWritten) {
+  EXPECT_EQ(
+      MemberOf(R"({"guided\u005fjson": {"b": 1, "a": 2}})", "guided_json"),
+      R"({"b": 1, "a": 2})");
+  EXPECT_EQ(MemberOf(R"({"\u0061": 1, "b\n": 2, "\ud83d\ude00": 3})", "a"),
+            "1");
+  EXPECT_EQ(MemberOf(R"({"b\n": 2, "\"": 3})", "b\n"), "2");
+  EXPECT_EQ(MemberOf(R"({"b\n": 2, "\"": 3})", "\""), "3");
+  EXPECT_EQ(MemberOf(R"({"\ud83d\ude00": 3})", "\xF0\x9F\x98\x80"), "3");
+  EXPECT_EQ(MemberOf(R"({"\\u0061": 1})", "a"), "null");
+}
+
 // Taken apart by slices and put together again, a document is what it was.
 json Rebuilt(std::string_view text) {
   const char first = text[text.find_first_not_of(" \n")];

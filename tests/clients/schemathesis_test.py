@@ -36,7 +36,7 @@ SCRIPTS = {"greet": ["Hello", ", ", "you", "!"],
 CHECKS = ["not_a_server_error", "status_code_conformance",
           "content_type_conformance", "response_headers_conformance",
           "response_schema_conformance", "unsupported_method"]
-EXAMPLES = 25  # an operation; a run of minutes repeats them, with others
+EXAMPLES, MORE_EXAMPLES = 25, 200  # an operation; of a run of minutes
 LEAST_ANSWERED = 0.2
 # Of a client's own choosing, and then right: an error of status 504.
 DEADLINE = ["timeout"]
@@ -95,7 +95,8 @@ class Run:
              "--url", f"http://127.0.0.1:{self.server.port}",
              "--phases", "coverage,fuzzing",
              "--checks", ",".join([*CHECKS, *checks]),
-             "--max-examples", str(EXAMPLES), "--request-timeout", "60",
+             "--max-examples", str(MORE_EXAMPLES if self.seconds else EXAMPLES),
+             "--request-timeout", "60",
              "--suppress-health-check", "all", "--continue-on-failure",
              "--warnings", "off", "--no-color", *length],
             cwd=self.folder, check=False).returncode

@@ -105,6 +105,30 @@ class GrammarTest(unittest.TestCase):
             self.assertRegex(text, r"^<[<>0-9,]*>$")
             self.assertEqual(text.count("<"), text.count(">"))
 
+    def test_a_field_may_be_written_with_escapes(self):
+        model = self.model()
+        plain = {"messages": USER, **HOT, "seed": 3, "guided_json": SCHEMA}
+        text = json.dumps(plain).replace("guided_json", "guided\\u005fjson")
+        status, _, answer = model.server.ask("POST", CHAT, text.encode())
+        self.assertEqual(status, 200, answer)
+        self.assertEqual(json.loads(answer)["choices"][0]["message"]["content"],
+                         model.texts(guided_json=SCHEMA, seed=3)[0])
+
+    def test_what_no_grammar_can_be_is_told_in_the_servers_words(self):
+        model = self.model()
+        for schema, words in [
+                ({"oneOf": [{"type": "string"}, {"minLength": 2}]},
+                 "oneOf must have alternatives"),
+                ({"$ref": "http://localhost/s.json"},
+                 "$ref must begin with"),
+                ({"type": "string", "maxLength": 10 ** 12},
+                 "maxLength must be at most 4294967295, is 1000000000000")]:
+            status, _, text = model.server.ask("POST", CHAT, {
+                "messages": USER, "guided_json": schema})
+            self.assertEqual(status, 400, text)
+            self.assertIn("request: field guided_json: " + words,
+                          json.loads(text)["error"]["message"])
+
     def test_every_route_and_a_stream(self):
         model = self.model()
         server = model.server

@@ -114,8 +114,10 @@ class ResponsesTest(unittest.TestCase):
             self.assertIn(word, error["message"])
         _, headers, _ = self.server.ask(
             "POST", PATH, {"input": "greet", "store": True, "top_k": 5,
-                           "metadata": {"a": "b"}})
-        self.assertEqual(headers["X-Winnow-Ignored-Fields"], "metadata, store")
+                           "metadata": {"a": "b"},
+                           "text": {"verbosity": "low", "format": None}})
+        self.assertEqual(headers["X-Winnow-Ignored-Fields"],
+                         "metadata, store, text.verbosity")
 
 
 if __name__ == "__main__":

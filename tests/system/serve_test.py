@@ -200,6 +200,94 @@ class ServeTest(unittest.TestCase):
         self.assertEqual(biased["choices"][0]["text"], text)
         self.assertEqual(only["usage"]["prompt_tokens"], 3)
 
+    def test_an_echo_tells_the_prompt_and_what_it_is_worth(self):
+        prompt = self.record.prompt
+        tokens = json.loads(self.server.ask("POST", "/tokenize", {
+            "prompt": prompt})[2])
+        plain = self.server.complete(prompt=prompt, max_tokens=4)
+        echoed = self.server.complete(prompt=prompt, max_tokens=4, echo=True,
+                                      logprobs=1)
+        choice, told = echoed["choices"][0], plain["choices"][0]
+        self.assertEqual(choice["text"], prompt + told["text"])
+        self.assertEqual(echoed["usage"]["prompt_tokens"], tokens["count"])
+        shown = choice["logprobs"]
+        self.assertEqual(len(shown["tokens"]), tokens["count"] + 4)
+        self.assertIsNone(shown["token_logprobs"][0])
+        self.assertIsNone(shown["top_logprobs"][0])
+        head = tokens["count"] - 1
+        offsets = shown["text_offset"]
+        self.assertEqual(offsets[tokens["count"]], len(prompt))
+        for token, offset in list(zip(shown["tokens"], offsets))[1:head]:
+            rest = choice["text"][offset:].lstrip()
+            self.assertTrue(rest.startswith(token.strip()), (token, offset))
+        # As lm-eval asks, by token ids, and the same without what it adds.
+        asked = dict(prompt=[tokens["tokens"]] * 2, echo=True, logprobs=1)
+        for most in [0, 1]:
+            answer = self.server.complete(**asked, max_tokens=most)
+            self.assertEqual(answer["usage"]["completion_tokens"], 2 * most)
+            for each in answer["choices"]:
+                self.assertEqual(each["finish_reason"], "length")
+                worth = each["logprobs"]["token_logprobs"]
+                self.assertEqual(len(worth), tokens["count"] + most)
+                for got, expected in zip(worth[1:], shown["token_logprobs"][1:]):
+                    self.assertAlmostEqual(got, expected, delta=2e-3)
+        # Forced to say the same, it holds it to be as probable.
+        forced = self.server.complete(
+            prompt=tokens["tokens"][:head], max_tokens=1, logprobs=1,
+            logit_bias={str(tokens["tokens"][head]): 100})
+        self.assertAlmostEqual(
+            forced["choices"][0]["logprobs"]["token_logprobs"][0],
+            shown["token_logprobs"][head], delta=2e-3)
+
+    def test_an_echo_in_a_stream(self):
+        asked = dict(prompt="The code", max_tokens=3, echo=True, logprobs=2)
+        whole = self.server.complete(**asked)["choices"][0]
+        events = self.server.stream(**asked)
+        self.assertTrue(events[0]["choices"][0]["text"].startswith("The code"))
+        text, lists = "", {name: [] for name in whole["logprobs"]}
+        for event in events:
+            choice = event["choices"][0]
+            text += choice["text"]
+            for name in lists if choice["logprobs"] else []:
+                lists[name] += choice["logprobs"][name]
+        self.assertEqual((text, lists), (whole["text"], whole["logprobs"]))
+
+    def test_a_request_has_the_time_that_it_was_given(self):
+        long = dict(prompt="The code", max_tokens=4000, ignore_eos=True)
+        status, headers, text = self.server.ask(
+            "POST", "/v1/completions", {**long, "timeout": 0.2})
+        self.assertEqual(status, 504, text)
+        self.assertEqual(headers["x-should-retry"], "false")
+        error = json.loads(text)["error"]
+        self.assertEqual((error["type"], error["code"]),
+                         ("timeout_error", "timeout"))
+        self.assertIn("within 0.200 s", error["message"])
+        _, _, text = self.server.ask("POST", "/v1/completions", {
+            **long, "timeout": 0.2, "stream": True})
+        events = [event for event in text.split("\n\n") if event]
+        self.assertIn("timeout_error", events[-2])
+        self.assertEqual(events[-1], "data: [DONE]")
+        wait_until(lambda: self.server.metric("vllm:num_requests_running") == 0,
+                   "both have ended")
+        self.assertEqual(self.server.metric(
+            "winnow:kv_tier_bytes", 'tier="device",state="held"'), 0)
+        self.server.complete(prompt="The code", max_tokens=2, timeout=60)
+
+    def test_one_that_waits_has_no_more_time(self):
+        server = Server(WINNOW, "--max-num-seqs", "1", "--request-timeout", "1")
+        busy = server.open_stream(prompt="The code", max_tokens=4000,
+                                  ignore_eos=True)
+        status, _, text = server.ask("POST", "/v1/completions", {
+            "prompt": "x", "timeout": 0.1})
+        self.assertEqual(status, 504, text)
+        self.assertIn("0 of ", text)
+        told = b""
+        while b"[DONE]" not in told:
+            told += busy.recv(1 << 16)
+        self.assertIn(b"within 1.000 s", told)
+        busy.close()
+        self.assertEqual(server.end(), 0)
+
     def test_selectors_of_a_request(self):
         dense = self.server.complete(prompt=self.record.prompt)
         quest = self.server.complete(prompt=self.record.prompt,
@@ -417,7 +505,8 @@ class ServeTest(unittest.TestCase):
                 "stream_options": [{"include_usage": True}],
                 "logit_bias": [5, {"x": 1}, {"70": 200}, {"999999": 1}],
                 "cache_salt": [5, "z" * 300], "model": [5],
-                "best_of": [2], "guided_json": [5], "echo": [True]}.items():
+                "best_of": [2], "guided_json": [5], "echo": ["yes"],
+                "max_tokens": [0], "timeout": [0, -1, "soon", 1e6]}.items():
             for value in values:
                 with self.subTest(field=field, value=str(value)[:40]):
                     body = {"prompt": "x", "max_tokens": 1, field: value}

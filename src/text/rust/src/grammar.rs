@@ -133,6 +133,7 @@ impl Vocabulary {
                     inner,
                     vocab_size: self.vocab_size,
                     mean: Duration::from_micros(self.limits.max_mask_us),
+                    max_states: self.limits.max_states,
                     allowance: MASKS_BURST,
                 }),
             }
@@ -162,12 +163,12 @@ fn user_grammars(kind: Kind, text: &str) -> Outcome<Vec<GrammarWithLexer>> {
         }
         Kind::Choice => {
             let choices: Vec<String> = parsed(text)?;
-            let quoted: Vec<String> = choices
+            let choices: Vec<String> = choices
                 .iter()
-                .map(|choice| Value::from(choice.as_str()).to_string())
+                .map(|choice| quoted(choice))
                 .collect();
             // One regular expression: of rules the parser bears 2,000.
-            lark(format!("start: CHOICE\nCHOICE: {}", quoted.join(" | ")))
+            lark(format!("start: CHOICE\nCHOICE: {}", choices.join(" | ")))
         }
         Kind::Lark => {
             check_lark(text)?;
@@ -182,6 +183,11 @@ fn user_grammars(kind: Kind, text: &str) -> Outcome<Vec<GrammarWithLexer>> {
             grammars
         }
     })
+}
+
+/// As a string of Lark, which has JSON's escapes and wants this one besides.
+fn quoted(text: &str) -> String {
+    Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }
 
 fn parsed<'a, T: Deserialize<'a>>(json: &'a str) -> Outcome<T> {
@@ -242,6 +248,12 @@ fn check_nesting(text: &str) -> Outcome<()> {
 
 /// What llguidance adds to a message about its own state is nobody's concern.
 fn invalid(message: &str) -> Failure {
+    if message.contains("oneOf constraints are not supported") {
+        let what = "oneOf must have alternatives of which every value meets \
+                    one at most, as their types or constants say: else write \
+                    anyOf";
+        return Failure::new(Code::InvalidArgument, what);
+    }
     let end = ["\n<state>", "\n<non-verbose/>", "\n<backtrace>"]
         .iter()
         .filter_map(|tag| message.find(tag))
@@ -257,6 +269,7 @@ pub struct Matcher {
     inner: Inner,
     vocab_size: usize,
     mean: Duration,
+    max_states: usize,
     /// What masks and tokens may still take of a processor's time.
     allowance: Duration,
 }
@@ -310,6 +323,12 @@ impl Matcher {
             if message.starts_with(&StopReason::NoExtensionBias.to_string()) {
                 return no_token();
             }
+            // Of a token that a mask has let in, the latter says nothing else.
+            if message.contains("too many states")
+                || message.contains("Parser Error: ")
+            {
+                return too_many_states(self.max_states);
+            }
             invalid(&message)
         })
     }
@@ -321,6 +340,11 @@ fn too_slow(mean: Duration) -> Failure {
          mean, take more"
     );
     Failure::new(Code::ResourceExhausted, what)
+}
+
+fn too_many_states(most: usize) -> Failure {
+    let what = format!("states must be at most {most}, are more");
+    Failure::new(Code::ResourceExhausted, &what)
 }
 
 fn no_token() -> Failure {

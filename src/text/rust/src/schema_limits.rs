@@ -11,6 +11,8 @@ use crate::failure::{Code, Failure, Outcome};
 /// Of an object: each that may be absent costs as much as there are others.
 const MAX_OPTIONAL_PROPERTIES: usize = 400;
 const MAX_PROPERTIES: usize = 2000;
+/// What its expressions repeat at most.
+const MAX_COUNT: u64 = u32::MAX as u64;
 /// Without its point: 0.25 is 25.
 const MAX_MULTIPLE: u64 = 1000;
 /// Numbers go through doubles: from it on others come out.
@@ -116,6 +118,8 @@ impl Found {
             self.patterns = true;
         }
         check_bounds(members)?;
+        check_counts(members)?;
+        check_reference(members)?;
         self.look_at_names(members)?;
         check_multiple(members.get("multipleOf"))
     }
@@ -191,6 +195,41 @@ fn check_bounds(members: &Map<String, Value>) -> Outcome<()> {
             Err(refused(&format!(
                 "bounds of which one is exclusive must be 1 apart at least, \
                  are {least} and {most}"
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_counts(members: &Map<String, Value>) -> Outcome<()> {
+    for name in [
+        "maxItems",
+        "maxLength",
+        "maxProperties",
+        "minItems",
+        "minLength",
+        "minProperties",
+    ] {
+        let Some(number) = members.get(name).and_then(Value::as_f64) else {
+            continue;
+        };
+        if number > MAX_COUNT as f64 {
+            return Err(refused(&format!(
+                "{name} must be at most {MAX_COUNT}, is {number}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// No other text is read, be it here or on a network.
+fn check_reference(members: &Map<String, Value>) -> Outcome<()> {
+    match members.get("$ref").and_then(Value::as_str) {
+        Some(text) if text != "#" && !text.starts_with("#/") => {
+            Err(refused(&format!(
+                "$ref must begin with \"#/\" and so point into the schema, is \
+                 {}",
+                Value::from(text)
             )))
         }
         _ => Ok(()),
