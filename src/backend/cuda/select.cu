@@ -3,6 +3,7 @@
 #include "backend/cuda/select.h"
 #include "backend/cuda/select_choice.h"
 #include "backend/cuda/select_masks.h"
+#include "backend/cuda/select_next.h"
 #include "backend/cuda/select_scores.h"
 #include "backend/cuda/select_views.h"
 #include "backend/preconditions.h"
@@ -82,7 +83,9 @@ RowNeed NeedOf(const LayerStep& step, const SelectArgs& args,
       need.keys = std::max(need.keys, (max_context + program.block_tokens - 1) /
                                           program.block_tokens);
     }
-    if (ChoosesByMasks(program)) need.pages = cache.page_table.dim(1);
+    if (ChoosesByMasks(program) || !args.next.lists.picks.empty()) {
+      need.pages = cache.page_table.dim(1);
+    }
   }
   if (std::max(need.keys, need.pages) > kMaxSharedKeys) {
     need.global_keys = std::max<int64_t>(need.keys, 1);
@@ -130,8 +133,6 @@ void EnqueueSelect(CudaQueue& queue, const LayerStep& step,
                    const SelectArgs& args, const LayerCache& cache) {
   if (step.num_rows == 0 || args.picks.num_rows() == 0) return;
   CheckSelect(step, args, cache);
-  CHECK(args.next.lists.picks.empty(), "next ranks {}",
-        ToString(args.next.lists.picks));
   const RowNeed need = NeedOf(step, args, cache);
   const int end_row = args.picks.first_row + args.picks.num_rows();
   int row = args.picks.first_row;
@@ -150,6 +151,9 @@ void EnqueueSelect(CudaQueue& queue, const LayerStep& step,
         continue;
       }
       EnqueueMaskChoice(queue, step, args, cache, wave, i);
+    }
+    if (!args.next.lists.picks.empty()) {
+      EnqueueNextRanks(queue, step, args, cache, wave);
     }
     row += wave.num_rows;
   }

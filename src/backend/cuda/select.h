@@ -11,7 +11,8 @@ namespace winnow {
 inline constexpr uint32_t kCudaSelectFeatures =
     static_cast<uint32_t>(SelectFeature::kFixedChoice) |
     static_cast<uint32_t>(SelectFeature::kFloat8Rows) |
-    static_cast<uint32_t>(SelectFeature::kClusters);
+    static_cast<uint32_t>(SelectFeature::kClusters) |
+    static_cast<uint32_t>(SelectFeature::kNextRanks);
 
 // Backend::Select. Bytes: each summary row, once a (row of the step, KV head);
 // flops: 2 x rows x k_dim a q head.

@@ -41,6 +41,20 @@ class ClusterChoice {
     return counts;
   }
 
+  // The tokens that are read of clusters alone, in the masks.
+  // REQUIRES: scores decide by the budget of another choice for the row.
+  __device__ void MarkChosen(const float* scores) {
+    const int num_pages = num_pages_;
+    for (int page = threadIdx.x; page < num_pages; page += kChooseThreads) {
+      masks_[page] =
+          budget_.all ? TokensOfPage(page, 0, budget_.clustered_tokens) : 0;
+    }
+    __syncthreads();
+    if (budget_.all) return;
+    WriteKeys(scores);
+    MarkTokens(FindRead());
+  }
+
  private:
   // No key is 0.
   __device__ static Cut NoCut() { return {0, 0, false}; }

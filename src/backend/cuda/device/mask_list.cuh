@@ -80,8 +80,7 @@ __device__ int EqualBefore(const Cut& cut, const uint32_t* keys,
   return SumOfWarpsBefore(sum, of_warps, total);
 }
 
-// Partitions that a cut may take: key i is that of partition first + i. They
-// divide a page.
+// Partitions that a cut may take: key i is that of partition first + i.
 struct KeyedPartitions {
   const uint32_t* keys;  // [count]
   int count;
@@ -95,13 +94,18 @@ __device__ inline void MarkPartitions(const KeyedPartitions& of, const Cut& cut,
   const WarpRange range(of.count);
   CutTaker taker = {
       cut, EqualBefore(cut, of.keys, range, of_warps, [](int) { return 1; })};
-  const uint32_t of_block = ~0u >> (kTokensAPage - of.block_tokens);
+  const int in_page = min(of.block_tokens, kTokensAPage);
+  const uint32_t of_block = ~0u >> (kTokensAPage - in_page);
   for (int first = range.first; first < range.end; first += 32) {
     const int i = first + static_cast<int>(threadIdx.x) % 32;
     const bool is_in = i < range.end;
     if (taker.Take(is_in ? of.keys[i] : ~0u, is_in ? 1 : 0) == 0) continue;
     const int token = (of.first + i) * of.block_tokens;
-    atomicOr(&masks[token / kTokensAPage], of_block << token % kTokensAPage);
+    const int page = token / kTokensAPage;
+    atomicOr(&masks[page], of_block << token % kTokensAPage);
+    for (int i = 1; i < of.block_tokens / kTokensAPage; ++i) {
+      masks[page + i] = ~0u;
+    }
   }
 }
 
