@@ -118,4 +118,10 @@ int64_t KvBytesFor(const LoadedModel& loaded, int64_t num_pages) {
   return std::min(wanted, DefaultKvBytes(loaded.backend->attributes(), model));
 }
 
+int64_t ServedKvBytes(const LoadedModel& loaded, int64_t num_pages) {
+  const BackendAttributes& attributes = loaded.backend->attributes();
+  return attributes.device_is_host ? KvBytesFor(loaded, num_pages)
+                                   : DefaultKvBytes(attributes, *loaded.model);
+}
+
 }  // namespace winnow

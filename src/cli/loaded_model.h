@@ -48,6 +48,9 @@ Result<LoadedModel> OpenModel(const EngineFlags& flags);
 // Bytes of KV pool for as many pages as are wanted, if there is that much
 // memory.
 int64_t KvBytesFor(const LoadedModel& loaded, int64_t num_pages);
+// The same for a server: all there is of a device's memory, and of the host's
+// no more than the `num_pages` that may ever be used at once.
+int64_t ServedKvBytes(const LoadedModel& loaded, int64_t num_pages);
 
 }  // namespace winnow
 

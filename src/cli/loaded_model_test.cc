@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "backend/forwarding.h"
 #include "tests/golden/temporary_folder.h"
 #include "tests/golden/tiny_model.h"
 
@@ -88,6 +89,28 @@ TEST_F(LoadedModelTest, ThePoolIsWhatIsWantedOrWhatThereIs) {
   EXPECT_EQ(KvBytesFor(loaded, 3), 3 * page_bytes);
   EXPECT_EQ(KvBytesFor(loaded, int64_t{1} << 40),
             DefaultKvBytes(loaded.backend->attributes(), *loaded.model));
+}
+
+class DeviceApart : public ForwardingBackend {
+ public:
+  explicit DeviceApart(std::unique_ptr<Backend> real)
+      : ForwardingBackend(std::move(real)),
+        attributes_(ForwardingBackend::attributes()) {
+    attributes_.device_is_host = false;
+  }
+  const BackendAttributes& attributes() const override { return attributes_; }
+
+ private:
+  BackendAttributes attributes_;
+};
+
+TEST_F(LoadedModelTest, AServerTakesAllOfADeviceAndOfTheHostWhatItMayUse) {
+  LoadedModel loaded = OpenModel(flags_).value();
+  EXPECT_EQ(ServedKvBytes(loaded, 3), KvBytesFor(loaded, 3));
+  loaded.backend = std::make_unique<DeviceApart>(std::move(loaded.backend));
+  EXPECT_EQ(ServedKvBytes(loaded, 3),
+            DefaultKvBytes(loaded.backend->attributes(), *loaded.model));
+  EXPECT_GT(ServedKvBytes(loaded, 3), KvBytesFor(loaded, 3));
 }
 
 TEST_F(LoadedModelTest, AGpuIsNoDeviceForFiguresBesideTheCpusRoofs) {

@@ -157,11 +157,9 @@ Status ServeRun::MakeEngine() {
   const ModelConfig& config = loaded_.model->config();
   const int longest = options.max_model_len > 0 ? options.max_model_len
                                                 : config.max_context_tokens;
-  if (options.device_kv_bytes == 0 &&
-      loaded_.backend->attributes().device_is_host) {
-    // No more of the host's memory than may ever be used at once.
+  if (options.device_kv_bytes == 0) {
     options.device_kv_bytes =
-        KvBytesFor(loaded_, PagesFor(longest) * options.max_num_seqs);
+        ServedKvBytes(loaded_, PagesFor(longest) * options.max_num_seqs);
   }
   std::vector<std::string> specs;
   for (const std::string& list : flags_.selects) {
