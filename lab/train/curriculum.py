@@ -70,10 +70,10 @@ class Stage:
 # ones. From there on the base of RoPE is that of 128K: the slowest frequencies
 # turn as far in it as a base of 1e6 lets them turn in 32K ("NTK-aware": base *
 # 4 ** (64 / 62)).
-# How many digits of a code there were is learned by luck (of twenty-odd tries
-# with half the steps a fifth did), or from being shown where the next one
-# stands: the first group of heads of the second layer is where those that
-# learned it by themselves had it. Muon learns whose serial of four names it is
+# How many digits of a code there were is learned by luck: by itself in few of
+# many tries, more often (three of five) where a loss shows where the next one
+# stands; the first group of heads of the second layer is where those that
+# learned it by themselves had it. What has not by then begins again. Muon learns whose serial of four names it is
 # among thousands, which AdamW alone did not. At the end AdamW finishes what Muon
 # on long documents left: the order of several answers, of which it is told more.
 _CORE = {"core_only": True, "rope_theta": 1e6, "pointing": 0.2}
@@ -81,18 +81,18 @@ _ALL = {"families": NEEDLES, "accuracy": 0.985, "muon": True}
 STAGES = [
     Stage(
         "256, small steps",
-        60,
+        45,
         {256: 1.0},
         1e-3,
         accuracy=0.95,
-        least=0.85,
+        least=0.9,
         batch_share=0.25,
         steps_a_report=100,
         **_CORE,
     ),
     Stage(
         "256, larger steps",
-        75,
+        60,
         {256: 1.0},
         1e-3,
         accuracy=0.97,
@@ -102,7 +102,7 @@ STAGES = [
     ),
     Stage(
         "1K",
-        90,
+        75,
         {1024: 0.75, 256: 0.25},
         1e-3,
         accuracy=0.985,
@@ -111,7 +111,7 @@ STAGES = [
     ),
     Stage(
         "all to 1K",
-        165,
+        150,
         {1024: 0.4, 512: 0.25, 256: 0.35},
         1e-3,
         spread_share=0.15,
@@ -119,7 +119,7 @@ STAGES = [
     ),
     Stage(
         "4K, spread",
-        190,
+        180,
         {4096: 0.65, 1024: 0.25, 256: 0.1},
         6e-4,
         spread_share=0.4,
@@ -127,7 +127,7 @@ STAGES = [
     ),
     Stage(
         "16K, spread",
-        235,
+        230,
         {16384: 0.65, 4096: 0.2, 1024: 0.15},
         5e-4,
         spread_share=0.4,

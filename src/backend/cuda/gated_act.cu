@@ -84,7 +84,9 @@ void LaunchPieces(CudaQueue& queue, const GatedActArgs& args) {
 // Bytes: gate and up read and out written, once; a division and an exponential
 // (or tanh, erf) a number. 2,048 rows of 14,336 bfloat16 are 176 MB: 37 us at
 // 4.8 TB/s. To keep that rate a multiprocessor wants about 40 KB under way; a
-// thread has 64 bytes, so three blocks of the five that fit have them.
+// thread has 64 bytes, so three blocks of the five that fit have them: 46 us,
+// nine tenths of a copy's rate (`bench verbs`, an H200). A quotient with a
+// branch took 163.
 template <device::Activation kActivation>
 void Launch(CudaQueue& queue, const GatedActArgs& args) {
   WithCudaFloat(args.gate.dtype, [&](auto in) {

@@ -249,7 +249,8 @@ void EnqueueRmsNorm(CudaQueue& queue, const RmsNormArgs& args) {
                            .epsilon = args.epsilon};
   if (shape.rows == 0) return;
   // Bytes: x and out once, the weights once a block. 2,048 rows of 4,096
-  // float32 to bfloat16 are 50 MB: 10.5 us at 4.8 TB/s.
+  // float32 to bfloat16 are 50 MB: 10.5 us at 4.8 TB/s. It takes 17.4 (`bench
+  // verbs`, an H200), in place of 20.6 with a block a row.
   WithCudaFloat(args.x.dtype, [&](auto x) {
     WithCudaFloat(args.weight.dtype, [&](auto weight) {
       WithCudaFloat(args.out.dtype, [&](auto out) {
