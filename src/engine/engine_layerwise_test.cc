@@ -48,7 +48,8 @@ class EngineLayerwiseTest : public testing::Test {
                                   .cache_budget = budget,
                                   .batch_invariant = true,
                                   .selectors = kSelectors,
-                                  .max_watched_requests = 1});
+                                  .max_watched_requests = 1,
+                                  .max_scored_rows = 64});
     CHECK(engine.ok(), "{}", engine.error().message);
     return std::move(engine).value();
   }
@@ -129,6 +130,36 @@ TEST_F(EngineLayerwiseTest, WhateverSelectsAnswersAreThoseOfTheResident) {
       ExpectAnswers(Run(*engine, {request}), {request});
     }
   }
+}
+
+// Keeps what a prompt's rows say of it.
+struct PromptKeeper : BitsListener {
+  bool OnToken(const GeneratedToken& token) override {
+    if (token.prompt) {
+      for (const GeneratedToken& of_prompt : *token.prompt) {
+        prompt.emplace_back(of_prompt.token_id, of_prompt.logprob);
+      }
+    }
+    return BitsListener::OnToken(token);
+  }
+  std::vector<std::pair<int32_t, float>> prompt;
+};
+
+TEST_F(EngineLayerwiseTest, WhatItsPromptSaysOfItselfIsThatOfTheResident) {
+  Request request = Ask(1, 301, 4, kMean);
+  request.prompt_logprobs = 1;
+  std::vector<PromptKeeper> keepers(2);
+  for (const bool is_resident : {false, true}) {
+    const auto engine = is_resident
+                            ? MakeEngine(40, 0)
+                            : MakeEngine(6, 12, 96, CacheBudget{.tokens = 32});
+    ASSERT_TRUE(engine->Add(request, &keepers[is_resident]).ok());
+    while (StepOf(*engine)) {
+    }
+  }
+  EXPECT_EQ(keepers[0].prompt.size(), 300u);
+  EXPECT_EQ(keepers[0].prompt, keepers[1].prompt);
+  EXPECT_EQ(keepers[0].bits, keepers[1].bits);
 }
 
 TEST_F(EngineLayerwiseTest, OneLayerIsNearAndThePagesAreOnTheHost) {
