@@ -106,8 +106,9 @@ class Soak:
                 self.tally.wrong.append(f"client {number}: {fault!r}")
         caller.close()
 
-    def settle(self) -> tuple[dict[str, float], Process]:
-        """When nobody asks any more."""
+    def settle(self, most_descriptors: int = 0) -> tuple[dict[str, float], Process]:
+        """When nobody asks any more, and connections have had time to be closed:
+        until no more descriptors than given are open, ten seconds at most."""
         metrics: dict[str, float] = {}
 
         def quiet() -> bool:
@@ -116,9 +117,14 @@ class Soak:
                     and sum_of(metrics, "vllm:num_requests_waiting") == 0)
 
         wait_until(quiet, "nobody runs or waits", 60)
-        time.sleep(0.5)  # For connections to be closed.
         metrics = self.scrape()
-        return metrics, read_process(self.server.process.pid)
+        until = time.monotonic() + 10
+        time.sleep(0.5)
+        process = read_process(self.server.process.pid)
+        while process.descriptors > most_descriptors > 0 and time.monotonic() < until:
+            time.sleep(0.1)
+            process = read_process(self.server.process.pid)
+        return metrics, process
 
     def watch(self, warm: float) -> None:
         while time.monotonic() < self.until:
@@ -143,7 +149,7 @@ class Soak:
         self.watch(begun + WARM_UP * seconds)
         for client in clients:
             client.join()
-        after, process_after = self.settle()
+        after, process_after = self.settle(process_before.descriptors)
         long = self.arguments.minutes >= LEAST_MINUTES_FOR_MEMORY
         faults = (answer_faults(self.tally)
                   + counter_faults(after, self.tally)
