@@ -121,6 +121,10 @@ void CompletionAnswer::TakeEcho(Choice& choice,
   std::vector<AnswerPart> parts(1);
   parts.front().text = echo.text;
   TakeParts(choice, std::move(parts));
+  if (form_.shows_generated) {
+    const Status followed = choice.source.text.Follow(echo.token_ids);
+    if (!followed.ok()) return Fail(500, followed.error().message);
+  }
   if (scored == nullptr) return;
   Detokenizer detokenizer(tokenizer_, echo.skip_special_tokens);
   for (size_t i = 0; i < echo.token_ids.size(); ++i) {

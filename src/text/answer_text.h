@@ -2,7 +2,9 @@
 #ifndef WINNOW_TEXT_ANSWER_TEXT_H_
 #define WINNOW_TEXT_ANSWER_TEXT_H_
 
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "text/detokenizer.h"
@@ -22,6 +24,10 @@ class AnswerText {
   // Takes the next id; returns what is now certain, often "". Fails as
   // Detokenizer::Push does. REQUIRES: !stopped(), and Finish was not called.
   Result<std::string> Push(int32_t id);
+  // The answer goes on behind these ids, whose text is not passed on: where a
+  // tokenizer puts a space between, or they leave a character unfinished, it is
+  // the answer's. Fails as Push. REQUIRES: nothing was pushed.
+  Status Follow(std::span<const int32_t> ids);
   // No token will come: returns the rest, which too may hold a stop string.
   // REQUIRES: as Push.
   Result<std::string> Finish();
