@@ -403,17 +403,18 @@ TEST_F(EngineTest, ADeadlineEndsWhoIsLateAndFreesItsPages) {
   const auto soon = std::chrono::milliseconds(30);
   Collector runs, waits, late;
   Request request = RequestFrom(0, 16);
-  request.deadline = Clock::now() + std::chrono::hours(1);
+  request.deadline = Deadline{.at = Clock::now() + std::chrono::hours(1)};
   ASSERT_TRUE(engine->Add(request, &waits).ok());
-  request.deadline = Clock::now();
+  request.deadline = Deadline{.at = Clock::now(), .limit = "timeout (0 s)"};
   ASSERT_TRUE(engine->Add(request, &late).ok());
-  request.deadline = Clock::now() + soon;
+  request.deadline = Deadline{.at = Clock::now() + soon};
   request.priority = -1;
   ASSERT_TRUE(engine->Add(request, &runs).ok());
   ASSERT_TRUE(engine->Step().value());
   EXPECT_TRUE(late.finished);
   EXPECT_NE(late.completion.error->message.find("0 were generated"),
             std::string::npos);
+  EXPECT_EQ(late.completion.error->message.find("timeout (0 s)"), 0u);
   // More steps than it has time for.
   while (!runs.finished) {
     std::this_thread::sleep_for(soon / 10);

@@ -29,6 +29,12 @@ struct Prefix {
 
 inline constexpr size_t kMaxCacheSaltBytes = 256;
 
+// When a request is late, and by what limit: "timeout (1.5 s)".
+struct Deadline {
+  std::chrono::steady_clock::time_point at;
+  std::string limit = "the deadline";
+};
+
 struct Request {
   std::vector<int32_t> prompt;  // token ids, at least one
   // The last tokens of the prompt that are fed as generated rows, so that a
@@ -38,7 +44,7 @@ struct Request {
   int priority = 0;    // lower starts first: TurnOrder
   // When it ends with an error (kCancelled) if it has not ended before, also
   // where it still waits. It leaves its pages as one that was cancelled does.
-  std::optional<std::chrono::steady_clock::time_point> deadline = {};
+  std::optional<Deadline> deadline = {};
   std::vector<int32_t> end_token_ids;  // any of them ends the text
   // Before that many have been generated no end token is drawn. At most
   // max_tokens.

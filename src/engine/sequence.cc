@@ -67,9 +67,9 @@ SequenceSnapshot Sequence::Snapshot() const {
                                .admitted = admitted_,
                                .priority = request_.priority,
                                .num_overtaken = num_overtaken_,
-                               .deadline = request_.deadline,
                                .is_restoring = is_restoring_,
                                .prefix = request_.prefix};
+  if (request_.deadline) snapshot.deadline = request_.deadline->at;
   if (request_.prompt_logprobs) {
     snapshot.first_scored = num_scored();
     snapshot.end_scored = num_prompt_tokens() - 1;
@@ -245,11 +245,10 @@ Error Sequence::Lateness() const {
   CHECK(request_.deadline.has_value(), "sequence={}", id_.value());
   return MakeError(
       ErrorCode::kCancelled,
-      "the request must end within {:.3f} s, is not at its end: of its prompt "
-      "{} of {} tokens were read, {} were generated",
-      std::chrono::duration<double>(*request_.deadline - arrived_).count(),
-      std::min(num_computed_, num_prompt_tokens()), num_prompt_tokens(),
-      num_generated());
+      "{} must suffice for the whole answer, is over: of its prompt {} of {} "
+      "tokens were read, {} were generated",
+      request_.deadline->limit, std::min(num_computed_, num_prompt_tokens()),
+      num_prompt_tokens(), num_generated());
 }
 
 Completion Sequence::Complete(FinishReason reason, int num_layers) const {

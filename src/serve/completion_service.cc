@@ -262,16 +262,19 @@ std::optional<ApiError> CompletionService::CheckLengths(
   return std::nullopt;
 }
 
-std::optional<Sequence::Clock::time_point> CompletionService::DeadlineOf(
+std::optional<Deadline> CompletionService::DeadlineOf(
     const CompletionRequest& request) const {
-  double seconds = request.timeout_s.value_or(options_.max_request_s);
-  if (options_.max_request_s > 0) {
-    seconds = std::min(seconds, options_.max_request_s);
-  }
+  const double most = options_.max_request_s;
+  const double asked = request.timeout_s.value_or(0);
+  const bool is_asked = asked > 0 && (most <= 0 || asked <= most);
+  const double seconds = is_asked ? asked : most;
   if (seconds <= 0) return std::nullopt;
-  return Sequence::Clock::now() +
-         std::chrono::duration_cast<Sequence::Clock::duration>(
-             std::chrono::duration<double>(seconds));
+  return Deadline{
+      .at = Sequence::Clock::now() +
+            std::chrono::duration_cast<Sequence::Clock::duration>(
+                std::chrono::duration<double>(seconds)),
+      .limit = fmt::format(
+          "{} ({} s)", is_asked ? "timeout" : "--request-timeout", seconds)};
 }
 
 AnswerForm CompletionService::FormOf(const CompletionRequest& request,

@@ -82,8 +82,7 @@ class CompletionService {
   int MaxTokens(const CompletionRequest& request, size_t prompt_length) const;
   Result<int> SelectorFor(const std::string& select) const;
   // Nothing where it may take as long as it takes.
-  std::optional<Sequence::Clock::time_point> DeadlineOf(
-      const CompletionRequest& request) const;
+  std::optional<Deadline> DeadlineOf(const CompletionRequest& request) const;
   AnswerForm FormOf(const CompletionRequest& request, uint64_t number) const;
   // Fails where the model's vocabulary cannot be held to grammars.
   Result<const GrammarVocabulary*> Vocabulary();
@@ -104,7 +103,7 @@ class CompletionService {
     Prompts prompts;
     std::vector<EchoedPrompt> echoes;
     int selector = -1;
-    std::optional<Sequence::Clock::time_point> deadline;
+    std::optional<Deadline> deadline;
     std::optional<GrammarMatcher> matcher;
   };
   Started Submit(const CompletionRequest& request, const Prepared& prepared,
