@@ -28,8 +28,7 @@ void BatchProgress::OnToken(size_t prompt) {
 }
 
 void BatchProgress::EndStep(double seconds) {
-  // A step that told nothing read a layer of a prompt, not its last.
-  if (step_read_ || !step_generated_) reading_seconds_ += seconds;
+  if (step_read_) reading_seconds_ += seconds;
   if (step_generated_) generating_seconds_ += seconds;
   step_read_ = step_generated_ = false;
 }

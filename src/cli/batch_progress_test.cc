@@ -41,15 +41,6 @@ TEST(BatchProgressTest, TimeBelongsToWhatAStepDid) {
   EXPECT_EQ(batch.generating_seconds(), 0.5);
 }
 
-TEST(BatchProgressTest, AStepThatTellsNothingReadALayer) {
-  BatchProgress batch({10});
-  for (int layer = 0; layer < 4; ++layer) batch.EndStep(2);
-  EXPECT_EQ(batch.num_read(), 0);
-  batch.OnRead(0, 10);
-  batch.EndStep(1);
-  EXPECT_EQ(batch.reading_seconds(), 9);
-}
-
 TEST(BatchProgressTest, AMixedStepCountsForBoth) {
   BatchProgress batch({10, 20});
   batch.OnToken(0);
