@@ -21,7 +21,6 @@ SHELL := /bin/bash
 PRESET ?= release
 JOBS ?= $(shell nproc)
 SEED ?= 7
-MINUTES ?= 60
 PREFIX ?= /usr/local
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 
@@ -82,7 +81,7 @@ test-evaluators: winnow
 
 soak: winnow
 	@mkdir -p build/soak
-	@tests/load/soak.py build/winnow --minutes "$(MINUTES)" --seed "$(SEED)" \
+	@tests/load/soak.py build/winnow --minutes "$(or $(MINUTES),60)" --seed "$(SEED)" \
 	  --json build/soak/figures.json
 
 # All tests under the sanitizers.
