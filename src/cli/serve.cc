@@ -102,8 +102,7 @@ void AddLimits(Command& command, ServeFlags* flags) {
       WholeNumber(1, kMaxSeconds, &flags->write_timeout_s));
   add("--request-timeout", "SECONDS",
       "From a request's arrival to its end, waiting included; a request may "
-      "say "
-      "less (default 0: no end)",
+      "say less (default 0: no end)",
       WholeNumber(0, kMaxSeconds, &flags->request_timeout_s));
   add("--max-watched-requests", "N",
       "Requests at once that are told what each token reads; more are refused "
