@@ -47,7 +47,7 @@ PORTIONS = {
     "niah_multivalue": Portion(0.12, tokens_a_question=84, most_asked=32),
     "niah_multiquery": Portion(0.10, tokens_a_question=96, most_asked=32),
     "multikey": Portion(0.12),
-    "qa": Portion(0.04, tokens_a_question=85, most_asked=128),
+    "qa": Portion(0.06, tokens_a_question=85, most_asked=128),
     "chain": Portion(0.10, most_asked=64),
     "vt": Portion(0.13, tokens_a_question=128, most_asked=64),
     "long_chain": Portion(

@@ -234,6 +234,14 @@ class Run:
             flush=True,
         )
 
+    def _begin_clock(self, loss: Tensor, began: float) -> float:
+        """When the clock began, had a call's first step, which compiles,
+        taken no time; `began`: by a clock that ran on."""
+        loss.item()  # Waits for the device.
+        now = time.monotonic()
+        self.progress.seconds_before += now - began - self.progress.seconds
+        return now - self.progress.seconds
+
     def train(self) -> None:
         progress = self.progress
         maker = BatchMaker(
@@ -244,6 +252,7 @@ class Run:
         )
         maker.start(progress.stage)
         began = time.monotonic() - progress.seconds
+        is_first_step = True
         while (
             not progress.is_run_done(self.stages)
             and progress.seconds + progress.seconds_before
@@ -252,6 +261,9 @@ class Run:
             stage = self.stages[progress.stage]
             self.model.rope_theta = stage.rope_theta
             loss = self.step(maker)
+            if is_first_step:
+                is_first_step = False
+                began = self._begin_clock(loss, began)
             if progress.stage_step % stage.steps_a_report:
                 continue
             loss_value = loss.item()  # Waits for the device.
