@@ -40,7 +40,9 @@ Status BenchAttention::Allocate(Dtype dtype) {
   cache_.page_table = tables_.At(0, Dtype::kUInt32, {1, num_pages});
   uint32_t* pages = cache_.page_table.As<uint32_t>();
   std::iota(pages, pages + num_pages, 0u);
-  std::shuffle(pages, pages + num_pages, std::mt19937(1));
+  if (shape_.shuffled_pages) {
+    std::shuffle(pages, pages + num_pages, std::mt19937(1));
+  }
   FillRandomly(strips_.At(
       0, dtype, {static_cast<int64_t>(layer_bytes_) / DtypeBytes(dtype)}));
   for (size_t layer = 1; layer < num_layers; ++layer) {

@@ -24,6 +24,8 @@ class BenchAttention {
     bool prompt_rows = false;
     int head_dim = 0;
     int num_layers = 1;
+    // Else they lie in order, as a pool that is not fragmented hands them out.
+    bool shuffled_pages = false;
   };
   static Result<std::unique_ptr<BenchAttention>> Create(Backend& backend,
                                                         const Model& model,

@@ -111,9 +111,10 @@ Result<nlohmann::ordered_json> ReadRow(Backend& backend, const Model& model,
   ASSIGN_OR_RETURN(const std::unique_ptr<BenchAttention> attention,
                    BenchAttention::Create(backend, model, shape));
   Case verb;
-  verb.verb = fmt::format("Read, {}, {} tokens, head_dim {}",
-                          shape.prompt_rows ? "prompt" : "decode",
-                          shape.context_tokens, shape.head_dim);
+  verb.verb =
+      fmt::format("Read, {}, {} tokens, head_dim {}{}",
+                  shape.prompt_rows ? "prompt" : "decode", shape.context_tokens,
+                  shape.head_dim, shape.shuffled_pages ? ", shuffled" : "");
   verb.bytes = attention->kv_bytes();
   verb.flops = attention->flops();
   verb.product_bound = shape.prompt_rows;
@@ -156,7 +157,8 @@ void PrintTable(const nlohmann::ordered_json& rows) {
 }
 
 // Attention at the model's numbers of heads and at both usual sizes of one:
-// the decode of a long context, and a whole prompt.
+// the decode of a long context, whose pages lie in order or anywhere, and a
+// whole prompt.
 std::vector<BenchAttention::Shape> AttentionShapes(const ModelConfig& config,
                                                    Dtype dtype,
                                                    const BenchFlags& flags) {
@@ -165,11 +167,14 @@ std::vector<BenchAttention::Shape> AttentionShapes(const ModelConfig& config,
     const int64_t layer_bytes = int64_t{flags.decode_context_tokens} * 2 *
                                 config.num_kv_heads * head_dim *
                                 DtypeBytes(dtype);
-    shapes.push_back(
-        {.context_tokens = flags.decode_context_tokens,
-         .first_position = flags.decode_context_tokens - 1,
-         .head_dim = head_dim,
-         .num_layers = static_cast<int>(kDecodeKvBytes / layer_bytes) + 1});
+    BenchAttention::Shape decode = {
+        .context_tokens = flags.decode_context_tokens,
+        .first_position = flags.decode_context_tokens - 1,
+        .head_dim = head_dim,
+        .num_layers = static_cast<int>(kDecodeKvBytes / layer_bytes) + 1};
+    shapes.push_back(decode);
+    decode.shuffled_pages = true;
+    shapes.push_back(decode);
     shapes.push_back({.context_tokens = flags.prompt_context_tokens,
                       .first_position = 0,
                       .prompt_rows = true,

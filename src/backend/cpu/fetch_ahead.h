@@ -6,7 +6,7 @@
 
 namespace winnow {
 
-// Sets ahead_k and ahead_v of `keys`: of each half of a page that is read, two
+// Sets what stands ahead in `keys`: of each half of a page that is read, two
 // that are read some halves later, in `keys` or in `next`, which follows and
 // may be empty. REQUIRES: keys and values of `element_bytes` are read where
 // they lie.

@@ -60,6 +60,7 @@ struct TileKeys {
   uint32_t tokens[kTilePages] = {};
   HalvesAhead ahead_k[kTileHalves];  // fetched beside each half
   HalvesAhead ahead_v[kTileHalves];
+  HalvesAhead ahead_weights[kPageHalves];  // fetched beside a unit's weights
 };
 
 // How a row's keys among [begin, end) are told: it sees all, a range, or the

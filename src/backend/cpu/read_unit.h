@@ -80,8 +80,10 @@ FetchCursor UnitPageScores(const TileKeys& keys, const UnitRows& rows, int row,
 
 // Maximum, weights and sum of one row. Vectors of keys are added in ascending
 // order, then the lanes in the order that Lanes fixes.
+// Steps `fetch` with each vector; returns it.
 template <class Lanes, class Words, Seen kSeen>
-void UnitSoftmax(const TileKeys& keys, const UnitRows& rows, int row) {
+FetchCursor UnitSoftmax(const TileKeys& keys, const UnitRows& rows, int row,
+                        FetchCursor fetch) {
   using F = typename Lanes::F;
   const int first_vector = keys.begin / 16;
   const int end_vector = (keys.end + 15) / 16;
@@ -117,6 +119,7 @@ void UnitSoftmax(const TileKeys& keys, const UnitRows& rows, int row) {
   F sum = Lanes::Zero();
   for (int v = first_vector; v < end_vector; ++v) {
     if (skips(v)) continue;
+    fetch.Step();
     const F score = Lanes::Load(scores + 16 * v);
     const F weight = seen(
         v,
@@ -127,6 +130,7 @@ void UnitSoftmax(const TileKeys& keys, const UnitRows& rows, int row) {
   }
   rows.maximum[row] = maximum;
   rows.sum[row] = Lanes::SumOf(sum);
+  return fetch;
 }
 
 // A run of keys of one page, all of whose rows of V are read.
@@ -275,14 +279,14 @@ template <class Lanes, class Words>
 void ReadUnit(const TileKeys& keys, const UnitRows& rows) {
   UnitScores<Lanes, Words>(keys, rows);
   const bool masked = keys.masked || keys.begin % 16 != 0 || keys.end % 16 != 0;
+  const auto softmax = keys.picked ? UnitSoftmax<Lanes, Words, Seen::kTokens>
+                       : masked    ? UnitSoftmax<Lanes, Words, Seen::kRange>
+                                   : UnitSoftmax<Lanes, Words, Seen::kAll>;
+  FetchCursor fetch(keys.ahead_weights, kPageHalves,
+                    kHalfTokens * keys.k_stride * (4 / Words::kPerWord),
+                    rows.num_rows * (kTileKeys / 16));
   for (int row = 0; row < rows.num_rows; ++row) {
-    if (keys.picked) {
-      UnitSoftmax<Lanes, Words, Seen::kTokens>(keys, rows, row);
-    } else if (masked) {
-      UnitSoftmax<Lanes, Words, Seen::kRange>(keys, rows, row);
-    } else {
-      UnitSoftmax<Lanes, Words, Seen::kAll>(keys, rows, row);
-    }
+    fetch = softmax(keys, rows, row, fetch);
   }
   UnitValues<Lanes, Words>(keys, rows);
 }

@@ -55,14 +55,15 @@ RowScan::RowScan(const ReadKernels& kernels, const ScanTask& task,
 void RowScan::Run() {
   PackQueries();
   const bool prefetches = wide_ == nullptr && !gathers_;
-  TileKeys keys, next;
+  TileKeys of_tiles[2];  // in turns
+  int turn = 0;
   for (int64_t slot = task_.first_slot; slot < task_.end_slot;
-       slot += kTileKeys) {
-    keys = prefetches && slot > task_.first_slot ? next : Tile(slot);
+       slot += kTileKeys, turn = 1 - turn) {
+    TileKeys& keys = of_tiles[turn];
+    if (!prefetches || slot == task_.first_slot) FindTile(slot, keys);
     if (prefetches) {
-      next = slot + kTileKeys < task_.end_slot ? Tile(slot + kTileKeys)
-                                               : TileKeys();
-      FetchAhead(next, element_bytes_, keys);
+      FindTile(slot + kTileKeys, of_tiles[1 - turn]);
+      FetchAhead(of_tiles[1 - turn], element_bytes_, keys);
     }
     score_(keys, rows_);
     CopyScores(slot, keys.end);
@@ -130,15 +131,13 @@ const std::byte* RowScan::Page(int64_t slot, int number) {
   return reinterpret_cast<const std::byte*>(wide);
 }
 
-TileKeys RowScan::Tile(int64_t slot) {
-  TileKeys keys;
+void RowScan::FindTile(int64_t slot, TileKeys& keys) {
   keys.k_dim = keys.k_stride = width_;
-  keys.end =
-      static_cast<int>(std::min<int64_t>(kTileKeys, task_.end_slot - slot));
+  keys.end = static_cast<int>(
+      std::clamp<int64_t>(task_.end_slot - slot, 0, kTileKeys));
   for (int page = 0; page * kTilePageTokens < keys.end; ++page) {
     keys.k[page] = Page(slot + page * kTilePageTokens, page);
   }
-  return keys;
 }
 
 void RowScan::CopyScores(int64_t slot, int num_slots) const {

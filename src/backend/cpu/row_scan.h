@@ -52,7 +52,7 @@ class RowScan {
   // The 32 rows from slot `slot` on, as the kernel reads them, as number
   // `number` of a tile.
   const std::byte* Page(int64_t slot, int number);
-  TileKeys Tile(int64_t slot);
+  void FindTile(int64_t slot, TileKeys& keys);
   void CopyScores(int64_t slot, int num_slots) const;
 
   const ScanTask& task_;

@@ -30,6 +30,7 @@ void SetEnds(const uint32_t (&tokens)[kTilePages], TileKeys& keys) {
 
 TilePages::TilePages(const Source& source, ScratchCutter& scratch)
     : cache_(source.cache),
+      extents_(source.cache.page_table.Row<uint32_t>(source.request)),
       request_(source.request),
       kv_head_(source.kv_head),
       widen_(source.widen) {
@@ -43,22 +44,20 @@ TilePages::TilePages(const Source& source, ScratchCutter& scratch)
   scratch_v_ = scratch.Take<std::byte>(kTileKeys * ScratchBytes(format.v_dim));
 }
 
-TileKeys TilePages::Empty() const {
+void TilePages::SetShape(TileKeys& keys) const {
   const SliceFormat& format = cache_.format;
-  TileKeys keys;
   keys.k_dim = format.k_dim;
   keys.v_dim = format.v_dim;
   keys.k_stride = format.k_dim;
   keys.v_stride = format.v_in_k ? format.k_dim : format.v_dim;
-  return keys;
 }
 
 const std::byte* TilePages::SliceOf(int64_t page) const {
   CHECK(page < cache_.page_table.dim(1), "page={} page_table {}", page,
         ToString(cache_.page_table));
-  const bool is_whole =
-      cache_.page_table.Row<uint32_t>(request_)[page] != kNotWhole;
-  if (!is_whole && PiecesAPage(cache_.format) > 1) return nullptr;
+  const uint32_t extent = extents_[page];
+  if (extent != kNotWhole) return cache_.Slice(extent, kv_head_);
+  if (PiecesAPage(cache_.format) > 1) return nullptr;
   return FindPiece(cache_, slots_ ? &*slots_ : nullptr, request_, kv_head_,
                    page, 0)
       .slice;
@@ -140,9 +139,11 @@ void TilePages::AddPage(int64_t page, int number, uint32_t tokens,
   }
 }
 
-TileKeys TilePages::Tile(int64_t tile, const VisibleKeys& visible) const {
+void TilePages::FindTile(int64_t tile, const VisibleKeys& visible,
+                         TileKeys& keys) const {
   const int64_t base = tile * kTileKeys;
-  TileKeys keys = Empty();
+  SetShape(keys);
+  keys.picked = false;
   keys.first_position = static_cast<int32_t>(base);
   keys.begin = static_cast<int>(
       std::max<int64_t>(0, visible.first_of_first - base) / 4 * 4);
@@ -156,12 +157,14 @@ TileKeys TilePages::Tile(int64_t tile, const VisibleKeys& visible) const {
        ++page) {
     AddPage(base / kPageTokens + page, page, ~uint32_t{0}, keys);
   }
-  return keys;
 }
 
-TileKeys TilePages::Picked(std::span<const Pick> picks, int64_t first,
-                           int64_t last) const {
-  TileKeys keys = Empty();
+void TilePages::FindPicked(std::span<const Pick> picks, int64_t first,
+                           int64_t last, TileKeys& keys) const {
+  SetShape(keys);
+  keys.first_position = 0;
+  keys.masked = false;
+  std::ranges::fill(keys.tokens, 0u);
   bool whole = true;
   for (size_t i = 0; i < picks.size(); ++i) {
     const int64_t page = picks[i].page;
@@ -173,12 +176,12 @@ TileKeys TilePages::Picked(std::span<const Pick> picks, int64_t first,
   // not touch what lies behind the row, which nobody may have written yet.
   keys.picked = !whole;
   SetEnds(keys.tokens, keys);
-  return keys;
 }
 
 TileKeys TilePages::Masked(int64_t tile, const uint32_t (&any)[kTilePages],
                            const uint32_t (&all)[kTilePages]) const {
-  TileKeys keys = Empty();
+  TileKeys keys;
+  SetShape(keys);
   keys.first_position = static_cast<int32_t>(tile * kTileKeys);
   SetEnds(any, keys);
   CHECK(keys.begin < keys.end, "tile={} begin={} end={}", tile, keys.begin,

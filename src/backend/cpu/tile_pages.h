@@ -55,11 +55,19 @@ class TilePages {
   TilePages(const Source& source, ScratchCutter& scratch);
 
   // Tile `tile` for rows that see `visible`. REQUIRES: they see some of it.
-  TileKeys Tile(int64_t tile, const VisibleKeys& visible) const;
+  TileKeys Tile(int64_t tile, const VisibleKeys& visible) const {
+    TileKeys keys;
+    FindTile(tile, visible, keys);
+    return keys;
+  }
+  // The same where `keys` has been a tile of these pages, or none: a copy costs
+  // as much as a tenth of a unit's work.
+  void FindTile(int64_t tile, const VisibleKeys& visible, TileKeys& keys) const;
 
-  // At most four picks, for rows that see all their tokens in [first, last].
-  TileKeys Picked(std::span<const Pick> picks, int64_t first,
-                  int64_t last) const;
+  // Likewise at most four picks, for rows that see all their tokens in [first,
+  // last].
+  void FindPicked(std::span<const Pick> picks, int64_t first, int64_t last,
+                  TileKeys& keys) const;
 
   // Tile `tile`, of which rows see tokens of its four pages: `any` the tokens
   // that one of them sees, `all` those that all see. REQUIRES: `any` is not
@@ -68,7 +76,7 @@ class TilePages {
                   const uint32_t (&all)[kTilePages]) const;
 
  private:
-  TileKeys Empty() const;
+  void SetShape(TileKeys& keys) const;
   // Page `page` of the request as number `number` of a tile, of which `tokens`
   // are read.
   void AddPage(int64_t page, int number, uint32_t tokens, TileKeys& keys) const;
@@ -86,6 +94,7 @@ class TilePages {
   }
 
   const LayerCache& cache_;
+  const uint32_t* const extents_;  // of the request's pages
   const int request_;
   const int kv_head_;
   const WidenKernel widen_;  // null: the kernel reads the stored type

@@ -26,13 +26,14 @@ class ItemUnits {
         FirstVisible(visible_.last_of_last, job.step.window);
   }
 
-  TileKeys Unit(int unit) const {
-    if (picks_.every_page) return pages_.Tile(unit, visible_);
+  // `keys` has been a unit of an item of the job, or none.
+  void FindUnit(int unit, TileKeys& keys) const {
+    if (picks_.every_page) return pages_.FindTile(unit, visible_, keys);
     const auto first = static_cast<size_t>(unit) * kUnitPicks;
-    return pages_.Picked(
+    pages_.FindPicked(
         picks_.list.subspan(
             first, std::min<size_t>(kUnitPicks, picks_.list.size() - first)),
-        visible_.first_of_first, visible_.last_of_last);
+        visible_.first_of_first, visible_.last_of_last, keys);
   }
 
  private:
@@ -88,15 +89,21 @@ class UnitRun {
     const int element_bytes = DtypeBytes(job_.cache.format.k);
     const int num_steps = item_.num_units * item_.num_kv_heads;
     const ReadItem* next_item = nullptr;
-    TileKeys keys, next;
+    TileKeys of_steps[2];  // in turns
     for (int step = 0; step < num_steps; ++step) {
       const bool last = step + 1 == num_steps;
-      keys = prefetches && step > 0 ? next : KeysOf(step);
+      TileKeys& keys = of_steps[step % 2];
+      if (!prefetches || step == 0) FindUnit(step, keys);
       if (last) next_item = queue.Take();
       if (prefetches) {
-        next = !last                  ? KeysOf(step + 1)
-               : next_item != nullptr ? FirstUnit(*next_item)
-                                      : TileKeys();
+        TileKeys& next = of_steps[1 - step % 2];
+        if (!last) {
+          FindUnit(step + 1, next);
+        } else if (next_item != nullptr) {
+          FindFirstUnit(*next_item, next);
+        } else {
+          next.begin = next.end = 0;
+        }
         FetchAhead(next, element_bytes, keys);
       }
       const int head = step % item_.num_kv_heads;
@@ -108,14 +115,15 @@ class UnitRun {
   }
 
  private:
-  TileKeys KeysOf(int step) const {
-    return units_[step % item_.num_kv_heads]->Unit(item_.first_unit +
-                                                   step / item_.num_kv_heads);
+  void FindUnit(int step, TileKeys& keys) const {
+    units_[step % item_.num_kv_heads]->FindUnit(
+        item_.first_unit + step / item_.num_kv_heads, keys);
   }
 
   // REQUIRES: K and V are read as they are stored.
-  TileKeys FirstUnit(const ReadItem& item) {
-    return ItemUnits(job_, item.rows, nullptr, scratch_).Unit(item.first_unit);
+  void FindFirstUnit(const ReadItem& item, TileKeys& keys) {
+    ItemUnits(job_, item.rows, nullptr, scratch_)
+        .FindUnit(item.first_unit, keys);
   }
 
   // What the kernel has left becomes the unit's state, or part of the group's.
