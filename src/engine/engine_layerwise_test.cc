@@ -162,6 +162,36 @@ TEST_F(EngineLayerwiseTest, WhatItsPromptSaysOfItselfIsThatOfTheResident) {
   EXPECT_EQ(keepers[0].bits, keepers[1].bits);
 }
 
+// Keeps how far the prompt was, step by step.
+struct ProgressKeeper : BitsListener {
+  void OnPrefill(int done, int total) override {
+    EXPECT_EQ(total, 301);
+    told.push_back(done);
+  }
+  std::vector<int> told;
+};
+
+// A step is a chunk of one layer, so every one of them says something.
+TEST_F(EngineLayerwiseTest, ItsObserverHearsOfEveryLayer) {
+  const auto engine = MakeEngine(6, 12, 96, CacheBudget{.tokens = 32});
+  ProgressKeeper keeper;
+  ASSERT_TRUE(engine->Add(Ask(1, 301, 4, kMean), &keeper).ok());
+  std::vector<int> want;
+  for (int layer = 0; layer < kLayers; ++layer) {
+    for (const int rows : {96, 192, 288, 301}) {
+      want.push_back((layer * 301 + rows) / kLayers);
+    }
+  }
+  for (size_t step = 1; step <= want.size(); ++step) {
+    ASSERT_TRUE(StepOf(*engine));
+    EXPECT_EQ(keeper.told.size(), step);
+  }
+  EXPECT_EQ(keeper.told, want);
+  while (StepOf(*engine)) {
+  }
+  EXPECT_EQ(keeper.told, want);
+}
+
 TEST_F(EngineLayerwiseTest, OneLayerIsNearAndThePagesAreOnTheHost) {
   const Request request = Ask(1, 15 * kPageTokens + 5, 12, kMean);
   const auto engine = MakeEngine(6, 15, 128, CacheBudget{.tokens = 32});
