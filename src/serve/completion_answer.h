@@ -43,7 +43,6 @@ struct AnswerForm {
 struct EchoedPrompt {
   std::string text;
   std::vector<int32_t> token_ids = {};  // of the prompt
-  bool skip_special_tokens = true;      // in the text, where it is theirs
 };
 
 // One of the answers: where its tokens come from, and what makes text of them.

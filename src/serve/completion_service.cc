@@ -373,8 +373,7 @@ Result<std::vector<EchoedPrompt>> CompletionService::EchoesOf(
   for (size_t i = 0; request.echo && i < prompts.size(); ++i) {
     EchoedPrompt& echo = echoes.emplace_back(
         EchoedPrompt{.text = request.texts.empty() ? "" : request.texts[i],
-                     .token_ids = prompts[i],
-                     .skip_special_tokens = request.skip_special_tokens});
+                     .token_ids = prompts[i]});
     if (!request.texts.empty()) continue;
     ASSIGN_OR_RETURN(echo.text, parts_.tokenizer.Decode(
                                     prompts[i], request.skip_special_tokens));
