@@ -71,6 +71,15 @@ void CompletionAnswer::Fail(int status, const std::string& message) {
   error_->headers = {{"x-should-retry", "false"}};
 }
 
+// What is in range and is refused all the same is too large.
+void CompletionAnswer::Refuse(const Error& error) {
+  if (error_) return;
+  if (error.code == ErrorCode::kIo) return Fail(503, error.message);
+  Fail(400,
+       fmt::format("request: field {}: {}", form_.prompt_field, error.message));
+  error_->field = form_.prompt_field;
+}
+
 bool CompletionAnswer::IsShown(int32_t token_id) const {
   const std::vector<int32_t>& markers = form_.marker_ids;
   return markers.empty() || !tokenizer_.IsSpecial(token_id) ||
@@ -205,8 +214,7 @@ void CompletionAnswer::Drain(Choice& choice) {
   choice.accepted = choice.accepted || events.accepted;
   if (events.refused) {
     choice.ended = true;
-    const bool device = events.refused->code == ErrorCode::kIo;
-    return Fail(device ? 503 : 400, events.refused->message);
+    return Refuse(*events.refused);
   }
   for (const GeneratedToken& token : events.tokens) {
     if (!choice.finish_reason.empty()) break;

@@ -390,10 +390,14 @@ TEST_F(CompletionAnswerTest, OfSpecialTokensOnlyMarkersAreShown) {
 }
 
 TEST_F(CompletionAnswerTest, AnErrorIsAStatusOrAnEvent) {
-  const auto refused = Make({.stream = true}, 1);
+  const auto refused = Make({.stream = true, .prompt_field = "input"}, 1);
   EXPECT_TRUE(refused->Take().empty());
   feeds_[0]->Refuse({ErrorCode::kInvalidArgument, "too long"});
-  EXPECT_EQ(refused->Take().head->status, 400);
+  const HttpPart said = refused->Take();
+  EXPECT_EQ(said.head->status, 400);
+  const json told = json::parse(said.body)["error"];
+  EXPECT_EQ(told["message"], "request: field input: too long");
+  EXPECT_EQ(told["param"], "input");
 
   const auto begun = Make({.stream = true}, 1);
   feeds_[1]->Accept();
