@@ -77,7 +77,10 @@ TEST(EvalTaskTest, RefusesWithFileLineFieldAndValue) {
               std::string::npos)
         << answers;
   }
-  for (const char* answers : {R"("a")", "[1]", "{}"}) {
+  EXPECT_NE(rest(prompt + R"("answers": ["a", 1])")
+                .find("field answers[1]: must be a string, is 1"),
+            std::string::npos);
+  for (const char* answers : {R"("a")", "{}"}) {
     EXPECT_NE(rest(prompt + R"("answers": )" + answers)
                   .find("field answers: must be a list of strings, is "),
               std::string::npos)

@@ -100,6 +100,17 @@ TakeValue Share(std::optional<double>* value) {
   };
 }
 
+TakeValue NumberUpTo(double most, double* value) {
+  return [=](const std::string& text) -> std::string {
+    const std::optional<double> number = ParseNumber<double>(text);
+    if (!number || !(*number >= 0 && *number <= most)) {
+      return fmt::format("must be a number in [0, {}], is \"{}\"", most, text);
+    }
+    *value = *number;
+    return {};
+  };
+}
+
 TakeValue PositiveNumber(double* value) {
   return [value](const std::string& text) -> std::string {
     const std::optional<double> number = ParseNumber<double>(text);

@@ -29,6 +29,8 @@ TakeValue WholeNumber(uint64_t least, uint64_t most, uint64_t* value);
 TakeValue Number(SamplingRange range, std::optional<float>* value);
 // A decimal number above 0 and at most 1.
 TakeValue Share(std::optional<double>* value);
+// A decimal number from 0 to `most`.
+TakeValue NumberUpTo(double most, double* value);
 // A decimal number above 0.
 TakeValue PositiveNumber(double* value);
 

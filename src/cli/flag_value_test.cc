@@ -65,6 +65,22 @@ TEST(FlagValueTest, NumbersAreShownAsTheyWereTyped) {
   EXPECT_EQ(take("1e-3"), "");
 }
 
+TEST(FlagValueTest, APartOfANumberIsANumberToo) {
+  double value = -1;
+  const TakeValue take = NumberUpTo(86400, &value);
+  for (const char* text : {"-1", "nan", "inf", "86400.5", "1s", ""}) {
+    EXPECT_EQ(take(text),
+              fmt::format("must be a number in [0, 86400], is \"{}\"", text));
+  }
+  EXPECT_EQ(value, -1);
+  EXPECT_EQ(take("0.25"), "");
+  EXPECT_EQ(value, 0.25);
+  EXPECT_EQ(take("86400"), "");
+  EXPECT_EQ(value, 86400);
+  EXPECT_EQ(take("0"), "");
+  EXPECT_EQ(value, 0);
+}
+
 // A limit that no float is equal to may be typed.
 TEST(FlagValueTest, LimitsCanBeReached) {
   std::optional<float> value;

@@ -31,7 +31,7 @@ struct ServeFlags {
   int header_timeout_s = 10;
   int idle_timeout_s = 60;
   int write_timeout_s = 30;
-  int request_timeout_s = 0;  // 0: none
+  double request_timeout_s = 0;  // 0: none
   int max_watched_requests = 2;
   int max_read_ranges = 256;
   std::string log_format = "json";

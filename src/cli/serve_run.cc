@@ -169,6 +169,11 @@ Status ServeRun::MakeEngine() {
   if (specs.empty()) specs.push_back("auto");
   specs.push_back("dense");
   for (const std::string& spec : specs) {
+    if (std::ranges::find(selects_, spec,
+                          &std::pair<std::string, int>::first) !=
+        selects_.end()) {
+      continue;
+    }
     ASSIGN_OR_RETURN(const std::string named,
                      ResolveSelect(spec, config.native_selector));
     // Everything is read without a selector too.

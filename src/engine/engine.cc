@@ -61,10 +61,16 @@ RequestRope Engine::RopeFor(int64_t planned_tokens) const {
 
 Status Engine::CheckWatch(const Request& request, bool is_layerwise) const {
   if (request.is_watched && is_layerwise) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "a watched request's KV must fit device-kv ({}), as "
-                     "others are read layer by layer",
-                     FormatBytes(device_kv_bytes()));
+    const int64_t num_tokens =
+        std::ssize(request.prompt) + request.max_tokens - 1;
+    return MakeError(
+        ErrorCode::kInvalidArgument,
+        "KV of a watched request must be at most {} (device-kv), "
+        "as a larger one is read layer by layer, is {} ({} tokens: "
+        "a prompt of {} and max-tokens)",
+        FormatBytes(device_kv_bytes()),
+        FormatBytes(PagesFor(num_tokens) * limits_.page_bytes), num_tokens,
+        request.prompt.size());
   }
   const auto num_watched = std::ranges::count_if(
       sequences_,
@@ -81,8 +87,13 @@ Result<SequenceId> Engine::Add(Request request, RequestObserver* observer) {
   if (failure_) return *failure_;
   RETURN_IF_ERROR(limits_.Check(request));
   const bool is_layerwise = layerwise_ && layerwise_->Takes(request);
-  RETURN_IF_ERROR(is_layerwise ? layerwise_->Check(request)
-                               : limits_.CheckRoom(request));
+  if (is_layerwise) {
+    RETURN_IF_ERROR(layerwise_->Check(request));
+  } else if (Status room = limits_.CheckRoom(request); !room.ok()) {
+    Error error = room.error();
+    if (layerwise_) error.message += layerwise_->WayOut(request);
+    return error;
+  }
   RETURN_IF_ERROR(CheckWatch(request, is_layerwise));
   if (request.prefix) {
     const Sequence& prefix = Get(*request.prefix);

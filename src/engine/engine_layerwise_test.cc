@@ -106,7 +106,9 @@ class EngineLayerwiseTest : public testing::Test {
   std::string ErrorOf(Engine& engine, Request request) {
     BitsListener listener;
     const auto id = engine.Add(std::move(request), &listener);
-    return id.ok() ? "" : id.error().message;
+    if (!id.ok()) return id.error().message;
+    engine.Cancel(*id);
+    return {};
   }
 
   const TinyCase golden_ = WithLayers(ReadTinyCase("llama"), kLayers);
@@ -160,6 +162,36 @@ TEST_F(EngineLayerwiseTest, WhatItsPromptSaysOfItselfIsThatOfTheResident) {
   EXPECT_EQ(keepers[0].prompt.size(), 300u);
   EXPECT_EQ(keepers[0].prompt, keepers[1].prompt);
   EXPECT_EQ(keepers[0].bits, keepers[1].bits);
+}
+
+// Keeps how far the prompt was, step by step.
+struct ProgressKeeper : BitsListener {
+  void OnPrefill(int done, int total) override {
+    EXPECT_EQ(total, 301);
+    told.push_back(done);
+  }
+  std::vector<int> told;
+};
+
+// A step is a chunk of one layer, so every one of them says something.
+TEST_F(EngineLayerwiseTest, ItsObserverHearsOfEveryLayer) {
+  const auto engine = MakeEngine(6, 12, 96, CacheBudget{.tokens = 32});
+  ProgressKeeper keeper;
+  ASSERT_TRUE(engine->Add(Ask(1, 301, 4, kMean), &keeper).ok());
+  std::vector<int> want;
+  for (int layer = 0; layer < kLayers; ++layer) {
+    for (const int rows : {96, 192, 288, 301}) {
+      want.push_back((layer * 301 + rows) / kLayers);
+    }
+  }
+  for (size_t step = 1; step <= want.size(); ++step) {
+    ASSERT_TRUE(StepOf(*engine));
+    EXPECT_EQ(keeper.told.size(), step);
+  }
+  EXPECT_EQ(keeper.told, want);
+  while (StepOf(*engine)) {
+  }
+  EXPECT_EQ(keeper.told, want);
 }
 
 TEST_F(EngineLayerwiseTest, OneLayerIsNearAndThePagesAreOnTheHost) {
@@ -298,8 +330,8 @@ TEST_F(EngineLayerwiseTest, ErrorsNameTheLimitAndTheValue) {
   // Dense, and by the keys themselves, as ever: 11 pages.
   for (const int selector : {-1, kOracle}) {
     EXPECT_EQ(ErrorOf(*engine, Ask(1, 330, 10, selector)),
-              fmt::format("KV of prompt and max-tokens (330 + 10 tokens) needs "
-                          "{}, device-kv holds {}",
+              fmt::format("KV of 339 tokens (a prompt of 330 and max-tokens) "
+                          "needs {}, device-kv holds {}",
                           FormatBytes(11 * PageBytes()),
                           FormatBytes(6 * PageBytes())));
   }
@@ -314,15 +346,64 @@ TEST_F(EngineLayerwiseTest, ErrorsNameTheLimitAndTheValue) {
   // Four of slots, and what is generated.
   EXPECT_EQ(
       ErrorOf(*engine, Ask(1, 10 * kPageTokens, 190, kWindow)),
-      fmt::format("prompt and max-tokens (320 + 190 tokens) need {} even "
-                  "when they are read layer by layer (a layer's KV and "
+      fmt::format("KV of 509 tokens (a prompt of 320 and max-tokens) needs {} "
+                  "even when it is read layer by layer (a layer's KV and "
                   "hidden states: {}; then slots and {} of pages), "
                   "device-kv holds {}",
                   FormatBytes(10 * PageBytes()), FormatBytes(3 * PageBytes()),
                   FormatBytes(6 * PageBytes()), FormatBytes(6 * PageBytes())));
   Request watched = Ask(1, 300, 10, kMean);
   watched.is_watched = true;
-  EXPECT_NE(ErrorOf(*engine, watched).find("watched"), std::string::npos);
+  EXPECT_EQ(
+      ErrorOf(*engine, watched),
+      fmt::format("KV of a watched request must be at most {} "
+                  "(device-kv), as a larger one is read layer by layer, "
+                  "is {} (309 tokens: a prompt of 300 and max-tokens)",
+                  FormatBytes(6 * PageBytes()), FormatBytes(10 * PageBytes())));
+}
+
+// One page of slots has room for 32 tokens of every layer.
+TEST_F(EngineLayerwiseTest, ASmallerCacheBudgetIsNamedWhereItWouldDo) {
+  constexpr std::string_view kWayOut = "; a cache-budget of ";
+  struct Case {
+    int num_tokens, max_tokens;
+    int64_t budget;  // of the engine
+    std::string_view named;
+  };
+  for (const Case& each : std::initializer_list<Case>{
+           // Five pages of slots and two later ones where there are six.
+           {320, 60, 160, "128"},
+           // More slots than pages that may leave: it is not taken at all.
+           {200, 30, 320, "128"},
+           // What it generates is too much by itself, and one that fits.
+           {320, 190, 160, ""},
+           {320, 60, 128, "fits"}}) {
+    SCOPED_TRACE(fmt::format("{}+{}", each.num_tokens, each.max_tokens));
+    const Request request = Ask(1, each.num_tokens, each.max_tokens, kWindow);
+    const auto refused = ErrorOf(
+        *MakeEngine(6, 12, 96, CacheBudget{.tokens = each.budget}), request);
+    if (each.named == "fits") {
+      EXPECT_EQ(refused, "");
+      continue;
+    }
+    const size_t at = refused.find(kWayOut);
+    ASSERT_NE(refused, "");
+    if (each.named.empty()) {
+      EXPECT_EQ(at, std::string::npos) << refused;
+      continue;
+    }
+    ASSERT_NE(at, std::string::npos) << refused;
+    EXPECT_TRUE(refused.substr(at + kWayOut.size())
+                    .starts_with(fmt::format("{} tokens would do", each.named)))
+        << refused;
+    const int64_t named = std::atoi(std::string(each.named).c_str());
+    EXPECT_EQ(
+        ErrorOf(*MakeEngine(6, 12, 96, CacheBudget{.tokens = named}), request),
+        "");
+    EXPECT_NE(ErrorOf(*MakeEngine(6, 12, 96, CacheBudget{.tokens = named + 1}),
+                      request),
+              "");
+  }
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "engine/layerwise_prompts.h"
 
+#include <algorithm>
+
 #include "base/size_text.h"
 
 namespace winnow {
@@ -24,7 +26,7 @@ int64_t LayerwisePrompts::RowBytes() const {
 
 // Where lists are read in other layers than they were chosen in, a step runs
 // all of them.
-bool LayerwisePrompts::Takes(const Request& request) const {
+bool LayerwisePrompts::MayTake(const Request& request) const {
   if (request.prefix || request.selector < 0 ||
       !slots_.MayServe(request.selector) ||
       selectors_.selector(request.selector).reuses()) {
@@ -32,8 +34,29 @@ bool LayerwisePrompts::Takes(const Request& request) const {
   }
   const int64_t num_life_tokens =
       std::ssize(request.prompt) + request.max_tokens - 1;
-  return PagesFor(num_life_tokens) > memory_.kv.num_pages() &&
+  return PagesFor(num_life_tokens) > memory_.kv.num_pages();
+}
+
+bool LayerwisePrompts::Takes(const Request& request) const {
+  return MayTake(request) &&
          NumFarPages(request) >= slots_.NumSlotExtents(request);
+}
+
+std::string LayerwisePrompts::WayOut(const Request& request) const {
+  if (!MayTake(request)) return {};
+  const LayerRoom room = RoomOf(request);
+  const int64_t num_far = NumFarPages(request);
+  const int64_t num_pages = memory_.kv.num_pages();
+  if (num_far > memory_.kv.num_host_pages() ||
+      room.num_whole_pages + room.num_strip_extents > num_pages) {
+    return {};
+  }
+  const int64_t num_left =
+      num_pages - room.num_whole_pages - room.num_later_pages;
+  const std::optional<int64_t> tokens =
+      slots_.BudgetWithin(request, std::min(num_far, num_left));
+  if (!tokens) return {};
+  return fmt::format("; a cache-budget of {} tokens would do", *tokens);
 }
 
 int64_t LayerwisePrompts::NumFarPages(const Request& request) const {
@@ -63,14 +86,14 @@ Status LayerwisePrompts::Check(const Request& request) const {
   if (room.num_most() > kv.num_pages()) {
     return MakeError(
         ErrorCode::kResourceExhausted,
-        "prompt and max-tokens ({} + {} tokens) need {} even when they are "
-        "read layer by layer (a layer's KV and hidden states: {}; then slots "
-        "and {} of pages), device-kv holds {}",
-        request.prompt.size(), request.max_tokens,
-        FormatBytes(room.num_most() * page_bytes),
+        "KV of {} tokens (a prompt of {} and max-tokens) needs {} even when it "
+        "is read layer by layer (a layer's KV and hidden states: {}; then "
+        "slots and {} of pages), device-kv holds {}{}",
+        std::ssize(request.prompt) + request.max_tokens - 1,
+        request.prompt.size(), FormatBytes(room.num_most() * page_bytes),
         FormatBytes(room.num_strip_extents * page_bytes),
         FormatBytes((room.num_whole_pages + room.num_later_pages) * page_bytes),
-        FormatBytes(kv.num_pages() * page_bytes));
+        FormatBytes(kv.num_pages() * page_bytes), WayOut(request));
   }
   if (num_far > kv.num_host_pages()) {
     return MakeError(

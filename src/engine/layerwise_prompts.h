@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 
 #include "cache/prompt_strips.h"
 #include "engine/request_slots.h"
@@ -42,6 +43,9 @@ class LayerwisePrompts {
   // Whether both pools have room for it when it is alone; the error names which
   // has not, and what it would need. REQUIRES: Takes.
   Status Check(const Request& request) const;
+  // Of a request that neither pool has room for as it is: what would have it
+  // served, to follow the error; "" where nothing that is known would.
+  std::string WayOut(const Request& request) const;
 
   // Of one that Takes: what it takes on the device, and on the host while it is
   // read.
@@ -76,6 +80,8 @@ class LayerwisePrompts {
         selectors_(selectors),
         slots_(slots),
         options_(options) {}
+  // What Takes asks for, whatever the budget of slots.
+  bool MayTake(const Request& request) const;
   int64_t RowBytes() const;
   PromptPlaces PlacesOf(const Sequence& sequence) const;
 

@@ -162,7 +162,9 @@ struct Completion {
 class RequestObserver {
  public:
   virtual ~RequestObserver() = default;
-  // `done` of `total` prompt tokens have been computed.
+  // `done` of `total` prompt tokens have been computed, more than before. While
+  // a prompt is read layer by layer, its rows in one layer count for their
+  // share of all layers, rounded down.
   virtual void OnPrefill(int done, int total) = 0;
   // Returns false to end the request here, as a stop string does.
   virtual bool OnToken(const GeneratedToken& token) = 0;

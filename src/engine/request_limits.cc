@@ -44,9 +44,9 @@ Status RequestLimits::CheckRoom(int64_t num_tokens, int64_t max_tokens,
   RETURN_IF_ERROR(CheckLength(num_tokens, max_tokens));
   if (num_pages_needed > num_pages) {
     return MakeError(ErrorCode::kResourceExhausted,
-                     "KV of prompt and max-tokens ({} + {} tokens) needs {}, "
-                     "device-kv holds {}",
-                     num_tokens, max_tokens,
+                     "KV of {} tokens (a prompt of {} and max-tokens) needs "
+                     "{}, device-kv holds {}",
+                     num_tokens + max_tokens - 1, num_tokens,
                      FormatBytes(num_pages_needed * page_bytes),
                      FormatBytes(num_pages * page_bytes));
   }

@@ -102,7 +102,7 @@ TEST(RequestLimitsTest, AsManyPagesAsThereAreAreEnough) {
   const Error error = ErrorOf(kLimits.CheckRoom(Plain(100, 30)));
   EXPECT_EQ(error.code, ErrorCode::kResourceExhausted);
   EXPECT_EQ(error.message,
-            "KV of prompt and max-tokens (100 + 30 tokens) needs 5.0 KiB, "
+            "KV of 129 tokens (a prompt of 100 and max-tokens) needs 5.0 KiB, "
             "device-kv holds 4.0 KiB");
   // A fork's room is kept by its prefix.
   Request fork = Plain(100, 30);

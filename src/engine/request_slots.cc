@@ -69,10 +69,10 @@ std::optional<int> RequestSlots::SlotTokens(const SelectorSet& selectors) {
 
 std::vector<int> RequestSlots::FramesFor(const SelectorSet& selectors,
                                          int index, int64_t max_context,
-                                         const RequestSlotsOptions& options) {
+                                         const CacheBudget& budget) {
   const Selector& selector = selectors.selector(index);
   const std::vector<bool> layers = ChoosingLayers(selector);
-  const int wanted = options.budget.FramesFor(
+  const int wanted = budget.FramesFor(
       SelectedTokens(selector.program, max_context), max_context);
   // What fills the last extent goes to some layers on top.
   const int most = kMaxSlots / (kPageTokens / *SlotTokens(selectors)) -
@@ -88,7 +88,7 @@ Result<std::unique_ptr<RequestSlots>> RequestSlots::Create(
   for (int i = 0; i < selectors.size(); ++i) {
     if (!MayHaveSlots(selectors.selector(i))) continue;
     const std::vector<int> frames =
-        FramesFor(selectors, i, options.max_model_len, options);
+        FramesFor(selectors, i, options.max_model_len, options.budget);
     max_frames = std::max(max_frames, std::ranges::max(frames));
   }
   const int64_t max_pages = PagesFor(options.max_model_len);
@@ -136,9 +136,10 @@ bool RequestSlots::MayServe(int selector) const {
   return MayHaveSlots(selectors_.selector(selector));
 }
 
-std::vector<int> RequestSlots::FramesOf(const Request& request) const {
+std::vector<int> RequestSlots::FramesOf(const Request& request,
+                                        const CacheBudget& budget) const {
   return FramesFor(selectors_, request.selector,
-                   std::ssize(request.prompt) + request.max_tokens, options_);
+                   std::ssize(request.prompt) + request.max_tokens, budget);
 }
 
 std::optional<PageRange> RequestSlots::Movable(const Sequence& sequence) const {
@@ -167,10 +168,30 @@ std::optional<DemotionOffer> RequestSlots::Offer(
   return offer;
 }
 
-int64_t RequestSlots::NumSlotExtents(const Request& request) const {
+int64_t RequestSlots::NumSlotExtents(const Request& request,
+                                     const CacheBudget& budget) const {
   int64_t num_strips = 0;
-  for (const int frames : FramesOf(request)) num_strips += frames;
+  for (const int frames : FramesOf(request, budget)) num_strips += frames;
   return num_strips / ledger_.options().num_layers;
+}
+
+int64_t RequestSlots::NumSlotExtents(const Request& request) const {
+  return NumSlotExtents(request, options_.budget);
+}
+
+std::optional<int64_t> RequestSlots::BudgetWithin(const Request& request,
+                                                  int64_t num_extents) const {
+  // In pages: so many do, or are none, and more than the others do not.
+  int64_t fits = 0;
+  int64_t most = PagesFor(std::ssize(request.prompt) + request.max_tokens);
+  while (fits < most) {
+    const int64_t tried = (fits + most + 1) / 2;
+    const CacheBudget budget = {.tokens = tried * kPageTokens};
+    const bool is_within = NumSlotExtents(request, budget) <= num_extents;
+    (is_within ? fits : most) = is_within ? tried : tried - 1;
+  }
+  if (fits == 0) return std::nullopt;
+  return fits * kPageTokens;
 }
 
 void RequestSlots::Cover(const Sequence& sequence, const PageRange& far) {
@@ -181,7 +202,7 @@ void RequestSlots::Cover(const Sequence& sequence, const PageRange& far) {
     for (int64_t i = 0; i < num_extents; ++i) {
       ledger_.Split(*memory_.kv.Lend());
     }
-    CHECK(ledger_.Resize(id, FramesOf(sequence.request())),
+    CHECK(ledger_.Resize(id, FramesOf(sequence.request(), options_.budget)),
           "sequence={} extents={}", id.value(), num_extents);
   }
   CHECK(ledger_.Cover(id, far.first, far.end), "sequence={} first={} end={}",

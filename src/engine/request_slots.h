@@ -67,6 +67,10 @@ class RequestSlots {
   // extents that one's slots would take.
   bool MayServe(int selector) const;
   int64_t NumSlotExtents(const Request& request) const;
+  // The greatest cache budget, in tokens, by which these would be at most
+  // `num_extents`; none where one of 1 token takes more.
+  std::optional<int64_t> BudgetWithin(const Request& request,
+                                      int64_t num_extents) const;
   // Pages of `far` are not whole any more, and one that has no slots yet gets
   // them. REQUIRES: kv has so many free extents.
   void Cover(const Sequence& sequence, const PageRange& far);
@@ -137,11 +141,14 @@ class RequestSlots {
   // By layer, of a request that is read by selector `index`.
   static std::vector<int> FramesFor(const SelectorSet& selectors, int index,
                                     int64_t max_context,
-                                    const RequestSlotsOptions& options);
+                                    const CacheBudget& budget);
   // None where nothing can leave.
   std::optional<PageRange> Movable(const Sequence& sequence) const;
   std::optional<DemotionOffer> Offer(const Sequence& sequence) const;
-  std::vector<int> FramesOf(const Request& request) const;
+  std::vector<int> FramesOf(const Request& request,
+                            const CacheBudget& budget) const;
+  int64_t NumSlotExtents(const Request& request,
+                         const CacheBudget& budget) const;
   void MoveFrames(SequenceId id, const Use& use);
   std::vector<int> FramesByLayer(SequenceId id) const;
   void Resize(SequenceId id, const std::vector<int>& frames);

@@ -173,6 +173,7 @@ void Sequence::Land(const StepItem& item, int num_layers) {
   const bool is_last_layer = item.end_layer == num_layers;
   if (item.layerwise) {
     layer_tokens_ += item.num_tokens;
+    TellLayerwise(item, num_layers);
     if (layer_tokens_ < std::ssize(tokens_)) return;
     next_layer_ = is_last_layer ? 0 : item.end_layer;
     const int num_tokens = std::exchange(layer_tokens_, 0);
@@ -182,6 +183,17 @@ void Sequence::Land(const StepItem& item, int num_layers) {
   chunk_tokens_ = is_last_layer ? 0 : item.num_tokens;
   next_layer_ = is_last_layer ? 0 : item.end_layer;
   if (is_last_layer) CountLanded(item.num_tokens);
+}
+
+void Sequence::TellLayerwise(const StepItem& item, int num_layers) {
+  const int64_t num_rows =
+      item.first_layer * std::ssize(tokens_) +
+      int64_t{item.end_layer - item.first_layer} * layer_tokens_;
+  const auto num_read = static_cast<int>(num_rows / num_layers);
+  // The last are told when they have landed.
+  if (num_read <= num_prefilled_ || num_read == num_prompt_tokens()) return;
+  num_prefilled_ = num_read;
+  observer_->OnPrefill(num_read, num_prompt_tokens());
 }
 
 // They have come through all layers.

@@ -133,6 +133,8 @@ class Sequence {
 
  private:
   void CountLanded(int num_tokens);
+  // How far a prompt is of which a layer is not whole yet.
+  void TellLayerwise(const StepItem& item, int num_layers);
 
   SequenceId id_;
   Request request_;

@@ -39,17 +39,18 @@ class Inspector : public json::json_sax_t {
   bool string(string_t&) override { return true; }
   bool binary(binary_t&) override { return true; }
   bool start_object(std::size_t) override {
-    names_.emplace_back();
+    objects_.emplace_back();
     return Deeper();
   }
   bool key(string_t& name) override {
-    if (names_.back().insert(name).second) return true;
+    objects_.back().last = name;
+    if (objects_.back().names.insert(name).second) return true;
     complaint_ =
         fmt::format("the name {} occurs twice in one object", Printable(name));
     return false;
   }
   bool end_object() override {
-    names_.pop_back();
+    objects_.pop_back();
     --depth_;
     return true;
   }
@@ -58,13 +59,34 @@ class Inspector : public json::json_sax_t {
     --depth_;
     return true;
   }
-  bool parse_error(std::size_t position, const std::string&,
-                   const json::exception&) override {
+  bool parse_error(std::size_t position, const std::string& token,
+                   const json::exception& error) override {
     complaint_ = fmt::format("not valid JSON at byte {}", position);
+    if (error.id == kNumberOverflow) {
+      complaint_ = fmt::format(
+          "field {}: must be a number that a double has room for, is {}",
+          Printable(Place()), token.substr(0, kShownBytes));
+    }
     return false;
   }
 
  private:
+  // Of those that are open.
+  struct Object {
+    std::set<std::string> names = {};
+    std::string last = {};
+  };
+  static constexpr int kNumberOverflow = 406;  // as nlohmann-json numbers them
+
+  // "a.b": where it is in the objects that are open; lists count for nothing.
+  std::string Place() const {
+    std::string place;
+    for (const Object& object : objects_) {
+      place += (place.empty() ? "" : ".") + object.last;
+    }
+    return place;
+  }
+
   bool Deeper() {
     if (++depth_ <= max_depth_) return true;
     complaint_ = fmt::format("nested deeper than {} levels", max_depth_);
@@ -73,7 +95,7 @@ class Inspector : public json::json_sax_t {
 
   int max_depth_;
   int depth_ = 0;
-  std::vector<std::set<std::string>> names_;
+  std::vector<Object> objects_;
   std::string complaint_;
 };
 
@@ -166,6 +188,14 @@ Error JsonFields::Unexpected(std::string_view name, std::string_view expected,
                    found == nullptr ? "missing" : Shown(*found));
 }
 
+Error JsonFields::UnexpectedItem(std::string_view name, size_t index,
+                                 std::string_view expected) const {
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "{}: field {}[{}]: must be {}, is {}", file_,
+                   Printable(prefix_ + std::string(name)), index, expected,
+                   Shown((*Find(name))[index]));
+}
+
 Result<int64_t> JsonFields::Integer(std::string_view name, IntegerRange range,
                                     std::optional<int64_t> otherwise) const {
   const json* found = Find(name);
@@ -219,7 +249,9 @@ Result<std::vector<int64_t>> JsonFields::Integers(std::string_view name,
     return numbers;
   }
   for (const json& item : *found) {
-    if (!InRange(item, range)) return Unexpected(name, expected);
+    if (!InRange(item, range)) {
+      return UnexpectedItem(name, numbers.size(), Described(range));
+    }
     numbers.push_back(item.get<int64_t>());
   }
   return numbers;
@@ -249,7 +281,9 @@ Result<std::vector<std::string>> JsonFields::Texts(
   if (found == nullptr) return texts;
   if (!found->is_array()) return Unexpected(name, "a list of strings");
   for (const json& item : *found) {
-    if (!item.is_string()) return Unexpected(name, "a list of strings");
+    if (!item.is_string()) {
+      return UnexpectedItem(name, texts.size(), "a string");
+    }
     texts.push_back(item.get<std::string>());
   }
   return texts;

@@ -75,6 +75,10 @@ class JsonFields {
   // for conditions that only the caller knows.
   Error Unexpected(std::string_view name, std::string_view expected,
                    ErrorCode code = ErrorCode::kInvalidArgument) const;
+  // So of one item of a list: "field <name>[<index>]: must be ...".
+  // REQUIRES: `name` is a list with that item.
+  Error UnexpectedItem(std::string_view name, size_t index,
+                       std::string_view expected) const;
 
   const std::string& file() const { return file_; }
 

@@ -75,10 +75,15 @@ TEST(JsonFieldsTest, FailuresNameFileFieldLimitAndValue) {
   EXPECT_EQ(Failure(fields.Object("h")),
             "config.json: field h: must be an object, is \"x\"");
   EXPECT_EQ(Failure(fields.Texts("list")),
-            "config.json: field list: must be a list of strings, is [1,\"a\"]");
+            "config.json: field list[0]: must be a string, is 1");
+  EXPECT_EQ(Failure(fields.Texts("f")),
+            "config.json: field f: must be a list of strings, is 2.0");
   EXPECT_EQ(Failure(fields.Integers("list", {0, 9})),
-            "config.json: field list: must be an integer in [0, 9], or a list "
-            "of such integers, is [1,\"a\"]");
+            "config.json: field list[1]: must be an integer in [0, 9], is "
+            "\"a\"");
+  EXPECT_EQ(Failure(fields.Integers("f", {0, 9})),
+            "config.json: field f: must be an integer in [0, 9], or a list of "
+            "such integers, is 2.0");
   EXPECT_EQ(Failure(fields.Numbers("short", {0, 9}, 2)),
             "config.json: field short: must be a list of 2 numbers in [0, 9], "
             "is [1.0]");
@@ -109,7 +114,12 @@ TEST(JsonFieldsTest, RefusesWhatIsNotOneSoundObject) {
             "config.json: JSON must have no NUL, has one at byte 2");
   EXPECT_EQ(ParseFailure("[1]"), "config.json: must be a JSON object, is [1]");
   EXPECT_EQ(ParseFailure("{\"a\": 1e999}"),
-            "config.json: not valid JSON at byte 11");
+            "config.json: field a: must be a number that a double has room "
+            "for, is 1e999");
+  EXPECT_EQ(ParseFailure(R"({"o": {"b": 1, "l": [{"c": 2}, 1]}, "p": {"l":
+      [0, {"c": 1, "d": [2, -1e400]}]}})"),
+            "config.json: field p.l.d: must be a number that a double has room "
+            "for, is -1e400");
   EXPECT_EQ(ParseFailure("{\"a\": \"\xff\"}"),
             "config.json: not valid JSON at byte 8");
   EXPECT_EQ(ParseFailure(R"({"o": {"a": 1, "b": 2, "a": 3}})"),

@@ -56,7 +56,6 @@ std::string CompletionAnswer::TextOf(int32_t token_id) const {
 
 ShownToken CompletionAnswer::Shown(const GeneratedToken& token) const {
   ShownToken shown = {.text = TextOf(token.token_id), .logprob = token.logprob};
-  shown.num_characters = NumCharacters(shown.text);
   for (const TokenLogprob& other : token.top) {
     shown.top.emplace_back(TextOf(other.token_id), other.logprob);
   }
@@ -70,6 +69,15 @@ void CompletionAnswer::Fail(int status, const std::string& message) {
   error_->code = "timeout";
   // Clients would ask again, for as long.
   error_->headers = {{"x-should-retry", "false"}};
+}
+
+// What is in range and is refused all the same is too large.
+void CompletionAnswer::Refuse(const Error& error) {
+  if (error_) return;
+  if (error.code == ErrorCode::kIo) return Fail(503, error.message);
+  Fail(400,
+       fmt::format("request: field {}: {}", form_.prompt_field, error.message));
+  error_->field = form_.prompt_field;
 }
 
 bool CompletionAnswer::IsShown(int32_t token_id) const {
@@ -121,26 +129,24 @@ void CompletionAnswer::TakeEcho(Choice& choice,
   std::vector<AnswerPart> parts(1);
   parts.front().text = echo.text;
   TakeParts(choice, std::move(parts));
-  if (form_.shows_generated) {
-    const Status followed = choice.source.text.Follow(echo.token_ids);
-    if (!followed.ok()) return Fail(500, followed.error().message);
-  }
+  if (!form_.shows_generated && scored == nullptr) return;
+  const auto num_characters = choice.source.text.Follow(echo.token_ids);
+  if (!num_characters.ok()) return Fail(500, num_characters.error().message);
   if (scored == nullptr) return;
-  Detokenizer detokenizer(tokenizer_, echo.skip_special_tokens);
+  int64_t num_left = NumCharacters(echo.text);
   for (size_t i = 0; i < echo.token_ids.size(); ++i) {
-    const Result<std::string> piece = detokenizer.Push(echo.token_ids[i]);
-    if (!piece.ok()) return Fail(500, piece.error().message);
     const bool first = i == 0;
     choice.tokens.push_back(
         Shown(first ? GeneratedToken{.token_id = echo.token_ids[i],
                                      .logprob = std::nanf(""),
                                      .top = {}}
                     : (*scored)[i - 1]));
-    choice.tokens.back().num_characters = NumCharacters(*piece);
+    choice.tokens.back().num_characters = (*num_characters)[i];
+    num_left -= (*num_characters)[i];
   }
-  const Result<std::string> rest = detokenizer.Finish();
-  if (!rest.ok()) return Fail(500, rest.error().message);
-  choice.tokens.back().num_characters += NumCharacters(*rest);
+  // The answer's begin where the prompt's text ends, though its tokens may
+  // spell it otherwise.
+  choice.tokens.back().num_characters += num_left;
 }
 
 void CompletionAnswer::TakeToken(Choice& choice, const GeneratedToken& token) {
@@ -151,8 +157,13 @@ void CompletionAnswer::TakeToken(Choice& choice, const GeneratedToken& token) {
   if (form_.with_logprobs) choice.tokens.push_back(Shown(token));
   if (token.reads) choice.reads.push_back({.reads = token.reads, .text = {}});
   if (!IsShown(token.token_id)) return;
+  const int64_t num_before = choice.source.text.num_characters();
   const Result<std::string> piece = choice.source.text.Push(token.token_id);
   if (!piece.ok()) return Fail(500, piece.error().message);
+  if (form_.with_logprobs) {
+    choice.tokens.back().num_characters =
+        choice.source.text.num_characters() - num_before;
+  }
   if (token.reads) choice.reads.back().text = *piece;
   TakeText(choice, *piece);
   const bool stopped = choice.source.text.stopped();
@@ -203,8 +214,7 @@ void CompletionAnswer::Drain(Choice& choice) {
   choice.accepted = choice.accepted || events.accepted;
   if (events.refused) {
     choice.ended = true;
-    const bool device = events.refused->code == ErrorCode::kIo;
-    return Fail(device ? 503 : 400, events.refused->message);
+    return Refuse(*events.refused);
   }
   for (const GeneratedToken& token : events.tokens) {
     if (!choice.finish_reason.empty()) break;

@@ -31,6 +31,7 @@ struct AnswerForm {
   // others are left out here.
   std::vector<int32_t> marker_ids = {};
   std::vector<std::string> stops = {};
+  std::string prompt_field = {};  // what a request that is too large is told of
   // Once each, whatever the number of answers to it.
   int64_t num_prompt_tokens = 0;
   int answers_per_prompt = 1;
@@ -43,7 +44,6 @@ struct AnswerForm {
 struct EchoedPrompt {
   std::string text;
   std::vector<int32_t> token_ids = {};  // of the prompt
-  bool skip_special_tokens = true;      // in the text, where it is theirs
 };
 
 // One of the answers: where its tokens come from, and what makes text of them.
@@ -102,6 +102,7 @@ class CompletionAnswer : public HttpAnswer {
   void End(Choice& choice, const Completion& completion);
   bool IsShown(int32_t token_id) const;
   void Fail(int status, const std::string& message);
+  void Refuse(const Error& error);
   ShownToken Shown(const GeneratedToken& token) const;
   std::string TextOf(int32_t token_id) const;
   AnswerUsage Usage() const;

@@ -112,7 +112,7 @@ TEST_F(CompletionAnswerTest, AnEchoBeginsWithThePrompt) {
     const size_t first_feed = feeds_.size();
     const auto answer =
         Make(std::move(form), 1, {}, {},
-             EchoedPrompt{.text = "points to Kel", .token_ids = prompt});
+             EchoedPrompt{.text = " points to Kel", .token_ids = prompt});
     feeds_[first_feed]->Accept();
     GeneratedToken token = TokenOf(ids_[3]);
     token.prompt = std::make_shared<const std::vector<GeneratedToken>>(
@@ -129,7 +129,8 @@ TEST_F(CompletionAnswerTest, AnEchoBeginsWithThePrompt) {
             .value()
             .substr(tokenizer_.Decode(ids.first(3), false).value().size());
     const json& logprobs = choice["logprobs"];
-    EXPECT_EQ(choice["text"], "points to Kel" + (generates ? more : ""));
+    // A space that no token has is the prompt's all the same.
+    EXPECT_EQ(choice["text"], " points to Kel" + (generates ? more : ""));
     EXPECT_EQ(choice["finish_reason"], generates ? "stop" : "length");
     EXPECT_EQ(whole["usage"]["completion_tokens"], generates ? 1 : 0);
     EXPECT_EQ(logprobs["tokens"].size(), generates ? 4u : 3u);
@@ -142,6 +143,43 @@ TEST_F(CompletionAnswerTest, AnEchoBeginsWithThePrompt) {
         tokenizer_.Decode(std::span(prompt).first(2), true).value();
     EXPECT_EQ(logprobs["text_offset"][0], 0);
     EXPECT_EQ(logprobs["text_offset"][2], before.size());
+    if (generates) {
+      EXPECT_EQ(logprobs["text_offset"][3], 14);
+    }
+  }
+}
+
+// Words of this tokenizer have spaces between them, which no token spells.
+TEST_F(CompletionAnswerTest, AnOffsetIsWhereATokenBeginsInTheText) {
+  for (const bool stream : {false, true}) {
+    const auto answer = Make({.stream = stream, .with_logprobs = true}, 1);
+    TokenFeed& feed = *feeds_.back();
+    feed.Accept();
+    std::vector<int64_t> offsets;
+    std::string text;
+    const auto take = [&] {
+      std::string body = answer->Take().body;
+      if (stream && body.empty()) return;
+      if (stream) body = body.substr(6, body.find("\n\n") - 6);
+      const json choice = json::parse(body)["choices"][0];
+      text += choice["text"];
+      for (const json& at : choice["logprobs"]["text_offset"]) {
+        offsets.push_back(at);
+      }
+    };
+    for (const int32_t id : ids_) {
+      ASSERT_TRUE(feed.OnToken(TokenOf(id)));
+      if (stream) take();
+    }
+    feed.OnFinish({});
+    take();
+    std::vector<int64_t> expected;
+    for (size_t i = 0; i < ids_.size(); ++i) {
+      expected.push_back(std::ssize(
+          tokenizer_.Decode(std::span(ids_).first(i), true).value()));
+    }
+    EXPECT_EQ(offsets, expected);
+    EXPECT_EQ(text, "points to Keleska . the");
   }
 }
 
@@ -352,10 +390,14 @@ TEST_F(CompletionAnswerTest, OfSpecialTokensOnlyMarkersAreShown) {
 }
 
 TEST_F(CompletionAnswerTest, AnErrorIsAStatusOrAnEvent) {
-  const auto refused = Make({.stream = true}, 1);
+  const auto refused = Make({.stream = true, .prompt_field = "input"}, 1);
   EXPECT_TRUE(refused->Take().empty());
   feeds_[0]->Refuse({ErrorCode::kInvalidArgument, "too long"});
-  EXPECT_EQ(refused->Take().head->status, 400);
+  const HttpPart said = refused->Take();
+  EXPECT_EQ(said.head->status, 400);
+  const json told = json::parse(said.body)["error"];
+  EXPECT_EQ(told["message"], "request: field input: too long");
+  EXPECT_EQ(told["param"], "input");
 
   const auto begun = Make({.stream = true}, 1);
   feeds_[1]->Accept();

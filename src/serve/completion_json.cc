@@ -253,10 +253,4 @@ std::string ErrorJson(const ApiError& error) {
   return DumpJson({{"error", std::move(shown)}});
 }
 
-int64_t NumCharacters(std::string_view text) {
-  return std::ranges::count_if(text, [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-  });
-}
-
 }  // namespace winnow

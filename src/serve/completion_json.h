@@ -36,9 +36,6 @@ nlohmann::ordered_json TokensJson(const std::vector<ShownToken>& tokens);
 // {"error": {...}}.
 std::string ErrorJson(const ApiError& error);
 
-// Characters, not bytes. REQUIRES: UTF-8.
-int64_t NumCharacters(std::string_view text);
-
 }  // namespace winnow
 
 #endif  // WINNOW_SERVE_COMPLETION_JSON_H_

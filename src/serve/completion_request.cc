@@ -1,5 +1,7 @@
 #include "serve/completion_request.h"
 
+#include <algorithm>
+
 #include "serve/chat_messages.h"
 #include "serve/messages_request.h"
 #include "serve/request_grammar.h"
@@ -29,18 +31,20 @@ Status ReadPrompt(const RequestBody& body, int vocab_size,
     request.token_ids.emplace_back(read.begin(), read.end());
   } else if (is_list && prompt[0].is_array()) {
     for (const json& each : prompt) {
-      std::vector<int32_t>& tokens = request.token_ids.emplace_back();
-      for (const json& id : each) {
-        const bool good = each.is_array() && id.is_number_unsigned() &&
-                          id.get<uint64_t>() <= static_cast<uint64_t>(ids.max);
-        if (!good) {
-          return WrongField(
-              "prompt", fmt::format("lists of token ids in [0, {}]", ids.max));
-        }
-        tokens.push_back(id.get<int32_t>());
+      const bool good =
+          each.is_array() && !each.empty() &&
+          std::ranges::all_of(each, [&](const json& id) {
+            return id.is_number_unsigned() &&
+                   id.get<uint64_t>() <= static_cast<uint64_t>(ids.max);
+          });
+      if (!good) {
+        return body.fields.UnexpectedItem(
+            "prompt", request.token_ids.size(),
+            fmt::format("a list of at least 1 token id in [0, {}], as "
+                        "prompt[0] is a list",
+                        ids.max));
       }
-      if (tokens.empty())
-        return WrongField("prompt", "lists of at least 1 token");
+      request.token_ids.push_back(each.get<std::vector<int32_t>>());
     }
   } else {
     return body.fields.Unexpected("prompt",

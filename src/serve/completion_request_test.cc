@@ -35,11 +35,22 @@ TEST(CompletionRequestTest, TakesPromptsInEveryForm) {
   EXPECT_EQ(Parse(R"({"prompt":["a","b"]})")->texts, (Texts{"a", "b"}));
   EXPECT_EQ(Parse(R"({"prompt":[1,2]})")->token_ids, (Ids{{1, 2}}));
   EXPECT_EQ(Parse(R"({"prompt":[[1],[2,3]]})")->token_ids, (Ids{{1}, {2, 3}}));
-  for (const char* prompt : {"[[1],2]", "[[1],[]]", "[100]", "[[-1]]", "null",
-                             "[1,\"a\"]", "[[1.0]]"}) {
+  // Of a list the item that is wrong is named.
+  const std::pair<const char*, const char*> wrong[] = {
+      {"[[1],2]", "prompt[1]"},
+      {"[[1],[]]", "prompt[1]"},
+      {"[100]", "prompt[0]"},
+      {"[[-1]]", "prompt[0]"},
+      {"[1,\"a\"]", "prompt[1]"},
+      {"[[1.0]]", "prompt[0]"},
+      {"[\"a\",\"b\",3]", "prompt[2]"},
+      {"null", "prompt"},
+      {"[]", "prompt"},
+      {"[null]", "prompt"}};
+  for (const auto& [prompt, field] : wrong) {
     EXPECT_EQ(
         FieldNamedIn(Complaint(fmt::format(R"({{"prompt":{}}})", prompt))),
-        "prompt")
+        field)
         << prompt;
   }
 }

@@ -246,7 +246,8 @@ std::optional<ApiError> CompletionService::CheckLengths(
               "request: field {}: this model's maximum context length is {} "
               "tokens (--max-model-len), its tokens and max_tokens are {} and "
               "{}",
-              field, options_.max_model_len, length, max_tokens),
+              field, options_.max_model_len, length,
+              request.max_tokens.value_or(static_cast<int>(max_tokens))),
           .field = field,
           .code = "context_length_exceeded"};
     }
@@ -293,6 +294,7 @@ AnswerForm CompletionService::FormOf(const CompletionRequest& request,
                      .one_call = request.one_call,
                      .shows_generated = request.max_tokens != 0,
                      .stops = request.stop,
+                     .prompt_field = PromptFieldOf(request.endpoint),
                      .answers_per_prompt = request.n};
   form.style = StyleOf(request, std::move(identity));
   if (!request.tool_names.empty() && request.skip_special_tokens) {
@@ -373,8 +375,7 @@ Result<std::vector<EchoedPrompt>> CompletionService::EchoesOf(
   for (size_t i = 0; request.echo && i < prompts.size(); ++i) {
     EchoedPrompt& echo = echoes.emplace_back(
         EchoedPrompt{.text = request.texts.empty() ? "" : request.texts[i],
-                     .token_ids = prompts[i],
-                     .skip_special_tokens = request.skip_special_tokens});
+                     .token_ids = prompts[i]});
     if (!request.texts.empty()) continue;
     ASSIGN_OR_RETURN(echo.text, parts_.tokenizer.Decode(
                                     prompts[i], request.skip_special_tokens));

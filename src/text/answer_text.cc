@@ -1,18 +1,28 @@
 #include "text/answer_text.h"
 
+#include <algorithm>
+
 namespace winnow {
+
+int64_t NumCharacters(std::string_view text) {
+  return std::ranges::count_if(text, [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  });
+}
 
 Result<std::string> AnswerText::Push(int32_t id) {
   ASSIGN_OR_RETURN(const std::string piece, detokenizer_.Push(id));
+  num_characters_ += NumCharacters(piece);
   return stop_matcher_.Push(piece);
 }
 
-Status AnswerText::Follow(std::span<const int32_t> ids) {
+Result<std::vector<int64_t>> AnswerText::Follow(std::span<const int32_t> ids) {
+  std::vector<int64_t> num_characters;
   for (const int32_t id : ids) {
-    const Result<std::string> piece = detokenizer_.Push(id);
-    if (!piece.ok()) return piece.error();
+    ASSIGN_OR_RETURN(const std::string piece, detokenizer_.Push(id));
+    num_characters.push_back(NumCharacters(piece));
   }
-  return Ok{};
+  return num_characters;
 }
 
 Result<std::string> AnswerText::Finish() {

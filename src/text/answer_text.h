@@ -6,11 +6,16 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "text/detokenizer.h"
 #include "text/stop_matcher.h"
 
 namespace winnow {
+
+// Not bytes. REQUIRES: UTF-8.
+int64_t NumCharacters(std::string_view text);
 
 // A detokenizer and a stop matcher in a row: text is passed on as soon as it is
 // certain, no half characters, nothing that may begin a stop string, and ends
@@ -26,8 +31,9 @@ class AnswerText {
   Result<std::string> Push(int32_t id);
   // The answer goes on behind these ids, whose text is not passed on: where a
   // tokenizer puts a space between, or they leave a character unfinished, it is
-  // the answer's. Fails as Push. REQUIRES: nothing was pushed.
-  Status Follow(std::span<const int32_t> ids);
+  // the answer's. Returns how many characters each has made certain. Fails as
+  // Push. REQUIRES: nothing was pushed.
+  Result<std::vector<int64_t>> Follow(std::span<const int32_t> ids);
   // No token will come: returns the rest, which too may hold a stop string.
   // REQUIRES: as Push.
   Result<std::string> Finish();
@@ -36,10 +42,13 @@ class AnswerText {
   bool stopped() const { return matched_stop().has_value(); }
   // Which one.
   std::optional<size_t> matched_stop() const { return stop_matcher_.matched(); }
+  // Characters that pushed tokens have made certain, passed on or not.
+  int64_t num_characters() const { return num_characters_; }
 
  private:
   Detokenizer detokenizer_;
   StopMatcher stop_matcher_;
+  int64_t num_characters_ = 0;
 };
 
 }  // namespace winnow

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <numeric>
 
 namespace winnow {
 namespace {
@@ -27,13 +28,32 @@ TEST(AnswerTextTest, GoesOnBehindWhatItFollows) {
       for (size_t i = 0; i < cut; ++i) text += before.Push(ids[i]).value();
       AnswerText answer(Detokenizer(tokenizer, true),
                         StopMatcher::Create({}).value());
-      ASSERT_TRUE(answer.Follow(std::span(ids).first(cut)).ok());
+      const std::vector<int64_t> followed =
+          answer.Follow(std::span(ids).first(cut)).value();
+      ASSERT_EQ(followed.size(), cut);
+      EXPECT_EQ(std::accumulate(followed.begin(), followed.end(), int64_t{0}),
+                NumCharacters(text));
+      const int64_t num_before = NumCharacters(text);
       for (size_t i = cut; i < ids.size(); ++i) {
         text += answer.Push(ids[i]).value();
+        EXPECT_EQ(num_before + answer.num_characters(), NumCharacters(text));
       }
       EXPECT_EQ(text + answer.Finish().value(), whole);
     }
   }
+}
+
+TEST(AnswerTextTest, CharactersAreCountedWhereAStopMayBegin) {
+  EXPECT_EQ(NumCharacters("\xc3\xa9\xc3\xa9"), 2);
+  const Tokenizer tokenizer =
+      Tokenizer::Load(kTokenizers / "wordlevel").value();
+  const std::vector<int32_t> ids =
+      tokenizer.Encode("the quick fox", false).value();
+  AnswerText answer(Detokenizer(tokenizer, true),
+                    StopMatcher::Create({"the quick dog"}).value());
+  for (const int32_t id : ids) ASSERT_TRUE(answer.Push(id).ok());
+  EXPECT_EQ(answer.num_characters(),
+            NumCharacters(tokenizer.Decode(ids, true).value()));
 }
 
 }  // namespace

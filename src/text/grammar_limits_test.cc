@@ -236,6 +236,44 @@ TEST_F(GrammarLimitsTest, SaysWhatIsNotFollowedToTheLetter) {
   }
 }
 
+// What the compiler refuses is told as what must be, and what is.
+TEST_F(GrammarLimitsTest, SaysInOurWordsWhatTheCompilerRefuses) {
+  const std::pair<const char*, const char*> refused[] = {
+      {R"({"if": {"type": "string"}, "then": {"minLength": 2}})",
+       R"(keywords must be ones that an answer can be held to, which ["if", )"
+       R"("then"] are not)"},
+      {R"({"type": "string", "format": "ipv9"})",
+       R"(format must be date-time, time, date, duration, email, hostname, )"
+       R"(ipv4, ipv6, uuid, uri or unknown, is "ipv9")"},
+      {R"({"type": "text"})",
+       "type must be null, boolean, integer, number, string, array or object, "
+       R"(is "text")"},
+      {R"({"type": 3})",
+       "type must be the name of a type or a list of such names"},
+      {R"({"enum": []})", "enum and anyOf must have at least 1 value, have 0"},
+      {R"({"anyOf": []})", "enum and anyOf must have at least 1 value, have 0"},
+      {R"({"type": "string", "minLength": 3, "maxLength": 2})",
+       "a schema must have values that meet it, has none: minLength (3) is "
+       "greater than maxLength (2)"},
+      {R"({"type": "string", "minLength": "3"})",
+       R"(minLength must be a whole number, is "3")"},
+      {R"({"type": "number", "minimum": "3"})",
+       R"(minimum must be a number, is "3")"},
+      {R"({"type": "object", "required": "a"})",
+       R"(required must be a list, is "a")"},
+      {R"({"type": "object", "properties": {"a": {}}, "minProperties": 1})",
+       "minProperties and maxProperties must be absent where a property is "
+       "not required"},
+      {R"({"items": 3, "type": "array"})",
+       "a schema must be an object, true or false"}};
+  for (const auto& [source, complaint] : refused) {
+    const auto matcher =
+        vocabulary_.Compile({GrammarKind::kJsonSchema, source});
+    ASSERT_FALSE(matcher.ok()) << source;
+    EXPECT_EQ(matcher.error().message, complaint) << source;
+  }
+}
+
 // What real schemas say is none of this.
 TEST_F(GrammarLimitsTest, TakesWhatIsUsual) {
   for (const char* usual :

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import random
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
@@ -95,6 +95,21 @@ def make_ask(seed: int, index: int) -> Ask:
     elif kind == "stop":
         body |= {"stop": [f" {draw.randrange(10)}", " ."], "ignore_eos": True}
     return Ask(kind, path, body, answer)
+
+
+def make_crowds(seed: int) -> list[list[Ask]]:
+    """By each selector a few long prompts, whose answers are long enough that
+    all who ask at once run at once, if there is room for them."""
+    return [[Ask("crowd", COMPLETIONS,
+                 {"prompt": make_record("niah", LONGEST, 1001, seed + i).prompt,
+                  "max_tokens": 96, "ignore_eos": True, "temperature": 0,
+                  "select": select})
+             for i in range(3)] for select in SELECTS]
+
+
+def salted(ask: Ask, salt: str) -> Ask:
+    """With a cache of its own, and the same answer."""
+    return replace(ask, body={**ask.body, "cache_salt": salt})
 
 
 def whole_answer(path: str, text: str) -> Answer:

@@ -48,7 +48,7 @@ class Caller:
         with self.lock:
             self.tally.deeds[deed] = self.tally.deeds.get(deed, 0) + 1
         if deed in ("whole", "stream", "watch"):
-            self._read(deed, ask, self.rights[number])
+            self.read(deed, ask, self.rights[number])
         elif deed == "wrong":
             status, body = draw.choice(WRONG)
             got, text = self._post("/v1/completions", body)
@@ -85,7 +85,7 @@ class Caller:
                 statuses[answer.status] = statuses.get(answer.status, 0) + 1
             return answer.status, text
 
-    def _read(self, deed: str, ask: Ask, right: Answer) -> None:
+    def read(self, deed: str, ask: Ask, right: Answer) -> None:
         body = dict(ask.body)
         if deed != "whole":
             body["stream"] = True

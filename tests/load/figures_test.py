@@ -10,7 +10,15 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from asks import KINDS, make_ask, streamed_answer, whole_answer  # noqa: E402
+from asks import (  # noqa: E402
+    KINDS,
+    SELECTS,
+    make_ask,
+    make_crowds,
+    salted,
+    streamed_answer,
+    whole_answer,
+)
 from figures import (  # noqa: E402
     Process,
     Tally,
@@ -113,6 +121,18 @@ class FiguresTest(unittest.TestCase):
         self.assertEqual(asks, [make_ask(3, i) for i in range(len(KINDS))])
         self.assertEqual([ask.kind for ask in asks], KINDS)
         self.assertNotEqual(asks[1].body, make_ask(4, 1).body)
+
+    def test_a_crowd_asks_by_one_selector_and_shares_nothing(self):
+        crowds = make_crowds(3)
+        self.assertEqual([{ask.body["select"] for ask in crowd}
+                          for crowd in crowds], [{each} for each in SELECTS])
+        for crowd in crowds:
+            self.assertEqual(len({ask.body["prompt"] for ask in crowd}), 3)
+        ask = crowds[0][0]
+        alone = salted(ask, "a").body
+        self.assertNotEqual(alone, salted(ask, "b").body)
+        self.assertEqual({**alone, "cache_salt": None},
+                         {**ask.body, "cache_salt": None})
 
     def test_a_stream_reads_as_the_whole_answer(self):
         whole = whole_answer("/v1/completions", (

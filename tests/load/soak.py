@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import ctypes
 import json
 import random
 import sys
@@ -27,7 +28,15 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "system"))
 
-from asks import SELECTS, Answer, Ask, make_ask, whole_answer  # noqa: E402
+from asks import (  # noqa: E402
+    SELECTS,
+    Answer,
+    Ask,
+    make_ask,
+    make_crowds,
+    salted,
+    whole_answer,
+)
 from caller import Caller  # noqa: E402
 from figures import (  # noqa: E402
     Process,
@@ -46,14 +55,27 @@ from serve_process import Server, wait_until  # noqa: E402
 TEMPLATE = Path(__file__).resolve().parent / "plain.jinja"
 SHARED = ["--threads", "1", "--dtype", "auto", "--batch-invariant", "--select", ",".join(SELECTS),
           "--chat-template", str(TEMPLATE), "--log-level", "warning"]
-# 192 pages of 32 tokens; the longest request needs 75.
+# 192 pages of 32 tokens; the longest request needs 75. What a step works in is
+# taken at start for its most rows and touched by use: of steps of 2,048 rows the
+# largest by `retroinfer` came after 9 minutes. Every prompt fills one of 512, so
+# the warm-up has seen the largest.
 CROWDED = ["--device-kv", "18MiB", "--host-kv", "36MiB", "--max-num-seqs", "10",
-           "--max-queued-requests", "8"]
+           "--max-queued-requests", "8", "--max-num-batched-tokens", "512"]
 LEAST_RIGHT = 0.8  # of the tasks, by their own files
 WARM_UP = 0.25     # of the time
 # Before that memory still grows to what so many requests at once may take.
 LEAST_MINUTES_FOR_MEMORY = 10
 SAMPLE_S = 2
+CROWD_TIMEOUT_S = 600
+PR_SET_THP_DISABLE = 41  # <linux/prctl.h>
+
+
+def touch_small_pages() -> None:
+    """Of this process and those that it starts: the server's pools ask for huge
+    pages, where one more segment of summaries (0.3 % of what is resident) counts
+    as 2 MiB, which are 1.3 %."""
+    if ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0:
+        raise OSError("prctl: huge pages cannot be turned off")
 
 
 def answers_alone(winnow: str, asks: list[Ask]) -> list[Answer]:
@@ -77,12 +99,14 @@ class Soak:
     """One server and its clients, from the first request to the last."""
 
     def __init__(self, winnow: str, asks: list[Ask], rights: list[Answer],
+                 crowds: list[list[tuple[Ask, Answer]]],
                  arguments: argparse.Namespace):
         self.server = Server(winnow, *SHARED, *CROWDED)
-        self.asks, self.rights = asks, rights
+        self.asks, self.rights, self.crowds = asks, rights, crowds
         self.arguments = arguments
         self.tally, self.lock = Tally(), threading.Lock()
         self.until = 0.0
+        self.together = threading.Barrier(arguments.clients)
         self.resident: list[int] = []
         self.most = collections.Counter()
 
@@ -98,6 +122,7 @@ class Soak:
         caller = Caller(self.server.port, self.asks, self.rights, self.tally,
                         self.lock)
         try:
+            self.join_crowds(caller, number)
             while time.monotonic() < self.until:
                 caller.act(draw)
                 time.sleep(draw.random() * 0.1)
@@ -105,6 +130,15 @@ class Soak:
             with self.lock:
                 self.tally.wrong.append(f"client {number}: {fault!r}")
         caller.close()
+
+    def join_crowds(self, caller: Caller, number: int) -> None:
+        """All clients at once ask by one selector, then by the next. The pool
+        of its summaries has room for all requests that may run, and is touched
+        by those that do: at random so many of one selector meet late."""
+        for crowd in self.crowds:
+            ask, right = crowd[number % len(crowd)]
+            self.together.wait(CROWD_TIMEOUT_S)
+            caller.read("whole", salted(ask, f"client {number}"), right)
 
     def settle(self, most_descriptors: int = 0) -> tuple[dict[str, float], Process]:
         """When nobody asks any more, and connections have had time to be closed:
@@ -201,12 +235,18 @@ def main() -> int:
     parser.add_argument("--asks", type=int, default=84)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
+    touch_small_pages()
     asks = [make_ask(arguments.seed, i) for i in range(arguments.asks)]
-    rights = answers_alone(arguments.winnow, asks)
+    crowds = (make_crowds(arguments.seed)
+              if arguments.minutes >= LEAST_MINUTES_FOR_MEMORY else [])
+    rights = answers_alone(arguments.winnow, asks + sum(crowds, []))
+    right_crowds = iter(rights[len(asks):])
+    crowds = [[(ask, next(right_crowds)) for ask in crowd] for crowd in crowds]
     right = share_right(asks, rights)
     print(f"soak: {len(asks)} requests asked alone, {right:.0%} of the tasks "
           "right", file=sys.stderr)
-    figures, faults = Soak(arguments.winnow, asks, rights, arguments).run()
+    figures, faults = Soak(arguments.winnow, asks, rights, crowds,
+                           arguments).run()
     if right < LEAST_RIGHT:
         faults.append(f"{right:.0%} of the tasks are right")
     print(json.dumps(figures, indent=1))

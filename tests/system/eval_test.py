@@ -349,7 +349,7 @@ class EvalTest(unittest.TestCase):
                 (without("context"), ["field context", "missing"]),
                 (dict(good, length="1K"), ["field length", '"1K"']),
                 (dict(good, answers="3"), ["field answers", '"3"']),
-                (dict(good, answers=[3]), ["field answers", "[3]"]),
+                (dict(good, answers=[3]), ["field answers[0]", "is 3"]),
                 (dict(good, answers=[" "]), ["field answers", "blank"]),
                 (dict(good, unordered="yes"), ["field unordered", "yes"]),
                 (dict(good, prompt="p"), ["field context", "prompt"]),

@@ -274,7 +274,8 @@ class ServeTest(unittest.TestCase):
         self.server.complete(prompt="The code", max_tokens=2, timeout=60)
 
     def test_one_that_waits_has_no_more_time(self):
-        server = Server(WINNOW, "--max-num-seqs", "1", "--request-timeout", "1")
+        server = Server(WINNOW, "--max-num-seqs", "1",
+                        "--request-timeout", "1.25")
         busy = server.open_stream(prompt="The code", max_tokens=4000,
                                   ignore_eos=True)
         status, _, text = server.ask("POST", "/v1/completions", {
@@ -284,7 +285,7 @@ class ServeTest(unittest.TestCase):
         told = b""
         while b"[DONE]" not in told:
             told += busy.recv(1 << 16)
-        self.assertIn(b"--request-timeout (1 s)", told)
+        self.assertIn(b"--request-timeout (1.25 s)", told)
         busy.close()
         self.assertEqual(server.end(), 0)
 
@@ -295,7 +296,7 @@ class ServeTest(unittest.TestCase):
         self.assertLess(quest["usage"]["winnow"]["tokens_read"],
                         dense["usage"]["winnow"]["tokens_read"] / 2)
         self.assert_refused(400, {"prompt": "x", "select": "quest"},
-                            '"quest:budget=256"', field="select")
+                            '("dense", "quest:budget=256")', field="select")
 
     def test_a_watched_stream_says_what_was_read(self):
         ask = dict(prompt=self.record.prompt, max_tokens=6, ignore_eos=True,
@@ -484,12 +485,44 @@ class ServeTest(unittest.TestCase):
         for body, word in [(b"", "byte"), (b"{", "byte"), (b"[]", "object"),
                            (b'{"prompt":"\xff"}', "byte"),
                            (b'{"prompt":"\\ud800"}', "byte"),
-                           (b'{"n":1e400,"prompt":"x"}', "byte"),
+                           (b'{"n":1e400,"prompt":"x"}', "is 1e400"),
                            (b'{"n":NaN,"prompt":"x"}', "byte"),
                            (deep, "32 levels"),
                            (b'{"prompt":"a","prompt":"b"}', "twice")]:
             with self.subTest(body=body[:30]):
                 self.assert_refused(400, body, word)
+        self.assert_refused(400, b'{"prompt":"x","timeout":1e309}',
+                            "must be a number", field="timeout")
+
+    def test_an_item_that_is_wrong_is_named(self):
+        for prompt, place in [([70, "x", 70], "prompt[1]"),
+                              (["x", "x", 70], "prompt[2]"),
+                              ([[70], "x"], "prompt[1]"),
+                              ([[70], [70, "x"]], "prompt[1]"),
+                              ([[70], []], "prompt[1]")]:
+            self.assert_refused(400, {"prompt": prompt}, place + ": must be",
+                                field=place)
+
+    def test_what_is_too_long_is_told_as_it_was_asked(self):
+        # 4K of context here; there 48 pages of KV, where 94 are read by layers.
+        asked = {"prompt": [70] * 4200, "max_tokens": 0, "echo": True}
+        self.assert_refused(400, asked, "are 4200 and 0", field="prompt")
+        server = start("--device-kv", "9MiB", "--host-kv", "24MiB",
+                       "--select", "quest:budget=256,dense")
+        for more, words in [
+                ({"select": "dense"}, ["KV of 3000 tokens (a prompt of 3000 "
+                                       "and max-tokens) needs", "device-kv"]),
+                ({"stream": True, "winnow": {"picks": True}},
+                 ["KV of a watched request must be at most 9.0 MiB",
+                  "(3000 tokens: a prompt of 3000 and max-tokens)"])]:
+            status, _, text = server.ask("POST", "/v1/completions", {
+                "prompt": [70] * 3000, "max_tokens": 1, **more})
+            self.assertEqual(status, 400, text)
+            error = json.loads(text)["error"]
+            self.assertEqual(error["param"], "prompt")
+            for word in ["request: field prompt: ", *words]:
+                self.assertIn(word, error["message"])
+        self.assertEqual(server.end(), 0)
 
     def test_wrong_values_are_named(self):
         for field, values in {

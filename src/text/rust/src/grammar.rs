@@ -15,6 +15,7 @@ use llguidance::{regex_to_lark, Matcher as Inner, ParserFactory};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::complaints::reworded;
 use crate::failure::{Code, Failure, Outcome};
 use crate::schema_limits::{check_expression, check_schema};
 use crate::spelling::Spellings;
@@ -248,18 +249,12 @@ fn check_nesting(text: &str) -> Outcome<()> {
 
 /// What llguidance adds to a message about its own state is nobody's concern.
 fn invalid(message: &str) -> Failure {
-    if message.contains("oneOf constraints are not supported") {
-        let what = "oneOf must have alternatives of which every value meets \
-                    one at most, as their types or constants say: else write \
-                    anyOf";
-        return Failure::new(Code::InvalidArgument, what);
-    }
     let end = ["\n<state>", "\n<non-verbose/>", "\n<backtrace>"]
         .iter()
         .filter_map(|tag| message.find(tag))
         .min()
         .unwrap_or(message.len());
-    Failure::new(Code::InvalidArgument, &message[..end])
+    Failure::new(Code::InvalidArgument, reworded(&message[..end]))
 }
 
 /// Where one text stands in its grammar. One thread at a time, also of those

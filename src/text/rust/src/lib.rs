@@ -6,6 +6,7 @@
 
 mod bytes;
 mod charsmap;
+mod complaints;
 mod config;
 mod dialect;
 mod failure;
