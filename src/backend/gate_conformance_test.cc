@@ -423,6 +423,55 @@ TEST_P(GateConformanceTest, BitsDoNotDependOnSteps) {
   });
 }
 
+// A threshold between what the best block has of a softmax with the open block
+// and of one without.
+TEST_P(GateConformanceTest, AnOpenBlockTakesItsShareOfTheSoftmax) {
+  ForSeeds(20, [this](RandomSource& random, int num_threads) {
+    KvShape shape = RandomKvShape(random);
+    shape.dtype = Dtype::kFloat32;
+    const auto last = static_cast<int32_t>(16 * random.Between(1, 9));
+    SparseCase sparse(
+        shape, {{last + static_cast<int32_t>(random.Between(0, 14)), 1, 0}},
+        random);
+    SelectProgram program;
+    program.block_tokens = 16;
+    program.rows = {Kind::kGate, 16, 16, Dtype::kFloat32};
+    program.map = HeadMap::kSoftmax;
+    program.rule = Rule::kThreshold;
+    sparse.programs = {program};
+    sparse.gates = {RandomGate(shape, random)};
+    sparse.selectors = {0};
+    sparse.prompt_tokens = {0};
+    sparse.q_pre = RandomArray(shape.dtype, sparse.q.shape, random);
+    TestDevice device = Device(num_threads);
+    std::vector<KeptRows> kept;
+    SparseRun run;
+    run.on_summaries = [&](std::span<const LayerSelector> selectors,
+                           const LayerCache&) {
+      KeepRows(device, sparse, selectors, kept);
+    };
+    RunSparse(device, sparse, run);
+    const int64_t context = sparse.paged.requests()[0].end_position();
+    const Numbers query =
+        GateOracle(sparse, 0).Query(0, context - 1, /*head=*/0);
+    const auto share = [&](bool open) {
+      program.open_scores_zero = open;
+      const std::vector<BoundedScore> scores =
+          GateScores(sparse, program, query, kept[0][0], context);
+      return std::ranges::max(scores, {}, &BoundedScore::value).value;
+    };
+    const double threshold = std::sqrt(share(true) * share(false));
+    sparse.programs[0].threshold = static_cast<float>(threshold);
+    for (const bool open : {true, false}) {
+      sparse.programs[0].open_scores_zero = open;
+      const SparseResult got = RunSparse(device, sparse);
+      ExpectChoice(
+          sparse.programs[0], context, TokensOf(got.picks[0][0], context),
+          GateScores(sparse, sparse.programs[0], query, kept[0][0], context));
+    }
+  });
+}
+
 // Of any summaries, scopes and blocks: what scores more is read, also where a
 // layer keeps its lists for those after it.
 TEST_P(GateConformanceTest, ThresholdsLetInWhatScoresMore) {
