@@ -168,6 +168,9 @@ void MapHead(const HeadKeys& keys, const SelectProgram& program,
     for (auto& score : scores) score = {0, 0};
     return;
   }
+  const bool has_open =
+      program.open_scores_zero && context % program.block_tokens != 0;
+  if (has_open) of_normalizer.push_back({0, 0});
   const BoundedScore lse = LogSumExp(of_normalizer, scale);
   for (auto& score : scores) {
     const double value = std::exp(score.value * scale - lse.value);

@@ -104,14 +104,16 @@ void AddGates(TestDevice& device, const SparseCase& sparse,
 // How keys are turned: channel pair i by 2^-i a token.
 RotaryAnglesArgs Rotation(TestDevice& device, const SparseCase& sparse) {
   const auto num_requests = std::ssize(sparse.paged.requests());
-  const int64_t half = sparse.paged.shape().k_dim / 2;
+  const int64_t half =
+      (sparse.rotary_dim > 0 ? sparse.rotary_dim : sparse.paged.shape().k_dim) /
+      2;
   TestArray frequencies(Dtype::kFloat32, {num_requests, half});
   for (size_t i = 0; i < frequencies.values.size(); ++i) {
     frequencies.values[i] =
         std::exp2(-static_cast<double>(i % static_cast<size_t>(half)));
   }
   TestArray scale(Dtype::kFloat32, {num_requests});
-  std::ranges::fill(scale.values, 1.0);
+  std::ranges::fill(scale.values, double{sparse.rope_scale});
   return {.inverse_frequencies = device.Upload(frequencies),
           .scale = device.Upload(scale),
           .out = {}};
@@ -289,8 +291,9 @@ LayerCache UploadCache(TestDevice& device, const PagedCase& paged) {
 void AddGateInputs(TestDevice& device, const SparseCase& sparse,
                    const LayerStep& step, SelectArgs& select) {
   RotaryAnglesArgs rotation = Rotation(device, sparse);
-  rotation.out = device.Output(Dtype::kFloat32,
-                               {step.num_rows, sparse.paged.shape().k_dim});
+  rotation.out =
+      device.Output(Dtype::kFloat32,
+                    {step.num_rows, 2 * rotation.inverse_frequencies.dim(1)});
   device.backend().RotaryAngles(device.queue(), step, rotation);
   select.q_pre = device.Upload(sparse.q_pre);
   select.cos_sin = rotation.out;

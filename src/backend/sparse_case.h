@@ -30,10 +30,13 @@ struct SparseCase {
   // By request, [tokens, q_heads, k_dim]: every token's query, where a program
   // observes them.
   std::vector<TestArray> token_q = {};
-  // By program, where one has gates; then channel pair i is turned by 2^-i a
-  // token, and q before that is q_pre, [rows, q_heads, k_dim].
+  // By program, where one has gates; then channel pair i of the first
+  // `rotary_dim` (0: all) is turned by 2^-i a token, and scaled, and q before
+  // that is q_pre, [rows, q_heads, k_dim].
   std::vector<TestGate> gates = {};
   TestArray q_pre = {};
+  int rotary_dim = 0;
+  float rope_scale = 1;
 
   SparseCase(const KvShape& shape, std::vector<RequestRows> requests,
              RandomSource& random);

@@ -4,20 +4,16 @@
 
 #include "base/size_text.h"
 #include "cli/bench_requests.h"
+#include "cli/bench_selector_verbs.h"
 #include "cli/device_verb_rows.h"
 #include "cli/roof.h"
-#include "engine/engine_options.h"
+#include "cli/verb_requests.h"
 
 namespace winnow {
 namespace {
 
 using Json = nlohmann::ordered_json;
 using Product = BenchLayerProducts::Product;
-
-// Launches of a recorded run at least: what begins and ends it is shared by
-// them.
-constexpr int kLeastCalls = 64;
-constexpr int kBatch = 16;  // of decode, where it is not 1
 
 // A selector, by the name of its rows.
 struct Chooser {
@@ -55,16 +51,12 @@ class VerbsBench {
  private:
   BenchRequests::Shape ShapeOf(int batch, int64_t context,
                                const Layout& layout = kEngineLayout) const;
-  // Requests with as many layers as a round needs, if memory has them; with
-  // fewer requests where one layer does not fit.
-  Result<std::unique_ptr<BenchRequests>> MakeRequests(
-      BenchRequests::Shape shape, double touched_share,
-      int least_layers = 1) const;
 
   Backend& backend_;
   const Model& model_;
   const DeviceVerbsOptions& options_;
   DeviceVerbRows& rows_;
+  const VerbRequests requests_{backend_, model_, options_};
 };
 
 Status VerbsBench::AddProducts(int64_t rows) {
@@ -109,54 +101,24 @@ Status VerbsBench::AddProducts(int64_t rows) {
 
 BenchRequests::Shape VerbsBench::ShapeOf(int batch, int64_t context,
                                          const Layout& layout) const {
-  const ModelConfig& config = model_.config();
-  return {.num_q_heads = config.num_q_heads,
-          .num_kv_heads = config.num_kv_heads,
-          .head_dim = config.head_dim,
-          .dtype = model_.dtype(),
-          .batch = batch,
-          .context_tokens = context,
-          .pool_order = layout.pool_order,
-          .summary_place = layout.summary_place};
-}
-
-Result<std::unique_ptr<BenchRequests>> VerbsBench::MakeRequests(
-    BenchRequests::Shape shape, double touched_share, int least_layers) const {
-  // A part of what is left: roofs, rows and the verbs' own memory are there.
-  const auto left_bytes = static_cast<int64_t>(
-      0.8 * static_cast<double>(MemoryLeft(backend_.attributes(), model_) -
-                                2 * options_.roofs.copied_bytes));
-  while (shape.batch > 1 && BenchRequests::LayerBytes(shape) > left_bytes) {
-    shape.batch /= 2;
-  }
-  const int64_t layer_bytes = BenchRequests::LayerBytes(shape);
-  const auto touched_bytes =
-      static_cast<int64_t>(touched_share * static_cast<double>(layer_bytes));
-  const int64_t wanted = std::max<int64_t>(
-      least_layers,
-      options_.round_bytes / std::max<int64_t>(1, touched_bytes) + 1);
-  const int64_t fitting = std::max<int64_t>(1, left_bytes / layer_bytes);
-  shape.num_layers = static_cast<int>(
-      std::min({wanted, fitting, int64_t{model_.config().num_layers}}));
-  return BenchRequests::Create(backend_, shape);
-}
-
-int CallsOver(int num_layers) {
-  return (kLeastCalls + num_layers - 1) / num_layers * num_layers;
+  BenchRequests::Shape shape = requests_.ShapeOf(batch, context);
+  shape.pool_order = layout.pool_order;
+  shape.summary_place = layout.summary_place;
+  return shape;
 }
 
 Status VerbsBench::AddDenseRead(int batch, int64_t context,
                                 const Layout& layout) {
-  ASSIGN_OR_RETURN(
-      const std::unique_ptr<BenchRequests> bench,
-      MakeRequests(ShapeOf(batch, context, layout), 1.0, layout.least_layers));
+  ASSIGN_OR_RETURN(const std::unique_ptr<BenchRequests> bench,
+                   requests_.Make(ShapeOf(batch, context, layout), 1.0,
+                                  layout.least_layers));
   const int layers = bench->shape().num_layers;
   DeviceVerb verb;
   verb.name = fmt::format("Read, decode, {} tokens x {}{}", context,
                           bench->shape().batch, layout.name);
   verb.bytes = bench->kv_bytes();
   verb.flops = bench->read_flops();
-  verb.calls = CallsOver(layers);
+  verb.calls = VerbRequests::CallsOver(layers);
   verb.queue = &bench->queue();
   verb.run = [&](int call) { bench->ReadEverything(call % layers); };
   return rows_.Add(verb);
@@ -186,7 +148,7 @@ Status VerbsBench::AddSelector(const Chooser& chooser, int batch,
   shape.select = chooser.spec;
   // A summary is a thirty-second of a page's K and V, or a few of these.
   ASSIGN_OR_RETURN(const std::unique_ptr<BenchRequests> bench,
-                   MakeRequests(shape, 1.0 / 64, layout.least_layers));
+                   requests_.Make(shape, 1.0 / 64, layout.least_layers));
   const int layers = bench->shape().num_layers;
   const std::string of =
       fmt::format("{}, {} tokens x {}{}", chooser.name, context,
@@ -194,13 +156,15 @@ Status VerbsBench::AddSelector(const Chooser& chooser, int batch,
   DeviceVerb select;
   select.name = "Select, " + of;
   select.bytes = bench->summary_bytes();
-  select.calls = CallsOver(layers);
+  select.flops = bench->select_flops();
+  select.calls = VerbRequests::CallsOver(layers);
   select.queue = &bench->queue();
   select.run = [&](int call) { bench->Select(call % layers); };
   RETURN_IF_ERROR(rows_.Add(select));
   RETURN_IF_ERROR(rows_.AddLaunches(select));
   DeviceVerb read = select;
   read.name = "Read, picks of " + of;
+  read.flops = 0;
   ASSIGN_OR_RETURN(read.bytes, bench->PickedBytes());
   read.run = [&](int call) { bench->ReadPicks(call % layers); };
   return rows_.Add(read);
@@ -211,7 +175,7 @@ Status VerbsBench::AddSparseRead(const Chooser& chooser, int batch,
   BenchRequests::Shape shape = ShapeOf(batch, context);
   shape.select = chooser.spec;
   ASSIGN_OR_RETURN(const std::unique_ptr<BenchRequests> bench,
-                   MakeRequests(shape, 1.0));
+                   requests_.Make(shape, 1.0));
   const int layers = bench->shape().num_layers;
   // Each layer would have lists of its own; these read other layers' pages by
   // the last one's, which is as much.
@@ -220,26 +184,26 @@ Status VerbsBench::AddSparseRead(const Chooser& chooser, int batch,
   ASSIGN_OR_RETURN(read.bytes, bench->PickedBytes());
   read.name = fmt::format("Read, picks of {}, {} tokens x {}", chooser.name,
                           context, bench->shape().batch);
-  read.calls = CallsOver(layers);
+  read.calls = VerbRequests::CallsOver(layers);
   read.queue = &bench->queue();
   read.run = [&](int call) { bench->ReadPicks(call % layers); };
   return rows_.Add(read);
 }
 
 Status VerbsBench::AddAppend() {
-  BenchRequests::Shape shape = ShapeOf(kBatch, 1024);
+  BenchRequests::Shape shape = ShapeOf(kDecodeBatch, 1024);
   shape.select = "mean:budget=512";
   shape.num_layers = kLeastCalls;
   ASSIGN_OR_RETURN(const std::unique_ptr<BenchRequests> decode,
                    BenchRequests::Create(backend_, shape));
   DeviceVerb verb;
-  verb.name = fmt::format("Append, {} rows", kBatch);
+  verb.name = fmt::format("Append, {} rows", kDecodeBatch);
   verb.bytes = decode->append_bytes();
   verb.calls = kLeastCalls;
   verb.queue = &decode->queue();
   verb.run = [&](int layer) { decode->Append(layer); };
   RETURN_IF_ERROR(rows_.Add(verb));
-  verb.name = fmt::format("Append + Summarize, mean, {} rows", kBatch);
+  verb.name = fmt::format("Append + Summarize, mean, {} rows", kDecodeBatch);
   verb.bytes += decode->summarized_bytes();
   verb.run = [&](int layer) {
     decode->Append(layer);
@@ -345,11 +309,11 @@ Status AddAttention(VerbsBench& bench, const DeviceVerbsOptions& options) {
       .name = fmt::format("quest {}", budget),
       .spec =
           fmt::format("quest:budget={},block=32,dense_layers=none", budget)};
-  RETURN_IF_ERROR(bench.AddDenseRead(kBatch, shorter));
+  RETURN_IF_ERROR(bench.AddDenseRead(kDecodeBatch, shorter));
   RETURN_IF_ERROR(bench.AddDenseRead(1, longer));
   RETURN_IF_ERROR(bench.AddSparseRead(mean, kSparseBatch, longer));
   for (const Chooser& chooser : {mean, quest}) {
-    for (const int batch : {kBatch, 1}) {
+    for (const int batch : {kDecodeBatch, 1}) {
       RETURN_IF_ERROR(bench.AddSelector(chooser, batch, longer));
     }
   }
@@ -379,10 +343,10 @@ Status AddLayouts(VerbsBench& bench, const DeviceVerbsOptions& options) {
   for (const Layout& layout : kLayouts) {
     if (layout.summary_place == SummaryPlace::kSegments) {
       RETURN_IF_ERROR(
-          bench.AddDenseRead(kBatch, options.decode_context, layout));
+          bench.AddDenseRead(kDecodeBatch, options.decode_context, layout));
     }
     RETURN_IF_ERROR(
-        bench.AddSelector(mean, kBatch, options.decode_context, layout));
+        bench.AddSelector(mean, kDecodeBatch, options.decode_context, layout));
   }
   return Ok{};
 }
@@ -400,6 +364,7 @@ Result<Json> MeasureDeviceVerbs(Backend& backend, const Model& model,
     RETURN_IF_ERROR(bench.AddProducts(rows));
   }
   RETURN_IF_ERROR(AddAttention(bench, options));
+  RETURN_IF_ERROR(AddSelectorVerbs(backend, model, options, table));
   if (options.layouts) RETURN_IF_ERROR(AddLayouts(bench, options));
   RETURN_IF_ERROR(bench.AddAppend());
   for (const int64_t rows : {int64_t{16}, options.chunk_rows}) {

@@ -12,6 +12,34 @@
 namespace winnow {
 namespace {
 
+// Some of the rows.
+constexpr const char* kVerbs[] = {
+    "Linear, norm + QKV, 1 rows",
+    "Linear, all of a layer, 64 rows",
+    "Read, decode, 512 tokens x 16",
+    "Read, decode, 2048 tokens x 1",
+    "Read, picks of mean 32, 2048 tokens x 64",
+    "Select, mean 32, 2048 tokens x 16",
+    "Select, quest 32, 2048 tokens x 1",
+    "Select, seerattention-r 32, 2048 tokens x 16",
+    "Summarize, all of seerattention-r 32, 2048 tokens x 1",
+    "Select, retroinfer 32, 2048 tokens x 16",
+    "Read, picks of retroinfer 32, 2048 tokens x 1",
+    "Read, estimates of retroinfer 32, 2048 tokens x 16",
+    "Combine, 16 rows",
+    "Index, all of retroinfer 32, 2048 tokens x 1",
+    "Select, snapkv 32, 2048 tokens x 16",
+    "Summarize, the choice of shadowkv 32, 2048 tokens x 1",
+    "Select with next ranks, mean 32, 2048 tokens x 16",
+    "Read, prompt, 128 tokens, head_dim 16",
+    "Append + Summarize, mean, 16 rows",
+    "RmsNorm, 16 rows",
+    "GatedAct, 64 rows",
+    "Embed, 16 rows",
+    "Read, decode, 512 tokens x 16, extent-major",
+    "Select, mean 32, 512 tokens x 16, summaries paged",
+    "Read, picks of mean 32, 512 tokens x 16, summaries beside KV"};
+
 // The same code that measures a GPU, on the CPU.
 class BenchDeviceVerbsTest : public testing::Test {
  protected:
@@ -48,18 +76,7 @@ TEST_F(BenchDeviceVerbsTest, EveryVerbHasARowWithItsRoof) {
                                              row["share_of_product_roof"])
         << verb;
   }
-  for (const char* name :
-       {"Linear, norm + QKV, 1 rows", "Linear, all of a layer, 64 rows",
-        "Read, decode, 512 tokens x 16", "Read, decode, 2048 tokens x 1",
-        "Read, picks of mean 32, 2048 tokens x 64",
-        "Select, mean 32, 2048 tokens x 16",
-        "Select, quest 32, 2048 tokens x 1",
-        "Read, prompt, 128 tokens, head_dim 16",
-        "Append + Summarize, mean, 16 rows", "RmsNorm, 16 rows",
-        "GatedAct, 64 rows", "Embed, 16 rows",
-        "Read, decode, 512 tokens x 16, extent-major",
-        "Select, mean 32, 512 tokens x 16, summaries paged",
-        "Read, picks of mean 32, 512 tokens x 16, summaries beside KV"}) {
+  for (const char* name : kVerbs) {
     EXPECT_TRUE(verbs.contains(name)) << name;
   }
   EXPECT_EQ(report["copied_bytes"], 2 << 16);

@@ -26,7 +26,18 @@ Result<std::unique_ptr<BenchRequests>> BenchRequests::Create(
   if (shape.select.empty()) return bench;
   RETURN_IF_ERROR(bench->TakeSummaries());
   RETURN_IF_ERROR(bench->TakeLists());
-  RETURN_IF_ERROR(bench->SummarizeAll());
+  RETURN_IF_ERROR(bench->TakeGates());
+  RETURN_IF_ERROR(bench->TakeFixed());
+  RETURN_IF_ERROR(bench->TakeEstimates());
+  RETURN_IF_ERROR(bench->TakeNext());
+  for (int layer = 0; layer < shape.num_layers; ++layer) {
+    const LayerSelector selector = bench->SelectorOf(layer);
+    SummarizeArgs args = bench->SummarizeArgsOf(selector);
+    args.first_token = bench->from_nothing_;
+    backend.Summarize(bench->queue(), bench->step_, args,
+                      bench->CacheOf(layer));
+    bench->Index(layer);
+  }
   return bench;
 }
 
@@ -181,17 +192,6 @@ Status BenchRequests::TakeLists() {
   return Ok{};
 }
 
-Status BenchRequests::SummarizeAll() {
-  for (int layer = 0; layer < shape_.num_layers; ++layer) {
-    const LayerSelector selector = SelectorOf(layer);
-    backend_.Summarize(
-        queue(), step_,
-        {.selectors = {&selector, 1}, .first_token = from_nothing_},
-        CacheOf(layer));
-  }
-  return Ok{};
-}
-
 LayerCache BenchRequests::CacheOf(int layer) const {
   LayerCache cache = cache_;
   cache.strips += layer * layer_stride_bytes_;
@@ -203,6 +203,17 @@ LayerSelector BenchRequests::SelectorOf(int layer) const {
   selector.program = &program_;
   selector.summaries = summaries_;
   selector.summaries.rows += layer * summary_stride_bytes_;
+  selector.fixed = fixed_;
+  selector.fixed.slots += layer * fixed_stride_bytes_;
+  if (has_gates()) {
+    const auto of_layer = [&](const View& all) {
+      return all.Slice(layer, 1).Reshape({all.dim(1), all.dim(2), all.dim(3)});
+    };
+    selector.gate = {.q = of_layer(gate_q_),
+                     .k = of_layer(gate_k_),
+                     .q_norm = {},
+                     .k_norm = {}};
+  }
   return selector;
 }
 
@@ -226,9 +237,7 @@ void BenchRequests::Append(int layer) {
 
 void BenchRequests::Summarize(int layer) {
   const LayerSelector selector = SelectorOf(layer);
-  backend_.Summarize(queue(), step_,
-                     {.selectors = {&selector, 1}, .first_token = first_token_},
-                     CacheOf(layer));
+  backend_.Summarize(queue(), step_, SummarizeArgsOf(selector), CacheOf(layer));
 }
 
 void BenchRequests::Select(int layer) {
@@ -238,6 +247,11 @@ void BenchRequests::Select(int layer) {
   args.q = QueryOf(layer);
   args.scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_dim));
   args.picks = lists_;
+  args.q_pre = args.q;
+  args.cos_sin = inputs_.cos_sin;
+  args.next = {.lists = next_lists_,
+               .budget_times = std::max(shape_.next_times, 1.0),
+               .slots = &slots_};
   backend_.Select(queue(), step_, args, CacheOf(layer));
 }
 

@@ -273,6 +273,40 @@ TEST_P(EngineSelectorTest, RefusesGatesThatAreNotThere) {
                         folder_.path().string()));
 }
 
+// Where a device does not read the host's memory, gates are its own.
+TEST_P(EngineSelectorTest, GatesMoveToADevice) {
+  HookedBackend backend(MakeCpuBackend({.num_threads = 1}));
+  backend.given_attributes = backend.attributes();
+  backend.given_attributes->device_is_host = false;
+  View moved;
+  backend.pre_copy = [&](const View&, const View& to) {
+    if (moved.empty()) moved = to;  // What an engine copies first.
+  };
+  const std::byte* gate = nullptr;
+  backend.pre_select = [&](const SelectArgs& args) {
+    gate = args.selectors[0].gate.q.data;
+  };
+  EngineOptions options = {.max_model_len = 96, .device_kv_bytes = 4 << 20};
+  options.selectors = {"seerattention-r:budget=16,block=8"};
+  {
+    const auto engine = Engine::Create(backend, *model_, options);
+    ASSERT_TRUE(engine.ok()) << engine.error().message;
+    BitsListener listener;
+    ASSERT_TRUE((*engine)->Add(Ask(0, 40, 0, 0), &listener).ok());
+    while ((*engine)->Step().value()) {
+    }
+  }
+  ASSERT_NE(gate, nullptr);
+  EXPECT_GE(gate, moved.data);
+  EXPECT_LT(gate, moved.data + moved.num_elements());
+  backend.on_wait = [] {
+    return Status(MakeError(ErrorCode::kIo, "other:0: a copy failed"));
+  };
+  const auto engine = Engine::Create(backend, *model_, options);
+  ASSERT_FALSE(engine.ok());
+  EXPECT_EQ(engine.error().message, "other:0: a copy failed");
+}
+
 INSTANTIATE_TEST_SUITE_P(Dtypes, EngineSelectorTest,
                          testing::Values(Dtype::kFloat32, Dtype::kBFloat16),
                          [](const auto& instance) {

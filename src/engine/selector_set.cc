@@ -51,7 +51,7 @@ Result<std::unique_ptr<SelectorSet>> SelectorSet::Create(
   return set;
 }
 
-Status SelectorSet::Prepare(const Backend& backend, const Model& model,
+Status SelectorSet::Prepare(Backend& backend, const Model& model,
                             const Selector& selector) {
   if (selector.is_dense()) return Ok{};
   const BackendAttributes& device = backend.attributes();
@@ -70,6 +70,7 @@ Status SelectorSet::Prepare(const Backend& backend, const Model& model,
                        gates.error().message);
     }
     gates_ = std::move(gates).value();
+    if (!device.device_is_host) RETURN_IF_ERROR(gates_->Upload(backend));
   }
   return Ok{};
 }

@@ -130,7 +130,7 @@ class SelectorSet {
   static Status AllocateFixed(Backend& backend, const Model& model,
                               const SelectorSetOptions& options, State& state);
   // Refuses what the device does not run; reads gates where they are wanted.
-  Status Prepare(const Backend& backend, const Model& model,
+  Status Prepare(Backend& backend, const Model& model,
                  const Selector& selector);
   void AddLayers(int num_layers);
   Status AllocateEstimates(Backend& backend, const Model& model,

@@ -176,4 +176,25 @@ Result<Gates> Gates::Load(const std::filesystem::path& folder,
   return gates;
 }
 
+Status Gates::Upload(Backend& backend) {
+  constexpr std::chrono::minutes kCopyTimeout(5);
+  const auto num_bytes = static_cast<int64_t>(memory_.num_bytes());
+  ASSIGN_OR_RETURN(
+      Buffer memory,
+      backend.Allocate(Tier::kDevice, memory_.num_bytes(), "gates"));
+  const std::unique_ptr<Queue> queue = backend.MakeQueue();
+  backend.Copy(*queue, memory_.At(0, Dtype::kUInt8, {num_bytes}),
+               memory.At(0, Dtype::kUInt8, {num_bytes}));
+  RETURN_IF_ERROR(backend.Wait(backend.Record(*queue), kCopyTimeout));
+  for (GateWeights& layer : layers_) {
+    for (View* view : {&layer.q, &layer.k, &layer.q_norm, &layer.k_norm}) {
+      if (!view->empty()) {
+        view->data = memory.data() + (view->data - memory_.data());
+      }
+    }
+  }
+  memory_ = std::move(memory);
+  return Ok{};
+}
+
 }  // namespace winnow

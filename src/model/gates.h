@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/backend.h"
 #include "backend/gate_weights.h"
 #include "base/result.h"
 #include "model/config.h"
@@ -17,7 +18,8 @@ namespace winnow {
 bool IsGateTensor(std::string_view name);
 
 // Every layer's gates, in float32 whatever they are stored in. Owns their
-// memory, which is the host's. Const after Load: any thread may read.
+// memory: the host's, until it is moved to a device. Const from then on: any
+// thread may read.
 //
 // Layout, as published (microsoft/SeerAttention, decode_sparse): tensors
 // model.layers.N.self_attn.attn_gate.attngate_
@@ -33,6 +35,10 @@ class Gates {
   // one is missing or of the wrong shape or dtype.
   static Result<Gates> Load(const std::filesystem::path& folder,
                             const ModelConfig& config);
+
+  // Moves the weights to `backend`'s device, and frees the host's memory. Fails
+  // where there is no room, or the device fails.
+  Status Upload(Backend& backend);
 
   const GateWeights& layer(int layer) const {
     return layers_[static_cast<size_t>(layer)];

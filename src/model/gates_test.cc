@@ -4,6 +4,7 @@
 
 #include <fstream>
 
+#include "backend/cpu/cpu_backend.h"
 #include "model/model.h"
 #include "tests/golden/temporary_folder.h"
 #include "tests/golden/tiny_model.h"
@@ -54,6 +55,27 @@ TEST_F(GatesTest, AreReadByHead) {
   EXPECT_NE(gates.layer(0).q.As<float>()[0], gates.layer(1).q.As<float>()[0]);
   EXPECT_NE(gates.layer(0).q.Row<float>(0)[0],
             gates.layer(0).q.Row<float>(1)[0]);
+}
+
+TEST_F(GatesTest, MoveToADevice) {
+  WriteTinyGates(config_, folder_.path());
+  const Gates here = Gates::Load(folder_.path(), config_).value();
+  Gates there = Gates::Load(folder_.path(), config_).value();
+  const std::byte* before = there.layer(0).q.data;
+  const auto backend = MakeCpuBackend({});
+  ASSERT_TRUE(there.Upload(*backend).ok());
+  EXPECT_NE(there.layer(0).q.data, before);
+  const auto bytes_of = [](const View& view) {
+    return std::vector<std::byte>(
+        view.data, view.data + view.num_elements() * DtypeBytes(view.dtype));
+  };
+  for (int layer = 0; layer < config_.num_layers; ++layer) {
+    const GateWeights &a = here.layer(layer), &b = there.layer(layer);
+    EXPECT_EQ(bytes_of(a.q), bytes_of(b.q));
+    EXPECT_EQ(bytes_of(a.k), bytes_of(b.k));
+    EXPECT_EQ(bytes_of(a.q_norm), bytes_of(b.q_norm));
+    EXPECT_EQ(bytes_of(a.k_norm), bytes_of(b.k_norm));
+  }
 }
 
 TEST_F(GatesTest, MustBeThere) {

@@ -7,6 +7,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/cuda_backend.h"
 #include "engine/engine.h"
+#include "tests/golden/temporary_folder.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
@@ -21,6 +22,7 @@ struct CheckedCase {
 std::string NameOf(const testing::TestParamInfo<CheckedCase>& instance) {
   const CheckedCase& given = instance.param;
   std::string selector = given.select.substr(0, given.select.find(':'));
+  std::erase(selector, '-');
   if (given.select.ends_with("summaries=fp8")) selector += "_fp8";
   return fmt::format("{}_{}_{}", given.model,
                      selector.empty() ? "dense" : selector,
@@ -47,6 +49,11 @@ std::vector<CheckedCase> Cases() {
         "shadowkv:budget=16,outliers=16"}) {
     cases.push_back({"llama", select, Dtype::kBFloat16});
   }
+  // With gates beside the model.
+  cases.push_back(
+      {"llama", "seerattention-r:budget=32,block=16", Dtype::kBFloat16});
+  cases.push_back(
+      {"qwen3", "seerattention-r:threshold=0.1,block=8", Dtype::kBFloat16});
   return cases;
 }
 
@@ -70,7 +77,12 @@ TEST_P(CheckedModelsTest, EveryVerbAgrees) {
       MakeCheckedBackend(std::move(cuda).value(),
                          MakeCpuBackend({.kernels = CpuKernels::kScalar}));
   const TinyCase tiny = ReadTinyCase(GetParam().model);
-  const std::unique_ptr<Model> model = LoadTinyModel(tiny, GetParam().dtype);
+  const TemporaryFolder folder("checked");
+  WriteTinyModel(tiny, folder.path(), {.dtype = GetParam().dtype});
+  Result<Model> loaded = Model::Load(folder.path(), {});
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+  const auto model = std::make_unique<Model>(std::move(loaded).value());
+  WriteTinyGates(model->config(), folder.path());
   const Status uploaded = model->Upload(*backend, {});
   ASSERT_TRUE(uploaded.ok()) << uploaded.error().message;
   EngineOptions options;

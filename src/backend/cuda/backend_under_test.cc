@@ -2,11 +2,16 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <cstdlib>
+
 #include "backend/cuda/cuda_backend.h"
 
 namespace winnow {
 
 // With room for everything, and with so little that verbs take runs of rows.
+// WINNOW_SEED_STEP: as BackendUnderTest has it, where a tool slows kernels
+// down.
 std::vector<BackendUnderTest> BackendsUnderTest() {
   // Tests make backends by the thousand: the library stays loaded.
   dlopen("libcublasLt.so.13", RTLD_NOW | RTLD_LOCAL);
@@ -19,8 +24,10 @@ std::vector<BackendUnderTest> BackendsUnderTest() {
       return std::move(backend).value();
     };
   };
-  return {{"Cuda", with(size_t{256} << 20)},
-          {"CudaSmallWorkspace", with(size_t{1} << 20)}};
+  const char* asked = std::getenv("WINNOW_SEED_STEP");
+  const int step = asked == nullptr ? 1 : std::max(std::atoi(asked), 1);
+  return {{"Cuda", with(size_t{256} << 20), step},
+          {"CudaSmallWorkspace", with(size_t{1} << 20), step}};
 }
 
 }  // namespace winnow

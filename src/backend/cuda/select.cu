@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "backend/cuda/gate_queries.h"
 #include "backend/cuda/select.h"
 #include "backend/cuda/select_choice.h"
 #include "backend/cuda/select_masks.h"
@@ -26,8 +27,12 @@ struct RowNeed {
   int64_t heads = 0, tiles = 0;  // of what normalises them
   int64_t lists = 0, keys = 0;   // of partitions
   int64_t global_keys = 0;       // a list; 0: they fit shared memory
-  int64_t pages = 0;             // of a list that clusters choose
+  int64_t pages = 0;             // of a list that masks are made of
+  int64_t gate_numbers = 0;      // of gates' queries
 
+  int64_t gates_bytes() const {
+    return gate_numbers * static_cast<int64_t>(sizeof(float));
+  }
   int64_t scores_bytes() const {
     return planes * rows * static_cast<int64_t>(sizeof(float));
   }
@@ -54,7 +59,8 @@ bool MayScore(const LayerStep& step, const LayerSelector& selector) {
 
 // Whether the program ever leaves a choice to scores.
 bool MayChoose(const SelectProgram& program) {
-  return program.budget.value > 0 || program.estimate.value > 0;
+  return program.budget.value > 0 || program.estimate.value > 0 ||
+         program.rule == Rule::kThreshold;
 }
 
 RowNeed NeedOf(const LayerStep& step, const SelectArgs& args,
@@ -66,8 +72,12 @@ RowNeed NeedOf(const LayerStep& step, const SelectArgs& args,
     const SelectProgram& program = *selector.program;
     const bool sums_groups =
         program.map == HeadMap::kNone && program.scope != Scope::kQHead;
+    if (HasGate(selector)) {
+      need.gate_numbers = int64_t{cache.num_kv_heads} * cache.format.k_dim;
+    }
     need.planes = std::max<int64_t>(
-        need.planes, sums_groups ? cache.num_kv_heads : args.q.dim(1));
+        need.planes,
+        sums_groups || HasGate(selector) ? cache.num_kv_heads : args.q.dim(1));
     need.rows = std::max(need.rows, MaxSlots(program, 0, max_context));
     if (program.map != HeadMap::kNone) {
       const int level = program.map == HeadMap::kSoftmax ? 0 : 1;
@@ -97,9 +107,10 @@ RowNeed NeedOf(const LayerStep& step, const SelectArgs& args,
 SelectWave MakeWave(const CudaDevice& device, const RowNeed& need,
                     int64_t num_rows) {
   const int64_t row_bytes = need.scores_bytes() + need.partials_bytes() +
-                            need.keys_bytes() + need.masks_bytes();
+                            need.keys_bytes() + need.masks_bytes() +
+                            need.gates_bytes();
   const int64_t have =
-      static_cast<int64_t>(device.workspace_bytes) - 4 * kAlignBytes;
+      static_cast<int64_t>(device.workspace_bytes) - 5 * kAlignBytes;
   int64_t fit = std::min(num_rows, kMaxWaveRows);
   if (row_bytes > 0) fit = std::min(fit, have / row_bytes);
   CHECK(fit > 0, "workspace_bytes={} a row's scores: {} bytes",
@@ -111,6 +122,8 @@ SelectWave MakeWave(const CudaDevice& device, const RowNeed& need,
   at += Aligned(fit * need.scores_bytes());
   wave.memory.partials = reinterpret_cast<float2*>(at);
   at += Aligned(fit * need.partials_bytes());
+  wave.gate_queries = reinterpret_cast<float*>(at);
+  at += Aligned(fit * need.gates_bytes());
   if (need.global_keys > 0) {
     wave.memory.keys = reinterpret_cast<uint32_t*>(at);
     at += Aligned(fit * need.keys_bytes());

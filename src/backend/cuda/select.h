@@ -11,6 +11,7 @@ namespace winnow {
 inline constexpr uint32_t kCudaSelectFeatures =
     static_cast<uint32_t>(SelectFeature::kFixedChoice) |
     static_cast<uint32_t>(SelectFeature::kFloat8Rows) |
+    static_cast<uint32_t>(SelectFeature::kGate) |
     static_cast<uint32_t>(SelectFeature::kClusters) |
     static_cast<uint32_t>(SelectFeature::kNextRanks);
 

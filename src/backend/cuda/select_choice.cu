@@ -46,7 +46,7 @@ __device__ const float* ScoresOf(const ChoiceTask& task,
                                  const device::Selector& selector,
                                  const ListPlace& place) {
   const int num_planes =
-      selector.SumsGroups() ? task.num_kv_heads : task.num_q_heads;
+      selector.NumPlanes(task.num_q_heads, task.num_kv_heads);
   return task.memory.Plane(place.wave_row,
                            place.list * (num_planes / place.num_choices));
 }

@@ -2,6 +2,7 @@
 #include "backend/cuda/device/cluster_choice.cuh"
 #include "backend/cuda/device/dependent_launch.cuh"
 #include "backend/cuda/device/fixed_list.cuh"
+#include "backend/cuda/device/threshold_list.cuh"
 #include "backend/cuda/select_masks.h"
 #include "backend/cuda/select_views.h"
 #include "backend/cuda/step_views.h"
@@ -20,7 +21,8 @@ struct MaskChoiceTask {
   int first_row;       // of the wave
   int num_q_heads;
   int num_kv_heads;
-  int num_choices;  // lists of a row
+  int num_choices;  // lists of a row that are chosen
+  int num_copies;   // a choice for the whole layer is every KV head's
   int shared_keys;  // where keys and masks are in shared memory
 };
 
@@ -56,17 +58,10 @@ __device__ void AddShare(const MaskChoiceTask& task, int wave_row, int context,
                 static_cast<double>(int64_t{task.num_choices} * context)));
 }
 
-// Of a list: as ClusterChoice and FixedList take them.
-struct ChoiceMemory {
-  uint32_t* keys;
-  uint32_t* masks;
-  device::CutScratch& scratch;
-};
-
 __device__ device::MaskCounts ChooseList(const MaskChoiceTask& task,
                                          const device::MaskPlace& place,
                                          const float* scores,
-                                         const ChoiceMemory& memory) {
+                                         const device::ListMemory& memory) {
   const device::Selector& selector = task.selector;
   if (selector.HasClusters()) {
     const device::ClusterBudget budget(selector, place.context);
@@ -74,11 +69,50 @@ __device__ device::MaskCounts ChooseList(const MaskChoiceTask& task,
                                  memory.masks, memory.scratch);
     return choice.Choose(scores);
   }
+  if (selector.by_threshold) {
+    const device::RowBudget budget(selector, place.context, 0);
+    return device::ChooseAbove(selector, budget, place, scores, memory);
+  }
   const device::RowBudget budget(selector, place.context,
                                  selector.fixed.End(task.rows, place.request));
   device::FixedList list(selector, budget, place, memory.keys, memory.masks,
                          memory.scratch);
   return list.Choose(scores);
+}
+
+// Gives a list's picks to the other lists of a choice for the whole layer.
+__device__ void CopyPicks(const MaskChoiceTask& task, int row, int list,
+                          int num_picks) {
+  if (task.num_copies == 1) return;
+  __syncthreads();
+  const uint2* from = task.lists.List(row, list);
+  for (int copy = 1; copy < task.num_copies; ++copy) {
+    uint2* to = task.lists.List(row, list + copy);
+    for (int i = threadIdx.x; i < num_picks; i += device::kChooseThreads) {
+      to[i] = from[i];
+    }
+  }
+}
+
+// Says what is read of a list and its copies. One thread calls it.
+__device__ void FinishList(const MaskChoiceTask& task, int row, int list,
+                           device::MaskCounts counts) {
+  const device::Selector& selector = task.selector;
+  for (int copy = list; copy < list + task.num_copies; ++copy) {
+    // What is estimated stays with lists that are kept.
+    if (!selector.reuses_lists || !selector.HasClusters()) {
+      task.lists.SetNumEstimates(row, copy, counts.num_estimates);
+    }
+    if (selector.keeps_lists) {
+      task.lists.NumKept(row, copy) = counts.num_picks;
+    }
+    task.lists.NumPicks(row, copy) =
+        selector.keeps_lists ? device::kEveryPage : counts.num_picks;
+  }
+  if (list == 0) {
+    task.lists.num_lists[row - task.lists.first_row] =
+        task.num_choices * task.num_copies;
+  }
 }
 
 // A block has a (row, list): makes integer keys of the scores, finds where the
@@ -108,7 +142,7 @@ __global__ void __launch_bounds__(device::kChooseThreads, 2)
     counts.num_tokens =
         NumKeptTokens(task.lists.List(row, list), counts.num_picks, scratch);
   } else {
-    const int lists_a_head = task.num_choices / task.num_kv_heads;
+    const int lists_a_head = max(task.num_choices / task.num_kv_heads, 1);
     const device::MaskPlace place = {
         .request = request,
         .kv_head = list / lists_a_head,
@@ -119,7 +153,7 @@ __global__ void __launch_bounds__(device::kChooseThreads, 2)
         .estimates = task.lists.Estimates(row, list),
         .estimates_capacity = task.lists.estimates_capacity};
     const int num_planes =
-        selector.SumsGroups() ? task.num_kv_heads : task.num_q_heads;
+        selector.NumPlanes(task.num_q_heads, task.num_kv_heads);
     const float* scores =
         task.memory.Plane(wave_row, list * (num_planes / task.num_choices));
     if constexpr (kShared) {
@@ -131,27 +165,19 @@ __global__ void __launch_bounds__(device::kChooseThreads, 2)
                            task.memory.Masks(wave_row, list), scratch});
     }
   }
+  if (!selector.reuses_lists) CopyPicks(task, row, list, counts.num_picks);
   if (threadIdx.x != 0) return;
-  // What is estimated stays with lists that are kept.
-  if (!selector.reuses_lists || !selector.HasClusters()) {
-    task.lists.SetNumEstimates(row, list, counts.num_estimates);
-  }
-  if (list == 0) {
-    task.lists.num_lists[row - task.lists.first_row] = task.num_choices;
-  }
-  if (selector.keeps_lists) {
-    task.lists.NumKept(row, list) = counts.num_picks;
-    counts = {device::kEveryPage, context, 0};
-  }
-  task.lists.NumPicks(row, list) = counts.num_picks;
-  AddShare(task, wave_row, context, counts.num_tokens);
+  FinishList(task, row, list, counts);
+  AddShare(task, wave_row, context,
+           selector.keeps_lists ? context : counts.num_tokens);
 }
 
 }  // namespace
 
 bool ChoosesByMasks(const SelectProgram& program) {
   return program.rows.kind == SummaryRows::Kind::kClusters ||
-         program.fixed.kind != FixedChoice::Kind::kNone;
+         program.fixed.kind != FixedChoice::Kind::kNone ||
+         program.rule == Rule::kThreshold;
 }
 
 void EnqueueMaskChoice(CudaQueue& queue, const LayerStep& step,
@@ -175,12 +201,15 @@ void EnqueueMaskChoice(CudaQueue& queue, const LayerStep& step,
   task.num_q_heads = static_cast<int>(args.q.dim(1));
   task.num_kv_heads = cache.num_kv_heads;
   task.num_choices = NumChoices(program, task.num_q_heads, cache);
+  task.num_copies = program.scope == Scope::kLayer ? cache.num_kv_heads : 1;
   CHECK(program.estimate.value == 0 || program.rule == Rule::kTokens ||
             !args.picks.estimates.empty(),
         "estimates {}", ToString(args.picks.estimates));
   const bool chooses = args.selectors[selector].reuse_layer < 0;
   const int64_t num_pages = chooses ? cache.page_table.dim(1) : 0;
-  const bool has_keys = program.budget.value > 0 || program.estimate.value > 0;
+  const bool has_keys = program.budget.value > 0 ||
+                        program.estimate.value > 0 ||
+                        program.rule == Rule::kThreshold;
   if (has_keys) {
     task.shared_keys =
         static_cast<int>(num_pages * kPageTokens / program.block_tokens);

@@ -7,7 +7,8 @@
 namespace winnow {
 
 // Whether the program's lists are: its partitions are clusters, whose tokens
-// lie anywhere, or some of them are fixed.
+// lie anywhere, some of them are fixed, or as many are read as a threshold lets
+// in.
 bool ChoosesByMasks(const SelectProgram& program);
 
 // Chooses the lists of the wave's rows whose selector is this one, and what is

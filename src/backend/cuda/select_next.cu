@@ -79,6 +79,7 @@ __device__ void MarkMore(const NextTask& task, const device::MaskPlace& place,
 // Whether scores decide for the row, by the budget that it has.
 __device__ bool Decides(const NextTask& task, int row) {
   const device::Selector& selector = task.selector;
+  if (selector.by_threshold) return false;  // It knows no budget.
   if (selector.HasClusters()) {
     const device::ClusterBudget budget(selector, task.rows.Position(row) + 1);
     return budget.NeedsScores() && budget.num_read > 0;
@@ -125,7 +126,7 @@ __global__ void __launch_bounds__(device::kChooseThreads, 2)
     place.context = task.rows.Position(row) + 1;
     place.capacity = task.next.capacity;
     const int num_planes =
-        selector.SumsGroups() ? task.num_kv_heads : task.num_q_heads;
+        selector.NumPlanes(task.num_q_heads, task.num_kv_heads);
     const float* scores =
         task.memory.Plane(wave_row, list * (num_planes / task.num_choices));
     uint32_t* keys;

@@ -3,6 +3,7 @@
 #include "backend/cuda/dependent_launch.h"
 #include "backend/cuda/device/dependent_launch.cuh"
 #include "backend/cuda/device/select_tile.cuh"
+#include "backend/cuda/gate_queries.h"
 #include "backend/cuda/select_reduce.h"
 #include "backend/cuda/select_views.h"
 #include "backend/cuda/step_views.h"
@@ -29,11 +30,12 @@ struct ReduceTask {
   float scale;
 };
 
-// The log-sum-exp of a head from the parts of its tiles, by a warp: lanes over
-// tiles, then a tree, so the bits depend on the number of tiles alone.
-__device__ float LogSumExp(const float2* parts, int num_tiles) {
+// The log-sum-exp of a head from the parts of its tiles, and of `other`
+// (-infinity: there is none), by a warp: lanes over tiles, then a tree, so the
+// bits depend on the number of tiles alone.
+__device__ float LogSumExp(const float2* parts, int num_tiles, float other) {
   const int lane = threadIdx.x % 32;
-  float greatest = -INFINITY;
+  float greatest = other;
 #pragma unroll 4
   for (int tile = lane; tile < num_tiles; tile += 32) {
     greatest = fmaxf(greatest, parts[tile].x);
@@ -44,7 +46,7 @@ __device__ float LogSumExp(const float2* parts, int num_tiles) {
         fmaxf(greatest, __shfl_xor_sync(device::kAllLanes, greatest, step));
   }
   if (greatest == -INFINITY) return -INFINITY;
-  float sum = 0;
+  float sum = lane == 0 && other != -INFINITY ? expf(other - greatest) : 0.0f;
 #pragma unroll 4
   for (int tile = lane; tile < num_tiles; tile += 32) {
     const float2 part = parts[tile];
@@ -68,10 +70,13 @@ __device__ void NormalizePlanes(const ReduceTask& task, int wave_row, int list,
   const int num_slots = num_visible == 0 ? 0 : num_visible + level.lead;
   const int num_tiles =
       (num_slots + device::kTileSlots - 1) / device::kTileSlots;
+  // The own partition, where it has no row yet and is in the softmax.
+  const bool has_open = task.selector.open_scores_zero &&
+                        scored_tokens % task.selector.block_tokens != 0;
   for (int plane = threadIdx.x / 32; plane < task.num_planes; plane += kWarps) {
     const float of_plane = LogSumExp(
         task.memory.Partials(wave_row, list * task.num_planes + plane),
-        num_tiles);
+        num_tiles, has_open ? 0.0f : -INFINITY);
     if (threadIdx.x % 32 == 0) lse[plane] = of_plane;
   }
 }
@@ -136,7 +141,8 @@ __global__ void __launch_bounds__(kThreads, 4)
 void EnqueueReduce(CudaQueue& queue, const LayerStep& step,
                    const SelectArgs& args, const LayerCache& cache,
                    const SelectWave& wave, size_t selector) {
-  const auto num_q_heads = static_cast<int>(args.q.dim(1));
+  auto num_q_heads = static_cast<int>(args.q.dim(1));
+  if (HasGate(args.selectors[selector])) num_q_heads = cache.num_kv_heads;
   CHECK(num_q_heads <= kMaxPlanes, "q_heads={} limit={}", num_q_heads,
         kMaxPlanes);
   ReduceTask task = {};

@@ -7,6 +7,7 @@
 #include "backend/cuda/device/score_tiles.cuh"
 #include "backend/cuda/device/select_lanes.cuh"
 #include "backend/cuda/device/select_mma.cuh"
+#include "backend/cuda/gate_queries.h"
 #include "backend/cuda/select_reduce.h"
 #include "backend/cuda/select_scores.h"
 #include "backend/cuda/select_views.h"
@@ -216,6 +217,13 @@ device::ScoreTask MakeTask(const LayerStep& step, const SelectArgs& args,
   task.num_heads = static_cast<int>(args.q.dim(1)) / cache.num_kv_heads;
   task.scale = args.scale;
   task.memory = wave.memory;
+  if (!HasGate(args.selectors[selector])) return task;
+  task.q = wave.gate_queries;
+  task.first_q_row = wave.first_row;
+  task.q_type = device::FloatType::kFloat32;
+  task.q_head_stride = cache.format.k_dim;
+  task.q_row_stride = cache.num_kv_heads * task.q_head_stride;
+  task.num_heads = 1;
   return task;
 }
 
@@ -255,9 +263,11 @@ void EnqueueScores(CudaQueue& queue, const LayerStep& step,
                    const SelectArgs& args, const LayerCache& cache,
                    const SelectWave& wave, size_t selector) {
   const SelectProgram& program = *args.selectors[selector].program;
+  const bool has_gate = HasGate(args.selectors[selector]);
+  if (has_gate) EnqueueGateQueries(queue, step, args, cache, wave, selector);
   ScoreLaunch launch = {.queue = queue,
                         .task = MakeTask(step, args, cache, wave, selector),
-                        .q_dtype = args.q.dtype,
+                        .q_dtype = has_gate ? Dtype::kFloat32 : args.q.dtype,
                         .max_tiles = {},
                         .num_kv_heads = cache.num_kv_heads,
                         .num_rows = wave.num_rows};

@@ -13,6 +13,7 @@ struct SelectWave {
   int first_row = 0;  // of the step
   int num_rows = 0;
   device::ScoreMemory memory = {};
+  float* gate_queries = nullptr;  // [rows of the wave, kv_heads, k_dim]
 };
 
 // Scores one selector's summaries for the wave's rows that need them, and

@@ -130,6 +130,18 @@ device::Summaries DeviceSummaries(const SelectProgram& program,
   return summaries;
 }
 
+device::GateSide DeviceGate(const View& weights, const View& norm) {
+  CHECK(weights.stride[2] == 1 && weights.stride[1] == weights.dim(2) &&
+            weights.dtype == Dtype::kFloat32,
+        "gate {}", ToString(weights));
+  return {.weights = weights.As<float>(),
+          .head_stride = weights.stride[0],
+          .norm = norm.empty() ? nullptr : norm.As<float>(),
+          .num_inputs = static_cast<int>(weights.dim(1)),
+          .k_dim = static_cast<int>(weights.dim(2)),
+          .epsilon = GateWeights::kNormEpsilon};
+}
+
 device::Lists DeviceChosenLists(const PickLists& picks) {
   CHECK(picks.picks.stride[0] % 2 == 0 && picks.picks.stride[1] % 2 == 0 &&
             picks.picks.stride[2] == 2,
@@ -175,12 +187,15 @@ device::Selector DeviceSelector(const LayerSelector& selector,
   of.pool_stride = program.pool.stride;
   of.pool_pad = program.pool.pad;
   of.rounds_to_bfloat16 = program.rounds_to_bfloat16;
+  of.open_scores_zero = program.open_scores_zero;
   of.block_tokens = program.block_tokens;
   of.sink_blocks = Blocks(program.forced.sink_tokens, program.block_tokens);
   of.recent_blocks = Blocks(program.forced.recent_tokens, program.block_tokens);
   of.inside_budget = program.forced.inside_budget;
   of.budget_is_share = program.budget.unit == Amount::Unit::kShare;
   of.budget = program.budget.value;
+  of.by_threshold = program.rule == Rule::kThreshold;
+  of.threshold = program.threshold;
   of.sink_tokens = program.forced.sink_tokens;
   of.recent_tokens = program.forced.recent_tokens;
   of.cuts_tokens = program.rule == Rule::kTokens;

@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include "backend/backend.h"
+#include "backend/cuda/device/gate_rows.cuh"
 #include "backend/cuda/device/select_list.cuh"
 
 namespace winnow {
@@ -15,6 +16,9 @@ device::Summaries DeviceSummaries(const SelectProgram& program,
 
 device::Selector DeviceSelector(const LayerSelector& selector,
                                 const LayerCache& cache);
+
+// Of weights [kv_heads, inputs, k_dim] and their norm.
+device::GateSide DeviceGate(const View& weights, const View& norm);
 
 // What Select writes.
 device::Lists DeviceChosenLists(const PickLists& picks);

@@ -6,6 +6,7 @@
 #include "backend/cuda/device/summary_keys.cuh"
 #include "backend/cuda/device/summary_rows.cuh"
 #include "backend/cuda/fix_choices.h"
+#include "backend/cuda/gate_keys.h"
 #include "backend/cuda/select_views.h"
 #include "backend/cuda/step_views.h"
 #include "backend/cuda/summarize.h"
@@ -307,6 +308,7 @@ void EnqueueLevels(CudaQueue& queue, const CloseTask& task, const dim3& grid,
 bool HasRows(const SummaryRows& rows) {
   return rows.kind != SummaryRows::Kind::kNone &&
          rows.kind != SummaryRows::Kind::kKeys &&
+         rows.kind != SummaryRows::Kind::kGate &&
          rows.kind != SummaryRows::Kind::kClusters;
 }
 
@@ -350,6 +352,7 @@ void EnqueueSummarize(CudaQueue& queue, const LayerStep& step,
       EnqueueLevels(queue, task, grid, cache.format.k, rows.dtype);
     }
   }
+  EnqueueGateKeys(queue, step, args, cache);
   EnqueueFixedChoices(queue, step, args, cache);
 }
 

@@ -8,7 +8,8 @@
 namespace winnow {
 
 // Backend::Summarize. Bytes: the keys of the tokens that are closed, once a
-// selector and level; a flop or two a number.
+// selector and level; a flop or two a number, and what gates and fixed choices
+// take (gate_keys.h, fix_choices.h).
 void EnqueueSummarize(CudaQueue& queue, const LayerStep& step,
                       const SummarizeArgs& args, const LayerCache& cache);
 

@@ -18,6 +18,13 @@ struct MaskPlace {
   int64_t estimates_capacity;
 };
 
+// What a list is made in.
+struct ListMemory {
+  uint32_t* keys;   // u32 [free partitions, or clusters]
+  uint32_t* masks;  // u32 [pages]
+  CutScratch& scratch;
+};
+
 // What a list came to.
 struct MaskCounts {
   int num_picks;

@@ -20,7 +20,8 @@ struct ScoreTask {
   int selector_index;
   int num_blocks[2];  // of each level, in a row of the grid
   int first_row;      // of the wave
-  const void* q;      // [rows, q_heads, k_dim]
+  const void* q;      // [rows, q_heads, k_dim]: a gate has one a KV head
+  int first_q_row;    // of the step
   FloatType q_type;
   int64_t q_row_stride, q_head_stride;
   int num_heads;     // q heads a KV head
@@ -31,9 +32,9 @@ struct ScoreTask {
 
 __device__ inline float LoadQuery(const ScoreTask& task, int row, int head,
                                   int channel) {
-  return LoadFloat(
-      task.q, task.q_type,
-      row * task.q_row_stride + head * task.q_head_stride + channel);
+  return LoadFloat(task.q, task.q_type,
+                   (row - task.first_q_row) * task.q_row_stride +
+                       head * task.q_head_stride + channel);
 }
 
 // The queries of a KV head's group. A bound is an inner product too:
@@ -87,7 +88,7 @@ __device__ inline bool CountsInSoftmax(const ScoreTask& task,
                                        const ScorePlace& place, int head,
                                        int row) {
   const Selector& selector = task.selector;
-  if (!selector.ChoosesByMasks()) return true;
+  if (!selector.HasClusters() && !selector.Fixes()) return true;
   const int request = task.rows.Request(place.row);
   if (selector.HasClusters()) {
     return selector.summaries.NumTokensOf(request, place.kv_head, row) > 0;

@@ -24,12 +24,15 @@ struct Selector {
   Reduction pool;
   int pool_size, pool_stride, pool_pad;
   bool rounds_to_bfloat16;
+  bool open_scores_zero;
   int block_tokens;
   int sink_blocks, recent_blocks;  // partitions that sinks and recent tokens
                                    // fill, the last one rounded up
   bool inside_budget;
   bool budget_is_share;
   double budget;
+  bool by_threshold;  // Rule::kThreshold
+  float threshold;
   // Where rows are clusters.
   int sink_tokens, recent_tokens;
   bool cuts_tokens;  // Rule::kTokens
@@ -58,12 +61,20 @@ struct Selector {
   __host__ __device__ bool HasClusters() const {
     return summaries.levels[0].kind == SummaryKind::kClusters;
   }
+  // Whether a KV head's group has one query, which gates make.
+  __host__ __device__ bool HasGate() const {
+    return summaries.levels[0].kind == SummaryKind::kGate;
+  }
+  // Planes of scores of a row.
+  __host__ __device__ int NumPlanes(int num_q_heads, int num_kv_heads) const {
+    return SumsGroups() || HasGate() ? num_kv_heads : num_q_heads;
+  }
   __host__ __device__ bool Fixes() const {
     return fixed.kind != FixedKind::kNone;
   }
   // Whether lists are made as masks of pages.
   __host__ __device__ bool ChoosesByMasks() const {
-    return HasClusters() || Fixes();
+    return HasClusters() || Fixes() || by_threshold;
   }
   // Whether a partition's score is of other rows than one of its own.
   __host__ __device__ bool Pools() const {
@@ -107,6 +118,7 @@ struct RowBudget {
   int first_free, end_free;  // the others are forced
   int num_fixed;             // of the free ones: always read
   int count;                 // of the free ones that are not fixed
+  bool by_threshold;         // scores choose, however many
 
   // `fixed_end`: FixedTable::End of the row's request.
   __device__ RowBudget(const Selector& selector, int context, int fixed_end) {
@@ -116,6 +128,7 @@ struct RowBudget {
     first_free = min(selector.sink_blocks, last);
     end_free = max(last - selector.recent_blocks, first_free);
     num_fixed = fixed_end > 0 ? NumFixed(selector, fixed_end) : 0;
+    by_threshold = selector.by_threshold;
     int64_t most =
         TokensOf(selector.budget, selector.budget_is_share, context) /
         selector.block_tokens;
@@ -125,7 +138,7 @@ struct RowBudget {
   }
   __device__ int num_open() const { return end_free - first_free - num_fixed; }
   __device__ bool NeedsScores() const {
-    return count > 0 && count < num_open();
+    return by_threshold ? num_open() > 0 : count > 0 && count < num_open();
   }
   // Free partitions stand before the row's own, so all their tokens count.
   __device__ int64_t NumTokens(const Selector& selector, int context) const {
