@@ -18,19 +18,15 @@ struct HalfList {
   int half[2 * kTileHalves];
   int count = 0;
 
-  void Add(const TileKeys& keys, int element_bytes) {
-    const int k_bytes = kHalfTokens * keys.k_stride * element_bytes;
-    const int v_bytes = kHalfTokens * keys.v_stride * element_bytes;
+  void Add(const TileKeys& keys) {
     for (int i = keys.begin / kHalfTokens; i * kHalfTokens < keys.end; ++i) {
-      const int page = i / 2, of_page = i % 2;
       if (keys.picked &&
-          (keys.tokens[page] >> of_page * kHalfTokens & 0xffff) == 0) {
+          (keys.tokens[i / 2] >> i % 2 * kHalfTokens & 0xffff) == 0) {
         continue;
       }
       half[count] = i;
-      k[count] = keys.k[page] + of_page * k_bytes;
-      v[count] =
-          keys.v[page] == nullptr ? nullptr : keys.v[page] + of_page * v_bytes;
+      k[count] = keys.k[i];
+      v[count] = keys.v[i];
       ++count;
     }
   }
@@ -40,9 +36,9 @@ struct HalfList {
 
 void FetchAhead(const TileKeys& next, int element_bytes, TileKeys& keys) {
   HalfList halves;
-  halves.Add(keys, element_bytes);
+  halves.Add(keys);
   const int num_halves = halves.count;
-  halves.Add(next, element_bytes);
+  halves.Add(next);
   const auto set = [&](const std::byte* const* from, int stride,
                        HalvesAhead* to) {
     const int half_bytes = kHalfTokens * stride * element_bytes;
