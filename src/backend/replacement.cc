@@ -7,9 +7,8 @@
 namespace winnow {
 namespace {
 
-// From these ages on a bucket holds the uses of so many positions.
-constexpr int kSecondAge = 32, kSecondPositions = 4;
-constexpr int kThirdAge = 48, kThirdPositions = 16;
+// A bucket of each kind holds the uses of so many positions.
+constexpr int kSecondPositions = 4, kThirdPositions = 16;
 
 bool PassesMultiple(int64_t first, int64_t end, int of) {
   return (first + of - 1) / of * of < end;
@@ -17,35 +16,11 @@ bool PassesMultiple(int64_t first, int64_t end, int of) {
 
 }  // namespace
 
-uint8_t NextAge(uint8_t age, int64_t first_position, int64_t end_position) {
-  const int value = age & kAgeMask;
-  if (value >= kNumAges - 1) return age;
-  int step = 1;
-  if (value >= kThirdAge) {
-    step = PassesMultiple(first_position, end_position, kThirdPositions);
-  } else if (value >= kSecondAge) {
-    step = PassesMultiple(first_position, end_position, kSecondPositions);
-  }
-  return static_cast<uint8_t>(age + step);
-}
-
-int EvictionRank(uint8_t age, SlotUse use) {
-  switch (use) {
-    case SlotUse::kPicked:
-      return kNeverVictim;
-    case SlotUse::kHinted:
-      return kHintedRank;
-    case SlotUse::kNone:
-      return kFirstAgeRank + (age & kAgeMask);
-  }
-  CHECK(false, "use={}", static_cast<int>(use));
-}
-
-RankCounts CountRanks(std::span<const uint8_t> ranks) {
-  RankCounts counts = {};
-  for (const uint8_t rank : ranks) ++counts[rank];
-  return counts;
-}
+AgeClock::AgeClock(int64_t first_position, int64_t end_position)
+    : second_step_(
+          PassesMultiple(first_position, end_position, kSecondPositions)),
+      third_step_(
+          PassesMultiple(first_position, end_position, kThirdPositions)) {}
 
 VictimCut CutVictims(const RankCounts& counts, int32_t num_wanted,
                      int least_rank) {

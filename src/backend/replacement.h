@@ -3,8 +3,10 @@
 #ifndef WINNOW_BACKEND_REPLACEMENT_H_
 #define WINNOW_BACKEND_REPLACEMENT_H_
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <span>
 
 namespace winnow {
@@ -20,12 +22,30 @@ inline constexpr uint8_t kHintedBit = 0x80;
 // Of slots that may make room for hints, an age that none has.
 inline constexpr int kNoHintFetch = kEmptyAge + 1;
 
-// The age of a slot that Bring has not used, at the end of a Bring for the
-// positions [first, end). It grows by one a Bring up to 32, then where the
-// positions pass a multiple of 4, from 48 on of 16; 63 is the greatest. So 64
-// values tell uses up to 352 tokens back apart. The clock is the request's own
-// position: no company in the batch changes it.
-uint8_t NextAge(uint8_t age, int64_t first_position, int64_t end_position);
+// By how much slots that Bring has not used grow older at the end of a Bring
+// for the positions [first, end). Ages grow by one a Bring up to 32, then where
+// the positions pass a multiple of 4, from 48 on of 16; 63 is the greatest. So
+// 64 values tell uses up to 352 tokens back apart. The clock is the request's
+// own position: no company in the batch changes it.
+class AgeClock {
+ public:
+  AgeClock(int64_t first_position, int64_t end_position);
+
+  // The bit of a hint stays. (No branch: it runs over all slots.)
+  uint8_t Next(uint8_t age) const {
+    const auto value = static_cast<uint8_t>(age & kAgeMask);
+    const uint8_t step = value < kSecondAge     ? 1
+                         : value < kThirdAge    ? second_step_
+                         : value < kNumAges - 1 ? third_step_
+                                                : 0;
+    return static_cast<uint8_t>(age + step);
+  }
+
+ private:
+  static constexpr uint8_t kSecondAge = 32, kThirdAge = 48;
+
+  uint8_t second_step_, third_step_;
+};
 
 // What a Bring wants of a slot that is there.
 enum class SlotUse : uint8_t { kNone, kHinted, kPicked };
@@ -33,15 +53,41 @@ enum class SlotUse : uint8_t { kNone, kHinted, kPicked };
 // The order in which slots are overwritten: the greatest rank first. The order
 // of value is this step's picks, which are never overwritten, its hints, age;
 // an empty slot is worth nothing.
-inline constexpr int kNeverVictim = 0;
-inline constexpr int kHintedRank = 1;
+inline constexpr uint8_t kNeverVictim = 0;
+inline constexpr uint8_t kHintedRank = 1;
 inline constexpr int kFirstAgeRank = 2;  // of age 0
 inline constexpr int kNumRanks = kFirstAgeRank + kEmptyAge + 1;
-int EvictionRank(uint8_t age, SlotUse use);
+inline uint8_t EvictionRank(uint8_t age, SlotUse use) {
+  const auto of_age = static_cast<uint8_t>(kFirstAgeRank + (age & kAgeMask));
+  return use == SlotUse::kPicked   ? kNeverVictim
+         : use == SlotUse::kHinted ? kHintedRank
+                                   : of_age;
+}
+
+// How many bytes have each value below kNumValues. Neighbours are mostly alike,
+// and a count that waits for the one before it would take five times as long:
+// so each has counts of its own. REQUIRES: all are below kNumValues.
+template <int kNumValues>
+std::array<int32_t, kNumValues> CountBytes(std::span<const uint8_t> bytes) {
+  constexpr size_t kWays = 4;
+  std::array<std::array<int32_t, kNumValues>, kWays> counts = {};
+  size_t i = 0;
+  for (; i + kWays <= bytes.size(); i += kWays) {
+    for (size_t way = 0; way < kWays; ++way) ++counts[way][bytes[i + way]];
+  }
+  for (; i < bytes.size(); ++i) ++counts[0][bytes[i]];
+  for (size_t way = 1; way < kWays; ++way) {
+    std::ranges::transform(counts[0], counts[way], counts[0].begin(),
+                           std::plus<int32_t>());
+  }
+  return counts[0];
+}
 
 // How many slots of each rank there are.
 using RankCounts = std::array<int32_t, kNumRanks>;
-RankCounts CountRanks(std::span<const uint8_t> ranks);
+inline RankCounts CountRanks(std::span<const uint8_t> ranks) {
+  return CountBytes<kNumRanks>(ranks);
+}
 
 // Which slots go: all whose rank is above `rank`, and of those that have it the
 // `num_of_rank` lowest. A histogram tells; nothing is sorted.

@@ -64,7 +64,7 @@ TEST(ReplacementTest, AgesTellUsesApart) {
   uint8_t age = 0;
   for (int64_t position = 0; position < 1000; ++position) {
     if (reached[age] < 0) reached[age] = position;
-    age = NextAge(age, position, position + 1);
+    age = AgeClock(position, position + 1).Next(age);
   }
   EXPECT_EQ(age, kNumAges - 1);
   EXPECT_EQ(reached[31], 31);
@@ -75,15 +75,15 @@ TEST(ReplacementTest, AgesTellUsesApart) {
 }
 
 TEST(ReplacementTest, AnAgeKeepsItsHintAndEndsAtTheGreatest) {
-  EXPECT_EQ(NextAge(kHintedBit | 3, 8, 9), kHintedBit | 4);
-  EXPECT_EQ(NextAge(kHintedBit | 63, 0, 1), kHintedBit | 63);
-  EXPECT_EQ(NextAge(kEmptyAge, 0, 1), kEmptyAge);
-  EXPECT_EQ(NextAge(40, 1, 4), 40);
-  EXPECT_EQ(NextAge(40, 1, 5), 41);
-  EXPECT_EQ(NextAge(50, 1, 16), 50);
-  EXPECT_EQ(NextAge(50, 16, 17), 51);
+  EXPECT_EQ(AgeClock(8, 9).Next(kHintedBit | 3), kHintedBit | 4);
+  EXPECT_EQ(AgeClock(0, 1).Next(kHintedBit | 63), kHintedBit | 63);
+  EXPECT_EQ(AgeClock(0, 1).Next(kEmptyAge), kEmptyAge);
+  EXPECT_EQ(AgeClock(1, 4).Next(40), 40);
+  EXPECT_EQ(AgeClock(1, 5).Next(40), 41);
+  EXPECT_EQ(AgeClock(1, 16).Next(50), 50);
+  EXPECT_EQ(AgeClock(16, 17).Next(50), 51);
   // However many tokens: a bucket a Bring.
-  EXPECT_EQ(NextAge(50, 0, 100), 51);
+  EXPECT_EQ(AgeClock(0, 100).Next(50), 51);
 }
 
 }  // namespace

@@ -40,21 +40,28 @@ void PieceMover::Add(PieceTransfer transfer) {
   waiting_.push_back(std::move(transfer));
 }
 
+void PieceMover::BeginWaiting() {
+  while (!waiting_.empty() && !free_lanes_.empty()) {
+    const size_t lane = free_lanes_.back();
+    free_lanes_.pop_back();
+    lanes_[lane].transfer = std::move(waiting_.front());
+    waiting_.pop_front();
+    Begin(lane);
+  }
+}
+
 void PieceMover::Pump(bool wait, std::vector<PieceDone>& done) {
   bool has_ended = false;
   do {
-    while (!waiting_.empty() && !free_lanes_.empty()) {
-      const size_t lane = free_lanes_.back();
-      free_lanes_.pop_back();
-      lanes_[lane].transfer = std::move(waiting_.front());
-      waiting_.pop_front();
-      Begin(lane);
-    }
+    BeginWaiting();
     std::array<BlockCompletion, 16> completions;
     const size_t num_collected = folder_->Collect(completions, wait);
     num_under_way_ -= static_cast<int>(num_collected);
     for (size_t i = 0; i < num_collected; ++i) {
       has_ended |= Land(completions[i], done);
+      // Transfers end together where they began together: the disk is not to
+      // wait until all of them have been checked and copied.
+      BeginWaiting();
     }
   } while (wait && !has_ended && !is_idle());
 }

@@ -59,6 +59,8 @@ class PieceMover {
 
   std::span<std::byte> SlotBytes(const Lane& lane) const;
   void Begin(size_t lane);
+  // What there are buffers for.
+  void BeginWaiting();
   void SubmitRest(size_t lane);
   // True where the transfer has ended, and then says how.
   bool Land(const BlockCompletion& completion, std::vector<PieceDone>& done);

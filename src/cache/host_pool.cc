@@ -65,4 +65,11 @@ void HostPool::Apply(Queue& queue, std::span<const TierCopy> copies) const {
   }
 }
 
+void HostPool::CopyTo(Queue& queue, const HostPool& to,
+                      std::span<const HostCopy> copies) const {
+  for (const HostCopy& copy : copies) {
+    backend_.Copy(queue, Extent(copy.from), to.Extent(copy.to));
+  }
+}
+
 }  // namespace winnow

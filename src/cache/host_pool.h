@@ -14,6 +14,12 @@
 
 namespace winnow {
 
+// A page's bytes, from one pool of the host to another.
+struct HostCopy {
+  ExtentId from;
+  ExtentId to;
+};
+
 struct HostPoolOptions {
   int64_t num_extents = 0;
   // Memory that a device can reach is taken in pieces of at most so much, and
@@ -42,6 +48,10 @@ class HostPool {
   // Carries out kv's decisions in their order. REQUIRES: extents are of the
   // two pools.
   void Apply(Queue& queue, std::span<const TierCopy> copies) const;
+
+  // Extents of this pool become such of another. REQUIRES: theirs are as large.
+  void CopyTo(Queue& queue, const HostPool& to,
+              std::span<const HostCopy> copies) const;
 
   View Extent(ExtentId extent) const;  // u8 [extent_bytes]
   int64_t extent_bytes() const { return strip_bytes_ * num_layers_; }

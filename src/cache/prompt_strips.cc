@@ -64,17 +64,32 @@ void PromptStrips::WriteTables(Queue& queue, int layer,
   table_.Write(queue, rows);
 }
 
+View PromptStrips::Near(const PromptPlaces& prompt, int64_t page) const {
+  const int64_t strip_bytes = device_.strip_bytes();
+  return MakeView(device_.strips(0) + StripNumber(prompt, page) * strip_bytes,
+                  Dtype::kUInt8, {strip_bytes});
+}
+
+View PromptStrips::Far(const PromptPlaces& prompt, int64_t page,
+                       int layer) const {
+  const int64_t strip_bytes = device_.strip_bytes();
+  return host_.Extent(prompt.hosts[static_cast<size_t>(page)])
+      .Slice(layer * strip_bytes, strip_bytes);
+}
+
 void PromptStrips::CopyToHost(Queue& queue, const PromptPlaces& prompt,
                               int layer, int64_t first, int64_t end) const {
-  const int64_t strip_bytes = device_.strip_bytes();
   const int64_t end_page =
       std::min<int64_t>(end / kPageTokens, std::ssize(prompt.hosts));
   for (int64_t page = first / kPageTokens; page < end_page; ++page) {
-    std::byte* strip =
-        device_.strips(0) + StripNumber(prompt, page) * strip_bytes;
-    const View host = host_.Extent(prompt.hosts[static_cast<size_t>(page)]);
-    backend_.Copy(queue, MakeView(strip, Dtype::kUInt8, {strip_bytes}),
-                  host.Slice(layer * strip_bytes, strip_bytes));
+    backend_.Copy(queue, Near(prompt, page), Far(prompt, page, layer));
+  }
+}
+
+void PromptStrips::CopyFromHost(Queue& queue, const PromptPlaces& prompt,
+                                int layer, int64_t num_pages) const {
+  for (int64_t page = 0; page < num_pages; ++page) {
+    backend_.Copy(queue, Far(prompt, page, layer), Near(prompt, page));
   }
 }
 

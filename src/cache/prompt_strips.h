@@ -22,7 +22,9 @@ struct PromptStripsOptions {
 
 // Where one prompt lies: its first pages in strips of `lent`, a strip each that
 // serves one layer after the other (kv/layer_room.h), and, of the layers that
-// it has come through, on the host; those behind in extents of their own.
+// it has come through, on the host; those behind in extents of their own. What
+// is cached lies on the host in all layers, before the prompt comes through the
+// first.
 struct PromptPlaces {
   std::span<const ExtentId> hosts;  // by page
   std::span<const ExtentId> whole;  // by page behind these
@@ -54,6 +56,10 @@ class PromptStrips {
   // go to the host, as `layer` of their extents.
   void CopyToHost(Queue& queue, const PromptPlaces& prompt, int layer,
                   int64_t first, int64_t end) const;
+  // The first `num_pages`, which are cached, come to the strips, as `layer` of
+  // their extents has them.
+  void CopyFromHost(Queue& queue, const PromptPlaces& prompt, int layer,
+                    int64_t num_pages) const;
   // Rows f32 [rows, hidden] of the tokens from `first` on, to the strips behind
   // the pages and back.
   void StoreRows(Queue& queue, const PromptPlaces& prompt, int64_t first,
@@ -65,6 +71,9 @@ class PromptStrips {
   PromptStrips(Backend& backend, const StripPool& device, const HostPool& host,
                const PromptStripsOptions& options, DevicePageTable table);
   uint32_t StripNumber(const PromptPlaces& prompt, int64_t strip) const;
+  // u8 [strip_bytes]: page `page` in its strip, and as `layer` of its extent.
+  View Near(const PromptPlaces& prompt, int64_t page) const;
+  View Far(const PromptPlaces& prompt, int64_t page, int layer) const;
   // Pieces of memory, one after another, that hold the rows.
   std::vector<View> PiecesOf(const PromptPlaces& prompt, int64_t first,
                              int64_t num_rows) const;

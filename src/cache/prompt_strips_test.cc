@@ -109,6 +109,30 @@ TEST_P(PromptStripsTest, APageLeavesWhenItIsFull) {
   EXPECT_EQ(*host_->Extent(hosts_[0]).data, std::byte{7});
 }
 
+// Of what is cached each layer comes when it is its turn.
+TEST_P(PromptStripsTest, WhatIsCachedComesNearLayerByLayer) {
+  const auto strip_bytes = static_cast<size_t>(pool_->strip_bytes());
+  for (int layer = 0; layer < kLayers; ++layer) {
+    for (size_t page = 0; page < 3; ++page) {
+      std::memset(host_->Extent(hosts_[page]).data +
+                      static_cast<size_t>(layer) * strip_bytes,
+                  16 * layer + static_cast<int>(page) + 1, strip_bytes);
+    }
+  }
+  for (int layer = 0; layer < kLayers; ++layer) {
+    strips_->WriteTables(*queue_, layer, std::array{places_});
+    strips_->CopyFromHost(*queue_, places_, layer, 2);
+    Wait();
+    for (int page = 0; page < 2; ++page) {
+      const std::byte* bytes = Page(layer, page);
+      EXPECT_EQ(std::count(bytes, bytes + strip_bytes,
+                           static_cast<std::byte>(16 * layer + page + 1)),
+                static_cast<int64_t>(strip_bytes));
+    }
+    EXPECT_EQ(*Page(layer, 2), std::byte{0});
+  }
+}
+
 // Rows come back as they went, whatever their chunks, and touch no page.
 TEST_P(PromptStripsTest, RowsLieBehindThePages) {
   constexpr int kRows = 61;

@@ -5,6 +5,7 @@
 #include "cli/bench_serve.h"
 #include "cli/bench_step.h"
 #include "cli/bench_throughput.h"
+#include "cli/bench_tiers.h"
 #include "cli/bench_verbs.h"
 #include "cli/command.h"
 #include "cli/flag_value.h"
@@ -150,6 +151,48 @@ void AddThroughput(Command& bench, BenchFlags* flags) {
   AddRoundsAndJson(throughput, flags);
 }
 
+Command& AddTiers(Command& bench, BenchFlags* flags) {
+  Command& tiers = bench.AddCommand(
+      "tiers",
+      "What tiers cost a decode step: requests that are resident, with a "
+      "host's "
+      "pool that nobody uses, and with slots, in turn; and Bring's lookup");
+  AddModelOrShape(tiers, flags);
+  AddStepFlags(tiers, &flags->engine);
+  tiers.AddFlag({.name = "--prompt-file",
+                 .value_name = "FILE",
+                 .help = "A text that is read; else --context tokens whose K "
+                         "and V are random"},
+                Text(&flags->prompt_file));
+  tiers.AddFlag({.name = "--context",
+                 .value_name = "N",
+                 .help = "Prompt tokens without --prompt-file (default 32K)"},
+                Text(&flags->tiers_context));
+  AddCount(tiers, "--batch", "Requests at once (default 1)", kMaxNumSeqs,
+           &flags->tiers_batch);
+  tiers.AddFlag({.name = "--select",
+                 .value_name = "SPEC",
+                 .help = "What attention reads (default quest:budget=1K)"},
+                Text(&flags->tiers_select));
+  tiers.AddFlag({.name = "--cache-budget",
+                 .value_name = "LIST",
+                 .help = "Slots: tokens or multiples of the selection's budget "
+                         "(2x,4x; default 4x), or none"},
+                Text(&flags->cache_budgets));
+  tiers.AddFlag(
+      {.name = "--hints",
+       .value_name = "LIST",
+       .help = "What becomes of next ranks: none, keep, or the least "
+               "age of slots that they are fetched into (none,keep,8; "
+               "default keep)"},
+      Text(&flags->tiers_hints));
+  AddCount(tiers, "--generate",
+           "Steps of a kind before the next one's turn (default 32)",
+           kMaxTokens, &flags->generated_tokens);
+  AddRoundsAndJson(tiers, flags);
+  return tiers;
+}
+
 Command& AddDisk(Command& bench, BenchFlags* flags) {
   Command& disk = bench.AddCommand(
       "disk", "Pages restored from a disk, against a plain read of them");
@@ -173,14 +216,15 @@ Command& AddDisk(Command& bench, BenchFlags* flags) {
 }  // namespace
 
 Command& AddBenchCommand(Command& program, BenchFlags* flags) {
-  Command& bench = program.AddCommand(
-      "bench",
-      "Measure this machine (step, verbs, prefill, throughput, disk), or a "
-      "server (serve)");
+  Command& bench = program.AddCommand("bench",
+                                      "Measure this machine (step, verbs, "
+                                      "prefill, throughput, tiers, disk), or "
+                                      "a server (serve)");
   flags->step_command = &AddStep(bench, flags);
   flags->verbs_command = &AddVerbs(bench, flags);
   flags->prefill_command = &AddPrefill(bench, flags);
   AddThroughput(bench, flags);
+  flags->tiers_command = &AddTiers(bench, flags);
   flags->disk_command = &AddDisk(bench, flags);
   flags->serve_command = &AddBenchServe(bench, &flags->serve);
   return bench;
@@ -198,6 +242,9 @@ Result<int> RunBench(const BenchFlags& flags) {
   } else if (flags.prefill_command->chosen()) {
     RETURN_IF_ERROR(CheckModelOrShape("prefill", flags));
     RETURN_IF_ERROR(CheckPrefillFlags(flags));
+  } else if (flags.tiers_command->chosen()) {
+    RETURN_IF_ERROR(CheckModelOrShape("tiers", flags));
+    RETURN_IF_ERROR(CheckTiersFlags(flags));
   } else if (flags.disk_command->chosen()) {
     RETURN_IF_ERROR(CheckEngineFlags(flags.engine, /*selects=*/{}));
   } else {
@@ -208,6 +255,7 @@ Result<int> RunBench(const BenchFlags& flags) {
   return flags.step_command->chosen()      ? RunBenchStep(flags)
          : flags.verbs_command->chosen()   ? RunBenchVerbs(flags)
          : flags.prefill_command->chosen() ? RunBenchPrefill(flags)
+         : flags.tiers_command->chosen()   ? RunBenchTiers(flags)
          : flags.disk_command->chosen()    ? RunBenchDisk(flags)
                                            : RunBenchThroughput(flags);
 }

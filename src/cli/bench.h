@@ -1,5 +1,6 @@
-// winnow bench step | verbs | prefill | throughput | disk: figures beside the
-// machine's roof, measured in the same run. winnow bench serve: a server's.
+// winnow bench step | verbs | prefill | throughput | tiers | disk: figures
+// beside the machine's roof, or each other, measured in the same run. winnow
+// bench serve: a server's.
 #ifndef WINNOW_CLI_BENCH_H_
 #define WINNOW_CLI_BENCH_H_
 
@@ -15,6 +16,7 @@ struct BenchFlags {
   const Command* step_command = nullptr;  // the chosen one runs
   const Command* verbs_command = nullptr;
   const Command* prefill_command = nullptr;
+  const Command* tiers_command = nullptr;
   const Command* disk_command = nullptr;
   const Command* serve_command = nullptr;
   int generated_tokens = 32;
@@ -28,6 +30,10 @@ struct BenchFlags {
   std::string shape;  // in place of a model; empty: none
   // Of throughput, as typed; the last of step and prefill, too.
   std::string batches = "1", contexts = "1K", selects = "dense";
+  // Of tiers; context, budgets and selection as typed.
+  int tiers_batch = 1;
+  std::string tiers_context = "32K", tiers_select = "quest:budget=1K";
+  std::string cache_budgets = "4x", tiers_hints = "keep", prompt_file;
   // Of disk, as typed.
   std::string kv_disk, kv_disk_size = "1GiB", disk_piece = "4MiB";
   BenchServeFlags serve;

@@ -110,6 +110,8 @@ Status BenchBring::AllocateTables() {
 
 Status BenchBring::AllocatePicks() {
   const int64_t requests = shape_.num_requests, heads = shape_.num_kv_heads;
+  ASSIGN_OR_RETURN(counts_,
+                   memory_.Take(Dtype::kUInt32, {requests, kNumBringCounts}));
   std::minstd_rand random(9);
   for (int layer = 0; layer < kLayers; ++layer) {
     PickLists& lists = lists_.emplace_back();
@@ -141,6 +143,7 @@ void BenchBring::Run() {
   BringArgs args;
   args.source = {.kind = ReadSource::Kind::kPicks, .picks = lists_[layer]};
   args.slots = &layers_[layer];
+  args.counts = counts_;
   memory_.backend().Bring(memory_.queue(), step_, args, cache_);
 }
 

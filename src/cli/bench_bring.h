@@ -44,6 +44,7 @@ class BenchBring {
   LayerStep step_;
   std::vector<SlotTable> layers_;
   std::vector<PickLists> lists_;
+  View counts_;  // u32 [requests, kNumBringCounts]
   size_t run_ = 0;
 };
 

@@ -87,8 +87,13 @@ Status CheckCell(const EngineOptions& options, const Model& model,
   return Ok{};
 }
 
-CellRequests::~CellRequests() {
+CellRequests::~CellRequests() { End(); }
+
+std::vector<KvCounters> CellRequests::End() {
   for (const SequenceId id : ids_) engine_.Cancel(id);
+  std::vector<KvCounters> counters;
+  for (const Observer& observer : observers_) counters.push_back(observer.kv);
+  return counters;
 }
 
 Status CellRequests::Add(const BenchCell& cell, int max_tokens, int vocab_size,
@@ -99,7 +104,11 @@ Status CellRequests::Add(const BenchCell& cell, int max_tokens, int vocab_size,
   request.max_tokens = max_tokens;
   request.sampling.temperature = 0;
   if (cell.select != "dense") request.selector = 0;
-  observers_.resize(static_cast<size_t>(cell.batch));
+  return Add(request, cell.batch);
+}
+
+Status CellRequests::Add(const Request& request, int batch) {
+  observers_.resize(static_cast<size_t>(batch));
   for (Observer& observer : observers_) {
     ASSIGN_OR_RETURN(const SequenceId id, engine_.Add(request, &observer));
     ids_.push_back(id);
@@ -109,7 +118,7 @@ Status CellRequests::Add(const BenchCell& cell, int max_tokens, int vocab_size,
 
 Status CellRequests::StepUntilAllGenerate() {
   while (std::ranges::any_of(
-      observers_, [](const Observer& each) { return each.num_tokens == 0; })) {
+      observers_, [](const Observer& each) { return each.tokens.empty(); })) {
     ASSIGN_OR_RETURN(const bool more, engine_.Step());
     CHECK(more, "requests ended before all generated");
   }

@@ -57,22 +57,30 @@ class CellRequests {
   CellRequests(const CellRequests&) = delete;
   CellRequests& operator=(const CellRequests&) = delete;
 
-  // REQUIRES: called once.
+  // REQUIRES of either: called once.
   Status Add(const BenchCell& cell, int max_tokens, int vocab_size,
              uint64_t seed);
+  Status Add(const Request& request, int batch);
   // Steps until all have a token.
   Status StepUntilAllGenerate();
+  // What request `index` has generated.
+  const std::vector<int32_t>& tokens(size_t index) const {
+    return observers_[index].tokens;
+  }
+  // Ends them all; what their KV cost.
+  std::vector<KvCounters> End();
 
  private:
   class Observer final : public RequestObserver {
    public:
     void OnPrefill(int, int) override {}
-    bool OnToken(const GeneratedToken&) override {
-      ++num_tokens;
+    bool OnToken(const GeneratedToken& token) override {
+      tokens.push_back(token.token_id);
       return true;
     }
-    void OnFinish(const Completion&) override {}
-    int num_tokens = 0;
+    void OnFinish(const Completion& completion) override { kv = completion.kv; }
+    std::vector<int32_t> tokens;
+    KvCounters kv;
   };
 
   Engine& engine_;

@@ -131,8 +131,13 @@ void DiskPrefixes::LandRead(const Reading& reading, const Status& status) {
   }
   restoration.is_there[reading.page] = true;
   const size_t page = restoration.first_page + reading.page;
-  uploads_.push_back({TierCopy::Direction::kToDevice,
-                      kv_.pages(reading.id)[page], reading.staging});
+  if (kv_.has_loan(reading.id)) {
+    host_uploads_.push_back(
+        {.from = reading.staging, .to = kv_.loan(reading.id).hosts[page]});
+  } else {
+    uploads_.push_back({TierCopy::Direction::kToDevice,
+                        kv_.pages(reading.id)[page], reading.staging});
+  }
 }
 
 std::optional<DiskPrefixes::Restored> DiskPrefixes::EndIfDone(SequenceId id) {
@@ -203,25 +208,36 @@ void DiskPrefixes::Keep(Text text) {
   PrefixHit hit = kv_.prefixes().Find({text.index_root, text.tokens},
                                       text.kinds.size(), kEitherKind);
   const auto same = std::ranges::mismatch(hit.kinds, text.kinds);
-  hit.Shorten(std::min<size_t>(
-      static_cast<size_t>(same.in1 - hit.kinds.begin()), hit.extents.size()));
-  text.kinds.resize(hit.extents.size());
+  hit.Shorten(static_cast<size_t>(same.in1 - hit.kinds.begin()));
+  const int64_t num_far = std::ssize(hit.host_extents);
+  // Where sequences hold all of the host, what lies there is not held for this.
+  if (num_far > kv_.num_available_host_pages()) hit.Shorten(hit.extents.size());
+  text.kinds.resize(hit.kinds.size());
   if (NumThere(text) == text.kinds.size()) {
     // Nothing to write; but it has been used.
     store_->Write(text.path(), text.kinds, text.kinds.size(), {});
     return;
   }
-  const SequenceId id(next_id_++);
+  const SequenceId id(next_id_++), far_id(next_id_++);
+  const PrefixHit far = {
+      .extents = {},
+      .host_extents = std::exchange(hit.host_extents, {}),
+      .kinds = {hit.kinds.begin() + std::ssize(hit.extents), hit.kinds.end()}};
+  hit.kinds.resize(hit.extents.size());
+  kv_.Open(far_id);
+  kv_.LendTo(far_id, 0, std::ssize(far.kinds), far);
   kv_.Open(id, hit);
   num_held_pages_ += std::ssize(hit.extents);
-  backlog_.push_back(
-      {.id = id, .text = std::make_shared<const Text>(std::move(text))});
+  backlog_.push_back({.id = id,
+                      .far_id = far_id,
+                      .text = std::make_shared<const Text>(std::move(text))});
 }
 
 void DiskPrefixes::EndBacklog(size_t index) {
   const SequenceId id = backlog_[index].id;
   num_held_pages_ -= std::ssize(kv_.pages(id));
   kv_.Close(id);
+  kv_.Close(backlog_[index].far_id);
   backlog_.erase(backlog_.begin() + static_cast<ptrdiff_t>(index));
 }
 
@@ -240,9 +256,21 @@ void DiskPrefixes::StartCopies() {
     const std::optional<ExtentId> staging = TakeStaging();
     if (!staging) return;
     const size_t page = (*first.next_page)++;
-    downloads_.push_back(
-        {first.text, page, kv_.pages(first.id)[page], *staging});
+    downloads_.push_back({first.text, page, *staging});
+    CopyToStaging(first, page, *staging);
     --room;
+  }
+}
+
+void DiskPrefixes::CopyToStaging(const Backlog& text, size_t page,
+                                 ExtentId staging) {
+  const std::span<const ExtentId> near = kv_.pages(text.id);
+  if (page < near.size()) {
+    tier_downloads_.push_back(
+        {TierCopy::Direction::kToHost, near[page], staging});
+  } else {
+    const std::vector<ExtentId>& far = kv_.loan(text.far_id).hosts;
+    host_downloads_.push_back({.from = far[page - near.size()], .to = staging});
   }
 }
 
@@ -251,15 +279,19 @@ std::vector<TierCopy> DiskPrefixes::TakeUploads() {
   return std::exchange(uploads_, {});
 }
 
+std::vector<HostCopy> DiskPrefixes::TakeHostUploads() {
+  for (const HostCopy& copy : host_uploads_) uploaded_.push_back(copy.from);
+  return std::exchange(host_uploads_, {});
+}
+
 std::vector<TierCopy> DiskPrefixes::TakeDownloads() {
   CHECK(downloads_.empty(), "{} have not landed", downloads_.size());
   StartCopies();
-  std::vector<TierCopy> copies;
-  for (const Copied& copied : downloads_) {
-    copies.push_back(
-        {TierCopy::Direction::kToHost, copied.device, copied.staging});
-  }
-  return copies;
+  return std::exchange(tier_downloads_, {});
+}
+
+std::vector<HostCopy> DiskPrefixes::TakeHostDownloads() {
+  return std::exchange(host_downloads_, {});
 }
 
 void DiskPrefixes::LandCopies() {

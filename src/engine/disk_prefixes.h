@@ -35,10 +35,11 @@ struct DiskPrefixesOptions {
 //
 // A restored page is one that the request owns already: room that it was
 // promised is taken when it opens, and filled from the disk instead of by a
-// step. What is to be written is held by a sequence of KvCache that no request
-// knows, until its last page has been copied; num_held_pages() are not to be
-// promised to others meanwhile. Copies between staging and device go out on
-// the queue of the steps, so what a step writes is never older than they are.
+// step; on the host, where it is read layer by layer. What is to be written is
+// held by sequences of KvCache that no request knows, until its last page has
+// been copied; num_held_pages() are not to be promised to others meanwhile.
+// Copies between staging and the pools go out on the queue of the steps, so
+// what a step writes is never older than they are.
 //
 // Pages computed with generated rows are kept for requests without a selector
 // alone: the others' kinds are numbers of this engine's options.
@@ -57,8 +58,8 @@ class DiskPrefixes {
   // Pages of the prompt that are on the disk, behind those that the sequence
   // has begun with.
   std::vector<DiskPlace> Find(const Sequence& sequence) const;
-  // Starts to bring them. REQUIRES: they are Find's of just now; the sequence
-  // owns room for them in kv, unsealed.
+  // Starts to bring them. REQUIRES: they are the first of Find's of just now;
+  // the sequence owns room for them in kv, unsealed, or has it as a loan.
   void Restore(const Sequence& sequence, std::vector<DiskPlace> found);
   // It ends, and wants no pages any more.
   void Forget(SequenceId id);
@@ -86,9 +87,14 @@ class DiskPrefixes {
   // What brings pages from staging(), to be enqueued at once after Poll: before
   // any of their extents changes hands.
   std::vector<TierCopy> TakeUploads();
+  // Those of them that go to the host's pool: `from` staging.
+  std::vector<HostCopy> TakeHostUploads();
   // What takes pages there, to be enqueued at once, after all that kv has
   // decided so far and before anything else.
   std::vector<TierCopy> TakeDownloads();
+  // Those that come from the host's pool: `to` staging. REQUIRES: right behind
+  // TakeDownloads.
+  std::vector<HostCopy> TakeHostDownloads();
   const HostPool& staging() const { return *staging_; }
   // The queue has come past all copies that were taken.
   void LandCopies();
@@ -120,16 +126,17 @@ class DiskPrefixes {
     size_t page = 0;  // of Restoration::found
     ExtentId staging;
   };
-  // Pages that wait to be written, in kv as a sequence of their own.
+  // Pages that wait to be written, in kv as sequences of their own: those on
+  // the device are pages of the first, those behind them a loan of the second.
   struct Backlog {
-    SequenceId id;
+    SequenceId id, far_id;
     std::shared_ptr<const Text> text;
     std::optional<size_t> next_page = {};
   };
   struct Copied {
     std::shared_ptr<const Text> text;
     size_t page = 0;
-    ExtentId device, staging;
+    ExtentId staging;
   };
   DiskPrefixes(std::unique_ptr<DiskStore> store, KvCache& kv,
                const PrefixCache& prefixes, const DiskPrefixesOptions& options)
@@ -148,6 +155,8 @@ class DiskPrefixes {
   void LandRead(const Reading& reading, const Status& status);
   std::optional<Restored> EndIfDone(SequenceId id);
   void EndBacklog(size_t index);
+  // A page of the text on its way to staging.
+  void CopyToStaging(const Backlog& text, size_t page, ExtentId staging);
   void Write(std::span<const Copied> pages);
 
   std::unique_ptr<HostPool> staging_;  // outlives the store's transfers
@@ -160,7 +169,9 @@ class DiskPrefixes {
   std::unordered_map<uint64_t, Reading> readings_;   // by ticket
   std::unordered_map<uint64_t, ExtentId> writings_;  // by ticket
   std::deque<Backlog> backlog_;
-  std::vector<TierCopy> uploads_;   // not yet taken
+  // Not yet taken.
+  std::vector<TierCopy> uploads_, tier_downloads_;
+  std::vector<HostCopy> host_uploads_, host_downloads_;
   std::vector<Copied> downloads_;   // taken, not yet landed
   std::vector<ExtentId> uploaded_;  // staging of uploads that were taken
   int64_t num_held_pages_ = 0;

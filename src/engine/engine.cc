@@ -249,16 +249,27 @@ void Engine::Open(SequenceId id) {
     kv_.Fork(*prefix, id);
     if (selector >= 0) selectors_->Fork(selector, *prefix, id);
   } else if (sequence.layerwise()) {
-    layerwise_->Open(sequence);
-    sequence.Admit();
-    selectors_->Open(selector, id);
-    runner_->GrowSummaries(selector, id, sequence.num_prompt_tokens());
+    OpenLayerwise(sequence);
   } else {
     const bool returns = sequence.preempted();
     prefixes_->Open(sequence);
     if (selector >= 0) selectors_->Open(selector, id);
     if (disk_ && !returns) BeginRestore(sequence);
   }
+}
+
+// What is cached is copied to the strips layer by layer, from the host.
+void Engine::OpenLayerwise(Sequence& sequence) {
+  const Request& request = sequence.request();
+  const PrefixHit hit = prefixes_->FindFar(
+      sequence, static_cast<size_t>(layerwise_->NumFarPages(request)));
+  layerwise_->Open(sequence, hit);
+  sequence.Admit();
+  sequence.BeginCached(hit.kinds, std::ssize(hit.kinds));
+  selectors_->Open(request.selector, sequence.id());
+  runner_->GrowSummaries(request.selector, sequence.id(),
+                         sequence.num_prompt_tokens());
+  if (disk_) RestoreLayerwise(sequence);
 }
 
 Result<bool> Engine::Step() {

@@ -121,8 +121,10 @@ class Engine {
   void CheckForkable(const Request& request, const Sequence& prefix) const;
   RequestRope RopeFor(int64_t planned_tokens) const;
   void Open(SequenceId id);
+  void OpenLayerwise(Sequence& sequence);
   // Lets the sequence, just opened, wait for pages that are on the disk.
   void BeginRestore(Sequence& sequence);
+  void RestoreLayerwise(Sequence& sequence);
   // Lets pages that the disk has brought be part of their sequences.
   void PollDisk(bool wait);
   void CopyForDisk();

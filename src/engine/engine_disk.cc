@@ -1,4 +1,5 @@
 // The engine's side of the disk: when pages are brought, copied and waited for.
+#include <algorithm>
 #include <utility>
 
 #include "engine/engine.h"
@@ -30,12 +31,29 @@ void Engine::BeginRestore(Sequence& sequence) {
   disk_->Restore(sequence, std::move(found));
 }
 
+// Its room on the host is its own already, once what was decided before has
+// left it.
+void Engine::RestoreLayerwise(Sequence& sequence) {
+  std::vector<DiskPlace> found = disk_->Find(sequence);
+  const int64_t num_left = layerwise_->NumFarPages(sequence.request()) -
+                           std::ssize(sequence.cached_kinds());
+  found.resize(std::min(found.size(), static_cast<size_t>(num_left)));
+  if (found.empty()) return;
+  runner_->CopyTiers(*host_, kv_.TakeTierCopies());
+  sequence.BeginRestore();
+  disk_->Restore(sequence, std::move(found));
+}
+
 void Engine::PollDisk(bool wait) {
   const std::vector<DiskPrefixes::Restored> all = disk_->Poll(wait);
   runner_->CopyTiers(disk_->staging(), disk_->TakeUploads());
+  if (host_) {
+    runner_->CopyPages(disk_->staging(), *host_, disk_->TakeHostUploads());
+  }
   for (const DiskPrefixes::Restored& restored : all) {
     Sequence& sequence = Get(restored.id);
     sequence.EndRestore(restored.kinds);
+    if (sequence.layerwise()) continue;  // It has no pages yet.
     kv_.Seal(restored.id, sequence.num_computed());
     kv_.Truncate(restored.id, sequence.num_computed());
   }
@@ -45,6 +63,9 @@ void Engine::PollDisk(bool wait) {
 void Engine::CopyForDisk() {
   if (host_) runner_->CopyTiers(*host_, kv_.TakeTierCopies());
   runner_->CopyTiers(disk_->staging(), disk_->TakeDownloads());
+  if (host_) {
+    runner_->CopyPages(*host_, disk_->staging(), disk_->TakeHostDownloads());
+  }
 }
 
 Result<bool> Engine::WaitForDisk() {

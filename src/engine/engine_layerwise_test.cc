@@ -297,7 +297,7 @@ TEST_F(EngineLayerwiseTest, WhoIsCancelledLeavesNothing) {
   }
 }
 
-// Others have its first pages, which it computes for itself all the same.
+// Others have its first pages, which it takes none of off the device.
 TEST_F(EngineLayerwiseTest, ItIsPromisedWhatItTakesBesideItsPrefix) {
   const auto engine = MakeEngine(11, 12, 64);
   std::vector<BitsListener> listeners(3);
@@ -312,7 +312,7 @@ TEST_F(EngineLayerwiseTest, ItIsPromisedWhatItTakesBesideItsPrefix) {
   while (StepOf(*engine)) {
   }
   ExpectAnswers(listeners, requests);
-  EXPECT_EQ(listeners[2].completion.num_cached_tokens, 0);
+  EXPECT_EQ(listeners[2].completion.num_cached_tokens, 64);
 }
 
 // What it leaves on the host is the prefix of others.

@@ -72,7 +72,8 @@ void Engine::CountShared(ScheduleInput& input) const {
   if (num_running >= options_.max_num_seqs) return;
   for (const size_t i : TurnOrder(input.sequences)) {
     if (sequences_[i]->admitted() || sequences_[i]->request().prefix) continue;
-    if (sequences_[i]->layerwise()) return;  // It begins with nothing.
+    // What it begins with takes nothing off what it is lent.
+    if (sequences_[i]->layerwise()) return;
     input.sequences[i].shared_pages = prefixes_->NumSharedPages(*sequences_[i]);
     return;
   }

@@ -77,6 +77,7 @@ class Listener : public RequestObserver {
 struct Totals {
   int num_layerwise = 0;              // that were read layer by layer
   int num_layerwise_with_others = 0;  // beside which others were admitted
+  int num_layerwise_cached = 0;       // that began with pages of others
   int64_t num_moved_frames = 0;       // between layers
   int num_refused = 0;                // for which there was never room
   int num_brought_back = 0;           // times that pages were promoted
@@ -195,7 +196,8 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
   // As long as the deep model's may be; what it reads may lie in slots.
   Request AnyLongRequest() {
     Request request = AnyRequest(std::nullopt, /*all_long=*/false);
-    request.prompt = Text(Below(2), 64, 190 + Below(kMaxDeepLength - 230));
+    request.prompt = Text(Below(4) / 3, 160, 190 + Below(kMaxDeepLength - 230));
+    request.cache_prefix = true;
     request.num_question_tokens = Below(2) * Below(40);
     request.selector = std::array{
         0, 1, 2, 4, 5, 6, 7, 8, 9, 10}[static_cast<size_t>(Below(10))];
@@ -213,12 +215,16 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
     }
   }
 
-  // Whether both pools have room for them is left to them.
+  // Whether both pools have room for them is left to them. Some ask again.
   void AddLongRequests(Workload& workload) {
+    std::vector<int32_t> prompt;
     for (int i = 1 + Below(3); i > 0; --i) {
       const int at = Below(static_cast<int>(workload.requests.size()) + 1);
+      Request request = AnyLongRequest();
+      if (!prompt.empty() && Below(3) > 0) request.prompt = prompt;
+      prompt = request.prompt;
       workload.requests.insert(workload.requests.begin() + at,
-                               AnyLongRequest());
+                               std::move(request));
       workload.on_prefix.insert(workload.on_prefix.begin() + at, false);
     }
   }
@@ -534,6 +540,11 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
       totals_.num_cached += completion.num_cached_tokens > 0;
       totals_.num_forks += workload.on_prefix[i];
       CountSlots(completion, workload.on_prefix[i]);
+      const int64_t num_life_pages = PagesFor(
+          completion.num_prompt_tokens + workload.requests[i].max_tokens - 1);
+      totals_.num_layerwise_cached += completion.num_cached_tokens > 0 &&
+                                      num_life_pages * PageBytes(workload) >
+                                          workload.options.device_kv_bytes;
       totals_.num_from_disk_with_slots += workload.num_disk_slots > 0 &&
                                           completion.kv.picks > 0 &&
                                           completion.num_cached_tokens > 0;
@@ -598,6 +609,7 @@ TEST_P(EngineTiersOracleTest, AnswersOfTheLargeAreThoseOfTheResident) {
   }
   EXPECT_GT(totals_.num_layerwise, count / 2);
   EXPECT_GT(totals_.num_layerwise_with_others, 0);
+  EXPECT_GT(totals_.num_layerwise_cached, 0);
   EXPECT_GT(totals_.num_layerwise, totals_.num_refused);
   EXPECT_GT(totals_.num_with_slots, count / 2);
   EXPECT_GT(totals_.num_missing, count / 2);

@@ -107,11 +107,11 @@ Status LayerwisePrompts::Check(const Request& request) const {
   return Ok{};
 }
 
-void LayerwisePrompts::Open(const Sequence& sequence) {
+void LayerwisePrompts::Open(const Sequence& sequence, const PrefixHit& hit) {
   const LayerRoom room = RoomOf(sequence.request());
   memory_.kv.Open(sequence.id());
   memory_.kv.LendTo(sequence.id(), room.num_lent(),
-                    NumFarPages(sequence.request()));
+                    NumFarPages(sequence.request()), hit);
 }
 
 void LayerwisePrompts::End(const Sequence& sequence) {
@@ -147,6 +147,14 @@ void LayerwisePrompts::LoadRows(Queue& queue, const Sequence& sequence,
 void LayerwisePrompts::StoreRows(Queue& queue, const Sequence& sequence,
                                  const StepItem& item, const View& rows) const {
   strips_->StoreRows(queue, PlacesOf(sequence), item.first_token, rows);
+}
+
+void LayerwisePrompts::CopyFromHost(Queue& queue, const Sequence& sequence,
+                                    const StepItem& item) const {
+  const int num_tokens = sequence.num_cached_tokens();
+  if (item.first_token > num_tokens) return;
+  strips_->CopyFromHost(queue, PlacesOf(sequence), item.first_layer,
+                        num_tokens / kPageTokens);
 }
 
 void LayerwisePrompts::CopyToHost(Queue& queue, const Sequence& sequence,

@@ -52,8 +52,9 @@ class LayerwisePrompts {
   LayerRoom RoomOf(const Request& request) const;
   int64_t NumFarPages(const Request& request) const;
 
-  // It begins. REQUIRES: both pools have room.
-  void Open(const Sequence& sequence);
+  // It begins with the pages of `hit`. REQUIRES: both pools have room; the hit
+  // has NumFarPages at most.
+  void Open(const Sequence& sequence, const PrefixHit& hit);
   // It has been read: its pages are its own, and it has slots. REQUIRES: its
   // last step has landed.
   void End(const Sequence& sequence);
@@ -68,6 +69,9 @@ class LayerwisePrompts {
                 const View& rows) const;
   void StoreRows(Queue& queue, const Sequence& sequence, const StepItem& item,
                  const View& rows) const;
+  // What is cached comes near before the first item of a layer.
+  void CopyFromHost(Queue& queue, const Sequence& sequence,
+                    const StepItem& item) const;
   // The pages that the item has filled are copied to the host.
   void CopyToHost(Queue& queue, const Sequence& sequence,
                   const StepItem& item) const;

@@ -116,13 +116,25 @@ int64_t PrefixCache::NumSharedPages(const Sequence& sequence) const {
   return kv_.prefixes().NumUsed(Find(sequence).extents);
 }
 
-void PrefixCache::Open(Sequence& sequence) {
+PrefixHit PrefixCache::FindWorthwhile(const Sequence& sequence) const {
   PrefixHit hit = Find(sequence);
   const int64_t num_on_host = std::ssize(hit.host_extents);
   if (!RestorePays(options_.restore_rates, num_on_host * options_.page_bytes,
                    num_on_host * kPageTokens)) {
     hit.Shorten(hit.extents.size());
   }
+  return hit;
+}
+
+PrefixHit PrefixCache::FindFar(const Sequence& sequence,
+                               size_t max_pages) const {
+  PrefixHit hit = FindWorthwhile(sequence);
+  hit.Shorten(max_pages);
+  return hit;
+}
+
+void PrefixCache::Open(Sequence& sequence) {
+  const PrefixHit hit = FindWorthwhile(sequence);
   if (sequence.preempted()) return Reopen(sequence, hit);
   kv_.Open(sequence.id(), hit);
   sequence.Admit();
@@ -156,6 +168,8 @@ std::vector<PageKind> PrefixCache::KindsOf(const Sequence& sequence) const {
   const auto num_pages =
       static_cast<size_t>(kv_.num_sealed(sequence.id()) / kPageTokens);
   std::vector<PageKind> kinds = sequence.cached_kinds();
+  // One that is read layer by layer has no page before the last layer.
+  kinds.resize(std::min(kinds.size(), num_pages));
   while (kinds.size() < num_pages) {
     const std::optional<PageKind> kind = KindOf(sequence, kinds.size());
     if (!kind) break;

@@ -62,6 +62,9 @@ class PrefixCache {
   // that gave way with what is there of all its tokens. Pages of the host are
   // left where they are if they are computed sooner.
   void Open(Sequence& sequence);
+  // What one that is read layer by layer begins with: of those, `max_pages` at
+  // most. Nothing of it is opened.
+  PrefixHit FindFar(const Sequence& sequence, size_t max_pages) const;
   // Its whole pages are there for others from here on.
   void Enter(const Sequence& sequence);
   // Ends its KV, and leaves its pages behind, if they are true.
@@ -84,6 +87,8 @@ class PrefixCache {
   bool CanPark(const Sequence& sequence) const;
   std::string RootOf(const Sequence& sequence) const;
   PrefixHit Find(const Sequence& sequence) const;
+  // The same, without those of the host that are computed sooner.
+  PrefixHit FindWorthwhile(const Sequence& sequence) const;
   // Of one that gave way.
   PrefixHit FindParked(const Sequence& sequence) const;
   void Reopen(Sequence& sequence, const PrefixHit& hit);

@@ -251,7 +251,9 @@ void Runner::GatherSelection(Group& group) {
     num_context_tokens.push_back(sequence.num_prompt_rows());
     int num_summarized = 0;
     if (group.is_layerwise()) {
-      num_summarized = group.items[i].first_token;  // in this layer
+      // In this layer: what is cached comes with its first item.
+      const int first = group.items[i].first_token;
+      num_summarized = first > sequence.num_cached_tokens() ? first : 0;
     } else if (selector >= 0) {
       num_summarized = selectors_.num_summarized(selector, sequence.id());
     }
@@ -323,6 +325,7 @@ void Runner::GatherRope(Group& group) {
 
 Status Runner::RunGroup(Group& group, StepOutput* output) {
   if (group.args.first_layer > 0) RestoreHidden(group);
+  if (group.is_layerwise()) CopyLayerFromHost(group);
   EnqueueForward(group);
   if (group.args.end_layer < model_.config().num_layers) {
     StoreHidden(group);
@@ -436,6 +439,12 @@ void Runner::StoreHidden(const Group& group) {
     }
     CHECK(store_.has_value(), "plan splits the layers, options do not say so");
     backend_.Copy(*queue_, rows, store_->Rows(item.sequence, item.num_tokens));
+  }
+}
+
+void Runner::CopyLayerFromHost(const Group& group) {
+  for (size_t i = 0; i < group.items.size(); ++i) {
+    far_.layerwise->CopyFromHost(*queue_, *group.sequences[i], group.items[i]);
   }
 }
 

@@ -83,9 +83,14 @@ class Runner {
   Result<StepOutput> Run(const StepPlan& plan, const KvCache& kv,
                          const SequenceOf& sequence_of);
 
-  // Moves pages between the tiers, before all that comes later.
+  // Moves pages between the tiers, before all that comes later: in the device's
+  // memory and a host's pool, or between two of these.
   void CopyTiers(const HostPool& host, std::span<const TierCopy> copies) {
     host.Apply(*queue_, copies);
+  }
+  void CopyPages(const HostPool& from, const HostPool& to,
+                 std::span<const HostCopy> copies) {
+    from.CopyTo(*queue_, to, copies);
   }
   // Waits for all that has been enqueued, where no step does.
   Status Drain();
@@ -131,6 +136,7 @@ class Runner {
   void TellReads(const Group& group, std::span<DrawnToken> drawn) const;
   void RestoreHidden(const Group& group);
   void StoreHidden(const Group& group);
+  void CopyLayerFromHost(const Group& group);
   void CopyLayerToHost(const Group& group);
 
   Backend& backend_;

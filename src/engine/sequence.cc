@@ -121,14 +121,19 @@ void Sequence::Resume(std::vector<PageKind> kinds, int num_tokens,
 
 void Sequence::BeginCached(std::vector<PageKind> kinds, int64_t num_fetched) {
   const int num_tokens = static_cast<int>(kinds.size()) * kPageTokens;
-  CHECK(num_computed_ == 0 && num_tokens < num_prompt_tokens() &&
-            num_tokens <= num_prompt_rows(),
-        "computed={} cached={} prompt={} question={}", num_computed_,
-        num_tokens, num_prompt_tokens(), request_.num_question_tokens);
-  num_computed_ = num_tokens;
+  CHECK(num_computed_ == 0, "computed={}", num_computed_);
   cached_kinds_ = std::move(kinds);
-  num_cached_tokens_ = num_tokens;
   num_fetched_pages_ += num_fetched;
+  SkipCached(num_tokens);
+}
+
+// What comes behind them is computed first.
+void Sequence::SkipCached(int num_tokens) {
+  (layerwise_ ? layer_tokens_ : num_computed_) = num_tokens;
+  num_cached_tokens_ = num_tokens;
+  CHECK(num_tokens < num_prompt_tokens() && num_tokens <= num_prompt_rows(),
+        "cached={} prompt={} question={}", num_tokens, num_prompt_tokens(),
+        request_.num_question_tokens);
 }
 
 void Sequence::BeginRestore() {
@@ -143,12 +148,7 @@ void Sequence::EndRestore(std::span<const PageKind> kinds) {
   is_restoring_ = false;
   num_fetched_pages_ += std::ssize(kinds);
   cached_kinds_.insert(cached_kinds_.end(), kinds.begin(), kinds.end());
-  num_computed_ = static_cast<int>(cached_kinds_.size()) * kPageTokens;
-  num_cached_tokens_ = num_computed_;
-  CHECK(
-      num_computed_ < num_prompt_tokens() && num_computed_ <= num_prompt_rows(),
-      "cached={} prompt={} question={}", num_computed_, num_prompt_tokens(),
-      request_.num_question_tokens);
+  SkipCached(static_cast<int>(cached_kinds_.size()) * kPageTokens);
 }
 
 void Sequence::Release() {
@@ -176,8 +176,8 @@ void Sequence::Land(const StepItem& item, int num_layers) {
     TellLayerwise(item, num_layers);
     if (layer_tokens_ < std::ssize(tokens_)) return;
     next_layer_ = is_last_layer ? 0 : item.end_layer;
-    const int num_tokens = std::exchange(layer_tokens_, 0);
-    if (is_last_layer) CountLanded(num_tokens);
+    layer_tokens_ = is_last_layer ? 0 : num_cached_tokens_;
+    if (is_last_layer) CountLanded(static_cast<int>(tokens_.size()));
     return;
   }
   chunk_tokens_ = is_last_layer ? 0 : item.num_tokens;

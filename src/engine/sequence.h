@@ -25,7 +25,8 @@ struct RequestRope {
 //   0 <= num_computed <= tokens.size(), and
 //   chunk_tokens > 0 exactly while a chunk is between two layer ranges.
 // One that is layerwise has no such chunks while its prompt is read: all of it
-// goes through next_layer before the next one.
+// but what is cached goes through next_layer before the next one, and nothing
+// counts as computed before the last.
 // A prefix is a sequence that generates nothing: its request's max_tokens is
 // what its longest fork adds to it. A fork begins with its prefix computed.
 class Sequence {
@@ -50,6 +51,7 @@ class Sequence {
   RequestObserver& observer() const { return *observer_; }
   // How its first pages were computed, with which it began: BeginCached.
   const std::vector<PageKind>& cached_kinds() const { return cached_kinds_; }
+  int num_cached_tokens() const { return num_cached_tokens_; }
   int64_t num_fetched_pages() const { return num_fetched_pages_; }
   // Prompt and generated.
   const std::vector<int32_t>& tokens() const { return tokens_; }
@@ -135,6 +137,7 @@ class Sequence {
   void CountLanded(int num_tokens);
   // How far a prompt is of which a layer is not whole yet.
   void TellLayerwise(const StepItem& item, int num_layers);
+  void SkipCached(int num_tokens);
 
   SequenceId id_;
   Request request_;

@@ -22,7 +22,8 @@ namespace winnow {
 
 class KvCache;
 
-// Extents of both tiers that a sequence uses as it likes, before it has pages.
+// Extents of both tiers that a sequence uses as it likes, before it has pages;
+// but that the first of the host's may be pages of others.
 struct PageLoan {
   std::vector<ExtentId> extents;  // ascending
   std::vector<ExtentId> hosts;
@@ -171,9 +172,13 @@ class KvCache {
   void GiveBack(ExtentId extent);
 
   // Extents leave the tables for a sequence without tokens, until TakeOver or
-  // Close. REQUIRES: num_free_pages() and num_available_host_pages() are as
-  // many at least; it has no loan.
-  void LendTo(SequenceId sequence, int64_t num_extents, int64_t num_hosts);
+  // Close. The first of the host's are those of the hit's pages, which others
+  // may hold too and which nobody writes; what lies on the device alone is
+  // copied there. REQUIRES: num_free_pages() and num_available_host_pages() are
+  // as many at least; it has no loan; the hit is as Open wants it, and has
+  // num_hosts pages at most.
+  void LendTo(SequenceId sequence, int64_t num_extents, int64_t num_hosts,
+              const PrefixHit& hit = {});
   const PageLoan& loan(SequenceId sequence) const;
   bool has_loan(SequenceId sequence) const { return loans_.contains(sequence); }
   // Of its loan, the extents of the host become the sequence's first pages, and
@@ -257,6 +262,8 @@ class KvCache {
                      std::span<const PageKind> kinds);
   void Grow(const Growth& growth, Reservation& reservation);
   void Undo(const Reservation& reservation);
+  // Extents of the host for the hit's pages, held once more.
+  std::vector<ExtentId> HoldOnHost(const PrefixHit& hit);
   void EndLoan(SequenceId sequence);
 
   const int page_tokens_;

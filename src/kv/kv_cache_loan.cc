@@ -7,17 +7,52 @@
 
 namespace winnow {
 
+// What is there is held before room is made for what is not.
+std::vector<ExtentId> KvCache::HoldOnHost(const PrefixHit& hit) {
+  std::vector<ExtentId> hosts;
+  for (const ExtentId extent : hit.extents) {
+    const std::optional<ExtentId> host = prefixes_.HostOf(extent);
+    if (host) host_pool_.Share(*host);
+    hosts.push_back(host.value_or(kNoExtent));
+  }
+  for (const ExtentId host : hit.host_extents) {
+    host_pool_.Share(host);
+    hosts.push_back(host);
+  }
+  num_far_pages_ += std::ssize(hosts);
+  for (size_t page = 0; page < hit.extents.size(); ++page) {
+    if (hosts[page] != kNoExtent) continue;
+    // Its own is counted already.
+    --num_far_pages_;
+    const std::optional<ExtentId> host = TakeHostExtent();
+    ++num_far_pages_;
+    CHECK(host.has_value(), "page={} of {}", page, hit.kinds.size());
+    hosts[page] = *host;
+    const ExtentId extent = hit.extents[page];
+    tier_copies_.push_back({TierCopy::Direction::kToHost, extent, *host});
+    prefixes_.AddHost(extent, *host);
+    host_pool_.Share(*host);
+  }
+  // They have been used.
+  prefixes_.Pin(hit.extents);
+  prefixes_.Unpin(hit.extents);
+  return hosts;
+}
+
 void KvCache::LendTo(SequenceId sequence, int64_t num_extents,
-                     int64_t num_hosts) {
+                     int64_t num_hosts, const PrefixHit& hit) {
   CheckNoReservation();
   CHECK(num_tokens(sequence) == 0 && num_extents <= num_free_pages() &&
-            num_hosts <= num_available_host_pages(),
-        "sequence={} tokens={} extents={} of {} host extents={} of {}",
+            num_hosts <= num_available_host_pages() &&
+            std::ssize(hit.kinds) <= num_hosts,
+        "sequence={} tokens={} extents={} of {} host extents={} of {}, {} of "
+        "the index",
         sequence.value(), num_tokens(sequence), num_extents, num_free_pages(),
-        num_hosts, num_available_host_pages());
+        num_hosts, num_available_host_pages(), hit.kinds.size());
   const auto [loan, is_first] = loans_.try_emplace(sequence);
   CHECK(is_first, "sequence={} has a loan", sequence.value());
   std::vector<ExtentId>& hosts = loan->second.hosts;
+  hosts = HoldOnHost(hit);
   while (std::ssize(hosts) < num_hosts) {
     const std::optional<ExtentId> host = TakeHostExtent();
     CHECK(host.has_value(), "sequence={} has {} of {}", sequence.value(),

@@ -59,6 +59,75 @@ TEST(KvCacheLoanTest, ALoanEndsWithItsSequence) {
   EXPECT_EQ(cache.num_free_pages(), 4);
 }
 
+// Of a text's two pages one is on the device alone, the other on the host.
+TEST(KvCacheLoanTest, ItBeginsWithPagesOfTheIndex) {
+  KvCache cache(3, kPageTokens, 4);
+  const std::vector<int32_t> tokens(2 * kPageTokens, 7);
+  const PrefixPath path = {"root", tokens};
+  const std::vector<PageKind> kinds = {0, 0};
+  cache.Open(kA);
+  const Growth growth = {kA, 2 * kPageTokens};
+  cache.Reserve({&growth, 1})->Commit();
+  cache.Seal(kA, 2 * kPageTokens);
+  cache.Close(kA, path, kinds);
+  // The second page leaves.
+  cache.Open(kA);
+  cache.LendTo(kA, 2, 0);
+  cache.Close(kA);
+  EXPECT_EQ(cache.TakeTierCopies().size(), 1u);
+  const PrefixHit hit = cache.prefixes().Find(path, 2, kinds);
+  ASSERT_EQ(hit.extents.size(), 1u);
+  ASSERT_EQ(hit.host_extents.size(), 1u);
+
+  cache.Open(kB);
+  cache.LendTo(kB, 3, 3, hit);
+  ExpectSound(cache);
+  const PageLoan loan = cache.loan(kB);
+  EXPECT_EQ(loan.hosts[1], hit.host_extents[0]);
+  // The first one left for good, and not before its copy.
+  const std::vector<TierCopy> copies = cache.TakeTierCopies();
+  ASSERT_EQ(copies.size(), 1u);
+  EXPECT_EQ(copies[0], (TierCopy{TierCopy::Direction::kToHost, hit.extents[0],
+                                 loan.hosts[0]}));
+  EXPECT_EQ(cache.num_available_host_pages(), 1);
+  // The index has them for others as well, and after its end.
+  EXPECT_EQ(cache.prefixes().Find(path, 2, kinds).host_extents,
+            (std::vector<ExtentId>{loan.hosts[0], loan.hosts[1]}));
+  cache.TakeOver(kB, 4 * kPageTokens + 1);
+  ExpectSound(cache);
+  cache.Close(kB);
+  ExpectSound(cache);
+  EXPECT_EQ(cache.num_available_host_pages(), 4);
+  EXPECT_EQ(cache.prefixes().Find(path, 2, kinds).host_extents.size(), 2u);
+}
+
+// What room is made for on the host is not what it begins with.
+TEST(KvCacheLoanTest, RoomIsMadeBesideWhatItBeginsWith) {
+  KvCache cache(4, kPageTokens, 3);
+  const std::vector<PageKind> kinds = {0};
+  for (const int text : {1, 2, 3}) {
+    const std::vector<int32_t> tokens(kPageTokens, text);
+    cache.Open(kA);
+    const Growth growth = {kA, kPageTokens};
+    cache.Reserve({&growth, 1})->Commit();
+    cache.Seal(kA, kPageTokens);
+    cache.Close(kA, {"root", tokens}, kinds);
+  }
+  while (cache.EvictIdle()) {
+  }
+  (void)cache.TakeTierCopies();
+  // The one used longest ago would leave the host first.
+  const std::vector<int32_t> tokens(kPageTokens, 1);
+  const PrefixHit hit = cache.prefixes().Find({"root", tokens}, 1, kinds);
+  ASSERT_EQ(hit.host_extents.size(), 1u);
+  cache.Open(kB);
+  cache.LendTo(kB, 0, 3, hit);
+  ExpectSound(cache);
+  EXPECT_EQ(cache.loan(kB).hosts[0], hit.host_extents[0]);
+  cache.Close(kB);
+  ExpectSound(cache);
+}
+
 TEST(KvCacheLoanTest, AsMuchAsThereIs) {
   KvCache cache(2, kPageTokens, 1);
   cache.Open(kA);

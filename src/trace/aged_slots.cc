@@ -70,7 +70,7 @@ int32_t AgedSlots::Place(const std::vector<uint32_t>& pieces, int least_rank,
   if (pieces.empty()) return 0;
   std::vector<uint8_t> ranks(tags_.size());
   for (size_t slot = 0; slot < ranks.size(); ++slot) {
-    ranks[slot] = static_cast<uint8_t>(EvictionRank(ages_[slot], uses_[slot]));
+    ranks[slot] = EvictionRank(ages_[slot], uses_[slot]);
   }
   const VictimCut cut = CutVictims(
       CountRanks(ranks), static_cast<int32_t>(pieces.size()), least_rank);
@@ -87,11 +87,10 @@ int32_t AgedSlots::Place(const std::vector<uint32_t>& pieces, int least_rank,
 }
 
 void AgedSlots::GrowOlder(const StepPieces& step) {
+  const AgeClock clock(step.first_position, step.end_position);
   for (size_t slot = 0; slot < ages_.size(); ++slot) {
     ages_[slot] =
-        uses_[slot] == SlotUse::kPicked
-            ? 0
-            : NextAge(ages_[slot], step.first_position, step.end_position);
+        uses_[slot] == SlotUse::kPicked ? uint8_t{0} : clock.Next(ages_[slot]);
   }
 }
 

@@ -238,7 +238,7 @@ class ProgramTest(unittest.TestCase):
         for command in ([], ["generate"], ["info"], ["bench"],
                         ["bench", "step"], ["bench", "verbs"],
                         ["bench", "prefill"], ["bench", "throughput"],
-                        ["bench", "disk"]):
+                        ["bench", "tiers"], ["bench", "disk"]):
             done = winnow(*command, "--help")
             self.assertEqual(done.returncode, 0)
             self.assertIn("Usage", done.stdout)
@@ -256,8 +256,10 @@ class ProgramTest(unittest.TestCase):
         throughput = (step - {"--prompt", "--batch"}) | {
             "--shape", "--contexts", "--batches", "--select"}
         prefill = (step - {"--batch", "--generate"}) | {"--chunk"}
+        tiers = (step - {"--prompt"}) | {"--prompt-file", "--context",
+                                         "--cache-budget", "--hints"}
         for command, own in [("step", step), ("verbs", verbs),
-                             ("prefill", prefill),
+                             ("prefill", prefill), ("tiers", tiers),
                              ("throughput", throughput)]:
             shown = winnow("bench", command, "--help").stdout
             self.assertEqual(set(re.findall(r"(?m)^  (?:-h,)?(--[a-z-]+)",
@@ -352,6 +354,26 @@ class ProgramTest(unittest.TestCase):
         for cell in cells:
             self.assertGreater(cell["first_token_ms"], 0)
             self.assertGreater(cell["step_ms"], 0)
+
+    def test_bench_tiers_has_a_row_a_kind(self):
+        prompt = self.folder / "prompt"
+        prompt.write_text("day " * 200)
+        for text in (["--context", "192"], ["--prompt-file", prompt]):
+            done = winnow("bench", "tiers", MODEL, *text, "--batch", "2",
+                          "--select", "mean:budget=64,block=16",
+                          "--cache-budget", "2x,48", "--generate", "2",
+                          "--rounds", "2", "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            figures = json.loads(done.stdout)
+            rows = figures["rows"]
+            self.assertEqual(
+                [row["tiers"] for row in rows],
+                ["resident", "unused", "slots, 2x", "slots, 48"])
+            self.assertEqual(rows[0]["rate_of_resident"], 1)
+            self.assertGreater(rows[3]["misses_a_row"],
+                               rows[2]["misses_a_row"])
+            self.assertGreater(rows[2]["bring_share_of_step"], 0)
+            self.assertGreater(figures["lookup"]["share_of_step"], 0)
 
     def test_bench_prefill_has_a_row_a_cell(self):
         done = winnow("bench", "prefill", MODEL, "--prompt", "64,96",

@@ -101,9 +101,8 @@ struct BFloat16Words {
     for (int column = 0; column < keys.v_dim; column += 16) {
       float* packed = rows.packed_v + column / 16 * (kTileKeys / 2) * 16;
       for (int key = keys.begin; key < keys.end; key += 2) {
-        const std::byte* v =
-            keys.v[key / kTilePageTokens] +
-            (key % kTilePageTokens * keys.v_stride + column) * 2;
+        const std::byte* v = keys.v[key / kHalfTokens] +
+                             (key % kHalfTokens * keys.v_stride + column) * 2;
         _mm512_storeu_si512(packed + key / 2 * 16,
                             key + 1 < keys.end ? Pairs<2>(v, keys.v_stride * 2)
                                                : Pairs<1>(v, 0));

@@ -2,6 +2,7 @@
 #ifndef WINNOW_BACKEND_CPU_BRING_H_
 #define WINNOW_BACKEND_CPU_BRING_H_
 
+#include <array>
 #include <vector>
 
 #include "backend/backend.h"
@@ -17,11 +18,22 @@ struct BringScratch {
   BringScratch();
 };
 
+// Grows to the greatest step so far.
+struct BringWorkspace {
+  explicit BringWorkspace(int num_workers)
+      : workers(static_cast<size_t>(num_workers)) {}
+
+  std::vector<BringScratch> workers;
+  // [requests * kv_heads]: each counts for itself, and who adds them up at the
+  // end waits for nobody.
+  std::vector<std::array<uint32_t, kNumBringCounts>> counts;
+};
+
 // The truth, and all there is: an item a request and KV head, walked in the
 // order of rows, lists, ranks and pieces, as the contract in backend.h says.
-// `scratch` has an entry a worker of `pool`.
+// `workspace` has a worker for each of `pool`.
 void BringPieces(const LayerStep& step, const BringArgs& args,
-                 const LayerCache& cache, std::span<BringScratch> scratch,
+                 const LayerCache& cache, BringWorkspace& workspace,
                  ThreadPool& pool);
 
 }  // namespace winnow

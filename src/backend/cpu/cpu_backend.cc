@@ -52,7 +52,7 @@ class CpuBackend final : public Backend {
         threads_(std::move(pool)),
         sample_workspace_(pool_.num_workers()),
         select_scratch_(static_cast<size_t>(pool_.num_workers())),
-        bring_scratch_(static_cast<size_t>(pool_.num_workers())) {
+        bring_workspace_(pool_.num_workers()) {
     attributes_.name = "cpu";
     attributes_.description =
         fmt::format("CPU, {} kernels, {} threads", CpuKernelsName(kernels_),
@@ -166,7 +166,7 @@ class CpuBackend final : public Backend {
   }
   void Bring(Queue&, const LayerStep& step, const BringArgs& args,
              const LayerCache& cache) override {
-    BringPieces(step, args, cache, bring_scratch_, pool_);
+    BringPieces(step, args, cache, bring_workspace_, pool_);
   }
   void Read(Queue&, const LayerStep& step, const ReadArgs& args,
             const LayerCache& cache) override {
@@ -197,7 +197,7 @@ class CpuBackend final : public Backend {
   ThreadPool& pool_ = *threads_;
   SampleWorkspace sample_workspace_;
   std::vector<SelectScratch> select_scratch_;
-  std::vector<BringScratch> bring_scratch_;
+  BringWorkspace bring_workspace_;
   std::optional<VectorLinear> vector_linear_;
   std::optional<VectorRead> vector_read_;
   std::optional<VectorSelect> vector_select_;

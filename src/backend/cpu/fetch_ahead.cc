@@ -18,19 +18,15 @@ struct HalfList {
   int half[2 * kTileHalves];
   int count = 0;
 
-  void Add(const TileKeys& keys, int element_bytes) {
-    const int k_bytes = kHalfTokens * keys.k_stride * element_bytes;
-    const int v_bytes = kHalfTokens * keys.v_stride * element_bytes;
+  void Add(const TileKeys& keys) {
     for (int i = keys.begin / kHalfTokens; i * kHalfTokens < keys.end; ++i) {
-      const int page = i / 2, of_page = i % 2;
       if (keys.picked &&
-          (keys.tokens[page] >> of_page * kHalfTokens & 0xffff) == 0) {
+          (keys.tokens[i / 2] >> i % 2 * kHalfTokens & 0xffff) == 0) {
         continue;
       }
       half[count] = i;
-      k[count] = keys.k[page] + of_page * k_bytes;
-      v[count] =
-          keys.v[page] == nullptr ? nullptr : keys.v[page] + of_page * v_bytes;
+      k[count] = keys.k[i];
+      v[count] = keys.v[i];
       ++count;
     }
   }
@@ -48,18 +44,13 @@ bool ReadsAllHalves(const TileKeys& keys) {
          keys.end > kTileKeys - kHalfTokens;
 }
 
-// Of pages whose halves are all read, as of those that follow.
-void SetAll(const std::byte* const (&pages)[kTilePages],
-            const std::byte* const (&next)[kTilePages], int half_bytes,
+// Of halves that are all read, as are those that follow.
+void SetAll(const std::byte* const (&of_keys)[kTileHalves],
+            const std::byte* const (&of_next)[kTileHalves], int half_bytes,
             int element_bytes, HalvesAhead (&to)[kTileHalves]) {
   const std::byte* halves[2 * kTileHalves];
-  for (int page = 0; page < kTilePages; ++page) {
-    for (int i = 0; i < kPageHalves; ++i) {
-      halves[page * kPageHalves + i] = pages[page] + i * half_bytes;
-      halves[kTileHalves + page * kPageHalves + i] =
-          next[page] + i * half_bytes;
-    }
-  }
+  std::ranges::copy(of_keys, halves);
+  std::ranges::copy(of_next, halves + kTileHalves);
   const int far = FarHalves(half_bytes, element_bytes, kTileHalves);
   const int near = (far + 1) / 2;
   for (int i = 0; i < kTileHalves; ++i) {
@@ -70,14 +61,11 @@ void SetAll(const std::byte* const (&pages)[kTilePages],
 // Weights read nothing of memory, which would idle meanwhile: a page of K from
 // behind what stands ahead already, and the first one of V again.
 void SetBesideWeights(const TileKeys& next, int element_bytes, TileKeys& keys) {
-  const int k_bytes = kHalfTokens * keys.k_stride * element_bytes;
-  const int v_bytes = kHalfTokens * keys.v_stride * element_bytes;
-  const int behind = FarHalves(k_bytes, element_bytes, kTileHalves);
+  const int behind = FarHalves(kHalfTokens * keys.k_stride * element_bytes,
+                               element_bytes, kTileHalves);
   for (int i = 0; i < kPageHalves; ++i) {
-    const int half = std::min(behind + i, kTileHalves - 1);
-    keys.ahead_weights[i] = {
-        next.k[half / kPageHalves] + half % kPageHalves * k_bytes,
-        keys.v[0] + i * v_bytes};
+    keys.ahead_weights[i] = {next.k[std::min(behind + i, kTileHalves - 1)],
+                             keys.v[i]};
   }
 }
 
@@ -94,9 +82,9 @@ void FetchAhead(const TileKeys& next, int element_bytes, TileKeys& keys) {
   }
   for (HalvesAhead& half : keys.ahead_weights) half = {};
   HalfList halves;
-  halves.Add(keys, element_bytes);
+  halves.Add(keys);
   const int num_halves = halves.count;
-  halves.Add(next, element_bytes);
+  halves.Add(next);
   const auto set = [&](const std::byte* const* from, int stride,
                        HalvesAhead* to) {
     const int half_bytes = kHalfTokens * stride * element_bytes;

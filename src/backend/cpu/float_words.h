@@ -42,12 +42,12 @@ struct FloatWords {
                                                    Fn&& fn) {
     int key = keys.begin;
     while (key < keys.end) {
-      const int page = key / kTilePageTokens;
-      const int page_end = (page + 1) * kTilePageTokens;
-      const int end = keys.end < page_end ? keys.end : page_end;
-      const auto* v = reinterpret_cast<const float*>(keys.v[page]) + column;
+      const int half = key / kHalfTokens;
+      const int half_end = (half + 1) * kHalfTokens;
+      const int end = keys.end < half_end ? keys.end : half_end;
+      const auto* v = reinterpret_cast<const float*>(keys.v[half]) + column;
       for (; key < end; ++key) {
-        fn(v + key % kTilePageTokens * keys.v_stride, key);
+        fn(v + key % kHalfTokens * keys.v_stride, key);
       }
     }
   }

@@ -49,9 +49,8 @@ void PageScores(const TileKeys& keys, const TileRows& rows, int page, int row) {
   _tile_zero(2);
   _tile_zero(3);
   for (int word = 0; word < num_words; word += kTileWords) {
-    const std::byte* k = keys.k[page] + word * 4;
-    _tile_loadd(4, k, k_row_bytes);
-    _tile_loadd(5, k + 16 * k_row_bytes, k_row_bytes);
+    _tile_loadd(4, keys.k[2 * page] + word * 4, k_row_bytes);
+    _tile_loadd(5, keys.k[2 * page + 1] + word * 4, k_row_bytes);
     _tile_loadd(6, q + word * kTileRows, kRowBytes);
     _tile_loadd(7, q + word * kTileRows + 16, kRowBytes);
     MultiplyTiles();
@@ -84,8 +83,8 @@ void TransposeValues(const TileKeys& keys, const TileRows& rows, int page) {
   for (int column = 0; column < keys.v_dim; column += 16) {
     for (int pair = 0; pair < 16; ++pair) {
       const int key = page * kTilePageTokens + 2 * pair;
-      const std::byte* v =
-          keys.v[page] + (2 * pair * keys.v_stride + column) * 2;
+      const std::byte* v = keys.v[key / kHalfTokens] +
+                           (key % kHalfTokens * keys.v_stride + column) * 2;
       __m512i words = _mm512_setzero_si512();
       if (key >= keys.begin && key < keys.end) {
         words = key + 1 < keys.end

@@ -258,11 +258,13 @@ void EstimateReader::ReadUnit(const Heads& heads, int64_t count, float* states,
   keys.k_dim = keys.k_stride = static_cast<int>(width);
   keys.v_dim = keys.v_stride = v_dim;
   keys.end = static_cast<int>(count);
-  for (int page = 0; page * kTilePageTokens < keys.end; ++page) {
-    keys.k[page] = reinterpret_cast<const std::byte*>(
-        scratch.keys.data() + page * kTilePageTokens * width);
-    keys.v[page] = reinterpret_cast<const std::byte*>(
-        scratch.values.data() + page * kTilePageTokens * v_dim);
+  // Both halves of a page: kernels look at all of one that has a key.
+  const int num_pages = (keys.end + kTilePageTokens - 1) / kTilePageTokens;
+  for (int half = 0; half < num_pages * kPageHalves; ++half) {
+    keys.k[half] = reinterpret_cast<const std::byte*>(
+        scratch.keys.data() + half * kHalfTokens * width);
+    keys.v[half] = reinterpret_cast<const std::byte*>(
+        scratch.values.data() + half * kHalfTokens * v_dim);
   }
   kernels_->unit_float32(keys, rows);
   for (int head = 0; head < heads.num_heads; ++head) {

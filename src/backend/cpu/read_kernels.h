@@ -39,14 +39,15 @@ struct HalvesAhead {
   const std::byte* near = nullptr;  // [16, stride], read sooner
 };
 
-// The keys and values of one tile. Positions are those of the request, but
-// where `picked`: then the pages are any four, and a key's place in them
-// counts. Kernels touch only pages that hold a key of [begin, end), and of V
-// only these keys' rows: what lies behind may be anything.
+// The keys and values of one tile; the halves of a page may lie apart.
+// Positions are those of the request, but where `picked`: then the pages are
+// any four, and a key's place in them counts. Kernels touch only pages that
+// hold a key of [begin, end), and of V only these keys' rows: what lies behind
+// may be anything.
 struct TileKeys {
-  const std::byte* k[kTilePages] = {};  // each [32, k_stride]
-  const std::byte* v[kTilePages] = {};  // each [32, v_stride]
-  int k_stride = 0;                     // in elements
+  const std::byte* k[kTileHalves] = {};  // each [16, k_stride]
+  const std::byte* v[kTileHalves] = {};  // each [16, v_stride]
+  int k_stride = 0;                      // in elements
   int v_stride = 0;
   int k_dim = 0;  // both multiples of 16
   int v_dim = 0;

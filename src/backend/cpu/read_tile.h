@@ -33,9 +33,8 @@ void TileScores(const TileKeys& keys, const TileRows& rows, int row) {
   const auto* q = static_cast<const float*>(rows.q) + row;
   const int end = EndOfSteps(keys);
   for (int key = keys.begin; key < end; key += kKeyStep) {
-    const auto* k =
-        reinterpret_cast<const float*>(keys.k[key / kTilePageTokens]) +
-        key % kTilePageTokens * stride;
+    const auto* k = reinterpret_cast<const float*>(keys.k[key / kHalfTokens]) +
+                    key % kHalfTokens * stride;
     F acc[kKeyStep][kVectors];
     for (auto& of_key : acc) {
       for (F& a : of_key) a = Lanes::Zero();

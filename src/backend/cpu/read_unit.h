@@ -26,11 +26,12 @@ template <class Lanes, class Words>
 void TransposePage(const TileKeys& keys, const UnitRows& rows, int page) {
   const int num_words = keys.k_dim / Words::kPerWord;
   const int stride = keys.k_stride / Words::kPerWord;
-  const auto* k = reinterpret_cast<const float*>(keys.k[page]);
   // The number of words is a multiple of eight.
   const auto block = [&]<int kCount>(int token, int word) {
     typename Lanes::F of_k[16];
-    Lanes::Transpose16(k + token * stride + word, stride, kCount, of_k);
+    const auto* k = reinterpret_cast<const float*>(
+        keys.k[(page * kTilePageTokens + token) / kHalfTokens]);
+    Lanes::Transpose16(k + word, stride, kCount, of_k);
 #pragma GCC unroll 16
     for (int i = 0; i < kCount; ++i) {
       Lanes::Store(rows.transposed_k + (word + i) * kTilePageTokens + token,
@@ -137,7 +138,6 @@ FetchCursor UnitSoftmax(const TileKeys& keys, const UnitRows& rows, int row,
 struct ValueRun {
   int begin = 0;
   int end = 0;
-  const std::byte* v = nullptr;  // of the page
   int row_bytes = 0;
 };
 
@@ -161,7 +161,7 @@ void UnitColumns(const TileKeys& keys, const UnitRows& rows, int row, int c,
   int key = run.begin;
   while (key < run.end) {
     const int half = key / kHalfTokens;
-    const std::byte* v = run.v + half % kPageHalves * kHalfTokens * row_bytes;
+    const std::byte* v = keys.v[half];
     const FetchBeside fetch(keys.ahead_v[half], v);
     int at = key % kHalfTokens * row_bytes + c * (4 / Words::kPerWord);
     const auto step = [&]<int kKeys>() {
@@ -228,7 +228,6 @@ void UnitValues(const TileKeys& keys, const UnitRows& rows) {
     if (!SeesHalf(keys, key)) continue;
     const ValueRun run = {.begin = key,
                           .end = keys.end < run_end ? keys.end : run_end,
-                          .v = keys.v[page],
                           .row_bytes = row_bytes};
     int row = 0;
     if (rows.num_rows >= kRows) {

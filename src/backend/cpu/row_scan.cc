@@ -135,8 +135,15 @@ void RowScan::FindTile(int64_t slot, TileKeys& keys) {
   keys.k_dim = keys.k_stride = width_;
   keys.end = static_cast<int>(
       std::clamp<int64_t>(task_.end_slot - slot, 0, kTileKeys));
+  const int64_t row_bytes = wide_ != nullptr
+                                ? width_ * static_cast<int64_t>(sizeof(float))
+                            : task_.rows.kind == Kind::kKeys
+                                ? width_ * DtypeBytes(task_.cache.format.k)
+                                : level_.row_bytes;
   for (int page = 0; page * kTilePageTokens < keys.end; ++page) {
-    keys.k[page] = Page(slot + page * kTilePageTokens, page);
+    const std::byte* rows = Page(slot + page * kTilePageTokens, page);
+    keys.k[2 * page] = rows;
+    keys.k[2 * page + 1] = rows + kHalfTokens * row_bytes;
   }
 }
 

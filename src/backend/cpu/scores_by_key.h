@@ -54,8 +54,7 @@ class ScoresByKey {
   [[gnu::always_inline]] static void AllRows(const TileKeys& keys,
                                              const UnitRows& rows, int key) {
     const int64_t row_bytes = int64_t{keys.k_stride} * 2;
-    const std::byte* k =
-        keys.k[key / kTilePageTokens] + key % kTilePageTokens * row_bytes;
+    const std::byte* k = keys.k[key / kHalfTokens];
     const HalfKeys half = {
         key, k, row_bytes, {keys.ahead_k[key / kHalfTokens], k}};
     int row = 0;

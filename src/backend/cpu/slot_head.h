@@ -2,6 +2,8 @@
 #ifndef WINNOW_BACKEND_CPU_SLOT_HEAD_H_
 #define WINNOW_BACKEND_CPU_SLOT_HEAD_H_
 
+#include <bit>
+
 #include "backend/slot_table.h"
 #include "base/check.h"
 
@@ -24,6 +26,8 @@ class SlotHead {
         request_(request),
         kv_head_(kv_head),
         pieces_a_page_(PiecesAPage(cache.format)),
+        // They divide a page, whose tokens are a power of two.
+        page_shift_(std::countr_zero(static_cast<unsigned>(pieces_a_page_))),
         num_segments_(slots.num_segments.As<int32_t>()[request]),
         num_slots_(slots.num_frames.As<int32_t>()[request] * pieces_a_page_) {
     CHECK(num_slots_ <= kMaxSlots, "request={} slots={} limit={}", request,
@@ -34,6 +38,8 @@ class SlotHead {
   int num_slots() const { return num_slots_; }
   // All pages of the request are whole.
   bool is_whole() const { return num_segments_ == 0; }
+  // Whose tags and ages stand together.
+  int chunk_slots() const { return kChunkFrames << page_shift_; }
 
   // REQUIRES: the page is not whole.
   uint16_t& Entry(int64_t page, int index) const {
@@ -51,6 +57,13 @@ class SlotHead {
   uint32_t& Tag(int slot) const { return OfChunk<uint32_t>(slots_.tags, slot); }
   uint8_t& Age(int slot) const { return OfChunk<uint8_t>(slots_.ages, slot); }
 
+  // What SlotOf and Age will read for such an entry comes into the cache.
+  void FetchAhead(uint16_t entry) const {
+    if (entry >= num_slots_) return;
+    __builtin_prefetch(&Tag(entry));
+    __builtin_prefetch(&Age(entry), /*rw=*/1);
+  }
+
   uint32_t PieceNumber(int64_t page, int index) const {
     return static_cast<uint32_t>(page * pieces_a_page_ + index);
   }
@@ -60,13 +73,13 @@ class SlotHead {
   }
 
   PiecePlace InSlot(int slot) const {
-    const int frame = slot / pieces_a_page_;
+    const int frame = slot >> page_shift_;
     const uint32_t chunk = ChunkOf(slot);
     const int64_t strip =
         slots_.frames.Row<uint32_t>(chunk)[frame % kChunkFrames];
     return {slots_.strips + strip * slots_.strip_bytes +
                 int64_t{kv_head_} * cache_.format.slice_bytes,
-            slot % pieces_a_page_};
+            slot & (pieces_a_page_ - 1)};
   }
   PiecePlace OnHost(int64_t page, int index) const {
     const int64_t extent = slots_.host_pages.Row<uint32_t>(request_)[page];
@@ -86,14 +99,16 @@ class SlotHead {
   }
 
  private:
+  static constexpr int kChunkShift = std::countr_zero(unsigned{kChunkFrames});
+
   uint32_t ChunkOf(int slot) const {
     return slots_.chunks.Row<uint32_t>(
-        request_)[slot / (kChunkFrames * pieces_a_page_)];
+        request_)[slot >> page_shift_ >> kChunkShift];
   }
   template <typename T>
   T& OfChunk(const View& view, int slot) const {
     return (view.Row<T>(ChunkOf(slot)) +
-            kv_head_ * view.stride[1])[slot % (kChunkFrames * pieces_a_page_)];
+            kv_head_ * view.stride[1])[slot & (chunk_slots() - 1)];
   }
 
   const LayerCache& cache_;
@@ -101,6 +116,7 @@ class SlotHead {
   const int request_;
   const int kv_head_;
   const int pieces_a_page_;
+  const int page_shift_;  // of which the pieces of a page are a power of two
   const int num_segments_;
   const int num_slots_;
 };

@@ -6,7 +6,8 @@
 
 namespace winnow {
 
-static_assert(kTilePageTokens == kPageTokens);
+static_assert(kTilePageTokens == kPageTokens &&
+              kPageHalves * kHalfTokens == kPageTokens);
 
 namespace {
 
@@ -37,7 +38,7 @@ TilePages::TilePages(const Source& source, ScratchCutter& scratch)
   if (source.slots != nullptr) {
     slots_.emplace(cache_, *source.slots, request_, kv_head_);
   }
-  if (widen_ == nullptr && !PagesLieApart(cache_, source.slots)) return;
+  if (widen_ == nullptr && !HalvesLieApart(cache_, source.slots)) return;
   const SliceFormat& format = cache_.format;
   scratch_k_ = scratch.Take<std::byte>(kTileKeys * ScratchBytes(format.k_dim));
   if (format.v_in_k) return;
@@ -75,10 +76,10 @@ void TilePages::CopyTokens(const std::byte* stored, int64_t count, int dim,
 
 // Pieces of which no token is read become zero: a kernel may weigh their values
 // with nothing.
-void TilePages::GatherPage(int64_t page, int number, uint32_t tokens,
+void TilePages::GatherHalf(int64_t page, int half, int of_tile, uint32_t tokens,
                            TileKeys& keys) const {
   const SliceFormat& format = cache_.format;
-  const int count = format.slot_tokens;
+  const int count = format.slot_tokens, a_half = kHalfTokens / count;
   const auto gather = [&](const PiecePlace* from, int64_t offset, int dim,
                           std::byte* to) {
     const int64_t stored_bytes = int64_t{count} * dim * DtypeBytes(format.k);
@@ -89,53 +90,78 @@ void TilePages::GatherPage(int64_t page, int number, uint32_t tokens,
     CopyTokens(from->slice + offset + from->index * stored_bytes, count, dim,
                to);
   };
-  for (int index = 0; index < PiecesAPage(format); ++index) {
-    const int64_t token = int64_t{number} * kPageTokens + index * count;
-    const uint32_t mask = (~uint32_t{0} >> (kPageTokens - count))
-                          << (index * count);
+  std::byte* k =
+      scratch_k_ + of_tile * kHalfTokens * ScratchBytes(format.k_dim);
+  std::byte* v =
+      scratch_v_ + of_tile * kHalfTokens * ScratchBytes(format.v_dim);
+  for (int i = 0; i < a_half; ++i) {
     PiecePlace place;
     const PiecePlace* from = nullptr;
-    if ((tokens & mask) != 0) {
-      place = slots_->Find(page, index);
+    if ((tokens >> (i * count) & ((1u << count) - 1)) != 0) {
+      place = slots_->Find(page, half * a_half + i);
       from = &place;
     }
-    gather(from, 0, format.k_dim,
-           scratch_k_ + token * ScratchBytes(format.k_dim));
+    gather(from, 0, format.k_dim, k + i * count * ScratchBytes(format.k_dim));
     if (format.v_in_k) continue;
     gather(from, format.v_offset_bytes(), format.v_dim,
-           scratch_v_ + token * ScratchBytes(format.v_dim));
+           v + i * count * ScratchBytes(format.v_dim));
   }
-  const auto p = static_cast<size_t>(number);
-  const int64_t first = int64_t{number} * kPageTokens;
-  keys.k[p] = scratch_k_ + first * ScratchBytes(format.k_dim);
-  keys.v[p] = format.v_in_k ? keys.k[p]
-                            : scratch_v_ + first * ScratchBytes(format.v_dim);
+  keys.k[of_tile] = k;
+  keys.v[of_tile] = format.v_in_k ? k : v;
+}
+
+void TilePages::SetHalf(const std::byte* k, const std::byte* v, int of_tile,
+                        TileKeys& keys) const {
+  const SliceFormat& format = cache_.format;
+  if (widen_ != nullptr) {
+    const auto widen = [&](const std::byte* stored, int dim, std::byte* to) {
+      to += of_tile * kHalfTokens * ScratchBytes(dim);
+      CopyTokens(stored, kHalfTokens, dim, to);
+      return to;
+    };
+    k = widen(k, format.k_dim, scratch_k_);
+    if (!format.v_in_k) v = widen(v, format.v_dim, scratch_v_);
+  }
+  keys.k[of_tile] = k;
+  keys.v[of_tile] = format.v_in_k ? k : v;
+}
+
+void TilePages::AddHalf(int64_t page, int half, int number, uint32_t tokens,
+                        TileKeys& keys) const {
+  const SliceFormat& format = cache_.format;
+  const int of_tile = number * kPageHalves + half;
+  if (format.slot_tokens < kHalfTokens) {
+    GatherHalf(page, half, of_tile, tokens, keys);
+    return;
+  }
+  const PiecePlace place = slots_->Find(page, half);
+  const auto half_bytes = [&](int dim) {
+    return int64_t{kHalfTokens} * dim * DtypeBytes(format.k);
+  };
+  SetHalf(place.slice + place.index * half_bytes(format.k_dim),
+          place.slice + format.v_offset_bytes() +
+              place.index * half_bytes(format.v_dim),
+          of_tile, keys);
 }
 
 void TilePages::AddPage(int64_t page, int number, uint32_t tokens,
                         TileKeys& keys) const {
   const SliceFormat& format = cache_.format;
-  const auto p = static_cast<size_t>(number);
-  const std::byte* slice = SliceOf(page);
-  if (slice == nullptr) {
-    CHECK(slots_.has_value(), "request={} page={} is not whole", request_,
-          page);
-    GatherPage(page, number, tokens, keys);
+  if (const std::byte* slice = SliceOf(page)) {
+    for (int half = 0; half < kPageHalves; ++half) {
+      const int64_t token = half * kHalfTokens;
+      SetHalf(slice + token * format.k_dim * DtypeBytes(format.k),
+              slice + format.v_offset_bytes() +
+                  token * format.v_dim * DtypeBytes(format.v),
+              number * kPageHalves + half, keys);
+    }
     return;
   }
-  keys.k[p] = slice;
-  keys.v[p] = format.v_in_k ? slice : slice + format.v_offset_bytes();
-  if (widen_ == nullptr) return;
-  const auto widen = [&](const std::byte*& stored, int dim, std::byte* to) {
-    to += int64_t{number} * kPageTokens * ScratchBytes(dim);
-    CopyTokens(stored, kPageTokens, dim, to);
-    stored = to;
-  };
-  widen(keys.k[p], format.k_dim, scratch_k_);
-  if (format.v_in_k) {
-    keys.v[p] = keys.k[p];
-  } else {
-    widen(keys.v[p], format.v_dim, scratch_v_);
+  CHECK(slots_.has_value(), "request={} page={} is not whole", request_, page);
+  for (int half = 0; half < kPageHalves; ++half) {
+    const uint32_t of_half = tokens >> (half * kHalfTokens) & 0xffff;
+    // Of the other half no kernel reads anything.
+    if (of_half != 0) AddHalf(page, half, number, of_half, keys);
   }
 }
 

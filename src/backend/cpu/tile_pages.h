@@ -34,10 +34,10 @@ inline int64_t FirstVisible(int64_t position, int window) {
   return window > 0 && position >= window ? position - window + 1 : 0;
 }
 
-// Whether a page's tokens may lie apart, so that they are gathered before a
-// kernel reads them.
-inline bool PagesLieApart(const LayerCache& cache, const SlotTable* slots) {
-  return slots != nullptr && PiecesAPage(cache.format) > 1;
+// Whether half a page's tokens may lie apart, so that they are gathered before
+// a kernel reads them.
+inline bool HalvesLieApart(const LayerCache& cache, const SlotTable* slots) {
+  return slots != nullptr && cache.format.slot_tokens < kHalfTokens;
 }
 
 // Yields the tiles of one request and KV head. Owns nothing: pages that the
@@ -82,11 +82,17 @@ class TilePages {
   void AddPage(int64_t page, int number, uint32_t tokens, TileKeys& keys) const;
   // The slice of a page whose tokens stand together; null where they lie apart.
   const std::byte* SliceOf(int64_t page) const;
+  // Half `half` of a page whose halves may lie apart.
+  void AddHalf(int64_t page, int half, int number, uint32_t tokens,
+               TileKeys& keys) const;
+  // Where a kernel finds half a page that is stored at `k` and `v`.
+  void SetHalf(const std::byte* k, const std::byte* v, int of_tile,
+               TileKeys& keys) const;
   // Copies `count` tokens' numbers of the stored type to `to`, widened where
   // the kernel wants it.
   void CopyTokens(const std::byte* stored, int64_t count, int dim,
                   std::byte* to) const;
-  void GatherPage(int64_t page, int number, uint32_t tokens,
+  void GatherHalf(int64_t page, int half, int of_tile, uint32_t tokens,
                   TileKeys& keys) const;
   // Of a token's key or value in scratch.
   int64_t ScratchBytes(int dim) const {

@@ -152,7 +152,8 @@ class UnitRun {
 }  // namespace
 
 bool ReadsInPlace(const ReadJob& job) {
-  return job.unit_widen == nullptr && !PagesLieApart(job.cache, job.args.slots);
+  return job.unit_widen == nullptr &&
+         !HalvesLieApart(job.cache, job.args.slots);
 }
 
 const ReadItem* RunItem(const ReadJob& job, const ReadItem& item, int worker,

@@ -286,7 +286,7 @@ class HeadBring {
     return count;
   }
 
-  // NextAge (backend/replacement.h).
+  // AgeClock (backend/replacement.h).
   __device__ void GrowOlder() {
     const int first = args_.rows.Position(first_row_);
     const int end = args_.rows.Position(end_row_ - 1) + 1;
