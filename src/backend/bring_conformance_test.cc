@@ -395,7 +395,11 @@ void ExpectSame(const ReadResult& got, const ReadResult& expected) {
 // every page, windows, slots full, empty, none, and brought by hints.
 TEST_P(BringConformanceTest, BitsDoNotDependOnWhatIsNear) {
   ForSeeds(24, [this](RandomSource& random, int num_threads) {
-    std::vector<RequestRows> requests = RandomRequests(random, 1500);
+    // Pages of requests with prompt rows are whole: the others are tried most.
+    std::vector<RequestRows> requests =
+        random.Chance(0.3)
+            ? RandomRequests(random, 1500)
+            : RandomDecodes(random, 1500, random.Among({1, 2, 5}));
     KvShape shape = RandomKvShape(random);
     if (random.Chance(0.3)) {  // what tensor cores take
       shape.dtype = Dtype::kBFloat16;

@@ -209,7 +209,10 @@ Result<int> RunBenchDisk(const BenchFlags& flags) {
       {"write_gb_per_second", write_rate},
       {"plain_read_gb_per_second", Median(plain)},
       {"restore_gb_per_second", Median(restored)},
-      {"share_of_plain_read", Median(shares)}};
+      {"share_of_plain_read", Median(shares)},
+      // By round.
+      {"plain_read_rates", plain},
+      {"restore_rates", restored}};
   if (flags.engine.json) {
     const int indent = flags.engine.json_file.empty() ? -1 : 2;
     RETURN_IF_ERROR(WriteJson(flags.engine, report.dump(indent) + "\n"));

@@ -372,7 +372,7 @@ class ProgramTest(unittest.TestCase):
             self.assertEqual(rows[0]["rate_of_resident"], 1)
             self.assertGreater(rows[3]["misses_a_row"],
                                rows[2]["misses_a_row"])
-            self.assertGreater(rows[2]["bring_share_of_step"], 0)
+            self.assertGreater(rows[3]["bring_share_of_step"], 0)
             self.assertGreater(figures["lookup"]["share_of_step"], 0)
 
     def test_bench_prefill_has_a_row_a_cell(self):
