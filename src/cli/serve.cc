@@ -101,8 +101,8 @@ void AddLimits(Command& command, ServeFlags* flags) {
       "For a client that does not read its answer (default 30)",
       WholeNumber(1, kMaxSeconds, &flags->write_timeout_s));
   add("--request-timeout", "SECONDS",
-      "From a request's arrival to its end, waiting included, also a part of "
-      "one; a request may say less (default 0: no end)",
+      "From a request's arrival to its end, waiting included; a request may "
+      "say less (1.5; default 0: no end)",
       NumberUpTo(kMaxSeconds, &flags->request_timeout_s));
   add("--max-watched-requests", "N",
       "Requests at once that are told what each token reads; more are refused "

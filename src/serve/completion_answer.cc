@@ -320,8 +320,19 @@ HttpPart CompletionAnswer::Events() {
   return part;
 }
 
+std::optional<std::chrono::steady_clock::time_point> CompletionAnswer::due()
+    const {
+  if (!form_.deadline) return std::nullopt;
+  return form_.deadline->at + kMaxLateness;
+}
+
 HttpPart CompletionAnswer::Take() {
   for (Choice& choice : choices_) Drain(choice);
+  const auto latest = due();
+  if (latest && *latest <= std::chrono::steady_clock::now() && !AllEnded()) {
+    Fail(504, form_.deadline->limit +
+                  " must suffice for the whole answer, is over within a step");
+  }
   if (error_) return Failure();
   return form_.stream ? Events() : Whole();
 }

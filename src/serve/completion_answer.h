@@ -3,6 +3,7 @@
 #ifndef WINNOW_SERVE_COMPLETION_ANSWER_H_
 #define WINNOW_SERVE_COMPLETION_ANSWER_H_
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -36,6 +37,8 @@ struct AnswerForm {
   int64_t num_prompt_tokens = 0;
   int answers_per_prompt = 1;
   HttpHeaders headers = {};
+  // The engine looks at it between steps; the answer, before its last part.
+  std::optional<Deadline> deadline = {};
   // What is said of it when it is over.
   std::shared_ptr<RequestRecord> record = std::make_shared<RequestRecord>();
 };
@@ -60,6 +63,9 @@ struct AnswerSource {
 // or whose client has gone, is cancelled.
 class CompletionAnswer : public HttpAnswer {
  public:
+  // So long behind its deadline an answer waits for what the engine says of it:
+  // a step that takes longer is not waited for.
+  static constexpr std::chrono::milliseconds kMaxLateness{100};
   using Cancel = std::function<void(Ticket)>;
 
   // REQUIRES: a style and at least one source; tokenizer and metrics outlive
@@ -70,6 +76,7 @@ class CompletionAnswer : public HttpAnswer {
 
   void SetWake(std::function<void()> wake) override;
   HttpPart Take() override;
+  std::optional<std::chrono::steady_clock::time_point> due() const override;
 
  private:
   struct Choice {

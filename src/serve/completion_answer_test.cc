@@ -203,6 +203,32 @@ TEST_F(CompletionAnswerTest, TimeThatIsOverIsAnErrorOfItsOwn) {
   }
 }
 
+// A step that goes on is not waited for, nor one that ended in time cut short.
+TEST_F(CompletionAnswerTest, ADeadlineIsKeptWithinAStep) {
+  using Clock = std::chrono::steady_clock;
+  const auto in = [](std::chrono::milliseconds time) {
+    return Deadline{.at = Clock::now() + time, .limit = "timeout (2 s)"};
+  };
+  constexpr std::chrono::milliseconds kLate =
+      -CompletionAnswer::kMaxLateness - std::chrono::milliseconds(1);
+  EXPECT_FALSE(Make({}, 1)->due());
+  const Deadline later = in(std::chrono::hours(1));
+  const auto waits = Make({.deadline = later}, 1);
+  EXPECT_EQ(waits->due(), later.at + CompletionAnswer::kMaxLateness);
+  EXPECT_TRUE(waits->Take().empty());
+  const auto first = feeds_.size();
+  const auto late = Make({.deadline = in(kLate)}, 1);
+  feeds_[first]->Accept();
+  const HttpPart part = late->Take();
+  EXPECT_EQ(part.head->status, 504);
+  EXPECT_EQ(json::parse(part.body)["error"]["message"],
+            "timeout (2 s) must suffice for the whole answer, is over within a "
+            "step");
+  const auto ended = Make({.deadline = in(kLate)}, 1);
+  Finish(static_cast<int>(first) + 1, FinishReason::kStop);
+  EXPECT_EQ(ended->Take().head->status, 200);
+}
+
 std::shared_ptr<const TokenReads> ReadsOf(int position, size_t num_ranges) {
   TokenReads reads = {.position = position, .layers = {{{0, position, 8}}, {}}};
   for (size_t i = 0; i < num_ranges; ++i) {

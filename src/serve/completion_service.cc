@@ -389,6 +389,7 @@ CompletionService::Started CompletionService::Submit(
   const uint64_t number = num_answers_++;
   const uint64_t seed = request.seed.value_or(SeedOf(options_.seed, number));
   AnswerForm form = FormOf(request, number);
+  form.deadline = prepared.deadline;
   std::vector<Submission> submissions;
   std::vector<AnswerSource> sources;
   for (size_t p = 0; p < prepared.prompts.size(); ++p) {

@@ -2,6 +2,7 @@
 #ifndef WINNOW_SERVE_HTTP_MESSAGE_H_
 #define WINNOW_SERVE_HTTP_MESSAGE_H_
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -54,6 +55,9 @@ class HttpAnswer {
   // What there is now, perhaps nothing; never waits. REQUIRES: the last part
   // has not been taken.
   virtual HttpPart Take() = 0;
+  // From then on Take has a part, whether anything wakes or not; none: who
+  // knows.
+  virtual std::optional<std::chrono::steady_clock::time_point> due() const = 0;
 };
 
 // An answer that is there at once.
@@ -64,6 +68,9 @@ class WholeAnswer : public HttpAnswer {
 
   void SetWake(std::function<void()>) override {}
   HttpPart Take() override { return std::move(part_); }
+  std::optional<std::chrono::steady_clock::time_point> due() const override {
+    return std::nullopt;
+  }
 
  private:
   HttpPart part_;

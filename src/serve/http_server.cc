@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <atomic>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -18,8 +19,10 @@
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
 #include <cerrno>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -101,7 +104,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   Awaitable<bool> Send(HttpAnswer& answer, bool keep_alive);
   Awaitable<bool> SendPart(HttpPart part, bool keep_alive);
   Awaitable<bool> SendText(std::string_view text);
-  Awaitable<void> AwaitWake();
+  // Until `due` at the latest, where there is one.
+  Awaitable<void> AwaitWake(
+      std::optional<std::chrono::steady_clock::time_point> due);
   Awaitable<void> Linger();
   // Null where nobody is there to hear it.
   std::unique_ptr<HttpAnswer> Refusal(const HttpParser& parser,
@@ -238,7 +243,7 @@ Awaitable<bool> HttpConnection::Send(HttpAnswer& answer, bool keep_alive) {
   while (!gone_) {
     HttpPart part = answer.Take();
     if (part.empty()) {
-      co_await AwaitWake();
+      co_await AwaitWake(answer.due());
       continue;
     }
     const bool last = part.last;
@@ -292,13 +297,17 @@ Awaitable<bool> HttpConnection::SendText(std::string_view text) {
   co_return !error;
 }
 
-Awaitable<void> HttpConnection::AwaitWake() {
+Awaitable<void> HttpConnection::AwaitWake(
+    std::optional<std::chrono::steady_clock::time_point> due) {
   if (!woken_) {
     BoostError cancelled;
-    woken_timer_.expires_after(server_.limits.ping_time);
+    const auto ping_at =
+        std::chrono::steady_clock::now() + server_.limits.ping_time;
+    const bool pings = streaming_ && (!due || ping_at < *due);
+    woken_timer_.expires_at(due ? std::min(*due, ping_at) : ping_at);
     co_await woken_timer_.async_wait(
         net::redirect_error(net::use_awaitable, cancelled));
-    if (!cancelled && !woken_ && streaming_) {
+    if (!cancelled && !woken_ && pings) {
       HttpPart ping;
       ping.body = kPing;
       const bool sent = co_await SendPart(std::move(ping), true);

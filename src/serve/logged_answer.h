@@ -2,7 +2,9 @@
 #ifndef WINNOW_SERVE_LOGGED_ANSWER_H_
 #define WINNOW_SERVE_LOGGED_ANSWER_H_
 
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "serve/http_message.h"
@@ -38,6 +40,9 @@ class LoggedAnswer : public HttpAnswer {
     }
     record_->whole = part.last;
     return part;
+  }
+  std::optional<std::chrono::steady_clock::time_point> due() const override {
+    return answer_->due();
   }
 
  private:

@@ -281,12 +281,29 @@ class ServeTest(unittest.TestCase):
         status, _, text = server.ask("POST", "/v1/completions", {
             "prompt": "x", "timeout": 0.1})
         self.assertEqual(status, 504, text)
-        self.assertIn("0 of ", text)
+        # Between steps, or within one that takes long.
+        self.assertRegex(text, "0 of |within a step")
         told = b""
         while b"[DONE]" not in told:
             told += busy.recv(1 << 16)
         self.assertIn(b"--request-timeout (1.25 s)", told)
         busy.close()
+        self.assertEqual(server.end(), 0)
+
+    def test_a_step_that_takes_long_is_not_waited_for(self):
+        server = Server(WINNOW, "--max-num-batched-tokens", "4096",
+                        "--threads", "1")
+        num_open = lambda: sum(server.metric(  # noqa: E731
+            f"vllm:num_requests_{state}") for state in ["running", "waiting"])
+        for stream in [False, True]:
+            status, _, text = server.ask("POST", "/v1/completions", {
+                "prompt": [70 + stream] * 4000, "max_tokens": 2,
+                "stream": stream, "timeout": 0.05})
+            self.assertEqual(num_open(), 1)
+            wait_until(lambda: num_open() == 0, "the step has ended")
+            self.assertIn("timeout (0.05 s) must suffice", text)
+            self.assertIn("is over within a step", text)
+            self.assertEqual(status, 200 if stream else 504, text)
         self.assertEqual(server.end(), 0)
 
     def test_selectors_of_a_request(self):
