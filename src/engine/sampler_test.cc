@@ -51,7 +51,7 @@ class SamplerTest : public testing::Test {
     tables_.Clear();
     sampler_->Launch(*queue_, tables_, sequences);
     std::vector<DrawnToken> drawn;
-    sampler_->Collect(sequences, &drawn);
+    sampler_->Collect(&drawn);
     return drawn;
   }
 
