@@ -113,7 +113,7 @@ struct EmbedArgs {
   // i32 [rows], each in [0, vocab), or -1: that row is zeros. So a row whose
   // token is what Sample has just drawn can be embedded unseen.
   View token_ids;
-  View table;      // [vocab, hidden]
+  View table;  // [vocab, hidden]
   float scale = 1.0f;
   View out;  // f32 [rows, hidden]
 };

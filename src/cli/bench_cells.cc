@@ -89,6 +89,8 @@ Status CheckCell(const EngineOptions& options, const Model& model,
 
 CellRequests::~CellRequests() {
   for (const SequenceId id : ids_) engine_.Cancel(id);
+  // What comes next does not wait for a step that was launched ahead.
+  (void)engine_.Step();
 }
 
 Status CellRequests::Add(const BenchCell& cell, int max_tokens, int vocab_size,

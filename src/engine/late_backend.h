@@ -30,14 +30,13 @@ class LateBackend final : public ForwardingBackend {
     attributes_.runs_behind = true;
   }
 
-  // Called where the host begins to wait.
-  std::function<void()> on_wait;
+  std::function<Status()> on_wait;  // before the host waits; may fail
   int num_embedded() const { return num_embedded_; }  // calls, run or not
 
   const BackendAttributes& attributes() const override { return attributes_; }
   Event Record(Queue&) override { return {num_enqueued_}; }
   Status Wait(Event event, std::chrono::milliseconds) override {
-    if (on_wait) on_wait();
+    if (on_wait) RETURN_IF_ERROR(on_wait());
     RunUpTo(event.ticket);
     return Ok{};
   }

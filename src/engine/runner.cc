@@ -152,19 +152,17 @@ Result<StepOutput> Runner::Collect() {
 
 // A copy for each run of rows that stand together on both sides.
 void Runner::CopyDrawn(const Group& group) {
-  const std::vector<DrawnRow>& rows = group.drawn_rows;
-  for (size_t begin = 0; begin < rows.size();) {
-    int num = 1;
-    while (begin + static_cast<size_t>(num) < rows.size() &&
-           rows[begin + static_cast<size_t>(num)].row ==
-               rows[begin].row + num &&
-           rows[begin + static_cast<size_t>(num)].drawn ==
-               rows[begin].drawn + num) {
-      ++num;
-    }
-    backend_.Copy(*queue_, sampler_->drawn(rows[begin].drawn, num),
-                  group.args.token_ids.Slice(rows[begin].row, num));
-    begin += static_cast<size_t>(num);
+  const auto breaks = [](const DrawnRow& row, const DrawnRow& next) {
+    return next.row != row.row + 1 || next.drawn != row.drawn + 1;
+  };
+  auto begin = group.drawn_rows.begin();
+  while (begin != group.drawn_rows.end()) {
+    auto end = std::adjacent_find(begin, group.drawn_rows.end(), breaks);
+    if (end != group.drawn_rows.end()) ++end;
+    const auto num_rows = static_cast<int>(end - begin);
+    backend_.Copy(*queue_, sampler_->drawn(begin->drawn, num_rows),
+                  group.args.token_ids.Slice(begin->row, num_rows));
+    begin = end;
   }
 }
 

@@ -102,6 +102,19 @@ TEST_F(SamplerTest, EveryParameterReachesItsOwnRow) {
   }
 }
 
+TEST_F(SamplerTest, WhoHasEndedDrawsNothing) {
+  const Sequence* first = Make({.temperature = 0});
+  const Sequence* last =
+      Make({.temperature = 0, .logit_bias = {{6, 6}}, .logprobs = 2});
+  const auto drawn = Draw({first, nullptr, last});
+  ASSERT_EQ(drawn.size(), 2u);
+  EXPECT_EQ(drawn[0].sequence, first->id());
+  EXPECT_EQ(drawn[0].token.token_id, 0);
+  EXPECT_EQ(drawn[1].sequence, last->id());
+  EXPECT_EQ(drawn[1].token.token_id, 6);
+  EXPECT_EQ(drawn[1].token.top.size(), 2u);
+}
+
 TEST_F(SamplerTest, ReportsAsManyAlternativesAsAreAskedFor) {
   const auto drawn = Draw({Make({.logprobs = 2}), Make({}),
                            Make({.temperature = 0, .logprobs = 20})});
