@@ -396,16 +396,20 @@ class EngineAheadTest : public testing::TestWithParam<BackendUnderTest> {
 TEST_P(EngineAheadTest, NobodyHearsAnythingElse) {
   std::array<int, 4> ends = {};
   int num_preempted = 0, num_ahead = 0;
-  const int num_workloads = NumWorkloads() / GetParam().seed_step;
+  const int slowness = GetParam().seed_step * GetParam().seed_step;
+  const int num_workloads = NumWorkloads() / slowness;
   for (int i = 0; i < num_workloads; ++i) {
     SCOPED_TRACE(i);
     random_.seed(static_cast<uint64_t>(i));
     const Workload workload = AnyWorkload();
     backend_->num_ahead = 0;
     const std::vector<Listener> plain = Listen(workload, false);
-    ASSERT_EQ(backend_->num_ahead, 0);
+    // Where a step is several, what is counted are these.
+    const bool in_one = workload.options.layers_per_step == 0;
+    ASSERT_TRUE(backend_->num_ahead == 0 || !in_one);
+    backend_->num_ahead = 0;
     const std::vector<Listener> ahead = Listen(workload, true);
-    num_ahead += backend_->num_ahead;
+    if (in_one) num_ahead += backend_->num_ahead;
     for (size_t client = 0; client < plain.size(); ++client) {
       SCOPED_TRACE(client);
       ExpectSame(plain[client], ahead[client],
@@ -415,12 +419,13 @@ TEST_P(EngineAheadTest, NobodyHearsAnythingElse) {
     }
     if (HasFailure()) return;
   }
+  EXPECT_GT(num_ahead, 10 * num_workloads);
+  if (num_workloads < 60) return;  // Too few to tell.
   for (const FinishReason reason :
        {FinishReason::kStop, FinishReason::kLength, FinishReason::kCancelled}) {
     EXPECT_GT(ends[static_cast<size_t>(reason)], num_workloads / 3);
   }
   EXPECT_GT(num_preempted, num_workloads / 12);
-  EXPECT_GT(num_ahead, 10 * num_workloads);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, EngineAheadTest,
