@@ -54,6 +54,8 @@ struct BackendAttributes {
   int64_t memory_bytes = 0;     // of the device tier, in all
   int64_t available_bytes = 0;  // at start
   bool device_is_host = false;  // device pointers can be read by the host
+  // Verbs return before they have run: the host may work beside them.
+  bool runs_behind = false;
   // Bits of SelectFeature: what the verbs run. An engine refuses at
   // start a selector that asks for more.
   uint32_t select_features = 0;
@@ -108,8 +110,10 @@ struct LinearArgs {
 };
 
 struct EmbedArgs {
-  View token_ids;  // i32 [rows], each in [0, vocab)
-  View table;      // [vocab, hidden]
+  // i32 [rows], each in [0, vocab), or -1: that row is zeros. So a row whose
+  // token is what Sample has just drawn can be embedded unseen.
+  View token_ids;
+  View table;  // [vocab, hidden]
   float scale = 1.0f;
   View out;  // f32 [rows, hidden]
 };

@@ -38,6 +38,8 @@ class CheckedBackend final : public Backend {
     attributes_.name = "checked " + attributes_.name;
     // Nobody may write past the twins.
     attributes_.device_is_host = false;
+    // Each verb is waited for, to be compared.
+    attributes_.runs_behind = false;
   }
 
   const BackendAttributes& attributes() const override { return attributes_; }

@@ -91,6 +91,8 @@ CellRequests::~CellRequests() { End(); }
 
 std::vector<KvCounters> CellRequests::End() {
   for (const SequenceId id : ids_) engine_.Cancel(id);
+  // What comes next does not wait for a step that was launched ahead.
+  (void)engine_.Step();
   std::vector<KvCounters> counters;
   for (const Observer& observer : observers_) counters.push_back(observer.kv);
   return counters;

@@ -24,10 +24,15 @@ Engine::Engine(Backend& backend, const Model& model,
                .scores_prompts = options.max_scored_rows > 0}),
       cache_(std::move(cache)),
       host_(std::move(host)),
-      kv_(num_pages_, kPageTokens, host_ ? host_->num_extents() : 0) {}
+      kv_(num_pages_, kPageTokens, host_ ? host_->num_extents() : 0),
+      looks_ahead_(
+          options.looks_ahead.value_or(backend.attributes().runs_behind)),
+      sequence_of_([this](SequenceId id) { return Find(id); }) {}
 
 Engine::~Engine() {
   while (!sequences_.empty()) Cancel(sequences_.back()->id());
+  // What it writes lives no longer than this.
+  if (!under_way_.empty()) (void)runner_->Drain();
 }
 
 int64_t Engine::device_kv_bytes() const {
@@ -183,6 +188,8 @@ void Engine::Finish(SequenceId id, FinishReason reason,
   Completion completion = sequence.Complete(reason, model_.config().num_layers);
   completion.error = std::move(error);
   if (sequence.admitted()) {
+    // What the step behind its last one writes is nobody's.
+    if (IsUnderWay(id)) kv_.Truncate(id, sequence.num_computed());
     const int selector = sequence.request().selector;
     if (selector >= 0) selectors_->Close(selector, id);
     int64_t num_extents = kv_.NumWhole(id);
@@ -234,6 +241,7 @@ void Engine::EndExpired() {
 // What the failed step owned and did not seal goes with the sequences.
 void Engine::Fail(const Error& error) {
   failure_ = error;
+  under_way_.clear();
   while (!sequences_.empty()) {
     Finish(sequences_.front()->id(), FinishReason::kError, error);
   }
@@ -270,131 +278,6 @@ void Engine::OpenLayerwise(Sequence& sequence) {
   runner_->GrowSummaries(request.selector, sequence.id(),
                          sequence.num_prompt_tokens());
   if (disk_) RestoreLayerwise(sequence);
-}
-
-Result<bool> Engine::Step() {
-  if (failure_) return *failure_;
-  if (disk_) PollDisk(/*wait=*/false);
-  EndExpired();
-  if (sequences_.empty()) return WaitForDisk();
-  const StepPlan plan = AdmitAndPlan();
-  if (plan.empty()) {
-    ASSIGN_OR_RETURN(const bool waited, WaitForDisk());
-    if (waited) return true;
-    // Whatever fits the pool alone is admitted when it is alone: CheckRoom.
-    const bool held = std::any_of(
-        sequences_.begin(), sequences_.end(), [](const auto& sequence) {
-          return sequence->is_prefix() && !sequence->released();
-        });
-    CHECK(held, "sequences={}", sequences_.size());
-    return false;
-  }
-  if (disk_) CopyForDisk();
-  if (host_) WriteBehind();
-  const std::vector<Growth> growths = plan.Growths();
-  std::optional<Reservation> pages = kv_.Reserve(growths);
-  CHECK(pages.has_value(), "promised pages are missing for {}", ToString(plan));
-  if (host_) runner_->CopyTiers(*host_, kv_.TakeTierCopies());
-  runner_->CopyPages(pages->copies());
-  pages->Commit();  // The space is ours; its content is not yet true.
-  for (const Growth& growth : growths) {
-    const int selector = Get(growth.sequence).request().selector;
-    if (selector < 0) continue;
-    runner_->GrowSummaries(selector, growth.sequence,
-                           kv_.num_tokens(growth.sequence));
-  }
-  const Result<StepOutput> output = runner_->Run(
-      plan, kv_, [this](SequenceId id) -> const Sequence& { return Get(id); });
-  if (!output.ok()) {
-    Fail(output.error());
-    return *failure_;
-  }
-  if (disk_) disk_->LandCopies();
-  Land(plan, *output);
-  return true;
-}
-
-// Where no selector chooses, all that a layer's window shows is read.
-// `shares`: of the item's rows.
-void Engine::CountReads(const StepItem& item, std::span<const float> shares,
-                        Sequence& sequence) const {
-  const int first = std::max(
-      {item.first_token, sequence.num_prompt_rows(), sequence.num_counted()});
-  const int end = item.first_token + item.num_tokens;
-  const int selector = sequence.request().selector;
-  int num_chosen_layers = 0;
-  for (int layer = item.first_layer; layer < item.end_layer; ++layer) {
-    if (selector >= 0 &&
-        selectors_->selector(selector).ForLayer(layer) != nullptr) {
-      ++num_chosen_layers;
-      continue;
-    }
-    const int window = model_.config().windows[static_cast<size_t>(layer)];
-    for (int context = first + 1; context <= end; ++context) {
-      const int read = window > 0 ? std::min(window, context) : context;
-      sequence.CountReads(static_cast<double>(read) / context, context, 1);
-    }
-  }
-  if (num_chosen_layers == 0) return;
-  for (int token = first; token < end; ++token) {
-    sequence.CountReads(shares[static_cast<size_t>(token - item.first_token)],
-                        token + 1, num_chosen_layers);
-  }
-}
-
-void Engine::Land(const StepPlan& plan, const StepOutput& output) {
-  std::span<const float> shares = output.read_shares;
-  for (size_t i = 0; i < plan.items.size(); ++i) {
-    const StepItem& item = plan.items[i];
-    Sequence& sequence = Get(item.sequence);
-    if (i < output.brought.size()) {
-      sequence.CountBrought(output.brought[i]);
-      slots_->CountBrought(item.sequence, output.brought[i],
-                           item.end_layer == model_.config().num_layers);
-    }
-    const auto num_rows =
-        std::min(shares.size(), static_cast<size_t>(item.num_tokens));
-    CountReads(item, shares.first(num_rows), sequence);
-    shares = shares.subspan(num_rows);
-    sequence.Land(item, model_.config().num_layers);
-    if (item.layerwise && sequence.num_computed() > 0) {
-      layerwise_->End(sequence);
-    }
-    kv_.Seal(item.sequence, sequence.num_computed());
-    // Of a chunk between two layer ranges nothing is there in all layers.
-    if (item.end_layer < model_.config().num_layers) continue;
-    const int selector = sequence.request().selector;
-    if (selector >= 0) {
-      selectors_->Seal(selector, item.sequence, sequence.num_computed());
-    }
-  }
-  for (const ScoredToken& scored : output.scored) {
-    Get(scored.sequence).TakeScored(scored.token);
-  }
-  for (const DrawnToken& token : output.drawn) {
-    if (token.error) {
-      Finish(token.sequence, FinishReason::kError, token.error);
-      continue;
-    }
-    if (token.token.token_id < 0) {
-      // Weights that make no numbers; no bias can mask a whole vocabulary, and
-      // a constraint that does has said so.
-      Finish(token.sequence, FinishReason::kError,
-             MakeError(ErrorCode::kCorrupt,
-                       "no token is left to draw at position {}: every logit "
-                       "is NaN, -infinity or masked",
-                       Get(token.sequence).tokens().size()));
-      continue;
-    }
-    FinishReason reason;
-    Sequence& sequence = Get(token.sequence);
-    if (sequence.Take(token.token, &reason)) {
-      Finish(token.sequence, reason);
-    } else if (sequence.num_generated() == 1) {
-      prefixes_->Enter(sequence);  // Its prompt is read, and not by NaN.
-      if (disk_) disk_->Keep(disk_->TextOf(sequence));
-    }
-  }
 }
 
 }  // namespace winnow

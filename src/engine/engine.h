@@ -1,7 +1,8 @@
-// The loop: plan a step, run it, land it.
+// The loop: plan a step and launch it, then land the one before.
 #ifndef WINNOW_ENGINE_ENGINE_H_
 #define WINNOW_ENGINE_ENGINE_H_
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,8 +23,10 @@
 namespace winnow {
 
 // One model, one device, any number of requests. Not thread-safe: one thread
-// adds, steps and cancels. Observers are called from Step, Cancel, Release and
-// the destructor.
+// adds, steps and cancels. Observers are called from Step, Cancel, Release,
+// what moves a request's pages, and the destructor. Between two calls a step
+// may be under way (docs/design.md section 4): its rows of requests that have
+// ended are nobody's.
 class Engine {
  public:
   // With `disk`, prompts are written to it behind the steps, and requests begin
@@ -75,8 +78,9 @@ class Engine {
   // does.
   void EvictIdle(int64_t num_pages);
 
-  // Ends requests whose deadline has passed; then runs one step, or waits for
-  // the disk where there is none to run. False
+  // Ends requests whose deadline has passed; then lands one step, perhaps with
+  // the next one launched behind it, or waits for the disk where there is none
+  // to run. False
   // where there is nothing left to do, or nothing until a prefix is released. A
   // request for which no token is left to draw ends with kError, the others go
   // on. Fails where the device does, and then the engine is of no further use
@@ -103,9 +107,17 @@ class Engine {
   void CountLayerwise(const Sequence& sequence,
                       SequenceSnapshot& snapshot) const;
   Status AddDisk(std::unique_ptr<DiskStore> store);
-  std::vector<SequenceSnapshot> Snapshots() const;
-  Schedule Plan(bool admits) const;
+  // As they are, or will be when the last step under way has landed.
+  std::vector<SequenceSnapshot> Snapshots(
+      const StepPlan* under_way = nullptr) const;
+  Schedule Plan(bool admits, const StepPlan* under_way = nullptr) const;
   StepPlan AdmitAndPlan();
+  // The plan behind the step under way, where no decision waits for that to
+  // land; else nothing.
+  std::optional<StepPlan> PlanAhead() const;
+  // Whether the sequence's next step needs what the step under way leaves on
+  // the host.
+  bool WaitsToLand(const Sequence& sequence) const;
   void PreemptFor(StepPlan& plan);
   // Requests give up whole pages, so that so many more extents are free; false
   // where they cannot.
@@ -142,7 +154,19 @@ class Engine {
   bool IsKnown(SequenceId id) const;
   const Sequence& Get(SequenceId id) const;
   Sequence& Get(SequenceId id);
-  void Land(const StepPlan& plan, const StepOutput& output);
+  // Takes pages for the plan, and makes tables and copies say so.
+  void Prepare(const StepPlan& plan);
+  void Launch(StepPlan plan);
+  // The first step under way lands; the next one is drawn.
+  Status LandFirst();
+  // Lands what is under way.
+  Status Settle();
+  Result<bool> WaitForPages();
+  bool IsUnderWay(SequenceId id) const;
+  Status Land(const StepPlan& plan, const Result<StepOutput>& output);
+  void LandRows(const StepPlan& plan, const StepOutput& output);
+  void LandItem(const StepItem& item, Sequence& sequence);
+  void LandDrawn(const DrawnToken& token);
   bool ActsInPrompt(int selector) const;
 
   Backend& backend_;
@@ -163,7 +187,10 @@ class Engine {
   std::vector<std::unique_ptr<Sequence>> sequences_;
   OutputHistory outputs_;
   uint64_t next_id_ = 1;
-  std::optional<Error> failure_;  // of the device, once and for all
+  const bool looks_ahead_;
+  const Runner::SequenceOf sequence_of_;
+  std::deque<StepPlan> under_way_;  // as the runner has them
+  std::optional<Error> failure_;    // of the device, once and for all
 };
 
 }  // namespace winnow

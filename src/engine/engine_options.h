@@ -46,6 +46,9 @@ struct EngineOptions {
   // Requests begin with the pages that others left behind of the same prompt.
   bool prefix_caching = true;
   int layers_per_step = 0;  // 0: all; else prompts run layer range by range
+  // Whether a step is launched before the one ahead of it has been read back.
+  // None: where the device's verbs return before they have run.
+  std::optional<bool> looks_ahead = {};
   // What requests may choose with (sparse/selector.h), by Request::selector.
   std::vector<std::string> selectors = {};
   // Requests at once whose tokens come with what was read

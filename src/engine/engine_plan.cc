@@ -13,11 +13,17 @@ constexpr int64_t kWriteBehindBytes = int64_t{16} << 20;
 }  // namespace
 
 // Where there is a host whole lives need not be promised.
-std::vector<SequenceSnapshot> Engine::Snapshots() const {
+std::vector<SequenceSnapshot> Engine::Snapshots(
+    const StepPlan* under_way) const {
   std::vector<SequenceSnapshot> snapshots;
   for (const auto& sequence : sequences_) {
+    const StepItem* item =
+        under_way == nullptr ? nullptr : under_way->Find(sequence->id());
+    if (item != nullptr && sequence->EndsWith(*item)) continue;
     const Request& request = sequence->request();
-    SequenceSnapshot& snapshot = snapshots.emplace_back(sequence->Snapshot());
+    SequenceSnapshot& snapshot = snapshots.emplace_back(
+        item == nullptr ? sequence->Snapshot()
+                        : sequence->SnapshotAfter(*item));
     snapshot.needs_all_layers = request.selector >= 0 &&
                                 selectors_->selector(request.selector).reuses();
     if (sequence->layerwise()) {
@@ -27,8 +33,9 @@ std::vector<SequenceSnapshot> Engine::Snapshots() const {
     const int64_t num_saved = slots_ ? slots_->NumSaved(sequence->id()) : 0;
     if (request.prefix) snapshot.life_pages -= num_saved;
     if (!host_ || sequence->is_prefix() || request.prefix) continue;
-    const int output =
-        ExpectedOutput(outputs_, request.max_tokens, sequence->num_generated());
+    const int num_drawn = item != nullptr && item->samples ? 1 : 0;
+    const int output = ExpectedOutput(outputs_, request.max_tokens,
+                                      sequence->num_generated() + num_drawn);
     snapshot.expected_pages =
         PagesFor(int64_t{sequence->num_prompt_tokens()} + output - 1) -
         num_saved;
@@ -47,7 +54,7 @@ void Engine::CountLayerwise(const Sequence& sequence,
   }
 }
 
-Schedule Engine::Plan(bool admits) const {
+Schedule Engine::Plan(bool admits, const StepPlan* under_way) const {
   ScheduleInput input;
   input.admits = admits;
   input.limits = {.max_num_seqs = options_.max_num_seqs,
@@ -57,7 +64,7 @@ Schedule Engine::Plan(bool admits) const {
                   .num_pages = num_pages_,
                   .num_free_host_pages = kv_.num_available_host_pages()};
   if (disk_) input.limits.num_pages -= disk_->num_held_pages();
-  input.sequences = Snapshots();
+  input.sequences = Snapshots(under_way);
   if (admits) CountShared(input);
   return PlanStep(input);
 }
@@ -71,10 +78,11 @@ void Engine::CountShared(ScheduleInput& input) const {
       [](const auto& each) { return each.admitted && !each.is_read(); });
   if (num_running >= options_.max_num_seqs) return;
   for (const size_t i : TurnOrder(input.sequences)) {
-    if (sequences_[i]->admitted() || sequences_[i]->request().prefix) continue;
+    SequenceSnapshot& first = input.sequences[i];
+    if (first.admitted || first.prefix) continue;
     // What it begins with takes nothing off what it is lent.
-    if (sequences_[i]->layerwise()) return;
-    input.sequences[i].shared_pages = prefixes_->NumSharedPages(*sequences_[i]);
+    if (first.layerwise) return;
+    first.shared_pages = prefixes_->NumSharedPages(Get(first.id));
     return;
   }
 }
@@ -99,6 +107,31 @@ StepPlan Engine::AdmitAndPlan() {
   }
 }
 
+bool Engine::WaitsToLand(const Sequence& sequence) const {
+  if (!sequence.admitted()) return false;
+  const SequenceId id = sequence.id();
+  return sequence.request().is_watched || sequence.layerwise() ||
+         kv_.NumFar(id) > 0 || (slots_ && slots_->NumSlotExtents(id) > 0);
+}
+
+// Whoever comes, gives way or gives up pages does so when nothing is under way.
+std::optional<StepPlan> Engine::PlanAhead() const {
+  if (!looks_ahead_ || disk_ || (slots_ && options_.cache_budget) ||
+      std::ranges::any_of(sequences_, [this](const auto& sequence) {
+        return WaitsToLand(*sequence);
+      })) {
+    return std::nullopt;
+  }
+  Schedule schedule = Plan(/*admits=*/true, &under_way_.back());
+  const bool makes_room = slots_ && schedule.num_lacking_pages > 0;
+  if (!schedule.admitted.empty() || makes_room || schedule.plan.empty() ||
+      !schedule.plan.RunsWhole(model_.config().num_layers) ||
+      !kv_.CanGrow(schedule.plan.Growths())) {
+    return std::nullopt;
+  }
+  return std::move(schedule.plan);
+}
+
 // Where whole lives are promised nobody ever lacks a page. Whoever gives way
 // does not come back in the same step.
 void Engine::PreemptFor(StepPlan& plan) {
@@ -117,7 +150,7 @@ void Engine::PreemptFor(StepPlan& plan) {
 }
 
 void Engine::Preempt(SequenceId id) {
-  if (!IsKnown(id)) return;
+  if (!Settle().ok() || !IsKnown(id)) return;
   Sequence& sequence = Get(id);
   if (!sequence.admitted() || sequence.is_prefix() || sequence.layerwise()) {
     return;
@@ -136,17 +169,17 @@ bool Engine::MakeRoom(int64_t num_wanted) {
 }
 
 void Engine::Demote(SequenceId id) {
-  if (slots_ && IsKnown(id)) slots_->Demote(Get(id));
+  if (slots_ && Settle().ok() && IsKnown(id)) slots_->Demote(Get(id));
 }
 
 void Engine::Promote(SequenceId id, int64_t num_pages) {
-  if (!slots_ || !IsKnown(id)) return;
+  if (!slots_ || !Settle().ok() || !IsKnown(id)) return;
   Sequence& sequence = Get(id);
   sequence.CountFetched(slots_->Promote(sequence, num_pages));
 }
 
 void Engine::MoveFrame(SequenceId id, int from_layer, int to_layer) {
-  if (slots_) slots_->MoveFrame(id, from_layer, to_layer);
+  if (slots_ && Settle().ok()) slots_->MoveFrame(id, from_layer, to_layer);
 }
 
 // A cache budget that was asked for is all that a request gets.

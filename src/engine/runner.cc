@@ -77,6 +77,10 @@ Status Runner::AllocateWorkspace() {
     ASSIGN_OR_RETURN(host_shares_,
                      backend_.Allocate(Tier::kHost, num_bytes,
                                        "shares that rows read, host"));
+    ASSIGN_OR_RETURN(zeros_,
+                     backend_.Allocate(Tier::kHost, num_bytes,
+                                       "shares before rows read, host"));
+    std::fill_n(zeros_.data(), num_bytes, std::byte{0});
   }
   if (options_.watch.max_rows > 0) {
     ASSIGN_OR_RETURN(watch_, ReadWatch::Create(backend_, model_, selectors_,
@@ -109,6 +113,7 @@ void Runner::Forget(SequenceId id) {
 
 Result<StepOutput> Runner::Run(const StepPlan& plan, const KvCache& kv,
                                const SequenceOf& sequence_of) {
+  CHECK(under_way_.empty(), "{} steps are under way", under_way_.size());
   CHECK(NumRows(plan) <= options_.max_rows, "rows={} max_rows={}",
         NumRows(plan), options_.max_rows);
   StepOutput output;
@@ -122,208 +127,64 @@ Result<StepOutput> Runner::Run(const StepPlan& plan, const KvCache& kv,
            items[end].layerwise == items[begin].layerwise) {
       ++end;
     }
-    Group group = Gather(items.subspan(begin, end - begin), kv, sequence_of);
-    RETURN_IF_ERROR(RunGroup(group, &output));
+    LaunchGroup(items.subspan(begin, end - begin), kv, sequence_of);
+    Draw(sequence_of);
+    RETURN_IF_ERROR(CollectGroup(&output));
     begin = end;
   }
   return output;
 }
 
-Runner::Group Runner::Gather(std::span<const StepItem> items, const KvCache& kv,
-                             const SequenceOf& sequence_of) {
-  tables_.Clear();
-  Group group;
-  group.items = items;
-  for (const StepItem& item : items) {
-    group.sequences.push_back(&sequence_of(item.sequence));
-    if (item.samples) group.sampling.push_back(group.sequences.back());
-  }
-  GatherPages(group, kv);
-  GatherRows(group);
-  GatherRope(group);
-  GatherSelection(group);
-  GatherWatched(group);
-  ForwardArgs& args = group.args;
-  args.first_layer = items.front().first_layer;
-  args.end_layer = items.front().end_layer;
-  args.hidden = hidden_.At(0, Dtype::kFloat32,
-                           {args.step.num_rows, model_.config().hidden_size});
-  args.logits = sampler_->logits(static_cast<int>(group.sampling.size()));
-  args.batch_invariant = options_.batch_invariant;
-  tables_.Flush(*queue_);
-  return group;
+void Runner::Launch(const StepPlan& plan, const KvCache& kv,
+                    const SequenceOf& sequence_of) {
+  CHECK(!plan.empty() && plan.RunsWhole(model_.config().num_layers), "plan={}",
+        ToString(plan));
+  CHECK(NumRows(plan) <= options_.max_rows, "rows={} max_rows={}",
+        NumRows(plan), options_.max_rows);
+  LaunchGroup(plan.items, kv, sequence_of);
 }
 
-void Runner::GatherPages(Group& group, const KvCache& kv) {
-  if (group.is_layerwise()) {
-    far_.layerwise->WriteTables(*queue_, group.items.front().first_layer,
-                                group.sequences);
-    group.args.layers = far_.layerwise->layers();
-    return;
-  }
-  std::vector<std::span<const ExtentId>> pages;
-  for (const StepItem& item : group.items) {
-    pages.push_back(kv.pages(item.sequence));
-  }
-  cache_.WriteTables(*queue_, pages);
-  group.args.layers = cache_.layers();
-  GatherSlots(group);
+Result<StepOutput> Runner::Collect() {
+  StepOutput output;
+  RETURN_IF_ERROR(CollectGroup(&output));
+  return output;
 }
 
-void Runner::GatherSlots(Group& group) {
-  if (far_.slots == nullptr) return;
-  std::vector<SequenceId> ids;
-  for (const Sequence* sequence : group.sequences) {
-    ids.push_back(sequence->id());
+// A copy for each run of rows that stand together on both sides.
+void Runner::CopyDrawn(const Group& group) {
+  const auto breaks = [](const DrawnRow& row, const DrawnRow& next) {
+    return next.row != row.row + 1 || next.drawn != row.drawn + 1;
+  };
+  auto begin = group.drawn_rows.begin();
+  while (begin != group.drawn_rows.end()) {
+    auto end = std::adjacent_find(begin, group.drawn_rows.end(), breaks);
+    if (end != group.drawn_rows.end()) ++end;
+    const auto num_rows = static_cast<int>(end - begin);
+    backend_.Copy(*queue_, sampler_->drawn(begin->drawn, num_rows),
+                  group.args.token_ids.Slice(begin->row, num_rows));
+    begin = end;
   }
-  if (!far_.slots->WriteTables(*queue_, ids)) return;
-  group.args.slots = far_.slots->layers();
-  group.args.bring_counts = far_.slots->counts();
-}
-
-View Runner::PutIntegers(const std::vector<int32_t>& values) {
-  return tables_.Put(std::span<const int32_t>(values),
-                     {static_cast<int64_t>(values.size())});
-}
-
-void Runner::GatherRows(Group& group) {
-  std::vector<int32_t> token_ids, row_to_request, first_row, first_position,
-      num_tokens, num_prompt_rows, logit_rows;
-  for (size_t i = 0; i < group.items.size(); ++i) {
-    const StepItem& item = group.items[i];
-    const Sequence& sequence = *group.sequences[i];
-    const auto first = sequence.tokens().begin() + item.first_token;
-    first_row.push_back(static_cast<int32_t>(token_ids.size()));
-    first_position.push_back(item.first_token);
-    num_tokens.push_back(item.num_tokens);
-    const int num_prompt = std::clamp(
-        sequence.num_prompt_rows() - item.first_token, 0, item.num_tokens);
-    num_prompt_rows.push_back(num_prompt);
-    token_ids.insert(token_ids.end(), first, first + item.num_tokens);
-    row_to_request.resize(token_ids.size(), static_cast<int32_t>(i));
-    // Of each item the prompt's rows come first.
-    if (num_prompt < item.num_tokens) {
-      if (group.end_generated_row == 0) {
-        group.first_generated_row = first_row.back() + num_prompt;
-      }
-      group.end_generated_row = static_cast<int>(token_ids.size());
-    }
-    if (item.samples) {
-      logit_rows.push_back(static_cast<int32_t>(token_ids.size()) - 1);
-    }
-    for (int k = 0; k < item.num_scored; ++k) {
-      const int token = item.first_scored + k;
-      group.scored.push_back(
-          {.row = first_row.back() + token - item.first_token,
-           .next_token = sequence.tokens()[static_cast<size_t>(token) + 1],
-           .num_top = *sequence.request().prompt_logprobs});
-    }
-  }
-  LayerStep& step = group.args.step;
-  step.num_rows = static_cast<int>(token_ids.size());
-  step.num_requests = static_cast<int>(group.items.size());
-  step.has_prompt_rows =
-      std::ranges::any_of(num_prompt_rows, [](int32_t num) { return num > 0; });
-  step.has_generated_rows = group.end_generated_row > 0;
-  step.row_to_request = PutIntegers(row_to_request);
-  step.first_row = PutIntegers(first_row);
-  step.first_position = PutIntegers(first_position);
-  step.num_tokens = PutIntegers(num_tokens);
-  step.num_prompt_rows = PutIntegers(num_prompt_rows);
-  group.args.token_ids = PutIntegers(token_ids);
-  group.args.logit_rows = PutIntegers(logit_rows);
-}
-
-// Nothing where no request of the group has a selector.
-void Runner::GatherSelection(Group& group) {
-  if (selectors_.size() == 0) return;
-  std::vector<SelectorSet::StepRequest> requests;
-  std::vector<int32_t> selectors, num_prompt_tokens, num_context_tokens,
-      first_token;
-  bool any = false;
-  for (size_t i = 0; i < group.items.size(); ++i) {
-    const Sequence& sequence = *group.sequences[i];
-    const int selector = sequence.request().selector;
-    any = any || selector >= 0;
-    requests.push_back({sequence.id(), selector});
-    selectors.push_back(selector);
-    num_prompt_tokens.push_back(sequence.num_prompt_tokens());
-    num_context_tokens.push_back(sequence.num_prompt_rows());
-    int num_summarized = 0;
-    if (group.is_layerwise()) {
-      // In this layer: what is cached comes with its first item.
-      const int first = group.items[i].first_token;
-      num_summarized = first > sequence.num_cached_tokens() ? first : 0;
-    } else if (selector >= 0) {
-      num_summarized = selectors_.num_summarized(selector, sequence.id());
-    }
-    first_token.push_back(num_summarized);
-  }
-  if (!any) return;
-  selectors_.WriteTables(*queue_, requests);
-  LayerStep& step = group.args.step;
-  step.selector = PutIntegers(selectors);
-  step.num_prompt_tokens = PutIntegers(num_prompt_tokens);
-  step.num_context_tokens = PutIntegers(num_context_tokens);
-  Selection& selection = group.args.selection;
-  selection = selectors_.selection();
-  selection.first_token = PutIntegers(first_token);
-  selection.first_row = group.first_generated_row;
-  selection.end_row = group.end_generated_row;
-  const View zeros = host_shares_.At(0, Dtype::kFloat32, {step.num_rows});
-  std::fill_n(zeros.As<float>(), step.num_rows, 0.0f);
-  selection.read_shares = shares_.At(0, Dtype::kFloat32, {step.num_rows});
-  backend_.Copy(*queue_, zeros, selection.read_shares);
-}
-
-// The rows that draw for requests that are watched: of an item the last.
-void Runner::GatherWatched(Group& group) {
-  if (watch_ == nullptr) return;
-  std::vector<WatchedRow> rows;
-  int end_row = 0;
-  for (size_t i = 0; i < group.items.size(); ++i) {
-    const StepItem& item = group.items[i];
-    const Sequence& sequence = *group.sequences[i];
-    end_row += item.num_tokens;
-    if (!item.samples || !sequence.request().is_watched) continue;
-    const int position = item.first_token + item.num_tokens - 1;
-    rows.push_back({.row = end_row - 1,
-                    .position = position,
-                    .selector = sequence.request().selector,
-                    .is_prompt = position < sequence.num_prompt_rows()});
-  }
-  watch_->Begin(std::move(rows));
-  group.args.watched = watch_->watched();
 }
 
 // `drawn`: as group.sampling.
 void Runner::TellReads(const Group& group, std::span<DrawnToken> drawn) const {
   if (group.args.watched.rows.empty()) return;
+  CHECK(drawn.size() == group.sampling.size(), "drawn={} sampling={}",
+        drawn.size(), group.sampling.size());
   size_t num_told = 0;
   for (size_t i = 0; i < group.sampling.size(); ++i) {
-    if (!group.sampling[i]->request().is_watched) continue;
+    if (!group.sampling[i].is_watched) continue;
     drawn[i].token.reads =
         std::make_shared<const TokenReads>(watch_->Reads(num_told++));
   }
 }
 
-void Runner::GatherRope(Group& group) {
-  std::vector<float> frequencies, scales;
-  for (const Sequence* sequence : group.sequences) {
-    const RequestRope& rope = sequence->rope();
-    frequencies.insert(frequencies.end(), rope.inverse_frequencies.begin(),
-                       rope.inverse_frequencies.end());
-    scales.push_back(rope.scale);
-  }
-  const auto num_requests = static_cast<int64_t>(scales.size());
-  group.args.inverse_frequencies = tables_.Put(
-      std::span<const float>(frequencies),
-      {num_requests, static_cast<int64_t>(frequencies.size()) / num_requests});
-  group.args.rope_scale =
-      tables_.Put(std::span<const float>(scales), {num_requests});
-}
-
-Status Runner::RunGroup(Group& group, StepOutput* output) {
+void Runner::LaunchGroup(std::span<const StepItem> items, const KvCache& kv,
+                         const SequenceOf& sequence_of) {
+  CHECK(under_way_.empty() || (under_way_.size() == 1 && under_way_[0].end),
+        "{} steps are under way, or not drawn", under_way_.size());
+  Group group = Gather(items, kv, sequence_of);
+  CopyDrawn(group);
   if (group.args.first_layer > 0) RestoreHidden(group);
   if (group.is_layerwise()) CopyLayerFromHost(group);
   EnqueueForward(group);
@@ -331,9 +192,20 @@ Status Runner::RunGroup(Group& group, StepOutput* output) {
     StoreHidden(group);
   }
   if (group.is_layerwise()) CopyLayerToHost(group);
-  if (!group.sampling.empty()) {
-    sampler_->Launch(*queue_, tables_, group.sampling);
+  group.sequences.clear();  // They may end at any time from here on.
+  under_way_.push_back(std::move(group));
+}
+
+// Its tables come behind those of the Forward.
+void Runner::Draw(const SequenceOf& sequence_of) {
+  CHECK(under_way_.size() == 1 && !under_way_[0].end,
+        "{} steps are under way, or none is to be drawn", under_way_.size());
+  Group& group = under_way_[0];
+  std::vector<const Sequence*> sampling;
+  for (const SamplingItem& item : group.sampling) {
+    sampling.push_back(sequence_of(item.sequence));
   }
+  if (!sampling.empty()) sampler_->Launch(*queue_, tables_, sampling);
   if (!group.scored.empty()) {
     scorer_->Launch(*queue_, tables_, group.args, *activations_, group.scored);
   }
@@ -343,10 +215,17 @@ Status Runner::RunGroup(Group& group, StepOutput* output) {
                   host_shares_.At(0, Dtype::kFloat32, {shares.dim(0)}));
   }
   if (!group.args.slots.empty()) far_.slots->EnqueueCounts(*queue_);
-  RETURN_IF_ERROR(backend_.Wait(backend_.Record(*queue_), kStepTimeout));
+  group.end = backend_.Record(*queue_);
+}
+
+Status Runner::CollectGroup(StepOutput* output) {
+  CHECK(!under_way_.empty() && under_way_[0].end, "no step was drawn");
+  const Group group = std::move(under_way_.front());
+  under_way_.pop_front();
+  RETURN_IF_ERROR(backend_.Wait(*group.end, kStepTimeout));
   if (!group.sampling.empty()) {
     const size_t num_before = output->drawn.size();
-    sampler_->Collect(group.sampling, &output->drawn);
+    sampler_->Collect(&output->drawn);
     TellReads(group, std::span(output->drawn).subspan(num_before));
   }
   CollectScored(group, output);

@@ -1,7 +1,8 @@
-// Carries out a StepPlan: gather, forward, sample.
+// Carries out a StepPlan: launch, draw, collect.
 #ifndef WINNOW_ENGINE_RUNNER_H_
 #define WINNOW_ENGINE_RUNNER_H_
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -55,10 +56,12 @@ struct StepOutput {
 };
 
 // Owns the workspace of a step. Used by the engine's thread alone. Nothing is
-// allocated on a device after Create.
+// allocated on a device after Create. A plan that runs whole may be run in its
+// three parts, and the next one launched before it is collected: at all times
+// at most two steps are under way, of which the first is drawn.
 class Runner {
  public:
-  using SequenceOf = std::function<const Sequence&(SequenceId)>;
+  using SequenceOf = std::function<const Sequence*(SequenceId)>;
 
   // Of requests whose pages are not all whole; null: there are none.
   struct FarPages {
@@ -78,10 +81,23 @@ class Runner {
   void GrowSummaries(int selector, SequenceId id, int num_tokens) {
     selectors_.Grow(*queue_, selector, id, num_tokens);
   }
-  // Runs the plan to its end. REQUIRES: `kv` owns pages for all its tokens, and
-  // the selectors segments. Fails where the device does.
+  // Runs the plan to its end. REQUIRES: no step is under way; `kv` owns pages
+  // for all its tokens, and the selectors segments; `sequence_of` knows them.
+  // Fails where the device does.
   Result<StepOutput> Run(const StepPlan& plan, const KvCache& kv,
                          const SequenceOf& sequence_of);
+  // Enqueues all of the plan up to the logits. An item's last token may be what
+  // the step under way draws: its id is read on the device.
+  // REQUIRES: the plan runs whole; one step at most is under way, and drawn;
+  // otherwise as Run.
+  void Launch(const StepPlan& plan, const KvCache& kv,
+              const SequenceOf& sequence_of);
+  // Enqueues the draws of the step that was launched last, and what comes back
+  // of it. Who has ended is null for `sequence_of`, and draws nothing.
+  // REQUIRES: all steps before it have been collected.
+  void Draw(const SequenceOf& sequence_of);
+  // Waits for the first step under way. Fails where the device does.
+  Result<StepOutput> Collect();
 
   // Moves pages between the tiers, before all that comes later: in the device's
   // memory and a host's pool, or between two of these.
@@ -100,17 +116,27 @@ class Runner {
   void Forget(SequenceId id);
 
  private:
-  // Items of one layer range, layerwise or not, their sequences, and their
-  // tables' views.
+  struct SamplingItem {
+    SequenceId sequence;
+    bool is_watched = false;
+  };
+  // Row `row` reads the token that the step ahead draws as its `drawn`-th.
+  struct DrawnRow {
+    int row = 0;
+    int drawn = 0;
+  };
+  // Items of one layer range, layerwise or not, and their tables' views.
   struct Group {
-    std::span<const StepItem> items;
-    std::vector<const Sequence*> sequences;  // as items
-    std::vector<const Sequence*> sampling;   // those whose item samples
+    std::vector<StepItem> items;
+    std::vector<const Sequence*> sequences;  // as items; until it is launched
+    std::vector<SamplingItem> sampling;
+    std::vector<DrawnRow> drawn_rows;  // ascending
     std::vector<ScoredRow> scored;
     // Rows among which all generated ones are; 0 and 0 where there is none.
     int first_generated_row = 0;
     int end_generated_row = 0;
     ForwardArgs args;
+    std::optional<Event> end = {};  // since it was drawn
 
     bool is_layerwise() const { return items.front().layerwise; }
   };
@@ -126,10 +152,16 @@ class Runner {
                const SequenceOf& sequence_of);
   View PutIntegers(const std::vector<int32_t>& values);  // i32 [values]
   void GatherRows(Group& group);
+  // Adds the item's tokens, the last perhaps not yet known.
+  void GatherTokens(const StepItem& item, const Sequence& sequence,
+                    Group& group, std::vector<int32_t>* token_ids) const;
+  void CopyDrawn(const Group& group);
   void GatherRope(Group& group);
   void GatherSelection(Group& group);
   void GatherWatched(Group& group);
-  Status RunGroup(Group& group, StepOutput* output);
+  void LaunchGroup(std::span<const StepItem> items, const KvCache& kv,
+                   const SequenceOf& sequence_of);
+  Status CollectGroup(StepOutput* output);
   void EnqueueForward(const Group& group);
   void CollectShares(const Group& group, StepOutput* output) const;
   void CollectScored(const Group& group, StepOutput* output) const;
@@ -146,6 +178,7 @@ class Runner {
   FarPages far_;
   const RunnerOptions options_;
   StepTables tables_;
+  std::deque<Group> under_way_;  // at most two, of which the first is drawn
   std::unique_ptr<Queue> queue_;
   std::optional<Activations> activations_;
   std::unique_ptr<Sampler> sampler_;
@@ -153,8 +186,9 @@ class Runner {
   std::optional<HiddenStore> store_;      // where plans may split the layers
   std::unique_ptr<ReadWatch> watch_;      // null: nobody may
   Buffer hidden_;                         // f32 [max_rows, hidden]
-  // With selectors: f32 [max_rows] each, on the device and on the host.
-  Buffer shares_, host_shares_;
+  // With selectors: f32 [max_rows] each, on the device, on the host, and what
+  // they begin with.
+  Buffer shares_, host_shares_, zeros_;
 };
 
 }  // namespace winnow

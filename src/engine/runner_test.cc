@@ -84,9 +84,8 @@ class RunnerTest : public testing::Test {
           kv_.Reserve(std::vector<Growth>{{item.sequence, item.num_tokens}});
       pages->Commit();
     }
-    return runner_->Run(plan, kv_, [this](SequenceId id) -> const Sequence& {
-      return *sequences_.at(id);
-    });
+    return runner_->Run(
+        plan, kv_, [this](SequenceId id) { return sequences_.at(id).get(); });
   }
   StepItem Rows(uint64_t id, int first, int count, bool samples) const {
     return {.sequence = SequenceId(id),

@@ -123,20 +123,19 @@ View Sampler::logits(int num_rows) const {
 
 View Sampler::PutMasks(StepTables& tables,
                        std::span<const Sequence* const> sequences) {
-  mask_errors_.assign(sequences.size(), std::nullopt);
   const auto is_masked = [](const Sequence* sequence) {
-    return IsMasked(*sequence);
+    return sequence != nullptr && IsMasked(*sequence);
   };
   if (std::ranges::none_of(sequences, is_masked)) return View();
   const size_t num_words = MaskWords(vocab_size_);
   // Whatever is not masked may draw everything.
   std::vector<uint32_t> words(sequences.size() * num_words, ~uint32_t{0});
   for (size_t row = 0; row < sequences.size(); ++row) {
-    if (!IsMasked(*sequences[row])) continue;
+    if (!is_masked(sequences[row])) continue;
     const Status masked =
         Mask(*sequences[row], vocab_size_,
              std::span(words).subspan(row * num_words, num_words));
-    if (!masked.ok()) mask_errors_[row] = masked.error();
+    if (!masked.ok()) rows_[row].error = masked.error();
   }
   return tables.Put(std::span<const uint32_t>(words),
                     {static_cast<int64_t>(sequences.size()),
@@ -150,13 +149,19 @@ void Sampler::Launch(Queue& queue, StepTables& tables,
   std::vector<TokenBias> bias;
   std::vector<int32_t> seen_begin = {0};
   std::vector<int32_t> bias_begin = {0};
+  rows_.clear();
   for (const Sequence* sequence : sequences) {
-    rows.push_back(RowOf(*sequence));
-    for (const auto& [token_id, num_generated] : sequence->seen()) {
-      seen.push_back({token_id, num_generated});
+    Row& kept = rows_.emplace_back();
+    SamplingRow& row = rows.emplace_back(SamplingRow{.temperature = 0});
+    if (sequence != nullptr) {
+      row = RowOf(*sequence);
+      kept = {.sequence = sequence->id(), .num_top = row.num_top_logprobs};
+      for (const auto& [token_id, num_generated] : sequence->seen()) {
+        seen.push_back({token_id, num_generated});
+      }
+      const auto& wanted = sequence->request().sampling.logit_bias;
+      bias.insert(bias.end(), wanted.begin(), wanted.end());
     }
-    const auto& wanted = sequence->request().sampling.logit_bias;
-    bias.insert(bias.end(), wanted.begin(), wanted.end());
     seen_begin.push_back(static_cast<int32_t>(seen.size()));
     bias_begin.push_back(static_cast<int32_t>(bias.size()));
   }
@@ -185,15 +190,13 @@ void Sampler::Launch(Queue& queue, StepTables& tables,
   outputs_.CopyToHost(queue);
 }
 
-void Sampler::Collect(std::span<const Sequence* const> sequences,
-                      std::vector<DrawnToken>* drawn) const {
-  for (size_t row = 0; row < sequences.size(); ++row) {
-    const Sequence& sequence = *sequences[row];
-    const int num_top = sequence.request().sampling.logprobs.value_or(0);
-    DrawnToken token = {.sequence = sequence.id(),
-                        .token = outputs_.Token(static_cast<int>(row), num_top),
-                        .error = mask_errors_[row]};
-    drawn->push_back(std::move(token));
+void Sampler::Collect(std::vector<DrawnToken>* drawn) const {
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    const auto& [sequence, num_top, error] = rows_[i];
+    if (!sequence) continue;
+    drawn->push_back({.sequence = *sequence,
+                      .token = outputs_.Token(static_cast<int>(i), num_top),
+                      .error = error});
   }
 }
 

@@ -22,7 +22,8 @@ struct DrawnToken {
 };
 
 // Owns logits and what Sample writes, on the device and on the host. Used by
-// one Runner. Per step: fill logits(n), Launch, wait for the queue, Collect.
+// one Runner. Per step: fill logits(n), Launch, wait for the queue, Collect;
+// the next Launch comes after that.
 class Sampler {
  public:
   // REQUIRES: backend outlives the sampler.
@@ -35,13 +36,20 @@ class Sampler {
 
   View logits(int num_rows) const;  // f32 [num_rows, vocab]
 
-  // Draws for sequences[i] from row i of the logits. What may be drawn is asked
-  // here, where a device is busy with the step.
+  // Ids that the last Launch drew for rows [first, first + num_rows), on the
+  // device: i32 [num_rows], -1 where no token was left.
+  View drawn(int first, int num_rows) const {
+    return outputs_.OnDevice(first, num_rows).token_ids;
+  }
+
+  // Draws for sequences[i] from row i of the logits; null: it has ended, and
+  // nobody wants its token. What may be drawn is asked here, where a device is
+  // busy with the step.
   void Launch(Queue& queue, StepTables& tables,
               std::span<const Sequence* const> sequences);
-  // REQUIRES: what Launch enqueued has run.
-  void Collect(std::span<const Sequence* const> sequences,
-               std::vector<DrawnToken>* drawn) const;
+  // What the last Launch drew, but for those that had ended, some of which may
+  // have ended since. REQUIRES: what it enqueued has run.
+  void Collect(std::vector<DrawnToken>* drawn) const;
 
  private:
   Sampler(Backend& backend, int vocab_size, SampleOutputs outputs);
@@ -52,8 +60,12 @@ class Sampler {
   const int vocab_size_;
   Buffer logits_;
   SampleOutputs outputs_;
-  // Of the last Launch, by rows: where no token is left.
-  std::vector<std::optional<Error>> mask_errors_;
+  struct Row {
+    std::optional<SequenceId> sequence = {};  // none: it had ended
+    int num_top = 0;
+    std::optional<Error> error = {};  // where its mask leaves no token
+  };
+  std::vector<Row> rows_;  // of the last Launch
 };
 
 }  // namespace winnow

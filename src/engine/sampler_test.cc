@@ -51,7 +51,7 @@ class SamplerTest : public testing::Test {
     tables_.Clear();
     sampler_->Launch(*queue_, tables_, sequences);
     std::vector<DrawnToken> drawn;
-    sampler_->Collect(sequences, &drawn);
+    sampler_->Collect(&drawn);
     return drawn;
   }
 
@@ -100,6 +100,19 @@ TEST_F(SamplerTest, EveryParameterReachesItsOwnRow) {
     EXPECT_EQ(drawn[i].sequence, sequences[i]->id());
     EXPECT_EQ(drawn[i].token.token_id, expected[i]) << "row " << i;
   }
+}
+
+TEST_F(SamplerTest, WhoHasEndedDrawsNothing) {
+  const Sequence* first = Make({.temperature = 0});
+  const Sequence* last =
+      Make({.temperature = 0, .logit_bias = {{6, 6}}, .logprobs = 2});
+  const auto drawn = Draw({first, nullptr, last});
+  ASSERT_EQ(drawn.size(), 2u);
+  EXPECT_EQ(drawn[0].sequence, first->id());
+  EXPECT_EQ(drawn[0].token.token_id, 0);
+  EXPECT_EQ(drawn[1].sequence, last->id());
+  EXPECT_EQ(drawn[1].token.token_id, 6);
+  EXPECT_EQ(drawn[1].token.top.size(), 2u);
 }
 
 TEST_F(SamplerTest, ReportsAsManyAlternativesAsAreAskedFor) {

@@ -16,7 +16,9 @@ namespace winnow {
 // What the scheduler may know of a sequence.
 struct SequenceSnapshot {
   SequenceId id;
-  int num_tokens = 0;    // known: prompt and generated
+  // Prompt and generated; where a step is under way, what it draws and computes
+  // counts as if it had landed.
+  int num_tokens = 0;
   int num_computed = 0;  // whose KV exists in all layers
   // A chunk on its way through the layers: its size, and the next layer.
   int chunk_tokens = 0;

@@ -87,6 +87,14 @@ SequenceSnapshot Sequence::Snapshot() const {
   return snapshot;
 }
 
+SequenceSnapshot Sequence::SnapshotAfter(const StepItem& item) const {
+  SequenceSnapshot snapshot = Snapshot();
+  snapshot.num_computed += item.num_tokens;
+  snapshot.num_tokens += item.samples ? 1 : 0;
+  snapshot.first_scored += item.num_scored;
+  return snapshot;
+}
+
 void Sequence::Admit() {
   CHECK(!admitted_);
   admitted_ = true;

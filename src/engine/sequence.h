@@ -90,6 +90,13 @@ class Sequence {
   }
 
   SequenceSnapshot Snapshot() const;
+  // What it will be when the item, which runs whole, has landed, and it has not
+  // ended by that.
+  SequenceSnapshot SnapshotAfter(const StepItem& item) const;
+  // Whether it will end with that, whatever is drawn.
+  bool EndsWith(const StepItem& item) const {
+    return item.samples && num_generated() + 1 == request_.max_tokens;
+  }
   // REQUIRES: it has not been admitted.
   void ReadByLayers() { layerwise_ = true; }
   void Admit();

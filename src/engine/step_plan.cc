@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace winnow {
 
 std::vector<Growth> StepPlan::Growths() const {
@@ -12,6 +14,18 @@ std::vector<Growth> StepPlan::Growths() const {
     }
   }
   return growths;
+}
+
+bool StepPlan::RunsWhole(int num_layers) const {
+  return std::ranges::all_of(items, [num_layers](const StepItem& item) {
+    return item.first_layer == 0 && item.end_layer == num_layers &&
+           !item.layerwise;
+  });
+}
+
+const StepItem* StepPlan::Find(SequenceId sequence) const {
+  const auto found = std::ranges::find(items, sequence, &StepItem::sequence);
+  return found == items.end() ? nullptr : &*found;
 }
 
 int NumRows(const StepPlan& plan) {

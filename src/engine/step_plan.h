@@ -37,6 +37,10 @@ struct StepPlan {
   std::vector<StepItem> items;
 
   bool empty() const { return items.empty(); }
+  // Every item goes through all layers of so many, its KV in pages: then the
+  // plan is one Forward.
+  bool RunsWhole(int num_layers) const;
+  const StepItem* Find(SequenceId sequence) const;  // null: it has none
   // What the step's items write in pages: later layers of a chunk write tokens
   // that the sequence owns already.
   std::vector<Growth> Growths() const;

@@ -15,20 +15,28 @@ size_t Aligned(size_t num_bytes) {
 
 Result<StepTables> StepTables::Create(Backend& backend, size_t capacity_bytes) {
   const size_t num_bytes = Aligned(capacity_bytes);
-  ASSIGN_OR_RETURN(Buffer host, backend.Allocate(Tier::kHost, num_bytes,
-                                                 "step tables, host"));
+  std::array<Buffer, 2> host;
+  for (Buffer& each : host) {
+    ASSIGN_OR_RETURN(
+        each, backend.Allocate(Tier::kHost, num_bytes, "step tables, host"));
+  }
   ASSIGN_OR_RETURN(Buffer device,
                    backend.Allocate(Tier::kDevice, num_bytes, "step tables"));
   return StepTables(backend, std::move(host), std::move(device));
 }
 
-void StepTables::Clear() { used_bytes_ = flushed_bytes_ = 0; }
+void StepTables::Clear() {
+  used_bytes_ = flushed_bytes_ = 0;
+  turn_ = (turn_ + 1) % host_.size();
+}
 
 View StepTables::PutBytes(const void* data, size_t num_bytes, Dtype dtype,
                           std::initializer_list<int64_t> shape) {
   CHECK(num_bytes <= free_bytes(), "num_bytes={} free_bytes={}", num_bytes,
         free_bytes());
-  if (num_bytes > 0) std::memcpy(host_.data() + used_bytes_, data, num_bytes);
+  if (num_bytes > 0) {
+    std::memcpy(host_[turn_].data() + used_bytes_, data, num_bytes);
+  }
   const View view = device_.At(used_bytes_, dtype, shape);
   CHECK(
       static_cast<size_t>(view.num_elements() * DtypeBytes(dtype)) == num_bytes,
@@ -41,7 +49,7 @@ void StepTables::Flush(Queue& queue) {
   const size_t num_bytes = used_bytes_ - flushed_bytes_;
   if (num_bytes == 0) return;
   const auto size = static_cast<int64_t>(num_bytes);
-  backend_->Copy(queue, host_.At(flushed_bytes_, Dtype::kUInt8, {size}),
+  backend_->Copy(queue, host_[turn_].At(flushed_bytes_, Dtype::kUInt8, {size}),
                  device_.At(flushed_bytes_, Dtype::kUInt8, {size}));
   flushed_bytes_ = used_bytes_;
 }

@@ -2,15 +2,18 @@
 #ifndef WINNOW_ENGINE_STEP_TABLES_H_
 #define WINNOW_ENGINE_STEP_TABLES_H_
 
+#include <array>
 #include <span>
 
 #include "backend/backend.h"
 
 namespace winnow {
 
-// Owns one host buffer and its twin on the device. Within a step, Put places
-// an array and returns its view on the device; Flush enqueues the copy of what
-// has been put since the last Flush. Clear begins the next step.
+// Owns two host buffers, which take turns, and their one twin on the device:
+// there the queue keeps steps apart. Within a step, Put places an array and
+// returns its view on the device; Flush enqueues the copy of what has been put
+// since the last Flush. Clear begins the next step. REQUIRES of Clear: what was
+// enqueued up to the call before the last has passed.
 class StepTables {
  public:
   static Result<StepTables> Create(Backend& backend, size_t capacity_bytes);
@@ -36,7 +39,7 @@ class StepTables {
   size_t free_bytes() const { return device_.num_bytes() - used_bytes_; }
 
  private:
-  StepTables(Backend& backend, Buffer host, Buffer device)
+  StepTables(Backend& backend, std::array<Buffer, 2> host, Buffer device)
       : backend_(&backend),
         host_(std::move(host)),
         device_(std::move(device)) {}
@@ -44,7 +47,8 @@ class StepTables {
                 std::initializer_list<int64_t> shape);
 
   Backend* backend_;
-  Buffer host_;
+  std::array<Buffer, 2> host_;
+  size_t turn_ = 0;  // which of them the step fills
   Buffer device_;
   size_t used_bytes_ = 0;
   size_t flushed_bytes_ = 0;

@@ -191,10 +191,12 @@ class KvCache {
   // REQUIRES: num_sealed(sequence) <= num_tokens <= num_tokens(sequence).
   void Seal(SequenceId sequence, int num_tokens);
   // Forgets tokens from `num_tokens` on, with the pages that hold no others;
-  // the open tail stays. REQUIRES: as PageTable::Truncate; no step in flight
-  // names the sequence.
+  // the open tail stays. A step in flight may still write them: who gets their
+  // pages is a later step of its queue. REQUIRES: as PageTable::Truncate; what
+  // stays is written by no step in flight.
   void Truncate(SequenceId sequence, int num_tokens);
-  // Ends the sequence. REQUIRES: no step in flight names it.
+  // Ends the sequence. REQUIRES: a step in flight that names it writes none of
+  // its sealed tokens.
   void Close(SequenceId sequence);
   // The same, after it has entered what it leaves behind, also below pages that
   // others have entered, and pages that it holds on the host. REQUIRES: as

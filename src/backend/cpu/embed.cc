@@ -1,5 +1,7 @@
 #include "backend/cpu/embed.h"
 
+#include <algorithm>
+
 #include "backend/cpu/float_types.h"
 
 namespace winnow {
@@ -16,10 +18,14 @@ void EmbedRows(const EmbedArgs& args, ThreadPool& pool) {
     pool.ParallelRanges(num_rows, 16, [&](int64_t begin, int64_t end, int) {
       for (int64_t row = begin; row < end; ++row) {
         const int32_t token_id = token_ids[row];
-        CHECK(token_id >= 0 && token_id < args.table.dim(0),
+        CHECK(token_id >= -1 && token_id < args.table.dim(0),
               "token_id={} vocab={}", token_id, args.table.dim(0));
-        const T* from = args.table.Row<T>(token_id);
         float* out = args.out.Row<float>(row);
+        if (token_id < 0) {
+          std::fill_n(out, hidden, 0.0f);
+          continue;
+        }
+        const T* from = args.table.Row<T>(token_id);
         for (int64_t i = 0; i < hidden; ++i) {
           out[i] = args.scale * static_cast<float>(from[i]);
         }

@@ -74,6 +74,7 @@ class CudaBackend final : public Backend {
                     static_cast<double>(total_bytes) / (int64_t{1} << 30));
     attributes_.memory_bytes = static_cast<int64_t>(total_bytes);
     attributes_.available_bytes = static_cast<int64_t>(free_bytes);
+    attributes_.runs_behind = true;
     attributes_.select_features = kCudaSelectFeatures;
   }
 

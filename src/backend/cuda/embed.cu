@@ -15,12 +15,14 @@ struct EmbedShape {
   float scale;
 };
 
-// out [rows, hidden] = scale * table[token_ids[row]]: a block a row, a thread
-// every kThreads-th piece of kNumbers, which divides hidden.
+// out [rows, hidden] = scale * table[token_ids[row]], zeros where that is -1: a
+// block a row, a thread every kThreads-th piece of kNumbers, which divides
+// hidden.
 template <typename T, int kNumbers>
 __global__ void EmbedKernel(EmbedShape shape, const int32_t* token_ids,
                             const T* table, float* out) {
-  const T* from = table + token_ids[blockIdx.x] * shape.table_stride;
+  const int32_t token_id = token_ids[blockIdx.x];
+  const T* from = table + max(token_id, 0) * shape.table_stride;
   float* to = out + blockIdx.x * shape.out_stride;
   constexpr int kStep = kThreads * kNumbers;
   for (int64_t i = threadIdx.x * kNumbers; i < shape.hidden; i += kStep) {
@@ -28,7 +30,8 @@ __global__ void EmbedKernel(EmbedShape shape, const int32_t* token_ids,
     device::Piece<float, kNumbers> scaled;
 #pragma unroll
     for (int j = 0; j < kNumbers; ++j) {
-      scaled.numbers[j] = shape.scale * device::ToFloat(piece.numbers[j]);
+      const float number = shape.scale * device::ToFloat(piece.numbers[j]);
+      scaled.numbers[j] = token_id < 0 ? 0.0f : number;
     }
     scaled.Store(to + i);
   }
