@@ -12,10 +12,7 @@ const SENTENCES: [(&str, &str); 6] = [
         "oneOf must have alternatives of which every value meets one at most, \
          as their types or constants say: else write anyOf",
     ),
-    (
-        "anyOf is empty",
-        "enum and anyOf must have at least 1 value, have 0",
-    ),
+    ("anyOf is empty", "enum and anyOf must have at least 1 value, have 0"),
     (
         "min/maxProperties only supported",
         "minProperties and maxProperties must be absent where a property is \
@@ -61,7 +58,7 @@ pub fn reworded(message: &str) -> String {
             "a schema must have values that meet it, has none: {why}"
         );
     }
-    expected(line).unwrap_or_else(|| line.to_owned())
+    expected(line).unwrap_or_else(|| message.to_owned())
 }
 
 fn quoted(text: &str) -> String {
