@@ -95,7 +95,7 @@ TEST(SafetensorsTest, WrongEntriesNameTensorAndField) {
             "m.safetensors: field a.shape: must be a list, is missing");
   EXPECT_NE(EntryFailure(R"({"dtype": "F32", "shape": [-2],
                              "data_offsets": [0, 8]})")
-                .find("field a.shape: must be an integer in [0, "),
+                .find("field a.shape[0]: must be an integer in [0, "),
             std::string::npos);
   EXPECT_NE(EntryFailure(R"({"dtype": "F32", "shape": [2]})")
                 .find("field a.data_offsets: must be [begin, end]"),

@@ -416,7 +416,7 @@ class ProgramTest(unittest.TestCase):
                 ([], ["command must be generate, "]),
                 (["nonsense"], ["command must be generate, ", "nonsense"]),
                 (["bench", "stop"], ["command must be step, verbs, prefill, "
-                                     "throughput, disk or serve", "stop"]),
+                                     "throughput, tiers, disk or serve", "stop"]),
                 (["generate"], ["MODEL"]),
                 (["generate", MODEL], ["--prompt"]),
                 (["generate", MODEL, *prompt, "--unknown"], ["--unknown"]),
