@@ -65,7 +65,8 @@ class Inspector : public json::json_sax_t {
     if (error.id == kNumberOverflow) {
       complaint_ = fmt::format(
           "field {}: must be a number that a double has room for, is {}",
-          Printable(Place()), token.substr(0, kShownBytes));
+          objects_.empty() ? "body" : Printable(Place()),
+          token.substr(0, kShownBytes));
     }
     return false;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "serve/completion_json.h"
@@ -134,15 +135,25 @@ void CompletionAnswer::TakeEcho(Choice& choice,
   if (!num_characters.ok()) return Fail(500, num_characters.error().message);
   if (scored == nullptr) return;
   int64_t num_left = NumCharacters(echo.text);
+  // Special tokens that the text does not show have none of its characters.
+  int64_t num_hidden = std::accumulate(num_characters->begin(),
+                                       num_characters->end(), int64_t{0}) -
+                       num_left;
   for (size_t i = 0; i < echo.token_ids.size(); ++i) {
+    int64_t num_own = (*num_characters)[i];
+    if (num_hidden > 0 && tokenizer_.IsSpecial(echo.token_ids[i])) {
+      num_hidden -= num_own;
+      num_own = 0;
+    }
+    num_own = std::min(num_own, num_left);
     const bool first = i == 0;
     choice.tokens.push_back(
         Shown(first ? GeneratedToken{.token_id = echo.token_ids[i],
                                      .logprob = std::nanf(""),
                                      .top = {}}
                     : (*scored)[i - 1]));
-    choice.tokens.back().num_characters = (*num_characters)[i];
-    num_left -= (*num_characters)[i];
+    choice.tokens.back().num_characters = num_own;
+    num_left -= num_own;
   }
   // The answer's begin where the prompt's text ends, though its tokens may
   // spell it otherwise.
@@ -326,13 +337,23 @@ std::optional<std::chrono::steady_clock::time_point> CompletionAnswer::due()
   return form_.deadline->at + kMaxLateness;
 }
 
+// What has stopped is whole, though the engine hears of it behind its step.
+void CompletionAnswer::BeLate() {
+  if (AllEnded()) return;
+  if (std::ranges::any_of(choices_, [](const Choice& choice) {
+        return choice.finish_reason.empty();
+      })) {
+    return Fail(
+        504, form_.deadline->limit +
+                 " must suffice for the whole answer, is over within a step");
+  }
+  for (Choice& choice : choices_) choice.ended = true;
+}
+
 HttpPart CompletionAnswer::Take() {
   for (Choice& choice : choices_) Drain(choice);
   const auto latest = due();
-  if (latest && *latest <= std::chrono::steady_clock::now() && !AllEnded()) {
-    Fail(504, form_.deadline->limit +
-                  " must suffice for the whole answer, is over within a step");
-  }
+  if (latest && *latest <= std::chrono::steady_clock::now()) BeLate();
   if (error_) return Failure();
   return form_.stream ? Events() : Whole();
 }

@@ -83,7 +83,7 @@ class CompletionAnswer : public HttpAnswer {
     AnswerSource source;
     int index = 0;
     bool accepted = false;
-    bool ended = false;  // the engine knows it no more
+    bool ended = false;  // the engine knows it no more, or is not waited for
     bool told = false;   // its end has been sent
     std::string_view finish_reason = {};
     // What has come and was not sent; of an answer that does not stream, all.
@@ -107,6 +107,8 @@ class CompletionAnswer : public HttpAnswer {
   // The engine goes on until it hears of it; that is nobody's any more.
   void StopEarly(Choice& choice);
   void End(Choice& choice, const Completion& completion);
+  // The deadline is over, and with it what the engine may take to tell.
+  void BeLate();
   bool IsShown(int32_t token_id) const;
   void Fail(int status, const std::string& message);
   void Refuse(const Error& error);

@@ -105,6 +105,30 @@ TEST_F(CompletionAnswerTest, AWholeAnswerWaitsForAllChoices) {
   EXPECT_TRUE(cancelled_.empty());
 }
 
+// A prompt's offsets ascend and stay within its text, whatever its tokens spell
+// beside it.
+TEST_F(CompletionAnswerTest, AnEchosOffsetsStayWithinItsText) {
+  const int32_t begin = tokenizer_.Encode("", true).value().front();
+  ASSERT_TRUE(tokenizer_.IsSpecial(begin));
+  const std::vector<int32_t> prompt = {begin, ids_[0], ids_[1], ids_[1]};
+  const auto answer =
+      Make({.with_logprobs = true, .marker_ids = {begin}}, 1, {}, {},
+           EchoedPrompt{.text = "points to", .token_ids = prompt});
+  feeds_[0]->Accept();
+  GeneratedToken token = TokenOf(ids_[3]);
+  token.prompt =
+      std::make_shared<const std::vector<GeneratedToken>>(3, TokenOf(ids_[1]));
+  ASSERT_TRUE(feeds_[0]->OnToken(token));
+  Finish(0, FinishReason::kStop);
+  const json whole = json::parse(answer->Take().body);
+  const auto offsets = whole["choices"][0]["logprobs"]["text_offset"]
+                           .get<std::vector<int64_t>>();
+  ASSERT_EQ(offsets.size(), 5u);
+  EXPECT_TRUE(std::ranges::is_sorted(offsets)) << whole;
+  EXPECT_EQ(offsets[1], 0);
+  EXPECT_EQ(offsets[4], 9);
+}
+
 TEST_F(CompletionAnswerTest, AnEchoBeginsWithThePrompt) {
   for (const bool generates : {true, false}) {
     AnswerForm form = {.with_logprobs = true, .shows_generated = generates};
@@ -227,6 +251,20 @@ TEST_F(CompletionAnswerTest, ADeadlineIsKeptWithinAStep) {
   const auto ended = Make({.deadline = in(kLate)}, 1);
   Finish(static_cast<int>(first) + 1, FinishReason::kStop);
   EXPECT_EQ(ended->Take().head->status, 200);
+  // Of two both have stopped, or one.
+  for (const int num_stopped : {2, 1}) {
+    const auto second = static_cast<int>(feeds_.size());
+    const auto stopped = Make({.deadline = in(kLate)}, 2, {"the"});
+    for (int i = 0; i < num_stopped; ++i) {
+      for (const int32_t id : ids_) Push(second + i, id);
+    }
+    const HttpPart whole = stopped->Take();
+    EXPECT_EQ(whole.head->status, num_stopped == 2 ? 200 : 504);
+    if (num_stopped < 2) continue;
+    const json choice = json::parse(whole.body)["choices"][1];
+    EXPECT_EQ(choice["finish_reason"], "stop");
+    EXPECT_EQ(choice["text"], "points to Keleska . ");
+  }
 }
 
 std::shared_ptr<const TokenReads> ReadsOf(int position, size_t num_ranges) {

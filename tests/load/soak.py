@@ -126,7 +126,10 @@ class Soak:
             while time.monotonic() < self.until:
                 caller.act(draw)
                 time.sleep(draw.random() * 0.1)
+        except threading.BrokenBarrierError:
+            pass  # Somebody else has told why.
         except Exception as fault:  # noqa: BLE001: a fault is told, not lost
+            self.together.abort()
             with self.lock:
                 self.tally.wrong.append(f"client {number}: {fault!r}")
         caller.close()

@@ -33,14 +33,24 @@ const SENTENCES: [(&str, &str); 6] = [
 ];
 
 pub fn reworded(message: &str) -> String {
-    if let Some((_, ours)) =
-        SENTENCES.iter().find(|(theirs, _)| message.contains(theirs))
-    {
-        return (*ours).to_owned();
+    // It cuts what it shows in the middle of a character.
+    if message.starts_with("panic:") {
+        return "a schema's keywords must have the types that JSON Schema says"
+            .to_owned();
     }
     let line = message.lines().next().unwrap_or_default();
     let behind =
         |words: &str| line.find(words).map(|at| &line[at + words.len()..]);
+    // What a client wrote stands behind these, and may be any sentence.
+    let quotes = ["Unimplemented keys: ", "Unknown format: ", "Invalid type: "]
+        .iter()
+        .any(|words| line.starts_with(words));
+    if let Some((_, ours)) = SENTENCES
+        .iter()
+        .find(|(theirs, _)| !quotes && message.contains(theirs))
+    {
+        return (*ours).to_owned();
+    }
     if let Some(keys) = behind("Unimplemented keys: ") {
         return format!(
             "keywords must be ones that an answer can be held to, which {keys} \
