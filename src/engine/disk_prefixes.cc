@@ -356,6 +356,16 @@ bool DiskPrefixes::GiveUp(int64_t num_wanted) {
   return kv_.num_free_pages() > num_free;
 }
 
+bool DiskPrefixes::GiveUpFar() {
+  CHECK(downloads_.empty(), "{} have not landed", downloads_.size());
+  for (size_t i = backlog_.size(); i-- > 0;) {
+    if (kv_.loan(backlog_[i].far_id).hosts.empty()) continue;
+    EndBacklog(i);
+    return true;
+  }
+  return false;
+}
+
 void DiskPrefixes::Abandon() {
   while (!backlog_.empty()) EndBacklog(0);
   restorations_.clear();

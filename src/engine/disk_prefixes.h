@@ -107,6 +107,9 @@ class DiskPrefixes {
   // their pages too. False where none has come free. REQUIRES: what was taken
   // has landed.
   bool GiveUp(int64_t num_wanted);
+  // The same of the newest text that holds pages on the host; false where none
+  // does.
+  bool GiveUpFar();
   const DiskStore& store() const { return *store_; }
   // Closes what it has opened in kv, and goes on with nothing.
   void Abandon();

@@ -142,6 +142,8 @@ void Engine::PreemptFor(StepPlan& plan) {
     // A slow disk delays nobody who runs.
     if (disk_ && disk_->GiveUp(need.deficit())) continue;
     if (MakeRoom(need.deficit())) continue;
+    // They may have nowhere to go.
+    if (disk_ && disk_->GiveUpFar()) continue;
     const std::optional<SequenceId> victim = PreemptionVictim(Snapshots());
     CHECK(victim.has_value(), "the oldest lacks pages for {}", ToString(plan));
     Preempt(*victim);

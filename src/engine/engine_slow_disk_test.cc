@@ -40,21 +40,24 @@ class StalledFolder final : public BlockFolder {
 
 class EngineSlowDiskTest : public testing::Test {
  protected:
-  void SetUp() override {
-    golden_ = ReadTinyCase("llama");
+  void SetUp() override { Load(ReadTinyCase("llama")); }
+  void Load(TinyCase golden) {
+    golden_ = std::move(golden);
     model_ = LoadTinyModel(golden_, Dtype::kFloat32);
     backend_ = MakeCpuBackend({.num_threads = 1});
     page_bytes_ = kPageTokens * KvBytesPerToken(model_->config(), kF32);
   }
 
   // Two pages are on their way to the disk, and no more.
-  std::unique_ptr<Engine> MakeEngine(int64_t num_pages, bool has_disk = true) {
-    EngineOptions options = {.max_model_len = 288,
+  std::unique_ptr<Engine> MakeEngine(int64_t num_pages, bool has_disk = true,
+                                     int64_t num_host_pages = 40) {
+    EngineOptions options = {.max_model_len = 512,
                              .device_kv_bytes = num_pages * page_bytes_,
-                             .host_kv_bytes = 40 * page_bytes_,
+                             .host_kv_bytes = num_host_pages * page_bytes_,
                              .disk_staging_bytes = 2 * page_bytes_,
                              .batch_invariant = true};
-    options.selectors = {"mean:budget=8,block=8,sink=0,recent=8"};
+    options.selectors = {"mean:budget=8,block=8,sink=0,recent=8",
+                         "mean:budget=24,block=8,sink=0,recent=8"};
     std::unique_ptr<DiskStore> store;
     if (has_disk) {
       const DiskSlotLayout layout(page_bytes_);
@@ -176,6 +179,37 @@ TEST_F(EngineSlowDiskTest, WhoWaitsForItTakesNothingFromWhoRuns) {
   while (Step(*engine)) {
   }
   for (size_t i = 0; i < 2; ++i) ExpectAnswer(listeners[i], requests[i]);
+}
+
+// A prompt larger than the device's pool leaves its pages on the host, where
+// they wait to be written and fill it. Those who run then have nowhere to leave
+// theirs.
+TEST_F(EngineSlowDiskTest, NobodyGivesWayToWhatWaitsOnTheHost) {
+  Load(WithLayers(ReadTinyCase("llama"), 8));
+  const std::unique_ptr<Engine> engine = MakeEngine(12, /*has_disk=*/true, 11);
+  // The disk's staging is taken.
+  BitsListener first, large;
+  Add(*engine, Ask(3, 64, 1), first);
+  RunUntil(*engine, first);
+  Add(*engine, Ask(4, 371, 20, 1), large);
+  RunUntil(*engine, large);
+  ASSERT_TRUE(large.finished);
+  ASSERT_EQ(engine->kv().num_available_host_pages(), 0);
+  std::vector<Request> requests = {Ask(1, 100, 110, 1), Ask(2, 100, 110, 1)};
+  std::vector<BitsListener> listeners(2);
+  for (size_t i = 0; i < 2; ++i) {
+    requests[i].cache_prefix = false;
+    Add(*engine, requests[i], listeners[i]);
+  }
+  while (Step(*engine)) {
+  }
+  // One has made room for the other.
+  EXPECT_GT(listeners[0].completion.kv.picks + listeners[1].completion.kv.picks,
+            0);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(listeners[i].completion.num_preemptions, 0);
+    ExpectAnswer(listeners[i], requests[i]);
+  }
 }
 
 }  // namespace

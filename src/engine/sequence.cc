@@ -267,7 +267,8 @@ Error Sequence::Lateness() const {
       ErrorCode::kCancelled,
       "{} must suffice for the whole answer, is over: of its prompt {} of {} "
       "tokens were read, {} were generated",
-      request_.deadline->limit, std::min(num_computed_, num_prompt_tokens()),
+      request_.deadline->limit,
+      std::min(std::max(num_computed_, num_prefilled_), num_prompt_tokens()),
       num_prompt_tokens(), num_generated());
 }
 

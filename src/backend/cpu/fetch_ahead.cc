@@ -80,7 +80,9 @@ void FetchAhead(const TileKeys& next, int element_bytes, TileKeys& keys) {
            element_bytes, keys.ahead_v);
     return SetBesideWeights(next, element_bytes, keys);
   }
-  for (HalvesAhead& half : keys.ahead_weights) half = {};
+  std::ranges::fill(keys.ahead_k, HalvesAhead());
+  std::ranges::fill(keys.ahead_v, HalvesAhead());
+  std::ranges::fill(keys.ahead_weights, HalvesAhead());
   HalfList halves;
   halves.Add(keys);
   const int num_halves = halves.count;
@@ -91,10 +93,9 @@ void FetchAhead(const TileKeys& next, int element_bytes, TileKeys& keys) {
     const int far = FarHalves(half_bytes, element_bytes, num_halves);
     const int near = (far + 1) / 2;
     for (int i = 0; i < num_halves; ++i) {
-      HalvesAhead& of = to[halves.half[i]];
-      of = {};
       if (i + near >= halves.count) continue;
-      of = {from[std::min(i + far, halves.count - 1)], from[i + near]};
+      to[halves.half[i]] = {from[std::min(i + far, halves.count - 1)],
+                            from[i + near]};
     }
   };
   if (num_halves == 0) return;
