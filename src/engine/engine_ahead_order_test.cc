@@ -8,10 +8,9 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "engine/bits_listener.h"
-#include "engine/engine.h"
+#include "engine/engine_invariants.h"
 #include "engine/hooked_backend.h"
 #include "engine/late_backend.h"
-#include "kv/invariants.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
@@ -78,8 +77,7 @@ class EngineAheadOrderTest : public testing::Test {
     return listener;
   }
   static void ExpectAllIsGivenBack(const Engine& engine) {
-    EXPECT_EQ(BrokenInvariants(engine.kv().Snapshot()),
-              std::vector<std::string>());
+    EXPECT_EQ(BrokenInvariants(engine), std::vector<std::string>());
     EXPECT_EQ(engine.kv().num_sequences(), 0);
     EXPECT_EQ(engine.kv().num_free_pages(), engine.kv().num_pages());
   }

@@ -6,8 +6,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "base/faulty_folder.h"
 #include "engine/bits_listener.h"
-#include "engine/engine.h"
-#include "kv/invariants.h"
+#include "engine/engine_invariants.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
@@ -79,13 +78,7 @@ class EngineDiskTest : public testing::Test {
     return Run(engine, std::vector<Request>{request}).front();
   }
   static void ExpectInvariants(const Engine& engine) {
-    EXPECT_EQ(BrokenInvariants(engine.kv().Snapshot()),
-              std::vector<std::string>());
-    EXPECT_EQ(BrokenInvariants(engine.kv().prefixes().Snapshot()),
-              std::vector<std::string>());
-    if (engine.disk() == nullptr) return;
-    EXPECT_EQ(BrokenInvariants(engine.disk()->store().index().Snapshot()),
-              std::vector<std::string>());
+    EXPECT_EQ(BrokenInvariants(engine), std::vector<std::string>());
   }
   // Without a disk, and alone.
   BitsListener RunAlone(const Request& request) {

@@ -5,9 +5,8 @@
 #include <limits>
 
 #include "backend/cpu/cpu_backend.h"
-#include "engine/engine.h"
+#include "engine/engine_invariants.h"
 #include "engine/hooked_backend.h"
-#include "kv/invariants.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
@@ -64,8 +63,7 @@ class EngineFailureTest : public testing::Test {
   }
 
   static void ExpectAllIsGivenBack(const Engine& engine) {
-    EXPECT_EQ(BrokenInvariants(engine.kv().Snapshot()),
-              std::vector<std::string>());
+    EXPECT_EQ(BrokenInvariants(engine), std::vector<std::string>());
     EXPECT_EQ(engine.kv().num_sequences(), 0);
     EXPECT_EQ(engine.kv().num_free_pages(), engine.kv().num_pages());
   }

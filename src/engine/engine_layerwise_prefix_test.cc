@@ -6,8 +6,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "base/faulty_folder.h"
 #include "engine/bits_listener.h"
-#include "engine/engine.h"
-#include "kv/invariants.h"
+#include "engine/engine_invariants.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
@@ -73,12 +72,7 @@ class EngineLayerwisePrefixTest : public testing::Test {
   static bool StepOf(Engine& engine) {
     const Result<bool> more = engine.Step();
     CHECK(more.ok(), "{}", more.error().message);
-    const KvSnapshot kv = engine.kv().Snapshot();
-    EXPECT_EQ(BrokenInvariants(kv), std::vector<std::string>());
-    EXPECT_EQ(BrokenInvariants(engine.kv().prefixes().Snapshot()),
-              std::vector<std::string>());
-    const SlotSnapshot slots = engine.slots()->ledger().Snapshot();
-    EXPECT_EQ(BrokenInvariants(slots, kv), std::vector<std::string>());
+    EXPECT_EQ(BrokenInvariants(engine), std::vector<std::string>());
     return *more;
   }
   static BitsListener Run(Engine& engine, const Request& request) {

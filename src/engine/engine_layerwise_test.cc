@@ -8,8 +8,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "base/size_text.h"
 #include "engine/bits_listener.h"
-#include "engine/engine.h"
-#include "kv/invariants.h"
+#include "engine/engine_invariants.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
@@ -66,13 +65,7 @@ class EngineLayerwiseTest : public testing::Test {
   static bool StepOf(Engine& engine) {
     const Result<bool> more = engine.Step();
     CHECK(more.ok(), "{}", more.error().message);
-    const KvSnapshot kv = engine.kv().Snapshot();
-    EXPECT_EQ(BrokenInvariants(kv), std::vector<std::string>());
-    if (engine.slots() != nullptr) {
-      const SlotSnapshot slots = engine.slots()->ledger().Snapshot();
-      EXPECT_EQ(BrokenInvariants(slots), std::vector<std::string>());
-      EXPECT_EQ(BrokenInvariants(slots, kv), std::vector<std::string>());
-    }
+    EXPECT_EQ(BrokenInvariants(engine), std::vector<std::string>());
     return *more;
   }
   static std::vector<BitsListener> Run(Engine& engine,
@@ -292,8 +285,7 @@ TEST_F(EngineLayerwiseTest, WhoIsCancelledLeavesNothing) {
     EXPECT_EQ(listener.completion.kv.device_bytes > 0, num_steps > 0);
     EXPECT_EQ(engine->kv().num_free_pages(), 6);
     EXPECT_EQ(engine->kv().num_available_host_pages(), 12);
-    EXPECT_EQ(BrokenInvariants(engine->kv().Snapshot()),
-              std::vector<std::string>());
+    EXPECT_EQ(BrokenInvariants(*engine), std::vector<std::string>());
   }
 }
 

@@ -7,8 +7,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "engine/bits_listener.h"
-#include "engine/engine.h"
-#include "kv/invariants.h"
+#include "engine/engine_invariants.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
@@ -64,10 +63,7 @@ class EnginePrefixCacheTest : public testing::Test {
   }
 
   static void ExpectSound(const Engine& engine) {
-    EXPECT_EQ(BrokenInvariants(engine.kv().Snapshot()),
-              std::vector<std::string>());
-    EXPECT_EQ(BrokenInvariants(engine.kv().prefixes().Snapshot()),
-              std::vector<std::string>());
+    EXPECT_EQ(BrokenInvariants(engine), std::vector<std::string>());
   }
   static void RunToEnd(Engine& engine) {
     while (true) {

@@ -2,8 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "backend/cpu/cpu_backend.h"
-#include "engine/engine.h"
-#include "kv/invariants.h"
+#include "engine/engine_invariants.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
@@ -82,7 +81,7 @@ class EnginePrefixTest : public testing::Test {
 
   static void Run(Engine& engine) {
     while (*engine.Step()) {
-      const auto broken = BrokenInvariants(engine.kv().Snapshot());
+      const auto broken = BrokenInvariants(engine);
       ASSERT_TRUE(broken.empty()) << broken.front();
     }
   }

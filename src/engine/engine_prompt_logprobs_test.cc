@@ -5,8 +5,7 @@
 #include <cmath>
 
 #include "backend/cpu/cpu_backend.h"
-#include "engine/engine.h"
-#include "kv/invariants.h"
+#include "engine/engine_invariants.h"
 #include "model/rope.h"
 #include "tests/golden/step_driver.h"
 #include "tests/golden/tiny_model.h"
@@ -72,8 +71,7 @@ class EnginePromptLogprobsTest : public testing::Test {
     bool more = true;
     while (more) {
       more = engine.Step().value();
-      EXPECT_EQ(BrokenInvariants(engine.kv().Snapshot()),
-                std::vector<std::string>());
+      EXPECT_EQ(BrokenInvariants(engine), std::vector<std::string>());
     }
   }
 

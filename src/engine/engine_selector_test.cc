@@ -4,9 +4,8 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "engine/bits_listener.h"
-#include "engine/engine.h"
+#include "engine/engine_invariants.h"
 #include "engine/hooked_backend.h"
-#include "kv/invariants.h"
 #include "tests/golden/temporary_folder.h"
 #include "tests/golden/tiny_model.h"
 
@@ -82,12 +81,7 @@ class EngineSelectorTest : public testing::TestWithParam<Dtype> {
   }
 
   static void ExpectSegmentsHold(const Engine& engine) {
-    for (int i = 0; i < engine.selectors().size(); ++i) {
-      const KvCache* segments = engine.selectors().segments(i);
-      if (segments == nullptr) continue;
-      EXPECT_EQ(BrokenInvariants(segments->Snapshot()),
-                std::vector<std::string>());
-    }
+    EXPECT_EQ(BrokenInvariants(engine), std::vector<std::string>());
   }
 
   std::vector<BitsListener> Run(Engine& engine,

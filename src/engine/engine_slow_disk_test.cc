@@ -5,8 +5,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "base/faulty_folder.h"
 #include "engine/bits_listener.h"
-#include "engine/engine.h"
-#include "kv/invariants.h"
+#include "engine/engine_invariants.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
@@ -87,10 +86,7 @@ class EngineSlowDiskTest : public testing::Test {
   static bool Step(Engine& engine) {
     const Result<bool> more = engine.Step();
     CHECK(more.ok(), "{}", more.error().message);
-    EXPECT_EQ(BrokenInvariants(engine.kv().Snapshot()),
-              std::vector<std::string>());
-    EXPECT_EQ(BrokenInvariants(engine.kv().prefixes().Snapshot()),
-              std::vector<std::string>());
+    EXPECT_EQ(BrokenInvariants(engine), std::vector<std::string>());
     return *more;
   }
   static SequenceId Add(Engine& engine, const Request& request,

@@ -1,13 +1,11 @@
-#include "engine/engine.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <thread>
 
 #include "backend/cpu/cpu_backend.h"
+#include "engine/engine_invariants.h"
 #include "engine/hooked_backend.h"
-#include "kv/invariants.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
@@ -100,8 +98,7 @@ class EngineTest : public testing::Test {
     while (true) {
       const Result<bool> more = engine.Step();
       CHECK(more.ok(), "{}", more.error().message);
-      const std::vector<std::string> broken =
-          BrokenInvariants(engine.kv().Snapshot());
+      const std::vector<std::string> broken = BrokenInvariants(engine);
       CHECK(broken.empty(), "{}", broken.front());
       if (!*more) break;
     }
@@ -419,8 +416,7 @@ TEST_F(EngineTest, ADeadlineEndsWhoIsLateAndFreesItsPages) {
   while (!runs.finished) {
     std::this_thread::sleep_for(soon / 10);
     ASSERT_TRUE(engine->Step().value());
-    EXPECT_EQ(BrokenInvariants(engine->kv().Snapshot()),
-              std::vector<std::string>());
+    EXPECT_EQ(BrokenInvariants(*engine), std::vector<std::string>());
   }
   for (const Collector* each : {&runs, &late}) {
     EXPECT_EQ(each->completion.reason, FinishReason::kError);

@@ -9,9 +9,8 @@
 #include "backend/cpu/cpu_backend.h"
 #include "base/size_text.h"
 #include "engine/bits_listener.h"
-#include "engine/engine.h"
+#include "engine/engine_invariants.h"
 #include "engine/hooked_backend.h"
-#include "kv/invariants.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
@@ -61,10 +60,7 @@ class EngineTiersTest : public testing::Test {
   }
 
   static void ExpectSound(const Engine& engine) {
-    EXPECT_EQ(BrokenInvariants(engine.kv().Snapshot()),
-              std::vector<std::string>());
-    EXPECT_EQ(BrokenInvariants(engine.kv().prefixes().Snapshot()),
-              std::vector<std::string>());
+    EXPECT_EQ(BrokenInvariants(engine), std::vector<std::string>());
   }
   static void RunToEnd(Engine& engine) {
     while (true) {

@@ -60,8 +60,8 @@ class TilePages {
     FindTile(tile, visible, keys);
     return keys;
   }
-  // The same where `keys` has been a tile of these pages, or none: a copy costs
-  // as much as a tenth of a unit's work.
+  // The same where `keys` has been a tile of these pages, or none: a decode has
+  // little work a tile beside which a copy would not show.
   void FindTile(int64_t tile, const VisibleKeys& visible, TileKeys& keys) const;
 
   // Likewise at most four picks, for rows that see all their tokens in [first,

@@ -1,12 +1,12 @@
 #include <algorithm>
 
-#include "backend/cuda/dependent_launch.h"
 #include "backend/cuda/device/dependent_launch.cuh"
 #include "backend/cuda/device/select_cut.cuh"
 #include "backend/cuda/device/select_held.cuh"
 #include "backend/cuda/device/select_list.cuh"
 #include "backend/cuda/device/select_partitions.cuh"
 #include "backend/cuda/select_choice.h"
+#include "backend/cuda/select_launch.h"
 #include "backend/cuda/select_views.h"
 #include "backend/cuda/step_views.h"
 
@@ -215,25 +215,6 @@ int MaxChoices(const SelectArgs& args, const LayerCache& cache) {
   return most;
 }
 
-void Launch(CudaQueue& queue, const ChoiceTask& task, const dim3& grid) {
-  if (task.memory.keys != nullptr) {
-    LaunchDependent(queue, "Select: choice", ChooseKernel<false>,
-                    {.blocks = grid, .num_threads = device::kChooseThreads},
-                    task);
-  } else {
-    const int shared_bytes = int{sizeof(uint32_t)} * task.memory.keys_capacity;
-    queue.Keep(cudaFuncSetAttribute(ChooseKernel<true>,
-                                    cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    shared_bytes),
-               "Select: shared memory for choices");
-    LaunchDependent(queue, "Select: choice", ChooseKernel<true>,
-                    {.blocks = grid,
-                     .num_threads = device::kChooseThreads,
-                     .shared_bytes = shared_bytes},
-                    task);
-  }
-}
-
 }  // namespace
 
 void EnqueueChoice(CudaQueue& queue, const LayerStep& step,
@@ -259,7 +240,9 @@ void EnqueueChoice(CudaQueue& queue, const LayerStep& step,
       task.selectors[i] = DeviceSelector(
           args.selectors[static_cast<size_t>(task.first_selector + i)], cache);
     }
-    Launch(queue, task, grid);
+    LaunchChoosing<ChoiceTask>(
+        queue, {"Select: choice", ChooseKernel<true>, ChooseKernel<false>},
+        grid, task.memory.keys_capacity, task);
     task.first_selector += kSelectorsALaunch;
   } while (task.first_selector < num_selectors);
 }

@@ -1,8 +1,8 @@
-#include "backend/cuda/dependent_launch.h"
 #include "backend/cuda/device/cluster_choice.cuh"
 #include "backend/cuda/device/dependent_launch.cuh"
 #include "backend/cuda/device/fixed_list.cuh"
 #include "backend/cuda/device/threshold_list.cuh"
+#include "backend/cuda/select_launch.h"
 #include "backend/cuda/select_masks.h"
 #include "backend/cuda/select_views.h"
 #include "backend/cuda/step_views.h"
@@ -216,23 +216,10 @@ void EnqueueMaskChoice(CudaQueue& queue, const LayerStep& step,
   }
   const dim3 grid(static_cast<unsigned>(task.num_choices),
                   static_cast<unsigned>(wave.num_rows));
-  if (wave.memory.keys != nullptr) {
-    LaunchDependent(queue, "Select: masks", ChooseMasksKernel<false>,
-                    {.blocks = grid, .num_threads = device::kChooseThreads},
-                    task);
-    return;
-  }
-  const int shared_bytes =
-      int{sizeof(uint32_t)} * (task.shared_keys + static_cast<int>(num_pages));
-  queue.Keep(cudaFuncSetAttribute(ChooseMasksKernel<true>,
-                                  cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  shared_bytes),
-             "Select: shared memory for masks");
-  LaunchDependent(queue, "Select: masks", ChooseMasksKernel<true>,
-                  {.blocks = grid,
-                   .num_threads = device::kChooseThreads,
-                   .shared_bytes = shared_bytes},
-                  task);
+  LaunchChoosing<MaskChoiceTask>(
+      queue,
+      {"Select: masks", ChooseMasksKernel<true>, ChooseMasksKernel<false>},
+      grid, task.shared_keys + num_pages, task);
 }
 
 }  // namespace winnow

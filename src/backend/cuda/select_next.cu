@@ -1,7 +1,7 @@
-#include "backend/cuda/dependent_launch.h"
 #include "backend/cuda/device/cluster_choice.cuh"
 #include "backend/cuda/device/dependent_launch.cuh"
 #include "backend/cuda/device/select_partitions.cuh"
+#include "backend/cuda/select_launch.h"
 #include "backend/cuda/select_next.h"
 #include "backend/cuda/select_views.h"
 #include "backend/cuda/step_views.h"
@@ -165,24 +165,11 @@ __global__ void __launch_bounds__(device::kChooseThreads, 2)
 void Launch(CudaQueue& queue, NextTask& task, int num_rows, int num_pages) {
   const dim3 grid(static_cast<unsigned>(task.num_choices),
                   static_cast<unsigned>(num_rows));
-  if (task.memory.keys != nullptr) {
-    LaunchDependent(queue, "Select: next ranks", NextRanksKernel<false>,
-                    {.blocks = grid, .num_threads = device::kChooseThreads},
-                    task);
-    return;
-  }
   task.shared_keys = task.memory.keys_capacity;
-  const int shared_bytes =
-      int{sizeof(uint32_t)} * (task.shared_keys + num_pages);
-  queue.Keep(cudaFuncSetAttribute(NextRanksKernel<true>,
-                                  cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  shared_bytes),
-             "Select: shared memory for next ranks");
-  LaunchDependent(queue, "Select: next ranks", NextRanksKernel<true>,
-                  {.blocks = grid,
-                   .num_threads = device::kChooseThreads,
-                   .shared_bytes = shared_bytes},
-                  task);
+  LaunchChoosing<NextTask>(
+      queue,
+      {"Select: next ranks", NextRanksKernel<true>, NextRanksKernel<false>},
+      grid, task.shared_keys + num_pages, task);
 }
 
 }  // namespace
