@@ -74,7 +74,7 @@ class Stage:
 # many tries, in 6 of 13 where a loss shows where the next one stands; the first
 # group of heads of the second layer is where those that learned it by
 # themselves had it. It comes within some hundred steps, at step 800, 1,200,
-# 1,500 or 2,300; what has not begun to by 24 s begins again. Muon learns whose
+# 1,400 or 2,300; what has not begun to by 24 s begins again. Muon learns whose
 # serial of four names it is among thousands, which AdamW alone did not; AdamW
 # keeps it and tells names apart in long documents better. The order of several
 # answers comes last and slowly, from many short documents that ask for it;
