@@ -155,10 +155,10 @@ __global__ void __launch_bounds__(device::kChooseThreads, 2)
   place.list = blockIdx.x;
   place.wave_row = blockIdx.y;
   place.row = task.first_row + place.wave_row;
-  const int request = task.rows.Request(place.row);
-  place.context = task.rows.Position(place.row) + 1;
+  const device::RowPlace row = task.rows.Place(place.row);
+  place.context = row.position + 1;
   const int index =
-      task.rows.selector == nullptr ? -1 : task.rows.selector[request];
+      task.rows.selector == nullptr ? -1 : task.rows.selector[row.request];
   const int entry = index < 0 ? -1 : index - task.first_selector;
   // Rows without a selector are the first launch's.
   if (index < 0 ? task.first_selector != 0
@@ -168,7 +168,7 @@ __global__ void __launch_bounds__(device::kChooseThreads, 2)
   const device::Selector& selector =
       task.selectors[kSelectors == 1 ? 0 : max(entry, 0)];
   const bool has_program = index >= 0 && selector.has_program;
-  if (!has_program || selector.ReadsAll(task.rows, place.row)) {
+  if (!has_program || selector.ReadsAll(task.rows, row)) {
     device::BeginAfterPrior();
     if (place.list != 0 || threadIdx.x != 0) return;
     task.lists.NumPicks(place.row, 0) = device::kEveryPage;

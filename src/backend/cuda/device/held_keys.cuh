@@ -77,9 +77,8 @@ class HeldKeys {
         warp_(static_cast<int>(threadIdx.x) / 32),
         budget_(budget),
         scratch_(scratch) {
-    for (int i = threadIdx.x; i < kHeldDigits; i += kChooseThreads) {
-      scratch.bins[i] = 0;
-    }
+    static_assert(kHeldDigits <= kChooseThreads);
+    if (threadIdx.x < kHeldDigits) scratch.bins[threadIdx.x] = 0;
     // No key: those of NaN are -infinity's.
     scratch.left[threadIdx.x] = ~0u;
     if (threadIdx.x == 0) scratch.num_left = 0;
