@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "backend/cuda/device/dependent_launch.cuh"
+#include "backend/cuda/device/held_keys.cuh"
 #include "backend/cuda/device/select_cut.cuh"
 #include "backend/cuda/device/select_held.cuh"
 #include "backend/cuda/device/select_list.cuh"
@@ -13,8 +14,11 @@
 namespace winnow {
 namespace {
 
-// Selectors that one launch knows; a step with more takes several.
+// Selectors that one launch knows; a step with more takes several. Most steps
+// have one: what a launch takes with it is then small, and at places that the
+// compiler knows.
 constexpr int kSelectorsALaunch = 8;
+template <int kSelectors>
 struct ChoiceTask {
   device::StepRows rows;
   device::Lists lists;
@@ -26,14 +30,13 @@ struct ChoiceTask {
   // Of the step's selectors, [first_selector, first_selector + num_selectors).
   int first_selector;
   int num_selectors;
-  device::Selector selectors[kSelectorsALaunch];
+  device::Selector selectors[kSelectors];
 };
 
 // A row that chooses, and which of its lists.
 struct ListPlace {
   int row;  // of the step
   int wave_row;
-  int request;
   int context;
   int list;
   int num_choices;  // lists that are chosen
@@ -42,7 +45,8 @@ struct ListPlace {
 
 // The list's scores: its only plane, or the first, to which its planes have
 // been reduced.
-__device__ const float* ScoresOf(const ChoiceTask& task,
+template <typename Task>
+__device__ const float* ScoresOf(const Task& task,
                                  const device::Selector& selector,
                                  const ListPlace& place) {
   const int num_planes =
@@ -63,13 +67,12 @@ struct RowResult {
     const int64_t of_list = selector.keeps_lists
                                 ? place.context
                                 : budget.NumTokens(selector, place.context);
-    const int64_t num_lists = place.num_choices * place.num_copies;
-    return {static_cast<int>(num_lists),
-            static_cast<float>(static_cast<double>(num_lists * of_list) /
-                               static_cast<double>(num_lists * place.context))};
+    return {place.num_choices * place.num_copies,
+            static_cast<float>(static_cast<double>(of_list) / place.context)};
   }
 
-  __device__ void Write(const ChoiceTask& task, int row) const {
+  template <typename Task>
+  __device__ void Write(const Task& task, int row) const {
     task.lists.num_lists[row - task.lists.first_row] = num_lists;
     // Nobody else adds: as an atomic it need not be waited for.
     if (task.read_shares != nullptr) {
@@ -80,8 +83,8 @@ struct RowResult {
 
 // Chooses the best partitions and writes their picks to num_copies lists.
 // Returns how many. All threads of the block call it.
-__device__ int ChooseList(const ChoiceTask& task,
-                          const device::Selector& selector,
+template <typename Task>
+__device__ int ChooseList(const Task& task, const device::Selector& selector,
                           const ListPlace& place, device::ListWriter& writer,
                           uint32_t* keys, device::CutScratch& scratch) {
   const device::RowBudget& budget = writer.budget;
@@ -96,21 +99,29 @@ __device__ int ChooseList(const ChoiceTask& task,
   return writer.Write(scratch.of_warps);
 }
 
-// The same where threads hold the keys. REQUIRES: scores choose.
-__device__ int ChooseHeld(const ChoiceTask& task,
-                          const device::Selector& selector,
+// The same where threads hold the keys, at most kKeys each. REQUIRES: scores
+// choose.
+template <int kKeys, typename Task>
+__device__ int ChooseHeld(const Task& task, const device::Selector& selector,
                           const ListPlace& place, device::ListWriter& writer,
-                          device::HeldChoice& held) {
-  writer.cut =
-      held.FindCut(ScoresOf(task, selector, place),
-                   selector.summaries.levels[0].NumVisible(place.context));
-  return held.Write(writer);
+                          device::HeldScratch& scratch) {
+  device::HeldKeys<kKeys> keys(writer.budget, scratch);
+  device::WaitForPrior();
+  device::LetNextBegin();
+  keys.Load(ScoresOf(task, selector, place),
+            selector.summaries.levels[0].NumVisible(place.context));
+  // While they come; another warp says what is read of the list.
+  if (place.list == 0 && threadIdx.x == device::kChooseThreads - 1) {
+    RowResult::Of(selector, writer.budget, place).Write(task, place.row);
+  }
+  writer.cut = keys.FindCut();
+  return device::HeldChoice<kKeys>(keys, writer, scratch).Write();
 }
 
 // Says what is read of a list and its copies: that were made, num_picks long,
 // or that an earlier layer kept. One thread calls it.
-__device__ void FinishList(const ChoiceTask& task,
-                           const device::Selector& selector,
+template <typename Task>
+__device__ void FinishList(const Task& task, const device::Selector& selector,
                            const ListPlace& place, int num_picks) {
   for (int copy = 0; copy < place.num_copies; ++copy) {
     const int list = place.list + copy;
@@ -124,17 +135,18 @@ __device__ void FinishList(const ChoiceTask& task,
 
 // A block has a (row, list). Its threads are over partitions: each pools its
 // partitions' rows and makes integer keys of their scores; the block finds the
-// key at which the budget ends, a digit at a time, from the first bit in which
-// keys differ; then warps write what lies below it, in order, with counts of
-// those before. Threads hold the keys where they can. Rows that read everything
-// say so. Read may begin when scores are there, not before: it asks for weights
-// at once, and scores need all of the memory's rate. Bytes: 4 a summary row
-// read, the list written. Grid [lists, rows of the wave]. (That it asked for
-// the chosen pages, so that Read would find them in L2, made steps slower: few
-// multiprocessors asked for what all of them read.)
-template <bool kSharedKeys>
+// key at which the budget ends; then warps write what lies below it, in order,
+// with counts of those before. Threads hold the keys where they can
+// (HeldKeys); elsewhere the end is found a digit at a time, from the first bit
+// in which keys differ. Rows that read everything say so. Read may begin when
+// scores are there, not before: it asks for weights at once, and scores need
+// all of the memory's rate. Bytes: 4 a summary row read, the list written.
+// Grid [lists, rows of the wave]. (That it asked for the chosen pages, so that
+// Read would find them in L2, made steps slower: few multiprocessors asked for
+// what all of them read.)
+template <bool kSharedKeys, int kSelectors>
 __global__ void __launch_bounds__(device::kChooseThreads, 2)
-    ChooseKernel(const __grid_constant__ ChoiceTask task) {
+    ChooseKernel(const __grid_constant__ ChoiceTask<kSelectors> task) {
   extern __shared__ uint32_t shared_keys[];  // where kSharedKeys
   __shared__ device::CutScratch scratch;
   __shared__ device::HeldScratch held_scratch;
@@ -143,24 +155,26 @@ __global__ void __launch_bounds__(device::kChooseThreads, 2)
   place.list = blockIdx.x;
   place.wave_row = blockIdx.y;
   place.row = task.first_row + place.wave_row;
-  place.request = task.rows.Request(place.row);
+  const device::RowPlace row = task.rows.Place(place.row);
+  place.context = row.position + 1;
   const int index =
-      task.rows.selector == nullptr ? -1 : task.rows.selector[place.request];
+      task.rows.selector == nullptr ? -1 : task.rows.selector[row.request];
   const int entry = index < 0 ? -1 : index - task.first_selector;
   // Rows without a selector are the first launch's.
   if (index < 0 ? task.first_selector != 0
                 : entry < 0 || entry >= task.num_selectors) {
     return device::BeginAfterPrior();
   }
-  const bool has_program = index >= 0 && task.selectors[entry].has_program;
-  if (!has_program || task.selectors[entry].ReadsAll(task.rows, place.row)) {
+  const device::Selector& selector =
+      task.selectors[kSelectors == 1 ? 0 : max(entry, 0)];
+  const bool has_program = index >= 0 && selector.has_program;
+  if (!has_program || selector.ReadsAll(task.rows, row)) {
     device::BeginAfterPrior();
     if (place.list != 0 || threadIdx.x != 0) return;
     task.lists.NumPicks(place.row, 0) = device::kEveryPage;
     task.lists.SetNumEstimates(place.row, 0, 0);
     return RowResult{1, has_program ? 1.0f : 0.0f}.Write(task, place.row);
   }
-  const device::Selector& selector = task.selectors[entry];
   // Another launch has those.
   if (selector.ChoosesByMasks()) return device::BeginAfterPrior();
   place.num_choices = selector.scope == device::Scope::kLayer ? 1
@@ -169,7 +183,6 @@ __global__ void __launch_bounds__(device::kChooseThreads, 2)
                           : task.num_kv_heads;
   place.num_copies =
       selector.scope == device::Scope::kLayer ? task.num_kv_heads : 1;
-  place.context = task.rows.Position(place.row) + 1;
   const device::RowBudget budget(selector, place.context, 0);
   device::ListWriter writer(selector, budget, place.context);
   writer.cut = {};
@@ -177,18 +190,20 @@ __global__ void __launch_bounds__(device::kChooseThreads, 2)
   writer.capacity = task.lists.capacity;
   writer.num_copies = place.num_copies;
   writer.copy_stride = task.lists.picks_list_stride;
-  const RowResult result = RowResult::Of(selector, budget, place);
   if (place.list >= place.num_choices) return device::BeginAfterPrior();
   const bool scored = !selector.reuses_lists && budget.NeedsScores();
   if (!scored) device::LetNextBegin();
+  const int num_held = (budget.num_partitions + device::kChooseThreads - 1) /
+                       device::kChooseThreads;
   const bool holds = kSharedKeys && scored && !selector.Pools() &&
-                     budget.num_partitions <= device::kMaxHeldPartitions;
+                     num_held <= device::kMaxHeldKeys;
   int num_picks = 0;
-  if (holds) {
-    device::HeldChoice held(budget, writer.group_partitions, held_scratch);
-    device::WaitForPrior();
-    device::LetNextBegin();
-    num_picks = ChooseHeld(task, selector, place, writer, held);
+  if (holds && num_held <= device::kFewHeldKeys) {
+    num_picks = ChooseHeld<device::kFewHeldKeys>(task, selector, place, writer,
+                                                 held_scratch);
+  } else if (holds) {
+    num_picks = ChooseHeld<device::kMaxHeldKeys>(task, selector, place, writer,
+                                                 held_scratch);
   } else {
     device::WaitForPrior();
     if (scored) device::LetNextBegin();
@@ -201,7 +216,8 @@ __global__ void __launch_bounds__(device::kChooseThreads, 2)
   }
   if (threadIdx.x != 0) return;
   FinishList(task, selector, place, num_picks);
-  if (place.list == 0) result.Write(task, place.row);
+  if (place.list != 0 || holds) return;
+  RowResult::Of(selector, budget, place).Write(task, place.row);
 }
 
 // The most lists that a row of the step chooses.
@@ -215,12 +231,13 @@ int MaxChoices(const SelectArgs& args, const LayerCache& cache) {
   return most;
 }
 
-}  // namespace
-
-void EnqueueChoice(CudaQueue& queue, const LayerStep& step,
-                   const SelectArgs& args, const LayerCache& cache,
-                   const SelectWave& wave) {
-  ChoiceTask task = {};
+// Choices of the step's rows by the selectors from first_selector on, as many
+// as one launch knows.
+template <int kSelectors>
+void Launch(CudaQueue& queue, const LayerStep& step, const SelectArgs& args,
+            const LayerCache& cache, const SelectWave& wave,
+            int first_selector) {
+  ChoiceTask<kSelectors> task = {};
   task.rows = DeviceRows(step);
   task.lists = DeviceChosenLists(args.picks);
   task.memory = wave.memory;
@@ -230,21 +247,34 @@ void EnqueueChoice(CudaQueue& queue, const LayerStep& step,
   task.first_row = wave.first_row;
   task.num_q_heads = static_cast<int>(args.q.dim(1));
   task.num_kv_heads = cache.num_kv_heads;
-  const auto num_selectors = static_cast<int>(args.selectors.size());
+  task.first_selector = first_selector;
+  task.num_selectors = std::min(
+      static_cast<int>(args.selectors.size()) - first_selector, kSelectors);
+  for (int i = 0; i < task.num_selectors; ++i) {
+    task.selectors[i] = DeviceSelector(
+        args.selectors[static_cast<size_t>(first_selector + i)], cache);
+  }
   const dim3 grid(static_cast<unsigned>(MaxChoices(args, cache)),
                   static_cast<unsigned>(wave.num_rows));
+  LaunchChoosing<ChoiceTask<kSelectors>>(
+      queue,
+      {"Select: choice", ChooseKernel<true, kSelectors>,
+       ChooseKernel<false, kSelectors>},
+      grid, task.memory.keys_capacity, task);
+}
+
+}  // namespace
+
+void EnqueueChoice(CudaQueue& queue, const LayerStep& step,
+                   const SelectArgs& args, const LayerCache& cache,
+                   const SelectWave& wave) {
+  const auto num_selectors = static_cast<int>(args.selectors.size());
+  if (num_selectors == 1) return Launch<1>(queue, step, args, cache, wave, 0);
+  int first = 0;
   do {
-    task.num_selectors =
-        std::min(num_selectors - task.first_selector, kSelectorsALaunch);
-    for (int i = 0; i < task.num_selectors; ++i) {
-      task.selectors[i] = DeviceSelector(
-          args.selectors[static_cast<size_t>(task.first_selector + i)], cache);
-    }
-    LaunchChoosing<ChoiceTask>(
-        queue, {"Select: choice", ChooseKernel<true>, ChooseKernel<false>},
-        grid, task.memory.keys_capacity, task);
-    task.first_selector += kSelectorsALaunch;
-  } while (task.first_selector < num_selectors);
+    Launch<kSelectorsALaunch>(queue, step, args, cache, wave, first);
+    first += kSelectorsALaunch;
+  } while (first < num_selectors);
 }
 
 }  // namespace winnow

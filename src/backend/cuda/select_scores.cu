@@ -38,7 +38,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksAMultiprocessor)
   place.kv_head = blockIdx.y;
   place.level = static_cast<int>(blockIdx.x) < task.num_blocks[0] ? 0 : 1;
   const int block = blockIdx.x - (place.level == 0 ? 0 : task.num_blocks[0]);
-  if (task.rows.selector[task.rows.Request(place.row)] != task.selector_index) {
+  const device::RowPlace row = task.rows.Place(place.row);
+  if (task.rows.selector[row.request] != task.selector_index) {
     return device::WaitForPrior();
   }
   const device::SummaryLevel& level =
@@ -49,7 +50,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAMultiprocessor)
   if (place.num_visible == 0 ||
       block * device::kScoreWarps * device::kTileSlots >=
           place.num_visible + level.lead ||
-      task.selector.ReadsAll(task.rows, place.row) || !need.decides) {
+      task.selector.ReadsAll(task.rows, row) || !need.decides) {
     return device::WaitForPrior();
   }
   device::TileWalk walk(task, place, block);

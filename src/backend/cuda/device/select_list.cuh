@@ -64,6 +64,7 @@ struct ListWriter {
   int64_t copy_stride;  // in picks
   // Partitions a group and pages a group, of which one is 1.
   int group_partitions, group_pages;
+  int group_shift;  // log2 of group_partitions, which divides a page's tokens
   int num_groups;
   int num_front, num_passed;  // groups before those passed over, and these
 
@@ -74,13 +75,16 @@ struct ListWriter {
         block_tokens(selector.block_tokens),
         group_partitions(max(kTokensAPage / block_tokens, 1)),
         group_pages(max(block_tokens / kTokensAPage, 1)),
-        num_groups((of_row.num_partitions + group_partitions - 1) /
-                   group_partitions),
-        num_front((of_row.first_free + group_partitions - 1) /
-                  group_partitions),
-        num_passed(max(of_row.end_free / group_partitions - num_front, 0)) {
+        group_shift(Log2(group_partitions)),
+        num_groups((of_row.num_partitions + group_partitions - 1) >>
+                   group_shift),
+        num_front((of_row.first_free + group_partitions - 1) >> group_shift),
+        num_passed(max((of_row.end_free >> group_shift) - num_front, 0)) {
     if (of_row.count > 0) num_passed = 0;
   }
+
+  // REQUIRES: a power of two.
+  __device__ static int Log2(int power) { return __ffs(power) - 1; }
 
   // The i-th group that is looked at.
   __device__ int Group(int i) const {
@@ -122,6 +126,7 @@ struct ListWriter {
 
   __device__ void WritePick(int64_t at, int page, uint32_t tokens) const {
     if (at >= capacity) __trap();  // The list was to hold the longest.
+#pragma unroll 1
     for (int copy = 0; copy < num_copies; ++copy) {
       picks[copy * copy_stride + at] = make_uint2(page, tokens);
     }

@@ -95,14 +95,15 @@ struct Selector {
                               : reduced;
   }
   // Whether a row reads every page: `length` is the prompt's for a prompt row.
-  __device__ bool ReadsAll(const StepRows& rows, int row) const {
-    const int request = rows.Request(row);
-    const bool is_prompt = rows.IsPrompt(row);
-    if (rows.Position(row) < fixed.End(rows, request)) return true;
-    if (is_prompt && !in_prompt) return true;
+  __device__ bool ReadsAll(const StepRows& rows, const RowPlace& row) const {
+    if (row.position < fixed.End(rows, row.request)) return true;
+    if (row.is_prompt && !in_prompt) return true;
     const int length =
-        is_prompt ? rows.num_prompt_tokens[request] : rows.Position(row) + 1;
+        row.is_prompt ? rows.num_prompt_tokens[row.request] : row.position + 1;
     return length < dense_len;
+  }
+  __device__ bool ReadsAll(const StepRows& rows, int row) const {
+    return ReadsAll(rows, rows.Place(row));
   }
 };
 
@@ -129,12 +130,14 @@ struct RowBudget {
     end_free = max(last - selector.recent_blocks, first_free);
     num_fixed = fixed_end > 0 ? NumFixed(selector, fixed_end) : 0;
     by_threshold = selector.by_threshold;
-    int64_t most =
-        TokensOf(selector.budget, selector.budget_is_share, context) /
-        selector.block_tokens;
+    // What lies behind the context buys nothing, and 32 bits divide sooner.
+    const int64_t tokens =
+        TokensOf(selector.budget, selector.budget_is_share, context);
+    const int64_t most_tokens = int64_t{context} + selector.block_tokens;
+    int most = static_cast<int>(tokens < most_tokens ? tokens : most_tokens) /
+               selector.block_tokens;
     if (selector.inside_budget) most -= first_free + num_partitions - end_free;
-    const int64_t open = num_open();
-    count = static_cast<int>(most < 0 ? 0 : most < open ? most : open);
+    count = min(max(most, 0), num_open());
   }
   __device__ int num_open() const { return end_free - first_free - num_fixed; }
   __device__ bool NeedsScores() const {

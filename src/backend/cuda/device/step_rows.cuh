@@ -11,6 +11,13 @@
 
 namespace winnow::device {
 
+// What the tables say of a row.
+struct RowPlace {
+  int request;
+  int position;  // in its sequence
+  bool is_prompt;
+};
+
 // LayerStep (backend/step.h) without what the host alone reads.
 struct StepRows {
   const int32_t* row_to_request;      // [rows]
@@ -35,6 +42,14 @@ struct StepRows {
   __device__ bool IsPrompt(int row) const {
     const int request = row_to_request[row];
     return row - first_row[request] < num_prompt_rows[request];
+  }
+  // All of it together: once the request is known no load waits for another.
+  __device__ RowPlace Place(int row) const {
+    const int request = row_to_request[row];
+    const int first = first_row[request];
+    const int position = first_position[request];
+    const int prompt_rows = num_prompt_rows[request];
+    return {request, position + row - first, row - first < prompt_rows};
   }
   // The first position that a row at `position` sees.
   __device__ int FirstVisible(int position) const {

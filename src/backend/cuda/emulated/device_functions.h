@@ -53,6 +53,9 @@ inline int Add(int so_far, int value, int) { return so_far + value; }
 inline unsigned Or(unsigned so_far, unsigned value, int) {
   return so_far | value;
 }
+inline unsigned Max(unsigned so_far, unsigned value, int) {
+  return so_far > value ? so_far : value;
+}
 
 inline unsigned Lane() { return static_cast<unsigned>(Running().lane()); }
 
@@ -104,6 +107,14 @@ inline unsigned __reduce_or_sync(unsigned mask, unsigned value) {
   return winnow::emulated::Fold<unsigned, winnow::emulated::Or>(
       "__reduce_or_sync", mask, value);
 }
+inline unsigned __reduce_max_sync(unsigned mask, unsigned value) {
+  return winnow::emulated::Fold<unsigned, winnow::emulated::Max>(
+      "__reduce_max_sync", mask, value);
+}
+inline unsigned __reduce_min_sync(unsigned mask, unsigned value) {
+  return ~winnow::emulated::Fold<unsigned, winnow::emulated::Max>(
+      "__reduce_min_sync", mask, ~value);
+}
 
 // Threads take turns, so that nothing comes between.
 template <typename T>
@@ -146,6 +157,7 @@ inline const void* __cvta_generic_to_global(const void* pointer) {
 using std::isnan;
 inline int min(int a, int b) { return a < b ? a : b; }
 inline int max(int a, int b) { return a > b ? a : b; }
+inline unsigned min(unsigned a, unsigned b) { return a < b ? a : b; }
 inline unsigned max(unsigned a, unsigned b) { return a > b ? a : b; }
 inline long min(long a, long b) { return a < b ? a : b; }
 inline long max(long a, long b) { return a > b ? a : b; }
