@@ -4,6 +4,35 @@
 #include <utility>
 
 namespace winnow {
+namespace {
+
+// How many tokens of `answers` stand in `drawn`: of each that is there whole,
+// none in another's place.
+int NumFound(const std::vector<std::vector<int32_t>>& answers,
+             std::vector<int32_t> drawn) {
+  constexpr int32_t kTaken = -1;
+  int num_found = 0;
+  for (const std::vector<int32_t>& answer : answers) {
+    const auto at = std::ranges::search(drawn, answer);
+    if (at.empty()) continue;
+    std::ranges::fill(at, kTaken);
+    num_found += static_cast<int>(answer.size());
+  }
+  return num_found;
+}
+
+// How many tokens of `answer` were drawn where they stand in it.
+int NumInPlace(const std::vector<int32_t>& answer,
+               const std::vector<int32_t>& drawn) {
+  const size_t count = std::min(answer.size(), drawn.size());
+  int num_in_place = 0;
+  for (size_t i = 0; i < count; ++i) {
+    num_in_place += drawn[i] == answer[i] ? 1 : 0;
+  }
+  return num_in_place;
+}
+
+}  // namespace
 
 EvalAnswer::EvalAnswer(const EvalGroup& group, const EvalQuestion& question,
                        const Tokenizer& tokenizer,
@@ -111,9 +140,11 @@ void EvalAnswer::EndFree(const Completion& completion) {
   outcome_.tokens_read_share = completion.kv.tokens_read_share;
   const auto& answer = question_.answer;
   const size_t num_compared = std::min(answer.size(), drawn_.size());
-  for (size_t i = 0; i < num_compared; ++i) {
-    outcome_.num_free_right += drawn_[i] == answer[i] ? 1 : 0;
-  }
+  outcome_.num_free_right =
+      question_.unordered.empty()
+          ? NumInPlace(answer, drawn_)
+          : std::min(NumFound(question_.unordered, drawn_),
+                     outcome_.num_answer_tokens);
   size_t num_agreed = 0;
   while (num_agreed < num_compared &&
          drawn_[num_agreed] == answer[num_agreed]) {

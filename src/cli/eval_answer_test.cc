@@ -111,6 +111,29 @@ TEST_F(EvalAnswerTest, AnAnswerThatEndsEarlyIsToldTheRest) {
   EXPECT_EQ(answer.outcome().num_free_right, 2);
 }
 
+TEST_F(EvalAnswerTest, AnswersInAnyOrderAreRightWhereverTheyStand) {
+  const auto num_free_right = [this](const Ids& draws) {
+    EvalAnswer answer = Answer();
+    Play(answer, draws, answer.NextRequest().value());
+    return answer.outcome().num_free_right;
+  };
+  const int32_t w = right_[0], q = right_[1], x = right_[2], z = right_[3];
+  group_.questions[0].matcher =
+      AnswerMatcher::Create(
+          {.rule = MatchRule::kExact, .answers = {"wq", "xz"}})
+          .value();
+  EXPECT_EQ(num_free_right({x, z, w, q, 0}), 0);
+  group_.questions[0].unordered = {{w, q}, {x, z}};
+  EXPECT_EQ(num_free_right({x, z, w, q, 0}), 4);
+  EXPECT_EQ(num_free_right({other_, x, z, w, other_, 0}), 2);
+  EXPECT_EQ(num_free_right({q, w, z, x, 0}), 0);
+  // Each place is one answer's.
+  group_.questions[0].unordered = {{w, q}, {w, q}};
+  EXPECT_EQ(num_free_right({x, z, w, q, 0}), 2);
+  group_.questions[0].unordered = {{x, z, w}, {z, w}};
+  EXPECT_EQ(num_free_right({x, z, w, q, 0}), 3);
+}
+
 TEST_F(EvalAnswerTest, OnlyTheLastTokenWrongNeedsNoSecondRequest) {
   EvalAnswer answer = Answer();
   Play(answer, {right_[0], right_[1], right_[2], other_, 0},

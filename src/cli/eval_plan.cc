@@ -57,6 +57,9 @@ class PlanReader {
                    const EvalQuestion& question) const;
   Status SetMaxTokens(int64_t num_before, const std::string& field,
                       EvalQuestion* question);
+  // Tokens of each answer, as they stand behind `before`.
+  Result<std::vector<std::vector<int32_t>>> EncodeEach(
+      const std::vector<std::string>& answers, const std::string& before) const;
   EvalGroup& GroupOf(const std::vector<int32_t>& prefix);
 
   const Tokenizer& tokenizer_;
@@ -164,6 +167,9 @@ Result<EvalQuestion> PlanReader::Prepare(const EvalTask& task,
                      "{}: field answers: must be at least 1 token, is 0",
                      origin);
   }
+  if (task.unordered) {
+    ASSIGN_OR_RETURN(question.unordered, EncodeEach(task.answers, before));
+  }
   RETURN_IF_ERROR(CheckAnswer(answer, origin, question));
   RETURN_IF_ERROR(CheckRows(task, origin, *prefix, question));
   const auto num_before =
@@ -172,7 +178,10 @@ Result<EvalQuestion> PlanReader::Prepare(const EvalTask& task,
       num_before,
       origin + (task.question ? ": field context" : ": field prompt"),
       &question));
-  if (options_.match == MatchRule::kRegex) question.answer.clear();
+  if (options_.match == MatchRule::kRegex) {
+    question.answer.clear();
+    question.unordered.clear();
+  }
   return question;
 }
 
@@ -228,6 +237,20 @@ Status PlanReader::SetMaxTokens(int64_t num_before, const std::string& field,
         field, num_before, room, options_.max_model_len, wanted);
   }
   return Ok{};
+}
+
+Result<std::vector<std::vector<int32_t>>> PlanReader::EncodeEach(
+    const std::vector<std::string>& answers, const std::string& before) const {
+  std::vector<std::vector<int32_t>> tokens;
+  for (const std::string& answer : answers) {
+    const std::string text = CollapseWhiteSpace(answer);
+    ASSIGN_OR_RETURN(
+        tokens.emplace_back(),
+        EncodeAfter(tokenizer_, before, Joint(before, text) + text));
+  }
+  std::ranges::stable_sort(tokens, std::ranges::greater(),
+                           [](const auto& of) { return of.size(); });
+  return tokens;
 }
 
 EvalGroup& PlanReader::GroupOf(const std::vector<int32_t>& prefix) {

@@ -35,6 +35,8 @@ struct EvalQuestion {
   int num_question_tokens = 0;
   // What would be a right answer's tokens; none where answers are patterns.
   std::vector<int32_t> answer;
+  // The same answer by answer, the longest first, where any order is right.
+  std::vector<std::vector<int32_t>> unordered = {};
   int max_tokens = 0;
 };
 

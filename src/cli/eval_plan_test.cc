@@ -213,6 +213,22 @@ TEST_F(EvalPlanTest, BadLinesEndItOrAreSkippedAndKept) {
             std::string::npos);
 }
 
+TEST_F(EvalPlanTest, AnswersInAnyOrderHaveTokensEach) {
+  const std::string line =
+      R"({"task": "t", "length": 1, "prompt": "Which?", )"
+      R"("answers": ["Rome", "Paris or Lyon"], "unordered": true})";
+  const EvalPlan plan = Read(line).value();
+  const EvalQuestion& question = plan.groups[0].questions[0];
+  ASSERT_EQ(question.unordered.size(), 2u);
+  EXPECT_EQ(tokenizer_.Decode(question.unordered[0], false).value(),
+            " Paris or Lyon");
+  EXPECT_EQ(tokenizer_.Decode(question.unordered[1], false).value(), " Rome");
+  options_.match = MatchRule::kRegex;
+  EXPECT_TRUE(Read(line).value().groups[0].questions[0].unordered.empty());
+  const EvalPlan ordered = Read(Asking("A.", "Who?")).value();
+  EXPECT_TRUE(ordered.groups[0].questions[0].unordered.empty());
+}
+
 TEST_F(EvalPlanTest, PatternsHaveNoTokensToBeRight) {
   options_.match = MatchRule::kRegex;
   const EvalPlan plan = Read(Asking("A.", "Who?", R"(["[Pp]aris"])")).value();

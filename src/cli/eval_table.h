@@ -25,7 +25,7 @@ struct EvalOutcome {
   bool exact = false;         // wholly right by --match
   int num_answer_tokens = 0;  // 0: the answers are patterns
   int num_right = 0;          // of them, told the ones before
-  int num_free_right = 0;     // of them, running free
+  int num_free_right = 0;  // of them, running free, in whatever order is right
   int64_t num_generated_rows = 0;
   double tokens_read_share = 0;  // mean over those rows
   double seconds = 0;            // of the engine's time
