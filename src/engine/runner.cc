@@ -237,16 +237,19 @@ Status Runner::CollectGroup(StepOutput* output) {
   return Ok{};
 }
 
-// A step of generated rows comes again and again with other numbers in its
-// tables; one with prompt rows seldom has the same shape twice, and one that is
-// watched has copies to the host between; a layerwise one is a prompt's.
+// A step of one generated row a request comes again and again with other
+// numbers in its tables. One with prompt rows, or with a question's or those
+// that a request reads again which gave way, seldom has the same shape twice;
+// one that is watched has copies to the host between; a layerwise one is a
+// prompt's.
 void Runner::EnqueueForward(const Group& group) {
   const ForwardArgs& args = group.args;
   const auto forward = [&] {
     Forward(backend_, *queue_, model_, args, *activations_);
   };
-  if (args.step.has_prompt_rows || !args.watched.rows.empty() ||
-      group.is_layerwise()) {
+  if (args.step.has_prompt_rows ||
+      args.step.num_rows != args.step.num_requests ||
+      !args.watched.rows.empty() || group.is_layerwise()) {
     return forward();
   }
   backend_.Replay(*queue_, ReplayKey(args).bytes(), forward);
