@@ -167,9 +167,6 @@ Result<EvalQuestion> PlanReader::Prepare(const EvalTask& task,
                      "{}: field answers: must be at least 1 token, is 0",
                      origin);
   }
-  if (task.unordered) {
-    ASSIGN_OR_RETURN(question.unordered, EncodeEach(task.answers, before));
-  }
   RETURN_IF_ERROR(CheckAnswer(answer, origin, question));
   RETURN_IF_ERROR(CheckRows(task, origin, *prefix, question));
   const auto num_before =
@@ -180,7 +177,8 @@ Result<EvalQuestion> PlanReader::Prepare(const EvalTask& task,
       &question));
   if (options_.match == MatchRule::kRegex) {
     question.answer.clear();
-    question.unordered.clear();
+  } else if (task.unordered) {
+    ASSIGN_OR_RETURN(question.unordered, EncodeEach(task.answers, before));
   }
   return question;
 }

@@ -22,6 +22,7 @@ class HookedBackend final : public ForwardingBackend {
   std::function<void(const View& from, const View& to)> pre_copy;
   std::function<void(const SelectArgs&)> pre_select;
   std::function<void(const BringArgs&)> pre_bring;
+  std::function<void()> pre_replay;
 
   std::optional<BackendAttributes> given_attributes;  // instead of its own
 
@@ -38,6 +39,11 @@ class HookedBackend final : public ForwardingBackend {
   void Embed(Queue& queue, const EmbedArgs& args) override {
     if (pre_embed) pre_embed(args);
     real().Embed(queue, args);
+  }
+  void Replay(Queue& queue, std::span<const std::byte> key,
+              const std::function<void()>& enqueue) override {
+    if (pre_replay) pre_replay();
+    real().Replay(queue, key, enqueue);
   }
   void Linear(Queue& queue, const LinearArgs& args) override {
     if (pre_linear) pre_linear(args);

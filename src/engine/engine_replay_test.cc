@@ -1,0 +1,63 @@
+// Which steps a device may record and run again.
+#include <gtest/gtest.h>
+
+#include "backend/cpu/cpu_backend.h"
+#include "engine/engine.h"
+#include "engine/hooked_backend.h"
+#include "tests/golden/tiny_model.h"
+
+namespace winnow {
+namespace {
+
+struct Silent : RequestObserver {
+  void OnPrefill(int, int) override {}
+  bool OnToken(const GeneratedToken&) override { return true; }
+  void OnFinish(const Completion& completion) override {
+    EXPECT_NE(completion.reason, FinishReason::kError);
+  }
+};
+
+using Rows = std::vector<int64_t>;
+
+TEST(EngineReplayTest, StepsOfOneGeneratedRowARequestAloneAreReplayed) {
+  const TinyCase golden = ReadTinyCase("llama");
+  const std::unique_ptr<Model> model = LoadTinyModel(golden, Dtype::kBFloat16);
+  HookedBackend backend(MakeCpuBackend({.num_threads = 1}));
+  bool is_replay = false;
+  Rows replayed, others;  // rows of each step
+  backend.pre_replay = [&] { is_replay = true; };
+  backend.pre_embed = [&](const EmbedArgs& args) {
+    (is_replay ? replayed : others).push_back(args.token_ids.dim(0));
+    is_replay = false;
+  };
+  EngineOptions options;
+  options.device_kv_bytes = 4 << 20;
+  options.max_model_len = 96;
+  options.max_num_batched_tokens = 64;
+  const std::unique_ptr<Engine> engine =
+      Engine::Create(backend, *model, options).value();
+  Silent silent;
+  const auto run = [&](std::span<const Request> requests) {
+    for (const Request& request : requests) {
+      ASSERT_TRUE(engine->Add(request, &silent).ok());
+    }
+    while (*engine->Step()) {
+    }
+  };
+  Request request;
+  request.prompt.assign(golden.tokens.begin(), golden.tokens.begin() + 33);
+  request.max_tokens = 3;
+  run({{request}});
+  run({{request}});  // With 32 tokens that are cached.
+  EXPECT_EQ(others, (Rows{33, 1}));
+  EXPECT_EQ(replayed, (Rows{1, 1, 1, 1}));
+  // Behind the same tokens two questions, which run as generated rows.
+  request.prompt.assign(golden.tokens.begin(), golden.tokens.begin() + 60);
+  request.num_question_tokens = 28;
+  run({{request, request}});
+  EXPECT_EQ(others, (Rows{33, 1, 56}));
+  EXPECT_EQ(replayed, (Rows{1, 1, 1, 1, 2, 2}));
+}
+
+}  // namespace
+}  // namespace winnow
