@@ -1,8 +1,11 @@
 #include "backend/sampling_oracle.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace winnow {
 namespace {
@@ -115,6 +118,36 @@ std::vector<double> OracleLogprobs(const std::vector<float>& logits) {
     logprobs.push_back(known - best - std::log(sum));
   }
   return logprobs;
+}
+
+void ExpectDrawnAs(std::span<const double> probabilities,
+                   std::span<const int> counts) {
+  ASSERT_EQ(probabilities.size(), counts.size());
+  const int num_draws = std::accumulate(counts.begin(), counts.end(), 0);
+  double statistic = 0, rare_expected = 0;
+  int rare_count = 0, num_cells = 0;
+  const auto add_cell = [&](double expected, int count) {
+    statistic += (count - expected) * (count - expected) / expected;
+    ++num_cells;
+  };
+  for (size_t i = 0; i < counts.size(); ++i) {
+    const double expected = probabilities[i] * num_draws;
+    if (expected == 0) {
+      EXPECT_EQ(counts[i], 0) << "token " << i << " was not kept";
+    } else if (expected < 5) {
+      rare_expected += expected;
+      rare_count += counts[i];
+    } else {
+      add_cell(expected, counts[i]);
+    }
+  }
+  if (rare_expected > 0) add_cell(rare_expected, rare_count);
+  ASSERT_GE(num_cells, 2);
+  const double degrees = num_cells - 1;
+  const double third = 2 / (9 * degrees);
+  const double quantile =
+      degrees * std::pow(1 - third + 3.09 * std::sqrt(third), 3);
+  EXPECT_LT(statistic, quantile) << "degrees of freedom " << degrees;
 }
 
 }  // namespace winnow

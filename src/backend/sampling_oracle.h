@@ -3,6 +3,7 @@
 #define WINNOW_BACKEND_SAMPLING_ORACLE_H_
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "backend/sampling.h"
@@ -30,6 +31,13 @@ struct OracleAnswer {
 };
 
 OracleAnswer AskOracle(const OracleCase& asked);
+
+// Expects tokens to be drawn as often as their probabilities say: Pearson's
+// statistic, tokens expected less than five times put together, below the 0.999
+// quantile (Wilson and Hilferty's approximation, PNAS 1931).
+// REQUIRES: both are [vocab].
+void ExpectDrawnAs(std::span<const double> probabilities,
+                   std::span<const int> counts);
 
 // Log-softmax of the logits as they came, NaN as -infinity. [vocab]
 std::vector<double> OracleLogprobs(const std::vector<float>& logits);

@@ -33,30 +33,15 @@ Command& AddEvalCommand(Command& program, EvalFlags* flags) {
   Command& command = program.AddCommand(
       "eval", "Answer the questions of task files and say how many are right");
   AddEngineFlags(command, &flags->engine);
-  command.AddFlag({.name = "FILE",
-                   .help = "Task files: JSON lines with task, length, answers, "
-                           "and prompt or context and question",
-                   .values = Flag::Values::kOneEachTime,
-                   .required = true},
-                  EachText(&flags->files));
+  AddTaskFlags(command,
+               "Task files: JSON lines with task, length, answers, and prompt "
+               "or context and question",
+               &flags->tasks);
   command.AddFlag({.name = "--match",
                    .value_name = "contains|exact|regex",
                    .help = "When it is right: all answers occur in it "
                            "(default), it is the answers, or each is found"},
                   Text(&flags->match));
-  command.AddFlag({.name = "--max-tokens",
-                   .value_name = "N",
-                   .help = "Tokens to generate at most (default: twice the "
-                           "answer's, and 32)"},
-                  WholeNumber(1, INT32_MAX, &flags->max_tokens));
-  command.AddFlag({.name = "--limit",
-                   .value_name = "N",
-                   .help = "The first N lines of each file"},
-                  WholeNumber(1, INT32_MAX, &flags->limit));
-  command.AddFlag({.name = "--skip-bad",
-                   .help = "Go on where a line is bad, and count those",
-                   .values = Flag::Values::kNone},
-                  Switch(&flags->skip_bad));
   command.AddFlag({.name = "--resume",
                    .value_name = "FILE",
                    .help = "Keep answers in FILE until all are there, and go "

@@ -2,21 +2,17 @@
 #ifndef WINNOW_CLI_EVAL_H_
 #define WINNOW_CLI_EVAL_H_
 
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "cli/engine_flags.h"
+#include "cli/task_flags.h"
 
 namespace winnow {
 
 struct EvalFlags {
   EngineFlags engine;  // `select` may name several
-  std::vector<std::string> files;
+  TaskFlags tasks;
   std::string match = "contains";
-  std::optional<int> max_tokens;
-  std::optional<int> limit;
-  bool skip_bad = false;
   std::string resume;
 };
 

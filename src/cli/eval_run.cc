@@ -105,11 +105,11 @@ Status EvalRun::ReadPlan() {
       .match = match_,
       .max_model_len = MaxModelLen(),
       .vocab_size = loaded_.model->config().vocab_size,
-      .max_tokens = flags_.max_tokens,
-      .limit = flags_.limit,
-      .skip_bad = flags_.skip_bad};
-  ASSIGN_OR_RETURN(plan_,
-                   ReadEvalPlan(flags_.files, *loaded_.tokenizer, options));
+      .max_tokens = flags_.tasks.max_tokens,
+      .limit = flags_.tasks.limit,
+      .skip_bad = flags_.tasks.skip_bad};
+  ASSIGN_OR_RETURN(
+      plan_, ReadEvalPlan(flags_.tasks.files, *loaded_.tokenizer, options));
   ShowSkipped();
   return Ok{};
 }
@@ -196,9 +196,9 @@ Result<EvalIdentity> EvalRun::Identity() const {
       {"batch_invariant", engine.batch_invariant ? "true" : "false"},
       {"seed", fmt::format("{}", engine.seed)},
       {"match", flags_.match},
-      {"max_tokens", number(flags_.max_tokens)},
-      {"limit", number(flags_.limit)},
-      {"skip_bad", flags_.skip_bad ? "true" : "false"},
+      {"max_tokens", number(flags_.tasks.max_tokens)},
+      {"limit", number(flags_.tasks.limit)},
+      {"skip_bad", flags_.tasks.skip_bad ? "true" : "false"},
       {"files", fmt::format("{}", plan_.files.size())}};
   for (size_t i = 0; i < plan_.files.size(); ++i) {
     const EvalFile& file = plan_.files[i];

@@ -15,11 +15,7 @@ Command& AddTraceCommand(Command& program, TraceFlags* flags) {
       "Answer the questions of task files and record what each row reads");
   AddModelFlags(command, &flags->engine);
   AddStepFlags(command, &flags->engine);
-  command.AddFlag({.name = "FILE",
-                   .help = "Task files, as winnow eval reads them",
-                   .values = Flag::Values::kOneEachTime,
-                   .required = true},
-                  EachText(&flags->files));
+  AddTaskFlags(command, "Task files, as winnow eval reads them", &flags->tasks);
   command.AddFlag({.name = "--select",
                    .value_name = "SPEC",
                    .help = "The selector that is recorded (quest:budget=2K; "
@@ -36,19 +32,6 @@ Command& AddTraceCommand(Command& program, TraceFlags* flags) {
                            "recorded: ranks in coarse steps, those behind 1x "
                            "are next (default 0.5x,1x,1.5x,2x)"},
                   Text(&flags->levels));
-  command.AddFlag({.name = "--max-tokens",
-                   .value_name = "N",
-                   .help = "Tokens to generate at most (default: twice the "
-                           "answer's, and 32)"},
-                  WholeNumber(1, INT32_MAX, &flags->max_tokens));
-  command.AddFlag({.name = "--limit",
-                   .value_name = "N",
-                   .help = "The first N lines of each file"},
-                  WholeNumber(1, INT32_MAX, &flags->limit));
-  command.AddFlag({.name = "--skip-bad",
-                   .help = "Go on where a line is bad, and count those",
-                   .values = Flag::Values::kNone},
-                  Switch(&flags->skip_bad));
   command.AddFlag({.name = "--quiet",
                    .help = "No progress and no closing line on standard error",
                    .values = Flag::Values::kNone},

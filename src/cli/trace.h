@@ -2,22 +2,19 @@
 #ifndef WINNOW_CLI_TRACE_H_
 #define WINNOW_CLI_TRACE_H_
 
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/engine_flags.h"
+#include "cli/task_flags.h"
 
 namespace winnow {
 
 struct TraceFlags {
   EngineFlags engine;
-  std::vector<std::string> files;
+  TaskFlags tasks;
   std::string out;
   std::string levels = "0.5x,1x,1.5x,2x";
-  std::optional<int> max_tokens;
-  std::optional<int> limit;
-  bool skip_bad = false;
 };
 
 Command& AddTraceCommand(Command& program, TraceFlags* flags);

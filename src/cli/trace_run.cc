@@ -95,12 +95,12 @@ Status TraceRun::MakeSelectorAndPlan() {
                      spec);
   }
   options_.selectors = {spec};
-  ASSIGN_OR_RETURN(plan_, ReadEvalPlan(flags_.files, *loaded_.tokenizer,
+  ASSIGN_OR_RETURN(plan_, ReadEvalPlan(flags_.tasks.files, *loaded_.tokenizer,
                                        {.max_model_len = MaxModelLen(),
                                         .vocab_size = config.vocab_size,
-                                        .max_tokens = flags_.max_tokens,
-                                        .limit = flags_.limit,
-                                        .skip_bad = flags_.skip_bad}));
+                                        .max_tokens = flags_.tasks.max_tokens,
+                                        .limit = flags_.tasks.limit,
+                                        .skip_bad = flags_.tasks.skip_bad}));
   for (const std::string& why : plan_.skipped) {
     if (!flags_.engine.quiet) PrintError("skipped: " + why);
   }

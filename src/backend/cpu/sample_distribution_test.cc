@@ -105,44 +105,15 @@ TEST(SampleDistributionTest, DrawsWhatTheOracleDraws) {
   EXPECT_LE(num_none, kCases / 5);
 }
 
-// Pearson's statistic of `num_draws` draws against the oracle's probabilities,
-// tokens expected less than five times put together; expects it below the
-// 0.999 quantile (Wilson and Hilferty's approximation, PNAS 1931).
 void ExpectDistribution(OracleCase asked, int num_draws) {
   const OracleAnswer answer = AskOracle(asked);
   ASSERT_EQ(answer.min_kept, answer.max_kept);
-  const auto probabilities = answer.Probabilities(answer.min_kept);
   std::vector<int> counts(asked.logits.size(), 0);
   for (int i = 0; i < num_draws; ++i) {
     asked.row.draw = static_cast<uint64_t>(i);
     ++counts[static_cast<size_t>(Draw(asked).token_id)];
   }
-  double statistic = 0;
-  double rare_expected = 0;
-  int rare_count = 0;
-  int num_cells = 0;
-  const auto add_cell = [&](double expected, int count) {
-    statistic += (count - expected) * (count - expected) / expected;
-    ++num_cells;
-  };
-  for (size_t i = 0; i < counts.size(); ++i) {
-    const double expected = probabilities[i] * num_draws;
-    if (expected == 0) {
-      EXPECT_EQ(counts[i], 0) << "token " << i << " was not kept";
-    } else if (expected < 5) {
-      rare_expected += expected;
-      rare_count += counts[i];
-    } else {
-      add_cell(expected, counts[i]);
-    }
-  }
-  if (rare_expected > 0) add_cell(rare_expected, rare_count);
-  ASSERT_GE(num_cells, 2);
-  const double degrees = num_cells - 1;
-  const double third = 2 / (9 * degrees);
-  const double quantile =
-      degrees * std::pow(1 - third + 3.09 * std::sqrt(third), 3);
-  EXPECT_LT(statistic, quantile) << "degrees of freedom " << degrees;
+  ExpectDrawnAs(answer.Probabilities(answer.min_kept), counts);
 }
 
 constexpr int kDraws = 20000;
