@@ -4,8 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <initializer_list>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -155,6 +158,22 @@ std::vector<std::string> FailEachCall(Work&& work) {
     EXPECT_NE(message.find("cudaErrorInvalidValue"), std::string::npos)
         << message;
     outcomes.push_back(message);
+  }
+}
+
+// Lets each call of work(device) fail, and looks for the launches among those
+// that did.
+template <typename Work>
+void ExpectEachRefused(Work&& work,
+                       std::initializer_list<std::string_view> launches) {
+  const std::vector<std::string> outcomes = FailEachCall(work);
+  for (const std::string_view launch : launches) {
+    EXPECT_TRUE(std::ranges::any_of(
+        outcomes,
+        [&](const std::string& outcome) {
+          return outcome.find(std::string(launch) + ":") != std::string::npos;
+        }))
+        << launch << " is not among " << outcomes.size();
   }
 }
 
