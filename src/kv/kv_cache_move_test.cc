@@ -2,69 +2,20 @@
 // are lent.
 #include <gtest/gtest.h>
 
-#include <array>
-
-#include "kv/kv_cache.h"
+#include "kv/tiered_texts.h"
 
 namespace winnow {
 namespace {
 
 constexpr SequenceId kA(1), kB(2);
-constexpr std::array<PageKind, 1> kKinds = {0};
-using Copies = std::vector<TierCopy>;
+using Copies = TierCopies;
 
-TierCopy ToHost(uint32_t device, uint32_t host) {
-  return {TierCopy::Direction::kToHost, ExtentId(device), ExtentId(host)};
-}
-TierCopy ToDevice(uint32_t device, uint32_t host) {
-  return {TierCopy::Direction::kToDevice, ExtentId(device), ExtentId(host)};
-}
-
-// Texts are words of a page each.
-class KvCacheMoveTest : public testing::Test {
+class KvCacheMoveTest : public TieredTexts {
  protected:
-  void TearDown() override { ExpectSound(); }
-
-  void Make(int64_t num_extents, int64_t num_host_extents) {
-    cache_.emplace(num_extents, kPageTokens, num_host_extents);
-  }
-  void ExpectSound() {
-    EXPECT_EQ(BrokenInvariants(cache_->Snapshot()), std::vector<std::string>());
-    EXPECT_EQ(BrokenInvariants(cache_->prefixes().Snapshot()),
-              std::vector<std::string>());
-  }
-  static std::vector<int32_t> Text(const std::vector<int32_t>& words) {
-    std::vector<int32_t> tokens;
-    for (const int32_t word : words) {
-      tokens.insert(tokens.end(), kPageTokens, word);
-    }
-    return tokens;
-  }
-  PrefixHit Find(const std::vector<int32_t>& words) {
-    const std::vector<int32_t> tokens = Text(words);
-    return cache_->prefixes().Find({"", tokens}, words.size(), kKinds);
-  }
-  // Where the pages are that others would find: 'd'evice, 'h'ost alone.
-  std::string Places(const std::vector<int32_t>& words) {
-    const PrefixHit hit = Find(words);
-    return std::string(hit.extents.size(), 'd') +
-           std::string(hit.host_extents.size(), 'h');
-  }
-  Copies Decided() { return cache_->TakeTierCopies(); }
-  void Grow(SequenceId sequence, int num_tokens) {
-    const std::array<Growth, 1> growth = {{{sequence, num_tokens}}};
-    std::optional<Reservation> room = cache_->Reserve(growth);
-    ASSERT_TRUE(room.has_value());
-    decided_ = Decided();
-    room->Commit();
-    cache_->Seal(sequence, cache_->num_tokens(sequence));
-    ExpectSound();
-  }
   // Its text is read, and for others to find.
   void Read(SequenceId sequence, const std::vector<int32_t>& words) {
     cache_->Open(sequence, Find(words));
-    Grow(sequence, static_cast<int>(std::ssize(words)) * kPageTokens -
-                       cache_->num_tokens(sequence));
+    Grow(sequence, NumLeft(sequence, words));
     const std::vector<int32_t> tokens = Text(words);
     cache_->Enter(sequence, {"", tokens},
                   std::vector<PageKind>(words.size(), 0));
@@ -82,9 +33,6 @@ class KvCacheMoveTest : public testing::Test {
     }
     return places;
   }
-
-  std::optional<KvCache> cache_;
-  Copies decided_;
 };
 
 TEST_F(KvCacheMoveTest, PagesOfItsOwnLeaveAndTheTailStays) {

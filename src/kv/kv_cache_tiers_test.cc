@@ -1,70 +1,17 @@
 // Pages of a KvCache that leave the device for the host, and come back.
 #include <gtest/gtest.h>
 
-#include <array>
-
-#include "kv/kv_cache.h"
+#include "kv/tiered_texts.h"
 
 namespace winnow {
 namespace {
 
 constexpr SequenceId kA(1), kB(2), kC(3);
-constexpr std::array<PageKind, 1> kKinds = {0};
 constexpr std::array<PageKind, 2> kKindsOfParked = {7, 0};
-constexpr auto kToHost = TierCopy::Direction::kToHost;
-constexpr auto kToDevice = TierCopy::Direction::kToDevice;
-using Copies = std::vector<TierCopy>;
+using Copies = TierCopies;
 
-TierCopy ToHost(uint32_t device, uint32_t host) {
-  return {kToHost, ExtentId(device), ExtentId(host)};
-}
-TierCopy ToDevice(uint32_t host, uint32_t device) {
-  return {kToDevice, ExtentId(device), ExtentId(host)};
-}
-
-// Texts are words of a page each.
-class KvCacheTiersTest : public testing::Test {
+class KvCacheTiersTest : public TieredTexts {
  protected:
-  void TearDown() override { ExpectSound(); }
-
-  void Make(int64_t num_extents, int64_t num_host_extents) {
-    cache_.emplace(num_extents, kPageTokens, num_host_extents);
-  }
-  void ExpectSound() {
-    EXPECT_EQ(BrokenInvariants(cache_->Snapshot()), std::vector<std::string>());
-    EXPECT_EQ(BrokenInvariants(cache_->prefixes().Snapshot()),
-              std::vector<std::string>());
-  }
-
-  static std::vector<int32_t> Text(const std::vector<int32_t>& words) {
-    std::vector<int32_t> tokens;
-    for (const int32_t word : words) {
-      tokens.insert(tokens.end(), kPageTokens, word);
-    }
-    return tokens;
-  }
-  PrefixHit Find(const std::vector<int32_t>& words,
-                 std::span<const PageKind> kinds = kKinds) {
-    const std::vector<int32_t> tokens = Text(words);
-    return cache_->prefixes().Find({"", tokens}, words.size(), kinds);
-  }
-  // Where the pages are: 'd'evice, 'h'ost alone.
-  std::string Places(const std::vector<int32_t>& words) {
-    const PrefixHit hit = Find(words);
-    return std::string(hit.extents.size(), 'd') +
-           std::string(hit.host_extents.size(), 'h');
-  }
-  void Grow(SequenceId sequence, int num_tokens) {
-    const std::array<Growth, 1> growth = {{{sequence, num_tokens}}};
-    std::optional<Reservation> room = cache_->Reserve(growth);
-    ASSERT_TRUE(room.has_value());
-    for (const TierCopy& copy : cache_->TakeTierCopies()) {
-      copies_.push_back(copy);
-    }
-    room->Commit();
-    cache_->Seal(sequence, cache_->num_tokens(sequence));
-    ExpectSound();
-  }
   void Open(SequenceId sequence, const std::vector<int32_t>& words) {
     cache_->Open(sequence, Find(words));
     ExpectSound();
@@ -79,20 +26,9 @@ class KvCacheTiersTest : public testing::Test {
   // A text that is read and left behind.
   void Leave(SequenceId sequence, const std::vector<int32_t>& words) {
     Open(sequence, words);
-    Grow(sequence, static_cast<int>(std::ssize(words)) * kPageTokens -
-                       cache_->num_tokens(sequence));
+    Grow(sequence, NumLeft(sequence, words));
     Close(sequence, words);
   }
-  // What has been decided since the last call.
-  Copies Decided() {
-    for (const TierCopy& copy : cache_->TakeTierCopies()) {
-      copies_.push_back(copy);
-    }
-    return std::exchange(copies_, {});
-  }
-
-  std::optional<KvCache> cache_;
-  Copies copies_;
 };
 
 TEST_F(KvCacheTiersTest, WhatLeavesTheDeviceGoesToTheHostAndComesBack) {
