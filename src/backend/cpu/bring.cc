@@ -41,18 +41,16 @@ class HeadBring {
   // Adds to `counts`.
   void Run(Counts& counts) {
     std::ranges::fill(uses_, SlotUse::kNone);
-    int64_t num_picks = walk_.ForEachPiece(
-        args_.source, [this](const SlotHead& head, uint32_t piece,
-                             uint16_t& entry) { Pick(head, piece, entry); });
-    num_picks += num_pieces_;
+    PickLookup lookup(*this);
+    int64_t num_picks = walk_.ForEachPiece(args_.source, lookup);
+    num_hints_used_ = lookup.num_hints_used;
+    num_picks += lookup.num_pieces;
     num_picks_ = num_missing_;
     if (!args_.hints.picks.empty()) {
       const ReadSource hints = {.kind = ReadSource::Kind::kPicks,
                                 .picks = args_.hints};
-      walk_.ForEachPiece(
-          hints, [this](const SlotHead& head, uint32_t piece, uint16_t& entry) {
-            Hint(head, piece, entry);
-          });
+      HintLookup lookup_of_hints(*this);
+      walk_.ForEachPiece(hints, lookup_of_hints);
     }
     const int32_t num_placed = Place(0, num_picks_, kHintedRank, 0);
     GrowOlder();
@@ -94,19 +92,43 @@ class HeadBring {
     return true;
   }
 
-  void Pick(const SlotHead& head, uint32_t piece, uint16_t& entry) {
-    if (num_pieces_++ % kPiecesAFetch == 0 && ahead_) ahead_->Fetch();
-    const int slot = head.SlotOf(entry, piece);
-    if (slot < 0) return Miss(piece, entry);
-    SlotUse& use = Use(slot);
-    if (use == SlotUse::kPicked) return;
-    use = SlotUse::kPicked;
-    const uint8_t age = head.Age(slot);
-    num_hints_used_ += age / kHintedBit;
-    // Counts of one age would wait for each other.
-    ++hits_by_age_[static_cast<size_t>(num_pieces_) % hits_by_age_.size()]
-                  [age & kAgeMask];
-  }
+  // Looks picks up. Almost all are in a slot: what that changes is copied while
+  // a list is walked, so that it need not lie in memory.
+  struct PickLookup {
+    HeadBring& bring;
+    SlotUse* const uses;
+    int64_t num_pieces = 0;  // of pages not whole
+    int64_t num_hints_used = 0;
+
+    explicit PickLookup(HeadBring& of) : bring(of), uses(of.uses_.data()) {}
+    void Take(const PickLookup& from) {
+      num_pieces = from.num_pieces;
+      num_hints_used = from.num_hints_used;
+    }
+    void operator()(const SlotHead& head, uint32_t piece, uint16_t& entry) {
+      if (num_pieces++ % kPiecesAFetch == 0 && bring.ahead_) {
+        bring.ahead_->Fetch();
+      }
+      const int slot = head.SlotOf(entry, piece);
+      if (slot < 0) return bring.Miss(piece, entry);
+      if (uses[slot] == SlotUse::kPicked) return;
+      uses[slot] = SlotUse::kPicked;
+      const uint8_t age = head.Age(slot);
+      num_hints_used += age / kHintedBit;
+      // Counts of one age would wait for each other.
+      auto& hits = bring.hits_by_age_;
+      ++hits[static_cast<size_t>(num_pieces) % hits.size()][age & kAgeMask];
+    }
+  };
+  struct HintLookup {
+    HeadBring& bring;
+
+    explicit HintLookup(HeadBring& of) : bring(of) {}
+    void Take(const HintLookup&) {}
+    void operator()(const SlotHead& head, uint32_t piece, uint16_t& entry) {
+      bring.Hint(head, piece, entry);
+    }
+  };
 
   void Miss(uint32_t piece, uint16_t& entry) {
     if (IsMissing(entry, piece)) return;
@@ -208,7 +230,6 @@ class HeadBring {
   std::optional<LinesAhead> ahead_;
   int32_t num_missing_ = 0;  // picks' first, then hints'
   int32_t num_picks_ = 0;    // of these
-  int64_t num_pieces_ = 0;   // that picks name of pages not whole
   int64_t num_misses_ = 0, num_hints_used_ = 0;
   std::array<std::array<uint32_t, kNumAges + 1>, 4> hits_by_age_ = {};
   std::array<int32_t, kEmptyAge + 1> by_age_ = {};  // slots
@@ -241,10 +262,10 @@ void BringPieces(const LayerStep& step, const BringArgs& args,
     return SlotHead(cache, *args.slots, static_cast<int>(item / num_heads),
                     static_cast<int>(item % num_heads));
   };
-  // One after another, as each fetches ahead for the next, but four times as
+  // One after another, as each fetches ahead for the next, but eight times as
   // many runs of them as there are workers.
   const int64_t run =
-      std::max<int64_t>(1, num_items / (4 * pool.num_workers()));
+      std::max<int64_t>(1, num_items / (8 * pool.num_workers()));
   pool.ParallelRanges(
       num_items, run, [&](int64_t begin, int64_t end, int worker) {
         LinesAhead first(slots_of(begin));

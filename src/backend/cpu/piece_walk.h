@@ -56,7 +56,7 @@ class PieceWalk {
   // what is read whole, by pages. Returns how many pieces there were of whole
   // pages.
   template <typename Visit>
-  int64_t ForEachPiece(const ReadSource& source, Visit&& visit) {
+  int64_t ForEachPiece(const ReadSource& source, Visit& visit) {
     num_whole_ = 0;
     int64_t first_whole = 0, end_whole = 0;  // tokens
     for (int64_t row = of_.first_row; row < of_.end_row; ++row) {
@@ -99,7 +99,7 @@ class PieceWalk {
   // Those of their tokens that are in [first, last].
   template <typename Visit>
   void VisitPicks(std::span<const Pick> picks, int64_t first, int64_t last,
-                  Visit&& visit) {
+                  Visit& visit) {
     switch (head_.pieces_a_page()) {
       case 1:
         return VisitPicksOf<1>(picks, first, last, visit);
@@ -112,7 +112,8 @@ class PieceWalk {
 
   template <int kPieces, typename Visit>
   void VisitPicksOf(std::span<const Pick> picks, int64_t first, int64_t last,
-                    Visit&& visit) {
+                    Visit& shared) {
+    Visit visit = shared;
     // A copy: what a visit writes is none of it, as a compiler sees.
     const SlotHead head = head_.OfPieces<kPieces>();
     const uint32_t* const page_table = page_table_;
@@ -148,6 +149,7 @@ class PieceWalk {
       }
     }
     num_whole_ += num_whole;
+    shared.Take(visit);
   }
 
   const BroughtRows& of_;
