@@ -461,13 +461,22 @@ TEST_P(BringConformanceTest, FindsPagesOfLaterSegments) {
                          .picks = lists.Upload(device, 0, 1, 1)};
     const ReadResult expected =
         RunRead(device, slots.Upload(device, false), step, source, q, nullptr);
-    slots.Draw(0.3, 40, random);
+    slots.Draw(0.3, 90, random);
     const SlotCase::OnDevice on = slots.Upload(device, false);
     BringArgs args;
     args.source = source;
     args.slots = &on.slots;
-    device.backend().Bring(device.queue(), step, args, on.cache);
+    const auto bring = [&] {
+      args.counts =
+          device.Upload(TestArray(Dtype::kUInt32, {1, kNumBringCounts}));
+      device.backend().Bring(device.queue(), step, args, on.cache);
+      return device.Download(args.counts);
+    };
+    const TestArray counts = bring();
     ExpectSame(RunRead(device, on, step, source, q, &on.slots), expected);
+    EXPECT_GT(counts.at(0, kFetchedCount), 20);
+    // What has a slot now is found there.
+    EXPECT_EQ(bring().at(0, kMissesCount), counts.at(0, kUnplacedCount));
   });
 }
 

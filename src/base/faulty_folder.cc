@@ -20,7 +20,7 @@ class FaultyFolder final : public BlockFolder {
   Result<std::string> ReadSmall(std::string_view name) override;
   Status WriteSmall(std::string_view name, std::string_view content) override;
   Status Resize(int64_t num_bytes) override;
-  int max_transfers() const override { return 4; }
+  int max_transfers() const override { return 8; }
   void Submit(std::span<const BlockTransfer> transfers) override;
   size_t Collect(std::span<BlockCompletion> completions, bool wait) override;
 
@@ -120,6 +120,9 @@ BlockCompletion FaultyFolder::End(const BlockTransfer& transfer) {
 }
 
 BlockCompletion FaultyFolder::EndRead(const BlockTransfer& transfer) {
+  if (disk_.Happens(disk_.faults_.unreachable_memory)) {
+    return {.tag = transfer.tag, .error = EFAULT};
+  }
   int64_t num_bytes = std::ssize(transfer.bytes);
   if (disk_.Happens(disk_.faults_.short_transfer)) {
     num_bytes = disk_.Below(num_bytes);

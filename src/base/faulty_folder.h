@@ -16,12 +16,13 @@ namespace winnow {
 
 // What goes wrong from now on; chances from 0 to 1 a transfer or call.
 struct FolderFaults {
-  double read_error = 0;      // EIO
-  double write_error = 0;     // EIO; some of its bytes may have landed
-  double short_transfer = 0;  // any number of bytes, also none
-  double small_error = 0;     // of a small file; it may be empty then
-  bool is_full = false;       // ENOSPC for every write
-  bool is_read_only = false;  // EROFS for every write and small file
+  double read_error = 0;          // EIO
+  double write_error = 0;         // EIO; some of its bytes may have landed
+  double short_transfer = 0;      // any number of bytes, also none
+  double unreachable_memory = 0;  // EFAULT for a read
+  double small_error = 0;         // of a small file; it may be empty then
+  bool is_full = false;           // ENOSPC for every write
+  bool is_read_only = false;      // EROFS for every write and small file
   int64_t max_bytes = int64_t{1} << 40;  // that Resize finds room for
 };
 

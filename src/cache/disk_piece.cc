@@ -33,10 +33,14 @@ struct Trailer {
 static_assert(sizeof(Trailer) == kBlockBytes);
 static_assert(offsetof(Trailer, own_hash) == kBlockBytes - sizeof(uint64_t));
 
-std::array<uint64_t, 2> PieceHash(const DiskSlotLayout& layout,
-                                  std::span<const std::byte> slot) {
-  const XXH128_hash_t hash =
-      XXH3_128bits(slot.data(), static_cast<size_t>(layout.trailer_offset));
+// Of what lies before the trailer, in two places.
+std::array<uint64_t, 2> PieceHash(std::span<const std::byte> first,
+                                  std::span<const std::byte> rest) {
+  XXH3_state_t state;
+  XXH3_128bits_reset(&state);
+  XXH3_128bits_update(&state, first.data(), first.size());
+  XXH3_128bits_update(&state, rest.data(), rest.size());
+  const XXH128_hash_t hash = XXH3_128bits_digest(&state);
   return {hash.low64, hash.high64};
 }
 
@@ -86,7 +90,8 @@ void SealSlot(const DiskSlotLayout& layout, const DiskFolderId& folder,
   trailer.folder = folder;
   trailer.id = label.id;
   trailer.parent = label.parent;
-  trailer.piece_hash = PieceHash(layout, slot);
+  trailer.piece_hash =
+      PieceHash({}, slot.first(static_cast<size_t>(layout.trailer_offset)));
   trailer.tokens = label.tokens;
   trailer.kind = label.kind;
   trailer.root_bytes = static_cast<uint32_t>(label.root.size());
@@ -103,13 +108,17 @@ std::optional<PieceLabel> ReadTrailer(const DiskFolderId& folder,
 }
 
 bool IsWhole(const DiskSlotLayout& layout, const DiskFolderId& folder,
-             const PieceLabel& label, std::span<const std::byte> slot) {
-  CHECK(std::ssize(slot) == layout.slot_bytes, "bytes={} slot_bytes={}",
-        slot.size(), layout.slot_bytes);
-  const std::optional<Trailer> trailer = ValidTrailer(
-      folder, slot.subspan(static_cast<size_t>(layout.trailer_offset)));
+             const PieceLabel& label, std::span<const std::byte> first,
+             std::span<const std::byte> rest) {
+  CHECK(std::ssize(first) + std::ssize(rest) == layout.slot_bytes &&
+            std::ssize(rest) >= kBlockBytes,
+        "first={} rest={} slot_bytes={}", first.size(), rest.size(),
+        layout.slot_bytes);
+  const size_t num_hashed = rest.size() - static_cast<size_t>(kBlockBytes);
+  const std::optional<Trailer> trailer =
+      ValidTrailer(folder, rest.subspan(num_hashed));
   return trailer && LabelOf(*trailer) == label &&
-         trailer->piece_hash == PieceHash(layout, slot);
+         trailer->piece_hash == PieceHash(first, rest.first(num_hashed));
 }
 
 uint64_t DrawNumber() {

@@ -66,10 +66,12 @@ void SealSlot(const DiskSlotLayout& layout, const DiskFolderId& folder,
 std::optional<PieceLabel> ReadTrailer(const DiskFolderId& folder,
                                       std::span<const std::byte> trailer);
 
-// Whether a slot holds that very piece, to the byte.
+// Whether a slot holds that very piece, to the byte. It lies in two places:
+// `first`, which may be empty, and `rest`, with its trailer.
 // REQUIRES: slot_bytes of it.
 bool IsWhole(const DiskSlotLayout& layout, const DiskFolderId& folder,
-             const PieceLabel& label, std::span<const std::byte> slot);
+             const PieceLabel& label, std::span<const std::byte> first,
+             std::span<const std::byte> rest);
 
 // For tables in memory alone, keyed by what only this process knows: nobody
 // who chooses tokens can make pages of one hash.

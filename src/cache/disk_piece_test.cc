@@ -57,7 +57,7 @@ TEST(DiskPiece, TrailerOfAnotherFolderIsNone) {
   const DiskSlotLayout layout(5000);
   const std::vector<std::byte> slot = SealedSlot(layout, Label());
   EXPECT_FALSE(ReadTrailer({1, 3}, TrailerOf(layout, slot)));
-  EXPECT_FALSE(IsWhole(layout, {1, 3}, Label(), slot));
+  EXPECT_FALSE(IsWhole(layout, {1, 3}, Label(), {}, slot));
   const std::vector<std::byte> zeros(kBlockBytes);
   EXPECT_FALSE(ReadTrailer(kFolder, zeros));
 }
@@ -65,11 +65,29 @@ TEST(DiskPiece, TrailerOfAnotherFolderIsNone) {
 TEST(DiskPiece, EveryByteOfASlotCounts) {
   const DiskSlotLayout layout(4000);
   const std::vector<std::byte> slot = SealedSlot(layout, Label());
-  ASSERT_TRUE(IsWhole(layout, kFolder, Label(), slot));
+  ASSERT_TRUE(IsWhole(layout, kFolder, Label(), {}, slot));
   for (size_t i = 0; i < slot.size(); ++i) {
     std::vector<std::byte> damaged = slot;
     damaged[i] ^= std::byte{1} << (i % 8);
-    EXPECT_FALSE(IsWhole(layout, kFolder, Label(), damaged)) << "byte " << i;
+    EXPECT_FALSE(IsWhole(layout, kFolder, Label(), {}, damaged))
+        << "byte " << i;
+  }
+}
+
+TEST(DiskPiece, ASlotInTwoPlacesIsTheSame) {
+  const DiskSlotLayout layout(9000);
+  const std::vector<std::byte> slot = SealedSlot(layout, Label());
+  const auto is_whole = [&](std::span<const std::byte> bytes, size_t cut) {
+    return IsWhole(layout, kFolder, Label(), bytes.first(cut),
+                   bytes.subspan(cut));
+  };
+  for (size_t cut = 0; cut <= 3 * size_t{kBlockBytes}; cut += 256) {
+    EXPECT_TRUE(is_whole(slot, cut)) << cut;
+    for (size_t i = 0; i < slot.size(); i += 500) {
+      std::vector<std::byte> damaged = slot;
+      damaged[i] ^= std::byte{1};
+      EXPECT_FALSE(is_whole(damaged, cut)) << "byte " << i << " of " << cut;
+    }
   }
 }
 
@@ -84,7 +102,7 @@ TEST(DiskPiece, AnotherLabelIsAnotherPiece) {
   others[4].kind = 4;
   others[5].tokens[31] = -1;
   for (const PieceLabel& other : others) {
-    EXPECT_FALSE(IsWhole(layout, kFolder, other, slot));
+    EXPECT_FALSE(IsWhole(layout, kFolder, other, {}, slot));
   }
 }
 
@@ -101,8 +119,8 @@ TEST(DiskPiece, TornAtAnyByteIsNotWhole) {
     std::copy_n(slot.begin(), cut, torn.begin());
     // The last bytes of both may be the same.
     const bool is_old = torn == old_slot, is_whole = torn == slot;
-    EXPECT_EQ(IsWhole(layout, kFolder, label, torn), is_whole) << cut;
-    EXPECT_EQ(IsWhole(layout, kFolder, Label(), torn), is_old) << cut;
+    EXPECT_EQ(IsWhole(layout, kFolder, label, {}, torn), is_whole) << cut;
+    EXPECT_EQ(IsWhole(layout, kFolder, Label(), {}, torn), is_old) << cut;
   }
 }
 

@@ -40,4 +40,34 @@ std::vector<std::byte> PieceOf(const TestText& text, size_t page,
   return piece;
 }
 
+namespace {
+
+constexpr std::byte kUntouched{0xee};
+
+}  // namespace
+
+TestTarget::TestTarget(int64_t piece_bytes, int64_t skew)
+    : piece_bytes_(piece_bytes),
+      begin_(kBlockBytes + skew),
+      memory_bytes_((begin_ + piece_bytes) / kBlockBytes * kBlockBytes +
+                    2 * kBlockBytes),
+      memory_(AllocateBlocks(memory_bytes_)) {
+  std::fill_n(memory_.get(), memory_bytes_, kUntouched);
+}
+
+std::span<std::byte> TestTarget::piece() const {
+  return {memory_.get() + begin_, static_cast<size_t>(piece_bytes_)};
+}
+
+bool TestTarget::stays_within() const {
+  const auto is_untouched = [](std::byte byte) { return byte == kUntouched; };
+  const std::byte* piece = memory_.get() + begin_;
+  return std::all_of(static_cast<const std::byte*>(memory_.get()), piece,
+                     is_untouched) &&
+         std::all_of(
+             piece + piece_bytes_,
+             static_cast<const std::byte*>(memory_.get()) + memory_bytes_,
+             is_untouched);
+}
+
 }  // namespace winnow

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/block_folder.h"
 #include "kv/prefix_index.h"
 
 namespace winnow {
@@ -32,6 +33,21 @@ TestText DrawText(std::mt19937& random, int max_pages);
 // text that ends with this page.
 std::vector<std::byte> PieceOf(const TestText& text, size_t page,
                                int64_t piece_bytes);
+
+// Memory that a piece is read into, at a distance of `skew` bytes from a block:
+// a disk reaches blocks alone.
+class TestTarget {
+ public:
+  TestTarget(int64_t piece_bytes, int64_t skew);
+
+  std::span<std::byte> piece() const;
+  // Whether nothing has been written in front of the piece or behind it.
+  bool stays_within() const;
+
+ private:
+  int64_t piece_bytes_, begin_, memory_bytes_;
+  BlockBuffer memory_;
+};
 
 }  // namespace winnow
 

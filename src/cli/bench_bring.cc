@@ -9,7 +9,7 @@
 namespace winnow {
 namespace {
 
-constexpr int kLayers = 8;
+constexpr int kLayers = 16;
 constexpr int kSlotsAPick = 4;
 constexpr int kPagesASlot = 2;
 
@@ -62,6 +62,16 @@ Status BenchBring::AllocateTables() {
   const int64_t requests = shape_.num_requests, heads = shape_.num_kv_heads;
   const int64_t segments = PagesFor(num_pages_, kSegmentPages);
   const int64_t chunks = PagesFor(num_slots_, kChunkFrames);
+  // As a cache has them: those of all layers together, on huge pages.
+  ASSIGN_OR_RETURN(const View entries,
+                   memory_.Take(Dtype::kUInt16, {kLayers * requests * segments,
+                                                 heads, kSegmentPages}));
+  ASSIGN_OR_RETURN(const View tags,
+                   memory_.Take(Dtype::kUInt32, {kLayers * requests * chunks,
+                                                 heads, kChunkFrames}));
+  ASSIGN_OR_RETURN(const View ages,
+                   memory_.Take(Dtype::kUInt8, {kLayers * requests * chunks,
+                                                heads, kChunkFrames}));
   std::minstd_rand random(5);
   for (int layer = 0; layer < kLayers; ++layer) {
     SlotTable& slots = layers_.emplace_back();
@@ -72,15 +82,10 @@ Status BenchBring::AllocateTables() {
                      memory_.Take(Dtype::kUInt32, {requests, segments}));
     ASSIGN_OR_RETURN(slots.chunks,
                      memory_.Take(Dtype::kUInt32, {requests, chunks}));
-    ASSIGN_OR_RETURN(slots.entries,
-                     memory_.Take(Dtype::kUInt16,
-                                  {requests * segments, heads, kSegmentPages}));
-    ASSIGN_OR_RETURN(
-        slots.tags,
-        memory_.Take(Dtype::kUInt32, {requests * chunks, heads, kChunkFrames}));
-    ASSIGN_OR_RETURN(
-        slots.ages,
-        memory_.Take(Dtype::kUInt8, {requests * chunks, heads, kChunkFrames}));
+    slots.entries =
+        entries.Slice(layer * requests * segments, requests * segments);
+    slots.tags = tags.Slice(layer * requests * chunks, requests * chunks);
+    slots.ages = ages.Slice(layer * requests * chunks, requests * chunks);
     std::iota(slots.directory.As<uint32_t>(),
               slots.directory.As<uint32_t>() + requests * segments, 0u);
     std::iota(slots.chunks.As<uint32_t>(),
@@ -113,11 +118,12 @@ Status BenchBring::AllocatePicks() {
   ASSIGN_OR_RETURN(counts_,
                    memory_.Take(Dtype::kUInt32, {requests, kNumBringCounts}));
   std::minstd_rand random(9);
+  ASSIGN_OR_RETURN(const View picks,
+                   memory_.Take(Dtype::kUInt32,
+                                {kLayers * requests, heads, picks_a_head_, 2}));
   for (int layer = 0; layer < kLayers; ++layer) {
     PickLists& lists = lists_.emplace_back();
-    ASSIGN_OR_RETURN(
-        lists.picks,
-        memory_.Take(Dtype::kUInt32, {requests, heads, picks_a_head_, 2}));
+    lists.picks = picks.Slice(layer * requests, requests);
     ASSIGN_OR_RETURN(lists.num_picks,
                      memory_.Take(Dtype::kInt32, {requests, heads}));
     ASSIGN_OR_RETURN(lists.num_lists, memory_.Take(Dtype::kInt32, {requests}));

@@ -53,21 +53,21 @@ class DiskBench {
 
   int num_under_way() const {
     return static_cast<int>(
-        std::max<int64_t>(1, kStagingBytes / layout_.slot_bytes));
+        std::clamp<int64_t>(kStagingBytes / layout_.slot_bytes, 1,
+                            DirectFolderOptions().max_transfers));
   }
   int64_t slot_bytes() const { return layout_.slot_bytes; }
   // Writes all pieces. Returns its rate.
   Result<double> Write();
-  // Reads the file through, as many slots under way as the store has.
+  // Reads the file through, as many slots under way as the store has buffers.
   Result<double> ReadPlainly();
   Result<double> Restore();
   const std::string& note() const { return note_; }
 
  private:
   Result<std::unique_ptr<DirectFolder>> OpenFolder() {
-    ASSIGN_OR_RETURN(
-        std::unique_ptr<DirectFolder> folder,
-        DirectFolder::Open(folder_, {.max_transfers = num_under_way()}));
+    ASSIGN_OR_RETURN(std::unique_ptr<DirectFolder> folder,
+                     DirectFolder::Open(folder_, {}));
     note_ = folder->note();
     return folder;
   }

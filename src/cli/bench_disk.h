@@ -8,7 +8,7 @@ namespace winnow {
 
 // Writes pages of random bytes into a folder of its own below --kv-disk, and
 // in each round reads them twice: past the page cache as they lie there, and
-// through the store, each checked and copied to its place, in turn first.
+// through the store, each checked, in turn first.
 // Prints both rates; medians. Leaves nothing behind.
 Result<int> RunBenchDisk(const BenchFlags& flags);
 

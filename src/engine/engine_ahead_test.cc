@@ -8,7 +8,7 @@
 #include <random>
 
 #include "backend/backend_under_test.h"
-#include "backend/forwarding.h"
+#include "engine/ahead_counter.h"
 #include "engine/engine_invariants.h"
 #include "tests/golden/temporary_folder.h"
 #include "tests/golden/tiny_model.h"
@@ -56,32 +56,6 @@ class AnyThird : public TokenConstraint {
   }
   uint32_t state_;
   int left_;
-};
-
-// Counts steps that are waited for when the next one has been launched.
-class AheadCounter final : public ForwardingBackend {
- public:
-  using ForwardingBackend::ForwardingBackend;
-
-  int num_ahead = 0;
-
-  void Replay(Queue& queue, std::span<const std::byte> key,
-              const std::function<void()>& enqueue) override {
-    real().Replay(queue, key, enqueue);
-    launched_ = true;
-  }
-  void Sample(Queue& queue, const SampleArgs& args) override {
-    real().Sample(queue, args);
-    launched_ = false;
-  }
-  Status Wait(Event event, std::chrono::milliseconds timeout) override {
-    num_ahead += launched_ ? 1 : 0;
-    launched_ = false;
-    return real().Wait(event, timeout);
-  }
-
- private:
-  bool launched_ = false;  // since the last draw
 };
 
 using Bits = std::vector<std::pair<int32_t, float>>;

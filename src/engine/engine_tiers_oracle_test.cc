@@ -13,7 +13,9 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/faulty_folder.h"
+#include "engine/ahead_counter.h"
 #include "engine/engine_invariants.h"
+#include "engine/late_backend.h"
 #include "tests/golden/temporary_folder.h"
 #include "tests/golden/tiny_model.h"
 
@@ -311,14 +313,14 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
     return std::move(store).value();
   }
 
-  std::unique_ptr<Engine> MakeEngine(const Workload& workload,
+  std::unique_ptr<Engine> MakeEngine(Backend& backend, const Workload& workload,
                                      EngineOptions options,
                                      std::unique_ptr<DiskStore> disk = {}) {
     options.max_model_len = workload.is_deep ? kMaxDeepLength : kMaxLength;
     options.batch_invariant = true;
     options.selectors = kSelectors;
     Result<std::unique_ptr<Engine>> engine =
-        Engine::Create(*backend_, ModelOf(workload), options, std::move(disk));
+        Engine::Create(backend, ModelOf(workload), options, std::move(disk));
     CHECK(engine.ok(), "{}", engine.error().message);
     return std::move(engine).value();
   }
@@ -335,9 +337,10 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
   // Everything at once, each request with a prompt of its own.
   std::vector<Listener> RunResident(const Workload& workload) {
     const std::unique_ptr<Engine> engine =
-        MakeEngine(workload, {.max_num_seqs = 16,
-                              .device_kv_bytes = 130 * PageBytes(workload),
-                              .prefix_caching = false});
+        MakeEngine(*backend_, workload,
+                   {.max_num_seqs = 16,
+                    .device_kv_bytes = 130 * PageBytes(workload),
+                    .prefix_caching = false});
     std::vector<Listener> listeners(workload.requests.size());
     for (size_t i = 0; i < listeners.size(); ++i) {
       const auto id = engine->Add(workload.requests[i], &listeners[i]);
@@ -358,11 +361,13 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
     }
   }
 
-  // In little room, with interruptions; on `disk`, if there is one.
+  // In little room, with interruptions; on `disk`, if there is one; on a late
+  // device, if there is one.
   std::vector<Listener> RunPressed(const Workload& workload,
                                    std::unique_ptr<DiskStore> disk = {}) {
     const std::unique_ptr<Engine> engine =
-        MakeEngine(workload, workload.options, std::move(disk));
+        MakeEngine(late_ ? *late_ : *backend_, workload, workload.options,
+                   std::move(disk));
     if (workload.expects_little) RunBriefOne(*engine);
     std::vector<Listener> listeners(workload.requests.size());
     std::vector<SequenceId> ids;
@@ -549,6 +554,7 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
   const TemporaryFolder folder_{"engine_tiers_oracle"};
   const TemporaryFolder deep_folder_{"engine_tiers_oracle_deep"};
   std::unique_ptr<Backend> backend_ = MakeCpuBackend({.num_threads = 1});
+  std::unique_ptr<AheadCounter> late_;
   TinyCase golden_;
   std::array<std::unique_ptr<Model>, 2> models_;  // the second one is deep
   std::mt19937_64 random_;
@@ -594,6 +600,28 @@ TEST_P(EngineTiersOracleTest, AnswersOfTheLargeAreThoseOfTheResident) {
   EXPECT_GT(totals_.num_layerwise, totals_.num_refused);
   EXPECT_GT(totals_.num_with_slots, count / 2);
   EXPECT_GT(totals_.num_missing, count / 2);
+}
+
+// Both on a device that runs its verbs as late as it may, or some of them at
+// any time: steps are launched ahead where there is no disk, and with one, or
+// layer by layer, copies wait behind steps.
+TEST_P(EngineTiersOracleTest, AnswersOfALateDeviceAreThoseOfTheResident) {
+  const int count = NumWorkloads() / kNumParts;
+  int num_ahead = 0;
+  for (int i = 0; i < count; ++i) {
+    const int seed = GetParam() * count + i;
+    late_ = std::make_unique<AheadCounter>(std::make_unique<LateBackend>(
+        MakeCpuBackend({.num_threads = 1}), static_cast<uint32_t>(seed),
+        /*eagerness=*/i % 4 < 2 ? 0 : 0.02));
+    RunSeed(static_cast<uint64_t>(seed), /*is_deep=*/i % 2 != 0);
+    ASSERT_FALSE(HasFailure());
+    num_ahead += late_->num_ahead;
+  }
+  EXPECT_GT(num_ahead, count);
+  EXPECT_GT(totals_.num_layerwise, 0);
+  EXPECT_GT(totals_.num_with_slots, count / 2);
+  EXPECT_GT(totals_.num_preemptions, count);
+  EXPECT_GT(totals_.num_from_disk, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Parts, EngineTiersOracleTest,

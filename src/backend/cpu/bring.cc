@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 
 #include "backend/cpu/piece_walk.h"
 #include "backend/cpu/slot_head.h"
@@ -11,6 +12,11 @@
 
 namespace winnow {
 namespace {
+
+// Lookups while which one part of the next head's tables is fetched, and parts
+// that are fetched of a head that none comes before.
+constexpr int kPiecesAFetch = 16;
+constexpr int kFirstFetches = 16;
 
 using Counts = std::array<uint32_t, kNumBringCounts>;
 
@@ -28,21 +34,23 @@ class HeadBring {
         uses_(scratch.uses.data(), static_cast<size_t>(head_.num_slots())),
         ranks_(scratch.ranks.data(), uses_.size()) {}
 
+  // While it looks pieces up, what the next will read comes into the cache.
+  void FetchAhead(const SlotHead& next) { ahead_.emplace(next); }
   bool is_whole() const { return head_.is_whole(); }
 
   // Adds to `counts`.
   void Run(Counts& counts) {
-    std::ranges::fill(uses_, static_cast<uint8_t>(SlotUse::kNone));
-    int64_t num_picks = walk_.ForEachPiece(
-        args_.source,
-        [&](uint32_t piece, uint16_t& entry) { Pick(piece, entry); });
-    num_picks += num_pieces_;
+    std::ranges::fill(uses_, SlotUse::kNone);
+    PickLookup lookup(*this);
+    int64_t num_picks = walk_.ForEachPiece(args_.source, lookup);
+    num_hints_used_ = lookup.num_hints_used;
+    num_picks += lookup.num_pieces;
     num_picks_ = num_missing_;
     if (!args_.hints.picks.empty()) {
       const ReadSource hints = {.kind = ReadSource::Kind::kPicks,
                                 .picks = args_.hints};
-      walk_.ForEachPiece(
-          hints, [&](uint32_t piece, uint16_t& entry) { Hint(piece, entry); });
+      HintLookup lookup_of_hints(*this);
+      walk_.ForEachPiece(hints, lookup_of_hints);
     }
     const int32_t num_placed = Place(0, num_picks_, kHintedRank, 0);
     GrowOlder();
@@ -70,12 +78,7 @@ class HeadBring {
   }
 
  private:
-  SlotUse Use(int slot) const {
-    return static_cast<SlotUse>(uses_[static_cast<size_t>(slot)]);
-  }
-  void SetUse(int slot, SlotUse use) {
-    uses_[static_cast<size_t>(slot)] = static_cast<uint8_t>(use);
-  }
+  SlotUse& Use(int slot) { return uses_[static_cast<size_t>(slot)]; }
   // Whether an entry names the piece's place in the list of what is missing.
   bool IsMissing(uint16_t entry, uint32_t piece) const {
     const int32_t place = entry - head_.num_slots();
@@ -89,28 +92,54 @@ class HeadBring {
     return true;
   }
 
-  void Pick(uint32_t piece, uint16_t& entry) {
-    ++num_pieces_;
-    const int slot = head_.SlotOf(entry, piece);
-    if (slot >= 0) {
-      if (Use(slot) == SlotUse::kPicked) return;
-      SetUse(slot, SlotUse::kPicked);
-      const uint8_t age = head_.Age(slot);
-      num_hints_used_ += (age & kHintedBit) != 0;
-      // Counts of one age would wait for each other.
-      ++hits_by_age_[static_cast<size_t>(num_pieces_) % hits_by_age_.size()]
-                    [age & kAgeMask];
-      return;
+  // Looks picks up. Almost all are in a slot: what that changes is copied while
+  // a list is walked, so that it need not lie in memory.
+  struct PickLookup {
+    HeadBring& bring;
+    SlotUse* const uses;
+    int64_t num_pieces = 0;  // of pages not whole
+    int64_t num_hints_used = 0;
+
+    explicit PickLookup(HeadBring& of) : bring(of), uses(of.uses_.data()) {}
+    void Take(const PickLookup& from) {
+      num_pieces = from.num_pieces;
+      num_hints_used = from.num_hints_used;
     }
+    void operator()(const SlotHead& head, uint32_t piece, uint16_t& entry) {
+      if (num_pieces++ % kPiecesAFetch == 0 && bring.ahead_) {
+        bring.ahead_->Fetch();
+      }
+      const int slot = head.SlotOf(entry, piece);
+      if (slot < 0) return bring.Miss(piece, entry);
+      if (uses[slot] == SlotUse::kPicked) return;
+      uses[slot] = SlotUse::kPicked;
+      const uint8_t age = head.Age(slot);
+      num_hints_used += age / kHintedBit;
+      // Counts of one age would wait for each other.
+      auto& hits = bring.hits_by_age_;
+      ++hits[static_cast<size_t>(num_pieces) % hits.size()][age & kAgeMask];
+    }
+  };
+  struct HintLookup {
+    HeadBring& bring;
+
+    explicit HintLookup(HeadBring& of) : bring(of) {}
+    void Take(const HintLookup&) {}
+    void operator()(const SlotHead& head, uint32_t piece, uint16_t& entry) {
+      bring.Hint(head, piece, entry);
+    }
+  };
+
+  void Miss(uint32_t piece, uint16_t& entry) {
     if (IsMissing(entry, piece)) return;
     ++num_misses_;
     AddMissing(piece, 0, entry);
   }
 
-  void Hint(uint32_t piece, uint16_t& entry) {
-    const int slot = head_.SlotOf(entry, piece);
+  void Hint(const SlotHead& head, uint32_t piece, uint16_t& entry) {
+    const int slot = head.SlotOf(entry, piece);
     if (slot >= 0) {
-      if (Use(slot) == SlotUse::kNone) SetUse(slot, SlotUse::kHinted);
+      if (Use(slot) == SlotUse::kNone) Use(slot) = SlotUse::kHinted;
       return;
     }
     if (args_.least_hint_age == kNoHintFetch) return;
@@ -129,10 +158,10 @@ class HeadBring {
 
   // Who would make room for so many pieces.
   VictimCut RankSlots(int32_t num_wanted, int least_rank) {
-    ForEachChunk([](const uint8_t* ages, const uint8_t* uses, uint8_t* ranks,
+    ForEachChunk([](const uint8_t* ages, const SlotUse* uses, uint8_t* ranks,
                     int count) {
       for (int i = 0; i < count; ++i) {
-        ranks[i] = EvictionRank(ages[i], static_cast<SlotUse>(uses[i]));
+        ranks[i] = EvictionRank(ages[i], uses[i]);
       }
     });
     return CutVictims(CountRanks(ranks_), num_wanted, least_rank);
@@ -155,7 +184,7 @@ class HeadBring {
       --ByAge(head_.Age(slot));
       ++ByAge(age);
       head_.Age(slot) = age;
-      SetUse(slot, SlotUse::kPicked);
+      Use(slot) = SlotUse::kPicked;
       Fetch(head_.OnHost(page, index), head_.InSlot(slot));
     });
     return cut.num_victims;
@@ -179,12 +208,11 @@ class HeadBring {
   // Leaves the ages, without the bit of a hint, where ranks stand.
   void GrowOlder() {
     const AgeClock clock(of_.first_position(), of_.end_position());
-    ForEachChunk([clock](uint8_t* ages, const uint8_t* uses, uint8_t* counted,
+    ForEachChunk([clock](uint8_t* ages, const SlotUse* uses, uint8_t* counted,
                          int count) {
-      constexpr auto kPicked = static_cast<uint8_t>(SlotUse::kPicked);
       for (int i = 0; i < count; ++i) {
         const uint8_t next = clock.Next(ages[i]);
-        ages[i] = uses[i] == kPicked ? uint8_t{0} : next;
+        ages[i] = uses[i] == SlotUse::kPicked ? uint8_t{0} : next;
         counted[i] = ages[i] & kAgeMask;
       }
     });
@@ -196,11 +224,12 @@ class HeadBring {
   const LayerCache& cache_;
   const SlotHead head_;
   PieceWalk walk_;
-  uint32_t* const missing_;                // of the scratch
-  const std::span<uint8_t> uses_, ranks_;  // [slots]
-  int32_t num_missing_ = 0;                // picks' first, then hints'
-  int32_t num_picks_ = 0;                  // of these
-  int64_t num_pieces_ = 0;                 // that picks name of pages not whole
+  uint32_t* const missing_;         // of the scratch
+  const std::span<SlotUse> uses_;   // [slots]
+  const std::span<uint8_t> ranks_;  // [slots]
+  std::optional<LinesAhead> ahead_;
+  int32_t num_missing_ = 0;  // picks' first, then hints'
+  int32_t num_picks_ = 0;    // of these
   int64_t num_misses_ = 0, num_hints_used_ = 0;
   std::array<std::array<uint32_t, kNumAges + 1>, 4> hits_by_age_ = {};
   std::array<int32_t, kEmptyAge + 1> by_age_ = {};  // slots
@@ -229,16 +258,31 @@ void BringPieces(const LayerStep& step, const BringArgs& args,
   if (std::ssize(counts) < num_items) {
     counts.resize(static_cast<size_t>(num_items));
   }
-  pool.ParallelFor(num_items, [&](int64_t item, int worker) {
-    Counts& of_item = counts[static_cast<size_t>(item)];
-    of_item.fill(0);
-    const BroughtRows of(rows, step, args.source,
-                         static_cast<int>(item / num_heads));
-    if (of.first_row >= of.end_row) return;
-    HeadBring head(of, args, cache, static_cast<int>(item % num_heads),
-                   workspace.workers[static_cast<size_t>(worker)]);
-    if (!head.is_whole()) head.Run(of_item);
-  });
+  const auto slots_of = [&](int64_t item) {
+    return SlotHead(cache, *args.slots, static_cast<int>(item / num_heads),
+                    static_cast<int>(item % num_heads));
+  };
+  // One after another, as each fetches ahead for the next, but eight times as
+  // many runs of them as there are workers.
+  const int64_t run =
+      std::max<int64_t>(1, num_items / (8 * pool.num_workers()));
+  pool.ParallelRanges(
+      num_items, run, [&](int64_t begin, int64_t end, int worker) {
+        LinesAhead first(slots_of(begin));
+        for (int i = 0; i < kFirstFetches; ++i) first.Fetch();
+        for (int64_t item = begin; item < end; ++item) {
+          Counts& of_item = counts[static_cast<size_t>(item)];
+          of_item.fill(0);
+          const BroughtRows of(rows, step, args.source,
+                               static_cast<int>(item / num_heads));
+          if (of.first_row >= of.end_row) continue;
+          HeadBring head(of, args, cache, static_cast<int>(item % num_heads),
+                         workspace.workers[static_cast<size_t>(worker)]);
+          if (head.is_whole()) continue;
+          if (item + 1 < end) head.FetchAhead(slots_of(item + 1));
+          head.Run(of_item);
+        }
+      });
   if (args.counts.empty()) return;
   for (int request = 0; request < step.num_requests; ++request) {
     AddCounts(

@@ -7,12 +7,13 @@
 
 #include "backend/backend.h"
 #include "backend/cpu/thread_pool.h"
+#include "backend/replacement.h"
 
 namespace winnow {
 
 // What a worker keeps while it brings for one request and KV head: sized once.
 struct BringScratch {
-  std::vector<uint8_t> uses;      // [kMaxSlots]: SlotUse
+  std::vector<SlotUse> uses;      // [kMaxSlots]
   std::vector<uint8_t> ranks;     // [kMaxSlots]
   std::vector<uint32_t> missing;  // [2 * kMaxSlots]: pieces, picks' then hints'
   BringScratch();

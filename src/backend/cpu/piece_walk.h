@@ -3,8 +3,7 @@
 #ifndef WINNOW_BACKEND_CPU_PIECE_WALK_H_
 #define WINNOW_BACKEND_CPU_PIECE_WALK_H_
 
-#include <array>
-#include <bit>
+#include <span>
 
 #include "backend/cpu/slot_head.h"
 #include "backend/cpu/step_rows.h"
@@ -37,9 +36,11 @@ struct BroughtRows {
   int64_t end_position() const { return rows.position(end_row - 1) + 1; }
 };
 
-// Finding a piece is three loads, each of which says where the next one is:
-// entry, tag, age. So pieces wait in a batch until those of all are on their
-// way. REQUIRES: what it is given outlives the walk.
+// Finds pieces one after another, by three loads each, entry, tag and age, that
+// wait for no other piece's. (Pieces in batches, so that their entries, then
+// their tags are all on their way, take twice the instructions, and no less
+// time where tables are far away: who knows which head is next fetches all of
+// its tables ahead.) REQUIRES: what it is given outlives the walk.
 class PieceWalk {
  public:
   PieceWalk(const BroughtRows& of, const LayerCache& cache,
@@ -50,11 +51,12 @@ class PieceWalk {
         kv_head_(kv_head),
         page_table_(cache.page_table.Row<uint32_t>(of.request)) {}
 
-  // visit(piece, entry) for every piece that a source names, which a row sees
-  // and whose page is not whole: by rows, lists, ranks and pieces; then what is
-  // read whole, by pages. Returns how many pieces there were of whole pages.
+  // visit(head, piece, entry) for every piece that a source names, which a row
+  // sees and whose page is not whole: by rows, lists, ranks and pieces; then
+  // what is read whole, by pages. Returns how many pieces there were of whole
+  // pages.
   template <typename Visit>
-  int64_t ForEachPiece(const ReadSource& source, Visit&& visit) {
+  int64_t ForEachPiece(const ReadSource& source, Visit& visit) {
     num_whole_ = 0;
     int64_t first_whole = 0, end_whole = 0;  // tokens
     for (int64_t row = of_.first_row; row < of_.end_row; ++row) {
@@ -81,60 +83,73 @@ class PieceWalk {
           add_whole();
           continue;
         }
-        const Pick* picks = lists.List(row, list);
-        for (int32_t i = 0; i < num_picks; ++i) {
-          AddPage(picks[i].page,
-                  picks[i].tokens & TokensIn(picks[i].page, first, position),
-                  visit);
-        }
+        VisitPicks({lists.List(row, list), static_cast<size_t>(num_picks)},
+                   first, position, visit);
       }
     }
     for (int64_t page = first_whole / kPageTokens;
          page * kPageTokens < end_whole; ++page) {
-      AddPage(page, TokensIn(page, first_whole, end_whole - 1), visit);
+      const Pick pick = {static_cast<uint32_t>(page), ~uint32_t{0}};
+      VisitPicks({&pick, 1}, first_whole, end_whole - 1, visit);
     }
-    VisitBatch(visit);
     return num_whole_;
   }
 
  private:
-  static constexpr size_t kBatchPieces = 128;
-
+  // Those of their tokens that are in [first, last].
   template <typename Visit>
-  void AddPage(int64_t page, uint32_t tokens, Visit&& visit) {
-    if (tokens == 0) return;
-    CHECK(page < cache_.page_table.dim(1), "page={} page_table {}", page,
-          ToString(cache_.page_table));
-    const int slot_tokens = cache_.format.slot_tokens;
-    const uint32_t mask = ~uint32_t{0} >> (kPageTokens - slot_tokens);
-    const bool is_whole = page_table_[page] != kNotWhole;
-    uint16_t* entry = is_whole ? nullptr : &head_.Entry(page, 0);
-    for (uint32_t piece = head_.PieceNumber(page, 0); tokens != 0; ++piece) {
-      if ((tokens & mask) != 0) {
-        if (is_whole) {
-          ++num_whole_;
-        } else {
-          Add(piece, entry, visit);
-        }
-      }
-      if (!is_whole) ++entry;
-      tokens = slot_tokens == kPageTokens ? 0 : tokens >> slot_tokens;
+  void VisitPicks(std::span<const Pick> picks, int64_t first, int64_t last,
+                  Visit& visit) {
+    switch (head_.pieces_a_page()) {
+      case 1:
+        return VisitPicksOf<1>(picks, first, last, visit);
+      case 2:
+        return VisitPicksOf<2>(picks, first, last, visit);
+      default:
+        return VisitPicksOf<4>(picks, first, last, visit);
     }
   }
 
-  template <typename Visit>
-  void Add(uint32_t piece, uint16_t* entry, Visit&& visit) {
-    if (count_ == kBatchPieces) VisitBatch(visit);
-    __builtin_prefetch(entry, /*rw=*/1);
-    pieces_[count_] = piece;
-    entries_[count_++] = entry;
-  }
-
-  template <typename Visit>
-  void VisitBatch(Visit&& visit) {
-    for (size_t i = 0; i < count_; ++i) head_.FetchAhead(*entries_[i]);
-    for (size_t i = 0; i < count_; ++i) visit(pieces_[i], *entries_[i]);
-    count_ = 0;
+  template <int kPieces, typename Visit>
+  void VisitPicksOf(std::span<const Pick> picks, int64_t first, int64_t last,
+                    Visit& shared) {
+    Visit visit = shared;
+    // A copy: what a visit writes is none of it, as a compiler sees.
+    const SlotHead head = head_.OfPieces<kPieces>();
+    const uint32_t* const page_table = page_table_;
+    const int64_t first_page = first / kPageTokens;
+    const int64_t last_page = last / kPageTokens;
+    const int64_t num_pages = cache_.page_table.dim(1);
+    constexpr int kSlotTokens = kPageTokens / kPieces;
+    constexpr uint32_t kMask = ~uint32_t{0} >> (kPageTokens - kSlotTokens);
+    int64_t segment = -1, num_whole = 0;
+    uint16_t* of_segment = nullptr;
+    for (const Pick& pick : picks) {
+      const int64_t page = pick.page;
+      uint64_t tokens = pick.tokens;
+      if (page <= first_page || page >= last_page) {
+        tokens &= TokensIn(page, first, last);
+      }
+      if (tokens == 0) continue;
+      CHECK(page < num_pages, "page={} pages={}", page, num_pages);
+      if (page_table[page] != kNotWhole) {
+        for (; tokens != 0; tokens >>= kSlotTokens) {
+          num_whole += (tokens & kMask) != 0;
+        }
+        continue;
+      }
+      if (page / kSegmentPages != segment) {
+        segment = page / kSegmentPages;
+        of_segment = head.SegmentEntries(segment);
+      }
+      uint32_t piece = head.PieceNumber(page, 0);
+      uint16_t* entry = of_segment + head.PieceNumber(page % kSegmentPages, 0);
+      for (; tokens != 0; tokens >>= kSlotTokens, ++piece, ++entry) {
+        if ((tokens & kMask) != 0) visit(head, piece, *entry);
+      }
+    }
+    num_whole_ += num_whole;
+    shared.Take(visit);
   }
 
   const BroughtRows& of_;
@@ -143,9 +158,6 @@ class PieceWalk {
   const int kv_head_;
   const uint32_t* const page_table_;
   int64_t num_whole_ = 0;
-  size_t count_ = 0;
-  std::array<uint32_t, kBatchPieces> pieces_;
-  std::array<uint16_t*, kBatchPieces> entries_;
 };
 
 }  // namespace winnow

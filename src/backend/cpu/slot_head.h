@@ -2,6 +2,7 @@
 #ifndef WINNOW_BACKEND_CPU_SLOT_HEAD_H_
 #define WINNOW_BACKEND_CPU_SLOT_HEAD_H_
 
+#include <algorithm>
 #include <bit>
 
 #include "backend/slot_table.h"
@@ -16,7 +17,9 @@ struct PiecePlace {
   int index = 0;
 };
 
-// Borrows the tables. Finds places, and lets Bring change them.
+// Borrows the tables. Finds places, and lets Bring change them. What all
+// lookups share is found once, as pointers to what is this request's and
+// head's.
 class SlotHead {
  public:
   SlotHead(const LayerCache& cache, const SlotTable& slots, int request,
@@ -26,43 +29,49 @@ class SlotHead {
         request_(request),
         kv_head_(kv_head),
         pieces_a_page_(PiecesAPage(cache.format)),
-        // They divide a page, whose tokens are a power of two.
-        page_shift_(std::countr_zero(static_cast<unsigned>(pieces_a_page_))),
         num_segments_(slots.num_segments.As<int32_t>()[request]),
         num_slots_(slots.num_frames.As<int32_t>()[request] * pieces_a_page_) {
     CHECK(num_slots_ <= kMaxSlots, "request={} slots={} limit={}", request,
           num_slots_, kMaxSlots);
+    if (is_whole()) return;
+    directory_ = slots.directory.Row<uint32_t>(request);
+    entries_ = OfHead<uint16_t>(slots.entries);
+    if (num_slots_ == 0) return;
+    chunks_ = slots.chunks.Row<uint32_t>(request);
+    tags_ = OfHead<uint32_t>(slots.tags);
+    ages_ = OfHead<uint8_t>(slots.ages);
   }
 
   int pieces_a_page() const { return pieces_a_page_; }
+  // The same, of which a compiler knows how many pieces a page has.
+  // REQUIRES: so many.
+  template <int kPieces>
+  SlotHead OfPieces() const {
+    if (pieces_a_page_ != kPieces) __builtin_unreachable();
+    return *this;
+  }
   int num_slots() const { return num_slots_; }
   // All pages of the request are whole.
   bool is_whole() const { return num_segments_ == 0; }
   // Whose tags and ages stand together.
-  int chunk_slots() const { return kChunkFrames << page_shift_; }
+  int chunk_slots() const { return kChunkFrames << page_shift(); }
 
+  // Of the pieces of a segment's pages. REQUIRES: a page of it is not whole.
+  uint16_t* SegmentEntries(int64_t segment) const {
+    CHECK(segment < num_segments_, "request={} segment={} segments={}",
+          request_, segment, num_segments_);
+    const uint32_t id = directory_[segment];
+    CHECK(id != kNoSegment, "request={} segment={} is not there", request_,
+          segment);
+    return entries_ + id * slots_.entries.stride[0];
+  }
   // REQUIRES: the page is not whole.
   uint16_t& Entry(int64_t page, int index) const {
-    const int64_t segment = page / kSegmentPages;
-    CHECK(segment < num_segments_, "request={} page={} segments={}", request_,
-          page, num_segments_);
-    const uint32_t id = slots_.directory.Row<uint32_t>(request_)[segment];
-    CHECK(id != kNoSegment, "request={} page={} has no segment", request_,
-          page);
-    return (slots_.entries.Row<uint16_t>(id) +
-            kv_head_ *
-                slots_.entries
-                    .stride[1])[page % kSegmentPages * pieces_a_page_ + index];
+    return SegmentEntries(
+        page / kSegmentPages)[page % kSegmentPages * pieces_a_page_ + index];
   }
-  uint32_t& Tag(int slot) const { return OfChunk<uint32_t>(slots_.tags, slot); }
-  uint8_t& Age(int slot) const { return OfChunk<uint8_t>(slots_.ages, slot); }
-
-  // What SlotOf and Age will read for such an entry comes into the cache.
-  void FetchAhead(uint16_t entry) const {
-    if (entry >= num_slots_) return;
-    __builtin_prefetch(&Tag(entry));
-    __builtin_prefetch(&Age(entry), /*rw=*/1);
-  }
+  uint32_t& Tag(int slot) const { return OfSlot(tags_, slots_.tags, slot); }
+  uint8_t& Age(int slot) const { return OfSlot(ages_, slots_.ages, slot); }
 
   uint32_t PieceNumber(int64_t page, int index) const {
     return static_cast<uint32_t>(page * pieces_a_page_ + index);
@@ -73,7 +82,7 @@ class SlotHead {
   }
 
   PiecePlace InSlot(int slot) const {
-    const int frame = slot >> page_shift_;
+    const int frame = slot >> page_shift();
     const uint32_t chunk = ChunkOf(slot);
     const int64_t strip =
         slots_.frames.Row<uint32_t>(chunk)[frame % kChunkFrames];
@@ -101,24 +110,85 @@ class SlotHead {
  private:
   static constexpr int kChunkShift = std::countr_zero(unsigned{kChunkFrames});
 
+  // Pieces divide a page, whose tokens are a power of two.
+  int page_shift() const {
+    return std::countr_zero(static_cast<unsigned>(pieces_a_page_));
+  }
+
   uint32_t ChunkOf(int slot) const {
-    return slots_.chunks.Row<uint32_t>(
-        request_)[slot >> page_shift_ >> kChunkShift];
+    return chunks_[slot >> page_shift() >> kChunkShift];
   }
   template <typename T>
-  T& OfChunk(const View& view, int slot) const {
-    return (view.Row<T>(ChunkOf(slot)) +
-            kv_head_ * view.stride[1])[slot & (chunk_slots() - 1)];
+  T* OfHead(const View& view) const {
+    return view.As<T>() + kv_head_ * view.stride[1];
   }
+  template <typename T>
+  T& OfSlot(T* of_head, const View& view, int slot) const {
+    return of_head[ChunkOf(slot) * view.stride[0] +
+                   (slot & (chunk_slots() - 1))];
+  }
+
+  friend class LinesAhead;
 
   const LayerCache& cache_;
   const SlotTable& slots_;
   const int request_;
   const int kv_head_;
   const int pieces_a_page_;
-  const int page_shift_;  // of which the pieces of a page are a power of two
   const int num_segments_;
   const int num_slots_;
+  // Null where there are no slots.
+  const uint32_t* directory_ = nullptr;  // [segments]
+  uint16_t* entries_ = nullptr;          // [segments of all, 1024 * pieces]
+  const uint32_t* chunks_ = nullptr;     // [chunks]
+  uint32_t* tags_ = nullptr;             // [chunks of all, 64 * pieces]
+  uint8_t* ages_ = nullptr;              // likewise
+};
+
+// What looking up a head's pieces will read comes into the cache while
+// another's are looked up: all of it, a chunk and a few entries at a time, as
+// picks touch most lines, and none tells which before it is there.
+class LinesAhead {
+ public:
+  explicit LinesAhead(const SlotHead& head)
+      : head_(head),
+        num_slots_(head.is_whole() ? 0 : head.num_slots()),
+        entries_a_fetch_(kEntryLines * kLineBytes / int{sizeof(uint16_t)}),
+        // None where all pages are whole.
+        num_entries_(head.num_segments_ * kSegmentPages *
+                     head.pieces_a_page()) {}
+
+  // The next chunk and entries, if any are left.
+  void Fetch() {
+    if (slot_ < num_slots_) {
+      const int count = std::min(head_.chunk_slots(), num_slots_ - slot_);
+      FetchRow(&head_.Tag(slot_), count);
+      FetchRow(&head_.Age(slot_), count);
+      slot_ += head_.chunk_slots();
+    }
+    if (entry_ == num_entries_) return;
+    const int a_segment = kSegmentPages * head_.pieces_a_page();
+    if (head_.directory_[entry_ / a_segment] != kNoSegment) {
+      FetchRow(head_.SegmentEntries(entry_ / a_segment) + entry_ % a_segment,
+               entries_a_fetch_);
+    }
+    entry_ += entries_a_fetch_;
+  }
+
+ private:
+  static constexpr int kLineBytes = 64;
+  static constexpr int kEntryLines = 4;
+
+  template <typename T>
+  static void FetchRow(const T* row, int count) {
+    for (int i = 0; i < count; i += kLineBytes / int{sizeof(T)}) {
+      __builtin_prefetch(row + i);
+    }
+  }
+
+  const SlotHead head_;
+  const int num_slots_, entries_a_fetch_, num_entries_;
+  int slot_ = 0, entry_ = 0;
 };
 
 // Whole page, slot, or host: the three steps. REQUIRES: the page is whole, or
