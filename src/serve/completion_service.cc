@@ -264,16 +264,16 @@ std::optional<ApiError> CompletionService::CheckLengths(
 }
 
 std::optional<Deadline> CompletionService::DeadlineOf(
-    const CompletionRequest& request) const {
+    const CompletionRequest& request,
+    Sequence::Clock::time_point arrived) const {
   const double most = options_.max_request_s;
   const double asked = request.timeout_s.value_or(0);
   const bool is_asked = asked > 0 && (most <= 0 || asked <= most);
   const double seconds = is_asked ? asked : most;
   if (seconds <= 0) return std::nullopt;
   return Deadline{
-      .at = Sequence::Clock::now() +
-            std::chrono::duration_cast<Sequence::Clock::duration>(
-                std::chrono::duration<double>(seconds)),
+      .at = arrived + std::chrono::duration_cast<Sequence::Clock::duration>(
+                          std::chrono::duration<double>(seconds)),
       .limit = fmt::format(
           "{} ({} s)", is_asked ? "timeout" : "--request-timeout", seconds)};
 }
@@ -439,8 +439,8 @@ CompletionService::Started CompletionService::Submit(
 }
 
 CompletionService::Started CompletionService::Start(
-    const CompletionRequest& request, std::shared_ptr<RequestRecord> record) {
-  const auto deadline = DeadlineOf(request);
+    const CompletionRequest& request, const std::optional<Deadline>& deadline,
+    std::shared_ptr<RequestRecord> record) {
   if (auto error = CheckModel(request.model)) return *std::move(error);
   const Result<int> selector = SelectorFor(request.select);
   if (!selector.ok()) return ApiErrorOf(selector.error());
