@@ -81,6 +81,15 @@ class CompletionService {
 
  private:
   Result<std::string> Render(const CompletionRequest& request) const;
+  // What is to be encoded; none where it came as tokens.
+  Result<std::vector<std::string>> Texts(
+      const CompletionRequest& request) const;
+  Result<Prompts> Encode(const CompletionRequest& request,
+                         const std::vector<std::string>& texts) const;
+  // Before they are encoded: by their bytes alone.
+  std::optional<ApiError> CheckBytes(
+      const CompletionRequest& request,
+      const std::vector<std::string>& texts) const;
   std::optional<ApiError> CheckLengths(const CompletionRequest& request,
                                        const Prompts& prompts) const;
   int MaxTokens(const CompletionRequest& request, size_t prompt_length) const;

@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import random
 import sys
+import tempfile
 import threading
 import time
 import unittest
+from pathlib import Path
 
-from serve_process import Server, wait_until
+from serve_process import MODEL, Server
 
 WINNOW = ""
 COMPLETIONS = "/v1/completions"
@@ -22,6 +24,20 @@ NUM_LONG = 5
 # Told at once, as far as anything is on a machine that others use too: what
 # waits for one of these prompts waits for seconds.
 AT_ONCE_S = 0.5
+
+
+def byte_tokenizer() -> dict:
+    """A token a byte, in the alphabet of byte-level vocabularies."""
+    printable = [*range(0x21, 0x7f), *range(0xa1, 0xad), *range(0xae, 0x100)]
+    letters = [chr(c) for c in printable]
+    letters += [chr(0x100 + i) for i in range(256 - len(printable))]
+    bytes_as_they_are = {"type": "ByteLevel", "add_prefix_space": False,
+                         "trim_offsets": False, "use_regex": False}
+    return {"version": "1.0", "added_tokens": [], "normalizer": None,
+            "pre_tokenizer": bytes_as_they_are, "post_processor": None,
+            "decoder": bytes_as_they_are,
+            "model": {"type": "BPE", "merges": [],
+                      "vocab": {c: i for i, c in enumerate(letters)}}}
 
 
 def words(num_bytes: int) -> str:
@@ -88,6 +104,29 @@ class LongPromptTest(unittest.TestCase):
         busy.close()
         for client in clients:
             client.join()
+
+    def test_what_no_context_holds_is_refused_unencoded(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for path in Path(MODEL).iterdir():
+                if path.name != "tokenizer.json":
+                    (Path(folder) / path.name).symlink_to(path)
+            (Path(folder) / "tokenizer.json").write_text(
+                json.dumps(byte_tokenizer()))
+            server = Server(WINNOW, "--max-model-len", "1K", model=folder)
+        for length in [1025, 5_000_000]:
+            sent = time.monotonic()
+            status, _, text = server.ask("POST", COMPLETIONS, {
+                "prompt": ["a", "a" * length], "max_tokens": 1})
+            self.assertEqual(status, 400, text)
+            self.assertIn(f"its {length} bytes are {length} tokens", text)
+            self.assertLess(time.monotonic() - sent, AT_ONCE_S)
+            self.assertEqual(json.loads(text)["error"]["code"],
+                             "context_length_exceeded")
+        usage = server.complete(prompt="a" * 1024, max_tokens=1)["usage"]
+        self.assertEqual(usage["prompt_tokens"], 1024)
+        count = server.complete(prompt="a" * 5000, path="/tokenize")["count"]
+        self.assertEqual(count, 5000)
+        self.assertEqual(server.end(), 0)
 
     def test_its_own_deadline_is_told_while_it_is_encoded(self):
         body = json.loads(self.long) | {"timeout": 0.5, "max_tokens": 1}
