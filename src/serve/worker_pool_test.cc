@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <latch>
 #include <memory>
+#include <optional>
+#include <thread>
 
 namespace winnow {
 namespace {
@@ -54,40 +57,56 @@ TEST(WorkerPoolTest, LongJobsLeaveAThread) {
   EXPECT_EQ(most_at_work, 2);
 }
 
+// Jobs that take a millisecond and bring the next, until that many have run:
+// there is always one that waits.
+class ChainOfJobs {
+ public:
+  ChainOfJobs(WorkerPool& pool, Length length, int num_jobs)
+      : pool_(pool), length_(length), num_jobs_(num_jobs) {}
+
+  void Continue() {
+    pool_.Post(length_, [this] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (++num_run_ < num_jobs_) Continue();
+    });
+  }
+  int num_run() const { return num_run_; }
+
+ private:
+  WorkerPool& pool_;
+  const Length length_;
+  const int num_jobs_;
+  std::atomic<int> num_run_ = 0;
+};
+
 TEST(WorkerPoolTest, ShortJobsDoNotKeepALongOneWaiting) {
-  std::atomic<bool> is_done = false;
+  constexpr int kNumJobs = 1000;
+  std::optional<ChainOfJobs> chain;
+  int num_before = kNumJobs;
   std::latch done(1);
   WorkerPool pool(2);
-  // Each brings the next: there is always a short job that waits.
-  const std::function<void()> again = [&] {
-    if (!is_done) pool.Post(Length::kShort, again);
-  };
-  for (int i = 0; i < 4; ++i) pool.Post(Length::kShort, again);
+  chain.emplace(pool, Length::kShort, kNumJobs);
+  for (int i = 0; i < 4; ++i) chain->Continue();
   pool.Post(Length::kLong, [&] {
-    is_done = true;
+    num_before = chain->num_run();
     done.count_down();
   });
   done.wait();
+  EXPECT_LT(num_before, kNumJobs / 2);
 }
 
 TEST(WorkerPoolTest, AnEndDropsWhatHasNotBegun) {
+  constexpr int kNumJobs = 1000;
   const auto held = std::make_shared<int>(0);
-  std::latch begun(1);
-  std::latch go(1);
-  std::atomic<int> num_run = 0;
+  std::optional<ChainOfJobs> chain;
   {
     WorkerPool pool(2);
-    pool.Post(Length::kLong, [&] {
-      begun.count_down();
-      go.wait();
-      ++num_run;
-    });
-    begun.wait();
-    pool.Post(Length::kLong, [&num_run, held] { ++num_run; });
-    EXPECT_EQ(held.use_count(), 2);
-    go.count_down();
+    chain.emplace(pool, Length::kLong, kNumJobs);
+    chain->Continue();
+    pool.Post(Length::kLong, [held] {});
+    pool.Post(Length::kLong, [held] {});
   }
-  EXPECT_GE(num_run, 1);
+  EXPECT_LT(chain->num_run(), kNumJobs / 2);
   EXPECT_EQ(held.use_count(), 1);
 }
 
