@@ -276,15 +276,16 @@ Result<int> ServeRun::Run() {
       flags_.engine.max_num_seqs + flags_.max_queued_requests, *metrics_,
       [this](const Error& error) { end_.Fail(error); });
   OpenLog();
+  const int num_cores = static_cast<int>(std::thread::hardware_concurrency());
+  const int num_threads = std::clamp(num_cores, 1, kMaxHttpThreads);
   api_ = std::make_unique<HttpApi>(MakeApiOptions(grammars),
                                    ServiceParts{.tokenizer = *loaded_.tokenizer,
                                                 .chat_template = chat_template_,
                                                 .loop = *loop_,
                                                 .metrics = *metrics_},
-                                   log_.get());
+                                   log_.get(), num_threads + 1);
   interrupt_.Hold([this] { end_.Ask(); });
-  const int num_cores = static_cast<int>(std::thread::hardware_concurrency());
-  server_->Start(*api_, std::clamp(num_cores, 1, kMaxHttpThreads));
+  server_->Start(*api_, num_threads);
   PrintAddress();
   if (const auto failure = end_.Await()) return *failure;
   // The first signal: whoever waits for an answer gets it. The next one ends

@@ -2,6 +2,7 @@
 #ifndef WINNOW_SERVE_API_ERROR_H_
 #define WINNOW_SERVE_API_ERROR_H_
 
+#include <chrono>
 #include <string>
 
 #include "base/result.h"
@@ -20,6 +21,13 @@ struct ApiError {
 // As a request's reader or the engine says it: 400, with the field that a
 // message "request: field NAME: ..." is about; 503 where the device has failed.
 ApiError ApiErrorOf(const Error& error);
+
+// So long behind its deadline an answer waits for what it cannot interrupt, a
+// step or the encoding of its prompt; then its client is told.
+inline constexpr std::chrono::milliseconds kMaxLateness{100};
+
+// What a client is told whose request is late: 504.
+ApiError LateError(std::string message);
 
 // The field that such a line is about; "" where it is about none.
 std::string FieldNamedIn(std::string_view message);

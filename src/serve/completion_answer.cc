@@ -65,11 +65,8 @@ ShownToken CompletionAnswer::Shown(const GeneratedToken& token) const {
 
 void CompletionAnswer::Fail(int status, const std::string& message) {
   if (error_) return;
-  error_ = ApiError{.status = status, .message = message};
-  if (status != 504) return;
-  error_->code = "timeout";
-  // Clients would ask again, for as long.
-  error_->headers = {{"x-should-retry", "false"}};
+  error_ = status == 504 ? LateError(message)
+                         : ApiError{.status = status, .message = message};
 }
 
 // What is in range and is refused all the same is too large.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "serve/answer_style.h"
+#include "serve/api_error.h"
 #include "serve/engine_loop.h"
 #include "serve/http_message.h"
 #include "serve/request_log.h"
@@ -63,9 +64,6 @@ struct AnswerSource {
 // or whose client has gone, is cancelled.
 class CompletionAnswer : public HttpAnswer {
  public:
-  // So long behind its deadline an answer waits for what the engine says of it:
-  // a step that takes longer is not waited for.
-  static constexpr std::chrono::milliseconds kMaxLateness{100};
   using Cancel = std::function<void(Ticket)>;
 
   // REQUIRES: a style and at least one source; tokenizer and metrics outlive

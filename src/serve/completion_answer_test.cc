@@ -234,11 +234,11 @@ TEST_F(CompletionAnswerTest, ADeadlineIsKeptWithinAStep) {
     return Deadline{.at = Clock::now() + time, .limit = "timeout (2 s)"};
   };
   constexpr std::chrono::milliseconds kLate =
-      -CompletionAnswer::kMaxLateness - std::chrono::milliseconds(1);
+      -kMaxLateness - std::chrono::milliseconds(1);
   EXPECT_FALSE(Make({}, 1)->due());
   const Deadline later = in(std::chrono::hours(1));
   const auto waits = Make({.deadline = later}, 1);
-  EXPECT_EQ(waits->due(), later.at + CompletionAnswer::kMaxLateness);
+  EXPECT_EQ(waits->due(), later.at + kMaxLateness);
   EXPECT_TRUE(waits->Take().empty());
   const auto first = feeds_.size();
   const auto late = Make({.deadline = in(kLate)}, 1);

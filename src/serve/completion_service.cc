@@ -187,13 +187,26 @@ Result<std::string> CompletionService::Render(
                    WithoutFolder(text.error().message));
 }
 
-Result<CompletionService::Prompts> CompletionService::Encode(
+Result<std::vector<std::string>> CompletionService::Texts(
     const CompletionRequest& request) const {
-  if (!request.token_ids.empty()) return request.token_ids;
+  if (!request.token_ids.empty()) return std::vector<std::string>();
   std::vector<std::string> texts = request.texts;
   if (request.endpoint != Endpoint::kCompletions) {
     ASSIGN_OR_RETURN(texts.emplace_back(), Render(request));
   }
+  return texts;
+}
+
+Result<CompletionService::Prompts> CompletionService::Encode(
+    const CompletionRequest& request) const {
+  ASSIGN_OR_RETURN(const std::vector<std::string> texts, Texts(request));
+  return Encode(request, texts);
+}
+
+Result<CompletionService::Prompts> CompletionService::Encode(
+    const CompletionRequest& request,
+    const std::vector<std::string>& texts) const {
+  if (!request.token_ids.empty()) return request.token_ids;
   Prompts prompts;
   for (const std::string& text : texts) {
     ASSIGN_OR_RETURN(prompts.emplace_back(),
@@ -224,6 +237,26 @@ int CompletionService::MaxTokens(const CompletionRequest& request,
   // The last token is never fed back.
   const int left = options_.max_model_len - static_cast<int>(prompt_length) + 1;
   return std::clamp(left, 1, options_.default_max_tokens);
+}
+
+std::optional<ApiError> CompletionService::CheckBytes(
+    const CompletionRequest& request,
+    const std::vector<std::string>& texts) const {
+  const std::optional<int64_t> most = parts_.tokenizer.max_token_bytes();
+  if (!most) return std::nullopt;
+  const std::string field = PromptFieldOf(request.endpoint);
+  for (const std::string& text : texts) {
+    const int64_t least = (std::ssize(text) + *most - 1) / *most;
+    if (least <= options_.max_model_len) continue;
+    return ApiError{
+        .message = fmt::format(
+            "request: field {}: this model's maximum context length is {} "
+            "tokens (--max-model-len), its {} bytes are {} tokens at least",
+            field, options_.max_model_len, text.size(), least),
+        .field = field,
+        .code = "context_length_exceeded"};
+  }
+  return std::nullopt;
 }
 
 std::optional<ApiError> CompletionService::CheckLengths(
@@ -264,16 +297,16 @@ std::optional<ApiError> CompletionService::CheckLengths(
 }
 
 std::optional<Deadline> CompletionService::DeadlineOf(
-    const CompletionRequest& request) const {
+    const CompletionRequest& request,
+    Sequence::Clock::time_point arrived) const {
   const double most = options_.max_request_s;
   const double asked = request.timeout_s.value_or(0);
   const bool is_asked = asked > 0 && (most <= 0 || asked <= most);
   const double seconds = is_asked ? asked : most;
   if (seconds <= 0) return std::nullopt;
   return Deadline{
-      .at = Sequence::Clock::now() +
-            std::chrono::duration_cast<Sequence::Clock::duration>(
-                std::chrono::duration<double>(seconds)),
+      .at = arrived + std::chrono::duration_cast<Sequence::Clock::duration>(
+                          std::chrono::duration<double>(seconds)),
       .limit = fmt::format(
           "{} ({} s)", is_asked ? "timeout" : "--request-timeout", seconds)};
 }
@@ -439,13 +472,16 @@ CompletionService::Started CompletionService::Submit(
 }
 
 CompletionService::Started CompletionService::Start(
-    const CompletionRequest& request, std::shared_ptr<RequestRecord> record) {
-  const auto deadline = DeadlineOf(request);
+    const CompletionRequest& request, const std::optional<Deadline>& deadline,
+    std::shared_ptr<RequestRecord> record) {
   if (auto error = CheckModel(request.model)) return *std::move(error);
   const Result<int> selector = SelectorFor(request.select);
   if (!selector.ok()) return ApiErrorOf(selector.error());
   const auto begun = std::chrono::steady_clock::now();
-  Result<Prompts> prompts = Encode(request);
+  const Result<std::vector<std::string>> texts = Texts(request);
+  if (!texts.ok()) return ApiErrorOf(texts.error());
+  if (auto error = CheckBytes(request, *texts)) return *std::move(error);
+  Result<Prompts> prompts = Encode(request, *texts);
   if (!prompts.ok()) return ApiErrorOf(prompts.error());
   record->encode_ms = std::chrono::duration<double, std::milli>(
                           std::chrono::steady_clock::now() - begun)

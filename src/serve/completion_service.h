@@ -58,8 +58,12 @@ class CompletionService {
   // REQUIRES: the parts outlive this.
   CompletionService(ServiceOptions options, const ServiceParts& parts);
 
+  // Nothing where it may take as long as it takes.
+  std::optional<Deadline> DeadlineOf(const CompletionRequest& request,
+                                     Sequence::Clock::time_point arrived) const;
   // The record hears what is to be said of it.
   Started Start(const CompletionRequest& request,
+                const std::optional<Deadline>& deadline,
                 std::shared_ptr<RequestRecord> record);
   // Fails where a chat has no template, or one that does not take it.
   Result<Prompts> Encode(const CompletionRequest& request) const;
@@ -77,12 +81,19 @@ class CompletionService {
 
  private:
   Result<std::string> Render(const CompletionRequest& request) const;
+  // What is to be encoded; none where it came as tokens.
+  Result<std::vector<std::string>> Texts(
+      const CompletionRequest& request) const;
+  Result<Prompts> Encode(const CompletionRequest& request,
+                         const std::vector<std::string>& texts) const;
+  // Before they are encoded: by their bytes alone.
+  std::optional<ApiError> CheckBytes(
+      const CompletionRequest& request,
+      const std::vector<std::string>& texts) const;
   std::optional<ApiError> CheckLengths(const CompletionRequest& request,
                                        const Prompts& prompts) const;
   int MaxTokens(const CompletionRequest& request, size_t prompt_length) const;
   Result<int> SelectorFor(const std::string& select) const;
-  // Nothing where it may take as long as it takes.
-  std::optional<Deadline> DeadlineOf(const CompletionRequest& request) const;
   AnswerForm FormOf(const CompletionRequest& request, uint64_t number) const;
   // Fails where the model's vocabulary cannot be held to grammars.
   Result<const GrammarVocabulary*> Vocabulary();

@@ -20,6 +20,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxRequestIdBytes = 128;
+// What is read and encoded within milliseconds, tens of them at most.
+constexpr size_t kLongBodyBytes = size_t{64} << 10;
 
 // What of a model a page needs to know.
 Json WinnowOf(const CompletionService& service, const ServiceParts& parts) {
@@ -48,7 +50,8 @@ bool IsRequestId(std::string_view id) {
 
 }  // namespace
 
-HttpApi::HttpApi(ApiOptions options, const ServiceParts& parts, RequestLog* log)
+HttpApi::HttpApi(ApiOptions options, const ServiceParts& parts, RequestLog* log,
+                 int num_workers)
     : routes_({{"GET", "/", &HttpApi::Page},
                {"GET", "/health", &HttpApi::Health},
                {"GET", "/version", &HttpApi::Version},
@@ -71,7 +74,8 @@ HttpApi::HttpApi(ApiOptions options, const ServiceParts& parts, RequestLog* log)
       service_(std::move(options.service), parts),
       log_(log),
       started_unix_s_(std::time(nullptr)),
-      openapi_json_(DescribeRoutes()) {}
+      openapi_json_(DescribeRoutes()),
+      workers_(num_workers) {}
 
 std::string HttpApi::DescribeRoutes() const {
   std::vector<OpenApiOperation> operations;
@@ -106,7 +110,8 @@ const HttpApi::Route* HttpApi::RouteOf(const HttpRequest& head) const {
 }
 
 HttpApi::Call HttpApi::CallOf(HttpRequest request) {
-  Call call = {std::move(request), std::make_shared<RequestRecord>()};
+  Call call = {std::move(request), std::make_shared<RequestRecord>(),
+               draining_};
   call.record->method = Printable(call.method);
   call.record->path = Printable(call.path);
   call.record->id = IsRequestId(call.request_id)
@@ -188,10 +193,38 @@ HttpApi::Reply HttpApi::AnswerHead(const HttpRequest& head) {
 }
 
 HttpApi::Reply HttpApi::Answer(HttpRequest request) {
-  const Call call = CallOf(std::move(request));
+  Call call = CallOf(std::move(request));
   const Route* route = RouteOf(call);
   CHECK(route != nullptr, "AnswerHead let {} in", call.path);
+  if (route->method == "POST") return Defer(std::move(call), *route);
   return Logged(call, (this->*route->answer)(call));
+}
+
+HttpApi::Reply HttpApi::Defer(Call call, const Route& route) {
+  const bool is_long = call.body.size() > kLongBodyBytes;
+  const DeferredAnswer::Records records = {
+      .own = call.record,
+      .work = std::make_shared<RequestRecord>(*call.record),
+      .log = log_};
+  Call head;  // Enough to refuse it by.
+  head.path = call.path;
+  head.record = call.record;
+  call.record = records.work;
+  auto work = std::make_shared<DeferredWork>(
+      [this, &route,
+       call = std::make_shared<Call>(std::move(call))](DeferredWork& self) {
+        call->work = &self;
+        return (this->*route.answer)(*call);
+      });
+  workers_.Post(
+      is_long ? WorkerPool::Length::kLong : WorkerPool::Length::kShort,
+      [work] { work->Run(); });
+  const auto late = [this, head = std::move(head)](const Deadline& deadline) {
+    return Refusal(head, LateError(deadline.limit +
+                                   " must suffice for the whole answer, is "
+                                   "over before its prompt was encoded"));
+  };
+  return std::make_unique<DeferredAnswer>(std::move(work), late, records);
 }
 
 HttpApi::Reply HttpApi::Page(const Call&) {
@@ -245,7 +278,7 @@ HttpApi::Reply HttpApi::Embeddings(const Call& call) {
 }
 
 HttpApi::Reply HttpApi::Complete(const Call& call, Endpoint endpoint) {
-  if (draining_) {
+  if (call.is_draining) {
     return Refusal(call, {.status = 503,
                           .message = "the server ends",
                           .headers = {{"Retry-After", "1"}}});
@@ -253,7 +286,11 @@ HttpApi::Reply HttpApi::Complete(const Call& call, Endpoint endpoint) {
   const Result<CompletionRequest> request =
       ParseCompletionRequest(call.body, endpoint, service_.options().rules);
   if (!request.ok()) return Refusal(call, ApiErrorOf(request.error()));
-  CompletionService::Started started = service_.Start(*request, call.record);
+  const std::optional<Deadline> deadline =
+      service_.DeadlineOf(*request, call.record->arrived);
+  if (deadline) call.work->SetDeadline(*deadline);
+  CompletionService::Started started =
+      service_.Start(*request, deadline, call.record);
   if (const auto* error = std::get_if<ApiError>(&started)) {
     return Refusal(call, *error);
   }

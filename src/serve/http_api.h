@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "serve/completion_service.h"
+#include "serve/deferred_answer.h"
 #include "serve/http_message.h"
 #include "serve/request_log.h"
+#include "serve/worker_pool.h"
 
 namespace winnow {
 
@@ -26,11 +28,13 @@ struct ApiOptions {
 // Owns nothing that changes but counts; any thread. With a key, everything but
 // /health and the page needs it. Every answer has an X-Request-Id, the client's
 // own where it sent one of letters, digits and "._:-", and leaves a line in the
-// log.
+// log. What has a body is answered on threads of its own.
 class HttpApi : public HttpHandler {
  public:
   // REQUIRES: the parts, and the log where it is not null, outlive this.
-  HttpApi(ApiOptions options, const ServiceParts& parts, RequestLog* log);
+  // `num_workers`: threads for requests with bodies, at least 2.
+  HttpApi(ApiOptions options, const ServiceParts& parts, RequestLog* log,
+          int num_workers);
 
   std::unique_ptr<HttpAnswer> AnswerHead(const HttpRequest& head) override;
   std::unique_ptr<HttpAnswer> Answer(HttpRequest request) override;
@@ -44,6 +48,9 @@ class HttpApi : public HttpHandler {
   // A request, and what will be said of it.
   struct Call : HttpRequest {
     std::shared_ptr<RequestRecord> record;
+    bool is_draining = false;  // the server ended when it came
+    // Of a POST, which a thread of the pool answers; outlives the call.
+    DeferredWork* work = nullptr;
   };
   struct Route {
     std::string_view method;
@@ -66,6 +73,9 @@ class HttpApi : public HttpHandler {
   Reply Detokenize(const Call& call);
   Reply Embeddings(const Call& call);
 
+  // By a thread of the pool: bodies of megabytes are read, encoded and made a
+  // grammar of there, not by those that all connections share.
+  Reply Defer(Call call, const Route& route);
   Reply Complete(const Call& call, Endpoint endpoint);
   // In the form of the route's clients.
   Reply Refusal(const Call& call, const ApiError& error);
@@ -90,6 +100,7 @@ class HttpApi : public HttpHandler {
   const std::string openapi_json_;
   std::atomic<uint64_t> num_requests_ = 0;
   std::atomic<bool> draining_ = false;
+  WorkerPool workers_;  // last
 };
 
 }  // namespace winnow

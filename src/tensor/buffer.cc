@@ -5,10 +5,17 @@
 #include <utility>
 
 namespace winnow {
+namespace {
 
-// Maps anonymous memory: zeroed lazily by the kernel, so a pool of gigabytes
-// costs nothing until its pages are written, and large pages where it grants
-// them.
+// What is no larger is there at once. What steps work in is used here and there
+// by each of them: touched by use alone, memory grows for hours.
+constexpr size_t kMaxTouchedBytes = size_t{8} << 20;
+
+}  // namespace
+
+// Maps anonymous memory: zeroed by the kernel, lazily, so that a pool of
+// gigabytes costs nothing until its pages are written, and large pages where it
+// grants them.
 Result<Buffer> Buffer::AllocateHost(size_t num_bytes,
                                     std::string_view purpose) {
   if (num_bytes == 0) return Buffer();
@@ -21,6 +28,10 @@ Result<Buffer> Buffer::AllocateHost(size_t num_bytes,
   }
   constexpr size_t kHugePageBytes = size_t{2} << 20;
   if (num_bytes >= kHugePageBytes) madvise(data, num_bytes, MADV_HUGEPAGE);
+  // Kernels before 5.14 do not know it, and touch it all by use.
+  if (num_bytes <= kMaxTouchedBytes) {
+    madvise(data, num_bytes, MADV_POPULATE_WRITE);
+  }
   return Buffer(Tier::kHost, static_cast<std::byte*>(data), num_bytes,
                 [](std::byte* p, size_t n) { munmap(p, n); });
 }

@@ -40,8 +40,8 @@ class Buffer {
     if (data_ != nullptr) free_(data_, num_bytes_);
   }
 
-  // Plain memory, zeroed, aligned to 64 bytes. Pages are touched on first use.
-  // Fails with kResourceExhausted, naming `purpose`.
+  // Plain memory, zeroed, aligned to 64 bytes; above 8 MiB pages are touched on
+  // first use. Fails with kResourceExhausted, naming `purpose`.
   static Result<Buffer> AllocateHost(size_t num_bytes,
                                      std::string_view purpose);
 

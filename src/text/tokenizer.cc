@@ -17,6 +17,10 @@ using internal::TakeText;
 constexpr size_t kMaxTokenizerBytes = size_t{256} << 20;
 constexpr size_t kMaxConfigBytes = size_t{16} << 20;
 
+std::optional<int64_t> SizeOrNone(size_t size) {
+  return size == 0 ? std::nullopt : std::optional(static_cast<int64_t>(size));
+}
+
 std::optional<int32_t> IdOrNone(int32_t id) {
   return id < 0 ? std::nullopt : std::optional(id);
 }
@@ -31,6 +35,8 @@ Tokenizer::Tokenizer(Handle handle, std::string name)
     : handle_(std::move(handle)),
       name_(std::move(name)),
       vocab_size_(winnow_tokenizer_id_limit(handle_.get())),
+      max_token_bytes_(
+          SizeOrNone(winnow_tokenizer_max_token_bytes(handle_.get()))),
       bos_id_(IdOrNone(winnow_tokenizer_bos(handle_.get()))),
       eos_id_(IdOrNone(winnow_tokenizer_eos(handle_.get()))) {}
 

@@ -50,6 +50,11 @@ class Tokenizer {
   Result<std::string> Decode(std::span<const int32_t> ids,
                              bool skip_special_tokens) const;
 
+  // The most bytes of a text that one token stands for, so that N tokens
+  // have N times as many. None where nothing bounds it: unknown words
+  // of any length are one token, or some of the text is left out.
+  std::optional<int64_t> max_token_bytes() const { return max_token_bytes_; }
+
   // One more than the highest id.
   int32_t vocab_size() const { return vocab_size_; }
 
@@ -77,6 +82,7 @@ class Tokenizer {
   Handle handle_;
   std::string name_;  // tokenizer.json's path, for messages
   int32_t vocab_size_;
+  std::optional<int64_t> max_token_bytes_;
   std::optional<int32_t> bos_id_;
   std::optional<int32_t> eos_id_;
 };

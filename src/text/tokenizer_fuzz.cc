@@ -38,6 +38,11 @@ void CheckTokenizer(const Tokenizer& tokenizer) {
   for (const char* text : kTexts) {
     for (const bool special : {false, true}) {
       const auto ids = tokenizer.Encode(text, special);
+      const size_t most =
+          static_cast<size_t>(tokenizer.max_token_bytes().value_or(SIZE_MAX));
+      CHECK(!ids.ok() || std::string_view(text).size() / most <= ids->size(),
+            "\"{}\" has {} tokens of {} bytes at most", text, ids->size(),
+            most);
       if (ids.ok()) CheckStreaming(tokenizer, *ids, special);
     }
   }

@@ -241,6 +241,103 @@ TEST(TokenizerTest, ReportsAPatternThatBacktracksTooLong) {
       << ids.error().message;
 }
 
+// Byte-level, a token for each byte and one for "abcdefgh".
+json ByteTokenizer() {
+  json vocab;
+  int32_t id = 0;
+  const auto add = [&](const std::string& token) { vocab[token] = id++; };
+  for (int c = 0; c < 0x144; ++c) {
+    const bool printable = (c >= '!' && c <= '~') || (c >= 0xa1 && c != 0xad);
+    if (!printable) continue;
+    add(c < 0x80 ? std::string(1, static_cast<char>(c))
+                 : std::string{static_cast<char>(0xc0 | (c >> 6)),
+                               static_cast<char>(0x80 | (c & 0x3f))});
+  }
+  json merges = json::array();
+  const std::string letters = "abcdefgh";
+  for (size_t i = 1; i < letters.size(); ++i) {
+    add(letters.substr(0, i + 1));
+    merges.push_back({letters.substr(0, i), letters.substr(i, 1)});
+  }
+  return {{"version", "1.0"},
+          {"added_tokens", json::array()},
+          {"pre_tokenizer",
+           {{"type", "ByteLevel"},
+            {"add_prefix_space", false},
+            {"trim_offsets", false},
+            {"use_regex", false}}},
+          {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", merges}}}};
+}
+
+std::string Repeated(const std::string& text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += text;
+  return all;
+}
+
+TEST(TokenizerTest, BoundsWhatATokenStandsFor) {
+  EXPECT_FALSE(Make(WordTokenizer()).max_token_bytes());
+  json bytes = ByteTokenizer();
+  EXPECT_EQ(Make(bytes).max_token_bytes(), 8);
+  bytes["normalizer"] = {{"type", "NFC"}};
+  EXPECT_EQ(Make(bytes).max_token_bytes(), 32);
+  bytes["added_tokens"] = {AddedToken(263, "\u4f60\u597d\u4f60\u597d", true)};
+  EXPECT_EQ(Make(bytes).max_token_bytes(), 4 * 12);
+  bytes["added_tokens"][0]["rstrip"] = true;
+  EXPECT_FALSE(Make(bytes).max_token_bytes());
+  bytes = ByteTokenizer();
+  bytes["normalizer"] = {
+      {"type", "Strip"}, {"strip_left", true}, {"strip_right", true}};
+  EXPECT_FALSE(Make(bytes).max_token_bytes());
+  bytes = ByteTokenizer();
+  const json split = {{"type", "Split"},
+                      {"pattern", {{"String", " "}}},
+                      {"behavior", "Removed"},
+                      {"invert", false}};
+  bytes["pre_tokenizer"] = {{"type", "Sequence"},
+                            {"pretokenizers", {split, bytes["pre_tokenizer"]}}};
+  EXPECT_FALSE(Make(bytes).max_token_bytes());
+  bytes["pre_tokenizer"]["pretokenizers"][0]["behavior"] = "Isolated";
+  EXPECT_EQ(Make(bytes).max_token_bytes(), 8);
+  bytes = ByteTokenizer();
+  bytes["model"]["vocab"].erase("\u00a1");
+  EXPECT_FALSE(Make(bytes).max_token_bytes());
+}
+
+TEST(TokenizerTest, NoTextHasFewerTokensThanItsBytesSay) {
+  json composed = ByteTokenizer();
+  composed["normalizer"] = {{"type", "NFC"}};
+  std::vector<Tokenizer> tokenizers;
+  tokenizers.push_back(Make(ByteTokenizer()));
+  tokenizers.push_back(Make(composed));
+  for (const char* name : {"llama3", "qwen2", "mistral"}) {
+    tokenizers.push_back(
+        Tokenizer::Load(std::filesystem::path(WINNOW_SOURCE_DIR) /
+                        "tests/golden/tokenizers" / name)
+            .value());
+  }
+  for (const Tokenizer& tokenizer : tokenizers) {
+    ASSERT_TRUE(tokenizer.max_token_bytes());
+    std::vector<std::string> pieces = {
+        "abcdefgh", "\u212a", "\u1100\u1161\u11a8",
+        "e\u0301",  "\u00e9", " ",
+        "\n",       "0",      "\U0001f600",
+        "\u4f60",   "\u0390", "\u2126"};
+    for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
+      const Result<std::string> text = tokenizer.Decode({&id, 1}, false);
+      if (text.ok() && Tokenizer::CheckText(*text).ok())
+        pieces.push_back(*text);
+    }
+    for (const std::string& piece : pieces) {
+      const std::string text = Repeated(piece, 64);
+      const Ids ids = tokenizer.Encode(text, false).value();
+      EXPECT_GE(std::ssize(ids) * *tokenizer.max_token_bytes(),
+                std::ssize(text))
+          << piece;
+    }
+  }
+}
+
 TEST(TokenizerTest, IsSharedByThreads) {
   const Tokenizer tokenizer =
       Tokenizer::Load(std::filesystem::path(WINNOW_SOURCE_DIR) /

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import random
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
@@ -20,6 +20,8 @@ SELECTS = ["dense", "quest:budget=512", "mean:budget=512", "snapkv:budget=512",
 FAMILIES = ["niah", "multikey", "chain", "vt", "niah_multivalue"]
 KINDS = ["task", "drawn", "long", "grammar", "several", "logprobs", "stop"]
 LONGEST = 1600  # tokens of a prompt
+CROWD_LONGEST = 3840  # of 4,096 with the answer
+CROWD_SHORT_CHARACTERS = 2000  # some 400 tokens
 CODE = r" ?[0-9]( [0-9]){4}"  # as niah's answers are
 
 
@@ -97,19 +99,32 @@ def make_ask(seed: int, index: int) -> Ask:
     return Ask(kind, path, body, answer)
 
 
-def make_crowds(seed: int) -> list[list[Ask]]:
-    """By each selector a few long prompts, whose answers are long enough that
-    all who ask at once run at once, if there is room for them."""
-    return [[Ask("crowd", COMPLETIONS,
-                 {"prompt": make_record("niah", LONGEST, 1001, seed + i).prompt,
-                  "max_tokens": 96, "ignore_eos": True, "temperature": 0,
-                  "select": select})
-             for i in range(3)] for select in SELECTS]
+@dataclass(frozen=True)
+class Crowd:
+    """By one selector what takes as much memory as requests can: `first` is as
+    long as a prompt may be, and all ask `then` at once, with answers so long
+    that they run at once."""
+    first: Ask
+    then: Ask
 
 
-def salted(ask: Ask, salt: str) -> Ask:
-    """With a cache of its own, and the same answer."""
-    return replace(ask, body={**ask.body, "cache_salt": salt})
+def make_crowds(seed: int) -> list[Crowd]:
+    """Many have room for the longest prompt if they share it. A choice that is
+    fixed by a prompt's rows shares none: then it is a short one."""
+    record = make_record("niah", CROWD_LONGEST, 1001, seed)
+
+    def ask(select: str, prompt: str) -> Ask:
+        return Ask("crowd", COMPLETIONS,
+                   {"prompt": prompt, "max_tokens": 96, "ignore_eos": True,
+                    "temperature": 0, "select": select})
+
+    crowds = []
+    for select in SELECTS:
+        first = ask(select, record.prompt)
+        short = ask(select, record.context[:CROWD_SHORT_CHARACTERS])
+        shares = not select.startswith("snapkv")
+        crowds.append(Crowd(first, first if shares else short))
+    return crowds
 
 
 def whole_answer(path: str, text: str) -> Answer:

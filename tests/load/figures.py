@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 MOST_GROWTH = 0.01  # of resident memory behind the warm-up
+MAPPING = re.compile(r"([0-9a-f]+)-[0-9a-f]+ \S+ \S+ \S+ \S+ *(.*)$")
+ARENA_BYTES = 64 << 20  # glibc's HEAP_MAX_SIZE
 SAMPLE = re.compile(r"(?m)^([\w:]+)(?:\{([^}]*)\})? (\S+)$")
 
 
@@ -38,6 +40,23 @@ def read_process(pid: int) -> Process:
     return Process(number("VmRSS") << 10,
                    len(list(Path(f"/proc/{pid}/fd").iterdir())),
                    number("Threads"))
+
+
+def resident_parts(smaps: str) -> dict[str, int]:
+    """Bytes by what they are, of /proc/PID/smaps: of files, of malloc (the
+    first heap, and those of threads, which begin at multiples of 64 MiB), and
+    of what was mapped, as pools and stacks are."""
+    parts = dict.fromkeys(["files", "malloc", "mapped"], 0)
+    part = ""
+    for line in smaps.splitlines():
+        if found := MAPPING.match(line):
+            begin, name = int(found[1], 16), found[2]
+            heap = name == "[heap]" or (not name and begin % ARENA_BYTES == 0)
+            part = ("files" if name.startswith("/") else
+                    "malloc" if heap else "mapped")
+        elif line.startswith("Rss:"):
+            parts[part] += int(line.split()[1]) << 10
+    return parts
 
 
 def read_metrics(text: str) -> dict[str, float]:

@@ -32,9 +32,9 @@ from asks import (  # noqa: E402
     SELECTS,
     Answer,
     Ask,
+    Crowd,
     make_ask,
     make_crowds,
-    salted,
     whole_answer,
 )
 from caller import Caller  # noqa: E402
@@ -48,6 +48,7 @@ from figures import (  # noqa: E402
     process_faults,
     read_metrics,
     read_process,
+    resident_parts,
     sum_of,
 )
 from serve_process import Server, wait_until  # noqa: E402
@@ -99,7 +100,7 @@ class Soak:
     """One server and its clients, from the first request to the last."""
 
     def __init__(self, winnow: str, asks: list[Ask], rights: list[Answer],
-                 crowds: list[list[tuple[Ask, Answer]]],
+                 crowds: list[tuple[Crowd, tuple[Answer, Answer]]],
                  arguments: argparse.Namespace):
         self.server = Server(winnow, *SHARED, *CROWDED)
         self.asks, self.rights, self.crowds = asks, rights, crowds
@@ -108,6 +109,7 @@ class Soak:
         self.until = 0.0
         self.together = threading.Barrier(arguments.clients)
         self.resident: list[int] = []
+        self.parts: list[dict[str, int]] = []  # at the warm-up's end, and last
         self.most = collections.Counter()
 
     def scrape(self) -> dict[str, float]:
@@ -136,12 +138,16 @@ class Soak:
 
     def join_crowds(self, caller: Caller, number: int) -> None:
         """All clients at once ask by one selector, then by the next. The pool
-        of its summaries has room for all requests that may run, and is touched
-        by those that do: at random so many of one selector meet late."""
-        for crowd in self.crowds:
-            ask, right = crowd[number % len(crowd)]
+        of its summaries has room for all requests that may run, each as long as
+        one may be, and is touched by those that do: at random so many of one
+        selector meet late. The first to ask leaves a prompt to the others, whom
+        the device has room for only if they share it."""
+        for crowd, (first, then) in self.crowds:
             self.together.wait(CROWD_TIMEOUT_S)
-            caller.read("whole", salted(ask, f"client {number}"), right)
+            if number == 0:
+                caller.read("whole", crowd.first, first)
+            self.together.wait(CROWD_TIMEOUT_S)
+            caller.read("whole", crowd.then, then)
 
     def settle(self, most_descriptors: int = 0) -> tuple[dict[str, float], Process]:
         """When nobody asks any more, and connections have had time to be closed:
@@ -171,8 +177,10 @@ class Soak:
                 value = int(metrics[f"vllm:num_requests_{name}"])
                 self.most[name] = max(self.most[name], value)
             if time.monotonic() >= warm:
-                process = read_process(self.server.process.pid)
-                self.resident.append(process.resident_bytes)
+                pid = self.server.process.pid
+                self.resident.append(read_process(pid).resident_bytes)
+                smaps = Path(f"/proc/{pid}/smaps").read_text()
+                self.parts = [*self.parts[:1], resident_parts(smaps)]
 
     def run(self) -> tuple[dict, list[str]]:
         before, process_before = self.settle()
@@ -224,6 +232,9 @@ class Soak:
             if self.resident else None,
             "resident_growth": round(growth_of(self.resident), 5),
             # From the warm-up to the end.
+            "resident_parts_mib": [
+                {name: round(size / 2**20, 2) for name, size in parts.items()}
+                for parts in self.parts],
             "resident_mib_over_time": [
                 round(self.resident[at * (len(self.resident) - 1) // 11] / 2**20, 1)
                 for at in range(12)] if self.resident else []}
@@ -242,9 +253,10 @@ def main() -> int:
     asks = [make_ask(arguments.seed, i) for i in range(arguments.asks)]
     crowds = (make_crowds(arguments.seed)
               if arguments.minutes >= LEAST_MINUTES_FOR_MEMORY else [])
-    rights = answers_alone(arguments.winnow, asks + sum(crowds, []))
-    right_crowds = iter(rights[len(asks):])
-    crowds = [[(ask, next(right_crowds)) for ask in crowd] for crowd in crowds]
+    rights = answers_alone(arguments.winnow, asks + [
+        ask for crowd in crowds for ask in (crowd.first, crowd.then)])
+    of_crowds = rights[len(asks):]
+    crowds = list(zip(crowds, zip(of_crowds[::2], of_crowds[1::2])))
     right = share_right(asks, rights)
     print(f"soak: {len(asks)} requests asked alone, {right:.0%} of the tasks "
           "right", file=sys.stderr)

@@ -36,6 +36,7 @@ TEMPLATE = ("{% for m in messages %}{% if m.content == 'raise' %}"
             "{% endfor %}{% for i in range(turns | default(0)) %}"
             "{% for j in range(100000) %}{% endfor %}{% endfor %}")
 SCRIPTS = {"go": ["one", " two", " three"]}
+NUM_CONNECTIONS = int(os.environ.get("WINNOW_CONNECTIONS", "2000"))
 # Reset, not closed: nothing lingers.
 RESET = struct.pack("ii", 1, 0)
 
@@ -186,6 +187,45 @@ class AttackTest(unittest.TestCase):
         except OSError:
             pass
 
+    def test_a_reader_of_a_stream_that_stops_ends_it(self):
+        labels = 'finished_reason="abort"'
+        name = "vllm:request_success_total"
+        before = self.server.metric(name, labels)
+        # More than sockets hold, 4 MiB at most.
+        body = json.dumps({"prompt": ["go"] * 32, "max_tokens": 4090,
+                           "stream": True, "ignore_eos": True,
+                           "logprobs": 20}).encode()
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.connect(("127.0.0.1", self.server.port))
+            client.sendall(post(body))
+            wait_until(lambda: self.server.metric(name, labels) > before,
+                       "it is cancelled")
+            wait_until(lambda: self.server.metric(
+                "vllm:kv_cache_usage_perc") == 0, "its pages are free")
+            self.assertNotIn(b"[DONE]", read_all(client))
+
+    def test_a_stream_that_is_cut_at_each_byte(self):
+        whole = post(b'{"prompt": "go", "stream": true}')
+
+        def read(client: socket.socket, most: int) -> int:
+            """So much of the stream, or all: its chunks differ each time."""
+            client.sendall(whole)
+            told = b""
+            while len(told) < most and not told.endswith(b"\r\n0\r\n\r\n"):
+                told += client.recv(most - len(told))
+            return len(told)
+
+        with self.server.connect() as client:
+            length = read(client, 1 << 16)
+        for cut in range(length):
+            with self.server.connect() as client:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+                read(client, cut)
+        wait_until(lambda: self.server.metric(
+            "vllm:num_requests_running") == 0, "none runs")
+        self.assertEqual(self.server.metric("vllm:kv_cache_usage_perc"), 0)
+
     def test_a_body_that_stalls_is_cut_off(self):
         with self.server.connect() as client:
             client.sendall(b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: "
@@ -201,14 +241,28 @@ class AttackTest(unittest.TestCase):
             self.assertLess(time.monotonic() - started, 10)
 
     def test_half_closed_counts_as_gone(self):
-        labels = 'finished_reason="abort"'
-        name = "vllm:request_success_total"
-        before = self.server.metric(name, labels)
+        """At once, when its request need not have begun, and in its midst."""
+        def counts() -> tuple[float, float]:
+            return (self.server.metric("winnow:requests_started_total"),
+                    self.server.metric("vllm:request_success_total",
+                                       'finished_reason="abort"'))
+
         body = json.dumps({"prompt": "go", "max_tokens": 4000, "stream": True,
                            "ignore_eos": True}).encode()
-        self.exchange(post(body), close_writing=True)
-        wait_until(lambda: self.server.metric(name, labels) == before + 1,
-                   "it is cancelled")
+        for num_read in [0, 100]:
+            before = counts()
+            with self.server.connect() as client:
+                client.sendall(post(body))
+                self.assertEqual(num_read > 0, bool(client.recv(num_read)))
+                client.shutdown(socket.SHUT_WR)
+                self.assertNotIn(b"[DONE]", read_all(client))
+
+            def is_over() -> bool:
+                started, aborted = (now - then for now, then
+                                    in zip(counts(), before))
+                return started == aborted and (num_read == 0 or aborted == 1)
+
+            wait_until(is_over, "it is cancelled")
 
     def test_no_more_connections_than_allowed(self):
         clients = []
@@ -235,14 +289,16 @@ class AttackTest(unittest.TestCase):
         body = json.dumps({"prompt": "go", "max_tokens": 50, "stream": True,
                            "ignore_eos": True}).encode()
         whole = post(body)
-        for number in range(2000):
+        for number in range(NUM_CONNECTIONS):
             with self.server.connect() as client:
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
                 if number % 4 == 0:
                     client.sendall(whole[:number % len(whole)])
                 if number % 40 == 0:
                     client.sendall(whole[number % len(whole):])
-                    client.recv(1 + number // 8)
+                    client.recv(1 + number % 2000 // 8)
+            if number % 1000 == 0:
+                self.assertLessEqual(self.descriptors(), self.num_open + 64)
         wait_until(lambda: self.server.metric(
             "vllm:num_requests_running") == 0, "none runs")
         wait_until(lambda: self.server.metric(
@@ -380,6 +436,8 @@ class AttackTest(unittest.TestCase):
                 ("n", [1], [0, -1, 10_000, 2**31, 2**63, 2**64]),
                 ("max_tokens", [1, 4096], [0, 4097, 2**31, 2**63, 10**30]),
                 ("top_p", [1e-9, 1], [-1e-9, 1.0001]),
+                ("min_tokens", [2], [3, -1, 2**31, 2**63]),
+                ("timeout", [3600], [-1, "1"]),
                 ("top_k", [-1, 2**31 - 1], [2**31]),
                 ("priority", [-2**31, 2**31 - 1], [2**31, 0.5, "high"]),
                 ("min_p", [0, 1], [1.5]), ("logprobs", [20], [21, 2**63]),
@@ -393,6 +451,9 @@ class AttackTest(unittest.TestCase):
             for value in bad:
                 body = {"prompt": "go", "max_tokens": 2, field: value}
                 self.refused(body)
+
+        # There are 16 where nothing is said.
+        self.refused({"prompt": "go", "min_tokens": 17})
 
     def test_the_context_ends_where_it_says(self):
         """The last token is never fed: 4096 take a prompt of 4095 and two."""

@@ -23,10 +23,10 @@ class Server:
     after its address is kept in `lines` as it comes."""
 
     def __init__(self, winnow: str, *flags: str, model: str = MODEL,
-                 **environment: str):
+                 port: int = 0, **environment: str):
         usual = {"--max-model-len": "4K", "--dtype": "float32", "--threads": "2"}
         self.process = subprocess.Popen(
-            [winnow, "serve", model, "--port", "0", *flags,
+            [winnow, "serve", model, "--port", str(port), *flags,
              *(word for pair in usual.items() if pair[0] not in flags
                for word in pair)],
             stderr=subprocess.PIPE, text=True,

@@ -657,6 +657,23 @@ class LifeTest(unittest.TestCase):
                                     b" " * (20 << 20))[0], 401)
         self.assertEqual(server.end(), 0)
 
+    def test_no_route_is_left_out_by_the_key(self):
+        server = start(WINNOW_API_KEY="secret")
+        document = json.loads(server.ask("GET", "/openapi.json", headers={
+            "x-api-key": "secret"})[2])
+        routes = [(method.upper(), path) for path, item
+                  in document["paths"].items() for method in item]
+        self.assertGreater(len(routes), 12)
+        for method, path in routes:
+            for headers in [{}, {"x-api-key": "secreT"},
+                            {"Authorization": "secret"},
+                            {"Authorization": "Bearer secret\u00e9".encode()},
+                            {"Authorization": "Bearer secretsecret"}]:
+                status = server.ask(method, path, {}, headers)[0]
+                is_open = path in ("/", "/health")
+                self.assertEqual(status == 401, not is_open, (method, path))
+        self.assertEqual(server.end(), 0)
+
     def test_without_a_key_only_names_of_this_machine_are_answered(self):
         server = start("--allowed-host", "models.example")
         for host, status in [("localhost:1", 200), ("[::1]:8000", 200),
@@ -686,6 +703,52 @@ class LifeTest(unittest.TestCase):
                                       {"prompt": "x", "max_tokens": 1}
                                       )[0] == 200, "there is room again")
         self.assertEqual(server.end(), 0)
+
+    def test_thousands_that_wait_hold_up_nobody(self):
+        server = start("--max-num-seqs", "2", "--max-queued-requests", "10240")
+        busy = [server.open_stream(prompt="The", max_tokens=4000,
+                                   ignore_eos=True)]
+        data = json.dumps({"prompt": [[70 + i] for i in range(256)],
+                           "max_tokens": 4000, "ignore_eos": True}).encode()
+        waiting = [server.connect() for _ in range(40)]
+        for client in waiting:
+            client.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost"
+                           b"\r\nContent-Length: %d\r\n\r\n" % len(data)
+                           + data)
+        num_waiting = lambda: server.metric("vllm:num_requests_waiting")  # noqa: E731
+        wait_until(lambda: num_waiting() >= 10_000, "they wait")
+        busy.pop().close()
+        answer = server.complete(prompt="x", max_tokens=2, priority=-1)
+        self.assertEqual(answer["usage"]["completion_tokens"], 2)
+        self.assertGreater(num_waiting(), 10_000)
+        sent = time.monotonic()
+        for client in waiting:
+            client.close()
+        wait_until(lambda: num_waiting() == 0, "all have left")
+        self.assertLess(time.monotonic() - sent, 10)
+        server.complete(prompt="x", max_tokens=2)
+        self.assertEqual(server.end(), 0)
+
+    def test_one_that_was_killed_comes_back(self):
+        server = start()
+        asked = dict(prompt="The code", max_tokens=8, ignore_eos=True)
+        before = server.complete(**asked)["choices"]
+        client = server.open_stream(prompt="The", max_tokens=4000,
+                                    ignore_eos=True)
+        server.process.kill()
+        self.assertEqual(server.wait(), -signal.SIGKILL)
+        told = b"?"
+        while told:
+            try:
+                told = client.recv(1 << 16)
+            except ConnectionError:
+                break
+            self.assertNotIn(b"[DONE]", told)
+        client.close()
+        # On its port at once, though connections to it linger.
+        again = Server(WINNOW, port=server.port)
+        self.assertEqual(again.complete(**asked)["choices"], before)
+        self.assertEqual(again.end(), 0)
 
     def test_a_signal_drains_and_a_second_ends(self):
         server = start()

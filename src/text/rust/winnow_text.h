@@ -101,6 +101,8 @@ int32_t winnow_tokenizer_decode(const WinnowTokenizer* tokenizer,
                                 WinnowOwnedText* error);
 // One more than the highest id; 0 without tokens.
 int32_t winnow_tokenizer_id_limit(const WinnowTokenizer* tokenizer);
+// The most bytes of a text that one token stands for; 0: nothing bounds it.
+size_t winnow_tokenizer_max_token_bytes(const WinnowTokenizer* tokenizer);
 // The ids of tokenizer_config.json's bos_token and eos_token, or -1.
 int32_t winnow_tokenizer_bos(const WinnowTokenizer* tokenizer);
 int32_t winnow_tokenizer_eos(const WinnowTokenizer* tokenizer);

@@ -30,6 +30,15 @@ pub fn token_bytes(token: &str) -> Vec<u8> {
         .unwrap_or_else(|| token.as_bytes().to_vec())
 }
 
+/// The character that stands for `byte`.
+pub fn byte_char(byte: u8) -> char {
+    CHAR_TO_BYTE
+        .iter()
+        .zip('\0'..)
+        .find_map(|(of, c)| (*of == Some(byte)).then_some(c))
+        .expect("the alphabet has every byte")
+}
+
 /// String::from_utf8_lossy for bytes that arrive in pieces.
 #[derive(Default)]
 pub struct LossyUtf8 {

@@ -8,6 +8,7 @@ mod bytes;
 mod charsmap;
 mod complaints;
 mod config;
+mod coverage;
 mod dialect;
 mod failure;
 mod grammar;
@@ -207,6 +208,13 @@ pub unsafe extern "C" fn winnow_tokenizer_decode(
             || tokenizer.decode(ids, skip_special_tokens),
         )
     }
+}
+
+#[no_mangle]
+pub extern "C" fn winnow_tokenizer_max_token_bytes(
+    tokenizer: &Arc<Tokenizer>,
+) -> usize {
+    tokenizer.max_token_bytes().unwrap_or(0)
 }
 
 #[no_mangle]

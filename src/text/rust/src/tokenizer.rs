@@ -9,6 +9,7 @@ use tokenizers::tokenizer::{AddedToken, Tokenizer as Inner};
 
 use crate::charsmap::check_charsmaps;
 use crate::config::{parse_config, token_content};
+use crate::coverage::max_token_bytes;
 use crate::failure::{fenced, Code, Failure, Outcome};
 use crate::growth::check_growth;
 use crate::stream::{chain, Link, Stream};
@@ -22,6 +23,7 @@ pub struct Tokenizer {
     inner: Inner,
     links: Option<Vec<Link>>,
     id_limit: u32,
+    max_token_bytes: Option<usize>,
     bos: Option<u32>,
     eos: Option<u32>,
 }
@@ -86,10 +88,13 @@ impl Tokenizer {
             };
             (bos, eos) = (id_of("bos_token"), id_of("eos_token"));
         }
-        let (id_limit, links) =
-            fenced(|| Ok((id_limit(&inner)?, inner.get_decoder().map(chain))))
-                .map_err(|failure| failure.of(&json.name))?;
-        Ok(Tokenizer { inner, links, id_limit, bos, eos })
+        let (id_limit, links, max_token_bytes) = fenced(|| {
+            let links = inner.get_decoder().map(chain);
+            let most = max_token_bytes(json.text, &inner);
+            Ok((id_limit(&inner)?, links, most))
+        })
+        .map_err(|failure| failure.of(&json.name))?;
+        Ok(Tokenizer { inner, links, id_limit, max_token_bytes, bos, eos })
     }
 
     pub fn encode(
@@ -131,6 +136,11 @@ impl Tokenizer {
 
     pub fn id_limit(&self) -> u32 {
         self.id_limit
+    }
+
+    /// What one token stands for at most, if anything bounds it.
+    pub fn max_token_bytes(&self) -> Option<usize> {
+        self.max_token_bytes
     }
 
     pub fn bos(&self) -> Option<u32> {

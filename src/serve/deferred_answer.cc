@@ -1,0 +1,92 @@
+#include "serve/deferred_answer.h"
+
+#include "serve/logged_answer.h"
+
+namespace winnow {
+
+void DeferredWork::Run() {
+  Do work;
+  {
+    const std::scoped_lock lock(mutex_);
+    work = std::exchange(do_, nullptr);
+  }
+  if (!work) return;
+  std::unique_ptr<HttpAnswer> answer = work(*this);
+  const std::scoped_lock lock(mutex_);
+  if (is_left_) return;
+  answer_ = std::move(answer);
+  if (wake_) wake_();
+}
+
+void DeferredWork::SetDeadline(const Deadline& deadline) {
+  const std::scoped_lock lock(mutex_);
+  deadline_ = deadline;
+  if (wake_ && !is_left_) wake_();
+}
+
+void DeferredWork::SetWake(std::function<void()> wake) {
+  const std::scoped_lock lock(mutex_);
+  wake_ = std::move(wake);
+}
+
+void DeferredWork::Leave() {
+  Do unbegun;
+  std::unique_ptr<HttpAnswer> unsent;
+  const std::scoped_lock lock(mutex_);
+  is_left_ = true;
+  unbegun = std::move(do_);
+  do_ = nullptr;
+  unsent = std::move(answer_);
+}
+
+std::unique_ptr<HttpAnswer> DeferredWork::Take() {
+  const std::scoped_lock lock(mutex_);
+  return std::move(answer_);
+}
+
+std::optional<Deadline> DeferredWork::deadline() const {
+  const std::scoped_lock lock(mutex_);
+  return deadline_;
+}
+
+DeferredAnswer::~DeferredAnswer() {
+  work_->Leave();
+  if (answer_ == nullptr && records_.log != nullptr) {
+    records_.log->Add(*records_.own);
+  }
+}
+
+void DeferredAnswer::SetWake(std::function<void()> wake) {
+  wake_ = wake;
+  work_->SetWake(std::move(wake));
+}
+
+void DeferredAnswer::Become(std::unique_ptr<HttpAnswer> answer,
+                            const std::shared_ptr<RequestRecord>& record) {
+  answer_ =
+      std::make_unique<LoggedAnswer>(std::move(answer), record, records_.log);
+  answer_->SetWake(wake_);
+}
+
+HttpPart DeferredAnswer::Take() {
+  if (answer_ != nullptr) return answer_->Take();
+  if (std::unique_ptr<HttpAnswer> answer = work_->Take()) {
+    Become(std::move(answer), records_.work);
+    return answer_->Take();
+  }
+  const auto latest = due();
+  if (!latest || *latest > std::chrono::steady_clock::now()) return {};
+  work_->Leave();
+  Become(late_(*work_->deadline()), records_.own);
+  return answer_->Take();
+}
+
+std::optional<std::chrono::steady_clock::time_point> DeferredAnswer::due()
+    const {
+  if (answer_ != nullptr) return answer_->due();
+  const std::optional<Deadline> deadline = work_->deadline();
+  if (!deadline) return std::nullopt;
+  return deadline->at + kMaxLateness;
+}
+
+}  // namespace winnow

@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""What a prompt of megabytes costs those who did not send it.
+
+    serve_long_prompt_test.py PATH_TO_WINNOW
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import tempfile
+import threading
+import time
+import unittest
+from pathlib import Path
+
+from serve_process import MODEL, Server
+
+WINNOW = ""
+COMPLETIONS = "/v1/completions"
+# More at once than the server has threads for connections.
+NUM_LONG = 5
+# Told at once, as far as anything is on a machine that others use too: what
+# waits for one of these prompts waits for seconds.
+AT_ONCE_S = 0.5
+
+
+def byte_tokenizer() -> dict:
+    """A token a byte, in the alphabet of byte-level vocabularies."""
+    printable = [*range(0x21, 0x7f), *range(0xa1, 0xad), *range(0xae, 0x100)]
+    letters = [chr(c) for c in printable]
+    letters += [chr(0x100 + i) for i in range(256 - len(printable))]
+    bytes_as_they_are = {"type": "ByteLevel", "add_prefix_space": False,
+                         "trim_offsets": False, "use_regex": False}
+    return {"version": "1.0", "added_tokens": [], "normalizer": None,
+            "pre_tokenizer": bytes_as_they_are, "post_processor": None,
+            "decoder": bytes_as_they_are,
+            "model": {"type": "BPE", "merges": [],
+                      "vocab": {c: i for i, c in enumerate(letters)}}}
+
+
+def words(num_bytes: int) -> str:
+    """No two beginnings alike, so that no cache of words knows them."""
+    draw = random.Random(3)
+    return " ".join(draw.randbytes(4).hex() for _ in range(num_bytes // 9))
+
+
+class LongPromptTest(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server(WINNOW)
+        cls.long = json.dumps({"prompt": words(5_000_000)}).encode()
+
+    @classmethod
+    def tearDownClass(cls):
+        assert cls.server.end() == 0
+
+    def send_long(self):
+        """Clients that ask, and what each was answered and when."""
+        answers = []
+
+        def ask():
+            status, _, text = self.server.ask("POST", "/tokenize",
+                                             self.long)
+            answers.append((status, text, time.monotonic()))
+
+        clients = [threading.Thread(target=ask) for _ in range(NUM_LONG)]
+        for client in clients:
+            client.start()
+        return clients, answers
+
+    def test_nobody_else_waits_for_a_prompt_of_megabytes(self):
+        clients, answers = self.send_long()
+        time.sleep(0.3)  # All of them have been sent.
+        slowest, num_asked = 0.0, 0
+        while not answers:
+            for method, path, body in [
+                    ("GET", "/health", None), ("GET", "/metrics", None),
+                    ("POST", "/tokenize", {"prompt": "x"})]:
+                sent = time.monotonic()
+                self.assertEqual(self.server.ask(method, path, body)[0], 200)
+                slowest = max(slowest, time.monotonic() - sent)
+            num_asked += 1
+        self.assertLess(slowest, AT_ONCE_S)
+        self.assertGreater(num_asked, 2)
+        for client in clients:
+            client.join()
+        self.assertEqual({status for status, _, _ in answers}, {200})
+        self.assertEqual(len({text for _, text, _ in answers}), 1)
+
+    def test_a_deadline_is_told_beside_it(self):
+        busy = self.server.open_stream(prompt="The code", max_tokens=4000,
+                                       ignore_eos=True, timeout=1)
+        sent = time.monotonic()
+        clients, answers = self.send_long()
+        told = b""
+        while b"[DONE]" not in told:
+            told += busy.recv(1 << 16)
+        self.assertLess(time.monotonic() - sent, 1 + AT_ONCE_S)
+        self.assertIn(b"timeout (1 s)", told)
+        self.assertLess(len(answers), NUM_LONG)
+        busy.close()
+        for client in clients:
+            client.join()
+
+    def test_what_no_context_holds_is_refused_unencoded(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for path in Path(MODEL).iterdir():
+                if path.name != "tokenizer.json":
+                    (Path(folder) / path.name).symlink_to(path)
+            (Path(folder) / "tokenizer.json").write_text(
+                json.dumps(byte_tokenizer()))
+            server = Server(WINNOW, "--max-model-len", "1K", model=folder)
+        for length in [1025, 5_000_000]:
+            sent = time.monotonic()
+            status, _, text = server.ask("POST", COMPLETIONS, {
+                "prompt": ["a", "a" * length], "max_tokens": 1})
+            self.assertEqual(status, 400, text)
+            self.assertIn(f"its {length} bytes are {length} tokens", text)
+            self.assertLess(time.monotonic() - sent, AT_ONCE_S)
+            self.assertEqual(json.loads(text)["error"]["code"],
+                             "context_length_exceeded")
+        usage = server.complete(prompt="a" * 1024, max_tokens=1)["usage"]
+        self.assertEqual(usage["prompt_tokens"], 1024)
+        count = server.complete(prompt="a" * 5000, path="/tokenize")["count"]
+        self.assertEqual(count, 5000)
+        self.assertEqual(server.end(), 0)
+
+    def test_its_own_deadline_is_told_while_it_is_encoded(self):
+        body = json.loads(self.long) | {"timeout": 0.5, "max_tokens": 1}
+        server = Server(WINNOW, "--max-model-len", "128K", "--device-kv", "16MiB")
+        sent = time.monotonic()
+        status, headers, text = server.ask("POST", COMPLETIONS, body)
+        self.assertEqual(status, 504, text)
+        self.assertEqual(headers["x-should-retry"], "false")
+        self.assertIn("timeout (0.5 s)", text)
+        self.assertLess(time.monotonic() - sent, 0.5 + 2 * AT_ONCE_S)
+        self.assertEqual(server.end(), 0)
+
+
+if __name__ == "__main__":
+    WINNOW = sys.argv.pop(1)
+    unittest.main()
