@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <span>
 
@@ -66,14 +67,18 @@ inline uint8_t EvictionRank(uint8_t age, SlotUse use) {
 
 // How many bytes have each value below kNumValues. Neighbours are mostly alike,
 // and a count that waits for the one before it would take five times as long:
-// so each has counts of its own. REQUIRES: all are below kNumValues.
+// so each of eight has counts of its own. REQUIRES: all are below kNumValues.
 template <int kNumValues>
 std::array<int32_t, kNumValues> CountBytes(std::span<const uint8_t> bytes) {
-  constexpr size_t kWays = 4;
+  constexpr size_t kWays = sizeof(uint64_t);
   std::array<std::array<int32_t, kNumValues>, kWays> counts = {};
   size_t i = 0;
   for (; i + kWays <= bytes.size(); i += kWays) {
-    for (size_t way = 0; way < kWays; ++way) ++counts[way][bytes[i + way]];
+    uint64_t word;
+    std::memcpy(&word, bytes.data() + i, sizeof(word));
+    for (size_t way = 0; way < kWays; ++way) {
+      ++counts[way][word >> 8 * way & 0xff];
+    }
   }
   for (; i < bytes.size(); ++i) ++counts[0][bytes[i]];
   for (size_t way = 1; way < kWays; ++way) {
