@@ -8,15 +8,18 @@ namespace {
 
 // How many tokens of `answers` stand in `drawn`: of each that is there whole,
 // none in another's place.
-int NumFound(const std::vector<std::vector<int32_t>>& answers,
+int NumFound(const std::vector<AnswerForms>& answers,
              std::vector<int32_t> drawn) {
   constexpr int32_t kTaken = -1;
   int num_found = 0;
-  for (const std::vector<int32_t>& answer : answers) {
-    const auto at = std::ranges::search(drawn, answer);
-    if (at.empty()) continue;
-    std::ranges::fill(at, kTaken);
-    num_found += static_cast<int>(answer.size());
+  for (const AnswerForms& answer : answers) {
+    for (const std::vector<int32_t>& form : answer) {
+      const auto at = std::ranges::search(drawn, form);
+      if (at.empty()) continue;
+      std::ranges::fill(at, kTaken);
+      num_found += static_cast<int>(form.size());
+      break;
+    }
   }
   return num_found;
 }

@@ -123,15 +123,23 @@ TEST_F(EvalAnswerTest, AnswersInAnyOrderAreRightWhereverTheyStand) {
           {.rule = MatchRule::kExact, .answers = {"wq", "xz"}})
           .value();
   EXPECT_EQ(num_free_right({x, z, w, q, 0}), 0);
-  group_.questions[0].unordered = {{w, q}, {x, z}};
+  group_.questions[0].unordered = {{Ids{w, q}, Ids{w, q}},
+                                   {Ids{x, z}, Ids{x, z}}};
   EXPECT_EQ(num_free_right({x, z, w, q, 0}), 4);
   EXPECT_EQ(num_free_right({other_, x, z, w, other_, 0}), 2);
   EXPECT_EQ(num_free_right({q, w, z, x, 0}), 0);
   // Each place is one answer's.
-  group_.questions[0].unordered = {{w, q}, {w, q}};
+  group_.questions[0].unordered = {{Ids{w, q}, Ids{w, q}},
+                                   {Ids{w, q}, Ids{w, q}}};
   EXPECT_EQ(num_free_right({x, z, w, q, 0}), 2);
-  group_.questions[0].unordered = {{x, z, w}, {z, w}};
+  group_.questions[0].unordered = {{Ids{x, z, w}, Ids{x, z, w}},
+                                   {Ids{z, w}, Ids{z, w}}};
   EXPECT_EQ(num_free_right({x, z, w, q, 0}), 3);
+  // The first one may be spelled otherwise than those behind it.
+  group_.questions[0].unordered = {{Ids{w, other_}, Ids{w, q}},
+                                   {Ids{x, other_}, Ids{x, z}}};
+  EXPECT_EQ(num_free_right({x, other_, w, q, 0}), 4);
+  EXPECT_EQ(num_free_right({w, other_, x, z, 0}), 4);
 }
 
 TEST_F(EvalAnswerTest, OnlyTheLastTokenWrongNeedsNoSecondRequest) {

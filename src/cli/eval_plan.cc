@@ -57,8 +57,7 @@ class PlanReader {
                    const EvalQuestion& question) const;
   Status SetMaxTokens(int64_t num_before, const std::string& field,
                       EvalQuestion* question);
-  // Tokens of each answer, as they stand behind `before`.
-  Result<std::vector<std::vector<int32_t>>> EncodeEach(
+  Result<std::vector<AnswerForms>> EncodeEach(
       const std::vector<std::string>& answers, const std::string& before) const;
   EvalGroup& GroupOf(const std::vector<int32_t>& prefix);
 
@@ -237,18 +236,19 @@ Status PlanReader::SetMaxTokens(int64_t num_before, const std::string& field,
   return Ok{};
 }
 
-Result<std::vector<std::vector<int32_t>>> PlanReader::EncodeEach(
+Result<std::vector<AnswerForms>> PlanReader::EncodeEach(
     const std::vector<std::string>& answers, const std::string& before) const {
-  std::vector<std::vector<int32_t>> tokens;
+  std::vector<AnswerForms> each;
   for (const std::string& answer : answers) {
     const std::string text = CollapseWhiteSpace(answer);
+    AnswerForms& forms = each.emplace_back();
     ASSIGN_OR_RETURN(
-        tokens.emplace_back(),
-        EncodeAfter(tokenizer_, before, Joint(before, text) + text));
+        forms[0], EncodeAfter(tokenizer_, before, Joint(before, text) + text));
+    ASSIGN_OR_RETURN(forms[1], EncodeAfter(tokenizer_, text, " " + text));
   }
-  std::ranges::stable_sort(tokens, std::ranges::greater(),
-                           [](const auto& of) { return of.size(); });
-  return tokens;
+  std::ranges::stable_sort(each, std::ranges::greater(),
+                           [](const AnswerForms& of) { return of[1].size(); });
+  return each;
 }
 
 EvalGroup& PlanReader::GroupOf(const std::vector<int32_t>& prefix) {

@@ -2,6 +2,7 @@
 #ifndef WINNOW_CLI_EVAL_PLAN_H_
 #define WINNOW_CLI_EVAL_PLAN_H_
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -22,6 +23,9 @@ struct EvalPlanOptions {
   bool skip_bad = false;
 };
 
+// An answer's tokens where it comes first, and behind another one.
+using AnswerForms = std::array<std::vector<int32_t>, 2>;
+
 // A line of a file, ready to be asked.
 struct EvalQuestion {
   int file = 0;  // index
@@ -36,7 +40,7 @@ struct EvalQuestion {
   // What would be a right answer's tokens; none where answers are patterns.
   std::vector<int32_t> answer;
   // The same answer by answer, the longest first, where any order is right.
-  std::vector<std::vector<int32_t>> unordered = {};
+  std::vector<AnswerForms> unordered = {};
   int max_tokens = 0;
 };
 

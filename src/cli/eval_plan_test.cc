@@ -220,9 +220,26 @@ TEST_F(EvalPlanTest, AnswersInAnyOrderHaveTokensEach) {
   const EvalPlan plan = Read(line).value();
   const EvalQuestion& question = plan.groups[0].questions[0];
   ASSERT_EQ(question.unordered.size(), 2u);
-  EXPECT_EQ(tokenizer_.Decode(question.unordered[0], false).value(),
+  EXPECT_EQ(tokenizer_.Decode(question.unordered[0][0], false).value(),
             " Paris or Lyon");
-  EXPECT_EQ(tokenizer_.Decode(question.unordered[1], false).value(), " Rome");
+  EXPECT_EQ(tokenizer_.Decode(question.unordered[1][0], false).value(),
+            " Rome");
+  // Behind a blank the first one has none of its own: together as they stand.
+  const EvalPlan lines =
+      Read(R"({"task": "t", "length": 1, "prompt": "Which?\n", )"
+           R"("answers": ["Lyon", "Rome"], "unordered": true})")
+          .value();
+  const EvalQuestion& behind = lines.groups[0].questions[0];
+  for (const bool swapped : {false, true}) {
+    std::vector<int32_t> both = behind.unordered[swapped ? 1 : 0][0];
+    const std::vector<int32_t>& later = behind.unordered[swapped ? 0 : 1][1];
+    both.insert(both.end(), later.begin(), later.end());
+    EXPECT_EQ(tokenizer_.Decode(both, false).value(),
+              swapped ? "Rome Lyon" : "Lyon Rome");
+    if (!swapped) {
+      EXPECT_EQ(both, behind.answer);
+    }
+  }
   options_.match = MatchRule::kRegex;
   EXPECT_TRUE(Read(line).value().groups[0].questions[0].unordered.empty());
   const EvalPlan ordered = Read(Asking("A.", "Who?")).value();

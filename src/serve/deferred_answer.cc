@@ -21,7 +21,7 @@ void DeferredWork::Run() {
 void DeferredWork::SetDeadline(const Deadline& deadline) {
   const std::scoped_lock lock(mutex_);
   deadline_ = deadline;
-  if (wake_ && !is_left_) wake_();
+  if (wake_) wake_();
 }
 
 void DeferredWork::SetWake(std::function<void()> wake) {
@@ -31,11 +31,13 @@ void DeferredWork::SetWake(std::function<void()> wake) {
 
 void DeferredWork::Leave() {
   Do unbegun;
+  // What it holds may end before the work does.
+  std::function<void()> wake;
   std::unique_ptr<HttpAnswer> unsent;
   const std::scoped_lock lock(mutex_);
   is_left_ = true;
-  unbegun = std::move(do_);
-  do_ = nullptr;
+  unbegun = std::exchange(do_, nullptr);
+  wake = std::exchange(wake_, nullptr);
   unsent = std::move(answer_);
 }
 

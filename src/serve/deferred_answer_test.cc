@@ -148,6 +148,20 @@ TEST_F(DeferredAnswerTest, WhatNobodyAwaitsDoesNotBegin) {
   EXPECT_EQ(std::ranges::count(lines, '\n'), 1) << lines;
 }
 
+// What wakes a connection is its server's, which may end before the work.
+TEST_F(DeferredAnswerTest, WhoLeftIsNotHeld) {
+  const auto held = std::make_shared<int>(0);
+  std::unique_ptr<DeferredAnswer> answer;
+  answer = Make([&](DeferredWork&) {
+    answer.reset();
+    EXPECT_EQ(held.use_count(), 1);
+    return Whole("done");
+  });
+  answer->SetWake([held] {});
+  EXPECT_GT(held.use_count(), 1);
+  work_->Run();
+}
+
 TEST_F(DeferredAnswerTest, WhatComesTooLateEndsUnsent) {
   int num_ends = 0;
   auto answer =

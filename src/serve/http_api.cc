@@ -48,6 +48,22 @@ bool IsRequestId(std::string_view id) {
          });
 }
 
+// Counted when it is sent: of what nobody waits for any more nothing is.
+class CountedAnswer : public WholeAnswer {
+ public:
+  CountedAnswer(Metrics& metrics, HttpHead head, std::string body)
+      : WholeAnswer(std::move(head), std::move(body)), metrics_(metrics) {}
+
+  HttpPart Take() override {
+    HttpPart part = WholeAnswer::Take();
+    if (part.head) metrics_.CountAnswer(part.head->status);
+    return part;
+  }
+
+ private:
+  Metrics& metrics_;
+};
+
 }  // namespace
 
 HttpApi::HttpApi(ApiOptions options, const ServiceParts& parts, RequestLog* log,
@@ -126,18 +142,18 @@ HttpApi::Reply HttpApi::Logged(const Call& call, Reply answer) {
 }
 
 HttpApi::Reply HttpApi::Refusal(const Call& call, const ApiError& error) {
-  parts_.metrics.CountAnswer(error.status);
   call.record->field = error.field;
   const bool anthropic = call.path.starts_with("/v1/messages");
-  return std::make_unique<WholeAnswer>(
+  return std::make_unique<CountedAnswer>(
+      parts_.metrics,
       HttpHead{.status = error.status, .headers = error.headers},
       anthropic ? MessagesErrorJson(error) : ErrorJson(error));
 }
 
 HttpApi::Reply HttpApi::Success(std::string body, std::string type) {
-  parts_.metrics.CountAnswer(200);
-  return std::make_unique<WholeAnswer>(
-      HttpHead{.content_type = std::move(type)}, std::move(body));
+  return std::make_unique<CountedAnswer>(
+      parts_.metrics, HttpHead{.content_type = std::move(type)},
+      std::move(body));
 }
 
 HttpApi::Reply HttpApi::Refuse(const HttpRequest& head, int status,
@@ -216,6 +232,10 @@ HttpApi::Reply HttpApi::Defer(Call call, const Route& route) {
         call->work = &self;
         return (this->*route.answer)(*call);
       });
+  // The server's limit holds while it waits for a thread, too.
+  if (const auto deadline = service_.DeadlineOf({}, records.own->arrived)) {
+    work->SetDeadline(*deadline);
+  }
   workers_.Post(
       is_long ? WorkerPool::Length::kLong : WorkerPool::Length::kShort,
       [work] { work->Run(); });
@@ -228,8 +248,8 @@ HttpApi::Reply HttpApi::Defer(Call call, const Route& route) {
 }
 
 HttpApi::Reply HttpApi::Page(const Call&) {
-  parts_.metrics.CountAnswer(200);
-  return std::make_unique<WholeAnswer>(
+  return std::make_unique<CountedAnswer>(
+      parts_.metrics,
       HttpHead{.content_type = "text/html; charset=utf-8",
                .headers = PageHeaders()},
       std::string(kPageHtml));

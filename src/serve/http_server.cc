@@ -1,5 +1,6 @@
 #include "serve/http_server.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <sys/socket.h>
 
@@ -44,6 +45,8 @@ constexpr size_t kReadBytes = size_t{64} << 10;
 // A request that is refused unread is drained for so long: a client that is
 // still writing would lose the answer to a reset.
 constexpr std::chrono::seconds kLingerTime{2};
+// How often it is asked whether a client is gone that has sent more already.
+constexpr std::chrono::milliseconds kLookTime{250};
 constexpr std::string_view kPing = ": ping\n\n";
 
 }  // namespace
@@ -73,7 +76,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   HttpConnection(HttpServerState& server, Tcp::socket socket)
       : server_(server),
         stream_(std::move(socket)),
-        woken_timer_(stream_.get_executor()) {
+        woken_timer_(stream_.get_executor()),
+        look_timer_(stream_.get_executor()) {
     const std::scoped_lock lock(server_.mutex);
     server_.connections.insert(this);
   }
@@ -112,6 +116,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   std::unique_ptr<HttpAnswer> Refusal(const HttpParser& parser,
                                       BoostError error) const;
   void WatchForEnd();
+  void LookForEnd();
+  void Leave();
   void Wake();
 
   HttpServerState& server_;
@@ -119,6 +125,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   beast::flat_buffer buffer_{2 * kReadBytes};
   // Never rings but for a ping: cancelled, it says that there is more to send.
   net::steady_timer woken_timer_;
+  net::steady_timer look_timer_;
   bool idle_ = false;
   bool woken_ = false;
   bool gone_ = false;
@@ -252,6 +259,7 @@ Awaitable<bool> HttpConnection::Send(HttpAnswer& answer, bool keep_alive) {
     if (!arrived || last) break;
   }
   ++num_watches_;
+  look_timer_.cancel();
   BoostError ignored;
   stream_.socket().cancel(ignored);
   co_return sent;
@@ -332,14 +340,33 @@ void HttpConnection::WatchForEnd() {
         char byte = 0;
         const ssize_t num_peeked = recv(self->stream_.socket().native_handle(),
                                         &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-        if (num_peeked > 0) return;
+        if (num_peeked > 0) return self->LookForEnd();
         // It was said to be readable for what has been read since.
         if (num_peeked < 0 && (errno == EAGAIN || errno == EINTR)) {
           return self->WatchForEnd();
         }
-        self->gone_ = true;
-        self->Wake();
+        self->Leave();
       });
+}
+
+// Behind bytes that wait the end is not to be read; it is known all the same.
+void HttpConnection::LookForEnd() {
+  look_timer_.expires_after(kLookTime);
+  look_timer_.async_wait(
+      [weak = weak_from_this(), watch = num_watches_](BoostError error) {
+        const auto self = weak.lock();
+        if (error || !self || watch != self->num_watches_) return;
+        pollfd socket = {.fd = self->stream_.socket().native_handle(),
+                         .events = POLLRDHUP,
+                         .revents = 0};
+        if (poll(&socket, 1, 0) > 0) return self->Leave();
+        self->LookForEnd();
+      });
+}
+
+void HttpConnection::Leave() {
+  gone_ = true;
+  Wake();
 }
 
 Awaitable<void> HttpConnection::Linger() {

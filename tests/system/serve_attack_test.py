@@ -264,6 +264,21 @@ class AttackTest(unittest.TestCase):
 
             wait_until(is_over, "it is cancelled")
 
+    def test_bytes_behind_a_body_do_not_hide_the_end(self):
+        """As old clients send them, and those that ask again at once."""
+        body = json.dumps({"prompt": "go", "max_tokens": 4000,
+                           "ignore_eos": True}).encode()
+        for behind in [b"\r\n", b"GET /health HTTP/1.1\r\nHost: h\r\n\r\n"]:
+            aborted = self.server.metric("vllm:request_success_total",
+                                         'finished_reason="abort"')
+            with self.server.connect() as client:
+                client.sendall(post(body) + behind)
+                wait_until(lambda: self.server.metric(
+                    "vllm:num_requests_running") == 1, "it runs")
+            wait_until(lambda: self.server.metric(
+                "vllm:request_success_total",
+                'finished_reason="abort"') == aborted + 1, "it is cancelled")
+
     def test_no_more_connections_than_allowed(self):
         clients = []
         try:

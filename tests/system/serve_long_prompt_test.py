@@ -139,6 +139,31 @@ class LongPromptTest(unittest.TestCase):
         self.assertLess(time.monotonic() - sent, 0.5 + 2 * AT_ONCE_S)
         self.assertEqual(server.end(), 0)
 
+    def test_who_waits_for_a_thread_is_told_too_and_counted_once(self):
+        server = Server(WINNOW, "--max-model-len", "128K", "--device-kv",
+                        "16MiB", "--request-timeout", "0.5")
+        body = json.dumps(json.loads(self.long) | {"max_tokens": 1}).encode()
+        told = []
+
+        def ask():
+            sent = time.monotonic()
+            status, _, text = server.ask("POST", COMPLETIONS, body)
+            told.append((status, "--request-timeout (0.5 s)" in text))
+            self.assertLess(time.monotonic() - sent, 0.5 + 2 * AT_ONCE_S)
+
+        clients = [threading.Thread(target=ask) for _ in range(NUM_LONG)]
+        for client in clients:
+            client.start()
+        for client in clients:
+            client.join()
+        self.assertEqual(told, [(504, True)] * NUM_LONG)
+        time.sleep(1)  # What was begun has come to its end.
+        answers = {kind: server.metric("winnow:http_answers_total",
+                                       f'status="{kind}"')
+                   for kind in ("4xx", "5xx")}
+        self.assertEqual(answers, {"4xx": 0, "5xx": NUM_LONG})
+        self.assertEqual(server.end(), 0)
+
 
 if __name__ == "__main__":
     WINNOW = sys.argv.pop(1)
