@@ -287,39 +287,21 @@ std::vector<BoundedScore> GateScores(
 void ExpectChoice(const SelectProgram& program, int64_t context,
                   const std::vector<bool>& tokens,
                   const std::vector<BoundedScore>& scores) {
-  const std::vector<bool> forced = OracleForced(program, context);
-  const int64_t block = program.block_tokens;
-  std::vector<size_t> chosen, left;
-  int64_t num_forced = 0;
-  for (size_t b = 0; b < forced.size(); ++b) {
-    const int64_t begin = static_cast<int64_t>(b) * block;
-    const int64_t end = std::min(begin + block, context);
-    const int64_t count =
-        std::count(tokens.begin() + begin, tokens.begin() + end, true);
-    ASSERT_TRUE(count == 0 || count == end - begin) << "partition " << b;
-    ASSERT_TRUE(count > 0 || !forced[b]) << "forced partition " << b;
-    if (forced[b]) ++num_forced;
-    if (!forced[b]) (count > 0 ? chosen : left).push_back(b);
+  const ListedPartitions partitions =
+      ExpectPartitions(program, context, tokens);
+  if (program.rule != Rule::kThreshold) {
+    ExpectBudget(program, context, partitions);
+    return ExpectBest(partitions, scores);
   }
-  const auto high = [&](size_t b) { return scores[b].value + scores[b].slack; };
-  const auto low = [&](size_t b) { return scores[b].value - scores[b].slack; };
-  if (program.rule == Rule::kThreshold) {
-    const auto threshold = double{program.threshold};
-    for (const size_t b : chosen) ASSERT_GT(high(b), threshold) << b;
-    for (const size_t b : left) {
-      ASSERT_TRUE(b >= scores.size() || low(b) <= threshold) << b;
-    }
-    return;
+  const auto threshold = double{program.threshold};
+  for (const size_t b : partitions.chosen) {
+    ASSERT_GT(scores[b].value + scores[b].slack, threshold) << b;
   }
-  int64_t budget = program.budget.TokensOf(context) / block;
-  if (program.forced.inside_budget) budget -= num_forced;
-  const int64_t num_free = std::ssize(chosen) + std::ssize(left);
-  ASSERT_EQ(std::ssize(chosen), std::clamp<int64_t>(budget, 0, num_free));
-  if (chosen.empty() || left.empty()) return;
-  const size_t worst = *std::ranges::min_element(chosen, {}, high);
-  const size_t best = *std::ranges::max_element(left, {}, low);
-  EXPECT_GE(high(worst), low(best))
-      << "partition " << worst << " is chosen and not " << best;
+  for (const size_t b : partitions.left) {
+    ASSERT_TRUE(b >= scores.size() ||
+                scores[b].value - scores[b].slack <= threshold)
+        << b;
+  }
 }
 
 class GateConformanceTest : public SeededTest {

@@ -41,32 +41,6 @@ void PlantHostileKeys(PagedCase& paged, RandomSource& random) {
   }
 }
 
-// Whole partitions of the context, the forced ones, and as many more as fit.
-void ExpectList(const SelectProgram& program, int64_t context,
-                const std::vector<Pick>& list) {
-  const std::vector<bool> tokens = TokensOf(list, context);
-  const std::vector<bool> forced = OracleForced(program, context);
-  const int64_t block = program.block_tokens;
-  int64_t num_forced = 0, num_chosen = 0;
-  for (size_t b = 0; b < forced.size(); ++b) {
-    const int64_t begin = static_cast<int64_t>(b) * block;
-    const int64_t end = std::min(begin + block, context);
-    const int64_t count =
-        std::count(tokens.begin() + begin, tokens.begin() + end, true);
-    EXPECT_TRUE(count == 0 || count == end - begin) << "partition " << b;
-    if (forced[b]) {
-      ++num_forced;
-      EXPECT_GT(count, 0) << "forced partition " << b;
-    } else {
-      num_chosen += count > 0 ? 1 : 0;
-    }
-  }
-  int64_t budget = program.budget.TokensOf(context) / block;
-  if (program.forced.inside_budget) budget -= num_forced;
-  const int64_t num_free = std::ssize(forced) - num_forced;
-  EXPECT_EQ(num_chosen, std::clamp<int64_t>(budget, 0, num_free));
-}
-
 class HostileKeysConformanceTest : public SeededTest {};
 
 TEST_P(HostileKeysConformanceTest, ListsStayWithinTheirBudgetAndContext) {
@@ -84,7 +58,9 @@ TEST_P(HostileKeysConformanceTest, ListsStayWithinTheirBudgetAndContext) {
         } else if (program->rows.kind == SummaryRows::Kind::kClusters) {
           (void)TokensOf(list, context);
         } else {
-          ExpectList(*program, context, list);
+          ExpectBudget(
+              *program, context,
+              ExpectPartitions(*program, context, TokensOf(list, context)));
         }
       }
     });

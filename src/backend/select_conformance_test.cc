@@ -19,37 +19,12 @@ namespace {
 void ExpectChoice(const SparseCase& sparse, const SelectProgram& program,
                   size_t request, int64_t row, int64_t context, int list,
                   const std::vector<Pick>& picks) {
-  const std::vector<bool> tokens = TokensOf(picks, context);
-  const std::vector<bool> forced = OracleForced(program, context);
-  const int64_t block = program.block_tokens;
-  std::vector<size_t> chosen, left;
-  int64_t num_forced = 0;
-  for (size_t b = 0; b < forced.size(); ++b) {
-    const int64_t begin = static_cast<int64_t>(b) * block;
-    const int64_t end = std::min(begin + block, context);
-    const int64_t count =
-        std::count(tokens.begin() + begin, tokens.begin() + end, true);
-    ASSERT_TRUE(count == 0 || count == end - begin) << "partition " << b;
-    if (forced[b]) {
-      ++num_forced;
-      ASSERT_GT(count, 0) << "forced partition " << b;
-    } else {
-      (count > 0 ? chosen : left).push_back(b);
-    }
-  }
-  int64_t budget = program.budget.TokensOf(context) / block;
-  if (program.forced.inside_budget) budget -= num_forced;
-  const int64_t num_free = std::ssize(chosen) + std::ssize(left);
-  ASSERT_EQ(std::ssize(chosen), std::clamp<int64_t>(budget, 0, num_free));
-  if (chosen.empty() || left.empty()) return;
-  const std::vector<BoundedScore> scores =
-      OracleScores(sparse, program, request, row, context, list);
-  const auto high = [&](size_t b) { return scores[b].value + scores[b].slack; };
-  const auto low = [&](size_t b) { return scores[b].value - scores[b].slack; };
-  const size_t worst = *std::ranges::min_element(chosen, {}, high);
-  const size_t best = *std::ranges::max_element(left, {}, low);
-  EXPECT_GE(high(worst), low(best))
-      << "partition " << worst << " is chosen and not " << best;
+  const ListedPartitions partitions =
+      ExpectPartitions(program, context, TokensOf(picks, context));
+  ExpectBudget(program, context, partitions);
+  if (partitions.chosen.empty() || partitions.left.empty()) return;
+  ExpectBest(partitions,
+             OracleScores(sparse, program, request, row, context, list));
 }
 
 // Attention over the tokens that the lists name, in float64.

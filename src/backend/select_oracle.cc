@@ -1,5 +1,7 @@
 #include "backend/select_oracle.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -254,6 +256,46 @@ std::vector<bool> OracleForced(const SelectProgram& program, int64_t context) {
     forced.push_back(sink || recent || begin == own_begin);
   }
   return forced;
+}
+
+ListedPartitions ExpectPartitions(const SelectProgram& program, int64_t context,
+                                  const std::vector<bool>& tokens) {
+  const std::vector<bool> forced = OracleForced(program, context);
+  ListedPartitions partitions;
+  for (size_t b = 0; b < forced.size(); ++b) {
+    const int64_t begin = static_cast<int64_t>(b) * program.block_tokens;
+    const int64_t end = std::min(begin + program.block_tokens, context);
+    const int64_t count =
+        std::count(tokens.begin() + begin, tokens.begin() + end, true);
+    EXPECT_TRUE(count == 0 || count == end - begin) << "partition " << b;
+    if (forced[b]) {
+      ++partitions.num_forced;
+      EXPECT_GT(count, 0) << "forced partition " << b;
+    } else {
+      (count > 0 ? partitions.chosen : partitions.left).push_back(b);
+    }
+  }
+  return partitions;
+}
+
+void ExpectBudget(const SelectProgram& program, int64_t context,
+                  const ListedPartitions& partitions) {
+  int64_t budget = program.budget.TokensOf(context) / program.block_tokens;
+  if (program.forced.inside_budget) budget -= partitions.num_forced;
+  const int64_t num_chosen = std::ssize(partitions.chosen);
+  const int64_t num_free = num_chosen + std::ssize(partitions.left);
+  EXPECT_EQ(num_chosen, std::clamp<int64_t>(budget, 0, num_free));
+}
+
+void ExpectBest(const ListedPartitions& partitions,
+                std::span<const BoundedScore> scores) {
+  if (partitions.chosen.empty() || partitions.left.empty()) return;
+  const auto high = [&](size_t b) { return scores[b].value + scores[b].slack; };
+  const auto low = [&](size_t b) { return scores[b].value - scores[b].slack; };
+  const size_t worst = *std::ranges::min_element(partitions.chosen, {}, high);
+  const size_t best = *std::ranges::max_element(partitions.left, {}, low);
+  EXPECT_GE(high(worst), low(best))
+      << "partition " << worst << " is chosen and not " << best;
 }
 
 }  // namespace winnow

@@ -2,6 +2,7 @@
 #ifndef WINNOW_BACKEND_SELECT_ORACLE_H_
 #define WINNOW_BACKEND_SELECT_ORACLE_H_
 
+#include <span>
 #include <vector>
 
 #include "backend/sparse_case.h"
@@ -24,6 +25,26 @@ std::vector<BoundedScore> OracleScores(const SparseCase& sparse,
 
 // Which partitions are read whatever their score.
 std::vector<bool> OracleForced(const SelectProgram& program, int64_t context);
+
+// Partitions of a context by whether a list reads them.
+struct ListedPartitions {
+  int64_t num_forced = 0;            // all of which it reads
+  std::vector<size_t> chosen, left;  // of the others
+};
+
+// Of a list that names `tokens` of the context. Expects it to read partitions
+// whole or not at all, the forced ones among them.
+ListedPartitions ExpectPartitions(const SelectProgram& program, int64_t context,
+                                  const std::vector<bool>& tokens);
+
+// Expects as many to be chosen as the program's budget says, beside the forced
+// ones.
+void ExpectBudget(const SelectProgram& program, int64_t context,
+                  const ListedPartitions& partitions);
+
+// Expects none that is chosen to score less than one that is left.
+void ExpectBest(const ListedPartitions& partitions,
+                std::span<const BoundedScore> scores);
 
 }  // namespace winnow
 

@@ -33,9 +33,8 @@ struct PieceDone {
 // Owns the folder and a fixed number of buffers, one a transfer: the memory is
 // bounded, whatever waits. What is written is sealed in one. What is read goes
 // straight to its target as far as that consists of blocks, and is checked
-// there; only the rest of the slot passes through a buffer. (With a copy of all
-// of it a restore was 0.91 of a plain read, where this is 0.98, and 0.73 where
-// this is 0.79 beside two processes that compute: winnow bench disk.)
+// there; only the rest of the slot passes through a buffer. (A copy of all of
+// it was slower, above all where others compute.)
 //
 // Half of the buffers, at most, are under way: transfers end together where
 // they began together, and the disk has others while those are checked.

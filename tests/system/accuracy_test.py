@@ -56,6 +56,9 @@ class AccuracyTest(unittest.TestCase):
             ran = accuracy("--tasks", "vt,nope", "--out", out)
             self.assertEqual(ran.returncode, 2)
             self.assertIn("--tasks: nope is none of niah,", ran.stderr)
+            ran = accuracy("--lengths", "4X", "--out", out)
+            self.assertEqual(ran.returncode, 2)
+            self.assertIn("--lengths: not a whole number: '4X'", ran.stderr)
             ran = accuracy("--winnow", WINNOW, "--lengths", "1K", "--tasks",
                            "vt", "--out", out, "--", "--limit", "0")
             self.assertEqual(ran.returncode, 2)

@@ -272,9 +272,10 @@ class AttackTest(unittest.TestCase):
             aborted = self.server.metric("vllm:request_success_total",
                                          'finished_reason="abort"')
             with self.server.connect() as client:
-                client.sendall(post(body) + behind)
+                client.sendall(post(body))
                 wait_until(lambda: self.server.metric(
                     "vllm:num_requests_running") == 1, "it runs")
+                client.sendall(behind)
             wait_until(lambda: self.server.metric(
                 "vllm:request_success_total",
                 'finished_reason="abort"') == aborted + 1, "it is cancelled")

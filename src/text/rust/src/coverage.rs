@@ -7,8 +7,8 @@ use tokenizers::tokenizer::Tokenizer as Inner;
 
 use crate::bytes::byte_char;
 
-/// Canonical composition makes three bytes of a text one at most (U+212A is
-/// "K"; a Hangul syllable's jamo); one more is room for doubt.
+/// Canonical composition makes seven bytes of a text two at most (U+1FBE U+0308
+/// U+0301 is U+0390).
 const MOST_COMPOSED: usize = 4;
 /// What of tokenizer.json says whether any of a text may vanish.
 #[derive(Deserialize)]
