@@ -21,9 +21,8 @@ WINNOW = ""
 COMPLETIONS = "/v1/completions"
 # More at once than the server has threads for connections.
 NUM_LONG = 5
-# Told at once, as far as anything is on a machine that others use too: what
-# waits for one of these prompts waits for seconds.
-AT_ONCE_S = 0.5
+# Deadlines far below what it takes to encode one of them on any machine.
+SOON_S = 0.1
 
 
 def byte_tokenizer() -> dict:
@@ -47,24 +46,40 @@ def words(num_bytes: int) -> str:
 
 
 class LongPromptTest(unittest.TestCase):
+    """What is told at once is told in less time than the long prompt takes, in
+    the same minute: how fast the machine is, and what else it does, changes
+    both."""
 
     @classmethod
     def setUpClass(cls):
         cls.server = Server(WINNOW)
         cls.long = json.dumps({"prompt": words(5_000_000)}).encode()
+        cls.longer = json.dumps({"prompt": words(15_000_000)}).encode()
 
     @classmethod
     def tearDownClass(cls):
         assert cls.server.end() == 0
 
-    def send_long(self):
-        """Clients that ask, and what each was answered and when."""
+    def seconds_of(self, method, path, body, server=None):
+        """Of one answer of 200, from its question on."""
+        sent = time.monotonic()
+        status, _, text = (server or self.server).ask(method, path, body)
+        self.assertEqual(status, 200, text[:1000])
+        return time.monotonic() - sent
+
+    def send_long(self, enough=lambda: True):
+        """Clients that ask until it is enough, and what they were answered:
+        status, text, seconds."""
         answers = []
 
         def ask():
-            status, _, text = self.server.ask("POST", "/tokenize",
-                                             self.long)
-            answers.append((status, text, time.monotonic()))
+            asked = False
+            while not asked or not enough():
+                sent = time.monotonic()
+                status, _, text = self.server.ask("POST", "/tokenize",
+                                                 self.long)
+                answers.append((status, text, time.monotonic() - sent))
+                asked = True
 
         clients = [threading.Thread(target=ask) for _ in range(NUM_LONG)]
         for client in clients:
@@ -73,37 +88,38 @@ class LongPromptTest(unittest.TestCase):
 
     def test_nobody_else_waits_for_a_prompt_of_megabytes(self):
         clients, answers = self.send_long()
-        time.sleep(0.3)  # All of them have been sent.
         slowest, num_asked = 0.0, 0
         while not answers:
             for method, path, body in [
                     ("GET", "/health", None), ("GET", "/metrics", None),
                     ("POST", "/tokenize", {"prompt": "x"})]:
-                sent = time.monotonic()
-                self.assertEqual(self.server.ask(method, path, body)[0], 200)
-                slowest = max(slowest, time.monotonic() - sent)
+                slowest = max(slowest, self.seconds_of(method, path, body))
             num_asked += 1
-        self.assertLess(slowest, AT_ONCE_S)
-        self.assertGreater(num_asked, 2)
         for client in clients:
             client.join()
+        self.assertLess(slowest, min(took for _, _, took in answers) / 2)
+        self.assertGreater(num_asked, 0)
         self.assertEqual({status for status, _, _ in answers}, {200})
         self.assertEqual(len({text for _, text, _ in answers}), 1)
 
     def test_a_deadline_is_told_beside_it(self):
-        busy = self.server.open_stream(prompt="The code", max_tokens=4000,
-                                       ignore_eos=True, timeout=1)
+        ended = threading.Event()
         sent = time.monotonic()
-        clients, answers = self.send_long()
+        busy = self.server.open_stream(prompt="The code", max_tokens=4000,
+                                       ignore_eos=True, timeout=2)
+        clients, answers = self.send_long(ended.is_set)
         told = b""
         while b"[DONE]" not in told:
-            told += busy.recv(1 << 16)
-        self.assertLess(time.monotonic() - sent, 1 + AT_ONCE_S)
-        self.assertIn(b"timeout (1 s)", told)
-        self.assertLess(len(answers), NUM_LONG)
+            chunk = busy.recv(1 << 16)
+            self.assertTrue(chunk, told[-1000:])
+            told += chunk
+        late = time.monotonic() - sent - 2
+        ended.set()
         busy.close()
         for client in clients:
             client.join()
+        self.assertIn(b"timeout (2 s)", told)
+        self.assertLess(late, min(took for _, _, took in answers))
 
     def test_what_no_context_holds_is_refused_unencoded(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -113,13 +129,15 @@ class LongPromptTest(unittest.TestCase):
             (Path(folder) / "tokenizer.json").write_text(
                 json.dumps(byte_tokenizer()))
             server = Server(WINNOW, "--max-model-len", "1K", model=folder)
+        encoding = self.seconds_of("POST", "/tokenize",
+                                   {"prompt": "a" * 5_000_000}, server)
         for length in [1025, 5_000_000]:
             sent = time.monotonic()
             status, _, text = server.ask("POST", COMPLETIONS, {
                 "prompt": ["a", "a" * length], "max_tokens": 1})
             self.assertEqual(status, 400, text)
             self.assertIn(f"its {length} bytes are {length} tokens", text)
-            self.assertLess(time.monotonic() - sent, AT_ONCE_S)
+            self.assertLess(time.monotonic() - sent, encoding / 2)
             self.assertEqual(json.loads(text)["error"]["code"],
                              "context_length_exceeded")
         usage = server.complete(prompt="a" * 1024, max_tokens=1)["usage"]
@@ -129,27 +147,27 @@ class LongPromptTest(unittest.TestCase):
         self.assertEqual(server.end(), 0)
 
     def test_its_own_deadline_is_told_while_it_is_encoded(self):
-        body = json.loads(self.long) | {"timeout": 0.5, "max_tokens": 1}
+        body = json.loads(self.longer) | {"timeout": SOON_S, "max_tokens": 1}
+        body = json.dumps(body).encode()
         server = Server(WINNOW, "--max-model-len", "128K", "--device-kv", "16MiB")
+        encoding = self.seconds_of("POST", "/tokenize", self.longer, server)
         sent = time.monotonic()
         status, headers, text = server.ask("POST", COMPLETIONS, body)
         self.assertEqual(status, 504, text)
         self.assertEqual(headers["x-should-retry"], "false")
-        self.assertIn("timeout (0.5 s)", text)
-        self.assertLess(time.monotonic() - sent, 0.5 + 2 * AT_ONCE_S)
+        self.assertIn(f"timeout ({SOON_S} s)", text)
+        self.assertLess(time.monotonic() - sent, encoding)
         self.assertEqual(server.end(), 0)
 
     def test_who_waits_for_a_thread_is_told_too_and_counted_once(self):
         server = Server(WINNOW, "--max-model-len", "128K", "--device-kv",
-                        "16MiB", "--request-timeout", "0.5")
+                        "16MiB", "--request-timeout", str(SOON_S))
         body = json.dumps(json.loads(self.long) | {"max_tokens": 1}).encode()
         told = []
 
         def ask():
-            sent = time.monotonic()
             status, _, text = server.ask("POST", COMPLETIONS, body)
-            told.append((status, "--request-timeout (0.5 s)" in text))
-            self.assertLess(time.monotonic() - sent, 0.5 + 2 * AT_ONCE_S)
+            told.append((status, f"--request-timeout ({SOON_S} s)" in text))
 
         clients = [threading.Thread(target=ask) for _ in range(NUM_LONG)]
         for client in clients:
