@@ -37,6 +37,24 @@ def winnow(*arguments: str, **options) -> subprocess.CompletedProcess:
                           capture_output=True, timeout=240, **options)
 
 
+def wait_for_work(process: subprocess.Popen, seconds: float):
+    """Until it has had these seconds of processors, however long that takes."""
+    end = time.monotonic() + 120
+    worked = 0.0
+    while worked < seconds and process.poll() is None:
+        assert time.monotonic() < end, f"{worked} s of processors"
+        time.sleep(0.01)
+        stat = Path(f"/proc/{process.pid}/stat").read_text()
+        ticks = stat.rpartition(")")[2].split()[11:13]
+        worked = sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+
+
+def work_of_children() -> float:
+    """Seconds of processors, of those that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 class ProgramTest(unittest.TestCase):
 
     def setUp(self):
@@ -187,7 +205,7 @@ class ProgramTest(unittest.TestCase):
             [WINNOW, "generate", MODEL, "--prompt-file", prompt, "--json",
              result, "--max-num-batched-tokens", "64", "--quiet"],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        time.sleep(1)
+        wait_for_work(process, 1)
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
         self.assertEqual(process.returncode, INTERRUPTED)
@@ -195,7 +213,6 @@ class ProgramTest(unittest.TestCase):
         self.assertEqual(line["finish_reason"], "cancelled")
 
     def test_interrupt_before_the_first_step_ends_at_once(self):
-        # Half a minute for the tokenizer.
         text = "the quick brown fox " * 1_500_000
         prompt = self.folder / "prompt"
         prompt.write_text(text)
@@ -204,19 +221,24 @@ class ProgramTest(unittest.TestCase):
                                      "answers": ["fox"]}) + "\n")
         result = self.folder / "result"
         result.write_text("old")
+        # All that the tokenizer does before it is refused as too long.
+        before = work_of_children()
+        self.assert_error(winnow("generate", MODEL, "--prompt-file", prompt),
+                          USAGE_ERROR, "max-model-len")
+        whole = work_of_children() - before
         for arguments in [["generate", MODEL, "--prompt-file", prompt],
                           ["eval", MODEL, tasks]]:
             with self.subTest(command=arguments[0]):
                 process = subprocess.Popen(
                     [WINNOW, *arguments, "--json", result], text=True,
                     stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-                time.sleep(1.5)
+                wait_for_work(process, whole / 4)
                 self.assertIsNone(process.poll(), "it was too quick to be "
                                   "interrupted")
+                before = work_of_children()
                 process.send_signal(signal.SIGINT)
-                sent = time.monotonic()
                 output = process.communicate(timeout=120)
-                self.assertLess(time.monotonic() - sent, 3)
+                self.assertLess(work_of_children() - before, whole * 3 / 4)
                 self.assertEqual(process.returncode, INTERRUPTED)
                 self.assertEqual(output, ("", "winnow: interrupted\n"))
                 self.assertEqual(result.read_text(), "old")
