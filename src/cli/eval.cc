@@ -33,6 +33,7 @@ Command& AddEvalCommand(Command& program, EvalFlags* flags) {
   Command& command = program.AddCommand(
       "eval", "Answer the questions of task files and say how many are right");
   AddEngineFlags(command, &flags->engine);
+  AddKvDiskFlags(command, &flags->kv_disk);
   AddTaskFlags(command,
                "Task files: JSON lines with task, length, answers, and prompt "
                "or context and question",

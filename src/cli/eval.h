@@ -5,12 +5,14 @@
 #include <string>
 
 #include "cli/engine_flags.h"
+#include "cli/kv_disk.h"
 #include "cli/task_flags.h"
 
 namespace winnow {
 
 struct EvalFlags {
   EngineFlags engine;  // `select` may name several
+  KvDiskFlags kv_disk;
   TaskFlags tasks;
   std::string match = "contains";
   std::string resume;

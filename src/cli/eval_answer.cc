@@ -58,8 +58,31 @@ Request EvalAnswer::RequestBehind(size_t num_told) const {
   append(answer.begin(), answer.begin() + static_cast<int64_t>(num_told));
   request.num_question_tokens =
       question_.num_question_tokens + static_cast<int>(num_told);
+  request.planned_tokens = group_.MaxLength();
   request.sampling.temperature = 0;
   return request;
+}
+
+Request EvalAnswer::FreeRequest() const {
+  Request request = RequestBehind(0);
+  request.max_tokens = question_.max_tokens;
+  request.end_token_ids = end_token_ids_;
+  return request;
+}
+
+Request EvalAnswer::ToldRequest(size_t num_told) const {
+  const auto& answer = question_.answer;
+  Request request = RequestBehind(num_told);
+  request.max_tokens = static_cast<int>(answer.size() - num_told);
+  request.forced_tokens.assign(answer.begin() + static_cast<int64_t>(num_told),
+                               answer.end() - 1);
+  return request;
+}
+
+std::array<Request, 2> EvalAnswer::Extremes() const {
+  const size_t num_answer = question_.answer.size();
+  return {FreeRequest(),
+          num_answer > 1 ? ToldRequest(num_answer - 1) : FreeRequest()};
 }
 
 std::optional<Request> EvalAnswer::NextRequest() {
@@ -68,16 +91,10 @@ std::optional<Request> EvalAnswer::NextRequest() {
   Request request;
   if (stage_ == Stage::kBegin) {
     stage_ = Stage::kFree;
-    request = RequestBehind(0);
-    request.max_tokens = question_.max_tokens;
-    request.end_token_ids = end_token_ids_;
+    request = FreeRequest();
   } else if (stage_ == Stage::kFree && num_told_ < num_answer) {
     stage_ = Stage::kTold;
-    request = RequestBehind(num_told_);
-    request.max_tokens = static_cast<int>(num_answer - num_told_);
-    request.forced_tokens.assign(
-        question_.answer.begin() + static_cast<int64_t>(num_told_),
-        question_.answer.end() - 1);
+    request = ToldRequest(num_told_);
   } else {
     stage_ = Stage::kEnd;
     return std::nullopt;
@@ -91,11 +108,15 @@ std::optional<Request> EvalAnswer::NextRequest() {
 int64_t EvalAnswer::TakeRows() { return std::exchange(num_rows_, 0); }
 
 void EvalAnswer::OnPrefill(int done, int) {
+  num_text_read_ = std::max(
+      num_text_read_, std::min(done, static_cast<int>(group_.prefix.size())));
+  if (done <= num_read_) return;
   num_rows_ += done - num_read_;
   num_read_ = done;
 }
 
 bool EvalAnswer::OnToken(const GeneratedToken& token) {
+  has_drawn_ = true;
   // The first draw is of the prompt's last row.
   if (!drawn_.empty()) ++num_rows_;
   drawn_.push_back(token.token_id);
@@ -114,6 +135,7 @@ bool EvalAnswer::OnToken(const GeneratedToken& token) {
 
 void EvalAnswer::OnFinish(const Completion& completion) {
   running_ = false;
+  kv_use_.Add(completion);
   if (!error_ && completion.reason == FinishReason::kError) {
     CHECK(completion.error.has_value());
     error_ = completion.error;

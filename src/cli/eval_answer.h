@@ -2,12 +2,14 @@
 #ifndef WINNOW_CLI_EVAL_ANSWER_H_
 #define WINNOW_CLI_EVAL_ANSWER_H_
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/eval_plan.h"
 #include "cli/eval_table.h"
+#include "cli/kv_use.h"
 #include "engine/request.h"
 #include "text/detokenizer.h"
 
@@ -22,6 +24,9 @@ class EvalAnswer : public RequestObserver {
   EvalAnswer(const EvalGroup& group, const EvalQuestion& question,
              const Tokenizer& tokenizer, std::vector<int32_t> end_token_ids);
 
+  // The one that answers freely, and the last that may be told: what these two
+  // need suffices for whatever NextRequest returns.
+  std::array<Request, 2> Extremes() const;
   // What is to run next, without its prefix's id; nothing where all is known.
   // REQUIRES: the last one has ended.
   std::optional<Request> NextRequest();
@@ -31,8 +36,14 @@ class EvalAnswer : public RequestObserver {
   // All but its seconds, once NextRequest has returned nothing; `exact` as soon
   // as the first request has ended.
   const EvalOutcome& outcome() const { return outcome_; }
-  // Rows that ran since the last call.
+  // Rows behind the group's text that ran since the last call.
   int64_t TakeRows();
+  // How much of the text is read, where no prefix has it, and whether all of
+  // the first prompt is.
+  int num_text_read() const { return num_text_read_; }
+  bool prompt_is_read() const { return stage_ > Stage::kFree || has_drawn_; }
+  // What its requests were counted so far, those that have ended.
+  const KvUse& kv_use() const { return kv_use_; }
 
   void OnPrefill(int done, int total) override;
   bool OnToken(const GeneratedToken& token) override;
@@ -40,6 +51,8 @@ class EvalAnswer : public RequestObserver {
 
  private:
   enum class Stage { kBegin, kFree, kTold, kEnd };
+  Request FreeRequest() const;
+  Request ToldRequest(size_t num_told) const;
   Request RequestBehind(size_t num_told) const;
   void EndFree(const Completion& completion);
   void EndTold();
@@ -50,6 +63,9 @@ class EvalAnswer : public RequestObserver {
   Stage stage_ = Stage::kBegin;
   bool running_ = false;
   int num_read_ = 0;  // of the prompt of the request that runs
+  int num_text_read_ = 0;
+  bool has_drawn_ = false;
+  KvUse kv_use_;
   int64_t num_rows_ = 0;
   std::vector<int32_t> drawn_;  // by the request that runs
   Detokenizer detokenizer_;     // of the free answer

@@ -58,6 +58,34 @@ class EvalAnswerTest : public testing::Test {
   EvalGroup group_;
 };
 
+TEST_F(EvalAnswerTest, RowsOfTheTextAreNotTheAnswers) {
+  EvalAnswer answer = Answer();
+  const Request request = answer.NextRequest().value();
+  EXPECT_EQ(request.planned_tokens, group_.MaxLength());
+  answer.OnPrefill(2, 5);
+  EXPECT_EQ(answer.TakeRows(), 0);
+  EXPECT_EQ(answer.num_text_read(), 2);
+  answer.OnPrefill(5, 5);
+  EXPECT_EQ(answer.TakeRows(), 2);
+  EXPECT_EQ(answer.num_text_read(), 3);
+  EXPECT_FALSE(answer.prompt_is_read());
+  answer.OnToken({.token_id = right_[0], .top = {}});
+  EXPECT_TRUE(answer.prompt_is_read());
+}
+
+// Whatever is drawn, no request needs more than one of these two.
+TEST_F(EvalAnswerTest, ExtremesAreWhatItMayAsk) {
+  EvalAnswer answer = Answer();
+  const auto [freely, told] = answer.Extremes();
+  EXPECT_EQ(answer.NextRequest()->prompt, freely.prompt);
+  EXPECT_EQ(freely.max_tokens, 20);
+  Ids longest = freely.prompt;
+  longest.insert(longest.end(), right_.begin(), right_.end() - 1);
+  EXPECT_EQ(told.prompt, longest);
+  EXPECT_EQ(told.max_tokens, 1);
+  EXPECT_TRUE(told.forced_tokens.empty());
+}
+
 TEST_F(EvalAnswerTest, ARightAnswerIsAskedOnceAndStopsWhereItIsRight) {
   EvalAnswer answer = Answer();
   const Request request = answer.NextRequest().value();

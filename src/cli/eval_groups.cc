@@ -39,12 +39,11 @@ EvalGroups::~EvalGroups() {
   }
 }
 
-Error EvalGroups::ErrorOf(const EvalQuestion& question,
-                          const Error& error) const {
-  return MakeError(
-      error.code, "{}:{}: {}",
-      setting_.plan->files[static_cast<size_t>(question.file)].path,
-      question.line, error.message);
+Error EvalGroups::ErrorOf(const EvalPlan& plan, const EvalQuestion& question,
+                          const Error& error) {
+  return MakeError(error.code, "{}:{}: {}",
+                   plan.files[static_cast<size_t>(question.file)].path,
+                   question.line, error.message);
 }
 
 Status EvalGroups::Begin(const EvalGroup& group) {
@@ -67,19 +66,72 @@ Status EvalGroups::Begin(const EvalGroup& group) {
     asked->reader = &ReaderOf(added, asked->key.select);
     ++asked->reader->num_answers;
   }
-  for (const auto& reader : added.readers) {
-    if (group.prefix.empty()) break;
+  if (setting_.caches_texts) {
+    HoldBack(added);
+  } else {
+    RETURN_IF_ERROR(AddReaders(added));
+  }
+  for (const auto& asked : added.asked) {
+    if (asked->is_held_back) continue;
+    RETURN_IF_ERROR(Ask(*asked, *asked->answer.NextRequest()));
+  }
+  num_waiting_ += static_cast<int>(added.asked.size());
+  return Ok{};
+}
+
+Status EvalGroups::AddReaders(Running& running) {
+  const EvalGroup& group = *running.group;
+  if (group.prefix.empty()) return Ok{};
+  for (const auto& reader : running.readers) {
     Prefix prefix = {.tokens = group.prefix,
                      .max_length = group.MaxLength(),
                      .selector = reader->selector};
     Result<SequenceId> id = engine_.AddPrefix(std::move(prefix), reader.get());
-    if (!id.ok()) return ErrorOf(group.questions.front(), id.error());
+    if (!id.ok())
+      return ErrorOf(*setting_.plan, group.questions.front(), id.error());
     reader->prefix = *id;
   }
-  for (const auto& asked : added.asked) {
-    RETURN_IF_ERROR(Ask(*asked, *asked->answer.NextRequest()));
+  return Ok{};
+}
+
+// All but the first of each reading.
+void EvalGroups::HoldBack(Running& running) {
+  for (const auto& asked : running.asked) {
+    asked->is_held_back = asked->reader->first_answer != nullptr;
+    if (!asked->is_held_back) asked->reader->first_answer = &asked->answer;
+    num_held_back_ += asked->is_held_back ? 1 : 0;
   }
-  num_waiting_ += static_cast<int>(added.asked.size());
+}
+
+Status EvalGroups::AskHeldBack() {
+  if (num_held_back_ == 0) return Ok{};
+  for (const auto& running : running_) {
+    for (const auto& asked : running->asked) {
+      if (!asked->is_held_back) continue;
+      if (!asked->reader->first_answer->prompt_is_read()) continue;
+      asked->is_held_back = false;
+      --num_held_back_;
+      RETURN_IF_ERROR(Ask(*asked, *asked->answer.NextRequest()));
+    }
+  }
+  return Ok{};
+}
+
+Status EvalGroups::Check(const Engine& engine, const Setting& setting) {
+  for (const EvalGroup& group : setting.plan->groups) {
+    for (const EvalQuestion& question : group.questions) {
+      const EvalAnswer answer(group, question, *setting.tokenizer,
+                              setting.end_token_ids);
+      for (Request& request : answer.Extremes()) {
+        for (int select = 0; select < setting.num_selects; ++select) {
+          request.selector = engine.selectors().size() > 0 ? select : -1;
+          const Status status = engine.Check(request);
+          if (!status.ok())
+            return ErrorOf(*setting.plan, question, status.error());
+        }
+      }
+    }
+  }
   return Ok{};
 }
 
@@ -102,8 +154,12 @@ int EvalGroups::NumReadings() const {
   return num_prompt + (num_prompt < setting_.num_selects ? 1 : 0);
 }
 
-// A group alone always runs, or the engine says why not.
+// A group alone always runs, or the engine says why not. What a text left is to
+// be used before another one's pages take its place.
 bool EvalGroups::HasRoomForGroup() const {
+  if (setting_.caches_texts) {
+    return num_waiting_ < setting_.max_waiting && num_held_back_ == 0;
+  }
   const int num_held =
       (static_cast<int>(running_.size()) + 1) * NumPromptSelectors();
   return num_waiting_ < setting_.max_waiting &&
@@ -121,10 +177,10 @@ EvalGroups::Reader& EvalGroups::ReaderOf(Running& running, int select) {
 }
 
 Status EvalGroups::Ask(Asked& asked, Request request) {
-  request.prefix = asked.reader->prefix;
+  request.prefix = asked.reader->prefix;  // None where texts are cached.
   if (engine_.selectors().size() > 0) request.selector = asked.key.select;
   const Result<SequenceId> id = engine_.Add(std::move(request), &asked.answer);
-  if (!id.ok()) return ErrorOf(*asked.question, id.error());
+  if (!id.ok()) return ErrorOf(*setting_.plan, *asked.question, id.error());
   asked.id = *id;
   return Ok{};
 }
@@ -135,21 +191,26 @@ Result<bool> EvalGroups::Step(const OnAnswer& on_answer) {
   while (HasRoomForGroup() && next_group_ < groups.size()) {
     RETURN_IF_ERROR(Begin(groups[next_group_++]));
   }
-  if (running_.empty()) return false;
+  if (running_.empty()) return engine_.Step();
   const Clock::time_point start = Clock::now();
   ASSIGN_OR_RETURN(const bool more, engine_.Step());
   CHECK(more, "groups={} have nothing to run", running_.size());
   ShareTime(std::chrono::duration<double>(Clock::now() - start).count());
+  RETURN_IF_ERROR(AskHeldBack());
   RETURN_IF_ERROR(Collect(on_answer));
   return true;
 }
 
-// By rows: those of a step take about the same time each.
+// By rows: those of a step take about the same time each. What was waited, for
+// a disk or for rows that had been there, goes with the rows that came next.
 void EvalGroups::ShareTime(double seconds) {
   int64_t num_rows = 0;
   std::vector<std::pair<int64_t, double*>> shares;
   for (const auto& running : running_) {
     for (const auto& reader : running->readers) {
+      if (reader->first_answer != nullptr) {
+        reader->num_read = reader->first_answer->num_text_read();
+      }
       const int num_new = reader->num_read - reader->num_counted;
       shares.emplace_back(num_new, &reader->seconds);
       done_tokens_ += num_new;
@@ -160,24 +221,26 @@ void EvalGroups::ShareTime(double seconds) {
     }
   }
   for (const auto& [rows, share] : shares) num_rows += rows;
+  unshared_seconds_ += seconds;
+  if (num_rows == 0) return;
+  const double row_seconds =
+      std::exchange(unshared_seconds_, 0) / static_cast<double>(num_rows);
   for (const auto& [rows, share] : shares) {
-    if (rows > 0) {
-      *share +=
-          seconds * static_cast<double>(rows) / static_cast<double>(num_rows);
-    }
+    *share += row_seconds * static_cast<double>(rows);
   }
 }
 
 Status EvalGroups::CollectOne(Asked& asked, const OnAnswer& on_answer) {
-  if (asked.done || asked.answer.running()) return Ok{};
+  if (asked.done || asked.is_held_back || asked.answer.running()) return Ok{};
   if (asked.answer.error()) {
-    return ErrorOf(*asked.question, *asked.answer.error());
+    return ErrorOf(*setting_.plan, *asked.question, *asked.answer.error());
   }
   std::optional<Request> request = asked.answer.NextRequest();
   if (request) return Ask(asked, std::move(*request));
   asked.done = true;
   --num_waiting_;
   done_tokens_ += TokensOf(*asked.question);
+  kv_use_ += asked.answer.kv_use();
   EvalOutcome outcome = asked.answer.outcome();
   // The text was read for all of them.
   outcome.seconds =

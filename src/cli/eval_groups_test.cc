@@ -31,22 +31,49 @@ class Collector : public RequestObserver {
 
 class EvalGroupsTest : public testing::Test {
  protected:
-  void SetUp() override {
-    golden_ = ReadTinyCase("llama");
+  void SetUp() override { Load("llama"); }
+
+  void Load(const std::string& name) {
+    golden_ = ReadTinyCase(name);
     model_ = LoadTinyModel(golden_, Dtype::kFloat32);
+    plan_ = {};
     MakePlan();
   }
 
-  std::unique_ptr<Engine> MakeEngine(int64_t num_pages) {
-    const EngineOptions options = {
-        .max_model_len = kMaxLength,
-        .max_num_seqs = 3,
-        .max_num_batched_tokens = 40,
-        .device_kv_bytes = num_pages * kPageTokens *
-                           KvBytesPerToken(model_->config(), Dtype::kFloat32),
-        .batch_invariant = true,
-        .prefix_caching = false};
+  // With pages of a host below them texts are cached.
+  std::unique_ptr<Engine> MakeEngine(int64_t num_pages,
+                                     int64_t num_host_pages = 0) {
+    const int64_t page_bytes =
+        kPageTokens * KvBytesPerToken(model_->config(), Dtype::kFloat32);
+    caches_texts_ = num_host_pages > 0;
+    const EngineOptions options = {.max_model_len = kMaxLength,
+                                   .max_num_seqs = 3,
+                                   .max_num_batched_tokens = 40,
+                                   .device_kv_bytes = num_pages * page_bytes,
+                                   .host_kv_bytes = num_host_pages * page_bytes,
+                                   .batch_invariant = true,
+                                   .prefix_caching = caches_texts_};
     return Engine::Create(backend_, *model_, options).value();
+  }
+
+  // The least pool in which every group fits by itself.
+  int64_t LeastPages() const {
+    int64_t num_pages = 0;
+    for (const EvalGroup& group : plan_.groups) {
+      num_pages = std::max(num_pages, PrefixPages(group) + AnswerPages(group));
+    }
+    return num_pages;
+  }
+
+  // Rows that run where all is asked.
+  int64_t RowsOf(Engine& engine, int num_selects) {
+    int64_t num_rows = 0;
+    backend_.pre_embed = [&](const EmbedArgs& args) {
+      num_rows += args.token_ids.dim(0);
+    };
+    RunAll(engine, {}, 8, num_selects);
+    backend_.pre_embed = {};
+    return num_rows;
   }
 
   // What the model says next, alone.
@@ -138,7 +165,8 @@ class EvalGroupsTest : public testing::Test {
                        .num_selects = num_selects,
                        .tokenizer = &tokenizer_,
                        .end_token_ids = {},
-                       .max_waiting = max_waiting},
+                       .max_waiting = max_waiting,
+                       .caches_texts = caches_texts_},
                       known);
     EvalOutcomes outcomes;
     const auto keep = [&](const EvalKey& key, const EvalOutcome& outcome) {
@@ -154,6 +182,7 @@ class EvalGroupsTest : public testing::Test {
     }
     EXPECT_EQ(groups.done_tokens(), groups.total_tokens());
     EXPECT_EQ(engine.kv().num_free_pages(), engine.kv().num_pages());
+    use_ = groups.kv_use();
     return outcomes;
   }
 
@@ -165,6 +194,8 @@ class EvalGroupsTest : public testing::Test {
                       "tests/golden/tokenizers/llama3")
           .value();
   EvalPlan plan_;
+  bool caches_texts_ = false;  // by the engine that was made last
+  KvUse use_;                  // of the last run
 };
 
 TEST_F(EvalGroupsTest, FiguresAreThoseOfEveryTokenAlone) {
@@ -183,28 +214,70 @@ TEST_F(EvalGroupsTest, FiguresAreThoseOfEveryTokenAlone) {
   EXPECT_GT(num_right, num_tokens / 4);
   EXPECT_LT(num_right, num_tokens * 3 / 4);
   // With room for all, and with room for the largest and no more.
-  int64_t num_pages = 0;
-  for (const EvalGroup& group : plan_.groups) {
-    num_pages = std::max(num_pages, PrefixPages(group) + AnswerPages(group));
-  }
+  const int64_t num_pages = LeastPages();
   EXPECT_EQ(RunAll(*MakeEngine(100), {}, 100), expected);
   EXPECT_EQ(RunAll(*MakeEngine(num_pages), {}, 100), expected);
   EXPECT_EQ(RunAll(*MakeEngine(num_pages), {}, 1), expected);
+  EXPECT_EQ(use_.cached_tokens, 0);
+  for (const int64_t num_host_pages : {1, 4, 100}) {
+    for (const int max_waiting : {1, 100}) {
+      EXPECT_EQ(RunAll(*MakeEngine(num_pages, num_host_pages), {}, max_waiting),
+                expected);
+      EXPECT_EQ(use_.cached_tokens % kPageTokens, 0);
+      EXPECT_GT(use_.cached_tokens, 0);
+    }
+  }
 }
 
 TEST_F(EvalGroupsTest, EveryTextIsReadOnce) {
-  int64_t num_rows = 0;
-  backend_.pre_embed = [&](const EmbedArgs& args) {
-    num_rows += args.token_ids.dim(0);
-  };
   const auto rows_of = [&](int num_selects) {
-    num_rows = 0;
-    RunAll(*MakeEngine(100), {}, 8, num_selects);
-    return num_rows;
+    return RowsOf(*MakeEngine(100), num_selects);
   };
   const int64_t num_answer_rows = rows_of(2) - rows_of(1);
   EXPECT_EQ(rows_of(1) - num_answer_rows, 45 + 0 + 32);
   EXPECT_EQ(rows_of(3) - 3 * num_answer_rows, 45 + 0 + 32);
+}
+
+// Whole pages of it, and of a rotation that goes by the length all the same.
+TEST_F(EvalGroupsTest, EveryCachedTextIsReadOnce) {
+  for (const char* name : {"llama", "llama_dynamic"}) {
+    Load(name);
+    plan_.groups[0].prefix.resize(64);
+    std::copy_n(golden_.tokens.begin(), 64, plan_.groups[0].prefix.begin());
+    std::ranges::reverse(plan_.groups[2].prefix);  // They begin otherwise.
+    for (const int num_selects : {1, 3}) {
+      const int64_t num_held = RowsOf(*MakeEngine(100), num_selects);
+      const int64_t num_held_tokens = use_.prompt_tokens;
+      EXPECT_EQ(RowsOf(*MakeEngine(100, 100), num_selects), num_held) << name;
+      EXPECT_EQ(use_.prompt_tokens, num_held_tokens);
+      // Also where there is no room for two texts.
+      EXPECT_EQ(RowsOf(*MakeEngine(LeastPages(), 1), num_selects), num_held)
+          << name;
+    }
+    EXPECT_EQ(RunAll(*MakeEngine(LeastPages(), 100), {}, 8),
+              RunAll(*MakeEngine(100), {}, 8))
+        << name;
+  }
+}
+
+TEST_F(EvalGroupsTest, WhatCanNeverRunIsSaidBeforeAnythingDoes) {
+  const auto check = [&](int64_t num_pages) {
+    const std::unique_ptr<Engine> engine = MakeEngine(num_pages, 100);
+    return EvalGroups::Check(*engine, {.plan = &plan_,
+                                       .num_selects = 1,
+                                       .tokenizer = &tokenizer_,
+                                       .end_token_ids = {}});
+  };
+  int64_t num_pages = 0;
+  for (const EvalGroup& group : plan_.groups) {
+    num_pages = std::max(num_pages, PagesFor(group.MaxLength() - 1));
+  }
+  EXPECT_TRUE(check(num_pages).ok());
+  const Status status = check(num_pages - 1);
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().message.find("f:"), 0u) << status.error().message;
+  EXPECT_NE(status.error().message.find("device-kv holds"), std::string::npos)
+      << status.error().message;
 }
 
 TEST_F(EvalGroupsTest, WhatIsKnownIsNotAskedAgain) {
@@ -215,6 +288,7 @@ TEST_F(EvalGroupsTest, WhatIsKnownIsNotAskedAgain) {
   }
   ASSERT_FALSE(others.empty());
   EXPECT_EQ(RunAll(*MakeEngine(100), known, 8), others);
+  EXPECT_EQ(RunAll(*MakeEngine(100, 4), known, 8), others);
   EXPECT_TRUE(RunAll(*MakeEngine(100), all, 8).empty());
 }
 

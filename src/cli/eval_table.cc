@@ -112,7 +112,7 @@ Interval WilsonInterval(int num_right, int n) {
 }
 
 std::string EvalJson(const std::string& model, int64_t num_skipped,
-                     const std::vector<EvalRow>& rows) {
+                     const KvUse& use, const std::vector<EvalRow>& rows) {
   Json list = Json::array();
   for (const EvalRow& row : rows) {
     const Interval interval = WilsonInterval(row.num_exact, row.n);
@@ -130,8 +130,18 @@ std::string EvalJson(const std::string& model, int64_t num_skipped,
          {"tokens_read_share", ReadShare(row)},
          {"seconds", std::round(row.seconds * 1000) / 1000}});
   }
-  const Json all = {
-      {"model", model}, {"skipped_lines", num_skipped}, {"rows", list}};
+  const Json all = {{"model", model},
+                    {"skipped_lines", num_skipped},
+                    {"kv",
+                     {{"prompt_tokens", use.prompt_tokens},
+                      {"cached_tokens", use.cached_tokens},
+                      {"picks", use.pieces.picks},
+                      {"hits", use.pieces.hits},
+                      {"misses", use.pieces.misses},
+                      {"hints", use.pieces.hints},
+                      {"hints_used", use.pieces.hints_used},
+                      {"fetched_bytes", use.pieces.fetched_bytes}}},
+                    {"rows", list}};
   return all.dump(1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/eval_plan.h"
+#include "cli/kv_use.h"
 
 namespace winnow {
 
@@ -67,9 +68,9 @@ struct Interval {
 // 0.
 Interval WilsonInterval(int num_right, int n);
 
-// docs/design.md section 9, "eval --json".
+// docs/design.md section 9, "eval --json". `use`: of the requests that ran.
 std::string EvalJson(const std::string& model, int64_t num_skipped,
-                     const std::vector<EvalRow>& rows);
+                     const KvUse& use, const std::vector<EvalRow>& rows);
 
 // For people; a line a row, under a heading a selection. Ends in a line break.
 std::string EvalTable(const std::vector<EvalRow>& rows);

@@ -101,10 +101,15 @@ TEST(EvalTableTest, JsonKeepsTheContract) {
       design.substr(open, design.find("}`", open) - open);
   const auto rows =
       MakeEvalRows(SamplePlan(), {"dense", "auto"}, SampleOutcomes());
-  const json all = json::parse(EvalJson("some/model", 3, rows));
+  const KvUse use = {.cached_tokens = 7, .pieces = {.picks = 5, .hits = 3}};
+  const json all = json::parse(EvalJson("some/model", 3, use, rows));
   EXPECT_EQ(all["skipped_lines"], 3);
+  EXPECT_EQ(all["kv"]["cached_tokens"], 7);
+  EXPECT_EQ(all["kv"]["picks"], 5);
+  EXPECT_EQ(all["kv"]["hits"], 3);
   std::vector<std::string> keys;
   for (const auto& [key, value] : all.items()) keys.push_back(key);
+  for (const auto& [key, value] : all["kv"].items()) keys.push_back(key);
   for (const auto& [key, value] : all["rows"][0].items()) keys.push_back(key);
   for (const std::string& key : keys) {
     EXPECT_NE(contract.find("\"" + key + "\""), std::string::npos) << key;
@@ -124,7 +129,7 @@ TEST(EvalTableTest, WhatCannotBeMeasuredIsNull) {
   EvalOutcome patterns = {.exact = true};
   const auto rows =
       MakeEvalRows(SamplePlan(), {"dense"}, {{{0, 1, 0}, patterns}});
-  const json row = json::parse(EvalJson("m", 0, rows))["rows"][0];
+  const json row = json::parse(EvalJson("m", 0, {}, rows))["rows"][0];
   EXPECT_TRUE(row["token_accuracy"].is_null());
   EXPECT_TRUE(row["free_token_accuracy"].is_null());
   EXPECT_TRUE(row["tokens_read_share"].is_null());

@@ -10,6 +10,7 @@
 #include "cli/generate_json.h"
 #include "cli/generation.h"
 #include "cli/interrupt.h"
+#include "cli/kv_use.h"
 #include "cli/loaded_model.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -42,8 +43,6 @@ class GenerateRun {
   void ShowText(size_t index, std::string_view text);
   void ShowEnded();
   void PrintClosingLine() const;
-  // A disk that fails costs time, never an answer: said, and no more.
-  void PrintDiskFailures() const;
   Status WriteLines() const;
 
   using Clock = std::chrono::steady_clock;
@@ -233,37 +232,22 @@ void GenerateRun::ShowEnded() {
 }
 
 // "4 MiB, 12 MiB on the host, 93.0 % of 1,204 picks near, 3 MiB fetched".
-std::string KvText(const KvCounters& kv) {
-  std::string text = FormatBytes(kv.device_bytes);
-  if (kv.host_bytes > 0) {
-    text += fmt::format(", {} on the host", FormatBytes(kv.host_bytes));
+std::string KvText(const KvUse& use) {
+  std::string text = FormatBytes(use.device_bytes);
+  if (use.host_bytes > 0) {
+    text += fmt::format(", {} on the host", FormatBytes(use.host_bytes));
   }
-  if (kv.picks > 0) {
-    text += fmt::format(
-        ", {:.1f} % of {} picks near",
-        100.0 * static_cast<double>(kv.hits) / static_cast<double>(kv.picks),
-        FormatCount(kv.picks));
-  }
-  if (kv.fetched_bytes > 0) {
-    text += fmt::format(", {} fetched", FormatBytes(kv.fetched_bytes));
-  }
-  return text;
+  const std::string picks = PicksText(use);
+  return picks.empty() ? text : text + ", " + picks;
 }
 
 void GenerateRun::PrintClosingLine() const {
   if (flags_.engine.quiet) return;
-  int64_t prompt_tokens = 0, cached_tokens = 0, generated_tokens = 0;
-  KvCounters kv;
+  int64_t generated_tokens = 0;
+  KvUse use;
   for (const auto& generation : generations_) {
-    const Completion& completion = generation->completion();
-    prompt_tokens += completion.num_prompt_tokens;
-    cached_tokens += completion.num_cached_tokens;
-    generated_tokens += completion.num_generated_tokens;
-    kv.device_bytes += completion.kv.device_bytes;
-    kv.host_bytes += completion.kv.host_bytes;
-    kv.picks += completion.kv.picks;
-    kv.hits += completion.kv.hits;
-    kv.fetched_bytes += completion.kv.fetched_bytes;
+    generated_tokens += generation->completion().num_generated_tokens;
+    use.Add(generation->completion());
   }
   const auto rate = [](int64_t count, double in_seconds) {
     return count > 0 && in_seconds > 0
@@ -275,21 +259,12 @@ void GenerateRun::PrintClosingLine() const {
       stderr,
       "prompt %s tokens, %s tokens/s; generated %s, %s tokens/s; KV %s; "
       "loaded in %s\n",
-      FormatCount(prompt_tokens).c_str(),
-      rate(batch_->num_read() - cached_tokens, batch_->reading_seconds())
+      FormatCount(use.prompt_tokens).c_str(),
+      rate(batch_->num_read() - use.cached_tokens, batch_->reading_seconds())
           .c_str(),
       FormatCount(generated_tokens).c_str(),
       rate(batch_->num_generated(), batch_->generating_seconds()).c_str(),
-      KvText(kv).c_str(), FormatSeconds(loaded_.load_ms / 1000).c_str());
-}
-
-void GenerateRun::PrintDiskFailures() const {
-  if (flags_.engine.quiet || engine_->disk() == nullptr) return;
-  const DiskCounts& counts = engine_->disk()->store().counts();
-  const int64_t num_failed = counts.num_failed_writes + counts.num_failed_reads;
-  if (num_failed == 0) return;
-  PrintError(fmt::format("{} pages of KV were not kept or not found again: {}",
-                         num_failed, counts.first_failure));
+      KvText(use).c_str(), FormatSeconds(loaded_.load_ms / 1000).c_str());
 }
 
 Status GenerateRun::WriteLines() const {
@@ -316,7 +291,7 @@ Result<int> GenerateRun::Run() {
   reading_->End();
   if (flags_.engine.json) RETURN_IF_ERROR(WriteLines());
   PrintClosingLine();
-  PrintDiskFailures();
+  if (!flags_.engine.quiet) PrintDiskFailures(*engine_);
   for (const auto& generation : generations_) {
     const std::optional<Error>& error = generation->completion().error;
     if (error) return *error;

@@ -71,4 +71,13 @@ Result<std::unique_ptr<DiskStore>> OpenKvDisk(const KvDiskFlags& flags,
        .max_bytes = max_bytes});
 }
 
+void PrintDiskFailures(const Engine& engine) {
+  if (engine.disk() == nullptr) return;
+  const DiskCounts& counts = engine.disk()->store().counts();
+  const int64_t num_failed = counts.num_failed_writes + counts.num_failed_reads;
+  if (num_failed == 0) return;
+  PrintError(fmt::format("{} pages of KV were not kept or not found again: {}",
+                         num_failed, counts.first_failure));
+}
+
 }  // namespace winnow

@@ -7,6 +7,7 @@
 
 #include "cache/disk_store.h"
 #include "cli/loaded_model.h"
+#include "engine/engine.h"
 
 namespace winnow {
 
@@ -28,6 +29,10 @@ Result<std::unique_ptr<DiskStore>> OpenKvDisk(const KvDiskFlags& flags,
                                               const std::string& model_folder,
                                               const LoadedModel& loaded,
                                               bool quiet);
+
+// A disk that fails costs time, never an answer: said on standard error, where
+// the engine has one that did, and no more.
+void PrintDiskFailures(const Engine& engine);
 
 }  // namespace winnow
 

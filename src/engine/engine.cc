@@ -88,17 +88,30 @@ Status Engine::CheckWatch(const Request& request, bool is_layerwise) const {
                    options_.max_watched_requests, num_watched + 1);
 }
 
+bool Engine::IsLayerwise(const Request& request) const {
+  return layerwise_ && layerwise_->Takes(request);
+}
+
+Status Engine::CheckFits(const Request& request, bool is_layerwise) const {
+  if (is_layerwise) return layerwise_->Check(request);
+  Status room = limits_.CheckRoom(request);
+  if (room.ok() || !layerwise_) return room;
+  Error error = room.error();
+  error.message += layerwise_->WayOut(request);
+  return error;
+}
+
+Status Engine::Check(const Request& request) const {
+  CHECK(!request.prefix, "prefix={}", request.prefix->value());
+  RETURN_IF_ERROR(limits_.Check(request));
+  return CheckFits(request, IsLayerwise(request));
+}
+
 Result<SequenceId> Engine::Add(Request request, RequestObserver* observer) {
   if (failure_) return *failure_;
   RETURN_IF_ERROR(limits_.Check(request));
-  const bool is_layerwise = layerwise_ && layerwise_->Takes(request);
-  if (is_layerwise) {
-    RETURN_IF_ERROR(layerwise_->Check(request));
-  } else if (Status room = limits_.CheckRoom(request); !room.ok()) {
-    Error error = room.error();
-    if (layerwise_) error.message += layerwise_->WayOut(request);
-    return error;
-  }
+  const bool is_layerwise = IsLayerwise(request);
+  RETURN_IF_ERROR(CheckFits(request, is_layerwise));
   RETURN_IF_ERROR(CheckWatch(request, is_layerwise));
   if (request.prefix) {
     const Sequence& prefix = Get(*request.prefix);
@@ -109,7 +122,8 @@ Result<SequenceId> Engine::Add(Request request, RequestObserver* observer) {
         Sequence::MakeFork(id, std::move(request), prefix, observer));
     return id;
   }
-  RequestRope rope = RopeFor(std::ssize(request.prompt) + request.max_tokens);
+  RequestRope rope = RopeFor(std::max<int64_t>(
+      std::ssize(request.prompt) + request.max_tokens, request.planned_tokens));
   const SequenceId id(next_id_++);
   sequences_.push_back(std::make_unique<Sequence>(id, std::move(request),
                                                   std::move(rope), observer));

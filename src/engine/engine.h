@@ -48,6 +48,9 @@ class Engine {
   // begins with its tokens. Where a selector acts in prompts, a prefix and what
   // is forked from it have the same one.
   Result<SequenceId> Add(Request request, RequestObserver* observer);
+  // Whether Add would take the request if it were alone; fails as Add does.
+  // REQUIRES: it has no prefix.
+  Status Check(const Request& request) const;
   // Reads tokens that requests to come begin with, and holds their pages.
   // Fails as Add does; there must be room for its longest request beside it.
   // The observer's OnToken is never called.
@@ -129,6 +132,9 @@ class Engine {
   void WriteBehind();
   // Whether one more may be watched, where it asks for it.
   Status CheckWatch(const Request& request, bool is_layerwise) const;
+  // That it is in range, and both pools hold what it needs.
+  Status CheckFits(const Request& request, bool is_layerwise) const;
+  bool IsLayerwise(const Request& request) const;
   // The REQUIRES of Add that concern a fork and its prefix.
   void CheckForkable(const Request& request, const Sequence& prefix) const;
   RequestRope RopeFor(int64_t planned_tokens) const;

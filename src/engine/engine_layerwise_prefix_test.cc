@@ -157,6 +157,21 @@ TEST_F(EngineLayerwisePrefixTest, ItSharesPagesThatAreInUse) {
   }
 }
 
+// One that is read goes on while others begin with its pages.
+TEST_F(EngineLayerwisePrefixTest, ItIsSharedAsSoonAsItIsRead) {
+  const auto engine = MakeEngine(11, 2 * kHostPages);
+  const std::vector<Request> requests = {Ask(340, 340), Ask(330, 345)};
+  std::vector<BitsListener> listeners(2);
+  ASSERT_TRUE(engine->Add(requests[0], &listeners[0]).ok());
+  while (listeners[0].bits.empty()) ASSERT_TRUE(StepOf(*engine));
+  ASSERT_TRUE(engine->Add(requests[1], &listeners[1]).ok());
+  int num_together = 0;
+  while (StepOf(*engine)) num_together += engine->kv().num_sequences() == 2;
+  EXPECT_GT(num_together, 5);
+  ExpectAnswer(listeners[0], requests[0], 0);
+  ExpectAnswer(listeners[1], requests[1], 320);
+}
+
 TEST_F(EngineLayerwisePrefixTest, WhatLiesOnADiskServesTheNextProcess) {
   const Request request = Ask(301, 301);
   const auto first = Restart();

@@ -60,6 +60,10 @@ struct Request {
   // What every token is held to; null: nothing. It belongs to this request
   // alone, which has no forced tokens then.
   std::shared_ptr<TokenConstraint> constraint = {};
+  // What the rotary embedding goes by where that is more than it may reach
+  // itself: of requests that are to begin with each other's pages, the longest
+  // one's length.
+  int planned_tokens = 0;
   // Which of EngineOptions::selectors says what is read; -1: everything is.
   int selector = -1;
   // Whether it may begin with pages that an earlier request left behind, and

@@ -99,6 +99,7 @@ void KvCache::Fork(SequenceId parent, SequenceId child) {
 void KvCache::Enter(SequenceId sequence, const PrefixPath& path,
                     std::span<const PageKind> kinds) {
   Enter(sequence, path, kinds, /*ends=*/false);
+  EnterFarPages(sequence, path, kinds);
 }
 
 void KvCache::Enter(SequenceId sequence, const PrefixPath& path,

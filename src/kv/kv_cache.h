@@ -120,8 +120,8 @@ class KvCache {
   // whole, and the child's id is not open.
   void Fork(SequenceId parent, SequenceId child);
   // From here on a request whose text begins like `path` finds the sequence's
-  // first pages, a kind each, up to the first that a fork holds too or that is
-  // not whole.
+  // first pages, a kind each, up to the first that a fork holds too, on the
+  // host those that are not whole.
   // REQUIRES: they are sealed; pages are KV's.
   void Enter(SequenceId sequence, const PrefixPath& path,
              std::span<const PageKind> kinds);

@@ -101,6 +101,32 @@ TEST(KvCacheLoanTest, ItBeginsWithPagesOfTheIndex) {
   EXPECT_EQ(cache.prefixes().Find(path, 2, kinds).host_extents.size(), 2u);
 }
 
+TEST(KvCacheLoanTest, WhatItTookOverIsFoundWhileItRuns) {
+  KvCache cache(4, kPageTokens, 4);
+  const std::vector<int32_t> tokens(3 * kPageTokens, 7);
+  const std::vector<PageKind> kinds(2, 0);
+  const PrefixPath path = {"", tokens};
+  cache.Open(kA);
+  cache.LendTo(kA, 2, 2);
+  const PageLoan loan = cache.loan(kA);
+  cache.TakeOver(kA, 2 * kPageTokens + 5);
+  cache.Enter(kA, path, kinds);
+  ExpectSound(cache);
+  EXPECT_EQ(cache.prefixes().Find(path, 2, kinds).host_extents, loan.hosts);
+  // They are held, whatever the index forgets.
+  EXPECT_EQ(cache.num_available_host_pages(), 2);
+  cache.Open(kB);
+  cache.LendTo(kB, 1, 2, cache.prefixes().Find(path, 2, kinds));
+  ExpectSound(cache);
+  EXPECT_EQ(cache.loan(kB).hosts, loan.hosts);
+  EXPECT_TRUE(cache.TakeTierCopies().empty());
+  cache.Close(kA);
+  ExpectSound(cache);
+  EXPECT_EQ(cache.num_available_host_pages(), 2);
+  cache.Close(kB);
+  EXPECT_EQ(cache.num_available_host_pages(), 4);
+}
+
 // What room is made for on the host is not what it begins with.
 TEST(KvCacheLoanTest, RoomIsMadeBesideWhatItBeginsWith) {
   KvCache cache(4, kPageTokens, 3);

@@ -94,8 +94,8 @@ class PrefixIndex {
                               std::span<const ExtentId> extents, bool passes);
 
   // Pages of `path`, of `kinds`, lie in these extents of the host, held by a
-  // sequence that ends with this call; kNoExtent: it does not hold that one
-  // there. Those that are new lie on the host alone from here on, and are
+  // sequence, which is none of their users; kNoExtent: it does not hold that
+  // one there. Those that are new lie on the host alone from here on, and are
   // returned. Ends at a page that is neither there nor in an extent, or whose
   // extent stands for another page. REQUIRES: as many kinds as extents.
   std::vector<ExtentId> EnterHost(const PrefixPath& path,
