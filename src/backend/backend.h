@@ -188,6 +188,12 @@ struct SelectArgs {
   View read_shares;
   // REQUIRES, where it is asked for: SelectFeature::kNextRanks.
   NextRanks next = {};
+  // Out, f32 [rows of `picks`, q_heads, tokens], or empty: of each list that is
+  // chosen in this layer, by token, the score of the partition or cluster that
+  // it belongs to; -infinity where that has none, or no score decides the list.
+  // What is chosen does not depend on it. REQUIRES, where it is asked for:
+  // SelectFeature::kScores, and room for every row's context.
+  View scores = {};
 };
 
 // Where a Read finds keys and values.

@@ -57,6 +57,8 @@ std::string_view SelectFeatureName(SelectFeature feature) {
       return "clusters of tokens";
     case SelectFeature::kNextRanks:
       return "next ranks";
+    case SelectFeature::kScores:
+      return "scores of tokens";
   }
   CHECK(false, "feature={}", static_cast<uint32_t>(feature));
 }

@@ -183,15 +183,16 @@ struct SelectProgram {
 };
 
 // What may be asked of Select that not every backend does: a bit each. All but
-// the last a program asks for.
+// the last two a program asks for.
 enum class SelectFeature : uint32_t {
   kFixedChoice = 1,
   kFloat8Rows = 2,
   kGate = 4,
   kClusters = 8,
   kNextRanks = 16,
+  kScores = 32,
 };
-inline constexpr uint32_t kEverySelectFeature = 31;
+inline constexpr uint32_t kEverySelectFeature = 63;
 
 // In words: "a choice that is made once".
 std::string_view SelectFeatureName(SelectFeature feature);

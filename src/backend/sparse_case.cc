@@ -278,6 +278,37 @@ void CollectEstimates(TestDevice& device, const PickLists& lists,
   }
 }
 
+// Memory for the scores of `num_rows` rows: NaN.
+View MakeScores(TestDevice& device, const SparseCase& sparse,
+                int64_t num_rows) {
+  int64_t num_tokens = 0;
+  for (const RequestRows& rows : sparse.paged.requests()) {
+    num_tokens = std::max<int64_t>(num_tokens, rows.end_position());
+  }
+  TestArray scores;
+  scores.dtype = Dtype::kFloat32;
+  scores.shape = {num_rows, sparse.q.dim(1), num_tokens};
+  scores.values.assign(
+      static_cast<size_t>(num_rows * sparse.q.dim(1) * num_tokens),
+      std::numeric_limits<double>::quiet_NaN());
+  return device.Upload(scores);
+}
+
+// Adds the rows to `rows`.
+void CollectScores(TestDevice& device, const View& scores,
+                   std::vector<std::vector<std::vector<float>>>& rows) {
+  const TestArray all = device.Download(scores);
+  for (int64_t row = 0; row < scores.dim(0); ++row) {
+    auto& of_row = rows.emplace_back();
+    for (int64_t list = 0; list < scores.dim(1); ++list) {
+      std::vector<float>& of_list = of_row.emplace_back();
+      for (int64_t token = 0; token < scores.dim(2); ++token) {
+        of_list.push_back(static_cast<float>(all.at(row, list, token)));
+      }
+    }
+  }
+}
+
 // The KV of all requests up to their last rows.
 LayerCache UploadCache(TestDevice& device, const PagedCase& paged) {
   std::vector<int> num_tokens;
@@ -368,7 +399,13 @@ void ChooseRows(TestDevice& device, const SparseCase& sparse,
                       .budget_times = run.next_times,
                       .slots = &call.slots};
   }
+  if (run.asks_scores) {
+    call.args.scores = MakeScores(device, sparse, picks.num_rows());
+  }
   device.backend().Select(device.queue(), call.step, call.args, call.cache);
+  if (run.asks_scores) {
+    CollectScores(device, call.args.scores, result.scores);
+  }
   CollectPicks(device, picks, result.picks);
   if (asks_next) CollectPicks(device, call.args.next.lists, result.next);
   CollectEstimates(device, picks, result);

@@ -72,6 +72,7 @@ struct SparseRun {
   // Next ranks are asked for, up to so many times the budgets; 0: they are not.
   double next_times = 0;
   std::vector<int32_t> num_segments = {};  // by request, as SlotTable has them
+  bool asks_scores = false;
   // Called when all tokens have been summarised and indexed.
   std::function<void(std::span<const LayerSelector>, const LayerCache&)>
       on_summaries = {};
@@ -82,6 +83,8 @@ struct SparseResult {
   // picks[row][list]; a list of one pick with no tokens stands for every page.
   std::vector<std::vector<std::vector<Pick>>> picks;
   std::vector<std::vector<std::vector<Pick>>> next;  // likewise, if asked for
+  // scores[row][list][token], if asked for; NaN: not written.
+  std::vector<std::vector<std::vector<float>>> scores;
   // estimates[row][list]: clusters.
   std::vector<std::vector<std::vector<int32_t>>> estimates;
   TestArray out;          // [rows, q_heads, v_dim]

@@ -17,6 +17,8 @@ namespace {
 
 constexpr int kMaxBatch = 1 << 20;
 constexpr double kMaxTimes = 1000;
+constexpr int64_t kMaxContext = 1 << 20;
+constexpr int kMaxGpus = 1024;
 
 std::vector<std::string> SplitList(const std::string& text) {
   std::vector<std::string> pieces;
@@ -73,7 +75,8 @@ Result<ModelSize> ModelSizeOf(const std::string& shape) {
       .num_weights = config->num_layers * layer + hidden * config->vocab_size,
       .num_layers = config->num_layers,
       .num_kv_heads = config->num_kv_heads,
-      .head_dim = config->head_dim};
+      .head_dim = config->head_dim,
+      .hidden_size = config->hidden_size};
 }
 
 void AddCells(Command& command, SimulateFlags* flags) {
@@ -126,10 +129,23 @@ void AddModel(Command& command, SimulateFlags* flags) {
   add("--shape", "SHAPE",
       "The published shape for which time is predicted (default llama-3.1-8b)",
       Text(&flags->shape));
-  add("--batch", "LIST", "Requests that decode together (default 1,16,64)",
+  add("--batch", "LIST", "Requests that decode together (default 1,16,64,256)",
       Text(&flags->batches));
-  add("--device-model", "NAME", "h200, a100-40gb or rtx-4090 (default h200)",
+  add("--context", "LIST",
+      "Tokens of context for which time is predicted, up to 1M: by the "
+      "recorded "
+      "lengths, from two on also behind the longest, which is marked (default: "
+      "what was recorded)",
+      Text(&flags->contexts));
+  add("--device-model", "NAME",
+      "h200, a100-40gb, rtx-4090 or h200x8, figures of each GPU (default h200)",
       Text(&flags->device_model));
+  add("--gpus", "N", "GPUs that share weights and KV heads (tensor parallel)",
+      WholeNumber(1, kMaxGpus, &flags->num_gpus));
+  add("--all-reduce-bandwidth", "GB/S", "Between GPUs, each way",
+      PositiveNumber(&flags->rates.all_reduce_gb_s));
+  add("--all-reduce-us", "US", "What a sum over the GPUs takes besides bytes",
+      PositiveNumber(&flags->rates.all_reduce_us));
   add("--memory-bandwidth", "GB/S", "Of the device",
       PositiveNumber(&flags->rates.memory_gb_s));
   add("--compute", "TFLOP/S", "Of products",
@@ -142,6 +158,8 @@ void AddModel(Command& command, SimulateFlags* flags) {
       PositiveNumber(&flags->rates.layer_us));
   add("--memory-gib", "GIB", "Of the device",
       PositiveNumber(&flags->rates.memory_gib));
+  add("--host-gib", "GIB", "Of the host",
+      PositiveNumber(&flags->rates.host_gib));
 }
 
 Result<DeviceModel> DeviceOf(const SimulateFlags& flags) {
@@ -155,6 +173,10 @@ Result<DeviceModel> DeviceOf(const SimulateFlags& flags) {
   replace(flags.rates.disk_gb_s, device.disk_gb_s);
   replace(flags.rates.layer_us, device.layer_us);
   replace(flags.rates.memory_gib, device.memory_gib);
+  replace(flags.rates.host_gib, device.host_gib);
+  replace(flags.rates.all_reduce_gb_s, device.all_reduce_gb_s);
+  replace(flags.rates.all_reduce_us, device.all_reduce_us);
+  if (flags.num_gpus > 0) device.num_gpus = flags.num_gpus;
   return device;
 }
 
@@ -172,6 +194,22 @@ Status ParseNumbers(const std::string& text, std::string_view wanted,
     values->push_back(value);
   }
   return Ok{};
+}
+
+Result<std::vector<int64_t>> ParseContexts(const std::string& text) {
+  std::vector<int64_t> contexts;
+  if (text.empty()) return contexts;
+  for (const std::string& piece : SplitList(text)) {
+    const Result<int64_t> tokens = ParseTokens(piece);
+    if (!tokens.ok() || *tokens < 1 || *tokens > kMaxContext) {
+      return MakeError(ErrorCode::kInvalidArgument,
+                       "--context must be tokens from 1 to 1M (\"128K\"), is "
+                       "\"{}\"",
+                       piece);
+    }
+    contexts.push_back(*tokens);
+  }
+  return contexts;
 }
 
 }  // namespace
@@ -212,6 +250,7 @@ Result<SimulatePlan> ParseSimulatePlan(const SimulateFlags& flags) {
       flags.batches, "--batch must be from 1 to 1048576",
       [](int value) { return value >= 1 && value <= kMaxBatch; },
       &plan.batches));
+  ASSIGN_OR_RETURN(plan.contexts, ParseContexts(flags.contexts));
   if (flags.decay > 1) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "--decay must be at most 1, is {}", flags.decay);

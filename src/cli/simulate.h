@@ -17,7 +17,8 @@ struct SimulateFlags {
   std::string cache_budgets = "2x,3x,5x";
   std::string policies = "age,lru,lfu,belady";
   std::string slot_tokens = "32";
-  std::string batches = "1,16,64";
+  std::string batches = "1,16,64,256";
+  std::string contexts;  // empty: what was recorded
   std::string hint_level = "2x";
   std::string hint_source = "ranks";
   int least_hint_age = 1;
@@ -28,6 +29,7 @@ struct SimulateFlags {
   std::string device_model = "h200";
   // What stands in place of the device model's, where above 0.
   DeviceModel rates;
+  int num_gpus = 0;
 };
 
 // The flags, read: every cell is a cache budget, slots and a policy.
@@ -37,7 +39,8 @@ struct SimulatePlan {
   std::vector<SlotRule> rules;
   std::vector<int> slot_tokens;
   std::vector<int64_t> batches;
-  int hint_level = 0;  // in thousandths of the budget
+  std::vector<int64_t> contexts;  // of which it predicts; none: as recorded
+  int hint_level = 0;             // in thousandths of the budget
   HintSource hint_source = HintSource::kNextRanks;
   DeviceModel device;
   ModelSize model;

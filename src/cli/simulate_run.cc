@@ -2,7 +2,11 @@
 
 #include "cli/output.h"
 #include "cli/simulate.h"
+#include "cli/simulate_best.h"
+#include "cli/simulate_json.h"
+#include "cli/simulate_report.h"
 #include "cli/simulate_table.h"
+#include "trace/length_fit.h"
 #include "trace/trace_file.h"
 
 namespace winnow {
@@ -22,7 +26,7 @@ std::vector<SimulateCell> CellsOf(const SimulatePlan& plan) {
         cells.push_back({.cache_budget = budget,
                          .slot_tokens = slot_tokens,
                          .rule = rule,
-                         .totals = {}});
+                         .by_length = {}});
       }
     }
   }
@@ -54,8 +58,12 @@ void ReplayCells(const SimulateFlags& flags, const TraceRequest& request,
          .hint_level = HintLevelOf(report.header, plan.hint_level),
          .hint_source = plan.hint_source});
     for (size_t i = slots * num_each; i < (slots + 1) * num_each; ++i) {
-      report.cells[i].totals.Add(
-          Replay(input, OptionsOf(flags, plan, report.header, i)));
+      const ReplayTotals totals =
+          Replay(input, OptionsOf(flags, plan, report.header, i));
+      if (totals.num_rows == 0) continue;
+      const double context = static_cast<double>(totals.context_tokens) /
+                             static_cast<double>(totals.num_rows);
+      report.cells[i].by_length[LengthClass(context)].Add(totals);
     }
   }
 }
@@ -78,11 +86,14 @@ Result<int> RunSimulate(const SimulateFlags& flags) {
     report.num_answered_right += request->answered_right ? 1 : 0;
     ReplayCells(flags, *request, report);
   }
+  ASSIGN_OR_RETURN(const std::vector<PlacedCells> placed, PlaceCells(report));
+  const std::vector<BestBudget> best = BestBudgets(report.plan, placed);
   const bool to_file = !flags.engine.json_file.empty();
   if (flags.engine.json) {
-    RETURN_IF_ERROR(WriteJson(flags.engine, SimulateJson(report) + "\n"));
+    RETURN_IF_ERROR(
+        WriteJson(flags.engine, SimulateJson(report, placed, best) + "\n"));
   }
-  if (!flags.engine.json || to_file) Print(SimulateTable(report));
+  if (!flags.engine.json || to_file) Print(SimulateTable(report, placed, best));
   return 0;
 }
 

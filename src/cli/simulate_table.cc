@@ -1,171 +1,127 @@
 #include "cli/simulate_table.h"
 
-#include <nlohmann/json.hpp>
-
-#include "backend/summary_table.h"
 #include "base/size_text.h"
 #include "cli/progress.h"
 
 namespace winnow {
 namespace {
 
-std::string_view NameOf(SlotRule rule) {
-  return kSlotRuleNames[static_cast<size_t>(rule)];
+std::string CountOf(double tokens) {
+  return FormatCount(static_cast<int64_t>(tokens));
 }
 
-double Share(int64_t part, double of) {
-  return of > 0 ? static_cast<double>(part) / of : 0;
-}
-
-// Rows, over choosing layers and KV heads.
-double RowHeads(const SimulateReport& report, const SimulateCell& cell) {
-  return static_cast<double>(cell.totals.num_rows *
-                             report.header.num_choosing_layers() *
-                             report.header.num_kv_heads);
-}
-
-// Of the traced model, a row.
-double FetchedBytes(const SimulateReport& report, const SimulateCell& cell) {
+// In a row of pieces, of the traced model; not recorded elsewhere.
+std::string FetchedText(const SimulateReport& report, const PlacedCell& at) {
   const TraceHeader& header = report.header;
-  const SlotCounts& counts = cell.totals.counts;
-  const int64_t pieces = counts.missed + counts.of(kHintsCount);
-  return Share(
-      pieces * cell.slot_tokens * 2 * header.head_dim * header.kv_element_bytes,
-      static_cast<double>(cell.totals.num_rows));
+  const double tokens = (at.work.missed_tokens + at.work.hinted_tokens) *
+                        header.num_choosing_layers() * header.num_kv_heads;
+  return FormatBytes(static_cast<int64_t>(tokens * 2 * header.head_dim *
+                                          header.kv_element_bytes));
 }
 
-nlohmann::ordered_json PredictionJson(const SimulateReport& report,
-                                      const RowWork& work, int64_t batch) {
-  const StepCost cost =
-      PredictStep(report.plan.device, report.plan.model, work, batch);
-  return {{"batch", batch},
-          {"tpot_ms", cost.tpot_ms},
-          {"tokens_per_s", cost.tokens_s},
-          {"products_ms", cost.products_ms},
-          {"score_ms", cost.score_ms},
-          {"read_ms", cost.read_ms},
-          {"link_ms", cost.link_ms},
-          {"fixed_ms", cost.fixed_ms},
-          {"hint_excess_ms", cost.hint_excess_ms}};
-}
-
-nlohmann::ordered_json CellJson(const SimulateReport& report,
-                                const SimulateCell& cell) {
-  const SlotCounts& counts = cell.totals.counts;
-  const RowWork work = WorkOf(report, cell);
-  nlohmann::ordered_json predicted = nlohmann::ordered_json::array();
-  for (const int64_t batch : report.plan.batches) {
-    predicted.push_back(PredictionJson(report, work, batch));
+std::string HeadOf(const SimulateReport& report, const PlacedCells& placed) {
+  std::string head;
+  if (!report.plan.contexts.empty()) {
+    head = fmt::format("\nContext {} tokens, {}\n",
+                       CountOf(placed.context_tokens), NameOf(placed.basis));
   }
-  const int64_t fit =
-      RequestsThatFit(report.plan.device, report.plan.model, work);
-  return {{"cache_budget", cell.cache_budget},
-          {"slot_tokens", cell.slot_tokens},
-          {"policy", NameOf(cell.rule)},
-          {"cache_tokens", work.slot_tokens},
-          {"hit_rate", cell.totals.hit_rate()},
-          {"picks", counts.wanted},
-          {"misses", counts.missed},
-          {"hints", counts.of(kHintsCount)},
-          {"hints_used", counts.of(kHintsUsedCount)},
-          {"fetched_bytes_per_row", FetchedBytes(report, cell)},
-          {"predicted", std::move(predicted)},
-          {"predicted_request_bytes", RequestBytes(report.plan.model, work)},
-          {"predicted_requests_that_fit", fit},
-          {"predicted_at_fit",
-           fit > 0 ? PredictionJson(report, work, fit) : nullptr},
-          {"predicted_restore_from_disk_ms",
-           RestoreFromDiskMs(report.plan.device, report.plan.model, work)}};
+  head += fmt::format("{:>7} {:>6} {:>6} {:<12} {:>7} {:>12} {:>5}", "cache",
+                      "tokens", "slot", "policy", "hits", "fetched", "fit");
+  for (const int64_t batch : report.plan.batches) {
+    head += fmt::format(" {:>10}", fmt::format("TPOT@{}", batch));
+  }
+  return head + "\n";
+}
+
+std::string CellLine(const SimulateReport& report, const PlacedCell& at) {
+  const SimulatePlan& plan = report.plan;
+  std::string line = fmt::format(
+      "{:>7} {:>6.0f} {:>6} {:<12} {:>6.2f}% {:>12} {:>5}",
+      at.cell->cache_budget, at.work.slot_tokens, at.cell->slot_tokens,
+      at.cell->policy(), 100 * at.work.hit_rate(), FetchedText(report, at),
+      RequestsThatFit(plan.device, plan.model, at.work));
+  for (const int64_t batch : plan.batches) {
+    const StepCost cost = PredictStep(plan.device, plan.model, at.work, batch);
+    line += fmt::format(" {:>7.2f} ms", cost.tpot_ms);
+  }
+  return line + "\n";
+}
+
+std::string HeldOutLines(const SimulateReport& report) {
+  std::string lines;
+  if (report.plan.contexts.empty()) return lines;
+  for (const SimulateCell& cell : report.cells) {
+    const std::optional<HeldOut> held = HoldOutLongest(report, cell);
+    if (!held) continue;
+    if (lines.empty()) {
+      lines = fmt::format(
+          "\nThe rule on {} tokens, from the shorter lengths alone\n{:>7} "
+          "{:>6} {:<12} {:>9} {:>9}\n",
+          CountOf(held->recorded.context_tokens), "cache", "slot", "policy",
+          "predicted", "recorded");
+    }
+    lines += fmt::format("{:>7} {:>6} {:<12} {:>8.2f}% {:>8.2f}%\n",
+                         cell.cache_budget, cell.slot_tokens, cell.policy(),
+                         100 * held->predicted.hit_rate(),
+                         100 * held->recorded.hit_rate());
+  }
+  return lines;
+}
+
+std::string LackText(const BestBudget& best) {
+  std::string text =
+      fmt::format("nothing fits; least lacks {}:", best.cache_budget);
+  for (const MemoryLack& lack : best.lacks) {
+    text += fmt::format(" {} is {:.4g}, must be {:.4g}", lack.flag,
+                        lack.limit_gib, lack.needed_gib);
+    if (&lack != &best.lacks.back()) text += ",";
+  }
+  return text;
+}
+
+std::string BestLine(const BestBudget& best) {
+  std::string line =
+      fmt::format("{:>12} {:>6} ",
+                  CountOf(best.context_tokens) +
+                      (best.basis == WorkBasis::kExtrapolated ? "*" : ""),
+                  best.most_tokens ? fmt::format("+{}", best.batch)
+                                   : std::to_string(best.batch));
+  if (!best.lacks.empty()) return line + LackText(best) + "\n";
+  const bool is_whole = best.slot_tokens == 0;
+  return line + fmt::format("{:>6} {:>5} {:<12} {:>8.2f} ms {:>9.0f}\n",
+                            best.cache_budget,
+                            is_whole ? "-" : std::to_string(best.slot_tokens),
+                            is_whole ? "-" : best.policy, best.cost.tpot_ms,
+                            best.cost.tokens_s);
+}
+
+std::string BestLines(const std::vector<BestBudget>& best) {
+  if (best.empty()) return {};
+  std::string lines = fmt::format(
+      "\nBest budgets (+: the batch of most tokens/s, of {} at most; whole: no "
+      "slots; *: extrapolated)\n{:>12} {:>6} {:>6} {:>5} {:<12} {:>11} {:>9}\n",
+      kMostRequests, "context", "batch", "cache", "slot", "policy", "TPOT",
+      "tokens/s");
+  for (const BestBudget& of : best) lines += BestLine(of);
+  return lines;
 }
 
 }  // namespace
 
-RowWork WorkOf(const SimulateReport& report, const SimulateCell& cell) {
-  const TraceHeader& header = report.header;
-  const ReplayTotals& totals = cell.totals;
-  const double row_heads = RowHeads(report, cell);
-  const auto rows = static_cast<double>(totals.num_rows);
-  const auto layers = static_cast<double>(header.num_choosing_layers());
-  RowWork work;
-  work.context_tokens = Share(totals.context_tokens, rows);
-  work.dense_layers =
-      std::min(header.num_layers() - header.num_choosing_layers(),
-               report.plan.model.num_layers);
-  work.read_tokens = Share(totals.read_tokens, row_heads);
-  work.missed_tokens =
-      Share(totals.counts.missed * cell.slot_tokens, row_heads);
-  work.hinted_tokens =
-      Share(totals.counts.of(kHintsCount) * cell.slot_tokens, row_heads);
-  work.slot_tokens = Share(totals.slot_tokens, rows * layers);
-  work.summary_bytes = static_cast<double>(header.summary_bytes) /
-                       kSegmentTokens / header.head_dim *
-                       report.plan.model.head_dim;
-  return work;
-}
-
-std::string SimulateTable(const SimulateReport& report) {
+std::string SimulateTable(const SimulateReport& report,
+                          const std::vector<PlacedCells>& placed,
+                          const std::vector<BestBudget>& best) {
   std::string table = fmt::format(
       "{}: {} with {}, {} questions, {} answered right\nTimes are predictions: "
       "{} on a model of {}\n",
       report.file, report.header.model, report.header.select,
       FormatCount(report.num_requests), FormatCount(report.num_answered_right),
       report.shape, report.plan.device.name);
-  table += fmt::format("{:>7} {:>6} {:>6} {:<12} {:>7} {:>12} {:>5}", "cache",
-                       "tokens", "slot", "policy", "hits", "fetched", "fit");
-  for (const int64_t batch : report.plan.batches) {
-    table += fmt::format(" {:>10}", fmt::format("TPOT@{}", batch));
+  for (const PlacedCells& cells : placed) {
+    table += HeadOf(report, cells);
+    for (const PlacedCell& at : cells.cells) table += CellLine(report, at);
   }
-  table += "\n";
-  for (const SimulateCell& cell : report.cells) {
-    const RowWork work = WorkOf(report, cell);
-    table += fmt::format(
-        "{:>7} {:>6.0f} {:>6} {:<12} {:>6.2f}% {:>12} {:>5}", cell.cache_budget,
-        work.slot_tokens, cell.slot_tokens, NameOf(cell.rule),
-        100 * cell.totals.hit_rate(),
-        FormatBytes(static_cast<int64_t>(FetchedBytes(report, cell))),
-        RequestsThatFit(report.plan.device, report.plan.model, work));
-    for (const int64_t batch : report.plan.batches) {
-      const StepCost cost =
-          PredictStep(report.plan.device, report.plan.model, work, batch);
-      table += fmt::format(" {:>7.2f} ms", cost.tpot_ms);
-    }
-    table += "\n";
-  }
-  return table;
-}
-
-std::string SimulateJson(const SimulateReport& report) {
-  const TraceHeader& header = report.header;
-  const DeviceModel& device = report.plan.device;
-  nlohmann::ordered_json cells = nlohmann::ordered_json::array();
-  for (const SimulateCell& cell : report.cells) {
-    cells.push_back(CellJson(report, cell));
-  }
-  const ReplayTotals first =
-      report.cells.empty() ? ReplayTotals() : report.cells[0].totals;
-  const nlohmann::ordered_json json = {
-      {"trace",
-       {{"file", report.file},
-        {"model", header.model},
-        {"select", header.select},
-        {"layers", header.num_layers()},
-        {"choosing_layers", header.num_choosing_layers()},
-        {"requests", report.num_requests},
-        {"answered_right", report.num_answered_right},
-        {"rows", first.num_rows},
-        {"context_tokens",
-         Share(first.context_tokens, static_cast<double>(first.num_rows))}}},
-      {"shape", report.shape},
-      {"device_model",
-       {{"name", device.name},
-        {"memory_gb_per_s", device.memory_gb_s},
-        {"tflop_per_s", device.tflop_s},
-        {"link_gb_per_s", device.link_gb_s},
-        {"disk_gb_per_s", device.disk_gb_s},
-        {"layer_us", device.layer_us},
-        {"memory_gib", device.memory_gib}}},
-      {"cells", std::move(cells)}};
-  return json.dump();
+  return table + HeldOutLines(report) + BestLines(best);
 }
 
 }  // namespace winnow

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "cli/simulate_table.h"
-
 namespace winnow {
 namespace {
 
@@ -40,31 +38,30 @@ TEST(SimulateTest, AShapeHasItsWeights) {
   EXPECT_EQ(plan.model.token_bytes(), 2 * 128 * 2);
 }
 
-TEST(SimulateTest, WorkIsARowsShareOfTheTotals) {
-  SimulateReport report;
-  report.header.num_q_heads = report.header.num_kv_heads = 2;
-  report.header.head_dim = 64;
-  report.header.kv_element_bytes = 2;
-  report.header.summary_bytes = 4096;
-  report.header.chooses = {false, true, true};
-  report.header.levels = {kBudgetLevel};
-  report.plan = *ParseSimulatePlan({});
-  SimulateCell cell;
-  cell.slot_tokens = 8;
-  cell.totals.num_rows = 10;
-  cell.totals.context_tokens = 10'000;
-  cell.totals.read_tokens = 10 * 2 * 2 * 300;
-  cell.totals.slot_tokens = 10 * 2 * 640;
-  cell.totals.counts.missed = 80;
-  cell.totals.counts.bring[kHintsCount] = 40;
-  const RowWork work = WorkOf(report, cell);
-  EXPECT_EQ(work.context_tokens, 1000);
-  EXPECT_EQ(work.dense_layers, 1);
-  EXPECT_EQ(work.read_tokens, 300);
-  EXPECT_EQ(work.missed_tokens, 80 * 8 / 40.0);
-  EXPECT_EQ(work.hinted_tokens, 40 * 8 / 40.0);
-  EXPECT_EQ(work.slot_tokens, 640);
-  EXPECT_EQ(work.summary_bytes, 4096.0 / 1024 / 64 * 128);
+TEST(SimulateTest, ContextsAndGpusAreRead) {
+  SimulateFlags flags;
+  flags.contexts = "16K,1M,5000";
+  flags.device_model = "a100-40gb";
+  flags.num_gpus = 4;
+  flags.rates.all_reduce_us = 7;
+  flags.rates.host_gib = 512;
+  const Result<SimulatePlan> plan = ParseSimulatePlan(flags);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_EQ(plan->contexts, (std::vector<int64_t>{16384, 1 << 20, 5000}));
+  EXPECT_EQ(plan->device.num_gpus, 4);
+  EXPECT_EQ(plan->device.all_reduce_us, 7);
+  EXPECT_EQ(plan->device.all_reduce_gb_s, 245);
+  EXPECT_EQ(plan->device.host_gib, 512);
+  flags.num_gpus = 0;
+  flags.device_model = "h200x8";
+  EXPECT_EQ(ParseSimulatePlan(flags)->device.num_gpus, 8);
+  for (const char* text : {"0", "2M", "1M,", "x", "-1"}) {
+    flags.contexts = text;
+    const Result<SimulatePlan> wrong = ParseSimulatePlan(flags);
+    ASSERT_FALSE(wrong.ok()) << text;
+    EXPECT_TRUE(wrong.error().message.starts_with("--context must be"))
+        << wrong.error().message;
+  }
 }
 
 }  // namespace

@@ -11,15 +11,21 @@
 
 namespace winnow {
 
-// Rates that a step runs at.
+// Rates that a step runs at, of each of its GPUs.
 struct DeviceModel {
   std::string_view name;
   double memory_gb_s = 0;  // of the device: weights, summaries, KV
   double tflop_s = 0;      // of products of many rows
   double link_gb_s = 0;    // host to device, gathered pieces of 2 KiB and more
-  double disk_gb_s = 0;    // read
+  double disk_gb_s = 0;    // read, by all together
   double layer_us = 0;     // launches and what is not bytes, a layer
   double memory_gib = 0;   // of the device
+  double host_gib = 0;     // of the host, for all together
+  // A layer's products, KV heads and slots are shared out; a step then sums its
+  // rows over the GPUs twice a layer, each time in all_reduce_us and the bytes
+  // of a ring at all_reduce_gb_s each way.
+  int num_gpus = 1;
+  double all_reduce_gb_s = 0, all_reduce_us = 0;
 };
 
 // h200: measured (docs/tiers.md has the table and its sources). The others'
@@ -35,6 +41,7 @@ struct ModelSize {
   int num_layers = 0;
   int num_kv_heads = 0;
   int head_dim = 0;
+  int hidden_size = 0;
 
   int64_t weight_bytes() const { return 2 * num_weights; }
   // K and V of a token, of one layer and KV head.
@@ -45,14 +52,25 @@ struct ModelSize {
 struct RowWork {
   double context_tokens = 0;
   int dense_layers = 0;  // whose pages are all on the device
-  // Of a choosing layer and KV head: read, missed and brought as hints.
-  double read_tokens = 0, missed_tokens = 0, hinted_tokens = 0;
+  // Of a choosing layer and KV head: read; in pieces that need a slot, each
+  // once; missed of these, and brought as hints.
+  double read_tokens = 0, wanted_tokens = 0;
+  double missed_tokens = 0, hinted_tokens = 0;
   double slot_tokens = 0;    // slots of a choosing layer, of each KV head
   double summary_bytes = 0;  // of a token of context, likewise
+
+  double hit_rate() const {
+    return wanted_tokens > 0 ? 1 - missed_tokens / wanted_tokens : 1;
+  }
+  // All pages are on the device, and nothing on the host.
+  bool is_whole() const { return slot_tokens >= context_tokens; }
 };
+// The same row where all pages are whole.
+RowWork WholeWork(const RowWork& row);
 
 struct StepCost {
   double products_ms = 0, score_ms = 0, read_ms = 0, link_ms = 0, fixed_ms = 0;
+  double all_reduce_ms = 0;
   double hint_excess_ms = 0;  // hints that the idle link has no time for
   double tpot_ms = 0;
   double tokens_s = 0;
@@ -64,10 +82,25 @@ struct StepCost {
 StepCost PredictStep(const DeviceModel& device, const ModelSize& model,
                      const RowWork& row, int64_t batch);
 
-// Of one request on the device: slots, dense layers, its open extent,
-// summaries.
-double RequestBytes(const ModelSize& model, const RowWork& row);
-// Requests that fit beside the weights in kUsableMemory of the memory.
+// Of one request on each GPU: slots, dense layers, its open extent, summaries.
+double RequestBytes(const DeviceModel& device, const ModelSize& model,
+                    const RowWork& row);
+// On the host: the pages of choosing layers, but of a row that is whole.
+double HostBytes(const ModelSize& model, const RowWork& row);
+
+// What memories must have for `batch` requests beside the weights, of which
+// kUsableMemory is theirs.
+struct MemoryNeed {
+  double device_gib = 0;  // of each GPU
+  double host_gib = 0;
+
+  bool fits(const DeviceModel& device) const {
+    return device_gib <= device.memory_gib && host_gib <= device.host_gib;
+  }
+};
+MemoryNeed NeedOf(const DeviceModel& device, const ModelSize& model,
+                  const RowWork& row, int64_t batch);
+// The most requests whose need fits.
 int64_t RequestsThatFit(const DeviceModel& device, const ModelSize& model,
                         const RowWork& row);
 inline constexpr double kUsableMemory = 0.9;

@@ -9,7 +9,8 @@ namespace {
 constexpr ModelSize kModel = {.num_weights = 7'504'658'432,
                               .num_layers = 32,
                               .num_kv_heads = 8,
-                              .head_dim = 128};
+                              .head_dim = 128,
+                              .hidden_size = 4096};
 
 RowWork WorkWith(double budget, double miss_share) {
   RowWork row;
@@ -63,21 +64,90 @@ TEST(CostModelTest, ARequestIsItsSlotsDenseLayersOpenPageAndSummaries) {
   const double token = 4 * 128 * 8;
   const double expected = 30 * 3 * 2048 * token + 2 * 131072 * token +
                           32 * 32 * token + 30 * 8 * 8 * 131072.0;
-  EXPECT_NEAR(RequestBytes(kModel, row), expected, 1);
-  const DeviceModel h200 = *DeviceModelOf("h200");
+  DeviceModel h200 = *DeviceModelOf("h200");
+  EXPECT_NEAR(RequestBytes(h200, kModel, row), expected, 1);
+  EXPECT_NEAR(HostBytes(kModel, row), 30 * 131072 * token, 1);
+  EXPECT_EQ(
+      RequestsThatFit(h200, kModel, row),
+      static_cast<int64_t>(0.9 * 128 * (1 << 30) / (30 * 131072 * token)));
+  h200.host_gib = 1e6;
   const double left = 0.9 * 140.4 * (1 << 30) - 2.0 * kModel.num_weights;
   EXPECT_EQ(RequestsThatFit(h200, kModel, row),
             static_cast<int64_t>(left / expected));
-  EXPECT_EQ(RequestsThatFit({.name = "small", .memory_gib = 8}, kModel, row),
+  EXPECT_EQ(RequestsThatFit({.name = "small", .memory_gib = 8, .host_gib = 128},
+                            kModel, row),
             0);
   EXPECT_NEAR(RestoreFromDiskMs(h200, kModel, row),
               131072 * 32 * token / 2.9e9 * 1e3, 1);
 }
 
+// What is said to be needed suffices, and a little less does not.
+TEST(CostModelTest, WhatIsNeededIsWhatFits) {
+  for (const char* name : {"h200", "a100-40gb", "rtx-4090", "h200x8"}) {
+    for (const int64_t batch : {1, 7, 256}) {
+      for (const bool whole : {false, true}) {
+        DeviceModel device = *DeviceModelOf(name);
+        const RowWork row =
+            whole ? WholeWork(WorkWith(2048, 0.1)) : WorkWith(2048, 0.1);
+        const MemoryNeed need = NeedOf(device, kModel, row, batch);
+        device.memory_gib = need.device_gib * (1 + 1e-9);
+        device.host_gib = need.host_gib * (1 + 1e-9);
+        EXPECT_TRUE(need.fits(device));
+        EXPECT_EQ(RequestsThatFit(device, kModel, row), batch);
+        EXPECT_EQ(need.host_gib == 0, whole);
+        device.memory_gib = need.device_gib * (1 - 1e-9);
+        EXPECT_FALSE(need.fits(device));
+        EXPECT_EQ(RequestsThatFit(device, kModel, row), batch - 1);
+        device.memory_gib *= 2;
+        device.host_gib = need.host_gib * (1 - 1e-9);
+        EXPECT_EQ(need.fits(device), whole);
+      }
+    }
+  }
+}
+
+TEST(CostModelTest, WhatIsWholeMissesNothing) {
+  const RowWork whole = WholeWork(WorkWith(2048, 0.1));
+  EXPECT_EQ(whole.hit_rate(), 1);
+  EXPECT_EQ(whole.slot_tokens, 128 << 10);
+  EXPECT_EQ(HostBytes(kModel, whole), 0);
+  const DeviceModel h200 = *DeviceModelOf("h200");
+  EXPECT_EQ(PredictStep(h200, kModel, whole, 16).tpot_ms,
+            PredictStep(h200, kModel, WorkWith(2048, 0), 16).tpot_ms);
+}
+
+// Eight of a card with an eighth of the work each, and the sums over them.
+TEST(CostModelTest, GpusShareWeightsAndHeadsAndSumTheirRows) {
+  DeviceModel node = *DeviceModelOf("h200x8");
+  const DeviceModel one = *DeviceModelOf("h200");
+  RowWork row = WorkWith(2048, 0.05);
+  row.dense_layers = 2;
+  row.hinted_tokens = 1;
+  const StepCost whole = PredictStep(one, kModel, row, 64);
+  const StepCost shared = PredictStep(node, kModel, row, 64);
+  EXPECT_NEAR(shared.products_ms, whole.products_ms / 8, 1e-9);
+  EXPECT_NEAR(shared.score_ms, whole.score_ms / 8, 1e-9);
+  EXPECT_NEAR(shared.read_ms, whole.read_ms / 8, 1e-9);
+  EXPECT_NEAR(shared.link_ms, whole.link_ms / 8, 1e-9);
+  EXPECT_EQ(shared.fixed_ms, whole.fixed_ms);
+  EXPECT_EQ(whole.all_reduce_ms, 0);
+  // By hand: 64 rows of 8 KiB, 7/4 of them passed on at 367 GB/s, and 10 us.
+  EXPECT_NEAR(shared.all_reduce_ms,
+              64 * (0.010 + 64 * 8192 * 1.75 / 367e9 * 1e3), 1e-6);
+  EXPECT_NEAR(RequestBytes(node, kModel, row),
+              RequestBytes(one, kModel, row) / 8, 1);
+  // Nine GPUs: no fewer KV heads on the fullest one than on eight.
+  node.num_gpus = 9;
+  EXPECT_EQ(PredictStep(node, kModel, row, 64).read_ms, shared.read_ms);
+  node.num_gpus = 3;
+  EXPECT_NEAR(PredictStep(node, kModel, row, 64).read_ms, 3 * shared.read_ms,
+              1e-9);
+}
+
 TEST(CostModelTest, AnUnknownDeviceIsNamed) {
   EXPECT_EQ(DeviceModelOf("h100").error().message,
-            "--device-model must be one of h200, a100-40gb, rtx-4090, is "
-            "\"h100\"");
+            "--device-model must be one of h200, a100-40gb, rtx-4090, "
+            "h200x8, is \"h100\"");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "trace/random_trace.h"
 
+#include <limits>
 #include <map>
 
 namespace winnow {
@@ -24,6 +25,7 @@ class RandomList {
     list.reads_all = Chance(0.02, random);
     if (list.reads_all) return list;
     list.bands.resize(header_.levels.size());
+    list.scores.resize(header_.levels.size());
     const int64_t own = position / kPageTokens;
     for (int64_t page = 0; page <= own; ++page) {
       auto [level, is_new] = level_of_.try_emplace(page, 0);
@@ -45,10 +47,27 @@ class RandomList {
       list.bands[static_cast<size_t>(level->second)].push_back(
           {static_cast<uint32_t>(page), tokens});
     }
+    for (size_t level = 0; level < list.bands.size(); ++level) {
+      list.scores[level] = Scores(list.bands[level].size(), random);
+    }
     return list;
   }
 
  private:
+  // As a list that scores decide on has them, or that they do not.
+  static BandScores Scores(size_t num_picks, std::mt19937_64& random) {
+    std::vector<float> scores;
+    if (Chance(0.2, random)) return {};
+    const auto shift = static_cast<float>(Between(-100, 100, random));
+    for (size_t i = 0; i < num_picks; ++i) {
+      scores.push_back(
+          Chance(0.1, random)
+              ? -std::numeric_limits<float>::infinity()
+              : shift + static_cast<float>(Between(0, 1000, random)) / 64);
+    }
+    return BandScoresOf(scores);
+  }
+
   const TraceHeader& header_;
   const RandomTraceOptions& options_;
   std::map<int64_t, int64_t> level_of_;

@@ -1,6 +1,8 @@
 #include "trace/select_recorder.h"
 
 #include <algorithm>
+#include <bit>
+#include <limits>
 #include <utility>
 
 namespace winnow {
@@ -28,7 +30,9 @@ SelectRecorder::SelectRecorder(std::unique_ptr<Backend> backend,
       header_(std::move(header)),
       max_context_(max_context),
       levels_(header_.levels.size()),
-      seen_(static_cast<size_t>(PagesFor(max_context))) {
+      seen_(static_cast<size_t>(PagesFor(max_context))),
+      has_scores_((attributes().select_features &
+                   static_cast<uint32_t>(SelectFeature::kScores)) != 0) {
   CHECK(attributes().device_is_host, "device={}", attributes().name);
 }
 
@@ -121,6 +125,57 @@ void SelectRecorder::MakeRoom(const SelectArgs& args, LevelLists& level) {
   level.lists.num_kept = take(Dtype::kInt32, {num_rows, num_heads});
 }
 
+// Lists of another layer have no scores in this one.
+void SelectRecorder::ScoreRow(Queue& queue, const LayerStep& step,
+                              const SelectArgs& args, const LayerCache& cache,
+                              const RowAt& at) {
+  if (!has_scores_) return;
+  scores_.assign(static_cast<size_t>(header_.num_q_heads * at.context),
+                 -std::numeric_limits<float>::infinity());
+  std::vector<LayerSelector> selectors(args.selectors.begin(),
+                                       args.selectors.end());
+  LevelLists& level = levels_[static_cast<size_t>(header_.budget_level())];
+  level.programs.clear();
+  for (LayerSelector& selector : selectors) {
+    if (selector.keeps_lists || selector.reuse_layer >= 0) selector = {};
+    if (selector.program == nullptr) continue;
+    level.programs.push_back(AtLevel(*selector.program, kBudgetLevel));
+  }
+  for (size_t i = 0, next = 0; i < selectors.size(); ++i) {
+    if (selectors[i].program == nullptr) continue;
+    selectors[i].program = &level.programs[next++];
+  }
+  MakeRoom(args, level);
+  SelectArgs one = args;
+  one.selectors = selectors;
+  level.lists.first_row = args.picks.first_row;
+  one.picks = level.lists.Rows(at.row, 1);
+  one.read_shares = {};
+  one.next = {};
+  one.scores = MakeView(scores_.data(), Dtype::kFloat32,
+                        {1, header_.num_q_heads, at.context});
+  real().Select(queue, step, one, cache);
+}
+
+// Of each pick the greatest of its tokens.
+BandScores SelectRecorder::ScoresOf(const std::vector<Pick>& band,
+                                    int list) const {
+  if (!has_scores_) return {};
+  const auto context =
+      std::ssize(scores_) / static_cast<int64_t>(header_.num_q_heads);
+  std::vector<float> scores;
+  for (const Pick& pick : band) {
+    const int64_t first = list * context + int64_t{pick.page} * kPageTokens;
+    float most = -std::numeric_limits<float>::infinity();
+    for (uint32_t left = pick.tokens; left != 0; left &= left - 1) {
+      most = std::max(
+          most, scores_[static_cast<size_t>(first + std::countr_zero(left))]);
+    }
+    scores.push_back(most);
+  }
+  return BandScoresOf(scores);
+}
+
 PickLists& SelectRecorder::SelectLevel(Queue& queue, const LayerStep& step,
                                        const SelectArgs& args,
                                        const LayerCache& cache, size_t index) {
@@ -162,6 +217,9 @@ TraceList SelectRecorder::ListOf(const std::vector<const PickLists*>& levels,
       seen |= added;
     }
   }
+  for (const std::vector<Pick>& band : traced.bands) {
+    traced.scores.push_back(ScoresOf(band, list));
+  }
   // Below the budget nothing is read that it does not read.
   const Pick* picks = levels[budget]->List(row, list);
   for (int32_t i = 0; i < levels[budget]->NumPicks(row, list); ++i) {
@@ -194,6 +252,8 @@ void SelectRecorder::Select(Queue& queue, const LayerStep& step,
   }
   for (int row = rows.first; row < rows.first + rows.count; ++row) {
     TraceRowLists& lists = traced.emplace_back();
+    ScoreRow(queue, step, args, cache,
+             {row, rows.first_position + row - rows.first + 1});
     for (int list = 0; list < args.picks.NumLists(row); ++list) {
       lists.push_back(ListOf(levels, row, list));
     }

@@ -16,7 +16,8 @@ namespace winnow {
 // into memory of its own; picks are monotone in the budget, so each level holds
 // those below it, and what it adds to them are the next ranks. What is computed
 // is the same with and without recording. A program whose rule knows no budget
-// (a threshold) has no next ranks.
+// (a threshold) has no next ranks. Scores come from one more Select a row,
+// where the backend tells them (SelectFeature::kScores); else picks have none.
 //
 // Used as a backend is, by one thread; one request at a time has generated rows
 // while it records. REQUIRES: the device's memory is the host's. A verb may
@@ -54,13 +55,24 @@ class SelectRecorder final : public ForwardingBackend {
                          size_t level);
   void MakeRoom(const SelectArgs& args, LevelLists& level);
   TraceStep& StepOf(int layer, const Rows& rows);
+  // One row of a Select under way.
+  struct RowAt {
+    int row = 0;  // of the step
+    int64_t context = 0;
+  };
+  // Leaves in scores_ those of its lists.
+  void ScoreRow(Queue& queue, const LayerStep& step, const SelectArgs& args,
+                const LayerCache& cache, const RowAt& at);
   TraceList ListOf(const std::vector<const PickLists*>& levels, int row,
                    int list);
+  BandScores ScoresOf(const std::vector<Pick>& band, int list) const;
 
   const TraceHeader header_;
   const int64_t max_context_;
   std::vector<LevelLists> levels_;
   std::vector<uint32_t> seen_;  // by page: tokens of the levels below
+  const bool has_scores_;       // the backend tells them
+  std::vector<float> scores_;   // [q_heads, context] of the row at hand
   bool records_ = false;
   TraceRequest request_;
   std::vector<int64_t> step_positions_;  // first ones, of request_.steps

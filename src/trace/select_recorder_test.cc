@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "backend/cpu/cpu_backend.h"
@@ -37,9 +39,18 @@ class OrderedSelect final : public ForwardingBackend {
     return picks;
   }
 
+  // Of the page in that order; -infinity in the row's own.
+  static float Score(int64_t position, int layer, int list, uint32_t page) {
+    if (page == position / kPageTokens) {
+      return -std::numeric_limits<float>::infinity();
+    }
+    return -static_cast<float>(
+        (page * 7 + static_cast<uint32_t>(position + 3 * layer + list)) % 11);
+  }
+
   void Select(Queue&, const LayerStep& step, const SelectArgs& args,
               const LayerCache&) override {
-    ++num_selects;
+    ++(args.scores.empty() ? num_selects : num_score_selects);
     const SelectProgram& program = *args.selectors[0].program;
     const PickLists& lists = args.picks;
     for (int row = lists.first_row; row < lists.first_row + lists.num_rows();
@@ -54,6 +65,14 @@ class OrderedSelect final : public ForwardingBackend {
         CHECK(std::ssize(picks) <= lists.capacity());
         std::ranges::copy(picks, lists.List(row, list));
         lists.NumPicks(row, list) = static_cast<int32_t>(picks.size());
+        if (args.scores.empty()) continue;
+        ASSERT_EQ(args.scores.dim(2), position + 1);
+        float* scores = args.scores.Row<float>(row - lists.first_row) +
+                        list * args.scores.stride[1];
+        for (int64_t token = 0; token <= position; ++token) {
+          scores[token] = Score(position, step.layer, list,
+                                static_cast<uint32_t>(token / kPageTokens));
+        }
       }
       if (position % 50 == 0) {
         lists.NumLists(row) = 1;
@@ -62,7 +81,7 @@ class OrderedSelect final : public ForwardingBackend {
     }
   }
 
-  int num_selects = 0;
+  int num_selects = 0, num_score_selects = 0;
 };
 
 class SelectRecorderTest : public testing::Test {
@@ -155,6 +174,24 @@ std::vector<Pick> UpTo(const TraceList& list, size_t last) {
   return picks;
 }
 
+// The bands' extremes are exact, and there is nothing between two steps here.
+void ExpectScores(const TraceList& list, int64_t position, int layer,
+                  int index) {
+  ASSERT_EQ(list.scores.size(), list.bands.size());
+  for (size_t level = 0; level < list.bands.size(); ++level) {
+    const BandScores& scores = list.scores[level];
+    for (size_t i = 0; i < list.bands[level].size(); ++i) {
+      const float expected = OrderedSelect::Score(position, layer, index,
+                                                  list.bands[level][i].page);
+      if (std::isinf(expected)) {
+        EXPECT_EQ(scores.ScoreOf(i), expected);
+      } else {
+        EXPECT_NEAR(scores.ScoreOf(i), expected, 10.0 / 508);
+      }
+    }
+  }
+}
+
 TEST_F(SelectRecorderTest, EveryLevelIsWhatItsBudgetReads) {
   recorder_->Begin();
   Step(320, 0, 3);
@@ -185,6 +222,8 @@ TEST_F(SelectRecorderTest, EveryLevelIsWhatItsBudgetReads) {
                       OrderedSelect::List(
                           position + row, static_cast<int>(layer) + 1, list,
                           4 * kPageTokens * header_.levels[level] / 1000));
+            ExpectScores(lists[static_cast<size_t>(list)], position + row,
+                         static_cast<int>(layer) + 1, list);
           }
         }
       }
@@ -202,6 +241,7 @@ TEST_F(SelectRecorderTest, PromptRowsAndWhatIsNotAskedForAreLeftOut) {
   EXPECT_EQ(select_->num_selects, 4);
   Step(204, 2, 4);
   EXPECT_EQ(select_->num_selects, 10);
+  EXPECT_EQ(select_->num_score_selects, 4);
   const TraceRequest request = recorder_->Take();
   EXPECT_EQ(request.first_position, 206);
   ASSERT_EQ(request.steps.size(), 1u);

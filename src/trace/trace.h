@@ -3,6 +3,7 @@
 #define WINNOW_TRACE_TRACE_H_
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,12 +41,30 @@ struct TraceHeader {
   friend bool operator==(const TraceHeader&, const TraceHeader&) = default;
 };
 
+// The scores of a band's picks, each the greatest of its tokens', in steps of
+// (most - least) / 254: at most half of one off, the extremes not at all. A
+// band is a few ranks, so that its scores are near each other.
+struct BandScores {
+  static constexpr int kSteps = 254;
+  static constexpr uint8_t kNone = 255;  // forced, or no score decides
+
+  float least = 0, most = 0;   // of those that have one
+  std::vector<uint8_t> steps;  // by pick, or none: none has a score
+
+  // -infinity: none.
+  float ScoreOf(size_t pick) const;
+  friend bool operator==(const BandScores&, const BandScores&) = default;
+};
+// `scores` by pick; what is not finite is none.
+BandScores BandScoresOf(std::span<const float> scores);
+
 // One list of one row: what each level adds to those below it. Levels up to the
 // budget's are what was read, together; those above it are the next ranks.
 struct TraceList {
   bool reads_all = false;  // every page; no bands then
   // By level; pages ascend in each, no token is in two.
   std::vector<std::vector<Pick>> bands;
+  std::vector<BandScores> scores = {};  // by level
 
   friend bool operator==(const TraceList&, const TraceList&) = default;
 };

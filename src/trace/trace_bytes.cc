@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
 
 #include "base/check.h"
 
@@ -36,10 +38,11 @@ class ByteWriter {
   void Word(uint32_t word) {
     for (int shift = 0; shift < 32; shift += 8) Byte((word >> shift) & 0xff);
   }
+  void Float(float value) { Word(std::bit_cast<uint32_t>(value)); }
+  void Byte(uint64_t value) { bytes_ += static_cast<char>(value); }
   std::string Take() { return std::move(bytes_); }
 
  private:
-  void Byte(uint64_t value) { bytes_ += static_cast<char>(value); }
   std::string bytes_;
 };
 
@@ -69,6 +72,8 @@ class ByteReader {
     next_ += size;
     return text;
   }
+  float Float() { return std::bit_cast<float>(Word()); }
+  uint8_t OneByte() { return static_cast<uint8_t>(Byte()); }
   uint32_t Word() {
     uint32_t word = 0;
     for (int shift = 0; shift < 32; shift += 8) {
@@ -95,13 +100,27 @@ class ByteReader {
   bool ok_ = true;
 };
 
+void WriteScores(const BandScores& scores, size_t num_picks, ByteWriter& to) {
+  if (num_picks == 0) return;
+  to.Number(scores.steps.empty() ? 0 : 1);
+  if (scores.steps.empty()) return;
+  CHECK(scores.steps.size() == num_picks, "scores={} picks={}",
+        scores.steps.size(), num_picks);
+  to.Float(scores.least);
+  to.Float(scores.most);
+  for (const uint8_t step : scores.steps) to.Byte(step);
+}
+
 void WriteList(const TraceHeader& header, const TraceList& list,
                ByteWriter& to) {
   to.Number(list.reads_all ? 0 : 1);
   if (list.reads_all) return;
-  CHECK(list.bands.size() == header.levels.size(), "bands={} levels={}",
-        list.bands.size(), header.levels.size());
-  for (const std::vector<Pick>& band : list.bands) {
+  CHECK(list.bands.size() == header.levels.size() &&
+            list.scores.size() == header.levels.size(),
+        "bands={} scores={} levels={}", list.bands.size(), list.scores.size(),
+        header.levels.size());
+  for (size_t level = 0; level < list.bands.size(); ++level) {
+    const std::vector<Pick>& band = list.bands[level];
     to.Number(band.size());
     uint32_t page = 0;
     for (const Pick& pick : band) {
@@ -111,6 +130,7 @@ void WriteList(const TraceHeader& header, const TraceList& list,
       if (code == kMaskCode) to.Word(pick.tokens);
       page = pick.page;
     }
+    WriteScores(list.scores[level], band.size(), to);
   }
 }
 
@@ -144,6 +164,19 @@ std::vector<Pick> ReadBand(const RowReach& reach, ByteReader& from) {
   return band;
 }
 
+BandScores ReadScores(size_t num_picks, ByteReader& from) {
+  BandScores scores;
+  if (num_picks == 0 || from.Number(1) == 0) return scores;
+  scores.least = from.Float();
+  scores.most = from.Float();
+  from.Checked(0, std::isfinite(scores.least) && std::isfinite(scores.most) &&
+                      scores.least <= scores.most);
+  for (size_t i = 0; i < num_picks && from.ok(); ++i) {
+    scores.steps.push_back(from.OneByte());
+  }
+  return scores;
+}
+
 TraceList ReadList(const TraceHeader& header, const RowReach& reach,
                    ByteReader& from) {
   TraceList list;
@@ -151,6 +184,7 @@ TraceList ReadList(const TraceHeader& header, const RowReach& reach,
   if (list.reads_all) return list;
   for (size_t level = 0; level < header.levels.size(); ++level) {
     list.bands.push_back(ReadBand(reach, from));
+    list.scores.push_back(ReadScores(list.bands.back().size(), from));
   }
   return list;
 }

@@ -24,7 +24,10 @@ namespace winnow {
 //   list     0: reads all; else 1, and of each level how many picks, of each
 //            4 * (page - the band's page before it, or page) and, added, 0: all
 //            32 tokens are read, 1: the first 16, 2: the last 16, 3: those of a
-//            mask that follows, four bytes, the lowest first
+//            mask that follows, four bytes, the lowest first. Behind the picks
+//            of a level that has any 0: none has a score; else 1, and least and
+//            most of its BandScores (trace.h), float32, four bytes each, the
+//            lowest first, and a byte a pick: its step
 std::string EncodeHeader(const TraceHeader& header);
 std::string EncodeRequest(const TraceHeader& header,
                           const TraceRequest& request);

@@ -16,9 +16,9 @@ namespace winnow {
 // bytes), eight bytes each, the lowest first; and the bytes. There is first
 // one of kind 'h': the version, one byte, and the header; then one of kind 'r'
 // a request; last one of kind 'e': how many requests there are, eight bytes. A
-// reader knows versions up to its own. What header and request are made of
-// says trace_bytes.h.
-inline constexpr uint8_t kTraceVersion = 1;
+// reader knows its own version alone: 1 had no scores. What header and request
+// are made of says trace_bytes.h.
+inline constexpr uint8_t kTraceVersion = 2;
 
 // Puts a trace together in memory: a few megabytes for hundreds of steps.
 class TraceWriter {

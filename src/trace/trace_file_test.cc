@@ -66,6 +66,38 @@ TEST_F(TraceFileTest, WhatIsWrittenIsRead) {
   }
 }
 
+TEST(BandScoresTest, AreWithinHalfAStepAndExactAtTheirEnds) {
+  std::mt19937_64 random(7);
+  constexpr float kNone = -std::numeric_limits<float>::infinity();
+  for (int round = 0; round < 200; ++round) {
+    std::vector<float> scores(1 + random() % 60);
+    float least = -kNone, most = kNone;
+    for (float& score : scores) {
+      score = random() % 5 == 0
+                  ? kNone
+                  : std::uniform_real_distribution<float>(-3, 90)(random);
+      if (score == kNone) continue;
+      least = std::min(least, score);
+      most = std::max(most, score);
+    }
+    const BandScores of = BandScoresOf(scores);
+    for (size_t i = 0; i < scores.size(); ++i) {
+      const float got = of.ScoreOf(i);
+      if (scores[i] == kNone || scores[i] == least || scores[i] == most) {
+        EXPECT_EQ(got, scores[i]);
+      } else {
+        EXPECT_NEAR(got, scores[i], (most - least) / 508 * 1.001f);
+      }
+    }
+  }
+  EXPECT_TRUE(BandScoresOf(std::vector<float>(3, kNone)).steps.empty());
+  EXPECT_EQ(BandScoresOf(std::vector<float>(3, kNone)).ScoreOf(1), kNone);
+  const BandScores widest =
+      BandScoresOf(std::vector<float>{std::numeric_limits<float>::lowest(),
+                                      0.0f, std::numeric_limits<float>::max()});
+  EXPECT_NEAR(widest.ScoreOf(1), 0, 1e36f);
+}
+
 TEST_F(TraceFileTest, ATruncatedTraceIsOneErrorWhateverItsLength) {
   std::mt19937_64 random(3);
   const TraceHeader header = RandomTraceHeader(random);
@@ -117,18 +149,20 @@ TEST_F(TraceFileTest, WhatIsNoTraceOfThisVersionIsNamed) {
     const Result<TraceReader> reader = TraceReader::Parse("t", bytes);
     return reader.ok() ? "" : reader.error().message;
   };
-  const std::string first = Block('h', '\1' + EncodeHeader(header));
+  const std::string first = Block('h', '\2' + EncodeHeader(header));
   EXPECT_EQ("wnwtrace" + first + end, Write(header, {}));
   EXPECT_EQ(with("wnwtrace" + first + end), "");
-  EXPECT_EQ(with("wnwtrace" + Block('h', '\2' + EncodeHeader(header)) + end),
-            "t: the trace's version must be 1, is 2");
+  EXPECT_EQ(with("wnwtrace" + Block('h', '\1' + EncodeHeader(header)) + end),
+            "t: the trace's version must be 2, is 1");
+  EXPECT_EQ(with("wnwtrace" + Block('h', '\3' + EncodeHeader(header)) + end),
+            "t: the trace's version must be 2, is 3");
   EXPECT_EQ(with("wnwtracX" + first + end), "t: is not a trace");
   EXPECT_EQ(with("wnwtrace" + end), "t: the trace must begin with its header");
   EXPECT_EQ(with("wnwtrace" + first + first + end),
             "t: the trace has a block that does not belong there");
   EXPECT_EQ(with("wnwtrace" + first + Block('r', "x") + end),
             "t: the trace has a block that does not belong there");
-  EXPECT_EQ(with("wnwtrace" + Block('h', "\1x") + end),
+  EXPECT_EQ(with("wnwtrace" + Block('h', "\2x") + end),
             "t: the trace's header is out of range");
   EXPECT_EQ(TraceReader::Open("/nowhere/t").error().code, ErrorCode::kNotFound);
 }
@@ -174,6 +208,12 @@ TEST_F(TraceFileTest, MutatedBytesAreRefusedOrInRange) {
                 ASSERT_TRUE(i == 0 || band[i - 1].page < band[i].page);
               }
             }
+            for (size_t level = 0; level < list.scores.size(); ++level) {
+              const BandScores& scores = list.scores[level];
+              ASSERT_TRUE(scores.steps.empty() ||
+                          scores.steps.size() == list.bands[level].size());
+              ASSERT_LE(scores.least, scores.most);
+            }
           }
         }
       }
@@ -214,15 +254,21 @@ TEST_F(TraceFileTest, AnAnswerOverALongTextIsSmall) {
       TraceRowLists lists(2);
       for (TraceList& list : lists) {
         list.bands.resize(2);
+        list.scores.resize(2);
         for (uint32_t page = 0; page < 1024; ++page) {
           const uint64_t draw = random() % 16;
           if (draw < 2) list.bands[draw].push_back({page, ~uint32_t{0}});
+        }
+        for (size_t level = 0; level < 2; ++level) {
+          list.scores[level] =
+              BandScoresOf(std::vector<float>(list.bands[level].size(), 1.0f));
         }
       }
       step.layers.push_back({lists});
     }
   }
-  EXPECT_LT(Write(header, {request}).size(), size_t{300} << 10);
+  // 200 KiB of it are scores.
+  EXPECT_LT(Write(header, {request}).size(), size_t{550} << 10);
 }
 
 }  // namespace

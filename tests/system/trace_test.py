@@ -37,6 +37,13 @@ class TraceTest(unittest.TestCase):
             [ROOT / "lab/make_tasks", "--task", "chain", "--length", "2K",
              "--count", "2", "--questions", "2", "--seed", "5", "--out",
              cls.tasks], check=True)
+        cls.lengths = [cls.folder / f"{length}.jsonl"
+                       for length in ("1K", "2K", "4K")]
+        for tasks in cls.lengths:
+            subprocess.run(
+                [ROOT / "lab/make_tasks", "--task", "chain", "--length",
+                 tasks.stem, "--count", "1", "--questions", "1", "--seed",
+                 "5", "--out", tasks], check=True)
         cls.trace = cls.folder / "a.trace"
         cls.select = "quest:budget=256"
         cls.made = winnow("trace", MODEL, cls.tasks, "--select", cls.select,
@@ -118,6 +125,66 @@ class TraceTest(unittest.TestCase):
         self.assertRegex(done.stdout, r"(?m)^ +3x +\d+ +32 belady +\d+\.\d+%")
         self.assertEqual(len(json.loads(out.read_text())["cells"]), 12)
 
+    def test_longer_contexts_are_extrapolated(self):
+        trace = self.folder / "lengths.trace"
+        done = winnow("trace", MODEL, *self.lengths, "--select", self.select,
+                      "--out", trace)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        flags = ("--policy", "age,belady", "--cache-budget", "2x,3x",
+                 "--context", "2K,128K,1M", "--batch", "1,16,256")
+        done = winnow("simulate", trace, "--json", *flags)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        result = json.loads(done.stdout)
+        self.assertEqual(len(result["trace"]["lengths"]), 3)
+        cells = result["cells"]
+        self.assertEqual([c["basis"] for c in cells],
+                         4 * ["recorded"] + 8 * ["extrapolated"])
+        for near, far in zip(cells[:8], cells[4:]):
+            self.assertGreaterEqual(near["hit_rate"], far["hit_rate"])
+            self.assertLess(near["predicted_request_bytes"],
+                            far["predicted_request_bytes"])
+            self.assertAlmostEqual(near["held_out"]["recorded_hit_rate"],
+                                   far["held_out"]["recorded_hit_rate"])
+        best = result["best"]
+        self.assertEqual([(b["context_tokens"], b["goal"]) for b in best],
+                         [(context, goal)
+                          for context in (2 << 10, 128 << 10, 1 << 20)
+                          for goal in 3 * ["tpot"] + ["tokens_per_s"]])
+        for choice in best:
+            self.assertEqual(choice["fits"], not choice["lacks"])
+            self.assertNotEqual(choice["policy"], "belady")
+        short, long = best[2], best[10]
+        self.assertEqual((short["cache_budget"], short["fits"]),
+                         ("whole", True))
+        self.assertEqual((long["batch"], long["fits"]), (256, False))
+        self.assertIn("--host-gib", [lack["field"] for lack in long["lacks"]])
+        needed = {lack["field"]: lack["needed"] for lack in long["lacks"]}
+        given = [word for flag, value in needed.items()
+                 for word in (flag, f"{1.001 * value:.3f}")]
+        again = json.loads(winnow("simulate", trace, "--json", *flags,
+                                  *given).stdout)
+        self.assertTrue(again["best"][10]["fits"])
+        table = winnow("simulate", trace, *flags).stdout
+        self.assertRegex(table, r"(?m)^Context 131,072 tokens, extrapolated$")
+        self.assertRegex(table, r"(?m)^ +1,048,576\* +256 nothing fits; .*"
+                                r"--host-gib is 128, must be ")
+        self.assertIn("from the shorter lengths alone", table)
+
+    def test_gpus_share_the_work(self):
+        flags = ("--policy", "age", "--cache-budget", "2x", "--batch", "64")
+        one = self.simulated(*flags)["cells"][0]
+        node = self.simulated(*flags, "--device-model", "h200x8")
+        shared = node["cells"][0]
+        self.assertEqual(node["device_model"]["gpus"], 8)
+        self.assertEqual(one["predicted"][0]["all_reduce_ms"], 0)
+        self.assertGreater(shared["predicted"][0]["all_reduce_ms"], 0)
+        for part in ("products_ms", "score_ms", "read_ms", "link_ms"):
+            self.assertAlmostEqual(8 * shared["predicted"][0][part],
+                                   one["predicted"][0][part])
+        two = self.simulated(*flags, "--gpus", "2")["cells"][0]
+        self.assertAlmostEqual(2 * two["predicted"][0]["link_ms"],
+                               one["predicted"][0]["link_ms"])
+
     def test_a_broken_trace_is_one_error(self):
         data = self.trace.read_bytes()
         broken = self.folder / "broken.trace"
@@ -152,6 +219,12 @@ class TraceTest(unittest.TestCase):
                  ["--hint-level"]),
                 (USAGE_ERROR, ("simulate", self.trace, "--device-model", "z"),
                  ["--device-model", "h200"]),
+                (USAGE_ERROR, ("simulate", self.trace, "--context", "2M"),
+                 ["--context", "1M", '"2M"']),
+                (USAGE_ERROR, ("simulate", self.trace, "--context", "128K"),
+                 ["--context", "131,072", "the one length"]),
+                (USAGE_ERROR, ("simulate", self.trace, "--gpus", "0"),
+                 ["--gpus"]),
                 (USAGE_ERROR, ("simulate", self.trace, "--shape", "z"),
                  ["--shape", "llama-3.1-8b"]),
                 (FAILURE, ("simulate", self.folder / "none"), ["none"])]:

@@ -206,6 +206,19 @@ bool ClustersNeedScores(const SelectProgram& program, int64_t context) {
   return !budget.all && (budget.num_read > 0 || budget.num_estimated > 0);
 }
 
+void SpreadClusterScores(const ScoreTask& task, std::span<const float> scores,
+                         std::span<float> tokens) {
+  const ListClusters clusters(task);
+  const auto count = task.scored_tokens / task.program.rows.stride;
+  for (int64_t cluster = 0; cluster < count; ++cluster) {
+    int64_t first = 0;
+    for (const uint16_t token : clusters.TokensOf(cluster, &first)) {
+      tokens[static_cast<size_t>(first + token)] =
+          scores[static_cast<size_t>(cluster)];
+    }
+  }
+}
+
 ClusterCounts WriteClusterList(const ScoreTask& task, const SelectArgs& args,
                                int list, bool wants_next,
                                SelectScratch& scratch) {

@@ -22,6 +22,11 @@ ClusterCounts WriteClusterList(const ScoreTask& task, const SelectArgs& args,
                                int list, bool wants_next,
                                SelectScratch& scratch);
 
+// The scores of the task's clusters, by token; those of tokens in no cluster
+// are left. REQUIRES: the program's rows are kClusters.
+void SpreadClusterScores(const ScoreTask& task, std::span<const float> scores,
+                         std::span<float> tokens);
+
 }  // namespace winnow
 
 #endif  // WINNOW_BACKEND_CPU_CLUSTER_CHOICE_H_

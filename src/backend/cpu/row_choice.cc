@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <optional>
 
 #include "backend/cpu/cluster_choice.h"
@@ -270,6 +271,33 @@ void RowChoice::Begin() const {
   if (!args_.picks.num_estimates.empty()) args_.picks.NumEstimates(row_, 0) = 0;
 }
 
+void RowChoice::KeepScores(const ScoreTask& task, int list, int end_list,
+                           RowScores& scores) const {
+  const View& to = args_.scores;
+  CHECK(task.context <= to.dim(2), "scores {} context={}", ToString(to),
+        task.context);
+  float* first = to.Row<float>(row_ - args_.picks.first_row);
+  const std::span<float> tokens(first + list * to.stride[1],
+                                static_cast<size_t>(to.dim(2)));
+  std::ranges::fill(tokens, -std::numeric_limits<float>::infinity());
+  if (NeedsScores()) {
+    const std::span<const float> of = scores.Score(task);
+    if (program_->rows.kind == SummaryRows::Kind::kClusters) {
+      SpreadClusterScores(task, of, tokens);
+    } else {
+      const auto block = static_cast<size_t>(program_->block_tokens);
+      const auto end = static_cast<size_t>(task.context);
+      for (size_t token = 0; token < std::min(end, of.size() * block);
+           ++token) {
+        tokens[token] = of[token / block];
+      }
+    }
+  }
+  for (int i = list + 1; i < end_list; ++i) {
+    std::ranges::copy(tokens, first + i * to.stride[1]);
+  }
+}
+
 void RowChoice::Choose(int list, const RawScores& raw,
                        SelectScratch& scratch) const {
   if (program_ == nullptr) return;
@@ -299,6 +327,10 @@ void RowChoice::Choose(int list, const RawScores& raw,
                           .end_head = (list + 1) * heads,
                           .raw = raw,
                           .fixed = FixedTokens(list)};
+  if (!args_.scores.empty()) {
+    KeepScores(task, list, of_layer ? cache_.num_kv_heads : list + 1,
+               scratch.scores);
+  }
   const PickLists& next = args_.next.lists;
   if (program_->rows.kind == SummaryRows::Kind::kClusters) {
     const ClusterCounts counts =

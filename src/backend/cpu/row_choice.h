@@ -54,6 +54,9 @@ class RowChoice {
   const uint32_t* FixedTokens(int list) const;
   // One of args_.selectors. REQUIRES: the row's request has one.
   const LayerSelector& selector() const;
+  // Writes the task's scores to SelectArgs::scores, of lists [list, end_list).
+  void KeepScores(const ScoreTask& task, int list, int end_list,
+                  RowScores& scores) const;
   // What is read of a list that has been made or was kept.
   void Finish(int list, int32_t num_picks, int32_t num_next) const;
   // Whether the row's next ranks are asked for.
