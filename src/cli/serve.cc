@@ -1,5 +1,7 @@
 #include "cli/serve.h"
 
+#include <functional>
+
 #include "cli/command.h"
 #include "cli/flag_value.h"
 
@@ -56,12 +58,14 @@ void AddDoor(Command& command, ServeFlags* flags) {
                   EachText(&flags->allowed_hosts));
 }
 
+void AddLimit(Command& command, const char* name, const char* value_name,
+              const char* help, TakeValue take) {
+  command.AddFlag({.name = name, .value_name = value_name, .help = help},
+                  std::move(take));
+}
+
 void AddLimits(Command& command, ServeFlags* flags) {
-  const auto add = [&command](const char* name, const char* value_name,
-                              const char* help, TakeValue take) {
-    command.AddFlag({.name = name, .value_name = value_name, .help = help},
-                    std::move(take));
-  };
+  const auto add = std::bind_front(AddLimit, std::ref(command));
   add("--default-max-tokens", "N",
       "Tokens that a chat generates at most where it does not say (default "
       "4096)",
@@ -76,6 +80,11 @@ void AddLimits(Command& command, ServeFlags* flags) {
       WholeNumber(1, 1 << 20, &flags->max_connections));
   add("--max-body-size", "SIZE", "Of a request (default 32MiB)",
       Text(&flags->max_body_size));
+  add("--max-encoding-size", "SIZE",
+      "Of long requests that are read and encoded at once, which takes some 90 "
+      "times as much memory; more wait, and a longer text is refused (default "
+      "32MiB)",
+      Text(&flags->max_encoding_size));
   add("--max-header-size", "BYTES", "Of a request (default 16384)",
       WholeNumber(1 << 10, 1 << 20, &flags->max_header_bytes));
   add("--max-json-depth", "N",
@@ -92,6 +101,18 @@ void AddLimits(Command& command, ServeFlags* flags) {
   add("--max-grammar-time", "MS",
       "Of a processor for a token of such an answer, in the mean (default 5)",
       WholeNumber(1, 1000, &flags->max_grammar_ms));
+  add("--max-watched-requests", "N",
+      "Requests at once that are told what each token reads; more are refused "
+      "(default 2; 0: none)",
+      WholeNumber(0, 1 << 10, &flags->max_watched_requests));
+  add("--max-read-ranges", "N",
+      "Ranges of tokens that are told of a watched token and layer (default "
+      "256)",
+      WholeNumber(1, 1 << 16, &flags->max_read_ranges));
+}
+
+void AddTimes(Command& command, ServeFlags* flags) {
+  const auto add = std::bind_front(AddLimit, std::ref(command));
   add("--header-timeout", "SECONDS", "For a request's headers (default 10)",
       WholeNumber(1, kMaxSeconds, &flags->header_timeout_s));
   add("--idle-timeout", "SECONDS",
@@ -104,14 +125,6 @@ void AddLimits(Command& command, ServeFlags* flags) {
       "From a request's arrival to its end, waiting included; a request may "
       "say less (1.5; default 0: no end)",
       NumberUpTo(kMaxSeconds, &flags->request_timeout_s));
-  add("--max-watched-requests", "N",
-      "Requests at once that are told what each token reads; more are refused "
-      "(default 2; 0: none)",
-      WholeNumber(0, 1 << 10, &flags->max_watched_requests));
-  add("--max-read-ranges", "N",
-      "Ranges of tokens that are told of a watched token and layer (default "
-      "256)",
-      WholeNumber(1, 1 << 16, &flags->max_read_ranges));
 }
 
 void AddLog(Command& command, ServeFlags* flags) {
@@ -139,6 +152,7 @@ Command& AddServeCommand(Command& program, ServeFlags* flags) {
   AddDoor(command, flags);
   AddModelNames(command, flags);
   AddLimits(command, flags);
+  AddTimes(command, flags);
   AddLog(command, flags);
   return command;
 }

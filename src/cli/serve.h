@@ -23,6 +23,7 @@ struct ServeFlags {
   int max_n = 16;
   int max_connections = 1024;
   std::string max_body_size = "32MiB";
+  std::string max_encoding_size = "32MiB";
   int max_header_bytes = 16 << 10;
   int max_json_depth = 32;
   std::string max_grammar_size = "256KiB";

@@ -57,6 +57,13 @@ class EndOfService {
   std::optional<Error> failure_;
 };
 
+Result<int64_t> SizeOf(const std::string& flag, const std::string& text) {
+  const Result<int64_t> size = ParseBytes(text);
+  if (size.ok()) return *size;
+  return MakeError(ErrorCode::kInvalidArgument, "{}: {}", flag,
+                   size.error().message);
+}
+
 // One command's work. What is declared later is used by nothing earlier, so
 // that all ends in order: connections first, then the loop, then the model.
 class ServeRun {
@@ -71,7 +78,9 @@ class ServeRun {
   Status ReadChatTemplate();
   void OpenLog();
   Status MakeEngine();
-  ApiOptions MakeApiOptions(const GrammarLimits& grammars) const;
+  // But for the model.
+  Result<ServiceOptions> ServiceLimits() const;
+  ApiOptions MakeApiOptions(ServiceOptions service) const;
   void WarnOfOpenDoor() const;
   void PrintAddress() const;
 
@@ -93,13 +102,9 @@ class ServeRun {
 };
 
 Result<HttpLimits> ServeRun::Limits() const {
-  const Result<int64_t> body = ParseBytes(flags_.max_body_size);
-  if (!body.ok()) {
-    return MakeError(ErrorCode::kInvalidArgument, "--max-body-size: {}",
-                     body.error().message);
-  }
   HttpLimits limits;
-  limits.max_body_bytes = *body;
+  ASSIGN_OR_RETURN(limits.max_body_bytes,
+                   SizeOf("--max-body-size", flags_.max_body_size));
   limits.max_header_bytes = flags_.max_header_bytes;
   limits.max_connections = flags_.max_connections;
   limits.header_time = std::chrono::seconds(flags_.header_timeout_s);
@@ -110,13 +115,10 @@ Result<HttpLimits> ServeRun::Limits() const {
 }
 
 Result<GrammarLimits> ServeRun::GrammarLimitsOf() const {
-  const Result<int64_t> size = ParseBytes(flags_.max_grammar_size);
-  if (!size.ok()) {
-    return MakeError(ErrorCode::kInvalidArgument, "--max-grammar-size: {}",
-                     size.error().message);
-  }
+  ASSIGN_OR_RETURN(const int64_t size,
+                   SizeOf("--max-grammar-size", flags_.max_grammar_size));
   GrammarLimits limits;
-  limits.max_bytes = static_cast<size_t>(*size);
+  limits.max_bytes = static_cast<size_t>(size);
   limits.max_states = static_cast<size_t>(flags_.max_grammar_states);
   limits.max_mask_us = 1000 * static_cast<uint64_t>(flags_.max_grammar_ms);
   return limits;
@@ -205,7 +207,21 @@ bool IsLoopback(std::string_view host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
-ApiOptions ServeRun::MakeApiOptions(const GrammarLimits& grammars) const {
+Result<ServiceOptions> ServeRun::ServiceLimits() const {
+  ServiceOptions limits;
+  ASSIGN_OR_RETURN(limits.grammars, GrammarLimitsOf());
+  ASSIGN_OR_RETURN(limits.max_encoding_bytes,
+                   SizeOf("--max-encoding-size", flags_.max_encoding_size));
+  limits.default_max_tokens = flags_.default_max_tokens;
+  limits.max_request_s = flags_.request_timeout_s;
+  limits.rules.json.max_bytes = SIZE_MAX;  // The server has looked at it.
+  limits.rules.json.max_depth = flags_.max_json_depth;
+  limits.rules.max_n = flags_.max_n;
+  limits.max_watched_requests = flags_.max_watched_requests;
+  return limits;
+}
+
+ApiOptions ServeRun::MakeApiOptions(ServiceOptions service) const {
   const ModelConfig& config = loaded_.model->config();
   ApiOptions options;
   options.api_key = api_key_;
@@ -214,22 +230,15 @@ ApiOptions ServeRun::MakeApiOptions(const GrammarLimits& grammars) const {
     options.allowed_hosts->push_back(flags_.host);
   }
   options.version = WINNOW_VERSION;
-  ServiceOptions& service = options.service;
   service.model_names = model_names_;
   service.max_model_len = max_model_len_;
-  service.default_max_tokens = flags_.default_max_tokens;
-  service.max_request_s = flags_.request_timeout_s;
   service.seed = flags_.engine.seed;
   service.rules.defaults = config.generation;
-  service.rules.json.max_bytes = SIZE_MAX;  // The server has looked at it.
-  service.rules.json.max_depth = flags_.max_json_depth;
-  service.rules.max_n = flags_.max_n;
   service.rules.vocab_size = config.vocab_size;
-  service.grammars = grammars;
   service.selects = selects_;
   service.num_layers = config.num_layers;
   service.num_q_heads = config.num_q_heads;
-  service.max_watched_requests = flags_.max_watched_requests;
+  options.service = std::move(service);
   return options;
 }
 
@@ -263,7 +272,7 @@ Result<int> ServeRun::Run() {
         (folder.has_filename() ? folder : folder.parent_path()).filename()};
   }
   ASSIGN_OR_RETURN(const HttpLimits limits, Limits());
-  ASSIGN_OR_RETURN(const GrammarLimits grammars, GrammarLimitsOf());
+  ASSIGN_OR_RETURN(ServiceOptions service, ServiceLimits());
   // Before the model is loaded, so that a port that is taken is told at once.
   ASSIGN_OR_RETURN(server_, HttpServer::Bind(flags_.host, flags_.port, limits));
   WarnOfOpenDoor();
@@ -278,7 +287,7 @@ Result<int> ServeRun::Run() {
   OpenLog();
   const int num_cores = static_cast<int>(std::thread::hardware_concurrency());
   const int num_threads = std::clamp(num_cores, 1, kMaxHttpThreads);
-  api_ = std::make_unique<HttpApi>(MakeApiOptions(grammars),
+  api_ = std::make_unique<HttpApi>(MakeApiOptions(std::move(service)),
                                    ServiceParts{.tokenizer = *loaded_.tokenizer,
                                                 .chat_template = chat_template_,
                                                 .loop = *loop_,

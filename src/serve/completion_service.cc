@@ -102,6 +102,11 @@ std::string PromptFieldOf(Endpoint endpoint) {
   CHECK(false, "endpoint={}", static_cast<int>(endpoint));
 }
 
+// Told to nobody.
+Error NobodyWaits() {
+  return MakeError(ErrorCode::kCancelled, "the client has left");
+}
+
 std::unique_ptr<AnswerStyle> StyleOf(const CompletionRequest& request,
                                      AnswerIdentity identity) {
   if (request.endpoint == Endpoint::kResponses) {
@@ -194,23 +199,31 @@ Result<std::vector<std::string>> CompletionService::Texts(
   if (request.endpoint != Endpoint::kCompletions) {
     ASSIGN_OR_RETURN(texts.emplace_back(), Render(request));
   }
-  return texts;
+  int64_t num_bytes = 0;
+  for (const std::string& text : texts) num_bytes += std::ssize(text);
+  if (num_bytes <= options_.max_encoding_bytes) return texts;
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "request: field {}: text must be at most {} bytes "
+                   "(--max-encoding-size), is {}",
+                   PromptFieldOf(request.endpoint), options_.max_encoding_bytes,
+                   num_bytes);
 }
 
 Result<CompletionService::Prompts> CompletionService::Encode(
-    const CompletionRequest& request) const {
+    const CompletionRequest& request, const std::atomic<bool>& is_left) const {
   ASSIGN_OR_RETURN(const std::vector<std::string> texts, Texts(request));
-  return Encode(request, texts);
+  return Encode(request, texts, is_left);
 }
 
 Result<CompletionService::Prompts> CompletionService::Encode(
-    const CompletionRequest& request,
-    const std::vector<std::string>& texts) const {
+    const CompletionRequest& request, const std::vector<std::string>& texts,
+    const std::atomic<bool>& is_left) const {
   if (!request.token_ids.empty()) return request.token_ids;
   Prompts prompts;
   for (const std::string& text : texts) {
-    ASSIGN_OR_RETURN(prompts.emplace_back(),
-                     parts_.tokenizer.Encode(text, request.add_special_tokens));
+    ASSIGN_OR_RETURN(
+        prompts.emplace_back(),
+        parts_.tokenizer.Encode(text, request.add_special_tokens, &is_left));
   }
   return prompts;
 }
@@ -473,7 +486,7 @@ CompletionService::Started CompletionService::Submit(
 
 CompletionService::Started CompletionService::Start(
     const CompletionRequest& request, const std::optional<Deadline>& deadline,
-    std::shared_ptr<RequestRecord> record) {
+    std::shared_ptr<RequestRecord> record, const std::atomic<bool>& is_left) {
   if (auto error = CheckModel(request.model)) return *std::move(error);
   const Result<int> selector = SelectorFor(request.select);
   if (!selector.ok()) return ApiErrorOf(selector.error());
@@ -481,16 +494,18 @@ CompletionService::Started CompletionService::Start(
   const Result<std::vector<std::string>> texts = Texts(request);
   if (!texts.ok()) return ApiErrorOf(texts.error());
   if (auto error = CheckBytes(request, *texts)) return *std::move(error);
-  Result<Prompts> prompts = Encode(request, *texts);
+  Result<Prompts> prompts = Encode(request, *texts, is_left);
   if (!prompts.ok()) return ApiErrorOf(prompts.error());
   record->encode_ms = std::chrono::duration<double, std::milli>(
                           std::chrono::steady_clock::now() - begun)
                           .count();
   if (auto error = CheckLengths(request, *prompts)) return *std::move(error);
+  if (is_left) return ApiErrorOf(NobodyWaits());
   Result<std::optional<GrammarMatcher>> matcher = Constrain(request);
   if (!matcher.ok()) return ApiErrorOf(matcher.error());
   Result<std::vector<EchoedPrompt>> echoes = EchoesOf(request, *prompts);
   if (!echoes.ok()) return ApiErrorOf(echoes.error());
+  if (is_left) return ApiErrorOf(NobodyWaits());
   const Prepared prepared = {.prompts = *std::move(prompts),
                              .echoes = *std::move(echoes),
                              .selector = *selector,

@@ -26,7 +26,8 @@ struct ServiceOptions {
   int max_model_len = 0;
   int default_max_tokens = 0;  // of a chat that does not say
   double max_request_s = 0;    // from arrival to end; 0: no end
-  uint64_t seed = 0;           // of requests without one
+  int64_t max_encoding_bytes = int64_t{32} << 20;  // of a request's texts
+  uint64_t seed = 0;                               // of requests without one
   RequestRules rules;
   GrammarLimits grammars;
   // What a request may ask for in `select`, and the engine's number for it; the
@@ -61,12 +62,16 @@ class CompletionService {
   // Nothing where it may take as long as it takes.
   std::optional<Deadline> DeadlineOf(const CompletionRequest& request,
                                      Sequence::Clock::time_point arrived) const;
-  // The record hears what is to be said of it.
+  // The record hears what is to be said of it. Once nobody waits for it, the
+  // rest is not done, and what it returns is for nobody.
   Started Start(const CompletionRequest& request,
                 const std::optional<Deadline>& deadline,
-                std::shared_ptr<RequestRecord> record);
-  // Fails where a chat has no template, or one that does not take it.
-  Result<Prompts> Encode(const CompletionRequest& request) const;
+                std::shared_ptr<RequestRecord> record,
+                const std::atomic<bool>& is_left);
+  // Fails where a chat has no template, or one that does not take it, where its
+  // texts are too many bytes, and once nobody waits for it.
+  Result<Prompts> Encode(const CompletionRequest& request,
+                         const std::atomic<bool>& is_left) const;
   // What each token adds to the text, special ones shown: together, all of it.
   Result<std::vector<std::string>> Pieces(
       const std::vector<int32_t>& tokens) const;
@@ -85,7 +90,8 @@ class CompletionService {
   Result<std::vector<std::string>> Texts(
       const CompletionRequest& request) const;
   Result<Prompts> Encode(const CompletionRequest& request,
-                         const std::vector<std::string>& texts) const;
+                         const std::vector<std::string>& texts,
+                         const std::atomic<bool>& is_left) const;
   // Before they are encoded: by their bytes alone.
   std::optional<ApiError> CheckBytes(
       const CompletionRequest& request,

@@ -24,6 +24,11 @@ void DeferredWork::SetDeadline(const Deadline& deadline) {
   if (wake_) wake_();
 }
 
+void DeferredWork::SetWithdraw(std::function<void()> withdraw) {
+  const std::scoped_lock lock(mutex_);
+  withdraw_ = std::move(withdraw);
+}
+
 void DeferredWork::SetWake(std::function<void()> wake) {
   const std::scoped_lock lock(mutex_);
   wake_ = std::move(wake);
@@ -34,11 +39,16 @@ void DeferredWork::Leave() {
   // What it holds may end before the work does.
   std::function<void()> wake;
   std::unique_ptr<HttpAnswer> unsent;
-  const std::scoped_lock lock(mutex_);
-  is_left_ = true;
-  unbegun = std::exchange(do_, nullptr);
-  wake = std::exchange(wake_, nullptr);
-  unsent = std::move(answer_);
+  std::function<void()> withdraw;
+  {
+    const std::scoped_lock lock(mutex_);
+    is_left_ = true;
+    unbegun = std::exchange(do_, nullptr);
+    withdraw = std::exchange(withdraw_, nullptr);
+    wake = std::exchange(wake_, nullptr);
+    unsent = std::move(answer_);
+  }
+  if (withdraw) withdraw();
 }
 
 std::unique_ptr<HttpAnswer> DeferredWork::Take() {

@@ -2,6 +2,7 @@
 #ifndef WINNOW_SERVE_DEFERRED_ANSWER_H_
 #define WINNOW_SERVE_DEFERRED_ANSWER_H_
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -27,10 +28,13 @@ class DeferredWork {
 
   // The thread that does it. REQUIRES: called once.
   void Run();
-  // From within it: when to wait for it no longer.
+  // From within it: when to wait for it no longer, and whether nobody does, so
+  // that the rest need not be done.
   void SetDeadline(const Deadline& deadline);
+  const std::atomic<bool>& is_left() const { return is_left_; }
 
-  // The connection.
+  // The connection. `withdraw`: takes it from where it waits to be begun.
+  void SetWithdraw(std::function<void()> withdraw);
   void SetWake(std::function<void()> wake);
   void Leave();
   // What came of it, once; null: nothing yet.
@@ -38,9 +42,10 @@ class DeferredWork {
   std::optional<Deadline> deadline() const;
 
  private:
-  mutable std::mutex mutex_;  // for what follows
-  Do do_;                     // null: it has begun, or never will
-  bool is_left_ = false;
+  std::atomic<bool> is_left_ = false;  // set under the lock
+  mutable std::mutex mutex_;           // for what follows
+  Do do_;                              // null: it has begun, or never will
+  std::function<void()> withdraw_;
   std::function<void()> wake_;
   std::optional<Deadline> deadline_;
   std::unique_ptr<HttpAnswer> answer_;

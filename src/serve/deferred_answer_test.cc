@@ -162,6 +162,33 @@ TEST_F(DeferredAnswerTest, WhoLeftIsNotHeld) {
   work_->Run();
 }
 
+// So that it need not be waited for where it waits, nor done to its end.
+TEST_F(DeferredAnswerTest, WhoLeavesIsHeardOf) {
+  int num_withdrawn = 0;
+  std::unique_ptr<DeferredAnswer> answer;
+  answer = Make([&](DeferredWork& work) {
+    EXPECT_FALSE(work.is_left());
+    answer.reset();
+    EXPECT_TRUE(work.is_left());
+    return Whole("done");
+  });
+  work_->SetWithdraw([&] { ++num_withdrawn; });
+  work_->Run();
+  EXPECT_EQ(num_withdrawn, 1);
+}
+
+// Who is late has been told so, and waits no longer.
+TEST_F(DeferredAnswerTest, WhoIsLateHasLeftTheWork) {
+  int num_withdrawn = 0;
+  auto answer = Make([](DeferredWork&) { return Whole("done"); });
+  work_->SetWithdraw([&] { ++num_withdrawn; });
+  work_->SetDeadline(In(kLongAgo));
+  EXPECT_FALSE(work_->is_left());
+  EXPECT_EQ(answer->Take().head->status, 504);
+  EXPECT_TRUE(work_->is_left());
+  EXPECT_EQ(num_withdrawn, 1);
+}
+
 TEST_F(DeferredAnswerTest, WhatComesTooLateEndsUnsent) {
   int num_ends = 0;
   auto answer =

@@ -91,7 +91,8 @@ HttpApi::HttpApi(ApiOptions options, const ServiceParts& parts, RequestLog* log,
       log_(log),
       started_unix_s_(std::time(nullptr)),
       openapi_json_(DescribeRoutes()),
-      workers_(num_workers) {}
+      workers_(num_workers,
+               static_cast<size_t>(service_.options().max_encoding_bytes)) {}
 
 std::string HttpApi::DescribeRoutes() const {
   std::vector<OpenApiOperation> operations;
@@ -217,7 +218,8 @@ HttpApi::Reply HttpApi::Answer(HttpRequest request) {
 }
 
 HttpApi::Reply HttpApi::Defer(Call call, const Route& route) {
-  const bool is_long = call.body.size() > kLongBodyBytes;
+  const size_t num_bytes = call.body.size();
+  const bool is_long = num_bytes > kLongBodyBytes;
   const DeferredAnswer::Records records = {
       .own = call.record,
       .work = std::make_shared<RequestRecord>(*call.record),
@@ -236,9 +238,10 @@ HttpApi::Reply HttpApi::Defer(Call call, const Route& route) {
   if (const auto deadline = service_.DeadlineOf({}, records.own->arrived)) {
     work->SetDeadline(*deadline);
   }
-  workers_.Post(
+  const WorkerPool::Ticket ticket = workers_.Post(
       is_long ? WorkerPool::Length::kLong : WorkerPool::Length::kShort,
-      [work] { work->Run(); });
+      num_bytes, [work] { work->Run(); });
+  work->SetWithdraw([this, ticket] { workers_.Withdraw(ticket); });
   const auto late = [this, head = std::move(head)](const Deadline& deadline) {
     return Refusal(head, LateError(deadline.limit +
                                    " must suffice for the whole answer, is "
@@ -310,7 +313,7 @@ HttpApi::Reply HttpApi::Complete(const Call& call, Endpoint endpoint) {
       service_.DeadlineOf(*request, call.record->arrived);
   if (deadline) call.work->SetDeadline(*deadline);
   CompletionService::Started started =
-      service_.Start(*request, deadline, call.record);
+      service_.Start(*request, deadline, call.record, call.work->is_left());
   if (const auto* error = std::get_if<ApiError>(&started)) {
     return Refusal(call, *error);
   }
@@ -338,7 +341,7 @@ HttpApi::Reply HttpApi::CountTokens(const Call& call) {
       call.body, Endpoint::kMessageTokens, service_.options().rules);
   if (!request.ok()) return Refusal(call, ApiErrorOf(request.error()));
   if (auto error = service_.CheckNames(*request)) return Refusal(call, *error);
-  const auto prompts = service_.Encode(*request);
+  const auto prompts = service_.Encode(*request, call.work->is_left());
   if (!prompts.ok()) return Refusal(call, ApiErrorOf(prompts.error()));
   return Success(DumpJson({{"input_tokens", prompts->front().size()}}));
 }
@@ -354,7 +357,7 @@ HttpApi::Reply HttpApi::Tokenize(const Call& call) {
       ParseCompletionRequest(call.body, endpoint, service_.options().rules);
   if (!request.ok()) return Refusal(call, ApiErrorOf(request.error()));
   if (auto error = service_.CheckNames(*request)) return Refusal(call, *error);
-  const auto prompts = service_.Encode(*request);
+  const auto prompts = service_.Encode(*request, call.work->is_left());
   if (!prompts.ok()) return Refusal(call, ApiErrorOf(prompts.error()));
   if (prompts->size() != 1) {
     return Refusal(call,

@@ -32,7 +32,8 @@ struct ApiOptions {
 class HttpApi : public HttpHandler {
  public:
   // REQUIRES: the parts, and the log where it is not null, outlive this.
-  // `num_workers`: threads for requests with bodies, at least 2.
+  // `num_workers`: threads for requests with bodies, at least 2; of long ones
+  // they work on service.max_encoding_bytes at once.
   HttpApi(ApiOptions options, const ServiceParts& parts, RequestLog* log,
           int num_workers);
 

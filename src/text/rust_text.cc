@@ -16,6 +16,8 @@ ErrorCode CodeOf(int32_t code) {
       return ErrorCode::kCorrupt;
     case kWinnowTextResourceExhausted:
       return ErrorCode::kResourceExhausted;
+    case kWinnowTextCancelled:
+      return ErrorCode::kCancelled;
   }
   CHECK(false, "code={}", code);
   return ErrorCode::kCorrupt;

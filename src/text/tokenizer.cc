@@ -67,13 +67,17 @@ Status Tokenizer::CheckText(std::string_view text) {
   return internal::CheckUtf8("text", text);
 }
 
-Result<std::vector<int32_t>> Tokenizer::Encode(std::string_view text,
-                                               bool add_special_tokens) const {
+Result<std::vector<int32_t>> Tokenizer::Encode(
+    std::string_view text, bool add_special_tokens,
+    const std::atomic<bool>* is_left) const {
+  static_assert(sizeof(*is_left) == 1 && std::atomic<bool>::is_always_lock_free,
+                "as the Rust library reads it");
   RETURN_IF_ERROR(CheckText(text));
   WinnowOwnedIds ids{};
   WinnowOwnedText message{};
-  const int32_t code = winnow_tokenizer_encode(
-      handle_.get(), SliceOf(text), add_special_tokens, &ids, &message);
+  const int32_t code =
+      winnow_tokenizer_encode(handle_.get(), SliceOf(text), add_special_tokens,
+                              is_left, &ids, &message);
   if (code != kWinnowTextOk) {
     const Error error = TakeError(code, message);
     return MakeError(error.code, "{}: {}", name_, error.message);

@@ -2,6 +2,7 @@
 #ifndef WINNOW_TEXT_TOKENIZER_H_
 #define WINNOW_TEXT_TOKENIZER_H_
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -42,9 +43,12 @@ class Tokenizer {
 
   // The ids of `text`. `add_special_tokens`: with those that the tokenizer
   // puts around a text (a chat template's text has them already). Special
-  // tokens spelled inside the text become their ids. Fails as CheckText does.
-  Result<std::vector<int32_t>> Encode(std::string_view text,
-                                      bool add_special_tokens) const;
+  // tokens spelled inside the text become their ids. Fails as CheckText does,
+  // and with kCancelled once another thread sets `is_left`, which is looked at
+  // before each word and between what is done to the text as a whole.
+  Result<std::vector<int32_t>> Encode(
+      std::string_view text, bool add_special_tokens,
+      const std::atomic<bool>* is_left = nullptr) const;
 
   // The text of `ids`. Ids without a token count as absent.
   Result<std::string> Decode(std::span<const int32_t> ids,

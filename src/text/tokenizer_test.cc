@@ -338,6 +338,35 @@ TEST(TokenizerTest, NoTextHasFewerTokensThanItsBytesSay) {
   }
 }
 
+TEST(TokenizerTest, GivesUpWhatNobodyWaitsFor) {
+  const Tokenizer tokenizer = Make(WordTokenizer());
+  std::atomic<bool> is_left = false;
+  EXPECT_EQ(tokenizer.Encode("hello world", true, &is_left).value(),
+            (Ids{0, 1}));
+  is_left = true;
+  const auto unbegun = tokenizer.Encode("hello world", true, &is_left);
+  ASSERT_FALSE(unbegun.ok());
+  EXPECT_EQ(unbegun.error().code, ErrorCode::kCancelled);
+}
+
+TEST(TokenizerTest, GivesUpInTheMiddle) {
+  const Tokenizer tokenizer = Make(WordTokenizer());
+  std::string text;
+  for (int i = 0; i < 1'000'000; ++i) text += "hello ";
+  std::atomic<bool> has_begun = false;
+  std::atomic<bool> is_left = false;
+  std::thread leaves([&] {
+    has_begun.wait(false);
+    is_left = true;
+  });
+  has_begun = true;
+  has_begun.notify_one();
+  const auto ids = tokenizer.Encode(text, true, &is_left);
+  leaves.join();
+  ASSERT_FALSE(ids.ok());
+  EXPECT_EQ(ids.error().code, ErrorCode::kCancelled);
+}
+
 TEST(TokenizerTest, IsSharedByThreads) {
   const Tokenizer tokenizer =
       Tokenizer::Load(std::filesystem::path(WINNOW_SOURCE_DIR) /

@@ -21,6 +21,7 @@ enum WinnowTextCode {
   kWinnowTextNotFound = 2,
   kWinnowTextCorrupt = 3,
   kWinnowTextResourceExhausted = 4,
+  kWinnowTextCancelled = 5,
 };
 
 // Bytes of the caller. data may be NULL: absent.
@@ -92,9 +93,12 @@ int32_t winnow_text_check_utf8(WinnowSlice text, WinnowOwnedText* error);
 int32_t winnow_tokenizer_load(WinnowNamedText json, WinnowNamedText config,
                               WinnowTokenizer** out, WinnowOwnedText* error);
 void winnow_tokenizer_free(WinnowTokenizer* tokenizer);
+// Once *is_left, one byte that another thread may set, is not 0, it is given
+// up: kWinnowTextCancelled. NULL: it is not.
 int32_t winnow_tokenizer_encode(const WinnowTokenizer* tokenizer,
                                 WinnowSlice text, bool add_special_tokens,
-                                WinnowOwnedIds* out, WinnowOwnedText* error);
+                                const void* is_left, WinnowOwnedIds* out,
+                                WinnowOwnedText* error);
 int32_t winnow_tokenizer_decode(const WinnowTokenizer* tokenizer,
                                 const int32_t* ids, size_t num_ids,
                                 bool skip_special_tokens, WinnowOwnedText* out,

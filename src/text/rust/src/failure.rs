@@ -13,6 +13,7 @@ pub enum Code {
     NotFound = 2,
     Corrupt = 3,
     ResourceExhausted = 4,
+    Cancelled = 5,
 }
 
 #[derive(Debug)]

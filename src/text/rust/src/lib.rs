@@ -23,6 +23,7 @@ mod stream;
 mod template;
 mod tokenizer;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use failure::{fenced, utf8, Code, Failure, Outcome};
@@ -175,14 +176,19 @@ pub unsafe extern "C" fn winnow_tokenizer_encode(
     tokenizer: &Arc<Tokenizer>,
     text: Slice,
     add_special_tokens: bool,
+    is_left: Option<&AtomicBool>,
     out: *mut Ids,
     error: *mut Text,
 ) -> i32 {
+    let is_left = || is_left.is_some_and(|flag| flag.load(Ordering::Relaxed));
     unsafe {
         answer(
             error,
             |ids: Vec<i32>| out.write(ids.into_boxed_slice().into()),
-            || tokenizer.encode(utf8(text.bytes())?, add_special_tokens),
+            || {
+                let text = utf8(text.bytes())?;
+                tokenizer.encode(text, add_special_tokens, is_left)
+            },
         )
     }
 }

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
-use tokenizers::tokenizer::{AddedToken, Tokenizer as Inner};
+use tokenizers::tokenizer::{
+    AddedToken, Encoding, Model, OffsetType, PreTokenizer, Tokenizer as Inner,
+};
 
 use crate::charsmap::check_charsmaps;
 use crate::config::{parse_config, token_content};
@@ -97,16 +99,22 @@ impl Tokenizer {
         Ok(Tokenizer { inner, links, id_limit, max_token_bytes, bos, eos })
     }
 
+    /// `is_left`: whether nobody waits for it any more; asked between the
+    /// crate's stages, and before each word.
     pub fn encode(
         &self,
         text: &str,
         add_special_tokens: bool,
+        is_left: impl Fn() -> bool,
     ) -> Outcome<Vec<i32>> {
         let encoding = self
-            .inner
-            .encode_fast(text, add_special_tokens)
-            .map_err(|error| {
-                Failure::new(Code::Corrupt, format!("cannot encode: {error}"))
+            .encoding(text, add_special_tokens, &is_left)
+            .map_err(|error| match error.downcast_ref::<Left>() {
+                Some(left) => Failure::new(Code::Cancelled, left),
+                None => Failure::new(
+                    Code::Corrupt,
+                    format!("cannot encode: {error}"),
+                ),
             })?;
         let known = |id: &u32| (*id < self.id_limit).then_some(*id as i32);
         encoding.get_ids().iter().map(known).collect::<Option<_>>().ok_or_else(
@@ -117,6 +125,33 @@ impl Tokenizer {
                 )
             },
         )
+    }
+
+    /// The crate's `encode_fast`, stage by stage.
+    fn encoding(
+        &self,
+        text: &str,
+        add_special_tokens: bool,
+        is_left: &impl Fn() -> bool,
+    ) -> tokenizers::Result<Encoding> {
+        let go_on = || if is_left() { Err(Left) } else { Ok(()) };
+        go_on()?;
+        let added = self.inner.get_added_vocabulary();
+        let mut words =
+            added.extract_and_normalize(self.inner.get_normalizer(), text);
+        go_on()?;
+        if let Some(splitter) = self.inner.get_pre_tokenizer() {
+            splitter.pre_tokenize(&mut words)?;
+        }
+        let model = self.inner.get_model();
+        words.tokenize(|word| {
+            go_on()?;
+            model.tokenize(word.get())
+        })?;
+        go_on()?;
+        let encoding = words.into_encoding(None, 0, OffsetType::None)?;
+        go_on()?;
+        self.inner.post_process(encoding, None, add_special_tokens)
     }
 
     pub fn decode(
@@ -164,6 +199,18 @@ impl Tokenizer {
         self.token_text(id).is_some_and(|token| added.is_special_token(&token))
     }
 }
+
+/// Why an encoding is not done.
+#[derive(Debug)]
+struct Left;
+
+impl std::fmt::Display for Left {
+    fn fmt(&self, to: &mut std::fmt::Formatter) -> std::fmt::Result {
+        to.write_str("nobody waits for it")
+    }
+}
+
+impl std::error::Error for Left {}
 
 fn parse(json: &NamedText) -> Outcome<Inner> {
     let corrupt =

@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+"""What encoding takes is bounded, and ends where its client leaves.
+
+    serve_encoding_test.py PATH_TO_WINNOW
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import threading
+import time
+import unittest
+from pathlib import Path
+
+from serve_long_prompt_test import words
+from serve_process import Server, wait_until
+
+WINNOW = ""
+NUM_LEAVING = 8
+# Within the steps that a template may take, and some tenths of a second.
+SLOW_TEMPLATE = (
+    "{% set sum = namespace(n=0) %}{% for i in range(1000) %}"
+    "{% for j in range(500) %}{% set sum.n = sum.n + j %}{% endfor %}"
+    "{% endfor %}{{ messages[0].content }}")
+
+
+PLAIN_TEMPLATE = "{% for each in messages %}{{ each.content }}{% endfor %}"
+
+
+def serve_with_template(template: str, *flags: str) -> Server:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "chat.jinja"
+        path.write_text(template)
+        return Server(WINNOW, "--chat-template", str(path), *flags)
+
+
+def send(server: Server, path: str, body: bytes):
+    """A client that has asked and not yet read."""
+    client = server.connect()
+    client.sendall(b"POST %s HTTP/1.1\r\nHost: localhost\r\n"
+                   b"Content-Length: %d\r\n\r\n" % (path.encode(), len(body))
+                   + body)
+    return client
+
+
+class BoundTest(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = serve_with_template(PLAIN_TEMPLATE,
+                                         "--max-encoding-size", "100KiB")
+
+    @classmethod
+    def tearDownClass(cls):
+        assert cls.server.end() == 0
+
+    def test_a_text_that_is_too_long_is_refused(self):
+        text = words(102_500)
+        self.assertGreater(len(text), 100 << 10)
+        chat = [{"role": "user", "content": text}]
+        for path, field, body in [
+                ("/v1/completions", "prompt", {"prompt": text}),
+                ("/v1/completions", "prompt",
+                 {"prompt": [text[:60_000], text[60_000:]]}),
+                ("/tokenize", "prompt", {"prompt": text}),
+                ("/tokenize", "messages", {"messages": chat}),
+                ("/v1/chat/completions", "messages", {"messages": chat}),
+                ("/v1/responses", "input", {"input": text}),
+                ("/v1/messages", "messages",
+                 {"messages": chat, "max_tokens": 1}),
+                ("/v1/messages/count_tokens", "messages",
+                 {"messages": chat})]:
+            with self.subTest(path=path, field=field):
+                status, _, answer = self.server.ask("POST", path, body)
+                self.assertEqual(status, 400, answer)
+                message = json.loads(answer)["error"]["message"]
+                self.assertIn(f"field {field}: text must be at most 102400 "
+                              "bytes (--max-encoding-size), is 1", message)
+
+    def test_what_is_long_in_its_body_alone_is_not(self):
+        escaped = "".join(f"\\u{ord(c):04x}" for c in "the man " * 3000)
+        for body in ['{"prompt": "%s"}' % escaped,
+                     json.dumps({"prompt": words(102_000)}),
+                     json.dumps({"prompt": "the man", "user": "u" * 200_000})]:
+            status, _, answer = self.server.ask("POST", "/tokenize",
+                                                body.encode())
+            self.assertEqual(status, 200, answer)
+
+    def test_all_who_wait_for_others_are_answered(self):
+        told = []
+        body = json.dumps({"prompt": words(90_000)}).encode()
+
+        def ask():
+            told.append(self.server.ask("POST", "/tokenize", body)[::2])
+
+        clients = [threading.Thread(target=ask) for _ in range(20)]
+        for client in clients:
+            client.start()
+        for client in clients:
+            client.join()
+        self.assertEqual(len(told), 20)
+        self.assertEqual(len(set(told)), 1)
+        self.assertEqual(told[0][0], 200)
+
+    def test_a_wrong_size_is_refused_at_start(self):
+        with self.assertRaisesRegex(AssertionError, "--max-encoding-size: "):
+            Server(WINNOW, "--max-encoding-size", "many")
+
+
+class LeavingTest(unittest.TestCase):
+
+    def test_who_leaves_never_reaches_the_engine(self):
+        server = serve_with_template(SLOW_TEMPLATE)
+        chat = json.dumps({"messages": [{"role": "user", "content": "the man"}],
+                           "max_tokens": 1}).encode()
+        self.assertEqual(
+            server.ask("POST", "/v1/chat/completions", chat)[0], 200)
+        leaving = [send(server, "/v1/chat/completions", chat)
+                   for _ in range(NUM_LEAVING)]
+        time.sleep(0.02)  # Some of them are being rendered.
+        for client in leaving:
+            client.close()
+        # Who comes behind them waits for what has begun.
+        answers = [server.ask("POST", "/v1/chat/completions", chat)[0]
+                   for _ in range(2)]
+        self.assertEqual(answers, [200] * 2)
+        self.assertEqual(server.metric("winnow:requests_started_total"), 3)
+        self.assertEqual(server.end(), 0)
+        lines = [json.loads(line) for line in server.lines
+                 if line.startswith("{")]
+        left = [line for line in lines if line["status"] == 0]
+        self.assertEqual(len(left), NUM_LEAVING)
+        self.assertTrue(all("encode_ms" not in line for line in left), left)
+
+    def test_who_waits_behind_one_that_left_is_served_sooner(self):
+        long = json.dumps({"prompt": words(4_000_000)}).encode()
+        next_one = json.dumps({"prompt": words(70_000)}).encode()
+        # Nothing long is encoded beside it.
+        server = Server(WINNOW, "--max-encoding-size", f"{len(long)}B")
+
+        def seconds_of(body: bytes) -> float:
+            sent = time.monotonic()
+            self.assertEqual(server.ask("POST", "/tokenize", body)[0], 200)
+            return time.monotonic() - sent
+
+        whole = min(seconds_of(long) for _ in range(2))
+        waited = []
+        for _ in range(3):
+            client = send(server, "/tokenize", long)
+            time.sleep(whole / 8)
+            client.close()
+            waited.append(seconds_of(next_one))
+        self.assertLess(min(waited), whole / 2, f"whole: {whole}, {waited}")
+        self.assertEqual(server.end(), 0)
+
+    def test_who_left_the_queue_holds_nobody_up(self):
+        long = json.dumps({"prompt": words(4_000_000)}).encode()
+        next_one = json.dumps({"prompt": words(70_000)}).encode()
+        size = len(long) + len(next_one)
+        server = Server(WINNOW, "--max-encoding-size", f"{size}B")
+        told = []
+
+        def ask(name: str, body: bytes):
+            status = server.ask("POST", "/tokenize", body)[0]
+            told.append((name, status))
+
+        sent = time.monotonic()
+        ask("alone", long)
+        moment = (time.monotonic() - sent) / 10
+        told.clear()
+        first = threading.Thread(target=ask, args=("first", long))
+        first.start()
+        time.sleep(moment)
+        leaving = send(server, "/tokenize", long)  # It has no room beside it.
+        time.sleep(moment)
+        behind = threading.Thread(target=ask, args=("behind", next_one))
+        behind.start()
+        time.sleep(moment)
+        leaving.close()
+        behind.join()
+        first.join()
+        self.assertEqual(told, [("behind", 200), ("first", 200)])
+        self.assertEqual(server.end(), 0)
+
+
+class WaitingTest(unittest.TestCase):
+
+    def test_deadlines_are_told_while_others_are_encoded(self):
+        long = json.dumps({"prompt": words(4_000_000)}).encode()
+        server = Server(WINNOW, "--max-encoding-size", f"{len(long)}B",
+                        "--request-timeout", "0.1")
+        told = []
+
+        def ask():
+            told.append(server.ask("POST", "/tokenize", long)[::2])
+
+        clients = [threading.Thread(target=ask) for _ in range(8)]
+        for client in clients:
+            client.start()
+        for client in clients:
+            client.join()
+        late = [text for status, text in told if status == 504]
+        # One may be encoded in time; those that wait for it are told.
+        self.assertGreaterEqual(len(late), 1, [status for status, _ in told])
+        for text in late:
+            self.assertIn("--request-timeout (0.1 s)", text)
+        wait_until(lambda: server.ask("POST", "/tokenize",
+                                      {"prompt": "x"})[0] == 200,
+                   "short requests are answered")
+        self.assertEqual(server.end(), 0)
+
+
+if __name__ == "__main__":
+    WINNOW = sys.argv.pop(1)
+    unittest.main()
