@@ -62,7 +62,18 @@ Result<PlacedCell> Place(const SimulateReport& report, const SimulateCell& cell,
                      CountOf(works.front().context_tokens), report.file,
                      CountOf(tokens));
   }
-  if (works.size() == 1 || tokens < works.front().context_tokens) {
+  const bool can_place = CanPlace(works, tokens);
+  if (!can_place && !is_recorded) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--cache-budget {} holds all but one of the lengths that "
+                     "{} has, of {} at most: nothing follows for --context {}",
+                     cell.cache_budget, report.file,
+                     CountOf(works.back().context_tokens), CountOf(tokens));
+  }
+  if (tokens < works.front().context_tokens) {
+    placed.work.context_tokens = tokens;
+  } else if (works.size() == 1 || !can_place) {
+    placed.work = works.back();
     placed.work.context_tokens = tokens;
   } else {
     placed.work = WorkAtLength(works, tokens);
@@ -137,6 +148,7 @@ std::optional<HeldOut> HoldOutLongest(const SimulateReport& report,
   if (works.size() < 3) return std::nullopt;
   const RowWork longest = works.back();
   works.pop_back();
+  if (!CanPlace(works, longest.context_tokens)) return std::nullopt;
   return HeldOut{.recorded = longest,
                  .predicted = WorkAtLength(works, longest.context_tokens)};
 }

@@ -54,7 +54,7 @@ struct PlacedCell {
 
 // Cells at one of the plan's contexts, in their order, or, where it names none,
 // over all that was recorded. Fails with kInvalidArgument for a context that is
-// shorter than what was recorded, or is longer where one length alone was
+// shorter than what was recorded, or is longer where one length alone counts
 // (trace/length_fit.h), or where no row counts.
 struct PlacedCells {
   double context_tokens = 0;
@@ -64,7 +64,7 @@ struct PlacedCells {
 Result<std::vector<PlacedCells>> PlaceCells(const SimulateReport& report);
 
 // The longest recorded length of a cell, and what the rule makes of the
-// shorter ones there; nothing with fewer than three lengths.
+// shorter ones there; nothing where fewer than two of these count.
 struct HeldOut {
   RowWork recorded, predicted;
 };

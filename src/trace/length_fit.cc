@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <iterator>
+#include <limits>
 #include <vector>
 
 #include "base/check.h"
@@ -46,37 +49,25 @@ double ValueAt(std::span<const Point> points, double x,
          (after->y - before.y) * (x - before.x) / (after->x - before.x);
 }
 
-// Of the recorded works.
-class LengthFit {
- public:
-  LengthFit(std::span<const RowWork> recorded, double context_tokens)
-      : recorded_(recorded), x_(std::log2(context_tokens)) {}
-
-  // Where one has none, what the last has.
-  double Amount(double RowWork::* amount) const {
-    std::vector<Point> points;
-    for (const RowWork& work : recorded_) {
-      if (work.*amount <= 0) return recorded_.back().*amount;
-      points.push_back(
-          {std::log2(work.context_tokens), std::log2(work.*amount)});
-    }
-    return std::exp2(ValueAt(points, x_, {0, 1}));
+// The straight line of the logarithms of `amount(work)` over `works`; what the
+// last has where one has none.
+template <typename Amount>
+double GeometricAt(std::span<const RowWork> works, double context_tokens,
+                   const SlopeRange& behind, Amount&& amount) {
+  std::vector<Point> points;
+  for (const RowWork& work : works) {
+    if (amount(work) <= 0) return amount(works.back());
+    points.push_back({std::log2(work.context_tokens), std::log2(amount(work))});
   }
-  // Of what is wanted.
-  double Share(double RowWork::* part, const SlopeRange& behind) const {
-    std::vector<Point> points;
-    for (const RowWork& work : recorded_) {
-      const double share =
-          work.wanted_tokens > 0 ? work.*part / work.wanted_tokens : 0;
-      points.push_back({std::log2(work.context_tokens), share});
-    }
-    return std::max(0.0, ValueAt(points, x_, behind));
-  }
+  return std::exp2(ValueAt(points, std::log2(context_tokens), behind));
+}
 
- private:
-  std::span<const RowWork> recorded_;
-  const double x_;
-};
+// Those that the cache does not hold.
+std::vector<RowWork> NotHeld(std::span<const RowWork> recorded) {
+  std::vector<RowWork> works;
+  std::ranges::remove_copy_if(recorded, std::back_inserter(works), CacheHolds);
+  return works;
+}
 
 }  // namespace
 
@@ -94,20 +85,40 @@ RowWork WorkAtLength(std::span<const RowWork> recorded, double context_tokens) {
           "context_tokens={} before {}", recorded[i - 1].context_tokens,
           recorded[i].context_tokens);
   }
-  const LengthFit fit(recorded, context_tokens);
+  CHECK(CanPlace(recorded, context_tokens), "context_tokens={}",
+        context_tokens);
+  constexpr SlopeRange kAmount = {0, 1};
+  constexpr SlopeRange kNear = {-std::numeric_limits<double>::infinity(), 0};
+  const bool is_behind = context_tokens > recorded.back().context_tokens;
+  const std::vector<RowWork> behind = NotHeld(recorded);
+  const std::span<const RowWork> by_cache = is_behind ? behind : recorded;
+  const auto at = [&](std::span<const RowWork> works, const SlopeRange& range,
+                      auto amount) {
+    return GeometricAt(works, context_tokens, range, amount);
+  };
   RowWork work = recorded.back();
   work.context_tokens = context_tokens;
-  work.read_tokens = fit.Amount(&RowWork::read_tokens);
-  work.wanted_tokens = fit.Amount(&RowWork::wanted_tokens);
-  work.slot_tokens =
-      std::min(fit.Amount(&RowWork::slot_tokens), context_tokens);
-  work.missed_tokens =
-      work.wanted_tokens *
-      std::min(1.0, fit.Share(&RowWork::missed_tokens, {0, 1}));
-  // As many hints as there were, however long it is.
+  work.read_tokens =
+      at(recorded, kAmount, [](const RowWork& w) { return w.read_tokens; });
+  work.wanted_tokens =
+      at(recorded, kAmount, [](const RowWork& w) { return w.wanted_tokens; });
+  work.slot_tokens = std::min(
+      context_tokens,
+      at(by_cache, kAmount, [](const RowWork& w) { return w.slot_tokens; }));
+  const double near =
+      at(by_cache, kNear, [](const RowWork& w) { return w.hit_rate(); });
+  const RowWork& last = recorded.back();
+  work.missed_tokens = work.wanted_tokens * std::max(0.0, 1 - near);
   work.hinted_tokens =
-      work.wanted_tokens * fit.Share(&RowWork::hinted_tokens, {0, 0});
+      last.wanted_tokens > 0
+          ? work.wanted_tokens * last.hinted_tokens / last.wanted_tokens
+          : 0;
   return work;
+}
+
+bool CanPlace(std::span<const RowWork> recorded, double context_tokens) {
+  return context_tokens <= recorded.back().context_tokens ||
+         std::ranges::count_if(recorded, std::not_fn(CacheHolds)) >= 2;
 }
 
 }  // namespace winnow
