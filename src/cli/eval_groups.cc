@@ -65,6 +65,7 @@ Status EvalGroups::Begin(const EvalGroup& group) {
   for (const auto& asked : added.asked) {
     asked->reader = &ReaderOf(added, asked->key.select);
     ++asked->reader->num_answers;
+    ++asked->reader->num_left;
   }
   if (setting_.caches_texts) {
     HoldBack(added);
@@ -239,6 +240,10 @@ Status EvalGroups::CollectOne(Asked& asked, const OnAnswer& on_answer) {
   if (request) return Ask(asked, std::move(*request));
   asked.done = true;
   --num_waiting_;
+  Reader& reader = *asked.reader;
+  if (--reader.num_left == 0 && reader.prefix) {
+    engine_.Release(*std::exchange(reader.prefix, std::nullopt));
+  }
   done_tokens_ += TokensOf(*asked.question);
   kv_use_ += asked.answer.kv_use();
   EvalOutcome outcome = asked.answer.outcome();
@@ -256,11 +261,7 @@ Status EvalGroups::Collect(const OnAnswer& on_answer) {
       RETURN_IF_ERROR(CollectOne(*asked, on_answer));
       all_done &= asked->done;
     }
-    if (!all_done) continue;
-    for (const auto& reader : running->readers) {
-      if (reader->prefix) engine_.Release(*reader->prefix);
-    }
-    running->group = nullptr;
+    if (all_done) running->group = nullptr;
   }
   std::erase_if(running_,
                 [](const auto& running) { return running->group == nullptr; });

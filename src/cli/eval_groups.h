@@ -13,9 +13,10 @@ namespace winnow {
 
 // Owns what runs: the prefixes that are held, and the answers on them. Every
 // group is read once, whatever is asked about it and by which selections, and
-// once more for each that acts in prompts; it is given back when all its
-// answers are there. The engine's selectors are the selections; it has none
-// where all are dense. Engine, plan and tokenizer outlive this.
+// once more for each that acts in prompts; each reading is given back when all
+// answers on it are there, so one at a time needs room. The engine's selectors
+// are the selections; it has none where all are dense. Engine, plan and
+// tokenizer outlive this.
 //
 // Where texts are cached nothing is held: every answer is a request of its own,
 // so its pages may leave the device. The first of a text reads it; the others
@@ -68,6 +69,7 @@ class EvalGroups {
     const EvalAnswer* first_answer = nullptr;  // null: there is a prefix
     int selector = -1;
     int num_answers = 0;  // that share its time
+    int num_left = 0;     // of these
     int num_read = 0;
     int num_counted = 0;
     double seconds = 0;

@@ -16,7 +16,7 @@ namespace {
 
 using Ids = std::vector<int32_t>;
 
-constexpr int kMaxLength = 96;
+constexpr int kMaxLength = 96, kMaxSequences = 3;
 
 class Collector : public RequestObserver {
  public:
@@ -42,17 +42,19 @@ class EvalGroupsTest : public testing::Test {
 
   // With pages of a host below them texts are cached.
   std::unique_ptr<Engine> MakeEngine(int64_t num_pages,
-                                     int64_t num_host_pages = 0) {
+                                     int64_t num_host_pages = 0,
+                                     std::vector<std::string> selectors = {}) {
     const int64_t page_bytes =
         kPageTokens * KvBytesPerToken(model_->config(), Dtype::kFloat32);
     caches_texts_ = num_host_pages > 0;
     const EngineOptions options = {.max_model_len = kMaxLength,
-                                   .max_num_seqs = 3,
+                                   .max_num_seqs = kMaxSequences,
                                    .max_num_batched_tokens = 40,
                                    .device_kv_bytes = num_pages * page_bytes,
                                    .host_kv_bytes = num_host_pages * page_bytes,
                                    .batch_invariant = true,
-                                   .prefix_caching = caches_texts_};
+                                   .prefix_caching = caches_texts_,
+                                   .selectors = std::move(selectors)};
     return Engine::Create(backend_, *model_, options).value();
   }
 
@@ -166,6 +168,7 @@ class EvalGroupsTest : public testing::Test {
                        .tokenizer = &tokenizer_,
                        .end_token_ids = {},
                        .max_waiting = max_waiting,
+                       .max_held = kMaxSequences,
                        .caches_texts = caches_texts_},
                       known);
     EvalOutcomes outcomes;
@@ -257,6 +260,24 @@ TEST_F(EvalGroupsTest, EveryCachedTextIsReadOnce) {
     EXPECT_EQ(RunAll(*MakeEngine(LeastPages(), 100), {}, 8),
               RunAll(*MakeEngine(100), {}, 8))
         << name;
+  }
+}
+
+// Of which there is room for one.
+TEST_F(EvalGroupsTest, ATextIsReadForEachThatChoosesInIt) {
+  const std::vector<std::string> selectors = {
+      "infllm-v2:kernel=8,stride=4,block=32,budget=32,sink=0,recent=0,"
+      "dense_len=20",
+      "moba:block=32,budget=32", "window:sink=8,recent=24"};
+  const EvalOutcomes expected =
+      RunAll(*MakeEngine(100, 0, selectors), {}, 100, 3);
+  EXPECT_EQ(expected.size(), 27u);
+  for (const int64_t num_host_pages : {0, 4}) {
+    for (const int max_waiting : {1, 100}) {
+      EXPECT_EQ(RunAll(*MakeEngine(LeastPages(), num_host_pages, selectors), {},
+                       max_waiting, 3),
+                expected);
+    }
   }
 }
 

@@ -320,6 +320,34 @@ class ProgramTest(unittest.TestCase):
         self.assertEqual(json.loads(self.generate_from_disk().stdout)
                          ["kv"]["fetched_bytes"], 0)
 
+    def test_a_document_of_32k_is_read_from_disk_after_a_restart(self):
+        # By a selector that acts in prompts, so that it is read soon.
+        record = make_record("niah", 32768, 3, 0)
+        document = self.folder / "document"
+        document.write_text(record.prompt)
+        answers = []
+        for _ in range(2):
+            done = winnow("generate", MODEL, "--prompt-file", document,
+                          "--select", "infllm-v2:dense_len=1K,budget=1K,"
+                          "sink=64,recent=256", "--batch-invariant", "--json",
+                          "--logprobs", "2", "--max-tokens", "16", "--quiet",
+                          "--kv-disk", self.folder / "kv", "--kv-disk-size",
+                          "128MiB")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            answers.append(json.loads(done.stdout))
+        first, again = answers
+        self.assertEqual(first["text"].strip(), record.answer)
+        self.assertEqual(again["logprobs"], first["logprobs"])
+        tokens = first["prompt_tokens"]
+        self.assertGreater(tokens, 32000)
+        page_bytes = first["kv"]["device_bytes"] // (
+            -(-(tokens + len(first["token_ids"]) - 1) // 32))
+        self.assertEqual([answer["kv"]["fetched_bytes"] // page_bytes * 32
+                          for answer in answers],
+                         [0, (tokens - 1) // 32 * 32])
+        times = [answer["timing"]["first_token_ms"] for answer in answers]
+        self.assertLess(3 * times[1], times[0], times)
+
     def test_a_folder_is_of_one_model_and_one_process(self):
         first = self.generate_from_disk()
         self.assertEqual(first.returncode, 0, first.stderr)
