@@ -180,10 +180,10 @@ void CheckSelect(const LayerStep& step, const SelectArgs& args,
         next.slots != nullptr, next.budget_times, next.lists.first_row,
         ToString(next.lists.num_picks), picks.first_row,
         ToString(picks.num_picks));
-  CHECK(args.scores.empty() || (args.scores.dtype == Dtype::kFloat32 &&
-                                args.scores.rank == 3 &&
-                                args.scores.dim(0) == picks.num_rows() &&
-                                args.scores.dim(1) == args.q.dim(1)),
+  CHECK(args.scores.empty() ||
+            (args.scores.dtype == Dtype::kFloat32 && args.scores.rank == 3 &&
+             args.scores.dim(0) == picks.num_rows() &&
+             args.scores.dim(1) == args.q.dim(1)),
         "scores {} rows={} q {}", ToString(args.scores), picks.num_rows(),
         ToString(args.q));
   for (const LayerSelector& selector : args.selectors) {

@@ -76,7 +76,8 @@ Result<ModelSize> ModelSizeOf(const std::string& shape) {
       .num_layers = config->num_layers,
       .num_kv_heads = config->num_kv_heads,
       .head_dim = config->head_dim,
-      .hidden_size = config->hidden_size};
+      .hidden_size = config->hidden_size,
+      .num_q_heads = config->num_q_heads};
 }
 
 void AddCells(Command& command, SimulateFlags* flags) {

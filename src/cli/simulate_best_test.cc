@@ -107,6 +107,7 @@ TEST_F(SimulateBestTest, NothingThatFitsIsFaster) {
       Add(std::to_string(i), context, between(2048, 20'000), between(0, 0.5));
     }
     plan_.device = DeviceModels()[round % DeviceModels().size()];
+    plan_.device.host_gib *= between(0.5, 50);
     std::vector<RowWork> works = {WholeWork(placed_.cells[0].work)};
     for (const PlacedCell& at : placed_.cells) works.push_back(at.work);
     for (const BestBudget& best : Best()) {

@@ -49,6 +49,7 @@ Json CellJson(const SimulateReport& report, const PlacedCell& at) {
     predicted.push_back(PredictionJson(plan, at.work, batch));
   }
   const int64_t fit = RequestsThatFit(plan.device, plan.model, at.work);
+  const RestoreTimes restore = PredictRestore(plan.device, plan.model, at.work);
   return {{"cache_budget", cell.cache_budget},
           {"slot_tokens", cell.slot_tokens},
           {"policy", cell.policy()},
@@ -69,8 +70,9 @@ Json CellJson(const SimulateReport& report, const PlacedCell& at) {
           {"predicted_requests_that_fit", fit},
           {"predicted_at_fit",
            fit > 0 ? PredictionJson(plan, at.work, fit) : nullptr},
-          {"predicted_restore_from_disk_ms",
-           RestoreFromDiskMs(plan.device, plan.model, at.work)}};
+          {"predicted_restore_from_disk_ms", restore.from_disk_ms},
+          {"predicted_restore_from_host_ms", restore.from_host_ms},
+          {"predicted_recompute_ms", restore.computed_ms}};
 }
 
 Json BestJson(const BestBudget& best) {

@@ -183,13 +183,20 @@ int64_t RequestsThatFit(const DeviceModel& device, const ModelSize& model,
   return std::max<int64_t>(0, static_cast<int64_t>(most));
 }
 
-double RestoreFromDiskMs(const DeviceModel& device, const ModelSize& model,
-                         const RowWork& row) {
+RestoreTimes PredictRestore(const DeviceModel& device, const ModelSize& model,
+                            const RowWork& row) {
+  const double tokens = row.context_tokens;
   const double bytes = static_cast<double>(model.token_bytes()) *
-                       model.num_kv_heads * model.num_layers *
-                       row.context_tokens;
-  return Ms(bytes,
-            std::min(device.disk_gb_s, device.link_gb_s * device.num_gpus));
+                       model.num_kv_heads * model.num_layers * tokens;
+  const double link_gb_s = device.link_gb_s * device.num_gpus;
+  const double products = 2.0 * static_cast<double>(model.num_weights) * tokens;
+  // q k and p v, each over half of all tokens.
+  const double attention = 2.0 * tokens * tokens * model.num_q_heads *
+                           model.head_dim * model.num_layers;
+  return {.from_disk_ms = Ms(bytes, std::min(device.disk_gb_s, link_gb_s)),
+          .from_host_ms = Ms(bytes, link_gb_s),
+          .computed_ms = (products + attention) /
+                         (device.tflop_s * device.num_gpus * kTera) * 1e3};
 }
 
 }  // namespace winnow

@@ -42,6 +42,7 @@ struct ModelSize {
   int num_kv_heads = 0;
   int head_dim = 0;
   int hidden_size = 0;
+  int num_q_heads = 0;
 
   int64_t weight_bytes() const { return 2 * num_weights; }
   // K and V of a token, of one layer and KV head.
@@ -105,9 +106,15 @@ int64_t RequestsThatFit(const DeviceModel& device, const ModelSize& model,
                         const RowWork& row);
 inline constexpr double kUsableMemory = 0.9;
 
-// To bring a whole context back, from the disk to the device.
-double RestoreFromDiskMs(const DeviceModel& device, const ModelSize& model,
-                         const RowWork& row);
+// What it takes to have a whole context's KV near again: copied from the disk
+// or from the host to the device, or computed, all of it at once: products and
+// causal attention of every row over all tokens before it, at the rate of
+// products, and nothing else.
+struct RestoreTimes {
+  double from_disk_ms = 0, from_host_ms = 0, computed_ms = 0;
+};
+RestoreTimes PredictRestore(const DeviceModel& device, const ModelSize& model,
+                            const RowWork& row);
 
 }  // namespace winnow
 

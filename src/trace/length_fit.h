@@ -23,9 +23,8 @@ int LengthClass(double context_tokens);
 // is near at most 0, so that no longer context misses less than the longest
 // recorded. The share that is hinted stays. For slots and what is near only
 // lengths count, behind the last, that the cache does not hold (CacheHolds).
-// (Tried on recorded lengths, docs/tiers.md: straight in the shares themselves,
-// misses are up to 7 points too many, and all there is at 1M; straight in their
-// log odds, up to 22.)
+// (Tried on recorded lengths: lines in the shares themselves, or in their log
+// odds, say more misses than come, and more so than this.)
 // REQUIRES: two works at least, a context of the first one's or more, and
 // CanPlace.
 RowWork WorkAtLength(std::span<const RowWork> recorded, double context_tokens);
