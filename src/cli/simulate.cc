@@ -92,7 +92,8 @@ void AddCells(Command& command, SimulateFlags* flags) {
       Text(&flags->cache_budgets));
   add("--policy", "LIST",
       "What makes room: age (as Bring does), keep, hold and hint (with hints), "
-      "lru, lfu, level, mean-level, decayed-use, belady (knows what comes; "
+      "lru, lfu, level, mean-level, score, mean-score, decayed-use, belady "
+      "(knows what comes; "
       "default age,lru,lfu,belady)",
       Text(&flags->policies));
   add("--slot-tokens", "LIST", "8, 16, 32 (default 32)",
@@ -109,7 +110,8 @@ void AddCells(Command& command, SimulateFlags* flags) {
       "With hint: the age of slots that hints may take (default 1)",
       WholeNumber(0, kNumSlotAges, &flags->least_hint_age));
   add("--decay", "F",
-      "With mean-level and decayed-use: what a step leaves of the past "
+      "With mean-level, mean-score and decayed-use: what a step leaves of the "
+      "past "
       "(default 0.9)",
       PositiveNumber(&flags->decay));
   add("--warm-rows", "N",

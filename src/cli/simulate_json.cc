@@ -22,14 +22,6 @@ Json PredictionJson(const SimulatePlan& plan, const RowWork& work,
           {"hint_excess_ms", cost.hint_excess_ms}};
 }
 
-// Of the traced model, a row.
-double FetchedBytes(const SimulateReport& report, const PlacedCell& at) {
-  const TraceHeader& header = report.header;
-  return (at.work.missed_tokens + at.work.hinted_tokens) *
-         header.num_choosing_layers() * header.num_kv_heads * 2 *
-         header.head_dim * header.kv_element_bytes;
-}
-
 Json HeldOutJson(const SimulateReport& report, const SimulateCell& cell) {
   const std::optional<HeldOut> held = HoldOutLongest(report, cell);
   if (!held) return nullptr;

@@ -119,6 +119,13 @@ RowWork WorkOf(const SimulateReport& report, int slot_tokens,
   return work;
 }
 
+double FetchedBytes(const SimulateReport& report, const PlacedCell& at) {
+  const TraceHeader& header = report.header;
+  return (at.work.missed_tokens + at.work.hinted_tokens) *
+         header.num_choosing_layers() * header.num_kv_heads * 2 *
+         header.head_dim * header.kv_element_bytes;
+}
+
 Result<std::vector<PlacedCells>> PlaceCells(const SimulateReport& report) {
   std::vector<PlacedCells> all;
   if (report.plan.contexts.empty()) {

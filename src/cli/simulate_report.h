@@ -52,6 +52,9 @@ struct PlacedCell {
   RowWork work;
 };
 
+// Misses and hints of a row, of the traced model.
+double FetchedBytes(const SimulateReport& report, const PlacedCell& at);
+
 // Cells at one of the plan's contexts, in their order, or, where it names none,
 // over all that was recorded. Fails with kInvalidArgument for a context that is
 // shorter than what was recorded, or is longer where one length alone counts

@@ -10,15 +10,6 @@ std::string CountOf(double tokens) {
   return FormatCount(static_cast<int64_t>(tokens));
 }
 
-// In a row of pieces, of the traced model; not recorded elsewhere.
-std::string FetchedText(const SimulateReport& report, const PlacedCell& at) {
-  const TraceHeader& header = report.header;
-  const double tokens = (at.work.missed_tokens + at.work.hinted_tokens) *
-                        header.num_choosing_layers() * header.num_kv_heads;
-  return FormatBytes(static_cast<int64_t>(tokens * 2 * header.head_dim *
-                                          header.kv_element_bytes));
-}
-
 std::string HeadOf(const SimulateReport& report, const PlacedCells& placed) {
   std::string head;
   if (!report.plan.contexts.empty()) {
@@ -38,7 +29,8 @@ std::string CellLine(const SimulateReport& report, const PlacedCell& at) {
   std::string line = fmt::format(
       "{:>7} {:>6.0f} {:>6} {:<12} {:>6.2f}% {:>12} {:>5}",
       at.cell->cache_budget, at.work.slot_tokens, at.cell->slot_tokens,
-      at.cell->policy(), 100 * at.work.hit_rate(), FetchedText(report, at),
+      at.cell->policy(), 100 * at.work.hit_rate(),
+      FormatBytes(static_cast<int64_t>(FetchedBytes(report, at))),
       RequestsThatFit(plan.device, plan.model, at.work));
   for (const int64_t batch : plan.batches) {
     const StepCost cost = PredictStep(plan.device, plan.model, at.work, batch);

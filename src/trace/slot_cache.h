@@ -41,6 +41,10 @@ struct SlotCounts {
 //   kLevel       those of the highest level in this step's lists, what no list
 //                names first; among equals the least recently used
 //   kMeanLevel   the same of a decayed mean over the steps
+//   kScore       those of the least score in this step's lists, as a share of
+//                its list's range, what no list names first; among equals the
+//                least recently used
+//   kMeanScore   the same of a decayed mean over the steps
 //   kDecayedUse  those of the least decayed sum of uses (LRFU, Lee et al. 2001)
 //   kBelady      those whose next use is farthest: it knows what comes, and no
 //                rule that fetches what is missed alone has fewer misses. What
@@ -54,18 +58,20 @@ enum class SlotRule : uint8_t {
   kLfu,
   kLevel,
   kMeanLevel,
+  kScore,
+  kMeanScore,
   kDecayedUse,
   kBelady
 };
-inline constexpr std::array<std::string_view, 10> kSlotRuleNames = {
-    "age", "keep",  "hold",       "hint",        "lru",
-    "lfu", "level", "mean-level", "decayed-use", "belady"};
+inline constexpr std::array<std::string_view, 12> kSlotRuleNames = {
+    "age",   "keep",       "hold",  "hint",       "lru",         "lfu",
+    "level", "mean-level", "score", "mean-score", "decayed-use", "belady"};
 
 struct SlotRuleOptions {
   SlotRule rule = SlotRule::kAge;
   int least_hint_age = 1;  // with kHint
   int num_levels = 1;      // of the trace
-  // What a step leaves of what was, with kMeanLevel and kDecayedUse.
+  // What a step leaves of what was, with kMeanLevel, kMeanScore, kDecayedUse.
   double decay = 0.9;
 };
 

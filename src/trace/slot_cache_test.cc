@@ -114,7 +114,8 @@ TEST(SlotCacheTest, NoRuleHasFewerMissesThanBelady) {
           MissesOf({.rule = SlotRule::kBelady}, steps, num_slots);
       for (const SlotRule rule :
            {SlotRule::kAge, SlotRule::kLru, SlotRule::kLfu, SlotRule::kLevel,
-            SlotRule::kMeanLevel, SlotRule::kDecayedUse}) {
+            SlotRule::kMeanLevel, SlotRule::kScore, SlotRule::kMeanScore,
+            SlotRule::kDecayedUse}) {
         EXPECT_GE(MissesOf({.rule = rule, .num_levels = num_levels}, steps,
                            num_slots),
                   least)
@@ -233,6 +234,29 @@ TEST(SlotCacheTest, ByLevelGoesWhatNoListNames) {
   cache->Bring(steps[2], counts);
   EXPECT_TRUE(near(3) && near(4));
   EXPECT_EQ(counts.missed, 4);
+}
+
+// Piece 1 was used last but scores less than piece 2, and once more than it.
+TEST(SlotCacheTest, ByScoreGoesTheLeastOfTheStepOrOfItsMean) {
+  const std::vector<StepPieces> steps = {
+      {.picks = {{2, false}}, .hints = {}, .ranked = {{2, 0, 0.9f}}},
+      {.picks = {{1, false}},
+       .hints = {},
+       .ranked = {{1, 0, 0.3f}, {2, 0, 0.9f}}},
+      {.picks = {{3, false}},
+       .hints = {},
+       .ranked = {{1, 1, 0.5f}, {2, 1, 0.4f}, {3, 0, 1.0f}}}};
+  for (const SlotRule rule : {SlotRule::kScore, SlotRule::kMeanScore}) {
+    const std::unique_ptr<SlotCache> cache =
+        MakeSlotCache({.rule = rule, .decay = 0.9}, steps);
+    cache->Resize(2);
+    SlotCounts counts;
+    for (const StepPieces& step : steps) cache->Bring(step, counts);
+    const uint32_t kept = rule == SlotRule::kScore ? 1 : 2;
+    EXPECT_EQ(std::ranges::count(cache->tags(), kept), 1);
+    EXPECT_EQ(std::ranges::count(cache->tags(), 3u), 1);
+    EXPECT_EQ(counts.missed, 3);
+  }
 }
 
 }  // namespace

@@ -1,11 +1,36 @@
 #include "trace/step_pieces.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "base/check.h"
 
 namespace winnow {
 namespace {
+
+// The scores that a list records.
+class ScoreRange {
+ public:
+  explicit ScoreRange(const TraceList& list) {
+    for (const BandScores& scores : list.scores) {
+      if (scores.steps.empty()) continue;
+      least_ = std::min(least_, scores.least);
+      most_ = std::max(most_, scores.most);
+    }
+  }
+
+  float ShareOf(const TraceList& list, size_t level, size_t pick) const {
+    if (level >= list.scores.size() || !(most_ > least_)) return 0;
+    const float score = list.scores[level].ScoreOf(pick);
+    if (!std::isfinite(score)) return 0;
+    return static_cast<float>((static_cast<double>(score) - least_) /
+                              (static_cast<double>(most_) - least_));
+  }
+
+ private:
+  float least_ = std::numeric_limits<float>::infinity(), most_ = -least_;
+};
 
 // One step of one layer and KV head.
 class StepWalk {
@@ -50,12 +75,14 @@ class StepWalk {
     if (options_.hint_source == HintSource::kNextRanks && hints > budget) {
       AddPages(Union(list, budget + 1, hints), step_.hints);
     }
+    const ScoreRange range(list);
     for (size_t level = 0; level < list.bands.size(); ++level) {
-      for (const Pick& pick : list.bands[level]) {
+      for (size_t i = 0; i < list.bands[level].size(); ++i) {
+        const Pick& pick = list.bands[level][i];
+        if (pick.page >= first_open_page_) continue;
+        const float share = range.ShareOf(list, level, i);
         ForPiecesOf(pick, [&](uint32_t piece) {
-          if (pick.page < first_open_page_) {
-            step_.ranked.push_back({piece, static_cast<int>(level)});
-          }
+          step_.ranked.push_back({piece, static_cast<int>(level), share});
         });
       }
     }
@@ -70,8 +97,8 @@ class StepWalk {
       const Pick pick = {static_cast<uint32_t>(page), ~uint32_t{0} >> behind};
       AddPage(pick, step_.picks);
       if (pick.page >= first_open_page_) continue;
-      ForPiecesOf(pick,
-                  [&](uint32_t piece) { step_.ranked.push_back({piece, 0}); });
+      ForPiecesOf(
+          pick, [&](uint32_t piece) { step_.ranked.push_back({piece, 0, 1}); });
     }
   }
 
@@ -119,9 +146,16 @@ class StepWalk {
     std::ranges::sort(step_.ranked, [](RankedPiece a, RankedPiece b) {
       return a.piece != b.piece ? a.piece < b.piece : a.level < b.level;
     });
-    const auto repeated =
-        std::ranges::unique(step_.ranked, {}, &RankedPiece::piece);
-    step_.ranked.erase(repeated.begin(), repeated.end());
+    size_t count = 0;
+    for (const RankedPiece& ranked : step_.ranked) {
+      if (count > 0 && step_.ranked[count - 1].piece == ranked.piece) {
+        float& share = step_.ranked[count - 1].score_share;
+        share = std::max(share, ranked.score_share);
+      } else {
+        step_.ranked[count++] = ranked;
+      }
+    }
+    step_.ranked.resize(count);
   }
 
   const TraceHeader& header_;

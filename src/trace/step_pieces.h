@@ -21,6 +21,10 @@ struct WantedPiece {
 struct RankedPiece {
   uint32_t piece = 0;
   int level = 0;
+  // Where its score lies between the least and the greatest that its list
+  // records, 0 to 1, the greatest over lists; 1 where all is read, 0 where
+  // there is none.
+  float score_share = 0;
 
   friend bool operator==(const RankedPiece&, const RankedPiece&) = default;
 };

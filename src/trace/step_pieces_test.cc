@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace winnow {
 namespace {
 
@@ -86,6 +88,28 @@ TEST(StepPiecesTest, HintsMayBeWhatWasPickedBefore) {
   EXPECT_EQ(hints(HintSource::kPreviousLayer, 2, 0), (Pages{0}));
 }
 
+// Of two lists the greater share; page 2 is forced, and page 3 the row's own.
+TEST(StepPiecesTest, ScoresAreSharesOfTheirListsRange) {
+  TraceList first = {.bands = {{{1, kAll}, {3, 0x3ff}}, {{0, kAll}}, {}}};
+  constexpr float kNone = -std::numeric_limits<float>::infinity();
+  first.scores = {BandScoresOf(std::vector<float>{9, kNone}),
+                  BandScoresOf(std::vector<float>{5}),
+                  {}};
+  TraceList second = {.bands = {{{0, kAll}}, {{2, kAll}}, {{1, kAll}}}};
+  second.scores = {BandScoresOf(std::vector<float>{104}),
+                   {},
+                   BandScoresOf(std::vector<float>{100})};
+  TraceHeader header = Header();
+  header.num_q_heads = 2;
+  header.num_kv_heads = 1;
+  const auto pieces = PiecesOf(header, OneRow(3 * 32 + 9, {first, second}), {});
+  EXPECT_EQ(pieces[0][0].ranked,
+            (std::vector<RankedPiece>{{0, 0, 1}, {1, 0, 1}, {2, 1, 0}}));
+  const auto alone = PiecesOf(header, OneRow(3 * 32 + 9, {first}), {});
+  EXPECT_EQ(alone[0][0].ranked,
+            (std::vector<RankedPiece>{{0, 1, 0}, {1, 0, 1}}));
+}
+
 TEST(StepPiecesTest, APieceIsWantedWhereAnyOfItsTokensIs) {
   const TraceList list = {
       .bands = {{}, {{0, 0x00010080}, {1, 0x00000100}}, {}}};
@@ -127,7 +151,7 @@ TEST(StepPiecesTest, RowsThatReadAllComeLastAndOnce) {
   EXPECT_EQ(step.end_position, 66);
   EXPECT_EQ(step.picks, (std::vector<WantedPiece>{
                             {1, true}, {0, false}, {1, true}, {2, true}}));
-  EXPECT_EQ(step.ranked, (std::vector<RankedPiece>{{0, 0}}));
+  EXPECT_EQ(step.ranked, (std::vector<RankedPiece>{{0, 0, 1}}));
 }
 
 }  // namespace

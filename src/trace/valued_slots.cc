@@ -27,7 +27,11 @@ bool ValuedSlots::GoesBefore(const State& a, const State& b) const {
     case SlotRule::kLevel:
       if (a.level != b.level) return a.level > b.level;
       break;
+    case SlotRule::kScore:
+      if (a.score_share != b.score_share) return a.score_share < b.score_share;
+      break;
     case SlotRule::kMeanLevel:
+    case SlotRule::kMeanScore:
     case SlotRule::kDecayedUse:
       if (a.decayed != b.decayed) return a.decayed < b.decayed;
       break;
@@ -39,17 +43,31 @@ bool ValuedSlots::GoesBefore(const State& a, const State& b) const {
 
 // Where the pieces that are near stand in this step's lists.
 void ValuedSlots::Rank(const StepPieces& step) {
-  for (State& state : states_) state.level = options_.num_levels;
+  for (State& state : states_) {
+    state.level = options_.num_levels;
+    state.score_share = 0;
+  }
   for (const RankedPiece& ranked : step.ranked) {
     const auto found = slot_of_.find(ranked.piece);
-    if (found != slot_of_.end()) states_[found->second].level = ranked.level;
+    if (found == slot_of_.end()) continue;
+    states_[found->second].level = ranked.level;
+    states_[found->second].score_share = ranked.score_share;
   }
-  const bool means = options_.rule == SlotRule::kMeanLevel;
   for (size_t slot = 0; slot < states_.size(); ++slot) {
     State& state = states_[slot];
-    const double added = means ? (1 - options_.decay) * Worth(state.level)
-                               : (picked_[slot] ? 1.0 : 0.0);
-    state.decayed = options_.decay * state.decayed + added;
+    state.decayed = options_.decay * state.decayed + Added(slot);
+  }
+}
+
+double ValuedSlots::Added(size_t slot) const {
+  const State& state = states_[slot];
+  switch (options_.rule) {
+    case SlotRule::kMeanLevel:
+      return (1 - options_.decay) * Worth(state.level);
+    case SlotRule::kMeanScore:
+      return (1 - options_.decay) * state.score_share;
+    default:
+      return picked_[slot] ? 1.0 : 0.0;
   }
 }
 

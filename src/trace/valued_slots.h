@@ -22,13 +22,16 @@ class ValuedSlots final : public SlotCache {
 
  private:
   struct State {
-    int64_t last_use = 0;  // by step
-    int64_t num_uses = 0;  // since it came
-    int level = 0;         // in this step's lists
-    double decayed = 0;    // mean of levels, or sum of uses
+    int64_t last_use = 0;    // by step
+    int64_t num_uses = 0;    // since it came
+    int level = 0;           // in this step's lists
+    double score_share = 0;  // likewise
+    double decayed = 0;      // mean of levels, or sum of uses
   };
 
   void Rank(const StepPieces& step);
+  // What this step adds to State::decayed.
+  double Added(size_t slot) const;
   // The less, the sooner it goes.
   bool GoesBefore(const State& a, const State& b) const;
   void Place(const std::vector<uint32_t>& missing);
