@@ -36,7 +36,7 @@ double FetchedBytes(const SimulateReport& report, const SimulateCell& cell) {
 
 nlohmann::ordered_json PredictionJson(const SimulateReport& report,
                                       const RowWork& work, int64_t batch) {
-  const StepCost cost =
+  const PredictedStep cost =
       PredictStep(report.plan.device, report.plan.model, work, batch);
   return {{"batch", batch},
           {"tpot_ms", cost.tpot_ms},
@@ -125,7 +125,7 @@ std::string SimulateTable(const SimulateReport& report) {
         FormatBytes(static_cast<int64_t>(FetchedBytes(report, cell))),
         RequestsThatFit(report.plan.device, report.plan.model, work));
     for (const int64_t batch : report.plan.batches) {
-      const StepCost cost =
+      const PredictedStep cost =
           PredictStep(report.plan.device, report.plan.model, work, batch);
       table += fmt::format(" {:>7.2f} ms", cost.tpot_ms);
     }

@@ -52,7 +52,7 @@ TEST(CostModelTest, HintsAreFreeUntilTheLinkIsBusy) {
   row.hinted_tokens = row.missed_tokens;
   EXPECT_EQ(PredictStep(h200, kModel, row, 16).tpot_ms, without);
   row.hinted_tokens = 100 * row.missed_tokens;
-  const StepCost busy = PredictStep(h200, kModel, row, 16);
+  const PredictedStep busy = PredictStep(h200, kModel, row, 16);
   EXPECT_GT(busy.hint_excess_ms, 0);
   EXPECT_NEAR(busy.tpot_ms, without + busy.hint_excess_ms, 1e-9);
 }
