@@ -72,6 +72,20 @@ TEST(StepCostFitTest, FindsTheLineOfAMachine) {
 
 TEST(StepCostFitTest, StallsAreForgotten) {
   const StepCost truth = {.step_ms = 2, .row_ms = 0.1, .read_ms = 1e-4};
+  Machine machine(truth, /*noise=*/0, /*stalls=*/0.05, 1);
+  StepCostFit fit;
+  for (int i = 0; i < 2000; ++i) {
+    const StepWork work = machine.Draw();
+    fit.Add(work, machine.Run(work));
+  }
+  for (int i = 0; i < 100; ++i) {
+    const StepWork work = machine.Draw();
+    EXPECT_NEAR(fit.cost().MsOf(work) / truth.MsOf(work), 1, 0.01);
+  }
+}
+
+TEST(StepCostFitTest, NoiseIsEvenedOut) {
+  const StepCost truth = {.step_ms = 2, .row_ms = 0.1, .read_ms = 1e-4};
   Machine machine(truth, /*noise=*/0.1, /*stalls=*/0.1, 1);
   StepCostFit fit;
   for (int i = 0; i < 2000; ++i) {
