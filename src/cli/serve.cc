@@ -10,6 +10,7 @@ namespace {
 
 constexpr int kMaxPort = 65535;
 constexpr int kMaxSeconds = 24 * 3600;
+constexpr int kMaxInterTokenMs = 1'000'000;
 
 void AddModelNames(Command& command, ServeFlags* flags) {
   command.AddFlag({.name = "--served-model-name",
@@ -125,6 +126,11 @@ void AddTimes(Command& command, ServeFlags* flags) {
       "From a request's arrival to its end, waiting included; a request may "
       "say less (1.5; default 0: no end)",
       NumberUpTo(kMaxSeconds, &flags->request_timeout_s));
+  add("--max-inter-token-time", "MS",
+      "That a step is foretold to take at most beside requests that generate: "
+      "prompts get the rows that fit in, a page a step at least (50; default "
+      "0: --max-num-batched-tokens alone)",
+      NumberUpTo(kMaxInterTokenMs, &flags->max_inter_token_ms));
 }
 
 void AddLog(Command& command, ServeFlags* flags) {
@@ -141,6 +147,11 @@ void AddLog(Command& command, ServeFlags* flags) {
                "refused, cut short or failed; error, those that failed; none "
                "(default info; with --quiet none)"},
       OneOf({"info", "warning", "error", "none"}, &flags->log_level));
+  command.AddFlag({.name = "--scheduler-trace",
+                   .value_name = "FILE",
+                   .help = "Writes what the scheduler was given and decided, a "
+                           "line of JSON a decision (default: nothing)"},
+                  Text(&flags->scheduler_trace));
 }
 
 }  // namespace

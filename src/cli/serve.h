@@ -32,11 +32,13 @@ struct ServeFlags {
   int header_timeout_s = 10;
   int idle_timeout_s = 60;
   int write_timeout_s = 30;
-  double request_timeout_s = 0;  // 0: none
+  double request_timeout_s = 0;   // 0: none
+  double max_inter_token_ms = 0;  // 0: no bound
   int max_watched_requests = 2;
   int max_read_ranges = 256;
   std::string log_format = "json";
   std::string log_level = "info";
+  std::string scheduler_trace;  // a file; empty: none
 };
 
 Command& AddServeCommand(Command& program, ServeFlags* flags);

@@ -14,6 +14,7 @@
 #include "cli/interrupt.h"
 #include "cli/loaded_model.h"
 #include "cli/progress.h"
+#include "cli/schedule_trace_file.h"
 #include "cli/serve.h"
 #include "serve/http_api.h"
 #include "serve/http_server.h"
@@ -91,6 +92,7 @@ class ServeRun {
   EndOfService end_;
   Interrupt interrupt_;  // before any thread
   LoadedModel loaded_;
+  std::unique_ptr<ScheduleTraceFile> scheduler_trace_;  // null: none
   std::optional<ChatTemplate> chat_template_;
   int max_model_len_ = 0;
   std::unique_ptr<Engine> engine_;  // until the loop has it
@@ -156,6 +158,13 @@ Status ServeRun::MakeEngine() {
   options.max_watched_requests = flags_.max_watched_requests;
   options.max_read_ranges = flags_.max_read_ranges;
   options.max_scored_rows = kMaxScoredRows;
+  options.max_step_ms = flags_.max_inter_token_ms;
+  if (scheduler_trace_) {
+    options.on_schedule = [&file = *scheduler_trace_](const auto& input,
+                                                      const auto& schedule) {
+      file.Add(input, schedule);
+    };
+  }
   const ModelConfig& config = loaded_.model->config();
   const int longest = options.max_model_len > 0 ? options.max_model_len
                                                 : config.max_context_tokens;
@@ -276,6 +285,10 @@ Result<int> ServeRun::Run() {
   // Before the model is loaded, so that a port that is taken is told at once.
   ASSIGN_OR_RETURN(server_, HttpServer::Bind(flags_.host, flags_.port, limits));
   WarnOfOpenDoor();
+  if (!flags_.scheduler_trace.empty()) {
+    ASSIGN_OR_RETURN(scheduler_trace_,
+                     ScheduleTraceFile::Create(flags_.scheduler_trace));
+  }
   RETURN_IF_ERROR(ReadChatTemplate());
   ASSIGN_OR_RETURN(loaded_, OpenModel(flags_.engine));
   RETURN_IF_ERROR(MakeEngine());

@@ -89,7 +89,7 @@ class BestSearch {
   MemoryNeed Need(const Candidate& candidate, int64_t batch) const {
     return NeedOf(plan_.device, plan_.model, candidate.work, batch);
   }
-  StepCost CostOf(const Candidate& candidate, int64_t batch) const {
+  PredictedStep CostOf(const Candidate& candidate, int64_t batch) const {
     return PredictStep(plan_.device, plan_.model, candidate.work, batch);
   }
   bool IsBetter(const Candidate& a, const Candidate& b, int64_t batch) const {

@@ -26,7 +26,7 @@ struct BestBudget {
                              // nothing fits
   std::string_view policy;   // empty with whole pages
   int slot_tokens = 0;       // likewise
-  StepCost cost = {};        // where it fits
+  PredictedStep cost = {};   // where it fits
   std::vector<MemoryLack> lacks = {};  // empty: it fits
 };
 inline constexpr int64_t kMostRequests = 256;

@@ -9,7 +9,7 @@ using Json = nlohmann::ordered_json;
 
 Json PredictionJson(const SimulatePlan& plan, const RowWork& work,
                     int64_t batch) {
-  const StepCost cost = PredictStep(plan.device, plan.model, work, batch);
+  const PredictedStep cost = PredictStep(plan.device, plan.model, work, batch);
   return {{"batch", batch},
           {"tpot_ms", cost.tpot_ms},
           {"tokens_per_s", cost.tokens_s},

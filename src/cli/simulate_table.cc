@@ -33,7 +33,8 @@ std::string CellLine(const SimulateReport& report, const PlacedCell& at) {
       FormatBytes(static_cast<int64_t>(FetchedBytes(report, at))),
       RequestsThatFit(plan.device, plan.model, at.work));
   for (const int64_t batch : plan.batches) {
-    const StepCost cost = PredictStep(plan.device, plan.model, at.work, batch);
+    const PredictedStep cost =
+        PredictStep(plan.device, plan.model, at.work, batch);
     line += fmt::format(" {:>7.2f} ms", cost.tpot_ms);
   }
   return line + "\n";

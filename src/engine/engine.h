@@ -170,6 +170,8 @@ class Engine {
   Result<bool> WaitForPages();
   bool IsUnderWay(SequenceId id) const;
   Status Land(const StepPlan& plan, const Result<StepOutput>& output);
+  // A step has landed: how long it took.
+  void CountTime(const StepPlan& plan);
   void LandRows(const StepPlan& plan, const StepOutput& output);
   void LandItem(const StepItem& item, Sequence& sequence);
   void LandDrawn(const DrawnToken& token);
@@ -196,7 +198,9 @@ class Engine {
   const bool looks_ahead_;
   const Runner::SequenceOf sequence_of_;
   std::deque<StepPlan> under_way_;  // as the runner has them
-  std::optional<Error> failure_;    // of the device, once and for all
+  StepCostFit step_cost_;           // of nothing where no step is bounded
+  Sequence::Clock::time_point step_begun_;  // of the first under way
+  std::optional<Error> failure_;            // of the device, once and for all
 };
 
 }  // namespace winnow

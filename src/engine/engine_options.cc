@@ -80,6 +80,11 @@ Result<EngineOptions> ResolveOptions(const EngineOptions& options,
                      "max-scored-rows must be in [0, {}], is {}",
                      kMaxNumBatchedTokens, options.max_scored_rows);
   }
+  if (!(options.max_step_ms >= 0)) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "max-inter-token-time must be at least 0, is {}",
+                     options.max_step_ms);
+  }
   EngineOptions resolved = options;
   if (resolved.max_model_len == 0) {
     resolved.max_model_len = static_cast<int>(

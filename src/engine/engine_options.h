@@ -3,6 +3,7 @@
 #define WINNOW_ENGINE_ENGINE_OPTIONS_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 
 #include "backend/backend.h"
 #include "engine/preemption.h"
+#include "engine/scheduler.h"
 #include "engine/selector_set.h"
 #include "kv/slot_budget.h"
 #include "model/model.h"
@@ -24,7 +26,12 @@ struct EngineOptions {
   int max_model_len = 0;  // tokens a sequence may reach; 0: the model's limit
   int max_num_seqs = 16;  // running at once
   int max_num_batched_tokens = 2048;  // rows a step
-  int64_t device_kv_bytes = 0;        // of the KV pool
+  // That prompts may make a step last for requests beside them that generate,
+  // as it is foretold; 0: however long.
+  double max_step_ms = 0;
+  // Called with each decision, on the thread that steps; none: nobody listens.
+  std::function<void(const ScheduleInput&, const Schedule&)> on_schedule = {};
+  int64_t device_kv_bytes = 0;  // of the KV pool
   // Of the host's pool below it, where pages go that the device has no room
   // for. 0: none.
   int64_t host_kv_bytes = 0;

@@ -62,11 +62,15 @@ Schedule Engine::Plan(bool admits, const StepPlan* under_way) const {
                   .num_layers = model_.config().num_layers,
                   .layers_per_step = options_.layers_per_step,
                   .num_pages = num_pages_,
-                  .num_free_host_pages = kv_.num_available_host_pages()};
+                  .num_free_host_pages = kv_.num_available_host_pages(),
+                  .max_step_ms = options_.max_step_ms};
   if (disk_) input.limits.num_pages -= disk_->num_held_pages();
   input.sequences = Snapshots(under_way);
   if (admits) CountShared(input);
-  return PlanStep(input);
+  input.cost = step_cost_.cost();
+  Schedule schedule = PlanStep(input);
+  if (options_.on_schedule) options_.on_schedule(input, schedule);
+  return schedule;
 }
 
 // Of those that wait, the first alone, and where it may be its turn: nobody

@@ -19,6 +19,7 @@ Result<bool> Engine::Step() {
   if (!any_wait) RETURN_IF_ERROR(Settle());
   if (sequences_.empty()) return WaitForDisk();
   if (under_way_.empty()) {
+    step_begun_ = Sequence::Clock::now();
     StepPlan plan = AdmitAndPlan();
     if (plan.empty()) return WaitForPages();
     Prepare(plan);
@@ -125,6 +126,7 @@ Status Engine::Land(const StepPlan& plan, const Result<StepOutput>& output) {
     Fail(output.error());
     return *failure_;
   }
+  CountTime(plan);
   if (disk_) disk_->LandCopies();
   LandRows(plan, *output);
   for (const ScoredToken& scored : output->scored) {
@@ -135,6 +137,16 @@ Status Engine::Land(const StepPlan& plan, const Result<StepOutput>& output) {
     if (IsKnown(token.sequence)) LandDrawn(token);
   }
   return Ok{};
+}
+
+// Where a step was launched behind it, that one begins now.
+void Engine::CountTime(const StepPlan& plan) {
+  if (options_.max_step_ms <= 0) return;
+  const auto now = Sequence::Clock::now();
+  const std::chrono::duration<double, std::milli> took = now - step_begun_;
+  step_begun_ = now;
+  if (took.count() <= 0) return;
+  step_cost_.Add(WorkOf(plan, model_.config().num_layers), took.count());
 }
 
 void Engine::LandRows(const StepPlan& plan, const StepOutput& output) {

@@ -55,6 +55,46 @@ StepItem ItemOf(const SequenceSnapshot& sequence, int num_tokens,
   return item;
 }
 
+// What a step may take yet, as far as time is concerned.
+class StepTime {
+ public:
+  explicit StepTime(const ScheduleInput& input) : input_(input) {}
+
+  void Take(const StepItem& item) {
+    work_ += WorkOf(item, input_.limits.num_layers);
+  }
+  // Somebody waits for it.
+  void Bound() { is_bound_ = input_.limits.max_step_ms > 0; }
+
+  // How many of `room` rows of a prompt's next chunk fit in; of the first
+  // prompt in a step, those to a page's end at least.
+  int RowsOf(const SequenceSnapshot& sequence, int room) {
+    if (!is_bound_ || room == 0) return room;
+    const int first = FirstToken(sequence);
+    const int to_page_end = kPageTokens - first % kPageTokens;
+    const int least = has_prompt_ ? 0 : std::min(room, to_page_end);
+    has_prompt_ = true;
+    int fits = 0;
+    for (int too_many = room + 1; fits + 1 < too_many;) {
+      const int rows = fits + (too_many - fits) / 2;
+      (Fits(ItemOf(sequence, rows, input_.limits)) ? fits : too_many) = rows;
+    }
+    return std::max(fits, least);
+  }
+
+ private:
+  bool Fits(const StepItem& item) const {
+    const StepWork work = work_ + WorkOf(item, input_.limits.num_layers);
+    return input_.cost.Covers(work) &&
+           input_.cost.MsOf(work) <= input_.limits.max_step_ms;
+  }
+
+  const ScheduleInput& input_;
+  StepWork work_;
+  bool is_bound_ = false;
+  bool has_prompt_ = false;
+};
+
 // Rank of a sequence in a step: under way, one token, prompt.
 int RankOf(const SequenceSnapshot& sequence) {
   if (sequence.chunk_tokens > 0) return 0;
@@ -116,6 +156,7 @@ Schedule PlanStep(const ScheduleInput& given) {
     schedule.overtaken = OvertakenBy(schedule.admitted, input.sequences);
   }
   int room = input.limits.max_num_batched_tokens;
+  StepTime time(input);
   for (int rank = 0; rank <= 2; ++rank) {
     for (const SequenceSnapshot& sequence : input.sequences) {
       if (sequence.is_read()) continue;
@@ -124,13 +165,17 @@ Schedule PlanStep(const ScheduleInput& given) {
             sequence.id.value());
       if (!sequence.admitted || sequence.is_restoring || room == 0) continue;
       if (RankOf(sequence) != rank) continue;
-      const int num_tokens = sequence.chunk_tokens > 0
-                                 ? sequence.chunk_tokens
-                                 : ChunkTokens(FirstToken(sequence), wanted,
-                                               room, schedule.plan.empty());
+      int num_tokens = sequence.chunk_tokens;
+      if (num_tokens == 0) {
+        const int most = rank == 2 ? time.RowsOf(sequence, room) : room;
+        num_tokens = ChunkTokens(FirstToken(sequence), wanted, most,
+                                 schedule.plan.empty());
+      }
       if (num_tokens == 0 || num_tokens > room) continue;
       room -= num_tokens;
       schedule.plan.items.push_back(ItemOf(sequence, num_tokens, input.limits));
+      time.Take(schedule.plan.items.back());
+      if (rank == 1) time.Bound();
     }
   }
   std::stable_sort(schedule.plan.items.begin(), schedule.plan.items.end(),

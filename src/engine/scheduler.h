@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "engine/step_cost.h"
 #include "engine/step_plan.h"
 
 namespace winnow {
@@ -70,6 +71,9 @@ struct SchedulerLimits {
   int layers_per_step = 0;  // 0: all; else prompts run layer range by range
   int64_t num_pages = 0;    // of the device pool
   int64_t num_free_host_pages = 0;  // that no sequence holds
+  // That a step with a sequence that waits for one token is foretold to take at
+  // most, as far as prompts are to be blamed; 0: however long.
+  double max_step_ms = 0;
 };
 
 struct ScheduleInput {
@@ -79,6 +83,7 @@ struct ScheduleInput {
   // page's first holder left out: life_pages count them more than once.
   int64_t repeated_pages = 0;
   bool admits = true;  // else it plans for those that have been admitted
+  StepCost cost = {};  // as it was measured until now
 };
 
 struct Schedule {
@@ -91,6 +96,8 @@ struct Schedule {
   // That are promised to nobody, and would not be to the first who waits.
   int64_t num_spare_pages = 0;
   StepPlan plan;
+
+  friend bool operator==(const Schedule&, const Schedule&) = default;
 };
 
 // How often one that waits may be overtaken before it goes first.
@@ -118,9 +125,13 @@ std::vector<SequenceId> ExpiredSequences(
 // it never gives way either. Forks wait for their prefix to be read, and keep
 // sequences behind them from their room. Runs every sequence that waits for one
 // token first, then prompts in order of arrival with the rows that are left; a
-// chunk that does not end its prompt ends at a page. Sequences in the middle of
-// their layers go on before new chunks start. If anything can run, the plan is
-// not empty. REQUIRES: a fork's prefix is among the sequences, before it.
+// chunk that does not end its prompt ends at a page. Beside sequences that wait
+// for one token, prompts get the rows that fit max_step_ms by the cost that was
+// measured, of so much work as that covers (StepCost::Covers); but the first of
+// them gets what it lacks to a page's end, so that each step brings it on.
+// Sequences in the middle of their layers go on before new chunks start. If
+// anything can run, the plan is not empty. REQUIRES: a fork's prefix is among
+// the sequences, before it.
 Schedule PlanStep(const ScheduleInput& input);
 
 }  // namespace winnow

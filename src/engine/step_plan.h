@@ -44,6 +44,8 @@ struct StepPlan {
   // What the step's items write in pages: later layers of a chunk write tokens
   // that the sequence owns already.
   std::vector<Growth> Growths() const;
+
+  friend bool operator==(const StepPlan&, const StepPlan&) = default;
 };
 
 int NumRows(const StepPlan& plan);

@@ -105,15 +105,15 @@ RowWork WholeWork(const RowWork& row) {
   return whole;
 }
 
-StepCost PredictStep(const DeviceModel& device, const ModelSize& model,
-                     const RowWork& row, int64_t batch) {
+PredictedStep PredictStep(const DeviceModel& device, const ModelSize& model,
+                          const RowWork& row, int64_t batch) {
   const auto rows = static_cast<double>(batch);
   const auto token_bytes = static_cast<double>(model.token_bytes());
   const int choosing = model.num_layers - row.dense_layers;
   const int heads = HeadsEach(device, model);
   const double chosen_heads = rows * choosing * heads;
   const double dense_heads = rows * row.dense_layers * heads;
-  StepCost cost;
+  PredictedStep cost;
   const double flops = 2.0 * static_cast<double>(model.num_weights) * rows;
   cost.products_ms = std::max(Ms(static_cast<double>(model.weight_bytes()),
                                  device.memory_gb_s),

@@ -69,7 +69,7 @@ struct RowWork {
 // The same row where all pages are whole.
 RowWork WholeWork(const RowWork& row);
 
-struct StepCost {
+struct PredictedStep {
   double products_ms = 0, score_ms = 0, read_ms = 0, link_ms = 0, fixed_ms = 0;
   double all_reduce_ms = 0;
   double hint_excess_ms = 0;  // hints that the idle link has no time for
@@ -80,8 +80,8 @@ struct StepCost {
 // A step of `batch` such rows, of as many requests. In choosing layers what is
 // missed comes while what is near is read: the longer of the two counts (design
 // section 4); hints come in the time that the link is idle.
-StepCost PredictStep(const DeviceModel& device, const ModelSize& model,
-                     const RowWork& row, int64_t batch);
+PredictedStep PredictStep(const DeviceModel& device, const ModelSize& model,
+                          const RowWork& row, int64_t batch);
 
 // Of one request on each GPU: slots, dense layers, its open extent, summaries.
 double RequestBytes(const DeviceModel& device, const ModelSize& model,

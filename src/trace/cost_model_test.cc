@@ -54,7 +54,7 @@ TEST(CostModelTest, HintsAreFreeUntilTheLinkIsBusy) {
   row.hinted_tokens = row.missed_tokens;
   EXPECT_EQ(PredictStep(h200, kModel, row, 16).tpot_ms, without);
   row.hinted_tokens = 100 * row.missed_tokens;
-  const StepCost busy = PredictStep(h200, kModel, row, 16);
+  const PredictedStep busy = PredictStep(h200, kModel, row, 16);
   EXPECT_GT(busy.hint_excess_ms, 0);
   EXPECT_NEAR(busy.tpot_ms, without + busy.hint_excess_ms, 1e-9);
 }
@@ -122,8 +122,8 @@ TEST(CostModelTest, GpusShareWeightsAndHeadsAndSumTheirRows) {
   RowWork row = WorkWith(2048, 0.05);
   row.dense_layers = 2;
   row.hinted_tokens = 1;
-  const StepCost whole = PredictStep(one, kModel, row, 64);
-  const StepCost shared = PredictStep(node, kModel, row, 64);
+  const PredictedStep whole = PredictStep(one, kModel, row, 64);
+  const PredictedStep shared = PredictStep(node, kModel, row, 64);
   EXPECT_NEAR(shared.products_ms, whole.products_ms / 8, 1e-9);
   EXPECT_NEAR(shared.score_ms, whole.score_ms / 8, 1e-9);
   EXPECT_NEAR(shared.read_ms, whole.read_ms / 8, 1e-9);

@@ -1,0 +1,40 @@
+// A file that a scheduler's decisions go to as they are made.
+#ifndef WINNOW_CLI_SCHEDULE_TRACE_FILE_H_
+#define WINNOW_CLI_SCHEDULE_TRACE_FILE_H_
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "engine/scheduler.h"
+
+namespace winnow {
+
+// Owns the file; one thread at a time. A line is there when Add returns, so
+// that a process that ends in any way leaves all but the last one whole.
+class ScheduleTraceFile {
+ public:
+  // An empty file, whatever was there. Fails with kIo where it cannot be.
+  static Result<std::unique_ptr<ScheduleTraceFile>> Create(
+      const std::string& path);
+
+  // Where it cannot be written this is said once, on standard error, and
+  // nothing more is written.
+  void Add(const ScheduleInput& input, const Schedule& schedule);
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+
+  ScheduleTraceFile(std::FILE* file, std::string path)
+      : file_(file), path_(std::move(path)) {}
+
+  std::unique_ptr<std::FILE, Close> file_;  // null: it could not be written
+  const std::string path_;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_CLI_SCHEDULE_TRACE_FILE_H_

@@ -1,0 +1,173 @@
+#include "engine/schedule_trace.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+#include <random>
+
+#include "backend/backend_under_test.h"
+#include "engine/engine.h"
+#include "tests/golden/temporary_folder.h"
+#include "tests/golden/tiny_model.h"
+
+namespace winnow {
+namespace {
+
+// The trace of a server under load; WINNOW_SCHEDULER_TRACE=FILE replays another
+// one, as `winnow serve --scheduler-trace FILE` writes it.
+std::string TraceFile() {
+  const char* given = std::getenv("WINNOW_SCHEDULER_TRACE");
+  return given != nullptr
+             ? given
+             : std::string(WINNOW_SOURCE_DIR) + "/tests/golden/schedules.jsonl";
+}
+
+TEST(ScheduleTraceTest, ARecordedTraceIsDecidedAgainAsItWas) {
+  std::ifstream file(TraceFile());
+  ASSERT_TRUE(file) << TraceFile();
+  int num_lines = 0;
+  bool any_chunk = false;
+  for (std::string line; std::getline(file, line); ++num_lines) {
+    const auto recorded = ParseScheduleLine(line);
+    ASSERT_TRUE(recorded.ok()) << num_lines << recorded.error().message;
+    const Schedule again = PlanStep(recorded->input);
+    EXPECT_EQ(ScheduleLine(recorded->input, again), line) << num_lines;
+    EXPECT_EQ(again, recorded->schedule) << num_lines;
+    for (const StepItem& item : again.plan.items) {
+      any_chunk |= item.num_tokens > 1;
+    }
+  }
+  EXPECT_GT(num_lines, 10);
+  EXPECT_TRUE(any_chunk);
+}
+
+SequenceSnapshot RandomSequence(uint64_t id, std::mt19937& random) {
+  const auto below = [&](int n) {
+    return static_cast<int>(random() % static_cast<unsigned>(n));
+  };
+  SequenceSnapshot sequence = {.id = SequenceId(id),
+                               .num_tokens = 2 + below(1000)};
+  sequence.num_computed = below(sequence.num_tokens);
+  sequence.admitted = below(2) == 0;
+  sequence.priority = below(3) - 1;
+  sequence.num_overtaken = below(2 * kMaxOvertaken);
+  sequence.is_restoring = below(8) == 0;
+  sequence.life_pages = 1 + below(40);
+  sequence.host_pages = below(3);
+  if (below(2) == 0) sequence.expected_pages = 1 + below(20);
+  sequence.shared_pages = below(2);
+  sequence.needs_all_layers = below(4) == 0;
+  sequence.first_scored = below(100);
+  sequence.end_scored = below(200);
+  if (sequence.num_computed == 0 && below(4) == 0) {
+    sequence.layerwise = true;
+    sequence.next_layer = below(6);
+    sequence.layer_tokens = below(sequence.num_tokens);
+  }
+  return sequence;
+}
+
+TEST(ScheduleTraceTest, ALineSaysAllThatADecisionWasMadeFrom) {
+  std::mt19937 random(11);
+  std::uniform_real_distribution<double> number(0, 100);
+  for (int i = 0; i < 500; ++i) {
+    ScheduleInput input;
+    input.limits = {
+        .max_num_seqs = static_cast<int>(random() % 20),
+        .max_num_batched_tokens = 1 + static_cast<int>(random() % 999),
+        .num_layers = 6,
+        .layers_per_step = static_cast<int>(random() % 4),
+        .num_pages = 200,
+        .num_free_host_pages = static_cast<int64_t>(random() % 9),
+        .max_step_ms = random() % 2 == 0 ? 0 : number(random)};
+    input.cost = {.step_ms = number(random),
+                  .row_ms = number(random) / 99,
+                  .read_ms = number(random) / 1e5,
+                  .most = {.rows = number(random), .reads = 1e5}};
+    input.admits = random() % 4 != 0;
+    input.repeated_pages = static_cast<int64_t>(random() % 3);
+    for (uint64_t id = 1; id <= random() % 12; ++id) {
+      input.sequences.push_back(RandomSequence(id, random));
+    }
+    if (!input.sequences.empty() && random() % 2 == 0) {
+      SequenceSnapshot& prefix = input.sequences.front();
+      prefix.layerwise = false;
+      prefix.admitted = true;
+      prefix.fork_pages = 3;
+      prefix.num_computed = prefix.num_tokens;
+      SequenceSnapshot fork = RandomSequence(99, random);
+      fork.layerwise = false;
+      fork.prefix = prefix.id;
+      input.sequences.push_back(fork);
+    }
+    const Schedule schedule = PlanStep(input);
+    const std::string line = ScheduleLine(input, schedule);
+    const auto parsed = ParseScheduleLine(line);
+    ASSERT_TRUE(parsed.ok()) << parsed.error().message << line;
+    EXPECT_EQ(parsed->schedule, schedule) << line;
+    EXPECT_EQ(PlanStep(parsed->input), schedule) << line;
+    EXPECT_EQ(ScheduleLine(parsed->input, parsed->schedule), line);
+  }
+}
+
+TEST(ScheduleTraceTest, WhatIsNoLineIsRefused) {
+  for (const char* line :
+       {"", "{", "[]", "{}", "7", R"({"limits":{},"cost":{},"admits":1})",
+        R"({"limits":{"num_layers":"x"},"cost":{},"admits":true,)"
+        R"("repeated_pages":0,"sequences":[],"schedule":{"plan":[]}})"}) {
+    const auto parsed = ParseScheduleLine(line);
+    ASSERT_FALSE(parsed.ok()) << line;
+    EXPECT_EQ(parsed.error().code, ErrorCode::kCorrupt);
+  }
+}
+
+class Ignored : public RequestObserver {
+ public:
+  void OnPrefill(int, int) override {}
+  bool OnToken(const GeneratedToken&) override { return true; }
+  void OnFinish(const Completion&) override {}
+};
+
+// The engine says what it decides, each time, and nothing else goes into it.
+TEST(ScheduleTraceTest, AnEnginesDecisionsAreMadeAgain) {
+  const TemporaryFolder folder("schedule_trace_test");
+  const auto golden = ReadTinyCase("llama");
+  WriteTinyModel(golden, folder.path(), {.dtype = Dtype::kFloat32});
+  const Model model = Model::Load(folder.path(), {}).value();
+  const auto backend = BackendsUnderTest().front().make(1);
+  std::vector<std::string> lines;
+  EngineOptions options;
+  options.max_num_batched_tokens = 64;
+  options.device_kv_bytes =
+      12 * kPageTokens * KvBytesPerToken(model.config(), Dtype::kFloat32);
+  options.max_step_ms = 0.5;
+  options.on_schedule = [&](const ScheduleInput& input, const Schedule& made) {
+    lines.push_back(ScheduleLine(input, made));
+  };
+  const auto engine = Engine::Create(*backend, model, options).value();
+  Ignored ignored;
+  int num_steps = 0;
+  for (int i = 0; i < 6; ++i) {
+    Request request;
+    request.prompt.assign(static_cast<size_t>(20 + 9 * i), 1 + i);
+    request.max_tokens = 20;
+    ASSERT_TRUE(engine->Add(std::move(request), &ignored).ok());
+    for (int step = 0; step < 3; ++step, ++num_steps) {
+      ASSERT_TRUE(engine->Step().ok());
+    }
+  }
+  while (engine->Step().value()) ++num_steps;
+  EXPECT_GE(std::ssize(lines), num_steps);
+  bool any_cost = false;
+  for (const std::string& line : lines) {
+    const RecordedSchedule recorded = ParseScheduleLine(line).value();
+    EXPECT_EQ(PlanStep(recorded.input), recorded.schedule) << line;
+    any_cost |= recorded.input.cost.most.rows > 0;
+  }
+  EXPECT_TRUE(any_cost);
+}
+
+}  // namespace
+}  // namespace winnow
