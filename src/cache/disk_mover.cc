@@ -78,7 +78,8 @@ void PieceMover::Pump(bool wait, std::vector<PieceDone>& done) {
     for (size_t i = 0; i < num_collected; ++i) Land(completions[i]);
     BeginWaiting();
     for (const size_t lane : landed_) {
-      done.push_back({lanes_[lane].transfer.ticket, Finish(lanes_[lane])});
+      done.push_back({.ticket = lanes_[lane].transfer.ticket,
+                      .status = Finish(lanes_[lane])});
       free_lanes_.push_back(lane);
       BeginWaiting();
     }

@@ -28,6 +28,9 @@ struct PieceDone {
   // kIo, kResourceExhausted: the disk refused. kCorrupt: another piece, or a
   // damaged one, is there. After a failed read the target holds anything.
   Status status;
+  // Its share of the time that the queue's thread spent on pieces that ended
+  // together; 0 without one.
+  double seconds = 0;
 };
 
 // Owns the folder and a fixed number of buffers, one a transfer: the memory is

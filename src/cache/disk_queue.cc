@@ -1,5 +1,6 @@
 #include "cache/disk_queue.h"
 
+#include <chrono>
 #include <iterator>
 #include <utility>
 
@@ -59,8 +60,14 @@ void PieceQueue::Run() {
       if (is_ending_) return;
       taken.swap(submitted_);
     }
+    const auto start = std::chrono::steady_clock::now();
     for (PieceTransfer& transfer : taken) mover_->Add(std::move(transfer));
     mover_->Pump(/*wait=*/true, done);
+    const std::chrono::duration<double> took =
+        std::chrono::steady_clock::now() - start;
+    for (PieceDone& piece : done) {
+      piece.seconds = took.count() / static_cast<double>(done.size());
+    }
     {
       const std::scoped_lock lock(mutex_);
       num_open_ -= std::ssize(done);

@@ -44,9 +44,10 @@ std::vector<DiskTicket> DiskStore::Read(
     const DiskSlot slot = found[page].slot;
     if (!index_.Pin(found[page])) {
       refused_.push_back(
-          {ticket,
-           MakeError(ErrorCode::kNotFound, "slot {} was given to another piece",
-                     slot.value())});
+          {.ticket = ticket,
+           .status =
+               MakeError(ErrorCode::kNotFound,
+                         "slot {} was given to another piece", slot.value())});
       continue;
     }
     open_[ticket] = {.slot = slot, .is_write = false};
@@ -99,6 +100,9 @@ void DiskStore::Land(const PieceDone& done) {
     ++(done.status.ok() ? counts_.num_written : counts_.num_failed_writes);
   } else {
     ++(done.status.ok() ? counts_.num_read : counts_.num_failed_reads);
+  }
+  if (done.status.ok() && !transfer.is_write) {
+    counts_.read_seconds += done.seconds;
   }
   if (!done.status.ok() && counts_.first_failure.empty()) {
     counts_.first_failure = done.status.error().message;

@@ -178,6 +178,7 @@ Result<EngineOptions> ParseEngineOptions(const EngineFlags& flags) {
                    SizeOf("--device-kv", flags.device_kv));
   ASSIGN_OR_RETURN(options.host_kv_bytes, SizeOf("--host-kv", flags.host_kv));
   ASSIGN_OR_RETURN(options.cache_budget, CacheBudgetOf(flags));
+  options.restore_rates = std::nullopt;
   return options;
 }
 

@@ -12,9 +12,11 @@
 #include "engine/disk_prefixes.h"
 #include "engine/engine_options.h"
 #include "engine/layerwise_prompts.h"
+#include "engine/preemption.h"
 #include "engine/prefix_cache.h"
 #include "engine/request_limits.h"
 #include "engine/request_slots.h"
+#include "engine/restore_cost.h"
 #include "engine/runner.h"
 #include "engine/scheduler.h"
 #include "engine/selector_set.h"
@@ -141,6 +143,7 @@ class Engine {
   void Open(SequenceId id);
   void OpenLayerwise(Sequence& sequence);
   // Lets the sequence, just opened, wait for pages that are on the disk.
+  std::vector<DiskPlace> FindOnDisk(const Sequence& sequence) const;
   void BeginRestore(Sequence& sequence);
   void RestoreLayerwise(Sequence& sequence);
   // Lets pages that the disk has brought be part of their sequences.
@@ -172,6 +175,10 @@ class Engine {
   Status Land(const StepPlan& plan, const Result<StepOutput>& output);
   // A step has landed: how long it took.
   void CountTime(const StepPlan& plan);
+  // How fast far pages come, and are computed.
+  Status BeginRates();
+  Status MeasureLink();
+  void UpdateRates();
   void LandRows(const StepPlan& plan, const StepOutput& output);
   void LandItem(const StepItem& item, Sequence& sequence);
   void LandDrawn(const DrawnToken& token);
@@ -198,9 +205,12 @@ class Engine {
   const bool looks_ahead_;
   const Runner::SequenceOf sequence_of_;
   std::deque<StepPlan> under_way_;  // as the runner has them
-  StepCostFit step_cost_;           // of nothing where no step is bounded
+  StepCostFit step_cost_;           // of nothing where nothing goes by it
   Sequence::Clock::time_point step_begun_;  // of the first under way
-  std::optional<Error> failure_;            // of the device, once and for all
+  RestoreRates restore_rates_;
+  RateMeter disk_rate_;
+  DiskCounts disk_counts_;        // that disk_rate_ knows
+  std::optional<Error> failure_;  // of the device, once and for all
 };
 
 }  // namespace winnow

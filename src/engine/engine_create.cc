@@ -102,7 +102,7 @@ Result<std::unique_ptr<Engine>> Engine::Create(
       PrefixCache::Options{.enabled = options.prefix_caching,
                            .batch_invariant = options.batch_invariant,
                            .page_bytes = engine->limits_.page_bytes,
-                           .restore_rates = options.restore_rates});
+                           .restore_rates = &engine->restore_rates_});
   if (slot_tokens) RETURN_IF_ERROR(engine->AddSlots());
   ASSIGN_OR_RETURN(
       engine->runner_,
@@ -111,6 +111,7 @@ Result<std::unique_ptr<Engine>> Engine::Create(
                       .layerwise = engine->layerwise_.get()},
                      runner_options));
   if (disk != nullptr) RETURN_IF_ERROR(engine->AddDisk(std::move(disk)));
+  RETURN_IF_ERROR(engine->BeginRates());
   return engine;
 }
 

@@ -17,8 +17,20 @@ Status Engine::AddDisk(std::unique_ptr<DiskStore> store) {
   return Ok{};
 }
 
-void Engine::BeginRestore(Sequence& sequence) {
+// None where they are computed sooner.
+std::vector<DiskPlace> Engine::FindOnDisk(const Sequence& sequence) const {
   std::vector<DiskPlace> found = disk_->Find(sequence);
+  const auto num_cached = static_cast<int>(sequence.cached_kinds().size());
+  const FarPages far = {
+      .disk_bytes = std::ssize(found) * limits_.page_bytes,
+      .first_token = num_cached * kPageTokens,
+      .num_tokens = static_cast<int>(found.size()) * kPageTokens};
+  if (!RestorePays(restore_rates_, far)) found.clear();
+  return found;
+}
+
+void Engine::BeginRestore(Sequence& sequence) {
+  std::vector<DiskPlace> found = FindOnDisk(sequence);
   if (found.empty()) return;
   const Growth growth = {sequence.id(),
                          static_cast<int>(found.size()) * kPageTokens};
@@ -34,7 +46,7 @@ void Engine::BeginRestore(Sequence& sequence) {
 // Its room on the host is its own already, once what was decided before has
 // left it.
 void Engine::RestoreLayerwise(Sequence& sequence) {
-  std::vector<DiskPlace> found = disk_->Find(sequence);
+  std::vector<DiskPlace> found = FindOnDisk(sequence);
   const int64_t num_left = layerwise_->NumFarPages(sequence.request()) -
                            std::ssize(sequence.cached_kinds());
   found.resize(std::min(found.size(), static_cast<size_t>(num_left)));

@@ -3,6 +3,9 @@
 // does.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "backend/cpu/cpu_backend.h"
 #include "base/faulty_folder.h"
 #include "engine/bits_listener.h"
@@ -11,6 +14,36 @@
 
 namespace winnow {
 namespace {
+
+// Takes its time for all that ends.
+class SlowFolder final : public BlockFolder {
+ public:
+  explicit SlowFolder(std::unique_ptr<BlockFolder> real)
+      : real_(std::move(real)) {}
+
+  std::string path() const override { return real_->path(); }
+  Result<std::string> ReadSmall(std::string_view name) override {
+    return real_->ReadSmall(name);
+  }
+  Status WriteSmall(std::string_view name, std::string_view content) override {
+    return real_->WriteSmall(name, content);
+  }
+  Status Resize(int64_t num_bytes) override { return real_->Resize(num_bytes); }
+  int max_transfers() const override { return real_->max_transfers(); }
+  void Submit(std::span<const BlockTransfer> transfers) override {
+    real_->Submit(transfers);
+  }
+  size_t Collect(std::span<BlockCompletion> completions, bool wait) override {
+    const size_t num_collected = real_->Collect(completions, wait);
+    if (num_collected > 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    }
+    return num_collected;
+  }
+
+ private:
+  const std::unique_ptr<BlockFolder> real_;
+};
 
 class EngineDiskTest : public testing::Test {
  protected:
@@ -34,11 +67,16 @@ class EngineDiskTest : public testing::Test {
   }
   // As the next process would have it.
   std::unique_ptr<Engine> Restart(bool has_own_thread = false) {
+    return RestartOn(disk_.Open(), has_own_thread);
+  }
+  std::unique_ptr<Engine> RestartOn(std::unique_ptr<BlockFolder> folder,
+                                    bool has_own_thread) {
     const DiskSlotLayout layout(PageBytes());
-    auto store = DiskStore::Open(
-        disk_.Open(), {.header = {.key = "tiny", .piece_bytes = PageBytes()},
-                       .max_bytes = num_slots_ * layout.slot_bytes,
-                       .has_own_thread = has_own_thread});
+    auto store =
+        DiskStore::Open(std::move(folder),
+                        {.header = {.key = "tiny", .piece_bytes = PageBytes()},
+                         .max_bytes = num_slots_ * layout.slot_bytes,
+                         .has_own_thread = has_own_thread});
     CHECK(store.ok(), "{}", store.error().message);
     return MakeEngine(std::move(store).value());
   }
@@ -111,6 +149,39 @@ TEST_F(EngineDiskTest, TheNextEngineBeginsWithWhatIsThere) {
       EXPECT_EQ(engine->disk()->store().counts().num_read, is_there ? 8 : 0);
     }
   }
+}
+
+TEST_F(EngineDiskTest, WhatIsComputedSoonerIsNotRead) {
+  Run(*Restart(), Ask(1));
+  // 128 rows take two steps, 128 ms.
+  RestoreRates rates = {.computing = {.row_ms = 1, .most = {.rows = 64}},
+                        .max_step_rows = 64};
+  for (const double restore_ms : {127, 129}) {
+    rates.disk_bytes_per_second =
+        static_cast<double>(4 * PageBytes()) / (restore_ms / 1000);
+    options_.restore_rates = rates;
+    const std::unique_ptr<Engine> engine = Restart();
+    const BitsListener got = Run(*engine, Ask(1));
+    EXPECT_EQ(got.completion.num_cached_tokens, restore_ms < 128 ? 128 : 0);
+    EXPECT_EQ(engine->disk()->store().counts().num_read,
+              restore_ms < 128 ? 4 : 0);
+    EXPECT_EQ(got.bits, RunAlone(Ask(1)).bits);
+  }
+}
+
+TEST_F(EngineDiskTest, ASlowDiskIsFoundOut) {
+  Run(*Restart(), {Ask(1), Ask(2)});
+  options_.restore_rates = std::nullopt;
+  const std::unique_ptr<Engine> engine =
+      RestartOn(std::make_unique<SlowFolder>(disk_.Open()),
+                /*has_own_thread=*/true);
+  // How long rows take; how long the disk does; so what is read.
+  EXPECT_EQ(Run(*engine, Ask(3)).completion.num_cached_tokens, 0);
+  EXPECT_EQ(Run(*engine, Ask(1)).completion.num_cached_tokens, 128);
+  const BitsListener got = Run(*engine, Ask(2));
+  EXPECT_EQ(got.completion.num_cached_tokens, 0);
+  EXPECT_EQ(engine->disk()->store().counts().num_read, 4);
+  EXPECT_EQ(got.bits, RunAlone(Ask(2)).bits);
 }
 
 TEST_F(EngineDiskTest, WhatTheDeviceHasIsNotReadAgain) {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "engine/preemption.h"
+#include "engine/restore_cost.h"
 #include "engine/scheduler.h"
 #include "engine/selector_set.h"
 #include "kv/slot_budget.h"
@@ -47,8 +47,9 @@ struct EngineOptions {
   int64_t disk_staging_bytes = 64 << 20;
   // What is kept near of what is not read, where pages are not whole.
   HintOptions hints = {};
-  // Whether pages of the host are copied back or computed again.
-  RestoreRates restore_rates = {};
+  // By what pages of the host and the disk are copied back or computed again;
+  // none: by what is measured.
+  std::optional<RestoreRates> restore_rates = RestoreRates();
   bool batch_invariant = false;
   // Requests begin with the pages that others left behind of the same prompt.
   bool prefix_caching = true;

@@ -94,6 +94,7 @@ void Engine::CountShared(ScheduleInput& input) const {
 // Those that begin with pages that are there have less to compute, and leave
 // room for others: what was planned without that is planned again.
 StepPlan Engine::AdmitAndPlan() {
+  UpdateRates();
   if (slots_) slots_->MoveFrames();
   if (options_.cache_budget && slots_) slots_->DemoteAll(sequences_);
   while (true) {

@@ -139,16 +139,6 @@ Status Engine::Land(const StepPlan& plan, const Result<StepOutput>& output) {
   return Ok{};
 }
 
-// Where a step was launched behind it, that one begins now.
-void Engine::CountTime(const StepPlan& plan) {
-  if (options_.max_step_ms <= 0) return;
-  const auto now = Sequence::Clock::now();
-  const std::chrono::duration<double, std::milli> took = now - step_begun_;
-  step_begun_ = now;
-  if (took.count() <= 0) return;
-  step_cost_.Add(WorkOf(plan, model_.config().num_layers), took.count());
-}
-
 void Engine::LandRows(const StepPlan& plan, const StepOutput& output) {
   std::span<const float> shares = output.read_shares;
   for (size_t i = 0; i < plan.items.size(); ++i) {

@@ -293,9 +293,15 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
         .prefix_caching = Below(4) > 0,
         .layers_per_step = Below(3) == 0 ? 1 : 0};
     workload.options.cache_budget = AnyBudget(has_prefix);
-    if (Below(6) == 0) {  // Nothing is worth a copy.
-      workload.options.restore_rates = {.link_bytes_per_second = 1,
-                                        .rows_per_second = 1e9};
+    const int worth = Below(6);
+    if (worth == 0) {  // Nothing is worth a copy.
+      workload.options.restore_rates = {
+          .link_bytes_per_second = 1,
+          .disk_bytes_per_second = 1,
+          .computing = {.row_ms = 1e-6, .most = {.rows = 1e9}},
+          .max_step_rows = 1 << 20};
+    } else if (worth == 1) {
+      workload.options.restore_rates = std::nullopt;  // What is measured.
     }
     if (Below(3) == 0) PutOnDisk(workload);
     return workload;

@@ -30,15 +30,4 @@ std::optional<SequenceId> PreemptionVictim(
   return num_running > 1 ? last : std::nullopt;
 }
 
-bool RestorePays(const RestoreRates& rates, int64_t num_bytes,
-                 int64_t num_rows) {
-  CHECK(num_bytes >= 0 && num_rows >= 0, "num_bytes={} num_rows={}", num_bytes,
-        num_rows);
-  if (rates.link_bytes_per_second <= 0 || rates.rows_per_second <= 0) {
-    return true;
-  }
-  return static_cast<double>(num_bytes) / rates.link_bytes_per_second <=
-         static_cast<double>(num_rows) / rates.rows_per_second;
-}
-
 }  // namespace winnow

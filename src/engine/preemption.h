@@ -34,18 +34,6 @@ int ExpectedOutput(const OutputHistory& history, int max_tokens,
 std::optional<SequenceId> PreemptionVictim(
     std::span<const SequenceSnapshot> sequences);
 
-// How fast pages come back. Zero: not known.
-struct RestoreRates {
-  double link_bytes_per_second = 0;
-  double rows_per_second = 0;  // of a prompt that is computed
-};
-
-// Whether `num_bytes`, the KV of `num_rows`, are copied from the host in less
-// time than they are computed again. True where a rate is not known: a copy
-// leaves the step's rows to others.
-bool RestorePays(const RestoreRates& rates, int64_t num_bytes,
-                 int64_t num_rows);
-
 }  // namespace winnow
 
 #endif  // WINNOW_ENGINE_PREEMPTION_H_

@@ -58,16 +58,5 @@ TEST(PreemptionTest, WhoseTurnIsLastGivesWay) {
   EXPECT_EQ(PreemptionVictim(sequences), SequenceId(2));
 }
 
-TEST(PreemptionTest, WhatIsQuickerPays) {
-  const RestoreRates rates = {.link_bytes_per_second = 1e9,
-                              .rows_per_second = 1e4};
-  EXPECT_TRUE(RestorePays(rates, 3'200'000, 32));
-  EXPECT_FALSE(RestorePays(rates, 3'200'001, 32));
-  EXPECT_TRUE(RestorePays(rates, 0, 0));
-  EXPECT_TRUE(RestorePays({}, int64_t{1} << 40, 1));
-  EXPECT_TRUE(RestorePays({.link_bytes_per_second = 1}, 1 << 20, 1));
-  EXPECT_TRUE(RestorePays({.rows_per_second = 1e9}, 1 << 20, 1));
-}
-
 }  // namespace
 }  // namespace winnow

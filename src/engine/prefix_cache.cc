@@ -119,8 +119,11 @@ int64_t PrefixCache::NumSharedPages(const Sequence& sequence) const {
 PrefixHit PrefixCache::FindWorthwhile(const Sequence& sequence) const {
   PrefixHit hit = Find(sequence);
   const int64_t num_on_host = std::ssize(hit.host_extents);
-  if (!RestorePays(options_.restore_rates, num_on_host * options_.page_bytes,
-                   num_on_host * kPageTokens)) {
+  const FarPages far = {
+      .host_bytes = num_on_host * options_.page_bytes,
+      .first_token = static_cast<int>(hit.extents.size()) * kPageTokens,
+      .num_tokens = static_cast<int>(num_on_host) * kPageTokens};
+  if (options_.restore_rates && !RestorePays(*options_.restore_rates, far)) {
     hit.Shorten(hit.extents.size());
   }
   return hit;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/preemption.h"
+#include "engine/restore_cost.h"
 #include "engine/selector_set.h"
 #include "engine/sequence.h"
 #include "kv/kv_cache.h"
@@ -48,8 +48,8 @@ class PrefixCache {
   struct Options {
     bool enabled = true;
     bool batch_invariant = false;
-    int64_t page_bytes = 0;  // over all layers
-    RestoreRates restore_rates = {};
+    int64_t page_bytes = 0;                       // over all layers
+    const RestoreRates* restore_rates = nullptr;  // outlives this; null: none
   };
   // REQUIRES: both outlive this.
   PrefixCache(KvCache& kv, const SelectorSet& selectors, const Options& options)

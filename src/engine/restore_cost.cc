@@ -1,0 +1,64 @@
+#include "engine/restore_cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+
+namespace winnow {
+namespace {
+
+// Steps of as many rows as may be, one after the other.
+double ComputingMs(const RestoreRates& rates, const FarPages& pages) {
+  const double num_rows = pages.num_tokens;
+  const double num_steps = std::ceil(num_rows / rates.max_step_rows);
+  const StepWork all = {
+      .rows = num_rows,
+      .reads = num_rows * (pages.first_token + (num_rows + 1) / 2)};
+  return rates.computing.MsOf(all) + (num_steps - 1) * rates.computing.step_ms;
+}
+
+}  // namespace
+
+bool RestorePays(const RestoreRates& rates, const FarPages& pages) {
+  CHECK(pages.host_bytes >= 0 && pages.disk_bytes >= 0 && pages.num_tokens >= 0,
+        "host_bytes={} disk_bytes={} num_tokens={}", pages.host_bytes,
+        pages.disk_bytes, pages.num_tokens);
+  const bool is_link_known =
+      rates.link_bytes_per_second > 0 || pages.host_bytes == 0;
+  const bool is_disk_known =
+      rates.disk_bytes_per_second > 0 || pages.disk_bytes == 0;
+  const int step_rows = std::min(pages.num_tokens, rates.max_step_rows);
+  // A line through steps that generate says nothing of a prompt's.
+  const bool is_computing_known =
+      step_rows > 0 && 2 * rates.computing.most.rows >= step_rows;
+  if (!is_link_known || !is_disk_known || !is_computing_known) return true;
+  double seconds = 0;
+  if (pages.host_bytes > 0) {
+    seconds +=
+        static_cast<double>(pages.host_bytes) / rates.link_bytes_per_second;
+  }
+  if (pages.disk_bytes > 0) {
+    seconds +=
+        static_cast<double>(pages.disk_bytes) / rates.disk_bytes_per_second;
+  }
+  return 1000 * seconds <= ComputingMs(rates, pages);
+}
+
+void RateMeter::Add(double amount, double seconds, Clock::time_point now) {
+  constexpr double kHalvedAfterSeconds = 1;
+  amount_ += amount;
+  seconds_ += seconds;
+  last_ = now;
+  if (seconds_ > kHalvedAfterSeconds) {
+    amount_ /= 2;
+    seconds_ /= 2;
+  }
+}
+
+double RateMeter::PerSecond(Clock::time_point now) const {
+  if (seconds_ <= 0 || now - last_ > kKnownFor) return 0;
+  return amount_ / seconds_;
+}
+
+}  // namespace winnow
