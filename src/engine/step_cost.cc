@@ -124,10 +124,16 @@ void StepCostFit::Fit() {
     const Sample sample = size.Median();
     most.rows = std::max(most.rows, sample.work.rows);
     most.reads = std::max(most.reads, sample.work.reads);
-    const Terms terms = {1 / sample.ms, sample.work.rows / sample.ms,
-                         sample.work.reads / sample.ms};
+    // A machine is a line only near where it works: what was seen lately counts
+    // for most, and the rest for as much as tells where it is not.
+    constexpr double kLeastWeight = 1.0 / 64, kHalvedEvery = 8;
+    const auto age = static_cast<double>(num_added_ - size.last_added);
+    const double weight =
+        std::max(kLeastWeight, std::exp2(-age / kHalvedEvery)) / sample.ms;
+    const Terms terms = {weight, weight * sample.work.rows,
+                         weight * sample.work.reads};
     for (size_t i = 0; i < kNumTerms; ++i) {
-      equations.right[i] += terms[i];
+      equations.right[i] += weight * sample.ms * terms[i];
       for (size_t j = 0; j < kNumTerms; ++j) {
         equations.products[i][j] += terms[i] * terms[j];
       }

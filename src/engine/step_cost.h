@@ -46,8 +46,8 @@ struct StepCost {
 // Steps are told apart by their size, rows and reads by powers of two; of each
 // size the last kNumKept count, by their median: so a stall of the machine, or
 // an hour of steps of one size, changes little of what is known of the others.
-// What is sought is the line with the least squares of relative errors, none of
-// whose terms is negative.
+// What is sought is the line of the least squares of relative errors, of which
+// those of late count for most; none of its terms is negative.
 class StepCostFit {
  public:
   static constexpr size_t kNumKept = 7;

@@ -70,17 +70,12 @@ TEST(StepCostFitTest, FindsTheLineOfAMachine) {
   }
 }
 
-TEST(StepCostFitTest, StallsAreForgotten) {
-  const StepCost truth = {.step_ms = 2, .row_ms = 0.1, .read_ms = 1e-4};
-  Machine machine(truth, /*noise=*/0, /*stalls=*/0.05, 1);
+TEST(StepCostFitTest, AStallChangesNothing) {
   StepCostFit fit;
-  for (int i = 0; i < 2000; ++i) {
-    const StepWork work = machine.Draw();
-    fit.Add(work, machine.Run(work));
-  }
-  for (int i = 0; i < 100; ++i) {
-    const StepWork work = machine.Draw();
-    EXPECT_NEAR(fit.cost().MsOf(work) / truth.MsOf(work), 1, 0.01);
+  for (int i = 0; i < 20; ++i) fit.Add({1, 300}, 5);
+  for (const double ms : {500.0, 5.0, 800.0, 300.0}) {
+    fit.Add({1, 300}, ms);
+    EXPECT_NEAR(fit.cost().MsOf({1, 300}), 5, 1e-9);
   }
 }
 
