@@ -128,7 +128,6 @@ void SlotTables::MakeLayers(const HostPool& host) {
     std::memcpy(host_memory_.data() + i * 8, &address, sizeof(address));
   }
   const int64_t heads = options_.num_kv_heads;
-  const int64_t layers = options_.num_layers;
   const int64_t requests = options_.max_requests;
   const int64_t a_chunk = int64_t{kChunkFrames} * pieces_;
   const int64_t a_segment = int64_t{kSegmentPages} * pieces_;
@@ -145,12 +144,14 @@ void SlotTables::MakeLayers(const HostPool& host) {
     slots.directory = {numbers(kFirstSegment), words};
     slots.host_pages = {numbers(kFirstHostPage), words};
     slots.chunks = {numbers(kByLayer + 2 * layer + 1), words};
-    slots.entries =
-        entries_.At(static_cast<size_t>(layer * heads * a_segment * 2),
-                    Dtype::kUInt16, {1});
+    // A head's segments stand together: those of a request are mostly
+    // neighbours, and read as one.
+    const int64_t of_head = options_.num_segments * a_segment;
+    slots.entries = entries_.At(
+        static_cast<size_t>(layer * heads * of_head * 2), Dtype::kUInt16, {1});
     slots.entries.rank = 3;
     slots.entries.shape = {options_.num_segments, heads, a_segment};
-    slots.entries.stride = {layers * heads * a_segment, a_segment, 1};
+    slots.entries.stride = {a_segment, of_head, 1};
     slots.frames =
         frames_.At(0, Dtype::kUInt32, {options_.num_chunks, kChunkFrames});
     slots.tags =
