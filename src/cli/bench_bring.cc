@@ -89,8 +89,11 @@ Status BenchBring::AllocateTables() {
     ASSIGN_OR_RETURN(slots.chunks,
                      memory_.TakeRows(Iota(requests * chunks), chunks));
     slots.max_frames = num_slots_;
+    // As a cache has them: a head's segments stand together.
+    const int64_t of_head = requests * segments * kSegmentPages;
     slots.entries =
         entries.Slice(layer * requests * segments, requests * segments);
+    slots.entries.stride = {kSegmentPages, of_head, 1};
     slots.tags = tags.Slice(layer * requests * chunks, requests * chunks);
     slots.ages = ages.Slice(layer * requests * chunks, requests * chunks);
     for (int64_t r = 0; r < requests; ++r) {
