@@ -307,13 +307,18 @@ void PagedPrompt::MakePool(std::mt19937_64& random) {
       static_cast<int64_t>(random() % 3) * 64;
   pool_bytes_ = std::ssize(extents) * cache_.extent_stride_bytes;
   cache_.strips = Allocate<std::byte>(pool_bytes_);
+  std::vector<int32_t> first;
+  for (int r = 0; r < step_.num_requests; ++r) {
+    first.push_back(static_cast<int32_t>(r * stride));
+  }
   auto* on_device = Allocate<uint32_t>(std::ssize(table));
   Must(cudaMemcpy(on_device, table.data(), table.size() * 4,
                   cudaMemcpyHostToDevice),
        "uploading the page table");
-  cache_.page_table =
-      MakeView(on_device, Dtype::kUInt32, {step_.num_requests, max_pages});
-  cache_.page_table.stride[0] = stride;
+  cache_.max_pages = static_cast<int>(max_pages);
+  cache_.page_table = {
+      .first = Upload(first),
+      .entries = MakeView(on_device, Dtype::kUInt32, {std::ssize(table)})};
 }
 
 bool PagedPrompt::IsRead(int64_t row) const {
@@ -327,7 +332,7 @@ void PagedPrompt::MakePicks() {
   const int num_rows = prompt_.num_rows(), heads = prompt_.num_q_heads();
   const PromptPicks& wanted = prompt_.picks;
   const int lists = wanted.num_lists;
-  num_pages_ = cache_.page_table.dim(1);
+  num_pages_ = cache_.max_pages;
   std::vector<uint32_t> read_tokens(
       static_cast<size_t>(num_rows * int64_t{lists} * num_pages_));
   const int first = std::min(wanted.first_row, num_rows);

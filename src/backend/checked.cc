@@ -358,7 +358,7 @@ class CheckedBackend final : public Backend {
       const int end = first + step.num_tokens.As<int32_t>()[request];
       for (int page = first / format.page_tokens;
            page * format.page_tokens < end; ++page) {
-        const uint32_t extent = twin.page_table.Row<uint32_t>(request)[page];
+        const uint32_t extent = twin.page_table.Row(request)[page];
         for (int head = 0; head < cache.num_kv_heads; ++head) {
           disagreement_.CompareView(
               "keys", MakeView(cache.Slice(extent, head), format.k,

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "backend/row_table.h"
 #include "base/ids.h"
 #include "tensor/view.h"
 
@@ -45,7 +46,8 @@ struct LayerCache {
   int num_kv_heads = 0;
   std::byte* strips = nullptr;
   int64_t extent_stride_bytes = 0;
-  View page_table;  // u32 [requests, max_pages]: extent, or kNotWhole
+  RowTable page_table;  // by request and page: extent, or kNotWhole
+  int max_pages = 0;    // that a request of the step may have
 
   std::byte* Slice(uint32_t extent, int head) const {
     return strips + int64_t{extent} * extent_stride_bytes +

@@ -134,18 +134,13 @@ LayerCache PagedCase::Cache(TestDevice& device, const View& pool) const {
   for (const auto& pages : extents_) {
     max_pages = std::max(max_pages, std::ssize(pages));
   }
-  TestArray table(Dtype::kUInt32, {std::ssize(extents_), max_pages});
-  std::ranges::fill(table.values, kNotWhole);
-  for (size_t r = 0; r < extents_.size(); ++r) {
-    std::ranges::copy(extents_[r], table.values.begin() +
-                                       static_cast<int64_t>(r) * max_pages);
-  }
   LayerCache cache;
+  cache.max_pages = static_cast<int>(max_pages);
   cache.format = format_;
   cache.num_kv_heads = shape_.num_kv_heads;
   cache.strips = pool.data;
   cache.extent_stride_bytes = extent_stride_bytes_;
-  cache.page_table = device.Upload(table, 3);
+  cache.page_table = UploadRows(device, extents_, kNotWhole);
   return cache;
 }
 

@@ -25,21 +25,6 @@ std::vector<uint32_t> Take(std::vector<uint32_t>& from, int64_t count) {
   return taken;
 }
 
-// A table of one row a request; what a row does not name is `otherwise`.
-View UploadRows(TestDevice& device,
-                const std::vector<std::vector<uint32_t>>& rows,
-                double otherwise, int64_t gap) {
-  int64_t width = 1;
-  for (const auto& row : rows) width = std::max(width, std::ssize(row));
-  TestArray table(Dtype::kUInt32, {std::ssize(rows), width});
-  std::ranges::fill(table.values, otherwise);
-  for (size_t r = 0; r < rows.size(); ++r) {
-    std::ranges::copy(rows[r],
-                      table.values.begin() + static_cast<int64_t>(r) * width);
-  }
-  return device.Upload(table, gap);
-}
-
 constexpr int64_t kFrames = 400, kChunks = 16;
 
 }  // namespace
@@ -166,6 +151,19 @@ void SlotCase::Grow(size_t request, size_t num_frames, RandomSource& random) {
   }
 }
 
+// From the first page that is not whole on.
+std::vector<TableRow> SlotCase::FarRows() const {
+  std::vector<TableRow> rows;
+  for (size_t r = 0; r < host_pages_.size(); ++r) {
+    const auto first = std::ranges::find(is_whole_[r], false);
+    const auto num_left_out = first - is_whole_[r].begin();
+    rows.push_back({.num_left_out = num_left_out,
+                    .entries = {host_pages_[r].begin() + num_left_out,
+                                host_pages_[r].end()}});
+  }
+  return rows;
+}
+
 SlotCase::OnDevice SlotCase::Upload(TestDevice& device,
                                     bool shares_whole_pages) const {
   OnDevice on;
@@ -175,6 +173,7 @@ SlotCase::OnDevice SlotCase::Upload(TestDevice& device,
   std::vector<std::vector<uint32_t>> pages(is_whole_.size());
   std::vector<std::vector<uint32_t>> directory(is_whole_.size());
   std::vector<int32_t> num_segments, num_frames;
+  on.slots.max_frames = 1;
   for (size_t r = 0; r < is_whole_.size(); ++r) {
     directory[r].resize(segments_[r].size(), kNoSegment);
     for (size_t page = 0; page < is_whole_[r].size(); ++page) {
@@ -191,13 +190,14 @@ SlotCase::OnDevice SlotCase::Upload(TestDevice& device,
     }
     num_segments.push_back(static_cast<int32_t>(directory[r].size()));
     num_frames.push_back(static_cast<int32_t>(frames_[r].size()));
+    on.slots.max_frames = std::max(on.slots.max_frames, num_frames.back());
   }
-  on.cache.page_table = UploadRows(device, pages, kNotWhole, 3);
+  on.cache.page_table = UploadRows(device, pages, kNotWhole);
   on.slots.num_segments = device.Upload(Int32Array(num_segments));
   on.slots.num_frames = device.Upload(Int32Array(num_frames));
-  on.slots.directory = UploadRows(device, directory, kNoSegment, 2);
-  on.slots.chunks = UploadRows(device, chunks_, kChunks, 1);
-  on.slots.host_pages = UploadRows(device, host_pages_, kNotWhole, 5);
+  on.slots.directory = UploadRows(device, directory, kNoSegment);
+  on.slots.chunks = UploadRows(device, chunks_, kChunks);
+  on.slots.host_pages = UploadRows(device, FarRows(), kNotWhole);
   on.slots.entries = device.Upload(entries_, 4);
   on.slots.frames = device.Upload(frame_table_, 2);
   on.slots.tags = device.Upload(tags_, 2);

@@ -63,6 +63,7 @@ class SlotCase {
   size_t HostOffset(size_t request, int64_t page, int head) const;
   std::vector<std::byte> BytesAt(const std::vector<std::byte>& from,
                                  size_t slice, int index) const;
+  std::vector<TableRow> FarRows() const;
   void Grow(size_t request, size_t num_frames, RandomSource& random);
 
   const PagedCase& paged_;

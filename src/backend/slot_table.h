@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "backend/layer_cache.h"
+#include "backend/row_table.h"
 #include "tensor/view.h"
 
 namespace winnow {
@@ -14,7 +15,7 @@ namespace winnow {
 // page * pieces_a_page + i names one of a request.
 inline constexpr uint32_t kNoPiece = 0xffffffffu;
 // Pages whose entries stand together, allocated together.
-inline constexpr int kSegmentPages = 1024;
+inline constexpr int kSegmentPages = 64;
 // Frames whose state stands together, allocated together.
 inline constexpr int kChunkFrames = 64;
 // Slots of one (request, layer, KV head), so that an entry can name either a
@@ -41,21 +42,22 @@ inline int PiecesAPage(const SliceFormat& format) {
 // frames that are added must be set, to kNoPiece and kEmptyAge.
 struct SlotTable {
   View num_segments;  // i32 [requests]: 0: all of the request's pages are whole
-  View directory;     // u32 [requests, max_segments]: segment, or kNoSegment
-                      // where all its pages are whole
-  View entries;       // u16 [segments, kv_heads, 1024 * pieces a page]
-  View num_frames;    // i32 [requests]
-  View chunks;        // u32 [requests, max_chunks]
-  View frames;        // u32 [chunks, 64]: number of a strip
-  View tags;          // u32 [chunks, kv_heads, 64 * pieces a page]
-  View ages;          // u8  [chunks, kv_heads, 64 * pieces a page]
+  RowTable directory;  // by request: segment, or kNoSegment where all its pages
+                       // are whole
+  View entries;        // u16 [segments, kv_heads, 64 * pieces a page]
+  View num_frames;     // i32 [requests]
+  RowTable chunks;     // by request
+  View frames;         // u32 [chunks, 64]: number of a strip
+  View tags;           // u32 [chunks, kv_heads, 64 * pieces a page]
+  View ages;           // u8  [chunks, kv_heads, 64 * pieces a page]
+  int max_frames = 0;  // that a request may have, one at least
   // Strip i is at strips + i * strip_bytes.
   std::byte* strips = nullptr;
   int64_t strip_bytes = 0;
   // The host's pool, in pieces of memory of so many extents each; an extent
-  // holds its layers' strips one after another. A page that is not whole is
-  // there.
-  View host_pages;   // u32 [requests, max_pages]: extent of the host's pool
+  // holds its layers' strips one after another. There is each page that is not
+  // whole: in which extent, by request and page, from the first such one on.
+  RowTable host_pages;
   View host_memory;  // i64 [pieces of memory]: addresses
   int64_t host_extents_a_piece = 1;
   int64_t host_extent_bytes = 0;

@@ -208,4 +208,30 @@ std::vector<std::byte> TestDevice::DownloadBytes(const View& bytes) {
   return image;
 }
 
+RowTable UploadRows(TestDevice& device, const std::vector<TableRow>& rows,
+                    uint32_t otherwise) {
+  std::vector<int32_t> first(rows.size());
+  TestArray entries(Dtype::kUInt32, {0});
+  entries.values.assign(3, otherwise);
+  for (size_t r = rows.size(); r-- > 0;) {
+    const TableRow& row = rows[r];
+    first[r] =
+        static_cast<int32_t>(std::ssize(entries.values) - row.num_left_out);
+    entries.values.insert(entries.values.end(), row.entries.begin(),
+                          row.entries.end());
+    entries.values.resize(entries.values.size() + 1 + r % 3, otherwise);
+  }
+  entries.shape = {std::ssize(entries.values)};
+  return {.first = device.Upload(Int32Array(first)),
+          .entries = device.Upload(entries)};
+}
+
+RowTable UploadRows(TestDevice& device,
+                    const std::vector<std::vector<uint32_t>>& rows,
+                    uint32_t otherwise) {
+  std::vector<TableRow> table;
+  for (const auto& row : rows) table.push_back({.entries = row});
+  return UploadRows(device, table, otherwise);
+}
+
 }  // namespace winnow

@@ -91,6 +91,20 @@ class TestDevice {
   std::vector<Buffer> buffers_;
 };
 
+// A row of a table, without its first entries.
+struct TableRow {
+  int64_t num_left_out = 0;
+  std::vector<uint32_t> entries;
+};
+
+// A table of these rows, the last one first, with some entries of `otherwise`
+// before each and behind the last.
+RowTable UploadRows(TestDevice& device, const std::vector<TableRow>& rows,
+                    uint32_t otherwise);
+RowTable UploadRows(TestDevice& device,
+                    const std::vector<std::vector<uint32_t>>& rows,
+                    uint32_t otherwise);
+
 }  // namespace winnow
 
 #endif  // WINNOW_BACKEND_TEST_ARRAY_H_

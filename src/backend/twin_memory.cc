@@ -40,6 +40,10 @@ LayerStep TwinMemory::Of(LayerStep step) const {
   return step;
 }
 
+RowTable TwinMemory::Of(RowTable table) const {
+  return {.first = Of(table.first), .entries = Of(table.entries)};
+}
+
 LayerCache TwinMemory::Of(LayerCache cache) const {
   cache.strips = Of(cache.strips);
   cache.page_table = Of(cache.page_table);
@@ -57,10 +61,12 @@ PickLists TwinMemory::Of(PickLists lists) const {
 // The host's memory has no twin: host_memory's addresses are the same.
 SlotTable TwinMemory::Of(SlotTable slots) const {
   for (View* view :
-       {&slots.num_segments, &slots.directory, &slots.entries,
-        &slots.num_frames, &slots.chunks, &slots.frames, &slots.tags,
-        &slots.ages, &slots.host_pages, &slots.host_memory}) {
+       {&slots.num_segments, &slots.entries, &slots.num_frames, &slots.frames,
+        &slots.tags, &slots.ages, &slots.host_memory}) {
     *view = Of(*view);
+  }
+  for (RowTable* table : {&slots.directory, &slots.chunks, &slots.host_pages}) {
+    *table = Of(*table);
   }
   slots.strips = Of(slots.strips);
   return slots;

@@ -29,6 +29,7 @@ class TwinMemory {
     view.data = Of(view.data);
     return view;
   }
+  RowTable Of(RowTable table) const;
   LayerStep Of(LayerStep step) const;
   LayerCache Of(LayerCache cache) const;
   PickLists Of(PickLists lists) const;

@@ -4,6 +4,12 @@
 
 namespace winnow {
 
+DevicePageTableOptions TableOf(const DeviceCacheOptions& options) {
+  return {.max_requests = options.max_requests,
+          .num_entries = options.num_table_pages,
+          .num_extents = options.num_extents};
+}
+
 Result<std::unique_ptr<DeviceCache>> DeviceCache::Create(
     Backend& backend, const DeviceCacheOptions& options) {
   const StripPoolOptions pool_options = {.format = options.format,
@@ -13,9 +19,7 @@ Result<std::unique_ptr<DeviceCache>> DeviceCache::Create(
                                          .layout = options.layout};
   ASSIGN_OR_RETURN(StripPool pool, StripPool::Create(backend, pool_options));
   ASSIGN_OR_RETURN(DevicePageTable table,
-                   DevicePageTable::Create(backend, options.max_requests,
-                                           options.max_pages_per_request,
-                                           options.num_extents));
+                   DevicePageTable::Create(backend, TableOf(options)));
   return std::unique_ptr<DeviceCache>(
       new DeviceCache(backend, options, std::move(pool), std::move(table)));
 }
@@ -29,7 +33,8 @@ DeviceCache::DeviceCache(Backend& backend, const DeviceCacheOptions& options,
     cache.num_kv_heads = options.num_kv_heads;
     cache.strips = pool_.strips(layer);
     cache.extent_stride_bytes = pool_.extent_stride_bytes();
-    cache.page_table = table_.view();
+    cache.page_table = table_.rows();
+    cache.max_pages = options.max_pages_per_request;
   }
   copies_.reserve(static_cast<size_t>(options.max_requests));
 }
@@ -40,7 +45,7 @@ int64_t DeviceCache::WriteTables(
 }
 
 void DeviceCache::Apply(Queue& queue, std::span<const ExtentCopy> copies) {
-  const int64_t max_requests = table_.view().dim(0);
+  const int64_t max_requests = table_.rows().first.dim(0);
   CHECK(std::ssize(copies) <= max_requests, "copies={} max_requests={}",
         copies.size(), max_requests);
   copies_.clear();

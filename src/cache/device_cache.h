@@ -20,8 +20,12 @@ struct DeviceCacheOptions {
   int64_t num_extents = 0;
   int max_requests = 0;  // in one step
   int max_pages_per_request = 0;
+  int64_t num_table_pages = 0;  // of all requests of a step
   PoolLayout layout = PoolLayout::kLayerMajor;
 };
+
+// Of the table beside the pool.
+DevicePageTableOptions TableOf(const DeviceCacheOptions& options);
 
 // Owns the KV's bytes on one device and carries out what kv/ decides, as edits
 // in the order of one queue: a step sees the tables and copies that were
@@ -49,6 +53,7 @@ class DeviceCache {
   void Apply(Queue& queue, std::span<const ExtentCopy> copies);
 
   const StripPool& pool() const { return pool_; }
+  int64_t num_table_pages() const { return table_.rows().entries.dim(0); }
   // On the device, in all.
   size_t num_bytes() const { return pool_.num_bytes() + table_.num_bytes(); }
 

@@ -23,6 +23,7 @@ class DeviceCacheTest : public ::testing::TestWithParam<PoolLayout> {
         .num_extents = kNumExtents,
         .max_requests = 2,
         .max_pages_per_request = 4,
+        .num_table_pages = 12,
         .layout = GetParam()};
     Result<std::unique_ptr<DeviceCache>> cache =
         DeviceCache::Create(*backend_, options);
@@ -33,8 +34,7 @@ class DeviceCacheTest : public ::testing::TestWithParam<PoolLayout> {
   // K (or V) of one token, as a verb finds it through the tables.
   float* Token(int layer, int request, int head, int token, bool is_v) {
     const LayerCache& cache = cache_->layers()[static_cast<size_t>(layer)];
-    const uint32_t extent =
-        cache.page_table.Row<uint32_t>(request)[token / kPageTokens];
+    const uint32_t extent = cache.page_table.Row(request)[token / kPageTokens];
     auto* slice = reinterpret_cast<float*>(cache.Slice(extent, head));
     const int offset = token % kPageTokens;
     return is_v ? slice + kPageTokens * kKDim + offset * kVDim
@@ -113,7 +113,7 @@ TEST_P(DeviceCacheTest, LayersLeadToThePool) {
   }
   constexpr size_t kPoolBytes = size_t{kNumLayers * kNumHeads * kNumExtents} *
                                 kPageTokens * (kKDim + kVDim) * 4;
-  EXPECT_EQ(cache_->num_bytes(), kPoolBytes + 2 * 4 * sizeof(uint32_t));
+  EXPECT_EQ(cache_->num_bytes(), kPoolBytes + (2 + 12) * sizeof(uint32_t));
 }
 
 // What kv/ decides and cache/ carries out, together: two branches of one

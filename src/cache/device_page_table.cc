@@ -6,80 +6,142 @@
 
 namespace winnow {
 
-Result<DevicePageTable> DevicePageTable::Create(Backend& backend,
-                                                int max_requests, int max_pages,
-                                                int64_t num_extents) {
-  CHECK(max_requests > 0 && max_pages > 0 && num_extents > 0,
-        "max_requests={} max_pages={} num_extents={}", max_requests, max_pages,
-        num_extents);
-  const size_t num_bytes = static_cast<size_t>(max_requests) *
-                           static_cast<size_t>(max_pages) * sizeof(uint32_t);
-  const std::string purpose = fmt::format(
-      "page tables of {} requests of {} pages", max_requests, max_pages);
+size_t DevicePageTable::NumBytes(const DevicePageTableOptions& options) {
+  return static_cast<size_t>(options.max_requests + options.num_entries) *
+         sizeof(uint32_t);
+}
+
+Result<DevicePageTable> DevicePageTable::Create(
+    Backend& backend, const DevicePageTableOptions& options) {
+  CHECK(options.max_requests > 0 && options.num_entries > 0 &&
+            options.num_extents > 0 &&
+            options.max_requests * options.row_entries <= options.num_entries,
+        "max_requests={} num_entries={} num_extents={} row_entries={}",
+        options.max_requests, options.num_entries, options.num_extents,
+        options.row_entries);
+  const std::string purpose =
+      fmt::format("page tables of {} requests, {} pages in all",
+                  options.max_requests, options.num_entries);
+  const size_t num_bytes = NumBytes(options);
   ASSIGN_OR_RETURN(Buffer device,
                    backend.Allocate(Tier::kDevice, num_bytes, purpose));
   ASSIGN_OR_RETURN(Buffer mirror, Buffer::AllocateHost(num_bytes, purpose));
-  DevicePageTable table(backend, std::move(device), std::move(mirror),
-                        num_extents);
+  DevicePageTable table(backend, options, std::move(device), std::move(mirror));
   for (Buffer& staging : table.staging_) {
     ASSIGN_OR_RETURN(staging,
                      backend.Allocate(Tier::kHost, num_bytes, purpose));
   }
-  table.view_ = table.device_.At(0, Dtype::kUInt32, {max_requests, max_pages});
-  table.num_known_.resize(static_cast<size_t>(max_requests));
   return table;
 }
 
-DevicePageTable::DevicePageTable(Backend& backend, Buffer device, Buffer mirror,
-                                 int64_t num_extents)
+DevicePageTable::DevicePageTable(Backend& backend,
+                                 const DevicePageTableOptions& options,
+                                 Buffer device, Buffer mirror)
     : backend_(&backend),
+      options_(options),
       device_(std::move(device)),
       mirror_(std::move(mirror)),
-      num_extents_(num_extents) {}
+      rows_{.first = FirstOf(device_),
+            .entries = EntriesOf(device_, 0, options.num_entries)},
+      places_(static_cast<size_t>(options.max_requests)) {}
 
 int64_t DevicePageTable::Write(
     Queue& queue, std::span<const std::span<const ExtentId>> pages) {
-  CHECK(std::ssize(pages) <= view_.dim(0), "requests={} max_requests={}",
-        pages.size(), view_.dim(0));
+  CHECK(std::ssize(pages) <= options_.max_requests,
+        "requests={} max_requests={}", pages.size(), options_.max_requests);
   turn_ = (turn_ + 1) % staging_.size();
+  for (size_t row = 0; row < pages.size(); ++row) {
+    if (std::ssize(pages[row]) <= places_[row].room) continue;
+    PlaceRows(row, pages);
+    SendFirst(queue);
+    break;
+  }
   int64_t num_sent = 0;
-  for (int64_t row = 0; row < std::ssize(pages); ++row) {
-    num_sent += WriteRow(queue, row, pages[static_cast<size_t>(row)]);
+  for (size_t row = 0; row < pages.size(); ++row) {
+    num_sent += WriteRow(queue, row, pages[row]);
   }
   return num_sent;
 }
 
-int64_t DevicePageTable::WriteRow(Queue& queue, int64_t row,
+void DevicePageTable::PlaceRows(
+    size_t row, std::span<const std::span<const ExtentId>> pages) {
+  if (options_.row_entries > 0) return PlaceEvenly(pages);
+  const auto roomy = [](int64_t count) { return count + count / 4 + 64; };
+  int64_t at = row == 0 ? 0 : places_[row - 1].first + places_[row - 1].room;
+  int64_t num_pages = 0, num_roomy = 0;
+  for (const auto& each : pages.subspan(row)) {
+    num_pages += std::ssize(each);
+    num_roomy += roomy(std::ssize(each));
+  }
+  if (at + num_pages > options_.num_entries && row > 0) {
+    return PlaceRows(0, pages);
+  }
+  CHECK(at + num_pages <= options_.num_entries, "pages={} num_entries={}",
+        num_pages, options_.num_entries);
+  const bool is_roomy = at + num_roomy <= options_.num_entries;
+  for (size_t i = row; i < places_.size(); ++i) {
+    places_[i] = {.first = at};
+    if (i >= pages.size()) continue;
+    const int64_t count = std::ssize(pages[i]);
+    places_[i].room = is_roomy ? roomy(count) : count;
+    at += places_[i].room;
+  }
+}
+
+void DevicePageTable::PlaceEvenly(
+    std::span<const std::span<const ExtentId>> pages) {
+  for (size_t i = 0; i < places_.size(); ++i) {
+    CHECK(i >= pages.size() || std::ssize(pages[i]) <= options_.row_entries,
+          "row={} pages={} row_entries={}", i, pages[i].size(),
+          options_.row_entries);
+    places_[i] = {.first = static_cast<int64_t>(i) * options_.row_entries,
+                  .room = options_.row_entries};
+  }
+}
+
+void DevicePageTable::SendFirst(Queue& queue) {
+  const View from = FirstOf(staging_[turn_]);
+  for (size_t i = 0; i < places_.size(); ++i) {
+    from.As<int32_t>()[i] = static_cast<int32_t>(places_[i].first);
+  }
+  backend_->Copy(queue, from, rows_.first);
+}
+
+int64_t DevicePageTable::WriteRow(Queue& queue, size_t row,
                                   std::span<const ExtentId> pages) {
-  const int64_t num_pages = std::ssize(pages);
-  CHECK(num_pages <= view_.dim(1), "row={} pages={} max_pages={}", row,
-        num_pages, view_.dim(1));
-  int64_t& num_known = num_known_[static_cast<size_t>(row)];
-  uint32_t* known = RowOf(mirror_, row, 0, view_.dim(1)).As<uint32_t>();
+  Row& place = places_[row];
+  uint32_t* known = EntriesOf(mirror_, place.first, place.room).As<uint32_t>();
   const auto differs = [&](int64_t i) {
-    return i >= num_known || known[i] != pages[static_cast<size_t>(i)].value();
+    return i >= place.num_known ||
+           known[i] != pages[static_cast<size_t>(i)].value();
   };
-  int64_t first = 0, end = num_pages;
+  int64_t first = 0, end = std::ssize(pages);
   while (first < end && !differs(first)) ++first;
   while (end > first && !differs(end - 1)) --end;
   if (first == end) return 0;
-  const View from = RowOf(staging_[turn_], row, first, end - first);
+  const View from =
+      EntriesOf(staging_[turn_], place.first + first, end - first);
   for (int64_t i = first; i < end; ++i) {
     const uint32_t extent = pages[static_cast<size_t>(i)].value();
-    CHECK(extent < num_extents_ || extent == kNotWhole,
+    CHECK(extent < options_.num_extents || extent == kNotWhole,
           "row={} page={} extent={} num_extents={}", row, i, extent,
-          num_extents_);
+          options_.num_extents);
     known[i] = from.As<uint32_t>()[i - first] = extent;
   }
-  num_known = std::max(num_known, end);
-  backend_->Copy(queue, from, RowOf(device_, row, first, end - first));
+  place.num_known = std::max(place.num_known, end);
+  backend_->Copy(queue, from,
+                 EntriesOf(device_, place.first + first, end - first));
   return end - first;
 }
 
-View DevicePageTable::RowOf(const Buffer& buffer, int64_t row, int64_t first,
-                            int64_t count) const {
-  const auto offset = static_cast<size_t>(row * view_.dim(1) + first);
-  return buffer.At(offset * sizeof(uint32_t), Dtype::kUInt32, {count});
+View DevicePageTable::EntriesOf(const Buffer& buffer, int64_t first,
+                                int64_t count) const {
+  const auto at = static_cast<size_t>(options_.max_requests + first);
+  return buffer.At(at * sizeof(uint32_t), Dtype::kUInt32, {count});
+}
+
+View DevicePageTable::FirstOf(const Buffer& buffer) const {
+  return buffer.At(0, Dtype::kInt32, {options_.max_requests});
 }
 
 }  // namespace winnow

@@ -7,15 +7,20 @@
 
 namespace winnow {
 
+DevicePageTableOptions TableOf(const StripPoolOptions& pool,
+                               const PromptStripsOptions& options) {
+  return {.max_requests = options.max_requests,
+          .num_entries = options.num_table_pages,
+          .num_extents = pool.num_extents * pool.num_layers};
+}
+
 Result<std::unique_ptr<PromptStrips>> PromptStrips::Create(
     Backend& backend, const StripPool& device, const HostPool& host,
     const PromptStripsOptions& options) {
   CHECK(options.row_bytes > 0, "row_bytes={}", options.row_bytes);
   const StripPoolOptions& pool = device.options();
   ASSIGN_OR_RETURN(DevicePageTable table,
-                   DevicePageTable::Create(backend, options.max_requests,
-                                           options.max_pages_per_request,
-                                           pool.num_extents * pool.num_layers));
+                   DevicePageTable::Create(backend, TableOf(pool, options)));
   return std::unique_ptr<PromptStrips>(
       new PromptStrips(backend, device, host, options, std::move(table)));
 }
@@ -34,7 +39,8 @@ PromptStrips::PromptStrips(Backend& backend, const StripPool& device,
                             .num_kv_heads = pool.num_kv_heads,
                             .strips = device.strips(0),
                             .extent_stride_bytes = device.strip_bytes(),
-                            .page_table = table_.view()};
+                            .page_table = table_.rows(),
+                            .max_pages = options.max_pages_per_request};
   layers_.assign(static_cast<size_t>(pool.num_layers), cache);
 }
 

@@ -17,8 +17,13 @@ namespace winnow {
 struct PromptStripsOptions {
   int max_requests = 0;  // in one step
   int max_pages_per_request = 0;
-  int64_t row_bytes = 0;  // of a token between two layers
+  int64_t num_table_pages = 0;  // of all requests of a step
+  int64_t row_bytes = 0;        // of a token between two layers
 };
+
+// Of the table that leads to a pool's strips.
+DevicePageTableOptions TableOf(const StripPoolOptions& pool,
+                               const PromptStripsOptions& options);
 
 // Where one prompt lies: its first pages in strips of `lent`, a strip each that
 // serves one layer after the other (kv/layer_room.h), and, of the layers that

@@ -34,6 +34,7 @@ class PromptStripsTest : public testing::TestWithParam<PoolLayout> {
                   *backend_, *pool_, *host_,
                   {.max_requests = 2,
                    .max_pages_per_request = 8,
+                   .num_table_pages = 24,
                    .row_bytes = kHidden * static_cast<int64_t>(sizeof(float))})
                   .value();
   }
@@ -45,7 +46,7 @@ class PromptStripsTest : public testing::TestWithParam<PoolLayout> {
   // Where a verb finds a page of the first request.
   std::byte* Page(int layer, int64_t page) {
     const LayerCache& cache = strips_->layers()[static_cast<size_t>(layer)];
-    return cache.Slice(cache.page_table.Row<uint32_t>(0)[page], 0);
+    return cache.Slice(cache.page_table.Row(0)[page], 0);
   }
 
   const std::unique_ptr<Backend> backend_ = MakeCpuBackend({.num_threads = 1});

@@ -13,24 +13,58 @@ static_assert(kNoSlotSegment == kNoSegment);
 
 namespace {
 
-int CountOf(int number, int in_each) {
-  return (number + in_each - 1) / in_each;
+constexpr int64_t kWordBytes = sizeof(uint32_t);
+
+// Which numbers of a step's requests stand before their rows, one after the
+// other: [max_requests] each.
+enum Number : int {
+  kNumSegments,
+  kFirstSegment,
+  kFirstHostPage,
+  kByLayer,  // then, for each layer, how many frames, and the first chunk
+};
+
+int64_t HeadWords(const SlotTablesOptions& options) {
+  return int64_t{options.max_requests} * (kByLayer + 2 * options.num_layers);
+}
+
+// Rows have no more than there is of all.
+int64_t RowsWords(const SlotTablesOptions& options) {
+  const int64_t num_segments =
+      options.num_table_pages / kSegmentPages + options.max_requests;
+  return HeadWords(options) + num_segments + options.num_far_pages +
+         options.num_chunks;
 }
 
 }  // namespace
+
+SlotTablesBytes BytesOf(const SlotTablesOptions& options) {
+  const int64_t heads = options.num_kv_heads;
+  const int64_t pieces = PiecesAPage(options.format);
+  const int64_t num_states = options.num_chunks * heads * kChunkFrames * pieces;
+  const int64_t num_entries = options.num_segments * options.num_layers *
+                              heads * kSegmentPages * pieces;
+  return {.entries = num_entries * int64_t{sizeof(uint16_t)},
+          .tags = num_states * int64_t{sizeof(uint32_t)},
+          .ages = num_states,
+          .frames = options.num_chunks * kChunkFrames * kWordBytes,
+          .rows = RowsWords(options) * kWordBytes,
+          .counts = int64_t{options.num_layers} * options.max_requests *
+                    kNumBringCounts * kWordBytes};
+}
 
 Result<std::unique_ptr<SlotTables>> SlotTables::Create(
     Backend& backend, const StripPool& device, const HostPool& host,
     const SlotTablesOptions& options) {
   CHECK(options.num_layers > 0 && options.num_kv_heads > 0 &&
             options.num_segments > 0 && options.num_chunks > 0 &&
-            options.max_requests > 0 && options.max_pages_per_request > 0 &&
-            options.max_frames > 0,
+            options.max_requests > 0 && options.num_far_pages > 0 &&
+            options.num_table_pages > 0 && options.max_frames > 0,
         "num_layers={} num_kv_heads={} num_segments={} num_chunks={} "
-        "max_requests={} max_pages_per_request={} max_frames={}",
+        "max_requests={} num_far_pages={} num_table_pages={} max_frames={}",
         options.num_layers, options.num_kv_heads, options.num_segments,
-        options.num_chunks, options.max_requests, options.max_pages_per_request,
-        options.max_frames);
+        options.num_chunks, options.max_requests, options.num_far_pages,
+        options.num_table_pages, options.max_frames);
   const int max_slots = options.max_frames * PiecesAPage(options.format);
   if (max_slots > kMaxSlots) {
     return MakeError(ErrorCode::kInvalidArgument,
@@ -48,21 +82,7 @@ SlotTables::SlotTables(Backend& backend, const StripPool& device,
     : backend_(backend),
       device_(device),
       options_(options),
-      pieces_(PiecesAPage(options.format)),
-      max_segments_(CountOf(options.max_pages_per_request, kSegmentPages)),
-      max_chunks_(CountOf(options.max_frames, kChunkFrames)) {}
-
-int64_t SlotTables::HeadWords() const {
-  return int64_t{options_.max_requests} * (1 + options_.num_layers);
-}
-int64_t SlotTables::RowWords() const {
-  return max_segments_ + options_.max_pages_per_request +
-         int64_t{options_.num_layers} * max_chunks_;
-}
-int64_t SlotTables::ChunksAt(int layer) const {
-  return max_segments_ + options_.max_pages_per_request +
-         int64_t{layer} * max_chunks_;
-}
+      pieces_(PiecesAPage(options.format)) {}
 
 Status SlotTables::Allocate(const HostPool& host) {
   const auto allocate = [&](Tier tier, int64_t num_bytes, std::string_view what,
@@ -71,38 +91,30 @@ Status SlotTables::Allocate(const HostPool& host) {
         to, backend_.Allocate(tier, static_cast<size_t>(num_bytes), what));
     return Ok{};
   };
-  const int64_t heads = options_.num_kv_heads;
   const int64_t a_chunk = int64_t{kChunkFrames} * pieces_;
-  const int64_t states = options_.num_chunks * heads * a_chunk;
-  const int64_t num_entries = options_.num_segments * options_.num_layers *
-                              heads * kSegmentPages * pieces_;
-  const int64_t row_bytes =
-      (HeadWords() + RowWords() * options_.max_requests) * 4;
-  const int64_t counts_bytes = int64_t{options_.num_layers} *
-                               options_.max_requests * kNumBringCounts * 4;
+  const SlotTablesBytes bytes = BytesOf(options_);
   RETURN_IF_ERROR(
-      allocate(Tier::kDevice, num_entries * 2, "slot entries", entries_));
-  RETURN_IF_ERROR(allocate(Tier::kDevice, states * 4, "slot tags", tags_));
-  RETURN_IF_ERROR(allocate(Tier::kDevice, states, "slot ages", ages_));
-  const int64_t frames_bytes = options_.num_chunks * kChunkFrames * 4;
+      allocate(Tier::kDevice, bytes.entries, "slot entries", entries_));
+  RETURN_IF_ERROR(allocate(Tier::kDevice, bytes.tags, "slot tags", tags_));
+  RETURN_IF_ERROR(allocate(Tier::kDevice, bytes.ages, "slot ages", ages_));
   RETURN_IF_ERROR(
-      allocate(Tier::kDevice, frames_bytes, "slot frames", frames_));
+      allocate(Tier::kDevice, bytes.frames, "slot frames", frames_));
   RETURN_IF_ERROR(
-      allocate(Tier::kHost, frames_bytes, "slot frames, host", frames_mirror_));
+      allocate(Tier::kHost, bytes.frames, "slot frames, host", frames_mirror_));
   RETURN_IF_ERROR(
-      allocate(Tier::kDevice, counts_bytes, "slot counts", counts_bytes_));
+      allocate(Tier::kDevice, bytes.counts, "slot counts", counts_bytes_));
   RETURN_IF_ERROR(
-      allocate(Tier::kHost, counts_bytes, "slot counts, host", zeros_));
+      allocate(Tier::kHost, bytes.counts, "slot counts, host", zeros_));
   std::memset(zeros_.data(), 0, zeros_.num_bytes());
   RETURN_IF_ERROR(allocate(Tier::kHost, a_chunk * 5, "empty slots", blank_));
   std::memset(blank_.data(), 0xff, static_cast<size_t>(a_chunk) * 4);
   static_assert(kNoPiece == 0xffffffffu);
   std::memset(blank_.data() + a_chunk * 4, kEmptyAge,
               static_cast<size_t>(a_chunk));
-  RETURN_IF_ERROR(allocate(Tier::kDevice, row_bytes, "slot rows", rows_));
+  RETURN_IF_ERROR(allocate(Tier::kDevice, bytes.rows, "slot rows", rows_));
   for (Buffer& staging : staging_) {
     RETURN_IF_ERROR(
-        allocate(Tier::kHost, row_bytes, "slot rows, host", staging));
+        allocate(Tier::kHost, bytes.rows, "slot rows, host", staging));
   }
   return allocate(Tier::kHost, host.num_pieces() * int64_t{8},
                   "where the host's pool lies", host_memory_);
@@ -116,42 +128,37 @@ void SlotTables::MakeLayers(const HostPool& host) {
     std::memcpy(host_memory_.data() + i * 8, &address, sizeof(address));
   }
   const int64_t heads = options_.num_kv_heads;
-  const int64_t layers = options_.num_layers;
   const int64_t requests = options_.max_requests;
   const int64_t a_chunk = int64_t{kChunkFrames} * pieces_;
   const int64_t a_segment = int64_t{kSegmentPages} * pieces_;
   const int64_t strip_bytes = heads * options_.format.slice_bytes;
-  // A table that every row has at the same place.
-  const auto column = [&](int64_t first, int64_t count) {
-    View view = WordsOf(rows_, HeadWords() + first, 1);
-    view.rank = 2;
-    view.shape = {requests, count};
-    view.stride = {RowWords(), 1};
-    return view;
+  const auto numbers = [&](int number) {
+    return rows_.At(static_cast<size_t>(number * requests * kWordBytes),
+                    Dtype::kInt32, {requests});
   };
-  const auto head = [&](int64_t index) {
-    return rows_.At(static_cast<size_t>(index * requests * 4), Dtype::kInt32,
-                    {requests});
-  };
+  const View words = WordsOf(rows_, 0, RowsWords(options_));
   for (int layer = 0; layer < options_.num_layers; ++layer) {
     SlotTable& slots = layers_.emplace_back();
-    slots.num_segments = head(0);
-    slots.num_frames = head(1 + layer);
-    slots.directory = column(0, max_segments_);
-    slots.host_pages = column(max_segments_, options_.max_pages_per_request);
-    slots.chunks = column(ChunksAt(layer), max_chunks_);
-    slots.entries =
-        entries_.At(static_cast<size_t>(layer * heads * a_segment * 2),
-                    Dtype::kUInt16, {1});
+    slots.num_segments = numbers(kNumSegments);
+    slots.num_frames = numbers(kByLayer + 2 * layer);
+    slots.directory = {numbers(kFirstSegment), words};
+    slots.host_pages = {numbers(kFirstHostPage), words};
+    slots.chunks = {numbers(kByLayer + 2 * layer + 1), words};
+    // A head's segments stand together: those of a request are mostly
+    // neighbours, and read as one.
+    const int64_t of_head = options_.num_segments * a_segment;
+    slots.entries = entries_.At(
+        static_cast<size_t>(layer * heads * of_head * 2), Dtype::kUInt16, {1});
     slots.entries.rank = 3;
     slots.entries.shape = {options_.num_segments, heads, a_segment};
-    slots.entries.stride = {layers * heads * a_segment, a_segment, 1};
+    slots.entries.stride = {a_segment, of_head, 1};
     slots.frames =
         frames_.At(0, Dtype::kUInt32, {options_.num_chunks, kChunkFrames});
     slots.tags =
         tags_.At(0, Dtype::kUInt32, {options_.num_chunks, heads, a_chunk});
     slots.ages =
         ages_.At(0, Dtype::kUInt8, {options_.num_chunks, heads, a_chunk});
+    slots.max_frames = options_.max_frames;
     slots.strips = device_.strips(0);
     slots.strip_bytes = strip_bytes;
     slots.host_memory = host_memory_.At(0, Dtype::kInt64, {host.num_pieces()});
@@ -182,36 +189,47 @@ void SlotTables::WriteRows(Queue& queue, const SlotLedger& ledger,
         requests.size(), max_requests);
   turn_ = (turn_ + 1) % staging_.size();
   auto* words = reinterpret_cast<uint32_t*>(staging_[turn_].data());
+  int64_t used = HeadWords(options_);
+  // A request's row goes behind what there is; where it begins and how long it
+  // is are numbers of the request.
+  const auto add = [&](std::span<const uint32_t> row, uint32_t& first) {
+    CHECK(used + std::ssize(row) <= RowsWords(options_),
+          "words={} row={} room={}", used, row.size(), RowsWords(options_));
+    first = static_cast<uint32_t>(used);
+    std::ranges::copy(row, words + used);
+    used += std::ssize(row);
+  };
+  std::vector<uint32_t> host_pages;
   for (size_t r = 0; r < requests.size(); ++r) {
     const SlotRequest& request = requests[r];
-    const bool is_open = ledger.is_open(request.sequence);
-    words[r] = 0;
+    const auto number = [&](int which) -> uint32_t& {
+      return words[which * max_requests + static_cast<int64_t>(r)];
+    };
+    number(kNumSegments) = 0;
     for (int layer = 0; layer < options_.num_layers; ++layer) {
-      words[static_cast<size_t>((1 + layer) * max_requests) + r] = 0;
+      number(kByLayer + 2 * layer) = 0;
     }
-    if (!is_open) continue;
-    uint32_t* row = words + HeadWords() + static_cast<int64_t>(r) * RowWords();
+    if (!ledger.is_open(request.sequence)) continue;
     const std::span<const uint32_t> segments =
         ledger.segments(request.sequence);
-    CHECK(std::ssize(segments) <= max_segments_ &&
-              std::ssize(request.host_pages) <= options_.max_pages_per_request,
-          "sequence={} segments={} limit={} pages={} limit={}",
-          request.sequence.value(), segments.size(), max_segments_,
-          request.host_pages.size(), options_.max_pages_per_request);
-    words[r] = static_cast<uint32_t>(segments.size());
-    std::ranges::copy(segments, row);
-    for (size_t page = 0; page < request.host_pages.size(); ++page) {
-      row[static_cast<size_t>(max_segments_) + page] =
-          request.host_pages[page].value();
+    number(kNumSegments) = static_cast<uint32_t>(segments.size());
+    add(segments, number(kFirstSegment));
+    host_pages.clear();
+    const auto first_far = std::ranges::find_if(
+        request.host_pages, [](ExtentId page) { return page != kNoExtent; });
+    for (auto page = first_far; page != request.host_pages.end(); ++page) {
+      host_pages.push_back(page->value());
     }
+    add(host_pages, number(kFirstHostPage));
+    number(kFirstHostPage) -=
+        static_cast<uint32_t>(first_far - request.host_pages.begin());
     for (int layer = 0; layer < options_.num_layers; ++layer) {
-      words[static_cast<size_t>((1 + layer) * max_requests) + r] =
+      number(kByLayer + 2 * layer) =
           static_cast<uint32_t>(ledger.frames(request.sequence, layer).size());
-      std::ranges::copy(ledger.chunks(request.sequence, layer),
-                        row + ChunksAt(layer));
+      add(ledger.chunks(request.sequence, layer),
+          number(kByLayer + 2 * layer + 1));
     }
   }
-  const int64_t used = HeadWords() + std::ssize(requests) * RowWords();
   backend_.Copy(queue, WordsOf(staging_[turn_], 0, used),
                 WordsOf(rows_, 0, used));
   const auto counts_bytes = static_cast<int64_t>(zeros_.num_bytes());

@@ -21,10 +21,26 @@ struct SlotTablesOptions {
   int num_kv_heads = 0;  // of this rank
   int64_t num_segments = 0;
   int64_t num_chunks = 0;
-  int max_requests = 0;  // in one step
-  int max_pages_per_request = 0;
-  int max_frames = 0;  // of a request in one layer
+  int max_requests = 0;         // in one step
+  int64_t num_far_pages = 0;    // that the requests of a step may have
+  int64_t num_table_pages = 0;  // the same, with whole ones
+  int max_frames = 0;           // of a request in one layer
 };
+
+// What the tables take on the device, in bytes.
+struct SlotTablesBytes {
+  int64_t entries = 0;
+  int64_t tags = 0;
+  int64_t ages = 0;
+  int64_t frames = 0;
+  int64_t rows = 0;    // which of these a step's requests have, and host pages
+  int64_t counts = 0;  // of Bring
+
+  int64_t total() const {
+    return entries + tags + ages + frames + rows + counts;
+  }
+};
+SlotTablesBytes BytesOf(const SlotTablesOptions& options);
 
 // One request of a step, as kv has it.
 struct SlotRequest {
@@ -59,8 +75,9 @@ class SlotTables {
                             {static_cast<int64_t>(counts_bytes_.num_bytes())});
   }
 
-  // Row i is requests[i] from here on. REQUIRES: what was enqueued up to the
-  // call before the last has passed, for its staging memory is used again.
+  // Row i is requests[i] from here on: what is sent grows with what they have.
+  // REQUIRES: there is room for their pages; what was enqueued up to the call
+  // before the last has passed, for its staging memory is used again.
   void WriteRows(Queue& queue, const SlotLedger& ledger,
                  std::span<const SlotRequest> requests);
   // Frames that were added hold nothing. Before the next WriteRows that names
@@ -76,11 +93,6 @@ class SlotTables {
              const SlotTablesOptions& options);
   Status Allocate(const HostPool& host);
   void MakeLayers(const HostPool& host);
-  // Of the words of a step: what stands before the requests' rows, and a row.
-  int64_t HeadWords() const;
-  int64_t RowWords() const;
-  // Where a layer's chunks begin in a row.
-  int64_t ChunksAt(int layer) const;
   uint32_t StripNumber(uint32_t strip) const;
   View WordsOf(const Buffer& buffer, int64_t first, int64_t count) const;
 
@@ -88,11 +100,12 @@ class SlotTables {
   const StripPool& device_;
   const SlotTablesOptions options_;
   const int pieces_;  // a page
-  const int max_segments_, max_chunks_;
   Buffer entries_, tags_, ages_, frames_, host_memory_, counts_bytes_;
   Buffer frames_mirror_, zeros_;  // on the host
   Buffer blank_;                  // tags, then ages, of a chunk that is empty
-  Buffer rows_;                   // words [head, max_requests rows]
+  // Numbers by request, then its rows: of segments, host pages and, layer by
+  // layer, chunks.
+  Buffer rows_;
   std::array<Buffer, 2> staging_;
   size_t turn_ = 0;
   std::vector<SlotTable> layers_;  // [num_layers]

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -50,10 +51,11 @@ class SlotTablesTest : public ::testing::TestWithParam<
                                      {.format = format_,
                                       .num_layers = kLayers,
                                       .num_kv_heads = kHeads,
-                                      .num_segments = 4,
+                                      .num_segments = 8,
                                       .num_chunks = 20,
                                       .max_requests = kRequests,
-                                      .max_pages_per_request = kPages,
+                                      .num_far_pages = kHostPages,
+                                      .num_table_pages = kRequests * kPages,
                                       .max_frames = 70});
     ASSERT_TRUE(tables.ok()) << tables.error().message;
     tables_ = std::move(tables).value();
@@ -107,6 +109,10 @@ class SlotTablesTest : public ::testing::TestWithParam<
     step.first_position = MakeView(position.data(), Dtype::kInt32, {count});
     step.num_tokens = MakeView(ones.data(), Dtype::kInt32, {count});
     step.num_prompt_rows = MakeView(zeros.data(), Dtype::kInt32, {count});
+    std::vector<int32_t> first_page;
+    for (int64_t r = 0; r < count; ++r) {
+      first_page.push_back(static_cast<int32_t>(r * kPages));
+    }
     std::vector<uint32_t> page_table(static_cast<size_t>(count) * kPages,
                                      kNotWhole);
     for (int layer = 0; layer < kLayers; ++layer) {
@@ -116,8 +122,11 @@ class SlotTablesTest : public ::testing::TestWithParam<
       cache.num_kv_heads = kHeads;
       cache.strips = pool_->strips(layer);
       cache.extent_stride_bytes = pool_->extent_stride_bytes();
-      cache.page_table =
-          MakeView(page_table.data(), Dtype::kUInt32, {count, kPages});
+      cache.max_pages = kPages;
+      cache.page_table = {
+          .first = MakeView(first_page.data(), Dtype::kInt32, {count}),
+          .entries = MakeView(page_table.data(), Dtype::kUInt32,
+                              {std::ssize(page_table)})};
       BringArgs args;
       args.slots = &tables_->layers()[static_cast<size_t>(layer)];
       args.counts = tables_->counts()[static_cast<size_t>(layer)];
@@ -173,7 +182,7 @@ class SlotTablesTest : public ::testing::TestWithParam<
   std::optional<StripPool> pool_;
   std::unique_ptr<HostPool> host_;
   SlotLedger ledger_{{.num_layers = kLayers,
-                      .num_segments = 4,
+                      .num_segments = 8,
                       .num_chunks = 20,
                       .max_frames = 70}};
   std::unique_ptr<SlotTables> tables_;
@@ -228,6 +237,35 @@ TEST_P(SlotTablesTest, SlotsHoldTheirOwnSequence) {
     ledger_.Close(open.begin()->first);
     open.erase(open.begin());
   }
+}
+
+TEST_P(SlotTablesTest, RowsStandOneBehindTheOther) {
+  const SequenceId first(1), second(2);
+  const std::vector<ExtentId> early = {ExtentId(7), ExtentId(9)};
+  const std::vector<ExtentId> late = {kNoExtent, kNoExtent, kNoExtent,
+                                      ExtentId(5), ExtentId(6)};
+  ledger_.Open(first);
+  ledger_.Open(second);
+  ASSERT_TRUE(ledger_.Cover(first, 0, 2) && ledger_.Cover(second, 3, 5));
+  ledger_.Split(ExtentId(0));
+  ASSERT_TRUE(ledger_.Resize(first, std::array{0, 1, 0}));
+  ASSERT_TRUE(ledger_.Resize(second, std::array{1, 0, 0}));
+  const std::vector<SlotRequest> requests = {
+      {SequenceId(9), {}}, {second, late}, {first, early}};
+  tables_->WriteRows(*queue_, ledger_, requests);
+  const SlotTable& slots = tables_->layers()[0];
+  EXPECT_EQ(slots.num_segments.As<int32_t>()[0], 0);
+  EXPECT_EQ(slots.host_pages.At(1, 3), 5u);
+  EXPECT_EQ(slots.host_pages.At(1, 4), 6u);
+  EXPECT_EQ(slots.host_pages.At(2, 0), 7u);
+  EXPECT_EQ(slots.host_pages.At(2, 1), 9u);
+  EXPECT_EQ(slots.directory.At(1, 0), ledger_.segments(second)[0]);
+  EXPECT_EQ(slots.directory.At(2, 0), ledger_.segments(first)[0]);
+  EXPECT_EQ(slots.chunks.At(1, 0), ledger_.chunks(second, 0)[0]);
+  EXPECT_EQ(tables_->layers()[1].chunks.At(2, 0), ledger_.chunks(first, 1)[0]);
+  EXPECT_EQ(slots.num_frames.As<int32_t>()[2], 0);
+  ledger_.Close(first);
+  ledger_.Close(second);
 }
 
 TEST_P(SlotTablesTest, ARequestThatIsWholeHasNothing) {

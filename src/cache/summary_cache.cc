@@ -24,10 +24,14 @@ Result<std::unique_ptr<SummaryCache>> SummaryCache::Create(
           fmt::format("summaries: {} segments of {} tokens, {}",
                       options.num_segments, options.layout.segment_tokens,
                       FormatBytes(segment_bytes))));
-  ASSIGN_OR_RETURN(DevicePageTable table,
-                   DevicePageTable::Create(backend, options.max_requests,
-                                           options.max_segments_per_request,
-                                           options.num_segments));
+  ASSIGN_OR_RETURN(
+      DevicePageTable table,
+      DevicePageTable::Create(
+          backend, {.max_requests = options.max_requests,
+                    .num_entries = int64_t{options.max_requests} *
+                                   options.max_segments_per_request,
+                    .num_extents = options.num_segments,
+                    .row_entries = options.max_segments_per_request}));
   return std::unique_ptr<SummaryCache>(
       new SummaryCache(backend, options, std::move(pool), std::move(table)));
 }
@@ -40,11 +44,13 @@ SummaryCache::SummaryCache(Backend& backend, const SummaryCacheOptions& options,
       pool_(std::move(pool)),
       table_(std::move(table)) {
   const int64_t layer_bytes = options.layout.head_bytes * options.num_kv_heads;
+  const View segments = table_.rows().entries.Reshape(
+      {options.max_requests, options.max_segments_per_request});
   for (int layer = 0; layer < options.num_layers; ++layer) {
     layers_.push_back({.layout = options.layout,
                        .rows = pool_.data() + layer * layer_bytes,
                        .segment_stride_bytes = segment_bytes_,
-                       .segments = table_.view()});
+                       .segments = segments});
   }
 }
 

@@ -4,6 +4,7 @@
 #include "cli/bench_prefill.h"
 #include "cli/bench_serve.h"
 #include "cli/bench_step.h"
+#include "cli/bench_tables.h"
 #include "cli/bench_throughput.h"
 #include "cli/bench_tiers.h"
 #include "cli/bench_verbs.h"
@@ -213,19 +214,47 @@ Command& AddDisk(Command& bench, BenchFlags* flags) {
   return disk;
 }
 
+Command& AddTables(Command& bench, BenchFlags* flags) {
+  Command& tables = bench.AddCommand(
+      "tables",
+      "What the tables take that lead to KV, of requests that have slots");
+  tables.AddFlag({.name = "--shape",
+                  .value_name = "NAME",
+                  .help = "A published model's sizes (default llama-3.1-8b)"},
+                 Text(&flags->tables_shape));
+  tables.AddFlag({.name = "--contexts",
+                  .value_name = "LIST",
+                  .help = "Tokens of each request (default "
+                          "8K,32K,128K,512K,1M)"},
+                 Text(&flags->tables_contexts));
+  tables.AddFlag({.name = "--batches",
+                  .value_name = "LIST",
+                  .help = "Requests at once (default 1,4,16,32,64,256)"},
+                 Text(&flags->tables_batches));
+  tables.AddFlag({.name = "--select",
+                  .value_name = "LIST",
+                  .help = "What attention reads (default "
+                          "quest:budget=2K,block=32)"},
+                 Text(&flags->tables_selects));
+  AddJsonFlag(tables, "The figures as JSON, to standard output or to FILE",
+              &flags->engine);
+  return tables;
+}
+
 }  // namespace
 
 Command& AddBenchCommand(Command& program, BenchFlags* flags) {
   Command& bench = program.AddCommand("bench",
                                       "Measure this machine (step, verbs, "
                                       "prefill, throughput, tiers, disk), or "
-                                      "a server (serve)");
+                                      "a server (serve); size tables (tables)");
   flags->step_command = &AddStep(bench, flags);
   flags->verbs_command = &AddVerbs(bench, flags);
   flags->prefill_command = &AddPrefill(bench, flags);
   AddThroughput(bench, flags);
   flags->tiers_command = &AddTiers(bench, flags);
   flags->disk_command = &AddDisk(bench, flags);
+  flags->tables_command = &AddTables(bench, flags);
   flags->serve_command = &AddBenchServe(bench, &flags->serve);
   return bench;
 }
@@ -245,6 +274,9 @@ Result<int> RunBench(const BenchFlags& flags) {
   } else if (flags.tiers_command->chosen()) {
     RETURN_IF_ERROR(CheckModelOrShape("tiers", flags));
     RETURN_IF_ERROR(CheckTiersFlags(flags));
+  } else if (flags.tables_command->chosen()) {
+    RETURN_IF_ERROR(CheckJsonFile(flags.engine));
+    return RunBenchTables(flags);
   } else if (flags.disk_command->chosen()) {
     RETURN_IF_ERROR(CheckEngineFlags(flags.engine, /*selects=*/{}));
   } else {

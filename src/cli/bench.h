@@ -1,6 +1,6 @@
 // winnow bench step | verbs | prefill | throughput | tiers | disk: figures
 // beside the machine's roof, or each other, measured in the same run. winnow
-// bench serve: a server's.
+// bench tables: bytes. winnow bench serve: a server's.
 #ifndef WINNOW_CLI_BENCH_H_
 #define WINNOW_CLI_BENCH_H_
 
@@ -18,6 +18,7 @@ struct BenchFlags {
   const Command* prefill_command = nullptr;
   const Command* tiers_command = nullptr;
   const Command* disk_command = nullptr;
+  const Command* tables_command = nullptr;
   const Command* serve_command = nullptr;
   int generated_tokens = 32;
   // Of step, as typed: lists on a GPU. The first of prefill, too.
@@ -34,6 +35,11 @@ struct BenchFlags {
   int tiers_batch = 1;
   std::string tiers_context = "32K", tiers_select = "quest:budget=1K";
   std::string cache_budgets = "4x", tiers_hints = "keep", prompt_file;
+  // Of tables, as typed.
+  std::string tables_shape = "llama-3.1-8b";
+  std::string tables_contexts = "8K,32K,128K,512K,1M";
+  std::string tables_batches = "1,4,16,32,64,256";
+  std::string tables_selects = "quest:budget=2K,block=32";
   // Of disk, as typed.
   std::string kv_disk, kv_disk_size = "1GiB", disk_piece = "4MiB";
   BenchServeFlags serve;

@@ -34,11 +34,16 @@ Status BenchAttention::Allocate(Dtype dtype) {
       num_rows * config_.num_q_heads * shape_.head_dim * DtypeBytes(dtype));
   ASSIGN_OR_RETURN(q_, backend_.Allocate(Tier::kDevice, row_bytes, "q"));
   ASSIGN_OR_RETURN(out_, backend_.Allocate(Tier::kDevice, row_bytes, "out"));
-  const auto table_bytes = static_cast<size_t>(num_pages + num_rows + 64) * 4;
+  // The row's first entry, the pages, and the numbers of steps.
+  const auto table_bytes =
+      static_cast<size_t>(1 + num_pages + num_rows + 64) * 4;
   ASSIGN_OR_RETURN(tables_,
                    backend_.Allocate(Tier::kDevice, table_bytes, "tables"));
-  cache_.page_table = tables_.At(0, Dtype::kUInt32, {1, num_pages});
-  uint32_t* pages = cache_.page_table.As<uint32_t>();
+  cache_.max_pages = static_cast<int>(num_pages);
+  cache_.page_table = {.first = tables_.At(0, Dtype::kInt32, {1}),
+                       .entries = tables_.At(4, Dtype::kUInt32, {num_pages})};
+  *cache_.page_table.first.As<int32_t>() = 0;
+  uint32_t* pages = cache_.page_table.Row(0);
   std::iota(pages, pages + num_pages, 0u);
   if (shape_.shuffled_pages) {
     std::shuffle(pages, pages + num_pages, std::mt19937(1));
@@ -74,7 +79,7 @@ void BenchAttention::FillRandomly(const View& view) {
 }
 
 LayerStep BenchAttention::StepFor(int64_t first_position, int64_t num_rows) {
-  const auto base = static_cast<size_t>(cache_.page_table.dim(1)) * 4;
+  const auto base = static_cast<size_t>(1 + cache_.max_pages) * 4;
   const auto put = [&](size_t index, int64_t value) {
     const View view = tables_.At(base + index * 4, Dtype::kInt32, {1});
     *view.As<int32_t>() = static_cast<int32_t>(value);

@@ -13,6 +13,12 @@ constexpr int kLayers = 16;
 constexpr int kSlotsAPick = 4;
 constexpr int kPagesASlot = 2;
 
+std::vector<uint32_t> Iota(int64_t count) {
+  std::vector<uint32_t> numbers(static_cast<size_t>(count));
+  std::iota(numbers.begin(), numbers.end(), 0u);
+  return numbers;
+}
+
 }  // namespace
 
 BenchBring::BenchBring(Backend& backend, const Shape& shape)
@@ -50,10 +56,10 @@ Status BenchBring::AllocateRows() {
   cache_.format =
       MakeSliceFormat(shape_.dtype, shape_.head_dim, shape_.head_dim);
   cache_.num_kv_heads = shape_.num_kv_heads;
-  ASSIGN_OR_RETURN(cache_.page_table,
-                   memory_.Take(Dtype::kUInt32, {count, num_pages_}));
-  std::fill_n(cache_.page_table.As<uint32_t>(),
-              cache_.page_table.num_elements(), kNotWhole);
+  cache_.max_pages = num_pages_;
+  const std::vector<uint32_t> pages(static_cast<size_t>(count * num_pages_),
+                                    kNotWhole);
+  ASSIGN_OR_RETURN(cache_.page_table, memory_.TakeRows(pages, num_pages_));
   return Ok{};
 }
 
@@ -79,17 +85,17 @@ Status BenchBring::AllocateTables() {
                      memory_.Take(Dtype::kInt32, {requests}));
     ASSIGN_OR_RETURN(slots.num_frames, memory_.Take(Dtype::kInt32, {requests}));
     ASSIGN_OR_RETURN(slots.directory,
-                     memory_.Take(Dtype::kUInt32, {requests, segments}));
+                     memory_.TakeRows(Iota(requests * segments), segments));
     ASSIGN_OR_RETURN(slots.chunks,
-                     memory_.Take(Dtype::kUInt32, {requests, chunks}));
+                     memory_.TakeRows(Iota(requests * chunks), chunks));
+    slots.max_frames = num_slots_;
+    // As a cache has them: a head's segments stand together.
+    const int64_t of_head = requests * segments * kSegmentPages;
     slots.entries =
         entries.Slice(layer * requests * segments, requests * segments);
+    slots.entries.stride = {kSegmentPages, of_head, 1};
     slots.tags = tags.Slice(layer * requests * chunks, requests * chunks);
     slots.ages = ages.Slice(layer * requests * chunks, requests * chunks);
-    std::iota(slots.directory.As<uint32_t>(),
-              slots.directory.As<uint32_t>() + requests * segments, 0u);
-    std::iota(slots.chunks.As<uint32_t>(),
-              slots.chunks.As<uint32_t>() + requests * chunks, 0u);
     for (int64_t r = 0; r < requests; ++r) {
       slots.num_segments.As<int32_t>()[r] = static_cast<int32_t>(segments);
       slots.num_frames.As<int32_t>()[r] = num_slots_;

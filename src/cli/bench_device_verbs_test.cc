@@ -145,8 +145,7 @@ TEST_F(BenchDeviceVerbsTest, EveryLayoutHasRoomForAllThatItHolds) {
         for (int request = 0; request < kBatch; ++request) {
           for (int head = 0; head < kHeads; ++head) {
             for (int64_t page = 0; page < num_pages; ++page) {
-              const uint32_t extent =
-                  cache.page_table.Row<uint32_t>(request)[page];
+              const uint32_t extent = cache.page_table.Row(request)[page];
               pieces[cache.Slice(extent, head)] = cache.format.slice_bytes;
               // The last page is not full: it has no row.
               if (page + 1 == num_pages) continue;

@@ -86,6 +86,18 @@ Result<View> BenchMemory::TakeIndices(std::span<const uint32_t> values,
   return view;
 }
 
+Result<RowTable> BenchMemory::TakeRows(std::span<const uint32_t> entries,
+                                       int64_t width) {
+  std::vector<int32_t> first;
+  for (int64_t at = 0; at < std::ssize(entries); at += width) {
+    first.push_back(static_cast<int32_t>(at));
+  }
+  RowTable table;
+  ASSIGN_OR_RETURN(table.first, TakeIntegers(first));
+  ASSIGN_OR_RETURN(table.entries, TakeIndices(entries, {std::ssize(entries)}));
+  return table;
+}
+
 Result<View> BenchMemory::TakeFloats(std::span<const float> values,
                                      std::initializer_list<int64_t> shape) {
   ASSIGN_OR_RETURN(const View view, Take(Dtype::kFloat32, shape));

@@ -28,6 +28,8 @@ class BenchMemory {
   Result<View> TakeIntegers(std::span<const int32_t> values);
   Result<View> TakeIndices(std::span<const uint32_t> values,
                            std::initializer_list<int64_t> shape);
+  // Rows of `width` entries, one after the other.
+  Result<RowTable> TakeRows(std::span<const uint32_t> entries, int64_t width);
   Result<View> TakeFloats(std::span<const float> values,
                           std::initializer_list<int64_t> shape);
   Result<View> TakeBytes(std::span<const std::byte> bytes);

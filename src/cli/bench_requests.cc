@@ -97,8 +97,8 @@ Status BenchRequests::TakeKv() {
   std::vector<uint32_t> table(static_cast<size_t>(extents));
   std::iota(table.begin(), table.end(), 0u);
   std::shuffle(table.begin(), table.end(), std::mt19937(1));
-  ASSIGN_OR_RETURN(cache_.page_table,
-                   memory_.TakeIndices(table, {shape_.batch, pages}));
+  cache_.max_pages = static_cast<int>(pages);
+  ASSIGN_OR_RETURN(cache_.page_table, memory_.TakeRows(table, pages));
   return Ok{};
 }
 
@@ -155,7 +155,8 @@ Status BenchRequests::TakeSummaries() {
         cache_.strips + shape_.num_kv_heads * cache_.format.slice_bytes;
     summaries_.segment_stride_bytes = cache_.extent_stride_bytes;
     summary_stride_bytes_ = layer_stride_bytes_;
-    summaries_.segments = cache_.page_table;
+    summaries_.segments =
+        cache_.page_table.entries.Reshape({shape_.batch, cache_.max_pages});
     return Ok{};
   }
   summaries_.segment_stride_bytes =

@@ -96,8 +96,12 @@ Status BenchSparse::AllocateKv() {
         static_cast<size_t>(std::min(block, num_elements - at) * bytes));
   }
   strips_ = strips.data;
-  ASSIGN_OR_RETURN(cache_.page_table, Take(Dtype::kUInt32, {1, num_pages}));
-  uint32_t* pages = cache_.page_table.As<uint32_t>();
+  cache_.max_pages = static_cast<int>(num_pages);
+  RowTable& table = cache_.page_table;
+  ASSIGN_OR_RETURN(table.first, Take(Dtype::kInt32, {1}));
+  ASSIGN_OR_RETURN(table.entries, Take(Dtype::kUInt32, {num_pages}));
+  *table.first.As<int32_t>() = 0;
+  uint32_t* pages = table.Row(0);
   std::iota(pages, pages + num_pages, 0u);
   std::shuffle(pages, pages + num_pages, std::mt19937(1));
   return Ok{};

@@ -121,6 +121,12 @@ void AddCells(Command& command, SimulateFlags* flags) {
       "Rows after which frames move between layers, with age, keep, hold "
       "and hint (default 0: never)",
       WholeNumber(0, INT32_MAX, &flags->resize_rows));
+  command.AddFlag(
+      {.name = "--ghosts",
+       .help = "With --resize-rows: what more frames would spare is "
+               "counted by slots without bytes, not drawn on",
+       .values = Flag::Values::kNone},
+      Switch(&flags->ghosts));
 }
 
 void AddModel(Command& command, SimulateFlags* flags) {

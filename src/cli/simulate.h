@@ -25,6 +25,7 @@ struct SimulateFlags {
   double decay = 0.9;
   int warm_rows = 0;
   int resize_rows = 0;
+  bool ghosts = false;
   std::string shape = "llama-3.1-8b";
   std::string device_model = "h200";
   // What stands in place of the device model's, where above 0.

@@ -43,7 +43,8 @@ ReplayOptions OptionsOf(const SimulateFlags& flags, const SimulatePlan& plan,
                    .decay = flags.decay},
           .budget = plan.budgets[cell / num_rules % num_budgets],
           .warm_rows = flags.warm_rows,
-          .resize_rows = flags.resize_rows};
+          .resize_rows = flags.resize_rows,
+          .ghosts = flags.ghosts};
 }
 
 // Cells of one slot size stand together.

@@ -42,6 +42,7 @@ bool Admission::MayRun(const SequenceSnapshot& sequence) const {
   if (IsFirm(sequence)) firm += sequence.life_pages + sequence.fork_pages;
   if (IsPlain(sequence)) longest = std::max(longest, sequence.life_pages);
   return num_running_ < limits_.max_num_seqs &&
+         table_pages_ + sequence.table_pages <= limits_.num_table_pages &&
          promised_host_pages_ + sequence.host_pages <=
              limits_.num_free_host_pages &&
          firm + longest <= limits_.num_pages;
@@ -53,7 +54,10 @@ int64_t Admission::LackingPages(const SequenceSnapshot& sequence) const {
 
 void Admission::Count(const SequenceSnapshot& sequence) {
   promised_pages_ += PagesToPromise(sequence);
-  if (!sequence.is_read()) ++num_running_;
+  if (!sequence.is_read()) {
+    ++num_running_;
+    table_pages_ += sequence.table_pages;
+  }
   if (IsPlain(sequence)) {
     longest_life_ = std::max(longest_life_, sequence.life_pages);
   }

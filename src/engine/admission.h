@@ -48,7 +48,9 @@ class Admission {
   // life of all others: what must fit whoever gives way.
   int64_t firm_pages_ = 0;
   int64_t longest_life_ = 0;
-  int num_running_ = 0;              // prefixes that are only held do not run
+  // Prefixes that are only held do not run.
+  int num_running_ = 0;
+  int64_t table_pages_ = 0;
   int64_t promised_host_pages_ = 0;  // now
   int64_t num_lacking_pages_ = 0;
   int64_t num_spare_pages_ = 0;

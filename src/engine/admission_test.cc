@@ -65,6 +65,26 @@ SequenceSnapshot Layerwise(uint64_t id, int64_t life_pages,
           .host_pages = host_pages};
 }
 
+// Pages that they share take no room in the pool, and each its own in tables.
+TEST(AdmissionTest, PageTablesHaveRoomForAllWhoRun) {
+  SchedulerLimits limits = kLimits;
+  limits.num_table_pages = 9;
+  const auto plain = [](uint64_t id, int64_t table_pages) {
+    SequenceSnapshot sequence = Plain(id, 1);
+    sequence.table_pages = table_pages;
+    return sequence;
+  };
+  EXPECT_EQ(Admitted({plain(1, 4), plain(2, 5)}, limits), (Ids{1, 2}));
+  EXPECT_EQ(Admitted({plain(1, 4), plain(2, 6), plain(3, 1)}, limits), Ids{1});
+  SequenceSnapshot running = plain(1, 9);
+  running.admitted = true;
+  EXPECT_EQ(Admitted({running, plain(2, 1)}, limits), Ids{});
+  // A prefix that is only held is in no step.
+  SequenceSnapshot held = Read(PrefixOf(1, 4, 1));
+  held.table_pages = 9;
+  EXPECT_EQ(Admitted({held, plain(2, 9)}, limits), Ids{2});
+}
+
 // It never gives way: beside it there is room for the longest life of all
 // others, whatever is expected of them.
 TEST(AdmissionTest, WhoIsLayerwiseIsPromisedItsLifeBesideOthers) {

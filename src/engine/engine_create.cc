@@ -12,6 +12,7 @@ namespace {
 Result<std::unique_ptr<DeviceCache>> MakeCache(Backend& backend,
                                                const Model& model,
                                                const EngineOptions& options,
+                                               int64_t num_host_pages,
                                                std::optional<int> slot_tokens) {
   const ModelConfig& config = model.config();
   ASSIGN_OR_RETURN(const int64_t num_pages,
@@ -31,6 +32,10 @@ Result<std::unique_ptr<DeviceCache>> MakeCache(Backend& backend,
     cache.max_pages_per_request = static_cast<int>(
         std::min<int64_t>(num_pages, cache.max_pages_per_request));
   }
+  cache.num_table_pages =
+      NumTablePages({.num_extents = num_pages,
+                     .num_host_extents = num_host_pages,
+                     .max_sequences = options.max_num_seqs});
   return DeviceCache::Create(backend, cache);
 }
 
@@ -88,7 +93,8 @@ Result<std::unique_ptr<Engine>> Engine::Create(
         selectors->AddHints(backend, model, selector_options, options.hints));
   }
   ASSIGN_OR_RETURN(std::unique_ptr<DeviceCache> cache,
-                   MakeCache(backend, model, options, slot_tokens));
+                   MakeCache(backend, model, options,
+                             slot_tokens ? num_host_pages : 0, slot_tokens));
   std::unique_ptr<HostPool> host;
   if (num_host_pages > 0) {
     ASSIGN_OR_RETURN(host, HostPool::Create(backend, cache->pool(),

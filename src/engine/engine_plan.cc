@@ -63,6 +63,7 @@ Schedule Engine::Plan(bool admits, const StepPlan* under_way) const {
                   .layers_per_step = options_.layers_per_step,
                   .num_pages = num_pages_,
                   .num_free_host_pages = kv_.num_available_host_pages(),
+                  .num_table_pages = cache_->num_table_pages(),
                   .max_step_ms = options_.max_step_ms};
   if (disk_) input.limits.num_pages -= disk_->num_held_pages();
   input.sequences = Snapshots(under_way);

@@ -11,12 +11,16 @@ Result<std::unique_ptr<LayerwisePrompts>> LayerwisePrompts::Create(
     RequestSlots& slots, const Options& options) {
   std::unique_ptr<LayerwisePrompts> prompts(
       new LayerwisePrompts(memory, selectors, slots, options));
-  ASSIGN_OR_RETURN(prompts->strips_,
-                   PromptStrips::Create(
-                       memory.backend, memory.device.pool(), memory.host,
-                       {.max_requests = options.max_requests,
-                        .max_pages_per_request = options.max_pages_per_request,
-                        .row_bytes = prompts->RowBytes()}));
+  ASSIGN_OR_RETURN(
+      prompts->strips_,
+      PromptStrips::Create(
+          memory.backend, memory.device.pool(), memory.host,
+          {.max_requests = options.max_requests,
+           .max_pages_per_request = options.max_pages_per_request,
+           .num_table_pages = NumPromptTablePages(
+               {.num_extents = memory.device.pool().options().num_extents,
+                .num_host_extents = memory.host.num_extents()}),
+           .row_bytes = prompts->RowBytes()}));
   return prompts;
 }
 

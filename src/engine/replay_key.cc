@@ -13,6 +13,11 @@ void Add(const View& view, KeyBytes& key) {
   }
 }
 
+void Add(const RowTable& table, KeyBytes& key) {
+  Add(table.first, key);
+  Add(table.entries, key);
+}
+
 void Add(const LayerStep& step, KeyBytes& key) {
   key.Add(step.num_rows);
   key.Add(step.num_requests);
@@ -47,11 +52,15 @@ void Add(const Selection& selection, KeyBytes& key) {
 
 void Add(const SlotTable& slots, KeyBytes& key) {
   for (const View* view :
-       {&slots.num_segments, &slots.directory, &slots.entries,
-        &slots.num_frames, &slots.chunks, &slots.frames, &slots.tags,
-        &slots.ages, &slots.host_pages, &slots.host_memory}) {
+       {&slots.num_segments, &slots.entries, &slots.num_frames, &slots.frames,
+        &slots.tags, &slots.ages, &slots.host_memory}) {
     Add(*view, key);
   }
+  for (const RowTable* table :
+       {&slots.directory, &slots.chunks, &slots.host_pages}) {
+    Add(*table, key);
+  }
+  key.Add(slots.max_frames);
   key.Add(slots.strips);
 }
 
@@ -68,6 +77,7 @@ KeyBytes ReplayKey(const ForwardArgs& args) {
   for (const LayerCache& layer : args.layers) {
     key.Add(layer.strips);
     Add(layer.page_table, key);
+    key.Add(layer.max_pages);
   }
   Add(args.selection, key);
   for (const SlotTable& slots : args.slots) Add(slots, key);

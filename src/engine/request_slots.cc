@@ -1,7 +1,6 @@
 #include "engine/request_slots.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "base/check.h"
 
@@ -9,75 +8,13 @@ namespace winnow {
 
 static_assert(kNoExtent.value() == kNotWhole);
 
-namespace {
-
-using Kind = SummaryRows::Kind;
-
-// Keys that are scored themselves are read from whole pages.
-bool MayHaveSlots(const Selector& selector) {
-  return !selector.is_dense() && selector.program.rows.kind != Kind::kKeys &&
-         selector.program.normalizer.kind != Kind::kKeys;
-}
-
-// What a row reads of its context because the program says so.
-int64_t SelectedTokens(const SelectProgram& program, int64_t context) {
-  const Forced& forced = program.forced;
-  return program.budget.TokensOf(context) +
-         program.fixed.budget.TokensOf(context) +
-         (forced.inside_budget ? 0 : forced.sink_tokens + forced.recent_tokens);
-}
-
-// A request has no more pages than the device, or is read layer by layer. Of
-// the pages that those have beyond it the host holds each for one of them.
-int64_t NumSegments(int64_t num_extents, int64_t num_host_extents,
-                    const RequestSlotsOptions& options) {
-  const int64_t max_pages = PagesFor(options.max_model_len);
-  const int64_t a_sequence =
-      PagesFor(std::min(num_extents, max_pages), kSegmentPages);
-  return std::min(
-      options.max_sequences * a_sequence + num_host_extents / kSegmentPages,
-      options.max_sequences * PagesFor(max_pages, kSegmentPages));
-}
-
-// Of a layer, as entries tell them apart.
-int MostFrames(const SliceFormat& format) {
-  return kMaxSlots / PiecesAPage(format);
-}
-
-std::vector<bool> ChoosingLayers(const Selector& selector) {
-  std::vector<bool> layers = selector.dense;
-  layers.flip();
-  return layers;
-}
-
-}  // namespace
-
 std::optional<int> RequestSlots::SlotTokens(const SelectorSet& selectors) {
-  constexpr int kLeastTokens = 8;
   std::optional<int> tokens;
   for (int i = 0; i < selectors.size(); ++i) {
-    if (!MayHaveSlots(selectors.selector(i))) continue;
-    const SelectProgram& program = selectors.selector(i).program;
-    const int block = program.rows.kind == Kind::kClusters
-                          ? kLeastTokens
-                          : static_cast<int>(std::bit_floor(
-                                static_cast<unsigned>(program.block_tokens)));
-    tokens = std::clamp(block, kLeastTokens, tokens.value_or(kPageTokens));
+    const std::optional<int> of_one = SlotTokensOf(selectors.selector(i));
+    if (of_one) tokens = std::min(*of_one, tokens.value_or(kPageTokens));
   }
   return tokens;
-}
-
-std::vector<int> RequestSlots::FramesFor(const SelectorSet& selectors,
-                                         int index, int64_t max_context,
-                                         const CacheBudget& budget) {
-  const Selector& selector = selectors.selector(index);
-  const std::vector<bool> layers = ChoosingLayers(selector);
-  const int wanted = budget.FramesFor(
-      SelectedTokens(selector.program, max_context), max_context);
-  // What fills the last extent goes to some layers on top.
-  const int most = kMaxSlots / (kPageTokens / *SlotTokens(selectors)) -
-                   static_cast<int>(layers.size());
-  return FillExtents(std::clamp(wanted, 1, std::max(1, most)), layers);
 }
 
 Result<std::unique_ptr<RequestSlots>> RequestSlots::Create(
@@ -86,35 +23,28 @@ Result<std::unique_ptr<RequestSlots>> RequestSlots::Create(
   const StripPoolOptions& pool = memory.device.pool().options();
   int max_frames = 0;
   for (int i = 0; i < selectors.size(); ++i) {
-    if (!MayHaveSlots(selectors.selector(i))) continue;
+    const Selector& selector = selectors.selector(i);
+    if (!SlotTokensOf(selector)) continue;
     const std::vector<int> frames =
-        FramesFor(selectors, i, options.max_model_len, options.budget);
+        SlotFramesOf(selector, pool.format.slot_tokens, options.max_model_len,
+                     options.budget);
     max_frames = std::max(max_frames, std::ranges::max(frames));
   }
-  const int64_t max_pages = PagesFor(options.max_model_len);
-  const int most_frames = MostFrames(pool.format);
-  // A layer may have twice its share, which takes a chunk more that is not
-  // full.
-  const SlotLedgerOptions ledger = {
-      .num_layers = pool.num_layers,
-      .num_segments =
-          NumSegments(pool.num_extents, memory.host.num_extents(), options),
-      .num_chunks = int64_t{options.max_sequences} * pool.num_layers *
-                    (PagesFor(max_frames, kChunkFrames) + 1),
-      .max_frames = std::min(2 * max_frames, most_frames)};
+  const SlotTablesOptions tables =
+      SlotTablesFor({.pool = pool,
+                     .num_host_extents = memory.host.num_extents(),
+                     .max_sequences = options.max_sequences,
+                     .max_requests = options.max_requests,
+                     .layer_frames = max_frames});
+  const SlotLedgerOptions ledger = {.num_layers = pool.num_layers,
+                                    .num_segments = tables.num_segments,
+                                    .num_chunks = tables.num_chunks,
+                                    .max_frames = tables.max_frames};
   std::unique_ptr<RequestSlots> slots(
       new RequestSlots(memory, selectors, options, ledger));
-  ASSIGN_OR_RETURN(
-      slots->tables_,
-      SlotTables::Create(memory.backend, memory.device.pool(), memory.host,
-                         {.format = pool.format,
-                          .num_layers = pool.num_layers,
-                          .num_kv_heads = pool.num_kv_heads,
-                          .num_segments = ledger.num_segments,
-                          .num_chunks = ledger.num_chunks,
-                          .max_requests = options.max_requests,
-                          .max_pages_per_request = static_cast<int>(max_pages),
-                          .max_frames = ledger.max_frames}));
+  ASSIGN_OR_RETURN(slots->tables_,
+                   SlotTables::Create(memory.backend, memory.device.pool(),
+                                      memory.host, tables));
   ASSIGN_OR_RETURN(
       slots->counts_,
       memory.backend.Allocate(
@@ -133,18 +63,19 @@ RequestSlots::RequestSlots(const Memory& memory, const SelectorSet& selectors,
       ledger_(ledger) {}
 
 bool RequestSlots::MayServe(int selector) const {
-  return MayHaveSlots(selectors_.selector(selector));
+  return SlotTokensOf(selectors_.selector(selector)).has_value();
 }
 
 std::vector<int> RequestSlots::FramesOf(const Request& request,
                                         const CacheBudget& budget) const {
-  return FramesFor(selectors_, request.selector,
-                   std::ssize(request.prompt) + request.max_tokens, budget);
+  return SlotFramesOf(selectors_.selector(request.selector),
+                      memory_.device.pool().options().format.slot_tokens,
+                      std::ssize(request.prompt) + request.max_tokens, budget);
 }
 
 std::optional<PageRange> RequestSlots::Movable(const Sequence& sequence) const {
   const int selector = sequence.request().selector;
-  if (selector < 0 || !MayHaveSlots(selectors_.selector(selector))) {
+  if (selector < 0 || !MayServe(selector)) {
     return std::nullopt;
   }
   if (!sequence.waits_for_one()) return std::nullopt;
@@ -285,7 +216,13 @@ int64_t RequestSlots::Promote(const Sequence& sequence, int64_t num_pages) {
   if (num_chosen > num_room) return 0;
   // What slots hold lies on the host too.
   if (is_all) Close(sequence.id());
-  return kv.MoveToDevice(sequence.id(), num_chosen);
+  const int64_t num_copied = kv.MoveToDevice(sequence.id(), num_chosen);
+  if (!is_all) {
+    const std::span<const ExtentId> pages = kv.pages(sequence.id());
+    ledger_.Uncover(sequence.id(),
+                    std::ranges::find(pages, kNoExtent) - pages.begin());
+  }
+  return num_copied;
 }
 
 void RequestSlots::CountBrought(SequenceId id, const BroughtPieces& pieces,

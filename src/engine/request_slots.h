@@ -13,14 +13,11 @@
 #include "cache/slot_tables.h"
 #include "engine/selector_set.h"
 #include "engine/sequence.h"
+#include "engine/slot_room.h"
 #include "kv/demotion.h"
 #include "kv/promotion.h"
-#include "kv/slot_budget.h"
 
 namespace winnow {
-
-// What a request owns in slots where nobody says how much.
-inline constexpr CacheBudget kDefaultCacheBudget = {.tokens = 0, .times = 4};
 
 // Copied before one step for requests whose pages come back, a page at least,
 // so that none gets long by it (1.3 ms of an H200's link).
@@ -138,10 +135,6 @@ class RequestSlots {
   RequestSlots(const Memory& memory, const SelectorSet& selectors,
                const RequestSlotsOptions& options,
                const SlotLedgerOptions& ledger);
-  // By layer, of a request that is read by selector `index`.
-  static std::vector<int> FramesFor(const SelectorSet& selectors, int index,
-                                    int64_t max_context,
-                                    const CacheBudget& budget);
   // None where nothing can leave.
   std::optional<PageRange> Movable(const Sequence& sequence) const;
   std::optional<DemotionOffer> Offer(const Sequence& sequence) const;

@@ -39,7 +39,8 @@ class RunnerTest : public testing::Test {
                        .num_kv_heads = config.num_kv_heads,
                        .num_extents = 16,
                        .max_requests = 4,
-                       .max_pages_per_request = 4})
+                       .max_pages_per_request = 4,
+                       .num_table_pages = 16})
             .value();
     selectors_ = SelectorSet::Create(backend_, *model_,
                                      {.specs = {},

@@ -19,6 +19,7 @@ void VisitLimits(Limits& limits, const Visit& visit) {
   visit("layers_per_step", limits.layers_per_step);
   visit("num_pages", limits.num_pages);
   visit("num_free_host_pages", limits.num_free_host_pages);
+  visit("num_table_pages", limits.num_table_pages);
   visit("max_step_ms", limits.max_step_ms);
 }
 
@@ -46,6 +47,7 @@ void VisitSequence(Snapshot& sequence, const Visit& visit) {
   visit("is_restoring", sequence.is_restoring);
   visit("life_pages", sequence.life_pages);
   visit("host_pages", sequence.host_pages);
+  visit("table_pages", sequence.table_pages);
   visit("expected_pages", sequence.expected_pages);
   visit("fork_pages", sequence.fork_pages);
   visit("prefix", sequence.prefix);

@@ -56,6 +56,7 @@ SequenceSnapshot RandomSequence(uint64_t id, std::mt19937& random) {
   sequence.is_restoring = below(8) == 0;
   sequence.life_pages = 1 + below(40);
   sequence.host_pages = below(3);
+  sequence.table_pages = below(100);
   if (below(2) == 0) sequence.expected_pages = 1 + below(20);
   sequence.shared_pages = below(2);
   sequence.needs_all_layers = below(4) == 0;
@@ -81,6 +82,7 @@ TEST(ScheduleTraceTest, ALineSaysAllThatADecisionWasMadeFrom) {
         .layers_per_step = static_cast<int>(random() % 4),
         .num_pages = 200,
         .num_free_host_pages = static_cast<int64_t>(random() % 9),
+        .num_table_pages = static_cast<int64_t>(random() % 999),
         .max_step_ms = random() % 2 == 0 ? 0 : number(random)};
     input.cost = {.step_ms = number(random),
                   .row_ms = number(random) / 99,

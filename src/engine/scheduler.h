@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -41,6 +42,9 @@ struct SequenceSnapshot {
   int64_t life_pages = 0;
   // Of the host, that one that is not admitted takes when it is.
   int64_t host_pages = 0;
+  // Entries of a page table that it has at the end of its longest life, whether
+  // or not others have these pages too.
+  int64_t table_pages = 0;
   // What of these it is promised at first, where it may be preempted: at least
   // those for the tokens that it has. None: all.
   std::optional<int64_t> expected_pages = {};
@@ -71,6 +75,8 @@ struct SchedulerLimits {
   int layers_per_step = 0;  // 0: all; else prompts run layer range by range
   int64_t num_pages = 0;    // of the device pool
   int64_t num_free_host_pages = 0;  // that no sequence holds
+  // That page tables have room for, of all who run.
+  int64_t num_table_pages = std::numeric_limits<int64_t>::max();
   // That a step with a sequence that waits for one token is foretold to take at
   // most, as far as prompts are to be blamed; 0: however long.
   double max_step_ms = 0;

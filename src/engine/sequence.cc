@@ -77,6 +77,7 @@ SequenceSnapshot Sequence::Snapshot() const {
   // The last token that is generated is never fed back.
   const int64_t life_pages =
       PagesFor(int64_t{num_prompt_tokens()} + request_.max_tokens - 1);
+  snapshot.table_pages = life_pages;
   if (is_prefix_) {
     snapshot.life_pages = PagesFor(num_prompt_tokens());
     snapshot.fork_pages = life_pages - num_prompt_tokens() / kPageTokens;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/check.h"
 #include "base/ids.h"
@@ -54,11 +55,17 @@ FrameLimits LimitsFor(int num_frames, int most, int slots_a_frame) {
 
 std::vector<int> Redistribute(std::span<const SlotUsage> usages,
                               const FrameLimits& limits) {
+  std::vector<int> frames;
+  for (const SlotUsage& usage : usages) frames.push_back(usage.num_frames);
+  return Redistribute(usages, std::move(frames), limits);
+}
+
+std::vector<int> Redistribute(std::span<const SlotUsage> usages,
+                              std::vector<int> frames,
+                              const FrameLimits& limits) {
   CHECK(limits.step > 0 && limits.least > 0 && limits.slots_a_frame >= 0,
         "step={} least={} slots_a_frame={}", limits.step, limits.least,
         limits.slots_a_frame);
-  std::vector<int> frames;
-  for (const SlotUsage& usage : usages) frames.push_back(usage.num_frames);
   const auto change = [&](size_t i, int by) {
     return MissesWith(usages[i], frames[i] + by) -
            MissesWith(usages[i], frames[i]);

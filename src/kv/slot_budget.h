@@ -49,6 +49,10 @@ inline constexpr int kFrameMoveRows = 16;
 // hands. Pure; ties go to the first.
 std::vector<int> Redistribute(std::span<const SlotUsage> usages,
                               const FrameLimits& limits);
+// The same from `frames` on, whatever there were when the usages were counted.
+std::vector<int> Redistribute(std::span<const SlotUsage> usages,
+                              std::vector<int> frames,
+                              const FrameLimits& limits);
 
 // What --cache-budget says: tokens, or a multiple of the selection's budget.
 struct CacheBudget {

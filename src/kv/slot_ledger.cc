@@ -88,6 +88,17 @@ bool SlotLedger::Cover(SequenceId sequence, int64_t first_page,
   return true;
 }
 
+void SlotLedger::Uncover(SequenceId sequence, int64_t end_page) {
+  std::vector<uint32_t>& segments = OwnerOf(sequence).segments;
+  const auto end = std::min(static_cast<size_t>(end_page / kSlotSegmentPages),
+                            segments.size());
+  for (size_t i = 0; i < end; ++i) {
+    if (segments[i] == kNoSlotSegment) continue;
+    segments_.Release(ExtentId(segments[i]));
+    segments[i] = kNoSlotSegment;
+  }
+}
+
 void SlotLedger::CheckAmounts(std::span<const int> num_frames) const {
   CHECK(std::ssize(num_frames) == options_.num_layers, "amounts={} layers={}",
         num_frames.size(), options_.num_layers);

@@ -66,6 +66,9 @@ class SlotLedger {
   // Pages [first, end) of the sequence may be other than whole from here on:
   // false, and nothing has changed, where segments do not suffice.
   bool Cover(SequenceId sequence, int64_t first_page, int64_t end_page);
+  // Its pages before `end_page` are whole: segments that are theirs alone are
+  // free. REQUIRES: no step in flight names the sequence.
+  void Uncover(SequenceId sequence, int64_t end_page);
   // The sequence has num_frames[layer] frames from here on, the last ones
   // added or taken away: false, and nothing has changed, where strips or chunks
   // do not suffice. REQUIRES: an amount a layer, of at most max_frames.

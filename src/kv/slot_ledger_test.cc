@@ -55,16 +55,22 @@ TEST(SlotLedgerTest, SegmentsComeWithThePagesThatNeedThem) {
   ledger.Open(kFirst);
   ledger.Open(kSecond);
   EXPECT_TRUE(ledger.segments(kFirst).empty());
-  EXPECT_TRUE(ledger.Cover(kFirst, 2048, 2049));
+  constexpr int64_t kPages = kSlotSegmentPages;
+  EXPECT_TRUE(ledger.Cover(kFirst, 2 * kPages, 2 * kPages + 1));
   EXPECT_EQ(ledger.segments(kFirst).size(), 3u);
   EXPECT_EQ(ledger.segments(kFirst)[1], kNoSlotSegment);
-  EXPECT_FALSE(ledger.Cover(kSecond, 1023, 3073));
+  EXPECT_FALSE(ledger.Cover(kSecond, kPages - 1, 3 * kPages + 1));
   EXPECT_TRUE(ledger.segments(kSecond).empty());
-  EXPECT_TRUE(ledger.Cover(kSecond, 1023, 1025));
-  EXPECT_TRUE(ledger.Cover(kSecond, 0, 2048));  // all there
+  EXPECT_TRUE(ledger.Cover(kSecond, kPages - 1, kPages + 1));
+  EXPECT_TRUE(ledger.Cover(kSecond, 0, 2 * kPages));  // all there
   EXPECT_FALSE(ledger.Cover(kFirst, 0, 1));
-  ledger.Close(kSecond);
+  ledger.Uncover(kSecond, kPages - 1);  // the first still has a page
+  EXPECT_FALSE(ledger.Cover(kFirst, 0, 1));
+  ledger.Uncover(kSecond, kPages);
+  EXPECT_EQ(ledger.segments(kSecond).front(), kNoSlotSegment);
+  EXPECT_NE(ledger.segments(kSecond).back(), kNoSlotSegment);
   EXPECT_TRUE(ledger.Cover(kFirst, 0, 1));
+  ledger.Close(kSecond);
   ledger.Close(kFirst);
 }
 
@@ -141,8 +147,11 @@ class RandomCalls {
       ledger_.Close(sequence);
       open_.erase(open_.begin() + static_cast<int64_t>(which));
     } else if (dice < 6) {
-      const int64_t first = Below(9000);
-      done = ledger_.Cover(sequence, first, first + Below(3000));
+      const int64_t first = Below(9 * kSlotSegmentPages);
+      done =
+          ledger_.Cover(sequence, first, first + Below(3 * kSlotSegmentPages));
+    } else if (dice < 7) {
+      ledger_.Uncover(sequence, Below(9 * kSlotSegmentPages));
     } else {
       std::vector<int> frames;
       for (int layer = 0; layer < num_layers_; ++layer) {

@@ -55,6 +55,9 @@ class RequestSlots {
         kPageTokens / input.options.slot_tokens * input.header.num_kv_heads);
     for (const auto& steps : input.pieces) {
       caches_.push_back(MakeSlotCache(options.rule, steps));
+      if (!options.ghosts) continue;
+      ghosts_.push_back(MakeSlotCache(options.rule, steps));
+      ghosts_.back()->Resize(NumSlots(limits_.most));
     }
     ledger_.Open(kOnly);
     CHECK(ledger_.Cover(kOnly, 0, num_pages_), "pages={}", num_pages_);
@@ -67,19 +70,23 @@ class RequestSlots {
   SlotCounts Bring(size_t step) {
     SlotCounts sum;
     for (size_t i = 0; i < caches_.size(); ++i) {
-      SlotCounts counts;
-      caches_[i]->Bring(input_.pieces[i][step], counts);
-      Use(counts, usages_[i / static_cast<size_t>(input_.header.num_kv_heads)]);
+      const StepPieces& pieces = input_.pieces[i][step];
+      SlotCounts counts, used;
+      caches_[i]->Bring(pieces, counts);
       sum.Add(counts);
+      if (!ghosts_.empty()) ghosts_[i]->Bring(pieces, used);
+      Use(ghosts_.empty() ? counts : used,
+          usages_[i / static_cast<size_t>(input_.header.num_kv_heads)]);
     }
     return sum;
   }
   // Moves frames to where they save most, by what happened since the last time.
   void Redistribute() {
     for (size_t layer = 0; layer < frames_.size(); ++layer) {
-      usages_[layer].num_frames = frames_[layer];
+      usages_[layer].num_frames =
+          ghosts_.empty() ? frames_[layer] : limits_.most;
     }
-    frames_ = winnow::Redistribute(usages_, limits_);
+    frames_ = winnow::Redistribute(usages_, frames_, limits_);
     std::ranges::fill(usages_, SlotUsage());
     Resize();
   }
@@ -120,9 +127,11 @@ class RequestSlots {
     for (size_t i = 0; i < caches_.size(); ++i) {
       const auto layer = static_cast<int>(i / heads);
       const auto frames = std::ssize(ledger_.frames(kOnly, layer));
-      caches_[i]->Resize(static_cast<int>(frames) * kPageTokens /
-                         input_.options.slot_tokens);
+      caches_[i]->Resize(NumSlots(static_cast<int>(frames)));
     }
+  }
+  int NumSlots(int num_frames) const {
+    return num_frames * kPageTokens / input_.options.slot_tokens;
   }
 
   const ReplayInput& input_;
@@ -133,6 +142,7 @@ class RequestSlots {
   std::vector<int> frames_;                         // by choosing layer
   std::vector<SlotUsage> usages_;                   // by choosing layer
   std::vector<std::unique_ptr<SlotCache>> caches_;  // by layer and KV head
+  std::vector<std::unique_ptr<SlotCache>> ghosts_;  // likewise, or none
 };
 
 bool CountsAges(SlotRule rule) {

@@ -33,6 +33,9 @@ struct ReplayOptions {
   // Every so many rows frames move between layers (Redistribute), with kAge,
   // kKeep, kHold and kHint; 0: never.
   int resize_rows = 0;
+  // What more frames would spare is counted, not drawn on: by as many slots as
+  // a layer may have at most, which hold no bytes.
+  bool ghosts = false;
 };
 
 // Of all rows that count.

@@ -142,6 +142,8 @@ TEST(ReplayTest, FramesMoveToWhoMisses) {
   const double fixed = Replay(InputOf(traced), options).hit_rate();
   options.resize_rows = 20;
   EXPECT_GT(Replay(InputOf(traced), options).hit_rate(), fixed + 0.05);
+  options.ghosts = true;
+  EXPECT_GT(Replay(InputOf(traced), options).hit_rate(), fixed + 0.05);
 }
 
 }  // namespace

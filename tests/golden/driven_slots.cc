@@ -31,6 +31,7 @@ DrivenSlots::DrivenSlots(Backend& backend, std::span<const LayerCache> layers,
   const int64_t pieces = kPageTokens / shape.slot_tokens;
   const int64_t strip_bytes = heads * layers[0].format.slice_bytes;
   const auto num_layers = static_cast<int64_t>(layers.size());
+  const int64_t segments = PagesFor(shape.num_pages, kSegmentPages);
   const int64_t chunks =
       std::max<int64_t>(1, PagesFor(shape.num_frames, kChunkFrames));
   const View host =
@@ -41,21 +42,24 @@ DrivenSlots::DrivenSlots(Backend& backend, std::span<const LayerCache> layers,
   for (int64_t layer = 0; layer < num_layers; ++layer) {
     const LayerCache& cache = layers[static_cast<size_t>(layer)];
     for (int page = 0; page < shape.num_pages; ++page) {
-      std::byte* strip = cache.Slice(cache.page_table.As<uint32_t>()[page], 0);
+      std::byte* strip = cache.Slice(cache.page_table.Row(0)[page], 0);
       std::memcpy(host.data + (page * num_layers + layer) * strip_bytes, strip,
                   static_cast<size_t>(strip_bytes));
       std::memset(strip, kPoison, static_cast<size_t>(strip_bytes));
     }
     SlotTable& slots = tables_.emplace_back();
     slots.num_segments = Take(Dtype::kInt32, {1}, 0);
-    *slots.num_segments.As<int32_t>() = 1;
+    *slots.num_segments.As<int32_t>() = static_cast<int32_t>(segments);
     slots.num_frames = Take(Dtype::kInt32, {1}, 0);
     *slots.num_frames.As<int32_t>() = shape.num_frames;
-    slots.directory = Take(Dtype::kUInt32, {1, 1}, 0);
-    slots.entries = Take(Dtype::kUInt16, {1, heads, kSegmentPages * pieces}, 0);
-    slots.chunks = Take(Dtype::kUInt32, {1, chunks}, 0);
-    std::iota(slots.chunks.As<uint32_t>(), slots.chunks.As<uint32_t>() + chunks,
-              0u);
+    slots.max_frames = std::max(1, shape.num_frames);
+    const View first = Take(Dtype::kInt32, {1}, 0);
+    slots.directory = {first, Take(Dtype::kUInt32, {segments}, 0)};
+    std::iota(slots.directory.Row(0), slots.directory.Row(0) + segments, 0u);
+    slots.entries =
+        Take(Dtype::kUInt16, {segments, heads, kSegmentPages * pieces}, 0);
+    slots.chunks = {first, Take(Dtype::kUInt32, {chunks}, 0)};
+    std::iota(slots.chunks.Row(0), slots.chunks.Row(0) + chunks, 0u);
     slots.frames = Take(Dtype::kUInt32, {chunks, kChunkFrames}, 0);
     std::iota(slots.frames.As<uint32_t>(),
               slots.frames.As<uint32_t>() + chunks * kChunkFrames, 0u);
@@ -66,9 +70,9 @@ DrivenSlots::DrivenSlots(Backend& backend, std::span<const LayerCache> layers,
     slots.strips =
         Take(Dtype::kUInt8, {shape.num_frames, strip_bytes}, kPoison).data;
     slots.strip_bytes = strip_bytes;
-    slots.host_pages = Take(Dtype::kUInt32, {1, shape.num_pages}, 0);
-    std::iota(slots.host_pages.As<uint32_t>(),
-              slots.host_pages.As<uint32_t>() + shape.num_pages, 0u);
+    slots.host_pages = {first, Take(Dtype::kUInt32, {shape.num_pages}, 0)};
+    std::iota(slots.host_pages.Row(0),
+              slots.host_pages.Row(0) + shape.num_pages, 0u);
     slots.host_memory = memory;
     slots.host_extents_a_piece = shape.num_pages;
     slots.host_extent_bytes = num_layers * strip_bytes;

@@ -36,15 +36,24 @@ StepDriver::StepDriver(Backend& backend, const Model& model, int num_requests,
   std::memset(pool_.data(), 0x7f, pool_bytes);
   const auto num_entries =
       static_cast<size_t>(num_requests * pages_per_request_);
-  table_ = Allocated(backend, num_entries * sizeof(uint32_t));
+  table_ =
+      Allocated(backend, (static_cast<size_t>(num_requests) + num_entries) *
+                             sizeof(uint32_t));
+  const RowTable pages = {
+      .first = table_.At(0, Dtype::kInt32, {num_requests}),
+      .entries =
+          table_.At(static_cast<size_t>(num_requests) * sizeof(int32_t),
+                    Dtype::kUInt32, {static_cast<int64_t>(num_entries)})};
+  for (int i = 0; i < num_requests; ++i) {
+    pages.first.As<int32_t>()[i] = i * pages_per_request_;
+  }
   for (int layer = 0; layer < config.num_layers; ++layer) {
-    layers_.push_back(
-        {.format = format,
-         .num_kv_heads = config.num_kv_heads,
-         .strips = pool_.data() + layer * layer_bytes,
-         .extent_stride_bytes = strip_bytes,
-         .page_table =
-             table_.At(0, Dtype::kUInt32, {num_requests, pages_per_request_})});
+    layers_.push_back({.format = format,
+                       .num_kv_heads = config.num_kv_heads,
+                       .strips = pool_.data() + layer * layer_bytes,
+                       .extent_stride_bytes = strip_bytes,
+                       .page_table = pages,
+                       .max_pages = pages_per_request_});
   }
 }
 
@@ -158,13 +167,12 @@ void StepDriver::Unload(const DrivenSlots::Shape& shape) {
 // extents, made odd to 5 by counting on where it is a multiple: neighbours in
 // a sequence are none in the pool.
 void StepDriver::PointTables(std::span<const DrivenRows> requests) {
-  const int64_t num_extents =
-      layers_[0].page_table.dim(0) * layers_[0].page_table.dim(1);
+  const int64_t num_extents = layers_[0].page_table.entries.num_elements();
   const int64_t step = num_extents % 5 == 0 ? 3 : 5;
   CHECK(num_extents % step != 0 || num_extents == step, "num_extents={}",
         num_extents);
   for (size_t i = 0; i < requests.size(); ++i) {
-    auto* row = layers_[0].page_table.Row<uint32_t>(static_cast<int64_t>(i));
+    auto* row = layers_[0].page_table.Row(static_cast<int64_t>(i));
     for (int page = 0; page < pages_per_request_; ++page) {
       const int64_t index = requests[i].request * pages_per_request_ + page;
       row[page] = static_cast<uint32_t>((index * step + 3) % num_extents);

@@ -260,7 +260,8 @@ class ProgramTest(unittest.TestCase):
         for command in ([], ["generate"], ["info"], ["bench"],
                         ["bench", "step"], ["bench", "verbs"],
                         ["bench", "prefill"], ["bench", "throughput"],
-                        ["bench", "tiers"], ["bench", "disk"]):
+                        ["bench", "tiers"], ["bench", "disk"],
+                        ["bench", "tables"]):
             done = winnow(*command, "--help")
             self.assertEqual(done.returncode, 0)
             self.assertIn("Usage", done.stdout)
@@ -291,6 +292,32 @@ class ProgramTest(unittest.TestCase):
             set(re.findall(r"(?m)^  (?:-h,)?(--[a-z-]+)", shown)),
             {"--kv-disk", "--kv-disk-size", "--piece", "--rounds", "--json",
              "--help"})
+
+    def test_bench_tables_grow_with_what_there_is(self):
+        shown = winnow("bench", "tables", "--help").stdout
+        self.assertEqual(
+            set(re.findall(r"(?m)^  (?:-h,)?(--[a-z-]+)", shown)),
+            {"--shape", "--contexts", "--batches", "--select", "--json",
+             "--help"})
+        done = winnow("bench", "tables", "--contexts", "128K,256K",
+                      "--batches", "32", "--select",
+                      "quest:budget=2K,block=16,quest:budget=2K,block=32",
+                      "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = json.loads(done.stdout)["rows"]
+        self.assertEqual(
+            [(row["slot_tokens"], row["context"]) for row in rows],
+            [(16, 128 << 10), (16, 256 << 10), (32, 128 << 10),
+             (32, 256 << 10)])
+        self.assertGreaterEqual(rows[2]["times_smaller"], 49)
+        self.assertLess(rows[3]["bytes"], 2 * rows[2]["bytes"])
+        # A table of every token: 32 layers, 8 KV heads, 4 bytes.
+        self.assertEqual(rows[0]["token_table_bytes"],
+                         32 * (128 << 10) * 32 * 8 * 4)
+        self.assertEqual(
+            sum(value for name, value in rows[0].items() if name in (
+                "page_table_bytes", "slot_entry_bytes", "slot_state_bytes",
+                "step_bytes")), rows[0]["bytes"])
 
     def generate_from_disk(self, *arguments: str, words: int = 700):
         return winnow("generate", MODEL, "--prompt", "day " * words,
@@ -515,6 +542,8 @@ class ProgramTest(unittest.TestCase):
                 (["bench", "verbs", MODEL, "--batch-invariant"],
                  ["not expected", "--batch-invariant"]),
                 (["bench", "disk"], ["--kv-disk"]),
+                (["bench", "tables", "--select", "dense"],
+                 ["--select dense", "no slots"]),
                 (["bench", "disk", "--kv-disk", "x", "--piece", "many"],
                  ["--piece", "many"]),
                 (["bench", "disk", "--kv-disk", "x", "--kv-disk-size",

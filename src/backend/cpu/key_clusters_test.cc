@@ -45,8 +45,10 @@ class Segment {
                                      : normal(random) + 0.5f);
     }
     cache_.strips = kv_.data();
-    cache_.page_table =
-        MakeView(pages_.data(), Dtype::kUInt32, {1, std::ssize(pages_)});
+    cache_.max_pages = static_cast<int>(pages_.size());
+    cache_.page_table = {.first = MakeView(&only_row_, Dtype::kInt32, {1}),
+                         .entries = MakeView(pages_.data(), Dtype::kUInt32,
+                                             {std::ssize(pages_)})};
     table_.layout = MakeSummaryLayout(program_, k_dim, k_dim);
     table_.segment_stride_bytes = table_.layout.head_bytes;
     table_.segments = MakeView(&only_segment_, Dtype::kUInt32, {1, 1});
@@ -71,6 +73,7 @@ class Segment {
   SummaryTable table_;
   std::vector<uint32_t> pages_;
   uint32_t only_segment_ = 0;
+  int32_t only_row_ = 0;
   std::vector<std::byte> kv_;
 };
 

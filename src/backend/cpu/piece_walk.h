@@ -49,7 +49,7 @@ class PieceWalk {
         cache_(cache),
         head_(head),
         kv_head_(kv_head),
-        page_table_(cache.page_table.Row<uint32_t>(of.request)) {}
+        page_table_(cache.page_table.Row(of.request)) {}
 
   // visit(head, piece, entry) for every piece that a source names, which a row
   // sees and whose page is not whole: by rows, lists, ranks and pieces; then
@@ -119,7 +119,7 @@ class PieceWalk {
     const uint32_t* const page_table = page_table_;
     const int64_t first_page = first / kPageTokens;
     const int64_t last_page = last / kPageTokens;
-    const int64_t num_pages = cache_.page_table.dim(1);
+    const int64_t num_pages = cache_.max_pages;
     constexpr int kSlotTokens = kPageTokens / kPieces;
     constexpr uint32_t kMask = ~uint32_t{0} >> (kPageTokens - kSlotTokens);
     int64_t segment = -1, num_whole = 0;

@@ -34,10 +34,10 @@ class SlotHead {
     CHECK(num_slots_ <= kMaxSlots, "request={} slots={} limit={}", request,
           num_slots_, kMaxSlots);
     if (is_whole()) return;
-    directory_ = slots.directory.Row<uint32_t>(request);
+    directory_ = slots.directory.Row(request);
     entries_ = OfHead<uint16_t>(slots.entries);
     if (num_slots_ == 0) return;
-    chunks_ = slots.chunks.Row<uint32_t>(request);
+    chunks_ = slots.chunks.Row(request);
     tags_ = OfHead<uint32_t>(slots.tags);
     ages_ = OfHead<uint8_t>(slots.ages);
   }
@@ -91,7 +91,7 @@ class SlotHead {
             slot & (pieces_a_page_ - 1)};
   }
   PiecePlace OnHost(int64_t page, int index) const {
-    const int64_t extent = slots_.host_pages.Row<uint32_t>(request_)[page];
+    const int64_t extent = slots_.host_pages.At(request_, page);
     const int64_t memory =
         slots_.host_memory.As<int64_t>()[extent / slots_.host_extents_a_piece];
     return {
@@ -139,7 +139,7 @@ class SlotHead {
   const int num_slots_;
   // Null where there are no slots.
   const uint32_t* directory_ = nullptr;  // [segments]
-  uint16_t* entries_ = nullptr;          // [segments of all, 1024 * pieces]
+  uint16_t* entries_ = nullptr;          // [segments of all, 64 * pieces]
   const uint32_t* chunks_ = nullptr;     // [chunks]
   uint32_t* tags_ = nullptr;             // [chunks of all, 64 * pieces]
   uint8_t* ages_ = nullptr;              // likewise
@@ -153,7 +153,9 @@ class LinesAhead {
   explicit LinesAhead(const SlotHead& head)
       : head_(head),
         num_slots_(head.is_whole() ? 0 : head.num_slots()),
-        entries_a_fetch_(kEntryLines * kLineBytes / int{sizeof(uint16_t)}),
+        entries_a_fetch_(
+            std::min(kEntryLines * kLineBytes / int{sizeof(uint16_t)},
+                     kSegmentPages * head.pieces_a_page())),
         // None where all pages are whole.
         num_entries_(head.num_segments_ * kSegmentPages *
                      head.pieces_a_page()) {}
@@ -195,9 +197,8 @@ class LinesAhead {
 // `slots` says where else it is.
 inline PiecePlace FindPiece(const LayerCache& cache, const SlotHead* slots,
                             int request, int kv_head, int64_t page, int index) {
-  CHECK(page < cache.page_table.dim(1), "page={} page_table {}", page,
-        ToString(cache.page_table));
-  const uint32_t extent = cache.page_table.Row<uint32_t>(request)[page];
+  CHECK(page < cache.max_pages, "page={} max_pages={}", page, cache.max_pages);
+  const uint32_t extent = cache.page_table.Row(request)[page];
   if (extent != kNotWhole) return {cache.Slice(extent, kv_head), index};
   CHECK(slots != nullptr, "request={} page={} is not whole", request, page);
   return slots->Find(page, index);

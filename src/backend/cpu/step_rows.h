@@ -59,9 +59,9 @@ class StepRows {
 
   // The extent of a page. REQUIRES: the page is whole.
   static uint32_t Extent(const LayerCache& cache, int request, int64_t page) {
-    CHECK(page < cache.page_table.dim(1), "page={} page_table {}", page,
-          ToString(cache.page_table));
-    const uint32_t extent = cache.page_table.Row<uint32_t>(request)[page];
+    CHECK(page < cache.max_pages, "page={} max_pages={}", page,
+          cache.max_pages);
+    const uint32_t extent = cache.page_table.Row(request)[page];
     CHECK(extent != kNotWhole, "request={} page={} is not whole", request,
           page);
     return extent;

@@ -31,7 +31,7 @@ void SetEnds(const uint32_t (&tokens)[kTilePages], TileKeys& keys) {
 
 TilePages::TilePages(const Source& source, ScratchCutter& scratch)
     : cache_(source.cache),
-      extents_(source.cache.page_table.Row<uint32_t>(source.request)),
+      extents_(source.cache.page_table.Row(source.request)),
       request_(source.request),
       kv_head_(source.kv_head),
       widen_(source.widen) {
@@ -54,8 +54,8 @@ void TilePages::SetShape(TileKeys& keys) const {
 }
 
 const std::byte* TilePages::SliceOf(int64_t page) const {
-  CHECK(page < cache_.page_table.dim(1), "page={} page_table {}", page,
-        ToString(cache_.page_table));
+  CHECK(page < cache_.max_pages, "page={} max_pages={}", page,
+        cache_.max_pages);
   const uint32_t extent = extents_[page];
   if (extent != kNotWhole) return cache_.Slice(extent, kv_head_);
   if (PiecesAPage(cache_.format) > 1) return nullptr;

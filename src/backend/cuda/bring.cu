@@ -65,8 +65,8 @@ void EnqueueBring(CudaQueue& queue, const LayerStep& step,
   bring.k_token_bytes = format.k_dim * DtypeBytes(format.k);
   bring.v_token_bytes = format.v_in_k ? 0 : format.v_dim * DtypeBytes(format.v);
   bring.max_slots = static_cast<int>(std::min<int64_t>(
-      kMaxSlots,
-      args.slots->chunks.dim(1) * kChunkFrames * PiecesAPage(format)));
+      kMaxSlots, PagesFor(args.slots->max_frames, kChunkFrames) * kChunkFrames *
+                     PiecesAPage(format)));
   const int64_t request_bytes =
       int64_t{bring.max_slots} * cache.num_kv_heads * 16;
   const auto room = static_cast<int64_t>(queue.device().workspace_bytes);

@@ -199,7 +199,7 @@ FixTask MakeTask(const LayerStep& step, const SummarizeArgs& args,
   task.pool_size = program.fixed.pool.size;
   task.pool_pad = program.fixed.pool.pad;
   task.pools_mean = program.fixed.pool.reduction == Reduction::kMean;
-  task.capacity = cache.page_table.dim(1) * kPageTokens / program.block_tokens;
+  task.capacity = int64_t{cache.max_pages} * kPageTokens / program.block_tokens;
   return task;
 }
 

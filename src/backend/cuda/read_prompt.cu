@@ -126,8 +126,8 @@ PromptArgs MakePromptArgs(const CudaQueue& queue, const LayerStep& step,
     prompt.num_picks_stride = lists.num_picks.stride[0];
     prompt.num_lists = lists.num_lists.As<int32_t>();
   }
-  prompt.page_table = cache.page_table.As<uint32_t>();
-  prompt.page_table_stride = cache.page_table.stride[0];
+  prompt.first_page = cache.page_table.first.As<int32_t>();
+  prompt.page_table = cache.page_table.entries.As<uint32_t>();
   prompt.plan = reinterpret_cast<PromptPlan*>(queue.device().workspace);
   prompt.out = CudaData<__nv_bfloat16>(args.out);
   prompt.out_row_stride = args.out.stride[0];

@@ -28,8 +28,8 @@ __device__ void FetchPageTables(const UnitsArguments& args) {
   const int page = line % num_lines * kLinePages;
   const int end = rows.first_position[request] + rows.num_tokens[request];
   if (page * device::kReadPageTokens >= end) return;
-  device::FetchIntoL2(args.pages.page_table +
-                      request * args.pages.page_table_stride + page);
+  device::FetchIntoL2(args.pages.page_table + args.pages.first_page[request] +
+                      page);
 }
 
 // Asks for what the next verb reads: until Select has chosen, memory is idle.

@@ -65,7 +65,7 @@ bool MayChoose(const SelectProgram& program) {
 
 RowNeed NeedOf(const LayerStep& step, const SelectArgs& args,
                const LayerCache& cache) {
-  const int64_t max_context = cache.page_table.dim(1) * kPageTokens;
+  const int64_t max_context = int64_t{cache.max_pages} * kPageTokens;
   RowNeed need;
   for (const LayerSelector& selector : args.selectors) {
     if (!MayScore(step, selector)) continue;
@@ -94,7 +94,7 @@ RowNeed NeedOf(const LayerStep& step, const SelectArgs& args,
                                           program.block_tokens);
     }
     if (ChoosesByMasks(program) || !args.next.lists.picks.empty()) {
-      need.pages = cache.page_table.dim(1);
+      need.pages = cache.max_pages;
     }
   }
   if (std::max(need.keys, need.pages) > kMaxSharedKeys) {

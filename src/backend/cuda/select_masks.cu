@@ -206,7 +206,7 @@ void EnqueueMaskChoice(CudaQueue& queue, const LayerStep& step,
             !args.picks.estimates.empty(),
         "estimates {}", ToString(args.picks.estimates));
   const bool chooses = args.selectors[selector].reuse_layer < 0;
-  const int64_t num_pages = chooses ? cache.page_table.dim(1) : 0;
+  const int64_t num_pages = chooses ? cache.max_pages : 0;
   const bool has_keys = program.budget.value > 0 ||
                         program.estimate.value > 0 ||
                         program.rule == Rule::kThreshold;

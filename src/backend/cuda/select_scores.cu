@@ -274,7 +274,7 @@ void EnqueueScores(CudaQueue& queue, const LayerStep& step,
                         .num_rows = wave.num_rows};
   const auto max_tiles = [&](int level) {
     const int64_t max_slots =
-        MaxSlots(program, level, cache.page_table.dim(1) * kPageTokens);
+        MaxSlots(program, level, int64_t{cache.max_pages} * kPageTokens);
     return (max_slots + device::kTileSlots - 1) / device::kTileSlots;
   };
   launch.max_tiles[0] = max_tiles(0);

@@ -127,8 +127,7 @@ class PromptFetch {
   // Where a page lies. What stands behind the last page of the table means
   // nothing.
   __device__ uint32_t Extent(const PromptTile& tile, int page) const {
-    const uint32_t* table =
-        args_.page_table + tile.request * args_.page_table_stride;
+    const uint32_t* table = args_.page_table + args_.first_page[tile.request];
     return page * kTokensPerPage < tile.end_position() ? table[page] : kNowhere;
   }
 

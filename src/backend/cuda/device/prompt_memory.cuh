@@ -90,8 +90,9 @@ inline constexpr unsigned kAllLanes = 0xffffffff;
 
 struct PromptArgs {
   PromptRows rows;
-  const uint32_t* page_table;  // [requests, max_pages]
-  int64_t page_table_stride;
+  // A request's pages are page_table[first_page[request] + page].
+  const int32_t* first_page;  // [requests]
+  const uint32_t* page_table;
   // PickLists of rows [rows.first_row, rows.end_row); null: all pages.
   const uint32_t* picks;  // [rows, q_heads, capacity, 2]
   int64_t picks_row_stride;

@@ -11,7 +11,7 @@ namespace winnow::device {
 
 // As in backend/slot_table.h.
 inline constexpr uint32_t kNoPiece = 0xffffffffu;
-inline constexpr int kSegmentPages = 1024;
+inline constexpr int kSegmentPages = 64;
 inline constexpr int kChunkFrames = 64;
 
 // Piece `index` of a slice: there it starts with token index * slot tokens.
@@ -22,18 +22,20 @@ struct PiecePlace {
 
 // SlotTable (backend/slot_table.h). None: no directory.
 struct Slots {
-  const int32_t* num_segments;  // [requests]
-  const uint32_t* directory;    // [requests, max_segments]
-  uint16_t* entries;            // [segments, kv_heads, 1024 * pieces]
-  const int32_t* num_frames;    // [requests]
-  const uint32_t* chunks;       // [requests, max_chunks]
-  const uint32_t* frames;       // [chunks, 64]
-  uint32_t* tags;               // [chunks, kv_heads, 64 * pieces]
-  uint8_t* ages;                // [chunks, kv_heads, 64 * pieces]
-  const uint32_t* host_pages;   // [requests, max_pages]
-  const int64_t* host_memory;   // [pieces of memory]
-  int64_t directory_stride, chunks_stride, frames_stride, host_pages_stride;
-  int64_t entries_stride, entries_head_stride;
+  const int32_t* num_segments;   // [requests]
+  const int32_t* first_segment;  // [requests], in directory
+  const uint32_t* directory;
+  uint16_t* entries;           // [segments, kv_heads, 64 * pieces]
+  const int32_t* num_frames;   // [requests]
+  const int32_t* first_chunk;  // [requests], in chunks
+  const uint32_t* chunks;
+  const uint32_t* frames;     // [chunks, 64]
+  uint32_t* tags;             // [chunks, kv_heads, 64 * pieces]
+  uint8_t* ages;              // [chunks, kv_heads, 64 * pieces]
+  const int32_t* first_page;  // [requests], in host_pages: may be negative
+  const uint32_t* host_pages;
+  const int64_t* host_memory;  // [pieces of memory]
+  int64_t frames_stride, entries_stride, entries_head_stride;
   int64_t tags_stride, tags_head_stride, ages_stride, ages_head_stride;
   int64_t host_extents_a_piece, host_extent_bytes, host_layer_offset_bytes;
   std::byte* strips;
@@ -46,12 +48,12 @@ struct Slots {
   __device__ uint16_t& Entry(int request, int head, uint32_t piece) const {
     const auto a_segment = static_cast<uint32_t>(kSegmentPages * pieces);
     const uint32_t segment =
-        directory[request * directory_stride + piece / a_segment];
+        directory[first_segment[request] + piece / a_segment];
     return entries[segment * entries_stride + head * entries_head_stride +
                    piece % a_segment];
   }
   __device__ uint32_t Chunk(int request, int slot) const {
-    return chunks[request * chunks_stride + slot / (kChunkFrames * pieces)];
+    return chunks[first_chunk[request] + slot / (kChunkFrames * pieces)];
   }
   __device__ uint32_t& Tag(int request, int head, int slot) const {
     return tags[Chunk(request, slot) * tags_stride + head * tags_head_stride +
@@ -76,7 +78,7 @@ struct Slots {
   }
   // The page's strip on the host.
   __device__ std::byte* HostStrip(int request, int page) const {
-    const int64_t extent = host_pages[request * host_pages_stride + page];
+    const int64_t extent = host_pages[first_page[request] + page];
     return reinterpret_cast<std::byte*>(
                host_memory[extent / host_extents_a_piece]) +
            extent % host_extents_a_piece * host_extent_bytes +

@@ -67,16 +67,17 @@ struct Pages {
   std::byte* strips;
   int64_t extent_stride_bytes;
   int64_t slice_bytes;
-  int64_t v_offset_bytes;      // of a slice's values
-  const uint32_t* page_table;  // [requests, max_pages]
-  int64_t page_table_stride;
-  int max_pages;
+  int64_t v_offset_bytes;  // of a slice's values
+  // A request's pages are page_table[first_page[request] + page].
+  const int32_t* first_page;  // [requests]
+  const uint32_t* page_table;
+  int max_pages;  // of a request
   int num_kv_heads;
   int k_dim, v_dim;
   Slots slots;
 
   __device__ uint32_t Extent(int request, int page) const {
-    return page_table[request * page_table_stride + page];
+    return page_table[first_page[request] + page];
   }
   __device__ std::byte* SliceOf(uint32_t extent, int head) const {
     return strips + extent * extent_stride_bytes + head * slice_bytes;

@@ -1,0 +1,17 @@
+// winnow bench tables: what the tables take that lead to KV.
+#ifndef WINNOW_CLI_BENCH_TABLES_H_
+#define WINNOW_CLI_BENCH_TABLES_H_
+
+#include "cli/bench.h"
+
+namespace winnow {
+
+// Bytes on a device by selection, context and number of requests, all of which
+// have slots, as the engine would allocate them (engine/kv_tables.h); beside a
+// table of 4 bytes for every token of every (layer, KV head). Measures nothing
+// and allocates nothing.
+Result<int> RunBenchTables(const BenchFlags& flags);
+
+}  // namespace winnow
+
+#endif  // WINNOW_CLI_BENCH_TABLES_H_

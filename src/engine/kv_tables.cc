@@ -1,0 +1,64 @@
+#include "engine/kv_tables.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "cache/device_cache.h"
+#include "cache/prompt_strips.h"
+
+namespace winnow {
+namespace {
+
+// Whole pages of a request that has slots: the open one, and one whose keys are
+// not summarised yet.
+constexpr int64_t kTailPages = 2;
+
+}  // namespace
+
+KvTablesBytes KvTablesOf(const SlotRoom& room) {
+  const TableRoom tables = {.num_extents = room.pool.num_extents,
+                            .num_host_extents = room.num_host_extents,
+                            .max_sequences = room.max_sequences};
+  DeviceCacheOptions cache;
+  cache.num_extents = room.pool.num_extents;
+  cache.max_requests = room.max_requests;
+  cache.num_table_pages = NumTablePages(tables);
+  const PromptStripsOptions strips = {
+      .max_requests = room.max_requests,
+      .num_table_pages = NumPromptTablePages(tables)};
+  return {.page_tables =
+              static_cast<int64_t>(DevicePageTable::NumBytes(TableOf(cache))),
+          .prompt_page_tables = static_cast<int64_t>(
+              DevicePageTable::NumBytes(TableOf(room.pool, strips))),
+          .slots = BytesOf(SlotTablesFor(room))};
+}
+
+SlotRoom RoomFor(const ModelConfig& config, Dtype dtype,
+                 const Selector& selector, const FarRequests& requests) {
+  const std::optional<int> slot_tokens = SlotTokensOf(selector);
+  CHECK(slot_tokens.has_value(), "selector {}", selector.name);
+  const std::vector<int> frames = SlotFramesOf(
+      selector, *slot_tokens, requests.context_tokens, requests.budget);
+  const int64_t num_strips =
+      std::accumulate(frames.begin(), frames.end(), int64_t{0});
+  SlotRoom room;
+  room.pool.format = MakeSliceFormat(dtype, config.head_dim, config.head_dim);
+  room.pool.format.slot_tokens = *slot_tokens;
+  room.pool.num_layers = config.num_layers;
+  room.pool.num_kv_heads = config.num_kv_heads;
+  room.pool.num_extents =
+      requests.num_requests * (num_strips / config.num_layers + kTailPages);
+  room.num_host_extents =
+      requests.num_requests * PagesFor(requests.context_tokens);
+  room.max_sequences = room.max_requests = requests.num_requests;
+  room.layer_frames = *std::ranges::max_element(frames);
+  return room;
+}
+
+int64_t TokenTableBytes(const ModelConfig& config,
+                        const FarRequests& requests) {
+  return requests.num_requests * requests.context_tokens * config.num_layers *
+         config.num_kv_heads * int64_t{sizeof(uint32_t)};
+}
+
+}  // namespace winnow

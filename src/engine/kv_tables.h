@@ -1,0 +1,41 @@
+// What the tables take that lead to KV: worked out by what makes them.
+#ifndef WINNOW_ENGINE_KV_TABLES_H_
+#define WINNOW_ENGINE_KV_TABLES_H_
+
+#include "engine/slot_room.h"
+#include "model/config.h"
+
+namespace winnow {
+
+// On the device, in bytes. Summaries are none of it: they are what a selector
+// keeps of keys, not where these lie.
+struct KvTablesBytes {
+  int64_t page_tables = 0;         // of requests
+  int64_t prompt_page_tables = 0;  // of those that are read layer by layer
+  SlotTablesBytes slots;
+
+  int64_t total() const {
+    return page_tables + prompt_page_tables + slots.total();
+  }
+};
+KvTablesBytes KvTablesOf(const SlotRoom& room);
+
+// Requests of so many tokens each, whose pages lie on the host but for the last
+// ones, and which have slots by a cache budget.
+struct FarRequests {
+  int num_requests = 0;
+  int64_t context_tokens = 0;  // of each
+  CacheBudget budget = kDefaultCacheBudget;
+};
+// Device and host that hold these and nothing else. REQUIRES: the selector can
+// do with slots, and was made for such contexts.
+SlotRoom RoomFor(const ModelConfig& config, Dtype dtype,
+                 const Selector& selector, const FarRequests& requests);
+
+// What a number of 4 bytes would take for every token of every (layer, KV head)
+// of these: the least that a table by tokens could be.
+int64_t TokenTableBytes(const ModelConfig& config, const FarRequests& requests);
+
+}  // namespace winnow
+
+#endif  // WINNOW_ENGINE_KV_TABLES_H_

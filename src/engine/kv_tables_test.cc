@@ -1,0 +1,109 @@
+#include "engine/kv_tables.h"
+
+#include <gtest/gtest.h>
+
+#include "backend/cpu/cpu_backend.h"
+#include "cache/device_cache.h"
+#include "cache/prompt_strips.h"
+#include "model/shapes.h"
+
+namespace winnow {
+namespace {
+
+constexpr int64_t k128K = 128 << 10;
+// SPIN (arXiv 2604.26837, section on metadata): its tables against flat ones.
+constexpr double kSpinTimes = 49;
+// Its flat tables: up to 100 GB of Llama-3.1-70B (80 layers, 8 KV heads) for 32
+// requests of 128K, so many bytes for a token of a (layer, KV head).
+constexpr double kSpinTokenBytes = 100e9 / (80.0 * 8 * 32 * k128K);
+
+class KvTablesTest : public ::testing::Test {
+ protected:
+  SlotRoom Room(const std::string& spec, const FarRequests& requests) const {
+    const SelectorShape shape = {
+        .num_layers = config_.num_layers,
+        .num_q_heads = config_.num_q_heads,
+        .num_kv_heads = config_.num_kv_heads,
+        .head_dim = config_.head_dim,
+        .max_context_tokens = static_cast<int>(config_.max_context_tokens),
+        .windows = config_.windows};
+    return RoomFor(config_, Dtype::kBFloat16, MakeSelector(spec, shape).value(),
+                   requests);
+  }
+  double Times(const std::string& spec, const FarRequests& requests) const {
+    return static_cast<double>(TokenTableBytes(config_, requests)) /
+           static_cast<double>(KvTablesOf(Room(spec, requests)).total());
+  }
+
+  ModelConfig config_ = ConfigOfShape("llama-3.1-8b").value();
+};
+
+TEST_F(KvTablesTest, SmallerThanTablesOfEveryToken) {
+  const FarRequests requests = {.num_requests = 32, .context_tokens = k128K};
+  // Of a number a token, the least that there could be.
+  EXPECT_GE(Times("arkvale:budget=2K", requests), kSpinTimes);
+  EXPECT_GE(Times("quest:budget=2K,block=32", requests), kSpinTimes);
+  EXPECT_GE(Times("quest:budget=2K,block=16", requests), kSpinTimes / 2);
+  // Of what SPIN's flat tables have.
+  for (const std::string spec :
+       {"quest:budget=2K,block=16", "shadowkv:budget=2K", "retroinfer"}) {
+    EXPECT_GE(Times(spec, requests) * kSpinTokenBytes / sizeof(uint32_t),
+              kSpinTimes)
+        << spec;
+  }
+}
+
+// What requests have decides, on whatever machine: twice the requests, or
+// contexts, take twice as much at most; and nothing says how long one may be.
+TEST_F(KvTablesTest, GrowWithWhatThereIs) {
+  const std::string spec = "quest:budget=2K";
+  const auto bytes = [&](int num_requests, int64_t context_tokens) {
+    return KvTablesOf(Room(spec, {num_requests, context_tokens})).total();
+  };
+  for (int num_requests = 1; num_requests <= 128; num_requests *= 2) {
+    for (int64_t context = 8 << 10; context <= 512 << 10; context *= 2) {
+      const int64_t once = bytes(num_requests, context);
+      EXPECT_LE(bytes(num_requests, 2 * context), 2 * once)
+          << num_requests << " of " << context;
+      EXPECT_LE(bytes(2 * num_requests, context), 2 * once + once / 8)
+          << num_requests << " of " << context;
+    }
+  }
+}
+
+TEST_F(KvTablesTest, TellsWhatIsAllocated) {
+  SlotRoom room;
+  room.pool = {.format = MakeSliceFormat(Dtype::kFloat32, 4, 8),
+               .num_layers = 3,
+               .num_kv_heads = 2,
+               .num_extents = 40};
+  room.pool.format.slot_tokens = 8;
+  room.num_host_extents = 300;
+  room.max_sequences = 5;
+  room.max_requests = 4;
+  room.layer_frames = 9;
+  const TableRoom tables = {40, 300, 5};
+  const std::unique_ptr<Backend> backend = MakeCpuBackend({.num_threads = 1});
+  const auto cache =
+      DeviceCache::Create(*backend, {.format = room.pool.format,
+                                     .num_layers = 3,
+                                     .num_kv_heads = 2,
+                                     .num_extents = 40,
+                                     .max_requests = 4,
+                                     .max_pages_per_request = 99,
+                                     .num_table_pages = NumTablePages(tables)})
+          .value();
+  const auto host =
+      HostPool::Create(*backend, cache->pool(), {.num_extents = 300}).value();
+  const auto slots =
+      SlotTables::Create(*backend, cache->pool(), *host, SlotTablesFor(room))
+          .value();
+  const KvTablesBytes bytes = KvTablesOf(room);
+  EXPECT_EQ(cache->num_bytes() - cache->pool().num_bytes(),
+            static_cast<size_t>(bytes.page_tables));
+  EXPECT_EQ(slots->num_bytes(), static_cast<size_t>(bytes.slots.total()));
+  EXPECT_EQ(bytes.prompt_page_tables, (4 + 340) * 4);
+}
+
+}  // namespace
+}  // namespace winnow

@@ -1,0 +1,74 @@
+#include "engine/slot_room.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace winnow {
+namespace {
+
+using Kind = SummaryRows::Kind;
+
+// Keys that are scored themselves are read from whole pages.
+bool MayHaveSlots(const Selector& selector) {
+  return !selector.is_dense() && selector.program.rows.kind != Kind::kKeys &&
+         selector.program.normalizer.kind != Kind::kKeys;
+}
+
+// What a row reads of its context because the program says so.
+int64_t SelectedTokens(const SelectProgram& program, int64_t context) {
+  const Forced& forced = program.forced;
+  return program.budget.TokensOf(context) +
+         program.fixed.budget.TokensOf(context) +
+         (forced.inside_budget ? 0 : forced.sink_tokens + forced.recent_tokens);
+}
+
+std::vector<bool> ChoosingLayers(const Selector& selector) {
+  std::vector<bool> layers = selector.dense;
+  layers.flip();
+  return layers;
+}
+
+}  // namespace
+
+std::optional<int> SlotTokensOf(const Selector& selector) {
+  constexpr int kLeastTokens = 8;
+  if (!MayHaveSlots(selector)) return std::nullopt;
+  const SelectProgram& program = selector.program;
+  if (program.rows.kind == Kind::kClusters) return kLeastTokens;
+  const auto block = static_cast<unsigned>(program.block_tokens);
+  return std::clamp(static_cast<int>(std::bit_floor(block)), kLeastTokens,
+                    kPageTokens);
+}
+
+std::vector<int> SlotFramesOf(const Selector& selector, int slot_tokens,
+                              int64_t max_context, const CacheBudget& budget) {
+  const std::vector<bool> layers = ChoosingLayers(selector);
+  const int wanted = budget.FramesFor(
+      SelectedTokens(selector.program, max_context), max_context);
+  // What fills the last extent goes to some layers on top.
+  const int most =
+      kMaxSlots / (kPageTokens / slot_tokens) - static_cast<int>(layers.size());
+  return FillExtents(std::clamp(wanted, 1, std::max(1, most)), layers);
+}
+
+SlotTablesOptions SlotTablesFor(const SlotRoom& room) {
+  const StripPoolOptions& pool = room.pool;
+  const TableRoom tables = {.num_extents = pool.num_extents,
+                            .num_host_extents = room.num_host_extents,
+                            .max_sequences = room.max_sequences};
+  // Of a layer, as entries tell them apart.
+  const int most_frames = kMaxSlots / PiecesAPage(pool.format);
+  return {
+      .format = pool.format,
+      .num_layers = pool.num_layers,
+      .num_kv_heads = pool.num_kv_heads,
+      .num_segments = NumSlotSegments(tables),
+      .num_chunks = NumSlotChunks(tables, pool.num_layers, room.layer_frames),
+      .max_requests = room.max_requests,
+      .num_far_pages = room.num_host_extents,
+      .num_table_pages = NumTablePages(tables),
+      // A layer may have twice its share.
+      .max_frames = std::min(2 * room.layer_frames, most_frames)};
+}
+
+}  // namespace winnow

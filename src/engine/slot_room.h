@@ -1,0 +1,42 @@
+// What slots a request may have, by what reads it, and the tables for them.
+#ifndef WINNOW_ENGINE_SLOT_ROOM_H_
+#define WINNOW_ENGINE_SLOT_ROOM_H_
+
+#include <optional>
+#include <vector>
+
+#include "cache/slot_tables.h"
+#include "kv/slot_budget.h"
+#include "kv/table_room.h"
+#include "sparse/selector.h"
+
+namespace winnow {
+
+// What a request owns in slots where nobody says how much.
+inline constexpr CacheBudget kDefaultCacheBudget = {.tokens = 0, .times = 4};
+
+// Tokens a slot: as many as the smallest block that it chooses, 8 at least.
+// None where all pages of its requests are whole: one that reads everything, or
+// scores the keys themselves.
+std::optional<int> SlotTokensOf(const Selector& selector);
+
+// Frames by layer, of a request that reaches `max_context` tokens. REQUIRES: it
+// may have slots, of `slot_tokens`.
+std::vector<int> SlotFramesOf(const Selector& selector, int slot_tokens,
+                              int64_t max_context, const CacheBudget& budget);
+
+struct SlotRoom {
+  StripPoolOptions pool;  // in whose format slots are
+  int64_t num_host_extents = 0;
+  int max_sequences = 0;  // that run at once
+  int max_requests = 0;   // in one step
+  int layer_frames = 0;   // of a request, at most, on the average of layers
+};
+
+// The tables for that: what bounds them is what device and host hold, never how
+// long a request may become.
+SlotTablesOptions SlotTablesFor(const SlotRoom& room);
+
+}  // namespace winnow
+
+#endif  // WINNOW_ENGINE_SLOT_ROOM_H_

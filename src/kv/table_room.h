@@ -1,0 +1,39 @@
+// How large the tables are that lead to KV: by what memory can hold, never by
+// how long a request may become.
+#ifndef WINNOW_KV_TABLE_ROOM_H_
+#define WINNOW_KV_TABLE_ROOM_H_
+
+#include <cstdint>
+
+namespace winnow {
+
+// Requests of a step whose page tables may each name the whole device: as they
+// share pages, what they name together is more than there is. With more than so
+// many, who would not fit waits (SchedulerLimits::num_table_pages).
+inline constexpr int kTableSharers = 64;
+
+struct TableRoom {
+  int64_t num_extents = 0;
+  int64_t num_host_extents = 0;
+  int max_sequences = 0;  // that run at once
+};
+
+// Pages that the requests of a step have together: each page of the host is
+// far for one of them at most (KvCache counts them so).
+int64_t NumTablePages(const TableRoom& room);
+
+// The same of those that are read layer by layer: no two of them share one.
+int64_t NumPromptTablePages(const TableRoom& room);
+
+// Segments of slot entries that suffice whatever is far: pages of one sequence
+// that are far stand one after another, and begin and end within a segment.
+int64_t NumSlotSegments(const TableRoom& room);
+
+// Chunks of slot state that suffice for sequences with `layer_frames` in each
+// of `num_layers` on the average, as far as the device has strips for them.
+int64_t NumSlotChunks(const TableRoom& room, int num_layers,
+                      int64_t layer_frames);
+
+}  // namespace winnow
+
+#endif  // WINNOW_KV_TABLE_ROOM_H_

@@ -1,0 +1,91 @@
+#include "kv/table_room.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "kv/slot_ledger.h"
+
+namespace winnow {
+namespace {
+
+TEST(TableRoomTest, PagesThatAreSharedCountForEachOfManyRequests) {
+  EXPECT_EQ(NumTablePages({100, 1000, 1}), 1100);
+  EXPECT_EQ(NumTablePages({100, 1000, 16}), 2600);
+  EXPECT_EQ(NumTablePages({100, 1000, 4096}), 1000 + kTableSharers * 100);
+}
+
+// The worst that far pages can do: ranges that begin and end anywhere.
+TEST(TableRoomTest, WhateverIsFarFindsSegments) {
+  std::mt19937 random(3);
+  const auto below = [&random](int64_t count) {
+    return static_cast<int64_t>(random() % static_cast<uint64_t>(count));
+  };
+  for (int run = 0; run < 300; ++run) {
+    const TableRoom room = {.num_extents = 10,
+                            .num_host_extents = 1 + below(3000),
+                            .max_sequences = 1 + static_cast<int>(below(6))};
+    SlotLedger ledger({.num_layers = 1,
+                       .num_segments = NumSlotSegments(room),
+                       .num_chunks = 1,
+                       .max_frames = 1});
+    int64_t num_left = room.num_host_extents;
+    for (int i = 0; i < room.max_sequences && num_left > 0; ++i) {
+      const SequenceId id(static_cast<uint64_t>(i));
+      const int64_t first = below(5000);
+      const int64_t count = 1 + below(num_left);
+      ledger.Open(id);
+      ASSERT_TRUE(ledger.Cover(id, first, first + count))
+          << "seed 3 run " << run << " sequence " << i;
+      num_left -= count;
+      // Its first pages come back, others of the host are free for it.
+      const int64_t back = below(count + 1);
+      ledger.Uncover(id, first + back);
+      num_left += back;
+    }
+    for (int i = 0; i < room.max_sequences; ++i) {
+      const SequenceId id(static_cast<uint64_t>(i));
+      if (ledger.is_open(id)) ledger.Close(id);
+    }
+  }
+}
+
+TEST(TableRoomTest, WhateverLayersHaveFindsChunks) {
+  std::mt19937 random(5);
+  const auto below = [&random](int count) {
+    return static_cast<int>(random() % static_cast<unsigned>(count));
+  };
+  for (int run = 0; run < 300; ++run) {
+    const int num_layers = 1 + below(5), layer_frames = 1 + below(200);
+    const TableRoom room = {.num_extents = 1 + below(300),
+                            .num_host_extents = 10,
+                            .max_sequences = 1 + below(4)};
+    SlotLedger ledger(
+        {.num_layers = num_layers,
+         .num_segments = 1,
+         .num_chunks = NumSlotChunks(room, num_layers, layer_frames),
+         .max_frames = num_layers * layer_frames});
+    int64_t num_extents = room.num_extents;
+    for (int64_t i = 0; i < num_extents; ++i) {
+      ledger.Split(ExtentId(static_cast<uint32_t>(i)));
+    }
+    for (int i = 0; i < room.max_sequences; ++i) {
+      const SequenceId id(static_cast<uint64_t>(i));
+      ledger.Open(id);
+      // In any layers, as many as it may have and as there are.
+      const int64_t most = std::min<int64_t>(int64_t{layer_frames} * num_layers,
+                                             ledger.num_free_strips());
+      std::vector<int> frames(static_cast<size_t>(num_layers), 0);
+      for (int64_t j = 0; j < most; ++j) {
+        ++frames[static_cast<size_t>(below(num_layers))];
+      }
+      ASSERT_TRUE(ledger.Resize(id, frames)) << "seed 5 run " << run;
+    }
+    for (int i = 0; i < room.max_sequences; ++i) {
+      ledger.Close(SequenceId(static_cast<uint64_t>(i)));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace winnow
