@@ -27,7 +27,7 @@ struct DiskStoreOptions {
 struct DiskCounts {
   int64_t num_written = 0, num_read = 0;  // pieces
   int64_t num_failed_writes = 0, num_failed_reads = 0;
-  double read_seconds = 0;  // of the store's own thread, for num_read
+  double read_seconds = 0;    // of the store's own thread, for num_read
   std::string first_failure;  // its message
 };
 

@@ -240,6 +240,17 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
     return std::nullopt;
   }
 
+  // Nothing is worth a copy, or what is measured is, or everything.
+  std::optional<RestoreRates> AnyRates() {
+    const int which = Below(6);
+    if (which == 1) return std::nullopt;
+    if (which > 1) return RestoreRates();
+    return RestoreRates{.link_bytes_per_second = 1,
+                        .disk_bytes_per_second = 1,
+                        .computing = {.row_ms = 1e-6, .most = {.rows = 1e9}},
+                        .max_step_rows = 1 << 20};
+  }
+
   Workload AnyWorkload(bool is_deep) {
     Workload workload;
     workload.is_deep = is_deep;
@@ -293,16 +304,7 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
         .prefix_caching = Below(4) > 0,
         .layers_per_step = Below(3) == 0 ? 1 : 0};
     workload.options.cache_budget = AnyBudget(has_prefix);
-    const int worth = Below(6);
-    if (worth == 0) {  // Nothing is worth a copy.
-      workload.options.restore_rates = {
-          .link_bytes_per_second = 1,
-          .disk_bytes_per_second = 1,
-          .computing = {.row_ms = 1e-6, .most = {.rows = 1e9}},
-          .max_step_rows = 1 << 20};
-    } else if (worth == 1) {
-      workload.options.restore_rates = std::nullopt;  // What is measured.
-    }
+    workload.options.restore_rates = AnyRates();
     if (Below(3) == 0) PutOnDisk(workload);
     return workload;
   }
