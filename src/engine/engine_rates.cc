@@ -16,7 +16,8 @@ constexpr int kMeasurements = 3;
 
 // Where a step was launched behind it, that one begins now.
 void Engine::CountTime(const StepPlan& plan) {
-  if (options_.max_step_ms <= 0 && options_.restore_rates) return;
+  const bool may_restore = !options_.restore_rates && (host_ || disk_);
+  if (options_.max_step_ms <= 0 && !may_restore) return;
   const auto now = Sequence::Clock::now();
   const std::chrono::duration<double, std::milli> took = now - step_begun_;
   step_begun_ = now;
