@@ -240,15 +240,12 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
     return std::nullopt;
   }
 
-  // Nothing is worth a copy, or what is measured is, or everything.
-  std::optional<RestoreRates> AnyRates() {
-    const int which = Below(6);
-    if (which == 1) return std::nullopt;
-    if (which > 1) return RestoreRates();
-    return RestoreRates{.link_bytes_per_second = 1,
-                        .disk_bytes_per_second = 1,
-                        .computing = {.row_ms = 1e-6, .most = {.rows = 1e9}},
-                        .max_step_rows = 1 << 20};
+  // Nothing of the host is worth a copy, or everything.
+  RestoreRates AnyRates() {
+    if (Below(6) > 0) return {};
+    return {.link_bytes_per_second = 1,
+            .computing = {.row_ms = 1e-6, .most = {.rows = 1e9}},
+            .max_step_rows = 1 << 20};
   }
 
   Workload AnyWorkload(bool is_deep) {

@@ -493,7 +493,8 @@ class ProgramTest(unittest.TestCase):
                 ([], ["command must be generate, "]),
                 (["nonsense"], ["command must be generate, ", "nonsense"]),
                 (["bench", "stop"], ["command must be step, verbs, prefill, "
-                                     "throughput, tiers, disk or serve", "stop"]),
+                                     "throughput, tiers, disk, tables or serve",
+                                     "stop"]),
                 (["generate"], ["MODEL"]),
                 (["generate", MODEL], ["--prompt"]),
                 (["generate", MODEL, *prompt, "--unknown"], ["--unknown"]),
