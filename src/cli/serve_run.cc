@@ -221,6 +221,11 @@ Result<ServiceOptions> ServeRun::ServiceLimits() const {
   ASSIGN_OR_RETURN(limits.grammars, GrammarLimitsOf());
   ASSIGN_OR_RETURN(limits.max_encoding_bytes,
                    SizeOf("--max-encoding-size", flags_.max_encoding_size));
+  if (limits.max_encoding_bytes == 0) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--max-encoding-size must be at least 1B, is \"{}\"",
+                     flags_.max_encoding_size);
+  }
   limits.default_max_tokens = flags_.default_max_tokens;
   limits.max_request_s = flags_.request_timeout_s;
   limits.rules.json.max_bytes = SIZE_MAX;  // The server has looked at it.

@@ -33,9 +33,10 @@ Result<std::unique_ptr<DeviceCache>> MakeCache(Backend& backend,
         std::min<int64_t>(num_pages, cache.max_pages_per_request));
   }
   cache.num_table_pages =
-      NumTablePages({.num_extents = num_pages,
-                     .num_host_extents = num_host_pages,
-                     .max_sequences = options.max_num_seqs});
+      std::min(NumTablePages({.num_extents = num_pages,
+                              .num_host_extents = num_host_pages,
+                              .max_sequences = options.max_num_seqs}),
+               int64_t{options.max_num_seqs} * cache.max_pages_per_request);
   return DeviceCache::Create(backend, cache);
 }
 

@@ -154,8 +154,9 @@ TEST_F(EngineDiskTest, TheNextEngineBeginsWithWhatIsThere) {
 TEST_F(EngineDiskTest, WhatIsComputedSoonerIsNotRead) {
   Run(*Restart(), Ask(1));
   // 128 rows take two steps, 128 ms.
-  RestoreRates rates = {.computing = {.row_ms = 1, .most = {.rows = 64}},
-                        .max_step_rows = 64};
+  RestoreRates rates = {
+      .computing = {.row_ms = 1, .most = {.rows = 64, .reads = 1e6}},
+      .max_step_rows = 64};
   for (const double restore_ms : {127, 129}) {
     rates.disk_bytes_per_second =
         static_cast<double>(4 * PageBytes()) / (restore_ms / 1000);

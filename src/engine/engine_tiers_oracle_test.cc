@@ -244,7 +244,7 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
   RestoreRates AnyRates() {
     if (Below(6) > 0) return {};
     return {.link_bytes_per_second = 1,
-            .computing = {.row_ms = 1e-6, .most = {.rows = 1e9}},
+            .computing = {.row_ms = 1e-6, .most = {.rows = 1e9, .reads = 1e18}},
             .max_step_rows = 1 << 20};
   }
 

@@ -128,11 +128,12 @@ TEST_F(EngineTiersTest, AHostThatIsFullForgets) {
 TEST_F(EngineTiersTest, PagesComeFromTheHostWhereThatIsSooner) {
   const auto bytes_per_second = static_cast<double>(PageBytes());
   for (const double rows_per_second : {31.0, 33.0}) {
-    const std::unique_ptr<Engine> engine = MakeEngine(
-        20, 20,
-        {.link_bytes_per_second = bytes_per_second,
-         .computing = {.row_ms = 1000 / rows_per_second, .most = {.rows = 64}},
-         .max_step_rows = 64});
+    const std::unique_ptr<Engine> engine =
+        MakeEngine(20, 20,
+                   {.link_bytes_per_second = bytes_per_second,
+                    .computing = {.row_ms = 1000 / rows_per_second,
+                                  .most = {.rows = 64, .reads = 1e6}},
+                    .max_step_rows = 64});
     const BitsListener first = Run(*engine, Ask(0));
     engine->EvictIdle(2);
     const BitsListener second = Run(*engine, Ask(0));

@@ -28,10 +28,14 @@ bool RestorePays(const RestoreRates& rates, const FarPages& pages) {
       rates.link_bytes_per_second > 0 || pages.host_bytes == 0;
   const bool is_disk_known =
       rates.disk_bytes_per_second > 0 || pages.disk_bytes == 0;
-  const int step_rows = std::min(pages.num_tokens, rates.max_step_rows);
-  // A line through steps that generate says nothing of a prompt's.
+  // A line through steps that generate says nothing of a prompt's, and one
+  // through short prompts nothing of a long one's last step.
+  const double step_rows = std::min(pages.num_tokens, rates.max_step_rows);
+  const StepWork last_step = {
+      .rows = step_rows,
+      .reads = step_rows * (pages.first_token + pages.num_tokens)};
   const bool is_computing_known =
-      step_rows > 0 && 2 * rates.computing.most.rows >= step_rows;
+      step_rows > 0 && rates.computing.Covers(last_step);
   if (!is_link_known || !is_disk_known || !is_computing_known) return true;
   double seconds = 0;
   if (pages.host_bytes > 0) {

@@ -28,8 +28,8 @@ struct FarPages {
 };
 
 // Whether they are copied in less time than they are computed again, were there
-// nothing else to do. True where a rate is not known, or no step of so many
-// rows was measured: a copy leaves the step's rows to others.
+// nothing else to do. True where a rate is not known, or no step like the last
+// one of these was measured: a copy leaves the step's rows to others.
 bool RestorePays(const RestoreRates& rates, const FarPages& pages);
 
 // How fast something is of late: what was added long before the last second of

@@ -9,7 +9,9 @@ namespace {
 RestoreRates SomeRates() {
   return {.link_bytes_per_second = 1e9,
           .disk_bytes_per_second = 5e8,
-          .computing = {.step_ms = 1, .row_ms = 0.1, .most = {.rows = 64}},
+          .computing = {.step_ms = 1,
+                        .row_ms = 0.1,
+                        .most = {.rows = 64, .reads = 1e6}},
           .max_step_rows = 64};
 }
 
@@ -38,7 +40,7 @@ TEST(RestoreCostTest, EachStepTakesItsTime) {
 // 32 rows behind 1,000 tokens read 32 x 1,016.5.
 TEST(RestoreCostTest, RowsReadWhatIsAheadOfThem) {
   RestoreRates rates = SomeRates();
-  rates.computing = {.read_ms = 1e-3, .most = {.rows = 64}};
+  rates.computing = {.read_ms = 1e-3, .most = {.rows = 64, .reads = 1e6}};
   FarPages pages = {
       .host_bytes = 32'527'999, .first_token = 1000, .num_tokens = 32};
   EXPECT_TRUE(RestorePays(rates, pages));
@@ -62,6 +64,12 @@ TEST(RestoreCostTest, WhatIsNotKnownIsCopied) {
   rates = SomeRates();
   rates.computing.most.rows = 15;  // So 32 are a guess.
   EXPECT_TRUE(RestorePays(rates, from_host));
+  rates = SomeRates();
+  // 64 rows behind 62.5K tokens read four million.
+  EXPECT_FALSE(RestorePays(
+      rates, {.host_bytes = int64_t{1} << 40, .num_tokens = 62'500}));
+  EXPECT_TRUE(RestorePays(
+      rates, {.host_bytes = int64_t{1} << 40, .num_tokens = 62'501}));
   EXPECT_TRUE(RestorePays({}, from_host));
 }
 

@@ -66,14 +66,19 @@ class StepTime {
   // Somebody waits for it.
   void Bound() { is_bound_ = input_.limits.max_step_ms > 0; }
 
+  // A prompt has been given rows.
+  void BeginPrompt() { has_prompt_ = true; }
+
   // How many of `room` rows of a prompt's next chunk fit in; of the first
-  // prompt in a step, those to a page's end at least.
-  int RowsOf(const SequenceSnapshot& sequence, int room) {
+  // prompt in a step, those to a page's end at least. Of one that is read layer
+  // by layer so many pages as there are layers, which is a page through all.
+  int RowsOf(const SequenceSnapshot& sequence, int room) const {
     if (!is_bound_ || room == 0) return room;
-    const int first = FirstToken(sequence);
-    const int to_page_end = kPageTokens - first % kPageTokens;
+    const int num_pages =
+        sequence.reads_by_layers() ? input_.limits.num_layers : 1;
+    const int to_page_end =
+        num_pages * kPageTokens - FirstToken(sequence) % kPageTokens;
     const int least = has_prompt_ ? 0 : std::min(room, to_page_end);
-    has_prompt_ = true;
     int fits = 0;
     for (int too_many = room + 1; fits + 1 < too_many;) {
       const int rows = fits + (too_many - fits) / 2;
@@ -176,6 +181,7 @@ Schedule PlanStep(const ScheduleInput& given) {
       schedule.plan.items.push_back(ItemOf(sequence, num_tokens, input.limits));
       time.Take(schedule.plan.items.back());
       if (rank == 1) time.Bound();
+      if (rank == 2) time.BeginPrompt();
     }
   }
   std::stable_sort(schedule.plan.items.begin(), schedule.plan.items.end(),

@@ -21,7 +21,7 @@ WINNOW = ""
 NUM_LEAVING = 8
 # Within the steps that a template may take, and some tenths of a second.
 SLOW_TEMPLATE = (
-    "{% set sum = namespace(n=0) %}{% for i in range(1000) %}"
+    "{% set sum = namespace(n=0) %}{% for i in range(1900) %}"
     "{% for j in range(500) %}{% set sum.n = sum.n + j %}{% endfor %}"
     "{% endfor %}{{ messages[0].content }}")
 
@@ -107,6 +107,8 @@ class BoundTest(unittest.TestCase):
     def test_a_wrong_size_is_refused_at_start(self):
         with self.assertRaisesRegex(AssertionError, "--max-encoding-size: "):
             Server(WINNOW, "--max-encoding-size", "many")
+        with self.assertRaisesRegex(AssertionError, "must be at least 1B"):
+            Server(WINNOW, "--max-encoding-size", "0B")
 
 
 class LeavingTest(unittest.TestCase):

@@ -54,6 +54,8 @@ class LongPromptTest(unittest.TestCase):
             last += gaps[-1]
             if len(gaps) == 100:
                 asks.start()
+            if b"[DONE]" in read:  # A machine that is slower with prompts.
+                break
         asks.join()
         stream.close()
         self.assertGreater(told[0]["prompt_tokens"], PROMPT_TOKENS // 2)
@@ -67,6 +69,8 @@ class LongPromptTest(unittest.TestCase):
         gaps = self.gaps_beside_it(server)
         self.assertEqual(server.end(), 0)
         frozen, usual = max(gaps), statistics.median(gaps[10:100])
+        if frozen < 20 * usual:
+            self.skipTest(f"a prompt holds up nobody: {frozen}, {usual}")
         # What a machine can keep to at all.
         bound = max(frozen / 10, 5 * usual)
         server = Server(WINNOW, *flags, "--max-inter-token-time",
