@@ -35,6 +35,8 @@ class SlotCase {
   // Draws anew which closed pages are whole, each with the given chance, and
   // how many frames the requests have.
   void Draw(double whole_chance, int max_frames, RandomSource& random);
+  // Has it have so many frames.
+  void Grow(size_t request, size_t num_frames, RandomSource& random);
 
   // What the verbs take. Whole pages of later requests may be those of the
   // first in the page table: for Bring, that has nothing to do with them.
@@ -64,7 +66,6 @@ class SlotCase {
   std::vector<std::byte> BytesAt(const std::vector<std::byte>& from,
                                  size_t slice, int index) const;
   std::vector<TableRow> FarRows() const;
-  void Grow(size_t request, size_t num_frames, RandomSource& random);
 
   const PagedCase& paged_;
   const int slot_tokens_;

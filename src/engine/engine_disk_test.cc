@@ -8,6 +8,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/faulty_folder.h"
+#include "base/passing_folder.h"
 #include "engine/bits_listener.h"
 #include "engine/engine_invariants.h"
 #include "tests/golden/tiny_model.h"
@@ -16,33 +17,16 @@ namespace winnow {
 namespace {
 
 // Takes its time for all that ends.
-class SlowFolder final : public BlockFolder {
+class SlowFolder final : public PassingFolder {
  public:
-  explicit SlowFolder(std::unique_ptr<BlockFolder> real)
-      : real_(std::move(real)) {}
-
-  std::string path() const override { return real_->path(); }
-  Result<std::string> ReadSmall(std::string_view name) override {
-    return real_->ReadSmall(name);
-  }
-  Status WriteSmall(std::string_view name, std::string_view content) override {
-    return real_->WriteSmall(name, content);
-  }
-  Status Resize(int64_t num_bytes) override { return real_->Resize(num_bytes); }
-  int max_transfers() const override { return real_->max_transfers(); }
-  void Submit(std::span<const BlockTransfer> transfers) override {
-    real_->Submit(transfers);
-  }
+  using PassingFolder::PassingFolder;
   size_t Collect(std::span<BlockCompletion> completions, bool wait) override {
-    const size_t num_collected = real_->Collect(completions, wait);
+    const size_t num_collected = PassingFolder::Collect(completions, wait);
     if (num_collected > 0) {
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
     }
     return num_collected;
   }
-
- private:
-  const std::unique_ptr<BlockFolder> real_;
 };
 
 class EngineDiskTest : public testing::Test {

@@ -4,6 +4,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/faulty_folder.h"
+#include "base/passing_folder.h"
 #include "engine/bits_listener.h"
 #include "engine/engine_invariants.h"
 #include "tests/golden/tiny_model.h"
@@ -12,29 +13,12 @@ namespace winnow {
 namespace {
 
 // Nothing that is begun ends before it is waited for.
-class StalledFolder final : public BlockFolder {
+class StalledFolder final : public PassingFolder {
  public:
-  explicit StalledFolder(std::unique_ptr<BlockFolder> real)
-      : real_(std::move(real)) {}
-
-  std::string path() const override { return real_->path(); }
-  Result<std::string> ReadSmall(std::string_view name) override {
-    return real_->ReadSmall(name);
-  }
-  Status WriteSmall(std::string_view name, std::string_view content) override {
-    return real_->WriteSmall(name, content);
-  }
-  Status Resize(int64_t num_bytes) override { return real_->Resize(num_bytes); }
-  int max_transfers() const override { return real_->max_transfers(); }
-  void Submit(std::span<const BlockTransfer> transfers) override {
-    real_->Submit(transfers);
-  }
+  using PassingFolder::PassingFolder;
   size_t Collect(std::span<BlockCompletion> completions, bool wait) override {
-    return wait ? real_->Collect(completions, wait) : 0;
+    return wait ? PassingFolder::Collect(completions, wait) : 0;
   }
-
- private:
-  const std::unique_ptr<BlockFolder> real_;
 };
 
 class EngineSlowDiskTest : public testing::Test {

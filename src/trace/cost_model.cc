@@ -18,17 +18,27 @@ namespace {
 // products' and 0.816 of its link's, which is taken for links between GPUs too.
 // Not measured: what an all-reduce of few bytes takes, and hosts' memory but
 // the first's; DGX H200's data sheet has 2 TB.
+constexpr DeviceModel kH200 = {.name = "h200",
+                               .memory_gb_s = 4264,
+                               .tflop_s = 700,
+                               .link_gb_s = 51.4,
+                               .disk_gb_s = 2.9,
+                               .layer_us = 25,
+                               .memory_gib = 140.4,
+                               .host_gib = 128,
+                               .all_reduce_gb_s = 367,
+                               .all_reduce_us = 10};
+
+constexpr DeviceModel NodeOfH200() {
+  DeviceModel node = kH200;
+  node.name = "h200x8";
+  node.host_gib = 1863;
+  node.num_gpus = 8;
+  return node;
+}
+
 constexpr std::array<DeviceModel, 4> kDevices = {{
-    {.name = "h200",
-     .memory_gb_s = 4264,
-     .tflop_s = 700,
-     .link_gb_s = 51.4,
-     .disk_gb_s = 2.9,
-     .layer_us = 25,
-     .memory_gib = 140.4,
-     .host_gib = 128,
-     .all_reduce_gb_s = 367,
-     .all_reduce_us = 10},
+    kH200,
     {.name = "a100-40gb",
      .memory_gb_s = 1381,
      .tflop_s = 221,
@@ -49,17 +59,7 @@ constexpr std::array<DeviceModel, 4> kDevices = {{
      .host_gib = 128,
      .all_reduce_gb_s = 25.7,
      .all_reduce_us = 20},
-    {.name = "h200x8",
-     .memory_gb_s = 4264,
-     .tflop_s = 700,
-     .link_gb_s = 51.4,
-     .disk_gb_s = 2.9,
-     .layer_us = 25,
-     .memory_gib = 140.4,
-     .host_gib = 1863,
-     .num_gpus = 8,
-     .all_reduce_gb_s = 367,
-     .all_reduce_us = 10},
+    NodeOfH200(),
 }};
 
 constexpr double kGiga = 1e9, kTera = 1e12, kGiB = 1024.0 * 1024 * 1024;
