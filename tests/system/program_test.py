@@ -349,7 +349,7 @@ class ProgramTest(unittest.TestCase):
 
     def test_a_document_of_32k_is_read_from_disk_after_a_restart(self):
         # By a selector that acts in prompts, so that it is read soon.
-        record = make_record("niah", 32768, 3, 0)
+        record = make_record("niah", 32768, 2, 0)
         document = self.folder / "document"
         document.write_text(record.prompt)
         answers = []
