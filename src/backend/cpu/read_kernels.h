@@ -31,9 +31,9 @@ inline constexpr float kNoKeyYet = -1e30f;
 // bfloat16 that stand side by side.
 
 // What a unit kernel fetches while it works on half a page: the lines that lie
-// in two later halves as those it reads lie in theirs. A core that has as many
-// misses under way as it can keep drops what else is fetched, so a line is
-// asked for twice. Null: none.
+// in two later halves as those it reads lie in theirs: into the second cache
+// level what is read a unit later, into the first what is read next. Null:
+// none, both or neither.
 struct HalvesAhead {
   const std::byte* far = nullptr;   // [16, stride]
   const std::byte* near = nullptr;  // [16, stride], read sooner
