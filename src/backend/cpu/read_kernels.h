@@ -135,6 +135,11 @@ struct HeadScores {
 // is not finite.
 using SoftmaxKernel = bool (*)(const HeadScores& of);
 
+// values[i] = values[i] * keep + later[i] * take for i < count, a multiple of
+// 16; both products are rounded.
+using BlendKernel = void (*)(const float* later, int count, float keep,
+                             float take, float* values);
+
 // How many of keys[0, count) are `least` or more.
 using CountKernel = int64_t (*)(const int32_t* keys, int64_t count,
                                 int32_t least);
@@ -168,6 +173,7 @@ struct ReadKernels {
   // The units' scores alone, of which Select makes use: K may be summaries.
   UnitKernel score_float32 = nullptr;
   UnitKernel score_bfloat16 = nullptr;
+  BlendKernel blend = nullptr;
   KeysKernel keys_of = nullptr;
   CountKernel count_from = nullptr;
   IndicesKernel indices_from = nullptr;

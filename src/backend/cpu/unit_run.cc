@@ -133,7 +133,7 @@ class UnitRun {
           StateAt(states, dim_, num_lanes_, as_group ? 0 : unit, lane);
       if (unit == 0 || !as_group) state.MarkEmpty();
       state.Merge(rows_.values + int64_t{lane} * dim_, rows_.maximum[lane],
-                  rows_.sum[lane]);
+                  rows_.sum[lane], job_.blend);
     }
   }
 
