@@ -5,11 +5,9 @@
 namespace winnow {
 namespace {
 
-// How far ahead of what is read: as many lines as a core keeps under way. What
-// was dropped there is asked for again at half the way.
-constexpr int kFarBytes = 8192;
-// Kernels of float32 transpose a page of K before they fetch: two pages ahead.
-constexpr int kFarFloat32Halves = 4;
+// How far ahead of what is read the first cache level is filled: by a page, as
+// kernels of float32 transpose one before they fetch.
+constexpr int kNearHalves = kPageHalves;
 
 // Where the halves of up to two units lie, in the order in which they are read.
 struct HalfList {
@@ -32,13 +30,6 @@ struct HalfList {
   }
 };
 
-// How many halves ahead, of halves of so many bytes.
-int FarHalves(int half_bytes, int element_bytes, int most) {
-  const int wanted = element_bytes == 4 ? kFarFloat32Halves
-                                        : kFarBytes / std::max(half_bytes, 1);
-  return std::clamp(wanted, 1, most);
-}
-
 bool ReadsAllHalves(const TileKeys& keys) {
   return !keys.picked && keys.begin < kHalfTokens &&
          keys.end > kTileKeys - kHalfTokens;
@@ -46,39 +37,26 @@ bool ReadsAllHalves(const TileKeys& keys) {
 
 // Of halves that are all read, as are those that follow.
 void SetAll(const std::byte* const (&of_keys)[kTileHalves],
-            const std::byte* const (&of_next)[kTileHalves], int half_bytes,
-            int element_bytes, HalvesAhead (&to)[kTileHalves]) {
-  const std::byte* halves[2 * kTileHalves];
-  std::ranges::copy(of_keys, halves);
-  std::ranges::copy(of_next, halves + kTileHalves);
-  const int far = FarHalves(half_bytes, element_bytes, kTileHalves);
-  const int near = (far + 1) / 2;
+            const std::byte* const (&of_next)[kTileHalves],
+            HalvesAhead (&to)[kTileHalves]) {
   for (int i = 0; i < kTileHalves; ++i) {
-    to[i] = {halves[i + far], halves[i + near]};
-  }
-}
-
-// Weights read nothing of memory, which would idle meanwhile: a page of K from
-// behind what stands ahead already, and the first one of V again.
-void SetBesideWeights(const TileKeys& next, int element_bytes, TileKeys& keys) {
-  const int behind = FarHalves(kHalfTokens * keys.k_stride * element_bytes,
-                               element_bytes, kTileHalves);
-  for (int i = 0; i < kPageHalves; ++i) {
-    keys.ahead_weights[i] = {next.k[std::min(behind + i, kTileHalves - 1)],
-                             keys.v[i]};
+    const int near = i + kNearHalves;
+    to[i] = {of_next[i],
+             near < kTileHalves ? of_keys[near] : of_next[near - kTileHalves]};
   }
 }
 
 }  // namespace
 
-void FetchAhead(const TileKeys& next, int element_bytes, TileKeys& keys) {
+void FetchAhead(const TileKeys& next, TileKeys& keys) {
   if (ReadsAllHalves(keys) && ReadsAllHalves(next)) {
-    SetAll(keys.k, next.k, kHalfTokens * keys.k_stride * element_bytes,
-           element_bytes, keys.ahead_k);
+    SetAll(keys.k, next.k, keys.ahead_k);
     if (keys.v[0] == nullptr) return;
-    SetAll(keys.v, next.v, kHalfTokens * keys.v_stride * element_bytes,
-           element_bytes, keys.ahead_v);
-    return SetBesideWeights(next, element_bytes, keys);
+    SetAll(keys.v, next.v, keys.ahead_v);
+    for (int i = 0; i < kPageHalves; ++i) {
+      keys.ahead_weights[i] = {next.v[i], keys.v[i]};
+    }
+    return;
   }
   std::ranges::fill(keys.ahead_k, HalvesAhead());
   std::ranges::fill(keys.ahead_v, HalvesAhead());
@@ -87,20 +65,15 @@ void FetchAhead(const TileKeys& next, int element_bytes, TileKeys& keys) {
   halves.Add(keys);
   const int num_halves = halves.count;
   halves.Add(next);
-  const auto set = [&](const std::byte* const* from, int stride,
-                       HalvesAhead* to) {
-    const int half_bytes = kHalfTokens * stride * element_bytes;
-    const int far = FarHalves(half_bytes, element_bytes, num_halves);
-    const int near = (far + 1) / 2;
-    for (int i = 0; i < num_halves; ++i) {
-      if (i + near >= halves.count) continue;
-      to[halves.half[i]] = {from[std::min(i + far, halves.count - 1)],
-                            from[i + near]};
-    }
-  };
-  if (num_halves == 0) return;
-  set(halves.k, keys.k_stride, keys.ahead_k);
-  set(halves.v, keys.v_stride, keys.ahead_v);
+  for (int i = 0; i < num_halves && i + kNearHalves < halves.count; ++i) {
+    const int near = i + kNearHalves;
+    const int far = i + num_halves < halves.count ? i + num_halves : near;
+    keys.ahead_k[halves.half[i]] = {halves.k[far], halves.k[near]};
+    keys.ahead_v[halves.half[i]] = {halves.v[far], halves.v[near]};
+  }
+  for (int i = 0; i < kPageHalves && num_halves + i < halves.count; ++i) {
+    keys.ahead_weights[i] = {halves.v[num_halves + i], halves.v[i]};
+  }
 }
 
 }  // namespace winnow

@@ -6,11 +6,11 @@
 
 namespace winnow {
 
-// Sets what stands ahead in `keys`: of each half of a page that is read, two
-// that are read some halves later, in `keys` or in `next`, which follows and
-// may be empty. REQUIRES: keys and values of `element_bytes` are read where
-// they lie.
-void FetchAhead(const TileKeys& next, int element_bytes, TileKeys& keys);
+// Sets what stands ahead in `keys`: of each half of a page that is read, the
+// one in its place in `next`, which follows and may be empty, and one a page
+// on, in `keys` or in `next`; beside the weights, of which a kernel reads
+// nothing from memory, V. REQUIRES: keys and values are read where they lie.
+void FetchAhead(const TileKeys& next, TileKeys& keys);
 
 }  // namespace winnow
 

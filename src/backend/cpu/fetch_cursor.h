@@ -4,6 +4,7 @@
 #ifndef WINNOW_BACKEND_CPU_FETCH_CURSOR_H_
 #define WINNOW_BACKEND_CPU_FETCH_CURSOR_H_
 
+#include "backend/cpu/fetch_beside.h"
 #include "backend/cpu/read_kernels.h"
 
 namespace winnow {
@@ -29,7 +30,7 @@ class FetchCursor {
         end_ = next_ == nullptr ? nullptr : next_ + half_bytes_;
         ++ahead_;
       }
-      __builtin_prefetch(next_);
+      FetchFar(next_);
       __builtin_prefetch(near_);
       next_ += kLineBytes;
       near_ += kLineBytes;

@@ -1,5 +1,6 @@
 #include <immintrin.h>
 
+#include "backend/cpu/blend_values.h"
 #include "backend/cpu/cluster_kernels.h"
 #include "backend/cpu/count_from.h"
 #include "backend/cpu/float_words.h"
@@ -42,6 +43,7 @@ ReadKernels Avx2ReadKernels() {
   kernels.keys_of = KeysOf<Avx2Lanes>;
   kernels.count_from = CountFrom<Avx2Lanes>;
   kernels.indices_from = IndicesFrom<Avx2Lanes>;
+  kernels.blend = BlendValues<Avx2Lanes>;
   kernels.softmax_scores = SoftmaxScores<Avx2Lanes>;
   kernels.transpose_keys = TransposeKeys<Avx2Lanes>;
   kernels.assign_keys = AssignKeys<Avx2Lanes>;

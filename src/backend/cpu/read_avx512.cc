@@ -1,5 +1,6 @@
 #include <immintrin.h>
 
+#include "backend/cpu/blend_values.h"
 #include "backend/cpu/cluster_kernels.h"
 #include "backend/cpu/count_from.h"
 #include "backend/cpu/float_words.h"
@@ -43,6 +44,7 @@ ReadKernels Avx512ReadKernels() {
   kernels.count_from = CountFrom<Avx512Lanes>;
   kernels.indices_from = IndicesFrom<Avx512Lanes>;
   kernels.keys_between = KeysBetween<Avx512Lanes>;
+  kernels.blend = BlendValues<Avx512Lanes>;
   kernels.softmax_scores = SoftmaxScores<Avx512Lanes>;
   kernels.transpose_keys = TransposeKeys<Avx512Lanes>;
   kernels.assign_keys = AssignKeys<Avx512Lanes>;

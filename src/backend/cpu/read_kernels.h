@@ -31,9 +31,9 @@ inline constexpr float kNoKeyYet = -1e30f;
 // bfloat16 that stand side by side.
 
 // What a unit kernel fetches while it works on half a page: the lines that lie
-// in two later halves as those it reads lie in theirs. A core that has as many
-// misses under way as it can keep drops what else is fetched, so a line is
-// asked for twice. Null: none.
+// in two later halves as those it reads lie in theirs: into the second cache
+// level what is read a unit later, into the first what is read next. Null:
+// none, both or neither.
 struct HalvesAhead {
   const std::byte* far = nullptr;   // [16, stride]
   const std::byte* near = nullptr;  // [16, stride], read sooner
@@ -135,6 +135,11 @@ struct HeadScores {
 // is not finite.
 using SoftmaxKernel = bool (*)(const HeadScores& of);
 
+// values[i] = values[i] * keep + later[i] * take for i < count, a multiple of
+// 16; both products are rounded.
+using BlendKernel = void (*)(const float* later, int count, float keep,
+                             float take, float* values);
+
 // How many of keys[0, count) are `least` or more.
 using CountKernel = int64_t (*)(const int32_t* keys, int64_t count,
                                 int32_t least);
@@ -168,6 +173,7 @@ struct ReadKernels {
   // The units' scores alone, of which Select makes use: K may be summaries.
   UnitKernel score_float32 = nullptr;
   UnitKernel score_bfloat16 = nullptr;
+  BlendKernel blend = nullptr;
   KeysKernel keys_of = nullptr;
   CountKernel count_from = nullptr;
   IndicesKernel indices_from = nullptr;

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cstring>
 
+#include "backend/cpu/blend_values.h"
 #include "backend/cpu/cluster_kernels.h"
 #include "backend/cpu/count_from.h"
 #include "backend/cpu/float_words.h"
@@ -184,6 +185,7 @@ ReadKernels PortableReadKernels() {
   kernels.keys_of = KeysOf<PortableLanes>;
   kernels.count_from = CountFrom<PortableLanes>;
   kernels.indices_from = IndicesFrom<PortableLanes>;
+  kernels.blend = BlendValues<PortableLanes>;
   kernels.softmax_scores = SoftmaxScores<PortableLanes>;
   kernels.transpose_keys = TransposeKeys<PortableLanes>;
   kernels.assign_keys = AssignKeys<PortableLanes>;

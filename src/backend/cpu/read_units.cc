@@ -200,12 +200,13 @@ class UnitWaves {
     const int end_unit = unit + merge.num_units;
     for (int index = 0; unit < end_unit; ++index) {
       group.Merge(
-          StateAt(merge.partial, dim_, merge.rows.num_lanes(), index, lane));
+          StateAt(merge.partial, dim_, merge.rows.num_lanes(), index, lane),
+          job_.blend);
       const int group_end = (unit / kGroupUnits + 1) * kGroupUnits;
       unit = as_groups_ ? std::min(group_end, end_unit) : unit + 1;
       const bool last = merge.ends && unit == end_unit;
       if (unit != group_end && !last) continue;
-      row.Merge(group);
+      row.Merge(group, job_.blend);
       group.MarkEmpty();
     }
     if (merge.ends) {

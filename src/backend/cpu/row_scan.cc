@@ -26,7 +26,6 @@ RowScan::RowScan(const ReadKernels& kernels, const ScanTask& task,
       width_(task.cache.format.k_dim * (IsBound(task.rows) ? 2 : 1)) {
   const Dtype dtype =
       task.rows.kind == Kind::kKeys ? task.cache.format.k : task.rows.dtype;
-  element_bytes_ = DtypeBytes(dtype);
   score_ = kernels.score_float32;
   if (dtype == Dtype::kBFloat16 && task.q.dtype == dtype &&
       kernels.score_bfloat16 != nullptr) {
@@ -63,7 +62,7 @@ void RowScan::Run() {
     if (!prefetches || slot == task_.first_slot) FindTile(slot, keys);
     if (prefetches) {
       FindTile(slot + kTileKeys, of_tiles[1 - turn]);
-      FetchAhead(of_tiles[1 - turn], element_bytes_, keys);
+      FetchAhead(of_tiles[1 - turn], keys);
     }
     score_(keys, rows_);
     CopyScores(slot, keys.end);

@@ -57,8 +57,7 @@ class RowScan {
 
   const ScanTask& task_;
   const SummaryLayout::Level level_;
-  const int width_;        // of a row, in elements
-  int element_bytes_ = 0;  // of a row as it is stored
+  const int width_;  // of a row, in elements
   bool paired_ = false;
   UnitKernel score_ = nullptr;
   bool is_float8_ = false;         // rows have scales of their own

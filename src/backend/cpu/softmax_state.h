@@ -28,8 +28,10 @@ class SoftmaxState {
 
   // Takes in the state of later keys: the same order of arithmetic whoever
   // holds it. One that has seen no key changes nothing; to one that has seen
-  // none, the other is copied.
-  void Merge(const float* values, float maximum_of, float sum_of) const {
+  // none, the other is copied. A set's `blend` has the same bits as the plain
+  // loop. REQUIRES: with a kernel, dim is a multiple of 16.
+  void Merge(const float* values, float maximum_of, float sum_of,
+             BlendKernel blend = nullptr) const {
     if (maximum_of == kNoKeyYet) return;
     if (maximum() == kNoKeyYet) {
       std::copy_n(values, dim_, memory_);
@@ -42,12 +44,13 @@ class SoftmaxState {
     const float take = Weight(maximum_of, greatest);
     maximum() = greatest;
     sum() = sum() * keep + sum_of * take;
+    if (blend != nullptr) return blend(values, dim_, keep, take, memory_);
     for (int i = 0; i < dim_; ++i) {
       memory_[i] = memory_[i] * keep + values[i] * take;
     }
   }
-  void Merge(const SoftmaxState& later) const {
-    Merge(later.values(), later.maximum(), later.sum());
+  void Merge(const SoftmaxState& later, BlendKernel blend = nullptr) const {
+    Merge(later.values(), later.maximum(), later.sum(), blend);
   }
 
  private:

@@ -34,7 +34,12 @@ TilePages::TilePages(const Source& source, ScratchCutter& scratch)
       extents_(source.cache.page_table.Row(source.request)),
       request_(source.request),
       kv_head_(source.kv_head),
-      widen_(source.widen) {
+      widen_(source.widen),
+      half_k_bytes_(int64_t{kHalfTokens} * cache_.format.k_dim *
+                    DtypeBytes(cache_.format.k)),
+      half_v_bytes_(int64_t{kHalfTokens} * cache_.format.v_dim *
+                    DtypeBytes(cache_.format.v)),
+      v_offset_bytes_(cache_.format.v_offset_bytes()) {
   if (source.slots != nullptr) {
     slots_.emplace(cache_, *source.slots, request_, kv_head_);
   }
@@ -135,24 +140,17 @@ void TilePages::AddHalf(int64_t page, int half, int number, uint32_t tokens,
     return;
   }
   const PiecePlace place = slots_->Find(page, half);
-  const auto half_bytes = [&](int dim) {
-    return int64_t{kHalfTokens} * dim * DtypeBytes(format.k);
-  };
-  SetHalf(place.slice + place.index * half_bytes(format.k_dim),
-          place.slice + format.v_offset_bytes() +
-              place.index * half_bytes(format.v_dim),
-          of_tile, keys);
+  SetHalf(place.slice + place.index * half_k_bytes_,
+          place.slice + v_offset_bytes_ + place.index * half_v_bytes_, of_tile,
+          keys);
 }
 
 void TilePages::AddPage(int64_t page, int number, uint32_t tokens,
                         TileKeys& keys) const {
-  const SliceFormat& format = cache_.format;
   if (const std::byte* slice = SliceOf(page)) {
     for (int half = 0; half < kPageHalves; ++half) {
-      const int64_t token = half * kHalfTokens;
-      SetHalf(slice + token * format.k_dim * DtypeBytes(format.k),
-              slice + format.v_offset_bytes() +
-                  token * format.v_dim * DtypeBytes(format.v),
+      SetHalf(slice + half * half_k_bytes_,
+              slice + v_offset_bytes_ + half * half_v_bytes_,
               number * kPageHalves + half, keys);
     }
     return;

@@ -104,6 +104,8 @@ class TilePages {
   const int request_;
   const int kv_head_;
   const WidenKernel widen_;  // null: the kernel reads the stored type
+  // Of half a page as it is stored, and where V begins behind K.
+  const int64_t half_k_bytes_, half_v_bytes_, v_offset_bytes_;
   std::optional<SlotHead> slots_;
   std::byte* scratch_k_ = nullptr;  // [128, k_dim]
   std::byte* scratch_v_ = nullptr;  // [128, v_dim]

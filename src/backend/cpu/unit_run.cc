@@ -86,7 +86,6 @@ class UnitRun {
   // Returns the worker's next item.
   const ReadItem* Run(bool as_group, ItemQueue& queue) {
     const bool prefetches = ReadsInPlace(job_);  // else room for one unit
-    const int element_bytes = DtypeBytes(job_.cache.format.k);
     const int num_steps = item_.num_units * item_.num_kv_heads;
     const ReadItem* next_item = nullptr;
     TileKeys of_steps[2];  // in turns
@@ -104,7 +103,7 @@ class UnitRun {
         } else {
           next.begin = next.end = 0;
         }
-        FetchAhead(next, element_bytes, keys);
+        FetchAhead(next, keys);
       }
       const int head = step % item_.num_kv_heads;
       rows_.q = q_ + head * num_lanes_ * q_words_;
@@ -134,7 +133,7 @@ class UnitRun {
           StateAt(states, dim_, num_lanes_, as_group ? 0 : unit, lane);
       if (unit == 0 || !as_group) state.MarkEmpty();
       state.Merge(rows_.values + int64_t{lane} * dim_, rows_.maximum[lane],
-                  rows_.sum[lane]);
+                  rows_.sum[lane], job_.blend);
     }
   }
 

@@ -36,6 +36,7 @@ namespace {
 // Sets the kernels that fit the types and sizes at hand.
 void ChooseKernels(const ReadKernels& kernels, ReadJob& job) {
   const SliceFormat& format = job.cache.format;
+  job.blend = kernels.blend;
   job.tile = kernels.tile_float32;
   job.unit = kernels.unit_float32;
   if (format.k == Dtype::kFloat32) return;

@@ -37,6 +37,7 @@ struct ReadJob {
   UnitKernel unit = nullptr;
   WidenKernel unit_widen = nullptr;
   bool unit_paired = false;
+  BlendKernel blend = nullptr;
 };
 
 // Where a lane's row and q head stand in the step's tensors.
