@@ -27,6 +27,15 @@ constexpr int64_t kMaxSharedBytes = 227 << 10;
 constexpr int64_t kSharedBytesAMultiprocessor = 228 << 10;
 constexpr int64_t kSharedBytesBeside = 1 << 10;
 
+// Of the slots of a level, how many first ones have rows that were there before
+// the step.
+__device__ int NumSlotsBefore(const device::ScoreTask& task,
+                              const device::SummaryLevel& level, int request) {
+  if (task.first_token == nullptr) return 0;
+  const int num_rows = level.NumVisible(task.first_token[request]);
+  return num_rows == 0 ? 0 : num_rows + level.lead;
+}
+
 // A block has a (row, KV head, level) and some of its tiles, a warp a tile of
 // 32 slots: reads each of its summary rows once, for all q heads of the group,
 // and writes the tile's scores, or their sums over the group, or what they add
@@ -60,7 +69,6 @@ __global__ void __launch_bounds__(kThreads, kBlocksAMultiprocessor)
     return device::WaitForPrior();
   }
   device::TileWalk walk(task, place, block);
-  walk.FetchFirst();
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int score_floats = task.padded_heads * device::kTileStride;
   auto* const all_scores = reinterpret_cast<float*>(shared);
@@ -72,12 +80,16 @@ __global__ void __launch_bounds__(kThreads, kBlocksAMultiprocessor)
     const int ring_bytes =
         task.ring_places * device::StagedRows::kRows * level.row_bytes;
     device::TileRing ring = walk.Ring(rings + warp * ring_bytes, task);
+    if (!ring.Begin(NumSlotsBefore(task, level, row.request))) {
+      walk.FetchFirst();
+    }
     device::WaitForPrior();
-    ring.Begin();
+    ring.Begin(place.num_visible + level.lead);
     device::LoadQueries<Tile>(task, place.row, place.kv_head, q);
     __syncthreads();
     walk.ScoreStaged<Tile>(task, place, ring, q, scores);
   } else {
+    walk.FetchFirst();
     device::WaitForPrior();
     device::LoadQueries<Tile>(task, place.row, place.kv_head, q);
     __syncthreads();
@@ -279,6 +291,9 @@ device::ScoreTask MakeTask(const LayerStep& step, const SelectArgs& args,
   task.pages = DevicePages(cache);
   task.selector = DeviceSelector(args.selectors[selector], cache);
   task.selector_index = static_cast<int>(selector);
+  if (!args.first_token.empty()) {
+    task.first_token = args.first_token.As<int32_t>();
+  }
   task.first_row = wave.first_row;
   task.q = args.q.data;
   task.q_type = FloatTypeOf(args.q.dtype);

@@ -19,10 +19,11 @@ struct ScoreTask {
   Selector selector;
   ScoreMemory memory;
   int selector_index;
-  int num_blocks[2];  // of each level, in a row of the grid
-  int first_row;      // of the wave
-  const void* q;      // [rows, q_heads, k_dim]: a gate has one a KV head
-  int first_q_row;    // of the step
+  const int32_t* first_token;  // [requests]: SelectArgs has it; or null
+  int num_blocks[2];           // of each level, in a row of the grid
+  int first_row;               // of the wave
+  const void* q;    // [rows, q_heads, k_dim]: a gate has one a KV head
+  int first_q_row;  // of the step
   FloatType q_type;
   int64_t q_row_stride, q_head_stride;
   int num_heads;     // q heads a KV head

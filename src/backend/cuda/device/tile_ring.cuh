@@ -46,14 +46,18 @@ class TileRing {
         half_bytes_(StagedRows::kRows * rows.of.row_bytes),
         ring_bytes_(num_places * half_bytes_) {}
 
-  __device__ void Begin() {
+  // Starts the first copies: until the next one's rows do not lie below slot
+  // `end`. Whether any was started. More calls go on where one ended.
+  __device__ bool Begin(int end) {
+    const int num_before = num_begun_;
 #pragma unroll 1
-    for (int i = 0; i < kAhead; ++i) Fetch();
+    for (; num_begun_ < kAhead && FirstEnd() <= end; ++num_begun_) Fetch();
+    return num_begun_ > num_before;
   }
 
   // The next half, once it is there. What is fetched meanwhile takes the place
   // of the one before, which no lane reads any more.
-  // REQUIRES: there is one; Begin was called.
+  // REQUIRES: there is one; Begin was called with the end of all rows.
   __device__ StagedRows Next() {
     WaitForCopies<kAhead - 1>();
     __syncwarp();
@@ -64,6 +68,11 @@ class TileRing {
   }
 
  private:
+  // The slot behind those of the half that is fetched next, as far as there
+  // are rows.
+  __device__ int FirstEnd() const {
+    return min(line_.slot + first_slot_ + StagedRows::kRows, line_.end);
+  }
   __device__ void Advance(int& at) const {
     at = at + half_bytes_ == ring_bytes_ ? 0 : at + half_bytes_;
   }
@@ -117,6 +126,7 @@ class TileRing {
   std::byte* const places_;
   const int half_bytes_, ring_bytes_;
   int first_slot_ = 0;  // of the tile, which is fetched next
+  int num_begun_ = 0;
   int fetch_at_ = 0, read_at_ = 0;
 };
 
