@@ -180,6 +180,10 @@ struct SelectArgs {
   // As TokenInputs has them, where a program has gates.
   View q_pre = {};    // [rows, q_heads, k_dim], before RoPE
   View cos_sin = {};  // f32 [rows, rotary_dim]
+  // i32 [requests], as the step's Summarize and Index were given it: summaries
+  // that end at an earlier token were there before the step, and may be read
+  // before what is enqueued ahead has ended. Empty: that is not known.
+  View first_token = {};
   // Out: the lists of its rows. Their capacity holds the longest list.
   PickLists picks;
   // f32 [rows of the step], or empty: to a row of `picks` whose request has a

@@ -220,7 +220,8 @@ class CheckedBackend final : public Backend {
     const SlotTable slots = TwinOf(args.next.slots);
     twin.next.lists = twins_->Of(args.next.lists);
     if (args.next.slots != nullptr) twin.next.slots = &slots;
-    Translate({&twin.q, &twin.q_pre, &twin.cos_sin, &twin.read_shares});
+    Translate({&twin.q, &twin.q_pre, &twin.cos_sin, &twin.first_token,
+               &twin.read_shares});
     const LayerStep steps[] = {twins_->Of(step), step};
     const LayerCache caches[] = {twins_->Of(cache), cache};
     Both("Select", queue, [&](Backend& backend, Queue& on, bool checked) {

@@ -132,6 +132,47 @@ TEST_P(SelectConformanceTest, ChoosesTheBestAndReadsThem) {
   });
 }
 
+// One row whose summaries are many, of a 16-bit type.
+SparseCase ManySummaries(RandomSource& random) {
+  using Kind = SummaryRows::Kind;
+  const int k_dim = random.Among({32, 64, 96, 128});
+  const KvShape shape = {
+      .dtype = random.Among({Dtype::kBFloat16, Dtype::kFloat16}),
+      .num_kv_heads = random.Among({1, 2}),
+      .group_heads = random.Among({1, 4, 12}),
+      .k_dim = k_dim,
+      .v_dim = 16};
+  SparseCase sparse(shape,
+                    {{static_cast<int32_t>(random.Between(1200, 2400)), 1, 0}},
+                    random);
+  SelectProgram program;
+  program.scope = random.Among({Scope::kQHead, Scope::kKvHead});
+  program.block_tokens = random.Among({1, 2, 4});
+  const int block = program.block_tokens;
+  program.rows = block == 1
+                     ? SummaryRows{Kind::kKeys, 1, 1, shape.dtype}
+                     : SummaryRows{random.Among({Kind::kMean, Kind::kMinMax}),
+                                   block, block, shape.dtype};
+  program.budget = {Amount::Unit::kTokens, 64};
+  sparse.programs = {program};
+  sparse.selectors = {0};
+  sparse.prompt_tokens = {0};
+  return sparse;
+}
+
+TEST_P(SelectConformanceTest, ChoosesTheBestOfManySummaries) {
+  ForSeeds(30, [this](RandomSource& random, int num_threads) {
+    const SparseCase sparse = ManySummaries(random);
+    TestDevice device = Device(num_threads);
+    const SparseResult got = RunSparse(device, sparse);
+    const int64_t context = sparse.paged.requests()[0].end_position();
+    for (int list = 0; list < std::ssize(got.picks[0]); ++list) {
+      ExpectChoice(sparse, sparse.programs[0], 0, 0, context, list,
+                   got.picks[0][static_cast<size_t>(list)]);
+    }
+  });
+}
+
 TEST_P(SelectConformanceTest, BudgetOfAllIsDenseBitForBit) {
   ForSeeds(30, [this](RandomSource& random, int num_threads) {
     SparseCase sparse = RandomCase(random, 3000);

@@ -411,6 +411,23 @@ void ChooseRows(TestDevice& device, const SparseCase& sparse,
   CollectEstimates(device, picks, result);
 }
 
+// Without selectors and what Select writes. All summaries are there; it is told
+// so of any number of tokens before the step, none among them.
+SelectArgs InputsOf(TestDevice& device, const SparseCase& sparse,
+                    const LayerStep& step) {
+  SelectArgs select;
+  select.q = device.Upload(sparse.q);
+  select.scale = sparse.scale;
+  if (!sparse.gates.empty()) AddGateInputs(device, sparse, step, select);
+  std::vector<int32_t> first_token;
+  for (const RequestRows& rows : sparse.paged.requests()) {
+    first_token.push_back(rows.first_position *
+                          static_cast<int32_t>(first_token.size() % 3) / 2);
+  }
+  select.first_token = device.Upload(Int32Array(first_token));
+  return select;
+}
+
 }  // namespace
 
 PickLists MakeKeptLists(TestDevice& device, const SparseCase& sparse) {
@@ -491,11 +508,8 @@ SparseResult RunSparse(TestDevice& device, const SparseCase& sparse,
   if (run.on_summaries) run.on_summaries(summaries.selectors, cache);
   LayerStep step = StepOf(device, sparse, sparse.paged.requests());
   step.layer = run.layer;
-  SelectArgs select;
+  SelectArgs select = InputsOf(device, sparse, step);
   select.selectors = summaries.selectors;
-  select.q = device.Upload(sparse.q);
-  select.scale = sparse.scale;
-  if (!sparse.gates.empty()) AddGateInputs(device, sparse, step, select);
   TestArray shares(Dtype::kFloat32, {sparse.q.dim(0)});
   std::ranges::fill(shares.values, 0.25);
   select.read_shares = device.Upload(shares);

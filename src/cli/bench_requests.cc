@@ -250,6 +250,7 @@ void BenchRequests::Select(int layer) {
   args.picks = lists_;
   args.q_pre = args.q;
   args.cos_sin = inputs_.cos_sin;
+  args.first_token = first_token_;
   args.next = {.lists = next_lists_,
                .budget_times = std::max(shape_.next_times, 1.0),
                .slots = &slots_};

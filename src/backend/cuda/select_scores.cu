@@ -17,17 +17,32 @@ namespace winnow {
 namespace {
 
 constexpr int kThreads = device::kScoreWarps * 32;
-// As many as run at a time, so that none waits for another to end (with 8, in
-// `winnow bench verbs` on an H200, "Select, mean 2048, 131072 tokens x 16" took
-// 57.1 us in place of 52.8).
+// At most. As many are launched as run at a time, so that none waits for
+// another to end (with twice as many, in `winnow bench verbs` on an H200,
+// "Select, mean 2048, 131072 tokens x 16" took 57.1 us in place of 52.8).
 constexpr int kBlocksAMultiprocessor = 4;
+// What a block may ask for, and what a multiprocessor has, of which each block
+// takes some more.
+constexpr int64_t kMaxSharedBytes = 227 << 10;
+constexpr int64_t kSharedBytesAMultiprocessor = 228 << 10;
+constexpr int64_t kSharedBytesBeside = 1 << 10;
+
+// Of the slots of a level, how many first ones have rows that were there before
+// the step.
+__device__ int NumSlotsBefore(const device::ScoreTask& task,
+                              const device::SummaryLevel& level, int request) {
+  if (task.first_token == nullptr) return 0;
+  const int num_rows = level.NumVisible(task.first_token[request]);
+  return num_rows == 0 ? 0 : num_rows + level.lead;
+}
 
 // A block has a (row, KV head, level) and some of its tiles, a warp a tile of
 // 32 slots: reads each of its summary rows once, for all q heads of the group,
 // and writes the tile's scores, or their sums over the group, or what they add
-// to each head's log-sum-exp. Bytes: width x 32 a tile; flops: 2 x width x 32 x
-// heads. Grid [blocks of both levels, KV heads, rows of the wave].
-template <typename Tile>
+// to each head's log-sum-exp. kStaged: rows come by way of a TileRing. Bytes:
+// width x 32 a tile; flops: 2 x width x 32 x heads. Grid [blocks of both
+// levels, KV heads, rows of the wave].
+template <typename Tile, bool kStaged>
 __global__ void __launch_bounds__(kThreads, kBlocksAMultiprocessor)
     ScoreKernel(const __grid_constant__ device::ScoreTask task) {
   extern __shared__ uint4 shared[];
@@ -54,16 +69,32 @@ __global__ void __launch_bounds__(kThreads, kBlocksAMultiprocessor)
     return device::WaitForPrior();
   }
   device::TileWalk walk(task, place, block);
-  walk.FetchFirst();
-  device::WaitForPrior();
-  auto* scores = reinterpret_cast<float*>(shared);
-  void* q =
-      scores + device::kScoreWarps * task.padded_heads * device::kTileStride;
-  device::LoadQueries<Tile>(task, place.row, place.kv_head, q);
-  __syncthreads();
-  walk.Score<Tile>(task, place, q,
-                   scores + static_cast<int>(threadIdx.x) / 32 *
-                                task.padded_heads * device::kTileStride);
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int score_floats = task.padded_heads * device::kTileStride;
+  auto* const all_scores = reinterpret_cast<float*>(shared);
+  float* const scores = all_scores + warp * score_floats;
+  void* const q = all_scores + device::kScoreWarps * score_floats;
+  if constexpr (kStaged) {
+    std::byte* const rings = static_cast<std::byte*>(q) +
+                             Tile::QueryBytes(task.padded_heads, task.width);
+    const int ring_bytes =
+        task.ring_places * device::StagedRows::kRows * level.row_bytes;
+    device::TileRing ring = walk.Ring(rings + warp * ring_bytes, task);
+    if (!ring.Begin(NumSlotsBefore(task, level, row.request))) {
+      walk.FetchFirst();
+    }
+    device::WaitForPrior();
+    ring.Begin(place.num_visible + level.lead);
+    device::LoadQueries<Tile>(task, place.row, place.kv_head, q);
+    __syncthreads();
+    walk.ScoreStaged<Tile>(task, place, ring, q, scores);
+  } else {
+    walk.FetchFirst();
+    device::WaitForPrior();
+    device::LoadQueries<Tile>(task, place.row, place.kv_head, q);
+    __syncthreads();
+    walk.Score<Tile>(task, place, q, scores);
+  }
 }
 
 struct ScoreLaunch {
@@ -77,9 +108,10 @@ struct ScoreLaunch {
 
 // Blocks of a level for a (row, KV head): enough to fill the device, and so few
 // that a warp has several tiles where there are many.
-int NumBlocks(const ScoreLaunch& launch, int level) {
+int NumBlocks(const ScoreLaunch& launch, int blocks_a_multiprocessor,
+              int level) {
   const int64_t lines = int64_t{launch.num_kv_heads} * launch.num_rows;
-  const int64_t wanted = int64_t{kBlocksAMultiprocessor} *
+  const int64_t wanted = int64_t{blocks_a_multiprocessor} *
                          launch.queue.device().num_multiprocessors / lines;
   const int64_t most =
       (launch.max_tiles[level] + device::kScoreWarps - 1) / device::kScoreWarps;
@@ -87,36 +119,85 @@ int NumBlocks(const ScoreLaunch& launch, int level) {
 }
 
 template <typename Tile>
-void Launch(const ScoreLaunch& launch) {
-  device::ScoreTask task = launch.task;
-  task.padded_heads =
-      (task.num_heads + Tile::kHeads - 1) / Tile::kHeads * Tile::kHeads;
-  for (int level = 0; level < 2; ++level) {
-    task.num_blocks[level] = NumBlocks(launch, level);
-  }
-  const size_t shared_bytes =
-      sizeof(float) *
-          static_cast<size_t>(device::kScoreWarps * task.padded_heads *
-                              device::kTileStride) +
-      Tile::QueryBytes(task.padded_heads, task.width);
-  constexpr size_t kMaxSharedBytes = 227 << 10;
+int64_t SharedBytes(const device::ScoreTask& task) {
+  const auto score_floats = static_cast<size_t>(
+      device::kScoreWarps * task.padded_heads * device::kTileStride);
+  return static_cast<int64_t>(sizeof(float) * score_floats +
+                              Tile::QueryBytes(task.padded_heads, task.width));
+}
+
+// The blocks of `task`; `shared_bytes` of each.
+template <typename Tile, bool kStaged>
+void LaunchKernel(const ScoreLaunch& launch, const device::ScoreTask& task,
+                  int64_t shared_bytes) {
   CHECK(shared_bytes <= kMaxSharedBytes,
-        "q heads a KV head={} width={}: queries of {} bytes, limit {}",
-        task.num_heads, task.width, shared_bytes, kMaxSharedBytes);
+        "q heads a KV head={} width={}: {} bytes, limit {}", task.num_heads,
+        task.width, shared_bytes, kMaxSharedBytes);
+  auto* const kernel = ScoreKernel<Tile, kStaged>;
   launch.queue.Keep(
-      cudaFuncSetAttribute(ScoreKernel<Tile>,
-                           cudaFuncAttributeMaxDynamicSharedMemorySize,
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                            static_cast<int>(shared_bytes)),
       "Select: shared memory for scores");
+  if (kStaged) {
+    launch.queue.Keep(
+        cudaFuncSetAttribute(kernel,
+                             cudaFuncAttributePreferredSharedMemoryCarveout,
+                             cudaSharedmemCarveoutMaxShared),
+        "Select: shared memory for scores");
+  }
   const dim3 grid(
       static_cast<unsigned>(task.num_blocks[0] + task.num_blocks[1]),
       static_cast<unsigned>(launch.num_kv_heads),
       static_cast<unsigned>(launch.num_rows));
-  LaunchDependent(launch.queue, "Select: scores", ScoreKernel<Tile>,
+  LaunchDependent(launch.queue, "Select: scores", kernel,
                   {.blocks = grid,
                    .num_threads = kThreads,
                    .shared_bytes = static_cast<int>(shared_bytes)},
                   task);
+}
+
+// Where rings of whole lines fit; false where they do not.
+template <typename Tile>
+bool LaunchStaged(const ScoreLaunch& launch, device::ScoreTask& task) {
+  using device::TileRing;
+  const int64_t row_bytes = task.width * Tile::kNumberBytes;
+  const int64_t places_bytes =
+      device::kScoreWarps * device::StagedRows::kRows * row_bytes;
+  const int64_t fixed_bytes = SharedBytes<Tile>(task);
+  const int64_t most_bytes = fixed_bytes + TileRing::kMostPlaces * places_bytes;
+  if (most_bytes > kMaxSharedBytes) return false;
+  const auto at_a_time = static_cast<int>(kSharedBytesAMultiprocessor /
+                                          (most_bytes + kSharedBytesBeside));
+  int64_t most_halves = 0;  // of a warp
+  for (int level = 0; level < 2; ++level) {
+    task.num_blocks[level] =
+        NumBlocks(launch, std::min(at_a_time, kBlocksAMultiprocessor), level);
+    const int64_t num_warps = task.num_blocks[level] * device::kScoreWarps;
+    if (num_warps == 0) continue;
+    most_halves =
+        std::max(most_halves,
+                 2 * ((launch.max_tiles[level] + num_warps - 1) / num_warps));
+  }
+  // No more than it takes: what is left lets the choice begin beside it.
+  task.ring_places =
+      static_cast<int>(std::min<int64_t>(TileRing::kMostPlaces, most_halves));
+  LaunchKernel<Tile, true>(launch, task,
+                           fixed_bytes + task.ring_places * places_bytes);
+  return true;
+}
+
+template <typename Tile>
+void Launch(const ScoreLaunch& launch) {
+  device::ScoreTask task = launch.task;
+  task.padded_heads =
+      (task.num_heads + Tile::kHeads - 1) / Tile::kHeads * Tile::kHeads;
+  if constexpr (Tile::kTakesStagedRows) {
+    if (LaunchStaged<Tile>(launch, task)) return;
+  }
+  for (int level = 0; level < 2; ++level) {
+    task.num_blocks[level] = NumBlocks(launch, kBlocksAMultiprocessor, level);
+  }
+  LaunchKernel<Tile, false>(launch, task, SharedBytes<Tile>(task));
 }
 
 template <typename Row, int kElements, int kLanes>
@@ -210,6 +291,9 @@ device::ScoreTask MakeTask(const LayerStep& step, const SelectArgs& args,
   task.pages = DevicePages(cache);
   task.selector = DeviceSelector(args.selectors[selector], cache);
   task.selector_index = static_cast<int>(selector);
+  if (!args.first_token.empty()) {
+    task.first_token = args.first_token.As<int32_t>();
+  }
   task.first_row = wave.first_row;
   task.q = args.q.data;
   task.q_type = FloatTypeOf(args.q.dtype);

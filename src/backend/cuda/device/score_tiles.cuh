@@ -5,6 +5,7 @@
 #include "backend/cuda/device/async_copy.cuh"
 #include "backend/cuda/device/element.cuh"
 #include "backend/cuda/device/select_tile.cuh"
+#include "backend/cuda/device/tile_ring.cuh"
 
 namespace winnow::device {
 
@@ -18,15 +19,17 @@ struct ScoreTask {
   Selector selector;
   ScoreMemory memory;
   int selector_index;
-  int num_blocks[2];  // of each level, in a row of the grid
-  int first_row;      // of the wave
-  const void* q;      // [rows, q_heads, k_dim]: a gate has one a KV head
-  int first_q_row;    // of the step
+  const int32_t* first_token;  // [requests]: SelectArgs has it; or null
+  int num_blocks[2];           // of each level, in a row of the grid
+  int first_row;               // of the wave
+  const void* q;    // [rows, q_heads, k_dim]: a gate has one a KV head
+  int first_q_row;  // of the step
   FloatType q_type;
   int64_t q_row_stride, q_head_stride;
   int num_heads;     // q heads a KV head
   int padded_heads;  // up to the heads that are scored at a time
   int width;         // of a summary row, in elements
+  int ring_places;   // of each warp, where rows are staged
   float scale;
 };
 
@@ -157,6 +160,13 @@ struct TileWalk {
         stride(task.num_blocks[place.level] * kScoreWarps * kTileSlots),
         first(slot < end ? rows.Slot(slot) : nullptr) {}
 
+  // `places`: f32 or bytes of shared memory, this warp's.
+  // By way of `places`, this warp's.
+  __device__ TileRing Ring(std::byte* places, const ScoreTask& task) const {
+    return TileRing(rows, {begin, end, slot, stride}, first, places,
+                    task.ring_places);
+  }
+
   // Asks for the first tile's rows, as far as they are one run of bytes: into
   // L2, where it does no harm should they be written meanwhile.
   __device__ void FetchFirst() const {
@@ -178,6 +188,21 @@ struct TileWalk {
       // Found out before it is wanted.
       if (slot + stride < end) first = rows.Slot(slot + stride);
       Tile::Score(tile, {q, task.num_heads, task.width}, scores);
+      __syncwarp();
+      WriteTile(task, place, scores, slot);
+      __syncwarp();
+    }
+  }
+
+  // The same of rows that come by way of `ring`.
+  template <typename Tile>
+  __device__ void ScoreStaged(const ScoreTask& task, const ScorePlace& place,
+                              TileRing& ring, const void* q, float* scores) {
+    for (; slot < end; slot += stride) {
+#pragma unroll 1
+      for (int row = 0; row < kTileSlots; row += StagedRows::kRows) {
+        Tile::Score(ring.Next(), {q, task.num_heads, task.width}, scores + row);
+      }
       __syncwarp();
       WriteTile(task, place, scores, slot);
       __syncwarp();

@@ -98,8 +98,9 @@ template <typename Row, int kElements, int kLanes, int kHeadsAtOnce>
 struct LaneTile {
   using Shape = LaneShape<Row, kElements, kLanes, kHeadsAtOnce>;
   static constexpr int kHeads = kHeadsAtOnce;
+  static constexpr bool kTakesStagedRows = false;
 
-  static size_t QueryBytes(int padded_heads, int width) {
+  static __host__ __device__ size_t QueryBytes(int padded_heads, int width) {
     return sizeof(float) * static_cast<size_t>(padded_heads) *
            static_cast<size_t>(width);
   }

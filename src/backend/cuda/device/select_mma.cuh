@@ -78,12 +78,14 @@ struct MmaTile {
   static constexpr int kHeads = 8 * kQueryTiles;
   static constexpr int kStepChannels = 32;
   static constexpr int kSteps = 4;  // whose loads are in flight together
-  static constexpr int kHalves = kTileSlots / 16;  // of 16 rows
+  // Rows of a 16-bit type may be scored where TileRing has put them.
+  static constexpr bool kTakesStagedRows = std::is_same_v<Row, T>;
+  static constexpr int kNumberBytes = sizeof(Row);
   static constexpr bool kHasScales = std::is_same_v<Row, Float8>;
   static __device__ float Scaled(float sum, float scale) {
     return kHasScales ? sum * scale : sum;
   }
-  static size_t QueryBytes(int padded_heads, int width) {
+  static __host__ __device__ size_t QueryBytes(int padded_heads, int width) {
     return sizeof(T) * static_cast<size_t>(padded_heads) *
            static_cast<size_t>(width);
   }
@@ -99,19 +101,23 @@ struct MmaTile {
     static_cast<T*>(q)[index] = FromFloat<T>(value);
   }
 
-  // By a warp, to f32 [padded heads, kTileStride].
-  static __device__ void Score(const TileRows& tile, const TileQueries& queries,
+  // By a warp, to f32 [padded heads, kTileStride]: as many rows as `rows` says,
+  // a multiple of 16.
+  template <typename Rows>
+  static __device__ void Score(const Rows& rows, const TileQueries& queries,
                                float* scores) {
     for (int head = 0; head < queries.num_heads; head += kHeads) {
       const auto* q = static_cast<const uint4*>(queries.q) +
                       head / 8 * (queries.width / kStepChannels) * 32;
-      ScoreHeads(tile, q, queries.width, scores + head * kTileStride);
+      ScoreHeads(rows, q, queries.width, scores + head * kTileStride);
     }
   }
 
-  // All rows of the tile, kHeads queries.
-  static __device__ void ScoreHeads(const TileRows& tile, const uint4* q,
-                                    int width, float* scores) {
+  // All rows, kHeads queries.
+  template <typename Rows>
+  static __device__ void ScoreHeads(const Rows& tile, const uint4* q, int width,
+                                    float* scores) {
+    constexpr int kHalves = Rows::kRows / 16;
     const int lane = threadIdx.x % 32;
     const int group = lane / 4, of_group = lane % 4;
     const int num_steps = width / kStepChannels;
@@ -137,7 +143,8 @@ struct MmaTile {
 #pragma unroll
       for (int i = 0; i < kSteps; ++i) {
         if (step + i >= num_steps) break;
-        Multiply(pieces[i], q + (step + i) * 32 + lane, num_steps * 32, sums);
+        Multiply<kHalves>(pieces[i], q + (step + i) * 32 + lane, num_steps * 32,
+                          sums);
       }
     }
 #pragma unroll
@@ -156,6 +163,7 @@ struct MmaTile {
   }
 
   // A step of 32 channels; q_stride: from one tile of 8 queries to the next.
+  template <int kHalves>
   static __device__ void Multiply(const Loaded (&loaded)[2 * kHalves],
                                   const uint4* q, int q_stride,
                                   float (&sums)[kHalves][kQueryTiles][4]) {

@@ -36,6 +36,7 @@ struct LevelRows {
 // Slots [first, first + 32), of which [begin, end) have rows: others are not
 // read. REQUIRES: begin < end, first < end.
 struct TileRows {
+  static constexpr int kRows = kTileSlots;
   const LevelRows& rows;
   const std::byte* first_row;  // rows.Slot(first)
   int first;
