@@ -78,8 +78,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksAMultiprocessor)
     std::byte* const rings = static_cast<std::byte*>(q) +
                              Tile::QueryBytes(task.padded_heads, task.width);
     const int ring_bytes =
-        task.ring_places * device::StagedRows::kRows * level.row_bytes;
-    device::TileRing ring = walk.Ring(rings + warp * ring_bytes, task);
+        device::TileRing::kPlaces * device::StagedRows::kRows * level.row_bytes;
+    device::TileRing ring = walk.Ring(rings + warp * ring_bytes);
     if (!ring.Begin(NumSlotsBefore(task, level, row.request))) {
       walk.FetchFirst();
     }
@@ -159,30 +159,19 @@ void LaunchKernel(const ScoreLaunch& launch, const device::ScoreTask& task,
 // Where rings of whole lines fit; false where they do not.
 template <typename Tile>
 bool LaunchStaged(const ScoreLaunch& launch, device::ScoreTask& task) {
-  using device::TileRing;
-  const int64_t row_bytes = task.width * Tile::kNumberBytes;
-  const int64_t places_bytes =
-      device::kScoreWarps * device::StagedRows::kRows * row_bytes;
-  const int64_t fixed_bytes = SharedBytes<Tile>(task);
-  const int64_t most_bytes = fixed_bytes + TileRing::kMostPlaces * places_bytes;
-  if (most_bytes > kMaxSharedBytes) return false;
+  const int64_t half_bytes =
+      device::StagedRows::kRows * task.width * Tile::kNumberBytes;
+  const int64_t shared_bytes =
+      SharedBytes<Tile>(task) +
+      device::kScoreWarps * device::TileRing::kPlaces * half_bytes;
+  if (shared_bytes > kMaxSharedBytes) return false;
   const auto at_a_time = static_cast<int>(kSharedBytesAMultiprocessor /
-                                          (most_bytes + kSharedBytesBeside));
-  int64_t most_halves = 0;  // of a warp
+                                          (shared_bytes + kSharedBytesBeside));
   for (int level = 0; level < 2; ++level) {
     task.num_blocks[level] =
         NumBlocks(launch, std::min(at_a_time, kBlocksAMultiprocessor), level);
-    const int64_t num_warps = task.num_blocks[level] * device::kScoreWarps;
-    if (num_warps == 0) continue;
-    most_halves =
-        std::max(most_halves,
-                 2 * ((launch.max_tiles[level] + num_warps - 1) / num_warps));
   }
-  // No more than it takes: what is left lets the choice begin beside it.
-  task.ring_places =
-      static_cast<int>(std::min<int64_t>(TileRing::kMostPlaces, most_halves));
-  LaunchKernel<Tile, true>(launch, task,
-                           fixed_bytes + task.ring_places * places_bytes);
+  LaunchKernel<Tile, true>(launch, task, shared_bytes);
   return true;
 }
 

@@ -29,7 +29,6 @@ struct ScoreTask {
   int num_heads;     // q heads a KV head
   int padded_heads;  // up to the heads that are scored at a time
   int width;         // of a summary row, in elements
-  int ring_places;   // of each warp, where rows are staged
   float scale;
 };
 
@@ -160,11 +159,9 @@ struct TileWalk {
         stride(task.num_blocks[place.level] * kScoreWarps * kTileSlots),
         first(slot < end ? rows.Slot(slot) : nullptr) {}
 
-  // `places`: f32 or bytes of shared memory, this warp's.
   // By way of `places`, this warp's.
-  __device__ TileRing Ring(std::byte* places, const ScoreTask& task) const {
-    return TileRing(rows, {begin, end, slot, stride}, first, places,
-                    task.ring_places);
+  __device__ TileRing Ring(std::byte* places) const {
+    return TileRing(rows, {begin, end, slot, stride}, first, places);
   }
 
   // Asks for the first tile's rows, as far as they are one run of bytes: into
