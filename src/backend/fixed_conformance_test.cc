@@ -309,7 +309,10 @@ KeptLists Collect(TestDevice& device, const SparseCase& sparse,
         selectors[static_cast<size_t>(sparse.selectors[r])];
     const SelectProgram& program = *selector.program;
     const Shape at(sparse, r, sparse.paged.requests()[r].end_position());
-    const TestArray slots = device.Download(selector.fixed.slot_of_request);
+    const TestArray first =
+        device.Download(selector.fixed.slot_of_request.first);
+    const TestArray slots =
+        device.Download(selector.fixed.slot_of_request.entries);
     View all = MakeView(selector.fixed.slots, Dtype::kUInt8,
                         {selector.fixed.slot_stride_bytes *
                          std::ssize(sparse.paged.requests())});
@@ -321,7 +324,8 @@ KeptLists Collect(TestDevice& device, const SparseCase& sparse,
     for (int list = 0; list < sparse.NumLists(program); ++list) {
       const int num_lists = selector.fixed.layout.num_lists;
       const auto offset =
-          static_cast<int64_t>(slots.at(static_cast<int64_t>(r), 0)) *
+          static_cast<int64_t>(
+              slots.values[static_cast<size_t>(first.values[r])]) *
               selector.fixed.slot_stride_bytes +
           list / num_lists * selector.fixed.layout.head_bytes +
           list % num_lists * selector.fixed.layout.num_words * 4;

@@ -34,7 +34,7 @@ FixedLayout MakeFixedLayout(const SelectProgram& program,
 }
 
 std::byte* FixedTable::Head(int request, int kv_head) const {
-  const uint32_t slot = slot_of_request.Row<uint32_t>(request)[0];
+  const uint32_t slot = slot_of_request.At(request, 0);
   return slots + int64_t{slot} * slot_stride_bytes +
          int64_t{kv_head} * layout.head_bytes;
 }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "backend/row_table.h"
 #include "backend/select_program.h"
 #include "tensor/view.h"
 
@@ -42,7 +43,7 @@ struct FixedTable {
   FixedLayout layout;
   std::byte* slots = nullptr;
   int64_t slot_stride_bytes = 0;
-  View slot_of_request;  // u32 [requests, 1]
+  RowTable slot_of_request;  // one a request
 
   // Bit t of word p: token t of page p is always read. List `list` of a KV
   // head: its own, or that of its q head number `list`.

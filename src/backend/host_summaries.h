@@ -2,10 +2,11 @@
 #ifndef WINNOW_BACKEND_HOST_SUMMARIES_H_
 #define WINNOW_BACKEND_HOST_SUMMARIES_H_
 
+#include <algorithm>
 #include <vector>
 
+#include "backend/sparse_case.h"
 #include "backend/summary_table.h"
-#include "backend/test_array.h"
 
 namespace winnow {
 
@@ -13,22 +14,24 @@ namespace winnow {
 // its own bytes.
 struct HostSummaries {
   std::vector<std::byte> bytes;
+  std::vector<int32_t> first;
   std::vector<uint32_t> segments;
   SummaryTable table;
 
   HostSummaries(TestDevice& device, const SummaryTable& of) : table(of) {
-    const TestArray numbers = device.Download(of.segments);
+    const TestArray rows = device.Download(of.segments.first);
+    first.assign(rows.values.begin(), rows.values.end());
+    const TestArray numbers = device.Download(of.segments.entries);
     segments.assign(numbers.values.begin(), numbers.values.end());
-    View all;
-    all.data = of.rows;
-    all.dtype = Dtype::kUInt8;
-    all.rank = 1;
-    all.shape[0] = of.segment_stride_bytes * std::ssize(segments);
-    all.stride[0] = 1;
-    bytes = device.DownloadBytes(all);
+    const auto num_segments =
+        std::ssize(segments) - std::ranges::count(segments, kNoSummaries);
+    bytes = device.DownloadBytes(MakeView(
+        of.rows, Dtype::kUInt8, {of.segment_stride_bytes * num_segments}));
     table.rows = bytes.data();
-    table.segments.data = reinterpret_cast<std::byte*>(segments.data());
-    table.segments.stride = {of.segments.dim(1), 1};
+    table.segments = {
+        .first = MakeView(first.data(), Dtype::kInt32, {std::ssize(first)}),
+        .entries =
+            MakeView(segments.data(), Dtype::kUInt32, {std::ssize(segments)})};
   }
   HostSummaries(const HostSummaries&) = delete;
   HostSummaries& operator=(const HostSummaries&) = delete;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 namespace winnow {
 namespace {
@@ -29,12 +30,12 @@ void AddFixed(TestDevice& device, const SparseCase& sparse, int64_t max_tokens,
                                           .max_tokens = max_tokens});
   if (fixed.layout.head_bytes == 0) return;
   const auto num_requests = std::ssize(sparse.paged.requests());
-  TestArray slots(Dtype::kUInt32, {num_requests, 1});
-  for (size_t i = 0; i < slots.values.size(); ++i) {
-    slots.values[i] = static_cast<double>(i);
-  }
-  std::ranges::shuffle(slots.values, random.engine());
-  fixed.slot_of_request = device.Upload(slots, 2);
+  std::vector<uint32_t> slots(static_cast<size_t>(num_requests));
+  std::iota(slots.begin(), slots.end(), 0u);
+  std::ranges::shuffle(slots, random.engine());
+  std::vector<std::vector<uint32_t>> rows;
+  for (const uint32_t slot : slots) rows.push_back({slot});
+  fixed.slot_of_request = UploadRows(device, rows, kNoSummaries);
   fixed.slot_stride_bytes = fixed.layout.head_bytes * shape.num_kv_heads;
   const auto num_bytes =
       static_cast<size_t>(fixed.slot_stride_bytes * num_requests);
@@ -49,19 +50,22 @@ Summaries MakeSummaries(TestDevice& device, const SparseCase& sparse,
   for (const RequestRows& rows : sparse.paged.requests()) {
     max_tokens = std::max<int64_t>(max_tokens, rows.end_position());
   }
-  // Enough for the shortest segments.
-  const int64_t max_segments =
-      (max_tokens + kSegmentTokens - 1) / kSegmentTokens;
-  const auto num_requests = std::ssize(sparse.paged.requests());
-  // Segments of requests lie in any order.
-  std::vector<double> places(static_cast<size_t>(max_segments * num_requests));
-  for (size_t i = 0; i < places.size(); ++i) {
-    places[i] = static_cast<double>(i);
+  // As many as a request has of the shortest, in any order.
+  std::vector<std::vector<uint32_t>> rows;
+  std::vector<uint32_t> places;
+  for (const RequestRows& request : sparse.paged.requests()) {
+    rows.emplace_back(static_cast<size_t>(
+        (request.end_position() + kSegmentTokens - 1) / kSegmentTokens));
+    for (size_t i = 0; i < rows.back().size(); ++i) {
+      places.push_back(static_cast<uint32_t>(places.size()));
+    }
   }
   std::ranges::shuffle(places, random.engine());
-  TestArray table(Dtype::kUInt32, {num_requests, max_segments});
-  std::ranges::copy(places, table.values.begin());
-  const View segments = device.Upload(table, 2);
+  size_t place = 0;
+  for (auto& row : rows) {
+    for (uint32_t& segment : row) segment = places[place++];
+  }
+  const RowTable segments = UploadRows(device, rows, kNoSummaries);
   Summaries summaries;
   std::vector<int64_t> offsets;
   int64_t num_bytes = 0;

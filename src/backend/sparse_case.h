@@ -58,6 +58,9 @@ SelectProgram RandomProgram(Dtype kv_dtype, uint32_t features,
 SparseCase RandomSparseCase(RandomSource& random, int max_position,
                             uint32_t features = 0);
 
+// Stands between the rows of a table of summaries, and nowhere else.
+inline constexpr uint32_t kNoSummaries = ~uint32_t{0};
+
 // How a case is run: which tokens come in which step, and how many rows'
 // lists are chosen at a time.
 struct SparseRun {

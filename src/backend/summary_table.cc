@@ -72,11 +72,7 @@ int64_t NumVisibleRows(const SummaryRows& rows, int64_t context) {
 }
 
 std::byte* SummaryTable::Segment(int request, int head, int64_t segment) const {
-  CHECK(segment < segments.dim(1), "segment={} segments {}", segment,
-        ToString(segments));
-  return rows +
-         int64_t{segments.Row<uint32_t>(request)[segment]} *
-             segment_stride_bytes +
+  return rows + int64_t{segments.At(request, segment)} * segment_stride_bytes +
          int64_t{head} * layout.head_bytes;
 }
 

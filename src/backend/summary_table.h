@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "backend/row_table.h"
 #include "backend/select_program.h"
 #include "tensor/view.h"
 
@@ -57,7 +58,7 @@ struct SummaryTable {
   SummaryLayout layout;
   std::byte* rows = nullptr;
   int64_t segment_stride_bytes = 0;
-  View segments;  // u32 [requests, max_segments]
+  RowTable segments;  // by request, as many as it has tokens for
 
   // What is kept of a request's segment and KV head. REQUIRES: it has that
   // segment.

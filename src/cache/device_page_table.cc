@@ -14,11 +14,9 @@ size_t DevicePageTable::NumBytes(const DevicePageTableOptions& options) {
 Result<DevicePageTable> DevicePageTable::Create(
     Backend& backend, const DevicePageTableOptions& options) {
   CHECK(options.max_requests > 0 && options.num_entries > 0 &&
-            options.num_extents > 0 &&
-            options.max_requests * options.row_entries <= options.num_entries,
-        "max_requests={} num_entries={} num_extents={} row_entries={}",
-        options.max_requests, options.num_entries, options.num_extents,
-        options.row_entries);
+            options.num_extents > 0,
+        "max_requests={} num_entries={} num_extents={}", options.max_requests,
+        options.num_entries, options.num_extents);
   const std::string purpose =
       fmt::format("page tables of {} requests, {} pages in all",
                   options.max_requests, options.num_entries);
@@ -65,7 +63,6 @@ int64_t DevicePageTable::Write(
 
 void DevicePageTable::PlaceRows(
     size_t row, std::span<const std::span<const ExtentId>> pages) {
-  if (options_.row_entries > 0) return PlaceEvenly(pages);
   const auto roomy = [](int64_t count) { return count + count / 4 + 64; };
   int64_t at = row == 0 ? 0 : places_[row - 1].first + places_[row - 1].room;
   int64_t num_pages = 0, num_roomy = 0;
@@ -85,17 +82,6 @@ void DevicePageTable::PlaceRows(
     const int64_t count = std::ssize(pages[i]);
     places_[i].room = is_roomy ? roomy(count) : count;
     at += places_[i].room;
-  }
-}
-
-void DevicePageTable::PlaceEvenly(
-    std::span<const std::span<const ExtentId>> pages) {
-  for (size_t i = 0; i < places_.size(); ++i) {
-    CHECK(i >= pages.size() || std::ssize(pages[i]) <= options_.row_entries,
-          "row={} pages={} row_entries={}", i, pages[i].size(),
-          options_.row_entries);
-    places_[i] = {.first = static_cast<int64_t>(i) * options_.row_entries,
-                  .room = options_.row_entries};
   }
 }
 

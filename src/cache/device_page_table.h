@@ -15,8 +15,6 @@ struct DevicePageTableOptions {
   int max_requests = 0;     // in one step
   int64_t num_entries = 0;  // of all rows of a step
   int64_t num_extents = 0;  // that there are
-  // Where it is positive, rows have room for so many each and never move.
-  int64_t row_entries = 0;
 };
 
 // Owns the table on the device, one row a request of the step, as long as that
@@ -29,7 +27,7 @@ struct DevicePageTableOptions {
 // in whose order the table changes. Used by the engine's thread alone.
 class DevicePageTable {
  public:
-  // REQUIRES: the first three are positive, and there is room for all rows.
+  // REQUIRES: all are positive.
   static Result<DevicePageTable> Create(Backend& backend,
                                         const DevicePageTableOptions& options);
   // What one takes on the device.
@@ -59,7 +57,6 @@ class DevicePageTable {
   // Gives rows from `row` on other places, which hold nothing yet: all of them
   // where room would be lacking otherwise.
   void PlaceRows(size_t row, std::span<const std::span<const ExtentId>> pages);
-  void PlaceEvenly(std::span<const std::span<const ExtentId>> pages);
   void SendFirst(Queue& queue);
   int64_t WriteRow(Queue& queue, size_t row, std::span<const ExtentId> pages);
   // Of a buffer that is laid out as the table is: the rows' first entries, then

@@ -6,6 +6,26 @@
 
 namespace winnow {
 
+namespace {
+
+DevicePageTableOptions TableOf(const SummaryCacheOptions& options) {
+  return {.max_requests = options.max_requests,
+          .num_entries = options.num_table_entries,
+          .num_extents = options.num_segments};
+}
+
+int64_t SegmentBytes(const SummaryCacheOptions& options) {
+  return options.layout.head_bytes * options.num_layers * options.num_kv_heads;
+}
+
+}  // namespace
+
+SummaryCacheBytes BytesOf(const SummaryCacheOptions& options) {
+  return {.table =
+              static_cast<int64_t>(DevicePageTable::NumBytes(TableOf(options))),
+          .rows = SegmentBytes(options) * options.num_segments};
+}
+
 Result<std::unique_ptr<SummaryCache>> SummaryCache::Create(
     Backend& backend, const SummaryCacheOptions& options) {
   CHECK(options.layout.head_bytes > 0 && options.num_layers > 0 &&
@@ -13,25 +33,15 @@ Result<std::unique_ptr<SummaryCache>> SummaryCache::Create(
         "head_bytes={} num_layers={} num_kv_heads={} num_segments={}",
         options.layout.head_bytes, options.num_layers, options.num_kv_heads,
         options.num_segments);
-  const int64_t segment_bytes =
-      options.layout.head_bytes * options.num_layers * options.num_kv_heads;
-  const auto num_bytes =
-      static_cast<size_t>(segment_bytes * options.num_segments);
   ASSIGN_OR_RETURN(
       Buffer pool,
       backend.Allocate(
-          Tier::kDevice, num_bytes,
+          Tier::kDevice, static_cast<size_t>(BytesOf(options).rows),
           fmt::format("summaries: {} segments of {} tokens, {}",
                       options.num_segments, options.layout.segment_tokens,
-                      FormatBytes(segment_bytes))));
-  ASSIGN_OR_RETURN(
-      DevicePageTable table,
-      DevicePageTable::Create(
-          backend, {.max_requests = options.max_requests,
-                    .num_entries = int64_t{options.max_requests} *
-                                   options.max_segments_per_request,
-                    .num_extents = options.num_segments,
-                    .row_entries = options.max_segments_per_request}));
+                      FormatBytes(SegmentBytes(options)))));
+  ASSIGN_OR_RETURN(DevicePageTable table,
+                   DevicePageTable::Create(backend, TableOf(options)));
   return std::unique_ptr<SummaryCache>(
       new SummaryCache(backend, options, std::move(pool), std::move(table)));
 }
@@ -39,18 +49,15 @@ Result<std::unique_ptr<SummaryCache>> SummaryCache::Create(
 SummaryCache::SummaryCache(Backend& backend, const SummaryCacheOptions& options,
                            Buffer pool, DevicePageTable table)
     : backend_(backend),
-      segment_bytes_(options.layout.head_bytes * options.num_layers *
-                     options.num_kv_heads),
+      segment_bytes_(SegmentBytes(options)),
       pool_(std::move(pool)),
       table_(std::move(table)) {
   const int64_t layer_bytes = options.layout.head_bytes * options.num_kv_heads;
-  const View segments = table_.rows().entries.Reshape(
-      {options.max_requests, options.max_segments_per_request});
   for (int layer = 0; layer < options.num_layers; ++layer) {
     layers_.push_back({.layout = options.layout,
                        .rows = pool_.data() + layer * layer_bytes,
                        .segment_stride_bytes = segment_bytes_,
-                       .segments = segments});
+                       .segments = table_.rows()});
   }
 }
 

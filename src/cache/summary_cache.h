@@ -18,9 +18,16 @@ struct SummaryCacheOptions {
   int num_layers = 0;
   int num_kv_heads = 0;  // of this rank
   int64_t num_segments = 0;
-  int max_requests = 0;  // in one step
-  int max_segments_per_request = 0;
+  int max_requests = 0;           // in one step
+  int64_t num_table_entries = 0;  // of all requests of a step
 };
+
+// What that takes on a device.
+struct SummaryCacheBytes {
+  int64_t table = 0;  // where a step's requests have them
+  int64_t rows = 0;
+};
+SummaryCacheBytes BytesOf(const SummaryCacheOptions& options);
 
 // Owns the summaries' bytes, segment-major: a segment's layers and heads stand
 // together, so that a copy of it is one copy. Segments are to it what extents

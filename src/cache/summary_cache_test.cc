@@ -23,7 +23,7 @@ class SummaryCacheTest : public ::testing::Test {
                     .num_kv_heads = kNumHeads,
                     .num_segments = kNumSegments,
                     .max_requests = 2,
-                    .max_segments_per_request = 3});
+                    .num_table_entries = 4});
     ASSERT_TRUE(cache.ok()) << cache.error().message;
     cache_ = std::move(cache).value();
   }

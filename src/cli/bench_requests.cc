@@ -155,8 +155,7 @@ Status BenchRequests::TakeSummaries() {
         cache_.strips + shape_.num_kv_heads * cache_.format.slice_bytes;
     summaries_.segment_stride_bytes = cache_.extent_stride_bytes;
     summary_stride_bytes_ = layer_stride_bytes_;
-    summaries_.segments =
-        cache_.page_table.entries.Reshape({shape_.batch, cache_.max_pages});
+    summaries_.segments = cache_.page_table;
     return Ok{};
   }
   summaries_.segment_stride_bytes =
@@ -173,8 +172,7 @@ Status BenchRequests::TakeSummaries() {
   std::iota(order.begin(), order.end(), 0u);
   // As sequences that grow in turn take them.
   std::shuffle(order.begin(), order.end(), std::mt19937(2));
-  ASSIGN_OR_RETURN(summaries_.segments,
-                   memory_.TakeIndices(order, {shape_.batch, segments}));
+  ASSIGN_OR_RETURN(summaries_.segments, memory_.TakeRows(order, segments));
   return Ok{};
 }
 

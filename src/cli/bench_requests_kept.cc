@@ -67,8 +67,7 @@ Status BenchRequests::TakeFixed() {
   fixed_.slots = slots.data;
   std::vector<uint32_t> order;
   for (uint32_t i = 0; i < batch; ++i) order.push_back(i);
-  ASSIGN_OR_RETURN(fixed_.slot_of_request,
-                   memory_.TakeIndices(order, {shape_.batch, 1}));
+  ASSIGN_OR_RETURN(fixed_.slot_of_request, memory_.TakeRows(order, 1));
   return Ok{};
 }
 

@@ -122,8 +122,11 @@ Status BenchSparse::AllocateSummaries() {
       const View summaries,
       Take(Dtype::kUInt8, {num_summary_layers_ * layer_summary_bytes_}));
   summaries_ = summaries.data;
-  ASSIGN_OR_RETURN(table.segments, Take(Dtype::kUInt32, {1, num_segments}));
-  uint32_t* segments = table.segments.As<uint32_t>();
+  ASSIGN_OR_RETURN(table.segments.first, Take(Dtype::kInt32, {1}));
+  ASSIGN_OR_RETURN(table.segments.entries,
+                   Take(Dtype::kUInt32, {num_segments}));
+  *table.segments.first.As<int32_t>() = 0;
+  uint32_t* segments = table.segments.Row(0);
   std::iota(segments, segments + num_segments, 0u);
   return Ok{};
 }

@@ -33,7 +33,9 @@ Result<Json> RowOf(const ModelConfig& config, const BenchCell& cell) {
   const FarRequests requests = {.num_requests = cell.batch,
                                 .context_tokens = cell.context_tokens};
   const SlotRoom room = RoomFor(config, Dtype::kBFloat16, selector, requests);
-  const KvTablesBytes bytes = KvTablesOf(room);
+  const SummaryCacheOptions summaries =
+      SummariesOf(config, selector, room, cell.context_tokens);
+  const KvTablesBytes bytes = KvTablesOf(room, summaries);
   const int64_t token_table = TokenTableBytes(config, requests);
   return Json{
       {"select", cell.select},
@@ -41,6 +43,7 @@ Result<Json> RowOf(const ModelConfig& config, const BenchCell& cell) {
       {"context", cell.context_tokens},
       {"requests", cell.batch},
       {"page_table_bytes", bytes.page_tables + bytes.prompt_page_tables},
+      {"summary_table_bytes", bytes.summary_table},
       {"slot_entry_bytes", bytes.slots.entries},
       {"slot_state_bytes",
        bytes.slots.tags + bytes.slots.ages + bytes.slots.frames},
@@ -48,20 +51,25 @@ Result<Json> RowOf(const ModelConfig& config, const BenchCell& cell) {
       {"bytes", bytes.total()},
       {"token_table_bytes", token_table},
       {"times_smaller",
-       static_cast<double>(token_table) / static_cast<double>(bytes.total())}};
+       static_cast<double>(token_table) / static_cast<double>(bytes.total())},
+      {"summary_bytes", BytesOf(summaries).rows}};
 }
 
 void PrintRow(const Json& row) {
   const auto bytes = [&row](const char* name) {
     return FormatBytes(row[name].get<int64_t>());
   };
+  const std::string pages =
+      FormatBytes(row["page_table_bytes"].get<int64_t>() +
+                  row["summary_table_bytes"].get<int64_t>());
   Print(fmt::format(
-      "{:<28} {:>5} {:>9} {:>9} {:>10} {:>10} {:>10} {:>10} {:>10} {:>8.1f}\n",
+      "{:<28} {:>5} {:>9} {:>9} {:>10} {:>10} {:>10} {:>10} {:>10} {:>8.1f} "
+      "{:>10}\n",
       row["select"].get<std::string>(), row["slot_tokens"].get<int>(),
-      row["context"].get<int>(), row["requests"].get<int>(),
-      bytes("page_table_bytes"), bytes("slot_entry_bytes"),
-      bytes("slot_state_bytes"), bytes("step_bytes"), bytes("bytes"),
-      row["times_smaller"].get<double>()));
+      row["context"].get<int>(), row["requests"].get<int>(), pages,
+      bytes("slot_entry_bytes"), bytes("slot_state_bytes"), bytes("step_bytes"),
+      bytes("bytes"), row["times_smaller"].get<double>(),
+      bytes("summary_bytes")));
 }
 
 }  // namespace
@@ -87,9 +95,10 @@ Result<int> RunBenchTables(const BenchFlags& flags) {
     return 0;
   }
   Print(fmt::format(
-      "{:<28} {:>5} {:>9} {:>9} {:>10} {:>10} {:>10} {:>10} {:>10} {:>8}\n",
+      "{:<28} {:>5} {:>9} {:>9} {:>10} {:>10} {:>10} {:>10} {:>10} {:>8} "
+      "{:>10}\n",
       "select", "slots", "context", "requests", "pages", "entries", "states",
-      "step", "in all", "times"));
+      "step", "in all", "times", "summaries"));
   for (const Json& row : rows) PrintRow(row);
   return 0;
 }

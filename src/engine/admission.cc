@@ -19,7 +19,9 @@ bool IsFirm(const SequenceSnapshot& sequence) {
 }  // namespace
 
 Admission::Admission(const ScheduleInput& input)
-    : limits_(input.limits), promised_pages_(-input.repeated_pages) {
+    : limits_(input.limits),
+      num_segments_(input.num_segments),
+      promised_pages_(-input.repeated_pages) {
   for (const SequenceSnapshot& sequence : input.sequences) {
     if (sequence.admitted) Count(sequence);
   }
@@ -43,9 +45,20 @@ bool Admission::MayRun(const SequenceSnapshot& sequence) const {
   if (IsPlain(sequence)) longest = std::max(longest, sequence.life_pages);
   return num_running_ < limits_.max_num_seqs &&
          table_pages_ + sequence.table_pages <= limits_.num_table_pages &&
+         HasSegments(sequence) &&
          promised_host_pages_ + sequence.host_pages <=
              limits_.num_free_host_pages &&
          firm + longest <= limits_.num_pages;
+}
+
+// Whoever runs alone beside prefixes has (NumSummarySegments).
+bool Admission::HasSegments(const SequenceSnapshot& sequence) const {
+  if (sequence.num_segments == 0) return true;
+  const auto promised = promised_segments_.find(sequence.selector);
+  const int64_t wanted =
+      (promised == promised_segments_.end() ? 0 : promised->second) +
+      sequence.num_segments - sequence.shared_segments;
+  return wanted <= num_segments_[static_cast<size_t>(sequence.selector)];
 }
 
 int64_t Admission::LackingPages(const SequenceSnapshot& sequence) const {
@@ -65,6 +78,10 @@ void Admission::Count(const SequenceSnapshot& sequence) {
     firm_pages_ += sequence.life_pages + sequence.fork_pages;
   }
   if (!sequence.admitted) promised_host_pages_ += sequence.host_pages;
+  if (sequence.num_segments > 0) {
+    promised_segments_[sequence.selector] +=
+        sequence.num_segments - sequence.shared_segments;
+  }
   if (sequence.is_prefix()) {
     fork_rooms_[sequence.id] = {.is_read = sequence.is_read(),
                                 .kept_pages = sequence.fork_pages};

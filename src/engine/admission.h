@@ -40,9 +40,11 @@ class Admission {
   // Whether it may start at all beside those that cannot give way.
   bool MayRun(const SequenceSnapshot& sequence) const;
   int64_t LackingPages(const SequenceSnapshot& sequence) const;
+  bool HasSegments(const SequenceSnapshot& sequence) const;
   void Count(const SequenceSnapshot& sequence);
 
   const SchedulerLimits limits_;
+  const std::vector<int64_t> num_segments_;
   int64_t promised_pages_;
   // Prefixes, with one fork each, and those that are layerwise; and the longest
   // life of all others: what must fit whoever gives way.
@@ -51,7 +53,8 @@ class Admission {
   // Prefixes that are only held do not run.
   int num_running_ = 0;
   int64_t table_pages_ = 0;
-  int64_t promised_host_pages_ = 0;  // now
+  std::map<int, int64_t> promised_segments_;  // by selector
+  int64_t promised_host_pages_ = 0;           // now
   int64_t num_lacking_pages_ = 0;
   int64_t num_spare_pages_ = 0;
   std::map<SequenceId, ForkRoom> fork_rooms_;  // of admitted prefixes

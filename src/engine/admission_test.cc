@@ -85,6 +85,42 @@ TEST(AdmissionTest, PageTablesHaveRoomForAllWhoRun) {
   EXPECT_EQ(Admitted({held, plain(2, 9)}, limits), Ids{2});
 }
 
+// Of each selector there are so many segments of summaries; what others have of
+// them already takes none.
+TEST(AdmissionTest, SummariesHaveRoomForAllWhoAreAdmitted) {
+  const auto admitted = [](const std::vector<SequenceSnapshot>& sequences) {
+    std::vector<SequenceSnapshot> some = sequences;
+    std::vector<uint64_t> ids;
+    const ScheduleInput input = {
+        .limits = kLimits, .sequences = sequences, .num_segments = {5, 9}};
+    for (const SequenceId id : Admission(input).Admit(some)) {
+      ids.push_back(id.value());
+    }
+    return ids;
+  };
+  const auto plain = [](uint64_t id, int selector, int64_t num_segments) {
+    SequenceSnapshot sequence = Plain(id, 1);
+    sequence.selector = selector;
+    sequence.num_segments = num_segments;
+    return sequence;
+  };
+  EXPECT_EQ(admitted({plain(1, 0, 2), plain(2, 0, 3)}), (Ids{1, 2}));
+  EXPECT_EQ(admitted({plain(1, 0, 2), plain(2, 0, 4), plain(3, 1, 1)}), Ids{1});
+  EXPECT_EQ(admitted({plain(1, 0, 5), plain(2, 1, 9), plain(3, -1, 0)}),
+            (Ids{1, 2, 3}));
+  SequenceSnapshot shares = plain(2, 0, 4);
+  shares.shared_segments = 1;
+  EXPECT_EQ(admitted({plain(1, 0, 2), shares, plain(3, 1, 1)}), (Ids{1, 2, 3}));
+  SequenceSnapshot running = plain(1, 0, 3);
+  running.admitted = true;
+  EXPECT_EQ(admitted({running, plain(2, 0, 3)}), Ids{});
+  // What a prefix has that is only held is not there for others.
+  SequenceSnapshot held = Read(PrefixOf(1, 1, 1));
+  held.selector = 0;
+  held.num_segments = 3;
+  EXPECT_EQ(admitted({held, plain(2, 0, 3)}), Ids{});
+}
+
 // It never gives way: beside it there is room for the longest life of all
 // others, whatever is expected of them.
 TEST(AdmissionTest, WhoIsLayerwiseIsPromisedItsLifeBesideOthers) {

@@ -275,7 +275,10 @@ void Engine::Open(SequenceId id) {
   } else {
     const bool returns = sequence.preempted();
     prefixes_->Open(sequence);
-    if (selector >= 0) selectors_->Open(selector, id);
+    if (selector >= 0) {
+      selectors_->Open(selector, id,
+                       selectors_->FindShared(selector, kv_, kv_.pages(id)));
+    }
     if (disk_ && !returns) BeginRestore(sequence);
   }
 }

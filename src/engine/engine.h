@@ -111,6 +111,11 @@ class Engine {
   // What a layerwise one needs counts for its life.
   void CountLayerwise(const Sequence& sequence,
                       SequenceSnapshot& snapshot) const;
+  // Of summaries, once it has generated so much.
+  void CountSegments(const Sequence& sequence, int num_outputs,
+                     SequenceSnapshot& snapshot) const;
+  // Whose segments of summaries are too few for the plan, or none.
+  std::optional<int> SelectorInNeed(const StepPlan& plan) const;
   Status AddDisk(std::unique_ptr<DiskStore> store);
   // As they are, or will be when the last step under way has landed.
   std::vector<SequenceSnapshot> Snapshots(

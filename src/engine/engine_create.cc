@@ -12,30 +12,26 @@ namespace {
 Result<std::unique_ptr<DeviceCache>> MakeCache(Backend& backend,
                                                const Model& model,
                                                const EngineOptions& options,
-                                               int64_t num_host_pages,
+                                               const TableRoom& room,
                                                std::optional<int> slot_tokens) {
   const ModelConfig& config = model.config();
-  ASSIGN_OR_RETURN(const int64_t num_pages,
-                   KvPagesOf(options, model, backend.attributes()));
   DeviceCacheOptions cache;
   cache.format =
       MakeSliceFormat(model.dtype(), config.head_dim, config.head_dim);
   cache.format.slot_tokens = slot_tokens.value_or(kPageTokens);
   cache.num_layers = config.num_layers;
   cache.num_kv_heads = config.num_kv_heads;
-  cache.num_extents = num_pages;
+  cache.num_extents = room.num_extents;
   cache.max_requests = options.max_num_seqs;
   // Where there are slots, a request may have more pages than the device.
   cache.max_pages_per_request =
       static_cast<int>(PagesFor(options.max_model_len));
   if (!slot_tokens) {
     cache.max_pages_per_request = static_cast<int>(
-        std::min<int64_t>(num_pages, cache.max_pages_per_request));
+        std::min<int64_t>(room.num_extents, cache.max_pages_per_request));
   }
   cache.num_table_pages =
-      std::min(NumTablePages({.num_extents = num_pages,
-                              .num_host_extents = num_host_pages,
-                              .max_sequences = options.max_num_seqs}),
+      std::min(NumTablePages(room),
                int64_t{options.max_num_seqs} * cache.max_pages_per_request);
   return DeviceCache::Create(backend, cache);
 }
@@ -78,13 +74,16 @@ Result<std::unique_ptr<Engine>> Engine::Create(
   const RunnerOptions runner_options = RunnerOptionsOf(options);
   ASSIGN_OR_RETURN(const int64_t num_host_pages,
                    HostPagesOf(options, model, backend.attributes()));
-  // As many requests run as prefixes are held.
+  TableRoom room = {.num_host_extents = num_host_pages,
+                    .max_sequences = options.max_num_seqs};
+  ASSIGN_OR_RETURN(room.num_extents,
+                   KvPagesOf(options, model, backend.attributes()));
   const SelectorSetOptions selector_options = {
       .specs = options.selectors,
       .max_model_len = options.max_model_len,
       .max_requests = runner_options.max_requests,
-      .max_sequences = 2 * options.max_num_seqs,
-      .max_rows = options.max_num_batched_tokens};
+      .max_rows = options.max_num_batched_tokens,
+      .room = room};
   ASSIGN_OR_RETURN(std::unique_ptr<SelectorSet> selectors,
                    SelectorSet::Create(backend, model, selector_options));
   ASSIGN_OR_RETURN(const std::optional<int> slot_tokens,
@@ -93,9 +92,9 @@ Result<std::unique_ptr<Engine>> Engine::Create(
     RETURN_IF_ERROR(
         selectors->AddHints(backend, model, selector_options, options.hints));
   }
+  if (!slot_tokens) room.num_host_extents = 0;
   ASSIGN_OR_RETURN(std::unique_ptr<DeviceCache> cache,
-                   MakeCache(backend, model, options,
-                             slot_tokens ? num_host_pages : 0, slot_tokens));
+                   MakeCache(backend, model, options, room, slot_tokens));
   std::unique_ptr<HostPool> host;
   if (num_host_pages > 0) {
     ASSIGN_OR_RETURN(host, HostPool::Create(backend, cache->pool(),

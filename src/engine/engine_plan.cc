@@ -24,8 +24,10 @@ std::vector<SequenceSnapshot> Engine::Snapshots(
     SequenceSnapshot& snapshot = snapshots.emplace_back(
         item == nullptr ? sequence->Snapshot()
                         : sequence->SnapshotAfter(*item));
+    snapshot.selector = request.selector;
     snapshot.needs_all_layers = request.selector >= 0 &&
                                 selectors_->selector(request.selector).reuses();
+    CountSegments(*sequence, request.max_tokens, snapshot);
     if (sequence->layerwise()) {
       CountLayerwise(*sequence, snapshot);
       continue;
@@ -39,8 +41,26 @@ std::vector<SequenceSnapshot> Engine::Snapshots(
     snapshot.expected_pages =
         PagesFor(int64_t{sequence->num_prompt_tokens()} + output - 1) -
         num_saved;
+    CountSegments(*sequence, output, snapshot);
   }
   return snapshots;
+}
+
+// A fork that runs shares what it shares, as NumPromisableSegments knows.
+void Engine::CountSegments(const Sequence& sequence, int num_outputs,
+                           SequenceSnapshot& snapshot) const {
+  const Request& request = sequence.request();
+  if (request.selector < 0) return;
+  const int64_t num_prompt_tokens = sequence.num_prompt_tokens();
+  const int64_t num_tokens = sequence.is_prefix()
+                                 ? num_prompt_tokens
+                                 : num_prompt_tokens + num_outputs - 1;
+  snapshot.num_segments = selectors_->NumSegments(request.selector, num_tokens);
+  if (!request.prefix || sequence.admitted()) return;
+  const Sequence& prefix = Get(*request.prefix);
+  if (prefix.request().selector != request.selector) return;
+  snapshot.shared_segments =
+      selectors_->NumFullSegments(request.selector, prefix.num_prompt_tokens());
 }
 
 void Engine::CountLayerwise(const Sequence& sequence,
@@ -66,6 +86,7 @@ Schedule Engine::Plan(bool admits, const StepPlan* under_way) const {
                   .num_table_pages = cache_->num_table_pages(),
                   .max_step_ms = options_.max_step_ms};
   if (disk_) input.limits.num_pages -= disk_->num_held_pages();
+  input.num_segments = selectors_->NumPromisableSegments();
   input.sequences = Snapshots(under_way);
   if (admits) CountShared(input);
   input.cost = step_cost_.cost();
@@ -87,7 +108,14 @@ void Engine::CountShared(ScheduleInput& input) const {
     if (first.admitted || first.prefix) continue;
     // What it begins with takes nothing off what it is lent.
     if (first.layerwise) return;
-    first.shared_pages = prefixes_->NumSharedPages(Get(first.id));
+    const std::vector<ExtentId> near = prefixes_->NearPages(Get(first.id));
+    first.shared_pages = kv_.prefixes().NumUsed(near);
+    if (first.selector >= 0) {
+      const SharedSummaries shared =
+          selectors_->FindShared(first.selector, kv_, near);
+      first.shared_segments =
+          selectors_->NumFullSegments(first.selector, shared.num_tokens);
+    }
     return;
   }
 }
@@ -132,26 +160,51 @@ std::optional<StepPlan> Engine::PlanAhead() const {
   const bool makes_room = slots_ && schedule.num_lacking_pages > 0;
   if (!schedule.admitted.empty() || makes_room || schedule.plan.empty() ||
       !schedule.plan.RunsWhole(model_.config().num_layers) ||
-      !kv_.CanGrow(schedule.plan.Growths())) {
+      !kv_.CanGrow(schedule.plan.Growths()) || SelectorInNeed(schedule.plan)) {
     return std::nullopt;
   }
   return std::move(schedule.plan);
 }
 
-// Where whole lives are promised nobody ever lacks a page. Whoever gives way
+std::optional<int> Engine::SelectorInNeed(const StepPlan& plan) const {
+  const std::vector<Growth> growths = plan.Growths();
+  for (int selector = 0; selector < selectors_->size(); ++selector) {
+    std::vector<Growth> totals;
+    for (const Growth& growth : growths) {
+      if (Get(growth.sequence).request().selector != selector) continue;
+      totals.push_back({growth.sequence,
+                        kv_.num_tokens(growth.sequence) + growth.num_tokens});
+    }
+    if (!selectors_->CanGrow(selector, totals)) return selector;
+  }
+  return std::nullopt;
+}
+
+// Where whole lives are promised nobody ever lacks room. Whoever gives way
 // does not come back in the same step.
 void Engine::PreemptFor(StepPlan& plan) {
   if (!host_) return;
   while (true) {
     const PageNeed need = kv_.Need(plan.Growths());
-    if (need.fits()) return;
-    // A slow disk delays nobody who runs.
-    if (disk_ && disk_->GiveUp(need.deficit())) continue;
-    if (MakeRoom(need.deficit())) continue;
-    // They may have nowhere to go.
-    if (disk_ && disk_->GiveUpFar()) continue;
-    const std::optional<SequenceId> victim = PreemptionVictim(Snapshots());
-    CHECK(victim.has_value(), "the oldest lacks pages for {}", ToString(plan));
+    std::optional<int> selector;
+    if (need.fits()) {
+      selector = SelectorInNeed(plan);
+      if (!selector) return;
+    } else {
+      // A slow disk delays nobody who runs.
+      if (disk_ && disk_->GiveUp(need.deficit())) continue;
+      if (MakeRoom(need.deficit())) continue;
+      // They may have nowhere to go.
+      if (disk_ && disk_->GiveUpFar()) continue;
+    }
+    std::vector<SequenceSnapshot> candidates = Snapshots();
+    if (selector) {
+      std::erase_if(candidates, [&selector](const auto& each) {
+        return each.selector != *selector;
+      });
+    }
+    const std::optional<SequenceId> victim = PreemptionVictim(candidates);
+    CHECK(victim.has_value(), "the oldest lacks room for {}", ToString(plan));
     Preempt(*victim);
     plan = Plan(/*admits=*/false).plan;
   }

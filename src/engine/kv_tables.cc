@@ -13,12 +13,17 @@ namespace {
 // not summarised yet.
 constexpr int64_t kTailPages = 2;
 
+TableRoom TableRoomOf(const SlotRoom& room) {
+  return {.num_extents = room.pool.num_extents,
+          .num_host_extents = room.num_host_extents,
+          .max_sequences = room.max_sequences};
+}
+
 }  // namespace
 
-KvTablesBytes KvTablesOf(const SlotRoom& room) {
-  const TableRoom tables = {.num_extents = room.pool.num_extents,
-                            .num_host_extents = room.num_host_extents,
-                            .max_sequences = room.max_sequences};
+KvTablesBytes KvTablesOf(const SlotRoom& room,
+                         const SummaryCacheOptions& summaries) {
+  const TableRoom tables = TableRoomOf(room);
   DeviceCacheOptions cache;
   cache.num_extents = room.pool.num_extents;
   cache.max_requests = room.max_requests;
@@ -30,6 +35,7 @@ KvTablesBytes KvTablesOf(const SlotRoom& room) {
               static_cast<int64_t>(DevicePageTable::NumBytes(TableOf(cache))),
           .prompt_page_tables = static_cast<int64_t>(
               DevicePageTable::NumBytes(TableOf(room.pool, strips))),
+          .summary_table = BytesOf(summaries).table,
           .slots = BytesOf(SlotTablesFor(room))};
 }
 
@@ -53,6 +59,15 @@ SlotRoom RoomFor(const ModelConfig& config, Dtype dtype,
   room.max_sequences = room.max_requests = requests.num_requests;
   room.layer_frames = *std::ranges::max_element(frames);
   return room;
+}
+
+SummaryCacheOptions SummariesOf(const ModelConfig& config,
+                                const Selector& selector, const SlotRoom& room,
+                                int64_t context_tokens) {
+  return SummariesFor(config, selector,
+                      {.room = TableRoomOf(room),
+                       .max_requests = room.max_requests,
+                       .max_tokens = context_tokens});
 }
 
 int64_t TokenTableBytes(const ModelConfig& config,

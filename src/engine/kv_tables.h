@@ -3,22 +3,26 @@
 #define WINNOW_ENGINE_KV_TABLES_H_
 
 #include "engine/slot_room.h"
+#include "engine/summary_room.h"
 #include "model/config.h"
 
 namespace winnow {
 
 // On the device, in bytes. Summaries are none of it: they are what a selector
-// keeps of keys, not where these lie.
+// keeps of keys, not where these lie; where they lie themselves is.
 struct KvTablesBytes {
   int64_t page_tables = 0;         // of requests
   int64_t prompt_page_tables = 0;  // of those that are read layer by layer
+  int64_t summary_table = 0;
   SlotTablesBytes slots;
 
   int64_t total() const {
-    return page_tables + prompt_page_tables + slots.total();
+    return page_tables + prompt_page_tables + summary_table + slots.total();
   }
 };
-KvTablesBytes KvTablesOf(const SlotRoom& room);
+// Of an engine with one selector.
+KvTablesBytes KvTablesOf(const SlotRoom& room,
+                         const SummaryCacheOptions& summaries);
 
 // Requests of so many tokens each, whose pages lie on the host but for the last
 // ones, and which have slots by a cache budget.
@@ -31,6 +35,11 @@ struct FarRequests {
 // do with slots, and was made for such contexts.
 SlotRoom RoomFor(const ModelConfig& config, Dtype dtype,
                  const Selector& selector, const FarRequests& requests);
+
+// Of the same, what the selector keeps of their keys.
+SummaryCacheOptions SummariesOf(const ModelConfig& config,
+                                const Selector& selector, const SlotRoom& room,
+                                int64_t context_tokens);
 
 // What a number of 4 bytes would take for every token of every (layer, KV head)
 // of these: the least that a table by tokens could be.

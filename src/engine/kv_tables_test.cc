@@ -19,7 +19,7 @@ constexpr double kSpinTokenBytes = 100e9 / (80.0 * 8 * 32 * k128K);
 
 class KvTablesTest : public ::testing::Test {
  protected:
-  SlotRoom Room(const std::string& spec, const FarRequests& requests) const {
+  Selector SelectorOf(const std::string& spec) const {
     const SelectorShape shape = {
         .num_layers = config_.num_layers,
         .num_q_heads = config_.num_q_heads,
@@ -27,12 +27,28 @@ class KvTablesTest : public ::testing::Test {
         .head_dim = config_.head_dim,
         .max_context_tokens = static_cast<int>(config_.max_context_tokens),
         .windows = config_.windows};
-    return RoomFor(config_, Dtype::kBFloat16, MakeSelector(spec, shape).value(),
-                   requests);
+    return MakeSelector(spec, shape).value();
+  }
+  int64_t Bytes(const std::string& spec, const FarRequests& requests) const {
+    const Selector selector = SelectorOf(spec);
+    const SlotRoom room =
+        RoomFor(config_, Dtype::kBFloat16, selector, requests);
+    return KvTablesOf(room, SummariesOf(config_, selector, room,
+                                        requests.context_tokens))
+        .total();
+  }
+  int64_t SummaryBytes(const std::string& spec,
+                       const FarRequests& requests) const {
+    const Selector selector = SelectorOf(spec);
+    const SlotRoom room =
+        RoomFor(config_, Dtype::kBFloat16, selector, requests);
+    return BytesOf(
+               SummariesOf(config_, selector, room, config_.max_context_tokens))
+        .rows;
   }
   double Times(const std::string& spec, const FarRequests& requests) const {
     return static_cast<double>(TokenTableBytes(config_, requests)) /
-           static_cast<double>(KvTablesOf(Room(spec, requests)).total());
+           static_cast<double>(Bytes(spec, requests));
   }
 
   ModelConfig config_ = ConfigOfShape("llama-3.1-8b").value();
@@ -58,7 +74,7 @@ TEST_F(KvTablesTest, SmallerThanTablesOfEveryToken) {
 TEST_F(KvTablesTest, GrowWithWhatThereIs) {
   const std::string spec = "quest:budget=2K";
   const auto bytes = [&](int num_requests, int64_t context_tokens) {
-    return KvTablesOf(Room(spec, {num_requests, context_tokens})).total();
+    return Bytes(spec, {num_requests, context_tokens});
   };
   for (int num_requests = 1; num_requests <= 128; num_requests *= 2) {
     for (int64_t context = 8 << 10; context <= 512 << 10; context *= 2) {
@@ -68,6 +84,22 @@ TEST_F(KvTablesTest, GrowWithWhatThereIs) {
       EXPECT_LE(bytes(2 * num_requests, context), 2 * once + once / 8)
           << num_requests << " of " << context;
     }
+  }
+}
+
+// Summaries are of what device and host hold, whatever requests may become: a
+// sixteenth of KV, and a segment or two for each that is not full.
+TEST_F(KvTablesTest, SummariesGrowWithWhatThereIs) {
+  const auto kv_bytes = [&](const FarRequests& requests) {
+    return requests.num_requests * requests.context_tokens *
+           config_.num_layers * config_.num_kv_heads * 2 * config_.head_dim * 2;
+  };
+  for (int num_requests = 1; num_requests <= 256; num_requests *= 4) {
+    const FarRequests requests = {.num_requests = num_requests,
+                                  .context_tokens = k128K};
+    const int64_t bytes = SummaryBytes("quest:budget=2K", requests);
+    EXPECT_GE(bytes, kv_bytes(requests) / 16) << num_requests;
+    EXPECT_LE(bytes, kv_bytes(requests) / 14) << num_requests;
   }
 }
 
@@ -98,11 +130,13 @@ TEST_F(KvTablesTest, TellsWhatIsAllocated) {
   const auto slots =
       SlotTables::Create(*backend, cache->pool(), *host, SlotTablesFor(room))
           .value();
-  const KvTablesBytes bytes = KvTablesOf(room);
+  const KvTablesBytes bytes = KvTablesOf(
+      room, {.num_segments = 9, .max_requests = 4, .num_table_entries = 7});
   EXPECT_EQ(cache->num_bytes() - cache->pool().num_bytes(),
             static_cast<size_t>(bytes.page_tables));
   EXPECT_EQ(slots->num_bytes(), static_cast<size_t>(bytes.slots.total()));
   EXPECT_EQ(bytes.prompt_page_tables, (4 + 340) * 4);
+  EXPECT_EQ(bytes.summary_table, (4 + 7) * 4);
 }
 
 }  // namespace

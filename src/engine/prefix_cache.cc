@@ -112,8 +112,8 @@ PrefixHit PrefixCache::FindParked(const Sequence& sequence) const {
   return hit;
 }
 
-int64_t PrefixCache::NumSharedPages(const Sequence& sequence) const {
-  return kv_.prefixes().NumUsed(Find(sequence).extents);
+std::vector<ExtentId> PrefixCache::NearPages(const Sequence& sequence) const {
+  return Find(sequence).extents;
 }
 
 PrefixHit PrefixCache::FindWorthwhile(const Sequence& sequence) const {

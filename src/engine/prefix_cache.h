@@ -55,8 +55,8 @@ class PrefixCache {
   PrefixCache(KvCache& kv, const SelectorSet& selectors, const Options& options)
       : kv_(kv), selectors_(selectors), options_(options) {}
 
-  // Pages that the request would begin with and that running ones hold.
-  int64_t NumSharedPages(const Sequence& sequence) const;
+  // Of pages that the request would begin with, those on the device.
+  std::vector<ExtentId> NearPages(const Sequence& sequence) const;
   // Begins its KV with what is there of its prompt, whole pages, and at most
   // all tokens but one, as one row must be computed to draw from; that of one
   // that gave way with what is there of all its tokens. Pages of the host are

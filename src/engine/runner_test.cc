@@ -46,7 +46,6 @@ class RunnerTest : public testing::Test {
                                      {.specs = {},
                                       .max_model_len = 96,
                                       .max_requests = 4,
-                                      .max_sequences = 8,
                                       .max_rows = kMaxRows})
                      .value();
   }

@@ -48,6 +48,9 @@ void VisitSequence(Snapshot& sequence, const Visit& visit) {
   visit("life_pages", sequence.life_pages);
   visit("host_pages", sequence.host_pages);
   visit("table_pages", sequence.table_pages);
+  visit("selector", sequence.selector);
+  visit("num_segments", sequence.num_segments);
+  visit("shared_segments", sequence.shared_segments);
   visit("expected_pages", sequence.expected_pages);
   visit("fork_pages", sequence.fork_pages);
   visit("prefix", sequence.prefix);
@@ -97,13 +100,14 @@ auto Writer(Json& object) {
 void Read(const Json& json, SequenceId& id) {
   id = SequenceId(json.get<uint64_t>());
 }
-void Read(const Json& json, std::vector<SequenceId>& ids) {
-  for (const Json& id : json) Read(id, ids.emplace_back());
-}
 template <typename T>
   requires std::is_arithmetic_v<T>
 void Read(const Json& json, T& value) {
   value = json.get<T>();
+}
+template <typename T>
+void Read(const Json& json, std::vector<T>& values) {
+  for (const Json& value : json) Read(value, values.emplace_back());
 }
 template <typename T>
 void Read(const Json& json, std::optional<T>& value) {
@@ -135,6 +139,7 @@ RecordedSchedule ScheduleOf(const Json& line) {
   VisitCost(input.cost, Reader(line.at("cost")));
   input.admits = line.at("admits").get<bool>();
   input.repeated_pages = line.at("repeated_pages").get<int64_t>();
+  Read(line.at("num_segments"), input.num_segments);
   for (const Json& sequence : line.at("sequences")) {
     VisitSequence(input.sequences.emplace_back(), Reader(sequence));
   }
@@ -149,10 +154,13 @@ RecordedSchedule ScheduleOf(const Json& line) {
 }  // namespace
 
 std::string ScheduleLine(const ScheduleInput& input, const Schedule& schedule) {
-  Json line = {
-      {"limits", Json::object()},   {"cost", Json::object()},
-      {"admits", input.admits},     {"repeated_pages", input.repeated_pages},
-      {"sequences", Json::array()}, {"schedule", {{"plan", Json::array()}}}};
+  Json line = {{"limits", Json::object()},
+               {"cost", Json::object()},
+               {"admits", input.admits},
+               {"repeated_pages", input.repeated_pages},
+               {"num_segments", input.num_segments},
+               {"sequences", Json::array()},
+               {"schedule", {{"plan", Json::array()}}}};
   VisitLimits(input.limits, Writer(line["limits"]));
   VisitCost(input.cost, Writer(line["cost"]));
   for (const SequenceSnapshot& sequence : input.sequences) {

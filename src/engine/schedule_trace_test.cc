@@ -57,6 +57,9 @@ SequenceSnapshot RandomSequence(uint64_t id, std::mt19937& random) {
   sequence.life_pages = 1 + below(40);
   sequence.host_pages = below(3);
   sequence.table_pages = below(100);
+  sequence.selector = below(3) - 1;
+  if (sequence.selector >= 0) sequence.num_segments = 1 + below(5);
+  sequence.shared_segments = sequence.num_segments / 2;
   if (below(2) == 0) sequence.expected_pages = 1 + below(20);
   sequence.shared_pages = below(2);
   sequence.needs_all_layers = below(4) == 0;
@@ -90,6 +93,7 @@ TEST(ScheduleTraceTest, ALineSaysAllThatADecisionWasMadeFrom) {
                   .most = {.rows = number(random), .reads = 1e5}};
     input.admits = random() % 4 != 0;
     input.repeated_pages = static_cast<int64_t>(random() % 3);
+    input.num_segments = {static_cast<int64_t>(random() % 20), 8};
     for (uint64_t id = 1; id <= random() % 12; ++id) {
       input.sequences.push_back(RandomSequence(id, random));
     }

@@ -45,8 +45,14 @@ struct SequenceSnapshot {
   // Entries of a page table that it has at the end of its longest life, whether
   // or not others have these pages too.
   int64_t table_pages = 0;
-  // What of these it is promised at first, where it may be preempted: at least
-  // those for the tokens that it has. None: all.
+  // Who chooses what it reads, or -1; how many segments of summaries it is
+  // promised there, whether or not others have them too; and, of one that is
+  // not admitted, how many of them others have already.
+  int selector = -1;
+  int64_t num_segments = 0;
+  int64_t shared_segments = 0;
+  // What of the pages it is promised at first, where it may be preempted: at
+  // least those for the tokens that it has. None: all.
   std::optional<int64_t> expected_pages = {};
   // Of a prefix: life_pages of its longest fork. 0: not a prefix.
   int64_t fork_pages = 0;
@@ -90,6 +96,9 @@ struct ScheduleInput {
   int64_t repeated_pages = 0;
   bool admits = true;  // else it plans for those that have been admitted
   StepCost cost = {};  // as it was measured until now
+  // Segments of summaries that may be promised, by selector: those that there
+  // are, and what sequences hold together once more for each but one.
+  std::vector<int64_t> num_segments = {};
 };
 
 struct Schedule {

@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "engine/summary_room.h"
+
 namespace winnow {
 namespace {
 
@@ -78,31 +80,17 @@ Status SelectorSet::Prepare(Backend& backend, const Model& model,
 Status SelectorSet::AllocateSummaries(Backend& backend, const Model& model,
                                       const SelectorSetOptions& options,
                                       State& state) {
-  const ModelConfig& config = model.config();
-  const SummaryLayout layout = MakeSummaryLayout(
-      state.selector.program, config.head_dim, config.head_dim);
-  if (layout.head_bytes == 0) return Ok{};
-  const int per_sequence =
-      static_cast<int>(PagesFor(options.max_model_len, layout.segment_tokens));
-  const int64_t num_segments = int64_t{per_sequence} * options.max_sequences;
-  if (num_segments > kMaxExtents) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "max-num-seqs and max-model-len must need at most {} "
-                     "segments of summaries, need {} ({} sequences of {} "
-                     "tokens)",
-                     kMaxExtents, num_segments, options.max_sequences,
-                     options.max_model_len);
-  }
+  const SummaryCacheOptions summaries =
+      SummariesFor(model.config(), state.selector,
+                   {.room = options.room,
+                    .max_requests = options.max_requests,
+                    .max_tokens = options.max_model_len});
+  if (summaries.layout.head_bytes == 0) return Ok{};
+  state.segment_tokens = summaries.layout.segment_tokens;
   state.summaries.segments =
-      std::make_unique<KvCache>(num_segments, layout.segment_tokens);
+      std::make_unique<KvCache>(summaries.num_segments, state.segment_tokens);
   ASSIGN_OR_RETURN(state.summaries.cache,
-                   SummaryCache::Create(
-                       backend, {.layout = layout,
-                                 .num_layers = config.num_layers,
-                                 .num_kv_heads = config.num_kv_heads,
-                                 .num_segments = num_segments,
-                                 .max_requests = options.max_requests,
-                                 .max_segments_per_request = per_sequence}));
+                   SummaryCache::Create(backend, summaries));
   return Ok{};
 }
 
@@ -121,19 +109,19 @@ Status SelectorSet::AllocateFixed(Backend& backend, const Model& model,
   if (state.fixed_layout.head_bytes == 0) return Ok{};
   // One token more than any sequence has, so that it never needs a second.
   const int slot_tokens = options.max_model_len + 1;
-  state.fixed.segments =
-      std::make_unique<KvCache>(options.max_sequences, slot_tokens);
+  const int num_slots = 2 * options.room.max_sequences;
+  state.fixed.segments = std::make_unique<KvCache>(num_slots, slot_tokens);
   SummaryLayout layout;
   layout.segment_tokens = slot_tokens;
   layout.head_bytes = state.fixed_layout.head_bytes;
-  ASSIGN_OR_RETURN(
-      state.fixed.cache,
-      SummaryCache::Create(backend, {.layout = layout,
-                                     .num_layers = config.num_layers,
-                                     .num_kv_heads = config.num_kv_heads,
-                                     .num_segments = options.max_sequences,
-                                     .max_requests = options.max_requests,
-                                     .max_segments_per_request = 1}));
+  ASSIGN_OR_RETURN(state.fixed.cache,
+                   SummaryCache::Create(
+                       backend, {.layout = layout,
+                                 .num_layers = config.num_layers,
+                                 .num_kv_heads = config.num_kv_heads,
+                                 .num_segments = num_slots,
+                                 .max_requests = options.max_requests,
+                                 .num_table_entries = options.max_requests}));
   return Ok{};
 }
 
@@ -281,10 +269,71 @@ Status SelectorSet::AllocateEstimates(Backend& backend, const Model& model,
   return Ok{};
 }
 
-void SelectorSet::Open(int index, SequenceId id) {
+void SelectorSet::Open(int index, SequenceId id,
+                       const SharedSummaries& shared) {
   for (const Kept* kept : StateOf(index).kept()) {
-    if (*kept) kept->segments->Open(id);
+    if (!*kept) continue;
+    if (shared.from) {
+      kept->segments->Share(*shared.from, id, shared.num_tokens);
+    } else {
+      kept->segments->Open(id);
+    }
   }
+}
+
+SharedSummaries SelectorSet::FindShared(int index, const KvCache& kv,
+                                        std::span<const ExtentId> pages) const {
+  const State& state = StateOf(index);
+  SharedSummaries best;
+  if (!state.summaries || state.fixed) return best;
+  const KvCache& segments = *state.summaries.segments;
+  const int segment_tokens = state.segment_tokens;
+  const auto whole_segments = [segment_tokens](int64_t num_tokens) {
+    return static_cast<int>(num_tokens / segment_tokens * segment_tokens);
+  };
+  const int most = whole_segments(std::ssize(pages) * kPageTokens);
+  for (const SequenceId id : segments.sequences()) {
+    if (best.num_tokens == most) break;
+    const auto same = std::ranges::mismatch(
+        pages, kv.pages(id),
+        [](ExtentId a, ExtentId b) { return a == b && a != kNoExtent; });
+    const int num_tokens = whole_segments(std::min<int64_t>(
+        (same.in1 - pages.begin()) * kPageTokens, segments.num_sealed(id)));
+    if (num_tokens > best.num_tokens) {
+      best = {.from = id, .num_tokens = num_tokens};
+    }
+  }
+  return best;
+}
+
+int64_t SelectorSet::NumSegments(int index, int64_t num_tokens) const {
+  const State& state = StateOf(index);
+  return state.summaries ? PagesFor(num_tokens, state.segment_tokens) : 0;
+}
+
+int64_t SelectorSet::NumFullSegments(int index, int64_t num_tokens) const {
+  const State& state = StateOf(index);
+  return state.summaries ? num_tokens / state.segment_tokens : 0;
+}
+
+std::vector<int64_t> SelectorSet::NumPromisableSegments() const {
+  std::vector<int64_t> segments;
+  for (const auto& state : states_) {
+    const KvCache* of = state->summaries.segments.get();
+    segments.push_back(of == nullptr ? 0 : of->num_pages() + of->NumRepeated());
+  }
+  return segments;
+}
+
+bool SelectorSet::CanGrow(int index, std::span<const Growth> totals) const {
+  const Kept& kept = StateOf(index).summaries;
+  if (!kept) return true;
+  std::vector<Growth> growths;
+  for (const auto& [id, num_tokens] : totals) {
+    growths.push_back(
+        {id, std::max(0, num_tokens - kept.segments->num_tokens(id))});
+  }
+  return kept.segments->CanGrow(growths);
 }
 
 void SelectorSet::Fork(int index, SequenceId parent, SequenceId id) {

@@ -13,6 +13,7 @@
 #include "backend/replacement.h"
 #include "cache/summary_cache.h"
 #include "kv/kv_cache.h"
+#include "kv/table_room.h"
 #include "model/gates.h"
 #include "model/model.h"
 #include "model/transformer.h"
@@ -23,9 +24,16 @@ namespace winnow {
 struct SelectorSetOptions {
   std::vector<std::string> specs;
   int max_model_len = 0;
-  int max_requests = 0;   // in one step
-  int max_sequences = 0;  // that have summaries at once
-  int max_rows = 0;       // a step
+  int max_requests = 0;  // in one step
+  int max_rows = 0;      // a step
+  // What sequences may have; as many prefixes as they are may be held besides.
+  TableRoom room = {};
+};
+
+// Summaries that a sequence has already, of tokens that another begins with.
+struct SharedSummaries {
+  std::optional<SequenceId> from;
+  int num_tokens = 0;  // whole segments
 };
 
 // What Bring is told of the ranks behind a selection, where pages are not
@@ -43,8 +51,10 @@ SelectorShape SelectorShapeOf(const Model& model, int max_model_len);
 
 // Owns selectors, their summaries and the memory of the lists. A sequence has
 // summaries for all tokens up to num_summarized(); the first step that names it
-// brings the rest, from its pages. Room is never short: there is enough for
-// max_sequences of max_model_len. Used by the engine's thread alone.
+// brings the rest, from its pages. There are as many segments as device and
+// host can hold pages for: enough for whoever shares no page; those who do may
+// lack some (CanGrow), where they do not share summaries as well. Used by the
+// engine's thread alone.
 class SelectorSet {
  public:
   // REQUIRES: backend outlives the set. Fails where a SPEC is wrong or memory
@@ -60,12 +70,29 @@ class SelectorSet {
   int size() const { return static_cast<int>(states_.size()); }
   const Selector& selector(int index) const { return StateOf(index).selector; }
 
-  // A sequence that `index` chooses for begins; it takes over the summaries of
-  // `parent`, if that is open with the same one.
-  void Open(int index, SequenceId id);
+  // A sequence that `index` chooses for begins; with what is shared, if that is
+  // FindShared's of just now.
+  void Open(int index, SequenceId id, const SharedSummaries& shared = {});
+  // It takes over the summaries of `parent`, if that is open with the same one.
   void Fork(int index, SequenceId parent, SequenceId id);
   void Close(int index, SequenceId id);
+  // Of sequences that are open with `index`, who has the most summaries of
+  // what lies in `pages`, in which another is about to begin. A choice that is
+  // fixed is nobody else's.
+  SharedSummaries FindShared(int index, const KvCache& kv,
+                             std::span<const ExtentId> pages) const;
+  // Segments of `num_tokens`; 0 where the selector keeps no summaries.
+  int64_t NumSegments(int index, int64_t num_tokens) const;
+  // Those that `num_tokens` fill.
+  int64_t NumFullSegments(int index, int64_t num_tokens) const;
+  // By selector, how many may be promised: those that there are, and what is
+  // held more than once again for each but the first who holds it.
+  std::vector<int64_t> NumPromisableSegments() const;
+  // Whether there are segments for sequences that will have so many tokens.
+  // REQUIRES: all are open with `index`, each named once.
+  bool CanGrow(int index, std::span<const Growth> totals) const;
   // It will have `num_tokens`: their segments, copied on write where shared.
+  // REQUIRES: CanGrow.
   void Grow(Queue& queue, int index, SequenceId id, int num_tokens);
   // Summaries of its first `num_tokens` exist.
   void Seal(int index, SequenceId id, int num_tokens);
@@ -114,6 +141,7 @@ class SelectorSet {
   struct State {
     Selector selector;
     Kept summaries;
+    int segment_tokens = 0;
     Kept fixed;
     FixedLayout fixed_layout;
 

@@ -119,6 +119,10 @@ class KvCache {
   // parent's tokens are all sealed (only what exists is shared), its pages are
   // whole, and the child's id is not open.
   void Fork(SequenceId parent, SequenceId child);
+  // The same with the first `num_tokens` of a parent that goes on. REQUIRES:
+  // they are sealed and fill their pages, which are whole; the child's id is
+  // not open.
+  void Share(SequenceId parent, SequenceId child, int num_tokens);
   // From here on a request whose text begins like `path` finds the sequence's
   // first pages, a kind each, up to the first that a fork holds too, on the
   // host those that are not whole.
@@ -206,6 +210,7 @@ class KvCache {
 
   bool is_open(SequenceId sequence) const { return tables_.contains(sequence); }
   int num_sequences() const { return static_cast<int>(tables_.size()); }
+  std::vector<SequenceId> sequences() const;  // ascending
   // Owned, those of an open Reservation included.
   int num_tokens(SequenceId sequence) const;
   int num_sealed(SequenceId sequence) const;
@@ -222,6 +227,10 @@ class KvCache {
   int64_t NumHolders(ExtentId extent) const {
     return pool_.num_references(extent) - (prefixes_.Holds(extent) ? 1 : 0);
   }
+
+  // Of pages that are full and whole: what sequences hold and others of them
+  // too, the first holder of each left out.
+  int64_t NumRepeated() const;
 
   int64_t num_pages() const { return pool_.num_extents(); }
   // Those that the prefix index alone holds among them.

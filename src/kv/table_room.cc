@@ -20,6 +20,25 @@ int64_t NumSlotSegments(const TableRoom& room) {
          2 * std::min<int64_t>(room.max_sequences, room.num_host_extents);
 }
 
+int64_t NumSummarySegments(const SummaryRoom& room) {
+  const TableRoom& tables = room.tables;
+  const int64_t num_tokens =
+      (tables.num_extents + tables.num_host_extents) * kPageTokens;
+  const int64_t num_sequences = 2 * int64_t{tables.max_sequences};
+  // The longest fork of a prefix has two that are not full.
+  return std::min(
+      num_tokens / room.segment_tokens + num_sequences + 2,
+      num_sequences * PagesFor(room.max_tokens, room.segment_tokens));
+}
+
+int64_t NumSummaryTableEntries(const SummaryRoom& room) {
+  const int64_t num_sequences = room.tables.max_sequences;
+  return std::min(
+      NumTablePages(room.tables) * kPageTokens / room.segment_tokens +
+          num_sequences,
+      num_sequences * PagesFor(room.max_tokens, room.segment_tokens));
+}
+
 int64_t NumSlotChunks(const TableRoom& room, int num_layers,
                       int64_t layer_frames) {
   const int64_t num_frames =

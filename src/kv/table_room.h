@@ -29,6 +29,23 @@ int64_t NumPromptTablePages(const TableRoom& room);
 // that are far stand one after another, and begin and end within a segment.
 int64_t NumSlotSegments(const TableRoom& room);
 
+// What requests have of summaries, by segments of `segment_tokens`.
+struct SummaryRoom {
+  TableRoom tables;
+  int segment_tokens = 0;
+  int64_t max_tokens = 0;  // of a sequence
+};
+
+// Segments that suffice whatever device and host hold: for those who run, and
+// as many prefixes that are held, each with one that is not full; of what is
+// far of them, and never more than all of them at their longest have. Those
+// with the same pages have to share their segments, or wait (Admission).
+int64_t NumSummarySegments(const SummaryRoom& room);
+
+// Entries of a table that says where the segments of a step's requests are, of
+// which page tables have no more pages than NumTablePages.
+int64_t NumSummaryTableEntries(const SummaryRoom& room);
+
 // Chunks of slot state that suffice for sequences with `layer_frames` in each
 // of `num_layers` on the average, as far as the device has strips for them.
 int64_t NumSlotChunks(const TableRoom& room, int num_layers,

@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "kv/kv_cache.h"
 #include "kv/slot_ledger.h"
 
 namespace winnow {
@@ -47,6 +48,66 @@ TEST(TableRoomTest, WhateverIsFarFindsSegments) {
       const SequenceId id(static_cast<uint64_t>(i));
       if (ledger.is_open(id)) ledger.Close(id);
     }
+  }
+}
+
+TEST(TableRoomTest, SummariesAreThoseOfThePagesThatThereAre) {
+  const auto segments = [](const TableRoom& tables, int64_t max_tokens) {
+    return NumSummarySegments({tables, 1024, max_tokens});
+  };
+  EXPECT_EQ(segments({3200, 0, 16}, 1 << 20), 100 + 32 + 2);
+  EXPECT_EQ(segments({3200, 3200, 16}, 1 << 20), 200 + 32 + 2);
+  // Not more than all of them may have.
+  EXPECT_EQ(segments({3200, 3200, 16}, 2000), 2 * 16 * 2);
+  EXPECT_EQ(NumSummaryTableEntries({{320, 3200, 4}, 1024, 1 << 20}),
+            (3200 + 4 * 320) / 32 + 4);
+  EXPECT_EQ(NumSummaryTableEntries({{320, 3200, 4}, 1024, 1024}), 4);
+}
+
+// Prefixes that are held, one of them with a fork, and others that run: all of
+// any lengths whose pages there are.
+TEST(TableRoomTest, WhateverHasPagesFindsSegments) {
+  std::mt19937 random(9);
+  const auto below = [&random](int64_t count) {
+    return static_cast<int64_t>(random() % static_cast<uint64_t>(count));
+  };
+  for (int run = 0; run < 500; ++run) {
+    const int max_sequences = 1 + static_cast<int>(below(4));
+    SummaryRoom room = {.tables = {.num_extents = 2 + below(300),
+                                   .num_host_extents = below(2) * below(300),
+                                   .max_sequences = max_sequences},
+                        .segment_tokens = below(4) == 0 ? 3000 : 1024,
+                        .max_tokens = 33 + below(9000)};
+    KvCache segments(NumSummarySegments(room), room.segment_tokens);
+    int64_t num_left = room.tables.num_extents + room.tables.num_host_extents;
+    uint64_t next = 0;
+    // It takes so many pages behind `num_begun` tokens, which it has.
+    const auto grow = [&](SequenceId id, int64_t num_begun) {
+      const int64_t num_full = num_begun / kPageTokens;
+      const int64_t most =
+          std::min((num_left + num_full) * kPageTokens, room.max_tokens);
+      if (most <= num_begun) return;
+      const int64_t num_tokens = most - below(2) * below(most - num_begun);
+      num_left -= PagesFor(num_tokens) - num_full;
+      std::optional<Reservation> taken = segments.Reserve(std::array<Growth, 1>{
+          {{id, static_cast<int>(num_tokens - num_begun)}}});
+      ASSERT_TRUE(taken.has_value()) << "seed 9 run " << run;
+      taken->Commit();
+      segments.Seal(id, static_cast<int>(num_tokens));
+    };
+    const auto add = [&](int64_t count) {
+      for (int64_t i = 0; i < count; ++i) {
+        const SequenceId id(next++);
+        segments.Open(id);
+        grow(id, 0);
+      }
+    };
+    add(1 + below(max_sequences));
+    const SequenceId fork(next++);
+    segments.Fork(SequenceId(0), fork);
+    grow(fork, segments.num_tokens(fork));
+    add(max_sequences - 1);
+    for (const SequenceId id : segments.sequences()) segments.Close(id);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "model/rope.h"
 
@@ -76,17 +77,24 @@ void StepDriver::Choose(const SelectProgram& program) {
   const auto num_bytes = static_cast<size_t>(layer_bytes * config.num_layers);
   summaries_ = Allocated(backend_, std::max<size_t>(num_bytes, 1));
   std::memset(summaries_.data(), 0x7f, num_bytes);
-  segments_ =
-      Allocated(backend_, static_cast<size_t>(num_requests) * sizeof(uint32_t));
+  // The rows of a table of one segment each, then the segments.
+  segments_ = Allocated(
+      backend_, 2 * static_cast<size_t>(num_requests) * sizeof(uint32_t));
+  RowTable table;
+  table.first = segments_.At(0, Dtype::kInt32, {num_requests});
+  table.entries =
+      segments_.At(static_cast<size_t>(num_requests) * sizeof(int32_t),
+                   Dtype::kUInt32, {num_requests});
+  std::iota(table.first.As<int32_t>(), table.first.As<int32_t>() + num_requests,
+            0);
   selectors_.clear();
   for (int layer = 0; layer < config.num_layers; ++layer) {
     selectors_.push_back(
         {.program = &program,
-         .summaries = {
-             .layout = layout,
-             .rows = summaries_.data() + layer * layer_bytes,
-             .segment_stride_bytes = stride,
-             .segments = segments_.At(0, Dtype::kUInt32, {num_requests, 1})}});
+         .summaries = {.layout = layout,
+                       .rows = summaries_.data() + layer * layer_bytes,
+                       .segment_stride_bytes = stride,
+                       .segments = table}});
   }
 }
 
@@ -103,8 +111,8 @@ void StepDriver::Select(std::span<const DrivenRows> requests,
     selectors.push_back(0);
     num_prompt_tokens.push_back(requests[i].num_prompt_tokens);
     first_token.push_back(requests[i].first_position);
-    segments_.At(0, Dtype::kUInt32, {std::ssize(frequencies_)})
-        .As<uint32_t>()[i] = static_cast<uint32_t>(requests[i].request);
+    *selectors_[0].summaries.segments.Row(static_cast<int64_t>(i)) =
+        static_cast<uint32_t>(requests[i].request);
   }
   args.step.selector = Integers(selectors);
   args.step.num_prompt_tokens = Integers(num_prompt_tokens);

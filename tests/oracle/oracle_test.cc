@@ -113,13 +113,14 @@ TEST(OracleBatchTest, QuestKeepsTheBoundsOfItsKeys) {
     SparseResult got = RunSparse(device, sparse, {.summarize_tokens = 11});
     const KvShape& shape = oracle.shape;
     const SummaryRows& rows = sparse.programs[0].rows;
-    std::vector<uint32_t> segments = {0};
+    const int32_t first = 0;
+    const uint32_t segment = 0;
     SummaryTable table;
     table.layout =
         MakeSummaryLayout(sparse.programs[0], shape.k_dim, shape.v_dim);
     table.rows = got.summaries.data();
-    table.segments = MakeView(reinterpret_cast<std::byte*>(segments.data()),
-                              Dtype::kUInt32, {1, 1});
+    table.segments = {.first = MakeView(&first, Dtype::kInt32, {1}),
+                      .entries = MakeView(&segment, Dtype::kUInt32, {1})};
     const int64_t num_pages = NumVisibleRows(rows, oracle.rows.end_position());
     for (int head = 0; head < shape.num_kv_heads; ++head) {
       for (int64_t page = 0; page < num_pages; ++page) {

@@ -316,8 +316,12 @@ class ProgramTest(unittest.TestCase):
                          32 * (128 << 10) * 32 * 8 * 4)
         self.assertEqual(
             sum(value for name, value in rows[0].items() if name in (
-                "page_table_bytes", "slot_entry_bytes", "slot_state_bytes",
-                "step_bytes")), rows[0]["bytes"])
+                "page_table_bytes", "summary_table_bytes", "slot_entry_bytes",
+                "slot_state_bytes", "step_bytes")), rows[0]["bytes"])
+        # Quest's summaries are a sixteenth of KV, whatever may come.
+        kv = 32 * (128 << 10) * 32 * 8 * 128 * 2 * 2
+        self.assertLess(kv / 16, rows[0]["summary_bytes"])
+        self.assertLess(rows[0]["summary_bytes"], kv / 14)
 
     def generate_from_disk(self, *arguments: str, words: int = 700):
         return winnow("generate", MODEL, "--prompt", "day " * words,

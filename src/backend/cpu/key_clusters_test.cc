@@ -51,7 +51,9 @@ class Segment {
                                              {std::ssize(pages_)})};
     table_.layout = MakeSummaryLayout(program_, k_dim, k_dim);
     table_.segment_stride_bytes = table_.layout.head_bytes;
-    table_.segments = MakeView(&only_segment_, Dtype::kUInt32, {1, 1});
+    table_.segments = {
+        .first = MakeView(&only_row_, Dtype::kInt32, {1}),
+        .entries = MakeView(&only_segment_, Dtype::kUInt32, {1})};
   }
 
   // What a set keeps of it; none: the truth.

@@ -61,8 +61,8 @@ device::FixedTable DeviceFixed(const SelectProgram& program,
   fixed.slot_stride_bytes = table.slot_stride_bytes;
   fixed.head_bytes = layout.head_bytes;
   fixed.queries_offset_bytes = layout.queries_offset_bytes;
-  fixed.slot_of_request = table.slot_of_request.As<uint32_t>();
-  fixed.slot_row_stride = table.slot_of_request.stride[0];
+  fixed.first_slot = table.slot_of_request.first.As<int32_t>();
+  fixed.slot_of_request = table.slot_of_request.entries.As<uint32_t>();
   fixed.num_words = layout.num_words;
   fixed.num_lists = layout.num_lists;
   fixed.window_tokens = layout.window_tokens;
@@ -125,8 +125,8 @@ device::Summaries DeviceSummaries(const SelectProgram& program,
   summaries.rows = table.rows;
   summaries.segment_stride_bytes = table.segment_stride_bytes;
   summaries.head_bytes = table.layout.head_bytes;
-  summaries.segments = table.segments.As<uint32_t>();
-  summaries.segments_stride = table.segments.stride[0];
+  summaries.first_segment = table.segments.first.As<int32_t>();
+  summaries.segments = table.segments.entries.As<uint32_t>();
   return summaries;
 }
 

@@ -16,8 +16,9 @@ struct FixedTable {
   int64_t slot_stride_bytes;
   int64_t head_bytes;
   int64_t queries_offset_bytes;
-  const uint32_t* slot_of_request;  // [requests, 1]
-  int64_t slot_row_stride;
+  // A request's is slot_of_request[first_slot[request]].
+  const int32_t* first_slot;  // [requests]
+  const uint32_t* slot_of_request;
   int64_t num_words;  // of a list
   int num_lists;      // of a KV head
   int window_tokens;
@@ -30,7 +31,7 @@ struct FixedTable {
                                         : rows.num_context_tokens[request];
   }
   __device__ std::byte* Head(int request, int kv_head) const {
-    const uint32_t slot = slot_of_request[request * slot_row_stride];
+    const uint32_t slot = slot_of_request[first_slot[request]];
     return slots + slot * slot_stride_bytes + kv_head * head_bytes;
   }
   // Bit t of word p: token t of page p is always read.

@@ -64,8 +64,9 @@ struct Summaries {
   std::byte* rows;
   int64_t segment_stride_bytes;
   int64_t head_bytes;
-  const uint32_t* segments;  // [requests, max_segments]
-  int64_t segments_stride;
+  // A request's are segments[first_segment[request] + number].
+  const int32_t* first_segment;  // [requests]
+  const uint32_t* segments;
 
   // REQUIRES: the request has the slot's segment.
   __device__ std::byte* Slot(int request, int head, int level, int slot) const {
@@ -76,7 +77,7 @@ struct Summaries {
   }
   // What is kept of a segment of the table, which it has.
   __device__ std::byte* Segment(int request, int head, int number) const {
-    const uint32_t segment = segments[request * segments_stride + number];
+    const uint32_t segment = segments[first_segment[request] + number];
     return rows + segment * segment_stride_bytes + head * head_bytes;
   }
 

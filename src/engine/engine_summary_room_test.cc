@@ -1,0 +1,167 @@
+// Summaries where there are fewer segments than requests times the longest:
+// who begins with the pages of another has its summaries too, who finds none
+// waits or gives way, and answers are those of requests alone, bit by bit.
+#include <gtest/gtest.h>
+
+#include "backend/cpu/cpu_backend.h"
+#include "engine/bits_listener.h"
+#include "engine/engine_invariants.h"
+#include "tests/golden/tiny_model.h"
+
+namespace winnow {
+namespace {
+
+constexpr int kMaxLength = 4096;
+constexpr int64_t kNumPages = kMaxLength / kPageTokens;
+
+class EngineSummaryRoomTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    golden_ = ReadTinyCase("llama_yarn");  // of the longest context
+    model_ = LoadTinyModel(golden_, Dtype::kFloat32);
+  }
+
+  std::unique_ptr<Engine> MakeEngine(EngineOptions options,
+                                     int64_t num_host_pages = 0) {
+    const int64_t page_bytes =
+        kPageTokens * KvBytesPerToken(model_->config(), model_->dtype());
+    options.device_kv_bytes = kNumPages * page_bytes;
+    options.host_kv_bytes = num_host_pages * page_bytes;
+    options.max_model_len = kMaxLength;
+    options.batch_invariant = true;
+    options.selectors = {"mean:budget=64,block=16,recent=16"};
+    options.on_schedule = [this](const ScheduleInput&,
+                                 const Schedule& schedule) {
+      num_admitted_ += std::ssize(schedule.admitted);
+    };
+    Result<std::unique_ptr<Engine>> engine =
+        Engine::Create(*backend_, *model_, options);
+    CHECK(engine.ok(), "{}", engine.error().message);
+    return std::move(engine).value();
+  }
+
+  // One text, but for its last two tokens.
+  Request Ask(int num_tokens, int which, int max_tokens) const {
+    Request request;
+    for (int i = 0; i < num_tokens; ++i) {
+      const int first = i < num_tokens - 2 ? 0 : 1 + which;
+      request.prompt.push_back(TinyToken(golden_, first, i));
+    }
+    request.max_tokens = max_tokens;
+    request.sampling.temperature = 0;
+    request.selector = 0;
+    return request;
+  }
+
+  static void Step(Engine& engine) {
+    const Result<bool> more = engine.Step();
+    CHECK(more.ok(), "{}", more.error().message);
+    ASSERT_EQ(BrokenInvariants(engine), std::vector<std::string>());
+  }
+  static void Run(Engine& engine, const Request& request) {
+    BitsListener listener;
+    CHECK(engine.Add(request, &listener).ok());
+    while (!listener.finished) Step(engine);
+  }
+  std::vector<std::pair<int32_t, float>> Alone(const Request& request) {
+    const std::unique_ptr<Engine> engine =
+        MakeEngine({.max_num_seqs = 1, .prefix_caching = false});
+    BitsListener listener;
+    CHECK(engine->Add(request, &listener).ok());
+    while (!listener.finished) Step(*engine);
+    return listener.bits;
+  }
+
+  TinyCase golden_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<Backend> backend_ = MakeCpuBackend({.num_threads = 2});
+  int64_t num_admitted_ = 0;
+};
+
+TEST_F(EngineSummaryRoomTest, WhoBeginsWithTheSamePagesSharesSummaries) {
+  const std::unique_ptr<Engine> engine = MakeEngine({.max_num_seqs = 4});
+  const KvCache& segments = *engine->selectors().segments(0);
+  EXPECT_EQ(segments.num_pages(), kNumPages / 32 + 2 * 4 + 2);
+  std::vector<Request> requests;
+  for (int which = 0; which < 3; ++which) {
+    requests.push_back(Ask(3200, which, 20 - 4 * which));
+  }
+  std::vector<BitsListener> listeners(requests.size());
+  ASSERT_TRUE(engine->Add(requests[0], &listeners[0]).ok());
+  while (listeners[0].bits.empty()) Step(*engine);
+  for (const size_t i : {1, 2}) {
+    ASSERT_TRUE(engine->Add(requests[i], &listeners[i]).ok());
+  }
+  Step(*engine);
+  // Three that are full, and one each that is not.
+  EXPECT_EQ(segments.NumRepeated(), 2 * 3);
+  EXPECT_EQ(segments.num_pages() - segments.num_free_pages(), 3 + 3);
+  while (!listeners[0].finished || !listeners[1].finished ||
+         !listeners[2].finished) {
+    Step(*engine);
+  }
+  EXPECT_EQ(segments.num_free_pages(), segments.num_pages());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    EXPECT_EQ(listeners[i].bits, Alone(requests[i])) << i;
+  }
+}
+
+// Nobody has summaries yet of what all of them begin with: each that comes in
+// this step is to have its own, so the last waits for those of the others.
+TEST_F(EngineSummaryRoomTest, WhoFindsNoRoomWaitsForWhatItMayShare) {
+  const std::unique_ptr<Engine> engine = MakeEngine({.max_num_seqs = 4});
+  Run(*engine, Ask(3200, 9, 1));
+  std::vector<Request> requests;
+  for (int which = 0; which < 4; ++which) {
+    requests.push_back(Ask(3200, which, 8));
+  }
+  std::vector<BitsListener> listeners(requests.size());
+  num_admitted_ = 0;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    ASSERT_TRUE(engine->Add(requests[i], &listeners[i]).ok());
+  }
+  Step(*engine);
+  EXPECT_EQ(num_admitted_, 3);  // of four segments each: there are 14
+  Step(*engine);
+  EXPECT_EQ(num_admitted_, 4);
+  while (!listeners.back().finished) Step(*engine);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    EXPECT_EQ(listeners[i].bits, Alone(requests[i])) << i;
+  }
+}
+
+// Expected to end in the segment that they are in, which they do not: pages
+// there are, but no segments, and the youngest give way.
+TEST_F(EngineSummaryRoomTest, WhoLacksSegmentsMakesTheYoungestGiveWay) {
+  constexpr int kNumRequests = 11, kPrompt = 3010;
+  const std::unique_ptr<Engine> engine =
+      MakeEngine({.max_num_seqs = 14}, /*num_host_pages=*/30);
+  Run(*engine, Ask(kPrompt, 9, 1));
+  const KvCache& segments = *engine->selectors().segments(0);
+  ASSERT_EQ(segments.num_pages(), 34);
+  std::vector<Request> requests;
+  for (int i = 0; i < kNumRequests; ++i) {
+    requests.push_back(Ask(kPrompt, i % 2, 68));
+  }
+  std::vector<BitsListener> listeners(requests.size());
+  num_admitted_ = 0;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    ASSERT_TRUE(engine->Add(requests[i], &listeners[i]).ok());
+  }
+  Step(*engine);
+  EXPECT_EQ(num_admitted_, kNumRequests);
+  EXPECT_EQ(segments.num_free_pages(), 1);
+  while (!std::ranges::all_of(listeners, &BitsListener::finished)) {
+    Step(*engine);
+  }
+  EXPECT_GT(num_admitted_, kNumRequests);
+  for (const size_t which : {0, 1}) {
+    const auto alone = Alone(requests[which]);
+    for (size_t i = which; i < listeners.size(); i += 2) {
+      EXPECT_EQ(listeners[i].bits, alone) << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace winnow

@@ -1,0 +1,28 @@
+#include "engine/summary_room.h"
+
+#include "engine/slot_room.h"
+
+namespace winnow {
+
+SummaryCacheOptions SummariesFor(const ModelConfig& config,
+                                 const Selector& selector,
+                                 const SummaryLimits& limits) {
+  SummaryCacheOptions options;
+  if (selector.is_dense()) return options;
+  options.layout =
+      MakeSummaryLayout(selector.program, config.head_dim, config.head_dim);
+  if (options.layout.head_bytes == 0) return options;
+  SummaryRoom room = {.tables = limits.room,
+                      .segment_tokens = options.layout.segment_tokens,
+                      .max_tokens = limits.max_tokens};
+  options.num_table_entries = NumSummaryTableEntries(room);
+  // Who has no slots has whole pages alone.
+  if (!SlotTokensOf(selector)) room.tables.num_host_extents = 0;
+  options.num_segments = NumSummarySegments(room);
+  options.num_layers = config.num_layers;
+  options.num_kv_heads = config.num_kv_heads;
+  options.max_requests = limits.max_requests;
+  return options;
+}
+
+}  // namespace winnow

@@ -1,0 +1,46 @@
+// What sequences have together.
+#include <algorithm>
+
+#include "base/check.h"
+#include "kv/kv_cache.h"
+
+namespace winnow {
+
+void KvCache::Share(SequenceId parent, SequenceId child, int num_tokens) {
+  Open(child);
+  const PageTable& of_parent = TableOf(parent);
+  CHECK(num_tokens % page_tokens_ == 0 && num_tokens >= 0 &&
+            num_tokens <= of_parent.num_sealed() &&
+            std::ssize(of_parent.far_pages()) == 0,
+        "parent={} num_tokens={} num_sealed={} far_pages={}", parent.value(),
+        num_tokens, of_parent.num_sealed(), of_parent.far_pages().size());
+  const auto pages =
+      of_parent.pages().first(static_cast<size_t>(num_tokens / page_tokens_));
+  Hold(pages);
+  PageTable& table = TableOf(child);
+  table.Grow(num_tokens, pages);
+  table.Seal(num_tokens);
+}
+
+std::vector<SequenceId> KvCache::sequences() const {
+  std::vector<SequenceId> ids;
+  for (const auto& [sequence, table] : tables_) ids.push_back(sequence);
+  return ids;
+}
+
+int64_t KvCache::NumRepeated() const {
+  std::vector<ExtentId> shared;  // an entry a holder
+  for (const auto& [sequence, table] : tables_) {
+    const auto num_full =
+        static_cast<size_t>(table.num_tokens() / page_tokens_);
+    for (const ExtentId extent : table.pages().first(num_full)) {
+      if (extent == kNoExtent || pool_.num_references(extent) == 1) continue;
+      shared.push_back(extent);
+    }
+  }
+  std::ranges::sort(shared);
+  const auto num_extents = std::ranges::unique(shared).begin() - shared.begin();
+  return std::ssize(shared) - num_extents;
+}
+
+}  // namespace winnow
