@@ -1,6 +1,7 @@
 #include "cli/bench.h"
 
 #include "cli/bench_disk.h"
+#include "cli/bench_link.h"
 #include "cli/bench_prefill.h"
 #include "cli/bench_serve.h"
 #include "cli/bench_step.h"
@@ -214,6 +215,21 @@ Command& AddDisk(Command& bench, BenchFlags* flags) {
   return disk;
 }
 
+Command& AddLink(Command& bench, BenchFlags* flags) {
+  Command& link = bench.AddCommand(
+      "link",
+      "How fast pages come from the host, how fast prompts are computed, and "
+      "which of the two an engine chooses");
+  AddModelOrShape(link, flags);
+  AddStepFlags(link, &flags->engine);
+  link.AddFlag({.name = "--prompt",
+                .value_name = "LIST",
+                .help = "Prompt tokens (1K,32K; default 512)"},
+               Text(&flags->prompts));
+  AddRoundsAndJson(link, flags);
+  return link;
+}
+
 Command& AddTables(Command& bench, BenchFlags* flags) {
   Command& tables = bench.AddCommand(
       "tables",
@@ -246,14 +262,16 @@ Command& AddTables(Command& bench, BenchFlags* flags) {
 Command& AddBenchCommand(Command& program, BenchFlags* flags) {
   Command& bench = program.AddCommand("bench",
                                       "Measure this machine (step, verbs, "
-                                      "prefill, throughput, tiers, disk), or "
-                                      "a server (serve); size tables (tables)");
+                                      "prefill, throughput, tiers, disk, "
+                                      "link), or a server (serve); size tables "
+                                      "(tables)");
   flags->step_command = &AddStep(bench, flags);
   flags->verbs_command = &AddVerbs(bench, flags);
   flags->prefill_command = &AddPrefill(bench, flags);
   AddThroughput(bench, flags);
   flags->tiers_command = &AddTiers(bench, flags);
   flags->disk_command = &AddDisk(bench, flags);
+  flags->link_command = &AddLink(bench, flags);
   flags->tables_command = &AddTables(bench, flags);
   flags->serve_command = &AddBenchServe(bench, &flags->serve);
   return bench;
@@ -277,6 +295,9 @@ Result<int> RunBench(const BenchFlags& flags) {
   } else if (flags.tables_command->chosen()) {
     RETURN_IF_ERROR(CheckJsonFile(flags.engine));
     return RunBenchTables(flags);
+  } else if (flags.link_command->chosen()) {
+    RETURN_IF_ERROR(CheckModelOrShape("link", flags));
+    RETURN_IF_ERROR(CheckLinkFlags(flags));
   } else if (flags.disk_command->chosen()) {
     RETURN_IF_ERROR(CheckEngineFlags(flags.engine, /*selects=*/{}));
   } else {
@@ -289,6 +310,7 @@ Result<int> RunBench(const BenchFlags& flags) {
          : flags.prefill_command->chosen() ? RunBenchPrefill(flags)
          : flags.tiers_command->chosen()   ? RunBenchTiers(flags)
          : flags.disk_command->chosen()    ? RunBenchDisk(flags)
+         : flags.link_command->chosen()    ? RunBenchLink(flags)
                                            : RunBenchThroughput(flags);
 }
 

@@ -1,6 +1,6 @@
-// winnow bench step | verbs | prefill | throughput | tiers | disk: figures
-// beside the machine's roof, or each other, measured in the same run. winnow
-// bench tables: bytes. winnow bench serve: a server's.
+// winnow bench step | verbs | prefill | throughput | tiers | disk | link:
+// figures beside the machine's roof, or each other, measured in the same run.
+// winnow bench tables: bytes. winnow bench serve: a server's.
 #ifndef WINNOW_CLI_BENCH_H_
 #define WINNOW_CLI_BENCH_H_
 
@@ -18,10 +18,11 @@ struct BenchFlags {
   const Command* prefill_command = nullptr;
   const Command* tiers_command = nullptr;
   const Command* disk_command = nullptr;
+  const Command* link_command = nullptr;
   const Command* tables_command = nullptr;
   const Command* serve_command = nullptr;
   int generated_tokens = 32;
-  // Of step, as typed: lists on a GPU. The first of prefill, too.
+  // Of step, as typed: lists on a GPU. The first of prefill and link, too.
   std::string prompts = "512", step_batches = "1";
   std::string chunks;  // of prefill, as typed; empty: the engine's
   int rounds = 3;

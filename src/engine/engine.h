@@ -103,6 +103,8 @@ class Engine {
   int max_model_len() const { return options_.max_model_len; }
   int max_watched_requests() const { return options_.max_watched_requests; }
   int64_t device_kv_bytes() const;
+  // By what pages are copied back or computed again, as it is known by now.
+  RestoreRates restore_rates() const;
 
  private:
   Engine(Backend& backend, const Model& model, const EngineOptions& options,

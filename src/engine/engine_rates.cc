@@ -55,6 +55,12 @@ Status Engine::MeasureLink() {
   return Ok{};
 }
 
+RestoreRates Engine::restore_rates() const {
+  RestoreRates rates = restore_rates_;
+  if (!options_.restore_rates) rates.computing = step_cost_.cost();
+  return rates;
+}
+
 void Engine::UpdateRates() {
   if (options_.restore_rates) return;
   restore_rates_.computing = step_cost_.cost();

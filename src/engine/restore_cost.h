@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 
 #include "engine/step_cost.h"
 
@@ -27,9 +28,16 @@ struct FarPages {
   int num_tokens = 0;
 };
 
-// Whether they are copied in less time than they are computed again, were there
-// nothing else to do. True where a rate is not known, or no step like the last
-// one of these was measured: a copy leaves the step's rows to others.
+// What either would take, were there nothing else to do. None: a rate is not
+// known, or no step like the last one of these was measured.
+struct RestoreForecast {
+  std::optional<double> copying_ms;
+  std::optional<double> computing_ms;
+};
+RestoreForecast Foretell(const RestoreRates& rates, const FarPages& pages);
+
+// Whether they are copied in less time than they are computed again. True where
+// either is not known: a copy leaves the step's rows to others.
 bool RestorePays(const RestoreRates& rates, const FarPages& pages);
 
 // How fast something is of late: what was added long before the last second of

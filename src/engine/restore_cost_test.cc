@@ -48,6 +48,21 @@ TEST(RestoreCostTest, RowsReadWhatIsAheadOfThem) {
   EXPECT_FALSE(RestorePays(rates, pages));
 }
 
+TEST(RestoreCostTest, ForetellsWhatIsKnown) {
+  RestoreRates rates = SomeRates();
+  const FarPages pages = {
+      .host_bytes = 2'000'000, .disk_bytes = 1'000'000, .num_tokens = 32};
+  EXPECT_NEAR(*Foretell(rates, pages).copying_ms, 4.0, 1e-9);
+  EXPECT_NEAR(*Foretell(rates, pages).computing_ms, 4.2, 1e-9);
+  rates.disk_bytes_per_second = 0;
+  EXPECT_FALSE(Foretell(rates, pages).copying_ms);
+  EXPECT_TRUE(Foretell(rates, pages).computing_ms);
+  rates = SomeRates();
+  rates.computing.most.rows = 15;
+  EXPECT_TRUE(Foretell(rates, pages).copying_ms);
+  EXPECT_FALSE(Foretell(rates, pages).computing_ms);
+}
+
 TEST(RestoreCostTest, WhatIsNotKnownIsCopied) {
   const FarPages from_host = {.host_bytes = 1 << 30, .num_tokens = 32};
   const FarPages from_disk = {.disk_bytes = 1 << 30, .num_tokens = 32};

@@ -261,7 +261,7 @@ class ProgramTest(unittest.TestCase):
                         ["bench", "step"], ["bench", "verbs"],
                         ["bench", "prefill"], ["bench", "throughput"],
                         ["bench", "tiers"], ["bench", "disk"],
-                        ["bench", "tables"]):
+                        ["bench", "link"], ["bench", "tables"]):
             done = winnow(*command, "--help")
             self.assertEqual(done.returncode, 0)
             self.assertIn("Usage", done.stdout)
@@ -279,10 +279,12 @@ class ProgramTest(unittest.TestCase):
         throughput = (step - {"--prompt", "--batch"}) | {
             "--shape", "--contexts", "--batches", "--select"}
         prefill = (step - {"--batch", "--generate"}) | {"--chunk"}
+        link = step - {"--batch", "--generate", "--select"}
         tiers = (step - {"--prompt"}) | {"--prompt-file", "--context",
                                          "--cache-budget", "--hints"}
         for command, own in [("step", step), ("verbs", verbs),
                              ("prefill", prefill), ("tiers", tiers),
+                             ("link", link),
                              ("throughput", throughput)]:
             shown = winnow("bench", command, "--help").stdout
             self.assertEqual(set(re.findall(r"(?m)^  (?:-h,)?(--[a-z-]+)",
@@ -421,6 +423,33 @@ class ProgramTest(unittest.TestCase):
         self.assertGreater(figures["restore_gb_per_second"], 0)
         self.assertEqual(list(self.folder.iterdir()), [])
 
+    def test_bench_link_says_what_an_engine_chooses(self):
+        arguments = ("bench", "link", MODEL, "--prompt", "64,200",
+                     "--rounds", "2")
+        done = winnow(*arguments, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        figures = json.loads(done.stdout)
+        self.assertGreater(figures["to_device_gb_per_second"], 0)
+        self.assertGreater(figures["to_host_gb_per_second"], 0)
+        rows = figures["rows"]
+        self.assertEqual([row["tokens"] for row in rows], [64, 200])
+        for row in rows:
+            self.assertGreater(row["prompt_tokens_per_second"], 0)
+            copying = (row["tokens"] + 31) // 32 * figures["page_bytes"] / (
+                row["engine_link_gb_per_second"] * 1e6)
+            self.assertAlmostEqual(row["foretold_copying_ms"] / copying, 1)
+            self.assertEqual(
+                row["copied"],
+                row["foretold_copying_ms"] <= row["foretold_computing_ms"])
+            if row["copied"]:
+                self.assertLessEqual(row["copied_from_tokens"],
+                                     row["tokens"] + 31)
+            else:
+                self.assertIsNone(row["copied_from_tokens"])
+        shown = winnow(*arguments).stdout
+        self.assertIn("host to device", shown)
+        self.assertRegex(shown, r"(?m)^ +200 .*(copied|computed)")
+
     def test_bench_throughput_has_a_row_a_cell(self):
         done = winnow("bench", "throughput", MODEL, "--contexts", "64,96",
                       "--batches", "1,2", "--generate", "2", "--rounds", "1",
@@ -553,6 +582,9 @@ class ProgramTest(unittest.TestCase):
                  ["--piece", "many"]),
                 (["bench", "disk", "--kv-disk", "x", "--kv-disk-size",
                   "4KiB"], ["--kv-disk-size", "4.0 MiB", "4.0 KiB"]),
+                (["bench", "link"], ["MODEL", "--shape"]),
+                (["bench", "link", MODEL, "--prompt", "0"],
+                 ["--prompt", "0"]),
                 (["bench", "prefill"], ["MODEL", "--shape"]),
                 (["bench", "prefill", MODEL, "--chunk", "2K,0"],
                  ["--chunk", "1048576", "0"]),
