@@ -298,6 +298,32 @@ class FixedConformanceTest : public SeededTest {
   }
 };
 
+// Choices as a step left them, where the host can read them.
+struct HostFixed {
+  std::vector<std::byte> bytes;
+  std::vector<int32_t> first;
+  std::vector<uint32_t> segments;
+  FixedTable table;
+
+  HostFixed(TestDevice& device, const FixedTable& of) : table(of) {
+    const TestArray rows = device.Download(of.segments.first);
+    first.assign(rows.values.begin(), rows.values.end());
+    const TestArray numbers = device.Download(of.segments.entries);
+    segments.assign(numbers.values.begin(), numbers.values.end());
+    const auto num_segments =
+        std::ssize(segments) - std::ranges::count(segments, kNoSummaries);
+    bytes = device.DownloadBytes(MakeView(
+        of.words, Dtype::kUInt8, {of.segment_stride_bytes * num_segments}));
+    table.words = bytes.data();
+    table.segments = {
+        .first = MakeView(first.data(), Dtype::kInt32, {std::ssize(first)}),
+        .entries =
+            MakeView(segments.data(), Dtype::kUInt32, {std::ssize(segments)})};
+  }
+  HostFixed(const HostFixed&) = delete;
+  HostFixed& operator=(const HostFixed&) = delete;
+};
+
 // What lies in the table, where the host can read it.
 KeptLists Collect(TestDevice& device, const SparseCase& sparse,
                   std::span<const LayerSelector> selectors) {
@@ -309,30 +335,18 @@ KeptLists Collect(TestDevice& device, const SparseCase& sparse,
         selectors[static_cast<size_t>(sparse.selectors[r])];
     const SelectProgram& program = *selector.program;
     const Shape at(sparse, r, sparse.paged.requests()[r].end_position());
-    const TestArray first =
-        device.Download(selector.fixed.slot_of_request.first);
-    const TestArray slots =
-        device.Download(selector.fixed.slot_of_request.entries);
-    View all = MakeView(selector.fixed.slots, Dtype::kUInt8,
-                        {selector.fixed.slot_stride_bytes *
-                         std::ssize(sparse.paged.requests())});
-    const std::vector<std::byte> bytes = device.DownloadBytes(all);
+    HostFixed fixed(device, selector.fixed);
     std::optional<HostSummaries> host;
     if (program.rows.kind == SummaryRows::Kind::kMean) {
       host.emplace(device, selector.summaries);
     }
     for (int list = 0; list < sparse.NumLists(program); ++list) {
       const int num_lists = selector.fixed.layout.num_lists;
-      const auto offset =
-          static_cast<int64_t>(
-              slots.values[static_cast<size_t>(first.values[r])]) *
-              selector.fixed.slot_stride_bytes +
-          list / num_lists * selector.fixed.layout.head_bytes +
-          list % num_lists * selector.fixed.layout.num_words * 4;
+      const FixedTokens words = fixed.table.Tokens(
+          static_cast<int>(r), list / num_lists, list % num_lists);
       Kept& kept = lists[{r, list}];
       for (int64_t t = 0; t < at.end; ++t) {
-        uint32_t word = 0;
-        std::memcpy(&word, bytes.data() + offset + t / 32 * 4, 4);
+        const uint32_t word = words[t / 32];
         kept.fixed.push_back((word >> t % 32 & 1) != 0);
       }
       const int kv_head = list / num_lists;

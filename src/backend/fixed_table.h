@@ -12,47 +12,66 @@
 
 namespace winnow {
 
-// The heads that a choice is made for, and the longest context.
+// The heads that a choice is made for.
 struct FixedShape {
   int num_q_heads = 0;
   int num_kv_heads = 0;
   int k_dim = 0;
   Dtype q_dtype = Dtype::kBFloat16;
-  int64_t max_tokens = 0;
 };
 
-// The bytes of one (request, layer, KV head): the tokens of its lists, a bit
-// each, then the last queries of its heads.
+// Which tokens a choice has fixed is kept by segments of so many pages, a bit
+// a token: a request has them for the tokens that it has.
+inline constexpr int kFixedSegmentPages = 32;
+
+// The bytes of one (segment, layer, KV head), the words of its lists; and of
+// one (request, layer, KV head), the last queries of its heads.
 struct FixedLayout {
-  int num_lists = 0;      // 1, or the group's heads
-  int64_t num_words = 0;  // u32 a list: one a page
+  int num_lists = 0;      // 1, or the group's heads; 0: nothing is fixed
   int window_tokens = 0;  // whose queries are kept
   int group_heads = 0;
   int k_dim = 0;
   Dtype q_dtype = Dtype::kBFloat16;
-  int64_t queries_offset_bytes = 0;
-  int64_t head_bytes = 0;  // 0: the program fixes nothing
+  int64_t words_bytes = 0;    // u32 [num_lists, kFixedSegmentPages]
+  int64_t queries_bytes = 0;  // 0: none are kept
 };
 
 FixedLayout MakeFixedLayout(const SelectProgram& program,
                             const FixedShape& shape);
 
-// One layer's, of one selector, of every request in a step. A request has one
-// slot for its life, and a copy of it goes to what is forked from it.
+// The words of one list of a request.
+struct FixedTokens {
+  std::byte* words = nullptr;  // of segment 0 of all
+  int64_t segment_stride_bytes = 0;
+  const uint32_t* segments = nullptr;  // of the request
+
+  explicit operator bool() const { return segments != nullptr; }
+  // Bit t: token t of the page is always read. REQUIRES: the request has the
+  // page.
+  uint32_t& operator[](int64_t page) const {
+    return reinterpret_cast<uint32_t*>(
+        words + segments[page / kFixedSegmentPages] *
+                    segment_stride_bytes)[page % kFixedSegmentPages];
+  }
+};
+
+// One layer's, of one selector, of every request in a step. Where queries
+// choose, a request has one slot for them for its life, and a copy of it goes
+// to what is forked from it.
 struct FixedTable {
   FixedLayout layout;
+  std::byte* words = nullptr;
+  int64_t segment_stride_bytes = 0;
+  RowTable segments;  // by request, as many as it has tokens for
   std::byte* slots = nullptr;
   int64_t slot_stride_bytes = 0;
   RowTable slot_of_request;  // one a request
 
-  // Bit t of word p: token t of page p is always read. List `list` of a KV
-  // head: its own, or that of its q head number `list`.
-  uint32_t* Tokens(int request, int kv_head, int list) const;
+  // List `list` of a KV head: its own, or that of its q head number `list`.
+  FixedTokens Tokens(int request, int kv_head, int list) const;
   // [window_tokens, group_heads, k_dim]: of position p at p % window_tokens.
+  // REQUIRES: queries are kept.
   View Queries(int request, int kv_head) const;
-
- private:
-  std::byte* Head(int request, int kv_head) const;
 };
 
 }  // namespace winnow

@@ -17,18 +17,36 @@ struct Summaries {
   View bytes;
 };
 
-// Memory for what a choice fixes, in slots of any order.
-void AddFixed(TestDevice& device, const SparseCase& sparse, int64_t max_tokens,
-              RandomSource& random, LayerSelector& selector) {
+// Where segments of requests are.
+struct SegmentRows {
+  RowTable table;
+  int64_t count = 0;
+};
+
+// Memory for what a choice fixes: its segments are those of the table, and
+// slots lie in any order.
+void AddFixed(TestDevice& device, const SparseCase& sparse,
+              const SegmentRows& segments, RandomSource& random,
+              LayerSelector& selector) {
   const KvShape& shape = sparse.paged.shape();
   FixedTable& fixed = selector.fixed;
   fixed.layout =
       MakeFixedLayout(*selector.program, {.num_q_heads = shape.num_q_heads(),
                                           .num_kv_heads = shape.num_kv_heads,
                                           .k_dim = shape.k_dim,
-                                          .q_dtype = shape.dtype,
-                                          .max_tokens = max_tokens});
-  if (fixed.layout.head_bytes == 0) return;
+                                          .q_dtype = shape.dtype});
+  if (fixed.layout.num_lists == 0) return;
+  const auto take = [&device](int64_t num_bytes) {
+    return device
+        .UploadBytes(
+            std::vector<std::byte>(static_cast<size_t>(num_bytes), kPoison))
+        .data;
+  };
+  static_assert(kFixedSegmentPages * kPageTokens == kSegmentTokens);
+  fixed.segments = segments.table;
+  fixed.segment_stride_bytes = fixed.layout.words_bytes * shape.num_kv_heads;
+  fixed.words = take(fixed.segment_stride_bytes * segments.count);
+  if (fixed.layout.queries_bytes == 0) return;
   const auto num_requests = std::ssize(sparse.paged.requests());
   std::vector<uint32_t> slots(static_cast<size_t>(num_requests));
   std::iota(slots.begin(), slots.end(), 0u);
@@ -36,21 +54,13 @@ void AddFixed(TestDevice& device, const SparseCase& sparse, int64_t max_tokens,
   std::vector<std::vector<uint32_t>> rows;
   for (const uint32_t slot : slots) rows.push_back({slot});
   fixed.slot_of_request = UploadRows(device, rows, kNoSummaries);
-  fixed.slot_stride_bytes = fixed.layout.head_bytes * shape.num_kv_heads;
-  const auto num_bytes =
-      static_cast<size_t>(fixed.slot_stride_bytes * num_requests);
-  fixed.slots =
-      device.UploadBytes(std::vector<std::byte>(num_bytes, kPoison)).data;
+  fixed.slot_stride_bytes = fixed.layout.queries_bytes * shape.num_kv_heads;
+  fixed.slots = take(fixed.slot_stride_bytes * num_requests);
 }
 
-Summaries MakeSummaries(TestDevice& device, const SparseCase& sparse,
-                        RandomSource& random) {
-  const KvShape& shape = sparse.paged.shape();
-  int64_t max_tokens = 1;
-  for (const RequestRows& rows : sparse.paged.requests()) {
-    max_tokens = std::max<int64_t>(max_tokens, rows.end_position());
-  }
-  // As many as a request has of the shortest, in any order.
+// As many as a request has of the shortest, in any order.
+SegmentRows UploadSegments(TestDevice& device, const SparseCase& sparse,
+                           RandomSource& random) {
   std::vector<std::vector<uint32_t>> rows;
   std::vector<uint32_t> places;
   for (const RequestRows& request : sparse.paged.requests()) {
@@ -65,7 +75,14 @@ Summaries MakeSummaries(TestDevice& device, const SparseCase& sparse,
   for (auto& row : rows) {
     for (uint32_t& segment : row) segment = places[place++];
   }
-  const RowTable segments = UploadRows(device, rows, kNoSummaries);
+  return {.table = UploadRows(device, rows, kNoSummaries),
+          .count = std::ssize(places)};
+}
+
+Summaries MakeSummaries(TestDevice& device, const SparseCase& sparse,
+                        RandomSource& random) {
+  const KvShape& shape = sparse.paged.shape();
+  const SegmentRows segments = UploadSegments(device, sparse, random);
   Summaries summaries;
   std::vector<int64_t> offsets;
   int64_t num_bytes = 0;
@@ -74,13 +91,12 @@ Summaries MakeSummaries(TestDevice& device, const SparseCase& sparse,
     selector.program = &program;
     selector.summaries.layout =
         MakeSummaryLayout(program, shape.k_dim, shape.v_dim);
-    selector.summaries.segments = segments;
+    selector.summaries.segments = segments.table;
     selector.summaries.segment_stride_bytes =
         selector.summaries.layout.head_bytes * shape.num_kv_heads;
     offsets.push_back(num_bytes);
-    num_bytes += selector.summaries.segment_stride_bytes *
-                 static_cast<int64_t>(places.size());
-    AddFixed(device, sparse, max_tokens, random, selector);
+    num_bytes += selector.summaries.segment_stride_bytes * segments.count;
+    AddFixed(device, sparse, segments, random, selector);
     summaries.selectors.push_back(selector);
   }
   summaries.bytes = device.UploadBytes(std::vector<std::byte>(

@@ -75,6 +75,8 @@ SlotTable TwinMemory::Of(SlotTable slots) const {
 LayerSelector TwinMemory::Of(LayerSelector selector) const {
   selector.summaries.rows = Of(selector.summaries.rows);
   selector.summaries.segments = Of(selector.summaries.segments);
+  selector.fixed.words = Of(selector.fixed.words);
+  selector.fixed.segments = Of(selector.fixed.segments);
   selector.fixed.slots = Of(selector.fixed.slots);
   selector.fixed.slot_of_request = Of(selector.fixed.slot_of_request);
   for (View* view : {&selector.gate.q, &selector.gate.k, &selector.gate.q_norm,

@@ -203,6 +203,7 @@ LayerSelector BenchRequests::SelectorOf(int layer) const {
   selector.summaries = summaries_;
   selector.summaries.rows += layer * summary_stride_bytes_;
   selector.fixed = fixed_;
+  selector.fixed.words += layer * words_stride_bytes_;
   selector.fixed.slots += layer * fixed_stride_bytes_;
   if (has_gates()) {
     const auto of_layer = [&](const View& all) {

@@ -136,6 +136,7 @@ class BenchRequests {
   View gate_q_, gate_k_;
   View frequencies_, rope_scale_;  // no rotation
   FixedTable fixed_;               // of layer 0
+  int64_t words_stride_bytes_ = 0;
   int64_t fixed_stride_bytes_ = 0;
   View context_tokens_;  // i32 [requests]
   std::array<View, 2> outs_, lses_;

@@ -1,5 +1,6 @@
 // What selectors keep besides summaries of keys, and what it takes to make it.
 #include <cmath>
+#include <numeric>
 
 #include "cli/bench_requests.h"
 
@@ -49,14 +50,24 @@ Status BenchRequests::TakeFixed() {
       MakeFixedLayout(program_, {.num_q_heads = shape_.num_q_heads,
                                  .num_kv_heads = shape_.num_kv_heads,
                                  .k_dim = shape_.head_dim,
-                                 .q_dtype = shape_.dtype,
-                                 .max_tokens = context});
-  if (fixed_.layout.head_bytes == 0) return Ok{};
+                                 .q_dtype = shape_.dtype});
+  if (fixed_.layout.num_lists == 0) return Ok{};
   ASSIGN_OR_RETURN(
       step_.num_prompt_tokens,
       memory_.TakeIntegers(std::vector<int32_t>(batch, context - 1)));
   step_.num_context_tokens = step_.num_prompt_tokens;
-  fixed_.slot_stride_bytes = shape_.num_kv_heads * fixed_.layout.head_bytes;
+  const int64_t segments = PagesFor(PagesFor(context), kFixedSegmentPages);
+  fixed_.segment_stride_bytes = shape_.num_kv_heads * fixed_.layout.words_bytes;
+  words_stride_bytes_ = shape_.batch * segments * fixed_.segment_stride_bytes;
+  ASSIGN_OR_RETURN(
+      const View words,
+      memory_.Take(Dtype::kUInt8, {shape_.num_layers, words_stride_bytes_}));
+  fixed_.words = words.data;
+  std::vector<uint32_t> order(static_cast<size_t>(shape_.batch * segments));
+  std::iota(order.begin(), order.end(), 0u);
+  ASSIGN_OR_RETURN(fixed_.segments, memory_.TakeRows(order, segments));
+  if (fixed_.layout.queries_bytes == 0) return Ok{};
+  fixed_.slot_stride_bytes = shape_.num_kv_heads * fixed_.layout.queries_bytes;
   fixed_stride_bytes_ = shape_.batch * fixed_.slot_stride_bytes;
   // Queries that no step has kept are any numbers.
   ASSIGN_OR_RETURN(
@@ -65,8 +76,7 @@ Status BenchRequests::TakeFixed() {
           shape_.dtype,
           {shape_.num_layers, fixed_stride_bytes_ / DtypeBytes(shape_.dtype)}));
   fixed_.slots = slots.data;
-  std::vector<uint32_t> order;
-  for (uint32_t i = 0; i < batch; ++i) order.push_back(i);
+  order.resize(batch);
   ASSIGN_OR_RETURN(fixed_.slot_of_request, memory_.TakeRows(order, 1));
   return Ok{};
 }

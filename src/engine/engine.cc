@@ -269,7 +269,11 @@ void Engine::Open(SequenceId id) {
   if (prefix) {
     sequence.Admit();
     kv_.Fork(*prefix, id);
-    if (selector >= 0) selectors_->Fork(selector, *prefix, id);
+    if (selector >= 0) {
+      selectors_->Fork(selector, *prefix, id,
+                       {.num_tokens = sequence.num_prompt_tokens(),
+                        .num_rows = sequence.num_prompt_rows()});
+    }
   } else if (sequence.layerwise()) {
     OpenLayerwise(sequence);
   } else {

@@ -23,8 +23,10 @@ inline std::vector<std::string> BrokenInvariants(const Engine& engine) {
   };
   add(BrokenInvariants(engine.kv().prefixes().Snapshot()));
   for (int i = 0; i < engine.selectors().size(); ++i) {
-    if (const KvCache* segments = engine.selectors().segments(i)) {
-      add(BrokenInvariants(segments->Snapshot()));
+    for (const KvCache* segments :
+         {engine.selectors().segments(i), engine.selectors().fixed_queries(i),
+          engine.selectors().fixed_words(i)}) {
+      if (segments != nullptr) add(BrokenInvariants(segments->Snapshot()));
     }
   }
   if (engine.slots() != nullptr) {

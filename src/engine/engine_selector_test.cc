@@ -107,9 +107,12 @@ class EngineSelectorTest : public testing::TestWithParam<Dtype> {
   void ExpectAllIsFree(const Engine& engine) {
     EXPECT_EQ(engine.kv().num_free_pages(), engine.kv().num_pages());
     for (int i = 0; i < engine.selectors().size(); ++i) {
-      const KvCache* segments = engine.selectors().segments(i);
-      if (segments == nullptr) continue;
-      EXPECT_EQ(segments->num_free_pages(), segments->num_pages()) << i;
+      for (const KvCache* segments :
+           {engine.selectors().segments(i), engine.selectors().fixed_queries(i),
+            engine.selectors().fixed_words(i)}) {
+        if (segments == nullptr) continue;
+        EXPECT_EQ(segments->num_free_pages(), segments->num_pages()) << i;
+      }
     }
   }
 

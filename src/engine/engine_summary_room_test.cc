@@ -29,7 +29,9 @@ class EngineSummaryRoomTest : public testing::Test {
     options.host_kv_bytes = num_host_pages * page_bytes;
     options.max_model_len = kMaxLength;
     options.batch_invariant = true;
-    options.selectors = {"mean:budget=64,block=16,recent=16"};
+    if (options.selectors.empty()) {
+      options.selectors = {"mean:budget=64,block=16,recent=16"};
+    }
     options.on_schedule = [this](const ScheduleInput&,
                                  const Schedule& schedule) {
       num_admitted_ += std::ssize(schedule.admitted);
@@ -63,9 +65,11 @@ class EngineSummaryRoomTest : public testing::Test {
     CHECK(engine.Add(request, &listener).ok());
     while (!listener.finished) Step(engine);
   }
-  std::vector<std::pair<int32_t, float>> Alone(const Request& request) {
-    const std::unique_ptr<Engine> engine =
-        MakeEngine({.max_num_seqs = 1, .prefix_caching = false});
+  std::vector<std::pair<int32_t, float>> Alone(
+      Request request, const std::vector<std::string>& selectors = {}) {
+    const std::unique_ptr<Engine> engine = MakeEngine(
+        {.max_num_seqs = 1, .prefix_caching = false, .selectors = selectors});
+    request.prefix.reset();
     BitsListener listener;
     CHECK(engine->Add(request, &listener).ok());
     while (!listener.finished) Step(*engine);
@@ -160,6 +164,51 @@ TEST_F(EngineSummaryRoomTest, WhoLacksSegmentsMakesTheYoungestGiveWay) {
     for (size_t i = which; i < listeners.size(); i += 2) {
       EXPECT_EQ(listeners[i].bits, alone) << i;
     }
+  }
+}
+
+// Of several segments: a choice that each makes anew has none of its prefix's,
+// one that ends with the prefix has all.
+TEST_F(EngineSummaryRoomTest, ForksOfALongPrefixFixWhatTheyRead) {
+  const std::vector<std::string> selectors = {
+      "snapkv:budget=64,window=16,kernel=3",
+      "shadowkv:budget=64,block=8,outliers=32,recent=8"};
+  constexpr int kPrefix = 66 * kPageTokens;
+  const std::unique_ptr<Engine> engine =
+      MakeEngine({.max_num_seqs = 4, .selectors = selectors});
+  for (const int selector : {0, 1}) {
+    BitsListener holder;
+    Prefix prefix;
+    prefix.tokens = Ask(kPrefix, 0, 1).prompt;
+    prefix.max_length = kPrefix + 60;
+    prefix.selector = selector;
+    const SequenceId id = engine->AddPrefix(prefix, &holder).value();
+    std::vector<Request> requests;
+    for (const int num_question : {0, 0, 20}) {
+      Request& request = requests.emplace_back();
+      request.prompt = prefix.tokens;
+      for (int i = 0; i < 20; ++i) {
+        request.prompt.push_back(
+            TinyToken(golden_, 3 * static_cast<int>(requests.size()), 5 * i));
+      }
+      request.num_question_tokens = num_question;
+      request.max_tokens = 6;
+      request.sampling.temperature = 0;
+      request.selector = selector;
+      request.prefix = id;
+    }
+    std::vector<BitsListener> listeners(requests.size());
+    for (size_t i = 0; i < requests.size(); ++i) {
+      ASSERT_TRUE(engine->Add(requests[i], &listeners[i]).ok());
+    }
+    engine->Release(id);
+    while (!holder.finished) Step(*engine);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      EXPECT_EQ(listeners[i].bits, Alone(requests[i], selectors))
+          << selectors[static_cast<size_t>(selector)] << " " << i;
+    }
+    const KvCache& words = *engine->selectors().fixed_words(selector);
+    EXPECT_EQ(words.num_free_pages(), words.num_pages());
   }
 }
 

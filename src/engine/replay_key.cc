@@ -37,6 +37,8 @@ void Add(const Selection& selection, KeyBytes& key) {
     key.Add(layer.program);
     key.Add(layer.summaries.rows);
     Add(layer.summaries.segments, key);
+    key.Add(layer.fixed.words);
+    Add(layer.fixed.segments, key);
     key.Add(layer.fixed.slots);
     Add(layer.fixed.slot_of_request, key);
   }

@@ -18,6 +18,12 @@ size_t Aligned(int64_t num_bytes) {
   return static_cast<size_t>((num_bytes + 63) / 64 * 64);
 }
 
+// The token behind which a choice is fixed.
+int64_t FixedEnd(const SelectProgram& program, const PromptRows& prompt) {
+  return program.fixed.kind == FixedChoice::Kind::kObserved ? prompt.num_tokens
+                                                            : prompt.num_rows;
+}
+
 }  // namespace
 
 SelectorShape SelectorShapeOf(const Model& model, int max_model_len) {
@@ -41,8 +47,7 @@ Result<std::unique_ptr<SelectorSet>> SelectorSet::Create(
         MakeSelector(spec, SelectorShapeOf(model, options.max_model_len)));
     RETURN_IF_ERROR(set->Prepare(backend, model, state->selector));
     if (!state->selector.is_dense()) {
-      RETURN_IF_ERROR(AllocateSummaries(backend, model, options, *state));
-      RETURN_IF_ERROR(AllocateFixed(backend, model, options, *state));
+      RETURN_IF_ERROR(AllocateKept(backend, model, options, *state));
     }
     set->states_.push_back(std::move(state));
   }
@@ -77,52 +82,34 @@ Status SelectorSet::Prepare(Backend& backend, const Model& model,
   return Ok{};
 }
 
-Status SelectorSet::AllocateSummaries(Backend& backend, const Model& model,
-                                      const SelectorSetOptions& options,
-                                      State& state) {
-  const SummaryCacheOptions summaries =
-      SummariesFor(model.config(), state.selector,
-                   {.room = options.room,
-                    .max_requests = options.max_requests,
-                    .max_tokens = options.max_model_len});
-  if (summaries.layout.head_bytes == 0) return Ok{};
-  state.segment_tokens = summaries.layout.segment_tokens;
-  state.summaries.segments =
-      std::make_unique<KvCache>(summaries.num_segments, state.segment_tokens);
-  ASSIGN_OR_RETURN(state.summaries.cache,
-                   SummaryCache::Create(backend, summaries));
-  return Ok{};
-}
-
-// A slot is a segment that holds any sequence: it is forked, copied on write
-// and freed by the same rules.
-Status SelectorSet::AllocateFixed(Backend& backend, const Model& model,
-                                  const SelectorSetOptions& options,
-                                  State& state) {
+Status SelectorSet::AllocateKept(Backend& backend, const Model& model,
+                                 const SelectorSetOptions& options,
+                                 State& state) {
   const ModelConfig& config = model.config();
+  const SummaryLimits limits = {.room = options.room,
+                                .max_requests = options.max_requests,
+                                .max_tokens = options.max_model_len};
+  const auto allocate = [&backend](const SummaryCacheOptions& kept,
+                                   Kept& to) -> Status {
+    if (kept.layout.head_bytes == 0) return Ok{};
+    to.segments = std::make_unique<KvCache>(kept.num_segments,
+                                            kept.layout.segment_tokens);
+    ASSIGN_OR_RETURN(to.cache, SummaryCache::Create(backend, kept));
+    return Ok{};
+  };
+  const SummaryCacheOptions summaries =
+      SummariesFor(config, state.selector, limits);
+  state.segment_tokens = summaries.layout.segment_tokens;
+  RETURN_IF_ERROR(allocate(summaries, state.summaries));
   state.fixed_layout = MakeFixedLayout(state.selector.program,
                                        {.num_q_heads = config.num_q_heads,
                                         .num_kv_heads = config.num_kv_heads,
                                         .k_dim = config.head_dim,
-                                        .q_dtype = model.dtype(),
-                                        .max_tokens = options.max_model_len});
-  if (state.fixed_layout.head_bytes == 0) return Ok{};
-  // One token more than any sequence has, so that it never needs a second.
-  const int slot_tokens = options.max_model_len + 1;
-  const int num_slots = 2 * options.room.max_sequences;
-  state.fixed.segments = std::make_unique<KvCache>(num_slots, slot_tokens);
-  SummaryLayout layout;
-  layout.segment_tokens = slot_tokens;
-  layout.head_bytes = state.fixed_layout.head_bytes;
-  ASSIGN_OR_RETURN(state.fixed.cache,
-                   SummaryCache::Create(
-                       backend, {.layout = layout,
-                                 .num_layers = config.num_layers,
-                                 .num_kv_heads = config.num_kv_heads,
-                                 .num_segments = num_slots,
-                                 .max_requests = options.max_requests,
-                                 .num_table_entries = options.max_requests}));
-  return Ok{};
+                                        .q_dtype = model.dtype()});
+  RETURN_IF_ERROR(allocate(FixedQueriesFor(config, state.fixed_layout, limits),
+                           state.fixed_queries));
+  return allocate(FixedWordsFor(config, state.fixed_layout, limits),
+                  state.fixed_words);
 }
 
 void SelectorSet::AddLayers(int num_layers) {
@@ -136,12 +123,18 @@ void SelectorSet::AddLayers(int num_layers) {
       if (state->summaries) {
         selector.summaries = state->summaries.cache->layers()[index];
       }
-      if (state->fixed) {
-        const SummaryTable& slots = state->fixed.cache->layers()[index];
-        selector.fixed = {.layout = state->fixed_layout,
-                          .slots = slots.rows,
-                          .slot_stride_bytes = slots.segment_stride_bytes,
-                          .slot_of_request = slots.segments};
+      if (state->fixed_words) {
+        const SummaryTable& words = state->fixed_words.cache->layers()[index];
+        selector.fixed.layout = state->fixed_layout;
+        selector.fixed.words = words.rows;
+        selector.fixed.segment_stride_bytes = words.segment_stride_bytes;
+        selector.fixed.segments = words.segments;
+      }
+      if (state->fixed_queries) {
+        const SummaryTable& slots = state->fixed_queries.cache->layers()[index];
+        selector.fixed.slots = slots.rows;
+        selector.fixed.slot_stride_bytes = slots.segment_stride_bytes;
+        selector.fixed.slot_of_request = slots.segments;
       }
       if (state->selector.program.rows.kind == SummaryRows::Kind::kGate &&
           gates_) {
@@ -285,7 +278,7 @@ SharedSummaries SelectorSet::FindShared(int index, const KvCache& kv,
                                         std::span<const ExtentId> pages) const {
   const State& state = StateOf(index);
   SharedSummaries best;
-  if (!state.summaries || state.fixed) return best;
+  if (!state.summaries || state.fixed_words) return best;
   const KvCache& segments = *state.summaries.segments;
   const int segment_tokens = state.segment_tokens;
   const auto whole_segments = [segment_tokens](int64_t num_tokens) {
@@ -336,10 +329,17 @@ bool SelectorSet::CanGrow(int index, std::span<const Growth> totals) const {
   return kept.segments->CanGrow(growths);
 }
 
-void SelectorSet::Fork(int index, SequenceId parent, SequenceId id) {
-  for (const Kept* kept : StateOf(index).kept()) {
+void SelectorSet::Fork(int index, SequenceId parent, SequenceId id,
+                       const PromptRows& prompt) {
+  const State& state = StateOf(index);
+  for (const Kept* kept : state.kept()) {
     if (!*kept) continue;
-    if (kept->segments->is_open(parent)) {
+    // All of its words would be written, as none of its parent's may be.
+    const bool is_made_anew = kept == &state.fixed_words &&
+                              kept->segments->is_open(parent) &&
+                              FixedEnd(state.selector.program, prompt) >
+                                  kept->segments->num_tokens(parent);
+    if (kept->segments->is_open(parent) && !is_made_anew) {
       kept->segments->Fork(parent, id);
     } else {
       kept->segments->Open(id);

@@ -36,6 +36,12 @@ struct SharedSummaries {
   int num_tokens = 0;  // whole segments
 };
 
+// Of a sequence's prompt: its tokens, and those of them that are prompt rows.
+struct PromptRows {
+  int num_tokens = 0;
+  int num_rows = 0;
+};
+
 // What Bring is told of the ranks behind a selection, where pages are not
 // whole.
 struct HintOptions {
@@ -73,8 +79,10 @@ class SelectorSet {
   // A sequence that `index` chooses for begins; with what is shared, if that is
   // FindShared's of just now.
   void Open(int index, SequenceId id, const SharedSummaries& shared = {});
-  // It takes over the summaries of `parent`, if that is open with the same one.
-  void Fork(int index, SequenceId parent, SequenceId id);
+  // It takes over what is kept of `parent`, if that is open with the same one;
+  // but for a choice that its own prompt makes anew.
+  void Fork(int index, SequenceId parent, SequenceId id,
+            const PromptRows& prompt);
   void Close(int index, SequenceId id);
   // Of sequences that are open with `index`, who has the most summaries of
   // what lies in `pages`, in which another is about to begin. A choice that is
@@ -124,8 +132,11 @@ class SelectorSet {
   const KvCache* segments(int index) const {
     return StateOf(index).summaries.segments.get();
   }
-  const KvCache* fixed_slots(int index) const {
-    return StateOf(index).fixed.segments.get();
+  const KvCache* fixed_queries(int index) const {
+    return StateOf(index).fixed_queries.segments.get();
+  }
+  const KvCache* fixed_words(int index) const {
+    return StateOf(index).fixed_words.segments.get();
   }
 
  private:
@@ -136,27 +147,29 @@ class SelectorSet {
 
     explicit operator bool() const { return segments != nullptr; }
   };
-  // Summaries, segment by segment, and what a choice once made has fixed: one
-  // segment a sequence. Null where a selector keeps none.
+  // Summaries, segment by segment; the queries that make a choice once, one
+  // segment a sequence, and what it has fixed. Null where a selector keeps
+  // none.
   struct State {
     Selector selector;
     Kept summaries;
     int segment_tokens = 0;
-    Kept fixed;
+    Kept fixed_queries;
+    Kept fixed_words;
     FixedLayout fixed_layout;
 
-    std::array<const Kept*, 2> kept() const { return {&summaries, &fixed}; }
+    // The last one has less than the others where a fork has begun.
+    std::array<const Kept*, 3> kept() const {
+      return {&summaries, &fixed_queries, &fixed_words};
+    }
   };
 
   SelectorSet() = default;
   const State& StateOf(int index) const {
     return *states_[static_cast<size_t>(index)];
   }
-  static Status AllocateSummaries(Backend& backend, const Model& model,
-                                  const SelectorSetOptions& options,
-                                  State& state);
-  static Status AllocateFixed(Backend& backend, const Model& model,
-                              const SelectorSetOptions& options, State& state);
+  static Status AllocateKept(Backend& backend, const Model& model,
+                             const SelectorSetOptions& options, State& state);
   // Refuses what the device does not run; reads gates where they are wanted.
   Status Prepare(Backend& backend, const Model& model,
                  const Selector& selector);

@@ -25,4 +25,38 @@ SummaryCacheOptions SummariesFor(const ModelConfig& config,
   return options;
 }
 
+SummaryCacheOptions FixedWordsFor(const ModelConfig& config,
+                                  const FixedLayout& layout,
+                                  const SummaryLimits& limits) {
+  SummaryCacheOptions options;
+  options.layout.segment_tokens = kFixedSegmentPages * kPageTokens;
+  options.layout.head_bytes = layout.words_bytes;
+  const SummaryRoom room = {.tables = limits.room,
+                            .segment_tokens = options.layout.segment_tokens,
+                            .max_tokens = limits.max_tokens};
+  options.num_table_entries = NumSummaryTableEntries(room);
+  options.num_segments = NumFixedSegments(room);
+  options.num_layers = config.num_layers;
+  options.num_kv_heads = config.num_kv_heads;
+  options.max_requests = limits.max_requests;
+  return options;
+}
+
+// A slot is a segment that holds any sequence: it is forked, copied on write
+// and freed by the same rules.
+SummaryCacheOptions FixedQueriesFor(const ModelConfig& config,
+                                    const FixedLayout& layout,
+                                    const SummaryLimits& limits) {
+  SummaryCacheOptions options;
+  // One token more than any sequence has, so that it never needs a second.
+  options.layout.segment_tokens = static_cast<int>(limits.max_tokens) + 1;
+  options.layout.head_bytes = layout.queries_bytes;
+  options.num_segments = 2 * int64_t{limits.room.max_sequences};
+  options.num_table_entries = limits.max_requests;
+  options.num_layers = config.num_layers;
+  options.num_kv_heads = config.num_kv_heads;
+  options.max_requests = limits.max_requests;
+  return options;
+}
+
 }  // namespace winnow

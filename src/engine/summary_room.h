@@ -2,6 +2,7 @@
 #ifndef WINNOW_ENGINE_SUMMARY_ROOM_H_
 #define WINNOW_ENGINE_SUMMARY_ROOM_H_
 
+#include "backend/fixed_table.h"
 #include "cache/summary_cache.h"
 #include "kv/table_room.h"
 #include "model/config.h"
@@ -20,6 +21,17 @@ struct SummaryLimits {
 SummaryCacheOptions SummariesFor(const ModelConfig& config,
                                  const Selector& selector,
                                  const SummaryLimits& limits);
+
+// What the choices take that it fixes, but for the queries that make them.
+// head_bytes is 0 where it fixes none.
+SummaryCacheOptions FixedWordsFor(const ModelConfig& config,
+                                  const FixedLayout& layout,
+                                  const SummaryLimits& limits);
+
+// The queries, a slot a sequence. head_bytes is 0 where none are kept.
+SummaryCacheOptions FixedQueriesFor(const ModelConfig& config,
+                                    const FixedLayout& layout,
+                                    const SummaryLimits& limits);
 
 }  // namespace winnow
 

@@ -39,6 +39,16 @@ int64_t NumSummaryTableEntries(const SummaryRoom& room) {
       num_sequences * PagesFor(room.max_tokens, room.segment_tokens));
 }
 
+int64_t NumFixedSegments(const SummaryRoom& room) {
+  const TableRoom& tables = room.tables;
+  const int64_t num_tokens =
+      (NumTablePages(tables) + tables.num_extents) * kPageTokens;
+  const int64_t num_sequences = 2 * int64_t{tables.max_sequences};
+  return std::min(
+      num_tokens / room.segment_tokens + num_sequences,
+      num_sequences * PagesFor(room.max_tokens, room.segment_tokens));
+}
+
 int64_t NumSlotChunks(const TableRoom& room, int num_layers,
                       int64_t layer_frames) {
   const int64_t num_frames =

@@ -46,6 +46,11 @@ int64_t NumSummarySegments(const SummaryRoom& room);
 // which page tables have no more pages than NumTablePages.
 int64_t NumSummaryTableEntries(const SummaryRoom& room);
 
+// Segments of what a choice has fixed, which those that share pages do not
+// share: as many as those who run have by page tables, and as prefixes have
+// that are held.
+int64_t NumFixedSegments(const SummaryRoom& room);
+
 // Chunks of slot state that suffice for sequences with `layer_frames` in each
 // of `num_layers` on the average, as far as the device has strips for them.
 int64_t NumSlotChunks(const TableRoom& room, int num_layers,

@@ -64,6 +64,13 @@ TEST(TableRoomTest, SummariesAreThoseOfThePagesThatThereAre) {
   EXPECT_EQ(NumSummaryTableEntries({{320, 3200, 4}, 1024, 1024}), 4);
 }
 
+// All of them may have the same pages, and choose of them for themselves.
+TEST(TableRoomTest, WhatIsFixedIsOfPagesInTables) {
+  EXPECT_EQ(NumFixedSegments({{3200, 6400, 4}, 1024, 1 << 20}),
+            (6400 + 4 * 3200 + 3200) / 32 + 8);
+  EXPECT_EQ(NumFixedSegments({{3200, 6400, 4}, 1024, 2048}), 2 * 4 * 2);
+}
+
 // Prefixes that are held, one of them with a fork, and others that run: all of
 // any lengths whose pages there are.
 TEST(TableRoomTest, WhateverHasPagesFindsSegments) {

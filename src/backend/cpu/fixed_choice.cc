@@ -170,9 +170,9 @@ void FixedChoices::Choose(const Choice& choice, Scratch& scratch) const {
   }
   count = std::clamp<int64_t>(count, 0, num_free);
   const FixedTable& table = choice.selector.fixed;
-  uint32_t* tokens = table.Tokens(choice.request, choice.kv_head(),
-                                  choice.list % table.layout.num_lists);
-  std::fill_n(tokens, PagesFor(choice.end), 0u);
+  const FixedTokens tokens = table.Tokens(choice.request, choice.kv_head(),
+                                          choice.list % table.layout.num_lists);
+  for (int64_t page = 0; page < PagesFor(choice.end); ++page) tokens[page] = 0;
   const uint32_t of_block = ~uint32_t{0} >> (kPageTokens - block);
   const auto fix = [&](int64_t b) {
     const int64_t token = (choice.first_free + b) * block;

@@ -14,8 +14,8 @@ namespace {
 
 // How many partitions are fixed. REQUIRES: they are not forced too.
 int64_t NumFixed(const SelectProgram& program, const ForcedPartitions& forced,
-                 const uint32_t* fixed) {
-  if (fixed == nullptr) return 0;
+                 const FixedTokens& fixed) {
+  if (!fixed) return 0;
   int64_t num_tokens = 0;
   const int64_t end = forced.end_free() * program.block_tokens;
   for (int64_t page = 0; page * kPageTokens < end; ++page) {
@@ -114,7 +114,7 @@ void WriteNext(const ScoreTask& task, const ScoredPartitions& of,
     const int64_t b = of.forced.first_free() + i;
     const int64_t token = b * task.program.block_tokens;
     const bool is_fixed =
-        task.fixed != nullptr &&
+        task.fixed &&
         (task.fixed[token / kPageTokens] >> token % kPageTokens & 1) != 0;
     if (!is_fixed) next.Add(b);
   }
@@ -142,7 +142,7 @@ void WriteList(const ScoreTask& task, const ForcedPartitions& forced,
   }
   if (count == num_open && !by_threshold) {
     for (int64_t i = 0; i < num_free; ++i) list.Add(first + i);
-  } else if (task.fixed != nullptr) {
+  } else if (task.fixed) {
     AddFixed(task, forced.end_free(), chosen, first, list);
   } else {
     for (const int32_t i : chosen) list.Add(first + i);
@@ -195,7 +195,7 @@ bool RowChoice::NeedsScores() const {
   const ForcedPartitions forced(*program_, context, fixed_end_);
   // Lists fix as many partitions as each other.
   const int64_t num_open = forced.end_free() - forced.first_free() -
-                           NumFixed(*program_, forced, FixedTokens(0));
+                           NumFixed(*program_, forced, Fixed(0));
   if (program_->rule == Rule::kThreshold) return num_open > 0;
   const int64_t count = NumChosen(*program_, forced, context, num_open);
   return count > 0 && count < num_open;
@@ -211,8 +211,8 @@ int64_t RowChoice::scored_tokens() const {
          program_->block_tokens;
 }
 
-const uint32_t* RowChoice::FixedTokens(int list) const {
-  if (fixed_end_ == 0) return nullptr;
+FixedTokens RowChoice::Fixed(int list) const {
+  if (fixed_end_ == 0) return {};
   const FixedTable& table = selector().fixed;
   const int num_lists = table.layout.num_lists;
   return table.Tokens(rows_.request(row_), list / num_lists, list % num_lists);
@@ -326,7 +326,7 @@ void RowChoice::Choose(int list, const RawScores& raw,
                           .first_head = list * heads,
                           .end_head = (list + 1) * heads,
                           .raw = raw,
-                          .fixed = FixedTokens(list)};
+                          .fixed = Fixed(list)};
   if (!args_.scores.empty()) {
     KeepScores(task, list, of_layer ? cache_.num_kv_heads : list + 1,
                scratch.scores);

@@ -50,8 +50,8 @@ class RowChoice {
   void Choose(int list, const RawScores& raw, SelectScratch& scratch) const;
 
  private:
-  // What is always read, of list `list`; null: nothing is fixed.
-  const uint32_t* FixedTokens(int list) const;
+  // What is always read, of list `list`; false: nothing is fixed.
+  FixedTokens Fixed(int list) const;
   // One of args_.selectors. REQUIRES: the row's request has one.
   const LayerSelector& selector() const;
   // Writes the task's scores to SelectArgs::scores, of lists [list, end_list).

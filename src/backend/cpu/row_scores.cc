@@ -230,7 +230,7 @@ std::span<const float> RowScores::LeaveOut(const ScoreTask& task,
       of_head_[static_cast<size_t>(row)] = kNoScore;
     return {of_head_.data(), scores.size()};
   }
-  if (task.fixed == nullptr) return scores;
+  if (!task.fixed) return scores;
   for (size_t j = 0; j < scores.size(); ++j) {
     const int64_t token = static_cast<int64_t>(j) * task.program.rows.stride;
     const bool fixed =

@@ -31,7 +31,7 @@ struct ScoreTask {
   int first_head = 0;
   int end_head = 0;
   RawScores raw = {};
-  const uint32_t* fixed = nullptr;  // FixedTable::Tokens, or null
+  FixedTokens fixed = {};  // false: nothing is fixed
 };
 
 // The truth: float32 sums over ascending channels, heads and rows; but for the

@@ -57,13 +57,19 @@ device::FixedTable DeviceFixed(const SelectProgram& program,
   fixed.kind = As<device::FixedKind>(program.fixed.kind);
   if (program.fixed.kind == FixedChoice::Kind::kNone) return fixed;
   const FixedLayout& layout = table.layout;
-  fixed.slots = table.slots;
-  fixed.slot_stride_bytes = table.slot_stride_bytes;
-  fixed.head_bytes = layout.head_bytes;
-  fixed.queries_offset_bytes = layout.queries_offset_bytes;
-  fixed.first_slot = table.slot_of_request.first.As<int32_t>();
-  fixed.slot_of_request = table.slot_of_request.entries.As<uint32_t>();
-  fixed.num_words = layout.num_words;
+  static_assert(device::kFixedSegmentPages == kFixedSegmentPages);
+  fixed.words = table.words;
+  fixed.segment_stride_bytes = table.segment_stride_bytes;
+  fixed.words_bytes = layout.words_bytes;
+  fixed.first_segment = table.segments.first.As<int32_t>();
+  fixed.segments = table.segments.entries.As<uint32_t>();
+  if (layout.queries_bytes > 0) {
+    fixed.slots = table.slots;
+    fixed.slot_stride_bytes = table.slot_stride_bytes;
+    fixed.queries_bytes = layout.queries_bytes;
+    fixed.first_slot = table.slot_of_request.first.As<int32_t>();
+    fixed.slot_of_request = table.slot_of_request.entries.As<uint32_t>();
+  }
   fixed.num_lists = layout.num_lists;
   fixed.window_tokens = layout.window_tokens;
   fixed.group_heads = layout.group_heads;

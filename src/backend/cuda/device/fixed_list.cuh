@@ -42,7 +42,7 @@ class FixedList {
     const int first = budget_.first_free * selector_.block_tokens;
     const int end = budget_.end_free * selector_.block_tokens;
     const bool reads_all = budget_.count == budget_.num_open();
-    const uint32_t* fixed =
+    const FixedTokens fixed =
         selector_.fixed.Tokens(place_.request, place_.kv_head, place_.list);
     const int num_pages = (place_.context + kTokensAPage - 1) / kTokensAPage;
     for (int page = threadIdx.x; page < num_pages; page += kChooseThreads) {

@@ -271,7 +271,7 @@ class FixedScores {
 __device__ inline void WriteFixed(const FixTask& task, const FixPlace& place,
                                   const RowBudget& budget, const uint32_t* keys,
                                   CutScratch& scratch) {
-  uint32_t* const words =
+  const FixedTokens words =
       task.selector.fixed.Tokens(place.request, place.kv_head, place.list);
   const int block = task.selector.block_tokens;
   const int num_free = budget.end_free - budget.first_free;

@@ -95,9 +95,10 @@ struct KeyedPartitions {
   int block_tokens;
 };
 
-// Adds those that a cut takes to the masks of their pages. By a block.
-__device__ inline void MarkPartitions(const KeyedPartitions& of, const Cut& cut,
-                                      uint32_t* masks, int* of_warps) {
+// Adds those that a cut takes to masks[page], whatever holds these. By a block.
+template <typename Masks>
+__device__ void MarkPartitions(const KeyedPartitions& of, const Cut& cut,
+                               const Masks& masks, int* of_warps) {
   const WarpRange range(of.count);
   CutTaker taker = {
       cut, EqualBefore(cut, of.keys, range, of_warps, [](int) { return 1; })};
