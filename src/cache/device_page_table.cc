@@ -6,6 +6,13 @@
 
 namespace winnow {
 
+namespace {
+
+// What a row that has so many entries is to have room for besides.
+int64_t WantedBehind(int64_t count) { return count / 4 + 64; }
+
+}  // namespace
+
 size_t DevicePageTable::NumBytes(const DevicePageTableOptions& options) {
   return static_cast<size_t>(options.max_requests + options.num_entries) *
          sizeof(uint32_t);
@@ -63,24 +70,22 @@ int64_t DevicePageTable::Write(
 
 void DevicePageTable::PlaceRows(
     size_t row, std::span<const std::span<const ExtentId>> pages) {
-  const auto roomy = [](int64_t count) { return count + count / 4 + 64; };
   int64_t at = row == 0 ? 0 : places_[row - 1].first + places_[row - 1].room;
-  int64_t num_pages = 0, num_roomy = 0;
+  int64_t num_pages = 0, num_wanted = 0;
   for (const auto& each : pages.subspan(row)) {
     num_pages += std::ssize(each);
-    num_roomy += roomy(std::ssize(each));
+    num_wanted += WantedBehind(std::ssize(each));
   }
-  if (at + num_pages > options_.num_entries && row > 0) {
-    return PlaceRows(0, pages);
-  }
-  CHECK(at + num_pages <= options_.num_entries, "pages={} num_entries={}",
-        num_pages, options_.num_entries);
-  const bool is_roomy = at + num_roomy <= options_.num_entries;
+  const int64_t num_spare = options_.num_entries - at - num_pages;
+  if (num_spare < 0 && row > 0) return PlaceRows(0, pages);
+  CHECK(num_spare >= 0, "pages={} num_entries={}", num_pages,
+        options_.num_entries);
+  const int64_t num_given = std::min(num_spare, num_wanted);
   for (size_t i = row; i < places_.size(); ++i) {
     places_[i] = {.first = at};
     if (i >= pages.size()) continue;
     const int64_t count = std::ssize(pages[i]);
-    places_[i].room = is_roomy ? roomy(count) : count;
+    places_[i].room = count + WantedBehind(count) * num_given / num_wanted;
     at += places_[i].room;
   }
 }

@@ -20,11 +20,12 @@ struct DevicePageTableOptions {
 // Owns the table on the device, one row a request of the step, as long as that
 // has pages; what a row held before it was written again may stay behind them,
 // and nobody may read it. Rows stand one after the other, each with room for a
-// quarter more where there is any: so a row that grows seldom moves those
-// behind it, and nothing here depends on how long one may become. Keeps a copy
-// on the host, so that a step sends only what differs from the last one: for
-// most, nothing, or one entry every 32 tokens. All its writes go to one queue,
-// in whose order the table changes. Used by the engine's thread alone.
+// quarter more, or their parts of what there is: so a row that grows seldom
+// moves those behind it, and nothing here depends on how long one may become.
+// Keeps a copy on the host, so that a step sends only what differs from the
+// last one: for most, nothing, or one entry every 32 tokens. All its writes go
+// to one queue, in whose order the table changes. Used by the engine's thread
+// alone.
 class DevicePageTable {
  public:
   // REQUIRES: all are positive.

@@ -96,6 +96,25 @@ TEST_F(DevicePageTableTest, RowsOfAnyRequestsInAnyOrder) {
   }
 }
 
+// Nearly full, what is to spare is shared by all: they move once for many
+// pages.
+TEST_F(DevicePageTableTest, RowsThatLackRoomSeldomMove) {
+  constexpr int64_t kCapacity = 4000, kBegun = 900, kRows = 4;
+  DevicePageTable table = Table(
+      {.max_requests = kRows, .num_entries = kCapacity, .num_extents = 10});
+  std::mt19937_64 random(5);
+  Rows rows(kRows, std::vector<ExtentId>(kBegun));
+  Write(table, rows);
+  int64_t num_sent = 0;
+  for (int64_t i = kRows * kBegun; i < kCapacity - 8; ++i) {
+    rows[std::min<size_t>(random() % 7, kRows - 1)].push_back(E(3));
+    num_sent += Write(table, rows);
+    ExpectSays(table, rows);
+  }
+  // 392 pages, and what has moved for them: half of all each time is 700,000.
+  EXPECT_LT(num_sent, 15 * kCapacity);
+}
+
 // Requests come, grow by chunks and pages, and go, with room to spare and with
 // none.
 TEST_F(DevicePageTableTest, RequestsThatGrow) {
