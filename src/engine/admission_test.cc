@@ -108,6 +108,7 @@ TEST(AdmissionTest, SummariesHaveRoomForAllWhoAreAdmitted) {
   EXPECT_EQ(admitted({plain(1, 0, 2), plain(2, 0, 4), plain(3, 1, 1)}), Ids{1});
   EXPECT_EQ(admitted({plain(1, 0, 5), plain(2, 1, 9), plain(3, -1, 0)}),
             (Ids{1, 2, 3}));
+  EXPECT_EQ(admitted({plain(1, 1, 5), plain(2, 1, 5)}), Ids{1});
   SequenceSnapshot shares = plain(2, 0, 4);
   shares.shared_segments = 1;
   EXPECT_EQ(admitted({plain(1, 0, 2), shares, plain(3, 1, 1)}), (Ids{1, 2, 3}));

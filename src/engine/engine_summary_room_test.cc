@@ -134,6 +134,24 @@ TEST_F(EngineSummaryRoomTest, WhoFindsNoRoomWaitsForWhatItMayShare) {
   }
 }
 
+// Its segments are there, and no summaries in them.
+TEST_F(EngineSummaryRoomTest, WhoIsBetweenItsLayersHasNothingToShare) {
+  const std::unique_ptr<Engine> engine =
+      MakeEngine({.max_num_seqs = 4, .layers_per_step = 1});
+  Run(*engine, Ask(3200, 9, 1));
+  const std::vector<Request> requests = {Ask(3200, 0, 4), Ask(3200, 1, 4)};
+  std::vector<BitsListener> listeners(requests.size());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    ASSERT_TRUE(engine->Add(requests[i], &listeners[i]).ok());
+    Step(*engine);
+  }
+  EXPECT_EQ(engine->selectors().segments(0)->NumRepeated(), 0);
+  while (!listeners.back().finished) Step(*engine);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    EXPECT_EQ(listeners[i].bits, Alone(requests[i])) << i;
+  }
+}
+
 // Expected to end in the segment that they are in, which they do not: pages
 // there are, but no segments, and the youngest give way.
 TEST_F(EngineSummaryRoomTest, WhoLacksSegmentsMakesTheYoungestGiveWay) {

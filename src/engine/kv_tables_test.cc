@@ -130,8 +130,10 @@ TEST_F(KvTablesTest, TellsWhatIsAllocated) {
   const auto slots =
       SlotTables::Create(*backend, cache->pool(), *host, SlotTablesFor(room))
           .value();
-  const KvTablesBytes bytes = KvTablesOf(
-      room, {.num_segments = 9, .max_requests = 4, .num_table_entries = 7});
+  SummaryCacheOptions summaries;
+  summaries.max_requests = 4;
+  summaries.num_table_entries = 7;
+  const KvTablesBytes bytes = KvTablesOf(room, summaries);
   EXPECT_EQ(cache->num_bytes() - cache->pool().num_bytes(),
             static_cast<size_t>(bytes.page_tables));
   EXPECT_EQ(slots->num_bytes(), static_cast<size_t>(bytes.slots.total()));

@@ -139,7 +139,8 @@ RecordedSchedule ScheduleOf(const Json& line) {
   VisitCost(input.cost, Reader(line.at("cost")));
   input.admits = line.at("admits").get<bool>();
   input.repeated_pages = line.at("repeated_pages").get<int64_t>();
-  Read(line.at("num_segments"), input.num_segments);
+  // Where there are no selectors there are none.
+  Read(line.value("num_segments", Json::array()), input.num_segments);
   for (const Json& sequence : line.at("sequences")) {
     VisitSequence(input.sequences.emplace_back(), Reader(sequence));
   }
@@ -154,15 +155,13 @@ RecordedSchedule ScheduleOf(const Json& line) {
 }  // namespace
 
 std::string ScheduleLine(const ScheduleInput& input, const Schedule& schedule) {
-  Json line = {{"limits", Json::object()},
-               {"cost", Json::object()},
-               {"admits", input.admits},
-               {"repeated_pages", input.repeated_pages},
-               {"num_segments", input.num_segments},
-               {"sequences", Json::array()},
-               {"schedule", {{"plan", Json::array()}}}};
+  Json line = {
+      {"limits", Json::object()},   {"cost", Json::object()},
+      {"admits", input.admits},     {"repeated_pages", input.repeated_pages},
+      {"sequences", Json::array()}, {"schedule", {{"plan", Json::array()}}}};
   VisitLimits(input.limits, Writer(line["limits"]));
   VisitCost(input.cost, Writer(line["cost"]));
+  if (!input.num_segments.empty()) line["num_segments"] = input.num_segments;
   for (const SequenceSnapshot& sequence : input.sequences) {
     VisitSequence(sequence, Writer(line["sequences"].emplace_back()));
   }
