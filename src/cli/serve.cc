@@ -152,6 +152,11 @@ void AddLog(Command& command, ServeFlags* flags) {
                    .help = "Writes what the scheduler was given and decided, a "
                            "line of JSON a decision (default: nothing)"},
                   Text(&flags->scheduler_trace));
+  command.AddFlag({.name = "--max-scheduler-trace-size",
+                   .value_name = "SIZE",
+                   .help = "Of that file: before it is longer it ends, and a "
+                           "warning says so (default 256MiB)"},
+                  Text(&flags->max_scheduler_trace_size));
 }
 
 }  // namespace

@@ -39,6 +39,7 @@ struct ServeFlags {
   std::string log_format = "json";
   std::string log_level = "info";
   std::string scheduler_trace;  // a file; empty: none
+  std::string max_scheduler_trace_size = "256MiB";
 };
 
 Command& AddServeCommand(Command& program, ServeFlags* flags);

@@ -160,10 +160,8 @@ Status ServeRun::MakeEngine() {
   options.max_scored_rows = kMaxScoredRows;
   options.max_step_ms = flags_.max_inter_token_ms;
   if (scheduler_trace_) {
-    options.on_schedule = [&file = *scheduler_trace_](const auto& input,
-                                                      const auto& schedule) {
-      file.Add(input, schedule);
-    };
+    options.on_decision = [&file = *scheduler_trace_](
+                              const Decision& decision) { file.Add(decision); };
   }
   const ModelConfig& config = loaded_.model->config();
   const int longest = options.max_model_len > 0 ? options.max_model_len
@@ -291,8 +289,11 @@ Result<int> ServeRun::Run() {
   ASSIGN_OR_RETURN(server_, HttpServer::Bind(flags_.host, flags_.port, limits));
   WarnOfOpenDoor();
   if (!flags_.scheduler_trace.empty()) {
-    ASSIGN_OR_RETURN(scheduler_trace_,
-                     ScheduleTraceFile::Create(flags_.scheduler_trace));
+    ASSIGN_OR_RETURN(
+        const int64_t max_bytes,
+        SizeOf("--max-scheduler-trace-size", flags_.max_scheduler_trace_size));
+    ASSIGN_OR_RETURN(scheduler_trace_, ScheduleTraceFile::Create(
+                                           flags_.scheduler_trace, max_bytes));
   }
   RETURN_IF_ERROR(ReadChatTemplate());
   ASSIGN_OR_RETURN(loaded_, OpenModel(flags_.engine));

@@ -246,8 +246,13 @@ void Engine::EndExpired() {
     return sequence->request().deadline.has_value();
   });
   if (!any) return;
-  for (const SequenceId id :
-       ExpiredSequences(Snapshots(), Sequence::Clock::now())) {
+  std::vector<SequenceSnapshot> snapshots = Snapshots();
+  const auto now = Sequence::Clock::now();
+  const std::vector<SequenceId> expired = ExpiredSequences(snapshots, now);
+  if (!expired.empty() && options_.on_decision) {
+    options_.on_decision(ExpiryDecision{std::move(snapshots), now, expired});
+  }
+  for (const SequenceId id : expired) {
     Finish(id, FinishReason::kError, Get(id).Lateness());
   }
 }

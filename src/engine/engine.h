@@ -105,6 +105,9 @@ class Engine {
   int64_t device_kv_bytes() const;
   // By what pages are copied back or computed again, as it is known by now.
   RestoreRates restore_rates() const;
+  // How steps kept to options.max_step_ms, and what counts as foretold.
+  const BoundedSteps& bounded_steps() const { return bounded_steps_; }
+  const StepCost& step_cost() const { return step_cost_.cost(); }
 
  private:
   Engine(Backend& backend, const Model& model, const EngineOptions& options,
@@ -213,7 +216,9 @@ class Engine {
   const Runner::SequenceOf sequence_of_;
   std::deque<StepPlan> under_way_;  // as the runner has them
   StepCostFit step_cost_;           // of nothing where nothing goes by it
-  Sequence::Clock::time_point step_begun_;  // of the first under way
+  BoundedSteps bounded_steps_;
+  // Of the first under way; behind one that landed while somebody waits.
+  Sequence::Clock::time_point step_begun_;
   RestoreRates restore_rates_;
   RateMeter disk_rate_;
   DiskCounts disk_counts_;        // that disk_rate_ knows

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "engine/decision.h"
 #include "engine/restore_cost.h"
 #include "engine/scheduler.h"
 #include "engine/selector_set.h"
@@ -29,8 +30,9 @@ struct EngineOptions {
   // That prompts may make a step last for requests beside them that generate,
   // as it is foretold; 0: however long.
   double max_step_ms = 0;
-  // Called with each decision, on the thread that steps; none: nobody listens.
-  std::function<void(const ScheduleInput&, const Schedule&)> on_schedule = {};
+  // Called with each decision, on the thread that steps, but for those that
+  // nobody is late; none: nobody listens.
+  std::function<void(const Decision&)> on_decision = {};
   int64_t device_kv_bytes = 0;  // of the KV pool
   // Of the host's pool below it, where pages go that the device has no room
   // for. 0: none.

@@ -91,7 +91,9 @@ Schedule Engine::Plan(bool admits, const StepPlan* under_way) const {
   if (admits) CountShared(input);
   input.cost = step_cost_.cost();
   Schedule schedule = PlanStep(input);
-  if (options_.on_schedule) options_.on_schedule(input, schedule);
+  if (options_.on_decision) {
+    options_.on_decision(ScheduleDecision{std::move(input), schedule});
+  }
   return schedule;
 }
 
@@ -204,6 +206,9 @@ void Engine::PreemptFor(StepPlan& plan) {
       });
     }
     const std::optional<SequenceId> victim = PreemptionVictim(candidates);
+    if (options_.on_decision) {
+      options_.on_decision(VictimDecision{std::move(candidates), victim});
+    }
     CHECK(victim.has_value(), "the oldest lacks room for {}", ToString(plan));
     Preempt(*victim);
     plan = Plan(/*admits=*/false).plan;

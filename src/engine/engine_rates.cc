@@ -14,7 +14,8 @@ constexpr int kMeasurements = 3;
 
 }  // namespace
 
-// Where a step was launched behind it, that one begins now.
+// Where a step was launched behind it, that one begins now; so does the next
+// one where somebody waits for it, who waits for what lies between them too.
 void Engine::CountTime(const StepPlan& plan) {
   const bool may_restore = !options_.restore_rates && (host_ || disk_);
   if (options_.max_step_ms <= 0 && !may_restore) return;
@@ -22,7 +23,11 @@ void Engine::CountTime(const StepPlan& plan) {
   const std::chrono::duration<double, std::milli> took = now - step_begun_;
   step_begun_ = now;
   if (took.count() <= 0) return;
-  step_cost_.Add(WorkOf(plan, model_.config().num_layers), took.count());
+  const StepWork work = WorkOf(plan, model_.config().num_layers);
+  if (options_.max_step_ms > 0 && work.single_rows > 0) {
+    bounded_steps_.Add(work, took.count() > options_.max_step_ms);
+  }
+  step_cost_.Add(work, took.count());
 }
 
 Status Engine::BeginRates() {

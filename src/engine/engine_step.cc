@@ -19,7 +19,11 @@ Result<bool> Engine::Step() {
   if (!any_wait) RETURN_IF_ERROR(Settle());
   if (sequences_.empty()) return WaitForDisk();
   if (under_way_.empty()) {
-    step_begun_ = Sequence::Clock::now();
+    if (std::ranges::none_of(sequences_, [](const auto& sequence) {
+          return sequence->waits_for_one();
+        })) {
+      step_begun_ = Sequence::Clock::now();
+    }
     StepPlan plan = AdmitAndPlan();
     if (plan.empty()) return WaitForPages();
     Prepare(plan);

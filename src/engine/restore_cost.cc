@@ -15,7 +15,8 @@ double ComputingMs(const RestoreRates& rates, const FarPages& pages) {
   const StepWork all = {
       .rows = num_rows,
       .reads = num_rows * (pages.first_token + (num_rows + 1) / 2)};
-  return rates.computing.MsOf(all) + (num_steps - 1) * rates.computing.step_ms;
+  const StepCost& cost = rates.computing;
+  return cost.MsOf(all) + (num_steps - 1) * (cost.step_ms + cost.chunk_ms);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "engine/schedule_trace.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <type_traits>
@@ -26,10 +28,25 @@ void VisitLimits(Limits& limits, const Visit& visit) {
 template <typename Cost, typename Visit>
 void VisitCost(Cost& cost, const Visit& visit) {
   visit("step_ms", cost.step_ms);
+  visit("chunk_ms", cost.chunk_ms);
   visit("row_ms", cost.row_ms);
   visit("read_ms", cost.read_ms);
+  visit("single_row_ms", cost.single_row_ms);
+  visit("single_read_ms", cost.single_read_ms);
+  visit("margin", cost.margin);
   visit("most_rows", cost.most.rows);
   visit("most_reads", cost.most.reads);
+}
+
+// All that a victim is chosen by.
+template <typename Snapshot, typename Visit>
+void VisitRunning(Snapshot& sequence, const Visit& visit) {
+  visit("id", sequence.id);
+  visit("layerwise", sequence.layerwise);
+  visit("admitted", sequence.admitted);
+  visit("priority", sequence.priority);
+  visit("num_overtaken", sequence.num_overtaken);
+  visit("fork_pages", sequence.fork_pages);
 }
 
 template <typename Snapshot, typename Visit>
@@ -88,13 +105,31 @@ Json JsonOf(const std::vector<SequenceId>& ids) {
   return list;
 }
 
-// Adds to `object` what is not as `usual` has it.
+// Adds all to `object`.
 auto Writer(Json& object) {
+  return [&object](const char* name, const auto& value) {
+    object[name] = JsonOf(value);
+  };
+}
+
+// Adds to `object` what is not as a new one has it.
+auto ShortWriter(Json& object) {
   return [&object](const char* name, const auto& value) {
     if (value != std::remove_cvref_t<decltype(value)>()) {
       object[name] = JsonOf(value);
     }
   };
+}
+
+// Thrown and caught in this file.
+struct Missing {
+  std::string field;
+};
+
+const Json& FieldOf(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  if (found == object.end()) throw Missing{name};
+  return *found;
 }
 
 void Read(const Json& json, SequenceId& id) {
@@ -114,11 +149,19 @@ void Read(const Json& json, std::optional<T>& value) {
   Read(json, value.emplace());
 }
 
+// Takes all from the object that is `name` of `line`.
+auto Reader(const Json& line, const char* name) {
+  return [&object = FieldOf(line, name), name](const char* field, auto& value) {
+    const auto found = object.find(field);
+    if (found == object.end()) throw Missing{fmt::format("{}.{}", name, field)};
+    Read(*found, value);
+  };
+}
+
 // Takes from `object` what it has.
-auto Reader(const Json& object) {
+auto ShortReader(const Json& object) {
   return [&object](const char* name, auto& value) {
     const auto found = object.find(name);
-    value = {};
     if (found != object.end()) Read(*found, value);
   };
 }
@@ -131,54 +174,147 @@ void VisitSchedule(Schedule& schedule, const Visit& visit) {
   visit("num_spare_pages", schedule.num_spare_pages);
 }
 
-// Throws what nlohmann throws.
-RecordedSchedule ScheduleOf(const Json& line) {
-  RecordedSchedule recorded;
-  ScheduleInput& input = recorded.input;
-  VisitLimits(input.limits, Reader(line.at("limits")));
-  VisitCost(input.cost, Reader(line.at("cost")));
-  input.admits = line.at("admits").get<bool>();
-  input.repeated_pages = line.at("repeated_pages").get<int64_t>();
-  // Where there are no selectors there are none.
+int64_t LeftNs(std::chrono::steady_clock::duration left) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(left).count();
+}
+
+Json LineOf(const char* decision) {
+  return {{"format", kScheduleTraceFormat},
+          {"decision", decision},
+          {"sequences", Json::array()}};
+}
+
+struct WriteLine {
+  Json operator()(const ScheduleDecision& made) const {
+    const auto& [input, schedule] = made;
+    Json line = LineOf("schedule");
+    line["admits"] = input.admits;
+    line["repeated_pages"] = input.repeated_pages;
+    if (!input.num_segments.empty()) line["num_segments"] = input.num_segments;
+    VisitLimits(input.limits, Writer(line["limits"]));
+    VisitCost(input.cost, Writer(line["cost"]));
+    for (const SequenceSnapshot& sequence : input.sequences) {
+      VisitSequence(sequence, ShortWriter(line["sequences"].emplace_back()));
+    }
+    Json& decided = line["schedule"];
+    decided["plan"] = Json::array();
+    VisitSchedule(schedule, ShortWriter(decided));
+    for (const StepItem& item : schedule.plan.items) {
+      VisitItem(item, ShortWriter(decided["plan"].emplace_back()));
+    }
+    return line;
+  }
+  Json operator()(const VictimDecision& made) const {
+    Json line = LineOf("victim");
+    for (const SequenceSnapshot& sequence : made.sequences) {
+      VisitRunning(sequence, ShortWriter(line["sequences"].emplace_back()));
+    }
+    line["victim"] = JsonOf(made.victim);
+    return line;
+  }
+  Json operator()(const ExpiryDecision& made) const {
+    Json line = LineOf("expiry");
+    for (const SequenceSnapshot& sequence : made.sequences) {
+      line["sequences"].push_back(
+          {{"id", sequence.id.value()},
+           {"left_ns", LeftNs(*sequence.deadline - made.now)}});
+    }
+    line["expired"] = JsonOf(made.expired);
+    return line;
+  }
+};
+
+ScheduleDecision ScheduleOf(const Json& line) {
+  ScheduleDecision made;
+  ScheduleInput& input = made.input;
+  VisitLimits(input.limits, Reader(line, "limits"));
+  VisitCost(input.cost, Reader(line, "cost"));
+  Read(FieldOf(line, "admits"), input.admits);
+  Read(FieldOf(line, "repeated_pages"), input.repeated_pages);
+  // Where no selector keeps summaries there are none.
   Read(line.value("num_segments", Json::array()), input.num_segments);
-  for (const Json& sequence : line.at("sequences")) {
-    VisitSequence(input.sequences.emplace_back(), Reader(sequence));
+  for (const Json& sequence : FieldOf(line, "sequences")) {
+    VisitSequence(input.sequences.emplace_back(), ShortReader(sequence));
   }
-  const Json& schedule = line.at("schedule");
-  VisitSchedule(recorded.schedule, Reader(schedule));
-  for (const Json& item : schedule.at("plan")) {
-    VisitItem(recorded.schedule.plan.items.emplace_back(), Reader(item));
+  const Json& schedule = FieldOf(line, "schedule");
+  VisitSchedule(made.schedule, ShortReader(schedule));
+  for (const Json& item : FieldOf(schedule, "plan")) {
+    VisitItem(made.schedule.plan.items.emplace_back(), ShortReader(item));
   }
-  return recorded;
+  return made;
+}
+
+VictimDecision VictimOf(const Json& line) {
+  VictimDecision made;
+  for (const Json& sequence : FieldOf(line, "sequences")) {
+    VisitRunning(made.sequences.emplace_back(), ShortReader(sequence));
+  }
+  const Json& victim = FieldOf(line, "victim");
+  if (!victim.is_null()) Read(victim, made.victim);
+  return made;
+}
+
+ExpiryDecision ExpiryOf(const Json& line) {
+  ExpiryDecision made;
+  for (const Json& json : FieldOf(line, "sequences")) {
+    SequenceSnapshot& sequence = made.sequences.emplace_back();
+    Read(FieldOf(json, "id"), sequence.id);
+    int64_t left_ns = 0;
+    Read(FieldOf(json, "left_ns"), left_ns);
+    sequence.deadline = made.now + std::chrono::nanoseconds(left_ns);
+  }
+  Read(FieldOf(line, "expired"), made.expired);
+  return made;
+}
+
+// Throws Missing, and what nlohmann throws.
+Result<Decision> DecisionOf(const Json& line) {
+  const Json& format = FieldOf(line, "format");
+  if (format != kScheduleTraceFormat) {
+    return MakeError(ErrorCode::kCorrupt, "field format: must be {}, is {}",
+                     kScheduleTraceFormat, format.dump());
+  }
+  const Json& kind = FieldOf(line, "decision");
+  if (kind == "schedule") return Decision(ScheduleOf(line));
+  if (kind == "victim") return Decision(VictimOf(line));
+  if (kind == "expiry") return Decision(ExpiryOf(line));
+  return MakeError(ErrorCode::kCorrupt,
+                   "field decision: must be schedule, victim or expiry, is {}",
+                   kind.dump());
 }
 
 }  // namespace
 
-std::string ScheduleLine(const ScheduleInput& input, const Schedule& schedule) {
-  Json line = {
-      {"limits", Json::object()},   {"cost", Json::object()},
-      {"admits", input.admits},     {"repeated_pages", input.repeated_pages},
-      {"sequences", Json::array()}, {"schedule", {{"plan", Json::array()}}}};
-  VisitLimits(input.limits, Writer(line["limits"]));
-  VisitCost(input.cost, Writer(line["cost"]));
-  if (!input.num_segments.empty()) line["num_segments"] = input.num_segments;
-  for (const SequenceSnapshot& sequence : input.sequences) {
-    VisitSequence(sequence, Writer(line["sequences"].emplace_back()));
-  }
-  VisitSchedule(schedule, Writer(line["schedule"]));
-  for (const StepItem& item : schedule.plan.items) {
-    VisitItem(item, Writer(line["schedule"]["plan"].emplace_back()));
-  }
-  return line.dump();
+std::string DecisionLine(const Decision& decision) {
+  return std::visit(WriteLine(), LookedAt(decision)).dump();
 }
 
-Result<RecordedSchedule> ParseScheduleLine(std::string_view line) {
+Result<Decision> ParseDecisionLine(std::string_view line) {
   try {
-    return ScheduleOf(Json::parse(line));
+    return DecisionOf(Json::parse(line));
+  } catch (const Missing& missing) {
+    return MakeError(ErrorCode::kCorrupt, "field {}: is missing",
+                     missing.field);
   } catch (const Json::exception& error) {
     return MakeError(ErrorCode::kCorrupt,
                      "not a line of a scheduler's trace: {}", error.what());
   }
+}
+
+Result<std::vector<Decision>> ParseScheduleTrace(std::string_view text) {
+  std::vector<Decision> decisions;
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    Result<Decision> decision = ParseDecisionLine(text.substr(0, end));
+    if (!decision.ok()) {
+      return MakeError(ErrorCode::kCorrupt, "line {}: {}", decisions.size() + 1,
+                       decision.error().message);
+    }
+    decisions.push_back(*std::move(decision));
+    if (end == std::string_view::npos) break;
+    text.remove_prefix(end + 1);
+  }
+  return decisions;
 }
 
 }  // namespace winnow

@@ -4,30 +4,37 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
-#include "engine/scheduler.h"
+#include "engine/decision.h"
 
 namespace winnow {
 
-// What PlanStep was given, and what it made of it.
-struct RecordedSchedule {
-  ScheduleInput input;
-  Schedule schedule;
-};
+// Of a line; lines of another are not read, as what is not in them would be
+// guessed.
+inline constexpr int kScheduleTraceFormat = 2;
 
-// One JSON object without an end of line:
-//   {"limits":{...},"cost":{...},"admits":true,"repeated_pages":0,
-//    "sequences":[{"id":1,"num_tokens":40,...},...],
-//    "schedule":{"admitted":[1],...,"plan":[{"sequence":1,...},...]}}
-// Fields are named as in scheduler.h; of a sequence or an item those that are
-// as a new one has them are left out. Deadlines are, too: PlanStep does not
-// look at them.
-std::string ScheduleLine(const ScheduleInput& input, const Schedule& schedule);
+// One JSON object without an end of line, of what the decision looked at
+// (LookedAt):
+//   {"format":2,"decision":"schedule",
+//    "sequences":[{"id":1,"num_tokens":40,...},...],"admits":true,
+//    "repeated_pages":0,"limits":{...},"cost":{...},
+//    "schedule":{"plan":[{"sequence":1,...},...],"admitted":[1],...}}
+//   {"format":2,"decision":"victim","sequences":[{"id":1,...},...],"victim":7}
+//   {"format":2,"decision":"expiry","sequences":[{"id":1,"left_ns":-5},...],
+//    "expired":[1]}
+// Fields are named as in scheduler.h. Limits and cost are whole; of a sequence
+// or an item those fields that are as a new one has them are left out, and
+// those at which the decision does not look. left_ns: of a deadline, then.
+std::string DecisionLine(const Decision& decision);
 
-// Of such a line. Fails with kCorrupt where it is none; what names no field is
-// not looked at.
-Result<RecordedSchedule> ParseScheduleLine(std::string_view line);
+// Of such a line. Fails with kCorrupt where it is none, or of another format;
+// the error names the field. What names no field is not looked at.
+Result<Decision> ParseDecisionLine(std::string_view line);
+
+// Of lines. The error names the line, from 1, and the field.
+Result<std::vector<Decision>> ParseScheduleTrace(std::string_view text);
 
 }  // namespace winnow
 

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
 #include <fstream>
 #include <optional>
 #include <random>
+#include <sstream>
 
 #include "backend/backend_under_test.h"
 #include "engine/engine.h"
@@ -27,19 +29,26 @@ std::string TraceFile() {
 TEST(ScheduleTraceTest, ARecordedTraceIsDecidedAgainAsItWas) {
   std::ifstream file(TraceFile());
   ASSERT_TRUE(file) << TraceFile();
-  int num_lines = 0;
+  std::stringstream text;
+  text << file.rdbuf();
+  const auto decisions = ParseScheduleTrace(text.str());
+  ASSERT_TRUE(decisions.ok()) << TraceFile() << decisions.error().message;
+  std::array<int, std::variant_size_v<Decision>> num_decisions = {};
   bool any_chunk = false;
-  for (std::string line; std::getline(file, line); ++num_lines) {
-    const auto recorded = ParseScheduleLine(line);
-    ASSERT_TRUE(recorded.ok()) << num_lines << recorded.error().message;
-    const Schedule again = PlanStep(recorded->input);
-    EXPECT_EQ(ScheduleLine(recorded->input, again), line) << num_lines;
-    EXPECT_EQ(again, recorded->schedule) << num_lines;
-    for (const StepItem& item : again.plan.items) {
+  for (const Decision& decision : *decisions) {
+    ++num_decisions[decision.index()];
+    std::string line;
+    std::getline(text, line);
+    EXPECT_EQ(DecisionLine(DecideAgain(decision)), line);
+    const auto* made = std::get_if<ScheduleDecision>(&decision);
+    if (made == nullptr) continue;
+    for (const StepItem& item : made->schedule.plan.items) {
       any_chunk |= item.num_tokens > 1;
     }
   }
-  EXPECT_GT(num_lines, 10);
+  EXPECT_GT(num_decisions[0], 10);
+  EXPECT_GT(num_decisions[1], 0);
+  EXPECT_GT(num_decisions[2], 0);
   EXPECT_TRUE(any_chunk);
 }
 
@@ -88,8 +97,12 @@ TEST(ScheduleTraceTest, ALineSaysAllThatADecisionWasMadeFrom) {
         .num_table_pages = static_cast<int64_t>(random() % 999),
         .max_step_ms = random() % 2 == 0 ? 0 : number(random)};
     input.cost = {.step_ms = number(random),
+                  .chunk_ms = number(random),
                   .row_ms = number(random) / 99,
                   .read_ms = number(random) / 1e5,
+                  .single_row_ms = number(random) / 99,
+                  .single_read_ms = number(random) / 1e5,
+                  .margin = 1 + number(random) / 99,
                   .most = {.rows = number(random), .reads = 1e5}};
     input.admits = random() % 4 != 0;
     input.repeated_pages = static_cast<int64_t>(random() % 3);
@@ -109,24 +122,95 @@ TEST(ScheduleTraceTest, ALineSaysAllThatADecisionWasMadeFrom) {
       input.sequences.push_back(fork);
     }
     const Schedule schedule = PlanStep(input);
-    const std::string line = ScheduleLine(input, schedule);
-    const auto parsed = ParseScheduleLine(line);
+    const std::string line = DecisionLine(ScheduleDecision{input, schedule});
+    const auto parsed = ParseDecisionLine(line);
     ASSERT_TRUE(parsed.ok()) << parsed.error().message << line;
-    EXPECT_EQ(parsed->schedule, schedule) << line;
-    EXPECT_EQ(PlanStep(parsed->input), schedule) << line;
-    EXPECT_EQ(ScheduleLine(parsed->input, parsed->schedule), line);
+    const auto& made = std::get<ScheduleDecision>(*parsed);
+    EXPECT_EQ(made.schedule, schedule) << line;
+    EXPECT_EQ(PlanStep(made.input), schedule) << line;
+    EXPECT_EQ(DecisionLine(*parsed), line);
   }
+}
+
+TEST(ScheduleTraceTest, ALineSaysByWhatAVictimWasChosen) {
+  std::mt19937 random(12);
+  bool any = false;
+  for (int i = 0; i < 500; ++i) {
+    VictimDecision made;
+    for (uint64_t id = 1; id <= random() % 12; ++id) {
+      made.sequences.push_back(RandomSequence(id, random));
+    }
+    made.victim = PreemptionVictim(made.sequences);
+    any |= made.victim.has_value();
+    const std::string line = DecisionLine(made);
+    const auto parsed = ParseDecisionLine(line);
+    ASSERT_TRUE(parsed.ok()) << parsed.error().message << line;
+    EXPECT_EQ(std::get<VictimDecision>(*parsed).victim, made.victim) << line;
+    EXPECT_EQ(DecisionLine(DecideAgain(*parsed)), line);
+  }
+  EXPECT_TRUE(any);
+}
+
+TEST(ScheduleTraceTest, ALineSaysByWhatSomebodyIsLate) {
+  std::mt19937 random(13);
+  bool any = false;
+  for (int i = 0; i < 500; ++i) {
+    ExpiryDecision made = {
+        .sequences = {},
+        .now = std::chrono::steady_clock::time_point(std::chrono::hours(9)),
+        .expired = {}};
+    for (uint64_t id = 1; id <= random() % 12; ++id) {
+      made.sequences.push_back(RandomSequence(id, random));
+      if (random() % 3 == 0) continue;
+      made.sequences.back().deadline =
+          made.now + std::chrono::nanoseconds(int64_t{500} - random() % 1000);
+    }
+    made.expired = ExpiredSequences(made.sequences, made.now);
+    any |= !made.expired.empty();
+    const std::string line = DecisionLine(made);
+    const auto parsed = ParseDecisionLine(line);
+    ASSERT_TRUE(parsed.ok()) << parsed.error().message << line;
+    EXPECT_EQ(std::get<ExpiryDecision>(*parsed).expired, made.expired) << line;
+    EXPECT_EQ(DecisionLine(DecideAgain(*parsed)), line);
+  }
+  EXPECT_TRUE(any);
 }
 
 TEST(ScheduleTraceTest, WhatIsNoLineIsRefused) {
   for (const char* line :
-       {"", "{", "[]", "{}", "7", R"({"limits":{},"cost":{},"admits":1})",
-        R"({"limits":{"num_layers":"x"},"cost":{},"admits":true,)"
-        R"("repeated_pages":0,"sequences":[],"schedule":{"plan":[]}})"}) {
-    const auto parsed = ParseScheduleLine(line);
+       {"", "{", "[]", "{}", "7", R"({"format":1,"decision":"schedule"})",
+        R"({"format":2,"decision":"lunch"})",
+        R"({"format":2,"decision":"victim","sequences":[],"victim":"x"})"}) {
+    const auto parsed = ParseDecisionLine(line);
     ASSERT_FALSE(parsed.ok()) << line;
     EXPECT_EQ(parsed.error().code, ErrorCode::kCorrupt);
   }
+}
+
+// As nothing, it would be decided otherwise, or so by luck.
+TEST(ScheduleTraceTest, WhatIsMissingIsNamed) {
+  const std::string line = DecisionLine(ScheduleDecision{
+      .input = {.limits = {}, .sequences = {}}, .schedule = {}});
+  for (const char* field :
+       {R"("format":2,)", R"("admits":true,)", R"("num_table_pages":)",
+        R"("max_num_seqs":)", R"("margin":)", R"("most_reads":)"}) {
+    std::string less = line;
+    const size_t at = less.find(field);
+    ASSERT_NE(at, std::string::npos) << field << " in " << line;
+    less.replace(at, 2, "\"x");  // Another name.
+    std::string name(field);
+    name = name.substr(1, name.find('"', 1) - 1);
+    const auto parsed = ParseDecisionLine(less);
+    ASSERT_FALSE(parsed.ok()) << field;
+    const std::string told = name + ": is missing";
+    EXPECT_TRUE(parsed.error().message.starts_with("field "));
+    EXPECT_TRUE(parsed.error().message.ends_with(told))
+        << parsed.error().message;
+    const auto trace = ParseScheduleTrace(line + "\n" + less + "\n");
+    ASSERT_FALSE(trace.ok());
+    EXPECT_EQ(trace.error().message, "line 2: " + parsed.error().message);
+  }
+  EXPECT_EQ(ParseScheduleTrace(line + "\n" + line)->size(), 2u);
 }
 
 class Ignored : public RequestObserver {
@@ -149,8 +233,8 @@ TEST(ScheduleTraceTest, AnEnginesDecisionsAreMadeAgain) {
   options.device_kv_bytes =
       12 * kPageTokens * KvBytesPerToken(model.config(), Dtype::kFloat32);
   options.max_step_ms = 0.5;
-  options.on_schedule = [&](const ScheduleInput& input, const Schedule& made) {
-    lines.push_back(ScheduleLine(input, made));
+  options.on_decision = [&](const Decision& decision) {
+    lines.push_back(DecisionLine(decision));
   };
   const auto engine = Engine::Create(*backend, model, options).value();
   Ignored ignored;
@@ -168,9 +252,10 @@ TEST(ScheduleTraceTest, AnEnginesDecisionsAreMadeAgain) {
   EXPECT_GE(std::ssize(lines), num_steps);
   bool any_cost = false;
   for (const std::string& line : lines) {
-    const RecordedSchedule recorded = ParseScheduleLine(line).value();
-    EXPECT_EQ(PlanStep(recorded.input), recorded.schedule) << line;
-    any_cost |= recorded.input.cost.most.rows > 0;
+    const Decision decision = ParseDecisionLine(line).value();
+    EXPECT_EQ(DecisionLine(DecideAgain(decision)), line);
+    const auto* made = std::get_if<ScheduleDecision>(&decision);
+    any_cost |= made != nullptr && made->input.cost.most.rows > 0;
   }
   EXPECT_TRUE(any_cost);
 }

@@ -91,7 +91,8 @@ class StepTime {
   bool Fits(const StepItem& item) const {
     const StepWork work = work_ + WorkOf(item, input_.limits.num_layers);
     return input_.cost.Covers(work) &&
-           input_.cost.MsOf(work) <= input_.limits.max_step_ms;
+           input_.cost.margin * input_.cost.MsOf(work) <=
+               input_.limits.max_step_ms;
   }
 
   const ScheduleInput& input_;

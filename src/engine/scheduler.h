@@ -142,8 +142,9 @@ std::vector<SequenceId> ExpiredSequences(
 // token first, then prompts in order of arrival with the rows that are left; a
 // chunk that does not end its prompt ends at a page. Beside sequences that wait
 // for one token, prompts get the rows that fit max_step_ms by the cost that was
-// measured, of so much work as that covers (StepCost::Covers); but the first of
-// them gets what it lacks to a page's end, so that each step brings it on.
+// measured, times its margin, of so much work as that covers
+// (StepCost::Covers); but the first of them gets what it lacks to a page's end,
+// so that each step brings it on.
 // Sequences in the middle of their layers go on before new chunks start. If
 // anything can run, the plan is not empty. REQUIRES: a fork's prefix is among
 // the sequences, before it.

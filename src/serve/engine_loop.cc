@@ -167,6 +167,8 @@ void EngineLoop::Sweep() {
       .idle = (kv.num_available_host_pages() - kv.num_free_host_pages()) *
               page_bytes,
       .free = kv.num_free_host_pages() * page_bytes};
+  gauges.steps = engine_->bounded_steps();
+  gauges.step_time_margin = engine_->step_cost().margin;
   metrics_.SetGauges(gauges);
   if (num_erased > 0) CountEnded(static_cast<int>(num_erased), num_watched);
 }

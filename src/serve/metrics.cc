@@ -162,6 +162,31 @@ std::string Metrics::TiersText() const {
   return text;
 }
 
+std::string Metrics::StepsText() const {
+  const auto lines = [this](std::string_view name, auto count) {
+    return fmt::format(
+        "{0}{{{1},chunks=\"yes\"}} {2}\n"
+        "{0}{{{1},chunks=\"no\"}} {3}\n",
+        name, labels_, gauges_.steps.with_chunks.*count,
+        gauges_.steps.without_chunks.*count);
+  };
+  constexpr std::string_view kSteps = "winnow:bounded_steps_total";
+  constexpr std::string_view kOver = "winnow:bounded_steps_over_total";
+  using Count = BoundedSteps::Count;
+  return Heading(kSteps,
+                 "Steps with requests that generate while "
+                 "--max-inter-token-time bounds them, with chunks of prompts "
+                 "or without",
+                 "counter") +
+         lines(kSteps, &Count::num_steps) +
+         Heading(kOver, "Of these, steps that took longer than the bound",
+                 "counter") +
+         lines(kOver, &Count::num_over) +
+         One("winnow:step_time_margin",
+             "What is foretold of a step's time counts so many times", "gauge",
+             labels_, gauges_.step_time_margin);
+}
+
 std::string Metrics::Text() const {
   const std::scoped_lock lock(mutex_);
   const auto gauge = [&](auto name, auto help, double value) {
@@ -196,7 +221,7 @@ std::string Metrics::Text() const {
          counter("winnow:requests_started_total",
                  "Requests that were taken in: those that ended, run or wait",
                  num_started_) +
-         CountersText() + TiersText() +
+         CountersText() + TiersText() + StepsText() +
          histogram("vllm:time_to_first_token_seconds",
                    "From arrival to the first token", first_token_s_) +
          histogram("vllm:inter_token_latency_seconds",

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/request.h"
+#include "engine/step_cost.h"
 
 namespace winnow {
 
@@ -44,7 +45,9 @@ struct LoopGauges {
   int num_running = 0;
   int num_waiting = 0;
   double kv_usage = 0;  // share of the device pool that is held, in [0, 1]
-  TierBytes device, host;
+  TierBytes device = {}, host = {};
+  BoundedSteps steps = {};
+  double step_time_margin = 1;
 };
 
 // Owned by the server's command; any thread. A count is never taken back. Names
@@ -73,6 +76,7 @@ class Metrics {
  private:
   std::string CountersText() const;
   std::string TiersText() const;
+  std::string StepsText() const;
 
   const std::string labels_;  // model_name="..."
   mutable std::mutex mutex_;  // for what follows

@@ -49,6 +49,22 @@ TEST(MetricsTest, CountsWhatEnded) {
       Has(text, "vllm:inter_token_latency_seconds_count" + label + "1"));
 }
 
+TEST(MetricsTest, TellsHowManyStepsKeptToTheirBound) {
+  Metrics metrics("m");
+  metrics.SetGauges({.steps = {.with_chunks = {.num_steps = 9, .num_over = 2},
+                               .without_chunks = {.num_steps = 70}},
+                     .step_time_margin = 1.25});
+  const std::string text = metrics.Text();
+  for (const char* line :
+       {R"(winnow:bounded_steps_total{model_name="m",chunks="yes"} 9)",
+        R"(winnow:bounded_steps_total{model_name="m",chunks="no"} 70)",
+        R"(winnow:bounded_steps_over_total{model_name="m",chunks="yes"} 2)",
+        R"(winnow:bounded_steps_over_total{model_name="m",chunks="no"} 0)",
+        R"(winnow:step_time_margin{model_name="m"} 1.25)"}) {
+    EXPECT_TRUE(Has(text, line)) << line << "\n" << text;
+  }
+}
+
 TEST(MetricsTest, TellsWhatLiesOnEachTier) {
   Metrics metrics("m");
   metrics.SetGauges({.num_running = 1,

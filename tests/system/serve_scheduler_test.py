@@ -119,18 +119,44 @@ class TraceTest(unittest.TestCase):
                 client.start()
             for client in clients:
                 client.join()
+            server.complete(504, prompt="the man", max_tokens=1400, n=4,
+                            ignore_eos=True, timeout=0.1)
+            self.assertGreater(server.metric("winnow:bounded_steps_total",
+                                             'chunks="yes"'), 0)
+            self.assertGreaterEqual(
+                server.metric("winnow:step_time_margin"), 1)
             self.assertEqual(server.end(), 0)
             lines = [json.loads(line)
                      for line in path.read_text().splitlines()]
-            self.assertTrue(any(line["cost"] for line in lines))
-            self.assertTrue(any(not line["admits"] for line in lines),
+            made = [line for line in lines if line["decision"] == "schedule"]
+            self.assertTrue(any(line["cost"]["row_ms"] for line in made))
+            self.assertTrue(any(line.get("victim") for line in lines),
                             "nobody gave way")
+            self.assertTrue(any(line.get("expired") for line in lines),
+                            "nobody was late")
             replay = subprocess.run(
                 [ENGINE_TEST, "--gtest_filter=ScheduleTraceTest."
                  "ARecordedTraceIsDecidedAgainAsItWas"],
                 env={**os.environ, "WINNOW_SCHEDULER_TRACE": str(path)},
                 capture_output=True, text=True, timeout=120)
             self.assertEqual(replay.returncode, 0, replay.stdout[-2000:])
+
+    def test_a_file_that_is_full_is_told_and_grows_no_more(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "trace.jsonl"
+            server = Server(WINNOW, "--scheduler-trace", str(path),
+                            "--max-scheduler-trace-size", "8KiB")
+            server.complete(prompt="the man", max_tokens=64, ignore_eos=True)
+            told = [line for line in server.lines
+                    if "--max-scheduler-trace-size" in line]
+            self.assertEqual(len(told), 1, server.lines)
+            text = path.read_text()
+            self.assertLessEqual(len(text), 8 << 10)
+            for line in text.splitlines():
+                json.loads(line)
+            server.complete(prompt="the man", max_tokens=64, ignore_eos=True)
+            self.assertEqual(path.read_text(), text)
+            self.assertEqual(server.end(), 0)
 
     def test_a_file_that_cannot_be_is_told_at_start(self):
         with self.assertRaisesRegex(AssertionError,
