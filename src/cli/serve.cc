@@ -81,10 +81,14 @@ void AddLimits(Command& command, ServeFlags* flags) {
       WholeNumber(1, 1 << 20, &flags->max_connections));
   add("--max-body-size", "SIZE", "Of a request (default 32MiB)",
       Text(&flags->max_body_size));
+  add("--max-bodies-size", "SIZE",
+      "Of all bodies of more than 64 KiB that are received, wait or are worked "
+      "on at once; more are refused (default: eight times --max-body-size)",
+      Text(&flags->max_bodies_size));
   add("--max-encoding-size", "SIZE",
       "Of long requests that are read and encoded at once, which takes some 90 "
-      "times as much memory; more wait, and a longer text is refused (default "
-      "32MiB)",
+      "times as much memory; more wait, and a longer text is refused (default: "
+      "--max-body-size)",
       Text(&flags->max_encoding_size));
   add("--max-header-size", "BYTES", "Of a request (default 16384)",
       WholeNumber(1 << 10, 1 << 20, &flags->max_header_bytes));

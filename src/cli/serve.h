@@ -23,7 +23,8 @@ struct ServeFlags {
   int max_n = 16;
   int max_connections = 1024;
   std::string max_body_size = "32MiB";
-  std::string max_encoding_size = "32MiB";
+  std::string max_bodies_size;    // empty: eight times max_body_size
+  std::string max_encoding_size;  // empty: max_body_size
   int max_header_bytes = 16 << 10;
   int max_json_depth = 32;
   std::string max_grammar_size = "256KiB";

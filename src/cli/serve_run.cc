@@ -107,6 +107,18 @@ Result<HttpLimits> ServeRun::Limits() const {
   HttpLimits limits;
   ASSIGN_OR_RETURN(limits.max_body_bytes,
                    SizeOf("--max-body-size", flags_.max_body_size));
+  limits.max_bodies_bytes = 8 * std::min(limits.max_body_bytes, INT64_MAX / 8);
+  if (!flags_.max_bodies_size.empty()) {
+    ASSIGN_OR_RETURN(limits.max_bodies_bytes,
+                     SizeOf("--max-bodies-size", flags_.max_bodies_size));
+  }
+  if (limits.max_bodies_bytes < limits.max_body_bytes) {
+    return MakeError(
+        ErrorCode::kInvalidArgument,
+        "--max-bodies-size must be at least --max-body-size (\"{}\")"
+        ", is \"{}\"",
+        flags_.max_body_size, flags_.max_bodies_size);
+  }
   limits.max_header_bytes = flags_.max_header_bytes;
   limits.max_connections = flags_.max_connections;
   limits.header_time = std::chrono::seconds(flags_.header_timeout_s);
@@ -217,9 +229,12 @@ bool IsLoopback(std::string_view host) {
 Result<ServiceOptions> ServeRun::ServiceLimits() const {
   ServiceOptions limits;
   ASSIGN_OR_RETURN(limits.grammars, GrammarLimitsOf());
-  ASSIGN_OR_RETURN(limits.max_encoding_bytes,
-                   SizeOf("--max-encoding-size", flags_.max_encoding_size));
-  if (limits.max_encoding_bytes == 0) {
+  ASSIGN_OR_RETURN(
+      limits.max_encoding_bytes,
+      SizeOf("--max-encoding-size", flags_.max_encoding_size.empty()
+                                        ? flags_.max_body_size
+                                        : flags_.max_encoding_size));
+  if (limits.max_encoding_bytes == 0 && !flags_.max_encoding_size.empty()) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "--max-encoding-size must be at least 1B, is \"{}\"",
                      flags_.max_encoding_size);

@@ -12,6 +12,8 @@ void DeferredWork::Run() {
   }
   if (!work) return;
   std::unique_ptr<HttpAnswer> answer = work(*this);
+  // Who hears of it may ask again at once, and finds the room of its body free.
+  work = nullptr;
   const std::scoped_lock lock(mutex_);
   if (is_left_) return;
   answer_ = std::move(answer);

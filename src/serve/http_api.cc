@@ -20,8 +20,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxRequestIdBytes = 128;
-// What is read and encoded within milliseconds, tens of them at most.
-constexpr size_t kLongBodyBytes = size_t{64} << 10;
 
 // What of a model a page needs to know.
 Json WinnowOf(const CompletionService& service, const ServiceParts& parts) {
@@ -160,7 +158,9 @@ HttpApi::Reply HttpApi::Success(std::string body, std::string type) {
 HttpApi::Reply HttpApi::Refuse(const HttpRequest& head, int status,
                                const std::string& message) {
   const Call call = CallOf(head);
-  return Logged(call, Refusal(call, {.status = status, .message = message}));
+  ApiError error = {.status = status, .message = message};
+  if (status == 503) error.headers = {{"Retry-After", "1"}};
+  return Logged(call, Refusal(call, error));
 }
 
 // Anthropic's clients have a header of their own.

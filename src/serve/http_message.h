@@ -3,6 +3,7 @@
 #define WINNOW_SERVE_HTTP_MESSAGE_H_
 
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -10,7 +11,13 @@
 #include <utility>
 #include <vector>
 
+#include "serve/byte_room.h"
+
 namespace winnow {
+
+// A body of no more is read and encoded within milliseconds, tens of them at
+// most; one of more is long.
+inline constexpr size_t kLongBodyBytes = size_t{64} << 10;
 
 struct HttpRequest {
   std::string method;  // "POST"
@@ -21,6 +28,9 @@ struct HttpRequest {
   std::string api_key;     // X-Api-Key
   std::string request_id;  // X-Request-Id
   std::string body;
+  // Of the body, where it is long; frees it when nobody has the request any
+  // more. Null: none.
+  std::shared_ptr<ByteRoom::Share> room;
 };
 
 using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
@@ -84,7 +94,8 @@ class HttpHandler {
   // the request unread. Null: go on.
   virtual std::unique_ptr<HttpAnswer> AnswerHead(const HttpRequest& head) = 0;
   virtual std::unique_ptr<HttpAnswer> Answer(HttpRequest request) = 0;
-  // For what never becomes a request: too large (413, 431), not HTTP (400).
+  // For what never becomes a request: too large (413, 431), not HTTP (400), or
+  // too much for now (503).
   // `head`: as far as it was read.
   virtual std::unique_ptr<HttpAnswer> Refuse(const HttpRequest& head,
                                              int status,

@@ -55,4 +55,12 @@ std::optional<HttpRefusal> RefusalOf(boost::system::error_code error,
   return HttpRefusal{400, "not a request of HTTP/1.1: " + error.message()};
 }
 
+std::string FullMessage(const HttpLimits& limits) {
+  return fmt::format(
+      "long bodies that are received, wait or are worked on "
+      "must be at most {} bytes together "
+      "(--max-bodies-size), are more with this one",
+      limits.max_bodies_bytes);
+}
+
 }  // namespace winnow

@@ -36,6 +36,9 @@ struct HttpRefusal {
 std::optional<HttpRefusal> RefusalOf(boost::system::error_code error,
                                      const HttpLimits& limits);
 
+// Where bodies that are there leave no room for another one.
+std::string FullMessage(const HttpLimits& limits);
+
 }  // namespace winnow
 
 #endif  // WINNOW_SERVE_HTTP_READING_H_

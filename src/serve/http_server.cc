@@ -56,9 +56,12 @@ class HttpConnection;
 // Shared by the server and its connections.
 struct HttpServerState {
   explicit HttpServerState(const HttpLimits& http_limits)
-      : limits(http_limits) {}
+      : limits(http_limits),
+        bodies(std::make_shared<ByteRoom>(
+            static_cast<size_t>(http_limits.max_bodies_bytes))) {}
 
   const HttpLimits limits;
+  const std::shared_ptr<ByteRoom> bodies;
   HttpHandler* handler = nullptr;
   std::vector<std::thread> threads;
   std::atomic<bool> draining = false;
@@ -105,6 +108,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   Awaitable<bool> AwaitRequest();
   Awaitable<bool> ServeOne();
   Awaitable<std::unique_ptr<HttpAnswer>> Read(HttpParser& parser, bool* whole);
+  // False where there is no room for it.
+  Awaitable<bool> ReadBody(HttpParser& parser, ByteRoom::Share& room,
+                           BoostError* error);
   Awaitable<bool> Send(HttpAnswer& answer, bool keep_alive);
   Awaitable<bool> SendPart(HttpPart part, bool keep_alive);
   Awaitable<bool> SendText(std::string_view text);
@@ -216,13 +222,34 @@ Awaitable<std::unique_ptr<HttpAnswer>> HttpConnection::Read(HttpParser& parser,
     if (!sent) co_return nullptr;
     stream_.expires_after(server_.limits.body_time);
   }
-  co_await http::async_read(stream_, buffer_, parser,
-                            net::redirect_error(net::use_awaitable, error));
+  auto room = std::make_shared<ByteRoom::Share>(server_.bodies);
+  const bool has_room = co_await ReadBody(parser, *room, &error);
   if (error) co_return Refusal(parser, error);
+  if (!has_room) {
+    parser.get().body() = std::string();
+    co_return server_.handler->Refuse(head, 503, FullMessage(server_.limits));
+  }
   *whole = true;
   HttpRequest request = HeadOf(parser);
+  request.room = std::move(room);
   request.body = std::move(parser.get().body());
   co_return server_.handler->Answer(std::move(request));
+}
+
+Awaitable<bool> HttpConnection::ReadBody(HttpParser& parser,
+                                         ByteRoom::Share& room,
+                                         BoostError* error) {
+  // Else it returns at the end of many small chunks.
+  parser.eager(false);
+  while (true) {
+    const size_t num_bytes = parser.get().body().size();
+    if (num_bytes > kLongBodyBytes && !room.Grow(num_bytes)) co_return false;
+    if (parser.is_done()) co_return true;
+    co_await http::async_read_some(
+        stream_, buffer_, parser,
+        net::redirect_error(net::use_awaitable, *error));
+    if (*error) co_return true;
+  }
 }
 
 // False where the connection is of no further use.

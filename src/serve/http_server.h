@@ -14,6 +14,9 @@ namespace winnow {
 
 struct HttpLimits {
   int64_t max_body_bytes = int64_t{32} << 20;
+  // Of the bodies together that have more than kLongBodyBytes, while they are
+  // received, wait, or are worked on.
+  int64_t max_bodies_bytes = int64_t{256} << 20;
   int max_header_bytes = 16 << 10;
   int max_connections = 1024;
   // From the first byte of a request to the end of its headers; then its body.

@@ -176,7 +176,9 @@ std::string_view MeaningOf(std::string_view status) {
       {"429", "Too many requests: Retry-After says when to come again"},
       {"431", "The headers are too long"},
       {"500", "The server is at fault"},
-      {"503", "The server ends, or its device has failed"},
+      {"503",
+       "The server has no room for the body, or ends: Retry-After says when "
+       "to come again; or its device has failed"},
       {"504", "The request's time is over"}};
   for (const auto& [known, meaning] : kMeanings) {
     if (known == status) return meaning;
@@ -225,7 +227,9 @@ Json OperationOf(const OpenApiOperation& operation, const Json& described) {
     responses[status] = ResponseOf(status, given, operation.path);
   }
   std::vector<std::string_view> refusals = {"400", "401", "403", "431"};
-  if (operation.method == "POST") refusals.push_back("413");
+  if (operation.method == "POST") {
+    refusals.insert(refusals.end(), {"413", "503"});
+  }
   for (const std::string_view status : refusals) {
     responses[std::string(status)] = ErrorResponse(status, operation.path);
   }

@@ -104,11 +104,100 @@ class BoundTest(unittest.TestCase):
         self.assertEqual(len(set(told)), 1)
         self.assertEqual(told[0][0], 200)
 
+    def test_a_text_may_be_as_long_as_a_body(self):
+        server = serve_with_template(
+            "{% for i in range(100) %}{{ messages[0].content }}{% endfor %}",
+            "--max-body-size", "200KiB")
+        chat = [{"role": "user", "content": words(10_000)}]
+        status, _, answer = server.ask("POST", "/tokenize", {"messages": chat})
+        self.assertEqual(status, 400, answer)
+        self.assertIn("text must be at most 204800 bytes "
+                      "(--max-encoding-size)", answer)
+        self.assertEqual(server.end(), 0)
+
     def test_a_wrong_size_is_refused_at_start(self):
         with self.assertRaisesRegex(AssertionError, "--max-encoding-size: "):
             Server(WINNOW, "--max-encoding-size", "many")
         with self.assertRaisesRegex(AssertionError, "must be at least 1B"):
             Server(WINNOW, "--max-encoding-size", "0B")
+
+
+class BodiesTest(unittest.TestCase):
+    """What long bodies hold together is bounded, from their first byte on."""
+
+    def setUp(self):
+        self.server = Server(WINNOW, "--max-body-size", "200KiB",
+                             "--max-bodies-size", "300KiB")
+
+    def tearDown(self):
+        self.assertEqual(self.server.end(), 0)
+
+    def ask(self, num_bytes: int, path: str = "/tokenize"):
+        body = json.dumps({"prompt": "x", "user": "u" * num_bytes}).encode()
+        return self.server.ask("POST", path, body)
+
+    def stalled(self, num_bytes: int):
+        """A client that stops before its body's end."""
+        client = self.server.connect()
+        client.sendall(b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\n"
+                       b"Content-Length: 200000\r\n\r\n" + b" " * num_bytes)
+        return client
+
+    def test_who_finds_no_room_is_told_to_come_again(self):
+        self.assertEqual(self.ask(150_000)[0], 200)
+        clients = [self.stalled(150_000) for _ in range(2)]
+        wait_until(lambda: self.ask(100_000)[0] == 503, "they have sent theirs")
+        for path in ["/tokenize", "/v1/completions", "/v1/messages"]:
+            status, headers, answer = self.ask(100_000, path)
+            self.assertEqual(status, 503, answer)
+            self.assertEqual(headers["Retry-After"], "1")
+            error = json.loads(answer)["error"]
+            self.assertIn("at most 307200 bytes together (--max-bodies-size)",
+                          error["message"])
+            self.assertIn("type", error)
+        # Short ones need none.
+        self.assertEqual(self.ask(1000)[0], 200)
+        clients.pop().close()
+        wait_until(lambda: self.ask(100_000)[0] == 200, "one has left")
+        clients.pop().close()
+
+    def test_a_body_in_chunks_counts_too(self):
+        clients = []
+        for _ in range(2):
+            client = self.server.connect()
+            client.sendall(b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\n"
+                           b"Transfer-Encoding: chunked\r\n\r\n")
+            for _ in range(15):
+                client.sendall(b"2710\r\n" + b" " * 10_000 + b"\r\n")
+            clients.append(client)
+        wait_until(lambda: self.ask(100_000)[0] == 503, "they have sent theirs")
+        for client in clients:
+            client.close()
+        wait_until(lambda: self.ask(190_000)[0] == 200, "they have left")
+
+    def test_all_of_it_comes_back(self):
+        told = []
+
+        def ask():
+            told.append(self.ask(120_000)[0])
+
+        for _ in range(3):
+            clients = [threading.Thread(target=ask) for _ in range(12)]
+            for client in clients:
+                client.start()
+            for client in clients:
+                client.join()
+        self.assertLessEqual(set(told), {200, 503})
+        self.assertIn(200, told)
+        for _ in range(4):
+            self.assertEqual(self.ask(190_000)[0], 200)
+
+    def test_a_bound_below_one_body_is_refused_at_start(self):
+        with self.assertRaisesRegex(
+                AssertionError, "--max-bodies-size must be at least "
+                "--max-body-size"):
+            Server(WINNOW, "--max-body-size", "2MiB", "--max-bodies-size",
+                   "1MiB")
 
 
 class LeavingTest(unittest.TestCase):
