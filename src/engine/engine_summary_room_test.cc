@@ -32,9 +32,9 @@ class EngineSummaryRoomTest : public testing::Test {
     if (options.selectors.empty()) {
       options.selectors = {"mean:budget=64,block=16,recent=16"};
     }
-    options.on_schedule = [this](const ScheduleInput&,
-                                 const Schedule& schedule) {
-      num_admitted_ += std::ssize(schedule.admitted);
+    options.on_decision = [this](const Decision& decision) {
+      const auto* made = std::get_if<ScheduleDecision>(&decision);
+      if (made != nullptr) num_admitted_ += std::ssize(made->schedule.admitted);
     };
     Result<std::unique_ptr<Engine>> engine =
         Engine::Create(*backend_, *model_, options);

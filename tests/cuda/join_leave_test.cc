@@ -176,7 +176,7 @@ class JoinLeaveTest : public testing::Test {
   }
 
   // `probe`: one of as many questions as there are selectors, and dense.
-  void Join(int probe, int num_prompt, int num_tokens) {
+  void Join(int probe, int num_prompt, int num_tokens, int min_tokens = 0) {
     Client& client = clients_.emplace_back();
     client.probe = probe;
     Request request;
@@ -185,6 +185,7 @@ class JoinLeaveTest : public testing::Test {
       request.prompt.push_back(TinyToken(tiny_, first, i));
     }
     request.max_tokens = num_tokens;
+    request.min_tokens = min_tokens;
     const auto num_selectors = static_cast<int>(kSelectors.size());
     request.selector = probe >= 0 ? probe - 1 : Between(0, num_selectors) - 1;
     if (probe < 0) {
@@ -235,17 +236,19 @@ class JoinLeaveTest : public testing::Test {
     while (!clients_.empty() && !HasFailure()) Step();
   }
 
-  // Every number of sequences decodes once, and every selector.
+  // Every number of sequences decodes, and every selector.
   void WarmUp() {
     for (int probe = 0; probe < num_probes(); ++probe) {
       JoinAsProbe(probe);
       StepToEnd();
     }
-    for (int i = 0; i < kSeqs; ++i) {
-      Join(-1, 1 + i, 4 + 2 * kSeqs - i);
-      clients_.back().leaves_after = 0;
+    for (int num_seqs = 1; num_seqs <= kSeqs; ++num_seqs) {
+      for (int i = 0; i < num_seqs; ++i) {
+        Join(-1, 1 + i, 8, /*min_tokens=*/8);
+        clients_.back().leaves_after = 0;
+      }
+      StepToEnd();
     }
-    StepToEnd();
   }
 
   const TinyCase tiny_;
