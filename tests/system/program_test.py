@@ -526,7 +526,7 @@ class ProgramTest(unittest.TestCase):
                 ([], ["command must be generate, "]),
                 (["nonsense"], ["command must be generate, ", "nonsense"]),
                 (["bench", "stop"], ["command must be step, verbs, prefill, "
-                                     "throughput, tiers, disk, tables or serve",
+                                     "throughput, tiers, disk, link, tables or serve",
                                      "stop"]),
                 (["generate"], ["MODEL"]),
                 (["generate", MODEL], ["--prompt"]),
