@@ -25,7 +25,11 @@ Result<bool> Engine::Step() {
       step_begun_ = Sequence::Clock::now();
     }
     StepPlan plan = AdmitAndPlan();
-    if (plan.empty()) return WaitForPages();
+    if (plan.empty()) {
+      Result<bool> waited = WaitForPages();
+      step_begun_ = Sequence::Clock::now();  // That was no step's.
+      return waited;
+    }
     Prepare(plan);
     if (!plan.RunsWhole(model_.config().num_layers)) {
       RETURN_IF_ERROR(Land(plan, runner_->Run(plan, kv_, sequence_of_)));

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace winnow {
@@ -90,6 +91,14 @@ void VisitItem(Item& item, const Visit& visit) {
   visit("num_scored", item.num_scored);
 }
 
+template <typename Schedule, typename Visit>
+void VisitSchedule(Schedule& schedule, const Visit& visit) {
+  visit("admitted", schedule.admitted);
+  visit("overtaken", schedule.overtaken);
+  visit("num_lacking_pages", schedule.num_lacking_pages);
+  visit("num_spare_pages", schedule.num_spare_pages);
+}
+
 template <typename T>
 Json JsonOf(const T& value) {
   return value;
@@ -112,12 +121,40 @@ auto Writer(Json& object) {
   };
 }
 
+// The fields of a new one.
+const Json& NewSequence() {
+  static const Json fields = [] {
+    Json object;
+    const SequenceSnapshot sequence;
+    VisitSequence(sequence, Writer(object));
+    return object;
+  }();
+  return fields;
+}
+const Json& NewItem() {
+  static const Json fields = [] {
+    Json object;
+    const StepItem item;
+    VisitItem(item, Writer(object));
+    return object;
+  }();
+  return fields;
+}
+const Json& NewSchedule() {
+  static const Json fields = [] {
+    Json object;
+    const Schedule schedule;
+    VisitSchedule(schedule, Writer(object));
+    return object;
+  }();
+  return fields;
+}
+
 // Adds to `object` what is not as a new one has it.
-auto ShortWriter(Json& object) {
-  return [&object](const char* name, const auto& value) {
-    if (value != std::remove_cvref_t<decltype(value)>()) {
-      object[name] = JsonOf(value);
-    }
+auto ShortWriter(Json& object, const Json& fields) {
+  return [&object, &fields](const char* name, const auto& value) {
+    Json json = JsonOf(value);
+    if (json != fields.at(name)) object[name] = std::move(json);
   };
 }
 
@@ -166,14 +203,6 @@ auto ShortReader(const Json& object) {
   };
 }
 
-template <typename Schedule, typename Visit>
-void VisitSchedule(Schedule& schedule, const Visit& visit) {
-  visit("admitted", schedule.admitted);
-  visit("overtaken", schedule.overtaken);
-  visit("num_lacking_pages", schedule.num_lacking_pages);
-  visit("num_spare_pages", schedule.num_spare_pages);
-}
-
 int64_t LeftNs(std::chrono::steady_clock::duration left) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(left).count();
 }
@@ -194,20 +223,22 @@ struct WriteLine {
     VisitLimits(input.limits, Writer(line["limits"]));
     VisitCost(input.cost, Writer(line["cost"]));
     for (const SequenceSnapshot& sequence : input.sequences) {
-      VisitSequence(sequence, ShortWriter(line["sequences"].emplace_back()));
+      VisitSequence(sequence, ShortWriter(line["sequences"].emplace_back(),
+                                          NewSequence()));
     }
     Json& decided = line["schedule"];
     decided["plan"] = Json::array();
-    VisitSchedule(schedule, ShortWriter(decided));
+    VisitSchedule(schedule, ShortWriter(decided, NewSchedule()));
     for (const StepItem& item : schedule.plan.items) {
-      VisitItem(item, ShortWriter(decided["plan"].emplace_back()));
+      VisitItem(item, ShortWriter(decided["plan"].emplace_back(), NewItem()));
     }
     return line;
   }
   Json operator()(const VictimDecision& made) const {
     Json line = LineOf("victim");
     for (const SequenceSnapshot& sequence : made.sequences) {
-      VisitRunning(sequence, ShortWriter(line["sequences"].emplace_back()));
+      VisitRunning(sequence, ShortWriter(line["sequences"].emplace_back(),
+                                         NewSequence()));
     }
     line["victim"] = JsonOf(made.victim);
     return line;
@@ -275,7 +306,20 @@ Result<Decision> DecisionOf(const Json& line) {
                      kScheduleTraceFormat, format.dump());
   }
   const Json& kind = FieldOf(line, "decision");
-  if (kind == "schedule") return Decision(ScheduleOf(line));
+  if (kind == "schedule") {
+    ScheduleDecision made = ScheduleOf(line);
+    const auto num_selectors = std::ssize(made.input.num_segments);
+    for (const SequenceSnapshot& sequence : made.input.sequences) {
+      if (sequence.num_segments == 0 ||
+          (sequence.selector >= 0 && sequence.selector < num_selectors)) {
+        continue;
+      }
+      return MakeError(ErrorCode::kCorrupt,
+                       "field sequences.selector: must be in [0, {}), is {}",
+                       num_selectors, sequence.selector);
+    }
+    return Decision(std::move(made));
+  }
   if (kind == "victim") return Decision(VictimOf(line));
   if (kind == "expiry") return Decision(ExpiryOf(line));
   return MakeError(ErrorCode::kCorrupt,

@@ -224,9 +224,10 @@ Awaitable<std::unique_ptr<HttpAnswer>> HttpConnection::Read(HttpParser& parser,
   }
   auto room = std::make_shared<ByteRoom::Share>(server_.bodies);
   const bool has_room = co_await ReadBody(parser, *room, &error);
+  // What is refused goes with its share of the room, not when it has been told.
+  if (error || !has_room) std::string().swap(parser.get().body());
   if (error) co_return Refusal(parser, error);
   if (!has_room) {
-    parser.get().body() = std::string();
     co_return server_.handler->Refuse(head, 503, FullMessage(server_.limits));
   }
   *whole = true;

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import tempfile
@@ -143,10 +144,33 @@ class BodiesTest(unittest.TestCase):
                        b"Content-Length: 200000\r\n\r\n" + b" " * num_bytes)
         return client
 
+    def stalled_in_chunks(self, num_bytes: int):
+        client = self.server.connect()
+        client.sendall(b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\n"
+                       b"Transfer-Encoding: chunked\r\n\r\n")
+        for _ in range(num_bytes // 10_000):
+            client.sendall(b"2710\r\n" + b" " * 10_000 + b"\r\n")
+        return client
+
+    def fill(self, stalled):
+        """Two that hold all but a little. Whoever asks while they still send
+        takes room from them, so one of them may be refused: then again, and
+        later."""
+        for pause in (0.1, 0.3, 1, 3, 9):
+            clients = []
+            for _ in range(2):
+                with contextlib.suppress(OSError):  # refused meanwhile
+                    clients.append(stalled(150_000))
+            time.sleep(pause)
+            if all(self.ask(100_000)[0] == 503 for _ in range(3)):
+                return clients
+            for client in clients:
+                client.close()
+        raise AssertionError("two that stall never held what they have sent")
+
     def test_who_finds_no_room_is_told_to_come_again(self):
         self.assertEqual(self.ask(150_000)[0], 200)
-        clients = [self.stalled(150_000) for _ in range(2)]
-        wait_until(lambda: self.ask(100_000)[0] == 503, "they have sent theirs")
+        clients = self.fill(self.stalled)
         for path in ["/tokenize", "/v1/completions", "/v1/messages"]:
             status, headers, answer = self.ask(100_000, path)
             self.assertEqual(status, 503, answer)
@@ -162,15 +186,7 @@ class BodiesTest(unittest.TestCase):
         clients.pop().close()
 
     def test_a_body_in_chunks_counts_too(self):
-        clients = []
-        for _ in range(2):
-            client = self.server.connect()
-            client.sendall(b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\n"
-                           b"Transfer-Encoding: chunked\r\n\r\n")
-            for _ in range(15):
-                client.sendall(b"2710\r\n" + b" " * 10_000 + b"\r\n")
-            clients.append(client)
-        wait_until(lambda: self.ask(100_000)[0] == 503, "they have sent theirs")
+        clients = self.fill(self.stalled_in_chunks)
         for client in clients:
             client.close()
         wait_until(lambda: self.ask(190_000)[0] == 200, "they have left")
