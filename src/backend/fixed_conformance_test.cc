@@ -300,28 +300,15 @@ class FixedConformanceTest : public SeededTest {
 
 // Choices as a step left them, where the host can read them.
 struct HostFixed {
-  std::vector<std::byte> bytes;
-  std::vector<int32_t> first;
-  std::vector<uint32_t> segments;
+  HostSegments segments;
   FixedTable table;
 
-  HostFixed(TestDevice& device, const FixedTable& of) : table(of) {
-    const TestArray rows = device.Download(of.segments.first);
-    first.assign(rows.values.begin(), rows.values.end());
-    const TestArray numbers = device.Download(of.segments.entries);
-    segments.assign(numbers.values.begin(), numbers.values.end());
-    const auto num_segments =
-        std::ssize(segments) - std::ranges::count(segments, kNoSummaries);
-    bytes = device.DownloadBytes(MakeView(
-        of.words, Dtype::kUInt8, {of.segment_stride_bytes * num_segments}));
-    table.words = bytes.data();
-    table.segments = {
-        .first = MakeView(first.data(), Dtype::kInt32, {std::ssize(first)}),
-        .entries =
-            MakeView(segments.data(), Dtype::kUInt32, {std::ssize(segments)})};
+  HostFixed(TestDevice& device, const FixedTable& of)
+      : segments(device, of.segments, of.words, of.segment_stride_bytes),
+        table(of) {
+    table.words = segments.bytes.data();
+    table.segments = segments.table;
   }
-  HostFixed(const HostFixed&) = delete;
-  HostFixed& operator=(const HostFixed&) = delete;
 };
 
 // What lies in the table, where the host can read it.

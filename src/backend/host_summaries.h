@@ -10,31 +10,45 @@
 
 namespace winnow {
 
-// Summaries as a step left them, where the host can read them; `table` is of
-// its own bytes.
-struct HostSummaries {
-  std::vector<std::byte> bytes;
+// A table of segments and all that lies in them, where the host can read it;
+// `table` is of its own numbers.
+struct HostSegments {
   std::vector<int32_t> first;
-  std::vector<uint32_t> segments;
-  SummaryTable table;
+  std::vector<uint32_t> numbers;
+  RowTable table;
+  std::vector<std::byte> bytes;
 
-  HostSummaries(TestDevice& device, const SummaryTable& of) : table(of) {
-    const TestArray rows = device.Download(of.segments.first);
+  // Segments lie at `data`, one every `stride_bytes`.
+  HostSegments(TestDevice& device, const RowTable& of, std::byte* data,
+               int64_t stride_bytes) {
+    const TestArray rows = device.Download(of.first);
     first.assign(rows.values.begin(), rows.values.end());
-    const TestArray numbers = device.Download(of.segments.entries);
-    segments.assign(numbers.values.begin(), numbers.values.end());
-    const auto num_segments =
-        std::ssize(segments) - std::ranges::count(segments, kNoSummaries);
-    bytes = device.DownloadBytes(MakeView(
-        of.rows, Dtype::kUInt8, {of.segment_stride_bytes * num_segments}));
-    table.rows = bytes.data();
-    table.segments = {
+    const TestArray entries = device.Download(of.entries);
+    numbers.assign(entries.values.begin(), entries.values.end());
+    table = {
         .first = MakeView(first.data(), Dtype::kInt32, {std::ssize(first)}),
         .entries =
-            MakeView(segments.data(), Dtype::kUInt32, {std::ssize(segments)})};
+            MakeView(numbers.data(), Dtype::kUInt32, {std::ssize(numbers)})};
+    const auto count =
+        std::ssize(numbers) - std::ranges::count(numbers, kNoSummaries);
+    bytes = device.DownloadBytes(
+        MakeView(data, Dtype::kUInt8, {stride_bytes * count}));
   }
-  HostSummaries(const HostSummaries&) = delete;
-  HostSummaries& operator=(const HostSummaries&) = delete;
+  HostSegments(const HostSegments&) = delete;
+  HostSegments& operator=(const HostSegments&) = delete;
+};
+
+// Summaries as a step left them, where the host can read them.
+struct HostSummaries {
+  HostSegments segments;
+  SummaryTable table;
+
+  HostSummaries(TestDevice& device, const SummaryTable& of)
+      : segments(device, of.segments, of.rows, of.segment_stride_bytes),
+        table(of) {
+    table.rows = segments.bytes.data();
+    table.segments = segments.table;
+  }
 };
 
 }  // namespace winnow

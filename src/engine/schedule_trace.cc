@@ -121,32 +121,26 @@ auto Writer(Json& object) {
   };
 }
 
-// The fields of a new one.
+template <typename T, typename VisitFields>
+Json FieldsOfNew(const VisitFields& visit_fields) {
+  Json object;
+  const T fresh;
+  visit_fields(fresh, Writer(object));
+  return object;
+}
 const Json& NewSequence() {
-  static const Json fields = [] {
-    Json object;
-    const SequenceSnapshot sequence;
-    VisitSequence(sequence, Writer(object));
-    return object;
-  }();
+  static const Json fields = FieldsOfNew<SequenceSnapshot>(
+      [](const auto& of, const auto& visit) { VisitSequence(of, visit); });
   return fields;
 }
 const Json& NewItem() {
-  static const Json fields = [] {
-    Json object;
-    const StepItem item;
-    VisitItem(item, Writer(object));
-    return object;
-  }();
+  static const Json fields = FieldsOfNew<StepItem>(
+      [](const auto& of, const auto& visit) { VisitItem(of, visit); });
   return fields;
 }
 const Json& NewSchedule() {
-  static const Json fields = [] {
-    Json object;
-    const Schedule schedule;
-    VisitSchedule(schedule, Writer(object));
-    return object;
-  }();
+  static const Json fields = FieldsOfNew<Schedule>(
+      [](const auto& of, const auto& visit) { VisitSchedule(of, visit); });
   return fields;
 }
 

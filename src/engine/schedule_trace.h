@@ -26,7 +26,8 @@ inline constexpr int kScheduleTraceFormat = 2;
 //    "expired":[1]}
 // Fields are named as in scheduler.h. Limits and cost are whole; of a sequence
 // or an item those fields that are as a new one has them are left out, and
-// those at which the decision does not look. left_ns: of a deadline, then.
+// those at which the decision does not look; num_segments, where no selector
+// keeps summaries. left_ns: of a deadline, then.
 std::string DecisionLine(const Decision& decision);
 
 // Of such a line. Fails with kCorrupt where it is none, or of another format;

@@ -1,5 +1,6 @@
 #include "engine/schedule_trace.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -149,6 +150,34 @@ TEST(ScheduleTraceTest, ALineSaysByWhatAVictimWasChosen) {
     EXPECT_EQ(DecisionLine(DecideAgain(*parsed)), line);
   }
   EXPECT_TRUE(any);
+}
+
+// Else what is promised would be looked up beside what there is.
+TEST(ScheduleTraceTest, SegmentsAreOfASelectorThatIsThere) {
+  ScheduleInput input;
+  input.num_segments = {8, 8};
+  for (const int selector : {-1, 0, 1, 2}) {
+    SequenceSnapshot sequence;
+    sequence.id = SequenceId(1);
+    sequence.num_tokens = 5;
+    sequence.admitted = true;
+    sequence.selector = selector;
+    sequence.num_segments = 3;
+    input.sequences = {sequence};
+    const auto parsed =
+        ParseDecisionLine(DecisionLine(ScheduleDecision{input, {}}));
+    if (selector == 0 || selector == 1) {
+      ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+      const auto& made = std::get<ScheduleDecision>(*parsed);
+      EXPECT_EQ(made.input.sequences.at(0).selector, selector);
+    } else {
+      ASSERT_FALSE(parsed.ok()) << selector;
+      EXPECT_EQ(parsed.error().message,
+                fmt::format("field sequences.selector: must be in [0, 2), is "
+                            "{}",
+                            selector));
+    }
+  }
 }
 
 TEST(ScheduleTraceTest, ALineSaysByWhatSomebodyIsLate) {

@@ -5,8 +5,8 @@
 // pattern in it. A core keeps few misses of its first cache level under way,
 // two dozen on Zen 4, and many more of its second: so what is read a unit later
 // comes into the second, and what is read next from there into the first. (Both
-// into the first, 8 KiB ahead: 0.52 of the read roof in place of 0.85 there.
-// Every other line alone was slower on Zen 5.)
+// into the first, 8 KiB ahead, was slower there; every other line alone, on
+// Zen 5.)
 #ifndef WINNOW_BACKEND_CPU_FETCH_BESIDE_H_
 #define WINNOW_BACKEND_CPU_FETCH_BESIDE_H_
 
