@@ -13,14 +13,14 @@ bool HasKey(std::string_view authorization, std::string_view key) {
                          [](unsigned char c) { return std::tolower(c); });
   if (!of_scheme) return false;
   const std::string_view given = authorization.substr(kScheme.size());
-  if (given.size() != key.size()) return false;
-  // Every byte is looked at; volatile, so that no compiler stops at the first
-  // that differs.
-  volatile unsigned char difference = 0;
-  for (size_t i = 0; i < key.size(); ++i) {
+  if (key.empty()) return given.empty();
+  // As long as what was given takes, wherever it differs and however long the
+  // key is; volatile, so that no compiler stops at the first that differs.
+  volatile unsigned char difference = given.size() != key.size();
+  for (size_t i = 0; i < given.size(); ++i) {
     difference = static_cast<unsigned char>(
         difference | (static_cast<unsigned char>(given[i]) ^
-                      static_cast<unsigned char>(key[i])));
+                      static_cast<unsigned char>(key[i % key.size()])));
   }
   return difference == 0;
 }

@@ -91,7 +91,7 @@ TEST(ApiKeyTest, OnlyTheWholeKeyOpens) {
   EXPECT_TRUE(HasKey("bearer secret", "secret"));
   for (const char* header :
        {"", "secret", "Bearer ", "Bearer secre", "Bearer secrets",
-        "Bearer Secret", "Basic secret"}) {
+        "Bearer Secret", "Bearer secretsecret", "Basic secret"}) {
     EXPECT_FALSE(HasKey(header, "secret")) << header;
   }
 }
