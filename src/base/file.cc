@@ -9,6 +9,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/lost_mapping.h"
+
 namespace winnow {
 namespace {
 
@@ -106,7 +108,9 @@ Result<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
   void* address =
       mmap(nullptr, num_bytes, PROT_READ, MAP_SHARED, file.get(), 0);
   if (address == MAP_FAILED) return SystemError("map", path);
-  return MappedFile(path, {static_cast<const std::byte*>(address), num_bytes});
+  const std::span bytes(static_cast<const std::byte*>(address), num_bytes);
+  NameMapping(bytes, path);
+  return MappedFile(path, bytes);
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
@@ -120,6 +124,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 
 MappedFile::~MappedFile() {
   if (!bytes_.empty()) {
+    ForgetMapping(bytes_);
     munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
   }
 }

@@ -5,6 +5,7 @@
 #include <exception>
 #include <new>
 
+#include "base/lost_mapping.h"
 #include "cli/bench.h"
 #include "cli/command.h"
 #include "cli/eval.h"
@@ -102,5 +103,6 @@ int main(int argc, char** argv) {
   // is told, not the process.
   signal(SIGXFSZ, SIG_IGN);
   signal(SIGPIPE, SIG_IGN);
+  winnow::EndWhereMappingsAreLost("winnow: ", winnow::kFailure);
   return winnow::StatusOfOutput(winnow::Main(argc, argv));
 }
