@@ -52,7 +52,7 @@ struct EngineOptions {
   // What is kept near of what is not read, where pages are not whole.
   HintOptions hints = {};
   // By what pages of the host and the disk are copied back or computed again;
-  // none: by what is measured.
+  // where it says nothing all are copied. None: by what is measured.
   std::optional<RestoreRates> restore_rates = RestoreRates();
   bool batch_invariant = false;
   // Requests begin with the pages that others left behind of the same prompt.
