@@ -51,6 +51,12 @@ Result<std::optional<CacheBudget>> CacheBudgetOf(const EngineFlags& flags) {
   return std::optional<CacheBudget>(budget);
 }
 
+// REQUIRES: a word of --restore.
+std::optional<RestoreRates> RestoreRatesOf(const std::string& word) {
+  if (word == "auto") return std::nullopt;
+  return RestoreRates{.never_copies = word == "compute"};
+}
+
 }  // namespace
 
 void AddModelFlags(Command& command, EngineFlags* flags, bool model_required) {
@@ -129,6 +135,12 @@ void AddEngineFlags(Command& command, EngineFlags* flags) {
                            "tokens (8K) or a multiple of its budget (4x); the "
                            "rest stays in --host-kv"},
                   Text(&flags->cache_budget));
+  command.AddFlag({.name = "--restore",
+                   .value_name = "auto|copy|compute",
+                   .help = "How a prompt gets the KV of its beginning that "
+                           "lies on the host or a disk (default auto: what is "
+                           "foretold to take less time)"},
+                  OneOf({"auto", "copy", "compute"}, &flags->restore));
   command.AddFlag({.name = "--quiet",
                    .help = "No progress and no closing line on standard error",
                    .values = Flag::Values::kNone},
@@ -178,7 +190,7 @@ Result<EngineOptions> ParseEngineOptions(const EngineFlags& flags) {
                    SizeOf("--device-kv", flags.device_kv));
   ASSIGN_OR_RETURN(options.host_kv_bytes, SizeOf("--host-kv", flags.host_kv));
   ASSIGN_OR_RETURN(options.cache_budget, CacheBudgetOf(flags));
-  options.restore_rates = std::nullopt;
+  options.restore_rates = RestoreRatesOf(flags.restore);
   return options;
 }
 

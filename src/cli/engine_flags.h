@@ -29,6 +29,7 @@ struct EngineFlags {
   std::string device_kv;
   std::string host_kv;
   std::string cache_budget;
+  std::string restore = "auto";
   std::string select = "auto";
   bool batch_invariant = false;
   uint64_t seed = 0;

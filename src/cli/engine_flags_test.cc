@@ -66,5 +66,15 @@ TEST(EngineFlagsTest, ACacheBudgetIsTokensOrAMultiple) {
             "given");
 }
 
+TEST(EngineFlagsTest, FarPagesAreCopiedOrComputedAsOneSays) {
+  EngineFlags flags;
+  EXPECT_FALSE(ParseEngineOptions(flags)->restore_rates.has_value());
+  const FarPages pages = {.host_bytes = int64_t{1} << 40, .num_tokens = 32};
+  flags.restore = "copy";
+  EXPECT_TRUE(RestorePays(*ParseEngineOptions(flags)->restore_rates, pages));
+  flags.restore = "compute";
+  EXPECT_FALSE(RestorePays(*ParseEngineOptions(flags)->restore_rates, pages));
+}
+
 }  // namespace
 }  // namespace winnow

@@ -7,16 +7,24 @@
 namespace winnow {
 namespace {
 
-// One that may give way, and begins again without others.
-bool IsPlain(const SequenceSnapshot& sequence) {
-  return !sequence.is_prefix() && !sequence.prefix && !sequence.layerwise;
-}
-
+// One that never gives way.
 bool IsFirm(const SequenceSnapshot& sequence) {
   return sequence.is_prefix() || sequence.layerwise;
 }
 
 }  // namespace
+
+void Admission::LeastRoom::Add(const SequenceSnapshot& sequence) {
+  if (IsFirm(sequence)) {
+    pages.firm += sequence.life_pages + sequence.fork_pages;
+    if (!sequence.is_read()) table_pages.firm += sequence.table_pages;
+    return;
+  }
+  if (!sequence.prefix) {
+    pages.longest = std::max(pages.longest, sequence.life_pages);
+  }
+  table_pages.longest = std::max(table_pages.longest, sequence.table_pages);
+}
 
 Admission::Admission(const ScheduleInput& input)
     : limits_(input.limits),
@@ -40,15 +48,16 @@ int64_t Admission::PagesToPromise(const SequenceSnapshot& sequence) const {
 }
 
 bool Admission::MayRun(const SequenceSnapshot& sequence) const {
-  int64_t firm = firm_pages_, longest = longest_life_;
-  if (IsFirm(sequence)) firm += sequence.life_pages + sequence.fork_pages;
-  if (IsPlain(sequence)) longest = std::max(longest, sequence.life_pages);
+  LeastRoom least = least_;
+  least.Add(sequence);
   return num_running_ < limits_.max_num_seqs &&
-         table_pages_ + sequence.table_pages <= limits_.num_table_pages &&
+         table_pages_ + sequence.promised_table_pages() <=
+             limits_.num_table_pages &&
+         least.table_pages.total() <= limits_.num_table_pages &&
          HasSegments(sequence) &&
          promised_host_pages_ + sequence.host_pages <=
              limits_.num_free_host_pages &&
-         firm + longest <= limits_.num_pages;
+         least.pages.total() <= limits_.num_pages;
 }
 
 // Whoever runs alone beside prefixes has (NumSummarySegments).
@@ -69,14 +78,9 @@ void Admission::Count(const SequenceSnapshot& sequence) {
   promised_pages_ += PagesToPromise(sequence);
   if (!sequence.is_read()) {
     ++num_running_;
-    table_pages_ += sequence.table_pages;
+    table_pages_ += sequence.promised_table_pages();
   }
-  if (IsPlain(sequence)) {
-    longest_life_ = std::max(longest_life_, sequence.life_pages);
-  }
-  if (IsFirm(sequence)) {
-    firm_pages_ += sequence.life_pages + sequence.fork_pages;
-  }
+  least_.Add(sequence);
   if (!sequence.admitted) promised_host_pages_ += sequence.host_pages;
   if (sequence.num_segments > 0) {
     promised_segments_[sequence.selector] +=

@@ -35,6 +35,21 @@ class Admission {
     int64_t used_pages = 0;
   };
 
+  // What there must be whoever gives way: all of those who never do, and the
+  // longest life of all others.
+  struct Least {
+    int64_t firm = 0;
+    int64_t longest = 0;
+
+    int64_t total() const { return firm + longest; }
+  };
+  struct LeastRoom {
+    Least pages;  // forks apart, whose prefixes keep it for them
+    Least table_pages;
+
+    void Add(const SequenceSnapshot& sequence);
+  };
+
   // Pages that the pool must have beyond all promises.
   int64_t PagesToPromise(const SequenceSnapshot& sequence) const;
   // Whether it may start at all beside those that cannot give way.
@@ -46,10 +61,7 @@ class Admission {
   const SchedulerLimits limits_;
   const std::vector<int64_t> num_segments_;
   int64_t promised_pages_;
-  // Prefixes, with one fork each, and those that are layerwise; and the longest
-  // life of all others: what must fit whoever gives way.
-  int64_t firm_pages_ = 0;
-  int64_t longest_life_ = 0;
+  LeastRoom least_;
   // Prefixes that are only held do not run.
   int num_running_ = 0;
   int64_t table_pages_ = 0;

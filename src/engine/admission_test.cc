@@ -85,6 +85,38 @@ TEST(AdmissionTest, PageTablesHaveRoomForAllWhoRun) {
   EXPECT_EQ(Admitted({held, plain(2, 9)}, limits), Ids{2});
 }
 
+// Whoever may give way is promised what is expected in tables too; and the
+// longest of these goes on beside all that never do.
+TEST(AdmissionTest, PageTablesArePromisedByWhatIsExpected) {
+  SchedulerLimits limits = kLimits;
+  limits.num_table_pages = 9;
+  const auto expecting = [](SequenceSnapshot sequence, int64_t life,
+                            std::optional<int64_t> expected) {
+    sequence.table_pages = life;
+    sequence.expected_table_pages = expected;
+    return sequence;
+  };
+  const auto admitted = [&](const std::vector<SequenceSnapshot>& sequences) {
+    return Admitted(sequences, limits);
+  };
+  EXPECT_EQ(
+      admitted({expecting(Plain(1, 1), 9, 4), expecting(Plain(2, 1), 9, 4),
+                expecting(Plain(3, 1), 9, 2), expecting(Plain(4, 1), 9, 1)}),
+      (Ids{1, 2}));
+  EXPECT_EQ(admitted({expecting(Plain(1, 1), 10, 4)}), Ids{});
+  const SequenceSnapshot layerwise = expecting(Layerwise(1, 1, 0), 5, {});
+  EXPECT_EQ(admitted({layerwise, expecting(Plain(2, 1), 4, 2)}), (Ids{1, 2}));
+  EXPECT_EQ(admitted({layerwise, expecting(Plain(2, 1), 5, 2)}), Ids{1});
+  EXPECT_EQ(admitted({expecting(Plain(2, 1), 5, 2), layerwise}), Ids{2});
+  // While it is read a prefix has a table, and does not give way; its fork
+  // does.
+  const SequenceSnapshot prefix = expecting(PrefixOf(1, 1, 1), 5, {});
+  EXPECT_EQ(admitted({prefix, expecting(Plain(2, 1), 5, 2)}), Ids{1});
+  EXPECT_EQ(admitted({Read(prefix), expecting(ForkOf(1, 2, 1), 6, {}),
+                      expecting(Plain(3, 1), 9, 3)}),
+            (Ids{2, 3}));
+}
+
 // Of each selector there are so many segments of summaries; what others have of
 // them already takes none.
 TEST(AdmissionTest, SummariesHaveRoomForAllWhoAreAdmitted) {

@@ -31,6 +31,7 @@ ScheduleInput RandomInput(std::mt19937& random) {
     sequence.life_pages = 1 + below(30);
     sequence.host_pages = below(3);
     sequence.table_pages = below(60);
+    sequence.expected_table_pages = below(60);
     sequence.layerwise = below(4) == 0;
     const SequenceSnapshot& first = input.sequences.front();
     if (i == 1 && below(3) == 0) {

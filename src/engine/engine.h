@@ -121,6 +121,13 @@ class Engine {
                      SequenceSnapshot& snapshot) const;
   // Whose segments of summaries are too few for the plan, or none.
   std::optional<int> SelectorInNeed(const StepPlan& plan) const;
+  // What it has in page tables once the plan has run: nothing while it is read
+  // layer by layer, or only held.
+  int64_t NumTablePages(const Sequence& sequence, const StepPlan& plan) const;
+  bool HasTablePages(const StepPlan& plan) const;
+  // Of whom one must give way, as page tables or summaries have no room for the
+  // plan; empty where they have.
+  std::vector<SequenceSnapshot> InTheWayOf(const StepPlan& plan) const;
   Status AddDisk(std::unique_ptr<DiskStore> store);
   // As they are, or will be when the last step under way has landed.
   std::vector<SequenceSnapshot> Snapshots(

@@ -75,7 +75,8 @@ Result<std::unique_ptr<Engine>> Engine::Create(
   ASSIGN_OR_RETURN(const int64_t num_host_pages,
                    HostPagesOf(options, model, backend.attributes()));
   TableRoom room = {.num_host_extents = num_host_pages,
-                    .max_sequences = options.max_num_seqs};
+                    .max_sequences = options.max_num_seqs,
+                    .max_sharers = options.max_table_sharers};
   ASSIGN_OR_RETURN(room.num_extents,
                    KvPagesOf(options, model, backend.attributes()));
   const SelectorSetOptions selector_options = {

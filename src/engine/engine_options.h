@@ -15,6 +15,7 @@
 #include "engine/scheduler.h"
 #include "engine/selector_set.h"
 #include "kv/slot_budget.h"
+#include "kv/table_room.h"
 #include "model/model.h"
 
 namespace winnow {
@@ -26,7 +27,8 @@ inline constexpr int kMaxNumBatchedTokens = 1 << 20;
 struct EngineOptions {
   int max_model_len = 0;  // tokens a sequence may reach; 0: the model's limit
   int max_num_seqs = 16;  // running at once
-  int max_num_batched_tokens = 2048;  // rows a step
+  int max_num_batched_tokens = 2048;      // rows a step
+  int max_table_sharers = kTableSharers;  // kv/table_room.h
   // That prompts may make a step last for requests beside them that generate,
   // as it is foretold; 0: however long.
   double max_step_ms = 0;
@@ -50,7 +52,7 @@ struct EngineOptions {
   // What is kept near of what is not read, where pages are not whole.
   HintOptions hints = {};
   // By what pages of the host and the disk are copied back or computed again;
-  // none: by what is measured.
+  // where it says nothing all are copied. None: by what is measured.
   std::optional<RestoreRates> restore_rates = RestoreRates();
   bool batch_invariant = false;
   // Requests begin with the pages that others left behind of the same prompt.

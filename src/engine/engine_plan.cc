@@ -38,9 +38,9 @@ std::vector<SequenceSnapshot> Engine::Snapshots(
     const int num_drawn = item != nullptr && item->samples ? 1 : 0;
     const int output = ExpectedOutput(outputs_, request.max_tokens,
                                       sequence->num_generated() + num_drawn);
-    snapshot.expected_pages =
-        PagesFor(int64_t{sequence->num_prompt_tokens()} + output - 1) -
-        num_saved;
+    snapshot.expected_table_pages =
+        PagesFor(int64_t{sequence->num_prompt_tokens()} + output - 1);
+    snapshot.expected_pages = *snapshot.expected_table_pages - num_saved;
     CountSegments(*sequence, output, snapshot);
   }
   return snapshots;
@@ -162,7 +162,8 @@ std::optional<StepPlan> Engine::PlanAhead() const {
   const bool makes_room = slots_ && schedule.num_lacking_pages > 0;
   if (!schedule.admitted.empty() || makes_room || schedule.plan.empty() ||
       !schedule.plan.RunsWhole(model_.config().num_layers) ||
-      !kv_.CanGrow(schedule.plan.Growths()) || SelectorInNeed(schedule.plan)) {
+      !kv_.CanGrow(schedule.plan.Growths()) || !HasTablePages(schedule.plan) ||
+      SelectorInNeed(schedule.plan)) {
     return std::nullopt;
   }
   return std::move(schedule.plan);
@@ -182,28 +183,58 @@ std::optional<int> Engine::SelectorInNeed(const StepPlan& plan) const {
   return std::nullopt;
 }
 
+int64_t Engine::NumTablePages(const Sequence& sequence,
+                              const StepPlan& plan) const {
+  const bool is_read = sequence.is_prefix() &&
+                       sequence.num_computed() == sequence.num_prompt_tokens();
+  const bool reads_by_layers =
+      sequence.layerwise() && sequence.num_computed() == 0;
+  if (!sequence.admitted() || is_read || reads_by_layers) return 0;
+  const StepItem* item = plan.Find(sequence.id());
+  const bool grows = item != nullptr && item->first_layer == 0;
+  return PagesFor(int64_t{kv_.num_tokens(sequence.id())} +
+                  (grows ? item->num_tokens : 0));
+}
+
+// Of all who run, as what selectors fix is kept for them by the same bound
+// (NumFixedSegments).
+bool Engine::HasTablePages(const StepPlan& plan) const {
+  int64_t num_pages = 0;
+  for (const auto& sequence : sequences_) {
+    num_pages += NumTablePages(*sequence, plan);
+  }
+  return num_pages <= cache_->num_table_pages();
+}
+
+std::vector<SequenceSnapshot> Engine::InTheWayOf(const StepPlan& plan) const {
+  const bool has_table_pages = HasTablePages(plan);
+  const std::optional<int> selector = SelectorInNeed(plan);
+  if (has_table_pages && !selector) return {};
+  std::vector<SequenceSnapshot> sequences = Snapshots();
+  std::erase_if(sequences, [&](const SequenceSnapshot& each) {
+    return has_table_pages ? each.selector != *selector
+                           : NumTablePages(Get(each.id), plan) == 0;
+  });
+  return sequences;
+}
+
 // Where whole lives are promised nobody ever lacks room. Whoever gives way
 // does not come back in the same step.
 void Engine::PreemptFor(StepPlan& plan) {
   if (!host_) return;
   while (true) {
     const PageNeed need = kv_.Need(plan.Growths());
-    std::optional<int> selector;
+    std::vector<SequenceSnapshot> candidates;
     if (need.fits()) {
-      selector = SelectorInNeed(plan);
-      if (!selector) return;
+      candidates = InTheWayOf(plan);
+      if (candidates.empty()) return;
     } else {
       // A slow disk delays nobody who runs.
       if (disk_ && disk_->GiveUp(need.deficit())) continue;
       if (MakeRoom(need.deficit())) continue;
       // They may have nowhere to go.
       if (disk_ && disk_->GiveUpFar()) continue;
-    }
-    std::vector<SequenceSnapshot> candidates = Snapshots();
-    if (selector) {
-      std::erase_if(candidates, [&selector](const auto& each) {
-        return each.selector != *selector;
-      });
+      candidates = Snapshots();
     }
     const std::optional<SequenceId> victim = PreemptionVictim(candidates);
     if (options_.on_decision) {

@@ -301,6 +301,8 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
         .prefix_caching = Below(4) > 0,
         .layers_per_step = Below(3) == 0 ? 1 : 0};
     workload.options.cache_budget = AnyBudget(has_prefix);
+    workload.options.max_table_sharers =
+        1 + static_cast<int>(workload.requests.size() % 3);
     workload.options.restore_rates = AnyRates();
     if (Below(3) == 0) PutOnDisk(workload);
     return workload;

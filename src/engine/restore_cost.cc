@@ -55,6 +55,7 @@ RestoreForecast Foretell(const RestoreRates& rates, const FarPages& pages) {
 }
 
 bool RestorePays(const RestoreRates& rates, const FarPages& pages) {
+  if (rates.never_copies) return false;
   const auto [copying_ms, computing_ms] = Foretell(rates, pages);
   return !copying_ms || !computing_ms || *copying_ms <= *computing_ms;
 }

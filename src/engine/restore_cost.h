@@ -13,6 +13,7 @@ namespace winnow {
 
 // How fast pages come back. Zero: not known.
 struct RestoreRates {
+  bool never_copies = false;         // whatever is known
   double link_bytes_per_second = 0;  // from the host to the device
   double disk_bytes_per_second = 0;  // from a disk to the host
   StepCost computing = {};
@@ -37,7 +38,8 @@ struct RestoreForecast {
 RestoreForecast Foretell(const RestoreRates& rates, const FarPages& pages);
 
 // Whether they are copied in less time than they are computed again. True where
-// either is not known: a copy leaves the step's rows to others.
+// either is not known: a copy leaves the step's rows to others. So with nothing
+// known all are copied.
 bool RestorePays(const RestoreRates& rates, const FarPages& pages);
 
 // How fast something is of late: what was added long before the last second of

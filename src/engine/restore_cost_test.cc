@@ -88,6 +88,16 @@ TEST(RestoreCostTest, WhatIsNotKnownIsCopied) {
   EXPECT_TRUE(RestorePays({}, from_host));
 }
 
+TEST(RestoreCostTest, NothingIsCopiedWhereNothingIsTo) {
+  RestoreRates rates = {.never_copies = true};
+  EXPECT_FALSE(RestorePays(rates, {.host_bytes = 1, .num_tokens = 32}));
+  rates = SomeRates();
+  const FarPages pages = {.disk_bytes = 1, .num_tokens = 32};
+  EXPECT_TRUE(RestorePays(rates, pages));
+  rates.never_copies = true;
+  EXPECT_FALSE(RestorePays(rates, pages));
+}
+
 TEST(RateMeterTest, KnowsWhatIsOfLate) {
   using std::chrono::seconds;
   RateMeter meter;

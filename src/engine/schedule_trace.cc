@@ -66,6 +66,7 @@ void VisitSequence(Snapshot& sequence, const Visit& visit) {
   visit("life_pages", sequence.life_pages);
   visit("host_pages", sequence.host_pages);
   visit("table_pages", sequence.table_pages);
+  visit("expected_table_pages", sequence.expected_table_pages);
   visit("selector", sequence.selector);
   visit("num_segments", sequence.num_segments);
   visit("shared_segments", sequence.shared_segments);

@@ -71,6 +71,7 @@ SequenceSnapshot RandomSequence(uint64_t id, std::mt19937& random) {
   if (sequence.selector >= 0) sequence.num_segments = 1 + below(5);
   sequence.shared_segments = sequence.num_segments / 2;
   if (below(2) == 0) sequence.expected_pages = 1 + below(20);
+  if (below(2) == 0) sequence.expected_table_pages = 1 + below(60);
   sequence.shared_pages = below(2);
   sequence.needs_all_layers = below(4) == 0;
   sequence.first_scored = below(100);

@@ -43,8 +43,10 @@ struct SequenceSnapshot {
   // Of the host, that one that is not admitted takes when it is.
   int64_t host_pages = 0;
   // Entries of a page table that it has at the end of its longest life, whether
-  // or not others have these pages too.
+  // or not others have these pages too; and what of these it is promised at
+  // first, as expected_pages. None: all.
   int64_t table_pages = 0;
+  std::optional<int64_t> expected_table_pages = {};
   // Who chooses what it reads, or -1; how many segments of summaries it is
   // promised there, whether or not others have them too; and, of one that is
   // not admitted, how many of them others have already.
@@ -70,6 +72,9 @@ struct SequenceSnapshot {
   bool is_prefix() const { return fork_pages > 0; }
   bool reads_by_layers() const { return layerwise && num_computed == 0; }
   int64_t promised_pages() const { return expected_pages.value_or(life_pages); }
+  int64_t promised_table_pages() const {
+    return expected_table_pages.value_or(table_pages);
+  }
   // True of a prefix that is only held for its forks.
   bool is_read() const { return is_prefix() && num_computed == num_tokens; }
 };
@@ -146,8 +151,9 @@ std::vector<SequenceId> ExpiredSequences(
 // (StepCost::Covers); but the first of them gets what it lacks to a page's end,
 // so that each step brings it on.
 // Sequences in the middle of their layers go on before new chunks start. If
-// anything can run, the plan is not empty. REQUIRES: a fork's prefix is among
-// the sequences, before it.
+// anything can run, the plan is not empty. Entries of page tables are promised
+// as pages are, whoever shares them. REQUIRES: a fork's prefix is among the
+// sequences, before it.
 Schedule PlanStep(const ScheduleInput& input);
 
 }  // namespace winnow

@@ -8,7 +8,7 @@ namespace winnow {
 
 int64_t NumTablePages(const TableRoom& room) {
   return room.num_host_extents +
-         std::min(room.max_sequences, kTableSharers) * room.num_extents;
+         std::min(room.max_sequences, room.max_sharers) * room.num_extents;
 }
 
 int64_t NumPromptTablePages(const TableRoom& room) {

@@ -7,18 +7,20 @@
 
 namespace winnow {
 
-// Requests of a step whose page tables may each name the whole device: as they
+// Requests that run whose page tables may each name the whole device: as they
 // share pages, what they name together is more than there is. With more than so
-// many, who would not fit waits (SchedulerLimits::num_table_pages).
+// many, who would not fit waits or gives way
+// (SchedulerLimits::num_table_pages).
 inline constexpr int kTableSharers = 64;
 
 struct TableRoom {
   int64_t num_extents = 0;
   int64_t num_host_extents = 0;
   int max_sequences = 0;  // that run at once
+  int max_sharers = kTableSharers;
 };
 
-// Pages that the requests of a step have together: each page of the host is
+// Pages that the requests that run have together: each page of the host is
 // far for one of them at most (KvCache counts them so).
 int64_t NumTablePages(const TableRoom& room);
 

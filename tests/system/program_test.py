@@ -349,6 +349,14 @@ class ProgramTest(unittest.TestCase):
                                                 * page_bytes])
         for answer in answers:
             self.assertEqual(answer["token_ids"], answers[0]["token_ids"])
+        # Who says what is to be done is not measured.
+        for word, expected in [("copy", fetched[-1]), ("compute", 0)]:
+            done = self.generate_from_disk("--batch-invariant", "--restore",
+                                           word)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            answer = json.loads(done.stdout)
+            self.assertEqual(answer["kv"]["fetched_bytes"], expected)
+            self.assertEqual(answer["token_ids"], answers[0]["token_ids"])
         # What was computed by another rule is another prompt's.
         self.assertEqual(json.loads(self.generate_from_disk().stdout)
                          ["kv"]["fetched_bytes"], 0)
@@ -622,6 +630,8 @@ class ProgramTest(unittest.TestCase):
                  ["max-model-len", "x"]),
                 (["generate", MODEL, *prompt, "--device-kv", "64"],
                  ["device-kv", "64"]),
+                (["generate", MODEL, *prompt, "--restore", "fetch"],
+                 ["--restore", "auto", "copy", "compute", "fetch"]),
                 (["generate", MODEL, *prompt, "--host-kv", "much"],
                  ["host-kv", "much"]),
                 (["generate", MODEL, *prompt, "--cache-budget", "4x"],
