@@ -37,6 +37,10 @@ Result<Json> RowOf(const ModelConfig& config, const BenchCell& cell) {
       SummariesOf(config, selector, room, cell.context_tokens);
   const KvTablesBytes bytes = KvTablesOf(room, summaries);
   const int64_t token_table = TokenTableBytes(config, requests);
+  const int64_t flat_tables = FlatTableBytes(config, requests);
+  const auto times_smaller = [&bytes](int64_t than) {
+    return static_cast<double>(than) / static_cast<double>(bytes.total());
+  };
   return Json{
       {"select", cell.select},
       {"slot_tokens", room.pool.format.slot_tokens},
@@ -50,8 +54,9 @@ Result<Json> RowOf(const ModelConfig& config, const BenchCell& cell) {
       {"step_bytes", bytes.slots.rows + bytes.slots.counts},
       {"bytes", bytes.total()},
       {"token_table_bytes", token_table},
-      {"times_smaller",
-       static_cast<double>(token_table) / static_cast<double>(bytes.total())},
+      {"times_smaller", times_smaller(token_table)},
+      {"flat_tables_bytes", flat_tables},
+      {"times_smaller_than_flat", times_smaller(flat_tables)},
       {"summary_bytes", BytesOf(summaries).rows}};
 }
 
@@ -64,12 +69,12 @@ void PrintRow(const Json& row) {
                   row["summary_table_bytes"].get<int64_t>());
   Print(fmt::format(
       "{:<28} {:>5} {:>9} {:>9} {:>10} {:>10} {:>10} {:>10} {:>10} {:>8.1f} "
-      "{:>10}\n",
+      "{:>8.0f} {:>10}\n",
       row["select"].get<std::string>(), row["slot_tokens"].get<int>(),
       row["context"].get<int>(), row["requests"].get<int>(), pages,
       bytes("slot_entry_bytes"), bytes("slot_state_bytes"), bytes("step_bytes"),
       bytes("bytes"), row["times_smaller"].get<double>(),
-      bytes("summary_bytes")));
+      row["times_smaller_than_flat"].get<double>(), bytes("summary_bytes")));
 }
 
 }  // namespace
@@ -96,9 +101,9 @@ Result<int> RunBenchTables(const BenchFlags& flags) {
   }
   Print(fmt::format(
       "{:<28} {:>5} {:>9} {:>9} {:>10} {:>10} {:>10} {:>10} {:>10} {:>8} "
-      "{:>10}\n",
+      "{:>8} {:>10}\n",
       "select", "slots", "context", "requests", "pages", "entries", "states",
-      "step", "in all", "times", "summaries"));
+      "step", "in all", "times", "of flat", "summaries"));
   for (const Json& row : rows) PrintRow(row);
   return 0;
 }

@@ -8,8 +8,8 @@ namespace winnow {
 
 // Bytes on a device by selection, context and number of requests, all of which
 // have slots, as the engine would allocate them (engine/kv_tables.h); beside a
-// table of 4 bytes for every token of every (layer, KV head). Measures nothing
-// and allocates nothing.
+// table of 4 bytes for every token of every (layer, KV head), and beside flat
+// tables as SPIN counts them. Measures nothing and allocates nothing.
 Result<int> RunBenchTables(const BenchFlags& flags);
 
 }  // namespace winnow

@@ -121,15 +121,21 @@ TEST_F(EngineTableRoomTest, RequestsArePromisedWhatIsExpectedOfThem) {
   for (const SequenceId id : ids) engine->Cancel(id);
 }
 
+// Also where a step is planned before the one ahead of it has landed.
 TEST_F(EngineTableRoomTest, WhoLacksTablePagesMakesTheYoungestGiveWay) {
-  const std::unique_ptr<Engine> engine = MakeEngine(
-      {.max_num_seqs = 6, .max_table_sharers = 1, .host_kv_bytes = 30});
-  Begin(*engine, Ask(9, 1));
-  std::vector<Request> requests;
-  for (int which = 0; which < 3; ++which) requests.push_back(Ask(which, 110));
-  EXPECT_EQ(RunTogether(*engine, requests), 3);
-  // Each with four pages behind the ten that all share.
-  EXPECT_EQ(victims_, std::vector<SequenceId>{SequenceId(4)});
+  for (const bool looks_ahead : {false, true}) {
+    const std::unique_ptr<Engine> engine =
+        MakeEngine({.max_num_seqs = 6,
+                    .max_table_sharers = 1,
+                    .host_kv_bytes = 30,
+                    .looks_ahead = looks_ahead});
+    Begin(*engine, Ask(9, 1));
+    std::vector<Request> requests;
+    for (int which = 0; which < 3; ++which) requests.push_back(Ask(which, 110));
+    EXPECT_EQ(RunTogether(*engine, requests), 3);
+    // Each with four pages behind the ten that all share.
+    EXPECT_EQ(victims_, std::vector<SequenceId>{SequenceId(4)});
+  }
 }
 
 // Without a host nobody comes back from where he gave way to: whole lives are

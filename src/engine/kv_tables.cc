@@ -76,4 +76,11 @@ int64_t TokenTableBytes(const ModelConfig& config,
          config.num_kv_heads * int64_t{sizeof(uint32_t)};
 }
 
+int64_t FlatTableBytes(const ModelConfig& config, const FarRequests& requests) {
+  constexpr double kTokenBytes = 100e9 / (80.0 * 8 * 32 * (128 << 10));
+  return static_cast<int64_t>(
+      kTokenBytes / sizeof(uint32_t) *
+      static_cast<double>(TokenTableBytes(config, requests)));
+}
+
 }  // namespace winnow

@@ -45,6 +45,12 @@ SummaryCacheOptions SummariesOf(const ModelConfig& config,
 // of these: the least that a table by tokens could be.
 int64_t TokenTableBytes(const ModelConfig& config, const FarRequests& requests);
 
+// What SPIN's flat tables would take, by which it counts how much smaller its
+// own are (arXiv 2604.26837): up to 100 GB of Llama-3.1-70B (80 layers, 8 KV
+// heads) for 32 requests of 128K, so 37 bytes for a token of a (layer, KV
+// head), in four tables.
+int64_t FlatTableBytes(const ModelConfig& config, const FarRequests& requests);
+
 }  // namespace winnow
 
 #endif  // WINNOW_ENGINE_KV_TABLES_H_

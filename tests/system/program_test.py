@@ -313,6 +313,7 @@ class ProgramTest(unittest.TestCase):
              (32, 256 << 10)])
         self.assertGreaterEqual(rows[2]["times_smaller"], 49)
         self.assertLess(rows[3]["bytes"], 2 * rows[2]["bytes"])
+        self.assertGreater(rows[0]["times_smaller_than_flat"], 230)
         # A table of every token: 32 layers, 8 KV heads, 4 bytes.
         self.assertEqual(rows[0]["token_table_bytes"],
                          32 * (128 << 10) * 32 * 8 * 4)
