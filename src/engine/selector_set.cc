@@ -375,6 +375,12 @@ void SelectorSet::Seal(int index, SequenceId id, int num_tokens) {
   }
 }
 
+void SelectorSet::Truncate(int index, SequenceId id, int num_tokens) {
+  for (const Kept* kept : StateOf(index).kept()) {
+    if (*kept) kept->segments->Truncate(id, num_tokens);
+  }
+}
+
 int SelectorSet::num_summarized(int index, SequenceId id) const {
   for (const Kept* kept : StateOf(index).kept()) {
     if (*kept) return kept->segments->num_sealed(id);
