@@ -14,9 +14,9 @@ void PrintKind(const SelectorKind& kind) {
   std::string text =
       fmt::format("{}: {}\n  source: {}\n", kind.name, kind.title, kind.source);
   for (const SelectorParameter& parameter : kind.parameters) {
-    text += fmt::format("  {:<24}{}\n",
+    text += fmt::format("  {:<24}{}\n{:<26}{}\n",
                         fmt::format("{}={}", parameter.name, parameter.value),
-                        parameter.meaning);
+                        parameter.meaning, "", RangeText(parameter.range));
   }
   Print(text);
 }
@@ -29,7 +29,7 @@ Command& AddSelectCommand(Command& program, SelectFlags* flags) {
   Command& list =
       command.AddCommand("list",
                          "Every selector, or one: title, source, parameters as "
-                         "name=default");
+                         "name=default with their ranges");
   list.AddFlag({.name = "SELECTOR", .help = "One of them"}, Text(&flags->name));
   return command;
 }

@@ -270,6 +270,25 @@ TEST_P(EngineSelectorTest, RefusesGatesThatAreNotThere) {
                         folder_.path().string()));
 }
 
+// What gates were trained for is the default, and anything else is refused.
+TEST_P(EngineSelectorTest, GatesKeepTheirBlocks) {
+  WriteTinyGates(model_->config(), folder_.path(), "8");
+  EngineOptions options = {.max_model_len = 96, .device_kv_bytes = 4 << 20};
+  options.selectors = {"seerattention-r:budget=16"};
+  {
+    const auto engine = Engine::Create(*backend_, *model_, options);
+    ASSERT_TRUE(engine.ok()) << engine.error().message;
+    EXPECT_EQ((*engine)->selectors().selector(0).program.block_tokens, 8);
+  }
+  options.selectors = {"seerattention-r:budget=16,block=16"};
+  const auto engine = Engine::Create(*backend_, *model_, options);
+  ASSERT_FALSE(engine.ok());
+  EXPECT_EQ(engine.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(engine.error().message,
+            "--select seerattention-r: block must be what the model's gates "
+            "were trained with, 8, is 16");
+}
+
 // Where a device does not read the host's memory, gates are its own.
 TEST_P(EngineSelectorTest, GatesMoveToADevice) {
   HookedBackend backend(MakeCpuBackend({.num_threads = 1}));

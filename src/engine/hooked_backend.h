@@ -21,6 +21,7 @@ class HookedBackend final : public ForwardingBackend {
   std::function<void(const EmbedArgs&)> pre_embed;
   std::function<void(const View& from, const View& to)> pre_copy;
   std::function<void(const SelectArgs&)> pre_select;
+  std::function<void(const SelectArgs&)> post_select;  // behind the verb
   std::function<void(const BringArgs&)> pre_bring;
   std::function<void()> pre_replay;
 
@@ -53,6 +54,7 @@ class HookedBackend final : public ForwardingBackend {
               const LayerCache& cache) override {
     if (pre_select) pre_select(args);
     real().Select(queue, step, args, cache);
+    if (post_select) post_select(args);
   }
   void Bring(Queue& queue, const LayerStep& step, const BringArgs& args,
              const LayerCache& cache) override {

@@ -28,13 +28,16 @@ int64_t FixedEnd(const SelectProgram& program, const PromptRows& prompt) {
 
 SelectorShape SelectorShapeOf(const Model& model, int max_model_len) {
   const ModelConfig& config = model.config();
+  // Where that fails, loading the gates does.
+  const Result<int> gate_block = Gates::ReadBlockTokens(model.folder());
   return {.num_layers = config.num_layers,
           .num_q_heads = config.num_q_heads,
           .num_kv_heads = config.num_kv_heads,
           .head_dim = config.head_dim,
           .kv_dtype = model.dtype(),
           .max_context_tokens = max_model_len,
-          .windows = config.windows};
+          .windows = config.windows,
+          .gate_block_tokens = gate_block.ok() ? *gate_block : 0};
 }
 
 Result<std::unique_ptr<SelectorSet>> SelectorSet::Create(
@@ -369,6 +372,12 @@ void SelectorSet::Grow(Queue& queue, int index, SequenceId id, int num_tokens) {
 void SelectorSet::Seal(int index, SequenceId id, int num_tokens) {
   for (const Kept* kept : StateOf(index).kept()) {
     if (*kept) kept->segments->Seal(id, num_tokens);
+  }
+}
+
+void SelectorSet::Truncate(int index, SequenceId id, int num_tokens) {
+  for (const Kept* kept : StateOf(index).kept()) {
+    if (*kept) kept->segments->Truncate(id, num_tokens);
   }
 }
 

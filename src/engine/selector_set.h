@@ -104,6 +104,10 @@ class SelectorSet {
   void Grow(Queue& queue, int index, SequenceId id, int num_tokens);
   // Summaries of its first `num_tokens` exist.
   void Seal(int index, SequenceId id, int num_tokens);
+  // Forgets what is kept of tokens from `num_tokens` on, with the segments that
+  // hold no others: as KvCache::Truncate of their KV, for who rolls back.
+  // REQUIRES: as there; a choice that is fixed was fixed by tokens before.
+  void Truncate(int index, SequenceId id, int num_tokens);
   // From which token on the next step must summarise.
   int num_summarized(int index, SequenceId id) const;
   // The first token whose key is still to be summarised, of a sequence with

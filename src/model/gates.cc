@@ -3,10 +3,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 
+#include "base/file.h"
 #include "model/checkpoint.h"
+#include "model/json_fields.h"
 
 namespace winnow {
 namespace {
@@ -16,6 +19,7 @@ constexpr std::string_view kFile = "attn_gate_weights.safetensors";
 constexpr std::string_view kPickledFile = "attn_gate_weights.pth";
 constexpr std::string_view kGate = "self_attn.attn_gate.attngate_";
 constexpr size_t kAlignment = 64;
+constexpr std::string_view kBlockTokens = "block_tokens";
 
 // One tensor, and where its numbers go.
 struct GateSlot {
@@ -149,6 +153,7 @@ Result<Gates> Gates::Load(const std::filesystem::path& folder,
                      "gates need a model with RoPE, its rotary_dim is {}",
                      config.rope.rotary_dim);
   }
+  RETURN_IF_ERROR(ReadBlockTokens(folder));
   ASSIGN_OR_RETURN(const Checkpoint checkpoint, Find(folder));
   const bool has_norms =
       std::ranges::any_of(checkpoint.entries(), [](const auto& entry) {
@@ -174,6 +179,26 @@ Result<Gates> Gates::Load(const std::filesystem::path& folder,
     at += slot.num_bytes();
   }
   return gates;
+}
+
+Result<int> Gates::ReadBlockTokens(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / kFile;
+  std::error_code ignored;
+  if (folder.empty() || !std::filesystem::exists(path, ignored)) return 0;
+  ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
+  ASSIGN_OR_RETURN(const std::string text,
+                   ReadSafetensorsMetadata(file.bytes(), path.string(),
+                                           std::string(kBlockTokens)));
+  if (text.empty()) return 0;
+  int tokens = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), tokens);
+  if (error == std::errc() && end == text.data() + text.size() && tokens > 0) {
+    return tokens;
+  }
+  return MakeError(ErrorCode::kCorrupt,
+                   "{}: metadata {} must be a whole number above 0, is \"{}\"",
+                   path.string(), kBlockTokens, Printable(text));
 }
 
 Status Gates::Upload(Backend& backend) {

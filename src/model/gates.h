@@ -27,14 +27,21 @@ bool IsGateTensor(std::string_view name);
 //   linear_k.weight  [kv_heads, 3 * head_dim, gate size]: greatest, least, mean
 //   qnorm.weight, knorm.weight  [gate size], both or neither, alike in all
 //                    layers
+// Its header's __metadata__ may say for which blocks they were trained:
+// "block_tokens": "16" (lab/make_gates writes it; published ones say nothing).
 // The gate size is the head_dim: gates are turned by the model's own RoPE.
 class Gates {
  public:
   // From `folder`/attn_gate_weights.safetensors, or from the checkpoint's own
   // tensors where that file is not there. Fails where there are none, or where
-  // one is missing or of the wrong shape or dtype.
+  // one is missing or of the wrong shape or dtype, and where ReadBlockTokens
+  // does.
   static Result<Gates> Load(const std::filesystem::path& folder,
                             const ModelConfig& config);
+
+  // For blocks of how many tokens the gates of `folder` were trained; 0 where
+  // no file of gates says so. Fails where it says no such number.
+  static Result<int> ReadBlockTokens(const std::filesystem::path& folder);
 
   // Moves the weights to `backend`'s device, and frees the host's memory. Fails
   // where there is no room, or the device fails.

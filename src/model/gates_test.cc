@@ -57,6 +57,23 @@ TEST_F(GatesTest, AreReadByHead) {
             gates.layer(0).q.Row<float>(1)[0]);
 }
 
+TEST_F(GatesTest, SayForWhichBlocksTheyWereTrained) {
+  EXPECT_EQ(Gates::ReadBlockTokens(folder_.path()).value(), 0) << "no gates";
+  EXPECT_EQ(Gates::ReadBlockTokens({}).value(), 0) << "no folder";
+  WriteTinyGates(config_, folder_.path());
+  EXPECT_EQ(Gates::ReadBlockTokens(folder_.path()).value(), 0) << "no word";
+  WriteTinyGates(config_, folder_.path(), "16");
+  EXPECT_EQ(Gates::ReadBlockTokens(folder_.path()).value(), 16);
+  EXPECT_TRUE(Gates::Load(folder_.path(), config_).ok());
+  for (const char* wrong : {"0", "-16", "16 tokens", "many"}) {
+    WriteTinyGates(config_, folder_.path(), wrong);
+    EXPECT_EQ(ErrorOf(ErrorCode::kCorrupt),
+              fmt::format("{}: metadata block_tokens must be a whole number "
+                          "above 0, is \"{}\"",
+                          File(), wrong));
+  }
+}
+
 TEST_F(GatesTest, MoveToADevice) {
   WriteTinyGates(config_, folder_.path());
   const Gates here = Gates::Load(folder_.path(), config_).value();

@@ -157,10 +157,16 @@ Status CheckCoverage(std::span<const StoredTensor> tensors,
   return Ok{};
 }
 
-}  // namespace
+constexpr std::string_view kMetadata = "__metadata__";
 
-Result<std::vector<StoredTensor>> ParseSafetensors(
-    std::span<const std::byte> file_bytes, const std::string& file) {
+// A file's JSON, and what follows it.
+struct Header {
+  JsonFields fields;
+  DataPart data;
+};
+
+Result<Header> ParseHeader(std::span<const std::byte> file_bytes,
+                           const std::string& file) {
   if (file_bytes.size() < kLengthBytes) {
     return MakeError(ErrorCode::kCorrupt,
                      "{}: a safetensors file has at least {} bytes, this one "
@@ -183,15 +189,23 @@ Result<std::vector<StoredTensor>> ParseSafetensors(
       header_size);
   const JsonLimits limits = {.max_bytes = kMaxHeaderBytes,
                              .max_depth = kMaxHeaderDepth};
-  ASSIGN_OR_RETURN(const JsonFields header,
-                   JsonFields::Parse(text, file, limits));
+  ASSIGN_OR_RETURN(JsonFields fields, JsonFields::Parse(text, file, limits));
   const size_t begin = kLengthBytes + header_size;
-  const DataPart data = {.bytes = file_bytes.subspan(begin),
-                         .begin_byte = static_cast<int64_t>(begin)};
+  return Header{std::move(fields),
+                {.bytes = file_bytes.subspan(begin),
+                 .begin_byte = static_cast<int64_t>(begin)}};
+}
+
+}  // namespace
+
+Result<std::vector<StoredTensor>> ParseSafetensors(
+    std::span<const std::byte> file_bytes, const std::string& file) {
+  ASSIGN_OR_RETURN(const Header header, ParseHeader(file_bytes, file));
   std::vector<StoredTensor> tensors;
-  for (const std::string& name : header.Names()) {
-    if (name == "__metadata__") continue;
-    ASSIGN_OR_RETURN(StoredTensor tensor, ReadTensor(header, name, data));
+  for (const std::string& name : header.fields.Names()) {
+    if (name == kMetadata) continue;
+    ASSIGN_OR_RETURN(StoredTensor tensor,
+                     ReadTensor(header.fields, name, header.data));
     tensors.push_back(std::move(tensor));
   }
   // Empty tensors stand before the one that begins where they do.
@@ -199,8 +213,18 @@ Result<std::vector<StoredTensor>> ParseSafetensors(
     return std::make_pair(a.bytes.data(), a.bytes.size()) <
            std::make_pair(b.bytes.data(), b.bytes.size());
   });
-  RETURN_IF_ERROR(CheckCoverage(tensors, data.bytes, file));
+  RETURN_IF_ERROR(CheckCoverage(tensors, header.data.bytes, file));
   return tensors;
+}
+
+Result<std::string> ReadSafetensorsMetadata(
+    std::span<const std::byte> file_bytes, const std::string& file,
+    const std::string& name) {
+  ASSIGN_OR_RETURN(const Header header, ParseHeader(file_bytes, file));
+  if (!header.fields.Has(kMetadata)) return std::string();
+  ASSIGN_OR_RETURN(const JsonFields metadata, header.fields.Object(kMetadata));
+  if (!metadata.Has(name)) return std::string();
+  return metadata.Text(name);
 }
 
 }  // namespace winnow

@@ -29,6 +29,12 @@ struct StoredTensor {
 Result<std::vector<StoredTensor>> ParseSafetensors(
     std::span<const std::byte> file_bytes, const std::string& file);
 
+// What the header's __metadata__ says of `name`; empty where it says nothing.
+// Fails where the header is none, or says it in anything but text.
+Result<std::string> ReadSafetensorsMetadata(
+    std::span<const std::byte> file_bytes, const std::string& file,
+    const std::string& name);
+
 }  // namespace winnow
 
 #endif  // WINNOW_MODEL_SAFETENSORS_H_

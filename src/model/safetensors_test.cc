@@ -46,6 +46,20 @@ TEST(SafetensorsTest, ReadsTensorsInTheOrderOfTheirBytes) {
   EXPECT_EQ(std::memcmp(tensors[2].bytes.data(), "efgh", 4), 0);
 }
 
+TEST(SafetensorsTest, MetadataIsText) {
+  const auto read = [](std::string_view header, const std::string& name) {
+    return ReadSafetensorsMetadata(BytesOf(FileOf(header, "")), "m", name);
+  };
+  constexpr std::string_view kHeader =
+      R"({"__metadata__": {"block_tokens": "16", "number": 16}})";
+  EXPECT_EQ(read(kHeader, "block_tokens").value(), "16");
+  EXPECT_EQ(read(kHeader, "format").value(), "");
+  EXPECT_EQ(read("{}", "format").value(), "");
+  EXPECT_FALSE(read(kHeader, "number").ok());
+  EXPECT_FALSE(read(R"({"__metadata__": "16"})", "block_tokens").ok());
+  EXPECT_FALSE(read("{", "block_tokens").ok());
+}
+
 // Whatever the length of what is left of a file, it is refused, and under
 // asan never read past its end.
 TEST(SafetensorsTest, EveryTruncationIsRefused) {

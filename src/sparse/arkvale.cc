@@ -6,16 +6,15 @@ namespace winnow {
 namespace {
 
 constexpr SelectorParameter kParameters[] = {
-    {"budget", "2048",
-     "tokens that are read, or a share; sinks and window "
-     "included"},
-    {"block", "32", "tokens of a page: 16 or a multiple of 32"},
-    {"sink", "64", "first tokens, whose pages are always read"},
-    {"recent", "32",
+    {"budget", "2048", AnAmount(),
+     "what is read: at least a page, sinks and window, which are included"},
+    {"block", "32", PowerOfTwoFrom(8, kMaxBlockTokens), "tokens of a page"},
+    {"sink", "64", TokensFrom(0), "first tokens, whose pages are always read"},
+    {"recent", "32", TokensFrom(0),
      "last tokens before the own page, whose pages are always "
      "read"},
-    {"dense_layers", "0-1", "layers that read everything"},
-    {"summaries", "auto",
+    {"dense_layers", "0-1", SomeLayers(), "layers that read everything"},
+    {"summaries", "auto", OneOf(kSummaryForms),
      "how they are kept: auto (as K and V) or fp8 (E4M3 with a scale a row)"},
 };
 
@@ -23,7 +22,7 @@ Result<SelectProgram> Make(const SelectorValues& values,
                            const SelectorShape& shape) {
   SelectProgram program;
   ASSIGN_OR_RETURN(const Dtype dtype, GetSummaryDtype(values, shape));
-  ASSIGN_OR_RETURN(program.block_tokens, values.GetBlock("block"));
+  ASSIGN_OR_RETURN(program.block_tokens, values.GetTokens("block"));
   program.rows = {SummaryRows::Kind::kCuboid, program.block_tokens,
                   program.block_tokens, dtype};
   program.scope = Scope::kLayer;

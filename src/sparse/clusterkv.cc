@@ -10,28 +10,29 @@
 namespace winnow {
 namespace {
 
+constexpr std::string_view kHeads[] = {"q", "kv"};
+
 constexpr SelectorParameter kParameters[] = {
-    {"budget", "1024",
-     "tokens that are read, or a share: the first ones included, what follows "
-     "the last full segment not"},
-    {"segment", "1024",
-     "tokens that are clustered together: a power of two, 32 to 65536"},
-    {"cluster", "32", "tokens of a cluster, on average: 1 to 32"},
-    {"iterations", "20", "how often centroids move: 1 to 100"},
-    {"sink", "16", "first tokens, which are always read and in no cluster"},
-    {"heads", "q",
+    {"budget", "1024", AnAmount(),
+     "what is read: at least a cluster and the first ones, which are included; "
+     "what follows the last full segment is not"},
+    {"segment", "1024", kSegmentRange, "tokens that are clustered together"},
+    {"cluster", "32", kClusterRange, "tokens of a cluster, on average"},
+    {"iterations", "20", kIterationsRange, "how often centroids move"},
+    {"sink", "16", TokensFrom(0),
+     "first tokens, which are always read and in no cluster"},
+    {"heads", "q", OneOf(kHeads),
      "who chooses: q (each q head, as published) or kv (the greatest score of "
      "a group)"},
-    {"dense_layers", "0-1", "layers that read everything"},
+    {"dense_layers", "0-1", SomeLayers(), "layers that read everything"},
 };
 
 Result<SelectProgram> Make(const SelectorValues& values,
                            const SelectorShape& shape) {
-  constexpr std::string_view kHeads[] = {"q", "kv"};
   SelectProgram program;
   RETURN_IF_ERROR(ReadClusters(values, shape, program));
   program.rule = Rule::kTokens;
-  ASSIGN_OR_RETURN(const int heads, values.GetChoice("heads", kHeads));
+  ASSIGN_OR_RETURN(const int heads, values.GetChoice("heads"));
   program.scope = heads == 0 ? Scope::kQHead : Scope::kKvHead;
   program.group = Reduction::kMax;
   ASSIGN_OR_RETURN(program.forced.sink_tokens, values.GetTokens("sink"));

@@ -4,22 +4,32 @@
 // Exact in every row: where that code sees one window fewer (a prompt whose
 // length is 15 modulo 16) we see it; and whether a prompt is sparse is decided
 // by its whole length, as in one call of theirs.
+#include "base/ids.h"
 #include "sparse/kinds.h"
 
 namespace winnow {
 namespace {
 
+// Far above any checkpoint.
+constexpr int64_t kMaxWindow = 4096;
+constexpr int64_t kMaxDenseLen = int64_t{1} << 30;
+
 constexpr SelectorParameter kParameters[] = {
-    {"kernel", "32", "keys that one compressed key averages"},
-    {"stride", "16", "keys from one compressed key to the next"},
-    {"block", "64", "tokens of a block: a multiple of 32 and of the stride"},
-    {"budget", "6144",
-     "tokens that are read, or a share: 96 blocks, sinks, "
-     "window and own block included"},
-    {"sink", "64", "first tokens, whose blocks are always read"},
-    {"recent", "2048", "tokens before the own block that are always read"},
-    {"dense_len", "8192", "shorter prompts and contexts are read whole"},
-    {"dense_layers", "none", "layers that read everything"},
+    {"kernel", "32", PowerOfTwoFrom(1, kMaxWindow),
+     "keys that one compressed key averages: at least the stride"},
+    {"stride", "16", PowerOfTwoFrom(1, kMaxWindow),
+     "keys from one compressed key to the next"},
+    {"block", "64", PowerOfTwoFrom(kPageTokens, kMaxWindow),
+     "tokens of a block: at least the stride"},
+    {"budget", "6144", AnAmount(),
+     "what is read: 96 blocks; at least a block, sinks and window, which are "
+     "included"},
+    {"sink", "64", TokensFrom(0), "first tokens, whose blocks are always read"},
+    {"recent", "2048", TokensFrom(0),
+     "tokens before the own block that are always read"},
+    {"dense_len", "8192", TokensFrom(0, kMaxDenseLen),
+     "shorter prompts and contexts are read whole"},
+    {"dense_layers", "none", SomeLayers(), "layers that read everything"},
 };
 
 // The normaliser's windows and strides are these times the finer level's.
@@ -28,9 +38,9 @@ constexpr int kCoarser = 4;
 Result<SelectProgram> Make(const SelectorValues& values,
                            const SelectorShape& shape) {
   SelectProgram program;
-  ASSIGN_OR_RETURN(program.block_tokens, values.GetBlock("block"));
-  ASSIGN_OR_RETURN(const int kernel, values.GetBlock("kernel"));
-  ASSIGN_OR_RETURN(const int stride, values.GetBlock("stride"));
+  ASSIGN_OR_RETURN(program.block_tokens, values.GetTokens("block"));
+  ASSIGN_OR_RETURN(const int kernel, values.GetTokens("kernel"));
+  ASSIGN_OR_RETURN(const int stride, values.GetTokens("stride"));
   if (kernel < stride || program.block_tokens < stride) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "--select infllm-v2: stride must divide kernel {} and "

@@ -6,12 +6,13 @@ namespace winnow {
 namespace {
 
 constexpr SelectorParameter kParameters[] = {
-    {"budget", "2048", "tokens that the scores choose, or a share"},
-    {"block", "32", "tokens of a block: 8, 16 or a multiple of 32"},
-    {"sink", "4", "first tokens, whose blocks are always read"},
-    {"recent", "64", "last tokens, whose blocks are always read"},
-    {"dense_layers", "none", "layers that read everything"},
-    {"summaries", "auto",
+    {"budget", "2048", AnAmount(), "what the scores choose: at least a block"},
+    {"block", "32", PowerOfTwoFrom(8, kMaxBlockTokens), "tokens of a block"},
+    {"sink", "4", TokensFrom(0), "first tokens, whose blocks are always read"},
+    {"recent", "64", TokensFrom(0),
+     "last tokens, whose blocks are always read"},
+    {"dense_layers", "none", SomeLayers(), "layers that read everything"},
+    {"summaries", "auto", OneOf(kSummaryForms),
      "how they are kept: auto (as K and V) or fp8 (E4M3 with a scale a row)"},
 };
 
@@ -19,7 +20,7 @@ Result<SelectProgram> Make(const SelectorValues& values,
                            const SelectorShape& shape) {
   SelectProgram program;
   ASSIGN_OR_RETURN(const Dtype dtype, GetSummaryDtype(values, shape));
-  ASSIGN_OR_RETURN(program.block_tokens, values.GetBlock("block"));
+  ASSIGN_OR_RETURN(program.block_tokens, values.GetTokens("block"));
   program.rows = {SummaryRows::Kind::kMean, program.block_tokens,
                   program.block_tokens, dtype};
   program.group = Reduction::kMean;

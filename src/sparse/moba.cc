@@ -1,17 +1,18 @@
 // MoBA gates blocks by their mean key, in prompts too. Its models are trained
 // for it; on others it costs accuracy.
+#include "base/ids.h"
 #include "sparse/kinds.h"
 
 namespace winnow {
 namespace {
 
 constexpr SelectorParameter kParameters[] = {
-    {"block", "4096", "tokens of a block: a multiple of 32"},
-    {"budget", "48K",
-     "tokens that are read, or a share: 12 blocks, the row's "
-     "own included"},
-    {"dense_layers", "none", "layers that read everything"},
-    {"summaries", "auto",
+    {"block", "4096", PowerOfTwoFrom(kPageTokens, kMaxBlockTokens),
+     "tokens of a block"},
+    {"budget", "48K", AnAmount(),
+     "what is read: 12 blocks; at least the row's own, which is included"},
+    {"dense_layers", "none", SomeLayers(), "layers that read everything"},
+    {"summaries", "auto", OneOf(kSummaryForms),
      "how they are kept: auto (as K and V) or fp8 (E4M3 with a scale a row)"},
 };
 
@@ -19,7 +20,7 @@ Result<SelectProgram> Make(const SelectorValues& values,
                            const SelectorShape& shape) {
   SelectProgram program;
   ASSIGN_OR_RETURN(const Dtype dtype, GetSummaryDtype(values, shape));
-  ASSIGN_OR_RETURN(program.block_tokens, values.GetBlock("block"));
+  ASSIGN_OR_RETURN(program.block_tokens, values.GetTokens("block"));
   program.rows = {SummaryRows::Kind::kMean, program.block_tokens,
                   program.block_tokens, dtype};
   program.scope = Scope::kQHead;

@@ -5,26 +5,30 @@
 namespace winnow {
 namespace {
 
+constexpr std::string_view kHeads[] = {"kv", "q"};
+
 constexpr SelectorParameter kParameters[] = {
-    {"budget", "2048", "tokens that the attention chooses, or a share"},
-    {"block", "16", "tokens of a block: 1 to 16 or a multiple of 32"},
-    {"heads", "kv", "who chooses: kv (mass summed over a group) or q"},
-    {"sink", "4", "first tokens, whose blocks are always read"},
-    {"recent", "64", "last tokens, whose blocks are always read"},
-    {"dense_layers", "none", "layers that read everything"},
+    {"budget", "2048", AnAmount(),
+     "what the attention chooses: at least a block"},
+    {"block", "16", PowerOfTwoFrom(1, kMaxBlockTokens), "tokens of a block"},
+    {"heads", "kv", OneOf(kHeads),
+     "who chooses: kv (mass summed over a group) or q"},
+    {"sink", "4", TokensFrom(0), "first tokens, whose blocks are always read"},
+    {"recent", "64", TokensFrom(0),
+     "last tokens, whose blocks are always read"},
+    {"dense_layers", "none", SomeLayers(), "layers that read everything"},
 };
 
 Result<SelectProgram> Make(const SelectorValues& values,
                            const SelectorShape& shape) {
-  constexpr std::string_view kHeads[] = {"kv", "q"};
   SelectProgram program;
-  ASSIGN_OR_RETURN(program.block_tokens, values.GetBlock("block"));
+  ASSIGN_OR_RETURN(program.block_tokens, values.GetTokens("block"));
   program.rows = {SummaryRows::Kind::kKeys, 1, 1, shape.kv_dtype};
   program.map = HeadMap::kSoftmax;
   program.group = Reduction::kSum;
   program.pool = {Reduction::kSum, program.block_tokens, program.block_tokens,
                   0};
-  ASSIGN_OR_RETURN(const int heads, values.GetChoice("heads", kHeads));
+  ASSIGN_OR_RETURN(const int heads, values.GetChoice("heads"));
   program.scope = heads == 0 ? Scope::kKvHead : Scope::kQHead;
   RETURN_IF_ERROR(ReadAmounts(values, program));
   return program;

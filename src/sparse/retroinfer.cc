@@ -12,20 +12,20 @@ namespace winnow {
 namespace {
 
 constexpr SelectorParameter kParameters[] = {
-    {"budget", "1.8%",
-     "tokens whose clusters are read, or a share: as many clusters as that "
-     "has of average size"},
-    {"estimate", "23.2%",
-     "tokens whose clusters come next and are estimated, or a share; 0: none"},
-    {"segment", "1024",
-     "tokens that are clustered together: a power of two, 32 to 65536"},
-    {"cluster", "16", "tokens of a cluster, on average: 1 to 32"},
-    {"iterations", "9", "how often centroids move: 1 to 100"},
-    {"sink", "4", "first tokens, which are always read and in no cluster"},
-    {"recent", "64",
+    {"budget", "1.8%", AnAmount(),
+     "what is read: as many clusters as that has of average size, at least "
+     "one"},
+    {"estimate", "23.2%", AnAmountOrNone(),
+     "whose clusters come next and are estimated: at least one, or none"},
+    {"segment", "1024", kSegmentRange, "tokens that are clustered together"},
+    {"cluster", "16", kClusterRange, "tokens of a cluster, on average"},
+    {"iterations", "9", kIterationsRange, "how often centroids move"},
+    {"sink", "4", TokensFrom(0),
+     "first tokens, which are always read and in no cluster"},
+    {"recent", "64", TokensFrom(0),
      "last tokens, which are always read; so is what follows the last full "
      "segment before them"},
-    {"dense_layers", "none", "layers that read everything"},
+    {"dense_layers", "none", SomeLayers(), "layers that read everything"},
 };
 
 Result<SelectProgram> Make(const SelectorValues& values,
@@ -36,9 +36,7 @@ Result<SelectProgram> Make(const SelectorValues& values,
   program.map = HeadMap::kSoftmax;
   program.group = Reduction::kSum;
   RETURN_IF_ERROR(ReadAmounts(values, program));
-  if (values.GetText("estimate") != "0") {
-    ASSIGN_OR_RETURN(program.estimate, values.GetAmount("estimate"));
-  }
+  ASSIGN_OR_RETURN(program.estimate, values.GetAmount("estimate"));
   return program;
 }
 

@@ -11,31 +11,52 @@
 namespace winnow {
 namespace {
 
+constexpr ParameterRange kBlockRange = AutoOrPowerOfTwoFrom(8, kMaxBlockTokens);
+
 constexpr SelectorParameter kParameters[] = {
-    {"budget", "2048",
-     "tokens that the gate chooses, or a share; the own block besides"},
-    {"threshold", "0",
-     "above 0 and below 1: every block whose share of the gate's softmax is "
+    {"budget", "2048", AnAmount(),
+     "what the gate chooses: at least a block; the own block besides"},
+    {"threshold", "0", FractionBelowOne(),
+     "above 0: every block whose share of the gate's softmax is "
      "above it is read, whatever the budget (published: 0.004)"},
-    {"block", "64", "tokens of a block: what the gates were trained with"},
-    {"dense_layers", "none", "layers that read everything"},
+    {"block", "auto", kBlockRange,
+     "tokens of a block: what the gates were trained with. auto: what their "
+     "file says, 64 where it says nothing"},
+    {"dense_layers", "none", SomeLayers(), "layers that read everything"},
 };
+
+constexpr int kPublishedBlock = 64;
+
+// What the gates were trained with, as far as it is known: others would say
+// nothing of the blocks.
+Result<int> ReadBlock(const SelectorValues& values,
+                      const SelectorShape& shape) {
+  const int trained = shape.gate_block_tokens;
+  if (values.GetText("block") == "auto") {
+    if (trained == 0) return kPublishedBlock;
+    RETURN_IF_ERROR(CheckRange(values.Field("block") + " of the model's gates",
+                               fmt::format("{}", trained), kBlockRange, 0,
+                               false));
+    return trained;
+  }
+  ASSIGN_OR_RETURN(const int block, values.GetTokens("block"));
+  if (trained == 0 || block == trained) return block;
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "{} must be what the model's gates were trained with, {}, "
+                   "is {}",
+                   values.Field("block"), trained, block);
+}
 
 Result<SelectProgram> Make(const SelectorValues& values,
                            const SelectorShape& shape) {
   SelectProgram program;
-  ASSIGN_OR_RETURN(program.block_tokens, values.GetBlock("block"));
+  ASSIGN_OR_RETURN(program.block_tokens, ReadBlock(values, shape));
   program.rows = {SummaryRows::Kind::kGate, program.block_tokens,
                   program.block_tokens, shape.kv_dtype};
   program.map = HeadMap::kSoftmax;
   program.open_scores_zero = true;
   ASSIGN_OR_RETURN(program.budget, values.GetAmount("budget"));
-  ASSIGN_OR_RETURN(const double threshold, values.GetNumber("threshold"));
-  if (threshold < 0 || threshold >= 1) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "{} must be from 0 to below 1, is {}",
-                     values.Field("threshold"), threshold);
-  }
+  ASSIGN_OR_RETURN(const double threshold, values.GetFraction("threshold"));
   program.threshold = static_cast<float>(threshold);
   if (threshold > 0) program.rule = Rule::kThreshold;
   return program;

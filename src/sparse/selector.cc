@@ -1,11 +1,7 @@
 #include "sparse/selector.h"
 
 #include <algorithm>
-#include <bit>
-#include <charconv>
-#include <cmath>
 
-#include "base/ids.h"
 #include "sparse/kinds.h"
 
 namespace winnow {
@@ -20,6 +16,7 @@ constexpr const SelectorKind* kSelectors[] = {
 
 constexpr std::string_view kDenseLayers = "dense_layers";
 constexpr std::string_view kSelectLayers = "select_layers";
+constexpr std::string_view kBudget = "budget";
 
 std::string List(const std::vector<std::string_view>& names) {
   std::string list;
@@ -61,48 +58,36 @@ Status CheckParameters(const SelectorKind& kind, const SelectSpec& spec) {
   return Ok{};
 }
 
-// What holds of any program's budget.
-Status CheckBudget(const SelectSpec& spec, const SelectProgram& program,
-                   const SelectorShape& shape) {
-  const std::string& name = spec.name;
-  const bool chooses = program.rows.kind != SummaryRows::Kind::kNone;
-  if (!chooses || program.budget.unit == Amount::Unit::kShare) return Ok{};
-  const auto budget = static_cast<int64_t>(program.budget.value);
-  // A default may be above a short context: then everything is read.
-  const bool is_given = std::ranges::any_of(
-      spec.parameters,
-      [](const auto& parameter) { return parameter.first == "budget"; });
-  if (is_given && budget > shape.max_context_tokens) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "--select {}: the budget must be at most the context of "
-                     "{} tokens, is {}",
-                     name, shape.max_context_tokens, budget);
-  }
-  const int64_t block = program.block_tokens;
-  const auto blocks = [&](int64_t tokens) {
-    return (tokens + block - 1) / block;
-  };
-  int64_t least = 1;
-  if (program.forced.inside_budget) {
-    least += blocks(program.forced.sink_tokens) +
-             blocks(program.forced.recent_tokens);
-  }
-  if (budget < least * block) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "--select {}: the budget must be at least {} tokens ({} "
-                     "x {}{}), is {}",
-                     name, least * block, least, block,
-                     program.forced.inside_budget
-                         ? ", what is read whatever its score included"
-                         : "",
-                     budget);
-  }
-  return Ok{};
+int64_t BlocksOf(int64_t tokens, const SelectProgram& program) {
+  return (tokens + program.block_tokens - 1) / program.block_tokens;
 }
 
-bool HasParameter(const SelectorKind& kind, std::string_view name) {
-  return std::ranges::find(kind.parameters, name, &SelectorParameter::name) !=
-         kind.parameters.end();
+// What amounts must hold at least, by what else the SPEC says: whatever is
+// forced inside a budget and a block besides, and a block of any other.
+Status CheckAmounts(const SelectorKind& kind, const SelectorValues& values,
+                    const SelectProgram& program, int64_t context) {
+  const int64_t block = program.block_tokens;
+  for (const SelectorParameter& parameter : kind.parameters) {
+    if (parameter.range.kind != ParameterRange::Kind::kAmount) continue;
+    int64_t least = block;
+    std::string of_what = fmt::format("1 x {}", block);
+    if (parameter.name == kBudget &&
+        program.fixed.kind == FixedChoice::Kind::kObserved) {
+      least = program.fixed.window_tokens + 1;
+      of_what =
+          fmt::format("more than the window's {}", program.fixed.window_tokens);
+    } else if (parameter.name == kBudget && program.forced.inside_budget) {
+      const int64_t num_blocks =
+          1 + BlocksOf(program.forced.sink_tokens, program) +
+          BlocksOf(program.forced.recent_tokens, program);
+      least = num_blocks * block;
+      of_what = fmt::format("{} x {}, what is read whatever its score included",
+                            num_blocks, block);
+    }
+    RETURN_IF_ERROR(
+        values.CheckAmount(parameter.name, least, of_what, context));
+  }
+  return Ok{};
 }
 
 // Which layers choose for those after them; what stands before is dense.
@@ -162,14 +147,57 @@ std::string SelectorValues::Field(std::string_view name) const {
   return fmt::format("--select {}: {}", spec_.name, name);
 }
 
+const SelectorParameter& SelectorValues::Find(std::string_view name) const {
+  const auto known =
+      std::ranges::find(parameters_, name, &SelectorParameter::name);
+  CHECK(known != parameters_.end(), "{} has no parameter {}", spec_.name, name);
+  return *known;
+}
+
+bool SelectorValues::Has(std::string_view name) const {
+  return std::ranges::find(parameters_, name, &SelectorParameter::name) !=
+         parameters_.end();
+}
+
+bool SelectorValues::IsGiven(std::string_view name) const {
+  return std::ranges::any_of(spec_.parameters, [name](const auto& parameter) {
+    return parameter.first == name;
+  });
+}
+
 std::string_view SelectorValues::GetText(std::string_view name) const {
   for (const auto& [key, value] : spec_.parameters) {
     if (key == name) return value;
   }
-  const auto known =
-      std::ranges::find(parameters_, name, &SelectorParameter::name);
-  CHECK(known != parameters_.end(), "{} has no parameter {}", spec_.name, name);
-  return known->value;
+  return Find(name).value;
+}
+
+Status SelectorValues::Check(int64_t context) const {
+  for (const SelectorParameter& parameter : parameters_) {
+    RETURN_IF_ERROR(CheckRange(Field(parameter.name), GetText(parameter.name),
+                               parameter.range, context,
+                               IsGiven(parameter.name)));
+  }
+  return Ok{};
+}
+
+Status SelectorValues::CheckAmount(std::string_view name, int64_t least,
+                                   std::string_view of_what,
+                                   int64_t context) const {
+  ASSIGN_OR_RETURN(const Amount amount, GetAmount(name));
+  if (amount.value == 0 && Find(name).range.least == 0) return Ok{};
+  const bool is_share = amount.unit == Amount::Unit::kShare;
+  // A default share of a short context may be less: no scores choose there.
+  if (is_share && !IsGiven(name)) return Ok{};
+  const int64_t tokens = amount.TokensOf(context);
+  if (tokens >= least) return Ok{};
+  const std::string of_context =
+      is_share
+          ? fmt::format(" ({} of the context of {})", GetText(name), context)
+          : "";
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "{} must be at least {} tokens ({}), is {}{}", Field(name),
+                   least, of_what, tokens, of_context);
 }
 
 Result<Amount> SelectorValues::GetAmount(std::string_view name) const {
@@ -180,17 +208,8 @@ Result<int> SelectorValues::GetTokens(std::string_view name) const {
   return ParseTokens(Field(name), GetText(name));
 }
 
-Result<double> SelectorValues::GetNumber(std::string_view name) const {
-  const std::string_view text = GetText(name);
-  double number = 0;
-  const auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc() && end == text.data() + text.size() &&
-      std::isfinite(number)) {
-    return number;
-  }
-  return MakeError(ErrorCode::kInvalidArgument,
-                   "{} must be a number, is \"{}\"", Field(name), text);
+Result<double> SelectorValues::GetFraction(std::string_view name) const {
+  return ParseFraction(Field(name), GetText(name));
 }
 
 Result<std::vector<bool>> SelectorValues::GetLayers(std::string_view name,
@@ -198,33 +217,16 @@ Result<std::vector<bool>> SelectorValues::GetLayers(std::string_view name,
   return ParseLayers(Field(name), GetText(name), num_layers);
 }
 
-Result<int> SelectorValues::GetBlock(std::string_view name) const {
-  constexpr int kMaxBlock = 1 << 16;
-  ASSIGN_OR_RETURN(const int tokens, GetTokens(name));
-  if (tokens <= kMaxBlock && std::has_single_bit(unsigned(tokens))) {
-    return tokens;
-  }
-  return MakeError(ErrorCode::kInvalidArgument,
-                   "{} must be a power of two up to {}, is {}", Field(name),
-                   kMaxBlock, tokens);
-}
-
-Result<int> SelectorValues::GetChoice(
-    std::string_view name, std::span<const std::string_view> choices) const {
-  const std::string_view text = GetText(name);
-  const auto found = std::ranges::find(choices, text);
-  if (found != choices.end()) {
-    return static_cast<int>(found - choices.begin());
-  }
-  return MakeError(ErrorCode::kInvalidArgument,
-                   "{} must be one of {}, is \"{}\"", Field(name),
-                   List({choices.begin(), choices.end()}), text);
+Result<int> SelectorValues::GetChoice(std::string_view name) const {
+  const auto& choices = Find(name).range.choices;
+  const auto found = std::ranges::find(choices, GetText(name));
+  CHECK(found != choices.end(), "{} is none of {}", GetText(name), name);
+  return static_cast<int>(found - choices.begin());
 }
 
 Result<Dtype> GetSummaryDtype(const SelectorValues& values,
                               const SelectorShape& shape) {
-  constexpr std::string_view kForms[] = {"auto", "fp8"};
-  ASSIGN_OR_RETURN(const int form, values.GetChoice("summaries", kForms));
+  ASSIGN_OR_RETURN(const int form, values.GetChoice("summaries"));
   return form == 0 ? shape.kv_dtype : Dtype::kFloat8E4M3;
 }
 
@@ -237,27 +239,9 @@ Status ReadAmounts(const SelectorValues& values, SelectProgram& program) {
 
 Status ReadClusters(const SelectorValues& values, const SelectorShape& shape,
                     SelectProgram& program) {
-  constexpr int kMaxCluster = 32;  // a page
-  constexpr int kMaxIterations = 100;
-  ASSIGN_OR_RETURN(const int segment, values.GetBlock("segment"));
-  if (segment < kPageTokens) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "{} must be at least {}, is {}", values.Field("segment"),
-                     kPageTokens, segment);
-  }
-  ASSIGN_OR_RETURN(program.block_tokens, values.GetBlock("cluster"));
-  if (program.block_tokens > kMaxCluster) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "{} must be at most {}, is {}", values.Field("cluster"),
-                     kMaxCluster, program.block_tokens);
-  }
+  ASSIGN_OR_RETURN(const int segment, values.GetTokens("segment"));
+  ASSIGN_OR_RETURN(program.block_tokens, values.GetTokens("cluster"));
   ASSIGN_OR_RETURN(program.index.iterations, values.GetTokens("iterations"));
-  if (program.index.iterations < 1 ||
-      program.index.iterations > kMaxIterations) {
-    return MakeError(
-        ErrorCode::kInvalidArgument, "{} must be from 1 to {}, is {}",
-        values.Field("iterations"), kMaxIterations, program.index.iterations);
-  }
   program.rows = {SummaryRows::Kind::kClusters, segment, program.block_tokens,
                   shape.kv_dtype};
   return Ok{};
@@ -277,9 +261,10 @@ Result<Selector> MakeSelector(std::string_view text,
   ASSIGN_OR_RETURN(const SelectorKind* kind, FindKind(spec.name));
   RETURN_IF_ERROR(CheckParameters(*kind, spec));
   const SelectorValues values(kind->parameters, spec);
+  RETURN_IF_ERROR(values.Check(shape.max_context_tokens));
   Selector selector;
   selector.name = text;
-  if (HasParameter(*kind, kDenseLayers)) {
+  if (values.Has(kDenseLayers)) {
     ASSIGN_OR_RETURN(selector.dense,
                      values.GetLayers(kDenseLayers, shape.num_layers));
   } else {
@@ -289,12 +274,13 @@ Result<Selector> MakeSelector(std::string_view text,
   for (size_t i = 0; i < shape.windows.size(); ++i) {
     if (shape.windows[i] > 0) selector.dense[i] = true;
   }
-  if (HasParameter(*kind, kSelectLayers)) {
+  if (values.Has(kSelectLayers)) {
     RETURN_IF_ERROR(ReadSelectLayers(values, selector));
   }
   ASSIGN_OR_RETURN(selector.program, kind->make(values, shape));
   CheckProgram(selector.program);
-  RETURN_IF_ERROR(CheckBudget(spec, selector.program, shape));
+  RETURN_IF_ERROR(
+      CheckAmounts(*kind, values, selector.program, shape.max_context_tokens));
   return selector;
 }
 

@@ -9,6 +9,7 @@
 
 #include "backend/select_program.h"
 #include "base/result.h"
+#include "sparse/parameter_range.h"
 #include "sparse/spec.h"
 
 namespace winnow {
@@ -21,7 +22,8 @@ struct SelectorShape {
   int head_dim = 0;
   Dtype kv_dtype = Dtype::kBFloat16;
   int max_context_tokens = 0;
-  std::vector<int> windows;  // a layer's sliding window; 0: none
+  std::vector<int> windows;   // a layer's sliding window; 0: none
+  int gate_block_tokens = 0;  // what its gates were trained for; 0: unknown
 };
 
 // A selector, ready for one model: const once made.
@@ -49,11 +51,18 @@ struct Selector {
 // One parameter of a SPEC, and what it is where the SPEC says nothing.
 struct SelectorParameter {
   std::string_view name;
-  std::string_view value;    // the default
-  std::string_view meaning;  // with its range
+  std::string_view value;  // the default
+  ParameterRange range;
+  std::string_view meaning;  // with what `range` does not say of its values
 };
 
-// The parameters of one SPEC, defaults filled in, as a selector reads them.
+// How a SPEC's summaries may be kept: what GetSummaryDtype reads.
+inline constexpr std::string_view kSummaryForms[] = {"auto", "fp8"};
+// A length of partitions in tokens: whatever divides a page of 32, or pages.
+inline constexpr int64_t kMaxBlockTokens = int64_t{1} << 16;
+
+// The parameters of one SPEC, defaults filled in, as a selector reads them:
+// each is within its range (Check).
 class SelectorValues {
  public:
   // REQUIRES: both outlive this.
@@ -61,22 +70,30 @@ class SelectorValues {
                  const SelectSpec& spec)
       : parameters_(parameters), spec_(spec) {}
 
+  // Whether every one is within its range, for a context of so many tokens.
+  Status Check(int64_t context) const;
+  // Whether an amount that is not 0 holds `least` tokens, which are `of_what`,
+  // of the longest context.
+  Status CheckAmount(std::string_view name, int64_t least,
+                     std::string_view of_what, int64_t context) const;
+
   // How messages name it: "--select quest: budget".
   std::string Field(std::string_view name) const;
+  bool Has(std::string_view name) const;
   // As it is written. REQUIRES of all: `name` is one of the parameters.
   std::string_view GetText(std::string_view name) const;
   Result<Amount> GetAmount(std::string_view name) const;
   Result<int> GetTokens(std::string_view name) const;
-  Result<double> GetNumber(std::string_view name) const;
+  Result<double> GetFraction(std::string_view name) const;
   Result<std::vector<bool>> GetLayers(std::string_view name,
                                       int num_layers) const;
-  // A length of partitions in tokens: a power of two.
-  Result<int> GetBlock(std::string_view name) const;
-  // One of `choices`, whose index is returned.
-  Result<int> GetChoice(std::string_view name,
-                        std::span<const std::string_view> choices) const;
+  // The index among its range's choices.
+  Result<int> GetChoice(std::string_view name) const;
 
  private:
+  const SelectorParameter& Find(std::string_view name) const;
+  bool IsGiven(std::string_view name) const;
+
   std::span<const SelectorParameter> parameters_;
   const SelectSpec& spec_;
 };
@@ -88,8 +105,12 @@ Result<Dtype> GetSummaryDtype(const SelectorValues& values,
 // Reads the parameters sink, recent and budget, which most selectors have.
 Status ReadAmounts(const SelectorValues& values, SelectProgram& program);
 
-// Reads the parameters segment, cluster and iterations of selectors that choose
-// among clusters.
+inline constexpr ParameterRange kSegmentRange =
+    PowerOfTwoFrom(32, kMaxBlockTokens);
+inline constexpr ParameterRange kClusterRange = PowerOfTwoFrom(1, 32);
+inline constexpr ParameterRange kIterationsRange = TokensFrom(1, 100);
+// Reads the parameters segment, cluster and iterations, of these ranges, of
+// selectors that choose among clusters.
 Status ReadClusters(const SelectorValues& values, const SelectorShape& shape,
                     SelectProgram& program);
 
@@ -114,8 +135,10 @@ std::span<const SelectorKind* const> AllSelectors();
 Status CheckSelectorSpelling(std::string_view spec);
 
 // Makes what a SPEC asks for. Fails, with the nearest right name, where the
-// name or a parameter is unknown, where a value is out of range, and where the
+// name or a parameter is unknown, where a value is out of range, where a budget
+// holds no block, less than is forced or more than the context, and where the
 // model lacks what the selector needs; never answers with another selector.
+// Of a share it is the longest context that is looked at.
 // Layers with a sliding window are dense: they read their window.
 Result<Selector> MakeSelector(std::string_view spec,
                               const SelectorShape& shape);

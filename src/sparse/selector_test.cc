@@ -128,16 +128,16 @@ TEST(SelectorTest, SaysWhatIsWrong) {
   EXPECT_EQ(ErrorOf("dense:budget=4"),
             "--select dense: there are no parameters, \"budget\" is given");
   EXPECT_EQ(ErrorOf("mean:budget=0"),
-            "--select mean: the budget must be at least 32 tokens (1 x 32), "
-            "is 0");
+            "--select mean: budget must be at least 32 tokens (1 x 32), is 0");
   EXPECT_EQ(ErrorOf("arkvale:budget=96"),
-            "--select arkvale: the budget must be at least 128 tokens (4 x "
+            "--select arkvale: budget must be at least 128 tokens (4 x "
             "32, what is read whatever its score included), is 96");
   EXPECT_EQ(ErrorOf("mean:budget=256K"),
-            "--select mean: the budget must be at most the context of 131072 "
+            "--select mean: budget must be at most the context of 131072 "
             "tokens, is 262144");
-  EXPECT_EQ(ErrorOf("mean:block=24"),
-            "--select mean: block must be a power of two up to 65536, is 24");
+  EXPECT_EQ(
+      ErrorOf("mean:block=24"),
+      "--select mean: block must be a power of two from 8 to 65536, is 24");
   EXPECT_EQ(ErrorOf("quest:heads=all"),
             "--select quest: heads must be one of q, kv, is \"all\"");
   EXPECT_EQ(ErrorOf("quest:dense_layers=0-4"),
@@ -148,10 +148,11 @@ TEST(SelectorTest, SaysWhatIsWrong) {
   EXPECT_EQ(ErrorOf("snapkv:window=0"),
             "--select snapkv: window must be from 1 to 1024, is 0");
   EXPECT_EQ(ErrorOf("snapkv:budget=32"),
-            "--select snapkv: budget must be more than the window's 32 tokens, "
-            "is 32");
-  EXPECT_EQ(ErrorOf("shadowkv:block=64"),
-            "--select shadowkv: block must be at most 32, is 64");
+            "--select snapkv: budget must be at least 33 tokens (more than the "
+            "window's 32), is 32");
+  EXPECT_EQ(
+      ErrorOf("shadowkv:block=64"),
+      "--select shadowkv: block must be a power of two from 1 to 32, is 64");
   EXPECT_EQ(ErrorOf("quest:summaries=fp4"),
             "--select quest: summaries must be one of auto, fp8, is \"fp4\"");
   EXPECT_EQ(ErrorOf("tidal:select_layers=none"),
@@ -160,8 +161,9 @@ TEST(SelectorTest, SaysWhatIsWrong) {
   EXPECT_EQ(ErrorOf("tidal:select_layers=4"),
             "--select tidal: select_layers must be layers below 4 (\"0-1\", "
             "\"0+5+31\") or none, is \"4\"");
-  EXPECT_EQ(ErrorOf("window:recent=0"),
-            "--select window: recent must be at least 1, is 0");
+  EXPECT_EQ(
+      ErrorOf("window:recent=0"),
+      "--select window: recent must be from 1 to the context of 131072, is 0");
 }
 
 TEST(SelectorTest, SaysWhatIsWrongOfGatesAndClusters) {
@@ -172,13 +174,15 @@ TEST(SelectorTest, SaysWhatIsWrongOfGatesAndClusters) {
             "--select seerattention-r: threshold must be a number, is "
             "\"high\"");
   EXPECT_EQ(ErrorOf("retroinfer:segment=16"),
-            "--select retroinfer: segment must be at least 32, is 16");
+            "--select retroinfer: segment must be a power of two from 32 to "
+            "65536, is 16");
   EXPECT_EQ(ErrorOf("retroinfer:cluster=64"),
-            "--select retroinfer: cluster must be at most 32, is 64");
+            "--select retroinfer: cluster must be a power of two from 1 to 32, "
+            "is 64");
   EXPECT_EQ(ErrorOf("clusterkv:iterations=0"),
             "--select clusterkv: iterations must be from 1 to 100, is 0");
   EXPECT_EQ(ErrorOf("clusterkv:budget=32"),
-            "--select clusterkv: the budget must be at least 64 tokens (2 x "
+            "--select clusterkv: budget must be at least 64 tokens (2 x "
             "32, what is read whatever its score included), is 32");
 }
 

@@ -3,35 +3,30 @@
 // landmarks say least of their keys, its end and all that is generated are
 // always read. Scores are float32 where its code rounds them to the model's
 // type. A landmark that is kept in fp8 also tells the outliers.
+#include "base/ids.h"
 #include "sparse/kinds.h"
 
 namespace winnow {
 namespace {
 
 constexpr SelectorParameter kParameters[] = {
-    {"budget", "2048", "tokens that the landmarks choose, or a share"},
-    {"block", "8", "tokens of a chunk: a power of two up to 32"},
-    {"outliers", "384",
-     "tokens of the context's outlier chunks, or a share: 48 chunks"},
-    {"recent", "32",
+    {"budget", "2048", AnAmount(),
+     "what the landmarks choose: at least a chunk"},
+    {"block", "8", PowerOfTwoFrom(1, kPageTokens), "tokens of a chunk"},
+    {"outliers", "384", AnAmountOrNone(),
+     "the context's outlier chunks: 48 of them; at least one, or none"},
+    {"recent", "32", TokensFrom(0),
      "last tokens of the context, whose chunks are always read: 4 chunks; so "
      "is what follows them"},
-    {"dense_layers", "none", "layers that read everything"},
-    {"summaries", "auto",
+    {"dense_layers", "none", SomeLayers(), "layers that read everything"},
+    {"summaries", "auto", OneOf(kSummaryForms),
      "how they are kept: auto (as K and V) or fp8 (E4M3 with a scale a row)"},
 };
-
-constexpr int kMaxBlock = 32;  // a page
 
 Result<SelectProgram> Make(const SelectorValues& values,
                            const SelectorShape& shape) {
   SelectProgram program;
-  ASSIGN_OR_RETURN(program.block_tokens, values.GetBlock("block"));
-  if (program.block_tokens > kMaxBlock) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "{} must be at most {}, is {}", values.Field("block"),
-                     kMaxBlock, program.block_tokens);
-  }
+  ASSIGN_OR_RETURN(program.block_tokens, values.GetTokens("block"));
   ASSIGN_OR_RETURN(const Dtype dtype, GetSummaryDtype(values, shape));
   program.rows = {SummaryRows::Kind::kMean, program.block_tokens,
                   program.block_tokens, dtype};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <numeric>
 
 #include "base/size_text.h"
@@ -86,6 +87,18 @@ Result<int> ParseTokens(std::string_view field, std::string_view text) {
   return MakeError(ErrorCode::kInvalidArgument,
                    "{} must be tokens (\"64\", \"2K\") up to {}, is \"{}\"",
                    field, kMaxTokens, text);
+}
+
+Result<double> ParseFraction(std::string_view field, std::string_view text) {
+  double number = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc() && end == text.data() + text.size() &&
+      std::isfinite(number)) {
+    return number;
+  }
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "{} must be a number, is \"{}\"", field, text);
 }
 
 Result<std::vector<bool>> ParseLayers(std::string_view field,

@@ -25,6 +25,8 @@ Result<SelectSpec> ParseSelectSpec(std::string_view text);
 Result<Amount> ParseAmount(std::string_view field, std::string_view text);
 // Tokens alone.
 Result<int> ParseTokens(std::string_view field, std::string_view text);
+// A number that is no share and no tokens: "0.004".
+Result<double> ParseFraction(std::string_view field, std::string_view text);
 // "0-1", "0+5+31", "none": result[layer] of num_layers.
 Result<std::vector<bool>> ParseLayers(std::string_view field,
                                       std::string_view text, int num_layers);

@@ -6,13 +6,15 @@
 namespace winnow {
 namespace {
 
+constexpr std::string_view kHeads[] = {"q", "kv"};
+
 constexpr SelectorParameter kParameters[] = {
-    {"budget", "256",
-     "tokens that the other layers read, or a share; the row's own included"},
-    {"heads", "q",
+    {"budget", "256", AnAmount(),
+     "what the other layers read; the row's own token is included"},
+    {"heads", "q", OneOf(kHeads),
      "who chooses: q (each q head, as published) or kv (the greatest score "
      "of a group)"},
-    {"select_layers", "auto",
+    {"select_layers", "auto", SomeLayers(),
      "layers that read everything and choose for those after them; the layers "
      "before the first read everything. auto: 2 and 9, as far as the model "
      "has them"},
@@ -20,11 +22,10 @@ constexpr SelectorParameter kParameters[] = {
 
 Result<SelectProgram> Make(const SelectorValues& values,
                            const SelectorShape& shape) {
-  constexpr std::string_view kHeads[] = {"q", "kv"};
   SelectProgram program;
   program.block_tokens = 1;
   program.rows = {SummaryRows::Kind::kKeys, 1, 1, shape.kv_dtype};
-  ASSIGN_OR_RETURN(const int heads, values.GetChoice("heads", kHeads));
+  ASSIGN_OR_RETURN(const int heads, values.GetChoice("heads"));
   program.scope = heads == 0 ? Scope::kQHead : Scope::kKvHead;
   program.group = Reduction::kMax;
   program.forced.inside_budget = true;

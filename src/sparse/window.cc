@@ -7,11 +7,10 @@ namespace winnow {
 namespace {
 
 constexpr SelectorParameter kParameters[] = {
-    {"sink", "4", "first tokens that are always read"},
-    {"recent", "2044",
-     "last tokens that are read, the row's own included; "
-     "at least 1"},
-    {"dense_layers", "none", "layers that read everything"},
+    {"sink", "4", TokensFrom(0), "first tokens that are always read"},
+    {"recent", "2044", TokensFrom(1),
+     "last tokens that are read, the row's own included"},
+    {"dense_layers", "none", SomeLayers(), "layers that read everything"},
 };
 
 Result<SelectProgram> Make(const SelectorValues& values, const SelectorShape&) {
@@ -19,11 +18,6 @@ Result<SelectProgram> Make(const SelectorValues& values, const SelectorShape&) {
   program.block_tokens = 1;
   ASSIGN_OR_RETURN(program.forced.sink_tokens, values.GetTokens("sink"));
   ASSIGN_OR_RETURN(const int recent, values.GetTokens("recent"));
-  if (recent < 1) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "--select window: recent must be at least 1, is {}",
-                     recent);
-  }
   program.forced.recent_tokens = recent - 1;
   return program;
 }

@@ -118,8 +118,10 @@ std::string_view FormatName(Dtype dtype) {
 }
 
 void WriteSafetensors(const std::vector<const TinyTensor*>& tensors,
-                      Dtype dtype, const std::filesystem::path& path) {
+                      Dtype dtype, const std::filesystem::path& path,
+                      const json& metadata = {}) {
   json header;
+  if (!metadata.is_null()) header["__metadata__"] = metadata;
   std::string data;
   for (const TinyTensor* tensor : tensors) {
     const size_t begin = data.size();
@@ -222,7 +224,8 @@ void WriteTinyModel(const TinyCase& model, const std::filesystem::path& folder,
 }
 
 void WriteTinyGates(const ModelConfig& config,
-                    const std::filesystem::path& folder) {
+                    const std::filesystem::path& folder,
+                    const std::string& block_tokens) {
   const int64_t heads = config.num_kv_heads, dim = config.head_dim;
   std::vector<TinyTensor> tensors;
   for (int layer = 0; layer < config.num_layers; ++layer) {
@@ -239,8 +242,10 @@ void WriteTinyGates(const ModelConfig& config,
   }
   std::vector<const TinyTensor*> all;
   for (const TinyTensor& tensor : tensors) all.push_back(&tensor);
+  json metadata;
+  if (!block_tokens.empty()) metadata["block_tokens"] = block_tokens;
   WriteSafetensors(all, Dtype::kBFloat16,
-                   folder / "attn_gate_weights.safetensors");
+                   folder / "attn_gate_weights.safetensors", metadata);
 }
 
 std::unique_ptr<Model> LoadTinyModel(const TinyCase& tiny, Dtype dtype) {

@@ -52,9 +52,10 @@ struct TinyCheckpoint {
 void WriteTinyModel(const TinyCase& model, const std::filesystem::path& folder,
                     const TinyCheckpoint& form);
 // Writes attn_gate_weights.safetensors beside a case: learned gates by the same
-// formula, with norms.
+// formula, with norms, and what its metadata says of blocks, if anything.
 void WriteTinyGates(const ModelConfig& config,
-                    const std::filesystem::path& folder);
+                    const std::filesystem::path& folder,
+                    const std::string& block_tokens = "");
 // Writes the case to a folder that goes again, and loads it from there.
 std::unique_ptr<Model> LoadTinyModel(const TinyCase& tiny, Dtype dtype);
 

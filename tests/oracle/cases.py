@@ -7,6 +7,7 @@ selectors, N: of InfLLM-v2) that a case is for.
 
 from __future__ import annotations
 
+from drawn_cases import drawn, drawn_layers
 from substrate import Case
 
 
@@ -815,7 +816,7 @@ def _retroinfer() -> list[Case]:
     ]
 
 
-LAYER_CASES: list[Case] = _tidal()
+LAYER_CASES: list[Case] = _tidal() + drawn_layers()
 CASES: list[Case] = (
     _window()
     + _mean()
@@ -831,4 +832,5 @@ CASES: list[Case] = (
     + _clusterkv()
     + _retroinfer()
     + _fp8()
+    + drawn()
 )

@@ -707,6 +707,9 @@ class ProgramTest(unittest.TestCase):
                  ["--select", "qest", "quest"]),
                 (USAGE_ERROR, [MODEL, *prompt, "--select", "mean:budget=8"],
                  ["budget", "32", "8"]),
+                (USAGE_ERROR, [MODEL, *prompt, "--select",
+                               "seerattention-r:block=64"],
+                 ["--select", "block", "16", "64"]),
                 (FAILURE, [MODEL, "--chat", "hello"], ["template"]),
                 (FAILURE, [MODEL, *prompt, "--json", "/nowhere/out"],
                  ["/nowhere/out"])]:
