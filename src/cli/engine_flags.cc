@@ -116,7 +116,8 @@ void AddEngineFlags(Command& command, EngineFlags* flags) {
   AddStepFlags(command, flags);
   command.AddFlag({.name = "--max-num-seqs",
                    .value_name = "N",
-                   .help = "Sequences that run at once (default 16)"},
+                   .help = "Sequences that run at once, no more than "
+                           "--max-num-batched-tokens (default 16)"},
                   WholeNumber(1, kMaxNumSeqs, &flags->max_num_seqs));
   command.AddFlag({.name = "--device-kv",
                    .value_name = "SIZE",

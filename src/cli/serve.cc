@@ -127,7 +127,7 @@ void AddTimes(Command& command, ServeFlags* flags) {
       "For a client that does not read its answer (default 30)",
       WholeNumber(1, kMaxSeconds, &flags->write_timeout_s));
   add("--request-timeout", "SECONDS",
-      "From a request's arrival to its end, waiting included; a request may "
+      "From a request's first byte to its end, waiting included; a request may "
       "say less (1.5; default 0: no end)",
       NumberUpTo(kMaxSeconds, &flags->request_timeout_s));
   add("--max-inter-token-time", "MS",

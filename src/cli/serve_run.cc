@@ -125,6 +125,7 @@ Result<HttpLimits> ServeRun::Limits() const {
   limits.idle_time = limits.body_time =
       std::chrono::seconds(flags_.idle_timeout_s);
   limits.write_time = std::chrono::seconds(flags_.write_timeout_s);
+  limits.request_time = std::chrono::duration<double>(flags_.request_timeout_s);
   return limits;
 }
 

@@ -50,7 +50,7 @@ int64_t Admission::PagesToPromise(const SequenceSnapshot& sequence) const {
 bool Admission::MayRun(const SequenceSnapshot& sequence) const {
   LeastRoom least = least_;
   least.Add(sequence);
-  return num_running_ < limits_.max_num_seqs &&
+  return num_running_ < limits_.max_running() &&
          table_pages_ + sequence.promised_table_pages() <=
              limits_.num_table_pages &&
          least.table_pages.total() <= limits_.num_table_pages &&

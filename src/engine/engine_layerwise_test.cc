@@ -114,7 +114,7 @@ TEST_F(EngineLayerwiseTest, WhateverSelectsAnswersAreThoseOfTheResident) {
   for (int selector = 0; selector < static_cast<int>(kSelectors.size());
        ++selector) {
     if (selector == kOracle) continue;
-    for (const int max_rows : {40, 96, 2048}) {
+    for (const int max_rows : {7, 40, 96, 2048}) {
       SCOPED_TRACE(fmt::format("{} max_rows={}",
                                kSelectors[static_cast<size_t>(selector)],
                                max_rows));

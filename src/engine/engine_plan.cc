@@ -104,7 +104,7 @@ void Engine::CountShared(ScheduleInput& input) const {
   const auto num_running = std::count_if(
       input.sequences.begin(), input.sequences.end(),
       [](const auto& each) { return each.admitted && !each.is_read(); });
-  if (num_running >= options_.max_num_seqs) return;
+  if (num_running >= input.limits.max_running()) return;
   for (const size_t i : TurnOrder(input.sequences)) {
     SequenceSnapshot& first = input.sequences[i];
     if (first.admitted || first.prefix) continue;

@@ -1,10 +1,12 @@
 #include "engine/scheduler.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <ranges>
 #include <tuple>
+#include <utility>
 
 #include "base/check.h"
 #include "engine/admission.h"
@@ -12,20 +14,23 @@
 namespace winnow {
 namespace {
 
-// How many of `wanted` tokens from `first` run in `room` rows. A chunk that
-// does not end its prompt ends at a page; where the room is below a page, the
-// prompt waits, unless it is alone.
-int ChunkTokens(int first, int wanted, int room, bool alone) {
+// How many of `wanted` tokens from `first` run in `room` rows, where a chunk
+// that does not end its prompt ends at a page; where those are below `least`,
+// what there is room for.
+int ChunkTokens(int first, int wanted, int room, int least) {
   if (wanted <= room) return wanted;
-  const int end = (first + room) / kPageTokens * kPageTokens;
-  if (end > first) return end - first;
-  return alone ? room : 0;
+  const int to_page_end = (first + room) / kPageTokens * kPageTokens - first;
+  return to_page_end < least ? room : std::max(to_page_end, 0);
 }
 
 // Where the next chunk of a sequence begins.
 int FirstToken(const SequenceSnapshot& sequence) {
   return sequence.reads_by_layers() ? sequence.layer_tokens
                                     : sequence.num_computed;
+}
+
+int NumWanted(const SequenceSnapshot& sequence) {
+  return sequence.num_tokens - FirstToken(sequence);
 }
 
 StepItem ItemOf(const SequenceSnapshot& sequence, int num_tokens,
@@ -65,41 +70,135 @@ class StepTime {
   }
   // Somebody waits for it.
   void Bound() { is_bound_ = input_.limits.max_step_ms > 0; }
+  // Whatever it takes: this, and what is no more in any respect.
+  void Allow(const StepItem& item) {
+    allowed_ = work_ + WorkOf(item, input_.limits.num_layers);
+  }
+  // This is somebody's, who will be given it: others have what fits beside it.
+  void Keep(const StepItem& item) {
+    kept_ = WorkOf(item, input_.limits.num_layers);
+  }
+  void KeepNothing() { kept_ = {}; }
 
-  // A prompt has been given rows.
-  void BeginPrompt() { has_prompt_ = true; }
-
-  // How many of `room` rows of a prompt's next chunk fit in; of the first
-  // prompt in a step, those to a page's end at least. Of one that is read layer
-  // by layer so many pages as there are layers, which is a page through all.
+  // How many of `room` rows of a prompt's next chunk fit in.
   int RowsOf(const SequenceSnapshot& sequence, int room) const {
-    if (!is_bound_ || room == 0) return room;
-    const int num_pages =
-        sequence.reads_by_layers() ? input_.limits.num_layers : 1;
-    const int to_page_end =
-        num_pages * kPageTokens - FirstToken(sequence) % kPageTokens;
-    const int least = has_prompt_ ? 0 : std::min(room, to_page_end);
+    if (!is_bound_) return room;
     int fits = 0;
     for (int too_many = room + 1; fits + 1 < too_many;) {
       const int rows = fits + (too_many - fits) / 2;
       (Fits(ItemOf(sequence, rows, input_.limits)) ? fits : too_many) = rows;
     }
-    return std::max(fits, least);
+    return fits;
   }
 
  private:
   bool Fits(const StepItem& item) const {
-    const StepWork work = work_ + WorkOf(item, input_.limits.num_layers);
-    return input_.cost.Covers(work) &&
-           input_.cost.margin * input_.cost.MsOf(work) <=
-               input_.limits.max_step_ms;
+    const StepWork work =
+        work_ + kept_ + WorkOf(item, input_.limits.num_layers);
+    return work.IsWithin(allowed_) ||
+           (input_.cost.Covers(work) &&
+            input_.cost.margin * input_.cost.MsOf(work) <=
+                input_.limits.max_step_ms);
   }
 
   const ScheduleInput& input_;
-  StepWork work_;
+  StepWork work_, kept_, allowed_;
   bool is_bound_ = false;
-  bool has_prompt_ = false;
 };
+
+// A step while it is planned, from who is under way to the last prompt.
+class PlannedStep {
+ public:
+  explicit PlannedStep(const ScheduleInput& input)
+      : input_(input),
+        time_(input),
+        room_(input.limits.max_num_batched_tokens) {}
+
+  // A chunk between two layer ranges.
+  void GoOn(const SequenceSnapshot& sequence) {
+    if (sequence.chunk_tokens <= room_) Add(sequence, sequence.chunk_tokens);
+  }
+  void AddSingle(const SequenceSnapshot& sequence) {
+    if (room_ == 0) return;
+    Add(sequence, 1);
+    time_.Bound();
+  }
+  // In order of arrival. Called last.
+  void AddPrompts(const std::vector<const SequenceSnapshot*>& prompts);
+
+  StepPlan plan;
+
+ private:
+  void Add(const SequenceSnapshot& sequence, int num_tokens) {
+    if (num_tokens == 0) return;
+    room_ -= num_tokens;
+    plan.items.push_back(ItemOf(sequence, num_tokens, input_.limits));
+    time_.Take(plan.items.back());
+  }
+  // Beside the first prompt, which keeps so many rows.
+  void AddShorter(const std::vector<const SequenceSnapshot*>& shorter,
+                  const SequenceSnapshot& first, int num_kept);
+  int64_t LeftOf(const SequenceSnapshot& prompt) const;
+
+  const ScheduleInput& input_;
+  StepTime time_;
+  int room_;
+};
+
+// Rows through a layer each.
+int64_t PlannedStep::LeftOf(const SequenceSnapshot& prompt) const {
+  const int64_t num_layers = input_.limits.num_layers;
+  if (!prompt.reads_by_layers()) return num_layers * NumWanted(prompt);
+  return (num_layers - prompt.next_layer) * prompt.num_tokens -
+         prompt.layer_tokens;
+}
+
+void PlannedStep::AddShorter(
+    const std::vector<const SequenceSnapshot*>& shorter,
+    const SequenceSnapshot& first, int num_kept) {
+  time_.Keep(ItemOf(first, num_kept, input_.limits));
+  int least = 1;
+  for (const SequenceSnapshot* prompt : shorter) {
+    const int rows = time_.RowsOf(*prompt, room_ - num_kept);
+    const int num_tokens =
+        ChunkTokens(FirstToken(*prompt), NumWanted(*prompt), rows, least);
+    Add(*prompt, num_tokens);
+    // The others' end at a page, so that rows are not shared out in crumbs.
+    if (num_tokens > 0) least = 0;
+  }
+  time_.KeepNothing();
+}
+
+void PlannedStep::AddPrompts(
+    const std::vector<const SequenceSnapshot*>& prompts) {
+  if (prompts.empty() || room_ == 0) return;
+  const SequenceSnapshot& first = *prompts.front();
+  // As many pages as there are layers are a page through all.
+  const int num_pages = first.reads_by_layers() ? input_.limits.num_layers : 1;
+  const int most = std::max(time_.RowsOf(first, room_),
+                            std::min(room_, num_pages * kPageTokens));
+  time_.Allow(ItemOf(first, most, input_.limits));
+  std::vector<const SequenceSnapshot*> shorter;
+  std::ranges::copy_if(prompts, std::back_inserter(shorter),
+                       [&](const SequenceSnapshot* prompt) {
+                         return LeftOf(*prompt) < LeftOf(first);
+                       });
+  std::ranges::stable_sort(shorter, {}, [this](const SequenceSnapshot* prompt) {
+    return LeftOf(*prompt);
+  });
+  int rows = most, least = 1;
+  if (!shorter.empty()) {
+    least = std::min((most + 1) / 2, NumWanted(first));
+    AddShorter(shorter, first, least);
+    rows = std::max(time_.RowsOf(first, room_), least);
+  }
+  Add(first, ChunkTokens(FirstToken(first), NumWanted(first), rows, least));
+  for (const SequenceSnapshot* prompt : prompts) {
+    if (plan.Find(prompt->id) != nullptr) continue;
+    Add(*prompt, ChunkTokens(FirstToken(*prompt), NumWanted(*prompt),
+                             time_.RowsOf(*prompt, room_), /*least=*/0));
+  }
+}
 
 // Rank of a sequence in a step: under way, one token, prompt.
 int RankOf(const SequenceSnapshot& sequence) {
@@ -161,30 +260,22 @@ Schedule PlanStep(const ScheduleInput& given) {
     schedule.num_spare_pages = admission.num_spare_pages();
     schedule.overtaken = OvertakenBy(schedule.admitted, input.sequences);
   }
-  int room = input.limits.max_num_batched_tokens;
-  StepTime time(input);
+  PlannedStep step(input);
+  std::vector<const SequenceSnapshot*> prompts;
   for (int rank = 0; rank <= 2; ++rank) {
     for (const SequenceSnapshot& sequence : input.sequences) {
       if (sequence.is_read()) continue;
-      const int wanted = sequence.num_tokens - FirstToken(sequence);
-      CHECK(wanted > 0, "sequence={} has nothing to compute",
+      CHECK(NumWanted(sequence) > 0, "sequence={} has nothing to compute",
             sequence.id.value());
-      if (!sequence.admitted || sequence.is_restoring || room == 0) continue;
+      if (!sequence.admitted || sequence.is_restoring) continue;
       if (RankOf(sequence) != rank) continue;
-      int num_tokens = sequence.chunk_tokens;
-      if (num_tokens == 0) {
-        const int most = rank == 2 ? time.RowsOf(sequence, room) : room;
-        num_tokens = ChunkTokens(FirstToken(sequence), wanted, most,
-                                 schedule.plan.empty());
-      }
-      if (num_tokens == 0 || num_tokens > room) continue;
-      room -= num_tokens;
-      schedule.plan.items.push_back(ItemOf(sequence, num_tokens, input.limits));
-      time.Take(schedule.plan.items.back());
-      if (rank == 1) time.Bound();
-      if (rank == 2) time.BeginPrompt();
+      if (rank == 0) step.GoOn(sequence);
+      if (rank == 1) step.AddSingle(sequence);
+      if (rank == 2) prompts.push_back(&sequence);
     }
   }
+  step.AddPrompts(prompts);
+  schedule.plan = std::move(step.plan);
   std::stable_sort(schedule.plan.items.begin(), schedule.plan.items.end(),
                    [](const StepItem& a, const StepItem& b) {
                      return std::tuple(a.first_layer, a.end_layer,

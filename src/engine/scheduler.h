@@ -2,6 +2,7 @@
 #ifndef WINNOW_ENGINE_SCHEDULER_H_
 #define WINNOW_ENGINE_SCHEDULER_H_
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <limits>
@@ -91,6 +92,13 @@ struct SchedulerLimits {
   // That a step with a sequence that waits for one token is foretold to take at
   // most, as far as prompts are to be blamed; 0: however long.
   double max_step_ms = 0;
+
+  // Of those that are admitted, as many as find a row each in a step: so beside
+  // those who generate a prompt has one. (vLLM refuses to start where
+  // max_num_seqs is more than max_num_batched_tokens.)
+  int max_running() const {
+    return std::min(max_num_seqs, max_num_batched_tokens);
+  }
 };
 
 struct ScheduleInput {
@@ -143,13 +151,26 @@ std::vector<SequenceId> ExpiredSequences(
 // its own, so that one fork at least can always run: such a fork waits for no
 // page. One that is layerwise is promised its longest life beside prefixes, as
 // it never gives way either. Forks wait for their prefix to be read, and keep
-// sequences behind them from their room. Runs every sequence that waits for one
-// token first, then prompts in order of arrival with the rows that are left; a
-// chunk that does not end its prompt ends at a page. Beside sequences that wait
-// for one token, prompts get the rows that fit max_step_ms by the cost that was
-// measured, times its margin, of so much work as that covers
-// (StepCost::Covers); but the first of them gets what it lacks to a page's end,
-// so that each step brings it on.
+// sequences behind them from their room.
+//
+// Runs every sequence that waits for one token first, then prompts with the
+// rows that are left; beside sequences that wait for one token, with those that
+// fit max_step_ms by the cost that was measured, times its margin, of so much
+// work as that covers (StepCost::Covers). The first prompt may have a page all
+// the same, or what room there is below one, so that each step brings it on.
+//
+// Of what it may have it keeps half; prompts behind it that have less left than
+// it get rows of the other half, those with least left first; then it gets what
+// they left, then all others in order of arrival. So who is short does not wait
+// for all of a long one before it; and whatever comes, as the first of those
+// that are left always has half, no prompt is read later than in twice the
+// steps in which all are read one after the other, and one for each before it.
+// (Two orders at once, each at half its pace: Purohit, Svitkina and Kumar,
+// NeurIPS 2018. vLLM and Sarathi-Serve, OSDI 2024, read prompts as they came;
+// vLLM can bound a long one's rows, long_prefill_token_threshold, whoever
+// waits.) A chunk that does not end its prompt ends at a page, but where there
+// is no room to a page's end, or it would be less than the half it keeps.
+//
 // Sequences in the middle of their layers go on before new chunks start. If
 // anything can run, the plan is not empty. Entries of page tables are promised
 // as pages are, whoever shares them. REQUIRES: a fork's prefix is among the

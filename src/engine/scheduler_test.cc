@@ -28,7 +28,7 @@ SequenceSnapshot Running(uint64_t id, int num_tokens, int num_computed) {
 
 TEST(SchedulerTest, OneTokenFirstThenPromptsInChunksThatEndAtAPage) {
   const Schedule schedule = PlanStep(
-      {kLimits, {Running(1, 300, 0), Running(2, 41, 40), Waiting(3, 9, 1)}});
+      {kLimits, {Running(1, 300, 0), Running(2, 41, 40), Waiting(3, 400, 1)}});
   EXPECT_EQ(ToString(schedule.plan), "2:[40,41)x[0,6)* 1:[0,96)x[0,6)");
   EXPECT_EQ(schedule.admitted, std::vector{SequenceId(3)});
 }
@@ -196,6 +196,7 @@ TEST(SchedulerTest, EverySequenceFinishesUnderAnyLimits) {
       const Schedule schedule = PlanStep(input);
       ASSERT_FALSE(schedule.plan.empty()) << "seed " << seed;
       ASSERT_LE(NumRows(schedule.plan), input.limits.max_num_batched_tokens);
+      int num_inside = 0;  // chunks that end neither at a page nor their prompt
       for (SequenceSnapshot& sequence : input.sequences) {
         for (const SequenceId id : schedule.admitted) {
           if (sequence.id == id) sequence.admitted = true;
@@ -204,12 +205,9 @@ TEST(SchedulerTest, EverySequenceFinishesUnderAnyLimits) {
           if (sequence.id != item.sequence) continue;
           ASSERT_EQ(item.first_token, sequence.num_computed);
           ASSERT_EQ(item.first_layer, sequence.next_layer);
-          // A chunk ends at a page, unless it ends the prompt, or is alone.
           const int end = item.first_token + item.num_tokens;
-          ASSERT_TRUE(end % kPageTokens == 0 || end == sequence.num_tokens ||
-                      sequence.chunk_tokens == item.num_tokens ||
-                      NumRows(schedule.plan) == item.num_tokens)
-              << "seed " << seed << " " << ToString(schedule.plan);
+          num_inside += end % kPageTokens != 0 && end != sequence.num_tokens &&
+                        sequence.chunk_tokens == 0;
           const bool done = item.end_layer == input.limits.num_layers;
           sequence.chunk_tokens = done ? 0 : item.num_tokens;
           sequence.next_layer = done ? 0 : item.end_layer;
@@ -218,6 +216,13 @@ TEST(SchedulerTest, EverySequenceFinishesUnderAnyLimits) {
             ++sequence.num_tokens;
           }
         }
+      }
+      // The first prompt, and the shortest that it shares its rows with; where
+      // it does not, there is no row left.
+      ASSERT_LE(num_inside, 2) << "seed " << seed;
+      if (num_inside > 0 && schedule.plan.items.size() == 1) {
+        ASSERT_EQ(NumRows(schedule.plan), input.limits.max_num_batched_tokens)
+            << "seed " << seed << " " << ToString(schedule.plan);
       }
       std::erase_if(input.sequences, [](const SequenceSnapshot& sequence) {
         return sequence.num_computed == sequence.num_tokens;

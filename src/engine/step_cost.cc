@@ -134,6 +134,11 @@ int PowerOf(double amount) {
 
 }  // namespace
 
+bool StepWork::IsWithin(const StepWork& other) const {
+  return rows <= other.rows && reads <= other.reads &&
+         single_rows <= other.single_rows && single_reads <= other.single_reads;
+}
+
 StepWork& StepWork::operator+=(const StepWork& other) {
   rows += other.rows;
   reads += other.reads;

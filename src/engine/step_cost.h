@@ -21,6 +21,9 @@ struct StepWork {
   double single_rows = 0;
   double single_reads = 0;
 
+  // In no respect more than the other.
+  bool IsWithin(const StepWork& other) const;
+
   StepWork& operator+=(const StepWork& other);
   friend StepWork operator+(StepWork a, const StepWork& b) { return a += b; }
   friend bool operator==(const StepWork&, const StepWork&) = default;

@@ -188,7 +188,9 @@ HttpReading ReadHttp(std::string_view bytes, size_t piece_bytes) {
       return reading;
     }
     HttpRequest request = HeadOf(parser);
-    request.body = parser.get().body();
+    auto body = std::make_shared<BodyBytes>(std::move(parser.get().body()));
+    request.body = body->view();
+    request.body_bytes = std::move(body);
     CheckHttpRequest(request, bytes);
     reading.requests.push_back(std::move(request));
     if (!parser.get().keep_alive()) return reading;

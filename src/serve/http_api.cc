@@ -127,6 +127,10 @@ const HttpApi::Route* HttpApi::RouteOf(const HttpRequest& head) const {
 HttpApi::Call HttpApi::CallOf(HttpRequest request) {
   Call call = {std::move(request), std::make_shared<RequestRecord>(),
                draining_};
+  const auto since = call.record->arrived - call.arrived;
+  call.record->arrived = call.arrived;
+  call.record->arrived_at -=
+      std::chrono::duration_cast<std::chrono::system_clock::duration>(since);
   call.record->method = Printable(call.method);
   call.record->path = Printable(call.path);
   call.record->id = IsRequestId(call.request_id)
@@ -158,7 +162,9 @@ HttpApi::Reply HttpApi::Success(std::string body, std::string type) {
 HttpApi::Reply HttpApi::Refuse(const HttpRequest& head, int status,
                                const std::string& message) {
   const Call call = CallOf(head);
-  ApiError error = {.status = status, .message = message};
+  ApiError error = status == 504
+                       ? LateError(message)
+                       : ApiError{.status = status, .message = message};
   if (status == 503) error.headers = {{"Retry-After", "1"}};
   return Logged(call, Refusal(call, error));
 }

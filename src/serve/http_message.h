@@ -3,34 +3,31 @@
 #define WINNOW_SERVE_HTTP_MESSAGE_H_
 
 #include <chrono>
-#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "serve/byte_room.h"
+#include "serve/body_bytes.h"
 
 namespace winnow {
 
-// A body of no more is read and encoded within milliseconds, tens of them at
-// most; one of more is long.
-inline constexpr size_t kLongBodyBytes = size_t{64} << 10;
-
 struct HttpRequest {
+  // Its first byte.
+  std::chrono::steady_clock::time_point arrived =
+      std::chrono::steady_clock::now();
   std::string method;  // "POST"
   std::string path;    // without the query: "/v1/models"
   // Values of these headers; empty where there are none.
   std::string host;
   std::string authorization;
-  std::string api_key;     // X-Api-Key
-  std::string request_id;  // X-Request-Id
-  std::string body;
-  // Of the body, where it is long; frees it when nobody has the request any
-  // more. Null: none.
-  std::shared_ptr<ByteRoom::Share> room;
+  std::string api_key;                          // X-Api-Key
+  std::string request_id;                       // X-Request-Id
+  std::string_view body;                        // lies in body_bytes
+  std::shared_ptr<const BodyBytes> body_bytes;  // null: there is none
 };
 
 using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
@@ -94,8 +91,8 @@ class HttpHandler {
   // the request unread. Null: go on.
   virtual std::unique_ptr<HttpAnswer> AnswerHead(const HttpRequest& head) = 0;
   virtual std::unique_ptr<HttpAnswer> Answer(HttpRequest request) = 0;
-  // For what never becomes a request: too large (413, 431), not HTTP (400), or
-  // too much for now (503).
+  // For what never becomes a request: too large (413, 431), not HTTP (400), too
+  // much for now (503), or not there in time (504).
   // `head`: as far as it was read.
   virtual std::unique_ptr<HttpAnswer> Refuse(const HttpRequest& head,
                                              int status,

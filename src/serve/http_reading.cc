@@ -5,6 +5,11 @@
 namespace winnow {
 
 namespace http = boost::beast::http;
+namespace errc = boost::system::errc;
+
+boost::system::error_code CountedBody::reader::NoRoom() {
+  return errc::make_error_code(errc::not_enough_memory);
+}
 
 void SetLimits(const HttpLimits& limits, HttpParser& parser) {
   parser.header_limit(static_cast<uint32_t>(limits.max_header_bytes));
@@ -45,6 +50,14 @@ std::optional<HttpRefusal> RefusalOf(boost::system::error_code error,
                                         "(--max-header-size)",
                                         limits.max_header_bytes)};
   }
+  // Bodies that are there leave no room for this one.
+  if (error == errc::not_enough_memory) {
+    return HttpRefusal{
+        503, fmt::format("long bodies that are received, wait or are worked on "
+                         "must be at most {} bytes together "
+                         "(--max-bodies-size), are more with this one",
+                         limits.max_bodies_bytes)};
+  }
   const bool of_http =
       error.category() ==
       http::make_error_code(http::error::bad_method).category();
@@ -55,12 +68,11 @@ std::optional<HttpRefusal> RefusalOf(boost::system::error_code error,
   return HttpRefusal{400, "not a request of HTTP/1.1: " + error.message()};
 }
 
-std::string FullMessage(const HttpLimits& limits) {
-  return fmt::format(
-      "long bodies that are received, wait or are worked on "
-      "must be at most {} bytes together "
-      "(--max-bodies-size), are more with this one",
-      limits.max_bodies_bytes);
+HttpRefusal LateRefusal(const HttpLimits& limits) {
+  return {504, fmt::format("--request-timeout ({} s) must suffice for the "
+                           "whole answer, is over before the request had "
+                           "arrived",
+                           limits.request_time.count())};
 }
 
 }  // namespace winnow

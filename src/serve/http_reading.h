@@ -3,19 +3,63 @@
 #ifndef WINNOW_SERVE_HTTP_READING_H_
 #define WINNOW_SERVE_HTTP_READING_H_
 
+#include <boost/asio/buffer.hpp>
+#include <boost/beast/core/buffers_range.hpp>
 #include <boost/beast/http/error.hpp>
+#include <boost/beast/http/message.hpp>
 #include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/string_body.hpp>
+#include <boost/optional.hpp>
+#include <boost/system/error_code.hpp>
 #include <optional>
 #include <string>
 
+#include "serve/body_bytes.h"
 #include "serve/http_message.h"
 #include "serve/http_server.h"
 
 namespace winnow {
 
-using HttpParser =
-    boost::beast::http::request_parser<boost::beast::http::string_body>;
+// A message's body as the library wants it told. Where there is no room for
+// what has come, reading it ends with an error of its own.
+struct CountedBody {
+  using value_type = BodyBytes;
+
+  class reader {
+   public:
+    template <bool is_request, typename Fields>
+    reader(boost::beast::http::header<is_request, Fields>&, value_type& body)
+        : body_(body) {}
+
+    // What is announced may never come.
+    void init(const boost::optional<std::uint64_t>&,
+              boost::system::error_code& error) {
+      error = {};
+    }
+    template <typename Buffers>
+    size_t put(const Buffers& buffers, boost::system::error_code& error) {
+      error = {};
+      size_t num_taken = 0;
+      for (const boost::asio::const_buffer buffer :
+           boost::beast::buffers_range_ref(buffers)) {
+        const auto* bytes = static_cast<const char*>(buffer.data());
+        if (!body_.Append({bytes, buffer.size()})) {
+          error = NoRoom();
+          return num_taken;
+        }
+        num_taken += buffer.size();
+      }
+      return num_taken;
+    }
+    void finish(boost::system::error_code& error) { error = {}; }
+
+   private:
+    static boost::system::error_code NoRoom();
+
+    value_type& body_;
+  };
+};
+
+using HttpParser = boost::beast::http::request_parser<CountedBody>;
 
 void SetLimits(const HttpLimits& limits, HttpParser& parser);
 
@@ -36,8 +80,8 @@ struct HttpRefusal {
 std::optional<HttpRefusal> RefusalOf(boost::system::error_code error,
                                      const HttpLimits& limits);
 
-// Where bodies that are there leave no room for another one.
-std::string FullMessage(const HttpLimits& limits);
+// Said to who has not sent all of it within request_time.
+HttpRefusal LateRefusal(const HttpLimits& limits);
 
 }  // namespace winnow
 

@@ -19,6 +19,9 @@ struct HttpLimits {
   int64_t max_bodies_bytes = int64_t{256} << 20;
   int max_header_bytes = 16 << 10;
   int max_connections = 1024;
+  // From a request's first byte to its end, as whoever answers it counts; who
+  // has not sent it by then is told. 0: no end.
+  std::chrono::duration<double> request_time{0};
   // From the first byte of a request to the end of its headers; then its body.
   std::chrono::milliseconds header_time{10'000};
   std::chrono::milliseconds body_time{60'000};
