@@ -45,6 +45,7 @@ TEST_ARROWS = {
     "trace": {"backend/cpu"},
     "model": {"backend/cpu", "kv"},
     "engine": {"backend/cpu", "text"},
+    "serve": {"backend/cpu"},
 }
 
 MODEL_NAMES = re.compile(r"llama|qwen|mistral|minicpm|deepseek", re.I)

@@ -47,6 +47,11 @@ std::vector<PieceDone> PieceQueue::Take(bool wait) {
   return std::exchange(done_, {});
 }
 
+void PieceQueue::SetListener(std::function<void()> on_done) {
+  const std::scoped_lock lock(mutex_);
+  on_done_ = std::move(on_done);
+}
+
 void PieceQueue::Run() {
   std::vector<PieceDone> done;
   for (;;) {
@@ -72,6 +77,7 @@ void PieceQueue::Run() {
       const std::scoped_lock lock(mutex_);
       num_open_ -= std::ssize(done);
       std::ranges::move(done, std::back_inserter(done_));
+      if (on_done_ && !done_.empty()) on_done_();
     }
     done.clear();
     has_done_.notify_one();

@@ -3,6 +3,7 @@
 #define WINNOW_CACHE_DISK_QUEUE_H_
 
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -28,6 +29,10 @@ class PieceQueue {
   // What has ended since the last call; with `wait`, at least one if any is
   // left.
   std::vector<PieceDone> Take(bool wait);
+  // `on_done` is called on the queue's own thread, if it has one, whenever
+  // there is more to take; never again once another one has taken its place.
+  // It must not call the queue.
+  void SetListener(std::function<void()> on_done);
 
  private:
   void Run();
@@ -38,6 +43,7 @@ class PieceQueue {
   std::vector<PieceTransfer> submitted_;  // guarded by mutex_, as all below
   std::vector<PieceDone> done_;
   int64_t num_open_ = 0;  // submitted, and neither done nor dropped
+  std::function<void()> on_done_;
   bool is_ending_ = false;
   std::thread thread_;  // last: it uses the others
 };

@@ -73,6 +73,7 @@ std::vector<DiskTicket> DiskStore::Write(
     const uint64_t ticket = next_ticket_++;
     tickets.push_back({placed.page, ticket});
     open_[ticket] = {.slot = placed.slot, .is_write = true};
+    ++num_writes_;
     transfers.push_back({.ticket = ticket,
                          .slot = placed.slot,
                          .label = std::move(placed.label),
@@ -97,6 +98,7 @@ void DiskStore::Land(const PieceDone& done) {
   const OpenTransfer transfer = found->second;
   open_.erase(found);
   if (transfer.is_write) {
+    --num_writes_;
     ++(done.status.ok() ? counts_.num_written : counts_.num_failed_writes);
   } else {
     ++(done.status.ok() ? counts_.num_read : counts_.num_failed_reads);
@@ -104,8 +106,11 @@ void DiskStore::Land(const PieceDone& done) {
   if (done.status.ok() && !transfer.is_write) {
     counts_.read_seconds += done.seconds;
   }
-  if (!done.status.ok() && counts_.first_failure.empty()) {
-    counts_.first_failure = done.status.error().message;
+  if (!done.status.ok()) {
+    counts_.last_failure = done.status.error().message;
+    if (counts_.first_failure.empty()) {
+      counts_.first_failure = counts_.last_failure;
+    }
   }
   if (done.status.ok() && transfer.is_write) {
     return index_.Written(transfer.slot);

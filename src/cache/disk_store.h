@@ -2,6 +2,7 @@
 #ifndef WINNOW_CACHE_DISK_STORE_H_
 #define WINNOW_CACHE_DISK_STORE_H_
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -27,8 +28,8 @@ struct DiskStoreOptions {
 struct DiskCounts {
   int64_t num_written = 0, num_read = 0;  // pieces
   int64_t num_failed_writes = 0, num_failed_reads = 0;
-  double read_seconds = 0;    // of the store's own thread, for num_read
-  std::string first_failure;  // its message
+  double read_seconds = 0;  // of the store's own thread, for num_read
+  std::string first_failure, last_failure;  // their messages
 };
 
 // A write or read that was started.
@@ -77,8 +78,15 @@ class DiskStore {
   // left.
   std::vector<PieceDone> Poll() { return Take(/*wait=*/false); }
   std::vector<PieceDone> Wait() { return Take(/*wait=*/true); }
+  // As PieceQueue::SetListener.
+  void SetListener(std::function<void()> on_done) {
+    queue_->SetListener(std::move(on_done));
+  }
 
   int64_t num_under_way() const { return std::ssize(open_); }
+  int64_t num_writes_under_way() const { return num_writes_; }
+  // Whether Poll brings something whatever the disk does.
+  bool has_refused() const { return !refused_.empty(); }
   int64_t piece_bytes() const { return layout_.piece_bytes; }
   const DiskIndex& index() const { return index_; }
   const DiskCounts& counts() const { return counts_; }
@@ -99,6 +107,7 @@ class DiskStore {
   DiskCounts counts_;
   uint64_t next_ticket_ = 1;
   std::unordered_map<uint64_t, OpenTransfer> open_;  // by ticket
+  int64_t num_writes_ = 0;                           // of those
   std::vector<PieceDone> refused_;                   // ended before they began
   std::unique_ptr<PieceQueue> queue_;
 };

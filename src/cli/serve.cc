@@ -137,6 +137,17 @@ void AddTimes(Command& command, ServeFlags* flags) {
       NumberUpTo(kMaxInterTokenMs, &flags->max_inter_token_ms));
 }
 
+void AddDisk(Command& command, ServeFlags* flags) {
+  AddKvDiskFlags(command, &flags->kv_disk);
+  command.AddFlag(
+      {.name = "--kv-disk-drain-timeout",
+       .value_name = "SECONDS",
+       .help = "How long a server that ends goes on writing what it has not "
+               "written to --kv-disk yet, once all answers are told (default "
+               "30; 0: not at all)"},
+      WholeNumber(0, kMaxSeconds, &flags->kv_disk_drain_s));
+}
+
 void AddLog(Command& command, ServeFlags* flags) {
   command.AddFlag(
       {.name = "--log-format",
@@ -169,6 +180,7 @@ Command& AddServeCommand(Command& program, ServeFlags* flags) {
   Command& command = program.AddCommand(
       "serve", "Serve a model to clients of OpenAI's or Anthropic's interface");
   AddEngineFlags(command, &flags->engine);
+  AddDisk(command, flags);
   AddDoor(command, flags);
   AddModelNames(command, flags);
   AddLimits(command, flags);

@@ -6,11 +6,14 @@
 #include <vector>
 
 #include "cli/engine_flags.h"
+#include "cli/kv_disk.h"
 
 namespace winnow {
 
 struct ServeFlags {
   EngineFlags engine;
+  KvDiskFlags kv_disk;
+  int kv_disk_drain_s = 30;
   std::vector<std::string> selects;  // none: auto
   std::string host = "127.0.0.1";
   int port = 8000;

@@ -84,6 +84,9 @@ class ServeRun {
   ApiOptions MakeApiOptions(ServiceOptions service) const;
   void WarnOfOpenDoor() const;
   void PrintAddress() const;
+  void StartLoop();
+  // Behind the last answer.
+  void FinishDisk();
 
   const ServeFlags& flags_;
   std::string api_key_;
@@ -97,8 +100,8 @@ class ServeRun {
   int max_model_len_ = 0;
   std::unique_ptr<Engine> engine_;  // until the loop has it
   std::unique_ptr<Metrics> metrics_;
-  std::unique_ptr<EngineLoop> loop_;
   std::unique_ptr<RequestLog> log_;  // null: none is wanted
+  std::unique_ptr<EngineLoop> loop_;
   std::unique_ptr<HttpApi> api_;
   std::unique_ptr<HttpServer> server_;
 };
@@ -207,8 +210,11 @@ Status ServeRun::MakeEngine() {
     }
     selects_.emplace_back(spec, number);
   }
-  ASSIGN_OR_RETURN(engine_,
-                   Engine::Create(*loaded_.backend, *loaded_.model, options));
+  ASSIGN_OR_RETURN(std::unique_ptr<DiskStore> disk,
+                   OpenKvDisk(flags_.kv_disk, flags_.engine.model, loaded_,
+                              flags_.engine.quiet));
+  ASSIGN_OR_RETURN(engine_, Engine::Create(*loaded_.backend, *loaded_.model,
+                                           options, std::move(disk)));
   max_model_len_ = engine_->max_model_len();
   return Ok{};
 }
@@ -289,6 +295,31 @@ void ServeRun::PrintAddress() const {
                FormatSeconds(loaded_.load_ms / 1000).c_str());
 }
 
+void ServeRun::StartLoop() {
+  metrics_ = std::make_unique<Metrics>(model_names_.front());
+  loop_ = std::make_unique<EngineLoop>(
+      std::move(engine_),
+      flags_.engine.max_num_seqs + flags_.max_queued_requests, *metrics_,
+      LoopListeners{
+          .on_failure = [this](const Error& error) { end_.Fail(error); },
+          .on_disk_failure =
+              [this](const std::string& message) {
+                if (log_) log_->Add({.name = "kv_disk", .message = message});
+              }});
+}
+
+void ServeRun::FinishDisk() {
+  if (flags_.kv_disk.folder.empty() || flags_.kv_disk_drain_s == 0) return;
+  if (loop_->AwaitRest(std::chrono::seconds(flags_.kv_disk_drain_s))) return;
+  if (log_ == nullptr) return;
+  log_->Add(
+      {.name = "kv_disk",
+       .message = fmt::format(
+           "not all KV was written within {} s (--kv-disk-drain-timeout): "
+           "the rest is dropped",
+           flags_.kv_disk_drain_s)});
+}
+
 Result<int> ServeRun::Run() {
   const char* key = std::getenv("WINNOW_API_KEY");
   api_key_ = flags_.api_key.empty() && key != nullptr ? key : flags_.api_key;
@@ -299,6 +330,7 @@ Result<int> ServeRun::Run() {
     model_names_ = {
         (folder.has_filename() ? folder : folder.parent_path()).filename()};
   }
+  RETURN_IF_ERROR(KvDiskBytes(flags_.kv_disk));
   ASSIGN_OR_RETURN(const HttpLimits limits, Limits());
   ASSIGN_OR_RETURN(ServiceOptions service, ServiceLimits());
   // Before the model is loaded, so that a port that is taken is told at once.
@@ -314,12 +346,8 @@ Result<int> ServeRun::Run() {
   RETURN_IF_ERROR(ReadChatTemplate());
   ASSIGN_OR_RETURN(loaded_, OpenModel(flags_.engine));
   RETURN_IF_ERROR(MakeEngine());
-  metrics_ = std::make_unique<Metrics>(model_names_.front());
-  loop_ = std::make_unique<EngineLoop>(
-      std::move(engine_),
-      flags_.engine.max_num_seqs + flags_.max_queued_requests, *metrics_,
-      [this](const Error& error) { end_.Fail(error); });
   OpenLog();
+  StartLoop();
   const int num_cores = static_cast<int>(std::thread::hardware_concurrency());
   const int num_threads = std::clamp(num_cores, 1, kMaxHttpThreads);
   api_ = std::make_unique<HttpApi>(MakeApiOptions(std::move(service)),
@@ -336,6 +364,7 @@ Result<int> ServeRun::Run() {
   // the process where it is: see Interrupt.
   api_->Drain();
   server_->Drain();
+  FinishDisk();
   return 0;
 }
 

@@ -4,6 +4,7 @@
 #define WINNOW_ENGINE_DISK_PREFIXES_H_
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -101,6 +102,15 @@ class DiskPrefixes {
 
   // Whether there is anything left to write or to bring.
   bool is_busy() const;
+  // Whether there is nothing to do for it but to wait. REQUIRES: what was taken
+  // has landed.
+  bool is_waiting() const {
+    return store_->num_under_way() > 0 && !store_->has_refused();
+  }
+  // As PieceQueue::SetListener.
+  void SetListener(std::function<void()> on_done) {
+    store_->SetListener(std::move(on_done));
+  }
   int64_t num_held_pages() const { return num_held_pages_; }
   // Gives texts up, written or not, the newest first, until so many more
   // extents are free; those stay by which none comes free, as others hold all

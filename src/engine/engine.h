@@ -3,6 +3,7 @@
 #define WINNOW_ENGINE_ENGINE_H_
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -83,15 +84,28 @@ class Engine {
   // does.
   void EvictIdle(int64_t num_pages);
 
+  // What there is to do behind a step.
+  enum class Progress : uint8_t {
+    kGoesOn,        // more, or it is not known yet
+    kWaitsForDisk,  // nothing before the disk has done something
+    kNothingLeft,   // nothing, or nothing until a prefix is released
+  };
   // Ends requests whose deadline has passed; then lands one step, perhaps with
-  // the next one launched behind it, or waits for the disk where there is none
-  // to run. False
-  // where there is nothing left to do, or nothing until a prefix is released. A
-  // request for which no token is left to draw ends with kError, the others go
-  // on. Fails where the device does, and then the engine is of no further use
+  // the next one launched behind it, or does for the disk what is to be done
+  // where there is none to run: it never waits for the disk. A request for
+  // which no token is left to draw ends with kError, the others go on. Fails
+  // where the device does, and then the engine is of no further use
   // (Backend::Wait): every request has ended with kError and given back its
   // pages, and Step and Add return that error from then on.
+  Result<Progress> TryStep();
+  // As TryStep, but waits for the disk where nothing else is to be done; false
+  // where nothing is left.
   Result<bool> Step();
+  // Says when TryStep has more to do than nothing: `on_done` is called on a
+  // thread of the disk's, and must not call the engine. Never again once
+  // another one, or none, has taken its place. Nothing where there is no disk.
+  // Any thread may set it.
+  void SetDiskListener(std::function<void()> on_done);
 
   // What the pool and tables hold, for tests and metrics.
   const KvCache& kv() const { return kv_; }
@@ -166,8 +180,8 @@ class Engine {
   // Lets pages that the disk has brought be part of their sequences.
   void PollDisk(bool wait);
   void CopyForDisk();
-  // False where the disk has nothing to do either.
-  Result<bool> WaitForDisk();
+  // What the disk needs where no step runs.
+  Result<Progress> TendDisk();
   void CountReads(const StepItem& item, std::span<const float> shares,
                   Sequence& sequence) const;
   // `error` says why, where the reason is kError.
@@ -187,7 +201,7 @@ class Engine {
   Status LandFirst();
   // Lands what is under way.
   Status Settle();
-  Result<bool> WaitForPages();
+  Result<Progress> TendWithoutStep();
   bool IsUnderWay(SequenceId id) const;
   Status Land(const StepPlan& plan, const Result<StepOutput>& output);
   // A step has landed: how long it took.
@@ -226,6 +240,7 @@ class Engine {
   BoundedSteps bounded_steps_;
   // Of the first under way; behind one that landed while somebody waits.
   Sequence::Clock::time_point step_begun_;
+  bool ran_nothing_ = false;  // the last time, though somebody waited
   RestoreRates restore_rates_;
   RateMeter disk_rate_;
   DiskCounts disk_counts_;        // that disk_rate_ knows

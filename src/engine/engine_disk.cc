@@ -80,8 +80,12 @@ void Engine::CopyForDisk() {
   }
 }
 
-Result<bool> Engine::WaitForDisk() {
-  if (!disk_ || !disk_->is_busy()) return false;
+void Engine::SetDiskListener(std::function<void()> on_done) {
+  if (disk_) disk_->SetListener(std::move(on_done));
+}
+
+Result<Engine::Progress> Engine::TendDisk() {
+  if (!disk_ || !disk_->is_busy()) return Progress::kNothingLeft;
   CopyForDisk();
   const Status drained = runner_->Drain();
   if (!drained.ok()) {
@@ -89,8 +93,7 @@ Result<bool> Engine::WaitForDisk() {
     return *failure_;
   }
   disk_->LandCopies();
-  PollDisk(/*wait=*/true);
-  return true;
+  return disk_->is_waiting() ? Progress::kWaitsForDisk : Progress::kGoesOn;
 }
 
 }  // namespace winnow

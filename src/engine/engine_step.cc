@@ -7,6 +7,12 @@
 namespace winnow {
 
 Result<bool> Engine::Step() {
+  ASSIGN_OR_RETURN(const Progress progress, TryStep());
+  if (progress == Progress::kWaitsForDisk) PollDisk(/*wait=*/true);
+  return progress != Progress::kNothingLeft;
+}
+
+Result<Engine::Progress> Engine::TryStep() {
   if (failure_) return *failure_;
   if (disk_) PollDisk(/*wait=*/false);
   EndExpired();
@@ -17,23 +23,22 @@ Result<bool> Engine::Step() {
         return IsKnown(item.sequence);
       });
   if (!any_wait) RETURN_IF_ERROR(Settle());
-  if (sequences_.empty()) return WaitForDisk();
+  if (sequences_.empty()) return TendDisk();
   if (under_way_.empty()) {
-    if (std::ranges::none_of(sequences_, [](const auto& sequence) {
+    // What nothing ran in was no step's.
+    if (ran_nothing_ ||
+        std::ranges::none_of(sequences_, [](const auto& sequence) {
           return sequence->waits_for_one();
         })) {
       step_begun_ = Sequence::Clock::now();
     }
     StepPlan plan = AdmitAndPlan();
-    if (plan.empty()) {
-      Result<bool> waited = WaitForPages();
-      step_begun_ = Sequence::Clock::now();  // That was no step's.
-      return waited;
-    }
+    ran_nothing_ = plan.empty();
+    if (ran_nothing_) return TendWithoutStep();
     Prepare(plan);
     if (!plan.RunsWhole(model_.config().num_layers)) {
       RETURN_IF_ERROR(Land(plan, runner_->Run(plan, kv_, sequence_of_)));
-      return true;
+      return Progress::kGoesOn;
     }
     Launch(std::move(plan));
     runner_->Draw(sequence_of_);
@@ -43,20 +48,19 @@ Result<bool> Engine::Step() {
     Launch(*std::move(ahead));
   }
   RETURN_IF_ERROR(LandFirst());
-  return true;
+  return Progress::kGoesOn;
 }
 
-// Nothing can run now.
-Result<bool> Engine::WaitForPages() {
-  ASSIGN_OR_RETURN(const bool waited, WaitForDisk());
-  if (waited) return true;
+Result<Engine::Progress> Engine::TendWithoutStep() {
+  ASSIGN_OR_RETURN(const Progress progress, TendDisk());
+  if (progress != Progress::kNothingLeft) return progress;
   // Whatever fits the pool alone is admitted when it is alone: CheckRoom.
   const bool held = std::any_of(
       sequences_.begin(), sequences_.end(), [](const auto& sequence) {
         return sequence->is_prefix() && !sequence->released();
       });
   CHECK(held, "sequences={}", sequences_.size());
-  return false;
+  return Progress::kNothingLeft;
 }
 
 void Engine::Prepare(const StepPlan& plan) {

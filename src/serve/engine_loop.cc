@@ -11,9 +11,9 @@ namespace winnow {
 namespace {
 
 // Where memory ends the library throws, and a backend's workspace as it does.
-Result<bool> StepOf(Engine& engine) {
+Result<Engine::Progress> StepOf(Engine& engine) {
   try {
-    return engine.Step();
+    return engine.TryStep();
   } catch (const std::bad_alloc&) {
     return MakeError(ErrorCode::kResourceExhausted,
                      "memory does not suffice for a step");
@@ -23,18 +23,25 @@ Result<bool> StepOf(Engine& engine) {
 }  // namespace
 
 EngineLoop::EngineLoop(std::unique_ptr<Engine> engine, int max_open,
-                       Metrics& metrics,
-                       std::function<void(const Error&)> on_failure)
+                       Metrics& metrics, LoopListeners listeners)
     : engine_(std::move(engine)),
       max_open_(max_open),
       max_watched_(engine_->max_watched_requests()),
       metrics_(metrics),
-      on_failure_(std::move(on_failure)),
+      listeners_(std::move(listeners)),
       thread_([this] { Run(); }) {
   pthread_setname_np(thread_.native_handle(), "winnow-engine");
+  engine_->SetDiskListener([this] {
+    {
+      const std::scoped_lock lock(mutex_);
+      inbox_.disk_moved = true;
+    }
+    came_.notify_one();
+  });
 }
 
 EngineLoop::~EngineLoop() {
+  engine_->SetDiskListener({});
   {
     const std::scoped_lock lock(mutex_);
     inbox_.ending = true;
@@ -99,12 +106,39 @@ bool EngineLoop::healthy() const {
   return !failure_;
 }
 
-EngineLoop::Inbox EngineLoop::AwaitWork() {
+bool EngineLoop::AwaitRest(std::chrono::duration<double> longest) {
   std::unique_lock lock(mutex_);
-  came_.wait(lock, [this] {
-    return !open_.empty() || !inbox_.arrivals.empty() ||
-           !inbox_.cancelled.empty() || inbox_.ending;
-  });
+  return rested_.wait_for(lock, longest,
+                          [this] { return rests_ && inbox_.empty(); });
+}
+
+std::optional<std::chrono::steady_clock::time_point> EngineLoop::FirstDeadline()
+    const {
+  std::optional<std::chrono::steady_clock::time_point> first;
+  for (const auto& [ticket, open] : open_) {
+    if (!open.deadline) continue;
+    if (!first || open.deadline->at < *first) first = open.deadline->at;
+  }
+  return first;
+}
+
+EngineLoop::Inbox EngineLoop::AwaitWork() {
+  using enum Engine::Progress;
+  const auto has_work = [this] {
+    return progress_ == kGoesOn || !inbox_.empty();
+  };
+  // Who waits for the disk, and by then no more.
+  const auto deadline =
+      progress_ == kWaitsForDisk ? FirstDeadline() : std::nullopt;
+  std::unique_lock lock(mutex_);
+  rests_ = progress_ == kNothingLeft;
+  if (rests_ && inbox_.empty()) rested_.notify_all();
+  if (deadline) {
+    came_.wait_until(lock, *deadline, has_work);
+  } else {
+    came_.wait(lock, has_work);
+  }
+  rests_ = false;
   const bool ending = inbox_.ending;
   return std::exchange(inbox_, {.ending = ending});
 }
@@ -113,10 +147,12 @@ void EngineLoop::TakeIn(Inbox inbox) {
   for (Arrival& arrival : inbox.arrivals) {
     const std::shared_ptr<TokenFeed> feed = std::move(arrival.submission.feed);
     const bool is_watched = arrival.submission.request.is_watched;
+    const std::optional<Deadline> deadline =
+        arrival.submission.request.deadline;
     const Result<SequenceId> id =
         engine_->Add(std::move(arrival.submission.request), feed.get());
     if (id.ok()) {
-      open_.emplace(arrival.ticket, Open{*id, feed, is_watched});
+      open_.emplace(arrival.ticket, Open{*id, feed, is_watched, deadline});
       metrics_.CountStart();
       feed->Accept();
     } else {
@@ -131,13 +167,23 @@ void EngineLoop::TakeIn(Inbox inbox) {
 }
 
 void EngineLoop::Step() {
-  const Result<bool> stepped = StepOf(*engine_);
+  const Result<Engine::Progress> stepped = StepOf(*engine_);
+  progress_ = stepped.ok() ? *stepped : Engine::Progress::kNothingLeft;
   if (stepped.ok()) return;
   {
     const std::scoped_lock lock(mutex_);
     failure_ = stepped.error();
   }
-  on_failure_(stepped.error());
+  listeners_.on_failure(stepped.error());
+}
+
+void EngineLoop::TellDiskFailures(bool is_last) {
+  if (engine_->disk() == nullptr || !listeners_.on_disk_failure) return;
+  const DiskCounts& counts = engine_->disk()->store().counts();
+  const auto line =
+      is_last ? disk_failures_.Rest(counts)
+              : disk_failures_.Note(counts, DiskFailures::Clock::now());
+  if (line) listeners_.on_disk_failure(*line);
 }
 
 void EngineLoop::Sweep() {
@@ -167,6 +213,17 @@ void EngineLoop::Sweep() {
       .idle = (kv.num_available_host_pages() - kv.num_free_host_pages()) *
               page_bytes,
       .free = kv.num_free_host_pages() * page_bytes};
+  if (const DiskPrefixes* disk = engine_->disk()) {
+    const DiskStore& store = disk->store();
+    const int64_t num_writing = store.num_writes_under_way();
+    // What is lost while it is written is no piece any more.
+    const int64_t num_pieces =
+        std::max(store.index().num_pieces(), num_writing);
+    gauges.disk = {
+        .held = num_writing * page_bytes,
+        .idle = (num_pieces - num_writing) * page_bytes,
+        .free = (store.index().num_slots() - num_pieces) * page_bytes};
+  }
   gauges.steps = engine_->bounded_steps();
   gauges.step_time_margin = engine_->step_cost().margin;
   metrics_.SetGauges(gauges);
@@ -187,9 +244,11 @@ void EngineLoop::Run() {
     TakeIn(std::move(inbox));
     if (ending) break;
     Sweep();
-    if (!open_.empty()) Step();
+    if (healthy()) Step();
     Sweep();
+    TellDiskFailures(/*is_last=*/false);
   }
+  TellDiskFailures(/*is_last=*/true);
   for (const auto& [ticket, open] : open_) engine_->Cancel(open.id);
 }
 

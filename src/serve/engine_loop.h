@@ -2,6 +2,7 @@
 #ifndef WINNOW_SERVE_ENGINE_LOOP_H_
 #define WINNOW_SERVE_ENGINE_LOOP_H_
 
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <map>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "serve/disk_failures.h"
 #include "serve/token_feed.h"
 
 namespace winnow {
@@ -24,18 +26,30 @@ struct Submission {
   std::shared_ptr<TokenFeed> feed;
 };
 
+// Who hears of it, on the loop's thread.
+struct LoopListeners {
+  // The device has failed: the loop takes no more requests.
+  std::function<void(const Error&)> on_failure;
+  // What the disk failed at, as a line for people; all goes on.
+  std::function<void(const std::string&)> on_disk_failure = {};
+};
+
 // Owns the engine and the thread that alone uses it: it takes in what came,
 // runs a step, hands on what came of it, and sleeps where there is nothing to
-// do. Any thread submits and cancels; neither waits for a step. At all times at
-// most max_open requests are submitted and not ended, and as many of them are
-// watched as the engine allows.
+// do, or nothing before a client or the disk has something. So what is to be
+// kept is written while nobody asks, and whoever asks never waits for the disk
+// but for what it holds of his own prompt. Any thread submits and cancels;
+// neither waits for a step. At all times at most max_open requests are
+// submitted and not ended, and as many of them are watched as the engine
+// allows.
 class EngineLoop {
  public:
-  // `on_failure` is called on the loop's thread where the device fails; the
-  // loop takes no more requests then. REQUIRES: metrics outlives this.
+  // REQUIRES: metrics outlives this; a disk of the engine's has a thread of its
+  // own.
   EngineLoop(std::unique_ptr<Engine> engine, int max_open, Metrics& metrics,
-             std::function<void(const Error&)> on_failure);
-  // Cancels what still runs.
+             LoopListeners listeners);
+  // Cancels what still runs. What is not on its way to the disk yet is not
+  // written.
   ~EngineLoop();
 
   // All of them or none. Fails with kResourceExhausted where too many are
@@ -45,12 +59,16 @@ class EngineLoop {
   void Cancel(Ticket ticket);
   // False where no step can run any more.
   bool healthy() const;
+  // Waits until nothing is left to do, and all that is to be kept is on the
+  // disk; false where that takes longer.
+  bool AwaitRest(std::chrono::duration<double> longest);
 
  private:
   struct Open {
     SequenceId id;
     std::shared_ptr<TokenFeed> feed;
     bool is_watched = false;
+    std::optional<Deadline> deadline = {};
   };
   struct Arrival {
     Ticket ticket;
@@ -59,7 +77,12 @@ class EngineLoop {
   struct Inbox {
     std::vector<Arrival> arrivals = {};
     std::vector<Ticket> cancelled = {};
+    bool disk_moved = false;  // it has something that the engine may take
     bool ending = false;
+
+    bool empty() const {
+      return arrivals.empty() && cancelled.empty() && !disk_moved && !ending;
+    }
   };
 
   // Whether there is room for them. REQUIRES: mutex_ is held.
@@ -68,8 +91,12 @@ class EngineLoop {
   void CountEnded(int num, int num_watched);
   void Run();
   Inbox AwaitWork();
+  // The first deadline of all that are open, if any has one.
+  std::optional<std::chrono::steady_clock::time_point> FirstDeadline() const;
   void TakeIn(Inbox inbox);
   void Step();
+  // `is_last`: all that is left.
+  void TellDiskFailures(bool is_last);
   // Forgets those that have ended, and tells how it stands.
   void Sweep();
 
@@ -77,12 +104,16 @@ class EngineLoop {
   const int max_open_;
   const int max_watched_;
   Metrics& metrics_;
-  const std::function<void(const Error&)> on_failure_;
-  std::map<Ticket, Open> open_;  // of the thread
+  const LoopListeners listeners_;
+  // Of the thread.
+  std::map<Ticket, Open> open_;
+  Engine::Progress progress_ = Engine::Progress::kNothingLeft;
+  DiskFailures disk_failures_;
 
   mutable std::mutex mutex_;  // for what follows
-  std::condition_variable came_;
+  std::condition_variable came_, rested_;
   Inbox inbox_;
+  bool rests_ = false;  // it sleeps, and nothing is left
   int num_open_ = 0;
   int num_watched_ = 0;  // of those
   uint64_t num_tickets_ = 0;

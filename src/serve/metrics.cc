@@ -147,7 +147,9 @@ std::string Metrics::CountersText() const {
 std::string Metrics::TiersText() const {
   constexpr std::string_view kBytes = "winnow:kv_tier_bytes";
   std::string text = Heading(
-      kBytes, "Bytes of a tier's KV pool: held by requests, idle, or free",
+      kBytes,
+      "Bytes of a tier's KV pool: held (by requests; of a disk: being written)"
+      ", idle (kept for those to come), or free",
       "gauge");
   const auto add = [&](std::string_view tier, const TierBytes& bytes) {
     for (const auto& [state, count] :
@@ -159,6 +161,7 @@ std::string Metrics::TiersText() const {
   };
   add("device", gauges_.device);
   add("host", gauges_.host);
+  add("disk", gauges_.disk);
   return text;
 }
 

@@ -34,8 +34,8 @@ class Histogram {
   double sum_ = 0;
 };
 
-// Of a tier's KV pool: what requests hold, what lies there for those to come,
-// and what is free.
+// Of a tier's KV pool: what requests hold, of a disk what is being written;
+// what lies there for those to come; and what is free.
 struct TierBytes {
   int64_t held = 0, idle = 0, free = 0;
 };
@@ -45,7 +45,7 @@ struct LoopGauges {
   int num_running = 0;
   int num_waiting = 0;
   double kv_usage = 0;  // share of the device pool that is held, in [0, 1]
-  TierBytes device = {}, host = {};
+  TierBytes device = {}, host = {}, disk = {};
   BoundedSteps steps = {};
   double step_time_margin = 1;
 };

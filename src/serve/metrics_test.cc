@@ -71,7 +71,8 @@ TEST(MetricsTest, TellsWhatLiesOnEachTier) {
                      .num_waiting = 0,
                      .kv_usage = 0.5,
                      .device = {.held = 4096, .idle = 1024, .free = 3072},
-                     .host = {.held = 1, .idle = 2, .free = 3}});
+                     .host = {.held = 1, .idle = 2, .free = 3},
+                     .disk = {.held = 5, .idle = 6, .free = 7}});
   const std::string text = metrics.Text();
   const auto line = [](const char* tier, const char* state, int bytes) {
     return fmt::format(
@@ -84,6 +85,9 @@ TEST(MetricsTest, TellsWhatLiesOnEachTier) {
   EXPECT_TRUE(Has(text, line("host", "held", 1)));
   EXPECT_TRUE(Has(text, line("host", "idle", 2)));
   EXPECT_TRUE(Has(text, line("host", "free", 3)));
+  EXPECT_TRUE(Has(text, line("disk", "held", 5)));
+  EXPECT_TRUE(Has(text, line("disk", "idle", 6)));
+  EXPECT_TRUE(Has(text, line("disk", "free", 7)));
 }
 
 TEST(ApiKeyTest, OnlyTheWholeKeyOpens) {

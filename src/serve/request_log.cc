@@ -115,6 +115,18 @@ std::string LogLine(const RequestRecord& record, LogFormat format,
                                     : TextOf(record, total_ms);
 }
 
+std::string LogLine(const ServerEvent& event, LogFormat format,
+                    std::chrono::system_clock::time_point now) {
+  if (format == LogFormat::kText) {
+    return fmt::format("winnow: {} {}: {}", TimeText(now), event.name,
+                       event.message);
+  }
+  return DumpJson({{"time", TimeText(now)},
+                   {"level", NameOf(LogLevel::kWarning)},
+                   {"event", event.name},
+                   {"message", event.message}});
+}
+
 RequestLog::RequestLog(int descriptor, LogFormat format, LogLevel least)
     : descriptor_(descriptor),
       format_(format),
@@ -134,8 +146,16 @@ RequestLog::~RequestLog() {
 
 void RequestLog::Add(const RequestRecord& record) {
   if (LevelOf(record) > least_) return;
-  std::string line =
-      LogLine(record, format_, std::chrono::steady_clock::now()) + "\n";
+  AddLine(LogLine(record, format_, std::chrono::steady_clock::now()));
+}
+
+void RequestLog::Add(const ServerEvent& event) {
+  if (LogLevel::kWarning > least_) return;
+  AddLine(LogLine(event, format_, std::chrono::system_clock::now()));
+}
+
+void RequestLog::AddLine(std::string line) {
+  line += "\n";
   {
     const std::scoped_lock lock(mutex_);
     if (lines_.size() >= kMaxPendingLines) {

@@ -39,6 +39,12 @@ struct RequestRecord {
   double first_token_ms = -1;
 };
 
+// What befell the server, and no request of its own.
+struct ServerEvent {
+  std::string_view name;  // a word
+  std::string message;    // a line, for people
+};
+
 enum class LogFormat : uint8_t { kJson, kText };
 enum class LogLevel : uint8_t { kError, kWarning, kInfo };
 
@@ -48,6 +54,9 @@ LogLevel LevelOf(const RequestRecord& record);
 // One line, without its end. `now`: when it was over.
 std::string LogLine(const RequestRecord& record, LogFormat format,
                     std::chrono::steady_clock::time_point now);
+// The same of an event, always a warning. `now`: when it was.
+std::string LogLine(const ServerEvent& event, LogFormat format,
+                    std::chrono::system_clock::time_point now);
 
 // Any thread adds, and never waits: a thread of its own writes, and what it has
 // no room for is counted and left out.
@@ -61,8 +70,10 @@ class RequestLog {
   ~RequestLog();
 
   void Add(const RequestRecord& record);
+  void Add(const ServerEvent& event);
 
  private:
+  void AddLine(std::string line);
   void Run();
   // False where nobody takes it any more.
   bool Write(std::string_view text);

@@ -98,6 +98,23 @@ TEST_F(RequestLogPipeTest, WritesWhatIsOfItsLevel) {
   EXPECT_EQ(json::parse(text)["status"], 404);
 }
 
+TEST_F(RequestLogPipeTest, TellsWhatBefellTheServer) {
+  const ServerEvent event = {.name = "kv_disk", .message = "full: \"x\""};
+  for (const LogLevel least :
+       {LogLevel::kError, LogLevel::kWarning, LogLevel::kInfo}) {
+    RequestLog(ends_[1], LogFormat::kJson, least).Add(event);
+    const std::string text = ReadAll();
+    EXPECT_EQ(text.empty(), least == LogLevel::kError);
+    if (text.empty()) continue;
+    const json line = json::parse(text);
+    EXPECT_EQ(line["level"], "warning");
+    EXPECT_EQ(line["event"], "kv_disk");
+    EXPECT_EQ(line["message"], "full: \"x\"");
+  }
+  EXPECT_EQ(LogLine(event, LogFormat::kText, {}),
+            "winnow: 1970-01-01T00:00:00.000Z kv_disk: full: \"x\"");
+}
+
 // Whoever answers must not wait for whoever reads the log; what there was no
 // room for is counted.
 TEST_F(RequestLogPipeTest, NobodyWaitsForItsReader) {

@@ -113,12 +113,15 @@ class UnderItsFilterTest(unittest.TestCase):
                          free.stderr.count("io_uring"))
 
     def test_serves_and_drains(self):
-        server = subprocess.Popen([WINNOW, "serve", MODEL, "--port", "0"],
+        server = subprocess.Popen([WINNOW, "serve", MODEL, "--port", "0",
+                                   "--kv-disk", self.folder / "kv",
+                                   "--kv-disk-size", "32MiB"],
                                   text=True, stderr=subprocess.PIPE,
                                   preexec_fn=self.confine)
         self.addCleanup(server.kill)
-        ready = server.stderr.readline()
-        port = int(re.search(r"127\.0\.0\.1:(\d+)", ready)[1])
+        # Where io_uring is refused, a line before it says so.
+        port = next(int(found[1]) for found in map(
+            re.compile(r"127\.0\.0\.1:(\d+)").search, server.stderr) if found)
         client = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         client.request("POST", "/v1/completions", json.dumps(
             {"model": "winnow-lab", "prompt": "day", "max_tokens": 2}),
