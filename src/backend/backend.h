@@ -182,7 +182,8 @@ struct SelectArgs {
   View cos_sin = {};  // f32 [rows, rotary_dim]
   // i32 [requests], as the step's Summarize and Index were given it: summaries
   // that end at an earlier token were there before the step, and may be read
-  // before what is enqueued ahead has ended. Empty: that is not known.
+  // before what is enqueued ahead has ended. Empty: that is not known, or they
+  // were not, as another request of the step makes them.
   View first_token = {};
   // Out: the lists of its rows. Their capacity holds the longest list.
   PickLists picks;

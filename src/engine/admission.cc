@@ -60,7 +60,8 @@ bool Admission::MayRun(const SequenceSnapshot& sequence) const {
          least.pages.total() <= limits_.num_pages;
 }
 
-// Whoever runs alone beside prefixes has (NumSummarySegments).
+// Whoever runs alone beside prefixes has (NumSummarySegments), a fork too: so
+// each of them runs, one after the other at least.
 bool Admission::HasSegments(const SequenceSnapshot& sequence) const {
   if (sequence.num_segments == 0) return true;
   const auto promised = promised_segments_.find(sequence.selector);

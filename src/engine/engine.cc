@@ -269,16 +269,9 @@ void Engine::Fail(const Error& error) {
 
 void Engine::Open(SequenceId id) {
   Sequence& sequence = Get(id);
-  const auto& [prefix, selector] =
-      std::pair(sequence.request().prefix, sequence.request().selector);
-  if (prefix) {
-    sequence.Admit();
-    kv_.Fork(*prefix, id);
-    if (selector >= 0) {
-      selectors_->Fork(selector, *prefix, id,
-                       {.num_tokens = sequence.num_prompt_tokens(),
-                        .num_rows = sequence.num_prompt_rows()});
-    }
+  const int selector = sequence.request().selector;
+  if (sequence.request().prefix) {
+    OpenFork(sequence);
   } else if (sequence.layerwise()) {
     OpenLayerwise(sequence);
   } else {
@@ -290,6 +283,29 @@ void Engine::Open(SequenceId id) {
     }
     if (disk_ && !returns) BeginRestore(sequence);
   }
+}
+
+void Engine::OpenFork(Sequence& sequence) {
+  const SequenceId id = sequence.id();
+  const SequenceId prefix = *sequence.request().prefix;
+  const int selector = sequence.request().selector;
+  sequence.Admit();
+  kv_.Fork(prefix, id);
+  if (selector < 0) return;
+  if (Get(prefix).request().selector == selector) {
+    selectors_->Fork(selector, prefix, id,
+                     {.num_tokens = sequence.num_prompt_tokens(),
+                      .num_rows = sequence.num_prompt_rows()});
+  } else {
+    selectors_->Open(selector, id, FindForkShared(sequence.request()));
+  }
+}
+
+SharedSummaries Engine::FindForkShared(const Request& fork) const {
+  const auto num_full =
+      static_cast<size_t>(Get(*fork.prefix).num_prompt_tokens() / kPageTokens);
+  return selectors_->FindShared(fork.selector, kv_,
+                                kv_.pages(*fork.prefix).first(num_full));
 }
 
 // What is cached is copied to the strips layer by layer, from the host.

@@ -161,6 +161,8 @@ class Engine {
   // Requests get back whole pages, while so many extents are to spare.
   void UseRoom(int64_t num_spare);
   void CountShared(ScheduleInput& input) const;
+  // False where it shares its prefix's summaries, if any.
+  bool CountSharedByForks(SequenceSnapshot& fork) const;
   // Idle pages are copied to the host ahead, a few a step.
   void WriteBehind();
   // Whether one more may be watched, where it asks for it.
@@ -172,6 +174,10 @@ class Engine {
   void CheckForkable(const Request& request, const Sequence& prefix) const;
   RequestRope RopeFor(int64_t planned_tokens) const;
   void Open(SequenceId id);
+  void OpenFork(Sequence& sequence);
+  // Summaries that other forks have, where the prefix has none. REQUIRES: the
+  // prefix is read.
+  SharedSummaries FindForkShared(const Request& fork) const;
   void OpenLayerwise(Sequence& sequence);
   // Lets the sequence, just opened, wait for pages that are on the disk.
   std::vector<DiskPlace> FindOnDisk(const Sequence& sequence) const;
@@ -196,6 +202,8 @@ class Engine {
   Sequence& Get(SequenceId id);
   // Takes pages for the plan, and makes tables and copies say so.
   void Prepare(const StepPlan& plan);
+  // Who comes behind another one in the plan shares what that makes.
+  void GrowSummaries(const StepPlan& plan);
   void Launch(StepPlan plan);
   // The first step under way lands; the next one is drawn.
   Status LandFirst();

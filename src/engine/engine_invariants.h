@@ -2,6 +2,8 @@
 #ifndef WINNOW_ENGINE_ENGINE_INVARIANTS_H_
 #define WINNOW_ENGINE_ENGINE_INVARIANTS_H_
 
+#include <fmt/format.h>
+
 #include <string>
 #include <vector>
 
@@ -14,7 +16,8 @@
 namespace winnow {
 
 // A line for each that is broken: of KV, the prefix index, the selectors'
-// segments, the slots and the disk's index, as far as the engine has them.
+// segments, the slots and the disk's index, as far as the engine has them; and
+// that each sequence may have a slot of the queries that fix its choice.
 inline std::vector<std::string> BrokenInvariants(const Engine& engine) {
   const KvSnapshot kv = engine.kv().Snapshot();
   std::vector<std::string> broken = BrokenInvariants(kv);
@@ -27,6 +30,12 @@ inline std::vector<std::string> BrokenInvariants(const Engine& engine) {
          {engine.selectors().segments(i), engine.selectors().fixed_queries(i),
           engine.selectors().fixed_words(i)}) {
       if (segments != nullptr) add(BrokenInvariants(segments->Snapshot()));
+    }
+    const KvCache* queries = engine.selectors().fixed_queries(i);
+    if (queries != nullptr && queries->num_sequences() > queries->num_pages()) {
+      broken.push_back(fmt::format("selector {} has {} sequences, {} slots", i,
+                                   queries->num_sequences(),
+                                   queries->num_pages()));
     }
   }
   if (engine.slots() != nullptr) {

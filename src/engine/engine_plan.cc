@@ -98,16 +98,22 @@ Schedule Engine::Plan(bool admits, const StepPlan* under_way) const {
 }
 
 // Of those that wait, the first alone, and where it may be its turn: nobody
-// overtakes it, and a look-up for each would cost more the more there are.
+// overtakes it, and a look-up for each would cost more the more there are. Of
+// forks, which may, the first too whose prefix has no summaries.
 void Engine::CountShared(ScheduleInput& input) const {
   input.repeated_pages = kv_.prefixes().num_repeated();
   const auto num_running = std::count_if(
       input.sequences.begin(), input.sequences.end(),
       [](const auto& each) { return each.admitted && !each.is_read(); });
   if (num_running >= input.limits.max_running()) return;
+  bool any_fork = false;
   for (const size_t i : TurnOrder(input.sequences)) {
     SequenceSnapshot& first = input.sequences[i];
-    if (first.admitted || first.prefix) continue;
+    if (first.admitted) continue;
+    if (first.prefix) {
+      any_fork = any_fork || CountSharedByForks(first);
+      continue;
+    }
     // What it begins with takes nothing off what it is lent.
     if (first.layerwise) return;
     const std::vector<ExtentId> near = prefixes_->NearPages(Get(first.id));
@@ -120,6 +126,18 @@ void Engine::CountShared(ScheduleInput& input) const {
     }
     return;
   }
+}
+
+bool Engine::CountSharedByForks(SequenceSnapshot& fork) const {
+  const Sequence& prefix = Get(*fork.prefix);
+  if (fork.selector < 0 || prefix.request().selector == fork.selector ||
+      prefix.num_computed() < prefix.num_prompt_tokens()) {
+    return false;
+  }
+  const SharedSummaries shared = FindForkShared(Get(fork.id).request());
+  fork.shared_segments =
+      selectors_->NumFullSegments(fork.selector, shared.num_tokens);
+  return true;
 }
 
 // Those that begin with pages that are there have less to compute, and leave

@@ -72,11 +72,19 @@ void Engine::Prepare(const StepPlan& plan) {
   if (host_) runner_->CopyTiers(*host_, kv_.TakeTierCopies());
   runner_->CopyPages(pages->copies());
   pages->Commit();  // The space is ours; its content is not yet true.
-  for (const Growth& growth : growths) {
-    const int selector = Get(growth.sequence).request().selector;
+  GrowSummaries(plan);
+}
+
+void Engine::GrowSummaries(const StepPlan& plan) {
+  const bool shares =
+      under_way_.empty() && plan.RunsWhole(model_.config().num_layers);
+  std::vector<SequenceId> makers;
+  for (const auto& [id, num_tokens] : plan.Growths()) {
+    const int selector = Get(id).request().selector;
     if (selector < 0) continue;
-    runner_->GrowSummaries(selector, growth.sequence,
-                           kv_.num_tokens(growth.sequence));
+    if (shares) selectors_->ShareInStep(selector, id, kv_, makers);
+    runner_->GrowSummaries(selector, id, kv_.num_tokens(id));
+    makers.push_back(id);
   }
 }
 

@@ -6,6 +6,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "engine/bits_listener.h"
 #include "engine/engine_invariants.h"
+#include "engine/hooked_backend.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
@@ -22,10 +23,11 @@ class EngineSummaryRoomTest : public testing::Test {
   }
 
   std::unique_ptr<Engine> MakeEngine(EngineOptions options,
-                                     int64_t num_host_pages = 0) {
+                                     int64_t num_host_pages = 0,
+                                     int64_t num_pages = kNumPages) {
     const int64_t page_bytes =
         kPageTokens * KvBytesPerToken(model_->config(), model_->dtype());
-    options.device_kv_bytes = kNumPages * page_bytes;
+    options.device_kv_bytes = num_pages * page_bytes;
     options.host_kv_bytes = num_host_pages * page_bytes;
     options.max_model_len = kMaxLength;
     options.batch_invariant = true;
@@ -111,7 +113,7 @@ TEST_F(EngineSummaryRoomTest, WhoBeginsWithTheSamePagesSharesSummaries) {
 }
 
 // Nobody has summaries yet of what all of them begin with: each that comes in
-// this step is to have its own, so the last waits for those of the others.
+// this step is promised its own, so the last waits for those of the others.
 TEST_F(EngineSummaryRoomTest, WhoFindsNoRoomWaitsForWhatItMayShare) {
   const std::unique_ptr<Engine> engine = MakeEngine({.max_num_seqs = 4});
   Run(*engine, Ask(3200, 9, 1));
@@ -134,16 +136,179 @@ TEST_F(EngineSummaryRoomTest, WhoFindsNoRoomWaitsForWhatItMayShare) {
   }
 }
 
+// Nobody has summaries yet: the first in the step makes them, and the others
+// but what is their own. What is so new is not told as being there before.
+TEST_F(EngineSummaryRoomTest, WhoComesInTheSameStepSharesWhatIsMadeInIt) {
+  const std::vector<std::string> selectors = {
+      "mean:budget=64,block=16,recent=16",
+      "infllm-v2:budget=256,sink=0,recent=0,dense_len=64",
+      "clusterkv:budget=64,segment=512,cluster=16,dense_layers=none",
+      "retroinfer:budget=32,estimate=64,segment=512,cluster=16"};
+  const auto all = static_cast<int>(selectors.size());
+  for (int selector = 0; selector < all; ++selector) {
+    auto hooked =
+        std::make_unique<HookedBackend>(MakeCpuBackend({.num_threads = 2}));
+    // Of each Select, whether it is told which summaries were there before.
+    std::vector<bool> told;
+    hooked->pre_select = [&told](const SelectArgs& args) {
+      told.push_back(!args.first_token.empty());
+    };
+    backend_ = std::move(hooked);
+    const std::unique_ptr<Engine> engine =
+        MakeEngine({.max_num_seqs = 4, .selectors = selectors});
+    const KvCache& segments = *engine->selectors().segments(selector);
+    std::vector<Request> requests;
+    for (int which = 0; which < 4; ++which) {
+      requests.push_back(Ask(3200, which, 20 - 4 * which));
+      requests.back().selector = selector;
+      requests.back().num_question_tokens = which == 1 ? 0 : 1;
+    }
+    Run(*engine, requests[3]);
+    requests.pop_back();
+    std::vector<BitsListener> listeners(requests.size());
+    for (size_t i = 0; i < requests.size(); ++i) {
+      ASSERT_TRUE(engine->Add(requests[i], &listeners[i]).ok());
+    }
+    told.clear();
+    Step(*engine);
+    EXPECT_EQ(segments.NumRepeated(), 2 * 3);
+    EXPECT_EQ(segments.num_pages() - segments.num_free_pages(), 3 + 3);
+    ASSERT_FALSE(told.empty());
+    EXPECT_EQ(std::ranges::count(told, true), 0);
+    EXPECT_FALSE(engine->selectors().makes_for_others());
+    told.clear();
+    while (!std::ranges::all_of(listeners, &BitsListener::finished)) {
+      Step(*engine);
+    }
+    EXPECT_EQ(std::ranges::count(told, false), 0);
+    EXPECT_EQ(segments.num_free_pages(), segments.num_pages());
+    for (size_t i = 0; i < requests.size(); ++i) {
+      EXPECT_EQ(listeners[i].bits, Alone(requests[i], selectors))
+          << selectors[static_cast<size_t>(selector)] << " " << i;
+    }
+  }
+}
+
+// At once, or while others go on.
+TEST_F(EngineSummaryRoomTest, WhoEndsLeavesWhatItMadeForOthers) {
+  const std::unique_ptr<Engine> engine = MakeEngine({.max_num_seqs = 4});
+  Run(*engine, Ask(3200, 9, 1));
+  std::vector<Request> requests;
+  for (int which = 0; which < 3; ++which) {
+    requests.push_back(Ask(3200, which, which == 0 ? 1 : 12));
+  }
+  std::vector<BitsListener> listeners(requests.size());
+  std::vector<SequenceId> ids;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    ids.push_back(engine->Add(requests[i], &listeners[i]).value());
+  }
+  Step(*engine);
+  EXPECT_TRUE(listeners[0].finished);
+  const KvCache& segments = *engine->selectors().segments(0);
+  EXPECT_EQ(segments.num_pages() - segments.num_free_pages(), 3 + 2);
+  engine->Cancel(ids[1]);
+  while (!listeners[2].finished) Step(*engine);
+  EXPECT_EQ(segments.num_free_pages(), segments.num_pages());
+  EXPECT_EQ(listeners[2].bits, Alone(requests[2]));
+}
+
+// Their prefix has none: the first step's share what is made in it, who comes
+// later what is there, and admission knows.
+TEST_F(EngineSummaryRoomTest, ForksOfADensePrefixShareSummaries) {
+  const std::unique_ptr<Engine> engine = MakeEngine({.max_num_seqs = 4});
+  BitsListener holder;
+  Prefix prefix;
+  prefix.tokens = Ask(3190, 0, 1).prompt;
+  prefix.max_length = 3240;
+  const SequenceId id = engine->AddPrefix(prefix, &holder).value();
+  std::vector<Request> requests;
+  for (int which = 0; which < 5; ++which) {
+    Request& request = requests.emplace_back();
+    request.prompt = prefix.tokens;
+    for (int i = 0; i < 10; ++i) {
+      request.prompt.push_back(TinyToken(golden_, 1 + which, i));
+    }
+    request.num_question_tokens = which % 2;
+    request.max_tokens = 30;
+    request.sampling.temperature = 0;
+    request.selector = 0;
+    request.prefix = id;
+  }
+  std::vector<BitsListener> listeners(requests.size());
+  const auto add = [&](size_t i) {
+    ASSERT_TRUE(engine->Add(requests[i], &listeners[i]).ok());
+  };
+  Step(*engine);
+  for (const size_t i : {0, 1}) add(i);
+  num_admitted_ = 0;
+  while (num_admitted_ < 2) Step(*engine);
+  const KvCache& segments = *engine->selectors().segments(0);
+  EXPECT_EQ(segments.NumRepeated(), 3);
+  EXPECT_EQ(segments.num_pages() - segments.num_free_pages(), 3 + 2);
+  for (const size_t i : {2, 3, 4}) add(i);
+  Step(*engine);
+  EXPECT_EQ(num_admitted_, 4);
+  EXPECT_EQ(segments.NumRepeated(), 3 * 3);
+  EXPECT_EQ(segments.num_pages() - segments.num_free_pages(), 3 + 4);
+  engine->Release(id);
+  while (!holder.finished) Step(*engine);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    EXPECT_EQ(listeners[i].bits, Alone(requests[i])) << i;
+  }
+  EXPECT_EQ(segments.num_free_pages(), segments.num_pages());
+}
+
+// Held prefixes have 8 segments of 15, and a fork four: another one finds room
+// for one of its own beside those that it shares.
+TEST_F(EngineSummaryRoomTest, AForkIsPromisedWhatOtherForksDoNotHave) {
+  const std::unique_ptr<Engine> engine =
+      MakeEngine({.max_num_seqs = 2}, /*num_host_pages=*/0, /*num_pages=*/304);
+  std::vector<BitsListener> holders(3);
+  std::vector<SequenceId> prefixes;
+  for (int i = 0; i < 3; ++i) {
+    const int num_tokens = i < 2 ? 3082 : 3190;
+    Prefix prefix = {.tokens = {}, .max_length = num_tokens + 40};
+    for (int j = 0; j < num_tokens; ++j) {
+      prefix.tokens.push_back(TinyToken(golden_, i, j));
+    }
+    prefix.selector = i < 2 ? 0 : -1;
+    prefixes.push_back(
+        engine->AddPrefix(prefix, &holders[static_cast<size_t>(i)]).value());
+  }
+  while (num_admitted_ < 3) Step(*engine);
+  Request request = Ask(3200, 0, 30);
+  for (int i = 0; i < 3200; ++i) {
+    request.prompt[static_cast<size_t>(i)] = TinyToken(golden_, 2, i);
+  }
+  request.prefix = prefixes[2];
+  std::vector<BitsListener> listeners(2);
+  for (BitsListener& listener : listeners) {
+    ASSERT_TRUE(engine->Add(request, &listener).ok());
+  }
+  num_admitted_ = 0;
+  while (num_admitted_ == 0) Step(*engine);
+  EXPECT_EQ(num_admitted_, 1);
+  Step(*engine);
+  EXPECT_EQ(num_admitted_, 2);
+  for (const SequenceId id : prefixes) engine->Release(id);
+  while (!holders[2].finished) Step(*engine);
+  const auto alone = Alone(request);
+  for (const BitsListener& listener : listeners) {
+    EXPECT_EQ(listener.bits, alone);
+  }
+}
+
 // Its segments are there, and no summaries in them.
 TEST_F(EngineSummaryRoomTest, WhoIsBetweenItsLayersHasNothingToShare) {
   const std::unique_ptr<Engine> engine =
       MakeEngine({.max_num_seqs = 4, .layers_per_step = 1});
   Run(*engine, Ask(3200, 9, 1));
-  const std::vector<Request> requests = {Ask(3200, 0, 4), Ask(3200, 1, 4)};
+  const std::vector<Request> requests = {Ask(3200, 0, 4), Ask(3200, 1, 4),
+                                         Ask(3200, 2, 4)};
   std::vector<BitsListener> listeners(requests.size());
   for (size_t i = 0; i < requests.size(); ++i) {
     ASSERT_TRUE(engine->Add(requests[i], &listeners[i]).ok());
-    Step(*engine);
+    if (i > 0) Step(*engine);  // Two at once.
   }
   EXPECT_EQ(engine->selectors().segments(0)->NumRepeated(), 0);
   while (!listeners.back().finished) Step(*engine);
@@ -153,11 +318,12 @@ TEST_F(EngineSummaryRoomTest, WhoIsBetweenItsLayersHasNothingToShare) {
 }
 
 // Expected to end in the segment that they are in, which they do not: pages
-// there are, but no segments, and the youngest give way.
+// there are, but no segments, and the youngest give way. (Layer by layer nobody
+// shares what another one of its step makes.)
 TEST_F(EngineSummaryRoomTest, WhoLacksSegmentsMakesTheYoungestGiveWay) {
   constexpr int kNumRequests = 11, kPrompt = 3010;
-  const std::unique_ptr<Engine> engine =
-      MakeEngine({.max_num_seqs = 14}, /*num_host_pages=*/30);
+  const std::unique_ptr<Engine> engine = MakeEngine(
+      {.max_num_seqs = 14, .layers_per_step = 1}, /*num_host_pages=*/30);
   Run(*engine, Ask(kPrompt, 9, 1));
   const KvCache& segments = *engine->selectors().segments(0);
   ASSERT_EQ(segments.num_pages(), 34);

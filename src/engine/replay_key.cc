@@ -45,6 +45,7 @@ void Add(const Selection& selection, KeyBytes& key) {
   key.Add(selection.first_row);
   key.Add(selection.end_row);
   Add(selection.first_token, key);
+  Add(selection.first_new_token, key);
   Add(selection.read_shares, key);
   Add(selection.picks.picks, key);
   Add(selection.hints.picks, key);

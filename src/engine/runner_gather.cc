@@ -174,6 +174,10 @@ void Runner::GatherSelection(Group& group) {
   Selection& selection = group.args.selection;
   selection = selectors_.selection();
   selection.first_token = PutIntegers(first_token);
+  // What a sequence begins with was not there before, where another makes it.
+  if (!selectors_.makes_for_others()) {
+    selection.first_new_token = selection.first_token;
+  }
   selection.first_row = group.first_generated_row;
   selection.end_row = group.end_generated_row;
   const View zeros = zeros_.At(0, Dtype::kFloat32, {step.num_rows});

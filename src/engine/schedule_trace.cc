@@ -214,7 +214,7 @@ struct WriteLine {
     Json line = LineOf("schedule");
     line["admits"] = input.admits;
     line["repeated_pages"] = input.repeated_pages;
-    if (!input.num_segments.empty()) line["num_segments"] = input.num_segments;
+    line["num_segments"] = input.num_segments;
     VisitLimits(input.limits, Writer(line["limits"]));
     VisitCost(input.cost, Writer(line["cost"]));
     for (const SequenceSnapshot& sequence : input.sequences) {
@@ -257,8 +257,7 @@ ScheduleDecision ScheduleOf(const Json& line) {
   VisitCost(input.cost, Reader(line, "cost"));
   Read(FieldOf(line, "admits"), input.admits);
   Read(FieldOf(line, "repeated_pages"), input.repeated_pages);
-  // Where no selector keeps summaries there are none.
-  Read(line.value("num_segments", Json::array()), input.num_segments);
+  Read(FieldOf(line, "num_segments"), input.num_segments);
   for (const Json& sequence : FieldOf(line, "sequences")) {
     VisitSequence(input.sequences.emplace_back(), ShortReader(sequence));
   }

@@ -13,21 +13,20 @@ namespace winnow {
 
 // Of a line; lines of another are not read, as what is not in them would be
 // guessed.
-inline constexpr int kScheduleTraceFormat = 2;
+inline constexpr int kScheduleTraceFormat = 3;
 
 // One JSON object without an end of line, of what the decision looked at
 // (LookedAt):
-//   {"format":2,"decision":"schedule",
+//   {"format":3,"decision":"schedule",
 //    "sequences":[{"id":1,"num_tokens":40,...},...],"admits":true,
-//    "repeated_pages":0,"limits":{...},"cost":{...},
+//    "repeated_pages":0,"num_segments":[],"limits":{...},"cost":{...},
 //    "schedule":{"plan":[{"sequence":1,...},...],"admitted":[1],...}}
-//   {"format":2,"decision":"victim","sequences":[{"id":1,...},...],"victim":7}
-//   {"format":2,"decision":"expiry","sequences":[{"id":1,"left_ns":-5},...],
+//   {"format":3,"decision":"victim","sequences":[{"id":1,...},...],"victim":7}
+//   {"format":3,"decision":"expiry","sequences":[{"id":1,"left_ns":-5},...],
 //    "expired":[1]}
 // Fields are named as in scheduler.h. Limits and cost are whole; of a sequence
 // or an item those fields that are as a new one has them are left out, and
-// those at which the decision does not look; num_segments, where no selector
-// keeps summaries. left_ns: of a deadline, then.
+// those at which the decision does not look. left_ns: of a deadline, then.
 std::string DecisionLine(const Decision& decision);
 
 // Of such a line. Fails with kCorrupt where it is none, or of another format;

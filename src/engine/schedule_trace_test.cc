@@ -208,9 +208,9 @@ TEST(ScheduleTraceTest, ALineSaysByWhatSomebodyIsLate) {
 
 TEST(ScheduleTraceTest, WhatIsNoLineIsRefused) {
   for (const char* line :
-       {"", "{", "[]", "{}", "7", R"({"format":1,"decision":"schedule"})",
-        R"({"format":2,"decision":"lunch"})",
-        R"({"format":2,"decision":"victim","sequences":[],"victim":"x"})"}) {
+       {"", "{", "[]", "{}", "7", R"({"format":2,"decision":"schedule"})",
+        R"({"format":3,"decision":"lunch"})",
+        R"({"format":3,"decision":"victim","sequences":[],"victim":"x"})"}) {
     const auto parsed = ParseDecisionLine(line);
     ASSERT_FALSE(parsed.ok()) << line;
     EXPECT_EQ(parsed.error().code, ErrorCode::kCorrupt);
@@ -222,8 +222,9 @@ TEST(ScheduleTraceTest, WhatIsMissingIsNamed) {
   const std::string line = DecisionLine(ScheduleDecision{
       .input = {.limits = {}, .sequences = {}}, .schedule = {}});
   for (const char* field :
-       {R"("format":2,)", R"("admits":true,)", R"("num_table_pages":)",
-        R"("max_num_seqs":)", R"("margin":)", R"("most_reads":)"}) {
+       {R"("format":3,)", R"("admits":true,)", R"("num_segments":)",
+        R"("num_table_pages":)", R"("max_num_seqs":)", R"("margin":)",
+        R"("most_reads":)"}) {
     std::string less = line;
     const size_t at = less.find(field);
     ASSERT_NE(at, std::string::npos) << field << " in " << line;

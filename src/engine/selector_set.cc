@@ -18,12 +18,6 @@ size_t Aligned(int64_t num_bytes) {
   return static_cast<size_t>((num_bytes + 63) / 64 * 64);
 }
 
-// The token behind which a choice is fixed.
-int64_t FixedEnd(const SelectProgram& program, const PromptRows& prompt) {
-  return program.fixed.kind == FixedChoice::Kind::kObserved ? prompt.num_tokens
-                                                            : prompt.num_rows;
-}
-
 }  // namespace
 
 SelectorShape SelectorShapeOf(const Model& model, int max_model_len) {
@@ -265,43 +259,6 @@ Status SelectorSet::AllocateEstimates(Backend& backend, const Model& model,
   return Ok{};
 }
 
-void SelectorSet::Open(int index, SequenceId id,
-                       const SharedSummaries& shared) {
-  for (const Kept* kept : StateOf(index).kept()) {
-    if (!*kept) continue;
-    if (shared.from) {
-      kept->segments->Share(*shared.from, id, shared.num_tokens);
-    } else {
-      kept->segments->Open(id);
-    }
-  }
-}
-
-SharedSummaries SelectorSet::FindShared(int index, const KvCache& kv,
-                                        std::span<const ExtentId> pages) const {
-  const State& state = StateOf(index);
-  SharedSummaries best;
-  if (!state.summaries || state.fixed_words) return best;
-  const KvCache& segments = *state.summaries.segments;
-  const int segment_tokens = state.segment_tokens;
-  const auto whole_segments = [segment_tokens](int64_t num_tokens) {
-    return static_cast<int>(num_tokens / segment_tokens * segment_tokens);
-  };
-  const int most = whole_segments(std::ssize(pages) * kPageTokens);
-  for (const SequenceId id : segments.sequences()) {
-    if (best.num_tokens == most) break;
-    const auto same = std::ranges::mismatch(
-        pages, kv.pages(id),
-        [](ExtentId a, ExtentId b) { return a == b && a != kNoExtent; });
-    const int num_tokens = whole_segments(std::min<int64_t>(
-        (same.in1 - pages.begin()) * kPageTokens, segments.num_sealed(id)));
-    if (num_tokens > best.num_tokens) {
-      best = {.from = id, .num_tokens = num_tokens};
-    }
-  }
-  return best;
-}
-
 int64_t SelectorSet::NumSegments(int index, int64_t num_tokens) const {
   const State& state = StateOf(index);
   return state.summaries ? PagesFor(num_tokens, state.segment_tokens) : 0;
@@ -332,28 +289,11 @@ bool SelectorSet::CanGrow(int index, std::span<const Growth> totals) const {
   return kept.segments->CanGrow(growths);
 }
 
-void SelectorSet::Fork(int index, SequenceId parent, SequenceId id,
-                       const PromptRows& prompt) {
-  const State& state = StateOf(index);
-  for (const Kept* kept : state.kept()) {
-    if (!*kept) continue;
-    // All of its words would be written, as none of its parent's may be.
-    const bool is_made_anew = kept == &state.fixed_words &&
-                              kept->segments->is_open(parent) &&
-                              FixedEnd(state.selector.program, prompt) >
-                                  kept->segments->num_tokens(parent);
-    if (kept->segments->is_open(parent) && !is_made_anew) {
-      kept->segments->Fork(parent, id);
-    } else {
-      kept->segments->Open(id);
-    }
-  }
-}
-
 void SelectorSet::Close(int index, SequenceId id) {
   for (const Kept* kept : StateOf(index).kept()) {
     if (*kept) kept->segments->Close(id);
   }
+  StateOf(index).first_made.erase(id);
 }
 
 void SelectorSet::Grow(Queue& queue, int index, SequenceId id, int num_tokens) {
@@ -373,6 +313,7 @@ void SelectorSet::Seal(int index, SequenceId id, int num_tokens) {
   for (const Kept* kept : StateOf(index).kept()) {
     if (*kept) kept->segments->Seal(id, num_tokens);
   }
+  StateOf(index).first_made.erase(id);
 }
 
 void SelectorSet::Truncate(int index, SequenceId id, int num_tokens) {
@@ -382,6 +323,8 @@ void SelectorSet::Truncate(int index, SequenceId id, int num_tokens) {
 }
 
 int SelectorSet::num_summarized(int index, SequenceId id) const {
+  const auto made = StateOf(index).first_made.find(id);
+  if (made != StateOf(index).first_made.end()) return made->second;
   for (const Kept* kept : StateOf(index).kept()) {
     if (*kept) return kept->segments->num_sealed(id);
   }

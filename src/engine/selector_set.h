@@ -4,6 +4,7 @@
 #define WINNOW_ENGINE_SELECTOR_SET_H_
 
 #include <array>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -87,8 +88,20 @@ class SelectorSet {
   // Of sequences that are open with `index`, who has the most summaries of
   // what lies in `pages`, in which another is about to begin. A choice that is
   // fixed is nobody else's.
+  // Of `makers` all that they have segments for counts as there.
   SharedSummaries FindShared(int index, const KvCache& kv,
-                             std::span<const ExtentId> pages) const;
+                             std::span<const ExtentId> pages,
+                             std::span<const SequenceId> makers = {}) const;
+  // A sequence without summaries, in its first step, takes over what others
+  // have of the pages that it begins with, also what `makers` make in that very
+  // step: in each layer summaries are made before they are scored. REQUIRES:
+  // the step runs all layers, behind none that is under way; makers, in it too,
+  // have grown for it.
+  void ShareInStep(int index, SequenceId id, const KvCache& kv,
+                   std::span<const SequenceId> makers);
+  // Whether the coming step, or one under way, makes summaries that another
+  // sequence in it has taken over.
+  bool makes_for_others() const;
   // Segments of `num_tokens`; 0 where the selector keeps no summaries.
   int64_t NumSegments(int index, int64_t num_tokens) const;
   // Those that `num_tokens` fill.
@@ -161,6 +174,9 @@ class SelectorSet {
     Kept fixed_queries;
     Kept fixed_words;
     FixedLayout fixed_layout;
+    // Of sequences that make summaries which others have taken over already,
+    // sealed ahead of the step that makes them: from which token on they do.
+    std::map<SequenceId, int> first_made;
 
     // The last one has less than the others where a fork has begun.
     std::array<const Kept*, 3> kept() const {
@@ -172,6 +188,7 @@ class SelectorSet {
   const State& StateOf(int index) const {
     return *states_[static_cast<size_t>(index)];
   }
+  State& StateOf(int index) { return *states_[static_cast<size_t>(index)]; }
   static Status AllocateKept(Backend& backend, const Model& model,
                              const SelectorSetOptions& options, State& state);
   // Refuses what the device does not run; reads gates where they are wanted.

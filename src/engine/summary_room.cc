@@ -53,7 +53,9 @@ SummaryCacheOptions FixedWordsFor(const ModelConfig& config,
 }
 
 // A slot is a segment that holds any sequence: it is forked, copied on write
-// and freed by the same rules.
+// and freed by the same rules. Nobody has two, and nobody is open but those who
+// run (Admission) and as many prefixes that are held (Engine::AddPrefix), so
+// there is always one.
 SummaryCacheOptions FixedQueriesFor(const ModelConfig& config,
                                     const FixedLayout& layout,
                                     const SummaryLimits& limits) {

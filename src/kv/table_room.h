@@ -41,7 +41,9 @@ struct SummaryRoom {
 // Segments that suffice whatever device and host hold: for those who run, and
 // as many prefixes that are held, each with one that is not full; of what is
 // far of them, and never more than all of them at their longest have. Those
-// with the same pages have to share their segments, or wait (Admission).
+// with the same pages have to share their segments, or wait (Admission). For
+// prefixes and one other there are enough in any case: their pages fit the
+// device together, as if they shared none.
 int64_t NumSummarySegments(const SummaryRoom& room);
 
 // Entries of a table that says where the segments of a step's requests are, of
@@ -49,8 +51,8 @@ int64_t NumSummarySegments(const SummaryRoom& room);
 int64_t NumSummaryTableEntries(const SummaryRoom& room);
 
 // Segments of what a choice has fixed, which those that share pages do not
-// share: as many as those who run have by page tables, and as prefixes have
-// that are held.
+// share: as many as those who run have by page tables, which admission counts,
+// and as prefixes have that are held, whose pages admission counts for each.
 int64_t NumFixedSegments(const SummaryRoom& room);
 
 // Chunks of slot state that suffice for sequences with `layer_frames` in each

@@ -16,8 +16,9 @@ struct Selection {
   // [num_layers, num_selectors], by LayerStep::selector.
   std::span<const LayerSelector> selectors;
   int num_selectors = 0;
-  View first_token;  // i32 [requests], as SummarizeArgs has it
-  View read_shares;  // f32 [rows], as SelectArgs has it
+  View first_token;           // i32 [requests], as SummarizeArgs has it
+  View first_new_token = {};  // i32 [requests], or empty, as SelectArgs has it
+  View read_shares;           // f32 [rows], as SelectArgs has it
   // Generated rows stand among [first_row, end_row) of the step.
   int first_row = 0, end_row = 0;
   // Memory for the lists of a run of rows, which chooses and reads before the
