@@ -62,6 +62,23 @@ TEST(DiskHeader, BeginsAnewWhereItWasNeverWritten) {
   EXPECT_TRUE(OpenHeader(*folder, kHeader).ok());
 }
 
+// A folder whose header cannot be read is not begun anew: what lies in it would
+// be lost.
+TEST(DiskHeader, WhatCannotBeReadStays) {
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    FaultyDisk disk(seed);
+    const Result<DiskFolderId> first = OpenHeader(*disk.Open(), kHeader);
+    ASSERT_TRUE(first.ok());
+    disk.faults().small_error = 0.5;
+    const Result<DiskFolderId> troubled = OpenHeader(*disk.Open(), kHeader);
+    disk.faults() = {};
+    const Result<DiskFolderId> again = OpenHeader(*disk.Open(), kHeader);
+    ASSERT_TRUE(again.ok());
+    EXPECT_EQ(*again, *first);
+    EXPECT_EQ(troubled.ok() ? *troubled : *first, *first);
+  }
+}
+
 TEST(DiskHeader, SaysWhatTheDiskRefuses) {
   FaultyDisk disk(1);
   disk.faults().is_read_only = true;

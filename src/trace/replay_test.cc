@@ -76,6 +76,21 @@ TEST(ReplayTest, CountsWhatRowsNeed) {
   EXPECT_EQ(warm.num_rows, 8);
 }
 
+// As many as fit a frame: what is near does not depend on how long they are.
+TEST(ReplayTest, ShorterSlotsHoldAsMuch) {
+  const Traced traced = Alternating();
+  ReplayOptions options = OptionsOf(traced, SlotRule::kAge, 0);
+  options.budget.tokens = 128;
+  for (const int slot_tokens : {8, 16, 32}) {
+    const ReplayInput input(traced.header, traced.request,
+                            {.slot_tokens = slot_tokens,
+                             .hint_level = traced.header.budget_level()});
+    const ReplayTotals totals = Replay(input, options);
+    EXPECT_EQ(totals.counts.wanted, 2 * 10 * 2 * (32 / slot_tokens));
+    EXPECT_EQ(totals.hit_rate(), 0.8) << slot_tokens;
+  }
+}
+
 // Belady knows: of two pages that leave it keeps none in vain.
 TEST(ReplayTest, TheFutureIsTheRequestsOwn) {
   const Traced traced = Alternating();

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -391,15 +390,31 @@ class ProgramTest(unittest.TestCase):
         self.assertLess(times[1], times[0])
 
     def test_a_folder_is_of_one_model_and_one_process(self):
+        prompt = self.folder / "prompt"
+        prompt.write_text(make_record("niah", 32768, 5, 0).prompt)
+        owner = subprocess.Popen(
+            [WINNOW, "generate", MODEL, "--prompt-file", prompt,
+             "--max-num-batched-tokens", "64", "--quiet", "--kv-disk",
+             self.folder / "kv", "--kv-disk-size", "32MiB"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            # Whoever writes the header has the folder.
+            end = time.monotonic() + 120
+            while not (self.folder / "kv/header").exists():
+                self.assertLess(time.monotonic(), end)
+                self.assertIsNone(owner.poll())
+                time.sleep(0.01)
+            self.assert_error(self.generate_from_disk(), FAILURE,
+                              "another process keeps its KV there")
+            self.assertIsNone(owner.poll())
+        finally:
+            owner.kill()
+            owner.wait(timeout=60)
         first = self.generate_from_disk()
         self.assertEqual(first.returncode, 0, first.stderr)
         self.assert_error(self.generate_from_disk("--dtype", "float32"),
                           FAILURE, "header: key must be", "float32",
                           "bfloat16", "of one model")
-        with open(self.folder / "kv/lock") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            self.assert_error(self.generate_from_disk(), FAILURE,
-                              "another process keeps its KV there")
         again = self.generate_from_disk()
         self.assertGreater(json.loads(again.stdout)["kv"]["fetched_bytes"], 0)
         self.assertEqual((self.folder / "kv").stat().st_mode & 0o777, 0o700)
