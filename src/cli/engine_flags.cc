@@ -192,6 +192,7 @@ Result<EngineOptions> ParseEngineOptions(const EngineFlags& flags) {
   ASSIGN_OR_RETURN(options.host_kv_bytes, SizeOf("--host-kv", flags.host_kv));
   ASSIGN_OR_RETURN(options.cache_budget, CacheBudgetOf(flags));
   options.restore_rates = RestoreRatesOf(flags.restore);
+  options.measures_link = true;
   return options;
 }
 

@@ -140,7 +140,9 @@ std::string EvalJson(const std::string& model, int64_t num_skipped,
                       {"misses", use.pieces.misses},
                       {"hints", use.pieces.hints},
                       {"hints_used", use.pieces.hints_used},
-                      {"fetched_bytes", use.pieces.fetched_bytes}}},
+                      {"fetched_bytes", use.pieces.fetched_bytes},
+                      {"written_bytes", use.written_bytes},
+                      {"stall_ms", use.stall_ms}}},
                     {"rows", list}};
   return all.dump(1, ' ', false, Json::error_handler_t::replace);
 }

@@ -101,12 +101,17 @@ TEST(EvalTableTest, JsonKeepsTheContract) {
       design.substr(open, design.find("}`", open) - open);
   const auto rows =
       MakeEvalRows(SamplePlan(), {"dense", "auto"}, SampleOutcomes());
-  const KvUse use = {.cached_tokens = 7, .pieces = {.picks = 5, .hits = 3}};
+  const KvUse use = {.cached_tokens = 7,
+                     .pieces = {.picks = 5, .hits = 3},
+                     .written_bytes = 64,
+                     .stall_ms = 1.5};
   const json all = json::parse(EvalJson("some/model", 3, use, rows));
   EXPECT_EQ(all["skipped_lines"], 3);
   EXPECT_EQ(all["kv"]["cached_tokens"], 7);
   EXPECT_EQ(all["kv"]["picks"], 5);
   EXPECT_EQ(all["kv"]["hits"], 3);
+  EXPECT_EQ(all["kv"]["written_bytes"], 64);
+  EXPECT_EQ(all["kv"]["stall_ms"], 1.5);
   std::vector<std::string> keys;
   for (const auto& [key, value] : all.items()) keys.push_back(key);
   for (const auto& [key, value] : all["kv"].items()) keys.push_back(key);

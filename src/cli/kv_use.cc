@@ -16,7 +16,9 @@ void KvUse::Add(const Completion& completion) {
                        .misses = kv.misses,
                        .hints = kv.hints,
                        .hints_used = kv.hints_used,
-                       .fetched_bytes = kv.fetched_bytes}};
+                       .fetched_bytes = kv.fetched_bytes},
+            .written_bytes = kv.written_bytes,
+            .stall_ms = kv.stall_ms};
 }
 
 KvUse& KvUse::operator+=(const KvUse& other) {
@@ -25,6 +27,8 @@ KvUse& KvUse::operator+=(const KvUse& other) {
   device_bytes += other.device_bytes;
   host_bytes += other.host_bytes;
   pieces += other.pieces;
+  written_bytes += other.written_bytes;
+  stall_ms += other.stall_ms;
   return *this;
 }
 

@@ -15,6 +15,8 @@ struct KvUse {
   int64_t device_bytes = 0;
   int64_t host_bytes = 0;
   BroughtPieces pieces;  // fetched_bytes: those of whole pages too
+  int64_t written_bytes = 0;
+  double stall_ms = 0;
 
   void Add(const Completion& completion);
   KvUse& operator+=(const KvUse& other);

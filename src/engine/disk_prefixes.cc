@@ -162,7 +162,9 @@ std::vector<DiskPrefixes::Restored> DiskPrefixes::Poll(bool wait) {
   for (const PieceDone& done : wait ? store_->Wait() : store_->Poll()) {
     const auto writing = writings_.find(done.ticket);
     if (writing != writings_.end()) {
-      free_staging_.push_back(writing->second);
+      const auto& [staging, writer] = writing->second;
+      if (done.status.ok()) ++written_[writer];
+      free_staging_.push_back(staging);
       writings_.erase(writing);
       continue;
     }
@@ -191,6 +193,7 @@ DiskPrefixes::Text DiskPrefixes::TextOf(const Sequence& sequence) const {
   text.tokens.assign(
       sequence.tokens().begin(),
       sequence.tokens().begin() + std::ssize(text.kinds) * kPageTokens);
+  text.writer = sequence.id();
   text.index_root = PrefixRoot(sequence, prefixes_.SelectorOf(sequence));
   text.disk_root = DiskRoot(sequence);
   return text;
@@ -322,7 +325,7 @@ void DiskPrefixes::Write(std::span<const Copied> pages) {
            text.path(), std::span(text.kinds).first(first_page + pages.size()),
            first_page, sources)) {
     const size_t index = ticket.page - first_page;
-    writings_[ticket.ticket] = pages[index].staging;
+    writings_[ticket.ticket] = {pages[index].staging, text.writer};
     is_under_way[index] = true;
   }
   for (size_t i = 0; i < pages.size(); ++i) {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "cache/disk_store.h"
@@ -67,6 +68,7 @@ class DiskPrefixes {
 
   // A text whose pages the index holds, and that is to be kept.
   struct Text {
+    SequenceId writer;  // that has left it
     std::string index_root, disk_root;
     std::vector<int32_t> tokens;
     std::vector<PageKind> kinds;  // [pages]
@@ -85,6 +87,11 @@ class DiskPrefixes {
   };
   // Takes what the disk has done; with `wait`, something if it does anything.
   std::vector<Restored> Poll(bool wait);
+  // By who left them, the pages that were written by the last Poll and had not
+  // been taken.
+  std::map<SequenceId, int64_t> TakeWritten() {
+    return std::exchange(written_, {});
+  }
   // What brings pages from staging(), to be enqueued at once after Poll: before
   // any of their extents changes hands.
   std::vector<TierCopy> TakeUploads();
@@ -146,6 +153,10 @@ class DiskPrefixes {
     std::shared_ptr<const Text> text;
     std::optional<size_t> next_page = {};
   };
+  struct Writing {
+    ExtentId staging;
+    SequenceId writer;
+  };
   struct Copied {
     std::shared_ptr<const Text> text;
     size_t page = 0;
@@ -179,8 +190,9 @@ class DiskPrefixes {
   const DiskPrefixesOptions options_;
   std::vector<ExtentId> free_staging_;
   std::map<SequenceId, Restoration> restorations_;
-  std::unordered_map<uint64_t, Reading> readings_;   // by ticket
-  std::unordered_map<uint64_t, ExtentId> writings_;  // by ticket
+  std::unordered_map<uint64_t, Reading> readings_;  // by ticket
+  std::unordered_map<uint64_t, Writing> writings_;  // by ticket
+  std::map<SequenceId, int64_t> written_;           // pages, not yet taken
   std::deque<Backlog> backlog_;
   // Not yet taken.
   std::vector<TierCopy> uploads_, tier_downloads_;

@@ -199,6 +199,7 @@ void Engine::Cancel(SequenceId id) {
 void Engine::Finish(SequenceId id, FinishReason reason,
                     std::optional<Error> error) {
   Sequence& sequence = Get(id);
+  counters_.stall_ms += sequence.StopWaiting();
   Completion completion = sequence.Complete(reason, model_.config().num_layers);
   completion.error = std::move(error);
   if (sequence.admitted()) {
@@ -227,6 +228,7 @@ void Engine::Finish(SequenceId id, FinishReason reason,
   }
   completion.kv.fetched_bytes +=
       sequence.num_fetched_pages() * limits_.page_bytes;
+  completion.kv.stall_ms += LinkMs(completion.kv.fetched_bytes);
   const bool has_ended =
       reason == FinishReason::kStop || reason == FinishReason::kLength;
   if (has_ended && !sequence.is_prefix()) {
@@ -276,7 +278,10 @@ void Engine::Open(SequenceId id) {
     OpenLayerwise(sequence);
   } else {
     const bool returns = sequence.preempted();
+    const int64_t num_fetched = sequence.num_fetched_pages();
     prefixes_->Open(sequence);
+    if (!returns) CountFound(sequence);
+    counters_.num_restores += sequence.num_fetched_pages() > num_fetched;
     if (selector >= 0) {
       selectors_->Open(selector, id,
                        selectors_->FindShared(selector, kv_, kv_.pages(id)));
@@ -313,9 +318,11 @@ void Engine::OpenLayerwise(Sequence& sequence) {
   const Request& request = sequence.request();
   const PrefixHit hit = prefixes_->FindFar(
       sequence, static_cast<size_t>(layerwise_->NumFarPages(request)));
-  layerwise_->Open(sequence, hit);
+  sequence.CountWritten(layerwise_->Open(sequence, hit) * limits_.page_bytes);
   sequence.Admit();
   sequence.BeginCached(hit.kinds, std::ssize(hit.kinds));
+  CountFound(sequence);
+  counters_.num_restores += !hit.kinds.empty();
   selectors_->Open(request.selector, sequence.id());
   runner_->GrowSummaries(request.selector, sequence.id(),
                          sequence.num_prompt_tokens());

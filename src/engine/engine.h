@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/disk_prefixes.h"
+#include "engine/engine_counters.h"
 #include "engine/engine_options.h"
 #include "engine/layerwise_prompts.h"
 #include "engine/preemption.h"
@@ -117,11 +118,13 @@ class Engine {
   int max_model_len() const { return options_.max_model_len; }
   int max_watched_requests() const { return options_.max_watched_requests; }
   int64_t device_kv_bytes() const;
+  Dtype kv_dtype() const { return model_.dtype(); }
   // By what pages are copied back or computed again, as it is known by now.
   RestoreRates restore_rates() const;
   // How steps kept to options.max_step_ms, and what counts as foretold.
   const BoundedSteps& bounded_steps() const { return bounded_steps_; }
   const StepCost& step_cost() const { return step_cost_.cost(); }
+  EngineCounters counters() const;
 
  private:
   Engine(Backend& backend, const Model& model, const EngineOptions& options,
@@ -186,6 +189,14 @@ class Engine {
   // Lets pages that the disk has brought be part of their sequences.
   void PollDisk(bool wait);
   void CopyForDisk();
+  // The first moves pages, counted; the second says what that of a layerwise
+  // item was.
+  void CopyTiers(const HostPool& host, std::span<const TierCopy> copies);
+  void CountLayerCopies(const StepItem& item, Sequence& sequence);
+  // It has started: what it found.
+  void CountFound(const Sequence& sequence);
+  // How long so many bytes are on the link; 0 where its rate is not known.
+  double LinkMs(int64_t num_bytes) const;
   // What the disk needs where no step runs.
   Result<Progress> TendDisk();
   void CountReads(const StepItem& item, std::span<const float> shares,
@@ -250,8 +261,10 @@ class Engine {
   Sequence::Clock::time_point step_begun_;
   bool ran_nothing_ = false;  // the last time, though somebody waited
   RestoreRates restore_rates_;
+  double link_bytes_per_second_ = 0;  // 0: not known
   RateMeter disk_rate_;
   DiskCounts disk_counts_;        // that disk_rate_ knows
+  EngineCounters counters_;       // but for the disk's and the link's time
   std::optional<Error> failure_;  // of the device, once and for all
 };
 

@@ -37,7 +37,7 @@ void Engine::BeginRestore(Sequence& sequence) {
   std::optional<Reservation> pages = kv_.Reserve({&growth, 1});
   // Where whole lives are not promised, another may have outgrown its own.
   if (!pages) return;
-  if (host_) runner_->CopyTiers(*host_, kv_.TakeTierCopies());
+  if (host_) CopyTiers(*host_, kv_.TakeTierCopies());
   pages->Commit();
   sequence.BeginRestore();
   disk_->Restore(sequence, std::move(found));
@@ -51,20 +51,25 @@ void Engine::RestoreLayerwise(Sequence& sequence) {
                            std::ssize(sequence.cached_kinds());
   found.resize(std::min(found.size(), static_cast<size_t>(num_left)));
   if (found.empty()) return;
-  runner_->CopyTiers(*host_, kv_.TakeTierCopies());
+  CopyTiers(*host_, kv_.TakeTierCopies());
   sequence.BeginRestore();
   disk_->Restore(sequence, std::move(found));
 }
 
 void Engine::PollDisk(bool wait) {
   const std::vector<DiskPrefixes::Restored> all = disk_->Poll(wait);
-  runner_->CopyTiers(disk_->staging(), disk_->TakeUploads());
+  CopyTiers(disk_->staging(), disk_->TakeUploads());
   if (host_) {
     runner_->CopyPages(disk_->staging(), *host_, disk_->TakeHostUploads());
   }
+  for (const auto& [id, num_pages] : disk_->TakeWritten()) {
+    if (IsKnown(id)) Get(id).CountWritten(num_pages * limits_.page_bytes);
+  }
   for (const DiskPrefixes::Restored& restored : all) {
     Sequence& sequence = Get(restored.id);
-    sequence.EndRestore(restored.kinds);
+    counters_.stall_ms += sequence.EndRestore(restored.kinds);
+    counters_.num_restores += !restored.kinds.empty();
+    counters_.num_found_tokens += std::ssize(restored.kinds) * kPageTokens;
     if (sequence.layerwise()) continue;  // It has no pages yet.
     kv_.Seal(restored.id, sequence.num_computed());
     kv_.Truncate(restored.id, sequence.num_computed());
@@ -73,8 +78,8 @@ void Engine::PollDisk(bool wait) {
 
 // What kv has decided before goes first: pages that it moves are read here.
 void Engine::CopyForDisk() {
-  if (host_) runner_->CopyTiers(*host_, kv_.TakeTierCopies());
-  runner_->CopyTiers(disk_->staging(), disk_->TakeDownloads());
+  if (host_) CopyTiers(*host_, kv_.TakeTierCopies());
+  CopyTiers(disk_->staging(), disk_->TakeDownloads());
   if (host_) {
     runner_->CopyPages(*host_, disk_->staging(), disk_->TakeHostDownloads());
   }

@@ -54,6 +54,9 @@ struct EngineOptions {
   // By what pages of the host and the disk are copied back or computed again;
   // where it says nothing all are copied. None: by what is measured.
   std::optional<RestoreRates> restore_rates = RestoreRates();
+  // Whether the link's rate is measured also where these are given: to say how
+  // long requests wait for it (KvCounters).
+  bool measures_link = false;
   bool batch_invariant = false;
   // Requests begin with the pages that others left behind of the same prompt.
   bool prefix_caching = true;

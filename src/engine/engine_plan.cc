@@ -276,7 +276,9 @@ void Engine::Preempt(SequenceId id) {
   if (slots_) slots_->Close(id);
   if (disk_) disk_->Forget(id);
   runner_->Forget(id);
+  counters_.stall_ms += sequence.StopWaiting();
   sequence.Preempt();
+  ++counters_.num_preemptions;
 }
 
 bool Engine::MakeRoom(int64_t num_wanted) {
@@ -290,7 +292,9 @@ void Engine::Demote(SequenceId id) {
 void Engine::Promote(SequenceId id, int64_t num_pages) {
   if (!slots_ || !Settle().ok() || !IsKnown(id)) return;
   Sequence& sequence = Get(id);
-  sequence.CountFetched(slots_->Promote(sequence, num_pages));
+  const int64_t num_copied = slots_->Promote(sequence, num_pages);
+  sequence.CountFetched(num_copied);
+  counters_.num_restores += num_copied > 0;
 }
 
 void Engine::MoveFrame(SequenceId id, int from_layer, int to_layer) {

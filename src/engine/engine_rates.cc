@@ -32,9 +32,15 @@ void Engine::CountTime(const StepPlan& plan) {
 
 Status Engine::BeginRates() {
   restore_rates_ = options_.restore_rates.value_or(RestoreRates());
-  if (options_.restore_rates) return Ok{};
+  link_bytes_per_second_ = restore_rates_.link_bytes_per_second;
+  const bool is_given = options_.restore_rates.has_value();
+  if (host_ && (!is_given || options_.measures_link)) {
+    RETURN_IF_ERROR(MeasureLink());
+  }
+  if (is_given) return Ok{};
   restore_rates_.max_step_rows = options_.max_num_batched_tokens;
-  return host_ ? MeasureLink() : Ok{};
+  restore_rates_.link_bytes_per_second = link_bytes_per_second_;
+  return Ok{};
 }
 
 // Nothing is in either pool yet. The first copies take the memory.
@@ -53,9 +59,8 @@ Status Engine::MeasureLink() {
     runner_->CopyTiers(*host_, copies);
     RETURN_IF_ERROR(runner_->Drain());
     const std::chrono::duration<double> took = RateMeter::Clock::now() - start;
-    restore_rates_.link_bytes_per_second =
-        std::max(restore_rates_.link_bytes_per_second,
-                 num_bytes / std::max(took.count(), 1e-9));
+    link_bytes_per_second_ = std::max(link_bytes_per_second_,
+                                      num_bytes / std::max(took.count(), 1e-9));
   }
   return Ok{};
 }

@@ -69,7 +69,7 @@ void Engine::Prepare(const StepPlan& plan) {
   const std::vector<Growth> growths = plan.Growths();
   std::optional<Reservation> pages = kv_.Reserve(growths);
   CHECK(pages.has_value(), "promised pages are missing for {}", ToString(plan));
-  if (host_) runner_->CopyTiers(*host_, kv_.TakeTierCopies());
+  if (host_) CopyTiers(*host_, kv_.TakeTierCopies());
   runner_->CopyPages(pages->copies());
   pages->Commit();  // The space is ours; its content is not yet true.
   GrowSummaries(plan);
@@ -167,8 +167,13 @@ void Engine::LandRows(const StepPlan& plan, const StepOutput& output) {
         std::min(shares.size(), static_cast<size_t>(item.num_tokens));
     const std::span<const float> own = shares.first(num_rows);
     shares = shares.subspan(num_rows);
+    if (item.end_layer == model_.config().num_layers) {
+      counters_.num_rows += item.num_tokens;
+    }
+    if (i < output.brought.size()) counters_.brought += output.brought[i];
     if (!IsKnown(item.sequence)) continue;
     Sequence& sequence = Get(item.sequence);
+    if (item.layerwise) CountLayerCopies(item, sequence);
     if (i < output.brought.size()) {
       sequence.CountBrought(output.brought[i]);
       slots_->CountBrought(item.sequence, output.brought[i],

@@ -111,11 +111,11 @@ Status LayerwisePrompts::Check(const Request& request) const {
   return Ok{};
 }
 
-void LayerwisePrompts::Open(const Sequence& sequence, const PrefixHit& hit) {
+int64_t LayerwisePrompts::Open(const Sequence& sequence, const PrefixHit& hit) {
   const LayerRoom room = RoomOf(sequence.request());
   memory_.kv.Open(sequence.id());
-  memory_.kv.LendTo(sequence.id(), room.num_lent(),
-                    NumFarPages(sequence.request()), hit);
+  return memory_.kv.LendTo(sequence.id(), room.num_lent(),
+                           NumFarPages(sequence.request()), hit);
 }
 
 void LayerwisePrompts::End(const Sequence& sequence) {
@@ -165,6 +165,23 @@ void LayerwisePrompts::CopyToHost(Queue& queue, const Sequence& sequence,
                                   const StepItem& item) const {
   strips_->CopyToHost(queue, PlacesOf(sequence), item.first_layer,
                       item.first_token, item.first_token + item.num_tokens);
+}
+
+int64_t LayerwisePrompts::BytesFromHost(const Sequence& sequence,
+                                        const StepItem& item) const {
+  const int num_tokens = sequence.num_cached_tokens();
+  if (item.first_token > num_tokens) return 0;
+  return num_tokens / kPageTokens * memory_.device.pool().strip_bytes();
+}
+
+int64_t LayerwisePrompts::BytesToHost(const Sequence& sequence,
+                                      const StepItem& item) const {
+  const int64_t first_page = item.first_token / kPageTokens;
+  const int64_t end_page =
+      std::min<int64_t>((item.first_token + item.num_tokens) / kPageTokens,
+                        NumFarPages(sequence.request()));
+  return std::max<int64_t>(0, end_page - first_page) *
+         memory_.device.pool().strip_bytes();
 }
 
 }  // namespace winnow

@@ -52,9 +52,9 @@ class LayerwisePrompts {
   LayerRoom RoomOf(const Request& request) const;
   int64_t NumFarPages(const Request& request) const;
 
-  // It begins with the pages of `hit`. REQUIRES: both pools have room; the hit
-  // has NumFarPages at most.
-  void Open(const Sequence& sequence, const PrefixHit& hit);
+  // It begins with the pages of `hit`. Returns how many of them are copied to
+  // the host. REQUIRES: both pools have room; the hit has NumFarPages at most.
+  int64_t Open(const Sequence& sequence, const PrefixHit& hit);
   // It has been read: its pages are its own, and it has slots. REQUIRES: its
   // last step has landed.
   void End(const Sequence& sequence);
@@ -75,6 +75,9 @@ class LayerwisePrompts {
   // The pages that the item has filled are copied to the host.
   void CopyToHost(Queue& queue, const Sequence& sequence,
                   const StepItem& item) const;
+  // Bytes that these two copy for an item, before it and behind it.
+  int64_t BytesFromHost(const Sequence& sequence, const StepItem& item) const;
+  int64_t BytesToHost(const Sequence& sequence, const StepItem& item) const;
 
  private:
   LayerwisePrompts(const RequestSlots::Memory& memory,

@@ -64,13 +64,15 @@ std::string PrefixCache::RootOf(const Sequence& sequence) const {
                              : std::string(kParkedRoot);
 }
 
+// A choice that is fixed from what the prompt's rows ask needs all of them, and
+// so does who wants to know what they say.
+bool PrefixCache::LooksUp(const Sequence& sequence) const {
+  return TakesPart(sequence) && !FixesChoice(sequence) &&
+         !sequence.request().prompt_logprobs;
+}
+
 size_t PrefixCache::MaxCachedPages(const Sequence& sequence) const {
-  // A choice that is fixed from what the prompt's rows ask needs all of them,
-  // and so does who wants to know what they say.
-  if (!TakesPart(sequence) || FixesChoice(sequence) ||
-      sequence.request().prompt_logprobs) {
-    return 0;
-  }
+  if (!LooksUp(sequence)) return 0;
   const int num_tokens =
       std::min(sequence.num_prompt_rows(), sequence.num_prompt_tokens() - 1);
   return static_cast<size_t>(num_tokens / kPageTokens);

@@ -76,7 +76,9 @@ class PrefixCache {
 
   bool TakesPart(const Sequence& sequence) const;
   const Selector* SelectorOf(const Sequence& sequence) const;
-  // With how many pages of others it may begin.
+  // Whether it may begin with pages of others, were there any.
+  bool LooksUp(const Sequence& sequence) const;
+  // With how many of them.
   size_t MaxCachedPages(const Sequence& sequence) const;
   // Of its sealed pages, as many as may be shared.
   std::vector<PageKind> KindsOf(const Sequence& sequence) const;

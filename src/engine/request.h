@@ -140,8 +140,12 @@ struct KvCounters {
   int64_t misses = 0;
   int64_t hints = 0;
   int64_t hints_used = 0;
-  int64_t fetched_bytes = 0;  // for it, from the host to the device
+  int64_t fetched_bytes = 0;  // for it, to the device
+  // Of pages that it held, what was copied to the host to stay there, and what
+  // the disk had written by the time that it ended.
   int64_t written_bytes = 0;
+  // That its rows waited for KV: until a disk had brought its pages, by the
+  // clock, and for fetched_bytes over the link, by RestoreRates.
   double stall_ms = 0;
   // Generated rows that ran, and the share of its context that such a row
   // read, mean over rows and layers; 0 where none ran.

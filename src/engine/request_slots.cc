@@ -164,7 +164,7 @@ void RequestSlots::DemoteAll(Sequences sequences) {
   }
 }
 
-bool RequestSlots::Demote(const Sequence& sequence) {
+bool RequestSlots::Demote(Sequence& sequence) {
   const std::optional<DemotionOffer> offer = Offer(sequence);
   KvCache& kv = memory_.kv;
   // Who has slots never holds more than if all its pages were whole.
@@ -173,7 +173,7 @@ bool RequestSlots::Demote(const Sequence& sequence) {
     return false;
   }
   const PageRange range = *Movable(sequence);
-  kv.MoveToHost(sequence.id(), range);
+  sequence.CountWritten(kv.MoveToHost(sequence.id(), range) * PageBytes());
   Cover(sequence, range);
   return true;
 }

@@ -79,7 +79,7 @@ class RequestSlots {
   // free by it.
   void DemoteAll(Sequences sequences);
   // One does, if no more is taken by it than comes free. False where it cannot.
-  bool Demote(const Sequence& sequence);
+  bool Demote(Sequence& sequence);
   // Of one that has slots: what it would take to make it whole, and spare in
   // `num_tokens` more that it is expected to generate.
   std::optional<PromotionOffer> OfferReturn(const Sequence& sequence,

@@ -114,7 +114,7 @@ void Sequence::Preempt() {
   sum_of_chunk_shares_ = 0;
   sum_of_chunk_tokens_ = 0;
   cached_kinds_.clear();
-  is_restoring_ = false;
+  StopWaiting();
 }
 
 void Sequence::Resume(std::vector<PageKind> kinds, int num_tokens,
@@ -150,14 +150,24 @@ void Sequence::BeginRestore() {
         "sequence={} restoring={} layer={}", id_.value(), is_restoring_,
         next_layer_);
   is_restoring_ = true;
+  restore_begun_ = Clock::now();
 }
 
-void Sequence::EndRestore(std::span<const PageKind> kinds) {
-  CHECK(is_restoring_, "sequence={}", id_.value());
+double Sequence::StopWaiting() {
+  if (!is_restoring_) return 0;
   is_restoring_ = false;
+  const double waited_ms = Milliseconds(Clock::now() - restore_begun_);
+  disk_wait_ms_ += waited_ms;
+  return waited_ms;
+}
+
+double Sequence::EndRestore(std::span<const PageKind> kinds) {
+  CHECK(is_restoring_, "sequence={}", id_.value());
+  const double waited_ms = StopWaiting();
   num_fetched_pages_ += std::ssize(kinds);
   cached_kinds_.insert(cached_kinds_.end(), kinds.begin(), kinds.end());
   SkipCached(static_cast<int>(cached_kinds_.size()) * kPageTokens);
+  return waited_ms;
 }
 
 void Sequence::Release() {
@@ -288,6 +298,8 @@ Completion Sequence::Complete(FinishReason reason, int num_layers) const {
   completion.kv.hints = brought_.hints;
   completion.kv.hints_used = brought_.hints_used;
   completion.kv.fetched_bytes = brought_.fetched_bytes;
+  completion.kv.written_bytes = written_bytes_;
+  completion.kv.stall_ms = disk_wait_ms_;
   completion.reason = reason;
   completion.num_prompt_tokens = num_prompt_tokens();
   completion.num_cached_tokens = num_cached_tokens_;

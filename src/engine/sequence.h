@@ -115,7 +115,8 @@ class Sequence {
   // More of its first pages are on their way: nothing is computed until
   // EndRestore says which have come, one a kind. REQUIRES: as BeginCached.
   void BeginRestore();
-  void EndRestore(std::span<const PageKind> kinds);
+  // Returns as StopWaiting.
+  double EndRestore(std::span<const PageKind> kinds);
   // REQUIRES: it is a prefix that has not been released.
   void Release();
   // The item's rows have been computed, in all layers or part of them.
@@ -125,6 +126,11 @@ class Sequence {
   void CountReads(double sum_of_shares, int num_tokens, int num_layers);
   // So many of its pages were copied to the device.
   void CountFetched(int64_t num_pages) { num_fetched_pages_ += num_pages; }
+  // So much of its pages was copied to the host, or written to the disk.
+  void CountWritten(int64_t num_bytes) { written_bytes_ += num_bytes; }
+  // It waits for the disk no longer. Returns for how long it did, in ms; 0
+  // where it does not.
+  double StopWaiting();
   // More was brought near for it.
   void CountBrought(const BroughtPieces& pieces) { brought_ += pieces; }
   // The prompt's next token, as the row before it has it.
@@ -164,7 +170,10 @@ class Sequence {
   std::vector<PageKind> cached_kinds_;
   int num_cached_tokens_ = 0;  // when it began
   bool is_restoring_ = false;
+  Clock::time_point restore_begun_;
+  double disk_wait_ms_ = 0;
   int64_t num_fetched_pages_ = 0;
+  int64_t written_bytes_ = 0;
   int num_preemptions_ = 0;
   int num_overtaken_ = 0;
   // Of the prompt from its second token on, until the first is drawn.

@@ -159,9 +159,10 @@ class KvCache {
   // must stay. REQUIRES: tokens before end_page are sealed.
   PageRange Movable(SequenceId sequence, int64_t end_page) const;
   // They do; those that the prefix index knows of the pages behind them are
-  // forgotten there. REQUIRES: `range` is Movable's of just now, and
-  // num_available_host_pages() is num_whole at least.
-  void MoveToHost(SequenceId sequence, const PageRange& range);
+  // forgotten there. Returns how many are copied, as they were not there.
+  // REQUIRES: `range` is Movable's of just now, and num_available_host_pages()
+  // is num_whole at least.
+  int64_t MoveToHost(SequenceId sequence, const PageRange& range);
   // The first `num_pages` of those that the sequence has on the host come back,
   // without a copy where the index still has them on the device: those are
   // shared, as is what the index has on the host, as long as the pages before
@@ -178,11 +179,11 @@ class KvCache {
   // Extents leave the tables for a sequence without tokens, until TakeOver or
   // Close. The first of the host's are those of the hit's pages, which others
   // may hold too and which nobody writes; what lies on the device alone is
-  // copied there. REQUIRES: num_free_pages() and num_available_host_pages() are
-  // as many at least; it has no loan; the hit is as Open wants it, and has
-  // num_hosts pages at most.
-  void LendTo(SequenceId sequence, int64_t num_extents, int64_t num_hosts,
-              const PrefixHit& hit = {});
+  // copied there. Returns how many that are. REQUIRES: num_free_pages() and
+  // num_available_host_pages() are as many at least; it has no loan; the hit is
+  // as Open wants it, and has num_hosts pages at most.
+  int64_t LendTo(SequenceId sequence, int64_t num_extents, int64_t num_hosts,
+                 const PrefixHit& hit = {});
   const PageLoan& loan(SequenceId sequence) const;
   bool has_loan(SequenceId sequence) const { return loans_.contains(sequence); }
   // Of its loan, the extents of the host become the sequence's first pages, and

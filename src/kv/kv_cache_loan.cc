@@ -39,8 +39,8 @@ std::vector<ExtentId> KvCache::HoldOnHost(const PrefixHit& hit) {
   return hosts;
 }
 
-void KvCache::LendTo(SequenceId sequence, int64_t num_extents,
-                     int64_t num_hosts, const PrefixHit& hit) {
+int64_t KvCache::LendTo(SequenceId sequence, int64_t num_extents,
+                        int64_t num_hosts, const PrefixHit& hit) {
   CheckNoReservation();
   CHECK(num_tokens(sequence) == 0 && num_extents <= num_free_pages() &&
             num_hosts <= num_available_host_pages() &&
@@ -52,7 +52,10 @@ void KvCache::LendTo(SequenceId sequence, int64_t num_extents,
   const auto [loan, is_first] = loans_.try_emplace(sequence);
   CHECK(is_first, "sequence={} has a loan", sequence.value());
   std::vector<ExtentId>& hosts = loan->second.hosts;
+  const size_t num_decided = tier_copies_.size();
   hosts = HoldOnHost(hit);
+  const auto num_copied =
+      static_cast<int64_t>(tier_copies_.size() - num_decided);
   while (std::ssize(hosts) < num_hosts) {
     const std::optional<ExtentId> host = TakeHostExtent();
     CHECK(host.has_value(), "sequence={} has {} of {}", sequence.value(),
@@ -64,6 +67,7 @@ void KvCache::LendTo(SequenceId sequence, int64_t num_extents,
   std::vector<ExtentId>& extents = loan->second.extents;
   while (std::ssize(extents) < num_extents) extents.push_back(TakeExtent());
   std::ranges::sort(extents);
+  return num_copied;
 }
 
 const PageLoan& KvCache::loan(SequenceId sequence) const {

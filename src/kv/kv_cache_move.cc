@@ -39,7 +39,7 @@ PageRange KvCache::Movable(SequenceId sequence, int64_t end_page) const {
   return range;
 }
 
-void KvCache::MoveToHost(SequenceId sequence, const PageRange& range) {
+int64_t KvCache::MoveToHost(SequenceId sequence, const PageRange& range) {
   CheckNoReservation();
   CHECK(range == Movable(sequence, range.end) &&
             range.num_whole <= num_available_host_pages(),
@@ -63,6 +63,7 @@ void KvCache::MoveToHost(SequenceId sequence, const PageRange& range) {
     moves.emplace_back(page, host);
   }
   std::vector<ExtentId> left;
+  int64_t num_copied = 0;
   for (auto& [page, host] : moves) {
     const ExtentId extent = table.pages()[page];
     left.push_back(extent);
@@ -70,6 +71,7 @@ void KvCache::MoveToHost(SequenceId sequence, const PageRange& range) {
     host = TakeHostExtent();
     CHECK(host.has_value(), "sequence={} page={}", sequence.value(), page);
     tier_copies_.push_back({TierCopy::Direction::kToHost, extent, *host});
+    ++num_copied;
   }
   for (const auto& [page, host] : moves) {
     const ExtentId extent = table.pages()[page];
@@ -81,6 +83,7 @@ void KvCache::MoveToHost(SequenceId sequence, const PageRange& range) {
   }
   num_far_pages_ += range.num_whole;
   LetGo(left);
+  return num_copied;
 }
 
 std::pair<ExtentId, bool> KvCache::BringBack(std::optional<ExtentId> above,

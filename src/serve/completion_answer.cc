@@ -269,6 +269,10 @@ ShownChoice CompletionAnswer::Show(Choice& choice) const {
   return shown;
 }
 
+void CompletionAnswer::CountAnswer(int status) {
+  metrics_.CountAnswer({form_.record->method, form_.record->handler, status});
+}
+
 HttpPart CompletionAnswer::Failure() {
   HttpPart part;
   part.last = true;
@@ -276,7 +280,7 @@ HttpPart CompletionAnswer::Failure() {
     part.body = form_.style->Failure(*error_);
     return part;
   }
-  metrics_.CountAnswer(error_->status);
+  CountAnswer(error_->status);
   form_.record->field = error_->field;
   part.head = HttpHead{.status = error_->status, .headers = error_->headers};
   part.body = form_.style->ErrorBody(*error_);
@@ -291,7 +295,7 @@ HttpPart CompletionAnswer::Whole() {
   part.head = HttpHead{.headers = form_.headers};
   part.body = form_.style->Whole(shown, Usage());
   part.last = true;
-  metrics_.CountAnswer(part.head->status);
+  CountAnswer(part.head->status);
   return part;
 }
 
@@ -305,7 +309,7 @@ HttpPart CompletionAnswer::Events() {
     part.head = HttpHead{.content_type = "text/event-stream",
                          .headers = form_.headers,
                          .streams = true};
-    metrics_.CountAnswer(part.head->status);
+    CountAnswer(part.head->status);
     part.body = form_.style->Begin(static_cast<int>(choices_.size()), Usage());
   }
   for (Choice& choice : choices_) {

@@ -115,6 +115,7 @@ class CompletionAnswer : public HttpAnswer {
   AnswerUsage Usage() const;
   // Hands its parts over.
   ShownChoice Show(Choice& choice) const;
+  void CountAnswer(int status);
   HttpPart Failure();
   HttpPart Whole();
   HttpPart Events();

@@ -441,6 +441,8 @@ CompletionService::Started CompletionService::Submit(
   for (size_t p = 0; p < prepared.prompts.size(); ++p) {
     const std::vector<int32_t>& prompt = prepared.prompts[p];
     form.num_prompt_tokens += std::ssize(prompt);
+    const auto answers = std::make_shared<PromptAnswers>(
+        PromptAnswers{.n = request.n, .num_left = request.n});
     for (int i = 0; i < request.n; ++i) {
       Request asked = RequestFor(request, prompt, prepared.selector);
       asked.sampling.seed = seed + static_cast<uint64_t>(i);
@@ -451,7 +453,8 @@ CompletionService::Started CompletionService::Submit(
       }
       Result<StopMatcher> stops = StopMatcher::Create(request.stop);
       if (!stops.ok()) return ApiErrorOf(stops.error());
-      auto feed = std::make_shared<TokenFeed>(parts_.metrics);
+      auto feed = std::make_shared<TokenFeed>(
+          parts_.metrics, AskedTokens{asked.max_tokens, answers});
       AnswerSource& source = sources.emplace_back(AnswerSource{
           .feed = feed, .text = TextFor(request, form, *std::move(stops))});
       if (request.echo) source.echo = prepared.echoes[p];

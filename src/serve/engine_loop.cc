@@ -154,7 +154,8 @@ void EngineLoop::TakeIn(Inbox inbox) {
     if (id.ok()) {
       open_.emplace(arrival.ticket, Open{*id, feed, is_watched, deadline});
       metrics_.CountStart();
-      feed->Accept();
+      // Who has an answer finds it counted.
+      feed->Accept([this] { metrics_.SetCounters(engine_->counters()); });
     } else {
       feed->Refuse(id.error());
       CountEnded(1, is_watched ? 1 : 0);
@@ -167,8 +168,11 @@ void EngineLoop::TakeIn(Inbox inbox) {
 }
 
 void EngineLoop::Step() {
+  const int64_t num_rows = engine_->counters().num_rows;
   const Result<Engine::Progress> stepped = StepOf(*engine_);
   progress_ = stepped.ok() ? *stepped : Engine::Progress::kNothingLeft;
+  const int64_t num_landed = engine_->counters().num_rows - num_rows;
+  if (num_landed > 0) metrics_.CountStep(num_landed);
   if (stepped.ok()) return;
   {
     const std::scoped_lock lock(mutex_);
@@ -224,6 +228,10 @@ void EngineLoop::Sweep() {
         .idle = (num_pieces - num_writing) * page_bytes,
         .free = (store.index().num_slots() - num_pieces) * page_bytes};
   }
+  gauges.num_device_pages = kv.num_pages();
+  gauges.num_host_pages = kv.num_host_pages();
+  gauges.kv_dtype = DtypeName(engine_->kv_dtype());
+  gauges.engine = engine_->counters();
   gauges.steps = engine_->bounded_steps();
   gauges.step_time_margin = engine_->step_cost().margin;
   metrics_.SetGauges(gauges);

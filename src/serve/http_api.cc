@@ -49,17 +49,24 @@ bool IsRequestId(std::string_view id) {
 // Counted when it is sent: of what nobody waits for any more nothing is.
 class CountedAnswer : public WholeAnswer {
  public:
-  CountedAnswer(Metrics& metrics, HttpHead head, std::string body)
-      : WholeAnswer(std::move(head), std::move(body)), metrics_(metrics) {}
+  CountedAnswer(Metrics& metrics, const RequestRecord& record, HttpHead head,
+                std::string body)
+      : WholeAnswer(std::move(head), std::move(body)),
+        metrics_(metrics),
+        method_(record.method),
+        handler_(record.handler) {}
 
   HttpPart Take() override {
     HttpPart part = WholeAnswer::Take();
-    if (part.head) metrics_.CountAnswer(part.head->status);
+    if (part.head) {
+      metrics_.CountAnswer({method_, handler_, part.head->status});
+    }
     return part;
   }
 
  private:
   Metrics& metrics_;
+  const std::string method_, handler_;
 };
 
 }  // namespace
@@ -133,6 +140,7 @@ HttpApi::Call HttpApi::CallOf(HttpRequest request) {
       std::chrono::duration_cast<std::chrono::system_clock::duration>(since);
   call.record->method = Printable(call.method);
   call.record->path = Printable(call.path);
+  if (const Route* route = RouteOf(call)) call.record->handler = route->path;
   call.record->id = IsRequestId(call.request_id)
                         ? call.request_id
                         : fmt::format("req_{:016x}{:08x}", service_.id_prefix(),
@@ -148,14 +156,15 @@ HttpApi::Reply HttpApi::Refusal(const Call& call, const ApiError& error) {
   call.record->field = error.field;
   const bool anthropic = call.path.starts_with("/v1/messages");
   return std::make_unique<CountedAnswer>(
-      parts_.metrics,
+      parts_.metrics, *call.record,
       HttpHead{.status = error.status, .headers = error.headers},
       anthropic ? MessagesErrorJson(error) : ErrorJson(error));
 }
 
-HttpApi::Reply HttpApi::Success(std::string body, std::string type) {
+HttpApi::Reply HttpApi::Success(const Call& call, std::string body,
+                                std::string type) {
   return std::make_unique<CountedAnswer>(
-      parts_.metrics, HttpHead{.content_type = std::move(type)},
+      parts_.metrics, *call.record, HttpHead{.content_type = std::move(type)},
       std::move(body));
 }
 
@@ -256,29 +265,31 @@ HttpApi::Reply HttpApi::Defer(Call call, const Route& route) {
   return std::make_unique<DeferredAnswer>(std::move(work), late, records);
 }
 
-HttpApi::Reply HttpApi::Page(const Call&) {
+HttpApi::Reply HttpApi::Page(const Call& call) {
   return std::make_unique<CountedAnswer>(
-      parts_.metrics,
+      parts_.metrics, *call.record,
       HttpHead{.content_type = "text/html; charset=utf-8",
                .headers = PageHeaders()},
       std::string(kPageHtml));
 }
 
 HttpApi::Reply HttpApi::Health(const Call& call) {
-  if (parts_.loop.healthy()) return Success(R"({"status":"ok"})");
+  if (parts_.loop.healthy()) return Success(call, R"({"status":"ok"})");
   return Refusal(call, {.status = 503, .message = "the device has failed"});
 }
 
-HttpApi::Reply HttpApi::Version(const Call&) {
-  return Success(DumpJson({{"version", version_}}));
+HttpApi::Reply HttpApi::Version(const Call& call) {
+  return Success(call, DumpJson({{"version", version_}}));
 }
 
-HttpApi::Reply HttpApi::MetricsText(const Call&) {
-  return Success(parts_.metrics.Text(),
+HttpApi::Reply HttpApi::MetricsText(const Call& call) {
+  return Success(call, parts_.metrics.Text(),
                  "text/plain; version=0.0.4; charset=utf-8");
 }
 
-HttpApi::Reply HttpApi::OpenApi(const Call&) { return Success(openapi_json_); }
+HttpApi::Reply HttpApi::OpenApi(const Call& call) {
+  return Success(call, openapi_json_);
+}
 
 HttpApi::Reply HttpApi::Models(const Call& call) {
   constexpr std::string_view kOne = "/v1/models/";
@@ -290,13 +301,15 @@ HttpApi::Reply HttpApi::Models(const Call& call) {
                   {"owned_by", "winnow"},
                   {"max_model_len", service_.options().max_model_len},
                   {"winnow", WinnowOf(service_, parts_)}};
-    if (call.path == std::string(kOne) + name) return Success(DumpJson(model));
+    if (call.path == std::string(kOne) + name)
+      return Success(call, DumpJson(model));
     list.push_back(std::move(model));
   }
   if (call.path.starts_with(kOne)) {
     return Refusal(call, *service_.CheckModel(call.path.substr(kOne.size())));
   }
-  return Success(DumpJson({{"object", "list"}, {"data", std::move(list)}}));
+  return Success(call,
+                 DumpJson({{"object", "list"}, {"data", std::move(list)}}));
 }
 
 HttpApi::Reply HttpApi::Embeddings(const Call& call) {
@@ -349,7 +362,7 @@ HttpApi::Reply HttpApi::CountTokens(const Call& call) {
   if (auto error = service_.CheckNames(*request)) return Refusal(call, *error);
   const auto prompts = service_.Encode(*request, call.work->is_left());
   if (!prompts.ok()) return Refusal(call, ApiErrorOf(prompts.error()));
-  return Success(DumpJson({{"input_tokens", prompts->front().size()}}));
+  return Success(call, DumpJson({{"input_tokens", prompts->front().size()}}));
 }
 
 // A request for a completion, of which only the prompt is read: vLLM's.
@@ -382,7 +395,7 @@ HttpApi::Reply HttpApi::Tokenize(const Call& call) {
     if (!pieces.ok()) return Refusal(call, ApiErrorOf(pieces.error()));
     told["pieces"] = *pieces;
   }
-  return Success(DumpJson(told));
+  return Success(call, DumpJson(told));
 }
 
 HttpApi::Reply HttpApi::Detokenize(const Call& call) {
@@ -396,7 +409,7 @@ HttpApi::Reply HttpApi::Detokenize(const Call& call) {
   const Result<std::string> text =
       service_.tokenizer().Decode(ids, /*skip_special_tokens=*/false);
   if (!text.ok()) return Refusal(call, ApiErrorOf(text.error()));
-  return Success(DumpJson({{"prompt", *text}}));
+  return Success(call, DumpJson({{"prompt", *text}}));
 }
 
 }  // namespace winnow

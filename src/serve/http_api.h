@@ -88,7 +88,8 @@ class HttpApi : public HttpHandler {
   std::string DescribeRoutes() const;
   Call CallOf(HttpRequest request);
   Reply Logged(const Call& call, Reply answer);
-  Reply Success(std::string body, std::string type = "application/json");
+  Reply Success(const Call& call, std::string body,
+                std::string type = "application/json");
 
   const std::vector<Route> routes_;
   const std::string api_key_;

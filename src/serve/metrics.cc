@@ -1,7 +1,7 @@
 #include "serve/metrics.h"
 
 #include <algorithm>
-#include <cmath>
+#include <utility>
 
 namespace winnow {
 namespace {
@@ -16,84 +16,61 @@ constexpr double kInterTokenBounds[] = {
 constexpr double kRequestBounds[] = {0.3, 0.5, 0.8, 1,   1.5, 2,    2.5,
                                      5,   10,  15,  20,  30,  40,   50,
                                      60,  120, 240, 480, 960, 1920, 7680};
-
-// As a label's value may have it.
-std::string Escaped(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    if (c == '\n') {
-      escaped += "\\n";
-      continue;
-    }
-    if (c == '\\' || c == '"') escaped += '\\';
-    escaped += c;
-  }
-  return escaped;
-}
-
-std::string Heading(std::string_view name, std::string_view help,
-                    std::string_view type) {
-  return fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", name, help, type);
-}
-
-std::string One(std::string_view name, std::string_view help,
-                std::string_view type, std::string_view labels, double value) {
-  return fmt::format("{}{}{{{}}} {}\n", Heading(name, help, type), name, labels,
-                     value);
-}
+// There they end with the longest context; here, whatever that is.
+constexpr double kTokenBounds[] = {
+    1,    2,    5,     10,    20,    50,     100,    200,    500, 1000,
+    2000, 5000, 10000, 20000, 50000, 100000, 200000, 500000, 1e6};
+constexpr double kStepBounds[] = {1,   8,    16,   32,   64,   128,  256,
+                                  512, 1024, 2048, 4096, 8192, 16384};
+constexpr double kFewBounds[] = {1, 2, 5, 10, 20};
+constexpr double kPreemptionBounds[] = {0, 1, 2, 5, 10, 20};
 
 double Seconds(double ms) { return ms / 1000; }
+double Seconds(Metrics::Clock::duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
 
-// vLLM's word for it.
-std::string_view ReasonLabel(FinishReason reason) {
-  return reason == FinishReason::kCancelled ? "abort"
-                                            : FinishReasonName(reason);
+// A client may send any word.
+std::string_view KnownMethod(std::string_view method) {
+  for (const std::string_view known :
+       {"GET", "POST", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"}) {
+    if (method == known) return known;
+  }
+  return "other";
 }
 
 }  // namespace
 
-void Histogram::Observe(double value) {
-  const auto bound = std::ranges::lower_bound(bounds_, value);
-  ++counts_[static_cast<size_t>(bound - bounds_.begin())];
-  sum_ += value;
-}
+Metrics::Histograms::Histograms()
+    : first_token_s(kFirstTokenBounds),
+      inter_token_s(kInterTokenBounds),
+      request_s(kRequestBounds),
+      queue_s(kRequestBounds),
+      prefill_s(kRequestBounds),
+      decode_s(kRequestBounds),
+      inference_s(kRequestBounds),
+      mean_token_s(kInterTokenBounds),
+      prompt_tokens(kTokenBounds),
+      computed_tokens(kTokenBounds),
+      generated_tokens(kTokenBounds),
+      max_tokens(kTokenBounds),
+      most_generated_tokens(kTokenBounds),
+      n(kFewBounds),
+      preemptions(kPreemptionBounds),
+      step_tokens(kStepBounds) {}
 
-uint64_t Histogram::count() const {
-  uint64_t count = 0;
-  for (const uint64_t each : counts_) count += each;
-  return count;
-}
+Metrics::Metrics(std::string model_name) : model_name_(std::move(model_name)) {}
 
-std::string Histogram::Text(std::string_view name, std::string_view help,
-                            std::string_view labels) const {
-  std::string text = Heading(name, help, "histogram");
-  uint64_t count = 0;
-  for (size_t i = 0; i < bounds_.size(); ++i) {
-    count += counts_[i];
-    text += fmt::format("{}_bucket{{{},le=\"{}\"}} {}\n", name, labels,
-                        bounds_[i], count);
-  }
-  count += counts_.back();
-  text += fmt::format("{}_bucket{{{},le=\"+Inf\"}} {}\n", name, labels, count);
-  text += fmt::format("{}_sum{{{}}} {}\n", name, labels, sum_);
-  text += fmt::format("{}_count{{{}}} {}\n", name, labels, count);
-  return text;
+void Metrics::CountPromptTokens(int num_tokens) {
+  const std::scoped_lock lock(mutex_);
+  num_prompt_tokens_ += static_cast<uint64_t>(num_tokens);
 }
-
-Metrics::Metrics(std::string model_name)
-    : labels_(fmt::format("model_name=\"{}\"", Escaped(model_name))),
-      first_token_s_(kFirstTokenBounds),
-      inter_token_s_(kInterTokenBounds),
-      request_s_(kRequestBounds),
-      queue_s_(kRequestBounds),
-      prefill_s_(kRequestBounds),
-      decode_s_(kRequestBounds) {}
 
 void Metrics::CountToken(bool is_first, Clock::duration since) {
-  const double seconds = std::chrono::duration<double>(since).count();
   const std::scoped_lock lock(mutex_);
   ++num_generated_tokens_;
-  (is_first ? first_token_s_ : inter_token_s_).Observe(seconds);
+  (is_first ? histograms_.first_token_s : histograms_.inter_token_s)
+      .Observe(Seconds(since));
 }
 
 void Metrics::CountStart() {
@@ -101,24 +78,49 @@ void Metrics::CountStart() {
   ++num_started_;
 }
 
-void Metrics::CountRequest(const Completion& completion, FinishReason reason,
-                           Clock::duration life) {
+void Metrics::CountRequest(const EndedRequest& ended) {
+  const Completion& completion = ended.completion;
   const std::scoped_lock lock(mutex_);
-  ++num_finished_[static_cast<size_t>(reason)];
-  request_s_.Observe(std::chrono::duration<double>(life).count());
-  num_preemptions_ += static_cast<uint64_t>(completion.num_preemptions);
+  Histograms& all = histograms_;
+  ++num_finished_[static_cast<size_t>(ended.reason)];
+  all.request_s.Observe(Seconds(ended.life));
+  all.prompt_tokens.Observe(completion.num_prompt_tokens);
+  all.generated_tokens.Observe(completion.num_generated_tokens);
+  all.max_tokens.Observe(ended.max_tokens);
+  all.preemptions.Observe(completion.num_preemptions);
   // Of what never got a token, nothing was read to its end.
-  if (completion.num_generated_tokens == 0) return;
-  num_prompt_tokens_ += static_cast<uint64_t>(completion.num_prompt_tokens);
-  num_cached_tokens_ += static_cast<uint64_t>(completion.num_cached_tokens);
-  queue_s_.Observe(Seconds(completion.timing.queue_ms));
-  prefill_s_.Observe(Seconds(completion.timing.prefill_ms));
-  decode_s_.Observe(Seconds(completion.timing.decode_ms));
+  const int num_tokens = completion.num_generated_tokens;
+  if (num_tokens == 0) return;
+  const RequestTiming& timing = completion.timing;
+  all.computed_tokens.Observe(completion.num_prompt_tokens -
+                              completion.num_cached_tokens);
+  all.queue_s.Observe(Seconds(timing.queue_ms));
+  all.prefill_s.Observe(Seconds(timing.prefill_ms));
+  all.decode_s.Observe(Seconds(timing.decode_ms));
+  all.inference_s.Observe(Seconds(timing.prefill_ms + timing.decode_ms));
+  all.mean_token_s.Observe(
+      num_tokens > 1 ? Seconds(timing.decode_ms) / (num_tokens - 1) : 0);
 }
 
-void Metrics::CountAnswer(int status) {
+void Metrics::CountPrompt(int n, int most_generated_tokens) {
   const std::scoped_lock lock(mutex_);
-  ++num_answers_[static_cast<size_t>(std::clamp(status / 100, 0, 5))];
+  histograms_.n.Observe(n);
+  histograms_.most_generated_tokens.Observe(most_generated_tokens);
+}
+
+void Metrics::CountStep(int64_t num_rows) {
+  const std::scoped_lock lock(mutex_);
+  histograms_.step_tokens.Observe(static_cast<double>(num_rows));
+}
+
+void Metrics::CountAnswer(const CountedReply& reply) {
+  const int kind = std::clamp(reply.status / 100, 0, 5);
+  const std::string_view handler =
+      reply.handler.empty() ? "none" : reply.handler;
+  const std::scoped_lock lock(mutex_);
+  ++num_answers_[static_cast<size_t>(kind)];
+  ++num_replies_[{std::string(handler), std::string(KnownMethod(reply.method)),
+                  kind}];
 }
 
 void Metrics::SetGauges(const LoopGauges& gauges) {
@@ -126,117 +128,9 @@ void Metrics::SetGauges(const LoopGauges& gauges) {
   gauges_ = gauges;
 }
 
-std::string Metrics::CountersText() const {
-  constexpr std::string_view kSuccess = "vllm:request_success_total";
-  std::string text =
-      Heading(kSuccess, "Requests that ended, by how", "counter");
-  for (size_t i = 0; i < num_finished_.size(); ++i) {
-    text += fmt::format("{}{{{},finished_reason=\"{}\"}} {}\n", kSuccess,
-                        labels_, ReasonLabel(static_cast<FinishReason>(i)),
-                        num_finished_[i]);
-  }
-  constexpr std::string_view kAnswers = "winnow:http_answers_total";
-  text += Heading(kAnswers, "Answers over HTTP, by class of status", "counter");
-  for (size_t i = 2; i < num_answers_.size(); ++i) {
-    text += fmt::format("{}{{{},status=\"{}xx\"}} {}\n", kAnswers, labels_, i,
-                        num_answers_[i]);
-  }
-  return text;
-}
-
-std::string Metrics::TiersText() const {
-  constexpr std::string_view kBytes = "winnow:kv_tier_bytes";
-  std::string text = Heading(
-      kBytes,
-      "Bytes of a tier's KV pool: held (by requests; of a disk: being written)"
-      ", idle (kept for those to come), or free",
-      "gauge");
-  const auto add = [&](std::string_view tier, const TierBytes& bytes) {
-    for (const auto& [state, count] :
-         {std::pair("held", bytes.held), std::pair("idle", bytes.idle),
-          std::pair("free", bytes.free)}) {
-      text += fmt::format("{}{{{},tier=\"{}\",state=\"{}\"}} {}\n", kBytes,
-                          labels_, tier, state, count);
-    }
-  };
-  add("device", gauges_.device);
-  add("host", gauges_.host);
-  add("disk", gauges_.disk);
-  return text;
-}
-
-std::string Metrics::StepsText() const {
-  const auto lines = [this](std::string_view name, auto count) {
-    return fmt::format(
-        "{0}{{{1},chunks=\"yes\"}} {2}\n"
-        "{0}{{{1},chunks=\"no\"}} {3}\n",
-        name, labels_, gauges_.steps.with_chunks.*count,
-        gauges_.steps.without_chunks.*count);
-  };
-  constexpr std::string_view kSteps = "winnow:bounded_steps_total";
-  constexpr std::string_view kOver = "winnow:bounded_steps_over_total";
-  using Count = BoundedSteps::Count;
-  return Heading(kSteps,
-                 "Steps with requests that generate while "
-                 "--max-inter-token-time bounds them, with chunks of prompts "
-                 "or without",
-                 "counter") +
-         lines(kSteps, &Count::num_steps) +
-         Heading(kOver, "Of these, steps that took longer than the bound",
-                 "counter") +
-         lines(kOver, &Count::num_over) +
-         One("winnow:step_time_margin",
-             "What is foretold of a step's time counts so many times", "gauge",
-             labels_, gauges_.step_time_margin);
-}
-
-std::string Metrics::Text() const {
+void Metrics::SetCounters(const EngineCounters& counters) {
   const std::scoped_lock lock(mutex_);
-  const auto gauge = [&](auto name, auto help, double value) {
-    return One(name, help, "gauge", labels_, value);
-  };
-  const auto counter = [&](auto name, auto help, uint64_t value) {
-    return One(name, help, "counter", labels_, static_cast<double>(value));
-  };
-  const auto histogram = [&](auto name, auto help, const Histogram& values) {
-    return values.Text(name, help, labels_);
-  };
-  return gauge("vllm:num_requests_running", "Requests that run",
-               gauges_.num_running) +
-         gauge("vllm:num_requests_waiting", "Requests that wait to run",
-               gauges_.num_waiting) +
-         gauge("vllm:kv_cache_usage_perc",
-               "Share of the device's KV pool that requests hold, 1 is all",
-               gauges_.kv_usage) +
-         counter("vllm:prompt_tokens_total", "Tokens of prompts that were read",
-                 num_prompt_tokens_) +
-         counter("vllm:generation_tokens_total", "Tokens generated",
-                 num_generated_tokens_) +
-         counter("vllm:prefix_cache_queries_total",
-                 "Prompt tokens looked up in the prefix cache",
-                 num_prompt_tokens_) +
-         counter("vllm:prefix_cache_hits_total",
-                 "Prompt tokens found in the prefix cache",
-                 num_cached_tokens_) +
-         counter("vllm:num_preemptions_total",
-                 "Times that a request gave way and came back",
-                 num_preemptions_) +
-         counter("winnow:requests_started_total",
-                 "Requests that were taken in: those that ended, run or wait",
-                 num_started_) +
-         CountersText() + TiersText() + StepsText() +
-         histogram("vllm:time_to_first_token_seconds",
-                   "From arrival to the first token", first_token_s_) +
-         histogram("vllm:inter_token_latency_seconds",
-                   "From one token of a request to the next", inter_token_s_) +
-         histogram("vllm:e2e_request_latency_seconds",
-                   "From arrival to the end", request_s_) +
-         histogram("vllm:request_queue_time_seconds", "Waiting to run",
-                   queue_s_) +
-         histogram("vllm:request_prefill_time_seconds", "Reading the prompt",
-                   prefill_s_) +
-         histogram("vllm:request_decode_time_seconds",
-                   "From the first token to the last", decode_s_);
+  gauges_.engine = counters;
 }
 
 }  // namespace winnow

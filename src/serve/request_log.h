@@ -19,6 +19,7 @@ struct RequestRecord {
   std::string id;
   std::string method;
   std::string path;
+  std::string handler = {};  // the route's path; empty: none
   std::chrono::system_clock::time_point arrived_at =
       std::chrono::system_clock::now();
   std::chrono::steady_clock::time_point arrived =

@@ -1,5 +1,6 @@
 #include "serve/token_feed.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -70,7 +71,8 @@ void TokenFeed::EndAtStop() {
   stopped_ = true;
 }
 
-void TokenFeed::Accept() {
+void TokenFeed::Accept(std::function<void()> before_end) {
+  before_end_ = std::move(before_end);
   Tell([this] { events_.accepted = true; });
 }
 
@@ -79,7 +81,10 @@ void TokenFeed::Refuse(const Error& error) {
   Tell([&] { events_.refused = error; });
 }
 
-void TokenFeed::OnPrefill(int, int) { started_ = true; }
+void TokenFeed::OnPrefill(int done, int) {
+  started_ = true;
+  metrics_.CountPromptTokens(done - std::exchange(num_prompt_tokens_, done));
+}
 
 bool TokenFeed::OnToken(const GeneratedToken& token) {
   const auto now = Metrics::Clock::now();
@@ -103,15 +108,27 @@ bool TokenFeed::OnToken(const GeneratedToken& token) {
   return fits;
 }
 
+void TokenFeed::CountEnd(const Completion& completion, FinishReason reason) {
+  metrics_.CountRequest({.completion = completion,
+                         .reason = reason,
+                         .life = Metrics::Clock::now() - arrived_,
+                         .max_tokens = asked_.max_tokens});
+  PromptAnswers& answers = *asked_.answers;
+  answers.most_generated_tokens =
+      std::max(answers.most_generated_tokens, completion.num_generated_tokens);
+  if (--answers.num_left == 0) {
+    metrics_.CountPrompt(answers.n, answers.most_generated_tokens);
+  }
+}
+
 void TokenFeed::OnFinish(const Completion& completion) {
   finished_ = true;
+  if (before_end_) before_end_();
   Tell([&] {
     events_.completion = completion;
     const bool cancelled = completion.reason == FinishReason::kCancelled;
-    metrics_.CountRequest(
-        completion,
-        stopped_ && cancelled ? FinishReason::kStop : completion.reason,
-        Metrics::Clock::now() - arrived_);
+    CountEnd(completion,
+             stopped_ && cancelled ? FinishReason::kStop : completion.reason);
   });
 }
 

@@ -4,8 +4,10 @@
 #define WINNOW_SERVE_TOKEN_FEED_H_
 
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "engine/request.h"
@@ -29,6 +31,20 @@ struct FeedEvents {
   }
 };
 
+// The answers to one prompt, of which each is a request of its own. Of the
+// engine's thread, but for making it.
+struct PromptAnswers {
+  int n = 1;
+  int num_left = 1;  // to end
+  int most_generated_tokens = 0;
+};
+
+// What a request asked for, as it is counted when it ends.
+struct AskedTokens {
+  int max_tokens = 0;
+  std::shared_ptr<PromptAnswers> answers = std::make_shared<PromptAnswers>();
+};
+
 // Owned by the loop until the request ends and by its reader until that has
 // gone. The engine's thread puts in and never waits; text is made elsewhere. At
 // all times it holds at most kMaxPendingTokens tokens, and where it is watched
@@ -43,7 +59,8 @@ class TokenFeed : public RequestObserver {
   static constexpr size_t kMaxTakenRanges = size_t{32} << 10;
 
   // REQUIRES: metrics outlives this.
-  explicit TokenFeed(Metrics& metrics) : metrics_(metrics) {}
+  explicit TokenFeed(Metrics& metrics, AskedTokens asked = {})
+      : metrics_(metrics), asked_(std::move(asked)) {}
 
   // The reader's side. `wake`, which may be none, is called when there is
   // something, once until Take; never after Leave.
@@ -54,8 +71,9 @@ class TokenFeed : public RequestObserver {
   // What made the reader end it was the text's end, not its own going.
   void EndAtStop();
 
-  // The engine's thread.
-  void Accept();
+  // The engine's thread. `before_end`, where it is set: before its reader hears
+  // that it has ended.
+  void Accept(std::function<void()> before_end = nullptr);
   void Refuse(const Error& error);
   void OnPrefill(int done, int total) override;
   bool OnToken(const GeneratedToken& token) override;
@@ -67,14 +85,18 @@ class TokenFeed : public RequestObserver {
   // Calls `put` on the events under the lock, then wakes the reader.
   template <typename Put>
   void Tell(const Put& put);
+  void CountEnd(const Completion& completion, FinishReason reason);
   // REQUIRES: mutex_ is held.
   FeedEvents TakeFirst(size_t num_tokens);
 
   Metrics& metrics_;
+  const AskedTokens asked_;
   const Metrics::Clock::time_point arrived_ = Metrics::Clock::now();
   // Of the engine's thread.
+  std::function<void()> before_end_;
   bool started_ = false;
   bool finished_ = false;
+  int num_prompt_tokens_ = 0;  // that have been read
   int num_tokens_ = 0;
   Metrics::Clock::time_point last_token_at_;
 

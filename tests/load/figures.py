@@ -60,11 +60,12 @@ def resident_parts(smaps: str) -> dict[str, int]:
 
 
 def read_metrics(text: str) -> dict[str, float]:
-    """By name and labels, the model's left out: 'name{tier="host"}'."""
+    """By name and labels, the model's and the engine's left out:
+    'name{tier="host"}'."""
     samples = {}
     for name, labels, value in SAMPLE.findall(text):
         kept = [label for label in re.findall(r'\w+="[^"]*"', labels)
-                if not label.startswith("model_name=")]
+                if not label.startswith(("model_name=", "engine="))]
         samples[name + ("{" + ",".join(kept) + "}" if kept else "")] = float(value)
     return samples
 
@@ -115,6 +116,53 @@ def counter_faults(metrics: dict[str, float], tally: Tally) -> list[str]:
         rules.append((f"answers {kind}xx",
                       metrics[f'winnow:http_answers_total{{status="{kind}xx"}}'],
                       read, read + tally.left_requests))
+    return [f"{name}: {value:g}, must be {least:g} to {most:g}"
+            for name, value, least, most in rules if not least <= value <= most]
+
+
+def traffic_faults(metrics: dict[str, float]) -> list[str]:
+    """Of the same server, what is told twice or by parts."""
+    of = lambda name: metrics[name]  # noqa: E731
+    moved = lambda way: metrics[  # noqa: E731
+        f'winnow:kv_bytes_total{{direction="{way}"}}']
+    ended = sum_of(metrics, "vllm:request_success_total")
+    first = of("vllm:time_to_first_token_seconds_count")
+    behind = of("vllm:inter_token_latency_seconds_count")
+    prompts = of("vllm:request_prompt_tokens_sum")
+    answers = sum_of(metrics, "winnow:http_answers_total")
+    most = float("inf")
+    rules = [
+        ("lengths of prompts", of("vllm:request_prompt_tokens_count"), ended,
+         ended),
+        ("tokens of prompts", of("vllm:prompt_tokens_total"),
+         of("vllm:request_prefill_kv_computed_tokens_sum"), prompts),
+        ("tokens found", of("vllm:prefix_cache_hits_total"), 0,
+         of("vllm:prefix_cache_queries_total")),
+        ("tokens looked up", of("vllm:prefix_cache_queries_total"), 0, prompts),
+        ("tokens by request", of("vllm:request_generation_tokens_sum"),
+         of("vllm:generation_tokens_total"),
+         of("vllm:generation_tokens_total")),
+        ("times by their older name",
+         of("vllm:time_per_output_token_seconds_count"), behind, behind),
+        ("times of inference", of("vllm:request_inference_time_seconds_count"),
+         first, first),
+        ("times that requests gave way",
+         of("vllm:request_num_preemptions_sum"),
+         of("vllm:num_preemptions_total"), of("vllm:num_preemptions_total")),
+        # Each row but the last of an answer is a token that is drawn.
+        ("rows of steps", of("vllm:iteration_tokens_total_sum"),
+         of("vllm:request_prefill_kv_computed_tokens_sum"), most),
+        ("answers by route", sum_of(metrics, "http_requests_total"), answers,
+         answers),
+        # Nothing comes from where nothing went.
+        ("bytes from the host", moved("host_to_device"), 0,
+         most if moved("device_to_host") + moved("disk_to_host") else 0),
+        ("times that pages came", of("winnow:kv_restores_total"), 0,
+         most if moved("host_to_device") + moved("disk_to_host") else 0),
+        ("seconds of waiting", of("winnow:kv_stall_seconds_total"), 0,
+         most if moved("host_to_device") + moved("disk_to_host") else 0),
+        ("misses", of("winnow:kv_misses_total"), 0,
+         most if moved("device_to_host") else 0)]
     return [f"{name}: {value:g}, must be {least:g} to {most:g}"
             for name, value, least, most in rules if not least <= value <= most]
 

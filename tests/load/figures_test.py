@@ -28,6 +28,7 @@ from figures import (  # noqa: E402
     process_faults,
     read_metrics,
     resident_parts,
+    traffic_faults,
 )
 
 # 12 taken in: 7 and 2 ended by themselves, 3 left; 8 of the 9 were read.
@@ -46,6 +47,25 @@ METRICS = {
     'winnow:http_answers_total{status="2xx"}': 11,
     'winnow:http_answers_total{status="4xx"}': 3,
     'winnow:http_answers_total{status="5xx"}': 0}
+TRAFFIC = {
+    **METRICS,
+    "vllm:request_prompt_tokens_count": 12, "vllm:request_prompt_tokens_sum": 900,
+    "vllm:prompt_tokens_total": 850,
+    "vllm:request_prefill_kv_computed_tokens_sum": 600,
+    "vllm:prefix_cache_queries_total": 900, "vllm:prefix_cache_hits_total": 256,
+    "vllm:request_generation_tokens_sum": 100,
+    "vllm:time_per_output_token_seconds_count": 89,
+    "vllm:request_inference_time_seconds_count": 11,
+    "vllm:request_num_preemptions_sum": 3, "vllm:num_preemptions_total": 3,
+    "vllm:iteration_tokens_total_sum": 700,
+    'http_requests_total{handler="none",method="GET",status="4xx"}': 3,
+    'http_requests_total{handler="/health",method="GET",status="2xx"}': 11,
+    'winnow:kv_bytes_total{direction="device_to_host"}': 4096,
+    'winnow:kv_bytes_total{direction="host_to_device"}': 1024,
+    'winnow:kv_bytes_total{direction="host_to_disk"}': 0,
+    'winnow:kv_bytes_total{direction="disk_to_host"}': 0,
+    "winnow:kv_restores_total": 1, "winnow:kv_stall_seconds_total": 0.5,
+    "winnow:kv_hits_total": 9, "winnow:kv_misses_total": 2}
 POOLS = {f'winnow:kv_tier_bytes{{tier="{tier}",state="{state}"}}': size
          for tier in ("device", "host")
          for state, size in (("held", 0), ("idle", 64), ("free", 32))}
@@ -61,6 +81,7 @@ class FiguresTest(unittest.TestCase):
     def test_nothing_is_wrong_with_what_adds_up(self):
         self.assertEqual(answer_faults(TALLY), [])
         self.assertEqual(counter_faults(METRICS, TALLY), [])
+        self.assertEqual(traffic_faults(TRAFFIC), [])
         self.assertEqual(pool_faults(POOLS, POOLS), [])
         process = Process(1 << 20, 9, 5)
         self.assertEqual(process_faults(process, process, [100] * 40), [])
@@ -84,6 +105,26 @@ class FiguresTest(unittest.TestCase):
         self.assert_named(counter_faults(lost, TALLY), "finished")
         gone = {**METRICS, ENDED % "stop": 4, ENDED % "abort": 6}
         self.assertEqual(len(counter_faults(gone, TALLY)), 2)  # and cancelled
+
+    def test_what_is_told_twice_is_held(self):
+        for name, value, word in [
+                ("vllm:request_prompt_tokens_count", 11, "lengths"),
+                ("vllm:prompt_tokens_total", 901, "tokens of prompts"),
+                ("vllm:prompt_tokens_total", 599, "tokens of prompts"),
+                ("vllm:prefix_cache_hits_total", 901, "found"),
+                ("vllm:prefix_cache_queries_total", 901, "looked up"),
+                ("vllm:request_generation_tokens_sum", 99, "by request"),
+                ("vllm:time_per_output_token_seconds_count", 90, "older"),
+                ("vllm:request_inference_time_seconds_count", 12, "inference"),
+                ("vllm:request_num_preemptions_sum", 2, "gave way"),
+                ("vllm:iteration_tokens_total_sum", 599, "rows"),
+                ('http_requests_total{handler="/health",method="GET",'
+                 'status="2xx"}', 12, "by route")]:
+            self.assert_named(traffic_faults({**TRAFFIC, name: value}), word)
+        still = {**TRAFFIC, 'winnow:kv_bytes_total{direction="device_to_host"}': 0}
+        self.assertEqual(len(traffic_faults(still)), 2)  # bytes and misses
+        still['winnow:kv_bytes_total{direction="host_to_device"}'] = 0
+        self.assertEqual(len(traffic_faults(still)), 3)  # and what came back
 
     def test_answers_are_held(self):
         self.assert_named(answer_faults(replace(TALLY, wrong=["7 not 8"])),
@@ -111,7 +152,7 @@ class FiguresTest(unittest.TestCase):
         self.assert_named(process_faults(before, before, slow), "2.99%")
 
     def test_metrics_are_read_without_the_model(self):
-        text = ('# HELP a b\na{model_name="m"} 3\n'
+        text = ('# HELP a b\na{model_name="m",engine="0"} 3\n'
                 'b{model_name="m",tier="host",state="free"} 1.5e+06\n')
         self.assertEqual(read_metrics(text), {
             "a": 3, 'b{tier="host",state="free"}': 1500000})

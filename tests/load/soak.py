@@ -50,6 +50,7 @@ from figures import (  # noqa: E402
     read_process,
     resident_parts,
     sum_of,
+    traffic_faults,
 )
 from serve_process import Server, wait_until  # noqa: E402
 
@@ -198,6 +199,7 @@ class Soak:
         long = self.arguments.minutes >= LEAST_MINUTES_FOR_MEMORY
         faults = (answer_faults(self.tally)
                   + counter_faults(after, self.tally)
+                  + traffic_faults(after)
                   + pool_faults(before, after)
                   + process_faults(process_before, process_after,
                                    self.resident if long else []))

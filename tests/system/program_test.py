@@ -177,7 +177,11 @@ class ProgramTest(unittest.TestCase):
         self.assertGreater(kv["hits"], 0)
         self.assertGreater(kv["misses"], 0)
         self.assertGreater(kv["fetched_bytes"], 0)
-        self.assertEqual(whole["kv"]["picks"], 0)
+        # What left the device was written once, what was fetched was waited for.
+        self.assertEqual(kv["written_bytes"], kv["host_bytes"])
+        self.assertGreater(kv["stall_ms"], 0)
+        for name in ("picks", "written_bytes", "stall_ms"):
+            self.assertEqual(whole["kv"][name], 0)
         for words in ("on the host", "picks near", "fetched"):
             self.assertIn(words, near.stderr)
 

@@ -453,6 +453,33 @@ class ServeTest(unittest.TestCase):
                      "winnow:kv_tier_bytes"]:
             self.assertIn(name, typed)
 
+    def test_metrics_count_what_was_asked_and_done(self):
+        names = {
+            "vllm:request_params_n_count": 1, "vllm:request_params_n_sum": 3,
+            "vllm:request_params_max_tokens_sum": 15,
+            "vllm:request_generation_tokens_sum": 15,
+            "vllm:request_max_num_generation_tokens_sum": 5,
+            "vllm:generation_tokens_total": 15,
+            "vllm:request_prompt_tokens_count": 3,
+            "vllm:prefix_cache_queries_total": 3 * 40,
+            "vllm:prompt_tokens_total": 3 * 40}
+        counts = lambda: {name: self.server.metric(name) for name in names}  # noqa: E731
+        replies = lambda: self.server.metric(  # noqa: E731
+            "http_requests_total",
+            'handler="/v1/completions",method="POST",status="2xx"')
+        num_open = lambda: sum(self.server.metric(  # noqa: E731
+            f"vllm:num_requests_{state}") for state in ["running", "waiting"])
+        wait_until(lambda: num_open() == 0, "none runs or waits")
+        before, replied = counts(), replies()
+        self.server.complete(prompt=list(range(300, 340)), n=3, max_tokens=5,
+                             ignore_eos=True)
+        after = counts()
+        self.assertEqual({name: after[name] - before[name] for name in names},
+                         names)
+        self.assertEqual(replies(), replied + 1)
+        self.assertEqual(self.server.metric(
+            "vllm:cache_config_info", 'block_size="32"'), 1)
+
     # What it bears.
 
     def test_a_client_that_vanishes_ends_its_request(self):
