@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "backend/host_summaries.h"
+#include "backend/listed_tokens.h"
 #include "backend/seeded_test.h"
 #include "backend/sparse_case.h"
 
@@ -142,6 +143,7 @@ struct Shape {
     if (is_observed) most -= program.fixed.window_tokens;
     num_fixed = std::clamp<int64_t>(most, 0, num_free);
     most = program.budget.TokensOf(context) / block;
+    if (program.budget.TokensOf(context) >= context) most = blocks(context);
     if (program.forced.inside_budget) {
       most -= first_free + (context - 1) / block + 1 - end_free;
     }
@@ -495,6 +497,27 @@ TEST_P(FixedConformanceTest, FixesTokensOfALongPrompt) {
   sparse.context_tokens = sparse.prompt_tokens;
   ExpectFixed(sparse, key, kept[key]);
   ExpectList(sparse, key, 0, 26001, got.picks[0][0], kept[key]);
+}
+
+// Of what is chosen once the budget is the choice's own; what outliers there
+// are decides whom the others stand beside.
+TEST_P(FixedConformanceTest, PicksGrowWithTheBudget) {
+  if ((Features() & static_cast<uint32_t>(SelectFeature::kFixedChoice)) == 0) {
+    GTEST_SKIP() << "the device fixes no choice";
+  }
+  ForSeeds(12, [&](RandomSource& random, int num_threads) {
+    SparseCase sparse = FixedCase(Features(), random);
+    ListedTokens before;
+    for (const double budget : {0.0, 20.0, 60.0, 130.0, 300.0, 900.0}) {
+      for (SelectProgram& program : sparse.programs) {
+        const bool is_observed = program.fixed.kind == Kind::kObserved;
+        (is_observed ? program.fixed.budget : program.budget) = {
+            Amount::Unit::kTokens, budget};
+      }
+      TestDevice device = Device(num_threads);
+      ExpectGrown(sparse, RunSparse(device, sparse), before);
+    }
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, FixedConformanceTest,

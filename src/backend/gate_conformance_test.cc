@@ -492,6 +492,23 @@ TEST_P(GateConformanceTest, ThresholdsLetInWhatScoresMore) {
   });
 }
 
+TEST_P(GateConformanceTest, PicksGrowWithTheBudgetAndAsThresholdsFall) {
+  ForSeeds(12, [this](RandomSource& random, int num_threads) {
+    SparseCase sparse = GateCase(700, Features(), random);
+    const double budgets[] = {0, 64, 128, 300, 900};
+    const float thresholds[] = {0.5f, 0.2f, 0.05f, 0.01f, 0};
+    ListedTokens before;
+    for (size_t i = 0; i < std::size(budgets); ++i) {
+      for (SelectProgram& program : sparse.programs) {
+        program.budget = {Amount::Unit::kTokens, budgets[i]};
+        program.threshold = thresholds[i];
+      }
+      TestDevice device = Device(num_threads);
+      ExpectGrown(sparse, RunSparse(device, sparse), before);
+    }
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Backends, GateConformanceTest,
                          testing::ValuesIn(BackendsUnderTest()), NameOfBackend);
 

@@ -48,6 +48,26 @@ void ForEachRow(const SparseCase& sparse, F&& f) {
   }
 }
 
+// The tokens that lists have named so far, by row and list.
+using ListedTokens = std::vector<std::vector<bool>>;
+
+// Fails the test where a list lacks what it had before; then has what it has.
+inline void ExpectGrown(const SparseCase& sparse, const SparseResult& got,
+                        ListedTokens& before) {
+  size_t list = 0;
+  ForEachRow(sparse, [&](size_t, int32_t, int64_t row, int64_t context) {
+    for (const auto& picks : got.picks[static_cast<size_t>(row)]) {
+      const std::vector<bool> tokens = TokensOf(picks, context);
+      if (list == before.size()) before.emplace_back(tokens.size(), false);
+      for (size_t t = 0; t < tokens.size(); ++t) {
+        ASSERT_TRUE(tokens[t] || !before[list][t])
+            << "row " << row << " token " << t;
+      }
+      before[list++] = tokens;
+    }
+  });
+}
+
 }  // namespace winnow
 
 #endif  // WINNOW_BACKEND_LISTED_TOKENS_H_

@@ -218,24 +218,13 @@ TEST_P(SelectConformanceTest, BitsDoNotDependOnExtents) {
 TEST_P(SelectConformanceTest, PicksGrowWithTheBudget) {
   ForSeeds(20, [this](RandomSource& random, int num_threads) {
     SparseCase sparse = RandomCase(random, 1500);
-    std::vector<std::vector<bool>> before;
+    ListedTokens before;
     for (const double budget : {0.0, 64.0, 128.0, 500.0, 2000.0}) {
       for (SelectProgram& program : sparse.programs) {
         program.budget = {Amount::Unit::kTokens, budget};
       }
       TestDevice device = Device(num_threads);
-      const SparseResult got = RunSparse(device, sparse);
-      size_t list = 0;
-      ForEachRow(sparse, [&](size_t, int32_t, int64_t row, int64_t context) {
-        for (const auto& picks : got.picks[static_cast<size_t>(row)]) {
-          const std::vector<bool> tokens = TokensOf(picks, context);
-          if (list == before.size()) before.emplace_back(tokens.size(), false);
-          for (size_t t = 0; t < tokens.size(); ++t) {
-            ASSERT_TRUE(tokens[t] || !before[list][t]) << "token " << t;
-          }
-          before[list++] = tokens;
-        }
-      });
+      ExpectGrown(sparse, RunSparse(device, sparse), before);
     }
   });
 }
@@ -374,6 +363,7 @@ struct TiedCase {
       if (!read[b]) free.push_back(b);
     }
     int64_t count = program.budget.TokensOf(context) / program.block_tokens;
+    if (program.budget.TokensOf(context) >= context) count = std::ssize(read);
     if (program.forced.inside_budget) count -= std::ranges::count(read, true);
     count = std::clamp<int64_t>(count, 0, std::ssize(free));
     std::ranges::stable_sort(free, std::greater<>(), [&](size_t b) {

@@ -280,7 +280,12 @@ ListedPartitions ExpectPartitions(const SelectProgram& program, int64_t context,
 
 void ExpectBudget(const SelectProgram& program, int64_t context,
                   const ListedPartitions& partitions) {
-  int64_t budget = program.budget.TokensOf(context) / program.block_tokens;
+  const int64_t tokens = program.budget.TokensOf(context);
+  int64_t budget = tokens / program.block_tokens;
+  if (tokens >= context) {
+    budget = partitions.num_forced + std::ssize(partitions.chosen) +
+             std::ssize(partitions.left);
+  }
   if (program.forced.inside_budget) budget -= partitions.num_forced;
   const int64_t num_chosen = std::ssize(partitions.chosen);
   const int64_t num_free = num_chosen + std::ssize(partitions.left);

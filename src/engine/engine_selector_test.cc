@@ -2,6 +2,11 @@
 // whatever steps, the bits are the same.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <set>
+
 #include "backend/cpu/cpu_backend.h"
 #include "engine/bits_listener.h"
 #include "engine/engine_invariants.h"
@@ -48,7 +53,7 @@ class EngineSelectorTest : public testing::TestWithParam<Dtype> {
     options.device_kv_bytes = 4 << 20;
     options.max_model_len = 96;
     options.batch_invariant = true;
-    options.selectors = kSelectors;
+    if (options.selectors.empty()) options.selectors = kSelectors;
     Result<std::unique_ptr<Engine>> engine =
         Engine::Create(*backend_, *model_, options);
     CHECK(engine.ok(), "{}", engine.error().message);
@@ -146,6 +151,65 @@ TEST_P(EngineSelectorTest, BitsDoNotDependOnChunksNorLayerRanges) {
         EXPECT_EQ(got[i].bits, expected[i].bits) << rows << " " << layers;
       }
     }
+  }
+}
+
+TEST_P(EngineSelectorTest, ShuffledRequestsAnswerAsInTheirOrder) {
+  const std::vector<Request> requests = AskAll();
+  const std::unique_ptr<Engine> engine = MakeEngine();
+  const std::vector<BitsListener> expected = Run(*engine, requests);
+  std::mt19937 random(1);
+  std::vector<size_t> order(requests.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  for (int round = 0; round < 3; ++round) {
+    std::ranges::shuffle(order, random);
+    std::vector<Request> shuffled;
+    for (const size_t i : order) shuffled.push_back(requests[i]);
+    const std::unique_ptr<Engine> other = MakeEngine();
+    const std::vector<BitsListener> got = Run(*other, shuffled);
+    for (size_t i = 0; i < order.size(); ++i) {
+      EXPECT_EQ(got[i].bits, expected[order[i]].bits) << order[i];
+    }
+  }
+}
+
+// In tokens and as a share, at contexts of every length within a block.
+TEST_P(EngineSelectorTest, ABudgetOfTheWholeContextIsDense) {
+  const std::vector<std::string> kRest = {
+      "window:sink=0,recent=",
+      "mean:block=8,budget=",
+      "mean:block=32,summaries=fp8,sink=0,recent=0,budget=",
+      "quest:block=16,dense_layers=none,budget=",
+      "quest:block=32,heads=kv,dense_layers=none,summaries=fp8,budget=",
+      "arkvale:block=16,sink=8,recent=8,dense_layers=none,budget=",
+      "oracle:block=16,budget=",
+      "infllm-v2:kernel=8,stride=4,block=32,sink=0,recent=0,dense_len=0,"
+      "budget=",
+      "moba:block=32,budget=",
+      "tidal:select_layers=0,budget=",
+      "snapkv:window=6,kernel=3,budget=",
+      "shadowkv:block=4,outliers=12,recent=4,budget=",
+      "seerattention-r:block=16,budget=",
+      "clusterkv:segment=32,cluster=4,sink=4,dense_layers=none,budget=",
+      "retroinfer:estimate=16,segment=32,cluster=4,recent=8,budget="};
+  std::vector<std::string> all;
+  std::set<std::string> names;
+  for (const std::string& rest : kRest) {
+    all.push_back(rest + "96");
+    if (!rest.starts_with("window")) all.push_back(rest + "100%");
+    names.insert(rest.substr(0, rest.find(':')));
+  }
+  // Each of them, but for the one that has no budget to give.
+  EXPECT_EQ(names.size() + 1, AllSelectors().size());
+  const std::unique_ptr<Engine> engine = MakeEngine({.selectors = all});
+  std::vector<Request> requests;
+  for (int i = -1; i < static_cast<int>(all.size()); ++i) {
+    requests.push_back(Ask(1, 67, 9, i));
+  }
+  const std::vector<BitsListener> got = Run(*engine, requests);
+  for (size_t i = 1; i < got.size(); ++i) {
+    EXPECT_EQ(got[i].bits, got[0].bits) << all[i - 1];
+    EXPECT_EQ(got[i].completion.kv.tokens_read_share, 1.0) << all[i - 1];
   }
 }
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from substrate import Chosen, Row, best, tokens
+from substrate import Chosen, Row, best, blocks
 
 
 def choose(row: Row, p: dict, unlike: str = "") -> Chosen:
@@ -25,7 +25,7 @@ def choose(row: Row, p: dict, unlike: str = "") -> Chosen:
     local = own - math.ceil(p.get("recent", 32) / page)
     forced = [b for b in range(own + 1) if b < sinks or b >= local]
     free = [b for b in range(own + 1) if b not in forced]
-    count = tokens(p.get("budget", 2048), row.context) // page - len(forced)
+    count = blocks(p.get("budget", 2048), row.context, page) - len(forced)
     pages = row.context // page
     k = row.k[: pages * page].reshape(pages, page, *row.k.shape[1:])
     centre = (k.max(1) + k.min(1)) / 2

@@ -22,7 +22,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from substrate import Chosen, Row, certain, round_to, tokens
+from substrate import Chosen, Row, blocks, certain, round_to
 
 RELATIVE = 3e-5  # of float32 scores through two exponentials
 
@@ -65,7 +65,7 @@ def choose(row: Row, p: dict, unlike: str = "") -> Chosen | None:
     local = math.ceil(p.get("recent", 2048) / block)
     if unlike == "own_block_is_local":
         local -= 1
-    topk = tokens(p.get("budget", 6144), row.context) // block
+    topk = blocks(p.get("budget", 6144), row.context, block)
     if unlike == "local_besides_topk":
         topk += local
     forced = [b for b in range(own + 1) if b < init or b >= own - local]

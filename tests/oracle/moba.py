@@ -12,14 +12,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from substrate import Chosen, Row, best, tokens
+from substrate import Chosen, Row, best, blocks
 
 
 def choose(row: Row, p: dict, unlike: str = "") -> Chosen:
     if unlike == "unrounded":
         row = replace(row, dtype="float32")
     chunk = p.get("block", 4096)
-    topk = tokens(p.get("budget", 48 * 1024), row.context) // chunk
+    topk = blocks(p.get("budget", 48 * 1024), row.context, chunk)
     own = (row.context - 1) // chunk
     k = row.k[: own * chunk].reshape(own, chunk, *row.k.shape[1:])
     centroid = row.kept(k.mean(1))

@@ -17,10 +17,10 @@ from substrate import (
     Chosen,
     Row,
     best,
+    blocks,
     e4m3_scale,
     logits,
     round_to_e4m3,
-    tokens,
 )
 
 
@@ -56,7 +56,7 @@ def choose(row: Row, p: dict, unlike: str = "") -> Chosen:
     local = own - math.ceil(p.get("recent", 0) / page)
     forced = [b for b in range(own + 1) if b < sinks or b >= local]
     free = [b for b in range(own + 1) if b not in forced]
-    count = tokens(p.get("budget", 2048), row.context) // page - len(forced)
+    count = blocks(p.get("budget", 2048), row.context, page) - len(forced)
     if unlike == "own_page_besides":
         count += 1
     s = bounds(row, page, row.context // page)

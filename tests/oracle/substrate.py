@@ -263,6 +263,12 @@ def tokens(amount: object, context: int) -> int:
     return int(int(above) / int(below) * context)
 
 
+def blocks(amount: object, context: int, block: int) -> int:
+    """That an amount buys: whole ones, and all with the whole context (E 1)."""
+    bought = tokens(amount, context)
+    return -(-context // block) if bought >= context else bought // block
+
+
 def best(
     scores: np.ndarray,
     candidates: list[int],

@@ -27,7 +27,10 @@ int64_t NumFixed(const SelectProgram& program, const ForcedPartitions& forced,
 // How many partitions the scores decide on, of `num_free`.
 int64_t NumChosen(const SelectProgram& program, const ForcedPartitions& forced,
                   int64_t context, int64_t num_free) {
-  int64_t count = program.budget.TokensOf(context) / program.block_tokens;
+  const int64_t tokens = program.budget.TokensOf(context);
+  const int64_t block = program.block_tokens;
+  // All of it is also the last partition, whole or not.
+  int64_t count = tokens >= context ? context / block + 1 : tokens / block;
   if (program.forced.inside_budget) count -= forced.count();
   return std::clamp<int64_t>(count, 0, num_free);
 }

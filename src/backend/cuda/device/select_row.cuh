@@ -130,12 +130,13 @@ struct RowBudget {
     end_free = max(last - selector.recent_blocks, first_free);
     num_fixed = fixed_end > 0 ? NumFixed(selector, fixed_end) : 0;
     by_threshold = selector.by_threshold;
-    // What lies behind the context buys nothing, and 32 bits divide sooner.
+    // All of the context is also the last partition, whole or not; and 32 bits
+    // divide sooner.
     const int64_t tokens =
         TokensOf(selector.budget, selector.budget_is_share, context);
-    const int64_t most_tokens = int64_t{context} + selector.block_tokens;
-    int most = static_cast<int>(tokens < most_tokens ? tokens : most_tokens) /
-               selector.block_tokens;
+    int most = tokens >= context
+                   ? num_partitions
+                   : static_cast<int>(tokens) / selector.block_tokens;
     if (selector.inside_budget) most -= first_free + num_partitions - end_free;
     count = min(max(most, 0), num_open());
   }
