@@ -469,6 +469,7 @@ class ServeTest(unittest.TestCase):
             'handler="/v1/completions",method="POST",status="2xx"')
         num_open = lambda: sum(self.server.metric(  # noqa: E731
             f"vllm:num_requests_{state}") for state in ["running", "waiting"])
+        self.server.complete(prompt="x", max_tokens=1)  # A route has no count before.
         wait_until(lambda: num_open() == 0, "none runs or waits")
         before, replied = counts(), replies()
         self.server.complete(prompt=list(range(300, 340)), n=3, max_tokens=5,
