@@ -237,6 +237,11 @@ struct ReadArgs {
   // Weights that a later verb reads, or empty: a device may bring them near
   // while memory has nothing else to do.
   View ahead = {};
+  // Bits of a prompt row depend neither on the other rows of the step nor on
+  // where its prompt was cut: one running state. Without, a step of few prompt
+  // rows may merge several, by the step's rows and positions alone. Generated
+  // rows, and rows of picks, are invariant anyway.
+  bool batch_invariant = false;
 };
 
 // What the generated rows of a Read of this source are about to read, brought

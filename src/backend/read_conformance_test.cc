@@ -21,6 +21,7 @@ struct ReadCase {
   int window = 0;
   bool attends_prompt_rows = true;
   bool attends_generated_rows = true;
+  bool batch_invariant = false;
   float scale = 0;
 
   ReadCase(const KvShape& shape, std::vector<RequestRows> requests,
@@ -46,6 +47,7 @@ ReadCase RandomReadCase(RandomSource& random, int max_position) {
   if (random.Chance(0.4)) {
     read.window = random.Among({1, 2, 32, 100, 128, 129, 1000, 5000});
   }
+  read.batch_invariant = random.Chance(0.5);
   return read;
 }
 
@@ -68,6 +70,7 @@ ReadResult RunRead(TestDevice& device, const ReadCase& read,
   args.q = device.Upload(q, gap);
   args.sources = {&all_pages, 1};
   args.scale = read.scale;
+  args.batch_invariant = read.batch_invariant;
   args.out = device.Output(read.out,
                            {q.dim(0), q.dim(1), read.paged.shape().v_dim}, gap);
   args.lse = device.Output(Dtype::kFloat32, {q.dim(0), q.dim(1)}, gap);
@@ -253,7 +256,8 @@ TestArray RowsOf(const TestArray& array, int64_t begin, int64_t end) {
 
 TEST_P(ReadConformanceTest, BitsDoNotDependOnTheBatch) {
   ForSeeds(20, [this](RandomSource& random, int num_threads) {
-    const ReadCase read = RandomReadCase(random, 5000);
+    ReadCase read = RandomReadCase(random, 5000);
+    read.batch_invariant = true;
     TestDevice device = Device(num_threads);
     const ReadResult expected = RunRead(device, read);
     int64_t row = 0;
@@ -301,6 +305,35 @@ TEST_P(ReadConformanceTest, IsSoftmaxAttentionOfTensorCoreShapes) {
   });
 }
 
+// A few prompt rows behind many keys, which a device may have several blocks
+// read: of one request or of several, some with too few keys for that.
+TEST_P(ReadConformanceTest, IsSoftmaxAttentionOfFewRowsFarIntoTheirPrompts) {
+  ForSeeds(12, [this](RandomSource& random, int num_threads) {
+    KvShape shape;
+    shape.dtype = Dtype::kBFloat16;
+    shape.k_dim = shape.v_dim = random.Among({64, 96, 128});
+    shape.num_kv_heads = static_cast<int>(random.Between(1, 3));
+    shape.group_heads = static_cast<int>(random.Among({1, 3, 4, 8}));
+    std::vector<RequestRows> requests(
+        static_cast<size_t>(random.Between(1, 3)));
+    for (RequestRows& request : requests) {
+      const bool far = random.Chance(0.8);
+      request.first_position =
+          static_cast<int32_t>(random.Between(0, far ? 14000 : 300));
+      request.num_tokens = static_cast<int32_t>(random.Between(1, 40));
+      request.num_prompt_rows =
+          random.Chance(0.8) ? request.num_tokens : request.num_tokens / 2;
+    }
+    ReadCase read(shape, requests, random);
+    if (random.Chance(0.2)) read.window = random.Among({128, 300, 7000});
+    TestDevice device = Device(num_threads);
+    const ReadResult got = RunRead(device, read);
+    ExpectAttention(read, got);
+    read.paged.Shuffle(random);
+    ExpectSame(RunRead(device, read), got);
+  });
+}
+
 // A request's rows in one step, or in several: each later step finds what the
 // earlier ones wrote, and poison behind its own end. Rows keep their kind.
 TEST_P(ReadConformanceTest, BitsDoNotDependOnChunks) {
@@ -312,6 +345,7 @@ TEST_P(ReadConformanceTest, BitsDoNotDependOnChunks) {
     const auto prompt = static_cast<int32_t>(random.Between(0, num_tokens));
     ReadCase read(RandomKvShape(random), {{start, num_tokens, prompt}}, random);
     if (random.Chance(0.4)) read.window = random.Among({1, 40, 128, 200});
+    read.batch_invariant = true;
     TestDevice device = Device(num_threads);
     const ReadResult expected = RunRead(device, read);
     for (int32_t row = 0; row < num_tokens; row += chunk) {

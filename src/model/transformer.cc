@@ -273,6 +273,7 @@ void Attend(const Pass& pass, const LayerStep& step) {
       .out = views.attended.SplitColumns(config.num_q_heads),
       .lse = {},
       .ahead = weights.o,
+      .batch_invariant = pass.args.batch_invariant,
   };
   if (Chooses(pass.args.selection, step.layer)) {
     ReadChosen(pass, step, inputs, read, cache);

@@ -12,7 +12,9 @@ namespace {
 
 using device::kThreadsPerWarpgroup;
 using device::PromptArgs;
+using device::PromptKeys;
 using device::PromptMemory;
+using device::PromptPartials;
 using device::PromptPlan;
 using device::PromptShape;
 
@@ -20,6 +22,9 @@ constexpr int kPlanThreads = 256;
 constexpr int kMaxGroupHeads = 64;
 // Of the L2 cache, for the keys and values of the heads that are worked on.
 constexpr int64_t kCachedBytes = int64_t{48} << 20;
+constexpr int kMergeThreads = 256;
+// Items a multiprocessor from which on to cut keys is not worth looking at.
+constexpr int64_t kManyItems = 2;
 
 static_assert(device::kTokensPerPage == kPageTokens);
 static_assert(device::kKeysPerTile == kPromptTileTokens);
@@ -66,16 +71,20 @@ __global__ void __launch_bounds__(kPlanThreads)
     *args.plan = {
         0, num_tiles, num_runs,
         static_cast<int>(min(max(heads, 1ull), static_cast<unsigned long long>(
-                                                   args.num_kv_heads)))};
+                                                   args.num_kv_heads))),
+        args.partials == nullptr
+            ? 1
+            : device::ChooseKeyParts(num_tiles * args.num_kv_heads,
+                                     args.num_multiprocessors, args.max_items)};
   }
 }
 
-// Softmax attention of the plan's tiles, over all keys or over the lists'
-// picks. A block takes a tile (128 or 192 rows: tokens of one request times q
-// heads of one KV head) after the other; its first warpgroup fetches, the
-// others compute 64 rows each. Per tile and 128 keys: 512 x head_dim bytes,
+// Softmax attention of the plan's tiles, over all keys, parts of them, or the
+// lists' picks. A block takes a tile (128 or 192 rows: tokens of one request
+// times q heads of one KV head) after the other; its first warpgroup fetches,
+// the others compute 64 rows each. Per tile and 128 keys: 512 x head_dim bytes,
 // from the L2 cache where blocks share a head, and 65,536 x head_dim flops.
-template <int kHeadDim, bool kPicks>
+template <int kHeadDim, PromptKeys kKeys>
 __global__ void __launch_bounds__(PromptShape<kHeadDim>::kThreads, 1)
     ReadPromptTiles(const __grid_constant__ CUtensorMap q_map,
                     const __grid_constant__ CUtensorMap kv_map,
@@ -92,12 +101,35 @@ __global__ void __launch_bounds__(PromptShape<kHeadDim>::kThreads, 1)
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(
         PromptShape<kHeadDim>::kFetchRegisters));
     if (threadIdx.x < 32) {
-      device::PromptFetch<kHeadDim, kPicks>(q_map, kv_map, args, memory).Run();
+      device::PromptFetch<kHeadDim, kKeys == PromptKeys::kPicked>(q_map, kv_map,
+                                                                  args, memory)
+          .Run();
     }
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(
         PromptShape<kHeadDim>::kComputeRegisters));
-    device::PromptAttend<kHeadDim, kPicks>(args, memory, warpgroup - 1).Run();
+    device::PromptAttend<kHeadDim, kKeys>(args, memory, warpgroup - 1).Run();
+  }
+}
+
+// Merges the parts of tiles whose keys were cut. A warp a row and q head.
+template <int kHeadDim>
+__global__ void __launch_bounds__(kMergeThreads)
+    MergePromptParts(const __grid_constant__ PromptArgs args) {
+  PromptPlan& plan = *args.plan;
+  if (plan.num_key_parts == 1) return;
+  constexpr int kRows = PromptShape<kHeadDim>::kRows;
+  constexpr int kWarps = kMergeThreads / 32;
+  const int num_rows = plan.num_tiles * args.num_kv_heads * kRows;
+  for (int i = blockIdx.x * kWarps + threadIdx.x / 32; i < num_rows;
+       i += gridDim.x * kWarps) {
+    const int row = i % kRows;
+    const device::PromptTile tile = device::PromptTileAndHead(
+        plan, args.rows, args.num_kv_heads, i / kRows, args.tokens_per_tile);
+    if (tile.num_key_parts == 1) continue;
+    if (row >= tile.num_tokens * args.group_heads) continue;
+    device::MergePromptRow<kHeadDim>(args, tile, i / kRows * plan.num_key_parts,
+                                     row);
   }
 }
 
@@ -142,30 +174,38 @@ PromptArgs MakePromptArgs(const CudaQueue& queue, const LayerStep& step,
   return prompt;
 }
 
+size_t PlanBytes(const LayerStep& step) {
+  constexpr size_t kAlignBytes = 256;
+  const size_t used =
+      sizeof(PromptPlan) +
+      sizeof(device::PromptRun) * static_cast<size_t>(step.num_requests);
+  return (used + kAlignBytes - 1) / kAlignBytes * kAlignBytes;
+}
+
+// Where keys may be cut: all the workspace behind the plan.
 template <int kHeadDim>
-void Launch(CudaQueue& queue, PromptArgs prompt, const ReadArgs& args,
-            const LayerCache& cache) {
+void GivePartials(const CudaDevice& device, size_t plan_bytes,
+                  PromptArgs& prompt) {
+  constexpr size_t kItemBytes =
+      sizeof(float) * PromptPartials<kHeadDim>::kFloats;
+  prompt.partials = reinterpret_cast<float*>(device.workspace + plan_bytes);
+  prompt.max_items =
+      static_cast<int>((device.workspace_bytes - plan_bytes) / kItemBytes);
+  prompt.num_multiprocessors = device.num_multiprocessors;
+}
+
+template <int kHeadDim, PromptKeys kKeys>
+void LaunchTiles(CudaQueue& queue, const PromptArgs& prompt,
+                 const ReadArgs& args, const LayerCache& cache,
+                 unsigned num_blocks) {
   using Shape = PromptShape<kHeadDim>;
-  constexpr int kChunk = Shape::kChunk;
   constexpr int kSharedBytes = sizeof(PromptMemory<kHeadDim>) + 1024;
-  prompt.tokens_per_tile = Shape::kRows / prompt.group_heads;
   const CUtensorMap q_map = MapRows(queue, args.q,
-                                    {.chunk = kChunk,
+                                    {.chunk = Shape::kChunk,
                                      .heads = prompt.group_heads,
                                      .rows = prompt.tokens_per_tile});
-  const CUtensorMap kv_map = MapPages(queue, cache, kChunk);
-  const device::PromptRows& rows = prompt.rows;
-  const int64_t most_items =
-      ((rows.end_row - rows.first_row) / prompt.tokens_per_tile +
-       int64_t{rows.step.num_requests}) *
-      prompt.num_kv_heads;
-  const auto num_blocks = static_cast<unsigned>(
-      std::min<int64_t>(most_items, queue.device().num_multiprocessors));
-  PlanPromptTiles<<<1, kPlanThreads, 0, queue.stream()>>>(prompt, 4 * kHeadDim);
-  queue.KeepLaunch("Read: planning prompt rows");
-  const auto kernel = args.sources[0].kind == ReadSource::Kind::kPicks
-                          ? ReadPromptTiles<kHeadDim, true>
-                          : ReadPromptTiles<kHeadDim, false>;
+  const CUtensorMap kv_map = MapPages(queue, cache, Shape::kChunk);
+  const auto kernel = ReadPromptTiles<kHeadDim, kKeys>;
   queue.Keep(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                            kSharedBytes),
@@ -173,6 +213,45 @@ void Launch(CudaQueue& queue, PromptArgs prompt, const ReadArgs& args,
   kernel<<<num_blocks, Shape::kThreads, kSharedBytes, queue.stream()>>>(
       q_map, kv_map, prompt);
   queue.KeepLaunch("Read: prompt rows");
+}
+
+template <int kHeadDim>
+void Launch(CudaQueue& queue, PromptArgs prompt, const LayerStep& step,
+            const ReadArgs& args, const LayerCache& cache) {
+  using Shape = PromptShape<kHeadDim>;
+  const CudaDevice& device = queue.device();
+  prompt.tokens_per_tile = Shape::kRows / prompt.group_heads;
+  const device::PromptRows& rows = prompt.rows;
+  const int64_t full_tiles =
+      (rows.end_row - rows.first_row) / prompt.tokens_per_tile;
+  const int64_t most_items =
+      (full_tiles + rows.step.num_requests) * prompt.num_kv_heads;
+  const bool has_picks = args.sources[0].kind == ReadSource::Kind::kPicks;
+  // Of the fewest tiles that these may be: those of one request.
+  const bool in_parts = !args.batch_invariant && !has_picks &&
+                        full_tiles * prompt.num_kv_heads <
+                            kManyItems * int64_t{device.num_multiprocessors};
+  if (in_parts) GivePartials<kHeadDim>(device, PlanBytes(step), prompt);
+  PlanPromptTiles<<<1, kPlanThreads, 0, queue.stream()>>>(prompt, 4 * kHeadDim);
+  queue.KeepLaunch("Read: planning prompt rows");
+  if (in_parts) {
+    const auto num_blocks = static_cast<unsigned>(device.num_multiprocessors);
+    LaunchTiles<kHeadDim, PromptKeys::kAllInParts>(queue, prompt, args, cache,
+                                                   num_blocks);
+    MergePromptParts<kHeadDim>
+        <<<2 * num_blocks, kMergeThreads, 0, queue.stream()>>>(prompt);
+    queue.KeepLaunch("Read: merging prompt rows");
+    return;
+  }
+  const auto num_blocks = static_cast<unsigned>(
+      std::min<int64_t>(most_items, device.num_multiprocessors));
+  if (has_picks) {
+    LaunchTiles<kHeadDim, PromptKeys::kPicked>(queue, prompt, args, cache,
+                                               num_blocks);
+  } else {
+    LaunchTiles<kHeadDim, PromptKeys::kAll>(queue, prompt, args, cache,
+                                            num_blocks);
+  }
 }
 
 }  // namespace
@@ -199,9 +278,7 @@ void EnqueueReadPrompt(CudaQueue& queue, const LayerStep& step,
   if (step.num_rows == 0 || step.num_requests == 0 || !step.has_prompt_rows) {
     return;
   }
-  const size_t plan_bytes =
-      sizeof(PromptPlan) +
-      sizeof(device::PromptRun) * static_cast<size_t>(step.num_requests);
+  const size_t plan_bytes = PlanBytes(step);
   CHECK(plan_bytes <= queue.device().workspace_bytes,
         "workspace_bytes={} requests={}", queue.device().workspace_bytes,
         step.num_requests);
@@ -209,11 +286,11 @@ void EnqueueReadPrompt(CudaQueue& queue, const LayerStep& step,
   if (prompt.rows.first_row == prompt.rows.end_row) return;
   switch (cache.format.k_dim) {
     case 64:
-      return Launch<64>(queue, prompt, args, cache);
+      return Launch<64>(queue, prompt, step, args, cache);
     case 96:
-      return Launch<96>(queue, prompt, args, cache);
+      return Launch<96>(queue, prompt, step, args, cache);
     default:
-      return Launch<128>(queue, prompt, args, cache);
+      return Launch<128>(queue, prompt, step, args, cache);
   }
 }
 

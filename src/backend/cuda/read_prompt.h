@@ -13,10 +13,12 @@ namespace winnow {
 bool ReadPromptTakes(const ReadArgs& args, const LayerCache& cache);
 
 // The prompt rows of a step, others left alone: one running state over
-// ascending 128-key tiles (docs/design.md section 5). Of picks, the rows that
-// have lists: the tiles in which any row of a tile of rows has picks are read,
-// and each row is masked by its own.
-// REQUIRES: ReadPromptTakes(args, cache).
+// ascending 128-key tiles (docs/design.md section 5), or, where the tiles of
+// rows are too few for the device and args is not batch_invariant, up to 16
+// parts of the keys with a state each, merged in their order. Of picks, the
+// rows that have lists: the tiles in which any row of a tile of rows has picks
+// are read, and each row is masked by its own. REQUIRES: ReadPromptTakes(args,
+// cache).
 void EnqueueReadPrompt(CudaQueue& queue, const LayerStep& step,
                        const ReadArgs& args, const LayerCache& cache);
 

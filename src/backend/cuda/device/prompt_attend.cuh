@@ -10,6 +10,7 @@
 #define WINNOW_BACKEND_CUDA_DEVICE_PROMPT_ATTEND_CUH_
 
 #include "backend/cuda/device/prompt_memory.cuh"
+#include "backend/cuda/device/prompt_partials.cuh"
 #include "backend/cuda/device/prompt_softmax.cuh"
 #include "backend/cuda/device/wgmma.cuh"
 
@@ -19,12 +20,13 @@ namespace winnow::device {
 inline constexpr int kTurnBarrier = 1;   // + warpgroup: it may multiply
 inline constexpr int kClearBarrier = 8;  // + warpgroup: values are cleared
 
-template <int kHeadDim, bool kPicks>
+template <int kHeadDim, PromptKeys kKeys>
 class PromptAttend {
   using Shape = PromptShape<kHeadDim>;
   using Memory = PromptMemory<kHeadDim>;
   using Scores = float[kScoresPerThread];
   using Weights = uint32_t[8][4];
+  static constexpr bool kPicks = kKeys == PromptKeys::kPicked;
   static constexpr int kOutPerThread = kHeadDim / 2;
   static_assert(kScoresPerThread == kKeysPerTile / 2);
 
@@ -210,7 +212,10 @@ class PromptAttend {
   __device__ void ClearValuesBehindEnd() const {
     const int first = tile_.end_position() % kKeysPerTile;
     const int num_keys = -first & (kTokensPerPage - 1);
-    if (num_keys == 0 || key_tile_ + 1 != tile_.end_key_tile) return;
+    if (num_keys == 0 ||
+        (key_tile_ + 1) * kKeysPerTile < tile_.end_position()) {
+      return;
+    }
     constexpr int kRowBytes = Shape::kRowBytes;
     uint8_t* values = memory_.v[v_place_.index] + first * kRowBytes;
     for (int chunk = 0; chunk < Shape::kChunks; ++chunk) {
@@ -227,6 +232,9 @@ class PromptAttend {
   __device__ void Write(PromptSoftmax& softmax,
                         const float (&out)[kOutPerThread]) const {
     softmax.SumUp();
+    if constexpr (kKeys == PromptKeys::kAllInParts) {
+      if (tile_.num_key_parts > 1) return Leave(softmax, out);
+    }
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int row = FirstRow() + 8 * r;
@@ -257,6 +265,25 @@ class PromptAttend {
       if (valid && args_.lse != nullptr && threadIdx.x % 4 == 0) {
         args_.lse[step_row * args_.lse_stride + head] =
             __fmaf_rn(softmax.maximum[r], args_.scale, logf(softmax.sum[r]));
+      }
+    }
+  }
+
+  // For those who merge the parts of the tile's keys.
+  __device__ void Leave(const PromptSoftmax& softmax,
+                        const float (&out)[kOutPerThread]) const {
+    const PromptPartials<kHeadDim> to(args_.partials, tile_.item);
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int row = FirstRow() + 8 * r;
+      float2* values =
+          reinterpret_cast<float2*>(to.Values(row)) + threadIdx.x % 4;
+#pragma unroll
+      for (int i = 0; i < kHeadDim / 8; ++i) {
+        values[4 * i] = make_float2(out[4 * i + 2 * r], out[4 * i + 2 * r + 1]);
+      }
+      if (threadIdx.x % 4 == 0) {
+        *to.State(row) = make_float2(softmax.maximum[r], softmax.sum[r]);
       }
     }
   }

@@ -29,8 +29,7 @@ class PromptFetch {
 
   __device__ void Run() {
     for (;;) {
-      PromptTile tile = PromptItem(*args_.plan, args_.rows, args_.num_kv_heads,
-                                   TakeItem(), args_.tokens_per_tile);
+      PromptTile tile = NextTile();
       PromptMerge<kHeadDim> merge(args_, memory_.lists, tile);
       if constexpr (kPicks) tile.rows_per_list = merge.Start();
       FetchQueries(tile);
@@ -44,6 +43,19 @@ class PromptFetch {
   }
 
  private:
+  // Of the next item that has keys.
+  __device__ PromptTile NextTile() {
+    for (;;) {
+      const int item = TakeItem();
+      PromptTile tile = PromptItem(*args_.plan, args_.rows, args_.num_kv_heads,
+                                   item, args_.tokens_per_tile);
+      tile.item = item;
+      if (tile.num_tokens == 0 || tile.first_key_tile < tile.end_key_tile) {
+        return tile;
+      }
+    }
+  }
+
   // Not before the last item's copies have been asked for: what a block takes
   // early, it keeps from others that have nothing to do.
   __device__ int TakeItem() {

@@ -38,6 +38,10 @@ struct PromptShape {
   static constexpr int kBuffers = kHeadDim > 96 ? 2 : 3;  // of K and of V
 };
 
+// Which keys an item's rows read: all of them, a part of all of them (rows may
+// be cut by keys), or those that lists name.
+enum class PromptKeys { kAll, kAllInParts, kPicked };
+
 // Where a list of picks has been read to.
 struct PromptList {
   const uint32_t* picks;  // (page, tokens); null: every page
@@ -101,6 +105,11 @@ struct PromptArgs {
   int64_t num_picks_stride;
   const int32_t* num_lists;  // [rows]
   PromptPlan* plan;
+  // What items leave where their tiles' keys are cut, [max_items] of
+  // PromptPartials; null: none are.
+  float* partials;
+  int max_items;
+  int num_multiprocessors;
   __nv_bfloat16* out;  // [rows, q_heads, v_dim]
   int64_t out_row_stride;
   int64_t out_head_stride;
