@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""The commands of `winnow bench` that need no server: rows and flags.
+
+    program_bench_test.py PATH_TO_WINNOW
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from program_case import MODEL, ProgramCase, run_tests, winnow
+
+
+class ProgramBenchTest(ProgramCase):
+
+    def test_bench_offers_no_flag_that_it_ignores(self):
+        model = {"--dtype", "--device", "--threads",
+                 "--gpu-memory-utilization", "--rounds", "--json", "--help"}
+        step = {"--max-model-len", "--max-num-batched-tokens",
+                "--batch-invariant", "--seed", "--prompt", "--generate",
+                "--batch", "--shape", "--select"}
+        verbs = {"--shape", "--decode-context", "--prompt-context",
+                 "--layouts"}
+        throughput = (step - {"--prompt", "--batch"}) | {
+            "--shape", "--contexts", "--batches", "--select"}
+        prefill = (step - {"--batch", "--generate"}) | {"--chunk"}
+        link = step - {"--batch", "--generate", "--select"}
+        tiers = (step - {"--prompt"}) | {"--prompt-file", "--context",
+                                         "--cache-budget", "--hints"}
+        for command, own in [("step", step), ("verbs", verbs),
+                             ("prefill", prefill), ("tiers", tiers),
+                             ("link", link),
+                             ("throughput", throughput)]:
+            shown = winnow("bench", command, "--help").stdout
+            self.assertEqual(set(re.findall(r"(?m)^  (?:-h,)?(--[a-z-]+)",
+                                            shown)), model | own)
+        shown = winnow("bench", "disk", "--help").stdout
+        self.assertEqual(
+            set(re.findall(r"(?m)^  (?:-h,)?(--[a-z-]+)", shown)),
+            {"--kv-disk", "--kv-disk-size", "--piece", "--rounds", "--json",
+             "--help"})
+
+    def test_bench_tables_grow_with_what_there_is(self):
+        shown = winnow("bench", "tables", "--help").stdout
+        self.assertEqual(
+            set(re.findall(r"(?m)^  (?:-h,)?(--[a-z-]+)", shown)),
+            {"--shape", "--contexts", "--batches", "--select", "--json",
+             "--help"})
+        done = winnow("bench", "tables", "--contexts", "128K,256K",
+                      "--batches", "32", "--select",
+                      "quest:budget=2K,block=16,quest:budget=2K,block=32",
+                      "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = json.loads(done.stdout)["rows"]
+        self.assertEqual(
+            [(row["slot_tokens"], row["context"]) for row in rows],
+            [(16, 128 << 10), (16, 256 << 10), (32, 128 << 10),
+             (32, 256 << 10)])
+        self.assertGreaterEqual(rows[2]["times_smaller"], 49)
+        self.assertLess(rows[3]["bytes"], 2 * rows[2]["bytes"])
+        self.assertGreater(rows[0]["times_smaller_than_flat"], 230)
+        # A table of every token: 32 layers, 8 KV heads, 4 bytes.
+        self.assertEqual(rows[0]["token_table_bytes"],
+                         32 * (128 << 10) * 32 * 8 * 4)
+        self.assertEqual(
+            sum(value for name, value in rows[0].items() if name in (
+                "page_table_bytes", "summary_table_bytes", "slot_entry_bytes",
+                "slot_state_bytes", "step_bytes")), rows[0]["bytes"])
+        # Quest's summaries are a sixteenth of KV, whatever may come.
+        kv = 32 * (128 << 10) * 32 * 8 * 128 * 2 * 2
+        self.assertLess(kv / 16, rows[0]["summary_bytes"])
+        self.assertLess(rows[0]["summary_bytes"], kv / 14)
+
+    def test_bench_disk_leaves_nothing_behind(self):
+        done = winnow("bench", "disk", "--kv-disk", self.folder,
+                      "--kv-disk-size", "1MiB", "--piece", "20KiB",
+                      "--rounds", "2", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        figures = json.loads(done.stdout)
+        self.assertEqual(figures["pieces"], 1024 // 24)
+        self.assertGreater(figures["plain_read_gb_per_second"], 0)
+        self.assertGreater(figures["restore_gb_per_second"], 0)
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_bench_link_says_what_an_engine_chooses(self):
+        arguments = ("bench", "link", MODEL, "--prompt", "64,200",
+                     "--rounds", "2")
+        done = winnow(*arguments, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        figures = json.loads(done.stdout)
+        self.assertGreater(figures["to_device_gb_per_second"], 0)
+        self.assertGreater(figures["to_host_gb_per_second"], 0)
+        rows = figures["rows"]
+        self.assertEqual([row["tokens"] for row in rows], [64, 200])
+        for row in rows:
+            self.assertGreater(row["prompt_tokens_per_second"], 0)
+            copying = (row["tokens"] + 31) // 32 * figures["page_bytes"] / (
+                row["engine_link_gb_per_second"] * 1e6)
+            self.assertAlmostEqual(row["foretold_copying_ms"] / copying, 1)
+            self.assertEqual(
+                row["copied"],
+                row["foretold_copying_ms"] <= row["foretold_computing_ms"])
+            if row["copied"]:
+                self.assertLessEqual(row["copied_from_tokens"],
+                                     row["tokens"] + 31)
+            else:
+                self.assertIsNone(row["copied_from_tokens"])
+        shown = winnow(*arguments).stdout
+        self.assertIn("host to device", shown)
+        self.assertRegex(shown, r"(?m)^ +200 .*(copied|computed)")
+
+    def test_bench_throughput_has_a_row_a_cell(self):
+        done = winnow("bench", "throughput", MODEL, "--contexts", "64,96",
+                      "--batches", "1,2", "--generate", "2", "--rounds", "1",
+                      "--select", "dense,window:sink=4,recent=32", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        cells = json.loads(done.stdout)["cells"]
+        self.assertEqual(
+            [(c["select"], c["context"], c["batch"]) for c in cells],
+            [(select, context, batch)
+             for select in ("dense", "window:sink=4,recent=32")
+             for context in (64, 96) for batch in (1, 2)])
+        for cell in cells:
+            self.assertGreater(cell["first_token_ms"], 0)
+            self.assertGreater(cell["step_ms"], 0)
+
+    def test_bench_tiers_has_a_row_a_kind(self):
+        prompt = self.folder / "prompt"
+        prompt.write_text("day " * 200)
+        for text in (["--context", "192"], ["--prompt-file", prompt]):
+            done = winnow("bench", "tiers", MODEL, *text, "--batch", "2",
+                          "--select", "mean:budget=64,block=16",
+                          "--cache-budget", "2x,48", "--generate", "2",
+                          "--rounds", "2", "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            figures = json.loads(done.stdout)
+            rows = figures["rows"]
+            self.assertEqual(
+                [row["tiers"] for row in rows],
+                ["resident", "unused", "slots, 2x", "slots, 48"])
+            self.assertEqual(rows[0]["rate_of_resident"], 1)
+            self.assertGreater(rows[3]["misses_a_row"],
+                               rows[2]["misses_a_row"])
+            self.assertGreater(rows[3]["bring_share_of_step"], 0)
+            self.assertGreater(figures["lookup"]["share_of_step"], 0)
+
+    def test_bench_prefill_has_a_row_a_cell(self):
+        done = winnow("bench", "prefill", MODEL, "--prompt", "64,96",
+                      "--chunk", "32,96", "--rounds", "1", "--select",
+                      "dense,moba:block=32,budget=64", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        cells = json.loads(done.stdout)["cells"]
+        self.assertEqual(
+            [(c["select"], c["prompt"], c["chunk"]) for c in cells],
+            [(select, prompt, chunk)
+             for select in ("dense", "moba:block=32,budget=64")
+             for prompt in (64, 96) for chunk in (32, 96)])
+        for cell in cells:
+            self.assertGreater(cell["first_token_ms"], 0)
+            self.assertAlmostEqual(
+                sum(cell[share] for share in (
+                    "products_share", "attention_share", "choices_share",
+                    "rest_share")), 1)
+            self.assertEqual(cell["choices_share"] > 0,
+                             cell["select"] != "dense")
+
+
+if __name__ == "__main__":
+    run_tests()

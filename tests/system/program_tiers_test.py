@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+"""What the program keeps on the host and on a disk, and finds there again.
+
+    program_tiers_test.py PATH_TO_WINNOW
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+
+from program_case import (
+    FAILURE, MODEL, USAGE_ERROR, ProgramCase, run_tests, winnow,
+)
+
+from lab.tasks.record import make_record
+
+
+class ProgramTiersTest(ProgramCase):
+
+    def test_prefixes_come_back_from_the_host(self):
+        prompts = [make_record("niah", 1024, 6, index).prompt
+                   for index in range(2)]
+        asked = []
+        for prompt in [*prompts, prompts[0]]:
+            asked += ["--prompt", prompt]
+        # The device holds one of them.
+        done = winnow("generate", MODEL, *asked, "--json", "--quiet",
+                      "--batch-invariant", "--logprobs", "2",
+                      "--max-tokens", "32", "--max-num-seqs", "1",
+                      "--device-kv", "4MiB", "--host-kv", "8MiB")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        first, second, again = [json.loads(line)
+                                for line in done.stdout.splitlines()]
+        self.assertEqual(again["logprobs"], first["logprobs"])
+        self.assertEqual([line["kv"]["fetched_bytes"] > 0
+                          for line in (first, second, again)],
+                         [False, False, True])
+        self.assertGreater(again["kv"]["host_bytes"], 0)
+        self.assertLessEqual(again["kv"]["host_bytes"], 8 << 20)
+
+    def test_a_cache_budget_keeps_the_rest_on_the_host(self):
+        ask = ["generate", MODEL, "--prompt",
+               make_record("niah", 2048, 6, 0).prompt, "--json",
+               "--batch-invariant", "--logprobs", "2", "--max-tokens", "48",
+               "--select", "quest:budget=256"]
+        whole = winnow(*ask, "--quiet")
+        self.assertEqual(whole.returncode, 0, whole.stderr)
+        near = winnow(*ask, "--host-kv", "64MiB", "--cache-budget", "2x")
+        self.assertEqual(near.returncode, 0, near.stderr)
+        whole, kept = json.loads(whole.stdout), json.loads(near.stdout)
+        self.assertEqual(kept["logprobs"], whole["logprobs"])
+        kv = kept["kv"]
+        self.assertLess(kv["device_bytes"], whole["kv"]["device_bytes"])
+        self.assertGreater(kv["host_bytes"], whole["kv"]["device_bytes"] / 2)
+        self.assertEqual(kv["picks"], kv["hits"] + kv["misses"])
+        self.assertGreater(kv["hits"], 0)
+        self.assertGreater(kv["misses"], 0)
+        self.assertGreater(kv["fetched_bytes"], 0)
+        # What left the device was written once, what was fetched was waited for.
+        self.assertEqual(kv["written_bytes"], kv["host_bytes"])
+        self.assertGreater(kv["stall_ms"], 0)
+        for name in ("picks", "written_bytes", "stall_ms"):
+            self.assertEqual(whole["kv"][name], 0)
+        for words in ("on the host", "picks near", "fetched"):
+            self.assertIn(words, near.stderr)
+
+    def generate_from_disk(self, *arguments: str, words: int = 700):
+        return winnow("generate", MODEL, "--prompt", "day " * words,
+                      "--max-tokens", "8", "--quiet", "--json",
+                      "--kv-disk", self.folder / "kv",
+                      "--kv-disk-size", "32MiB", *arguments)
+
+    def test_prompts_survive_a_restart(self):
+        plain = winnow("generate", MODEL, "--prompt", "day " * 700,
+                       "--max-tokens", "8", "--quiet", "--json",
+                       "--batch-invariant")
+        answers = [json.loads(plain.stdout)]
+        for _ in range(3):
+            done = self.generate_from_disk("--batch-invariant")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(done.stderr, "")
+            answers.append(json.loads(done.stdout))
+        tokens = answers[0]["prompt_tokens"]
+        page_bytes = 32 * answers[0]["kv"]["device_bytes"] // (
+            -(-(tokens + 7) // 32) * 32)
+        fetched = [answer["kv"]["fetched_bytes"] for answer in answers]
+        self.assertEqual(fetched, [0, 0] + 2 * [(tokens - 1) // 32
+                                                * page_bytes])
+        for answer in answers:
+            self.assertEqual(answer["token_ids"], answers[0]["token_ids"])
+        # Who says what is to be done is not measured.
+        for word, expected in [("copy", fetched[-1]), ("compute", 0)]:
+            done = self.generate_from_disk("--batch-invariant", "--restore",
+                                           word)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            answer = json.loads(done.stdout)
+            self.assertEqual(answer["kv"]["fetched_bytes"], expected)
+            self.assertEqual(answer["token_ids"], answers[0]["token_ids"])
+        # What was computed by another rule is another prompt's.
+        self.assertEqual(json.loads(self.generate_from_disk().stdout)
+                         ["kv"]["fetched_bytes"], 0)
+
+    def test_a_document_of_32k_is_read_from_disk_after_a_restart(self):
+        # By a selector that acts in prompts, so that it is read soon.
+        record = make_record("niah", 32768, 2, 0)
+        document = self.folder / "document"
+        document.write_text(record.prompt)
+        answers = []
+        for _ in range(2):
+            done = winnow("generate", MODEL, "--prompt-file", document,
+                          "--select", "infllm-v2:dense_len=1K,budget=1K,"
+                          "sink=64,recent=256", "--batch-invariant", "--json",
+                          "--logprobs", "2", "--max-tokens", "16", "--quiet",
+                          "--kv-disk", self.folder / "kv", "--kv-disk-size",
+                          "128MiB")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            answers.append(json.loads(done.stdout))
+        first, again = answers
+        self.assertEqual(first["text"].strip(), record.answer)
+        self.assertEqual(again["logprobs"], first["logprobs"])
+        tokens = first["prompt_tokens"]
+        self.assertGreater(tokens, 32000)
+        page_bytes = first["kv"]["device_bytes"] // (
+            -(-(tokens + len(first["token_ids"]) - 1) // 32))
+        self.assertEqual([answer["kv"]["fetched_bytes"] // page_bytes * 32
+                          for answer in answers],
+                         [0, (tokens - 1) // 32 * 32])
+        times = [answer["timing"]["first_token_ms"] for answer in answers]
+        self.assertLess(times[1], times[0])
+
+    def test_a_folder_is_of_one_model_and_one_process(self):
+        prompt = self.folder / "prompt"
+        prompt.write_text(make_record("niah", 32768, 5, 0).prompt)
+        owner = subprocess.Popen(
+            [self.program, "generate", MODEL, "--prompt-file", prompt,
+             "--max-num-batched-tokens", "64", "--quiet", "--kv-disk",
+             self.folder / "kv", "--kv-disk-size", "32MiB"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            # Whoever writes the header has the folder.
+            end = time.monotonic() + 120
+            while not (self.folder / "kv/header").exists():
+                self.assertLess(time.monotonic(), end)
+                self.assertIsNone(owner.poll())
+                time.sleep(0.01)
+            self.assert_error(self.generate_from_disk(), FAILURE,
+                              "another process keeps its KV there")
+            self.assertIsNone(owner.poll())
+        finally:
+            owner.kill()
+            owner.wait(timeout=60)
+        first = self.generate_from_disk()
+        self.assertEqual(first.returncode, 0, first.stderr)
+        self.assert_error(self.generate_from_disk("--dtype", "float32"),
+                          FAILURE, "header: key must be", "float32",
+                          "bfloat16", "of one model")
+        again = self.generate_from_disk()
+        self.assertGreater(json.loads(again.stdout)["kv"]["fetched_bytes"], 0)
+        self.assertEqual((self.folder / "kv").stat().st_mode & 0o777, 0o700)
+
+    def test_what_a_disk_cannot_be(self):
+        prompt = ["generate", MODEL, "--prompt", "x"]
+        kv_disk = ["--kv-disk", self.folder / "kv"]
+        for arguments, status, words in [
+                (["--kv-disk-size", "1GiB"], USAGE_ERROR,
+                 ["--kv-disk-size needs --kv-disk"]),
+                ([*kv_disk, "--kv-disk-size", "1"], USAGE_ERROR,
+                 ["--kv-disk-size", "1"]),
+                ([*kv_disk, "--kv-disk-size", "4KiB"], USAGE_ERROR,
+                 ["at least", "4.0 KiB"]),
+                ([*kv_disk, "--kv-disk-size", "100TiB"], FAILURE,
+                 ["cannot allocate"]),
+                (["--kv-disk", self.folder / "missing/kv"], FAILURE,
+                 ["cannot make the folder", "missing/kv"])]:
+            with self.subTest(arguments):
+                self.assert_error(winnow(*prompt, *arguments), status, *words)
+
+
+if __name__ == "__main__":
+    run_tests()
