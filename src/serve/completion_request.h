@@ -33,7 +33,7 @@ struct CompletionRequest {
   std::string template_json = "{}";
   bool add_generation_prompt = true;
   // Of the tools that the template is given; none: no calls are looked for.
-  std::vector<std::string> tool_names = {};
+  std::vector<CallableTool> tools = {};
   bool one_call = false;  // an answer ends with its first
   // Of these the answer must call one, and is nothing else; none: it need not.
   std::vector<CallableTool> forced_tools = {};

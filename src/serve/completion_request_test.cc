@@ -102,7 +102,8 @@ TEST(CompletionRequestTest, GivesTheTemplateTheToolsAsTheyAreWritten) {
   const auto plain = parsed(R"("parallel_tool_calls":true)");
   ASSERT_TRUE(plain.ok()) << plain.error().message;
   EXPECT_EQ(plain->template_json, fmt::format("{{\"tools\":[{}]}}", kTool));
-  EXPECT_EQ(plain->tool_names, std::vector<std::string>{"get"});
+  ASSERT_EQ(plain->tools.size(), 1u);
+  EXPECT_EQ(plain->tools.front().name, "get");
   EXPECT_FALSE(plain->one_call);
   const auto one = parsed(R"("tool_choice":"auto","parallel_tool_calls":false,)"
                           R"("chat_template_kwargs":{"tools":5,"x":1})");
@@ -111,7 +112,7 @@ TEST(CompletionRequestTest, GivesTheTemplateTheToolsAsTheyAreWritten) {
   EXPECT_TRUE(one->one_call);
   const auto none = parsed(R"("tool_choice":"none")");
   EXPECT_EQ(none->template_json, "{}");
-  EXPECT_TRUE(none->tool_names.empty());
+  EXPECT_TRUE(none->tools.empty());
   for (const char* choice :
        {"\"required\"", R"({"type":"function","function":{"name":"get"}})"}) {
     const auto forced = parsed(fmt::format("\"tool_choice\":{}", choice));

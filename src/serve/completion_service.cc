@@ -174,11 +174,12 @@ Result<std::string> CompletionService::Render(
                      "the model has no chat template: --chat-template FILE "
                      "gives the server one, or ask /v1/completions");
   }
-  if (!request.tool_names.empty() && !call_format_) {
+  if (!request.tools.empty() && !call_format_) {
     return WrongField("tools",
                       "absent: the chat template has no calls in a form that "
-                      "is known (<tool_call>, [TOOL_CALLS], or an object with "
-                      "\"name\" and \"parameters\")");
+                      "is known (<tool_call> with JSON or <parameter=...>, "
+                      "[TOOL_CALLS], <|tool_call_start|> with Python, or an "
+                      "object with \"name\" and \"parameters\")");
   }
   ChatInput input;
   input.messages_json = request.messages_json;
@@ -343,7 +344,7 @@ AnswerForm CompletionService::FormOf(const CompletionRequest& request,
                      .prompt_field = PromptFieldOf(request.endpoint),
                      .answers_per_prompt = request.n};
   form.style = StyleOf(request, std::move(identity));
-  if (!request.tool_names.empty() && request.skip_special_tokens) {
+  if (!request.tools.empty() && request.skip_special_tokens) {
     form.marker_ids = marker_ids_;
   }
   if (!request.ignored.empty()) {
@@ -394,18 +395,24 @@ Result<const GrammarVocabulary*> CompletionService::Vocabulary() {
   return &**vocabulary_;
 }
 
-std::optional<AskedGrammar> CompletionService::GrammarOf(
+Result<std::optional<AskedGrammar>> CompletionService::GrammarOf(
     const CompletionRequest& request) const {
   if (request.forced_tools.empty()) return request.grammar;
-  return AskedGrammar{
-      .grammar = ToolCallGrammar(*call_format_, request.forced_tools,
-                                 request.one_call, parts_.tokenizer),
-      .field = "tools"};
+  constexpr const char* kField = "tools";
+  Result<Grammar> grammar =
+      ToolCallGrammar(*call_format_, request.forced_tools, request.one_call,
+                      parts_.tokenizer, options_.grammars.max_bytes);
+  if (!grammar.ok()) {
+    return MakeError(ErrorCode::kInvalidArgument, "request: field {}: {}",
+                     kField, grammar.error().message);
+  }
+  return std::optional(
+      AskedGrammar{.grammar = *std::move(grammar), .field = kField});
 }
 
 Result<std::optional<GrammarMatcher>> CompletionService::Constrain(
     const CompletionRequest& request) {
-  const std::optional<AskedGrammar> asked = GrammarOf(request);
+  ASSIGN_OR_RETURN(const std::optional<AskedGrammar> asked, GrammarOf(request));
   if (!asked) return std::optional<GrammarMatcher>();
   const std::scoped_lock lock(grammar_mutex_);
   ASSIGN_OR_RETURN(const GrammarVocabulary* vocabulary, Vocabulary());
@@ -436,6 +443,10 @@ CompletionService::Started CompletionService::Submit(
   const uint64_t seed = request.seed.value_or(SeedOf(options_.seed, number));
   AnswerForm form = FormOf(request, number);
   form.deadline = prepared.deadline;
+  const auto tools =
+      request.tools.empty()
+          ? nullptr
+          : std::make_shared<const ParameterTypes>(request.tools);
   std::vector<Submission> submissions;
   std::vector<AnswerSource> sources;
   for (size_t p = 0; p < prepared.prompts.size(); ++p) {
@@ -458,9 +469,7 @@ CompletionService::Started CompletionService::Submit(
       AnswerSource& source = sources.emplace_back(AnswerSource{
           .feed = feed, .text = TextFor(request, form, *std::move(stops))});
       if (request.echo) source.echo = prepared.echoes[p];
-      if (!request.tool_names.empty()) {
-        source.calls.emplace(*call_format_, request.tool_names);
-      }
+      if (tools) source.calls.emplace(*call_format_, tools);
       submissions.push_back({std::move(asked), std::move(feed)});
     }
   }

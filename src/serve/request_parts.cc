@@ -61,7 +61,7 @@ Status ReadTemplate(const RequestBody& body, ToolList tools,
   std::string& text = request.template_json;
   text.pop_back();
   text += (variables.empty() ? "" : ",") + ("\"tools\":" + tools.json) + "}";
-  request.tool_names = std::move(tools.names);
+  request.tools = std::move(tools.tools);
   if (tools.strict && request.forced_tools.empty()) {
     request.ignored.emplace_back("strict");
   }
