@@ -87,6 +87,22 @@ TEST(CompletionRequestTest, NamesTheMessageThatIsWrong) {
             "messages[0].content[0].type");
 }
 
+TEST(CompletionRequestTest, AnAnswerMayGoOnWithTheLastMessage) {
+  const auto parsed = [](const std::string& more) {
+    return Parse(R"({"messages":[{"role":"user","content":"x"}],)" + more + "}",
+                 kChat);
+  };
+  EXPECT_FALSE(parsed(R"("n":1)")->continues_message);
+  const auto goes_on = parsed(R"("continue_final_message":true)");
+  ASSERT_TRUE(goes_on.ok()) << goes_on.error().message;
+  EXPECT_TRUE(goes_on->continues_message);
+  EXPECT_FALSE(goes_on->add_generation_prompt);
+  const auto both =
+      parsed(R"("continue_final_message":true,"add_generation_prompt":true)");
+  EXPECT_EQ(FieldNamedIn(both.error().message), "continue_final_message");
+  EXPECT_TRUE(parsed(R"("include_stop_str_in_output":true)")->keeps_stops);
+}
+
 constexpr std::string_view kTool =
     R"({"type":"function","function":{"name":"get","parameters":)"
     R"({"type":"object","properties":{"b":1.0,"a":{}}}}})";

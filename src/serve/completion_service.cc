@@ -12,6 +12,7 @@
 #include "serve/completion_json.h"
 #include "serve/messages_json.h"
 #include "serve/responses_json.h"
+#include "text/json_slices.h"
 
 namespace winnow {
 namespace {
@@ -62,6 +63,21 @@ std::vector<int32_t> SpecialMarkers(std::optional<ToolCallFormat> format,
     if (id && tokenizer.IsSpecial(*id)) ids.push_back(*id);
   }
   return ids;
+}
+
+// Behind the text of a chat's last message: where a template puts it, there the
+// message's own end marks begin.
+constexpr std::string_view kEndMark = "WINNOW_GOES_ON_HERE";
+
+// Empty where that message has no text.
+std::string WithEndMarked(const std::string& messages_json) {
+  const std::vector<std::string_view> messages = ElementsOf(messages_json);
+  if (messages.empty()) return {};
+  const std::string_view content = MemberOf(messages.back(), "content");
+  if (!content.starts_with('"')) return {};
+  const auto end = content.data() + content.size() - 1 - messages_json.data();
+  std::string marked = messages_json;
+  return marked.insert(static_cast<size_t>(end), kEndMark);
 }
 
 std::string_view IdPrefixOf(Endpoint endpoint) {
@@ -182,11 +198,25 @@ Result<std::string> CompletionService::Render(
                       "object with \"name\" and \"parameters\")");
   }
   ChatInput input;
-  input.messages_json = request.messages_json;
+  const std::string marked = request.continues_message
+                                 ? WithEndMarked(request.messages_json)
+                                 : std::string();
+  if (request.continues_message && marked.empty()) {
+    return WrongField("continue_final_message",
+                      "false: the last message has no text");
+  }
+  input.messages_json =
+      request.continues_message ? marked : request.messages_json;
   input.extra_json = request.template_json;
   input.now_unix_s = std::time(nullptr);
   input.add_generation_prompt = request.add_generation_prompt;
   Result<std::string> text = parts_.chat_template->Render(input);
+  if (text.ok() && request.continues_message) {
+    const size_t end = text->rfind(kEndMark);
+    if (end != std::string::npos) return text->substr(0, end);
+    return WrongField("continue_final_message",
+                      "false: the template does not write the last message");
+  }
   if (text.ok()) return text;
   return MakeError(ErrorCode::kInvalidArgument, "request: field {}: {}",
                    PromptFieldOf(request.endpoint),
@@ -462,7 +492,8 @@ CompletionService::Started CompletionService::Submit(
         asked.constraint =
             std::make_shared<AnswerConstraint>(prepared.matcher->Clone());
       }
-      Result<StopMatcher> stops = StopMatcher::Create(request.stop);
+      Result<StopMatcher> stops =
+          StopMatcher::Create(request.stop, request.keeps_stops);
       if (!stops.ok()) return ApiErrorOf(stops.error());
       auto feed = std::make_shared<TokenFeed>(
           parts_.metrics, AskedTokens{asked.max_tokens, answers});

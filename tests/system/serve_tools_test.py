@@ -237,6 +237,40 @@ class ToolsTest(unittest.TestCase):
                                        tools=TOOLS, tool_choice="none")
         self.assertEqual(shown(answer["choices"][0]["message"]), ("x", []))
 
+    def test_an_answer_goes_on_with_the_last_message(self):
+        """A template that writes an end behind each message, and trims it."""
+        template = ("{% for m in messages %}<{{ m.role }}>"
+                    "{{ (m.content or '').strip() }}</{{ m.role }}>"
+                    "{% endfor %}{% if add_generation_prompt %}<assistant>"
+                    "{% endif %}")
+        with tempfile.TemporaryDirectory() as folder:
+            # Characters, so that any prompt can be read again.
+            write_scripted_model(Path(folder), {
+                "go": [chr(i) for i in range(32, 127)] + ["\n"]}, template)
+            server = Server(WINNOW, model=folder)
+
+            def prompt(text, **more) -> str:
+                body = {"messages": [
+                    {"role": "user", "content": "i"},
+                    {"role": "assistant", "content": text}], **more}
+                status, _, answer = server.ask("POST", "/tokenize", body)
+                if status != 200:
+                    return json.loads(answer)["error"]["param"]
+                tokens = json.loads(answer)["tokens"]
+                return json.loads(server.ask("POST", "/detokenize", {
+                    "tokens": tokens})[2])["prompt"]
+
+            goes_on = {"continue_final_message": True}
+            self.assertEqual(prompt("a \"b\\ "), '<user>i</user><assistant>'
+                             'a "b\\</assistant><assistant>')
+            self.assertEqual(prompt("a \"b\\ ", **goes_on),
+                             '<user>i</user><assistant>a "b\\ ')
+            self.assertEqual(prompt("i", **goes_on),
+                             "<user>i</user><assistant>i")
+            self.assertEqual(prompt("i", add_generation_prompt=True, **goes_on),
+                             "continue_final_message")
+            self.assertEqual(server.end(), 0)
+
     def test_the_template_reads_tools_and_results(self):
         template = ("{% for m in messages %}{{ m.role }}:{{ m.content }};"
                     "{% for c in m.tool_calls or [] %}{{ c.function.name }}"
