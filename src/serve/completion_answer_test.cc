@@ -60,7 +60,11 @@ class CompletionAnswerTest : public testing::Test {
                               StopMatcher::Create(stops).value())});
       sources.back().echo = echo;
       if (!tools.empty()) {
-        sources.back().calls.emplace(ToolCallFormat::kTagged, tools);
+        std::vector<CallableTool> callable;
+        for (const std::string& name : tools) callable.push_back({name, ""});
+        sources.back().calls.emplace(
+            ToolCallFormat::kTagged,
+            std::make_shared<const ParameterTypes>(callable));
       }
     }
     return std::make_unique<CompletionAnswer>(

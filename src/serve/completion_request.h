@@ -32,8 +32,9 @@ struct CompletionRequest {
   std::string messages_json = {};
   std::string template_json = "{}";
   bool add_generation_prompt = true;
+  bool continues_message = false;  // the answer goes on where the last one ends
   // Of the tools that the template is given; none: no calls are looked for.
-  std::vector<std::string> tool_names = {};
+  std::vector<CallableTool> tools = {};
   bool one_call = false;  // an answer ends with its first
   // Of these the answer must call one, and is nothing else; none: it need not.
   std::vector<CallableTool> forced_tools = {};
@@ -50,6 +51,7 @@ struct CompletionRequest {
   std::optional<uint64_t> seed = {};
   int n = 1;  // answers a prompt
   std::vector<std::string> stop = {};
+  bool keeps_stops = false;  // the one that ends an answer is part of it
   std::vector<int32_t> stop_token_ids = {};
   bool ignore_eos = false;
   int min_tokens = 0;                           // before an end token

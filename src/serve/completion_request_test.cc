@@ -87,6 +87,22 @@ TEST(CompletionRequestTest, NamesTheMessageThatIsWrong) {
             "messages[0].content[0].type");
 }
 
+TEST(CompletionRequestTest, AnAnswerMayGoOnWithTheLastMessage) {
+  const auto parsed = [](const std::string& more) {
+    return Parse(R"({"messages":[{"role":"user","content":"x"}],)" + more + "}",
+                 kChat);
+  };
+  EXPECT_FALSE(parsed(R"("n":1)")->continues_message);
+  const auto goes_on = parsed(R"("continue_final_message":true)");
+  ASSERT_TRUE(goes_on.ok()) << goes_on.error().message;
+  EXPECT_TRUE(goes_on->continues_message);
+  EXPECT_FALSE(goes_on->add_generation_prompt);
+  const auto both =
+      parsed(R"("continue_final_message":true,"add_generation_prompt":true)");
+  EXPECT_EQ(FieldNamedIn(both.error().message), "continue_final_message");
+  EXPECT_TRUE(parsed(R"("include_stop_str_in_output":true)")->keeps_stops);
+}
+
 constexpr std::string_view kTool =
     R"({"type":"function","function":{"name":"get","parameters":)"
     R"({"type":"object","properties":{"b":1.0,"a":{}}}}})";
@@ -102,7 +118,8 @@ TEST(CompletionRequestTest, GivesTheTemplateTheToolsAsTheyAreWritten) {
   const auto plain = parsed(R"("parallel_tool_calls":true)");
   ASSERT_TRUE(plain.ok()) << plain.error().message;
   EXPECT_EQ(plain->template_json, fmt::format("{{\"tools\":[{}]}}", kTool));
-  EXPECT_EQ(plain->tool_names, std::vector<std::string>{"get"});
+  ASSERT_EQ(plain->tools.size(), 1u);
+  EXPECT_EQ(plain->tools.front().name, "get");
   EXPECT_FALSE(plain->one_call);
   const auto one = parsed(R"("tool_choice":"auto","parallel_tool_calls":false,)"
                           R"("chat_template_kwargs":{"tools":5,"x":1})");
@@ -111,7 +128,7 @@ TEST(CompletionRequestTest, GivesTheTemplateTheToolsAsTheyAreWritten) {
   EXPECT_TRUE(one->one_call);
   const auto none = parsed(R"("tool_choice":"none")");
   EXPECT_EQ(none->template_json, "{}");
-  EXPECT_TRUE(none->tool_names.empty());
+  EXPECT_TRUE(none->tools.empty());
   for (const char* choice :
        {"\"required\"", R"({"type":"function","function":{"name":"get"}})"}) {
     const auto forced = parsed(fmt::format("\"tool_choice\":{}", choice));

@@ -12,6 +12,7 @@
 #include "serve/completion_json.h"
 #include "serve/messages_json.h"
 #include "serve/responses_json.h"
+#include "text/json_slices.h"
 
 namespace winnow {
 namespace {
@@ -62,6 +63,21 @@ std::vector<int32_t> SpecialMarkers(std::optional<ToolCallFormat> format,
     if (id && tokenizer.IsSpecial(*id)) ids.push_back(*id);
   }
   return ids;
+}
+
+// Behind the text of a chat's last message: where a template puts it, there the
+// message's own end marks begin.
+constexpr std::string_view kEndMark = "WINNOW_GOES_ON_HERE";
+
+// Empty where that message has no text.
+std::string WithEndMarked(const std::string& messages_json) {
+  const std::vector<std::string_view> messages = ElementsOf(messages_json);
+  if (messages.empty()) return {};
+  const std::string_view content = MemberOf(messages.back(), "content");
+  if (!content.starts_with('"')) return {};
+  const auto end = content.data() + content.size() - 1 - messages_json.data();
+  std::string marked = messages_json;
+  return marked.insert(static_cast<size_t>(end), kEndMark);
 }
 
 std::string_view IdPrefixOf(Endpoint endpoint) {
@@ -174,18 +190,33 @@ Result<std::string> CompletionService::Render(
                      "the model has no chat template: --chat-template FILE "
                      "gives the server one, or ask /v1/completions");
   }
-  if (!request.tool_names.empty() && !call_format_) {
+  if (!request.tools.empty() && !call_format_) {
     return WrongField("tools",
                       "absent: the chat template has no calls in a form that "
-                      "is known (<tool_call>, [TOOL_CALLS], or an object with "
-                      "\"name\" and \"parameters\")");
+                      "is known (<tool_call> with JSON or <parameter=...>, "
+                      "[TOOL_CALLS], <|tool_call_start|> with Python, or an "
+                      "object with \"name\" and \"parameters\")");
   }
   ChatInput input;
-  input.messages_json = request.messages_json;
+  const std::string marked = request.continues_message
+                                 ? WithEndMarked(request.messages_json)
+                                 : std::string();
+  if (request.continues_message && marked.empty()) {
+    return WrongField("continue_final_message",
+                      "false: the last message has no text");
+  }
+  input.messages_json =
+      request.continues_message ? marked : request.messages_json;
   input.extra_json = request.template_json;
   input.now_unix_s = std::time(nullptr);
   input.add_generation_prompt = request.add_generation_prompt;
   Result<std::string> text = parts_.chat_template->Render(input);
+  if (text.ok() && request.continues_message) {
+    const size_t end = text->rfind(kEndMark);
+    if (end != std::string::npos) return text->substr(0, end);
+    return WrongField("continue_final_message",
+                      "false: the template does not write the last message");
+  }
   if (text.ok()) return text;
   return MakeError(ErrorCode::kInvalidArgument, "request: field {}: {}",
                    PromptFieldOf(request.endpoint),
@@ -343,7 +374,7 @@ AnswerForm CompletionService::FormOf(const CompletionRequest& request,
                      .prompt_field = PromptFieldOf(request.endpoint),
                      .answers_per_prompt = request.n};
   form.style = StyleOf(request, std::move(identity));
-  if (!request.tool_names.empty() && request.skip_special_tokens) {
+  if (!request.tools.empty() && request.skip_special_tokens) {
     form.marker_ids = marker_ids_;
   }
   if (!request.ignored.empty()) {
@@ -394,18 +425,24 @@ Result<const GrammarVocabulary*> CompletionService::Vocabulary() {
   return &**vocabulary_;
 }
 
-std::optional<AskedGrammar> CompletionService::GrammarOf(
+Result<std::optional<AskedGrammar>> CompletionService::GrammarOf(
     const CompletionRequest& request) const {
   if (request.forced_tools.empty()) return request.grammar;
-  return AskedGrammar{
-      .grammar = ToolCallGrammar(*call_format_, request.forced_tools,
-                                 request.one_call, parts_.tokenizer),
-      .field = "tools"};
+  constexpr const char* kField = "tools";
+  Result<Grammar> grammar =
+      ToolCallGrammar(*call_format_, request.forced_tools, request.one_call,
+                      parts_.tokenizer, options_.grammars.max_bytes);
+  if (!grammar.ok()) {
+    return MakeError(ErrorCode::kInvalidArgument, "request: field {}: {}",
+                     kField, grammar.error().message);
+  }
+  return std::optional(
+      AskedGrammar{.grammar = *std::move(grammar), .field = kField});
 }
 
 Result<std::optional<GrammarMatcher>> CompletionService::Constrain(
     const CompletionRequest& request) {
-  const std::optional<AskedGrammar> asked = GrammarOf(request);
+  ASSIGN_OR_RETURN(const std::optional<AskedGrammar> asked, GrammarOf(request));
   if (!asked) return std::optional<GrammarMatcher>();
   const std::scoped_lock lock(grammar_mutex_);
   ASSIGN_OR_RETURN(const GrammarVocabulary* vocabulary, Vocabulary());
@@ -436,6 +473,10 @@ CompletionService::Started CompletionService::Submit(
   const uint64_t seed = request.seed.value_or(SeedOf(options_.seed, number));
   AnswerForm form = FormOf(request, number);
   form.deadline = prepared.deadline;
+  const auto tools =
+      request.tools.empty()
+          ? nullptr
+          : std::make_shared<const ParameterTypes>(request.tools);
   std::vector<Submission> submissions;
   std::vector<AnswerSource> sources;
   for (size_t p = 0; p < prepared.prompts.size(); ++p) {
@@ -451,16 +492,15 @@ CompletionService::Started CompletionService::Submit(
         asked.constraint =
             std::make_shared<AnswerConstraint>(prepared.matcher->Clone());
       }
-      Result<StopMatcher> stops = StopMatcher::Create(request.stop);
+      Result<StopMatcher> stops =
+          StopMatcher::Create(request.stop, request.keeps_stops);
       if (!stops.ok()) return ApiErrorOf(stops.error());
       auto feed = std::make_shared<TokenFeed>(
           parts_.metrics, AskedTokens{asked.max_tokens, answers});
       AnswerSource& source = sources.emplace_back(AnswerSource{
           .feed = feed, .text = TextFor(request, form, *std::move(stops))});
       if (request.echo) source.echo = prepared.echoes[p];
-      if (!request.tool_names.empty()) {
-        source.calls.emplace(*call_format_, request.tool_names);
-      }
+      if (tools) source.calls.emplace(*call_format_, tools);
       submissions.push_back({std::move(asked), std::move(feed)});
     }
   }

@@ -103,7 +103,8 @@ class CompletionService {
   AnswerForm FormOf(const CompletionRequest& request, uint64_t number) const;
   // Fails where the model's vocabulary cannot be held to grammars.
   Result<const GrammarVocabulary*> Vocabulary();
-  std::optional<AskedGrammar> GrammarOf(const CompletionRequest& request) const;
+  Result<std::optional<AskedGrammar>> GrammarOf(
+      const CompletionRequest& request) const;
   // None where nothing holds the answer.
   Result<std::optional<GrammarMatcher>> Constrain(
       const CompletionRequest& request);

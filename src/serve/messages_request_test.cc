@@ -67,7 +67,7 @@ TEST(MessagesRequestTest, ReadsTools) {
       R"(,"tool_choice":{"type":"auto","disable_parallel_tool_use":true})");
   EXPECT_TRUE(one->one_call);
   EXPECT_TRUE(
-      Parse(begin + R"(,"tool_choice":{"type":"none"})")->tool_names.empty());
+      Parse(begin + R"(,"tool_choice":{"type":"none"})")->tools.empty());
   for (const char* choice :
        {R"({"type":"any"})", R"({"type":"tool","name":"get"})"}) {
     const auto forced = Parse(begin + ",\"tool_choice\":" + choice);

@@ -20,6 +20,7 @@ constexpr std::string_view kOwnWords =
     "say it in the template's own words (chat_template_kwargs)";
 constexpr std::string_view kKeepsNothing =
     "the server keeps nothing of a request: send the whole input";
+constexpr std::string_view kNeverCut = "a prompt is never cut";
 constexpr std::string_view kFalse = "[false]";
 
 // All routes have these.
@@ -50,9 +51,9 @@ constexpr RequestField kSharedFields[] = {
     {"allowed_token_ids"},
     {"length_penalty", Use::kRefused, "beams are not built", "[1, 1.0]"},
     {"use_beam_search", Use::kRefused, "beams are not built", kFalse},
-    {"include_stop_str_in_output", Use::kRefused, kNotYet, kFalse},
+    {"include_stop_str_in_output"},
     {"spaces_between_special_tokens", Use::kRefused, kNotYet, "[true, false]"},
-    {"truncate_prompt_tokens", Use::kRefused, "a prompt is never cut"},
+    {"truncate_prompt_tokens", Use::kRefused, kNeverCut},
     {"prompt_logprobs", Use::kRefused,
      "say echo and logprobs to /v1/completions"},
     {"bad_words", Use::kRefused, kNotYet, "[[]]"},
@@ -60,6 +61,15 @@ constexpr RequestField kSharedFields[] = {
     {"return_tokens_as_token_ids", Use::kRefused, kNotYet, kFalse},
     {"logits_processors", Use::kRefused, kNotYet, "[[]]"},
     {"kv_transfer_params", Use::kRefused, kNotYet, "[{}]"},
+    {"ec_transfer_params", Use::kRefused, kNotYet, "[{}]"},
+    {"logprob_token_ids", Use::kRefused, "say logprobs and how many", "[[]]"},
+    {"repetition_detection", Use::kRefused, kNotYet},
+    {"watermarking", Use::kRefused, kNotYet, kFalse},
+    {"truncation_side", Use::kIgnored},
+    {"stream_interval", Use::kIgnored},
+    {"return_token_offsets", Use::kIgnored},
+    {"return_mm_kwargs", Use::kIgnored},
+    {"routed_experts_prompt_start", Use::kIgnored},
     {"vllm_xargs", Use::kRefused, kNotYet, "[{}]"},
     {"structured_outputs"},
     {"guided_json"},
@@ -84,11 +94,14 @@ constexpr RequestField kTemplateFields[] = {
     {"chat_template_kwargs"},
     {"metadata", Use::kIgnored},
     {"service_tier", Use::kIgnored},
-    {"continue_final_message", Use::kRefused, kNotYet, kFalse},
+    {"continue_final_message"},
     {"chat_template", Use::kRefused,
      "templates are code: --chat-template names the server's"},
     {"documents", Use::kRefused, kNotYet, "[[]]"},
-    {"mm_processor_kwargs", Use::kRefused, kTextOnly},
+    {"mm_processor_kwargs", Use::kRefused, kTextOnly, "[{}]"},
+    {"media_io_kwargs", Use::kRefused, kTextOnly, "[{}]"},
+    {"return_prompt_text", Use::kRefused, "ask /tokenize, then /detokenize",
+     kFalse},
     {"thinking_token_budget", Use::kRefused, kNotYet},
 };
 
@@ -133,8 +146,8 @@ constexpr RequestField kResponsesFields[] = {
     {"conversation", Use::kRefused, kKeepsNothing},
     {"prompt", Use::kRefused, kKeepsNothing},
     {"background", Use::kRefused, kKeepsNothing, kFalse},
-    {"truncation", Use::kRefused, "a prompt is never cut", R"(["disabled"])"},
-    {"context_management", Use::kRefused, "a prompt is never cut", "[[]]"},
+    {"truncation", Use::kRefused, kNeverCut, R"(["disabled"])"},
+    {"context_management", Use::kRefused, kNeverCut, "[[]]"},
 };
 
 // Anthropic's.
@@ -149,7 +162,7 @@ constexpr RequestField kMessagesFields[] = {
     {"output_format"},
     {"container", Use::kRefused, kKeepsNothing},
     {"mcp_servers", Use::kRefused, "the server reaches no network", "[[]]"},
-    {"context_management", Use::kRefused, "a prompt is never cut", "[{}]"},
+    {"context_management", Use::kRefused, kNeverCut, "[{}]"},
 };
 
 constexpr RequestField kMessageLengthFields[] = {
@@ -163,6 +176,9 @@ constexpr RequestField kCompletionFields[] = {
     {"best_of", Use::kRefused, "ask for n answers and choose", "[1]"},
     {"suffix", Use::kRefused, kNotYet, R"([""])"},
     {"prompt_embeds", Use::kRefused, "prompts are text or token ids"},
+    {"max_repetition_pattern_size", Use::kRefused, kNotYet, "[0]"},
+    {"min_repetition_pattern_size", Use::kIgnored},
+    {"repetition_min_count", Use::kIgnored},
 };
 
 using Fields = std::span<const RequestField>;

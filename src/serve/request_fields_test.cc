@@ -101,6 +101,64 @@ constexpr const char* kAnthropicFields[] = {
     "top_k",         "top_p",          "user_profile_id",
 };
 
+// What vLLM takes besides, as its protocol.py had it in 2026.
+constexpr const char* kVllmFields[] = {
+    "use_beam_search",
+    "top_k",
+    "min_p",
+    "repetition_penalty",
+    "watermarking",
+    "length_penalty",
+    "stop_token_ids",
+    "include_stop_str_in_output",
+    "ignore_eos",
+    "min_tokens",
+    "skip_special_tokens",
+    "spaces_between_special_tokens",
+    "truncate_prompt_tokens",
+    "truncation_side",
+    "prompt_logprobs",
+    "logprob_token_ids",
+    "allowed_token_ids",
+    "bad_words",
+    "echo",
+    "add_special_tokens",
+    "structured_outputs",
+    "priority",
+    "request_id",
+    "session_id",
+    "return_tokens_as_token_ids",
+    "return_token_ids",
+    "routed_experts_prompt_start",
+    "return_token_offsets",
+    "return_mm_kwargs",
+    "cache_salt",
+    "kv_transfer_params",
+    "ec_transfer_params",
+    "vllm_xargs",
+    "repetition_detection",
+    "stream_interval",
+};
+constexpr const char* kVllmChatFields[] = {
+    "include_reasoning",
+    "thinking_token_budget",
+    "add_generation_prompt",
+    "continue_final_message",
+    "documents",
+    "chat_template",
+    "chat_template_kwargs",
+    "media_io_kwargs",
+    "mm_processor_kwargs",
+    "return_prompt_text",
+};
+constexpr const char* kVllmCompletionFields[] = {
+    "prompt_embeds",
+    "logits_processors",
+    "max_repetition_pattern_size",
+    "min_repetition_pattern_size",
+    "repetition_min_count",
+};
+
 constexpr Endpoint kEndpoints[] = {Endpoint::kCompletions, kChat,
                                    Endpoint::kResponses, Endpoint::kMessages,
                                    Endpoint::kMessageTokens};
@@ -132,6 +190,10 @@ TEST(RequestFieldsTest, KnowEveryFieldOfTheRoutesClients) {
   ExpectKnown(kChat, kOpenAiChatFields);
   ExpectKnown(Endpoint::kResponses, kOpenAiResponsesFields);
   ExpectKnown(Endpoint::kMessages, kAnthropicFields);
+  ExpectKnown(kChat, kVllmFields);
+  ExpectKnown(kChat, kVllmChatFields);
+  ExpectKnown(Endpoint::kCompletions, kVllmFields);
+  ExpectKnown(Endpoint::kCompletions, kVllmCompletionFields);
 }
 
 TEST(RequestFieldsTest, KnowEachOnce) {

@@ -134,7 +134,7 @@ Status ReadAsked(const RequestBody& body, CompletionRequest& request) {
 
 Status ReadGrammar(const RequestBody& body, CompletionRequest& request) {
   RETURN_IF_ERROR(ReadAsked(body, request));
-  if (!request.grammar || request.tool_names.empty()) return Ok{};
+  if (!request.grammar || request.tools.empty()) return Ok{};
   // An answer that calls a tool is not within it.
   return WrongField(request.grammar->field,
                     "absent beside tools, unless tool_choice is \"none\"");

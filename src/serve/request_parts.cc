@@ -50,8 +50,15 @@ Status ReadTemplate(const RequestBody& body, ToolList tools,
     (void)checked;  // It is an object: that is all to know of it.
     variables = body.document["chat_template_kwargs"];
   }
-  ASSIGN_OR_RETURN(request.add_generation_prompt,
-                   body.fields.Flag("add_generation_prompt", true));
+  ASSIGN_OR_RETURN(request.continues_message,
+                   body.fields.Flag("continue_final_message", false));
+  ASSIGN_OR_RETURN(
+      request.add_generation_prompt,
+      body.fields.Flag("add_generation_prompt", !request.continues_message));
+  if (request.continues_message && request.add_generation_prompt) {
+    return body.fields.Unexpected("continue_final_message",
+                                  "false where add_generation_prompt is true");
+  }
   ASSIGN_OR_RETURN(request.add_special_tokens,
                    body.fields.Flag("add_special_tokens", false));
   if (!tools.json.empty()) variables.erase("tools");
@@ -61,7 +68,7 @@ Status ReadTemplate(const RequestBody& body, ToolList tools,
   std::string& text = request.template_json;
   text.pop_back();
   text += (variables.empty() ? "" : ",") + ("\"tools\":" + tools.json) + "}";
-  request.tool_names = std::move(tools.names);
+  request.tools = std::move(tools.tools);
   if (tools.strict && request.forced_tools.empty()) {
     request.ignored.emplace_back("strict");
   }
@@ -116,6 +123,8 @@ Status ReadSampling(const JsonFields& fields, const RequestRules& rules,
   request.allowed_token_ids.assign(allowed.begin(), allowed.end());
   ASSIGN_OR_RETURN(request.skip_special_tokens,
                    fields.Flag("skip_special_tokens", true));
+  ASSIGN_OR_RETURN(request.keeps_stops,
+                   fields.Flag("include_stop_str_in_output", false));
   return ReadBias(fields, rules.vocab_size, sampling);
 }
 

@@ -100,7 +100,8 @@ TEST(ResponsesRequestTest, SaysAgainWhatWasAsked) {
   EXPECT_EQ(parsed->template_json,
             R"({"tools":[{"type":"function","function":{"name":"f",)"
             R"("description":"d","parameters":{"b":1.0,"a":2}}}]})");
-  EXPECT_EQ(parsed->tool_names, std::vector<std::string>{"f"});
+  ASSERT_EQ(parsed->tools.size(), 1u);
+  EXPECT_EQ(parsed->tools.front().name, "f");
   EXPECT_EQ(parsed->max_tokens, 9);
   EXPECT_EQ(parsed->sampling.logprobs, 2);
   EXPECT_EQ(parsed->ignored, (std::vector<std::string>{"metadata", "strict"}));

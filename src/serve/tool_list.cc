@@ -91,12 +91,11 @@ Result<ToolList> ReadTools(const json& tools, std::string_view raw,
     const json function = shape.nested ? tool.value("function", json()) : tool;
     RETURN_IF_ERROR(CheckFunction(
         function, shape.nested ? field + ".function" : field, shape.schema));
-    list.names.push_back(function["name"].get<std::string>());
     const std::string_view raw_function =
         shape.nested ? MemberOf(written[i], "function") : written[i];
     const std::string_view schema = MemberOf(raw_function, shape.schema);
     list.tools.push_back(
-        {.name = list.names.back(),
+        {.name = function["name"].get<std::string>(),
          .parameters_json = std::string(schema == "null" ? "" : schema)});
     list.strict = list.strict || function.value("strict", json()) == json(true);
     list.json += i == 0 ? "[" : ",";

@@ -16,8 +16,7 @@ struct ToolList {
   // [{"type": "function", "function": {"name", "description", "parameters"}}],
   // what is a schema in the client's own words; empty: no tools.
   std::string json = {};
-  std::vector<std::string> names = {};
-  std::vector<CallableTool> tools = {};  // as names
+  std::vector<CallableTool> tools = {};
   bool strict = false;  // a tool wants its arguments to follow its schema
 };
 

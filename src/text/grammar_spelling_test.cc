@@ -6,7 +6,6 @@
 #include <set>
 
 #include "text/grammar_case.h"
-#include "text/tool_call_grammar.h"
 
 namespace winnow {
 namespace {
@@ -150,57 +149,6 @@ INSTANTIATE_TEST_SUITE_P(
       std::erase(name, '-');
       return name;
     });
-
-// Calls as the form's parser reads them, with special tokens and without.
-TEST(ToolCallGrammarTest, EveryTextIsCallsOfTheTools) {
-  const std::vector<CallableTool> tools = {
-      {.name = "get.weather-2",
-       .parameters_json = R"({"$defs": {"n": {"type": "integer", "minimum": 0,
-                              "maximum": 9}},
-                              "type": "object",
-                              "properties": {"n": {"$ref": "#/$defs/n"}},
-                              "required": ["n"],
-                              "additionalProperties": false})"},
-      {.name = "none",
-       .parameters_json =
-           R"({"properties": {}, "additionalProperties": false})"}};
-  for (const bool has_markers : {false, true}) {
-    for (const ToolCallFormat format :
-         {ToolCallFormat::kTagged, ToolCallFormat::kBareObject,
-          ToolCallFormat::kMarked}) {
-      for (const bool one_call : {false, true}) {
-        std::vector<std::string> pieces = AsciiPieces();
-        if (has_markers) pieces.emplace_back("[ARGS]");
-        const Tokenizer tokenizer = PiecesTokenizer(pieces);
-        const GrammarVocabulary vocabulary =
-            VocabularyOf(tokenizer, kPiecesEnd);
-        const auto matcher = vocabulary.Compile(
-            ToolCallGrammar(format, tools, one_call, tokenizer));
-        ASSERT_TRUE(matcher.ok()) << matcher.error().message;
-        std::mt19937 random(3);
-        std::set<std::string> called;
-        for (int i = 0; i < 10; ++i) {
-          const auto tokens = DrawText(matcher->Clone(), tokenizer.vocab_size(),
-                                       kPiecesEnd, kMaxTokens, random);
-          ASSERT_TRUE(tokens.has_value());
-          const std::string text = *tokenizer.Decode(*tokens, true);
-          ToolCallParser parser(format, {"get.weather-2", "none"});
-          auto parts = parser.Push(text);
-          for (AnswerPart& part : parser.Finish()) parts.push_back(part);
-          ASSERT_FALSE(parts.empty()) << text;
-          for (const AnswerPart& part : parts) {
-            ASSERT_TRUE(part.call.has_value()) << text;
-            called.insert(part.call->name);
-            const json arguments = json::parse(part.call->arguments_json);
-            EXPECT_EQ(arguments.contains("n"), part.call->name != "none");
-          }
-          EXPECT_TRUE(!one_call || parts.size() == 1) << text;
-        }
-        EXPECT_EQ(called.size(), 2u);
-      }
-    }
-  }
-}
 
 }  // namespace
 }  // namespace winnow

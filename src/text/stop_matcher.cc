@@ -24,7 +24,8 @@ bool StopMatcher::Stop::Step(char byte) {
   return num_matched == text.size();
 }
 
-Result<StopMatcher> StopMatcher::Create(std::vector<std::string> stops) {
+Result<StopMatcher> StopMatcher::Create(std::vector<std::string> stops,
+                                        bool keeps_stops) {
   if (stops.size() > kMaxStops) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "stop: must be at most {} strings, are {}", kMaxStops,
@@ -41,7 +42,7 @@ Result<StopMatcher> StopMatcher::Create(std::vector<std::string> stops) {
     }
     matched_stops.emplace_back(std::move(stops[i]));
   }
-  return StopMatcher(std::move(matched_stops));
+  return StopMatcher(std::move(matched_stops), keeps_stops);
 }
 
 std::string StopMatcher::Push(std::string_view piece) {
@@ -55,7 +56,8 @@ std::string StopMatcher::Push(std::string_view piece) {
       }
     }
     if (matched_) {
-      held_.resize(held_.size() - stops_[*matched_].text.size());
+      const size_t stop_bytes = stops_[*matched_].text.size();
+      if (!keeps_stops_) held_.resize(held_.size() - stop_bytes);
       return std::exchange(held_, {});
     }
   }

@@ -18,7 +18,8 @@ inline constexpr size_t kMaxStopBytes = 4096;
 // The text of one sequence on its way to the reader, searched for stop
 // strings. A text ends as soon as it ends with one of them (of several that
 // end there, the longest), whatever the pieces it arrives in; it is cut before
-// the stop string. What may be the beginning of one is held back.
+// the stop string, or behind it where stops are kept. What may be the beginning
+// of one is held back.
 //
 // Owns its strings and the text held back; one thread at a time. A byte costs
 // one step a stop string, amortised. Pieces returned are whole UTF-8 characters
@@ -27,10 +28,12 @@ class StopMatcher {
  public:
   // Fails where a string is empty, too long or not UTF-8, or there are too
   // many. No strings at all: text passes unchanged.
-  static Result<StopMatcher> Create(std::vector<std::string> stops);
+  static Result<StopMatcher> Create(std::vector<std::string> stops,
+                                    bool keeps_stops = false);
 
   // Takes the next piece; returns what of the text is now certain to come
-  // before any stop string. REQUIRES !matched() and that Finish was not called.
+  // before any stop string, and that where stops are kept. REQUIRES !matched()
+  // and that Finish was not called.
   std::string Push(std::string_view piece);
 
   // Returns what was held back: no stop string came. REQUIRES !matched().
@@ -52,9 +55,11 @@ class StopMatcher {
     bool Step(char byte);
   };
 
-  explicit StopMatcher(std::vector<Stop> stops) : stops_(std::move(stops)) {}
+  StopMatcher(std::vector<Stop> stops, bool keeps_stops)
+      : stops_(std::move(stops)), keeps_stops_(keeps_stops) {}
 
   std::vector<Stop> stops_;
+  bool keeps_stops_;
   std::string held_;
   std::optional<size_t> matched_;
 };

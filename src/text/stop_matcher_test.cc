@@ -35,6 +35,14 @@ TEST(StopMatcherTest, MatchesAcrossPiecesAndCutsBefore) {
   EXPECT_EQ(matcher.matched(), 0u);
 }
 
+TEST(StopMatcherTest, AStopMayBeKept) {
+  StopMatcher matcher =
+      StopMatcher::Create({"b", "ab"}, /*keeps_stops=*/true).value();
+  EXPECT_EQ(matcher.Push("xa"), "x");
+  EXPECT_EQ(matcher.Push("bc"), "ab");
+  EXPECT_EQ(matcher.matched(), 1u);
+}
+
 TEST(StopMatcherTest, OfStringsThatEndTogetherTakesTheLongest) {
   StopMatcher matcher = Make({"b", "ab"});
   EXPECT_EQ(matcher.Push("xab"), "x");

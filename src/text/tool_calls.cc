@@ -5,34 +5,35 @@
 #include <utility>
 
 #include "base/check.h"
+#include "text/parameter_calls.h"
+#include "text/python_calls.h"
 
 namespace winnow {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kSpace = " \t\r\n";
-constexpr std::string_view kTag = "<tool_call>";
-constexpr std::string_view kEndTag = "</tool_call>";
-constexpr std::string_view kListMarker = "[TOOL_CALLS]";
-constexpr std::string_view kCallId = "[CALL_ID]";
-constexpr std::string_view kArguments = "[ARGS]";
-constexpr std::string_view kTags[] = {kTag, kEndTag};
-constexpr std::string_view kMarkers[] = {kListMarker, kCallId, kArguments};
+constexpr std::string_view kTagOpenings[] = {kCallTag};
+constexpr std::string_view kListOpenings[] = {kListMarker};
+// Models leave the first out.
+constexpr std::string_view kParameterOpenings[] = {kCallTag, kFunctionTag};
+constexpr std::string_view kPythonOpenings[] = {kPythonMarker};
 
-constexpr size_t kMaxNameBytes = 128;
-// What nests deeper is no call, and is not parsed.
-constexpr int kMaxDepth = 64;
-
-bool IsSpace(char c) { return kSpace.find(c) != std::string_view::npos; }
-
-bool IsNameByte(char c) {
-  const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-  return letter || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
-}
-
-std::string_view MarkerOf(ToolCallFormat format) {
-  return format == ToolCallFormat::kMarked ? kListMarker : kTag;
+// What begins a call between text, in each form that has such a mark.
+std::span<const std::string_view> OpeningsOf(ToolCallFormat format) {
+  switch (format) {
+    case ToolCallFormat::kTagged:
+      return kTagOpenings;
+    case ToolCallFormat::kMarked:
+      return kListOpenings;
+    case ToolCallFormat::kParameterTags:
+      return kParameterOpenings;
+    case ToolCallFormat::kPythonCalls:
+      return kPythonOpenings;
+    case ToolCallFormat::kBareObject:
+      return {};
+  }
+  CHECK(false, "format={}", static_cast<int>(format));
 }
 
 // An object's arguments as text; none where they are no object. Some models
@@ -62,44 +63,21 @@ std::optional<ToolCall> CallOf(const Json& value) {
 
 }  // namespace
 
-std::optional<ToolCallFormat> ToolCallFormatOf(std::string_view source) {
-  const auto has = [source](std::string_view text) {
-    return source.find(text) != std::string_view::npos;
-  };
-  if (!has("tools")) return std::nullopt;
-  if (has(kListMarker)) return ToolCallFormat::kMarked;
-  // The tag is also one of forms that are not JSON.
-  if (has(kTag)) {
-    if (has("<function=")) return std::nullopt;
-    return ToolCallFormat::kTagged;
-  }
-  if (has("\"name\":") && has("\"parameters\":")) {
-    return ToolCallFormat::kBareObject;
-  }
-  return std::nullopt;
-}
-
-std::span<const std::string_view> MarkersOf(ToolCallFormat format) {
-  switch (format) {
-    case ToolCallFormat::kTagged:
-      return kTags;
-    case ToolCallFormat::kMarked:
-      return kMarkers;
-    case ToolCallFormat::kBareObject:
-      return {};
-  }
-  CHECK(false, "format={}", static_cast<int>(format));
-}
-
 ToolCallParser::ToolCallParser(ToolCallFormat format,
-                               std::vector<std::string> names)
+                               std::shared_ptr<const ParameterTypes> tools)
     : format_(format),
-      names_(std::move(names)),
+      tools_(std::move(tools)),
       state_(format == ToolCallFormat::kBareObject ? State::kBegin
-                                                   : State::kText) {}
+                                                   : State::kText) {
+  CHECK(tools_ != nullptr);
+}
+
+bool ToolCallParser::IsKnown(std::string_view name) const {
+  return tools_->HasTool(name);
+}
 
 size_t ToolCallParser::SkipSpace(size_t from) const {
-  while (from < held_.size() && IsSpace(held_[from])) ++from;
+  while (from < held_.size() && IsCallSpace(held_[from])) ++from;
   return from;
 }
 
@@ -108,8 +86,7 @@ bool ToolCallParser::Has(std::string_view word, size_t from) const {
 }
 
 bool ToolCallParser::MayHave(std::string_view word, size_t from) const {
-  const std::string_view rest = std::string_view(held_).substr(from);
-  return rest.starts_with(word) || word.starts_with(rest);
+  return MayHaveAt(held_, from, word);
 }
 
 void ToolCallParser::GiveText(std::string_view text) {
@@ -120,28 +97,51 @@ void ToolCallParser::GiveText(std::string_view text) {
 
 void ToolCallParser::GiveUp() {
   GiveText(std::string_view(held_).substr(0, at_));
-  held_.erase(0, at_);
-  at_ = 0;
-  name_.clear();
-  state_ =
-      format_ == ToolCallFormat::kBareObject ? State::kAnswer : State::kText;
+  const bool bare = format_ == ToolCallFormat::kBareObject;
+  TakeHeld(at_, bare ? State::kAnswer : State::kText);
 }
 
-// What may be the beginning of a marker is held, and white space before it.
-bool ToolCallParser::StepText() {
-  const std::string_view marker = MarkerOf(format_);
-  const size_t found = held_.find(marker);
-  size_t end = found;
-  if (found == std::string::npos) {
-    size_t num_open = std::min(marker.size() - 1, held_.size());
-    while (!held_.ends_with(marker.substr(0, num_open))) --num_open;
-    end = held_.size() - num_open;
+void ToolCallParser::TakeHeld(size_t end, State next) {
+  held_.erase(0, end);
+  at_ = 0;
+  name_.clear();
+  scanner_.reset();
+  state_ = next;
+}
+
+ToolCallParser::Marked ToolCallParser::FindMarker() const {
+  Marked first = {.at = held_.size()};
+  for (const std::string_view marker : OpeningsOf(format_)) {
+    const size_t found = held_.find(marker, at_);
+    if (found < first.at) first = {.at = found, .num_bytes = marker.size()};
   }
-  while (end > 0 && IsSpace(held_[end - 1])) --end;
+  if (first.num_bytes > 0) return first;
+  for (const std::string_view marker : OpeningsOf(format_)) {
+    size_t num_open = std::min(marker.size() - 1, held_.size() - at_);
+    while (!held_.ends_with(marker.substr(0, num_open))) --num_open;
+    first.at = std::min(first.at, held_.size() - num_open);
+  }
+  return first;
+}
+
+// What may be the beginning of a marker is held, and white space before it: up
+// to at_ there is nothing else.
+bool ToolCallParser::StepText() {
+  const Marked marked = FindMarker();
+  size_t end = marked.at;
+  while (end > at_ && IsCallSpace(held_[end - 1])) --end;
+  if (end == at_) end = 0;
   GiveText(std::string_view(held_).substr(0, end));
   held_.erase(0, end);
-  if (found == std::string::npos) return false;
-  at_ = found - end + marker.size();
+  at_ = marked.at - end;
+  if (marked.num_bytes == 0) return false;
+  fence_ = Fence::kNone;
+  marked_ = !Has(kFunctionTag, at_);
+  if (!marked_) {
+    BeginScan(at_);
+    return true;
+  }
+  at_ += marked.num_bytes;
   state_ = State::kBegin;
   return true;
 }
@@ -150,11 +150,19 @@ bool ToolCallParser::StepBegin() {
   at_ = SkipSpace(at_);
   if (at_ == held_.size()) return false;
   const char first = held_[at_];
+  const bool json = format_ != ToolCallFormat::kParameterTags &&
+                    format_ != ToolCallFormat::kPythonCalls;
   const bool marked = format_ == ToolCallFormat::kMarked;
-  if (first == '{' || (marked && first == '[')) {
+  if (json && (first == '{' || (marked && first == '['))) {
     state_ = State::kValue;
-  } else if (marked && IsNameByte(first)) {
+  } else if (marked && IsCallNameByte(first)) {
     state_ = State::kName;
+  } else if (format_ == ToolCallFormat::kParameterTags &&
+             MayHave(kFunctionTag, at_)) {
+    if (!Has(kFunctionTag, at_)) return false;
+    BeginScan(at_);
+  } else if (format_ == ToolCallFormat::kPythonCalls) {
+    return StepPythonBegin();
   } else {
     GiveUp();
     return true;
@@ -164,18 +172,43 @@ bool ToolCallParser::StepBegin() {
   return true;
 }
 
+// Perhaps a fence and its language, then a name.
+bool ToolCallParser::StepPythonBegin() {
+  if (fence_ == Fence::kNone && MayHave(kFence, at_)) {
+    const std::string_view rest = std::string_view(held_).substr(at_);
+    if (rest.size() <= kFence.size()) return false;
+    for (const std::string_view opening : {kPythonFence, kFence}) {
+      if (rest.starts_with(opening)) {
+        fence_ = Fence::kOpen;
+        at_ += opening.size();
+        return true;
+      }
+      if (opening.starts_with(rest)) return false;
+    }
+  }
+  if (IsCallNameByte(held_[at_])) {
+    BeginScan(at_);
+  } else {
+    GiveUp();
+  }
+  return true;
+}
+
 // NAME, perhaps [CALL_ID] and one, perhaps [ARGS], then an object.
 bool ToolCallParser::StepName() {
   const auto skip_name = [this](size_t from) {
-    while (from < held_.size() && IsNameByte(held_[from])) ++from;
+    while (from < held_.size() && IsCallNameByte(held_[from])) ++from;
     return from;
   };
   at_ = skip_name(at_);
   size_t next = SkipSpace(at_);
-  if (Has(kCallId, next)) next = skip_name(next + kCallId.size());
-  if (Has(kArguments, next)) next = SkipSpace(next + kArguments.size());
-  const bool too_long = next - begin_ > 2 * kMaxNameBytes;
-  if (!too_long && (MayHave(kCallId, next) || MayHave(kArguments, next))) {
+  if (Has(kCallIdMarker, next)) next = skip_name(next + kCallIdMarker.size());
+  if (Has(kArgumentsMarker, next)) {
+    next = SkipSpace(next + kArgumentsMarker.size());
+  }
+  const bool too_long = next - begin_ > 2 * kMaxCallNameBytes;
+  if (!too_long &&
+      (MayHave(kCallIdMarker, next) || MayHave(kArgumentsMarker, next))) {
     return false;
   }
   if (too_long || held_[next] != '{') {
@@ -201,10 +234,7 @@ bool ToolCallParser::TakeCalls(std::string_view text) {
   }
   const bool any_name = format_ != ToolCallFormat::kBareObject;
   for (const std::optional<ToolCall>& call : calls) {
-    if (!call) return false;
-    if (!any_name && std::ranges::find(names_, call->name) == names_.end()) {
-      return false;
-    }
+    if (!call || (!any_name && !IsKnown(call->name))) return false;
   }
   for (std::optional<ToolCall>& call : calls) {
     parts_.push_back({.call = std::move(call)});
@@ -225,7 +255,7 @@ bool ToolCallParser::StepValue() {
     if (c == '"') in_string_ = true;
     if (c == '{' || c == '[') ++depth_;
     if (c == '}' || c == ']') --depth_;
-    if (depth_ > 0 && depth_ <= kMaxDepth) continue;
+    if (depth_ > 0 && depth_ <= kMaxCallDepth) continue;
     ++at_;
     const std::string_view value(held_.data() + begin_, at_ - begin_);
     if (depth_ > 0 || !TakeCalls(value)) {
@@ -233,33 +263,77 @@ bool ToolCallParser::StepValue() {
       GiveUp();
       return true;
     }
-    held_.erase(0, at_);
-    at_ = 0;
-    name_.clear();
-    state_ = State::kClose;
+    TakeHeld(at_, State::kClose);
     return true;
   }
   return false;
 }
 
-bool ToolCallParser::StepClose() {
-  size_t next = SkipSpace(0);
-  if (next == held_.size()) return false;
-  if (format_ == ToolCallFormat::kBareObject) {
-    if (held_[next] == ';') next = SkipSpace(next + 1);
-    if (next == held_.size()) return false;
-    begin_ = at_ = next;
-    state_ = held_[next] == '{' ? State::kValue : State::kAnswer;
+void ToolCallParser::BeginScan(size_t begin) {
+  begin_ = at_ = begin;
+  if (format_ == ToolCallFormat::kPythonCalls) {
+    scanner_ = std::make_unique<PythonCallScanner>();
+  } else {
+    scanner_ = std::make_unique<ParameterCallScanner>(tools_);
+  }
+  state_ = State::kScan;
+}
+
+bool ToolCallParser::StepScan() {
+  ScannedCall scanned = scanner_->Scan(std::string_view(held_).substr(begin_));
+  if (scanned.state == ScannedCall::State::kOpen) return false;
+  at_ = begin_ + scanned.end;
+  if (scanned.state == ScannedCall::State::kNone ||
+      (!marked_ && !IsKnown(scanned.call.name))) {
+    GiveUp();
     return true;
   }
-  if (format_ == ToolCallFormat::kTagged) {
-    if (Has(kEndTag, next)) {
-      held_.erase(0, next + kEndTag.size());
-    } else if (MayHave(kEndTag, next)) {
+  parts_.push_back({.call = std::move(scanned.call)});
+  any_call_ = true;
+  TakeHeld(at_, State::kClose);
+  return true;
+}
+
+bool ToolCallParser::StepBareObjectClose() {
+  size_t next = at_;
+  if (held_[next] == ';') next = SkipSpace(next + 1);
+  if (next == held_.size()) return false;
+  begin_ = at_ = next;
+  state_ = held_[at_] == '{' ? State::kValue : State::kAnswer;
+  return true;
+}
+
+// Another call, the fence, the end: each may be missing.
+bool ToolCallParser::StepPythonClose() {
+  if (Has(kPythonEndMarker, at_)) {
+    TakeHeld(at_ + kPythonEndMarker.size(), State::kText);
+  } else if (fence_ == Fence::kOpen && Has(kFence, at_)) {
+    fence_ = Fence::kClosed;
+    TakeHeld(at_ + kFence.size(), State::kClose);
+  } else if (fence_ != Fence::kClosed && IsCallNameByte(held_[at_])) {
+    BeginScan(at_);
+  } else if (MayHave(kPythonEndMarker, at_) ||
+             (fence_ == Fence::kOpen && MayHave(kFence, at_))) {
+    return false;
+  } else {
+    TakeHeld(0, State::kText);
+  }
+  return true;
+}
+
+bool ToolCallParser::StepClose() {
+  at_ = SkipSpace(at_);
+  if (at_ == held_.size()) return false;
+  if (format_ == ToolCallFormat::kBareObject) return StepBareObjectClose();
+  if (format_ == ToolCallFormat::kPythonCalls) return StepPythonClose();
+  if (format_ != ToolCallFormat::kMarked) {
+    if (Has(kCallEndTag, at_)) {
+      held_.erase(0, at_ + kCallEndTag.size());
+    } else if (MayHave(kCallEndTag, at_)) {
       return false;
     }
   }
-  state_ = State::kText;
+  TakeHeld(0, State::kText);
   return true;
 }
 
@@ -273,6 +347,8 @@ bool ToolCallParser::Step() {
       return StepName();
     case State::kValue:
       return StepValue();
+    case State::kScan:
+      return StepScan();
     case State::kClose:
       return StepClose();
     case State::kAnswer:

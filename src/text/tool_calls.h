@@ -3,39 +3,17 @@
 #define WINNOW_TEXT_TOOL_CALLS_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "text/call_scanner.h"
+#include "text/parameter_types.h"
+#include "text/tool_call_format.h"
+
 namespace winnow {
-
-// How a model writes a call, which its chat template shows.
-enum class ToolCallFormat : uint8_t {
-  // <tool_call>{"name": ..., "arguments": {...}}</tool_call>, any number,
-  // between text (Hermes, Qwen).
-  kTagged,
-  // The whole answer is {"name": ..., "parameters": {...}}, or several of them
-  // with semicolons between (Llama 3).
-  kBareObject,
-  // [TOOL_CALLS] and a list of objects, or [TOOL_CALLS]NAME[ARGS]{...} any
-  // number of times, after text (Mistral).
-  kMarked,
-};
-
-// The form that a template with this source asks for; none where it has no
-// tools, or others' forms.
-std::optional<ToolCallFormat> ToolCallFormatOf(std::string_view source);
-
-// The texts that a form's parser looks for; where they are special tokens they
-// must not be left out of the text.
-std::span<const std::string_view> MarkersOf(ToolCallFormat format);
-
-struct ToolCall {
-  std::string name;
-  std::string arguments_json;  // an object
-};
 
 // A piece of an answer: text, or one call.
 struct AnswerPart {
@@ -46,15 +24,18 @@ struct AnswerPart {
 // Takes an answer's text as it comes and gives what is certain: text that can
 // belong to no call, and calls, each when it is whole. White space beside calls
 // is dropped. What looks like a call and is none (JSON that is not valid, no
-// name, arguments that are no object) is text as it stands. The parts do not
-// depend on the pieces in which the text comes, but for where texts are cut.
+// name, arguments that are no object, a tag that is missing) is text as it
+// stands. The parts do not depend on the pieces in which the text comes, but
+// for where texts are cut.
 //
 // Owns what it holds back; one thread at a time. A byte costs one step.
 class ToolCallParser {
  public:
-  // `names`: of the tools that may be called. Others are called too where the
-  // form marks a call; where it does not, such an object is text.
-  ToolCallParser(ToolCallFormat format, std::vector<std::string> names);
+  // `tools`: that may be called. Others are called too where the form marks a
+  // call; where it does not, and where a model has left its mark out, such a
+  // call is text.
+  ToolCallParser(ToolCallFormat format,
+                 std::shared_ptr<const ParameterTypes> tools);
 
   std::vector<AnswerPart> Push(std::string_view piece);
   // No text will come: the rest. Nothing is pushed afterwards.
@@ -66,6 +47,7 @@ class ToolCallParser {
     kBegin,   // where an object, a list or a name may begin
     kName,    // of kMarked: up to its arguments
     kValue,   // in an object or list
+    kScan,    // in a call that a scanner reads
     kClose,   // behind one, where the end tag or another one may come
     kAnswer,  // text, whatever comes
   };
@@ -74,25 +56,47 @@ class ToolCallParser {
   bool Step();
   bool StepText();
   bool StepBegin();
+  bool StepPythonBegin();
   bool StepName();
   bool StepValue();
+  bool StepScan();
   bool StepClose();
+  bool StepBareObjectClose();
+  bool StepPythonClose();
+  // Where in held_ the first marker of the form begins, and its length; of
+  // none, where one may begin.
+  struct Marked {
+    size_t at = 0;
+    size_t num_bytes = 0;
+  };
+  Marked FindMarker() const;
+  // A call may begin at held_[begin].
+  void BeginScan(size_t begin);
+  // What is held up to `end` belongs to calls.
+  void TakeHeld(size_t end, State next);
   void GiveText(std::string_view text);
   // What was held since the marker is text after all.
   void GiveUp();
   bool TakeCalls(std::string_view value);
+  bool IsKnown(std::string_view name) const;
   size_t SkipSpace(size_t from) const;
   // Whether held_ has `word` at `from`, or may have it when more has come.
   bool MayHave(std::string_view word, size_t from) const;
   bool Has(std::string_view word, size_t from) const;
 
+  // Of kPythonCalls: a fence around the calls.
+  enum class Fence : uint8_t { kNone, kOpen, kClosed };
+
   const ToolCallFormat format_;
-  const std::vector<std::string> names_;
+  const std::shared_ptr<const ParameterTypes> tools_;
   State state_;
   std::string held_;
   size_t at_ = 0;     // in held_: what has been looked at
   size_t begin_ = 0;  // in held_: of the name or value
   std::string name_;  // of kMarked, with arguments alone as value
+  std::unique_ptr<CallScanner> scanner_;  // of kScan
+  bool marked_ = false;  // the call that is scanned is behind its mark
+  Fence fence_ = Fence::kNone;
   // Within a value.
   int depth_ = 0;
   bool in_string_ = false;

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <iterator>
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "base/file.h"
+#include "text/tool_calls_case.h"
 
 namespace winnow {
 namespace {
@@ -13,35 +16,7 @@ constexpr ToolCallFormat kTagged = ToolCallFormat::kTagged;
 constexpr ToolCallFormat kBare = ToolCallFormat::kBareObject;
 constexpr ToolCallFormat kMarked = ToolCallFormat::kMarked;
 
-// The parts as one line: text in quotes, calls as NAME(ARGUMENTS). Texts that
-// follow one another are one.
-std::string Shown(const std::vector<AnswerPart>& parts) {
-  std::string shown, text;
-  const auto end_text = [&] {
-    if (!text.empty()) shown += "'" + text + "' ";
-    text.clear();
-  };
-  for (const AnswerPart& part : parts) {
-    text += part.text;
-    if (!part.call) continue;
-    end_text();
-    shown += part.call->name + "(" + part.call->arguments_json + ") ";
-  }
-  end_text();
-  if (!shown.empty()) shown.pop_back();
-  return shown;
-}
-
-std::string Parsed(ToolCallFormat format,
-                   const std::vector<std::string>& pieces) {
-  ToolCallParser parser(format, {"get", "put"});
-  std::vector<AnswerPart> all;
-  for (const std::string& piece : pieces) {
-    for (AnswerPart& part : parser.Push(piece)) all.push_back(std::move(part));
-  }
-  for (AnswerPart& part : parser.Finish()) all.push_back(std::move(part));
-  return Shown(all);
-}
+const std::vector<CallableTool> kTools = {{"get", ""}, {"put", ""}};
 
 struct Case {
   ToolCallFormat format;
@@ -103,28 +78,19 @@ const Case kCases[] = {
 
 TEST(ToolCallParserTest, TakesAnswersApart) {
   for (const Case& each : kCases) {
-    EXPECT_EQ(Parsed(each.format, {each.text}), each.parsed) << each.text;
+    EXPECT_EQ(Shown(PartsOf(each.format, kTools, {each.text})), each.parsed)
+        << each.text;
   }
 }
 
 TEST(ToolCallParserTest, PiecesChangeNothing) {
-  std::mt19937 random(7);
   for (const Case& each : kCases) {
-    for (int round = 0; round < 20; ++round) {
-      const size_t longest = 1 + static_cast<size_t>(round);
-      std::vector<std::string> pieces;
-      for (size_t at = 0; at < each.text.size();) {
-        const size_t size = 1 + random() % longest;
-        pieces.push_back(each.text.substr(at, size));
-        at += size;
-      }
-      EXPECT_EQ(Parsed(each.format, pieces), each.parsed) << each.text;
-    }
+    ExpectTheSameInPieces(each.format, kTools, each.text);
   }
 }
 
 TEST(ToolCallParserTest, HoldsNoMoreTextThanItMust) {
-  ToolCallParser parser(kTagged, {});
+  ToolCallParser parser(kTagged, std::make_shared<ParameterTypes>(kTools));
   EXPECT_EQ(Shown(parser.Push("a b <tool")), "'a b'");
   EXPECT_EQ(Shown(parser.Push("box>")), "' <toolbox>'");
   EXPECT_EQ(Shown(parser.Push("<tool_call>{\"name\":\"f\"")), "");
@@ -134,7 +100,82 @@ TEST(ToolCallParserTest, HoldsNoMoreTextThanItMust) {
 TEST(ToolCallParserTest, WhatNestsTooDeeplyIsText) {
   const std::string deep = "<tool_call>{\"name\":\"f\",\"arguments\":{\"a\":" +
                            std::string(100'000, '[');
-  EXPECT_EQ(Parsed(kTagged, {deep, deep}), "'" + deep + deep + "'");
+  EXPECT_EQ(Shown(PartsOf(kTagged, kTools, {deep, deep})),
+            "'" + deep + deep + "'");
+}
+
+constexpr const char* kFragments[] = {"<tool_call>",
+                                      "</tool_call>",
+                                      "[TOOL_CALLS]",
+                                      "[ARGS]",
+                                      "[CALL_ID]",
+                                      "<function=get>",
+                                      "<function=",
+                                      "</function>",
+                                      "<parameter=a>",
+                                      "</parameter>",
+                                      "<|tool_call_start|>",
+                                      "<|tool_call_end|>",
+                                      "```python",
+                                      "```",
+                                      "get",
+                                      "get(",
+                                      ")",
+                                      "a=",
+                                      "{\"name\":\"get\"",
+                                      "\"arguments\":{",
+                                      "}",
+                                      "[",
+                                      "]",
+                                      "(",
+                                      ",",
+                                      ";",
+                                      ":",
+                                      "'",
+                                      "\"",
+                                      "\"\"\"",
+                                      "\\",
+                                      "1",
+                                      "-",
+                                      "\n",
+                                      " ",
+                                      "null",
+                                      "True",
+                                      "\xc3\xa9",
+                                      "\xff",
+                                      "<",
+                                      "`"};
+
+// Fragments of all forms in any order: the parts are those of the whole, what
+// is no call is there to the byte, and arguments are objects.
+TEST(ToolCallParserTest, WhateverComes) {
+  std::mt19937 random(11);
+  for (int round = 0; round < 3000; ++round) {
+    std::string text;
+    for (size_t i = random() % 20; i > 0; --i) {
+      text += kFragments[random() % std::size(kFragments)];
+    }
+    for (const ToolCallFormat format :
+         {kTagged, kBare, kMarked, ToolCallFormat::kParameterTags,
+          ToolCallFormat::kPythonCalls}) {
+      const auto parts = PartsOf(format, kTools, {text});
+      std::vector<std::string> bytes;
+      for (const char c : text) bytes.emplace_back(1, c);
+      ASSERT_EQ(Shown(PartsOf(format, kTools, bytes)), Shown(parts)) << text;
+      std::string shown;
+      bool calls = false;
+      for (const AnswerPart& part : parts) {
+        shown += part.text;
+        calls = calls || part.call;
+        if (!part.call) continue;
+        EXPECT_TRUE(
+            nlohmann::json::parse(part.call->arguments_json).is_object());
+      }
+      if (!calls) {
+        EXPECT_EQ(shown, text);
+      }
+    }
+  }
 }
 
 TEST(ToolCallFormatTest, TheTemplateSaysIt) {
@@ -153,7 +194,14 @@ TEST(ToolCallFormatTest, TheTemplateSaysIt) {
                              "{{ '\"parameters\": ' }}{% endif %}"),
             kBare);
   EXPECT_EQ(of("inst"), std::nullopt);
-  EXPECT_EQ(ToolCallFormatOf("{{ tools }}<tool_call><function=f>"),
+  EXPECT_EQ(ToolCallFormatOf("{{ tools }}<tool_call><function=f>{}"),
+            std::nullopt);
+  EXPECT_EQ(ToolCallFormatOf("{{ tools }}<tool_call>\n<function=f>\n"
+                             "<parameter=a>\n"),
+            ToolCallFormat::kParameterTags);
+  EXPECT_EQ(ToolCallFormatOf("{{ tools }}<|tool_call_start|>\n```python\n"),
+            ToolCallFormat::kPythonCalls);
+  EXPECT_EQ(ToolCallFormatOf("{{ tools }}<|tool_call_start|>[f(a=1)]"),
             std::nullopt);
   EXPECT_EQ(ToolCallFormatOf("<tool_call>"), std::nullopt);
 }

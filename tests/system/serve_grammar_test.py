@@ -226,7 +226,11 @@ class GrammarTest(unittest.TestCase):
         for form, special in [("<tool_call>", frozenset()),
                               ('"name": "parameters":', frozenset()),
                               ("[TOOL_CALLS]", marked),
-                              ("<tool_call>", {"<tool_call>", "</tool_call>"})]:
+                              ("<tool_call>", {"<tool_call>", "</tool_call>"}),
+                              ("<tool_call><function=f><parameter=n>",
+                               frozenset()),
+                              ("<|tool_call_start|>```python",
+                               {"<|tool_call_start|>", "<|tool_call_end|>"})]:
             model = self.model(form=form, special=special)
             called = set()
             for more, names in [

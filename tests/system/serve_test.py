@@ -133,6 +133,10 @@ class ServeTest(unittest.TestCase):
             got = self.server.complete(**body, stop=given)["choices"][0]
             self.assertEqual(got["text"], text[:text.index(stop)])
             self.assertEqual(got["finish_reason"], "stop")
+        kept = self.server.complete(**body, stop=stop,
+                                    include_stop_str_in_output=True)
+        self.assertEqual(kept["choices"][0]["text"],
+                         text[:text.index(stop) + len(stop)])
         pieces = self.server.stream(**body, stop=stop)
         self.assertEqual("".join(p["choices"][0]["text"] for p in pieces),
                          text[:text.index(stop)])

@@ -38,6 +38,25 @@ BARE = {"call": ["{\"name\": \"weather\", ", "\"parameters\": {\"city\": ",
         "object": ["{\"name\": \"nobody\",", " \"parameters\": {}}"]}
 MARKED = {"call": ["Well.", "[TOOL_CALLS]", "weather", "[ARGS]",
                    "{\"city\": \"Paris\"}"]}
+# In two forms, the first as Qwen3-Coder's template has it, the second as
+# MiniCPM's.
+TYPED = [{"type": "function", "function": {
+    "name": "weather", "parameters": {
+        "type": "object", "properties": {
+            "city": {"type": "string"}, "days": {"type": "integer"},
+            "hours": {"type": "array", "items": {"type": "integer"}}}}}}]
+PARAMETERS = {
+    "two": ["I", " look.", "\n<tool_", "call>\n<function=wea", "ther>",
+            "\n<parameter=", "city>\n7 <b>\nOs", "lo\n</para", "meter>\n",
+            "<parameter=days>\n3\n</parameter>\n<parameter=hours>\n[1, ",
+            "2]\n</parameter>\n</func", "tion>\n</tool_call>",
+            "\n<tool_call><function=time></function></tool_call>"],
+    "broken": ["<tool_call>\n<function=weather>\n<parameter=ci", "ty>\nOslo"]}
+PYTHON = {
+    "two": ["Well.", "<|tool_call_start|>", "\n```python\nwea",
+            "ther(city='7\\n", "Oslo', ", "days=3, hours=[1, None])", "\ntime()",
+            "\n```\n", "<|tool_call_end|>"],
+    "broken": ["weather(", "city='Oslo')"]}
 
 
 class Model:
@@ -132,6 +151,73 @@ class ToolsTest(unittest.TestCase):
         self.assertEqual(plain["choices"][0]["message"]["content"],
                          'Well.weather{"city": "Paris"}')
 
+    def test_parameters_between_tags(self):
+        model = Model(PARAMETERS, "<tool_call><function=f><parameter=a>")
+        self.addCleanup(lambda: self.assertEqual(model.close(), 0))
+        weather = ("weather", {"city": "7 <b>\nOslo", "days": 3,
+                               "hours": [1, 2]})
+        choice = self.ask(model, "two", tools=TYPED)
+        self.assertEqual(choice["finish_reason"], "tool_calls")
+        self.assertEqual(shown(choice["message"]),
+                         ("I look.", [weather, ("time", {})]))
+        one = self.ask(model, "two", tools=TYPED, parallel_tool_calls=False)
+        self.assertEqual(shown(one["message"]), ("I look.", [weather]))
+        # Without a schema that says otherwise all is text.
+        untyped = [{"type": "function", "function": {"name": "weather"}}]
+        name, arguments = shown(self.ask(model, "two", tools=untyped)[
+            "message"])[1][0]
+        self.assertEqual(arguments, {"city": "7 <b>\nOslo", "days": "3",
+                                     "hours": "[1, 2]"})
+        for script, more in [("broken", {}), ("two", {"tool_choice": "none"})]:
+            plain = self.ask(model, script, tools=TYPED, **more)
+            self.assertEqual(shown(plain["message"]),
+                             ("".join(PARAMETERS[script]), []))
+        # The other routes tell the same.
+        message = json.loads(model.server.ask("POST", "/v1/messages", {
+            "max_tokens": 20, "temperature": 0,
+            "messages": [{"role": "user", "content": "two"}],
+            "tools": [{"name": "weather", "input_schema": TYPED[0][
+                "function"]["parameters"]}]})[2])
+        self.assertEqual(message["content"][1]["input"], weather[1])
+        response = json.loads(model.server.ask("POST", "/v1/responses", {
+            "temperature": 0, "input": "two",
+            "tools": [{"type": "function", **TYPED[0]["function"]}]})[2])
+        call = [item for item in response["output"]
+                if item["type"] == "function_call"][0]
+        self.assertEqual(json.loads(call["arguments"]), weather[1])
+
+    def test_calls_in_python(self):
+        markers = {"<|tool_call_start|>", "<|tool_call_end|>"}
+        model = Model(PYTHON, "<|tool_call_start|>```python", markers)
+        self.addCleanup(lambda: self.assertEqual(model.close(), 0))
+        weather = ("weather", {"city": "7\nOslo", "days": 3,
+                               "hours": [1, None]})
+        choice = self.ask(model, "two", tools=TYPED)
+        self.assertEqual(choice["finish_reason"], "tool_calls")
+        self.assertEqual(shown(choice["message"]),
+                         ("Well.", [weather, ("time", {})]))
+        one = self.ask(model, "two", tools=TYPED, parallel_tool_calls=False)
+        self.assertEqual(shown(one["message"]), ("Well.", [weather]))
+        plain = self.ask(model, "broken", tools=TYPED)
+        self.assertEqual(shown(plain["message"]),
+                         ("".join(PYTHON["broken"]), []))
+        self.assertEqual(plain["finish_reason"], "stop")
+
+    def test_what_cannot_be_forced_is_refused(self):
+        model = Model(PARAMETERS, "<tool_call><function=f><parameter=a>")
+        self.addCleanup(lambda: self.assertEqual(model.close(), 0))
+        schema = {"properties": {"day": {"type": "string", "pattern": "^m"}}}
+        status, _, text = model.server.ask("POST", PATH, {
+            "messages": [{"role": "user", "content": "two"}],
+            "tool_choice": "required", "tools": [{
+                "type": "function", "function": {
+                    "name": "f", "parameters": schema}}]})
+        self.assertEqual(status, 400, text)
+        error = json.loads(text)["error"]
+        self.assertEqual(error["param"], "tools")
+        self.assertIn('parameter "day": "pattern" must be absent',
+                      error["message"])
+
     def test_what_cannot_be_called_is_refused(self):
         model = Model({"text": ["x"]}, "nothing that is known")
         self.addCleanup(lambda: self.assertEqual(model.close(), 0))
@@ -150,6 +236,40 @@ class ToolsTest(unittest.TestCase):
         answer = model.server.complete(path=PATH, messages=messages,
                                        tools=TOOLS, tool_choice="none")
         self.assertEqual(shown(answer["choices"][0]["message"]), ("x", []))
+
+    def test_an_answer_goes_on_with_the_last_message(self):
+        """A template that writes an end behind each message, and trims it."""
+        template = ("{% for m in messages %}<{{ m.role }}>"
+                    "{{ (m.content or '').strip() }}</{{ m.role }}>"
+                    "{% endfor %}{% if add_generation_prompt %}<assistant>"
+                    "{% endif %}")
+        with tempfile.TemporaryDirectory() as folder:
+            # Characters, so that any prompt can be read again.
+            write_scripted_model(Path(folder), {
+                "go": [chr(i) for i in range(32, 127)] + ["\n"]}, template)
+            server = Server(WINNOW, model=folder)
+
+            def prompt(text, **more) -> str:
+                body = {"messages": [
+                    {"role": "user", "content": "i"},
+                    {"role": "assistant", "content": text}], **more}
+                status, _, answer = server.ask("POST", "/tokenize", body)
+                if status != 200:
+                    return json.loads(answer)["error"]["param"]
+                tokens = json.loads(answer)["tokens"]
+                return json.loads(server.ask("POST", "/detokenize", {
+                    "tokens": tokens})[2])["prompt"]
+
+            goes_on = {"continue_final_message": True}
+            self.assertEqual(prompt("a \"b\\ "), '<user>i</user><assistant>'
+                             'a "b\\</assistant><assistant>')
+            self.assertEqual(prompt("a \"b\\ ", **goes_on),
+                             '<user>i</user><assistant>a "b\\ ')
+            self.assertEqual(prompt("i", **goes_on),
+                             "<user>i</user><assistant>i")
+            self.assertEqual(prompt("i", add_generation_prompt=True, **goes_on),
+                             "continue_final_message")
+            self.assertEqual(server.end(), 0)
 
     def test_the_template_reads_tools_and_results(self):
         template = ("{% for m in messages %}{{ m.role }}:{{ m.content }};"

@@ -1,0 +1,39 @@
+// Lark of one call whose parameters are written one by one.
+#ifndef WINNOW_TEXT_PARAMETER_GRAMMAR_H_
+#define WINNOW_TEXT_PARAMETER_GRAMMAR_H_
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "text/parameter_types.h"
+#include "text/tool_call_format.h"
+
+namespace winnow {
+
+// What GrammarKind::kToolCalls is made of, as far as it has come.
+struct CallGrammar {
+  std::string rules = {};  // of Lark, a line each
+  // By the name that rules have behind "@".
+  nlohmann::ordered_json schemas = nlohmann::ordered_json::object();
+  // What schemas may still take.
+  size_t num_bytes_left = 0;
+};
+
+// As a string of Lark.
+std::string QuotedLark(std::string_view text);
+
+// Adds what the expression that they return names; `number` is the tool's, in
+// these names. Of a form without tags a tool that describes no parameters has
+// none. They fail where the tool's schema, or a parameter's name or schema, is
+// one that the form cannot follow.
+Result<std::string> ParameterTagCall(const CallableTool& tool, size_t number,
+                                     const ParameterTypes& types,
+                                     CallGrammar& grammar);
+Result<std::string> PythonCall(const CallableTool& tool, size_t number,
+                               CallGrammar& grammar);
+
+}  // namespace winnow
+
+#endif  // WINNOW_TEXT_PARAMETER_GRAMMAR_H_
