@@ -1,5 +1,6 @@
 #include "cli/bench.h"
 
+#include "cli/bench_decode.h"
 #include "cli/bench_disk.h"
 #include "cli/bench_link.h"
 #include "cli/bench_prefill.h"
@@ -153,6 +154,33 @@ void AddThroughput(Command& bench, BenchFlags* flags) {
   AddRoundsAndJson(throughput, flags);
 }
 
+Command& AddDecode(Command& bench, BenchFlags* flags) {
+  Command& decode = bench.AddCommand(
+      "decode",
+      "Decode steps that select beside dense ones, in turn, on the CPU: what "
+      "is measured, what Amdahl leaves, and dense steps of an engine that has "
+      "selections for others");
+  AddModelOrShape(decode, flags);
+  AddStepFlags(decode, &flags->engine);
+  decode.AddFlag({.name = "--context",
+                  .value_name = "N",
+                  .help = "Tokens of a request, whose K and V are random "
+                          "(default 32K)"},
+                 Text(&flags->tiers_context));
+  AddCount(decode, "--batch", "Requests at once (default 1)", kMaxNumSeqs,
+           &flags->tiers_batch);
+  decode.AddFlag({.name = "--select",
+                  .value_name = "LIST",
+                  .help = "What attention reads, a list with commas (default "
+                          "mean and quest, each with a budget of 2K)"},
+                 Text(&flags->decode_selects));
+  AddCount(decode, "--generate",
+           "Steps of one before the other's turn (default 32)", kMaxTokens,
+           &flags->generated_tokens);
+  AddRoundsAndJson(decode, flags);
+  return decode;
+}
+
 Command& AddTiers(Command& bench, BenchFlags* flags) {
   Command& tiers = bench.AddCommand(
       "tiers",
@@ -260,15 +288,17 @@ Command& AddTables(Command& bench, BenchFlags* flags) {
 }  // namespace
 
 Command& AddBenchCommand(Command& program, BenchFlags* flags) {
-  Command& bench = program.AddCommand("bench",
-                                      "Measure this machine (step, verbs, "
-                                      "prefill, throughput, tiers, disk, "
-                                      "link), or a server (serve); size tables "
-                                      "(tables)");
+  Command& bench =
+      program.AddCommand("bench",
+                         "Measure this machine (step, verbs, "
+                         "prefill, throughput, decode, tiers, disk, "
+                         "link), or a server (serve); size tables "
+                         "(tables)");
   flags->step_command = &AddStep(bench, flags);
   flags->verbs_command = &AddVerbs(bench, flags);
   flags->prefill_command = &AddPrefill(bench, flags);
   AddThroughput(bench, flags);
+  flags->decode_command = &AddDecode(bench, flags);
   flags->tiers_command = &AddTiers(bench, flags);
   flags->disk_command = &AddDisk(bench, flags);
   flags->link_command = &AddLink(bench, flags);
@@ -289,6 +319,9 @@ Result<int> RunBench(const BenchFlags& flags) {
   } else if (flags.prefill_command->chosen()) {
     RETURN_IF_ERROR(CheckModelOrShape("prefill", flags));
     RETURN_IF_ERROR(CheckPrefillFlags(flags));
+  } else if (flags.decode_command->chosen()) {
+    RETURN_IF_ERROR(CheckModelOrShape("decode", flags));
+    RETURN_IF_ERROR(CheckDecodeFlags(flags));
   } else if (flags.tiers_command->chosen()) {
     RETURN_IF_ERROR(CheckModelOrShape("tiers", flags));
     RETURN_IF_ERROR(CheckTiersFlags(flags));
@@ -308,6 +341,7 @@ Result<int> RunBench(const BenchFlags& flags) {
   return flags.step_command->chosen()      ? RunBenchStep(flags)
          : flags.verbs_command->chosen()   ? RunBenchVerbs(flags)
          : flags.prefill_command->chosen() ? RunBenchPrefill(flags)
+         : flags.decode_command->chosen()  ? RunBenchDecode(flags)
          : flags.tiers_command->chosen()   ? RunBenchTiers(flags)
          : flags.disk_command->chosen()    ? RunBenchDisk(flags)
          : flags.link_command->chosen()    ? RunBenchLink(flags)

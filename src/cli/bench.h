@@ -1,6 +1,6 @@
-// winnow bench step | verbs | prefill | throughput | tiers | disk | link:
-// figures beside the machine's roof, or each other, measured in the same run.
-// winnow bench tables: bytes. winnow bench serve: a server's.
+// winnow bench step | verbs | prefill | throughput | decode | tiers | disk |
+// link: figures beside the machine's roof, or each other, measured in the same
+// run. winnow bench tables: bytes. winnow bench serve: a server's.
 #ifndef WINNOW_CLI_BENCH_H_
 #define WINNOW_CLI_BENCH_H_
 
@@ -16,6 +16,7 @@ struct BenchFlags {
   const Command* step_command = nullptr;  // the chosen one runs
   const Command* verbs_command = nullptr;
   const Command* prefill_command = nullptr;
+  const Command* decode_command = nullptr;
   const Command* tiers_command = nullptr;
   const Command* disk_command = nullptr;
   const Command* link_command = nullptr;
@@ -32,9 +33,14 @@ struct BenchFlags {
   std::string shape;  // in place of a model; empty: none
   // Of throughput, as typed; the last of step and prefill, too.
   std::string batches = "1", contexts = "1K", selects = "dense";
-  // Of tiers; context, budgets and selection as typed.
+  // Of tiers; context, budgets and selection as typed. Batch and context of
+  // decode, too.
   int tiers_batch = 1;
   std::string tiers_context = "32K", tiers_select = "quest:budget=1K";
+  // Of decode, as typed.
+  std::string decode_selects =
+      "mean:budget=2K,quest:budget=2K,heads=kv,dense_layers=none,"
+      "quest:budget=2K,dense_layers=none,quest:budget=2K";
   std::string cache_budgets = "4x", tiers_hints = "keep", prompt_file;
   // Of tables, as typed.
   std::string tables_shape = "llama-3.1-8b";

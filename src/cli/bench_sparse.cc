@@ -52,6 +52,19 @@ Result<View> BenchSparse::Take(Dtype dtype,
   return view;
 }
 
+Result<View> BenchSparse::TakeRandom(Dtype dtype,
+                                     std::initializer_list<int64_t> shape) {
+  ASSIGN_OR_RETURN(const View view, Take(dtype, shape));
+  FillRandomly(view, view.num_elements());
+  return view;
+}
+
+Result<View> BenchSparse::TakeInteger(int64_t value) {
+  ASSIGN_OR_RETURN(const View view, Take(Dtype::kInt32, {1}));
+  *view.As<int32_t>() = static_cast<int32_t>(value);
+  return view;
+}
+
 Result<std::unique_ptr<BenchSparse>> BenchSparse::Create(
     Backend& backend, const Shape& shape, std::string_view spec) {
   CHECK(backend.attributes().device_is_host, "tables are filled in place");
@@ -70,6 +83,8 @@ Result<std::unique_ptr<BenchSparse>> BenchSparse::Create(
   RETURN_IF_ERROR(bench->AllocateKv());
   RETURN_IF_ERROR(bench->AllocateSummaries());
   RETURN_IF_ERROR(bench->AllocateRow());
+  RETURN_IF_ERROR(bench->AllocateGate());
+  RETURN_IF_ERROR(bench->AllocateFixed());
   bench->SummarizeLayers();
   return bench;
 }
@@ -117,10 +132,14 @@ Status BenchSparse::AllocateSummaries() {
       (shape_.context_tokens + table.layout.segment_tokens - 1) /
       table.layout.segment_tokens;
   layer_summary_bytes_ = num_segments * table.segment_stride_bytes;
-  num_summary_layers_ = kSummaryBytes / layer_summary_bytes_ + 1;
+  // Keys are their own summaries: of as many layers as there is KV.
+  num_summary_layers_ = layer_summary_bytes_ == 0
+                            ? num_kv_layers_
+                            : kSummaryBytes / layer_summary_bytes_ + 1;
   ASSIGN_OR_RETURN(
       const View summaries,
-      Take(Dtype::kUInt8, {num_summary_layers_ * layer_summary_bytes_}));
+      Take(Dtype::kUInt8,
+           {std::max<int64_t>(1, num_summary_layers_ * layer_summary_bytes_)}));
   summaries_ = summaries.data;
   ASSIGN_OR_RETURN(table.segments.first, Take(Dtype::kInt32, {1}));
   ASSIGN_OR_RETURN(table.segments.entries,
@@ -132,19 +151,15 @@ Status BenchSparse::AllocateSummaries() {
 }
 
 Status BenchSparse::AllocateRow() {
-  const auto put = [&](int64_t value) -> Result<View> {
-    ASSIGN_OR_RETURN(const View view, Take(Dtype::kInt32, {1}));
-    *view.As<int32_t>() = static_cast<int32_t>(value);
-    return view;
-  };
   step_.num_rows = step_.num_requests = 1;
-  ASSIGN_OR_RETURN(step_.row_to_request, put(0));
-  ASSIGN_OR_RETURN(step_.first_row, put(0));
-  ASSIGN_OR_RETURN(step_.first_position, put(shape_.context_tokens - 1));
-  ASSIGN_OR_RETURN(step_.num_tokens, put(1));
-  ASSIGN_OR_RETURN(step_.num_prompt_rows, put(0));
-  ASSIGN_OR_RETURN(step_.selector, put(0));
-  ASSIGN_OR_RETURN(step_.num_prompt_tokens, put(0));
+  ASSIGN_OR_RETURN(step_.row_to_request, TakeInteger(0));
+  ASSIGN_OR_RETURN(step_.first_row, TakeInteger(0));
+  ASSIGN_OR_RETURN(step_.first_position,
+                   TakeInteger(shape_.context_tokens - 1));
+  ASSIGN_OR_RETURN(step_.num_tokens, TakeInteger(1));
+  ASSIGN_OR_RETURN(step_.num_prompt_rows, TakeInteger(0));
+  ASSIGN_OR_RETURN(step_.selector, TakeInteger(0));
+  ASSIGN_OR_RETURN(step_.num_prompt_tokens, TakeInteger(0));
   const int64_t num_heads = shape_.num_q_heads;
   const int64_t capacity = MaxPicks(program_, shape_.context_tokens);
   ASSIGN_OR_RETURN(lists_.picks,
@@ -152,8 +167,7 @@ Status BenchSparse::AllocateRow() {
   ASSIGN_OR_RETURN(lists_.num_picks, Take(Dtype::kInt32, {1, num_heads}));
   ASSIGN_OR_RETURN(lists_.num_lists, Take(Dtype::kInt32, {1}));
   ASSIGN_OR_RETURN(
-      q_, Take(shape_.dtype, {kNumQueries, num_heads, shape_.head_dim}));
-  FillRandomly(q_, q_.num_elements());
+      q_, TakeRandom(shape_.dtype, {kNumQueries, num_heads, shape_.head_dim}));
   ASSIGN_OR_RETURN(out_, Take(shape_.dtype, {1, num_heads, shape_.head_dim}));
   if (!estimates()) return Ok{};
   const int64_t most = MaxEstimates(program_, shape_.context_tokens);
@@ -162,6 +176,51 @@ Status BenchSparse::AllocateRow() {
   ASSIGN_OR_RETURN(estimate_,
                    Take(Dtype::kFloat32, {1, num_heads, shape_.head_dim}));
   ASSIGN_OR_RETURN(lse_, Take(Dtype::kFloat32, {1, num_heads}));
+  return Ok{};
+}
+
+Status BenchSparse::AllocateGate() {
+  if (!has_gate()) return Ok{};
+  const int64_t heads = shape_.num_kv_heads, dim = shape_.head_dim;
+  const int64_t group = shape_.num_q_heads / heads;
+  ASSIGN_OR_RETURN(selector_.gate.q,
+                   TakeRandom(Dtype::kFloat32, {heads, group * dim, dim}));
+  ASSIGN_OR_RETURN(selector_.gate.k,
+                   TakeRandom(Dtype::kFloat32, {heads, 3 * dim, dim}));
+  ASSIGN_OR_RETURN(cos_sin_, Take(Dtype::kFloat32, {1, dim}));
+  std::fill_n(cos_sin_.As<float>(), dim / 2, 1.0f);
+  std::fill_n(cos_sin_.As<float>() + dim / 2, dim / 2, 0.0f);
+  ASSIGN_OR_RETURN(frequencies_, Take(Dtype::kFloat32, {1, dim / 2}));
+  std::fill_n(frequencies_.As<float>(), dim / 2, 0.0f);
+  ASSIGN_OR_RETURN(rope_scale_, Take(Dtype::kFloat32, {1}));
+  *rope_scale_.As<float>() = 1.0f;
+  return Ok{};
+}
+
+// A bit a token, of every layer the same.
+Status BenchSparse::AllocateFixed() {
+  FixedTable& fixed = selector_.fixed;
+  fixed.layout = MakeFixedLayout(program_, {.num_q_heads = shape_.num_q_heads,
+                                            .num_kv_heads = shape_.num_kv_heads,
+                                            .k_dim = shape_.head_dim,
+                                            .q_dtype = shape_.dtype});
+  if (fixed.layout.num_lists == 0) return Ok{};
+  CHECK(fixed.layout.queries_bytes == 0, "no query has been seen");
+  ASSIGN_OR_RETURN(step_.num_prompt_tokens,
+                   TakeInteger(shape_.context_tokens - 1));
+  step_.num_context_tokens = step_.num_prompt_tokens;
+  const int64_t num_segments =
+      PagesFor(PagesFor(shape_.context_tokens), kFixedSegmentPages);
+  fixed.segment_stride_bytes = shape_.num_kv_heads * fixed.layout.words_bytes;
+  ASSIGN_OR_RETURN(
+      const View words,
+      Take(Dtype::kUInt8, {num_segments * fixed.segment_stride_bytes}));
+  fixed.words = words.data;
+  ASSIGN_OR_RETURN(fixed.segments.first, Take(Dtype::kInt32, {1}));
+  ASSIGN_OR_RETURN(fixed.segments.entries,
+                   Take(Dtype::kUInt32, {num_segments}));
+  *fixed.segments.first.As<int32_t>() = 0;
+  std::iota(fixed.segments.Row(0), fixed.segments.Row(0) + num_segments, 0u);
   return Ok{};
 }
 
@@ -175,7 +234,13 @@ void BenchSparse::SummarizeLayers() {
     if (layer < num_kv_layers_) {
       backend_.Summarize(
           *queue_, step_,
-          {.selectors = {&selector_, 1}, .first_token = first_token}, cache_);
+          {.selectors = {&selector_, 1},
+           .first_token = first_token,
+           .q = q_.Slice(0, 1),
+           .scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_dim)),
+           .inverse_frequencies = frequencies_,
+           .rope_scale = rope_scale_},
+          cache_);
       if (has_clusters()) Index();
     } else {
       std::memcpy(selector_.summaries.rows,
@@ -209,6 +274,8 @@ void BenchSparse::Select() {
   args.q = q_.Slice(layer_ % kNumQueries, 1);
   args.scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_dim));
   args.picks = lists_;
+  args.q_pre = args.q;
+  args.cos_sin = cos_sin_;
   backend_.Select(*queue_, step_, args, cache_);
 }
 
@@ -239,19 +306,48 @@ void BenchSparse::ReadEverything() {
   backend_.Read(*queue_, step_, Args(source), cache_);
 }
 
+int64_t BenchSparse::scored_tokens() const {
+  const int64_t context = shape_.context_tokens;
+  return has_clusters() ? NumClusteredTokens(program_, context) : context;
+}
+
 double BenchSparse::summary_bytes() const {
   // Of every KV head, the rows that are visible.
-  const int64_t context = shape_.context_tokens;
-  const int64_t scored =
-      has_clusters() ? NumClusteredTokens(program_, context) : context;
+  if (scores_keys()) return kv_bytes() / 2;
   double bytes = 0;
   for (size_t level = 0; level < 2; ++level) {
     const int64_t num_rows = NumVisibleRows(
-        level == 0 ? program_.rows : program_.normalizer, scored);
+        level == 0 ? program_.rows : program_.normalizer, scored_tokens());
     bytes += static_cast<double>(num_rows) * shape_.num_kv_heads *
              selector_.summaries.layout.levels[level].row_bytes;
   }
+  if (has_gate()) {
+    bytes += static_cast<double>(selector_.gate.q.num_elements()) *
+             static_cast<double>(sizeof(float));
+  }
   return bytes;
+}
+
+double BenchSparse::list_bytes() const {
+  int64_t num_picks = 0;
+  for (int64_t list = 0; list < lists_.NumLists(0); ++list) {
+    num_picks += std::max(0, lists_.NumPicks(0, list));
+  }
+  return static_cast<double>(num_picks) * sizeof(Pick);
+}
+
+double BenchSparse::select_flops() const {
+  const int heads = has_gate() ? shape_.num_kv_heads : shape_.num_q_heads;
+  double flops = 0;
+  for (const SummaryRows* rows : {&program_.rows, &program_.normalizer}) {
+    if (rows->kind == SummaryRows::Kind::kNone) continue;
+    const bool bounds = rows->kind == SummaryRows::Kind::kMinMax ||
+                        rows->kind == SummaryRows::Kind::kCuboid;
+    flops += 2.0 * (bounds ? 2 : 1) * shape_.head_dim * heads *
+             static_cast<double>(NumVisibleRows(*rows, scored_tokens()));
+  }
+  if (!has_gate()) return flops;
+  return flops + 2.0 * static_cast<double>(selector_.gate.q.num_elements());
 }
 
 double BenchSparse::picked_bytes() const {

@@ -10,9 +10,10 @@
 
 namespace winnow {
 
-// Owns the KV of one request of random tokens, pages in random order, and the
-// summaries that a selector keeps of it: of either as many layers as no cache
-// keeps. Each run is a decode step of the next layer, with another q.
+// Owns the KV of one request of random tokens, pages in random order, and what
+// a selector keeps of it: summaries, of either as many layers as no cache
+// keeps; random gates; a choice that is made once, at the row before the
+// step's. Each run is a decode step of the next layer, with another q.
 class BenchSparse {
  public:
   struct Shape {
@@ -41,9 +42,13 @@ class BenchSparse {
   // Of one layer: what Index reads and multiplies.
   double indexed_bytes() const;
   double index_flops() const;
-  // Of one layer: summaries, K and V that are picked, keys and values of the
-  // clusters that are estimated, all K and V.
+  // Of one layer: summaries, what Select makes of them as lists, K and V that
+  // are picked, keys and values of the clusters that are estimated, all K and
+  // V.
   double summary_bytes() const;
+  double list_bytes() const;
+  // Of scores alone: q with every row, and a gate's query.
+  double select_flops() const;
   double picked_bytes() const;
   double estimated_bytes() const;
   double kv_bytes() const;
@@ -52,9 +57,21 @@ class BenchSparse {
   BenchSparse(Backend& backend, const Shape& shape)
       : backend_(backend), shape_(shape), queue_(backend.MakeQueue()) {}
   Result<View> Take(Dtype dtype, std::initializer_list<int64_t> shape);
+  Result<View> TakeRandom(Dtype dtype, std::initializer_list<int64_t> shape);
+  Result<View> TakeInteger(int64_t value);
+  // Tokens whose rows have scores.
+  int64_t scored_tokens() const;
+  bool scores_keys() const {
+    return program_.rows.kind == SummaryRows::Kind::kKeys;
+  }
+  bool has_gate() const {
+    return program_.rows.kind == SummaryRows::Kind::kGate;
+  }
   Status AllocateKv();
   Status AllocateSummaries();
   Status AllocateRow();
+  Status AllocateGate();
+  Status AllocateFixed();
   void SummarizeLayers();
   ReadArgs Args(const ReadSource& source);
   void SetLayer(int64_t layer);
@@ -70,6 +87,8 @@ class BenchSparse {
   PickLists lists_;
   View q_, out_;         // q of many steps: [kNumQueries, q_heads, head_dim]
   View estimate_, lse_;  // f32, where the selector estimates
+  // Where there are gates: no rotation.
+  View cos_sin_, frequencies_, rope_scale_;
   std::byte* strips_ = nullptr;     // of layer 0
   std::byte* summaries_ = nullptr;  // of layer 0
   int64_t layer_kv_bytes_ = 0;

@@ -89,8 +89,13 @@ void AddDecodeRows(BenchSparse& bench, std::string_view name, int num_rounds,
     all.Add(Median(sums), all_bytes, gb_per_second);
     ratios.push_back(Median(denses) / Median(sums));
   }
-  rows.push_back(
-      select.Row(fmt::format("Select, {}", name), bench.summary_bytes()));
+  Json of_select =
+      select.Row(fmt::format("Select, {}", name), bench.summary_bytes());
+  of_select["gflops"] =
+      bench.select_flops() / 1e6 / of_select["ms"].get<double>();
+  of_select["summary_bytes"] = bench.summary_bytes();
+  of_select["list_bytes"] = bench.list_bytes();
+  rows.push_back(std::move(of_select));
   rows.push_back(
       read.Row(fmt::format("Read, picks of {}", name), bench.picked_bytes()));
   if (bench.estimates()) {
@@ -106,22 +111,32 @@ void AddDecodeRows(BenchSparse& bench, std::string_view name, int num_rounds,
   rows.push_back(std::move(row));
 }
 
+// Every kind of score; a window and what queries have fixed are read without.
+constexpr struct {
+  std::string_view name, spec;
+} kSelectors[] = {
+    // Quest as published chooses for each q head, and so reads a group's pages
+    // as many times as it has heads.
+    {"mean", "mean:budget=1/16"},
+    {"quest, KV heads", "quest:budget=1/16,heads=kv,dense_layers=none"},
+    {"quest", "quest:budget=1/16,dense_layers=none"},
+    {"quest, fp8, KV heads",
+     "quest:budget=1/16,heads=kv,dense_layers=none,summaries=fp8"},
+    {"arkvale", "arkvale:budget=1/16,dense_layers=none"},
+    {"moba", "moba:budget=1/16,block=64"},
+    {"infllm-v2", "infllm-v2:budget=1/16,sink=0,recent=0,dense_len=0"},
+    {"shadowkv", "shadowkv:budget=1/16"},
+    {"seerattention-r", "seerattention-r:budget=1/16"},
+    {"oracle", "oracle:budget=1/16"},
+    {"tidal", "tidal:budget=1/16,select_layers=0"},
+    {"clusterkv", "clusterkv:budget=1/16,dense_layers=none"},
+    {"retroinfer", "retroinfer"},
+};
+
 }  // namespace
 
 Status AddSparseRows(Backend& backend, const BenchSparse::Shape& shape,
                      int num_rounds, const RoofSources& roofs, Json& rows) {
-  // Quest as published chooses for each q head, and so reads a group's pages
-  // as many times as it has heads.
-  struct Named {
-    std::string_view name, spec;
-  };
-  constexpr Named kSelectors[] = {
-      {"mean", "mean:budget=1/16"},
-      {"quest, KV heads", "quest:budget=1/16,heads=kv,dense_layers=none"},
-      {"quest", "quest:budget=1/16,dense_layers=none"},
-      {"clusterkv", "clusterkv:budget=1/16,dense_layers=none"},
-      {"retroinfer", "retroinfer"},
-  };
   for (const auto& [name, spec] : kSelectors) {
     ASSIGN_OR_RETURN(const std::unique_ptr<BenchSparse> bench,
                      BenchSparse::Create(backend, shape, spec));

@@ -148,11 +148,6 @@ void TiersBench::CheckAnswers() {
   }
 }
 
-Json Quartiles(std::vector<double> values) {
-  std::ranges::sort(values);
-  return {values[values.size() / 4], values[values.size() * 3 / 4]};
-}
-
 Json TiersBench::RowOf(TiersSide& side) {
   std::vector<double> steps, ratios, bring_shares;
   for (size_t i = 0; i < side.turns().size(); ++i) {

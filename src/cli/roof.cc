@@ -83,6 +83,12 @@ double Median(std::vector<double> values) {
   return *middle;
 }
 
+std::pair<double, double> Quartiles(std::vector<double> values) {
+  CHECK(!values.empty(), "the quartiles of nothing");
+  std::ranges::sort(values);
+  return {values[values.size() / 4], values[values.size() * 3 / 4]};
+}
+
 double ReadBytesPerSecond(ThreadPool& pool, std::span<const Bytes> pieces) {
   std::vector<Bytes> grains;
   size_t num_bytes = 0;

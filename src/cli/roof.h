@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "backend/cpu/thread_pool.h"
@@ -38,8 +39,9 @@ class ReadRoof {
 // Seconds that `work` takes, once.
 double SecondsOf(const std::function<void()>& work);
 
-// REQUIRES: not empty.
+// REQUIRES of both: not empty.
 double Median(std::vector<double> values);
+std::pair<double, double> Quartiles(std::vector<double> values);
 
 }  // namespace winnow
 

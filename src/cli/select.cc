@@ -13,6 +13,9 @@ namespace {
 void PrintKind(const SelectorKind& kind) {
   std::string text =
       fmt::format("{}: {}\n  source: {}\n", kind.name, kind.title, kind.source);
+  if (!kind.differs.empty()) {
+    text += fmt::format("  differs: {}\n", kind.differs);
+  }
   for (const SelectorParameter& parameter : kind.parameters) {
     text += fmt::format("  {:<24}{}\n{:<26}{}\n",
                         fmt::format("{}={}", parameter.name, parameter.value),

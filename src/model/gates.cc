@@ -131,9 +131,11 @@ Result<Checkpoint> Find(const std::filesystem::path& folder) {
       "{}: must hold gates, in {} or among the checkpoint's tensors, has "
       "none{}",
       folder.string(), kFile,
-      pickled ? fmt::format("; {} is not read: save its tensors as safetensors",
-                            kPickledFile)
-              : "");
+      pickled
+          ? fmt::format("; {} is not read: scripts/convert_gates of Winnow's "
+                        "sources saves its tensors as safetensors",
+                        kPickledFile)
+          : "");
 }
 
 }  // namespace

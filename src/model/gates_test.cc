@@ -102,8 +102,9 @@ TEST_F(GatesTest, MustBeThere) {
                         folder_.path().string(), kFile));
   std::ofstream(folder_.path() / "attn_gate_weights.pth") << "pickled";
   EXPECT_TRUE(ErrorOf(ErrorCode::kNotFound)
-                  .ends_with("; attn_gate_weights.pth is not read: save its "
-                             "tensors as safetensors"));
+                  .ends_with("; attn_gate_weights.pth is not read: "
+                             "scripts/convert_gates of Winnow's sources saves "
+                             "its tensors as safetensors"));
 }
 
 TEST_F(GatesTest, MustBeOfTheModelsShape) {

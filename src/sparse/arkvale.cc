@@ -42,6 +42,14 @@ const SelectorKind kArkValeSelector = {
         "heads, 2 sink and 2 window pages (the own one is one)",
     .parameters = kParameters,
     .make = Make,
+    .differs =
+        "a row reads what its own scores say; published: half the budget's "
+        "pages "
+        "are recalled a step, and those that were there stay until others "
+        "score "
+        "higher. A choice that hung on the rows before it would hang on "
+        "preemption "
+        "and on what is sampled beside it.",
 };
 
 }  // namespace winnow

@@ -52,6 +52,17 @@ const SelectorKind kClusterKvSelector = {
         "a segment in place of the whole prompt's",
     .parameters = kParameters,
     .make = Make,
+    .differs =
+        "cluster=32, segment=1024; its code: 400 clusters a prompt, about 80 "
+        "tokens "
+        "each of 32K. A cluster is no larger than a page here, which is finer: "
+        "the "
+        "same budget takes more of them. Clusters of a segment are there "
+        "whatever "
+        "follows, so that a prefix may be shared. The first centroids are "
+        "evenly "
+        "spaced keys (its code: random), so that the same text has the same "
+        "ones.",
 };
 
 }  // namespace winnow

@@ -38,6 +38,12 @@ const SelectorKind kMeanSelector = {
         "q . mean(k)",
     .parameters = kParameters,
     .make = Make,
+    .differs =
+        "block=32 in all layers; its simulation: 16384 / budget tokens, "
+        "counted "
+        "from the sinks' end, and layer 0 dense. A block of a page is read at "
+        "a "
+        "page's rate.",
 };
 
 }  // namespace winnow

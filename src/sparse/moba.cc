@@ -41,6 +41,10 @@ const SelectorKind kMobaSelector = {
         "counts, gates are unscaled",
     .parameters = kParameters,
     .make = Make,
+    .differs =
+        "dense_layers=none; its published model has its last three layers "
+        "whole: "
+        "which ones is the model's, so name them.",
 };
 
 }  // namespace winnow

@@ -51,6 +51,18 @@ const SelectorKind kRetroInferSelector = {
         "segment throughout",
     .parameters = kParameters,
     .make = Make,
+    .differs =
+        "segment=1024; published: 8192 for a prompt, 1024 for what is "
+        "generated. "
+        "Clusters are there when a segment is full, so that a text has the "
+        "same "
+        "ones whatever steps it came in; until then half a segment is read as "
+        "it "
+        "is, and an assignment costs a product a cluster of the segment: an "
+        "eighth "
+        "of 8192's. A key's cluster is one of its own segment (published: the "
+        "best "
+        "of all), or a prefix could not be shared.",
 };
 
 }  // namespace winnow

@@ -73,6 +73,12 @@ const SelectorKind kSeerAttentionSelector = {
         "attn_gate_weights.safetensors in the model's folder",
     .parameters = kParameters,
     .make = Make,
+    .differs =
+        "budget=2048, the least that its paper measures (up to 8192). Blocks "
+        "are "
+        "turned as their first token, as in training; its decode code takes "
+        "the "
+        "last one.",
 };
 
 }  // namespace winnow

@@ -26,9 +26,10 @@ std::string List(const std::vector<std::string_view>& names) {
   return list;
 }
 
-Result<const SelectorKind*> FindKind(std::string_view name) {
+Result<const SelectorKind*> FindKind(
+    std::string_view name, std::span<const SelectorKind* const> kinds) {
   std::vector<std::string_view> names;
-  for (const SelectorKind* kind : kSelectors) {
+  for (const SelectorKind* kind : kinds) {
     if (kind->name == name) return kind;
     names.push_back(kind->name);
   }
@@ -251,14 +252,14 @@ std::span<const SelectorKind* const> AllSelectors() { return kSelectors; }
 
 Status CheckSelectorSpelling(std::string_view text) {
   ASSIGN_OR_RETURN(const SelectSpec spec, ParseSelectSpec(text));
-  ASSIGN_OR_RETURN(const SelectorKind* kind, FindKind(spec.name));
+  ASSIGN_OR_RETURN(const SelectorKind* kind, FindKind(spec.name, kSelectors));
   return CheckParameters(*kind, spec);
 }
 
-Result<Selector> MakeSelector(std::string_view text,
-                              const SelectorShape& shape) {
+Result<Selector> MakeSelector(std::string_view text, const SelectorShape& shape,
+                              std::span<const SelectorKind* const> kinds) {
   ASSIGN_OR_RETURN(const SelectSpec spec, ParseSelectSpec(text));
-  ASSIGN_OR_RETURN(const SelectorKind* kind, FindKind(spec.name));
+  ASSIGN_OR_RETURN(const SelectorKind* kind, FindKind(spec.name, kinds));
   RETURN_IF_ERROR(CheckParameters(*kind, spec));
   const SelectorValues values(kind->parameters, spec);
   RETURN_IF_ERROR(values.Check(shape.max_context_tokens));

@@ -125,6 +125,9 @@ struct SelectorKind {
   std::span<const SelectorParameter> parameters;
   Result<SelectProgram> (*make)(const SelectorValues& values,
                                 const SelectorShape& shape);
+  // Where a plain name is not what was published, and why: empty, or
+  // sentences.
+  std::string_view differs = {};
 };
 
 // All of them, by name.
@@ -140,8 +143,9 @@ Status CheckSelectorSpelling(std::string_view spec);
 // model lacks what the selector needs; never answers with another selector.
 // Of a share it is the longest context that is looked at.
 // Layers with a sliding window are dense: they read their window.
-Result<Selector> MakeSelector(std::string_view spec,
-                              const SelectorShape& shape);
+Result<Selector> MakeSelector(
+    std::string_view spec, const SelectorShape& shape,
+    std::span<const SelectorKind* const> kinds = AllSelectors());
 
 }  // namespace winnow
 

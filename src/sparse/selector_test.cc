@@ -85,6 +85,31 @@ TEST(SelectorTest, DefaultsArePublished) {
   EXPECT_EQ(quest.program.block_tokens, 16);
 }
 
+// Whatever default is none of the published is said, as it stands: a default
+// that moves takes its sentence along.
+TEST(SelectorTest, SaysWhichDefaultsAreNotPublished) {
+  struct Differing {
+    std::string_view name, parameter;
+  };
+  constexpr Differing kDiffering[] = {
+      {"retroinfer", "segment"}, {"clusterkv", "segment"},
+      {"clusterkv", "cluster"},  {"mean", "block"},
+      {"moba", "dense_layers"},  {"seerattention-r", "budget"},
+      {"snapkv", "window"},      {"tidal", "select_layers"}};
+  for (const auto& [name, parameter] : kDiffering) {
+    const auto kind =
+        std::ranges::find(AllSelectors(), name, &SelectorKind::name);
+    ASSERT_NE(kind, AllSelectors().end()) << name;
+    const auto known = std::ranges::find((*kind)->parameters, parameter,
+                                         &SelectorParameter::name);
+    ASSERT_NE(known, (*kind)->parameters.end()) << parameter;
+    EXPECT_NE(
+        (*kind)->differs.find(fmt::format("{}={}", parameter, known->value)),
+        std::string_view::npos)
+        << name << ": " << (*kind)->differs;
+  }
+}
+
 TEST(SelectorTest, LayersReadWhatAnEarlierOneChose) {
   SelectorShape shape = Shape();
   shape.num_layers = 12;

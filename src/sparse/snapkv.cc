@@ -54,6 +54,7 @@ const SelectorKind kSnapKvSelector = {
         "average pool 5, 2048 tokens a q head",
     .parameters = kParameters,
     .make = Make,
+    .differs = "window=32 as its paper has it; its class alone defaults to 64.",
 };
 
 }  // namespace winnow

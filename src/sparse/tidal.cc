@@ -43,6 +43,12 @@ const SelectorKind kTidalSelector = {
         "tokens by q k of layer 2, again of layer 9",
     .parameters = kParameters,
     .make = Make,
+    .differs =
+        "select_layers=auto is 2 and 9 whatever the model; its code has 13 in "
+        "place "
+        "of 9 for one of 32 layers: which layer corrects is tuned for a model, "
+        "so "
+        "name it.",
 };
 
 }  // namespace winnow

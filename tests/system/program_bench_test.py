@@ -28,7 +28,9 @@ class ProgramBenchTest(ProgramCase):
         link = step - {"--batch", "--generate", "--select"}
         tiers = (step - {"--prompt"}) | {"--prompt-file", "--context",
                                          "--cache-budget", "--hints"}
+        decode = (step - {"--prompt"}) | {"--context"}
         for command, own in [("step", step), ("verbs", verbs),
+                             ("decode", decode),
                              ("prefill", prefill), ("tiers", tiers),
                              ("link", link),
                              ("throughput", throughput)]:
@@ -124,6 +126,28 @@ class ProgramBenchTest(ProgramCase):
         for cell in cells:
             self.assertGreater(cell["first_token_ms"], 0)
             self.assertGreater(cell["step_ms"], 0)
+
+    def test_bench_decode_has_a_row_a_selection(self):
+        selects = ["mean:budget=32,block=16,recent=0", "window:recent=32"]
+        done = winnow("bench", "decode", MODEL, "--context", "192", "--batch",
+                      "2", "--select", ",".join(selects), "--generate", "2",
+                      "--rounds", "3", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = json.loads(done.stdout)["rows"]
+        self.assertEqual([row["select"] for row in rows], ["dense", *selects])
+        self.assertEqual(rows[0]["beside"], selects)
+        for row in rows:
+            low, high = row["quartiles"]
+            self.assertLessEqual(low, row["rate_of_dense"])
+            self.assertLessEqual(row["rate_of_dense"], high)
+            # Attention is a part of a step.
+            self.assertLess(0, row["dense_attention_ms"])
+            self.assertLess(row["dense_attention_ms"], row["dense_step_ms"])
+            self.assertLess(row["attention_ms"], row["step_ms"])
+            # Amdahl's rate lies between attention's and 1.
+            least, most = sorted([1, row["attention_rate_of_dense"]])
+            self.assertLess(least - 1e-9, row["amdahl_rate_of_dense"])
+            self.assertLess(row["amdahl_rate_of_dense"], most + 1e-9)
 
     def test_bench_tiers_has_a_row_a_kind(self):
         prompt = self.folder / "prompt"

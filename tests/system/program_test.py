@@ -178,6 +178,7 @@ class ProgramTest(ProgramCase):
         for command in ([], ["generate"], ["info"], ["bench"],
                         ["bench", "step"], ["bench", "verbs"],
                         ["bench", "prefill"], ["bench", "throughput"],
+                        ["bench", "decode"],
                         ["bench", "tiers"], ["bench", "disk"],
                         ["bench", "link"], ["bench", "tables"]):
             done = winnow(*command, "--help")

@@ -35,6 +35,17 @@ struct Avx2Lanes {
   [[gnu::always_inline]] static F Add(F x, F y) {
     return {_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)};
   }
+  // Of 16 pairs of bfloat16, the first ones and the second ones as float32.
+  [[gnu::always_inline]] static F LowHalves(F x) {
+    return {LowHalf(x.a), LowHalf(x.b)};
+  }
+  [[gnu::always_inline]] static __m256 LowHalf(__m256 x) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(x), 16));
+  }
+  [[gnu::always_inline]] static F HighHalves(F x) {
+    const __m256 high = _mm256_castsi256_ps(_mm256_set1_epi32(-65536));
+    return {_mm256_and_ps(x.a, high), _mm256_and_ps(x.b, high)};
+  }
   [[gnu::always_inline]] static F Subtract(F x, F y) {
     return {_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b)};
   }
@@ -155,10 +166,10 @@ struct Avx2Lanes {
                          _mm256_cmp_ps(x, least, _CMP_GE_OQ));
   }
 
-  // Lane t of to[i] = from[t * stride + i], for 16 words i.
+  // Lane t of to[i] = from[t * stride + i], for `count` words i, 8 or 16.
   [[gnu::always_inline]] static void Transpose16(const float* from, int stride,
-                                                 int, F (&to)[16]) {
-    for (int i = 0; i < 16; i += 8) {
+                                                 int count, F (&to)[16]) {
+    for (int i = 0; i < count; i += 8) {
       __m256 low[8], high[8];
       Transpose8(from + i, stride, low);
       Transpose8(from + 8 * stride + i, stride, high);

@@ -21,6 +21,14 @@ struct Avx512Lanes {
 
   [[gnu::always_inline]] static F Zero() { return _mm512_setzero_ps(); }
   [[gnu::always_inline]] static F Set(float x) { return _mm512_set1_ps(x); }
+  // Of 16 pairs of bfloat16, the first ones and the second ones as float32.
+  [[gnu::always_inline]] static F LowHalves(F x) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(x), 16));
+  }
+  [[gnu::always_inline]] static F HighHalves(F x) {
+    return _mm512_castsi512_ps(
+        _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(-65536)));
+  }
   [[gnu::always_inline]] static F Load(const float* p) {
     return _mm512_loadu_ps(p);
   }

@@ -1,5 +1,6 @@
 #include <immintrin.h>
 
+#include "backend/cpu/bfloat16_pairs.h"
 #include "backend/cpu/blend_values.h"
 #include "backend/cpu/cluster_kernels.h"
 #include "backend/cpu/count_from.h"
@@ -40,6 +41,7 @@ ReadKernels Avx2ReadKernels() {
   kernels.tile_float32 = ReadTile<Avx2Lanes, Words, 1>;
   kernels.unit_float32 = ReadUnit<Avx2Lanes, Words>;
   kernels.score_float32 = UnitScores<Avx2Lanes, Words>;
+  kernels.score_bfloat16 = UnitScores<Avx2Lanes, BFloat16Pairs<Avx2Lanes>>;
   kernels.keys_of = KeysOf<Avx2Lanes>;
   kernels.count_from = CountFrom<Avx2Lanes>;
   kernels.indices_from = IndicesFrom<Avx2Lanes>;

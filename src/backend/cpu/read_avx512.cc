@@ -1,5 +1,6 @@
 #include <immintrin.h>
 
+#include "backend/cpu/bfloat16_pairs.h"
 #include "backend/cpu/blend_values.h"
 #include "backend/cpu/cluster_kernels.h"
 #include "backend/cpu/count_from.h"
@@ -40,6 +41,7 @@ ReadKernels Avx512ReadKernels() {
   kernels.tile_float32 = ReadTile<Avx512Lanes, Words, 4>;
   kernels.unit_float32 = ReadUnit<Avx512Lanes, Words>;
   kernels.score_float32 = UnitScores<Avx512Lanes, Words>;
+  kernels.score_bfloat16 = UnitScores<Avx512Lanes, BFloat16Pairs<Avx512Lanes>>;
   kernels.keys_of = KeysOf<Avx512Lanes>;
   kernels.count_from = CountFrom<Avx512Lanes>;
   kernels.indices_from = IndicesFrom<Avx512Lanes>;

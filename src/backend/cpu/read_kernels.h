@@ -164,7 +164,7 @@ using KeysBetweenKernel = int64_t (*)(const int32_t* keys, int64_t count,
                                       int32_t low, int32_t high, int32_t* kept);
 
 // One set. The bfloat16 kernels are null where a set has none: K, V and q are
-// then widened to float32.
+// then widened to float32. Scores of bfloat16 may be there without the others.
 struct ReadKernels {
   TileKernel tile_float32 = nullptr;
   UnitKernel unit_float32 = nullptr;
