@@ -76,7 +76,7 @@ class StepCostFit {
   static constexpr size_t kNumKept = 7;
   // With chunks, and as many without; then the one last seen goes.
   static constexpr size_t kMaxSizes = 64;
-  static constexpr double kOverShare = 0.05;
+  static constexpr double kOverShare = 0.01;
   static constexpr double kMarginRate = 0.2;
   static constexpr double kMaxRatio = 16;
 

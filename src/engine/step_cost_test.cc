@@ -236,7 +236,7 @@ TEST(StepCostFitTest, TheMarginIsForgotten) {
   EXPECT_EQ(fit.cost().margin, 1);
   for (int i = 0; i < 3; ++i) fit.Add(work, 100);
   EXPECT_GT(fit.cost().margin, 1.5);
-  for (int i = 0; i < 100; ++i) fit.Add(work, 10);
+  for (int i = 0; i < 400; ++i) fit.Add(work, 10);
   EXPECT_EQ(fit.cost().margin, 1);
   // Steps that nobody waits for, or without a prompt, say nothing of it.
   for (const StepWork& other :

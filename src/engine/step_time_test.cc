@@ -251,7 +251,7 @@ class LifeBesidePrompts {
 };
 
 // What was foretold held for the line alone; with the margin it holds for what
-// is measured, but for a twentieth of the steps and the few by which a change
+// is measured, but for a hundredth of the steps and the few by which a change
 // is found out.
 TEST(StepTimeTest, FewStepsBreakTheBoundWhateverTheMachineDoes) {
   const double slack =
