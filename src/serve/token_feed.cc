@@ -62,6 +62,7 @@ FeedEvents TokenFeed::TakeFirst(size_t num_tokens) {
 
 void TokenFeed::Leave() {
   const std::scoped_lock lock(mutex_);
+  left_ = true;
   wake_ = nullptr;
   events_ = {};
 }
@@ -98,7 +99,9 @@ bool TokenFeed::OnToken(const GeneratedToken& token) {
     const size_t most =
         token.reads ? kMaxPendingWatchedTokens : kMaxPendingTokens;
     fits = events_.tokens.size() < most && num_ranges_ < kMaxPendingRanges;
-    if (fits) {
+    if (left_) {
+      fits = false;
+    } else if (fits) {
       num_ranges_ += NumRanges(token);
       events_.tokens.push_back(token);
     } else {
