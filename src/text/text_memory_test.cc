@@ -21,6 +21,8 @@ namespace {
 constexpr const char* kModel = "lab/models/winnow-lab";
 constexpr size_t kStepBytes = size_t{16} << 20;
 constexpr int kNumSteps = 24;
+// Of the thread on which a template or a grammar is read.
+constexpr size_t kStackBytes = size_t{1} << 30;
 
 // How often a process with so much more address space than this has could do
 // it, was told kIo, and failed otherwise.
@@ -45,12 +47,12 @@ Outcome OutcomeOf(const Result<T>& result) {
   return result.error().code == ErrorCode::kIo ? kTold : kFailed;
 }
 
-Tally Try(const std::function<Outcome()>& work) {
+Tally Try(const std::function<Outcome()>& work, size_t least_bytes) {
   Tally tally;
   for (int step = 0; step < kNumSteps; ++step) {
     const pid_t child = fork();
     if (child == 0) {
-      LimitAddressSpace(static_cast<size_t>(step) * kStepBytes);
+      LimitAddressSpace(least_bytes + static_cast<size_t>(step) * kStepBytes);
       try {
         _exit(work());
       } catch (const std::bad_alloc&) {
@@ -68,8 +70,9 @@ Tally Try(const std::function<Outcome()>& work) {
 }
 
 // Told at first and done at last, and nothing else.
-void ExpectToldOrDone(const std::function<Outcome()>& work) {
-  const Tally tally = Try(work);
+void ExpectToldOrDone(const std::function<Outcome()>& work,
+                      size_t least_bytes = 0) {
+  const Tally tally = Try(work, least_bytes);
   EXPECT_EQ(tally.num_ended, 0);
   EXPECT_GT(tally.num_told, 0);
   EXPECT_GT(tally.num_done, 0);
@@ -111,27 +114,30 @@ TEST_F(TextMemoryTest, AGrammarIsRefusedOrDone) {
   const Tokenizer tokenizer = Tokenizer::Load(kModel).value();
   const GrammarLimits limits = {.max_states = 20'000};
   const std::vector<int32_t> ends = {*tokenizer.eos_id()};
-  const Grammar grammar = {
-      .kind = GrammarKind::kJsonSchema,
-      .source = R"({"type": "object", "additionalProperties": true})"};
-  ExpectToldOrDone([&] {
+  const Grammar grammar = {.kind = GrammarKind::kRegex,
+                           .source = "[a-z ]{1,400}"};
+  const auto compile = [&] {
     const auto vocabulary = GrammarVocabulary::Create(
         tokenizer, tokenizer.vocab_size(), ends, limits);
     if (!vocabulary.ok()) return OutcomeOf(vocabulary);
     return OutcomeOf(vocabulary->Compile(grammar));
-  });
+  };
+  EXPECT_EQ(Try(compile, 0).num_told, kNumSteps);
+  ExpectToldOrDone(compile, kStackBytes);
 }
 
-// Each rendering has a thread, whose stack is a gigabyte of address space.
-TEST_F(TextMemoryTest, ATemplateIsRefused) {
+TEST_F(TextMemoryTest, AConversationIsRefusedOrDone) {
   const ChatTemplate chat_template =
       ChatTemplate::FromText("here", "{{ messages[0].content }}", {}).value();
-  const Tally tally = Try([&] {
+  const std::string messages = R"([{"role": "user", "content": ")" +
+                               Repeated("hello ", 100'000) + R"("}])";
+  const auto render = [&] {
     ChatInput input;
-    input.messages_json = R"([{"role": "user", "content": "hello"}])";
+    input.messages_json = messages;
     return OutcomeOf(chat_template.Render(input));
-  });
-  EXPECT_EQ(tally.num_told, kNumSteps);
+  };
+  EXPECT_EQ(Try(render, 0).num_told, kNumSteps);
+  ExpectToldOrDone(render, kStackBytes);
 }
 
 }  // namespace
