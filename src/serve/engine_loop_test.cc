@@ -215,7 +215,6 @@ TEST_F(EngineLoopTest, WhoseReaderHasLeftEndsWithTheNextToken) {
   Asked asked = Send(std::move(endless));
   asked.feed->Leave();
   ASSERT_TRUE(Await(asked));
-  EXPECT_EQ(asked.completion->reason, FinishReason::kCancelled);
   EXPECT_LE(asked.completion->num_generated_tokens, 1);
 }
 

@@ -101,6 +101,7 @@ bool TokenFeed::OnToken(const GeneratedToken& token) {
     fits = events_.tokens.size() < most && num_ranges_ < kMaxPendingRanges;
     if (left_) {
       fits = false;
+      ended_by_leaving_ = true;
     } else if (fits) {
       num_ranges_ += NumRanges(token);
       events_.tokens.push_back(token);
@@ -130,8 +131,9 @@ void TokenFeed::OnFinish(const Completion& completion) {
   Tell([&] {
     events_.completion = completion;
     const bool cancelled = completion.reason == FinishReason::kCancelled;
-    CountEnd(completion,
-             stopped_ && cancelled ? FinishReason::kStop : completion.reason);
+    const FinishReason reason =
+        ended_by_leaving_ ? FinishReason::kCancelled : completion.reason;
+    CountEnd(completion, stopped_ && cancelled ? FinishReason::kStop : reason);
   });
 }
 

@@ -107,6 +107,7 @@ class TokenFeed : public RequestObserver {
   std::function<void()> wake_;
   bool told_ = false;
   bool left_ = false;
+  bool ended_by_leaving_ = false;
   bool stopped_ = false;
 };
 
