@@ -3,9 +3,10 @@
 #   make demo       a 32K-token document and its question (SEED=7)
 #   make test       lint, build with CUDA, all tests that need no GPU
 #                   (TEST_PRESET=release: without CUDA)
-#   make test-clients  clients of others, pinned, schemathesis and a browser,
-#                   against a running server (MINUTES=10 of schemathesis); make
-#                   test-evaluators  lm-eval and guidellm (0.9 GB in .tools)
+#   make test-clients  the clients of others that `make test` leaves out, pinned,
+#                   schemathesis and a browser, against a running server
+#                   (MINUTES=10 of schemathesis); make test-evaluators  lm-eval
+#                   and guidellm (0.9 GB in .tools)
 #   make soak       a server under random load, each answer compared, memory
 #                   and counters held (MINUTES=60)
 #   make cuda       the program with CUDA, at build/winnow
@@ -61,6 +62,7 @@ format:
 test: lint
 	@scripts/bootstrap $(TEST_PURPOSE)
 	@scripts/bootstrap gates
+	@scripts/bootstrap clients-light
 	@scripts/build $(TEST_PRESET) all
 	@ln -sf $(TEST_PRESET)/src/cli/winnow build/winnow
 	@ctest --test-dir build/$(TEST_PRESET) -j $(JOBS) -LE gpu --output-on-failure \
@@ -69,15 +71,14 @@ test: lint
 test-clients: winnow
 	@scripts/bootstrap clients
 	@scripts/bootstrap browser
-	@.tools/clients/bin/python tests/clients/clients_test.py build/winnow
-	@tests/clients/record build/winnow --light --check
+	@tests/clients/record build/winnow --purpose clients --check
 	@.tools/clients/bin/python tests/clients/schemathesis_test.py build/winnow \
 	  $(if $(MINUTES),--minutes $(MINUTES))
 	@python3 tests/system/page_test.py build/winnow
 
 test-evaluators: winnow
 	@scripts/bootstrap evaluators
-	@tests/clients/record build/winnow lm_eval guidellm --check
+	@tests/clients/record build/winnow --purpose evaluators --check
 
 soak: winnow
 	@mkdir -p build/soak
@@ -87,6 +88,7 @@ soak: winnow
 # All tests under the sanitizers.
 asan tsan:
 	@scripts/bootstrap test
+	@scripts/bootstrap clients-light
 	@scripts/build $@ all
 	@ctest --test-dir build/$@ -j $(JOBS) -LE gpu --output-on-failure \
 	  --no-tests=error

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/file.h"
+#include "base/memory_reserve.h"
 #include "base/size_text.h"
 #include "cli/file_fault.h"
 #include "cli/interrupt.h"
@@ -343,6 +344,7 @@ Result<int> ServeRun::Run() {
     ASSIGN_OR_RETURN(scheduler_trace_, ScheduleTraceFile::Create(
                                            flags_.scheduler_trace, max_bytes));
   }
+  RETURN_IF_ERROR(KeepMemoryReserve());
   RETURN_IF_ERROR(ReadChatTemplate());
   ASSIGN_OR_RETURN(loaded_, OpenModel(flags_.engine));
   RETURN_IF_ERROR(MakeEngine());

@@ -11,10 +11,11 @@ Status AnswerConstraint::Mask(std::span<uint32_t> words) {
     failure_ = asked.error();
   }
   std::ranges::fill(words, 0u);
-  // Whatever it is, another grammar would not have it.
-  return MakeError(ErrorCode::kInvalidArgument,
-                   "the answer cannot go on within its grammar: {}",
-                   failure_->message);
+  // Whatever it is, another grammar would not have it; but for memory.
+  return MakeError(
+      failure_->code == ErrorCode::kIo ? ErrorCode::kIo
+                                       : ErrorCode::kInvalidArgument,
+      "the answer cannot go on within its grammar: {}", failure_->message);
 }
 
 void AnswerConstraint::Accept(int32_t token_id) {

@@ -36,26 +36,26 @@ size_t BodyBytes::HeldBytesOf(size_t num_bytes) {
   return (num_bytes + page - 1) / page * page;
 }
 
-bool BodyBytes::Append(std::string_view bytes) {
-  if (bytes.empty()) return true;
+std::errc BodyBytes::Append(std::string_view bytes) {
+  if (bytes.empty()) return {};
   const size_t size = size_ + bytes.size();
   if (size > held_bytes_) {
     const size_t held = HeldBytesOf(size);
     if (share_ != nullptr && size > kLongBodyBytes && !share_->Grow(held)) {
-      return false;
+      return std::errc::no_buffer_space;
     }
     void* const data =
         data_ == nullptr
             ? mmap(nullptr, held, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS, /*fd=*/-1, /*offset=*/0)
             : mremap(data_, held_bytes_, held, MREMAP_MAYMOVE);
-    if (data == MAP_FAILED) return false;
+    if (data == MAP_FAILED) return std::errc::not_enough_memory;
     data_ = static_cast<char*>(data);
     held_bytes_ = held;
   }
   std::ranges::copy(bytes, data_ + size_);
   size_ = size;
-  return true;
+  return {};
 }
 
 }  // namespace winnow

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <string_view>
+#include <system_error>
 
 #include "serve/byte_room.h"
 
@@ -31,9 +32,9 @@ class BodyBytes {
   // What whole pages of memory take for so many bytes.
   static size_t HeldBytesOf(size_t num_bytes);
 
-  // Behind what is there. False, and as before, where there is no room for it,
-  // or no memory.
-  bool Append(std::string_view bytes);
+  // Behind what is there. Else it stays as before: no_buffer_space where there
+  // is no room for it, not_enough_memory where the system has none.
+  std::errc Append(std::string_view bytes);
   // Until it grows or ends.
   std::string_view view() const { return {data_, size_}; }
   size_t held_bytes() const { return held_bytes_; }

@@ -33,7 +33,7 @@ TEST(BodyBytesTest, AreThoseThatCameHoweverTheyCome) {
     while (all.size() < 300'000) {
       const std::string piece(random() % most,
                               static_cast<char>('a' + random() % 26));
-      ASSERT_TRUE(body.Append(piece));
+      ASSERT_EQ(body.Append(piece), std::errc());
       all += piece;
       if (random() % 64 == 0) body = BodyBytes(std::move(body));
     }
@@ -50,7 +50,8 @@ TEST(BodyBytesTest, WhatIsHeldIsCountedAndNoMoreThanCame) {
     const auto room = std::make_shared<ByteRoom>(kMaxBytes);
     std::optional<BodyBytes> body(room);
     while (body->view().size() < kLongBodyBytes + 10 * page) {
-      ASSERT_TRUE(body->Append(std::string(1 + random() % most, 'x')));
+      ASSERT_EQ(body->Append(std::string(1 + random() % most, 'x')),
+                std::errc());
       const size_t size = body->view().size();
       ASSERT_GE(body->held_bytes(), size);
       ASSERT_LT(body->held_bytes(), size + page);
@@ -68,20 +69,21 @@ TEST(BodyBytesTest, WhatIsHeldIsCountedAndNoMoreThanCame) {
 TEST(BodyBytesTest, WithoutRoomItStaysAsItIs) {
   const auto room = std::make_shared<ByteRoom>(kMaxBytes);
   BodyBytes first(room), second(room);
-  ASSERT_TRUE(first.Append(std::string(kMaxBytes - kLongBodyBytes, 'a')));
+  ASSERT_EQ(first.Append(std::string(kMaxBytes - kLongBodyBytes, 'a')),
+            std::errc());
   // What is short needs none.
-  ASSERT_TRUE(second.Append(std::string(kLongBodyBytes, 'b')));
-  EXPECT_FALSE(second.Append("b"));
+  ASSERT_EQ(second.Append(std::string(kLongBodyBytes, 'b')), std::errc());
+  EXPECT_EQ(second.Append("b"), std::errc::no_buffer_space);
   EXPECT_EQ(second.view(), std::string(kLongBodyBytes, 'b'));
   first = BodyBytes();
-  EXPECT_TRUE(second.Append("b"));
+  EXPECT_EQ(second.Append("b"), std::errc());
   // One alone may have all of it.
   second = BodyBytes();
   BodyBytes third(room);
   for (size_t i = 0; i < kMaxBytes; i += 1 << 10) {
-    ASSERT_TRUE(third.Append(std::string(1 << 10, 'c'))) << i;
+    ASSERT_EQ(third.Append(std::string(1 << 10, 'c')), std::errc()) << i;
   }
-  EXPECT_FALSE(third.Append("c"));
+  EXPECT_EQ(third.Append("c"), std::errc::no_buffer_space);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <ctime>
 #include <iterator>
+#include <new>
 #include <random>
 
 #include "model/json_fields.h"
@@ -123,6 +124,16 @@ Error NobodyWaits() {
   return MakeError(ErrorCode::kCancelled, "the client has left");
 }
 
+ApiError NotTakenIn(const Error& error) {
+  if (error.code == ErrorCode::kInvalidArgument) {
+    return {.message = error.message};
+  }
+  const bool full = error.code == ErrorCode::kResourceExhausted;
+  return {.status = full ? 429 : 503,
+          .message = error.message,
+          .headers = {{"Retry-After", "1"}}};
+}
+
 std::unique_ptr<AnswerStyle> StyleOf(const CompletionRequest& request,
                                      AnswerIdentity identity) {
   if (request.endpoint == Endpoint::kResponses) {
@@ -217,7 +228,7 @@ Result<std::string> CompletionService::Render(
     return WrongField("continue_final_message",
                       "false: the template does not write the last message");
   }
-  if (text.ok()) return text;
+  if (text.ok() || text.error().code == ErrorCode::kIo) return text;
   return MakeError(ErrorCode::kInvalidArgument, "request: field {}: {}",
                    PromptFieldOf(request.endpoint),
                    WithoutFolder(text.error().message));
@@ -416,7 +427,9 @@ AnswerText CompletionService::TextFor(const CompletionRequest& request,
 }
 
 Result<const GrammarVocabulary*> CompletionService::Vocabulary() {
-  if (!vocabulary_) {
+  const bool may_be_there_now = vocabulary_ && !vocabulary_->ok() &&
+                                vocabulary_->error().code == ErrorCode::kIo;
+  if (!vocabulary_ || may_be_there_now) {
     vocabulary_ = GrammarVocabulary::Create(
         parts_.tokenizer, options_.rules.vocab_size,
         options_.rules.defaults.eos_token_ids, options_.grammars);
@@ -448,6 +461,7 @@ Result<std::optional<GrammarMatcher>> CompletionService::Constrain(
   ASSIGN_OR_RETURN(const GrammarVocabulary* vocabulary, Vocabulary());
   Result<GrammarMatcher> matcher = vocabulary->Compile(asked->grammar);
   if (matcher.ok()) return std::optional(*std::move(matcher));
+  if (matcher.error().code == ErrorCode::kIo) return matcher.error();
   return MakeError(ErrorCode::kInvalidArgument, "request: field {}: {}",
                    asked->field, matcher.error().message);
 }
@@ -504,27 +518,27 @@ CompletionService::Started CompletionService::Submit(
       submissions.push_back({std::move(asked), std::move(feed)});
     }
   }
+  std::vector<std::shared_ptr<TokenFeed>> feeds;
+  for (const AnswerSource& source : sources) feeds.push_back(source.feed);
   const Result<std::vector<Ticket>> tickets =
       parts_.loop.Submit(std::move(submissions));
-  if (!tickets.ok()) {
-    const bool full = tickets.error().code == ErrorCode::kResourceExhausted;
-    if (tickets.error().code == ErrorCode::kInvalidArgument) {
-      return ApiError{.message = tickets.error().message};
-    }
-    return ApiError{.status = full ? 429 : 503,
-                    .message = tickets.error().message,
-                    .headers = {{"Retry-After", "1"}}};
-  }
+  if (!tickets.ok()) return NotTakenIn(tickets.error());
   for (size_t i = 0; i < sources.size(); ++i) {
     sources[i].ticket = (*tickets)[i];
   }
-  form.record = std::move(record);
-  form.record->answer = form.id;
-  form.record->num_prompt_tokens = form.num_prompt_tokens;
-  return std::make_unique<CompletionAnswer>(
-      std::move(form), std::move(sources),
-      [&loop = parts_.loop](Ticket ticket) { loop.Cancel(ticket); },
-      parts_.tokenizer, parts_.metrics);
+  try {
+    form.record = std::move(record);
+    form.record->answer = form.id;
+    form.record->num_prompt_tokens = form.num_prompt_tokens;
+    return std::make_unique<CompletionAnswer>(
+        std::move(form), std::move(sources),
+        [&loop = parts_.loop](Ticket ticket) { loop.Cancel(ticket); },
+        parts_.tokenizer, parts_.metrics);
+  } catch (const std::bad_alloc&) {
+    // What runs already is nobody's.
+    for (const auto& feed : feeds) feed->Leave();
+    throw;
+  }
 }
 
 CompletionService::Started CompletionService::Start(

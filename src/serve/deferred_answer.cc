@@ -1,8 +1,21 @@
 #include "serve/deferred_answer.h"
 
+#include <new>
+
+#include "base/memory_reserve.h"
 #include "serve/logged_answer.h"
 
 namespace winnow {
+
+std::unique_ptr<HttpAnswer> DeferredWork::Done(const Do& work) {
+  const WorkMayLackMemory its_own_alone;
+  try {
+    return work(*this);
+  } catch (const std::bad_alloc&) {
+    const std::scoped_lock lock(mutex_);
+    return std::move(lacking_);
+  }
+}
 
 void DeferredWork::Run() {
   Do work;
@@ -11,7 +24,7 @@ void DeferredWork::Run() {
     work = std::exchange(do_, nullptr);
   }
   if (!work) return;
-  std::unique_ptr<HttpAnswer> answer = work(*this);
+  std::unique_ptr<HttpAnswer> answer = Done(work);
   // Who hears of it may ask again at once, and finds the room of its body free.
   work = nullptr;
   const std::scoped_lock lock(mutex_);
@@ -40,7 +53,7 @@ void DeferredWork::Leave() {
   Do unbegun;
   // What it holds may end before the work does.
   std::function<void()> wake;
-  std::unique_ptr<HttpAnswer> unsent;
+  std::unique_ptr<HttpAnswer> unsent, unneeded;
   std::function<void()> withdraw;
   {
     const std::scoped_lock lock(mutex_);
@@ -49,6 +62,7 @@ void DeferredWork::Leave() {
     withdraw = std::exchange(withdraw_, nullptr);
     wake = std::exchange(wake_, nullptr);
     unsent = std::move(answer_);
+    unneeded = std::move(lacking_);
   }
   if (withdraw) withdraw();
 }

@@ -24,7 +24,10 @@ class DeferredWork {
  public:
   using Do = std::function<std::unique_ptr<HttpAnswer>(DeferredWork&)>;
 
-  explicit DeferredWork(Do work) : do_(std::move(work)) {}
+  // `lacking`: what comes of it where memory does not suffice for it; made
+  // beforehand, when there is some.
+  DeferredWork(Do work, std::unique_ptr<HttpAnswer> lacking)
+      : do_(std::move(work)), lacking_(std::move(lacking)) {}
 
   // The thread that does it. REQUIRES: called once.
   void Run();
@@ -42,9 +45,12 @@ class DeferredWork {
   std::optional<Deadline> deadline() const;
 
  private:
+  std::unique_ptr<HttpAnswer> Done(const Do& work);
+
   std::atomic<bool> is_left_ = false;  // set under the lock
   mutable std::mutex mutex_;           // for what follows
   Do do_;                              // null: it has begun, or never will
+  std::unique_ptr<HttpAnswer> lacking_;
   std::function<void()> withdraw_;
   std::function<void()> wake_;
   std::optional<Deadline> deadline_;

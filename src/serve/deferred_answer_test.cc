@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <new>
 #include <string>
 
 #include "base/check.h"
@@ -51,7 +52,7 @@ class DeferredAnswerTest : public testing::Test {
   }
 
   std::unique_ptr<DeferredAnswer> Make(DeferredWork::Do work) {
-    work_ = std::make_shared<DeferredWork>(std::move(work));
+    work_ = std::make_shared<DeferredWork>(std::move(work), Whole("no memory"));
     const auto record_of = [](const char* path) {
       RequestRecord record;
       record.path = path;
@@ -93,6 +94,16 @@ TEST_F(DeferredAnswerTest, WhatComesOfTheWorkIsTheAnswer) {
   const std::string lines = Lines();
   EXPECT_NE(lines.find("/work 200"), std::string::npos) << lines;
   EXPECT_EQ(std::ranges::count(lines, '\n'), 1) << lines;
+}
+
+TEST_F(DeferredAnswerTest, WorkThatFindsNoMemoryIsToldSo) {
+  auto answer = Make([](DeferredWork&) -> Answer { throw std::bad_alloc(); });
+  work_->Run();
+  EXPECT_EQ(num_wakes_, 1);
+  EXPECT_EQ(answer->Take().body, "no memory");
+  answer.reset();
+  const std::string lines = Lines();
+  EXPECT_NE(lines.find("/work"), std::string::npos) << lines;
 }
 
 TEST_F(DeferredAnswerTest, WhoIsLateIsToldBeforeTheWorkIsDone) {

@@ -20,6 +20,16 @@ Result<Engine::Progress> StepOf(Engine& engine) {
   }
 }
 
+// Nothing is left of what was not added.
+Result<SequenceId> AddTo(Engine& engine, Request request, TokenFeed& feed) {
+  try {
+    return engine.Add(std::move(request), &feed);
+  } catch (const std::bad_alloc&) {
+    return MakeError(ErrorCode::kIo,
+                     "memory does not suffice for the request, for now");
+  }
+}
+
 }  // namespace
 
 EngineLoop::EngineLoop(std::unique_ptr<Engine> engine, int max_open,
@@ -82,6 +92,9 @@ Result<std::vector<Ticket>> EngineLoop::Submit(
     const std::scoped_lock lock(mutex_);
     if (failure_) return *failure_;
     RETURN_IF_ERROR(CheckRoom(submissions));
+    // What takes memory comes first: all of them or none.
+    tickets.reserve(submissions.size());
+    inbox_.arrivals.reserve(inbox_.arrivals.size() + submissions.size());
     for (Submission& submission : submissions) {
       tickets.push_back(Ticket{++num_tickets_});
       ++num_open_;
@@ -94,9 +107,11 @@ Result<std::vector<Ticket>> EngineLoop::Submit(
 }
 
 void EngineLoop::Cancel(Ticket ticket) {
-  {
+  try {
     const std::scoped_lock lock(mutex_);
     inbox_.cancelled.push_back(ticket);
+  } catch (const std::bad_alloc&) {
+    return;  // Whose reader has left ends with its next token.
   }
   came_.notify_one();
 }
@@ -150,7 +165,7 @@ void EngineLoop::TakeIn(Inbox inbox) {
     const std::optional<Deadline> deadline =
         arrival.submission.request.deadline;
     const Result<SequenceId> id =
-        engine_->Add(std::move(arrival.submission.request), feed.get());
+        AddTo(*engine_, std::move(arrival.submission.request), *feed);
     if (id.ok()) {
       open_.emplace(arrival.ticket, Open{*id, feed, is_watched, deadline});
       metrics_.CountStart();

@@ -207,6 +207,17 @@ class EngineLoopTest : public testing::Test {
   std::unique_ptr<EngineLoop> loop_;
 };
 
+// As where there is no memory to say that it is to be cancelled.
+TEST_F(EngineLoopTest, WhoseReaderHasLeftEndsWithTheNextToken) {
+  Start(/*has_disk=*/false);
+  Request endless = Ask(1);
+  endless.max_tokens = 360;
+  Asked asked = Send(std::move(endless));
+  asked.feed->Leave();
+  ASSERT_TRUE(Await(asked));
+  EXPECT_LE(asked.completion->num_generated_tokens, 1);
+}
+
 // Two pages pass at a time, so that all goes out in several turns.
 TEST_F(EngineLoopTest, WhatWasReadIsWrittenWhileNobodyAsks) {
   const std::vector<int32_t> alone = TokensAlone(1);

@@ -5,6 +5,7 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "base/memory_reserve.h"
 #include "serve/allowed_host.h"
 #include "serve/api_key.h"
 #include "serve/completion_json.h"
@@ -44,6 +45,12 @@ bool IsRequestId(std::string_view id) {
            return std::isalnum(c) != 0 || c == '.' || c == '_' || c == ':' ||
                   c == '-';
          });
+}
+
+ApiError LackOfMemory() {
+  return {.status = 503,
+          .message = "memory does not suffice for the request, for now",
+          .headers = {{"Retry-After", "1"}}};
 }
 
 // Counted when it is sent: of what nobody waits for any more nothing is.
@@ -210,7 +217,11 @@ HttpApi::Reply HttpApi::RefusalOfHead(const Call& call) {
     return Refusal(call, {.status = 404,
                           .message = "no such path: " + Printable(call.path)});
   }
-  if (route->method == call.method) return nullptr;
+  if (route->method == call.method) {
+    // What was let in has all of it that there is; a probe needs next to none.
+    const bool may_begin = call.method != "POST" || RetakeMemoryReserve();
+    return may_begin ? nullptr : Refusal(call, LackOfMemory());
+  }
   return Refusal(
       call, {.status = 405,
              .message = fmt::format("method must be {}, is {}", route->method,
@@ -243,12 +254,14 @@ HttpApi::Reply HttpApi::Defer(Call call, const Route& route) {
   head.path = call.path;
   head.record = call.record;
   call.record = records.work;
+  Reply lacking = Refusal(head, LackOfMemory());
   auto work = std::make_shared<DeferredWork>(
       [this, &route,
        call = std::make_shared<Call>(std::move(call))](DeferredWork& self) {
         call->work = &self;
         return (this->*route.answer)(*call);
-      });
+      },
+      std::move(lacking));
   // The server's limit holds while it waits for a thread, too.
   if (const auto deadline = service_.DeadlineOf({}, records.own->arrived)) {
     work->SetDeadline(*deadline);

@@ -11,6 +11,7 @@
 #include <boost/asio/write.hpp>
 #include <boost/beast/http.hpp>
 #include <cerrno>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -84,10 +85,14 @@ void HttpConnection::EndIfIdle() {
 }
 
 Awaitable<void> HttpConnection::Run(std::shared_ptr<HttpConnection> self) {
-  bool more = true;
-  while (more && !server_.draining) {
-    more = co_await AwaitRequest();
-    if (more) more = co_await ServeOne();
+  try {
+    bool more = true;
+    while (more && !server_.draining) {
+      more = co_await AwaitRequest();
+      if (more) more = co_await ServeOne();
+    }
+  } catch (const std::bad_alloc&) {
+    // Not even an error can be told: its client sees the end.
   }
   BoostError ignored;
   stream_.socket().shutdown(Tcp::socket::shutdown_send, ignored);

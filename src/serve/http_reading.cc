@@ -7,8 +7,15 @@ namespace winnow {
 namespace http = boost::beast::http;
 namespace errc = boost::system::errc;
 
-boost::system::error_code CountedBody::reader::NoRoom() {
-  return errc::make_error_code(errc::not_enough_memory);
+boost::system::error_code CountedBody::reader::Append(std::string_view bytes) {
+  switch (body_.Append(bytes)) {
+    case std::errc::no_buffer_space:
+      return errc::make_error_code(errc::no_buffer_space);
+    case std::errc::not_enough_memory:
+      return errc::make_error_code(errc::not_enough_memory);
+    default:
+      return {};
+  }
 }
 
 void SetLimits(const HttpLimits& limits, HttpParser& parser) {
@@ -51,12 +58,15 @@ std::optional<HttpRefusal> RefusalOf(boost::system::error_code error,
                                         limits.max_header_bytes)};
   }
   // Bodies that are there leave no room for this one.
-  if (error == errc::not_enough_memory) {
+  if (error == errc::no_buffer_space) {
     return HttpRefusal{
         503, fmt::format("long bodies that are received, wait or are worked on "
                          "must be at most {} bytes together "
                          "(--max-bodies-size), are more with this one",
                          limits.max_bodies_bytes)};
+  }
+  if (error == errc::not_enough_memory) {
+    return HttpRefusal{503, "memory does not suffice for the body, for now"};
   }
   const bool of_http =
       error.category() ==

@@ -12,6 +12,7 @@
 #include <boost/system/error_code.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "serve/body_bytes.h"
 #include "serve/http_message.h"
@@ -19,8 +20,8 @@
 
 namespace winnow {
 
-// A message's body as the library wants it told. Where there is no room for
-// what has come, reading it ends with an error of its own.
+// A message's body as the library wants it told. Where there is no room or no
+// memory for what has come, reading it ends with an error of its own.
 struct CountedBody {
   using value_type = BodyBytes;
 
@@ -42,10 +43,8 @@ struct CountedBody {
       for (const boost::asio::const_buffer buffer :
            boost::beast::buffers_range_ref(buffers)) {
         const auto* bytes = static_cast<const char*>(buffer.data());
-        if (!body_.Append({bytes, buffer.size()})) {
-          error = NoRoom();
-          return num_taken;
-        }
+        error = Append({bytes, buffer.size()});
+        if (error) return num_taken;
         num_taken += buffer.size();
       }
       return num_taken;
@@ -53,7 +52,7 @@ struct CountedBody {
     void finish(boost::system::error_code& error) { error = {}; }
 
    private:
-    static boost::system::error_code NoRoom();
+    boost::system::error_code Append(std::string_view bytes);
 
     value_type& body_;
   };

@@ -14,6 +14,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
 #include <mutex>
+#include <new>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -30,6 +31,9 @@ using Tcp = net::ip::tcp;
 template <typename T>
 using Awaitable = net::awaitable<T>;
 
+// For a descriptor, or memory, to come back.
+constexpr std::chrono::milliseconds kPause{50};
+
 // One more than may be let in is told so, and sent away.
 void TurnAway(Tcp::socket& socket) {
   constexpr std::string_view kFull =
@@ -40,8 +44,29 @@ void TurnAway(Tcp::socket& socket) {
   (void)told;  // It may be gone.
 }
 
+// A handler that finds no memory ends, and what it was for ends in time; the
+// others go on.
+void RunConnections(net::io_context& io) {
+  while (!io.stopped()) {
+    try {
+      io.run();
+    } catch (const std::bad_alloc&) {
+      continue;
+    }
+  }
+}
+
+// Its client sees the end of the connection where memory does not suffice.
+void Begin(HttpServerState& server, Tcp::socket socket) {
+  try {
+    HttpConnection::Start(
+        std::make_shared<HttpConnection>(server, std::move(socket)));
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+}
+
 Awaitable<void> Accept(HttpServerState& server) {
-  constexpr std::chrono::milliseconds kPause{50};
   while (server.acceptor.is_open()) {
     BoostError error;
     Tcp::socket socket = co_await server.acceptor.async_accept(
@@ -64,8 +89,18 @@ Awaitable<void> Accept(HttpServerState& server) {
       continue;
     }
     socket.set_option(Tcp::no_delay(true), error);
-    HttpConnection::Start(
-        std::make_shared<HttpConnection>(server, std::move(socket)));
+    Begin(server, std::move(socket));
+  }
+}
+
+// Accepting ends with the server alone.
+Awaitable<void> AcceptAlways(HttpServerState& server) {
+  while (server.acceptor.is_open()) {
+    try {
+      co_await Accept(server);
+    } catch (const std::bad_alloc&) {
+      std::this_thread::sleep_for(kPause);
+    }
   }
 }
 
@@ -110,11 +145,13 @@ void HttpServer::Start(HttpHandler& handler, int num_threads) {
   state_->handler = &handler;
   net::co_spawn(
       state_->io,
-      [state = state_.get()]() -> Awaitable<void> { return Accept(*state); },
+      [state = state_.get()]() -> Awaitable<void> {
+        return AcceptAlways(*state);
+      },
       net::detached);
   for (int i = 0; i < num_threads; ++i) {
     std::thread& thread = state_->threads.emplace_back(
-        [state = state_.get()] { state->io.run(); });
+        [state = state_.get()] { RunConnections(state->io); });
     pthread_setname_np(thread.native_handle(), "winnow-http");
   }
 }

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <climits>
 #include <ctime>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -146,23 +147,32 @@ RequestLog::~RequestLog() {
 
 void RequestLog::Add(const RequestRecord& record) {
   if (LevelOf(record) > least_) return;
-  AddLine(LogLine(record, format_, std::chrono::steady_clock::now()));
+  AddLine([&] {
+    return LogLine(record, format_, std::chrono::steady_clock::now());
+  });
 }
 
 void RequestLog::Add(const ServerEvent& event) {
   if (LogLevel::kWarning > least_) return;
-  AddLine(LogLine(event, format_, std::chrono::system_clock::now()));
+  AddLine([&] {
+    return LogLine(event, format_, std::chrono::system_clock::now());
+  });
 }
 
-void RequestLog::AddLine(std::string line) {
-  line += "\n";
-  {
+// Ends of answers leave lines, and may not throw.
+void RequestLog::AddLine(const std::function<std::string()>& make) {
+  try {
+    std::string line = make() + "\n";
     const std::scoped_lock lock(mutex_);
     if (lines_.size() >= kMaxPendingLines) {
       ++num_left_out_;
       return;
     }
     lines_.push_back(std::move(line));
+  } catch (const std::bad_alloc&) {
+    const std::scoped_lock lock(mutex_);
+    ++num_left_out_;
+    return;
   }
   came_.notify_one();
 }

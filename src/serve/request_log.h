@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -74,7 +75,7 @@ class RequestLog {
   void Add(const ServerEvent& event);
 
  private:
-  void AddLine(std::string line);
+  void AddLine(const std::function<std::string()>& make);
   void Run();
   // False where nobody takes it any more.
   bool Write(std::string_view text);

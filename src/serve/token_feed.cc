@@ -62,6 +62,7 @@ FeedEvents TokenFeed::TakeFirst(size_t num_tokens) {
 
 void TokenFeed::Leave() {
   const std::scoped_lock lock(mutex_);
+  left_ = true;
   wake_ = nullptr;
   events_ = {};
 }
@@ -98,7 +99,10 @@ bool TokenFeed::OnToken(const GeneratedToken& token) {
     const size_t most =
         token.reads ? kMaxPendingWatchedTokens : kMaxPendingTokens;
     fits = events_.tokens.size() < most && num_ranges_ < kMaxPendingRanges;
-    if (fits) {
+    if (left_) {
+      fits = false;
+      ended_by_leaving_ = true;
+    } else if (fits) {
       num_ranges_ += NumRanges(token);
       events_.tokens.push_back(token);
     } else {
@@ -127,8 +131,9 @@ void TokenFeed::OnFinish(const Completion& completion) {
   Tell([&] {
     events_.completion = completion;
     const bool cancelled = completion.reason == FinishReason::kCancelled;
-    CountEnd(completion,
-             stopped_ && cancelled ? FinishReason::kStop : completion.reason);
+    const FinishReason reason =
+        ended_by_leaving_ ? FinishReason::kCancelled : completion.reason;
+    CountEnd(completion, stopped_ && cancelled ? FinishReason::kStop : reason);
   });
 }
 

@@ -67,6 +67,7 @@ class TokenFeed : public RequestObserver {
   void SetWake(std::function<void()> wake);
   // Of a watched request perhaps only the first tokens, and the rest next time.
   FeedEvents Take();
+  // The next token ends the request, if nothing does before.
   void Leave();
   // What made the reader end it was the text's end, not its own going.
   void EndAtStop();
@@ -105,6 +106,8 @@ class TokenFeed : public RequestObserver {
   size_t num_ranges_ = 0;  // that they have
   std::function<void()> wake_;
   bool told_ = false;
+  bool left_ = false;
+  bool ended_by_leaving_ = false;
   bool stopped_ = false;
 };
 

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/check.h"
@@ -12,15 +13,23 @@ namespace winnow {
 WorkerPool::WorkerPool(int num_threads, size_t max_long_bytes)
     : max_long_bytes_(max_long_bytes) {
   CHECK(num_threads >= 2, "threads={}", num_threads);
-  // Before any of them asks how many there are.
-  const std::scoped_lock lock(mutex_);
-  for (int i = 0; i < num_threads; ++i) {
-    std::thread& thread = threads_.emplace_back([this] { Run(); });
-    pthread_setname_np(thread.native_handle(), "winnow-work");
+  threads_.reserve(static_cast<size_t>(num_threads));
+  try {
+    // Before any of them asks how many there are.
+    const std::scoped_lock lock(mutex_);
+    for (int i = 0; i < num_threads; ++i) {
+      std::thread& thread = threads_.emplace_back([this] { Run(); });
+      pthread_setname_np(thread.native_handle(), "winnow-work");
+    }
+  } catch (...) {
+    End();  // Those that could be started.
+    throw;
   }
 }
 
-WorkerPool::~WorkerPool() {
+WorkerPool::~WorkerPool() { End(); }
+
+void WorkerPool::End() {
   {
     const std::scoped_lock lock(mutex_);
     ending_ = true;
@@ -77,7 +86,11 @@ void WorkerPool::Run() {
     num_long_ += is_long ? 1 : 0;
     long_bytes_ += num_bytes;
     lock.unlock();
-    job.mapped().run();
+    try {
+      job.mapped().run();
+    } catch (const std::bad_alloc&) {
+      // Whoever waits for it waits for its end; nobody else does.
+    }
     job = {};
     lock.lock();
     // Whoever has ended looks for the next itself; there may be more.

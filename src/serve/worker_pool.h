@@ -17,7 +17,8 @@ namespace winnow {
 // the order in which they came. Long ones never take the last thread, so that a
 // short job waits for short ones alone; and while one waits and none is at
 // work, it goes before them. Those at work have at most max_long_bytes
-// together: one that has more is alone.
+// together: one that has more is alone. A job that throws std::bad_alloc has
+// ended.
 class WorkerPool {
  public:
   enum class Length : uint8_t { kShort, kLong };
@@ -25,7 +26,8 @@ class WorkerPool {
   // Names a job that was posted.
   enum class Ticket : uint64_t {};
 
-  // REQUIRES: num_threads is at least 2.
+  // Throws what std::thread does where a thread cannot be started. REQUIRES:
+  // num_threads is at least 2.
   WorkerPool(int num_threads, size_t max_long_bytes);
   // Waits for the jobs that have begun; the others are dropped.
   ~WorkerPool();
@@ -46,6 +48,7 @@ class WorkerPool {
   // What a thread may begin now, or null. REQUIRES: mutex_ is held.
   Jobs* Next();
   void Run();
+  void End();
 
   const size_t max_long_bytes_;
   std::mutex mutex_;  // for what follows

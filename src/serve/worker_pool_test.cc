@@ -9,6 +9,7 @@
 #include <latch>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <random>
 #include <thread>
@@ -35,6 +36,17 @@ TEST(WorkerPoolTest, JobsOfAKindBeginInOrder) {
   }
   all.wait();
   for (int i = 0; i < kNumJobs; ++i) EXPECT_EQ(order[i], i);
+}
+
+TEST(WorkerPoolTest, AJobThatFindsNoMemoryEndsAlone) {
+  constexpr int kNumJobs = 20;
+  std::latch all(kNumJobs);
+  WorkerPool pool(2, 1);
+  for (int i = 0; i < kNumJobs; ++i) {
+    pool.Post(Length::kLong, 1, [] { throw std::bad_alloc(); });
+    pool.Post(Length::kLong, 1, [&] { all.count_down(); });
+  }
+  all.wait();
 }
 
 TEST(WorkerPoolTest, LongJobsLeaveAThread) {

@@ -15,6 +15,10 @@ using internal::SliceOf;
 
 constexpr size_t kMaxTemplateBytes = size_t{4} << 20;
 constexpr size_t kMaxConfigBytes = size_t{16} << 20;
+// What rendering takes for a byte of a conversation as JSON, and what the
+// longest text that it may make takes while it grows.
+constexpr size_t kRenderingBytes = 64;
+constexpr size_t kRenderedBytes = size_t{256} << 20;
 
 }  // namespace
 
@@ -64,6 +68,11 @@ Result<ChatTemplate> ChatTemplate::FromText(
 }
 
 Result<std::string> ChatTemplate::Render(const ChatInput& input) const {
+  const size_t num_bytes = input.messages_json.size() + input.extra_json.size();
+  ASSIGN_OR_RETURN(const auto room,
+                   internal::RoomForCall(
+                       fmt::format("a conversation of {} bytes", num_bytes),
+                       kRenderedBytes + kRenderingBytes * num_bytes));
   WinnowOwnedText text{};
   WinnowOwnedText message{};
   const WinnowChatInput given = {SliceOf(input.messages_json),

@@ -25,6 +25,12 @@ int32_t NumberOf(GrammarKind kind) {
   CHECK(false, "kind={}", static_cast<int>(kind));
 }
 
+// What a state of a matcher takes; what compiling takes beside its states; and
+// what a token of a vocabulary does in the trees that are made of it.
+constexpr size_t kStateBytes = size_t{2} << 10;
+constexpr size_t kCompilingBytes = size_t{64} << 20;
+constexpr size_t kVocabularyBytes = size_t{1} << 10;
+
 Status StatusOf(int32_t code, WinnowOwnedText message) {
   if (code == kWinnowTextOk) return Ok{};
   return TakeError(code, message);
@@ -39,10 +45,12 @@ void GrammarMatcher::Free::operator()(WinnowMatcher* matcher) const {
 GrammarMatcher GrammarMatcher::Clone() const {
   Handle clone(winnow_matcher_clone(handle_.get()));
   CHECK(clone != nullptr);
-  return GrammarMatcher(std::move(clone));
+  return GrammarMatcher(std::move(clone), max_bytes_);
 }
 
 Status GrammarMatcher::Mask(std::span<uint32_t> words) {
+  ASSIGN_OR_RETURN(const auto room,
+                   internal::RoomForCall("a grammar's states", max_bytes_));
   WinnowOwnedText message{};
   const int32_t code =
       winnow_matcher_mask(handle_.get(), words.data(), words.size(), &message);
@@ -67,6 +75,11 @@ Result<GrammarVocabulary> GrammarVocabulary::Create(
     const Tokenizer& tokenizer, int vocab_size,
     std::span<const int32_t> end_ids, const GrammarLimits& limits) {
   CHECK(vocab_size > 0, "vocab_size={}", vocab_size);
+  ASSIGN_OR_RETURN(const auto room,
+                   internal::RoomForCall(
+                       "a vocabulary's trees",
+                       internal::kCallBytes +
+                           kVocabularyBytes * static_cast<size_t>(vocab_size)));
   WinnowVocabulary* vocabulary = nullptr;
   WinnowOwnedText message{};
   const int32_t code = winnow_vocabulary_create(
@@ -79,18 +92,22 @@ Result<GrammarVocabulary> GrammarVocabulary::Create(
        .max_mask_us = limits.max_mask_us},
       &vocabulary, &message);
   if (code != kWinnowTextOk) return TakeError(code, message);
-  return GrammarVocabulary(Handle(vocabulary), vocab_size);
+  return GrammarVocabulary(Handle(vocabulary), vocab_size, limits.max_states);
 }
 
 Result<GrammarMatcher> GrammarVocabulary::Compile(
     const Grammar& grammar) const {
+  const size_t max_bytes = internal::kCallBytes + kStateBytes * max_states_;
+  ASSIGN_OR_RETURN(auto room, internal::RoomForCall(
+                                  "a grammar", kCompilingBytes + max_bytes));
   WinnowMatcher* created = nullptr;
   WinnowOwnedText message{};
   const int32_t code =
       winnow_matcher_create(handle_.get(), NumberOf(grammar.kind),
                             SliceOf(grammar.source), &created, &message);
   if (code != kWinnowTextOk) return TakeError(code, message);
-  GrammarMatcher matcher{GrammarMatcher::Handle(created)};
+  GrammarMatcher matcher(GrammarMatcher::Handle(created), max_bytes);
+  room.reset();
   // What cannot begin is told now, and the first mask costs most.
   std::vector<uint32_t> words((static_cast<size_t>(vocab_size_) + 31) / 32);
   RETURN_IF_ERROR(matcher.Mask(words));

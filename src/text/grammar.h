@@ -53,7 +53,8 @@ class GrammarMatcher {
   // Sets bit i % 32 of word i / 32 where token i may come next: the text is
   // then the beginning of one within the grammar, or, for a token that ends
   // texts, one within it. Ids that the vocabulary lacks may not. Fails, with
-  // all bits 0, where no token may, and where the limits do not suffice.
+  // all bits 0, where no token may, and where the limits do not suffice; with
+  // kIo where memory does not.
   Status Mask(std::span<uint32_t> words);
   // The token comes next. Fails where it may not.
   Status Accept(int32_t token_id);
@@ -67,9 +68,11 @@ class GrammarMatcher {
   };
   using Handle = std::unique_ptr<WinnowMatcher, Free>;
 
-  explicit GrammarMatcher(Handle handle) : handle_(std::move(handle)) {}
+  GrammarMatcher(Handle handle, size_t max_bytes)
+      : handle_(std::move(handle)), max_bytes_(max_bytes) {}
 
   Handle handle_;
+  size_t max_bytes_;  // that what it learns may take
 };
 
 // What the tokens of a model spell, so that texts of them can be held to
@@ -89,7 +92,7 @@ class GrammarVocabulary {
                                           const GrammarLimits& limits);
 
   // A matcher at the beginning of a text. Fails where the grammar is wrong,
-  // too large, or no token may begin.
+  // too large, or no token may begin; with kIo where memory does not suffice.
   Result<GrammarMatcher> Compile(const Grammar& grammar) const;
 
  private:
@@ -98,11 +101,14 @@ class GrammarVocabulary {
   };
   using Handle = std::unique_ptr<WinnowVocabulary, Free>;
 
-  GrammarVocabulary(Handle handle, int vocab_size)
-      : handle_(std::move(handle)), vocab_size_(vocab_size) {}
+  GrammarVocabulary(Handle handle, int vocab_size, size_t max_states)
+      : handle_(std::move(handle)),
+        vocab_size_(vocab_size),
+        max_states_(max_states) {}
 
   Handle handle_;
   int vocab_size_;
+  size_t max_states_;
 };
 
 }  // namespace winnow

@@ -18,6 +18,8 @@ ErrorCode CodeOf(int32_t code) {
       return ErrorCode::kResourceExhausted;
     case kWinnowTextCancelled:
       return ErrorCode::kCancelled;
+    case kWinnowTextIo:
+      return ErrorCode::kIo;
   }
   CHECK(false, "code={}", code);
   return ErrorCode::kCorrupt;
@@ -34,10 +36,21 @@ WinnowNamedText NamedTextOf(const std::string& name,
   return {SliceOf(name), text ? SliceOf(*text) : WinnowSlice{nullptr, 0}};
 }
 
+Result<std::unique_ptr<MemoryRoom>> RoomForCall(std::string_view what,
+                                                size_t num_bytes) {
+  std::unique_ptr<MemoryRoom> room = MemoryRoom::Take(num_bytes);
+  if (room != nullptr) return room;
+  return MakeError(ErrorCode::kIo,
+                   "memory does not suffice for {}: it may take {} bytes", what,
+                   num_bytes);
+}
+
 std::string TakeText(WinnowOwnedText text) {
-  std::string copy(text.data, text.size);
-  winnow_text_free(text);
-  return copy;
+  const struct Owner {
+    ~Owner() { winnow_text_free(text); }
+    const WinnowOwnedText text;
+  } owner{text};
+  return std::string(text.data, text.size);
 }
 
 Error TakeError(int32_t code, WinnowOwnedText message) {

@@ -4,10 +4,12 @@
 #define WINNOW_TEXT_RUST_TEXT_H_
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "base/memory_reserve.h"
 #include "base/result.h"
 #include "winnow_text.h"
 
@@ -19,6 +21,15 @@ WinnowSlice SliceOf(std::string_view text);
 // A text that may be absent, and the name that messages give it.
 WinnowNamedText NamedTextOf(const std::string& name,
                             const std::optional<std::string>& text);
+
+// What a call may take beside what grows with its text.
+inline constexpr size_t kCallBytes = size_t{4} << 20;
+
+// Sets aside what the library may take for a call, since it cannot be told that
+// there is no memory: held while it is called. Fails with kIo, and names
+// `what`, where the system has not that much.
+Result<std::unique_ptr<MemoryRoom>> RoomForCall(std::string_view what,
+                                                size_t num_bytes);
 
 // Copies what the library gave and gives it back.
 std::string TakeText(WinnowOwnedText text);

@@ -8,7 +8,9 @@
 namespace winnow {
 namespace {
 
+using internal::kCallBytes;
 using internal::NamedTextOf;
+using internal::RoomForCall;
 using internal::SliceOf;
 using internal::TakeError;
 using internal::TakeText;
@@ -16,6 +18,11 @@ using internal::TakeText;
 // Larger files than any in use: 262,144 tokens take 33 MB.
 constexpr size_t kMaxTokenizerBytes = size_t{256} << 20;
 constexpr size_t kMaxConfigBytes = size_t{16} << 20;
+// What encoding takes for a byte of text, and decoding for an id.
+constexpr size_t kEncodingBytes = 400;
+constexpr size_t kDecodingBytes = 512;
+// So few ids are decoded within what a thread that answers may take.
+constexpr size_t kFewIds = 256;
 
 std::optional<int64_t> SizeOrNone(size_t size) {
   return size == 0 ? std::nullopt : std::optional(static_cast<int64_t>(size));
@@ -52,6 +59,7 @@ Result<Tokenizer> Tokenizer::Load(const std::filesystem::path& folder) {
 Result<Tokenizer> Tokenizer::FromJson(
     const std::filesystem::path& folder, const std::string& tokenizer_json,
     const std::optional<std::string>& tokenizer_config_json) {
+  winnow_text_ask_where_memory_ends(&GiveMemoryAway);
   const std::string name = (folder / "tokenizer.json").string();
   const std::string config_name = (folder / "tokenizer_config.json").string();
   WinnowTokenizer* tokenizer = nullptr;
@@ -73,6 +81,9 @@ Result<std::vector<int32_t>> Tokenizer::Encode(
   static_assert(sizeof(*is_left) == 1 && std::atomic<bool>::is_always_lock_free,
                 "as the Rust library reads it");
   RETURN_IF_ERROR(CheckText(text));
+  ASSIGN_OR_RETURN(const auto room,
+                   RoomForCall(fmt::format("text of {} bytes", text.size()),
+                               kCallBytes + kEncodingBytes * text.size()));
   WinnowOwnedIds ids{};
   WinnowOwnedText message{};
   const int32_t code =
@@ -82,13 +93,21 @@ Result<std::vector<int32_t>> Tokenizer::Encode(
     const Error error = TakeError(code, message);
     return MakeError(error.code, "{}: {}", name_, error.message);
   }
-  std::vector<int32_t> copy(ids.data, ids.data + ids.size);
-  winnow_ids_free(ids);
-  return copy;
+  const struct Owner {
+    ~Owner() { winnow_ids_free(ids); }
+    const WinnowOwnedIds ids;
+  } owner{ids};
+  return std::vector<int32_t>(ids.data, ids.data + ids.size);
 }
 
 Result<std::string> Tokenizer::Decode(std::span<const int32_t> ids,
                                       bool skip_special_tokens) const {
+  std::unique_ptr<MemoryRoom> room;
+  if (ids.size() > kFewIds) {
+    ASSIGN_OR_RETURN(room,
+                     RoomForCall(fmt::format("text of {} tokens", ids.size()),
+                                 kCallBytes + kDecodingBytes * ids.size()));
+  }
   WinnowOwnedText text{};
   WinnowOwnedText message{};
   const int32_t code =

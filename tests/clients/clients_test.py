@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The clients that people have, against a running server: OpenAI's and
-Anthropic's Python packages (scripts/requirements-clients.txt), asking a scripted
+Anthropic's Python packages (scripts/requirements-clients-light.txt), asking a scripted
 model for text, streams and tools, and telling errors apart.
 
     clients_test.py PATH_TO_WINNOW

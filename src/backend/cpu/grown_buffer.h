@@ -4,6 +4,7 @@
 
 #include <new>
 
+#include "base/memory_reserve.h"
 #include "tensor/buffer.h"
 
 namespace winnow {
@@ -15,6 +16,9 @@ inline void Grow(size_t num_bytes, Buffer& buffer) {
   if (buffer.data() != nullptr && num_bytes <= buffer.num_bytes()) return;
   buffer = Buffer();
   Result<Buffer> grown = Buffer::AllocateHost(num_bytes, "workspace");
+  while (!grown.ok() && GiveReserveAway()) {
+    grown = Buffer::AllocateHost(num_bytes, "workspace");
+  }
   if (!grown.ok()) throw std::bad_alloc();
   buffer = std::move(grown).value();
 }

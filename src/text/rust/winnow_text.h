@@ -4,7 +4,8 @@
 // Every function that can fail returns a WinnowTextCode; where that is not 0,
 // *error holds one line of UTF-8 and the other outputs are untouched. What is
 // given is only read, during the call. Nothing unwinds out of a function.
-// Where memory ends, so does the process, with one line and status 1.
+// Where memory ends, and whoever is asked then gives none, so does the process,
+// with one line and status 1.
 // Handles may be shared by threads, but for WinnowDetokenizer and
 // WinnowMatcher.
 #ifndef WINNOW_TEXT_RUST_WINNOW_TEXT_H_
@@ -22,6 +23,7 @@ enum WinnowTextCode {
   kWinnowTextCorrupt = 3,
   kWinnowTextResourceExhausted = 4,
   kWinnowTextCancelled = 5,
+  kWinnowTextIo = 6,
 };
 
 // Bytes of the caller. data may be NULL: absent.
@@ -82,6 +84,11 @@ struct WinnowDetokenizer;
 struct WinnowChatTemplate;
 struct WinnowVocabulary;
 struct WinnowMatcher;
+
+// From now on `give` is called where memory ends, from any thread, and what
+// could not be allocated is tried again while it returns true. It allocates
+// nothing.
+void winnow_text_ask_where_memory_ends(bool (*give)());
 
 void winnow_text_free(WinnowOwnedText text);
 void winnow_ids_free(WinnowOwnedIds ids);

@@ -17,7 +17,8 @@ def read():
     for family in text_string_to_metric_families(ask("/metrics")):
         assert family.documentation and family.samples, family.name
         for sample in family.samples:
-            labels = {k: v for k, v in sample.labels.items() if k != "model_name"}
+            labels = {k: v for k, v in sample.labels.items()
+                      if k not in ("model_name", "engine")}
             samples[sample.name + json.dumps(labels)] = sample.value
             bound = labels.pop("le", None)
             if bound == "+Inf":  # is the count, and no bucket has more
@@ -31,5 +32,6 @@ before = read()
 ask("/v1/completions", {"prompt": "Say hello."})
 after = read()
 for name in after:
-    if name.startswith("vllm:") and "total" in name and after[name] != before[name]:
+    if (name.startswith("vllm:") and "total{" in name
+            and after[name] != before[name]):
         print(name.replace("{}", ""), "+%g" % (after[name] - before[name]))

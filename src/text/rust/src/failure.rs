@@ -14,6 +14,7 @@ pub enum Code {
     Corrupt = 3,
     ResourceExhausted = 4,
     Cancelled = 5,
+    Io = 6,
 }
 
 #[derive(Debug)]

@@ -128,6 +128,11 @@ fn id_or_none(id: Option<u32>) -> i32 {
 }
 
 #[no_mangle]
+pub extern "C" fn winnow_text_ask_where_memory_ends(give: memory::Give) {
+    memory::ask_where_memory_ends(give);
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn winnow_text_free(text: Text) {
     unsafe { text.free() }
 }

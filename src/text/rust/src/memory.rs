@@ -2,9 +2,27 @@
 //! like a bug and dumps core; the crates below have no way to fail instead.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// The system's allocator, but that it ends the process with one line and the
-/// status of work that could not be done.
+/// Gives memory of the caller's to the system; false: nothing is left to give.
+pub type Give = extern "C" fn() -> bool;
+
+static GIVE: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+
+/// From now on memory that ends is asked for again while `give` gives some.
+pub fn ask_where_memory_ends(give: Give) {
+    GIVE.store(give as *mut (), Ordering::Release);
+}
+
+fn was_given() -> bool {
+    let give = GIVE.load(Ordering::Acquire);
+    !give.is_null()
+        && unsafe { std::mem::transmute::<*mut (), Give>(give) }()
+}
+
+/// The system's allocator, but that, where nobody gives any, it ends the
+/// process with one line and the status of work that could not be done.
 struct Memory;
 
 #[global_allocator]
@@ -23,19 +41,24 @@ fn end_process() -> ! {
     }
 }
 
-fn present(memory: *mut u8) -> *mut u8 {
-    if memory.is_null() {
-        end_process()
+fn present(allocate: impl Fn() -> *mut u8) -> *mut u8 {
+    loop {
+        let memory = allocate();
+        if !memory.is_null() {
+            return memory;
+        }
+        if !was_given() {
+            end_process()
+        }
     }
-    memory
 }
 
 unsafe impl GlobalAlloc for Memory {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        present(unsafe { System.alloc(layout) })
+        present(|| unsafe { System.alloc(layout) })
     }
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        present(unsafe { System.alloc_zeroed(layout) })
+        present(|| unsafe { System.alloc_zeroed(layout) })
     }
     unsafe fn realloc(
         &self,
@@ -43,7 +66,7 @@ unsafe impl GlobalAlloc for Memory {
         layout: Layout,
         num_bytes: usize,
     ) -> *mut u8 {
-        present(unsafe { System.realloc(memory, layout, num_bytes) })
+        present(|| unsafe { System.realloc(memory, layout, num_bytes) })
     }
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         unsafe { System.dealloc(memory, layout) }

@@ -17,8 +17,10 @@ pub fn on_large_stack<T: Send>(
             .spawn_scoped(scope, || fenced(body))
             .map_err(|error| {
                 Failure::new(
-                    Code::ResourceExhausted,
-                    format!("cannot start a thread: {error}"),
+                    Code::Io,
+                    format!(
+                        "memory does not suffice for a thread, for now: {error}"
+                    ),
                 )
             })?;
         worker.join().expect("the thread's body is fenced")
