@@ -19,9 +19,12 @@ MemoryRoom* rooms = nullptr;
 
 thread_local int num_that_may_lack = 0;
 
+// Not counted against what memory there is, unless the system counts strictly:
+// a room is an upper bound, and may be larger than memory.
 void* Map(size_t num_bytes) {
   void* const data = mmap(nullptr, num_bytes, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS, /*fd=*/-1, /*offset=*/0);
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                          /*fd=*/-1, /*offset=*/0);
   return data == MAP_FAILED ? nullptr : data;
 }
 
