@@ -15,9 +15,12 @@ class LostMappingTest : public testing::Test {
  protected:
   LostMappingTest() {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
+    std::filesystem::create_directories(path_.parent_path());
     EXPECT_TRUE(WriteFile(path_, std::string(3 * 4096 + 5, 'w')).ok());
   }
-  ~LostMappingTest() override { std::filesystem::remove(path_); }
+  ~LostMappingTest() override {
+    std::filesystem::remove_all(path_.parent_path());
+  }
 
   // What is at `index` of the file, mapped, after it is as long as `left`.
   static int ReadBehindEnd(const MappedFile& file, size_t left, size_t index) {
@@ -26,8 +29,11 @@ class LostMappingTest : public testing::Test {
     return static_cast<int>(bytes[index]);
   }
 
+  // Of this test alone: others run beside it.
   const std::filesystem::path path_ =
-      std::filesystem::path(testing::TempDir()) / "a lost\nmapping";
+      std::filesystem::path(testing::TempDir()) /
+      testing::UnitTest::GetInstance()->current_test_info()->name() /
+      "a lost\nmapping";
 };
 
 TEST_F(LostMappingTest, AFileThatIsCutOffIsNamed) {

@@ -28,7 +28,9 @@ class MemoryReserveTest : public testing::Test {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     GTEST_SKIP() << "its own `new` asks no handler";
 #endif
-    // What a first thread takes stays with the library for the next one.
+    // What the library takes for a thread, or where its first heap has failed,
+    // stays for the next one.
+    AskForTooMuch();
     std::thread([] { delete new int(1); }).join();
     ASSERT_TRUE(KeepMemoryReserve().ok());
     kept_ = AddressSpace();

@@ -18,7 +18,7 @@
 namespace winnow {
 namespace {
 
-constexpr const char* kModel = "lab/models/winnow-lab";
+constexpr const char* kModel = WINNOW_SOURCE_DIR "/lab/models/winnow-lab";
 constexpr size_t kStepBytes = size_t{16} << 20;
 constexpr int kNumSteps = 24;
 // Of the thread on which a template or a grammar is read.
