@@ -25,8 +25,8 @@ class ProgramErrorsTest(ProgramCase):
                 ([], ["command must be generate, "]),
                 (["nonsense"], ["command must be generate, ", "nonsense"]),
                 (["bench", "stop"], ["command must be step, verbs, prefill, "
-                                     "throughput, tiers, disk, link, tables or serve",
-                                     "stop"]),
+                                     "throughput, decode, tiers, disk, link, "
+                                     "tables or serve", "stop"]),
                 (["generate"], ["MODEL"]),
                 (["generate", MODEL], ["--prompt"]),
                 (["generate", MODEL, *prompt, "--unknown"], ["--unknown"]),

@@ -73,7 +73,8 @@ class Server:
             "POST", path, {"temperature": 0, "stream": True, **body})
         assert status == 200, text
         assert headers["Content-Type"] == "text/event-stream", headers
-        events = [event for event in text.split("\n\n") if event]
+        events = [event for event in text.split("\n\n")
+                  if event and event != ": ping"]
         assert all(event.startswith("data: ") for event in events), text
         assert events[-1] == "data: [DONE]", events[-1]
         return [json.loads(event[6:]) for event in events[:-1]]

@@ -212,23 +212,29 @@ class UnitTeam {
       const bool ends = !of_units || num_groups == 1;
 #pragma unroll
       for (int tile = 0; tile < kTiles; ++tile) {
-        if (Head(tile) >= num_heads_) continue;
         const int head = task.first_head + Head(tile);
-        float* begun = args_.template GroupState<kDim>(
-            task.row, head, of_units ? group : first_group);
-        State merged = Load(begun);
-        const float* rest = begun + kStateFloats<kDim>;
-        int64_t stride = kStateFloats<kDim>;
-        int count = num_groups - 1;
-        if (of_units) {
-          // What the block with the group's first unit made goes up to here.
-          const int unit = __float_as_int(__ldcg(begun + kDim + 2));
-          rest = args_.template UnitState<kDim>(run_.flat + unit - run_.unit,
-                                                Head(tile));
-          stride *= args_.tasks.group_heads;
-          count = end_unit - unit;
+        float* begun = nullptr;
+        State merged;
+        if (Head(tile) < num_heads_) {
+          begun = args_.template GroupState<kDim>(
+              task.row, head, of_units ? group : first_group);
+          merged = Load(begun);
+          const float* rest = begun + kStateFloats<kDim>;
+          int64_t stride = kStateFloats<kDim>;
+          int count = num_groups - 1;
+          if (of_units) {
+            // What the block with the group's first unit made goes up to here.
+            const int unit = __float_as_int(__ldcg(begun + kDim + 2));
+            rest = args_.template UnitState<kDim>(run_.flat + unit - run_.unit,
+                                                  Head(tile));
+            stride *= args_.tasks.group_heads;
+            count = end_unit - unit;
+          }
+          MergeInto(merged, rest, stride, count);
         }
-        MergeInto(merged, rest, stride, count);
+        // All of a head's lanes have read what one of them overwrites.
+        __syncwarp();
+        if (begun == nullptr) continue;
         if (ends) {
           Finish(merged, task.row, head);
         } else {
