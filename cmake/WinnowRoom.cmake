@@ -21,8 +21,6 @@ function(winnow_room)
                                PRIVATE ${PROJECT_SOURCE_DIR})
     target_link_libraries(${ROOM_NAME}_test PRIVATE ${target} ${ROOM_TEST_DEPS}
                                                     GTest::gtest_main)
-    target_compile_definitions(
-      ${ROOM_NAME}_test PRIVATE WINNOW_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
     winnow_discover_tests(${ROOM_NAME}_test)
   endif()
 endfunction()

@@ -6,7 +6,6 @@
 #include <fstream>
 #include <new>
 #include <thread>
-#include <vector>
 
 namespace winnow {
 namespace {
@@ -15,11 +14,19 @@ namespace {
 constexpr size_t kTooMuch = size_t{1} << 60;
 // What a test's own doings may take or give meanwhile.
 constexpr size_t kSlack = size_t{1} << 20;
+constexpr size_t kNumParts = kMemoryReserveBytes / kMemoryReservePartBytes;
 
+// Compared only across calls that allocate nothing: where the library's heaps
+// fail, and for threads, it maps more of them, as large as the reserve.
 size_t AddressSpace() {
   size_t num_pages = 0;
   std::ifstream("/proc/self/statm") >> num_pages;
   return num_pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
+void AskForTooMuch() {
+  volatile size_t num_bytes = kTooMuch;
+  EXPECT_THROW(::operator delete(::operator new(num_bytes)), std::bad_alloc);
 }
 
 class MemoryReserveTest : public testing::Test {
@@ -28,56 +35,51 @@ class MemoryReserveTest : public testing::Test {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     GTEST_SKIP() << "its own `new` asks no handler";
 #endif
-    // What the library takes for a thread, or where its first heap has failed,
-    // stays for the next one.
-    AskForTooMuch();
-    std::thread([] { delete new int(1); }).join();
     ASSERT_TRUE(KeepMemoryReserve().ok());
-    kept_ = AddressSpace();
   }
   void TearDown() override { DropMemoryReserve(); }
 
-  // What went back to the system since.
-  size_t Given() const {
-    const size_t now = AddressSpace();
-    return now < kept_ ? kept_ - now : 0;
+  // How many parts were there; none is left.
+  static size_t TakeWhatIsLeft() {
+    size_t num_parts = 0;
+    while (GiveReserveAway()) ++num_parts;
+    return num_parts;
   }
-  static void AskForTooMuch() {
-    volatile size_t num_bytes = kTooMuch;
-    EXPECT_THROW(::operator delete(::operator new(num_bytes)), std::bad_alloc);
-  }
-
-  size_t kept_ = 0;
 };
 
 TEST_F(MemoryReserveTest, NewHasAllOfItBeforeItFails) {
   AskForTooMuch();
-  EXPECT_GE(Given() + kSlack, kMemoryReserveBytes);
-  EXPECT_FALSE(GiveReserveAway());
+  EXPECT_EQ(TakeWhatIsLeft(), 0U);
   EXPECT_TRUE(RetakeMemoryReserve());
-  EXPECT_LE(Given(), kSlack);
+  EXPECT_EQ(TakeWhatIsLeft(), kNumParts);
+  EXPECT_TRUE(RetakeMemoryReserve());
   AskForTooMuch();
-  EXPECT_GE(Given() + kSlack, kMemoryReserveBytes);
+  EXPECT_EQ(TakeWhatIsLeft(), 0U);
 }
 
 TEST_F(MemoryReserveTest, WorkThatMayLackMemoryHasNoneOfIt) {
-  {
-    const WorkMayLackMemory work;
-    AskForTooMuch();
-    EXPECT_LE(Given(), kSlack);
-    // Another thread's work is its own.
-    std::thread(AskForTooMuch).join();
-  }
-  EXPECT_GE(Given() + kSlack, kMemoryReserveBytes);
-  EXPECT_TRUE(RetakeMemoryReserve());
+  const WorkMayLackMemory work;
   AskForTooMuch();
-  EXPECT_GE(Given() + kSlack, kMemoryReserveBytes);
+  EXPECT_EQ(TakeWhatIsLeft(), kNumParts);
 }
 
-TEST_F(MemoryReserveTest, ItIsGivenInParts) {
+TEST_F(MemoryReserveTest, WorkThatMayLackMemoryIsItsThreadsUntilItEnds) {
+  {
+    const WorkMayLackMemory work;
+    std::thread(AskForTooMuch).join();
+  }
+  EXPECT_EQ(TakeWhatIsLeft(), 0U);
+  EXPECT_TRUE(RetakeMemoryReserve());
+  AskForTooMuch();
+  EXPECT_EQ(TakeWhatIsLeft(), 0U);
+}
+
+TEST_F(MemoryReserveTest, PartsGoBackToTheSystem) {
+  const size_t kept = AddressSpace();
   EXPECT_TRUE(GiveReserveAway());
-  EXPECT_GE(Given() + kSlack, kMemoryReservePartBytes);
-  EXPECT_LE(Given(), kMemoryReservePartBytes + kSlack);
+  const size_t given = kept - AddressSpace();
+  EXPECT_GE(given + kSlack, kMemoryReservePartBytes);
+  EXPECT_LE(given, kMemoryReservePartBytes + kSlack);
 }
 
 TEST_F(MemoryReserveTest, RoomsAreTheirsWhoCannotFailAndGoFirst) {
@@ -86,21 +88,23 @@ TEST_F(MemoryReserveTest, RoomsAreTheirsWhoCannotFailAndGoFirst) {
   auto second = MemoryRoom::Take(kRoomBytes);
   auto third = MemoryRoom::Take(kRoomBytes);
   ASSERT_TRUE(first && second && third);
-  kept_ = AddressSpace();
+  // What `new` lacks is taken of the reserve alone.
   AskForTooMuch();
-  EXPECT_LE(Given(), kMemoryReserveBytes + kSlack);
+  EXPECT_EQ(TakeWhatIsLeft(), 0U);
   EXPECT_TRUE(RetakeMemoryReserve());
+  const size_t kept = AddressSpace();
+  const auto given = [kept] { return kept - AddressSpace(); };
   second.reset();
-  EXPECT_GE(Given() + kSlack, kRoomBytes);
+  EXPECT_GE(given() + kSlack, kRoomBytes);
   EXPECT_TRUE(GiveMemoryAway());
   EXPECT_TRUE(GiveMemoryAway());
-  EXPECT_GE(Given() + kSlack, 3 * kRoomBytes);
-  EXPECT_LE(Given(), 3 * kRoomBytes + kSlack);
+  EXPECT_GE(given() + kSlack, 3 * kRoomBytes);
+  EXPECT_LE(given(), 3 * kRoomBytes + kSlack);
   EXPECT_TRUE(GiveMemoryAway());
-  EXPECT_GE(Given() + kSlack, 3 * kRoomBytes + kMemoryReservePartBytes);
+  EXPECT_GE(given() + kSlack, 3 * kRoomBytes + kMemoryReservePartBytes);
   first.reset();
   third.reset();
-  EXPECT_LE(Given(), 3 * kRoomBytes + kMemoryReservePartBytes + kSlack);
+  EXPECT_LE(given(), 3 * kRoomBytes + kMemoryReservePartBytes + kSlack);
   while (GiveMemoryAway()) {
   }
   EXPECT_FALSE(GiveReserveAway());

@@ -9,6 +9,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "engine/hooked_backend.h"
+#include "source_dir.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {

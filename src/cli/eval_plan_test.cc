@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "source_dir.h"
 
 namespace winnow {
 namespace {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "source_dir.h"
 
 namespace winnow {
 namespace {

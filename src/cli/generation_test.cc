@@ -4,6 +4,8 @@
 
 #include <filesystem>
 
+#include "source_dir.h"
+
 namespace winnow {
 namespace {
 

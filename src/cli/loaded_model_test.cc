@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "backend/forwarding.h"
+#include "source_dir.h"
 #include "tests/golden/temporary_folder.h"
 #include "tests/golden/tiny_model.h"
 

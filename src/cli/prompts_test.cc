@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "source_dir.h"
 #include "tests/golden/temporary_folder.h"
 
 namespace winnow {

@@ -12,6 +12,7 @@
 
 #include "backend/backend_under_test.h"
 #include "engine/engine.h"
+#include "source_dir.h"
 #include "tests/golden/temporary_folder.h"
 #include "tests/golden/tiny_model.h"
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "serve/completion_json.h"
+#include "source_dir.h"
 
 namespace winnow {
 namespace {

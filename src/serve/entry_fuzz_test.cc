@@ -13,6 +13,7 @@
 #include <string>
 
 #include "base/file.h"
+#include "source_dir.h"
 
 namespace winnow {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "serve/metrics.h"
+#include "source_dir.h"
 
 namespace winnow {
 namespace {

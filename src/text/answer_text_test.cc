@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <numeric>
 
+#include "source_dir.h"
+
 namespace winnow {
 namespace {
 

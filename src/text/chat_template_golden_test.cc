@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/file.h"
+#include "source_dir.h"
 #include "text/chat_template.h"
 
 namespace winnow {

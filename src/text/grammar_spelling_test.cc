@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "source_dir.h"
 #include "text/grammar_case.h"
 
 namespace winnow {

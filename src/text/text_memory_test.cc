@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/memory_reserve.h"
+#include "source_dir.h"
 #include "text/chat_template.h"
 #include "text/grammar.h"
 #include "text/tokenizer.h"

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "source_dir.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 

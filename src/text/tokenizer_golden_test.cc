@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "source_dir.h"
 #include "text/detokenizer.h"
 #include "text/rust_text.h"
 #include "text/tokenizer.h"

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/file.h"
+#include "source_dir.h"
 
 namespace winnow {
 namespace {

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "base/file.h"
+#include "source_dir.h"
 #include "text/tool_calls_case.h"
 
 namespace winnow {

@@ -10,6 +10,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "base/file.h"
 #include "engine/engine.h"
+#include "source_dir.h"
 #include "tests/golden/step_driver.h"
 #include "tests/golden/temporary_folder.h"
 #include "tests/golden/tiny_model.h"

@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/file.h"
+#include "source_dir.h"
 
 namespace winnow {
 namespace {

@@ -9,6 +9,7 @@
 #include "backend/cpu/cluster_means.h"
 #include "base/check.h"
 #include "base/file.h"
+#include "source_dir.h"
 
 namespace winnow {
 namespace {
