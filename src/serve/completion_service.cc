@@ -159,18 +159,22 @@ CompletionService::CompletionService(ServiceOptions options,
   CHECK(!options_.model_names.empty() && !options_.selects.empty());
 }
 
+ApiError CompletionService::NoSuchModel(std::string_view model) const {
+  return {
+      .status = 404,
+      .message = fmt::format("model must be \"{}\", is \"{}\"",
+                             options_.model_names.front(), Printable(model)),
+      .field = "model",
+      .code = "model_not_found"};
+}
+
 std::optional<ApiError> CompletionService::CheckModel(
     const std::string& model) const {
   if (model.empty() || std::ranges::find(options_.model_names, model) !=
                            options_.model_names.end()) {
     return std::nullopt;
   }
-  return ApiError{
-      .status = 404,
-      .message = fmt::format("model must be \"{}\", is \"{}\"",
-                             options_.model_names.front(), Printable(model)),
-      .field = "model",
-      .code = "model_not_found"};
+  return NoSuchModel(model);
 }
 
 std::optional<ApiError> CompletionService::CheckNames(

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -75,6 +76,9 @@ class CompletionService {
   // What each token adds to the text, special ones shown: together, all of it.
   Result<std::vector<std::string>> Pieces(
       const std::vector<int32_t>& tokens) const;
+  // What a client is told that names another model; "" is one too.
+  ApiError NoSuchModel(std::string_view model) const;
+  // That it is one of the server's, or not named.
   std::optional<ApiError> CheckModel(const std::string& model) const;
   // The same, and what it selects.
   std::optional<ApiError> CheckNames(const CompletionRequest& request) const;

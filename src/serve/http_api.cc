@@ -53,6 +53,11 @@ ApiError LackOfMemory() {
           .headers = {{"Retry-After", "1"}}};
 }
 
+// HEAD is GET whose answer's body the connection keeps to itself.
+std::string_view RoutedMethod(const HttpRequest& head) {
+  return head.method == "HEAD" ? "GET" : std::string_view(head.method);
+}
+
 // Counted when it is sent: of what nobody waits for any more nothing is.
 class CountedAnswer : public WholeAnswer {
  public:
@@ -132,7 +137,7 @@ const HttpApi::Route* HttpApi::RouteOf(const HttpRequest& head) const {
             ? head.path == route.path
             : head.path.starts_with(route.path.substr(0, brace));
     if (!matches) continue;
-    if (route.method == head.method) return &route;
+    if (route.method == RoutedMethod(head)) return &route;
     of_another_method = &route;
   }
   return of_another_method;
@@ -217,7 +222,7 @@ HttpApi::Reply HttpApi::RefusalOfHead(const Call& call) {
     return Refusal(call, {.status = 404,
                           .message = "no such path: " + Printable(call.path)});
   }
-  if (route->method == call.method) {
+  if (route->method == RoutedMethod(call)) {
     // What was let in has all of it that there is; a probe needs next to none.
     const bool may_begin = call.method != "POST" || RetakeMemoryReserve();
     return may_begin ? nullptr : Refusal(call, LackOfMemory());
@@ -226,7 +231,9 @@ HttpApi::Reply HttpApi::RefusalOfHead(const Call& call) {
       call, {.status = 405,
              .message = fmt::format("method must be {}, is {}", route->method,
                                     Printable(call.method)),
-             .headers = {{"Allow", std::string(route->method)}}});
+             .headers = {{"Allow", route->method == "GET"
+                                       ? "GET, HEAD"
+                                       : std::string(route->method)}}});
 }
 
 HttpApi::Reply HttpApi::AnswerHead(const HttpRequest& head) {
@@ -319,7 +326,7 @@ HttpApi::Reply HttpApi::Models(const Call& call) {
     list.push_back(std::move(model));
   }
   if (call.path.starts_with(kOne)) {
-    return Refusal(call, *service_.CheckModel(call.path.substr(kOne.size())));
+    return Refusal(call, service_.NoSuchModel(call.path.substr(kOne.size())));
   }
   return Success(call,
                  DumpJson({{"object", "list"}, {"data", std::move(list)}}));

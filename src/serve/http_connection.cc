@@ -34,25 +34,6 @@ constexpr std::chrono::seconds kLingerTime{2};
 constexpr std::chrono::milliseconds kLookTime{250};
 constexpr std::string_view kPing = ": ping\n\n";
 
-http::response<http::string_body> ResponseOf(HttpPart& part, bool keep_alive) {
-  HttpHead& head = *part.head;
-  http::response<http::string_body> response;
-  response.version(11);
-  response.result(static_cast<unsigned>(head.status));
-  response.set(http::field::server, "winnow");
-  response.set(http::field::content_type, head.content_type);
-  for (const auto& [name, value] : head.headers) response.set(name, value);
-  response.keep_alive(keep_alive);
-  if (head.streams) {
-    response.set(http::field::cache_control, "no-cache");
-    response.chunked(true);
-  } else {
-    response.body() = std::move(part.body);
-    response.prepare_payload();
-  }
-  return response;
-}
-
 }  // namespace
 
 HttpConnection::HttpConnection(HttpServerState& server, Tcp::socket socket)
@@ -157,16 +138,14 @@ Awaitable<std::unique_ptr<HttpAnswer>> HttpConnection::Read(HttpParser& parser,
       stream_, buffer_, parser, net::redirect_error(net::use_awaitable, error));
   if (error) co_return Refusal(parser, error);
   const HttpRequest head = Head(parser);
-  if (EndsUnclearly(parser)) {
-    co_return server_.handler->Refuse(
-        head, 400, "Transfer-Encoding must be chunked, at its end");
+  if (const auto refusal = RefusalOfHead(parser)) {
+    co_return server_.handler->Refuse(head, refusal->status, refusal->message);
   }
   std::unique_ptr<HttpAnswer> refused = server_.handler->AnswerHead(head);
   *whole = parser.is_done();
   if (refused) co_return refused;
   stream_.expires_after(server_.limits.body_time);
-  if (!parser.is_done() &&
-      beast::iequals(parser.get()[http::field::expect], "100-continue")) {
+  if (!parser.is_done() && AwaitsContinue(parser)) {
     const bool sent = co_await SendText("HTTP/1.1 100 Continue\r\n\r\n");
     if (!sent) co_return nullptr;
     stream_.expires_after(server_.limits.body_time);
@@ -211,14 +190,13 @@ Awaitable<bool> HttpConnection::ServeOne() {
   ++num_read_;
   late_timer_.cancel();
   if (answer == nullptr) co_return false;
-  const bool keep_alive =
-      whole && parser.get().keep_alive() && !server_.draining;
-  const bool sent = co_await Send(*answer, keep_alive);
+  framing_ = FramingOf(parser, whole && !server_.draining);
+  const bool sent = co_await Send(*answer);
   if (sent && !whole) co_await Linger();
-  co_return (sent && keep_alive);
+  co_return (sent && framing_.keep_alive);
 }
 
-Awaitable<bool> HttpConnection::Send(HttpAnswer& answer, bool keep_alive) {
+Awaitable<bool> HttpConnection::Send(HttpAnswer& answer) {
   woken_ = gone_ = streaming_ = false;
   answer.SetWake([self = weak_from_this(), strand = stream_.get_executor()] {
     net::post(strand, [self] {
@@ -233,8 +211,8 @@ Awaitable<bool> HttpConnection::Send(HttpAnswer& answer, bool keep_alive) {
       co_await AwaitWake(answer.due());
       continue;
     }
-    const bool last = part.last;
-    const bool arrived = co_await SendPart(std::move(part), keep_alive);
+    const bool last = part.last || !framing_.has_body;
+    const bool arrived = co_await SendPart(std::move(part));
     sent = arrived && last;
     if (!arrived || last) break;
   }
@@ -245,37 +223,42 @@ Awaitable<bool> HttpConnection::Send(HttpAnswer& answer, bool keep_alive) {
   co_return sent;
 }
 
-Awaitable<bool> HttpConnection::SendPart(HttpPart part, bool keep_alive) {
+Awaitable<bool> HttpConnection::SendPart(HttpPart part) {
   if (part.head) {
-    BoostError error;
-    stream_.expires_after(server_.limits.write_time);
     streaming_ = part.head->streams;
-    http::response<http::string_body> response = ResponseOf(part, keep_alive);
-    if (!streaming_) {
-      co_await http::async_write(
-          stream_, response, net::redirect_error(net::use_awaitable, error));
-      co_return !error;
-    }
+    const bool arrived = co_await SendHead(part);
+    if (!arrived || !streaming_ || !framing_.has_body) co_return arrived;
+  }
+  const std::string bytes = StreamBytesOf(part, framing_);
+  // Nearly always the socket takes all of it, and no timer is needed.
+  const ssize_t num_sent = send(stream_.socket().native_handle(), bytes.data(),
+                                bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (num_sent == std::ssize(bytes)) co_return true;
+  stream_.expires_after(server_.limits.write_time);
+  const size_t begin = num_sent > 0 ? static_cast<size_t>(num_sent) : 0;
+  const bool arrived = co_await SendText(std::string_view(bytes).substr(begin));
+  stream_.expires_never();
+  co_return arrived;
+}
+
+// And all of an answer that does not stream; its part is then used up.
+Awaitable<bool> HttpConnection::SendHead(HttpPart& part) {
+  HttpPart head = {.head = std::exchange(part.head, {})};
+  const bool whole = !head.head->streams;
+  if (whole) head.body = std::exchange(part.body, {});
+  HttpResponse response = ResponseOf(std::move(head), framing_);
+  framing_.keep_alive = response.keep_alive();
+  BoostError error;
+  stream_.expires_after(server_.limits.write_time);
+  if (whole && framing_.has_body) {
+    co_await http::async_write(stream_, response,
+                               net::redirect_error(net::use_awaitable, error));
+  } else {
     http::response_serializer<http::string_body> serializer(response);
     co_await http::async_write_header(
         stream_, serializer, net::redirect_error(net::use_awaitable, error));
-    if (error) co_return false;
   }
-  std::string chunks;
-  if (!part.body.empty()) {
-    chunks = fmt::format("{:x}\r\n{}\r\n", part.body.size(), part.body);
-  }
-  if (part.last) chunks += "0\r\n\r\n";
-  // Nearly always the socket takes all of it, and no timer is needed.
-  const ssize_t num_sent = send(stream_.socket().native_handle(), chunks.data(),
-                                chunks.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-  if (num_sent == std::ssize(chunks)) co_return true;
-  stream_.expires_after(server_.limits.write_time);
-  const size_t begin = num_sent > 0 ? static_cast<size_t>(num_sent) : 0;
-  const bool arrived =
-      co_await SendText(std::string_view(chunks).substr(begin));
-  stream_.expires_never();
-  co_return arrived;
+  co_return !error;
 }
 
 Awaitable<bool> HttpConnection::SendText(std::string_view text) {
@@ -298,7 +281,7 @@ Awaitable<void> HttpConnection::AwaitWake(
     if (!cancelled && !woken_ && pings) {
       HttpPart ping;
       ping.body = kPing;
-      const bool sent = co_await SendPart(std::move(ping), true);
+      const bool sent = co_await SendPart(std::move(ping));
       if (!sent) gone_ = true;
     }
   }

@@ -26,6 +26,7 @@
 #include "serve/http_message.h"
 #include "serve/http_reading.h"
 #include "serve/http_server.h"
+#include "serve/http_writing.h"
 
 namespace winnow {
 
@@ -73,8 +74,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   Awaitable<bool> ServeOne();
   Awaitable<std::unique_ptr<HttpAnswer>> Read(HttpParser& parser, bool* whole);
   Awaitable<BoostError> ReadBody(HttpParser& parser);
-  Awaitable<bool> Send(HttpAnswer& answer, bool keep_alive);
-  Awaitable<bool> SendPart(HttpPart part, bool keep_alive);
+  Awaitable<bool> Send(HttpAnswer& answer);
+  Awaitable<bool> SendPart(HttpPart part);
+  Awaitable<bool> SendHead(HttpPart& part);
   Awaitable<bool> SendText(std::string_view text);
   // Until `due` at the latest, where there is one.
   Awaitable<void> AwaitWake(
@@ -106,6 +108,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   bool woken_ = false;
   bool gone_ = false;
   bool streaming_ = false;
+  HttpFraming framing_;  // of the answer that is sent
   uint64_t num_watches_ = 0;
 };
 

@@ -1,5 +1,7 @@
 #include "serve/http_reading.h"
 
+#include <boost/beast/core/string.hpp>
+
 #include "base/check.h"
 
 namespace winnow {
@@ -23,25 +25,79 @@ void SetLimits(const HttpLimits& limits, HttpParser& parser) {
   parser.body_limit(static_cast<uint64_t>(limits.max_body_bytes));
 }
 
+namespace {
+
+constexpr unsigned kVersion11 = 11;
+
+std::string TextOf(boost::beast::string_view view) {
+  return {view.data(), view.size()};
+}
+
+std::string PathOf(const HttpParser& parser) {
+  const std::string target = TextOf(parser.get().target());
+  return target.substr(0, target.find('?'));
+}
+
+// None where it is no hexadecimal digit.
+std::optional<int> DigitOf(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> DecodedPath(std::string_view path) {
+  std::string decoded;
+  for (size_t i = 0; i < path.size(); ++i) {
+    if (path[i] != '%') {
+      decoded += path[i];
+      continue;
+    }
+    if (path.size() - i < 3) return std::nullopt;
+    const auto high = DigitOf(path[i + 1]), low = DigitOf(path[i + 2]);
+    if (!high || !low) return std::nullopt;
+    decoded += static_cast<char>(16 * *high + *low);
+    i += 2;
+  }
+  return decoded;
+}
+
 HttpRequest HeadOf(const HttpParser& parser) {
   const auto& message = parser.get();
-  const auto text = [](auto view) {
-    return std::string(view.data(), view.size());
-  };
   HttpRequest request;
-  request.method = text(message.method_string());
-  const std::string target = text(message.target());
-  request.path = target.substr(0, target.find('?'));
-  request.host = text(message[http::field::host]);
-  request.authorization = text(message[http::field::authorization]);
-  request.api_key = text(message["X-Api-Key"]);
-  request.request_id = text(message["X-Request-Id"]);
+  request.method = TextOf(message.method_string());
+  request.path = PathOf(parser);
+  if (auto decoded = DecodedPath(request.path)) {
+    request.path = *std::move(decoded);
+  }
+  request.host = TextOf(message[http::field::host]);
+  request.authorization = TextOf(message[http::field::authorization]);
+  request.api_key = TextOf(message["X-Api-Key"]);
+  request.request_id = TextOf(message["X-Request-Id"]);
   return request;
 }
 
-bool EndsUnclearly(const HttpParser& parser) {
-  return parser.get().count(http::field::transfer_encoding) > 0 &&
-         !parser.chunked();
+std::optional<HttpRefusal> RefusalOfHead(const HttpParser& parser) {
+  const auto& message = parser.get();
+  const bool has_coding = message.count(http::field::transfer_encoding) > 0;
+  if (has_coding && (!parser.chunked() || message.version() < kVersion11)) {
+    return HttpRefusal{
+        400, "Transfer-Encoding must be chunked, at its end, of HTTP/1.1"};
+  }
+  if (!DecodedPath(PathOf(parser))) {
+    return HttpRefusal{400,
+                       "path: % must be followed by two hexadecimal digits"};
+  }
+  return std::nullopt;
+}
+
+// HTTP/1.0 knows no interim answers.
+bool AwaitsContinue(const HttpParser& parser) {
+  const auto& message = parser.get();
+  return message.version() >= kVersion11 &&
+         boost::beast::iequals(message[http::field::expect], "100-continue");
 }
 
 std::optional<HttpRefusal> RefusalOf(boost::system::error_code error,

@@ -62,17 +62,27 @@ using HttpParser = boost::beast::http::request_parser<CountedBody>;
 
 void SetLimits(const HttpLimits& limits, HttpParser& parser);
 
-// All but the body, as far as it was read.
-HttpRequest HeadOf(const HttpParser& parser);
+// What the path of a request means: "%2F" is "/". None where an escape is not
+// two hexadecimal digits.
+std::optional<std::string> DecodedPath(std::string_view path);
 
-// Where the body ends would be a guess, and who stands before this server may
-// guess otherwise (RFC 9112, 6.3). REQUIRES: the head is read.
-bool EndsUnclearly(const HttpParser& parser);
+// All but the body, as far as it was read. A path is decoded, once; one that
+// cannot be is as it came.
+HttpRequest HeadOf(const HttpParser& parser);
 
 struct HttpRefusal {
   int status = 400;
   std::string message;
 };
+
+// What is said to a head that could be read in more than one way: where its
+// body ends would be a guess, and who stands before this server may guess
+// otherwise (RFC 9112, 6.1 and 6.3), or what its path means.
+// REQUIRES: the head is read.
+std::optional<HttpRefusal> RefusalOfHead(const HttpParser& parser);
+
+// Whether it sends its body once it is told to go on. REQUIRES: as above.
+bool AwaitsContinue(const HttpParser& parser);
 
 // What is said to a reading that failed; none where the connection ended, or
 // was too slow.

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""HTTP as its older and plainer clients speak it.
+
+    serve_http_test.py PATH_TO_WINNOW
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from scripted_model import write_scripted_model
+from serve_process import Server
+
+WINNOW = ""
+SCRIPTS = {"greet": ["Hello", ", ", "you", "!"]}
+
+
+def read_all(client) -> bytes:
+    told = b""
+    while piece := client.recv(1 << 16):
+        told += piece
+    return told
+
+
+class ServeHttpTest(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.model = cls.folder.name
+        write_scripted_model(Path(cls.model), SCRIPTS, "{{ messages }}")
+        cls.server = Server(WINNOW, "--served-model-name", "org/name",
+                            "--max-num-seqs", "2", model=cls.model)
+
+    @classmethod
+    def tearDownClass(cls):
+        status = cls.server.end()
+        cls.folder.cleanup()
+        assert status == 0, status
+
+    def test_a_model_is_named_in_the_path(self):
+        for path in ["/v1/models/org/name", "/v1/models/org%2Fname",
+                     "/v1/models/%6Frg%2fname?x=%zz"]:
+            status, _, text = self.server.ask("GET", path)
+            self.assertEqual((status, json.loads(text)["id"]),
+                             (200, "org/name"), path)
+        for path, status in [("/v1/models/", 404), ("/v1/models//", 404),
+                             ("/v1/models/org%252Fname", 404),
+                             ("/v1/models/org%2Fname%00", 404),
+                             ("/v1/models/%2e%2e%2forg/name", 404),
+                             ("/v1/models/org%2", 400), ("/%zz", 400)]:
+            got, _, text = self.server.ask("GET", path)
+            self.assertEqual(got, status, path)
+            self.assertEqual(set(json.loads(text)["error"]),
+                             {"message", "type", "param", "code"})
+        self.assertEqual(json.loads(self.server.ask(
+            "GET", "/v1/models/")[2])["error"]["code"], "model_not_found")
+
+    def test_a_head_is_a_get_without_its_body(self):
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.port,
+                                                timeout=60)
+        for path in ["/health", "/", "/v1/models", "/nowhere", "/v1/models/",
+                     "/v1/completions"]:
+            told = []
+            for method in ["GET", "HEAD"]:
+                connection.request(method, path)
+                answer = connection.getresponse()
+                body = answer.read()
+                self.assertEqual(bool(body), method == "GET")
+                told.append((answer.status, {
+                    name: value for name, value in answer.getheaders()
+                    if name.lower() != "x-request-id"}))
+            self.assertEqual(*told)
+            self.assertGreater(int(told[1][1]["Content-Length"]), 0)
+        connection.close()
+
+    def test_a_stream_to_an_older_client(self):
+        body = json.dumps({"prompt": "greet", "stream": True}).encode()
+        with self.server.connect() as client:
+            client.sendall(b"POST /v1/completions HTTP/1.0\r\nHost: localhost"
+                           b"\r\nConnection: keep-alive\r\n"
+                           b"Content-Length: %d\r\n\r\n" % len(body) + body)
+            head, _, told = read_all(client).partition(b"\r\n\r\n")
+        self.assertNotIn(b"chunked", head)
+        self.assertIn(b"Connection: close", head)
+        events = told.decode().split("\n\n")
+        self.assertEqual(events[-2:], ["data: [DONE]", ""])
+        self.assertEqual("".join(
+            json.loads(event[6:])["choices"][0]["text"]
+            for event in events[:-2] if event.startswith("data: ")),
+            "Hello, you!")
+
+if __name__ == "__main__":
+    WINNOW = sys.argv.pop(1)
+    unittest.main()
