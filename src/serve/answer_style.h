@@ -70,6 +70,9 @@ struct ShownChoice {
   std::string_view finish_reason = {};
   std::string stop = {};               // the string that ended it, if one did
   std::vector<ShownReads> reads = {};  // none unless watched
+  // Of this answer alone, up to here.
+  int64_t num_prompt_tokens = 0;
+  int64_t num_generated_tokens = 0;
 
   std::string Text() const;  // of all parts
 };

@@ -261,7 +261,9 @@ ShownChoice CompletionAnswer::Show(Choice& choice) const {
                        .parts = std::exchange(choice.parts, {}),
                        .tokens = form_.with_logprobs ? &choice.tokens : nullptr,
                        .text_offset = choice.text_offset,
-                       .reads = std::exchange(choice.reads, {})};
+                       .reads = std::exchange(choice.reads, {}),
+                       .num_prompt_tokens = choice.source.num_prompt_tokens,
+                       .num_generated_tokens = choice.num_tokens};
   if (!choice.ended) return shown;
   shown.finish_reason = choice.finish_reason;
   const std::optional<size_t> stop = choice.source.text.matched_stop();

@@ -55,6 +55,7 @@ struct AnswerSource {
   Ticket ticket{};
   std::shared_ptr<TokenFeed> feed;
   AnswerText text;
+  int64_t num_prompt_tokens = 0;
   std::optional<ToolCallParser> calls = {};  // none: all is text
   std::optional<EchoedPrompt> echo = {};
 };

@@ -50,7 +50,7 @@ class CompletionAnswerTest : public testing::Test {
     form.style = std::make_unique<CompletionStyle>(
         AnswerIdentity{.endpoint = tools.empty() ? Endpoint::kCompletions
                                                  : Endpoint::kChatCompletions},
-        /*include_usage=*/false);
+        StreamUsage::kNone);
     form.stops = stops;
     for (int i = 0; i < num_choices; ++i) {
       feeds_.push_back(std::make_shared<TokenFeed>(metrics_));

@@ -81,13 +81,19 @@ Json ReasonOf(const ShownChoice& choice) {
   return choice.finish_reason;
 }
 
+// What is known of an answer while it runs.
+Json RunningUsageJson(int64_t num_prompt_tokens, int64_t num_generated_tokens) {
+  return {{"prompt_tokens", num_prompt_tokens},
+          {"completion_tokens", num_generated_tokens},
+          {"total_tokens", num_prompt_tokens + num_generated_tokens}};
+}
+
 Json UsageJson(const AnswerUsage& usage) {
-  return {
-      {"prompt_tokens", usage.num_prompt_tokens},
-      {"completion_tokens", usage.num_generated_tokens},
-      {"total_tokens", usage.num_prompt_tokens + usage.num_generated_tokens},
-      {"prompt_tokens_details", {{"cached_tokens", usage.num_cached_tokens}}},
-      {"winnow", {{"tokens_read", usage.num_tokens_read}}}};
+  Json json =
+      RunningUsageJson(usage.num_prompt_tokens, usage.num_generated_tokens);
+  json["prompt_tokens_details"] = {{"cached_tokens", usage.num_cached_tokens}};
+  json["winnow"] = {{"tokens_read", usage.num_tokens_read}};
+  return json;
 }
 
 Json Outline(const AnswerIdentity& identity, bool in_stream) {
@@ -99,12 +105,6 @@ Json Outline(const AnswerIdentity& identity, bool in_stream) {
           {"created", identity.created_unix_s},
           {"model", identity.model},
           {"choices", Json::array()}};
-}
-
-std::string EventOf(Json outline, Json choice, bool usage_is_null) {
-  if (!choice.is_null()) outline["choices"].push_back(std::move(choice));
-  if (usage_is_null) outline["usage"] = nullptr;
-  return SseEvent(DumpJson(outline));
 }
 
 // Of the calls among the parts. In a stream each has its place among those of
@@ -196,16 +196,26 @@ std::string CompletionStyle::Whole(const std::vector<ShownChoice>& choices,
   return DumpJson(outline);
 }
 
-// The first event of a chat's choice has its role.
-std::string CompletionStyle::Begin(int num_choices, const AnswerUsage&) {
+std::string CompletionStyle::Event(Json choice, int64_t num_prompt_tokens,
+                                   int64_t num_generated_tokens) const {
+  Json event = Outline(identity_, /*in_stream=*/true);
+  event["choices"].push_back(std::move(choice));
+  if (usage_ == StreamUsage::kAtEnd) event["usage"] = nullptr;
+  if (usage_ == StreamUsage::kInEach) {
+    event["usage"] = RunningUsageJson(num_prompt_tokens, num_generated_tokens);
+  }
+  return SseEvent(DumpJson(event));
+}
+
+// The first event of a chat's choice has its role; a chat is one prompt.
+std::string CompletionStyle::Begin(int num_choices, const AnswerUsage& usage) {
   std::string events;
   for (int i = 0; i < num_choices && IsChat(identity_); ++i) {
-    events += EventOf(Outline(identity_, /*in_stream=*/true),
-                      {{"index", i},
-                       {"delta", {{"role", "assistant"}, {"content", ""}}},
-                       {"logprobs", nullptr},
-                       {"finish_reason", nullptr}},
-                      include_usage_);
+    events += Event({{"index", i},
+                     {"delta", {{"role", "assistant"}, {"content", ""}}},
+                     {"logprobs", nullptr},
+                     {"finish_reason", nullptr}},
+                    usage.num_prompt_tokens, 0);
   }
   return events;
 }
@@ -220,13 +230,13 @@ std::string CompletionStyle::Piece(const ShownChoice& piece) {
   shown["logprobs"] = LogprobsOf(identity_, piece);
   shown["finish_reason"] = ReasonOf(piece);
   if (!piece.reads.empty()) shown["winnow"] = {{"picks", PicksOf(piece)}};
-  return EventOf(Outline(identity_, /*in_stream=*/true), std::move(shown),
-                 include_usage_);
+  return Event(std::move(shown), piece.num_prompt_tokens,
+               piece.num_generated_tokens);
 }
 
 std::string CompletionStyle::End(const AnswerUsage& usage) {
   std::string events;
-  if (include_usage_) {
+  if (usage_ != StreamUsage::kNone) {
     Json outline = Outline(identity_, /*in_stream=*/true);
     outline["usage"] = UsageJson(usage);
     events = SseEvent(DumpJson(outline));

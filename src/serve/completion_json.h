@@ -2,6 +2,7 @@
 #ifndef WINNOW_SERVE_COMPLETION_JSON_H_
 #define WINNOW_SERVE_COMPLETION_JSON_H_
 
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -11,11 +12,17 @@
 
 namespace winnow {
 
+// Where a stream says what was used.
+enum class StreamUsage : uint8_t {
+  kNone,
+  kAtEnd,   // of all answers, in an event of its own
+  kInEach,  // there too, and in each event what its answer has used so far
+};
+
 class CompletionStyle : public AnswerStyle {
  public:
-  // `include_usage`: in an event of its own at a stream's end.
-  CompletionStyle(AnswerIdentity identity, bool include_usage)
-      : identity_(std::move(identity)), include_usage_(include_usage) {}
+  CompletionStyle(AnswerIdentity identity, StreamUsage usage)
+      : identity_(std::move(identity)), usage_(usage) {}
 
   std::string Whole(const std::vector<ShownChoice>& choices,
                     const AnswerUsage& usage) override;
@@ -26,8 +33,12 @@ class CompletionStyle : public AnswerStyle {
   std::string ErrorBody(const ApiError& error) const override;
 
  private:
+  // An event of one answer, of which so many tokens are there.
+  std::string Event(nlohmann::ordered_json choice, int64_t num_prompt_tokens,
+                    int64_t num_generated_tokens) const;
+
   const AnswerIdentity identity_;
-  const bool include_usage_;
+  const StreamUsage usage_;
 };
 
 // Tokens with their log probabilities, as chats and responses list them.

@@ -15,8 +15,8 @@ const AnswerIdentity kChatIdentity = {.endpoint = Endpoint::kChatCompletions,
                                       .model = "m",
                                       .created_unix_s = 5};
 
-CompletionStyle Chat(bool include_usage = false) {
-  return {kChatIdentity, include_usage};
+CompletionStyle Chat(StreamUsage usage = StreamUsage::kNone) {
+  return {kChatIdentity, usage};
 }
 
 // What an event's reader sees: one line of data, then an empty one.
@@ -37,11 +37,12 @@ TEST(CompletionJsonTest, AnEventIsOneLineWhateverTheText) {
 }
 
 TEST(CompletionJsonTest, UsageIsNullUntilTheLastEvent) {
-  EXPECT_TRUE(DataOf(Chat(true).Begin(1, {})).at("usage").is_null());
-  const std::string end = Chat(true).End({.num_prompt_tokens = 3,
-                                          .num_generated_tokens = 4,
-                                          .num_cached_tokens = 2,
-                                          .num_tokens_read = 9});
+  using enum StreamUsage;
+  EXPECT_TRUE(DataOf(Chat(kAtEnd).Begin(1, {})).at("usage").is_null());
+  const std::string end = Chat(kAtEnd).End({.num_prompt_tokens = 3,
+                                            .num_generated_tokens = 4,
+                                            .num_cached_tokens = 2,
+                                            .num_tokens_read = 9});
   const std::string done = "data: [DONE]\n\n";
   ASSERT_TRUE(end.ends_with(done));
   EXPECT_EQ(Chat().End({}), done);
@@ -52,12 +53,32 @@ TEST(CompletionJsonTest, UsageIsNullUntilTheLastEvent) {
   EXPECT_EQ(last["usage"]["winnow"]["tokens_read"], 9);
 }
 
+// As vLLM tells it: of the event's own answer, up to there.
+TEST(CompletionJsonTest, UsageInEachEventGrowsWithItsAnswer) {
+  CompletionStyle style = Chat(StreamUsage::kInEach);
+  const json begun = DataOf(style.Begin(1, {.num_prompt_tokens = 3}));
+  const json none = {
+      {"prompt_tokens", 3}, {"completion_tokens", 0}, {"total_tokens", 3}};
+  EXPECT_EQ(begun["usage"], none);
+  const json piece = DataOf(style.Piece({.index = 1,
+                                         .parts = {{.text = "x"}},
+                                         .num_prompt_tokens = 5,
+                                         .num_generated_tokens = 2}));
+  const json two = {
+      {"prompt_tokens", 5}, {"completion_tokens", 2}, {"total_tokens", 7}};
+  EXPECT_EQ(piece["usage"], two);
+  const std::string end = style.End({.num_prompt_tokens = 8});
+  EXPECT_NE(end.find("\"choices\":[],\"usage\":{\"prompt_tokens\":8,"),
+            end.npos)
+      << end;
+}
+
 TEST(CompletionJsonTest, TheOlderInterfaceListsOffsetsInCharacters) {
   const std::vector<ShownToken> tokens = {
       {.text = "é", .logprob = -1, .top = {{"a", -0.5f}}, .num_characters = 1},
       {.text = "b", .num_characters = 1}};
   const AnswerIdentity older = {.id = "cmpl-1", .model = "m"};
-  const json whole = json::parse(CompletionStyle(older, false)
+  const json whole = json::parse(CompletionStyle(older, StreamUsage::kNone)
                                      .Whole({{.parts = {{.text = "éb"}},
                                               .tokens = &tokens,
                                               .text_offset = 2}},

@@ -120,6 +120,9 @@ Status ReadStreamOptions(const JsonFields& fields, CompletionRequest& request) {
   }
   ASSIGN_OR_RETURN(const JsonFields options, fields.Object("stream_options"));
   ASSIGN_OR_RETURN(request.include_usage, options.Flag("include_usage", false));
+  // vLLM's.
+  ASSIGN_OR_RETURN(request.continuous_usage,
+                   options.Flag("continuous_usage_stats", false));
   return Ok{};
 }
 

@@ -134,6 +134,11 @@ ApiError NotTakenIn(const Error& error) {
           .headers = {{"Retry-After", "1"}}};
 }
 
+StreamUsage StreamUsageOf(const CompletionRequest& request) {
+  if (!request.include_usage) return StreamUsage::kNone;
+  return request.continuous_usage ? StreamUsage::kInEach : StreamUsage::kAtEnd;
+}
+
 std::unique_ptr<AnswerStyle> StyleOf(const CompletionRequest& request,
                                      AnswerIdentity identity) {
   if (request.endpoint == Endpoint::kResponses) {
@@ -144,7 +149,7 @@ std::unique_ptr<AnswerStyle> StyleOf(const CompletionRequest& request,
     return std::make_unique<MessagesStyle>(std::move(identity));
   }
   return std::make_unique<CompletionStyle>(std::move(identity),
-                                           request.include_usage);
+                                           StreamUsageOf(request));
 }
 
 }  // namespace
@@ -515,8 +520,10 @@ CompletionService::Started CompletionService::Submit(
       if (!stops.ok()) return ApiErrorOf(stops.error());
       auto feed = std::make_shared<TokenFeed>(
           parts_.metrics, AskedTokens{asked.max_tokens, answers});
-      AnswerSource& source = sources.emplace_back(AnswerSource{
-          .feed = feed, .text = TextFor(request, form, *std::move(stops))});
+      AnswerSource& source = sources.emplace_back(
+          AnswerSource{.feed = feed,
+                       .text = TextFor(request, form, *std::move(stops)),
+                       .num_prompt_tokens = std::ssize(prompt)});
       if (request.echo) source.echo = prepared.echoes[p];
       if (tools) source.calls.emplace(*call_format_, tools);
       submissions.push_back({std::move(asked), std::move(feed)});
@@ -527,9 +534,7 @@ CompletionService::Started CompletionService::Submit(
   const Result<std::vector<Ticket>> tickets =
       parts_.loop.Submit(std::move(submissions));
   if (!tickets.ok()) return NotTakenIn(tickets.error());
-  for (size_t i = 0; i < sources.size(); ++i) {
-    sources[i].ticket = (*tickets)[i];
-  }
+  for (size_t i = 0; i < sources.size(); ++i) sources[i].ticket = (*tickets)[i];
   try {
     form.record = std::move(record);
     form.record->answer = form.id;

@@ -95,6 +95,25 @@ class ServeHttpTest(unittest.TestCase):
             for event in events[:-2] if event.startswith("data: ")),
             "Hello, you!")
 
+    def test_usage_in_each_event(self):
+        options = {"include_usage": True, "continuous_usage_stats": True}
+        events = self.server.stream(prompt="greet", n=2, stream_options=options)
+        whole = self.server.complete(prompt="greet", n=2)["usage"]
+        last = {}
+        for event in events[:-1]:
+            usage, index = event["usage"], event["choices"][0]["index"]
+            self.assertEqual(usage["prompt_tokens"], whole["prompt_tokens"])
+            self.assertGreaterEqual(usage["completion_tokens"],
+                                    last.get(index, 0))
+            last[index] = usage["completion_tokens"]
+        self.assertEqual(sum(last.values()), whole["completion_tokens"])
+        self.assertEqual(events[-1]["usage"]["completion_tokens"],
+                         whole["completion_tokens"])
+        # Alone it asks for nothing.
+        alone = self.server.stream(prompt="greet", stream_options={
+            "continuous_usage_stats": True})
+        self.assertFalse(any("usage" in event for event in alone))
+
 if __name__ == "__main__":
     WINNOW = sys.argv.pop(1)
     unittest.main()

@@ -123,6 +123,13 @@ class OpenApiTest(unittest.TestCase):
             "winnow": {"picks": True}})
         self.assertIn("picks", text)
         self.assertIn("total_tokens", text)
+        for path, body in [("/v1/completions", {"prompt": ["greet", "look"]}),
+                           ("/v1/chat/completions",
+                            {"messages": said("greet")})]:
+            text = self.ask("POST", path, {
+                **body, "n": 2, "stream": True, "stream_options": {
+                    "include_usage": True, "continuous_usage_stats": True}})
+            self.assertNotIn('"usage":null', text)
 
     def test_refusals(self):
         for path, body, status in REFUSED:
