@@ -73,11 +73,13 @@ void AddLimits(Command& command, ServeFlags* flags) {
       WholeNumber(1, INT32_MAX, &flags->default_max_tokens));
   add("--max-queued-requests", "N",
       "Requests that wait beside those that run; more are refused (default "
-      "256)",
+      "4096)",
       WholeNumber(0, 1 << 20, &flags->max_queued_requests));
   add("--max-n", "N", "Answers a request may ask for (default 16)",
       WholeNumber(1, 1 << 12, &flags->max_n));
-  add("--max-connections", "N", "Connections at once (default 1024)",
+  add("--max-connections", "N",
+      "Connections at once; the limit of open files is raised for them "
+      "(default 4096, or fewer where its hard limit is lower)",
       WholeNumber(1, 1 << 20, &flags->max_connections));
   add("--max-body-size", "SIZE", "Of a request (default 32MiB)",
       Text(&flags->max_body_size));

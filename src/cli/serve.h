@@ -2,6 +2,7 @@
 #ifndef WINNOW_CLI_SERVE_H_
 #define WINNOW_CLI_SERVE_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,9 +23,9 @@ struct ServeFlags {
   std::vector<std::string> served_model_names;  // none: the folder's
   std::string chat_template;                    // a file; none: the model's
   int default_max_tokens = 4096;
-  int max_queued_requests = 256;
+  int max_queued_requests = 4096;
   int max_n = 16;
-  int max_connections = 1024;
+  std::optional<int> max_connections;  // none: ConnectionLimit
   std::string max_body_size = "32MiB";
   std::string max_bodies_size;    // empty: eight times max_body_size
   std::string max_encoding_size;  // empty: max_body_size

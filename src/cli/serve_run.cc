@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/memory_reserve.h"
 #include "base/size_text.h"
+#include "cli/connection_limit.h"
 #include "cli/file_fault.h"
 #include "cli/interrupt.h"
 #include "cli/loaded_model.h"
@@ -124,7 +125,9 @@ Result<HttpLimits> ServeRun::Limits() const {
         flags_.max_body_size, flags_.max_bodies_size);
   }
   limits.max_header_bytes = flags_.max_header_bytes;
-  limits.max_connections = flags_.max_connections;
+  ASSIGN_OR_RETURN(
+      limits.max_connections,
+      AllowConnections(flags_.max_connections, flags_.engine.quiet));
   limits.header_time = std::chrono::seconds(flags_.header_timeout_s);
   limits.idle_time = limits.body_time =
       std::chrono::seconds(flags_.idle_timeout_s);
@@ -300,7 +303,9 @@ void ServeRun::StartLoop() {
   metrics_ = std::make_unique<Metrics>(model_names_.front());
   loop_ = std::make_unique<EngineLoop>(
       std::move(engine_),
-      flags_.engine.max_num_seqs + flags_.max_queued_requests, *metrics_,
+      LoopLimits{.max_open =
+                     flags_.engine.max_num_seqs + flags_.max_queued_requests},
+      *metrics_,
       LoopListeners{
           .on_failure = [this](const Error& error) { end_.Fail(error); },
           .on_disk_failure =

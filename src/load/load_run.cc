@@ -8,6 +8,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "base/descriptor_limit.h"
 #include "load/answer_reader.h"
 #include "load/http_exchanges.h"
 
@@ -33,14 +34,6 @@ double SecondsBetween(Clock::time_point begin, Clock::time_point end) {
   return std::chrono::duration<double>(end - begin).count();
 }
 
-// A connection is a descriptor, and a shell grants few.
-void AllowDescriptors() {
-  rlimit limit = {};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 double ThreadSeconds() {
   rusage usage = {};
   getrusage(RUSAGE_THREAD, &usage);
@@ -58,7 +51,8 @@ class LoadRun::Client {
  public:
   explicit Client(const LoadRunOptions& options)
       : options_(options), due_timer_(io_), room_timer_(io_), tick_timer_(io_) {
-    AllowDescriptors();
+    // A connection is a descriptor, and a shell grants few.
+    RaiseDescriptorLimit(INT64_MAX);
   }
 
   Status Reach() { return exchanges_.Reach(options_.target.url); }

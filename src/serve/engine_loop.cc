@@ -32,10 +32,10 @@ Result<SequenceId> AddTo(Engine& engine, Request request, TokenFeed& feed) {
 
 }  // namespace
 
-EngineLoop::EngineLoop(std::unique_ptr<Engine> engine, int max_open,
+EngineLoop::EngineLoop(std::unique_ptr<Engine> engine, const LoopLimits& limits,
                        Metrics& metrics, LoopListeners listeners)
     : engine_(std::move(engine)),
-      max_open_(max_open),
+      limits_(limits),
       max_watched_(engine_->max_watched_requests()),
       metrics_(metrics),
       listeners_(std::move(listeners)),
@@ -60,27 +60,52 @@ EngineLoop::~EngineLoop() {
   thread_.join();
 }
 
-Status EngineLoop::CheckRoom(const std::vector<Submission>& submissions) const {
-  if (num_open_ + std::ssize(submissions) > max_open_) {
+EngineLoop::Share& EngineLoop::Share::operator+=(const Share& other) {
+  num += other.num;
+  num_watched += other.num_watched;
+  num_tokens += other.num_tokens;
+  return *this;
+}
+
+EngineLoop::Share EngineLoop::ShareOf(
+    const std::vector<Submission>& submissions) {
+  Share share;
+  for (const Submission& each : submissions) {
+    share += {.num = 1,
+              .num_watched = each.request.is_watched ? 1 : 0,
+              .num_tokens = std::ssize(each.request.prompt)};
+  }
+  return share;
+}
+
+Status EngineLoop::CheckRoom(const Share& more) const {
+  if (share_.num + more.num > limits_.max_open) {
     return MakeError(ErrorCode::kResourceExhausted,
                      "requests that run or wait must be at most {} "
                      "(--max-num-seqs and --max-queued-requests), are {} and "
                      "{} more",
-                     max_open_, num_open_, submissions.size());
+                     limits_.max_open, share_.num, more.num);
   }
-  const auto num_more = std::ranges::count_if(
-      submissions, [](const auto& each) { return each.request.is_watched; });
-  if (num_more > max_watched_) {
+  if (share_.num > 0 &&
+      share_.num_tokens + more.num_tokens > limits_.max_open_tokens) {
+    return MakeError(ErrorCode::kResourceExhausted,
+                     "prompts of requests that run or wait must be at most {} "
+                     "tokens together, are {} and {} more",
+                     limits_.max_open_tokens, share_.num_tokens,
+                     more.num_tokens);
+  }
+  if (more.num_watched > max_watched_) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "answers that are watched must be at most {} "
                      "(--max-watched-requests), are {}",
-                     max_watched_, num_more);
+                     max_watched_, more.num_watched);
   }
-  if (num_more > 0 && num_watched_ + num_more > max_watched_) {
+  if (more.num_watched > 0 &&
+      share_.num_watched + more.num_watched > max_watched_) {
     return MakeError(ErrorCode::kResourceExhausted,
                      "requests that are watched must be at most {} "
                      "(--max-watched-requests), are {} and {} more",
-                     max_watched_, num_watched_, num_more);
+                     max_watched_, share_.num_watched, more.num_watched);
   }
   return Ok{};
 }
@@ -88,19 +113,19 @@ Status EngineLoop::CheckRoom(const std::vector<Submission>& submissions) const {
 Result<std::vector<Ticket>> EngineLoop::Submit(
     std::vector<Submission> submissions) {
   std::vector<Ticket> tickets;
+  const Share more = ShareOf(submissions);
   {
     const std::scoped_lock lock(mutex_);
     if (failure_) return *failure_;
-    RETURN_IF_ERROR(CheckRoom(submissions));
+    RETURN_IF_ERROR(CheckRoom(more));
     // What takes memory comes first: all of them or none.
     tickets.reserve(submissions.size());
     inbox_.arrivals.reserve(inbox_.arrivals.size() + submissions.size());
     for (Submission& submission : submissions) {
       tickets.push_back(Ticket{++num_tickets_});
-      ++num_open_;
-      num_watched_ += submission.request.is_watched ? 1 : 0;
       inbox_.arrivals.push_back({tickets.back(), std::move(submission)});
     }
+    share_ += more;
   }
   came_.notify_one();
   return tickets;
@@ -162,18 +187,22 @@ void EngineLoop::TakeIn(Inbox inbox) {
   for (Arrival& arrival : inbox.arrivals) {
     const std::shared_ptr<TokenFeed> feed = std::move(arrival.submission.feed);
     const bool is_watched = arrival.submission.request.is_watched;
+    const size_t num_tokens = arrival.submission.request.prompt.size();
     const std::optional<Deadline> deadline =
         arrival.submission.request.deadline;
     const Result<SequenceId> id =
         AddTo(*engine_, std::move(arrival.submission.request), *feed);
     if (id.ok()) {
-      open_.emplace(arrival.ticket, Open{*id, feed, is_watched, deadline});
+      open_.emplace(arrival.ticket,
+                    Open{*id, feed, num_tokens, is_watched, deadline});
       metrics_.CountStart();
       // Who has an answer finds it counted.
       feed->Accept([this] { metrics_.SetCounters(engine_->counters()); });
     } else {
       feed->Refuse(id.error());
-      CountEnded(1, is_watched ? 1 : 0);
+      CountEnded({.num = 1,
+                  .num_watched = is_watched ? 1 : 0,
+                  .num_tokens = static_cast<int64_t>(num_tokens)});
     }
   }
   for (const Ticket ticket : inbox.cancelled) {
@@ -207,11 +236,13 @@ void EngineLoop::TellDiskFailures(bool is_last) {
 
 void EngineLoop::Sweep() {
   LoopGauges gauges;
-  int num_watched = 0;
-  const auto num_erased = std::erase_if(open_, [&](const auto& each) {
+  Share ended;
+  std::erase_if(open_, [&](const auto& each) {
     const Open& open = each.second;
     if (!open.feed->finished()) return false;
-    num_watched += open.is_watched ? 1 : 0;
+    ended += {.num = 1,
+              .num_watched = open.is_watched ? 1 : 0,
+              .num_tokens = static_cast<int64_t>(open.num_tokens)};
     return true;
   });
   for (const auto& [ticket, open] : open_) {
@@ -250,13 +281,14 @@ void EngineLoop::Sweep() {
   gauges.steps = engine_->bounded_steps();
   gauges.step_time_margin = engine_->step_cost().margin;
   metrics_.SetGauges(gauges);
-  if (num_erased > 0) CountEnded(static_cast<int>(num_erased), num_watched);
+  if (ended.num > 0) CountEnded(ended);
 }
 
-void EngineLoop::CountEnded(int num, int num_watched) {
+void EngineLoop::CountEnded(const Share& ended) {
   const std::scoped_lock lock(mutex_);
-  num_open_ -= num;
-  num_watched_ -= num_watched;
+  share_.num -= ended.num;
+  share_.num_watched -= ended.num_watched;
+  share_.num_tokens -= ended.num_tokens;
 }
 
 void EngineLoop::Run() {

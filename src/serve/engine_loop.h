@@ -34,20 +34,28 @@ struct LoopListeners {
   std::function<void(const std::string&)> on_disk_failure = {};
 };
 
+// Of requests that run or wait.
+struct LoopLimits {
+  int max_open = 0;
+  // Of their prompts together, unless one has more alone: twice four bytes of
+  // memory each, so half a GiB. Thousands may wait, and not each with a prompt
+  // as long as the context.
+  int64_t max_open_tokens = int64_t{64} << 20;
+};
+
 // Owns the engine and the thread that alone uses it: it takes in what came,
 // runs a step, hands on what came of it, and sleeps where there is nothing to
 // do, or nothing before a client or the disk has something. So what is to be
 // kept is written while nobody asks, and whoever asks never waits for the disk
 // but for what it holds of his own prompt. Any thread submits and cancels;
-// neither waits for a step. At all times at most max_open requests are
-// submitted and not ended, and as many of them are watched as the engine
-// allows.
+// neither waits for a step. At all times no more than LoopLimits are submitted
+// and not ended, and as many of them are watched as the engine allows.
 class EngineLoop {
  public:
   // REQUIRES: metrics outlives this; a disk of the engine's has a thread of its
   // own.
-  EngineLoop(std::unique_ptr<Engine> engine, int max_open, Metrics& metrics,
-             LoopListeners listeners);
+  EngineLoop(std::unique_ptr<Engine> engine, const LoopLimits& limits,
+             Metrics& metrics, LoopListeners listeners);
   // Cancels what still runs. What is not on its way to the disk yet is not
   // written.
   ~EngineLoop();
@@ -67,6 +75,7 @@ class EngineLoop {
   struct Open {
     SequenceId id;
     std::shared_ptr<TokenFeed> feed;
+    size_t num_tokens = 0;  // of its prompt
     bool is_watched = false;
     std::optional<Deadline> deadline = {};
   };
@@ -85,10 +94,19 @@ class EngineLoop {
     }
   };
 
+  // What some of them are together.
+  struct Share {
+    int64_t num = 0;
+    int64_t num_watched = 0;
+    int64_t num_tokens = 0;  // of their prompts
+
+    Share& operator+=(const Share& other);
+  };
+  static Share ShareOf(const std::vector<Submission>& submissions);
   // Whether there is room for them. REQUIRES: mutex_ is held.
-  Status CheckRoom(const std::vector<Submission>& submissions) const;
+  Status CheckRoom(const Share& more) const;
   // Requests have ended.
-  void CountEnded(int num, int num_watched);
+  void CountEnded(const Share& ended);
   void Run();
   Inbox AwaitWork();
   // The first deadline of all that are open, if any has one.
@@ -101,7 +119,7 @@ class EngineLoop {
   void Sweep();
 
   const std::unique_ptr<Engine> engine_;
-  const int max_open_;
+  const LoopLimits limits_;
   const int max_watched_;
   Metrics& metrics_;
   const LoopListeners listeners_;
@@ -114,8 +132,7 @@ class EngineLoop {
   std::condition_variable came_, rested_;
   Inbox inbox_;
   bool rests_ = false;  // it sleeps, and nothing is left
-  int num_open_ = 0;
-  int num_watched_ = 0;  // of those
+  Share share_;         // submitted and not ended
   uint64_t num_tickets_ = 0;
   std::optional<Error> failure_;
 

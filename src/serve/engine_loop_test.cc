@@ -129,7 +129,8 @@ class EngineLoopTest : public testing::Test {
         Engine::Create(*backend_, *model_, options, std::move(store)).value();
     engine_ = engine.get();
     loop_ = std::make_unique<EngineLoop>(
-        std::move(engine), /*max_open=*/16, metrics_,
+        std::move(engine), LoopLimits{.max_open = 16, .max_open_tokens = 600},
+        metrics_,
         LoopListeners{.on_failure = [](const Error&) { FAIL(); },
                       .on_disk_failure =
                           [this](const std::string& line) {
@@ -216,6 +217,35 @@ TEST_F(EngineLoopTest, WhoseReaderHasLeftEndsWithTheNextToken) {
   asked.feed->Leave();
   ASSERT_TRUE(Await(asked));
   EXPECT_LE(asked.completion->num_generated_tokens, 1);
+}
+
+// 150 of each: four are in, whatever there is of places.
+TEST_F(EngineLoopTest, PromptsTogetherAreBounded) {
+  Start(/*has_disk=*/false);
+  Request endless = Ask(1);
+  endless.max_tokens = 360;
+  std::vector<Asked> all;
+  for (int i = 0; i < 4; ++i) all.push_back(Send(endless));
+  std::vector<Submission> more;
+  more.push_back({Ask(2), std::make_shared<TokenFeed>(metrics_)});
+  const auto refused = loop_->Submit(std::move(more));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_NE(
+      refused.error().message.find("600 tokens together, are 600 and 150"),
+      std::string::npos)
+      << refused.error().message;
+  for (Asked& asked : all) {
+    loop_->Cancel(asked.ticket);
+    ASSERT_TRUE(Await(asked));
+  }
+  // What is larger alone is taken where it is alone.
+  ASSERT_TRUE(loop_->AwaitRest(kLong));
+  std::vector<Submission> many;
+  for (int i = 0; i < 5; ++i) {
+    many.push_back({Ask(i), std::make_shared<TokenFeed>(metrics_)});
+  }
+  EXPECT_TRUE(loop_->Submit(std::move(many)).ok());
 }
 
 // Two pages pass at a time, so that all goes out in several turns.

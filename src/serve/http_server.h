@@ -18,7 +18,7 @@ struct HttpLimits {
   // received, wait, or are worked on.
   int64_t max_bodies_bytes = int64_t{256} << 20;
   int max_header_bytes = 16 << 10;
-  int max_connections = 1024;
+  int max_connections = 4096;
   // From a request's first byte to its end, as whoever answers it counts; who
   // has not sent it by then is told. 0: no end.
   std::chrono::duration<double> request_time{0};

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""HTTP as its older and plainer clients speak it.
+"""HTTP as its older and plainer clients speak it, and how many of them the
+system's limits let in.
 
     serve_http_test.py PATH_TO_WINNOW
 """
@@ -8,8 +9,11 @@ from __future__ import annotations
 
 import http.client
 import json
+import resource
+import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 from pathlib import Path
 
@@ -18,6 +22,8 @@ from serve_process import Server
 
 WINNOW = ""
 SCRIPTS = {"greet": ["Hello", ", ", "you", "!"]}
+# What `winnow bench serve` asks at once where nothing is said.
+BENCH_PROMPTS = 1000
 
 
 def read_all(client) -> bytes:
@@ -25,6 +31,11 @@ def read_all(client) -> bytes:
     while piece := client.recv(1 << 16):
         told += piece
     return told
+
+
+def with_open_files(soft: int, hard: int) -> dict:
+    return {"preexec_fn": lambda: resource.setrlimit(
+        resource.RLIMIT_NOFILE, (soft, hard))}
 
 
 class ServeHttpTest(unittest.TestCase):
@@ -64,8 +75,7 @@ class ServeHttpTest(unittest.TestCase):
     def test_a_head_is_a_get_without_its_body(self):
         connection = http.client.HTTPConnection("127.0.0.1", self.server.port,
                                                 timeout=60)
-        for path in ["/health", "/", "/v1/models", "/nowhere", "/v1/models/",
-                     "/v1/completions"]:
+        for path in ["/health", "/", "/v1/models", "/nowhere", "/v1/models/"]:
             told = []
             for method in ["GET", "HEAD"]:
                 connection.request(method, path)
@@ -77,6 +87,10 @@ class ServeHttpTest(unittest.TestCase):
                     if name.lower() != "x-request-id"}))
             self.assertEqual(*told)
             self.assertGreater(int(told[1][1]["Content-Length"]), 0)
+        connection.request("HEAD", "/v1/completions")
+        answer = connection.getresponse()
+        self.assertEqual((answer.status, answer.getheader("Allow"),
+                          answer.read()), (405, "POST", b""))
         connection.close()
 
     def test_a_stream_to_an_older_client(self):
@@ -113,6 +127,68 @@ class ServeHttpTest(unittest.TestCase):
         alone = self.server.stream(prompt="greet", stream_options={
             "continuous_usage_stats": True})
         self.assertFalse(any("usage" in event for event in alone))
+
+    def test_a_thousand_at_once_are_taken_in(self):
+        """As the bench asks, unless it is told otherwise."""
+        statuses = []
+
+        def ask(num_times: int):
+            for _ in range(num_times):
+                statuses.append(self.server.ask("POST", "/v1/completions", {
+                    "prompt": ["greet"] * 25, "max_tokens": 1})[0])
+
+        # All of them wait together: the threads' requests have 25 prompts each.
+        threads = [threading.Thread(target=ask, args=[1])
+                   for _ in range(BENCH_PROMPTS // 25)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(set(statuses), {200})
+
+
+class OpenFilesTest(unittest.TestCase):
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.model = folder.name
+        write_scripted_model(Path(self.model), SCRIPTS, "")
+
+    def limit_of(self, server: Server) -> tuple:
+        return resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
+
+    def test_a_low_limit_is_raised_for_the_connections(self):
+        server = Server(WINNOW, "--max-connections", "300", model=self.model,
+                        popen=with_open_files(64, 1024))
+        soft, hard = self.limit_of(server)
+        self.assertGreaterEqual(soft, 300 + 64)
+        self.assertEqual(hard, 1024)
+        clients = [server.connect() for _ in range(300)]
+        clients[-1].sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        self.assertTrue(clients[-1].recv(64).startswith(b"HTTP/1.1 200"))
+        for client in clients:
+            client.close()
+        self.assertEqual(server.end(), 0)
+
+    def test_what_it_cannot_keep_it_refuses(self):
+        done = subprocess.run(
+            [WINNOW, "serve", self.model, "--port", "0", "--max-connections",
+             "1000"], text=True, capture_output=True, timeout=60,
+            **with_open_files(64, 1024))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        for word in ["--max-connections", "1024", "is 1000"]:
+            self.assertIn(word, done.stderr)
+
+    def test_the_default_is_what_it_can_keep(self):
+        server = Server(WINNOW, model=self.model,
+                        popen=with_open_files(64, 1024))
+        self.assertEqual(self.limit_of(server), (1024, 1024))
+        self.assertTrue(any("--max-connections is" in line
+                            for line in server.lines), server.lines)
+        self.assertEqual(server.end(), 0)
+
 
 if __name__ == "__main__":
     WINNOW = sys.argv.pop(1)

@@ -23,14 +23,14 @@ class Server:
     after its address is kept in `lines` as it comes."""
 
     def __init__(self, winnow: str, *flags: str, model: str = MODEL,
-                 port: int = 0, **environment: str):
+                 port: int = 0, popen: dict | None = None, **environment: str):
         usual = {"--max-model-len": "4K", "--dtype": "float32", "--threads": "2"}
         self.process = subprocess.Popen(
             [winnow, "serve", model, "--port", str(port), *flags,
              *(word for pair in usual.items() if pair[0] not in flags
                for word in pair)],
             stderr=subprocess.PIPE, text=True,
-            env={**os.environ, **environment})
+            env={**os.environ, **environment}, **(popen or {}))
         atexit.register(self.process.kill)
         self.lines = []
         self.port = None
