@@ -311,6 +311,10 @@ void ServeRun::StartLoop() {
           .on_disk_failure =
               [this](const std::string& message) {
                 if (log_) log_->Add({.name = "kv_disk", .message = message});
+              },
+          .on_given_up =
+              [this](const std::string& message) {
+                if (log_) log_->Add({.name = "scheduler", .message = message});
               }});
 }
 

@@ -94,7 +94,8 @@ class Engine {
   // Ends requests whose deadline has passed; then lands one step, perhaps with
   // the next one launched behind it, or does for the disk what is to be done
   // where there is none to run: it never waits for the disk. A request for
-  // which no token is left to draw ends with kError, the others go on. Fails
+  // which no token is left to draw ends with kError, the others go on; so does
+  // the oldest where nothing can run, but for who holds a prefix. Fails
   // where the device does, and then the engine is of no further use
   // (Backend::Wait): every request has ended with kError and given back its
   // pages, and Step and Add return that error from then on.
@@ -221,6 +222,8 @@ class Engine {
   // Lands what is under way.
   Status Settle();
   Result<Progress> TendWithoutStep();
+  // The oldest request, of those that wait for nobody, ends with an error.
+  void GiveUpOldest();
   bool IsUnderWay(SequenceId id) const;
   Status Land(const StepPlan& plan, const Result<StepOutput>& output);
   // A step has landed: how long it took.

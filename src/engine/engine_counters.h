@@ -32,6 +32,8 @@ struct EngineCounters {
   // Times that whole pages came from the host or the disk for a request: when
   // it started, when it came back, or when it was made whole again.
   int64_t num_restores = 0;
+  // Requests that ended with an error because nothing could run: bugs.
+  int64_t num_given_up = 0;
   double stall_ms = 0;  // as KvCounters has it: over requests
 };
 

@@ -54,13 +54,33 @@ Result<Engine::Progress> Engine::TryStep() {
 Result<Engine::Progress> Engine::TendWithoutStep() {
   ASSIGN_OR_RETURN(const Progress progress, TendDisk());
   if (progress != Progress::kNothingLeft) return progress;
-  // Whatever fits the pool alone is admitted when it is alone: CheckRoom.
+  // Who holds a prefix may release it, and is waited for.
   const bool held = std::any_of(
       sequences_.begin(), sequences_.end(), [](const auto& sequence) {
         return sequence->is_prefix() && !sequence->released();
       });
-  CHECK(held, "sequences={}", sequences_.size());
-  return Progress::kNothingLeft;
+  if (held) return Progress::kNothingLeft;
+  GiveUpOldest();
+  return Progress::kGoesOn;
+}
+
+// Whatever fits the pool alone is admitted when it is alone (CheckRoom), so
+// here a bug keeps room from all who wait. It costs the one that has waited
+// longest, and perhaps the next, but neither the process nor those that run.
+void Engine::GiveUpOldest() {
+  const auto oldest = std::ranges::find_if(
+      sequences_, [](const auto& sequence) { return !sequence->is_prefix(); });
+  CHECK(oldest != sequences_.end(), "sequences={}", sequences_.size());
+  const Sequence& sequence = **oldest;
+  Error error = MakeError(
+      ErrorCode::kResourceExhausted,
+      "the request has room of its own alone and still cannot run, and nothing "
+      "runs that it could wait for: {} tokens, {} computed, {} of {} pages "
+      "free on the device, {} of {} on the host",
+      sequence.tokens().size(), sequence.num_computed(), kv_.num_free_pages(),
+      kv_.num_pages(), kv_.num_available_host_pages(), kv_.num_host_pages());
+  ++counters_.num_given_up;
+  Finish(sequence.id(), FinishReason::kError, std::move(error));
 }
 
 void Engine::Prepare(const StepPlan& plan) {

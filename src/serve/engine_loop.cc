@@ -212,11 +212,17 @@ void EngineLoop::TakeIn(Inbox inbox) {
 }
 
 void EngineLoop::Step() {
-  const int64_t num_rows = engine_->counters().num_rows;
+  const EngineCounters before = engine_->counters();
   const Result<Engine::Progress> stepped = StepOf(*engine_);
   progress_ = stepped.ok() ? *stepped : Engine::Progress::kNothingLeft;
-  const int64_t num_landed = engine_->counters().num_rows - num_rows;
+  const EngineCounters after = engine_->counters();
+  const int64_t num_landed = after.num_rows - before.num_rows;
   if (num_landed > 0) metrics_.CountStep(num_landed);
+  if (after.num_given_up > before.num_given_up && listeners_.on_given_up) {
+    listeners_.on_given_up(
+        "nothing could run though requests waited: the oldest was given up, "
+        "which is a bug of the server");
+  }
   if (stepped.ok()) return;
   {
     const std::scoped_lock lock(mutex_);

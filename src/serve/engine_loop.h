@@ -32,6 +32,8 @@ struct LoopListeners {
   std::function<void(const Error&)> on_failure;
   // What the disk failed at, as a line for people; all goes on.
   std::function<void(const std::string&)> on_disk_failure = {};
+  // A request was given up because nothing could run, likewise.
+  std::function<void(const std::string&)> on_given_up = {};
 };
 
 // Of requests that run or wait.
