@@ -1,5 +1,7 @@
 #include "cache/disk_queue.h"
 
+#include <pthread.h>
+
 #include <chrono>
 #include <iterator>
 #include <utility>
@@ -8,7 +10,9 @@ namespace winnow {
 
 PieceQueue::PieceQueue(std::unique_ptr<PieceMover> mover, bool has_own_thread)
     : mover_(std::move(mover)) {
-  if (has_own_thread) thread_ = std::thread([this] { Run(); });
+  if (!has_own_thread) return;
+  thread_ = std::thread([this] { Run(); });
+  pthread_setname_np(thread_.native_handle(), "winnow-disk");
 }
 
 PieceQueue::~PieceQueue() {

@@ -12,6 +12,7 @@
 #include "base/memory_reserve.h"
 #include "base/size_text.h"
 #include "cli/connection_limit.h"
+#include "cli/exit_deadline.h"
 #include "cli/file_fault.h"
 #include "cli/interrupt.h"
 #include "cli/loaded_model.h"
@@ -28,6 +29,9 @@ constexpr int kMaxHttpThreads = 4;
 // Rows of a prompt whose logits are there at once: a product of so many costs
 // about as much a row as one of more.
 constexpr int kMaxScoredRows = 64;
+// For what is on its way to a disk when all is told; one that never answers is
+// left behind. What is half written then is a miss, as where power fails.
+constexpr std::chrono::seconds kTimeToEnd{2};
 constexpr size_t kMaxTemplateBytes = size_t{4} << 20;
 
 // Waits for what ends a server: a signal, or the device's failure.
@@ -91,6 +95,7 @@ class ServeRun {
   void FinishDisk();
 
   const ServeFlags& flags_;
+  ExitDeadline exit_deadline_;
   std::string api_key_;
   std::vector<std::string> model_names_;
   std::vector<std::pair<std::string, int>> selects_;
@@ -376,6 +381,7 @@ Result<int> ServeRun::Run() {
   api_->Drain();
   server_->Drain();
   FinishDisk();
+  if (!flags_.kv_disk.folder.empty()) exit_deadline_.Set(kTimeToEnd, 0);
   return 0;
 }
 

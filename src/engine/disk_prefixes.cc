@@ -369,6 +369,27 @@ bool DiskPrefixes::GiveUpFar() {
   return false;
 }
 
+bool DiskPrefixes::GiveUpAll() {
+  CHECK(downloads_.empty(), "{} have not landed", downloads_.size());
+  if (backlog_.empty()) return false;
+  while (!backlog_.empty()) EndBacklog(0);
+  return true;
+}
+
+// What the disk brings later comes to staging, and is nobody's: LandRead.
+std::vector<DiskPrefixes::Restored> DiskPrefixes::GiveUpRestores() {
+  CHECK(uploads_.empty() && host_uploads_.empty());
+  std::vector<Restored> all;
+  for (const auto& [id, restoration] : std::exchange(restorations_, {})) {
+    Restored& restored = all.emplace_back(Restored{.id = id, .kinds = {}});
+    for (size_t page = 0;
+         page < restoration.num_wanted && restoration.is_there[page]; ++page) {
+      restored.kinds.push_back(restoration.found[page].kind);
+    }
+  }
+  return all;
+}
+
 void DiskPrefixes::Abandon() {
   while (!backlog_.empty()) EndBacklog(0);
   restorations_.clear();

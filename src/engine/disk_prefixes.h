@@ -127,6 +127,11 @@ class DiskPrefixes {
   // The same of the newest text that holds pages on the host; false where none
   // does.
   bool GiveUpFar();
+  // The same of all; false where there is none.
+  bool GiveUpAll();
+  // What is not there yet is not to come: those that wait, with the first of
+  // their pages that are. REQUIRES: as for GiveUp, and all uploads were taken.
+  std::vector<Restored> GiveUpRestores();
   const DiskStore& store() const { return *store_; }
   // Closes what it has opened in kv, and goes on with nothing.
   void Abandon();

@@ -27,7 +27,8 @@ Engine::Engine(Backend& backend, const Model& model,
       kv_(num_pages_, kPageTokens, host_ ? host_->num_extents() : 0),
       looks_ahead_(
           options.looks_ahead.value_or(backend.attributes().runs_behind)),
-      sequence_of_([this](SequenceId id) { return Find(id); }) {}
+      sequence_of_([this](SequenceId id) { return Find(id); }),
+      disk_patience_(options.disk_patience) {}
 
 Engine::~Engine() {
   while (!sequences_.empty()) Cancel(sequences_.back()->id());

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/disk_patience.h"
 #include "engine/disk_prefixes.h"
 #include "engine/engine_counters.h"
 #include "engine/engine_options.h"
@@ -108,6 +109,13 @@ class Engine {
   // another one, or none, has taken its place. Nothing where there is no disk.
   // Any thread may set it.
   void SetDiskListener(std::function<void()> on_done);
+  // When TryStep has more to do because the disk has done nothing; none: it
+  // never has. Of the engine's thread, as all but the listener.
+  std::optional<DiskPatience::Clock::time_point> disk_due() const {
+    return disk_patience_.due();
+  }
+  // Nobody waits for it until it ends something.
+  bool disk_is_silent() const { return disk_patience_.is_over(); }
 
   // What the pool and tables hold, for tests and metrics.
   const KvCache& kv() const { return kv_; }
@@ -189,6 +197,11 @@ class Engine {
   void RestoreLayerwise(Sequence& sequence);
   // Lets pages that the disk has brought be part of their sequences.
   void PollDisk(bool wait);
+  void EndRestores(const std::vector<DiskPrefixes::Restored>& all);
+  void NoteDisk();
+  // What was to come is computed, and what was to be written is dropped; false
+  // where there is nothing of either.
+  bool GiveUpOnDisk();
   void CopyForDisk();
   // The first moves pages, counted; the second says what that of a layerwise
   // item was.
@@ -265,6 +278,7 @@ class Engine {
   bool ran_nothing_ = false;  // the last time, though somebody waited
   RestoreRates restore_rates_;
   double link_bytes_per_second_ = 0;  // 0: not known
+  DiskPatience disk_patience_;
   RateMeter disk_rate_;
   DiskCounts disk_counts_;        // that disk_rate_ knows
   EngineCounters counters_;       // but for the disk's and the link's time

@@ -17,8 +17,9 @@ Status Engine::AddDisk(std::unique_ptr<DiskStore> store) {
   return Ok{};
 }
 
-// None where they are computed sooner.
+// None where they are computed sooner, or the disk may never bring them.
 std::vector<DiskPlace> Engine::FindOnDisk(const Sequence& sequence) const {
+  if (disk_is_silent()) return {};
   std::vector<DiskPlace> found = disk_->Find(sequence);
   const auto num_cached = static_cast<int>(sequence.cached_kinds().size());
   const FarPages far = {
@@ -65,6 +66,12 @@ void Engine::PollDisk(bool wait) {
   for (const auto& [id, num_pages] : disk_->TakeWritten()) {
     if (IsKnown(id)) Get(id).CountWritten(num_pages * limits_.page_bytes);
   }
+  EndRestores(all);
+  NoteDisk();
+  if (disk_is_silent()) GiveUpOnDisk();
+}
+
+void Engine::EndRestores(const std::vector<DiskPrefixes::Restored>& all) {
   for (const DiskPrefixes::Restored& restored : all) {
     Sequence& sequence = Get(restored.id);
     counters_.stall_ms += sequence.EndRestore(restored.kinds);
@@ -74,6 +81,24 @@ void Engine::PollDisk(bool wait) {
     kv_.Seal(restored.id, sequence.num_computed());
     kv_.Truncate(restored.id, sequence.num_computed());
   }
+}
+
+void Engine::NoteDisk() {
+  const DiskStore& store = disk_->store();
+  const DiskCounts& counts = store.counts();
+  disk_patience_.Note(store.num_under_way(),
+                      counts.num_written + counts.num_read +
+                          counts.num_failed_writes + counts.num_failed_reads,
+                      DiskPatience::Clock::now());
+}
+
+// Again each time that it is found silent: texts come to be kept all the same,
+// as it may answer yet.
+bool Engine::GiveUpOnDisk() {
+  const std::vector<DiskPrefixes::Restored> restored = disk_->GiveUpRestores();
+  EndRestores(restored);
+  const bool gives_texts_up = disk_->GiveUpAll();
+  return gives_texts_up || !restored.empty();
 }
 
 // What kv has decided before goes first: pages that it moves are read here.
@@ -98,6 +123,8 @@ Result<Engine::Progress> Engine::TendDisk() {
     return *failure_;
   }
   disk_->LandCopies();
+  NoteDisk();
+  if (disk_is_silent() && GiveUpOnDisk()) return Progress::kGoesOn;
   return disk_->is_waiting() ? Progress::kWaitsForDisk : Progress::kGoesOn;
 }
 

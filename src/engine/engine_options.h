@@ -2,6 +2,7 @@
 #ifndef WINNOW_ENGINE_ENGINE_OPTIONS_H_
 #define WINNOW_ENGINE_ENGINE_OPTIONS_H_
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -49,6 +50,9 @@ struct EngineOptions {
   double write_behind_share = 1.0 / 16;
   // Host memory that pages pass through on their way to and from a disk.
   int64_t disk_staging_bytes = 64 << 20;
+  // A disk that has ended nothing for so long is waited for no more
+  // (DiskPatience). Far longer than one takes that works.
+  std::chrono::milliseconds disk_patience{10'000};
   // What is kept near of what is not read, where pages are not whole.
   HintOptions hints = {};
   // By what pages of the host and the disk are copied back or computed again;

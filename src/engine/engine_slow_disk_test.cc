@@ -38,6 +38,7 @@ class EngineSlowDiskTest : public testing::Test {
                              .device_kv_bytes = num_pages * page_bytes_,
                              .host_kv_bytes = num_host_pages * page_bytes_,
                              .disk_staging_bytes = 2 * page_bytes_,
+                             .disk_patience = patience_,
                              .batch_invariant = true};
     options.selectors = {"mean:budget=8,block=8,sink=0,recent=8",
                          "mean:budget=24,block=8,sink=0,recent=8"};
@@ -81,6 +82,15 @@ class EngineSlowDiskTest : public testing::Test {
     while (!listener.finished && Step(engine)) {
     }
   }
+  // As a server steps: nobody waits for the disk.
+  static void RunBesideTheDisk(Engine& engine, const BitsListener& listener) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (!listener.finished && std::chrono::steady_clock::now() < end) {
+      ASSERT_TRUE(engine.TryStep().ok());
+      ASSERT_EQ(BrokenInvariants(engine), std::vector<std::string>());
+    }
+    ASSERT_TRUE(listener.finished) << "it waits for a disk that is silent";
+  }
   void ExpectAnswer(const BitsListener& got, const Request& request) {
     const std::unique_ptr<Engine> engine = MakeEngine(40, /*has_disk=*/false);
     BitsListener alone;
@@ -97,6 +107,7 @@ class EngineSlowDiskTest : public testing::Test {
   std::unique_ptr<Backend> backend_;
   FaultyDisk disk_{1};
   int64_t page_bytes_ = 0;
+  std::chrono::milliseconds patience_ = std::chrono::hours(1);
 };
 
 // Six pages wait to be written, of 14; two requests come to need ten.
@@ -190,6 +201,50 @@ TEST_F(EngineSlowDiskTest, NobodyGivesWayToWhatWaitsOnTheHost) {
     EXPECT_EQ(listeners[i].completion.num_preemptions, 0);
     ExpectAnswer(listeners[i], requests[i]);
   }
+}
+
+// What it brings after all is nobody's, and harms nobody.
+TEST_F(EngineSlowDiskTest, WhoWaitsForASilentOneIsComputed) {
+  const std::vector<Request> requests = {Ask(0, 200, 4), Ask(1, 200, 4)};
+  {
+    const std::unique_ptr<Engine> engine = MakeEngine(40);
+    std::vector<BitsListener> first(2);
+    for (size_t i = 0; i < 2; ++i) Add(*engine, requests[i], first[i]);
+    while (Step(*engine)) {
+    }
+    ASSERT_EQ(engine->disk()->store().counts().num_written, 12);
+  }
+  patience_ = std::chrono::milliseconds(0);
+  const std::unique_ptr<Engine> engine = MakeEngine(40);
+  std::vector<BitsListener> listeners(2);
+  Add(*engine, requests[0], listeners[0]);
+  RunBesideTheDisk(*engine, listeners[0]);
+  EXPECT_TRUE(engine->disk_is_silent());
+  // Whoever comes then begins at once.
+  const int64_t num_rows = engine->counters().num_rows;
+  Add(*engine, requests[1], listeners[1]);
+  ASSERT_TRUE(engine->TryStep().ok());
+  EXPECT_GT(engine->counters().num_rows, num_rows);
+  RunBesideTheDisk(*engine, listeners[1]);
+  while (Step(*engine)) {
+  }
+  EXPECT_FALSE(engine->disk_is_silent());
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(listeners[i].completion.num_cached_tokens, 0);
+    ExpectAnswer(listeners[i], requests[i]);
+  }
+}
+
+// Six pages of 14 wait to be written; whoever comes needs ten.
+TEST_F(EngineSlowDiskTest, ASilentOneHoldsNoRoom) {
+  patience_ = std::chrono::milliseconds(0);
+  const std::unique_ptr<Engine> engine = MakeEngine(14);
+  BitsListener written, other;
+  Add(*engine, Ask(0, 200, 1), written);
+  RunBesideTheDisk(*engine, written);
+  Add(*engine, Ask(1, 300, 4), other);
+  RunBesideTheDisk(*engine, other);
+  ExpectAnswer(other, Ask(1, 300, 4));
 }
 
 }  // namespace

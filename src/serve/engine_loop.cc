@@ -15,9 +15,13 @@ Result<Engine::Progress> StepOf(Engine& engine) {
   try {
     return engine.TryStep();
   } catch (const std::bad_alloc&) {
-    return MakeError(ErrorCode::kResourceExhausted,
-                     "memory does not suffice for a step");
+    return MakeError(ErrorCode::kIo, "memory does not suffice for a step");
   }
+}
+
+using Time = std::optional<std::chrono::steady_clock::time_point>;
+Time Sooner(const Time& a, const Time& b) {
+  return a && b ? std::min(*a, *b) : a ? a : b;
 }
 
 // Nothing is left of what was not added.
@@ -168,8 +172,9 @@ EngineLoop::Inbox EngineLoop::AwaitWork() {
     return progress_ == kGoesOn || !inbox_.empty();
   };
   // Who waits for the disk, and by then no more.
-  const auto deadline =
-      progress_ == kWaitsForDisk ? FirstDeadline() : std::nullopt;
+  const auto deadline = progress_ == kWaitsForDisk
+                            ? Sooner(FirstDeadline(), engine_->disk_due())
+                            : std::nullopt;
   std::unique_lock lock(mutex_);
   rests_ = progress_ == kNothingLeft;
   if (rests_ && inbox_.empty()) rested_.notify_all();
@@ -213,6 +218,7 @@ void EngineLoop::TakeIn(Inbox inbox) {
 
 void EngineLoop::Step() {
   const EngineCounters before = engine_->counters();
+  const bool was_silent = engine_->disk_is_silent();
   const Result<Engine::Progress> stepped = StepOf(*engine_);
   progress_ = stepped.ok() ? *stepped : Engine::Progress::kNothingLeft;
   const EngineCounters after = engine_->counters();
@@ -223,12 +229,21 @@ void EngineLoop::Step() {
         "nothing could run though requests waited: the oldest was given up, "
         "which is a bug of the server");
   }
+  if (engine_->disk_is_silent() && !was_silent) TellSilence();
   if (stepped.ok()) return;
   {
     const std::scoped_lock lock(mutex_);
     failure_ = stepped.error();
   }
   listeners_.on_failure(stepped.error());
+}
+
+void EngineLoop::TellSilence() {
+  if (!listeners_.on_disk_failure) return;
+  listeners_.on_disk_failure(
+      "the disk has ended nothing for a while that it had begun: until it "
+      "does, nobody waits for pages of KV from it, and none wait to be "
+      "written");
 }
 
 void EngineLoop::TellDiskFailures(bool is_last) {

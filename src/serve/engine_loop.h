@@ -115,6 +115,7 @@ class EngineLoop {
   std::optional<std::chrono::steady_clock::time_point> FirstDeadline() const;
   void TakeIn(Inbox inbox);
   void Step();
+  void TellSilence();
   // `is_last`: all that is left.
   void TellDiskFailures(bool is_last);
   // Forgets those that have ended, and tells how it stands.

@@ -115,6 +115,7 @@ class EngineLoopTest : public testing::Test {
                              .max_num_batched_tokens = 64,
                              .device_kv_bytes = 40 * page_bytes_,
                              .disk_staging_bytes = 2 * page_bytes_,
+                             .disk_patience = patience_,
                              .batch_invariant = true};
     std::unique_ptr<DiskStore> store;
     if (has_disk) {
@@ -203,6 +204,7 @@ class EngineLoopTest : public testing::Test {
   FaultyDisk disk_{1};
   Gate gate_;
   Metrics metrics_{"tiny"};
+  std::chrono::milliseconds patience_ = std::chrono::hours(1);
   std::atomic<int> num_lines_ = 0;
   Engine* engine_ = nullptr;  // of the loop's thread
   std::unique_ptr<EngineLoop> loop_;
@@ -321,6 +323,26 @@ TEST_F(EngineLoopTest, WhoWaitsForTheDiskIsLateInTime) {
   EXPECT_TRUE(patient.feed->Take().tokens.empty());
   gate_.Open();
   EXPECT_TRUE(Await(patient));
+}
+
+// It says so, and who waits is computed; once it answers it is as good as ever.
+TEST_F(EngineLoopTest, ASilentDiskIsWaitedForNoMore) {
+  const std::vector<int32_t> alone = TokensAlone(1);
+  Start();
+  Run(Ask(1));
+  ASSERT_TRUE(loop_->AwaitRest(kLong));
+  patience_ = kWhile;
+  Start();
+  gate_.Shut();
+  const Asked asked = Run(Ask(1));
+  EXPECT_EQ(asked.tokens, alone);
+  EXPECT_EQ(asked.completion->num_cached_tokens, 0);
+  EXPECT_TRUE(ComesToRest());
+  EXPECT_EQ(num_lines_, 1);
+  gate_.Open();
+  EXPECT_TRUE(loop_->AwaitRest(kLong));
+  Start();
+  EXPECT_EQ(NumCached(1), 128);
 }
 
 TEST_F(EngineLoopTest, WhoWaitsForTheDiskMayLeave) {

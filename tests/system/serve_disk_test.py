@@ -7,6 +7,7 @@ and a disk that fails while it runs.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import resource
@@ -15,6 +16,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -22,6 +24,38 @@ from serve_process import MODEL, Server, wait_until
 
 WINNOW = ""
 PAGE_TOKENS = 32
+
+
+class SilentDisk:
+    """While it is entered, the server's thread for the disk stands still, as
+    beside a disk that never answers."""
+
+    SEIZE, INTERRUPT, DETACH = 0x4206, 0x4207, 17
+    WAIT_ALL = 0x40000000
+
+    def __init__(self, server: Server):
+        tasks = Path(f"/proc/{server.process.pid}/task")
+        self.thread = next(int(task.name) for task in tasks.iterdir()
+                           if (task / "comm").read_text() == "winnow-disk\n")
+
+    def trace(self, request: int) -> bool:
+        ptrace = ctypes.CDLL(None).ptrace
+        ptrace.argtypes = [ctypes.c_long] * 4
+        return ptrace(request, self.thread, 0, 0) == 0
+
+    def __enter__(self):
+        if not self.trace(self.SEIZE):
+            raise unittest.SkipTest("no process may stop another's thread")
+        assert self.trace(self.INTERRUPT)
+        os.waitpid(self.thread, self.WAIT_ALL)
+        return self
+
+    def __exit__(self, *_):
+        self.trace(self.DETACH)
+
+    def has_ended(self) -> bool:
+        """Whoever stopped it has to ask, or the process lingers."""
+        return os.waitpid(self.thread, self.WAIT_ALL | os.WNOHANG)[0] != 0
 
 
 class ServeDiskTest(unittest.TestCase):
@@ -123,6 +157,23 @@ class ServeDiskTest(unittest.TestCase):
         server = self.start()
         again = self.ask(server)
         self.assertEqual(again[0], first[0])
+        self.assertEqual(server.end(), 0)
+
+    def test_a_disk_that_never_answers_holds_up_no_end(self):
+        server = self.start("--kv-disk-drain-timeout", "1")
+        first = self.ask(server)
+        self.await_written(server)
+        with SilentDisk(server) as disk:
+            self.assert_cold(self.ask(server, cache_salt="unwritten"))
+            told = time.monotonic()
+            server.process.send_signal(signal.SIGTERM)
+            wait_until(disk.has_ended, "the server has ended", 20)
+            self.assertLess(time.monotonic() - told, 10)
+        self.assertEqual(server.wait(), 0)
+        self.assertIn("--kv-disk-drain-timeout",
+                      self.lines_of_the_disk(server)[-1]["message"])
+        server = self.start()
+        self.assert_warm(self.ask(server), first)
         self.assertEqual(server.end(), 0)
 
     def test_a_folder_is_one_servers(self):

@@ -1,0 +1,54 @@
+// DiskPatience: whether a disk that has something to do has done anything.
+#ifndef WINNOW_ENGINE_DISK_PATIENCE_H_
+#define WINNOW_ENGINE_DISK_PATIENCE_H_
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+namespace winnow {
+
+// Plain data, of one thread. A disk that ends one transfer after the other is
+// slow, and waited for; one that has ended none for `longest` while any was
+// under way is silent, and may never answer. It is until it ends one.
+class DiskPatience {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit DiskPatience(std::chrono::milliseconds longest)
+      : longest_(longest) {}
+
+  // `num_ended`: transfers since it began.
+  void Note(int64_t num_under_way, int64_t num_ended, Clock::time_point now) {
+    const bool has_ended = num_ended != num_ended_;
+    num_ended_ = num_ended;
+    if (num_under_way == 0) {
+      since_ = {};
+      is_over_ = false;
+    } else if (!since_ || has_ended) {
+      since_ = now;
+      is_over_ = false;
+    } else if (now >= *since_ + longest_) {
+      is_over_ = true;
+    }
+  }
+
+  bool is_over() const { return is_over_; }
+  // When it will be, if nothing ends by then; none where nothing is under way,
+  // or it is over.
+  std::optional<Clock::time_point> due() const {
+    if (!since_ || is_over_) return std::nullopt;
+    return *since_ + longest_;
+  }
+  std::chrono::milliseconds longest() const { return longest_; }
+
+ private:
+  std::chrono::milliseconds longest_;
+  int64_t num_ended_ = 0;
+  std::optional<Clock::time_point> since_;
+  bool is_over_ = false;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_ENGINE_DISK_PATIENCE_H_
