@@ -29,6 +29,8 @@ constexpr int kMaxHttpThreads = 4;
 // Rows of a prompt whose logits are there at once: a product of so many costs
 // about as much a row as one of more.
 constexpr int kMaxScoredRows = 64;
+// For those who wait for an answer when no step can run any more.
+constexpr std::chrono::seconds kTimeToTell{2};
 // For what is on its way to a disk when all is told; one that never answers is
 // left behind. What is half written then is a miss, as where power fails.
 constexpr std::chrono::seconds kTimeToEnd{2};
@@ -375,7 +377,12 @@ Result<int> ServeRun::Run() {
   interrupt_.Hold([this] { end_.Ask(); });
   server_->Start(*api_, num_threads);
   PrintAddress();
-  if (const auto failure = end_.Await()) return *failure;
+  if (const auto failure = end_.Await()) {
+    // Whoever waits hears why there is no answer.
+    api_->Drain();
+    server_->DrainWithin(kTimeToTell);
+    return *failure;
+  }
   // The first signal: whoever waits for an answer gets it. The next one ends
   // the process where it is: see Interrupt.
   api_->Drain();

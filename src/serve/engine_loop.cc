@@ -235,7 +235,24 @@ void EngineLoop::Step() {
     const std::scoped_lock lock(mutex_);
     failure_ = stepped.error();
   }
+  TellFailure(stepped.error());
   listeners_.on_failure(stepped.error());
+}
+
+// Whom a failed device has not been told of: a step that found no memory left
+// the engine as it was in its midst, and it is not asked any more.
+void EngineLoop::TellFailure(const Error& error) {
+  Completion failed;
+  failed.reason = FinishReason::kError;
+  for (const auto& [ticket, open] : open_) {
+    if (open.feed->finished()) continue;
+    try {
+      failed.error = error;
+      open.feed->OnFinish(failed);
+    } catch (const std::bad_alloc&) {
+      return;  // They see the end of their connections.
+    }
+  }
 }
 
 void EngineLoop::TellSilence() {

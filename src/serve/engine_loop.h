@@ -115,6 +115,8 @@ class EngineLoop {
   std::optional<std::chrono::steady_clock::time_point> FirstDeadline() const;
   void TakeIn(Inbox inbox);
   void Step();
+  // No step can run any more.
+  void TellFailure(const Error& error);
   void TellSilence();
   // `is_last`: all that is left.
   void TellDiskFailures(bool is_last);

@@ -11,11 +11,13 @@
 #include <ctime>
 #include <fstream>
 #include <mutex>
+#include <new>
 #include <thread>
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/faulty_folder.h"
 #include "base/passing_folder.h"
+#include "engine/hooked_backend.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
@@ -106,6 +108,7 @@ class EngineLoopTest : public testing::Test {
   void TearDown() override {
     gate_.Open();
     loop_.reset();
+    EXPECT_EQ(num_failures_, num_expected_failures_);
   }
 
   // As the next process would have it.
@@ -132,7 +135,7 @@ class EngineLoopTest : public testing::Test {
     loop_ = std::make_unique<EngineLoop>(
         std::move(engine), LoopLimits{.max_open = 16, .max_open_tokens = 600},
         metrics_,
-        LoopListeners{.on_failure = [](const Error&) { FAIL(); },
+        LoopListeners{.on_failure = [this](const Error&) { ++num_failures_; },
                       .on_disk_failure =
                           [this](const std::string& line) {
                             ++num_lines_;
@@ -206,6 +209,8 @@ class EngineLoopTest : public testing::Test {
   Metrics metrics_{"tiny"};
   std::chrono::milliseconds patience_ = std::chrono::hours(1);
   std::atomic<int> num_lines_ = 0;
+  std::atomic<int> num_failures_ = 0;
+  int num_expected_failures_ = 0;
   Engine* engine_ = nullptr;  // of the loop's thread
   std::unique_ptr<EngineLoop> loop_;
 };
@@ -343,6 +348,29 @@ TEST_F(EngineLoopTest, ASilentDiskIsWaitedForNoMore) {
   EXPECT_TRUE(loop_->AwaitRest(kLong));
   Start();
   EXPECT_EQ(NumCached(1), 128);
+}
+
+// Those that wait for their turn too.
+TEST_F(EngineLoopTest, WhoIsInAStepWithoutMemoryIsTold) {
+  auto hooked = std::make_unique<HookedBackend>(std::move(backend_));
+  hooked->pre_sample = [](const SampleArgs&) { throw std::bad_alloc(); };
+  backend_ = std::move(hooked);
+  num_expected_failures_ = 1;
+  Start(/*has_disk=*/false);
+  std::vector<Submission> submissions;
+  std::vector<Asked> all(3);
+  for (Asked& asked : all) {
+    asked.feed = std::make_shared<TokenFeed>(metrics_);
+    submissions.push_back({Ask(1), asked.feed});
+  }
+  ASSERT_TRUE(loop_->Submit(std::move(submissions)).ok());
+  for (Asked& asked : all) {
+    ASSERT_TRUE(Await(asked));
+    EXPECT_EQ(asked.completion->reason, FinishReason::kError);
+    EXPECT_EQ(asked.completion->error->message,
+              "memory does not suffice for a step");
+  }
+  EXPECT_FALSE(loop_->healthy());
 }
 
 TEST_F(EngineLoopTest, WhoWaitsForTheDiskMayLeave) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "serve/http_server.h"
 
@@ -39,6 +40,22 @@ class Stream : public HttpAnswer {
   int num_taken_ = 0;
 };
 
+// Has begun at /never, and says no more.
+class Never : public HttpAnswer {
+ public:
+  void SetWake(std::function<void()>) override {}
+  HttpPart Take() override {
+    if (std::exchange(has_begun_, true)) return {};
+    return {.head = HttpHead{.streams = true}, .body = "begun"};
+  }
+  std::optional<std::chrono::steady_clock::time_point> due() const override {
+    return std::nullopt;
+  }
+
+ private:
+  bool has_begun_ = false;
+};
+
 class PathHandler : public HttpHandler {
  public:
   std::unique_ptr<HttpAnswer> AnswerHead(const HttpRequest& head) override {
@@ -47,6 +64,7 @@ class PathHandler : public HttpHandler {
   }
   std::unique_ptr<HttpAnswer> Answer(HttpRequest request) override {
     if (request.path == "/stream") return std::make_unique<Stream>();
+    if (request.path == "/never") return std::make_unique<Never>();
     return Told(200, request.path);
   }
   std::unique_ptr<HttpAnswer> Refuse(const HttpRequest&, int status,
@@ -70,8 +88,7 @@ class HttpConnectionTest : public testing::Test {
     server_->Start(handler_, 1);
   }
 
-  // All that comes back until the server closes.
-  std::string Ask(std::string_view sent) const {
+  int Connect() const {
     const int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address = {};
     address.sin_family = AF_INET;
@@ -80,8 +97,16 @@ class HttpConnectionTest : public testing::Test {
     EXPECT_EQ(connect(client, reinterpret_cast<const sockaddr*>(&address),
                       sizeof(address)),
               0);
+    return client;
+  }
+  static void Send(int client, std::string_view sent) {
     EXPECT_EQ(send(client, sent.data(), sent.size(), MSG_NOSIGNAL),
               std::ssize(sent));
+  }
+  // All that comes back until the server closes.
+  std::string Ask(std::string_view sent) const {
+    const int client = Connect();
+    Send(client, sent);
     std::string read;
     char piece[4096];
     for (ssize_t got = 1; got > 0;) {
@@ -163,6 +188,16 @@ TEST_F(HttpConnectionTest, APathIsWhatItsEscapesMean) {
   const std::string broken = Ask("GET /org%2" + end);
   EXPECT_TRUE(broken.starts_with("HTTP/1.1 400 ")) << broken;
   EXPECT_NE(broken.find("hexadecimal"), broken.npos);
+}
+
+TEST_F(HttpConnectionTest, AnEndWaitsForAnswersNoLongerThanItIsTo) {
+  const int client = Connect();
+  Send(client, "GET /never HTTP/1.1\r\n\r\n");
+  char first = 0;
+  ASSERT_EQ(recv(client, &first, 1, 0), 1);
+  EXPECT_FALSE(server_->DrainWithin(std::chrono::milliseconds(20)));
+  close(client);
+  EXPECT_TRUE(server_->DrainWithin(std::chrono::minutes(1)));
 }
 
 // A line's end within a path is a byte of it, not of the request.

@@ -156,16 +156,28 @@ void HttpServer::Start(HttpHandler& handler, int num_threads) {
   }
 }
 
-void HttpServer::Drain() {
+void HttpServer::LetNobodyIn() {
   HttpServerState& state = *state_;
   state.draining = true;
   net::post(state.io, [&state] {
     BoostError ignored;
     state.acceptor.close(ignored);
   });
-  std::unique_lock lock(state.mutex);
+  const std::scoped_lock lock(state.mutex);
   for (HttpConnection* connection : state.connections) connection->EndIfIdle();
-  state.none_left.wait(lock, [&state] { return state.connections.empty(); });
+}
+
+void HttpServer::Drain() {
+  LetNobodyIn();
+  std::unique_lock lock(state_->mutex);
+  state_->none_left.wait(lock, [this] { return state_->connections.empty(); });
+}
+
+bool HttpServer::DrainWithin(std::chrono::milliseconds longest) {
+  LetNobodyIn();
+  std::unique_lock lock(state_->mutex);
+  return state_->none_left.wait_for(
+      lock, longest, [this] { return state_->connections.empty(); });
 }
 
 HttpServer::~HttpServer() {

@@ -56,8 +56,12 @@ class HttpServer {
   // Lets nobody in any more and returns when the last answer has been sent.
   // REQUIRES: started.
   void Drain();
+  // The same, but for so long at most; false where answers are left then.
+  bool DrainWithin(std::chrono::milliseconds longest);
 
  private:
+  void LetNobodyIn();
+
   explicit HttpServer(std::unique_ptr<HttpServerState> state);
 
   std::unique_ptr<HttpServerState> state_;

@@ -125,7 +125,9 @@ void TokenFeed::CountEnd(const Completion& completion, FinishReason reason) {
   }
 }
 
+// The loop may have told it that no step runs any more; then the engine ends.
 void TokenFeed::OnFinish(const Completion& completion) {
+  if (finished_) return;
   finished_ = true;
   if (before_end_) before_end_();
   Tell([&] {
