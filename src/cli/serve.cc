@@ -45,11 +45,13 @@ void AddDoor(Command& command, ServeFlags* flags) {
                    .value_name = "N",
                    .help = "Port (default 8000; 0: a free one)"},
                   WholeNumber(0, kMaxPort, &flags->port));
-  command.AddFlag({.name = "--api-key",
-                   .value_name = "KEY",
-                   .help = "What clients must send but to /health (default: "
-                           "the environment's WINNOW_API_KEY, else nothing)"},
-                  Text(&flags->api_key));
+  command.AddFlag(
+      {.name = "--api-key",
+       .value_name = "KEY",
+       .help = "What clients must send but to /health (default: "
+               "the environment's WINNOW_API_KEY, VLLM_API_KEY, else "
+               "nothing)"},
+      Text(&flags->api_key));
   command.AddFlag({.name = "--allowed-host",
                    .value_name = "NAME",
                    .help = "A name by which clients reach it, where it listens "
@@ -186,6 +188,7 @@ Command& AddServeCommand(Command& program, ServeFlags* flags) {
   AddLimits(command, flags);
   AddTimes(command, flags);
   AddLog(command, flags);
+  AddVllmFlags(command, &flags->engine, &flags->vllm);
   return command;
 }
 

@@ -7,12 +7,14 @@
 
 #include "cli/engine_flags.h"
 #include "cli/kv_disk.h"
+#include "cli/vllm_flags.h"
 
 namespace winnow {
 
 struct ServeFlags {
   EngineFlags engine;
   KvDiskFlags kv_disk;
+  VllmFlags vllm;
   int kv_disk_drain_s = 30;
   std::vector<std::string> selects;  // none: auto
   std::string host = "127.0.0.1";

@@ -83,7 +83,7 @@ class ServeRun {
   // But for the model.
   Result<ServiceOptions> ServiceLimits() const;
   ApiOptions MakeApiOptions(ServiceOptions service) const;
-  void WarnOfOpenDoor() const;
+  void WarnOfFlags() const;
   void PrintAddress() const;
   void StartLoop();
   // Behind the last answer.
@@ -176,6 +176,7 @@ Status ServeRun::MakeEngine() {
   options.max_read_ranges = flags_.max_read_ranges;
   options.max_scored_rows = kMaxScoredRows;
   options.max_step_ms = flags_.max_inter_token_ms;
+  options.prefix_caching = flags_.vllm.prefix_caching;
   if (scheduler_trace_) {
     options.on_decision = [&file = *scheduler_trace_](
                               const Decision& decision) { file.Add(decision); };
@@ -230,6 +231,15 @@ void ServeRun::OpenLog() {
       flags_.log_format == "json" ? LogFormat::kJson : LogFormat::kText, least);
 }
 
+// The environment's where no flag gives one.
+std::string ApiKeyOf(const std::string& given) {
+  for (const char* name : {"WINNOW_API_KEY", "VLLM_API_KEY"}) {
+    const char* const key = std::getenv(name);
+    if (given.empty() && key != nullptr && *key != '\0') return key;
+  }
+  return given;
+}
+
 bool IsLoopback(std::string_view host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
@@ -277,8 +287,12 @@ ApiOptions ServeRun::MakeApiOptions(ServiceOptions service) const {
   return options;
 }
 
-void ServeRun::WarnOfOpenDoor() const {
-  if (!IsLoopback(flags_.host) && api_key_.empty() && !flags_.engine.quiet) {
+void ServeRun::WarnOfFlags() const {
+  if (flags_.engine.quiet) return;
+  for (const std::string& idle : flags_.vllm.idle) {
+    std::fprintf(stderr, "winnow: %s\n", idle.c_str());
+  }
+  if (!IsLoopback(flags_.host) && api_key_.empty()) {
     std::fprintf(stderr,
                  "winnow: warning: --host %s without --api-key: whoever "
                  "reaches this machine may ask\n",
@@ -322,8 +336,7 @@ void ServeRun::FinishDisk() {
 }
 
 Result<int> ServeRun::Run() {
-  const char* key = std::getenv("WINNOW_API_KEY");
-  api_key_ = flags_.api_key.empty() && key != nullptr ? key : flags_.api_key;
+  api_key_ = ApiKeyOf(flags_.api_key);
   model_names_ = flags_.served_model_names;
   if (model_names_.empty()) {
     const auto folder =
@@ -336,7 +349,7 @@ Result<int> ServeRun::Run() {
   ASSIGN_OR_RETURN(ServiceOptions service, ServiceLimits());
   // Before the model is loaded, so that a port that is taken is told at once.
   ASSIGN_OR_RETURN(server_, HttpServer::Bind(flags_.host, flags_.port, limits));
-  WarnOfOpenDoor();
+  WarnOfFlags();
   if (!flags_.scheduler_trace.empty()) {
     ASSIGN_OR_RETURN(
         const int64_t max_bytes,
