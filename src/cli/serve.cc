@@ -25,6 +25,12 @@ void AddModelNames(Command& command, ServeFlags* flags) {
        .help = "Jinja template of chats (default: the checkpoint's, "
                "if it has one)"},
       Text(&flags->chat_template));
+  command.AddFlag({.name = "--reasoning-parser",
+                   .value_name = "auto|none",
+                   .help = "Whether thoughts are told apart from answers to "
+                           "chats (default auto: where the template shows "
+                           "<think> and </think>)"},
+                  OneOf({"auto", "none"}, &flags->reasoning_parser));
   command.AddFlag(
       {.name = "--select",
        .value_name = "SPEC",

@@ -23,6 +23,7 @@ struct ServeFlags {
   std::vector<std::string> allowed_hosts;
   std::vector<std::string> served_model_names;  // none: the folder's
   std::string chat_template;                    // a file; none: the model's
+  std::string reasoning_parser = "auto";
   int default_max_tokens = 4096;
   int max_queued_requests = 256;
   int max_n = 16;

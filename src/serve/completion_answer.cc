@@ -89,9 +89,7 @@ void CompletionAnswer::TakeParts(Choice& choice,
   for (AnswerPart& part : parts) {
     if (form_.one_call && choice.num_calls > 0) return;
     if (!part.call) {
-      const bool continues = !choice.parts.empty() && !choice.parts.back().call;
-      if (!continues) choice.parts.emplace_back();
-      choice.parts.back().text += part.text;
+      AddText(part.text, /*is_thought=*/false, choice.parts);
       continue;
     }
     const int number = choice.num_calls++;
@@ -106,6 +104,29 @@ void CompletionAnswer::TakeParts(Choice& choice,
 
 void CompletionAnswer::TakeText(Choice& choice, const std::string& text) {
   if (text.empty()) return;
+  if (!choice.source.thoughts) return TakeSaid(choice, text);
+  TakePieces(choice, choice.source.thoughts->Push(text));
+}
+
+void CompletionAnswer::TakePieces(Choice& choice,
+                                  const std::vector<ThoughtPiece>& pieces) {
+  for (const ThoughtPiece& piece : pieces) {
+    if (!piece.is_thought) {
+      TakeSaid(choice, piece.text);
+    } else if (form_.shows_thoughts) {
+      AddText(piece.text, /*is_thought=*/true, choice.parts);
+    }
+  }
+}
+
+void CompletionAnswer::FinishText(Choice& choice) {
+  if (choice.source.thoughts) {
+    TakePieces(choice, choice.source.thoughts->Finish());
+  }
+  if (choice.source.calls) TakeParts(choice, choice.source.calls->Finish());
+}
+
+void CompletionAnswer::TakeSaid(Choice& choice, const std::string& text) {
   if (choice.source.calls) {
     TakeParts(choice, choice.source.calls->Push(text));
   } else {
@@ -165,6 +186,8 @@ void CompletionAnswer::TakeToken(Choice& choice, const GeneratedToken& token) {
   if (form_.with_logprobs) choice.tokens.push_back(Shown(token));
   if (token.reads) choice.reads.push_back({.reads = token.reads, .text = {}});
   if (!IsShown(token.token_id)) return;
+  const auto& thoughts = choice.source.thoughts;
+  const bool was_thinking = thoughts && thoughts->thinks();
   const int64_t num_before = choice.source.text.num_characters();
   const Result<std::string> piece = choice.source.text.Push(token.token_id);
   if (!piece.ok()) return Fail(500, piece.error().message);
@@ -174,10 +197,11 @@ void CompletionAnswer::TakeToken(Choice& choice, const GeneratedToken& token) {
   }
   if (token.reads) choice.reads.back().text = *piece;
   TakeText(choice, *piece);
-  const bool stopped = choice.source.text.stopped();
-  if (stopped && choice.source.calls) {
-    TakeParts(choice, choice.source.calls->Finish());
+  if (was_thinking || (thoughts && thoughts->thinks())) {
+    ++choice.num_thought_tokens;
   }
+  const bool stopped = choice.source.text.stopped();
+  if (stopped) FinishText(choice);
   if (stopped || (form_.one_call && choice.num_calls > 0)) StopEarly(choice);
 }
 
@@ -207,7 +231,7 @@ void CompletionAnswer::End(Choice& choice, const Completion& completion) {
   const Result<std::string> rest = choice.source.text.Finish();
   if (!rest.ok()) return Fail(500, rest.error().message);
   TakeText(choice, *rest);
-  if (choice.source.calls) TakeParts(choice, choice.source.calls->Finish());
+  FinishText(choice);
   choice.finish_reason = choice.source.text.stopped()
                              ? "stop"
                              : FinishReasonName(completion.reason);
@@ -248,6 +272,7 @@ AnswerUsage CompletionAnswer::Usage() const {
   AnswerUsage usage = {.num_prompt_tokens = form_.num_prompt_tokens};
   for (const Choice& choice : choices_) {
     usage.num_generated_tokens += choice.num_tokens;
+    usage.num_thought_tokens += choice.num_thought_tokens;
     usage.num_tokens_read += choice.num_tokens_read;
     if (choice.index % form_.answers_per_prompt == 0) {
       usage.num_cached_tokens += choice.num_cached_tokens;

@@ -82,12 +82,17 @@ Json ReasonOf(const ShownChoice& choice) {
 }
 
 Json UsageJson(const AnswerUsage& usage) {
-  return {
+  Json told = {
       {"prompt_tokens", usage.num_prompt_tokens},
       {"completion_tokens", usage.num_generated_tokens},
       {"total_tokens", usage.num_prompt_tokens + usage.num_generated_tokens},
       {"prompt_tokens_details", {{"cached_tokens", usage.num_cached_tokens}}},
       {"winnow", {{"tokens_read", usage.num_tokens_read}}}};
+  if (usage.num_thought_tokens > 0) {
+    told["completion_tokens_details"] = {
+        {"reasoning_tokens", usage.num_thought_tokens}};
+  }
+  return told;
 }
 
 Json Outline(const AnswerIdentity& identity, bool in_stream) {
@@ -124,12 +129,21 @@ Json CallsOf(const ShownChoice& choice, bool in_stream) {
   return calls;
 }
 
+// By vLLM's name, and by that which it had before and others have.
+void AddThoughts(const ShownChoice& choice, Json& message) {
+  const std::string thoughts = choice.Thoughts();
+  if (thoughts.empty()) return;
+  message["reasoning"] = thoughts;
+  message["reasoning_content"] = thoughts;
+}
+
 Json MessageOf(const ShownChoice& choice) {
   Json calls = CallsOf(choice, /*in_stream=*/false);
   const std::string text = choice.Text();
   Json message = {{"role", "assistant"}};
   message["content"] = text.empty() && !calls.empty() ? Json() : Json(text);
   message["refusal"] = nullptr;
+  AddThoughts(choice, message);
   if (!calls.empty()) message["tool_calls"] = std::move(calls);
   return message;
 }
@@ -138,6 +152,7 @@ Json DeltaOf(const ShownChoice& piece) {
   Json delta = Json::object();
   const std::string text = piece.Text();
   if (!text.empty()) delta["content"] = text;
+  AddThoughts(piece, delta);
   Json calls = CallsOf(piece, /*in_stream=*/true);
   if (!calls.empty()) delta["tool_calls"] = std::move(calls);
   return delta;

@@ -72,6 +72,7 @@ Status ReadChat(const RequestBody& body, const JsonLimits& limits,
   ASSIGN_OR_RETURN(const bool several,
                    body.fields.Flag("parallel_tool_calls", true));
   request.one_call = !several;
+  RETURN_IF_ERROR(ReadChatThoughts(body.fields, request.thoughts));
   return ReadToolsAndTemplate(body, choice, request);
 }
 

@@ -10,6 +10,7 @@
 #include "engine/sampling_params.h"
 #include "model/generation_defaults.h"
 #include "model/json_fields.h"
+#include "serve/asked_thoughts.h"
 #include "serve/request_fields.h"
 #include "text/grammar.h"
 #include "text/tool_call_grammar.h"
@@ -38,6 +39,7 @@ struct CompletionRequest {
   bool one_call = false;  // an answer ends with its first
   // Of these the answer must call one, and is nothing else; none: it need not.
   std::vector<CallableTool> forced_tools = {};
+  AskedThoughts thoughts = {};
   // Of responses: members of the answer that say again what was asked.
   std::string echo_json = {};
   // Whether the tokenizer's own go around a text. A template writes them.
