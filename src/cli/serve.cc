@@ -65,6 +65,13 @@ void AddDoor(Command& command, ServeFlags* flags) {
                            "addresses, localhost and --host; may be repeated)",
                    .values = Flag::Values::kOneEachTime},
                   EachText(&flags->allowed_hosts));
+  command.AddFlag({.name = "--allowed-origins",
+                   .value_name = "ORIGIN",
+                   .help = "Whose pages may ask it from a browser "
+                           "(https://chat.example, *: everyone's; default: "
+                           "none but its own; may be repeated)",
+                   .values = Flag::Values::kOneEachTime},
+                  EachText(&flags->allowed_origins));
 }
 
 void AddLimit(Command& command, const char* name, const char* value_name,

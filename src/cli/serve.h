@@ -21,6 +21,7 @@ struct ServeFlags {
   int port = 8000;
   std::string api_key;
   std::vector<std::string> allowed_hosts;
+  std::vector<std::string> allowed_origins;
   std::vector<std::string> served_model_names;  // none: the folder's
   std::string chat_template;                    // a file; none: the model's
   std::string reasoning_parser = "auto";

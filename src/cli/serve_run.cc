@@ -17,6 +17,7 @@
 #include "cli/progress.h"
 #include "cli/schedule_trace_file.h"
 #include "cli/serve.h"
+#include "serve/allowed_origin.h"
 #include "serve/http_api.h"
 #include "serve/http_server.h"
 
@@ -91,6 +92,7 @@ class ServeRun {
 
   const ServeFlags& flags_;
   std::string api_key_;
+  std::vector<std::string> allowed_origins_;
   std::vector<std::string> model_names_;
   std::vector<std::pair<std::string, int>> selects_;
   EndOfService end_;
@@ -275,6 +277,7 @@ ApiOptions ServeRun::MakeApiOptions(ServiceOptions service) const {
     options.allowed_hosts = flags_.allowed_hosts;
     options.allowed_hosts->push_back(flags_.host);
   }
+  options.allowed_origins = allowed_origins_;
   options.version = WINNOW_VERSION;
   service.model_names = model_names_;
   service.max_model_len = max_model_len_;
@@ -346,6 +349,7 @@ Result<int> ServeRun::Run() {
         (folder.has_filename() ? folder : folder.parent_path()).filename()};
   }
   RETURN_IF_ERROR(KvDiskBytes(flags_.kv_disk));
+  ASSIGN_OR_RETURN(allowed_origins_, ParseOrigins(flags_.allowed_origins));
   ASSIGN_OR_RETURN(const HttpLimits limits, Limits());
   ASSIGN_OR_RETURN(ServiceOptions service, ServiceLimits());
   // Before the model is loaded, so that a port that is taken is told at once.

@@ -36,6 +36,8 @@ HttpRequest HeadOf(const HttpParser& parser) {
   request.authorization = text(message[http::field::authorization]);
   request.api_key = text(message["X-Api-Key"]);
   request.request_id = text(message["X-Request-Id"]);
+  request.origin = text(message[http::field::origin]);
+  request.asked_headers = text(message["Access-Control-Request-Headers"]);
   return request;
 }
 

@@ -165,7 +165,7 @@ class OpenApiTest(unittest.TestCase):
             "Authorization": "Bearer secret"})[2])
         self.assertEqual(document["security"], [{"bearer": []}, {"header": []}])
         for path in document["paths"]:
-            open_to_all = path in ("/", "/health")
+            open_to_all = path in ("/", "/health", "/ping")
             methods = document["paths"][path]
             self.assertEqual("security" in next(iter(methods.values())),
                              open_to_all)

@@ -393,6 +393,7 @@ class ServeTest(unittest.TestCase):
     def test_what_stands_beside_it(self):
         ask = self.server.ask
         self.assertEqual(ask("GET", "/health")[0], 200)
+        self.assertEqual(ask("GET", "/ping")[2], ask("GET", "/health")[2])
         self.assertIn("version", json.loads(ask("GET", "/version")[2]))
         models = json.loads(ask("GET", "/v1/models")[2])["data"]
         self.assertEqual([(m["id"], m["max_model_len"]) for m in models],
@@ -702,7 +703,7 @@ class LifeTest(unittest.TestCase):
                             {"Authorization": "Bearer secret\u00e9".encode()},
                             {"Authorization": "Bearer secretsecret"}]:
                 status = server.ask(method, path, {}, headers)[0]
-                is_open = path in ("/", "/health")
+                is_open = path in ("/", "/health", "/ping")
                 self.assertEqual(status == 401, not is_open, (method, path))
         self.assertEqual(server.end(), 0)
 
