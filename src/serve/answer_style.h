@@ -72,6 +72,9 @@ struct ShownChoice {
   // of the answer before these tokens.
   const std::vector<ShownToken>* tokens = nullptr;
   int64_t text_offset = 0;
+  // Null where ids were not asked for. The prompt's are told once a choice.
+  const std::vector<int32_t>* token_ids = nullptr;
+  const std::vector<int32_t>* prompt_token_ids = nullptr;
   // "stop", "length" or "tool_calls"; empty: it goes on.
   std::string_view finish_reason = {};
   std::string stop = {};               // the string that ended it, if one did

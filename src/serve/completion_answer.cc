@@ -184,6 +184,8 @@ void CompletionAnswer::TakeToken(Choice& choice, const GeneratedToken& token) {
   ++choice.num_tokens;
   ++form_.record->num_generated_tokens;
   if (form_.with_logprobs) choice.tokens.push_back(Shown(token));
+  if (choice.source.prompt_token_ids)
+    choice.token_ids.push_back(token.token_id);
   if (token.reads) choice.reads.push_back({.reads = token.reads, .text = {}});
   if (!IsShown(token.token_id)) return;
   const auto& thoughts = choice.source.thoughts;
@@ -287,6 +289,11 @@ ShownChoice CompletionAnswer::Show(Choice& choice) const {
                        .tokens = form_.with_logprobs ? &choice.tokens : nullptr,
                        .text_offset = choice.text_offset,
                        .reads = std::exchange(choice.reads, {})};
+  if (const auto& prompt = choice.source.prompt_token_ids) {
+    shown.token_ids = &choice.token_ids;
+    const bool told = std::exchange(choice.told_prompt, true);
+    if (!told) shown.prompt_token_ids = prompt.get();
+  }
   if (!choice.ended) return shown;
   shown.finish_reason = choice.finish_reason;
   const std::optional<size_t> stop = choice.source.text.matched_stop();
@@ -339,15 +346,15 @@ HttpPart CompletionAnswer::Events() {
   }
   for (Choice& choice : choices_) {
     const bool ends = choice.ended && !choice.told;
-    if (choice.parts.empty() && choice.tokens.empty() && choice.reads.empty() &&
-        !ends) {
-      continue;
-    }
+    const bool has_any = !choice.parts.empty() || !choice.tokens.empty() ||
+                         !choice.reads.empty() || !choice.token_ids.empty();
+    if (!has_any && !ends) continue;
     part.body += form_.style->Piece(Show(choice));
     for (const ShownToken& token : choice.tokens) {
       choice.text_offset += token.num_characters;
     }
     choice.tokens.clear();
+    choice.token_ids.clear();
     choice.told = choice.ended;
   }
   if (AllEnded()) {

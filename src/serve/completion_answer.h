@@ -60,6 +60,8 @@ struct AnswerSource {
   std::optional<ThoughtSplitter> thoughts = {};  // none: all is said
   std::optional<ToolCallParser> calls = {};      // none: all is text
   std::optional<EchoedPrompt> echo = {};
+  // Told, as are those of the answer; null: neither is.
+  std::shared_ptr<const std::vector<int32_t>> prompt_token_ids = nullptr;
 };
 
 // Owns the readers' ends of its requests. Tokens become text here, on the
@@ -91,6 +93,8 @@ class CompletionAnswer : public HttpAnswer {
     std::vector<ShownPart> parts = {};
     int num_calls = 0;  // also of those that were sent
     std::vector<ShownToken> tokens = {};
+    std::vector<int32_t> token_ids = {};  // where they are told
+    bool told_prompt = false;             // its ids
     std::vector<ShownReads> reads = {};
     int64_t text_offset = 0;  // of those tokens
     int64_t num_tokens = 0;

@@ -61,6 +61,7 @@ class CompletionAnswerTest : public testing::Test {
            .text = AnswerText(Detokenizer(tokenizer, form.marker_ids.empty()),
                               StopMatcher::Create(stops).value())});
       sources.back().echo = echo;
+      sources.back().prompt_token_ids = told_ids_;
       if (begins_thought_) sources.back().thoughts.emplace(*begins_thought_);
       if (!tools.empty()) {
         std::vector<CallableTool> callable;
@@ -94,6 +95,7 @@ class CompletionAnswerTest : public testing::Test {
   Tokenizer characters_ = Characters();
   // Of answers that are made: whether their prompt does; none: they have none.
   std::optional<bool> begins_thought_;
+  std::shared_ptr<const std::vector<int32_t>> told_ids_;  // null: none are
   std::vector<int32_t> ids_;
   std::vector<std::shared_ptr<TokenFeed>> feeds_;
   std::vector<Ticket> cancelled_;
@@ -130,6 +132,28 @@ TEST_F(CompletionAnswerTest, ThoughtsAreToldAsTheyComeAndCounted) {
   const std::string end = answer->Take().body;
   EXPECT_NE(end.find(R"("delta":{"content":"cd"})"), std::string::npos) << end;
   EXPECT_EQ((begin + end).find_first_of("<>"), std::string::npos);
+}
+
+TEST_F(CompletionAnswerTest, IdsOfTheirTokensAreToldOnce) {
+  told_ids_ = std::make_shared<const std::vector<int32_t>>(ids_);
+  const auto answer = Make({.stream = true}, 1);
+  feeds_[0]->Accept();
+  Push(0, ids_[0]);
+  const std::string begin = answer->Take().body;
+  Push(0, ids_[1]);
+  Finish(0, FinishReason::kStop);
+  const std::string end = answer->Take().body;
+  const auto ids_in = [](std::string_view name, const json& ids) {
+    return fmt::format("\"{}\":{}", name, ids.dump());
+  };
+  EXPECT_NE(begin.find(ids_in("prompt_token_ids", ids_)), std::string::npos)
+      << begin;
+  EXPECT_NE(begin.find(ids_in("token_ids", json::array({ids_[0]}))),
+            std::string::npos);
+  EXPECT_NE(end.find(ids_in("token_ids", json::array({ids_[1]}))),
+            std::string::npos)
+      << end;
+  EXPECT_EQ(end.find("prompt_token_ids"), std::string::npos);
 }
 
 TEST_F(CompletionAnswerTest, ThoughtsMayBeKeptBack) {

@@ -76,6 +76,16 @@ Json PicksOf(const ShownChoice& piece) {
   return picks;
 }
 
+// Where they were asked for: of a chat's prompt beside its choices, as vLLM has
+// it.
+void AddTokenIds(const AnswerIdentity& identity, const ShownChoice& choice,
+                 Json& shown, Json& outline) {
+  if (choice.token_ids != nullptr) shown["token_ids"] = *choice.token_ids;
+  if (choice.prompt_token_ids == nullptr) return;
+  Json& place = IsChat(identity) ? outline : shown;
+  place["prompt_token_ids"] = *choice.prompt_token_ids;
+}
+
 Json ReasonOf(const ShownChoice& choice) {
   if (choice.finish_reason.empty()) return nullptr;
   return choice.finish_reason;
@@ -205,6 +215,7 @@ std::string CompletionStyle::Whole(const std::vector<ShownChoice>& choices,
     }
     shown["logprobs"] = LogprobsOf(identity_, choice);
     shown["finish_reason"] = ReasonOf(choice);
+    AddTokenIds(identity_, choice, shown, outline);
     outline["choices"].push_back(std::move(shown));
   }
   outline["usage"] = UsageJson(usage);
@@ -235,8 +246,9 @@ std::string CompletionStyle::Piece(const ShownChoice& piece) {
   shown["logprobs"] = LogprobsOf(identity_, piece);
   shown["finish_reason"] = ReasonOf(piece);
   if (!piece.reads.empty()) shown["winnow"] = {{"picks", PicksOf(piece)}};
-  return EventOf(Outline(identity_, /*in_stream=*/true), std::move(shown),
-                 include_usage_);
+  Json outline = Outline(identity_, /*in_stream=*/true);
+  AddTokenIds(identity_, piece, shown, outline);
+  return EventOf(std::move(outline), std::move(shown), include_usage_);
 }
 
 std::string CompletionStyle::End(const AnswerUsage& usage) {

@@ -60,9 +60,10 @@ struct CompletionRequest {
   std::vector<int32_t> allowed_token_ids = {};  // none: all
   bool skip_special_tokens = true;
   bool stream = false;
-  bool include_usage = false;  // in a stream
-  bool wants_picks = false;    // in a stream: what each token read
-  std::string select = {};     // empty: the server's
+  bool include_usage = false;      // in a stream
+  bool returns_token_ids = false;  // of the prompt, and of what was drawn
+  bool wants_picks = false;        // in a stream: what each token read
+  std::string select = {};         // empty: the server's
   std::string cache_salt = {};
   int priority = 0;                       // lower starts first
   std::optional<double> timeout_s = {};   // from its arrival to its end

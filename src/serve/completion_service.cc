@@ -154,6 +154,13 @@ ApiError NotTakenIn(const Error& error) {
           .headers = {{"Retry-After", "1"}}};
 }
 
+// Null where nobody asked.
+std::shared_ptr<const std::vector<int32_t>> ToldIds(
+    const CompletionRequest& request, const std::vector<int32_t>& prompt) {
+  if (!request.returns_token_ids) return nullptr;
+  return std::make_shared<const std::vector<int32_t>>(prompt);
+}
+
 std::unique_ptr<AnswerStyle> StyleOf(const CompletionRequest& request,
                                      AnswerIdentity identity) {
   if (request.endpoint == Endpoint::kResponses) {
@@ -543,6 +550,7 @@ CompletionService::Started CompletionService::Submit(
   for (size_t p = 0; p < prepared.prompts.size(); ++p) {
     const std::vector<int32_t>& prompt = prepared.prompts[p];
     form.num_prompt_tokens += std::ssize(prompt);
+    const auto told_ids = ToldIds(request, prompt);
     const auto answers = std::make_shared<PromptAnswers>(
         PromptAnswers{.n = request.n, .num_left = request.n});
     for (int i = 0; i < request.n; ++i) {
@@ -556,7 +564,8 @@ CompletionService::Started CompletionService::Submit(
       AnswerSource& source = sources.emplace_back(
           AnswerSource{.feed = feed,
                        .text = TextFor(request, form, *std::move(stops)),
-                       .thoughts = prepared.thoughts});
+                       .thoughts = prepared.thoughts,
+                       .prompt_token_ids = told_ids});
       if (request.echo) source.echo = prepared.echoes[p];
       if (tools) source.calls.emplace(*call_format_, tools);
       submissions.push_back({std::move(asked), std::move(feed)});

@@ -55,7 +55,6 @@ constexpr RequestField kSharedFields[] = {
     {"prompt_logprobs", Use::kRefused,
      "say echo and logprobs to /v1/completions"},
     {"bad_words", Use::kRefused, kNotYet, "[[]]"},
-    {"return_token_ids", Use::kRefused, kNotYet, kFalse},
     {"return_tokens_as_token_ids", Use::kRefused, kNotYet, kFalse},
     {"logits_processors", Use::kRefused, kNotYet, "[[]]"},
     {"kv_transfer_params", Use::kRefused, kNotYet, "[{}]"},
@@ -81,7 +80,7 @@ constexpr RequestField kSharedFields[] = {
 // Completions and chats.
 constexpr RequestField kOlderFields[] = {
     {"max_tokens"},     {"stop"},   {"logprobs"},        {"n"},
-    {"stream_options"}, {"winnow"}, {"response_format"},
+    {"stream_options"}, {"winnow"}, {"response_format"}, {"return_token_ids"},
 };
 
 // All that goes through a chat template.
@@ -145,6 +144,7 @@ constexpr RequestField kResponsesFields[] = {
     {"background", Use::kRefused, kKeepsNothing, kFalse},
     {"truncation", Use::kRefused, kNeverCut, R"(["disabled"])"},
     {"context_management", Use::kIgnored},
+    {"return_token_ids", Use::kRefused, kNotYet, kFalse},
 };
 
 // Anthropic's.
@@ -160,6 +160,7 @@ constexpr RequestField kMessagesFields[] = {
     {"container", Use::kRefused, kKeepsNothing},
     {"mcp_servers", Use::kRefused, "the server reaches no network", "[[]]"},
     {"context_management", Use::kIgnored},
+    {"return_token_ids", Use::kRefused, kNotYet, kFalse},
 };
 
 constexpr RequestField kMessageLengthFields[] = {

@@ -38,10 +38,12 @@ ASKED = {
     "/v1/completions": [
         {"prompt": "greet"},
         {"prompt": ["greet", "look"], "logprobs": 2, "n": 2},
+        {"prompt": "greet", "return_token_ids": True},
         {"prompt": "greet", "max_tokens": 1, "stop": ["!"]}],
     "/v1/chat/completions": [
         {"messages": said("greet"), "logprobs": True, "top_logprobs": 1},
         {"messages": said("muse"), "reasoning_effort": "low"},
+        {"messages": said("muse"), "return_token_ids": True, "n": 2},
         {"messages": said("look"),
          "tools": [{"type": "function", "function": FUNCTION}]}],
     "/v1/responses": [
