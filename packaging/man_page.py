@@ -38,6 +38,8 @@ def _command(command: Command) -> list[str]:
     for term in command.words + command.flags:
         if "--help" not in term.names:
             lines += _entry(term)
+    if command.footer:
+        lines += [".PP", _text(command.footer)]
     return lines
 
 

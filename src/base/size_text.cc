@@ -48,13 +48,19 @@ Result<int64_t> ParseTokens(std::string_view text) {
   int64_t factor = 1;
   if (unit == "K") factor = 1 << 10;
   if (unit == "M") factor = 1 << 20;
-  const double tokens = value * static_cast<double>(factor);
+  if (unit == "k") factor = 1000;
+  if (unit == "m") factor = 1'000'000;
+  // What is no binary fraction, as 1.001k, is whole but for rounding.
+  constexpr double kRounding = 1e-6;
+  const double amount = value * static_cast<double>(factor);
+  const double tokens = std::round(amount);
   const bool unit_known = unit.empty() || factor != 1;
-  if (value < 0 || !unit_known || tokens != std::floor(tokens) ||
+  if (value < 0 || !unit_known || std::abs(amount - tokens) > kRounding ||
       tokens > 0x1p40) {
     return MakeError(
         ErrorCode::kInvalidArgument,
-        "amount of tokens must be a whole number, K or M (\"4K\"), is \"{}\"",
+        "amount of tokens must be a whole number, K or M (\"4K\"), k or m "
+        "(\"4k\", thousands), is \"{}\"",
         text);
   }
   return static_cast<int64_t>(tokens);

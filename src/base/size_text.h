@@ -14,7 +14,8 @@ namespace winnow {
 // or TiB ("64MiB", "1.5GiB"). A bare number is refused: it has no unit.
 Result<int64_t> ParseBytes(std::string_view text);
 
-// Parses an amount of tokens: "2048", "4K" (= 4096), "1M".
+// Parses an amount of tokens: "2048", "4K" (= 4096), "1M"; small letters are
+// thousands, as vLLM has it: "4k" (= 4000), "1m".
 Result<int64_t> ParseTokens(std::string_view text);
 
 // Writes bytes for people: "512 B", "1.5 MiB", "12 GiB".

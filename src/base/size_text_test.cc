@@ -22,7 +22,11 @@ TEST(SizeTextTest, ParsesTokens) {
   EXPECT_EQ(*ParseTokens("4K"), 4096);
   EXPECT_EQ(*ParseTokens("1.5K"), 1536);
   EXPECT_EQ(*ParseTokens("1M"), 1 << 20);
-  for (const char* bad : {"", "4k", "1.3", "-4", "4G", "K"}) {
+  EXPECT_EQ(*ParseTokens("128k"), 128'000);
+  EXPECT_EQ(*ParseTokens("25.6k"), 25'600);
+  EXPECT_EQ(*ParseTokens("1.001k"), 1001);
+  EXPECT_EQ(*ParseTokens("1m"), 1'000'000);
+  for (const char* bad : {"", "1.3", "1.2345k", "-4", "4G", "4kk", "K", "k"}) {
     EXPECT_FALSE(ParseTokens(bad).ok()) << bad;
   }
 }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -33,6 +34,9 @@ struct Flag {
   std::string help = {};
   Values values = Values::kOne;
   bool required = false;
+  // Another spelling, which --help does not show: "-tp".
+  std::string alias = {};
+  bool hidden = false;  // from --help
 };
 
 // One command with its flags and the commands below it, which it owns. Used
@@ -50,12 +54,15 @@ class Command {
   // A command below this one, which must then be given one. Lives as long as
   // this.
   Command& AddCommand(const std::string& name, const std::string& description);
+  // What --help of this command ends with: one line.
+  void SetFooter(const std::string& footer);
   // `take` is called with each value, "" where there is none, in the order of
   // the command line.
   void AddFlag(const Flag& flag, TakeValue take);
 
   // Reads the command line; every value is taken, or the first that is wrong
-  // is the error. False where --help or --version was asked for and printed.
+  // is the error, which names the nearest flags where one is unknown. False
+  // where --help or --version was asked for and printed.
   // REQUIRES: this is the program; called once.
   Result<bool> Parse(int argc, char** argv);
 
@@ -64,15 +71,22 @@ class Command {
 
  private:
   struct Taken {
-    std::string name;
+    Flag flag;
     CLI::Option* option;
-    bool several;
     TakeValue take;
   };
 
   explicit Command(CLI::App* app);
-  // Of a command line that was refused, behind this command's name.
-  Status CheckWords(int argc, char** argv) const;
+  // Of `words` those behind this command's name, from `first` on.
+  using Words = std::vector<std::string>;
+  // Puts names for aliases.
+  void SpellOut(Words& words, size_t first) const;
+  // Of a command line that was refused.
+  Status CheckWords(const Words& words, size_t first) const;
+  Status CheckFlags(const Words& words, size_t first) const;
+  // Null where nothing is named so at `first`.
+  const Command* Below(const Words& words, size_t first) const;
+  std::string NearestFlags(std::string_view written) const;
   Status TakeValues() const;
 
   std::unique_ptr<CLI::App> program_;  // none: the app is the parent's

@@ -34,6 +34,8 @@ class CommandTest : public testing::Test {
                    EachText(&goals_));
     other_.AddFlag({.name = "--calm", .values = Flag::Values::kNone},
                    Switch(&quiet_));
+    other_.AddFlag({.name = "--size", .alias = "-sz", .hidden = true},
+                   WholeNumber(0, 9, &seed_));
   }
   Result<bool> Parse(std::vector<std::string> words) {
     words.insert(words.begin(), "winnow");
@@ -98,6 +100,48 @@ TEST_F(CommandTest, KeepsTheOrderOfTheCommandLine) {
 
 TEST_F(CommandTest, RefusesWhatIsNotThere) {
   EXPECT_EQ(ErrorOf({"walk"}), "command must be run or other, is \"walk\"");
+}
+
+TEST_F(CommandTest, NamesTheNearestOfAnUnknownFlag) {
+  EXPECT_EQ(ErrorOf({"run", "m", "--sed", "1"}),
+            "--sed is no flag of winnow run, did you mean --seed, --json or "
+            "--help?");
+  EXPECT_EQ(ErrorOf({"run", "m", "--quite=1"}),
+            "--quite is no flag of winnow run, did you mean --quiet, --chat or "
+            "--seed?");
+  EXPECT_TRUE(ErrorOf({"run", "m", "-x"}).starts_with("-x is no flag of "));
+  EXPECT_EQ(ErrorOf({"--quiet", "run", "m"}),
+            "--quiet is no flag of winnow, did you mean --help?");
+  // What is hidden is not named.
+  EXPECT_EQ(ErrorOf({"other", "--sizes", "1"}),
+            "--sizes is no flag of winnow other, did you mean --goals, --calm "
+            "or --help?");
+}
+
+TEST_F(CommandTest, ANumberBelowZeroIsNoFlag) {
+  EXPECT_EQ(ErrorOf({"run", "m", "--seed", "-1"}),
+            "--seed must be a whole number in [0, 9], is \"-1\"");
+}
+
+TEST_F(CommandTest, TheFlagThatIsUnknownIsNamed) {
+  EXPECT_TRUE(ErrorOf({"run", "m", "--seed", "-1", "--quite"})
+                  .starts_with("--quite is no flag of winnow run"));
+}
+
+TEST_F(CommandTest, AnAliasIsItsFlag) {
+  ASSERT_TRUE(*Parse({"other", "--goals", "a", "-sz", "7"}));
+  EXPECT_EQ(seed_, 7);
+  EXPECT_EQ(goals_, Texts{"a"});
+}
+
+TEST_F(CommandTest, AnAliasMayHaveItsValueBehindASign) {
+  ASSERT_TRUE(*Parse({"other", "-sz=4"}));
+  EXPECT_EQ(seed_, 4);
+}
+
+TEST_F(CommandTest, AnAliasIsOfItsCommandAlone) {
+  EXPECT_TRUE(
+      ErrorOf({"run", "m", "-sz", "7"}).starts_with("-sz is no flag of "));
 }
 
 TEST_F(CommandTest, RefusesAValueForAFlagWithoutOne) {

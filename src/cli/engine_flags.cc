@@ -98,8 +98,8 @@ void AddStepFlags(Command& command, EngineFlags* flags) {
   command.AddFlag(
       {.name = "--max-num-batched-tokens",
        .value_name = "N",
-       .help = "Tokens a step; bounds a prompt's chunk (default 2048)"},
-      WholeNumber(1, kMaxNumBatchedTokens, &flags->max_num_batched_tokens));
+       .help = "Tokens a step; bounds a prompt's chunk (8K; default 2048)"},
+      Tokens(1, kMaxNumBatchedTokens, &flags->max_num_batched_tokens));
   command.AddFlag({.name = "--batch-invariant",
                    .help = "Answers whose bits depend neither on the batch nor "
                            "on the chunks",

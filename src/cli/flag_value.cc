@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/size_text.h"
+
 namespace winnow {
 namespace {
 
@@ -73,6 +75,19 @@ TakeValue WholeNumber(int least, int most, std::optional<int>* value) {
 
 TakeValue WholeNumber(uint64_t least, uint64_t most, uint64_t* value) {
   return WholeNumberIn(least, most, value);
+}
+
+TakeValue Tokens(int least, int most, int* value) {
+  return [=](const std::string& text) -> std::string {
+    const Result<int64_t> tokens = ParseTokens(text);
+    if (!tokens.ok() || *tokens < least || *tokens > most) {
+      return fmt::format(
+          "must be a number of tokens in [{}, {}] (\"4K\"), is \"{}\"", least,
+          most, text);
+    }
+    *value = static_cast<int>(*tokens);
+    return {};
+  };
 }
 
 TakeValue Number(SamplingRange range, std::optional<float>* value) {

@@ -25,6 +25,8 @@ TakeValue Switch(bool* value);
 TakeValue WholeNumber(int least, int most, int* value);
 TakeValue WholeNumber(int least, int most, std::optional<int>* value);
 TakeValue WholeNumber(uint64_t least, uint64_t most, uint64_t* value);
+// An amount of tokens, as ParseTokens has it.
+TakeValue Tokens(int least, int most, int* value);
 // A decimal number, as close as a float comes.
 TakeValue Number(SamplingRange range, std::optional<float>* value);
 // A decimal number above 0 and at most 1.

@@ -28,6 +28,22 @@ TEST(FlagValueTest, WholeNumbersOf64Bits) {
   EXPECT_NE(take("-1"), "");
 }
 
+TEST(FlagValueTest, TokensMayHaveAUnit) {
+  int value = -1;
+  const TakeValue take = Tokens(1, 9000, &value);
+  EXPECT_EQ(take("8K"), "");
+  EXPECT_EQ(value, 8192);
+  EXPECT_EQ(take("8k"), "");
+  EXPECT_EQ(value, 8000);
+  for (const char* text : {"0", "9001", "9K", "-1", "", "many"}) {
+    EXPECT_EQ(take(text),
+              fmt::format("must be a number of tokens in [1, 9000] (\"4K\"), "
+                          "is \"{}\"",
+                          text));
+  }
+  EXPECT_EQ(value, 8000);
+}
+
 TEST(FlagValueTest, AShareIsAboveZeroAndAtMostOne) {
   std::optional<double> value;
   const TakeValue take = Share(&value);

@@ -25,6 +25,12 @@ void AddModelNames(Command& command, ServeFlags* flags) {
        .help = "Jinja template of chats (default: the checkpoint's, "
                "if it has one)"},
       Text(&flags->chat_template));
+  command.AddFlag({.name = "--reasoning-parser",
+                   .value_name = "auto|none",
+                   .help = "Whether thoughts are told apart from answers to "
+                           "chats (default auto: where the template shows "
+                           "<think> and </think>)"},
+                  OneOf({"auto", "none"}, &flags->reasoning_parser));
   command.AddFlag(
       {.name = "--select",
        .value_name = "SPEC",
@@ -45,11 +51,13 @@ void AddDoor(Command& command, ServeFlags* flags) {
                    .value_name = "N",
                    .help = "Port (default 8000; 0: a free one)"},
                   WholeNumber(0, kMaxPort, &flags->port));
-  command.AddFlag({.name = "--api-key",
-                   .value_name = "KEY",
-                   .help = "What clients must send but to /health (default: "
-                           "the environment's WINNOW_API_KEY, else nothing)"},
-                  Text(&flags->api_key));
+  command.AddFlag(
+      {.name = "--api-key",
+       .value_name = "KEY",
+       .help = "What clients must send but to /health (default: "
+               "the environment's WINNOW_API_KEY, VLLM_API_KEY, else "
+               "nothing)"},
+      Text(&flags->api_key));
   command.AddFlag({.name = "--allowed-host",
                    .value_name = "NAME",
                    .help = "A name by which clients reach it, where it listens "
@@ -57,6 +65,13 @@ void AddDoor(Command& command, ServeFlags* flags) {
                            "addresses, localhost and --host; may be repeated)",
                    .values = Flag::Values::kOneEachTime},
                   EachText(&flags->allowed_hosts));
+  command.AddFlag({.name = "--allowed-origins",
+                   .value_name = "ORIGIN",
+                   .help = "Whose pages may ask it from a browser "
+                           "(https://chat.example, *: everyone's; default: "
+                           "none but its own; may be repeated)",
+                   .values = Flag::Values::kOneEachTime},
+                  EachText(&flags->allowed_origins));
 }
 
 void AddLimit(Command& command, const char* name, const char* value_name,
@@ -188,6 +203,7 @@ Command& AddServeCommand(Command& program, ServeFlags* flags) {
   AddLimits(command, flags);
   AddTimes(command, flags);
   AddLog(command, flags);
+  AddVllmFlags(command, &flags->engine, &flags->vllm);
   return command;
 }
 

@@ -8,20 +8,24 @@
 
 #include "cli/engine_flags.h"
 #include "cli/kv_disk.h"
+#include "cli/vllm_flags.h"
 
 namespace winnow {
 
 struct ServeFlags {
   EngineFlags engine;
   KvDiskFlags kv_disk;
+  VllmFlags vllm;
   int kv_disk_drain_s = 30;
   std::vector<std::string> selects;  // none: auto
   std::string host = "127.0.0.1";
   int port = 8000;
   std::string api_key;
   std::vector<std::string> allowed_hosts;
+  std::vector<std::string> allowed_origins;
   std::vector<std::string> served_model_names;  // none: the folder's
   std::string chat_template;                    // a file; none: the model's
+  std::string reasoning_parser = "auto";
   int default_max_tokens = 4096;
   int max_queued_requests = 4096;
   int max_n = 16;

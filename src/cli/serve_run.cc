@@ -19,6 +19,7 @@
 #include "cli/progress.h"
 #include "cli/schedule_trace_file.h"
 #include "cli/serve.h"
+#include "serve/allowed_origin.h"
 #include "serve/http_api.h"
 #include "serve/http_server.h"
 
@@ -90,7 +91,7 @@ class ServeRun {
   // But for the model.
   Result<ServiceOptions> ServiceLimits() const;
   ApiOptions MakeApiOptions(ServiceOptions service) const;
-  void WarnOfOpenDoor() const;
+  void WarnOfFlags() const;
   void PrintAddress() const;
   void StartLoop();
   // Behind the last answer.
@@ -99,6 +100,7 @@ class ServeRun {
   const ServeFlags& flags_;
   ExitDeadline exit_deadline_;
   std::string api_key_;
+  std::vector<std::string> allowed_origins_;
   std::vector<std::string> model_names_;
   std::vector<std::pair<std::string, int>> selects_;
   EndOfService end_;
@@ -186,6 +188,7 @@ Status ServeRun::MakeEngine() {
   options.max_read_ranges = flags_.max_read_ranges;
   options.max_scored_rows = kMaxScoredRows;
   options.max_step_ms = flags_.max_inter_token_ms;
+  options.prefix_caching = flags_.vllm.prefix_caching;
   if (scheduler_trace_) {
     options.on_decision = [&file = *scheduler_trace_](
                               const Decision& decision) { file.Add(decision); };
@@ -240,6 +243,15 @@ void ServeRun::OpenLog() {
       flags_.log_format == "json" ? LogFormat::kJson : LogFormat::kText, least);
 }
 
+// The environment's where no flag gives one.
+std::string ApiKeyOf(const std::string& given) {
+  for (const char* name : {"WINNOW_API_KEY", "VLLM_API_KEY"}) {
+    const char* const key = std::getenv(name);
+    if (given.empty() && key != nullptr && *key != '\0') return key;
+  }
+  return given;
+}
+
 bool IsLoopback(std::string_view host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
@@ -258,6 +270,7 @@ Result<ServiceOptions> ServeRun::ServiceLimits() const {
                      flags_.max_encoding_size);
   }
   limits.default_max_tokens = flags_.default_max_tokens;
+  limits.splits_thoughts = flags_.reasoning_parser == "auto";
   limits.max_request_s = flags_.request_timeout_s;
   limits.rules.json.max_bytes = SIZE_MAX;  // The server has looked at it.
   limits.rules.json.max_depth = flags_.max_json_depth;
@@ -274,6 +287,7 @@ ApiOptions ServeRun::MakeApiOptions(ServiceOptions service) const {
     options.allowed_hosts = flags_.allowed_hosts;
     options.allowed_hosts->push_back(flags_.host);
   }
+  options.allowed_origins = allowed_origins_;
   options.version = WINNOW_VERSION;
   service.model_names = model_names_;
   service.max_model_len = max_model_len_;
@@ -287,8 +301,12 @@ ApiOptions ServeRun::MakeApiOptions(ServiceOptions service) const {
   return options;
 }
 
-void ServeRun::WarnOfOpenDoor() const {
-  if (!IsLoopback(flags_.host) && api_key_.empty() && !flags_.engine.quiet) {
+void ServeRun::WarnOfFlags() const {
+  if (flags_.engine.quiet) return;
+  for (const std::string& idle : flags_.vllm.idle) {
+    std::fprintf(stderr, "winnow: %s\n", idle.c_str());
+  }
+  if (!IsLoopback(flags_.host) && api_key_.empty()) {
     std::fprintf(stderr,
                  "winnow: warning: --host %s without --api-key: whoever "
                  "reaches this machine may ask\n",
@@ -338,8 +356,7 @@ void ServeRun::FinishDisk() {
 }
 
 Result<int> ServeRun::Run() {
-  const char* key = std::getenv("WINNOW_API_KEY");
-  api_key_ = flags_.api_key.empty() && key != nullptr ? key : flags_.api_key;
+  api_key_ = ApiKeyOf(flags_.api_key);
   model_names_ = flags_.served_model_names;
   if (model_names_.empty()) {
     const auto folder =
@@ -348,11 +365,12 @@ Result<int> ServeRun::Run() {
         (folder.has_filename() ? folder : folder.parent_path()).filename()};
   }
   RETURN_IF_ERROR(KvDiskBytes(flags_.kv_disk));
+  ASSIGN_OR_RETURN(allowed_origins_, ParseOrigins(flags_.allowed_origins));
   ASSIGN_OR_RETURN(const HttpLimits limits, Limits());
   ASSIGN_OR_RETURN(ServiceOptions service, ServiceLimits());
   // Before the model is loaded, so that a port that is taken is told at once.
   ASSIGN_OR_RETURN(server_, HttpServer::Bind(flags_.host, flags_.port, limits));
-  WarnOfOpenDoor();
+  WarnOfFlags();
   if (!flags_.scheduler_trace.empty()) {
     ASSIGN_OR_RETURN(
         const int64_t max_bytes,

@@ -2,10 +2,32 @@
 
 namespace winnow {
 
-std::string ShownChoice::Text() const {
+namespace {
+
+std::string TextOf(const std::vector<ShownPart>& parts, bool of_thoughts) {
   std::string text;
-  for (const ShownPart& part : parts) text += part.text;
+  for (const ShownPart& part : parts) {
+    if (part.is_thought == of_thoughts) text += part.text;
+  }
   return text;
+}
+
+}  // namespace
+
+void AddText(const std::string& text, bool is_thought,
+             std::vector<ShownPart>& parts) {
+  const bool continues = !parts.empty() && !parts.back().call &&
+                         parts.back().is_thought == is_thought;
+  if (!continues) parts.push_back({.is_thought = is_thought});
+  parts.back().text += text;
+}
+
+std::string ShownChoice::Text() const {
+  return TextOf(parts, /*of_thoughts=*/false);
+}
+
+std::string ShownChoice::Thoughts() const {
+  return TextOf(parts, /*of_thoughts=*/true);
 }
 
 std::string CallId(std::string_view answer_id, int choice, int call) {

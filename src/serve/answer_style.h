@@ -41,6 +41,7 @@ struct ShownReads {
 struct AnswerUsage {
   int64_t num_prompt_tokens = 0;
   int64_t num_generated_tokens = 0;
+  int64_t num_thought_tokens = 0;  // among these
   int64_t num_cached_tokens = 0;
   int64_t num_tokens_read = 0;
 };
@@ -52,11 +53,16 @@ struct ShownCall {
   std::string arguments_json;  // an object
 };
 
-// Text, or a call.
+// Text, a thought, or a call.
 struct ShownPart {
   std::string text = {};
+  bool is_thought = false;
   std::optional<ShownCall> call = {};
 };
+
+// To the last part, where that is of the same kind.
+void AddText(const std::string& text, bool is_thought,
+             std::vector<ShownPart>& parts);
 
 // One answer of several, or a piece of it: what has come since the last.
 struct ShownChoice {
@@ -66,6 +72,9 @@ struct ShownChoice {
   // of the answer before these tokens.
   const std::vector<ShownToken>* tokens = nullptr;
   int64_t text_offset = 0;
+  // Null where ids were not asked for. The prompt's are told once a choice.
+  const std::vector<int32_t>* token_ids = nullptr;
+  const std::vector<int32_t>* prompt_token_ids = nullptr;
   // "stop", "length" or "tool_calls"; empty: it goes on.
   std::string_view finish_reason = {};
   std::string stop = {};               // the string that ended it, if one did
@@ -74,7 +83,8 @@ struct ShownChoice {
   int64_t num_prompt_tokens = 0;
   int64_t num_generated_tokens = 0;
 
-  std::string Text() const;  // of all parts
+  std::string Text() const;  // of all parts, but for thoughts
+  std::string Thoughts() const;
 };
 
 // One answer to one client: either Whole, or Begin, any number of Pieces, and

@@ -12,6 +12,9 @@ namespace {
 
 using nlohmann::json;
 
+// As templates have an assistant's thoughts.
+constexpr const char* kThoughtName = "reasoning_content";
+
 // The members of a call of the assistant's; templates read an object where the
 // interface has its text.
 Result<std::string> CallText(const json& call, const std::string& field,
@@ -72,14 +75,21 @@ Result<std::string> MessageText(const json& given, const std::string& field,
                    TextOfParts(given.value("content", json()),
                                field + ".content", "\"text\""));
   const json calls = given.value("tool_calls", json());
-  const bool may_lack = role == "assistant" && given.contains("tool_calls");
-  if (message["content"].is_null() && !may_lack) {
+  const bool calls_any = !calls.is_null() && calls != json::array();
+  if (message["content"].is_null() && role == "assistant") {
+    // Beside calls templates know null.
+    if (!calls_any) message["content"] = "";
+  } else if (message["content"].is_null()) {
     return WrongField(field + ".content",
                       "a string or a list of parts, is missing");
   }
+  const json thought = given.value("reasoning", json());
+  if (thought.is_string() && !given.contains(kThoughtName)) {
+    message[kThoughtName] = thought;
+  }
   message.erase("tool_calls");
   std::string text = message.dump();
-  if (calls.is_null() || calls == json::array()) return text;
+  if (!calls_any) return text;
   ASSIGN_OR_RETURN(const std::string shown,
                    CallsText(calls, field + ".tool_calls", limits));
   text.pop_back();
@@ -139,7 +149,11 @@ std::string TurnsJson(const std::vector<ChatTurn>& turns) {
   std::string list = "[";
   for (const ChatTurn& turn : turns) {
     json message = {{"role", turn.role}, {"content", turn.content}};
+    // A thought alone. Beside calls templates know null.
+    const bool says_nothing = turn.content.is_null() && turn.calls.empty();
+    if (says_nothing) message["content"] = "";
     if (turn.role == "tool") message["tool_call_id"] = turn.tool_call_id;
+    if (!turn.thought.is_null()) message[kThoughtName] = turn.thought;
     std::string text = message.dump();
     if (!turn.calls.empty()) {
       text.pop_back();

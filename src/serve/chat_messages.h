@@ -20,13 +20,16 @@ struct ChatTurn {
   nlohmann::json content = nullptr;     // a string, or null beside calls
   std::vector<std::string> calls = {};  // CallJson, of the assistant's
   std::string tool_call_id = {};        // of a tool's
+  nlohmann::json thought = nullptr;     // the assistant's before it, or null
 };
 // A JSON list for ChatInput.
 std::string TurnsJson(const std::vector<ChatTurn>& turns);
 
 // The same of what chats send: parts of text are put together, "developer" is
-// "system", and the arguments of a tool's call are the object that their text
-// is, as transformers has it.
+// "system", the arguments of a tool's call are the object that their text is,
+// as transformers has it, and thoughts, "reasoning" to newer clients, are
+// "reasoning_content", as templates have it. An assistant may have said
+// nothing.
 Result<std::string> ChatMessagesJson(const nlohmann::json& messages,
                                      const JsonLimits& limits);
 

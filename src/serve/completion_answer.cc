@@ -89,9 +89,7 @@ void CompletionAnswer::TakeParts(Choice& choice,
   for (AnswerPart& part : parts) {
     if (form_.one_call && choice.num_calls > 0) return;
     if (!part.call) {
-      const bool continues = !choice.parts.empty() && !choice.parts.back().call;
-      if (!continues) choice.parts.emplace_back();
-      choice.parts.back().text += part.text;
+      AddText(part.text, /*is_thought=*/false, choice.parts);
       continue;
     }
     const int number = choice.num_calls++;
@@ -106,6 +104,29 @@ void CompletionAnswer::TakeParts(Choice& choice,
 
 void CompletionAnswer::TakeText(Choice& choice, const std::string& text) {
   if (text.empty()) return;
+  if (!choice.source.thoughts) return TakeSaid(choice, text);
+  TakePieces(choice, choice.source.thoughts->Push(text));
+}
+
+void CompletionAnswer::TakePieces(Choice& choice,
+                                  const std::vector<ThoughtPiece>& pieces) {
+  for (const ThoughtPiece& piece : pieces) {
+    if (!piece.is_thought) {
+      TakeSaid(choice, piece.text);
+    } else if (form_.shows_thoughts) {
+      AddText(piece.text, /*is_thought=*/true, choice.parts);
+    }
+  }
+}
+
+void CompletionAnswer::FinishText(Choice& choice) {
+  if (choice.source.thoughts) {
+    TakePieces(choice, choice.source.thoughts->Finish());
+  }
+  if (choice.source.calls) TakeParts(choice, choice.source.calls->Finish());
+}
+
+void CompletionAnswer::TakeSaid(Choice& choice, const std::string& text) {
   if (choice.source.calls) {
     TakeParts(choice, choice.source.calls->Push(text));
   } else {
@@ -163,8 +184,12 @@ void CompletionAnswer::TakeToken(Choice& choice, const GeneratedToken& token) {
   ++choice.num_tokens;
   ++form_.record->num_generated_tokens;
   if (form_.with_logprobs) choice.tokens.push_back(Shown(token));
+  if (choice.source.prompt_token_ids)
+    choice.token_ids.push_back(token.token_id);
   if (token.reads) choice.reads.push_back({.reads = token.reads, .text = {}});
   if (!IsShown(token.token_id)) return;
+  const auto& thoughts = choice.source.thoughts;
+  const bool was_thinking = thoughts && thoughts->thinks();
   const int64_t num_before = choice.source.text.num_characters();
   const Result<std::string> piece = choice.source.text.Push(token.token_id);
   if (!piece.ok()) return Fail(500, piece.error().message);
@@ -174,10 +199,11 @@ void CompletionAnswer::TakeToken(Choice& choice, const GeneratedToken& token) {
   }
   if (token.reads) choice.reads.back().text = *piece;
   TakeText(choice, *piece);
-  const bool stopped = choice.source.text.stopped();
-  if (stopped && choice.source.calls) {
-    TakeParts(choice, choice.source.calls->Finish());
+  if (was_thinking || (thoughts && thoughts->thinks())) {
+    ++choice.num_thought_tokens;
   }
+  const bool stopped = choice.source.text.stopped();
+  if (stopped) FinishText(choice);
   if (stopped || (form_.one_call && choice.num_calls > 0)) StopEarly(choice);
 }
 
@@ -207,7 +233,7 @@ void CompletionAnswer::End(Choice& choice, const Completion& completion) {
   const Result<std::string> rest = choice.source.text.Finish();
   if (!rest.ok()) return Fail(500, rest.error().message);
   TakeText(choice, *rest);
-  if (choice.source.calls) TakeParts(choice, choice.source.calls->Finish());
+  FinishText(choice);
   choice.finish_reason = choice.source.text.stopped()
                              ? "stop"
                              : FinishReasonName(completion.reason);
@@ -248,6 +274,7 @@ AnswerUsage CompletionAnswer::Usage() const {
   AnswerUsage usage = {.num_prompt_tokens = form_.num_prompt_tokens};
   for (const Choice& choice : choices_) {
     usage.num_generated_tokens += choice.num_tokens;
+    usage.num_thought_tokens += choice.num_thought_tokens;
     usage.num_tokens_read += choice.num_tokens_read;
     if (choice.index % form_.answers_per_prompt == 0) {
       usage.num_cached_tokens += choice.num_cached_tokens;
@@ -264,6 +291,11 @@ ShownChoice CompletionAnswer::Show(Choice& choice) const {
                        .reads = std::exchange(choice.reads, {}),
                        .num_prompt_tokens = choice.source.num_prompt_tokens,
                        .num_generated_tokens = choice.num_tokens};
+  if (const auto& prompt = choice.source.prompt_token_ids) {
+    shown.token_ids = &choice.token_ids;
+    const bool told = std::exchange(choice.told_prompt, true);
+    if (!told) shown.prompt_token_ids = prompt.get();
+  }
   if (!choice.ended) return shown;
   shown.finish_reason = choice.finish_reason;
   const std::optional<size_t> stop = choice.source.text.matched_stop();
@@ -316,15 +348,15 @@ HttpPart CompletionAnswer::Events() {
   }
   for (Choice& choice : choices_) {
     const bool ends = choice.ended && !choice.told;
-    if (choice.parts.empty() && choice.tokens.empty() && choice.reads.empty() &&
-        !ends) {
-      continue;
-    }
+    const bool has_any = !choice.parts.empty() || !choice.tokens.empty() ||
+                         !choice.reads.empty() || !choice.token_ids.empty();
+    if (!has_any && !ends) continue;
     part.body += form_.style->Piece(Show(choice));
     for (const ShownToken& token : choice.tokens) {
       choice.text_offset += token.num_characters;
     }
     choice.tokens.clear();
+    choice.token_ids.clear();
     choice.told = choice.ended;
   }
   if (AllEnded()) {

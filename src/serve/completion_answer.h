@@ -17,6 +17,7 @@
 #include "serve/request_log.h"
 #include "serve/token_feed.h"
 #include "text/answer_text.h"
+#include "text/thoughts.h"
 #include "text/tokenizer.h"
 #include "text/tool_calls.h"
 
@@ -29,8 +30,9 @@ struct AnswerForm {
   bool with_logprobs = false;
   bool one_call = false;        // an answer ends with its first
   bool shows_generated = true;  // else what is echoed is all
-  // Special tokens that are shown, as they are parts of calls. Not empty: all
-  // others are left out here.
+  bool shows_thoughts = true;
+  // Special tokens that are shown, as they are parts of calls or thoughts. Not
+  // empty: all others are left out here.
   std::vector<int32_t> marker_ids = {};
   std::vector<std::string> stops = {};
   std::string prompt_field = {};  // what a request that is too large is told of
@@ -56,8 +58,11 @@ struct AnswerSource {
   std::shared_ptr<TokenFeed> feed;
   AnswerText text;
   int64_t num_prompt_tokens = 0;
-  std::optional<ToolCallParser> calls = {};  // none: all is text
+  std::optional<ThoughtSplitter> thoughts = {};  // none: all is said
+  std::optional<ToolCallParser> calls = {};      // none: all is text
   std::optional<EchoedPrompt> echo = {};
+  // Told, as are those of the answer; null: neither is.
+  std::shared_ptr<const std::vector<int32_t>> prompt_token_ids = nullptr;
 };
 
 // Owns the readers' ends of its requests. Tokens become text here, on the
@@ -89,9 +94,12 @@ class CompletionAnswer : public HttpAnswer {
     std::vector<ShownPart> parts = {};
     int num_calls = 0;  // also of those that were sent
     std::vector<ShownToken> tokens = {};
+    std::vector<int32_t> token_ids = {};  // where they are told
+    bool told_prompt = false;             // its ids
     std::vector<ShownReads> reads = {};
     int64_t text_offset = 0;  // of those tokens
     int64_t num_tokens = 0;
+    int64_t num_thought_tokens = 0;
     int64_t num_cached_tokens = 0;
     int64_t num_tokens_read = 0;
   };
@@ -102,6 +110,11 @@ class CompletionAnswer : public HttpAnswer {
   // it.
   void TakeEcho(Choice& choice, const std::vector<GeneratedToken>* scored);
   void TakeText(Choice& choice, const std::string& text);
+  void TakePieces(Choice& choice, const std::vector<ThoughtPiece>& pieces);
+  // What is no thought.
+  void TakeSaid(Choice& choice, const std::string& text);
+  // No text will come.
+  void FinishText(Choice& choice);
   void TakeParts(Choice& choice, std::vector<AnswerPart> parts);
   // The engine goes on until it hears of it; that is nobody's any more.
   void StopEarly(Choice& choice);

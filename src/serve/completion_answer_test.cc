@@ -45,11 +45,12 @@ class CompletionAnswerTest : public testing::Test {
       AnswerForm form, int num_choices, std::vector<std::string> stops = {},
       std::vector<std::string> tools = {},
       std::optional<EchoedPrompt> echo = {}) {
-    const Tokenizer& tokenizer = tools.empty() ? tokenizer_ : characters_;
+    const bool is_chat = !tools.empty() || begins_thought_;
+    const Tokenizer& tokenizer = is_chat ? characters_ : tokenizer_;
     std::vector<AnswerSource> sources;
     form.style = std::make_unique<CompletionStyle>(
-        AnswerIdentity{.endpoint = tools.empty() ? Endpoint::kCompletions
-                                                 : Endpoint::kChatCompletions},
+        AnswerIdentity{.endpoint = is_chat ? Endpoint::kChatCompletions
+                                           : Endpoint::kCompletions},
         StreamUsage::kNone);
     form.stops = stops;
     for (int i = 0; i < num_choices; ++i) {
@@ -60,6 +61,8 @@ class CompletionAnswerTest : public testing::Test {
            .text = AnswerText(Detokenizer(tokenizer, form.marker_ids.empty()),
                               StopMatcher::Create(stops).value())});
       sources.back().echo = echo;
+      sources.back().prompt_token_ids = told_ids_;
+      if (begins_thought_) sources.back().thoughts.emplace(*begins_thought_);
       if (!tools.empty()) {
         std::vector<CallableTool> callable;
         for (const std::string& name : tools) callable.push_back({name, ""});
@@ -76,6 +79,10 @@ class CompletionAnswerTest : public testing::Test {
   void Push(int feed, int32_t id) {
     EXPECT_TRUE(feeds_[static_cast<size_t>(feed)]->OnToken(TokenOf(id)));
   }
+  // One token each.
+  void PushCharacters(int feed, std::string_view text) {
+    for (const char c : text) Push(feed, c - ' ');
+  }
   void Finish(int feed, FinishReason reason) {
     Completion completion;
     completion.reason = reason;
@@ -86,6 +93,9 @@ class CompletionAnswerTest : public testing::Test {
   Metrics metrics_{"m"};
   Tokenizer tokenizer_;
   Tokenizer characters_ = Characters();
+  // Of answers that are made: whether their prompt does; none: they have none.
+  std::optional<bool> begins_thought_;
+  std::shared_ptr<const std::vector<int32_t>> told_ids_;  // null: none are
   std::vector<int32_t> ids_;
   std::vector<std::shared_ptr<TokenFeed>> feeds_;
   std::vector<Ticket> cancelled_;
@@ -108,6 +118,57 @@ TEST_F(CompletionAnswerTest, AWholeAnswerWaitsForAllChoices) {
   EXPECT_EQ(whole["usage"]["completion_tokens"], 2 * ids_.size());
   EXPECT_EQ(whole["usage"]["prompt_tokens"], 7);
   EXPECT_TRUE(cancelled_.empty());
+}
+
+TEST_F(CompletionAnswerTest, ThoughtsAreToldAsTheyComeAndCounted) {
+  begins_thought_ = false;
+  const auto answer = Make({.stream = true}, 1);
+  feeds_[0]->Accept();
+  PushCharacters(0, "<think>ab</thi");
+  const std::string begin = answer->Take().body;
+  EXPECT_NE(begin.find(R"("reasoning":"ab")"), std::string::npos) << begin;
+  PushCharacters(0, "nk>cd");
+  Finish(0, FinishReason::kStop);
+  const std::string end = answer->Take().body;
+  EXPECT_NE(end.find(R"("delta":{"content":"cd"})"), std::string::npos) << end;
+  EXPECT_EQ((begin + end).find_first_of("<>"), std::string::npos);
+}
+
+TEST_F(CompletionAnswerTest, IdsOfTheirTokensAreToldOnce) {
+  told_ids_ = std::make_shared<const std::vector<int32_t>>(ids_);
+  const auto answer = Make({.stream = true}, 1);
+  feeds_[0]->Accept();
+  Push(0, ids_[0]);
+  const std::string begin = answer->Take().body;
+  Push(0, ids_[1]);
+  Finish(0, FinishReason::kStop);
+  const std::string end = answer->Take().body;
+  const auto ids_in = [](std::string_view name, const json& ids) {
+    return fmt::format("\"{}\":{}", name, ids.dump());
+  };
+  EXPECT_NE(begin.find(ids_in("prompt_token_ids", ids_)), std::string::npos)
+      << begin;
+  EXPECT_NE(begin.find(ids_in("token_ids", json::array({ids_[0]}))),
+            std::string::npos);
+  EXPECT_NE(end.find(ids_in("token_ids", json::array({ids_[1]}))),
+            std::string::npos)
+      << end;
+  EXPECT_EQ(end.find("prompt_token_ids"), std::string::npos);
+}
+
+TEST_F(CompletionAnswerTest, ThoughtsMayBeKeptBack) {
+  begins_thought_ = true;
+  const auto answer = Make({.shows_thoughts = false}, 1, {"d"});
+  feeds_[0]->Accept();
+  PushCharacters(0, "ab</think>cd");
+  Finish(0, FinishReason::kStop);
+  const json whole = json::parse(answer->Take().body);
+  const json message = whole["choices"][0]["message"];
+  EXPECT_EQ(message["content"], "c");
+  EXPECT_FALSE(message.contains("reasoning"));
+  // Its end tag is the thought's.
+  EXPECT_EQ(whole["usage"]["completion_tokens_details"]["reasoning_tokens"],
+            10);
 }
 
 // A prompt's offsets ascend and stay within its text, whatever its tokens spell

@@ -76,6 +76,16 @@ Json PicksOf(const ShownChoice& piece) {
   return picks;
 }
 
+// Where they were asked for: of a chat's prompt beside its choices, as vLLM has
+// it.
+void AddTokenIds(const AnswerIdentity& identity, const ShownChoice& choice,
+                 Json& shown, Json& outline) {
+  if (choice.token_ids != nullptr) shown["token_ids"] = *choice.token_ids;
+  if (choice.prompt_token_ids == nullptr) return;
+  Json& place = IsChat(identity) ? outline : shown;
+  place["prompt_token_ids"] = *choice.prompt_token_ids;
+}
+
 Json ReasonOf(const ShownChoice& choice) {
   if (choice.finish_reason.empty()) return nullptr;
   return choice.finish_reason;
@@ -93,6 +103,10 @@ Json UsageJson(const AnswerUsage& usage) {
       RunningUsageJson(usage.num_prompt_tokens, usage.num_generated_tokens);
   json["prompt_tokens_details"] = {{"cached_tokens", usage.num_cached_tokens}};
   json["winnow"] = {{"tokens_read", usage.num_tokens_read}};
+  if (usage.num_thought_tokens > 0) {
+    json["completion_tokens_details"] = {
+        {"reasoning_tokens", usage.num_thought_tokens}};
+  }
   return json;
 }
 
@@ -124,12 +138,21 @@ Json CallsOf(const ShownChoice& choice, bool in_stream) {
   return calls;
 }
 
+// By vLLM's name, and by that which it had before and others have.
+void AddThoughts(const ShownChoice& choice, Json& message) {
+  const std::string thoughts = choice.Thoughts();
+  if (thoughts.empty()) return;
+  message["reasoning"] = thoughts;
+  message["reasoning_content"] = thoughts;
+}
+
 Json MessageOf(const ShownChoice& choice) {
   Json calls = CallsOf(choice, /*in_stream=*/false);
   const std::string text = choice.Text();
   Json message = {{"role", "assistant"}};
   message["content"] = text.empty() && !calls.empty() ? Json() : Json(text);
   message["refusal"] = nullptr;
+  AddThoughts(choice, message);
   if (!calls.empty()) message["tool_calls"] = std::move(calls);
   return message;
 }
@@ -138,6 +161,7 @@ Json DeltaOf(const ShownChoice& piece) {
   Json delta = Json::object();
   const std::string text = piece.Text();
   if (!text.empty()) delta["content"] = text;
+  AddThoughts(piece, delta);
   Json calls = CallsOf(piece, /*in_stream=*/true);
   if (!calls.empty()) delta["tool_calls"] = std::move(calls);
   return delta;
@@ -190,15 +214,16 @@ std::string CompletionStyle::Whole(const std::vector<ShownChoice>& choices,
     }
     shown["logprobs"] = LogprobsOf(identity_, choice);
     shown["finish_reason"] = ReasonOf(choice);
+    AddTokenIds(identity_, choice, shown, outline);
     outline["choices"].push_back(std::move(shown));
   }
   outline["usage"] = UsageJson(usage);
   return DumpJson(outline);
 }
 
-std::string CompletionStyle::Event(Json choice, int64_t num_prompt_tokens,
+std::string CompletionStyle::Event(Json event, Json choice,
+                                   int64_t num_prompt_tokens,
                                    int64_t num_generated_tokens) const {
-  Json event = Outline(identity_, /*in_stream=*/true);
   event["choices"].push_back(std::move(choice));
   if (usage_ == StreamUsage::kAtEnd) event["usage"] = nullptr;
   if (usage_ == StreamUsage::kInEach) {
@@ -211,7 +236,8 @@ std::string CompletionStyle::Event(Json choice, int64_t num_prompt_tokens,
 std::string CompletionStyle::Begin(int num_choices, const AnswerUsage& usage) {
   std::string events;
   for (int i = 0; i < num_choices && IsChat(identity_); ++i) {
-    events += Event({{"index", i},
+    events += Event(Outline(identity_, /*in_stream=*/true),
+                    {{"index", i},
                      {"delta", {{"role", "assistant"}, {"content", ""}}},
                      {"logprobs", nullptr},
                      {"finish_reason", nullptr}},
@@ -230,7 +256,9 @@ std::string CompletionStyle::Piece(const ShownChoice& piece) {
   shown["logprobs"] = LogprobsOf(identity_, piece);
   shown["finish_reason"] = ReasonOf(piece);
   if (!piece.reads.empty()) shown["winnow"] = {{"picks", PicksOf(piece)}};
-  return Event(std::move(shown), piece.num_prompt_tokens,
+  Json outline = Outline(identity_, /*in_stream=*/true);
+  AddTokenIds(identity_, piece, shown, outline);
+  return Event(std::move(outline), std::move(shown), piece.num_prompt_tokens,
                piece.num_generated_tokens);
 }
 

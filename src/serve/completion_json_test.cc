@@ -36,6 +36,26 @@ TEST(CompletionJsonTest, AnEventIsOneLineWhateverTheText) {
   EXPECT_FALSE(event.contains("usage"));
 }
 
+TEST(CompletionJsonTest, ThoughtsAreToldBesideWhatIsSaid) {
+  const std::vector<ShownPart> parts = {{.text = "So.", .is_thought = true},
+                                        {.text = "Hi"}};
+  const json event = DataOf(Chat().Piece({.parts = parts}));
+  const json delta = {
+      {"content", "Hi"}, {"reasoning", "So."}, {"reasoning_content", "So."}};
+  EXPECT_EQ(event["choices"][0]["delta"], delta);
+  const json whole =
+      json::parse(Chat().Whole({{.parts = parts}}, {.num_generated_tokens = 4,
+                                                    .num_thought_tokens = 3}));
+  const json message = whole["choices"][0]["message"];
+  EXPECT_EQ(message["content"], "Hi");
+  EXPECT_EQ(message["reasoning"], "So.");
+  EXPECT_EQ(message["reasoning_content"], "So.");
+  EXPECT_EQ(whole["usage"]["completion_tokens_details"],
+            (json{{"reasoning_tokens", 3}}));
+  EXPECT_FALSE(json::parse(Chat().Whole({{}}, {}))["usage"].contains(
+      "completion_tokens_details"));
+}
+
 TEST(CompletionJsonTest, UsageIsNullUntilTheLastEvent) {
   using enum StreamUsage;
   EXPECT_TRUE(DataOf(Chat(kAtEnd).Begin(1, {})).at("usage").is_null());

@@ -72,6 +72,7 @@ Status ReadChat(const RequestBody& body, const JsonLimits& limits,
   ASSIGN_OR_RETURN(const bool several,
                    body.fields.Flag("parallel_tool_calls", true));
   request.one_call = !several;
+  RETURN_IF_ERROR(ReadChatThoughts(body.fields, request.thoughts));
   return ReadToolsAndTemplate(body, choice, request);
 }
 
@@ -152,6 +153,8 @@ Status ReadOlderRoutes(const RequestBody& body, const RequestRules& rules,
   }
   RETURN_IF_ERROR(ReadLengths(body.fields, rules.max_n, request));
   RETURN_IF_ERROR(ReadLogprobs(body.fields, request));
+  ASSIGN_OR_RETURN(request.returns_token_ids,
+                   body.fields.Flag("return_token_ids", false));
   RETURN_IF_ERROR(ReadSampling(body.fields, rules, request));
   RETURN_IF_ERROR(ReadStreamOptions(body.fields, request));
   RETURN_IF_ERROR(ReadWatching(body.fields, request));

@@ -10,6 +10,7 @@
 #include "engine/sampling_params.h"
 #include "model/generation_defaults.h"
 #include "model/json_fields.h"
+#include "serve/asked_thoughts.h"
 #include "serve/request_fields.h"
 #include "text/grammar.h"
 #include "text/tool_call_grammar.h"
@@ -38,6 +39,7 @@ struct CompletionRequest {
   bool one_call = false;  // an answer ends with its first
   // Of these the answer must call one, and is nothing else; none: it need not.
   std::vector<CallableTool> forced_tools = {};
+  AskedThoughts thoughts = {};
   // Of responses: members of the answer that say again what was asked.
   std::string echo_json = {};
   // Whether the tokenizer's own go around a text. A template writes them.
@@ -58,10 +60,11 @@ struct CompletionRequest {
   std::vector<int32_t> allowed_token_ids = {};  // none: all
   bool skip_special_tokens = true;
   bool stream = false;
-  bool include_usage = false;     // at a stream's end
-  bool continuous_usage = false;  // with it: in all of its events
-  bool wants_picks = false;       // in a stream: what each token read
-  std::string select = {};        // empty: the server's
+  bool include_usage = false;      // at a stream's end
+  bool continuous_usage = false;   // with it: in all of its events
+  bool returns_token_ids = false;  // of the prompt, and of what was drawn
+  bool wants_picks = false;        // in a stream: what each token read
+  std::string select = {};         // empty: the server's
   std::string cache_salt = {};
   int priority = 0;                       // lower starts first
   std::optional<double> timeout_s = {};   // from its arrival to its end

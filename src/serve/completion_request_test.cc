@@ -60,7 +60,8 @@ TEST(CompletionRequestTest, ReadsMessages) {
       R"({"messages":[{"role":"developer","content":"Be brief."},)"
       R"({"role":"user","name":"Ann","content":[{"type":"text","text":"Say "},)"
       R"({"type":"text","text":"hi"}]},)"
-      R"({"role":"assistant","tool_calls":[]}],)"
+      R"({"role":"assistant","tool_calls":[]},)"
+      R"({"role":"assistant","content":null,"reasoning":"So."}],)"
       R"("chat_template_kwargs":{"enable_thinking":false}})",
       kChat);
   ASSERT_TRUE(parsed.ok()) << parsed.error().message;
@@ -68,9 +69,26 @@ TEST(CompletionRequestTest, ReadsMessages) {
   EXPECT_EQ(messages[0]["role"], "system");
   EXPECT_EQ(messages[1]["content"], "Say hi");
   EXPECT_EQ(messages[1]["name"], "Ann");
-  EXPECT_TRUE(messages[2]["content"].is_null());
+  EXPECT_EQ(messages[2]["content"], "");
+  EXPECT_EQ(messages[3]["content"], "");
+  EXPECT_EQ(messages[3]["reasoning_content"], "So.");
   EXPECT_EQ(json::parse(parsed->template_json)["enable_thinking"], false);
   EXPECT_FALSE(parsed->add_special_tokens);
+}
+
+TEST(CompletionRequestTest, ReadsHowMuchIsToBeThought) {
+  const auto parse = [](const std::string& more) {
+    return Parse(R"({"messages":[{"role":"user","content":"x"}],)" + more + "}",
+                 kChat);
+  };
+  const auto low = parse(R"("reasoning_effort":"low","reasoning":{"a":1})");
+  ASSERT_TRUE(low.ok()) << low.error().message;
+  EXPECT_EQ(low->thoughts.effort, "low");
+  EXPECT_TRUE(low->thoughts.shows);
+  EXPECT_EQ(low->ignored, std::vector<std::string>{"reasoning"});
+  EXPECT_FALSE(parse(R"("include_reasoning":false)")->thoughts.shows);
+  EXPECT_EQ(FieldNamedIn(parse(R"("reasoning_effort":"no")").error().message),
+            "reasoning_effort");
 }
 
 TEST(CompletionRequestTest, NamesTheMessageThatIsWrong) {

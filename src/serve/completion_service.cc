@@ -7,6 +7,7 @@
 #include <iterator>
 #include <new>
 #include <random>
+#include <span>
 
 #include "model/json_fields.h"
 #include "serve/answer_constraint.h"
@@ -21,6 +22,7 @@ namespace {
 // What the older interface generates unasked.
 constexpr int kDefaultCompletionTokens = 16;
 constexpr size_t kMaxIgnoredNames = 16;
+constexpr std::string_view kThoughtMarkers[] = {kThoughtTag, kThoughtEndTag};
 
 uint64_t RandomNumber() {
   std::random_device device;
@@ -55,11 +57,21 @@ std::optional<ToolCallFormat> CallFormatOf(
   return ToolCallFormatOf(chat_template->ToolSource());
 }
 
-std::vector<int32_t> SpecialMarkers(std::optional<ToolCallFormat> format,
+ThoughtStyle ThoughtStyleOf(const std::optional<ChatTemplate>& chat_template) {
+  if (!chat_template) return {};
+  return winnow::ThoughtStyleOf(chat_template->ToolSource());
+}
+
+std::span<const std::string_view> MarkersOf(
+    std::optional<ToolCallFormat> format) {
+  if (!format) return {};
+  return winnow::MarkersOf(*format);
+}
+
+std::vector<int32_t> SpecialMarkers(std::span<const std::string_view> markers,
                                     const Tokenizer& tokenizer) {
   std::vector<int32_t> ids;
-  if (!format) return ids;
-  for (const std::string_view marker : MarkersOf(*format)) {
+  for (const std::string_view marker : markers) {
     const std::optional<int32_t> id = tokenizer.IdOf(marker);
     if (id && tokenizer.IsSpecial(*id)) ids.push_back(*id);
   }
@@ -79,6 +91,14 @@ std::string WithEndMarked(const std::string& messages_json) {
   const auto end = content.data() + content.size() - 1 - messages_json.data();
   std::string marked = messages_json;
   return marked.insert(static_cast<size_t>(end), kEndMark);
+}
+
+// Whether an answer to this prompt goes on with a thought.
+bool BeginsThought(const CompletionRequest& request, std::string_view prompt) {
+  if (!request.continues_message) return EndsInThoughtTag(prompt);
+  // What others have said may hold tags.
+  return LeavesThoughtOpen(
+      MemberOf(ElementsOf(request.messages_json).back(), "content"));
 }
 
 std::string_view IdPrefixOf(Endpoint endpoint) {
@@ -139,6 +159,13 @@ StreamUsage StreamUsageOf(const CompletionRequest& request) {
   return request.continuous_usage ? StreamUsage::kInEach : StreamUsage::kAtEnd;
 }
 
+// Null where nobody asked.
+std::shared_ptr<const std::vector<int32_t>> ToldIds(
+    const CompletionRequest& request, const std::vector<int32_t>& prompt) {
+  if (!request.returns_token_ids) return nullptr;
+  return std::make_shared<const std::vector<int32_t>>(prompt);
+}
+
 std::unique_ptr<AnswerStyle> StyleOf(const CompletionRequest& request,
                                      AnswerIdentity identity) {
   if (request.endpoint == Endpoint::kResponses) {
@@ -159,7 +186,10 @@ CompletionService::CompletionService(ServiceOptions options,
     : options_(std::move(options)),
       parts_(parts),
       call_format_(CallFormatOf(parts.chat_template)),
-      marker_ids_(SpecialMarkers(call_format_, parts.tokenizer)),
+      thought_style_(ThoughtStyleOf(parts.chat_template)),
+      call_marker_ids_(
+          SpecialMarkers(MarkersOf(call_format_), parts.tokenizer)),
+      thought_marker_ids_(SpecialMarkers(kThoughtMarkers, parts.tokenizer)),
       id_prefix_(RandomNumber()) {
   CHECK(!options_.model_names.empty() && !options_.selects.empty());
 }
@@ -227,7 +257,9 @@ Result<std::string> CompletionService::Render(
   }
   input.messages_json =
       request.continues_message ? marked : request.messages_json;
-  input.extra_json = request.template_json;
+  const std::string variables =
+      WithThoughts(request.template_json, request.thoughts, thought_style_);
+  input.extra_json = variables;
   input.now_unix_s = std::time(nullptr);
   input.add_generation_prompt = request.add_generation_prompt;
   Result<std::string> text = parts_.chat_template->Render(input);
@@ -241,6 +273,13 @@ Result<std::string> CompletionService::Render(
   return MakeError(ErrorCode::kInvalidArgument, "request: field {}: {}",
                    PromptFieldOf(request.endpoint),
                    WithoutFolder(text.error().message));
+}
+
+// What a grammar holds begins with the answer.
+bool CompletionService::SplitsThoughts(const CompletionRequest& request) const {
+  return options_.splits_thoughts && thought_style_.has_tags &&
+         request.endpoint != Endpoint::kCompletions && !request.grammar &&
+         request.forced_tools.empty();
 }
 
 Result<std::vector<std::string>> CompletionService::Texts(
@@ -390,23 +429,32 @@ AnswerForm CompletionService::FormOf(const CompletionRequest& request,
                      .with_logprobs = request.sampling.logprobs.has_value(),
                      .one_call = request.one_call,
                      .shows_generated = request.max_tokens != 0,
+                     .shows_thoughts = request.thoughts.shows,
                      .stops = request.stop,
                      .prompt_field = PromptFieldOf(request.endpoint),
                      .answers_per_prompt = request.n};
   form.style = StyleOf(request, std::move(identity));
-  if (!request.tools.empty() && request.skip_special_tokens) {
-    form.marker_ids = marker_ids_;
+  if (request.skip_special_tokens) {
+    if (!request.tools.empty()) form.marker_ids = call_marker_ids_;
+    if (SplitsThoughts(request)) {
+      form.marker_ids.insert(form.marker_ids.end(), thought_marker_ids_.begin(),
+                             thought_marker_ids_.end());
+    }
   }
-  if (!request.ignored.empty()) {
-    form.headers.emplace_back("X-Winnow-Ignored-Fields",
-                              HeaderListOf(request.ignored));
+  std::vector<std::string> ignored = request.ignored;
+  for (std::string& field :
+       FieldsNotFollowed(request.thoughts, thought_style_)) {
+    ignored.push_back(std::move(field));
+  }
+  if (!ignored.empty()) {
+    form.headers.emplace_back("X-Winnow-Ignored-Fields", HeaderListOf(ignored));
   }
   return form;
 }
 
-Request CompletionService::RequestFor(const CompletionRequest& request,
-                                      const std::vector<int32_t>& prompt,
-                                      int selector) const {
+Request CompletionService::RequestFor(
+    const CompletionRequest& request, const Prepared& prepared,
+    const std::vector<int32_t>& prompt) const {
   Request asked;
   asked.prompt = prompt;
   asked.max_tokens = MaxTokens(request, prompt.size());
@@ -419,7 +467,12 @@ Request CompletionService::RequestFor(const CompletionRequest& request,
   asked.min_tokens = request.min_tokens;
   asked.allowed_token_ids = request.allowed_token_ids;
   asked.sampling = request.sampling;
-  asked.selector = selector;
+  asked.selector = prepared.selector;
+  asked.deadline = prepared.deadline;
+  if (prepared.matcher) {
+    asked.constraint =
+        std::make_shared<AnswerConstraint>(prepared.matcher->Clone());
+  }
   asked.cache_salt = request.cache_salt;
   asked.priority = request.priority;
   asked.is_watched = request.wants_picks;
@@ -427,7 +480,8 @@ Request CompletionService::RequestFor(const CompletionRequest& request,
   return asked;
 }
 
-// Where special tokens belong to calls, CompletionAnswer leaves out the others.
+// Where special tokens belong to calls or thoughts, CompletionAnswer leaves out
+// the others.
 AnswerText CompletionService::TextFor(const CompletionRequest& request,
                                       const AnswerForm& form,
                                       StopMatcher stops) const {
@@ -505,16 +559,12 @@ CompletionService::Started CompletionService::Submit(
   for (size_t p = 0; p < prepared.prompts.size(); ++p) {
     const std::vector<int32_t>& prompt = prepared.prompts[p];
     form.num_prompt_tokens += std::ssize(prompt);
+    const auto told_ids = ToldIds(request, prompt);
     const auto answers = std::make_shared<PromptAnswers>(
         PromptAnswers{.n = request.n, .num_left = request.n});
     for (int i = 0; i < request.n; ++i) {
-      Request asked = RequestFor(request, prompt, prepared.selector);
+      Request asked = RequestFor(request, prepared, prompt);
       asked.sampling.seed = seed + static_cast<uint64_t>(i);
-      asked.deadline = prepared.deadline;
-      if (prepared.matcher) {
-        asked.constraint =
-            std::make_shared<AnswerConstraint>(prepared.matcher->Clone());
-      }
       Result<StopMatcher> stops =
           StopMatcher::Create(request.stop, request.keeps_stops);
       if (!stops.ok()) return ApiErrorOf(stops.error());
@@ -523,7 +573,9 @@ CompletionService::Started CompletionService::Submit(
       AnswerSource& source = sources.emplace_back(
           AnswerSource{.feed = feed,
                        .text = TextFor(request, form, *std::move(stops)),
-                       .num_prompt_tokens = std::ssize(prompt)});
+                       .num_prompt_tokens = std::ssize(prompt),
+                       .thoughts = prepared.thoughts,
+                       .prompt_token_ids = told_ids});
       if (request.echo) source.echo = prepared.echoes[p];
       if (tools) source.calls.emplace(*call_format_, tools);
       submissions.push_back({std::move(asked), std::move(feed)});
@@ -572,11 +624,15 @@ CompletionService::Started CompletionService::Start(
   Result<std::vector<EchoedPrompt>> echoes = EchoesOf(request, *prompts);
   if (!echoes.ok()) return ApiErrorOf(echoes.error());
   if (is_left) return ApiErrorOf(NobodyWaits());
-  const Prepared prepared = {.prompts = *std::move(prompts),
-                             .echoes = *std::move(echoes),
-                             .selector = *selector,
-                             .deadline = deadline,
-                             .matcher = *std::move(matcher)};
+  Prepared prepared = {.prompts = *std::move(prompts),
+                       .echoes = *std::move(echoes),
+                       .selector = *selector,
+                       .deadline = deadline,
+                       .matcher = *std::move(matcher),
+                       .thoughts = {}};
+  if (SplitsThoughts(request)) {
+    prepared.thoughts.emplace(BeginsThought(request, texts->front()));
+  }
   return Submit(request, prepared, std::move(record));
 }
 

@@ -29,6 +29,7 @@ struct ServiceOptions {
   double max_request_s = 0;    // from arrival to end; 0: no end
   int64_t max_encoding_bytes = int64_t{32} << 20;  // of a request's texts
   uint64_t seed = 0;                               // of requests without one
+  bool splits_thoughts = true;  // where the template shows the tags of some
   RequestRules rules;
   GrammarLimits grammars;
   // What a request may ask for in `select`, and the engine's number for it; the
@@ -90,6 +91,8 @@ class CompletionService {
 
  private:
   Result<std::string> Render(const CompletionRequest& request) const;
+  // Whether its answers may begin with thoughts that are told apart.
+  bool SplitsThoughts(const CompletionRequest& request) const;
   // What is to be encoded; none where it came as tokens.
   Result<std::vector<std::string>> Texts(
       const CompletionRequest& request) const;
@@ -112,9 +115,6 @@ class CompletionService {
   // None where nothing holds the answer.
   Result<std::optional<GrammarMatcher>> Constrain(
       const CompletionRequest& request);
-  // But for its seed and its constraint.
-  Request RequestFor(const CompletionRequest& request,
-                     const std::vector<int32_t>& prompt, int selector) const;
   AnswerText TextFor(const CompletionRequest& request, const AnswerForm& form,
                      StopMatcher stops) const;
   // The beginnings of its answers, a prompt each; none where nobody asked.
@@ -127,7 +127,11 @@ class CompletionService {
     int selector = -1;
     std::optional<Deadline> deadline;
     std::optional<GrammarMatcher> matcher;
+    std::optional<ThoughtSplitter> thoughts;  // none: none are told apart
   };
+  // But for its seed.
+  Request RequestFor(const CompletionRequest& request, const Prepared& prepared,
+                     const std::vector<int32_t>& prompt) const;
   Started Submit(const CompletionRequest& request, const Prepared& prepared,
                  std::shared_ptr<RequestRecord> record);
 
@@ -135,8 +139,10 @@ class CompletionService {
   const ServiceParts parts_;
   // As the model writes calls of tools; none: it does not.
   const std::optional<ToolCallFormat> call_format_;
-  const std::vector<int32_t> marker_ids_;  // special tokens that calls have
-  const uint64_t id_prefix_;               // of this process' answers
+  const ThoughtStyle thought_style_;
+  // Special tokens that calls, and thoughts, have.
+  const std::vector<int32_t> call_marker_ids_, thought_marker_ids_;
+  const uint64_t id_prefix_;  // of this process' answers
   std::atomic<uint64_t> num_answers_ = 0;
   std::mutex grammar_mutex_;  // for what follows, and compiling
   std::optional<Result<GrammarVocabulary>> vocabulary_;

@@ -7,6 +7,7 @@
 
 #include "base/memory_reserve.h"
 #include "serve/allowed_host.h"
+#include "serve/allowed_origin.h"
 #include "serve/api_key.h"
 #include "serve/completion_json.h"
 #include "serve/json_text.h"
@@ -87,6 +88,7 @@ HttpApi::HttpApi(ApiOptions options, const ServiceParts& parts, RequestLog* log,
                  int num_workers)
     : routes_({{"GET", "/", &HttpApi::Page},
                {"GET", "/health", &HttpApi::Health},
+               {"GET", "/ping", &HttpApi::Health},
                {"GET", "/version", &HttpApi::Version},
                {"GET", "/metrics", &HttpApi::MetricsText},
                {"GET", "/openapi.json", &HttpApi::OpenApi},
@@ -102,6 +104,7 @@ HttpApi::HttpApi(ApiOptions options, const ServiceParts& parts, RequestLog* log,
                {"POST", "/v1/embeddings", &HttpApi::Embeddings}}),
       api_key_(std::move(options.api_key)),
       allowed_hosts_(std::move(options.allowed_hosts)),
+      allowed_origins_(std::move(options.allowed_origins)),
       version_(std::move(options.version)),
       parts_(parts),
       service_(std::move(options.service), parts),
@@ -152,6 +155,9 @@ HttpApi::Call HttpApi::CallOf(HttpRequest request) {
       std::chrono::duration_cast<std::chrono::system_clock::duration>(since);
   call.record->method = Printable(call.method);
   call.record->path = Printable(call.path);
+  if (IsAllowedOrigin(call.origin, allowed_origins_)) {
+    call.record->allowed_origin = call.origin;
+  }
   if (const Route* route = RouteOf(call)) call.record->handler = route->path;
   call.record->id = IsRequestId(call.request_id)
                         ? call.request_id
@@ -205,10 +211,14 @@ HttpApi::Reply HttpApi::RefusalOfHead(const Call& call) {
                         "answered with --allowed-host NAME or with --api-key",
                         Printable(call.host))});
   }
+  // A browser asks without its page's key.
+  const bool is_preflight =
+      call.method == "OPTIONS" && !call.record->allowed_origin.empty();
+  if (is_preflight) return Preflight(call);
   // A probe has no key, and a page is opened before its reader can give one;
   // they learn nothing but that the server is there.
-  const bool open =
-      api_key_.empty() || call.path == "/health" || call.path == "/";
+  const bool open = api_key_.empty() || call.path == "/health" ||
+                    call.path == "/ping" || call.path == "/";
   if (!open && !HasKey(call)) {
     return Refusal(call,
                    {.status = 401,
@@ -283,6 +293,12 @@ HttpApi::Reply HttpApi::Defer(Call call, const Route& route) {
                                    "over before its prompt was encoded"));
   };
   return std::make_unique<DeferredAnswer>(std::move(work), late, records);
+}
+
+HttpApi::Reply HttpApi::Preflight(const Call& call) {
+  return std::make_unique<CountedAnswer>(
+      parts_.metrics, *call.record,
+      HttpHead{.headers = PreflightHeaders(call.asked_headers)}, "");
 }
 
 HttpApi::Reply HttpApi::Page(const Call& call) {

@@ -21,14 +21,16 @@ struct ApiOptions {
   std::string api_key;  // empty: everyone may ask
   // Where it is set, by names of this server alone (allowed_host.h).
   std::optional<std::vector<std::string>> allowed_hosts = {};
+  // Whose pages may ask (allowed_origin.h).
+  std::vector<std::string> allowed_origins = {};
   std::string version;
   ServiceOptions service;
 };
 
 // Owns nothing that changes but counts; any thread. With a key, everything but
-// /health and the page needs it. Every answer has an X-Request-Id, the client's
-// own where it sent one of letters, digits and "._:-", and leaves a line in the
-// log. What has a body is answered on threads of its own.
+// /health, /ping and the page needs it. Every answer has an X-Request-Id, the
+// client's own where it sent one of letters, digits and "._:-", and leaves a
+// line in the log. What has a body is answered on threads of its own.
 class HttpApi : public HttpHandler {
  public:
   // REQUIRES: the parts, and the log where it is not null, outlive this.
@@ -59,6 +61,8 @@ class HttpApi : public HttpHandler {
     Reply (HttpApi::*answer)(const Call& call);
   };
 
+  // What a browser asks before its page does.
+  Reply Preflight(const Call& call);
   Reply Page(const Call& call);
   Reply Health(const Call& call);
   Reply Version(const Call& call);
@@ -94,6 +98,7 @@ class HttpApi : public HttpHandler {
   const std::vector<Route> routes_;
   const std::string api_key_;
   const std::optional<std::vector<std::string>> allowed_hosts_;
+  const std::vector<std::string> allowed_origins_;
   const std::string version_;
   const ServiceParts parts_;
   CompletionService service_;

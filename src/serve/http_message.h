@@ -24,9 +24,11 @@ struct HttpRequest {
   // Values of these headers; empty where there are none.
   std::string host;
   std::string authorization;
-  std::string api_key;                          // X-Api-Key
-  std::string request_id;                       // X-Request-Id
-  std::string_view body;                        // lies in body_bytes
+  std::string api_key;     // X-Api-Key
+  std::string request_id;  // X-Request-Id
+  std::string origin;
+  std::string asked_headers;  // Access-Control-Request-Headers
+  std::string_view body;      // lies in body_bytes
   std::shared_ptr<const BodyBytes> body_bytes;  // null: there is none
 };
 

@@ -76,6 +76,8 @@ HttpRequest HeadOf(const HttpParser& parser) {
   request.authorization = TextOf(message[http::field::authorization]);
   request.api_key = TextOf(message["X-Api-Key"]);
   request.request_id = TextOf(message["X-Request-Id"]);
+  request.origin = TextOf(message[http::field::origin]);
+  request.asked_headers = TextOf(message["Access-Control-Request-Headers"]);
   return request;
 }
 

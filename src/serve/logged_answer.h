@@ -1,4 +1,5 @@
-// LoggedAnswer: an answer with its request's id, and a line when it is over.
+// LoggedAnswer: an answer with its request's id, and with what lets a page read
+// it, and a line when it is over.
 #ifndef WINNOW_SERVE_LOGGED_ANSWER_H_
 #define WINNOW_SERVE_LOGGED_ANSWER_H_
 
@@ -7,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "serve/allowed_origin.h"
 #include "serve/http_message.h"
 #include "serve/request_log.h"
 
@@ -34,6 +36,11 @@ class LoggedAnswer : public HttpAnswer {
       // As Anthropic's clients look for it.
       if (record_->path.starts_with("/v1/messages")) {
         part.head->headers.emplace_back("request-id", record_->id);
+      }
+      if (!record_->allowed_origin.empty()) {
+        for (auto& header : OriginHeaders(record_->allowed_origin)) {
+          part.head->headers.push_back(std::move(header));
+        }
       }
       record_->status = part.head->status;
       record_->streamed = part.head->streams;

@@ -35,13 +35,39 @@ Json EndOf(std::string_view finish_reason, const std::string& stop) {
   return end;
 }
 
+// Thoughts are Anthropic's with a signature, and clients send it back. Here
+// nobody looks at it.
+constexpr const char* kSignature = "unsigned";
+
 Json BlockOf(const ShownPart& part, bool whole) {
+  if (part.is_thought) {
+    return {{"type", "thinking"},
+            {"thinking", whole ? part.text : ""},
+            {"signature", whole ? kSignature : ""}};
+  }
   if (!part.call) return {{"type", "text"}, {"text", whole ? part.text : ""}};
   return {{"type", "tool_use"},
           {"id", part.call->id},
           {"name", part.call->name},
           {"input",
            whole ? Json::parse(part.call->arguments_json) : Json::object()}};
+}
+
+Json DeltaOf(const ShownPart& part) {
+  if (part.call) {
+    return {{"type", "input_json_delta"},
+            {"partial_json", part.call->arguments_json}};
+  }
+  if (part.is_thought) {
+    return {{"type", "thinking_delta"}, {"thinking", part.text}};
+  }
+  return {{"type", "text_delta"}, {"text", part.text}};
+}
+
+std::string Delta(Json delta, int block) {
+  return Event({{"type", "content_block_delta"},
+                {"index", block},
+                {"delta", std::move(delta)}});
 }
 
 Json MessageOf(const AnswerIdentity& identity, Json content, Json end,
@@ -104,8 +130,14 @@ std::string MessagesStyle::BeginBlock(const ShownPart& part) {
 }
 
 std::string MessagesStyle::EndBlock() {
+  std::string events;
+  if (open_ && is_thought_) {
+    events = Delta({{"type", "signature_delta"}, {"signature", kSignature}},
+                   num_blocks_);
+  }
   open_ = false;
-  return Event({{"type", "content_block_stop"}, {"index", num_blocks_++}});
+  return events +
+         Event({{"type", "content_block_stop"}, {"index", num_blocks_++}});
 }
 
 std::string MessagesStyle::Piece(const ShownChoice& piece) {
@@ -113,16 +145,13 @@ std::string MessagesStyle::Piece(const ShownChoice& piece) {
   stop_ = piece.stop;
   std::string events;
   for (const ShownPart& part : piece.parts) {
-    if (open_ && part.call) events += EndBlock();
+    if (open_ && (part.call || part.is_thought != is_thought_)) {
+      events += EndBlock();
+    }
     if (!open_) events += BeginBlock(part);
-    const Json delta = part.call
-                           ? Json{{"type", "input_json_delta"},
-                                  {"partial_json", part.call->arguments_json}}
-                           : Json{{"type", "text_delta"}, {"text", part.text}};
-    events += Event({{"type", "content_block_delta"},
-                     {"index", num_blocks_},
-                     {"delta", delta}});
+    events += Delta(DeltaOf(part), num_blocks_);
     open_ = !part.call;
+    is_thought_ = part.is_thought;
     if (part.call) events += EndBlock();
   }
   if (!finish_reason_.empty() && open_) events += EndBlock();

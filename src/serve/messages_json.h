@@ -9,8 +9,8 @@
 
 namespace winnow {
 
-// One answer of blocks, text or the use of a tool; in a stream each is begun
-// and ended by events.
+// One answer of blocks, a thought, text or the use of a tool; in a stream each
+// is begun and ended by events.
 class MessagesStyle : public AnswerStyle {
  public:
   explicit MessagesStyle(AnswerIdentity identity)
@@ -30,8 +30,9 @@ class MessagesStyle : public AnswerStyle {
   std::string EndBlock();
 
   const AnswerIdentity identity_;
-  int num_blocks_ = 0;  // that have ended
-  bool open_ = false;   // a block of text
+  int num_blocks_ = 0;       // that have ended
+  bool open_ = false;        // a block of text, or a thought
+  bool is_thought_ = false;  // the open block
   std::string finish_reason_;
   std::string stop_;
 };

@@ -58,6 +58,32 @@ TEST(MessagesJsonTest, EventsTellBlocksOneAfterTheOther) {
   EXPECT_EQ(events[8]["usage"]["cache_read_input_tokens"], 2);
 }
 
+TEST(MessagesJsonTest, AThoughtIsABlockOfItsOwn) {
+  MessagesStyle style = Style();
+  std::string text =
+      style.Piece({.parts = {{.text = "S", .is_thought = true}}});
+  text += style.Piece(
+      {.parts = {{.text = "o.", .is_thought = true}, {.text = "Hi"}}});
+  text += style.Piece({.finish_reason = "stop"});
+  const std::vector<json> events = EventsIn(text);
+  ASSERT_EQ(events.size(), 8u);
+  EXPECT_EQ(events[0]["content_block"],
+            (json{{"type", "thinking"}, {"thinking", ""}, {"signature", ""}}));
+  EXPECT_EQ(events[2]["delta"],
+            (json{{"type", "thinking_delta"}, {"thinking", "o."}}));
+  EXPECT_EQ(events[3]["delta"]["type"], "signature_delta");
+  EXPECT_EQ(events[4]["type"], "content_block_stop");
+  EXPECT_EQ(events[5]["content_block"]["type"], "text");
+  EXPECT_EQ(events[6]["index"], 1);
+  EXPECT_EQ(events[7]["type"], "content_block_stop");
+  MessagesStyle other = Style();
+  const json whole = json::parse(other.Whole(
+      {{.parts = {{.text = "So.", .is_thought = true}, {.text = "Hi"}}}},
+      kUsage));
+  EXPECT_EQ(whole["content"][0]["thinking"], "So.");
+  EXPECT_EQ(whole["content"][1]["text"], "Hi");
+}
+
 TEST(MessagesJsonTest, TheWholeHasBlocksAndAReason) {
   const auto whole = [](ShownChoice choice) {
     MessagesStyle style = Style();

@@ -58,11 +58,11 @@ Result<std::string> NameIn(const json& block, const std::string& field,
 
 // What follows in the same role is one turn.
 void AddText(const std::string& role, const std::string& text,
-             std::vector<ChatTurn>& turns) {
-  const bool continues =
-      !turns.empty() && turns.back().role == role && turns.back().calls.empty();
+             std::vector<ChatTurn>& turns, const json& thought = nullptr) {
+  const bool continues = !turns.empty() && turns.back().role == role &&
+                         turns.back().calls.empty() && thought.is_null();
   if (!continues) {
-    turns.push_back({.role = role, .content = text});
+    turns.push_back({.role = role, .content = text, .thought = thought});
     return;
   }
   turns.back().content = turns.back().content.get<std::string>() + "\n" + text;
@@ -102,7 +102,7 @@ Status AddUserBlocks(const Blocks& blocks, const std::string& field,
   return Ok{};
 }
 
-// Thoughts of earlier turns are left out, as templates do.
+// A template says which thoughts of earlier turns it leaves out.
 Status AddAssistantBlocks(const Blocks& blocks, const std::string& field,
                           const JsonLimits& limits,
                           std::vector<ChatTurn>& turns) {
@@ -113,7 +113,16 @@ Status AddAssistantBlocks(const Blocks& blocks, const std::string& field,
     const json& block = blocks.list[i];
     if (!block.is_object()) return WrongField(name, "an object");
     const json type = block.value("type", json());
-    if (type == "thinking" || type == "redacted_thinking") continue;
+    if (type == "redacted_thinking") continue;
+    if (type == "thinking") {
+      ASSIGN_OR_RETURN(const std::string piece,
+                       NameIn(block, name, "thinking"));
+      if (piece.empty()) continue;
+      turn.thought = turn.thought.is_null()
+                         ? piece
+                         : turn.thought.get<std::string>() + "\n" + piece;
+      continue;
+    }
     if (type != "tool_use") {
       ASSIGN_OR_RETURN(const std::string piece,
                        TextOfBlock(block, name, "\"tool_use\""));
@@ -128,7 +137,7 @@ Status AddAssistantBlocks(const Blocks& blocks, const std::string& field,
                      CallJson(call, name + ".input", limits));
   }
   if (turn.calls.empty()) {
-    AddText("assistant", text, turns);
+    AddText("assistant", text, turns, turn.thought);
     return Ok{};
   }
   if (!text.empty()) turn.content = text;
@@ -173,11 +182,22 @@ Status AddMessages(const RequestBody& body, const JsonLimits& limits,
       return WrongField(field + ".role", "\"user\" or \"assistant\"");
     }
   }
-  if (messages.back()["role"] == "assistant") {
+  return Ok{};
+}
+
+// An answer goes on where the assistant's last words end, unless the request
+// says itself whether.
+Status ContinueLast(const RequestBody& body, const std::vector<ChatTurn>& turns,
+                    CompletionRequest& request) {
+  const bool is_said = body.fields.Has("continue_final_message") ||
+                       body.fields.Has("add_generation_prompt");
+  if (turns.back().role != "assistant" || is_said) return Ok{};
+  if (!turns.back().content.is_string() || !turns.back().calls.empty()) {
     return WrongField("messages",
-                      "ended by the user: going on with a given answer is not "
-                      "built yet");
+                      "ended by the user, or by words of the assistant");
   }
+  request.continues_message = true;
+  request.add_generation_prompt = false;
   return Ok{};
 }
 
@@ -212,13 +232,18 @@ Status ReadOutput(const RequestBody& body, CompletionRequest& request) {
   if (!config.is_object()) return WrongField("output_config", "an object");
   for (const auto& [name, value] : config.items()) {
     if (value.is_null()) continue;
+    const std::string field = "output_config." + name;
+    if (name == "effort") {
+      RETURN_IF_ERROR(ReadEffort(value, field, request.thoughts));
+      continue;
+    }
     if (name != "format") {
-      return WrongField("output_config." + name, "absent: it is not known");
+      request.ignored.push_back(field);
+      continue;
     }
     const std::string_view raw =
         MemberOf(MemberOf(body.text, "output_config"), "format");
-    RETURN_IF_ERROR(ReadFormat(value, raw, "output_config.format",
-                               /*nested=*/false, request));
+    RETURN_IF_ERROR(ReadFormat(value, raw, field, /*nested=*/false, request));
   }
   return Ok{};
 }
@@ -233,7 +258,9 @@ Status ReadMessagesRequest(const RequestBody& body, const RequestRules& rules,
   request.messages_json = TurnsJson(turns);
   ASSIGN_OR_RETURN(const ToolChoice choice, ReadChoice(body, request));
   RETURN_IF_ERROR(ReadToolsAndTemplate(body, choice, request));
+  RETURN_IF_ERROR(ContinueLast(body, turns, request));
   RETURN_IF_ERROR(ReadSampling(body.fields, rules, request));
+  RETURN_IF_ERROR(ReadThinking(body.fields, request.thoughts, request.ignored));
   RETURN_IF_ERROR(ReadOutput(body, request));
   if (request.endpoint == Endpoint::kMessageTokens) return Ok{};
   ASSIGN_OR_RETURN(const int64_t number,

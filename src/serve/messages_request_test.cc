@@ -30,6 +30,7 @@ TEST(MessagesRequestTest, ReadsBlocksAsTurns) {
       R"("cache_control":{"type":"ephemeral"}},)"
       R"({"type":"text","text":"Oslo."}]},)"
       R"({"role":"assistant","content":[{"type":"thinking","thinking":"?"},)"
+      R"({"type":"redacted_thinking","data":"x"},)"
       R"({"type":"text","text":"I look."},{"type":"tool_use","id":"c1",)"
       R"("name":"get","input":{"z":1.0,"a":2}}]},)"
       R"({"role":"user","content":[{"type":"tool_result","tool_use_id":"c1",)"
@@ -41,7 +42,8 @@ TEST(MessagesRequestTest, ReadsBlocksAsTurns) {
       json::parse(parsed->messages_json),
       json::parse(R"([{"role":"system","content":"Be brief."},)"
                   R"({"role":"user","content":"Weather?\nIn Oslo."},)"
-                  R"({"role":"assistant","content":"I look.","tool_calls":[)"
+                  R"({"role":"assistant","content":"I look.",)"
+                  R"("reasoning_content":"?","tool_calls":[)"
                   R"({"id":"c1","type":"function","function":{"name":"get",)"
                   R"("arguments":{"z":1.0,"a":2}}}]},)"
                   R"({"role":"tool","tool_call_id":"c1","content":"sun"},)"
@@ -83,6 +85,42 @@ TEST(MessagesRequestTest, ReadsTools) {
   EXPECT_EQ(FieldNamedIn(other.error().message), "tool_choice.type");
 }
 
+TEST(MessagesRequestTest, GoesOnWithTheAssistantsLastWords) {
+  const std::string begin =
+      R"("max_tokens":5,"messages":[{"role":"user","content":"x"},)"
+      R"({"role":"assistant","content":"It "}])";
+  const auto goes_on = Parse(begin);
+  ASSERT_TRUE(goes_on.ok()) << goes_on.error().message;
+  EXPECT_TRUE(goes_on->continues_message);
+  EXPECT_FALSE(goes_on->add_generation_prompt);
+  const auto begins = Parse(begin + R"(,"add_generation_prompt":true)");
+  ASSERT_TRUE(begins.ok()) << begins.error().message;
+  EXPECT_FALSE(begins->continues_message);
+  EXPECT_TRUE(begins->add_generation_prompt);
+}
+
+// As Claude Code asks.
+TEST(MessagesRequestTest, ReadsHowMuchIsToBeThought) {
+  const std::string user =
+      R"("max_tokens":5,"messages":[{"role":"user","content":"x"}],)";
+  const auto asked =
+      Parse(user + R"("thinking":{"type":"enabled","budget_tokens":4000},)"
+                   R"("output_config":{"effort":"high","task_budget":{}},)"
+                   R"("context_management":{"edits":[]})");
+  ASSERT_TRUE(asked.ok()) << asked.error().message;
+  EXPECT_EQ(asked->thoughts.thinks, true);
+  EXPECT_TRUE(asked->thoughts.shows);
+  EXPECT_EQ(asked->thoughts.effort, "high");
+  EXPECT_EQ(asked->thoughts.effort_field, "output_config.effort");
+  EXPECT_EQ(asked->ignored, (std::vector<std::string>{
+                                "context_management", "thinking.budget_tokens",
+                                "output_config.task_budget"}));
+  const auto none = Parse(user + R"("thinking":{"type":"disabled"})");
+  ASSERT_TRUE(none.ok()) << none.error().message;
+  EXPECT_EQ(none->thoughts.thinks, false);
+  EXPECT_FALSE(none->thoughts.shows);
+}
+
 TEST(MessagesRequestTest, NamesWhatIsWrong) {
   const std::string user = R"("messages":[{"role":"user","content":"x"}])";
   EXPECT_EQ(FieldNamedIn(Parse(user).error().message), "max_tokens");
@@ -98,10 +136,16 @@ TEST(MessagesRequestTest, NamesWhatIsWrong) {
   EXPECT_EQ(FieldOf(R"("messages":[{"role":"assistant","content":[)"
                     R"({"type":"tool_use","id":"a","name":"b","input":5}]}])"),
             "messages[0].content[0].input");
-  EXPECT_EQ(FieldOf(R"("messages":[{"role":"assistant","content":"a"}])"),
+  EXPECT_EQ(FieldOf(R"("messages":[{"role":"assistant","content":[)"
+                    R"({"type":"tool_use","id":"a","name":"b","input":{}}]}])"),
             "messages");
+  EXPECT_EQ(FieldOf(R"("messages":[{"role":"assistant","content":[)"
+                    R"({"type":"thinking"}]}])"),
+            "messages[0].content[0].thinking");
   EXPECT_EQ(FieldOf(user + R"(,"stop_sequences":[""])"), "stop_sequences[0]");
-  EXPECT_EQ(FieldOf(user + R"(,"thinking":{"type":"enabled"})"), "thinking");
+  EXPECT_EQ(FieldOf(user + R"(,"thinking":{"type":"on"})"), "thinking.type");
+  EXPECT_EQ(FieldOf(user + R"(,"output_config":{"effort":"much"})"),
+            "output_config.effort");
   EXPECT_EQ(FieldOf(user + R"(,"tools":[{"type":"bash_20250124",)"
                            R"("name":"bash"}])"),
             "tools[0].type");

@@ -310,7 +310,7 @@ Json OpenApiDocument(std::span<const OpenApiOperation> operations,
        {{"type", "apiKey"}, {"in", "header"}, {"name", "x-api-key"}}}};
   document["security"] =
       Json::array({{{"bearer", Json::array()}}, {{"header", Json::array()}}});
-  for (const char* open : {"/", "/health"}) {
+  for (const char* open : {"/", "/health", "/ping"}) {
     document["paths"][open]["get"]["security"] = Json::array();
   }
   return document;

@@ -16,8 +16,6 @@ constexpr std::string_view kNotYet = "is not built yet";
 constexpr std::string_view kNoFunctions =
     "functions came before tools: say tools and tool_choice";
 constexpr std::string_view kTextOnly = "the model reads and writes text alone";
-constexpr std::string_view kOwnWords =
-    "say it in the template's own words (chat_template_kwargs)";
 constexpr std::string_view kKeepsNothing =
     "the server keeps nothing of a request: send the whole input";
 constexpr std::string_view kNeverCut = "a prompt is never cut";
@@ -57,7 +55,6 @@ constexpr RequestField kSharedFields[] = {
     {"prompt_logprobs", Use::kRefused,
      "say echo and logprobs to /v1/completions"},
     {"bad_words", Use::kRefused, kNotYet, "[[]]"},
-    {"return_token_ids", Use::kRefused, kNotYet, kFalse},
     {"return_tokens_as_token_ids", Use::kRefused, kNotYet, kFalse},
     {"logits_processors", Use::kRefused, kNotYet, "[[]]"},
     {"kv_transfer_params", Use::kRefused, kNotYet, "[{}]"},
@@ -83,7 +80,7 @@ constexpr RequestField kSharedFields[] = {
 // Completions and chats.
 constexpr RequestField kOlderFields[] = {
     {"max_tokens"},     {"stop"},   {"logprobs"},        {"n"},
-    {"stream_options"}, {"winnow"}, {"response_format"},
+    {"stream_options"}, {"winnow"}, {"response_format"}, {"return_token_ids"},
 };
 
 // All that goes through a chat template.
@@ -115,7 +112,7 @@ constexpr RequestField kOpenAiFields[] = {
     {"prompt_cache_key", Use::kIgnored},
     {"prompt_cache_options", Use::kIgnored},
     {"prompt_cache_retention", Use::kIgnored},
-    {"include_reasoning", Use::kIgnored},
+    {"include_reasoning"},
 };
 
 constexpr RequestField kChatFields[] = {
@@ -124,7 +121,7 @@ constexpr RequestField kChatFields[] = {
     {"echo", Use::kRefused, "a template has written the prompt", kFalse},
     {"verbosity", Use::kIgnored},
     {"prediction", Use::kIgnored},
-    {"reasoning_effort", Use::kRefused, kOwnWords, R"(["none"])"},
+    {"reasoning_effort"},
     {"functions", Use::kRefused, kNoFunctions, "[[]]"},
     {"function_call", Use::kRefused, kNoFunctions, R"(["none", "auto"])"},
     {"audio", Use::kRefused, kTextOnly},
@@ -140,14 +137,14 @@ constexpr RequestField kResponsesFields[] = {
     {"text"},
     {"stream_options", Use::kIgnored},
     {"max_tool_calls", Use::kIgnored},
-    {"reasoning", Use::kRefused, kOwnWords,
-     R"([{}, {"effort": "none"}, {"effort": null, "summary": null}])"},
+    {"reasoning"},
     {"previous_response_id", Use::kRefused, kKeepsNothing},
     {"conversation", Use::kRefused, kKeepsNothing},
     {"prompt", Use::kRefused, kKeepsNothing},
     {"background", Use::kRefused, kKeepsNothing, kFalse},
     {"truncation", Use::kRefused, kNeverCut, R"(["disabled"])"},
-    {"context_management", Use::kRefused, kNeverCut, "[[]]"},
+    {"context_management", Use::kIgnored},
+    {"return_token_ids", Use::kRefused, kNotYet, kFalse},
 };
 
 // Anthropic's.
@@ -157,12 +154,13 @@ constexpr RequestField kMessagesFields[] = {
     {"cache_control", Use::kIgnored},
     {"inference_geo", Use::kIgnored},
     {"user_profile_id", Use::kIgnored},
-    {"thinking", Use::kRefused, kOwnWords, R"([{"type": "disabled"}])"},
+    {"thinking"},
     {"output_config"},
     {"output_format"},
     {"container", Use::kRefused, kKeepsNothing},
     {"mcp_servers", Use::kRefused, "the server reaches no network", "[[]]"},
-    {"context_management", Use::kRefused, kNeverCut, "[{}]"},
+    {"context_management", Use::kIgnored},
+    {"return_token_ids", Use::kRefused, kNotYet, kFalse},
 };
 
 constexpr RequestField kMessageLengthFields[] = {

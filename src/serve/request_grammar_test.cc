@@ -106,7 +106,7 @@ TEST(RequestGrammarTest, NamesWhatIsWrong) {
     const std::string name = field.substr(0, field.find('.'));
     EXPECT_EQ(Refused(fmt::format("\"{}\":{}", name, value)), field) << value;
   }
-  EXPECT_EQ(Refused(R"("output_config":{"effort":"low"})", Endpoint::kMessages),
+  EXPECT_EQ(Refused(R"("output_config":{"effort":5})", Endpoint::kMessages),
             "output_config.effort");
 }
 

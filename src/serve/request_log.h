@@ -30,6 +30,8 @@ struct RequestRecord {
   bool whole = false;       // the last piece of the answer was sent
   std::string field = {};   // that was refused, if one was
   std::string answer = {};  // its id; empty: no completion
+  // Whose pages may read the answer; empty: nobody's. No line has it.
+  std::string allowed_origin = {};
   std::string finish_reason = {};
   int64_t num_prompt_tokens = 0;
   int64_t num_cached_tokens = 0;

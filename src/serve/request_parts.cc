@@ -169,6 +169,8 @@ Status ReadToolsAndTemplate(const RequestBody& body, const ToolChoice& choice,
                    ReadTools(body.Value("tools"), MemberOf(body.text, "tools"),
                              request.endpoint));
   ASSIGN_OR_RETURN(request.forced_tools, ForcedTools(choice, tools));
+  request.ignored.insert(request.ignored.end(), tools.left_out.begin(),
+                         tools.left_out.end());
   if (!choice.any) tools = {};
   return ReadTemplate(body, std::move(tools), request);
 }

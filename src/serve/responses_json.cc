@@ -15,7 +15,8 @@ Json UsageJson(const AnswerUsage& usage) {
       {"input_tokens", usage.num_prompt_tokens},
       {"input_tokens_details", {{"cached_tokens", usage.num_cached_tokens}}},
       {"output_tokens", usage.num_generated_tokens},
-      {"output_tokens_details", {{"reasoning_tokens", 0}}},
+      {"output_tokens_details",
+       {{"reasoning_tokens", usage.num_thought_tokens}}},
       {"total_tokens", usage.num_prompt_tokens + usage.num_generated_tokens},
       {"winnow", {{"tokens_read", usage.num_tokens_read}}}};
 }
@@ -65,81 +66,104 @@ std::string ResponsesStyle::ResponseEvent(std::string_view type,
                   type);
 }
 
-std::string ResponsesStyle::ItemId(std::string_view kind) const {
+std::string ResponsesStyle::IdOf(std::string_view kind) const {
   const size_t prefix = identity_.id.find('_') + 1;
   return fmt::format("{}_{}_{}", kind, identity_.id.substr(prefix),
                      output_.size());
 }
 
+std::string ResponsesStyle::ItemId() const {
+  return IdOf(open_ == Open::kThought ? "rs" : "msg");
+}
+
+std::string ResponsesStyle::TextEvent(std::string_view kind) const {
+  return fmt::format("response.{}.{}",
+                     open_ == Open::kThought ? "reasoning_text" : "output_text",
+                     kind);
+}
+
 Json ResponsesStyle::TextPart() const {
+  if (open_ == Open::kThought) {
+    return {{"type", "reasoning_text"}, {"text", text_}};
+  }
   return {{"type", "output_text"},
           {"text", text_},
           {"annotations", Json::array()},
           {"logprobs", logprobs_}};
 }
 
-Json ResponsesStyle::Message(std::string_view status) const {
+Json ResponsesStyle::Item(std::string_view status) const {
   Json content = Json::array();
   if (status != "in_progress") content.push_back(TextPart());
-  return {{"id", ItemId("msg")},
-          {"type", "message"},
-          {"status", status},
-          {"role", "assistant"},
-          {"content", std::move(content)}};
+  Json item = {{"id", ItemId()}, {"type", "message"}, {"status", status}};
+  if (open_ == Open::kThought) {
+    item["type"] = "reasoning";
+    item["summary"] = Json::array();
+  } else {
+    item["role"] = "assistant";
+  }
+  item["content"] = std::move(content);
+  return item;
 }
 
 Json ResponsesStyle::Place() const {
-  return {{"item_id", ItemId("msg")},
+  return {{"item_id", ItemId()},
           {"output_index", output_.size()},
           {"content_index", 0}};
 }
 
-std::string ResponsesStyle::OpenMessage() {
-  open_ = true;
+std::string ResponsesStyle::Begin(Open item) {
+  open_ = item;
   text_.clear();
   logprobs_ = Json::array();
-  std::string events = Event(
-      "response.output_item.added",
-      {{"output_index", output_.size()}, {"item", Message("in_progress")}});
+  std::string events =
+      Event("response.output_item.added",
+            {{"output_index", output_.size()}, {"item", Item("in_progress")}});
   Json part = Place();
   part["part"] = TextPart();
   return events + Event("response.content_part.added", std::move(part));
 }
 
-std::string ResponsesStyle::CloseMessage(std::string_view status) {
-  open_ = false;
-  for (Json& each : std::exchange(untold_logprobs_, Json::array())) {
-    logprobs_.push_back(std::move(each));
-  }
+std::string ResponsesStyle::Close(std::string_view status) {
   Json done = Place();
   done["text"] = text_;
-  done["logprobs"] = logprobs_;
-  std::string events = Event("response.output_text.done", std::move(done));
+  if (open_ == Open::kMessage) {
+    for (Json& each : std::exchange(untold_logprobs_, Json::array())) {
+      logprobs_.push_back(std::move(each));
+    }
+    done["logprobs"] = logprobs_;
+  }
+  std::string events = Event(TextEvent("done"), std::move(done));
   Json part = Place();
   part["part"] = TextPart();
   events += Event("response.content_part.done", std::move(part));
-  Json item = Message(status);
+  Json item = Item(status);
   events += Event("response.output_item.done",
                   {{"output_index", output_.size()}, {"item", item}});
   output_.push_back(std::move(item));
+  open_ = Open::kNone;
   return events;
 }
 
-std::string ResponsesStyle::TellText(const std::string& text) {
-  std::string events = open_ ? "" : OpenMessage();
+std::string ResponsesStyle::TellText(Open item, const std::string& text) {
+  const bool other = open_ != Open::kNone && open_ != item;
+  std::string events = other ? Close("completed") : "";
+  if (open_ == Open::kNone) events += Begin(item);
   text_ += text;
   Json delta = Place();
   delta["delta"] = text;
-  delta["logprobs"] = untold_logprobs_;
-  for (Json& each : std::exchange(untold_logprobs_, Json::array())) {
-    logprobs_.push_back(std::move(each));
+  if (item == Open::kMessage) {
+    delta["logprobs"] = untold_logprobs_;
+    for (Json& each : std::exchange(untold_logprobs_, Json::array())) {
+      logprobs_.push_back(std::move(each));
+    }
   }
-  return events + Event("response.output_text.delta", std::move(delta));
+  return events + Event(TextEvent("delta"), std::move(delta));
 }
 
 std::string ResponsesStyle::TellCall(const ShownCall& call) {
-  std::string events = open_ ? CloseMessage("completed") : "";
-  const std::string id = ItemId("fc");
+  std::string events = open_ != Open::kNone ? Close("completed") : "";
+  const std::string id = IdOf("fc");
   const auto index = output_.size();
   events += Event(
       "response.output_item.added",
@@ -198,12 +222,13 @@ std::string ResponsesStyle::Piece(const ShownChoice& piece) {
   finish_reason_ = piece.finish_reason;
   std::string events;
   for (const ShownPart& part : piece.parts) {
-    events += part.call ? TellCall(*part.call) : TellText(part.text);
+    const Open item = part.is_thought ? Open::kThought : Open::kMessage;
+    events += part.call ? TellCall(*part.call) : TellText(item, part.text);
   }
   if (finish_reason_.empty()) return events;
   // An answer has an item, if only an empty one.
-  if (!open_ && output_.empty()) events += OpenMessage();
-  if (open_) events += CloseMessage(EndStatus());
+  if (open_ == Open::kNone && output_.empty()) events += Begin(Open::kMessage);
+  if (open_ != Open::kNone) events += Close(EndStatus());
   return events;
 }
 

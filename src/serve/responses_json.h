@@ -2,6 +2,7 @@
 #ifndef WINNOW_SERVE_RESPONSES_JSON_H_
 #define WINNOW_SERVE_RESPONSES_JSON_H_
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -11,8 +12,9 @@
 
 namespace winnow {
 
-// One answer; its output is a list of items, messages of text and calls of
-// functions, in a stream one after the other, each begun and ended by events.
+// One answer; its output is a list of items, thoughts, messages of text and
+// calls of functions, in a stream one after the other, each begun and ended by
+// events.
 class ResponsesStyle : public AnswerStyle {
  public:
   // `echo_json`: members of the response, as JSON without braces, that say
@@ -31,6 +33,8 @@ class ResponsesStyle : public AnswerStyle {
 
  private:
   using Json = nlohmann::ordered_json;
+  // The item that has begun, of those with text.
+  enum class Open : uint8_t { kNone, kThought, kMessage };
 
   // The members of an event, numbered.
   std::string Event(std::string_view type, Json members);
@@ -40,21 +44,24 @@ class ResponsesStyle : public AnswerStyle {
   std::string Response(std::string_view status, const Json& more) const;
   std::string_view EndStatus() const;
   Json EndMembers(const AnswerUsage& usage) const;
-  Json Message(std::string_view status) const;
+  // Of the open item: itself, its part, its text's name in events, and where
+  // that is, which are members of its events.
+  Json Item(std::string_view status) const;
   Json TextPart() const;
-  // Where the text of the open message is: members of its events.
+  std::string TextEvent(std::string_view kind) const;
   Json Place() const;
-  std::string OpenMessage();
-  std::string CloseMessage(std::string_view status);
-  std::string TellText(const std::string& text);
+  std::string ItemId() const;
+  std::string Begin(Open item);
+  std::string Close(std::string_view status);
+  std::string TellText(Open item, const std::string& text);
   std::string TellCall(const ShownCall& call);
-  std::string ItemId(std::string_view kind) const;
+  std::string IdOf(std::string_view kind) const;
 
   const AnswerIdentity identity_;
   const std::string echo_json_;
   int num_events_ = 0;
   Json output_ = Json::array();  // items that are whole
-  bool open_ = false;            // a message, the next item
+  Open open_ = Open::kNone;      // the next item
   std::string text_;             // of it
   Json logprobs_ = Json::array();
   Json untold_logprobs_ = Json::array();  // of tokens behind the last text

@@ -88,6 +88,42 @@ TEST(ResponsesJsonTest, TheWholeIsWhatTheLastEventSays) {
   EXPECT_EQ(last["usage"]["input_tokens_details"]["cached_tokens"], 2);
 }
 
+TEST(ResponsesJsonTest, AThoughtIsAnItemOfItsOwn) {
+  ResponsesStyle style = Style();
+  std::string text;
+  text += style.Piece({.parts = {{.text = "S", .is_thought = true}}});
+  text += style.Piece(
+      {.parts = {{.text = "o.", .is_thought = true}, {.text = "Hi"}}});
+  text += style.Piece({.finish_reason = "stop"});
+  const std::vector<json> events = EventsIn(text);
+  std::string types;
+  for (const json& event : events) {
+    types += event["type"].get<std::string>().substr(9) + " ";
+  }
+  EXPECT_EQ(types,
+            "output_item.added content_part.added reasoning_text.delta "
+            "reasoning_text.delta reasoning_text.done content_part.done "
+            "output_item.done output_item.added content_part.added "
+            "output_text.delta output_text.done content_part.done "
+            "output_item.done ");
+  EXPECT_EQ(events[4]["text"], "So.");
+  const json thought = events[6]["item"];
+  EXPECT_EQ(thought["type"], "reasoning");
+  EXPECT_EQ(thought["id"], events[2]["item_id"]);
+  EXPECT_EQ(thought["summary"], json::array());
+  EXPECT_EQ(thought["content"],
+            json::array({{{"type", "reasoning_text"}, {"text", "So."}}}));
+  EXPECT_EQ(events[12]["item"]["content"][0]["text"], "Hi");
+  ResponsesStyle cut = Style();
+  const json whole = json::parse(
+      cut.Whole({{.parts = {{.text = "So", .is_thought = true}},
+                  .finish_reason = "length"}},
+                {.num_generated_tokens = 3, .num_thought_tokens = 2}));
+  EXPECT_EQ(whole["output"].size(), 1u);
+  EXPECT_EQ(whole["output"][0]["status"], "incomplete");
+  EXPECT_EQ(whole["usage"]["output_tokens_details"]["reasoning_tokens"], 2);
+}
+
 TEST(ResponsesJsonTest, WhatIsCutIsIncomplete) {
   ResponsesStyle style = Style();
   const json cut = json::parse(

@@ -13,6 +13,7 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::string_view kThoughtTypes = "\"reasoning_text\" or \"text\"";
 constexpr std::string_view kPartTypes =
     "\"input_text\", \"output_text\" or \"text\"";
 
@@ -21,6 +22,12 @@ Result<std::string> TextIn(const json& object, const std::string& field,
   const json value = object.value(name, json());
   if (!value.is_string()) return WrongField(field + "." + name, "a string");
   return value.get<std::string>();
+}
+
+// Whether the last turn is a thought alone.
+bool AwaitsWords(const std::vector<ChatTurn>& turns) {
+  return !turns.empty() && !turns.back().thought.is_null() &&
+         turns.back().content.is_null() && turns.back().calls.empty();
 }
 
 Status AddMessage(const json& item, const std::string& field,
@@ -40,6 +47,10 @@ Status AddMessage(const json& item, const std::string& field,
   if (content.is_null()) {
     return WrongField(field + ".content",
                       "a string or a list of parts, is missing");
+  }
+  if (role == "assistant" && AwaitsWords(turns)) {
+    turns.back().content = std::move(content);
+    return Ok{};
   }
   turns.push_back(
       {.role = role == "developer" ? "system" : role.get<std::string>(),
@@ -77,6 +88,17 @@ Status AddResult(const json& item, const std::string& field,
   return Ok{};
 }
 
+// A thought, which the assistant's next words or calls follow.
+Status AddThought(const json& item, const std::string& field,
+                  std::vector<ChatTurn>& turns) {
+  ASSIGN_OR_RETURN(const json thought,
+                   TextOfParts(item.value("content", json()),
+                               field + ".content", kThoughtTypes));
+  if (!thought.is_string() || thought == "") return Ok{};
+  turns.push_back({.role = "assistant", .thought = thought});
+  return Ok{};
+}
+
 Status AddItem(const json& item, const std::string& field,
                const JsonLimits& limits, std::vector<ChatTurn>& turns) {
   if (!item.is_object()) return WrongField(field, "an object");
@@ -84,9 +106,10 @@ Status AddItem(const json& item, const std::string& field,
   if (type == "message") return AddMessage(item, field, turns);
   if (type == "function_call") return AddCall(item, field, limits, turns);
   if (type == "function_call_output") return AddResult(item, field, turns);
+  if (type == "reasoning") return AddThought(item, field, turns);
   return WrongField(field + ".type",
-                    "\"message\", \"function_call\" or "
-                    "\"function_call_output\"");
+                    "\"message\", \"function_call\", "
+                    "\"function_call_output\" or \"reasoning\"");
 }
 
 Status ReadInput(const RequestBody& body, const JsonLimits& limits,
@@ -136,7 +159,7 @@ Status ReadIncluded(const RequestBody& body, CompletionRequest& request) {
   ASSIGN_OR_RETURN(const int64_t number,
                    body.fields.Integer("top_logprobs", kTopLogprobsRange, 0));
   constexpr std::string_view kLogprobs = "message.output_text.logprobs";
-  // There never is any.
+  // Nothing is encrypted here.
   constexpr std::string_view kThoughts = "reasoning.encrypted_content";
   bool wanted = number > 0;
   for (const std::string& name : names) {
@@ -162,6 +185,7 @@ std::string EchoOf(const RequestBody& body, const CompletionRequest& request) {
                      {"metadata", given("metadata", json::object())},
                      {"parallel_tool_calls", !request.one_call},
                      {"previous_response_id", nullptr},
+                     {"reasoning", given("reasoning", nullptr)},
                      {"store", false},
                      {"temperature", request.sampling.temperature},
                      {"text", given("text", {{"format", {{"type", "text"}}}})},
@@ -186,6 +210,8 @@ Status ReadResponsesRequest(const RequestBody& body, const RequestRules& rules,
                    body.fields.Flag("parallel_tool_calls", true));
   request.one_call = !several;
   RETURN_IF_ERROR(ReadToolsAndTemplate(body, choice, request));
+  RETURN_IF_ERROR(
+      ReadReasoning(body.fields, request.thoughts, request.ignored));
   RETURN_IF_ERROR(ReadTextFormat(body, request));
   RETURN_IF_ERROR(ReadIncluded(body, request));
   if (body.fields.Has("max_output_tokens")) {

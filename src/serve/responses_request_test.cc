@@ -58,6 +58,53 @@ TEST(ResponsesRequestTest, ReadsInputInEveryForm) {
                   R"({"role":"tool","tool_call_id":"c2","content":"May"}])"));
 }
 
+// As Codex sends back what it got.
+TEST(ResponsesRequestTest, AThoughtIsOfTheTurnBehindIt) {
+  const std::string thought =
+      R"({"type":"reasoning","id":"rs_1","summary":[],"content":[)"
+      R"({"type":"reasoning_text","text":"So."}],"encrypted_content":null},)";
+  EXPECT_EQ(
+      MessagesOf(R"({"input":[{"type":"reasoning","summary":[]},)" + thought +
+                 R"({"role":"assistant","content":"Yes."},)" + thought +
+                 R"({"type":"function_call","call_id":"c1","name":"f",)"
+                 R"("arguments":"{}"},)" +
+                 thought + R"({"role":"user","content":"And?"}]})"),
+      json::parse(
+          R"([{"role":"assistant","content":"Yes.","reasoning_content":"So."},)"
+          R"({"role":"assistant","content":null,"reasoning_content":"So.",)"
+          R"("tool_calls":[{"id":"c1","type":"function","function":)"
+          R"({"name":"f","arguments":{}}}]},)"
+          R"({"role":"assistant","content":"","reasoning_content":"So."},)"
+          R"({"role":"user","content":"And?"}])"));
+}
+
+TEST(ResponsesRequestTest, ReadsHowMuchIsToBeThought) {
+  const auto parsed =
+      Parse(R"({"input":"x","reasoning":{"effort":"low","summary":"auto"},)"
+            R"("include_reasoning":false,"reasoning_effort":5})");
+  ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+  EXPECT_EQ(parsed->thoughts.effort, "low");
+  EXPECT_FALSE(parsed->thoughts.shows);
+  EXPECT_EQ(parsed->ignored, (std::vector<std::string>{"reasoning_effort",
+                                                       "reasoning.summary"}));
+  const json echo = json::parse("{" + parsed->echo_json + "}");
+  EXPECT_EQ(echo["reasoning"]["effort"], "low");
+}
+
+// Those that OpenAI's servers run themselves.
+TEST(ResponsesRequestTest, ToolsOfOtherKindsAreLeftOut) {
+  const auto parsed =
+      Parse(R"({"input":"x","tools":[{"type":"web_search"},)"
+            R"({"type":"function","name":"f"},{"type":"custom","name":"g"}]})");
+  ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+  EXPECT_EQ(parsed->template_json,
+            R"({"tools":[{"type":"function","function":{"name":"f"}}]})");
+  EXPECT_EQ(parsed->ignored,
+            (std::vector<std::string>{"tools.web_search", "tools.custom"}));
+  const auto none = Parse(R"({"input":"x","tools":[{"type":"web_search"}]})");
+  EXPECT_EQ(none->template_json, "{}");
+}
+
 TEST(ResponsesRequestTest, NamesWhatIsWrong) {
   EXPECT_EQ(FieldOf("{}"), "input");
   EXPECT_EQ(FieldOf(R"({"input":[]})"), "input");
@@ -68,7 +115,12 @@ TEST(ResponsesRequestTest, NamesWhatIsWrong) {
   EXPECT_EQ(FieldOf(R"({"input":[{"role":"user","content":[)"
                     R"({"type":"input_image"}]}]})"),
             "input[0].content[0].type");
-  EXPECT_EQ(FieldOf(R"({"input":[{"type":"reasoning"}]})"), "input[0].type");
+  EXPECT_EQ(FieldOf(R"({"input":[{"type":"item_reference"}]})"),
+            "input[0].type");
+  EXPECT_EQ(FieldOf(R"({"input":[{"type":"reasoning","content":[5]}]})"),
+            "input[0].content[0].type");
+  EXPECT_EQ(FieldOf(R"({"input":"x","reasoning":{"effort":5}})"),
+            "reasoning.effort");
   EXPECT_EQ(FieldOf(R"({"input":[{"type":"function_call","call_id":"c",)"
                     R"("name":"f","arguments":"["}]})"),
             "input[0].arguments");

@@ -85,6 +85,11 @@ Result<ToolList> ReadTools(const json& tools, std::string_view raw,
     const json& tool = tools[i];
     if (!tool.is_object()) return WrongField(field, "an object");
     const json type = tool.value("type", json());
+    if (endpoint == Endpoint::kResponses && type.is_string() &&
+        type != shape.type) {
+      list.left_out.push_back("tools." + type.get<std::string>());
+      continue;
+    }
     if (type != shape.type && (shape.needs_type || !type.is_null())) {
       return WrongField(field + ".type", fmt::format("\"{}\"", shape.type));
     }
@@ -98,11 +103,11 @@ Result<ToolList> ReadTools(const json& tools, std::string_view raw,
         {.name = function["name"].get<std::string>(),
          .parameters_json = std::string(schema == "null" ? "" : schema)});
     list.strict = list.strict || function.value("strict", json()) == json(true);
-    list.json += i == 0 ? "[" : ",";
+    list.json += list.json.empty() ? "[" : ",";
     list.json +=
         shape.nested ? std::string(written[i]) : NestedTool(function, schema);
   }
-  list.json += "]";
+  if (!list.json.empty()) list.json += "]";
   return list;
 }
 

@@ -18,6 +18,9 @@ struct ToolList {
   std::string json = {};
   std::vector<CallableTool> tools = {};
   bool strict = false;  // a tool wants its arguments to follow its schema
+  // Of responses, those that are no functions: "tools.TYPE" each. OpenAI's
+  // servers run them, or its models know them unasked.
+  std::vector<std::string> left_out = {};
 };
 
 // `tools` in the shape of the endpoint, and the same as it was written. Fails

@@ -19,8 +19,10 @@ from serve_process import Server
 
 WINNOW = ""
 TEMPLATE = ("{% for message in messages %}{{ message['content'] or '' }}"
-            "{% endfor %}{% if tools %}{# <tool_call> #}{% endif %}")
+            "{% endfor %}{% if tools %}{# <tool_call> #}{% endif %}"
+            "{# <think> </think> #}")
 SCRIPTS = {"greet": ["Hello", ", ", "you", "!"],
+           "muse": ["<think>So.", "</think>", "Yes."],
            "look": ["I look.", "<tool_call>{\"name\": \"weather\", ",
                     "\"arguments\": {\"city\": \"Oslo\"}}</tool_call>"]}
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
@@ -36,17 +38,23 @@ ASKED = {
     "/v1/completions": [
         {"prompt": "greet"},
         {"prompt": ["greet", "look"], "logprobs": 2, "n": 2},
+        {"prompt": "greet", "return_token_ids": True},
         {"prompt": "greet", "max_tokens": 1, "stop": ["!"]}],
     "/v1/chat/completions": [
         {"messages": said("greet"), "logprobs": True, "top_logprobs": 1},
+        {"messages": said("muse"), "reasoning_effort": "low"},
+        {"messages": said("muse"), "return_token_ids": True, "n": 2},
         {"messages": said("look"),
          "tools": [{"type": "function", "function": FUNCTION}]}],
     "/v1/responses": [
         {"input": "greet", "max_output_tokens": 2, "metadata": {"a": "b"},
          "include": ["message.output_text.logprobs"]},
+        {"input": "muse", "reasoning": {"effort": "high"}},
         {"input": "look", "tools": [{"type": "function", **FUNCTION}]}],
     "/v1/messages": [
         {"messages": said("greet"), "max_tokens": 9, "stop_sequences": ["!"]},
+        {"messages": said("muse"), "max_tokens": 9,
+         "thinking": {"type": "enabled", "budget_tokens": 1024}},
         {"messages": said("look"), "max_tokens": 9,
          "tools": [{"name": "weather", "input_schema": SCHEMA}]}],
     "/v1/messages/count_tokens": [{"messages": said("greet")}],
@@ -166,7 +174,7 @@ class OpenApiTest(unittest.TestCase):
             "Authorization": "Bearer secret"})[2])
         self.assertEqual(document["security"], [{"bearer": []}, {"header": []}])
         for path in document["paths"]:
-            open_to_all = path in ("/", "/health")
+            open_to_all = path in ("/", "/health", "/ping")
             methods = document["paths"][path]
             self.assertEqual("security" in next(iter(methods.values())),
                              open_to_all)

@@ -104,8 +104,8 @@ class ResponsesTest(unittest.TestCase):
                 ("previous_response_id", "resp_1", "whole"),
                 ("background", True, "false"), ("input", [], "items"),
                 ("max_output_tokens", 0, "[1,"),
-                ("tools", [{"type": "web_search"}], "function"),
-                ("reasoning", {"effort": "high"}, "chat_template_kwargs")]:
+                ("tools", [{"type": "function"}], "letters"),
+                ("reasoning", {"effort": "much"}, "one of \"none\"")]:
             status, _, text = self.server.ask(
                 "POST", PATH, {"input": "greet", field: value})
             self.assertEqual(status, 400, text)
@@ -115,9 +115,14 @@ class ResponsesTest(unittest.TestCase):
         _, headers, _ = self.server.ask(
             "POST", PATH, {"input": "greet", "store": True, "top_k": 5,
                            "metadata": {"a": "b"},
+                           "tools": [{"type": "web_search"}],
+                           "reasoning": {"effort": "high", "summary": "auto"},
+                           "context_management": [{"type": "compaction"}],
                            "text": {"verbosity": "low", "format": None}})
-        self.assertEqual(headers["X-Winnow-Ignored-Fields"],
-                         "metadata, store, text.verbosity")
+        self.assertEqual(
+            headers["X-Winnow-Ignored-Fields"],
+            "context_management, metadata, store, tools.web_search, "
+            "reasoning.summary, text.verbosity, reasoning.effort")
 
 
 if __name__ == "__main__":

@@ -174,6 +174,33 @@ class ServeTest(unittest.TestCase):
                                          "seed": 6})["choices"][0]["text"]
         self.assertEqual(second, choices[3]["text"])
 
+    def test_token_ids_are_told_to_who_asks(self):
+        prompt = list(range(5, 45))
+        body = {"prompt": [prompt, prompt[:8]], "max_tokens": 5,
+                "ignore_eos": True, "return_token_ids": True}
+        whole = self.server.complete(**body)["choices"]
+        self.assertEqual([c["prompt_token_ids"] for c in whole],
+                         [prompt, prompt[:8]])
+        self.assertEqual([len(c["token_ids"]) for c in whole], [5, 5])
+        pieces = [event["choices"][0] for event in self.server.stream(**body)]
+        for choice in whole:
+            own = [p for p in pieces if p["index"] == choice["index"]]
+            self.assertEqual(sum((p["token_ids"] for p in own), []),
+                             choice["token_ids"])
+            self.assertEqual([p["prompt_token_ids"] for p in own
+                              if "prompt_token_ids" in p],
+                             [choice["prompt_token_ids"]])
+        chat = {"messages": [{"role": "user", "content": "points to the"}],
+                "max_tokens": 3, "return_token_ids": True}
+        path = "/v1/chat/completions"
+        told = self.server.complete(path=path, **chat)
+        self.assertEqual(told["usage"]["prompt_tokens"],
+                         len(told["prompt_token_ids"]))
+        events = self.server.stream(path, **chat)
+        self.assertEqual([event["prompt_token_ids"] for event in events
+                          if "prompt_token_ids" in event],
+                         [told["prompt_token_ids"]])
+
     def test_log_probabilities(self):
         body = {"prompt": self.record.prompt, "max_tokens": 5}
         got = self.server.complete(**body, logprobs=2)["choices"][0]
@@ -393,6 +420,7 @@ class ServeTest(unittest.TestCase):
     def test_what_stands_beside_it(self):
         ask = self.server.ask
         self.assertEqual(ask("GET", "/health")[0], 200)
+        self.assertEqual(ask("GET", "/ping")[2], ask("GET", "/health")[2])
         self.assertIn("version", json.loads(ask("GET", "/version")[2]))
         models = json.loads(ask("GET", "/v1/models")[2])["data"]
         self.assertEqual([(m["id"], m["max_model_len"]) for m in models],
@@ -702,7 +730,7 @@ class LifeTest(unittest.TestCase):
                             {"Authorization": "Bearer secret\u00e9".encode()},
                             {"Authorization": "Bearer secretsecret"}]:
                 status = server.ask(method, path, {}, headers)[0]
-                is_open = path in ("/", "/health")
+                is_open = path in ("/", "/health", "/ping")
                 self.assertEqual(status == 401, not is_open, (method, path))
         self.assertEqual(server.end(), 0)
 
