@@ -72,13 +72,14 @@ Result<std::unique_ptr<BenchSparse>> BenchSparse::Create(
   ASSIGN_OR_RETURN(
       const Selector selector,
       MakeSelector(
-          spec, {.num_layers = 1,
+          // The second reads what the first keeps.
+          spec, {.num_layers = 2,
                  .num_q_heads = shape.num_q_heads,
                  .num_kv_heads = shape.num_kv_heads,
                  .head_dim = shape.head_dim,
                  .kv_dtype = shape.dtype,
                  .max_context_tokens = static_cast<int>(shape.context_tokens),
-                 .windows = {0}}));
+                 .windows = {0, 0}}));
   bench->program_ = selector.program;
   RETURN_IF_ERROR(bench->AllocateKv());
   RETURN_IF_ERROR(bench->AllocateSummaries());
