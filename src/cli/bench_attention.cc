@@ -119,6 +119,13 @@ void BenchAttention::Run(int64_t chunk) {
   }
 }
 
+Bytes BenchAttention::NextLayerKv() {
+  const Bytes kv(strips_.data() + static_cast<size_t>(layer_) * layer_bytes_,
+                 layer_bytes_);
+  layer_ = (layer_ + 1) % shape_.num_layers;
+  return kv;
+}
+
 double BenchAttention::kv_bytes() const {
   return static_cast<double>(shape_.context_tokens) * 2 * config_.num_kv_heads *
          shape_.head_dim * DtypeBytes(dtype_);

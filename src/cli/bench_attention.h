@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "cli/roof.h"
 #include "model/model.h"
 
 namespace winnow {
@@ -34,6 +35,9 @@ class BenchAttention {
   // Runs Read once over all rows, `chunk` rows at a time, and the next layer
   // with the next call.
   void Run(int64_t chunk);
+  // K and V of the layer that the next Run would read; that reads the one
+  // after it.
+  Bytes NextLayerKv();
 
   const Shape& shape() const { return shape_; }
   // Of one Run: bytes of K and V that are read at least once; flops of q k^T

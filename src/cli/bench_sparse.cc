@@ -1,19 +1,18 @@
 #include "cli/bench_sparse.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <numeric>
 #include <random>
 
+#include "cli/roof.h"
 #include "sparse/selector.h"
 
 namespace winnow {
 namespace {
 
-// More than any cache keeps.
-constexpr int64_t kKvBytes = int64_t{512} << 20;
+// Of as many layers as no cache keeps, with what else a round reads.
 constexpr int64_t kSummaryBytes = int64_t{256} << 20;
 constexpr int64_t kNumQueries = 64;
 
@@ -72,13 +71,14 @@ Result<std::unique_ptr<BenchSparse>> BenchSparse::Create(
   ASSIGN_OR_RETURN(
       const Selector selector,
       MakeSelector(
-          spec, {.num_layers = 1,
+          // The second reads what the first keeps.
+          spec, {.num_layers = 2,
                  .num_q_heads = shape.num_q_heads,
                  .num_kv_heads = shape.num_kv_heads,
                  .head_dim = shape.head_dim,
                  .kv_dtype = shape.dtype,
                  .max_context_tokens = static_cast<int>(shape.context_tokens),
-                 .windows = {0}}));
+                 .windows = {0, 0}}));
   bench->program_ = selector.program;
   RETURN_IF_ERROR(bench->AllocateKv());
   RETURN_IF_ERROR(bench->AllocateSummaries());
@@ -97,7 +97,7 @@ Status BenchSparse::AllocateKv() {
   cache_.extent_stride_bytes =
       int64_t{shape_.num_kv_heads} * cache_.format.slice_bytes;
   layer_kv_bytes_ = num_pages * cache_.extent_stride_bytes;
-  num_kv_layers_ = kKvBytes / layer_kv_bytes_ + 1;
+  num_kv_layers_ = UncachedBytes() / layer_kv_bytes_ + 1;
   const int64_t num_elements =
       num_kv_layers_ * layer_kv_bytes_ / DtypeBytes(shape_.dtype);
   ASSIGN_OR_RETURN(const View strips, Take(shape_.dtype, {num_elements}));
@@ -304,93 +304,6 @@ void BenchSparse::Index() {
 void BenchSparse::ReadEverything() {
   const ReadSource source;
   backend_.Read(*queue_, step_, Args(source), cache_);
-}
-
-int64_t BenchSparse::scored_tokens() const {
-  const int64_t context = shape_.context_tokens;
-  return has_clusters() ? NumClusteredTokens(program_, context) : context;
-}
-
-double BenchSparse::summary_bytes() const {
-  // Of every KV head, the rows that are visible.
-  if (scores_keys()) return kv_bytes() / 2;
-  double bytes = 0;
-  for (size_t level = 0; level < 2; ++level) {
-    const int64_t num_rows = NumVisibleRows(
-        level == 0 ? program_.rows : program_.normalizer, scored_tokens());
-    bytes += static_cast<double>(num_rows) * shape_.num_kv_heads *
-             selector_.summaries.layout.levels[level].row_bytes;
-  }
-  if (has_gate()) {
-    bytes += static_cast<double>(selector_.gate.q.num_elements()) *
-             static_cast<double>(sizeof(float));
-  }
-  return bytes;
-}
-
-double BenchSparse::list_bytes() const {
-  int64_t num_picks = 0;
-  for (int64_t list = 0; list < lists_.NumLists(0); ++list) {
-    num_picks += std::max(0, lists_.NumPicks(0, list));
-  }
-  return static_cast<double>(num_picks) * sizeof(Pick);
-}
-
-double BenchSparse::select_flops() const {
-  const int heads = has_gate() ? shape_.num_kv_heads : shape_.num_q_heads;
-  double flops = 0;
-  for (const SummaryRows* rows : {&program_.rows, &program_.normalizer}) {
-    if (rows->kind == SummaryRows::Kind::kNone) continue;
-    const bool bounds = rows->kind == SummaryRows::Kind::kMinMax ||
-                        rows->kind == SummaryRows::Kind::kCuboid;
-    flops += 2.0 * (bounds ? 2 : 1) * shape_.head_dim * heads *
-             static_cast<double>(NumVisibleRows(*rows, scored_tokens()));
-  }
-  if (!has_gate()) return flops;
-  return flops + 2.0 * static_cast<double>(selector_.gate.q.num_elements());
-}
-
-double BenchSparse::picked_bytes() const {
-  // A list is read once, by all heads that it serves.
-  int64_t tokens = 0;
-  for (int64_t list = 0; list < lists_.NumLists(0); ++list) {
-    for (int64_t i = 0; i < lists_.NumPicks(0, list); ++i) {
-      tokens += std::popcount(lists_.List(0, list)[i].tokens);
-    }
-  }
-  return static_cast<double>(tokens) * 2 * shape_.head_dim *
-         DtypeBytes(shape_.dtype);
-}
-
-double BenchSparse::estimated_bytes() const {
-  int64_t clusters = 0;
-  for (int64_t list = 0; list < lists_.NumLists(0); ++list) {
-    clusters += lists_.NumEstimates(0, list);
-  }
-  return static_cast<double>(clusters) * 2 * shape_.head_dim *
-         DtypeBytes(program_.rows.dtype);
-}
-
-bool BenchSparse::has_clusters() const {
-  return program_.rows.kind == SummaryRows::Kind::kClusters;
-}
-
-double BenchSparse::indexed_bytes() const {
-  return estimates() ? kv_bytes() : kv_bytes() / 2;
-}
-
-double BenchSparse::index_flops() const {
-  const SummaryRows& rows = program_.rows;
-  const auto num_segments =
-      static_cast<double>(shape_.context_tokens / rows.tokens);
-  const int num_clusters = rows.tokens / rows.stride;
-  return num_segments * shape_.num_kv_heads * 2.0 * shape_.head_dim *
-         rows.tokens * num_clusters * (program_.index.iterations + 1);
-}
-
-double BenchSparse::kv_bytes() const {
-  return static_cast<double>(shape_.context_tokens) * 2 * shape_.num_kv_heads *
-         shape_.head_dim * DtypeBytes(shape_.dtype);
 }
 
 }  // namespace winnow

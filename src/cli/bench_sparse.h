@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "cli/roof.h"
 
 namespace winnow {
 
@@ -52,6 +53,11 @@ class BenchSparse {
   double picked_bytes() const;
   double estimated_bytes() const;
   double kv_bytes() const;
+
+  // Where this layer's summaries stand, and K and V of what is picked; the last
+  // picks' places, whichever layer they were chosen in.
+  std::vector<Bytes> Summaries() const;
+  std::vector<Bytes> Picked() const;
 
  private:
   BenchSparse(Backend& backend, const Shape& shape)

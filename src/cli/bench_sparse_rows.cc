@@ -18,9 +18,10 @@ Json RowOf(const std::string& verb, double seconds) {
           {"share_of_product_roof", 0.0}};
 }
 
-// Seconds of one verb over the rounds, and its share of each round's roof.
+// Seconds of one verb over the rounds, and its share of each round's roof and
+// of each run's plain read.
 struct VerbTimes {
-  std::vector<double> seconds, shares;
+  std::vector<double> seconds, shares, paired_shares;
 
   void Add(double of_round, double bytes, double roof_gb_per_second) {
     seconds.push_back(of_round);
@@ -31,6 +32,9 @@ struct VerbTimes {
     Json row = RowOf(verb, median);
     row["gb_per_second"] = bytes / median / 1e9;
     row["share_of_read_roof"] = Median(shares);
+    if (!paired_shares.empty()) {
+      row["share_of_paired_read"] = Median(paired_shares);
+    }
     return row;
   }
 };
@@ -57,56 +61,81 @@ void AddIndexRow(BenchSparse& bench, std::string_view name, int num_rounds,
   rows.push_back(std::move(row));
 }
 
+struct DecodeTimes {
+  VerbTimes select, read, estimate, all;
+  std::vector<double> ratios;  // of dense attention's seconds
+  double estimated_bytes = 0, all_bytes = 0;
+};
+
+void MeasureDecodeRound(BenchSparse& bench, const RoofSources& roofs,
+                        DecodeTimes& times) {
+  constexpr int kRuns = 32;
+  constexpr int kDenseRuns = 8;
+  const double gb_per_second = roofs.read_gb_per_second();
+  std::vector<double> selects, reads, estimates, sums, denses;
+  for (int run = 0; run < kRuns; ++run) {
+    bench.NextLayer();
+    const double of_summaries =
+        PlainRead(roofs.pool, bench.Summaries()).BytesPerSecond();
+    bench.ReadPicks();  // To rouse the workers.
+    bench.NextLayer();
+    selects.push_back(SecondsOf([&] { bench.Select(); }));
+    reads.push_back(SecondsOf([&] { bench.ReadPicks(); }));
+    sums.push_back(selects.back() + reads.back());
+    if (bench.estimates()) {
+      estimates.push_back(SecondsOf([&] { bench.ReadEstimates(); }));
+      sums.back() += estimates.back();
+    }
+    bench.NextLayer();
+    const double of_picked =
+        PlainRead(roofs.pool, bench.Picked()).BytesPerSecond();
+    times.select.paired_shares.push_back(bench.summary_bytes() /
+                                         selects.back() / of_summaries);
+    times.read.paired_shares.push_back(bench.picked_bytes() / reads.back() /
+                                       of_picked);
+  }
+  // Behind the others, which would find in the caches what these have read.
+  for (int run = 0; run < kDenseRuns; ++run) {
+    bench.NextLayer();
+    denses.push_back(SecondsOf([&] { bench.ReadEverything(); }));
+  }
+  times.estimated_bytes = bench.estimates() ? bench.estimated_bytes() : 0;
+  times.all_bytes =
+      bench.summary_bytes() + bench.picked_bytes() + times.estimated_bytes;
+  times.select.Add(Median(selects), bench.summary_bytes(), gb_per_second);
+  times.read.Add(Median(reads), bench.picked_bytes(), gb_per_second);
+  if (bench.estimates()) {
+    times.estimate.Add(Median(estimates), times.estimated_bytes, gb_per_second);
+  }
+  times.all.Add(Median(sums), times.all_bytes, gb_per_second);
+  times.ratios.push_back(Median(denses) / Median(sums));
+}
+
 void AddDecodeRows(BenchSparse& bench, std::string_view name, int num_rounds,
                    const RoofSources& roofs, Json& rows) {
-  constexpr int kRunsARound = 32;
-  constexpr int kDenseRunsARound = 8;
-  VerbTimes select, read, estimate, all;
-  std::vector<double> ratios;
-  double estimated_bytes = 0, all_bytes = 0;
+  DecodeTimes times;
+  bench.Select();  // So that there are lists.
   for (int round = 0; round < num_rounds; ++round) {
-    const double gb_per_second = roofs.read_gb_per_second();
-    std::vector<double> selects, reads, estimates, sums, denses;
-    for (int run = 0; run < kRunsARound; ++run) {
-      bench.NextLayer();
-      selects.push_back(SecondsOf([&] { bench.Select(); }));
-      reads.push_back(SecondsOf([&] { bench.ReadPicks(); }));
-      sums.push_back(selects.back() + reads.back());
-      if (bench.estimates()) {
-        estimates.push_back(SecondsOf([&] { bench.ReadEstimates(); }));
-        sums.back() += estimates.back();
-      }
-      if (run >= kDenseRunsARound) continue;
-      denses.push_back(SecondsOf([&] { bench.ReadEverything(); }));
-    }
-    estimated_bytes = bench.estimates() ? bench.estimated_bytes() : 0;
-    all_bytes = bench.summary_bytes() + bench.picked_bytes() + estimated_bytes;
-    select.Add(Median(selects), bench.summary_bytes(), gb_per_second);
-    read.Add(Median(reads), bench.picked_bytes(), gb_per_second);
-    if (bench.estimates()) {
-      estimate.Add(Median(estimates), estimated_bytes, gb_per_second);
-    }
-    all.Add(Median(sums), all_bytes, gb_per_second);
-    ratios.push_back(Median(denses) / Median(sums));
+    MeasureDecodeRound(bench, roofs, times);
   }
   Json of_select =
-      select.Row(fmt::format("Select, {}", name), bench.summary_bytes());
+      times.select.Row(fmt::format("Select, {}", name), bench.summary_bytes());
   of_select["gflops"] =
       bench.select_flops() / 1e6 / of_select["ms"].get<double>();
   of_select["summary_bytes"] = bench.summary_bytes();
   of_select["list_bytes"] = bench.list_bytes();
   rows.push_back(std::move(of_select));
-  rows.push_back(
-      read.Row(fmt::format("Read, picks of {}", name), bench.picked_bytes()));
+  rows.push_back(times.read.Row(fmt::format("Read, picks of {}", name),
+                                bench.picked_bytes()));
   if (bench.estimates()) {
-    rows.push_back(estimate.Row(fmt::format("Read, estimates of {}", name),
-                                estimated_bytes));
+    rows.push_back(times.estimate.Row(
+        fmt::format("Read, estimates of {}", name), times.estimated_bytes));
   }
-  const double ratio = Median(ratios);
-  Json row =
-      all.Row(fmt::format("{}, {}: dense / {:.1f}",
-                          bench.estimates() ? "all" : "both", name, ratio),
-              all_bytes);
+  const double ratio = Median(times.ratios);
+  Json row = times.all.Row(
+      fmt::format("{}, {}: dense / {:.1f}", bench.estimates() ? "all" : "both",
+                  name, ratio),
+      times.all_bytes);
   row["speedup_over_dense"] = ratio;
   rows.push_back(std::move(row));
 }

@@ -9,14 +9,16 @@
 
 namespace winnow {
 
-// Each measures anew.
+// Each measures anew, by `pool`'s workers.
 struct RoofSources {
+  ThreadPool& pool;
   std::function<double()> read_gb_per_second;
   std::function<double()> product_gflops;
 };
 
-// Adds rows of usual selectors: Index as a share of the product roof, Select
-// and Read as shares of the read roof, and all that a decode step does of them
+// Adds rows of usual selectors: Index as a share of the product roof; Select
+// and Read as shares of the read roof and of a plain read of the same bytes of
+// another layer, in turn with each; and all that a decode step does of them
 // against dense decode attention.
 Status AddSparseRows(Backend& backend, const BenchSparse::Shape& shape,
                      int num_rounds, const RoofSources& roofs,

@@ -16,9 +16,10 @@ namespace {
 
 constexpr int64_t kChunkRows = 2048;
 constexpr int64_t kManyRows = 512;
-// A decode Read goes round as many layers as make this much KV: more than any
-// cache keeps.
+// A decode Read goes round as many layers as make this much KV at least.
 constexpr int64_t kDecodeKvBytes = int64_t{1} << 30;
+// Pairs of a Read and a plain read, at least.
+constexpr int kLeastPairs = 15;
 
 // What a verb is measured against, round by round, right before it runs: a
 // plain read, the roof of what is bound by memory; and the products of many
@@ -30,7 +31,7 @@ class Roofs {
     ASSIGN_OR_RETURN(ReadRoof read, ReadRoof::Create(pool));
     ASSIGN_OR_RETURN(BenchProducts products,
                      BenchProducts::Create(backend, model, kManyRows));
-    Roofs roofs(std::move(read), std::move(products));
+    Roofs roofs(pool, std::move(read), std::move(products));
     roofs.products_.Run();  // To warm up.
     roofs.MeasureProducts();
     return roofs;
@@ -42,11 +43,13 @@ class Roofs {
   }
   double gb_per_second() const { return gb_per_second_; }
   double gflops() const { return gflops_; }
+  ThreadPool& pool() const { return *pool_; }
 
  private:
-  Roofs(ReadRoof read, BenchProducts products)
-      : read_(std::move(read)), products_(std::move(products)) {}
+  Roofs(ThreadPool& pool, ReadRoof read, BenchProducts products)
+      : pool_(&pool), read_(std::move(read)), products_(std::move(products)) {}
 
+  ThreadPool* pool_;
   ReadRoof read_;
   BenchProducts products_;
   double gb_per_second_ = 0;
@@ -61,19 +64,26 @@ struct Case {
   bool product_bound = false;
   int runs_a_round = 1;
   std::function<void()> run;
+  // Bytes a second of a plain read of such bytes as `run` reads, and has not
+  // read lately; or empty.
+  std::function<double()> read_plainly;
 };
 
 // Medians over the rounds; the shares are of each round's own roofs.
 nlohmann::ordered_json MeasureRow(const Case& verb, int num_rounds,
                                   Roofs& roofs) {
-  std::vector<double> seconds, read_shares, product_shares;
+  std::vector<double> seconds, read_shares, product_shares, paired_shares;
   verb.run();  // To warm up.
   for (int round = 0; round < num_rounds; ++round) {
     roofs.MeasureRead();
     if (verb.product_bound) roofs.MeasureProducts();
     std::vector<double> runs;
     for (int run = 0; run < verb.runs_a_round; ++run) {
+      // The plain read's workers are others: those of the verb sleep by now.
+      if (verb.read_plainly) verb.run();
       runs.push_back(SecondsOf(verb.run));
+      if (!verb.read_plainly) continue;
+      paired_shares.push_back(verb.bytes / runs.back() / verb.read_plainly());
     }
     const double once = Median(std::move(runs));
     seconds.push_back(once);
@@ -81,12 +91,17 @@ nlohmann::ordered_json MeasureRow(const Case& verb, int num_rounds,
     product_shares.push_back(verb.flops / once / 1e9 / roofs.gflops());
   }
   const double median = Median(std::move(seconds));
-  return {{"verb", verb.verb},
-          {"ms", median * 1e3},
-          {"gb_per_second", verb.bytes / median / 1e9},
-          {"gflops", verb.flops / median / 1e9},
-          {"share_of_read_roof", Median(std::move(read_shares))},
-          {"share_of_product_roof", Median(std::move(product_shares))}};
+  nlohmann::ordered_json row = {
+      {"verb", verb.verb},
+      {"ms", median * 1e3},
+      {"gb_per_second", verb.bytes / median / 1e9},
+      {"gflops", verb.flops / median / 1e9},
+      {"share_of_read_roof", Median(std::move(read_shares))},
+      {"share_of_product_roof", Median(std::move(product_shares))}};
+  if (!paired_shares.empty()) {
+    row["share_of_paired_read"] = Median(std::move(paired_shares));
+  }
+  return row;
 }
 
 Result<nlohmann::ordered_json> ProductRow(Backend& backend, const Model& model,
@@ -118,8 +133,14 @@ Result<nlohmann::ordered_json> ReadRow(Backend& backend, const Model& model,
   verb.bytes = attention->kv_bytes();
   verb.flops = attention->flops();
   verb.product_bound = shape.prompt_rows;
-  verb.runs_a_round = shape.prompt_rows ? 1 : 2 * shape.num_layers;
   verb.run = [&] { attention->Run(kChunkRows); };
+  if (!shape.prompt_rows) {
+    verb.runs_a_round = std::max(shape.num_layers, kLeastPairs);
+    verb.read_plainly = [&] {
+      const Bytes kv = attention->NextLayerKv();
+      return PlainRead(roofs.pool(), {&kv, 1}).BytesPerSecond();
+    };
+  }
   return MeasureRow(verb, num_rounds, roofs);
 }
 
@@ -144,14 +165,18 @@ Result<nlohmann::ordered_json> BringRow(Backend& backend, const Model& model,
 }
 
 void PrintTable(const nlohmann::ordered_json& rows) {
-  Print(fmt::format("{:<40} {:>10} {:>8} {:>10} {:>10} {:>13}\n", "verb", "ms",
-                    "GB/s", "GFLOP/s", "/read roof", "/product roof"));
+  Print(fmt::format("{:<40} {:>10} {:>8} {:>10} {:>10} {:>12} {:>13}\n", "verb",
+                    "ms", "GB/s", "GFLOP/s", "/read roof", "/paired read",
+                    "/product roof"));
   for (const auto& row : rows) {
     Print(fmt::format(
-        "{:<40} {:>10.3f} {:>8.1f} {:>10.1f} {:>10.2f} {:>13.2f}\n",
+        "{:<40} {:>10.3f} {:>8.1f} {:>10.1f} {:>10.2f} {:>12} {:>13.2f}\n",
         row["verb"].get<std::string>(), row["ms"].get<double>(),
         row["gb_per_second"].get<double>(), row["gflops"].get<double>(),
         row["share_of_read_roof"].get<double>(),
+        row.contains("share_of_paired_read")
+            ? fmt::format("{:.2f}", row["share_of_paired_read"].get<double>())
+            : "-",
         row["share_of_product_roof"].get<double>()));
   }
 }
@@ -171,7 +196,10 @@ std::vector<BenchAttention::Shape> AttentionShapes(const ModelConfig& config,
         .context_tokens = flags.decode_context_tokens,
         .first_position = flags.decode_context_tokens - 1,
         .head_dim = head_dim,
-        .num_layers = static_cast<int>(kDecodeKvBytes / layer_bytes) + 1};
+        .num_layers =
+            static_cast<int>(std::max(kDecodeKvBytes, UncachedBytes()) /
+                             layer_bytes) +
+            1};
     shapes.push_back(decode);
     decode.shuffled_pages = true;
     shapes.push_back(decode);
@@ -233,7 +261,8 @@ Result<nlohmann::ordered_json> MeasureAll(Backend& backend, const Model& model,
                                  .dtype = model.dtype(),
                                  .context_tokens = flags.decode_context_tokens},
                                 flags.rounds,
-                                {.read_gb_per_second =
+                                {.pool = pool,
+                                 .read_gb_per_second =
                                      [&] {
                                        roofs.MeasureRead();
                                        return roofs.gb_per_second();

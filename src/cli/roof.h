@@ -16,6 +16,39 @@ namespace winnow {
 
 using Bytes = std::span<const std::byte>;
 
+// So many bytes, read in turn, are more than the last cache level keeps.
+int64_t UncachedBytes();
+
+// One pass over `pieces` by all workers, with the widest loads of this CPU:
+// what a verb that reads the same bytes is set beside, in turn with it.
+class PlainRead {
+ public:
+  // REQUIRES: pool and the pieces' memory outlive this.
+  PlainRead(ThreadPool& pool, std::span<const Bytes> pieces);
+
+  // The workers are awake when the time begins.
+  double Seconds();
+  double BytesPerSecond() {
+    return static_cast<double>(num_bytes_) / Seconds();
+  }
+
+ private:
+  void Rouse();
+  // Pieces [first, end) are an item.
+  struct Item {
+    size_t first = 0;
+    size_t end = 0;
+  };
+  void AddItems(size_t item_bytes);
+
+  ThreadPool& pool_;
+  std::vector<Bytes> grains_;
+  std::vector<Item> items_;
+  std::vector<uint64_t> sums_;  // a cache line a worker
+  size_t num_bytes_ = 0;
+  size_t piece_bytes_ = 0;  // which divide each piece
+};
+
 // Bytes a second that all workers reach by reading all of `pieces` once with
 // the widest loads of this CPU: the best of several passes.
 double ReadBytesPerSecond(ThreadPool& pool, std::span<const Bytes> pieces);

@@ -34,7 +34,8 @@ class CompletionStyle : public AnswerStyle {
 
  private:
   // An event of one answer, of which so many tokens are there.
-  std::string Event(nlohmann::ordered_json event, nlohmann::ordered_json choice, int64_t num_prompt_tokens,
+  std::string Event(nlohmann::ordered_json event, nlohmann::ordered_json choice,
+                    int64_t num_prompt_tokens,
                     int64_t num_generated_tokens) const;
 
   const AnswerIdentity identity_;

@@ -129,6 +129,30 @@ Status ReadSelectLayers(const SelectorValues& values, Selector& selector) {
   return Ok{};
 }
 
+// Whether some layer reads what is chosen: else the answer would be dense,
+// under another name.
+Status CheckChooses(const SelectorValues& values, const SelectorShape& shape,
+                    const Selector& selector) {
+  for (int layer = 0; layer < shape.num_layers; ++layer) {
+    if (selector.ForLayer(layer) != nullptr && !selector.KeepsLists(layer)) {
+      return Ok{};
+    }
+  }
+  std::string layers;
+  for (const std::string_view name : {kDenseLayers, kSelectLayers}) {
+    if (!values.Has(name)) continue;
+    layers += fmt::format(", {} is \"{}\"", name, values.GetText(name));
+  }
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "{} no layer would read less than everything, which "
+                   "--select dense is for; of the model's {} layers {} have a "
+                   "sliding window{}",
+                   values.Prefix(), shape.num_layers,
+                   std::ranges::count_if(shape.windows,
+                                         [](int window) { return window > 0; }),
+                   layers);
+}
+
 }  // namespace
 
 int Selector::ReuseLayer(int layer) const {
@@ -145,7 +169,11 @@ bool Selector::is_dense() const {
 }
 
 std::string SelectorValues::Field(std::string_view name) const {
-  return fmt::format("--select {}: {}", spec_.name, name);
+  return Prefix() + " " + std::string(name);
+}
+
+std::string SelectorValues::Prefix() const {
+  return fmt::format("--select {}:", spec_.name);
 }
 
 const SelectorParameter& SelectorValues::Find(std::string_view name) const {
@@ -277,6 +305,9 @@ Result<Selector> MakeSelector(std::string_view text, const SelectorShape& shape,
   }
   if (values.Has(kSelectLayers)) {
     RETURN_IF_ERROR(ReadSelectLayers(values, selector));
+  }
+  if (kind != &kDenseSelector) {
+    RETURN_IF_ERROR(CheckChooses(values, shape, selector));
   }
   ASSIGN_OR_RETURN(selector.program, kind->make(values, shape));
   CheckProgram(selector.program);

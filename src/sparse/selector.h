@@ -77,7 +77,9 @@ class SelectorValues {
   Status CheckAmount(std::string_view name, int64_t least,
                      std::string_view of_what, int64_t context) const;
 
-  // How messages name it: "--select quest: budget".
+  // How messages begin, "--select quest:", and name one of them, "--select
+  // quest: budget".
+  std::string Prefix() const;
   std::string Field(std::string_view name) const;
   bool Has(std::string_view name) const;
   // As it is written. REQUIRES of all: `name` is one of the parameters.
@@ -139,8 +141,9 @@ Status CheckSelectorSpelling(std::string_view spec);
 
 // Makes what a SPEC asks for. Fails, with the nearest right name, where the
 // name or a parameter is unknown, where a value is out of range, where a budget
-// holds no block, less than is forced or more than the context, and where the
-// model lacks what the selector needs; never answers with another selector.
+// holds no block, less than is forced or more than the context, where the model
+// lacks what the selector needs, and where no layer would read what is chosen;
+// never answers with another selector.
 // Of a share it is the longest context that is looked at.
 // Layers with a sliding window are dense: they read their window.
 Result<Selector> MakeSelector(

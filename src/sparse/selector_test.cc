@@ -141,6 +141,41 @@ TEST(SelectorTest, LayersWithAWindowStayDense) {
   EXPECT_EQ(selector.ForLayer(1), nullptr);
 }
 
+// What would be dense attention under another name is refused.
+TEST(SelectorTest, SomeLayerReadsWhatIsChosen) {
+  const auto error_of = [](std::string_view spec, int num_layers,
+                           int num_windows) {
+    SelectorShape shape = Shape();
+    shape.num_layers = num_layers;
+    shape.windows.assign(static_cast<size_t>(num_layers), 0);
+    std::fill_n(shape.windows.begin(), num_windows, 4096);
+    const auto selector = MakeSelector(spec, shape);
+    return selector.ok() ? "" : selector.error().message;
+  };
+  const std::string why =
+      "no layer would read less than everything, which --select dense is for; ";
+  EXPECT_EQ(error_of("mean", 4, 4),
+            "--select mean: " + why +
+                "of the model's 4 layers 4 have a sliding window, dense_layers "
+                "is \"none\"");
+  EXPECT_EQ(error_of("quest", 2, 0),
+            "--select quest: " + why +
+                "of the model's 2 layers 0 have a sliding window, dense_layers "
+                "is \"0-1\"");
+  EXPECT_EQ(error_of("window:dense_layers=2-3", 4, 2),
+            "--select window: " + why +
+                "of the model's 4 layers 2 have a sliding window, dense_layers "
+                "is \"2-3\"");
+  EXPECT_EQ(error_of("tidal:select_layers=3", 4, 0),
+            "--select tidal: " + why +
+                "of the model's 4 layers 0 have a sliding window, "
+                "select_layers is \"3\"");
+  EXPECT_EQ(error_of("dense", 4, 4), "");
+  EXPECT_EQ(error_of("mean", 4, 3), "");
+  EXPECT_EQ(error_of("quest", 3, 0), "");
+  EXPECT_EQ(error_of("tidal:select_layers=2", 4, 0), "");
+}
+
 TEST(SelectorTest, SaysWhatIsWrong) {
   EXPECT_EQ(ErrorOf("qest"),
             "--select: \"qest\" is unknown, did you mean \"quest\"? There are "

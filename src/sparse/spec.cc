@@ -117,9 +117,9 @@ Result<std::vector<bool>> ParseLayers(std::string_view field,
     const double last = dash == std::string_view::npos
                             ? first
                             : NumberIn(part.substr(dash + 1));
-    const bool whole =
-        first == static_cast<int>(first) && last == static_cast<int>(last);
-    if (!whole || first < 0 || last < first || last >= num_layers) {
+    // In this order: no int holds what is out of range.
+    if (!(first >= 0 && first <= last && last < num_layers) ||
+        first != static_cast<int>(first) || last != static_cast<int>(last)) {
       return error;
     }
     for (int i = static_cast<int>(first); i <= static_cast<int>(last); ++i) {

@@ -41,8 +41,8 @@ TEST(SelectSpecTest, ReadsLayers) {
   const std::vector<bool> some = {true, false, true, true};
   EXPECT_EQ(*ParseLayers("l", "0+2-3", 4), some);
   EXPECT_EQ(*ParseLayers("l", "none", 4), std::vector<bool>(4, false));
-  for (const char* text :
-       {"", "4", "1-4", "2-1", "a", "0+", "+0", "-", "0.5"}) {
+  for (const char* text : {"", "4", "1-4", "2-1", "a", "0+", "+0", "-", "0.5",
+                           "99999999999", "0-99999999999", "99999999999-1"}) {
     EXPECT_FALSE(ParseLayers("l", text, 4).ok()) << text;
   }
 }

@@ -84,6 +84,25 @@ def clear_prefix(entry: dict) -> int:
     return len(entry["token_ids"])
 
 
+def judge(entry: dict, line: dict, dtype: str) -> tuple[str, str]:
+    """What is wrong with an answer, and where its margins are not clear; ""
+    where nothing is."""
+    want, got = entry["token_ids"], line["token_ids"]
+    if line["prompt_tokens"] != entry["prompt_tokens"]:
+        return (f"{line['prompt_tokens']} prompt tokens, "
+                f"transformers has {entry['prompt_tokens']}"), ""
+    unclear = ""
+    if dtype == "bfloat16":
+        clear = clear_prefix(entry)
+        if clear < len(want):
+            is_same = "the same" if got == want else f"{got} for {want}"
+            unclear = (f"margin {entry['margins'][clear]} at token {clear} of "
+                       f"{len(want)}, {is_same}")
+        want, got = want[:clear], got[:clear]
+    wrong = "" if want == got else f"got {got}, transformers gives {want}"
+    return wrong, unclear
+
+
 def main() -> int:
     options = parse()
     entries = json.loads(
@@ -96,20 +115,12 @@ def main() -> int:
     for first in range(0, len(entries), options.batch):
         batch = entries[first:first + options.batch]
         for entry, line in zip(batch, generate(options, batch), strict=True):
-            want, got = entry["token_ids"], line["token_ids"]
             name = "{task} {length} seed {seed} index {index}".format(**entry)
-            if line["prompt_tokens"] != entry["prompt_tokens"]:
-                print(f"{name}: {line['prompt_tokens']} prompt tokens, "
-                      f"transformers has {entry['prompt_tokens']}")
-                num_wrong += 1
-                continue
-            if options.dtype == "bfloat16":
-                clear = clear_prefix(entry)
-                num_unclear += clear < len(want)
-                want, got = want[:clear], got[:clear]
-            if want != got:
-                num_wrong += 1
-                print(f"{name}: got {got}, transformers gives {want}")
+            wrong, unclear = judge(entry, line, options.dtype)
+            for what in filter(None, [wrong, unclear]):
+                print(f"{name}: {what}")
+            num_wrong += wrong != ""
+            num_unclear += unclear != ""
     print(f"{options.dtype}: {len(entries) - num_wrong} passed, "
           f"{num_wrong} failed ({num_unclear} with a margin below "
           f"{CLEAR_MARGIN})")

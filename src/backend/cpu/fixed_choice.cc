@@ -101,7 +101,6 @@ FixedChoices::FixedChoices(const ReadKernels* kernels, ThreadPool& pool)
 void FixedChoices::Fix(const LayerStep& step, const SummarizeArgs& args,
                        const LayerCache& cache) {
   const StepRows rows(step);
-  std::vector<Choice> choices;
   for (int request = 0; request < step.num_requests; ++request) {
     const LayerSelector* selector = SelectorThatFixes(rows, args, request);
     if (selector == nullptr) continue;
@@ -116,21 +115,22 @@ void FixedChoices::Fix(const LayerStep& step, const SummarizeArgs& args,
     const ForcedPartitions forced(*selector->program, end, end);
     const int num_lists = selector->fixed.layout.num_lists * cache.num_kv_heads;
     for (int list = 0; list < num_lists; ++list) {
-      choices.push_back({.rows = rows,
-                         .args = args,
-                         .selector = *selector,
-                         .cache = cache,
-                         .request = request,
-                         .list = list,
-                         .end = end,
-                         .first_free = forced.first_free(),
-                         .end_free = forced.end_free()});
+      choices_.push_back({.rows = rows,
+                          .args = args,
+                          .selector = *selector,
+                          .cache = cache,
+                          .request = request,
+                          .list = list,
+                          .end = end,
+                          .first_free = forced.first_free(),
+                          .end_free = forced.end_free()});
     }
   }
-  pool_.ParallelFor(std::ssize(choices), [&](int64_t item, int worker) {
-    Choose(choices[static_cast<size_t>(item)],
+  pool_.ParallelFor(std::ssize(choices_), [&](int64_t item, int worker) {
+    Choose(choices_[static_cast<size_t>(item)],
            scratch_[static_cast<size_t>(worker)]);
   });
+  choices_.clear();  // They refer to what the call was given.
 }
 
 void FixedChoices::KeepQueries(const StepRows& rows, const SummarizeArgs& args,

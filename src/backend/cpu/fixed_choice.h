@@ -17,8 +17,9 @@ namespace winnow {
 int64_t FixedEnd(const StepRows& rows, const SelectProgram& program,
                  int request);
 
-// The second half of Summarize. Owns each worker's scratch, which grows to the
-// longest context; borrows the pool. Called by the backend's thread.
+// The second half of Summarize. Owns the list of a call's choices and each
+// worker's scratch, which grow to the most and to the longest context; borrows
+// the pool. Called by the backend's thread.
 class FixedChoices {
  public:
   // The truth, or by a set's kernels where `kernels` is not null. REQUIRES:
@@ -67,6 +68,7 @@ class FixedChoices {
 
   const ReadKernels* kernels_;
   ThreadPool& pool_;
+  std::vector<Choice> choices_;   // of a call
   std::vector<Scratch> scratch_;  // a worker
 };
 

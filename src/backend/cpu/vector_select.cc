@@ -10,8 +10,6 @@ namespace winnow {
 namespace {
 
 constexpr size_t kScratchBytes = size_t{2} << 20;  // a worker
-// A wave's scores, unless one row has more.
-constexpr int64_t kWaveScores = int64_t{2} << 20;
 constexpr int64_t kWaveRows = 4096;
 // Enough items to even out, of enough slots that few rows are read without
 // having been prefetched by those before.
@@ -38,9 +36,11 @@ int GroupHeads(const RowChoice& choice, const LayerCache& cache) {
 
 }  // namespace
 
-VectorSelect::VectorSelect(CpuKernels kernels, ThreadPool& pool)
+VectorSelect::VectorSelect(CpuKernels kernels, ThreadPool& pool,
+                           int64_t wave_scores)
     : kernels_(ReadKernelsOf(kernels)),
       pool_(pool),
+      wave_scores_(wave_scores),
       scratch_(static_cast<size_t>(pool.num_workers())) {
   Grow(static_cast<size_t>(pool.num_workers()) * kScratchBytes, lanes_);
   for (SelectScratch& scratch : scratch_) {
@@ -78,6 +78,7 @@ int64_t VectorSelect::PlanRows(const SelectRows& of) {
   int64_t num_scores = 0;
   for (int64_t i = 0; i < std::min(of.num_rows, kWaveRows); ++i) {
     const int64_t row = of.first_row + i;
+    const int64_t scores_before = num_scores;
     Row planned;
     const RowChoice choice(of, row);
     if (choice.NeedsScores()) {
@@ -90,8 +91,9 @@ int64_t VectorSelect::PlanRows(const SelectRows& of) {
         num_scores += choice.queries().dim(1) * planned.num_scores[level];
       }
     }
-    if (num_scores > kWaveScores && i > 0) {
-      num_scores = planned.first_score[0];
+    if (num_scores > wave_scores_ && i > 0) {
+      // The first row alone may have more, whatever this one adds.
+      num_scores = scores_before;
       break;
     }
     rows_.push_back(planned);

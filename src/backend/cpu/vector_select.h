@@ -20,8 +20,12 @@ namespace winnow {
 // the same whoever computes it.
 class VectorSelect {
  public:
+  // A wave has so many scores at most, unless one row has more.
+  static constexpr int64_t kWaveScores = int64_t{2} << 20;
+
   // REQUIRES: this CPU runs `kernels`, which is not kScalar.
-  VectorSelect(CpuKernels kernels, ThreadPool& pool);
+  VectorSelect(CpuKernels kernels, ThreadPool& pool,
+               int64_t wave_scores = kWaveScores);
 
   // The verb. A k_dim that is no multiple of 16, or above half of
   // kMaxReadDim, goes to SelectScalar.
@@ -60,6 +64,7 @@ class VectorSelect {
 
   const ReadKernels kernels_;
   ThreadPool& pool_;
+  const int64_t wave_scores_;
   Buffer lanes_;  // a worker's scratch each
   Buffer scores_;
   std::vector<Row> rows_;  // of the wave

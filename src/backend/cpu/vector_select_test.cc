@@ -1,0 +1,70 @@
+#include "backend/cpu/vector_select.h"
+
+#include <gtest/gtest.h>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/forwarding.h"
+#include "backend/sparse_case.h"
+
+namespace winnow {
+namespace {
+
+// The CPU's backend whose Select works in waves of so many scores.
+class WavesBackend final : public ForwardingBackend {
+ public:
+  WavesBackend(int num_threads, int64_t wave_scores)
+      : ForwardingBackend(MakeCpuBackend({.num_threads = num_threads})),
+        pool_(num_threads),
+        select_(AvailableCpuKernels().back(), pool_, wave_scores) {}
+
+  void Select(Queue&, const LayerStep& step, const SelectArgs& args,
+              const LayerCache& cache) override {
+    select_.Select(step, args, cache, {});
+  }
+
+ private:
+  ThreadPool pool_;
+  VectorSelect select_;
+};
+
+// Rows that need scores stand beside rows that need none, and whatever a wave
+// may have, some have more.
+TEST(VectorSelectTest, ListsDoNotDependOnWaves) {
+  if (AvailableCpuKernels().back() == CpuKernels::kScalar) GTEST_SKIP();
+  for (int seed = 0; seed < 30; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed=" << seed);
+    RandomSource random(static_cast<uint64_t>(seed));
+    const SparseCase sparse = RandomSparseCase(random, 900);
+    TestDevice device(MakeCpuBackend({.num_threads = 1}));
+    const SparseResult expected = RunSparse(device, sparse);
+    for (const int64_t wave_scores : {1, 100, 5000}) {
+      TestDevice waves(
+          std::make_unique<WavesBackend>(1 + seed % 3, wave_scores));
+      const SparseResult got = RunSparse(waves, sparse);
+      EXPECT_TRUE(got.picks == expected.picks) << wave_scores;
+      EXPECT_TRUE(got.read_shares.values == expected.read_shares.values);
+    }
+  }
+}
+
+// A long row, and behind it one that reads everything.
+TEST(VectorSelectTest, ARowBeyondAWaveKeepsItsScores) {
+  if (AvailableCpuKernels().back() == CpuKernels::kScalar) GTEST_SKIP();
+  RandomSource random(1);
+  KvShape shape;
+  SparseCase sparse(shape, {{2000, 1, 0}, {70, 1, 0}}, random);
+  SelectProgram program;
+  program.block_tokens = 1;
+  program.rows = {SummaryRows::Kind::kKeys, 1, 1, Dtype::kFloat32};
+  program.budget = {Amount::Unit::kTokens, 64};
+  sparse.programs = {program};
+  sparse.selectors = {0, -1};
+  sparse.prompt_tokens = {0, 0};
+  TestDevice device(MakeCpuBackend({.num_threads = 2}));
+  TestDevice waves(std::make_unique<WavesBackend>(2, 1000));
+  EXPECT_TRUE(RunSparse(waves, sparse).picks ==
+              RunSparse(device, sparse).picks);
+}
+
+}  // namespace
+}  // namespace winnow
