@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "cli/device_roofs.h"
 #include "cli/roof.h"
 
 namespace winnow {
@@ -11,26 +12,6 @@ using Json = nlohmann::ordered_json;
 
 // Steps that no round counts: the one that is measured, and those before it.
 constexpr int kStepsBesides = 3;
-
-// Seconds that an event takes beside a launch that does next to nothing.
-Result<double> EventSeconds(Backend& backend) {
-  constexpr int kLaunches = 64;
-  BenchMemory memory(backend);
-  GatherRowsArgs args;
-  ASSIGN_OR_RETURN(args.x, memory.Take(Dtype::kFloat32, {1, 4}));
-  const std::vector<int32_t> first = {0};
-  ASSIGN_OR_RETURN(args.indices, memory.TakeIntegers(first));
-  ASSIGN_OR_RETURN(args.out, memory.Take(Dtype::kFloat32, {1, 4}));
-  ASSIGN_OR_RETURN(const std::vector<LaunchTime> times,
-                   backend.Profile(memory.queue(), [&] {
-                     for (int i = 0; i < kLaunches; ++i) {
-                       backend.GatherRows(memory.queue(), args);
-                     }
-                   }));
-  std::vector<double> seconds;
-  for (const LaunchTime& time : times) seconds.push_back(time.seconds);
-  return Median(std::move(seconds));
-}
 
 Result<double> StepSeconds(Engine& engine, int num_steps) {
   std::vector<double> seconds;
@@ -98,7 +79,7 @@ Status CheckDeviceStep(const Backend& backend, const Model& model,
 Result<Json> MeasureDeviceStep(PromptlessBackend& backend, const Model& model,
                                const DeviceStepOptions& options,
                                const BenchCell& cell) {
-  ASSIGN_OR_RETURN(const double event_seconds, EventSeconds(backend));
+  ASSIGN_OR_RETURN(const EmptyLaunchSeconds empty, MeasureEmptyLaunch(backend));
   const int max_tokens = MaxTokens(cell, options);
   ASSIGN_OR_RETURN(const EngineOptions engine_options,
                    EngineOptionsOf(cell, options.engine, model, max_tokens));
@@ -122,7 +103,7 @@ Result<Json> MeasureDeviceStep(PromptlessBackend& backend, const Model& model,
   RETURN_IF_ERROR(StepSeconds(*engine, 1));
   ASSIGN_OR_RETURN(const std::optional<StepTimes> times, backend.TakeTimes());
   CHECK(times.has_value(), "a decode step is replayed");
-  return RowOf(cell, Median(std::move(tpots)), *times, event_seconds,
+  return RowOf(cell, Median(std::move(tpots)), *times, empty.with_event,
                model.config().num_layers);
 }
 

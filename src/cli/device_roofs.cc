@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cli/roof.h"
+
 namespace winnow {
 namespace {
 
@@ -28,6 +30,36 @@ Result<double> RecordedSeconds(Backend& backend, Queue& queue,
   return EnqueuedSeconds(backend, queue, [&] {
     backend.Replay(queue, std::as_bytes(std::span(name)), enqueue);
   });
+}
+
+Result<EmptyLaunchSeconds> MeasureEmptyLaunch(Backend& backend) {
+  constexpr int kLaunches = 64;
+  BenchMemory memory(backend);
+  GatherRowsArgs args;
+  ASSIGN_OR_RETURN(args.x, memory.Take(Dtype::kFloat32, {1, 4}));
+  const std::vector<int32_t> first = {0};
+  ASSIGN_OR_RETURN(args.indices, memory.TakeIntegers(first));
+  ASSIGN_OR_RETURN(args.out, memory.Take(Dtype::kFloat32, {1, 4}));
+  const auto enqueue = [&] {
+    for (int i = 0; i < kLaunches; ++i) {
+      backend.GatherRows(memory.queue(), args);
+    }
+  };
+  // Memory that another call took may have been recorded under another name.
+  const std::string name = fmt::format(
+      "nothing {} {} {}", static_cast<void*>(args.x.data),
+      static_cast<void*>(args.indices.data), static_cast<void*>(args.out.data));
+  std::vector<double> alone, recorded;
+  for (int round = 0; round < kNumPasses; ++round) {
+    ASSIGN_OR_RETURN(const std::vector<LaunchTime> times,
+                     backend.Profile(memory.queue(), enqueue));
+    for (const LaunchTime& time : times) alone.push_back(time.seconds);
+    ASSIGN_OR_RETURN(const double all,
+                     RecordedSeconds(backend, memory.queue(), name, enqueue));
+    recorded.push_back(all / kLaunches);
+  }
+  return EmptyLaunchSeconds{.with_event = Median(std::move(alone)),
+                            .recorded = Median(std::move(recorded))};
 }
 
 Result<std::unique_ptr<DeviceRoofs>> DeviceRoofs::Create(Backend& backend,

@@ -26,6 +26,15 @@ Result<double> RecordedSeconds(Backend& backend, Queue& queue,
 Result<double> EnqueuedSeconds(Backend& backend, Queue& queue,
                                const std::function<void()>& enqueue);
 
+// Of launches that do next to nothing, the seconds that one takes: with an
+// event behind it, as Profile puts one behind each, and in a recorded run. What
+// the first has on top is in every launch's time that Profile tells.
+struct EmptyLaunchSeconds {
+  double with_event = 0;
+  double recorded = 0;
+};
+Result<EmptyLaunchSeconds> MeasureEmptyLaunch(Backend& backend);
+
 // The two rates that verbs are held against: bytes that a copy on the device
 // reads and writes, both counted, and products of many rows. Owns what they
 // are measured on.

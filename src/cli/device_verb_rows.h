@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "backend/backend.h"
@@ -43,8 +44,10 @@ class DeviceVerbRows {
   // A call of the verb, median over the rounds; shares are of each round's own
   // roofs.
   Status Add(const DeviceVerb& verb);
-  // Where a call is several launches: a row for each of them, as it takes
-  // alone. What the verb moves is moved by the one that scores.
+  // Where a call is several launches: two rows for each of them, as it takes
+  // alone with the event behind it, and without: less what an event adds to a
+  // launch that does next to nothing, so as it takes in a recorded run. What
+  // the verb moves is moved by the one that scores.
   Status AddLaunches(const DeviceVerb& verb);
   // What was measured otherwise.
   Status AddSeconds(const DeviceVerb& verb, double seconds);
@@ -58,6 +61,7 @@ class DeviceVerbRows {
   DeviceRoofs& roofs_;
   const int rounds_;
   const OnRow on_row_;
+  std::optional<EmptyLaunchSeconds> empty_;  // once it was asked for
   int num_recorded_ = 0;
   nlohmann::ordered_json rows_ = nlohmann::ordered_json::array();
 };
