@@ -416,6 +416,7 @@ ReadArgs PagedPrompt::Args() const {
   args.q = q_;
   args.sources = {&source_, 1};
   args.scale = 2.0f / std::sqrt(static_cast<float>(prompt_.head_dim));
+  args.batch_invariant = prompt_.batch_invariant;
   args.out = out_;
   args.lse = lse_;
   return args;

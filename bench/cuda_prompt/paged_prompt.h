@@ -34,6 +34,7 @@ struct PromptCase {
   int window = 0;
   std::vector<PromptRequest> requests;
   PromptPicks picks = {};
+  bool batch_invariant = false;
 
   int num_q_heads() const { return num_kv_heads * group_heads; }
   int num_rows() const;
