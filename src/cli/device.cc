@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "backend/cpu/cpu_backend.h"
-#include "backend/cuda/cuda_backend.h"
 #include "backend/memory_limit.h"
 
 namespace winnow {
@@ -29,6 +28,19 @@ std::optional<int> CudaIndex(std::string_view device) {
   return whole ? std::optional(index) : std::nullopt;
 }
 
+// The GPU with a bound on what is taken of its memory.
+Result<std::unique_ptr<Backend>> StartLimitedGpu(int index,
+                                                 std::optional<double> share,
+                                                 const GpuStart& start_gpu) {
+  CudaOptions options;
+  options.device = index;
+  ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, start_gpu(options));
+  return LimitMemory(
+      std::move(backend),
+      {.utilization = share,
+       .own_bytes = static_cast<int64_t>(options.workspace_bytes)});
+}
+
 }  // namespace
 
 Status CheckDeviceName(const std::string& device) {
@@ -37,22 +49,16 @@ Status CheckDeviceName(const std::string& device) {
                    "--device must be auto, cpu or cuda[:N], is \"{}\"", device);
 }
 
-Result<std::unique_ptr<Backend>> StartDevice(const DeviceChoice& choice) {
+Result<std::unique_ptr<Backend>> StartDevice(const DeviceChoice& choice,
+                                             const GpuStart& start_gpu) {
   RETURN_IF_ERROR(CheckDeviceName(choice.device));
   const bool automatic = choice.device == "auto";
   const std::optional<int> index =
       automatic ? std::optional(0) : CudaIndex(choice.device);
   if (index) {
-    CudaOptions options;
-    options.device = *index;
-    Result<std::unique_ptr<Backend>> backend = StartCudaBackend(options);
-    if (backend.ok()) {
-      return LimitMemory(
-          std::move(*backend),
-          {.utilization = choice.memory_utilization,
-           .own_bytes = static_cast<int64_t>(options.workspace_bytes)});
-    }
-    if (!automatic) return backend;
+    Result<std::unique_ptr<Backend>> backend =
+        StartLimitedGpu(*index, choice.memory_utilization, start_gpu);
+    if (backend.ok() || !automatic) return backend;
     // A build without CUDA, or a machine without a driver, has nothing to
     // explain.
     if (backend.error().code != ErrorCode::kNotFound && !choice.quiet) {
