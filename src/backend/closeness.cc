@@ -1,8 +1,11 @@
 #include "backend/closeness.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <string>
 
 namespace winnow {
 namespace {
@@ -39,7 +42,34 @@ double ShareOf(Arithmetic arithmetic) {
   return 0;
 }
 
+// What the running test has recorded so far, 0 where nothing.
+double Recorded(const std::string& name) {
+  const testing::TestInfo* test =
+      testing::UnitTest::GetInstance()->current_test_info();
+  if (test == nullptr) return 0;
+  const testing::TestResult& result = *test->result();
+  for (int i = 0; i < result.test_property_count(); ++i) {
+    const testing::TestProperty& property = result.GetTestProperty(i);
+    if (property.key() == name) return std::strtod(property.value(), nullptr);
+  }
+  return 0;
+}
+
+void Record(const std::string& name, double value) {
+  testing::Test::RecordProperty(name, fmt::format("{:.9g}", value));
+}
+
 }  // namespace
+
+Closeness::~Closeness() {
+  Record("compared", Recorded("compared") + static_cast<double>(num_compared_));
+  if (tolerance_ == 0) return;
+  const double share = largest_error_ / tolerance_;
+  if (share < Recorded("error_share")) return;
+  Record("error_share", share);
+  Record("largest_error", largest_error_);
+  Record("tolerance", tolerance_);
+}
 
 void Closeness::Expect(std::initializer_list<int64_t> index, double reference,
                        double magnitude) {
@@ -51,7 +81,13 @@ void Closeness::Expect(std::initializer_list<int64_t> index, double reference,
   const double arithmetic = ShareOf(arithmetic_) * magnitude;
   const double allowed = arithmetic + rounding.absolute +
                          rounding.relative * (std::abs(reference) + arithmetic);
-  if (std::abs(got - reference) <= allowed || num_failures_ >= 5) return;
+  const double error = std::abs(got - reference);
+  ++num_compared_;
+  if (tolerance_ == 0 || error * tolerance_ > largest_error_ * allowed) {
+    largest_error_ = error;
+    tolerance_ = allowed;
+  }
+  if (error <= allowed || num_failures_ >= 5) return;
   ++num_failures_;
   ADD_FAILURE() << DtypeName(got_.dtype) << " element "
                 << testing::PrintToString(std::vector<int64_t>(index)) << " is "
