@@ -48,8 +48,9 @@ class EngineProgressTest : public testing::Test {
 // No request is let in that would have no room alone, so a bug is planted: what
 // nobody knows of holds the host's pages.
 TEST_F(EngineProgressTest, WhoCannotRunEndsAndTheOthersGoOn) {
+  BitsListener alone, small, later;
+  std::vector<BitsListener> large(2);
   const std::unique_ptr<Engine> engine = MakeEngine();
-  BitsListener alone;
   ASSERT_TRUE(engine->Add(Ask(3, 40, -1), &alone).ok());
   while (*engine->Step()) {
   }
@@ -59,8 +60,6 @@ TEST_F(EngineProgressTest, WhoCannotRunEndsAndTheOthersGoOn) {
   kv.LendTo(leak, 0, kv.num_host_pages());
   ASSERT_EQ(kv.num_available_host_pages(), 0);
 
-  std::vector<BitsListener> large(2);
-  BitsListener small;
   for (int i = 0; i < 2; ++i) {
     ASSERT_TRUE(
         engine->Add(Ask(i, 301, 0), &large[static_cast<size_t>(i)]).ok());
@@ -73,6 +72,7 @@ TEST_F(EngineProgressTest, WhoCannotRunEndsAndTheOthersGoOn) {
   EXPECT_FALSE(small.finished);
   while (*engine->Step()) {
   }
+  kv.Close(leak);
   for (const BitsListener& listener : large) {
     ASSERT_TRUE(listener.finished);
     EXPECT_EQ(listener.completion.reason, FinishReason::kError);
@@ -87,12 +87,10 @@ TEST_F(EngineProgressTest, WhoCannotRunEndsAndTheOthersGoOn) {
   EXPECT_TRUE(small.finished);
   EXPECT_EQ(small.bits, alone.bits);
   EXPECT_EQ(engine->counters().num_given_up, 2);
-  kv.Close(leak);
   EXPECT_EQ(kv.num_sequences(), 0);
   EXPECT_EQ(kv.num_free_pages(), kv.num_pages());
 
   // It is as good as ever where there is room again.
-  BitsListener later;
   ASSERT_TRUE(engine->Add(Ask(0, 301, 0), &later).ok());
   while (*engine->Step()) {
   }

@@ -82,7 +82,9 @@ class PathHandler : public HttpHandler {
 class HttpConnectionTest : public testing::Test {
  protected:
   void SetUp() override {
-    auto server = HttpServer::Bind("127.0.0.1", 0, {});
+    HttpLimits limits;
+    limits.idle_time = std::chrono::seconds(2);  // Until it fails, not passes.
+    auto server = HttpServer::Bind("127.0.0.1", 0, limits);
     ASSERT_TRUE(server.ok()) << server.error().message;
     server_ = *std::move(server);
     server_->Start(handler_, 1);
