@@ -58,6 +58,7 @@ struct CompletionRequest {
   bool ignore_eos = false;
   int min_tokens = 0;                           // before an end token
   std::vector<int32_t> allowed_token_ids = {};  // none: all
+  std::vector<std::string> bad_words = {};      // not to be said
   bool skip_special_tokens = true;
   bool stream = false;
   bool include_usage = false;      // at a stream's end

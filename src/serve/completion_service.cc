@@ -11,6 +11,7 @@
 
 #include "model/json_fields.h"
 #include "serve/answer_constraint.h"
+#include "serve/banned_words.h"
 #include "serve/completion_json.h"
 #include "serve/messages_json.h"
 #include "serve/responses_json.h"
@@ -473,6 +474,10 @@ Request CompletionService::RequestFor(
     asked.constraint =
         std::make_shared<AnswerConstraint>(prepared.matcher->Clone());
   }
+  if (!prepared.banned_words.empty()) {
+    asked.constraint = std::make_shared<BannedWords>(
+        prepared.banned_words, std::move(asked.constraint));
+  }
   asked.cache_salt = request.cache_salt;
   asked.priority = request.priority;
   asked.is_watched = request.wants_picks;
@@ -623,13 +628,16 @@ CompletionService::Started CompletionService::Start(
   if (!matcher.ok()) return ApiErrorOf(matcher.error());
   Result<std::vector<EchoedPrompt>> echoes = EchoesOf(request, *prompts);
   if (!echoes.ok()) return ApiErrorOf(echoes.error());
+  auto banned_words = EncodeBannedWords(request.bad_words, parts_.tokenizer);
+  if (!banned_words.ok()) return ApiErrorOf(banned_words.error());
   if (is_left) return ApiErrorOf(NobodyWaits());
   Prepared prepared = {.prompts = *std::move(prompts),
                        .echoes = *std::move(echoes),
                        .selector = *selector,
                        .deadline = deadline,
                        .matcher = *std::move(matcher),
-                       .thoughts = {}};
+                       .thoughts = {},
+                       .banned_words = *std::move(banned_words)};
   if (SplitsThoughts(request)) {
     prepared.thoughts.emplace(BeginsThought(request, texts->front()));
   }

@@ -128,6 +128,7 @@ class CompletionService {
     std::optional<Deadline> deadline;
     std::optional<GrammarMatcher> matcher;
     std::optional<ThoughtSplitter> thoughts;  // none: none are told apart
+    std::vector<std::vector<int32_t>> banned_words;
   };
   // But for its seed.
   Request RequestFor(const CompletionRequest& request, const Prepared& prepared,

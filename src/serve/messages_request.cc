@@ -191,7 +191,9 @@ Status ContinueLast(const RequestBody& body, const std::vector<ChatTurn>& turns,
                     CompletionRequest& request) {
   const bool is_said = body.fields.Has("continue_final_message") ||
                        body.fields.Has("add_generation_prompt");
-  if (turns.back().role != "assistant" || is_said) return Ok{};
+  // What the user says may be nothing at all, and no turn.
+  const json& last = body.document.at("messages").back();
+  if (last.at("role") != "assistant" || is_said) return Ok{};
   if (!turns.back().content.is_string() || !turns.back().calls.empty()) {
     return WrongField("messages",
                       "ended by the user, or by words of the assistant");

@@ -99,6 +99,19 @@ TEST(MessagesRequestTest, GoesOnWithTheAssistantsLastWords) {
   EXPECT_TRUE(begins->add_generation_prompt);
 }
 
+// What a user says nothing in is no turn, and nothing to go on with.
+TEST(MessagesRequestTest, AMessageWithoutBlocksIsTheUsers) {
+  for (const char* before : {"", R"({"role":"assistant","content":"It "},)"}) {
+    const auto parsed =
+        Parse(fmt::format(R"("max_tokens":5,"messages":[{}{{"role":"user",)"
+                          R"("content":[]}}])",
+                          before));
+    ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+    EXPECT_FALSE(parsed->continues_message);
+    EXPECT_TRUE(parsed->add_generation_prompt);
+  }
+}
+
 // As Claude Code asks.
 TEST(MessagesRequestTest, ReadsHowMuchIsToBeThought) {
   const std::string user =

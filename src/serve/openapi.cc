@@ -58,6 +58,8 @@ Limits LimitsOf(const OpenApiFacts& facts) {
           {"last_token_id", facts.vocab_size - 1},
           {"max_prompts", kMaxPrompts},
           {"max_messages", kMaxMessages},
+          {"max_bad_words", kMaxBadWords},
+          {"max_bad_word_bytes", kMaxBadWordBytes},
           {"max_tools", kMaxTools},
           {"max_tool_name_bytes", kMaxToolNameBytes},
           {"max_tool_calls", kMaxToolCalls},

@@ -54,7 +54,7 @@ constexpr RequestField kSharedFields[] = {
     {"truncate_prompt_tokens", Use::kRefused, kNeverCut},
     {"prompt_logprobs", Use::kRefused,
      "say echo and logprobs to /v1/completions"},
-    {"bad_words", Use::kRefused, kNotYet, "[[]]"},
+    {"bad_words"},
     {"return_tokens_as_token_ids", Use::kRefused, kNotYet, kFalse},
     {"logits_processors", Use::kRefused, kNotYet, "[[]]"},
     {"kv_transfer_params", Use::kRefused, kNotYet, "[{}]"},

@@ -40,6 +40,23 @@ Status ReadBias(const JsonFields& fields, int vocab_size,
   return Ok{};
 }
 
+Status ReadBadWords(const JsonFields& fields, CompletionRequest& request) {
+  ASSIGN_OR_RETURN(request.bad_words, fields.Texts("bad_words"));
+  if (request.bad_words.size() > kMaxBadWords) {
+    return fields.Unexpected("bad_words",
+                             fmt::format("at most {} words", kMaxBadWords));
+  }
+  for (size_t i = 0; i < request.bad_words.size(); ++i) {
+    const std::string& word = request.bad_words[i];
+    const bool says_any = word.find_first_not_of(' ') != std::string::npos;
+    if (says_any && word.size() <= kMaxBadWordBytes) continue;
+    return fields.UnexpectedItem(
+        "bad_words", i,
+        fmt::format("1 to {} bytes, not all spaces", kMaxBadWordBytes));
+  }
+  return Ok{};
+}
+
 // `tools`: none where no calls are wanted.
 Status ReadTemplate(const RequestBody& body, ToolList tools,
                     CompletionRequest& request) {
@@ -121,6 +138,7 @@ Status ReadSampling(const JsonFields& fields, const RequestRules& rules,
     return fields.Unexpected("allowed_token_ids", "at least one id");
   }
   request.allowed_token_ids.assign(allowed.begin(), allowed.end());
+  RETURN_IF_ERROR(ReadBadWords(fields, request));
   ASSIGN_OR_RETURN(request.skip_special_tokens,
                    fields.Flag("skip_special_tokens", true));
   ASSIGN_OR_RETURN(request.keeps_stops,

@@ -28,6 +28,8 @@ inline constexpr IntegerRange kMaxTokensRange = {1, INT32_MAX};
 inline constexpr IntegerRange kMinTokensRange = {0, INT32_MAX};
 
 inline constexpr size_t kMaxPrompts = 256;
+inline constexpr size_t kMaxBadWords = 256;
+inline constexpr size_t kMaxBadWordBytes = 256;
 inline constexpr size_t kMaxTools = 128;
 inline constexpr size_t kMaxToolNameBytes = 128;
 inline constexpr size_t kMaxToolCalls = 128;  // of one message

@@ -23,9 +23,12 @@ from scripted_model import write_scripted_model  # noqa: E402
 from serve_process import Server  # noqa: E402
 
 WINNOW = ""
-TEMPLATE = ("{% for message in messages %}{{ message['content'] or '' }}"
-            "{% endfor %}{% if tools %}{# <tool_call> #}{% endif %}")
+TEMPLATE = ("{% for message in messages %}{{ message['reasoning_content'] or '' }}"
+            "{{ message['content'] or '' }}"
+            "{% endfor %}{% if tools %}{# <tool_call> #}{% endif %}"
+            "{# <think> </think> #}")
 SCRIPTS = {"greet": ["Hello", ", ", "you", "!"],
+           "muse": ["<think>greet", "</think>\n\n", "Well."],
            "look": ["I look.", "<tool_call>{\"name\": \"weather\", ",
                     "\"arguments\": {\"city\": \"Oslo\"}}</tool_call>"]}
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
@@ -125,6 +128,33 @@ class ClientsTest(unittest.TestCase):
                                             tools=tools, temperature=0)
         self.assertEqual(last.output_text, GREETING)
 
+    def test_thoughts_of_chats_and_responses(self):
+        chat = {"model": "m", "temperature": 0, "reasoning_effort": "low",
+                "messages": [{"role": "user", "content": "muse"}]}
+        message = self.openai.chat.completions.create(**chat).choices[0].message
+        self.assertEqual((message.reasoning, message.content),
+                         ("greet", "Well."))
+        thought = "".join(
+            getattr(chunk.choices[0].delta, "reasoning_content", "") for chunk
+            in self.openai.chat.completions.create(**chat, stream=True))
+        self.assertEqual(thought, "greet")
+        body = {"model": "m", "temperature": 0,
+                "input": [{"role": "user", "content": "muse"}],
+                "reasoning": {"effort": "medium", "summary": "auto"},
+                "include": ["reasoning.encrypted_content"]}
+        with self.openai.responses.stream(**body) as stream:
+            thought = "".join(event.delta for event in stream
+                              if event.type == "response.reasoning_text.delta")
+            answer = stream.get_final_response()
+        self.assertEqual((thought, answer.output_text), ("greet", "Well."))
+        self.assertEqual([item.type for item in answer.output],
+                         ["reasoning", "message"])
+        self.assertEqual(answer.usage.output_tokens_details.reasoning_tokens, 2)
+        # What it got is what it sends back: the template shows its thought.
+        body["input"] += [answer.output[0]]
+        again = self.openai.responses.create(**body)
+        self.assertEqual(again.output_text, GREETING)
+
     def test_openai_tells_errors_apart(self):
         ask = self.openai.chat.completions.create
         messages = [{"role": "user", "content": "greet"}]
@@ -173,6 +203,24 @@ class ClientsTest(unittest.TestCase):
             {"role": "user", "content": [{
                 "type": "tool_result", "tool_use_id": use.id,
                 "content": "greet"}]}]
+        last = self.anthropic.messages.create(**body)
+        self.assertEqual(last.content[0].text, GREETING)
+
+    def test_thoughts_of_messages(self):
+        body = {"model": "m", "max_tokens": 2000,
+                "thinking": {"type": "enabled", "budget_tokens": 1024},
+                "messages": [{"role": "user", "content": "muse"}]}
+        with self.anthropic.messages.stream(**body) as stream:
+            events = [(event.type, getattr(event, event.type)) for event
+                      in stream if event.type in ("thinking", "text")]
+            answer = stream.get_final_message()
+        self.assertEqual("".join(text for kind, text in events
+                                 if kind == "thinking"), "greet")
+        thought, text = answer.content
+        self.assertEqual((thought.thinking, text.text), ("greet", "Well."))
+        self.assertTrue(thought.signature)
+        body["messages"] += [{"role": "assistant", "content": [thought]},
+                             {"role": "user", "content": "greet"}]
         last = self.anthropic.messages.create(**body)
         self.assertEqual(last.content[0].text, GREETING)
 

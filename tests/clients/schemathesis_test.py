@@ -66,6 +66,8 @@ def fitting(document: dict) -> dict:
         properties = schema.get("properties", {})
         for field in FITTING if name.endswith("Request") else []:
             if field in properties:
+                # No tokens fit an echo alone.
+                properties[field]["minimum"] = 1
                 properties[field]["maximum"] = FITTING[field]
     schemas["CompletionRequest"]["properties"]["prompt"]["anyOf"] = [
         {"type": "string", "minLength": 1},

@@ -159,6 +159,18 @@ class ServeTest(unittest.TestCase):
         self.assertEqual(status, 400)
         self.assertEqual(json.loads(wrong)["error"]["param"], "min_tokens")
 
+    def test_words_that_may_not_be_said(self):
+        body = {"prompt": self.record.prompt, "max_tokens": 20}
+        said = self.server.complete(**body)["choices"][0]["text"]
+        word = said.split()[0]
+        other = self.server.complete(**body, bad_words=["never", word])
+        self.assertNotIn(word, other["choices"][0]["text"].split())
+        for bad in ([""], ["  "], ["x"] * 257, ["x" * 257], "x", [5]):
+            self.assert_refused(400, {**body, "bad_words": bad}, "bad_words",
+                                )
+        self.assertEqual(self.server.complete(**body, bad_words=[])["choices"]
+                         [0]["text"], said)
+
     def test_several_answers_and_prompts(self):
         body = {"prompt": ["The", "A man"], "n": 2, "max_tokens": 12,
                 "temperature": 1.5, "seed": 5, "ignore_eos": True}
