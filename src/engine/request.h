@@ -116,6 +116,7 @@ struct BroughtPieces {
   int64_t misses = 0;
   int64_t hints = 0;
   int64_t hints_used = 0;
+  // That Bring fetched, or Read found on the host.
   int64_t fetched_bytes = 0;
 
   BroughtPieces& operator+=(const BroughtPieces& other) {
