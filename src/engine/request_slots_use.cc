@@ -94,9 +94,16 @@ const uint32_t* RequestSlots::CountsOf(int request, int layer) const {
 // too, as often as it is read.
 BroughtPieces RequestSlots::Brought(int request, int first_layer,
                                     int end_layer) const {
-  BroughtPieces sum;
+  const Row& row = rows_[static_cast<size_t>(request)];
+  BroughtPieces sum = {.near_bytes = row.near_bytes};
   for (int layer = first_layer; layer < end_layer; ++layer) {
     const uint32_t* counts = CountsOf(request, layer);
+    const bool is_near = row.selector >= 0 &&
+                         std::ranges::count(NearLayers(row.selector), layer);
+    if (is_near) {
+      sum += {.picks = counts[kPicksCount], .hits = counts[kPicksCount]};
+      continue;
+    }
     const int64_t num_over_link =
         int64_t{counts[kFetchedCount]} + counts[kUnplacedCount];
     sum += {.picks = counts[kPicksCount],

@@ -278,6 +278,10 @@ Result<Selector> MakeSelector(std::string_view text, const SelectorShape& shape,
   if (values.Has(kSelectLayers)) {
     RETURN_IF_ERROR(ReadSelectLayers(values, selector));
   }
+  selector.reads_all = selector.dense;
+  for (size_t i = 0; i < shape.windows.size(); ++i) {
+    if (shape.windows[i] > 0) selector.reads_all[i] = false;
+  }
   ASSIGN_OR_RETURN(selector.program, kind->make(values, shape));
   CheckProgram(selector.program);
   RETURN_IF_ERROR(
