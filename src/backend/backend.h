@@ -49,8 +49,11 @@ struct Event {
 
 // What a backend is, as data.
 struct BackendAttributes {
-  std::string name;             // "cpu", "cuda:0"
-  std::string description;      // for people: instruction sets, device name
+  std::string name;         // "cpu", "cuda:0"
+  std::string description;  // for people: instruction sets, device name
+  // What the bits that verbs make depend on, of what differs between machines:
+  // the kernels, and a device's name and size, but no number of threads.
+  std::string kernels;
   int64_t memory_bytes = 0;     // of the device tier, in all
   int64_t available_bytes = 0;  // at start
   bool device_is_host = false;  // device pointers can be read by the host

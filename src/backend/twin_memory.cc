@@ -58,7 +58,9 @@ PickLists TwinMemory::Of(PickLists lists) const {
   return lists;
 }
 
-// The host's memory has no twin: host_memory's addresses are the same.
+// The host's memory has no twin: host_memory's addresses are the same. Those of
+// them that stand for strips of the device's pool (cache/slot_tables.h) lead to
+// the subject's, which a reference must be able to read.
 SlotTable TwinMemory::Of(SlotTable slots) const {
   for (View* view :
        {&slots.num_segments, &slots.entries, &slots.num_frames, &slots.frames,

@@ -84,7 +84,12 @@ DirectFolder::~DirectFolder() {
 Status DirectFolder::Lock() {
   const std::filesystem::path file = path_ / kLockName;
   lock_fd_ = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (lock_fd_ < 0) return SystemError("open", file, errno);
+  if (lock_fd_ < 0) {
+    const bool is_read_only =
+        errno == EACCES || errno == EPERM || errno == EROFS;
+    return is_read_only ? SystemError("write to the folder", path_, errno)
+                        : SystemError("open", file, errno);
+  }
   if (flock(lock_fd_, LOCK_EX | LOCK_NB) == 0) return Ok{};
   if (errno != EWOULDBLOCK) return SystemError("lock", file, errno);
   return MakeError(ErrorCode::kIo,

@@ -1,6 +1,8 @@
 #include "base/direct_folder.h"
 
 #include <gtest/gtest.h>
+#include <linux/capability.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -140,6 +142,60 @@ TEST_P(DirectFolderTest, SaysWhatCannotBeOpened) {
   ASSERT_FALSE(folder.ok());
   EXPECT_NE(folder.error().message.find("cannot make the folder"),
             std::string::npos);
+}
+
+// Permissions hold whoever runs the test, also root, while it lives; or not
+// as_asked(), where the system does not let it be so.
+class HeldByPermissions {
+ public:
+  HeldByPermissions() {
+    if (syscall(SYS_capget, &header_, before_.data()) != 0) return;
+    auto without = before_;
+    for (const unsigned right : {CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH}) {
+      without[CAP_TO_INDEX(right)].effective &= ~CAP_TO_MASK(right);
+    }
+    as_asked_ = syscall(SYS_capset, &header_, without.data()) == 0;
+  }
+  HeldByPermissions(const HeldByPermissions&) = delete;
+  HeldByPermissions& operator=(const HeldByPermissions&) = delete;
+  ~HeldByPermissions() {
+    if (as_asked_) syscall(SYS_capset, &header_, before_.data());
+  }
+
+  bool as_asked() const { return as_asked_; }
+
+ private:
+  __user_cap_header_struct header_ = {_LINUX_CAPABILITY_VERSION_3, 0};
+  std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> before_ = {};
+  bool as_asked_ = false;
+};
+
+TEST_P(DirectFolderTest, SaysThatAFolderIsReadOnly) {
+  using std::filesystem::perms;
+  const std::filesystem::path path = temporary_.path() / "kv";
+  constexpr perms kReadOnly = perms::owner_read | perms::owner_exec;
+  for (const bool has_files : {false, true}) {
+    if (has_files) {
+      ASSERT_TRUE(Open().ok());
+      for (const auto& file : std::filesystem::directory_iterator(path)) {
+        std::filesystem::permissions(file, kReadOnly);
+      }
+    } else {
+      std::filesystem::create_directory(path);
+    }
+    std::filesystem::permissions(path, kReadOnly);
+    {
+      const HeldByPermissions held;
+      if (!held.as_asked()) GTEST_SKIP() << "permissions do not hold root";
+      const auto folder = Open();
+      ASSERT_FALSE(folder.ok());
+      EXPECT_EQ(folder.error().code, ErrorCode::kIo);
+      EXPECT_EQ(folder.error().message, path.string() +
+                                            ": cannot write to the folder: "
+                                            "Permission denied");
+    }
+    std::filesystem::permissions(path, perms::owner_all);
+  }
 }
 
 TEST_P(DirectFolderTest, SaysWhatTheDiskHasNoRoomFor) {

@@ -20,20 +20,43 @@ constexpr int64_t kWordBytes = sizeof(uint32_t);
 enum Number : int {
   kNumSegments,
   kFirstSegment,
-  kFirstHostPage,
-  kByLayer,  // then, for each layer, how many frames, and the first chunk
+  kByLayer,  // then, for each layer, these:
 };
+enum LayerNumber : int {
+  kNumFrames,
+  kFirstChunk,
+  kFirstFarPage,
+  kNumLayerNumbers,
+};
+int NumberOf(int layer, LayerNumber which) {
+  return kByLayer + kNumLayerNumbers * layer + which;
+}
 
 int64_t HeadWords(const SlotTablesOptions& options) {
-  return int64_t{options.max_requests} * (kByLayer + 2 * options.num_layers);
+  return int64_t{options.max_requests} *
+         NumberOf(options.num_layers, kNumFrames);
 }
 
 // Rows have no more than there is of all.
 int64_t RowsWords(const SlotTablesOptions& options) {
   const int64_t num_segments =
       options.num_table_pages / kSegmentPages + options.max_requests;
-  return HeadWords(options) + num_segments + options.num_far_pages +
+  return HeadWords(options) + num_segments +
+         (1 + options.num_near_layers) * options.num_far_pages +
          options.num_chunks;
+}
+
+bool HasSlots(const SlotTablesOptions& options, int layer) {
+  return options.slot_layers.empty() ||
+         options.slot_layers[static_cast<size_t>(layer)];
+}
+
+int64_t NumEntryLayers(const SlotTablesOptions& options) {
+  int64_t count = 0;
+  for (int layer = 0; layer < options.num_layers; ++layer) {
+    count += HasSlots(options, layer);
+  }
+  return count;
 }
 
 }  // namespace
@@ -42,7 +65,7 @@ SlotTablesBytes BytesOf(const SlotTablesOptions& options) {
   const int64_t heads = options.num_kv_heads;
   const int64_t pieces = PiecesAPage(options.format);
   const int64_t num_states = options.num_chunks * heads * kChunkFrames * pieces;
-  const int64_t num_entries = options.num_segments * options.num_layers *
+  const int64_t num_entries = options.num_segments * NumEntryLayers(options) *
                               heads * kSegmentPages * pieces;
   return {.entries = num_entries * int64_t{sizeof(uint16_t)},
           .tags = num_states * int64_t{sizeof(uint32_t)},
@@ -59,7 +82,8 @@ Result<std::unique_ptr<SlotTables>> SlotTables::Create(
   CHECK(options.num_layers > 0 && options.num_kv_heads > 0 &&
             options.num_segments > 0 && options.num_chunks > 0 &&
             options.max_requests > 0 && options.num_far_pages > 0 &&
-            options.num_table_pages > 0 && options.max_frames > 0,
+            options.num_table_pages > 0 && options.max_frames > 0 &&
+            NumEntryLayers(options) > 0,
         "num_layers={} num_kv_heads={} num_segments={} num_chunks={} "
         "max_requests={} num_far_pages={} num_table_pages={} max_frames={}",
         options.num_layers, options.num_kv_heads, options.num_segments,
@@ -71,20 +95,23 @@ Result<std::unique_ptr<SlotTables>> SlotTables::Create(
                      "slots of a layer and KV head must be at most {}, are {}",
                      kMaxSlots, max_slots);
   }
-  std::unique_ptr<SlotTables> tables(new SlotTables(backend, device, options));
-  RETURN_IF_ERROR(tables->Allocate(host));
-  tables->MakeLayers(host);
+  std::unique_ptr<SlotTables> tables(
+      new SlotTables(backend, device, host, options));
+  RETURN_IF_ERROR(tables->Allocate());
+  tables->FillPlaces();
+  tables->MakeLayers();
   return tables;
 }
 
 SlotTables::SlotTables(Backend& backend, const StripPool& device,
-                       const SlotTablesOptions& options)
+                       const HostPool& host, const SlotTablesOptions& options)
     : backend_(backend),
       device_(device),
+      host_(host),
       options_(options),
       pieces_(PiecesAPage(options.format)) {}
 
-Status SlotTables::Allocate(const HostPool& host) {
+Status SlotTables::Allocate() {
   const auto allocate = [&](Tier tier, int64_t num_bytes, std::string_view what,
                             Buffer& to) -> Status {
     ASSIGN_OR_RETURN(
@@ -116,17 +143,11 @@ Status SlotTables::Allocate(const HostPool& host) {
     RETURN_IF_ERROR(
         allocate(Tier::kHost, bytes.rows, "slot rows, host", staging));
   }
-  return allocate(Tier::kHost, host.num_pieces() * int64_t{8},
+  return allocate(Tier::kHost, NumPlaces() * int64_t{8},
                   "where the host's pool lies", host_memory_);
 }
 
-void SlotTables::MakeLayers(const HostPool& host) {
-  for (int64_t i = 0; i < host.num_pieces(); ++i) {
-    const auto extent = static_cast<uint32_t>(i * host.extents_per_piece());
-    const auto address = static_cast<int64_t>(
-        reinterpret_cast<intptr_t>(host.Extent(ExtentId(extent)).data));
-    std::memcpy(host_memory_.data() + i * 8, &address, sizeof(address));
-  }
+void SlotTables::MakeLayers() {
   const int64_t heads = options_.num_kv_heads;
   const int64_t requests = options_.max_requests;
   const int64_t a_chunk = int64_t{kChunkFrames} * pieces_;
@@ -137,18 +158,21 @@ void SlotTables::MakeLayers(const HostPool& host) {
                     Dtype::kInt32, {requests});
   };
   const View words = WordsOf(rows_, 0, RowsWords(options_));
+  int64_t num_with_entries = 0;
   for (int layer = 0; layer < options_.num_layers; ++layer) {
     SlotTable& slots = layers_.emplace_back();
     slots.num_segments = numbers(kNumSegments);
-    slots.num_frames = numbers(kByLayer + 2 * layer);
+    slots.num_frames = numbers(NumberOf(layer, kNumFrames));
     slots.directory = {numbers(kFirstSegment), words};
-    slots.host_pages = {numbers(kFirstHostPage), words};
-    slots.chunks = {numbers(kByLayer + 2 * layer + 1), words};
+    slots.host_pages = {numbers(NumberOf(layer, kFirstFarPage)), words};
+    slots.chunks = {numbers(NumberOf(layer, kFirstChunk)), words};
     // A head's segments stand together: those of a request are mostly
     // neighbours, and read as one.
     const int64_t of_head = options_.num_segments * a_segment;
+    // Where nobody has slots, no entry leads to one: any will do.
+    const int64_t index = HasSlots(options_, layer) ? num_with_entries++ : 0;
     slots.entries = entries_.At(
-        static_cast<size_t>(layer * heads * of_head * 2), Dtype::kUInt16, {1});
+        static_cast<size_t>(index * heads * of_head * 2), Dtype::kUInt16, {1});
     slots.entries.rank = 3;
     slots.entries.shape = {options_.num_segments, heads, a_segment};
     slots.entries.stride = {a_segment, of_head, 1};
@@ -161,9 +185,9 @@ void SlotTables::MakeLayers(const HostPool& host) {
     slots.max_frames = options_.max_frames;
     slots.strips = device_.strips(0);
     slots.strip_bytes = strip_bytes;
-    slots.host_memory = host_memory_.At(0, Dtype::kInt64, {host.num_pieces()});
-    slots.host_extents_a_piece = host.extents_per_piece();
-    slots.host_extent_bytes = host.extent_bytes();
+    slots.host_memory = host_memory_.At(0, Dtype::kInt64, {NumPlaces()});
+    slots.host_extents_a_piece = host_.extents_per_piece();
+    slots.host_extent_bytes = host_.extent_bytes();
     slots.host_layer_offset_bytes = layer * strip_bytes;
     counts_.push_back(counts_bytes_.At(
         static_cast<size_t>(layer * requests * kNumBringCounts * 4),
@@ -182,56 +206,93 @@ uint32_t SlotTables::StripNumber(uint32_t strip) const {
                              ExtentId(strip / layers));
 }
 
+// Numbers of requests, and rows behind these, one after another.
+class SlotTables::RowWriter {
+ public:
+  RowWriter(const SlotTablesOptions& options, std::byte* to)
+      : max_requests_(options.max_requests),
+        room_(RowsWords(options)),
+        words_(reinterpret_cast<uint32_t*>(to)),
+        used_(HeadWords(options)) {}
+
+  uint32_t& Number(int which, size_t request) {
+    return words_[which * max_requests_ + static_cast<int64_t>(request)];
+  }
+  // Returns where the row begins.
+  uint32_t Add(std::span<const uint32_t> row) {
+    CHECK(used_ + std::ssize(row) <= room_, "words={} row={} room={}", used_,
+          row.size(), room_);
+    std::ranges::copy(row, words_ + used_);
+    used_ += std::ssize(row);
+    return static_cast<uint32_t>(used_ - std::ssize(row));
+  }
+  // The numbers of pages [first, end). Returns where page 0 would stand.
+  template <typename NumberOf>
+  uint32_t AddPages(int64_t first, int64_t end, const NumberOf& number_of) {
+    pages_.clear();
+    for (int64_t page = first; page < end; ++page) {
+      pages_.push_back(number_of(page));
+    }
+    return Add(pages_) - static_cast<uint32_t>(first);
+  }
+  int64_t used() const { return used_; }
+
+ private:
+  const int64_t max_requests_, room_;
+  uint32_t* const words_;
+  int64_t used_;
+  std::vector<uint32_t> pages_;
+};
+
+void SlotTables::WriteRequest(const SlotLedger& ledger,
+                              const SlotRequest& request, size_t row,
+                              RowWriter& writer) const {
+  writer.Number(kNumSegments, row) = 0;
+  for (int layer = 0; layer < options_.num_layers; ++layer) {
+    writer.Number(NumberOf(layer, kNumFrames), row) = 0;
+  }
+  const SequenceId id = request.sequence;
+  if (!ledger.is_open(id)) return;
+  const std::span<const uint32_t> segments = ledger.segments(id);
+  writer.Number(kNumSegments, row) = static_cast<uint32_t>(segments.size());
+  writer.Number(kFirstSegment, row) = writer.Add(segments);
+  // Rows of far pages begin with the first of these.
+  const auto far = std::ranges::find_if(
+      request.host_pages, [](ExtentId page) { return page != kNoExtent; });
+  const int64_t first = far - request.host_pages.begin();
+  const int64_t end = std::ssize(request.host_pages);
+  const uint32_t on_host = writer.AddPages(first, end, [&](int64_t page) {
+    return request.host_pages[static_cast<size_t>(page)].value();
+  });
+  for (int layer = 0; layer < options_.num_layers; ++layer) {
+    writer.Number(NumberOf(layer, kNumFrames), row) =
+        static_cast<uint32_t>(ledger.frames(id, layer).size());
+    writer.Number(NumberOf(layer, kFirstChunk), row) =
+        writer.Add(ledger.chunks(id, layer));
+    writer.Number(NumberOf(layer, kFirstFarPage), row) = on_host;
+  }
+  const size_t num_near = request.near_layers.size();
+  for (size_t i = 0; i < num_near; ++i) {
+    const int layer = request.near_layers[i];
+    writer.Number(NumberOf(layer, kFirstFarPage), row) =
+        writer.AddPages(first, end, [&](int64_t page) {
+          const auto at = static_cast<size_t>(page) * num_near + i;
+          return FarNumber(layer, request.near_strips[at]);
+        });
+  }
+}
+
 void SlotTables::WriteRows(Queue& queue, const SlotLedger& ledger,
                            std::span<const SlotRequest> requests) {
-  const int64_t max_requests = options_.max_requests;
-  CHECK(std::ssize(requests) <= max_requests, "requests={} max_requests={}",
-        requests.size(), max_requests);
+  CHECK(std::ssize(requests) <= options_.max_requests,
+        "requests={} max_requests={}", requests.size(), options_.max_requests);
   turn_ = (turn_ + 1) % staging_.size();
-  auto* words = reinterpret_cast<uint32_t*>(staging_[turn_].data());
-  int64_t used = HeadWords(options_);
-  // A request's row goes behind what there is; where it begins and how long it
-  // is are numbers of the request.
-  const auto add = [&](std::span<const uint32_t> row, uint32_t& first) {
-    CHECK(used + std::ssize(row) <= RowsWords(options_),
-          "words={} row={} room={}", used, row.size(), RowsWords(options_));
-    first = static_cast<uint32_t>(used);
-    std::ranges::copy(row, words + used);
-    used += std::ssize(row);
-  };
-  std::vector<uint32_t> host_pages;
-  for (size_t r = 0; r < requests.size(); ++r) {
-    const SlotRequest& request = requests[r];
-    const auto number = [&](int which) -> uint32_t& {
-      return words[which * max_requests + static_cast<int64_t>(r)];
-    };
-    number(kNumSegments) = 0;
-    for (int layer = 0; layer < options_.num_layers; ++layer) {
-      number(kByLayer + 2 * layer) = 0;
-    }
-    if (!ledger.is_open(request.sequence)) continue;
-    const std::span<const uint32_t> segments =
-        ledger.segments(request.sequence);
-    number(kNumSegments) = static_cast<uint32_t>(segments.size());
-    add(segments, number(kFirstSegment));
-    host_pages.clear();
-    const auto first_far = std::ranges::find_if(
-        request.host_pages, [](ExtentId page) { return page != kNoExtent; });
-    for (auto page = first_far; page != request.host_pages.end(); ++page) {
-      host_pages.push_back(page->value());
-    }
-    add(host_pages, number(kFirstHostPage));
-    number(kFirstHostPage) -=
-        static_cast<uint32_t>(first_far - request.host_pages.begin());
-    for (int layer = 0; layer < options_.num_layers; ++layer) {
-      number(kByLayer + 2 * layer) =
-          static_cast<uint32_t>(ledger.frames(request.sequence, layer).size());
-      add(ledger.chunks(request.sequence, layer),
-          number(kByLayer + 2 * layer + 1));
-    }
+  RowWriter writer(options_, staging_[turn_].data());
+  for (size_t row = 0; row < requests.size(); ++row) {
+    WriteRequest(ledger, requests[row], row, writer);
   }
-  backend_.Copy(queue, WordsOf(staging_[turn_], 0, used),
-                WordsOf(rows_, 0, used));
+  backend_.Copy(queue, WordsOf(staging_[turn_], 0, writer.used()),
+                WordsOf(rows_, 0, writer.used()));
   const auto counts_bytes = static_cast<int64_t>(zeros_.num_bytes());
   backend_.Copy(queue, zeros_.At(0, Dtype::kUInt8, {counts_bytes}),
                 counts_bytes_.At(0, Dtype::kUInt8, {counts_bytes}));

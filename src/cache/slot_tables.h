@@ -25,6 +25,9 @@ struct SlotTablesOptions {
   int64_t num_far_pages = 0;    // that the requests of a step may have
   int64_t num_table_pages = 0;  // the same, with whole ones
   int max_frames = 0;           // of a request in one layer
+  int num_near_layers = 0;      // of a request
+  // By layer: requests may have slots there. None: in all of them.
+  std::vector<bool> slot_layers = {};
 };
 
 // What the tables take on the device, in bytes.
@@ -33,7 +36,7 @@ struct SlotTablesBytes {
   int64_t tags = 0;
   int64_t ages = 0;
   int64_t frames = 0;
-  int64_t rows = 0;    // which of these a step's requests have, and host pages
+  int64_t rows = 0;    // which of these a step's requests have, and far pages
   int64_t counts = 0;  // of Bring
 
   int64_t total() const {
@@ -46,12 +49,28 @@ SlotTablesBytes BytesOf(const SlotTablesOptions& options);
 struct SlotRequest {
   SequenceId sequence;  // open in the ledger; or not: all its pages are whole
   std::span<const ExtentId> host_pages;  // by page; of whole ones anything
+  // Layers that it reads whole: there its pages that are not whole lie in
+  // strips that it holds, as the ledger numbers them. By page, for each of
+  // these layers; of whole pages anything.
+  std::span<const int> near_layers = {};
+  std::span<const uint32_t> near_strips = {};
+};
+
+// A page's strip of one layer, from the host to a strip of the ledger's.
+struct NearCopy {
+  ExtentId host;
+  int layer = 0;
+  uint32_t strip = 0;
 };
 
 // Owns entries, tags, ages and the rows of a step's requests; the slots' bytes
 // are strips of the device's pool. Carries out what a SlotLedger decides, as
 // edits in the order of one queue. Used by the engine's thread alone; nothing
 // is allocated after Create.
+//
+// A layer's table says of each page that is not whole where it lies, by numbers
+// of extents on the host. Numbers behind these stand for strips of the device's
+// pool, so a kernel reads a layer that is near from where any other's lies.
 //
 // Of a sequence that is closed nothing is cleared: its frames are when they
 // come to another. But a page whose tokens are written anew (rolled back) must
@@ -85,26 +104,41 @@ class SlotTables {
   void Clear(Queue& queue, const SlotLedger& ledger,
              std::span<const AddedFrames> added);
 
+  // Pages come to strips that their sequence holds. REQUIRES: the host has
+  // them, or will have by what was enqueued before.
+  void CopyNear(Queue& queue, std::span<const NearCopy> copies) const;
+
   // On the device, in all.
   size_t num_bytes() const;
 
  private:
-  SlotTables(Backend& backend, const StripPool& device,
+  SlotTables(Backend& backend, const StripPool& device, const HostPool& host,
              const SlotTablesOptions& options);
-  Status Allocate(const HostPool& host);
-  void MakeLayers(const HostPool& host);
+  class RowWriter;
+
+  Status Allocate();
+  void MakeLayers();
+  void WriteRequest(const SlotLedger& ledger, const SlotRequest& request,
+                    size_t row, RowWriter& writer) const;
+  void FillPlaces();
+  // Of addresses that stand for strips, a run for each strip of an extent.
+  int64_t PlacesAStrip() const;
+  int64_t NumPlaces() const;
   uint32_t StripNumber(uint32_t strip) const;
+  // What stands for a strip, in place of an extent's number, in `layer`.
+  uint32_t FarNumber(int layer, uint32_t strip) const;
   View WordsOf(const Buffer& buffer, int64_t first, int64_t count) const;
 
   Backend& backend_;
   const StripPool& device_;
+  const HostPool& host_;
   const SlotTablesOptions options_;
   const int pieces_;  // a page
   Buffer entries_, tags_, ages_, frames_, host_memory_, counts_bytes_;
   Buffer frames_mirror_, zeros_;  // on the host
   Buffer blank_;                  // tags, then ages, of a chunk that is empty
-  // Numbers by request, then its rows: of segments, host pages and, layer by
-  // layer, chunks.
+  // Numbers by request, then its rows: of segments, far pages and, layer by
+  // layer, chunks and, where a layer is near, its far pages again.
   Buffer rows_;
   std::array<Buffer, 2> staging_;
   size_t turn_ = 0;

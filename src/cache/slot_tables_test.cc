@@ -56,7 +56,8 @@ class SlotTablesTest : public ::testing::TestWithParam<
                                       .max_requests = kRequests,
                                       .num_far_pages = kHostPages,
                                       .num_table_pages = kRequests * kPages,
-                                      .max_frames = 70});
+                                      .max_frames = 70,
+                                      .num_near_layers = 2});
     ASSERT_TRUE(tables.ok()) << tables.error().message;
     tables_ = std::move(tables).value();
   }
@@ -175,6 +176,17 @@ class SlotTablesTest : public ::testing::TestWithParam<
         request)[what];
   }
 
+  // Where a kernel finds a page that is not whole, and no slot has it.
+  const std::byte* FarPlace(int layer, int request, int page) const {
+    const SlotTable& slots = tables_->layers()[static_cast<size_t>(layer)];
+    const int64_t extent = slots.host_pages.At(request, page);
+    const int64_t memory =
+        slots.host_memory.As<int64_t>()[extent / slots.host_extents_a_piece];
+    return reinterpret_cast<const std::byte*>(
+        memory + extent % slots.host_extents_a_piece * slots.host_extent_bytes +
+        slots.host_layer_offset_bytes);
+  }
+
   std::unique_ptr<Backend> backend_ = MakeCpuBackend({.num_threads = 1});
   std::unique_ptr<Queue> queue_ = backend_->MakeQueue();
   SliceFormat format_;
@@ -273,6 +285,62 @@ TEST_P(SlotTablesTest, ARequestThatIsWholeHasNothing) {
   tables_->WriteRows(*queue_, ledger_, requests);
   EXPECT_EQ(tables_->layers()[0].num_segments.As<int32_t>()[0], 0);
   EXPECT_EQ(tables_->layers()[2].num_frames.As<int32_t>()[0], 0);
+}
+
+// Every strip of the pool in turn, of either request, in each layer: beside
+// one whose pages lie on the host.
+TEST_P(SlotTablesTest, AStripStandsForAPageWhereALayerIsNear) {
+  const SequenceId near(1), far(2);
+  const std::vector<ExtentId> hosts = {kNoExtent, ExtentId(399), ExtentId(4),
+                                       ExtentId(17)};
+  const std::vector<int> near_layers = {0, 2};
+  for (uint32_t extent = 0; extent < kDeviceExtents; ++extent) {
+    ledger_.Split(ExtentId(extent));
+  }
+  for (const SequenceId id : {near, far}) {
+    ledger_.Open(id);
+    ASSERT_TRUE(ledger_.Cover(id, 1, 4));
+  }
+  ASSERT_TRUE(ledger_.Hold(near, kDeviceExtents * kLayers));
+  const std::span<const uint32_t> held = ledger_.held(near);
+  for (size_t first = 0; first + 6 <= held.size(); first += 6) {
+    std::vector<uint32_t> strips(2, 0);  // of the page that is whole
+    const auto own = held.subspan(first, 6);
+    strips.insert(strips.end(), own.begin(), own.end());
+    std::vector<NearCopy> copies;
+    for (size_t i = 2; i < strips.size(); ++i) {
+      copies.push_back({.host = hosts[i / 2],
+                        .layer = near_layers[i % 2],
+                        .strip = strips[i]});
+    }
+    tables_->CopyNear(*queue_, copies);
+    const std::vector<SlotRequest> requests = {
+        {.sequence = far, .host_pages = hosts},
+        {.sequence = near,
+         .host_pages = hosts,
+         .near_layers = near_layers,
+         .near_strips = strips}};
+    tables_->WriteRows(*queue_, ledger_, requests);
+    for (int layer = 0; layer < kLayers; ++layer) {
+      for (int page = 1; page < 4; ++page) {
+        const auto i = static_cast<size_t>(page) * 2 + (layer == 2 ? 1 : 0);
+        const std::byte* on_host =
+            host_->Extent(hosts[static_cast<size_t>(page)]).data +
+            layer * pool_->strip_bytes();
+        const std::byte* place =
+            pool_->Slice(static_cast<int>(strips[i] % kLayers),
+                         ExtentId(strips[i] / kLayers), 0);
+        EXPECT_EQ(FarPlace(layer, 0, page), on_host);
+        EXPECT_EQ(FarPlace(layer, 1, page), layer == 1 ? on_host : place);
+        EXPECT_EQ(std::memcmp(FarPlace(layer, 1, page), on_host,
+                              static_cast<size_t>(pool_->strip_bytes())),
+                  0);
+      }
+    }
+    ASSERT_FALSE(HasFailure()) << "strips from " << first;
+  }
+  ledger_.Close(near);
+  ledger_.Close(far);
 }
 
 INSTANTIATE_TEST_SUITE_P(

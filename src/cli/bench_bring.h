@@ -3,9 +3,11 @@
 #define WINNOW_CLI_BENCH_BRING_H_
 
 #include <memory>
+#include <random>
 #include <vector>
 
 #include "backend/backend.h"
+#include "base/ids.h"
 #include "cli/bench_memory.h"
 
 namespace winnow {
@@ -21,7 +23,8 @@ class BenchBring {
     int head_dim = 0;
     Dtype dtype = Dtype::kBFloat16;
     int num_requests = 0;
-    int picks_a_request = 0;  // in a layer, over the KV heads
+    int picks_a_request = 0;  // in a layer, over the KV heads: a slot each
+    int slot_tokens = kPageTokens;
   };
   // REQUIRES: backend outlives this; its memory is the host's.
   static Result<std::unique_ptr<BenchBring>> Create(Backend& backend,
@@ -36,10 +39,11 @@ class BenchBring {
   Status AllocateRows();
   Status AllocateTables();
   Status AllocatePicks();
+  void FillSlots(SlotTable& slots, std::minstd_rand& random) const;
 
   BenchMemory memory_;
   const Shape shape_;
-  const int picks_a_head_, num_slots_, num_pages_;
+  const int pieces_, picks_a_head_, num_slots_, num_pages_;
   LayerCache cache_;
   LayerStep step_;
   std::vector<SlotTable> layers_;

@@ -12,6 +12,7 @@
 #include "cli/prompts.h"
 #include "cli/random_tokens.h"
 #include "cli/roof.h"
+#include "engine/slot_room.h"
 #include "sparse/selector.h"
 
 namespace winnow {
@@ -47,6 +48,7 @@ class TiersBench {
   Request request_;
   BenchCell cell_;
   int num_choosing_layers_ = 0;
+  int slot_tokens_ = 0;  // as its requests have them
   std::vector<std::unique_ptr<TiersSide>> sides_;
   std::unique_ptr<BenchBring> lookup_;
   std::vector<double> lookups_;  // seconds a layer, by round
@@ -187,11 +189,10 @@ Json TiersBench::LookupRow() {
     shares.push_back(lookups_[i] * num_choosing_layers_ /
                      sides_[0]->turns()[i].step_seconds);
   }
-  return {{"picks_a_request", kLookupPicks},
-          {"layers", num_choosing_layers_},
-          {"us_a_layer", Median(lookups_) * 1e6},
-          {"share_of_step", Median(shares)},
-          {"quartiles", Quartiles(shares)}};
+  return {
+      {"picks_a_request", kLookupPicks}, {"slot_tokens", slot_tokens_},
+      {"layers", num_choosing_layers_},  {"us_a_layer", Median(lookups_) * 1e6},
+      {"share_of_step", Median(shares)}, {"quartiles", Quartiles(shares)}};
 }
 
 Result<Json> TiersBench::Run() {
@@ -203,13 +204,15 @@ Result<Json> TiersBench::Run() {
       MakeSelector(cell_.select, SelectorShapeOf(*model_, kMaxContext)));
   num_choosing_layers_ =
       static_cast<int>(std::ranges::count(selector.dense, false));
+  slot_tokens_ = SlotTokensOf(selector).value_or(kPageTokens);
   for (const Tiers& each : tiers) RETURN_IF_ERROR(AddSide(each));
   ASSIGN_OR_RETURN(lookup_, BenchBring::Create(
                                 *backend_, {.num_kv_heads = config.num_kv_heads,
                                             .head_dim = config.head_dim,
                                             .dtype = model_->dtype(),
                                             .num_requests = cell_.batch,
-                                            .picks_a_request = kLookupPicks}));
+                                            .picks_a_request = kLookupPicks,
+                                            .slot_tokens = slot_tokens_}));
   for (int round = 0; round < flags_.rounds; ++round) {
     RETURN_IF_ERROR(MeasureRound(round));
   }

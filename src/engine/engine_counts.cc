@@ -34,7 +34,8 @@ double Engine::LinkMs(int64_t num_bytes) const {
 
 EngineCounters Engine::counters() const {
   EngineCounters counters = counters_;
-  counters.traffic.host_to_device_bytes += counters.brought.fetched_bytes;
+  counters.traffic.host_to_device_bytes +=
+      counters.brought.fetched_bytes + counters.brought.near_bytes;
   if (disk_) {
     const DiskCounts& disk = disk_->store().counts();
     counters.traffic.host_to_disk_bytes = disk.num_written * limits_.page_bytes;

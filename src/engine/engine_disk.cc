@@ -10,7 +10,7 @@ Status Engine::AddDisk(std::unique_ptr<DiskStore> store) {
   ASSIGN_OR_RETURN(
       disk_, DiskPrefixes::Create(
                  std::move(store), backend_, cache_->pool(), kv_, *prefixes_,
-                 {.computed_by = backend_.attributes().description,
+                 {.computed_by = backend_.attributes().kernels,
                   .batch_invariant = options_.batch_invariant,
                   .selectors = options_.selectors,
                   .staging_bytes = options_.disk_staging_bytes}));

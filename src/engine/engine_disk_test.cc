@@ -135,6 +135,18 @@ TEST_F(EngineDiskTest, TheNextEngineBeginsWithWhatIsThere) {
   }
 }
 
+// Bits depend on the kernels, and on no number of threads.
+TEST_F(EngineDiskTest, IsTheSameForAnyNumberOfThreads) {
+  const BitsListener first = Run(*Restart(), Ask(1));
+  backend_ = MakeCpuBackend({.num_threads = 3});
+  const BitsListener again = Run(*Restart(), Ask(1));
+  EXPECT_EQ(again.completion.num_cached_tokens, 128);
+  EXPECT_EQ(again.bits, first.bits);
+  backend_ =
+      MakeCpuBackend({.num_threads = 1, .kernels = CpuKernels::kPortable});
+  EXPECT_EQ(Run(*Restart(), Ask(1)).completion.num_cached_tokens, 0);
+}
+
 TEST_F(EngineDiskTest, WhatIsComputedSoonerIsNotRead) {
   Run(*Restart(), Ask(1));
   // 128 rows take two steps, 128 ms.

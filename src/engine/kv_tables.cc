@@ -52,12 +52,17 @@ SlotRoom RoomFor(const ModelConfig& config, Dtype dtype,
   room.pool.format.slot_tokens = *slot_tokens;
   room.pool.num_layers = config.num_layers;
   room.pool.num_kv_heads = config.num_kv_heads;
+  const int64_t num_near =
+      NumNearExtents(PagesFor(requests.context_tokens),
+                     NearLayersOf(selector).size(), config.num_layers);
   room.pool.num_extents =
-      requests.num_requests * (num_strips / config.num_layers + kTailPages);
+      requests.num_requests *
+      (num_strips / config.num_layers + num_near + kTailPages);
   room.num_host_extents =
       requests.num_requests * PagesFor(requests.context_tokens);
   room.max_sequences = room.max_requests = requests.num_requests;
   room.layer_frames = *std::ranges::max_element(frames);
+  room.AddLayersOf(selector);
   return room;
 }
 

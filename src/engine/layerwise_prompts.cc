@@ -43,7 +43,8 @@ bool LayerwisePrompts::MayTake(const Request& request) const {
 
 bool LayerwisePrompts::Takes(const Request& request) const {
   return MayTake(request) &&
-         NumFarPages(request) >= slots_.NumSlotExtents(request);
+         NumFarPages(request) >=
+             slots_.NumSlotExtents(request, NumFarPages(request));
 }
 
 std::string LayerwisePrompts::WayOut(const Request& request) const {
@@ -58,7 +59,7 @@ std::string LayerwisePrompts::WayOut(const Request& request) const {
   const int64_t num_left =
       num_pages - room.num_whole_pages - room.num_later_pages;
   const std::optional<int64_t> tokens =
-      slots_.BudgetWithin(request, std::min(num_far, num_left));
+      slots_.BudgetWithin(request, num_far, std::min(num_far, num_left));
   if (!tokens) return {};
   return fmt::format("; a cache-budget of {} tokens would do", *tokens);
 }
@@ -72,14 +73,15 @@ int64_t LayerwisePrompts::NumFarPages(const Request& request) const {
 LayerRoom LayerwisePrompts::RoomOf(const Request& request) const {
   const StripPool& pool = memory_.device.pool();
   const int64_t num_tokens = std::ssize(request.prompt);
+  const int64_t num_far = NumFarPages(request);
   return LayerRoomOf(
       {.num_layers = pool.options().num_layers,
        .strip_bytes = pool.strip_bytes(),
        .row_bytes = RowBytes()},
       {.num_tokens = num_tokens,
-       .num_far_pages = NumFarPages(request),
+       .num_far_pages = num_far,
        .num_life_pages = PagesFor(num_tokens + request.max_tokens - 1),
-       .num_slot_extents = slots_.NumSlotExtents(request)});
+       .num_slot_extents = slots_.NumSlotExtents(request, num_far)});
 }
 
 Status LayerwisePrompts::Check(const Request& request) const {

@@ -116,7 +116,10 @@ struct BroughtPieces {
   int64_t misses = 0;
   int64_t hints = 0;
   int64_t hints_used = 0;
+  // That Bring fetched, or Read found on the host.
   int64_t fetched_bytes = 0;
+  // Of strips of layers that are read whole, copied before the step.
+  int64_t near_bytes = 0;
 
   BroughtPieces& operator+=(const BroughtPieces& other) {
     picks += other.picks;
@@ -125,6 +128,7 @@ struct BroughtPieces {
     hints += other.hints;
     hints_used += other.hints_used;
     fetched_bytes += other.fetched_bytes;
+    near_bytes += other.near_bytes;
     return *this;
   }
 };

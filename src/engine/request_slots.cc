@@ -21,21 +21,20 @@ Result<std::unique_ptr<RequestSlots>> RequestSlots::Create(
     const Memory& memory, const SelectorSet& selectors,
     const RequestSlotsOptions& options) {
   const StripPoolOptions& pool = memory.device.pool().options();
-  int max_frames = 0;
+  SlotRoom room = {.pool = pool,
+                   .num_host_extents = memory.host.num_extents(),
+                   .max_sequences = options.max_sequences,
+                   .max_requests = options.max_requests};
   for (int i = 0; i < selectors.size(); ++i) {
     const Selector& selector = selectors.selector(i);
     if (!SlotTokensOf(selector)) continue;
     const std::vector<int> frames =
         SlotFramesOf(selector, pool.format.slot_tokens, options.max_model_len,
                      options.budget);
-    max_frames = std::max(max_frames, std::ranges::max(frames));
+    room.layer_frames = std::max(room.layer_frames, std::ranges::max(frames));
+    room.AddLayersOf(selector);
   }
-  const SlotTablesOptions tables =
-      SlotTablesFor({.pool = pool,
-                     .num_host_extents = memory.host.num_extents(),
-                     .max_sequences = options.max_sequences,
-                     .max_requests = options.max_requests,
-                     .layer_frames = max_frames});
+  const SlotTablesOptions tables = SlotTablesFor(room);
   const SlotLedgerOptions ledger = {.num_layers = pool.num_layers,
                                     .num_segments = tables.num_segments,
                                     .num_chunks = tables.num_chunks,
@@ -60,7 +59,11 @@ RequestSlots::RequestSlots(const Memory& memory, const SelectorSet& selectors,
     : memory_(memory),
       selectors_(selectors),
       options_(options),
-      ledger_(ledger) {}
+      ledger_(ledger) {
+  for (int i = 0; i < selectors.size(); ++i) {
+    near_layers_.push_back(NearLayersOf(selectors.selector(i)));
+  }
+}
 
 bool RequestSlots::MayServe(int selector) const {
   return SlotTokensOf(selectors_.selector(selector)).has_value();
@@ -93,24 +96,29 @@ std::optional<DemotionOffer> RequestSlots::Offer(
   if (!range) return std::nullopt;
   DemotionOffer offer = {.sequence = sequence.id(),
                          .num_pages = range->num_whole};
-  if (!ledger_.is_open(sequence.id())) {
-    offer.num_slot_extents = NumSlotExtents(sequence.request());
-  }
+  const auto owner = owners_.find(sequence.id());
+  offer.num_slot_extents =
+      owner == owners_.end()
+          ? NumSlotExtents(sequence.request(), range->num_whole)
+          : NumMoreExtents(sequence.id(), owner->second, range->num_whole);
   return offer;
 }
 
-int64_t RequestSlots::NumSlotExtents(const Request& request,
+int64_t RequestSlots::NumSlotExtents(const Request& request, int64_t num_far,
                                      const CacheBudget& budget) const {
   int64_t num_strips = 0;
   for (const int frames : FramesOf(request, budget)) num_strips += frames;
-  return num_strips / ledger_.options().num_layers;
+  return num_strips / ledger_.options().num_layers +
+         NumNearExtents(request.selector, num_far);
 }
 
-int64_t RequestSlots::NumSlotExtents(const Request& request) const {
-  return NumSlotExtents(request, options_.budget);
+int64_t RequestSlots::NumSlotExtents(const Request& request,
+                                     int64_t num_far) const {
+  return NumSlotExtents(request, num_far, options_.budget);
 }
 
 std::optional<int64_t> RequestSlots::BudgetWithin(const Request& request,
+                                                  int64_t num_far,
                                                   int64_t num_extents) const {
   // In pages: so many do, or are none, and more than the others do not.
   int64_t fits = 0;
@@ -118,7 +126,8 @@ std::optional<int64_t> RequestSlots::BudgetWithin(const Request& request,
   while (fits < most) {
     const int64_t tried = (fits + most + 1) / 2;
     const CacheBudget budget = {.tokens = tried * kPageTokens};
-    const bool is_within = NumSlotExtents(request, budget) <= num_extents;
+    const bool is_within =
+        NumSlotExtents(request, num_far, budget) <= num_extents;
     (is_within ? fits : most) = is_within ? tried : tried - 1;
   }
   if (fits == 0) return std::nullopt;
@@ -129,12 +138,18 @@ void RequestSlots::Cover(const Sequence& sequence, const PageRange& far) {
   const SequenceId id = sequence.id();
   if (!ledger_.is_open(id)) {
     ledger_.Open(id);
-    const int64_t num_extents = NumSlotExtents(sequence.request());
+    owners_[id].selector = sequence.request().selector;
+    const int64_t num_extents = NumSlotExtents(sequence.request(), 0);
     for (int64_t i = 0; i < num_extents; ++i) {
       ledger_.Split(*memory_.kv.Lend());
     }
     CHECK(ledger_.Resize(id, FramesOf(sequence.request(), options_.budget)),
           "sequence={} extents={}", id.value(), num_extents);
+  }
+  Owner& owner = owners_.at(id);
+  if (!NearLayers(owner.selector).empty()) {
+    owner.near.Cover(far.first, far.end);
+    HoldNear(id, owner);
   }
   CHECK(ledger_.Cover(id, far.first, far.end), "sequence={} first={} end={}",
         id.value(), far.first, far.end);
@@ -219,8 +234,10 @@ int64_t RequestSlots::Promote(const Sequence& sequence, int64_t num_pages) {
   const int64_t num_copied = kv.MoveToDevice(sequence.id(), num_chosen);
   if (!is_all) {
     const std::span<const ExtentId> pages = kv.pages(sequence.id());
-    ledger_.Uncover(sequence.id(),
-                    std::ranges::find(pages, kNoExtent) - pages.begin());
+    const int64_t first_far =
+        std::ranges::find(pages, kNoExtent) - pages.begin();
+    ledger_.Uncover(sequence.id(), first_far);
+    owners_.at(sequence.id()).near.Uncover(first_far);
   }
   return num_copied;
 }
@@ -241,6 +258,7 @@ void RequestSlots::Close(SequenceId id) {
   if (!ledger_.is_open(id)) return;
   missed_.erase(id);
   uses_.erase(id);
+  owners_.erase(id);
   ledger_.Close(id);
   while (const auto extent = ledger_.Join()) memory_.kv.GiveBack(*extent);
 }
@@ -252,6 +270,7 @@ int64_t RequestSlots::NumSlotExtents(SequenceId id) const {
   for (int layer = 0; layer < num_layers; ++layer) {
     num_strips += std::ssize(ledger_.frames(id, layer));
   }
+  num_strips += std::ssize(ledger_.held(id));
   return num_strips / num_layers;
 }
 
@@ -263,11 +282,21 @@ int64_t RequestSlots::NumSaved(SequenceId id) const {
 
 bool RequestSlots::WriteTables(Queue& queue, std::span<const SequenceId> ids) {
   std::vector<SlotRequest> requests;
+  std::vector<std::vector<uint32_t>> strips(ids.size());
+  rows_.assign(ids.size(), {});
   bool any = false;
-  for (const SequenceId id : ids) {
-    any = any || ledger_.is_open(id);
-    requests.push_back(
-        {.sequence = id, .host_pages = memory_.kv.far_pages(id)});
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const SequenceId id = ids[i];
+    SlotRequest& request = requests.emplace_back(
+        SlotRequest{.sequence = id, .host_pages = memory_.kv.far_pages(id)});
+    const auto owner = owners_.find(id);
+    if (owner == owners_.end()) continue;
+    any = true;
+    strips[i] = NearStrips(id, owner->second);
+    request.near_layers = NearLayers(owner->second.selector);
+    request.near_strips = strips[i];
+    rows_[i] = {.selector = owner->second.selector,
+                .near_bytes = CopyNear(queue, id, owner->second, strips[i])};
   }
   if (!any) return false;
   tables_->Clear(queue, ledger_, ledger_.TakeAdded());

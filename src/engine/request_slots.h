@@ -15,6 +15,7 @@
 #include "engine/sequence.h"
 #include "engine/slot_room.h"
 #include "kv/demotion.h"
+#include "kv/near_places.h"
 #include "kv/promotion.h"
 
 namespace winnow {
@@ -35,7 +36,9 @@ struct RequestSlotsOptions {
 // bytes lie, cache's. Used by the engine's thread alone; no pool grows after
 // Create. A request has slots from the first page that it gives up to Close, or
 // until all its pages are whole again. All strips of an extent are one
-// request's.
+// request's. Besides slots it holds the strips of all pages that it has given
+// up in the layers that it reads whole (NearLayersOf): they come there from the
+// host before its next step, over the link once and not for every row.
 //
 // Pages can leave that the request has read to the end of its prompt, that it
 // holds alone, and of which nothing is left to summarise, where its selector
@@ -61,12 +64,13 @@ class RequestSlots {
       const RequestSlotsOptions& options);
 
   // Whether requests of a selector may have pages that are not whole, and the
-  // extents that one's slots would take.
+  // extents that one's slots, and what it holds, would take with `num_far` such
+  // pages.
   bool MayServe(int selector) const;
-  int64_t NumSlotExtents(const Request& request) const;
+  int64_t NumSlotExtents(const Request& request, int64_t num_far) const;
   // The greatest cache budget, in tokens, by which these would be at most
   // `num_extents`; none where one of 1 token takes more.
-  std::optional<int64_t> BudgetWithin(const Request& request,
+  std::optional<int64_t> BudgetWithin(const Request& request, int64_t num_far,
                                       int64_t num_extents) const;
   // Pages of `far` are not whole any more, and one that has no slots yet gets
   // them. REQUIRES: kv has so many free extents.
@@ -104,8 +108,8 @@ class RequestSlots {
   // It has no slots any more; nothing where it had none. Its pages are kv's.
   void Close(SequenceId id);
 
-  // Extents that its slots take, and how many fewer it holds than if all its
-  // pages were whole.
+  // Extents that its slots and what it holds take, and how many fewer it has
+  // than if all its pages were whole.
   int64_t NumSlotExtents(SequenceId id) const;
   int64_t NumSaved(SequenceId id) const;
 
@@ -117,8 +121,9 @@ class RequestSlots {
   std::span<const View> counts() const { return tables_->counts(); }
   // What Bring counted in it goes to the host.
   void EnqueueCounts(Queue& queue);
-  // Of request `request` of the step, in layers [first, end). REQUIRES: the
-  // queue has come past EnqueueCounts.
+  // Of request `request` of the step, in layers [first, end), and what came
+  // near for it before. A layer that it holds is near: all that is read there
+  // are hits. REQUIRES: the queue has come past EnqueueCounts.
   BroughtPieces Brought(int request, int first_layer, int end_layer) const;
 
   // For tests.
@@ -135,12 +140,37 @@ class RequestSlots {
   RequestSlots(const Memory& memory, const SelectorSet& selectors,
                const RequestSlotsOptions& options,
                const SlotLedgerOptions& ledger);
+  // What a sequence with slots has besides.
+  struct Owner {
+    int selector = -1;
+    NearPlaces near = {};
+  };
+  // A request of the step.
+  struct Row {
+    int selector = -1;       // -1: all its pages are whole
+    int64_t near_bytes = 0;  // that came near before it
+  };
+
+  std::span<const int> NearLayers(int selector) const {
+    return near_layers_[static_cast<size_t>(selector)];
+  }
+  int64_t NumNearExtents(int selector, int64_t num_places) const;
+  // How many more it would hold with so many far pages more.
+  int64_t NumMoreExtents(SequenceId id, const Owner& owner,
+                         int64_t num_pages) const;
+  // So many as its places need.
+  void HoldNear(SequenceId id, const Owner& owner);
+  // The strips of its far pages, by page and near layer.
+  std::vector<uint32_t> NearStrips(SequenceId id, const Owner& owner) const;
+  // Enqueues what is not there yet. Returns how many bytes.
+  int64_t CopyNear(Queue& queue, SequenceId id, Owner& owner,
+                   std::span<const uint32_t> strips);
   // None where nothing can leave.
   std::optional<PageRange> Movable(const Sequence& sequence) const;
   std::optional<DemotionOffer> Offer(const Sequence& sequence) const;
   std::vector<int> FramesOf(const Request& request,
                             const CacheBudget& budget) const;
-  int64_t NumSlotExtents(const Request& request,
+  int64_t NumSlotExtents(const Request& request, int64_t num_far,
                          const CacheBudget& budget) const;
   void MoveFrames(SequenceId id, const Use& use);
   std::vector<int> FramesByLayer(SequenceId id) const;
@@ -155,7 +185,10 @@ class RequestSlots {
   const RequestSlotsOptions options_;
   SlotLedger ledger_;
   std::unique_ptr<SlotTables> tables_;
-  Buffer counts_;  // of a step, on the host
+  std::vector<std::vector<int>> near_layers_;  // by selector
+  std::map<SequenceId, Owner> owners_;         // of those that have slots
+  std::vector<Row> rows_;                      // of a step
+  Buffer counts_;                              // of a step, on the host
   // What one misses a token: its steps' mean, an eighth of which is the last.
   struct Missed {
     double bytes = 0;  // of a token on its way through the layers

@@ -90,17 +90,28 @@ const uint32_t* RequestSlots::CountsOf(int request, int layer) const {
   return reinterpret_cast<const uint32_t*>(counts_.data()) + first;
 }
 
+// What found no slot is read on the host where it lies, and crosses the link
+// too, as often as it is read.
 BroughtPieces RequestSlots::Brought(int request, int first_layer,
                                     int end_layer) const {
-  BroughtPieces sum;
+  const Row& row = rows_[static_cast<size_t>(request)];
+  BroughtPieces sum = {.near_bytes = row.near_bytes};
   for (int layer = first_layer; layer < end_layer; ++layer) {
     const uint32_t* counts = CountsOf(request, layer);
+    const bool is_near = row.selector >= 0 &&
+                         std::ranges::count(NearLayers(row.selector), layer);
+    if (is_near) {
+      sum += {.picks = counts[kPicksCount], .hits = counts[kPicksCount]};
+      continue;
+    }
+    const int64_t num_over_link =
+        int64_t{counts[kFetchedCount]} + counts[kUnplacedCount];
     sum += {.picks = counts[kPicksCount],
             .hits = counts[kHitsCount],
             .misses = counts[kMissesCount],
             .hints = counts[kHintsCount],
             .hints_used = counts[kHintsUsedCount],
-            .fetched_bytes = counts[kFetchedCount] * PieceBytes()};
+            .fetched_bytes = num_over_link * PieceBytes()};
   }
   return sum;
 }

@@ -297,7 +297,7 @@ Completion Sequence::Complete(FinishReason reason, int num_layers) const {
   completion.kv.misses = brought_.misses;
   completion.kv.hints = brought_.hints;
   completion.kv.hints_used = brought_.hints_used;
-  completion.kv.fetched_bytes = brought_.fetched_bytes;
+  completion.kv.fetched_bytes = brought_.fetched_bytes + brought_.near_bytes;
   completion.kv.written_bytes = written_bytes_;
   completion.kv.stall_ms = disk_wait_ms_;
   completion.reason = reason;

@@ -51,6 +51,30 @@ std::vector<int> SlotFramesOf(const Selector& selector, int slot_tokens,
   return FillExtents(std::clamp(wanted, 1, std::max(1, most)), layers);
 }
 
+std::vector<int> NearLayersOf(const Selector& selector) {
+  std::vector<int> layers;
+  for (size_t layer = 0; layer < selector.reads_all.size(); ++layer) {
+    if (selector.reads_all[layer]) layers.push_back(static_cast<int>(layer));
+  }
+  return layers;
+}
+
+int64_t NumNearExtents(int64_t num_pages, size_t num_near_layers,
+                       int num_layers) {
+  const int64_t num_strips = num_pages * static_cast<int64_t>(num_near_layers);
+  return (num_strips + num_layers - 1) / num_layers;
+}
+
+void SlotRoom::AddLayersOf(const Selector& selector) {
+  num_near_layers = std::max(num_near_layers,
+                             static_cast<int>(NearLayersOf(selector).size()));
+  const std::vector<bool> choosing = ChoosingLayers(selector);
+  slot_layers.resize(choosing.size());
+  for (size_t layer = 0; layer < choosing.size(); ++layer) {
+    if (choosing[layer]) slot_layers[layer] = true;
+  }
+}
+
 SlotTablesOptions SlotTablesFor(const SlotRoom& room) {
   const StripPoolOptions& pool = room.pool;
   const TableRoom tables = {.num_extents = pool.num_extents,
@@ -68,7 +92,9 @@ SlotTablesOptions SlotTablesFor(const SlotRoom& room) {
       .num_far_pages = room.num_host_extents,
       .num_table_pages = NumTablePages(tables),
       // A layer may have twice its share.
-      .max_frames = std::min(2 * room.layer_frames, most_frames)};
+      .max_frames = std::min(2 * room.layer_frames, most_frames),
+      .num_near_layers = room.num_near_layers,
+      .slot_layers = room.slot_layers};
 }
 
 }  // namespace winnow

@@ -74,6 +74,9 @@ std::map<uint32_t, std::map<SequenceId, int>> OwnersByExtent(
         ++owners[strip / num_layers][owner.sequence];
       }
     }
+    for (const uint32_t strip : owner.held) {
+      ++owners[strip / num_layers][owner.sequence];
+    }
   }
   return owners;
 }
@@ -90,6 +93,7 @@ void CheckOwner(const SlotOwnerSnapshot* owner, const TableSnapshot& table,
   }
   if (owner != nullptr) {
     for (const auto& frames : owner->frames) num_strips += std::ssize(frames);
+    num_strips += std::ssize(owner->held);
   }
   if ((owner != nullptr) != (num_far > 0) ||
       num_strips > num_far * num_layers || num_uncovered > 0) {
@@ -145,6 +149,7 @@ std::vector<std::string> BrokenInvariants(const SlotSnapshot& snapshot) {
     for (const uint32_t segment : owner.segments) {
       if (segment != kNoSlotSegment) ++segments[segment];
     }
+    for (const uint32_t strip : owner.held) ++frames[strip];
     for (size_t layer = 0; layer < owner.frames.size(); ++layer) {
       for (const uint32_t frame : owner.frames[layer]) ++frames[frame];
       for (const uint32_t chunk : owner.chunks[layer]) ++chunks[chunk];

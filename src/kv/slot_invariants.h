@@ -29,6 +29,7 @@ struct SlotOwnerSnapshot {
   std::vector<uint32_t> segments;             // by number
   std::vector<std::vector<uint32_t>> frames;  // by layer: strips
   std::vector<std::vector<uint32_t>> chunks;  // by layer
+  std::vector<uint32_t> held = {};            // strips that are no frames
 
   friend bool operator==(const SlotOwnerSnapshot&,
                          const SlotOwnerSnapshot&) = default;
@@ -48,8 +49,9 @@ struct SlotSnapshot {
 };
 
 // Names whatever is broken, a line each; empty where all holds:
-//  * every strip of a split extent is free, or a frame of one sequence and
-//    layer, and no other strip is either; an extent's used strips are counted;
+//  * every strip of a split extent is free, a frame of one sequence and layer,
+//    or held by one sequence, and no other strip is any of these; an extent's
+//    used strips are counted;
 //  * a segment or chunk has one owner at most, and exists; free + owned = all;
 //  * a layer has the chunks that its frames need, and no more.
 std::vector<std::string> BrokenInvariants(const SlotSnapshot& snapshot);

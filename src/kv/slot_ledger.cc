@@ -62,6 +62,7 @@ void SlotLedger::Close(SequenceId sequence) {
   for (int layer = 0; layer < options_.num_layers; ++layer) {
     ResizeLayer(sequence, layer, 0);
   }
+  Hold(sequence, 0);
   std::erase_if(added_, [&](const AddedFrames& added) {
     return added.sequence == sequence;
   });
@@ -128,6 +129,29 @@ bool SlotLedger::Resize(SequenceId sequence, std::span<const int> num_frames) {
   return true;
 }
 
+bool SlotLedger::Hold(SequenceId sequence, int64_t num_strips) {
+  std::vector<uint32_t>& held = OwnerOf(sequence).held;
+  CHECK(num_strips >= 0, "num_strips={}", num_strips);
+  if (num_strips - std::ssize(held) > num_free_strips()) return false;
+  while (std::ssize(held) > num_strips) {
+    ReturnStrip(held.back());
+    held.pop_back();
+  }
+  while (std::ssize(held) < num_strips) held.push_back(TakeStrip());
+  return true;
+}
+
+uint32_t SlotLedger::TakeStrip() {
+  const uint32_t strip = free_strips_.extract(free_strips_.begin()).value();
+  ++split_.at(ExtentId(strip / static_cast<uint32_t>(options_.num_layers)));
+  return strip;
+}
+
+void SlotLedger::ReturnStrip(uint32_t strip) {
+  --split_.at(ExtentId(strip / static_cast<uint32_t>(options_.num_layers)));
+  free_strips_.insert(strip);
+}
+
 int64_t SlotLedger::ExtentsToSplit(SequenceId sequence,
                                    std::span<const int> num_frames) const {
   CheckAmounts(num_frames);
@@ -146,10 +170,8 @@ void SlotLedger::ResizeLayer(SequenceId sequence, int layer,
   const auto index = static_cast<size_t>(layer);
   std::vector<uint32_t>& frames = owner.frames[index];
   std::vector<uint32_t>& chunks = owner.chunks[index];
-  const auto num_layers = static_cast<uint32_t>(options_.num_layers);
   while (frames.size() > num_frames) {
-    --split_.at(ExtentId(frames.back() / num_layers));
-    free_strips_.insert(frames.back());
+    ReturnStrip(frames.back());
     frames.pop_back();
   }
   const auto num_chunks =
@@ -170,10 +192,7 @@ void SlotLedger::ResizeLayer(SequenceId sequence, int layer,
                     .layer = layer,
                     .first = static_cast<int>(frames.size()),
                     .end = static_cast<int>(num_frames)});
-  while (frames.size() < num_frames) {
-    frames.push_back(free_strips_.extract(free_strips_.begin()).value());
-    ++split_.at(ExtentId(frames.back() / num_layers));
-  }
+  while (frames.size() < num_frames) frames.push_back(TakeStrip());
 }
 
 std::vector<AddedFrames> SlotLedger::TakeAdded() {
@@ -214,7 +233,7 @@ SlotSnapshot SlotLedger::Snapshot() const {
   snapshot.free_strips.assign(free_strips_.begin(), free_strips_.end());
   for (const auto& [sequence, owner] : owners_) {
     snapshot.owners.push_back(
-        {sequence, owner.segments, owner.frames, owner.chunks});
+        {sequence, owner.segments, owner.frames, owner.chunks, owner.held});
   }
   return snapshot;
 }

@@ -73,7 +73,10 @@ class SlotLedger {
   // added or taken away: false, and nothing has changed, where strips or chunks
   // do not suffice. REQUIRES: an amount a layer, of at most max_frames.
   bool Resize(SequenceId sequence, std::span<const int> num_frames);
-  // How many more extents must be split for that.
+  // The sequence has so many strips from here on besides its frames, in which
+  // it keeps pages of layers that it reads whole: as Resize.
+  bool Hold(SequenceId sequence, int64_t num_strips);
+  // How many more extents must be split for a Resize.
   int64_t ExtentsToSplit(SequenceId sequence,
                          std::span<const int> num_frames) const;
 
@@ -89,6 +92,9 @@ class SlotLedger {
   // Strips: extent * layers + layer of the extent.
   std::span<const uint32_t> frames(SequenceId sequence, int layer) const;
   std::span<const uint32_t> chunks(SequenceId sequence, int layer) const;
+  std::span<const uint32_t> held(SequenceId sequence) const {
+    return OwnerOf(sequence).held;
+  }
 
   int64_t num_free_strips() const { return std::ssize(free_strips_); }
   const SlotLedgerOptions& options() const { return options_; }
@@ -99,11 +105,14 @@ class SlotLedger {
     std::vector<uint32_t> segments;
     std::vector<std::vector<uint32_t>> frames;  // by layer
     std::vector<std::vector<uint32_t>> chunks;  // by layer
+    std::vector<uint32_t> held;                 // strips that are no frames
   };
 
   const Owner& OwnerOf(SequenceId sequence) const;
   Owner& OwnerOf(SequenceId sequence);
   void CheckAmounts(std::span<const int> num_frames) const;
+  uint32_t TakeStrip();
+  void ReturnStrip(uint32_t strip);
   void ResizeLayer(SequenceId sequence, int layer, size_t num_frames);
 
   const SlotLedgerOptions options_;

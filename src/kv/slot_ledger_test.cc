@@ -36,6 +36,25 @@ TEST(SlotLedgerTest, StripsServeAnyLayerLowestFirst) {
   ledger.Close(kSecond);
 }
 
+TEST(SlotLedgerTest, StripsThatAreHeldAreNoFrames) {
+  SlotLedger ledger(
+      {.num_layers = 2, .num_segments = 0, .num_chunks = 9, .max_frames = 9});
+  for (const uint32_t extent : {5u, 7u}) ledger.Split(ExtentId(extent));
+  ledger.Open(kFirst);
+  EXPECT_TRUE(ledger.Resize(kFirst, std::array{1, 0}));
+  EXPECT_TRUE(ledger.Hold(kFirst, 2));
+  EXPECT_EQ(std::vector(ledger.held(kFirst).begin(), ledger.held(kFirst).end()),
+            (std::vector<uint32_t>{11, 14}));
+  EXPECT_EQ(ledger.chunks(kFirst, 1).size(), 0u);
+  EXPECT_FALSE(ledger.Hold(kFirst, 4));
+  EXPECT_FALSE(ledger.Join());
+  EXPECT_TRUE(ledger.Hold(kFirst, 1));
+  EXPECT_EQ(ledger.Join(), ExtentId(7));
+  EXPECT_EQ(BrokenInvariants(ledger.Snapshot()), std::vector<std::string>());
+  ledger.Close(kFirst);
+  EXPECT_EQ(ledger.Join(), ExtentId(5));
+}
+
 TEST(SlotLedgerTest, ExtentsJoinWhenNoStripIsUsed) {
   SlotLedger ledger({.num_layers = 2, .num_chunks = 9, .max_frames = 100});
   for (const uint32_t extent : {4, 5, 6}) ledger.Split(ExtentId(extent));
@@ -108,7 +127,7 @@ class RandomCalls {
   }
 
   void Call() {
-    const int64_t dice = Below(10);
+    const int64_t dice = Below(11);
     if (dice < 2) {
       const auto extent = static_cast<uint32_t>(Below(100));
       if (split_.insert(extent).second) ledger_.Split(ExtentId(extent));
@@ -152,6 +171,15 @@ class RandomCalls {
           ledger_.Cover(sequence, first, first + Below(3 * kSlotSegmentPages));
     } else if (dice < 7) {
       ledger_.Uncover(sequence, Below(9 * kSlotSegmentPages));
+    } else if (dice < 8) {
+      const int64_t num_strips = Below(Below(2) == 0 ? 200 : 9);
+      const int64_t num_more = num_strips - std::ssize(ledger_.held(sequence));
+      const bool has_room = num_more <= ledger_.num_free_strips();
+      done = ledger_.Hold(sequence, num_strips);
+      EXPECT_EQ(done, has_room);
+      if (done) {
+        EXPECT_EQ(std::ssize(ledger_.held(sequence)), num_strips);
+      }
     } else {
       std::vector<int> frames;
       for (int layer = 0; layer < num_layers_; ++layer) {

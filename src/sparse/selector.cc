@@ -309,6 +309,10 @@ Result<Selector> MakeSelector(std::string_view text, const SelectorShape& shape,
   if (kind != &kDenseSelector) {
     RETURN_IF_ERROR(CheckChooses(values, shape, selector));
   }
+  selector.reads_all = selector.dense;
+  for (size_t i = 0; i < shape.windows.size(); ++i) {
+    if (shape.windows[i] > 0) selector.reads_all[i] = false;
+  }
   ASSIGN_OR_RETURN(selector.program, kind->make(values, shape));
   CheckProgram(selector.program);
   RETURN_IF_ERROR(

@@ -31,6 +31,9 @@ struct Selector {
   std::string name;
   SelectProgram program;
   std::vector<bool> dense;  // by layer: everything is read there
+  // By layer: dense, and no sliding window there: every row reads all that its
+  // request has. None: in no layer is it so.
+  std::vector<bool> reads_all = {};
   // By layer: everything is read there, and what is chosen there is read in
   // the layers after it, up to the next such one. None: each layer chooses.
   std::vector<bool> keeps = {};

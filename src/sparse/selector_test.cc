@@ -139,6 +139,9 @@ TEST(SelectorTest, LayersWithAWindowStayDense) {
   const Selector selector = *MakeSelector("mean", shape);
   EXPECT_NE(selector.ForLayer(0), nullptr);
   EXPECT_EQ(selector.ForLayer(1), nullptr);
+  const Selector first = *MakeSelector("mean:dense_layers=0-1", shape);
+  EXPECT_EQ(first.dense, (std::vector<bool>{true, true, false, false}));
+  EXPECT_EQ(first.reads_all, (std::vector<bool>{true, false, false, false}));
 }
 
 // What would be dense attention under another name is refused.

@@ -156,8 +156,7 @@ double RequestBytes(const DeviceModel& device, const ModelSize& model,
 
 double HostBytes(const ModelSize& model, const RowWork& row) {
   if (row.is_whole()) return 0;
-  const int choosing = model.num_layers - row.dense_layers;
-  return static_cast<double>(model.token_bytes()) * choosing *
+  return static_cast<double>(model.token_bytes()) * model.num_layers *
          model.num_kv_heads * row.context_tokens;
 }
 

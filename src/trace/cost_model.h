@@ -52,7 +52,7 @@ struct ModelSize {
 // What one row of a request does, mean over rows.
 struct RowWork {
   double context_tokens = 0;
-  int dense_layers = 0;  // whose pages are all on the device
+  int dense_layers = 0;  // whose strips are all on the device
   // Of a choosing layer and KV head: read; in pieces that need a slot, each
   // once; missed of these, and brought as hints.
   double read_tokens = 0, wanted_tokens = 0;
@@ -86,7 +86,8 @@ PredictedStep PredictStep(const DeviceModel& device, const ModelSize& model,
 // Of one request on each GPU: slots, dense layers, its open extent, summaries.
 double RequestBytes(const DeviceModel& device, const ModelSize& model,
                     const RowWork& row);
-// On the host: the pages of choosing layers, but of a row that is whole.
+// On the host: its pages, of all layers, as an extent there has them; but of a
+// row that is whole.
 double HostBytes(const ModelSize& model, const RowWork& row);
 
 // What memories must have for `batch` requests beside the weights, of which

@@ -67,10 +67,10 @@ TEST(CostModelTest, ARequestIsItsSlotsDenseLayersOpenPageAndSummaries) {
                           32 * 32 * token + 30 * 8 * 8 * 131072.0;
   DeviceModel h200 = *DeviceModelOf("h200");
   EXPECT_NEAR(RequestBytes(h200, kModel, row), expected, 1);
-  EXPECT_NEAR(HostBytes(kModel, row), 30 * 131072 * token, 1);
+  EXPECT_NEAR(HostBytes(kModel, row), 32 * 131072 * token, 1);
   EXPECT_EQ(
       RequestsThatFit(h200, kModel, row),
-      static_cast<int64_t>(0.9 * 128 * (1 << 30) / (30 * 131072 * token)));
+      static_cast<int64_t>(0.9 * 128 * (1 << 30) / (32 * 131072 * token)));
   h200.host_gib = 1e6;
   const double left = 0.9 * 140.4 * (1 << 30) - 2.0 * kModel.num_weights;
   EXPECT_EQ(RequestsThatFit(h200, kModel, row),

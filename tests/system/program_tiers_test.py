@@ -66,6 +66,71 @@ class ProgramTiersTest(ProgramCase):
         for words in ("on the host", "picks near", "fetched"):
             self.assertIn(words, near.stderr)
 
+    def answers_of(self, prompts, *arguments):
+        """What generate says of each, with the same bits whoever runs."""
+        asked = []
+        for prompt in prompts:
+            asked += ["--prompt", prompt]
+        done = winnow("generate", MODEL, *asked, "--json", "--quiet",
+                      "--batch-invariant", "--logprobs", "2", *arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def assert_same_bits(self, answers, expected):
+        for answer, whole in zip(answers, expected, strict=True):
+            self.assertEqual(answer["token_ids"], whole["token_ids"])
+            self.assertEqual(answer["logprobs"], whole["logprobs"])
+
+    def test_a_request_that_generates_makes_room_for_one_that_waits(self):
+        prompts = [make_record("niah", 1024, 6, index).prompt
+                   for index in range(2)]
+        ask = ["--max-tokens", "48", "--select",
+               "mean:budget=64,block=16,sink=0,recent=16"]
+        whole = self.answers_of(prompts, *ask)
+        # Whole they would be 8 MiB.
+        kept = self.answers_of(prompts, *ask, "--device-kv", "5MiB",
+                               "--host-kv", "16MiB")
+        self.assert_same_bits(kept, whole)
+        first, second = [answer["kv"] for answer in kept]
+        self.assertGreater(first["misses"], 0)
+        self.assertGreater(first["hits"], 0)
+        self.assertLess(first["device_bytes"], whole[0]["kv"]["device_bytes"])
+        self.assertGreater(first["host_bytes"], 0)
+        self.assertEqual(second["picks"], 0)
+
+    def test_a_prompt_larger_than_the_device(self):
+        prompts = [make_record("niah", 2048, 6, 0).prompt]
+        budget = "mean:budget=64,block=16,sink=0,recent=16,dense_layers="
+        for layers in ("none", "0-1"):
+            ask = ["--max-tokens", "32", "--select", budget + layers]
+            whole = self.answers_of(prompts, *ask)
+            size = ["--device-kv", "5MiB", "--host-kv", "16MiB"]
+            self.assertGreater(whole[0]["kv"]["device_bytes"], 5 << 20)
+            near = self.answers_of(prompts, *ask, *size)
+            self.assert_same_bits(near, whole)
+            kv = near[0]["kv"]
+            self.assertLess(kv["device_bytes"], 5 << 20)
+            self.assertGreater(kv["host_bytes"], 5 << 20)
+            self.assertGreater(kv["misses"], 0)
+        self.assert_error(
+            winnow("generate", MODEL, "--prompt", prompts[0], "--select",
+                   "dense", "--max-tokens", "32", *size), FAILURE,
+            "device-kv holds 5.0 MiB")
+
+    def test_a_request_gives_way_and_comes_back(self):
+        # More than was expected of each, and more than the device holds.
+        prompts = [word * 100 for word in ("day ", "night ", "7 ")]
+        ask = ["--max-tokens", "700", "--select", "dense"]
+        whole = self.answers_of(prompts, *ask)
+        self.assertGreater(sum(answer["kv"]["device_bytes"]
+                               for answer in whole), 2 * (3 << 20))
+        crowded = self.answers_of(prompts, *ask, "--device-kv", "3MiB",
+                                  "--host-kv", "16MiB")
+        self.assert_same_bits(crowded, whole)
+        fetched = [answer["kv"]["fetched_bytes"] for answer in crowded]
+        self.assertEqual(fetched[0], 0)
+        self.assertGreater(max(fetched), 0)
+
     def generate_from_disk(self, *arguments: str, words: int = 700):
         return winnow("generate", MODEL, "--prompt", "day " * words,
                       "--max-tokens", "8", "--quiet", "--json",
@@ -101,6 +166,17 @@ class ProgramTiersTest(ProgramCase):
         # What was computed by another rule is another prompt's.
         self.assertEqual(json.loads(self.generate_from_disk().stdout)
                          ["kv"]["fetched_bytes"], 0)
+
+    def test_prompts_do_not_depend_on_the_number_of_threads(self):
+        fetched = []
+        for threads in (1, 2, 3):
+            done = self.generate_from_disk("--batch-invariant", "--threads",
+                                           str(threads))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            fetched.append(json.loads(done.stdout)["kv"]["fetched_bytes"])
+        self.assertEqual(fetched[0], 0)
+        self.assertGreater(fetched[1], 0)
+        self.assertEqual(fetched[2], fetched[1])
 
     def test_a_document_of_32k_is_read_from_disk_after_a_restart(self):
         # By a selector that acts in prompts, so that it is read soon.

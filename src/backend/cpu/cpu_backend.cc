@@ -54,9 +54,10 @@ class CpuBackend final : public Backend {
         select_scratch_(static_cast<size_t>(pool_.num_workers())),
         bring_workspace_(pool_.num_workers()) {
     attributes_.name = "cpu";
+    attributes_.kernels =
+        fmt::format("CPU, {} kernels", CpuKernelsName(kernels_));
     attributes_.description =
-        fmt::format("CPU, {} kernels, {} threads", CpuKernelsName(kernels_),
-                    pool_.num_workers());
+        fmt::format("{}, {} threads", attributes_.kernels, pool_.num_workers());
     attributes_.memory_bytes = TotalHostBytes();
     attributes_.available_bytes = AvailableHostBytes();
     attributes_.device_is_host = true;

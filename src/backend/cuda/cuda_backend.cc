@@ -68,9 +68,10 @@ class CudaBackend final : public Backend {
     size_t free_bytes = 0, total_bytes = 0;
     cudaMemGetInfo(&free_bytes, &total_bytes);
     attributes_.name = fmt::format("cuda:{}", device_.index);
+    attributes_.kernels = fmt::format("{}, {} multiprocessors", properties.name,
+                                      properties.multiProcessorCount);
     attributes_.description =
-        fmt::format("{}, {} multiprocessors, {:.0f} GiB", properties.name,
-                    properties.multiProcessorCount,
+        fmt::format("{}, {:.0f} GiB", attributes_.kernels,
                     static_cast<double>(total_bytes) / (int64_t{1} << 30));
     attributes_.memory_bytes = static_cast<int64_t>(total_bytes);
     attributes_.available_bytes = static_cast<int64_t>(free_bytes);
