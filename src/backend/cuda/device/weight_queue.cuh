@@ -3,6 +3,7 @@
 #define WINNOW_BACKEND_CUDA_DEVICE_WEIGHT_QUEUE_CUH_
 
 #include "backend/cuda/device/async_copy.cuh"
+#include "backend/cuda/device/cache_policy.cuh"
 
 namespace winnow::device {
 
@@ -61,7 +62,7 @@ class WeightQueue {
         CopyAsync16(stage + 16 * Place(lane_ / kChunkPieces + i * kCopyRows,
                                        lane_ % kChunkPieces),
                     is_there ? from + at + row * of_.stride : from,
-                    is_there ? 16 : 0);
+                    is_there ? 16 : 0, policy_);
       }
       first_ += kChunkStride;
       if (first_ >= of_.inputs) {
@@ -106,6 +107,9 @@ class WeightQueue {
 
   const WeightTiles<T> of_;
   const int lane_;
+  // A step's weights pass through L2 between two uses of what else it reads:
+  // code, tables, lists, summaries.
+  const CachePolicy policy_ = EvictFirst();
   std::byte* memory_;
   int warp_first_, first_, output_;  // of the next Fetch
   int fetch_stage_ = 0, take_stage_ = 0;

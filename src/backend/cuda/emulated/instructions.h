@@ -27,6 +27,17 @@ void movmatrix_sync_aligned_m8n8_trans_b16(uint32_t* to, uint32_t matrix);
 
 void cp_async_cg_shared_global(uint32_t to, const void* from, int num_bytes,
                                uint32_t num_bytes_read);
+// A policy says what a cache keeps, and there is none.
+inline void createpolicy_fractional_L2__evict_first_b64(uint64_t* to, double) {
+  *to = 0;
+}
+inline void cp_async_cg_shared_global_L2__cache_hint(uint32_t to,
+                                                     const void* from,
+                                                     int num_bytes,
+                                                     uint32_t num_bytes_read,
+                                                     uint64_t) {
+  cp_async_cg_shared_global(to, from, num_bytes, num_bytes_read);
+}
 void cp_async_commit_group();
 void cp_async_wait_group(int num_pending);
 
