@@ -20,10 +20,11 @@ class HookedBackend final : public ForwardingBackend {
   std::function<void(const SampleArgs&)> pre_sample;
   std::function<void(const EmbedArgs&)> pre_embed;
   std::function<void(const View& from, const View& to)> pre_copy;
+  std::function<void()> pre_summarize;
   std::function<void(const SelectArgs&)> pre_select;
   std::function<void(const SelectArgs&)> post_select;  // behind the verb
   std::function<void(const BringArgs&)> pre_bring;
-  std::function<void()> pre_replay;
+  std::function<void(std::span<const std::byte> key)> pre_replay;
 
   std::optional<BackendAttributes> given_attributes;  // instead of its own
 
@@ -43,12 +44,17 @@ class HookedBackend final : public ForwardingBackend {
   }
   void Replay(Queue& queue, std::span<const std::byte> key,
               const std::function<void()>& enqueue) override {
-    if (pre_replay) pre_replay();
+    if (pre_replay) pre_replay(key);
     real().Replay(queue, key, enqueue);
   }
   void Linear(Queue& queue, const LinearArgs& args) override {
     if (pre_linear) pre_linear(args);
     real().Linear(queue, args);
+  }
+  void Summarize(Queue& queue, const LayerStep& step, const SummarizeArgs& args,
+                 const LayerCache& cache) override {
+    if (pre_summarize) pre_summarize();
+    real().Summarize(queue, step, args, cache);
   }
   void Select(Queue& queue, const LayerStep& step, const SelectArgs& args,
               const LayerCache& cache) override {

@@ -46,6 +46,7 @@ void Add(const Selection& selection, KeyBytes& key) {
   key.Add(selection.end_row);
   Add(selection.first_token, key);
   Add(selection.first_new_token, key);
+  key.Add(selection.completes_summaries);
   Add(selection.read_shares, key);
   Add(selection.picks.picks, key);
   Add(selection.hints.picks, key);

@@ -180,6 +180,18 @@ void Runner::GatherSelection(Group& group) {
   }
   selection.first_row = group.first_generated_row;
   selection.end_row = group.end_generated_row;
+  // Of many requests one nearly always does, and steps of each number of them
+  // would be recorded twice.
+  constexpr size_t kFewRequests = 4;
+  selection.completes_summaries = group.items.size() > kFewRequests;
+  for (size_t i = 0; i < group.items.size(); ++i) {
+    const StepItem& item = group.items[i];
+    if (selectors[i] >= 0 &&
+        selectors_.Completes(selectors[i], first_token[i],
+                             item.first_token + item.num_tokens)) {
+      selection.completes_summaries = true;
+    }
+  }
   const View zeros = zeros_.At(0, Dtype::kFloat32, {step.num_rows});
   selection.read_shares = shares_.At(0, Dtype::kFloat32, {step.num_rows});
   backend_.Copy(*queue_, zeros, selection.read_shares);

@@ -331,6 +331,16 @@ int SelectorSet::num_summarized(int index, SequenceId id) const {
   return 0;
 }
 
+bool SelectorSet::Completes(int index, int first, int end) const {
+  const SelectProgram& program = StateOf(index).selector.program;
+  if (program.fixed.kind != FixedChoice::Kind::kNone) return true;
+  return std::ranges::any_of(std::array{&program.rows, &program.normalizer},
+                             [&](const SummaryRows* rows) {
+                               return NumVisibleRows(*rows, first) !=
+                                      NumVisibleRows(*rows, end);
+                             });
+}
+
 int64_t SelectorSet::FirstTokenToRead(int index, SequenceId id,
                                       int num_computed) const {
   const State& state = StateOf(index);

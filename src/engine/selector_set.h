@@ -123,6 +123,9 @@ class SelectorSet {
   void Truncate(int index, SequenceId id, int num_tokens);
   // From which token on the next step must summarise.
   int num_summarized(int index, SequenceId id) const;
+  // Whether tokens [first, end) may complete a summary, or a choice that is
+  // fixed behind one of them.
+  bool Completes(int index, int first, int end) const;
   // The first token whose key is still to be summarised, of a sequence with
   // `num_computed`, the whole prompt among them: those before it are read as
   // picks alone. REQUIRES: no summary is the key itself.

@@ -211,14 +211,17 @@ void ReadChosen(const Pass& pass, const LayerStep& step,
                 const LayerCache& cache) {
   const Selection& selection = pass.args.selection;
   const auto selectors = selection.OfLayer(step.layer);
-  pass.backend.Summarize(pass.queue, step,
-                         {.selectors = selectors,
-                          .first_token = selection.first_token,
-                          .q = read.q,
-                          .scale = read.scale,
-                          .inverse_frequencies = pass.args.inverse_frequencies,
-                          .rope_scale = pass.args.rope_scale},
-                         cache);
+  if (selection.completes_summaries) {
+    pass.backend.Summarize(
+        pass.queue, step,
+        {.selectors = selectors,
+         .first_token = selection.first_token,
+         .q = read.q,
+         .scale = read.scale,
+         .inverse_frequencies = pass.args.inverse_frequencies,
+         .rope_scale = pass.args.rope_scale},
+        cache);
+  }
   if (HasClusters(selectors)) {
     pass.backend.Index(
         pass.queue, step,

@@ -18,7 +18,10 @@ struct Selection {
   int num_selectors = 0;
   View first_token;           // i32 [requests], as SummarizeArgs has it
   View first_new_token = {};  // i32 [requests], or empty, as SelectArgs has it
-  View read_shares;           // f32 [rows], as SelectArgs has it
+  // Whether the step's tokens may complete something that Summarize makes: most
+  // steps of decode complete nothing.
+  bool completes_summaries = true;
+  View read_shares;  // f32 [rows], as SelectArgs has it
   // Generated rows stand among [first_row, end_row) of the step.
   int first_row = 0, end_row = 0;
   // Memory for the lists of a run of rows, which chooses and reads before the

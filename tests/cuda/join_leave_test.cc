@@ -236,7 +236,8 @@ class JoinLeaveTest : public testing::Test {
     while (!clients_.empty() && !HasFailure()) Step();
   }
 
-  // Every number of sequences decodes, and every selector.
+  // Every number of sequences decodes, and every selector; of few sequences
+  // also steps that complete no summary, and some that do.
   void WarmUp() {
     for (int probe = 0; probe < num_probes(); ++probe) {
       JoinAsProbe(probe);
@@ -246,6 +247,11 @@ class JoinLeaveTest : public testing::Test {
       for (int i = 0; i < num_seqs; ++i) {
         Join(-1, 1 + i, 8, /*min_tokens=*/8);
         clients_.back().leaves_after = 0;
+      }
+      StepToEnd();
+      for (int i = 0; i < num_seqs; ++i) {
+        Join(/*probe=*/1, 8, 20, /*min_tokens=*/20);
+        clients_.back().probe = -1;
       }
       StepToEnd();
     }
