@@ -597,7 +597,7 @@ class ServeTest(unittest.TestCase):
         asked = {"prompt": [70] * 4200, "max_tokens": 0, "echo": True}
         self.assert_refused(400, asked, "are 4200 and 0", field="prompt")
         server = start("--device-kv", "9MiB", "--host-kv", "24MiB",
-                       "--select", "quest:budget=256,dense")
+                       "--select", "quest:budget=256,dense_layers=none,dense")
         for more, words in [
                 ({"select": "dense"}, ["KV of 3000 tokens (a prompt of 3000 "
                                        "and max-tokens) needs", "device-kv"]),
