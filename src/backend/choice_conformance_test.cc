@@ -71,14 +71,20 @@ double DrawScore(Spread spread, int64_t i, int64_t count,
   return random.Normal();
 }
 
+// All requests, and all heads of each, have the same scores.
 class SpreadCase {
  public:
-  SpreadCase(Spread spread, RandomSource& random)
-      : sparse(KvShape{},
-               {{static_cast<int32_t>(random.Between(900, 9999)), 1, 0}},
+  SpreadCase(Spread spread, RandomSource& random, int num_requests = 1,
+             int num_heads = 1, int64_t most_position = 9999)
+      : sparse(KvShape{.group_heads = num_heads},
+               std::vector<RequestRows>(
+                   static_cast<size_t>(num_requests),
+                   {static_cast<int32_t>(random.Between(900, most_position)), 1,
+                    0}),
                random),
         context(sparse.paged.requests()[0].end_position()) {
     SelectProgram program;
+    program.scope = Scope::kQHead;
     program.group = Reduction::kMax;
     program.block_tokens = random.Among({1, 1, 1, 8, 32, 64});
     const int block = program.block_tokens;
@@ -92,14 +98,19 @@ class SpreadCase {
     const std::vector<bool> forced = OracleForced(program, context);
     const int64_t num_free = std::ranges::count(forced, false);
     const int64_t count = std::clamp<int64_t>(
-        random.Among({int64_t{1}, int64_t{64}, int64_t{512}, int64_t{513},
-                      num_free / 2, num_free - 1, random.Between(1, num_free)}),
+        num_requests > 1
+            // As many keys are left as a block has threads, or more.
+            ? random.Among({int64_t{64}, int64_t{200}, int64_t{256},
+                            random.Between(1, num_free)})
+            : random.Among({int64_t{1}, int64_t{64}, int64_t{512}, int64_t{513},
+                            num_free / 2, num_free - 1,
+                            random.Between(1, num_free)}),
         1, num_free);
     program.budget = {Amount::Unit::kTokens,
                       static_cast<double>(count * block)};
     sparse.programs = {program};
-    sparse.selectors = {0};
-    sparse.prompt_tokens = {0};
+    sparse.selectors.assign(static_cast<size_t>(num_requests), 0);
+    sparse.prompt_tokens = sparse.selectors;
     DrawScores(spread, std::ssize(forced), random);
     MakeExpected(forced, count);
   }
@@ -114,7 +125,9 @@ class SpreadCase {
     const int64_t block = sparse.programs[0].block_tokens;
     const auto k_dim = static_cast<size_t>(sparse.paged.shape().k_dim);
     std::ranges::fill(sparse.q.values, 0.0);
-    sparse.q.values[0] = 1;
+    for (size_t at = 0; at < sparse.q.values.size(); at += k_dim) {
+      sparse.q.values[at] = 1;
+    }
     TestArray keys = sparse.paged.keys(0);
     std::ranges::fill(keys.values, 0.0);
     for (int64_t i = 0; i < num_partitions; ++i) {
@@ -130,7 +143,9 @@ class SpreadCase {
         keys.values[static_cast<size_t>(token) * k_dim] = score;
       }
     }
-    sparse.paged.SetKeysAndValues(0, keys, sparse.paged.values(0));
+    for (size_t i = 0; i < sparse.selectors.size(); ++i) {
+      sparse.paged.SetKeysAndValues(i, keys, sparse.paged.values(i));
+    }
   }
 
   void MakeExpected(const std::vector<bool>& forced, int64_t count) {
@@ -148,25 +163,57 @@ class SpreadCase {
   }
 };
 
-class ChoiceConformanceTest : public SeededTest {};
-
-TEST_P(ChoiceConformanceTest, TheBestHoweverScoresAreSpread) {
-  ForSeeds(150, [this](RandomSource& random, int num_threads) {
-    const auto spread = static_cast<Spread>(
-        random.Between(0, static_cast<int64_t>(Spread::kCount) - 1));
-    const SpreadCase spread_case(spread, random);
+class ChoiceConformanceTest : public SeededTest {
+ protected:
+  // Each of the case's lists names what is expected.
+  void Check(Spread spread, const SpreadCase& spread_case, int num_threads) {
     const SparseCase& sparse = spread_case.sparse;
     TestDevice device = Device(num_threads);
     const SparseResult got = RunSparse(device, sparse);
-    const std::vector<bool> tokens =
-        TokensOf(got.picks[0][0], spread_case.context);
-    const auto block = static_cast<size_t>(sparse.programs[0].block_tokens);
+    ASSERT_EQ(got.picks.size(), sparse.selectors.size());
+    const auto num_heads =
+        static_cast<size_t>(sparse.paged.shape().num_q_heads());
+    for (const auto& lists : got.picks) {
+      ASSERT_EQ(lists.size(), num_heads);
+      for (const auto& list : lists) {
+        CheckList(spread, spread_case, list);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+
+ private:
+  static void CheckList(Spread spread, const SpreadCase& spread_case,
+                        const std::vector<Pick>& list) {
+    const std::vector<bool> tokens = TokensOf(list, spread_case.context);
+    const auto block =
+        static_cast<size_t>(spread_case.sparse.programs[0].block_tokens);
     for (size_t t = 0; t < tokens.size(); ++t) {
       ASSERT_EQ(tokens[t], spread_case.expected[t / block])
           << "token " << t << " of " << tokens.size() << ", partitions of "
           << block << ", spread " << static_cast<int>(spread) << ", score "
           << spread_case.scores[t / block];
     }
+  }
+};
+
+Spread AnySpread(RandomSource& random) {
+  return static_cast<Spread>(
+      random.Between(0, static_cast<int64_t>(Spread::kCount) - 1));
+}
+
+TEST_P(ChoiceConformanceTest, TheBestHoweverScoresAreSpread) {
+  ForSeeds(150, [this](RandomSource& random, int num_threads) {
+    const Spread spread = AnySpread(random);
+    Check(spread, SpreadCase(spread, random), num_threads);
+  });
+}
+
+// Several times the lists that a device chooses at a time.
+TEST_P(ChoiceConformanceTest, TheBestOfEachOfManyLists) {
+  ForSeeds(4, [this](RandomSource& random, int num_threads) {
+    const Spread spread = AnySpread(random);
+    Check(spread, SpreadCase(spread, random, 67, 16, 4600), num_threads);
   });
 }
 

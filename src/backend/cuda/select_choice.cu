@@ -18,6 +18,10 @@ namespace {
 // have one: what a launch takes with it is then small, and at places that the
 // compiler knows.
 constexpr int kSelectorsALaunch = 8;
+// Of the blocks that a multiprocessor runs at a time: a thread has 64
+// registers.
+constexpr int kListThreadsAnSm = 2 * device::kChooseThreads;
+
 template <int kSelectors>
 struct ChoiceTask {
   device::StepRows rows;
@@ -96,26 +100,26 @@ __device__ int ChooseList(const Task& task, const device::Selector& selector,
     writer.cut = device::FindCut(keys, budget.end_free - budget.first_free,
                                  budget.count, scratch);
   }
-  return writer.Write(scratch.of_warps);
+  return writer.Write<device::kChooseThreads>(scratch.of_warps);
 }
 
 // The same where threads hold the keys, at most kKeys each. REQUIRES: scores
 // choose.
-template <int kKeys, typename Task>
+template <int kKeys, int kThreads, typename Task>
 __device__ int ChooseHeld(const Task& task, const device::Selector& selector,
                           const ListPlace& place, device::ListWriter& writer,
-                          device::HeldScratch& scratch) {
-  device::HeldKeys<kKeys> keys(writer.budget, scratch);
+                          device::HeldScratch<kThreads / 32>& scratch) {
+  device::HeldKeys<kKeys, kThreads> keys(writer.budget, scratch);
   device::WaitForPrior();
   device::LetNextBegin();
   keys.Load(ScoresOf(task, selector, place),
             selector.summaries.levels[0].NumVisible(place.context));
   // While they come; another warp says what is read of the list.
-  if (place.list == 0 && threadIdx.x == device::kChooseThreads - 1) {
+  if (place.list == 0 && threadIdx.x == kThreads - 1) {
     RowResult::Of(selector, writer.budget, place).Write(task, place.row);
   }
   writer.cut = keys.FindCut();
-  return device::HeldChoice<kKeys>(keys, writer, scratch).Write();
+  return device::HeldChoice<kKeys, kThreads>(keys, writer, scratch).Write();
 }
 
 // Says what is read of a list and its copies: that were made, num_picks long,
@@ -141,15 +145,16 @@ __device__ void FinishList(const Task& task, const device::Selector& selector,
 // in which keys differ. Rows that read everything say so. Read may begin when
 // scores are there, not before: it asks for weights at once, and scores need
 // all of the memory's rate. Bytes: 4 a summary row read, the list written.
-// Grid [lists, rows of the wave]. (That it asked for the chosen pages, so that
-// Read would find them in L2, made steps slower: few multiprocessors asked for
-// what all of them read.)
-template <bool kSharedKeys, int kSelectors>
-__global__ void __launch_bounds__(device::kChooseThreads, 2)
+// Grid [lists, rows of the wave]. REQUIRES with less than kChooseThreads: one
+// selector, whose scores threads can hold. (That it asked for the chosen pages,
+// so that Read would find them in L2, made steps slower: few multiprocessors
+// asked for what all of them read.)
+template <bool kSharedKeys, int kSelectors, int kThreads>
+__global__ void __launch_bounds__(kThreads, kListThreadsAnSm / kThreads)
     ChooseKernel(const __grid_constant__ ChoiceTask<kSelectors> task) {
   extern __shared__ uint32_t shared_keys[];  // where kSharedKeys
   __shared__ device::CutScratch scratch;
-  __shared__ device::HeldScratch held_scratch;
+  __shared__ device::HeldScratch<kThreads / 32> held_scratch;
   // What the step's tables say is looked up while others end.
   ListPlace place = {};
   place.list = blockIdx.x;
@@ -193,21 +198,25 @@ __global__ void __launch_bounds__(device::kChooseThreads, 2)
   if (place.list >= place.num_choices) return device::BeginAfterPrior();
   const bool scored = !selector.reuses_lists && budget.NeedsScores();
   if (!scored) device::LetNextBegin();
-  const int num_held = (budget.num_partitions + device::kChooseThreads - 1) /
-                       device::kChooseThreads;
+  const int num_held = (budget.num_partitions + kThreads - 1) / kThreads;
   const bool holds = kSharedKeys && scored && !selector.Pools() &&
                      num_held <= device::kMaxHeldKeys;
   int num_picks = 0;
   if (holds && num_held <= device::kFewHeldKeys) {
-    num_picks = ChooseHeld<device::kFewHeldKeys>(task, selector, place, writer,
-                                                 held_scratch);
+    num_picks = ChooseHeld<device::kFewHeldKeys, kThreads>(
+        task, selector, place, writer, held_scratch);
   } else if (holds) {
-    num_picks = ChooseHeld<device::kMaxHeldKeys>(task, selector, place, writer,
-                                                 held_scratch);
+    num_picks = ChooseHeld<device::kMaxHeldKeys, kThreads>(
+        task, selector, place, writer, held_scratch);
   } else {
     device::WaitForPrior();
     if (scored) device::LetNextBegin();
-    if (!selector.reuses_lists) {
+    if constexpr (kThreads < device::kChooseThreads) {
+      if (scored) __trap();  // They were to be held.
+      if (!selector.reuses_lists) {
+        num_picks = writer.Write<kThreads>(scratch.of_warps);
+      }
+    } else if (!selector.reuses_lists) {
       uint32_t* keys = kSharedKeys
                            ? shared_keys
                            : task.memory.Keys(place.wave_row, place.list);
@@ -229,6 +238,22 @@ int MaxChoices(const SelectArgs& args, const LayerCache& cache) {
                                      static_cast<int>(args.q.dim(1)), cache));
   }
   return most;
+}
+
+// Whether blocks of kChooseThreads take so many turns to choose all lists that
+// half as many threads a list, and so twice as many lists at a time, are sooner
+// done, and hold the keys of each. It pays for prompts: where the lists are
+// few turns, as in decode, more blocks that wait for scores leave the scan that
+// makes them less room. (16 rows behind 128K, 512 lists on an H200: the choice
+// took 19.6 us in place of 25.4, and all of Select 116 in place of 92.)
+bool ChoosesByHalves(const CudaDevice& device, const device::Selector& selector,
+                     const device::ScoreMemory& memory, const dim3& grid) {
+  constexpr int kBlocksAnSm = kListThreadsAnSm / device::kChooseThreads;
+  constexpr int kMostTurns = 4;
+  return int64_t{grid.x} * grid.y >
+             kMostTurns * kBlocksAnSm * device.num_multiprocessors &&
+         !selector.Pools() && memory.keys == nullptr &&
+         memory.keys_capacity <= device::kMaxHeldKeys * device::kHalfThreads;
 }
 
 // Choices of the step's rows by the selectors from first_selector on, as many
@@ -256,10 +281,21 @@ void Launch(CudaQueue& queue, const LayerStep& step, const SelectArgs& args,
   }
   const dim3 grid(static_cast<unsigned>(MaxChoices(args, cache)),
                   static_cast<unsigned>(wave.num_rows));
+  if constexpr (kSelectors == 1) {
+    if (ChoosesByHalves(queue.device(), task.selectors[0], task.memory, grid)) {
+      return LaunchChoosing<ChoiceTask<1>>(
+          queue,
+          {.verb = "Select: choice",
+           .in_shared = ChooseKernel<true, 1, device::kHalfThreads>,
+           .num_threads = device::kHalfThreads},
+          grid, /*num_words=*/0, task);
+    }
+  }
   LaunchChoosing<ChoiceTask<kSelectors>>(
       queue,
-      {"Select: choice", ChooseKernel<true, kSelectors>,
-       ChooseKernel<false, kSelectors>},
+      {.verb = "Select: choice",
+       .in_shared = ChooseKernel<true, kSelectors, device::kChooseThreads>,
+       .in_memory = ChooseKernel<false, kSelectors, device::kChooseThreads>},
       grid, task.memory.keys_capacity, task);
 }
 

@@ -9,19 +9,20 @@
 
 namespace winnow {
 
-// A kernel of kChooseThreads that keeps words of 32 bits in shared memory, and
+// A kernel of num_threads that keeps words of 32 bits in shared memory, and
 // its form where the wave's memory has them (Task::memory.keys).
 template <typename Task>
 struct ChoosingKernel {
   std::string_view verb;
   void (*in_shared)(Task);
-  void (*in_memory)(Task);
+  void (*in_memory)(Task) = nullptr;
+  int num_threads = device::kChooseThreads;
 };
 
 template <typename Task>
 void LaunchChoosing(CudaQueue& queue, const ChoosingKernel<Task>& kernel,
                     const dim3& grid, int64_t num_words, const Task& task) {
-  LaunchGrid launch = {.blocks = grid, .num_threads = device::kChooseThreads};
+  LaunchGrid launch = {.blocks = grid, .num_threads = kernel.num_threads};
   if (task.memory.keys != nullptr) {
     return LaunchDependent(queue, kernel.verb, kernel.in_memory, launch, task);
   }

@@ -14,23 +14,27 @@ namespace winnow::device {
 // about as long as that takes to arrive.
 constexpr int kMaxHeldKeys = 17;
 constexpr int kFewHeldKeys = 9;
+// Of a block where lists are more than run at a time: half as many threads, and
+// so twice as many lists. One list is chosen sooner by more of them.
+constexpr int kHalfThreads = kChooseThreads / 2;
 constexpr int kHeldDigitBits = 8;
 constexpr int kHeldDigits = 1 << kHeldDigitBits;
 constexpr int kHeldPasses = 32 / kHeldDigitBits;
 // Keys that may be left when the cut is known to lie among them.
-constexpr int kMaxLeftKeys = kChooseThreads;
+constexpr int kMaxLeftKeys = 512;
 
 // Each pass has counts of its own, and each sum its own place: what is written
 // once is not to be waited for again.
+template <int kWarps>
 struct alignas(16) HeldScratch {
   int bins[kHeldDigits];
   int counts[kHeldPasses][kHeldDigits];
   uint32_t left[kMaxLeftKeys];
   // Of each round, a byte a warp.
-  uint8_t num_equal[kMaxHeldKeys][kChooseWarps];
-  uint8_t num_groups[kMaxHeldKeys][kChooseWarps];
-  uint32_t best[kChooseWarps], worst[kChooseWarps];
-  uint32_t set[kChooseWarps], unset[kChooseWarps];  // bits, in any key
+  uint8_t num_equal[kMaxHeldKeys][kWarps];
+  uint8_t num_groups[kMaxHeldKeys][kWarps];
+  uint32_t best[kWarps], worst[kWarps];
+  uint32_t set[kWarps], unset[kWarps];  // bits, in any key
   int num_left;
   Cut cut;
 };
@@ -63,24 +67,30 @@ class ScoreBins {
   const float best_, scale_;
 };
 
-// Round k of warp w has partitions 32 * (k * kChooseWarps + w) and on, a lane
+// Round k of warp w has partitions 32 * (k * kWarps + w) and on, a lane
 // one: what is side by side, and mostly alike, is spread over warps and
 // threads.
-// REQUIRES: partitions are rows, at most kKeys * kChooseThreads of them, and
+// REQUIRES: partitions are rows, at most kKeys * kThreads of them, and
 // scores choose among them; all threads of the block call each method, in this
 // order.
-template <int kKeys>
+template <int kKeys, int kThreads>
 class HeldKeys {
  public:
-  __device__ HeldKeys(const RowBudget& budget, HeldScratch& scratch)
+  static constexpr int kWarps = kThreads / 32;
+  using Scratch = HeldScratch<kWarps>;
+
+  __device__ HeldKeys(const RowBudget& budget, Scratch& scratch)
       : lane_(static_cast<int>(threadIdx.x) % 32),
         warp_(static_cast<int>(threadIdx.x) / 32),
         budget_(budget),
         scratch_(scratch) {
-    static_assert(kHeldDigits <= kChooseThreads);
+    static_assert(kHeldDigits <= kThreads);
     if (threadIdx.x < kHeldDigits) scratch.bins[threadIdx.x] = 0;
     // No key: those of NaN are -infinity's.
-    scratch.left[threadIdx.x] = ~0u;
+#pragma unroll
+    for (int first = 0; first < kMaxLeftKeys; first += kThreads) {
+      scratch.left[first + static_cast<int>(threadIdx.x)] = ~0u;
+    }
     if (threadIdx.x == 0) scratch.num_left = 0;
   }
 
@@ -105,7 +115,7 @@ class HeldKeys {
       if (IsFree(k)) best = min(best, keys_[k]);
     }
     // As many threads have a best key as are to be taken.
-    if (budget_.count <= kChooseThreads) {
+    if (budget_.count <= kThreads) {
       KeepLeft(best);
       const int num_left = scratch_.num_left;
       if (num_left <= kMaxLeftKeys) return CutOfLeft(num_left);
@@ -115,7 +125,7 @@ class HeldKeys {
 
   // The warp's partition of a round that lane 0 has.
   __device__ int First(int round) const {
-    return 32 * (round * kChooseWarps + warp_);
+    return 32 * (round * kWarps + warp_);
   }
   __device__ bool IsFree(int round) const {
     return (is_free_ >> round & 1) != 0;
@@ -169,7 +179,7 @@ class HeldKeys {
       scratch_.worst[warp_] = worst_of_warp;
     }
     __syncthreads();
-    const int warp = lane_ % kChooseWarps;
+    const int warp = lane_ % kWarps;
     const ScoreBins bins(__reduce_min_sync(kWarpMask, scratch_.best[warp]),
                          __reduce_max_sync(kWarpMask, scratch_.worst[warp]));
     if (has_any) {
@@ -195,10 +205,11 @@ class HeldKeys {
     __syncthreads();
   }
 
-  // The count-th of the keys that are left, a thread each.
+  // The count-th of the keys that are left, a thread each, or a few.
   __device__ Cut CutOfLeft(int num_left) const {
-    if (static_cast<int>(threadIdx.x) < num_left) {
-      const uint32_t key = scratch_.left[threadIdx.x];
+#pragma unroll 1
+    for (int at = threadIdx.x; at < num_left; at += kThreads) {
+      const uint32_t key = scratch_.left[at];
       int num_below = 0, num_above = 0;
       const auto* words = reinterpret_cast<const uint4*>(scratch_.left);
 #pragma unroll 4
@@ -231,13 +242,12 @@ class HeldKeys {
       scratch_.set[warp_] = set;
       scratch_.unset[warp_] = unset;
     }
-    for (int i = threadIdx.x; i < kHeldPasses * kHeldDigits;
-         i += kChooseThreads) {
+    for (int i = threadIdx.x; i < kHeldPasses * kHeldDigits; i += kThreads) {
       scratch_.counts[i / kHeldDigits][i % kHeldDigits] = 0;
     }
     __syncthreads();
-    set = __reduce_or_sync(kWarpMask, scratch_.set[lane_ % kChooseWarps]);
-    unset = __reduce_or_sync(kWarpMask, scratch_.unset[lane_ % kChooseWarps]);
+    set = __reduce_or_sync(kWarpMask, scratch_.set[lane_ % kWarps]);
+    unset = __reduce_or_sync(kWarpMask, scratch_.unset[lane_ % kWarps]);
     int shift = 32 - __clz(static_cast<int>(set & unset));
     uint32_t mask = shift == 32 ? 0u : ~0u << shift;
     uint32_t known = set & mask;
@@ -267,7 +277,7 @@ class HeldKeys {
 
   const int lane_, warp_;
   const RowBudget& budget_;
-  HeldScratch& scratch_;
+  Scratch& scratch_;
   uint32_t is_free_ = 0;  // bit k: this lane's partition of round k
   float scores_[kKeys] = {};
   uint32_t keys_[kKeys] = {};

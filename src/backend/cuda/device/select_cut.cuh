@@ -35,6 +35,7 @@ __device__ inline int SumOfLanesBefore(int value) {
 
 // The sum of `value` over the block's warps before this one, and over all: a
 // value a warp. A __syncthreads() stands at its start and before its reads.
+template <int kWarps = kChooseWarps>
 __device__ inline int SumOfWarpsBefore(int value, int* of_warps, int& total) {
   __syncthreads();
   if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = value;
@@ -43,7 +44,7 @@ __device__ inline int SumOfWarpsBefore(int value, int* of_warps, int& total) {
   int before = 0;
   total = 0;
 #pragma unroll
-  for (int i = 0; i < kChooseWarps; ++i) {
+  for (int i = 0; i < kWarps; ++i) {
     before += i < warp ? of_warps[i] : 0;
     total += of_warps[i];
   }

@@ -3,6 +3,7 @@
 #define WINNOW_BACKEND_CUDA_DEVICE_SELECT_HELD_CUH_
 
 #include "backend/cuda/device/held_keys.cuh"
+#include "backend/cuda/device/piece.cuh"
 #include "backend/cuda/device/select_list.cuh"
 
 namespace winnow::device {
@@ -11,11 +12,13 @@ namespace winnow::device {
 // their barriers: taken partitions pass as a warp's ballots, and their numbers
 // as bytes, of which every warp sums those before its own.
 // REQUIRES: as of HeldKeys; all threads of the block call it.
-template <int kKeys>
+template <int kKeys, int kThreads>
 class HeldChoice {
  public:
-  __device__ HeldChoice(const HeldKeys<kKeys>& keys, const ListWriter& list,
-                        HeldScratch& scratch)
+  using Keys = HeldKeys<kKeys, kThreads>;
+
+  __device__ HeldChoice(const Keys& keys, const ListWriter& list,
+                        typename Keys::Scratch& scratch)
       : keys_(keys),
         list_(list),
         scratch_(scratch),
@@ -71,23 +74,22 @@ class HeldChoice {
 
   // Lane k has `value` of the warp's word of round k: the sum of those of the
   // words before, and of all.
-  __device__ int SumBefore(uint8_t (&of_words)[kMaxHeldKeys][kChooseWarps],
+  __device__ int SumBefore(uint8_t (&of_words)[kMaxHeldKeys][Keys::kWarps],
                            int value, int& total) const {
-    static_assert(kChooseWarps == 16, "a round's bytes are four words");
+    using Bytes = Piece<uint32_t, Keys::kWarps / 4>;  // of a round
     const bool has_round = lane_ < kKeys;
     if (has_round) of_words[lane_][warp_] = static_cast<uint8_t>(value);
     __syncthreads();
     uint32_t of_round = 0, of_warps = 0;
     if (has_round) {
-      const uint4 bytes = *reinterpret_cast<const uint4*>(of_words[lane_]);
-      const uint32_t words[4] = {bytes.x, bytes.y, bytes.z, bytes.w};
+      const Bytes bytes = *reinterpret_cast<const Bytes*>(of_words[lane_]);
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        of_round = AddBytes(of_round, words[i]);
+      for (int i = 0; i < Keys::kWarps / 4; ++i) {
+        of_round = AddBytes(of_round, bytes.numbers[i]);
         // Of the warps before this one.
         const int count = min(max(warp_ - 4 * i, 0), 4);
         const uint32_t mask = count == 4 ? ~0u : (1u << 8 * count) - 1;
-        of_warps = AddBytes(of_warps, words[i] & mask);
+        of_warps = AddBytes(of_warps, bytes.numbers[i] & mask);
       }
     }
     const int in_round = SumOfHalves(of_round);
@@ -133,9 +135,9 @@ class HeldChoice {
     return taken;
   }
 
-  const HeldKeys<kKeys>& keys_;
+  const Keys& keys_;
   const ListWriter& list_;
-  HeldScratch& scratch_;
+  typename Keys::Scratch& scratch_;
   const int lane_, warp_;
   const uint32_t firsts_;  // bits of the groups' first partitions
 };

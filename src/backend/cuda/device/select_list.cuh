@@ -186,9 +186,11 @@ struct ListWriter {
   }
 
   // Returns the list's length. All threads of the block call it.
+  template <int kThreads>
   __device__ int Write(int* of_warps) const {
+    constexpr int kWarps = kThreads / 32;
     const int num_looked_at = num_groups - num_passed;
-    const int each = (num_looked_at + kChooseThreads - 1) / kChooseThreads * 32;
+    const int each = (num_looked_at + kThreads - 1) / kThreads * 32;
     const int first = static_cast<int>(threadIdx.x) / 32 * each;
     const int end = min(first + each, num_looked_at);
     int num_equal = 0, total = 0;
@@ -198,14 +200,14 @@ struct ListWriter {
                               group_partitions);
       }
       num_equal = __reduce_add_sync(kWarpMask, num_equal);
-      num_equal = SumOfWarpsBefore(num_equal, of_warps, total);
+      num_equal = SumOfWarpsBefore<kWarps>(num_equal, of_warps, total);
     }
     int count = 0;
     ForEachGroup(first, end, num_equal, [&](int, uint32_t taken) {
       count += __popc(__ballot_sync(kWarpMask, taken != 0));
     });
     int64_t at =
-        int64_t{SumOfWarpsBefore(count, of_warps, total)} * group_pages;
+        int64_t{SumOfWarpsBefore<kWarps>(count, of_warps, total)} * group_pages;
     ForEachGroup(first, end, num_equal, [&](int i, uint32_t taken) {
       const unsigned chosen = __ballot_sync(kWarpMask, taken != 0);
       if (group_pages > 1) {
