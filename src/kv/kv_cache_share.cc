@@ -1,5 +1,6 @@
 // What sequences have together.
 #include <algorithm>
+#include <iterator>
 
 #include "base/check.h"
 #include "kv/kv_cache.h"
@@ -39,8 +40,9 @@ int64_t KvCache::NumRepeated() const {
     }
   }
   std::ranges::sort(shared);
-  const auto num_extents = std::ranges::unique(shared).begin() - shared.begin();
-  return std::ssize(shared) - num_extents;
+  // clang 14, which the fuzzers are built with, knows no std::ranges::unique.
+  const auto repeated = std::unique(shared.begin(), shared.end());
+  return std::distance(repeated, shared.end());
 }
 
 }  // namespace winnow
