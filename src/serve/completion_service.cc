@@ -4,10 +4,8 @@
 #include <cctype>
 #include <chrono>
 #include <ctime>
-#include <iterator>
 #include <new>
 #include <random>
-#include <span>
 
 #include "model/json_fields.h"
 #include "serve/answer_constraint.h"
@@ -15,7 +13,6 @@
 #include "serve/completion_json.h"
 #include "serve/messages_json.h"
 #include "serve/responses_json.h"
-#include "text/json_slices.h"
 
 namespace winnow {
 namespace {
@@ -23,7 +20,6 @@ namespace {
 // What the older interface generates unasked.
 constexpr int kDefaultCompletionTokens = 16;
 constexpr size_t kMaxIgnoredNames = 16;
-constexpr std::string_view kThoughtMarkers[] = {kThoughtTag, kThoughtEndTag};
 
 uint64_t RandomNumber() {
   std::random_device device;
@@ -52,56 +48,6 @@ uint64_t SeedOf(uint64_t seed, uint64_t number) {
   return mixed ^ (mixed >> 31);
 }
 
-std::optional<ToolCallFormat> CallFormatOf(
-    const std::optional<ChatTemplate>& chat_template) {
-  if (!chat_template) return std::nullopt;
-  return ToolCallFormatOf(chat_template->ToolSource());
-}
-
-ThoughtStyle ThoughtStyleOf(const std::optional<ChatTemplate>& chat_template) {
-  if (!chat_template) return {};
-  return winnow::ThoughtStyleOf(chat_template->ToolSource());
-}
-
-std::span<const std::string_view> MarkersOf(
-    std::optional<ToolCallFormat> format) {
-  if (!format) return {};
-  return winnow::MarkersOf(*format);
-}
-
-std::vector<int32_t> SpecialMarkers(std::span<const std::string_view> markers,
-                                    const Tokenizer& tokenizer) {
-  std::vector<int32_t> ids;
-  for (const std::string_view marker : markers) {
-    const std::optional<int32_t> id = tokenizer.IdOf(marker);
-    if (id && tokenizer.IsSpecial(*id)) ids.push_back(*id);
-  }
-  return ids;
-}
-
-// Behind the text of a chat's last message: where a template puts it, there the
-// message's own end marks begin.
-constexpr std::string_view kEndMark = "WINNOW_GOES_ON_HERE";
-
-// Empty where that message has no text.
-std::string WithEndMarked(const std::string& messages_json) {
-  const std::vector<std::string_view> messages = ElementsOf(messages_json);
-  if (messages.empty()) return {};
-  const std::string_view content = MemberOf(messages.back(), "content");
-  if (!content.starts_with('"')) return {};
-  const auto end = content.data() + content.size() - 1 - messages_json.data();
-  std::string marked = messages_json;
-  return marked.insert(static_cast<size_t>(end), kEndMark);
-}
-
-// Whether an answer to this prompt goes on with a thought.
-bool BeginsThought(const CompletionRequest& request, std::string_view prompt) {
-  if (!request.continues_message) return EndsInThoughtTag(prompt);
-  // What others have said may hold tags.
-  return LeavesThoughtOpen(
-      MemberOf(ElementsOf(request.messages_json).back(), "content"));
-}
-
 std::string_view IdPrefixOf(Endpoint endpoint) {
   switch (endpoint) {
     case Endpoint::kCompletions:
@@ -113,29 +59,6 @@ std::string_view IdPrefixOf(Endpoint endpoint) {
     case Endpoint::kMessages:
     case Endpoint::kMessageTokens:
       return "msg_";
-  }
-  CHECK(false, "endpoint={}", static_cast<int>(endpoint));
-}
-
-// Whoever asks need not know where the server keeps its files:
-// "FOLDER/FILE: ..." is "FILE: ...".
-std::string WithoutFolder(std::string_view message) {
-  const size_t slash = message.substr(0, message.find(": ")).rfind('/');
-  return std::string(
-      slash == std::string_view::npos ? message : message.substr(slash + 1));
-}
-
-// The field that a prompt is made of.
-std::string PromptFieldOf(Endpoint endpoint) {
-  switch (endpoint) {
-    case Endpoint::kCompletions:
-      return "prompt";
-    case Endpoint::kChatCompletions:
-    case Endpoint::kMessages:
-    case Endpoint::kMessageTokens:
-      return "messages";
-    case Endpoint::kResponses:
-      return "input";
   }
   CHECK(false, "endpoint={}", static_cast<int>(endpoint));
 }
@@ -186,11 +109,13 @@ CompletionService::CompletionService(ServiceOptions options,
                                      const ServiceParts& parts)
     : options_(std::move(options)),
       parts_(parts),
-      call_format_(CallFormatOf(parts.chat_template)),
-      thought_style_(ThoughtStyleOf(parts.chat_template)),
-      call_marker_ids_(
-          SpecialMarkers(MarkersOf(call_format_), parts.tokenizer)),
-      thought_marker_ids_(SpecialMarkers(kThoughtMarkers, parts.tokenizer)),
+      prompts_(parts.tokenizer, parts.chat_template,
+               {.max_model_len = options_.max_model_len,
+                .max_encoding_bytes = options_.max_encoding_bytes,
+                .splits_thoughts = options_.splits_thoughts}),
+      grammars_(parts.tokenizer, prompts_.call_format(),
+                options_.rules.vocab_size,
+                options_.rules.defaults.eos_token_ids, options_.grammars),
       id_prefix_(RandomNumber()) {
   CHECK(!options_.model_names.empty() && !options_.selects.empty());
 }
@@ -234,103 +159,6 @@ Result<int> CompletionService::SelectorFor(const std::string& select) const {
                    offered, Printable(select));
 }
 
-Result<std::string> CompletionService::Render(
-    const CompletionRequest& request) const {
-  if (!parts_.chat_template) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "the model has no chat template: --chat-template FILE "
-                     "gives the server one, or ask /v1/completions");
-  }
-  if (!request.tools.empty() && !call_format_) {
-    return WrongField("tools",
-                      "absent: the chat template has no calls in a form that "
-                      "is known (<tool_call> with JSON or <parameter=...>, "
-                      "[TOOL_CALLS], <|tool_call_start|> with Python, or an "
-                      "object with \"name\" and \"parameters\")");
-  }
-  ChatInput input;
-  const std::string marked = request.continues_message
-                                 ? WithEndMarked(request.messages_json)
-                                 : std::string();
-  if (request.continues_message && marked.empty()) {
-    return WrongField("continue_final_message",
-                      "false: the last message has no text");
-  }
-  input.messages_json =
-      request.continues_message ? marked : request.messages_json;
-  const std::string variables =
-      WithThoughts(request.template_json, request.thoughts, thought_style_);
-  input.extra_json = variables;
-  input.now_unix_s = std::time(nullptr);
-  input.add_generation_prompt = request.add_generation_prompt;
-  Result<std::string> text = parts_.chat_template->Render(input);
-  if (text.ok() && request.continues_message) {
-    const size_t end = text->rfind(kEndMark);
-    if (end != std::string::npos) return text->substr(0, end);
-    return WrongField("continue_final_message",
-                      "false: the template does not write the last message");
-  }
-  if (text.ok() || text.error().code == ErrorCode::kIo) return text;
-  return MakeError(ErrorCode::kInvalidArgument, "request: field {}: {}",
-                   PromptFieldOf(request.endpoint),
-                   WithoutFolder(text.error().message));
-}
-
-// What a grammar holds begins with the answer.
-bool CompletionService::SplitsThoughts(const CompletionRequest& request) const {
-  return options_.splits_thoughts && thought_style_.has_tags &&
-         request.endpoint != Endpoint::kCompletions && !request.grammar &&
-         request.forced_tools.empty();
-}
-
-Result<std::vector<std::string>> CompletionService::Texts(
-    const CompletionRequest& request) const {
-  if (!request.token_ids.empty()) return std::vector<std::string>();
-  std::vector<std::string> texts = request.texts;
-  if (request.endpoint != Endpoint::kCompletions) {
-    ASSIGN_OR_RETURN(texts.emplace_back(), Render(request));
-  }
-  int64_t num_bytes = 0;
-  for (const std::string& text : texts) num_bytes += std::ssize(text);
-  if (num_bytes <= options_.max_encoding_bytes) return texts;
-  return MakeError(ErrorCode::kInvalidArgument,
-                   "request: field {}: text must be at most {} bytes "
-                   "(--max-encoding-size), is {}",
-                   PromptFieldOf(request.endpoint), options_.max_encoding_bytes,
-                   num_bytes);
-}
-
-Result<CompletionService::Prompts> CompletionService::Encode(
-    const CompletionRequest& request, const std::atomic<bool>& is_left) const {
-  ASSIGN_OR_RETURN(const std::vector<std::string> texts, Texts(request));
-  return Encode(request, texts, is_left);
-}
-
-Result<CompletionService::Prompts> CompletionService::Encode(
-    const CompletionRequest& request, const std::vector<std::string>& texts,
-    const std::atomic<bool>& is_left) const {
-  if (!request.token_ids.empty()) return request.token_ids;
-  Prompts prompts;
-  for (const std::string& text : texts) {
-    ASSIGN_OR_RETURN(
-        prompts.emplace_back(),
-        parts_.tokenizer.Encode(text, request.add_special_tokens, &is_left));
-  }
-  return prompts;
-}
-
-Result<std::vector<std::string>> CompletionService::Pieces(
-    const std::vector<int32_t>& tokens) const {
-  Detokenizer detokenizer(parts_.tokenizer, /*skip_special_tokens=*/false);
-  std::vector<std::string> pieces;
-  for (const int32_t token : tokens) {
-    ASSIGN_OR_RETURN(pieces.emplace_back(), detokenizer.Push(token));
-  }
-  ASSIGN_OR_RETURN(const std::string rest, detokenizer.Finish());
-  if (!pieces.empty()) pieces.back() += rest;
-  return pieces;
-}
-
 int CompletionService::MaxTokens(const CompletionRequest& request,
                                  size_t prompt_length) const {
   // One is drawn where none is shown: the prompt's last row is computed anyway.
@@ -343,28 +171,9 @@ int CompletionService::MaxTokens(const CompletionRequest& request,
   return std::clamp(left, 1, options_.default_max_tokens);
 }
 
-std::optional<ApiError> CompletionService::CheckBytes(
-    const CompletionRequest& request,
-    const std::vector<std::string>& texts) const {
-  const std::optional<int64_t> most = parts_.tokenizer.max_token_bytes();
-  if (!most) return std::nullopt;
-  const std::string field = PromptFieldOf(request.endpoint);
-  for (const std::string& text : texts) {
-    const int64_t least = (std::ssize(text) + *most - 1) / *most;
-    if (least <= options_.max_model_len) continue;
-    return ApiError{
-        .message = fmt::format(
-            "request: field {}: this model's maximum context length is {} "
-            "tokens (--max-model-len), its {} bytes are {} tokens at least",
-            field, options_.max_model_len, text.size(), least),
-        .field = field,
-        .code = "context_length_exceeded"};
-  }
-  return std::nullopt;
-}
-
 std::optional<ApiError> CompletionService::CheckLengths(
-    const CompletionRequest& request, const Prompts& prompts) const {
+    const CompletionRequest& request,
+    const PromptEncoder::Prompts& prompts) const {
   const std::string field = PromptFieldOf(request.endpoint);
   for (const std::vector<int32_t>& prompt : prompts) {
     if (prompt.empty()) {
@@ -435,16 +244,10 @@ AnswerForm CompletionService::FormOf(const CompletionRequest& request,
                      .prompt_field = PromptFieldOf(request.endpoint),
                      .answers_per_prompt = request.n};
   form.style = StyleOf(request, std::move(identity));
-  if (request.skip_special_tokens) {
-    if (!request.tools.empty()) form.marker_ids = call_marker_ids_;
-    if (SplitsThoughts(request)) {
-      form.marker_ids.insert(form.marker_ids.end(), thought_marker_ids_.begin(),
-                             thought_marker_ids_.end());
-    }
-  }
+  form.marker_ids = prompts_.MarkerIds(request);
   std::vector<std::string> ignored = request.ignored;
   for (std::string& field :
-       FieldsNotFollowed(request.thoughts, thought_style_)) {
+       FieldsNotFollowed(request.thoughts, prompts_.thought_style())) {
     ignored.push_back(std::move(field));
   }
   if (!ignored.empty()) {
@@ -494,48 +297,9 @@ AnswerText CompletionService::TextFor(const CompletionRequest& request,
   return AnswerText(Detokenizer(parts_.tokenizer, skip), std::move(stops));
 }
 
-Result<const GrammarVocabulary*> CompletionService::Vocabulary() {
-  const bool may_be_there_now = vocabulary_ && !vocabulary_->ok() &&
-                                vocabulary_->error().code == ErrorCode::kIo;
-  if (!vocabulary_ || may_be_there_now) {
-    vocabulary_ = GrammarVocabulary::Create(
-        parts_.tokenizer, options_.rules.vocab_size,
-        options_.rules.defaults.eos_token_ids, options_.grammars);
-  }
-  if (!vocabulary_->ok()) return vocabulary_->error();
-  return &**vocabulary_;
-}
-
-Result<std::optional<AskedGrammar>> CompletionService::GrammarOf(
-    const CompletionRequest& request) const {
-  if (request.forced_tools.empty()) return request.grammar;
-  constexpr const char* kField = "tools";
-  Result<Grammar> grammar =
-      ToolCallGrammar(*call_format_, request.forced_tools, request.one_call,
-                      parts_.tokenizer, options_.grammars.max_bytes);
-  if (!grammar.ok()) {
-    return MakeError(ErrorCode::kInvalidArgument, "request: field {}: {}",
-                     kField, grammar.error().message);
-  }
-  return std::optional(
-      AskedGrammar{.grammar = *std::move(grammar), .field = kField});
-}
-
-Result<std::optional<GrammarMatcher>> CompletionService::Constrain(
-    const CompletionRequest& request) {
-  ASSIGN_OR_RETURN(const std::optional<AskedGrammar> asked, GrammarOf(request));
-  if (!asked) return std::optional<GrammarMatcher>();
-  const std::scoped_lock lock(grammar_mutex_);
-  ASSIGN_OR_RETURN(const GrammarVocabulary* vocabulary, Vocabulary());
-  Result<GrammarMatcher> matcher = vocabulary->Compile(asked->grammar);
-  if (matcher.ok()) return std::optional(*std::move(matcher));
-  if (matcher.error().code == ErrorCode::kIo) return matcher.error();
-  return MakeError(ErrorCode::kInvalidArgument, "request: field {}: {}",
-                   asked->field, matcher.error().message);
-}
-
 Result<std::vector<EchoedPrompt>> CompletionService::EchoesOf(
-    const CompletionRequest& request, const Prompts& prompts) const {
+    const CompletionRequest& request,
+    const PromptEncoder::Prompts& prompts) const {
   std::vector<EchoedPrompt> echoes;
   for (size_t i = 0; request.echo && i < prompts.size(); ++i) {
     EchoedPrompt& echo = echoes.emplace_back(
@@ -582,7 +346,7 @@ CompletionService::Started CompletionService::Submit(
                        .thoughts = prepared.thoughts,
                        .prompt_token_ids = told_ids});
       if (request.echo) source.echo = prepared.echoes[p];
-      if (tools) source.calls.emplace(*call_format_, tools);
+      if (tools) source.calls.emplace(*prompts_.call_format(), tools);
       submissions.push_back({std::move(asked), std::move(feed)});
     }
   }
@@ -614,17 +378,19 @@ CompletionService::Started CompletionService::Start(
   const Result<int> selector = SelectorFor(request.select);
   if (!selector.ok()) return ApiErrorOf(selector.error());
   const auto begun = std::chrono::steady_clock::now();
-  const Result<std::vector<std::string>> texts = Texts(request);
+  const Result<std::vector<std::string>> texts = prompts_.Texts(request);
   if (!texts.ok()) return ApiErrorOf(texts.error());
-  if (auto error = CheckBytes(request, *texts)) return *std::move(error);
-  Result<Prompts> prompts = Encode(request, *texts, is_left);
+  if (auto error = prompts_.CheckBytes(request, *texts))
+    return *std::move(error);
+  Result<PromptEncoder::Prompts> prompts =
+      prompts_.Encode(request, *texts, is_left);
   if (!prompts.ok()) return ApiErrorOf(prompts.error());
   record->encode_ms = std::chrono::duration<double, std::milli>(
                           std::chrono::steady_clock::now() - begun)
                           .count();
   if (auto error = CheckLengths(request, *prompts)) return *std::move(error);
   if (is_left) return ApiErrorOf(NobodyWaits());
-  Result<std::optional<GrammarMatcher>> matcher = Constrain(request);
+  Result<std::optional<GrammarMatcher>> matcher = grammars_.Compile(request);
   if (!matcher.ok()) return ApiErrorOf(matcher.error());
   Result<std::vector<EchoedPrompt>> echoes = EchoesOf(request, *prompts);
   if (!echoes.ok()) return ApiErrorOf(echoes.error());
@@ -636,11 +402,8 @@ CompletionService::Started CompletionService::Start(
                        .selector = *selector,
                        .deadline = deadline,
                        .matcher = *std::move(matcher),
-                       .thoughts = {},
+                       .thoughts = prompts_.Thoughts(request, *texts),
                        .banned_words = *std::move(banned_words)};
-  if (SplitsThoughts(request)) {
-    prepared.thoughts.emplace(BeginsThought(request, texts->front()));
-  }
   return Submit(request, prepared, std::move(record));
 }
 

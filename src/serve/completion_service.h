@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,10 +11,12 @@
 #include <variant>
 #include <vector>
 
+#include "serve/answer_grammars.h"
 #include "serve/completion_answer.h"
 #include "serve/completion_request.h"
 #include "serve/engine_loop.h"
 #include "serve/http_message.h"
+#include "serve/prompt_encoder.h"
 #include "text/chat_template.h"
 #include "text/grammar.h"
 #include "text/tokenizer.h"
@@ -50,12 +51,9 @@ struct ServiceParts {
 
 // The same for every route: routes differ in how a request is read and in how
 // its answer is told (AnswerStyle). Owns nothing that changes but counts, and
-// the vocabulary as grammars read it, made for the first of them; any thread.
-// Text is encoded, and grammars are compiled, on the thread that asks, one
-// grammar at a time.
+// what AnswerGrammars has; any thread.
 class CompletionService {
  public:
-  using Prompts = std::vector<std::vector<int32_t>>;  // token ids
   using Started = std::variant<std::unique_ptr<HttpAnswer>, ApiError>;
 
   // REQUIRES: the parts outlive this.
@@ -70,13 +68,6 @@ class CompletionService {
                 const std::optional<Deadline>& deadline,
                 std::shared_ptr<RequestRecord> record,
                 const std::atomic<bool>& is_left);
-  // Fails where a chat has no template, or one that does not take it, where its
-  // texts are too many bytes, and once nobody waits for it.
-  Result<Prompts> Encode(const CompletionRequest& request,
-                         const std::atomic<bool>& is_left) const;
-  // What each token adds to the text, special ones shown: together, all of it.
-  Result<std::vector<std::string>> Pieces(
-      const std::vector<int32_t>& tokens) const;
   // What a client is told that names another model; "" is one too.
   ApiError NoSuchModel(std::string_view model) const;
   // That it is one of the server's, or not named.
@@ -87,42 +78,24 @@ class CompletionService {
   const ServiceOptions& options() const { return options_; }
   // A number that no other process has, for ids.
   uint64_t id_prefix() const { return id_prefix_; }
-  const Tokenizer& tokenizer() const { return parts_.tokenizer; }
+  const PromptEncoder& prompts() const { return prompts_; }
 
  private:
-  Result<std::string> Render(const CompletionRequest& request) const;
-  // Whether its answers may begin with thoughts that are told apart.
-  bool SplitsThoughts(const CompletionRequest& request) const;
-  // What is to be encoded; none where it came as tokens.
-  Result<std::vector<std::string>> Texts(
-      const CompletionRequest& request) const;
-  Result<Prompts> Encode(const CompletionRequest& request,
-                         const std::vector<std::string>& texts,
-                         const std::atomic<bool>& is_left) const;
-  // Before they are encoded: by their bytes alone.
-  std::optional<ApiError> CheckBytes(
+  std::optional<ApiError> CheckLengths(
       const CompletionRequest& request,
-      const std::vector<std::string>& texts) const;
-  std::optional<ApiError> CheckLengths(const CompletionRequest& request,
-                                       const Prompts& prompts) const;
+      const PromptEncoder::Prompts& prompts) const;
   int MaxTokens(const CompletionRequest& request, size_t prompt_length) const;
   Result<int> SelectorFor(const std::string& select) const;
   AnswerForm FormOf(const CompletionRequest& request, uint64_t number) const;
-  // Fails where the model's vocabulary cannot be held to grammars.
-  Result<const GrammarVocabulary*> Vocabulary();
-  Result<std::optional<AskedGrammar>> GrammarOf(
-      const CompletionRequest& request) const;
-  // None where nothing holds the answer.
-  Result<std::optional<GrammarMatcher>> Constrain(
-      const CompletionRequest& request);
   AnswerText TextFor(const CompletionRequest& request, const AnswerForm& form,
                      StopMatcher stops) const;
   // The beginnings of its answers, a prompt each; none where nobody asked.
-  Result<std::vector<EchoedPrompt>> EchoesOf(const CompletionRequest& request,
-                                             const Prompts& prompts) const;
+  Result<std::vector<EchoedPrompt>> EchoesOf(
+      const CompletionRequest& request,
+      const PromptEncoder::Prompts& prompts) const;
   // What is found before the engine is asked.
   struct Prepared {
-    Prompts prompts;
+    PromptEncoder::Prompts prompts;
     std::vector<EchoedPrompt> echoes;
     int selector = -1;
     std::optional<Deadline> deadline;
@@ -138,15 +111,10 @@ class CompletionService {
 
   const ServiceOptions options_;
   const ServiceParts parts_;
-  // As the model writes calls of tools; none: it does not.
-  const std::optional<ToolCallFormat> call_format_;
-  const ThoughtStyle thought_style_;
-  // Special tokens that calls, and thoughts, have.
-  const std::vector<int32_t> call_marker_ids_, thought_marker_ids_;
+  const PromptEncoder prompts_;
+  AnswerGrammars grammars_;
   const uint64_t id_prefix_;  // of this process' answers
   std::atomic<uint64_t> num_answers_ = 0;
-  std::mutex grammar_mutex_;  // for what follows, and compiling
-  std::optional<Result<GrammarVocabulary>> vocabulary_;
 };
 
 }  // namespace winnow

@@ -396,7 +396,8 @@ HttpApi::Reply HttpApi::CountTokens(const Call& call) {
       call.body, Endpoint::kMessageTokens, service_.options().rules);
   if (!request.ok()) return Refusal(call, ApiErrorOf(request.error()));
   if (auto error = service_.CheckNames(*request)) return Refusal(call, *error);
-  const auto prompts = service_.Encode(*request, call.work->is_left());
+  const auto prompts =
+      service_.prompts().Encode(*request, call.work->is_left());
   if (!prompts.ok()) return Refusal(call, ApiErrorOf(prompts.error()));
   return Success(call, DumpJson({{"input_tokens", prompts->front().size()}}));
 }
@@ -412,7 +413,8 @@ HttpApi::Reply HttpApi::Tokenize(const Call& call) {
       ParseCompletionRequest(call.body, endpoint, service_.options().rules);
   if (!request.ok()) return Refusal(call, ApiErrorOf(request.error()));
   if (auto error = service_.CheckNames(*request)) return Refusal(call, *error);
-  const auto prompts = service_.Encode(*request, call.work->is_left());
+  const auto prompts =
+      service_.prompts().Encode(*request, call.work->is_left());
   if (!prompts.ok()) return Refusal(call, ApiErrorOf(prompts.error()));
   if (prompts->size() != 1) {
     return Refusal(call,
@@ -427,7 +429,7 @@ HttpApi::Reply HttpApi::Tokenize(const Call& call) {
   const Result<bool> wanted = fields->Flag("return_pieces", false);
   if (!wanted.ok()) return Refusal(call, ApiErrorOf(wanted.error()));
   if (*wanted) {
-    const auto pieces = service_.Pieces(prompts->front());
+    const auto pieces = service_.prompts().Pieces(prompts->front());
     if (!pieces.ok()) return Refusal(call, ApiErrorOf(pieces.error()));
     told["pieces"] = *pieces;
   }
@@ -443,7 +445,7 @@ HttpApi::Reply HttpApi::Detokenize(const Call& call) {
   if (!tokens.ok()) return Refusal(call, ApiErrorOf(tokens.error()));
   const std::vector<int32_t> ids(tokens->begin(), tokens->end());
   const Result<std::string> text =
-      service_.tokenizer().Decode(ids, /*skip_special_tokens=*/false);
+      service_.prompts().tokenizer().Decode(ids, /*skip_special_tokens=*/false);
   if (!text.ok()) return Refusal(call, ApiErrorOf(text.error()));
   return Success(call, DumpJson({{"prompt", *text}}));
 }

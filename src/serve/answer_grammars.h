@@ -1,0 +1,55 @@
+// AnswerGrammars: the grammars that hold answers, compiled for a vocabulary.
+#ifndef WINNOW_SERVE_ANSWER_GRAMMARS_H_
+#define WINNOW_SERVE_ANSWER_GRAMMARS_H_
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "serve/completion_request.h"
+#include "text/grammar.h"
+#include "text/tokenizer.h"
+#include "text/tool_call_format.h"
+
+namespace winnow {
+
+// The vocabulary as grammars read it is made for the first of them. Any thread;
+// a grammar is compiled on the one that asks, one at a time.
+class AnswerGrammars {
+ public:
+  // `call_format`: as the model writes calls of tools, where it does.
+  // REQUIRES: the tokenizer outlives this.
+  AnswerGrammars(const Tokenizer& tokenizer,
+                 std::optional<ToolCallFormat> call_format, int vocab_size,
+                 std::vector<int32_t> eos_token_ids, GrammarLimits limits)
+      : tokenizer_(tokenizer),
+        call_format_(call_format),
+        vocab_size_(vocab_size),
+        eos_token_ids_(std::move(eos_token_ids)),
+        limits_(limits) {}
+
+  // What holds an answer to what was asked: a grammar, or the tools that must
+  // be called. None where nothing does. Fails where the grammar is none, and
+  // where the model's vocabulary cannot be held to any.
+  Result<std::optional<GrammarMatcher>> Compile(
+      const CompletionRequest& request);
+
+ private:
+  Result<const GrammarVocabulary*> Vocabulary();  // REQUIRES: the mutex is held
+  Result<std::optional<AskedGrammar>> GrammarOf(
+      const CompletionRequest& request) const;
+
+  const Tokenizer& tokenizer_;
+  const std::optional<ToolCallFormat> call_format_;
+  const int vocab_size_;
+  const std::vector<int32_t> eos_token_ids_;
+  const GrammarLimits limits_;
+  std::mutex mutex_;  // for what follows, and compiling
+  std::optional<Result<GrammarVocabulary>> vocabulary_;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_SERVE_ANSWER_GRAMMARS_H_
