@@ -15,6 +15,7 @@ import unittest
 from pathlib import Path
 
 from browser import Browser, find_browser
+from scripted_model import write_scripted_model
 from serve_process import ROOT, Server, wait_until
 
 sys.path.insert(0, str(ROOT))
@@ -231,6 +232,26 @@ class DoorTest(unittest.TestCase):
             self.assertTrue(more <= lengths[1] - lengths[0] <= more + 4,
                             lengths)
             self.assertEqual(browser.complaints, [])
+
+    def test_thoughts_look_apart_from_the_answer(self):
+        pieces = ["<think>", "So.", "</think>", "Yes", ", I do."]
+        template = ("{% for message in messages %}{{ message['content'] }}"
+                    "{% endfor %}{# <think> </think> #}")
+        with tempfile.TemporaryDirectory() as folder:
+            write_scripted_model(Path(folder), {"ask": pieces}, template)
+            server = Server(WINNOW, model=folder)
+            self.addCleanup(server.end)
+            with Browser() as browser:
+                browser.open(url(server))
+                browser.wait_for(READY)
+                browser.click("#watch")
+                browser.type("#question", "ask")
+                browser.click("#send")
+                browser.wait_for(DONE)
+                self.assertEqual(browser.text(".thought"), "So.")
+                self.assertEqual(browser.text(".said.model"),
+                                 "So.\n\nYes, I do.")
+                self.assertEqual(browser.complaints, [])
 
     def test_asks_for_the_key_and_keeps_it_in_memory(self):
         server = start(WINNOW_API_KEY="secret")
