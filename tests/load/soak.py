@@ -68,6 +68,7 @@ WARM_UP = 0.25     # of the time
 # Before that memory still grows to what so many requests at once may take.
 LEAST_MINUTES_FOR_MEMORY = 10
 SAMPLE_S = 2
+LINE_S = 60  # a line of progress
 CROWD_TIMEOUT_S = 600
 PR_SET_THP_DISABLE = 41  # <linux/prctl.h>
 
@@ -171,8 +172,12 @@ class Soak:
         return metrics, process
 
     def watch(self, warm: float) -> None:
+        next_line = time.monotonic() + LINE_S
         while time.monotonic() < self.until:
             time.sleep(SAMPLE_S)
+            if time.monotonic() >= next_line:
+                next_line += LINE_S
+                self.tell()
             metrics = self.scrape()
             for name in ("running", "waiting"):
                 value = int(metrics[f"vllm:num_requests_{name}"])
@@ -182,6 +187,15 @@ class Soak:
                 self.resident.append(read_process(pid).resident_bytes)
                 smaps = Path(f"/proc/{pid}/smaps").read_text()
                 self.parts = [*self.parts[:1], resident_parts(smaps)]
+
+    def tell(self) -> None:
+        with self.lock:
+            answered, wrong = self.tally.answered, len(self.tally.wrong)
+        resident = read_process(self.server.process.pid).resident_bytes
+        left = max(0, self.until - time.monotonic())
+        print(f"soak: {answered} answers compared, {wrong} faults, "
+              f"{resident / 2**20:.1f} MiB, {left / 60:.0f} minutes left",
+              file=sys.stderr, flush=True)
 
     def run(self) -> tuple[dict, list[str]]:
         before, process_before = self.settle()
