@@ -2,17 +2,21 @@
 
 #include <unistd.h>
 
+#include <utility>
+
 #include "base/check.h"
+#include "cli/output.h"
 
 namespace winnow {
 
-void ExitDeadline::Set(std::chrono::milliseconds grace, int status) {
+void ExitDeadline::Set(std::chrono::milliseconds grace, int status,
+                       std::string untold_error) {
   CHECK(!thread_.joinable());
-  thread_ = std::thread([this, grace, status] {
+  thread_ = std::thread([this, grace, status, error = std::move(untold_error)] {
     std::unique_lock lock(mutex_);
-    if (!ended_.wait_for(lock, grace, [this] { return is_ended_; })) {
-      _exit(status);
-    }
+    if (ended_.wait_for(lock, grace, [this] { return is_ended_; })) return;
+    if (!error.empty()) PrintError(error);
+    _exit(status);
   });
 }
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <string>
 #include <thread>
 
 namespace winnow {
@@ -12,7 +13,8 @@ namespace winnow {
 // Owned by a command that has said all that it has to say, and made before what
 // may not end: a thread that waits for a disk which never answers cannot be
 // joined. Once it is set, the process ends after `grace` with `status`, without
-// destructors, unless this ends before.
+// destructors, unless this ends before; an error that nobody would tell then is
+// told by it.
 class ExitDeadline {
  public:
   ExitDeadline() = default;
@@ -21,7 +23,8 @@ class ExitDeadline {
   ~ExitDeadline();
 
   // REQUIRES: not set before.
-  void Set(std::chrono::milliseconds grace, int status);
+  void Set(std::chrono::milliseconds grace, int status,
+           std::string untold_error = {});
 
  private:
   std::mutex mutex_;  // for what follows

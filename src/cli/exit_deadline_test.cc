@@ -28,10 +28,21 @@ TEST(ExitDeadlineTest, EndsWhatDoesNotEnd) {
       testing::ExitedWithCode(7), "");
 }
 
+TEST(ExitDeadlineTest, TellsTheErrorThatNobodyElseWould) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_EXIT(
+      {
+        ExitDeadline deadline;
+        const Endless endless;
+        deadline.Set(std::chrono::milliseconds(50), 1, "the device is gone");
+      },
+      testing::ExitedWithCode(1), "the device is gone");
+}
+
 TEST(ExitDeadlineTest, LeavesAloneWhatEnds) {
   for (int i = 0; i < 3; ++i) {
     ExitDeadline deadline;
-    if (i > 0) deadline.Set(std::chrono::hours(1), 7);
+    if (i > 0) deadline.Set(std::chrono::hours(1), 7, "never told");
   }
 }
 

@@ -399,6 +399,9 @@ Result<int> ServeRun::Run() {
     // Whoever waits hears why there is no answer.
     api_->Drain();
     server_->DrainWithin(kTimeToTell);
+    if (!flags_.kv_disk.folder.empty()) {
+      exit_deadline_.Set(kTimeToEnd, EXIT_FAILURE, failure->message);
+    }
     return *failure;
   }
   // The first signal: whoever waits for an answer gets it. The next one ends
