@@ -41,6 +41,22 @@ TakeValue Text(std::string* value) {
   };
 }
 
+TakeValue Word(std::string* value) {
+  return [value](const std::string& text) -> std::string {
+    if (text.empty()) return "must not be empty";
+    *value = text;
+    return {};
+  };
+}
+
+TakeValue EachWord(std::vector<std::string>* values) {
+  return [values](const std::string& text) -> std::string {
+    if (text.empty()) return "must not be empty";
+    values->push_back(text);
+    return {};
+  };
+}
+
 TakeValue EachText(std::vector<std::string>* values) {
   return [values](const std::string& text) {
     values->push_back(text);

@@ -17,6 +17,9 @@ namespace winnow {
 
 TakeValue Text(std::string* value);
 TakeValue EachText(std::vector<std::string>* values);
+// The same, and not empty.
+TakeValue Word(std::string* value);
+TakeValue EachWord(std::vector<std::string>* values);
 // One of these words.
 TakeValue OneOf(std::vector<std::string> words, std::string* value);
 // For a flag without a value.

@@ -13,24 +13,20 @@ constexpr int kMaxSeconds = 24 * 3600;
 constexpr int kMaxInterTokenMs = 1'000'000;
 
 void AddModelNames(Command& command, ServeFlags* flags) {
-  command.AddFlag({.name = "--served-model-name",
-                   .value_name = "NAME",
-                   .help = "What requests call the model; may be given several "
-                           "times (default: the folder's name)",
-                   .values = Flag::Values::kOneEachTime},
-                  EachText(&flags->served_model_names));
+  command.AddFlag(
+      {.name = "--served-model-name",
+       .value_name = "NAME",
+       .help = "What requests call the model; several are its names "
+               "all, the first in answers (default: the folder's "
+               "name)",
+       .values = Flag::Values::kSeveral},
+      EachWord(&flags->served_model_names));
   command.AddFlag(
       {.name = "--chat-template",
        .value_name = "FILE",
        .help = "Jinja template of chats (default: the checkpoint's, "
                "if it has one)"},
       Text(&flags->chat_template));
-  command.AddFlag({.name = "--reasoning-parser",
-                   .value_name = "auto|none",
-                   .help = "Whether thoughts are told apart from answers to "
-                           "chats (default auto: where the template shows "
-                           "<think> and </think>)"},
-                  OneOf({"auto", "none"}, &flags->reasoning_parser));
   command.AddFlag(
       {.name = "--select",
        .value_name = "SPEC",
@@ -57,7 +53,7 @@ void AddDoor(Command& command, ServeFlags* flags) {
        .help = "What clients must send but to /health (default: "
                "the environment's WINNOW_API_KEY, VLLM_API_KEY, else "
                "nothing)"},
-      Text(&flags->api_key));
+      Word(&flags->api_key));
   command.AddFlag({.name = "--allowed-host",
                    .value_name = "NAME",
                    .help = "A name by which clients reach it, where it listens "
@@ -149,7 +145,7 @@ void AddTimes(Command& command, ServeFlags* flags) {
       NumberUpTo(kMaxSeconds, &flags->request_timeout_s));
   add("--max-inter-token-time", "MS",
       "That a step is foretold to take at most beside requests that generate: "
-      "prompts get the rows that fit in, a page a step at least (50; default "
+      "prompts get the rows that fit in, a page a step at least (default 500; "
       "0: --max-num-batched-tokens alone)",
       NumberUpTo(kMaxInterTokenMs, &flags->max_inter_token_ms));
 }

@@ -25,7 +25,6 @@ struct ServeFlags {
   std::vector<std::string> allowed_origins;
   std::vector<std::string> served_model_names;  // none: the folder's
   std::string chat_template;                    // a file; none: the model's
-  std::string reasoning_parser = "auto";
   int default_max_tokens = 4096;
   int max_queued_requests = 4096;
   int max_n = 16;
@@ -41,8 +40,8 @@ struct ServeFlags {
   int header_timeout_s = 10;
   int idle_timeout_s = 60;
   int write_timeout_s = 30;
-  double request_timeout_s = 0;   // 0: none
-  double max_inter_token_ms = 0;  // 0: no bound
+  double request_timeout_s = 0;     // 0: none
+  double max_inter_token_ms = 500;  // 0: no bound
   int max_watched_requests = 2;
   int max_read_ranges = 256;
   std::string log_format = "json";

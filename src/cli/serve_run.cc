@@ -270,7 +270,7 @@ Result<ServiceOptions> ServeRun::ServiceLimits() const {
                      flags_.max_encoding_size);
   }
   limits.default_max_tokens = flags_.default_max_tokens;
-  limits.splits_thoughts = flags_.reasoning_parser == "auto";
+  limits.splits_thoughts = flags_.vllm.splits_thoughts;
   limits.max_request_s = flags_.request_timeout_s;
   limits.rules.json.max_bytes = SIZE_MAX;  // The server has looked at it.
   limits.rules.json.max_depth = flags_.max_json_depth;

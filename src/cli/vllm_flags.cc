@@ -24,6 +24,7 @@ constexpr const char* kOneDevice =
     "a model runs on one device, several are not built yet";
 constexpr const char* kCallForm =
     "the chat template shows how the model writes calls";
+constexpr const char* kNoWords = "no word of a request is ever logged";
 
 constexpr IdleFlag kIdleFlags[] = {
     {"--tensor-parallel-size", "-tp", "N", "1", kOneDevice},
@@ -31,13 +32,26 @@ constexpr IdleFlag kIdleFlags[] = {
     {"--data-parallel-size", "-dp", "N", "1", kOneDevice},
     {"--enable-chunked-prefill", "", "", "",
      "a prompt is always read in chunks (--max-num-batched-tokens)"},
+    {"--no-enable-chunked-prefill", "", "", "",
+     "a prompt is always read in chunks (--max-num-batched-tokens)"},
     {"--enable-auto-tool-choice", "", "", "", kCallForm},
     {"--tool-call-parser", "", "NAME", "", kCallForm},
     {"--trust-remote-code", "", "", "", "no code of a checkpoint is ever run"},
     {"--enforce-eager", "", "", "", "no answer depends on it"},
     {"--kv-cache-dtype", "", "DTYPE", "auto", "KV is kept as --dtype says"},
-    {"--disable-log-requests", "", "", "",
-     "no word of a request is ever logged"},
+    {"--block-size", "", "N", "", "a page is always of 32 tokens"},
+    {"--swap-space", "", "GIB", "", "it is --host-kv that is on the host"},
+    {"--load-format", "", "FORMAT", "auto", "checkpoints are safetensors"},
+    {"--generation-config", "", "FOLDER", "auto",
+     "defaults of a request are the checkpoint's"},
+    {"--chat-template-content-format", "", "FORMAT", "auto",
+     "the chat template shows what it reads"},
+    {"--disable-log-stats", "", "", "", "they are at /metrics alone"},
+    {"--enable-log-requests", "", "", "", kNoWords},
+    {"--no-enable-log-requests", "", "", "", kNoWords},
+    {"--disable-log-requests", "", "", "", kNoWords},
+    {"--disable-uvicorn-access-log", "", "", "",
+     "--log-level says which requests leave a line"},
 };
 
 // Empty where `flag` may be given so.
@@ -92,6 +106,20 @@ TakeValue Gibibytes(std::string* size) {
   };
 }
 
+// A parser's name is as good as auto: the template shows the tags.
+TakeValue ReasoningParser(VllmFlags* flags) {
+  return [flags](const std::string& text) -> std::string {
+    if (text.empty()) return "must be auto, none or a parser, is \"\"";
+    flags->splits_thoughts = text != "none";
+    if (text == "auto" || text == "none") return {};
+    flags->idle.push_back(
+        fmt::format("--reasoning-parser {} is taken as auto: the chat "
+                    "template shows how the model marks thoughts",
+                    text));
+    return {};
+  };
+}
+
 }  // namespace
 
 Result<int64_t> ParseVllmBytes(const std::string& text) {
@@ -128,6 +156,12 @@ void AddVllmFlags(Command& command, EngineFlags* engine, VllmFlags* flags) {
                    .help = "Each request reads all of its prompt",
                    .values = Flag::Values::kNone},
                   SwitchTo(false, &flags->prefix_caching));
+  command.AddFlag({.name = "--reasoning-parser",
+                   .value_name = "auto|none",
+                   .help = "Whether thoughts are told apart from answers to "
+                           "chats (default auto: where the template shows "
+                           "<think> and </think>)"},
+                  ReasoningParser(flags));
   command.AddFlag({.name = "--kv-cache-memory-bytes",
                    .value_name = "N",
                    .help = "--device-kv as vLLM has it (a number, 2G, 2.5g)"},

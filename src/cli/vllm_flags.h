@@ -14,6 +14,7 @@ class Command;
 
 struct VllmFlags {
   bool prefix_caching = true;
+  bool splits_thoughts = true;  // --reasoning-parser none: they are not
   // Of each that was given and changes nothing, why: "--NAME has no effect:
   // ...".
   std::vector<std::string> idle = {};

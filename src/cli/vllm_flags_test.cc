@@ -54,6 +54,21 @@ TEST_F(VllmFlagsTest, WhatChangesNothingSaysSo) {
   EXPECT_TRUE(flags_.idle[1].starts_with("--tensor-parallel-size has no "));
 }
 
+TEST_F(VllmFlagsTest, AReasoningParserIsAuto) {
+  EXPECT_EQ(Parse({"--reasoning-parser", "none"}), "");
+  EXPECT_FALSE(flags_.splits_thoughts);
+  EXPECT_TRUE(flags_.idle.empty());
+  VllmFlags of_parser;
+  Command program("A program", "winnow 1", "The end");
+  Command& serve = program.AddCommand("serve", "Serves");
+  AddVllmFlags(serve, &engine_, &of_parser);
+  const char* words[] = {"winnow", "serve", "--reasoning-parser", "qwen3"};
+  ASSERT_TRUE(program.Parse(4, const_cast<char**>(words)).ok());
+  EXPECT_TRUE(of_parser.splits_thoughts);
+  ASSERT_EQ(of_parser.idle.size(), 1);
+  EXPECT_TRUE(of_parser.idle[0].starts_with("--reasoning-parser qwen3 is "));
+}
+
 TEST_F(VllmFlagsTest, WhatWouldChangeSomethingIsRefused) {
   EXPECT_EQ(Parse({"-tp", "2"}),
             "--tensor-parallel-size must be 1, is \"2\": a model runs on one "

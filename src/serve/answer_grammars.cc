@@ -5,6 +5,7 @@
 namespace winnow {
 
 Result<const GrammarVocabulary*> AnswerGrammars::Vocabulary() {
+  // Where it failed for want of memory alone, it is tried again.
   const bool may_be_there_now = vocabulary_ && !vocabulary_->ok() &&
                                 vocabulary_->error().code == ErrorCode::kIo;
   if (!vocabulary_ || may_be_there_now) {

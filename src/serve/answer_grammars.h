@@ -33,6 +33,8 @@ class AnswerGrammars {
   // What holds an answer to what was asked: a grammar, or the tools that must
   // be called. None where nothing does. Fails where the grammar is none, and
   // where the model's vocabulary cannot be held to any.
+  // REQUIRES: tools, only where the model writes calls (PromptEncoder::Texts
+  // refuses them otherwise).
   Result<std::optional<GrammarMatcher>> Compile(
       const CompletionRequest& request);
 

@@ -121,12 +121,12 @@ CompletionService::CompletionService(ServiceOptions options,
 }
 
 ApiError CompletionService::NoSuchModel(std::string_view model) const {
-  return {
-      .status = 404,
-      .message = fmt::format("model must be \"{}\", is \"{}\"",
-                             options_.model_names.front(), Printable(model)),
-      .field = "model",
-      .code = "model_not_found"};
+  return {.status = 404,
+          .message = fmt::format("model must be \"{}\", is \"{}\"",
+                                 fmt::join(options_.model_names, "\" or \""),
+                                 Printable(model)),
+          .field = "model",
+          .code = "model_not_found"};
 }
 
 std::optional<ApiError> CompletionService::CheckModel(
@@ -374,9 +374,7 @@ CompletionService::Started CompletionService::Submit(
 CompletionService::Started CompletionService::Start(
     const CompletionRequest& request, const std::optional<Deadline>& deadline,
     std::shared_ptr<RequestRecord> record, const std::atomic<bool>& is_left) {
-  if (auto error = CheckModel(request.model)) return *std::move(error);
-  const Result<int> selector = SelectorFor(request.select);
-  if (!selector.ok()) return ApiErrorOf(selector.error());
+  if (auto error = CheckNames(request)) return *std::move(error);
   const auto begun = std::chrono::steady_clock::now();
   const Result<std::vector<std::string>> texts = prompts_.Texts(request);
   if (!texts.ok()) return ApiErrorOf(texts.error());
@@ -399,7 +397,7 @@ CompletionService::Started CompletionService::Start(
   if (is_left) return ApiErrorOf(NobodyWaits());
   Prepared prepared = {.prompts = *std::move(prompts),
                        .echoes = *std::move(echoes),
-                       .selector = *selector,
+                       .selector = *SelectorFor(request.select),
                        .deadline = deadline,
                        .matcher = *std::move(matcher),
                        .thoughts = prompts_.Thoughts(request, *texts),

@@ -21,6 +21,10 @@ void Metrics::AddRequests(MetricsText& text) const {
                 gauges_.num_running);
   text.AddGauge("vllm:num_requests_waiting", "Requests that wait to run",
                 gauges_.num_waiting);
+  text.Begin("vllm:num_requests_waiting_by_reason",
+             "Requests that wait to run, by what they wait for", "gauge");
+  text.AddSample("reason=\"capacity\"", gauges_.num_waiting);
+  text.AddSample("reason=\"deferred\"", 0);
   constexpr std::string_view kUsage =
       "Share of the device's KV pool that requests hold, 1 is all";
   text.AddGauge("vllm:kv_cache_usage_perc", kUsage, gauges_.kv_usage);
@@ -28,6 +32,9 @@ void Metrics::AddRequests(MetricsText& text) const {
   text.AddCounter("vllm:prompt_tokens_total",
                   "Tokens of prompts that were read, or were cached",
                   Number(num_prompt_tokens_));
+  text.AddCounter("vllm:prompt_tokens_cached_total",
+                  "Tokens of prompts that were cached",
+                  Number(engine.num_found_tokens));
   text.AddCounter("vllm:generation_tokens_total", "Tokens generated",
                   Number(num_generated_tokens_));
   text.AddCounter("vllm:prefix_cache_queries_total",

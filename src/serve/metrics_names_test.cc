@@ -20,6 +20,7 @@ struct ReadName {
 };
 
 constexpr std::string_view kNoLora = "no adapters are loaded";
+constexpr std::string_view kNoImages = "no model here reads images";
 constexpr std::string_view kNoDrafts = "nothing is drafted";
 constexpr std::string_view kOneCache =
     "device, host and disk are one cache: its hits are in prefix_cache_hits";
@@ -34,9 +35,11 @@ constexpr std::string_view kOwnTimes =
 constexpr ReadName kNames[] = {
     {"vllm:num_requests_running", "gauge"},
     {"vllm:num_requests_waiting", "gauge"},
+    {"vllm:num_requests_waiting_by_reason", "gauge"},
     {"vllm:kv_cache_usage_perc", "gauge"},
     {"vllm:gpu_cache_usage_perc", "gauge"},  // its older name
     {"vllm:prompt_tokens_total", "counter"},
+    {"vllm:prompt_tokens_cached_total", "counter"},
     {"vllm:generation_tokens_total", "counter"},
     {"vllm:request_success_total", "counter"},
     {"vllm:prefix_cache_queries_total", "counter"},
@@ -63,6 +66,8 @@ constexpr ReadName kNames[] = {
     {"vllm:request_num_preemptions", "histogram"},
     {"vllm:cache_config_info", "gauge"},
     {"vllm:lora_requests_info", "", kNoLora},
+    {"vllm:mm_cache_queries_total", "", kNoImages},
+    {"vllm:mm_cache_hits_total", "", kNoImages},
     {"vllm:spec_decode_num_drafts_total", "", kNoDrafts},
     {"vllm:spec_decode_num_draft_tokens_total", "", kNoDrafts},
     {"vllm:spec_decode_num_accepted_tokens_total", "", kNoDrafts},

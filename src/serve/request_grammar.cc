@@ -52,6 +52,24 @@ Status SetChoice(const json& choices, const std::string& field,
   return SetGrammar(GrammarKind::kChoice, choices.dump(), field, request);
 }
 
+// Whether it begins with a rule as llama.cpp writes them; Lark has none so.
+bool IsGbnf(std::string_view grammar) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  const auto skip = [&grammar](std::string_view some) {
+    grammar.remove_prefix(
+        std::min(grammar.find_first_not_of(some), grammar.size()));
+  };
+  skip(kSpace);
+  while (grammar.starts_with('#')) {
+    grammar.remove_prefix(std::min(grammar.find('\n'), grammar.size()));
+    skip(kSpace);
+  }
+  grammar.remove_prefix(
+      std::min(grammar.find_first_of(" \t:"), grammar.size()));
+  skip(" \t");
+  return grammar.starts_with("::=");
+}
+
 // One of vLLM's names for a kind of grammar.
 Status SetNamed(std::string_view name, const json& value, std::string_view raw,
                 const std::string& field, CompletionRequest& request) {
@@ -61,6 +79,11 @@ Status SetNamed(std::string_view name, const json& value, std::string_view raw,
   }
   if (name == "choice") return SetChoice(value, field, request);
   if (name == "grammar") {
+    if (value.is_string() && IsGbnf(value.get_ref<const std::string&>())) {
+      return WrongField(field,
+                        "in Lark's syntax (start: ...): rules with ::= are "
+                        "GBNF, which is not read");
+    }
     return SetText(GrammarKind::kLark, value, field, request);
   }
   if (name == "json_object") {

@@ -100,6 +100,7 @@ TEST(RequestGrammarTest, NamesWhatIsWrong) {
            {"guided_choice", R"(["a",""])"},
            {"guided_choice", R"(["a",5])"},
            {"guided_grammar", "[]"},
+           {"guided_grammar", R"("# GBNF\nroot ::= \"yes\" | \"no\"")"},
            {"structured_outputs", "5"},
            {"structured_outputs.structural_tag", R"({"structural_tag":"x"})"},
            {"structured_outputs.json_object", R"({"json_object":5})"}}) {

@@ -179,22 +179,23 @@ std::string EchoOf(const RequestBody& body, const CompletionRequest& request) {
     json value = body.Value(name);
     return value.is_null() ? otherwise : value;
   };
-  const json echo = {{"background", false},
-                     {"instructions", given("instructions", nullptr)},
-                     {"max_output_tokens", given("max_output_tokens", nullptr)},
-                     {"metadata", given("metadata", json::object())},
-                     {"parallel_tool_calls", !request.one_call},
-                     {"previous_response_id", nullptr},
-                     {"reasoning", given("reasoning", nullptr)},
-                     {"store", false},
-                     {"temperature", request.sampling.temperature},
-                     {"text", given("text", {{"format", {{"type", "text"}}}})},
-                     {"tool_choice", given("tool_choice", "auto")},
-                     {"tools", given("tools", json::array())},
-                     {"top_logprobs", request.sampling.logprobs.value_or(0)},
-                     {"top_p", request.sampling.top_p},
-                     {"truncation", "disabled"},
-                     {"user", given("user", nullptr)}};
+  const json echo = {
+      {"background", false},
+      {"instructions", given("instructions", nullptr)},
+      {"max_output_tokens", given("max_output_tokens", nullptr)},
+      {"metadata", given("metadata", json::object())},
+      {"parallel_tool_calls", !request.one_call},
+      {"previous_response_id", nullptr},
+      {"reasoning", given("reasoning", nullptr)},
+      {"store", false},
+      {"temperature", given("temperature", request.sampling.temperature)},
+      {"text", given("text", {{"format", {{"type", "text"}}}})},
+      {"tool_choice", given("tool_choice", "auto")},
+      {"tools", given("tools", json::array())},
+      {"top_logprobs", request.sampling.logprobs.value_or(0)},
+      {"top_p", given("top_p", request.sampling.top_p)},
+      {"truncation", "disabled"},
+      {"user", given("user", nullptr)}};
   const std::string text = echo.dump();
   return text.substr(1, text.size() - 2);
 }

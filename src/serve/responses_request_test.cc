@@ -145,7 +145,7 @@ TEST(ResponsesRequestTest, SaysAgainWhatWasAsked) {
   const auto parsed = Parse(
       R"({"input":"x","tools":[{"type":"function","name":"f","strict":true,)"
       R"("description":"d","parameters":{"b":1.0,"a":2}}],)"
-      R"("max_output_tokens":9,"top_logprobs":2,"temperature":0.5,)"
+      R"("max_output_tokens":9,"top_logprobs":2,"temperature":0.3,)"
       R"("text":{"format":{"type":"text"}},"include":[)"
       R"("reasoning.encrypted_content"],"metadata":{"k":"v"}})");
   ASSERT_TRUE(parsed.ok()) << parsed.error().message;
@@ -159,7 +159,7 @@ TEST(ResponsesRequestTest, SaysAgainWhatWasAsked) {
   EXPECT_EQ(parsed->ignored, (std::vector<std::string>{"metadata", "strict"}));
   const json echo = json::parse("{" + parsed->echo_json + "}");
   EXPECT_EQ(echo["tools"][0]["name"], "f");
-  EXPECT_EQ(echo["temperature"], 0.5);
+  EXPECT_EQ(echo["temperature"], 0.3);
   EXPECT_EQ(echo["metadata"]["k"], "v");
   EXPECT_EQ(echo["store"], false);
   EXPECT_TRUE(echo["instructions"].is_null());

@@ -136,10 +136,15 @@ Result<std::vector<CallableTool>> ForcedTools(const ToolChoice& choice,
   for (const CallableTool& tool : list.tools) {
     if (choice.name.empty() || choice.name == tool.name) forced.push_back(tool);
   }
-  if (forced.empty()) {
+  if (forced.empty() && choice.name.empty()) {
     return WrongField("tool_choice",
                       "\"none\" or \"auto\" where tools has "
                       "none that could be called");
+  }
+  if (forced.empty()) {
+    return WrongField(
+        "tool_choice",
+        fmt::format("one of the functions of tools, is \"{}\"", choice.name));
   }
   return forced;
 }

@@ -44,6 +44,20 @@ class FlagsTest(unittest.TestCase):
                          ["85", "54"])
         self.assertEqual(server.end(), 0)
 
+    def test_a_model_has_several_names(self):
+        server = Server(WINNOW, "--served-model-name", "one", "two", "--seed",
+                        "1", "--reasoning-parser", "qwen3")
+        self.assertIn("--reasoning-parser qwen3 is taken as auto",
+                      "".join(server.lines))
+        for name in ("one", "two"):
+            answer = server.complete(model=name, prompt="the man", max_tokens=1)
+            self.assertEqual(answer["model"], name)
+        status, _, text = server.ask("POST", "/v1/completions", {
+            "model": "three", "prompt": "the man"})
+        self.assertEqual(status, 404)
+        self.assertIn('must be \\"one\\" or \\"two\\", is', text)
+        self.assertEqual(server.end(), 0)
+
     def test_prefixes_are_kept_unless_they_are_not_wanted(self):
         server = Server(WINNOW, "--no-enable-prefix-caching")
         for _ in range(2):
@@ -62,7 +76,10 @@ class FlagsTest(unittest.TestCase):
                 (["--max-model-length", "4K"],
                  "--max-model-length is no flag of winnow serve, did you mean "
                  "--max-model-len, "),
-                (["--swap-space", "4"], "did you mean")]:
+                (["--speculative-config", "{}"], "did you mean"),
+                (["--load-format", "gguf"], "checkpoints are safetensors"),
+                (["--api-key", ""], "--api-key must not be empty"),
+                (["--served-model-name", ""], "must not be empty")]:
             with self.subTest(flags=flags):
                 done = serve(*flags)
                 self.assertEqual(done.returncode, 2, done.stderr)

@@ -65,7 +65,7 @@ class LongPromptTest(unittest.TestCase):
     def test_a_long_prompt_does_not_freeze_a_stream(self):
         flags = ["--dtype", "auto", "--max-model-len", "32K",
                  "--max-num-seqs", "2"]
-        server = Server(WINNOW, *flags)
+        server = Server(WINNOW, *flags, "--max-inter-token-time", "0")
         gaps = self.gaps_beside_it(server)
         self.assertEqual(server.end(), 0)
         frozen, usual = max(gaps), statistics.median(gaps[10:100])
@@ -83,6 +83,16 @@ class LongPromptTest(unittest.TestCase):
             longest.append(max(self.gaps_beside_it(server)))
         self.assertLess(longest[-1], frozen / 2,
                         f"bound {bound}, usual {usual}, longest {longest}")
+        self.assertEqual(server.end(), 0)
+
+    def test_steps_are_bounded_unasked(self):
+        server = Server(WINNOW, "--max-model-len", "8K")
+        stream = server.open_stream(prompt="the man", max_tokens=8000,
+                                    ignore_eos=True)
+        server.complete(prompt="the man has a dog", max_tokens=1)
+        self.assertGreater(server.metric("winnow:bounded_steps_total",
+                                         'chunks="yes"'), 0)
+        stream.close()
         self.assertEqual(server.end(), 0)
 
     def test_a_bound_that_nothing_keeps_starves_nobody(self):
