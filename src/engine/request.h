@@ -89,6 +89,14 @@ struct TokenLogprob {
   float logprob = 0;
 };
 
+// What is known of a request when its first token is there, as its Completion
+// will have it.
+struct RequestStart {
+  int num_cached_tokens = 0;
+  double queue_ms = 0;
+  double first_token_ms = 0;
+};
+
 // One generated token. `top` is empty unless logprobs were asked for.
 struct GeneratedToken {
   int32_t token_id = 0;
@@ -98,6 +106,7 @@ struct GeneratedToken {
   // Of a request's first token: those of the prompt, from its second on. Null
   // unless asked for.
   std::shared_ptr<const std::vector<GeneratedToken>> prompt = {};
+  std::optional<RequestStart> start = {};  // of a request's first token
 };
 
 // When things happened, in milliseconds; first_token_ms from arrival.

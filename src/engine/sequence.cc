@@ -250,7 +250,12 @@ bool Sequence::Take(GeneratedToken token, FinishReason* reason) {
         std::exchange(scored_, {}));
   }
   last_token_at_ = Clock::now();
-  if (num_generated() == 0) first_token_at_ = last_token_at_;
+  if (num_generated() == 0) {
+    first_token_at_ = last_token_at_;
+    token.start = {.num_cached_tokens = num_cached_tokens_,
+                   .queue_ms = Milliseconds(admitted_at_ - arrived_),
+                   .first_token_ms = Milliseconds(first_token_at_ - arrived_)};
+  }
   const auto draw = static_cast<size_t>(num_generated());
   const auto& forced = request_.forced_tokens;
   const int32_t next = draw < forced.size() ? forced[draw] : token.token_id;

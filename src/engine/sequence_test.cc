@@ -12,12 +12,14 @@ class Listener : public RequestObserver {
   void OnPrefill(int done, int) override { prefill.push_back(done); }
   bool OnToken(const GeneratedToken& token) override {
     ids.push_back(token.token_id);
+    starts.push_back(token.start);
     return token.token_id != unwanted;
   }
   void OnFinish(const Completion&) override {}
 
   std::vector<int> prefill;
   std::vector<int32_t> ids;
+  std::vector<std::optional<RequestStart>> starts;
   int32_t unwanted = -1;
 };
 
@@ -225,6 +227,24 @@ TEST_F(SequenceTest, TimesAreInOrderAndNoneWhereNothingCame) {
       sequence.Complete(FinishReason::kStop, kNumLayers).timing;
   EXPECT_NEAR(timing.queue_ms + timing.prefill_ms, timing.first_token_ms, 1e-6);
   EXPECT_GE(timing.decode_ms, 0);
+}
+
+TEST_F(SequenceTest, ItsFirstTokenSaysHowItBeganAsItsCompletionDoes) {
+  Sequence sequence = Make(Asking(65, 4));
+  sequence.Admit();
+  sequence.BeginCached({0, 0}, /*num_fetched=*/0);
+  Draw(sequence, 3);
+  Draw(sequence, 4);
+  ASSERT_EQ(listener_.starts.size(), 2u);
+  ASSERT_TRUE(listener_.starts[0].has_value());
+  EXPECT_FALSE(listener_.starts[1].has_value());
+  const RequestStart& start = *listener_.starts[0];
+  const Completion completion =
+      sequence.Complete(FinishReason::kStop, kNumLayers);
+  EXPECT_EQ(start.num_cached_tokens, 64);
+  EXPECT_EQ(start.num_cached_tokens, completion.num_cached_tokens);
+  EXPECT_EQ(start.queue_ms, completion.timing.queue_ms);
+  EXPECT_EQ(start.first_token_ms, completion.timing.first_token_ms);
 }
 
 TEST_F(SequenceTest, OnlyAPrefixIsReleasedAndOnce) {
