@@ -23,6 +23,26 @@ bool IsOrigin(std::string_view text) {
   }) && host.find_first_of("/?#@*,") == std::string_view::npos;
 }
 
+std::string_view WithoutPort(std::string_view host, std::string_view port) {
+  if (host.ends_with(port)) host.remove_suffix(port.size());
+  return host;
+}
+
+// Browsers write both in lower case. Of which scheme it is a server behind a
+// proxy does not know.
+bool IsOwnOrigin(std::string_view origin, std::string_view host) {
+  struct Scheme {
+    std::string_view begin, port;
+  };
+  for (const auto& [begin, port] :
+       {Scheme{"http://", ":80"}, Scheme{"https://", ":443"}}) {
+    if (!origin.starts_with(begin)) continue;
+    origin.remove_prefix(begin.size());
+    return WithoutPort(origin, port) == WithoutPort(host, port);
+  }
+  return false;
+}
+
 }  // namespace
 
 Result<std::vector<std::string>> ParseOrigins(
@@ -57,6 +77,18 @@ bool IsAllowedOrigin(std::string_view origin,
          std::ranges::any_of(allowed, [&](const std::string& each) {
            return each == kEvery || each == origin;
          });
+}
+
+bool IsForeignPage(const HttpRequest& head,
+                   std::span<const std::string> allowed) {
+  // Also where a proxy put another name into Host.
+  const bool is_own =
+      head.fetch_site == "same-origin" || IsOwnOrigin(head.origin, head.host);
+  if (is_own || IsAllowedOrigin(head.origin, allowed)) return false;
+  if (!head.origin.empty()) return true;
+  // A page of the same site, of another port for one, is another page.
+  const bool is_page = !head.fetch_site.empty() && head.fetch_site != "none";
+  return is_page && std::ranges::find(allowed, kEvery) == allowed.end();
 }
 
 HttpHeaders OriginHeaders(const std::string& origin) {

@@ -1,5 +1,5 @@
-// Which pages of other servers a browser lets ask this one, and read what it
-// answers (CORS). No answer ever allows credentials: a key is a header that the
+// Which pages of other servers may ask this one, and read what it answers
+// (CORS). No answer ever allows credentials: a key is a header that the
 // page knows.
 #ifndef WINNOW_SERVE_ALLOWED_ORIGIN_H_
 #define WINNOW_SERVE_ALLOWED_ORIGIN_H_
@@ -22,6 +22,13 @@ Result<std::vector<std::string>> ParseOrigins(
 // Of the value of an Origin header; none at all is not.
 bool IsAllowedOrigin(std::string_view origin,
                      std::span<const std::string> allowed);
+
+// Whether a page asks that is neither this server's own nor one of `allowed`.
+// Some requests a browser sends for any page without asking first, and only
+// keeps the answer from it: what they would do is done by then. No page can set
+// the headers that this goes by; who has neither is no page.
+bool IsForeignPage(const HttpRequest& head,
+                   std::span<const std::string> allowed);
 
 // What each answer to an allowed origin has.
 HttpHeaders OriginHeaders(const std::string& origin);

@@ -54,6 +54,22 @@ ApiError LackOfMemory() {
           .headers = {{"Retry-After", "1"}}};
 }
 
+ApiError ForeignPage(const HttpRequest& head) {
+  const bool has_origin = !head.origin.empty();
+  return {.status = 403,
+          .message = fmt::format(
+              "header {} must be of this server's own page, is {}: those of "
+              "others may ask with --allowed-origins ORIGIN",
+              has_origin ? "Origin" : "Sec-Fetch-Site",
+              Printable(has_origin ? head.origin : head.fetch_site))};
+}
+
+// What only tells is kept from a page that may not read it by its browser.
+bool OnlyTells(const HttpRequest& head) {
+  return head.method == "GET" || head.method == "HEAD" ||
+         head.method == "OPTIONS";
+}
+
 // HEAD is GET whose answer's body the connection keeps to itself.
 std::string_view RoutedMethod(const HttpRequest& head) {
   return head.method == "HEAD" ? "GET" : std::string_view(head.method);
@@ -215,6 +231,9 @@ HttpApi::Reply HttpApi::RefusalOfHead(const Call& call) {
   const bool is_preflight =
       call.method == "OPTIONS" && !call.record->allowed_origin.empty();
   if (is_preflight) return Preflight(call);
+  if (!OnlyTells(call) && IsForeignPage(call, allowed_origins_)) {
+    return Refusal(call, ForeignPage(call));
+  }
   // A probe has no key, and a page is opened before its reader can give one;
   // they learn nothing but that the server is there.
   const bool open = api_key_.empty() || call.path == "/health" ||

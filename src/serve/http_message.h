@@ -27,6 +27,7 @@ struct HttpRequest {
   std::string api_key;     // X-Api-Key
   std::string request_id;  // X-Request-Id
   std::string origin;
+  std::string fetch_site;     // Sec-Fetch-Site
   std::string asked_headers;  // Access-Control-Request-Headers
   std::string_view body;      // lies in body_bytes
   std::shared_ptr<const BodyBytes> body_bytes;  // null: there is none

@@ -77,6 +77,7 @@ HttpRequest HeadOf(const HttpParser& parser) {
   request.api_key = TextOf(message["X-Api-Key"]);
   request.request_id = TextOf(message["X-Request-Id"]);
   request.origin = TextOf(message[http::field::origin]);
+  request.fetch_site = TextOf(message["Sec-Fetch-Site"]);
   request.asked_headers = TextOf(message["Access-Control-Request-Headers"]);
   return request;
 }

@@ -172,7 +172,8 @@ std::string_view MeaningOf(std::string_view status) {
        "Refused: the message names the field, what it must be and what "
        "it is"},
       {"401", "The server's key is missing"},
-      {"403", "The Host header does not name this server"},
+      {"403",
+       "The Host header does not name this server, or a page of another asks"},
       {"404", "No such model"},
       {"413", "The body is too long"},
       {"429", "Too many requests: Retry-After says when to come again"},

@@ -514,6 +514,36 @@ class AttackTest(unittest.TestCase):
             for name in headers:
                 self.assertFalse(name.lower().startswith("access-control"))
 
+    def test_what_a_page_of_another_site_sends_is_not_done(self):
+        """A browser sends a POST of plain text without asking first."""
+        own = f"http://127.0.0.1:{self.server.port}"
+        foreign = [{"Origin": "http://elsewhere"}, {"Origin": "null"},
+                   {"Origin": "http://127.0.0.1:1"},
+                   {"Origin": own.replace("127.0.0.1", "localhost")},
+                   {"Sec-Fetch-Site": "cross-site"},
+                   {"Sec-Fetch-Site": "same-site"}]
+        before = self.server.metric("vllm:generation_tokens_total")
+        for path, body in BODIES.items():
+            for page in foreign:
+                status, _, text = self.server.ask(
+                    "POST", path, body,
+                    {**page, "Content-Type": "text/plain"})
+                self.assertEqual(status, 403, text)
+                self.assertIn("--allowed-origins", text)
+        self.assertEqual(self.server.metric("vllm:generation_tokens_total"),
+                         before)
+        for page in [{}, {"Origin": own}, {"Sec-Fetch-Site": "none"},
+                     {"Origin": own, "Sec-Fetch-Site": "same-origin"}]:
+            status, _, text = self.server.ask("POST", COMPLETIONS,
+                                              {"prompt": "go"}, page)
+            self.assertEqual(status, 200, text)
+        # Refused before any of its body is there.
+        with self.server.connect() as client:
+            client.sendall(b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\n"
+                           b"Origin: http://elsewhere\r\n"
+                           b"Content-Length: 100000\r\n\r\n")
+            self.assertTrue(client.recv(4096).startswith(b"HTTP/1.1 403"))
+
     def test_it_listens_where_it_says(self):
         with self.assertRaises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.2", self.server.port), 5)

@@ -42,10 +42,12 @@ class OriginsTest(unittest.TestCase):
                 ("/v1/completions", {**prompt, "stream": True}, key, 200),
                 ("/v1/completions", {}, key, 400)]:
             for origin in (PAGE, OTHER):
-                got, headers, text = server.ask(
-                    "GET" if body is None else "POST", path, body,
-                    {**sent, "Origin": origin})
-                self.assertEqual(got, status, text)
+                method = "GET" if body is None else "POST"
+                got, headers, text = server.ask(method, path, body,
+                                                {**sent, "Origin": origin})
+                is_refused = method == "POST" and origin == OTHER
+                self.assertEqual(got, 403 if is_refused else status, text)
+                self.assertEqual("--allowed-origins" in text, is_refused)
                 self.assertEqual(headers[ALLOWED],
                                  PAGE if origin == PAGE else None)
                 self.assertNotIn("Access-Control-Allow-Credentials", headers)
@@ -59,6 +61,17 @@ class OriginsTest(unittest.TestCase):
         got, headers, _ = server.ask("OPTIONS", "/v1/chat/completions",
                                      headers={"Origin": OTHER, **ASKS_FIRST})
         self.assertEqual((got, headers[ALLOWED]), (401, None))
+        self.assertEqual(server.end(), 0)
+
+    def test_everyones_where_that_is_said(self):
+        server = Server(WINNOW, "--allowed-origins", "*")
+        prompt = {"prompt": [5, 6, 7], "max_tokens": 2}
+        for page in [{"Origin": OTHER}, {"Origin": "null"},
+                     {"Sec-Fetch-Site": "cross-site"}]:
+            got, headers, text = server.ask("POST", "/v1/completions", prompt,
+                                            page)
+            self.assertEqual((got, headers[ALLOWED]),
+                             (200, page.get("Origin")), text)
         self.assertEqual(server.end(), 0)
 
     def test_what_is_no_origin_is_refused(self):
