@@ -38,10 +38,10 @@ CompletionAnswer::~CompletionAnswer() {
   for (Choice& choice : choices_) {
     choice.source.feed->Leave();
     if (!choice.ended) cancel_(choice.source.ticket);
-    const bool left = choice.finish_reason.empty();
-    if (choice.index == 0) {
-      form_.record->finish_reason = left ? "abort" : choice.finish_reason;
-    }
+    if (choice.index > 0) continue;
+    std::string_view reason = choice.finish_reason;
+    if (reason.empty()) reason = "abort";
+    form_.record->finish_reason = error_ ? "error" : reason;
   }
 }
 
@@ -178,7 +178,17 @@ void CompletionAnswer::TakeEcho(Choice& choice,
   choice.tokens.back().num_characters += num_left;
 }
 
+void CompletionAnswer::TakeStart(Choice& choice, const RequestStart& start) {
+  choice.started = true;
+  choice.num_cached_tokens = start.num_cached_tokens;
+  if (choice.index > 0) return;
+  form_.record->num_cached_tokens = start.num_cached_tokens;
+  form_.record->queue_ms = start.queue_ms;
+  form_.record->first_token_ms = start.first_token_ms;
+}
+
 void CompletionAnswer::TakeToken(Choice& choice, const GeneratedToken& token) {
+  if (token.start) TakeStart(choice, *token.start);
   if (choice.source.echo) TakeEcho(choice, token.prompt.get());
   if (!form_.shows_generated) return;
   ++choice.num_tokens;
@@ -214,9 +224,6 @@ void CompletionAnswer::End(Choice& choice, const Completion& completion) {
   if (choice.index == 0) {
     form_.record->num_cached_tokens = completion.num_cached_tokens;
     form_.record->queue_ms = completion.timing.queue_ms;
-    if (completion.num_generated_tokens > 0) {
-      form_.record->first_token_ms = completion.timing.first_token_ms;
-    }
   }
   if (!choice.finish_reason.empty()) return;
   if (completion.reason == FinishReason::kError) {
@@ -310,6 +317,8 @@ void CompletionAnswer::CountAnswer(int status) {
 HttpPart CompletionAnswer::Failure() {
   HttpPart part;
   part.last = true;
+  form_.record->error_status = error_->status;
+  form_.record->error_code = error_->code;
   if (begun_) {
     part.body = form_.style->Failure(*error_);
     return part;

@@ -87,8 +87,9 @@ class CompletionAnswer : public HttpAnswer {
     AnswerSource source;
     int index = 0;
     bool accepted = false;
-    bool ended = false;  // the engine knows it no more, or is not waited for
-    bool told = false;   // its end has been sent
+    bool started = false;  // its first token has come
+    bool ended = false;    // the engine knows it no more, or is not waited for
+    bool told = false;     // its end has been sent
     std::string_view finish_reason = {};
     // What has come and was not sent; of an answer that does not stream, all.
     std::vector<ShownPart> parts = {};
@@ -106,6 +107,7 @@ class CompletionAnswer : public HttpAnswer {
 
   void Drain(Choice& choice);
   void TakeToken(Choice& choice, const GeneratedToken& token);
+  void TakeStart(Choice& choice, const RequestStart& start);
   // Of the prompt what an answer begins with; `scored` as GeneratedToken has
   // it.
   void TakeEcho(Choice& choice, const std::vector<GeneratedToken>* scored);
@@ -134,13 +136,15 @@ class CompletionAnswer : public HttpAnswer {
   HttpPart Whole();
   HttpPart Events();
   bool AllEnded() const;
+  bool AnyStarted() const;
 
   const AnswerForm form_;
   const Cancel cancel_;
   const Tokenizer& tokenizer_;
   Metrics& metrics_;
   std::vector<Choice> choices_;
-  bool begun_ = false;  // the head has been sent
+  bool begun_ = false;   // the head has been sent
+  bool opened_ = false;  // the events before the first piece have
   std::optional<ApiError> error_;
 };
 

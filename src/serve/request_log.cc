@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <ctime>
@@ -62,6 +63,10 @@ Json JsonOf(const RequestRecord& record, double total_ms) {
                {"status", record.status},
                {"stream", record.streamed},
                {"whole", record.whole}};
+  if (record.error_status > 0) {
+    line["error_code"] = record.error_code.empty() ? Json(record.error_status)
+                                                   : Json(record.error_code);
+  }
   if (!record.field.empty()) line["field"] = record.field;
   if (!record.answer.empty()) {
     line["answer_id"] = record.answer;
@@ -87,6 +92,11 @@ std::string TextOf(const RequestRecord& record, double total_ms) {
     line += fmt::format(" {}+{} tokens {}", record.num_prompt_tokens,
                         record.num_generated_tokens, record.finish_reason);
   }
+  if (record.error_status > 0) {
+    line += fmt::format(" {}", record.error_code.empty()
+                                   ? std::to_string(record.error_status)
+                                   : record.error_code);
+  }
   if (!record.whole) line += " cut";
   return line + " " + record.id;
 }
@@ -103,8 +113,9 @@ std::string LeftOut(uint64_t num_lines, LogFormat format) {
 }  // namespace
 
 LogLevel LevelOf(const RequestRecord& record) {
-  if (record.status >= 500) return LogLevel::kError;
-  const bool fine = record.status > 0 && record.status < 400 && record.whole;
+  const int status = std::max(record.status, record.error_status);
+  if (status >= 500) return LogLevel::kError;
+  const bool fine = status > 0 && status < 400 && record.whole;
   return fine ? LogLevel::kInfo : LogLevel::kWarning;
 }
 

@@ -27,9 +27,13 @@ struct RequestRecord {
       std::chrono::steady_clock::now();
   int status = 0;  // 0: no answer began
   bool streamed = false;
-  bool whole = false;       // the last piece of the answer was sent
-  std::string field = {};   // that was refused, if one was
-  std::string answer = {};  // its id; empty: no completion
+  bool whole = false;  // the last piece of the answer was sent
+  // What the client was told where an answer failed, perhaps behind a head
+  // that says 200; 0: it did not.
+  int error_status = 0;
+  std::string error_code = {};  // empty: by that status
+  std::string field = {};       // that was refused, if one was
+  std::string answer = {};      // its id; empty: no completion
   // Whose pages may read the answer; empty: nobody's. No line has it.
   std::string allowed_origin = {};
   std::string finish_reason = {};
@@ -38,7 +42,7 @@ struct RequestRecord {
   int64_t num_generated_tokens = 0;
   // Of template and tokenizer; negative: it did not come to that.
   double encode_ms = -1;
-  // Of the first choice; negative likewise.
+  // Of the first choice, from the engine's taking it in; negative likewise.
   double queue_ms = -1;
   double first_token_ms = -1;
 };

@@ -60,6 +60,29 @@ TEST(RequestLogTest, LevelsSayWhoseFaultItWas) {
   EXPECT_EQ(LevelOf(record), LogLevel::kWarning);
   record.status = 500;
   EXPECT_EQ(LevelOf(record), LogLevel::kError);
+  record.status = 200;
+  record.error_status = 504;
+  EXPECT_EQ(LevelOf(record), LogLevel::kError);
+  record.error_status = 400;
+  EXPECT_EQ(LevelOf(record), LogLevel::kWarning);
+}
+
+TEST(RequestLogTest, AStreamThatFailedSaysOfWhat) {
+  RequestRecord record = Answered();
+  const auto shown = [&record](LogFormat format) {
+    return LogLine(record, format, record.arrived);
+  };
+  EXPECT_FALSE(json::parse(shown(LogFormat::kJson)).contains("error_code"));
+  record.finish_reason = "error";
+  record.error_status = 503;
+  EXPECT_EQ(json::parse(shown(LogFormat::kJson))["error_code"], 503);
+  EXPECT_TRUE(shown(LogFormat::kText).ends_with(" tokens error 503 r1"));
+  record.error_status = 504;
+  record.error_code = "timeout";
+  const json line = json::parse(shown(LogFormat::kJson));
+  EXPECT_EQ(line["error_code"], "timeout");
+  EXPECT_EQ(line["status"], 200);
+  EXPECT_EQ(line["level"], "error");
 }
 
 // The ends of a pipe that holds as little as it may.

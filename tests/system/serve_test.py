@@ -316,6 +316,35 @@ class ServeTest(unittest.TestCase):
             "winnow:kv_tier_bytes", 'tier="device",state="held"'), 0)
         self.server.complete(prompt="The code", max_tokens=2, timeout=60)
 
+    def test_a_stream_that_fails_is_a_warning_of_the_log(self):
+        server = start("--log-level", "warning")
+        long = dict(prompt="The code", max_tokens=4000, ignore_eos=True,
+                    stream=True)
+        name = {"X-Request-Id": "late"}
+        _, _, text = server.ask("POST", "/v1/completions",
+                                {**long, "timeout": 1}, name)
+        self.assertIn("timeout_error", text)
+        client = server.open_stream(**long)
+        while b"text" not in client.recv(1 << 16):
+            pass
+        client.close()
+        wait_until(lambda: server.metric("vllm:num_requests_running") == 0,
+                   "both have ended")
+        self.assertEqual(server.end(), 0)
+        late, left = (json.loads(line) for line in server.lines
+                      if line.startswith("{"))
+        self.assertEqual((late["request_id"], late["level"], late["status"]),
+                         ("late", "error", 200))
+        self.assertEqual((late["error_code"], late["finish_reason"]),
+                         ("timeout", "error"))
+        self.assertEqual((left["level"], left["finish_reason"]),
+                         ("warning", "abort"))
+        self.assertNotIn("error_code", left)
+        for line in (late, left):
+            self.assertGreater(line["generated_tokens"], 0)
+            self.assertGreater(line["first_token_ms"], 0)
+            self.assertGreaterEqual(line["first_token_ms"], line["queue_ms"])
+
     def test_one_that_waits_has_no_more_time(self):
         server = Server(WINNOW, "--max-num-seqs", "1",
                         "--request-timeout", "1.25")
