@@ -82,6 +82,7 @@ struct ShownChoice {
   // Of this answer alone, up to here.
   int64_t num_prompt_tokens = 0;
   int64_t num_generated_tokens = 0;
+  int64_t num_cached_tokens = 0;
 
   std::string Text() const;  // of all parts, but for thoughts
   std::string Thoughts() const;
@@ -95,7 +96,10 @@ class AnswerStyle {
 
   virtual std::string Whole(const std::vector<ShownChoice>& choices,
                             const AnswerUsage& usage) = 0;
-  // Events. Of `usage` only the prompt is known when it begins.
+  // Whether Begin tells how much of the prompt was cached, which is known with
+  // the first token; else it is called without.
+  virtual bool begins_with_cached() const = 0;
+  // Events. Of `usage` nothing but the prompt is known when it begins.
   virtual std::string Begin(int num_choices, const AnswerUsage& usage) = 0;
   virtual std::string Piece(const ShownChoice& piece) = 0;
   virtual std::string End(const AnswerUsage& usage) = 0;

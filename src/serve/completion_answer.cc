@@ -277,6 +277,12 @@ bool CompletionAnswer::AllEnded() const {
                              [](const Choice& choice) { return choice.ended; });
 }
 
+bool CompletionAnswer::AnyStarted() const {
+  return std::ranges::any_of(choices_, [](const Choice& choice) {
+    return choice.started || choice.ended;
+  });
+}
+
 AnswerUsage CompletionAnswer::Usage() const {
   AnswerUsage usage = {.num_prompt_tokens = form_.num_prompt_tokens};
   for (const Choice& choice : choices_) {
@@ -297,7 +303,8 @@ ShownChoice CompletionAnswer::Show(Choice& choice) const {
                        .text_offset = choice.text_offset,
                        .reads = std::exchange(choice.reads, {}),
                        .num_prompt_tokens = choice.source.num_prompt_tokens,
-                       .num_generated_tokens = choice.num_tokens};
+                       .num_generated_tokens = choice.num_tokens,
+                       .num_cached_tokens = choice.num_cached_tokens};
   if (const auto& prompt = choice.source.prompt_token_ids) {
     shown.token_ids = &choice.token_ids;
     const bool told = std::exchange(choice.told_prompt, true);
@@ -353,6 +360,10 @@ HttpPart CompletionAnswer::Events() {
                          .headers = form_.headers,
                          .streams = true};
     CountAnswer(part.head->status);
+  }
+  if (!opened_) {
+    if (form_.style->begins_with_cached() && !AnyStarted()) return part;
+    opened_ = true;
     part.body = form_.style->Begin(static_cast<int>(choices_.size()), Usage());
   }
   for (Choice& choice : choices_) {

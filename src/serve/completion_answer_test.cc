@@ -51,7 +51,7 @@ class CompletionAnswerTest : public testing::Test {
     form.style = std::make_unique<CompletionStyle>(
         AnswerIdentity{.endpoint = is_chat ? Endpoint::kChatCompletions
                                            : Endpoint::kCompletions},
-        StreamUsage::kNone);
+        usage_);
     form.stops = stops;
     for (int i = 0; i < num_choices; ++i) {
       feeds_.push_back(std::make_shared<TokenFeed>(metrics_));
@@ -95,6 +95,7 @@ class CompletionAnswerTest : public testing::Test {
   Tokenizer characters_ = Characters();
   // Of answers that are made: whether their prompt does; none: they have none.
   std::optional<bool> begins_thought_;
+  StreamUsage usage_ = StreamUsage::kNone;
   std::shared_ptr<const std::vector<int32_t>> told_ids_;  // null: none are
   std::vector<int32_t> ids_;
   std::vector<std::shared_ptr<TokenFeed>> feeds_;
@@ -271,6 +272,53 @@ TEST_F(CompletionAnswerTest, AnOffsetIsWhereATokenBeginsInTheText) {
     EXPECT_EQ(offsets, expected);
     EXPECT_EQ(text, "points to Keleska . the");
   }
+}
+
+TEST_F(CompletionAnswerTest, ItsRecordSaysHowItBeganAndFailed) {
+  const auto record = std::make_shared<RequestRecord>();
+  auto answer = Make({.stream = true, .record = record}, 2);
+  for (const auto& feed : feeds_) feed->Accept();
+  for (int i = 1; i >= 0; --i) {
+    GeneratedToken token = TokenOf(ids_[0]);
+    token.start = {
+        .num_cached_tokens = i, .queue_ms = 1.0 + i, .first_token_ms = 2.0 + i};
+    ASSERT_TRUE(feeds_[static_cast<size_t>(i)]->OnToken(token));
+  }
+  EXPECT_TRUE(answer->Take().head.has_value());
+  // Of its first choice, as if the client left now.
+  EXPECT_EQ(record->num_cached_tokens, 0);
+  EXPECT_EQ(record->queue_ms, 1);
+  EXPECT_EQ(record->first_token_ms, 2);
+  EXPECT_EQ(record->error_status, 0);
+  Completion completion;
+  completion.reason = FinishReason::kError;
+  completion.error = MakeError(ErrorCode::kIo, "no device");
+  feeds_[1]->OnFinish(completion);
+  EXPECT_TRUE(answer->Take().last);
+  answer.reset();
+  EXPECT_EQ(record->error_status, 500);
+  EXPECT_EQ(record->finish_reason, "error");
+}
+
+// What a style begins with is known with the first token, the head before.
+TEST_F(CompletionAnswerTest, WhatWasCachedIsWaitedForWhereItIsTold) {
+  begins_thought_ = false;
+  usage_ = StreamUsage::kInEach;
+  const auto answer = Make({.stream = true}, 1);
+  feeds_[0]->Accept();
+  const HttpPart head = answer->Take();
+  EXPECT_TRUE(head.head.has_value());
+  EXPECT_TRUE(head.body.empty());
+  EXPECT_TRUE(answer->Take().empty());
+  GeneratedToken token = TokenOf('a' - ' ');
+  token.start = {.num_cached_tokens = 3};
+  ASSERT_TRUE(feeds_[0]->OnToken(token));
+  const std::string body = answer->Take().body;
+  EXPECT_TRUE(body.starts_with("data: ")) << body;
+  const std::string cached = R"("cached_tokens":3)";
+  const size_t role = body.find(cached);
+  EXPECT_LT(role, body.find(R"("content":"a")")) << body;
+  EXPECT_NE(body.find(cached, role + 1), std::string::npos) << body;
 }
 
 TEST_F(CompletionAnswerTest, TimeThatIsOverIsAnErrorOfItsOwn) {

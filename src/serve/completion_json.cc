@@ -92,16 +92,16 @@ Json ReasonOf(const ShownChoice& choice) {
 }
 
 // What is known of an answer while it runs.
-Json RunningUsageJson(int64_t num_prompt_tokens, int64_t num_generated_tokens) {
-  return {{"prompt_tokens", num_prompt_tokens},
-          {"completion_tokens", num_generated_tokens},
-          {"total_tokens", num_prompt_tokens + num_generated_tokens}};
+Json RunningUsageJson(const AnswerUsage& usage) {
+  return {
+      {"prompt_tokens", usage.num_prompt_tokens},
+      {"completion_tokens", usage.num_generated_tokens},
+      {"total_tokens", usage.num_prompt_tokens + usage.num_generated_tokens},
+      {"prompt_tokens_details", {{"cached_tokens", usage.num_cached_tokens}}}};
 }
 
 Json UsageJson(const AnswerUsage& usage) {
-  Json json =
-      RunningUsageJson(usage.num_prompt_tokens, usage.num_generated_tokens);
-  json["prompt_tokens_details"] = {{"cached_tokens", usage.num_cached_tokens}};
+  Json json = RunningUsageJson(usage);
   json["winnow"] = {{"tokens_read", usage.num_tokens_read}};
   if (usage.num_thought_tokens > 0) {
     json["completion_tokens_details"] = {
@@ -222,13 +222,10 @@ std::string CompletionStyle::Whole(const std::vector<ShownChoice>& choices,
 }
 
 std::string CompletionStyle::Event(Json event, Json choice,
-                                   int64_t num_prompt_tokens,
-                                   int64_t num_generated_tokens) const {
+                                   const AnswerUsage& usage) const {
   event["choices"].push_back(std::move(choice));
   if (usage_ == StreamUsage::kAtEnd) event["usage"] = nullptr;
-  if (usage_ == StreamUsage::kInEach) {
-    event["usage"] = RunningUsageJson(num_prompt_tokens, num_generated_tokens);
-  }
+  if (usage_ == StreamUsage::kInEach) event["usage"] = RunningUsageJson(usage);
   return SseEvent(DumpJson(event));
 }
 
@@ -241,7 +238,8 @@ std::string CompletionStyle::Begin(int num_choices, const AnswerUsage& usage) {
                      {"delta", {{"role", "assistant"}, {"content", ""}}},
                      {"logprobs", nullptr},
                      {"finish_reason", nullptr}},
-                    usage.num_prompt_tokens, 0);
+                    {.num_prompt_tokens = usage.num_prompt_tokens,
+                     .num_cached_tokens = usage.num_cached_tokens});
   }
   return events;
 }
@@ -258,8 +256,10 @@ std::string CompletionStyle::Piece(const ShownChoice& piece) {
   if (!piece.reads.empty()) shown["winnow"] = {{"picks", PicksOf(piece)}};
   Json outline = Outline(identity_, /*in_stream=*/true);
   AddTokenIds(identity_, piece, shown, outline);
-  return Event(std::move(outline), std::move(shown), piece.num_prompt_tokens,
-               piece.num_generated_tokens);
+  return Event(std::move(outline), std::move(shown),
+               {.num_prompt_tokens = piece.num_prompt_tokens,
+                .num_generated_tokens = piece.num_generated_tokens,
+                .num_cached_tokens = piece.num_cached_tokens});
 }
 
 std::string CompletionStyle::End(const AnswerUsage& usage) {

@@ -26,6 +26,9 @@ class CompletionStyle : public AnswerStyle {
 
   std::string Whole(const std::vector<ShownChoice>& choices,
                     const AnswerUsage& usage) override;
+  bool begins_with_cached() const override {
+    return usage_ == StreamUsage::kInEach;
+  }
   std::string Begin(int num_choices, const AnswerUsage& usage) override;
   std::string Piece(const ShownChoice& piece) override;
   std::string End(const AnswerUsage& usage) override;
@@ -33,10 +36,9 @@ class CompletionStyle : public AnswerStyle {
   std::string ErrorBody(const ApiError& error) const override;
 
  private:
-  // An event of one answer, of which so many tokens are there.
+  // An event of one answer, and what that has used so far.
   std::string Event(nlohmann::ordered_json event, nlohmann::ordered_json choice,
-                    int64_t num_prompt_tokens,
-                    int64_t num_generated_tokens) const;
+                    const AnswerUsage& usage) const;
 
   const AnswerIdentity identity_;
   const StreamUsage usage_;

@@ -76,16 +76,23 @@ TEST(CompletionJsonTest, UsageIsNullUntilTheLastEvent) {
 // As vLLM tells it: of the event's own answer, up to there.
 TEST(CompletionJsonTest, UsageInEachEventGrowsWithItsAnswer) {
   CompletionStyle style = Chat(StreamUsage::kInEach);
-  const json begun = DataOf(style.Begin(1, {.num_prompt_tokens = 3}));
-  const json none = {
-      {"prompt_tokens", 3}, {"completion_tokens", 0}, {"total_tokens", 3}};
+  EXPECT_TRUE(style.begins_with_cached());
+  const json begun =
+      DataOf(style.Begin(1, {.num_prompt_tokens = 3, .num_cached_tokens = 1}));
+  const json none = {{"prompt_tokens", 3},
+                     {"completion_tokens", 0},
+                     {"total_tokens", 3},
+                     {"prompt_tokens_details", {{"cached_tokens", 1}}}};
   EXPECT_EQ(begun["usage"], none);
   const json piece = DataOf(style.Piece({.index = 1,
                                          .parts = {{.text = "x"}},
                                          .num_prompt_tokens = 5,
-                                         .num_generated_tokens = 2}));
-  const json two = {
-      {"prompt_tokens", 5}, {"completion_tokens", 2}, {"total_tokens", 7}};
+                                         .num_generated_tokens = 2,
+                                         .num_cached_tokens = 4}));
+  const json two = {{"prompt_tokens", 5},
+                    {"completion_tokens", 2},
+                    {"total_tokens", 7},
+                    {"prompt_tokens_details", {{"cached_tokens", 4}}}};
   EXPECT_EQ(piece["usage"], two);
   const std::string end = style.End({.num_prompt_tokens = 8});
   EXPECT_NE(end.find("\"choices\":[],\"usage\":{\"prompt_tokens\":8,"),

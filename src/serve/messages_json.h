@@ -19,6 +19,7 @@ class MessagesStyle : public AnswerStyle {
   // REQUIRES: one choice, here and below.
   std::string Whole(const std::vector<ShownChoice>& choices,
                     const AnswerUsage& usage) override;
+  bool begins_with_cached() const override { return true; }
   std::string Begin(int num_choices, const AnswerUsage& usage) override;
   std::string Piece(const ShownChoice& piece) override;
   std::string End(const AnswerUsage& usage) override;

@@ -32,7 +32,9 @@ constexpr AnswerUsage kUsage = {
 
 TEST(MessagesJsonTest, EventsTellBlocksOneAfterTheOther) {
   MessagesStyle style = Style();
-  std::string text = style.Begin(1, {.num_prompt_tokens = 7});
+  EXPECT_TRUE(style.begins_with_cached());
+  std::string text =
+      style.Begin(1, {.num_prompt_tokens = 7, .num_cached_tokens = 2});
   text += style.Piece({.parts = {{.text = "Hi"}}});
   text += style.Piece({.parts = {{.text = "!"}, {.call = kCall}}});
   text += style.Piece({.finish_reason = "tool_calls"});
@@ -48,7 +50,8 @@ TEST(MessagesJsonTest, EventsTellBlocksOneAfterTheOther) {
             "content_block_delta content_block_stop content_block_start "
             "content_block_delta content_block_stop message_delta "
             "message_stop ");
-  EXPECT_EQ(events[0]["message"]["usage"]["input_tokens"], 7);
+  EXPECT_EQ(events[0]["message"]["usage"]["input_tokens"], 5);
+  EXPECT_EQ(events[0]["message"]["usage"]["cache_read_input_tokens"], 2);
   EXPECT_TRUE(events[0]["message"]["stop_reason"].is_null());
   EXPECT_EQ(events[2]["delta"]["text"], "Hi");
   EXPECT_EQ(events[5]["index"], 1);

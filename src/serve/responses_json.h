@@ -25,6 +25,7 @@ class ResponsesStyle : public AnswerStyle {
   // REQUIRES: one choice, here and below.
   std::string Whole(const std::vector<ShownChoice>& choices,
                     const AnswerUsage& usage) override;
+  bool begins_with_cached() const override { return false; }
   std::string Begin(int num_choices, const AnswerUsage& usage) override;
   std::string Piece(const ShownChoice& piece) override;
   std::string End(const AnswerUsage& usage) override;

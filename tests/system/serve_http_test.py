@@ -111,6 +111,16 @@ class ServeHttpTest(unittest.TestCase):
 
     def test_usage_in_each_event(self):
         options = {"include_usage": True, "continuous_usage_stats": True}
+        long = "greet" * 100
+        for path, asked in [("/v1/completions", {"prompt": long}),
+                            ("/v1/chat/completions", {"messages": [
+                                {"role": "user", "content": long}]})]:
+            self.server.complete(path=path, **asked)
+            cached = {event["usage"]["prompt_tokens_details"]["cached_tokens"]
+                      for event in self.server.stream(
+                          path, stream_options=options, **asked)}
+            self.assertEqual(len(cached), 1, cached)
+            self.assertGreaterEqual(cached.pop(), 96)
         events = self.server.stream(prompt="greet", n=2, stream_options=options)
         whole = self.server.complete(prompt="greet", n=2)["usage"]
         last = {}

@@ -82,6 +82,14 @@ class MessagesTest(unittest.TestCase):
         self.assertEqual(self.ask("greet", max_tokens=1)["stop_reason"],
                          "max_tokens")
 
+    def test_what_was_cached_is_told_alike_from_the_first_event(self):
+        self.ask("greet" * 100)
+        events = self.ask("greet" * 100, stream=True)
+        started, ended = events[0]["message"]["usage"], events[-2]["usage"]
+        for usage in (started, ended):
+            self.assertEqual((usage["input_tokens"],
+                              usage["cache_read_input_tokens"]), (4, 96))
+
     def test_tools(self):
         whole = self.ask("look", tools=[TOOL])
         text, use = whole["content"]
