@@ -120,6 +120,16 @@ struct Sent {
   }
 };
 
+void SkipEmptyLines(Sent& sent) {
+  int num_lines_left = kMaxEmptyLines;
+  bool has_begun = false;
+  while (!has_begun) {
+    const BeforeRequest before = EmptyLinesIn(sent.come, &num_lines_left);
+    sent.come.erase(0, before.num_bytes);
+    has_begun = before.has_begun || !sent.Come();
+  }
+}
+
 // Until `done`, as Beast's own reads do it.
 template <typename Done>
 boost::system::error_code Put(HttpParser& parser, Sent& sent,
@@ -200,6 +210,7 @@ HttpReading ReadHttp(std::string_view bytes, size_t piece_bytes) {
     }
   };
   while (true) {
+    SkipEmptyLines(sent);
     HttpParser parser;
     SetLimits(FuzzedLimits(), parser);
     parser.eager(false);

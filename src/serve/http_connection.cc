@@ -84,18 +84,25 @@ Awaitable<void> HttpConnection::Run(std::shared_ptr<HttpConnection> self) {
 // Until the first byte of a request: that may take as long as idle_time. Of one
 // that was sent behind another the time begins when that is answered.
 Awaitable<bool> HttpConnection::AwaitRequest() {
-  arrived_ = std::chrono::steady_clock::now();
-  if (buffer_.size() > 0) co_return true;
-  idle_ = true;
-  stream_.expires_after(server_.limits.idle_time);
-  BoostError error;
-  const auto space = buffer_.prepare(kReadBytes);
-  const size_t num_read = co_await stream_.async_read_some(
-      space, net::redirect_error(net::use_awaitable, error));
-  idle_ = false;
-  arrived_ = std::chrono::steady_clock::now();
-  buffer_.commit(num_read);
-  co_return !error && num_read > 0;
+  int num_lines_left = kMaxEmptyLines;
+  while (true) {
+    arrived_ = std::chrono::steady_clock::now();
+    const net::const_buffer received = buffer_.data();
+    const BeforeRequest before = EmptyLinesIn(
+        {static_cast<const char*>(received.data()), received.size()},
+        &num_lines_left);
+    buffer_.consume(before.num_bytes);
+    if (before.has_begun) co_return true;
+    idle_ = true;
+    stream_.expires_after(server_.limits.idle_time);
+    BoostError error;
+    const auto space = buffer_.prepare(kReadBytes);
+    const size_t num_read = co_await stream_.async_read_some(
+        space, net::redirect_error(net::use_awaitable, error));
+    idle_ = false;
+    buffer_.commit(num_read);
+    if (error || num_read == 0) co_return false;
+  }
 }
 
 std::unique_ptr<HttpAnswer> HttpConnection::Refusal(const HttpParser& parser,

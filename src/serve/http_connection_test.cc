@@ -6,9 +6,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "serve/http_server.h"
@@ -143,17 +145,17 @@ std::string HeadIn(const std::string& read) {
 // body; the one that would be refused too.
 TEST_F(HttpConnectionTest, HeadIsGetWithoutItsBody) {
   for (const std::string path : {"/a", "/refused", "/stream"}) {
-    const std::string of_get =
-        Ask("GET " + path + " HTTP/1.1\r\n\r\n" + std::string(kLast));
-    const std::string of_head =
-        Ask("HEAD " + path + " HTTP/1.1\r\n\r\n" + std::string(kLast));
+    const std::string of_get = Ask(
+        "GET " + path + " HTTP/1.1\r\nHost: h\r\n\r\n" + std::string(kLast));
+    const std::string of_head = Ask(
+        "HEAD " + path + " HTTP/1.1\r\nHost: h\r\n\r\n" + std::string(kLast));
     EXPECT_EQ(HeadIn(of_head), HeadIn(of_get));
     EXPECT_EQ(NumAnswers(of_head), 2) << of_head;
     const size_t end = HeadIn(of_head).size() + 4;
     EXPECT_EQ(of_head.compare(end, 15, "HTTP/1.1 200 OK"), 0) << of_head;
     EXPECT_TRUE(of_head.ends_with("\r\n\r\n/last")) << of_head;
   }
-  const std::string broken = Ask("HEAD /%zz HTTP/1.1\r\n\r\n");
+  const std::string broken = Ask("HEAD /%zz HTTP/1.1\r\nHost: h\r\n\r\n");
   EXPECT_TRUE(broken.starts_with("HTTP/1.1 400 ")) << broken;
   EXPECT_TRUE(broken.ends_with("\r\n\r\n")) << broken;
   EXPECT_EQ(broken.find("Content-Length: 0"), broken.npos);
@@ -167,7 +169,7 @@ TEST_F(HttpConnectionTest, AStreamToAnOlderClientEndsWithItsConnection) {
     EXPECT_NE(read.find("Connection: close"), read.npos) << read;
   }
   const std::string now =
-      Ask("GET /stream HTTP/1.1\r\n\r\n" + std::string(kLast));
+      Ask("GET /stream HTTP/1.1\r\nHost: h\r\n\r\n" + std::string(kLast));
   EXPECT_NE(now.find("9\r\ndata: 1\n\n\r\n9\r\ndata: 2\n\n\r\n0\r\n\r\n"),
             now.npos)
       << now;
@@ -185,7 +187,7 @@ TEST_F(HttpConnectionTest, AnOlderClientStaysWhereItAsksForIt) {
 }
 
 TEST_F(HttpConnectionTest, APathIsWhatItsEscapesMean) {
-  const std::string end = " HTTP/1.1\r\nConnection: close\r\n\r\n";
+  const std::string end = " HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
   EXPECT_TRUE(Ask("GET /org%2Fname" + end).ends_with("\r\n\r\n/org/name"));
   const std::string broken = Ask("GET /org%2" + end);
   EXPECT_TRUE(broken.starts_with("HTTP/1.1 400 ")) << broken;
@@ -194,7 +196,7 @@ TEST_F(HttpConnectionTest, APathIsWhatItsEscapesMean) {
 
 TEST_F(HttpConnectionTest, AnEndWaitsForAnswersNoLongerThanItIsTo) {
   const int client = Connect();
-  Send(client, "GET /never HTTP/1.1\r\n\r\n");
+  Send(client, "GET /never HTTP/1.1\r\nHost: h\r\n\r\n");
   char first = 0;
   ASSERT_EQ(recv(client, &first, 1, 0), 1);
   EXPECT_FALSE(server_->DrainWithin(std::chrono::milliseconds(20)));
@@ -202,10 +204,27 @@ TEST_F(HttpConnectionTest, AnEndWaitsForAnswersNoLongerThanItIsTo) {
   EXPECT_TRUE(server_->DrainWithin(std::chrono::minutes(1)));
 }
 
+TEST_F(HttpConnectionTest, AFewEmptyLinesBeforeARequestAreNoneOfIt) {
+  const std::string one = "GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
+  const std::string read = Ask("\r\n\r\n" + one + "\r\n" + std::string(kLast));
+  EXPECT_EQ(NumAnswers(read), 2) << read;
+  const std::string many = Ask("\r\n\r\n\r\n\r\n\r\n" + one);
+  EXPECT_TRUE(many.starts_with("HTTP/1.1 400 ")) << many;
+  // Its halves may come one after the other.
+  const int client = Connect();
+  Send(client, "\r");
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  Send(client, "\n" + one);
+  char begin[15] = {};
+  ASSERT_EQ(recv(client, begin, sizeof(begin), MSG_WAITALL), 15);
+  EXPECT_EQ(std::string_view(begin, 15), "HTTP/1.1 200 OK");
+  close(client);
+}
+
 // A line's end within a path is a byte of it, not of the request.
 TEST_F(HttpConnectionTest, AnEscapeEndsNoLine) {
   const std::string read =
-      Ask("GET /a%20HTTP/1.1%0d%0a%0d%0aGET%20/b HTTP/1.1\r\n"
+      Ask("GET /a%20HTTP/1.1%0d%0a%0d%0aGET%20/b HTTP/1.1\r\nHost: h\r\n"
           "Connection: close\r\n\r\n");
   EXPECT_EQ(NumAnswers(HeadIn(read)), 1) << read;
   EXPECT_TRUE(read.ends_with("/a HTTP/1.1\r\n\r\nGET /b")) << read;

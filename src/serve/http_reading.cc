@@ -1,5 +1,6 @@
 #include "serve/http_reading.h"
 
+#include <algorithm>
 #include <boost/beast/core/string.hpp>
 
 #include "base/check.h"
@@ -33,9 +34,30 @@ std::string TextOf(boost::beast::string_view view) {
   return {view.data(), view.size()};
 }
 
-std::string PathOf(const HttpParser& parser) {
-  const std::string target = TextOf(parser.get().target());
-  return target.substr(0, target.find('?'));
+struct Target {
+  std::optional<std::string_view> authority = {};
+  std::string_view path = {};
+};
+
+Target TargetOf(const HttpParser& parser) {
+  const boost::beast::string_view sent = parser.get().target();
+  std::string_view rest(sent.data(), sent.size());
+  Target target;
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    const std::string_view begin = rest.substr(0, scheme.size());
+    if (!boost::beast::iequals({begin.data(), begin.size()},
+                               {scheme.data(), scheme.size()})) {
+      continue;
+    }
+    rest.remove_prefix(scheme.size());
+    const size_t end = std::min(rest.find_first_of("/?#"), rest.size());
+    target.authority = rest.substr(0, end);
+    rest.remove_prefix(end);
+    break;
+  }
+  target.path = rest.substr(0, rest.find('?'));
+  if (target.authority && target.path.empty()) target.path = "/";
+  return target;
 }
 
 // None where it is no hexadecimal digit.
@@ -68,11 +90,10 @@ HttpRequest HeadOf(const HttpParser& parser) {
   const auto& message = parser.get();
   HttpRequest request;
   request.method = TextOf(message.method_string());
-  request.path = PathOf(parser);
-  if (auto decoded = DecodedPath(request.path)) {
-    request.path = *std::move(decoded);
-  }
-  request.host = TextOf(message[http::field::host]);
+  const Target target = TargetOf(parser);
+  request.path = DecodedPath(target.path).value_or(std::string(target.path));
+  request.host = target.authority ? std::string(*target.authority)
+                                  : TextOf(message[http::field::host]);
   request.authorization = TextOf(message[http::field::authorization]);
   request.api_key = TextOf(message["X-Api-Key"]);
   request.request_id = TextOf(message["X-Request-Id"]);
@@ -82,14 +103,64 @@ HttpRequest HeadOf(const HttpParser& parser) {
   return request;
 }
 
-std::optional<HttpRefusal> RefusalOfHead(const HttpParser& parser) {
-  const auto& message = parser.get();
-  const bool has_coding = message.count(http::field::transfer_encoding) > 0;
-  if (has_coding && (!parser.chunked() || message.version() < kVersion11)) {
-    return HttpRefusal{
-        400, "Transfer-Encoding must be chunked, at its end, of HTTP/1.1"};
+BeforeRequest EmptyLinesIn(std::string_view received, int* num_lines_left) {
+  BeforeRequest before;
+  while (*num_lines_left > 0 && received.starts_with("\r\n")) {
+    received.remove_prefix(2);
+    before.num_bytes += 2;
+    --*num_lines_left;
   }
-  if (!DecodedPath(PathOf(parser))) {
+  const bool may_be_one = *num_lines_left > 0 && received == "\r";
+  before.has_begun = !received.empty() && !may_be_one;
+  return before;
+}
+
+namespace {
+
+std::optional<HttpRefusal> RefusalOfNames(const HttpParser& parser) {
+  const auto& message = parser.get();
+  const size_t num_hosts = message.count(http::field::host);
+  if (num_hosts > 1 || (num_hosts == 0 && message.version() >= kVersion11)) {
+    return HttpRefusal{
+        400, fmt::format("there must be one header Host, are {}", num_hosts)};
+  }
+  if (message.count(http::field::authorization) > 1) {
+    return HttpRefusal{400, "there must be one header Authorization at most"};
+  }
+  const std::optional<std::string_view> authority = TargetOf(parser).authority;
+  // Whoever sends a name and a password with it means another server.
+  if (authority &&
+      (authority->empty() || authority->find('@') != std::string_view::npos)) {
+    return HttpRefusal{400, "target must be a path, or http://HOST/PATH"};
+  }
+  return std::nullopt;
+}
+
+std::optional<HttpRefusal> RefusalOfCodings(const HttpParser& parser) {
+  const auto& message = parser.get();
+  const size_t num_codings = message.count(http::field::transfer_encoding);
+  const bool is_chunked =
+      num_codings == 1 &&
+      boost::beast::iequals(message[http::field::transfer_encoding], "chunked");
+  if (num_codings > 0 && (!is_chunked || message.version() < kVersion11)) {
+    return HttpRefusal{400,
+                       "Transfer-Encoding must be chunked alone, of HTTP/1.1"};
+  }
+  const auto encodings = message.equal_range(http::field::content_encoding);
+  for (auto each = encodings.first; each != encodings.second; ++each) {
+    if (!boost::beast::iequals(each->value(), "identity")) {
+      return HttpRefusal{415, "Content-Encoding must be identity"};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<HttpRefusal> RefusalOfHead(const HttpParser& parser) {
+  if (auto refusal = RefusalOfNames(parser)) return refusal;
+  if (auto refusal = RefusalOfCodings(parser)) return refusal;
+  if (!DecodedPath(TargetOf(parser).path)) {
     return HttpRefusal{400,
                        "path: % must be followed by two hexadecimal digits"};
   }

@@ -66,8 +66,20 @@ void SetLimits(const HttpLimits& limits, HttpParser& parser);
 // two hexadecimal digits.
 std::optional<std::string> DecodedPath(std::string_view path);
 
+// Empty lines may come before a request, as a client may end a body with one
+// (RFC 9112, 2.2); so many, and what comes then is a request's.
+inline constexpr int kMaxEmptyLines = 4;
+
+struct BeforeRequest {
+  size_t num_bytes = 0;    // that are empty lines
+  bool has_begun = false;  // the request, behind them
+};
+// `num_lines_left`: that may yet come, of kMaxEmptyLines; less those that did.
+BeforeRequest EmptyLinesIn(std::string_view received, int* num_lines_left);
+
 // All but the body, as far as it was read. A path is decoded, once; one that
-// cannot be is as it came.
+// cannot be is as it came. A target with an authority, as a proxy is asked, is
+// its path, and that is the host (RFC 9112, 3.2.2).
 HttpRequest HeadOf(const HttpParser& parser);
 
 struct HttpRefusal {
@@ -75,9 +87,10 @@ struct HttpRefusal {
   std::string message;
 };
 
-// What is said to a head that could be read in more than one way: where its
-// body ends would be a guess, and who stands before this server may guess
-// otherwise (RFC 9112, 6.1 and 6.3), or what its path means.
+// What is said to a head that could be read in more than one way: whose it is,
+// where its body ends or what that means would be a guess, and who stands
+// before this server may guess otherwise (RFC 9112, 3.2, 6.1 and 6.3), or what
+// its path means.
 // REQUIRES: the head is read.
 std::optional<HttpRefusal> RefusalOfHead(const HttpParser& parser);
 

@@ -176,6 +176,7 @@ std::string_view MeaningOf(std::string_view status) {
        "The Host header does not name this server, or a page of another asks"},
       {"404", "No such model"},
       {"413", "The body is too long"},
+      {"415", "The body is encoded"},
       {"429", "Too many requests: Retry-After says when to come again"},
       {"431", "The headers are too long"},
       {"500", "The server is at fault"},
@@ -231,7 +232,7 @@ Json OperationOf(const OpenApiOperation& operation, const Json& described) {
   }
   std::vector<std::string_view> refusals = {"400", "401", "403", "431"};
   if (operation.method == "POST") {
-    refusals.insert(refusals.end(), {"413", "503"});
+    refusals.insert(refusals.end(), {"413", "415", "503"});
   }
   for (const std::string_view status : refusals) {
     responses[std::string(status)] = ErrorResponse(status, operation.path);

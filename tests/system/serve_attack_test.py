@@ -341,6 +341,16 @@ class AttackTest(unittest.TestCase):
                                     b"identity\r\n\r\n0\r\n\r\n" + hidden,
                 "a chunk's length": line + b"Transfer-Encoding: chunked\r\n"
                                     b"\r\n0x2\r\n{}\r\n0\r\n\r\n" + hidden,
+                "compressed chunks": line + b"Transfer-Encoding: gzip, chunked"
+                                     b"\r\n\r\n0\r\n\r\n" + hidden,
+                "a compressed body": line + b"Content-Encoding: gzip\r\n"
+                                     b"Content-Length: 2\r\n\r\n{}" + hidden,
+                "two hosts": line + b"Host: elsewhere\r\nContent-Length: 2"
+                             b"\r\n\r\n{}" + hidden,
+                "no host": b"GET /version HTTP/1.1\r\n\r\n" + hidden,
+                "two keys": b"GET /version HTTP/1.1\r\nHost: localhost\r\n"
+                            b"Authorization: a\r\nAuthorization: b\r\n\r\n"
+                            + hidden,
                 "a space before the colon": line + b"Content-Length : 2\r\n"
                                             b"\r\n{}" + hidden,
                 "a line without a name": line + b": x\r\n\r\n" + hidden,
@@ -350,6 +360,20 @@ class AttackTest(unittest.TestCase):
                 answer = self.exchange(data, close_writing=False)
                 self.assertFalse(answer.count(b"HTTP/1.1 200"), answer)
                 self.assertLessEqual(answer.count(b"HTTP/1.1 "), 1, answer)
+
+    def test_a_target_may_have_its_host(self):
+        for target, status in [(b"http://localhost:1/version", b"200"),
+                               (b"HTTP://127.0.0.1/version?x", b"200"),
+                               (b"http://evil.example/version", b"403"),
+                               (b"http://u@localhost/version", b"400")]:
+            answer = self.exchange(b"\r\nGET %s HTTP/1.1\r\nHost: localhost"
+                                   b"\r\n\r\n\r\n" % target)
+            self.assertEqual(re.findall(rb"HTTP/1\.1 (\d+) ", answer),
+                             [status], target)
+        # Its host is whose page may ask.
+        answer = self.exchange(b"POST http://localhost:1/tokenize HTTP/1.1\r\n"
+                               b"Host: a\r\nOrigin: http://a\r\n\r\n")
+        self.assertIn(b"HTTP/1.1 403 ", answer)
 
     def test_requests_in_a_row_are_answered_in_order(self):
         paths = [b"/health", b"/version", b"/nowhere", b"/health"]
