@@ -1,7 +1,6 @@
 #include "serve/completion_service.h"
 
 #include <algorithm>
-#include <cctype>
 #include <chrono>
 #include <ctime>
 #include <new>
@@ -19,24 +18,10 @@ namespace {
 
 // What the older interface generates unasked.
 constexpr int kDefaultCompletionTokens = 16;
-constexpr size_t kMaxIgnoredNames = 16;
 
 uint64_t RandomNumber() {
   std::random_device device;
   return (static_cast<uint64_t>(device()) << 32) | device();
-}
-
-// Names that a header may carry.
-std::string HeaderListOf(const std::vector<std::string>& names) {
-  std::string list;
-  for (size_t i = 0; i < names.size() && i < kMaxIgnoredNames; ++i) {
-    const bool plain = std::ranges::all_of(names[i], [](unsigned char c) {
-      return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.';
-    });
-    if (!list.empty()) list += ", ";
-    list += plain && names[i].size() <= 64 ? names[i] : "(another)";
-  }
-  return list;
 }
 
 // Two numbers to one that neither gives away: SplitMix64 (Steele, Lea and
@@ -245,14 +230,7 @@ AnswerForm CompletionService::FormOf(const CompletionRequest& request,
                      .answers_per_prompt = request.n};
   form.style = StyleOf(request, std::move(identity));
   form.marker_ids = prompts_.MarkerIds(request);
-  std::vector<std::string> ignored = request.ignored;
-  for (std::string& field :
-       FieldsNotFollowed(request.thoughts, prompts_.thought_style())) {
-    ignored.push_back(std::move(field));
-  }
-  if (!ignored.empty()) {
-    form.headers.emplace_back("X-Winnow-Ignored-Fields", HeaderListOf(ignored));
-  }
+  form.headers = IgnoredFieldsHeaders(prompts_.IgnoredFields(request));
   return form;
 }
 

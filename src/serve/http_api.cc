@@ -196,10 +196,9 @@ HttpApi::Reply HttpApi::Refusal(const Call& call, const ApiError& error) {
 }
 
 HttpApi::Reply HttpApi::Success(const Call& call, std::string body,
-                                std::string type) {
-  return std::make_unique<CountedAnswer>(
-      parts_.metrics, *call.record, HttpHead{.content_type = std::move(type)},
-      std::move(body));
+                                HttpHead head) {
+  return std::make_unique<CountedAnswer>(parts_.metrics, *call.record,
+                                         std::move(head), std::move(body));
 }
 
 HttpApi::Reply HttpApi::Refuse(const HttpRequest& head, int status,
@@ -339,7 +338,7 @@ HttpApi::Reply HttpApi::Version(const Call& call) {
 
 HttpApi::Reply HttpApi::MetricsText(const Call& call) {
   return Success(call, parts_.metrics.Text(),
-                 "text/plain; version=0.0.4; charset=utf-8");
+                 {.content_type = "text/plain; version=0.0.4; charset=utf-8"});
 }
 
 HttpApi::Reply HttpApi::OpenApi(const Call& call) {
@@ -418,7 +417,9 @@ HttpApi::Reply HttpApi::CountTokens(const Call& call) {
   const auto prompts =
       service_.prompts().Encode(*request, call.work->is_left());
   if (!prompts.ok()) return Refusal(call, ApiErrorOf(prompts.error()));
-  return Success(call, DumpJson({{"input_tokens", prompts->front().size()}}));
+  return Success(call, DumpJson({{"input_tokens", prompts->front().size()}}),
+                 {.headers = IgnoredFieldsHeaders(
+                      service_.prompts().IgnoredFields(*request))});
 }
 
 // A request for a completion, of which only the prompt is read: vLLM's.
@@ -442,31 +443,58 @@ HttpApi::Reply HttpApi::Tokenize(const Call& call) {
                                            prompts->size()),
                     .field = "prompt"});
   }
-  Json told = {{"count", prompts->front().size()},
+  return Tokenized(call, *fields, *request, prompts->front());
+}
+
+HttpApi::Reply HttpApi::Tokenized(const Call& call, const JsonFields& fields,
+                                  const CompletionRequest& request,
+                                  const std::vector<int32_t>& tokens) {
+  Json told = {{"count", tokens.size()},
                {"max_model_len", service_.options().max_model_len},
-               {"tokens", prompts->front()}};
-  const Result<bool> wanted = fields->Flag("return_pieces", false);
-  if (!wanted.ok()) return Refusal(call, ApiErrorOf(wanted.error()));
-  if (*wanted) {
-    const auto pieces = service_.prompts().Pieces(prompts->front());
+               {"tokens", tokens}};
+  std::vector<std::string> ignored = service_.prompts().IgnoredFields(request);
+  // The same by the server's name and by vLLM's.
+  for (const auto& [flag, list] :
+       {std::pair("return_pieces", "pieces"),
+        std::pair("return_token_strs", "token_strs")}) {
+    std::erase(ignored, flag);
+    const Result<bool> wanted = fields.Flag(flag, false);
+    if (!wanted.ok()) return Refusal(call, ApiErrorOf(wanted.error()));
+    if (!*wanted) continue;
+    const auto pieces = service_.prompts().Pieces(tokens);
     if (!pieces.ok()) return Refusal(call, ApiErrorOf(pieces.error()));
-    told["pieces"] = *pieces;
+    told[list] = *pieces;
   }
-  return Success(call, DumpJson(told));
+  return Success(call, DumpJson(told),
+                 {.headers = IgnoredFieldsHeaders(ignored)});
 }
 
 HttpApi::Reply HttpApi::Detokenize(const Call& call) {
   const auto fields =
       JsonFields::Parse(call.body, "request", service_.options().rules.json);
   if (!fields.ok()) return Refusal(call, ApiErrorOf(fields.error()));
+  const auto model = fields->Text("model", "");
+  if (!model.ok()) return Refusal(call, ApiErrorOf(model.error()));
+  CompletionRequest named;
+  named.model = *model;
+  if (auto error = service_.CheckNames(named)) return Refusal(call, *error);
+  if (!fields->Has("tokens")) {
+    const Error error = fields->Unexpected("tokens", "a list of token ids");
+    return Refusal(call, ApiErrorOf(error));
+  }
   const auto tokens =
       fields->Integers("tokens", {0, service_.options().rules.vocab_size - 1});
   if (!tokens.ok()) return Refusal(call, ApiErrorOf(tokens.error()));
+  std::vector<std::string> ignored = fields->Names();
+  std::erase_if(ignored, [&](const std::string& name) {
+    return name == "model" || name == "tokens" || fields->IsNull(name);
+  });
   const std::vector<int32_t> ids(tokens->begin(), tokens->end());
   const Result<std::string> text =
       service_.prompts().tokenizer().Decode(ids, /*skip_special_tokens=*/false);
   if (!text.ok()) return Refusal(call, ApiErrorOf(text.error()));
-  return Success(call, DumpJson({{"prompt", *text}}));
+  return Success(call, DumpJson({{"prompt", *text}}),
+                 {.headers = IgnoredFieldsHeaders(ignored)});
 }
 
 }  // namespace winnow

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/json_fields.h"
 #include "serve/completion_service.h"
 #include "serve/deferred_answer.h"
 #include "serve/http_message.h"
@@ -75,6 +76,10 @@ class HttpApi : public HttpHandler {
   Reply Messages(const Call& call);
   Reply CountTokens(const Call& call);
   Reply Tokenize(const Call& call);
+  // Of what was tokenized, in the forms that were asked for.
+  Reply Tokenized(const Call& call, const JsonFields& fields,
+                  const CompletionRequest& request,
+                  const std::vector<int32_t>& tokens);
   Reply Detokenize(const Call& call);
   Reply Embeddings(const Call& call);
 
@@ -92,8 +97,7 @@ class HttpApi : public HttpHandler {
   std::string DescribeRoutes() const;
   Call CallOf(HttpRequest request);
   Reply Logged(const Call& call, Reply answer);
-  Reply Success(const Call& call, std::string body,
-                std::string type = "application/json");
+  Reply Success(const Call& call, std::string body, HttpHead head = {});
 
   const std::vector<Route> routes_;
   const std::string api_key_;

@@ -195,6 +195,16 @@ Result<std::vector<std::string>> PromptEncoder::Pieces(
   return pieces;
 }
 
+std::vector<std::string> PromptEncoder::IgnoredFields(
+    const CompletionRequest& request) const {
+  std::vector<std::string> ignored = request.ignored;
+  for (std::string& field :
+       FieldsNotFollowed(request.thoughts, thought_style_)) {
+    ignored.push_back(std::move(field));
+  }
+  return ignored;
+}
+
 std::optional<ApiError> PromptEncoder::CheckBytes(
     const CompletionRequest& request,
     const std::vector<std::string>& texts) const {

@@ -65,6 +65,10 @@ class PromptEncoder {
   // all are shown anyway.
   std::vector<int32_t> MarkerIds(const CompletionRequest& request) const;
 
+  // Its fields that change nothing, also of those about thoughts.
+  std::vector<std::string> IgnoredFields(
+      const CompletionRequest& request) const;
+
   const Tokenizer& tokenizer() const { return tokenizer_; }
   // As the model writes calls of tools; none: it does not.
   const std::optional<ToolCallFormat>& call_format() const {

@@ -1,6 +1,7 @@
 #include "serve/request_fields.h"
 
 #include <algorithm>
+#include <cctype>
 #include <nlohmann/json.hpp>
 #include <span>
 
@@ -11,6 +12,9 @@ namespace {
 
 using nlohmann::json;
 using Use = RequestField::Use;
+
+constexpr size_t kMaxIgnoredNames = 16;
+constexpr size_t kMaxIgnoredNameBytes = 64;
 
 constexpr std::string_view kNotYet = "is not built yet";
 constexpr std::string_view kNoFunctions =
@@ -239,6 +243,23 @@ Result<std::vector<std::string>> CheckFields(const json& request,
                      neutral.empty() ? "" : field->neutral, field->reason);
   }
   return ignored;
+}
+
+HttpHeaders IgnoredFieldsHeaders(const std::vector<std::string>& names) {
+  if (names.empty()) return {};
+  std::string list;
+  const size_t num_told = std::min(names.size(), kMaxIgnoredNames);
+  for (size_t i = 0; i < num_told; ++i) {
+    const bool plain = std::ranges::all_of(names[i], [](unsigned char c) {
+      return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.';
+    });
+    const bool can_be_told = plain && names[i].size() <= kMaxIgnoredNameBytes;
+    if (i > 0) list += ", ";
+    list += can_be_told ? names[i] : "(another)";
+  }
+  const size_t num_more = names.size() - num_told;
+  if (num_more > 0) list += fmt::format(", ({} more)", num_more);
+  return {{"X-Winnow-Ignored-Fields", std::move(list)}};
 }
 
 Error WrongField(const std::string& field, std::string_view expected) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "serve/http_message.h"
 
 namespace winnow {
 
@@ -39,6 +40,10 @@ std::vector<RequestField> FieldsOf(Endpoint endpoint);
 // Fails on one that is refused, with its reason. null is as good as absent.
 Result<std::vector<std::string>> CheckFields(const nlohmann::json& request,
                                              Endpoint endpoint);
+
+// What an answer says of such names; none of none. Those that a header cannot
+// carry, and those behind the first of many, are told of, but not by name.
+HttpHeaders IgnoredFieldsHeaders(const std::vector<std::string>& names);
 
 // "request: field FIELD: must be EXPECTED".
 Error WrongField(const std::string& field, std::string_view expected);

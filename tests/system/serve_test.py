@@ -478,6 +478,35 @@ class ServeTest(unittest.TestCase):
                               {"tokens": shown["tokens"]})[2])["prompt"]
         self.assertIn("points to the", text)
 
+    def test_tokens_and_back(self):
+        def ask(path, status, **body):
+            got, headers, text = self.server.ask("POST", path, body)
+            self.assertEqual(got, status, text)
+            return headers["X-Winnow-Ignored-Fields"], json.loads(text)
+
+        plain = {"prompt": "points to the"}
+        ignored, shown = ask("/tokenize", 200, **plain, return_token_strs=True,
+                             return_pieces=None, unheard_of=1, user="u")
+        self.assertEqual(ignored, "unheard_of, user")
+        self.assertNotIn("pieces", shown)
+        self.assertEqual(len(shown["token_strs"]), shown["count"])
+        self.assertIn("points to the", "".join(shown["token_strs"]))
+        self.assertEqual(ask("/tokenize", 200, **plain, return_pieces=True)[1]
+                         ["pieces"], shown["token_strs"])
+        self.assertIsNone(ask("/tokenize", 200, **plain)[0])
+        tokens = {"tokens": shown["tokens"]}
+        ignored, text = ask("/detokenize", 200, **tokens, model=NAME,
+                            unheard_of=1, other=None)
+        self.assertEqual(ignored, "unheard_of")
+        self.assertIn("points to the", text["prompt"])
+        self.assertEqual(ask("/detokenize", 200, tokens=[])[1], {"prompt": ""})
+        for path, body in [("/tokenize", plain), ("/detokenize", tokens)]:
+            _, answer = ask(path, 404, **body, model="other")
+            self.assertEqual(answer["error"]["param"], "model")
+        for body in [{}, {"tokens": None}]:
+            _, answer = ask("/detokenize", 400, **body)
+            self.assertEqual(answer["error"]["param"], "tokens")
+
     def test_the_page_is_its_own(self):
         status, headers, text = self.server.ask("GET", "/")
         self.assertEqual(status, 200)
@@ -682,6 +711,15 @@ class ServeTest(unittest.TestCase):
                          "unheard_of, user, (another)")
         self.assert_refused(404, {"prompt": "x", "model": "gpt-5"}, "gpt-5",
                             field="model")
+
+    def test_more_fields_than_are_named_are_counted(self):
+        names = [f"unheard_of_{i:02}" for i in range(19)]
+        for num, more in [(16, ""), (19, ", (3 more)")]:
+            _, headers, _ = self.server.ask("POST", "/v1/completions", {
+                "prompt": "x", "max_tokens": 1,
+                **dict.fromkeys(names[:num], 1)})
+            self.assertEqual(headers["X-Winnow-Ignored-Fields"],
+                             ", ".join(names[:16]) + more)
 
     def test_a_request_keeps_its_name_and_leaves_a_line(self):
         secret = "a secret that is none of the log's"
