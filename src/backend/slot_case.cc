@@ -68,15 +68,7 @@ SlotCase::SlotCase(const PagedCase& paged, int slot_tokens,
     chunks_.emplace_back();
     segments_.push_back(Take(segments, pages / kSegmentPages + 1));
     host_pages_.push_back(Take(host_pages, pages));
-    for (int64_t page = 0; page < num_closed_pages_[r]; ++page) {
-      for (int head = 0; head < shape.num_kv_heads; ++head) {
-        std::copy_n(
-            whole_.begin() + static_cast<int64_t>(paged.SliceOffset(
-                                 paged.ExtentOf(r, page), head)),
-            format_.slice_bytes,
-            host_.begin() + static_cast<int64_t>(HostOffset(r, page, head)));
-      }
-    }
+    CopyToHost(r);
   }
   const int64_t a_chunk = int64_t{kChunkFrames} * pieces_a_page();
   frame_table_ = TestArray(Dtype::kUInt32, {kChunks, kChunkFrames});
@@ -88,6 +80,19 @@ SlotCase::SlotCase(const PagedCase& paged, int slot_tokens,
   for (double& entry : entries_.values) {
     entry = static_cast<double>(random.Chance(0.5) ? random.Between(0, 0xffff)
                                                    : random.Between(0, 99));
+  }
+}
+
+void SlotCase::CopyToHost(size_t request) {
+  for (int64_t page = 0; page < num_closed_pages_[request]; ++page) {
+    const uint32_t extent = paged_.ExtentOf(request, page);
+    for (int head = 0; head < paged_.shape().num_kv_heads; ++head) {
+      std::copy_n(whole_.begin() +
+                      static_cast<int64_t>(paged_.SliceOffset(extent, head)),
+                  format_.slice_bytes,
+                  host_.begin() +
+                      static_cast<int64_t>(HostOffset(request, page, head)));
+    }
   }
 }
 
@@ -177,9 +182,9 @@ std::vector<std::byte> SlotCase::HostImage() const {
   for (size_t r = 0; r < lingers_.size(); ++r) {
     for (int64_t page = 0; page < std::ssize(lingers_[r]); ++page) {
       if (!Lingers(r, page)) continue;
-      std::fill_n(
-          image.begin() + static_cast<int64_t>(HostOffset(r, page, 0)),
-          int64_t{format_.slice_bytes} * paged_.shape().num_kv_heads, kPoison);
+      std::fill_n(image.begin() + static_cast<int64_t>(HostOffset(r, page, 0)),
+                  int64_t{format_.slice_bytes} * paged_.shape().num_kv_heads,
+                  kPoison);
     }
   }
   return image;

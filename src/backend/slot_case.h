@@ -66,6 +66,8 @@ class SlotCase {
   std::vector<std::byte> PoolWithoutSlots() const;
 
  private:
+  // All closed pages of it.
+  void CopyToHost(size_t request);
   size_t StateIndex(size_t request, int head, int slot) const;
   size_t FrameOffset(size_t request, int head, int slot) const;
   size_t HostOffset(size_t request, int64_t page, int head) const;

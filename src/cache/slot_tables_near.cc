@@ -56,8 +56,8 @@ void SlotTables::CopyNear(Queue& queue,
   for (const NearCopy& copy : copies) {
     const View from =
         copy.lingering == kNoExtent
-            ? host_.Extent(copy.host)
-                  .Slice(copy.layer * strip_bytes, strip_bytes)
+            ? host_.Extent(copy.host).Slice(copy.layer * strip_bytes,
+                                            strip_bytes)
             : MakeView(device_.Slice(copy.layer, copy.lingering, 0),
                        Dtype::kUInt8, {strip_bytes});
     const View to =

@@ -176,6 +176,18 @@ class SlotTablesTest : public ::testing::TestWithParam<
         request)[what];
   }
 
+  // What lies on the host does so on the device, and nobody may read it on the
+  // host then.
+  void Linger(ExtentId on_host, ExtentId extent) {
+    const View host = host_->Extent(on_host);
+    for (int layer = 0; layer < kLayers; ++layer) {
+      std::memcpy(pool_->Slice(layer, extent, 0),
+                  host.data + layer * pool_->strip_bytes(),
+                  static_cast<size_t>(pool_->strip_bytes()));
+    }
+    std::memset(host.data, 0x7f, static_cast<size_t>(host.dim(0)));
+  }
+
   // Where a kernel finds a page that is not whole, and no slot has it.
   const std::byte* FarPlace(int layer, int request, int page) const {
     const SlotTable& slots = tables_->layers()[static_cast<size_t>(layer)];
@@ -351,15 +363,8 @@ TEST_P(SlotTablesTest, APageThatLingersComesFromTheDevice) {
                                        ExtentId(17)};
   const std::vector<LingeringPage> lingering = {{3, ExtentId(79)},
                                                 {1, ExtentId(60)}};
-  // They lie as on the host, whose bytes nobody may read then.
   for (const auto& [page, extent] : lingering) {
-    const View host = host_->Extent(hosts[static_cast<size_t>(page)]);
-    for (int layer = 0; layer < kLayers; ++layer) {
-      std::memcpy(pool_->Slice(layer, extent, 0),
-                  host.data + layer * pool_->strip_bytes(),
-                  static_cast<size_t>(pool_->strip_bytes()));
-    }
-    std::memset(host.data, 0x7f, static_cast<size_t>(host.dim(0)));
+    Linger(hosts[static_cast<size_t>(page)], extent);
   }
   for (uint32_t extent = 0; extent < 9; ++extent) {
     ledger_.Split(ExtentId(extent));

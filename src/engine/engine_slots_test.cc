@@ -153,8 +153,8 @@ TEST_F(EngineSlotsTest, PicksThatFindNoSlotAreReadOnTheHost) {
   ExpectAnswers(got, requests);
   const KvCounters& kv = got[0].completion.kv;
   const KvCounters& other = got[1].completion.kv;
-  const int64_t num_over_link = kv.misses + other.misses -
-                                engine->counters().brought.lingering;
+  const int64_t num_over_link =
+      kv.misses + other.misses - engine->counters().brought.lingering;
   EXPECT_EQ(kv.fetched_bytes + other.fetched_bytes,
             num_over_link * PageBytes() / 16);
   EXPECT_GT(kv.misses, kv.num_generated_rows * 2 * 2 * 2 * 4);

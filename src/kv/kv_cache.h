@@ -291,7 +291,7 @@ class KvCache {
   std::set<ExtentId> lent_;
   std::map<SequenceId, PageLoan> loans_;
   std::map<SequenceId, LingeringPages> lingering_;  // of those that left any
-  int64_t num_far_pages_ = 0;  // over all tables and loans
+  int64_t num_far_pages_ = 0;                       // over all tables and loans
   // When all was copied ahead that was to be: the index' order, and how many
   // pages of it.
   std::pair<uint64_t, int64_t> written_at_ = {~uint64_t{0}, 0};

@@ -50,8 +50,7 @@ TEST(LingeringPagesTest, ItDoesSoForAFewTokens) {
   pages.Leave(0, ExtentId(0), pool.version(ExtentId(0)), 64);
   pages.Leave(1, ExtentId(1), pool.version(ExtentId(1)), 70);
   const LingeringPage first = {0, ExtentId(0)}, second = {1, ExtentId(1)};
-  EXPECT_EQ(pages.StillThere(pool, 63 + kLingerTokens),
-            (Pages{first, second}));
+  EXPECT_EQ(pages.StillThere(pool, 63 + kLingerTokens), (Pages{first, second}));
   EXPECT_EQ(pages.StillThere(pool, 64 + kLingerTokens), Pages{second});
   EXPECT_EQ(pages.StillThere(pool, 70 + kLingerTokens), Pages());
   // What is too old is forgotten when the next one leaves.

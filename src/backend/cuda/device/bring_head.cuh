@@ -325,9 +325,8 @@ class HeadBring {
     const int lane = Thread() % 32;
     for (int i = Thread() / 32; i < count; i += kChooseWarps) {
       const auto piece = static_cast<int>(missing_[begin + i]);
-      const PiecePlace from =
-          args_.pages.OutOfSlots(request_, piece / pieces, head_,
-                                 piece % pieces);
+      const PiecePlace from = args_.pages.OutOfSlots(request_, piece / pieces,
+                                                     head_, piece % pieces);
       const PiecePlace to =
           args_.pages.InSlot(request_, head_, fetched_[begin + i]);
       for (int part = 0; part < 2; ++part) {
