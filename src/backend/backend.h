@@ -254,7 +254,7 @@ struct ReadArgs {
 //  * a pick is a hit where its page is whole or the piece is in a slot;
 //  * the others are listed, each once, as many as there are slots: the misses.
 //    The i-th gets the i-th victim (replacement.h); those for which none is
-//    left stay on the host, where Read finds them;
+//    left stay where they lie, mostly on the host, and Read finds them there;
 //  * then all slots that were not picked grow older;
 //  * then the hints that are not near, listed likewise, get slots of at least
 //    least_hint_age that neither picks nor hints want.

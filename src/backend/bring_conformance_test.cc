@@ -139,7 +139,8 @@ std::vector<BringOracle::Wanted> WantedBy(const SlotCase& slots, size_t request,
       }
       if (!any) continue;
       wanted.push_back({static_cast<uint32_t>(page * pieces + piece),
-                        slots.IsWhole(request, page)});
+                        slots.IsWhole(request, page),
+                        slots.Lingers(request, page)});
     }
   };
   std::vector<Positions> all;

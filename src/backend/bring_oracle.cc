@@ -1,6 +1,7 @@
 #include "backend/bring_oracle.h"
 
 #include <algorithm>
+#include <span>
 
 namespace winnow {
 namespace {
@@ -62,6 +63,7 @@ void BringOracle::LookUp(const Step& step, Found& found, BringCounts& counts) {
       continue;
     }
     ++counts[kMissesCount];
+    counts[kLingeringCount] += wanted.page_lingers;
     if (found.missing.size() < slots_.size()) {
       found.missing.push_back(wanted.piece);
     } else {
@@ -70,6 +72,7 @@ void BringOracle::LookUp(const Step& step, Found& found, BringCounts& counts) {
   }
   for (const Wanted& wanted : step.hints) {
     if (wanted.page_is_whole) continue;
+    if (wanted.page_lingers) found.lingering.insert(wanted.piece);
     if (const std::optional<size_t> slot = Find(wanted.piece)) {
       found.hinted.insert(*slot);
     } else if (std::ranges::count(found.missing, wanted.piece) == 0 &&
@@ -129,6 +132,10 @@ void BringOracle::Bring(const Step& step, BringCounts& counts) {
   counts[kUnplacedCount] += std::ssize(found.missing) - num_placed;
   counts[kHintsCount] += num_hints;
   counts[kFetchedCount] += num_placed + num_hints;
+  for (const uint32_t piece :
+       std::span(found.missing_hints).first(static_cast<size_t>(num_hints))) {
+    counts[kLingeringCount] += found.lingering.contains(piece);
+  }
   for (const Slot& slot : slots_) {
     ++counts[static_cast<size_t>(kSlotsByAgeCount +
                                  (slot.piece ? slot.age : 64))];

@@ -29,6 +29,7 @@ class BringOracle {
   struct Wanted {
     uint32_t piece = 0;
     bool page_is_whole = false;
+    bool page_lingers = false;
   };
   struct Step {
     std::vector<Wanted> picks, hints;
@@ -47,6 +48,7 @@ class BringOracle {
   struct Found {
     std::set<size_t> picked, hinted;
     std::vector<uint32_t> missing, missing_hints;
+    std::set<uint32_t> lingering;  // of the hints
   };
 
   std::optional<size_t> Find(uint32_t piece) const;

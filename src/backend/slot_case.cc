@@ -63,19 +63,12 @@ SlotCase::SlotCase(const PagedCase& paged, int slot_tokens,
   for (size_t r = 0; r < paged.requests().size(); ++r) {
     const int64_t pages = PagesFor(num_tokens[r]);
     is_whole_.emplace_back(static_cast<size_t>(pages), true);
+    lingers_.emplace_back(static_cast<size_t>(pages), false);
     frames_.emplace_back();
     chunks_.emplace_back();
     segments_.push_back(Take(segments, pages / kSegmentPages + 1));
     host_pages_.push_back(Take(host_pages, pages));
-    for (int64_t page = 0; page < num_closed_pages_[r]; ++page) {
-      for (int head = 0; head < shape.num_kv_heads; ++head) {
-        std::copy_n(
-            whole_.begin() + static_cast<int64_t>(paged.SliceOffset(
-                                 paged.ExtentOf(r, page), head)),
-            format_.slice_bytes,
-            host_.begin() + static_cast<int64_t>(HostOffset(r, page, head)));
-      }
-    }
+    CopyToHost(r);
   }
   const int64_t a_chunk = int64_t{kChunkFrames} * pieces_a_page();
   frame_table_ = TestArray(Dtype::kUInt32, {kChunks, kChunkFrames});
@@ -90,6 +83,19 @@ SlotCase::SlotCase(const PagedCase& paged, int slot_tokens,
   }
 }
 
+void SlotCase::CopyToHost(size_t request) {
+  for (int64_t page = 0; page < num_closed_pages_[request]; ++page) {
+    const uint32_t extent = paged_.ExtentOf(request, page);
+    for (int head = 0; head < paged_.shape().num_kv_heads; ++head) {
+      std::copy_n(whole_.begin() +
+                      static_cast<int64_t>(paged_.SliceOffset(extent, head)),
+                  format_.slice_bytes,
+                  host_.begin() +
+                      static_cast<int64_t>(HostOffset(request, page, head)));
+    }
+  }
+}
+
 bool SlotCase::IsWhole(size_t request) const {
   return std::ranges::count(is_whole_[request], false) == 0;
 }
@@ -98,13 +104,16 @@ void SlotCase::Draw(double whole_chance, int max_frames, RandomSource& random) {
   const int num_heads = paged_.shape().num_kv_heads;
   for (size_t r = 0; r < is_whole_.size(); ++r) {
     const bool all = random.Chance(0.1);
+    const double lingers_chance = random.Among({0.0, 0.3, 0.9});
     for (int64_t page = 0; page < num_closed_pages_[r]; ++page) {
       const bool is_whole = all || random.Chance(whole_chance);
+      const bool lingers = !is_whole && random.Chance(lingers_chance);
       is_whole_[r][static_cast<size_t>(page)] = is_whole;
+      lingers_[r][static_cast<size_t>(page)] = lingers;
       for (int head = 0; head < num_heads; ++head) {
         const auto at = static_cast<int64_t>(
             paged_.SliceOffset(paged_.ExtentOf(r, page), head));
-        if (is_whole) {
+        if (is_whole || lingers) {
           std::copy_n(whole_.begin() + at, format_.slice_bytes,
                       pool_.begin() + at);
         } else {
@@ -156,12 +165,29 @@ std::vector<TableRow> SlotCase::FarRows() const {
   std::vector<TableRow> rows;
   for (size_t r = 0; r < host_pages_.size(); ++r) {
     const auto first = std::ranges::find(is_whole_[r], false);
-    const auto num_left_out = first - is_whole_[r].begin();
-    rows.push_back({.num_left_out = num_left_out,
-                    .entries = {host_pages_[r].begin() + num_left_out,
-                                host_pages_[r].end()}});
+    TableRow& row = rows.emplace_back();
+    row.num_left_out = first - is_whole_[r].begin();
+    for (int64_t page = row.num_left_out; page < std::ssize(host_pages_[r]);
+         ++page) {
+      row.entries.push_back(Lingers(r, page)
+                                ? kLingers | paged_.ExtentOf(r, page)
+                                : host_pages_[r][static_cast<size_t>(page)]);
+    }
   }
   return rows;
+}
+
+std::vector<std::byte> SlotCase::HostImage() const {
+  std::vector<std::byte> image = host_;
+  for (size_t r = 0; r < lingers_.size(); ++r) {
+    for (int64_t page = 0; page < std::ssize(lingers_[r]); ++page) {
+      if (!Lingers(r, page)) continue;
+      std::fill_n(image.begin() + static_cast<int64_t>(HostOffset(r, page, 0)),
+                  int64_t{format_.slice_bytes} * paged_.shape().num_kv_heads,
+                  kPoison);
+    }
+  }
+  return image;
 }
 
 SlotCase::OnDevice SlotCase::Upload(TestDevice& device,
@@ -204,7 +230,7 @@ SlotCase::OnDevice SlotCase::Upload(TestDevice& device,
   on.slots.ages = device.Upload(ages_, 8);
   TestArray memory(Dtype::kInt64, {1});
   if (!host_.empty()) {
-    on.host = device.UploadHostBytes(host_);
+    on.host = device.UploadHostBytes(HostImage());
     const int64_t piece_bytes = host_extents_a_piece_ * host_extent_bytes_;
     const int64_t count = (std::ssize(host_) + piece_bytes - 1) / piece_bytes;
     memory = TestArray(Dtype::kInt64, {count});

@@ -12,7 +12,9 @@ namespace winnow {
 
 // The state of pages, slots and tables between the steps of a test, on the
 // host. Poison is what nobody has written: the device's bytes of pages that are
-// not whole, slots that hold nothing, the host's bytes of pages that are open.
+// not whole and do not linger, slots that hold nothing, the host's bytes of
+// pages that are open; and those of pages that linger, as nobody is to read
+// them.
 // Entries start as random numbers.
 class SlotCase {
  public:
@@ -26,14 +28,18 @@ class SlotCase {
   bool IsWhole(size_t request, int64_t page) const {
     return is_whole_[request][static_cast<size_t>(page)];
   }
+  // It is not whole, and lies yet where it was.
+  bool Lingers(size_t request, int64_t page) const {
+    return lingers_[request][static_cast<size_t>(page)];
+  }
   // Whether all of the request's pages are.
   bool IsWhole(size_t request) const;
   int NumSlots(size_t request) const {
     return static_cast<int>(frames_[request].size()) * pieces_a_page();
   }
 
-  // Draws anew which closed pages are whole, each with the given chance, and
-  // how many frames the requests have.
+  // Draws anew which closed pages are whole, each with the given chance, which
+  // of the others linger, and how many frames the requests have.
   void Draw(double whole_chance, int max_frames, RandomSource& random);
   // Has it have so many frames.
   void Grow(size_t request, size_t num_frames, RandomSource& random);
@@ -60,12 +66,15 @@ class SlotCase {
   std::vector<std::byte> PoolWithoutSlots() const;
 
  private:
+  // All closed pages of it.
+  void CopyToHost(size_t request);
   size_t StateIndex(size_t request, int head, int slot) const;
   size_t FrameOffset(size_t request, int head, int slot) const;
   size_t HostOffset(size_t request, int64_t page, int head) const;
   std::vector<std::byte> BytesAt(const std::vector<std::byte>& from,
                                  size_t slice, int index) const;
   std::vector<TableRow> FarRows() const;
+  std::vector<std::byte> HostImage() const;
 
   const PagedCase& paged_;
   const int slot_tokens_;
@@ -77,6 +86,7 @@ class SlotCase {
   std::vector<uint32_t> free_frames_;
   std::vector<uint32_t> free_chunks_;
   std::vector<std::vector<bool>> is_whole_;        // by request and page
+  std::vector<std::vector<bool>> lingers_;         // likewise
   std::vector<std::vector<uint32_t>> frames_;      // by request
   std::vector<std::vector<uint32_t>> chunks_;      // by request
   std::vector<std::vector<uint32_t>> segments_;    // by request

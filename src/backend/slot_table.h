@@ -22,6 +22,9 @@ inline constexpr int kChunkFrames = 64;
 // slot or a place in the list of what is missing.
 inline constexpr int kMaxSlots = 1 << 14;
 inline constexpr uint32_t kNoSegment = 0xffffffffu;
+// In SlotTable::host_pages, with an extent of the device's pool: there the page
+// lies yet, as it did when it was whole, and LayerCache says where that is.
+inline constexpr uint32_t kLingers = 0x80000000u;
 
 // Pieces of a page, and slots of a frame.
 inline int PiecesAPage(const SliceFormat& format) {
@@ -56,7 +59,8 @@ struct SlotTable {
   int64_t strip_bytes = 0;
   // The host's pool, in pieces of memory of so many extents each; an extent
   // holds its layers' strips one after another. There is each page that is not
-  // whole: in which extent, by request and page, from the first such one on.
+  // whole: in which extent, by request and page, from the first such one on;
+  // but with kLingers it is read on the device.
   RowTable host_pages;
   View host_memory;  // i64 [pieces of memory]: addresses
   int64_t host_extents_a_piece = 1;
@@ -73,6 +77,8 @@ enum BringCount : int {
   kHintsCount,      // brought for hints
   kHintsUsedCount,  // of these: picked later
   kFetchedCount,    // brought, in all
+  kLingeringCount,  // of the misses and of what hints brought: of pages that
+                    // linger, so that nothing crossed the link
   // Hits in slots by the slot's age, and slots by age, empty ones last: what a
   // smaller budget would have missed (docs/design.md section 3).
   kHitsByAgeCount,

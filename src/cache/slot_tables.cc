@@ -97,6 +97,10 @@ Result<std::unique_ptr<SlotTables>> SlotTables::Create(
   }
   std::unique_ptr<SlotTables> tables(
       new SlotTables(backend, device, host, options));
+  CHECK(tables->NumPlaces() * host.extents_per_piece() <= kLingers &&
+            device.options().num_extents <= kLingers,
+        "places={} of {} extents num_extents={}", tables->NumPlaces(),
+        host.extents_per_piece(), device.options().num_extents);
   RETURN_IF_ERROR(tables->Allocate());
   tables->FillPlaces();
   tables->MakeLayers();
@@ -215,6 +219,10 @@ class SlotTables::RowWriter {
         words_(reinterpret_cast<uint32_t*>(to)),
         used_(HeadWords(options)) {}
 
+  // Of a row that has been added, by where it begins.
+  uint32_t& At(uint32_t first, int64_t page) {
+    return words_[first + static_cast<uint32_t>(page)];
+  }
   uint32_t& Number(int which, size_t request) {
     return words_[which * max_requests_ + static_cast<int64_t>(request)];
   }
@@ -264,6 +272,9 @@ void SlotTables::WriteRequest(const SlotLedger& ledger,
   const uint32_t on_host = writer.AddPages(first, end, [&](int64_t page) {
     return request.host_pages[static_cast<size_t>(page)].value();
   });
+  for (const LingeringPage& page : request.lingering) {
+    writer.At(on_host, page.page) = kLingers | page.extent.value();
+  }
   for (int layer = 0; layer < options_.num_layers; ++layer) {
     writer.Number(NumberOf(layer, kNumFrames), row) =
         static_cast<uint32_t>(ledger.frames(id, layer).size());

@@ -11,6 +11,7 @@
 #include "backend/backend.h"
 #include "cache/host_pool.h"
 #include "cache/strip_pool.h"
+#include "kv/lingering_pages.h"
 #include "kv/slot_ledger.h"
 
 namespace winnow {
@@ -54,13 +55,17 @@ struct SlotRequest {
   // these layers; of whole pages anything.
   std::span<const int> near_layers = {};
   std::span<const uint32_t> near_strips = {};
+  // Of the pages that are not whole, those that lie on the device yet.
+  std::span<const LingeringPage> lingering = {};
 };
 
-// A page's strip of one layer, from the host to a strip of the ledger's.
+// A page's strip of one layer, to a strip of the ledger's: from the host, or
+// from the extent of the device in which it lingers.
 struct NearCopy {
   ExtentId host;
   int layer = 0;
   uint32_t strip = 0;
+  ExtentId lingering = kNoExtent;
 };
 
 // Owns entries, tags, ages and the rows of a step's requests; the slots' bytes
@@ -70,7 +75,8 @@ struct NearCopy {
 //
 // A layer's table says of each page that is not whole where it lies, by numbers
 // of extents on the host. Numbers behind these stand for strips of the device's
-// pool, so a kernel reads a layer that is near from where any other's lies.
+// pool, so a kernel reads a layer that is near from where any other's lies; and
+// with kLingers they are extents of that pool.
 //
 // Of a sequence that is closed nothing is cleared: its frames are when they
 // come to another. But a page whose tokens are written anew (rolled back) must
@@ -95,8 +101,9 @@ class SlotTables {
   }
 
   // Row i is requests[i] from here on: what is sent grows with what they have.
-  // REQUIRES: there is room for their pages; what was enqueued up to the call
-  // before the last has passed, for its staging memory is used again.
+  // REQUIRES: there is room for their pages; pages linger until the step has
+  // been enqueued; what was enqueued up to the call before the last has passed,
+  // for its staging memory is used again.
   void WriteRows(Queue& queue, const SlotLedger& ledger,
                  std::span<const SlotRequest> requests);
   // Frames that were added hold nothing. Before the next WriteRows that names

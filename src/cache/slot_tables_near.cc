@@ -46,7 +46,7 @@ uint32_t SlotTables::FarNumber(int layer, uint32_t strip) const {
   const int64_t a_piece = host_.extents_per_piece();
   const int64_t place = host_.num_pieces() + at % layers * PlacesAStrip();
   const int64_t number = place * a_piece + at / layers;
-  CHECK(number < kNotWhole, "strip={} number={}", strip, number);
+  CHECK(number < kLingers, "strip={} number={}", strip, number);
   return static_cast<uint32_t>(number);
 }
 
@@ -55,7 +55,11 @@ void SlotTables::CopyNear(Queue& queue,
   const int64_t strip_bytes = device_.strip_bytes();
   for (const NearCopy& copy : copies) {
     const View from =
-        host_.Extent(copy.host).Slice(copy.layer * strip_bytes, strip_bytes);
+        copy.lingering == kNoExtent
+            ? host_.Extent(copy.host).Slice(copy.layer * strip_bytes,
+                                            strip_bytes)
+            : MakeView(device_.Slice(copy.layer, copy.lingering, 0),
+                       Dtype::kUInt8, {strip_bytes});
     const View to =
         MakeView(device_.strips(0) + StripNumber(copy.strip) * strip_bytes,
                  Dtype::kUInt8, {strip_bytes});

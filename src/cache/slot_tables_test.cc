@@ -176,6 +176,18 @@ class SlotTablesTest : public ::testing::TestWithParam<
         request)[what];
   }
 
+  // What lies on the host does so on the device, and nobody may read it on the
+  // host then.
+  void Linger(ExtentId on_host, ExtentId extent) {
+    const View host = host_->Extent(on_host);
+    for (int layer = 0; layer < kLayers; ++layer) {
+      std::memcpy(pool_->Slice(layer, extent, 0),
+                  host.data + layer * pool_->strip_bytes(),
+                  static_cast<size_t>(pool_->strip_bytes()));
+    }
+    std::memset(host.data, 0x7f, static_cast<size_t>(host.dim(0)));
+  }
+
   // Where a kernel finds a page that is not whole, and no slot has it.
   const std::byte* FarPlace(int layer, int request, int page) const {
     const SlotTable& slots = tables_->layers()[static_cast<size_t>(layer)];
@@ -341,6 +353,69 @@ TEST_P(SlotTablesTest, AStripStandsForAPageWhereALayerIsNear) {
   }
   ledger_.Close(near);
   ledger_.Close(far);
+}
+
+// A page that lingers is fetched from there, in each layer but those that are
+// near, and so are its strips of these.
+TEST_P(SlotTablesTest, APageThatLingersComesFromTheDevice) {
+  const SequenceId id(1);
+  const std::vector<ExtentId> hosts = {ExtentId(2), ExtentId(8), ExtentId(4),
+                                       ExtentId(17)};
+  const std::vector<LingeringPage> lingering = {{3, ExtentId(79)},
+                                                {1, ExtentId(60)}};
+  for (const auto& [page, extent] : lingering) {
+    Linger(hosts[static_cast<size_t>(page)], extent);
+  }
+  for (uint32_t extent = 0; extent < 9; ++extent) {
+    ledger_.Split(ExtentId(extent));
+  }
+  ledger_.Open(id);
+  ASSERT_TRUE(ledger_.Cover(id, 0, 4));
+  ASSERT_TRUE(ledger_.Resize(id, std::array{0, 4, 3}));
+  ASSERT_TRUE(ledger_.Hold(id, 4));
+  const std::vector<int> near_layers = {0};
+  const std::vector<uint32_t> strips(ledger_.held(id).begin(),
+                                     ledger_.held(id).end());
+  const SlotRequest request = {.sequence = id,
+                               .host_pages = hosts,
+                               .near_layers = near_layers,
+                               .near_strips = strips,
+                               .lingering = lingering};
+  std::vector<NearCopy> copies;
+  for (const auto& [page, extent] : lingering) {
+    copies.push_back({.host = hosts[static_cast<size_t>(page)],
+                      .layer = 0,
+                      .strip = strips[static_cast<size_t>(page)],
+                      .lingering = extent});
+  }
+  tables_->CopyNear(*queue_, copies);
+  Bring(std::array{request});
+  for (const auto& [page, extent] : lingering) {
+    for (const int layer : {1, 2}) {
+      const SlotTable& slots = tables_->layers()[static_cast<size_t>(layer)];
+      EXPECT_EQ(slots.host_pages.At(0, page), kLingers | extent.value());
+    }
+    EXPECT_EQ(std::memcmp(FarPlace(0, 0, static_cast<int>(page)),
+                          pool_->Slice(0, extent, 0),
+                          static_cast<size_t>(pool_->strip_bytes())),
+              0);
+  }
+  EXPECT_EQ(tables_->layers()[1].host_pages.At(0, 2), 4u);
+  // Everything is picked, pages in their order.
+  for (const int layer : {1, 2}) {
+    EXPECT_EQ(Count(layer, 0, kLingeringCount), 2 * pieces_ * kHeads);
+    EXPECT_EQ(Count(layer, 0, kMissesCount), 4 * pieces_ * kHeads);
+  }
+  for (int head = 0; head < kHeads; ++head) {
+    for (int index = 0; index < pieces_; ++index) {
+      for (const auto& [page, extent] : lingering) {
+        const int slot = static_cast<int>(page) * pieces_ + index;
+        EXPECT_EQ(Slot(id, 1, head, slot),
+                  NumbersAt(pool_->Slice(1, extent, head), index));
+      }
+    }
+  }
+  ledger_.Close(id);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -117,6 +117,14 @@ void AddCells(Command& command, SimulateFlags* flags) {
   add("--warm-rows", "N",
       "Rows at the beginning of each request that are not counted (default 0)",
       WholeNumber(0, INT32_MAX, &flags->warm_rows));
+  add("--max-rows", "N",
+      "Rows of each request that are replayed at most (default: all)",
+      WholeNumber(1, INT32_MAX, &flags->max_rows));
+  add("--first-slots", "empty|newest|picks|ranks",
+      "Slots come behind a request's first row, with nothing in them, the "
+      "newest pages, what that row picked, or that and its hints (default: "
+      "they are there for the first row, and empty)",
+      Text(&flags->first_slots));
   add("--resize-rows", "N",
       "Rows after which frames move between layers, with age, keep, hold "
       "and hint (default 0: never)",
@@ -187,6 +195,22 @@ Result<DeviceModel> DeviceOf(const SimulateFlags& flags) {
   replace(flags.rates.all_reduce_us, device.all_reduce_us);
   if (flags.num_gpus > 0) device.num_gpus = flags.num_gpus;
   return device;
+}
+
+Result<FirstSlots> ParseFirstSlots(const SimulateFlags& flags,
+                                   const SimulatePlan& plan) {
+  const auto found = std::ranges::find(kFirstSlotsNames, flags.first_slots);
+  if (found == kFirstSlotsNames.end()) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--first-slots must be one of {}, is \"{}\"",
+                     fmt::join(kFirstSlotsNames, ", "), flags.first_slots);
+  }
+  if (std::ranges::count(plan.rules, SlotRule::kBelady) > 0) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--first-slots needs a --policy without belady, which "
+                     "knows what comes");
+  }
+  return static_cast<FirstSlots>(found - kFirstSlotsNames.begin());
 }
 
 // A list of whole numbers, each of which `is_right`.
@@ -281,6 +305,9 @@ Result<SimulatePlan> ParseSimulatePlan(const SimulateFlags& flags) {
                      flags.hint_source);
   }
   plan.hint_source = static_cast<HintSource>(source - kSources.begin());
+  if (!flags.first_slots.empty()) {
+    ASSIGN_OR_RETURN(plan.first_slots, ParseFirstSlots(flags, plan));
+  }
   ASSIGN_OR_RETURN(plan.device, DeviceOf(flags));
   ASSIGN_OR_RETURN(plan.model, ModelSizeOf(flags.shape));
   return plan;

@@ -2,6 +2,7 @@
 #ifndef WINNOW_CLI_SIMULATE_H_
 #define WINNOW_CLI_SIMULATE_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,8 @@ struct SimulateFlags {
   int least_hint_age = 1;
   double decay = 0.9;
   int warm_rows = 0;
+  int max_rows = INT32_MAX;
+  std::string first_slots;  // empty: there from the first row on
   int resize_rows = 0;
   bool ghosts = false;
   std::string shape = "llama-3.1-8b";
@@ -43,6 +46,7 @@ struct SimulatePlan {
   std::vector<int64_t> contexts;  // of which it predicts; none: as recorded
   int hint_level = 0;             // in thousandths of the budget
   HintSource hint_source = HintSource::kNextRanks;
+  std::optional<FirstSlots> first_slots = {};
   DeviceModel device;
   ModelSize model;
 };

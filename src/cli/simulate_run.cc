@@ -44,7 +44,9 @@ ReplayOptions OptionsOf(const SimulateFlags& flags, const SimulatePlan& plan,
           .budget = plan.budgets[cell / num_rules % num_budgets],
           .warm_rows = flags.warm_rows,
           .resize_rows = flags.resize_rows,
-          .ghosts = flags.ghosts};
+          .ghosts = flags.ghosts,
+          .first_slots = plan.first_slots,
+          .max_rows = flags.max_rows};
 }
 
 // Cells of one slot size stand together.

@@ -30,6 +30,21 @@ TEST(SimulateTest, ListsAreReadInTheirOrder) {
   EXPECT_EQ(plan->device.memory_gb_s, 4264);
 }
 
+TEST(SimulateTest, FirstSlotsKnowNoFuture) {
+  SimulateFlags flags;
+  EXPECT_FALSE(ParseSimulatePlan(flags)->first_slots);
+  flags.first_slots = "newest";
+  EXPECT_EQ(ParseSimulatePlan(flags).error().message,
+            "--first-slots needs a --policy without belady, which knows what "
+            "comes");
+  flags.policies = "keep,lru";
+  EXPECT_EQ(ParseSimulatePlan(flags)->first_slots, FirstSlots::kNewest);
+  flags.first_slots = "all";
+  EXPECT_EQ(ParseSimulatePlan(flags).error().message,
+            "--first-slots must be one of empty, newest, picks, ranks, is "
+            "\"all\"");
+}
+
 // Llama-3.1-8B has 8.03 billion weights; a step reads all but the embedding.
 TEST(SimulateTest, AShapeHasItsWeights) {
   const SimulatePlan plan = *ParseSimulatePlan({});

@@ -125,7 +125,9 @@ struct BroughtPieces {
   int64_t misses = 0;
   int64_t hints = 0;
   int64_t hints_used = 0;
-  // That Bring fetched, or Read found on the host.
+  // Of misses and hints, those of pages that lay on the device yet.
+  int64_t lingering = 0;
+  // That Bring fetched over the link, or Read found on the host.
   int64_t fetched_bytes = 0;
   // Of strips of layers that are read whole, copied before the step.
   int64_t near_bytes = 0;
@@ -136,6 +138,7 @@ struct BroughtPieces {
     misses += other.misses;
     hints += other.hints;
     hints_used += other.hints_used;
+    lingering += other.lingering;
     fetched_bytes += other.fetched_bytes;
     near_bytes += other.near_bytes;
     return *this;

@@ -283,6 +283,7 @@ int64_t RequestSlots::NumSaved(SequenceId id) const {
 bool RequestSlots::WriteTables(Queue& queue, std::span<const SequenceId> ids) {
   std::vector<SlotRequest> requests;
   std::vector<std::vector<uint32_t>> strips(ids.size());
+  std::vector<std::vector<LingeringPage>> lingering(ids.size());
   rows_.assign(ids.size(), {});
   bool any = false;
   for (size_t i = 0; i < ids.size(); ++i) {
@@ -292,11 +293,13 @@ bool RequestSlots::WriteTables(Queue& queue, std::span<const SequenceId> ids) {
     const auto owner = owners_.find(id);
     if (owner == owners_.end()) continue;
     any = true;
+    lingering[i] = memory_.kv.LingeringPagesOf(id);
+    request.lingering = lingering[i];
     strips[i] = NearStrips(id, owner->second);
     request.near_layers = NearLayers(owner->second.selector);
     request.near_strips = strips[i];
     rows_[i] = {.selector = owner->second.selector,
-                .near_bytes = CopyNear(queue, id, owner->second, strips[i])};
+                .near_bytes = CopyNear(queue, request, owner->second)};
   }
   if (!any) return false;
   tables_->Clear(queue, ledger_, ledger_.TakeAdded());

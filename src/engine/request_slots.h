@@ -162,9 +162,8 @@ class RequestSlots {
   void HoldNear(SequenceId id, const Owner& owner);
   // The strips of its far pages, by page and near layer.
   std::vector<uint32_t> NearStrips(SequenceId id, const Owner& owner) const;
-  // Enqueues what is not there yet. Returns how many bytes.
-  int64_t CopyNear(Queue& queue, SequenceId id, Owner& owner,
-                   std::span<const uint32_t> strips);
+  // Enqueues what is not there yet. Returns how many bytes cross the link.
+  int64_t CopyNear(Queue& queue, const SlotRequest& request, Owner& owner);
   // None where nothing can leave.
   std::optional<PageRange> Movable(const Sequence& sequence) const;
   std::optional<DemotionOffer> Offer(const Sequence& sequence) const;

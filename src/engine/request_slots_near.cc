@@ -1,5 +1,6 @@
 // Layers that a request reads whole: the strips of pages that it has given up.
 #include <algorithm>
+#include <map>
 
 #include "base/check.h"
 #include "engine/request_slots.h"
@@ -47,21 +48,31 @@ std::vector<uint32_t> RequestSlots::NearStrips(SequenceId id,
   return strips;
 }
 
-int64_t RequestSlots::CopyNear(Queue& queue, SequenceId id, Owner& owner,
-                               std::span<const uint32_t> strips) {
-  const std::span<const int> layers = NearLayers(owner.selector);
-  const std::span<const ExtentId> far = memory_.kv.far_pages(id);
+int64_t RequestSlots::CopyNear(Queue& queue, const SlotRequest& request,
+                               Owner& owner) {
+  const std::vector<int64_t> pages = owner.near.TakeAdded();
+  if (pages.empty()) return 0;
+  std::map<int64_t, ExtentId> lingering;
+  for (const auto& [page, extent] : request.lingering) {
+    lingering[page] = extent;
+  }
+  const std::span<const int> layers = request.near_layers;
   std::vector<NearCopy> copies;
-  for (const int64_t page : owner.near.TakeAdded()) {
+  int64_t num_over_link = 0;
+  for (const int64_t page : pages) {
+    const auto there = lingering.find(page);
     for (size_t i = 0; i < layers.size(); ++i) {
-      copies.push_back(
-          {.host = far[static_cast<size_t>(page)],
-           .layer = layers[i],
-           .strip = strips[static_cast<size_t>(page) * layers.size() + i]});
+      const auto at = static_cast<size_t>(page) * layers.size() + i;
+      NearCopy& copy = copies.emplace_back(
+          NearCopy{.host = request.host_pages[static_cast<size_t>(page)],
+                   .layer = layers[i],
+                   .strip = request.near_strips[at]});
+      if (there != lingering.end()) copy.lingering = there->second;
     }
+    if (there == lingering.end()) num_over_link += std::ssize(layers);
   }
   tables_->CopyNear(queue, copies);
-  return std::ssize(copies) * memory_.device.pool().strip_bytes();
+  return num_over_link * memory_.device.pool().strip_bytes();
 }
 
 }  // namespace winnow

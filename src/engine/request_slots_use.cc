@@ -91,7 +91,7 @@ const uint32_t* RequestSlots::CountsOf(int request, int layer) const {
 }
 
 // What found no slot is read on the host where it lies, and crosses the link
-// too, as often as it is read.
+// too, as often as it is read. What lingers does not.
 BroughtPieces RequestSlots::Brought(int request, int first_layer,
                                     int end_layer) const {
   const Row& row = rows_[static_cast<size_t>(request)];
@@ -104,13 +104,15 @@ BroughtPieces RequestSlots::Brought(int request, int first_layer,
       sum += {.picks = counts[kPicksCount], .hits = counts[kPicksCount]};
       continue;
     }
-    const int64_t num_over_link =
-        int64_t{counts[kFetchedCount]} + counts[kUnplacedCount];
+    const int64_t num_over_link = int64_t{counts[kFetchedCount]} +
+                                  counts[kUnplacedCount] -
+                                  counts[kLingeringCount];
     sum += {.picks = counts[kPicksCount],
             .hits = counts[kHitsCount],
             .misses = counts[kMissesCount],
             .hints = counts[kHintsCount],
             .hints_used = counts[kHintsUsedCount],
+            .lingering = counts[kLingeringCount],
             .fetched_bytes = num_over_link * PieceBytes()};
   }
   return sum;

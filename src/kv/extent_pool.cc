@@ -19,6 +19,7 @@ ExtentPool::ExtentPool(int64_t num_extents) : num_free_(num_extents) {
         "num_extents={} at most {}", num_extents, kMaxExtents);
   const auto size = static_cast<size_t>(num_extents);
   references_.resize(size);
+  versions_.resize(size);
   free_bits_.resize((size + kWordBits - 1) / kWordBits, ~uint64_t{0});
   if (size % kWordBits != 0) free_bits_.back() = BitOf(size) - 1;
 }
@@ -40,6 +41,12 @@ bool ExtentPool::is_free(ExtentId id) const {
   return (free_bits_[id.value() / kWordBits] & BitOf(id.value())) != 0;
 }
 
+uint64_t ExtentPool::version(ExtentId id) const {
+  CHECK(id.value() < versions_.size(), "extent={} num_extents={}", id.value(),
+        num_extents());
+  return versions_[id.value()];
+}
+
 std::optional<ExtentId> ExtentPool::Take() {
   if (num_free_ == 0) return std::nullopt;
   while (free_bits_[first_word_] == 0) ++first_word_;
@@ -49,6 +56,7 @@ std::optional<ExtentId> ExtentPool::Take() {
   word &= word - 1;
   --num_free_;
   references_[index] = 1;
+  ++versions_[index];
   return ExtentId(static_cast<uint32_t>(index));
 }
 
@@ -64,6 +72,11 @@ void ExtentPool::Release(ExtentId id) {
   free_bits_[word] |= BitOf(id.value());
   first_word_ = std::min(first_word_, word);
   ++num_free_;
+}
+
+void ExtentPool::NewVersion(ExtentId id) {
+  CheckInUse(id);
+  ++versions_[id.value()];
 }
 
 void ExtentPool::CheckInUse(ExtentId id) const {

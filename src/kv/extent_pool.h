@@ -37,6 +37,9 @@ class ExtentPool {
   // Zero for a free extent. REQUIRES: id is of this pool.
   uint32_t num_references(ExtentId id) const;
   bool is_free(ExtentId id) const;
+  // Another one from each Take and NewVersion on: as long as it is the same,
+  // nobody else was let write the extent's bytes, free or not.
+  uint64_t version(ExtentId id) const;
 
   // Takes the lowest free extent, with one reference; nothing if none is free.
   std::optional<ExtentId> Take();
@@ -44,11 +47,14 @@ class ExtentPool {
   void Share(ExtentId id);
   // Drops a reference; the last one frees the extent. REQUIRES: it is in use.
   void Release(ExtentId id);
+  // Whoever has it will write what others may know. REQUIRES: it is in use.
+  void NewVersion(ExtentId id);
 
  private:
   void CheckInUse(ExtentId id) const;
 
   std::vector<uint32_t> references_;  // [num_extents]
+  std::vector<uint64_t> versions_;    // [num_extents]
   // A bit an extent, set where it is free: a scan of 64 extents a word finds
   // the lowest without a heap, and going back leaves no trace of the order.
   std::vector<uint64_t> free_bits_;

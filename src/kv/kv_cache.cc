@@ -192,6 +192,9 @@ void KvCache::Truncate(SequenceId sequence, int num_tokens) {
   }
   LetGo(whole);
   table.Truncate(num_tokens);
+  if (num_tokens == 0) lingering_.erase(sequence);
+  // The last owner of a page writes it in place.
+  if (table.num_open_tokens() > 0) pool_.NewVersion(table.pages().back());
 }
 
 void KvCache::Close(SequenceId sequence) {

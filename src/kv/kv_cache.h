@@ -13,6 +13,7 @@
 #include "kv/extent_pool.h"
 #include "kv/growth.h"
 #include "kv/invariants.h"
+#include "kv/lingering_pages.h"
 #include "kv/page_range.h"
 #include "kv/page_table.h"
 #include "kv/prefix_index.h"
@@ -163,6 +164,11 @@ class KvCache {
   // REQUIRES: `range` is Movable's of just now, and num_available_host_pages()
   // is num_whole at least.
   int64_t MoveToHost(SequenceId sequence, const PageRange& range);
+  // Of those that a sequence has given up so, the ones that lie yet where they
+  // lay, as nobody has taken their extents: until the next call that takes any.
+  // Nobody holds them for it, so a step may read them that is enqueued before
+  // that call's edits are.
+  std::vector<LingeringPage> LingeringPagesOf(SequenceId sequence) const;
   // The first `num_pages` of those that the sequence has on the host come back,
   // without a copy where the index still has them on the device: those are
   // shared, as is what the index has on the host, as long as the pages before
@@ -284,7 +290,8 @@ class KvCache {
   PrefixIndex prefixes_;
   std::set<ExtentId> lent_;
   std::map<SequenceId, PageLoan> loans_;
-  int64_t num_far_pages_ = 0;  // over all tables and loans
+  std::map<SequenceId, LingeringPages> lingering_;  // of those that left any
+  int64_t num_far_pages_ = 0;                       // over all tables and loans
   // When all was copied ahead that was to be: the index' order, and how many
   // pages of it.
   std::pair<uint64_t, int64_t> written_at_ = {~uint64_t{0}, 0};

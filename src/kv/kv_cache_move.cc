@@ -80,10 +80,19 @@ int64_t KvCache::MoveToHost(SequenceId sequence, const PageRange& range) {
       host_pool_.Share(*host);
     }
     table.MoveToHost(page, *host);
+    lingering_[sequence].Leave(static_cast<int64_t>(page), extent,
+                               pool_.version(extent), table.num_tokens());
   }
   num_far_pages_ += range.num_whole;
   LetGo(left);
   return num_copied;
+}
+
+std::vector<LingeringPage> KvCache::LingeringPagesOf(
+    SequenceId sequence) const {
+  const auto found = lingering_.find(sequence);
+  if (found == lingering_.end()) return {};
+  return found->second.StillThere(pool_, num_tokens(sequence));
 }
 
 std::pair<ExtentId, bool> KvCache::BringBack(std::optional<ExtentId> above,
@@ -120,6 +129,7 @@ int64_t KvCache::MoveToDevice(SequenceId sequence, int64_t num_pages) {
     if (page > 0) above = table.pages()[page - 1];
     const auto [extent, is_copied] = BringBack(above, host);
     table.MoveToDevice(page, extent);
+    lingering_[sequence].Forget(static_cast<int64_t>(page));
     host_pool_.Release(host);
     num_copied += is_copied;
     --num_far_pages_;

@@ -60,6 +60,8 @@ class BackendSlots {
     for (size_t i = 0; i < counts.bring.size(); ++i) {
       counts.bring[i] += static_cast<int64_t>(added.values[i]);
     }
+    // To a simulator a page that lingers is a page on the host.
+    counts.bring[kLingeringCount] = 0;
   }
 
   void ExpectSame(int head, const AgedSlots& simulated) const {

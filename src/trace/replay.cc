@@ -80,6 +80,15 @@ class RequestSlots {
     }
     return sum;
   }
+  // Before the second step.
+  void Fill(FirstSlots what) {
+    const auto heads = static_cast<size_t>(input_.header.num_kv_heads);
+    for (size_t i = 0; i < caches_.size(); ++i) {
+      StepPieces step = FirstPieces(what, i, NumSlots(frames_[i / heads]));
+      SlotCounts not_counted;
+      caches_[i]->Bring(step, not_counted);
+    }
+  }
   // Moves frames to where they save most, by what happened since the last time.
   void Redistribute() {
     for (size_t layer = 0; layer < frames_.size(); ++layer) {
@@ -129,6 +138,28 @@ class RequestSlots {
       const auto frames = std::ssize(ledger_.frames(kOnly, layer));
       caches_[i]->Resize(NumSlots(static_cast<int>(frames)));
     }
+  }
+  // As if the first step had picked them.
+  StepPieces FirstPieces(FirstSlots what, size_t cache, int num_slots) const {
+    const StepPieces& first = input_.pieces[cache].front();
+    StepPieces step;
+    step.first_position = first.first_position;
+    step.end_position = first.end_position;
+    if (what == FirstSlots::kNewest) {
+      const int64_t end = first.end_position / input_.options.slot_tokens;
+      const int64_t end_closed =
+          end - end % (kPageTokens / input_.options.slot_tokens);
+      for (int64_t i = std::max<int64_t>(0, end_closed - num_slots);
+           i < end_closed; ++i) {
+        step.picks.push_back({static_cast<uint32_t>(i), false});
+      }
+    }
+    if (what >= FirstSlots::kPicks) step.picks = first.picks;
+    if (what == FirstSlots::kRanks) {
+      step.picks.insert(step.picks.end(), first.hints.begin(),
+                        first.hints.end());
+    }
+    return step;
   }
   int NumSlots(int num_frames) const {
     return num_frames * kPageTokens / input_.options.slot_tokens;
@@ -198,9 +229,14 @@ ReplayTotals Replay(const ReplayInput& input, const ReplayOptions& options) {
   int64_t rows_done = 0, rows_since = 0;
   for (size_t i = 0; i < request.steps.size(); ++i) {
     const TraceStep& step = request.steps[i];
-    const SlotCounts counts = slots.Bring(i);
     const int64_t first = request.first_position + rows_done;
     rows_done += step.num_rows;
+    if (i == 0 && options.first_slots) {
+      slots.Fill(*options.first_slots);
+      continue;
+    }
+    if (rows_done > options.max_rows) break;
+    const SlotCounts counts = slots.Bring(i);
     rows_since += step.num_rows;
     if (rows_done > options.warm_rows) {
       const int64_t rows = step.num_rows;

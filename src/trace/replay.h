@@ -2,6 +2,12 @@
 #ifndef WINNOW_TRACE_REPLAY_H_
 #define WINNOW_TRACE_REPLAY_H_
 
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string_view>
+
 #include "kv/slot_budget.h"
 #include "trace/slot_cache.h"
 #include "trace/trace.h"
@@ -24,6 +30,13 @@ struct ReplayInput {
   const std::vector<std::vector<StepPieces>> pieces;
 };
 
+// What slots hold at first of a request that gets them behind its first row:
+// nothing, the newest pages that are closed, what that row picked, or that and
+// then its hints. As many as there are slots.
+enum class FirstSlots : uint8_t { kEmpty, kNewest, kPicks, kRanks };
+inline constexpr std::array<std::string_view, 4> kFirstSlotsNames = {
+    "empty", "newest", "picks", "ranks"};
+
 struct ReplayOptions {
   SlotRuleOptions rule;  // num_levels is the trace's
   CacheBudget budget;
@@ -36,6 +49,10 @@ struct ReplayOptions {
   // What more frames would spare is counted, not drawn on: by as many slots as
   // a layer may have at most, which hold no bytes.
   bool ghosts = false;
+  // None: slots are there from the first row on, and empty. Else that row is
+  // left out. REQUIRES of more than kEmpty: the rule knows no future.
+  std::optional<FirstSlots> first_slots = {};
+  int max_rows = std::numeric_limits<int>::max();  // of a request
 };
 
 // Of all rows that count.

@@ -76,6 +76,30 @@ TEST(ReplayTest, CountsWhatRowsNeed) {
   EXPECT_EQ(warm.num_rows, 8);
 }
 
+// Pages 0 and 1 are picked by the first row, 2 and 3 by the second, and so on;
+// page 4 is open.
+TEST(ReplayTest, SlotsMayHoldSomethingAtFirst) {
+  const Traced traced = Alternating();
+  ReplayOptions options = OptionsOf(traced, SlotRule::kAge, 0);
+  options.budget.tokens = 64;
+  const auto missed = [&](FirstSlots what, int max_rows) {
+    options.first_slots = what;
+    options.max_rows = max_rows;
+    const ReplayTotals totals = Replay(InputOf(traced), options);
+    EXPECT_EQ(totals.num_rows, std::min(max_rows, 10) - 1);
+    return totals.counts.missed;
+  };
+  EXPECT_EQ(missed(FirstSlots::kEmpty, 2), 2 * 2);
+  EXPECT_EQ(missed(FirstSlots::kPicks, 2), 2 * 2);
+  EXPECT_EQ(missed(FirstSlots::kNewest, 2), 0);
+  EXPECT_EQ(missed(FirstSlots::kNewest, 99), 2 * 8 * 2);
+  options.budget.tokens = 128;
+  EXPECT_EQ(missed(FirstSlots::kEmpty, 99), 2 * 4);
+  EXPECT_EQ(missed(FirstSlots::kPicks, 99), 2 * 2);
+  EXPECT_EQ(missed(FirstSlots::kRanks, 99), 2 * 2);
+  EXPECT_EQ(missed(FirstSlots::kNewest, 99), 0);
+}
+
 // As many as fit a frame: what is near does not depend on how long they are.
 TEST(ReplayTest, ShorterSlotsHoldAsMuch) {
   const Traced traced = Alternating();

@@ -67,6 +67,7 @@ class HeadBring {
     add(kHintsCount, num_hinted);
     add(kHintsUsedCount, num_hints_used_);
     add(kFetchedCount, num_placed + num_hinted);
+    add(kLingeringCount, num_lingering_);
     for (int age = 0; age < kNumAges; ++age) {
       for (const auto& hits : hits_by_age_) {
         add(kHitsByAgeCount + age, hits[static_cast<size_t>(age)]);
@@ -78,6 +79,9 @@ class HeadBring {
   }
 
  private:
+  int64_t PageOf(uint32_t piece) const {
+    return piece / static_cast<uint32_t>(head_.pieces_a_page());
+  }
   SlotUse& Use(int slot) { return uses_[static_cast<size_t>(slot)]; }
   // Whether an entry names the piece's place in the list of what is missing.
   bool IsMissing(uint16_t entry, uint32_t piece) const {
@@ -133,6 +137,7 @@ class HeadBring {
   void Miss(uint32_t piece, uint16_t& entry) {
     if (IsMissing(entry, piece)) return;
     ++num_misses_;
+    num_lingering_ += head_.Lingers(PageOf(piece));
     AddMissing(piece, 0, entry);
   }
 
@@ -175,7 +180,7 @@ class HeadBring {
     int32_t next = begin;
     ForEachVictim(ranks_, cut, [&](int32_t slot) {
       const uint32_t piece = missing_[next++];
-      const int64_t page = piece / static_cast<uint32_t>(head_.pieces_a_page());
+      const int64_t page = PageOf(piece);
       const int index = static_cast<int>(
           piece % static_cast<uint32_t>(head_.pieces_a_page()));
       head_.Tag(slot) = piece;
@@ -185,7 +190,8 @@ class HeadBring {
       ++ByAge(age);
       head_.Age(slot) = age;
       Use(slot) = SlotUse::kPicked;
-      Fetch(head_.OnHost(page, index), head_.InSlot(slot));
+      if (age == kHintedBit) num_lingering_ += head_.Lingers(page);
+      Fetch(head_.OutOfSlots(page, index), head_.InSlot(slot));
     });
     return cut.num_victims;
   }
@@ -230,7 +236,7 @@ class HeadBring {
   std::optional<LinesAhead> ahead_;
   int32_t num_missing_ = 0;  // picks' first, then hints'
   int32_t num_picks_ = 0;    // of these
-  int64_t num_misses_ = 0, num_hints_used_ = 0;
+  int64_t num_misses_ = 0, num_hints_used_ = 0, num_lingering_ = 0;
   std::array<std::array<uint32_t, kNumAges + 1>, 4> hits_by_age_ = {};
   std::array<int32_t, kEmptyAge + 1> by_age_ = {};  // slots
 };

@@ -90,8 +90,17 @@ class SlotHead {
                 int64_t{kv_head_} * cache_.format.slice_bytes,
             slot & (pieces_a_page_ - 1)};
   }
-  PiecePlace OnHost(int64_t page, int index) const {
-    const int64_t extent = slots_.host_pages.At(request_, page);
+  // REQUIRES: the page is not whole.
+  bool Lingers(int64_t page) const {
+    return (slots_.host_pages.At(request_, page) & kLingers) != 0;
+  }
+  // On the host, or where it lingers. REQUIRES: as Lingers.
+  PiecePlace OutOfSlots(int64_t page, int index) const {
+    const uint32_t number = slots_.host_pages.At(request_, page);
+    if ((number & kLingers) != 0) {
+      return {cache_.Slice(number & ~kLingers, kv_head_), index};
+    }
+    const int64_t extent = number;
     const int64_t memory =
         slots_.host_memory.As<int64_t>()[extent / slots_.host_extents_a_piece];
     return {
@@ -104,7 +113,7 @@ class SlotHead {
   // REQUIRES: the page is not whole.
   PiecePlace Find(int64_t page, int index) const {
     const int slot = SlotOf(Entry(page, index), PieceNumber(page, index));
-    return slot >= 0 ? InSlot(slot) : OnHost(page, index);
+    return slot >= 0 ? InSlot(slot) : OutOfSlots(page, index);
   }
 
  private:
@@ -193,7 +202,7 @@ class LinesAhead {
   int slot_ = 0, entry_ = 0;
 };
 
-// Whole page, slot, or host: the three steps. REQUIRES: the page is whole, or
+// Whole page, slot, or far: the three steps. REQUIRES: the page is whole, or
 // `slots` says where else it is.
 inline PiecePlace FindPiece(const LayerCache& cache, const SlotHead* slots,
                             int request, int kv_head, int64_t page, int index) {

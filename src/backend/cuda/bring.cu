@@ -16,12 +16,14 @@ static_assert(device::kHintedRank == kHintedRank &&
               device::kFirstAgeRank == kFirstAgeRank &&
               device::kNumRanks == kNumRanks);
 static_assert(int{device::kFetchedCount} == kFetchedCount &&
+              int{device::kLingeringCount} == kLingeringCount &&
               int{device::kHitsByAgeCount} == kHitsByAgeCount &&
               int{device::kNumBringCounts} == kNumBringCounts);
 
 // Grid: requests x KV heads of the launch. Lists [rows, q_heads, capacity],
 // tags and ages [slots]; a block finds its picks, chooses victims, and copies
-// what is missing from the host's memory, a piece a warp.
+// what is missing from the host's memory, or from where it lingers, a piece a
+// warp.
 __global__ void __launch_bounds__(device::kChooseThreads)
     BringKernel(const __grid_constant__ device::BringArguments args) {
   extern __shared__ device::SlotUse uses[];  // [max_slots]

@@ -6,7 +6,8 @@ namespace winnow {
 
 static_assert(device::kNotWhole == kNotWhole && device::kNoPiece == kNoPiece);
 static_assert(device::kSegmentPages == kSegmentPages &&
-              device::kChunkFrames == kChunkFrames);
+              device::kChunkFrames == kChunkFrames &&
+              device::kLingers == kLingers);
 
 namespace {
 

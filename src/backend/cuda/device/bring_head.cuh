@@ -24,6 +24,7 @@ enum BringCount : int {
   kHintsCount,
   kHintsUsedCount,
   kFetchedCount,
+  kLingeringCount,
   kHitsByAgeCount,
   kSlotsByAgeCount = kHitsByAgeCount + 64,
   kNumBringCounts = kSlotsByAgeCount + 65,
@@ -201,8 +202,16 @@ class HeadBring {
       Count(kHitsCount, num_hits);
       Count(kMissesCount, __popc(missed));
       Count(kUnplacedCount, __popc(missed) - num_listed);
+      if (missed != 0 && Lingers(page.page)) {
+        Count(kLingeringCount, __popc(missed));
+      }
     }
     __syncthreads();
+  }
+
+  // REQUIRES: the page is not whole.
+  __device__ bool Lingers(int page) const {
+    return (slots_.FarNumber(request_, page) & kLingers) != 0;
   }
 
   // In a slot, or listed by an earlier page.
@@ -280,6 +289,10 @@ class HeadBring {
       Age(slot) = static_cast<uint8_t>(age);
       uses_[slot] = SlotUse::kPicked;
       fetched_[begin + place] = slot;
+      if (age == kHintedBit) {
+        Count(kLingeringCount,
+              Lingers(static_cast<int>(piece) / slots_.pieces) ? 1 : 0);
+      }
     }
     const int count = memory_.num_victims;
     __syncthreads();
@@ -312,8 +325,8 @@ class HeadBring {
     const int lane = Thread() % 32;
     for (int i = Thread() / 32; i < count; i += kChooseWarps) {
       const auto piece = static_cast<int>(missing_[begin + i]);
-      const PiecePlace from =
-          args_.pages.OnHost(request_, piece / pieces, head_, piece % pieces);
+      const PiecePlace from = args_.pages.OutOfSlots(request_, piece / pieces,
+                                                     head_, piece % pieces);
       const PiecePlace to =
           args_.pages.InSlot(request_, head_, fetched_[begin + i]);
       for (int part = 0; part < 2; ++part) {

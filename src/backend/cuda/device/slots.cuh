@@ -13,6 +13,7 @@ namespace winnow::device {
 inline constexpr uint32_t kNoPiece = 0xffffffffu;
 inline constexpr int kSegmentPages = 64;
 inline constexpr int kChunkFrames = 64;
+inline constexpr uint32_t kLingers = 0x80000000u;
 
 // Piece `index` of a slice: there it starts with token index * slot tokens.
 struct PiecePlace {
@@ -76,9 +77,13 @@ struct Slots {
         entry < NumSlots(request) && Tag(request, head, entry) == piece;
     return is_there ? entry : -1;
   }
-  // The page's strip on the host.
-  __device__ std::byte* HostStrip(int request, int page) const {
-    const int64_t extent = host_pages[first_page[request] + page];
+  // Of a page that is not whole: an extent of the host, or with kLingers one
+  // of the device.
+  __device__ uint32_t FarNumber(int request, int page) const {
+    return host_pages[first_page[request] + page];
+  }
+  // Its strip on the host, by that number.
+  __device__ std::byte* HostStrip(int64_t extent) const {
     return reinterpret_cast<std::byte*>(
                host_memory[extent / host_extents_a_piece]) +
            extent % host_extents_a_piece * host_extent_bytes +

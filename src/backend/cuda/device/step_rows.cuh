@@ -91,11 +91,16 @@ struct Pages {
     return {slots.Frame(request, slot) + head * slice_bytes,
             slot % slots.pieces};
   }
-  __device__ PiecePlace OnHost(int request, int page, int head,
-                               int index) const {
-    return {slots.HostStrip(request, page) + head * slice_bytes, index};
+  // On the host, or where it lingers. REQUIRES: the page is not whole.
+  __device__ PiecePlace OutOfSlots(int request, int page, int head,
+                                   int index) const {
+    const uint32_t number = slots.FarNumber(request, page);
+    if ((number & kLingers) != 0) {
+      return {SliceOf(number & ~kLingers, head), index};
+    }
+    return {slots.HostStrip(number) + head * slice_bytes, index};
   }
-  // Whole page, slot, or host. REQUIRES: there are slots.
+  // Whole page, slot, or far. REQUIRES: there are slots.
   __device__ PiecePlace Find(int request, int page, int head, int index) const {
     const uint32_t extent = Extent(request, page);
     if (extent != kNotWhole) return {SliceOf(extent, head), index};
@@ -103,7 +108,7 @@ struct Pages {
     const int slot =
         slots.SlotOf(request, head, slots.Entry(request, head, piece), piece);
     return slot >= 0 ? InSlot(request, head, slot)
-                     : OnHost(request, page, head, index);
+                     : OutOfSlots(request, page, head, index);
   }
 };
 

@@ -1,0 +1,54 @@
+// LingeringPages: where pages lie yet that a sequence has given up.
+#ifndef WINNOW_KV_LINGERING_PAGES_H_
+#define WINNOW_KV_LINGERING_PAGES_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "kv/extent_pool.h"
+
+namespace winnow {
+
+// Tokens for which a page lingers, at most: by then slots hold what rows choose
+// most (docs/tiers.md), and a cache budget is to be all that a request has.
+inline constexpr int kLingerTokens = 16;
+
+// A page of a sequence that is not whole, and the extent of the device in which
+// its bytes lie yet.
+struct LingeringPage {
+  int64_t page = 0;
+  ExtentId extent;
+
+  friend bool operator==(const LingeringPage&, const LingeringPage&) = default;
+};
+
+// Owns numbers alone, of one sequence: which extents its pages have left, and
+// the bytes of which versions they were. It holds none of them: whoever takes
+// an extent ends that, and need not say so. Used by the engine's thread alone.
+class LingeringPages {
+ public:
+  // The page has left `extent`, when the sequence had `num_tokens`. What left
+  // too long before is forgotten.
+  void Leave(int64_t page, ExtentId extent, uint64_t version, int num_tokens);
+  // The page is whole again, or gone.
+  void Forget(int64_t page);
+
+  // Those whose extents have the same bytes yet, in the order in which they
+  // left, when the sequence has `num_tokens`. REQUIRES: `pool` has the extents.
+  std::vector<LingeringPage> StillThere(const ExtentPool& pool,
+                                        int num_tokens) const;
+
+ private:
+  struct Left {
+    int64_t page = 0;
+    ExtentId extent;
+    uint64_t version = 0;
+    int num_tokens = 0;
+  };
+
+  std::vector<Left> left_;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_KV_LINGERING_PAGES_H_
