@@ -325,7 +325,7 @@ class ServeTest(unittest.TestCase):
                                 {**long, "timeout": 1}, name)
         self.assertIn("timeout_error", text)
         client = server.open_stream(**long)
-        while b"text" not in client.recv(1 << 16):
+        while b'"text":' not in client.recv(1 << 16):
             pass
         client.close()
         wait_until(lambda: server.metric("vllm:num_requests_running") == 0,
