@@ -103,13 +103,15 @@ __device__ int ChooseList(const Task& task, const device::Selector& selector,
   return writer.Write<device::kChooseThreads>(scratch.of_warps);
 }
 
-// The same where threads hold the keys, at most kKeys each. REQUIRES: scores
-// choose.
-template <int kKeys, int kThreads, typename Task>
+// The same where threads hold the scores. Returns how many
+// to one thread, and to the others 0. REQUIRES: scores choose.
+template <int kThreads, typename Task>
 __device__ int ChooseHeld(const Task& task, const device::Selector& selector,
-                          const ListPlace& place, device::ListWriter& writer,
+                          const ListPlace& place,
+                          const device::ListWriter& writer,
                           device::HeldScratch<kThreads / 32>& scratch) {
-  device::HeldKeys<kKeys, kThreads> keys(writer.budget, scratch);
+  device::HeldKeys<kThreads> keys(writer.budget, scratch);
+  device::HeldChoice<kThreads> choice(writer, scratch);
   device::WaitForPrior();
   device::LetNextBegin();
   keys.Load(ScoresOf(task, selector, place),
@@ -118,8 +120,8 @@ __device__ int ChooseHeld(const Task& task, const device::Selector& selector,
   if (place.list == 0 && threadIdx.x == kThreads - 1) {
     RowResult::Of(selector, writer.budget, place).Write(task, place.row);
   }
-  writer.cut = keys.FindCut();
-  return device::HeldChoice<kKeys, kThreads>(keys, writer, scratch).Write();
+  choice.Take(keys);
+  return choice.Write();
 }
 
 // Says what is read of a list and its copies: that were made, num_picks long,
@@ -139,16 +141,20 @@ __device__ void FinishList(const Task& task, const device::Selector& selector,
 
 // A block has a (row, list). Its threads are over partitions: each pools its
 // partitions' rows and makes integer keys of their scores; the block finds the
-// key at which the budget ends; then warps write what lies below it, in order,
-// with counts of those before. Threads hold the keys where they can
-// (HeldKeys); elsewhere the end is found a digit at a time, from the first bit
-// in which keys differ. Rows that read everything say so. Read may begin when
-// scores are there, not before: it asks for weights at once, and scores need
-// all of the memory's rate. Bytes: 4 a summary row read, the list written.
-// Grid [lists, rows of the wave]. REQUIRES with less than kChooseThreads: one
-// selector, whose scores threads can hold. (That it asked for the chosen pages,
-// so that Read would find them in L2, made steps slower: few multiprocessors
-// asked for what all of them read.)
+// key at which the budget ends, a digit at a time, from the first bit in which
+// keys differ; then warps write what lies below it, in order, with counts of
+// those before. Where threads can hold the scores (HeldKeys), few are left
+// after a look at each, and threads count among these (HeldChoice). Rows that
+// read everything say so. Read may begin when scores are there, not before: it
+// asks for weights at once, and scores need all of the memory's rate. Bytes: 4
+// a summary row read, the list written. Grid [lists, rows of the wave].
+// REQUIRES with less than kChooseThreads: one selector, whose scores threads
+// can hold. (That it asked for the chosen pages, so that Read would find them
+// in L2, made steps slower: few multiprocessors asked for what all of them
+// read. Where Read may begin when all is chosen, a step of one row behind 128K
+// took 4.88 ms in place of 4.85 on an H200, of 16 behind 32K 9.66 in place of
+// 9.60; in `winnow bench verbs`, where the next scores stand in Read's place,
+// "Select, quest 2048, 131072 tokens x 16" took 83 us in place of 111.)
 template <bool kSharedKeys, int kSelectors, int kThreads>
 __global__ void __launch_bounds__(kThreads, kListThreadsAnSm / kThreads)
     ChooseKernel(const __grid_constant__ ChoiceTask<kSelectors> task) {
@@ -198,16 +204,12 @@ __global__ void __launch_bounds__(kThreads, kListThreadsAnSm / kThreads)
   if (place.list >= place.num_choices) return device::BeginAfterPrior();
   const bool scored = !selector.reuses_lists && budget.NeedsScores();
   if (!scored) device::LetNextBegin();
-  const int num_held = (budget.num_partitions + kThreads - 1) / kThreads;
   const bool holds = kSharedKeys && scored && !selector.Pools() &&
-                     num_held <= device::kMaxHeldKeys;
+                     budget.num_partitions <= device::kMaxHeldKeys * kThreads;
   int num_picks = 0;
-  if (holds && num_held <= device::kFewHeldKeys) {
-    num_picks = ChooseHeld<device::kFewHeldKeys, kThreads>(
-        task, selector, place, writer, held_scratch);
-  } else if (holds) {
-    num_picks = ChooseHeld<device::kMaxHeldKeys, kThreads>(
-        task, selector, place, writer, held_scratch);
+  if (holds) {
+    num_picks =
+        ChooseHeld<kThreads>(task, selector, place, writer, held_scratch);
   } else {
     device::WaitForPrior();
     if (scored) device::LetNextBegin();
@@ -223,7 +225,7 @@ __global__ void __launch_bounds__(kThreads, kListThreadsAnSm / kThreads)
       num_picks = ChooseList(task, selector, place, writer, keys, scratch);
     }
   }
-  if (threadIdx.x != 0) return;
+  if (holds ? num_picks == 0 : threadIdx.x != 0) return;
   FinishList(task, selector, place, num_picks);
   if (place.list != 0 || holds) return;
   RowResult::Of(selector, budget, place).Write(task, place.row);
@@ -240,20 +242,11 @@ int MaxChoices(const SelectArgs& args, const LayerCache& cache) {
   return most;
 }
 
-// Whether blocks of kChooseThreads take so many turns to choose all lists that
-// half as many threads a list, and so twice as many lists at a time, are sooner
-// done, and hold the keys of each. It pays for prompts: where the lists are
-// few turns, as in decode, more blocks that wait for scores leave the scan that
-// makes them less room. (16 rows behind 128K, 512 lists on an H200: the choice
-// took 19.6 us in place of 25.4, and all of Select 116 in place of 92.)
-bool ChoosesByHalves(const CudaDevice& device, const device::Selector& selector,
-                     const device::ScoreMemory& memory, const dim3& grid) {
-  constexpr int kBlocksAnSm = kListThreadsAnSm / device::kChooseThreads;
-  constexpr int kMostTurns = 4;
-  return int64_t{grid.x} * grid.y >
-             kMostTurns * kBlocksAnSm * device.num_multiprocessors &&
-         !selector.Pools() && memory.keys == nullptr &&
-         memory.keys_capacity <= device::kMaxHeldKeys * device::kHalfThreads;
+// Whether kHeldThreads hold the scores of each list.
+bool HeldByFewThreads(const device::Selector& selector,
+                      const device::ScoreMemory& memory) {
+  return !selector.Pools() && memory.keys == nullptr &&
+         memory.keys_capacity <= device::kMaxHeldKeys * device::kHeldThreads;
 }
 
 // Choices of the step's rows by the selectors from first_selector on, as many
@@ -282,12 +275,12 @@ void Launch(CudaQueue& queue, const LayerStep& step, const SelectArgs& args,
   const dim3 grid(static_cast<unsigned>(MaxChoices(args, cache)),
                   static_cast<unsigned>(wave.num_rows));
   if constexpr (kSelectors == 1) {
-    if (ChoosesByHalves(queue.device(), task.selectors[0], task.memory, grid)) {
+    if (HeldByFewThreads(task.selectors[0], task.memory)) {
       return LaunchChoosing<ChoiceTask<1>>(
           queue,
           {.verb = "Select: choice",
-           .in_shared = ChooseKernel<true, 1, device::kHalfThreads>,
-           .num_threads = device::kHalfThreads},
+           .in_shared = ChooseKernel<true, 1, device::kHeldThreads>,
+           .num_threads = device::kHeldThreads},
           grid, /*num_words=*/0, task);
     }
   }

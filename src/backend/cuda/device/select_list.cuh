@@ -165,6 +165,17 @@ struct ListWriter {
     }
   }
 
+  // The pages of a chosen group that stands behind so many, by one thread.
+  __device__ void WriteRun(int num_before, int group) const {
+#pragma unroll 1
+    for (int i = 0; i < group_pages; ++i) {
+      const uint32_t tokens = Visible(group * group_pages + i);
+      if (tokens == 0) return;
+      WritePick(int64_t{num_before} * group_pages + i, group * group_pages + i,
+                tokens);
+    }
+  }
+
   // f(first of 32, this lane's taken partitions of its group) for each of the
   // warp's groups, [first, end) of those that are looked at; the bits are those
   // of the partitions.

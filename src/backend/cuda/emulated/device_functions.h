@@ -129,6 +129,12 @@ T atomicOr(T* to, T value) {
   *to = old | value;
   return old;
 }
+template <typename T>
+T atomicAnd(T* to, T value) {
+  const T old = *to;
+  *to = old & value;
+  return old;
+}
 [[noreturn]] inline void __trap() {
   CHECK(false, "__trap()");
   __builtin_unreachable();
