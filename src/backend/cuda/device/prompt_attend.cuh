@@ -41,6 +41,7 @@ class PromptAttend {
     for (;;) {
       memory_.tile_full[place_.index].Wait(place_.parity);
       tile_ = memory_.tile[place_.index];
+      __syncwarp();  // all lanes have, before one says that the warp is done
       if (tile_.num_tokens == 0) return;
       Attend();
     }
@@ -130,7 +131,8 @@ class PromptAttend {
     NamedArrive(kTurnBarrier + warpgroup, 2 * kThreadsPerWarpgroup);
   }
 
-  // This warp is done with a buffer.
+  // This warp is done with a buffer. REQUIRES: what its lanes have read
+  // themselves, they met behind.
   template <int kSize>
   __device__ static void Release(Mbarrier (&empty)[kSize],
                                  RingPlace<kSize>& place) {
@@ -178,6 +180,7 @@ class PromptAttend {
         picked[r] = memory_.picked[k_place_.index]
                                   [(FirstRow() + 8 * r) / tile_.rows_per_list];
       }
+      __syncwarp();
       Release(memory_.k_empty, k_place_);
       HideUnpicked(picked, scores);
     } else {
