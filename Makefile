@@ -88,6 +88,7 @@ soak: winnow
 # All tests under the sanitizers.
 asan tsan:
 	@scripts/bootstrap test
+	@scripts/bootstrap gates
 	@scripts/bootstrap clients-light
 	@scripts/build $@ all
 	@ctest --test-dir build/$@ -j $(JOBS) -LE gpu --output-on-failure \
