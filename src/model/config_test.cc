@@ -173,9 +173,9 @@ TEST(ConfigTest, SizesOutOfRangeAreRefused) {
   EXPECT_EQ(Failure(R"({"max_position_embeddings": "absent"})"),
             "config.json: field max_position_embeddings: must be an integer "
             "in [1, 2147483648], is missing");
-  EXPECT_EQ(Failure(R"({"vocab_size": 1e3})"),
+  EXPECT_EQ(Failure(R"({"vocab_size": 1000.5})"),
             "config.json: field vocab_size: must be an integer in [1, "
-            "524288], is 1000.0");
+            "524288], is 1000.5");
   // What Sample bears: one more would stop the program at the first token.
   EXPECT_EQ(Failure(R"({"vocab_size": 524289})"),
             "config.json: field vocab_size: must be an integer in [1, "

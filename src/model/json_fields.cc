@@ -1,5 +1,6 @@
 #include "model/json_fields.h"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -100,7 +101,16 @@ class Inspector : public json::json_sax_t {
   std::string complaint_;
 };
 
+// As JSON Schema has integers: 2.0 is one, where a double tells it from its
+// neighbours.
 bool InRange(const json& value, IntegerRange range) {
+  if (value.is_number_float()) {
+    constexpr double kMostExact = 0x1p53;
+    const auto number = value.get<double>();
+    return std::trunc(number) == number && std::abs(number) <= kMostExact &&
+           static_cast<double>(range.min) <= number &&
+           number <= static_cast<double>(range.max);
+  }
   if (!value.is_number_integer()) return false;
   if (value.is_number_unsigned() &&
       value.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) {

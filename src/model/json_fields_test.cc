@@ -20,6 +20,18 @@ std::string Failure(const Result<T>& result) {
   return result.ok() ? "no failure" : result.error().message;
 }
 
+TEST(JsonFieldsTest, AnIntegerMayHaveAPoint) {
+  const JsonFields fields = Parsed(
+      R"({"i": -3.0, "many": [1, 2.0, 3e1], "half": 0.5, "more": 10.0,
+          "vast": 1e17})");
+  EXPECT_EQ(*fields.Integer("i", {-5, 5}), -3);
+  EXPECT_EQ(*fields.Integers("many", {0, 30}),
+            (std::vector<int64_t>{1, 2, 30}));
+  EXPECT_FALSE(fields.Integer("half", {0, 9}).ok());
+  EXPECT_FALSE(fields.Integer("more", {0, 9}).ok());
+  EXPECT_FALSE(fields.Integer("vast", {0, INT64_MAX}).ok());
+}
+
 TEST(JsonFieldsTest, ReadsEveryKind) {
   const JsonFields fields = Parsed(
       R"({"i": -3, "n": 1.5, "t": "x", "b": true, "one": 4, "many": [1, 2],
@@ -53,7 +65,7 @@ TEST(JsonFieldsTest, AbsentAndNullTakeTheDefault) {
 
 TEST(JsonFieldsTest, FailuresNameFileFieldLimitAndValue) {
   const JsonFields fields = Parsed(
-      R"({"h": "x", "big": 18446744073709551615, "f": 2.0, "o": {"n": -1},
+      R"({"h": "x", "big": 18446744073709551615, "f": 2.5, "o": {"n": -1},
           "list": [1, "a"], "short": [1.0]})");
   EXPECT_EQ(Failure(fields.Integer("h", {1, 1048576})),
             "config.json: field h: must be an integer in [1, 1048576], is "
@@ -62,7 +74,7 @@ TEST(JsonFieldsTest, FailuresNameFileFieldLimitAndValue) {
             "config.json: field big: must be an integer in [1, "
             "9223372036854775807], is 18446744073709551615");
   EXPECT_EQ(Failure(fields.Integer("f", {1, 9})),
-            "config.json: field f: must be an integer in [1, 9], is 2.0");
+            "config.json: field f: must be an integer in [1, 9], is 2.5");
   EXPECT_EQ(Failure(fields.Integer("none", {1, 9})),
             "config.json: field none: must be an integer in [1, 9], is "
             "missing");
@@ -71,19 +83,19 @@ TEST(JsonFieldsTest, FailuresNameFileFieldLimitAndValue) {
   EXPECT_EQ(Failure(fields.Flag("h")),
             "config.json: field h: must be true or false, is \"x\"");
   EXPECT_EQ(Failure(fields.Text("f")),
-            "config.json: field f: must be a string, is 2.0");
+            "config.json: field f: must be a string, is 2.5");
   EXPECT_EQ(Failure(fields.Object("h")),
             "config.json: field h: must be an object, is \"x\"");
   EXPECT_EQ(Failure(fields.Texts("list")),
             "config.json: field list[0]: must be a string, is 1");
   EXPECT_EQ(Failure(fields.Texts("f")),
-            "config.json: field f: must be a list of strings, is 2.0");
+            "config.json: field f: must be a list of strings, is 2.5");
   EXPECT_EQ(Failure(fields.Integers("list", {0, 9})),
             "config.json: field list[1]: must be an integer in [0, 9], is "
             "\"a\"");
   EXPECT_EQ(Failure(fields.Integers("f", {0, 9})),
             "config.json: field f: must be an integer in [0, 9], or a list of "
-            "such integers, is 2.0");
+            "such integers, is 2.5");
   EXPECT_EQ(Failure(fields.Numbers("short", {0, 9}, 2)),
             "config.json: field short: must be a list of 2 numbers in [0, 9], "
             "is [1.0]");
