@@ -63,7 +63,9 @@ SHARED = ["--threads", "1", "--dtype", "auto", "--batch-invariant", "--select", 
 # the warm-up has seen the largest.
 CROWDED = ["--device-kv", "18MiB", "--host-kv", "36MiB", "--max-num-seqs", "10",
            "--max-queued-requests", "8", "--max-num-batched-tokens", "512"]
-LEAST_RIGHT = 0.8  # of the tasks, by their own files
+# Of a dozen tasks, by their own files: seeds that were tried have 9 to 11, and
+# a server of nonsense none.
+LEAST_RIGHT = 0.5
 WARM_UP = 0.25     # of the time
 # Before that memory still grows to what so many requests at once may take.
 LEAST_MINUTES_FOR_MEMORY = 10
@@ -275,11 +277,11 @@ def main() -> int:
     crowds = list(zip(crowds, zip(of_crowds[::2], of_crowds[1::2])))
     right = share_right(asks, rights)
     print(f"soak: {len(asks)} requests asked alone, {right:.0%} of the tasks "
-          "right", file=sys.stderr)
+          "right", file=sys.stderr, flush=True)
+    if right < LEAST_RIGHT:
+        return 1
     figures, faults = Soak(arguments.winnow, asks, rights, crowds,
                            arguments).run()
-    if right < LEAST_RIGHT:
-        faults.append(f"{right:.0%} of the tasks are right")
     print(json.dumps(figures, indent=1))
     for fault in faults:
         print(f"soak: {fault}", file=sys.stderr)
