@@ -12,7 +12,7 @@
 #include "base/faulty_folder.h"
 #include "base/passing_folder.h"
 #include "engine/bits_listener.h"
-#include "engine/engine_invariants.h"
+#include "engine/engine_case.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
@@ -121,20 +121,7 @@ class EngineCountersTest : public testing::Test {
 
   Request Ask(int which, int num_tokens, int max_tokens,
               int selector = -1) const {
-    Request request;
-    for (int i = 0; i < num_tokens; ++i) {
-      request.prompt.push_back(TinyToken(golden_, 5 * which, i));
-    }
-    request.max_tokens = max_tokens;
-    request.sampling.temperature = 0;
-    request.selector = selector;
-    return request;
-  }
-  static bool StepOf(Engine& engine) {
-    const Result<bool> more = engine.Step();
-    CHECK(more.ok(), "{}", more.error().message);
-    EXPECT_EQ(BrokenInvariants(engine), std::vector<std::string>());
-    return *more;
+    return TinyRequest(golden_, which, num_tokens, max_tokens, selector);
   }
   static Completion Run(Engine& engine, const Request& request) {
     BitsListener listener;

@@ -9,7 +9,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "engine/bits_listener.h"
-#include "engine/engine_invariants.h"
+#include "engine/engine_case.h"
 #include "engine/hooked_backend.h"
 #include "tests/golden/tiny_model.h"
 
@@ -107,12 +107,6 @@ class EngineInfLlmTiersTest : public testing::TestWithParam<Case> {
   void Add(Engine& engine, size_t i) {
     const auto id = engine.Add(requests_[i], &listeners_[i]);
     CHECK(id.ok(), "{}", id.error().message);
-  }
-  static bool StepOf(Engine& engine) {
-    const Result<bool> more = engine.Step();
-    CHECK(more.ok(), "{}", more.error().message);
-    EXPECT_EQ(BrokenInvariants(engine), std::vector<std::string>());
-    return *more;
   }
   int DrawnBy(size_t i) const {
     return static_cast<int>(listeners_[i].bits.size());

@@ -6,7 +6,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "base/faulty_folder.h"
 #include "engine/bits_listener.h"
-#include "engine/engine_invariants.h"
+#include "engine/engine_case.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
@@ -68,12 +68,6 @@ class EngineLayerwisePrefixTest : public testing::Test {
     request.sampling.temperature = 0;
     request.selector = selector;
     return request;
-  }
-  static bool StepOf(Engine& engine) {
-    const Result<bool> more = engine.Step();
-    CHECK(more.ok(), "{}", more.error().message);
-    EXPECT_EQ(BrokenInvariants(engine), std::vector<std::string>());
-    return *more;
   }
   static BitsListener Run(Engine& engine, const Request& request) {
     BitsListener listener;

@@ -8,6 +8,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "base/size_text.h"
 #include "engine/bits_listener.h"
+#include "engine/engine_case.h"
 #include "engine/engine_invariants.h"
 #include "tests/golden/tiny_model.h"
 
@@ -53,20 +54,7 @@ class EngineLayerwiseTest : public testing::Test {
     return std::move(engine).value();
   }
   Request Ask(int which, int num_tokens, int max_tokens, int selector) const {
-    Request request;
-    for (int i = 0; i < num_tokens; ++i) {
-      request.prompt.push_back(TinyToken(golden_, 5 * which, i));
-    }
-    request.max_tokens = max_tokens;
-    request.sampling.temperature = 0;
-    request.selector = selector;
-    return request;
-  }
-  static bool StepOf(Engine& engine) {
-    const Result<bool> more = engine.Step();
-    CHECK(more.ok(), "{}", more.error().message);
-    EXPECT_EQ(BrokenInvariants(engine), std::vector<std::string>());
-    return *more;
+    return TinyRequest(golden_, which, num_tokens, max_tokens, selector);
   }
   static std::vector<BitsListener> Run(Engine& engine,
                                        const std::vector<Request>& requests) {

@@ -6,7 +6,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "engine/bits_listener.h"
-#include "engine/engine_invariants.h"
+#include "engine/engine_case.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
@@ -40,20 +40,7 @@ class EngineLingeringTest : public testing::Test {
   }
   Request Ask(int which, int num_tokens, int max_tokens,
               int selector = 0) const {
-    Request request;
-    for (int i = 0; i < num_tokens; ++i) {
-      request.prompt.push_back(TinyToken(golden_, 5 * which, i));
-    }
-    request.max_tokens = max_tokens;
-    request.sampling.temperature = 0;
-    request.selector = selector;
-    return request;
-  }
-  static bool StepOf(Engine& engine) {
-    const Result<bool> more = engine.Step();
-    CHECK(more.ok(), "{}", more.error().message);
-    EXPECT_EQ(BrokenInvariants(engine), std::vector<std::string>());
-    return *more;
+    return TinyRequest(golden_, which, num_tokens, max_tokens, selector);
   }
   // What steps have brought since the last call.
   BroughtPieces BroughtOf(const Engine& engine) {

@@ -6,6 +6,7 @@
 #include "base/faulty_folder.h"
 #include "base/passing_folder.h"
 #include "engine/bits_listener.h"
+#include "engine/engine_case.h"
 #include "engine/engine_invariants.h"
 #include "tests/golden/tiny_model.h"
 
@@ -58,28 +59,15 @@ class EngineSlowDiskTest : public testing::Test {
 
   Request Ask(int which, int num_tokens, int max_tokens,
               int selector = -1) const {
-    Request request;
-    for (int i = 0; i < num_tokens; ++i) {
-      request.prompt.push_back(TinyToken(golden_, 5 * which, i));
-    }
-    request.max_tokens = max_tokens;
-    request.sampling.temperature = 0;
-    request.selector = selector;
-    return request;
+    return TinyRequest(golden_, which, num_tokens, max_tokens, selector);
   }
 
-  static bool Step(Engine& engine) {
-    const Result<bool> more = engine.Step();
-    CHECK(more.ok(), "{}", more.error().message);
-    EXPECT_EQ(BrokenInvariants(engine), std::vector<std::string>());
-    return *more;
-  }
   static SequenceId Add(Engine& engine, const Request& request,
                         BitsListener& listener) {
     return engine.Add(request, &listener).value();
   }
   static void RunUntil(Engine& engine, const BitsListener& listener) {
-    while (!listener.finished && Step(engine)) {
+    while (!listener.finished && StepOf(engine)) {
     }
   }
   // As a server steps: nobody waits for the disk.
@@ -95,7 +83,7 @@ class EngineSlowDiskTest : public testing::Test {
     const std::unique_ptr<Engine> engine = MakeEngine(40, /*has_disk=*/false);
     BitsListener alone;
     Add(*engine, request, alone);
-    while (Step(*engine)) {
+    while (StepOf(*engine)) {
     }
     EXPECT_TRUE(got.finished);
     EXPECT_EQ(got.bits, alone.bits);
@@ -122,7 +110,7 @@ TEST_F(EngineSlowDiskTest, NobodyGivesWayToWhatIsToBeWritten) {
   for (size_t i = 0; i < 2; ++i) Add(*engine, requests[i], listeners[i]);
   RunUntil(*engine, listeners[1]);
   EXPECT_LT(engine->disk()->num_held_pages(), 6);  // their own
-  while (Step(*engine)) {
+  while (StepOf(*engine)) {
   }
   for (size_t i = 0; i < 2; ++i) {
     EXPECT_EQ(listeners[i].completion.num_preemptions, 0);
@@ -139,15 +127,15 @@ TEST_F(EngineSlowDiskTest, WhatFreesNothingIsNotGivenUp) {
   const std::vector<Request> requests = {Ask(1, 200, 60), Ask(2, 20, 110)};
   std::vector<BitsListener> listeners(2);
   for (size_t i = 0; i < 2; ++i) Add(*engine, requests[i], listeners[i]);
-  ASSERT_TRUE(Step(*engine));
+  ASSERT_TRUE(StepOf(*engine));
   // The first's prompt, which it holds itself.
   bool is_held = true;
   while (!listeners[0].finished) {
     is_held = is_held && engine->disk()->num_held_pages() == 6;
-    Step(*engine);
+    StepOf(*engine);
   }
   EXPECT_TRUE(is_held);
-  while (Step(*engine)) {
+  while (StepOf(*engine)) {
   }
   EXPECT_GT(listeners[1].completion.num_preemptions, 0) << "nobody lacked room";
   for (size_t i = 0; i < 2; ++i) ExpectAnswer(listeners[i], requests[i]);
@@ -167,7 +155,7 @@ TEST_F(EngineSlowDiskTest, WhoWaitsForItTakesNothingFromWhoRuns) {
   RunUntil(*engine, listeners[0]);
   EXPECT_EQ(listeners[0].completion.kv.picks, 0) << "it was given slots";
   EXPECT_FALSE(listeners[1].finished);
-  while (Step(*engine)) {
+  while (StepOf(*engine)) {
   }
   for (size_t i = 0; i < 2; ++i) ExpectAnswer(listeners[i], requests[i]);
 }
@@ -192,7 +180,7 @@ TEST_F(EngineSlowDiskTest, NobodyGivesWayToWhatWaitsOnTheHost) {
     requests[i].cache_prefix = false;
     Add(*engine, requests[i], listeners[i]);
   }
-  while (Step(*engine)) {
+  while (StepOf(*engine)) {
   }
   // One has made room for the other.
   EXPECT_GT(listeners[0].completion.kv.picks + listeners[1].completion.kv.picks,
@@ -210,7 +198,7 @@ TEST_F(EngineSlowDiskTest, WhoWaitsForASilentOneIsComputed) {
     const std::unique_ptr<Engine> engine = MakeEngine(40);
     std::vector<BitsListener> first(2);
     for (size_t i = 0; i < 2; ++i) Add(*engine, requests[i], first[i]);
-    while (Step(*engine)) {
+    while (StepOf(*engine)) {
     }
     ASSERT_EQ(engine->disk()->store().counts().num_written, 12);
   }
@@ -226,7 +214,7 @@ TEST_F(EngineSlowDiskTest, WhoWaitsForASilentOneIsComputed) {
   ASSERT_TRUE(engine->TryStep().ok());
   EXPECT_GT(engine->counters().num_rows, num_rows);
   RunBesideTheDisk(*engine, listeners[1]);
-  while (Step(*engine)) {
+  while (StepOf(*engine)) {
   }
   EXPECT_FALSE(engine->disk_is_silent());
   for (size_t i = 0; i < 2; ++i) {

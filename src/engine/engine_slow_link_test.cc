@@ -10,7 +10,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "engine/bits_listener.h"
-#include "engine/engine_invariants.h"
+#include "engine/engine_case.h"
 #include "engine/hooked_backend.h"
 #include "tests/golden/tiny_model.h"
 
@@ -50,26 +50,13 @@ class EngineSlowLinkTest : public testing::Test {
     return Engine::Create(backend_, *model_, options).value();
   }
   Request Ask(int which, int num_tokens, int max_tokens, int selector) const {
-    Request request;
-    for (int i = 0; i < num_tokens; ++i) {
-      request.prompt.push_back(TinyToken(golden_, 5 * which, i));
-    }
-    request.max_tokens = max_tokens;
-    request.sampling.temperature = 0;
-    request.selector = selector;
-    return request;
-  }
-  static bool Step(Engine& engine) {
-    const Result<bool> more = engine.Step();
-    CHECK(more.ok(), "{}", more.error().message);
-    EXPECT_EQ(BrokenInvariants(engine), std::vector<std::string>());
-    return *more;
+    return TinyRequest(golden_, which, num_tokens, max_tokens, selector);
   }
   void ExpectAnswer(const BitsListener& got, const Request& request) {
     const std::unique_ptr<Engine> engine = MakeEngine(0);
     BitsListener alone;
     ASSERT_TRUE(engine->Add(request, &alone).ok());
-    while (Step(*engine)) {
+    while (StepOf(*engine)) {
     }
     EXPECT_TRUE(got.finished);
     EXPECT_EQ(got.bits, alone.bits);
@@ -93,7 +80,7 @@ TEST_F(EngineSlowLinkTest, WhoReadsOverItGetsTheAnswerOfTheResident) {
     ASSERT_TRUE(engine->Add(requests[i], &listeners[i]).ok());
   }
   // Slower and slower, and then as it was.
-  for (int step = 0; Step(*engine); ++step) {
+  for (int step = 0; StepOf(*engine); ++step) {
     link_ms_ = step < 40 ? step / 10 : 0;
   }
   EXPECT_GT(num_brought_, 0);
@@ -115,7 +102,7 @@ TEST_F(EngineSlowLinkTest, WhoGeneratesBesideItIsHeldToTheBound) {
   const Request beside = Ask(3, 40, 270, -1);
   BitsListener listener;
   ASSERT_TRUE(engine->Add(beside, &listener).ok());
-  while (listener.bits.empty()) Step(*engine);
+  while (listener.bits.empty()) StepOf(*engine);
   std::vector<BitsListener> others(24);
   size_t num_asked = 0;
   while (!listener.finished) {
@@ -129,7 +116,7 @@ TEST_F(EngineSlowLinkTest, WhoGeneratesBesideItIsHeldToTheBound) {
       ASSERT_TRUE(engine->Add(other, &others[num_asked]).ok());
       ++num_asked;
     }
-    Step(*engine);
+    StepOf(*engine);
   }
   EXPECT_GT(num_brought_, 0);
   ExpectAnswer(listener, beside);

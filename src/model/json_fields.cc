@@ -101,8 +101,22 @@ class Inspector : public json::json_sax_t {
   std::string complaint_;
 };
 
-// As JSON Schema has integers: 2.0 is one, where a double tells it from its
-// neighbours.
+bool InRange(const json& value, NumberRange range) {
+  if (!value.is_number()) return false;
+  const auto number = value.get<double>();
+  return range.min <= number && number <= range.max;
+}
+
+std::string Described(IntegerRange range) {
+  return fmt::format("an integer in [{}, {}]", range.min, range.max);
+}
+
+std::string Described(NumberRange range) {
+  return fmt::format("a number in [{}, {}]", range.min, range.max);
+}
+
+}  // namespace
+
 bool InRange(const json& value, IntegerRange range) {
   if (value.is_number_float()) {
     constexpr double kMostExact = 0x1p53;
@@ -119,22 +133,6 @@ bool InRange(const json& value, IntegerRange range) {
   const auto number = value.get<int64_t>();
   return range.min <= number && number <= range.max;
 }
-
-bool InRange(const json& value, NumberRange range) {
-  if (!value.is_number()) return false;
-  const auto number = value.get<double>();
-  return range.min <= number && number <= range.max;
-}
-
-std::string Described(IntegerRange range) {
-  return fmt::format("an integer in [{}, {}]", range.min, range.max);
-}
-
-std::string Described(NumberRange range) {
-  return fmt::format("a number in [{}, {}]", range.min, range.max);
-}
-
-}  // namespace
 
 std::string Printable(std::string_view text) {
   const std::string shown = Shown(json(text));  // Quoted, perhaps cut.

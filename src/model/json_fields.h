@@ -34,6 +34,10 @@ struct NumberRange {
   double max = 0;
 };
 
+// Whether it is an integer of the range. As JSON Schema has them: 2.0 is one,
+// where a double tells it from its neighbours.
+bool InRange(const nlohmann::json& value, IntegerRange range);
+
 // One object of a parsed document. Owns the document together with the other
 // objects of it; copies are cheap; const, so any thread may read. A field that
 // is null counts as absent: Hugging Face writes both. Where a reader takes

@@ -31,12 +31,10 @@ Status ReadPrompt(const RequestBody& body, int vocab_size,
     request.token_ids.emplace_back(read.begin(), read.end());
   } else if (is_list && prompt[0].is_array()) {
     for (const json& each : prompt) {
-      const bool good =
-          each.is_array() && !each.empty() &&
-          std::ranges::all_of(each, [&](const json& id) {
-            return id.is_number_unsigned() &&
-                   id.get<uint64_t>() <= static_cast<uint64_t>(ids.max);
-          });
+      const bool good = each.is_array() && !each.empty() &&
+                        std::ranges::all_of(each, [&](const json& id) {
+                          return InRange(id, ids);
+                        });
       if (!good) {
         return body.fields.UnexpectedItem(
             "prompt", request.token_ids.size(),

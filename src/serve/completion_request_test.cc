@@ -35,6 +35,7 @@ TEST(CompletionRequestTest, TakesPromptsInEveryForm) {
   EXPECT_EQ(Parse(R"({"prompt":["a","b"]})")->texts, (Texts{"a", "b"}));
   EXPECT_EQ(Parse(R"({"prompt":[1,2]})")->token_ids, (Ids{{1, 2}}));
   EXPECT_EQ(Parse(R"({"prompt":[[1],[2,3]]})")->token_ids, (Ids{{1}, {2, 3}}));
+  EXPECT_EQ(Parse(R"({"prompt":[[1.0],[2]]})")->token_ids, (Ids{{1}, {2}}));
   // Of a list the item that is wrong is named.
   const std::pair<const char*, const char*> wrong[] = {
       {"[[1],2]", "prompt[1]"},
@@ -42,7 +43,7 @@ TEST(CompletionRequestTest, TakesPromptsInEveryForm) {
       {"[100]", "prompt[0]"},
       {"[[-1]]", "prompt[0]"},
       {"[1,\"a\"]", "prompt[1]"},
-      {"[[1.0]]", "prompt[0]"},
+      {"[[1.5]]", "prompt[0]"},
       {"[\"a\",\"b\",3]", "prompt[2]"},
       {"null", "prompt"},
       {"[]", "prompt"},

@@ -475,9 +475,7 @@ HttpApi::Reply HttpApi::Detokenize(const Call& call) {
   if (!fields.ok()) return Refusal(call, ApiErrorOf(fields.error()));
   const auto model = fields->Text("model", "");
   if (!model.ok()) return Refusal(call, ApiErrorOf(model.error()));
-  CompletionRequest named;
-  named.model = *model;
-  if (auto error = service_.CheckNames(named)) return Refusal(call, *error);
+  if (auto error = service_.CheckModel(*model)) return Refusal(call, *error);
   if (!fields->Has("tokens")) {
     const Error error = fields->Unexpected("tokens", "a list of token ids");
     return Refusal(call, ApiErrorOf(error));

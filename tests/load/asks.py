@@ -78,7 +78,9 @@ def make_ask(seed: int, index: int) -> Ask:
     if kind in ("several", "logprobs", "stop", "grammar"):
         path = COMPLETIONS
     body = _phrased(path, record.prompt, 48)
-    body |= {"temperature": 0, "select": draw.choice(SELECTS)}
+    select = draw.choice(SELECTS)
+    # What a selector leaves out it cannot tell: tasks are to be right.
+    body |= {"temperature": 0, "select": "dense" if kind == "task" else select}
     answer = record.answer if kind == "task" else None
     if kind == "drawn":
         body |= {"temperature": draw.choice([0.5, 1, 1.5]), "top_p": 0.95,
