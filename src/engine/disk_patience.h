@@ -23,12 +23,12 @@ class DiskPatience {
     const bool has_ended = num_ended != num_ended_;
     num_ended_ = num_ended;
     if (num_under_way == 0) {
-      since_ = {};
+      due_ = kNever;
       is_over_ = false;
-    } else if (!since_ || has_ended) {
-      since_ = now;
+    } else if (due_ == kNever || has_ended) {
+      due_ = now + longest_;
       is_over_ = false;
-    } else if (now >= *since_ + longest_) {
+    } else if (now >= due_) {
       is_over_ = true;
     }
   }
@@ -37,15 +37,17 @@ class DiskPatience {
   // When it will be, if nothing ends by then; none where nothing is under way,
   // or it is over.
   std::optional<Clock::time_point> due() const {
-    if (!since_ || is_over_) return std::nullopt;
-    return *since_ + longest_;
+    if (due_ == kNever || is_over_) return std::nullopt;
+    return due_;
   }
   std::chrono::milliseconds longest() const { return longest_; }
 
  private:
+  static constexpr Clock::time_point kNever = Clock::time_point::max();
+
   std::chrono::milliseconds longest_;
   int64_t num_ended_ = 0;
-  std::optional<Clock::time_point> since_;
+  Clock::time_point due_ = kNever;
   bool is_over_ = false;
 };
 
