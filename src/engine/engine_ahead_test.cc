@@ -8,6 +8,8 @@
 #include <random>
 
 #include "backend/backend_under_test.h"
+#include "base/faulty_folder.h"
+#include "cache/disk_store.h"
 #include "engine/ahead_counter.h"
 #include "engine/engine_invariants.h"
 #include "tests/golden/temporary_folder.h"
@@ -110,6 +112,7 @@ struct Workload {
   std::optional<Prefix> prefix;
   std::vector<Client> clients;  // by arrival
   bool forces = false;          // preemptions and demotions at any time
+  bool has_disk = false;
 };
 
 class EngineAheadTest : public testing::TestWithParam<BackendUnderTest> {
@@ -228,14 +231,27 @@ class EngineAheadTest : public testing::TestWithParam<BackendUnderTest> {
       workload.forces = !OneIn(3);
       if (OneIn(3)) workload.options.cache_budget = CacheBudget{.tokens = 32};
     }
+    workload.has_disk = OneIn(4);
     return workload;
   }
 
-  std::unique_ptr<Engine> MakeEngine(EngineOptions options, bool looks_ahead) {
+  // Null where there is none. It ends what it was asked for by the next step.
+  std::unique_ptr<DiskStore> OpenDisk(FaultyDisk* disk) const {
+    if (disk == nullptr) return nullptr;
+    auto store = DiskStore::Open(
+        disk->Open(), {.header = {.key = "tiny", .piece_bytes = PageBytes()},
+                       .max_bytes = 64 * PageBytes(),
+                       .has_own_thread = false});
+    CHECK(store.ok(), "{}", store.error().message);
+    return std::move(store).value();
+  }
+
+  std::unique_ptr<Engine> MakeEngine(EngineOptions options, bool looks_ahead,
+                                     FaultyDisk* disk) {
     options.max_model_len = kMaxLength;
     options.batch_invariant = true;
     options.looks_ahead = looks_ahead;
-    auto engine = Engine::Create(*backend_, *model_, options);
+    auto engine = Engine::Create(*backend_, *model_, options, OpenDisk(disk));
     CHECK(engine.ok(), "{}", engine.error().message);
     return std::move(engine).value();
   }
@@ -303,7 +319,9 @@ class EngineAheadTest : public testing::TestWithParam<BackendUnderTest> {
   }
 
   std::vector<Listener> Listen(const Workload& workload, bool looks_ahead) {
-    const auto engine = MakeEngine(workload.options, looks_ahead);
+    FaultyDisk disk{1};
+    const auto engine = MakeEngine(workload.options, looks_ahead,
+                                   workload.has_disk ? &disk : nullptr);
     Run run = {
         .heard = std::vector<Listener>(workload.clients.size()),
         .ids = std::vector<std::optional<SequenceId>>(workload.clients.size())};
@@ -362,7 +380,7 @@ class EngineAheadTest : public testing::TestWithParam<BackendUnderTest> {
 
 TEST_P(EngineAheadTest, NobodyHearsAnythingElse) {
   std::array<int, 4> ends = {};
-  int num_preempted = 0, num_ahead = 0;
+  int num_preempted = 0, num_ahead = 0, num_ahead_of_disk = 0;
   const int slowness = GetParam().seed_step * GetParam().seed_step;
   const int num_workloads = NumWorkloads() / (is_slow() ? 2 * slowness : 1);
   for (int i = 0; i < num_workloads; ++i) {
@@ -377,10 +395,11 @@ TEST_P(EngineAheadTest, NobodyHearsAnythingElse) {
     backend_->num_ahead = 0;
     const std::vector<Listener> ahead = Listen(workload, true);
     if (in_one) num_ahead += backend_->num_ahead;
+    if (in_one && workload.has_disk) num_ahead_of_disk += backend_->num_ahead;
     for (size_t client = 0; client < plain.size(); ++client) {
       SCOPED_TRACE(client);
       ExpectSame(plain[client], ahead[client],
-                 workload.options.host_kv_bytes == 0);
+                 workload.options.host_kv_bytes == 0 && !workload.has_disk);
       ++ends[static_cast<size_t>(ahead[client].completion.reason)];
       num_preempted += ahead[client].completion.num_preemptions > 0 ? 1 : 0;
     }
@@ -388,6 +407,7 @@ TEST_P(EngineAheadTest, NobodyHearsAnythingElse) {
   }
   EXPECT_GT(num_ahead, (is_slow() ? 2 : 10) * num_workloads);
   if (num_workloads < 60) return;  // Too few to tell.
+  EXPECT_GT(num_ahead_of_disk, num_workloads);
   for (const FinishReason reason :
        {FinishReason::kStop, FinishReason::kLength, FinishReason::kCancelled}) {
     EXPECT_GT(ends[static_cast<size_t>(reason)], num_workloads / 3);

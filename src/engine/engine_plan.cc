@@ -168,9 +168,11 @@ bool Engine::WaitsToLand(const Sequence& sequence) const {
          kv_.NumFar(id) > 0 || (slots_ && slots_->NumSlotExtents(id) > 0);
 }
 
-// Whoever comes, gives way or gives up pages does so when nothing is under way.
+// Whoever comes, gives way or gives up pages does so when nothing is under way,
+// and pages come from a disk or go to it then alone.
 std::optional<StepPlan> Engine::PlanAhead() const {
-  if (!looks_ahead_ || disk_ || (slots_ && options_.cache_budget) ||
+  if (!looks_ahead_ || (disk_ && disk_->is_busy()) ||
+      (slots_ && options_.cache_budget) ||
       std::ranges::any_of(sequences_, [this](const auto& sequence) {
         return WaitsToLand(*sequence);
       })) {
