@@ -60,6 +60,8 @@ class BlockFolder {
   virtual Status WriteSmall(std::string_view name,
                             std::string_view content) = 0;
 
+  // How long the file of blocks is.
+  virtual Result<int64_t> num_bytes() const = 0;
   // Makes the file of blocks so long, all of it allocated on the disk: what is
   // new reads as zeros, what is beyond is gone.
   // REQUIRES: num_bytes is a multiple of kBlockBytes; no transfer is under way.

@@ -26,6 +26,13 @@ Error SystemError(std::string_view what, const std::filesystem::path& path,
                    std::strerror(code));
 }
 
+// Whoever may put a link there would choose what is written over.
+Error IsNoFile(const std::filesystem::path& path) {
+  return MakeError(ErrorCode::kIo,
+                   "{}: must be a regular file, and no link to one",
+                   path.string());
+}
+
 // Brings a file, or a folder's list of names, to the disk.
 Status SyncToDisk(const std::filesystem::path& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -83,8 +90,10 @@ DirectFolder::~DirectFolder() {
 // A lock of the system's: it ends with the process, however that ends.
 Status DirectFolder::Lock() {
   const std::filesystem::path file = path_ / kLockName;
-  lock_fd_ = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  lock_fd_ =
+      open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (lock_fd_ < 0) {
+    if (errno == ELOOP) return IsNoFile(file);
     const bool is_read_only =
         errno == EACCES || errno == EPERM || errno == EROFS;
     return is_read_only ? SystemError("write to the folder", path_, errno)
@@ -100,7 +109,8 @@ Status DirectFolder::Lock() {
 
 Status DirectFolder::OpenBlocks() {
   const std::filesystem::path file = path_ / kBlocksName;
-  constexpr int kFlags = O_RDWR | O_CREAT | O_CLOEXEC;
+  // A pipe that nobody reads is not waited for.
+  constexpr int kFlags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   blocks_fd_ = open(file.c_str(), kFlags | O_DIRECT, 0600);
   if (blocks_fd_ < 0 && errno == EINVAL) {
     blocks_fd_ = open(file.c_str(), kFlags, 0600);
@@ -109,8 +119,11 @@ Status DirectFolder::OpenBlocks() {
         "the page cache instead, which is slower{}",
         path_.string(), options_.use_uring ? ". " : "");
   }
+  if (blocks_fd_ < 0 && errno == ELOOP) return IsNoFile(file);
   if (blocks_fd_ < 0) return SystemError("open", file, errno);
-  return Ok{};
+  struct stat info;
+  if (fstat(blocks_fd_, &info) != 0) return SystemError("stat", file, errno);
+  return S_ISREG(info.st_mode) ? Status(Ok{}) : IsNoFile(file);
 }
 
 Result<std::string> DirectFolder::ReadSmall(std::string_view name) {
@@ -124,13 +137,18 @@ Status DirectFolder::WriteSmall(std::string_view name,
   return SyncToDisk(path_);
 }
 
+Result<int64_t> DirectFolder::num_bytes() const {
+  struct stat info;
+  if (fstat(blocks_fd_, &info) == 0) return int64_t{info.st_size};
+  return SystemError("stat", path_ / kBlocksName, errno);
+}
+
 Status DirectFolder::Resize(int64_t num_bytes) {
   CHECK(num_bytes >= 0 && num_bytes % kBlockBytes == 0, "num_bytes={}",
         num_bytes);
   const std::filesystem::path file = path_ / kBlocksName;
-  struct stat info;
-  if (fstat(blocks_fd_, &info) != 0) return SystemError("stat", file, errno);
-  if (info.st_size > num_bytes && ftruncate(blocks_fd_, num_bytes) != 0) {
+  ASSIGN_OR_RETURN(const int64_t num_bytes_before, this->num_bytes());
+  if (num_bytes_before > num_bytes && ftruncate(blocks_fd_, num_bytes) != 0) {
     return SystemError("shorten", file, errno);
   }
   if (num_bytes == 0) return Ok{};
@@ -143,7 +161,7 @@ Status DirectFolder::Resize(int64_t num_bytes) {
   if (failed == 0) return Ok{};
   const int code = errno;
   // What was there, and is kept, stays; what came is given back.
-  if (ftruncate(blocks_fd_, std::min<int64_t>(info.st_size, num_bytes)) != 0) {
+  if (ftruncate(blocks_fd_, std::min(num_bytes_before, num_bytes)) != 0) {
     return SystemError("shorten", file, errno);
   }
   return SystemError(fmt::format("allocate {} bytes", num_bytes), file, code);

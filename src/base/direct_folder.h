@@ -23,8 +23,9 @@ struct DirectFolderOptions {
 // missing, for this user alone: what lies in it was said to a model.
 class DirectFolder final : public BlockFolder {
  public:
-  // Fails where the folder cannot be made or written, and where another
-  // process, or another object of this one, has it open. What the kernel or
+  // Fails where the folder cannot be made or written, where its files are links
+  // or no files, and where another process, or another object of this one, has
+  // it open. What the kernel or
   // the file system lacks is done without, more slowly, and note() says so.
   static Result<std::unique_ptr<DirectFolder>> Open(
       const std::filesystem::path& path, const DirectFolderOptions& options);
@@ -38,6 +39,7 @@ class DirectFolder final : public BlockFolder {
   std::string path() const override { return path_.string(); }
   Result<std::string> ReadSmall(std::string_view name) override;
   Status WriteSmall(std::string_view name, std::string_view content) override;
+  Result<int64_t> num_bytes() const override;
   Status Resize(int64_t num_bytes) override;
   int max_transfers() const override { return options_.max_transfers; }
   void Submit(std::span<const BlockTransfer> transfers) override;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <linux/capability.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -134,6 +135,26 @@ TEST_P(DirectFolderTest, ASecondOneIsRefused) {
     EXPECT_EQ(status, 0);
   }
   EXPECT_TRUE(Open().ok()) << "the lock goes with its owner";
+}
+
+// A link would say where to write, a pipe keeps nothing.
+TEST_P(DirectFolderTest, LinksAndPipesAreRefused) {
+  ASSERT_TRUE(Open().ok());
+  const std::filesystem::path other = temporary_.path() / "precious";
+  for (const char* name : {"blocks", "lock"}) {
+    const std::filesystem::path file = temporary_.path() / "kv" / name;
+    std::filesystem::remove(file);
+    std::filesystem::create_symlink(other, file);
+    const auto folder = Open();
+    ASSERT_FALSE(folder.ok()) << name;
+    EXPECT_NE(folder.error().message.find("must be a regular file"),
+              std::string::npos)
+        << folder.error().message;
+    std::filesystem::remove(file);
+  }
+  EXPECT_FALSE(std::filesystem::exists(other));
+  ASSERT_EQ(mkfifo((temporary_.path() / "kv" / "blocks").c_str(), 0600), 0);
+  EXPECT_FALSE(Open().ok());
 }
 
 TEST_P(DirectFolderTest, SaysWhatCannotBeOpened) {

@@ -19,6 +19,7 @@ class FaultyFolder final : public BlockFolder {
   std::string path() const override { return "faulty"; }
   Result<std::string> ReadSmall(std::string_view name) override;
   Status WriteSmall(std::string_view name, std::string_view content) override;
+  Result<int64_t> num_bytes() const override { return disk_.num_bytes(); }
   Status Resize(int64_t num_bytes) override;
   int max_transfers() const override { return 8; }
   void Submit(std::span<const BlockTransfer> transfers) override;

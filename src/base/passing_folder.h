@@ -24,6 +24,7 @@ class PassingFolder : public BlockFolder {
   Status WriteSmall(std::string_view name, std::string_view content) override {
     return real_->WriteSmall(name, content);
   }
+  Result<int64_t> num_bytes() const override { return real_->num_bytes(); }
   Status Resize(int64_t num_bytes) override { return real_->Resize(num_bytes); }
   int max_transfers() const override { return real_->max_transfers(); }
   void Submit(std::span<const BlockTransfer> transfers) override {

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/check.h"
+#include "base/size_text.h"
 
 namespace winnow {
 namespace {
@@ -19,6 +20,15 @@ std::string Text(const DiskHeader& header, const DiskFolderId& id) {
   return fmt::format(
       "version {}\nfolder {:016x}{:016x}\npiece_bytes {}\nkey {}\n", kVersion,
       id[0], id[1], header.piece_bytes, header.key);
+}
+
+// Of text that anybody may have written, what fits a line.
+std::string Shown(std::string_view text) {
+  constexpr size_t kMostShown = 200;
+  std::string shown(text.substr(0, std::min(text.find('\n'), kMostShown)));
+  std::ranges::replace_if(
+      shown, [](unsigned char c) { return c < 0x20 || c >= 0x7f; }, '?');
+  return shown;
 }
 
 // Lines of a name, a space and a value.
@@ -45,7 +55,7 @@ Status CheckField(const BlockFolder& folder, const Fields& fields,
   return MakeError(ErrorCode::kUnsupported,
                    "{}/{}: {} must be \"{}\", is \"{}\"; a folder keeps the KV "
                    "of one model: give another, or remove this one",
-                   folder.path(), kName, name, wanted, value);
+                   folder.path(), kName, name, wanted, Shown(value));
 }
 
 }  // namespace
@@ -58,13 +68,26 @@ Result<DiskFolderId> OpenHeader(BlockFolder& folder, const DiskHeader& header) {
   if (!text.ok() && text.error().code != ErrorCode::kNotFound) {
     return text.error();
   }
-  // An empty one was being written when the machine died.
+  // An empty one was being written when the machine died: before any block.
   if (!text.ok() || text->empty()) {
+    ASSIGN_OR_RETURN(const int64_t num_bytes, folder.num_bytes());
+    if (num_bytes > 0) {
+      return MakeError(ErrorCode::kUnsupported,
+                       "{}: has blocks of {} and no header that says what they "
+                       "are: give a folder without, or an empty one",
+                       folder.path(), FormatBytes(num_bytes));
+    }
     const DiskFolderId id = {DrawNumber(), DrawNumber()};
     RETURN_IF_ERROR(folder.WriteSmall(kName, Text(header, id)));
     return id;
   }
   const Fields fields = FieldsOf(*text);
+  if (!text->starts_with("version ")) {
+    return MakeError(ErrorCode::kCorrupt,
+                     "{}/{}: must begin with \"version\", begins with \"{}\": "
+                     "give another folder, or remove this one",
+                     folder.path(), kName, Shown(*text));
+  }
   RETURN_IF_ERROR(
       CheckField(folder, fields, "version", fmt::format("{}", kVersion)));
   RETURN_IF_ERROR(CheckField(folder, fields, "key", header.key));

@@ -62,6 +62,37 @@ TEST(DiskHeader, BeginsAnewWhereItWasNeverWritten) {
   EXPECT_TRUE(OpenHeader(*folder, kHeader).ok());
 }
 
+// Whose bytes these are, nobody knows.
+TEST(DiskHeader, LeavesBlocksOfOthersAlone) {
+  FaultyDisk disk(1);
+  const auto folder = disk.Open();
+  ASSERT_TRUE(folder->Resize(2 * kBlockBytes).ok());
+  EXPECT_NE(ErrorOf(*folder, kHeader).find("has blocks of 8.0 KiB and no"),
+            std::string::npos)
+      << ErrorOf(*folder, kHeader);
+  ASSERT_TRUE(folder->WriteSmall("header", "").ok());
+  EXPECT_NE(ErrorOf(*folder, kHeader), "");
+  EXPECT_EQ(*folder->ReadSmall("header"), "");
+}
+
+TEST(DiskHeader, SaysLittleOfWhatIsNone) {
+  FaultyDisk disk(1);
+  const auto folder = disk.Open();
+  ASSERT_TRUE(
+      folder->WriteSmall("header", "GIF8\x01" + std::string(9999, 'x')).ok());
+  std::string error = ErrorOf(*folder, kHeader);
+  EXPECT_NE(error.find("must begin with \"version\", begins with \"GIF8?xx"),
+            std::string::npos)
+      << error;
+  EXPECT_LT(error.size(), 400u);
+  ASSERT_TRUE(
+      folder->WriteSmall("header", "version 1\nkey " + std::string(9999, 'x'))
+          .ok());
+  error = ErrorOf(*folder, kHeader);
+  EXPECT_NE(error.find("key must be \"model a"), std::string::npos) << error;
+  EXPECT_LT(error.size(), 400u);
+}
+
 // A folder whose header cannot be read is not begun anew: what lies in it would
 // be lost.
 TEST(DiskHeader, WhatCannotBeReadStays) {

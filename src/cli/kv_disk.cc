@@ -1,5 +1,7 @@
 #include "cli/kv_disk.h"
 
+#include <algorithm>
+
 #include "base/direct_folder.h"
 #include "base/size_text.h"
 #include "cli/command.h"
@@ -34,7 +36,7 @@ void AddKvDiskFlags(Command& command, KvDiskFlags* flags) {
   command.AddFlag({.name = "--kv-disk-size",
                    .value_name = "SIZE",
                    .help = "How much of the disk it takes, at once (default "
-                           "16GiB)"},
+                           "16GiB, or more where the folder has more)"},
                   Text(&flags->size));
 }
 
@@ -55,7 +57,7 @@ Result<std::unique_ptr<DiskStore>> OpenKvDisk(const KvDiskFlags& flags,
                                               const std::string& model_folder,
                                               const LoadedModel& loaded,
                                               bool quiet) {
-  ASSIGN_OR_RETURN(const int64_t max_bytes, KvDiskBytes(flags));
+  ASSIGN_OR_RETURN(int64_t max_bytes, KvDiskBytes(flags));
   if (max_bytes == 0) return std::unique_ptr<DiskStore>();
   const Model& model = *loaded.model;
   ASSIGN_OR_RETURN(const uint64_t fingerprint,
@@ -63,6 +65,13 @@ Result<std::unique_ptr<DiskStore>> OpenKvDisk(const KvDiskFlags& flags,
   ASSIGN_OR_RETURN(std::unique_ptr<DirectFolder> folder,
                    DirectFolder::Open(flags.folder, {}));
   if (!quiet && !folder->note().empty()) PrintError(folder->note());
+  ASSIGN_OR_RETURN(const int64_t num_bytes, folder->num_bytes());
+  if (flags.size.empty()) max_bytes = std::max(max_bytes, num_bytes);
+  if (!quiet && max_bytes < num_bytes) {
+    PrintError(fmt::format(
+        "{}: has {} and --kv-disk-size is {}: what lies behind is given up",
+        flags.folder, FormatBytes(num_bytes), FormatBytes(max_bytes)));
+  }
   return DiskStore::Open(
       std::move(folder),
       {.header = {.key = KeyOf(fingerprint, model),
