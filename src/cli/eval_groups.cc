@@ -118,18 +118,17 @@ Status EvalGroups::AskHeldBack() {
   return Ok{};
 }
 
-Status EvalGroups::Check(const Engine& engine, const Setting& setting) {
-  for (const EvalGroup& group : setting.plan->groups) {
-    for (const EvalQuestion& question : group.questions) {
-      const EvalAnswer answer(group, question, *setting.tokenizer,
-                              setting.end_token_ids);
-      for (Request& request : answer.Extremes()) {
-        for (int select = 0; select < setting.num_selects; ++select) {
-          request.selector = engine.selectors().size() > 0 ? select : -1;
-          const Status status = engine.Check(request);
-          if (!status.ok())
-            return ErrorOf(*setting.plan, question, status.error());
-        }
+Status EvalGroups::Check(const Engine& engine, const Setting& setting,
+                         const EvalGroup& group) {
+  for (const EvalQuestion& question : group.questions) {
+    const EvalAnswer answer(group, question, *setting.tokenizer,
+                            setting.end_token_ids);
+    for (Request& request : answer.Extremes()) {
+      for (int select = 0; select < setting.num_selects; ++select) {
+        request.selector = engine.selectors().size() > 0 ? select : -1;
+        const Status status = engine.Check(request);
+        if (!status.ok())
+          return ErrorOf(*setting.plan, question, status.error());
       }
     }
   }

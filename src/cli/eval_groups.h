@@ -46,7 +46,8 @@ class EvalGroups {
 
   // Fails where an answer could never run, were it alone; the message names its
   // line. REQUIRES: texts are cached.
-  static Status Check(const Engine& engine, const Setting& setting);
+  static Status Check(const Engine& engine, const Setting& setting,
+                      const EvalGroup& group);
 
   // Runs one step; false where all answers are there, and a disk has what it is
   // to keep. Fails where the engine or an answer does; the message then names

@@ -35,6 +35,9 @@ class EvalRun {
   int64_t DeviceKvBytes() const;
   EvalGroups::Setting GroupsSetting() const;
   Status CheckPoolHolds(const EvalGroup& group) const;
+  Status CheckHasRoom(const EvalGroup& group) const;
+  // What has none is refused, or with --skip-bad left out.
+  Status LeaveWhatHasRoom();
   Result<EvalIdentity> Identity() const;
   Status OpenJournal();
   Result<bool> RunToTheEnd();  // false where it was interrupted
@@ -113,7 +116,6 @@ Status EvalRun::ReadPlan() {
       .skip_bad = flags_.tasks.skip_bad};
   ASSIGN_OR_RETURN(
       plan_, ReadEvalPlan(flags_.tasks.files, *loaded_.tokenizer, options));
-  ShowSkipped();
   return Ok{};
 }
 
@@ -167,13 +169,32 @@ Status EvalRun::MakeEngine() {
                               flags_.engine.quiet));
   ASSIGN_OR_RETURN(engine_, Engine::Create(*loaded_.backend, *loaded_.model,
                                            options_, std::move(disk)));
-  if (options_.prefix_caching) {
-    return EvalGroups::Check(*engine_, GroupsSetting());
+  return LeaveWhatHasRoom();
+}
+
+Status EvalRun::CheckHasRoom(const EvalGroup& group) const {
+  return options_.prefix_caching
+             ? EvalGroups::Check(*engine_, GroupsSetting(), group)
+             : CheckPoolHolds(group);
+}
+
+Status EvalRun::LeaveWhatHasRoom() {
+  std::vector<EvalGroup> with_room;
+  Status last = Ok{};
+  for (EvalGroup& group : plan_.groups) {
+    const Status status = CheckHasRoom(group);
+    if (status.ok()) {
+      with_room.push_back(std::move(group));
+      continue;
+    }
+    if (!flags_.tasks.skip_bad) return status;
+    // For each of its lines.
+    plan_.skipped.insert(plan_.skipped.end(), group.questions.size(),
+                         status.error().message);
+    last = status;
   }
-  for (const EvalGroup& group : plan_.groups) {
-    RETURN_IF_ERROR(CheckPoolHolds(group));
-  }
-  return Ok{};
+  plan_.groups = std::move(with_room);
+  return plan_.groups.empty() ? last : Status(Ok{});
 }
 
 EvalGroups::Setting EvalRun::GroupsSetting() const {
@@ -334,6 +355,7 @@ Result<int> EvalRun::Run() {
   RETURN_IF_ERROR(ReadPlan());
   interrupt_.Hold();
   RETURN_IF_ERROR(MakeEngine());
+  ShowSkipped();
   RETURN_IF_ERROR(OpenJournal());
   const auto start = std::chrono::steady_clock::now();
   ASSIGN_OR_RETURN(const bool ended, RunToTheEnd());

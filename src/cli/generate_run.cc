@@ -36,6 +36,9 @@ class GenerateRun {
   Status MakeEngine();
   int MaxTokens(const std::vector<int32_t>& prompt) const;
   SamplingParams Sampling() const;
+  Request RequestOf(size_t index) const;
+  // Why a prompt cannot run; fails where that is to end the command.
+  Result<std::optional<Error>> RefusalOf(size_t index) const;
   Status AddRequests();
   // False where it was interrupted. Fails soon after the output does: nobody
   // is to have what would still be generated.
@@ -143,11 +146,38 @@ Status GenerateRun::MakeEngine() {
   return Ok{};
 }
 
+Request GenerateRun::RequestOf(size_t index) const {
+  Request request;
+  request.prompt = prompts_[index];
+  request.max_tokens = MaxTokens(prompts_[index]);
+  request.end_token_ids = loaded_.model->config().generation.eos_token_ids;
+  request.sampling = Sampling();
+  request.selector = engine_->selectors().size() - 1;
+  return request;
+}
+
+// What one prompt alone lacks room for costs the others nothing. Whatever else
+// is wrong is a mistake of who asks, to be mended before anything runs.
+Result<std::optional<Error>> GenerateRun::RefusalOf(size_t index) const {
+  const Status status = engine_->Check(RequestOf(index));
+  if (status.ok()) return std::optional<Error>();
+  const bool is_alone = texts_.size() == 1;
+  Error error = MakeError(
+      status.error().code, "{}{}: {}", texts_[index].origin,
+      is_alone ? std::string()
+               : fmt::format(", prompt {} of {}", index + 1, texts_.size()),
+      status.error().message);
+  if (is_alone || error.code != ErrorCode::kResourceExhausted) return error;
+  return std::optional<Error>(std::move(error));
+}
+
 Status GenerateRun::AddRequests() {
   held_.resize(prompts_.size());
+  std::vector<std::optional<Error>> refusals;
   std::vector<int> sizes;
-  for (const auto& prompt : prompts_) {
-    sizes.push_back(static_cast<int>(prompt.size()));
+  for (size_t i = 0; i < prompts_.size(); ++i) {
+    ASSIGN_OR_RETURN(refusals.emplace_back(), RefusalOf(i));
+    sizes.push_back(refusals[i] ? 0 : static_cast<int>(prompts_[i].size()));
   }
   batch_ = std::make_unique<BatchProgress>(std::move(sizes));
   reading_ = std::make_unique<Progress>(
@@ -161,22 +191,16 @@ Status GenerateRun::AddRequests() {
             Detokenizer(*loaded_.tokenizer, /*skip_special_tokens=*/true),
             std::move(stops)),
         [this, i](std::string_view text) { ShowText(i, text); }, *batch_, i));
-    Request request;
-    request.prompt = prompts_[i];
-    request.max_tokens = MaxTokens(prompts_[i]);
-    request.end_token_ids = loaded_.model->config().generation.eos_token_ids;
-    request.sampling = Sampling();
-    request.selector = engine_->selectors().size() - 1;
-    const Result<SequenceId> id =
-        engine_->Add(std::move(request), generations_.back().get());
-    if (!id.ok()) {
-      return MakeError(id.error().code, "{}{}: {}", texts_[i].origin,
-                       texts_.size() > 1 ? fmt::format(", prompt {} of {}",
-                                                       i + 1, texts_.size())
-                                         : "",
-                       id.error().message);
+    if (refusals[i]) {
+      Completion refused;
+      refused.reason = FinishReason::kError;
+      refused.error = std::move(refusals[i]);
+      refused.num_prompt_tokens = static_cast<int>(prompts_[i].size());
+      generations_.back()->OnFinish(refused);
+      continue;
     }
-    ids_.push_back(*id);
+    ASSIGN_OR_RETURN(ids_.emplace_back(),
+                     engine_->Add(RequestOf(i), generations_.back().get()));
   }
   return Ok{};
 }
@@ -292,10 +316,14 @@ Result<int> GenerateRun::Run() {
   if (flags_.engine.json) RETURN_IF_ERROR(WriteLines());
   PrintClosingLine();
   if (!flags_.engine.quiet) PrintDiskFailures(*engine_);
+  std::optional<Error> last;
   for (const auto& generation : generations_) {
     const std::optional<Error>& error = generation->completion().error;
-    if (error) return *error;
+    if (!error) continue;
+    if (last) PrintError(last->message);
+    last = error;
   }
+  if (last) return *last;
   return ended ? 0 : kInterruptedStatus;
 }
 

@@ -256,6 +256,21 @@ class EvalTest(unittest.TestCase):
             num_read = kv["prompt_tokens"] - kv["cached_tokens"]
             self.assertEqual(num_read < 4 * 1900, is_there, kv)
 
+    def test_a_text_without_room_is_left_out_where_asked(self):
+        tasks = self.tasks("multikey", 1, length="2K", questions=2)
+        file = self.file("f.jsonl", [*tasks, *self.tasks("niah", 1)])
+        for more in ([], ["--host-kv", "1MiB"]):
+            done = evaluate(MODEL, file, "--device-kv", "4MiB", "--skip-bad",
+                            "--json", *more)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("f.jsonl:1", done.stderr)
+            self.assertIn("skipped 2 bad lines; questions left: 1",
+                          done.stderr)
+            self.assertEqual(json.loads(done.stdout)["skipped_lines"], 2)
+        self.assert_error(evaluate(MODEL, file, "--device-kv", "100KiB",
+                                   "--skip-bad"),
+                          FAILURE, "device-kv holds")
+
     def test_a_cache_budget_holds_where_the_device_has_room(self):
         file = self.file("f.jsonl", self.tasks("multikey", 2, length="2K"))
         rows, kv, _ = self.table(file)
