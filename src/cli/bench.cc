@@ -216,6 +216,11 @@ Command& AddTiers(Command& bench, BenchFlags* flags) {
                "age of slots that they are fetched into (none,keep,8; "
                "default keep)"},
       Text(&flags->tiers_hints));
+  tiers.AddFlag({.name = "--kv-disk",
+                 .value_name = "DIR",
+                 .help = "A row more: a disk there that nobody uses once it "
+                         "has the prompt; what is written is removed"},
+                Text(&flags->kv_disk));
   AddCount(tiers, "--generate",
            "Steps of a kind before the next one's turn (default 32)",
            kMaxTokens, &flags->generated_tokens);

@@ -1,7 +1,5 @@
 #include "cli/bench_disk.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -13,6 +11,7 @@
 #include "base/direct_folder.h"
 #include "base/size_text.h"
 #include "cache/disk_store.h"
+#include "cli/bench_folder.h"
 #include "cli/output.h"
 #include "cli/roof.h"
 
@@ -32,9 +31,9 @@ double GigabytesPerSecond(int64_t num_bytes, Clock::time_point start) {
 // What is to be measured, and the folder that goes with it.
 class DiskBench {
  public:
-  DiskBench(std::filesystem::path folder, int64_t piece_bytes,
+  DiskBench(const std::filesystem::path& parent, int64_t piece_bytes,
             int64_t num_pieces)
-      : folder_(std::move(folder)),
+      : folder_(parent),
         layout_(piece_bytes),
         num_pieces_(num_pieces),
         bytes_(AllocateBlocks(num_pieces * layout_.slot_bytes)),
@@ -43,12 +42,6 @@ class DiskBench {
     for (int32_t& token : tokens_) token = static_cast<int32_t>(random());
     // All of it touched: a pool's memory has been, too.
     std::fill_n(bytes_.get(), num_pieces * layout_.slot_bytes, std::byte{0});
-  }
-  DiskBench(const DiskBench&) = delete;
-  DiskBench& operator=(const DiskBench&) = delete;
-  ~DiskBench() {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
   }
 
   int num_under_way() const {
@@ -67,7 +60,7 @@ class DiskBench {
  private:
   Result<std::unique_ptr<DirectFolder>> OpenFolder() {
     ASSIGN_OR_RETURN(std::unique_ptr<DirectFolder> folder,
-                     DirectFolder::Open(folder_, {}));
+                     DirectFolder::Open(folder_.path(), {}));
     note_ = folder->note();
     return folder;
   }
@@ -79,7 +72,7 @@ class DiskBench {
   }
   PrefixPath path() const { return {"", tokens_}; }
 
-  const std::filesystem::path folder_;
+  const BenchFolder folder_;
   const DiskSlotLayout layout_;
   const int64_t num_pieces_;
   BlockBuffer bytes_;
@@ -181,9 +174,7 @@ Result<int> RunBenchDisk(const BenchFlags& flags) {
                      "is {}",
                      FormatBytes(piece_bytes), FormatBytes(max_bytes));
   }
-  DiskBench bench(std::filesystem::path(flags.kv_disk) /
-                      fmt::format("winnow-bench-{}", getpid()),
-                  piece_bytes, num_pieces);
+  DiskBench bench(flags.kv_disk, piece_bytes, num_pieces);
   ASSIGN_OR_RETURN(const double write_rate, bench.Write());
   std::vector<double> plain, restored, shares;
   for (int round = 0; round < flags.rounds; ++round) {

@@ -4,7 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/direct_folder.h"
 #include "cli/bench_bring.h"
+#include "cli/bench_folder.h"
 #include "cli/bench_promptless.h"
 #include "cli/bench_tiers_side.h"
 #include "cli/loaded_model.h"
@@ -23,18 +25,24 @@ using Json = nlohmann::ordered_json;
 constexpr int kLookupPicks = 2048;
 constexpr int kLookupRuns = 8;  // a round
 constexpr int kWarmUpSteps = 4;
+constexpr int kDiskWarmUpSteps = 64;  // where prompts are written to a disk
 constexpr int kMaxContext = 1 << 20;
 
 // One command's work.
 class TiersBench {
  public:
-  explicit TiersBench(const BenchFlags& flags) : flags_(flags) {}
+  explicit TiersBench(const BenchFlags& flags)
+      : flags_(flags), folder_(flags.kv_disk) {}
 
   Result<Json> Run();
 
  private:
   Status Open();
   Status ReadTokens();
+  int NumWarmUpSteps() const {
+    return flags_.kv_disk.empty() ? kWarmUpSteps : kDiskWarmUpSteps;
+  }
+  Result<std::unique_ptr<DiskStore>> OpenDisk() const;
   Status AddSide(const Tiers& tiers);
   Status MeasureRound(int round);
   void CheckAnswers();
@@ -42,6 +50,7 @@ class TiersBench {
   Json LookupRow();
 
   const BenchFlags& flags_;
+  const BenchFolder folder_;
   TimedBring* timed_ = nullptr;  // within backend_
   std::unique_ptr<PromptlessBackend> backend_;
   std::optional<Model> model_;
@@ -91,10 +100,23 @@ Status TiersBench::ReadTokens() {
   cell_.context_tokens = static_cast<int>(request_.prompt.size());
   request_.max_tokens =
       MaxTokensOf(cell_, flags_.engine,
-                  kWarmUpSteps + flags_.rounds * flags_.generated_tokens);
+                  NumWarmUpSteps() + flags_.rounds * flags_.generated_tokens);
   request_.sampling.temperature = 0;
   request_.selector = 0;
   return Ok{};
+}
+
+Result<std::unique_ptr<DiskStore>> TiersBench::OpenDisk() const {
+  const int64_t piece_bytes =
+      kPageTokens * KvBytesPerToken(model_->config(), model_->dtype());
+  const int64_t num_pieces =
+      int64_t{cell_.batch} * PagesFor(cell_.context_tokens);
+  ASSIGN_OR_RETURN(std::unique_ptr<DirectFolder> folder,
+                   DirectFolder::Open(folder_.path(), {}));
+  return DiskStore::Open(
+      std::move(folder),
+      {.header = {.key = "winnow bench tiers", .piece_bytes = piece_bytes},
+       .max_bytes = num_pieces * DiskSlotLayout(piece_bytes).slot_bytes});
 }
 
 Status TiersBench::AddSide(const Tiers& tiers) {
@@ -110,15 +132,19 @@ Status TiersBench::AddSide(const Tiers& tiers) {
     options.cache_budget = with_host.cache_budget;
     options.hints = tiers.hints;
   }
-  ASSIGN_OR_RETURN(
-      std::unique_ptr<TiersSide> side,
-      TiersSide::Create(*backend_, *timed_, *model_, options, tiers));
+  std::unique_ptr<DiskStore> disk;
+  if (tiers.has_disk) {
+    ASSIGN_OR_RETURN(disk, OpenDisk());
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<TiersSide> side,
+                   TiersSide::Create(*backend_, *timed_, *model_, options,
+                                     tiers, std::move(disk)));
   RETURN_IF_ERROR(side->requests().Add(request_, cell_.batch));
   if (flags_.prompt_file.empty()) backend_->LeaveOut();
   const Status read = side->requests().StepUntilAllGenerate();
   backend_->Compute();
   RETURN_IF_ERROR(read);
-  RETURN_IF_ERROR(side->WarmUp(kWarmUpSteps));
+  RETURN_IF_ERROR(side->WarmUp(NumWarmUpSteps()));
   sides_.push_back(std::move(side));
   return Ok{};
 }

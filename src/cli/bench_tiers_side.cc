@@ -1,6 +1,8 @@
 #include "cli/bench_tiers_side.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "backend/replacement.h"
 #include "cli/flag_value.h"
@@ -8,6 +10,9 @@
 
 namespace winnow {
 namespace {
+
+// Of a warm-up, as long as the disk is busy.
+constexpr std::chrono::milliseconds kDiskPause{20};
 
 std::vector<std::string> SplitList(const std::string& text) {
   std::vector<std::string> pieces;
@@ -39,6 +44,9 @@ Result<HintOptions> HintsOf(const std::string& text) {
 Result<std::vector<Tiers>> TiersOf(const BenchFlags& flags) {
   std::vector<Tiers> all = {{.name = "resident"},
                             {.name = "unused", .has_host = true}};
+  if (!flags.kv_disk.empty()) {
+    all.push_back({.name = "unused, disk", .has_host = true, .has_disk = true});
+  }
   std::vector<HintOptions> hints;
   const std::vector<std::string> kinds = SplitList(flags.tiers_hints);
   for (const std::string& kind : kinds) {
@@ -69,22 +77,43 @@ void TimedBring::Bring(Queue& queue, const LayerStep& step,
 
 Result<std::unique_ptr<TiersSide>> TiersSide::Create(
     Backend& backend, TimedBring& timed, const Model& model,
-    const EngineOptions& options, Tiers tiers) {
+    const EngineOptions& options, Tiers tiers,
+    std::unique_ptr<DiskStore> disk) {
   std::unique_ptr<TiersSide> side(new TiersSide(timed, std::move(tiers)));
-  ASSIGN_OR_RETURN(side->engine_, Engine::Create(backend, model, options));
+  ASSIGN_OR_RETURN(side->engine_,
+                   Engine::Create(backend, model, options, std::move(disk)));
   side->requests_.emplace(*side->engine_);
   return side;
 }
 
-Status TiersSide::WarmUp(int num_steps) {
+Status TiersSide::TakeSteps(int num_steps) {
   for (int i = 0; i < num_steps; ++i) RETURN_IF_ERROR(engine_->Step());
   return Ok{};
+}
+
+Status TiersSide::WarmUp(int num_steps) {
+  const DiskPrefixes* disk = engine_->disk();
+  for (int i = 0; i < num_steps; ++i) {
+    RETURN_IF_ERROR(TakeSteps(1));
+    if (disk == nullptr || !disk->is_busy()) continue;
+    std::this_thread::sleep_for(kDiskPause);
+  }
+  if (disk == nullptr) return Ok{};
+  const DiskCounts& counts = disk->store().counts();
+  if (counts.num_failed_writes > 0) {
+    return MakeError(ErrorCode::kIo, "--kv-disk: {}", counts.first_failure);
+  }
+  if (!disk->is_busy()) return Ok{};
+  return MakeError(ErrorCode::kIo,
+                   "--kv-disk: after {} steps and pauses of {} ms the disk has "
+                   "kept {} pages and is not done",
+                   num_steps, kDiskPause.count(), counts.num_written);
 }
 
 Status TiersSide::TakeTurn(int num_steps) {
   Status status = Ok{};
   timed_.TakeSeconds();
-  const double seconds = SecondsOf([&] { status = WarmUp(num_steps); });
+  const double seconds = SecondsOf([&] { status = TakeSteps(num_steps); });
   RETURN_IF_ERROR(status);
   turns_.push_back({.step_seconds = seconds / num_steps,
                     .bring_seconds = timed_.TakeSeconds() / num_steps});

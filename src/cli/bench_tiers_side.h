@@ -19,12 +19,13 @@ namespace winnow {
 struct Tiers {
   std::string name;
   bool has_host = false;
+  bool has_disk = false;
   std::string cache_budget = {};  // as typed; empty: whole pages
   HintOptions hints = {};
 };
 
-// "resident", "unused", and one for each cache budget and kind of hints of the
-// flags.
+// "resident", "unused", with a disk "unused, disk", and one for each cache
+// budget and kind of hints of the flags.
 Result<std::vector<Tiers>> TiersOf(const BenchFlags& flags);
 
 // Says what Bring takes, fetches included. REQUIRES: verbs have ended when they
@@ -52,23 +53,26 @@ class TiersSide {
     double step_seconds = 0, bring_seconds = 0;
   };
 
-  static Result<std::unique_ptr<TiersSide>> Create(Backend& backend,
-                                                   TimedBring& timed,
-                                                   const Model& model,
-                                                   const EngineOptions& options,
-                                                   Tiers tiers);
+  // `disk`: null where the tiers have none.
+  static Result<std::unique_ptr<TiersSide>> Create(
+      Backend& backend, TimedBring& timed, const Model& model,
+      const EngineOptions& options, Tiers tiers,
+      std::unique_ptr<DiskStore> disk);
 
   const Tiers& tiers() const { return tiers_; }
   CellRequests& requests() { return *requests_; }
   const std::vector<Turn>& turns() const { return turns_; }
 
-  // So many steps that no turn counts.
+  // So many steps that no turn counts. Fails where the disk has not kept what
+  // the prompt has left by then.
   Status WarmUp(int num_steps);
   Status TakeTurn(int num_steps);
 
  private:
   TiersSide(TimedBring& timed, Tiers tiers)
       : timed_(timed), tiers_(std::move(tiers)) {}
+
+  Status TakeSteps(int num_steps);
 
   TimedBring& timed_;
   const Tiers tiers_;

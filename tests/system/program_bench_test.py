@@ -27,7 +27,8 @@ class ProgramBenchTest(ProgramCase):
         prefill = (step - {"--batch", "--generate"}) | {"--chunk"}
         link = step - {"--batch", "--generate", "--select"}
         tiers = (step - {"--prompt"}) | {"--prompt-file", "--context",
-                                         "--cache-budget", "--hints"}
+                                         "--cache-budget", "--hints",
+                                         "--kv-disk"}
         decode = (step - {"--prompt"}) | {"--context"}
         for command, own in [("step", step), ("verbs", verbs),
                              ("decode", decode),
@@ -156,17 +157,20 @@ class ProgramBenchTest(ProgramCase):
             done = winnow("bench", "tiers", MODEL, *text, "--batch", "2",
                           "--select", "mean:budget=64,block=16",
                           "--cache-budget", "2x,48", "--generate", "2",
-                          "--rounds", "2", "--json")
+                          "--kv-disk", self.folder, "--rounds", "2",
+                          "--json")
             self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(list(self.folder.glob("winnow-bench-*")), [])
             figures = json.loads(done.stdout)
             rows = figures["rows"]
             self.assertEqual(
                 [row["tiers"] for row in rows],
-                ["resident", "unused", "slots, 2x", "slots, 48"])
+                ["resident", "unused", "unused, disk", "slots, 2x",
+                 "slots, 48"])
             self.assertEqual(rows[0]["rate_of_resident"], 1)
-            self.assertGreater(rows[3]["misses_a_row"],
-                               rows[2]["misses_a_row"])
-            self.assertGreater(rows[3]["bring_share_of_step"], 0)
+            self.assertGreater(rows[4]["misses_a_row"],
+                               rows[3]["misses_a_row"])
+            self.assertGreater(rows[4]["bring_share_of_step"], 0)
             self.assertGreater(figures["lookup"]["share_of_step"], 0)
 
     def test_bench_prefill_has_a_row_a_cell(self):

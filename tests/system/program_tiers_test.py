@@ -117,6 +117,28 @@ class ProgramTiersTest(ProgramCase):
                    "dense", "--max-tokens", "32", *size), FAILURE,
             "device-kv holds 5.0 MiB")
 
+    def test_a_prompt_without_room_costs_others_nothing(self):
+        prompts = ["day " * 50, make_record("niah", 2048, 6, 0).prompt,
+                   "night " * 50]
+        whole = self.answers_of([prompts[0], prompts[2]], "--max-tokens", "4",
+                                "--select", "dense")
+        arguments = []
+        for i, text in enumerate(prompts):
+            file = self.folder / f"prompt{i}"
+            file.write_text(text)
+            arguments += ["--prompt-file", file]
+        done = winnow("generate", MODEL, *arguments, "--max-tokens", "4",
+                      "--select", "dense", "--quiet", "--json", "--logprobs",
+                      "2", "--device-kv", "4MiB", "--batch-invariant")
+        self.assertEqual(done.returncode, FAILURE, done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertIn("prompt1, prompt 2 of 3:", done.stderr)
+        self.assertIn("device-kv holds 3.9 MiB", done.stderr)
+        answers = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual([answer["finish_reason"] for answer in answers],
+                         ["length", "error", "length"])
+        self.assert_same_bits([answers[0], answers[2]], whole)
+
     def test_a_request_gives_way_and_comes_back(self):
         # More than was expected of each, and more than the device holds.
         prompts = [word * 100 for word in ("day ", "night ", "7 ")]
@@ -235,6 +257,26 @@ class ProgramTiersTest(ProgramCase):
         again = self.generate_from_disk()
         self.assertGreater(json.loads(again.stdout)["kv"]["fetched_bytes"], 0)
         self.assertEqual((self.folder / "kv").stat().st_mode & 0o777, 0o700)
+
+    def test_a_smaller_folder_says_what_it_gives_up(self):
+        kv = self.folder / "kv"
+        prompt = ["generate", MODEL, "--prompt", "day " * 100, "--max-tokens",
+                  "1", "--kv-disk", kv]
+        for size, line in [("8MiB", ""), ("4MiB", "--kv-disk-size is 4.0 MiB"),
+                           ("4MiB", "")]:
+            done = winnow(*prompt, "--kv-disk-size", size)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(line, done.stderr)
+            self.assertEqual("given up" in done.stderr, line != "")
+
+    def test_what_lies_there_already_stays(self):
+        kv = self.folder / "kv"
+        kv.mkdir()
+        (kv / "blocks").write_text("precious")
+        self.assert_error(
+            winnow("generate", MODEL, "--prompt", "x", "--kv-disk", kv),
+            FAILURE, "has blocks of 8 B and no header")
+        self.assertEqual((kv / "blocks").read_text(), "precious")
 
     def test_what_a_disk_cannot_be(self):
         prompt = ["generate", MODEL, "--prompt", "x"]
