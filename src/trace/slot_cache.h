@@ -32,10 +32,11 @@ struct SlotCounts {
 };
 
 // The rules. The first four are Bring's own decisions (backend/replacement.h):
-//   kAge    without hints
-//   kKeep   hints that are not fetched: what is near of them is overwritten
-//   last kHold   the same, but fetched where a slot is empty kHint   hints that
-//   may take the place of slots of an age
+//   kAge         without hints
+//   kKeep        hints that are not fetched: what is near of them is
+//                overwritten last
+//   kHold        the same, but fetched where a slot is empty
+//   kHint        hints that may take the place of slots of an age
 // The others are exact, and know no hints. Victims are
 //   kLru, kLfu   least recently, or least often since they came, used
 //   kLevel       those of the highest level in this step's lists, what no list
