@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cache/disk_invariants.h"
@@ -47,6 +48,40 @@ inline std::vector<std::string> BrokenInvariants(const Engine& engine) {
     add(BrokenInvariants(engine.disk()->store().index().Snapshot()));
   }
   return broken;
+}
+
+// A line for each thing that only a request that waits or runs may hold, of an
+// engine that has none: pages, the selectors' segments, strips of extents that
+// were split, and segments and chunks of slots. Cached ones are free.
+inline std::vector<std::string> HeldByNobody(const Engine& engine) {
+  std::vector<std::string> held;
+  const auto expect_all = [&](std::string_view what, int64_t free,
+                              int64_t all) {
+    if (free == all) return;
+    held.push_back(fmt::format("{} of {} {} are free", free, all, what));
+  };
+  const KvSnapshot kv = engine.kv().Snapshot();
+  expect_all("pages", engine.kv().num_free_pages(), engine.kv().num_pages());
+  expect_all("pages lent", 0, std::ssize(kv.lent));
+  expect_all("tables", 0, std::ssize(kv.tables));
+  for (int i = 0; i < engine.selectors().size(); ++i) {
+    for (const KvCache* segments :
+         {engine.selectors().segments(i), engine.selectors().fixed_queries(i),
+          engine.selectors().fixed_words(i)}) {
+      if (segments == nullptr) continue;
+      expect_all(fmt::format("segments of selector {}", i),
+                 segments->num_free_pages(), segments->num_pages());
+      expect_all(fmt::format("sequences of selector {}", i), 0,
+                 segments->num_sequences());
+    }
+  }
+  if (engine.slots() == nullptr) return held;
+  const SlotSnapshot slots = engine.slots()->ledger().Snapshot();
+  expect_all("owners of slots", 0, std::ssize(slots.owners));
+  expect_all("extents of slots", 0, std::ssize(slots.split));
+  expect_all("segments of slots", slots.num_free_segments, slots.num_segments);
+  expect_all("chunks of slots", slots.num_free_chunks, slots.num_chunks);
+  return held;
 }
 
 }  // namespace winnow
