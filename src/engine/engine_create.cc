@@ -72,13 +72,15 @@ Result<std::unique_ptr<Engine>> Engine::Create(
   ASSIGN_OR_RETURN(const EngineOptions options,
                    ResolveOptions(given, model.config()));
   const RunnerOptions runner_options = RunnerOptionsOf(options);
+  // The device's first: the host's takes of what that leaves.
+  ASSIGN_OR_RETURN(const int64_t num_pages,
+                   KvPagesOf(options, model, backend.attributes()));
   ASSIGN_OR_RETURN(const int64_t num_host_pages,
                    HostPagesOf(options, model, backend.attributes()));
-  TableRoom room = {.num_host_extents = num_host_pages,
+  TableRoom room = {.num_extents = num_pages,
+                    .num_host_extents = num_host_pages,
                     .max_sequences = options.max_num_seqs,
                     .max_sharers = options.max_table_sharers};
-  ASSIGN_OR_RETURN(room.num_extents,
-                   KvPagesOf(options, model, backend.attributes()));
   const SelectorSetOptions selector_options = {
       .specs = options.selectors,
       .max_model_len = options.max_model_len,

@@ -288,6 +288,13 @@ TEST_F(EngineTiersTest, MemoryForTheHostIsChecked) {
                 .find("host-kv must be at most " + FormatBytes(left)),
             std::string::npos)
       << error_of(left + PageBytes());
+  // What is beyond memory by itself is named, and not what it leaves.
+  const int64_t all = MemoryLeft(backend_->attributes(), *model_);
+  const std::string beyond =
+      TryEngine(all / PageBytes() + 1, PageBytes()).error().message;
+  EXPECT_NE(beyond.find("device-kv must be at most " + FormatBytes(all)),
+            std::string::npos)
+      << beyond;
 }
 
 }  // namespace
