@@ -30,6 +30,7 @@ std::pair<double, std::string_view> SplitUnit(std::string_view text) {
 
 Result<int64_t> ParseBytes(std::string_view text) {
   const auto [value, unit] = SplitUnit(text);
+  if (value == 0 && unit.empty()) return 0;
   for (const Unit& known : kByteUnits) {
     if (value < 0 || unit != known.name) continue;
     const double num_bytes = value * static_cast<double>(known.factor);

@@ -11,7 +11,8 @@
 namespace winnow {
 
 // Parses a SIZE in bytes: digits, an optional fraction, then B, KiB, MiB, GiB
-// or TiB ("64MiB", "1.5GiB"). A bare number is refused: it has no unit.
+// or TiB ("64MiB", "1.5GiB"). A bare number is refused, as it has no unit, but
+// for 0, which is the same in all of them.
 Result<int64_t> ParseBytes(std::string_view text);
 
 // Parses an amount of tokens: "2048", "4K" (= 4096), "1M"; small letters are

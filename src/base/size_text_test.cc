@@ -9,6 +9,7 @@ TEST(SizeTextTest, ParsesBytesWithUnitsOnly) {
   EXPECT_EQ(*ParseBytes("64MiB"), 64 << 20);
   EXPECT_EQ(*ParseBytes("1.5GiB"), int64_t{3} << 29);
   EXPECT_EQ(*ParseBytes("0B"), 0);
+  EXPECT_EQ(*ParseBytes("0"), 0);
   for (const char* bad : {"", "64", "64MB", "-1GiB", "x", "1e3MiB", "nanGiB",
                           "infGiB", "99999999999TiB", "1GiB ", " 1GiB"}) {
     EXPECT_FALSE(ParseBytes(bad).ok()) << bad;

@@ -20,7 +20,7 @@ Result<int64_t> ExtentsIn(int64_t num_bytes, int64_t extent_bytes,
   CHECK(extent_bytes > 0, "extent_bytes={}", extent_bytes);
   const int64_t num_extents = num_bytes / extent_bytes;
   if (num_extents < 1) {
-    return MakeError(ErrorCode::kResourceExhausted,
+    return MakeError(ErrorCode::kInvalidArgument,
                      "{} must hold at least one page of {}, is {}", field,
                      FormatBytes(extent_bytes), FormatBytes(num_bytes));
   }

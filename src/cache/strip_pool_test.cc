@@ -79,6 +79,8 @@ TEST_F(StripPoolTest, ExtentsInABudget) {
   EXPECT_EQ(*ExtentsIn(4095, 1024, "device-kv"), 3);
   EXPECT_EQ(ExtentsIn(1023, 1024, "device-kv").error().message,
             "device-kv must hold at least one page of 1.0 KiB, is 1023 B");
+  EXPECT_EQ(ExtentsIn(1023, 1024, "device-kv").error().code,
+            ErrorCode::kInvalidArgument);
   EXPECT_EQ(ExtentsIn(int64_t{1} << 40, 64, "device-kv").error().message,
             "device-kv may hold at most 4294967294 pages of 64 B, is 1.0 TiB");
 }

@@ -235,15 +235,15 @@ Command& AddDisk(Command& bench, BenchFlags* flags) {
                 .value_name = "DIR",
                 .help = "Where to write and read; what is written is removed",
                 .required = true},
-               Text(&flags->kv_disk));
+               Word(&flags->kv_disk));
   disk.AddFlag({.name = "--kv-disk-size",
                 .value_name = "SIZE",
                 .help = "How much, in memory as well (default 1GiB)"},
-               Text(&flags->kv_disk_size));
+               Word(&flags->kv_disk_size));
   disk.AddFlag({.name = "--piece",
                 .value_name = "SIZE",
                 .help = "A page over all layers (default 4MiB)"},
-               Text(&flags->disk_piece));
+               Word(&flags->disk_piece));
   AddRoundsAndJson(disk, flags);
   return disk;
 }

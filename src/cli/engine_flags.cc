@@ -94,7 +94,7 @@ void AddStepFlags(Command& command, EngineFlags* flags) {
                    .value_name = "N",
                    .help = "Tokens a sequence may reach, prompt and generated "
                            "(32K; default: the checkpoint's)"},
-                  Text(&flags->max_model_len));
+                  Word(&flags->max_model_len));
   command.AddFlag(
       {.name = "--max-num-batched-tokens",
        .value_name = "N",
@@ -123,19 +123,19 @@ void AddEngineFlags(Command& command, EngineFlags* flags) {
                    .value_name = "SIZE",
                    .help = "Memory for the KV pool (64MiB, 2GiB; default: what "
                            "the prompts need)"},
-                  Text(&flags->device_kv));
+                  Word(&flags->device_kv));
   command.AddFlag({.name = "--host-kv",
                    .value_name = "SIZE",
                    .help = "Host memory for KV that --device-kv has no room "
                            "for (2GiB; default: none)"},
-                  Text(&flags->host_kv));
+                  Word(&flags->host_kv));
   command.AddFlag({.name = "--cache-budget",
                    .value_name = "TOKENS|Fx",
                    .help = "Device memory for the KV of a request that "
                            "--select reads a part of, once its prompt is read: "
                            "tokens (8K) or a multiple of its budget (4x); the "
                            "rest stays in --host-kv"},
-                  Text(&flags->cache_budget));
+                  Word(&flags->cache_budget));
   command.AddFlag({.name = "--restore",
                    .value_name = "auto|copy|compute",
                    .help = "How a prompt gets the KV of its beginning that "
@@ -189,6 +189,11 @@ Result<EngineOptions> ParseEngineOptions(const EngineFlags& flags) {
   }
   ASSIGN_OR_RETURN(options.device_kv_bytes,
                    SizeOf("--device-kv", flags.device_kv));
+  if (!flags.device_kv.empty() && options.device_kv_bytes == 0) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--device-kv must hold at least one page of KV, is \"{}\"",
+                     flags.device_kv);
+  }
   ASSIGN_OR_RETURN(options.host_kv_bytes, SizeOf("--host-kv", flags.host_kv));
   ASSIGN_OR_RETURN(options.cache_budget, CacheBudgetOf(flags));
   options.restore_rates = RestoreRatesOf(flags.restore);

@@ -15,6 +15,18 @@ namespace {
 
 constexpr int64_t kDefaultBytes = int64_t{16} << 30;
 
+// Whether the store has a place in so many bytes, and can tell all of its
+// places apart: before the folder is made.
+Status CheckHoldsPages(int64_t max_bytes, int64_t page_bytes) {
+  const int64_t place_bytes = DiskSlotLayout(page_bytes).slot_bytes;
+  const int64_t num_places = max_bytes / place_bytes;
+  if (num_places >= 1 && num_places < int64_t{0xffffffff}) return Ok{};
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "--kv-disk-size must be at least {}, a page of KV and its "
+                   "trailer, and fewer than 2^32 of them, is {}",
+                   FormatBytes(place_bytes), FormatBytes(max_bytes));
+}
+
 // All that every page of the folder has in common, for people to compare.
 std::string KeyOf(uint64_t fingerprint, const Model& model) {
   const ModelConfig& config = model.config();
@@ -32,12 +44,12 @@ void AddKvDiskFlags(Command& command, KvDiskFlags* flags) {
                    .value_name = "DIR",
                    .help = "A folder that keeps the KV of prompts for the next "
                            "time; one process uses it at a time"},
-                  Text(&flags->folder));
+                  Word(&flags->folder));
   command.AddFlag({.name = "--kv-disk-size",
                    .value_name = "SIZE",
                    .help = "How much of the disk it takes, at once (default "
                            "16GiB, or more where the folder has more)"},
-                  Text(&flags->size));
+                  Word(&flags->size));
 }
 
 Result<int64_t> KvDiskBytes(const KvDiskFlags& flags) {
@@ -48,9 +60,15 @@ Result<int64_t> KvDiskBytes(const KvDiskFlags& flags) {
   }
   if (flags.size.empty()) return kDefaultBytes;
   const Result<int64_t> size = ParseBytes(flags.size);
-  if (size.ok()) return *size;
-  return MakeError(ErrorCode::kInvalidArgument, "--kv-disk-size: {}",
-                   size.error().message);
+  if (!size.ok()) {
+    return MakeError(ErrorCode::kInvalidArgument, "--kv-disk-size: {}",
+                     size.error().message);
+  }
+  if (*size > 0) return *size;
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "--kv-disk-size must hold at least one page of KV, is "
+                   "\"{}\"",
+                   flags.size);
 }
 
 Result<std::unique_ptr<DiskStore>> OpenKvDisk(const KvDiskFlags& flags,
@@ -60,6 +78,9 @@ Result<std::unique_ptr<DiskStore>> OpenKvDisk(const KvDiskFlags& flags,
   ASSIGN_OR_RETURN(int64_t max_bytes, KvDiskBytes(flags));
   if (max_bytes == 0) return std::unique_ptr<DiskStore>();
   const Model& model = *loaded.model;
+  const int64_t page_bytes =
+      kPageTokens * KvBytesPerToken(model.config(), model.dtype());
+  RETURN_IF_ERROR(CheckHoldsPages(max_bytes, page_bytes));
   ASSIGN_OR_RETURN(const uint64_t fingerprint,
                    FingerprintOfCheckpoint(model_folder));
   ASSIGN_OR_RETURN(std::unique_ptr<DirectFolder> folder,
@@ -74,9 +95,7 @@ Result<std::unique_ptr<DiskStore>> OpenKvDisk(const KvDiskFlags& flags,
   }
   return DiskStore::Open(
       std::move(folder),
-      {.header = {.key = KeyOf(fingerprint, model),
-                  .piece_bytes = kPageTokens * KvBytesPerToken(model.config(),
-                                                               model.dtype())},
+      {.header = {.key = KeyOf(fingerprint, model), .piece_bytes = page_bytes},
        .max_bytes = max_bytes});
 }
 

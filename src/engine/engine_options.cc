@@ -95,6 +95,15 @@ Result<EngineOptions> ResolveOptions(const EngineOptions& options,
 
 Result<int64_t> KvPagesOf(const EngineOptions& options, const Model& model,
                           const BackendAttributes& attributes) {
+  // Nobody's size would do, and where none was given it is this share.
+  const int64_t most_bytes = DefaultKvBytes(attributes, model);
+  if (options.device_kv_bytes < PageBytes(model) &&
+      most_bytes < PageBytes(model)) {
+    return MakeError(ErrorCode::kResourceExhausted,
+                     "memory must have room for a page of KV of {} beside the "
+                     "weights, has {} for it",
+                     FormatBytes(PageBytes(model)), FormatBytes(most_bytes));
+  }
   ASSIGN_OR_RETURN(
       const int64_t num_pages,
       ExtentsIn(options.device_kv_bytes, PageBytes(model), "device-kv"));

@@ -96,14 +96,16 @@ Status CheckPositive(std::string_view field, int64_t value);
 Result<EngineOptions> ResolveOptions(const EngineOptions& options,
                                      const ModelConfig& config);
 
-// How many pages the KV pool has. Fails where that is none, more than can be
-// told apart, or more than memory holds: the system would grant the pool's
-// addresses all the same, and end the process once its pages are written.
+// How many pages the KV pool has. Fails with kInvalidArgument where that is
+// none or more than can be told apart, with kResourceExhausted where memory has
+// no room for one, or not for all: the system would grant the pool's addresses
+// all the same, and end the process once its pages are written.
 Result<int64_t> KvPagesOf(const EngineOptions& options, const Model& model,
                           const BackendAttributes& attributes);
 
 // The same of the host's pool, which may be none. Where the device's memory is
-// the host's, it takes of what the KV pool leaves.
+// the host's, it takes of what the KV pool leaves; whether that fits, KvPagesOf
+// has said before.
 Result<int64_t> HostPagesOf(const EngineOptions& options, const Model& model,
                             const BackendAttributes& attributes);
 

@@ -64,6 +64,22 @@ TEST_F(EngineOptionsTest, APoolHasThePagesThatItsBytesHold) {
   EXPECT_EQ(pages_of(4 * page_bytes_ - 1), 3);
   EXPECT_NE(KvErrorOf(page_bytes_ - 1).message.find("device-kv must hold"),
             std::string::npos);
+  EXPECT_EQ(KvErrorOf(page_bytes_ - 1).code, ErrorCode::kInvalidArgument);
+}
+
+// Whoever gave no size is told of memory, and not of one that is out of range.
+TEST_F(EngineOptionsTest, MemoryWithoutRoomForAPageIsNoSizeOutOfRange) {
+  BackendAttributes attributes = backend_->attributes();
+  attributes.available_bytes -=
+      MemoryLeft(attributes, *model_) - page_bytes_ / 2;
+  const Error none =
+      KvPagesOf({.device_kv_bytes = DefaultKvBytes(attributes, *model_)},
+                *model_, attributes)
+          .error();
+  EXPECT_EQ(none.code, ErrorCode::kResourceExhausted);
+  EXPECT_NE(none.message.find("memory must have room for a page of KV"),
+            std::string::npos)
+      << none.message;
 }
 
 // The system would grant more than there is, and end the process later.

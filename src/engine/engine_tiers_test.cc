@@ -282,6 +282,7 @@ TEST_F(EngineTiersTest, MemoryForTheHostIsChecked) {
   EXPECT_NE(error_of(64).find("host-kv must hold at least one page of"),
             std::string::npos)
       << error_of(64);
+  EXPECT_EQ(TryEngine(5, 64).error().code, ErrorCode::kInvalidArgument);
   const int64_t left =
       MemoryLeft(backend_->attributes(), *model_) - 5 * PageBytes();
   EXPECT_NE(error_of(left + PageBytes())

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 
@@ -138,6 +139,57 @@ class ProgramTiersTest(ProgramCase):
         self.assertEqual([answer["finish_reason"] for answer in answers],
                          ["length", "error", "length"])
         self.assert_same_bits([answers[0], answers[2]], whole)
+
+    def test_an_empty_size_or_folder_is_refused(self):
+        """As an unset variable leaves it: it would quietly keep nothing."""
+        for command in (["generate", "/nowhere", "--prompt", "x"],
+                        ["eval", "/nowhere", "/nowhere/f"],
+                        ["serve", "/nowhere"]):
+            for flag in ("--kv-disk", "--host-kv", "--device-kv",
+                         "--kv-disk-size", "--cache-budget",
+                         "--max-model-len"):
+                folder = [] if flag == "--kv-disk" else [
+                    "--kv-disk", self.folder]
+                for before in ([], folder):
+                    with self.subTest(command=command[0], flag=flag):
+                        self.assert_error(winnow(*command, *before, flag, ""),
+                                          USAGE_ERROR,
+                                          flag + " must not be empty")
+        disk = ["bench", "disk", "--kv-disk"]
+        self.assert_error(winnow(*disk, ""), USAGE_ERROR,
+                          "--kv-disk must not be empty")
+        self.assert_error(winnow(*disk, self.folder, "--kv-disk-size", ""),
+                          USAGE_ERROR, "--kv-disk-size must not be empty")
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_sizes_out_of_range_are_usage_errors(self):
+        disk = self.folder / "disk"
+        ask = ["generate", MODEL, "--prompt", "x", "--quiet"]
+        for flags, words in [
+                (["--host-kv", "1B"],
+                 ["host-kv must hold at least one page of", "is 1 B"]),
+                (["--device-kv", "10KiB"],
+                 ["device-kv must hold at least one page of", "is 10.0 KiB"]),
+                (["--device-kv", "0"], ["--device-kv must hold", 'is "0"']),
+                (["--device-kv", "0B"], ["--device-kv must hold", 'is "0B"']),
+                (["--kv-disk", disk, "--kv-disk-size", "1KiB"],
+                 ["--kv-disk-size must be at least", "is 1.0 KiB"]),
+                (["--kv-disk", disk, "--kv-disk-size", "4000000TiB"],
+                 ["--kv-disk-size must be at least", "fewer than 2^32",
+                  "is 4000000 TiB"]),
+                (["--kv-disk", disk, "--kv-disk-size", "0"],
+                 ["--kv-disk-size must hold", 'is "0"'])]:
+            with self.subTest(flags=flags):
+                self.assert_error(winnow(*ask, *flags), USAGE_ERROR, *words)
+        self.assertFalse(disk.exists())
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        beyond = 2 * (memory >> 30) + 1
+        self.assert_error(
+            winnow(*ask, "--device-kv", f"{beyond}GiB", "--host-kv", "1MiB"),
+            FAILURE, "device-kv must be at most", f"is {beyond}")
+        for none in ("0", "0B"):
+            done = winnow(*ask, "--host-kv", none, "--max-tokens", "2")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_a_request_gives_way_and_comes_back(self):
         # More than was expected of each, and more than the device holds.
