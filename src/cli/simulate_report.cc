@@ -112,6 +112,7 @@ RowWork WorkOf(const SimulateReport& report, int slot_tokens,
   work.missed_tokens = Share(totals.counts.missed * slot_tokens, row_heads);
   work.hinted_tokens =
       Share(totals.counts.of(kHintsCount) * slot_tokens, row_heads);
+  work.piece_tokens = slot_tokens;
   work.slot_tokens = Share(totals.slot_tokens, rows * layers);
   work.summary_bytes = static_cast<double>(header.summary_bytes) /
                        kSegmentTokens / header.head_dim *

@@ -58,6 +58,7 @@ TEST(SimulateReportTest, WorkIsARowsShareOfTheTotals) {
   EXPECT_EQ(work.hit_rate(), 0.92);
   EXPECT_EQ(work.hinted_tokens, 40 * 8 / 40.0);
   EXPECT_EQ(work.slot_tokens, 640);
+  EXPECT_EQ(work.piece_tokens, 8);
   // 16 and 8 tokens of two layers and two KV heads, K and V of 64 numbers.
   EXPECT_EQ(FetchedBytes(ReportOf(""), {.work = work}),
             24 * 2 * 2 * 2 * 64 * 2);

@@ -62,6 +62,15 @@ constexpr std::array<DeviceModel, 4> kDevices = {{
     NodeOfH200(),
 }};
 
+// GB/s that a kernel of 8 blocks gathered from pinned host memory on an H200,
+// by the bytes that lay together (docs/tiers.md); the last of all larger ones.
+// More blocks gathered 3 % more of the smaller ones, at most.
+struct GatherRate {
+  double bytes, gb_s;
+};
+constexpr std::array<GatherRate, 3> kGatherRates = {
+    {{512, 15.1}, {1024, 29.4}, {2048, 51.4}}};
+
 constexpr double kGiga = 1e9, kTera = 1e12, kGiB = 1024.0 * 1024 * 1024;
 
 double Ms(double amount, double giga_a_second) {
@@ -98,6 +107,23 @@ Result<DeviceModel> DeviceModelOf(std::string_view name) {
                    fmt::join(names, ", "), name);
 }
 
+double PieceLinkGbS(const DeviceModel& device, const ModelSize& model,
+                    int piece_tokens) {
+  // bfloat16.
+  const double bytes = 2.0 * piece_tokens * model.head_dim;
+  const double most = kGatherRates.back().gb_s;
+  GatherRate below = {0, 0};
+  for (const GatherRate& rate : kGatherRates) {
+    if (bytes < rate.bytes) {
+      const double part = (bytes - below.bytes) / (rate.bytes - below.bytes);
+      return device.link_gb_s / most *
+             (below.gb_s + part * (rate.gb_s - below.gb_s));
+    }
+    below = rate;
+  }
+  return device.link_gb_s;
+}
+
 RowWork WholeWork(const RowWork& row) {
   RowWork whole = row;
   whole.slot_tokens = row.context_tokens;
@@ -113,6 +139,7 @@ PredictedStep PredictStep(const DeviceModel& device, const ModelSize& model,
   const int heads = HeadsEach(device, model);
   const double chosen_heads = rows * choosing * heads;
   const double dense_heads = rows * row.dense_layers * heads;
+  const double link_gb_s = PieceLinkGbS(device, model, row.piece_tokens);
   PredictedStep cost;
   const double flops = 2.0 * static_cast<double>(model.num_weights) * rows;
   cost.products_ms = std::max(Ms(static_cast<double>(model.weight_bytes()),
@@ -126,15 +153,14 @@ PredictedStep PredictStep(const DeviceModel& device, const ModelSize& model,
   const double dense_read_ms =
       Ms(dense_heads * row.context_tokens * token_bytes, device.memory_gb_s);
   cost.read_ms = chosen_read_ms + dense_read_ms;
-  cost.link_ms =
-      Ms(chosen_heads * row.missed_tokens * token_bytes, device.link_gb_s);
+  cost.link_ms = Ms(chosen_heads * row.missed_tokens * token_bytes, link_gb_s);
   cost.fixed_ms = model.num_layers * device.layer_us / 1e3;
   cost.all_reduce_ms = AllReduceMs(device, model, rows);
   const double needed_ms = cost.products_ms + cost.score_ms + cost.fixed_ms +
                            cost.all_reduce_ms + dense_read_ms +
                            std::max(chosen_read_ms, cost.link_ms);
   const double hints_ms =
-      Ms(chosen_heads * row.hinted_tokens * token_bytes, device.link_gb_s);
+      Ms(chosen_heads * row.hinted_tokens * token_bytes, link_gb_s);
   cost.hint_excess_ms = std::max(0.0, hints_ms - (needed_ms - cost.link_ms));
   cost.tpot_ms = needed_ms + cost.hint_excess_ms;
   cost.tokens_s = rows / cost.tpot_ms * 1e3;

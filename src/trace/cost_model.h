@@ -7,6 +7,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/ids.h"
 #include "base/result.h"
 
 namespace winnow {
@@ -57,8 +58,9 @@ struct RowWork {
   // once; missed of these, and brought as hints.
   double read_tokens = 0, wanted_tokens = 0;
   double missed_tokens = 0, hinted_tokens = 0;
-  double slot_tokens = 0;    // slots of a choosing layer, of each KV head
-  double summary_bytes = 0;  // of a token of context, likewise
+  int piece_tokens = kPageTokens;  // of what is missed and brought: a slot's
+  double slot_tokens = 0;          // slots of a choosing layer, of each KV head
+  double summary_bytes = 0;        // of a token of context, likewise
 
   double hit_rate() const {
     return wanted_tokens > 0 ? 1 - missed_tokens / wanted_tokens : 1;
@@ -76,6 +78,14 @@ struct PredictedStep {
   double tpot_ms = 0;
   double tokens_s = 0;
 };
+
+// What the link carries of pieces of so many tokens. A piece's K and its V lie
+// apart, each of them together, and Bring copies them so: what is gathered is
+// of piece_tokens * head_dim numbers. Of these the share of link_gb_s that was
+// measured (docs/tiers.md has the table): all of it from 2 KiB on, straight
+// between the sizes that were measured, and below the least one as the size is.
+double PieceLinkGbS(const DeviceModel& device, const ModelSize& model,
+                    int piece_tokens);
 
 // A step of `batch` such rows, of as many requests. In choosing layers what is
 // missed comes while what is near is read: the longer of the two counts (design

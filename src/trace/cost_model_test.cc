@@ -115,6 +115,37 @@ TEST(CostModelTest, WhatIsWholeMissesNothing) {
             PredictStep(h200, kModel, WorkWith(2048, 0), 16).tpot_ms);
 }
 
+// Tokens of 64 bfloat16 numbers, K and V apart: 8 of them are 1 KiB each.
+TEST(CostModelTest, SmallPiecesTakeTheirShareOfTheLink) {
+  ModelSize small = kModel;
+  small.head_dim = 64;
+  for (const char* name : {"h200", "rtx-4090"}) {
+    const DeviceModel device = *DeviceModelOf(name);
+    const auto share = [&](const ModelSize& model, int tokens) {
+      return PieceLinkGbS(device, model, tokens) / device.link_gb_s;
+    };
+    EXPECT_NEAR(share(small, 4), 0.30, 0.01);
+    EXPECT_NEAR(share(small, 8), 0.58, 0.01);
+    EXPECT_EQ(share(small, 16), 1);
+    EXPECT_EQ(share(kModel, 8), 1);
+    EXPECT_NEAR(share(small, 12), (0.572 + 1) / 2, 1e-3);
+    EXPECT_NEAR(share(small, 2), share(small, 4) / 2, 1e-9);
+  }
+  const DeviceModel h200 = *DeviceModelOf("h200");
+  RowWork row = WorkWith(2048, 0.1);
+  const PredictedStep pages = PredictStep(h200, small, row, 16);
+  row.piece_tokens = 16;
+  EXPECT_EQ(PredictStep(h200, small, row, 16).link_ms, pages.link_ms);
+  row.piece_tokens = 8;
+  EXPECT_NEAR(PredictStep(h200, small, row, 16).link_ms,
+              pages.link_ms * 51.4 / 29.4, 1e-9);
+  // Hints take the link as long as misses of the same size do.
+  row.hinted_tokens = 1e6;
+  const double slow = PredictStep(h200, small, row, 1).hint_excess_ms;
+  row.piece_tokens = 16;
+  EXPECT_GT(slow, 1.5 * PredictStep(h200, small, row, 1).hint_excess_ms);
+}
+
 // Eight of a card with an eighth of the work each, and the sums over them.
 TEST(CostModelTest, GpusShareWeightsAndHeadsAndSumTheirRows) {
   DeviceModel node = *DeviceModelOf("h200x8");

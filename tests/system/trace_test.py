@@ -117,6 +117,20 @@ class TraceTest(unittest.TestCase):
             link_ms("--link-bandwidth", "20") * 2)
         self.assertGreater(link_ms("--device-model", "rtx-4090"), link_ms())
 
+    def test_small_pieces_are_slower_over_the_link(self):
+        """Slots of 8 tokens are 1 KiB of K where a head has 64 numbers."""
+        def link_ms(shape):
+            result = self.simulated("--shape", shape, "--slot-tokens", "8,16",
+                                    "--policy", "age", "--cache-budget", "2x",
+                                    "--batch", "16")
+            return [cell["predicted"][0]["link_ms"] /
+                    cell["misses"] / cell["slot_tokens"]
+                    for cell in result["cells"]]
+        small, large = link_ms("llama-3.2-1b")
+        self.assertAlmostEqual(small / large, 51.4 / 29.4)
+        small, large = link_ms("llama-3.1-8b")
+        self.assertAlmostEqual(small / large, 1)
+
     def test_table_and_file(self):
         out = self.folder / "out.json"
         done = winnow("simulate", self.trace, "--json", out)
