@@ -32,6 +32,18 @@ TakeValue WholeNumberIn(Limit least, Limit most, T* value) {
   };
 }
 
+template <typename T>
+TakeValue PositiveNumberTo(T* value) {
+  return [value](const std::string& text) -> std::string {
+    const std::optional<double> number = ParseNumber<double>(text);
+    if (!number || !std::isfinite(*number) || *number <= 0) {
+      return fmt::format("must be a number above 0, is \"{}\"", text);
+    }
+    *value = *number;
+    return {};
+  };
+}
+
 }  // namespace
 
 TakeValue Text(std::string* value) {
@@ -142,15 +154,22 @@ TakeValue NumberUpTo(double most, double* value) {
   };
 }
 
-TakeValue PositiveNumber(double* value) {
-  return [value](const std::string& text) -> std::string {
+TakeValue NumberIn(double least, double most, std::optional<double>* value) {
+  return [=](const std::string& text) -> std::string {
     const std::optional<double> number = ParseNumber<double>(text);
-    if (!number || !std::isfinite(*number) || *number <= 0) {
-      return fmt::format("must be a number above 0, is \"{}\"", text);
+    if (!number || !(*number >= least && *number <= most)) {
+      return fmt::format("must be a number in [{}, {}], is \"{}\"", least, most,
+                         text);
     }
     *value = *number;
     return {};
   };
+}
+
+TakeValue PositiveNumber(double* value) { return PositiveNumberTo(value); }
+
+TakeValue PositiveNumber(std::optional<double>* value) {
+  return PositiveNumberTo(value);
 }
 
 }  // namespace winnow

@@ -36,8 +36,11 @@ TakeValue Number(SamplingRange range, std::optional<float>* value);
 TakeValue Share(std::optional<double>* value);
 // A decimal number from 0 to `most`.
 TakeValue NumberUpTo(double most, double* value);
+// A decimal number in [least, most].
+TakeValue NumberIn(double least, double most, std::optional<double>* value);
 // A decimal number above 0.
 TakeValue PositiveNumber(double* value);
+TakeValue PositiveNumber(std::optional<double>* value);
 
 }  // namespace winnow
 

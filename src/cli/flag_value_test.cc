@@ -81,6 +81,22 @@ TEST(FlagValueTest, NumbersAreShownAsTheyWereTyped) {
   EXPECT_EQ(take("1e-3"), "");
 }
 
+TEST(FlagValueTest, ANumberHasBothBounds) {
+  std::optional<double> value;
+  const TakeValue take = NumberIn(1e-3, 1e9, &value);
+  for (const char* text :
+       {"0", "1e-300", "0.0009", "1e300", "nan", "inf", ""}) {
+    EXPECT_EQ(take(text),
+              fmt::format("must be a number in [0.001, 1000000000], is \"{}\"",
+                          text));
+  }
+  EXPECT_FALSE(value);
+  EXPECT_EQ(take("0.001"), "");
+  EXPECT_EQ(value, 0.001);
+  EXPECT_EQ(take("1e9"), "");
+  EXPECT_EQ(value, 1e9);
+}
+
 TEST(FlagValueTest, APartOfANumberIsANumberToo) {
   double value = -1;
   const TakeValue take = NumberUpTo(86400, &value);

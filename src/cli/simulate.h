@@ -12,6 +12,16 @@
 
 namespace winnow {
 
+// What stands in place of the device model's.
+struct GivenRates {
+  std::optional<double> memory_gb_s, tflop_s, link_gb_s, disk_gb_s;
+  std::optional<double> layer_us, memory_gib, host_gib;
+  std::optional<double> all_reduce_gb_s, all_reduce_us;
+  int num_gpus = 0;  // 0: not given
+};
+
+// Empty, or nothing: not given. What is given and would change nothing is
+// refused.
 struct SimulateFlags {
   EngineFlags engine;  // of which only what is written says something
   std::string trace;
@@ -19,11 +29,11 @@ struct SimulateFlags {
   std::string policies = "age,lru,lfu,belady";
   std::string slot_tokens = "32";
   std::string batches = "1,16,64,256";
-  std::string contexts;  // empty: what was recorded
-  std::string hint_level = "2x";
-  std::string hint_source = "ranks";
-  int least_hint_age = 1;
-  double decay = 0.9;
+  std::string contexts;     // empty: what was recorded
+  std::string hint_level;   // up to 2x
+  std::string hint_source;  // ranks
+  std::optional<int> least_hint_age;
+  std::optional<double> decay;
   int warm_rows = 0;
   int max_rows = INT32_MAX;
   std::string first_slots;  // empty: there from the first row on
@@ -31,9 +41,7 @@ struct SimulateFlags {
   bool ghosts = false;
   std::string shape = "llama-3.1-8b";
   std::string device_model = "h200";
-  // What stands in place of the device model's, where above 0.
-  DeviceModel rates;
-  int num_gpus = 0;
+  GivenRates rates;
 };
 
 // The flags, read: every cell is a cache budget, slots and a policy.
@@ -44,8 +52,11 @@ struct SimulatePlan {
   std::vector<int> slot_tokens;
   std::vector<int64_t> batches;
   std::vector<int64_t> contexts;  // of which it predicts; none: as recorded
-  int hint_level = 0;             // in thousandths of the budget
+  // In thousandths of the budget; nothing: 2x, or what the trace has below it.
+  std::optional<int> hint_level = {};
   HintSource hint_source = HintSource::kNextRanks;
+  int least_hint_age = 1;
+  double decay = 0.9;
   std::optional<FirstSlots> first_slots = {};
   DeviceModel device;
   ModelSize model;
@@ -56,6 +67,11 @@ Command& AddSimulateCommand(Command& program, SimulateFlags* flags);
 Result<int> RunSimulate(const SimulateFlags& flags);
 
 Result<SimulatePlan> ParseSimulatePlan(const SimulateFlags& flags);
+
+// The index of the trace's level up to which next ranks are hints. Fails where
+// one above all that it has is asked for.
+Result<int> HintLevelOf(const SimulatePlan& plan, const SimulateFlags& flags,
+                        const TraceHeader& header);
 
 }  // namespace winnow
 

@@ -63,7 +63,12 @@ std::string HeldOutLines(const SimulateReport& report) {
 
 std::string LackText(const BestBudget& best) {
   std::string text =
-      fmt::format("nothing fits; least lacks {}:", best.cache_budget);
+      best.batch == 0
+          ? fmt::format(
+                "nothing fits at any batch; one request with {} lacks "
+                "least:",
+                best.cache_budget)
+          : fmt::format("nothing fits; least lacks {}:", best.cache_budget);
   for (const MemoryLack& lack : best.lacks) {
     text += fmt::format(" {} is {:.4g}, must be {:.4g}", lack.flag,
                         lack.limit_gib, lack.needed_gib);
@@ -72,13 +77,17 @@ std::string LackText(const BestBudget& best) {
   return text;
 }
 
+std::string BatchOf(const BestBudget& best) {
+  if (best.batch == 0) return "+";
+  return fmt::format("{}{}", best.most_tokens ? "+" : "", best.batch);
+}
+
 std::string BestLine(const BestBudget& best) {
   std::string line =
       fmt::format("{:>12} {:>6} ",
                   CountOf(best.context_tokens) +
                       (best.basis == WorkBasis::kExtrapolated ? "*" : ""),
-                  best.most_tokens ? fmt::format("+{}", best.batch)
-                                   : std::to_string(best.batch));
+                  BatchOf(best));
   if (!best.lacks.empty()) return line + LackText(best) + "\n";
   const bool is_whole = best.slot_tokens == 0;
   return line + fmt::format("{:>6} {:>5} {:<12} {:>8.2f} ms {:>9.0f}\n",

@@ -131,6 +131,14 @@ class TraceTest(unittest.TestCase):
         small, large = link_ms("llama-3.1-8b")
         self.assertAlmostEqual(small / large, 1)
 
+    def test_no_overhead_is_a_bound(self):
+        flags = ("--policy", "age", "--cache-budget", "2x", "--batch", "1",
+                 "--gpus", "2", "--layer-us", "0", "--all-reduce-us", "0")
+        step = self.simulated(*flags)["cells"][0]["predicted"][0]
+        self.assertEqual(step["fixed_ms"], 0)
+        self.assertGreater(step["all_reduce_ms"], 0)
+        self.assertLess(step["all_reduce_ms"], 0.01)
+
     def test_table_and_file(self):
         out = self.folder / "out.json"
         done = winnow("simulate", self.trace, "--json", out)
@@ -212,6 +220,13 @@ class TraceTest(unittest.TestCase):
     def test_usage_errors(self):
         out = self.folder / "never"
         make = ("trace", MODEL, self.tasks, "--out", out)
+        refused = winnow("simulate", self.trace, "--warm-rows", "1000000")
+        longest = int(re.search(r"below (\d+), the rows of the longest",
+                                refused.stderr)[1])
+        # Its last row counts, and behind that none does.
+        last = self.simulated("--policy", "lru", "--warm-rows", longest - 1)
+        self.assertGreater(last["trace"]["rows"], 0)
+        self.assertLess(last["trace"]["rows"], longest)
         for status, arguments, words in [
                 (USAGE_ERROR, (*make, "--select", "dense"), ["--select"]),
                 (USAGE_ERROR, (*make, "--select", "quets"), ["quest"]),
@@ -219,6 +234,31 @@ class TraceTest(unittest.TestCase):
                 (USAGE_ERROR, (*make, "--levels", "0x"), ["--levels"]),
                 (USAGE_ERROR, (*make, "--device", "cuda"), ["--device"]),
                 (USAGE_ERROR, make[:3], ["--out"]),
+                (USAGE_ERROR, ("simulate", self.trace, "--warm-rows",
+                               "1000000"),
+                 [f"--warm-rows must be below {longest}, ", "is 1000000"]),
+                (USAGE_ERROR, ("simulate", self.trace, "--warm-rows", longest),
+                 ["--warm-rows", f"is {longest}"]),
+                (USAGE_ERROR, ("simulate", self.trace, "--warm-rows", "9",
+                               "--max-rows", "9"),
+                 ["--max-rows", "--warm-rows (9)"]),
+                (USAGE_ERROR, ("simulate", self.trace, "--policy", "keep",
+                               "--hint-level", "9x"),
+                 ["--hint-level must be at most 2x", "is 9x"]),
+                (USAGE_ERROR, ("simulate", self.trace, "--policy", "lru",
+                               "--resize-rows", "16"),
+                 ["--resize-rows", "keep", '"lru"']),
+                (USAGE_ERROR, ("simulate", self.trace, "--ghosts"),
+                 ["--ghosts", "--resize-rows"]),
+                (USAGE_ERROR, ("simulate", self.trace, "--decay", "0.5"),
+                 ["--decay", "mean-level"]),
+                (USAGE_ERROR, ("simulate", self.trace, "--memory-bandwidth",
+                               "1e-300"),
+                 ["--memory-bandwidth", "0.001", '"1e-300"']),
+                (USAGE_ERROR, ("simulate", self.trace, "--layer-us", "-1"),
+                 ["--layer-us", '"-1"']),
+                (USAGE_ERROR, ("simulate", self.trace, "--batch", "1,1"),
+                 ["--batch", "once", '"1,1"']),
                 (FAILURE, ("trace", MODEL, self.tasks, "--select",
                            self.select, "--out", "/nowhere/t"),
                  ["/nowhere/t"]),
