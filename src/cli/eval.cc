@@ -48,7 +48,7 @@ Command& AddEvalCommand(Command& program, EvalFlags* flags) {
                    .help = "Keep answers in FILE until all are there, and go "
                            "on from those it has (default with --json FILE: "
                            "FILE.progress.jsonl)"},
-                  Text(&flags->resume));
+                  Word(&flags->resume));
   AddSelectFlag(command, flags);
   AddJsonFlag(command, "The table as JSON, to standard output or to FILE",
               &flags->engine);

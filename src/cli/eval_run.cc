@@ -1,7 +1,5 @@
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 
 #include "base/size_text.h"
@@ -13,6 +11,7 @@
 #include "cli/loaded_model.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/written_file.h"
 
 namespace winnow {
 namespace {
@@ -61,33 +60,6 @@ class EvalRun {
   std::unique_ptr<EvalGroups> groups_;
 };
 
-// `--json a.jsonl` is meant to be another task file, now and then.
-Status CheckIsNoTaskFile(const std::string& flag, const std::string& path) {
-  std::ifstream stream(path);
-  std::string line;
-  if (path.empty() || !std::filesystem::is_regular_file(path) ||
-      !std::getline(stream, line) || !ParseEvalTask(line, path).ok()) {
-    return Ok{};
-  }
-  return MakeError(ErrorCode::kInvalidArgument,
-                   "{} must not be a task file, {} is one", flag, path);
-}
-
-// The answers are removed once the table is there.
-Status CheckAreTwoFiles(const EvalFlags& flags) {
-  const std::string& json_file = flags.engine.json_file;
-  std::error_code none;
-  if (flags.resume.empty() || json_file.empty() ||
-      (std::filesystem::absolute(flags.resume).lexically_normal() !=
-           std::filesystem::absolute(json_file).lexically_normal() &&
-       !std::filesystem::equivalent(flags.resume, json_file, none))) {
-    return Ok{};
-  }
-  return MakeError(ErrorCode::kInvalidArgument,
-                   "--resume must be another file than --json, both are {}",
-                   json_file);
-}
-
 Status EvalRun::CheckFlags() {
   ASSIGN_OR_RETURN(match_, ParseMatchRule(flags_.match));
   ASSIGN_OR_RETURN(selects_, SplitSelects(flags_.engine.select));
@@ -96,7 +68,14 @@ Status EvalRun::CheckFlags() {
   RETURN_IF_ERROR(KvDiskBytes(flags_.kv_disk));
   RETURN_IF_ERROR(CheckIsNoTaskFile("--json", flags_.engine.json_file));
   RETURN_IF_ERROR(CheckIsNoTaskFile("--resume", flags_.resume));
-  RETURN_IF_ERROR(CheckAreTwoFiles(flags_));
+  // The answers are removed once the table is there.
+  RETURN_IF_ERROR(CheckAreTwoFiles("--resume", flags_.resume, "--json",
+                                   flags_.engine.json_file));
+  for (const std::string& file : flags_.tasks.files) {
+    RETURN_IF_ERROR(
+        CheckAreTwoFiles("--json", flags_.engine.json_file, "FILE", file));
+    RETURN_IF_ERROR(CheckAreTwoFiles("--resume", flags_.resume, "FILE", file));
+  }
   return CheckJsonFile(flags_.engine);
 }
 

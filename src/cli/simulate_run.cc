@@ -6,6 +6,7 @@
 #include "cli/simulate_json.h"
 #include "cli/simulate_report.h"
 #include "cli/simulate_table.h"
+#include "cli/written_file.h"
 #include "trace/length_fit.h"
 #include "trace/trace_file.h"
 
@@ -98,6 +99,9 @@ Status CheckRowsCount(const SimulateFlags& flags, const SimulateReport& report,
 Result<int> RunSimulate(const SimulateFlags& flags) {
   SimulateReport report;
   ASSIGN_OR_RETURN(report.plan, ParseSimulatePlan(flags));
+  RETURN_IF_ERROR(CheckIsNoTaskFile("--json", flags.engine.json_file));
+  RETURN_IF_ERROR(
+      CheckAreTwoFiles("--json", flags.engine.json_file, "TRACE", flags.trace));
   RETURN_IF_ERROR(CheckJsonFile(flags.engine));
   ASSIGN_OR_RETURN(TraceReader reader, TraceReader::Open(flags.trace));
   report.file = flags.trace;

@@ -25,7 +25,7 @@ Command& AddTraceCommand(Command& program, TraceFlags* flags) {
                    .value_name = "TRACE",
                    .help = "File to write, for winnow simulate",
                    .required = true},
-                  Text(&flags->out));
+                  Word(&flags->out));
   command.AddFlag({.name = "--levels",
                    .value_name = "LIST",
                    .help = "Multiples of the budget at which lists are "

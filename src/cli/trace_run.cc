@@ -12,6 +12,7 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/trace.h"
+#include "cli/written_file.h"
 #include "sparse/selector.h"
 #include "trace/select_recorder.h"
 #include "trace/trace_file.h"
@@ -72,6 +73,10 @@ Status TraceRun::CheckFlags() {
   }
   RETURN_IF_ERROR(CheckEngineFlags(engine_flags_, {engine_flags_.select}));
   ASSIGN_OR_RETURN(options_, ParseEngineOptions(engine_flags_));
+  RETURN_IF_ERROR(CheckIsNoTaskFile("--out", flags_.out));
+  for (const std::string& file : flags_.tasks.files) {
+    RETURN_IF_ERROR(CheckAreTwoFiles("--out", flags_.out, "FILE", file));
+  }
   return CheckCanWrite(flags_.out);
 }
 

@@ -220,6 +220,10 @@ class TraceTest(unittest.TestCase):
     def test_usage_errors(self):
         out = self.folder / "never"
         make = ("trace", MODEL, self.tasks, "--out", out)
+        bad = self.folder / "bad.jsonl"
+        bad.write_text("{}\n" + self.tasks.read_text())
+        kept = {path: path.read_bytes()
+                for path in (self.tasks, bad, self.trace)}
         refused = winnow("simulate", self.trace, "--warm-rows", "1000000")
         longest = int(re.search(r"below (\d+), the rows of the longest",
                                 refused.stderr)[1])
@@ -234,6 +238,14 @@ class TraceTest(unittest.TestCase):
                 (USAGE_ERROR, (*make, "--levels", "0x"), ["--levels"]),
                 (USAGE_ERROR, (*make, "--device", "cuda"), ["--device"]),
                 (USAGE_ERROR, make[:3], ["--out"]),
+                (USAGE_ERROR, (*make[:3], "--out", self.tasks),
+                 ["--out", str(self.tasks), "task file"]),
+                (USAGE_ERROR, (*make[:2], bad, "--skip-bad", "--out", bad),
+                 ["--out", str(bad), "another file than FILE"]),
+                (USAGE_ERROR, ("simulate", self.trace, "--json", self.trace),
+                 ["--json", str(self.trace), "another file than TRACE"]),
+                (USAGE_ERROR, ("simulate", self.trace, "--json", self.tasks),
+                 ["--json", str(self.tasks), "task file"]),
                 (USAGE_ERROR, ("simulate", self.trace, "--warm-rows",
                                "1000000"),
                  [f"--warm-rows must be below {longest}, ", "is 1000000"]),
@@ -286,6 +298,8 @@ class TraceTest(unittest.TestCase):
             with self.subTest(arguments=arguments):
                 self.assert_error(winnow(*arguments), status, *words)
         self.assertFalse(out.exists())
+        for path, content in kept.items():
+            self.assertEqual(path.read_bytes(), content)
 
 
 if __name__ == "__main__":
