@@ -220,7 +220,7 @@ Command& AddTiers(Command& bench, BenchFlags* flags) {
                  .value_name = "DIR",
                  .help = "A row more: a disk there that nobody uses once it "
                          "has the prompt; what is written is removed"},
-                Text(&flags->kv_disk));
+                Word(&flags->kv_disk));
   AddCount(tiers, "--generate",
            "Steps of a kind before the next one's turn (default 32)",
            kMaxTokens, &flags->generated_tokens);
