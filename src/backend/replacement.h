@@ -3,11 +3,9 @@
 #ifndef WINNOW_BACKEND_REPLACEMENT_H_
 #define WINNOW_BACKEND_REPLACEMENT_H_
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <span>
 
 namespace winnow {
@@ -81,11 +79,13 @@ std::array<int32_t, kNumValues> CountBytes(std::span<const uint8_t> bytes) {
     }
   }
   for (; i < bytes.size(); ++i) ++counts[0][bytes[i]];
-  for (size_t way = 1; way < kWays; ++way) {
-    std::ranges::transform(counts[0], counts[way], counts[0].begin(),
-                           std::plus<int32_t>());
+  std::array<int32_t, kNumValues> sums = {};
+  for (const auto& of_way : counts) {
+    for (size_t value = 0; value < sums.size(); ++value) {
+      sums[value] += of_way[value];
+    }
   }
-  return counts[0];
+  return sums;
 }
 
 // How many slots of each rank there are.

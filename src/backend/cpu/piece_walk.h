@@ -3,6 +3,7 @@
 #ifndef WINNOW_BACKEND_CPU_PIECE_WALK_H_
 #define WINNOW_BACKEND_CPU_PIECE_WALK_H_
 
+#include <bit>
 #include <span>
 
 #include "backend/cpu/slot_head.h"
@@ -142,10 +143,14 @@ class PieceWalk {
         segment = page / kSegmentPages;
         of_segment = head.SegmentEntries(segment);
       }
-      uint32_t piece = head.PieceNumber(page, 0);
+      const uint32_t piece = head.PieceNumber(page, 0);
       uint16_t* entry = of_segment + head.PieceNumber(page % kSegmentPages, 0);
-      for (; tokens != 0; tokens >>= kSlotTokens, ++piece, ++entry) {
-        if ((tokens & kMask) != 0) visit(head, piece, *entry);
+      // As often as there are pieces: which ones, a branch would not foresee.
+      while (tokens != 0) {
+        const auto index =
+            static_cast<uint32_t>(std::countr_zero(tokens)) / kSlotTokens;
+        visit(head, piece + index, entry[index]);
+        tokens &= ~uint64_t{0} << (index + 1) * kSlotTokens;
       }
     }
     num_whole_ += num_whole;
