@@ -6,9 +6,15 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/direct_folder.h"
 
 namespace winnow {
 namespace {
+
+// Twice what a disk has under way. Memory that more would take is touched once,
+// which costs more than the disk gains: 963 pages of 96 KiB came in 42 ms where
+// they came in 60 through all of staging_bytes.
+constexpr int64_t kMostStagingPages = 2 * DirectFolderOptions().max_transfers;
 
 const std::array<PageKind, 2> kEitherKind = {kPromptPage, GeneratedPage(-1)};
 
@@ -21,8 +27,8 @@ Result<std::unique_ptr<DiskPrefixes>> DiskPrefixes::Create(
   const int64_t piece_bytes = store->piece_bytes();
   std::unique_ptr<DiskPrefixes> disk(
       new DiskPrefixes(std::move(store), kv, prefixes, options));
-  const int64_t num_extents =
-      std::max<int64_t>(2, options.staging_bytes / piece_bytes);
+  const int64_t num_extents = std::clamp<int64_t>(
+      options.staging_bytes / piece_bytes, 2, kMostStagingPages);
   ASSIGN_OR_RETURN(
       disk->staging_,
       HostPool::Create(backend, device, {.num_extents = num_extents}));

@@ -26,7 +26,8 @@ struct DiskPrefixesOptions {
   std::string computed_by;
   bool batch_invariant = false;
   std::vector<std::string> selectors;  // by Request::selector
-  // Of pages on their way between disk and device; at least two.
+  // Of pages on their way between disk and device: at least two, and no more
+  // than keep a disk busy.
   int64_t staging_bytes = 64 << 20;
   // Copied for the disk before one step, so that none gets long by it.
   int64_t step_bytes = 16 << 20;
