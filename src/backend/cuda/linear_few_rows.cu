@@ -7,12 +7,15 @@
 #include "backend/cuda/device/element.cuh"
 #include "backend/cuda/device/few_rows_mma.cuh"
 #include "backend/cuda/device/few_rows_norm.cuh"
+#include "backend/cuda/device/few_rows_store.cuh"
 #include "backend/cuda/device/weight_queue.cuh"
 #include "backend/cuda/linear.h"
 
 namespace winnow {
 namespace {
 
+using device::FewRowsShape;
+using device::FewRowsTask;
 using device::kChunkStride;
 using device::kHalfInputs;
 using device::kTileOutputs;
@@ -20,23 +23,6 @@ using device::kTileOutputs;
 constexpr int kWarps = device::kFewRowsWarps;
 constexpr int kTileRows = 8;  // rows of x of one B fragment
 constexpr int kMaxRows = 2 * kTileRows;
-
-struct FewRowsShape {
-  int rows, inputs, outputs;
-  int64_t x_stride, weight_stride, residual_stride, out_stride;
-  float scale;
-};
-
-// One product. With `up`, of the weights' shape, out = activation(gate) * up.
-template <typename T, typename Out>
-struct FewRowsTask {
-  FewRowsShape shape;
-  const T *x, *weight, *bias, *up, *up_bias;
-  const float* residual;
-  Out* out;
-  device::Activation activation;
-  device::FewRowsNorm<T> norm;
-};
 
 // The device's enum is the host's, number for number.
 static_assert(static_cast<device::Activation>(Activation::kGeluTanh) ==
@@ -78,46 +64,47 @@ struct RowChunk {
   }
 };
 
-// The products of one warp: kOutputTiles x kRowTiles fragments, of the chunks
-// that are its own. An mma's inputs may come in any order that both factors
-// share: pair i of a lane's eight stands where inputs 2 t + 8 (i % 2) of
-// product i / 2 would.
-template <typename T, int kOutputTiles, int kRowTiles>
-struct WarpProducts {
-  float sums[kOutputTiles][kRowTiles][4] = {};
+// The sums of one warp: kTiles x kRowTiles fragments, of the chunks that are
+// its own. An mma's inputs may come in any order that both factors share: pair
+// i of a lane's eight stands where inputs 2 t + 8 (i % 2) of product i / 2
+// would.
+template <typename T, int kTiles, int kRowTiles>
+struct WarpSums {
+  float sums[kTiles][kRowTiles][4] = {};
 
-  __device__ void Take(const uint4 (&weights)[4 * kOutputTiles],
+  __device__ void Take(int tile, const uint4 (&weights)[4],
                        const RowChunk<T, kRowTiles>& x) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
+      const uint4 low = weights[h], high = weights[2 + h];
 #pragma unroll
-      for (int o = 0; o < kOutputTiles; ++o) {
-        const uint4 low = weights[4 * o + h], high = weights[4 * o + 2 + h];
-#pragma unroll
-        for (int i = 0; i < kRowTiles; ++i) {
-          const uint4 row = x.halves[i][h];
-          device::MultiplyFewRows<T>({low.x, high.x, low.y, high.y},
-                                     {row.x, row.y}, sums[o][i]);
-          device::MultiplyFewRows<T>({low.z, high.z, low.w, high.w},
-                                     {row.z, row.w}, sums[o][i]);
-        }
+      for (int i = 0; i < kRowTiles; ++i) {
+        const uint4 row = x.halves[i][h];
+        device::MultiplyFewRows<T>({low.x, high.x, low.y, high.y},
+                                   {row.x, row.y}, sums[tile][i]);
+        device::MultiplyFewRows<T>({low.z, high.z, low.w, high.w},
+                                   {row.z, row.w}, sums[tile][i]);
       }
     }
   }
 
-  // Lane (g, t) has outputs g and g + 8 of rows 2 t and 2 t + 1.
-  __device__ void Store(float* to) const {
+  // `to` [tiles, warps, rows, outputs of a tile], from this warp's on. Lane
+  // (g, t) has outputs g and g + 8 of rows 2 t and 2 t + 1.
+  __device__ void Store(int num_tiles, float* to) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int g = lane / 4, t = lane % 4;
+    constexpr int kSums = kRowTiles * kTileRows * kTileOutputs;
 #pragma unroll
-    for (int o = 0; o < kOutputTiles; ++o) {
+    for (int tile = 0; tile < kTiles; ++tile) {
+      if (tile >= num_tiles) break;
 #pragma unroll
       for (int i = 0; i < kRowTiles; ++i) {
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
-          const int output = o * kTileOutputs + g + j / 2 * 8;
+          const int output = g + j / 2 * 8;
           const int row = i * kTileRows + 2 * t + j % 2;
-          to[row * (kOutputTiles * kTileOutputs) + output] = sums[o][i][j];
+          to[tile * kWarps * kSums + row * kTileOutputs + output] =
+              sums[tile][i][j];
         }
       }
     }
@@ -125,100 +112,51 @@ struct WarpProducts {
 };
 
 // How the kernel uses a multiprocessor: weights on their way, and the warps'
-// sums of a tile, of blocks of which two fit: while one adds up a tile the
-// other's weights come, and where one ends the next kernel's begin to come. Of
-// two tiles of rows one block is the better (H200, 16 rows of Llama-3.1-8B's
-// products: 132 us a layer against 146): x, which all of them read again and
-// again, has more of L2.
-template <typename T, int kOutputTiles, int kRowTiles, bool kGated>
+// sums of a pass. One row has passes of one tile and blocks of which two fit:
+// while one adds up a tile the other's weights come, and where one ends the
+// next kernel's begin to come. Of more rows x, which comes from L2, fills the
+// way into a multiprocessor beside the weights: of 16 as much as a tile of
+// them. So these have passes of four, and one block the weights of two (H200,
+// steps of Llama-3.1-8B's shape behind 1K: 16 rows 5.46 ms with passes of two
+// tiles or one, 5.01 so; 8 rows 4.79 with one, 4.42 so. Passes of seven took
+// 0.04 ms less of 16 rows, and no less of 8; registers that leave room for
+// RmsNorm's block beside this one, 0.15 ms more).
+template <typename T, int kTiles, int kRowTiles, bool kGated>
 struct FewRowsMemory {
-  static constexpr int kBlocksAnSm = kRowTiles == 1 ? 2 : 1;
-  static constexpr int kStages = 6 / kOutputTiles;
-  using Queue = device::WeightQueue<T, kOutputTiles, kStages, kGated>;
-  static constexpr int kSums =
-      kOutputTiles * kTileOutputs * kRowTiles * kTileRows;
-  static constexpr int kSumBytes = kWarps * kSums * int{sizeof(float)};
+  static constexpr int kBlocksAnSm = kTiles == 1 ? 2 : 1;
+  static constexpr int kStages = kTiles == 1 ? 6 : 12;
+  using Queue = device::WeightQueue<T, kTiles, kStages, kGated>;
+  static constexpr int kSums = kTileOutputs * kRowTiles * kTileRows;
+  static constexpr int kSumBytes = kTiles * kWarps * kSums * int{sizeof(float)};
   static constexpr int kBytes = kWarps * Queue::kWarpBytes + kSumBytes;
 };
 
-// A number of a tile: all warps' sums, in the warps' order.
-template <int kSums>
-__device__ float SumOfWarps(const float* of_warps, int at) {
-  float sum = 0;
-#pragma unroll
-  for (int w = 0; w < kWarps; ++w) sum += of_warps[w * kSums + at];
-  return sum;
-}
-
-// One tile of out = residual + scale (x W^T + b).
-template <typename T, typename Out, int kOutputs, int kRows>
-__device__ void StoreTile(const FewRowsTask<T, Out>& task,
-                          const float* of_warps, int first_output) {
-  const FewRowsShape& shape = task.shape;
-  for (int i = threadIdx.x; i < kRows * kOutputs; i += kWarps * 32) {
-    const int row = i / kOutputs, output = first_output + i % kOutputs;
-    if (row >= shape.rows || output >= shape.outputs) continue;
-    float sum = SumOfWarps<kRows * kOutputs>(of_warps, i);
-    if (task.bias != nullptr) sum += device::ToFloat(task.bias[output]);
-    sum *= shape.scale;
-    if (task.residual != nullptr) {
-      sum += __ldcg(task.residual + row * shape.residual_stride + output);
-    }
-    task.out[row * shape.out_stride + output] = device::FromFloat<Out>(sum);
-  }
-}
-
-// One tile of out = activation(gate) * up, of which kOutputs sums make half as
-// many: gate and up are rounded as products are.
-template <typename T, int kOutputs, int kRows>
-__device__ void StoreGatedTile(const FewRowsTask<T, T>& task,
-                               const float* of_warps, int first_output) {
-  const FewRowsShape& shape = task.shape;
-  constexpr int kHalf = kTileOutputs / 2;
-  for (int i = threadIdx.x; i < kRows * kOutputs / 2; i += kWarps * 32) {
-    const int row = i / (kOutputs / 2), in_tile = i % (kOutputs / 2);
-    const int output = first_output + in_tile;
-    if (row >= shape.rows || output >= shape.outputs) continue;
-    const int at =
-        row * kOutputs + in_tile / kHalf * kTileOutputs + in_tile % kHalf;
-    float gate = SumOfWarps<kRows * kOutputs>(of_warps, at);
-    float up = SumOfWarps<kRows * kOutputs>(of_warps, at + kHalf);
-    if (task.bias != nullptr) gate += device::ToFloat(task.bias[output]);
-    if (task.up_bias != nullptr) up += device::ToFloat(task.up_bias[output]);
-    gate = device::ToFloat(device::FromFloat<T>(gate * shape.scale));
-    up = device::ToFloat(device::FromFloat<T>(up * shape.scale));
-    task.out[row * shape.out_stride + output] =
-        device::FromFloat<T>(device::Activate(task.activation, gate) * up);
-  }
-}
-
-// out [rows, outputs] = residual + scale (x W^T + b): a block
-// takes every gridDim.x-th tile of kOutputTiles x 16 outputs of all rows, its
-// warps every eighth chunk of the inputs. The order of a row's sums depends on
-// `inputs` alone. Where it norms, every block makes x itself, in the place of a
-// launch and of x's way through memory. Bytes: the weights once, x once a tile
-// (from L2), or once a block; flops: 2 x 8 kRowTiles x inputs x outputs.
-template <typename T, typename Out, int kOutputTiles, int kRowTiles,
-          int kAround>
+// out [rows, outputs] = residual + scale (x W^T + b): a block takes a run of
+// tiles of 16 outputs of all rows, kTiles in a pass, its warps every eighth
+// chunk of the inputs. The order of a row's sums depends on `inputs` alone.
+// Where it norms, every block makes x itself, in the place of a launch and of
+// x's way through memory. Bytes: the weights once, x once a pass (from L2), or
+// once a block; flops: 2 x 8 kRowTiles x inputs x outputs.
+template <typename T, typename Out, int kTiles, int kRowTiles, int kAround>
 __global__ void __launch_bounds__(
-    kWarps * 32, FewRowsMemory<T, kOutputTiles, kRowTiles,
-                               (kAround & kGates) != 0>::kBlocksAnSm)
+    kWarps * 32,
+    FewRowsMemory<T, kTiles, kRowTiles, (kAround & kGates) != 0>::kBlocksAnSm)
     LinearFewRowsKernel(const __grid_constant__ FewRowsTask<T, Out> task) {
   constexpr bool kNormed = (kAround & kNorms) != 0;
   constexpr bool kGated = (kAround & kGates) != 0;
-  using Memory = FewRowsMemory<T, kOutputTiles, kRowTiles, kGated>;
-  constexpr int kOutputs = kOutputTiles * kTileOutputs;
-  constexpr int kRows = kRowTiles * kTileRows;
+  using Memory = FewRowsMemory<T, kTiles, kRowTiles, kGated>;
+  using Queue = typename Memory::Queue;
   extern __shared__ uint4 shared[];
   __shared__ typename device::FewRowsNorm<T>::Memory norm_memory;
   auto* memory = reinterpret_cast<std::byte*>(shared);
   const FewRowsShape& shape = task.shape;
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  auto* sums =
-      reinterpret_cast<float*>(memory + kWarps * Memory::Queue::kWarpBytes);
-  typename Memory::Queue queue(
+  auto* sums = reinterpret_cast<float*>(memory + kWarps * Queue::kWarpBytes);
+  auto run = device::TileRun::OfBlock((shape.outputs + Queue::kOutputs - 1) /
+                                      Queue::kOutputs);
+  Queue queue(
       {task.weight, task.up, shape.weight_stride, shape.inputs, shape.outputs},
-      memory + warp * Memory::Queue::kWarpBytes);
+      run, memory + warp * Queue::kWarpBytes);
   for (int i = 1; i < Memory::kStages; ++i) queue.Fetch();
   device::LetNextBegin();
   const T* x = task.x;
@@ -232,31 +170,33 @@ __global__ void __launch_bounds__(
   } else {
     device::WaitForPrior();
   }
-  constexpr int kNew = kGated ? kOutputs / 2 : kOutputs;
-  const int step = static_cast<int>(gridDim.x) * kNew;
-  for (int output = static_cast<int>(blockIdx.x) * kNew; output < shape.outputs;
-       output += step) {
-    WarpProducts<T, kOutputTiles, kRowTiles> products;
+  while (run.left > 0) {
+    const int num_tiles = run.template PassTiles<kTiles>();
+    device::PassNumbers<T, Out, kTiles, kRowTiles * kTileRows, kGated> numbers(
+        task, run, num_tiles);
+    numbers.LoadResidual();
+    WarpSums<T, kTiles, kRowTiles> products;
     RowChunk<T, kRowTiles> of_x;
     of_x.template Load<kNormed>(shape, x, warp * device::kChunkInputs);
     for (int first = warp * device::kChunkInputs; first < shape.inputs;
          first += kChunkStride) {
       RowChunk<T, kRowTiles> next;
       next.template Load<kNormed>(shape, x, first + kChunkStride);
-      uint4 weights[Memory::Queue::kPieces];
-      queue.Take(weights);
-      queue.Fetch();
-      products.Take(weights, of_x);
+#pragma unroll
+      for (int tile = 0; tile < kTiles; ++tile) {
+        if (tile >= num_tiles) break;
+        uint4 weights[Queue::kPieces];
+        queue.Take(weights);
+        queue.Fetch();
+        products.Take(tile, weights, of_x);
+      }
       of_x = next;
     }
-    products.Store(sums + warp * Memory::kSums);
+    products.Store(num_tiles, sums + warp * Memory::kSums);
     __syncthreads();
-    if constexpr (kGated) {
-      StoreGatedTile<T, kOutputs, kRows>(task, sums, output);
-    } else {
-      StoreTile<T, Out, kOutputs, kRows>(task, sums, output);
-    }
+    numbers.Store(sums);
     __syncthreads();
+    run.Take(num_tiles);
   }
 }
 
@@ -269,17 +209,13 @@ int NormBytes(const LinearArgs& args) {
   return static_cast<int>(args.x.dim(0) * row * kBytes);
 }
 
-template <typename T, typename Out, int kOutputTiles, int kRowTiles,
-          int kAround>
+template <typename T, typename Out, int kTiles, int kRowTiles, int kAround>
 void Launch(CudaQueue& queue, const FewRowsTask<T, Out>& task, int norm_bytes) {
-  using Memory =
-      FewRowsMemory<T, kOutputTiles, kRowTiles, (kAround & kGates) != 0>;
-  constexpr int kOutputs =
-      kOutputTiles * kTileOutputs / ((kAround & kGates) != 0 ? 2 : 1);
+  using Memory = FewRowsMemory<T, kTiles, kRowTiles, (kAround & kGates) != 0>;
+  constexpr int kOutputs = Memory::Queue::kOutputs;
   constexpr int kMostBytes =
       Memory::kBytes + ((kAround & kNorms) != 0 ? kMaxNormBytes : 0);
-  const auto kernel =
-      LinearFewRowsKernel<T, Out, kOutputTiles, kRowTiles, kAround>;
+  const auto kernel = LinearFewRowsKernel<T, Out, kTiles, kRowTiles, kAround>;
   queue.Keep(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                            kMostBytes),
@@ -294,30 +230,17 @@ void Launch(CudaQueue& queue, const FewRowsTask<T, Out>& task, int norm_bytes) {
                   task);
 }
 
-// Tiles of 32 outputs read x half as often, which matters from two tiles of
-// rows on; but not where they leave multiprocessors idle in the last round.
 template <typename T, typename Out, bool kGated>
 void LaunchFor(CudaQueue& queue, const FewRowsTask<T, Out>& task,
                int norm_bytes) {
   constexpr int kPlain = kGated ? kGates : 0, kNormed = kPlain + kNorms;
+  const int rows = task.shape.rows;
   if (norm_bytes > 0) {
     return Launch<T, Out, 1, 1, kNormed>(queue, task, norm_bytes);
   }
-  if (task.shape.rows <= kTileRows) {
-    return Launch<T, Out, 1, 1, kPlain>(queue, task, 0);
-  }
-  const auto rounds = [&](int tile_outputs) {
-    const int of_matrices = kGated ? 2 : 1;
-    const int tiles =
-        (of_matrices * task.shape.outputs + tile_outputs - 1) / tile_outputs;
-    const int blocks = queue.device().num_multiprocessors;
-    return (tiles + blocks - 1) / blocks;
-  };
-  if (10 * 2 * rounds(2 * kTileOutputs) <= 11 * rounds(kTileOutputs)) {
-    Launch<T, Out, 2, 2, kPlain>(queue, task, 0);
-  } else {
-    Launch<T, Out, 1, 2, kPlain>(queue, task, 0);
-  }
+  if (rows == 1) return Launch<T, Out, 1, 1, kPlain>(queue, task, 0);
+  if (rows <= kTileRows) return Launch<T, Out, 4, 1, kPlain>(queue, task, 0);
+  Launch<T, Out, 4, 2, kPlain>(queue, task, 0);
 }
 
 template <typename T, typename Out>

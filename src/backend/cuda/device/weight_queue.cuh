@@ -14,10 +14,10 @@ inline constexpr int kHalfInputs = 32;   // of a chunk: two mmas
 inline constexpr int kChunkPieces = 8;   // of 16 bytes, in a row of a chunk
 inline constexpr int kChunkStride = kFewRowsWarps * kChunkInputs;
 
-// [outputs, inputs] weights, of which a block has every gridDim.x-th tile of
-// outputs, and a warp every eighth chunk of a tile's inputs. Of a gate and an
-// up that meet, a fragment's first eight outputs are the gate's and its last
-// eight the same outputs of the up.
+// [outputs, inputs] weights, of which a block has a run of tiles of outputs,
+// and a warp every eighth chunk of a tile's inputs. Of a gate and an up that
+// meet, a fragment's first eight outputs are the gate's and its last eight the
+// same outputs of the up.
 template <typename T>
 struct WeightTiles {
   const T* weights;
@@ -26,32 +26,64 @@ struct WeightTiles {
   int inputs, outputs;
 };
 
+// Tiles [first, first + left), which are taken in passes: each chunk of x is
+// loaded once a pass, and multiplied by all its tiles.
+struct TileRun {
+  int first, left;
+
+  // A block's even share of all tiles.
+  __device__ static TileRun OfBlock(int num_tiles) {
+    const int num_blocks = static_cast<int>(gridDim.x);
+    const int block = static_cast<int>(blockIdx.x);
+    const int quotient = num_tiles / num_blocks, rest = num_tiles % num_blocks;
+    return {block * quotient + min(block, rest),
+            quotient + (block < rest ? 1 : 0)};
+  }
+  // How many tiles the next pass has: of as few passes of at most kMost as
+  // there can be, all have about as many. 0 behind the last.
+  template <int kMost>
+  __device__ int PassTiles() const {
+    const int passes = (left + kMost - 1) / kMost;
+    return left == 0 ? 0 : (left + passes - 1) / passes;
+  }
+  __device__ void Take(int num_tiles) {
+    first += num_tiles;
+    left -= num_tiles;
+  }
+};
+
 // Owns kStages chunks of shared memory and keeps kStages - 1 of them on their
-// way, through the ends of tiles; a warp waits for no other. One copy of a warp
-// takes 128 bytes of four rows: with 64 bytes of eight the same kernel read at
-// 0.9 of the rate (H200, Llama-3.1-8B's products of one row: 125.6 us a layer
-// against 113 with two blocks a multiprocessor, 121.8 against 113).
-template <typename T, int kOutputTiles, int kStages, bool kGates>
+// way, through the ends of passes; a warp waits for no other. One copy of a
+// warp takes 128 bytes of four rows: with 64 bytes of eight the same kernel
+// read at 0.9 of the rate (H200, Llama-3.1-8B's products of one row: 125.6 us a
+// layer against 113 with two blocks a multiprocessor, 121.8 against 113).
+template <typename T, int kMostTiles, int kStages, bool kGates>
 class WeightQueue {
  public:
-  static constexpr int kPieces = 4 * kOutputTiles;  // of 16 bytes a lane
+  static constexpr int kPieces = 4;                 // of 16 bytes a lane
   static constexpr int kBytes = kPieces * 32 * 16;  // of a chunk
   static constexpr int kWarpBytes = kStages * kBytes;
+  static constexpr int kOutputs = kTileOutputs / (kGates ? 2 : 1);
 
   // `memory`: kWarpBytes of the warp's own.
-  __device__ WeightQueue(const WeightTiles<T>& of, std::byte* memory)
-      : of_(of), lane_(static_cast<int>(threadIdx.x) % 32), memory_(memory) {
+  __device__ WeightQueue(const WeightTiles<T>& of, const TileRun& run,
+                         std::byte* memory)
+      : of_(of),
+        lane_(static_cast<int>(threadIdx.x) % 32),
+        memory_(memory),
+        run_(run) {
     warp_first_ = static_cast<int>(threadIdx.x) / 32 * kChunkInputs;
     first_ = warp_first_;
-    output_ = warp_first_ < of.inputs ? static_cast<int>(blockIdx.x) * kOutputs
-                                      : of.outputs;  // Nothing is this warp's.
+    if (warp_first_ >= of.inputs) run_.left = 0;  // Nothing is this warp's.
+    pass_tiles_ = run_.template PassTiles<kMostTiles>();
   }
 
-  // Starts to fetch the next chunk, if there is one.
+  // Starts to fetch the next chunk, if there is one: the same inputs of all
+  // tiles of a pass, then the next inputs.
   __device__ void Fetch() {
-    if (output_ < of_.outputs) {
+    if (pass_tiles_ > 0) {
       const int input = first_ + lane_ % kChunkPieces * 8;
-      const int output = output_ + lane_ / kChunkPieces;
+      const int output = (run_.first + tile_) * kOutputs + lane_ / kChunkPieces;
       const int64_t at = output * of_.stride + input;
       const uint32_t stage = SharedAddress(memory_ + fetch_stage_ * kBytes);
 #pragma unroll
@@ -64,10 +96,14 @@ class WeightQueue {
                     is_there ? from + at + row * of_.stride : from,
                     is_there ? 16 : 0, policy_);
       }
-      first_ += kChunkStride;
+      if (++tile_ == pass_tiles_) {
+        tile_ = 0;
+        first_ += kChunkStride;
+      }
       if (first_ >= of_.inputs) {
         first_ = warp_first_;
-        output_ += static_cast<int>(gridDim.x) * kOutputs;
+        run_.Take(pass_tiles_);
+        pass_tiles_ = run_.template PassTiles<kMostTiles>();
       }
     }
     CommitCopies();
@@ -90,8 +126,6 @@ class WeightQueue {
   }
 
  private:
-  static constexpr int kOutputs =
-      kOutputTiles * kTileOutputs / (kGates ? 2 : 1);
   static constexpr int kCopyRows = 32 / kChunkPieces;  // of a warp's copy
 
   // Which row of a matrix copy `i` begins with, from the tile's first on.
@@ -111,7 +145,9 @@ class WeightQueue {
   // code, tables, lists, summaries.
   const CachePolicy policy_ = EvictFirst();
   std::byte* memory_;
-  int warp_first_, first_, output_;  // of the next Fetch
+  TileRun run_;                // from the pass on that is fetched
+  int pass_tiles_, tile_ = 0;  // of that pass, and which of them is next
+  int warp_first_, first_;     // inputs of the next Fetch
   int fetch_stage_ = 0, take_stage_ = 0;
 };
 
