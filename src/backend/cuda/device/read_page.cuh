@@ -3,6 +3,7 @@
 #define WINNOW_BACKEND_CUDA_DEVICE_READ_PAGE_CUH_
 
 #include "backend/cuda/device/async_copy.cuh"
+#include "backend/cuda/device/cache_policy.cuh"
 #include "backend/cuda/device/read_lists.cuh"
 #include "backend/cuda/device/read_mma.cuh"
 #include "backend/cuda/device/read_state.cuh"
@@ -30,15 +31,23 @@ struct PageHalf {
 
   // A warp starts to copy the rows of `tokens`; the others become zero, which
   // keeps what nobody has written (NaN, perhaps) out of every sum.
+  // What no other list of the row has leaves L2 first, and what the next verbs
+  // need stays.
   static __device__ void Fetch(uint32_t to, const std::byte* from,
-                               uint32_t tokens) {
+                               uint32_t tokens, bool reads_alone) {
+    const CachePolicy policy = EvictFirst();
     const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
     for (int i = 0; i < kChunks; ++i) {
       const int index = i * 32 + lane;
       const int token = index / kChunks;
-      CopyAsync16(to + Offset(token, index % kChunks), from + index * 16,
-                  (tokens >> token & 1) != 0 ? 16 : 0);
+      const uint32_t place = to + Offset(token, index % kChunks);
+      const uint32_t num_bytes = (tokens >> token & 1) != 0 ? 16 : 0;
+      if (reads_alone) {
+        CopyAsync16(place, from + index * 16, num_bytes, policy);
+      } else {
+        CopyAsync16(place, from + index * 16, num_bytes);
+      }
     }
   }
   // The same where every `piece_tokens` tokens have an address of their own,

@@ -33,6 +33,7 @@ struct UnitRun {
   int unit = 0, end_unit = 0;
   int flat = 0;
   uint32_t tokens = 0;               // of the page
+  bool reads_alone = false;          // no other list of the row has the pages
   const std::byte* slice = nullptr;  // of the page, where it has tokens
   int page = 0;                      // where its pieces may lie apart
 
@@ -126,6 +127,8 @@ class UnitTeam {
       run.end_unit = min(run.end_unit, at.unit + share.end - at.flat);
     }
     run.flat = at.flat;
+    // Lists of q heads may name a page that another head's does.
+    run.reads_alone = task.num_heads == args_.tasks.group_heads;
     if (lane_ >= run.num_units()) return run;
     const PageTokens page =
         task.reading.Ranked((at.unit + lane_) * kReadUnitPages + warp_);
@@ -316,7 +319,10 @@ class UnitTeam {
             is_next ? next_.slice : run_.slice);
         const auto slice = reinterpret_cast<const std::byte*>(
             __shfl_sync(~0u, address, is_next ? of_next : unit));
-        if (tokens != 0) Half::Fetch(to, slice + offset, tokens);
+        if (tokens != 0) {
+          Half::Fetch(to, slice + offset, tokens,
+                      is_next ? next_.reads_alone : run_.reads_alone);
+        }
       }
       CommitCopies();
       ++num_fetched_;
