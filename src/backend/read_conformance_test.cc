@@ -273,6 +273,39 @@ TEST_P(ReadConformanceTest, BitsDoNotDependOnTheBatch) {
   });
 }
 
+// More groups of units than a device has blocks, which then take whole ones; of
+// a row alone they may share units.
+TEST_P(ReadConformanceTest, BitsOfManyRowsAreThoseOfEach) {
+  RandomSource random(1);
+  KvShape shape;
+  shape.dtype = Dtype::kBFloat16;
+  shape.k_dim = shape.v_dim = 128;
+  shape.num_kv_heads = 3;
+  shape.group_heads = 2;
+  constexpr int kShort = 60, kLong = 46;
+  for (const std::vector<RequestRows>& requests :
+       {std::vector<RequestRows>(5, {20, kShort, 0}),
+        std::vector<RequestRows>(1, {4100, kLong, 0})}) {
+    ReadCase read(shape, requests, random);
+    TestDevice device = Device(1);
+    const ReadResult all = RunRead(device, read);
+    int64_t row = 0;
+    for (size_t r = 0; r < requests.size(); ++r) {
+      const RequestRows& rows = requests[r];
+      for (const int32_t t : {0, 7, rows.num_tokens - 1}) {
+        std::vector<RequestRows> alone(requests.size());
+        alone[r] = {rows.first_position + t, 1, 0};
+        const int64_t begin = row + t;
+        ExpectSame(
+            RunRead(device, read, alone, RowsOf(read.q, begin, begin + 1), 0),
+            {RowsOf(all.out, begin, begin + 1),
+             RowsOf(all.lse, begin, begin + 1)});
+      }
+      row += rows.num_tokens;
+    }
+  }
+}
+
 // The shapes that tensor cores take, which random ones seldom are: generated
 // rows of several requests, their bits those of each request alone.
 TEST_P(ReadConformanceTest, IsSoftmaxAttentionOfTensorCoreShapes) {

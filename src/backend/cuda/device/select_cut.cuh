@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "backend/cuda/device/lane_sum.cuh"
+
 namespace winnow::device {
 
 constexpr int kChooseThreads = 512;
@@ -19,18 +21,6 @@ __device__ inline uint32_t KeyOf(float score) {
   const uint32_t bits = __float_as_uint(ordered);
   const uint32_t ascending = bits >> 31 ? ~bits : bits | 0x80000000u;
   return ~ascending;
-}
-
-// The sum of `value` over a warp's lanes before this one.
-__device__ inline int SumOfLanesBefore(int value) {
-  const int lane = threadIdx.x % 32;
-  int sum = value;
-#pragma unroll
-  for (int step = 1; step < 32; step *= 2) {
-    const int before = __shfl_up_sync(kWarpMask, sum, step);
-    if (lane >= step) sum += before;
-  }
-  return sum - value;
 }
 
 // The sum of `value` over the block's warps before this one, and over all: a
