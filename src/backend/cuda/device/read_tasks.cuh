@@ -61,6 +61,14 @@ struct ReadTask {
     end_unit = reading.end_unit();
   }
   __device__ int num_units() const { return end_unit - first_unit; }
+  __device__ int first_group() const { return first_unit / kReadGroupUnits; }
+  __device__ int num_groups() const {
+    return (end_unit + kReadGroupUnits - 1) / kReadGroupUnits - first_group();
+  }
+  // The first unit of one of its groups, counted from its first.
+  __device__ int GroupBegin(int group) const {
+    return max((first_group() + group) * kReadGroupUnits, first_unit);
+  }
 };
 
 // The next task behind `task`, whatever units it has. REQUIRES: there is one.
@@ -84,8 +92,7 @@ struct UnitCount {
     const int first_full =
         (task.first_unit + kReadGroupUnits - 1) / kReadGroupUnits;
     units += times * count;
-    groups += times * ((task.end_unit + kReadGroupUnits - 1) / kReadGroupUnits -
-                       task.first_unit / kReadGroupUnits);
+    groups += times * task.num_groups();
     full_groups += times * max(task.end_unit / kReadGroupUnits - first_full, 0);
     most = max(most, min(count, kReadGroupUnits));
   }
@@ -124,10 +131,12 @@ struct UnitCount {
 };
 
 // What one block reads: the units, or the groups that begin, among the flat
-// numbers [begin, end); `begin` is unit `unit` of a task.
+// numbers [begin, end); `begin` is unit `unit` of a task. Where there are no
+// more groups than blocks, flat numbers count groups, and a block has one, or
+// every so many blocks none.
 struct UnitShare {
   int begin, end;
-  bool takes_groups;
+  bool takes_groups, counts_groups;
   int row, index, unit;
 };
 
@@ -163,24 +172,19 @@ class ShareFinder {
     const UnitCount of_warp = mine.SumOfWarp();
     if (threadIdx.x % 32 == 0) memory_.counts[warp] = of_warp;
     __syncthreads();
-    int before = SumOfLanesBefore(mine.units);  // of the threads below this one
-    UnitCount all;
+    UnitCount before, all;  // `before`: of the warps below
     for (int i = 0; i < kReadUnitPages; ++i) {
       const UnitCount count = memory_.counts[i];
-      if (i < warp) before += count.units;
+      if (i < warp) before.Add(count);
       all.Add(count);
     }
-    const int num_blocks = static_cast<int>(gridDim.x);
-    const int block = static_cast<int>(blockIdx.x);
-    const int quotient = all.units / num_blocks;
-    const int rest = all.units % num_blocks;
-    UnitShare share = {};
-    share.begin = block * quotient + min(block, rest);
-    share.end = share.begin + quotient + (block < rest ? 1 : 0);
-    share.takes_groups = all.units > max_units || all.TakesGroups(num_blocks);
+    UnitShare share = ShareOf(all, max_units);
     if (share.begin == share.end) return share;
-    if (before <= share.begin && share.begin < before + mine.units) {
-      Place(before, share);
+    const int count = share.counts_groups ? mine.groups : mine.units;
+    const int flat = (share.counts_groups ? before.groups : before.units) +
+                     SumOfLanesBefore(count);
+    if (flat <= share.begin && share.begin < flat + count) {
+      Place(flat, share);
       memory_.share = share;
     }
     __syncthreads();
@@ -220,7 +224,29 @@ class ShareFinder {
     return count;
   }
 
-  // Sets where unit share.begin stands; this thread's tasks begin at `flat`.
+  // A block's share, but for where it begins.
+  __device__ static UnitShare ShareOf(const UnitCount& all, int max_units) {
+    const int num_blocks = static_cast<int>(gridDim.x);
+    const int block = static_cast<int>(blockIdx.x);
+    UnitShare share = {};
+    share.takes_groups = all.units > max_units || all.TakesGroups(num_blocks);
+    if (share.takes_groups && all.groups <= num_blocks) {
+      share.counts_groups = true;
+      share.begin = block * all.groups / num_blocks;
+      share.end = (block + 1) * all.groups / num_blocks;
+      return share;
+    }
+    const int quotient = all.units / num_blocks, rest = all.units % num_blocks;
+    share.begin = block * quotient + min(block, rest);
+    share.end = share.begin + quotient + (block < rest ? 1 : 0);
+    return share;
+  }
+  __device__ static int Count(const UnitShare& share, const ReadTask& task) {
+    return share.counts_groups ? task.num_groups() : task.num_units();
+  }
+
+  // Sets where flat number share.begin stands; this thread's tasks begin at
+  // `flat`.
   __device__ void Place(int flat, UnitShare& share) const {
     for (int row = begin_row_; row < end_row_;
          row = tasks_.Generated(row + 1, end_row_)) {
@@ -228,18 +254,20 @@ class ShareFinder {
       const int end = EndTask(num_tasks);
       int i = FirstTask(num_tasks);
       if (ReadAlike(row)) {  // No need to look at each.
-        const int count = ReadTask(tasks_, row, 0).num_units();
+        const int count = Count(share, ReadTask(tasks_, row, 0));
         const int passed = min((share.begin - flat) / count, end - i);
         i += passed;
         flat += passed * count;
       }
       for (; i < end; ++i) {
         const ReadTask task(tasks_, row, i);
-        const int count = task.num_units();
+        const int count = Count(share, task);
         if (share.begin < flat + count) {
+          const int at = share.begin - flat;
           share.row = row;
           share.index = i;
-          share.unit = task.first_unit + share.begin - flat;
+          share.unit =
+              share.counts_groups ? task.GroupBegin(at) : task.first_unit + at;
           return;
         }
         flat += count;
