@@ -101,8 +101,8 @@ class UnitWaves {
   // A task for each of some KV heads: together where a wave holds all states.
   void AddHeads(const UnitTask& task, int num_heads) {
     const int64_t num_states = NumStates(task);
-    const int64_t floats = num_heads * num_states * task.rows.num_lanes() *
-                           SoftmaxState::NumFloats(dim_);
+    const int64_t floats =
+        num_heads * num_states * StateFloats(dim_, task.rows.num_lanes());
     if (num_heads == 1 || end_ - begin_ < floats ||
         num_states > ReadWorkspace::kMaxItems) {
       for (int head = 0; head < num_heads; ++head) {
@@ -122,8 +122,7 @@ class UnitWaves {
 
   // REQUIRES: of several heads, the wave has room for all states.
   void Add(const UnitTask& task, int num_heads) {
-    const int64_t state_floats =
-        task.rows.num_lanes() * SoftmaxState::NumFloats(dim_);
+    const int64_t state_floats = StateFloats(dim_, task.rows.num_lanes());
     const int64_t head_floats = NumStates(task) * state_floats;
     bool open = false;  // the last merges are this task's
     for (int unit = task.first_unit; unit < task.end_unit;) {
@@ -188,8 +187,8 @@ class UnitWaves {
   void MergeLane(const ReadMerge& merge, int lane, int worker) const {
     const int64_t floats = 2 * SoftmaxState::NumFloats(dim_);
     float* memory = job_.workspace.Scratch(worker).Take<float>(floats);
-    const SoftmaxState row = StateAt(memory, dim_, 1, 0, 0);
-    const SoftmaxState group = StateAt(memory, dim_, 1, 1, 0);
+    const SoftmaxState row(memory, dim_);
+    const SoftmaxState group(memory + floats / 2, dim_);
     if (merge.continues) {
       std::copy_n(taken_ + lane * floats, floats, memory);
     } else {

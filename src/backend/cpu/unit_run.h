@@ -21,11 +21,19 @@ inline ReadRows OfKvHead(ReadRows rows, int number) {
 // K and V are read where they lie.
 bool ReadsInPlace(const ReadJob& job);
 
+// Of a state, the lanes together. Pairs of cache lines, as they are fetched:
+// workers write neighbours at the same time.
+inline int64_t StateFloats(int dim, int num_lanes) {
+  constexpr int64_t kFloats = 128 / sizeof(float);
+  return (num_lanes * SoftmaxState::NumFloats(dim) + kFloats - 1) / kFloats *
+         kFloats;
+}
+
 // Where lane `lane` of the state after `index` others stands.
 inline SoftmaxState StateAt(float* memory, int dim, int num_lanes, int index,
                             int lane) {
-  return {memory + (int64_t{index} * num_lanes + lane) *
-                       SoftmaxState::NumFloats(dim),
+  return {memory + index * StateFloats(dim, num_lanes) +
+              lane * SoftmaxState::NumFloats(dim),
           dim};
 }
 
