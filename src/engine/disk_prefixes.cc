@@ -340,8 +340,8 @@ void DiskPrefixes::Write(std::span<const Copied> pages) {
 }
 
 bool DiskPrefixes::is_busy() const {
-  return !restorations_.empty() || !backlog_.empty() ||
-         store_->num_under_way() > 0;
+  return !restorations_.empty() || !backlog_.empty() || !downloads_.empty() ||
+         !uploaded_.empty() || store_->num_under_way() > 0;
 }
 
 // Of pages that texts share none comes free before the last of these ends.

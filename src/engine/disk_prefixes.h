@@ -108,7 +108,8 @@ class DiskPrefixes {
   // The queue has come past all copies that were taken.
   void LandCopies();
 
-  // Whether there is anything left to write or to bring.
+  // Whether there is anything left to write or to bring, or copies that were
+  // taken have not landed.
   bool is_busy() const;
   // Whether there is nothing to do for it but to wait. REQUIRES: what was taken
   // has landed.
