@@ -42,8 +42,9 @@ EngineLoop::EngineLoop(std::unique_ptr<Engine> engine, const LoopLimits& limits,
       limits_(limits),
       max_watched_(engine_->max_watched_requests()),
       metrics_(metrics),
-      listeners_(std::move(listeners)),
-      thread_([this] { Run(); }) {
+      listeners_(std::move(listeners)) {
+  Sweep();  // The pools are told of before anyone asks.
+  thread_ = std::thread([this] { Run(); });
   pthread_setname_np(thread_.native_handle(), "winnow-engine");
   engine_->SetDiskListener([this] {
     {
@@ -330,7 +331,6 @@ void EngineLoop::CountEnded(const Share& ended) {
 }
 
 void EngineLoop::Run() {
-  Sweep();  // The pools are told of before anyone asks.
   while (true) {
     Inbox inbox = AwaitWork();
     const bool ending = inbox.ending;
