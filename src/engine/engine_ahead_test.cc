@@ -399,7 +399,7 @@ TEST_P(EngineAheadTest, NobodyHearsAnythingElse) {
     for (size_t client = 0; client < plain.size(); ++client) {
       SCOPED_TRACE(client);
       ExpectSame(plain[client], ahead[client],
-                 workload.options.host_kv_bytes == 0 && !workload.has_disk);
+                 workload.options.host_kv_bytes == 0);
       ++ends[static_cast<size_t>(ahead[client].completion.reason)];
       num_preempted += ahead[client].completion.num_preemptions > 0 ? 1 : 0;
     }
