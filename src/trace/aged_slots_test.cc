@@ -243,8 +243,8 @@ TEST_F(AgedSlotsTest, AreTheBackendsSlots) {
 }
 
 TEST_F(AgedSlotsTest, AreTheBackendsSlotsWithHints) {
-  for (uint64_t seed = 100; seed < 124 && !HasFailure(); ++seed) {
-    Compare(seed, static_cast<int>(seed % 4));
+  for (uint64_t seed = 100; seed < 164 && !HasFailure(); ++seed) {
+    Compare(seed, static_cast<int>(seed % 8));
   }
 }
 
