@@ -109,8 +109,7 @@ Status DirectFolder::Lock() {
 
 Status DirectFolder::OpenBlocks() {
   const std::filesystem::path file = path_ / kBlocksName;
-  // A pipe that nobody reads is not waited for.
-  constexpr int kFlags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  constexpr int kFlags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
   blocks_fd_ = open(file.c_str(), kFlags | O_DIRECT, 0600);
   if (blocks_fd_ < 0 && errno == EINVAL) {
     blocks_fd_ = open(file.c_str(), kFlags, 0600);

@@ -25,8 +25,8 @@ class DirectFolder final : public BlockFolder {
  public:
   // Fails where the folder cannot be made or written, where its files are links
   // or no files, and where another process, or another object of this one, has
-  // it open. What the kernel or
-  // the file system lacks is done without, more slowly, and note() says so.
+  // it open. What the kernel or the file system lacks is done without, more
+  // slowly, and note() says so.
   static Result<std::unique_ptr<DirectFolder>> Open(
       const std::filesystem::path& path, const DirectFolderOptions& options);
   DirectFolder(const DirectFolder&) = delete;

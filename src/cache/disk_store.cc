@@ -8,17 +8,23 @@
 
 namespace winnow {
 
+Result<int64_t> NumDiskSlots(std::string_view what, int64_t piece_bytes,
+                             int64_t max_bytes) {
+  const int64_t slot_bytes = DiskSlotLayout(piece_bytes).slot_bytes;
+  const int64_t num_slots = max_bytes / slot_bytes;
+  if (num_slots >= 1 && num_slots < int64_t{0xffffffff}) return num_slots;
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "{} must be at least {}, a page of KV and its trailer, and "
+                   "fewer than 2^32 of them, is {}",
+                   what, FormatBytes(slot_bytes), FormatBytes(max_bytes));
+}
+
 Result<std::unique_ptr<DiskStore>> DiskStore::Open(
     std::unique_ptr<BlockFolder> folder, const DiskStoreOptions& options) {
   const DiskSlotLayout layout(options.header.piece_bytes);
-  const int64_t num_slots = options.max_bytes / layout.slot_bytes;
-  if (num_slots < 1 || num_slots >= int64_t{0xffffffff}) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "{}: the disk's size must be at least {}, a page of KV "
-                     "and its trailer, and fewer than 2^32 of them; is {}",
-                     folder->path(), FormatBytes(layout.slot_bytes),
-                     FormatBytes(options.max_bytes));
-  }
+  ASSIGN_OR_RETURN(const int64_t num_slots,
+                   NumDiskSlots(folder->path() + ": the disk's size",
+                                layout.piece_bytes, options.max_bytes));
   ASSIGN_OR_RETURN(const DiskFolderId id, OpenHeader(*folder, options.header));
   RETURN_IF_ERROR(folder->Resize(num_slots * layout.slot_bytes));
   std::unique_ptr<DiskStore> store(new DiskStore(layout, num_slots));

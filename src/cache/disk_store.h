@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -31,6 +32,12 @@ struct DiskCounts {
   double read_seconds = 0;  // of the store's own thread, for num_read
   std::string first_failure, last_failure;  // their messages
 };
+
+// How many pieces of so many bytes, each with its trailer, a disk of so many
+// holds. Fails where that is none, or more than can be told apart; `what`, the
+// disk's size, begins the message.
+Result<int64_t> NumDiskSlots(std::string_view what, int64_t piece_bytes,
+                             int64_t max_bytes);
 
 // A write or read that was started.
 struct DiskTicket {

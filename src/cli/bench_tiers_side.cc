@@ -1,6 +1,5 @@
 #include "cli/bench_tiers_side.h"
 
-#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -13,17 +12,6 @@ namespace {
 
 // Of a warm-up, as long as the disk is busy.
 constexpr std::chrono::milliseconds kDiskPause{20};
-
-std::vector<std::string> SplitList(const std::string& text) {
-  std::vector<std::string> pieces;
-  size_t begin = 0;
-  while (begin <= text.size()) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    pieces.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return pieces;
-}
 
 Result<HintOptions> HintsOf(const std::string& text) {
   HintOptions hints;

@@ -172,4 +172,14 @@ TakeValue PositiveNumber(std::optional<double>* value) {
   return PositiveNumberTo(value);
 }
 
+std::vector<std::string> SplitList(const std::string& text) {
+  std::vector<std::string> pieces;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    pieces.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return pieces;
+}
+
 }  // namespace winnow

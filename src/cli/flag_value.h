@@ -42,6 +42,9 @@ TakeValue NumberIn(double least, double most, std::optional<double>* value);
 TakeValue PositiveNumber(double* value);
 TakeValue PositiveNumber(std::optional<double>* value);
 
+// The pieces of a list with commas, as typed; one that is empty is a piece.
+std::vector<std::string> SplitList(const std::string& text);
+
 }  // namespace winnow
 
 #endif  // WINNOW_CLI_FLAG_VALUE_H_

@@ -15,18 +15,6 @@ namespace {
 
 constexpr int64_t kDefaultBytes = int64_t{16} << 30;
 
-// Whether the store has a place in so many bytes, and can tell all of its
-// places apart: before the folder is made.
-Status CheckHoldsPages(int64_t max_bytes, int64_t page_bytes) {
-  const int64_t place_bytes = DiskSlotLayout(page_bytes).slot_bytes;
-  const int64_t num_places = max_bytes / place_bytes;
-  if (num_places >= 1 && num_places < int64_t{0xffffffff}) return Ok{};
-  return MakeError(ErrorCode::kInvalidArgument,
-                   "--kv-disk-size must be at least {}, a page of KV and its "
-                   "trailer, and fewer than 2^32 of them, is {}",
-                   FormatBytes(place_bytes), FormatBytes(max_bytes));
-}
-
 // All that every page of the folder has in common, for people to compare.
 std::string KeyOf(uint64_t fingerprint, const Model& model) {
   const ModelConfig& config = model.config();
@@ -80,7 +68,8 @@ Result<std::unique_ptr<DiskStore>> OpenKvDisk(const KvDiskFlags& flags,
   const Model& model = *loaded.model;
   const int64_t page_bytes =
       kPageTokens * KvBytesPerToken(model.config(), model.dtype());
-  RETURN_IF_ERROR(CheckHoldsPages(max_bytes, page_bytes));
+  // Before the folder is made.
+  RETURN_IF_ERROR(NumDiskSlots("--kv-disk-size", page_bytes, max_bytes));
   ASSIGN_OR_RETURN(const uint64_t fingerprint,
                    FingerprintOfCheckpoint(model_folder));
   ASSIGN_OR_RETURN(std::unique_ptr<DirectFolder> folder,

@@ -20,16 +20,6 @@ constexpr double kMaxTimes = 1000;
 constexpr int64_t kMaxContext = 1 << 20;
 constexpr int kDefaultHintLevel = 2 * kBudgetLevel;
 
-std::vector<std::string> SplitList(const std::string& text) {
-  std::vector<std::string> pieces;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    pieces.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return pieces;
-}
-
 // A flag that would change nothing.
 Error NoEffect(std::string_view flag, std::string_view needs,
                std::string_view is) {

@@ -12,8 +12,7 @@ namespace winnow {
 namespace {
 
 // Twice what a disk has under way. Memory that more would take is touched once,
-// which costs more than the disk gains: 963 pages of 96 KiB came in 42 ms where
-// they came in 60 through all of staging_bytes.
+// which costs more than the disk gains (bench/check_tiers prefix).
 constexpr int64_t kMostStagingPages = 2 * DirectFolderOptions().max_transfers;
 
 const std::array<PageKind, 2> kEitherKind = {kPromptPage, GeneratedPage(-1)};
