@@ -223,24 +223,35 @@ TEST_P(ConformanceTest, GatherRowsCopiesBytes) {
   });
 }
 
-// One random product: inputs on the host, arguments on the device. Sizes and
-// gaps along rows are multiples of `grain`.
+// What a random product has: numbers of rows, and of multiples of `grain`, of
+// which sizes and gaps along rows are made.
+struct ProductSizes {
+  int64_t grain = 1;
+  int64_t min_rows = 0, max_rows = 40;
+  int64_t max_in = 300;
+  int64_t min_out = 1, max_out = 130;
+};
+
+// One random product: inputs on the host, arguments on the device.
 struct Product {
   TestArray x, residual;
   std::vector<TestArray> weights, biases;
   std::vector<LinearPart> parts;
   LinearArgs args;
 
-  Product(TestDevice& device, RandomSource& random, int64_t grain = 1) {
+  Product(TestDevice& device, RandomSource& random,
+          const ProductSizes& sizes = {}) {
     const Dtype dtype = AnyFloat(random);
-    const int64_t num_rows = random.Between(0, 40);
-    const int64_t num_in = grain * random.Between(1, 300 / (grain / 3 + 1));
+    const int64_t grain = sizes.grain;
+    const int64_t num_rows = random.Between(sizes.min_rows, sizes.max_rows);
+    const int64_t num_in = grain * random.Between(1, sizes.max_in);
     const auto gap = [&] { return grain * random.Between(0, 9); };
     x = RandomArray(dtype, {num_rows, num_in}, random);
     args.x = device.Upload(x, gap());
     const int64_t num_parts = random.Between(1, 3);
     for (int64_t i = 0; i < num_parts; ++i) {
-      const int64_t num_out = grain * random.Between(1, 130 / (grain / 3 + 1));
+      const int64_t num_out =
+          grain * random.Between(sizes.min_out, sizes.max_out);
       weights.push_back(RandomArray(dtype, {num_out, num_in}, random));
       biases.push_back(RandomArray(dtype, {num_out}, random));
       const Dtype out = random.Chance(0.5) ? dtype : Dtype::kFloat32;
@@ -300,9 +311,37 @@ TEST_P(ConformanceTest, LinearMultipliesAddsAndRoundsOnce) {
 }
 
 // Sizes as models have them, which libraries and tensor cores take.
+constexpr ProductSizes kEights = {.grain = 8, .max_in = 100, .max_out = 43};
+
 TEST_P(ConformanceTest, LinearOfMultiplesOfEight) {
   ForSeeds(80, [](TestDevice& device, RandomSource& random) {
-    const Product product(device, random, 8);
+    const Product product(device, random, kEights);
+    device.backend().Linear(device.queue(), product.args);
+    ExpectProducts(device, product);
+  });
+}
+
+TEST_P(ConformanceTest, LinearOfManyRows) {
+  ForSeeds(40, [](TestDevice& device, RandomSource& random) {
+    ProductSizes sizes = kEights;
+    sizes.min_rows = 17;
+    sizes.max_rows = 70;
+    const Product product(device, random, sizes);
+    device.backend().Linear(device.queue(), product.args);
+    ExpectProducts(device, product);
+  });
+}
+
+// More outputs than the device takes in at a time.
+TEST_P(ConformanceTest, LinearOfManyOutputs) {
+  ForSeeds(5, [](TestDevice& device, RandomSource& random) {
+    const Product product(device, random,
+                          {.grain = 8,
+                           .min_rows = 1,
+                           .max_rows = 64,
+                           .max_in = 30,
+                           .min_out = 1000,
+                           .max_out = 2600});
     device.backend().Linear(device.queue(), product.args);
     ExpectProducts(device, product);
   });
@@ -312,7 +351,7 @@ TEST_P(ConformanceTest, LinearOfMultiplesOfEight) {
 // that of the parts.
 TEST_P(ConformanceTest, LinearOfPartsSideBySide) {
   ForSeeds(40, [](TestDevice& device, RandomSource& random) {
-    Product product(device, random, 8);
+    Product product(device, random, kEights);
     product.args.residual = {};
     const int64_t num_rows = product.x.dim(0), num_in = product.x.dim(1);
     const Dtype dtype = product.x.dtype;
@@ -362,7 +401,8 @@ struct SurroundedProduct {
   SurroundedProduct(TestDevice& device, RandomSource& random) {
     const Dtype dtype = AnyFloat(random);
     // Mostly few rows, of numbers that are enough to be summed by a block.
-    const int64_t num_rows = random.Between(0, random.Chance(0.6) ? 4 : 19);
+    const int64_t num_rows =
+        random.Between(0, random.Chance(0.6) ? 4 : random.Among({19, 66}));
     const int64_t num_in = 8 * random.Between(1, random.Chance(0.7) ? 250 : 40);
     const auto gap = [&] { return 8 * random.Between(0, 3); };
     const bool gates = random.Chance(0.6);
@@ -379,7 +419,7 @@ struct SurroundedProduct {
           .epsilon = random.Chance(0.5) ? 1e-5f : 0.1f,
           .out = args.x};
     }
-    const int64_t num_out = random.Between(1, 60);
+    const int64_t num_out = random.Between(1, random.Chance(0.8) ? 60 : 400);
     const int64_t num_parts = gates ? 2 : random.Between(1, 2);
     const int64_t between = random.Chance(0.7) ? 0 : 8;  // one weight and next
     const View weights = device.Upload(

@@ -18,6 +18,7 @@ namespace winnow {
 struct CudaDevice {
   int index = 0;
   int num_multiprocessors = 0;
+  int num_split_clusters = 0;      // of LinearSplit, at once; 0: not asked yet
   std::byte* workspace = nullptr;  // what stands in it means nothing between
                                    // verbs of a queue
   size_t workspace_bytes = 0;

@@ -114,10 +114,15 @@ void EnqueueLinear(CudaQueue& queue, CublasLt& library,
     product.norm.reset();
   }
   if (gates) return EnqueueLinearFewRowsGated(queue, product);
+  if (LinearSplitGates(product)) {
+    return EnqueueLinearSplitGated(queue, product);
+  }
   for (size_t next = 0; next < args.parts.size();) {
     const LinearPart part = TakePart(args.parts, next);
     if (LinearFewRowsTakes(product, part)) {
       EnqueueLinearFewRows(queue, product, part);
+    } else if (LinearSplitTakes(product, part)) {
+      EnqueueLinearSplit(queue, product, part);
     } else if (!EnqueueByLibrary(queue, library, product, part)) {
       EnqueueLinearRows(queue, product, part);
     }

@@ -25,6 +25,15 @@ bool LinearFewRowsNorms(const LinearArgs& args);
 bool LinearFewRowsGates(const LinearArgs& args);
 void EnqueueLinearFewRowsGated(CudaQueue& queue, const LinearArgs& args);
 
+// One part of 17 to 64 rows of bfloat16: tiles of weights meet all rows, and a
+// cluster of blocks splits the inputs. `out` may be the residual.
+bool LinearSplitTakes(const LinearArgs& args, const LinearPart& part);
+void EnqueueLinearSplit(CudaQueue& queue, const LinearArgs& args,
+                        const LinearPart& part);
+// Both parts and args.gated_act in one launch.
+bool LinearSplitGates(const LinearArgs& args);
+void EnqueueLinearSplitGated(CudaQueue& queue, const LinearArgs& args);
+
 // One part by a warp an element, in one order over `in`: any sizes, strides
 // and alignments. What parts with bias in float32, or odd sizes, fall to.
 void EnqueueLinearRows(CudaQueue& queue, const LinearArgs& args,

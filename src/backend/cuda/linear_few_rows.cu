@@ -152,8 +152,9 @@ __global__ void __launch_bounds__(
   const FewRowsShape& shape = task.shape;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   auto* sums = reinterpret_cast<float*>(memory + kWarps * Queue::kWarpBytes);
-  auto run = device::TileRun::OfBlock((shape.outputs + Queue::kOutputs - 1) /
-                                      Queue::kOutputs);
+  auto run = device::TileRun::Share(
+      (shape.outputs + Queue::kOutputs - 1) / Queue::kOutputs,
+      static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x));
   Queue queue(
       {task.weight, task.up, shape.weight_stride, shape.inputs, shape.outputs},
       run, memory + warp * Queue::kWarpBytes);

@@ -2,14 +2,9 @@
 #ifndef WINNOW_BACKEND_CUDA_DEVICE_ASYNC_COPY_CUH_
 #define WINNOW_BACKEND_CUDA_DEVICE_ASYNC_COPY_CUH_
 
-#include <cstdint>
+#include "backend/cuda/device/shared_address.cuh"
 
 namespace winnow::device {
-
-// A pointer into shared memory as instructions take it.
-__device__ inline uint32_t SharedAddress(const void* pointer) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
-}
 
 // Starts to copy 16 bytes, past L1; with num_bytes = 0 zeros are written and
 // nothing is read. REQUIRES: both addresses are multiples of 16.

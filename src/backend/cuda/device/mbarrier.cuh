@@ -3,13 +3,9 @@
 #ifndef WINNOW_BACKEND_CUDA_DEVICE_MBARRIER_CUH_
 #define WINNOW_BACKEND_CUDA_DEVICE_MBARRIER_CUH_
 
-#include <cstdint>
+#include "backend/cuda/device/shared_address.cuh"
 
 namespace winnow::device {
-
-__device__ inline uint32_t SharedAddress(const void* shared) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
-}
 
 // One phase passes when `num_arrivals` threads have arrived and the bytes that
 // they announced have landed. 8 bytes of shared memory.

@@ -4,6 +4,7 @@
 
 #include <cuda.h>
 
+#include "backend/cuda/device/cache_policy.cuh"
 #include "backend/cuda/device/mbarrier.cuh"
 
 namespace winnow::device {
@@ -17,6 +18,18 @@ __device__ inline void CopyBox(const CUtensorMap& map, const int (&at)[3],
       ".mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(
           SharedAddress(to)),
       "l"(&map), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(SharedAddress(&landed))
+      : "memory");
+}
+
+// The same, kept in L2 by a policy.
+__device__ inline void CopyBox(const CUtensorMap& map, const int (&at)[3],
+                               void* to, Mbarrier& landed, CachePolicy policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile"
+      ".mbarrier::complete_tx::bytes.L2::cache_hint "
+      "[%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(SharedAddress(to)),
+      "l"(&map), "r"(at[0]), "r"(at[1]), "r"(at[2]),
+      "r"(SharedAddress(&landed)), "l"(policy)
       : "memory");
 }
 

@@ -4,6 +4,7 @@
 
 #include "backend/cuda/device/async_copy.cuh"
 #include "backend/cuda/device/cache_policy.cuh"
+#include "backend/cuda/device/tile_run.cuh"
 
 namespace winnow::device {
 
@@ -24,32 +25,6 @@ struct WeightTiles {
   const T* up;     // of the same shape, or null
   int64_t stride;  // between outputs
   int inputs, outputs;
-};
-
-// Tiles [first, first + left), which are taken in passes: each chunk of x is
-// loaded once a pass, and multiplied by all its tiles.
-struct TileRun {
-  int first, left;
-
-  // A block's even share of all tiles.
-  __device__ static TileRun OfBlock(int num_tiles) {
-    const int num_blocks = static_cast<int>(gridDim.x);
-    const int block = static_cast<int>(blockIdx.x);
-    const int quotient = num_tiles / num_blocks, rest = num_tiles % num_blocks;
-    return {block * quotient + min(block, rest),
-            quotient + (block < rest ? 1 : 0)};
-  }
-  // How many tiles the next pass has: of as few passes of at most kMost as
-  // there can be, all have about as many. 0 behind the last.
-  template <int kMost>
-  __device__ int PassTiles() const {
-    const int passes = (left + kMost - 1) / kMost;
-    return left == 0 ? 0 : (left + passes - 1) / passes;
-  }
-  __device__ void Take(int num_tiles) {
-    first += num_tiles;
-    left -= num_tiles;
-  }
 };
 
 // Owns kStages chunks of shared memory and keeps kStages - 1 of them on their
