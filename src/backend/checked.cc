@@ -132,7 +132,11 @@ class CheckedBackend final : public Backend {
     });
     if (args.norm) disagreement_.CompareView("x", args.x);
     if (args.gated_act) {
-      return disagreement_.CompareView("gated_act.out", args.gated_act->out);
+      disagreement_.CompareView("gated_act.out", args.gated_act->out);
+      // Others may stand where gate and up did, and read rows of theirs that
+      // no verb has written since.
+      disagreement_.TakeOver(args.gated_act->gate.data);
+      return disagreement_.TakeOver(args.gated_act->up.data);
     }
     for (const LinearPart& part : args.parts) {
       disagreement_.CompareView("out", part.out);

@@ -1,6 +1,8 @@
 // A model whose every verb is compared, through the whole engine.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "backend/checked.h"
 #include "backend/cpu/cpu_backend.h"
 #include "engine/engine.h"
@@ -31,9 +33,11 @@ struct Answer {
 
 class CheckedEngineTest : public testing::Test {
  protected:
-  // Greedy tokens of a tiny model on `backend`; its weights go there too.
+  // Greedy tokens of a tiny model on `backend`; its weights go there too. With
+  // `dense_beside` a request without a selector came first: its rows stand in
+  // one step with a prompt's.
   static Answer Generate(Backend& backend, const std::string& select,
-                         Dtype dtype) {
+                         Dtype dtype, bool dense_beside = false) {
     const TinyCase tiny = ReadTinyCase("qwen3");
     const std::unique_ptr<Model> model = LoadTinyModel(tiny, dtype);
     const Status uploaded = model->Upload(backend, {});
@@ -48,6 +52,8 @@ class CheckedEngineTest : public testing::Test {
     request.prompt = tiny.tokens;
     request.max_tokens = 20;
     request.sampling.temperature = 0;
+    Listener of_dense;
+    if (dense_beside) CHECK(engine->Add(request, &of_dense).ok(), "no room");
     if (!select.empty()) request.selector = 0;
     Listener listener;
     const Result<SequenceId> id = engine->Add(std::move(request), &listener);
@@ -95,6 +101,25 @@ TEST_F(CheckedEngineTest, TheFirstVerbThatDisagreesIsNamed) {
       << run.failure;
   EXPECT_NE(run.failure.find(", Linear: out float32 "), std::string::npos)
       << run.failure;
+}
+
+// A launch that gates has no need to write what it gates, and rows of a Read
+// that no verb has written yet may stand in its place.
+TEST_F(CheckedEngineTest, WhatIsLeftOfAGateAndAnUpIsNoDisagreement) {
+  auto hooked =
+      std::make_unique<HookedBackend>(MakeCpuBackend({.num_threads = 1}));
+  hooked->post_linear = [&](const LinearArgs& args) {
+    if (!args.gated_act) return;
+    const View& up = args.gated_act->up;
+    for (int64_t row = 0; row < up.dim(0); ++row) {
+      std::fill_n(up.Row<float>(row), up.dim(1), 1e9f);
+    }
+  };
+  const auto checked = MakeCheckedBackend(std::move(hooked), Reference());
+  EXPECT_EQ(Generate(*checked, "quest:budget=32,block=16,dense_layers=none",
+                     Dtype::kFloat32, true)
+                .failure,
+            "");
 }
 
 TEST_F(CheckedEngineTest, AnotherTokenIsADisagreement) {

@@ -16,7 +16,8 @@ class HookedBackend final : public ForwardingBackend {
   using ForwardingBackend::ForwardingBackend;
 
   std::function<Status()> on_wait;                    // instead of waiting
-  std::function<void(const LinearArgs&)> pre_linear;  // before the verb
+  std::function<void(const LinearArgs&)> pre_linear;   // before the verb
+  std::function<void(const LinearArgs&)> post_linear;  // behind it
   std::function<void(const SampleArgs&)> pre_sample;
   std::function<void(const EmbedArgs&)> pre_embed;
   std::function<void(const View& from, const View& to)> pre_copy;
@@ -50,6 +51,7 @@ class HookedBackend final : public ForwardingBackend {
   void Linear(Queue& queue, const LinearArgs& args) override {
     if (pre_linear) pre_linear(args);
     real().Linear(queue, args);
+    if (post_linear) post_linear(args);
   }
   void Summarize(Queue& queue, const LayerStep& step, const SummarizeArgs& args,
                  const LayerCache& cache) override {
