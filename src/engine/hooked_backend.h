@@ -15,7 +15,7 @@ class HookedBackend final : public ForwardingBackend {
  public:
   using ForwardingBackend::ForwardingBackend;
 
-  std::function<Status()> on_wait;                    // instead of waiting
+  std::function<Status()> on_wait;                     // instead of waiting
   std::function<void(const LinearArgs&)> pre_linear;   // before the verb
   std::function<void(const LinearArgs&)> post_linear;  // behind it
   std::function<void(const SampleArgs&)> pre_sample;

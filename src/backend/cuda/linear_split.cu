@@ -111,11 +111,14 @@ class SplitFetch {
   const device::CachePolicy policy_ = device::EvictFirst();
 };
 
-// Arrives, as one of a cluster's warps, at this barrier of every block.
-__device__ inline void TellBlocks(const device::Mbarrier& barrier) {
+// Arrives, as a warp of block `rank`, at this barrier of every block of the
+// cluster.
+__device__ inline void TellBlocks(int rank, device::Mbarrier& barrier) {
   __syncwarp();
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  if (lane < kSplitBlocks) {
+  if (lane == rank) {
+    barrier.Arrive();
+  } else if (lane < kSplitBlocks) {
     device::ArriveInCluster(device::AddressIn(lane, &barrier));
   }
 }
@@ -156,7 +159,7 @@ class SplitMultiply {
         const int tile = group_ + 2 * j;
         if (tile < num_tiles) Send(tile, sums[j]);
       }
-      TellBlocks(memory_.received);
+      TellBlocks(rank_, memory_.received);
       run.Take(of_run);
     }
   }
@@ -240,7 +243,7 @@ class SplitAdd {
       }
       run.Take(of_run);
       // Behind the last pass nobody waits, and a block may have ended.
-      if (run.left > 0) TellBlocks(memory.taken);
+      if (run.left > 0) TellBlocks(rank_, memory.taken);
     }
   }
 
