@@ -3,6 +3,7 @@
 #define WINNOW_BACKEND_CUDA_DEVICE_TILE_RING_CUH_
 
 #include "backend/cuda/device/async_copy.cuh"
+#include "backend/cuda/device/cache_policy.cuh"
 #include "backend/cuda/device/piece.cuh"
 #include "backend/cuda/device/select_tile.cuh"
 
@@ -108,7 +109,7 @@ class TileRing {
     const int first = static_cast<int>(threadIdx.x) % 32 * kPieceBytes;
     const auto copy = [&](int at, const std::byte* piece) {
       CopyAsync16(place + static_cast<uint32_t>(at), piece,
-                  at >= from && at < to ? kPieceBytes : 0);
+                  at >= from && at < to ? kPieceBytes : 0, policy_);
     };
     if (rows_.Adjacent()) {
       const std::byte* const source = next_ + first_slot_ * row_bytes;
@@ -128,6 +129,8 @@ class TileRing {
   TileLine line_;          // `slot`: whose rows are fetched next
   const std::byte* next_;  // its first
   std::byte* const places_;
+  // A layer's summaries are read once a step.
+  const CachePolicy policy_ = EvictFirst();
   const int half_bytes_;
   const int num_ahead_;
   int first_slot_ = 0;  // of the tile, which is fetched next
