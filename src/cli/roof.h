@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "backend/cpu/thread_pool.h"
+#include "base/thread_pool.h"
 #include "tensor/buffer.h"
 
 namespace winnow {

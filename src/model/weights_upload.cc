@@ -2,6 +2,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/thread_pool.h"
 #include "model/weights.h"
 
 namespace winnow {
@@ -9,6 +10,10 @@ namespace {
 
 // A piece of pinned memory: one is filled while the other is sent.
 constexpr size_t kPieceBytes = size_t{32} << 20;
+// One thread copies mapped files at half of what a GPU's link takes, or less:
+// it meets each of their pages for the first time.
+constexpr int kMaxCopiers = 8;
+constexpr int64_t kCopyBytes = int64_t{1} << 20;  // that one takes at a time
 constexpr size_t kGroupAlignment = 256;
 constexpr std::chrono::minutes kCopyTimeout(5);
 
@@ -72,8 +77,12 @@ class Sender {
         RETURN_IF_ERROR(backend_.Wait(piece.sent, kCopyTimeout));
       }
       const size_t count = std::min(from.size(), kPieceBytes);
-      std::memcpy(piece.memory.data(), from.data(), count);
       const auto size = static_cast<int64_t>(count);
+      copiers_.ParallelRanges(
+          size, kCopyBytes, [&](int64_t begin, int64_t end, int) {
+            std::memcpy(piece.memory.data() + begin, from.data() + begin,
+                        static_cast<size_t>(end - begin));
+          });
       backend_.Copy(*queue_, piece.memory.At(0, Dtype::kUInt8, {size}),
                     MakeView(to, Dtype::kUInt8, {size}));
       piece.sent = backend_.Record(*queue_);
@@ -100,6 +109,7 @@ class Sender {
 
   Backend& backend_;
   std::unique_ptr<Queue> queue_;
+  ThreadPool copiers_{std::min(kMaxCopiers, ThreadPool::CountWorkers(0))};
   std::array<Piece, 2> pieces_;
   size_t turn_ = 0;
 };

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "backend/cpu/thread_pool.h"
 #include "backend/replacement.h"
+#include "base/thread_pool.h"
 
 namespace winnow {
 

@@ -24,10 +24,10 @@
 #include "backend/cpu/sample.h"
 #include "backend/cpu/select.h"
 #include "backend/cpu/summarize.h"
-#include "backend/cpu/thread_pool.h"
 #include "backend/cpu/vector_linear.h"
 #include "backend/cpu/vector_read.h"
 #include "backend/cpu/vector_select.h"
+#include "base/thread_pool.h"
 
 namespace winnow {
 namespace {

@@ -7,8 +7,8 @@
 #include "backend/backend.h"
 #include "backend/cpu/read_kernels.h"
 #include "backend/cpu/step_rows.h"
-#include "backend/cpu/thread_pool.h"
 #include "backend/cpu/top_scores.h"
+#include "base/thread_pool.h"
 
 namespace winnow {
 

@@ -7,7 +7,7 @@
 
 #include "backend/backend.h"
 #include "backend/cpu/key_run.h"
-#include "backend/cpu/thread_pool.h"
+#include "base/thread_pool.h"
 
 namespace winnow {
 

@@ -3,7 +3,7 @@
 #define WINNOW_BACKEND_CPU_MOVE_H_
 
 #include "backend/backend.h"
-#include "backend/cpu/thread_pool.h"
+#include "base/thread_pool.h"
 
 namespace winnow {
 

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "backend/backend.h"
-#include "backend/cpu/thread_pool.h"
+#include "base/thread_pool.h"
 
 namespace winnow {
 

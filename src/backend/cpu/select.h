@@ -5,7 +5,7 @@
 #include "backend/backend.h"
 #include "backend/cpu/row_choice.h"
 #include "backend/cpu/step_rows.h"
-#include "backend/cpu/thread_pool.h"
+#include "base/thread_pool.h"
 
 namespace winnow {
 

@@ -8,7 +8,7 @@
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/linear_onednn.h"
 #include "backend/cpu/read_kernels.h"
-#include "backend/cpu/thread_pool.h"
+#include "base/thread_pool.h"
 
 namespace winnow {
 

@@ -7,7 +7,7 @@
 #include "backend/cpu/read_kernels.h"
 #include "backend/cpu/read_workspace.h"
 #include "backend/cpu/step_rows.h"
-#include "backend/cpu/thread_pool.h"
+#include "base/thread_pool.h"
 
 namespace winnow {
 

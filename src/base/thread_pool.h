@@ -1,6 +1,6 @@
-// ThreadPool: the CPU backend's own threads.
-#ifndef WINNOW_BACKEND_CPU_THREAD_POOL_H_
-#define WINNOW_BACKEND_CPU_THREAD_POOL_H_
+// ThreadPool: threads that share out the items of a loop.
+#ifndef WINNOW_BASE_THREAD_POOL_H_
+#define WINNOW_BASE_THREAD_POOL_H_
 
 #include <algorithm>
 #include <atomic>
@@ -87,4 +87,4 @@ class ThreadPool {
 
 }  // namespace winnow
 
-#endif  // WINNOW_BACKEND_CPU_THREAD_POOL_H_
+#endif  // WINNOW_BASE_THREAD_POOL_H_
