@@ -339,6 +339,10 @@ class SplitAdd {
 // the weights come once, and x, from L2, once a pass: a fourth of the weights'
 // bytes where a pass has all its tiles. The order of a row's sums depends on
 // `inputs` alone. Flops: 2 x 64 x inputs x outputs.
+// (H200, a layer of Llama-3.1-8B's shape, 64 rows: 130.7 us; 136.4 where those
+// that multiply also add up, 154.6 with two tiles a pass. Of these 16 go into
+// sums that blocks send each other: 114.8 without. Of 132 multiprocessors 120
+// have a place in clusters of four.)
 template <typename Out, bool kGated>
 __global__ void __launch_bounds__(kSplitThreads, 1)
     LinearSplitKernel(const __grid_constant__ SplitTask<Out> task) {
