@@ -41,6 +41,11 @@ bool IsBound(const SummaryRows& rows) {
   return rows.kind == Kind::kMinMax || rows.kind == Kind::kCuboid;
 }
 
+// A row a partition: what most selectors have.
+bool IsOneRow(const RowPool& pool) {
+  return pool.size == 1 && pool.stride == 1 && pool.pad == 0;
+}
+
 int KvHeadOf(const ScoreTask& task, int head) {
   return head / static_cast<int>(task.q.dim(1) / task.cache.num_kv_heads);
 }
@@ -138,6 +143,37 @@ float Reduce(Reduction reduction, std::span<const float> scores) {
              : result;
 }
 
+// Rows of several heads' scores.
+struct HeadRows {
+  const float* scores = nullptr;  // [num_heads, num_rows]
+  int64_t num_rows = 0;
+  int num_heads = 0;
+  Reduction group = Reduction::kMax;
+};
+
+// to[i] = row `first` + i, reduced over ascending heads; what is NaN has no
+// score.
+template <size_t kCount>
+void ReduceHeads(const HeadRows& of, size_t first, float* to) {
+  const float* scores = of.scores + first;
+  float some[kCount];
+  for (size_t i = 0; i < kCount; ++i) some[i] = scores[i];
+  for (int head = 1; head < of.num_heads; ++head) {
+    scores += of.num_rows;
+    for (size_t i = 0; i < kCount; ++i) {
+      // As std::max, of which GCC 12 makes no vectors.
+      const float larger = some[i] < scores[i] ? scores[i] : some[i];
+      some[i] = of.group == Reduction::kMax ? larger : some[i] + scores[i];
+    }
+  }
+  const float divisor =
+      of.group == Reduction::kMean ? static_cast<float>(of.num_heads) : 1.0f;
+  for (size_t i = 0; i < kCount; ++i) {
+    const float score = some[i] / divisor;
+    to[i] = score == score ? score : kNoScore;
+  }
+}
+
 }  // namespace
 
 std::span<const float> RowScores::Score(const ScoreTask& task) {
@@ -146,6 +182,7 @@ std::span<const float> RowScores::Score(const ScoreTask& task) {
   of_head_.resize(std::max(of_head_.size(), num_rows));
   rows_.resize(num_rows);
   FindEmpty(task);
+  if (ReduceRawRows(task)) return partitions_;
   for (int head = task.first_head; head < task.end_head; ++head) {
     const std::span<const float> scores = LeaveOut(task, ScoreHead(task, head));
     if (TakeInSoftmax(task, head, scores)) continue;
@@ -218,6 +255,35 @@ void RowScores::FindEmpty(const ScoreTask& task) {
       --num_empty;
     }
   }
+}
+
+bool RowScores::ReduceRawRows(const ScoreTask& task) {
+  const SelectProgram& program = task.program;
+  if (task.raw.rows == nullptr || program.map != HeadMap::kNone || task.fixed ||
+      !empty_.empty() || program.rounds_to_bfloat16 ||
+      !IsOneRow(program.pool)) {
+    return false;
+  }
+  const int64_t block = program.block_tokens;
+  partitions_.resize(
+      static_cast<size_t>((task.scored_tokens + block - 1) / block));
+  const size_t count = std::min(rows_.size(), partitions_.size());
+  const HeadRows of = {
+      .scores = task.raw.rows + task.first_head * std::ssize(rows_),
+      .num_rows = std::ssize(rows_),
+      .num_heads = task.end_head - task.first_head,
+      .group = program.group};
+  constexpr size_t kSome = 32;  // what fits registers
+  size_t row = 0;
+  for (; row + kSome <= count; row += kSome) {
+    ReduceHeads<kSome>(of, row, partitions_.data() + row);
+  }
+  for (; row < count; ++row) {
+    ReduceHeads<1>(of, row, partitions_.data() + row);
+  }
+  std::fill(partitions_.begin() + static_cast<std::ptrdiff_t>(count),
+            partitions_.end(), kNoScore);
+  return true;
 }
 
 std::span<const float> RowScores::LeaveOut(const ScoreTask& task,
@@ -296,8 +362,7 @@ void RowScores::Pool(const ScoreTask& task) {
   const auto num_rows = static_cast<int64_t>(rows_.size());
   partitions_.resize(
       static_cast<size_t>((task.scored_tokens + block - 1) / block));
-  if (pool.size == 1 && pool.stride == 1 && pool.pad == 0) {
-    // A row a partition: what most selectors have.
+  if (IsOneRow(pool)) {
     const size_t count = std::min(rows_.size(), partitions_.size());
     for (size_t b = 0; b < count; ++b) {
       partitions_[b] = std::isnan(rows_[b]) ? kNoScore : rows_[b];

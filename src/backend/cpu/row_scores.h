@@ -63,6 +63,9 @@ class RowScores {
   void TakeInHead(const ScoreTask& task, int head,
                   std::span<const float> scores);
   void Pool(const ScoreTask& task);
+  // All of it at once, where a partition is a row and heads are not mapped:
+  // false otherwise.
+  bool ReduceRawRows(const ScoreTask& task);
   // Sets empty_.
   void FindEmpty(const ScoreTask& task);
 
