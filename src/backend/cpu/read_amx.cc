@@ -1,8 +1,7 @@
 // The prompt kernel on AMX tiles of 16 rows of 64 bytes. Scores come out [key,
 // row] as they do without AMX: K as stored is the left factor, the packed q
 // the right one. For the values V is laid out [column, pair of keys].
-#include <immintrin.h>
-
+#include "backend/cpu/amx_tiles.h"
 #include "backend/cpu/bfloat16_words.h"
 #include "backend/cpu/lanes_avx512.h"
 #include "backend/cpu/read_kernels.h"
@@ -15,21 +14,6 @@ namespace {
 constexpr int kTileWords = 16;
 constexpr int kRowBytes = kTileRows * 4;
 constexpr int kPairs = kTileKeys / 2;
-
-// Palette 1 with eight tiles of 16 rows of 64 bytes (Intel SDM volume 1, 18.2).
-struct alignas(64) TileConfig {
-  uint8_t palette = 1;
-  uint8_t start_row = 0;
-  uint8_t reserved[14] = {};
-  uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  uint8_t num_rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-};
-static_assert(sizeof(TileConfig) == 64);
-
-// GCC does not tell its optimiser that a tile load reads memory.
-[[gnu::always_inline]] inline void FinishStores() {
-  asm volatile("" ::: "memory");
-}
 
 // Tiles 0 to 3 += the products of left factors 4, 5 and right factors 6, 7.
 [[gnu::always_inline]] inline void MultiplyTiles() {
@@ -182,6 +166,7 @@ ReadKernels AmxReadKernels() {
   kernels.narrow_tile_bfloat16 = kernels.tile_bfloat16;
   kernels.tile_bfloat16 = ReadTileAmx;
   kernels.tile_bfloat16_k_multiple = 32;
+  kernels.score_tile_bfloat16 = ScoreTileAmx;
   return kernels;
 }
 

@@ -173,6 +173,9 @@ struct ReadKernels {
   // The units' scores alone, of which Select makes use: K may be summaries.
   UnitKernel score_float32 = nullptr;
   UnitKernel score_bfloat16 = nullptr;
+  // The same with q as words [k_dim words, 16], of a k_dim that is a multiple
+  // of 32 and keys that are read from 0 on and not picked; or null.
+  UnitKernel score_tile_bfloat16 = nullptr;
   BlendKernel blend = nullptr;
   KeysKernel keys_of = nullptr;
   CountKernel count_from = nullptr;
@@ -197,6 +200,8 @@ ReadKernels Avx2ReadKernels();
 ReadKernels Avx512ReadKernels();
 ReadKernels Avx512Bf16ReadKernels();
 ReadKernels AmxReadKernels();
+// A part of the last: the scores of Select.
+void ScoreTileAmx(const TileKeys& keys, const UnitRows& rows);
 
 }  // namespace winnow
 

@@ -19,7 +19,7 @@ bool IsBound(const SummaryRows& rows) {
 
 }  // namespace
 
-RowScan::RowScan(const ReadKernels& kernels, const ScanTask& task,
+RowScan::RowScan(const ReadKernels& kernels, ScanTask task,
                  ScratchCutter scratch)
     : task_(task),
       level_(task.table.layout.levels[static_cast<size_t>(task.level)]),
@@ -31,6 +31,10 @@ RowScan::RowScan(const ReadKernels& kernels, const ScanTask& task,
       kernels.score_bfloat16 != nullptr) {
     paired_ = true;
     score_ = kernels.score_bfloat16;
+    if (kernels.score_tile_bfloat16 != nullptr && width_ % 32 == 0) {
+      score_ = kernels.score_tile_bfloat16;
+      by_tile_ = true;
+    }
   } else if (dtype == Dtype::kFloat8E4M3) {
     is_float8_ = true;
     wide_ = scratch.Take<float>(int64_t{kTileKeys} * width_);
@@ -46,31 +50,41 @@ RowScan::RowScan(const ReadKernels& kernels, const ScanTask& task,
   }
   const int64_t num_words = width_ / (paired_ ? 2 : 1);
   rows_.num_rows = task.num_lanes;
-  rows_.q = scratch.Take<float>(task.num_lanes * num_words);
+  auto* words =
+      scratch.Take<float>(num_words * (by_tile_ ? kUnitRows : task.num_lanes));
+  rows_.q = words;
   rows_.scores = scratch.Take<float>(int64_t{task.num_lanes} * kTileKeys);
   rows_.transposed_k = scratch.Take<float>(num_words * kTilePageTokens);
+  PackQueries(words);
 }
 
-void RowScan::Run() {
-  PackQueries();
-  const bool prefetches = wide_ == nullptr && !gathers_;
+void RowScan::Run(const std::function<RowScan*()>& next) {
   TileKeys of_tiles[2];  // in turns
   int turn = 0;
   for (int64_t slot = task_.first_slot; slot < task_.end_slot;
        slot += kTileKeys, turn = 1 - turn) {
     TileKeys& keys = of_tiles[turn];
-    if (!prefetches || slot == task_.first_slot) FindTile(slot, keys);
-    if (prefetches) {
-      FindTile(slot + kTileKeys, of_tiles[1 - turn]);
-      FetchAhead(of_tiles[1 - turn], keys);
+    if (!ReadsInPlace() || slot == task_.first_slot) FindTile(slot, keys);
+    const bool last = slot + kTileKeys >= task_.end_slot;
+    RowScan* ahead = last ? next() : this;
+    if (ReadsInPlace()) {
+      TileKeys& of_next = of_tiles[1 - turn];
+      if (ahead == nullptr || !ahead->ReadsInPlace()) {
+        of_next.begin = of_next.end = 0;
+      } else {
+        ahead->FindTile(last ? ahead->task_.first_slot : slot + kTileKeys,
+                        of_next);
+      }
+      FetchAhead(of_next, keys);
     }
     score_(keys, rows_);
     CopyScores(slot, keys.end);
   }
 }
 
-void RowScan::PackQueries() {
+void RowScan::PackQueries(float* words) {
   const int64_t k_dim = task_.cache.format.k_dim;
+  const int64_t num_words = width_ / (paired_ ? 2 : 1);
   const auto pack = [&](const auto* from, auto* to) {
     using To = std::remove_pointer_t<decltype(to)>;
     for (int64_t c = 0; c < k_dim; ++c) {
@@ -83,16 +97,20 @@ void RowScan::PackQueries() {
       }
     }
   };
-  auto* words = static_cast<float*>(const_cast<void*>(rows_.q));
   WithFloatType(task_.q.dtype, [&](auto element) {
     using Q = decltype(element);
     for (int lane = 0; lane < task_.num_lanes; ++lane) {
       const ScanLane& place = task_.lanes[lane];
       const Q* q = task_.q.Row<Q>(place.row) + place.q_head * task_.q.stride[1];
+      // By tile, a lane's words pass through scratch.
+      float* to = by_tile_ ? rows_.transposed_k : words + lane * num_words;
       if (paired_) {
-        pack(q, reinterpret_cast<BFloat16*>(words) + int64_t{lane} * width_);
+        pack(q, reinterpret_cast<BFloat16*>(to));
       } else {
-        pack(q, words + int64_t{lane} * width_);
+        pack(q, to);
+      }
+      for (int64_t i = 0; by_tile_ && i < num_words; ++i) {
+        words[i * kUnitRows + lane] = to[i];
       }
     }
   });

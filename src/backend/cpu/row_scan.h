@@ -3,6 +3,8 @@
 #ifndef WINNOW_BACKEND_CPU_ROW_SCAN_H_
 #define WINNOW_BACKEND_CPU_ROW_SCAN_H_
 
+#include <functional>
+
 #include "backend/backend.h"
 #include "backend/cpu/read_kernels.h"
 #include "backend/cpu/read_workspace.h"
@@ -42,23 +44,30 @@ class RowScan {
  public:
   // Takes what it needs from `scratch`. REQUIRES: k_dim is a multiple of 16, at
   // most kMaxReadDim / 2.
-  RowScan(const ReadKernels& kernels, const ScanTask& task,
-          ScratchCutter scratch);
+  RowScan(const ReadKernels& kernels, ScanTask task, ScratchCutter scratch);
 
-  void Run();
+  void Run() {
+    Run([]() -> RowScan* { return nullptr; });
+  }
+  // Calls `next` before the last rows are scored: what it returns, if any, has
+  // its first rows fetched meanwhile.
+  void Run(const std::function<RowScan*()>& next);
 
  private:
-  void PackQueries();
+  void PackQueries(float* words);
   // The 32 rows from slot `slot` on, as the kernel reads them, as number
   // `number` of a tile.
   const std::byte* Page(int64_t slot, int number);
   void FindTile(int64_t slot, TileKeys& keys);
+  // Rows are read where they lie.
+  bool ReadsInPlace() const { return wide_ == nullptr && !gathers_; }
   void CopyScores(int64_t slot, int num_slots) const;
 
-  const ScanTask& task_;
+  const ScanTask task_;
   const SummaryLayout::Level level_;
   const int width_;  // of a row, in elements
   bool paired_ = false;
+  bool by_tile_ = false;  // queries are packed for score_tile_bfloat16
   UnitKernel score_ = nullptr;
   bool is_float8_ = false;         // rows have scales of their own
   WidenKernel widen_ = nullptr;    // null: rows are read as stored

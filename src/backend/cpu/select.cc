@@ -36,6 +36,19 @@ int64_t MostLists(const SelectRows& of) {
   return has_q_heads ? of.args.q.dim(1) : of.cache.num_kv_heads;
 }
 
+// An item a row and list.
+void ChooseRows(const SelectRows& of, std::span<SelectScratch> scratch,
+                ThreadPool& pool) {
+  const int64_t num_lists = MostLists(of);
+  pool.ParallelFor(of.num_rows * num_lists, [&](int64_t item, int worker) {
+    const int64_t index = item / num_lists;
+    const RowChoice choice(of, of.first_row + index);
+    const int list = static_cast<int>(item % num_lists);
+    if (list == 0) choice.Begin();
+    choice.Choose(list, RawScores(), scratch[static_cast<size_t>(worker)]);
+  });
+}
+
 }  // namespace
 
 void CountReads(const StepRows& rows, const SelectArgs& args,
@@ -55,20 +68,6 @@ void CountReads(const StepRows& rows, const SelectArgs& args,
     }
     args.read_shares.As<float>()[row] += static_cast<float>(
         static_cast<double>(count) / static_cast<double>(num_lists * context));
-  });
-}
-
-void ChooseRows(const SelectRows& of, std::span<SelectScratch> scratch,
-                ThreadPool& pool) {
-  const int64_t num_lists = MostLists(of);
-  pool.ParallelFor(of.num_rows * num_lists, [&](int64_t item, int worker) {
-    const int64_t index = item / num_lists;
-    const RowChoice choice(of, of.first_row + index);
-    const int list = static_cast<int>(item % num_lists);
-    if (list == 0) choice.Begin();
-    choice.Choose(
-        list, of.raw.empty() ? RawScores() : of.raw[static_cast<size_t>(index)],
-        scratch[static_cast<size_t>(worker)]);
   });
 }
 

@@ -16,10 +16,6 @@ void SelectScalar(const LayerStep& step, const SelectArgs& args,
 
 // What it is made of.
 
-// Chooses for all of them: an item a row and list.
-void ChooseRows(const SelectRows& of, std::span<SelectScratch> scratch,
-                ThreadPool& pool);
-
 // Adds to args.read_shares, where it is asked for.
 void CountReads(const StepRows& rows, const SelectArgs& args, ThreadPool& pool);
 

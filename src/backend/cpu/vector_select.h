@@ -16,8 +16,9 @@ namespace winnow {
 //
 // Works in waves of rows whose scores fit: all workers scan the summaries of
 // the wave's rows, cut into pieces that know nothing of one another, so that
-// one long row keeps them all busy; then a worker a list chooses. A score is
-// the same whoever computes it.
+// one long row keeps them all busy. Who scans the last piece that a list needs
+// chooses: scores are in its caches, and others scan meanwhile. A score is the
+// same whoever computes it.
 class VectorSelect {
  public:
   // A wave has so many scores at most, unless one row has more.
@@ -50,25 +51,41 @@ class VectorSelect {
     int64_t first_row = 0;  // of the wave
     int num_rows = 0;
     int64_t num_slots = 0;
+    size_t choice = 0;
     int64_t first_item = 0;
+  };
+  // Lists [first_list, end_list) of consecutive rows, which the same scans
+  // decide on. Where there is nothing to score, that is one of no slot.
+  struct Choice {
+    int64_t first_row = 0;  // of the wave
+    int num_rows = 0;
+    int first_list = 0;
+    int end_list = 0;
+    int num_left = 0;  // items that are not done
   };
 
   // Takes rows from `first_row` on into the wave; returns how many.
   int64_t PlanRows(const SelectRows& of);
   void PlanScans(const SelectRows& of);
-  // The scans of both levels of `num_rows` rows of one request.
-  void AddScans(const SelectRows& of, int64_t first_row, int num_rows);
-  void RunScans(const SelectRows& of);
-  ScanTask TaskOf(const SelectRows& of, const Scan& scan,
-                  int64_t first_slot) const;
+  // The choices of `num_rows` rows of one request, and their scans.
+  void AddChoices(const SelectRows& of, int64_t first_row, int num_rows);
+  // The scans of both levels of a KV head.
+  void AddScans(const SelectRows& of, const Choice& choice, int kv_head);
+  void CutScans();
+  void Run(const SelectRows& of);
+  // Chooses what an item of the scan was the last to be needed for.
+  void Finish(const SelectRows& of, const Scan& scan, int worker);
+  const Scan& ScanOf(int64_t item) const;
+  ScanTask TaskOf(const SelectRows& of, int64_t item) const;
 
   const ReadKernels kernels_;
   ThreadPool& pool_;
   const int64_t wave_scores_;
-  Buffer lanes_;  // a worker's scratch each
+  Buffer lanes_;  // scratch of two items of each worker
   Buffer scores_;
   std::vector<Row> rows_;  // of the wave
   std::vector<RawScores> raw_;
+  std::vector<Choice> choices_;
   std::vector<Scan> scans_;
   int64_t item_slots_ = 0;
   std::vector<SelectScratch> scratch_;  // a worker
