@@ -166,10 +166,12 @@ void ReduceHeads(const HeadRows& of, size_t first, float* to) {
       some[i] = of.group == Reduction::kMax ? larger : some[i] + scores[i];
     }
   }
-  const float divisor =
-      of.group == Reduction::kMean ? static_cast<float>(of.num_heads) : 1.0f;
+  if (of.group == Reduction::kMean) {
+    const auto divisor = static_cast<float>(of.num_heads);
+    for (float& score : some) score /= divisor;
+  }
   for (size_t i = 0; i < kCount; ++i) {
-    const float score = some[i] / divisor;
+    const float score = some[i];
     to[i] = score == score ? score : kNoScore;
   }
 }
