@@ -66,8 +66,8 @@ void RowScan::Run(const std::function<RowScan*()>& next) {
     TileKeys& keys = of_tiles[turn];
     if (!ReadsInPlace() || slot == task_.first_slot) FindTile(slot, keys);
     const bool last = slot + kTileKeys >= task_.end_slot;
-    RowScan* ahead = last ? next() : this;
     if (ReadsInPlace()) {
+      RowScan* ahead = last ? next() : this;
       TileKeys& of_next = of_tiles[1 - turn];
       if (ahead == nullptr || !ahead->ReadsInPlace()) {
         of_next.begin = of_next.end = 0;

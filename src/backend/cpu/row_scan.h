@@ -49,8 +49,8 @@ class RowScan {
   void Run() {
     Run([]() -> RowScan* { return nullptr; });
   }
-  // Calls `next` before the last rows are scored: what it returns, if any, has
-  // its first rows fetched meanwhile.
+  // Where rows are read as they lie, calls `next` before the last are scored:
+  // what it returns, if any, has its first rows fetched meanwhile.
   void Run(const std::function<RowScan*()>& next);
 
  private:

@@ -88,6 +88,9 @@ class VectorSelect {
   std::vector<Choice> choices_;
   std::vector<Scan> scans_;
   int64_t item_slots_ = 0;
+  // A worker takes items [first_items_[i], first_items_[i + 1]) at a time: one,
+  // or all of a choice that are together no more than one may be.
+  std::vector<int64_t> first_items_;
   std::vector<SelectScratch> scratch_;  // a worker
 };
 
