@@ -6,11 +6,13 @@
 #include <immintrin.h>
 
 #include <cstdint>
+#include <initializer_list>
 
 namespace winnow {
 
 inline constexpr int kNumTiles = 8;
 inline constexpr int kTileRowBytes = 64;
+inline constexpr int kTileBytes = 16 * kTileRowBytes;
 
 // Palette 1 with eight tiles of 16 rows of 64 bytes, unless told otherwise
 // (Intel SDM volume 1, 18.2).

@@ -166,6 +166,7 @@ ReadKernels AmxReadKernels() {
   kernels.narrow_tile_bfloat16 = kernels.tile_bfloat16;
   kernels.tile_bfloat16 = ReadTileAmx;
   kernels.tile_bfloat16_k_multiple = 32;
+  kernels.unit_tile_bfloat16 = ReadUnitAmx;
   kernels.score_tile_bfloat16 = ScoreTileAmx;
   return kernels;
 }

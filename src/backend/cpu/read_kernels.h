@@ -93,12 +93,14 @@ struct UnitRows {
   const int32_t* first_key = nullptr;  // [num_rows], as in TileRows
   const int32_t* last_key = nullptr;   // [num_rows]
   float scale_log2 = 0;
-  float* maximum = nullptr;       // out: [num_rows]
-  float* sum = nullptr;           // out: [num_rows]
-  float* values = nullptr;        // out: [num_rows, v_dim]
-  float* scores = nullptr;        // scratch [num_rows, 128]
-  float* weights = nullptr;       // scratch words [num_rows, 128]
-  float* transposed_k = nullptr;  // scratch words [k_dim words, 32]
+  float* maximum = nullptr;  // out: [num_rows]
+  float* sum = nullptr;      // out: [num_rows]
+  float* values = nullptr;   // out: [num_rows, v_dim]
+  float* scores = nullptr;   // scratch [num_rows, 128]
+  float* weights = nullptr;  // scratch words [num_rows, 128]
+  // Scratch words [k_dim words, 32]; of unit_tile_bfloat16, floats [k_dim or
+  // v_dim, the greater, 32].
+  float* transposed_k = nullptr;
 };
 
 using TileKernel = void (*)(const TileKeys& keys, const TileRows& rows);
@@ -170,6 +172,9 @@ struct ReadKernels {
   UnitKernel unit_float32 = nullptr;
   TileKernel tile_bfloat16 = nullptr;
   UnitKernel unit_bfloat16 = nullptr;
+  // The same with q as words [k_dim words, 16], of a k_dim and v_dim that are
+  // multiples of 32; or null.
+  UnitKernel unit_tile_bfloat16 = nullptr;
   // The units' scores alone, of which Select makes use: K may be summaries.
   UnitKernel score_float32 = nullptr;
   UnitKernel score_bfloat16 = nullptr;
@@ -200,7 +205,8 @@ ReadKernels Avx2ReadKernels();
 ReadKernels Avx512ReadKernels();
 ReadKernels Avx512Bf16ReadKernels();
 ReadKernels AmxReadKernels();
-// A part of the last: the scores of Select.
+// Parts of the last: the unit, and the scores of Select.
+void ReadUnitAmx(const TileKeys& keys, const UnitRows& rows);
 void ScoreTileAmx(const TileKeys& keys, const UnitRows& rows);
 
 }  // namespace winnow

@@ -274,19 +274,27 @@ void UnitScores(const TileKeys& keys, const UnitRows& rows) {
   }
 }
 
+// Maximum, weights and sum of all rows.
 template <class Lanes, class Words>
-void ReadUnit(const TileKeys& keys, const UnitRows& rows) {
-  UnitScores<Lanes, Words>(keys, rows);
+void UnitWeights(const TileKeys& keys, const UnitRows& rows,
+                 FetchCursor fetch) {
   const bool masked = keys.masked || keys.begin % 16 != 0 || keys.end % 16 != 0;
   const auto softmax = keys.picked ? UnitSoftmax<Lanes, Words, Seen::kTokens>
                        : masked    ? UnitSoftmax<Lanes, Words, Seen::kRange>
                                    : UnitSoftmax<Lanes, Words, Seen::kAll>;
-  FetchCursor fetch(keys.ahead_weights, kPageHalves,
-                    kHalfTokens * keys.k_stride * (4 / Words::kPerWord),
-                    rows.num_rows * (kTileKeys / 16));
   for (int row = 0; row < rows.num_rows; ++row) {
     fetch = softmax(keys, rows, row, fetch);
   }
+}
+
+template <class Lanes, class Words>
+void ReadUnit(const TileKeys& keys, const UnitRows& rows) {
+  UnitScores<Lanes, Words>(keys, rows);
+  UnitWeights<Lanes, Words>(
+      keys, rows,
+      FetchCursor(keys.ahead_weights, kPageHalves,
+                  kHalfTokens * keys.k_stride * (4 / Words::kPerWord),
+                  rows.num_rows * (kTileKeys / 16)));
   UnitValues<Lanes, Words>(keys, rows);
 }
 

@@ -8,16 +8,9 @@
 // Zen 4 core, 4 rows, K and V in its caches: 24.5 to 27.6 GB/s at head_dim 64,
 // 26 to 31.5 at 128.)
 //
-// AMX tiles in its place, keys as the left factor and packed q as the right one
-// (two cores with AMX, 4 rows, head_dim 64 and 128): scores of keys in the
-// caches 0.31 and 0.52 us in place of 0.77 and 1.34, a unit with V 1.41
-// and 2.60 in place of 1.62 and 2.97; but keys from memory, a Read of 8K
-// tokens, 1.02 and 1.9 ms in place of 0.89 and 1.71. There the fetches' order
-// (as lines lie), two or three pages ahead in place of one, and every other
-// line alone changed nothing or lost. With keys copied to the first cache level
-// half a page ahead of their tiles: 1.06 of this kernel's rate from the second
-// level, 0.97 to 1.02 from memory. Nothing fetched into the first level, or
-// nothing into the second, 0.94 to 0.98 of it.
+// With AMX: scores_by_tile.h. Its scores before these values, keys copied to
+// the first cache level, gave 1.06 of this kernel's rate from the second level,
+// and 0.97 to 1.02 from memory; with values by tiles too, unit_amx.cc.
 #ifndef WINNOW_BACKEND_CPU_SCORES_BY_KEY_H_
 #define WINNOW_BACKEND_CPU_SCORES_BY_KEY_H_
 

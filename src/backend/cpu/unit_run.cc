@@ -1,5 +1,6 @@
 #include "backend/cpu/unit_run.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "backend/cpu/fetch_ahead.h"
@@ -52,7 +53,8 @@ class UnitRun {
         num_lanes_(item.rows.num_lanes()),
         scratch_(job.workspace.Scratch(worker)),
         q_words_(job.cache.format.k_dim / (job.unit_paired ? 2 : 1)),
-        q_(scratch_.Take<float>(item.num_kv_heads * num_lanes_ * q_words_)) {
+        head_words_(q_words_ * (job.unit_by_tile ? kUnitRows : num_lanes_)),
+        q_(scratch_.Take<float>(item.num_kv_heads * head_words_)) {
     int32_t* first_key = scratch_.Take<int32_t>(num_lanes_);
     int32_t* last_key = scratch_.Take<int32_t>(num_lanes_);
     for (int lane = 0; lane < num_lanes_; ++lane) {
@@ -62,22 +64,25 @@ class UnitRun {
           static_cast<int32_t>(FirstVisible(position, job.step.window));
       last_key[lane] = static_cast<int32_t>(position);
     }
-    rows_ = {.num_rows = num_lanes_,
-             .first_key = first_key,
-             .last_key = last_key,
-             .scale_log2 = job.scale_log2,
-             .maximum = scratch_.Take<float>(num_lanes_),
-             .sum = scratch_.Take<float>(num_lanes_),
-             .values = scratch_.Take<float>(int64_t{num_lanes_} * dim_),
-             .scores = scratch_.Take<float>(num_lanes_ * kTileKeys),
-             .weights = scratch_.Take<float>(num_lanes_ * kTileKeys),
-             .transposed_k = scratch_.Take<float>(
-                 int64_t{job.cache.format.k_dim} * kTilePageTokens)};
+    rows_ = {
+        .num_rows = num_lanes_,
+        .first_key = first_key,
+        .last_key = last_key,
+        .scale_log2 = job.scale_log2,
+        .maximum = scratch_.Take<float>(num_lanes_),
+        .sum = scratch_.Take<float>(num_lanes_),
+        .values = scratch_.Take<float>(int64_t{num_lanes_} * dim_),
+        .scores = scratch_.Take<float>(num_lanes_ * kTileKeys),
+        .weights = scratch_.Take<float>(num_lanes_ * kTileKeys),
+        .transposed_k = scratch_.Take<float>(
+            int64_t{std::max(job.cache.format.k_dim, dim_)} * kTilePageTokens)};
     for (int head = 0; head < item.num_kv_heads; ++head) {
       const ReadRows rows = OfKvHead(item.rows, head);
       for (int lane = 0; lane < num_lanes_; ++lane) {
-        PackQuery(job, PlaceOf(job, rows, lane), job.unit_paired,
-                  q_ + (head * num_lanes_ + lane) * q_words_, 1);
+        PackQuery(
+            job, PlaceOf(job, rows, lane), job.unit_paired,
+            q_ + head * head_words_ + lane * (job.unit_by_tile ? 1 : q_words_),
+            job.unit_by_tile ? kUnitRows : 1);
       }
       units_[head].emplace(job, rows, job.unit_widen, scratch_);
     }
@@ -106,7 +111,7 @@ class UnitRun {
         FetchAhead(next, keys);
       }
       const int head = step % item_.num_kv_heads;
-      rows_.q = q_ + head * num_lanes_ * q_words_;
+      rows_.q = q_ + head * head_words_;
       job_.unit(keys, rows_);
       Keep(step / item_.num_kv_heads, head, as_group);
     }
@@ -143,7 +148,10 @@ class UnitRun {
   const int num_lanes_;
   ScratchCutter scratch_;
   const int64_t q_words_;
-  float* const q_;  // words [num_kv_heads, num_lanes, k_dim words]
+  const int64_t head_words_;
+  // Words [num_kv_heads, num_lanes, k_dim words], by tile [num_kv_heads, k_dim
+  // words, 16].
+  float* const q_;
   UnitRows rows_;
   std::optional<ItemUnits> units_[kMaxItemHeads];
 };

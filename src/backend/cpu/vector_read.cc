@@ -49,6 +49,11 @@ void ChooseKernels(const ReadKernels& kernels, ReadJob& job) {
     job.unit_widen = nullptr;
     job.unit_paired = true;
   }
+  if (kernels.unit_tile_bfloat16 != nullptr && format.k_dim % 32 == 0 &&
+      format.v_dim % 32 == 0) {
+    job.unit = kernels.unit_tile_bfloat16;
+    job.unit_by_tile = true;
+  }
   if (kernels.tile_bfloat16 != nullptr) {
     const bool wide = format.k_dim % kernels.tile_bfloat16_k_multiple == 0;
     job.tile = wide ? kernels.tile_bfloat16 : kernels.narrow_tile_bfloat16;

@@ -1,0 +1,200 @@
+// The unit kernel on AMX tiles. Scores: scores_by_tile.h. For the values, V is
+// laid out in scratch as pairs of keys, a page at a time while the tiles of the
+// page before are multiplied: the weights as they stand are the left factor.
+//
+// Against read_unit.h with scores_by_key.h (4 rows, head_dim 64 and 128): 26
+// and 29 GB/s in place of 17 and 18 from the caches of one core with AMX; from
+// memory, two cores, 0.75 and 0.83 of a plain read in place of 0.67 and 0.73,
+// one core 0.86 and 0.88 in place of 0.76 and 0.79. What lost from memory:
+// lines of V fetched beside the weights, 0.02 to 0.04 of the plain read; every
+// other line alone, 0.09 and 0.07; none of K or none of V, 0.07 to 0.12; K and
+// V into the first level too, 0.03 at 64. A half's sums stored after the next
+// one's products, and K and V fetched in turns as they lie, changed nothing.
+// Without any arithmetic these fetches reach 0.85 and 0.94.
+#include "backend/cpu/amx_tiles.h"
+#include "backend/cpu/bfloat16_words.h"
+#include "backend/cpu/fetch_beside.h"
+#include "backend/cpu/fetch_cursor.h"
+#include "backend/cpu/lanes_avx512.h"
+#include "backend/cpu/read_kernels.h"
+#include "backend/cpu/read_unit.h"
+#include "backend/cpu/scores_by_tile.h"
+
+namespace winnow {
+namespace {
+
+constexpr int kPagePairs = kTilePageTokens / 2;
+
+// values [row, c] of all rows. REQUIRES: UnitTiles is loaded, a key is read,
+// and v_dim is a multiple of 32.
+class ValuesByTile {
+ public:
+  ValuesByTile(const TileKeys& keys, const UnitRows& rows)
+      : keys_(keys),
+        rows_(rows),
+        row_bytes_(int64_t{keys.v_stride} * 2),
+        num_tiles_(keys.v_dim / 16) {}
+
+  [[gnu::always_inline]] void Run() {
+    int before = -1;  // a page
+    bool begins = true;
+    for (int page = keys_.begin / kTilePageTokens;
+         page * kTilePageTokens < keys_.end; ++page) {
+      const uint32_t tokens = TokensOf(page);
+      if (tokens == 0) continue;
+      if (tokens == ~uint32_t{0}) {
+        PackPage<true>(page, tokens, before, begins);
+      } else {
+        ClearOtherWeights(page, tokens);
+        PackPage<false>(page, tokens, before, begins);
+      }
+      begins = before < 0;
+      before = page;
+    }
+    for (int tile = 0; tile < num_tiles_; ++tile) {
+      Multiply(before, tile, begins);
+    }
+    FinishStores();
+    OrderColumns();
+  }
+
+ private:
+  // Bit t: the row of V of the page's token t is read.
+  uint32_t TokensOf(int page) const {
+    const int first = page * kTilePageTokens;
+    uint32_t tokens = ~uint32_t{0};
+    if (keys_.begin > first) tokens <<= keys_.begin - first;
+    if (keys_.end < first + kTilePageTokens) {
+      tokens &= ~(~uint32_t{0} << (keys_.end - first));
+    }
+    if (!SeesHalf(keys_, first)) tokens &= ~uint32_t{0} << kHalfTokens;
+    if (!SeesHalf(keys_, first + kHalfTokens)) tokens &= 0xffff;
+    return tokens;
+  }
+
+  // Weights of halves of which nothing is read: nothing has written them.
+  void ClearOtherWeights(int page, uint32_t tokens) const {
+    for (int half = 0; half < kPageHalves; ++half) {
+      if ((tokens >> half * kHalfTokens & 0xffff) != 0) continue;
+      for (int row = 0; row < rows_.num_rows; ++row) {
+        BFloat16Words::StoreKeyWeights(
+            rows_.weights + row * kTileKeys,
+            page * kTilePageTokens + half * kHalfTokens, _mm512_setzero_ps());
+      }
+    }
+  }
+
+  // Words [v_dim / 16, 16 pairs of keys, 16 columns] of every other page.
+  std::byte* PackedOf(int page) const {
+    return reinterpret_cast<std::byte*>(rows_.transposed_k) +
+           page % 2 * num_tiles_ * kTileBytes;
+  }
+
+  // Packs a page while the one before, if any, is multiplied.
+  template <bool kWhole>
+  [[gnu::always_inline]] void PackPage(int page, uint32_t tokens, int before,
+                                       bool begins) const {
+    int pair = 0;
+    if (before >= 0) {
+      for (int tile = 0; tile < num_tiles_; ++tile) {
+        Multiply(before, tile, begins);
+        const int end = (tile + 1) * kPagePairs / num_tiles_;
+        for (; pair < end; ++pair) PackPair<kWhole>(page, pair, tokens);
+      }
+    }
+    for (; pair < kPagePairs; ++pair) PackPair<kWhole>(page, pair, tokens);
+    FinishStores();
+  }
+
+  // Two keys of the page, zeros where one is not read. A vector of columns
+  // becomes rows of two tiles: fours of columns in turns, in one instruction
+  // each.
+  template <bool kWhole>
+  [[gnu::always_inline]] void PackPair(int page, int pair,
+                                       uint32_t tokens) const {
+    const int half = (page * kTilePageTokens + 2 * pair) / kHalfTokens;
+    const int64_t first = 2 * pair % kHalfTokens * row_bytes_;
+    const std::byte* v = keys_.v[half] + first;
+    const std::byte* far = keys_.ahead_v[half].far;
+    far = far == nullptr ? v : far + first;
+    const auto all_where = [&](int token) {
+      return static_cast<__mmask16>(-(tokens >> token & 1));
+    };
+    const __mmask16 has_first = all_where(2 * pair);
+    const __mmask16 has_second = all_where(2 * pair + 1);
+    std::byte* to = PackedOf(page) + pair * kTileRowBytes;
+    for (int tile = 0; tile < num_tiles_; tile += 2) {
+      const int at = tile * 32;
+      FetchFar(far + at);
+      FetchFar(far + row_bytes_ + at);
+      const __m512i of_first =
+          kWhole ? _mm512_loadu_si512(v + at)
+                 : _mm512_maskz_loadu_epi32(has_first, v + at);
+      const __m512i of_second =
+          kWhole ? _mm512_loadu_si512(v + row_bytes_ + at)
+                 : _mm512_maskz_loadu_epi32(has_second, v + row_bytes_ + at);
+      _mm512_storeu_si512(to, _mm512_unpacklo_epi16(of_first, of_second));
+      _mm512_storeu_si512(to + kTileBytes,
+                          _mm512_unpackhi_epi16(of_first, of_second));
+      to += 2 * kTileBytes;
+    }
+  }
+
+  // Adds the products of a page to 16 columns of the values; the first page of
+  // a unit begins them.
+  [[gnu::always_inline]] void Multiply(int page, int tile, bool begins) const {
+    float* values = rows_.values + tile * 16;
+    const int64_t values_bytes = int64_t{keys_.v_dim} * 4;
+    if (tile == 0) {
+      _tile_loadd(3, rows_.weights + page * kPagePairs, kTileKeys * 4);
+    }
+    _tile_loadd(1, PackedOf(page) + tile * kTileBytes, kTileRowBytes);
+    if (begins) {
+      _tile_zero(4);
+    } else {
+      _tile_loadd(4, values, values_bytes);
+    }
+    _tile_dpbf16ps(4, 3, 1);
+    _tile_stored(4, values, values_bytes);
+  }
+
+  // Columns stand as PackPair left them.
+  void OrderColumns() const {
+    const __m512i low = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19,  //
+                                          4, 5, 6, 7, 20, 21, 22, 23);
+    const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
+    for (int i = 0; i < rows_.num_rows * keys_.v_dim; i += 32) {
+      float* values = rows_.values + i;
+      const __m512 first = _mm512_loadu_ps(values);
+      const __m512 second = _mm512_loadu_ps(values + 16);
+      _mm512_storeu_ps(values, _mm512_permutex2var_ps(first, low, second));
+      _mm512_storeu_ps(values + 16,
+                       _mm512_permutex2var_ps(first, high, second));
+    }
+  }
+
+  const TileKeys& keys_;
+  const UnitRows& rows_;
+  const int64_t row_bytes_;  // of V
+  const int num_tiles_;      // of columns
+};
+
+}  // namespace
+
+void ReadUnitAmx(const TileKeys& keys, const UnitRows& rows) {
+  if (keys.begin >= keys.end) {
+    return ReadUnit<Avx512Lanes, BFloat16Words>(keys, rows);  // no key
+  }
+  const TileConfig config = UnitTiles(rows.num_rows);
+  FinishStores();
+  _tile_loadconfig(&config);
+  MultiplyKeyTiles(keys, rows);
+  // Nothing is fetched beside the weights.
+  UnitWeights<Avx512Lanes, BFloat16Words>(
+      keys, rows, FetchCursor(nullptr, 0, 0, rows.num_rows));
+  ValuesByTile(keys, rows).Run();
+  _tile_release();
+  FinishStores();
+}
+
+}  // namespace winnow
