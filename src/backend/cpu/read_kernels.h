@@ -90,6 +90,7 @@ struct TileRows {
 struct UnitRows {
   int num_rows = 0;                    // at most kUnitRows
   const void* q = nullptr;             // words [num_rows, k_dim words]
+  const void* tiled_q = nullptr;       // words [k_dim words, 16], or null
   const int32_t* first_key = nullptr;  // [num_rows], as in TileRows
   const int32_t* last_key = nullptr;   // [num_rows]
   float scale_log2 = 0;
@@ -172,14 +173,14 @@ struct ReadKernels {
   UnitKernel unit_float32 = nullptr;
   TileKernel tile_bfloat16 = nullptr;
   UnitKernel unit_bfloat16 = nullptr;
-  // The same with q as words [k_dim words, 16], of a k_dim and v_dim that are
-  // multiples of 32; or null.
+  // The same with tiled_q as well, of a k_dim and v_dim that are multiples of
+  // 32; or null.
   UnitKernel unit_tile_bfloat16 = nullptr;
   // The units' scores alone, of which Select makes use: K may be summaries.
   UnitKernel score_float32 = nullptr;
   UnitKernel score_bfloat16 = nullptr;
-  // The same with q as words [k_dim words, 16], of a k_dim that is a multiple
-  // of 32 and keys that are read from 0 on and not picked; or null.
+  // The same with tiled_q alone, of a k_dim that is a multiple of 32 and keys
+  // that are read from 0 on and not picked; or null.
   UnitKernel score_tile_bfloat16 = nullptr;
   BlendKernel blend = nullptr;
   KeysKernel keys_of = nullptr;

@@ -52,7 +52,7 @@ RowScan::RowScan(const ReadKernels& kernels, ScanTask task,
   rows_.num_rows = task.num_lanes;
   auto* words =
       scratch.Take<float>(num_words * (by_tile_ ? kUnitRows : task.num_lanes));
-  rows_.q = words;
+  (by_tile_ ? rows_.tiled_q : rows_.q) = words;
   rows_.scores = scratch.Take<float>(int64_t{task.num_lanes} * kTileKeys);
   rows_.transposed_k = scratch.Take<float>(num_words * kTilePageTokens);
   PackQueries(words);

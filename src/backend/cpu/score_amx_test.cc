@@ -44,7 +44,7 @@ class TileCase {
     std::vector<float> scores(num_rows * kTileKeys);
     std::vector<float> scratch(k_dim / 2 * kTilePageTokens);
     kernel(keys_, {.num_rows = num_rows,
-                   .q = q.data(),
+                   .tiled_q = q.data(),
                    .scores = scores.data(),
                    .transposed_k = scratch.data()});
     return scores;

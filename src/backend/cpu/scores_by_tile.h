@@ -99,7 +99,7 @@ class ScoresByTile {
   }
 
   const std::byte* QueriesOf(int step) const {
-    return static_cast<const std::byte*>(rows_.q) +
+    return static_cast<const std::byte*>(rows_.tiled_q) +
            step * kStepBytes * kUnitRows;
   }
   bool HasBothTiles(int step) const {
@@ -182,7 +182,7 @@ class ScoresByTile {
   alignas(64) float sums_[2][kHalfTokens * kRows];
 };
 
-// scores [row, key] of all rows, whose q is words [k_dim words, 16], against
+// scores [row, key] of all rows, with tiled_q, against
 // the tile's keys. REQUIRES: UnitTiles is loaded, a key is read, and k_dim is a
 // multiple of 32.
 [[gnu::always_inline]] inline void MultiplyKeyTiles(const TileKeys& keys,

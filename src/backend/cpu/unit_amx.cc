@@ -179,11 +179,20 @@ class ValuesByTile {
   const int num_tiles_;      // of columns
 };
 
+// Of some key on. Tiles of pages of which halves are left out are half empty:
+// lists of them take 1.07 of the other kernel's time for 4 rows, 1.3 for one.
+bool ReadsEveryHalf(const TileKeys& keys) {
+  for (int key = keys.begin; key < keys.end; key += kHalfTokens) {
+    if (!SeesHalf(keys, key)) return false;
+  }
+  return keys.begin < keys.end;
+}
+
 }  // namespace
 
 void ReadUnitAmx(const TileKeys& keys, const UnitRows& rows) {
-  if (keys.begin >= keys.end) {
-    return ReadUnit<Avx512Lanes, BFloat16Words>(keys, rows);  // no key
+  if (!ReadsEveryHalf(keys)) {
+    return ReadUnit<Avx512Lanes, BFloat16Words>(keys, rows);
   }
   const TileConfig config = UnitTiles(rows.num_rows);
   FinishStores();

@@ -53,8 +53,10 @@ class UnitRun {
         num_lanes_(item.rows.num_lanes()),
         scratch_(job.workspace.Scratch(worker)),
         q_words_(job.cache.format.k_dim / (job.unit_paired ? 2 : 1)),
-        head_words_(q_words_ * (job.unit_by_tile ? kUnitRows : num_lanes_)),
-        q_(scratch_.Take<float>(item.num_kv_heads * head_words_)) {
+        q_(scratch_.Take<float>(item.num_kv_heads * num_lanes_ * q_words_)),
+        tiled_q_(job.unit_by_tile ? scratch_.Take<float>(item.num_kv_heads *
+                                                         kUnitRows * q_words_)
+                                  : nullptr) {
     int32_t* first_key = scratch_.Take<int32_t>(num_lanes_);
     int32_t* last_key = scratch_.Take<int32_t>(num_lanes_);
     for (int lane = 0; lane < num_lanes_; ++lane) {
@@ -79,10 +81,12 @@ class UnitRun {
     for (int head = 0; head < item.num_kv_heads; ++head) {
       const ReadRows rows = OfKvHead(item.rows, head);
       for (int lane = 0; lane < num_lanes_; ++lane) {
-        PackQuery(
-            job, PlaceOf(job, rows, lane), job.unit_paired,
-            q_ + head * head_words_ + lane * (job.unit_by_tile ? 1 : q_words_),
-            job.unit_by_tile ? kUnitRows : 1);
+        const LanePlace place = PlaceOf(job, rows, lane);
+        PackQuery(job, place, job.unit_paired,
+                  q_ + (head * num_lanes_ + lane) * q_words_, 1);
+        if (tiled_q_ == nullptr) continue;
+        PackQuery(job, place, job.unit_paired,
+                  tiled_q_ + head * kUnitRows * q_words_ + lane, kUnitRows);
       }
       units_[head].emplace(job, rows, job.unit_widen, scratch_);
     }
@@ -111,7 +115,10 @@ class UnitRun {
         FetchAhead(next, keys);
       }
       const int head = step % item_.num_kv_heads;
-      rows_.q = q_ + head * head_words_;
+      rows_.q = q_ + head * num_lanes_ * q_words_;
+      if (tiled_q_ != nullptr) {
+        rows_.tiled_q = tiled_q_ + head * kUnitRows * q_words_;
+      }
       job_.unit(keys, rows_);
       Keep(step / item_.num_kv_heads, head, as_group);
     }
@@ -148,10 +155,8 @@ class UnitRun {
   const int num_lanes_;
   ScratchCutter scratch_;
   const int64_t q_words_;
-  const int64_t head_words_;
-  // Words [num_kv_heads, num_lanes, k_dim words], by tile [num_kv_heads, k_dim
-  // words, 16].
-  float* const q_;
+  float* const q_;        // words [num_kv_heads, num_lanes, k_dim words]
+  float* const tiled_q_;  // words [num_kv_heads, k_dim words, 16], or null
   UnitRows rows_;
   std::optional<ItemUnits> units_[kMaxItemHeads];
 };

@@ -37,7 +37,7 @@ struct ReadJob {
   UnitKernel unit = nullptr;
   WidenKernel unit_widen = nullptr;
   bool unit_paired = false;
-  bool unit_by_tile = false;  // q is packed as unit_tile_bfloat16 has it
+  bool unit_by_tile = false;  // needs tiled_q
   BlendKernel blend = nullptr;
 };
 
