@@ -2,6 +2,7 @@
 #ifndef WINNOW_BACKEND_CUDA_DEVICE_SPLIT_MEMORY_CUH_
 #define WINNOW_BACKEND_CUDA_DEVICE_SPLIT_MEMORY_CUH_
 
+#include "backend/cuda/device/cluster.cuh"
 #include "backend/cuda/device/mbarrier.cuh"
 #include "backend/cuda/device/tile_run.cuh"
 
@@ -61,6 +62,18 @@ struct SplitMemory {
     FenceMbarrierInit();
   }
 };
+
+// Arrives, as a warp of block `rank`, at this barrier of every block of the
+// cluster.
+__device__ inline void TellBlocks(int rank, Mbarrier& barrier) {
+  __syncwarp();
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  if (lane == rank) {
+    barrier.Arrive();
+  } else if (lane < kSplitBlocks) {
+    ArriveInCluster(AddressIn(lane, &barrier));
+  }
+}
 
 // A block's chunks of inputs, which it walks through once a pass. All blocks
 // have as many: what lies behind the last input is zeros.
