@@ -6,11 +6,9 @@
 #include <immintrin.h>
 
 #include <cstdint>
-#include <initializer_list>
 
 namespace winnow {
 
-inline constexpr int kNumTiles = 8;
 inline constexpr int kTileRowBytes = 64;
 inline constexpr int kTileBytes = 16 * kTileRowBytes;
 

@@ -85,32 +85,32 @@ void RowScan::Run(const std::function<RowScan*()>& next) {
 void RowScan::PackQueries(float* words) {
   const int64_t k_dim = task_.cache.format.k_dim;
   const int64_t num_words = width_ / (paired_ ? 2 : 1);
-  const auto pack = [&](const auto* from, auto* to) {
-    using To = std::remove_pointer_t<decltype(to)>;
-    for (int64_t c = 0; c < k_dim; ++c) {
-      const auto x = static_cast<float>(from[c]);
-      if (width_ == k_dim) {
-        to[c] = To(x);
-      } else {
-        to[c] = To(std::min(x, 0.0f));
-        to[k_dim + c] = To(std::max(x, 0.0f));
-      }
+  const int64_t word_stride = by_tile_ ? kUnitRows : 1;
+  const int64_t lane_stride = by_tile_ ? 1 : num_words;
+  const auto store = [&](float* lane, int64_t c, float x) {
+    if (!paired_) {
+      lane[c * word_stride] = x;
+      return;
     }
+    const BFloat16 half(x);
+    std::memcpy(reinterpret_cast<std::byte*>(lane + c / 2 * word_stride) +
+                    c % 2 * sizeof(half),
+                &half, sizeof(half));
   };
   WithFloatType(task_.q.dtype, [&](auto element) {
     using Q = decltype(element);
-    for (int lane = 0; lane < task_.num_lanes; ++lane) {
-      const ScanLane& place = task_.lanes[lane];
+    for (int i = 0; i < task_.num_lanes; ++i) {
+      const ScanLane& place = task_.lanes[i];
       const Q* q = task_.q.Row<Q>(place.row) + place.q_head * task_.q.stride[1];
-      // By tile, a lane's words pass through scratch.
-      float* to = by_tile_ ? rows_.transposed_k : words + lane * num_words;
-      if (paired_) {
-        pack(q, reinterpret_cast<BFloat16*>(to));
-      } else {
-        pack(q, to);
-      }
-      for (int64_t i = 0; by_tile_ && i < num_words; ++i) {
-        words[i * kUnitRows + lane] = to[i];
+      float* lane = words + i * lane_stride;
+      for (int64_t c = 0; c < k_dim; ++c) {
+        const auto x = static_cast<float>(q[c]);
+        if (width_ == k_dim) {
+          store(lane, c, x);
+        } else {
+          store(lane, c, std::min(x, 0.0f));
+          store(lane, k_dim + c, std::max(x, 0.0f));
+        }
       }
     }
   });

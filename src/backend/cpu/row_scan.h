@@ -54,6 +54,7 @@ class RowScan {
   void Run(const std::function<RowScan*()>& next);
 
  private:
+  // Each lane's words behind the last one's or, by tile, side by side.
   void PackQueries(float* words);
   // The 32 rows from slot `slot` on, as the kernel reads them, as number
   // `number` of a tile.

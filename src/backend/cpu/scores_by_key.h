@@ -8,9 +8,8 @@
 // Zen 4 core, 4 rows, K and V in its caches: 24.5 to 27.6 GB/s at head_dim 64,
 // 26 to 31.5 at 128.)
 //
-// With AMX: scores_by_tile.h. Its scores before these values, keys copied to
-// the first cache level, gave 1.06 of this kernel's rate from the second level,
-// and 0.97 to 1.02 from memory; with values by tiles too, unit_amx.cc.
+// With AMX: scores_by_tile.h, and values by tiles too, unit_amx.cc. (Its scores
+// before this file's values: nothing from memory.)
 #ifndef WINNOW_BACKEND_CPU_SCORES_BY_KEY_H_
 #define WINNOW_BACKEND_CPU_SCORES_BY_KEY_H_
 

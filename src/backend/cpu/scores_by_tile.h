@@ -3,16 +3,19 @@
 // their way, as many bytes for each product as it takes in, in the order in
 // which they lie.
 //
-// Against scores_by_key.h (a core with AMX; GB/s of keys of 64, 128 and 256
-// elements from the caches): 38, 54 and 48 in place of 20, 24 and 23 for four
-// rows, 37 and 48 in place of 5 and 6 for 16. From memory, 128 keys of Select:
-// 1.16 and 2.33 us in place of 1.28 and 2.75. Fetched into the first level too,
-// 4 KiB ahead: 1.23 and 2.41, into that alone 1.42 and 2.9. Without the copy
-// 13.7 GB/s in place of 18.4 at 128 elements; with all of 16 keys copied at
-// once 11.8 in place of 14.8 at 256. The first tile after 0.2 ms without any
-// takes 3 us. Included by kernel files that are compiled for AMX.
+// Against scores_by_key.h, by a driver of the kernels that is not kept (a core
+// with AMX; GB/s of keys of 64, 128 and 256 elements from the caches): 38, 54
+// and 48 in place of 20, 24 and 23 for four rows, 37 and 48 in place of 5 and 6
+// for 16. From memory, 128 keys of Select: 1.16 and 2.33 us in place of 1.28
+// and 2.75. Fetched into the first level too, 4 KiB ahead: 1.23 and 2.41, into
+// that alone 1.42 and 2.9. Without the copy 13.7 GB/s in place of 18.4 at 128
+// elements; with all of 16 keys copied at once 11.8 in place of 14.8 at 256.
+// The first tile after 0.2 ms without any takes 3 us. Included by kernel files
+// that are compiled for AMX.
 #ifndef WINNOW_BACKEND_CPU_SCORES_BY_TILE_H_
 #define WINNOW_BACKEND_CPU_SCORES_BY_TILE_H_
+
+#include <initializer_list>
 
 #include "backend/cpu/amx_tiles.h"
 #include "backend/cpu/fetch_beside.h"
@@ -182,9 +185,8 @@ class ScoresByTile {
   alignas(64) float sums_[2][kHalfTokens * kRows];
 };
 
-// scores [row, key] of all rows, with tiled_q, against
-// the tile's keys. REQUIRES: UnitTiles is loaded, a key is read, and k_dim is a
-// multiple of 32.
+// scores [row, key] of all rows, of tiled_q, against the tile's keys. REQUIRES:
+// UnitTiles is loaded, a key is read, and k_dim is a multiple of 32.
 [[gnu::always_inline]] inline void MultiplyKeyTiles(const TileKeys& keys,
                                                     const UnitRows& rows) {
   const bool both = keys.k_dim % 64 == 0;

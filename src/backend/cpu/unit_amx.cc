@@ -2,15 +2,15 @@
 // laid out in scratch as pairs of keys, a page at a time while the tiles of the
 // page before are multiplied: the weights as they stand are the left factor.
 //
-// Against read_unit.h with scores_by_key.h (4 rows, head_dim 64 and 128): 26
-// and 29 GB/s in place of 17 and 18 from the caches of one core with AMX; from
-// memory, two cores, 0.75 and 0.83 of a plain read in place of 0.67 and 0.73,
-// one core 0.86 and 0.88 in place of 0.76 and 0.79. What lost from memory:
-// lines of V fetched beside the weights, 0.02 to 0.04 of the plain read; every
-// other line alone, 0.09 and 0.07; none of K or none of V, 0.07 to 0.12; K and
-// V into the first level too, 0.03 at 64. A half's sums stored after the next
-// one's products, and K and V fetched in turns as they lie, changed nothing.
-// Without any arithmetic these fetches reach 0.85 and 0.94.
+// Against read_unit.h with scores_by_key.h, by `bench verbs` in turn, two cores
+// (2026-11-24-8ad5960-verbs-in-turn.json): dense decode at head_dim 64 and 128
+// 0.72 to 0.74 and 0.80 of a plain read in place of 0.67 and 0.73. What lost,
+// by a driver of the kernel alone that is not kept, as shares of a plain read:
+// lines of V fetched beside the weights, 0.02 to 0.04; every other line alone,
+// 0.09 and 0.07; none of K or none of V, 0.06 to 0.12; K and V into the first
+// level too, 0.03 at 64. A half's sums stored after the next one's products,
+// and K and V fetched in turns as they lie, changed nothing. Without softmax
+// and products these fetches reach 0.85 and 0.94.
 #include "backend/cpu/amx_tiles.h"
 #include "backend/cpu/bfloat16_words.h"
 #include "backend/cpu/fetch_beside.h"
@@ -179,8 +179,8 @@ class ValuesByTile {
   const int num_tiles_;      // of columns
 };
 
-// Of some key on. Tiles of pages of which halves are left out are half empty:
-// lists of them take 1.07 of the other kernel's time for 4 rows, 1.3 for one.
+// And there is one. Tiles of pages of which halves are left out are half empty:
+// by them lists of quest's picks took 1.3 times as long (the driver's figure).
 bool ReadsEveryHalf(const TileKeys& keys) {
   for (int key = keys.begin; key < keys.end; key += kHalfTokens) {
     if (!SeesHalf(keys, key)) return false;
