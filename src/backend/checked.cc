@@ -371,7 +371,7 @@ class CheckedBackend final : public Backend {
           if (format.v_in_k) continue;
           disagreement_.CompareView(
               "values",
-              MakeView(cache.Slice(extent, head) + format.v_offset_bytes(),
+              MakeView(cache.Slice(extent, head) + format.v_offset_bytes,
                        format.v, {format.page_tokens, format.v_dim}));
         }
       }

@@ -8,6 +8,8 @@ SliceFormat MakeSliceFormat(Dtype dtype, int k_dim, int v_dim) {
   format.k = format.v = dtype;
   format.k_dim = k_dim;
   format.v_dim = v_dim;
+  format.v_offset_bytes =
+      int64_t{format.page_tokens} * k_dim * DtypeBytes(dtype);
   format.slice_bytes = format.page_tokens * (k_dim + v_dim) * DtypeBytes(dtype);
   return format;
 }

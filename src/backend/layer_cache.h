@@ -23,14 +23,11 @@ struct SliceFormat {
   int page_tokens = kPageTokens;
   int slot_tokens = kPageTokens;  // 8, 16 or 32; divides page_tokens
   int scale_bytes = 0;
-  int slice_bytes = 0;
-
-  int64_t v_offset_bytes() const {
-    return int64_t{page_tokens} * k_dim * DtypeBytes(k);
-  }
+  int slice_bytes = 0;         // from a head's slice to the next one's
+  int64_t v_offset_bytes = 0;  // from a slice's K to its V
 };
 
-// A SliceFormat of unquantised K and V with its sizes worked out.
+// A SliceFormat of unquantised K and V, V right behind K.
 SliceFormat MakeSliceFormat(Dtype dtype, int k_dim, int v_dim);
 
 // In a page table: the page has no extent on the device, its tokens may have

@@ -75,7 +75,7 @@ void PagedCase::RepeatFirstKey(size_t request) {
 
 size_t PagedCase::ValueOffset(size_t request, int64_t token, int head) const {
   return SliceOffset(ExtentOf(request, token / kPageTokens), head) +
-         static_cast<size_t>(format_.v_offset_bytes() +
+         static_cast<size_t>(format_.v_offset_bytes +
                              token % kPageTokens * shape_.v_dim *
                                  DtypeBytes(shape_.dtype));
 }

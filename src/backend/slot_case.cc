@@ -302,7 +302,7 @@ std::vector<std::byte> SlotCase::BytesAt(const std::vector<std::byte>& from,
     bytes.insert(bytes.end(), begin, begin + size);
   };
   add(0, format_.k_dim);
-  add(format_.v_offset_bytes(), format_.v_dim);
+  add(format_.v_offset_bytes, format_.v_dim);
   return bytes;
 }
 

@@ -24,6 +24,8 @@ struct Chooser {
 struct Layout {
   std::string_view name;
   BenchRequests::PoolOrder pool_order = BenchRequests::PoolOrder::kLayerMajor;
+  BenchRequests::ValuePlace value_place =
+      BenchRequests::ValuePlace::kBehindKeys;
   BenchRequests::SummaryPlace summary_place =
       BenchRequests::SummaryPlace::kSegments;
   int least_layers = 1;
@@ -103,6 +105,7 @@ BenchRequests::Shape VerbsBench::ShapeOf(int batch, int64_t context,
                                          const Layout& layout) const {
   BenchRequests::Shape shape = requests_.ShapeOf(batch, context);
   shape.pool_order = layout.pool_order;
+  shape.value_place = layout.value_place;
   shape.summary_place = layout.summary_place;
   return shape;
 }
@@ -325,6 +328,7 @@ Status AddAttention(VerbsBench& bench, const DeviceVerbsOptions& options) {
 // docs/layout.md: the same verbs where memory is laid out otherwise.
 Status AddLayouts(VerbsBench& bench, const DeviceVerbsOptions& options) {
   using PoolOrder = BenchRequests::PoolOrder;
+  using ValuePlace = BenchRequests::ValuePlace;
   using SummaryPlace = BenchRequests::SummaryPlace;
   // With one layer either order is the other.
   constexpr int kLayers = 8;
@@ -332,6 +336,9 @@ Status AddLayouts(VerbsBench& bench, const DeviceVerbsOptions& options) {
       {.name = ", layer-major", .least_layers = kLayers},
       {.name = ", extent-major",
        .pool_order = PoolOrder::kExtentMajor,
+       .least_layers = kLayers},
+      {.name = ", K and V apart",
+       .value_place = ValuePlace::kApart,
        .least_layers = kLayers},
       {.name = ", summaries paged",
        .summary_place = SummaryPlace::kPages,
@@ -360,7 +367,7 @@ Result<Json> MeasureDeviceVerbs(Backend& backend, const Model& model,
   DeviceVerbRows table(backend, *roofs, options.rounds, options.on_row);
   VerbsBench bench(backend, model, options, table);
   for (const int64_t rows :
-       {int64_t{1}, int64_t{8}, int64_t{16}, options.chunk_rows}) {
+       {int64_t{1}, int64_t{8}, int64_t{16}, int64_t{64}, options.chunk_rows}) {
     RETURN_IF_ERROR(bench.AddProducts(rows));
   }
   RETURN_IF_ERROR(AddAttention(bench, options));

@@ -16,6 +16,7 @@ namespace {
 constexpr const char* kVerbs[] = {
     "Linear, norm + QKV, 1 rows",
     "Linear, all of a layer, 64 rows",
+    "Linear, all of a layer, 96 rows",
     "Read, decode, 512 tokens x 16",
     "Read, decode, 2048 tokens x 1",
     "Read, picks of mean 32, 2048 tokens x 64",
@@ -34,7 +35,7 @@ constexpr const char* kVerbs[] = {
     "Read, prompt, 128 tokens, head_dim 16",
     "Append + Summarize, mean, 16 rows",
     "RmsNorm, 16 rows",
-    "GatedAct, 64 rows",
+    "GatedAct, 96 rows",
     "Embed, 16 rows",
     "Read, decode, 512 tokens x 16, extent-major",
     "Select, mean 32, 512 tokens x 16, summaries paged",
@@ -55,7 +56,7 @@ TEST_F(BenchDeviceVerbsTest, EveryVerbHasARowWithItsRoof) {
           {.rounds = 1,
            .decode_context = 512,
            .prompt_context = 256,
-           .chunk_rows = 64,
+           .chunk_rows = 96,
            .round_bytes = 1 << 16,
            .layouts = true,
            .roofs = {.copied_bytes = 1 << 16, .product_rows = 32},
@@ -119,53 +120,62 @@ TEST_F(BenchDeviceVerbsTest, BytesAreThoseOfTheShape) {
 // Whatever the layout, no two things lie in one place.
 TEST_F(BenchDeviceVerbsTest, EveryLayoutHasRoomForAllThatItHolds) {
   using PoolOrder = BenchRequests::PoolOrder;
+  using ValuePlace = BenchRequests::ValuePlace;
   using SummaryPlace = BenchRequests::SummaryPlace;
   constexpr int kBatch = 2, kLayers = 3, kHeads = 2, kTokens = 1100;
+  constexpr int64_t kPartBytes = int64_t{kPageTokens} * 16 * 2;  // K or V
   const int64_t num_pages = PagesFor(kTokens);
+  const BenchRequests::Shape shape = {.num_q_heads = 4,
+                                      .num_kv_heads = kHeads,
+                                      .head_dim = 16,
+                                      .batch = kBatch,
+                                      .context_tokens = kTokens,
+                                      .num_layers = kLayers,
+                                      .select = "mean:budget=128"};
+  std::vector<BenchRequests::Shape> layouts;
   for (const PoolOrder order :
        {PoolOrder::kLayerMajor, PoolOrder::kExtentMajor}) {
     for (const SummaryPlace place :
          {SummaryPlace::kSegments, SummaryPlace::kPages,
           SummaryPlace::kBesideKv}) {
-      const auto bench =
-          BenchRequests::Create(*backend_, {.num_q_heads = 4,
-                                            .num_kv_heads = kHeads,
-                                            .head_dim = 16,
-                                            .batch = kBatch,
-                                            .context_tokens = kTokens,
-                                            .num_layers = kLayers,
-                                            .select = "mean:budget=128",
-                                            .pool_order = order,
-                                            .summary_place = place})
-              .value();
-      std::map<const std::byte*, int64_t> pieces;
-      for (int layer = 0; layer < kLayers; ++layer) {
-        const LayerCache cache = bench->CacheOf(layer);
-        const SummaryTable summaries = bench->SelectorOf(layer).summaries;
-        for (int request = 0; request < kBatch; ++request) {
-          for (int head = 0; head < kHeads; ++head) {
-            for (int64_t page = 0; page < num_pages; ++page) {
-              const uint32_t extent = cache.page_table.Row(request)[page];
-              pieces[cache.Slice(extent, head)] = cache.format.slice_bytes;
-              // The last page is not full: it has no row.
-              if (page + 1 == num_pages) continue;
-              pieces[summaries.Row(request, head, 0, page)] =
-                  summaries.layout.levels[0].row_bytes;
-            }
+      layouts.push_back(shape);
+      layouts.back().pool_order = order;
+      layouts.back().summary_place = place;
+    }
+  }
+  layouts.push_back(shape);
+  layouts.back().value_place = ValuePlace::kApart;
+  for (const BenchRequests::Shape& layout : layouts) {
+    const auto bench = BenchRequests::Create(*backend_, layout).value();
+    std::map<const std::byte*, int64_t> pieces;
+    for (int layer = 0; layer < kLayers; ++layer) {
+      const LayerCache cache = bench->CacheOf(layer);
+      const SummaryTable summaries = bench->SelectorOf(layer).summaries;
+      for (int request = 0; request < kBatch; ++request) {
+        for (int head = 0; head < kHeads; ++head) {
+          for (int64_t page = 0; page < num_pages; ++page) {
+            const std::byte* const slice =
+                cache.Slice(cache.page_table.Row(request)[page], head);
+            pieces[slice] = kPartBytes;
+            pieces[slice + cache.format.v_offset_bytes] = kPartBytes;
+            // The last page is not full: it has no row.
+            if (page + 1 == num_pages) continue;
+            pieces[summaries.Row(request, head, 0, page)] =
+                summaries.layout.levels[0].row_bytes;
           }
         }
       }
-      EXPECT_EQ(std::ssize(pieces),
-                kLayers * kBatch * kHeads * (2 * num_pages - 1));
-      const std::byte* end = nullptr;
-      for (const auto& [data, num_bytes] : pieces) {
-        EXPECT_GE(data, end);
-        end = data + num_bytes;
-      }
-      bench->Select(kLayers - 1);
-      bench->ReadPicks(kLayers - 1);
-      EXPECT_GE(bench->PickedBytes().value(), kBatch * kHeads * 128 * 2 * 32);
     }
+    EXPECT_EQ(std::ssize(pieces),
+              kLayers * kBatch * kHeads * (3 * num_pages - 1));
+    const std::byte* end = nullptr;
+    for (const auto& [data, num_bytes] : pieces) {
+      EXPECT_GE(data, end);
+      end = data + num_bytes;
+    }
+    bench->Select(kLayers - 1);
+    bench->ReadPicks(kLayers - 1);
+    EXPECT_GE(bench->PickedBytes().value(), kBatch * kHeads * 128 * 2 * 32);
   }
 }
 

@@ -88,6 +88,11 @@ Status BenchRequests::TakeKv() {
   cache_.extent_stride_bytes =
       strip_bytes() * (by_layer ? 1 : shape_.num_layers);
   layer_stride_bytes_ = strip_bytes() * (by_layer ? extents : 1);
+  if (shape_.value_place == ValuePlace::kApart) {
+    cache_.format.slice_bytes /= 2;
+    cache_.format.v_offset_bytes = layer_stride_bytes_ / 2;
+    cache_.extent_stride_bytes /= 2;
+  }
   ASSIGN_OR_RETURN(
       const View strips,
       memory_.TakeRandom(shape_.dtype,

@@ -23,6 +23,10 @@ class BenchRequests {
  public:
   // Which strips of the pool lie next to each other.
   enum class PoolOrder { kLayerMajor, kExtentMajor };
+  // Where values lie: behind their page's keys (what the engine has), or behind
+  // all of the layer's. The latter wants a layer-major pool and summaries
+  // apart.
+  enum class ValuePlace { kBehindKeys, kApart };
   // Where summaries lie: in segments of many pages (what the engine has), one
   // page after the other in any order, or behind the page's own K and V. The
   // last two need a row a page, and no second level.
@@ -38,6 +42,7 @@ class BenchRequests {
     bool prompt_rows = false;
     std::string select = {};  // SPEC; empty: nothing is chosen
     PoolOrder pool_order = PoolOrder::kLayerMajor;
+    ValuePlace value_place = ValuePlace::kBehindKeys;
     SummaryPlace summary_place = SummaryPlace::kSegments;
     // Select names next ranks too, up to so many times the budget; 0: it does
     // not.

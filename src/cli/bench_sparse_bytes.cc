@@ -66,7 +66,7 @@ std::vector<Bytes> BenchSparse::Summaries() const {
   if (scores_keys()) {
     std::vector<Bytes> keys;
     const auto slice_bytes = static_cast<size_t>(cache_.format.slice_bytes);
-    const auto key_bytes = static_cast<size_t>(cache_.format.v_offset_bytes());
+    const auto key_bytes = static_cast<size_t>(cache_.format.v_offset_bytes);
     const auto layer_bytes = static_cast<size_t>(layer_kv_bytes_);
     for (size_t at = 0; at < layer_bytes; at += slice_bytes) {
       keys.emplace_back(cache_.strips + at, key_bytes);
@@ -81,7 +81,7 @@ std::vector<Bytes> BenchSparse::Picked() const {
   std::vector<Bytes> halves;
   const SliceFormat& format = cache_.format;
   const auto key_bytes =
-      static_cast<size_t>(format.v_offset_bytes() / kPageTokens);
+      static_cast<size_t>(format.v_offset_bytes / kPageTokens);
   const int64_t num_lists = lists_.NumLists(0);
   for (int64_t list = 0; list < num_lists; ++list) {
     const auto kv_head =
@@ -97,7 +97,7 @@ std::vector<Bytes> BenchSparse::Picked() const {
         const size_t bytes = static_cast<size_t>(count) * key_bytes;
         const std::byte* k = slice + static_cast<size_t>(first) * key_bytes;
         halves.emplace_back(k, bytes);
-        halves.emplace_back(k + format.v_offset_bytes(), bytes);
+        halves.emplace_back(k + format.v_offset_bytes, bytes);
         if (first + count == kPageTokens) break;
         left = left >> (first + count) << (first + count);
       }

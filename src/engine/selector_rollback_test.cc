@@ -197,7 +197,7 @@ class SelectorRollbackTest
           const int k_bytes = format.k_dim * DtypeBytes(format.k);
           const int v_bytes = format.v_dim * DtypeBytes(format.v);
           Append(to, slice + at * k_bytes, k_bytes);
-          Append(to, slice + format.v_offset_bytes() + at * v_bytes, v_bytes);
+          Append(to, slice + format.v_offset_bytes + at * v_bytes, v_bytes);
         }
       }
     }

@@ -68,7 +68,7 @@ void WriteKeysAndValues(const AppendStep& append, int64_t row) {
     Rotate(k.Row<In>(row) + head * k.stride[1], format.k_dim,
            append.CosSin(row), append.half_dim, k_out);
     if (format.v_in_k) continue;
-    Kv* v_out = reinterpret_cast<Kv*>(slice + format.v_offset_bytes()) +
+    Kv* v_out = reinterpret_cast<Kv*>(slice + format.v_offset_bytes) +
                 token * format.v_dim;
     const In* v_in = v.Row<In>(row) + head * v.stride[1];
     for (int i = 0; i < format.v_dim; ++i) {

@@ -206,7 +206,7 @@ class HeadBring {
     };
     copy(0, format.k_dim * DtypeBytes(format.k));
     if (format.v_in_k) return;
-    copy(format.v_offset_bytes(), format.v_dim * DtypeBytes(format.v));
+    copy(format.v_offset_bytes, format.v_dim * DtypeBytes(format.v));
   }
 
   int32_t& ByAge(uint8_t age) { return by_age_[age & kAgeMask]; }

@@ -43,8 +43,8 @@ void WriteRows(const ClusterTask& task) {
   const auto value = [&](int64_t member) {
     const int64_t token = segment.first_token + member;
     return format.v_in_k ? key(member)
-                         : reinterpret_cast<const Kv*>(
-                               slice(token) + format.v_offset_bytes()) +
+                         : reinterpret_cast<const Kv*>(slice(token) +
+                                                       format.v_offset_bytes) +
                                token % kPageTokens * format.v_dim;
   };
   for (int i = 0; i < segment.num_clusters; ++i) {

@@ -13,7 +13,7 @@ void CopySlice(const SliceFormat& format, int num_tokens, const std::byte* from,
                        static_cast<size_t>(format.k_dim * DtypeBytes(format.k));
   std::memcpy(to, from, k_bytes);
   if (format.v_in_k) return;
-  const int64_t v_offset = format.v_offset_bytes();
+  const int64_t v_offset = format.v_offset_bytes;
   const auto v_bytes = static_cast<size_t>(num_tokens) *
                        static_cast<size_t>(format.v_dim * DtypeBytes(format.v));
   std::memcpy(to + v_offset, from + v_offset, v_bytes);

@@ -102,7 +102,7 @@ struct RowReader {
       values[i] =
           format.v_in_k
               ? key
-              : reinterpret_cast<const Kv*>(slice + format.v_offset_bytes()) +
+              : reinterpret_cast<const Kv*>(slice + format.v_offset_bytes) +
                     in_page * format.v_dim;
       maximum = std::max(maximum, scores[i]);
     }

@@ -39,7 +39,7 @@ TilePages::TilePages(const Source& source, ScratchCutter& scratch)
                     DtypeBytes(cache_.format.k)),
       half_v_bytes_(int64_t{kHalfTokens} * cache_.format.v_dim *
                     DtypeBytes(cache_.format.v)),
-      v_offset_bytes_(cache_.format.v_offset_bytes()) {
+      v_offset_bytes_(cache_.format.v_offset_bytes) {
   if (source.slots != nullptr) {
     slots_.emplace(cache_, *source.slots, request_, kv_head_);
   }
@@ -108,7 +108,7 @@ void TilePages::GatherHalf(int64_t page, int half, int of_tile, uint32_t tokens,
     }
     gather(from, 0, format.k_dim, k + i * count * ScratchBytes(format.k_dim));
     if (format.v_in_k) continue;
-    gather(from, format.v_offset_bytes(), format.v_dim,
+    gather(from, format.v_offset_bytes, format.v_dim,
            v + i * count * ScratchBytes(format.v_dim));
   }
   keys.k[of_tile] = k;

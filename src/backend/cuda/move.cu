@@ -62,7 +62,7 @@ void EnqueueMove(CudaQueue& queue, const MoveArgs& args) {
     const SliceBytes bytes = {
         .extent_stride = layer.extent_stride_bytes,
         .slice = format.slice_bytes,
-        .v_offset = format.v_in_k ? 0 : format.v_offset_bytes(),
+        .v_offset = format.v_in_k ? 0 : format.v_offset_bytes,
         .k_token = format.k_dim * DtypeBytes(format.k),
         .v_token = format.v_in_k ? 0 : format.v_dim * DtypeBytes(format.v),
     };

@@ -74,7 +74,7 @@ device::Pages DevicePages(const LayerCache& cache, const SlotTable* slots) {
       .strips = cache.strips,
       .extent_stride_bytes = cache.extent_stride_bytes,
       .slice_bytes = format.slice_bytes,
-      .v_offset_bytes = format.v_in_k ? 0 : format.v_offset_bytes(),
+      .v_offset_bytes = format.v_in_k ? 0 : format.v_offset_bytes,
       .first_page = cache.page_table.first.As<int32_t>(),
       .page_table = cache.page_table.entries.As<uint32_t>(),
       .max_pages = cache.max_pages,

@@ -72,7 +72,7 @@ CUtensorMap MapPages(CudaQueue& queue, const LayerCache& cache, int chunk) {
   shape.dims = {dim, static_cast<uint64_t>(format.page_tokens), 2,
                 static_cast<uint64_t>(cache.num_kv_heads),
                 std::min(kMaxPoolBytes / extent_bytes, uint64_t{1} << 31)};
-  shape.stride_bytes = {2 * dim, static_cast<uint64_t>(format.v_offset_bytes()),
+  shape.stride_bytes = {2 * dim, static_cast<uint64_t>(format.v_offset_bytes),
                         static_cast<uint64_t>(format.slice_bytes),
                         extent_bytes};
   shape.box = {static_cast<uint32_t>(chunk),
