@@ -12,8 +12,7 @@
 namespace winnow {
 namespace {
 
-// Of what is free: the driver takes some for itself afterwards, about a MiB a
-// graph.
+// Of what is free: the driver takes some for itself afterwards.
 constexpr double kShareOfFree = 0.98;
 
 // What is taken, by purpose in the order of their first. Shared with the
@@ -51,13 +50,14 @@ class LimitedBackend final : public ForwardingBackend {
  public:
   // `bound` says in words where the limit is from.
   LimitedBackend(std::unique_ptr<Backend> backend, int64_t limit_bytes,
-                 int64_t own_bytes, std::string bound)
+                 const MemoryLimitOptions& options, std::string bound)
       : ForwardingBackend(std::move(backend)),
         attributes_(real().attributes()),
         limit_bytes_(limit_bytes),
         bound_(std::move(bound)) {
-    ledger_->Add("workspace of the verbs", own_bytes);
-    attributes_.available_bytes = limit_bytes - own_bytes;
+    ledger_->Add("workspace of the verbs", options.workspace_bytes);
+    ledger_->Add("graphs", options.graph_bytes);
+    attributes_.available_bytes = limit_bytes - ledger_->total_bytes();
   }
 
   const BackendAttributes& attributes() const override { return attributes_; }
@@ -102,7 +102,8 @@ Result<std::unique_ptr<Backend>> LimitMemory(
     std::unique_ptr<Backend> backend, const MemoryLimitOptions& options) {
   const BackendAttributes& has = backend->attributes();
   const int64_t free_bytes = has.available_bytes;
-  const int64_t own_bytes = options.own_bytes;
+  const int64_t workspace_bytes = options.workspace_bytes;
+  const int64_t own_bytes = workspace_bytes + options.graph_bytes;
   int64_t limit_bytes = 0;
   std::string bound;
   if (options.utilization) {
@@ -110,27 +111,29 @@ Result<std::unique_ptr<Backend>> LimitMemory(
                                        static_cast<double>(has.memory_bytes));
     bound = fmt::format("gpu-memory-utilization {} of {}", *options.utilization,
                         FormatBytes(has.memory_bytes));
-    if (limit_bytes - own_bytes > free_bytes) {
+    if (limit_bytes - workspace_bytes > free_bytes) {
       return MakeError(
           ErrorCode::kResourceExhausted,
           "{}: {} is {}; free are {} + {} that the verbs have taken", has.name,
           bound, FormatBytes(limit_bytes), FormatBytes(free_bytes),
-          FormatBytes(own_bytes));
-    }
-    if (limit_bytes < own_bytes) {
-      return MakeError(ErrorCode::kResourceExhausted,
-                       "{}: {} is {}, less than the {} that verbs work in",
-                       has.name, bound, FormatBytes(limit_bytes),
-                       FormatBytes(own_bytes));
+          FormatBytes(workspace_bytes));
     }
   } else {
     limit_bytes =
-        own_bytes +
+        workspace_bytes +
         static_cast<int64_t>(kShareOfFree * static_cast<double>(free_bytes));
     bound = fmt::format("{} were free", FormatBytes(free_bytes));
   }
+  if (limit_bytes < own_bytes) {
+    return MakeError(ErrorCode::kResourceExhausted,
+                     "{}: at most {} may be taken ({}), less than workspace of "
+                     "the verbs {} + graphs {}",
+                     has.name, FormatBytes(limit_bytes), bound,
+                     FormatBytes(workspace_bytes),
+                     FormatBytes(options.graph_bytes));
+  }
   return std::unique_ptr<Backend>(std::make_unique<LimitedBackend>(
-      std::move(backend), limit_bytes, own_bytes, std::move(bound)));
+      std::move(backend), limit_bytes, options, std::move(bound)));
 }
 
 }  // namespace winnow

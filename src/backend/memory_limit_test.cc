@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <string>
+#include <utility>
+
 #include "backend/cpu/cpu_backend.h"
 #include "backend/forwarding.h"
 #include "base/size_text.h"
@@ -46,8 +50,10 @@ Result<Buffer> Take(Backend& backend, int64_t num_bytes,
 }
 
 TEST(MemoryLimitTest, WhatIsTakenBeyondTheShareIsRefusedWithTheSum) {
-  const auto backend =
-      Limited(90 * kMiB, {.utilization = 0.5, .own_bytes = 10 * kMiB}).value();
+  const auto backend = Limited(90 * kMiB, {.utilization = 0.5,
+                                           .workspace_bytes = 7 * kMiB,
+                                           .graph_bytes = 3 * kMiB})
+                           .value();
   EXPECT_EQ(backend->attributes().available_bytes, 40 * kMiB);
   EXPECT_EQ(backend->attributes().memory_bytes, 100 * kMiB);
   const Buffer weights = Take(*backend, 25 * kMiB, "weights").value();
@@ -60,11 +66,12 @@ TEST(MemoryLimitTest, WhatIsTakenBeyondTheShareIsRefusedWithTheSum) {
         more.error().message,
         fmt::format(
             "activations: {} of device memory asked for beside workspace "
-            "of the verbs {} + weights {} + KV pool {} = {}; at most {} "
-            "may be taken (gpu-memory-utilization 0.5 of {})",
-            FormatBytes(1), FormatBytes(10 * kMiB), FormatBytes(25 * kMiB),
-            FormatBytes(15 * kMiB), FormatBytes(50 * kMiB),
-            FormatBytes(50 * kMiB), FormatBytes(100 * kMiB)));
+            "of the verbs {} + graphs {} + weights {} + KV pool {} = {}; at "
+            "most {} may be taken (gpu-memory-utilization 0.5 of {})",
+            FormatBytes(1), FormatBytes(7 * kMiB), FormatBytes(3 * kMiB),
+            FormatBytes(25 * kMiB), FormatBytes(15 * kMiB),
+            FormatBytes(50 * kMiB), FormatBytes(50 * kMiB),
+            FormatBytes(100 * kMiB)));
     // The host's memory is nobody's share.
     EXPECT_TRUE(
         backend->Allocate(Tier::kHost, 200 * kMiB, "pinned pieces").ok());
@@ -75,16 +82,19 @@ TEST(MemoryLimitTest, WhatIsTakenBeyondTheShareIsRefusedWithTheSum) {
 }
 
 TEST(MemoryLimitTest, WithoutAShareNearlyAllThatIsFreeMayBeTaken) {
-  const auto backend = Limited(50 * kMiB, {.own_bytes = 10 * kMiB}).value();
+  const auto backend = Limited(50 * kMiB, {.workspace_bytes = 10 * kMiB,
+                                           .graph_bytes = 20 * kMiB})
+                           .value();
   const int64_t available = backend->attributes().available_bytes;
-  EXPECT_LT(available, 50 * kMiB);
-  EXPECT_GT(available, 45 * kMiB);
+  EXPECT_LT(available, 30 * kMiB);
+  EXPECT_GT(available, 25 * kMiB);
   EXPECT_TRUE(Take(*backend, available, "weights").ok());
   EXPECT_FALSE(Take(*backend, available + 1, "weights").ok());
 }
 
 TEST(MemoryLimitTest, AShareThatIsNotThereIsRefusedAtStart) {
-  const MemoryLimitOptions most = {.utilization = 0.9, .own_bytes = 5 * kMiB};
+  const MemoryLimitOptions most = {
+      .utilization = 0.9, .workspace_bytes = 5 * kMiB, .graph_bytes = 5 * kMiB};
   EXPECT_TRUE(Limited(85 * kMiB, most).ok());
   const auto refused = Limited(85 * kMiB - 1, most);
   ASSERT_FALSE(refused.ok());
@@ -92,12 +102,26 @@ TEST(MemoryLimitTest, AShareThatIsNotThereIsRefusedAtStart) {
   EXPECT_TRUE(refused.error().message.starts_with(
       "small: gpu-memory-utilization 0.9 of 100 MiB is 90.0 MiB; free are "))
       << refused.error().message;
-  const auto too_little =
-      Limited(85 * kMiB, {.utilization = 0.01, .own_bytes = 5 * kMiB});
-  ASSERT_FALSE(too_little.ok());
-  EXPECT_NE(too_little.error().message.find("less than the 5.0 MiB"),
-            std::string::npos)
-      << too_little.error().message;
+}
+
+TEST(MemoryLimitTest, LessThanTheBackendsOwnIsRefusedAtStart) {
+  const MemoryLimitOptions own = {
+      .utilization = 0.1, .workspace_bytes = 6 * kMiB, .graph_bytes = 4 * kMiB};
+  EXPECT_EQ(Limited(85 * kMiB, own).value()->attributes().available_bytes, 0);
+  for (const auto& [utilization, bound] :
+       {std::pair<std::optional<double>, std::string>{
+            0.09, "gpu-memory-utilization 0.09 of 100 MiB"},
+        {std::nullopt, "3.0 MiB were free"}}) {
+    MemoryLimitOptions options = own;
+    options.utilization = utilization;
+    const auto refused = Limited(utilization ? 85 * kMiB : 3 * kMiB, options);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
+    EXPECT_EQ(refused.error().message,
+              fmt::format("small: at most {} may be taken ({}), less than "
+                          "workspace of the verbs 6.0 MiB + graphs 4.0 MiB",
+                          utilization ? "9.0 MiB" : "8.9 MiB", bound));
+  }
 }
 
 TEST(MemoryLimitTest, WhatTheDeviceRefusesShowsTheSumToo) {

@@ -35,10 +35,10 @@ Result<std::unique_ptr<Backend>> StartLimitedGpu(int index,
   CudaOptions options;
   options.device = index;
   ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, start_gpu(options));
-  return LimitMemory(
-      std::move(backend),
-      {.utilization = share,
-       .own_bytes = static_cast<int64_t>(options.workspace_bytes)});
+  return LimitMemory(std::move(backend),
+                     {.utilization = share,
+                      .workspace_bytes = options.start_bytes(),
+                      .graph_bytes = options.graph_bytes});
 }
 
 }  // namespace

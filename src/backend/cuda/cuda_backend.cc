@@ -35,8 +35,6 @@ constexpr int kMajor = 9, kMinor = 0;
 constexpr std::chrono::milliseconds kSpinTime(20);
 constexpr std::chrono::microseconds kPollTime(200);
 constexpr std::chrono::minutes kProfileTimeout(10);
-// Tickets of a row with a million tokens of context and 128 q heads, 30 times.
-constexpr size_t kTicketsBytes = size_t{4} << 20;
 
 Error Unsupported(int device, std::string_view what) {
   return MakeError(ErrorCode::kUnsupported, "cuda:{}: {}", device, what);
@@ -47,11 +45,12 @@ Error Unsupported(int device, std::string_view what) {
 class CudaBackend final : public Backend {
  public:
   CudaBackend(CudaDevice device, Buffer workspace, Buffer tickets,
-              std::unique_ptr<CublasLt> library)
+              std::unique_ptr<CublasLt> library, int64_t graph_bytes)
       : device_(std::move(device)),
         workspace_(std::move(workspace)),
         tickets_(std::move(tickets)),
-        library_(std::move(library)) {
+        library_(std::move(library)),
+        replays_(graph_bytes) {
     device_.workspace = workspace_.data();
     device_.workspace_bytes = workspace_.num_bytes();
     device_.tickets = reinterpret_cast<int32_t*>(tickets_.data());
@@ -277,14 +276,15 @@ Result<std::unique_ptr<Backend>> StartCudaBackend(const CudaOptions& options) {
   ASSIGN_OR_RETURN(Buffer workspace,
                    AllocateCuda(Tier::kDevice, options.workspace_bytes,
                                 "workspace of the verbs"));
-  ASSIGN_OR_RETURN(Buffer tickets, AllocateCuda(Tier::kDevice, kTicketsBytes,
-                                                "tickets of the verbs"));
+  ASSIGN_OR_RETURN(Buffer tickets,
+                   AllocateCuda(Tier::kDevice, options.ticket_bytes,
+                                "tickets of the verbs"));
   CudaDevice device;
   device.index = options.device;
   device.num_multiprocessors = properties.multiProcessorCount;
-  auto backend =
-      std::make_unique<CudaBackend>(std::move(device), std::move(workspace),
-                                    std::move(tickets), std::move(library));
+  auto backend = std::make_unique<CudaBackend>(
+      std::move(device), std::move(workspace), std::move(tickets),
+      std::move(library), options.graph_bytes);
   backend->Describe(properties);
   return std::unique_ptr<Backend>(std::move(backend));
 }

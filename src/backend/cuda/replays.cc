@@ -1,20 +1,15 @@
 #include "backend/cuda/replays.h"
 
+#include <utility>
+
 namespace winnow {
-namespace {
-
-// A graph takes about a MiB of device memory; more batch sizes than this are
-// seldom in use at a time.
-constexpr size_t kMaxGraphs = 256;
-
-}  // namespace
 
 Replays::~Replays() {
   for (const Recorded& entry : recorded_) cudaGraphExecDestroy(entry.graph);
 }
 
-cudaGraphExec_t Replays::Record(CudaQueue& queue,
-                                const std::function<void()>& enqueue) {
+Replays::Recorded Replays::Record(CudaQueue& queue,
+                                  const std::function<void()>& enqueue) {
   ++num_recorded_;
   const cudaStream_t stream = queue.stream();
   queue.Keep(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
@@ -25,12 +20,30 @@ cudaGraphExec_t Replays::Record(CudaQueue& queue,
   queue.SetLaunchTimes(times);
   cudaGraph_t graph = nullptr;
   queue.Keep(cudaStreamEndCapture(stream, &graph), "recording a step");
-  if (graph == nullptr) return nullptr;
-  cudaGraphExec_t executable = nullptr;
-  queue.Keep(cudaGraphInstantiate(&executable, graph, 0),
+  if (graph == nullptr) return {};
+  Recorded recorded;
+  size_t num_launches = 0;
+  queue.Keep(cudaGraphGetNodes(graph, nullptr, &num_launches),
+             "counting a step's launches");
+  recorded.num_bytes = static_cast<int64_t>(num_launches) * kGraphLaunchBytes;
+  queue.Keep(cudaGraphInstantiate(&recorded.graph, graph, 0),
              "making a step's graph");
   cudaGraphDestroy(graph);
-  return executable;
+  return recorded;
+}
+
+void Replays::Keep(Recorded recorded) {
+  num_bytes_ += recorded.num_bytes;
+  // What may still run is kept alive by the driver until it ends.
+  while (num_bytes_ > max_bytes_ && !recorded_.empty()) {
+    const Recorded& oldest = recorded_.back();
+    num_bytes_ -= oldest.num_bytes;
+    cudaGraphExecDestroy(oldest.graph);
+    by_key_.erase(oldest.key);
+    recorded_.pop_back();
+  }
+  recorded_.push_front(std::move(recorded));
+  by_key_[recorded_.front().key] = recorded_.begin();
 }
 
 void Replays::Run(CudaQueue& queue, std::span<const std::byte> key,
@@ -40,16 +53,10 @@ void Replays::Run(CudaQueue& queue, std::span<const std::byte> key,
   if (known != by_key_.end()) {
     recorded_.splice(recorded_.begin(), recorded_, known->second);
   } else {
-    const cudaGraphExec_t graph = Record(queue, enqueue);
-    if (graph == nullptr) return;  // The queue keeps the error.
-    recorded_.push_front({name, graph});
-    by_key_[name] = recorded_.begin();
-    if (recorded_.size() > kMaxGraphs) {
-      // What may still run is kept alive by the driver until it ends.
-      cudaGraphExecDestroy(recorded_.back().graph);
-      by_key_.erase(recorded_.back().key);
-      recorded_.pop_back();
-    }
+    Recorded recorded = Record(queue, enqueue);
+    if (recorded.graph == nullptr) return;  // The queue keeps the error.
+    recorded.key = name;
+    Keep(std::move(recorded));
   }
   queue.KeepLaunch(cudaGraphLaunch(recorded_.front().graph, queue.stream()),
                    "launching a step's graph");

@@ -13,11 +13,16 @@
 
 namespace winnow {
 
-// Owns the graphs, the most recently used first; the oldest go. Used by the
-// backend's thread alone.
+// Device memory that the driver takes for a launch of a graph, at most
+// (graph_memory_test.cc).
+inline constexpr int64_t kGraphLaunchBytes = 4096;
+
+// Owns the graphs, the most recently used first; the oldest go where all would
+// take more than `max_bytes`. One may be larger. Used by the backend's thread
+// alone.
 class Replays {
  public:
-  Replays() = default;
+  explicit Replays(int64_t max_bytes) : max_bytes_(max_bytes) {}
   ~Replays();
   Replays(const Replays&) = delete;
   Replays& operator=(const Replays&) = delete;
@@ -32,11 +37,14 @@ class Replays {
   struct Recorded {
     std::string key;
     cudaGraphExec_t graph = nullptr;
+    int64_t num_bytes = 0;
   };
-  // Null where the device refused.
-  cudaGraphExec_t Record(CudaQueue& queue,
-                         const std::function<void()>& enqueue);
+  // Without a graph where the device refused.
+  Recorded Record(CudaQueue& queue, const std::function<void()>& enqueue);
+  void Keep(Recorded recorded);
 
+  const int64_t max_bytes_;
+  int64_t num_bytes_ = 0;  // of all that are kept
   std::list<Recorded> recorded_;
   std::unordered_map<std::string, std::list<Recorded>::iterator> by_key_;
   int64_t num_recorded_ = 0;  // in all, those that went too

@@ -263,6 +263,14 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
   *executable = new EmulatedGraph(*graph);
   return cudaSuccess;
 }
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, EmulatedNode** nodes,
+                              size_t* num_nodes) {
+  CHECK(nodes == nullptr, "only counted");
+  if (const cudaError_t fault = TheRuntime().Permit("cudaGraphGetNodes"))
+    return fault;
+  *num_nodes = graph->calls.size();
+  return cudaSuccess;
+}
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   delete graph;
   return cudaSuccess;

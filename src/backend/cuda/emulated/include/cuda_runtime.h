@@ -106,6 +106,8 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream,
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph);
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
                                  unsigned flags);
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, struct EmulatedNode** nodes,
+                              size_t* num_nodes);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable);
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream);
