@@ -140,6 +140,11 @@ void AddThroughput(Command& bench, BenchFlags* flags) {
                       .value_name = "LIST",
                       .help = "Prompt tokens a request (1K,32K; default 1K)"},
                      Text(&flags->contexts));
+  throughput.AddFlag({.name = "--tasks",
+                      .value_name = "FILE",
+                      .help = "In place of random tokens: a question of a task "
+                              "file each, and how many answers are right"},
+                     Word(&flags->tasks));
   throughput.AddFlag({.name = "--batches",
                       .value_name = "LIST",
                       .help = "Requests at once (1,16; default 1)"},

@@ -31,8 +31,10 @@ struct BenchFlags {
   int prompt_context_tokens = 16384;
   bool layouts = false;
   std::string shape;  // in place of a model; empty: none
-  // Of throughput, as typed; the last of step and prefill, too.
-  std::string batches = "1", contexts = "1K", selects = "dense";
+  // Of throughput, as typed; the last of step and prefill, too. No contexts:
+  // 1K, or those of the lines of `tasks`.
+  std::string batches = "1", contexts, selects = "dense";
+  std::string tasks;  // of throughput; empty: random tokens
   // Of tiers; context, budgets and selection as typed. Batch and context of
   // decode, too.
   int tiers_batch = 1;

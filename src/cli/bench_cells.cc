@@ -110,9 +110,14 @@ Status CellRequests::Add(const BenchCell& cell, int max_tokens, int vocab_size,
 }
 
 Status CellRequests::Add(const Request& request, int batch) {
-  observers_.resize(static_cast<size_t>(batch));
-  for (Observer& observer : observers_) {
-    ASSIGN_OR_RETURN(const SequenceId id, engine_.Add(request, &observer));
+  return Add(std::vector<Request>(static_cast<size_t>(batch), request));
+}
+
+Status CellRequests::Add(std::span<const Request> requests) {
+  observers_.resize(requests.size());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    ASSIGN_OR_RETURN(const SequenceId id,
+                     engine_.Add(requests[i], &observers_[i]));
     ids_.push_back(id);
   }
   return Ok{};

@@ -2,6 +2,7 @@
 #ifndef WINNOW_CLI_BENCH_CELLS_H_
 #define WINNOW_CLI_BENCH_CELLS_H_
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -57,10 +58,11 @@ class CellRequests {
   CellRequests(const CellRequests&) = delete;
   CellRequests& operator=(const CellRequests&) = delete;
 
-  // REQUIRES of either: called once.
+  // REQUIRES of each: called once.
   Status Add(const BenchCell& cell, int max_tokens, int vocab_size,
              uint64_t seed);
   Status Add(const Request& request, int batch);
+  Status Add(std::span<const Request> requests);
   // Steps until all have a token.
   Status StepUntilAllGenerate();
   // What request `index` has generated.

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <ranges>
 
 #include "cli/bench_cells.h"
+#include "cli/bench_questions.h"
 #include "cli/loaded_model.h"
 #include "cli/output.h"
 #include "cli/roof.h"
@@ -23,90 +26,188 @@ double MillisecondsSince(Clock::time_point start) {
 struct CellFigures {
   double first_token_ms = 0;  // of the request that gets it last
   double step_ms = 0;         // of a step in which all generate
+  int answers_right = 0;      // of questions, of the round with the fewest
+};
+
+// One command's work: its cells' requests in engines on one backend.
+class ThroughputBench {
+ public:
+  // REQUIRES: all outlive this.
+  ThroughputBench(Backend& backend, const Model& model, const BenchFlags& flags)
+      : backend_(backend), model_(model), flags_(flags) {}
+
+  // Which cells there are, of an engine that can be had.
+  Result<std::vector<BenchCell>> Plan();
+  bool asks() const { return questions_.has_value(); }
+  Result<CellFigures> Measure(const BenchCell& cell);
+
+ private:
+  int MaxTokens(const BenchCell& cell) const {
+    return MaxTokensOf(cell, flags_.engine, flags_.generated_tokens);
+  }
+  Result<EngineOptions> OptionsOf(const BenchCell& cell) const {
+    return EngineOptionsOf(cell, flags_.engine, model_, MaxTokens(cell));
+  }
+  Status ReadQuestions(std::vector<BenchCell>& cells);
+  Status AddRandom(CellRequests& requests, const BenchCell& cell) const {
+    return requests.Add(cell, MaxTokens(cell), model_.config().vocab_size,
+                        flags_.engine.seed);
+  }
+  Status AddQuestions(CellRequests& requests, const BenchCell& cell) const;
+  Status WarmUp(Engine& engine, const BenchCell& cell) const;
+  Result<CellFigures> RunRound(Engine& engine, const BenchCell& cell) const;
+  Status RunSteps(Engine& engine, CellRequests& requests,
+                  CellFigures& figures) const;
+
+  Backend& backend_;
+  const Model& model_;
+  const BenchFlags& flags_;
+  std::optional<BenchQuestions> questions_;
 };
 
 BenchCellLists ListsOf(const BenchFlags& flags) {
   return {.contexts_flag = "--contexts",
-          .contexts = flags.contexts,
+          .contexts = flags.contexts.empty() ? "1K" : flags.contexts,
           .batches_flag = "--batches",
           .batches = flags.batches,
           .selects = flags.selects};
 }
 
-Result<EngineOptions> OptionsOf(const BenchFlags& flags, const Model& model,
-                                const BenchCell& cell) {
-  return EngineOptionsOf(
-      cell, flags.engine, model,
-      MaxTokensOf(cell, flags.engine, flags.generated_tokens));
+Result<std::vector<BenchCell>> ThroughputBench::Plan() {
+  ASSIGN_OR_RETURN(
+      std::vector<BenchCell> cells,
+      BenchCellsOf(ListsOf(flags_), model_.config().native_selector));
+  if (!flags_.tasks.empty()) RETURN_IF_ERROR(ReadQuestions(cells));
+  for (const BenchCell& cell : cells) {
+    ASSIGN_OR_RETURN(const EngineOptions options, OptionsOf(cell));
+    RETURN_IF_ERROR(CheckCell(options, model_, backend_));
+  }
+  return cells;
 }
 
-Result<CellFigures> RunRound(Engine& engine, const BenchFlags& flags,
-                             const BenchCell& cell, int vocab_size) {
+Status ThroughputBench::ReadQuestions(std::vector<BenchCell>& cells) {
+  const auto batches = std::views::transform(cells, &BenchCell::batch);
+  ASSIGN_OR_RETURN(questions_,
+                   BenchQuestions::Read(
+                       model_, {.file = flags_.tasks,
+                                .model_folder = flags_.engine.model,
+                                .most_requests = std::ranges::max(batches),
+                                .generated_tokens = flags_.generated_tokens}));
+  for (BenchCell& cell : cells) {
+    cell.context_tokens = questions_->PromptTokens(cell.batch);
+  }
+  return Ok{};
+}
+
+Status ThroughputBench::AddQuestions(CellRequests& requests,
+                                     const BenchCell& cell) const {
+  std::vector<Request> asked = questions_->Requests(cell.batch);
+  for (Request& request : asked) {
+    request.max_tokens = MaxTokens(cell);
+    if (cell.select != "dense") request.selector = 0;
+  }
+  return requests.Add(asked);
+}
+
+// A chunk of a prompt and steps, which is all the code there is.
+Status ThroughputBench::WarmUp(Engine& engine, const BenchCell& cell) const {
+  BenchCell first_chunk = cell;
+  first_chunk.context_tokens =
+      std::min(cell.context_tokens, flags_.engine.max_num_batched_tokens);
   CellRequests requests(engine);
-  const Clock::time_point start = Clock::now();
-  RETURN_IF_ERROR(requests.Add(
-      cell, MaxTokensOf(cell, flags.engine, flags.generated_tokens), vocab_size,
-      flags.engine.seed));
-  RETURN_IF_ERROR(requests.StepUntilAllGenerate());
+  RETURN_IF_ERROR(AddRandom(requests, first_chunk));
   CellFigures figures;
+  return RunSteps(engine, requests, figures);
+}
+
+Status ThroughputBench::RunSteps(Engine& engine, CellRequests& requests,
+                                 CellFigures& figures) const {
+  const Clock::time_point start = Clock::now();
+  RETURN_IF_ERROR(requests.StepUntilAllGenerate());
   figures.first_token_ms = MillisecondsSince(start);
   std::vector<double> steps;
-  for (int i = 0; i < flags.generated_tokens; ++i) {
+  for (int i = 0; i < flags_.generated_tokens; ++i) {
     const Clock::time_point begin = Clock::now();
     ASSIGN_OR_RETURN(const bool more, engine.Step());
-    CHECK(more || i + 1 == flags.generated_tokens,
-          "requests ended after {} of {} steps", i + 1, flags.generated_tokens);
+    CHECK(more || i + 1 == flags_.generated_tokens,
+          "requests ended after {} of {} steps", i + 1,
+          flags_.generated_tokens);
     steps.push_back(MillisecondsSince(begin));
   }
   figures.step_ms = Median(std::move(steps));
+  return Ok{};
+}
+
+Result<CellFigures> ThroughputBench::RunRound(Engine& engine,
+                                              const BenchCell& cell) const {
+  CellRequests requests(engine);
+  RETURN_IF_ERROR(asks() ? AddQuestions(requests, cell)
+                         : AddRandom(requests, cell));
+  CellFigures figures;
+  RETURN_IF_ERROR(RunSteps(engine, requests, figures));
+  for (int i = 0; asks() && i < cell.batch; ++i) {
+    ASSIGN_OR_RETURN(
+        const bool is_right,
+        questions_->IsRight(i, requests.tokens(static_cast<size_t>(i))));
+    if (is_right) ++figures.answers_right;
+  }
   return figures;
 }
 
-Result<CellFigures> MeasureCell(Backend& backend, const Model& model,
-                                const BenchFlags& flags,
-                                const BenchCell& cell) {
-  ASSIGN_OR_RETURN(const EngineOptions options, OptionsOf(flags, model, cell));
+Result<CellFigures> ThroughputBench::Measure(const BenchCell& cell) {
+  ASSIGN_OR_RETURN(const EngineOptions options, OptionsOf(cell));
   ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
-                   Engine::Create(backend, model, options));
-  const int vocab_size = model.config().vocab_size;
-  // To warm up: a chunk of a prompt and steps, which is all the code there is.
-  BenchCell first_chunk = cell;
-  first_chunk.context_tokens =
-      std::min(cell.context_tokens, flags.engine.max_num_batched_tokens);
-  RETURN_IF_ERROR(RunRound(*engine, flags, first_chunk, vocab_size));
+                   Engine::Create(backend_, model_, options));
+  RETURN_IF_ERROR(WarmUp(*engine, cell));
+  CellFigures all = {.answers_right = cell.batch};
   std::vector<double> first_tokens, steps;
-  for (int round = 0; round < flags.rounds; ++round) {
-    ASSIGN_OR_RETURN(const CellFigures figures,
-                     RunRound(*engine, flags, cell, vocab_size));
+  for (int round = 0; round < flags_.rounds; ++round) {
+    ASSIGN_OR_RETURN(const CellFigures figures, RunRound(*engine, cell));
     first_tokens.push_back(figures.first_token_ms);
     steps.push_back(figures.step_ms);
+    all.answers_right = std::min(all.answers_right, figures.answers_right);
   }
-  return CellFigures{.first_token_ms = Median(std::move(first_tokens)),
-                     .step_ms = Median(std::move(steps))};
+  all.first_token_ms = Median(std::move(first_tokens));
+  all.step_ms = Median(std::move(steps));
+  return all;
 }
 
-nlohmann::ordered_json RowOf(const BenchCell& cell,
-                             const CellFigures& figures) {
+nlohmann::ordered_json RowOf(const BenchCell& cell, const CellFigures& figures,
+                             bool asks) {
   const double prompt_tokens =
       static_cast<double>(cell.batch) * cell.context_tokens;
-  return {{"select", cell.select},
-          {"context", cell.context_tokens},
-          {"batch", cell.batch},
-          {"first_token_ms", figures.first_token_ms},
-          {"step_ms", figures.step_ms},
-          {"prompt_tokens_per_second",
-           prompt_tokens / figures.first_token_ms * 1e3},
-          {"tokens_per_second", cell.batch / figures.step_ms * 1e3}};
+  nlohmann::ordered_json row = {
+      {"select", cell.select},
+      {"context", cell.context_tokens},
+      {"batch", cell.batch},
+      {"first_token_ms", figures.first_token_ms},
+      {"step_ms", figures.step_ms},
+      {"prompt_tokens_per_second",
+       prompt_tokens / figures.first_token_ms * 1e3},
+      {"tokens_per_second", cell.batch / figures.step_ms * 1e3}};
+  if (asks) row["answers_right"] = figures.answers_right;
+  return row;
 }
 
-void PrintRow(const nlohmann::ordered_json& row) {
-  Print(fmt::format("{:>8} {:>6} {:>16.1f} {:>10.3f} {:>12.0f} {:>12.1f}  {}\n",
-                    row["context"].get<int>(), row["batch"].get<int>(),
-                    row["first_token_ms"].get<double>(),
-                    row["step_ms"].get<double>(),
-                    row["prompt_tokens_per_second"].get<double>(),
-                    row["tokens_per_second"].get<double>(),
-                    row["select"].get<std::string>()));
+std::string Header(bool asks) {
+  return fmt::format("{:>8} {:>6} {:>16} {:>10} {:>12} {:>12}{}  {}\n",
+                     "context", "batch", "first token, ms", "step, ms",
+                     "prompt tok/s", "tokens/s", asks ? "  right" : "",
+                     "select");
+}
+
+std::string LineOf(const nlohmann::ordered_json& row) {
+  const std::string right =
+      row.contains("answers_right")
+          ? fmt::format(" {:>6}", row["answers_right"].get<int>())
+          : "";
+  return fmt::format(
+      "{:>8} {:>6} {:>16.1f} {:>10.3f} {:>12.0f} {:>12.1f}{}  {}\n",
+      row["context"].get<int>(), row["batch"].get<int>(),
+      row["first_token_ms"].get<double>(), row["step_ms"].get<double>(),
+      row["prompt_tokens_per_second"].get<double>(),
+      row["tokens_per_second"].get<double>(), right,
+      row["select"].get<std::string>());
 }
 
 }  // namespace
@@ -117,6 +218,19 @@ Status CheckThroughputFlags(const BenchFlags& flags) {
   RETURN_IF_ERROR(CheckEngineFlags(flags.engine, selects));
   RETURN_IF_ERROR(
       BenchCellsOf(ListsOf(flags), /*native_selector=*/std::nullopt));
+  if (flags.tasks.empty()) return Ok{};
+  if (!flags.shape.empty()) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--tasks is for a MODEL: random weights of --shape \"{}\" "
+                     "have no tokenizer",
+                     flags.shape);
+  }
+  if (!flags.contexts.empty()) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--contexts is \"{}\" beside --tasks: a question's "
+                     "length is its line's",
+                     flags.contexts);
+  }
   return Ok{};
 }
 
@@ -125,28 +239,18 @@ Result<int> RunBenchThroughput(const BenchFlags& flags) {
                    MakeBackend(flags.engine));
   ASSIGN_OR_RETURN(const Model model,
                    OpenModelOrShape(*backend, flags.engine, flags.shape));
-  ASSIGN_OR_RETURN(
-      const std::vector<BenchCell> cells,
-      BenchCellsOf(ListsOf(flags), model.config().native_selector));
-  for (const BenchCell& cell : cells) {
-    ASSIGN_OR_RETURN(const EngineOptions options,
-                     OptionsOf(flags, model, cell));
-    RETURN_IF_ERROR(CheckCell(options, model, *backend));
-  }
+  ThroughputBench bench(*backend, model, flags);
+  ASSIGN_OR_RETURN(const std::vector<BenchCell> cells, bench.Plan());
   const bool prints = !flags.engine.json;
   if (prints) {
-    Print(fmt::format("{}, {}\n", backend->attributes().description,
-                      DtypeName(model.dtype())));
-    Print(fmt::format("{:>8} {:>6} {:>16} {:>10} {:>12} {:>12}  {}\n",
-                      "context", "batch", "first token, ms", "step, ms",
-                      "prompt tok/s", "tokens/s", "select"));
+    Print(fmt::format("{}, {}\n{}", backend->attributes().description,
+                      DtypeName(model.dtype()), Header(bench.asks())));
   }
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const BenchCell& cell : cells) {
-    ASSIGN_OR_RETURN(const CellFigures figures,
-                     MeasureCell(*backend, model, flags, cell));
-    rows.push_back(RowOf(cell, figures));
-    if (prints) PrintRow(rows.back());
+    ASSIGN_OR_RETURN(const CellFigures figures, bench.Measure(cell));
+    rows.push_back(RowOf(cell, figures, bench.asks()));
+    if (prints) Print(LineOf(rows.back()));
     RETURN_IF_ERROR(CheckOutputIsRead());  // Others are minutes of work.
   }
   if (prints) return 0;

@@ -10,8 +10,9 @@ namespace winnow {
 Status CheckThroughputFlags(const BenchFlags& flags);
 
 // For each of the flags' selections, contexts and batches: requests of random
-// tokens that arrive together. Prints the time to the first token of the last
-// of them, and the time of a step in which all generate; medians.
+// tokens that arrive together; or of each selection and batch questions of a
+// task file, and how many answers are right. Prints the time to the first token
+// of the last of them, and the time of a step in which all generate; medians.
 // REQUIRES: CheckThroughputFlags found nothing.
 Result<int> RunBenchThroughput(const BenchFlags& flags);
 

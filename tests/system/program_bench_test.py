@@ -8,11 +8,21 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 
-from program_case import MODEL, ProgramCase, run_tests, winnow
+from program_case import (FAILURE, MODEL, ROOT, USAGE_ERROR, ProgramCase,
+                          run_tests, winnow)
 
 
 class ProgramBenchTest(ProgramCase):
+
+    def write_tasks(self, task: str, length: str, count: int) -> str:
+        """A file of questions about a document each."""
+        path = self.folder / "tasks.jsonl"
+        subprocess.run(
+            [ROOT / "lab/make_tasks", "--task", task, "--length", length,
+             "--count", str(count), "--seed", "5", "--out", path], check=True)
+        return str(path)
 
     def test_bench_offers_no_flag_that_it_ignores(self):
         model = {"--dtype", "--device", "--threads",
@@ -23,7 +33,7 @@ class ProgramBenchTest(ProgramCase):
         verbs = {"--shape", "--decode-context", "--prompt-context",
                  "--layouts"}
         throughput = (step - {"--prompt", "--batch"}) | {
-            "--shape", "--contexts", "--batches", "--select"}
+            "--shape", "--contexts", "--batches", "--select", "--tasks"}
         prefill = (step - {"--batch", "--generate"}) | {"--chunk"}
         link = step - {"--batch", "--generate", "--select"}
         tiers = (step - {"--prompt"}) | {"--prompt-file", "--context",
@@ -127,6 +137,39 @@ class ProgramBenchTest(ProgramCase):
         for cell in cells:
             self.assertGreater(cell["first_token_ms"], 0)
             self.assertGreater(cell["step_ms"], 0)
+
+    def test_bench_throughput_says_how_many_answers_are_right(self):
+        tasks = self.write_tasks("niah", "1K", 3)
+        done = winnow("bench", "throughput", MODEL, "--tasks", tasks,
+                      "--batches", "1,3", "--generate", "8", "--rounds", "1",
+                      "--select", "dense,window:sink=4,recent=32", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        cells = json.loads(done.stdout)["cells"]
+        self.assertEqual([c["batch"] for c in cells], [1, 3, 1, 3])
+        for cell in cells:
+            self.assertIn(cell["context"], range(960, 1025))
+        # A code out of the window's sight is not told.
+        self.assertEqual([c["answers_right"] for c in cells], [1, 3, 0, 0])
+        done = winnow("bench", "throughput", MODEL, "--tasks", tasks,
+                      "--batches", "2", "--generate", "8", "--rounds", "1")
+        self.assertRegex(done.stdout, r"(?m) right +select$")
+        self.assertRegex(done.stdout, r"(?m) 2  dense$")
+
+    def test_bench_throughput_wants_tasks_that_fit_its_requests(self):
+        tasks = self.write_tasks("niah", "1K", 2)
+        for arguments, status, words in [
+                ((MODEL, "--batches", "1,3"), USAGE_ERROR,
+                 [tasks, "3", "has 2"]),
+                ((MODEL, "--generate", "2"), USAGE_ERROR,
+                 ["--generate", tasks + ":1", "is 2"]),
+                ((MODEL, "--contexts", "1K"), USAGE_ERROR,
+                 ["--contexts", "1K", "--tasks"]),
+                (("--shape", "llama-3.2-1b"), USAGE_ERROR,
+                 ["--tasks", "llama-3.2-1b"])]:
+            done = winnow("bench", "throughput", *arguments, "--tasks", tasks)
+            self.assert_error(done, status, *words)
+        done = winnow("bench", "throughput", MODEL, "--tasks", "/nowhere/t")
+        self.assert_error(done, FAILURE, "/nowhere/t")
 
     def test_bench_decode_has_a_row_a_selection(self):
         selects = ["mean:budget=32,block=16,recent=0", "window:recent=32"]
