@@ -25,12 +25,15 @@ function(winnow_room)
   endif()
 endfunction()
 
-# winnow_discover_tests(program [TEST_FILTER filter] [LABELS labels...])
+# winnow_discover_tests(program [ALONE] [TEST_FILTER filter] [LABELS labels...])
 # Gives ctest each test of a GoogleTest program by the name that the program's
-# own --gtest_filter takes.
+# own --gtest_filter takes. ALONE: no other test runs meanwhile.
 function(winnow_discover_tests program)
-  cmake_parse_arguments(TESTS "" "TEST_FILTER" "LABELS" ${ARGN})
+  cmake_parse_arguments(TESTS "ALONE" "TEST_FILTER" "LABELS" ${ARGN})
   set(properties TIMEOUT 300)
+  if(TESTS_ALONE)
+    list(APPEND properties RUN_SERIAL ON)
+  endif()
   if(TESTS_LABELS)
     list(APPEND properties LABELS ${TESTS_LABELS})
   endif()

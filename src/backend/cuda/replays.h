@@ -14,7 +14,7 @@
 namespace winnow {
 
 // Device memory that the driver takes for a launch of a graph, at most
-// (graph_memory_test.cc).
+// (tests/cuda/graph_memory_test.cc).
 inline constexpr int64_t kGraphLaunchBytes = 4096;
 
 // Owns the graphs, the most recently used first; the oldest go where all would

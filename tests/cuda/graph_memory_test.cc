@@ -1,4 +1,5 @@
-// What the driver takes for graphs, beside what is said of it.
+// What the driver takes for graphs, beside what is said of it. Nobody else may
+// use the device meanwhile.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
