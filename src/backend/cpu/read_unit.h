@@ -83,8 +83,10 @@ FetchCursor UnitPageScores(const TileKeys& keys, const UnitRows& rows, int row,
 // order, then the lanes in the order that Lanes fixes.
 // Steps `fetch` with each vector; returns it.
 template <class Lanes, class Words, Seen kSeen>
-FetchCursor UnitSoftmax(const TileKeys& keys, const UnitRows& rows, int row,
-                        FetchCursor fetch) {
+[[gnu::always_inline]] inline FetchCursor UnitSoftmax(const TileKeys& keys,
+                                                      const UnitRows& rows,
+                                                      int row,
+                                                      FetchCursor fetch) {
   using F = typename Lanes::F;
   const int first_vector = keys.begin / 16;
   const int end_vector = (keys.end + 15) / 16;
@@ -132,6 +134,15 @@ FetchCursor UnitSoftmax(const TileKeys& keys, const UnitRows& rows, int row,
   rows.maximum[row] = maximum;
   rows.sum[row] = Lanes::SumOf(sum);
   return fetch;
+}
+
+// The same of all rows, between which the cursor stays in registers.
+template <class Lanes, class Words, Seen kSeen>
+void UnitRowsSoftmax(const TileKeys& keys, const UnitRows& rows,
+                     FetchCursor fetch) {
+  for (int row = 0; row < rows.num_rows; ++row) {
+    fetch = UnitSoftmax<Lanes, Words, kSeen>(keys, rows, row, fetch);
+  }
 }
 
 // A run of keys of one page, all of whose rows of V are read.
@@ -279,12 +290,11 @@ template <class Lanes, class Words>
 void UnitWeights(const TileKeys& keys, const UnitRows& rows,
                  FetchCursor fetch) {
   const bool masked = keys.masked || keys.begin % 16 != 0 || keys.end % 16 != 0;
-  const auto softmax = keys.picked ? UnitSoftmax<Lanes, Words, Seen::kTokens>
-                       : masked    ? UnitSoftmax<Lanes, Words, Seen::kRange>
-                                   : UnitSoftmax<Lanes, Words, Seen::kAll>;
-  for (int row = 0; row < rows.num_rows; ++row) {
-    fetch = softmax(keys, rows, row, fetch);
-  }
+  const auto softmax = keys.picked
+                           ? UnitRowsSoftmax<Lanes, Words, Seen::kTokens>
+                       : masked ? UnitRowsSoftmax<Lanes, Words, Seen::kRange>
+                                : UnitRowsSoftmax<Lanes, Words, Seen::kAll>;
+  softmax(keys, rows, fetch);
 }
 
 template <class Lanes, class Words>
