@@ -5,7 +5,7 @@
 #ifndef WINNOW_BACKEND_CPU_BFLOAT16_PAIRS_H_
 #define WINNOW_BACKEND_CPU_BFLOAT16_PAIRS_H_
 
-#include "backend/cpu/read_kernels.h"
+#include "backend/cpu/fetch_beside.h"
 
 namespace winnow {
 
@@ -17,6 +17,7 @@ struct BFloat16Pairs {
     F low, high;
   };
   static constexpr int kPerWord = 2;
+  static constexpr FarLevel kFarLevel = FarLevel::kSecond;
 
   [[gnu::always_inline]] static W Load(const float* p) {
     return WidenedOf(Lanes::Load(p));

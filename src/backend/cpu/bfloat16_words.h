@@ -18,7 +18,9 @@ struct BFloat16Words {
   using F = __m512;
   using W = __m512bh;
   static constexpr int kPerWord = 2;
-  using StoredKeys = ScoresByKey;  // a unit's scores need no transposed K
+  static constexpr FarLevel kFarLevel = FarLevel::kSecond;
+  // A unit's scores need no transposed K.
+  using StoredKeys = ScoresByKey<kFarLevel>;
 
   [[gnu::always_inline]] static W Load(const float* p) {
     return (__m512bh)_mm512_loadu_si512(p);
@@ -120,6 +122,12 @@ struct BFloat16Words {
       fn(packed + pair * 16, pair);
     }
   }
+};
+
+// The same for CPUs whose first cache level is better fetched into from afar.
+struct BFloat16WordsFarFirst : BFloat16Words {
+  static constexpr FarLevel kFarLevel = FarLevel::kFirst;
+  using StoredKeys = ScoresByKey<kFarLevel>;
 };
 
 }  // namespace winnow

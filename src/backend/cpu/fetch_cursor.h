@@ -9,6 +9,7 @@
 
 namespace winnow {
 
+template <FarLevel kLevel>
 class FetchCursor {
  public:
   // Fetches what stands ahead of `num_halves` halves of `half_bytes` in
@@ -30,7 +31,7 @@ class FetchCursor {
         end_ = next_ == nullptr ? nullptr : next_ + half_bytes_;
         ++ahead_;
       }
-      FetchFar(next_);
+      FetchFar<kLevel>(next_);
       __builtin_prefetch(near_);
       next_ += kLineBytes;
       near_ += kLineBytes;

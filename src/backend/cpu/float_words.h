@@ -2,6 +2,7 @@
 #ifndef WINNOW_BACKEND_CPU_FLOAT_WORDS_H_
 #define WINNOW_BACKEND_CPU_FLOAT_WORDS_H_
 
+#include "backend/cpu/fetch_beside.h"
 #include "backend/cpu/read_kernels.h"
 
 namespace winnow {
@@ -11,6 +12,7 @@ struct FloatWords {
   using F = typename Lanes::F;
   using W = F;
   static constexpr int kPerWord = 1;
+  static constexpr FarLevel kFarLevel = FarLevel::kSecond;
 
   [[gnu::always_inline]] static W Load(const float* p) {
     return Lanes::Load(p);

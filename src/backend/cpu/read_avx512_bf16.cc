@@ -5,11 +5,19 @@
 #include "backend/cpu/read_unit.h"
 
 namespace winnow {
+namespace {
+
+// Of CPUs with AVX512_BF16, Zen 5 alone has this one too.
+bool IsZen5() { return __builtin_cpu_supports("avx512vp2intersect"); }
+
+}  // namespace
 
 ReadKernels Avx512Bf16ReadKernels() {
   ReadKernels kernels = Avx512ReadKernels();
   kernels.tile_bfloat16 = ReadTile<Avx512Lanes, BFloat16Words, 4>;
-  kernels.unit_bfloat16 = ReadUnit<Avx512Lanes, BFloat16Words>;
+  kernels.unit_bfloat16 = IsZen5()
+                              ? ReadUnit<Avx512Lanes, BFloat16WordsFarFirst>
+                              : ReadUnit<Avx512Lanes, BFloat16Words>;
   kernels.score_bfloat16 = UnitScores<Avx512Lanes, BFloat16Words>;
   return kernels;
 }

@@ -13,6 +13,10 @@
 
 namespace winnow {
 
+// Fetches as a kernel of Words does.
+template <class Words>
+using FetchCursorOf = FetchCursor<Words::kFarLevel>;
+
 // False where no token is picked of the 16 keys that `key` is one of: what half
 // a page's pick leaves in memory.
 [[gnu::always_inline]] inline bool SeesHalf(const TileKeys& keys, int key) {
@@ -51,8 +55,9 @@ void TransposePage(const TileKeys& keys, const UnitRows& rows, int page) {
 // scores [row, key] of kRows rows from `row` on against one transposed page:
 // each a sum over ascending words. Steps `fetch` with each word; returns it.
 template <class Lanes, class Words, int kRows>
-FetchCursor UnitPageScores(const TileKeys& keys, const UnitRows& rows, int row,
-                           int page, FetchCursor fetch) {
+FetchCursorOf<Words> UnitPageScores(const TileKeys& keys, const UnitRows& rows,
+                                    int row, int page,
+                                    FetchCursorOf<Words> fetch) {
   using F = typename Lanes::F;
   using W = typename Words::W;
   const int num_words = keys.k_dim / Words::kPerWord;
@@ -83,10 +88,9 @@ FetchCursor UnitPageScores(const TileKeys& keys, const UnitRows& rows, int row,
 // order, then the lanes in the order that Lanes fixes.
 // Steps `fetch` with each vector; returns it.
 template <class Lanes, class Words, Seen kSeen>
-[[gnu::always_inline]] inline FetchCursor UnitSoftmax(const TileKeys& keys,
-                                                      const UnitRows& rows,
-                                                      int row,
-                                                      FetchCursor fetch) {
+[[gnu::always_inline]] inline FetchCursorOf<Words> UnitSoftmax(
+    const TileKeys& keys, const UnitRows& rows, int row,
+    FetchCursorOf<Words> fetch) {
   using F = typename Lanes::F;
   const int first_vector = keys.begin / 16;
   const int end_vector = (keys.end + 15) / 16;
@@ -139,7 +143,7 @@ template <class Lanes, class Words, Seen kSeen>
 // The same of all rows, between which the cursor stays in registers.
 template <class Lanes, class Words, Seen kSeen>
 void UnitRowsSoftmax(const TileKeys& keys, const UnitRows& rows,
-                     FetchCursor fetch) {
+                     FetchCursorOf<Words> fetch) {
   for (int row = 0; row < rows.num_rows; ++row) {
     fetch = UnitSoftmax<Lanes, Words, kSeen>(keys, rows, row, fetch);
   }
@@ -173,7 +177,7 @@ void UnitColumns(const TileKeys& keys, const UnitRows& rows, int row, int c,
   while (key < run.end) {
     const int half = key / kHalfTokens;
     const std::byte* v = keys.v[half];
-    const FetchBeside fetch(keys.ahead_v[half], v);
+    const FetchBeside<Words::kFarLevel> fetch(keys.ahead_v[half], v);
     int at = key % kHalfTokens * row_bytes + c * (4 / Words::kPerWord);
     const auto step = [&]<int kKeys>() {
       W value[kCount];
@@ -272,9 +276,10 @@ void UnitScores(const TileKeys& keys, const UnitRows& rows) {
   const int num_passes = rows.num_rows / kRows + rows.num_rows % kRows;
   for (int page = keys.begin / kTilePageTokens; page < end_page; ++page) {
     TransposePage<Lanes, Words>(keys, rows, page);
-    FetchCursor fetch(keys.ahead_k + 2 * page, 2,
-                      kHalfTokens * keys.k_stride * (4 / Words::kPerWord),
-                      num_passes * (keys.k_dim / Words::kPerWord));
+    FetchCursorOf<Words> fetch(
+        keys.ahead_k + 2 * page, 2,
+        kHalfTokens * keys.k_stride * (4 / Words::kPerWord),
+        num_passes * (keys.k_dim / Words::kPerWord));
     int row = 0;
     for (; row + kRows <= rows.num_rows; row += kRows) {
       fetch = UnitPageScores<Lanes, Words, kRows>(keys, rows, row, page, fetch);
@@ -288,7 +293,7 @@ void UnitScores(const TileKeys& keys, const UnitRows& rows) {
 // Maximum, weights and sum of all rows.
 template <class Lanes, class Words>
 void UnitWeights(const TileKeys& keys, const UnitRows& rows,
-                 FetchCursor fetch) {
+                 FetchCursorOf<Words> fetch) {
   const bool masked = keys.masked || keys.begin % 16 != 0 || keys.end % 16 != 0;
   const auto softmax = keys.picked
                            ? UnitRowsSoftmax<Lanes, Words, Seen::kTokens>
@@ -302,9 +307,9 @@ void ReadUnit(const TileKeys& keys, const UnitRows& rows) {
   UnitScores<Lanes, Words>(keys, rows);
   UnitWeights<Lanes, Words>(
       keys, rows,
-      FetchCursor(keys.ahead_weights, kPageHalves,
-                  kHalfTokens * keys.k_stride * (4 / Words::kPerWord),
-                  rows.num_rows * (kTileKeys / 16)));
+      FetchCursorOf<Words>(keys.ahead_weights, kPageHalves,
+                           kHalfTokens * keys.k_stride * (4 / Words::kPerWord),
+                           rows.num_rows * (kTileKeys / 16)));
   UnitValues<Lanes, Words>(keys, rows);
 }
 

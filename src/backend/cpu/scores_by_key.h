@@ -20,6 +20,7 @@
 
 namespace winnow {
 
+template <FarLevel kLevel>
 class ScoresByKey {
  public:
   // scores [row, key] of all rows against the 16 keys from `key` on, as
@@ -48,7 +49,7 @@ class ScoresByKey {
     int key = 0;  // the first
     const std::byte* k = nullptr;
     int64_t row_bytes = 0;
-    FetchBeside fetch;
+    FetchBeside<kLevel> fetch;
   };
 
   // kVectors: of a key, 32 elements each; 0: as many as k_dim says. The first

@@ -200,7 +200,7 @@ void ReadUnitAmx(const TileKeys& keys, const UnitRows& rows) {
   MultiplyKeyTiles(keys, rows);
   // Nothing is fetched beside the weights.
   UnitWeights<Avx512Lanes, BFloat16Words>(
-      keys, rows, FetchCursor(nullptr, 0, 0, rows.num_rows));
+      keys, rows, FetchCursorOf<BFloat16Words>(nullptr, 0, 0, rows.num_rows));
   ValuesByTile(keys, rows).Run();
   _tile_release();
   FinishStores();
