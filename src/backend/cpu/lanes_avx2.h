@@ -52,6 +52,9 @@ struct Avx2Lanes {
   [[gnu::always_inline]] static F Multiply(F x, F y) {
     return {_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)};
   }
+  [[gnu::always_inline]] static F Divide(F x, F y) {
+    return {_mm256_div_ps(x.a, y.a), _mm256_div_ps(x.b, y.b)};
+  }
   [[gnu::always_inline]] static F MultiplyAdd(F x, F y, F z) {
     return {_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)};
   }

@@ -42,6 +42,9 @@ struct Avx512Lanes {
   [[gnu::always_inline]] static F Multiply(F a, F b) {
     return _mm512_mul_ps(a, b);
   }
+  [[gnu::always_inline]] static F Divide(F a, F b) {
+    return _mm512_div_ps(a, b);
+  }
   [[gnu::always_inline]] static F MultiplyAdd(F a, F b, F c) {
     return _mm512_fmadd_ps(a, b, c);
   }

@@ -9,6 +9,7 @@
 #include "backend/cpu/read_kernels.h"
 #include "backend/cpu/read_tile.h"
 #include "backend/cpu/read_unit.h"
+#include "backend/cpu/reduce_heads.h"
 #include "backend/cpu/score_keys.h"
 #include "backend/cpu/softmax_scores.h"
 
@@ -46,6 +47,7 @@ ReadKernels Avx2ReadKernels() {
   kernels.count_from = CountFrom<Avx2Lanes>;
   kernels.indices_from = IndicesFrom<Avx2Lanes>;
   kernels.blend = BlendValues<Avx2Lanes>;
+  kernels.reduce_heads = ReduceHeads<Avx2Lanes>;
   kernels.softmax_scores = SoftmaxScores<Avx2Lanes>;
   kernels.transpose_keys = TransposeKeys<Avx2Lanes>;
   kernels.assign_keys = AssignKeys<Avx2Lanes>;

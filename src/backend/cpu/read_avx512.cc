@@ -9,6 +9,7 @@
 #include "backend/cpu/read_kernels.h"
 #include "backend/cpu/read_tile.h"
 #include "backend/cpu/read_unit.h"
+#include "backend/cpu/reduce_heads.h"
 #include "backend/cpu/score_keys.h"
 #include "backend/cpu/softmax_scores.h"
 
@@ -47,6 +48,7 @@ ReadKernels Avx512ReadKernels() {
   kernels.indices_from = IndicesFrom<Avx512Lanes>;
   kernels.keys_between = KeysBetween<Avx512Lanes>;
   kernels.blend = BlendValues<Avx512Lanes>;
+  kernels.reduce_heads = ReduceHeads<Avx512Lanes>;
   kernels.softmax_scores = SoftmaxScores<Avx512Lanes>;
   kernels.transpose_keys = TransposeKeys<Avx512Lanes>;
   kernels.assign_keys = AssignKeys<Avx512Lanes>;

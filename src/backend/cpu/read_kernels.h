@@ -125,6 +125,19 @@ struct ClusterKeys {
 inline constexpr float kLeastLength = 1e-20f;
 using ClusterKernel = void (*)(const ClusterKeys& of);
 
+// Scores of several heads; of each summary row those of all heads become one:
+// the greatest, or their sum divided; -infinity where that is NaN.
+struct HeadRows {
+  const float* scores = nullptr;  // [num_heads, stride]
+  int64_t stride = 0;
+  int num_heads = 0;
+  int64_t count = 0;  // of rows
+  bool takes_greatest = true;
+  float divisor = 1;
+};
+// Writes to[0, count); heads are taken in ascending order.
+using ReduceKernel = void (*)(const HeadRows& of, float* to);
+
 // A head's scores, whose softmax becomes or is added to `rows`.
 struct HeadScores {
   const float* scores = nullptr;  // [count]
@@ -188,6 +201,7 @@ struct ReadKernels {
   IndicesKernel indices_from = nullptr;
   // Null where a set would do it one by one.
   KeysBetweenKernel keys_between = nullptr;
+  ReduceKernel reduce_heads = nullptr;
   SoftmaxKernel softmax_scores = nullptr;
   // What Index is made of: cluster_kernels.h.
   ClusterKernel transpose_keys = nullptr;

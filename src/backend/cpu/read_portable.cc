@@ -10,6 +10,7 @@
 #include "backend/cpu/read_kernels.h"
 #include "backend/cpu/read_tile.h"
 #include "backend/cpu/read_unit.h"
+#include "backend/cpu/reduce_heads.h"
 #include "backend/cpu/score_keys.h"
 #include "backend/cpu/softmax_scores.h"
 #include "tensor/dtype.h"
@@ -69,6 +70,9 @@ struct PortableLanes {
   }
   [[gnu::always_inline]] static F Multiply(const F& x, const F& y) {
     return Each([&](int i) { return x.part[i] * y.part[i]; });
+  }
+  [[gnu::always_inline]] static F Divide(const F& x, const F& y) {
+    return Each([&](int i) { return x.part[i] / y.part[i]; });
   }
   [[gnu::always_inline]] static F MultiplyAdd(const F& x, const F& y,
                                               const F& z) {
@@ -186,6 +190,7 @@ ReadKernels PortableReadKernels() {
   kernels.count_from = CountFrom<PortableLanes>;
   kernels.indices_from = IndicesFrom<PortableLanes>;
   kernels.blend = BlendValues<PortableLanes>;
+  kernels.reduce_heads = ReduceHeads<PortableLanes>;
   kernels.softmax_scores = SoftmaxScores<PortableLanes>;
   kernels.transpose_keys = TransposeKeys<PortableLanes>;
   kernels.assign_keys = AssignKeys<PortableLanes>;

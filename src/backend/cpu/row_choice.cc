@@ -226,6 +226,28 @@ const LayerSelector& RowChoice::selector() const {
   return args_.selectors[static_cast<size_t>(index)];
 }
 
+int RowChoice::NumChoices() const {
+  switch (program_->scope) {
+    case Scope::kQHead:
+      return static_cast<int>(args_.q.dim(1));
+    case Scope::kKvHead:
+      return cache_.num_kv_heads;
+    case Scope::kLayer:
+      return 1;
+  }
+  CHECK(false, "scope={}", static_cast<int>(program_->scope));
+}
+
+int RowChoice::ReducedHeads() const {
+  // A KV head's scan has not all that a layer's list is made of.
+  if (!ReducesHeadsAlone(*program_) || fixed_end_ != 0 ||
+      program_->rows.kind == SummaryRows::Kind::kClusters ||
+      program_->scope == Scope::kLayer) {
+    return 1;
+  }
+  return static_cast<int>(queries().dim(1)) / NumChoices();
+}
+
 const SummaryTable& RowChoice::summaries() const {
   return selector().summaries;
 }
@@ -304,12 +326,8 @@ void RowChoice::KeepScores(const ScoreTask& task, int list, int end_list,
 void RowChoice::Choose(int list, const RawScores& raw,
                        SelectScratch& scratch) const {
   if (program_ == nullptr) return;
-  const int num_heads = static_cast<int>(args_.q.dim(1));
   const bool of_layer = program_->scope == Scope::kLayer;
-  const int num_choices = of_layer ? 1
-                          : program_->scope == Scope::kQHead
-                              ? num_heads
-                              : cache_.num_kv_heads;
+  const int num_choices = NumChoices();
   if (selector().reuse_layer >= 0) {
     if (list >= std::max(num_choices, cache_.num_kv_heads)) return;
     return Finish(list, args_.picks.NumKept(row_, list), 0);

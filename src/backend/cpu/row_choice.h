@@ -44,12 +44,19 @@ class RowChoice {
   // What the summaries are scored with: q, or the gates'.
   const View& queries() const;  // [rows, query heads, k_dim]
 
+  // So many consecutive query heads are a list's, and its scores are made of
+  // theirs and no others', and of nothing else (ReducesHeadsAlone); 1: or not.
+  // REQUIRES: scores decide.
+  int ReducedHeads() const;
+
   // What all of the row's lists share, once.
   void Begin() const;
   // Chooses for list `list`, if the row has it.
   void Choose(int list, const RawScores& raw, SelectScratch& scratch) const;
 
  private:
+  // Lists that are chosen apart from each other. REQUIRES: program() is there.
+  int NumChoices() const;
   // What is always read, of list `list`; false: nothing is fixed.
   FixedTokens Fixed(int list) const;
   // One of args_.selectors. REQUIRES: the row's request has one.

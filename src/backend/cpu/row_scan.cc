@@ -17,13 +17,30 @@ bool IsBound(const SummaryRows& rows) {
   return rows.kind == Kind::kMinMax || rows.kind == Kind::kCuboid;
 }
 
+// What meets a row: q or, where that has bounds, the negative parts of q for
+// the least and the positive ones for the greatest.
+template <typename Number, typename Q>
+void PackNumbers(const Q* q, int64_t k_dim, bool bounds, std::byte* to) {
+  const auto store = [&](int64_t c, float x) {
+    const Number number(x);
+    std::memcpy(to + c * static_cast<int64_t>(sizeof(number)), &number,
+                sizeof(number));
+  };
+  for (int64_t c = 0; c < k_dim; ++c) {
+    const auto x = static_cast<float>(q[c]);
+    store(c, bounds ? std::min(x, 0.0f) : x);
+    if (bounds) store(k_dim + c, std::max(x, 0.0f));
+  }
+}
+
 }  // namespace
 
 RowScan::RowScan(const ReadKernels& kernels, ScanTask task,
                  ScratchCutter scratch)
     : task_(task),
       level_(task.table.layout.levels[static_cast<size_t>(task.level)]),
-      width_(task.cache.format.k_dim * (IsBound(task.rows) ? 2 : 1)) {
+      width_(task.cache.format.k_dim * (IsBound(task.rows) ? 2 : 1)),
+      reduce_heads_(kernels.reduce_heads) {
   const Dtype dtype =
       task.rows.kind == Kind::kKeys ? task.cache.format.k : task.rows.dtype;
   score_ = kernels.score_float32;
@@ -82,36 +99,32 @@ void RowScan::Run(const std::function<RowScan*()>& next) {
   }
 }
 
-void RowScan::PackQueries(float* words) {
-  const int64_t k_dim = task_.cache.format.k_dim;
+void RowScan::PackQueries(float* words) const {
   const int64_t num_words = width_ / (paired_ ? 2 : 1);
-  const int64_t word_stride = by_tile_ ? kUnitRows : 1;
-  const int64_t lane_stride = by_tile_ ? 1 : num_words;
-  const auto store = [&](float* lane, int64_t c, float x) {
-    if (!paired_) {
-      lane[c * word_stride] = x;
-      return;
+  std::byte packed[kMaxReadDim * sizeof(float)];
+  for (int i = 0; i < task_.num_lanes; ++i) {
+    PackQuery(task_.lanes[i], packed);
+    if (!by_tile_) {
+      std::memcpy(words + i * num_words, packed,
+                  static_cast<size_t>(num_words) * sizeof(float));
+      continue;
     }
-    const BFloat16 half(x);
-    std::memcpy(reinterpret_cast<std::byte*>(lane + c / 2 * word_stride) +
-                    c % 2 * sizeof(half),
-                &half, sizeof(half));
-  };
+    for (int64_t word = 0; word < num_words; ++word) {
+      std::memcpy(words + word * kUnitRows + i, packed + word * sizeof(float),
+                  sizeof(float));
+    }
+  }
+}
+
+void RowScan::PackQuery(const ScanLane& lane, std::byte* words) const {
+  const int64_t k_dim = task_.cache.format.k_dim;
   WithFloatType(task_.q.dtype, [&](auto element) {
     using Q = decltype(element);
-    for (int i = 0; i < task_.num_lanes; ++i) {
-      const ScanLane& place = task_.lanes[i];
-      const Q* q = task_.q.Row<Q>(place.row) + place.q_head * task_.q.stride[1];
-      float* lane = words + i * lane_stride;
-      for (int64_t c = 0; c < k_dim; ++c) {
-        const auto x = static_cast<float>(q[c]);
-        if (width_ == k_dim) {
-          store(lane, c, x);
-        } else {
-          store(lane, c, std::min(x, 0.0f));
-          store(lane, k_dim + c, std::max(x, 0.0f));
-        }
-      }
+    const Q* q = task_.q.Row<Q>(lane.row) + lane.q_head * task_.q.stride[1];
+    if (paired_) {
+      PackNumbers<BFloat16>(q, k_dim, width_ > k_dim, words);
+    } else {
+      PackNumbers<float>(q, k_dim, width_ > k_dim, words);
     }
   });
 }
@@ -165,14 +178,20 @@ void RowScan::FindTile(int64_t slot, TileKeys& keys) {
 }
 
 void RowScan::CopyScores(int64_t slot, int num_slots) const {
-  for (int lane = 0; lane < task_.num_lanes; ++lane) {
+  const int64_t first = slot - level_.lead;
+  const int64_t begin = std::max<int64_t>(first, 0);
+  HeadRows of = HeadRowsOf(task_.group, task_.reduced_lanes);
+  of.stride = kTileKeys;
+  for (int lane = 0; lane < task_.num_lanes; lane += task_.reduced_lanes) {
     const ScanLane& to = task_.lanes[lane];
-    const int64_t first = slot - level_.lead;
-    const int64_t begin = std::max<int64_t>(first, 0);
-    const int64_t end = std::min(first + num_slots, to.num_scores);
-    if (begin >= end) continue;
-    std::copy_n(rows_.scores + int64_t{lane} * kTileKeys + (begin - first),
-                end - begin, to.scores + begin);
+    of.count = std::min(first + num_slots, to.num_scores) - begin;
+    if (of.count <= 0) continue;
+    of.scores = rows_.scores + int64_t{lane} * kTileKeys + (begin - first);
+    if (of.num_heads == 1) {
+      std::copy_n(of.scores, of.count, to.scores + begin);
+    } else {
+      reduce_heads_(of, to.scores + begin);
+    }
   }
 }
 

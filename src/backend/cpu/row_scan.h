@@ -8,6 +8,7 @@
 #include "backend/backend.h"
 #include "backend/cpu/read_kernels.h"
 #include "backend/cpu/read_workspace.h"
+#include "backend/cpu/row_scores.h"
 
 namespace winnow {
 
@@ -32,6 +33,9 @@ struct ScanTask {
   int64_t first_slot = 0;  // a multiple of 128
   int64_t end_slot = 0;
   int num_lanes = 0;
+  // Scores of so many consecutive lanes become one, in the first one's place.
+  int reduced_lanes = 1;
+  Reduction group = Reduction::kMax;  // how
   ScanLane lanes[kUnitRows] = {};
 };
 
@@ -55,7 +59,9 @@ class RowScan {
 
  private:
   // Each lane's words behind the last one's or, by tile, side by side.
-  void PackQueries(float* words);
+  void PackQueries(float* words) const;
+  // One lane's: [width] of float32 or, where they are paired, of bfloat16.
+  void PackQuery(const ScanLane& lane, std::byte* words) const;
   // The 32 rows from slot `slot` on, as the kernel reads them, as number
   // `number` of a tile.
   const std::byte* Page(int64_t slot, int number);
@@ -70,6 +76,7 @@ class RowScan {
   bool paired_ = false;
   bool by_tile_ = false;  // queries are packed for score_tile_bfloat16
   UnitKernel score_ = nullptr;
+  const ReduceKernel reduce_heads_;
   bool is_float8_ = false;         // rows have scales of their own
   WidenKernel widen_ = nullptr;    // null: rows are read as stored
   bool gathers_ = false;           // 32 slots are not one run of bytes

@@ -143,40 +143,19 @@ float Reduce(Reduction reduction, std::span<const float> scores) {
              : result;
 }
 
-// Rows of several heads' scores.
-struct HeadRows {
-  const float* scores = nullptr;  // [num_heads, num_rows]
-  int64_t num_rows = 0;
-  int num_heads = 0;
-  Reduction group = Reduction::kMax;
-};
+}  // namespace
 
-// to[i] = row `first` + i, reduced over ascending heads; what is NaN has no
-// score.
-template <size_t kCount>
-void ReduceHeads(const HeadRows& of, size_t first, float* to) {
-  const float* scores = of.scores + first;
-  float some[kCount];
-  for (size_t i = 0; i < kCount; ++i) some[i] = scores[i];
-  for (int head = 1; head < of.num_heads; ++head) {
-    scores += of.num_rows;
-    for (size_t i = 0; i < kCount; ++i) {
-      // As std::max, of which GCC 12 makes no vectors.
-      const float larger = some[i] < scores[i] ? scores[i] : some[i];
-      some[i] = of.group == Reduction::kMax ? larger : some[i] + scores[i];
-    }
-  }
-  if (of.group == Reduction::kMean) {
-    const auto divisor = static_cast<float>(of.num_heads);
-    for (float& score : some) score /= divisor;
-  }
-  for (size_t i = 0; i < kCount; ++i) {
-    const float score = some[i];
-    to[i] = score == score ? score : kNoScore;
-  }
+bool ReducesHeadsAlone(const SelectProgram& program) {
+  return program.map == HeadMap::kNone && !program.rounds_to_bfloat16 &&
+         IsOneRow(program.pool);
 }
 
-}  // namespace
+HeadRows HeadRowsOf(Reduction group, int num_heads) {
+  return {.num_heads = num_heads,
+          .takes_greatest = group == Reduction::kMax,
+          .divisor =
+              group == Reduction::kMean ? static_cast<float>(num_heads) : 1.0f};
+}
 
 std::span<const float> RowScores::Score(const ScoreTask& task) {
   const auto num_rows = static_cast<size_t>(
@@ -204,6 +183,8 @@ std::span<const float> RowScores::Score(const ScoreTask& task) {
 
 std::span<const float> RowScores::ScoreHead(const ScoreTask& task, int head) {
   if (task.raw.rows != nullptr) {
+    CHECK(task.raw.reduced_heads == 1, "reduced_heads={}",
+          task.raw.reduced_heads);
     const auto first = static_cast<size_t>(head) * rows_.size();
     return {task.raw.rows + first, rows_.size()};
   }
@@ -260,31 +241,24 @@ void RowScores::FindEmpty(const ScoreTask& task) {
 }
 
 bool RowScores::ReduceRawRows(const ScoreTask& task) {
-  const SelectProgram& program = task.program;
-  if (task.raw.rows == nullptr || program.map != HeadMap::kNone || task.fixed ||
-      !empty_.empty() || program.rounds_to_bfloat16 ||
-      !IsOneRow(program.pool)) {
+  const RawScores& raw = task.raw;
+  if (raw.rows == nullptr || task.fixed || !empty_.empty() ||
+      !ReducesHeadsAlone(task.program)) {
     return false;
   }
-  const int64_t block = program.block_tokens;
+  const int64_t block = task.program.block_tokens;
   partitions_.resize(
       static_cast<size_t>((task.scored_tokens + block - 1) / block));
-  const size_t count = std::min(rows_.size(), partitions_.size());
-  const HeadRows of = {
-      .scores = task.raw.rows + task.first_head * std::ssize(rows_),
-      .num_rows = std::ssize(rows_),
-      .num_heads = task.end_head - task.first_head,
-      .group = program.group};
-  constexpr size_t kSome = 32;  // what fits registers
-  size_t row = 0;
-  for (; row + kSome <= count; row += kSome) {
-    ReduceHeads<kSome>(of, row, partitions_.data() + row);
-  }
-  for (; row < count; ++row) {
-    ReduceHeads<1>(of, row, partitions_.data() + row);
-  }
-  std::fill(partitions_.begin() + static_cast<std::ptrdiff_t>(count),
-            partitions_.end(), kNoScore);
+  const auto num_rows = std::ssize(rows_);
+  const int64_t count = std::min(num_rows, std::ssize(partitions_));
+  HeadRows of =
+      HeadRowsOf(task.program.group,
+                 (task.end_head - task.first_head) / raw.reduced_heads);
+  of.scores = raw.rows + task.first_head / raw.reduced_heads * num_rows;
+  of.stride = num_rows;
+  of.count = count;
+  reduce_heads_(of, partitions_.data());
+  std::fill(partitions_.begin() + count, partitions_.end(), kNoScore);
   return true;
 }
 

@@ -13,9 +13,19 @@ namespace winnow {
 // Scores of a row's summaries as the inner products and bounds that they are,
 // where they have been computed. Null: they have not.
 struct RawScores {
-  const float* rows = nullptr;        // [query heads, visible rows]
+  // [query heads / reduced_heads, visible rows]: of so many consecutive heads
+  // one, as ReduceKernel has it.
+  const float* rows = nullptr;
+  int reduced_heads = 1;
   const float* normalizer = nullptr;  // [query heads, the normaliser's]
 };
+
+// True where a partition's score is that of its one row, and nothing is done to
+// that but to reduce it over heads.
+bool ReducesHeadsAlone(const SelectProgram& program);
+
+// What reduces the scores of `num_heads` heads.
+HeadRows HeadRowsOf(Reduction group, int num_heads);
 
 // The query heads [first_head, end_head) of one row, which choose together.
 struct ScoreTask {
@@ -40,8 +50,11 @@ struct ScoreTask {
 // worker at a time.
 class RowScores {
  public:
-  explicit RowScores(SoftmaxKernel softmax_scores = nullptr)
-      : softmax_scores_(softmax_scores) {}
+  // Without kernels it computes each score itself.
+  RowScores() = default;
+  explicit RowScores(const ReadKernels& kernels)
+      : reduce_heads_(kernels.reduce_heads),
+        softmax_scores_(kernels.softmax_scores) {}
 
   // Scores of the partitions [0, ceil(scored_tokens / block_tokens)), -infinity
   // where a partition has no visible row, is fixed, is a cluster without
@@ -69,7 +82,8 @@ class RowScores {
   // Sets empty_.
   void FindEmpty(const ScoreTask& task);
 
-  SoftmaxKernel softmax_scores_;
+  ReduceKernel reduce_heads_ = nullptr;
+  SoftmaxKernel softmax_scores_ = nullptr;
   std::vector<int32_t> empty_;     // clusters without tokens
   std::vector<float> of_head_;     // [visible rows]
   std::vector<float> rows_;        // [visible rows], reduced over heads

@@ -50,7 +50,7 @@ VectorSelect::VectorSelect(CpuKernels kernels, ThreadPool& pool,
   Grow(2 * static_cast<size_t>(pool.num_workers()) * kScratchBytes, lanes_);
   for (SelectScratch& scratch : scratch_) {
     scratch.top = TopScores(&kernels_);
-    scratch.scores = RowScores(kernels_.softmax_scores);
+    scratch.scores = RowScores(kernels_);
   }
 }
 
@@ -87,12 +87,16 @@ int64_t VectorSelect::PlanRows(const SelectRows& of) {
     const RowChoice choice(of, row);
     if (choice.NeedsScores()) {
       planned.program = choice.program();
+      const int list_heads = choice.ReducedHeads();
+      // A scan of more lanes is one of some of the heads.
+      if (list_heads <= kUnitRows) planned.reduced_heads = list_heads;
       const int64_t scored = choice.scored_tokens();
       for (int level = 0; level < 2; ++level) {
         planned.first_score[level] = num_scores;
         planned.num_scores[level] =
             NumVisibleRows(LevelOf(*planned.program, level), scored);
-        num_scores += choice.queries().dim(1) * planned.num_scores[level];
+        num_scores += choice.queries().dim(1) / planned.reduced_heads *
+                      planned.num_scores[level];
       }
     }
     if (num_scores > wave_scores_ && i > 0) {
@@ -109,6 +113,7 @@ int64_t VectorSelect::PlanRows(const SelectRows& of) {
     raw_.push_back(row.program == nullptr
                        ? RawScores()
                        : RawScores{.rows = scores + row.first_score[0],
+                                   .reduced_heads = row.reduced_heads,
                                    .normalizer = scores + row.first_score[1]});
   }
   return std::ssize(rows_);
@@ -234,18 +239,20 @@ ScanTask VectorSelect::TaskOf(const SelectRows& of, int64_t item) const {
       .kv_head = scan.kv_head,
       .first_slot = first_slot,
       .end_slot = std::min(first_slot + item_slots_, scan.num_slots),
-      .num_lanes = scan.num_rows * scan.num_heads};
+      .num_lanes = scan.num_rows * scan.num_heads,
+      .reduced_lanes = first.reduced_heads,
+      .group = first.program->group};
   auto* scores = reinterpret_cast<float*>(scores_.data());
   for (int lane = 0; lane < task.num_lanes; ++lane) {
     const int64_t index = scan.first_row + lane / scan.num_heads;
     const Row& row = rows_[static_cast<size_t>(index)];
     const int64_t head = scan.first_head + lane % scan.num_heads;
     const int64_t count = row.num_scores[scan.level];
-    task.lanes[lane] = {
-        .row = of.first_row + index,
-        .q_head = head,
-        .scores = scores + row.first_score[scan.level] + head * count,
-        .num_scores = count};
+    task.lanes[lane] = {.row = of.first_row + index,
+                        .q_head = head,
+                        .scores = scores + row.first_score[scan.level] +
+                                  head / row.reduced_heads * count,
+                        .num_scores = count};
   }
   return task;
 }

@@ -37,9 +37,11 @@ class VectorSelect {
   // One row of the wave: where its scores stand.
   struct Row {
     const SelectProgram* program = nullptr;  // null: no score is needed
-    // [query heads, num_scores] from first_score on, by level.
+    // [query heads, num_scores] from first_score on, by level; of so many
+    // consecutive heads one.
     int64_t first_score[2] = {};
     int64_t num_scores[2] = {};
+    int reduced_heads = 1;
   };
   // Rows and heads that share a scan of one level: lanes of its kernel.
   struct Scan {
