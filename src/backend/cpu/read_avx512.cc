@@ -4,6 +4,7 @@
 #include "backend/cpu/blend_values.h"
 #include "backend/cpu/cluster_kernels.h"
 #include "backend/cpu/count_from.h"
+#include "backend/cpu/float8_numbers.h"
 #include "backend/cpu/float_words.h"
 #include "backend/cpu/lanes_avx512.h"
 #include "backend/cpu/read_kernels.h"
@@ -55,6 +56,8 @@ ReadKernels Avx512ReadKernels() {
   kernels.move_centroids = MoveCentroids<Avx512Lanes>;
   kernels.widen_bfloat16 = WidenBFloat16;
   kernels.widen_float16 = WidenFloat16;
+  kernels.widen_float8 = WidenFloat8<Avx512Lanes>;
+  kernels.pair_float8 = PairFloat8<Avx512Lanes>;
   return kernels;
 }
 

@@ -109,6 +109,11 @@ using UnitKernel = void (*)(const TileKeys& keys, const UnitRows& rows);
 // to[i] = from[i] for i < count, a multiple of 16, from bfloat16 or float16.
 using WidenKernel = void (*)(const uint16_t* from, int64_t count, float* to);
 
+// to[i] = scale * from[i] for i < count, from float8_e4m3, to float32 or to
+// bfloat16. A scale is a power of two, or NaN.
+using Float8Kernel = void (*)(const uint8_t* from, int64_t count, float scale,
+                              void* to);
+
 // Keys of a segment, and what k-means makes of them. dim is a multiple of 16;
 // keys and transposed have room for whole blocks of 32 keys.
 struct ClusterKeys {
@@ -209,6 +214,8 @@ struct ReadKernels {
   ClusterKernel move_centroids = nullptr;
   WidenKernel widen_bfloat16 = nullptr;
   WidenKernel widen_float16 = nullptr;
+  Float8Kernel widen_float8 = nullptr;
+  Float8Kernel pair_float8 = nullptr;  // there if score_bfloat16 is
   // For a k_dim that is no multiple of the other one's.
   TileKernel narrow_tile_bfloat16 = nullptr;
   int tile_bfloat16_k_multiple = 16;

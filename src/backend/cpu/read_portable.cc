@@ -6,6 +6,7 @@
 #include "backend/cpu/blend_values.h"
 #include "backend/cpu/cluster_kernels.h"
 #include "backend/cpu/count_from.h"
+#include "backend/cpu/float8_numbers.h"
 #include "backend/cpu/float_words.h"
 #include "backend/cpu/read_kernels.h"
 #include "backend/cpu/read_tile.h"
@@ -197,6 +198,7 @@ ReadKernels PortableReadKernels() {
   kernels.move_centroids = MoveCentroids<PortableLanes>;
   kernels.widen_bfloat16 = Widen<BFloat16>;
   kernels.widen_float16 = Widen<Float16>;
+  kernels.widen_float8 = WidenFloat8<PortableLanes>;
   return kernels;
 }
 

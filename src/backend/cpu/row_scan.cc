@@ -43,22 +43,30 @@ RowScan::RowScan(const ReadKernels& kernels, ScanTask task,
       reduce_heads_(kernels.reduce_heads) {
   const Dtype dtype =
       task.rows.kind == Kind::kKeys ? task.cache.format.k : task.rows.dtype;
+  const bool is_float8 = dtype == Dtype::kFloat8E4M3;
+  stored_row_bytes_ = task.rows.kind == Kind::kKeys ? width_ * DtypeBytes(dtype)
+                                                    : level_.row_bytes;
   score_ = kernels.score_float32;
-  if (dtype == Dtype::kBFloat16 && task.q.dtype == dtype &&
-      kernels.score_bfloat16 != nullptr) {
-    paired_ = true;
+  paired_ = (dtype == Dtype::kBFloat16 || is_float8) &&
+            task.q.dtype == Dtype::kBFloat16 &&
+            kernels.score_bfloat16 != nullptr;
+  if (paired_) {
     score_ = kernels.score_bfloat16;
     if (kernels.score_tile_bfloat16 != nullptr && width_ % 32 == 0) {
       score_ = kernels.score_tile_bfloat16;
       by_tile_ = true;
     }
-  } else if (dtype == Dtype::kFloat8E4M3) {
-    is_float8_ = true;
-    wide_ = scratch.Take<float>(int64_t{kTileKeys} * width_);
-  } else if (dtype != Dtype::kFloat32) {
+  }
+  if (is_float8) {
+    widen_float8_ = paired_ ? kernels.pair_float8 : kernels.widen_float8;
+  } else if (!paired_ && dtype != Dtype::kFloat32) {
     widen_ = dtype == Dtype::kBFloat16 ? kernels.widen_bfloat16
                                        : kernels.widen_float16;
-    wide_ = scratch.Take<float>(int64_t{kTileKeys} * width_);
+  }
+  if (widen_float8_ != nullptr || widen_ != nullptr) {
+    wide_row_bytes_ =
+        width_ * DtypeBytes(paired_ ? Dtype::kBFloat16 : Dtype::kFloat32);
+    wide_ = scratch.Take<std::byte>(kTileKeys * wide_row_bytes_);
   }
   gathers_ = task.rows.kind != Kind::kKeys &&
              level_.rows_per_segment % kTilePageTokens != 0;
@@ -129,47 +137,65 @@ void RowScan::PackQuery(const ScanLane& lane, std::byte* words) const {
   });
 }
 
-const std::byte* RowScan::Page(int64_t slot, int number) {
-  const std::byte* rows = nullptr;
+const std::byte* RowScan::StoredPage(int64_t slot) const {
   if (task_.rows.kind == Kind::kKeys) {
-    rows = task_.cache.Slice(
+    return task_.cache.Slice(
         StepRows::Extent(task_.cache, task_.request, slot / kTilePageTokens),
         task_.kv_head);
-  } else if (!gathers_) {
-    rows = task_.table.Row(task_.request, task_.kv_head, task_.level,
-                           slot - level_.lead);
-  } else {
-    std::byte* to =
-        gathered_ + int64_t{number} * kTilePageTokens * level_.row_bytes;
-    rows = to;
-    const int64_t end = std::min(slot + kTilePageTokens, task_.end_slot);
-    for (int64_t s = slot; s < end; ++s, to += level_.row_bytes) {
-      std::memcpy(to,
-                  task_.table.Row(task_.request, task_.kv_head, task_.level,
-                                  s - level_.lead),
-                  static_cast<size_t>(level_.row_bytes));
-    }
   }
+  return task_.table.Row(task_.request, task_.kv_head, task_.level,
+                         slot - level_.lead);
+}
+
+const std::byte* RowScan::GatherPage(int64_t slot, std::byte* to) const {
+  std::byte* row = to;
+  const int64_t end = std::min(slot + kTilePageTokens, task_.end_slot);
+  for (int64_t s = slot; s < end; ++s, row += level_.row_bytes) {
+    std::memcpy(row, StoredPage(s), static_cast<size_t>(level_.row_bytes));
+  }
+  return to;
+}
+
+const std::byte* RowScan::Page(int64_t slot, int number) const {
+  const std::byte* rows =
+      gathers_
+          ? GatherPage(slot, gathered_ + int64_t{number} * kTilePageTokens *
+                                             level_.row_bytes)
+          : StoredPage(slot);
   if (wide_ == nullptr) return rows;
-  float* wide = wide_ + int64_t{number} * kTilePageTokens * width_;
-  if (is_float8_) {
-    WidenFloat8Rows(rows, kTilePageTokens, width_, wide);
-    return reinterpret_cast<const std::byte*>(wide);
+  std::byte* wide = wide_ + number * kTilePageTokens * wide_row_bytes_;
+  const int64_t slot_ahead = slot + kTileKeys;
+  const bool fetches = !gathers_ && slot_ahead < task_.end_slot;
+  WidenPage(rows, fetches ? StoredPage(slot_ahead) : rows, wide);
+  return wide;
+}
+
+void RowScan::WidenPage(const std::byte* rows, const std::byte* ahead,
+                        std::byte* wide) const {
+  constexpr int kLineBytes = 64;
+  for (int i = 0; i < kTilePageTokens; ++i) {
+    for (int64_t at = 0; at < stored_row_bytes_; at += kLineBytes) {
+      __builtin_prefetch(ahead + at);
+    }
+    if (widen_float8_ != nullptr) {
+      widen_float8_(reinterpret_cast<const uint8_t*>(rows), width_,
+                    Float8Scale(rows, width_), wide);
+    } else {
+      widen_(reinterpret_cast<const uint16_t*>(rows), width_,
+             reinterpret_cast<float*>(wide));
+    }
+    rows += stored_row_bytes_;
+    ahead += stored_row_bytes_;
+    wide += wide_row_bytes_;
   }
-  widen_(reinterpret_cast<const uint16_t*>(rows),
-         int64_t{kTilePageTokens} * width_, wide);
-  return reinterpret_cast<const std::byte*>(wide);
 }
 
 void RowScan::FindTile(int64_t slot, TileKeys& keys) {
   keys.k_dim = keys.k_stride = width_;
   keys.end = static_cast<int>(
       std::clamp<int64_t>(task_.end_slot - slot, 0, kTileKeys));
-  const int64_t row_bytes = wide_ != nullptr
-                                ? width_ * static_cast<int64_t>(sizeof(float))
-                            : task_.rows.kind == Kind::kKeys
-                                ? width_ * DtypeBytes(task_.cache.format.k)
-                                : level_.row_bytes;
+  const int64_t row_bytes =
+      wide_ != nullptr ? wide_row_bytes_ : stored_row_bytes_;
   for (int page = 0; page * kTilePageTokens < keys.end; ++page) {
     const std::byte* rows = Page(slot + page * kTilePageTokens, page);
     keys.k[2 * page] = rows;

@@ -64,7 +64,15 @@ class RowScan {
   void PackQuery(const ScanLane& lane, std::byte* words) const;
   // The 32 rows from slot `slot` on, as the kernel reads them, as number
   // `number` of a tile.
-  const std::byte* Page(int64_t slot, int number);
+  const std::byte* Page(int64_t slot, int number) const;
+  // The same rows as they are stored; of which only the first is there, where
+  // they are gathered.
+  const std::byte* StoredPage(int64_t slot) const;
+  const std::byte* GatherPage(int64_t slot, std::byte* to) const;
+  // Fetches the rows at `ahead` meanwhile: rows that are not read as they lie
+  // are no part of what kernels fetch.
+  void WidenPage(const std::byte* rows, const std::byte* ahead,
+                 std::byte* wide) const;
   void FindTile(int64_t slot, TileKeys& keys);
   // Rows are read where they lie.
   bool ReadsInPlace() const { return wide_ == nullptr && !gathers_; }
@@ -77,10 +85,13 @@ class RowScan {
   bool by_tile_ = false;  // queries are packed for score_tile_bfloat16
   UnitKernel score_ = nullptr;
   const ReduceKernel reduce_heads_;
-  bool is_float8_ = false;         // rows have scales of their own
-  WidenKernel widen_ = nullptr;    // null: rows are read as stored
-  bool gathers_ = false;           // 32 slots are not one run of bytes
-  float* wide_ = nullptr;          // [128, width]
+  // Both null: rows are read as stored.
+  WidenKernel widen_ = nullptr;
+  Float8Kernel widen_float8_ = nullptr;  // rows have scales of their own
+  bool gathers_ = false;                 // 32 slots are not one run of bytes
+  std::byte* wide_ = nullptr;            // [128, wide row bytes]
+  int64_t wide_row_bytes_ = 0;
+  int64_t stored_row_bytes_ = 0;
   std::byte* gathered_ = nullptr;  // [128, row bytes]
   UnitRows rows_;
 };

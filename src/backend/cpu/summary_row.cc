@@ -49,29 +49,21 @@ void WriteFloat8Row(std::span<const float> numbers, bool bounds,
   }
 }
 
-void WidenFloat8Rows(const std::byte* rows, int num_rows, int width,
-                     float* to) {
-  for (int i = 0; i < num_rows; ++i) {
-    float scale = 0;
-    std::memcpy(&scale, ScaleIn(rows, width), sizeof(scale));
-    // E4M3's and float32's exponents are 120 apart; in this order no product
-    // leaves float32's range.
-    const auto* from = reinterpret_cast<const uint8_t*>(rows);
-    for (int c = 0; c < width; ++c) {
-      const uint32_t sign = (from[c] & 0x80u) << 24;
-      const uint32_t magnitude = (from[c] & 0x7fu) << 20;
-      to[c] = std::bit_cast<float>(sign | magnitude) * 0x1p120f * scale;
-    }
-    rows += Float8RowBytes(width);
-    to += width;
-  }
+float Float8Scale(const std::byte* row, int width) {
+  float scale = 0;
+  std::memcpy(&scale, ScaleIn(row, width), sizeof(scale));
+  return scale;
 }
 
 void ReadSummaryRow(const SummaryRows& rows, const std::byte* row,
                     std::span<float> to) {
   if (rows.dtype == Dtype::kFloat8E4M3) {
-    const auto width = static_cast<int>(to.size());
-    WidenFloat8Rows(row, 1, width, to.data());
+    const float scale = Float8Scale(row, static_cast<int>(to.size()));
+    for (size_t c = 0; c < to.size(); ++c) {
+      to[c] = static_cast<float>(
+                  Float8E4M3{.bits = std::to_integer<uint8_t>(row[c])}) *
+              scale;
+    }
     return;
   }
   WithFloatType(rows.dtype, [&](auto element) {

@@ -9,8 +9,8 @@
 
 namespace winnow {
 
-// Reads consecutive rows of E4M3: to[i * width + c].
-void WidenFloat8Rows(const std::byte* rows, int num_rows, int width, float* to);
+// What the `width` numbers of a row of E4M3 are multiples of.
+float Float8Scale(const std::byte* row, int width);
 
 // Writes `numbers` as a row of E4M3. Where `bounds`, the first
 // half is rounded down and the second up; else all to the nearest.

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <random>
 #include <vector>
+
+#include "backend/cpu/vector_read.h"
 
 namespace winnow {
 namespace {
@@ -31,7 +34,7 @@ std::vector<float> Kept(const std::vector<float>& numbers, bool bounds) {
   std::vector<std::byte> row(static_cast<size_t>(Float8RowBytes(width)));
   WriteFloat8Row(numbers, bounds, row.data());
   std::vector<float> kept(numbers.size());
-  WidenFloat8Rows(row.data(), 1, width, kept.data());
+  ReadSummaryRow({.dtype = Dtype::kFloat8E4M3}, row.data(), kept);
   return kept;
 }
 
@@ -90,24 +93,32 @@ TEST(SummaryRowTest, WhatIsNoNumberSpoilsTheRow) {
   }
 }
 
-TEST(SummaryRowTest, RowsFollowOneAnother) {
-  constexpr int kWidth = 6;
-  constexpr auto kRowBytes = static_cast<size_t>(Float8RowBytes(kWidth));
-  // A scale each, and more than two: what drifts shows from the third on.
-  const std::vector<std::vector<float>> all = {
-      {1, 2, 3, 4, 5, 6}, {-16, 0, 8, 1, 0.5f, 256}, {64, -2, 7, 0, 1, 512}};
-  std::vector<std::byte> rows(all.size() * kRowBytes);
-  std::vector<float> expected;
-  for (size_t i = 0; i < all.size(); ++i) {
-    WriteFloat8Row(all[i], false, rows.data() + i * kRowBytes);
-    expected.insert(expected.end(), all[i].begin(), all[i].end());
+// Every number that there is, at scales from the least on.
+TEST(SummaryRowTest, KernelsReadWhatIsKept) {
+  constexpr int kWidth = 256;
+  for (const CpuKernels set : AvailableCpuKernels()) {
+    if (set == CpuKernels::kScalar) continue;
+    const ReadKernels kernels = ReadKernelsOf(set);
+    for (const float scale : {0x1p-100f, 0x1p-9f, 1.0f, 0x1p60f}) {
+      std::vector<uint8_t> row(Float8RowBytes(kWidth));
+      for (size_t c = 0; c < kWidth; ++c) row[c] = static_cast<uint8_t>(c);
+      row[0x7f] = row[0xff] = 0;  // NaN
+      std::memcpy(&row[kWidth], &scale, sizeof(scale));
+      std::vector<float> kept(kWidth), wide(kWidth);
+      ReadSummaryRow({.dtype = Dtype::kFloat8E4M3},
+                     reinterpret_cast<const std::byte*>(row.data()), kept);
+      kernels.widen_float8(row.data(), kWidth, scale, wide.data());
+      EXPECT_EQ(wide, kept) << CpuKernelsName(set);
+      ASSERT_EQ(kernels.pair_float8 == nullptr,
+                kernels.score_bfloat16 == nullptr);
+      if (kernels.pair_float8 == nullptr) continue;
+      std::vector<BFloat16> halves(kWidth);
+      kernels.pair_float8(row.data(), kWidth, scale, halves.data());
+      for (size_t c = 0; c < kWidth; ++c) {
+        ASSERT_EQ(static_cast<float>(halves[c]), kept[c]) << c;
+      }
+    }
   }
-  // With room for what goes astray.
-  std::vector<float> kept(expected.size() + kWidth, -1);
-  WidenFloat8Rows(rows.data(), static_cast<int>(all.size()), kWidth,
-                  kept.data());
-  expected.resize(kept.size(), -1);
-  EXPECT_EQ(kept, expected);
 }
 
 }  // namespace
