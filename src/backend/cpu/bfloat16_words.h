@@ -69,33 +69,43 @@ struct BFloat16Words {
         _mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1));
   }
   // 16 * kCount columns of V for kKeys keys; zeros for a second that is none.
+  // Two vectors of columns hold fours of them in turns, which take one
+  // instruction each: OrderColumns.
   template <int kCount, int kKeys>
   [[gnu::always_inline]] static void LoadValues(const std::byte* v,
                                                 int row_bytes,
                                                 W (&to)[kCount]) {
     const std::byte* second_row = v + row_bytes;
     for (int i = 0; i + 2 <= kCount; i += 2) {
-      const __m512i first = _mm512_loadu_si512(v + 32 * i);
-      const __m512i second = kKeys == 2
-                                 ? _mm512_loadu_si512(second_row + 32 * i)
-                                 : _mm512_setzero_si512();
-      to[i] = (__m512bh)_mm512_permutex2var_epi16(first, PairOrder(0), second);
-      to[i + 1] =
-          (__m512bh)_mm512_permutex2var_epi16(first, PairOrder(16), second);
+      const __m512i first = LoadOnce(v + 32 * i);
+      const __m512i second =
+          kKeys == 2 ? LoadOnce(second_row + 32 * i) : _mm512_setzero_si512();
+      to[i] = (__m512bh)_mm512_unpacklo_epi16(first, second);
+      to[i + 1] = (__m512bh)_mm512_unpackhi_epi16(first, second);
     }
     if constexpr (kCount % 2 != 0) {
       to[kCount - 1] = (__m512bh)Pairs<kKeys>(v + 32 * (kCount - 1), row_bytes);
     }
   }
-  // Elements first, first + 1, ... of two vectors, in turns.
-  [[gnu::always_inline]] static __m512i PairOrder(int first) {
-    const __m512i pairs = _mm512_set_epi32(
-        15 << 16 | 15, 14 << 16 | 14, 13 << 16 | 13, 12 << 16 | 12,
-        11 << 16 | 11, 10 << 16 | 10, 9 << 16 | 9, 8 << 16 | 8, 7 << 16 | 7,
-        6 << 16 | 6, 5 << 16 | 5, 4 << 16 | 4, 3 << 16 | 3, 2 << 16 | 2,
-        1 << 16 | 1, 0);
-    return _mm512_add_epi16(pairs,
-                            _mm512_set1_epi32((32 + first) << 16 | first));
+  // GCC 12 would load again for each use.
+  [[gnu::always_inline]] static __m512i LoadOnce(const std::byte* from) {
+    __m512i line = _mm512_loadu_si512(from);
+    asm("" : "+v"(line));
+    return line;
+  }
+  // Puts `count` columns, a multiple of 32, of what LoadValues' vectors were
+  // multiplied into in their order.
+  static void OrderColumns(float* values, int count) {
+    const __m512i low = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19,  //
+                                          4, 5, 6, 7, 20, 21, 22, 23);
+    const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
+    for (int i = 0; i < count; i += 32) {
+      const __m512 first = _mm512_loadu_ps(values + i);
+      const __m512 second = _mm512_loadu_ps(values + i + 16);
+      _mm512_storeu_ps(values + i, _mm512_permutex2var_ps(first, low, second));
+      _mm512_storeu_ps(values + i + 16,
+                       _mm512_permutex2var_ps(first, high, second));
+    }
   }
 
   // packed_v: words [v_dim / 16, 64 pairs of keys, 16 columns].

@@ -5,75 +5,121 @@
 namespace winnow {
 namespace {
 
-// How far ahead of what is read the first cache level is filled: by a page, as
-// kernels of float32 transpose one before they fetch.
+// How far ahead of what is read it is fetched from near: by a page, as kernels
+// of float32 transpose one before they fetch.
 constexpr int kNearHalves = kPageHalves;
 
-// Where the halves of up to two units lie, in the order in which they are read.
-struct HalfList {
-  const std::byte* k[2 * kTileHalves];
-  const std::byte* v[2 * kTileHalves];
-  int half[2 * kTileHalves];
-  int count = 0;
+bool Reads(const TileKeys& keys, int half) {
+  const int first = half * kHalfTokens;
+  if (first + kHalfTokens <= keys.begin || first >= keys.end) return false;
+  return !keys.picked ||
+         (keys.tokens[half / kPageHalves] >> half % kPageHalves * kHalfTokens &
+          0xffff) != 0;
+}
 
-  void Add(const TileKeys& keys) {
-    for (int i = keys.begin / kHalfTokens; i * kHalfTokens < keys.end; ++i) {
-      if (keys.picked &&
-          (keys.tokens[i / 2] >> i % 2 * kHalfTokens & 0xffff) == 0) {
-        continue;
-      }
-      half[count] = i;
-      k[count] = keys.k[i];
-      v[count] = keys.v[i];
-      ++count;
-    }
-  }
-};
-
-bool ReadsAllHalves(const TileKeys& keys) {
+bool ReadsAll(const TileKeys& keys) {
   return !keys.picked && keys.begin < kHalfTokens &&
          keys.end > kTileKeys - kHalfTokens;
 }
 
-// Of halves that are all read, as are those that follow.
-void SetAll(const std::byte* const (&of_keys)[kTileHalves],
-            const std::byte* const (&of_next)[kTileHalves],
-            HalvesAhead (&to)[kTileHalves]) {
-  for (int i = 0; i < kTileHalves; ++i) {
-    const int near = i + kNearHalves;
-    to[i] = {of_next[i],
-             near < kTileHalves ? of_keys[near] : of_next[near - kTileHalves]};
+// Where V is read apart from K.
+bool HasValues(const TileKeys& keys) {
+  return keys.v[0] != nullptr && keys.v[0] != keys.k[0];
+}
+
+// The halves of two units in the order in which they are read.
+class HalvesInTurn {
+ public:
+  void Add(const TileKeys& keys) {
+    for (int i = 0; i < kTileHalves; ++i) {
+      if (Reads(keys, i)) halves_[count_++] = keys.k[i];
+    }
+    if (keys.v[0] == nullptr) return;
+    for (int i = 0; i < kTileHalves; ++i) {
+      if (Reads(keys, i)) halves_[count_++] = keys.v[i];
+    }
   }
+  const std::byte* At(int index) const {
+    return index < count_ ? halves_[index] : nullptr;
+  }
+
+ private:
+  const std::byte* halves_[4 * kTileHalves];
+  int count_ = 0;
+};
+
+// Of units that are read whole, as most are.
+void FetchBesideAll(const std::byte* const* far, const TileKeys& next,
+                    TileKeys& keys) {
+  const std::byte* in_turn[2 * kTileHalves + kNearHalves];
+  std::copy_n(keys.k, kTileHalves, in_turn);
+  std::copy_n(keys.v, kTileHalves, in_turn + kTileHalves);
+  std::copy_n(next.k, kNearHalves, in_turn + 2 * kTileHalves);
+  const auto set = [&](int first, HalvesAhead(&to)[kTileHalves]) {
+    for (int i = 0; i < kTileHalves; ++i) {
+      for (int j = 0; j < kFarHalves; ++j) {
+        to[i].far[j] = far[HalvesInMemory::kBefore + first + i - j];
+      }
+      to[i].near = in_turn[first + i + kNearHalves];
+    }
+  };
+  set(0, keys.ahead_k);
+  set(kTileHalves, keys.ahead_v);
 }
 
 }  // namespace
 
-void FetchAhead(const TileKeys& next, TileKeys& keys) {
-  if (ReadsAllHalves(keys) && ReadsAllHalves(next)) {
-    SetAll(keys.k, next.k, keys.ahead_k);
-    if (keys.v[0] == nullptr) return;
-    SetAll(keys.v, next.v, keys.ahead_v);
-    for (int i = 0; i < kPageHalves; ++i) {
-      keys.ahead_weights[i] = {next.v[i], keys.v[i]};
+void HalvesInMemory::Assign(std::span<const TileKeys> units) {
+  std::copy_n(halves_.begin() + count_, kBefore, halves_.begin());
+  count_ = 0;
+  const auto add = [&](const std::byte* half) {
+    halves_[static_cast<size_t>(kBefore + count_++)] = half;
+  };
+  for (int first = 0; first < kTileHalves; first += kPageHalves) {
+    for (const TileKeys& keys : units) {
+      if (ReadsAll(keys) && HasValues(keys)) {
+        const std::byte** to = halves_.data() + kBefore + count_;
+        std::copy_n(keys.k + first, kPageHalves, to);
+        std::copy_n(keys.v + first, kPageHalves, to + kPageHalves);
+        count_ += 2 * kPageHalves;
+        continue;
+      }
+      for (int i = first; i < first + kPageHalves; ++i) {
+        if (Reads(keys, i)) add(keys.k[i]);
+      }
+      if (!HasValues(keys)) continue;
+      for (int i = first; i < first + kPageHalves; ++i) {
+        if (Reads(keys, i)) add(keys.v[i]);
+      }
     }
-    return;
   }
-  std::ranges::fill(keys.ahead_k, HalvesAhead());
-  std::ranges::fill(keys.ahead_v, HalvesAhead());
-  std::ranges::fill(keys.ahead_weights, HalvesAhead());
-  HalfList halves;
+}
+
+void FetchAhead(std::span<const std::byte* const> far, const TileKeys& next,
+                TileKeys& keys) {
+  if (far.size() == HalvesInMemory::kBefore + 2 * kTileHalves &&
+      keys.v[0] != nullptr && ReadsAll(keys) && ReadsAll(next)) {
+    return FetchBesideAll(far.data(), next, keys);
+  }
+  HalvesInTurn halves;
   halves.Add(keys);
-  const int num_halves = halves.count;
   halves.Add(next);
-  for (int i = 0; i < num_halves && i + kNearHalves < halves.count; ++i) {
-    const int near = i + kNearHalves;
-    const int far = i + num_halves < halves.count ? i + num_halves : near;
-    keys.ahead_k[halves.half[i]] = {halves.k[far], halves.k[near]};
-    keys.ahead_v[halves.half[i]] = {halves.v[far], halves.v[near]};
-  }
-  for (int i = 0; i < kPageHalves && num_halves + i < halves.count; ++i) {
-    keys.ahead_weights[i] = {halves.v[num_halves + i], halves.v[i]};
-  }
+  int index = 0;
+  const auto set = [&](int half, HalvesAhead& ahead) {
+    if (!Reads(keys, half)) {
+      ahead = {};
+      return;
+    }
+    for (int j = 0; j < kFarHalves; ++j) {
+      const auto at = static_cast<size_t>(HalvesInMemory::kBefore + index - j);
+      ahead.far[j] = at < far.size() ? far[at] : nullptr;
+    }
+    ahead.near = halves.At(index + kNearHalves);
+    ++index;
+  };
+  for (int i = 0; i < kTileHalves; ++i) set(i, keys.ahead_k[i]);
+  if (keys.v[0] == nullptr) return;
+  for (int i = 0; i < kTileHalves; ++i) set(i, keys.ahead_v[i]);
 }
 
 }  // namespace winnow

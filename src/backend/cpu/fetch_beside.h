@@ -8,17 +8,21 @@
 // into the first, 8 KiB ahead, was slower there; every other line alone, on
 // Zen 5.)
 //
-// Zen 5 keeps some fifty, and drops a fetch for which it has no room: of 128
-// KiB at a line a nanosecond three in ten of those into the first level, four
-// in ten of those into the second. What is asked for twice is there more often,
-// and from afar it is better asked into the first: FarLevel. (One Zen 5 core, a
-// dense decode Read of 32768 tokens, 4 rows, seconds against all far lines into
-// the second, at head_dim 64 and 128: into the first 0.93 and 0.97. So and at
-// one pace over the whole unit, in the order of memory: 1.00 to 1.05, 0.91 to
-// 1.00. Into the second, without near lines: 1.14 and 1.13; the lines of four
-// keys at once before these: 1.15 and 1.21; near lines four halves on, from K
-// into V: 1.03 and 1.00; far ones of all KV heads of a page as they lie in
-// memory: 1.04 and 1.00.)
+// What is read a unit later is fetched in the order in which it lies in memory,
+// all KV heads of a page before the next page (fetch_ahead.h): fetched head by
+// head, pieces of 4 KiB at strides of 64 KiB, the same bytes come at three
+// quarters of a plain read's rate, whatever is fetched how far ahead; so do
+// plain loads with as much arithmetic between them (0.77 on two CPUs of a Zen
+// 5, in order 0.98, by a driver that is not kept).
+//
+// Zen 5 keeps some fifty fetches under way, and drops one for which it has no
+// room: what is asked for again a few KiB later is there more often. So a far
+// line is asked for three times and a near one twice, all into the first level:
+// FarLevel. (Two CPUs of a Zen 5, `bench verbs` of trials, dense decode Read of
+// 32768 tokens, shares of a plain read at head_dim 64 and 128: head by head
+// 0.75 and 0.73; in memory's order, far lines twice and near ones once, 0.80
+// and 0.79; as now 0.89 and 0.83; far ones four times 0.85 and 0.78. Select
+// alike: means 0.64 to 0.70, Quest's bounds by KV heads 0.71 to 0.80.)
 #ifndef WINNOW_BACKEND_CPU_FETCH_BESIDE_H_
 #define WINNOW_BACKEND_CPU_FETCH_BESIDE_H_
 
@@ -41,17 +45,35 @@ class FetchBeside {
   // costs less than a branch.
   [[gnu::always_inline]] FetchBeside(const HalvesAhead& ahead,
                                      const std::byte* half)
-      : far_(ahead.far == nullptr ? half : ahead.far),
-        near_(ahead.near == nullptr ? half : ahead.near) {}
+      : near_(ahead.near == nullptr ? half : ahead.near) {
+    for (int i = 0; i < kNumFar; ++i) {
+      far_[i] = ahead.far[i] == nullptr ? half : ahead.far[i];
+    }
+  }
 
-  // The line that holds byte `offset`, of both.
+  // The line that holds byte `offset`, of all.
   [[gnu::always_inline]] void Line(int64_t offset) const {
-    FetchFar<kLevel>(far_ + offset);
-    __builtin_prefetch(near_ + offset);
+    if constexpr (kAgain) {
+      // Where they stand: a compiler moves them together, or leaves one out.
+      for (const std::byte* far : far_) FetchHere(far + offset);
+      FetchHere(near_ + offset);
+      FetchHere(near_ + offset);
+    } else {
+      FetchFar<kLevel>(far_[0] + offset);
+      __builtin_prefetch(near_ + offset);
+    }
   }
 
  private:
-  const std::byte* far_;
+  // Where fetches are dropped they are asked for again.
+  static constexpr bool kAgain = kLevel == FarLevel::kFirst;
+  static constexpr int kNumFar = kAgain ? kFarHalves : 1;
+
+  [[gnu::always_inline]] static void FetchHere(const std::byte* line) {
+    asm volatile("prefetcht0 (%0)" : : "r"(line));
+  }
+
+  const std::byte* far_[kNumFar];
   const std::byte* near_;
 };
 

@@ -26,15 +26,15 @@ class FetchCursor {
     for (int i = 0; i < num_a_step_; ++i) {
       while (next_ >= end_) {
         if (ahead_ == end_ahead_) return;
-        next_ = ahead_->far;
-        near_ = ahead_->near;
+        next_ = ahead_->near != nullptr ? ahead_->near : ahead_->far[0];
+        far_ = ahead_->far[0] != nullptr ? ahead_->far[0] : next_;
         end_ = next_ == nullptr ? nullptr : next_ + half_bytes_;
         ++ahead_;
       }
-      FetchFar<kLevel>(next_);
-      __builtin_prefetch(near_);
+      FetchFar<kLevel>(far_);
+      __builtin_prefetch(next_);
       next_ += kLineBytes;
-      near_ += kLineBytes;
+      far_ += kLineBytes;
     }
   }
 
@@ -44,7 +44,7 @@ class FetchCursor {
   const HalvesAhead* ahead_;
   const HalvesAhead* end_ahead_;
   const std::byte* next_ = nullptr;
-  const std::byte* near_ = nullptr;
+  const std::byte* far_ = nullptr;
   const std::byte* end_ = nullptr;
   int half_bytes_;
   int num_a_step_ = 0;

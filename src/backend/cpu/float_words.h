@@ -62,6 +62,8 @@ struct FloatWords {
       to[i] = Lanes::Load(reinterpret_cast<const float*>(v) + 16 * i);
     }
   }
+  // They are in their order.
+  static void OrderColumns(float*, int) {}
 };
 
 }  // namespace winnow

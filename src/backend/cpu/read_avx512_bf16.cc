@@ -18,7 +18,9 @@ ReadKernels Avx512Bf16ReadKernels() {
   kernels.unit_bfloat16 = IsZen5()
                               ? ReadUnit<Avx512Lanes, BFloat16WordsFarFirst>
                               : ReadUnit<Avx512Lanes, BFloat16Words>;
-  kernels.score_bfloat16 = UnitScores<Avx512Lanes, BFloat16Words>;
+  kernels.score_bfloat16 = IsZen5()
+                               ? UnitScores<Avx512Lanes, BFloat16WordsFarFirst>
+                               : UnitScores<Avx512Lanes, BFloat16Words>;
   return kernels;
 }
 

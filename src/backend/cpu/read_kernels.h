@@ -31,12 +31,14 @@ inline constexpr float kNoKeyYet = -1e30f;
 // bfloat16 that stand side by side.
 
 // What a unit kernel fetches while it works on half a page: the lines that lie
-// in two later halves as those it reads lie in theirs: into the second cache
-// level what is read a unit later, into the first what is read next. Null:
-// none, both or neither.
+// in later halves as those it reads lie in theirs: some of what is read a unit
+// later, in the order of memory, and what is read next. Each [16, stride];
+// null: none.
+inline constexpr int kFarHalves = 3;
 struct HalvesAhead {
-  const std::byte* far = nullptr;   // [16, stride]
-  const std::byte* near = nullptr;  // [16, stride], read sooner
+  // The newest first: a half is there again beside the next ones.
+  const std::byte* far[kFarHalves] = {};
+  const std::byte* near = nullptr;
 };
 
 // The keys and values of one tile; the halves of a page may lie apart.
@@ -61,7 +63,6 @@ struct TileKeys {
   uint32_t tokens[kTilePages] = {};
   HalvesAhead ahead_k[kTileHalves];  // fetched beside each half
   HalvesAhead ahead_v[kTileHalves];
-  HalvesAhead ahead_weights[kPageHalves];  // fetched beside a unit's weights
 };
 
 // How a row's keys among [begin, end) are told: it sees all, a range, or the

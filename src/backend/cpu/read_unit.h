@@ -84,83 +84,97 @@ FetchCursorOf<Words> UnitPageScores(const TileKeys& keys, const UnitRows& rows,
   return fetch;
 }
 
-// Maximum, weights and sum of one row. Vectors of keys are added in ascending
-// order, then the lanes in the order that Lanes fixes.
-// Steps `fetch` with each vector; returns it.
-template <class Lanes, class Words, Seen kSeen>
-[[gnu::always_inline]] inline FetchCursorOf<Words> UnitSoftmax(
-    const TileKeys& keys, const UnitRows& rows, int row,
-    FetchCursorOf<Words> fetch) {
+// x, of the keys of a vector; `otherwise` where row `row` does not see them.
+template <class Lanes, Seen kSeen>
+[[gnu::always_inline]] inline typename Lanes::F SeenOr(const TileKeys& keys,
+                                                       const UnitRows& rows,
+                                                       int row, int vector,
+                                                       typename Lanes::F x,
+                                                       float otherwise) {
+  if constexpr (kSeen == Seen::kAll) {
+    return x;
+  } else if constexpr (kSeen == Seen::kRange) {
+    const int32_t first_key = rows.first_key[row] - keys.first_position;
+    const int32_t last_key = rows.last_key[row] - keys.first_position;
+    return Lanes::Select(Lanes::KeysIn(16 * vector, first_key, last_key), x,
+                         Lanes::Set(otherwise));
+  } else {
+    const uint32_t tokens = keys.tokens[vector / 2] >> (16 * (vector % 2));
+    return Lanes::Select(Lanes::LanesOf(tokens & 0xffff), x,
+                         Lanes::Set(otherwise));
+  }
+}
+
+// Maximum, weights and sum of kRows rows from `row` on, side by side: of one
+// alone each step waits for the one before. Vectors of keys are added in
+// ascending order, then the lanes in the order that Lanes fixes.
+template <class Lanes, class Words, Seen kSeen, int kRows>
+[[gnu::always_inline]] inline void UnitSoftmax(const TileKeys& keys,
+                                               const UnitRows& rows, int row) {
   using F = typename Lanes::F;
   const int first_vector = keys.begin / 16;
   const int end_vector = (keys.end + 15) / 16;
-  const int32_t first_key = rows.first_key[row] - keys.first_position;
-  const int32_t last_key = rows.last_key[row] - keys.first_position;
   const float* scores = rows.scores + row * kTileKeys;
+  float* weights = rows.weights + row * kTileKeys;
   // A vector without a token that is picked changes nothing.
   const auto skips = [&](int vector) {
     return kSeen == Seen::kTokens && !SeesHalf(keys, vector * kHalfTokens);
   };
-  // What the row does not see becomes `otherwise`.
-  const auto seen = [&](int vector, F x, float otherwise) {
-    if constexpr (kSeen == Seen::kAll) {
-      return x;
-    } else if constexpr (kSeen == Seen::kRange) {
-      return Lanes::Select(Lanes::KeysIn(16 * vector, first_key, last_key), x,
-                           Lanes::Set(otherwise));
-    } else {
-      const uint32_t tokens = keys.tokens[vector / 2] >> (16 * (vector % 2));
-      return Lanes::Select(Lanes::LanesOf(tokens & 0xffff), x,
-                           Lanes::Set(otherwise));
-    }
+  const auto score_of = [&](int r, int vector) {
+    return Lanes::Load(scores + r * kTileKeys + 16 * vector);
   };
-  F greatest = Lanes::Set(kNoKeyYet);
+  F greatest[kRows];
+  for (F& of_row : greatest) of_row = Lanes::Set(kNoKeyYet);
   for (int v = first_vector; v < end_vector; ++v) {
     if (skips(v)) continue;
-    greatest =
-        Lanes::Max(greatest, seen(v, Lanes::Load(scores + 16 * v), kNoKeyYet));
+    for (int r = 0; r < kRows; ++r) {
+      greatest[r] = Lanes::Max(greatest[r],
+                               SeenOr<Lanes, kSeen>(keys, rows, row + r, v,
+                                                    score_of(r, v), kNoKeyYet));
+    }
   }
-  const float top = Lanes::MaxOf(greatest);
-  const float maximum = top > kNoKeyYet ? top * rows.scale_log2 : kNoKeyYet;
+  F maximum[kRows], sum[kRows];
+  for (int r = 0; r < kRows; ++r) {
+    const float top = Lanes::MaxOf(greatest[r]);
+    const float scaled = top > kNoKeyYet ? top * rows.scale_log2 : kNoKeyYet;
+    rows.maximum[row + r] = scaled;
+    maximum[r] = Lanes::Set(scaled);
+    sum[r] = Lanes::Zero();
+  }
   const F scale = Lanes::Set(rows.scale_log2);
-  F sum = Lanes::Zero();
   for (int v = first_vector; v < end_vector; ++v) {
     if (skips(v)) continue;
-    fetch.Step();
-    const F score = Lanes::Load(scores + 16 * v);
-    const F weight = seen(
-        v,
-        Words::Exp2(Lanes::MultiplySubtract(score, scale, Lanes::Set(maximum))),
-        0);
-    sum = Lanes::Add(sum, weight);
-    Words::StoreKeyWeights(rows.weights + row * kTileKeys, 16 * v, weight);
+    for (int r = 0; r < kRows; ++r) {
+      const F weight =
+          SeenOr<Lanes, kSeen>(keys, rows, row + r, v,
+                               Words::Exp2(Lanes::MultiplySubtract(
+                                   score_of(r, v), scale, maximum[r])),
+                               0);
+      sum[r] = Lanes::Add(sum[r], weight);
+      Words::StoreKeyWeights(weights + r * kTileKeys, 16 * v, weight);
+    }
   }
-  rows.maximum[row] = maximum;
-  rows.sum[row] = Lanes::SumOf(sum);
-  return fetch;
+  for (int r = 0; r < kRows; ++r) rows.sum[row + r] = Lanes::SumOf(sum[r]);
 }
 
-// The same of all rows, between which the cursor stays in registers.
+// The same of all rows.
 template <class Lanes, class Words, Seen kSeen>
-void UnitRowsSoftmax(const TileKeys& keys, const UnitRows& rows,
-                     FetchCursorOf<Words> fetch) {
-  for (int row = 0; row < rows.num_rows; ++row) {
-    fetch = UnitSoftmax<Lanes, Words, kSeen>(keys, rows, row, fetch);
+void UnitRowsSoftmax(const TileKeys& keys, const UnitRows& rows) {
+  constexpr int kRows = Lanes::kUnitRowStep;
+  int row = 0;
+  for (; row + kRows <= rows.num_rows; row += kRows) {
+    UnitSoftmax<Lanes, Words, kSeen, kRows>(keys, rows, row);
+  }
+  for (; row < rows.num_rows; ++row) {
+    UnitSoftmax<Lanes, Words, kSeen, 1>(keys, rows, row);
   }
 }
 
-// A run of keys of one page, all of whose rows of V are read.
-struct ValueRun {
-  int begin = 0;
-  int end = 0;
-  int row_bytes = 0;
-};
-
-// Adds the keys of a run to values [row, c] of kRows rows from `row` on and
-// 16 * kCount columns from `c` on, in ascending words of keys.
+// Adds keys [begin, end) of the unit to values [row, c] of kRows rows from
+// `row` on and 16 * kCount columns from `c` on, in ascending words of keys.
 template <class Lanes, class Words, int kRows, int kCount, bool kFetches>
 void UnitColumns(const TileKeys& keys, const UnitRows& rows, int row, int c,
-                 const ValueRun& run) {
+                 int begin, int end) {
   using W = typename Words::W;
   constexpr int kColumnBytes = 16 * kCount * 4 / Words::kPerWord;
   float* values = rows.values + row * keys.v_dim + c;
@@ -170,14 +184,16 @@ void UnitColumns(const TileKeys& keys, const UnitRows& rows, int row, int c,
       acc[r][i] = Lanes::Load(values + r * keys.v_dim + 16 * i);
     }
   }
-  const int row_bytes = run.row_bytes;
-  const float* weights =
-      rows.weights + row * kTileKeys + run.begin / Words::kPerWord;
-  int key = run.begin;
-  while (key < run.end) {
+  const int row_bytes = keys.v_stride * (4 / Words::kPerWord);
+  int half_end = 0;
+  for (int key = begin; key < end; key = half_end) {
     const int half = key / kHalfTokens;
+    half_end = (half + 1) * kHalfTokens;
+    if (!SeesHalf(keys, key)) continue;
     const std::byte* v = keys.v[half];
     const FetchBeside<Words::kFarLevel> fetch(keys.ahead_v[half], v);
+    const float* weights =
+        rows.weights + row * kTileKeys + key / Words::kPerWord;
     int at = key % kHalfTokens * row_bytes + c * (4 / Words::kPerWord);
     const auto step = [&]<int kKeys>() {
       W value[kCount];
@@ -196,14 +212,12 @@ void UnitColumns(const TileKeys& keys, const UnitRows& rows, int row, int c,
       at += kKeys * row_bytes;
       ++weights;
     };
-    const int half_end = (half + 1) * kHalfTokens;
-    const int end = run.end < half_end ? run.end : half_end;
-    for (; key + Words::kPerWord <= end; key += Words::kPerWord) {
+    const int last = end < half_end ? end : half_end;
+    for (; key + Words::kPerWord <= last; key += Words::kPerWord) {
       step.template operator()<Words::kPerWord>();
     }
     // A word's second key may be none.
-    if (key < end) step.template operator()<1>();
-    key = end;
+    if (key < last) step.template operator()<1>();
   }
   for (int r = 0; r < kRows; ++r) {
     for (int i = 0; i < kCount; ++i) {
@@ -214,50 +228,53 @@ void UnitColumns(const TileKeys& keys, const UnitRows& rows, int row, int c,
 
 template <class Lanes, class Words, int kRows, bool kFetches>
 void UnitRunValues(const TileKeys& keys, const UnitRows& rows, int row,
-                   const ValueRun& run) {
+                   int begin, int end) {
   constexpr int kVectors = Lanes::kUnitVectors;
   int c = 0;
   for (; c + 16 * kVectors <= keys.v_dim; c += 16 * kVectors) {
     UnitColumns<Lanes, Words, kRows, kVectors, kFetches>(keys, rows, row, c,
-                                                         run);
+                                                         begin, end);
   }
   for (; c < keys.v_dim; c += 16) {
-    UnitColumns<Lanes, Words, kRows, 1, kFetches>(keys, rows, row, c, run);
+    UnitColumns<Lanes, Words, kRows, 1, kFetches>(keys, rows, row, c, begin,
+                                                  end);
   }
 }
 
-// values [row, c] of all rows, a page at a time: what one pass over its rows of
-// V leaves in the first cache level, the others find there; the first fetches.
+// values [row, c] of all rows: what one pass over rows of V leaves in the first
+// cache level, the others find there; the first fetches. Where one pass takes
+// all columns it is over the whole unit, whose sums stay in registers; else
+// over a page.
 template <class Lanes, class Words>
 void UnitValues(const TileKeys& keys, const UnitRows& rows) {
   constexpr int kRows = Lanes::kUnitRowStep;
+  constexpr int kColumns = 16 * Lanes::kUnitVectors;
   for (int i = 0; i < rows.num_rows * keys.v_dim; i += 16) {
     Lanes::Store(rows.values + i, Lanes::Zero());
   }
-  const int row_bytes = keys.v_stride * (4 / Words::kPerWord);
-  int run_end = 0;
-  for (int key = keys.begin; key < keys.end; key = run_end) {
-    const int page = key / kTilePageTokens;
-    run_end = keys.picked ? (key / kHalfTokens + 1) * kHalfTokens
-                          : (page + 1) * kTilePageTokens;
-    if (!SeesHalf(keys, key)) continue;
-    const ValueRun run = {.begin = key,
-                          .end = keys.end < run_end ? keys.end : run_end,
-                          .row_bytes = row_bytes};
+  const int run_keys = keys.v_dim == kColumns ? kTileKeys : kTilePageTokens;
+  int end = 0;
+  for (int begin = keys.begin; begin < keys.end; begin = end) {
+    end = (begin / run_keys + 1) * run_keys;
+    if (end > keys.end) end = keys.end;
     int row = 0;
     if (rows.num_rows >= kRows) {
-      UnitRunValues<Lanes, Words, kRows, true>(keys, rows, row, run);
+      UnitRunValues<Lanes, Words, kRows, true>(keys, rows, row, begin, end);
       row = kRows;
     } else {
-      UnitRunValues<Lanes, Words, 1, true>(keys, rows, row, run);
+      UnitRunValues<Lanes, Words, 1, true>(keys, rows, row, begin, end);
       row = 1;
     }
     for (; row + kRows <= rows.num_rows; row += kRows) {
-      UnitRunValues<Lanes, Words, kRows, false>(keys, rows, row, run);
+      UnitRunValues<Lanes, Words, kRows, false>(keys, rows, row, begin, end);
     }
     for (; row < rows.num_rows; ++row) {
-      UnitRunValues<Lanes, Words, 1, false>(keys, rows, row, run);
+      UnitRunValues<Lanes, Words, 1, false>(keys, rows, row, begin, end);
     }
+  }
+  for (int row = 0; row < rows.num_rows; ++row) {
+    Words::OrderColumns(rows.values + row * keys.v_dim,
+                        keys.v_dim / kColumns * kColumns);
   }
 }
 
@@ -292,24 +309,19 @@ void UnitScores(const TileKeys& keys, const UnitRows& rows) {
 
 // Maximum, weights and sum of all rows.
 template <class Lanes, class Words>
-void UnitWeights(const TileKeys& keys, const UnitRows& rows,
-                 FetchCursorOf<Words> fetch) {
+void UnitWeights(const TileKeys& keys, const UnitRows& rows) {
   const bool masked = keys.masked || keys.begin % 16 != 0 || keys.end % 16 != 0;
   const auto softmax = keys.picked
                            ? UnitRowsSoftmax<Lanes, Words, Seen::kTokens>
                        : masked ? UnitRowsSoftmax<Lanes, Words, Seen::kRange>
                                 : UnitRowsSoftmax<Lanes, Words, Seen::kAll>;
-  softmax(keys, rows, fetch);
+  softmax(keys, rows);
 }
 
 template <class Lanes, class Words>
 void ReadUnit(const TileKeys& keys, const UnitRows& rows) {
   UnitScores<Lanes, Words>(keys, rows);
-  UnitWeights<Lanes, Words>(
-      keys, rows,
-      FetchCursorOf<Words>(keys.ahead_weights, kPageHalves,
-                           kHalfTokens * keys.k_stride * (4 / Words::kPerWord),
-                           rows.num_rows * (kTileKeys / 16)));
+  UnitWeights<Lanes, Words>(keys, rows);
   UnitValues<Lanes, Words>(keys, rows);
 }
 

@@ -85,6 +85,7 @@ RowScan::RowScan(const ReadKernels& kernels, ScanTask task,
 
 void RowScan::Run(const std::function<RowScan*()>& next) {
   TileKeys of_tiles[2];  // in turns
+  HalvesInMemory far;
   int turn = 0;
   for (int64_t slot = task_.first_slot; slot < task_.end_slot;
        slot += kTileKeys, turn = 1 - turn) {
@@ -100,7 +101,8 @@ void RowScan::Run(const std::function<RowScan*()>& next) {
         ahead->FindTile(last ? ahead->task_.first_slot : slot + kTileKeys,
                         of_next);
       }
-      FetchAhead(of_next, keys);
+      far.Assign({&of_next, 1});
+      FetchAhead(far.Part(0, 1), of_next, keys);
     }
     score_(keys, rows_);
     CopyScores(slot, keys.end);

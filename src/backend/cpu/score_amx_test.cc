@@ -27,7 +27,7 @@ class TileCase {
       const size_t at =
           (half * 5 + 3) % kTileHalves * HalfSize(k_dim) + random() % 2 * 16;
       keys_.k[half] = reinterpret_cast<const std::byte*>(&memory_[at]);
-      keys_.ahead_k[half].far = random() % 2 == 0 ? nullptr : keys_.k[half];
+      keys_.ahead_k[half].far[0] = random() % 2 == 0 ? nullptr : keys_.k[half];
     }
   }
 

@@ -44,16 +44,6 @@ class ScoresByKey {
   static constexpr int kKeys = 4;
   static constexpr int kGroups = kHalfTokens / kKeys;
   static constexpr int kLineBytes = 64;
-  // Whether lines are fetched in the order in which they lie, not each as its
-  // twin is read, a word of four keys at a time. (A core of a Zen 5, four
-  // heads, from memory. Keys of 128 elements, in order: Select of Quest's
-  // bounds, 4 MiB, 159 us in place of 178, of means of 2 MiB 89 in place of 92;
-  // 261 where offsets are constants, which GCC 12 has fetched in bunches. A
-  // dense Read of 64: 2.72 ms in place of 2.65; bounds of 256: 352 us in place
-  // of 338. What differs by less than 5 % may be where the code lies.)
-  template <int kVectors>
-  static constexpr bool kInOrder = kVectors == 4;
-
   // Keys of a half, as they lie.
   struct HalfKeys {
     int key = 0;  // the first
@@ -120,17 +110,17 @@ class ScoresByKey {
     for (auto& of_row : sums) {
       for (__m512& sum : of_row) sum = _mm512_setzero_ps();
     }
+    // Lines are fetched in the order in which they lie, as a pattern that the
+    // hardware knows.
     [[maybe_unused]] int64_t line = first * half.row_bytes;
     const auto add = [&](int word, const auto& load) {
       __m512bh of_q[kRows];
       for (int r = 0; r < kRows; ++r) of_q[r] = load(q + r * num_words + word);
       for (int i = 0; i < kKeys; ++i) {
         const int64_t at = (first + i) * half.row_bytes + word * 4;
-        if constexpr (kFetches && kInOrder<kVectors>) {
+        if constexpr (kFetches) {
           half.fetch.Line(line);
           line += kLineBytes;
-        } else if constexpr (kFetches) {
-          half.fetch.Line(at);
         }
         const __m512bh of_k = load(half.k + at);
         for (int r = 0; r < kRows; ++r) {

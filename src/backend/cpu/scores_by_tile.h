@@ -92,7 +92,7 @@ class ScoresByTile {
     const int num_bytes =
         half_bytes_ - begin < kPartBytes ? half_bytes_ - begin : kPartBytes;
     const std::byte* from = keys_.k[half] + begin;
-    const std::byte* far = keys_.ahead_k[half].far;
+    const std::byte* far = keys_.ahead_k[half].far[0];
     far = far == nullptr ? from : far + begin;
     std::byte* to = CopyOf(i) + begin;
     for (int at = 0; at < num_bytes; at += 64) {

@@ -39,10 +39,12 @@ class SoftmaxState {
       sum() = sum_of;
       return;
     }
-    const float greatest = std::max(maximum(), maximum_of);
-    const float keep = Weight(maximum(), greatest);
-    const float take = Weight(maximum_of, greatest);
-    maximum() = greatest;
+    // Which one is greater no branch would foresee.
+    const bool stays = maximum() >= maximum_of;
+    const float less = std::exp2(-std::abs(maximum() - maximum_of));
+    const float weights[] = {less, 1.0f, less};
+    const float keep = weights[stays], take = weights[stays + 1];
+    maximum() = std::max(maximum(), maximum_of);
     sum() = sum() * keep + sum_of * take;
     if (blend != nullptr) return blend(values, dim_, keep, take, memory_);
     for (int i = 0; i < dim_; ++i) {
@@ -54,10 +56,6 @@ class SoftmaxState {
   }
 
  private:
-  static float Weight(float maximum, float greatest) {
-    return maximum == greatest ? 1.0f : std::exp2(maximum - greatest);
-  }
-
   float* memory_;
   int dim_;
 };

@@ -55,7 +55,7 @@ class ValuesByTile {
       Multiply(before, tile, begins);
     }
     FinishStores();
-    OrderColumns();
+    BFloat16Words::OrderColumns(rows_.values, rows_.num_rows * keys_.v_dim);
   }
 
  private:
@@ -115,7 +115,7 @@ class ValuesByTile {
     const int half = (page * kTilePageTokens + 2 * pair) / kHalfTokens;
     const int64_t first = 2 * pair % kHalfTokens * row_bytes_;
     const std::byte* v = keys_.v[half] + first;
-    const std::byte* far = keys_.ahead_v[half].far;
+    const std::byte* far = keys_.ahead_v[half].far[0];
     far = far == nullptr ? v : far + first;
     const auto all_where = [&](int token) {
       return static_cast<__mmask16>(-(tokens >> token & 1));
@@ -158,21 +158,6 @@ class ValuesByTile {
     _tile_stored(4, values, values_bytes);
   }
 
-  // Columns stand as PackPair left them.
-  void OrderColumns() const {
-    const __m512i low = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19,  //
-                                          4, 5, 6, 7, 20, 21, 22, 23);
-    const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
-    for (int i = 0; i < rows_.num_rows * keys_.v_dim; i += 32) {
-      float* values = rows_.values + i;
-      const __m512 first = _mm512_loadu_ps(values);
-      const __m512 second = _mm512_loadu_ps(values + 16);
-      _mm512_storeu_ps(values, _mm512_permutex2var_ps(first, low, second));
-      _mm512_storeu_ps(values + 16,
-                       _mm512_permutex2var_ps(first, high, second));
-    }
-  }
-
   const TileKeys& keys_;
   const UnitRows& rows_;
   const int64_t row_bytes_;  // of V
@@ -198,9 +183,7 @@ void ReadUnitAmx(const TileKeys& keys, const UnitRows& rows) {
   FinishStores();
   _tile_loadconfig(&config);
   MultiplyKeyTiles(keys, rows);
-  // Nothing is fetched beside the weights.
-  UnitWeights<Avx512Lanes, BFloat16Words>(
-      keys, rows, FetchCursorOf<BFloat16Words>(nullptr, 0, 0, rows.num_rows));
+  UnitWeights<Avx512Lanes, BFloat16Words>(keys, rows);
   ValuesByTile(keys, rows).Run();
   _tile_release();
   FinishStores();

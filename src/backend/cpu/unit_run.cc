@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "backend/cpu/fetch_ahead.h"
 #include "backend/cpu/tile_pages.h"
 
 namespace winnow {
@@ -95,46 +94,62 @@ class UnitRun {
   // Returns the worker's next item.
   const ReadItem* Run(bool as_group, ItemQueue& queue) {
     const bool prefetches = ReadsInPlace(job_);  // else room for one unit
-    const int num_steps = item_.num_units * item_.num_kv_heads;
+    const int num_heads = item_.num_kv_heads;
     const ReadItem* next_item = nullptr;
-    TileKeys of_steps[2];  // in turns
-    for (int step = 0; step < num_steps; ++step) {
-      const bool last = step + 1 == num_steps;
-      TileKeys& keys = of_steps[step % 2];
-      if (!prefetches || step == 0) FindUnit(step, keys);
-      if (last) next_item = queue.Take();
+    UnitsOfHeads of_turns[2];
+    if (prefetches) FindUnits(0, of_turns[0]);
+    for (int unit = 0; unit < item_.num_units; ++unit) {
+      UnitsOfHeads& units = of_turns[unit % 2];
+      UnitsOfHeads& next = of_turns[1 - unit % 2];
+      if (unit + 1 == item_.num_units) next_item = queue.Take();
       if (prefetches) {
-        TileKeys& next = of_steps[1 - step % 2];
-        if (!last) {
-          FindUnit(step + 1, next);
-        } else if (next_item != nullptr) {
-          FindFirstUnit(*next_item, next);
+        FindNext(unit + 1, next_item, next);
+        far_.Assign({next.keys, static_cast<size_t>(next.count)});
+      }
+      for (int head = 0; head < num_heads; ++head) {
+        TileKeys& keys = units.keys[head];
+        if (prefetches) {
+          FetchAhead(far_.Part(head, num_heads),
+                     head + 1 < num_heads ? units.keys[head + 1] : next.keys[0],
+                     keys);
         } else {
-          next.begin = next.end = 0;
+          units_[head]->FindUnit(item_.first_unit + unit, keys);
         }
-        FetchAhead(next, keys);
+        rows_.q = q_ + head * num_lanes_ * q_words_;
+        if (tiled_q_ != nullptr) {
+          rows_.tiled_q = tiled_q_ + head * kUnitRows * q_words_;
+        }
+        job_.unit(keys, rows_);
+        Keep(unit, head, as_group);
       }
-      const int head = step % item_.num_kv_heads;
-      rows_.q = q_ + head * num_lanes_ * q_words_;
-      if (tiled_q_ != nullptr) {
-        rows_.tiled_q = tiled_q_ + head * kUnitRows * q_words_;
-      }
-      job_.unit(keys, rows_);
-      Keep(step / item_.num_kv_heads, head, as_group);
     }
     return next_item;
   }
 
  private:
-  void FindUnit(int step, TileKeys& keys) const {
-    units_[step % item_.num_kv_heads]->FindUnit(
-        item_.first_unit + step / item_.num_kv_heads, keys);
+  // A unit of each KV head.
+  struct UnitsOfHeads {
+    TileKeys keys[kMaxItemHeads];
+    int count = 0;
+  };
+
+  void FindUnits(int unit, UnitsOfHeads& to) const {
+    to.count = item_.num_kv_heads;
+    for (int head = 0; head < to.count; ++head) {
+      units_[head]->FindUnit(item_.first_unit + unit, to.keys[head]);
+    }
   }
 
-  // REQUIRES: K and V are read as they are stored.
-  void FindFirstUnit(const ReadItem& item, TileKeys& keys) {
-    ItemUnits(job_, item.rows, nullptr, scratch_)
-        .FindUnit(item.first_unit, keys);
+  // What comes after unit `unit - 1` of all heads, if anything. REQUIRES: K and
+  // V are read as they are stored.
+  void FindNext(int unit, const ReadItem* next_item, UnitsOfHeads& to) {
+    if (unit < item_.num_units) return FindUnits(unit, to);
+    to.count = next_item == nullptr ? 0 : next_item->num_kv_heads;
+    if (to.count == 0) to.keys[0].begin = to.keys[0].end = 0;
+    for (int head = 0; head < to.count; ++head) {
+      ItemUnits(job_, OfKvHead(next_item->rows, head), nullptr, scratch_)
+          .FindUnit(next_item->first_unit, to.keys[head]);
+    }
   }
 
   // What the kernel has left becomes the unit's state, or part of the group's.
@@ -159,6 +174,7 @@ class UnitRun {
   float* const tiled_q_;  // words [num_kv_heads, k_dim words, 16], or null
   UnitRows rows_;
   std::optional<ItemUnits> units_[kMaxItemHeads];
+  HalvesInMemory far_;
 };
 
 }  // namespace

@@ -5,13 +5,11 @@
 
 #include <atomic>
 
+#include "backend/cpu/fetch_ahead.h"
 #include "backend/cpu/softmax_state.h"
 #include "backend/cpu/vector_read.h"
 
 namespace winnow {
-
-// The KV heads of an item, at most.
-inline constexpr int kMaxItemHeads = 8;
 
 inline ReadRows OfKvHead(ReadRows rows, int number) {
   rows.kv_head += number;
