@@ -195,6 +195,12 @@ struct ReadKernels {
   // The same with tiled_q as well, of a k_dim and v_dim that are multiples of
   // 32; or null.
   UnitKernel unit_tile_bfloat16 = nullptr;
+  // The KV heads, at most kMaxItemHeads, whose units are fetched while those of
+  // as many are read: more are a longer stream, and further ahead. (`bench
+  // verbs` of trials, dense decode Read of 32768 tokens, shares of a plain read
+  // at head_dim 64 and 128, medians of three with 1, 2, 4 and 8: AMX 0.70,
+  // 0.69, 0.64, 0.55 and 0.66, 0.69, 0.60, 0.51. Zen 5: fetch_beside.h.)
+  int unit_heads = 2;
   // The units' scores alone, of which Select makes use: K may be summaries.
   UnitKernel score_float32 = nullptr;
   UnitKernel score_bfloat16 = nullptr;

@@ -77,7 +77,7 @@ class UnitWaves {
         (as_groups_ ? num_groups : std::min<int64_t>(num_units, num_items)) /
         num_wanted;
     max_heads_ =
-        static_cast<int>(std::clamp<int64_t>(num_heads, 1, kMaxItemHeads));
+        static_cast<int>(std::clamp<int64_t>(num_heads, 1, job_.unit_heads));
   }
 
   // The tasks read the same pages, `second` those of the KV head that is

@@ -39,6 +39,7 @@ void ChooseKernels(const ReadKernels& kernels, ReadJob& job) {
   job.blend = kernels.blend;
   job.tile = kernels.tile_float32;
   job.unit = kernels.unit_float32;
+  job.unit_heads = kernels.unit_heads;
   if (format.k == Dtype::kFloat32) return;
   job.tile_widen = job.unit_widen = format.k == Dtype::kBFloat16
                                         ? kernels.widen_bfloat16

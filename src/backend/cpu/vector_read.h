@@ -38,6 +38,7 @@ struct ReadJob {
   WidenKernel unit_widen = nullptr;
   bool unit_paired = false;
   bool unit_by_tile = false;  // needs tiled_q
+  int unit_heads = 1;
   BlendKernel blend = nullptr;
 };
 
