@@ -77,13 +77,6 @@ void HalvesInMemory::Assign(std::span<const TileKeys> units) {
   };
   for (int first = 0; first < kTileHalves; first += kPageHalves) {
     for (const TileKeys& keys : units) {
-      if (ReadsAll(keys) && HasValues(keys)) {
-        const std::byte** to = halves_.data() + kBefore + count_;
-        std::copy_n(keys.k + first, kPageHalves, to);
-        std::copy_n(keys.v + first, kPageHalves, to + kPageHalves);
-        count_ += 2 * kPageHalves;
-        continue;
-      }
       for (int i = first; i < first + kPageHalves; ++i) {
         if (Reads(keys, i)) add(keys.k[i]);
       }

@@ -15,9 +15,13 @@ constexpr int kHalfBytes = 64;
 std::vector<TileKeys> UnitsAt(const std::byte* base, int num_heads,
                               std::mt19937& random) {
   TileKeys shape;
-  shape.end = 1 + static_cast<int>(random() % kTileKeys);
-  shape.begin = static_cast<int>(random() % 2) * (shape.end / 2);
-  shape.picked = random() % 2 == 0;
+  shape.end = kTileKeys;
+  // Half of them whole: those have a path of their own.
+  if (random() % 2 == 0) {
+    shape.end = 1 + static_cast<int>(random() % kTileKeys);
+    shape.begin = static_cast<int>(random() % 2) * (shape.end / 2);
+    shape.picked = random() % 2 == 0;
+  }
   for (uint32_t& tokens : shape.tokens) {
     tokens = random() % 3 == 0 ? 0xffff0000 : ~uint32_t{0};
   }

@@ -22,7 +22,7 @@
 // 32768 tokens, shares of a plain read at head_dim 64 and 128, where that
 // reaches 50 GB/s: head by head 0.75 and 0.73; in memory's order, far lines
 // twice and near ones once, 0.80 and 0.79; as now 0.89 and 0.83; far ones four
-// times 0.85 and 0.78. The machine has hours of 75 GB/s, too: 0.63 and 0.64
+// times 0.85 and 0.78. In another state it reaches 75: 0.63 and 0.64
 // head by head, 0.69 and 0.63 as now. Select alike, at 50 GB/s: means 0.64 to
 // 0.70, Quest's bounds by KV heads 0.71 to 0.80.)
 #ifndef WINNOW_BACKEND_CPU_FETCH_BESIDE_H_

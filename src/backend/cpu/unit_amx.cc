@@ -14,7 +14,6 @@
 #include "backend/cpu/amx_tiles.h"
 #include "backend/cpu/bfloat16_words.h"
 #include "backend/cpu/fetch_beside.h"
-#include "backend/cpu/fetch_cursor.h"
 #include "backend/cpu/lanes_avx512.h"
 #include "backend/cpu/read_kernels.h"
 #include "backend/cpu/read_unit.h"
