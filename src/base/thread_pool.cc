@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <chrono>
 #include <new>
 #include <system_error>
 
@@ -14,9 +15,24 @@ namespace {
 constexpr uint64_t kOpen = uint64_t{1} << 31;
 constexpr uint64_t kJoinedMask = kOpen - 1;
 constexpr uint64_t kNextJob = uint64_t{1} << 32;
-// About 25 to 50 us of PAUSE before a thread sleeps: longer than the gap
-// between two verbs, shorter than a person or a scheduler would notice.
-constexpr int kSpins = 1000;
+// How long a thread waits before it sleeps: longer than the gap between two
+// verbs or than what one worker ends before another, shorter than a person or a
+// scheduler would notice. (To wake up takes some 50 us on virtual CPUs.)
+constexpr std::chrono::microseconds kSpinTime{100};
+
+// Waits until `done`, for a while: says whether it is.
+template <typename Done>
+bool Spin(Done&& done) {
+  constexpr int kPausesALook = 16;
+  const auto end = std::chrono::steady_clock::now() + kSpinTime;
+  do {
+    for (int i = 0; i < kPausesALook; ++i) {
+      if (done()) return true;
+      _mm_pause();
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  return done();
+}
 
 }  // namespace
 
@@ -82,12 +98,11 @@ void ThreadPool::WorkerMain(int worker) {
     if (state / kNextJob != seen_job) continue;
     // Only a later job is news; that others join or leave is not.
     const uint32_t wake = wake_.load();
-    for (int spin = 0; spin < kSpins; ++spin) {
+    const bool has_news = Spin([&] {
       state = state_.load(std::memory_order_acquire);
-      if (state / kNextJob != seen_job) break;
-      _mm_pause();
-    }
-    if (state / kNextJob == seen_job) {
+      return state / kNextJob != seen_job;
+    });
+    if (!has_news) {
       state = state_.load();
       if (state / kNextJob == seen_job && !stop_.load()) wake_.wait(wake);
       state = state_.load();
@@ -122,11 +137,11 @@ void ThreadPool::Leave() {
 
 uint64_t ThreadPool::AwaitChange(uint64_t seen) {
   uint64_t state = seen;
-  for (int spin = 0; spin < kSpins; ++spin) {
+  const bool changes = Spin([&] {
     state = state_.load(std::memory_order_acquire);
-    if (state != seen) return state;
-    _mm_pause();
-  }
+    return state != seen;
+  });
+  if (changes) return state;
   state_.wait(seen);
   return state_.load();
 }

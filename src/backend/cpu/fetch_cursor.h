@@ -12,11 +12,15 @@ namespace winnow {
 template <FarLevel kLevel>
 class FetchCursor {
  public:
-  // Fetches what stands ahead of `num_halves` halves of `half_bytes` in
-  // `num_steps` steps.
-  [[gnu::always_inline]] FetchCursor(const HalvesAhead* ahead, int num_halves,
-                                     int half_bytes, int num_steps)
-      : ahead_(ahead), end_ahead_(ahead + num_halves), half_bytes_(half_bytes) {
+  // Fetches what stands ahead of `num_halves` halves of `half_bytes`, the first
+  // with number `number`, in `num_steps` steps.
+  [[gnu::always_inline]] FetchCursor(const HalvesAhead& ahead, int number,
+                                     int num_halves, int half_bytes,
+                                     int num_steps)
+      : ahead_(ahead),
+        next_(number),
+        end_(ahead.far == nullptr ? number : number + num_halves),
+        half_bytes_(half_bytes) {
     const int num_fetches =
         num_halves * ((half_bytes + kLineBytes - 1) / kLineBytes);
     num_a_step_ = (num_fetches + num_steps - 1) / num_steps;
@@ -24,28 +28,23 @@ class FetchCursor {
 
   [[gnu::always_inline]] void Step() {
     for (int i = 0; i < num_a_step_; ++i) {
-      while (next_ >= end_) {
-        if (ahead_ == end_ahead_) return;
-        next_ = ahead_->near != nullptr ? ahead_->near : ahead_->far[0];
-        far_ = ahead_->far[0] != nullptr ? ahead_->far[0] : next_;
-        end_ = next_ == nullptr ? nullptr : next_ + half_bytes_;
-        ++ahead_;
-      }
-      FetchFar<kLevel>(far_);
-      __builtin_prefetch(next_);
-      next_ += kLineBytes;
-      far_ += kLineBytes;
+      if (next_ == end_) return;
+      FetchFar<kLevel>(ahead_.far[next_] + at_);
+      __builtin_prefetch(ahead_.near[next_] + at_);
+      at_ += kLineBytes;
+      if (at_ < half_bytes_) continue;
+      at_ = 0;
+      ++next_;
     }
   }
 
  private:
   static constexpr int kLineBytes = 64;
 
-  const HalvesAhead* ahead_;
-  const HalvesAhead* end_ahead_;
-  const std::byte* next_ = nullptr;
-  const std::byte* far_ = nullptr;
-  const std::byte* end_ = nullptr;
+  HalvesAhead ahead_;
+  int next_;  // a half, of which bytes below at_ are fetched
+  int at_ = 0;
+  int end_;
   int half_bytes_;
   int num_a_step_ = 0;
 };

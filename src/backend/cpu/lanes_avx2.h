@@ -143,6 +143,14 @@ struct Avx2Lanes {
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
   }
 
+  // Lane r: MaxOf(rows[r]).
+  template <int kRows>
+  [[gnu::always_inline]] static F MaxOfEach(const F (&rows)[kRows]) {
+    float lanes[16] = {};
+    for (int r = 0; r < kRows; ++r) lanes[r] = MaxOf(rows[r]);
+    return Load(lanes);
+  }
+
   // 2^x for x <= 0 by a polynomial of degree 5 on [-1/2, 1/2], exact at 0;
   // relative error 1.7e-7; 0 below 2^-126.
   template <int kDegree>

@@ -126,6 +126,24 @@ struct Avx512Lanes {
     return _mm512_reduce_max_ps(x);
   }
 
+  // Lane r: MaxOf(rows[r]).
+  [[gnu::always_inline]] static F MaxOfEach(const F (&rows)[4]) {
+    const __m512d first =
+        _mm512_castps_pd(Max(_mm512_unpacklo_ps(rows[0], rows[1]),
+                             _mm512_unpackhi_ps(rows[0], rows[1])));
+    const __m512d second =
+        _mm512_castps_pd(Max(_mm512_unpacklo_ps(rows[2], rows[3]),
+                             _mm512_unpackhi_ps(rows[2], rows[3])));
+    const F quarters = Max(_mm512_castpd_ps(_mm512_unpacklo_pd(first, second)),
+                           _mm512_castpd_ps(_mm512_unpackhi_pd(first, second)));
+    const F halves =
+        Max(quarters, _mm512_shuffle_f32x4(quarters, quarters, 0x4e));
+    return Max(halves, _mm512_shuffle_f32x4(halves, halves, 0xb1));
+  }
+  [[gnu::always_inline]] static F MaxOfEach(const F (&rows)[1]) {
+    return Set(MaxOf(rows[0]));
+  }
+
   // 2^x for x <= 0 by a polynomial of degree 5 on [-1/2, 1/2], exact at 0;
   // relative error 1.7e-7 (2.9e-6 with degree 4).
   template <int kDegree>

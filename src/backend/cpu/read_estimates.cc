@@ -237,7 +237,7 @@ void EstimateReader::ReadUnit(const Heads& heads, int64_t count, float* states,
     return ReadUnitScalar(heads, count, states, scratch);
   }
   scratch.kernel.resize(static_cast<size_t>(
-      kUnitRows * (2 * kTileKeys + v_dim + 2) + width * kTilePageTokens));
+      kUnitRows * (2 * kTileKeys + v_dim + 21) + width * kTilePageTokens));
   // Every head sees the whole unit, which may be no full vector.
   std::array<int32_t, kUnitRows> first_key, last_key;
   first_key.fill(0);
@@ -252,8 +252,10 @@ void EstimateReader::ReadUnit(const Heads& heads, int64_t count, float* states,
   rows.weights = rows.scores + kUnitRows * kTileKeys;
   rows.values = rows.weights + kUnitRows * kTileKeys;
   rows.maximum = rows.values + kUnitRows * v_dim;
-  rows.sum = rows.maximum + kUnitRows;
-  rows.transposed_k = rows.sum + kUnitRows;
+  rows.sum = rows.maximum + 2 * kUnitRows;
+  rows.lane_sums = rows.sum + kUnitRows;
+  rows.kept = rows.lane_sums + kUnitRows * 16;
+  rows.transposed_k = rows.kept + 2 * kUnitRows;
   TileKeys keys;
   keys.k_dim = keys.k_stride = static_cast<int>(width);
   keys.v_dim = keys.v_stride = v_dim;
@@ -266,7 +268,7 @@ void EstimateReader::ReadUnit(const Heads& heads, int64_t count, float* states,
     keys.v[half] = reinterpret_cast<const std::byte*>(
         scratch.values.data() + half * kHalfTokens * v_dim);
   }
-  kernels_->unit_float32(keys, rows);
+  kernels_->unit_float32(keys, 0, num_pages, rows);
   for (int head = 0; head < heads.num_heads; ++head) {
     const SoftmaxState state(states + head * SoftmaxState::NumFloats(v_dim),
                              v_dim);

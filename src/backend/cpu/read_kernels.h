@@ -30,15 +30,14 @@ inline constexpr float kNoKeyYet = -1e30f;
 // A word is what a product multiplies at a time: a float32, or a pair of
 // bfloat16 that stand side by side.
 
-// What a unit kernel fetches while it works on half a page: the lines that lie
-// in later halves as those it reads lie in theirs: some of what is read a unit
-// later, in the order of memory, and what is read next. Each [16, stride];
-// null: none.
-inline constexpr int kFarHalves = 3;
+// What a kernel fetches while it reads halves of pages, the i-th half that it
+// reads beside: the lines that lie in far[i] and in near[i], which it reads
+// later and soon, as those it reads lie in theirs. Each [16, stride]; where
+// `far` is null: nothing. The kFarAgain before far[0] are there too.
+inline constexpr int kFarAgain = 2;
 struct HalvesAhead {
-  // The newest first: a half is there again beside the next ones.
-  const std::byte* far[kFarHalves] = {};
-  const std::byte* near = nullptr;
+  const std::byte* const* far = nullptr;
+  const std::byte* const* near = nullptr;
 };
 
 // The keys and values of one tile; the halves of a page may lie apart.
@@ -61,8 +60,7 @@ struct TileKeys {
   // first_key and last_key.
   bool picked = false;
   uint32_t tokens[kTilePages] = {};
-  HalvesAhead ahead_k[kTileHalves];  // fetched beside each half
-  HalvesAhead ahead_v[kTileHalves];
+  HalvesAhead ahead;
 };
 
 // How a row's keys among [begin, end) are told: it sees all, a range, or the
@@ -87,7 +85,9 @@ struct TileRows {
   float* packed_v = nullptr;  // scratch words [64, v_dim]
 };
 
-// The rows of a unit. The kernel writes the state of this unit alone.
+// The rows of a unit, with their state: that of the unit's keys so far, from an
+// empty one. Its sum and the order of its values are there behind the last page
+// that has a key.
 struct UnitRows {
   int num_rows = 0;                    // at most kUnitRows
   const void* q = nullptr;             // words [num_rows, k_dim words]
@@ -95,18 +95,26 @@ struct UnitRows {
   const int32_t* first_key = nullptr;  // [num_rows], as in TileRows
   const int32_t* last_key = nullptr;   // [num_rows]
   float scale_log2 = 0;
-  float* maximum = nullptr;  // out: [num_rows]
-  float* sum = nullptr;      // out: [num_rows]
-  float* values = nullptr;   // out: [num_rows, v_dim]
-  float* scores = nullptr;   // scratch [num_rows, 128]
-  float* weights = nullptr;  // scratch words [num_rows, 128]
+  float* maximum = nullptr;    // [num_rows + 16]; the last may be anything
+  float* sum = nullptr;        // out: [num_rows]
+  float* lane_sums = nullptr;  // [num_rows, 16]: what sum is the sum of
+  float* values = nullptr;     // [num_rows, v_dim]
+  float* kept = nullptr;       // scratch [num_rows + 16]
+  float* scores = nullptr;     // scratch [num_rows, 128]
+  float* weights = nullptr;    // scratch words [num_rows, 128]
   // Scratch words [k_dim words, 32]; of unit_tile_bfloat16, floats [k_dim or
   // v_dim, the greater, 32].
   float* transposed_k = nullptr;
 };
 
 using TileKernel = void (*)(const TileKeys& keys, const TileRows& rows);
-using UnitKernel = void (*)(const TileKeys& keys, const UnitRows& rows);
+// Takes the keys of pages [begin, end) into the state of a unit's rows. The
+// first page that has one begins it. REQUIRES: they have one, and pages before
+// them were taken in.
+using UnitKernel = void (*)(const TileKeys& keys, int begin, int end,
+                            const UnitRows& rows);
+// Writes the scores of all keys alone.
+using ScoreKernel = void (*)(const TileKeys& keys, const UnitRows& rows);
 // to[i] = from[i] for i < count, a multiple of 16, from bfloat16 or float16.
 using WidenKernel = void (*)(const uint16_t* from, int64_t count, float* to);
 
@@ -193,20 +201,17 @@ struct ReadKernels {
   TileKernel tile_bfloat16 = nullptr;
   UnitKernel unit_bfloat16 = nullptr;
   // The same with tiled_q as well, of a k_dim and v_dim that are multiples of
-  // 32; or null.
+  // 32, for whole units; or null.
   UnitKernel unit_tile_bfloat16 = nullptr;
-  // The KV heads, at most kMaxItemHeads, whose units are fetched while those of
-  // as many are read: more are a longer stream, and further ahead. (`bench
-  // verbs` of trials, dense decode Read of 32768 tokens, shares of a plain read
-  // at head_dim 64 and 128, medians of three with 1, 2, 4 and 8: AMX 0.70,
-  // 0.69, 0.64, 0.55 and 0.66, 0.69, 0.60, 0.51. Zen 5: fetch_beside.h.)
-  int unit_heads = 2;
-  // The units' scores alone, of which Select makes use: K may be summaries.
-  UnitKernel score_float32 = nullptr;
-  UnitKernel score_bfloat16 = nullptr;
+  // How far ahead of what is read lies what is fetched from afar and from near.
+  int far_bytes = 32768;
+  int near_bytes = 4096;
+  // Scores alone, of which Select makes use: K may be summaries.
+  ScoreKernel score_float32 = nullptr;
+  ScoreKernel score_bfloat16 = nullptr;
   // The same with tiled_q alone, of a k_dim that is a multiple of 32 and keys
   // that are read from 0 on and not picked; or null.
-  UnitKernel score_tile_bfloat16 = nullptr;
+  ScoreKernel score_tile_bfloat16 = nullptr;
   BlendKernel blend = nullptr;
   KeysKernel keys_of = nullptr;
   CountKernel count_from = nullptr;
@@ -234,8 +239,9 @@ ReadKernels Avx2ReadKernels();
 ReadKernels Avx512ReadKernels();
 ReadKernels Avx512Bf16ReadKernels();
 ReadKernels AmxReadKernels();
-// Parts of the last: the unit, and the scores of Select.
-void ReadUnitAmx(const TileKeys& keys, const UnitRows& rows);
+// Parts of the last: the unit, all of it at a time, and the scores of Select.
+void ReadUnitAmx(const TileKeys& keys, int begin, int end,
+                 const UnitRows& rows);
 void ScoreTileAmx(const TileKeys& keys, const UnitRows& rows);
 
 }  // namespace winnow

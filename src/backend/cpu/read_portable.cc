@@ -138,6 +138,10 @@ struct PortableLanes {
     Store(lanes, x);
     return *std::max_element(lanes, lanes + 16);
   }
+  // Lane r: MaxOf(rows[r]).
+  [[gnu::always_inline]] static F MaxOfEach(const F (&rows)[1]) {
+    return Set(MaxOf(rows[0]));
+  }
   // 2^x for x <= 0 by a polynomial of degree 5 on [-1/2, 1/2], exact at 0;
   // relative error 2e-7; 0 below 2^-126.
   template <int kDegree>

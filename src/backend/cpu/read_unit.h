@@ -1,9 +1,11 @@
-// The unit kernel: a few rows against 128 keys, from an empty state. Keys are
-// the lanes, since one token has fewer rows than a vector has lanes; a page's
-// K is transposed into scratch on its way, once for all rows. (Transposed in
-// registers and used at once, each broadcast of q meets one vector of keys and
-// not two: 1.15 times the time at 4 rows.) Words that have StoredKeys need no
-// transposed K: scores_by_key.h.
+// The unit kernel: a few rows against 128 keys, from an empty state, a page at
+// a time with a running maximum: so the units of all KV heads of an item are
+// read in the order in which their pages lie, each byte once (unit_run.cc).
+// Keys are the lanes, since one token has fewer rows than a vector has lanes; a
+// page's K is transposed into scratch on its way, once for all rows.
+// (Transposed in registers and used at once, each broadcast of q meets one
+// vector of keys and not two: 1.15 times the time at 4 rows.) Words that have
+// StoredKeys need no transposed K: scores_by_key.h.
 #ifndef WINNOW_BACKEND_CPU_READ_UNIT_H_
 #define WINNOW_BACKEND_CPU_READ_UNIT_H_
 
@@ -17,12 +19,41 @@ namespace winnow {
 template <class Words>
 using FetchCursorOf = FetchCursor<Words::kFarLevel>;
 
-// False where no token is picked of the 16 keys that `key` is one of: what half
-// a page's pick leaves in memory.
-[[gnu::always_inline]] inline bool SeesHalf(const TileKeys& keys, int key) {
-  const int page = key / kTilePageTokens;
-  const int in_page = key % kTilePageTokens / kHalfTokens * kHalfTokens;
+// Whether a key is read of the half that `key` is one of: what half a page's
+// pick leaves in memory is not.
+[[gnu::always_inline]] inline bool ReadsHalf(const TileKeys& keys, int key) {
+  const int first = key / kHalfTokens * kHalfTokens;
+  if (first + kHalfTokens <= keys.begin || first >= keys.end) return false;
+  const int page = first / kTilePageTokens;
+  const int in_page = first % kTilePageTokens;
   return !keys.picked || (keys.tokens[page] >> in_page & 0xffff) != 0;
+}
+
+// Those of a page.
+[[gnu::always_inline]] inline int CountReadHalves(const TileKeys& keys,
+                                                  int page) {
+  const int first = page * kTilePageTokens;
+  return ReadsHalf(keys, first) + ReadsHalf(keys, first + kHalfTokens);
+}
+
+// Of the unit's pages that have a key, the first and the last.
+[[gnu::always_inline]] inline bool BeginsUnit(const TileKeys& keys, int page) {
+  return page <= keys.begin / kTilePageTokens;
+}
+[[gnu::always_inline]] inline bool EndsUnit(const TileKeys& keys, int page) {
+  return (page + 1) * kTilePageTokens >= keys.end;
+}
+
+// Those of a page that a row may see: [begin, end).
+struct PageKeys {
+  int begin;
+  int end;
+};
+[[gnu::always_inline]] inline PageKeys KeysOf(const TileKeys& keys, int page) {
+  const int begin = page * kTilePageTokens;
+  const int end = begin + kTilePageTokens;
+  return {keys.begin > begin ? keys.begin : begin,
+          keys.end < end ? keys.end : end};
 }
 
 // Leaves a page's K in scratch, word by word: [k_dim words, 32 tokens].
@@ -43,7 +74,7 @@ void TransposePage(const TileKeys& keys, const UnitRows& rows, int page) {
     }
   };
   for (int token = 0; token < kTilePageTokens; token += 16) {
-    if (!SeesHalf(keys, page * kTilePageTokens + token)) continue;
+    if (!ReadsHalf(keys, page * kTilePageTokens + token)) continue;
     int word = 0;
     for (; word + 16 <= num_words; word += 16) {
       block.template operator()<16>(token, word);
@@ -55,9 +86,8 @@ void TransposePage(const TileKeys& keys, const UnitRows& rows, int page) {
 // scores [row, key] of kRows rows from `row` on against one transposed page:
 // each a sum over ascending words. Steps `fetch` with each word; returns it.
 template <class Lanes, class Words, int kRows>
-FetchCursorOf<Words> UnitPageScores(const TileKeys& keys, const UnitRows& rows,
-                                    int row, int page,
-                                    FetchCursorOf<Words> fetch) {
+FetchCursorOf<Words> RowsScores(const TileKeys& keys, const UnitRows& rows,
+                                int row, int page, FetchCursorOf<Words> fetch) {
   using F = typename Lanes::F;
   using W = typename Words::W;
   const int num_words = keys.k_dim / Words::kPerWord;
@@ -105,28 +135,58 @@ template <class Lanes, Seen kSeen>
   }
 }
 
-// Maximum, weights and sum of kRows rows from `row` on, side by side: of one
-// alone each step waits for the one before. Vectors of keys are added in
-// ascending order, then the lanes in the order that Lanes fixes.
-template <class Lanes, class Words, Seen kSeen, int kRows>
-[[gnu::always_inline]] inline void UnitSoftmax(const TileKeys& keys,
-                                               const UnitRows& rows, int row) {
+// Raises the maxima of kRows rows from `row` on to `greatest` of their scores;
+// sets what is left of the sums of the keys before, and kept, which the values
+// of those are still to be multiplied with.
+template <class Lanes, class Words, int kRows>
+[[gnu::always_inline]] inline void KeepState(
+    const typename Lanes::F (&greatest)[kRows], bool begins,
+    const UnitRows& rows, int row, typename Lanes::F (&maximum)[kRows],
+    typename Lanes::F (&sum)[kRows]) {
   using F = typename Lanes::F;
-  const int first_vector = keys.begin / 16;
-  const int end_vector = (keys.end + 15) / 16;
+  // A lane of each row.
+  const F none = Lanes::Set(kNoKeyYet);
+  const F top = Lanes::MaxOfEach(greatest);
+  const F scaled =
+      Lanes::Select(Lanes::Greater(top, none),
+                    Lanes::Multiply(top, Lanes::Set(rows.scale_log2)), none);
+  const F before = begins ? none : Lanes::Load(rows.maximum + row);
+  const F after = Lanes::Max(before, scaled);
+  float of_rows[16];
+  Lanes::Store(of_rows, after);
+  for (int r = 0; r < kRows; ++r) {
+    rows.maximum[row + r] = of_rows[r];
+    maximum[r] = Lanes::Set(of_rows[r]);
+    sum[r] = Lanes::Zero();
+  }
+  if (begins) return;
+  Lanes::Store(rows.kept + row, Words::Exp2(Lanes::Subtract(before, after)));
+  for (int r = 0; r < kRows; ++r) {
+    sum[r] = Lanes::Multiply(Lanes::Load(rows.lane_sums + 16 * (row + r)),
+                             Lanes::Set(rows.kept[row + r]));
+  }
+}
+
+// Maximum, weights of pages [begin, end) and sum of kRows rows from `row` on,
+// side by side: of one
+// alone each step waits for the one before. Vectors of keys are added in
+// ascending order, at last the lanes in the order that Lanes fixes.
+template <class Lanes, class Words, Seen kSeen, int kRows>
+[[gnu::always_inline]] inline void RowsWeights(const TileKeys& keys, int begin,
+                                               int end, const UnitRows& rows,
+                                               int row) {
+  using F = typename Lanes::F;
+  constexpr int kPageVectors = kTilePageTokens / 16;
+  const bool begins = BeginsUnit(keys, begin);
   const float* scores = rows.scores + row * kTileKeys;
   float* weights = rows.weights + row * kTileKeys;
-  // A vector without a token that is picked changes nothing.
-  const auto skips = [&](int vector) {
-    return kSeen == Seen::kTokens && !SeesHalf(keys, vector * kHalfTokens);
-  };
   const auto score_of = [&](int r, int vector) {
     return Lanes::Load(scores + r * kTileKeys + 16 * vector);
   };
   F greatest[kRows];
   for (F& of_row : greatest) of_row = Lanes::Set(kNoKeyYet);
-  for (int v = first_vector; v < end_vector; ++v) {
-    if (skips(v)) continue;
+  for (int v = kPageVectors * begin; v < kPageVectors * end; ++v) {
+    if (!ReadsHalf(keys, 16 * v)) continue;
     for (int r = 0; r < kRows; ++r) {
       greatest[r] = Lanes::Max(greatest[r],
                                SeenOr<Lanes, kSeen>(keys, rows, row + r, v,
@@ -134,16 +194,10 @@ template <class Lanes, class Words, Seen kSeen, int kRows>
     }
   }
   F maximum[kRows], sum[kRows];
-  for (int r = 0; r < kRows; ++r) {
-    const float top = Lanes::MaxOf(greatest[r]);
-    const float scaled = top > kNoKeyYet ? top * rows.scale_log2 : kNoKeyYet;
-    rows.maximum[row + r] = scaled;
-    maximum[r] = Lanes::Set(scaled);
-    sum[r] = Lanes::Zero();
-  }
+  KeepState<Lanes, Words, kRows>(greatest, begins, rows, row, maximum, sum);
   const F scale = Lanes::Set(rows.scale_log2);
-  for (int v = first_vector; v < end_vector; ++v) {
-    if (skips(v)) continue;
+  for (int v = kPageVectors * begin; v < kPageVectors * end; ++v) {
+    if (!ReadsHalf(keys, 16 * v)) continue;
     for (int r = 0; r < kRows; ++r) {
       const F weight =
           SeenOr<Lanes, kSeen>(keys, rows, row + r, v,
@@ -154,53 +208,63 @@ template <class Lanes, class Words, Seen kSeen, int kRows>
       Words::StoreKeyWeights(weights + r * kTileKeys, 16 * v, weight);
     }
   }
-  for (int r = 0; r < kRows; ++r) rows.sum[row + r] = Lanes::SumOf(sum[r]);
+  for (int r = 0; r < kRows; ++r) {
+    Lanes::Store(rows.lane_sums + 16 * (row + r), sum[r]);
+    if (EndsUnit(keys, end - 1)) rows.sum[row + r] = Lanes::SumOf(sum[r]);
+  }
 }
 
 // The same of all rows.
 template <class Lanes, class Words, Seen kSeen>
-void UnitRowsSoftmax(const TileKeys& keys, const UnitRows& rows) {
+void AllRowsWeights(const TileKeys& keys, int begin, int end,
+                    const UnitRows& rows) {
   constexpr int kRows = Lanes::kUnitRowStep;
   int row = 0;
   for (; row + kRows <= rows.num_rows; row += kRows) {
-    UnitSoftmax<Lanes, Words, kSeen, kRows>(keys, rows, row);
+    RowsWeights<Lanes, Words, kSeen, kRows>(keys, begin, end, rows, row);
   }
   for (; row < rows.num_rows; ++row) {
-    UnitSoftmax<Lanes, Words, kSeen, 1>(keys, rows, row);
+    RowsWeights<Lanes, Words, kSeen, 1>(keys, begin, end, rows, row);
   }
 }
 
-// Adds keys [begin, end) of the unit to values [row, c] of kRows rows from
-// `row` on and 16 * kCount columns from `c` on, in ascending words of keys.
+// Adds the page's keys to values [row, c] of kRows rows from `row` on and 16 *
+// kCount columns from `c` on, in ascending words of keys.
 template <class Lanes, class Words, int kRows, int kCount, bool kFetches>
-void UnitColumns(const TileKeys& keys, const UnitRows& rows, int row, int c,
-                 int begin, int end) {
+void RowsColumns(const TileKeys& keys, int page, const UnitRows& rows, int row,
+                 int c, int number) {
   using W = typename Words::W;
   constexpr int kColumnBytes = 16 * kCount * 4 / Words::kPerWord;
   float* values = rows.values + row * keys.v_dim + c;
   typename Lanes::F acc[kRows][kCount];
   for (int r = 0; r < kRows; ++r) {
     for (int i = 0; i < kCount; ++i) {
-      acc[r][i] = Lanes::Load(values + r * keys.v_dim + 16 * i);
+      const float* before = values + r * keys.v_dim + 16 * i;
+      acc[r][i] = BeginsUnit(keys, page)
+                      ? Lanes::Zero()
+                      : Lanes::Multiply(Lanes::Load(before),
+                                        Lanes::Set(rows.kept[row + r]));
     }
   }
+  const auto [begin, end] = KeysOf(keys, page);
   const int row_bytes = keys.v_stride * (4 / Words::kPerWord);
   int half_end = 0;
   for (int key = begin; key < end; key = half_end) {
     const int half = key / kHalfTokens;
     half_end = (half + 1) * kHalfTokens;
-    if (!SeesHalf(keys, key)) continue;
+    if (!ReadsHalf(keys, key)) continue;
     const std::byte* v = keys.v[half];
-    const FetchBeside<Words::kFarLevel> fetch(keys.ahead_v[half], v);
+    const FetchBeside<Words::kFarLevel> fetch(keys.ahead, number, v);
+    ++number;
     const float* weights =
         rows.weights + row * kTileKeys + key / Words::kPerWord;
     int at = key % kHalfTokens * row_bytes + c * (4 / Words::kPerWord);
     const auto step = [&]<int kKeys>() {
       W value[kCount];
       Words::template LoadValues<kCount, kKeys>(v + at, row_bytes, value);
-      for (int of_row = 0; kFetches && of_row < kKeys; ++of_row) {
+      for (int of_key = 0; kFetches && of_key < kKeys; ++of_key) {
         for (int i = 0; i < kColumnBytes; i += 64) {
-          fetch.Line(at + of_row * row_bytes + i);
+          fetch.Line(at + of_key * row_bytes + i);
         }
       }
       for (int r = 0; r < kRows; ++r) {
@@ -227,102 +291,116 @@ void UnitColumns(const TileKeys& keys, const UnitRows& rows, int row, int c,
 }
 
 template <class Lanes, class Words, int kRows, bool kFetches>
-void UnitRunValues(const TileKeys& keys, const UnitRows& rows, int row,
-                   int begin, int end) {
+void RowsValues(const TileKeys& keys, int page, const UnitRows& rows, int row,
+                int number) {
   constexpr int kVectors = Lanes::kUnitVectors;
   int c = 0;
   for (; c + 16 * kVectors <= keys.v_dim; c += 16 * kVectors) {
-    UnitColumns<Lanes, Words, kRows, kVectors, kFetches>(keys, rows, row, c,
-                                                         begin, end);
+    RowsColumns<Lanes, Words, kRows, kVectors, kFetches>(keys, page, rows, row,
+                                                         c, number);
   }
   for (; c < keys.v_dim; c += 16) {
-    UnitColumns<Lanes, Words, kRows, 1, kFetches>(keys, rows, row, c, begin,
-                                                  end);
+    RowsColumns<Lanes, Words, kRows, 1, kFetches>(keys, page, rows, row, c,
+                                                  number);
   }
 }
 
 // values [row, c] of all rows: what one pass over rows of V leaves in the first
-// cache level, the others find there; the first fetches. Where one pass takes
-// all columns it is over the whole unit, whose sums stay in registers; else
-// over a page.
+// cache level, the others find there; the first fetches what stands ahead of
+// the halves from `number` on.
 template <class Lanes, class Words>
-void UnitValues(const TileKeys& keys, const UnitRows& rows) {
+void PageValues(const TileKeys& keys, int page, const UnitRows& rows,
+                int number) {
   constexpr int kRows = Lanes::kUnitRowStep;
   constexpr int kColumns = 16 * Lanes::kUnitVectors;
-  for (int i = 0; i < rows.num_rows * keys.v_dim; i += 16) {
-    Lanes::Store(rows.values + i, Lanes::Zero());
+  int row = 0;
+  if (rows.num_rows >= kRows) {
+    RowsValues<Lanes, Words, kRows, true>(keys, page, rows, row, number);
+    row = kRows;
+  } else {
+    RowsValues<Lanes, Words, 1, true>(keys, page, rows, row, number);
+    row = 1;
   }
-  const int run_keys = keys.v_dim == kColumns ? kTileKeys : kTilePageTokens;
-  int end = 0;
-  for (int begin = keys.begin; begin < keys.end; begin = end) {
-    end = (begin / run_keys + 1) * run_keys;
-    if (end > keys.end) end = keys.end;
-    int row = 0;
-    if (rows.num_rows >= kRows) {
-      UnitRunValues<Lanes, Words, kRows, true>(keys, rows, row, begin, end);
-      row = kRows;
-    } else {
-      UnitRunValues<Lanes, Words, 1, true>(keys, rows, row, begin, end);
-      row = 1;
-    }
-    for (; row + kRows <= rows.num_rows; row += kRows) {
-      UnitRunValues<Lanes, Words, kRows, false>(keys, rows, row, begin, end);
-    }
-    for (; row < rows.num_rows; ++row) {
-      UnitRunValues<Lanes, Words, 1, false>(keys, rows, row, begin, end);
-    }
+  for (; row + kRows <= rows.num_rows; row += kRows) {
+    RowsValues<Lanes, Words, kRows, false>(keys, page, rows, row, number);
   }
-  for (int row = 0; row < rows.num_rows; ++row) {
+  for (; row < rows.num_rows; ++row) {
+    RowsValues<Lanes, Words, 1, false>(keys, page, rows, row, number);
+  }
+  if (!EndsUnit(keys, page)) return;
+  for (row = 0; row < rows.num_rows; ++row) {
     Words::OrderColumns(rows.values + row * keys.v_dim,
                         keys.v_dim / kColumns * kColumns);
   }
 }
 
+// scores [row, key] of all rows against the page's keys that are read; fetches
+// what stands ahead of their halves, of which the first has number `number`.
+// Returns the next one's.
+template <class Lanes, class Words>
+int PageScores(const TileKeys& keys, int page, const UnitRows& rows,
+               int number) {
+  const int first_key = page * kTilePageTokens;
+  if constexpr (requires { typename Words::StoredKeys; }) {
+    for (int half = 0; half < kPageHalves; ++half) {
+      const int key = first_key + half * kHalfTokens;
+      if (!ReadsHalf(keys, key)) continue;
+      Words::StoredKeys::Half(keys, rows, key, number);
+      ++number;
+    }
+    return number;
+  }
+  const int num_halves = CountReadHalves(keys, page);
+  constexpr int kRows = Lanes::kUnitRowStep;
+  const int num_passes = rows.num_rows / kRows + rows.num_rows % kRows;
+  TransposePage<Lanes, Words>(keys, rows, page);
+  FetchCursorOf<Words> fetch(
+      keys.ahead, number, num_halves,
+      kHalfTokens * keys.k_stride * (4 / Words::kPerWord),
+      num_passes * (keys.k_dim / Words::kPerWord));
+  int row = 0;
+  for (; row + kRows <= rows.num_rows; row += kRows) {
+    fetch = RowsScores<Lanes, Words, kRows>(keys, rows, row, page, fetch);
+  }
+  for (; row < rows.num_rows; ++row) {
+    fetch = RowsScores<Lanes, Words, 1>(keys, rows, row, page, fetch);
+  }
+  return number + num_halves;
+}
+
 // scores [row, key] of all rows against the tile's keys.
 template <class Lanes, class Words>
 void UnitScores(const TileKeys& keys, const UnitRows& rows) {
-  const int end_page = (keys.end + kTilePageTokens - 1) / kTilePageTokens;
-  if constexpr (requires { typename Words::StoredKeys; }) {
-    for (int key = keys.begin / kHalfTokens * kHalfTokens;
-         key < end_page * kTilePageTokens; key += kHalfTokens) {
-      if (SeesHalf(keys, key)) Words::StoredKeys::Half(keys, rows, key);
-    }
-    return;
-  }
-  constexpr int kRows = Lanes::kUnitRowStep;
-  const int num_passes = rows.num_rows / kRows + rows.num_rows % kRows;
-  for (int page = keys.begin / kTilePageTokens; page < end_page; ++page) {
-    TransposePage<Lanes, Words>(keys, rows, page);
-    FetchCursorOf<Words> fetch(
-        keys.ahead_k + 2 * page, 2,
-        kHalfTokens * keys.k_stride * (4 / Words::kPerWord),
-        num_passes * (keys.k_dim / Words::kPerWord));
-    int row = 0;
-    for (; row + kRows <= rows.num_rows; row += kRows) {
-      fetch = UnitPageScores<Lanes, Words, kRows>(keys, rows, row, page, fetch);
-    }
-    for (; row < rows.num_rows; ++row) {
-      fetch = UnitPageScores<Lanes, Words, 1>(keys, rows, row, page, fetch);
-    }
+  int number = 0;
+  for (int page = keys.begin / kTilePageTokens;
+       page * kTilePageTokens < keys.end; ++page) {
+    number = PageScores<Lanes, Words>(keys, page, rows, number);
   }
 }
 
-// Maximum, weights and sum of all rows.
+// Maximum, weights of pages [begin, end) and sum of all rows.
 template <class Lanes, class Words>
-void UnitWeights(const TileKeys& keys, const UnitRows& rows) {
+void UnitWeights(const TileKeys& keys, int begin, int end,
+                 const UnitRows& rows) {
   const bool masked = keys.masked || keys.begin % 16 != 0 || keys.end % 16 != 0;
-  const auto softmax = keys.picked
-                           ? UnitRowsSoftmax<Lanes, Words, Seen::kTokens>
-                       : masked ? UnitRowsSoftmax<Lanes, Words, Seen::kRange>
-                                : UnitRowsSoftmax<Lanes, Words, Seen::kAll>;
-  softmax(keys, rows);
+  const auto weights = keys.picked ? AllRowsWeights<Lanes, Words, Seen::kTokens>
+                       : masked    ? AllRowsWeights<Lanes, Words, Seen::kRange>
+                                   : AllRowsWeights<Lanes, Words, Seen::kAll>;
+  weights(keys, begin, end, rows);
 }
 
+// Page by page.
 template <class Lanes, class Words>
-void ReadUnit(const TileKeys& keys, const UnitRows& rows) {
-  UnitScores<Lanes, Words>(keys, rows);
-  UnitWeights<Lanes, Words>(keys, rows);
-  UnitValues<Lanes, Words>(keys, rows);
+void ReadUnit(const TileKeys& keys, int begin, int end, const UnitRows& rows) {
+  int number = 0;
+  for (int page = begin; page < end; ++page) {
+    const int num_halves = CountReadHalves(keys, page);
+    if (num_halves == 0) continue;
+    PageScores<Lanes, Words>(keys, page, rows, number);
+    UnitWeights<Lanes, Words>(keys, page, page + 1, rows);
+    PageValues<Lanes, Words>(keys, page, rows, number + num_halves);
+    number += 2 * num_halves;
+  }
 }
 
 }  // namespace winnow

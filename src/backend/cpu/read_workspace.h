@@ -60,6 +60,8 @@ struct ReadItem {
   float* partial = nullptr;
   int32_t num_kv_heads = 1;
   int64_t head_floats = 0;  // from a KV head's states to the next one's
+  bool as_group =
+      false;  // the units leave the state of their group, not theirs
 };
 
 // States of consecutive units of the same rows, that one wave has left at
@@ -68,6 +70,8 @@ struct ReadMerge {
   ReadRows rows;
   int32_t first_unit = 0;
   int32_t num_units = 0;
+  // Units before this one have left the states of their groups.
+  int32_t first_single = 0;
   float* partial = nullptr;
   bool continues = false;  // what came before was merged in the wave before
   bool ends = false;       // nothing comes after

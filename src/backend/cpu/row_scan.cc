@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backend/cpu/fetch_ahead.h"
 #include "backend/cpu/float_types.h"
+#include "backend/cpu/halves_in_turn.h"
 #include "backend/cpu/step_rows.h"
 #include "backend/cpu/summary_row.h"
 
@@ -40,7 +40,9 @@ RowScan::RowScan(const ReadKernels& kernels, ScanTask task,
     : task_(task),
       level_(task.table.layout.levels[static_cast<size_t>(task.level)]),
       width_(task.cache.format.k_dim * (IsBound(task.rows) ? 2 : 1)),
-      reduce_heads_(kernels.reduce_heads) {
+      reduce_heads_(kernels.reduce_heads),
+      far_bytes_(kernels.far_bytes),
+      near_bytes_(kernels.near_bytes) {
   const Dtype dtype =
       task.rows.kind == Kind::kKeys ? task.cache.format.k : task.rows.dtype;
   const bool is_float8 = dtype == Dtype::kFloat8E4M3;
@@ -85,24 +87,26 @@ RowScan::RowScan(const ReadKernels& kernels, ScanTask task,
 
 void RowScan::Run(const std::function<RowScan*()>& next) {
   TileKeys of_tiles[2];  // in turns
-  HalvesInMemory far;
-  int turn = 0;
+  HalvesInTurn turn(far_bytes_, near_bytes_, kHalfTokens * stored_row_bytes_,
+                    kTilePages);
+  int number = 0;
   for (int64_t slot = task_.first_slot; slot < task_.end_slot;
-       slot += kTileKeys, turn = 1 - turn) {
-    TileKeys& keys = of_tiles[turn];
-    if (!ReadsInPlace() || slot == task_.first_slot) FindTile(slot, keys);
-    const bool last = slot + kTileKeys >= task_.end_slot;
+       slot += kTileKeys, number = 1 - number) {
+    TileKeys& keys = of_tiles[number];
+    const bool first = slot == task_.first_slot;
+    if (!ReadsInPlace() || first) FindTile(slot, keys);
     if (ReadsInPlace()) {
+      if (first) turn.Add({&keys, 1});
+      const bool last = slot + kTileKeys >= task_.end_slot;
       RowScan* ahead = last ? next() : this;
-      TileKeys& of_next = of_tiles[1 - turn];
-      if (ahead == nullptr || !ahead->ReadsInPlace()) {
-        of_next.begin = of_next.end = 0;
-      } else {
+      TileKeys& of_next = of_tiles[1 - number];
+      const bool follows = ahead != nullptr && ahead->ReadsInPlace();
+      if (follows) {
         ahead->FindTile(last ? ahead->task_.first_slot : slot + kTileKeys,
                         of_next);
       }
-      far.Assign({&of_next, 1});
-      FetchAhead(far.Part(0, 1), of_next, keys);
+      turn.Add({&of_next, follows ? size_t{1} : 0});
+      keys.ahead = turn.Take((keys.end + kHalfTokens - 1) / kHalfTokens);
     }
     score_(keys, rows_);
     CopyScores(slot, keys.end);

@@ -27,13 +27,14 @@ class TileCase {
       const size_t at =
           (half * 5 + 3) % kTileHalves * HalfSize(k_dim) + random() % 2 * 16;
       keys_.k[half] = reinterpret_cast<const std::byte*>(&memory_[at]);
-      keys_.ahead_k[half].far[0] = random() % 2 == 0 ? nullptr : keys_.k[half];
     }
+    // Of what is fetched nothing is seen.
+    if (random() % 2 == 0) keys_.ahead = {keys_.k, keys_.k};
   }
 
   // What the kernel makes of rows [first, first + num_rows):
   // [num_rows, 128].
-  std::vector<float> Scores(UnitKernel kernel, int first, int num_rows) const {
+  std::vector<float> Scores(ScoreKernel kernel, int first, int num_rows) const {
     const int k_dim = keys_.k_dim;
     std::vector<BFloat16> q(k_dim * kWords);
     for (int row = 0; row < num_rows; ++row) {
@@ -73,7 +74,7 @@ class ScoreAmxTest : public testing::Test {
     if (kernel_ == nullptr) GTEST_SKIP() << "no AMX";
   }
 
-  UnitKernel kernel_ = nullptr;
+  ScoreKernel kernel_ = nullptr;
   std::mt19937 random_{1};
 };
 

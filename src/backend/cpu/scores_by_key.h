@@ -24,18 +24,19 @@ template <FarLevel kLevel>
 class ScoresByKey {
  public:
   // scores [row, key] of all rows against the 16 keys from `key` on, as
-  // UnitScores; fetches what stands in ahead_k for them.
+  // PageScores; fetches what stands ahead of half `number`.
   [[gnu::always_inline]] static void Half(const TileKeys& keys,
-                                          const UnitRows& rows, int key) {
+                                          const UnitRows& rows, int key,
+                                          int number) {
     switch (keys.k_dim) {
       case 64:
-        return AllRows<2>(keys, rows, key);
+        return AllRows<2>(keys, rows, key, number);
       case 128:
-        return AllRows<4>(keys, rows, key);
+        return AllRows<4>(keys, rows, key, number);
       case 256:
-        return AllRows<8>(keys, rows, key);
+        return AllRows<8>(keys, rows, key, number);
       default:
-        return AllRows<0>(keys, rows, key);
+        return AllRows<0>(keys, rows, key, number);
     }
   }
 
@@ -56,11 +57,11 @@ class ScoresByKey {
   // rows find the keys in memory, and fetch; the others find them in the cache.
   template <int kVectors>
   [[gnu::always_inline]] static void AllRows(const TileKeys& keys,
-                                             const UnitRows& rows, int key) {
+                                             const UnitRows& rows, int key,
+                                             int number) {
     const int64_t row_bytes = int64_t{keys.k_stride} * 2;
     const std::byte* k = keys.k[key / kHalfTokens];
-    const HalfKeys half = {
-        key, k, row_bytes, {keys.ahead_k[key / kHalfTokens], k}};
+    const HalfKeys half = {key, k, row_bytes, {keys.ahead, number, k}};
     int row = 0;
     if (rows.num_rows >= 4) {
       SomeRows<kVectors, 4, true>(keys, rows, half, row);

@@ -51,7 +51,7 @@ class ScoresByTile {
         copies_(reinterpret_cast<std::byte*>(rows.transposed_k)) {
     for (int key = keys.begin / kHalfTokens * kHalfTokens; key < keys.end;
          key += kHalfTokens) {
-      if (SeesHalf(keys, key)) halves_[num_halves_++] = key / kHalfTokens;
+      if (ReadsHalf(keys, key)) halves_[num_halves_++] = key / kHalfTokens;
     }
   }
 
@@ -92,8 +92,8 @@ class ScoresByTile {
     const int num_bytes =
         half_bytes_ - begin < kPartBytes ? half_bytes_ - begin : kPartBytes;
     const std::byte* from = keys_.k[half] + begin;
-    const std::byte* far = keys_.ahead_k[half].far[0];
-    far = far == nullptr ? from : far + begin;
+    const std::byte* far =
+        keys_.ahead.far == nullptr ? from : keys_.ahead.far[i] + begin;
     std::byte* to = CopyOf(i) + begin;
     for (int at = 0; at < num_bytes; at += 64) {
       FetchFar(far + at);

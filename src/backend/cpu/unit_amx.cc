@@ -32,7 +32,17 @@ class ValuesByTile {
       : keys_(keys),
         rows_(rows),
         row_bytes_(int64_t{keys.v_stride} * 2),
-        num_tiles_(keys.v_dim / 16) {}
+        num_tiles_(keys.v_dim / 16) {
+    // The K of all halves is read before.
+    int number = 0;
+    for (int page = 0; page < kTilePages; ++page) {
+      number += CountReadHalves(keys, page);
+    }
+    for (int half = 0; half < kTileHalves; ++half) {
+      numbers_[half] = number;
+      number += ReadsHalf(keys, half * kHalfTokens);
+    }
+  }
 
   [[gnu::always_inline]] void Run() {
     int before = -1;  // a page
@@ -66,8 +76,6 @@ class ValuesByTile {
     if (keys_.end < first + kTilePageTokens) {
       tokens &= ~(~uint32_t{0} << (keys_.end - first));
     }
-    if (!SeesHalf(keys_, first)) tokens &= ~uint32_t{0} << kHalfTokens;
-    if (!SeesHalf(keys_, first + kHalfTokens)) tokens &= 0xffff;
     return tokens;
   }
 
@@ -114,8 +122,9 @@ class ValuesByTile {
     const int half = (page * kTilePageTokens + 2 * pair) / kHalfTokens;
     const int64_t first = 2 * pair % kHalfTokens * row_bytes_;
     const std::byte* v = keys_.v[half] + first;
-    const std::byte* far = keys_.ahead_v[half].far[0];
-    far = far == nullptr ? v : far + first;
+    const std::byte* far = keys_.ahead.far == nullptr
+                               ? v
+                               : keys_.ahead.far[numbers_[half]] + first;
     const auto all_where = [&](int token) {
       return static_cast<__mmask16>(-(tokens >> token & 1));
     };
@@ -161,28 +170,30 @@ class ValuesByTile {
   const UnitRows& rows_;
   const int64_t row_bytes_;  // of V
   const int num_tiles_;      // of columns
+  int numbers_[kTileHalves];
 };
 
-// And there is one. Tiles of pages of which halves are left out are half empty:
-// by them lists of quest's picks took 1.3 times as long (the driver's figure).
-bool ReadsEveryHalf(const TileKeys& keys) {
+// Tiles of pages of which halves are left out are half empty: by them lists of
+// quest's picks took 1.3 times as long (the driver's figure).
+bool LeavesHalvesOut(const TileKeys& keys) {
   for (int key = keys.begin; key < keys.end; key += kHalfTokens) {
-    if (!SeesHalf(keys, key)) return false;
+    if (!ReadsHalf(keys, key)) return true;
   }
-  return keys.begin < keys.end;
+  return false;
 }
 
 }  // namespace
 
-void ReadUnitAmx(const TileKeys& keys, const UnitRows& rows) {
-  if (!ReadsEveryHalf(keys)) {
-    return ReadUnit<Avx512Lanes, BFloat16Words>(keys, rows);
+void ReadUnitAmx(const TileKeys& keys, int begin, int end,
+                 const UnitRows& rows) {
+  if (LeavesHalvesOut(keys)) {
+    return ReadUnit<Avx512Lanes, BFloat16Words>(keys, begin, end, rows);
   }
   const TileConfig config = UnitTiles(rows.num_rows);
   FinishStores();
   _tile_loadconfig(&config);
   MultiplyKeyTiles(keys, rows);
-  UnitWeights<Avx512Lanes, BFloat16Words>(keys, rows);
+  UnitWeights<Avx512Lanes, BFloat16Words>(keys, begin, end, rows);
   ValuesByTile(keys, rows).Run();
   _tile_release();
   FinishStores();

@@ -52,10 +52,11 @@ class UnitRun {
         num_lanes_(item.rows.num_lanes()),
         scratch_(job.workspace.Scratch(worker)),
         q_words_(job.cache.format.k_dim / (job.unit_paired ? 2 : 1)),
-        q_(scratch_.Take<float>(item.num_kv_heads * num_lanes_ * q_words_)),
-        tiled_q_(job.unit_by_tile ? scratch_.Take<float>(item.num_kv_heads *
-                                                         kUnitRows * q_words_)
-                                  : nullptr) {
+        pages_at_once_(job.unit_by_tile ? kTilePages : 1),
+        turn_(job.far_bytes, job.near_bytes,
+              int64_t{kHalfTokens} * job.cache.format.k_dim *
+                  DtypeBytes(job.cache.format.k),
+              pages_at_once_) {
     int32_t* first_key = scratch_.Take<int32_t>(num_lanes_);
     int32_t* last_key = scratch_.Take<int32_t>(num_lanes_);
     for (int lane = 0; lane < num_lanes_; ++lane) {
@@ -65,62 +66,47 @@ class UnitRun {
           static_cast<int32_t>(FirstVisible(position, job.step.window));
       last_key[lane] = static_cast<int32_t>(position);
     }
-    rows_ = {
+    const UnitRows shared = {
         .num_rows = num_lanes_,
         .first_key = first_key,
         .last_key = last_key,
         .scale_log2 = job.scale_log2,
-        .maximum = scratch_.Take<float>(num_lanes_),
-        .sum = scratch_.Take<float>(num_lanes_),
-        .values = scratch_.Take<float>(int64_t{num_lanes_} * dim_),
+        .kept = scratch_.Take<float>(num_lanes_ + 16),
         .scores = scratch_.Take<float>(num_lanes_ * kTileKeys),
         .weights = scratch_.Take<float>(num_lanes_ * kTileKeys),
         .transposed_k = scratch_.Take<float>(
             int64_t{std::max(job.cache.format.k_dim, dim_)} * kTilePageTokens)};
     for (int head = 0; head < item.num_kv_heads; ++head) {
-      const ReadRows rows = OfKvHead(item.rows, head);
-      for (int lane = 0; lane < num_lanes_; ++lane) {
-        const LanePlace place = PlaceOf(job, rows, lane);
-        PackQuery(job, place, job.unit_paired,
-                  q_ + (head * num_lanes_ + lane) * q_words_, 1);
-        if (tiled_q_ == nullptr) continue;
-        PackQuery(job, place, job.unit_paired,
-                  tiled_q_ + head * kUnitRows * q_words_ + lane, kUnitRows);
-      }
-      units_[head].emplace(job, rows, job.unit_widen, scratch_);
+      rows_[head] = shared;
+      AddHead(head, rows_[head]);
     }
   }
 
   // Returns the worker's next item.
-  const ReadItem* Run(bool as_group, ItemQueue& queue) {
-    const bool prefetches = ReadsInPlace(job_);  // else room for one unit
-    const int num_heads = item_.num_kv_heads;
+  const ReadItem* Run(ItemQueue& queue) {
     const ReadItem* next_item = nullptr;
+    if (!ReadsInPlace(job_)) {
+      TileKeys keys;  // there is room for one unit
+      for (int unit = 0; unit < item_.num_units; ++unit) {
+        for (int head = 0; head < item_.num_kv_heads; ++head) {
+          units_[head]->FindUnit(item_.first_unit + unit, keys);
+          ReadPages({&keys, 1}, &rows_[head]);
+          Keep(unit, head);
+        }
+      }
+      return queue.Take();
+    }
     UnitsOfHeads of_turns[2];
-    if (prefetches) FindUnits(0, of_turns[0]);
+    FindUnits(0, of_turns[0]);
+    turn_.Add(of_turns[0].all());
     for (int unit = 0; unit < item_.num_units; ++unit) {
-      UnitsOfHeads& units = of_turns[unit % 2];
       UnitsOfHeads& next = of_turns[1 - unit % 2];
       if (unit + 1 == item_.num_units) next_item = queue.Take();
-      if (prefetches) {
-        FindNext(unit + 1, next_item, next);
-        far_.Assign({next.keys, static_cast<size_t>(next.count)});
-      }
-      for (int head = 0; head < num_heads; ++head) {
-        TileKeys& keys = units.keys[head];
-        if (prefetches) {
-          FetchAhead(far_.Part(head, num_heads),
-                     head + 1 < num_heads ? units.keys[head + 1] : next.keys[0],
-                     keys);
-        } else {
-          units_[head]->FindUnit(item_.first_unit + unit, keys);
-        }
-        rows_.q = q_ + head * num_lanes_ * q_words_;
-        if (tiled_q_ != nullptr) {
-          rows_.tiled_q = tiled_q_ + head * kUnitRows * q_words_;
-        }
-        job_.unit(keys, rows_);
-        Keep(unit, head, as_group);
+      FindNext(unit + 1, next_item, next);
+      turn_.Add(next.all());
+      ReadPages(of_turns[unit % 2].all(), rows_);
+      for (int head = 0; head < item_.num_kv_heads; ++head) {
+        Keep(unit, head);
       }
     }
     return next_item;
@@ -131,7 +117,50 @@ class UnitRun {
   struct UnitsOfHeads {
     TileKeys keys[kMaxItemHeads];
     int count = 0;
+
+    std::span<TileKeys> all() { return {keys, static_cast<size_t>(count)}; }
   };
+
+  // Sets what is the KV head's own.
+  void AddHead(int head, UnitRows& rows) {
+    const ReadRows of_head = OfKvHead(item_.rows, head);
+    auto* q = scratch_.Take<float>(num_lanes_ * q_words_);
+    float* tiled_q = job_.unit_by_tile
+                         ? scratch_.Take<float>(kUnitRows * q_words_)
+                         : nullptr;
+    for (int lane = 0; lane < num_lanes_; ++lane) {
+      const LanePlace place = PlaceOf(job_, of_head, lane);
+      PackQuery(job_, place, job_.unit_paired, q + lane * q_words_, 1);
+      if (tiled_q == nullptr) continue;
+      PackQuery(job_, place, job_.unit_paired, tiled_q + lane, kUnitRows);
+    }
+    rows.q = q;
+    rows.tiled_q = tiled_q;
+    rows.maximum = scratch_.Take<float>(num_lanes_ + 16);
+    rows.sum = scratch_.Take<float>(num_lanes_);
+    rows.lane_sums = scratch_.Take<float>(num_lanes_ * 16);
+    rows.values = scratch_.Take<float>(int64_t{num_lanes_} * dim_);
+    units_[head].emplace(job_, of_head, job_.unit_widen, scratch_);
+  }
+
+  // Pages of the same number one after the other, as they lie.
+  void ReadPages(std::span<TileKeys> units, UnitRows* rows) {
+    const bool fetches = ReadsInPlace(job_);
+    for (size_t head = 0; head < units.size(); ++head) {
+      if (units[head].begin < units[head].end) continue;
+      std::fill_n(rows[head].maximum, num_lanes_, kNoKeyYet);
+    }
+    for (int page = 0; page < kTilePages; page += pages_at_once_) {
+      const int end = page + pages_at_once_;
+      for (size_t head = 0; head < units.size(); ++head) {
+        TileKeys& keys = units[head];
+        const int num_halves = CountHalves(keys, page, end);
+        if (num_halves == 0) continue;
+        if (fetches) keys.ahead = turn_.Take(num_halves);
+        job_.unit(keys, page, end, rows[head]);
+      }
+    }
+  }
 
   void FindUnits(int unit, UnitsOfHeads& to) const {
     to.count = item_.num_kv_heads;
@@ -145,7 +174,6 @@ class UnitRun {
   void FindNext(int unit, const ReadItem* next_item, UnitsOfHeads& to) {
     if (unit < item_.num_units) return FindUnits(unit, to);
     to.count = next_item == nullptr ? 0 : next_item->num_kv_heads;
-    if (to.count == 0) to.keys[0].begin = to.keys[0].end = 0;
     for (int head = 0; head < to.count; ++head) {
       ItemUnits(job_, OfKvHead(next_item->rows, head), nullptr, scratch_)
           .FindUnit(next_item->first_unit, to.keys[head]);
@@ -153,14 +181,15 @@ class UnitRun {
   }
 
   // What the kernel has left becomes the unit's state, or part of the group's.
-  void Keep(int unit, int head, bool as_group) const {
+  void Keep(int unit, int head) const {
+    const UnitRows& rows = rows_[head];
     float* states = item_.partial + head * item_.head_floats;
     for (int lane = 0; lane < num_lanes_; ++lane) {
       const SoftmaxState state =
-          StateAt(states, dim_, num_lanes_, as_group ? 0 : unit, lane);
-      if (unit == 0 || !as_group) state.MarkEmpty();
-      state.Merge(rows_.values + int64_t{lane} * dim_, rows_.maximum[lane],
-                  rows_.sum[lane], job_.blend);
+          StateAt(states, dim_, num_lanes_, item_.as_group ? 0 : unit, lane);
+      if (unit == 0 || !item_.as_group) state.MarkEmpty();
+      state.Merge(rows.values + int64_t{lane} * dim_, rows.maximum[lane],
+                  rows.sum[lane], job_.blend);
     }
   }
 
@@ -170,11 +199,10 @@ class UnitRun {
   const int num_lanes_;
   ScratchCutter scratch_;
   const int64_t q_words_;
-  float* const q_;        // words [num_kv_heads, num_lanes, k_dim words]
-  float* const tiled_q_;  // words [num_kv_heads, k_dim words, 16], or null
-  UnitRows rows_;
+  const int pages_at_once_;  // of a head
+  UnitRows rows_[kMaxItemHeads];
   std::optional<ItemUnits> units_[kMaxItemHeads];
-  HalvesInMemory far_;
+  HalvesInTurn turn_;
 };
 
 }  // namespace
@@ -185,8 +213,8 @@ bool ReadsInPlace(const ReadJob& job) {
 }
 
 const ReadItem* RunItem(const ReadJob& job, const ReadItem& item, int worker,
-                        bool as_group, ItemQueue& queue) {
-  return UnitRun(job, item, worker).Run(as_group, queue);
+                        ItemQueue& queue) {
+  return UnitRun(job, item, worker).Run(queue);
 }
 
 }  // namespace winnow

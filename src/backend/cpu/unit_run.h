@@ -5,7 +5,7 @@
 
 #include <atomic>
 
-#include "backend/cpu/fetch_ahead.h"
+#include "backend/cpu/halves_in_turn.h"
 #include "backend/cpu/softmax_state.h"
 #include "backend/cpu/vector_read.h"
 
@@ -58,7 +58,7 @@ class ItemQueue {
 // Leaves the states of an item's units at `partial`, or of the one group that
 // they make up; returns the worker's next item.
 const ReadItem* RunItem(const ReadJob& job, const ReadItem& item, int worker,
-                        bool as_group, ItemQueue& queue);
+                        ItemQueue& queue);
 
 }  // namespace winnow
 

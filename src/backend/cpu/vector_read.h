@@ -37,8 +37,9 @@ struct ReadJob {
   UnitKernel unit = nullptr;
   WidenKernel unit_widen = nullptr;
   bool unit_paired = false;
-  bool unit_by_tile = false;  // needs tiled_q
-  int unit_heads = 1;
+  bool unit_by_tile = false;  // needs tiled_q, and takes whole units
+  int far_bytes = 0;          // ReadKernels
+  int near_bytes = 0;
   BlendKernel blend = nullptr;
 };
 

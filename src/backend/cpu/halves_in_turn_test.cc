@@ -1,0 +1,145 @@
+#include "backend/cpu/halves_in_turn.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+namespace winnow {
+namespace {
+
+constexpr int kHalfBytes = 64;
+constexpr int kFar = 6, kNear = 3;  // halves
+
+// Units of some KV heads whose slices are neighbours: K, then V.
+std::vector<TileKeys> UnitsAt(const std::byte* base, int num_heads,
+                              std::mt19937& random) {
+  TileKeys shape;
+  shape.end = kTileKeys;
+  if (random() % 2 == 0) {
+    shape.end = 1 + static_cast<int>(random() % kTileKeys);
+    shape.begin = static_cast<int>(random() % 2) * (shape.end / 2);
+    shape.picked = random() % 2 == 0;
+  }
+  for (uint32_t& tokens : shape.tokens) {
+    tokens = random() % 3 == 0 ? 0xffff0000 : ~uint32_t{0};
+  }
+  std::vector<TileKeys> units(static_cast<size_t>(num_heads), shape);
+  for (int head = 0; head < num_heads; ++head) {
+    for (int i = 0; i < kTileHalves; ++i) {
+      const int page = i / kPageHalves, half = i % kPageHalves;
+      const std::byte* slice =
+          base + (page * num_heads + head) * 2 * kPageHalves * kHalfBytes;
+      units[static_cast<size_t>(head)].k[i] = slice + half * kHalfBytes;
+      units[static_cast<size_t>(head)].v[i] =
+          slice + (kPageHalves + half) * kHalfBytes;
+    }
+  }
+  return units;
+}
+
+// What a kernel reads of a page, in its order.
+std::vector<const std::byte*> ReadHalves(const TileKeys& keys, int page) {
+  std::vector<const std::byte*> read;
+  for (const auto* halves : {keys.k, keys.v}) {
+    for (int i = page * kPageHalves; i < (page + 1) * kPageHalves; ++i) {
+      const bool inside =
+          i >= keys.begin / kHalfTokens && i * kHalfTokens < keys.end;
+      const bool picked = (keys.tokens[i / 2] >> i % 2 * 16 & 0xffff) != 0;
+      if (inside && (!keys.picked || picked)) read.push_back(halves[i]);
+    }
+  }
+  return read;
+}
+
+// Reads units of which each is added while the one before is read, and holds
+// what stands ahead to what was read later. Units of one base follow one
+// another in memory, so that halves in turn ascend.
+TEST(HalvesInTurnTest, WhatStandsAheadIsReadLater) {
+  std::mt19937 random(3);
+  std::vector<std::byte> memory(size_t{1} << 20);
+  for (int round = 0; round < 100; ++round) {
+    HalvesInTurn turn(kFar * kHalfBytes, kNear * kHalfBytes, kHalfBytes, 1);
+    std::vector<const std::byte*> read;
+    struct Wanted {
+      const std::byte* half;
+      size_t at;
+    };
+    std::vector<Wanted> ahead;
+    std::vector<TileKeys> units = UnitsAt(memory.data(), 3, random);
+    turn.Add(units);
+    for (int unit = 1; unit <= 8; ++unit) {
+      const int num_heads = 1 + static_cast<int>(random() % kMaxItemHeads);
+      std::vector<TileKeys> next;
+      if (unit < 8) {
+        next = UnitsAt(memory.data() + unit * (1 << 16), num_heads, random);
+      }
+      turn.Add(next);
+      const size_t added = read.size();
+      size_t end = added;
+      for (const auto* some : {&units, &next}) {
+        for (const TileKeys& keys : *some) {
+          for (int page = 0; page < kTilePages; ++page) {
+            end += ReadHalves(keys, page).size();
+          }
+        }
+      }
+      const auto expect = [&](const std::byte* half, size_t at) {
+        ahead.push_back({half, std::min(at, end - 1)});
+      };
+      for (int page = 0; page < kTilePages; ++page) {
+        for (const TileKeys& keys : units) {
+          const auto halves = ReadHalves(keys, page);
+          const int count = CountHalves(keys, page, page + 1);
+          ASSERT_EQ(count, halves.size());
+          const HalvesAhead of_page = turn.Take(count);
+          for (int i = 0; i < count; ++i) {
+            const size_t at = read.size();
+            for (int again = 0; again <= kFarAgain; ++again) {
+              expect(of_page.far[i - again], at + kFar - again);
+            }
+            expect(of_page.near[i], at + kNear);
+            read.push_back(halves[static_cast<size_t>(i)]);
+          }
+        }
+      }
+      units = next;
+    }
+    for (const Wanted& wanted : ahead) {
+      EXPECT_EQ(wanted.half, read[wanted.at])
+          << "round=" << round << " half " << wanted.at << " of "
+          << read.size();
+    }
+    EXPECT_TRUE(std::ranges::is_sorted(read)) << "round=" << round;
+  }
+}
+
+// Halves as great as the distance, and tiny ones, are still ahead, and no
+// further than there is room for.
+TEST(HalvesInTurnTest, DistancesAreHalvesAtLeastAndAtMost) {
+  std::mt19937 random(4);
+  std::vector<std::byte> memory(size_t{1} << 16);
+  TileKeys keys = UnitsAt(memory.data(), 1, random)[0];
+  keys.begin = 0;
+  keys.end = kTileKeys;
+  keys.picked = false;
+  std::vector<const std::byte*> halves;
+  for (int page = 0; page < kTilePages; ++page) {
+    for (const std::byte* half : ReadHalves(keys, page)) halves.push_back(half);
+  }
+  struct Case {
+    int64_t half_bytes;
+    size_t far, near;
+  };
+  for (const Case& of : {Case{1 << 20, kFarAgain, 1}, Case{1, 16, 16}}) {
+    HalvesInTurn turn(32768, 4096, of.half_bytes, 1);
+    turn.Add({&keys, 1});
+    const HalvesAhead ahead = turn.Take(1);
+    EXPECT_EQ(ahead.far[0], halves[std::min(of.far, halves.size() - 1)]);
+    EXPECT_EQ(ahead.near[0], halves[std::min(of.near, halves.size() - 1)]);
+  }
+}
+
+}  // namespace
+}  // namespace winnow
