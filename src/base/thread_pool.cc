@@ -17,7 +17,8 @@ constexpr uint64_t kJoinedMask = kOpen - 1;
 constexpr uint64_t kNextJob = uint64_t{1} << 32;
 // How long a thread waits before it sleeps: longer than the gap between two
 // verbs or than what one worker ends before another, shorter than a person or a
-// scheduler would notice. (To wake up takes some 50 us on virtual CPUs.)
+// scheduler would notice. (To wake up took 30 to 80 us on virtual
+// CPUs, by a trace that is not kept.)
 constexpr std::chrono::microseconds kSpinTime{100};
 
 // Waits until `done`, for a while: says whether it is.

@@ -10,10 +10,10 @@
 // Pages are read in the order in which they lie in memory, all KV heads of a
 // page before the next page, K and V (unit_run.cc): so all that is ahead is
 // near, and each line comes once. Units read head by head were pieces of 4 KiB
-// at strides of 64 KiB: 0.75 of a plain read on two CPUs of a Zen 5 (dense
-// decode Read of 32768 tokens, `bench verbs` of trials); what follows fetched
-// in the order of memory, but a unit of eight heads ahead, 0.66 and 0.66 on one
-// CPU at head_dim 64 and 128, as now 0.82 and 0.84.
+// at strides of 64 KiB; with what follows fetched in the order of memory, but a
+// unit of eight heads ahead, 0.71 and 0.69 of a plain read by one CPU of a Zen
+// 5 at head_dim 64 and 128, as now 0.81 and 0.82
+// (bench/results/2026-11-25-a8d84e3-verbs-in-turn.json).
 //
 // Zen 5 keeps some fifty fetches under way, and drops one for which it has no
 // room: what is asked for again a few KiB later is there more often. So a far

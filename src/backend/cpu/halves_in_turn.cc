@@ -32,7 +32,7 @@ int CountHalves(const TileKeys& keys, int begin, int end) {
 HalvesInTurn::HalvesInTurn(int far_bytes, int near_bytes, int64_t half_bytes,
                            int pages_at_once)
     : far_(InHalves(far_bytes, half_bytes, kFarAgain, kMaxAhead)),
-      near_(InHalves(near_bytes, half_bytes, 1, far_)),
+      near_(InHalves(near_bytes, half_bytes, kPageHalves, far_)),
       pages_at_once_(pages_at_once) {}
 
 void HalvesInTurn::Add(std::span<const TileKeys> units) {

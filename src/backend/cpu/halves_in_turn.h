@@ -22,7 +22,8 @@ int CountHalves(const TileKeys& keys, int begin, int end);
 class HalvesInTurn {
  public:
   // What is fetched lies far_bytes and near_bytes ahead, in halves of
-  // `half_bytes`.
+  // `half_bytes`: a page at least, as kernels of float32 transpose one before
+  // they fetch.
   HalvesInTurn(int far_bytes, int near_bytes, int64_t half_bytes,
                int pages_at_once);
 

@@ -203,7 +203,8 @@ struct ReadKernels {
   // The same with tiled_q as well, of a k_dim and v_dim that are multiples of
   // 32, for whole units; or null.
   UnitKernel unit_tile_bfloat16 = nullptr;
-  // How far ahead of what is read lies what is fetched from afar and from near.
+  // How far ahead of what is read lies what is fetched from afar and from near:
+  // halves_in_turn.h.
   int far_bytes = 32768;
   int near_bytes = 4096;
   // Scores alone, of which Select makes use: K may be summaries.

@@ -168,9 +168,9 @@ template <class Lanes, class Words, int kRows>
 }
 
 // Maximum, weights of pages [begin, end) and sum of kRows rows from `row` on,
-// side by side: of one
-// alone each step waits for the one before. Vectors of keys are added in
-// ascending order, at last the lanes in the order that Lanes fixes.
+// side by side: of one alone each step waits for the one before. Vectors of
+// keys are added in ascending order, at last the lanes in the order that Lanes
+// fixes.
 template <class Lanes, class Words, Seen kSeen, int kRows>
 [[gnu::always_inline]] inline void RowsWeights(const TileKeys& keys, int begin,
                                                int end, const UnitRows& rows,

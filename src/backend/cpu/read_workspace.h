@@ -60,8 +60,7 @@ struct ReadItem {
   float* partial = nullptr;
   int32_t num_kv_heads = 1;
   int64_t head_floats = 0;  // from a KV head's states to the next one's
-  bool as_group =
-      false;  // the units leave the state of their group, not theirs
+  bool as_group = false;    // units leave their group's state, not their own
 };
 
 // States of consecutive units of the same rows, that one wave has left at
