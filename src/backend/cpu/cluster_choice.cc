@@ -233,7 +233,8 @@ ClusterCounts WriteClusterList(const ScoreTask& task, const SelectArgs& args,
   ClusterCounts counts;
   if (ClustersNeedScores(program, task.context)) {
     const ListClusters clusters(task);
-    const std::span<const float> scores = scratch.scores.Score(task);
+    const std::span<const float> scores = scratch.scores.Score(
+        task, NumVisibleRows(program.rows, task.scored_tokens));
     AddBest(clusters, program, scores, budget, scratch, masks);
     if (program.rule != Rule::kTokens && budget.num_estimated > 0) {
       CHECK(!lists.estimates.empty() &&

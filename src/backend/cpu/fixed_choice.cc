@@ -235,8 +235,7 @@ void FixedChoices::ScoreQueries(const Choice& choice, int64_t first,
                    .cache = choice.cache,
                    .q = queries,
                    .request = choice.request,
-                   .kv_head = choice.kv_head(),
-                   .end_slot = choice.end,
+                   .first_kv_head = choice.kv_head(),
                    .num_lanes = static_cast<int>(count)};
   for (int64_t i = 0; i < count; ++i) {
     const int64_t position = first_position + (first + i) % num_positions;
@@ -249,7 +248,7 @@ void FixedChoices::ScoreQueries(const Choice& choice, int64_t first,
   if (kernels_ != nullptr && k_dim % 16 == 0 && 2 * k_dim <= kMaxReadDim) {
     scratch.lanes.resize(kLaneBytes);
     RowScan(*kernels_, task, ScratchCutter(scratch.lanes.data(), kLaneBytes))
-        .Run();
+        .Run(0, choice.end, [] { return ScanSlots(); });
     return;
   }
   WithFloatType(queries.dtype, [&](auto q_element) {

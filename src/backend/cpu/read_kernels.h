@@ -113,8 +113,9 @@ using TileKernel = void (*)(const TileKeys& keys, const TileRows& rows);
 // them were taken in.
 using UnitKernel = void (*)(const TileKeys& keys, int begin, int end,
                             const UnitRows& rows);
-// Writes the scores of all keys alone.
-using ScoreKernel = void (*)(const TileKeys& keys, const UnitRows& rows);
+// Writes the scores of the keys of pages [begin, end) alone.
+using ScoreKernel = void (*)(const TileKeys& keys, int begin, int end,
+                             const UnitRows& rows);
 // to[i] = from[i] for i < count, a multiple of 16, from bfloat16 or float16.
 using WidenKernel = void (*)(const uint16_t* from, int64_t count, float* to);
 
@@ -210,8 +211,8 @@ struct ReadKernels {
   // Scores alone, of which Select makes use: K may be summaries.
   ScoreKernel score_float32 = nullptr;
   ScoreKernel score_bfloat16 = nullptr;
-  // The same with tiled_q alone, of a k_dim that is a multiple of 32 and keys
-  // that are read from 0 on and not picked; or null.
+  // The same with tiled_q alone, of whole tiles, a k_dim that is a multiple of
+  // 32 and keys that are read from 0 on and not picked; or null.
   ScoreKernel score_tile_bfloat16 = nullptr;
   BlendKernel blend = nullptr;
   KeysKernel keys_of = nullptr;
@@ -243,7 +244,8 @@ ReadKernels AmxReadKernels();
 // Parts of the last: the unit, all of it at a time, and the scores of Select.
 void ReadUnitAmx(const TileKeys& keys, int begin, int end,
                  const UnitRows& rows);
-void ScoreTileAmx(const TileKeys& keys, const UnitRows& rows);
+void ScoreTileAmx(const TileKeys& keys, int begin, int end,
+                  const UnitRows& rows);
 
 }  // namespace winnow
 

@@ -368,12 +368,12 @@ int PageScores(const TileKeys& keys, int page, const UnitRows& rows,
   return number + num_halves;
 }
 
-// scores [row, key] of all rows against the tile's keys.
+// scores [row, key] of all rows against the keys of pages [begin, end).
 template <class Lanes, class Words>
-void UnitScores(const TileKeys& keys, const UnitRows& rows) {
+void UnitScores(const TileKeys& keys, int begin, int end,
+                const UnitRows& rows) {
   int number = 0;
-  for (int page = keys.begin / kTilePageTokens;
-       page * kTilePageTokens < keys.end; ++page) {
+  for (int page = begin; page < end; ++page) {
     number = PageScores<Lanes, Words>(keys, page, rows, number);
   }
 }

@@ -58,6 +58,30 @@ class ListWriter {
     }
   }
 
+  // Adds partitions first + chosen[i], which ascend and end before the row.
+  // Which of them share a page no branch would foresee.
+  void AddWhole(std::span<const int32_t> chosen, int64_t first) {
+    const int64_t block = task_.program.block_tokens;
+    if (block >= kPageTokens) {
+      for (const int32_t i : chosen) Add(first + i);
+      return;
+    }
+    const uint32_t of_block = ~uint32_t{0} >> (kPageTokens - block);
+    Pick last = {~uint32_t{0}, 0};  // a page that no context has
+    if (count_ > 0) last = picks_[count_ - 1];
+    int64_t count = count_;
+    for (const int32_t i : chosen) {
+      const int64_t token = (first + i) * block;
+      const auto page = static_cast<uint32_t>(token / kPageTokens);
+      const uint32_t shared = page == last.page ? ~uint32_t{0} : 0;
+      last = {page, (last.tokens & shared) | of_block << token % kPageTokens};
+      count += 1 - (shared & 1);
+      CHECK(count <= capacity_, "page={} capacity={}", page, capacity_);
+      picks_[count - 1] = last;
+    }
+    count_ = count;
+  }
+
   // Adds tokens of a page; pages ascend.
   void AddTokens(uint32_t page, uint32_t tokens) {
     if (count_ > 0 && picks_[count_ - 1].page == page) {
@@ -138,8 +162,8 @@ void WriteList(const ScoreTask& task, const ForcedPartitions& forced,
   std::span<const float> scores;
   std::span<const int32_t> chosen;
   if (by_rank || (by_threshold && num_free > 0)) {
-    scores = scratch.scores.Score(task).subspan(static_cast<size_t>(first),
-                                                static_cast<size_t>(num_free));
+    scores = scratch.scores.Score(task, forced.end_free())
+                 .subspan(static_cast<size_t>(first));
     chosen = by_rank ? scratch.top.Best(scores, count)
                      : scratch.top.Above(scores, task.program.threshold);
   }
@@ -148,7 +172,7 @@ void WriteList(const ScoreTask& task, const ForcedPartitions& forced,
   } else if (task.fixed) {
     AddFixed(task, forced.end_free(), chosen, first, list);
   } else {
-    for (const int32_t i : chosen) list.Add(first + i);
+    list.AddWhole(chosen, first);
   }
   for (int64_t b = forced.end_free();
        b * task.program.block_tokens < task.context; ++b) {
@@ -243,7 +267,7 @@ int RowChoice::ReducedHeads() const {
   if (!ReducesHeadsAlone(*program_) || fixed_end_ != 0 ||
       program_->rows.kind == SummaryRows::Kind::kClusters ||
       program_->scope == Scope::kLayer) {
-    return 1;
+    return 0;
   }
   return static_cast<int>(queries().dim(1)) / NumChoices();
 }
@@ -306,15 +330,16 @@ void RowChoice::KeepScores(const ScoreTask& task, int list, int end_list,
                                 static_cast<size_t>(to.dim(2)));
   std::ranges::fill(tokens, -std::numeric_limits<float>::infinity());
   if (NeedsScores()) {
-    const std::span<const float> of = scores.Score(task);
+    const int64_t block = program_->block_tokens;
+    const std::span<const float> of =
+        scores.Score(task, (task.scored_tokens + block - 1) / block);
     if (program_->rows.kind == SummaryRows::Kind::kClusters) {
       SpreadClusterScores(task, of, tokens);
     } else {
-      const auto block = static_cast<size_t>(program_->block_tokens);
-      const auto end = static_cast<size_t>(task.context);
-      for (size_t token = 0; token < std::min(end, of.size() * block);
-           ++token) {
-        tokens[token] = of[token / block];
+      const int64_t end = std::min(task.context, std::ssize(of) * block);
+      for (int64_t token = 0; token < end; ++token) {
+        tokens[static_cast<size_t>(token)] =
+            of[static_cast<size_t>(token / block)];
       }
     }
   }

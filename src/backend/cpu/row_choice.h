@@ -45,7 +45,7 @@ class RowChoice {
   const View& queries() const;  // [rows, query heads, k_dim]
 
   // So many consecutive query heads are a list's, and its scores are made of
-  // theirs and no others', and of nothing else (ReducesHeadsAlone); 1: or not.
+  // theirs and no others', and of nothing else (ReducesHeadsAlone); 0: or not.
   // REQUIRES: scores decide.
   int ReducedHeads() const;
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "backend/cpu/float_types.h"
-#include "backend/cpu/halves_in_turn.h"
 #include "backend/cpu/step_rows.h"
 #include "backend/cpu/summary_row.h"
 
@@ -19,17 +19,25 @@ bool IsBound(const SummaryRows& rows) {
 
 // What meets a row: q or, where that has bounds, the negative parts of q for
 // the least and the positive ones for the greatest.
-template <typename Number, typename Q>
-void PackNumbers(const Q* q, int64_t k_dim, bool bounds, std::byte* to) {
-  const auto store = [&](int64_t c, float x) {
-    const Number number(x);
-    std::memcpy(to + c * static_cast<int64_t>(sizeof(number)), &number,
-                sizeof(number));
-  };
+template <typename Q>
+void PackFloats(const Q* q, int64_t k_dim, bool bounds, float* to) {
   for (int64_t c = 0; c < k_dim; ++c) {
     const auto x = static_cast<float>(q[c]);
-    store(c, bounds ? std::min(x, 0.0f) : x);
-    if (bounds) store(k_dim + c, std::max(x, 0.0f));
+    to[c] = bounds ? std::min(x, 0.0f) : x;
+    if (bounds) to[k_dim + c] = std::max(x, 0.0f);
+  }
+}
+
+// The same of numbers as they are stored: a loop of vectors.
+void PackPairs(const BFloat16* q, int64_t k_dim, bool bounds, BFloat16* to) {
+  if (!bounds) {
+    std::copy_n(q, k_dim, to);
+    return;
+  }
+  for (int64_t c = 0; c < k_dim; ++c) {
+    const auto negative = static_cast<uint16_t>(-(q[c].bits >> 15));
+    to[c].bits = q[c].bits & negative;
+    to[k_dim + c].bits = q[c].bits & static_cast<uint16_t>(~negative);
   }
 }
 
@@ -71,53 +79,68 @@ RowScan::RowScan(const ReadKernels& kernels, ScanTask task,
     wide_ = scratch.Take<std::byte>(kTileKeys * wide_row_bytes_);
   }
   gathers_ = task.rows.kind != Kind::kKeys &&
-             level_.rows_per_segment % kTilePageTokens != 0;
+             level_.rows_per_segment % kHalfTokens != 0;
   if (gathers_) {
     gathered_ = scratch.Take<std::byte>(int64_t{kTileKeys} * level_.row_bytes);
   }
+  if (by_tile_) {
+    pages_at_once_ = kTilePages;
+  } else if (task.rows.kind != Kind::kKeys) {
+    pages_at_once_ =
+        std::clamp(level_.rows_per_segment / kTilePageTokens, 1, kTilePages);
+  }
   const int64_t num_words = width_ / (paired_ ? 2 : 1);
-  rows_.num_rows = task.num_lanes;
-  auto* words =
-      scratch.Take<float>(num_words * (by_tile_ ? kUnitRows : task.num_lanes));
-  (by_tile_ ? rows_.tiled_q : rows_.q) = words;
-  rows_.scores = scratch.Take<float>(int64_t{task.num_lanes} * kTileKeys);
-  rows_.transposed_k = scratch.Take<float>(num_words * kTilePageTokens);
-  PackQueries(words);
-}
-
-void RowScan::Run(const std::function<RowScan*()>& next) {
-  TileKeys of_tiles[2];  // in turns
-  HalvesInTurn turn(far_bytes_, near_bytes_, kHalfTokens * stored_row_bytes_,
-                    kTilePages);
-  int number = 0;
-  for (int64_t slot = task_.first_slot; slot < task_.end_slot;
-       slot += kTileKeys, number = 1 - number) {
-    TileKeys& keys = of_tiles[number];
-    const bool first = slot == task_.first_slot;
-    if (!ReadsInPlace() || first) FindTile(slot, keys);
-    if (ReadsInPlace()) {
-      if (first) turn.Add({&keys, 1});
-      const bool last = slot + kTileKeys >= task_.end_slot;
-      RowScan* ahead = last ? next() : this;
-      TileKeys& of_next = of_tiles[1 - number];
-      const bool follows = ahead != nullptr && ahead->ReadsInPlace();
-      if (follows) {
-        ahead->FindTile(last ? ahead->task_.first_slot : slot + kTileKeys,
-                        of_next);
-      }
-      turn.Add({&of_next, follows ? size_t{1} : 0});
-      keys.ahead = turn.Take((keys.end + kHalfTokens - 1) / kHalfTokens);
-    }
-    score_(keys, rows_);
-    CopyScores(slot, keys.end);
+  auto* transposed_k = scratch.Take<float>(num_words * kTilePageTokens);
+  for (int head = 0; head < task.num_kv_heads; ++head) {
+    UnitRows& rows = rows_[head];
+    rows.num_rows = task.num_lanes;
+    auto* words = scratch.Take<float>(num_words *
+                                      (by_tile_ ? kUnitRows : task.num_lanes));
+    (by_tile_ ? rows.tiled_q : rows.q) = words;
+    rows.scores = scratch.Take<float>(int64_t{task.num_lanes} * kTileKeys);
+    rows.transposed_k = transposed_k;
+    PackQueries(head, words);
   }
 }
 
-void RowScan::PackQueries(float* words) const {
+void RowScan::Run(int64_t first, int64_t end,
+                  const std::function<ScanSlots()>& next) {
+  ScanSlots slots = {this, first, end};
+  Tiles of_turns[2];
+  HalvesInTurn turn(far_bytes_, near_bytes_, kHalfTokens * stored_row_bytes_,
+                    pages_at_once_);
+  FindTiles(slots, of_turns[0]);
+  turn.Add(of_turns[0].all());
+  for (int number = 0; slots.first < end; number = 1 - number) {
+    const int64_t slot = slots.first;
+    slots.first += kTileKeys;
+    Tiles& ahead = of_turns[1 - number];
+    const ScanSlots after = slots.first < end ? slots : next();
+    ahead.count = 0;
+    if (after.scan != nullptr) after.scan->FindTiles(after, ahead);
+    turn.Add(ahead.all());
+    Tiles& tiles = of_turns[number];
+    const int num_slots = tiles.keys[0].end;
+    const int num_pages = (num_slots + kTilePageTokens - 1) / kTilePageTokens;
+    for (int page = 0; page < num_pages; page += pages_at_once_) {
+      const int end_page = std::min(page + pages_at_once_, num_pages);
+      const int num_halves = CountHalves(tiles.keys[0], page, end_page);
+      for (int head = 0; head < tiles.count; ++head) {
+        tiles.keys[head].ahead = turn.Take(num_halves);
+        ScorePages(head, slot, tiles.keys[head], page, end_page);
+      }
+    }
+    for (int head = 0; head < tiles.count; ++head) {
+      CopyScores(head, slot, num_slots);
+    }
+  }
+}
+
+void RowScan::PackQueries(int head, float* words) const {
   const int64_t num_words = width_ / (paired_ ? 2 : 1);
-  std::byte packed[kMaxReadDim * sizeof(float)];
+  alignas(float) std::byte packed[kMaxReadDim * sizeof(float)];
   for (int i = 0; i < task_.num_lanes; ++i) {
-    PackQuery(task_.lanes[i], packed);
+    PackQuery(task_.LaneOf(head, i), packed);
     if (!by_tile_) {
       std::memcpy(words + i * num_words, packed,
                   static_cast<size_t>(num_words) * sizeof(float));
@@ -132,54 +155,91 @@ void RowScan::PackQueries(float* words) const {
 
 void RowScan::PackQuery(const ScanLane& lane, std::byte* words) const {
   const int64_t k_dim = task_.cache.format.k_dim;
+  const bool bounds = width_ > k_dim;
   WithFloatType(task_.q.dtype, [&](auto element) {
     using Q = decltype(element);
     const Q* q = task_.q.Row<Q>(lane.row) + lane.q_head * task_.q.stride[1];
-    if (paired_) {
-      PackNumbers<BFloat16>(q, k_dim, width_ > k_dim, words);
-    } else {
-      PackNumbers<float>(q, k_dim, width_ > k_dim, words);
+    if constexpr (std::is_same_v<Q, BFloat16>) {
+      if (paired_) {
+        PackPairs(q, k_dim, bounds, reinterpret_cast<BFloat16*>(words));
+        return;
+      }
     }
+    PackFloats(q, k_dim, bounds, reinterpret_cast<float*>(words));
   });
 }
 
-const std::byte* RowScan::StoredPage(int64_t slot) const {
+const std::byte* RowScan::StoredRow(int head, int64_t slot) const {
+  const int kv_head = task_.first_kv_head + head;
   if (task_.rows.kind == Kind::kKeys) {
-    return task_.cache.Slice(
-        StepRows::Extent(task_.cache, task_.request, slot / kTilePageTokens),
-        task_.kv_head);
+    return task_.cache.Slice(StepRows::Extent(task_.cache, task_.request,
+                                              slot / kTilePageTokens),
+                             kv_head) +
+           slot % kTilePageTokens * stored_row_bytes_;
   }
-  return task_.table.Row(task_.request, task_.kv_head, task_.level,
+  return task_.table.Row(task_.request, kv_head, task_.level,
                          slot - level_.lead);
 }
 
-const std::byte* RowScan::GatherPage(int64_t slot, std::byte* to) const {
-  std::byte* row = to;
-  const int64_t end = std::min(slot + kTilePageTokens, task_.end_slot);
-  for (int64_t s = slot; s < end; ++s, row += level_.row_bytes) {
-    std::memcpy(row, StoredPage(s), static_cast<size_t>(level_.row_bytes));
+void RowScan::FindTiles(const ScanSlots& slots, Tiles& to) const {
+  to.count = task_.num_kv_heads;
+  TileKeys& first = to.keys[0];
+  first.k_dim = first.k_stride = width_;
+  first.end =
+      static_cast<int>(std::min<int64_t>(slots.end - slots.first, kTileKeys));
+  for (int i = 0; i * kHalfTokens < first.end; ++i) {
+    first.k[i] = StoredRow(0, slots.first + i * kHalfTokens);
+  }
+  // KV heads' are neighbours.
+  const int64_t head_bytes = task_.rows.kind == Kind::kKeys
+                                 ? task_.cache.format.slice_bytes
+                                 : task_.table.layout.head_bytes;
+  for (int head = 1; head < to.count; ++head) {
+    TileKeys& keys = to.keys[head];
+    keys = first;
+    for (int i = 0; i * kHalfTokens < keys.end; ++i) {
+      keys.k[i] += head * head_bytes;
+    }
+  }
+}
+
+void RowScan::ScorePages(int head, int64_t slot, const TileKeys& keys, int page,
+                         int end) const {
+  if (wide_ == nullptr && !gathers_) {
+    return score_(keys, page, end, rows_[head]);
+  }
+  TileKeys copies = keys;
+  copies.ahead = {};
+  const int first_half = page * kPageHalves;
+  const int num_slots = std::min(end * kTilePageTokens, keys.end);
+  for (int i = first_half; i * kHalfTokens < num_slots; ++i) {
+    const int first = i * kHalfTokens;
+    if (gathers_) {
+      copies.k[i] = GatherHalf(head, slot + first, num_slots - first,
+                               gathered_ + first * stored_row_bytes_);
+    }
+    if (wide_ != nullptr) {
+      std::byte* wide = wide_ + first * wide_row_bytes_;
+      WidenHalf(copies.k[i], keys.ahead.far[i - first_half], wide);
+      copies.k[i] = wide;
+    }
+  }
+  score_(copies, page, end, rows_[head]);
+}
+
+const std::byte* RowScan::GatherHalf(int head, int64_t slot, int num_slots,
+                                     std::byte* to) const {
+  for (int i = 0; i < std::min(num_slots, kHalfTokens); ++i) {
+    std::memcpy(to + i * stored_row_bytes_, StoredRow(head, slot + i),
+                static_cast<size_t>(stored_row_bytes_));
   }
   return to;
 }
 
-const std::byte* RowScan::Page(int64_t slot, int number) const {
-  const std::byte* rows =
-      gathers_
-          ? GatherPage(slot, gathered_ + int64_t{number} * kTilePageTokens *
-                                             level_.row_bytes)
-          : StoredPage(slot);
-  if (wide_ == nullptr) return rows;
-  std::byte* wide = wide_ + number * kTilePageTokens * wide_row_bytes_;
-  const int64_t slot_ahead = slot + kTileKeys;
-  const bool fetches = !gathers_ && slot_ahead < task_.end_slot;
-  WidenPage(rows, fetches ? StoredPage(slot_ahead) : rows, wide);
-  return wide;
-}
-
-void RowScan::WidenPage(const std::byte* rows, const std::byte* ahead,
+void RowScan::WidenHalf(const std::byte* rows, const std::byte* ahead,
                         std::byte* wide) const {
   constexpr int kLineBytes = 64;
-  for (int i = 0; i < kTilePageTokens; ++i) {
+  for (int i = 0; i < kHalfTokens; ++i) {
     for (int64_t at = 0; at < stored_row_bytes_; at += kLineBytes) {
       __builtin_prefetch(ahead + at);
     }
@@ -196,30 +256,19 @@ void RowScan::WidenPage(const std::byte* rows, const std::byte* ahead,
   }
 }
 
-void RowScan::FindTile(int64_t slot, TileKeys& keys) {
-  keys.k_dim = keys.k_stride = width_;
-  keys.end = static_cast<int>(
-      std::clamp<int64_t>(task_.end_slot - slot, 0, kTileKeys));
-  const int64_t row_bytes =
-      wide_ != nullptr ? wide_row_bytes_ : stored_row_bytes_;
-  for (int page = 0; page * kTilePageTokens < keys.end; ++page) {
-    const std::byte* rows = Page(slot + page * kTilePageTokens, page);
-    keys.k[2 * page] = rows;
-    keys.k[2 * page + 1] = rows + kHalfTokens * row_bytes;
-  }
-}
-
-void RowScan::CopyScores(int64_t slot, int num_slots) const {
+void RowScan::CopyScores(int head, int64_t slot, int num_slots) const {
   const int64_t first = slot - level_.lead;
   const int64_t begin = std::max<int64_t>(first, 0);
   HeadRows of = HeadRowsOf(task_.group, task_.reduced_lanes);
   of.stride = kTileKeys;
-  for (int lane = 0; lane < task_.num_lanes; lane += task_.reduced_lanes) {
-    const ScanLane& to = task_.lanes[lane];
+  const int lanes_apart = std::max(task_.reduced_lanes, 1);
+  for (int lane = 0; lane < task_.num_lanes; lane += lanes_apart) {
+    const ScanLane to = task_.LaneOf(head, lane);
     of.count = std::min(first + num_slots, to.num_scores) - begin;
     if (of.count <= 0) continue;
-    of.scores = rows_.scores + int64_t{lane} * kTileKeys + (begin - first);
-    if (of.num_heads == 1) {
+    of.scores =
+        rows_[head].scores + int64_t{lane} * kTileKeys + (begin - first);
+    if (task_.reduced_lanes == 0) {
       std::copy_n(of.scores, of.count, to.scores + begin);
     } else {
       reduce_heads_(of, to.scores + begin);

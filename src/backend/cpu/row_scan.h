@@ -4,8 +4,10 @@
 #define WINNOW_BACKEND_CPU_ROW_SCAN_H_
 
 #include <functional>
+#include <span>
 
 #include "backend/backend.h"
+#include "backend/cpu/halves_in_turn.h"
 #include "backend/cpu/read_kernels.h"
 #include "backend/cpu/read_workspace.h"
 #include "backend/cpu/row_scores.h"
@@ -18,10 +20,11 @@ struct ScanLane {
   int64_t q_head = 0;
   float* scores = nullptr;  // [num_scores]: of summary rows 0, 1, ...
   int64_t num_scores = 0;
+  int64_t scores_apart = 0;  // from these to those of the next KV head's lane
 };
 
-// What is scored: slots [first_slot, end_slot) of one level of a request and
-// KV head; a key is the slot of its token.
+// What is scored: slots of one level of a request, of up to kMaxItemHeads KV
+// heads; a key is the slot of its token.
 struct ScanTask {
   const SummaryRows& rows;
   const SummaryTable& table;
@@ -29,14 +32,31 @@ struct ScanTask {
   const View& q;  // [rows, q_heads, k_dim]
   int level = 0;
   int request = 0;
-  int kv_head = 0;
-  int64_t first_slot = 0;  // a multiple of 128
-  int64_t end_slot = 0;
-  int num_lanes = 0;
-  // Scores of so many consecutive lanes become one, in the first one's place.
-  int reduced_lanes = 1;
+  int first_kv_head = 0;
+  int num_kv_heads = 1;
+  int num_lanes = 0;  // a KV head
+  // Scores of so many consecutive lanes become one, as ReduceKernel has it, in
+  // the first one's place; 0: each lane's stay as they are.
+  int reduced_lanes = 0;
   Reduction group = Reduction::kMax;  // how
-  ScanLane lanes[kUnitRows] = {};
+  ScanLane lanes[kUnitRows] = {};     // of the first KV head
+  int64_t q_heads_apart = 0;          // from a KV head's to the next one's
+
+  ScanLane LaneOf(int head, int lane) const {
+    ScanLane of = lanes[lane];
+    of.q_head += head * q_heads_apart;
+    of.scores += head * of.scores_apart;
+    return of;
+  }
+};
+
+class RowScan;
+
+// Slots [first, end) of a scan; of none where that is null.
+struct ScanSlots {
+  RowScan* scan = nullptr;
+  int64_t first = 0;  // a multiple of 32
+  int64_t end = 0;
 };
 
 // A bound is an inner product too: sum_c max(q_c min_c, q_c max_c) is that of
@@ -44,43 +64,53 @@ struct ScanTask {
 // greatest. So one kernel serves every kind, and it is attention's own: 32
 // rows are transposed, once for all lanes, and each score is a sum over
 // ascending words, which depends on nothing but its row and query.
+//
+// Pages of the same number are read one after the other, all KV heads', as they
+// lie in memory.
 class RowScan {
  public:
   // Takes what it needs from `scratch`. REQUIRES: k_dim is a multiple of 16, at
   // most kMaxReadDim / 2.
   RowScan(const ReadKernels& kernels, ScanTask task, ScratchCutter scratch);
 
-  void Run() {
-    Run([]() -> RowScan* { return nullptr; });
-  }
-  // Where rows are read as they lie, calls `next` before the last are scored:
-  // what it returns, if any, has its first rows fetched meanwhile.
-  void Run(const std::function<RowScan*()>& next);
+  // Scores slots [first, end). Before the last of them calls `next`: what it
+  // returns has its first rows fetched meanwhile.
+  void Run(int64_t first, int64_t end, const std::function<ScanSlots()>& next);
 
  private:
+  // A tile of each KV head.
+  struct Tiles {
+    TileKeys keys[kMaxItemHeads];
+    int count = 0;
+
+    std::span<TileKeys> all() { return {keys, static_cast<size_t>(count)}; }
+  };
+
   // Each lane's words behind the last one's or, by tile, side by side.
-  void PackQueries(float* words) const;
+  void PackQueries(int head, float* words) const;
   // One lane's: [width] of float32 or, where they are paired, of bfloat16.
   void PackQuery(const ScanLane& lane, std::byte* words) const;
-  // The 32 rows from slot `slot` on, as the kernel reads them, as number
-  // `number` of a tile.
-  const std::byte* Page(int64_t slot, int number) const;
-  // The same rows as they are stored; of which only the first is there, where
-  // they are gathered.
-  const std::byte* StoredPage(int64_t slot) const;
-  const std::byte* GatherPage(int64_t slot, std::byte* to) const;
-  // Fetches the rows at `ahead` meanwhile: rows that are not read as they lie
-  // are no part of what kernels fetch.
-  void WidenPage(const std::byte* rows, const std::byte* ahead,
+  // A KV head's row of slot `slot`, as it is stored.
+  const std::byte* StoredRow(int head, int64_t slot) const;
+  // The tiles of the first slots, whose rows are where they are stored. Where
+  // they are gathered, of a half only the first one is there.
+  void FindTiles(const ScanSlots& slots, Tiles& to) const;
+  // Scores of pages [page, end) of a KV head's tile, which begins at `slot`.
+  void ScorePages(int head, int64_t slot, const TileKeys& keys, int page,
+                  int end) const;
+  // Copies 16 rows, or as many as a tile of `num_slots` has, of slots from
+  // `slot` on.
+  const std::byte* GatherHalf(int head, int64_t slot, int num_slots,
+                              std::byte* to) const;
+  // Fetches the rows at `ahead` meanwhile.
+  void WidenHalf(const std::byte* rows, const std::byte* ahead,
                  std::byte* wide) const;
-  void FindTile(int64_t slot, TileKeys& keys);
-  // Rows are read where they lie.
-  bool ReadsInPlace() const { return wide_ == nullptr && !gathers_; }
-  void CopyScores(int64_t slot, int num_slots) const;
+  void CopyScores(int head, int64_t slot, int num_slots) const;
 
   const ScanTask task_;
   const SummaryLayout::Level level_;
-  const int width_;  // of a row, in elements
+  const int width_;        // of a row, in elements
+  int pages_at_once_ = 1;  // of a KV head: those that lie together
   bool paired_ = false;
   bool by_tile_ = false;  // queries are packed for score_tile_bfloat16
   ScoreKernel score_ = nullptr;
@@ -89,12 +119,12 @@ class RowScan {
   // Both null: rows are read as stored.
   WidenKernel widen_ = nullptr;
   Float8Kernel widen_float8_ = nullptr;  // rows have scales of their own
-  bool gathers_ = false;                 // 32 slots are not one run of bytes
+  bool gathers_ = false;                 // 16 slots are not one run of bytes
   std::byte* wide_ = nullptr;            // [128, wide row bytes]
   int64_t wide_row_bytes_ = 0;
   int64_t stored_row_bytes_ = 0;
   std::byte* gathered_ = nullptr;  // [128, row bytes]
-  UnitRows rows_;
+  UnitRows rows_[kMaxItemHeads];
 };
 
 }  // namespace winnow

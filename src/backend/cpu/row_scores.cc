@@ -157,13 +157,19 @@ HeadRows HeadRowsOf(Reduction group, int num_heads) {
               group == Reduction::kMean ? static_cast<float>(num_heads) : 1.0f};
 }
 
-std::span<const float> RowScores::Score(const ScoreTask& task) {
+std::span<const float> RowScores::Score(const ScoreTask& task, int64_t end) {
   const auto num_rows = static_cast<size_t>(
       NumVisibleRows(task.program.rows, task.scored_tokens));
+  const auto num_partitions = static_cast<size_t>(end);
+  if (task.raw.reduced_heads > 0 && num_partitions <= num_rows) {
+    const int list = task.first_head / task.raw.reduced_heads;
+    return {task.raw.rows + static_cast<size_t>(list) * num_rows,
+            num_partitions};
+  }
   of_head_.resize(std::max(of_head_.size(), num_rows));
   rows_.resize(num_rows);
   FindEmpty(task);
-  if (ReduceRawRows(task)) return partitions_;
+  if (ReduceRawRows(task)) return {partitions_.data(), num_partitions};
   for (int head = task.first_head; head < task.end_head; ++head) {
     const std::span<const float> scores = LeaveOut(task, ScoreHead(task, head));
     if (TakeInSoftmax(task, head, scores)) continue;
@@ -178,12 +184,12 @@ std::span<const float> RowScores::Score(const ScoreTask& task) {
   }
   Pool(task);
   for (const int32_t b : empty_) partitions_[static_cast<size_t>(b)] = kNoScore;
-  return partitions_;
+  return {partitions_.data(), num_partitions};
 }
 
 std::span<const float> RowScores::ScoreHead(const ScoreTask& task, int head) {
   if (task.raw.rows != nullptr) {
-    CHECK(task.raw.reduced_heads == 1, "reduced_heads={}",
+    CHECK(task.raw.reduced_heads == 0, "reduced_heads={}",
           task.raw.reduced_heads);
     const auto first = static_cast<size_t>(head) * rows_.size();
     return {task.raw.rows + first, rows_.size()};
@@ -251,10 +257,10 @@ bool RowScores::ReduceRawRows(const ScoreTask& task) {
       static_cast<size_t>((task.scored_tokens + block - 1) / block));
   const auto num_rows = std::ssize(rows_);
   const int64_t count = std::min(num_rows, std::ssize(partitions_));
-  HeadRows of =
-      HeadRowsOf(task.program.group,
-                 (task.end_head - task.first_head) / raw.reduced_heads);
-  of.scores = raw.rows + task.first_head / raw.reduced_heads * num_rows;
+  const int heads_a_row = std::max(raw.reduced_heads, 1);
+  HeadRows of = HeadRowsOf(task.program.group,
+                           (task.end_head - task.first_head) / heads_a_row);
+  of.scores = raw.rows + task.first_head / heads_a_row * num_rows;
   of.stride = num_rows;
   of.count = count;
   reduce_heads_(of, partitions_.data());

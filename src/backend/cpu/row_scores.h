@@ -13,10 +13,10 @@ namespace winnow {
 // Scores of a row's summaries as the inner products and bounds that they are,
 // where they have been computed. Null: they have not.
 struct RawScores {
-  // [query heads / reduced_heads, visible rows]: of so many consecutive heads
-  // one, as ReduceKernel has it.
+  // [query heads / reduced_heads, visible rows]: of so many consecutive heads,
+  // a list's, one as ReduceKernel has it; 0: each head's as they are.
   const float* rows = nullptr;
-  int reduced_heads = 1;
+  int reduced_heads = 0;
   const float* normalizer = nullptr;  // [query heads, the normaliser's]
 };
 
@@ -56,10 +56,10 @@ class RowScores {
       : reduce_heads_(kernels.reduce_heads),
         softmax_scores_(kernels.softmax_scores) {}
 
-  // Scores of the partitions [0, ceil(scored_tokens / block_tokens)), -infinity
-  // where a partition has no visible row, is fixed, is a cluster without
-  // tokens, or its score is NaN. Valid until the next call.
-  std::span<const float> Score(const ScoreTask& task);
+  // Scores of the partitions [0, end), at most ceil(scored_tokens /
+  // block_tokens), -infinity where a partition has no visible row, is fixed, is
+  // a cluster without tokens, or its score is NaN. Valid until the next call.
+  std::span<const float> Score(const ScoreTask& task, int64_t end);
 
  private:
   // Each head's scores, before and after they are mapped.

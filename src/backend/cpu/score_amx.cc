@@ -5,7 +5,8 @@
 
 namespace winnow {
 
-void ScoreTileAmx(const TileKeys& keys, const UnitRows& rows) {
+void ScoreTileAmx(const TileKeys& keys, int /*begin*/, int /*end*/,
+                  const UnitRows& rows) {
   const TileConfig config = UnitTiles(rows.num_rows);
   FinishStores();
   _tile_loadconfig(&config);

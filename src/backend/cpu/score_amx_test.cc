@@ -44,10 +44,11 @@ class TileCase {
     }
     std::vector<float> scores(num_rows * kTileKeys);
     std::vector<float> scratch(k_dim / 2 * kTilePageTokens);
-    kernel(keys_, {.num_rows = num_rows,
-                   .tiled_q = q.data(),
-                   .scores = scores.data(),
-                   .transposed_k = scratch.data()});
+    kernel(keys_, 0, kTilePages,
+           {.num_rows = num_rows,
+            .tiled_q = q.data(),
+            .scores = scores.data(),
+            .transposed_k = scratch.data()});
     return scores;
   }
 

@@ -36,20 +36,30 @@ int64_t MostLists(const SelectRows& of) {
   return has_q_heads ? of.args.q.dim(1) : of.cache.num_kv_heads;
 }
 
-// An item a row and list.
+}  // namespace
+
 void ChooseRows(const SelectRows& of, std::span<SelectScratch> scratch,
                 ThreadPool& pool) {
   const int64_t num_lists = MostLists(of);
-  pool.ParallelFor(of.num_rows * num_lists, [&](int64_t item, int worker) {
-    const int64_t index = item / num_lists;
-    const RowChoice choice(of, of.first_row + index);
-    const int list = static_cast<int>(item % num_lists);
-    if (list == 0) choice.Begin();
-    choice.Choose(list, RawScores(), scratch[static_cast<size_t>(worker)]);
-  });
+  const int64_t num_items = of.num_rows * num_lists;
+  // So that workers come for more seldom, and are done together.
+  constexpr int kTurnsAWorker = 4;
+  const int64_t grain =
+      std::max<int64_t>(num_items / (kTurnsAWorker * pool.num_workers()), 1);
+  pool.ParallelRanges(
+      num_items, grain, [&](int64_t begin, int64_t end, int worker) {
+        for (int64_t item = begin; item < end; ++item) {
+          const int64_t index = item / num_lists;
+          const RowChoice choice(of, of.first_row + index);
+          const int list = static_cast<int>(item % num_lists);
+          if (list == 0) choice.Begin();
+          choice.Choose(
+              list,
+              of.raw.empty() ? RawScores() : of.raw[static_cast<size_t>(index)],
+              scratch[static_cast<size_t>(worker)]);
+        }
+      });
 }
-
-}  // namespace
 
 void CountReads(const StepRows& rows, const SelectArgs& args,
                 ThreadPool& pool) {

@@ -16,6 +16,9 @@ void SelectScalar(const LayerStep& step, const SelectArgs& args,
 
 // What it is made of.
 
+// Makes the lists of the rows. `scratch` has an entry a worker of `pool`.
+void ChooseRows(const SelectRows& of, std::span<SelectScratch> scratch,
+                ThreadPool& pool);
 // Adds to args.read_shares, where it is asked for.
 void CountReads(const StepRows& rows, const SelectArgs& args, ThreadPool& pool);
 

@@ -2,6 +2,7 @@
 #ifndef WINNOW_BACKEND_CPU_VECTOR_SELECT_H_
 #define WINNOW_BACKEND_CPU_VECTOR_SELECT_H_
 
+#include <algorithm>
 #include <vector>
 
 #include "backend/cpu/cpu_kernels.h"
@@ -14,15 +15,14 @@ namespace winnow {
 // Owns the scores under way and each worker's scratch; borrows the pool. Called
 // by the backend's thread.
 //
-// Works in waves of rows whose scores fit: all workers scan the summaries of
-// the wave's rows, cut into pieces that know nothing of one another, so that
-// one long row keeps them all busy. Who scans the last piece that a list needs
-// chooses: scores are in its caches, and others scan meanwhile. A score is the
-// same whoever computes it.
+// Works in waves of rows whose scores fit the caches: all workers scan the
+// summaries of the wave's rows, cut into pieces that know nothing of one
+// another, so that one long row keeps them all busy; then they choose. A score
+// is the same whoever computes it.
 class VectorSelect {
  public:
   // A wave has so many scores at most, unless one row has more.
-  static constexpr int64_t kWaveScores = int64_t{2} << 20;
+  static constexpr int64_t kWaveScores = int64_t{1} << 19;
 
   // REQUIRES: this CPU runs `kernels`, which is not kScalar.
   VectorSelect(CpuKernels kernels, ThreadPool& pool,
@@ -37,62 +37,52 @@ class VectorSelect {
   // One row of the wave: where its scores stand.
   struct Row {
     const SelectProgram* program = nullptr;  // null: no score is needed
-    // [query heads, num_scores] from first_score on, by level; of so many
-    // consecutive heads one.
+    // [query heads, num_scores] from first_score on, by level; RawScores has
+    // reduced_heads.
     int64_t first_score[2] = {};
     int64_t num_scores[2] = {};
-    int reduced_heads = 1;
+    int reduced_heads = 0;
+
+    int heads_a_score() const { return std::max(reduced_heads, 1); }
   };
   // Rows and heads that share a scan of one level: lanes of its kernel.
   struct Scan {
     int request = 0;
-    int kv_head = 0;
+    int first_kv_head = 0;
+    int num_kv_heads = 0;  // at most kMaxItemHeads
     int level = 0;
-    int first_head = 0;  // of q
+    int first_head = 0;  // of those of a KV head
     int num_heads = 0;
     int64_t first_row = 0;  // of the wave
     int num_rows = 0;
     int64_t num_slots = 0;
-    size_t choice = 0;
-    int64_t first_item = 0;
   };
-  // Lists [first_list, end_list) of consecutive rows, which the same scans
-  // decide on. Where there is nothing to score, that is one of no slot.
-  struct Choice {
-    int64_t first_row = 0;  // of the wave
-    int num_rows = 0;
-    int first_list = 0;
-    int end_list = 0;
-    int num_left = 0;  // items that are not done
+  // What a worker takes at a time: slots of a scan.
+  struct Item {
+    const Scan* scan = nullptr;
+    int64_t first_slot = 0, end_slot = 0;
   };
+  // A worker's way through the items.
+  class Walk;
 
   // Takes rows from `first_row` on into the wave; returns how many.
   int64_t PlanRows(const SelectRows& of);
   void PlanScans(const SelectRows& of);
-  // The choices of `num_rows` rows of one request, and their scans.
-  void AddChoices(const SelectRows& of, int64_t first_row, int num_rows);
-  // The scans of both levels of a KV head.
-  void AddScans(const SelectRows& of, const Choice& choice, int kv_head);
+  // The scans of `num_rows` rows of one request.
+  void AddScans(const SelectRows& of, int64_t first_row, int num_rows);
   void CutScans();
-  void Run(const SelectRows& of);
-  // Chooses what an item of the scan was the last to be needed for.
-  void Finish(const SelectRows& of, const Scan& scan, int worker);
-  const Scan& ScanOf(int64_t item) const;
-  ScanTask TaskOf(const SelectRows& of, int64_t item) const;
+  ScanTask TaskOf(const SelectRows& of, const Scan& scan) const;
+  void ScanRows(const SelectRows& of);
 
   const ReadKernels kernels_;
   ThreadPool& pool_;
   const int64_t wave_scores_;
-  Buffer lanes_;  // scratch of two items of each worker
+  Buffer lanes_;  // scratch of two scans of each worker
   Buffer scores_;
   std::vector<Row> rows_;  // of the wave
   std::vector<RawScores> raw_;
-  std::vector<Choice> choices_;
   std::vector<Scan> scans_;
-  int64_t item_slots_ = 0;
-  // A worker takes items [first_items_[i], first_items_[i + 1]) at a time: one,
-  // or all of a choice that are together no more than one may be.
-  std::vector<int64_t> first_items_;
+  std::vector<Item> items_;
   std::vector<SelectScratch> scratch_;  // a worker
 };
 
