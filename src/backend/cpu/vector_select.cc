@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <functional>
 #include <optional>
 
 #include "backend/cpu/grown_buffer.h"
@@ -168,8 +167,9 @@ void VectorSelect::AddScans(const SelectRows& of, int64_t first_row,
 void VectorSelect::CutScans() {
   items_.clear();
   int64_t num_left = 0;  // slots of KV heads
-  for (const Scan& scan : scans_)
+  for (const Scan& scan : scans_) {
     num_left += scan.num_slots * scan.num_kv_heads;
+  }
   for (const Scan& scan : scans_) {
     for (int64_t slot = 0; slot < scan.num_slots;) {
       const int64_t wanted =
@@ -255,18 +255,16 @@ class VectorSelect::Walk {
 
 void VectorSelect::ScanRows(const SelectRows& of) {
   std::atomic<size_t> next_item = 0;
+  const auto scan_items = [&](int64_t, int worker) {
+    Walk walk(*this, of, worker, next_item);
+    for (ScanSlots at = walk.Take(); at.scan != nullptr;) {
+      ScanSlots after;
+      at.scan->Run(at.first, at.end, [&] { return after = walk.Take(); });
+      at = after;
+    }
+  };
   pool_.ParallelFor(std::min<int64_t>(std::ssize(items_), pool_.num_workers()),
-                    [&](int64_t, int worker) {
-                      Walk walk(*this, of, worker, next_item);
-                      for (ScanSlots at = walk.Take(); at.scan != nullptr;) {
-                        std::optional<ScanSlots> after;
-                        const auto take = [&] {
-                          return *(after = walk.Take());
-                        };
-                        at.scan->Run(at.first, at.end, std::ref(take));
-                        at = after ? *after : walk.Take();
-                      }
-                    });
+                    scan_items);
 }
 
 }  // namespace winnow
