@@ -270,8 +270,9 @@ TEST_F(ReadWatchTest, ChangesNoTokenAndCostsNothingUnasked) {
 }
 
 TEST_F(ReadWatchTest, HoldsItsLimits) {
-  const auto engine = MakeEngine(1, 2);
+  // The engine's end finishes who is left.
   Listener first, second, third;
+  const auto engine = MakeEngine(1, 2);
   ASSERT_TRUE(engine->Add(Ask(3, 61, 1, true), &first).ok());
   const auto refused = engine->Add(Ask(3, 61, 1, true), &second);
   ASSERT_FALSE(refused.ok());
