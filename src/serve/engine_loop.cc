@@ -213,7 +213,8 @@ void EngineLoop::TakeIn(Inbox inbox) {
   }
   for (const Ticket ticket : inbox.cancelled) {
     const auto found = open_.find(ticket);
-    if (found != open_.end()) engine_->Cancel(found->second.id);
+    if (found == open_.end() || found->second.is_told) continue;
+    engine_->Cancel(found->second.id);
   }
 }
 
@@ -245,8 +246,9 @@ void EngineLoop::Step() {
 void EngineLoop::TellFailure(const Error& error) {
   Completion failed;
   failed.reason = FinishReason::kError;
-  for (const auto& [ticket, open] : open_) {
+  for (auto& [ticket, open] : open_) {
     if (open.feed->finished()) continue;
+    open.is_told = true;
     try {
       failed.error = error;
       open.feed->OnFinish(failed);
@@ -278,13 +280,14 @@ void EngineLoop::Sweep() {
   Share ended;
   std::erase_if(open_, [&](const auto& each) {
     const Open& open = each.second;
-    if (!open.feed->finished()) return false;
+    if (!open.feed->finished() || open.is_told) return false;
     ended += {.num = 1,
               .num_watched = open.is_watched ? 1 : 0,
               .num_tokens = static_cast<int64_t>(open.num_tokens)};
     return true;
   });
   for (const auto& [ticket, open] : open_) {
+    if (open.is_told) continue;
     ++(open.feed->started() ? gauges.num_running : gauges.num_waiting);
   }
   const KvCache& kv = engine_->kv();

@@ -80,6 +80,8 @@ class EngineLoop {
     size_t num_tokens = 0;  // of its prompt
     bool is_watched = false;
     std::optional<Deadline> deadline = {};
+    // Told of a failure by the loop: the engine has it until it ends itself.
+    bool is_told = false;
   };
   struct Arrival {
     Ticket ticket;
@@ -120,7 +122,7 @@ class EngineLoop {
   void TellSilence();
   // `is_last`: all that is left.
   void TellDiskFailures(bool is_last);
-  // Forgets those that have ended, and tells how it stands.
+  // Forgets those that the engine has ended, and tells how it stands.
   void Sweep();
 
   const std::unique_ptr<Engine> engine_;
