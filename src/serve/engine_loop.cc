@@ -189,7 +189,9 @@ EngineLoop::Inbox EngineLoop::AwaitWork() {
   return std::exchange(inbox_, {.ending = ending});
 }
 
+// A failed engine is not asked any more: who came meanwhile is told why.
 void EngineLoop::TakeIn(Inbox inbox) {
+  const bool failed = !healthy();
   for (Arrival& arrival : inbox.arrivals) {
     const std::shared_ptr<TokenFeed> feed = std::move(arrival.submission.feed);
     const bool is_watched = arrival.submission.request.is_watched;
@@ -197,7 +199,8 @@ void EngineLoop::TakeIn(Inbox inbox) {
     const std::optional<Deadline> deadline =
         arrival.submission.request.deadline;
     const Result<SequenceId> id =
-        AddTo(*engine_, std::move(arrival.submission.request), *feed);
+        failed ? *failure_
+               : AddTo(*engine_, std::move(arrival.submission.request), *feed);
     if (id.ok()) {
       open_.emplace(arrival.ticket,
                     Open{*id, feed, num_tokens, is_watched, deadline});
@@ -213,8 +216,7 @@ void EngineLoop::TakeIn(Inbox inbox) {
   }
   for (const Ticket ticket : inbox.cancelled) {
     const auto found = open_.find(ticket);
-    if (found == open_.end() || found->second.is_told) continue;
-    engine_->Cancel(found->second.id);
+    if (found != open_.end() && !failed) engine_->Cancel(found->second.id);
   }
 }
 
@@ -246,15 +248,15 @@ void EngineLoop::Step() {
 void EngineLoop::TellFailure(const Error& error) {
   Completion failed;
   failed.reason = FinishReason::kError;
-  for (auto& [ticket, open] : open_) {
-    if (open.feed->finished()) continue;
-    open.is_told = true;
-    try {
-      failed.error = error;
+  try {
+    failed.error = error;
+    for (auto& [ticket, open] : open_) {
+      if (open.feed->finished()) continue;
+      open.is_told = true;
       open.feed->OnFinish(failed);
-    } catch (const std::bad_alloc&) {
-      return;  // They see the end of their connections.
     }
+  } catch (const std::bad_alloc&) {
+    // They see the end of their connections.
   }
 }
 

@@ -80,7 +80,7 @@ class TokenFeed : public RequestObserver {
   bool OnToken(const GeneratedToken& token) override;
   void OnFinish(const Completion& completion) override;
   bool started() const { return started_; }    // it has run
-  bool finished() const { return finished_; }  // the engine knows it no more
+  bool finished() const { return finished_; }  // it is told no more
 
  private:
   // Calls `put` on the events under the lock, then wakes the reader.
