@@ -18,7 +18,7 @@ int CountHalves(const TileKeys& keys, int begin, int end);
 
 // The halves of pages in the order in which they are read: `pages_at_once` of
 // one of some units, then of the next one; of each the K and then the V.
-// REQUIRES: they are read where they lie.
+// What is read elsewhere, as it was copied, is fetched from where they say.
 class HalvesInTurn {
  public:
   // What is fetched lies far_bytes and near_bytes ahead, in halves of

@@ -89,6 +89,7 @@ RowScan::RowScan(const ReadKernels& kernels, ScanTask task,
     pages_at_once_ =
         std::clamp(level_.rows_per_segment / kTilePageTokens, 1, kTilePages);
   }
+  CHECK(task.num_kv_heads <= kMaxItemHeads, "kv_heads={}", task.num_kv_heads);
   const int64_t num_words = width_ / (paired_ ? 2 : 1);
   auto* transposed_k = scratch.Take<float>(num_words * kTilePageTokens);
   for (int head = 0; head < task.num_kv_heads; ++head) {
@@ -105,6 +106,8 @@ RowScan::RowScan(const ReadKernels& kernels, ScanTask task,
 
 void RowScan::Run(int64_t first, int64_t end,
                   const std::function<ScanSlots()>& next) {
+  CHECK(first % kTilePageTokens == 0 && first < end, "slots=[{}, {})", first,
+        end);
   ScanSlots slots = {this, first, end};
   Tiles of_turns[2];
   HalvesInTurn turn(far_bytes_, near_bytes_, kHalfTokens * stored_row_bytes_,

@@ -66,17 +66,19 @@ struct ScanSlots {
 // ascending words, which depends on nothing but its row and query.
 //
 // Pages of the same number are read one after the other, all KV heads', as they
-// lie in memory. (Head by head, in pieces of 4 to 16 KiB, Select reached 0.66
-// of a plain read of quest's summaries for KV heads by one CPU of a Zen 5, as
-// now 0.78; bench/results/2026-11-25-2bc54c1-verbs-in-turn.json.)
+// lie in memory but where a kernel takes whole tiles. (Head by head Select
+// reached 0.76 of a plain read of quest's summaries for KV heads by two CPUs of
+// a Zen 5 that share a cache, and 0.55 by two that do not, as now 0.77 and
+// 0.66; bench/results/2026-11-25-2bc54c1-verbs-in-turn.json.)
 class RowScan {
  public:
   // Takes what it needs from `scratch`. REQUIRES: k_dim is a multiple of 16, at
   // most kMaxReadDim / 2.
   RowScan(const ReadKernels& kernels, ScanTask task, ScratchCutter scratch);
 
-  // Scores slots [first, end). Before the last of them calls `next`: what it
-  // returns has its first rows fetched meanwhile.
+  // Scores slots [first, end), some. Before the last of them calls `next`: what
+  // it returns has its first rows fetched meanwhile. REQUIRES: first is a
+  // multiple of 32.
   void Run(int64_t first, int64_t end, const std::function<ScanSlots()>& next);
 
  private:
@@ -111,8 +113,10 @@ class RowScan {
 
   const ScanTask task_;
   const SummaryLayout::Level level_;
-  const int width_;        // of a row, in elements
-  int pages_at_once_ = 1;  // of a KV head: those that lie together
+  const int width_;  // of a row, in elements
+  // Of a KV head: those that lie together, or a tile where the kernel takes
+  // that.
+  int pages_at_once_ = 1;
   bool paired_ = false;
   bool by_tile_ = false;  // queries are packed for score_tile_bfloat16
   ScoreKernel score_ = nullptr;

@@ -160,6 +160,9 @@ HeadRows HeadRowsOf(Reduction group, int num_heads) {
 std::span<const float> RowScores::Score(const ScoreTask& task, int64_t end) {
   const auto num_rows = static_cast<size_t>(
       NumVisibleRows(task.program.rows, task.scored_tokens));
+  const int64_t block = task.program.block_tokens;
+  CHECK(end >= 0 && (end - 1) * block < task.scored_tokens,
+        "end={} scored={} block={}", end, task.scored_tokens, block);
   const auto num_partitions = static_cast<size_t>(end);
   if (task.raw.reduced_heads > 0 && num_partitions <= num_rows) {
     const int list = task.first_head / task.raw.reduced_heads;

@@ -42,16 +42,17 @@ void ChooseRows(const SelectRows& of, std::span<SelectScratch> scratch,
                 ThreadPool& pool) {
   const int64_t num_lists = MostLists(of);
   const int64_t num_items = of.num_rows * num_lists;
-  // So that workers come for more seldom, and are done together.
+  // So that workers come for more seldom, and are done together: what one takes
+  // is the same list of several rows, of which one may be long.
   constexpr int kTurnsAWorker = 4;
   const int64_t grain =
       std::max<int64_t>(num_items / (kTurnsAWorker * pool.num_workers()), 1);
   pool.ParallelRanges(
       num_items, grain, [&](int64_t begin, int64_t end, int worker) {
         for (int64_t item = begin; item < end; ++item) {
-          const int64_t index = item / num_lists;
+          const int64_t index = item % of.num_rows;
           const RowChoice choice(of, of.first_row + index);
-          const int list = static_cast<int>(item % num_lists);
+          const int list = static_cast<int>(item / of.num_rows);
           if (list == 0) choice.Begin();
           choice.Choose(
               list,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <optional>
 
 #include "backend/cpu/grown_buffer.h"
@@ -174,9 +175,13 @@ void VectorSelect::CutScans() {
     for (int64_t slot = 0; slot < scan.num_slots;) {
       const int64_t wanted =
           num_left / (kPartsAWorker * pool_.num_workers() * scan.num_kv_heads);
-      const int64_t count = std::min(
-          std::max<int64_t>(wanted / kTilePageTokens, 1) * kTilePageTokens,
-          scan.num_slots - slot);
+      // A power of two of pages, which grows no more within the scan: so none
+      // begins within pages that lie together.
+      const auto num_pages = static_cast<int64_t>(
+          std::bit_floor(static_cast<uint64_t>(wanted / kTilePageTokens)));
+      const int64_t count =
+          std::min(std::max<int64_t>(num_pages, 1) * kTilePageTokens,
+                   scan.num_slots - slot);
       items_.push_back({&scan, slot, slot + count});
       slot += count;
       num_left -= count * scan.num_kv_heads;

@@ -15,14 +15,14 @@ namespace winnow {
 // Owns the scores under way and each worker's scratch; borrows the pool. Called
 // by the backend's thread.
 //
-// Works in waves of rows whose scores fit the caches: all workers scan the
+// Works in waves of rows whose scores fit: all workers scan the
 // summaries of the wave's rows, cut into pieces that know nothing of one
 // another, so that one long row keeps them all busy; then they choose. A score
 // is the same whoever computes it.
 class VectorSelect {
  public:
   // A wave has so many scores at most, unless one row has more.
-  static constexpr int64_t kWaveScores = int64_t{1} << 19;
+  static constexpr int64_t kWaveScores = int64_t{2} << 20;
 
   // REQUIRES: this CPU runs `kernels`, which is not kScalar.
   VectorSelect(CpuKernels kernels, ThreadPool& pool,
@@ -37,8 +37,8 @@ class VectorSelect {
   // One row of the wave: where its scores stand.
   struct Row {
     const SelectProgram* program = nullptr;  // null: no score is needed
-    // [query heads, num_scores] from first_score on, by level; RawScores has
-    // reduced_heads.
+    // [query heads / heads_a_score(), num_scores] from first_score on, by
+    // level; RawScores has reduced_heads.
     int64_t first_score[2] = {};
     int64_t num_scores[2] = {};
     int reduced_heads = 0;
