@@ -15,18 +15,6 @@
 namespace winnow {
 namespace {
 
-// What is chosen is forced, or scores no less than what is not.
-void ExpectChoice(const SparseCase& sparse, const SelectProgram& program,
-                  size_t request, int64_t row, int64_t context, int list,
-                  const std::vector<Pick>& picks) {
-  const ListedPartitions partitions =
-      ExpectPartitions(program, context, TokensOf(picks, context));
-  ExpectBudget(program, context, partitions);
-  if (partitions.chosen.empty() || partitions.left.empty()) return;
-  ExpectBest(partitions,
-             OracleScores(sparse, program, request, row, context, list));
-}
-
 // Attention over the tokens that the lists name, in float64.
 void ExpectAttention(const SparseCase& sparse, const SparseResult& got) {
   const KvShape& shape = sparse.paged.shape();
@@ -124,7 +112,7 @@ TEST_P(SelectConformanceTest, ChoosesTheBestAndReadsThem) {
       // A scope's rows are many; the oracle is slow.
       if (row % 3 != 0 && row > 4) return;
       for (int list = 0; list < sparse.NumLists(*program); ++list) {
-        ExpectChoice(sparse, *program, r, row, context, list,
+        ExpectChoice(sparse, *program, {r, row, context, list},
                      lists[static_cast<size_t>(list)]);
       }
     });
@@ -132,32 +120,16 @@ TEST_P(SelectConformanceTest, ChoosesTheBestAndReadsThem) {
   });
 }
 
-// One row whose summaries are many, of a 16-bit type.
+// Summaries of a 16-bit type.
 SparseCase ManySummaries(RandomSource& random) {
-  using Kind = SummaryRows::Kind;
-  const int k_dim = random.Among({32, 64, 96, 128});
   const KvShape shape = {
       .dtype = random.Among({Dtype::kBFloat16, Dtype::kFloat16}),
       .num_kv_heads = random.Among({1, 2}),
       .group_heads = random.Among({1, 4, 12}),
-      .k_dim = k_dim,
+      .k_dim = random.Among({32, 64, 96, 128}),
       .v_dim = 16};
-  SparseCase sparse(shape,
-                    {{static_cast<int32_t>(random.Between(1200, 2400)), 1, 0}},
-                    random);
-  SelectProgram program;
-  program.scope = random.Among({Scope::kQHead, Scope::kKvHead});
-  program.block_tokens = random.Among({1, 2, 4});
-  const int block = program.block_tokens;
-  program.rows = block == 1
-                     ? SummaryRows{Kind::kKeys, 1, 1, shape.dtype}
-                     : SummaryRows{random.Among({Kind::kMean, Kind::kMinMax}),
-                                   block, block, shape.dtype};
-  program.budget = {Amount::Unit::kTokens, 64};
-  sparse.programs = {program};
-  sparse.selectors = {0};
-  sparse.prompt_tokens = {0};
-  return sparse;
+  const auto context = static_cast<int32_t>(random.Between(1200, 2400));
+  return ManySummariesCase(shape, context, random);
 }
 
 TEST_P(SelectConformanceTest, ChoosesTheBestOfManySummaries) {
@@ -167,7 +139,7 @@ TEST_P(SelectConformanceTest, ChoosesTheBestOfManySummaries) {
     const SparseResult got = RunSparse(device, sparse);
     const int64_t context = sparse.paged.requests()[0].end_position();
     for (int list = 0; list < std::ssize(got.picks[0]); ++list) {
-      ExpectChoice(sparse, sparse.programs[0], 0, 0, context, list,
+      ExpectChoice(sparse, sparse.programs[0], {0, 0, context, list},
                    got.picks[0][static_cast<size_t>(list)]);
     }
   });

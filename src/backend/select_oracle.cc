@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "backend/listed_tokens.h"
+
 namespace winnow {
 namespace {
 
@@ -301,6 +303,34 @@ void ExpectBest(const ListedPartitions& partitions,
   const size_t best = *std::ranges::max_element(partitions.left, {}, low);
   EXPECT_GE(high(worst), low(best))
       << "partition " << worst << " is chosen and not " << best;
+}
+
+void ExpectChoice(const SparseCase& sparse, const SelectProgram& program,
+                  const RowList& of, const std::vector<Pick>& picks) {
+  const ListedPartitions partitions =
+      ExpectPartitions(program, of.context, TokensOf(picks, of.context));
+  ExpectBudget(program, of.context, partitions);
+  if (partitions.chosen.empty() || partitions.left.empty()) return;
+  ExpectBest(partitions, OracleScores(sparse, program, of.request, of.row,
+                                      of.context, of.list));
+}
+
+SparseCase ManySummariesCase(const KvShape& shape, int32_t context,
+                             RandomSource& random) {
+  SparseCase sparse(shape, {{context, 1, 0}}, random);
+  SelectProgram program;
+  program.scope = random.Among({Scope::kQHead, Scope::kKvHead});
+  program.block_tokens = random.Among({1, 2, 4});
+  const int block = program.block_tokens;
+  program.rows = block == 1
+                     ? SummaryRows{Kind::kKeys, 1, 1, shape.dtype}
+                     : SummaryRows{random.Among({Kind::kMean, Kind::kMinMax}),
+                                   block, block, shape.dtype};
+  program.budget = {Amount::Unit::kTokens, 64};
+  sparse.programs = {program};
+  sparse.selectors = {0};
+  sparse.prompt_tokens = {0};
+  return sparse;
 }
 
 }  // namespace winnow

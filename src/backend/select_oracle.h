@@ -46,6 +46,22 @@ void ExpectBudget(const SelectProgram& program, int64_t context,
 void ExpectBest(const ListedPartitions& partitions,
                 std::span<const BoundedScore> scores);
 
+// A list of a row.
+struct RowList {
+  size_t request = 0;
+  int64_t row = 0;
+  int64_t context = 0;
+  int list = 0;
+};
+
+// All of these: what is chosen is forced, or scores no less than what is not.
+void ExpectChoice(const SparseCase& sparse, const SelectProgram& program,
+                  const RowList& of, const std::vector<Pick>& picks);
+
+// One row whose summaries are many, of the shape's type.
+SparseCase ManySummariesCase(const KvShape& shape, int32_t context,
+                             RandomSource& random);
+
 }  // namespace winnow
 
 #endif  // WINNOW_BACKEND_SELECT_ORACLE_H_

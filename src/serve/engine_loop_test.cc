@@ -371,6 +371,9 @@ TEST_F(EngineLoopTest, WhoIsInAStepWithoutMemoryIsTold) {
               "memory does not suffice for a step");
   }
   EXPECT_FALSE(loop_->healthy());
+  // The engine has them until it ends, and tells their feeds then.
+  ASSERT_TRUE(loop_->AwaitRest(kLong));
+  for (const Asked& asked : all) EXPECT_GT(asked.feed.use_count(), 1);
 }
 
 TEST_F(EngineLoopTest, WhoWaitsForTheDiskMayLeave) {

@@ -68,8 +68,8 @@ struct ScanSlots {
 // Pages of the same number are read one after the other, all KV heads', as they
 // lie in memory but where a kernel takes whole tiles. (Head by head Select
 // reached 0.61 of a plain read of quest's summaries for KV heads by one CPU of
-// a Zen 5, 0.76 by two that share a cache and 0.55 by two that do not, as now
-// 0.75, 0.81 and 0.66; bench/results/2026-11-25-*-verbs-in-turn.json of d132155
+// a Zen 5, and 0.76 or 0.55 by two, where that reaches 50 GB/s or 75; now 0.75,
+// and 0.81 or 0.66: bench/results/2026-11-25-*-verbs-in-turn.json of d132155
 // and, for the last pair, of 2bc54c1.)
 class RowScan {
  public:

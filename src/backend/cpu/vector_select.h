@@ -15,10 +15,10 @@ namespace winnow {
 // Owns the scores under way and each worker's scratch; borrows the pool. Called
 // by the backend's thread.
 //
-// Works in waves of rows whose scores fit: all workers scan the
-// summaries of the wave's rows, cut into pieces that know nothing of one
-// another, so that one long row keeps them all busy; then they choose. A score
-// is the same whoever computes it.
+// Works in waves of rows whose scores fit: all workers scan the summaries of
+// the wave's rows, cut into pieces that know nothing of one another, so that
+// one long row keeps them all busy; then they choose. A score is the same
+// whoever computes it.
 class VectorSelect {
  public:
   // A wave has so many scores at most, unless one row has more.

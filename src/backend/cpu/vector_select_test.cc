@@ -4,7 +4,6 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/forwarding.h"
-#include "backend/listed_tokens.h"
 #include "backend/select_oracle.h"
 #include "backend/sparse_case.h"
 
@@ -71,7 +70,6 @@ TEST(VectorSelectTest, ARowBeyondAWaveKeepsItsScores) {
 // KV heads beyond those of one scan, and groups beyond a kernel's rows.
 TEST(VectorSelectTest, ScansOfManyHeadsChooseTheBest) {
   if (AvailableCpuKernels().back() == CpuKernels::kScalar) GTEST_SKIP();
-  using Kind = SummaryRows::Kind;
   constexpr int kShapes[][2] = {{9, 2}, {17, 1}, {16, 4}, {2, 17}, {1, 33}};
   for (int seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed=" << seed);
@@ -82,32 +80,15 @@ TEST(VectorSelectTest, ScansOfManyHeadsChooseTheBest) {
         .num_kv_heads = num_kv_heads,
         .group_heads = group_heads,
         .k_dim = random.Among({16, 32})};
-    SparseCase sparse(shape,
-                      {{static_cast<int32_t>(random.Between(300, 700)), 1, 0}},
-                      random);
-    SelectProgram program;
-    program.scope = random.Among({Scope::kQHead, Scope::kKvHead});
-    program.block_tokens = random.Among({1, 4});
-    const int block = program.block_tokens;
-    program.rows = block == 1
-                       ? SummaryRows{Kind::kKeys, 1, 1, shape.dtype}
-                       : SummaryRows{random.Among({Kind::kMean, Kind::kMinMax}),
-                                     block, block, shape.dtype};
-    program.budget = {Amount::Unit::kTokens, 64};
-    sparse.programs = {program};
-    sparse.selectors = {0};
-    sparse.prompt_tokens = {0};
+    const SparseCase sparse = ManySummariesCase(
+        shape, static_cast<int32_t>(random.Between(300, 700)), random);
     TestDevice device(MakeCpuBackend({.num_threads = 1 + seed % 3}));
     const SparseResult got = RunSparse(device, sparse);
     const int64_t context = sparse.paged.requests()[0].end_position();
-    ASSERT_EQ(std::ssize(got.picks[0]), sparse.NumLists(program));
-    for (int list = 0; list < sparse.NumLists(program); ++list) {
-      const ListedPartitions partitions = ExpectPartitions(
-          program, context,
-          TokensOf(got.picks[0][static_cast<size_t>(list)], context));
-      ExpectBudget(program, context, partitions);
-      ExpectBest(partitions,
-                 OracleScores(sparse, program, 0, 0, context, list));
+    ASSERT_EQ(std::ssize(got.picks[0]), sparse.NumLists(sparse.programs[0]));
+    for (int list = 0; list < std::ssize(got.picks[0]); ++list) {
+      ExpectChoice(sparse, sparse.programs[0], {0, 0, context, list},
+                   got.picks[0][static_cast<size_t>(list)]);
     }
   }
 }
