@@ -13,29 +13,54 @@ namespace winnow {
 // item.
 inline constexpr int kMaxItemHeads = 8;
 
-// How many halves a kernel reads of pages [begin, end), of K and V.
-int CountHalves(const TileKeys& keys, int begin, int end);
+// How far ahead of what is read lies what is fetched from afar.
+inline constexpr int kFarBytes = 16384;
 
-// The halves of pages in the order in which they are read: `pages_at_once` of
-// one of some units, then of the next one; of each the K and then the V.
+// Reads units together: `pages_at_once` pages of one, then those of the next
+// one, as KV heads' lie in memory; of each the K and then the V. So it knows
+// what halves of pages are read later, in the same units or the next ones.
 // What is read elsewhere, as it was copied, is fetched from where they say.
 class HalvesInTurn {
  public:
-  // What is fetched lies far_bytes and near_bytes ahead, in halves of
-  // `half_bytes`: a page at least, as kernels of float32 transpose one before
-  // they fetch.
-  HalvesInTurn(int far_bytes, int near_bytes, int64_t half_bytes,
-               int pages_at_once);
+  // What is fetched lies kFarBytes and near_bytes ahead, in halves of
+  // `half_bytes`: near a page at least, as kernels of float32 transpose one
+  // before they fetch, and far two, as what both ask for at once comes late.
+  HalvesInTurn(int near_bytes, int64_t half_bytes, int pages_at_once);
 
-  // Those of `units`, at most kMaxItemHeads, follow. REQUIRES: of what was
-  // added before, no more than as many units' are left.
+  // `units`, at most kMaxItemHeads, are read after what was added before.
+  // REQUIRES: of that no more than as many units' is left.
   void Add(std::span<const TileKeys> units);
 
-  // What stands ahead of the next `count` halves, which are taken. It holds
-  // until the next call of Add. Behind the last one stands the last one.
-  HalvesAhead Take(int count);
+  // Calls read(unit, page, end) for pages [page, end) of units[unit], in turn,
+  // wherever a half of them is read, with what stands ahead in the unit: behind
+  // the last half the last one. REQUIRES: `units` were added before all others
+  // that are left.
+  template <typename ReadPages>
+  void Read(std::span<TileKeys> units, const ReadPages& read) {
+    ForEach(units.size(), [&](size_t unit, int page, int end) {
+      const int num_halves = CountHalves(units[unit], page, end);
+      if (num_halves == 0) return;
+      units[unit].ahead = Take(num_halves);
+      read(unit, page, end);
+    });
+  }
 
  private:
+  // Calls fn(unit, page, end) for all pages of so many units, in their order.
+  template <typename Fn>
+  void ForEach(size_t num_units, const Fn& fn) const {
+    for (int page = 0; page < kTilePages; page += pages_at_once_) {
+      for (size_t unit = 0; unit < num_units; ++unit) {
+        fn(unit, page, page + pages_at_once_);
+      }
+    }
+  }
+  // How many halves are read of pages [page, end), of K and V.
+  static int CountHalves(const TileKeys& keys, int page, int end);
+  // What stands ahead of the next `count` halves, which are taken. It holds
+  // until the next call of Add.
+  HalvesAhead Take(int count);
+
   static constexpr int kMaxAhead = 16;
   static constexpr int kMaxAdded = kMaxItemHeads * 2 * kTileHalves;
 

@@ -9,8 +9,9 @@
 namespace winnow {
 namespace {
 
-constexpr int kHalfBytes = 64;
-constexpr int kFar = 6, kNear = 3;  // halves
+constexpr int kFar = 8, kNear = 3;  // halves
+constexpr int kHalfBytes = kFarBytes / kFar;
+constexpr int kUnitBytes = kMaxItemHeads * 2 * kTileHalves * kHalfBytes;
 
 // Units of some KV heads whose slices are neighbours: K, then V.
 std::vector<TileKeys> UnitsAt(const std::byte* base, int num_heads,
@@ -59,12 +60,12 @@ std::vector<const std::byte*> ReadHalves(const TileKeys& keys, int begin,
 // another in memory, so that halves in turn ascend.
 TEST(HalvesInTurnTest, WhatStandsAheadIsReadLater) {
   std::mt19937 random(3);
-  std::vector<std::byte> memory(size_t{1} << 20);
+  std::vector<std::byte> memory(8 * kUnitBytes);
   for (int round = 0; round < 100; ++round) {
     const int pages_at_once = round % 2 == 0 ? 1 : kTilePages;
-    HalvesInTurn turn(kFar * kHalfBytes, kNear * kHalfBytes, kHalfBytes,
-                      pages_at_once);
+    HalvesInTurn turn(kNear * kHalfBytes, kHalfBytes, pages_at_once);
     std::vector<const std::byte*> read;
+    size_t end = 0;
     struct Wanted {
       const std::byte* half;
       size_t at;
@@ -76,10 +77,10 @@ TEST(HalvesInTurnTest, WhatStandsAheadIsReadLater) {
       const int num_heads = 1 + static_cast<int>(random() % kMaxItemHeads);
       std::vector<TileKeys> next;
       if (unit < 8) {
-        next = UnitsAt(memory.data() + unit * (1 << 16), num_heads, random);
+        next = UnitsAt(memory.data() + unit * kUnitBytes, num_heads, random);
       }
       turn.Add(next);
-      size_t end = read.size();
+      end = read.size();
       for (const auto* some : {&units, &next}) {
         for (const TileKeys& keys : *some) {
           end += ReadHalves(keys, 0, kTilePages).size();
@@ -88,24 +89,23 @@ TEST(HalvesInTurnTest, WhatStandsAheadIsReadLater) {
       const auto expect = [&](const std::byte* half, size_t at) {
         ahead.push_back({half, std::min(at, end - 1)});
       };
-      for (int page = 0; page < kTilePages; page += pages_at_once) {
-        for (const TileKeys& keys : units) {
-          const auto halves = ReadHalves(keys, page, page + pages_at_once);
-          const int count = CountHalves(keys, page, page + pages_at_once);
-          ASSERT_EQ(count, halves.size());
-          const HalvesAhead of_page = turn.Take(count);
-          for (int i = 0; i < count; ++i) {
-            const size_t at = read.size();
-            for (int again = 0; again <= kFarAgain; ++again) {
-              expect(of_page.far[i - again], at + kFar - again);
-            }
-            expect(of_page.near[i], at + kNear);
-            read.push_back(halves[static_cast<size_t>(i)]);
+      turn.Read(units, [&](size_t head, int page, int end_page) {
+        ASSERT_EQ(end_page, page + pages_at_once);
+        const TileKeys& keys = units[head];
+        const auto halves = ReadHalves(keys, page, end_page);
+        EXPECT_FALSE(halves.empty());
+        for (int i = 0; i < std::ssize(halves); ++i) {
+          const size_t at = read.size();
+          for (int again = 0; again <= kFarAgain; ++again) {
+            expect(keys.ahead.far[i - again], at + kFar - again);
           }
+          expect(keys.ahead.near[i], at + kNear);
+          read.push_back(halves[static_cast<size_t>(i)]);
         }
-      }
+      });
       units = next;
     }
+    ASSERT_EQ(read.size(), end);
     for (const Wanted& wanted : ahead) {
       EXPECT_EQ(wanted.half, read[wanted.at])
           << "round=" << round << " half " << wanted.at << " of "
@@ -131,12 +131,14 @@ TEST(HalvesInTurnTest, DistancesAreHalvesAtLeastAndAtMost) {
     size_t far, near;
   };
   for (const Case& of :
-       {Case{1 << 20, kFarAgain, kPageHalves}, Case{1, 16, 16}}) {
-    HalvesInTurn turn(32768, 4096, of.half_bytes, kTilePages);
+       {Case{1 << 20, 2 * kPageHalves, kPageHalves}, Case{1, 16, 16}}) {
+    HalvesInTurn turn(4096, of.half_bytes, kTilePages);
     turn.Add({&keys, 1});
-    const HalvesAhead ahead = turn.Take(1);
-    EXPECT_EQ(ahead.far[0], halves[std::min(of.far, halves.size() - 1)]);
-    EXPECT_EQ(ahead.near[0], halves[std::min(of.near, halves.size() - 1)]);
+    turn.Read({&keys, 1}, [&](size_t, int, int) {
+      EXPECT_EQ(keys.ahead.far[0], halves[std::min(of.far, halves.size() - 1)]);
+      EXPECT_EQ(keys.ahead.near[0],
+                halves[std::min(of.near, halves.size() - 1)]);
+    });
   }
 }
 

@@ -167,7 +167,6 @@ ReadKernels AmxReadKernels() {
   kernels.tile_bfloat16 = ReadTileAmx;
   kernels.tile_bfloat16_k_multiple = 32;
   kernels.unit_tile_bfloat16 = ReadUnitAmx;
-  kernels.far_bytes = 65536;  // as much as a unit, or half of one
   kernels.score_tile_bfloat16 = ScoreTileAmx;
   return kernels;
 }

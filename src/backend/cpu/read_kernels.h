@@ -63,6 +63,16 @@ struct TileKeys {
   HalvesAhead ahead;
 };
 
+// Whether a key is read of the half that `key` is one of: what half a page's
+// pick leaves in memory is not.
+[[gnu::always_inline]] inline bool ReadsHalf(const TileKeys& keys, int key) {
+  const int first = key / kHalfTokens * kHalfTokens;
+  if (first + kHalfTokens <= keys.begin || first >= keys.end) return false;
+  const int page = first / kTilePageTokens;
+  const int in_page = first % kTilePageTokens;
+  return !keys.picked || (keys.tokens[page] >> in_page & 0xffff) != 0;
+}
+
 // How a row's keys among [begin, end) are told: it sees all, a range, or the
 // tokens of a mask.
 enum class Seen { kAll, kRange, kTokens };
@@ -204,9 +214,8 @@ struct ReadKernels {
   // The same with tiled_q as well, of a k_dim and v_dim that are multiples of
   // 32, for whole units; or null.
   UnitKernel unit_tile_bfloat16 = nullptr;
-  // How far ahead of what is read lies what is fetched from afar and from near:
+  // How far ahead of what is read lies what is fetched from near:
   // halves_in_turn.h.
-  int far_bytes = 32768;
   int near_bytes = 4096;
   // Scores alone, of which Select makes use: K may be summaries.
   ScoreKernel score_float32 = nullptr;

@@ -19,16 +19,6 @@ namespace winnow {
 template <class Words>
 using FetchCursorOf = FetchCursor<Words::kFarLevel>;
 
-// Whether a key is read of the half that `key` is one of: what half a page's
-// pick leaves in memory is not.
-[[gnu::always_inline]] inline bool ReadsHalf(const TileKeys& keys, int key) {
-  const int first = key / kHalfTokens * kHalfTokens;
-  if (first + kHalfTokens <= keys.begin || first >= keys.end) return false;
-  const int page = first / kTilePageTokens;
-  const int in_page = first % kTilePageTokens;
-  return !keys.picked || (keys.tokens[page] >> in_page & 0xffff) != 0;
-}
-
 // Those of a page.
 [[gnu::always_inline]] inline int CountReadHalves(const TileKeys& keys,
                                                   int page) {

@@ -200,51 +200,67 @@ class UnitWaves {
                               item = RunItem(job_, *item, worker, queue);
                             }
                           });
-    const ReadMerge* merges = job_.workspace.merges();
-    job_.pool.ParallelFor(int64_t{num_merges_} * kUnitRows,
-                          [&](int64_t i, int worker) {
-                            const ReadMerge& merge = merges[i / kUnitRows];
-                            const int lane = static_cast<int>(i % kUnitRows);
-                            if (lane < merge.rows.num_lanes())
-                              MergeLane(merge, lane, worker);
-                          });
+    job_.pool.ParallelFor(num_merges_, [&](int64_t i, int worker) {
+      MergeUnits(job_.workspace.merges()[i], worker);
+    });
     num_items_ = num_merges_ = 0;
     next_ = begin_;
     std::swap(left_, taken_);
   }
 
-  // Merges the units (or groups) of one lane in order: into their group, and
-  // each group into the row.
-  void MergeLane(const ReadMerge& merge, int lane, int worker) const {
-    const int64_t floats = 2 * SoftmaxState::NumFloats(dim_);
-    float* memory = job_.workspace.Scratch(worker).Take<float>(floats);
-    const SoftmaxState row(memory, dim_);
-    const SoftmaxState group(memory + floats / 2, dim_);
+  // A lane's state in the making: the row's and that of the open group.
+  struct LaneState {
+    SoftmaxState row, group;
+  };
+
+  // Where lane `lane` of `states` is: [16, 2 states].
+  LaneState LaneStateAt(float* states, int lane) const {
+    const int64_t floats = SoftmaxState::NumFloats(dim_);
+    states += lane * 2 * floats;
+    return {{states, dim_}, {states + floats, dim_}};
+  }
+
+  // Merges the units (or groups) of all lanes in order: into their group, and
+  // each group into the row. State by state, as they lie: other workers have
+  // left most of them.
+  void MergeUnits(const ReadMerge& merge, int worker) const {
+    const int num_lanes = merge.rows.num_lanes();
+    const int64_t floats = 2 * num_lanes * SoftmaxState::NumFloats(dim_);
+    float* states = job_.workspace.Scratch(worker).Take<float>(floats);
     if (merge.continues) {
-      std::copy_n(taken_ + lane * floats, floats, memory);
+      std::copy_n(taken_, floats, states);
     } else {
-      row.MarkEmpty();
-      group.MarkEmpty();
+      for (int lane = 0; lane < num_lanes; ++lane) {
+        const LaneState state = LaneStateAt(states, lane);
+        state.row.MarkEmpty();
+        state.group.MarkEmpty();
+      }
     }
     int unit = merge.first_unit;
     const int end_unit = unit + merge.num_units;
     for (int index = 0; unit < end_unit; ++index) {
-      group.Merge(
-          StateAt(merge.partial, dim_, merge.rows.num_lanes(), index, lane),
-          job_.blend);
       const int group_end = (unit / kGroupUnits + 1) * kGroupUnits;
       unit =
           unit < merge.first_single ? std::min(group_end, end_unit) : unit + 1;
-      const bool last = merge.ends && unit == end_unit;
-      if (unit != group_end && !last) continue;
-      row.Merge(group, job_.blend);
-      group.MarkEmpty();
+      const bool ends_group =
+          unit == group_end || (merge.ends && unit == end_unit);
+      for (int lane = 0; lane < num_lanes; ++lane) {
+        const LaneState state = LaneStateAt(states, lane);
+        state.group.Merge(StateAt(merge.partial, dim_, num_lanes, index, lane),
+                          job_.blend);
+        if (!ends_group) continue;
+        state.row.Merge(state.group, job_.blend);
+        state.group.MarkEmpty();
+      }
     }
-    if (merge.ends) {
+    if (!merge.ends) {
+      std::copy_n(states, floats, left_);
+      return;
+    }
+    for (int lane = 0; lane < num_lanes; ++lane) {
+      const SoftmaxState row = LaneStateAt(states, lane).row;
       WriteRow(job_, PlaceOf(job_, merge.rows, lane),
                {row.maximum(), row.sum(), row.values(), 1});
-    } else {
-      std::copy_n(memory, floats, left_ + lane * floats);
     }
   }
 

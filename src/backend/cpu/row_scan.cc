@@ -49,7 +49,6 @@ RowScan::RowScan(const ReadKernels& kernels, ScanTask task,
       level_(task.table.layout.levels[static_cast<size_t>(task.level)]),
       width_(task.cache.format.k_dim * (IsBound(task.rows) ? 2 : 1)),
       reduce_heads_(kernels.reduce_heads),
-      far_bytes_(kernels.far_bytes),
       near_bytes_(kernels.near_bytes) {
   const Dtype dtype =
       task.rows.kind == Kind::kKeys ? task.cache.format.k : task.rows.dtype;
@@ -110,7 +109,7 @@ void RowScan::Run(int64_t first, int64_t end,
         end);
   ScanSlots slots = {this, first, end};
   Tiles of_turns[2];
-  HalvesInTurn turn(far_bytes_, near_bytes_, kHalfTokens * stored_row_bytes_,
+  HalvesInTurn turn(near_bytes_, kHalfTokens * stored_row_bytes_,
                     pages_at_once_);
   FindTiles(slots, of_turns[0]);
   turn.Add(of_turns[0].all());
@@ -125,14 +124,10 @@ void RowScan::Run(int64_t first, int64_t end,
     Tiles& tiles = of_turns[number];
     const int num_slots = tiles.keys[0].end;
     const int num_pages = (num_slots + kTilePageTokens - 1) / kTilePageTokens;
-    for (int page = 0; page < num_pages; page += pages_at_once_) {
-      const int end_page = std::min(page + pages_at_once_, num_pages);
-      const int num_halves = CountHalves(tiles.keys[0], page, end_page);
-      for (int head = 0; head < tiles.count; ++head) {
-        tiles.keys[head].ahead = turn.Take(num_halves);
-        ScorePages(head, slot, tiles.keys[head], page, end_page);
-      }
-    }
+    turn.Read(tiles.all(), [&](size_t head, int page, int end_page) {
+      ScorePages(static_cast<int>(head), slot, tiles.keys[head], page,
+                 std::min(end_page, num_pages));
+    });
     for (int head = 0; head < tiles.count; ++head) {
       CopyScores(head, slot, num_slots);
     }

@@ -122,7 +122,7 @@ class RowScan {
   bool by_tile_ = false;  // queries are packed for score_tile_bfloat16
   ScoreKernel score_ = nullptr;
   const ReduceKernel reduce_heads_;
-  const int far_bytes_, near_bytes_;
+  const int near_bytes_;
   // Both null: rows are read as stored.
   WidenKernel widen_ = nullptr;
   Float8Kernel widen_float8_ = nullptr;  // rows have scales of their own

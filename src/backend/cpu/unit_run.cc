@@ -52,11 +52,10 @@ class UnitRun {
         num_lanes_(item.rows.num_lanes()),
         scratch_(job.workspace.Scratch(worker)),
         q_words_(job.cache.format.k_dim / (job.unit_paired ? 2 : 1)),
-        pages_at_once_(job.unit_by_tile ? kTilePages : 1),
-        turn_(job.far_bytes, job.near_bytes,
+        turn_(job.near_bytes,
               int64_t{kHalfTokens} * job.cache.format.k_dim *
                   DtypeBytes(job.cache.format.k),
-              pages_at_once_) {
+              job.unit_by_tile ? kTilePages : 1) {
     int32_t* first_key = scratch_.Take<int32_t>(num_lanes_);
     int32_t* last_key = scratch_.Take<int32_t>(num_lanes_);
     for (int lane = 0; lane < num_lanes_; ++lane) {
@@ -90,7 +89,8 @@ class UnitRun {
       for (int unit = 0; unit < item_.num_units; ++unit) {
         for (int head = 0; head < item_.num_kv_heads; ++head) {
           units_[head]->FindUnit(item_.first_unit + unit, keys);
-          ReadPages({&keys, 1}, &rows_[head]);
+          turn_.Add({&keys, 1});
+          ReadUnits({&keys, 1}, &rows_[head]);
           Keep(unit, head);
         }
       }
@@ -104,7 +104,7 @@ class UnitRun {
       if (unit + 1 == item_.num_units) next_item = queue.Take();
       FindNext(unit + 1, next_item, next);
       turn_.Add(next.all());
-      ReadPages(of_turns[unit % 2].all(), rows_);
+      ReadUnits(of_turns[unit % 2].all(), rows_);
       for (int head = 0; head < item_.num_kv_heads; ++head) {
         Keep(unit, head);
       }
@@ -143,23 +143,14 @@ class UnitRun {
     units_[head].emplace(job_, of_head, job_.unit_widen, scratch_);
   }
 
-  // Pages of the same number one after the other, as they lie.
-  void ReadPages(std::span<TileKeys> units, UnitRows* rows) {
-    const bool fetches = ReadsInPlace(job_);
+  void ReadUnits(std::span<TileKeys> units, UnitRows* rows) {
     for (size_t head = 0; head < units.size(); ++head) {
       if (units[head].begin < units[head].end) continue;
       std::fill_n(rows[head].maximum, num_lanes_, kNoKeyYet);
     }
-    for (int page = 0; page < kTilePages; page += pages_at_once_) {
-      const int end = page + pages_at_once_;
-      for (size_t head = 0; head < units.size(); ++head) {
-        TileKeys& keys = units[head];
-        const int num_halves = CountHalves(keys, page, end);
-        if (num_halves == 0) continue;
-        if (fetches) keys.ahead = turn_.Take(num_halves);
-        job_.unit(keys, page, end, rows[head]);
-      }
-    }
+    turn_.Read(units, [&](size_t head, int page, int end) {
+      job_.unit(units[head], page, end, rows[head]);
+    });
   }
 
   void FindUnits(int unit, UnitsOfHeads& to) const {
@@ -199,7 +190,6 @@ class UnitRun {
   const int num_lanes_;
   ScratchCutter scratch_;
   const int64_t q_words_;
-  const int pages_at_once_;  // of a head
   UnitRows rows_[kMaxItemHeads];
   std::optional<ItemUnits> units_[kMaxItemHeads];
   HalvesInTurn turn_;

@@ -39,7 +39,6 @@ void ChooseKernels(const ReadKernels& kernels, ReadJob& job) {
   job.blend = kernels.blend;
   job.tile = kernels.tile_float32;
   job.unit = kernels.unit_float32;
-  job.far_bytes = kernels.far_bytes;
   job.near_bytes = kernels.near_bytes;
   if (format.k == Dtype::kFloat32) return;
   job.tile_widen = job.unit_widen = format.k == Dtype::kBFloat16

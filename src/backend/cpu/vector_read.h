@@ -38,7 +38,6 @@ struct ReadJob {
   WidenKernel unit_widen = nullptr;
   bool unit_paired = false;
   bool unit_by_tile = false;  // needs tiled_q, and takes whole units
-  int far_bytes = 0;          // ReadKernels
   int near_bytes = 0;
   BlendKernel blend = nullptr;
 };
