@@ -66,6 +66,10 @@ void PieceMover::BeginWaiting() {
     ++num_lanes_under_way_;
     Begin(lane, DirectBytes(transfer));
   }
+  if (added_.empty()) return;
+  num_parts_under_way_ += static_cast<int>(added_.size());
+  folder_->Submit(added_);
+  added_.clear();
 }
 
 void PieceMover::Pump(bool wait, std::vector<PieceDone>& done) {
@@ -98,22 +102,20 @@ void PieceMover::Begin(size_t lane, int64_t direct_bytes) {
   for (size_t part = 0; part < begun.parts.size(); ++part) {
     if (begun.parts[part].bytes.empty()) continue;
     ++begun.num_open_parts;
-    SubmitRest(lane, part);
+    AddRest(lane, part);
   }
 }
 
-void PieceMover::SubmitRest(size_t lane, size_t part) {
+void PieceMover::AddRest(size_t lane, size_t part) {
   const Lane& moved = lanes_[lane];
   const Part& rest = moved.parts[part];
   const int64_t before = part == 0 ? 0 : std::ssize(moved.parts[0].bytes);
-  const BlockTransfer transfer = {
-      .tag = lane * moved.parts.size() + part,
-      .kind = moved.transfer.source.empty() ? BlockTransfer::Kind::kRead
-                                            : BlockTransfer::Kind::kWrite,
-      .offset = layout_.Offset(moved.transfer.slot) + before + rest.num_moved,
-      .bytes = rest.bytes.subspan(static_cast<size_t>(rest.num_moved))};
-  folder_->Submit({&transfer, 1});
-  ++num_parts_under_way_;
+  added_.push_back(
+      {.tag = lane * moved.parts.size() + part,
+       .kind = moved.transfer.source.empty() ? BlockTransfer::Kind::kRead
+                                             : BlockTransfer::Kind::kWrite,
+       .offset = layout_.Offset(moved.transfer.slot) + before + rest.num_moved,
+       .bytes = rest.bytes.subspan(static_cast<size_t>(rest.num_moved))});
 }
 
 void PieceMover::Land(const BlockCompletion& completion) {
@@ -126,7 +128,7 @@ void PieceMover::Land(const BlockCompletion& completion) {
   part.num_moved += num_bytes;
   const bool is_whole = part.num_moved == std::ssize(part.bytes);
   if (!is_whole && completion.error == 0 && num_bytes > 0) {
-    return SubmitRest(index, number);
+    return AddRest(index, number);
   }
   if (!is_whole && lane.error == 0) {
     lane.error = completion.error != 0 ? completion.error : EIO;

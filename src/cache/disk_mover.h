@@ -81,9 +81,11 @@ class PieceMover {
   // at a multiple of them.
   int64_t DirectBytes(const PieceTransfer& transfer) const;
   void Begin(size_t lane, int64_t direct_bytes);
-  // As many as may be under way, and there are buffers for.
+  // As many as may be under way, and there are buffers for. Submits them and
+  // what AddRest has added.
   void BeginWaiting();
-  void SubmitRest(size_t lane, size_t part);
+  // What is left of a part goes to the disk with what begins next.
+  void AddRest(size_t lane, size_t part);
   // Goes on with what has not ended; else the lane has landed.
   void Land(const BlockCompletion& completion);
   Status Finish(const Lane& lane) const;
@@ -98,6 +100,9 @@ class PieceMover {
   std::vector<size_t> free_lanes_;
   std::vector<size_t> landed_;  // not yet checked
   std::deque<PieceTransfer> waiting_;
+  // Not yet submitted: at once, so that the system may make one request of
+  // parts that are neighbours on the disk, and ring for all of them once.
+  std::vector<BlockTransfer> added_;
   int num_lanes_under_way_ = 0;
   int num_parts_under_way_ = 0;
 };
