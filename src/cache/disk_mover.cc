@@ -20,6 +20,7 @@ PieceMover::PieceMover(std::unique_ptr<BlockFolder> folder,
   CHECK(max_lanes_under_way_ > 0 && num_buffers <= folder_->max_transfers(),
         "num_buffers={} max_transfers={}", num_buffers,
         folder_->max_transfers());
+  unsubmitted_.reserve(2 * static_cast<size_t>(max_lanes_under_way_));
   for (int i = 0; i < num_buffers; ++i) {
     lanes_.push_back({.buffer = {buffers_.get() + i * layout_.slot_bytes,
                                  static_cast<size_t>(layout_.slot_bytes)}});
@@ -65,11 +66,16 @@ void PieceMover::BeginWaiting() {
     }
     ++num_lanes_under_way_;
     Begin(lane, DirectBytes(transfer));
+    if (!transfer.source.empty()) Submit();
   }
-  if (added_.empty()) return;
-  num_parts_under_way_ += static_cast<int>(added_.size());
-  folder_->Submit(added_);
-  added_.clear();
+  Submit();
+}
+
+void PieceMover::Submit() {
+  if (unsubmitted_.empty()) return;
+  num_parts_under_way_ += static_cast<int>(unsubmitted_.size());
+  folder_->Submit(unsubmitted_);
+  unsubmitted_.clear();
 }
 
 void PieceMover::Pump(bool wait, std::vector<PieceDone>& done) {
@@ -110,7 +116,7 @@ void PieceMover::AddRest(size_t lane, size_t part) {
   const Lane& moved = lanes_[lane];
   const Part& rest = moved.parts[part];
   const int64_t before = part == 0 ? 0 : std::ssize(moved.parts[0].bytes);
-  added_.push_back(
+  unsubmitted_.push_back(
       {.tag = lane * moved.parts.size() + part,
        .kind = moved.transfer.source.empty() ? BlockTransfer::Kind::kRead
                                              : BlockTransfer::Kind::kWrite,

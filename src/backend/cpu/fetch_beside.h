@@ -8,11 +8,11 @@
 // the first, 8 KiB ahead, was slower there; every other line alone, on Zen 5.)
 //
 // Pages are read in the order in which they lie in memory, all KV heads of a
-// page before the next page, K and V (unit_run.cc): so all that is ahead is
-// near, and each line comes once. Units read head by head were pieces of 4 KiB
-// at strides of 64 KiB; with what follows fetched in the order of memory, but a
-// unit of eight heads ahead, 0.71 and 0.69 of a plain read by one CPU of a Zen
-// 5 at head_dim 64 and 128, as now 0.81 and 0.82
+// page before the next page, K and V (halves_in_turn.h): so all that is ahead
+// is near, and each line comes once. Units read head by head were pieces of 4
+// KiB at strides of 64 KiB; with what follows fetched in the order of memory,
+// but a unit of eight heads ahead, 0.71 and 0.69 of a plain read by one CPU of
+// a Zen 5 at head_dim 64 and 128, as now 0.81 and 0.82
 // (bench/results/2026-11-25-a8d84e3-verbs-in-turn.json).
 //
 // Zen 5 keeps some fifty fetches under way, and drops one for which it has no
@@ -29,7 +29,7 @@
 
 namespace winnow {
 
-// The cache level that what is read a unit later comes into.
+// The cache level that what is fetched from afar comes into.
 enum class FarLevel { kFirst, kSecond };
 
 template <FarLevel kLevel = FarLevel::kSecond>

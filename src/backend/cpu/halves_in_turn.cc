@@ -38,7 +38,7 @@ void HalvesInTurn::Add(std::span<const TileKeys> units) {
       }
     };
     add(keys.k);
-    if (keys.v[0] != nullptr) add(keys.v);
+    if (keys.v_dim > 0) add(keys.v);
   });
   if (end_ == 0) return;
   std::fill_n(halves_.begin() + end_, kMaxAhead,
@@ -50,7 +50,7 @@ int HalvesInTurn::CountHalves(const TileKeys& keys, int page, int end) {
   for (int i = page * kPageHalves; i < end * kPageHalves; ++i) {
     count += ReadsHalf(keys, i * kHalfTokens);
   }
-  return keys.v[0] == nullptr ? count : 2 * count;
+  return keys.v_dim > 0 ? 2 * count : count;
 }
 
 HalvesAhead HalvesInTurn::Take(int count) {

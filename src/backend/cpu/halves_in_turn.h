@@ -2,6 +2,7 @@
 #ifndef WINNOW_BACKEND_CPU_HALVES_IN_TURN_H_
 #define WINNOW_BACKEND_CPU_HALVES_IN_TURN_H_
 
+#include <algorithm>
 #include <array>
 #include <span>
 
@@ -13,18 +14,24 @@ namespace winnow {
 // item.
 inline constexpr int kMaxItemHeads = 8;
 
-// How far ahead of what is read lies what is fetched from afar.
+// How far ahead of what is read lies what is fetched from afar. (32 KiB on a
+// Zen 4 and 64 on AMX were no better for dense reads, and a Read of quest's
+// picks was at 0.76 and 0.57 of a plain read, now at 1.19 to 1.25 and 0.62 to
+// 0.68, by other merges too:
+// bench/results/2026-11-26-ffb1a37-verbs-in-turn.json. 12 KiB are too near for
+// head_dim 128, by a trial without a record.)
 inline constexpr int kFarBytes = 16384;
 
 // Reads units together: `pages_at_once` pages of one, then those of the next
 // one, as KV heads' lie in memory; of each the K and then the V. So it knows
 // what halves of pages are read later, in the same units or the next ones.
-// What is read elsewhere, as it was copied, is fetched from where they say.
+// Where a reader copies halves, what is fetched is what its units name.
 class HalvesInTurn {
  public:
   // What is fetched lies kFarBytes and near_bytes ahead, in halves of
   // `half_bytes`: near a page at least, as kernels of float32 transpose one
-  // before they fetch, and far two, as what both ask for at once comes late.
+  // before they fetch, and far two, as what both ask for at once comes late;
+  // kMaxAhead at most.
   HalvesInTurn(int near_bytes, int64_t half_bytes, int pages_at_once);
 
   // `units`, at most kMaxItemHeads, are read after what was added before.
@@ -51,7 +58,7 @@ class HalvesInTurn {
   void ForEach(size_t num_units, const Fn& fn) const {
     for (int page = 0; page < kTilePages; page += pages_at_once_) {
       for (size_t unit = 0; unit < num_units; ++unit) {
-        fn(unit, page, page + pages_at_once_);
+        fn(unit, page, std::min(page + pages_at_once_, kTilePages));
       }
     }
   }

@@ -17,6 +17,7 @@ constexpr int kUnitBytes = kMaxItemHeads * 2 * kTileHalves * kHalfBytes;
 std::vector<TileKeys> UnitsAt(const std::byte* base, int num_heads,
                               std::mt19937& random) {
   TileKeys shape;
+  shape.v_dim = 16;
   shape.end = kTileKeys;
   if (random() % 2 == 0) {
     shape.end = 1 + static_cast<int>(random() % kTileKeys);
@@ -62,7 +63,7 @@ TEST(HalvesInTurnTest, WhatStandsAheadIsReadLater) {
   std::mt19937 random(3);
   std::vector<std::byte> memory(8 * kUnitBytes);
   for (int round = 0; round < 100; ++round) {
-    const int pages_at_once = round % 2 == 0 ? 1 : kTilePages;
+    const int pages_at_once = round % 2 == 0 ? 1 : 3 + round / 2 % 2;
     HalvesInTurn turn(kNear * kHalfBytes, kHalfBytes, pages_at_once);
     std::vector<const std::byte*> read;
     size_t end = 0;
@@ -90,7 +91,7 @@ TEST(HalvesInTurnTest, WhatStandsAheadIsReadLater) {
         ahead.push_back({half, std::min(at, end - 1)});
       };
       turn.Read(units, [&](size_t head, int page, int end_page) {
-        ASSERT_EQ(end_page, page + pages_at_once);
+        ASSERT_EQ(end_page, std::min(page + pages_at_once, kTilePages));
         const TileKeys& keys = units[head];
         const auto halves = ReadHalves(keys, page, end_page);
         EXPECT_FALSE(halves.empty());
@@ -116,8 +117,8 @@ TEST(HalvesInTurnTest, WhatStandsAheadIsReadLater) {
   }
 }
 
-// Halves greater than the distance are fetched a page ahead, and tiny ones no
-// further than there is room for.
+// Halves greater than the distance are fetched a page ahead from near and two
+// from afar, and tiny ones no further than there is room for.
 TEST(HalvesInTurnTest, DistancesAreHalvesAtLeastAndAtMost) {
   std::mt19937 random(4);
   std::vector<std::byte> memory(size_t{1} << 16);
@@ -134,11 +135,14 @@ TEST(HalvesInTurnTest, DistancesAreHalvesAtLeastAndAtMost) {
        {Case{1 << 20, 2 * kPageHalves, kPageHalves}, Case{1, 16, 16}}) {
     HalvesInTurn turn(4096, of.half_bytes, kTilePages);
     turn.Add({&keys, 1});
+    int num_calls = 0;
     turn.Read({&keys, 1}, [&](size_t, int, int) {
+      ++num_calls;
       EXPECT_EQ(keys.ahead.far[0], halves[std::min(of.far, halves.size() - 1)]);
       EXPECT_EQ(keys.ahead.near[0],
                 halves[std::min(of.near, halves.size() - 1)]);
     });
+    EXPECT_EQ(num_calls, 1);
   }
 }
 

@@ -1,6 +1,7 @@
 // What the attention kernels compute and which there are. Plain data and plain
 // functions: a kernel file is compiled for one instruction set, so it shares
-// no inline function with the rest of the program.
+// no inline function with the rest of the program but such as are always
+// inlined, of which no copy is linked.
 #ifndef WINNOW_BACKEND_CPU_READ_KERNELS_H_
 #define WINNOW_BACKEND_CPU_READ_KERNELS_H_
 

@@ -1,11 +1,11 @@
 // The unit kernel: a few rows against 128 keys, from an empty state, a page at
 // a time with a running maximum: so the units of all KV heads of an item are
-// read in the order in which their pages lie, each byte once (unit_run.cc).
-// Keys are the lanes, since one token has fewer rows than a vector has lanes; a
-// page's K is transposed into scratch on its way, once for all rows.
-// (Transposed in registers and used at once, each broadcast of q meets one
-// vector of keys and not two: 1.15 times the time at 4 rows.) Words that have
-// StoredKeys need no transposed K: scores_by_key.h.
+// read in the order in which their pages lie, each byte once
+// (halves_in_turn.h). Keys are the lanes, since one token has fewer rows than a
+// vector has lanes; a page's K is transposed into scratch on its way, once for
+// all rows. (Transposed in registers and used at once, each broadcast of q
+// meets one vector of keys and not two: 1.15 times the time at 4 rows.) Words
+// that have StoredKeys need no transposed K: scores_by_key.h.
 #ifndef WINNOW_BACKEND_CPU_READ_UNIT_H_
 #define WINNOW_BACKEND_CPU_READ_UNIT_H_
 

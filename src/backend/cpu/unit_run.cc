@@ -148,7 +148,10 @@ class UnitRun {
       if (units[head].begin < units[head].end) continue;
       std::fill_n(rows[head].maximum, num_lanes_, kNoKeyYet);
     }
+    // What is copied is cached: to fetch it once more costs a tenth.
+    const bool fetches = ReadsInPlace(job_);
     turn_.Read(units, [&](size_t head, int page, int end) {
+      if (!fetches) units[head].ahead = {};
       job_.unit(units[head], page, end, rows[head]);
     });
   }
