@@ -29,7 +29,6 @@ class NotingFolder final : public PassingFolder {
   std::vector<size_t>& begun_;
 };
 
-// Each call costs a turn of the system, and of a virtual machine's host.
 TEST(PieceMoverTest, ReadsThatBeginTogetherAreSubmittedAtOnce) {
   constexpr int kPieces = 3;
   constexpr int64_t kPieceBytes = 2 * kBlockBytes;

@@ -54,6 +54,7 @@ int HalvesInTurn::CountHalves(const TileKeys& keys, int page, int end) {
 }
 
 HalvesAhead HalvesInTurn::Take(int count) {
+  if (begin_ == end_) return {};
   CHECK(count <= end_ - begin_, "count={} left={}", count, end_ - begin_);
   const std::byte* const* at = halves_.data() + begin_;
   begin_ += count;

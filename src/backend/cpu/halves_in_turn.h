@@ -25,7 +25,7 @@ inline constexpr int kFarBytes = 16384;
 // Reads units together: `pages_at_once` pages of one, then those of the next
 // one, as KV heads' lie in memory; of each the K and then the V. So it knows
 // what halves of pages are read later, in the same units or the next ones.
-// Where a reader copies halves, what is fetched is what its units name.
+// Units that are not added are read in the same order, and nothing is fetched.
 class HalvesInTurn {
  public:
   // What is fetched lies kFarBytes and near_bytes ahead, in halves of
@@ -41,7 +41,7 @@ class HalvesInTurn {
   // Calls read(unit, page, end) for pages [page, end) of units[unit], in turn,
   // wherever a half of them is read, with what stands ahead in the unit: behind
   // the last half the last one. REQUIRES: `units` were added before all others
-  // that are left.
+  // that are left; or nothing is left, and nothing stands ahead.
   template <typename ReadPages>
   void Read(std::span<TileKeys> units, const ReadPages& read) {
     ForEach(units.size(), [&](size_t unit, int page, int end) {
@@ -64,8 +64,8 @@ class HalvesInTurn {
   }
   // How many halves are read of pages [page, end), of K and V.
   static int CountHalves(const TileKeys& keys, int page, int end);
-  // What stands ahead of the next `count` halves, which are taken. It holds
-  // until the next call of Add.
+  // What stands ahead of the next `count` halves, which are taken: nothing
+  // where none is left. It holds until the next call of Add.
   HalvesAhead Take(int count);
 
   static constexpr int kMaxAhead = 16;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
 #include <random>
 #include <vector>
 
@@ -13,23 +14,42 @@ constexpr int kFar = 8, kNear = 3;  // halves
 constexpr int kHalfBytes = kFarBytes / kFar;
 constexpr int kUnitBytes = kMaxItemHeads * 2 * kTileHalves * kHalfBytes;
 
-// Units of some KV heads whose slices are neighbours: K, then V.
-std::vector<TileKeys> UnitsAt(const std::byte* base, int num_heads,
-                              std::mt19937& random) {
-  TileKeys shape;
-  shape.v_dim = 16;
-  shape.end = kTileKeys;
+// What is read of a unit of K and V: all, or some.
+TileKeys WholeUnit() {
+  TileKeys keys;
+  keys.v_dim = 16;
+  keys.end = kTileKeys;
+  return keys;
+}
+
+TileKeys DrawUnit(std::mt19937& random) {
+  TileKeys keys = WholeUnit();
   if (random() % 2 == 0) {
-    shape.end = 1 + static_cast<int>(random() % kTileKeys);
-    shape.begin = static_cast<int>(random() % 2) * (shape.end / 2);
-    shape.picked = random() % 2 == 0;
+    keys.end = 1 + static_cast<int>(random() % kTileKeys);
+    keys.begin = static_cast<int>(random() % 2) * (keys.end / 2);
+    keys.picked = random() % 2 == 0;
   }
-  for (uint32_t& tokens : shape.tokens) {
+  for (uint32_t& tokens : keys.tokens) {
     tokens = random() % 3 == 0 ? 0xffff0000 : ~uint32_t{0};
   }
+  return keys;
+}
+
+bool IsRead(const TileKeys& keys, int half) {
+  const bool inside =
+      half >= keys.begin / kHalfTokens && half * kHalfTokens < keys.end;
+  const bool picked = (keys.tokens[half / 2] >> half % 2 * 16 & 0xffff) != 0;
+  return inside && (!keys.picked || picked);
+}
+
+// Units of some KV heads whose slices are neighbours: K, then V. What is not
+// read has no address.
+std::vector<TileKeys> UnitsAt(const std::byte* base, int num_heads,
+                              const TileKeys& shape) {
   std::vector<TileKeys> units(static_cast<size_t>(num_heads), shape);
   for (int head = 0; head < num_heads; ++head) {
     for (int i = 0; i < kTileHalves; ++i) {
+      if (!IsRead(shape, i)) continue;
       const int page = i / kPageHalves, half = i % kPageHalves;
       const std::byte* slice =
           base + (page * num_heads + head) * 2 * kPageHalves * kHalfBytes;
@@ -47,10 +67,7 @@ std::vector<const std::byte*> ReadHalves(const TileKeys& keys, int begin,
   std::vector<const std::byte*> read;
   for (const auto* halves : {keys.k, keys.v}) {
     for (int i = begin * kPageHalves; i < end * kPageHalves; ++i) {
-      const bool inside =
-          i >= keys.begin / kHalfTokens && i * kHalfTokens < keys.end;
-      const bool picked = (keys.tokens[i / 2] >> i % 2 * 16 & 0xffff) != 0;
-      if (inside && (!keys.picked || picked)) read.push_back(halves[i]);
+      if (IsRead(keys, i)) read.push_back(halves[i]);
     }
   }
   return read;
@@ -72,13 +89,14 @@ TEST(HalvesInTurnTest, WhatStandsAheadIsReadLater) {
       size_t at;
     };
     std::vector<Wanted> ahead;
-    std::vector<TileKeys> units = UnitsAt(memory.data(), 3, random);
+    std::vector<TileKeys> units = UnitsAt(memory.data(), 3, DrawUnit(random));
     turn.Add(units);
     for (int unit = 1; unit <= 8; ++unit) {
       const int num_heads = 1 + static_cast<int>(random() % kMaxItemHeads);
       std::vector<TileKeys> next;
       if (unit < 8) {
-        next = UnitsAt(memory.data() + unit * kUnitBytes, num_heads, random);
+        next = UnitsAt(memory.data() + unit * kUnitBytes, num_heads,
+                       DrawUnit(random));
       }
       turn.Add(next);
       end = read.size();
@@ -120,13 +138,13 @@ TEST(HalvesInTurnTest, WhatStandsAheadIsReadLater) {
 // Halves greater than the distance are fetched a page ahead from near and two
 // from afar, and tiny ones no further than there is room for.
 TEST(HalvesInTurnTest, DistancesAreHalvesAtLeastAndAtMost) {
-  std::mt19937 random(4);
-  std::vector<std::byte> memory(size_t{1} << 16);
-  TileKeys keys = UnitsAt(memory.data(), 1, random)[0];
-  keys.begin = 0;
-  keys.end = kTileKeys;
-  keys.picked = false;
-  const auto halves = ReadHalves(keys, 0, kTilePages);
+  std::vector<std::byte> memory(2 * kUnitBytes);
+  std::vector<TileKeys> units = UnitsAt(memory.data(), 2, WholeUnit());
+  std::vector<const std::byte*> halves;
+  for (const TileKeys& keys : units) {
+    std::ranges::copy(ReadHalves(keys, 0, kTilePages),
+                      std::back_inserter(halves));
+  }
   struct Case {
     int64_t half_bytes;
     size_t far, near;
@@ -134,16 +152,34 @@ TEST(HalvesInTurnTest, DistancesAreHalvesAtLeastAndAtMost) {
   for (const Case& of :
        {Case{1 << 20, 2 * kPageHalves, kPageHalves}, Case{1, 16, 16}}) {
     HalvesInTurn turn(4096, of.half_bytes, kTilePages);
-    turn.Add({&keys, 1});
+    turn.Add(units);
     int num_calls = 0;
-    turn.Read({&keys, 1}, [&](size_t, int, int) {
+    turn.Read(units, [&](size_t unit, int, int) {
       ++num_calls;
-      EXPECT_EQ(keys.ahead.far[0], halves[std::min(of.far, halves.size() - 1)]);
-      EXPECT_EQ(keys.ahead.near[0],
-                halves[std::min(of.near, halves.size() - 1)]);
+      const size_t first = unit * halves.size() / 2;
+      const HalvesAhead& ahead = units[unit].ahead;
+      EXPECT_EQ(ahead.far[0],
+                halves[std::min(first + of.far, halves.size() - 1)]);
+      EXPECT_EQ(ahead.near[0],
+                halves[std::min(first + of.near, halves.size() - 1)]);
     });
-    EXPECT_EQ(num_calls, 1);
+    EXPECT_EQ(num_calls, 2);
   }
+}
+
+TEST(HalvesInTurnTest, NothingStandsAheadOfWhatWasNotAdded) {
+  std::vector<std::byte> memory(kUnitBytes);
+  std::vector<TileKeys> units = UnitsAt(memory.data(), 1, WholeUnit());
+  HalvesInTurn turn(4096, kHalfBytes, 1);
+  turn.Add(units);
+  int num_calls = 0;
+  turn.Read(units, [&](size_t, int, int) { ++num_calls; });
+  ASSERT_NE(units[0].ahead.far, nullptr);
+  turn.Read(units, [&](size_t, int, int) {
+    ++num_calls;
+    EXPECT_EQ(units[0].ahead.far, nullptr);
+  });
+  EXPECT_EQ(num_calls, 2 * kTilePages);
 }
 
 }  // namespace

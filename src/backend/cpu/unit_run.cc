@@ -85,11 +85,10 @@ class UnitRun {
   const ReadItem* Run(ItemQueue& queue) {
     const ReadItem* next_item = nullptr;
     if (!ReadsInPlace(job_)) {
-      TileKeys keys;  // there is room for one unit
+      TileKeys keys;  // there is room for one copied unit, which is cached
       for (int unit = 0; unit < item_.num_units; ++unit) {
         for (int head = 0; head < item_.num_kv_heads; ++head) {
           units_[head]->FindUnit(item_.first_unit + unit, keys);
-          turn_.Add({&keys, 1});
           ReadUnits({&keys, 1}, &rows_[head]);
           Keep(unit, head);
         }
@@ -148,10 +147,7 @@ class UnitRun {
       if (units[head].begin < units[head].end) continue;
       std::fill_n(rows[head].maximum, num_lanes_, kNoKeyYet);
     }
-    // What is copied is cached: to fetch it once more costs a tenth.
-    const bool fetches = ReadsInPlace(job_);
     turn_.Read(units, [&](size_t head, int page, int end) {
-      if (!fetches) units[head].ahead = {};
       job_.unit(units[head], page, end, rows[head]);
     });
   }
