@@ -14,13 +14,49 @@
 
 namespace winnow {
 
+// Of ScoresByKey.
+struct PairProducts {
+  using Words = __m512bh;
+  using Sums = __m512;
+  using Four = Avx512Register::Four;
+  static constexpr int kWords = Avx512Register::kWords;
+  static constexpr int kMaxRows = 4;
+  static constexpr int kKeys = 4;
+  static constexpr int kQueryFloats = 1;  // a word
+  static constexpr bool kUnrolls = true;
+
+  [[gnu::always_inline]] static Sums Zero() { return Avx512Register::Zero(); }
+  template <int kCount>
+  [[gnu::always_inline]] static Words LoadKey(const std::byte* k) {
+    return (__m512bh)Avx512Register::Load<kCount>(
+        reinterpret_cast<const float*>(k));
+  }
+  template <int kCount>
+  [[gnu::always_inline]] static Words LoadQuery(const float* q, int, int word) {
+    return (__m512bh)Avx512Register::Load<kCount>(q + word);
+  }
+  [[gnu::always_inline]] static Sums MultiplyAdd(Words k, Words q, Sums sum) {
+    return _mm512_dpbf16_ps(sum, k, q);
+  }
+  [[gnu::always_inline]] static Sums AddLanes(Sums first, Sums second) {
+    return Avx512Register::AddLanes(first, second);
+  }
+  [[gnu::always_inline]] static Four AddPairs(Sums first, Sums second) {
+    return Avx512Register::AddPairs(first, second);
+  }
+  [[gnu::always_inline]] static void Store(float* to, const Four (&of)[4]) {
+    Avx512Register::Store(to, of);
+  }
+};
+
 struct BFloat16Words {
   using F = __m512;
   using W = __m512bh;
   static constexpr int kPerWord = 2;
+  static constexpr int kElementBytes = 2;  // of K and V
   static constexpr FarLevel kFarLevel = FarLevel::kSecond;
   // A unit's scores need no transposed K.
-  using StoredKeys = ScoresByKey<kFarLevel>;
+  using StoredKeys = ScoresByKey<PairProducts, kFarLevel>;
 
   [[gnu::always_inline]] static W Load(const float* p) {
     return (__m512bh)_mm512_loadu_si512(p);
@@ -137,7 +173,7 @@ struct BFloat16Words {
 // The same for CPUs whose first cache level is better fetched into from afar.
 struct BFloat16WordsFarFirst : BFloat16Words {
   static constexpr FarLevel kFarLevel = FarLevel::kFirst;
-  using StoredKeys = ScoresByKey<kFarLevel>;
+  using StoredKeys = ScoresByKey<PairProducts, kFarLevel>;
 };
 
 }  // namespace winnow

@@ -12,6 +12,7 @@ struct FloatWords {
   using F = typename Lanes::F;
   using W = F;
   static constexpr int kPerWord = 1;
+  static constexpr int kElementBytes = 4;  // of K and V
   static constexpr FarLevel kFarLevel = FarLevel::kSecond;
 
   [[gnu::always_inline]] static W Load(const float* p) {

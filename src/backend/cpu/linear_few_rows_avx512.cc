@@ -7,6 +7,9 @@
 namespace winnow {
 namespace {
 
+// Inputs that one instruction takes in: 16 lanes of two.
+constexpr int kChunk = 32;
+
 // How weights are read with kRows rows: columns that stand in registers
 // together, a stream each, and how far ahead of its use a weight is asked for,
 // in elements. The hardware's own prefetching stops at every 4 KiB; this does
@@ -46,7 +49,7 @@ struct Block {
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       const auto xs = reinterpret_cast<__m512bh>(
-          _mm512_load_si512(x + (chunk * kRows + r) * kFewRowsChunk));
+          _mm512_load_si512(x + (chunk * kRows + r) * kChunk));
 #pragma GCC unroll 8
       for (int c = 0; c < kColumns; ++c) {
         sums[c][r] = _mm512_dpbf16_ps(
@@ -62,8 +65,7 @@ struct Block {
       __m512i weights[kColumns];
 #pragma GCC unroll 8
       for (int c = 0; c < kColumns; ++c) {
-        const uint16_t* from =
-            weight + c * weight_stride + chunk * kFewRowsChunk;
+        const uint16_t* from = weight + c * weight_stride + chunk * kChunk;
         weights[c] = _mm512_loadu_si512(from);
         _mm_prefetch(reinterpret_cast<const char*>(from + ahead), _MM_HINT_T0);
       }
@@ -77,7 +79,7 @@ struct Block {
 #pragma GCC unroll 8
     for (int c = 0; c < kColumns; ++c) {
       weights[c] =
-          LoadFirst(weight + c * weight_stride + chunk * kFewRowsChunk, count);
+          LoadFirst(weight + c * weight_stride + chunk * kChunk, count);
     }
     Add(chunk, weights);
   }
@@ -86,18 +88,18 @@ struct Block {
 template <int kRows, int kColumns>
 void MultiplyBlock(const FewRowsTile& tile, int64_t column) {
   Block<kRows, kColumns> block;
-  block.x = tile.interleaved;
+  block.x = static_cast<const uint16_t*>(tile.interleaved);
   block.weight = tile.weight + column * tile.weight_stride;
   block.weight_stride = tile.weight_stride;
   block.Clear();
-  const int64_t chunks = tile.num_in / kFewRowsChunk;
+  const int64_t chunks = tile.num_in / kChunk;
   // Near the end of these columns' rows the next ones' starts are asked for.
   constexpr int64_t kAhead = Streams<kRows>::kAhead;
-  const int64_t last = kAhead / kFewRowsChunk;
+  const int64_t last = kAhead / kChunk;
   const int64_t turn = chunks > last ? chunks - last : 0;
   block.AddChunks(0, turn, kAhead);
   block.AddChunks(turn, chunks, kAhead + (kColumns - 1) * tile.weight_stride);
-  const int64_t rest = tile.num_in % kFewRowsChunk;
+  const int64_t rest = tile.num_in % kChunk;
   if (rest != 0) block.AddRest(chunks, rest);
 #pragma GCC unroll 8
   for (int c = 0; c < kColumns; ++c) {
@@ -122,27 +124,32 @@ void MultiplyRows(const FewRowsTile& tile) {
   }
 }
 
-}  // namespace
-
-void InterleaveFewRows(const FewRowsInput& input) {
-  uint16_t* to = input.interleaved;
-  for (int64_t begin = 0; begin < input.num_in; begin += kFewRowsChunk) {
+// bf16 [chunks, rows, 32].
+void InterleaveRows(const FewRowsInput& input) {
+  auto* to = static_cast<uint16_t*>(input.interleaved);
+  for (int64_t begin = 0; begin < input.num_in; begin += kChunk) {
     const int64_t left = input.num_in - begin;
     for (int r = 0; r < input.num_rows; ++r) {
       const uint16_t* from = input.x + r * input.x_stride + begin;
-      _mm512_store_si512(to, left >= kFewRowsChunk ? _mm512_loadu_si512(from)
-                                                   : LoadFirst(from, left));
-      to += kFewRowsChunk;
+      _mm512_store_si512(to, left >= kChunk ? _mm512_loadu_si512(from)
+                                            : LoadFirst(from, left));
+      to += kChunk;
     }
   }
 }
 
-void MultiplyFewRows(const FewRowsTile& tile) {
+void Multiply(const FewRowsTile& tile) {
   using Kernel = void (*)(const FewRowsTile&);
   constexpr Kernel kKernels[kMaxFewRows] = {
       MultiplyRows<1>, MultiplyRows<2>, MultiplyRows<3>, MultiplyRows<4>,
       MultiplyRows<5>, MultiplyRows<6>, MultiplyRows<7>, MultiplyRows<8>};
   kKernels[tile.num_rows - 1](tile);
+}
+
+}  // namespace
+
+FewRowsKernels Avx512Bf16FewRows() {
+  return {kMaxFewRows, InterleaveRows, Multiply};
 }
 
 }  // namespace winnow

@@ -1,6 +1,5 @@
 #include <immintrin.h>
 
-#include "backend/cpu/bfloat16_pairs.h"
 #include "backend/cpu/blend_values.h"
 #include "backend/cpu/cluster_kernels.h"
 #include "backend/cpu/count_from.h"
@@ -13,11 +12,13 @@
 #include "backend/cpu/reduce_heads.h"
 #include "backend/cpu/score_keys.h"
 #include "backend/cpu/softmax_scores.h"
+#include "backend/cpu/widened_words.h"
 
 namespace winnow {
 namespace {
 
 using Words = FloatWords<Avx2Lanes>;
+using OfBFloat16 = WidenedWords<Avx2Lanes, Avx2Register>;
 
 void WidenBFloat16(const uint16_t* from, int64_t count, float* to) {
   for (int64_t i = 0; i < count; i += 8) {
@@ -43,7 +44,9 @@ ReadKernels Avx2ReadKernels() {
   kernels.tile_float32 = ReadTile<Avx2Lanes, Words, 1>;
   kernels.unit_float32 = ReadUnit<Avx2Lanes, Words>;
   kernels.score_float32 = UnitScores<Avx2Lanes, Words>;
-  kernels.score_bfloat16 = UnitScores<Avx2Lanes, BFloat16Pairs<Avx2Lanes>>;
+  kernels.unit_bfloat16 = ReadUnit<Avx2Lanes, OfBFloat16>;
+  kernels.score_bfloat16 = UnitScores<Avx2Lanes, OfBFloat16>;
+  kernels.bfloat16_query = QueryWords::kHalvesApart;
   kernels.keys_of = KeysOf<Avx2Lanes>;
   kernels.count_from = CountFrom<Avx2Lanes>;
   kernels.indices_from = IndicesFrom<Avx2Lanes>;

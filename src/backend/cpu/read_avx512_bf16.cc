@@ -14,6 +14,7 @@ bool IsZen5() { return __builtin_cpu_supports("avx512vp2intersect"); }
 
 ReadKernels Avx512Bf16ReadKernels() {
   ReadKernels kernels = Avx512ReadKernels();
+  kernels.bfloat16_query = QueryWords::kBFloat16;
   kernels.tile_bfloat16 = ReadTile<Avx512Lanes, BFloat16Words, 4>;
   if (IsZen5()) kernels.near_bytes = 8192;
   kernels.unit_bfloat16 = IsZen5()

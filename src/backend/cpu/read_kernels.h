@@ -31,6 +31,10 @@ inline constexpr float kNoKeyYet = -1e30f;
 // A word is what a product multiplies at a time: a float32, or a pair of
 // bfloat16 that stand side by side.
 
+// What q is made of. Halves apart: float32, first those that a word of bfloat16
+// has first, then the others.
+enum class QueryWords { kFloat32, kBFloat16, kHalvesApart };
+
 // What a kernel fetches while it reads halves of pages, the i-th half that it
 // reads beside: the lines that lie in far[i] and in near[i], which it reads
 // later and soon, as those it reads lie in theirs. Each [16, stride]; where
@@ -206,12 +210,14 @@ using KeysBetweenKernel = int64_t (*)(const int32_t* keys, int64_t count,
                                       int32_t low, int32_t high, int32_t* kept);
 
 // One set. The bfloat16 kernels are null where a set has none: K, V and q are
-// then widened to float32. Scores of bfloat16 may be there without the others.
+// then widened to float32. Those of units and of scores take q as
+// `bfloat16_query` says, where that is bfloat16.
 struct ReadKernels {
   TileKernel tile_float32 = nullptr;
   UnitKernel unit_float32 = nullptr;
   TileKernel tile_bfloat16 = nullptr;
   UnitKernel unit_bfloat16 = nullptr;
+  QueryWords bfloat16_query = QueryWords::kBFloat16;
   // The same with tiled_q as well, of a k_dim and v_dim that are multiples of
   // 32, for whole units; or null.
   UnitKernel unit_tile_bfloat16 = nullptr;

@@ -72,7 +72,7 @@ class PromptTile {
           static_cast<int32_t>(FirstVisible(position, job_.step.window));
       last_key_[lane] = static_cast<int32_t>(position);
       if (idle) continue;
-      PackQuery(job_, place, job_.tile_paired, q_ + lane, kTileRows);
+      PackQuery(job_, place, job_.tile_query, q_ + lane, kTileRows);
     }
     std::fill_n(rows_.maximum, kTileRows, kNoKeyYet);
     std::fill_n(rows_.sum, kTileRows, 0.0f);

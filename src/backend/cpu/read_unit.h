@@ -224,7 +224,7 @@ template <class Lanes, class Words, int kRows, int kCount, bool kFetches>
 void RowsColumns(const TileKeys& keys, int page, const UnitRows& rows, int row,
                  int c, int number) {
   using W = typename Words::W;
-  constexpr int kColumnBytes = 16 * kCount * 4 / Words::kPerWord;
+  constexpr int kColumnBytes = 16 * kCount * Words::kElementBytes;
   float* values = rows.values + row * keys.v_dim + c;
   typename Lanes::F acc[kRows][kCount];
   for (int r = 0; r < kRows; ++r) {
@@ -237,7 +237,7 @@ void RowsColumns(const TileKeys& keys, int page, const UnitRows& rows, int row,
     }
   }
   const auto [begin, end] = KeysOf(keys, page);
-  const int row_bytes = keys.v_stride * (4 / Words::kPerWord);
+  const int row_bytes = keys.v_stride * Words::kElementBytes;
   int half_end = 0;
   for (int key = begin; key < end; key = half_end) {
     const int half = key / kHalfTokens;
@@ -248,7 +248,7 @@ void RowsColumns(const TileKeys& keys, int page, const UnitRows& rows, int row,
     ++number;
     const float* weights =
         rows.weights + row * kTileKeys + key / Words::kPerWord;
-    int at = key % kHalfTokens * row_bytes + c * (4 / Words::kPerWord);
+    int at = key % kHalfTokens * row_bytes + c * Words::kElementBytes;
     const auto step = [&]<int kKeys>() {
       W value[kCount];
       Words::template LoadValues<kCount, kKeys>(v + at, row_bytes, value);
@@ -344,10 +344,9 @@ int PageScores(const TileKeys& keys, int page, const UnitRows& rows,
   constexpr int kRows = Lanes::kUnitRowStep;
   const int num_passes = rows.num_rows / kRows + rows.num_rows % kRows;
   TransposePage<Lanes, Words>(keys, rows, page);
-  FetchCursorOf<Words> fetch(
-      keys.ahead, number, num_halves,
-      kHalfTokens * keys.k_stride * (4 / Words::kPerWord),
-      num_passes * (keys.k_dim / Words::kPerWord));
+  FetchCursorOf<Words> fetch(keys.ahead, number, num_halves,
+                             kHalfTokens * keys.k_stride * Words::kElementBytes,
+                             num_passes * (keys.k_dim / Words::kPerWord));
   int row = 0;
   for (; row + kRows <= rows.num_rows; row += kRows) {
     fetch = RowsScores<Lanes, Words, kRows>(keys, rows, row, page, fetch);

@@ -28,6 +28,20 @@ void PackFloats(const Q* q, int64_t k_dim, bool bounds, float* to) {
   }
 }
 
+// The same, halves apart.
+template <typename Q>
+void PackApart(const Q* q, int64_t k_dim, bool bounds, float* to) {
+  const int64_t num_words = k_dim / (bounds ? 1 : 2);
+  for (int64_t word = 0; word < k_dim / 2; ++word) {
+    for (int half = 0; half < 2; ++half) {
+      const auto x = static_cast<float>(q[2 * word + half]);
+      float* at = to + half * num_words + word;
+      at[0] = bounds ? std::min(x, 0.0f) : x;
+      if (bounds) at[k_dim / 2] = std::max(x, 0.0f);
+    }
+  }
+}
+
 // The same of numbers as they are stored: a loop of vectors.
 void PackPairs(const BFloat16* q, int64_t k_dim, bool bounds, BFloat16* to) {
   if (!bounds) {
@@ -52,29 +66,12 @@ RowScan::RowScan(const ReadKernels& kernels, ScanTask task,
       near_bytes_(kernels.near_bytes) {
   const Dtype dtype =
       task.rows.kind == Kind::kKeys ? task.cache.format.k : task.rows.dtype;
-  const bool is_float8 = dtype == Dtype::kFloat8E4M3;
   stored_row_bytes_ = task.rows.kind == Kind::kKeys ? width_ * DtypeBytes(dtype)
                                                     : level_.row_bytes;
-  score_ = kernels.score_float32;
-  paired_ = (dtype == Dtype::kBFloat16 || is_float8) &&
-            task.q.dtype == Dtype::kBFloat16 &&
-            kernels.score_bfloat16 != nullptr;
-  if (paired_) {
-    score_ = kernels.score_bfloat16;
-    if (kernels.score_tile_bfloat16 != nullptr && width_ % 32 == 0) {
-      score_ = kernels.score_tile_bfloat16;
-      by_tile_ = true;
-    }
-  }
-  if (is_float8) {
-    widen_float8_ = paired_ ? kernels.pair_float8 : kernels.widen_float8;
-  } else if (!paired_ && dtype != Dtype::kFloat32) {
-    widen_ = dtype == Dtype::kBFloat16 ? kernels.widen_bfloat16
-                                       : kernels.widen_float16;
-  }
+  const bool paired = ChooseKernels(kernels, dtype);
   if (widen_float8_ != nullptr || widen_ != nullptr) {
     wide_row_bytes_ =
-        width_ * DtypeBytes(paired_ ? Dtype::kBFloat16 : Dtype::kFloat32);
+        width_ * DtypeBytes(paired ? Dtype::kBFloat16 : Dtype::kFloat32);
     wide_ = scratch.Take<std::byte>(kTileKeys * wide_row_bytes_);
   }
   gathers_ = task.rows.kind != Kind::kKeys &&
@@ -89,18 +86,40 @@ RowScan::RowScan(const ReadKernels& kernels, ScanTask task,
         std::clamp(level_.rows_per_segment / kTilePageTokens, 1, kTilePages);
   }
   CHECK(task.num_kv_heads <= kMaxItemHeads, "kv_heads={}", task.num_kv_heads);
-  const int64_t num_words = width_ / (paired_ ? 2 : 1);
-  auto* transposed_k = scratch.Take<float>(num_words * kTilePageTokens);
+  auto* transposed_k = scratch.Take<float>(QueryFloats() * kTilePageTokens);
   for (int head = 0; head < task.num_kv_heads; ++head) {
     UnitRows& rows = rows_[head];
     rows.num_rows = task.num_lanes;
-    auto* words = scratch.Take<float>(num_words *
+    auto* words = scratch.Take<float>(QueryFloats() *
                                       (by_tile_ ? kUnitRows : task.num_lanes));
     (by_tile_ ? rows.tiled_q : rows.q) = words;
     rows.scores = scratch.Take<float>(int64_t{task.num_lanes} * kTileKeys);
     rows.transposed_k = transposed_k;
     PackQueries(head, words);
   }
+}
+
+bool RowScan::ChooseKernels(const ReadKernels& kernels, Dtype dtype) {
+  const bool is_float8 = dtype == Dtype::kFloat8E4M3;
+  const bool paired = (dtype == Dtype::kBFloat16 || is_float8) &&
+                      task_.q.dtype == Dtype::kBFloat16 &&
+                      kernels.score_bfloat16 != nullptr;
+  score_ = kernels.score_float32;
+  if (paired) {
+    query_ = kernels.bfloat16_query;
+    score_ = kernels.score_bfloat16;
+    if (kernels.score_tile_bfloat16 != nullptr && width_ % 32 == 0) {
+      score_ = kernels.score_tile_bfloat16;
+      by_tile_ = true;
+    }
+  }
+  if (is_float8) {
+    widen_float8_ = paired ? kernels.pair_float8 : kernels.widen_float8;
+  } else if (!paired && dtype != Dtype::kFloat32) {
+    widen_ = dtype == Dtype::kBFloat16 ? kernels.widen_bfloat16
+                                       : kernels.widen_float16;
+  }
+  return paired;
 }
 
 void RowScan::Run(int64_t first, int64_t end,
@@ -134,8 +153,12 @@ void RowScan::Run(int64_t first, int64_t end,
   }
 }
 
+int64_t RowScan::QueryFloats() const {
+  return width_ / (query_ == QueryWords::kBFloat16 ? 2 : 1);
+}
+
 void RowScan::PackQueries(int head, float* words) const {
-  const int64_t num_words = width_ / (paired_ ? 2 : 1);
+  const int64_t num_words = QueryFloats();
   alignas(float) std::byte packed[kMaxReadDim * sizeof(float)];
   for (int i = 0; i < task_.num_lanes; ++i) {
     PackQuery(task_.LaneOf(head, i), packed);
@@ -158,12 +181,16 @@ void RowScan::PackQuery(const ScanLane& lane, std::byte* words) const {
     using Q = decltype(element);
     const Q* q = task_.q.Row<Q>(lane.row) + lane.q_head * task_.q.stride[1];
     if constexpr (std::is_same_v<Q, BFloat16>) {
-      if (paired_) {
+      if (query_ == QueryWords::kBFloat16) {
         PackPairs(q, k_dim, bounds, reinterpret_cast<BFloat16*>(words));
         return;
       }
     }
-    PackFloats(q, k_dim, bounds, reinterpret_cast<float*>(words));
+    auto* floats = reinterpret_cast<float*>(words);
+    if (query_ == QueryWords::kHalvesApart) {
+      return PackApart(q, k_dim, bounds, floats);
+    }
+    PackFloats(q, k_dim, bounds, floats);
   });
 }
 

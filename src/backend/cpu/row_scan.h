@@ -91,10 +91,14 @@ class RowScan {
     std::span<TileKeys> all() { return {keys, static_cast<size_t>(count)}; }
   };
 
+  // For rows of `dtype`; whether they are scored as bfloat16.
+  bool ChooseKernels(const ReadKernels& kernels, Dtype dtype);
   // Each lane's words behind the last one's or, by tile, side by side.
   void PackQueries(int head, float* words) const;
-  // One lane's: [width] of float32 or, where they are paired, of bfloat16.
+  // One lane's, as query_ says.
   void PackQuery(const ScanLane& lane, std::byte* words) const;
+  // What q of a lane takes.
+  int64_t QueryFloats() const;
   // A KV head's row of slot `slot`, as it is stored.
   const std::byte* StoredRow(int head, int64_t slot) const;
   // The tiles of the first slots, whose rows are where they are stored. Where
@@ -118,7 +122,7 @@ class RowScan {
   // Of a KV head: those that lie together, or a tile where the kernel takes
   // that.
   int pages_at_once_ = 1;
-  bool paired_ = false;
+  QueryWords query_ = QueryWords::kFloat32;
   bool by_tile_ = false;  // queries are packed for score_tile_bfloat16
   ScoreKernel score_ = nullptr;
   const ReduceKernel reduce_heads_;

@@ -51,7 +51,8 @@ class UnitRun {
         dim_(job.cache.format.v_dim),
         num_lanes_(item.rows.num_lanes()),
         scratch_(job.workspace.Scratch(worker)),
-        q_words_(job.cache.format.k_dim / (job.unit_paired ? 2 : 1)),
+        q_floats_(job.cache.format.k_dim /
+                  (job.unit_query == QueryWords::kBFloat16 ? 2 : 1)),
         turn_(job.near_bytes,
               int64_t{kHalfTokens} * job.cache.format.k_dim *
                   DtypeBytes(job.cache.format.k),
@@ -123,15 +124,15 @@ class UnitRun {
   // Sets what is the KV head's own.
   void AddHead(int head, UnitRows& rows) {
     const ReadRows of_head = OfKvHead(item_.rows, head);
-    auto* q = scratch_.Take<float>(num_lanes_ * q_words_);
+    auto* q = scratch_.Take<float>(num_lanes_ * q_floats_);
     float* tiled_q = job_.unit_by_tile
-                         ? scratch_.Take<float>(kUnitRows * q_words_)
+                         ? scratch_.Take<float>(kUnitRows * q_floats_)
                          : nullptr;
     for (int lane = 0; lane < num_lanes_; ++lane) {
       const LanePlace place = PlaceOf(job_, of_head, lane);
-      PackQuery(job_, place, job_.unit_paired, q + lane * q_words_, 1);
+      PackQuery(job_, place, job_.unit_query, q + lane * q_floats_, 1);
       if (tiled_q == nullptr) continue;
-      PackQuery(job_, place, job_.unit_paired, tiled_q + lane, kUnitRows);
+      PackQuery(job_, place, job_.unit_query, tiled_q + lane, kUnitRows);
     }
     rows.q = q;
     rows.tiled_q = tiled_q;
@@ -188,7 +189,7 @@ class UnitRun {
   const int dim_;
   const int num_lanes_;
   ScratchCutter scratch_;
-  const int64_t q_words_;
+  const int64_t q_floats_;
   UnitRows rows_[kMaxItemHeads];
   std::optional<ItemUnits> units_[kMaxItemHeads];
   HalvesInTurn turn_;

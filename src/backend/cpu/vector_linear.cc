@@ -22,11 +22,14 @@ constexpr int64_t kSliceColumns = 128;
 constexpr int64_t kNarrowSliceColumns = 64;  // where there are few columns
 constexpr int64_t kFewColumns = 1024;
 constexpr int64_t kTileElements = kBlockRows * (kSliceColumns + 1);
-// Rows up to which our own kernel is the faster one, in groups of kMaxFewRows:
-// 155 GFLOP/s against 125 at 16 rows. Against AMX it wins 25 GB/s to 16 at 4
-// rows and loses 14 to 15 at 8.
+// Rows up to which our own kernel is the faster one, in groups: 155 GFLOP/s
+// against 125 at 16 rows. Against AMX it wins 25 GB/s to 16 at 4 rows and loses
+// 14 to 15 at 8. By AVX2, where the library is given widened weights, it makes
+// 97 and 104 GFLOP/s to 87 at 32 rows, as many as the library at 48, and 98 to
+// 103 at 64 (Zen 3).
 constexpr int64_t kMaxGroupedRows = 2 * kMaxFewRows;
 constexpr int64_t kMaxGroupedRowsAmx = 6;
+constexpr int64_t kMaxGroupedRowsAvx2 = 32;
 constexpr int64_t kCopiedRows = 8;  // rows of x that a worker takes at a time
 
 // The number of rows that the library computes for `num_rows`: few distinct
@@ -63,6 +66,12 @@ WidenKernel Float16Widener(CpuKernels kernels) {
   return PortableReadKernels().widen_float16;
 }
 
+FewRowsKernels FewRowsKernelsOf(CpuKernels kernels) {
+  if (kernels >= CpuKernels::kAvx512Bf16) return Avx512Bf16FewRows();
+  if (kernels >= CpuKernels::kAvx2) return Avx2FewRows();
+  return {};
+}
+
 const std::byte* RowData(const View& view, int64_t row) {
   return view.data + row * view.stride[0] * DtypeBytes(view.dtype);
 }
@@ -72,6 +81,7 @@ const std::byte* RowData(const View& view, int64_t row) {
 VectorLinear::VectorLinear(CpuKernels kernels, ThreadPool& pool)
     : kernels_(kernels),
       pool_(pool),
+      few_rows_(FewRowsKernelsOf(kernels)),
       widen_bfloat16_(BFloat16Widener(kernels)),
       widen_float16_(Float16Widener(kernels)),
       products_(pool.num_workers()),
@@ -95,32 +105,33 @@ void VectorLinear::Linear(const LinearArgs& args) {
 }
 
 bool VectorLinear::TakesFewRows(const LinearArgs& args) const {
-  if (args.x.dtype != Dtype::kBFloat16 || kernels_ < CpuKernels::kAvx512Bf16 ||
+  if (args.x.dtype != Dtype::kBFloat16 || few_rows_.multiply == nullptr ||
       args.batch_invariant) {
     return false;
   }
-  return args.x.dim(0) <=
-         (kernels_ == CpuKernels::kAmx ? kMaxGroupedRowsAmx : kMaxGroupedRows);
+  const int64_t max_rows = kernels_ == CpuKernels::kAmx ? kMaxGroupedRowsAmx
+                           : kernels_ >= CpuKernels::kAvx512Bf16
+                               ? kMaxGroupedRows
+                               : kMaxGroupedRowsAvx2;
+  return args.x.dim(0) <= max_rows;
 }
 
 void VectorLinear::RunFewRows(const LinearArgs& args) {
   const int64_t num_rows = args.x.dim(0), num_in = args.x.dim(1);
   // Groups of rows that the kernel takes at a time, each interleaved on its
   // own. The second one reads a slice's weights from the cache.
-  Grow(static_cast<size_t>(InterleavedElements(num_rows, num_in)) *
-           sizeof(uint16_t),
-       x_);
-  auto* const interleaved = reinterpret_cast<uint16_t*>(x_.data());
+  Grow(static_cast<size_t>(InterleavedBytes(num_rows, num_in)), x_);
+  const int64_t max_rows = few_rows_.max_rows;
   const auto for_groups = [&](auto&& fn) {
-    for (int64_t row = 0; row < num_rows; row += kMaxFewRows) {
-      fn(row, static_cast<int>(std::min<int64_t>(kMaxFewRows, num_rows - row)),
-         interleaved + InterleavedElements(row, num_in));
+    for (int64_t row = 0; row < num_rows; row += max_rows) {
+      fn(row, static_cast<int>(std::min(max_rows, num_rows - row)),
+         x_.data() + InterleavedBytes(row, num_in));
     }
   };
-  for_groups([&](int64_t row, int count, uint16_t* to) {
-    InterleaveFewRows({count, num_in,
-                       reinterpret_cast<const uint16_t*>(RowData(args.x, row)),
-                       args.x.stride[0], to});
+  for_groups([&](int64_t row, int count, std::byte* to) {
+    few_rows_.interleave(
+        {count, num_in, reinterpret_cast<const uint16_t*>(RowData(args.x, row)),
+         args.x.stride[0], to});
   });
   const auto slices_of = [](const LinearPart& part) {
     return (part.weight.dim(0) + kFewRowsColumns - 1) / kFewRowsColumns;
@@ -133,9 +144,9 @@ void VectorLinear::RunFewRows(const LinearArgs& args) {
     const int64_t column = item * kFewRowsColumns;
     const int64_t num_columns =
         std::min<int64_t>(kFewRowsColumns, part->weight.dim(0) - column);
-    for_groups([&](int64_t row, int count, const uint16_t* from) {
+    for_groups([&](int64_t row, int count, const std::byte* from) {
       float sums[kMaxFewRows * kFewRowsColumns];
-      MultiplyFewRows(
+      few_rows_.multiply(
           {count, num_in, from,
            reinterpret_cast<const uint16_t*>(RowData(part->weight, column)),
            part->weight.stride[0], num_columns, sums});

@@ -6,6 +6,7 @@
 
 #include "backend/backend.h"
 #include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/linear_few_rows.h"
 #include "backend/cpu/linear_onednn.h"
 #include "backend/cpu/read_kernels.h"
 #include "base/thread_pool.h"
@@ -18,9 +19,10 @@ namespace winnow {
 //
 // A product is cut into blocks of rows by slices of columns, and these by the
 // shape alone, so the number of threads never changes a bit. Up to 16 rows (6
-// beside AMX) of bfloat16 go to our own kernel where the CPU has one, all
-// others to oneDNN; where the product must be batch-invariant all go to oneDNN,
-// a single row as one of two, because the two ways add in different orders.
+// beside AMX, 32 by AVX2) of bfloat16 go to our own kernel where the CPU has
+// one, all others to oneDNN; where the product must be batch-invariant all go
+// to oneDNN, a single row as one of two, because the two ways add in different
+// orders.
 //
 // oneDNN takes bfloat16 as stored where the CPU multiplies it and there are
 // inputs enough. Otherwise, and for float16, x and W are widened to float32, W
@@ -81,6 +83,7 @@ class VectorLinear {
 
   const CpuKernels kernels_;
   ThreadPool& pool_;
+  const FewRowsKernels few_rows_;  // null where the set has none
   const WidenKernel widen_bfloat16_, widen_float16_;
   OneDnnProducts products_;
   std::vector<PartPlan> plans_;

@@ -48,7 +48,7 @@ void ChooseKernels(const ReadKernels& kernels, ReadJob& job) {
   if (kernels.unit_bfloat16 != nullptr) {
     job.unit = kernels.unit_bfloat16;
     job.unit_widen = nullptr;
-    job.unit_paired = true;
+    job.unit_query = kernels.bfloat16_query;
   }
   if (kernels.unit_tile_bfloat16 != nullptr && format.k_dim % 32 == 0 &&
       format.v_dim % 32 == 0) {
@@ -59,7 +59,7 @@ void ChooseKernels(const ReadKernels& kernels, ReadJob& job) {
     const bool wide = format.k_dim % kernels.tile_bfloat16_k_multiple == 0;
     job.tile = wide ? kernels.tile_bfloat16 : kernels.narrow_tile_bfloat16;
     job.tile_widen = nullptr;
-    job.tile_paired = true;
+    job.tile_query = QueryWords::kBFloat16;
   }
 }
 
@@ -82,22 +82,24 @@ RowPicks PicksOf(const ReadJob& job, const LanePlace& place) {
           {job.picks->List(place.row, list), static_cast<size_t>(num_picks)}};
 }
 
-void PackQuery(const ReadJob& job, const LanePlace& place, bool paired,
+void PackQuery(const ReadJob& job, const LanePlace& place, QueryWords words,
                float* to, int stride) {
   const View& q = job.args.q;
   const int64_t k_dim = job.cache.format.k_dim;
   WithFloatType(q.dtype, [&](auto element) {
     using T = decltype(element);
     const T* from = q.Row<T>(place.row) + place.q_head * q.stride[1];
-    if (paired) {
+    if (words == QueryWords::kBFloat16) {
       CHECK(sizeof(T) == 2, "q {}", ToString(q));
       for (int64_t i = 0; i < k_dim / 2; ++i) {
         std::memcpy(to + i * stride, from + 2 * i, sizeof(float));
       }
       return;
     }
+    const bool apart = words == QueryWords::kHalvesApart;
     for (int64_t i = 0; i < k_dim; ++i) {
-      to[i * stride] = static_cast<float>(from[i]);
+      const int64_t at = apart ? i % 2 * (k_dim / 2) + i / 2 : i;
+      to[at * stride] = static_cast<float>(from[i]);
     }
   });
 }

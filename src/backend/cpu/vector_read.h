@@ -30,13 +30,13 @@ struct ReadJob {
   int group_heads = 0;  // q heads a KV head
   float scale_log2 = 0;
   // The kernels for the types at hand. `widen` is null where they read K and
-  // V as stored; `paired` where a word is a pair of bfloat16, in q too.
+  // V as stored.
   TileKernel tile = nullptr;
   WidenKernel tile_widen = nullptr;
-  bool tile_paired = false;
+  QueryWords tile_query = QueryWords::kFloat32;
   UnitKernel unit = nullptr;
   WidenKernel unit_widen = nullptr;
-  bool unit_paired = false;
+  QueryWords unit_query = QueryWords::kFloat32;
   bool unit_by_tile = false;  // needs tiled_q, and takes whole units
   int near_bytes = 0;
   BlendKernel blend = nullptr;
@@ -56,8 +56,8 @@ struct RowPicks {
 };
 RowPicks PicksOf(const ReadJob& job, const LanePlace& place);
 
-// A row's q head as the kernels' words, word i at to[i * stride].
-void PackQuery(const ReadJob& job, const LanePlace& place, bool paired,
+// A row's q head as the kernels take it, float32 or pair i at to[i * stride].
+void PackQuery(const ReadJob& job, const LanePlace& place, QueryWords words,
                float* to, int stride);
 // A row's result: values[c * stride] / sum; the maximum in units of log2.
 struct RowState {
