@@ -24,9 +24,8 @@ constexpr int64_t kFewColumns = 1024;
 constexpr int64_t kTileElements = kBlockRows * (kSliceColumns + 1);
 // Rows up to which our own kernel is the faster one, in groups: 155 GFLOP/s
 // against 125 at 16 rows. Against AMX it wins 25 GB/s to 16 at 4 rows and loses
-// 14 to 15 at 8. By AVX2, where the library is given widened weights, it makes
-// 97 and 104 GFLOP/s to 87 at 32 rows, as many as the library at 48, and 98 to
-// 103 at 64 (Zen 3).
+// 14 to 15 at 8. By AVX2, where the library is given widened weights, it
+// is the faster one at 32 rows and as fast at 48 (Zen 3; no record is kept).
 constexpr int64_t kMaxGroupedRows = 2 * kMaxFewRows;
 constexpr int64_t kMaxGroupedRowsAmx = 6;
 constexpr int64_t kMaxGroupedRowsAvx2 = 32;

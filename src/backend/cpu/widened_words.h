@@ -1,7 +1,8 @@
 // WidenedWords: bfloat16 as it is stored, widened where it is used, for sets
 // without products of bfloat16. Nothing is copied: K and V are read where they
 // lie. (Copied page by page as float32 into scratch first, a Read of 32K tokens
-// took 3 times as long on two CPUs of a Zen 3.)
+// took 1.6 to 2.5 times as long, by two CPUs of a Zen 3:
+// bench/results/2026-11-26-a9cfe44-verbs-in-turn.json.)
 //
 // Of a pair that stands in a word both are float32 by one instruction each. So
 // q comes with its halves apart (QueryWords), and values are put in their order
