@@ -163,7 +163,7 @@ TEST_P(VectorLinearTest, AnswersAsTheTruthDoes) {
   ThreadPool pool(2);
   VectorLinear verb(GetParam(), pool);
   ForProducts([&](const Product& product, std::mt19937&) {
-    for (const int64_t count : {1, 3, 8, 13, 70, 300}) {
+    for (const int64_t count : {1, 2, 3, 8, 13, 30, 32, 70, 300}) {
       const auto expected = product.Run(
           0, count, false,
           [&](const LinearArgs& args) { LinearScalar(args, pool); });

@@ -45,7 +45,7 @@ struct WidenedProducts {
                                                 int word) {
     auto low = Register::template Load<kCount>(q + word);
     auto high = Register::template Load<kCount>(q + num_words + word);
-    asm("" : "+v"(low), "+v"(high));
+    asm("" : "+v"(low), "+v"(high));  // as of keys
     return {low, high};
   }
   [[gnu::always_inline]] static Sums MultiplyAdd(Words k, Words q, Sums sum) {
