@@ -172,16 +172,27 @@ Awaitable<std::unique_ptr<HttpAnswer>> HttpConnection::Read(HttpParser& parser,
 }
 
 Awaitable<BoostError> HttpConnection::ReadBody(HttpParser& parser) {
-  // Else it returns at the end of many small chunks.
-  parser.eager(false);
+  // All that has come in one turn, however small its chunks: the library's own
+  // reading takes a turn for each, or looks up at the end of the last.
+  parser.eager(true);
   BoostError error;
-  while (!error && !parser.is_done()) {
+  while (!parser.is_done()) {
     if (late_) co_return net::error::operation_aborted;
-    co_await http::async_read_some(
-        stream_, buffer_, parser,
-        net::redirect_error(net::use_awaitable, error));
+    if (buffer_.size() > 0) {
+      buffer_.consume(parser.put(buffer_.data(), error));
+      if (error && error != http::error::need_more) co_return error;
+      if (parser.is_done()) break;
+    }
+    const size_t space =
+        std::min(kReadBytes, buffer_.max_size() - buffer_.size());
+    if (space == 0) co_return http::error::buffer_overflow;
+    const size_t num_come = co_await stream_.async_read_some(
+        buffer_.prepare(space), net::redirect_error(net::use_awaitable, error));
+    buffer_.commit(num_come);
+    if (error == net::error::eof) parser.put_eof(error);
+    if (error) co_return error;
   }
-  co_return error;
+  co_return BoostError();
 }
 
 // False where the connection is of no further use.
