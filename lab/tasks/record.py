@@ -1,4 +1,4 @@
-"""Task files: one JSON object a question (docs/design.md section 9)."""
+"""Task files: one JSON object a question (docs/contract.md)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-// The flags that every command with a model has, spelled as docs/design.md
-// section 9 says.
+// The flags that every command with a model has, spelled as docs/contract.md
+// says.
 #ifndef WINNOW_CLI_ENGINE_FLAGS_H_
 #define WINNOW_CLI_ENGINE_FLAGS_H_
 

@@ -68,7 +68,7 @@ struct Interval {
 // 0.
 Interval WilsonInterval(int num_right, int n);
 
-// docs/design.md section 9, "eval --json". `use`: of the requests that ran.
+// docs/contract.md, "eval --json". `use`: of the requests that ran.
 std::string EvalJson(const std::string& model, int64_t num_skipped,
                      const KvUse& use, const std::vector<EvalRow>& rows);
 

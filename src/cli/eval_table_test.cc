@@ -94,12 +94,11 @@ TEST(EvalTableTest, WilsonIntervalEndsWhereItsDefinitionSays) {
 }
 
 TEST(EvalTableTest, JsonKeepsTheContract) {
-  const std::string design =
-      *ReadFile(WINNOW_SOURCE_DIR "/docs/design.md", 1 << 20);
-  const size_t begin = design.find("**`eval --json FILE`**");
-  const size_t open = design.find("`{", begin);
-  const std::string contract =
-      design.substr(open, design.find("}`", open) - open);
+  const std::string page =
+      *ReadFile(WINNOW_SOURCE_DIR "/docs/contract.md", 1 << 20);
+  const size_t begin = page.find("**`eval --json FILE`**");
+  const size_t open = page.find("`{", begin);
+  const std::string contract = page.substr(open, page.find("}`", open) - open);
   const auto rows =
       MakeEvalRows(SamplePlan(), {"dense", "auto"}, SampleOutcomes());
   const KvUse use = {.cached_tokens = 7,

@@ -12,7 +12,7 @@
 
 namespace winnow {
 
-// docs/design.md section 9, "Task files". Other fields are ignored.
+// docs/contract.md, "Task files". Other fields are ignored.
 struct EvalTask {
   std::string task;
   int64_t length = 0;

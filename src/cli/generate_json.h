@@ -1,4 +1,4 @@
-// The JSON line of one generation: docs/design.md section 9.
+// The JSON line of one generation: docs/contract.md.
 #ifndef WINNOW_CLI_GENERATE_JSON_H_
 #define WINNOW_CLI_GENERATE_JSON_H_
 

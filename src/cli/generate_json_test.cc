@@ -22,12 +22,11 @@ GenerationRecord Sample() {
 
 // Every key of the object that the contract writes after `command`.
 std::vector<std::string> ContractKeys(const std::string& command) {
-  const std::string design =
-      *ReadFile(WINNOW_SOURCE_DIR "/docs/design.md", 1 << 20);
-  const size_t begin = design.find("**`" + command + "`**");
-  const size_t open = design.find("`{", begin);
-  const std::string object =
-      design.substr(open, design.find("}`", open) - open);
+  const std::string page =
+      *ReadFile(WINNOW_SOURCE_DIR "/docs/contract.md", 1 << 20);
+  const size_t begin = page.find("**`" + command + "`**");
+  const size_t open = page.find("`{", begin);
+  const std::string object = page.substr(open, page.find("}`", open) - open);
   std::vector<std::string> keys;
   for (size_t at = object.find('"'); at != std::string::npos;) {
     const size_t end = object.find('"', at + 1);

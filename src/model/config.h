@@ -18,7 +18,7 @@
 namespace winnow {
 
 // The selector that a checkpoint was trained with and asks for, as a SPEC
-// (docs/design.md section 9), or why it cannot be had: what --select auto
+// (docs/contract.md), or why it cannot be had: what --select auto
 // stands for. None: everything is read.
 using NativeSelector = std::optional<Result<std::string>>;
 

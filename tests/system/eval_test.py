@@ -518,8 +518,8 @@ class EvalTest(unittest.TestCase):
     def test_help_keeps_the_contract(self):
         self.assertIn("or a selector with its parameters",
                       re.sub(r"\s+", " ", evaluate("--help").stdout))
-        design = (ROOT / "docs/design.md").read_text()
-        section = design[design.index("**Flags**, the same"):]
+        page = (ROOT / "docs/contract.md").read_text()
+        section = page[page.index("**Flags**, the same"):]
         section = section[:section.index("\n\n")]
         contract = set(re.findall(r"`(--[a-z-]+)", section))
         self.assertGreater(len(contract), 10)

@@ -188,8 +188,8 @@ class ProgramTest(ProgramCase):
                       winnow("--help").stdout)
 
     def test_help_keeps_the_contract(self):
-        design = (ROOT / "docs/design.md").read_text()
-        section = design[design.index("**Flags**, the same"):]
+        page = (ROOT / "docs/contract.md").read_text()
+        section = page[page.index("**Flags**, the same"):]
         section = section[:section.index("\n\n")]
         contract = set(re.findall(r"`(--[a-z-]+)", section))
         self.assertGreater(len(contract), 10)

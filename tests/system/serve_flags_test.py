@@ -87,9 +87,9 @@ class FlagsTest(unittest.TestCase):
                 self.assertIn(words, done.stderr)
 
     def test_help_keeps_the_contract(self):
-        design = (ROOT / "docs/design.md").read_text()
-        section = design[design.index("Of vLLM's flags that are spelled"):]
-        section = section[:section.index("\n")]
+        page = (ROOT / "docs/contract.md").read_text()
+        section = page[page.index("Of vLLM's flags that are spelled"):]
+        section = section[:section.index("\n\n")]
         contract = set(re.findall(r"`(--[a-z-]+)", section))
         shown = serve("--help").stdout
         listed, _, footer = shown.partition("vLLM's flags that are taken and "
