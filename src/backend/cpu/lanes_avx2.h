@@ -9,7 +9,54 @@
 
 namespace winnow {
 
+// One register of words of K and q, as WidenedProducts has it.
+struct Avx2Register {
+  using V = __m256;
+  using Four = __m128;
+  static constexpr int kWords = 8;
+  // Rows and keys whose sums stand in registers.
+  static constexpr int kMaxRows = 4;
+  static constexpr int kKeys = 2;
+  static constexpr bool kUnrolls = false;
+
+  [[gnu::always_inline]] static V Zero() { return _mm256_setzero_ps(); }
+  template <int kCount>
+  [[gnu::always_inline]] static V Load(const float* from) {
+    static_assert(kCount == kWords);
+    return _mm256_loadu_ps(from);
+  }
+  // Of eight pairs of bfloat16, the first ones and the second ones as float32.
+  [[gnu::always_inline]] static V LowHalf(V x) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(x), 16));
+  }
+  [[gnu::always_inline]] static V HighHalf(V x) {
+    return _mm256_and_ps(x, _mm256_castsi256_ps(_mm256_set1_epi32(-65536)));
+  }
+  [[gnu::always_inline]] static V MultiplyAdd(V x, V y, V z) {
+    return _mm256_fmadd_ps(x, y, z);
+  }
+  // In each half lanes 0 and 2 add up to all of `first`, 1 and 3 of `second`.
+  [[gnu::always_inline]] static V AddLanes(V first, V second) {
+    return _mm256_add_ps(_mm256_unpacklo_ps(first, second),
+                         _mm256_unpackhi_ps(first, second));
+  }
+  // The sums of four, of two such pairs.
+  [[gnu::always_inline]] static Four AddPairs(V first, V second) {
+    const __m256d a = _mm256_castps_pd(first);
+    const __m256d b = _mm256_castps_pd(second);
+    const V halves = _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(a, b)),
+                                   _mm256_castpd_ps(_mm256_unpackhi_pd(a, b)));
+    return _mm_add_ps(_mm256_castps256_ps128(halves),
+                      _mm256_extractf128_ps(halves, 1));
+  }
+  // The sums of sixteen.
+  [[gnu::always_inline]] static void Store(float* to, const Four (&of)[4]) {
+    for (int i = 0; i < 4; ++i) _mm_storeu_ps(to + 4 * i, of[i]);
+  }
+};
+
 struct Avx2Lanes {
+  using Register = Avx2Register;
   struct F {
     __m256 a, b;  // lanes 0 to 7, 8 to 15
   };
@@ -37,16 +84,10 @@ struct Avx2Lanes {
   }
   // Of 16 pairs of bfloat16, the first ones and the second ones as float32.
   [[gnu::always_inline]] static F LowHalves(F x) {
-    return {LowHalf(x.a), LowHalf(x.b)};
-  }
-  [[gnu::always_inline]] static __m256 LowHalf(__m256 x) {
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(x), 16));
+    return {Register::LowHalf(x.a), Register::LowHalf(x.b)};
   }
   [[gnu::always_inline]] static F HighHalves(F x) {
-    return {HighHalf(x.a), HighHalf(x.b)};
-  }
-  [[gnu::always_inline]] static __m256 HighHalf(__m256 x) {
-    return _mm256_and_ps(x, _mm256_castsi256_ps(_mm256_set1_epi32(-65536)));
+    return {Register::HighHalf(x.a), Register::HighHalf(x.b)};
   }
   // Sixteen bfloat16 as float32.
   [[gnu::always_inline]] static F Widen(const std::byte* from) {
@@ -63,7 +104,7 @@ struct Avx2Lanes {
   [[gnu::always_inline]] static void WidenApart(const std::byte* from, F* to) {
     __m256 words = _mm256_loadu_ps(reinterpret_cast<const float*>(from));
     asm("" : "+x"(words));  // GCC 12 would load again for each use
-    *to = {LowHalf(words), HighHalf(words)};
+    *to = {Register::LowHalf(words), Register::HighHalf(words)};
   }
   // Puts what came so at p[0, 16) in its order.
   [[gnu::always_inline]] static void OrderApart(float* p) {
@@ -232,49 +273,6 @@ struct Avx2Lanes {
       to[i] = _mm256_permute2f128_ps(a[i], a[4 + i], 0x20);
       to[4 + i] = _mm256_permute2f128_ps(a[i], a[4 + i], 0x31);
     }
-  }
-};
-
-// One register of words of K and q, as WidenedProducts has it.
-struct Avx2Register {
-  using V = __m256;
-  using Four = __m128;
-  static constexpr int kWords = 8;
-  // Rows and keys whose sums stand in registers.
-  static constexpr int kMaxRows = 4;
-  static constexpr int kKeys = 2;
-  static constexpr bool kUnrolls = false;
-
-  [[gnu::always_inline]] static V Zero() { return _mm256_setzero_ps(); }
-  template <int kCount>
-  [[gnu::always_inline]] static V Load(const float* from) {
-    static_assert(kCount == kWords);
-    return _mm256_loadu_ps(from);
-  }
-  [[gnu::always_inline]] static V LowHalf(V x) { return Avx2Lanes::LowHalf(x); }
-  [[gnu::always_inline]] static V HighHalf(V x) {
-    return Avx2Lanes::HighHalf(x);
-  }
-  [[gnu::always_inline]] static V MultiplyAdd(V x, V y, V z) {
-    return _mm256_fmadd_ps(x, y, z);
-  }
-  // In each half lanes 0 and 2 add up to all of `first`, 1 and 3 of `second`.
-  [[gnu::always_inline]] static V AddLanes(V first, V second) {
-    return _mm256_add_ps(_mm256_unpacklo_ps(first, second),
-                         _mm256_unpackhi_ps(first, second));
-  }
-  // The sums of four, of two such pairs.
-  [[gnu::always_inline]] static Four AddPairs(V first, V second) {
-    const __m256d a = _mm256_castps_pd(first);
-    const __m256d b = _mm256_castps_pd(second);
-    const V halves = _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(a, b)),
-                                   _mm256_castpd_ps(_mm256_unpackhi_pd(a, b)));
-    return _mm_add_ps(_mm256_castps256_ps128(halves),
-                      _mm256_extractf128_ps(halves, 1));
-  }
-  // The sums of sixteen.
-  [[gnu::always_inline]] static void Store(float* to, const Four (&of)[4]) {
-    for (int i = 0; i < 4; ++i) _mm_storeu_ps(to + 4 * i, of[i]);
   }
 };
 

@@ -9,7 +9,60 @@
 
 namespace winnow {
 
+// One register of words of K and q, as the Products of ScoresByKey have it.
+struct Avx512Register {
+  using V = __m512;
+  using Four = __m512;
+  static constexpr int kWords = 16;
+  // Rows and keys whose sums stand in registers.
+  static constexpr int kMaxRows = 4;
+  static constexpr int kKeys = 4;
+  static constexpr bool kUnrolls = true;
+
+  [[gnu::always_inline]] static V Zero() { return _mm512_setzero_ps(); }
+  // The last kWords - kCount are zeros.
+  template <int kCount>
+  [[gnu::always_inline]] static V Load(const float* from) {
+    if constexpr (kCount == kWords) return _mm512_loadu_ps(from);
+    return _mm512_maskz_loadu_ps((1 << kCount) - 1, from);
+  }
+  // Of 16 pairs of bfloat16, the first ones and the second ones as float32.
+  [[gnu::always_inline]] static V LowHalf(V x) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(x), 16));
+  }
+  [[gnu::always_inline]] static V HighHalf(V x) {
+    return _mm512_castsi512_ps(
+        _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(-65536)));
+  }
+  [[gnu::always_inline]] static V MultiplyAdd(V x, V y, V z) {
+    return _mm512_fmadd_ps(x, y, z);
+  }
+  // In each quarter lanes 0 and 2 add up to that of `first`, 1 and 3 to that of
+  // `second`.
+  [[gnu::always_inline]] static V AddLanes(V first, V second) {
+    return _mm512_add_ps(_mm512_unpacklo_ps(first, second),
+                         _mm512_unpackhi_ps(first, second));
+  }
+  // Of two such pairs: lane i of each quarter is the sum of number i's there.
+  [[gnu::always_inline]] static Four AddPairs(V first, V second) {
+    const __m512d a = _mm512_castps_pd(first);
+    const __m512d b = _mm512_castps_pd(second);
+    return _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)),
+                         _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
+  }
+  // The sums of sixteen: quarter j of what is stored, those of all quarters of
+  // of[j].
+  [[gnu::always_inline]] static void Store(float* to, const Four (&of)[4]) {
+    const auto fold = [](V a, V b) {
+      return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88),
+                           _mm512_shuffle_f32x4(a, b, 0xdd));
+    };
+    _mm512_storeu_ps(to, fold(fold(of[0], of[1]), fold(of[2], of[3])));
+  }
+};
+
 struct Avx512Lanes {
+  using Register = Avx512Register;
   using F = __m512;
   using Mask = __mmask16;
   struct KeyRange {
@@ -23,11 +76,10 @@ struct Avx512Lanes {
   [[gnu::always_inline]] static F Set(float x) { return _mm512_set1_ps(x); }
   // Of 16 pairs of bfloat16, the first ones and the second ones as float32.
   [[gnu::always_inline]] static F LowHalves(F x) {
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(x), 16));
+    return Register::LowHalf(x);
   }
   [[gnu::always_inline]] static F HighHalves(F x) {
-    return _mm512_castsi512_ps(
-        _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(-65536)));
+    return Register::HighHalf(x);
   }
   // Sixteen bfloat16 as float32.
   [[gnu::always_inline]] static F Widen(const std::byte* from) {
@@ -222,56 +274,6 @@ struct Avx512Lanes {
       to[4 + j] = _mm512_shuffle_f32x4(b[4 + j], b[12 + j], 0x88);
       to[12 + j] = _mm512_shuffle_f32x4(b[4 + j], b[12 + j], 0xdd);
     }
-  }
-};
-
-// One register of words of K and q, as the Products of ScoresByKey have it.
-struct Avx512Register {
-  using V = __m512;
-  using Four = __m512;
-  static constexpr int kWords = 16;
-  // Rows and keys whose sums stand in registers.
-  static constexpr int kMaxRows = 4;
-  static constexpr int kKeys = 4;
-  static constexpr bool kUnrolls = true;
-
-  [[gnu::always_inline]] static V Zero() { return _mm512_setzero_ps(); }
-  // The last kWords - kCount are zeros.
-  template <int kCount>
-  [[gnu::always_inline]] static V Load(const float* from) {
-    if constexpr (kCount == kWords) return _mm512_loadu_ps(from);
-    return _mm512_maskz_loadu_ps((1 << kCount) - 1, from);
-  }
-  [[gnu::always_inline]] static V LowHalf(V x) {
-    return Avx512Lanes::LowHalves(x);
-  }
-  [[gnu::always_inline]] static V HighHalf(V x) {
-    return Avx512Lanes::HighHalves(x);
-  }
-  [[gnu::always_inline]] static V MultiplyAdd(V x, V y, V z) {
-    return _mm512_fmadd_ps(x, y, z);
-  }
-  // In each quarter lanes 0 and 2 add up to that of `first`, 1 and 3 to that of
-  // `second`.
-  [[gnu::always_inline]] static V AddLanes(V first, V second) {
-    return _mm512_add_ps(_mm512_unpacklo_ps(first, second),
-                         _mm512_unpackhi_ps(first, second));
-  }
-  // Of two such pairs: lane i of each quarter is the sum of number i's there.
-  [[gnu::always_inline]] static Four AddPairs(V first, V second) {
-    const __m512d a = _mm512_castps_pd(first);
-    const __m512d b = _mm512_castps_pd(second);
-    return _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)),
-                         _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
-  }
-  // The sums of sixteen: quarter j of what is stored, those of all quarters of
-  // of[j].
-  [[gnu::always_inline]] static void Store(float* to, const Four (&of)[4]) {
-    const auto fold = [](V a, V b) {
-      return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88),
-                           _mm512_shuffle_f32x4(a, b, 0xdd));
-    };
-    _mm512_storeu_ps(to, fold(fold(of[0], of[1]), fold(of[2], of[3])));
   }
 };
 

@@ -18,7 +18,7 @@ namespace winnow {
 namespace {
 
 using Words = FloatWords<Avx2Lanes>;
-using OfBFloat16 = WidenedWords<Avx2Lanes, Avx2Register>;
+using OfBFloat16 = WidenedWords<Avx2Lanes>;
 
 void WidenBFloat16(const uint16_t* from, int64_t count, float* to) {
   for (int64_t i = 0; i < count; i += 8) {

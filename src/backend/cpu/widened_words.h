@@ -64,12 +64,12 @@ struct WidenedProducts {
 };
 
 // Of a unit.
-template <class Lanes, class Register>
+template <class Lanes>
 struct WidenedWords : FloatWords<Lanes> {
   using F = typename Lanes::F;
   static constexpr int kElementBytes = 2;
-  using StoredKeys =
-      ScoresByKey<WidenedProducts<Register>, FloatWords<Lanes>::kFarLevel>;
+  using StoredKeys = ScoresByKey<WidenedProducts<typename Lanes::Register>,
+                                 FloatWords<Lanes>::kFarLevel>;
 
   template <int kCount, int kKeys>
   [[gnu::always_inline]] static void LoadValues(const std::byte* v, int,
