@@ -172,7 +172,8 @@ TEST_P(ReadConformanceTest, IsSoftmaxAttention) {
 TEST_P(ReadConformanceTest, IsSoftmaxAttentionOverManyGroups) {
   ForSeeds(6, [this](RandomSource& random, int num_threads) {
     KvShape shape;
-    shape.dtype = random.Among({Dtype::kFloat32, Dtype::kBFloat16});
+    shape.dtype =
+        random.Among({Dtype::kFloat32, Dtype::kBFloat16, Dtype::kFloat16});
     shape.num_kv_heads = static_cast<int>(random.Between(1, 3));
     shape.group_heads = 2;
     shape.k_dim = shape.v_dim = 32;
@@ -227,7 +228,8 @@ TEST_P(ReadConformanceTest, BitsDoNotDependOnTheWorkAtHand) {
   RandomSource random(1);
   for (const int32_t num_rows : {12, 40}) {
     KvShape shape;
-    shape.dtype = random.Among({Dtype::kFloat32, Dtype::kBFloat16});
+    shape.dtype =
+        random.Among({Dtype::kFloat32, Dtype::kBFloat16, Dtype::kFloat16});
     shape.num_kv_heads = 2;
     shape.group_heads = 4;
     shape.v_dim = 128;

@@ -1,5 +1,5 @@
 // The product of a few rows over a Set: an instruction set's registers of
-// bfloat16. Included by the kernel files that are compiled for one.
+// bfloat16 or float16. Included by the kernel files that are compiled for one.
 //
 // A Set has
 //   Pairs                   kStep elements, as they are multiplied

@@ -32,6 +32,19 @@ struct Avx2Register {
   [[gnu::always_inline]] static V HighHalf(V x) {
     return _mm256_and_ps(x, _mm256_castsi256_ps(_mm256_set1_epi32(-65536)));
   }
+  // The numbers of kCount words, in their order.
+  template <int kCount>
+  [[gnu::always_inline]] static void LoadFloat16(const std::byte* from,
+                                                 V& first, V& second) {
+    static_assert(kCount == kWords);
+    first = WidenFloat16(from);
+    second = WidenFloat16(from + 16);
+  }
+  // Eight of them.
+  [[gnu::always_inline]] static V WidenFloat16(const std::byte* from) {
+    return _mm256_cvtph_ps(
+        _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+  }
   [[gnu::always_inline]] static V MultiplyAdd(V x, V y, V z) {
     return _mm256_fmadd_ps(x, y, z);
   }
@@ -89,7 +102,11 @@ struct Avx2Lanes {
   [[gnu::always_inline]] static F HighHalves(F x) {
     return {Register::HighHalf(x.a), Register::HighHalf(x.b)};
   }
-  // Sixteen bfloat16 as float32.
+  // Sixteen float16 as float32.
+  [[gnu::always_inline]] static F WidenFloat16(const std::byte* from) {
+    return {Register::WidenFloat16(from), Register::WidenFloat16(from + 16)};
+  }
+  // Sixteen bfloat16.
   [[gnu::always_inline]] static F Widen(const std::byte* from) {
     const auto widen = [&](int at) {
       const __m128i bits =

@@ -34,6 +34,18 @@ struct Avx512Register {
     return _mm512_castsi512_ps(
         _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(-65536)));
   }
+  // The numbers of kCount words, in their order: of eight, all in `first`.
+  template <int kCount>
+  [[gnu::always_inline]] static void LoadFloat16(const std::byte* from,
+                                                 V& first, V& second) {
+    first = WidenFloat16(from);
+    second = kCount == kWords ? WidenFloat16(from + 32) : Zero();
+  }
+  // Sixteen of them.
+  [[gnu::always_inline]] static V WidenFloat16(const std::byte* from) {
+    return _mm512_cvtph_ps(
+        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+  }
   [[gnu::always_inline]] static V MultiplyAdd(V x, V y, V z) {
     return _mm512_fmadd_ps(x, y, z);
   }
@@ -81,7 +93,11 @@ struct Avx512Lanes {
   [[gnu::always_inline]] static F HighHalves(F x) {
     return Register::HighHalf(x);
   }
-  // Sixteen bfloat16 as float32.
+  // Sixteen float16 as float32.
+  [[gnu::always_inline]] static F WidenFloat16(const std::byte* from) {
+    return Register::WidenFloat16(from);
+  }
+  // Sixteen bfloat16.
   [[gnu::always_inline]] static F Widen(const std::byte* from) {
     const __m256i bits =
         _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));

@@ -1,5 +1,5 @@
-// The bfloat16 product of a few rows: reading the weights once, as they are
-// stored, is what it costs.
+// The product of a few rows, of bfloat16 or float16: reading the weights once,
+// as they are stored, is what it costs.
 #ifndef WINNOW_BACKEND_CPU_LINEAR_FEW_ROWS_H_
 #define WINNOW_BACKEND_CPU_LINEAR_FEW_ROWS_H_
 
@@ -27,7 +27,7 @@ constexpr int64_t InterleavedBytes(int64_t num_rows, int64_t num_in) {
 struct FewRowsInput {
   int num_rows = 0;  // in [1, FewRowsKernels::max_rows]
   int64_t num_in = 0;
-  const uint16_t* x = nullptr;  // bf16 [num_rows, num_in], rows x_stride apart
+  const uint16_t* x = nullptr;  // [num_rows, num_in], rows x_stride apart
   int64_t x_stride = 0;
   void* interleaved = nullptr;  // [InterleavedBytes], aligned to 64 bytes
 };
@@ -36,14 +36,14 @@ struct FewRowsTile {
   int num_rows = 0;  // in [1, FewRowsKernels::max_rows]
   int64_t num_in = 0;
   const void* interleaved = nullptr;
-  // bf16 [num_columns, num_in], rows weight_stride apart.
+  // [num_columns, num_in], rows weight_stride apart.
   const uint16_t* weight = nullptr;
   int64_t weight_stride = 0;
   int64_t num_columns = 0;  // at most kFewRowsColumns
   float* sums = nullptr;    // f32 [num_rows, kFewRowsColumns]
 };
 
-// Of one instruction set.
+// Of one instruction set and type of x and the weights.
 struct FewRowsKernels {
   int max_rows = 0;  // at a time
   void (*interleave)(const FewRowsInput& input) = nullptr;
@@ -54,9 +54,11 @@ struct FewRowsKernels {
   void (*multiply)(const FewRowsTile& tile) = nullptr;
 };
 
-// REQUIRES: this CPU has AVX2 and FMA; AVX512_BF16.
+// Of bfloat16. REQUIRES: this CPU has AVX2 and FMA; AVX512_BF16.
 FewRowsKernels Avx2FewRows();
 FewRowsKernels Avx512Bf16FewRows();
+// Of float16. REQUIRES: this CPU has AVX2, FMA and F16C.
+FewRowsKernels Avx2Float16FewRows();
 
 }  // namespace winnow
 

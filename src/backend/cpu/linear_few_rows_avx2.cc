@@ -1,16 +1,22 @@
 #include <immintrin.h>
 
+#include <cstddef>
+
 #include "backend/cpu/few_rows_block.h"
 #include "backend/cpu/lanes_avx2.h"
+#include "backend/cpu/widened_words.h"
 
 namespace winnow {
 namespace {
 
-struct Avx2Pairs {
-  // Both of each word of two as float32.
-  struct Pairs {
-    __m256 low, high;
-  };
+// Sixteen elements as float32: eight and the other eight, as Stored has them.
+struct Sixteen {
+  __m256 first, second;
+};
+
+template <class Stored>
+struct Avx2Set {
+  using Pairs = Sixteen;
   using Sums = __m256;
   static constexpr int kMaxRows = 4;
   static constexpr int64_t kStep = 16;
@@ -23,7 +29,10 @@ struct Avx2Pairs {
   static constexpr int64_t Ahead(int) { return 2048; }
 
   [[gnu::always_inline]] static Pairs Load(const uint16_t* from) {
-    return Widen(_mm256_loadu_ps(reinterpret_cast<const float*>(from)));
+    Pairs x;
+    Stored::template Load<kStep / 2>(reinterpret_cast<const std::byte*>(from),
+                                     x.first, x.second);
+    return x;
   }
   // REQUIRES: count < kStep.
   [[gnu::always_inline]] static Pairs LoadFirst(const uint16_t* from,
@@ -39,12 +48,13 @@ struct Avx2Pairs {
   }
   [[gnu::always_inline]] static void Keep(void* kept, int64_t piece, Pairs x) {
     float* to = static_cast<float*>(kept) + piece * kStep;
-    _mm256_storeu_ps(to, x.low);
-    _mm256_storeu_ps(to + 8, x.high);
+    _mm256_storeu_ps(to, x.first);
+    _mm256_storeu_ps(to + 8, x.second);
   }
   [[gnu::always_inline]] static Sums Zero() { return _mm256_setzero_ps(); }
   [[gnu::always_inline]] static Sums MultiplyAdd(Pairs w, Pairs x, Sums sum) {
-    return _mm256_fmadd_ps(w.high, x.high, _mm256_fmadd_ps(w.low, x.low, sum));
+    return _mm256_fmadd_ps(w.second, x.second,
+                           _mm256_fmadd_ps(w.first, x.first, sum));
   }
   // Halves are folded: lane i + lane i + 4, then 2, 1.
   [[gnu::always_inline]] static float SumOf(Sums x) {
@@ -53,16 +63,15 @@ struct Avx2Pairs {
     const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
   }
-
- private:
-  [[gnu::always_inline]] static Pairs Widen(__m256 words) {
-    asm("" : "+x"(words));  // GCC 12 would load again for each use
-    return {Avx2Register::LowHalf(words), Avx2Register::HighHalf(words)};
-  }
 };
 
 }  // namespace
 
-FewRowsKernels Avx2FewRows() { return FewRows<Avx2Pairs>::Kernels(); }
+FewRowsKernels Avx2FewRows() {
+  return FewRows<Avx2Set<StoredBFloat16<Avx2Lanes>>>::Kernels();
+}
+FewRowsKernels Avx2Float16FewRows() {
+  return FewRows<Avx2Set<StoredFloat16<Avx2Lanes>>>::Kernels();
+}
 
 }  // namespace winnow

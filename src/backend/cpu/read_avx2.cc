@@ -18,7 +18,8 @@ namespace winnow {
 namespace {
 
 using Words = FloatWords<Avx2Lanes>;
-using OfBFloat16 = WidenedWords<Avx2Lanes>;
+using OfBFloat16 = WidenedWords<Avx2Lanes, StoredBFloat16>;
+using OfFloat16 = WidenedWords<Avx2Lanes, StoredFloat16>;
 
 void WidenBFloat16(const uint16_t* from, int64_t count, float* to) {
   for (int64_t i = 0; i < count; i += 8) {
@@ -46,7 +47,10 @@ ReadKernels Avx2ReadKernels() {
   kernels.score_float32 = UnitScores<Avx2Lanes, Words>;
   kernels.unit_bfloat16 = ReadUnit<Avx2Lanes, OfBFloat16>;
   kernels.score_bfloat16 = UnitScores<Avx2Lanes, OfBFloat16>;
-  kernels.bfloat16_query = QueryWords::kHalvesApart;
+  kernels.bfloat16_query = OfBFloat16::Stored::kQuery;
+  kernels.unit_float16 = ReadUnit<Avx2Lanes, OfFloat16>;
+  kernels.score_float16 = UnitScores<Avx2Lanes, OfFloat16>;
+  static_assert(OfFloat16::Stored::kQuery == QueryWords::kFloat32);
   kernels.keys_of = KeysOf<Avx2Lanes>;
   kernels.count_from = CountFrom<Avx2Lanes>;
   kernels.indices_from = IndicesFrom<Avx2Lanes>;

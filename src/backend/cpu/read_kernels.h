@@ -209,15 +209,16 @@ using IndicesKernel = int64_t (*)(const int32_t* keys, int64_t count,
 using KeysBetweenKernel = int64_t (*)(const int32_t* keys, int64_t count,
                                       int32_t low, int32_t high, int32_t* kept);
 
-// One set. The bfloat16 kernels are null where a set has none: K, V and q are
-// then widened to float32. Those of units and of scores take q as
-// `bfloat16_query` says, where that is bfloat16.
+// One set. The bfloat16 and float16 kernels are null where a set has none: K, V
+// and q are then widened to float32. Those of units and of scores take q as
+// `bfloat16_query` says, where that is bfloat16, and else as float32.
 struct ReadKernels {
   TileKernel tile_float32 = nullptr;
   UnitKernel unit_float32 = nullptr;
   TileKernel tile_bfloat16 = nullptr;
   UnitKernel unit_bfloat16 = nullptr;
   QueryWords bfloat16_query = QueryWords::kBFloat16;
+  UnitKernel unit_float16 = nullptr;
   // The same with tiled_q as well, of a k_dim and v_dim that are multiples of
   // 32, for whole units; or null.
   UnitKernel unit_tile_bfloat16 = nullptr;
@@ -227,6 +228,7 @@ struct ReadKernels {
   // Scores alone, of which Select makes use: K may be summaries.
   ScoreKernel score_float32 = nullptr;
   ScoreKernel score_bfloat16 = nullptr;
+  ScoreKernel score_float16 = nullptr;
   // The same with tiled_q alone, of whole tiles, a k_dim that is a multiple of
   // 32 and keys that are read from 0 on and not picked; or null.
   ScoreKernel score_tile_bfloat16 = nullptr;

@@ -113,6 +113,10 @@ bool RowScan::ChooseKernels(const ReadKernels& kernels, Dtype dtype) {
       by_tile_ = true;
     }
   }
+  if (dtype == Dtype::kFloat16 && kernels.score_float16 != nullptr) {
+    score_ = kernels.score_float16;
+    return false;
+  }
   if (is_float8) {
     widen_float8_ = paired ? kernels.pair_float8 : kernels.widen_float8;
   } else if (!paired && dtype != Dtype::kFloat32) {

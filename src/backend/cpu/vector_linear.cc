@@ -65,10 +65,14 @@ WidenKernel Float16Widener(CpuKernels kernels) {
   return PortableReadKernels().widen_float16;
 }
 
-FewRowsKernels FewRowsKernelsOf(CpuKernels kernels) {
+FewRowsKernels BFloat16FewRows(CpuKernels kernels) {
   if (kernels >= CpuKernels::kAvx512Bf16) return Avx512Bf16FewRows();
   if (kernels >= CpuKernels::kAvx2) return Avx2FewRows();
   return {};
+}
+
+FewRowsKernels Float16FewRows(CpuKernels kernels) {
+  return kernels >= CpuKernels::kAvx2 ? Avx2Float16FewRows() : FewRowsKernels{};
 }
 
 const std::byte* RowData(const View& view, int64_t row) {
@@ -80,7 +84,8 @@ const std::byte* RowData(const View& view, int64_t row) {
 VectorLinear::VectorLinear(CpuKernels kernels, ThreadPool& pool)
     : kernels_(kernels),
       pool_(pool),
-      few_rows_(FewRowsKernelsOf(kernels)),
+      few_rows_bfloat16_(BFloat16FewRows(kernels)),
+      few_rows_float16_(Float16FewRows(kernels)),
       widen_bfloat16_(BFloat16Widener(kernels)),
       widen_float16_(Float16Widener(kernels)),
       products_(pool.num_workers()),
@@ -104,15 +109,20 @@ void VectorLinear::Linear(const LinearArgs& args) {
 }
 
 bool VectorLinear::TakesFewRows(const LinearArgs& args) const {
-  if (args.x.dtype != Dtype::kBFloat16 || few_rows_.multiply == nullptr ||
-      args.batch_invariant) {
+  if (args.x.dtype == Dtype::kFloat32 || args.batch_invariant ||
+      FewRowsOf(args.x.dtype).multiply == nullptr) {
     return false;
   }
-  const int64_t max_rows = kernels_ == CpuKernels::kAmx ? kMaxGroupedRowsAmx
-                           : kernels_ >= CpuKernels::kAvx512Bf16
-                               ? kMaxGroupedRows
-                               : kMaxGroupedRowsAvx2;
+  const bool widens =
+      args.x.dtype == Dtype::kFloat16 || kernels_ < CpuKernels::kAvx512Bf16;
+  const int64_t max_rows = widens                         ? kMaxGroupedRowsAvx2
+                           : kernels_ == CpuKernels::kAmx ? kMaxGroupedRowsAmx
+                                                          : kMaxGroupedRows;
   return args.x.dim(0) <= max_rows;
+}
+
+const FewRowsKernels& VectorLinear::FewRowsOf(Dtype dtype) const {
+  return dtype == Dtype::kBFloat16 ? few_rows_bfloat16_ : few_rows_float16_;
 }
 
 void VectorLinear::RunFewRows(const LinearArgs& args) {
@@ -120,7 +130,8 @@ void VectorLinear::RunFewRows(const LinearArgs& args) {
   // Groups of rows that the kernel takes at a time, each interleaved on its
   // own. The second one reads a slice's weights from the cache.
   Grow(static_cast<size_t>(InterleavedBytes(num_rows, num_in)), x_);
-  const int64_t max_rows = few_rows_.max_rows;
+  const FewRowsKernels& kernels = FewRowsOf(args.x.dtype);
+  const int64_t max_rows = kernels.max_rows;
   const auto for_groups = [&](auto&& fn) {
     for (int64_t row = 0; row < num_rows; row += max_rows) {
       fn(row, static_cast<int>(std::min(max_rows, num_rows - row)),
@@ -128,9 +139,9 @@ void VectorLinear::RunFewRows(const LinearArgs& args) {
     }
   };
   for_groups([&](int64_t row, int count, std::byte* to) {
-    few_rows_.interleave(
-        {count, num_in, reinterpret_cast<const uint16_t*>(RowData(args.x, row)),
-         args.x.stride[0], to});
+    kernels.interleave({count, num_in,
+                        reinterpret_cast<const uint16_t*>(RowData(args.x, row)),
+                        args.x.stride[0], to});
   });
   const auto slices_of = [](const LinearPart& part) {
     return (part.weight.dim(0) + kFewRowsColumns - 1) / kFewRowsColumns;
@@ -145,7 +156,7 @@ void VectorLinear::RunFewRows(const LinearArgs& args) {
         std::min<int64_t>(kFewRowsColumns, part->weight.dim(0) - column);
     for_groups([&](int64_t row, int count, const std::byte* from) {
       float sums[kMaxFewRows * kFewRowsColumns];
-      few_rows_.multiply(
+      kernels.multiply(
           {count, num_in, from,
            reinterpret_cast<const uint16_t*>(RowData(part->weight, column)),
            part->weight.stride[0], num_columns, sums});

@@ -19,10 +19,10 @@ namespace winnow {
 //
 // A product is cut into blocks of rows by slices of columns, and these by the
 // shape alone, so the number of threads never changes a bit. Up to 16 rows (6
-// beside AMX, 32 by AVX2) of bfloat16 go to our own kernel where the CPU has
-// one, all others to oneDNN; where the product must be batch-invariant all go
-// to oneDNN, a single row as one of two, because the two ways add in different
-// orders.
+// beside AMX, 32 by AVX2) of bfloat16, and 32 of float16, go to our own kernel
+// where the CPU has one, all others to oneDNN; where the product must be
+// batch-invariant all go to oneDNN, a single row as one of two, because the two
+// ways add in different orders.
 //
 // oneDNN takes bfloat16 as stored where the CPU multiplies it and there are
 // inputs enough. Otherwise, and for float16, x and W are widened to float32, W
@@ -67,6 +67,8 @@ class VectorLinear {
   };
 
   bool TakesFewRows(const LinearArgs& args) const;
+  // REQUIRES: not float32.
+  const FewRowsKernels& FewRowsOf(Dtype dtype) const;
   void RunFewRows(const LinearArgs& args);
   void RunBlocks(const LinearArgs& args);
   // The rows as the library reads them: in place, or a copy in x_ with room
@@ -83,7 +85,8 @@ class VectorLinear {
 
   const CpuKernels kernels_;
   ThreadPool& pool_;
-  const FewRowsKernels few_rows_;  // null where the set has none
+  // Null where the set has none.
+  const FewRowsKernels few_rows_bfloat16_, few_rows_float16_;
   const WidenKernel widen_bfloat16_, widen_float16_;
   OneDnnProducts products_;
   std::vector<PartPlan> plans_;

@@ -44,6 +44,10 @@ void ChooseKernels(const ReadKernels& kernels, ReadJob& job) {
   job.tile_widen = job.unit_widen = format.k == Dtype::kBFloat16
                                         ? kernels.widen_bfloat16
                                         : kernels.widen_float16;
+  if (format.k == Dtype::kFloat16 && kernels.unit_float16 != nullptr) {
+    job.unit = kernels.unit_float16;
+    job.unit_widen = nullptr;
+  }
   if (format.k != Dtype::kBFloat16 || job.args.q.dtype != format.k) return;
   if (kernels.unit_bfloat16 != nullptr) {
     job.unit = kernels.unit_bfloat16;

@@ -76,7 +76,8 @@ TEST(VectorSelectTest, ScansOfManyHeadsChooseTheBest) {
     RandomSource random(static_cast<uint64_t>(seed));
     const auto& [num_kv_heads, group_heads] = kShapes[seed % 5];
     const KvShape shape = {
-        .dtype = random.Among({Dtype::kBFloat16, Dtype::kFloat32}),
+        .dtype =
+            random.Among({Dtype::kBFloat16, Dtype::kFloat32, Dtype::kFloat16}),
         .num_kv_heads = num_kv_heads,
         .group_heads = group_heads,
         .k_dim = random.Among({16, 32})};
