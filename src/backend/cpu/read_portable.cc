@@ -3,17 +3,8 @@
 #include <bit>
 #include <cstring>
 
-#include "backend/cpu/blend_values.h"
-#include "backend/cpu/cluster_kernels.h"
-#include "backend/cpu/count_from.h"
-#include "backend/cpu/float8_numbers.h"
-#include "backend/cpu/float_words.h"
+#include "backend/cpu/lane_kernels.h"
 #include "backend/cpu/read_kernels.h"
-#include "backend/cpu/read_tile.h"
-#include "backend/cpu/read_unit.h"
-#include "backend/cpu/reduce_heads.h"
-#include "backend/cpu/score_keys.h"
-#include "backend/cpu/softmax_scores.h"
 #include "tensor/dtype.h"
 
 namespace winnow {
@@ -175,8 +166,6 @@ struct PortableLanes {
   }
 };
 
-using Words = FloatWords<PortableLanes>;
-
 template <typename T>
 void Widen(const uint16_t* from, int64_t count, float* to) {
   for (int64_t i = 0; i < count; ++i) {
@@ -187,22 +176,9 @@ void Widen(const uint16_t* from, int64_t count, float* to) {
 }  // namespace
 
 ReadKernels PortableReadKernels() {
-  ReadKernels kernels;
-  kernels.tile_float32 = ReadTile<PortableLanes, Words, 1>;
-  kernels.unit_float32 = ReadUnit<PortableLanes, Words>;
-  kernels.score_float32 = UnitScores<PortableLanes, Words>;
-  kernels.keys_of = KeysOf<PortableLanes>;
-  kernels.count_from = CountFrom<PortableLanes>;
-  kernels.indices_from = IndicesFrom<PortableLanes>;
-  kernels.blend = BlendValues<PortableLanes>;
-  kernels.reduce_heads = ReduceHeads<PortableLanes>;
-  kernels.softmax_scores = SoftmaxScores<PortableLanes>;
-  kernels.transpose_keys = TransposeKeys<PortableLanes>;
-  kernels.assign_keys = AssignKeys<PortableLanes>;
-  kernels.move_centroids = MoveCentroids<PortableLanes>;
+  ReadKernels kernels = LaneKernels<PortableLanes, 1>();
   kernels.widen_bfloat16 = Widen<BFloat16>;
   kernels.widen_float16 = Widen<Float16>;
-  kernels.widen_float8 = WidenFloat8<PortableLanes>;
   return kernels;
 }
 

@@ -1,0 +1,75 @@
+// The kernels that a set has by its Lanes: what the files of sets have alike.
+#ifndef WINNOW_BACKEND_CPU_LANE_KERNELS_H_
+#define WINNOW_BACKEND_CPU_LANE_KERNELS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/cpu/blend_values.h"
+#include "backend/cpu/cluster_kernels.h"
+#include "backend/cpu/count_from.h"
+#include "backend/cpu/float8_numbers.h"
+#include "backend/cpu/float_words.h"
+#include "backend/cpu/read_kernels.h"
+#include "backend/cpu/read_tile.h"
+#include "backend/cpu/read_unit.h"
+#include "backend/cpu/reduce_heads.h"
+#include "backend/cpu/score_keys.h"
+#include "backend/cpu/softmax_scores.h"
+#include "backend/cpu/widened_words.h"
+
+namespace winnow {
+
+// Of float32, all but what turns 16-bit numbers into it. kTileVectors: vectors
+// of rows that a prompt's tile has in registers.
+template <class Lanes, int kTileVectors>
+ReadKernels LaneKernels() {
+  using Words = FloatWords<Lanes>;
+  ReadKernels kernels;
+  kernels.tile_float32 = ReadTile<Lanes, Words, kTileVectors>;
+  kernels.unit_float32 = ReadUnit<Lanes, Words>;
+  kernels.score_float32 = UnitScores<Lanes, Words>;
+  kernels.keys_of = KeysOf<Lanes>;
+  kernels.count_from = CountFrom<Lanes>;
+  kernels.indices_from = IndicesFrom<Lanes>;
+  kernels.blend = BlendValues<Lanes>;
+  kernels.reduce_heads = ReduceHeads<Lanes>;
+  kernels.softmax_scores = SoftmaxScores<Lanes>;
+  kernels.transpose_keys = TransposeKeys<Lanes>;
+  kernels.assign_keys = AssignKeys<Lanes>;
+  kernels.move_centroids = MoveCentroids<Lanes>;
+  kernels.widen_float8 = WidenFloat8<Lanes>;
+  return kernels;
+}
+
+// Those too, and units and scores that widen what they read.
+template <class Lanes, int kTileVectors>
+ReadKernels WideningKernels() {
+  using OfBFloat16 = WidenedWords<Lanes, StoredBFloat16>;
+  using OfFloat16 = WidenedWords<Lanes, StoredFloat16>;
+  ReadKernels kernels = LaneKernels<Lanes, kTileVectors>();
+  kernels.unit_bfloat16 = ReadUnit<Lanes, OfBFloat16>;
+  kernels.score_bfloat16 = UnitScores<Lanes, OfBFloat16>;
+  kernels.bfloat16_query = OfBFloat16::Stored::kQuery;
+  kernels.unit_float16 = ReadUnit<Lanes, OfFloat16>;
+  kernels.score_float16 = UnitScores<Lanes, OfFloat16>;
+  static_assert(OfFloat16::Stored::kQuery == QueryWords::kFloat32);
+  kernels.widen_bfloat16 = [](const uint16_t* from, int64_t count, float* to) {
+    for (int64_t i = 0; i < count; i += 16) {
+      Lanes::Store(to + i,
+                   Lanes::Widen(reinterpret_cast<const std::byte*>(from + i)));
+    }
+  };
+  kernels.widen_float16 = [](const uint16_t* from, int64_t count, float* to) {
+    for (int64_t i = 0; i < count; i += 16) {
+      Lanes::Store(to + i, Lanes::WidenFloat16(
+                               reinterpret_cast<const std::byte*>(from + i)));
+    }
+  };
+  kernels.pair_float8 = PairFloat8<Lanes>;
+  return kernels;
+}
+
+}  // namespace winnow
+
+#endif  // WINNOW_BACKEND_CPU_LANE_KERNELS_H_
