@@ -2,19 +2,17 @@
 // bfloat16 or float16. Included by the kernel files that are compiled for one.
 //
 // A Set has
-//   Pairs                   kStep elements, as they are multiplied
-//   Sums                    a register of float32
-//   kMaxRows, kStep         rows at a time; elements, of which 32 are a
-//   multiple Columns(rows)           columns that stand in registers together,
-//   a stream
-//                           of memory each
-//   Ahead(rows)             how far ahead of its use a weight is asked for, in
-//                           elements: the hardware's own prefetching stops at
-//                           every 4 KiB
-//   Load, LoadFirst         of memory; the first `count`, then zeros
-//   LoadKept, Keep          of and to x as Interleave leaves it, a piece of
-//                           4 kStep bytes at most by its number
-//   Zero, MultiplyAdd, SumOf
+// - Pairs: kStep elements, as they are multiplied; kStep divides 32.
+// - Sums: a register of float32.
+// - kMaxRows at a time.
+// - Columns(rows): columns that stand in registers together, a stream of memory
+//   each.
+// - Ahead(rows): how far ahead of its use a weight is asked for, in elements:
+//   the hardware's own prefetching stops at every 4 KiB.
+// - Load, LoadFirst: of memory; the first `count`, then zeros.
+// - LoadKept, Keep: of and to x as Interleave leaves it, a piece of 4 kStep
+//   bytes at most by its number.
+// - Zero, MultiplyAdd, SumOf.
 #ifndef WINNOW_BACKEND_CPU_FEW_ROWS_BLOCK_H_
 #define WINNOW_BACKEND_CPU_FEW_ROWS_BLOCK_H_
 

@@ -28,8 +28,8 @@ inline constexpr int kUnitRows = 16;
 // the difference of two of these is zero and not NaN.
 inline constexpr float kNoKeyYet = -1e30f;
 
-// A word is what a product multiplies at a time: a float32, or a pair of
-// bfloat16 that stand side by side.
+// A word is what a product multiplies at a time: a float32, or a pair of 16-bit
+// numbers that stand side by side.
 
 // What q is made of. Halves apart: float32, first those that a word of bfloat16
 // has first, then the others.
@@ -210,8 +210,8 @@ using KeysBetweenKernel = int64_t (*)(const int32_t* keys, int64_t count,
                                       int32_t low, int32_t high, int32_t* kept);
 
 // One set. The bfloat16 and float16 kernels are null where a set has none: K, V
-// and q are then widened to float32. Those of units and of scores take q as
-// `bfloat16_query` says, where that is bfloat16, and else as float32.
+// and q are then widened to float32. Those of bfloat16's units and scores take
+// q as `bfloat16_query` says, of bfloat16; float16's take it as float32.
 struct ReadKernels {
   TileKernel tile_float32 = nullptr;
   UnitKernel unit_float32 = nullptr;

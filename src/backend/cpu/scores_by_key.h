@@ -1,7 +1,7 @@
-// A unit's scores of bfloat16 where K stays as it is stored: dimensions are the
-// lanes of a product, and a tree of shuffles sums them for sixteen keys at a
-// time. Written once over Products: registers of words of K and q, and what can
-// be done with them.
+// A unit's scores of 16-bit numbers where K stays as it is stored: dimensions
+// are the lanes of a product, and a tree of shuffles sums them for sixteen keys
+// at a time. Written once over Products: registers of words of K and q, and
+// what can be done with them.
 //
 // Against keys as lanes, for which K was transposed into scratch first: 64
 // shuffles, as many stores and loads for 16 words of 16 keys, and a phase of
@@ -126,7 +126,7 @@ class ScoresByKey {
   }
 
   // sums[row][key], of the keys from `first` on: each lane sums every
-  // kWords-th word in ascending order.
+  // kWords-th word, of float16 every kWords-th number, in ascending order.
   template <int kVectors, bool kFetches, int kRows>
   [[gnu::always_inline]] static void MultiplyKeys(const HalfKeys& half,
                                                   int first, const float* q,

@@ -25,7 +25,9 @@ constexpr int64_t kTileElements = kBlockRows * (kSliceColumns + 1);
 // Rows up to which our own kernel is the faster one, in groups: 155 GFLOP/s
 // against 125 at 16 rows. Against AMX it wins 25 GB/s to 16 at 4 rows and loses
 // 14 to 15 at 8. By AVX2, where the library is given widened weights, it
-// is the faster one at 32 rows and as fast at 48 (Zen 3; no record is kept).
+// is the faster one at 32 rows and as fast at 48 (Zen 3; no record is kept);
+// beside a library that has AVX-512 still at 16, of float16 on a Xeon
+// (bench/results/2026-11-26-7ee4bd3-float16-in-turn.json).
 constexpr int64_t kMaxGroupedRows = 2 * kMaxFewRows;
 constexpr int64_t kMaxGroupedRowsAmx = 6;
 constexpr int64_t kMaxGroupedRowsAvx2 = 32;
@@ -113,11 +115,12 @@ bool VectorLinear::TakesFewRows(const LinearArgs& args) const {
       FewRowsOf(args.x.dtype).multiply == nullptr) {
     return false;
   }
-  const bool widens =
-      args.x.dtype == Dtype::kFloat16 || kernels_ < CpuKernels::kAvx512Bf16;
-  const int64_t max_rows = widens                         ? kMaxGroupedRowsAvx2
-                           : kernels_ == CpuKernels::kAmx ? kMaxGroupedRowsAmx
-                                                          : kMaxGroupedRows;
+  int64_t max_rows = kMaxGroupedRows;
+  if (kernels_ < CpuKernels::kAvx512) {
+    max_rows = kMaxGroupedRowsAvx2;
+  } else if (kernels_ == CpuKernels::kAmx && args.x.dtype == Dtype::kBFloat16) {
+    max_rows = kMaxGroupedRowsAmx;
+  }
   return args.x.dim(0) <= max_rows;
 }
 

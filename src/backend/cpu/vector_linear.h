@@ -18,11 +18,11 @@ namespace winnow {
 // by the backend's thread.
 //
 // A product is cut into blocks of rows by slices of columns, and these by the
-// shape alone, so the number of threads never changes a bit. Up to 16 rows (6
-// beside AMX, 32 by AVX2) of bfloat16, and 32 of float16, go to our own kernel
-// where the CPU has one, all others to oneDNN; where the product must be
-// batch-invariant all go to oneDNN, a single row as one of two, because the two
-// ways add in different orders.
+// shape alone, so the number of threads never changes a bit. Up to 16 rows of
+// 16-bit numbers (of bfloat16 6 beside AMX; 32 where AVX2 is the best that
+// there is) go to our own kernel where the CPU has one, all others to oneDNN;
+// where the product must be batch-invariant all go to oneDNN, a single row as
+// one of two, because the two ways add in different orders.
 //
 // oneDNN takes bfloat16 as stored where the CPU multiplies it and there are
 // inputs enough. Otherwise, and for float16, x and W are widened to float32, W

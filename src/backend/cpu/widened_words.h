@@ -6,12 +6,12 @@
 // float32.
 //
 // Written once over Stored, how numbers lie in words of two and become float32:
-//   kQuery                  what q is made of
-//   Load<kCount>            kCount words as two registers
-//   LoadQuery<kCount>       the same numbers of a query of `num_words`, from
-//                           word `word` on
-//   LoadValues<kCount>      16 * kCount of V
-//   OrderColumns            those in their order
+// - kQuery: what q is made of.
+// - Load<kCount>: kCount words as two registers.
+// - LoadQuery<kCount>: the same numbers of a query of `num_words`, from word
+//   `word` on.
+// - LoadValues<kCount>: 16 * kCount of V.
+// - OrderColumns: those in their order.
 #ifndef WINNOW_BACKEND_CPU_WIDENED_WORDS_H_
 #define WINNOW_BACKEND_CPU_WIDENED_WORDS_H_
 
