@@ -49,9 +49,8 @@ class FewRowsBlock {
     const int64_t turn = lines > kLast ? lines - kLast : 0;
     AddLines(0, turn, kAhead);
     AddLines(turn, lines, kAhead + (kColumns - 1) * weight_stride_);
-    const auto load = [](const uint16_t* from) { return Set::Load(from); };
     for (int64_t step = lines * kSteps; step < steps; ++step) {
-      AddStep(step, load);
+      AddStep(step);
     }
     if (const int64_t rest = num_in % kStep; rest != 0) {
       AddStep(steps, [rest](const uint16_t* from) {
@@ -79,7 +78,6 @@ class FewRowsBlock {
 
   [[gnu::always_inline]] void AddLines(int64_t begin, int64_t end,
                                        int64_t ahead) {
-    const auto load = [](const uint16_t* from) { return Set::Load(from); };
     for (int64_t line = begin; line < end; ++line) {
 #pragma GCC unroll 8
       for (int c = 0; c < kColumns; ++c) {
@@ -87,10 +85,13 @@ class FewRowsBlock {
         _mm_prefetch(reinterpret_cast<const char*>(from + ahead), _MM_HINT_T0);
       }
 #pragma GCC unroll 2
-      for (int64_t s = 0; s < kSteps; ++s) AddStep(line * kSteps + s, load);
+      for (int64_t s = 0; s < kSteps; ++s) AddStep(line * kSteps + s);
     }
   }
 
+  [[gnu::always_inline]] void AddStep(int64_t step) {
+    AddStep(step, [](const uint16_t* from) { return Set::Load(from); });
+  }
   // `load`: the weights of a column from an address on.
   template <class LoadWeights>
   [[gnu::always_inline]] void AddStep(int64_t step, LoadWeights load) {

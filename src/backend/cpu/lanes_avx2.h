@@ -48,6 +48,13 @@ struct Avx2Register {
   [[gnu::always_inline]] static V MultiplyAdd(V x, V y, V z) {
     return _mm256_fmadd_ps(x, y, z);
   }
+  // Halves are folded: lane i + lane i + 4, then 2, 1.
+  [[gnu::always_inline]] static float SumOf(V x) {
+    const __m128 four =
+        _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+  }
   // In each half lanes 0 and 2 add up to all of `first`, 1 and 3 of `second`.
   [[gnu::always_inline]] static V AddLanes(V first, V second) {
     return _mm256_add_ps(_mm256_unpacklo_ps(first, second),
@@ -214,11 +221,7 @@ struct Avx2Lanes {
 
   // Halves are folded: lane i + lane i + 8, then 4, 2, 1.
   [[gnu::always_inline]] static float SumOf(F x) {
-    const __m256 eight = _mm256_add_ps(x.a, x.b);
-    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight),
-                                   _mm256_extractf128_ps(eight, 1));
-    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+    return Register::SumOf(_mm256_add_ps(x.a, x.b));
   }
   [[gnu::always_inline]] static float MaxOf(F x) {
     const __m256 eight = _mm256_max_ps(x.a, x.b);

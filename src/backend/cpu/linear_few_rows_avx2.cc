@@ -51,17 +51,13 @@ struct Avx2Set {
     _mm256_storeu_ps(to, x.first);
     _mm256_storeu_ps(to + 8, x.second);
   }
-  [[gnu::always_inline]] static Sums Zero() { return _mm256_setzero_ps(); }
+  [[gnu::always_inline]] static Sums Zero() { return Avx2Register::Zero(); }
   [[gnu::always_inline]] static Sums MultiplyAdd(Pairs w, Pairs x, Sums sum) {
-    return _mm256_fmadd_ps(w.second, x.second,
-                           _mm256_fmadd_ps(w.first, x.first, sum));
+    return Avx2Register::MultiplyAdd(
+        w.second, x.second, Avx2Register::MultiplyAdd(w.first, x.first, sum));
   }
-  // Halves are folded: lane i + lane i + 4, then 2, 1.
   [[gnu::always_inline]] static float SumOf(Sums x) {
-    const __m128 four =
-        _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
-    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+    return Avx2Register::SumOf(x);
   }
 };
 
