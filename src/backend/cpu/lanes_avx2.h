@@ -84,8 +84,6 @@ struct Avx2Lanes {
   struct KeyRange {
     __m256i first_a, first_b, last_a, last_b;
   };
-  // Four rows by one vector, for which V is widened once and not twice: no
-  // faster at 4 rows, slower at 1. Keys unrolled beside: as fast.
   static constexpr int kUnitVectors = 2;
   static constexpr int kUnitRowStep = 2;
   static constexpr int kCentroidStep = 2;
