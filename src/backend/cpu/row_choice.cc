@@ -62,10 +62,7 @@ class ListWriter {
   // Which of them share a page no branch would foresee.
   void AddWhole(std::span<const int32_t> chosen, int64_t first) {
     const int64_t block = task_.program.block_tokens;
-    if (block >= kPageTokens) {
-      for (const int32_t i : chosen) Add(first + i);
-      return;
-    }
+    if (block >= kPageTokens) return AddWholePages(chosen, first);
     const uint32_t of_block = ~uint32_t{0} >> (kPageTokens - block);
     Pick last = {~uint32_t{0}, 0};  // a page that no context has
     if (count_ > 0) last = picks_[count_ - 1];
@@ -78,6 +75,21 @@ class ListWriter {
       count += 1 - (shared & 1);
       CHECK(count <= capacity_, "page={} capacity={}", page, capacity_);
       picks_[count - 1] = last;
+    }
+    count_ = count;
+  }
+
+  // The same where a partition is whole pages.
+  void AddWholePages(std::span<const int32_t> chosen, int64_t first) {
+    const int64_t num_pages = task_.program.block_tokens / kPageTokens;
+    const int64_t count = count_ + std::ssize(chosen) * num_pages;
+    CHECK(count <= capacity_, "pages={} capacity={}", count, capacity_);
+    Pick* to = picks_ + count_;
+    for (const int32_t i : chosen) {
+      const int64_t first_page = (first + i) * num_pages;
+      for (int64_t page = first_page; page < first_page + num_pages; ++page) {
+        *to++ = {static_cast<uint32_t>(page), ~uint32_t{0}};
+      }
     }
     count_ = count;
   }

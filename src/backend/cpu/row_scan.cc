@@ -234,6 +234,7 @@ void RowScan::FindTiles(const ScanSlots& slots, Tiles& to) const {
 
 void RowScan::ScorePages(int head, int64_t slot, const TileKeys& keys, int page,
                          int end) const {
+  FetchScores(head, slot, page, end);
   if (wide_ == nullptr && !gathers_) {
     return score_(keys, page, end, rows_[head]);
   }
@@ -254,6 +255,23 @@ void RowScan::ScorePages(int head, int64_t slot, const TileKeys& keys, int page,
     }
   }
   score_(copies, page, end, rows_[head]);
+}
+
+void RowScan::FetchScores(int head, int64_t slot, int page, int end) const {
+  constexpr int64_t kLineScores = 16;
+  const int64_t first = slot - level_.lead;
+  const int64_t begin = std::max<int64_t>(first + page * kTilePageTokens, 0);
+  const int lanes_apart = std::max(task_.reduced_lanes, 1);
+  for (int lane = 0; lane < task_.num_lanes; lane += lanes_apart) {
+    const ScanLane to = task_.LaneOf(head, lane);
+    const int64_t end_score =
+        std::min(first + end * kTilePageTokens, to.num_scores);
+    for (int64_t i = begin; i < end_score; i += kLineScores) {
+      // What this file is compiled for need not have it; a CPU that has not
+      // passes over it.
+      asm volatile("prefetchw %a0" : : "p"(to.scores + i));
+    }
+  }
 }
 
 const std::byte* RowScan::GatherHalf(int head, int64_t slot, int num_slots,

@@ -107,6 +107,9 @@ class RowScan {
   // Scores of pages [page, end) of a KV head's tile, which begins at `slot`.
   void ScorePages(int head, int64_t slot, const TileKeys& keys, int page,
                   int end) const;
+  // Fetches, to be written, the lines where these scores go: in memory, or with
+  // the core that has read the last ones.
+  void FetchScores(int head, int64_t slot, int page, int end) const;
   // Copies 16 rows, or as many as a tile of `num_slots` has, of slots from
   // `slot` on.
   const std::byte* GatherHalf(int head, int64_t slot, int num_slots,
