@@ -73,8 +73,54 @@ struct Avx512Register {
   }
 };
 
+// Numbers of E4M3 times a scale as bfloat16. Sign, exponent and fraction go
+// where bfloat16 has them, and the exponent is made the scale's; the seven
+// numbers below the least normal one are looked up.
+class Avx512Float8Pairs {
+ public:
+  // REQUIRES: ScalesToNormal(scale).
+  [[gnu::always_inline]] explicit Avx512Float8Pairs(float scale) {
+    // Bits of bfloat16 that add to an exponent what the scale's is above one.
+    const auto of_scale =
+        static_cast<int16_t>((__builtin_bit_cast(int32_t, scale) >> 16) - kOne);
+    rebias_ =
+        _mm512_set1_epi16(static_cast<int16_t>(of_scale + kExponentsApart));
+    // 0 to 7 times 2^-9.
+    const __m128i least = _mm_setr_epi16(0, 0x3b00, 0x3b80, 0x3bc0, 0x3c00,
+                                         0x3c20, 0x3c40, 0x3c60);
+    const __m512i small = _mm512_broadcast_i32x4(least);
+    small_ = _mm512_mask_add_epi16(small, _mm512_test_epi16_mask(small, small),
+                                   small, _mm512_set1_epi16(of_scale));
+  }
+
+  // Thirty-two.
+  [[gnu::always_inline]] void Write(const uint8_t* from, uint16_t* to) const {
+    const __m512i bits = _mm512_cvtepu8_epi16(
+        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+    const __m512i magnitude =
+        _mm512_slli_epi16(_mm512_and_si512(bits, _mm512_set1_epi16(0x7f)), 4);
+    const __mmask32 normal =
+        _mm512_test_epi16_mask(bits, _mm512_set1_epi16(0x78));
+    const __m512i number = _mm512_mask_add_epi16(
+        _mm512_permutexvar_epi16(bits, small_), normal, magnitude, rebias_);
+    // number | (bits << 8 & the sign)
+    constexpr int kOrAnd = 0xf8;
+    _mm512_storeu_si512(
+        to, _mm512_ternarylogic_epi64(
+                number, _mm512_slli_epi16(bits, 8),
+                _mm512_set1_epi16(static_cast<int16_t>(0x8000)), kOrAnd));
+  }
+
+ private:
+  static constexpr int kOne = 0x3f80;               // as bfloat16
+  static constexpr int kExponentsApart = 120 << 7;  // of E4M3 and bfloat16
+  __m512i rebias_;
+  __m512i small_;  // of each the low five bits are looked at
+};
+
 struct Avx512Lanes {
   using Register = Avx512Register;
+  using Float8Pairs = Avx512Float8Pairs;
   using F = __m512;
   using Mask = __mmask16;
   struct KeyRange {

@@ -134,10 +134,17 @@ using ScoreKernel = void (*)(const TileKeys& keys, int begin, int end,
 // to[i] = from[i] for i < count, a multiple of 16, from bfloat16 or float16.
 using WidenKernel = void (*)(const uint16_t* from, int64_t count, float* to);
 
-// to[i] = scale * from[i] for i < count, from float8_e4m3, to float32 or to
-// bfloat16. A scale is a power of two, or NaN.
-using Float8Kernel = void (*)(const uint8_t* from, int64_t count, float scale,
-                              void* to);
+// Rows of float8_e4m3, each with the float32 that its numbers are multiples of:
+// a power of two, or NaN.
+struct Float8Rows {
+  const std::byte* first = nullptr;
+  int64_t row_bytes = 0;  // from a row to the next one
+  int64_t scale_at = 0;   // byte of a row
+  int count = 0;
+  int width = 0;  // numbers of a row
+};
+// to [count, width] of float32 or bfloat16 = what the rows mean.
+using Float8Kernel = void (*)(const Float8Rows& rows, void* to);
 
 // Keys of a segment, and what k-means makes of them. dim is a multiple of 16;
 // keys and transposed have room for whole blocks of 32 keys.

@@ -72,12 +72,12 @@ RowScan::RowScan(const ReadKernels& kernels, ScanTask task,
   if (widen_float8_ != nullptr || widen_ != nullptr) {
     wide_row_bytes_ =
         width_ * DtypeBytes(paired ? Dtype::kBFloat16 : Dtype::kFloat32);
-    wide_ = scratch.Take<std::byte>(kTileKeys * wide_row_bytes_);
+    wide_ = scratch.Take<std::byte>(CopiedSlots() * wide_row_bytes_);
   }
   gathers_ = task.rows.kind != Kind::kKeys &&
              level_.rows_per_segment % kHalfTokens != 0;
   if (gathers_) {
-    gathered_ = scratch.Take<std::byte>(int64_t{kTileKeys} * level_.row_bytes);
+    gathered_ = scratch.Take<std::byte>(CopiedSlots() * stored_row_bytes_);
   }
   if (by_tile_) {
     pages_at_once_ = kTilePages;
@@ -155,6 +155,10 @@ void RowScan::Run(int64_t first, int64_t end,
       CopyScores(head, slot, num_slots);
     }
   }
+}
+
+int64_t RowScan::CopiedSlots() const {
+  return by_tile_ ? kTileKeys : kTilePageTokens;
 }
 
 int64_t RowScan::QueryFloats() const {
@@ -240,21 +244,28 @@ void RowScan::ScorePages(int head, int64_t slot, const TileKeys& keys, int page,
   }
   TileKeys copies = keys;
   copies.ahead = {};
+  // Page by page, so that copies stay in the first cache level; or all at once.
+  const int pages_a_copy = by_tile_ ? end - page : 1;
   const int first_half = page * kPageHalves;
   const int num_slots = std::min(end * kTilePageTokens, keys.end);
-  for (int i = first_half; i * kHalfTokens < num_slots; ++i) {
-    const int first = i * kHalfTokens;
-    if (gathers_) {
-      copies.k[i] = GatherHalf(head, slot + first, num_slots - first,
-                               gathered_ + first * stored_row_bytes_);
+  for (int first_page = page; first_page < end; first_page += pages_a_copy) {
+    const int end_page = first_page + pages_a_copy;
+    const int end_slot = std::min(end_page * kTilePageTokens, num_slots);
+    for (int i = first_page * kPageHalves; i * kHalfTokens < end_slot; ++i) {
+      const int first = i * kHalfTokens;
+      const int copy = first - first_page * kTilePageTokens;
+      if (gathers_) {
+        copies.k[i] = GatherHalf(head, slot + first, num_slots - first,
+                                 gathered_ + copy * stored_row_bytes_);
+      }
+      if (wide_ != nullptr) {
+        std::byte* wide = wide_ + copy * wide_row_bytes_;
+        WidenHalf(copies.k[i], keys.ahead.far[i - first_half], wide);
+        copies.k[i] = wide;
+      }
     }
-    if (wide_ != nullptr) {
-      std::byte* wide = wide_ + first * wide_row_bytes_;
-      WidenHalf(copies.k[i], keys.ahead.far[i - first_half], wide);
-      copies.k[i] = wide;
-    }
+    score_(copies, first_page, end_page, rows_[head]);
   }
-  score_(copies, page, end, rows_[head]);
 }
 
 void RowScan::FetchScores(int head, int64_t slot, int page, int end) const {
@@ -286,20 +297,29 @@ const std::byte* RowScan::GatherHalf(int head, int64_t slot, int num_slots,
 void RowScan::WidenHalf(const std::byte* rows, const std::byte* ahead,
                         std::byte* wide) const {
   constexpr int kLineBytes = 64;
-  for (int i = 0; i < kHalfTokens; ++i) {
-    for (int64_t at = 0; at < stored_row_bytes_; at += kLineBytes) {
+  constexpr int kRowsAtOnce = 4;
+  for (int i = 0; i < kHalfTokens; i += kRowsAtOnce) {
+    for (int64_t at = 0; at < kRowsAtOnce * stored_row_bytes_;
+         at += kLineBytes) {
       __builtin_prefetch(ahead + at);
     }
     if (widen_float8_ != nullptr) {
-      widen_float8_(reinterpret_cast<const uint8_t*>(rows), width_,
-                    Float8Scale(rows, width_), wide);
+      widen_float8_({.first = rows,
+                     .row_bytes = stored_row_bytes_,
+                     .scale_at = Float8ScaleAt(width_),
+                     .count = kRowsAtOnce,
+                     .width = width_},
+                    wide);
     } else {
-      widen_(reinterpret_cast<const uint16_t*>(rows), width_,
-             reinterpret_cast<float*>(wide));
+      for (int row = 0; row < kRowsAtOnce; ++row) {
+        widen_(
+            reinterpret_cast<const uint16_t*>(rows + row * stored_row_bytes_),
+            width_, reinterpret_cast<float*>(wide + row * wide_row_bytes_));
+      }
     }
-    rows += stored_row_bytes_;
-    ahead += stored_row_bytes_;
-    wide += wide_row_bytes_;
+    rows += kRowsAtOnce * stored_row_bytes_;
+    ahead += kRowsAtOnce * stored_row_bytes_;
+    wide += kRowsAtOnce * wide_row_bytes_;
   }
 }
 

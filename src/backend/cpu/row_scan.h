@@ -97,6 +97,9 @@ class RowScan {
   void PackQueries(int head, float* words) const;
   // One lane's, as query_ says.
   void PackQuery(const ScanLane& lane, std::byte* words) const;
+  // Slots that are gathered or widened before they are scored: a page, or a
+  // tile where the kernel takes that.
+  int64_t CopiedSlots() const;
   // What q of a lane takes.
   int64_t QueryFloats() const;
   // A KV head's row of slot `slot`, as it is stored.
@@ -134,10 +137,10 @@ class RowScan {
   WidenKernel widen_ = nullptr;
   Float8Kernel widen_float8_ = nullptr;  // rows have scales of their own
   bool gathers_ = false;                 // 16 slots are not one run of bytes
-  std::byte* wide_ = nullptr;            // [128, wide row bytes]
+  std::byte* wide_ = nullptr;            // [CopiedSlots(), wide row bytes]
   int64_t wide_row_bytes_ = 0;
   int64_t stored_row_bytes_ = 0;
-  std::byte* gathered_ = nullptr;  // [128, row bytes]
+  std::byte* gathered_ = nullptr;  // [CopiedSlots(), stored row bytes]
   UnitRows rows_[kMaxItemHeads];
 };
 

@@ -9,12 +9,6 @@
 namespace winnow {
 namespace {
 
-// Where a row's scale stands.
-template <typename Byte>
-Byte* ScaleIn(Byte* row, int width) {
-  return row + Float8RowBytes(width) - sizeof(float);
-}
-
 // The least power of two of which the greatest number is at most 448.
 float ScaleOf(std::span<const float> numbers) {
   float greatest = 0;
@@ -35,7 +29,7 @@ float ScaleOf(std::span<const float> numbers) {
 void WriteFloat8Row(std::span<const float> numbers, bool bounds,
                     std::byte* row) {
   const float scale = ScaleOf(numbers);
-  std::memcpy(ScaleIn(row, static_cast<int>(numbers.size())), &scale,
+  std::memcpy(row + Float8ScaleAt(static_cast<int>(numbers.size())), &scale,
               sizeof(scale));
   for (size_t c = 0; c < numbers.size(); ++c) {
     Float8E4M3 number;
@@ -49,16 +43,16 @@ void WriteFloat8Row(std::span<const float> numbers, bool bounds,
   }
 }
 
-float Float8Scale(const std::byte* row, int width) {
-  float scale = 0;
-  std::memcpy(&scale, ScaleIn(row, width), sizeof(scale));
-  return scale;
+int64_t Float8ScaleAt(int width) {
+  return Float8RowBytes(width) - static_cast<int>(sizeof(float));
 }
 
 void ReadSummaryRow(const SummaryRows& rows, const std::byte* row,
                     std::span<float> to) {
   if (rows.dtype == Dtype::kFloat8E4M3) {
-    const float scale = Float8Scale(row, static_cast<int>(to.size()));
+    float scale = 0;
+    std::memcpy(&scale, row + Float8ScaleAt(static_cast<int>(to.size())),
+                sizeof(scale));
     for (size_t c = 0; c < to.size(); ++c) {
       to[c] = static_cast<float>(
                   Float8E4M3{.bits = std::to_integer<uint8_t>(row[c])}) *

@@ -9,8 +9,9 @@
 
 namespace winnow {
 
-// What the `width` numbers of a row of E4M3 are multiples of.
-float Float8Scale(const std::byte* row, int width);
+// Where, behind its `width` numbers, a row of E4M3 has the float32 that these
+// are multiples of.
+int64_t Float8ScaleAt(int width);
 
 // Writes `numbers` as a row of E4M3. Where `bounds`, the first
 // half is rounded down and the second up; else all to the nearest.

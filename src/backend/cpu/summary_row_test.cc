@@ -93,33 +93,61 @@ TEST(SummaryRowTest, WhatIsNoNumberSpoilsTheRow) {
   }
 }
 
-// Every number that there is, at scales from the least on.
-TEST(SummaryRowTest, KernelsReadWhatIsKept) {
-  constexpr int kWidth = 256;
+// Rows of scales near both ends of what vectors do and beyond. Of 256 numbers:
+// every one that there is.
+class Float8RowsTest : public testing::TestWithParam<int> {
+ protected:
+  Float8RowsTest() {
+    for (const float scale : kScales) {
+      std::byte* row = kept_.data() + num_rows_++ * kRowBytes;
+      for (int c = 0; c < width_; ++c) {
+        const int bits = c * (width_ == 256 ? 1 : 11) % 256;
+        row[c] = std::byte(bits % 128 == 127 ? 0 : bits);  // no NaN
+      }
+      std::memcpy(row + Float8ScaleAt(width_), &scale, sizeof(scale));
+      ReadSummaryRow({.dtype = Dtype::kFloat8E4M3}, row, numbers_);
+      wanted_.insert(wanted_.end(), numbers_.begin(), numbers_.end());
+    }
+  }
+
+  Float8Rows Rows() const {
+    return {.first = kept_.data(),
+            .row_bytes = kRowBytes,
+            .scale_at = Float8ScaleAt(width_),
+            .count = num_rows_,
+            .width = width_};
+  }
+
+  static constexpr float kScales[] = {0x1p-118f, 0x1p-117f, 0x1p-9f, 1,
+                                      0x1p60f,   0x1p118f,  0x1p119f};
+  static constexpr int64_t kRowBytes = 272;
+  const int width_ = GetParam();
+  int num_rows_ = 0;
+  std::vector<std::byte> kept_{std::size(kScales) * kRowBytes};
+  std::vector<float> numbers_ = std::vector<float>(static_cast<size_t>(width_));
+  std::vector<float> wanted_;  // of all rows
+};
+
+TEST_P(Float8RowsTest, KernelsReadWhatIsKept) {
   for (const CpuKernels set : AvailableCpuKernels()) {
     if (set == CpuKernels::kScalar) continue;
+    SCOPED_TRACE(CpuKernelsName(set));
     const ReadKernels kernels = ReadKernelsOf(set);
-    for (const float scale : {0x1p-100f, 0x1p-9f, 1.0f, 0x1p60f}) {
-      std::vector<uint8_t> row(Float8RowBytes(kWidth));
-      for (size_t c = 0; c < kWidth; ++c) row[c] = static_cast<uint8_t>(c);
-      row[0x7f] = row[0xff] = 0;  // NaN
-      std::memcpy(&row[kWidth], &scale, sizeof(scale));
-      std::vector<float> kept(kWidth), wide(kWidth);
-      ReadSummaryRow({.dtype = Dtype::kFloat8E4M3},
-                     reinterpret_cast<const std::byte*>(row.data()), kept);
-      kernels.widen_float8(row.data(), kWidth, scale, wide.data());
-      EXPECT_EQ(wide, kept) << CpuKernelsName(set);
-      ASSERT_EQ(kernels.pair_float8 == nullptr,
-                kernels.score_bfloat16 == nullptr);
-      if (kernels.pair_float8 == nullptr) continue;
-      std::vector<BFloat16> halves(kWidth);
-      kernels.pair_float8(row.data(), kWidth, scale, halves.data());
-      for (size_t c = 0; c < kWidth; ++c) {
-        ASSERT_EQ(static_cast<float>(halves[c]), kept[c]) << c;
-      }
+    std::vector<float> wide(wanted_.size());
+    kernels.widen_float8(Rows(), wide.data());
+    EXPECT_EQ(wide, wanted_);
+    ASSERT_EQ(kernels.pair_float8 == nullptr,
+              kernels.score_bfloat16 == nullptr);
+    if (kernels.pair_float8 == nullptr) continue;
+    std::vector<BFloat16> halves(wanted_.size());
+    kernels.pair_float8(Rows(), halves.data());
+    for (size_t i = 0; i < halves.size(); ++i) {
+      ASSERT_EQ(static_cast<float>(halves[i]), wanted_[i]) << i;
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Widths, Float8RowsTest, testing::Values(48, 256));
 
 }  // namespace
 }  // namespace winnow
