@@ -45,7 +45,7 @@ void WidenFloat8(const Float8Rows& rows, void* to) {
 template <class Lanes>
 [[gnu::always_inline]] inline bool ScalesToNormal(float scale) {
   const auto bits = __builtin_bit_cast(uint32_t, scale);
-  return scale >= 0x1p-117f && scale <= 0x1p118f && (bits & 0x7fffffu) == 0;
+  return scale >= 0x1p-117f && scale <= 0x1p119f && (bits & 0x7fffffu) == 0;
 }
 
 // Four bits of eight are none that a bfloat16 would have to round, unless it is

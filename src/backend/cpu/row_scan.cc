@@ -238,7 +238,7 @@ void RowScan::FindTiles(const ScanSlots& slots, Tiles& to) const {
 
 void RowScan::ScorePages(int head, int64_t slot, const TileKeys& keys, int page,
                          int end) const {
-  FetchScores(head, slot, page, end);
+  FetchLinesToWrite(head, slot, page, end);
   if (wide_ == nullptr && !gathers_) {
     return score_(keys, page, end, rows_[head]);
   }
@@ -268,7 +268,8 @@ void RowScan::ScorePages(int head, int64_t slot, const TileKeys& keys, int page,
   }
 }
 
-void RowScan::FetchScores(int head, int64_t slot, int page, int end) const {
+void RowScan::FetchLinesToWrite(int head, int64_t slot, int page,
+                                int end) const {
   constexpr int64_t kLineScores = 16;
   const int64_t first = slot - level_.lead;
   const int64_t begin = std::max<int64_t>(first + page * kTilePageTokens, 0);
@@ -298,6 +299,7 @@ void RowScan::WidenHalf(const std::byte* rows, const std::byte* ahead,
                         std::byte* wide) const {
   constexpr int kLineBytes = 64;
   constexpr int kRowsAtOnce = 4;
+  static_assert(kHalfTokens % kRowsAtOnce == 0);
   for (int i = 0; i < kHalfTokens; i += kRowsAtOnce) {
     for (int64_t at = 0; at < kRowsAtOnce * stored_row_bytes_;
          at += kLineBytes) {

@@ -119,7 +119,7 @@ class Float8RowsTest : public testing::TestWithParam<int> {
   }
 
   static constexpr float kScales[] = {0x1p-118f, 0x1p-117f, 0x1p-9f, 1,
-                                      0x1p60f,   0x1p118f,  0x1p119f};
+                                      0x1p60f,   0x1p119f,  0x1p120f};
   static constexpr int64_t kRowBytes = 272;
   const int width_ = GetParam();
   int num_rows_ = 0;
@@ -143,6 +143,28 @@ TEST_P(Float8RowsTest, KernelsReadWhatIsKept) {
     kernels.pair_float8(Rows(), halves.data());
     for (size_t i = 0; i < halves.size(); ++i) {
       ASSERT_EQ(static_cast<float>(halves[i]), wanted_[i]) << i;
+    }
+  }
+}
+
+// Zeros, too, are no numbers where the scale is none.
+TEST_P(Float8RowsTest, WhatIsNoNumberStaysNone) {
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+  std::memcpy(kept_.data() + Float8ScaleAt(width_), &kNaN, sizeof(kNaN));
+  Float8Rows rows = Rows();
+  rows.count = 1;
+  for (const CpuKernels set : AvailableCpuKernels()) {
+    if (set == CpuKernels::kScalar) continue;
+    SCOPED_TRACE(CpuKernelsName(set));
+    const ReadKernels kernels = ReadKernelsOf(set);
+    std::vector<float> wide(static_cast<size_t>(width_));
+    kernels.widen_float8(rows, wide.data());
+    for (const float x : wide) ASSERT_TRUE(std::isnan(x));
+    if (kernels.pair_float8 == nullptr) continue;
+    std::vector<BFloat16> halves(wide.size());
+    kernels.pair_float8(rows, halves.data());
+    for (const BFloat16 x : halves) {
+      ASSERT_TRUE(std::isnan(static_cast<float>(x)));
     }
   }
 }
