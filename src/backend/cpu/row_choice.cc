@@ -79,7 +79,18 @@ class ListWriter {
     count_ = count;
   }
 
-  // The same where a partition is whole pages.
+  // Adds tokens of a page; pages ascend.
+  void AddTokens(uint32_t page, uint32_t tokens) {
+    if (count_ > 0 && picks_[count_ - 1].page == page) {
+      picks_[count_ - 1].tokens |= tokens;
+      return;
+    }
+    CHECK(count_ < capacity_, "page={} capacity={}", page, capacity_);
+    picks_[count_++] = {page, tokens};
+  }
+
+ private:
+  // AddWhole where a partition is whole pages.
   void AddWholePages(std::span<const int32_t> chosen, int64_t first) {
     const int64_t num_pages = task_.program.block_tokens / kPageTokens;
     const int64_t count = count_ + std::ssize(chosen) * num_pages;
@@ -94,17 +105,6 @@ class ListWriter {
     count_ = count;
   }
 
-  // Adds tokens of a page; pages ascend.
-  void AddTokens(uint32_t page, uint32_t tokens) {
-    if (count_ > 0 && picks_[count_ - 1].page == page) {
-      picks_[count_ - 1].tokens |= tokens;
-      return;
-    }
-    CHECK(count_ < capacity_, "page={} capacity={}", page, capacity_);
-    picks_[count_++] = {page, tokens};
-  }
-
- private:
   const ScoreTask& task_;
   Pick* picks_;
   int64_t capacity_;

@@ -111,10 +111,11 @@ class RowScan {
   void ScorePages(int head, int64_t slot, const TileKeys& keys, int page,
                   int end) const;
   // Fetches, to be written, the lines where these scores go: in memory, or with
-  // the core that has read the last ones. (Without, Select of `mean`, of
-  // `quest` for KV heads and by query head reached 0.68, 0.73 and 0.67 of a
-  // plain read by two CPUs of a Zen 4, with it 0.71, 0.88 and 0.68, medians of
-  // three runs: bench/results/2026-11-27-bf5438e-fetched-lines-in-turn.json.)
+  // the core that has read the last ones. (Programs in turn many times, by a
+  // driver that is not kept, on a Zen 4: with it Select of `mean` was faster
+  // and, by less, of `quest` by query head. Three runs each of the verbs do not
+  // tell it from the noise:
+  // bench/results/2026-11-27-bf5438e-fetched-lines-in-turn.json.)
   void FetchLinesToWrite(int head, int64_t slot, int page, int end) const;
   // Copies 16 rows, or as many as a tile of `num_slots` has, of slots from
   // `slot` on.
