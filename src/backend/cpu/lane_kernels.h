@@ -31,7 +31,8 @@ ReadKernels LaneKernels() {
   kernels.score_float32 = UnitScores<Lanes, Words>;
   kernels.keys_of = KeysOf<Lanes>;
   kernels.count_from = CountFrom<Lanes>;
-  kernels.indices_from = IndicesFrom<Lanes>;
+  kernels.group_maxima = GroupMaxima<Lanes>;
+  kernels.scores_from = ScoresFrom<Lanes>;
   kernels.blend = BlendValues<Lanes>;
   kernels.reduce_heads = ReduceHeads<Lanes>;
   kernels.softmax_scores = SoftmaxScores<Lanes>;

@@ -75,6 +75,24 @@ struct Avx2Register {
   }
 };
 
+// bits[mask]: the places of the bits of a mask that are set, ascending, then
+// zeros.
+struct PlacesOf {
+  uint8_t bits[256][8] = {};
+
+  constexpr PlacesOf() {
+    for (int mask = 0; mask < 256; ++mask) {
+      int count = 0;
+      for (int bit = 0; bit < 8; ++bit) {
+        if ((mask >> bit & 1) != 0) {
+          bits[mask][count++] = static_cast<uint8_t>(bit);
+        }
+      }
+    }
+  }
+};
+inline constexpr PlacesOf kPlacesOf;
+
 struct Avx2Lanes {
   using Register = Avx2Register;
   struct F {
@@ -263,6 +281,29 @@ struct Avx2Lanes {
                          _mm256_slli_epi32(_mm256_cvtps_epi32(whole), 23));
     return _mm256_and_ps(_mm256_castsi256_ps(scaled),
                          _mm256_cmp_ps(x, least, _CMP_GE_OQ));
+  }
+
+  // Writes those of scores[0, 16) that are `least` or more to kept, and base +
+  // their place to indices; returns how many. Writes up to 16 of each.
+  [[gnu::always_inline]] static int AppendFrom(const float* scores, float least,
+                                               int32_t base, float* kept,
+                                               int32_t* indices) {
+    const int count = AppendEight(scores, least, base, kept, indices);
+    return count + AppendEight(scores + 8, least, base + 8, kept + count,
+                               indices + count);
+  }
+  [[gnu::always_inline]] static int AppendEight(const float* scores,
+                                                float least, int32_t base,
+                                                float* kept, int32_t* indices) {
+    const __m256 of_scores = _mm256_loadu_ps(scores);
+    const int mask = _mm256_movemask_ps(
+        _mm256_cmp_ps(of_scores, _mm256_set1_ps(least), _CMP_GE_OQ));
+    const __m256i places = _mm256_cvtepu8_epi32(_mm_loadl_epi64(
+        reinterpret_cast<const __m128i*>(kPlacesOf.bits[mask])));
+    _mm256_storeu_ps(kept, _mm256_permutevar8x32_ps(of_scores, places));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(indices),
+                        _mm256_add_epi32(places, _mm256_set1_epi32(base)));
+    return __builtin_popcount(static_cast<unsigned>(mask));
   }
 
   // Lane t of to[i] = from[t * stride + i], for `count` words i, 8 or 16.

@@ -230,33 +230,31 @@ struct Avx512Lanes {
         _mm512_set1_epi32(static_cast<int>(uint32_t{1} << bit)));
   }
 
-  // Writes base + i for each of keys[0, 16) that is `least` or more; returns
-  // how many. Writes all of to[0, 16).
-  [[gnu::always_inline]] static int AppendIndices(const int32_t* keys,
-                                                  int32_t least, int32_t base,
-                                                  int32_t* to) {
-    const __mmask16 kept = _mm512_cmpge_epi32_mask(_mm512_loadu_si512(keys),
-                                                   _mm512_set1_epi32(least));
-    const __m512i indices = _mm512_add_epi32(
+  // Writes those of scores[0, 16) that are `least` or more to kept, and base +
+  // their place to indices; returns how many. Writes up to 16 of each.
+  [[gnu::always_inline]] static int AppendFrom(const float* scores, float least,
+                                               int32_t base, float* kept,
+                                               int32_t* indices) {
+    const F of_scores = Load(scores);
+    const __mmask16 mask =
+        _mm512_cmp_ps_mask(of_scores, Set(least), _CMP_GE_OQ);
+    const __m512i places = _mm512_add_epi32(
         _mm512_set1_epi32(base), _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9,
                                                    10, 11, 12, 13, 14, 15));
-    return Append(kept, indices, to);
-  }
-  // Writes those of keys[0, 16) that are from low to high, likewise.
-  [[gnu::always_inline]] static int AppendBetween(const int32_t* keys,
-                                                  int32_t low, int32_t high,
-                                                  int32_t* to) {
-    const __m512i of_keys = _mm512_loadu_si512(keys);
-    const __mmask16 kept = _mm512_mask_cmple_epi32_mask(
-        _mm512_cmple_epi32_mask(_mm512_set1_epi32(low), of_keys), of_keys,
-        _mm512_set1_epi32(high));
-    return Append(kept, of_keys, to);
-  }
-  [[gnu::always_inline]] static int Append(__mmask16 kept, __m512i numbers,
-                                           int32_t* to) {
     // To memory directly it is a slow instruction.
-    _mm512_storeu_si512(to, _mm512_maskz_compress_epi32(kept, numbers));
-    return __builtin_popcount(kept);
+    const F few = _mm512_maskz_compress_ps(mask, of_scores);
+    const __m512i at = _mm512_maskz_compress_epi32(mask, places);
+    const int count = __builtin_popcount(mask);
+    // Most have few, and 16 bytes are within a line mostly.
+    if (count <= 4) [[likely]] {
+      _mm_storeu_ps(kept, _mm512_castps512_ps128(few));
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(indices),
+                       _mm512_castsi512_si128(at));
+    } else {
+      Store(kept, few);
+      _mm512_storeu_si512(indices, at);
+    }
+    return count;
   }
 
   // Halves are folded: lane i + lane i + 8, then 4, 2, 1.

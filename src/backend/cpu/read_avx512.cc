@@ -5,7 +5,6 @@ namespace winnow {
 
 ReadKernels Avx512ReadKernels() {
   ReadKernels kernels = WideningKernels<Avx512Lanes, 4>();
-  kernels.keys_between = KeysBetween<Avx512Lanes>;
   return kernels;
 }
 

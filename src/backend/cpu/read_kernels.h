@@ -202,19 +202,19 @@ struct ScoreRange {
   int32_t low = 0x7fffffff;
   int32_t high = -0x7fffffff - 1;
 };
-// Writes numbers in the order of the scores to keys[0, count). Equal scores are
-// equal keys, zeros of either sign too.
+// Writes numbers in the order of the scores to keys[0, count), -0 before 0.
 using KeysKernel = ScoreRange (*)(const float* scores, int64_t count,
                                   int32_t* keys);
-// Writes the indices, ascending, of those of keys[0, count) that are `least` or
-// more, and returns how many; what lies behind them in indices[0, count) may
-// be anything.
-using IndicesKernel = int64_t (*)(const int32_t* keys, int64_t count,
-                                  int32_t least, int32_t* indices);
-// Writes those of keys[0, count) that are from low to high to kept, which may
-// be keys itself, and returns how many; as with indices.
-using KeysBetweenKernel = int64_t (*)(const int32_t* keys, int64_t count,
-                                      int32_t low, int32_t high, int32_t* kept);
+// maxima[g] = the greatest of scores g, g + num_groups, g + 2 num_groups, ...
+// below count, for g < num_groups <= count.
+using MaximaKernel = void (*)(const float* scores, int64_t count,
+                              int64_t num_groups, float* maxima);
+// Writes those of scores[0, count) that are `least` or more to kept, which may
+// be scores itself, and their indices, ascending, and returns how many. What
+// lies behind them in kept[0, count) and indices[0, count) may be anything.
+using ScoresFromKernel = int64_t (*)(const float* scores, int64_t count,
+                                     float least, float* kept,
+                                     int32_t* indices);
 
 // One set. The bfloat16 and float16 kernels are null where a set has none: K, V
 // and q are then widened to float32. Those of bfloat16's units and scores take
@@ -242,9 +242,8 @@ struct ReadKernels {
   BlendKernel blend = nullptr;
   KeysKernel keys_of = nullptr;
   CountKernel count_from = nullptr;
-  IndicesKernel indices_from = nullptr;
-  // Null where a set would do it one by one.
-  KeysBetweenKernel keys_between = nullptr;
+  MaximaKernel group_maxima = nullptr;
+  ScoresFromKernel scores_from = nullptr;
   ReduceKernel reduce_heads = nullptr;
   SoftmaxKernel softmax_scores = nullptr;
   // What Index is made of: cluster_kernels.h.

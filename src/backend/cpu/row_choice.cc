@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "backend/cpu/cluster_choice.h"
+#include "backend/cpu/fetch_to_write.h"
 #include "backend/cpu/fixed_choice.h"
 #include "backend/cpu/forced_partitions.h"
 
@@ -44,6 +45,14 @@ class ListWriter {
         capacity_(lists.capacity()) {}
 
   int32_t count() const { return static_cast<int32_t>(count_); }
+
+  // Fetches where so many partitions more go, while these are chosen.
+  void FetchAhead(int64_t num_partitions) const {
+    const int64_t pages_a_block =
+        std::max<int64_t>(task_.program.block_tokens / kPageTokens, 1);
+    FetchToWrite(picks_ + count_,
+                 std::min(num_partitions * pages_a_block, capacity_ - count_));
+  }
 
   // Adds the tokens of partition b that are not behind the row.
   void Add(int64_t b) {
@@ -173,6 +182,7 @@ void WriteList(const ScoreTask& task, const ForcedPartitions& forced,
   const bool by_rank = !by_threshold && count > 0 && count < num_open;
   std::span<const float> scores;
   std::span<const int32_t> chosen;
+  if (by_rank) list.FetchAhead(count);
   if (by_rank || (by_threshold && num_free > 0)) {
     scores = scratch.scores.Score(task, forced.end_free())
                  .subspan(static_cast<size_t>(first));

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "backend/cpu/fetch_to_write.h"
 #include "backend/cpu/float_types.h"
 #include "backend/cpu/step_rows.h"
 #include "backend/cpu/summary_row.h"
@@ -270,7 +271,6 @@ void RowScan::ScorePages(int head, int64_t slot, const TileKeys& keys, int page,
 
 void RowScan::FetchLinesToWrite(int head, int64_t slot, int page,
                                 int end) const {
-  constexpr int64_t kLineScores = 16;
   const int64_t first = slot - level_.lead;
   const int64_t begin = std::max<int64_t>(first + page * kTilePageTokens, 0);
   const int lanes_apart = std::max(task_.reduced_lanes, 1);
@@ -278,11 +278,7 @@ void RowScan::FetchLinesToWrite(int head, int64_t slot, int page,
     const ScanLane to = task_.LaneOf(head, lane);
     const int64_t end_score =
         std::min(first + end * kTilePageTokens, to.num_scores);
-    for (int64_t i = begin; i < end_score; i += kLineScores) {
-      // What this file is compiled for need not have it; a CPU that has not
-      // passes over it.
-      asm volatile("prefetchw %a0" : : "p"(to.scores + i));
-    }
+    FetchToWrite(to.scores + begin, end_score - begin);
   }
 }
 

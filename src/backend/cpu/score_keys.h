@@ -1,6 +1,6 @@
-// KeysOf, IndicesFrom, KeysBetween: scores as whole numbers of the same order,
-// and which of them are within bounds, in whatever vectors the file that
-// includes this is compiled for. Lanes keep the sets' functions apart.
+// KeysOf, GroupMaxima, ScoresFrom: scores as whole numbers of the same order,
+// and which of them are great, in whatever vectors the file that includes this
+// is compiled for. Lanes keep the sets' functions apart.
 #ifndef WINNOW_BACKEND_CPU_SCORE_KEYS_H_
 #define WINNOW_BACKEND_CPU_SCORE_KEYS_H_
 
@@ -19,9 +19,7 @@ template <class Lanes>
 ScoreRange KeysOf(const float* scores, int64_t count, int32_t* keys) {
   ScoreRange range;
   for (int64_t i = 0; i < count; ++i) {
-    // Adding zero makes the two zeros one.
-    const int32_t key =
-        FlipBits<Lanes>(__builtin_bit_cast(int32_t, scores[i] + 0.0f));
+    const int32_t key = FlipBits<Lanes>(__builtin_bit_cast(int32_t, scores[i]));
     keys[i] = key;
     range.low = key < range.low ? key : range.low;
     range.high = key > range.high ? key : range.high;
@@ -29,40 +27,40 @@ ScoreRange KeysOf(const float* scores, int64_t count, int32_t* keys) {
   return range;
 }
 
-// Indices are written always and kept at times, so that no branch is guessed
-// wrong.
 template <class Lanes>
-int64_t IndicesFrom(const int32_t* keys, int64_t count, int32_t least,
-                    int32_t* indices) {
+void GroupMaxima(const float* __restrict scores, int64_t count,
+                 int64_t num_groups, float* __restrict maxima) {
+  for (int64_t group = 0; group < num_groups; ++group) {
+    maxima[group] = scores[group];
+  }
+  for (int64_t first = num_groups; first < count; first += num_groups) {
+    const float* __restrict from = scores + first;
+    const int64_t end = count - first < num_groups ? count - first : num_groups;
+    for (int64_t group = 0; group < end; ++group) {
+      maxima[group] = from[group] > maxima[group] ? from[group] : maxima[group];
+    }
+  }
+}
+
+// Written always and kept at times, so that no branch is guessed wrong; behind
+// what is kept stand only scores that have been looked at.
+template <class Lanes>
+int64_t ScoresFrom(const float* scores, int64_t count, float least, float* kept,
+                   int32_t* indices) {
   int64_t found = 0;
   int64_t i = 0;
-  if constexpr (requires { Lanes::AppendIndices(keys, least, 0, indices); }) {
+  if constexpr (requires {
+                  Lanes::AppendFrom(scores, least, 0, kept, indices);
+                }) {
     for (; i + 16 <= count; i += 16) {
-      found += Lanes::AppendIndices(keys + i, least, static_cast<int32_t>(i),
-                                    indices + found);
+      found += Lanes::AppendFrom(scores + i, least, static_cast<int32_t>(i),
+                                 kept + found, indices + found);
     }
   }
   for (; i < count; ++i) {
+    kept[found] = scores[i];
     indices[found] = static_cast<int32_t>(i);
-    found += keys[i] >= least ? 1 : 0;
-  }
-  return found;
-}
-
-// REQUIRES: kept is keys or overlaps nothing of them.
-template <class Lanes>
-int64_t KeysBetween(const int32_t* keys, int64_t count, int32_t low,
-                    int32_t high, int32_t* kept) {
-  int64_t found = 0;
-  int64_t i = 0;
-  // Behind what is found stand only keys that have been looked at.
-  for (; i + 16 <= count; i += 16) {
-    found += Lanes::AppendBetween(keys + i, low, high, kept + found);
-  }
-  for (; i < count; ++i) {
-    const int32_t key = keys[i];
-    kept[found] = key;
-    found += low <= key && key <= high ? 1 : 0;
+    found += scores[i] >= least ? 1 : 0;
   }
   return found;
 }

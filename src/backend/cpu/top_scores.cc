@@ -16,7 +16,7 @@ namespace {
 struct PlainLanes {};
 
 int32_t KeyOf(float score) {
-  return FlipBits<PlainLanes>(std::bit_cast<int32_t>(score + 0.0f));
+  return FlipBits<PlainLanes>(std::bit_cast<int32_t>(score));
 }
 float ScoreOf(int32_t key) {
   return std::bit_cast<float>(FlipBits<PlainLanes>(key));
@@ -39,28 +39,42 @@ TopScores::TopScores(const ReadKernels* kernels)
     : keys_of_(kernels == nullptr ? KeysOf<PlainLanes> : kernels->keys_of),
       count_from_(kernels == nullptr ? CountFrom<PlainLanes>
                                      : kernels->count_from),
-      indices_from_(kernels == nullptr ? IndicesFrom<PlainLanes>
-                                       : kernels->indices_from),
-      keys_between_(kernels == nullptr ? nullptr : kernels->keys_between) {}
+      group_maxima_(kernels == nullptr ? GroupMaxima<PlainLanes>
+                                       : kernels->group_maxima),
+      scores_from_(kernels == nullptr ? ScoresFrom<PlainLanes>
+                                      : kernels->scores_from) {}
 
 std::span<const int32_t> TopScores::Best(std::span<const float> scores,
                                          int64_t count) {
   CHECK(count > 0 && count <= std::ssize(scores), "count={} of {}", count,
         scores.size());
-  keys_.resize(std::max(keys_.size(), scores.size()));
-  best_.resize(std::max(best_.size(), scores.size()));
-  between_.resize(std::max(between_.size(), scores.size()));
-  const int64_t num_found = FindCut(scores, count);
+  Grow(scores.size());
+  // Whole vectors of them; fewer than two scores a group say little.
+  const int64_t num_groups = (2 * count + 15) / 16 * 16;
+  const bool by_groups = 2 * num_groups <= std::ssize(scores);
+  if (by_groups) {
+    group_maxima_(scores.data(), std::ssize(scores), num_groups,
+                  maxima_.data());
+    const float bar = FindCut({maxima_.data(), static_cast<size_t>(num_groups)},
+                              count, count + count / 8);
+    const int64_t num_kept = scores_from_(scores.data(), std::ssize(scores),
+                                          bar, kept_.data(), places_.data());
+    scores = {kept_.data(), static_cast<size_t>(num_kept)};
+  }
+  const float cut = FindCut(scores, count, count);
   int32_t* best = best_.data();
   int64_t num_best =
-      indices_from_(keys_.data(), std::ssize(scores), cut_, best);
-  // Of those at the cut the last are too many.
-  for (int64_t surplus = num_found - count, i = num_best; surplus > 0;) {
+      scores_from_(scores.data(), std::ssize(scores), cut, kept_.data(), best);
+  // Of those at the cut, zeros of either sign where it is one, the last are too
+  // many.
+  for (int64_t i = num_best; num_best > count;) {
     --i;
-    if (keys_[static_cast<size_t>(best[i])] != cut_) continue;
+    if (kept_[static_cast<size_t>(i)] != cut) continue;
     std::copy(best + i + 1, best + num_best, best + i);
     --num_best;
-    --surplus;
+  }
+  for (int64_t i = 0; by_groups && i < count; ++i) {
+    best[i] = places_[static_cast<size_t>(best[i])];
   }
   return {best, static_cast<size_t>(count)};
 }
@@ -76,33 +90,33 @@ std::span<const int32_t> TopScores::Above(std::span<const float> scores,
   return {best_.data(), count};
 }
 
-int64_t TopScores::FindCut(std::span<const float> scores, int64_t count) {
-  const int32_t* keys = keys_.data();
-  int64_t size = std::ssize(scores);
+void TopScores::Grow(size_t num_scores) {
+  if (num_scores <= best_.size()) return;
+  keys_.resize(num_scores);
+  maxima_.resize(num_scores);
+  kept_.resize(num_scores);
+  places_.resize(num_scores);
+  best_.resize(num_scores);
+}
+
+float TopScores::FindCut(std::span<const float> scores, int64_t count,
+                         int64_t most) {
+  const int64_t size = std::ssize(scores);
   auto [low, high] = keys_of_(scores.data(), size, keys_.data());
-  // `num_found` keys, at least `count`, are low or more; `num_above`, fewer
-  // than `count`, are more than high, of which `num_left_out` are not among
-  // keys[0, size).
-  int64_t num_found = size, num_above = 0, num_left_out = 0;
-  for (int pass = 0; low < high && num_found > count; ++pass) {
+  // `num_found` keys, at least `count`, are low or more; fewer are more than
+  // high.
+  int64_t num_found = size;
+  for (int pass = 0; low < high && num_found > most; ++pass) {
     const int32_t middle = Between(low, high, pass);
-    const int64_t from_middle = num_left_out + count_from_(keys, size, middle);
+    const int64_t from_middle = count_from_(keys_.data(), size, middle);
     if (from_middle >= count) {
       low = middle;
       num_found = from_middle;
     } else {
       high = middle - 1;
-      num_above = from_middle;
     }
-    if (keys_between_ == nullptr || 4 * (num_found - num_above) > size) {
-      continue;
-    }
-    size = keys_between_(keys, size, low, high, between_.data());
-    keys = between_.data();
-    num_left_out = num_above;
   }
-  cut_ = low;
-  return num_found;
+  return ScoreOf(low);
 }
 
 }  // namespace winnow

@@ -12,9 +12,11 @@ namespace winnow {
 
 // Owns scratch that grows to the most scores; used by one worker at a time.
 //
-// The cut is found by halving the range of the scores and counting: a dozen
-// passes that are vectors throughout, and no sort. Keys that no longer matter
-// are left out on the way, where a set does so by vectors.
+// Scores that cannot be among them go first: dealt into twice as many groups as
+// are wanted, `count` groups have a score that reaches the `count`-th of their
+// greatest, so what does not is none of the best. Of the rest the cut is found
+// by halving the range of the scores and counting: a dozen passes that are
+// vectors throughout, and no sort.
 class TopScores {
  public:
   // By a set's kernels; null: plain loops.
@@ -29,18 +31,21 @@ class TopScores {
                                  float threshold);
 
  private:
-  // Leaves in keys_ numbers in the order of the scores, in cut_ the lowest that
-  // is taken; returns how many keys are cut_ or more.
-  int64_t FindCut(std::span<const float> scores, int64_t count);
+  // Makes room for what is chosen among so many scores.
+  void Grow(size_t num_scores);
+  // A score that at least `count` of the scores reach, and no more than `most`
+  // where they differ. REQUIRES: 0 < count <= most, count <= scores.size().
+  float FindCut(std::span<const float> scores, int64_t count, int64_t most);
 
   KeysKernel keys_of_;
   CountKernel count_from_;
-  IndicesKernel indices_from_;
-  KeysBetweenKernel keys_between_;  // or null
+  MaximaKernel group_maxima_;
+  ScoresFromKernel scores_from_;
   std::vector<int32_t> keys_;
-  std::vector<int32_t> between_;
+  std::vector<float> maxima_;
+  std::vector<float> kept_;
+  std::vector<int32_t> places_;  // of those that are kept
   std::vector<int32_t> best_;
-  int32_t cut_ = 0;
 };
 
 }  // namespace winnow
