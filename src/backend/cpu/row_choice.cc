@@ -294,6 +294,12 @@ int RowChoice::ReducedHeads() const {
   return static_cast<int>(queries().dim(1)) / NumChoices();
 }
 
+int RowChoice::ListsOfKvHead() const {
+  if (program_ == nullptr) return 0;
+  CHECK(program_->scope != Scope::kLayer, "row={}", row_);
+  return NumChoices() / cache_.num_kv_heads;
+}
+
 const SummaryTable& RowChoice::summaries() const {
   return selector().summaries;
 }

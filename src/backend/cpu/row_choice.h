@@ -49,6 +49,10 @@ class RowChoice {
   // REQUIRES: scores decide.
   int ReducedHeads() const;
 
+  // Lists of a KV head, which are made of its scores alone; 0: none is chosen.
+  // REQUIRES: no list is for the layer.
+  int ListsOfKvHead() const;
+
   // What all of the row's lists share, once.
   void Begin() const;
   // Chooses for list `list`, if the row has it.

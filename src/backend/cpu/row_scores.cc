@@ -165,7 +165,8 @@ std::span<const float> RowScores::Score(const ScoreTask& task, int64_t end) {
         "end={} scored={} block={}", end, task.scored_tokens, block);
   const auto num_partitions = static_cast<size_t>(end);
   if (task.raw.reduced_heads > 0 && num_partitions <= num_rows) {
-    const int list = task.first_head / task.raw.reduced_heads;
+    const int list =
+        (task.first_head - task.raw.first_head) / task.raw.reduced_heads;
     return {task.raw.rows + static_cast<size_t>(list) * num_rows,
             num_partitions};
   }
@@ -194,7 +195,8 @@ std::span<const float> RowScores::ScoreHead(const ScoreTask& task, int head) {
   if (task.raw.rows != nullptr) {
     CHECK(task.raw.reduced_heads == 0, "reduced_heads={}",
           task.raw.reduced_heads);
-    const auto first = static_cast<size_t>(head) * rows_.size();
+    const auto first =
+        static_cast<size_t>(head - task.raw.first_head) * rows_.size();
     return {task.raw.rows + first, rows_.size()};
   }
   const std::span<float> scores(of_head_.data(), rows_.size());
@@ -220,7 +222,8 @@ std::span<const float> RowScores::ScoreNormalizer(const ScoreTask& task,
   const auto count = static_cast<size_t>(
       NumVisibleRows(task.program.normalizer, task.scored_tokens));
   if (task.raw.normalizer != nullptr) {
-    return {task.raw.normalizer + static_cast<size_t>(head) * count, count};
+    const auto first = static_cast<size_t>(head - task.raw.first_head) * count;
+    return {task.raw.normalizer + first, count};
   }
   // They pass through the partitions' memory.
   partitions_.resize(count);
@@ -263,7 +266,8 @@ bool RowScores::ReduceRawRows(const ScoreTask& task) {
   const int heads_a_row = std::max(raw.reduced_heads, 1);
   HeadRows of = HeadRowsOf(task.program.group,
                            (task.end_head - task.first_head) / heads_a_row);
-  of.scores = raw.rows + task.first_head / heads_a_row * num_rows;
+  of.scores =
+      raw.rows + (task.first_head - raw.first_head) / heads_a_row * num_rows;
   of.stride = num_rows;
   of.count = count;
   reduce_heads_(of, partitions_.data());

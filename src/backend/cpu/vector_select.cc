@@ -17,6 +17,9 @@ constexpr int64_t kWaveRows = 4096;
 // A worker takes at a time a part of what is left, down to a page of all KV
 // heads, so that all are done together.
 constexpr int kPartsAWorker = 2;
+// A unit of several KV heads has so many scores at most, so that they are still
+// in a core's second cache level when its lists are made.
+constexpr int64_t kUnitScores = 16384;
 
 const SummaryRows& LevelOf(const SelectProgram& program, int level) {
   return level == 0 ? program.rows : program.normalizer;
@@ -66,9 +69,15 @@ void VectorSelect::Select(const LayerStep& step, const SelectArgs& args,
     wave.first_row = row;
     wave.num_rows = end_row - row;
     wave.num_rows = PlanRows(wave);
-    PlanScans(wave);
+    PlanGroups(wave);
+    const int unit_heads = UnitHeads(wave);
+    PlanUnits(wave, unit_heads);
+    if (unit_heads > 0) {
+      MakeUnits(wave);
+      continue;
+    }
+    ScanPieces(wave);
     wave.raw = raw_;
-    ScanRows(wave);
     ChooseRows(wave, scratch_, pool_);
   }
   CountReads(rows, args, pool_);
@@ -76,14 +85,16 @@ void VectorSelect::Select(const LayerStep& step, const SelectArgs& args,
 
 int64_t VectorSelect::PlanRows(const SelectRows& of) {
   rows_.clear();
-  int64_t num_scores = 0;
+  has_layer_lists_ = false;
+  int64_t num_scores = 0;  // of a KV head
   for (int64_t i = 0; i < std::min(of.num_rows, kWaveRows); ++i) {
-    const int64_t row = of.first_row + i;
-    const int64_t scores_before = num_scores;
     Row planned;
-    const RowChoice choice(of, row);
+    const RowChoice choice(of, of.first_row + i);
+    const bool has_layer_lists =
+        choice.program() != nullptr && choice.program()->scope == Scope::kLayer;
     if (choice.NeedsScores()) {
       planned.program = choice.program();
+      planned.group_heads = GroupHeads(choice.queries(), of.cache);
       const int list_heads = choice.ReducedHeads();
       // A scan of more lanes is one of some of the heads.
       if (list_heads <= kUnitRows) planned.reduced_heads = list_heads;
@@ -92,73 +103,134 @@ int64_t VectorSelect::PlanRows(const SelectRows& of) {
         planned.first_score[level] = num_scores;
         planned.num_scores[level] =
             NumVisibleRows(LevelOf(*planned.program, level), scored);
-        num_scores += choice.queries().dim(1) / planned.heads_a_score() *
-                      planned.num_scores[level];
+        num_scores += planned.ScoresOf(planned.group_heads, level);
       }
     }
-    if (num_scores > wave_scores_ && i > 0) {
-      // The first row alone may have more, whatever this one adds.
-      num_scores = scores_before;
-      break;
-    }
+    // The first row alone may have more, whatever this one adds.
+    if (num_scores * of.cache.num_kv_heads > wave_scores_ && i > 0) break;
+    has_layer_lists_ |= has_layer_lists;
     rows_.push_back(planned);
-  }
-  Grow(static_cast<size_t>(num_scores) * sizeof(float), scores_);
-  const auto* scores = reinterpret_cast<const float*>(scores_.data());
-  raw_.clear();
-  for (const Row& row : rows_) {
-    raw_.push_back(row.program == nullptr
-                       ? RawScores()
-                       : RawScores{.rows = scores + row.first_score[0],
-                                   .reduced_heads = row.reduced_heads,
-                                   .normalizer = scores + row.first_score[1]});
   }
   return std::ssize(rows_);
 }
 
-void VectorSelect::PlanScans(const SelectRows& of) {
-  scans_.clear();
+void VectorSelect::PlanGroups(const SelectRows& of) {
+  groups_.clear();
   for (int64_t first = 0; first < of.num_rows;) {
-    const SelectProgram* program = rows_[static_cast<size_t>(first)].program;
-    int count = 1;
-    if (program != nullptr) {
-      const RowChoice choice(of, of.first_row + first);
-      const int request = of.rows.request(of.first_row + first);
-      const int max_rows =
-          std::max(1, kUnitRows / GroupHeads(choice.queries(), of.cache));
-      while (count < max_rows && first + count < of.num_rows &&
-             rows_[static_cast<size_t>(first + count)].program == program &&
-             of.rows.request(of.first_row + first + count) == request) {
-        ++count;
-      }
-      AddScans(of, first, count);
-    }
-    first += count;
+    const int64_t end = EndOfGroup(of, first);
+    Group group = {.first_row = first,
+                   .num_rows = static_cast<int>(end - first)};
+    const Row& row = rows_[static_cast<size_t>(first)];
+    // The last row sees the most.
+    const Row& last = rows_[static_cast<size_t>(end - 1)];
+    const int scans = (row.group_heads + kUnitRows - 1) / kUnitRows;
+    group.num_slots = scans * (last.num_scores[0] + last.num_scores[1]);
+    group.num_scores = last.first_score[1] +
+                       last.ScoresOf(last.group_heads, 1) - row.first_score[0];
+    groups_.push_back(group);
+    first = end;
   }
-  CutScans();
 }
 
-void VectorSelect::AddScans(const SelectRows& of, int64_t first_row,
-                            int num_rows) {
-  const RowChoice choice(of, of.first_row + first_row);
-  const int group_heads = GroupHeads(choice.queries(), of.cache);
-  // The last row sees the most.
-  const Row& last = rows_[static_cast<size_t>(first_row + num_rows - 1)];
-  Scan scan = {.request = of.rows.request(of.first_row + first_row),
-               .first_row = first_row,
-               .num_rows = num_rows};
+int64_t VectorSelect::EndOfGroup(const SelectRows& of, int64_t first) const {
+  const Row& row = rows_[static_cast<size_t>(first)];
+  if (row.program == nullptr) return first + 1;
+  const int request = of.rows.request(of.first_row + first);
+  const int64_t end = std::min<int64_t>(
+      of.num_rows, first + std::max(1, kUnitRows / row.group_heads));
+  int64_t next = first + 1;
+  while (next < end &&
+         rows_[static_cast<size_t>(next)].program == row.program &&
+         of.rows.request(of.first_row + next) == request) {
+    ++next;
+  }
+  return next;
+}
+
+int VectorSelect::UnitHeads(const SelectRows& of) const {
+  if (has_layer_lists_) return 0;
+  int64_t num_groups = 0, num_slots = 0, most_slots = 0, most_scores = 0;
+  for (const Group& group : groups_) {
+    num_groups += group.num_slots > 0 ? 1 : 0;
+    num_slots += group.num_slots;
+    most_slots = std::max(most_slots, group.num_slots);
+    most_scores = std::max(most_scores, group.num_scores);
+  }
+  if (num_groups == 0) return 0;
+  const int num_kv_heads = of.cache.num_kv_heads;
+  const int64_t num_workers = pool_.num_workers();
+  for (int heads = std::min(num_kv_heads, kMaxItemHeads); heads > 0;
+       heads /= 2) {
+    if (heads > 1 && heads * most_scores > kUnitScores) continue;
+    const int64_t num_units = num_groups * ((num_kv_heads + heads - 1) / heads);
+    const int64_t turns = (num_units + num_workers - 1) / num_workers;
+    // What one worker does at most, whoever takes which unit.
+    const int64_t most =
+        std::min(turns * heads * most_slots,
+                 num_slots * num_kv_heads / num_workers +
+                     (num_workers - 1) * heads * most_slots / num_workers);
+    if (16 * num_workers * most <= 17 * num_slots * num_kv_heads) return heads;
+  }
+  return 0;
+}
+
+void VectorSelect::PlanUnits(const SelectRows& of, int unit_heads) {
+  units_.clear();
+  scans_.clear();
+  const int num_kv_heads = of.cache.num_kv_heads;
+  unit_scores_ = 0;
+  const auto add_unit = [&](Unit unit, std::span<const Group> groups) {
+    unit.first_scan = scans_.size();
+    int64_t scores = 0;
+    for (const Group& group : groups) {
+      AddScans(of, group, unit);
+      scores += group.num_scores * unit.num_kv_heads;
+    }
+    unit.end_scan = scans_.size();
+    unit_scores_ = std::max(unit_scores_, scores);
+    units_.push_back(unit);
+  };
+  if (unit_heads == 0) {
+    add_unit({.num_rows = of.num_rows, .num_kv_heads = num_kv_heads}, groups_);
+    CutScans();
+  } else {
+    for (const Group& group : groups_) {
+      for (int head = 0; head < num_kv_heads; head += unit_heads) {
+        add_unit({.first_row = group.first_row,
+                  .num_rows = group.num_rows,
+                  .first_kv_head = head,
+                  .num_kv_heads = std::min(unit_heads, num_kv_heads - head)},
+                 {&group, 1});
+      }
+    }
+  }
+  const int64_t num_scores =
+      unit_scores_ * (unit_heads == 0 ? 1 : pool_.num_workers());
+  Grow(static_cast<size_t>(num_scores) * sizeof(float), scores_);
+}
+
+void VectorSelect::AddScans(const SelectRows& of, const Group& group,
+                            const Unit& unit) {
+  if (group.num_slots == 0) return;
+  const int64_t last_row = group.first_row + group.num_rows - 1;
+  const Row& last = rows_[static_cast<size_t>(last_row)];
+  const int end_kv_head = unit.first_kv_head + unit.num_kv_heads;
+  Scan scan = {.request = of.rows.request(of.first_row + group.first_row),
+               .first_row = group.first_row,
+               .num_rows = group.num_rows};
   for (scan.level = 0; scan.level < 2; ++scan.level) {
     if (last.num_scores[scan.level] == 0) continue;
     scan.num_slots = last.num_scores[scan.level] +
                      LeadOf(LevelOf(*last.program, scan.level));
-    const int num_kv_heads = of.cache.num_kv_heads;
-    for (scan.first_kv_head = 0; scan.first_kv_head < num_kv_heads;
+    for (scan.first_kv_head = unit.first_kv_head;
+         scan.first_kv_head < end_kv_head;
          scan.first_kv_head += kMaxItemHeads) {
       scan.num_kv_heads =
-          std::min(num_kv_heads - scan.first_kv_head, kMaxItemHeads);
-      for (scan.first_head = 0; scan.first_head < group_heads;
+          std::min(end_kv_head - scan.first_kv_head, kMaxItemHeads);
+      for (scan.first_head = 0; scan.first_head < last.group_heads;
            scan.first_head += kUnitRows) {
-        scan.num_heads = std::min(group_heads - scan.first_head, kUnitRows);
+        scan.num_heads =
+            std::min(last.group_heads - scan.first_head, kUnitRows);
         scans_.push_back(scan);
       }
     }
@@ -166,12 +238,13 @@ void VectorSelect::AddScans(const SelectRows& of, int64_t first_row,
 }
 
 void VectorSelect::CutScans() {
-  items_.clear();
+  pieces_.clear();
   int64_t num_left = 0;  // slots of KV heads
   for (const Scan& scan : scans_) {
     num_left += scan.num_slots * scan.num_kv_heads;
   }
-  for (const Scan& scan : scans_) {
+  for (size_t i = 0; i < scans_.size(); ++i) {
+    const Scan& scan = scans_[i];
     for (int64_t slot = 0; slot < scan.num_slots;) {
       const int64_t wanted =
           num_left / (kPartsAWorker * pool_.num_workers() * scan.num_kv_heads);
@@ -182,17 +255,33 @@ void VectorSelect::CutScans() {
       const int64_t count =
           std::min(std::max<int64_t>(num_pages, 1) * kTilePageTokens,
                    scan.num_slots - slot);
-      items_.push_back({&scan, slot, slot + count});
+      pieces_.push_back({i, slot, slot + count});
       slot += count;
       num_left -= count * scan.num_kv_heads;
     }
   }
 }
 
-ScanTask VectorSelect::TaskOf(const SelectRows& of, const Scan& scan) const {
+int64_t VectorSelect::FirstScore(const Unit& unit, const Row& row,
+                                 int level) const {
+  const Row& first = rows_[static_cast<size_t>(unit.first_row)];
+  return (row.first_score[level] - first.first_score[0]) * unit.num_kv_heads;
+}
+
+RawScores VectorSelect::RawOf(const Unit& unit, int64_t row,
+                              const float* scores) const {
+  const Row& of = rows_[static_cast<size_t>(row)];
+  if (of.program == nullptr) return {};
+  return {.rows = scores + FirstScore(unit, of, 0),
+          .reduced_heads = of.reduced_heads,
+          .normalizer = scores + FirstScore(unit, of, 1),
+          .first_head = unit.first_kv_head * of.group_heads};
+}
+
+ScanTask VectorSelect::TaskOf(const SelectRows& of, const Unit& unit,
+                              const Scan& scan, float* scores) const {
   const Row& first = rows_[static_cast<size_t>(scan.first_row)];
   const RowChoice choice(of, of.first_row + scan.first_row);
-  const int group_heads = GroupHeads(choice.queries(), of.cache);
   ScanTask task = {.rows = LevelOf(*first.program, scan.level),
                    .table = choice.summaries(),
                    .cache = of.cache,
@@ -204,72 +293,151 @@ ScanTask VectorSelect::TaskOf(const SelectRows& of, const Scan& scan) const {
                    .num_lanes = scan.num_rows * scan.num_heads,
                    .reduced_lanes = first.reduced_heads,
                    .group = first.program->group,
-                   .q_heads_apart = group_heads};
-  auto* scores = reinterpret_cast<float*>(scores_.data());
+                   .q_heads_apart = first.group_heads};
   for (int lane = 0; lane < task.num_lanes; ++lane) {
     const int64_t index = scan.first_row + lane / scan.num_heads;
     const Row& row = rows_[static_cast<size_t>(index)];
-    const int64_t head = scan.first_kv_head * group_heads + scan.first_head +
-                         lane % scan.num_heads;
-    const int64_t count = row.num_scores[scan.level];
+    // Of the unit's, as RawOf has it.
+    const int64_t head =
+        (scan.first_kv_head - unit.first_kv_head) * row.group_heads +
+        scan.first_head + lane % scan.num_heads;
     task.lanes[lane] = {
         .row = of.first_row + index,
-        .q_head = head,
-        .scores = scores + row.first_score[scan.level] +
-                  head / row.heads_a_score() * count,
-        .num_scores = count,
-        .scores_apart = group_heads / row.heads_a_score() * count};
+        .q_head = unit.first_kv_head * row.group_heads + head,
+        .scores = scores + FirstScore(unit, row, scan.level) +
+                  row.ScoresOf(head, scan.level),
+        .num_scores = row.num_scores[scan.level],
+        .scores_apart = row.ScoresOf(row.group_heads, scan.level)};
   }
   return task;
 }
 
-// Takes items in turn, and keeps the scan of the one before: consecutive items
-// are mostly of the same.
+// Takes scans in turn, of units or of pieces, and keeps the one before:
+// consecutive pieces are mostly of the same.
 class VectorSelect::Walk {
  public:
-  Walk(const VectorSelect& of, const SelectRows& rows, int worker,
-       std::atomic<size_t>& next_item)
-      : of_(of), rows_(rows), worker_(worker), next_item_(next_item) {}
+  // Slots of a scan, and the unit that has all of its scores then, or null.
+  struct Step {
+    ScanSlots slots;
+    const Unit* made = nullptr;
+  };
 
-  // The next item's slots; the scan of the last one is still there.
-  ScanSlots Take() {
-    const size_t index = next_item_.fetch_add(1, std::memory_order_relaxed);
-    if (index >= of_.items_.size()) return {};
-    const Item& item = of_.items_[index];
-    if (item.scan != taken_) {
-      taken_ = item.scan;
+  Walk(const VectorSelect& of, const SelectRows& rows, int worker,
+       float* scores, std::atomic<size_t>& next)
+      : of_(of), rows_(rows), worker_(worker), scores_(scores), next_(next) {}
+
+  // The next piece, whose unit is the wave; the scan of the last one is still
+  // there.
+  Step TakePiece() {
+    const size_t index = next_.fetch_add(1, std::memory_order_relaxed);
+    if (index >= of_.pieces_.size()) return {};
+    const Piece& piece = of_.pieces_[index];
+    return {{Turn(of_.units_[0], piece.scan), piece.first_slot, piece.end_slot},
+            nullptr};
+  }
+
+  // The next scan of the unit, or of the next one that has scans; likewise.
+  Step TakeScan() {
+    while (unit_ == nullptr || scan_ == unit_->end_scan) {
+      const size_t index = next_.fetch_add(1, std::memory_order_relaxed);
+      if (index >= of_.units_.size()) return {};
+      unit_ = &of_.units_[index];
+      scan_ = unit_->first_scan;
+    }
+    const size_t scan = scan_++;
+    return {{Turn(*unit_, scan), 0, of_.scans_[scan].num_slots},
+            scan_ == unit_->end_scan ? unit_ : nullptr};
+  }
+
+ private:
+  RowScan* Turn(const Unit& unit, size_t scan) {
+    if (&of_.scans_[scan] != taken_) {
+      taken_ = &of_.scans_[scan];
       turn_ = 1 - turn_;
       std::byte* scratch =
           of_.lanes_.data() +
           static_cast<size_t>(2 * worker_ + turn_) * kScratchBytes;
-      scans_[turn_].emplace(of_.kernels_, of_.TaskOf(rows_, *item.scan),
+      scans_[turn_].emplace(of_.kernels_,
+                            of_.TaskOf(rows_, unit, *taken_, scores_),
                             ScratchCutter(scratch, kScratchBytes));
     }
-    return {&*scans_[turn_], item.first_slot, item.end_slot};
+    return &*scans_[turn_];
   }
 
- private:
   const VectorSelect& of_;
   const SelectRows& rows_;
   const int worker_;
-  std::atomic<size_t>& next_item_;
+  float* const scores_;
+  std::atomic<size_t>& next_;
+  const Unit* unit_ = nullptr;
+  size_t scan_ = 0;
   const Scan* taken_ = nullptr;
   int turn_ = 0;
   std::optional<RowScan> scans_[2];
 };
 
-void VectorSelect::ScanRows(const SelectRows& of) {
-  std::atomic<size_t> next_item = 0;
-  const auto scan_items = [&](int64_t, int worker) {
-    Walk walk(*this, of, worker, next_item);
-    for (ScanSlots at = walk.Take(); at.scan != nullptr;) {
-      ScanSlots after;
-      at.scan->Run(at.first, at.end, [&] { return after = walk.Take(); });
+void VectorSelect::ScanPieces(const SelectRows& of) {
+  auto* scores = reinterpret_cast<float*>(scores_.data());
+  std::atomic<size_t> next = 0;
+  const auto scan_pieces = [&](int64_t, int worker) {
+    Walk walk(*this, of, worker, scores, next);
+    for (Walk::Step at = walk.TakePiece(); at.slots.scan != nullptr;) {
+      Walk::Step after;
+      at.slots.scan->Run(at.slots.first, at.slots.end, [&] {
+        after = walk.TakePiece();
+        return after.slots;
+      });
       at = after;
     }
   };
-  pool_.ParallelFor(std::min<int64_t>(std::ssize(items_), pool_.num_workers()),
-                    scan_items);
+  pool_.ParallelFor(std::min<int64_t>(std::ssize(pieces_), pool_.num_workers()),
+                    scan_pieces);
+  raw_.clear();
+  for (int64_t row = 0; row < of.num_rows; ++row) {
+    raw_.push_back(RawOf(units_[0], row, scores));
+  }
+}
+
+void VectorSelect::MakeUnits(const SelectRows& of) {
+  std::atomic<size_t> next = 0;
+  std::atomic<size_t> next_without_scans = 0;
+  const auto make_units = [&](int64_t, int worker) {
+    const auto index = static_cast<size_t>(worker);
+    auto* scores =
+        reinterpret_cast<float*>(scores_.data()) + worker * unit_scores_;
+    Walk walk(*this, of, worker, scores, next);
+    for (Walk::Step at = walk.TakeScan(); at.slots.scan != nullptr;) {
+      Walk::Step after;
+      at.slots.scan->Run(at.slots.first, at.slots.end, [&] {
+        after = walk.TakeScan();
+        return after.slots;
+      });
+      if (at.made != nullptr) MakeLists(of, *at.made, scores, scratch_[index]);
+      at = after;
+    }
+    for (size_t i; (i = next_without_scans.fetch_add(1)) < units_.size();) {
+      if (units_[i].first_scan != units_[i].end_scan) continue;
+      MakeLists(of, units_[i], scores, scratch_[index]);
+    }
+  };
+  pool_.ParallelFor(std::min<int64_t>(std::ssize(units_), pool_.num_workers()),
+                    make_units);
+}
+
+void VectorSelect::MakeLists(const SelectRows& of, const Unit& unit,
+                             const float* scores,
+                             SelectScratch& scratch) const {
+  for (int64_t row = unit.first_row; row < unit.first_row + unit.num_rows;
+       ++row) {
+    const RowChoice choice(of, of.first_row + row);
+    if (unit.first_kv_head == 0) choice.Begin();
+    const RawScores raw = RawOf(unit, row, scores);
+    const int lists = choice.ListsOfKvHead();
+    const int end = (unit.first_kv_head + unit.num_kv_heads) * lists;
+    for (int list = unit.first_kv_head * lists; list < end; ++list) {
+      choice.Choose(list, raw, scratch);
+    }
+  }
 }
 
 }  // namespace winnow

@@ -15,10 +15,12 @@ namespace winnow {
 // Owns the scores under way and each worker's scratch; borrows the pool. Called
 // by the backend's thread.
 //
-// Works in waves of rows whose scores fit: all workers scan the summaries of
-// the wave's rows, cut into pieces that know nothing of one another, so that
-// one long row keeps them all busy; then they choose. A score is the same
-// whoever computes it.
+// Works in waves of rows whose scores fit. What lists are made of are the
+// scores of KV heads of a row: where these units keep all workers busy to the
+// end, a worker scans a unit's summaries and makes its lists at once, of scores
+// that are still in its cache. Else, as with one long row and many workers, all
+// of them scan the wave's summaries cut into pieces that know nothing of one
+// another, and then choose. A score is the same whoever computes it.
 class VectorSelect {
  public:
   // A wave has so many scores at most, unless one row has more.
@@ -34,16 +36,36 @@ class VectorSelect {
               const LayerCache& cache, const View& gate_queries);
 
  private:
-  // One row of the wave: where its scores stand.
+  // One row of the wave.
   struct Row {
     const SelectProgram* program = nullptr;  // null: no score is needed
-    // [query heads / heads_a_score(), num_scores] from first_score on, by
-    // level; RawScores has reduced_heads.
-    int64_t first_score[2] = {};
+    int group_heads = 1;                     // query heads a KV head
+    int reduced_heads = 0;                   // as RawScores has it
+    // By level: of a query head or, where these are reduced, of a list.
     int64_t num_scores[2] = {};
-    int reduced_heads = 0;
+    // Scores that a KV head has in the rows of the wave before this one, and
+    // in this one's levels before.
+    int64_t first_score[2] = {};
 
-    int heads_a_score() const { return std::max(reduced_heads, 1); }
+    // Query heads [0, heads) have so many scores of a level.
+    int64_t ScoresOf(int64_t heads, int level) const {
+      return heads / std::max(reduced_heads, 1) * num_scores[level];
+    }
+  };
+  // Consecutive rows that share scans, or one that needs no score.
+  struct Group {
+    int64_t first_row = 0;  // of the wave
+    int num_rows = 0;
+    int64_t num_slots = 0;   // that are scanned for a KV head
+    int64_t num_scores = 0;  // of a KV head
+  };
+  // KV heads of consecutive rows, and their scans.
+  struct Unit {
+    int64_t first_row = 0;  // of the wave
+    int64_t num_rows = 0;
+    int first_kv_head = 0;
+    int num_kv_heads = 0;
+    size_t first_scan = 0, end_scan = 0;
   };
   // Rows and heads that share a scan of one level: lanes of its kernel.
   struct Scan {
@@ -57,32 +79,52 @@ class VectorSelect {
     int num_rows = 0;
     int64_t num_slots = 0;
   };
-  // What a worker takes at a time: slots of a scan.
-  struct Item {
-    const Scan* scan = nullptr;
+  // What a worker takes at a time, where units are cut: slots of a scan.
+  struct Piece {
+    size_t scan = 0;
     int64_t first_slot = 0, end_slot = 0;
   };
-  // A worker's way through the items.
+  // A worker's way through the units, or the pieces.
   class Walk;
 
   // Takes rows from `first_row` on into the wave; returns how many.
   int64_t PlanRows(const SelectRows& of);
-  void PlanScans(const SelectRows& of);
-  // The scans of `num_rows` rows of one request.
-  void AddScans(const SelectRows& of, int64_t first_row, int num_rows);
+  void PlanGroups(const SelectRows& of);
+  // Behind the rows that share scans with row `first` of the wave.
+  int64_t EndOfGroup(const SelectRows& of, int64_t first) const;
+  // KV heads of a unit such that workers end together, but for a sixteenth;
+  // 0: there are none.
+  int UnitHeads(const SelectRows& of) const;
+  // Units of so many KV heads; 0: the wave is one, in pieces.
+  void PlanUnits(const SelectRows& of, int unit_heads);
+  // The scans of a group for KV heads of a unit.
+  void AddScans(const SelectRows& of, const Group& group, const Unit& unit);
   void CutScans();
-  ScanTask TaskOf(const SelectRows& of, const Scan& scan) const;
-  void ScanRows(const SelectRows& of);
+  ScanTask TaskOf(const SelectRows& of, const Unit& unit, const Scan& scan,
+                  float* scores) const;
+  // Where a row's scores of a level begin among a unit's.
+  int64_t FirstScore(const Unit& unit, const Row& row, int level) const;
+  RawScores RawOf(const Unit& unit, int64_t row, const float* scores) const;
+  void ScanPieces(const SelectRows& of);
+  // Scans units, each whole, and makes their lists.
+  void MakeUnits(const SelectRows& of);
+  void MakeLists(const SelectRows& of, const Unit& unit, const float* scores,
+                 SelectScratch& scratch) const;
 
   const ReadKernels kernels_;
   ThreadPool& pool_;
   const int64_t wave_scores_;
-  Buffer lanes_;  // scratch of two scans of each worker
-  Buffer scores_;
-  std::vector<Row> rows_;  // of the wave
-  std::vector<RawScores> raw_;
+  Buffer lanes_;   // scratch of two scans of each worker
+  Buffer scores_;  // the wave's, or a unit's for each worker
+  // Of the wave.
+  bool has_layer_lists_ = false;  // some are made of all KV heads' scores
+  int64_t unit_scores_ = 0;       // the most that a unit has
+  std::vector<Row> rows_;
+  std::vector<Group> groups_;
+  std::vector<Unit> units_;
   std::vector<Scan> scans_;
-  std::vector<Item> items_;
+  std::vector<Piece> pieces_;
+  std::vector<RawScores> raw_;
   std::vector<SelectScratch> scratch_;  // a worker
 };
 

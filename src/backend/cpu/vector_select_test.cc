@@ -48,6 +48,28 @@ TEST(VectorSelectTest, ListsDoNotDependOnWaves) {
   }
 }
 
+// Whether a worker makes the lists of some KV heads alone, or all scan pieces
+// and then choose, as where KV heads are fewer than they.
+TEST(VectorSelectTest, ListsDoNotDependOnWorkers) {
+  for (int seed = 0; seed < 12; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed=" << seed);
+    RandomSource random(static_cast<uint64_t>(seed));
+    const KvShape shape = {.dtype = Dtype::kBFloat16,
+                           .num_kv_heads = 8,
+                           .group_heads = 1 + seed % 4,
+                           .k_dim = 32};
+    const SparseCase sparse = ManySummariesCase(
+        shape, static_cast<int32_t>(random.Between(1000, 1500)), random);
+    TestDevice one(MakeCpuBackend({.num_threads = 1}));
+    const SparseResult expected = RunSparse(one, sparse);
+    for (const int num_threads : {2, 3, 8, 16}) {
+      TestDevice device(MakeCpuBackend({.num_threads = num_threads}));
+      EXPECT_TRUE(RunSparse(device, sparse).picks == expected.picks)
+          << num_threads;
+    }
+  }
+}
+
 // A long row, and behind it one that reads everything.
 TEST(VectorSelectTest, ARowBeyondAWaveKeepsItsScores) {
   if (AvailableCpuKernels().back() == CpuKernels::kScalar) GTEST_SKIP();
