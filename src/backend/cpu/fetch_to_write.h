@@ -10,13 +10,14 @@ namespace winnow {
 // they may be in memory, or with the core that has read them last.
 template <typename T>
 void FetchToWrite(const T* numbers, int64_t count) {
-  constexpr int64_t kLineBytes = 64;
-  static_assert(kLineBytes % sizeof(T) == 0);
-  constexpr int64_t kInLine = kLineBytes / sizeof(T);
-  for (int64_t i = 0; i < count; i += kInLine) {
+  constexpr uintptr_t kLineBytes = 64;
+  const auto begin = reinterpret_cast<uintptr_t>(numbers);
+  const auto end = reinterpret_cast<uintptr_t>(numbers + count);
+  for (uintptr_t line = begin / kLineBytes * kLineBytes; line < end;
+       line += kLineBytes) {
     // What this is compiled for need not have it; a CPU that has not passes
     // over it.
-    asm volatile("prefetchw %a0" : : "p"(numbers + i));
+    asm volatile("prefetchw %a0" : : "p"(line));
   }
 }
 

@@ -3,9 +3,6 @@
 
 namespace winnow {
 
-ReadKernels Avx512ReadKernels() {
-  ReadKernels kernels = WideningKernels<Avx512Lanes, 4>();
-  return kernels;
-}
+ReadKernels Avx512ReadKernels() { return WideningKernels<Avx512Lanes, 4>(); }
 
 }  // namespace winnow

@@ -46,12 +46,14 @@ class ListWriter {
 
   int32_t count() const { return static_cast<int32_t>(count_); }
 
-  // Fetches where so many partitions more go, while these are chosen.
+  // Fetches where the first of so many partitions more go, while these are
+  // chosen.
   void FetchAhead(int64_t num_partitions) const {
+    constexpr int64_t kMostPicks = 512;  // which leave room in a first level
     const int64_t pages_a_block =
         std::max<int64_t>(task_.program.block_tokens / kPageTokens, 1);
-    FetchToWrite(picks_ + count_,
-                 std::min(num_partitions * pages_a_block, capacity_ - count_));
+    FetchToWrite(picks_ + count_, std::min({num_partitions * pages_a_block,
+                                            capacity_ - count_, kMostPicks}));
   }
 
   // Adds the tokens of partition b that are not behind the row.

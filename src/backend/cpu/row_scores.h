@@ -18,7 +18,7 @@ struct RawScores {
   const float* rows = nullptr;
   int reduced_heads = 0;
   const float* normalizer = nullptr;  // [query heads, the normaliser's]
-  int first_head = 0;                 // of those that are there
+  int first_head = 0;                 // the query head whose scores come first
 };
 
 // True where a partition's score is that of its one row, and nothing is done to

@@ -63,25 +63,37 @@ std::span<const int32_t> TopScores::Best(std::span<const float> scores,
   }
   const float cut = FindCut(scores, count, count);
   int32_t* best = best_.data();
-  int64_t num_best =
+  const int64_t num_best =
       scores_from_(scores.data(), std::ssize(scores), cut, kept_.data(), best);
-  // Of those at the cut, zeros of either sign where it is one, the last are too
-  // many.
-  for (int64_t i = num_best; num_best > count;) {
-    --i;
-    if (kept_[static_cast<size_t>(i)] != cut) continue;
-    std::copy(best + i + 1, best + num_best, best + i);
-    --num_best;
-  }
+  CHECK(num_best >= count, "best={} count={}: a NaN", num_best, count);
+  if (num_best > count) LeaveOutLast(cut, num_best, count);
   for (int64_t i = 0; by_groups && i < count; ++i) {
     best[i] = places_[static_cast<size_t>(best[i])];
   }
   return {best, static_cast<size_t>(count)};
 }
 
+void TopScores::LeaveOutLast(float cut, int64_t num_best, int64_t count) {
+  // Zeros of either sign are equal.
+  const auto num_above = std::ranges::count_if(
+      std::span(kept_).first(static_cast<size_t>(num_best)),
+      [cut](float score) { return score > cut; });
+  int64_t num_left = count - num_above;  // at the cut
+  size_t to = 0;
+  for (size_t from = 0; to < static_cast<size_t>(count); ++from) {
+    best_[to] = best_[from];
+    if (kept_[from] > cut) {
+      ++to;
+    } else if (num_left > 0) {
+      --num_left;
+      ++to;
+    }
+  }
+}
+
 std::span<const int32_t> TopScores::Above(std::span<const float> scores,
                                           float threshold) {
-  best_.resize(std::max(best_.size(), scores.size()));
+  Grow(scores.size());
   size_t count = 0;
   for (size_t i = 0; i < scores.size(); ++i) {
     best_[count] = static_cast<int32_t>(i);

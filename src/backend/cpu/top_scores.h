@@ -12,11 +12,11 @@ namespace winnow {
 
 // Owns scratch that grows to the most scores; used by one worker at a time.
 //
-// Scores that cannot be among them go first: dealt into twice as many groups as
-// are wanted, `count` groups have a score that reaches the `count`-th of their
-// greatest, so what does not is none of the best. Of the rest the cut is found
-// by halving the range of the scores and counting: a dozen passes that are
-// vectors throughout, and no sort.
+// Where few are wanted, the scores are dealt into twice as many groups: `count`
+// groups have a score that reaches the `count`-th of the groups' greatest, so
+// what does not is none of the best. Of the rest the cut is found by halving
+// the range of the scores and counting: a dozen passes that are vectors
+// throughout, and no sort.
 class TopScores {
  public:
   // By a set's kernels; null: plain loops.
@@ -34,8 +34,12 @@ class TopScores {
   // Makes room for what is chosen among so many scores.
   void Grow(size_t num_scores);
   // A score that at least `count` of the scores reach, and no more than `most`
-  // where they differ. REQUIRES: 0 < count <= most, count <= scores.size().
+  // unless some are equal. REQUIRES: 0 < count <= most, count <= scores.size().
   float FindCut(std::span<const float> scores, int64_t count, int64_t most);
+
+  // Of best_[0, num_best), whose scores reach the cut, leaves `count`: those
+  // above it, and the first ones at it.
+  void LeaveOutLast(float cut, int64_t num_best, int64_t count);
 
   KeysKernel keys_of_;
   CountKernel count_from_;

@@ -17,10 +17,9 @@ constexpr int64_t kWaveRows = 4096;
 // A worker takes at a time a part of what is left, down to a page of all KV
 // heads, so that all are done together.
 constexpr int kPartsAWorker = 2;
-// A unit of several KV heads has so many scores at most, so that they are still
-// in a core's second cache level when its lists are made.
-constexpr int64_t kUnitScores = 16384;
-
+// What a slot's summary takes to come, as scores that are computed of it and
+// chosen from: a guess.
+constexpr int64_t kSlotCost = 8;
 const SummaryRows& LevelOf(const SelectProgram& program, int level) {
   return level == 0 ? program.rows : program.normalizer;
 }
@@ -41,10 +40,10 @@ int GroupHeads(const View& queries, const LayerCache& cache) {
 }  // namespace
 
 VectorSelect::VectorSelect(CpuKernels kernels, ThreadPool& pool,
-                           int64_t wave_scores)
+                           const Limits& limits)
     : kernels_(ReadKernelsOf(kernels)),
       pool_(pool),
-      wave_scores_(wave_scores),
+      limits_(limits),
       scratch_(static_cast<size_t>(pool.num_workers())) {
   Grow(2 * static_cast<size_t>(pool.num_workers()) * kScratchBytes, lanes_);
   for (SelectScratch& scratch : scratch_) {
@@ -90,8 +89,9 @@ int64_t VectorSelect::PlanRows(const SelectRows& of) {
   for (int64_t i = 0; i < std::min(of.num_rows, kWaveRows); ++i) {
     Row planned;
     const RowChoice choice(of, of.first_row + i);
+    planned.has_lists = choice.program() != nullptr;
     const bool has_layer_lists =
-        choice.program() != nullptr && choice.program()->scope == Scope::kLayer;
+        planned.has_lists && choice.program()->scope == Scope::kLayer;
     if (choice.NeedsScores()) {
       planned.program = choice.program();
       planned.group_heads = GroupHeads(choice.queries(), of.cache);
@@ -107,7 +107,8 @@ int64_t VectorSelect::PlanRows(const SelectRows& of) {
       }
     }
     // The first row alone may have more, whatever this one adds.
-    if (num_scores * of.cache.num_kv_heads > wave_scores_ && i > 0) break;
+    if (num_scores * of.cache.num_kv_heads > limits_.wave_scores && i > 0)
+      break;
     has_layer_lists_ |= has_layer_lists;
     rows_.push_back(planned);
   }
@@ -116,97 +117,97 @@ int64_t VectorSelect::PlanRows(const SelectRows& of) {
 
 void VectorSelect::PlanGroups(const SelectRows& of) {
   groups_.clear();
+  works_.clear();
   for (int64_t first = 0; first < of.num_rows;) {
     const int64_t end = EndOfGroup(of, first);
-    Group group = {.first_row = first,
-                   .num_rows = static_cast<int>(end - first)};
     const Row& row = rows_[static_cast<size_t>(first)];
     // The last row sees the most.
     const Row& last = rows_[static_cast<size_t>(end - 1)];
-    const int scans = (row.group_heads + kUnitRows - 1) / kUnitRows;
-    group.num_slots = scans * (last.num_scores[0] + last.num_scores[1]);
-    group.num_scores = last.first_score[1] +
-                       last.ScoresOf(last.group_heads, 1) - row.first_score[0];
-    groups_.push_back(group);
+    const int64_t num_slots = last.num_scores[0] + last.num_scores[1];
+    KvHeadWork work;
+    if (num_slots > 0) {
+      const int64_t num_lanes = (end - first) * row.group_heads;
+      work = {.cost = num_slots * (kSlotCost + num_lanes),
+              .num_scores = last.first_score[1] +
+                            last.ScoresOf(last.group_heads, 1) -
+                            row.first_score[0]};
+    }
+    groups_.push_back({.first_row = first,
+                       .num_rows = end - first,
+                       .num_slots = num_slots,
+                       .has_lists = row.has_lists});
+    works_.push_back(work);
     first = end;
   }
 }
 
 int64_t VectorSelect::EndOfGroup(const SelectRows& of, int64_t first) const {
   const Row& row = rows_[static_cast<size_t>(first)];
-  if (row.program == nullptr) return first + 1;
+  if (row.has_lists && row.program == nullptr) return first + 1;
+  const int64_t max_rows =
+      row.has_lists ? std::max(1, kUnitRows / row.group_heads) : of.num_rows;
+  const int64_t end = std::min(of.num_rows, first + max_rows);
   const int request = of.rows.request(of.first_row + first);
-  const int64_t end = std::min<int64_t>(
-      of.num_rows, first + std::max(1, kUnitRows / row.group_heads));
   int64_t next = first + 1;
-  while (next < end &&
-         rows_[static_cast<size_t>(next)].program == row.program &&
-         of.rows.request(of.first_row + next) == request) {
-    ++next;
+  for (; next < end; ++next) {
+    const Row& other = rows_[static_cast<size_t>(next)];
+    if (other.program != row.program || other.has_lists != row.has_lists ||
+        (row.has_lists && of.rows.request(of.first_row + next) != request)) {
+      break;
+    }
   }
   return next;
 }
 
 int VectorSelect::UnitHeads(const SelectRows& of) const {
-  if (has_layer_lists_) return 0;
-  int64_t num_groups = 0, num_slots = 0, most_slots = 0, most_scores = 0;
+  int64_t num_scanned = 0, num_slots = 0;
   for (const Group& group : groups_) {
-    num_groups += group.num_slots > 0 ? 1 : 0;
+    num_scanned += group.num_slots > 0 ? 1 : 0;
     num_slots += group.num_slots;
-    most_slots = std::max(most_slots, group.num_slots);
-    most_scores = std::max(most_scores, group.num_scores);
   }
-  if (num_groups == 0) return 0;
-  const int num_kv_heads = of.cache.num_kv_heads;
-  const int64_t num_workers = pool_.num_workers();
-  for (int heads = std::min(num_kv_heads, kMaxItemHeads); heads > 0;
-       heads /= 2) {
-    if (heads > 1 && heads * most_scores > kUnitScores) continue;
-    const int64_t num_units = num_groups * ((num_kv_heads + heads - 1) / heads);
-    const int64_t turns = (num_units + num_workers - 1) / num_workers;
-    // What one worker does at most, whoever takes which unit.
-    const int64_t most =
-        std::min(turns * heads * most_slots,
-                 num_slots * num_kv_heads / num_workers +
-                     (num_workers - 1) * heads * most_slots / num_workers);
-    if (16 * num_workers * most <= 17 * num_slots * num_kv_heads) return heads;
-  }
-  return 0;
+  if (has_layer_lists_ || num_slots < num_scanned * limits_.unit_slots)
+    return 0;
+  return KvHeadsOfUnit(works_, of.cache.num_kv_heads, kMaxItemHeads,
+                       pool_.num_workers());
 }
 
 void VectorSelect::PlanUnits(const SelectRows& of, int unit_heads) {
   units_.clear();
   scans_.clear();
-  const int num_kv_heads = of.cache.num_kv_heads;
   unit_scores_ = 0;
-  const auto add_unit = [&](Unit unit, std::span<const Group> groups) {
+  const int num_kv_heads = of.cache.num_kv_heads;
+  const auto add_unit = [&](Unit unit, size_t first_group, size_t end_group) {
     unit.first_scan = scans_.size();
-    int64_t scores = 0;
-    for (const Group& group : groups) {
-      AddScans(of, group, unit);
-      scores += group.num_scores * unit.num_kv_heads;
+    int64_t num_scores = 0;
+    for (size_t i = first_group; i < end_group; ++i) {
+      AddScans(of, groups_[i], unit);
+      num_scores += works_[i].num_scores * unit.num_kv_heads;
     }
     unit.end_scan = scans_.size();
-    unit_scores_ = std::max(unit_scores_, scores);
+    unit_scores_ = std::max(unit_scores_, num_scores);
     units_.push_back(unit);
   };
   if (unit_heads == 0) {
-    add_unit({.num_rows = of.num_rows, .num_kv_heads = num_kv_heads}, groups_);
+    add_unit({.num_rows = of.num_rows, .num_kv_heads = num_kv_heads}, 0,
+             groups_.size());
     CutScans();
-  } else {
-    for (const Group& group : groups_) {
-      for (int head = 0; head < num_kv_heads; head += unit_heads) {
-        add_unit({.first_row = group.first_row,
-                  .num_rows = group.num_rows,
-                  .first_kv_head = head,
-                  .num_kv_heads = std::min(unit_heads, num_kv_heads - head)},
-                 {&group, 1});
-      }
+  }
+  for (size_t i = 0; unit_heads > 0 && i < groups_.size(); ++i) {
+    const Group& group = groups_[i];
+    const int heads = group.has_lists ? unit_heads : num_kv_heads;
+    for (int head = 0; head < num_kv_heads; head += heads) {
+      add_unit({.first_row = group.first_row,
+                .num_rows = group.num_rows,
+                .first_kv_head = head,
+                .num_kv_heads = std::min(heads, num_kv_heads - head)},
+               i, i + 1);
     }
   }
-  const int64_t num_scores =
-      unit_scores_ * (unit_heads == 0 ? 1 : pool_.num_workers());
-  Grow(static_cast<size_t>(num_scores) * sizeof(float), scores_);
+  // Of two workers in no line together.
+  constexpr int64_t kLineScores = 16;
+  unit_scores_ = (unit_scores_ + kLineScores - 1) / kLineScores * kLineScores;
+  const int num_owners = unit_heads == 0 ? 1 : pool_.num_workers();
+  Grow(static_cast<size_t>(unit_scores_ * num_owners) * sizeof(float), scores_);
 }
 
 void VectorSelect::AddScans(const SelectRows& of, const Group& group,
@@ -217,7 +218,7 @@ void VectorSelect::AddScans(const SelectRows& of, const Group& group,
   const int end_kv_head = unit.first_kv_head + unit.num_kv_heads;
   Scan scan = {.request = of.rows.request(of.first_row + group.first_row),
                .first_row = group.first_row,
-               .num_rows = group.num_rows};
+               .num_rows = static_cast<int>(group.num_rows)};
   for (scan.level = 0; scan.level < 2; ++scan.level) {
     if (last.num_scores[scan.level] == 0) continue;
     scan.num_slots = last.num_scores[scan.level] +
@@ -415,7 +416,10 @@ void VectorSelect::MakeUnits(const SelectRows& of) {
       if (at.made != nullptr) MakeLists(of, *at.made, scores, scratch_[index]);
       at = after;
     }
-    for (size_t i; (i = next_without_scans.fetch_add(1)) < units_.size();) {
+    for (;;) {
+      const size_t i =
+          next_without_scans.fetch_add(1, std::memory_order_relaxed);
+      if (i >= units_.size()) break;
       if (units_[i].first_scan != units_[i].end_scan) continue;
       MakeLists(of, units_[i], scores, scratch_[index]);
     }

@@ -9,6 +9,7 @@
 #include "backend/cpu/read_kernels.h"
 #include "backend/cpu/row_scan.h"
 #include "backend/cpu/select.h"
+#include "backend/cpu/select_units.h"
 
 namespace winnow {
 
@@ -16,19 +17,30 @@ namespace winnow {
 // by the backend's thread.
 //
 // Works in waves of rows whose scores fit. What lists are made of are the
-// scores of KV heads of a row: where these units keep all workers busy to the
+// scores of KV heads of a row: where such units keep all workers busy to the
 // end, a worker scans a unit's summaries and makes its lists at once, of scores
-// that are still in its cache. Else, as with one long row and many workers, all
-// of them scan the wave's summaries cut into pieces that know nothing of one
-// another, and then choose. A score is the same whoever computes it.
+// that its cache still has unless a KV head has very many. Else, as with one
+// long row and many workers, all of them scan the wave's summaries cut into
+// pieces that know nothing of one another, and then choose. A score is the same
+// whoever computes it. (Two CPUs of a Zen 4, three runs in turn with pieces and
+// without what TopScores leaves out: Select of quest by query head reached
+// 0.72, 0.74, 0.72 of a plain read, before 0.72, 0.67, 0.71:
+// bench/results/2026-11-27-6e68e9c-verbs-in-turn.json.)
 class VectorSelect {
  public:
-  // A wave has so many scores at most, unless one row has more.
-  static constexpr int64_t kWaveScores = int64_t{2} << 20;
+  struct Limits {
+    // A wave has so many scores at most, unless one row has more.
+    int64_t wave_scores = int64_t{2} << 20;
+    // Units are made where rows have so many slots to scan, on average. A
+    // worker takes the next unit a tile before it ends one: units of no more
+    // than a few tiles would be few workers'.
+    int64_t unit_slots = 4 * kTileKeys;
+  };
 
   // REQUIRES: this CPU runs `kernels`, which is not kScalar.
-  VectorSelect(CpuKernels kernels, ThreadPool& pool,
-               int64_t wave_scores = kWaveScores);
+  VectorSelect(CpuKernels kernels, ThreadPool& pool)
+      : VectorSelect(kernels, pool, Limits()) {}
+  VectorSelect(CpuKernels kernels, ThreadPool& pool, const Limits& limits);
 
   // The verb. A k_dim that is no multiple of 16, or above half of
   // kMaxReadDim, goes to SelectScalar.
@@ -39,12 +51,13 @@ class VectorSelect {
   // One row of the wave.
   struct Row {
     const SelectProgram* program = nullptr;  // null: no score is needed
+    bool has_lists = false;                  // some of its pages are chosen
     int group_heads = 1;                     // query heads a KV head
     int reduced_heads = 0;                   // as RawScores has it
     // By level: of a query head or, where these are reduced, of a list.
     int64_t num_scores[2] = {};
-    // Scores that a KV head has in the rows of the wave before this one, and
-    // in this one's levels before.
+    // Where scores are needed: those that a KV head has in the rows of the
+    // wave before this one, and in this one's levels before.
     int64_t first_score[2] = {};
 
     // Query heads [0, heads) have so many scores of a level.
@@ -52,12 +65,12 @@ class VectorSelect {
       return heads / std::max(reduced_heads, 1) * num_scores[level];
     }
   };
-  // Consecutive rows that share scans, or one that needs no score.
+  // Consecutive rows that share scans; or need no score.
   struct Group {
     int64_t first_row = 0;  // of the wave
-    int num_rows = 0;
-    int64_t num_slots = 0;   // that are scanned for a KV head
-    int64_t num_scores = 0;  // of a KV head
+    int64_t num_rows = 0;
+    int64_t num_slots = 0;  // that are scanned for a KV head, in a scan each
+    bool has_lists = false;
   };
   // KV heads of consecutive rows, and their scans.
   struct Unit {
@@ -92,8 +105,7 @@ class VectorSelect {
   void PlanGroups(const SelectRows& of);
   // Behind the rows that share scans with row `first` of the wave.
   int64_t EndOfGroup(const SelectRows& of, int64_t first) const;
-  // KV heads of a unit such that workers end together, but for a sixteenth;
-  // 0: there are none.
+  // Of KvHeadsOfUnit; 0: the wave is scanned in pieces.
   int UnitHeads(const SelectRows& of) const;
   // Units of so many KV heads; 0: the wave is one, in pieces.
   void PlanUnits(const SelectRows& of, int unit_heads);
@@ -113,7 +125,7 @@ class VectorSelect {
 
   const ReadKernels kernels_;
   ThreadPool& pool_;
-  const int64_t wave_scores_;
+  const Limits limits_;
   Buffer lanes_;   // scratch of two scans of each worker
   Buffer scores_;  // the wave's, or a unit's for each worker
   // Of the wave.
@@ -121,6 +133,7 @@ class VectorSelect {
   int64_t unit_scores_ = 0;       // the most that a unit has
   std::vector<Row> rows_;
   std::vector<Group> groups_;
+  std::vector<KvHeadWork> works_;  // [groups]
   std::vector<Unit> units_;
   std::vector<Scan> scans_;
   std::vector<Piece> pieces_;

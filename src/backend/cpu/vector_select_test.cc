@@ -10,13 +10,13 @@
 namespace winnow {
 namespace {
 
-// The CPU's backend whose Select works in waves of so many scores.
-class WavesBackend final : public ForwardingBackend {
+// The CPU's backend whose Select works within such limits.
+class LimitedBackend final : public ForwardingBackend {
  public:
-  WavesBackend(int num_threads, int64_t wave_scores)
+  LimitedBackend(int num_threads, const VectorSelect::Limits& limits)
       : ForwardingBackend(MakeCpuBackend({.num_threads = num_threads})),
         pool_(num_threads),
-        select_(AvailableCpuKernels().back(), pool_, wave_scores) {}
+        select_(AvailableCpuKernels().back(), pool_, limits) {}
 
   void Select(Queue&, const LayerStep& step, const SelectArgs& args,
               const LayerCache& cache) override {
@@ -39,8 +39,9 @@ TEST(VectorSelectTest, ListsDoNotDependOnWaves) {
     TestDevice device(MakeCpuBackend({.num_threads = 1}));
     const SparseResult expected = RunSparse(device, sparse);
     for (const int64_t wave_scores : {1, 100, 5000}) {
-      TestDevice waves(
-          std::make_unique<WavesBackend>(1 + seed % 3, wave_scores));
+      TestDevice waves(std::make_unique<LimitedBackend>(
+          1 + seed % 3, VectorSelect::Limits{.wave_scores = wave_scores,
+                                             .unit_slots = seed % 2}));
       const SparseResult got = RunSparse(waves, sparse);
       EXPECT_TRUE(got.picks == expected.picks) << wave_scores;
       EXPECT_TRUE(got.read_shares.values == expected.read_shares.values);
@@ -48,10 +49,55 @@ TEST(VectorSelectTest, ListsDoNotDependOnWaves) {
   }
 }
 
-// Whether a worker makes the lists of some KV heads alone, or all scan pieces
-// and then choose, as where KV heads are fewer than they.
+// Rows of requests with programs of all kinds but those that choose for a
+// layer, prompts among them, and some that read everything.
+SparseCase ManyRowsCase(int seed) {
+  RandomSource random(static_cast<uint64_t>(seed));
+  const KvShape shape = {.dtype = Dtype::kBFloat16,
+                         .num_kv_heads = 1 + seed % 5,
+                         .group_heads = 1 + seed % 3,
+                         .k_dim = 32};
+  SparseCase sparse(
+      shape, {{700, 1, 0}, {450, 3, 3}, {800, 6, 6}, {100, 2, 2}, {600, 1, 0}},
+      random);
+  constexpr int kPrograms = 3;
+  while (std::ssize(sparse.programs) < kPrograms) {
+    SelectProgram program = RandomProgram(
+        shape.dtype, static_cast<uint32_t>(SelectFeature::kClusters), random);
+    if (program.scope == Scope::kLayer) continue;
+    program.in_prompt |= program.rows.kind != SummaryRows::Kind::kClusters &&
+                         program.fixed.kind == FixedChoice::Kind::kNone;
+    program.dense_len = 0;
+    sparse.programs.push_back(program);
+  }
+  sparse.selectors = {0, 1, 2, -1, seed % kPrograms};
+  for (const RequestRows& rows : sparse.paged.requests()) {
+    sparse.prompt_tokens.push_back(rows.end_position());
+  }
+  return sparse;
+}
+
+// Whether a worker makes the lists of some KV heads alone, which one that has
+// no other always does, or all scan pieces and then choose.
+TEST(VectorSelectTest, ListsOfUnitsAreThoseOfPieces) {
+  if (AvailableCpuKernels().back() == CpuKernels::kScalar) GTEST_SKIP();
+  for (int seed = 0; seed < 30; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed=" << seed);
+    const SparseCase sparse = ManyRowsCase(seed);
+    TestDevice units(std::make_unique<LimitedBackend>(
+        1, VectorSelect::Limits{.unit_slots = 0}));
+    TestDevice pieces(std::make_unique<LimitedBackend>(
+        1 + seed % 3, VectorSelect::Limits{.unit_slots = 1 << 20}));
+    const SparseResult got = RunSparse(units, sparse);
+    const SparseResult expected = RunSparse(pieces, sparse);
+    EXPECT_TRUE(got.picks == expected.picks);
+    EXPECT_TRUE(got.read_shares.values == expected.read_shares.values);
+  }
+}
+
+// Several workers that each make units, and more than there are KV heads.
 TEST(VectorSelectTest, ListsDoNotDependOnWorkers) {
-  for (int seed = 0; seed < 12; ++seed) {
+  for (int seed = 0; seed < 6; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed=" << seed);
     RandomSource random(static_cast<uint64_t>(seed));
     const KvShape shape = {.dtype = Dtype::kBFloat16,
@@ -59,7 +105,7 @@ TEST(VectorSelectTest, ListsDoNotDependOnWorkers) {
                            .group_heads = 1 + seed % 4,
                            .k_dim = 32};
     const SparseCase sparse = ManySummariesCase(
-        shape, static_cast<int32_t>(random.Between(1000, 1500)), random);
+        shape, static_cast<int32_t>(random.Between(1000, 2500)), random);
     TestDevice one(MakeCpuBackend({.num_threads = 1}));
     const SparseResult expected = RunSparse(one, sparse);
     for (const int num_threads : {2, 3, 8, 16}) {
@@ -84,7 +130,8 @@ TEST(VectorSelectTest, ARowBeyondAWaveKeepsItsScores) {
   sparse.selectors = {0, -1};
   sparse.prompt_tokens = {0, 0};
   TestDevice device(MakeCpuBackend({.num_threads = 2}));
-  TestDevice waves(std::make_unique<WavesBackend>(2, 1000));
+  TestDevice waves(std::make_unique<LimitedBackend>(
+      2, VectorSelect::Limits{.wave_scores = 1000}));
   EXPECT_TRUE(RunSparse(waves, sparse).picks ==
               RunSparse(device, sparse).picks);
 }
