@@ -143,6 +143,25 @@ Status Command::CheckWords(const Words& words, size_t first) const {
   return CheckFlags(words, first);
 }
 
+Status Command::CheckOnce(const Flag& flag, const Words& words,
+                          size_t first) const {
+  if (flag.values != Flag::Values::kOne || !flag.name.starts_with("-")) {
+    return Ok{};
+  }
+  std::vector<std::string> given;
+  for (size_t i = first; i < words.size() && words[i] != "--"; ++i) {
+    if (words[i].starts_with(flag.name + "=")) {
+      given.push_back(words[i].substr(flag.name.size() + 1));
+    } else if (words[i] == flag.name && i + 1 < words.size()) {
+      given.push_back(words[i + 1]);
+    }
+  }
+  if (given.size() < 2) return Ok{};
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "{} must be given once, is given as {}", flag.name,
+                   fmt::join(given, " and "));
+}
+
 Status Command::CheckFlags(const Words& words, size_t first) const {
   for (size_t i = first; i < words.size() && words[i] != "--"; ++i) {
     const std::string_view name = FlagNameOf(words[i]);
@@ -154,6 +173,7 @@ Status Command::CheckFlags(const Words& words, size_t first) const {
                      NearestFlags(name));
   }
   for (const Taken& taken : flags_) {
+    RETURN_IF_ERROR(CheckOnce(taken.flag, words, first));
     if (taken.option->get_expected_max() > 0) continue;
     for (size_t i = first; i < words.size(); ++i) {
       if (words[i].starts_with(taken.flag.name + "=")) {

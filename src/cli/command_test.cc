@@ -118,6 +118,11 @@ TEST_F(CommandTest, NamesTheNearestOfAnUnknownFlag) {
             "or --help?");
 }
 
+TEST_F(CommandTest, OneValueIsGivenOnce) {
+  EXPECT_EQ(ErrorOf({"run", "m", "--seed", "1", "--seed=2"}),
+            "--seed must be given once, is given as 1 and 2");
+}
+
 TEST_F(CommandTest, ANumberBelowZeroIsNoFlag) {
   EXPECT_EQ(ErrorOf({"run", "m", "--seed", "-1"}),
             "--seed must be a whole number in [0, 9], is \"-1\"");

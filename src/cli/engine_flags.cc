@@ -93,7 +93,8 @@ void AddStepFlags(Command& command, EngineFlags* flags) {
   command.AddFlag({.name = "--max-model-len",
                    .value_name = "N",
                    .help = "Tokens a sequence may reach, prompt and generated "
-                           "(32K; default: the checkpoint's)"},
+                           "but for the last (32K; default: the "
+                           "checkpoint's)"},
                   Word(&flags->max_model_len));
   command.AddFlag(
       {.name = "--max-num-batched-tokens",

@@ -32,8 +32,8 @@ Status RequestLimits::CheckLength(int64_t num_tokens,
                                   int64_t max_tokens) const {
   if (num_tokens + max_tokens - 1 > max_model_len) {
     return MakeError(ErrorCode::kInvalidArgument,
-                     "prompt and max-tokens must fit the context of {} tokens "
-                     "(max-model-len), are {} + {}",
+                     "prompt and max-tokens, but for the last token, must fit "
+                     "the context of {} tokens (max-model-len), are {} + {}",
                      max_model_len, num_tokens, max_tokens);
   }
   return Ok{};

@@ -91,8 +91,8 @@ TEST(RequestLimitsTest, ALengthFitsTheContextToTheToken) {
   const Error error = ErrorOf(kLimits.CheckLength(150, 52));
   EXPECT_EQ(error.code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(error.message,
-            "prompt and max-tokens must fit the context of 200 tokens "
-            "(max-model-len), are 150 + 52");
+            "prompt and max-tokens, but for the last token, must fit the "
+            "context of 200 tokens (max-model-len), are 150 + 52");
   // No sum of two that overflows.
   EXPECT_FALSE(kLimits.CheckLength(INT32_MAX, INT32_MAX).ok());
 }

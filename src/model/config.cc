@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "base/file.h"
 #include "model/sparse_config.h"
@@ -102,7 +103,7 @@ Status ReadSizes(const JsonFields& fields, ModelConfig& config) {
       ReadInt(fields, "vocab_size", {1, kMaxSampledVocab}, config.vocab_size));
   RETURN_IF_ERROR(ReadHeads(fields, config));
   ASSIGN_OR_RETURN(const double epsilon,
-                   fields.Number("rms_norm_eps", {0, 1}, 1e-6));
+                   fields.Number("rms_norm_eps", {1e-12, 1}, 1e-6));
   config.rms_epsilon = static_cast<float>(epsilon);
   return Ok{};
 }
@@ -177,7 +178,16 @@ Status ReadLayerTypes(const JsonFields& fields, int window,
 
 Status ReadWindows(const JsonFields& fields, ModelConfig& config) {
   config.windows.assign(static_cast<size_t>(config.num_layers), 0);
-  if (config.family->window == WindowRule::kNone) return Ok{};
+  if (config.family->window == WindowRule::kNone) {
+    ASSIGN_OR_RETURN(const std::vector<std::string> types,
+                     fields.Texts("layer_types"));
+    for (const std::string& type : types) {
+      if (type == "full_attention") continue;
+      return fields.Unexpected("layer_types", "full_attention in all layers",
+                               ErrorCode::kUnsupported);
+    }
+    return Ok{};
+  }
   ASSIGN_OR_RETURN(int window, ReadWindow(fields));
   if (config.family->window == WindowRule::kAllLayers) {
     config.windows.assign(config.windows.size(), window);
@@ -204,12 +214,21 @@ Status ReadDepthScales(const JsonFields& fields, ModelConfig& config) {
   return Ok{};
 }
 
+// What no model here does, whatever its architecture.
+constexpr std::pair<std::string_view, std::string_view> kAbsent[] = {
+    {"quantization_config", "absent (weights in bfloat16, float16 or float32)"},
+    {"num_experts", "absent (one feed-forward network a layer)"},
+    {"num_local_experts", "absent (one feed-forward network a layer)"},
+    {"attn_logit_softcapping", "absent (attention's scores as they are)"},
+    {"final_logit_softcapping", "absent (logits as they are)"},
+};
+
 // What a checkpoint may ask for beyond its architecture.
 Status ReadRequests(const JsonFields& fields, ModelConfig& config) {
-  if (fields.Has("quantization_config")) {
-    return fields.Unexpected("quantization_config",
-                             "absent (weights in bfloat16, float16 or float32)",
-                             ErrorCode::kUnsupported);
+  for (const auto& [name, expected] : kAbsent) {
+    if (fields.Has(name)) {
+      return fields.Unexpected(name, expected, ErrorCode::kUnsupported);
+    }
   }
   if (fields.Has("sparse_config")) {
     ASSIGN_OR_RETURN(const JsonFields sparse, fields.Object("sparse_config"));

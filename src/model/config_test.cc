@@ -147,6 +147,15 @@ TEST(ConfigTest, UnknownThingsAreRefusedWithTheList) {
   EXPECT_EQ(Failure(R"({"quantization_config": {"bits": 4}})"),
             "config.json: field quantization_config: must be absent (weights "
             "in bfloat16, float16 or float32), is {\"bits\":4}");
+  EXPECT_EQ(Failure(R"({"num_local_experts": 8})"),
+            "config.json: field num_local_experts: must be absent (one "
+            "feed-forward network a layer), is 8");
+  EXPECT_EQ(Failure(R"({"final_logit_softcapping": 30.0})"),
+            "config.json: field final_logit_softcapping: must be absent "
+            "(logits as they are), is 30.0");
+  EXPECT_EQ(Failure(R"({"layer_types": ["full_attention", "linear"]})"),
+            "config.json: field layer_types: must be full_attention in all "
+            "layers, is [\"full_attention\",\"linear\"]");
   EXPECT_EQ(Failure(R"({"layer_types": ["full_attention", "linear", "x"]})",
                     "Qwen3ForCausalLM"),
             "config.json: field layer_types: must be a list of 3 of "

@@ -119,6 +119,12 @@ Status ReadSelectLayers(const SelectorValues& values, Selector& selector) {
                        values.Field(kSelectLayers), i);
     }
   }
+  if (std::ranges::find(selector.dense, false) == selector.dense.end()) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "{} must name a layer without a window, all of the "
+                     "model's {} have one",
+                     values.Field(kSelectLayers), num_layers);
+  }
   if (first == selector.keeps.end()) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "{} must name a layer of the model's {}, is \"{}\"",
@@ -220,6 +226,12 @@ Status SelectorValues::CheckAmount(std::string_view name, int64_t least,
   if (is_share && !IsGiven(name)) return Ok{};
   const int64_t tokens = amount.TokensOf(context);
   if (tokens >= least) return Ok{};
+  if (least > context) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "{} would have to be {} tokens ({}), more than the "
+                     "context of {}",
+                     Field(name), least, of_what, context);
+  }
   const std::string of_context =
       is_share
           ? fmt::format(" ({} of the context of {})", GetText(name), context)

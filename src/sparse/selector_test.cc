@@ -173,13 +173,33 @@ TEST(SelectorTest, SomeLayerReadsWhatIsChosen) {
             "--select tidal: " + why +
                 "of the model's 4 layers 0 have a sliding window, "
                 "select_layers is \"3\"");
+  EXPECT_EQ(error_of("tidal", 4, 4),
+            "--select tidal: select_layers must name a layer without a window, "
+            "all of the model's 4 have one");
   EXPECT_EQ(error_of("dense", 4, 4), "");
   EXPECT_EQ(error_of("mean", 4, 3), "");
   EXPECT_EQ(error_of("quest", 3, 0), "");
   EXPECT_EQ(error_of("tidal:select_layers=2", 4, 0), "");
 }
 
+TEST(SelectorTest, WhatMustBeReadFitsTheContext) {
+  SelectorShape shape = Shape();
+  shape.max_context_tokens = 1024;
+  const auto error_of = [&](std::string_view spec) {
+    const auto selector = MakeSelector(spec, shape);
+    return selector.ok() ? "" : selector.error().message;
+  };
+  EXPECT_EQ(error_of("mean:block=2K,budget=64"),
+            "--select mean: budget would have to be 2048 tokens (1 x 2048), "
+            "more than the context of 1024");
+  EXPECT_EQ(error_of("mean:block=1K,budget=64"),
+            "--select mean: budget must be at least 1024 tokens (1 x 1024), "
+            "is 64");
+}
+
 TEST(SelectorTest, SaysWhatIsWrong) {
+  EXPECT_NE(ErrorOf("QUEST").find("did you mean \"quest\"?"),
+            std::string::npos);
   EXPECT_EQ(ErrorOf("qest"),
             "--select: \"qest\" is unknown, did you mean \"quest\"? There are "
             "auto, arkvale, clusterkv, dense, infllm-v2, mean, moba, oracle, "

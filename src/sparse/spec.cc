@@ -1,6 +1,7 @@
 #include "sparse/spec.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <numeric>
@@ -131,6 +132,14 @@ Result<std::vector<bool>> ParseLayers(std::string_view field,
   return error;
 }
 
+namespace {
+
+char ToLower(char c) {
+  return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+}
+
+}  // namespace
+
 std::string_view NearestName(std::string_view written,
                              const std::vector<std::string_view>& names) {
   std::string_view nearest;
@@ -143,7 +152,8 @@ std::string_view NearestName(std::string_view written,
       size_t diagonal = row[0];
       row[0] = i + 1;
       for (size_t j = 0; j < name.size(); ++j) {
-        const size_t replaced = diagonal + (written[i] != name[j]);
+        const size_t replaced =
+            diagonal + (ToLower(written[i]) != ToLower(name[j]) ? 1 : 0);
         diagonal = row[j + 1];
         row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, replaced});
       }

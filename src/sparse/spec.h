@@ -31,7 +31,8 @@ Result<double> ParseFraction(std::string_view field, std::string_view text);
 Result<std::vector<bool>> ParseLayers(std::string_view field,
                                       std::string_view text, int num_layers);
 
-// The one of `names` that is nearest to what was written, by edits.
+// The one of `names` that is nearest to what was written, by edits other than
+// of capitals.
 std::string_view NearestName(std::string_view written,
                              const std::vector<std::string_view>& names);
 
