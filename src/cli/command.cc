@@ -143,23 +143,28 @@ Status Command::CheckWords(const Words& words, size_t first) const {
   return CheckFlags(words, first);
 }
 
-Status Command::CheckOnce(const Flag& flag, const Words& words,
-                          size_t first) const {
-  if (flag.values != Flag::Values::kOne || !flag.name.starts_with("-")) {
-    return Ok{};
-  }
-  std::vector<std::string> given;
+Status Command::CheckOnce(const Words& words, size_t first) const {
+  std::map<const Flag*, int> times;
   for (size_t i = first; i < words.size() && words[i] != "--"; ++i) {
-    if (words[i].starts_with(flag.name + "=")) {
-      given.push_back(words[i].substr(flag.name.size() + 1));
-    } else if (words[i] == flag.name && i + 1 < words.size()) {
-      given.push_back(words[i + 1]);
+    const std::string_view name = FlagNameOf(words[i]);
+    const auto found = std::ranges::find_if(flags_, [&](const Taken& taken) {
+      return !name.empty() && taken.flag.name == name;
+    });
+    if (found == flags_.end()) continue;
+    const Flag& flag = found->flag;
+    const bool takes_next = flag.values == Flag::Values::kOne ||
+                            flag.values == Flag::Values::kOneEachTime;
+    if (takes_next && words[i] == name) ++i;  // whatever it looks like
+    if (flag.values != Flag::Values::kOne &&
+        flag.values != Flag::Values::kOneOrNone) {
+      continue;
+    }
+    if (++times[&flag] > 1) {
+      return MakeError(ErrorCode::kInvalidArgument,
+                       "{} must be given once, is given again", flag.name);
     }
   }
-  if (given.size() < 2) return Ok{};
-  return MakeError(ErrorCode::kInvalidArgument,
-                   "{} must be given once, is given as {}", flag.name,
-                   fmt::join(given, " and "));
+  return Ok{};
 }
 
 Status Command::CheckFlags(const Words& words, size_t first) const {
@@ -172,8 +177,8 @@ Status Command::CheckFlags(const Words& words, size_t first) const {
                      first == 0 ? "" : " ", fmt::join(path, " "),
                      NearestFlags(name));
   }
+  RETURN_IF_ERROR(CheckOnce(words, first));
   for (const Taken& taken : flags_) {
-    RETURN_IF_ERROR(CheckOnce(taken.flag, words, first));
     if (taken.option->get_expected_max() > 0) continue;
     for (size_t i = first; i < words.size(); ++i) {
       if (words[i].starts_with(taken.flag.name + "=")) {

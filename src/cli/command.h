@@ -84,8 +84,9 @@ class Command {
   // Of a command line that was refused.
   Status CheckWords(const Words& words, size_t first) const;
   Status CheckFlags(const Words& words, size_t first) const;
-  // A flag of one value stands in the words once.
-  Status CheckOnce(const Flag& flag, const Words& words, size_t first) const;
+  // A flag of one value stands in the words once. (No value is told: it may be
+  // a key.)
+  Status CheckOnce(const Words& words, size_t first) const;
   // Null where nothing is named so at `first`.
   const Command* Below(const Words& words, size_t first) const;
   std::string NearestFlags(std::string_view written) const;

@@ -120,7 +120,8 @@ TEST_F(CommandTest, NamesTheNearestOfAnUnknownFlag) {
 
 TEST_F(CommandTest, OneValueIsGivenOnce) {
   EXPECT_EQ(ErrorOf({"run", "m", "--seed", "1", "--seed=2"}),
-            "--seed must be given once, is given as 1 and 2");
+            "--seed must be given once, is given again");
+  EXPECT_EQ(prompts_, Texts());
 }
 
 TEST_F(CommandTest, ANumberBelowZeroIsNoFlag) {

@@ -176,20 +176,28 @@ Status ReadLayerTypes(const JsonFields& fields, int window,
                            ErrorCode::kUnsupported);
 }
 
+// Of a family whose layers are alike.
+Status CheckLayerTypes(const JsonFields& fields, std::string_view expected) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> types,
+                   fields.Texts("layer_types"));
+  for (const std::string& type : types) {
+    if (type == expected) continue;
+    return fields.Unexpected("layer_types",
+                             fmt::format("{} in all layers", expected),
+                             ErrorCode::kUnsupported);
+  }
+  return Ok{};
+}
+
 Status ReadWindows(const JsonFields& fields, ModelConfig& config) {
   config.windows.assign(static_cast<size_t>(config.num_layers), 0);
   if (config.family->window == WindowRule::kNone) {
-    ASSIGN_OR_RETURN(const std::vector<std::string> types,
-                     fields.Texts("layer_types"));
-    for (const std::string& type : types) {
-      if (type == "full_attention") continue;
-      return fields.Unexpected("layer_types", "full_attention in all layers",
-                               ErrorCode::kUnsupported);
-    }
-    return Ok{};
+    return CheckLayerTypes(fields, "full_attention");
   }
   ASSIGN_OR_RETURN(int window, ReadWindow(fields));
   if (config.family->window == WindowRule::kAllLayers) {
+    RETURN_IF_ERROR(CheckLayerTypes(
+        fields, window > 0 ? "sliding_attention" : "full_attention"));
     config.windows.assign(config.windows.size(), window);
     return Ok{};
   }
@@ -215,18 +223,22 @@ Status ReadDepthScales(const JsonFields& fields, ModelConfig& config) {
 }
 
 // What no model here does, whatever its architecture.
-constexpr std::pair<std::string_view, std::string_view> kAbsent[] = {
-    {"quantization_config", "absent (weights in bfloat16, float16 or float32)"},
-    {"num_experts", "absent (one feed-forward network a layer)"},
-    {"num_local_experts", "absent (one feed-forward network a layer)"},
-    {"attn_logit_softcapping", "absent (attention's scores as they are)"},
-    {"final_logit_softcapping", "absent (logits as they are)"},
+constexpr std::pair<std::string_view, std::string_view> kNone[] = {
+    {"num_experts", "absent or 0 (one feed-forward network a layer)"},
+    {"num_local_experts", "absent or 0 (one feed-forward network a layer)"},
+    {"attn_logit_softcapping", "absent or 0 (attention's scores as they are)"},
+    {"final_logit_softcapping", "absent or 0 (logits as they are)"},
 };
 
 // What a checkpoint may ask for beyond its architecture.
 Status ReadRequests(const JsonFields& fields, ModelConfig& config) {
-  for (const auto& [name, expected] : kAbsent) {
-    if (fields.Has(name)) {
+  if (fields.Has("quantization_config")) {
+    return fields.Unexpected("quantization_config",
+                             "absent (weights in bfloat16, float16 or float32)",
+                             ErrorCode::kUnsupported);
+  }
+  for (const auto& [name, expected] : kNone) {
+    if (!fields.Number(name, {0, 0}, 0).ok()) {
       return fields.Unexpected(name, expected, ErrorCode::kUnsupported);
     }
   }

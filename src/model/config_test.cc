@@ -148,11 +148,19 @@ TEST(ConfigTest, UnknownThingsAreRefusedWithTheList) {
             "config.json: field quantization_config: must be absent (weights "
             "in bfloat16, float16 or float32), is {\"bits\":4}");
   EXPECT_EQ(Failure(R"({"num_local_experts": 8})"),
-            "config.json: field num_local_experts: must be absent (one "
+            "config.json: field num_local_experts: must be absent or 0 (one "
             "feed-forward network a layer), is 8");
+  EXPECT_TRUE(Read("LlamaForCausalLM", R"({"num_experts": 0})").ok());
+  EXPECT_NE(Failure(R"({"attn_logit_softcapping": 50})"), "no failure");
+  EXPECT_NE(Failure(R"({"rms_norm_eps": 0})"), "no failure");
   EXPECT_EQ(Failure(R"({"final_logit_softcapping": 30.0})"),
-            "config.json: field final_logit_softcapping: must be absent "
+            "config.json: field final_logit_softcapping: must be absent or 0 "
             "(logits as they are), is 30.0");
+  EXPECT_EQ(Failure(R"({"sliding_window": 8, "layer_types":
+                        ["full_attention", "sliding_attention"]})",
+                    "MistralForCausalLM"),
+            "config.json: field layer_types: must be sliding_attention in all "
+            "layers, is [\"full_attention\",\"sliding_attention\"]");
   EXPECT_EQ(Failure(R"({"layer_types": ["full_attention", "linear"]})"),
             "config.json: field layer_types: must be full_attention in all "
             "layers, is [\"full_attention\",\"linear\"]");

@@ -20,8 +20,9 @@ int KvHeadsOfUnit(std::span<const KvHeadWork> works, int num_kv_heads,
     const int64_t most = heads * most_cost;  // of a unit
     const int64_t num_units = num_works * ((num_kv_heads + heads - 1) / heads);
     const int64_t turns = (num_units + num_workers - 1) / num_workers;
-    // The last worker has so many units, or begins its last one when all that
-    // is left is under way; times num_workers.
+    // No later than if all units cost the most and were taken in turns; nor
+    // than where the last one begins when all others are under way. Times
+    // num_workers.
     const int64_t end =
         std::min(turns * most * num_workers, total + (num_workers - 1) * most);
     if (16 * end <= 17 * total) return heads;

@@ -22,9 +22,8 @@ namespace winnow {
 // that its cache still has unless a KV head has very many. Else, as with one
 // long row and many workers, all of them scan the wave's summaries cut into
 // pieces that know nothing of one another, and then choose. A score is the same
-// whoever computes it. (Two CPUs of a Zen 4, three runs in turn with pieces and
-// without what TopScores leaves out: Select of quest by query head reached
-// 0.72, 0.74, 0.72 of a plain read, before 0.72, 0.67, 0.71:
+// whoever computes it. (Three runs in turn with the commit before units and
+// before what TopScores leaves out, two CPUs of a Zen 4:
 // bench/results/2026-11-27-6e68e9c-verbs-in-turn.json.)
 class VectorSelect {
  public:
@@ -103,7 +102,8 @@ class VectorSelect {
   // Takes rows from `first_row` on into the wave; returns how many.
   int64_t PlanRows(const SelectRows& of);
   void PlanGroups(const SelectRows& of);
-  // Behind the rows that share scans with row `first` of the wave.
+  // Behind the rows that share scans with row `first` of the wave, or read
+  // everything as it does.
   int64_t EndOfGroup(const SelectRows& of, int64_t first) const;
   // Of KvHeadsOfUnit; 0: the wave is scanned in pieces.
   int UnitHeads(const SelectRows& of) const;
