@@ -165,9 +165,6 @@ Status ReadStops(const RequestBody& body, const char* name,
 Status ReadDelivery(const JsonFields& fields, CompletionRequest& request) {
   ASSIGN_OR_RETURN(request.model, fields.Text("model", ""));
   ASSIGN_OR_RETURN(request.select, fields.Text("select", ""));
-  if (fields.Has("select") && request.select.empty()) {
-    return fields.Unexpected("select", "one that the server was started with");
-  }
   ASSIGN_OR_RETURN(request.cache_salt, fields.Text("cache_salt", ""));
   if (request.cache_salt.size() > kMaxCacheSaltBytes) {
     return fields.Unexpected(
