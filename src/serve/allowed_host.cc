@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/ascii.h"
+
 namespace winnow {
 namespace {
 
-char Lower(char c) {
-  return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-}
-
 bool IsSame(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, {}, Lower, Lower);
+  return std::ranges::equal(a, b, {}, ToLower, ToLower);
 }
 
 // No name ends in a label of digits alone, so what does is an address, in any

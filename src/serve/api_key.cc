@@ -1,16 +1,16 @@
 #include "serve/api_key.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstddef>
+
+#include "base/ascii.h"
 
 namespace winnow {
 
 bool HasKey(std::string_view authorization, std::string_view key) {
   constexpr std::string_view kScheme = "bearer ";
-  const bool of_scheme =
-      std::ranges::equal(authorization.substr(0, kScheme.size()), kScheme, {},
-                         [](unsigned char c) { return std::tolower(c); });
+  const bool of_scheme = std::ranges::equal(
+      authorization.substr(0, kScheme.size()), kScheme, {}, ToLower);
   if (!of_scheme) return false;
   const std::string_view given = authorization.substr(kScheme.size());
   if (key.empty()) return given.empty();

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/ascii.h"
 #include "base/check.h"
 #include "engine/request.h"
 #include "serve/chat_messages.h"
@@ -259,8 +260,7 @@ Json PathsOf(std::span<const OpenApiOperation> operations,
         fmt::format("{} {}", operation.method, operation.path);
     CHECK(described.contains(name), "openapi.json: no operation {}", name);
     std::string method(operation.method);
-    std::ranges::transform(method, method.begin(),
-                           [](unsigned char c) { return std::tolower(c); });
+    std::ranges::transform(method, method.begin(), ToLower);
     paths[std::string(operation.path)][method] =
         OperationOf(operation, described[name]);
   }

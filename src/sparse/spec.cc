@@ -1,11 +1,11 @@
 #include "sparse/spec.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <numeric>
 
+#include "base/ascii.h"
 #include "base/size_text.h"
 
 namespace winnow {
@@ -131,14 +131,6 @@ Result<std::vector<bool>> ParseLayers(std::string_view field,
   }
   return error;
 }
-
-namespace {
-
-char ToLower(char c) {
-  return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-}
-
-}  // namespace
 
 std::string_view NearestName(std::string_view written,
                              const std::vector<std::string_view>& names) {

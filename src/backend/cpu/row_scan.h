@@ -65,8 +65,8 @@ struct ScanSlots {
 // rows are transposed, once for all lanes, and each score is a sum over
 // ascending words, which depends on nothing but its row and query.
 //
-// Pages of the same number are read one after the other, all KV heads', as they
-// lie in memory but where a kernel takes whole tiles. (Head by head Select
+// Pages of the same number are read one after the other, all its KV heads', as
+// they lie in memory but where a kernel takes whole tiles. (Head by head Select
 // reached 0.61 of a plain read of quest's summaries for KV heads by one CPU of
 // a Zen 5, and 0.76 or 0.55 by two, where that reaches 50 GB/s or 75; now 0.75,
 // and 0.81 or 0.66: bench/results/2026-11-25-*-verbs-in-turn.json of d132155

@@ -20,6 +20,7 @@ constexpr int kPartsAWorker = 2;
 // What a slot's summary takes to come, as scores that are computed of it and
 // chosen from: a guess.
 constexpr int64_t kSlotCost = 8;
+
 const SummaryRows& LevelOf(const SelectProgram& program, int level) {
   return level == 0 ? program.rows : program.normalizer;
 }
@@ -107,8 +108,8 @@ int64_t VectorSelect::PlanRows(const SelectRows& of) {
       }
     }
     // The first row alone may have more, whatever this one adds.
-    if (num_scores * of.cache.num_kv_heads > limits_.wave_scores && i > 0)
-      break;
+    const int64_t of_all_heads = num_scores * of.cache.num_kv_heads;
+    if (of_all_heads > limits_.wave_scores && i > 0) break;
     has_layer_lists_ |= has_layer_lists;
     rows_.push_back(planned);
   }
@@ -165,8 +166,8 @@ int VectorSelect::UnitHeads(const SelectRows& of) const {
     num_scanned += group.num_slots > 0 ? 1 : 0;
     num_slots += group.num_slots;
   }
-  if (has_layer_lists_ || num_slots < num_scanned * limits_.unit_slots)
-    return 0;
+  const bool are_short = num_slots < num_scanned * limits_.unit_slots;
+  if (has_layer_lists_ || are_short) return 0;
   return KvHeadsOfUnit(works_, of.cache.num_kv_heads, kMaxItemHeads,
                        pool_.num_workers());
 }
@@ -350,6 +351,21 @@ class VectorSelect::Walk {
             scan_ == unit_->end_scan ? unit_ : nullptr};
   }
 
+  // Scans what `take` gives, each step taken before the last one has ended, and
+  // calls made(unit) where a unit has its scores.
+  template <typename Take, typename Made>
+  void Run(const Take& take, const Made& made) {
+    for (Step at = take(); at.slots.scan != nullptr;) {
+      Step after;
+      at.slots.scan->Run(at.slots.first, at.slots.end, [&] {
+        after = take();
+        return after.slots;
+      });
+      if (at.made != nullptr) made(*at.made);
+      at = after;
+    }
+  }
+
  private:
   RowScan* Turn(const Unit& unit, size_t scan) {
     if (&of_.scans_[scan] != taken_) {
@@ -382,14 +398,7 @@ void VectorSelect::ScanPieces(const SelectRows& of) {
   std::atomic<size_t> next = 0;
   const auto scan_pieces = [&](int64_t, int worker) {
     Walk walk(*this, of, worker, scores, next);
-    for (Walk::Step at = walk.TakePiece(); at.slots.scan != nullptr;) {
-      Walk::Step after;
-      at.slots.scan->Run(at.slots.first, at.slots.end, [&] {
-        after = walk.TakePiece();
-        return after.slots;
-      });
-      at = after;
-    }
+    walk.Run([&] { return walk.TakePiece(); }, [](const Unit&) {});
   };
   pool_.ParallelFor(std::min<int64_t>(std::ssize(pieces_), pool_.num_workers()),
                     scan_pieces);
@@ -407,15 +416,10 @@ void VectorSelect::MakeUnits(const SelectRows& of) {
     auto* scores =
         reinterpret_cast<float*>(scores_.data()) + worker * unit_scores_;
     Walk walk(*this, of, worker, scores, next);
-    for (Walk::Step at = walk.TakeScan(); at.slots.scan != nullptr;) {
-      Walk::Step after;
-      at.slots.scan->Run(at.slots.first, at.slots.end, [&] {
-        after = walk.TakeScan();
-        return after.slots;
-      });
-      if (at.made != nullptr) MakeLists(of, *at.made, scores, scratch_[index]);
-      at = after;
-    }
+    walk.Run([&] { return walk.TakeScan(); },
+             [&](const Unit& unit) {
+               MakeLists(of, unit, scores, scratch_[index]);
+             });
     for (;;) {
       const size_t i =
           next_without_scans.fetch_add(1, std::memory_order_relaxed);
