@@ -32,9 +32,19 @@ namespace winnow {
 // The cache level that what is fetched from afar comes into.
 enum class FarLevel { kFirst, kSecond };
 
+// Fetches stand where they are written: a compiler moves its own together, or
+// leaves one out, and of those that come at once some wait for room, with the
+// loads behind them.
 template <FarLevel kLevel = FarLevel::kSecond>
 [[gnu::always_inline]] inline void FetchFar(const std::byte* line) {
-  __builtin_prefetch(line, 0, kLevel == FarLevel::kFirst ? 3 : 2);
+  if constexpr (kLevel == FarLevel::kFirst) {
+    asm volatile("prefetcht0 %a0" : : "p"(line));
+  } else {
+    asm volatile("prefetcht1 %a0" : : "p"(line));
+  }
+}
+[[gnu::always_inline]] inline void FetchNear(const std::byte* line) {
+  asm volatile("prefetcht0 %a0" : : "p"(line));
 }
 
 template <FarLevel kLevel>
@@ -56,23 +66,13 @@ class FetchBeside {
 
   // The line that holds byte `offset`, of all.
   [[gnu::always_inline]] void Line(int64_t offset) const {
-    if constexpr (kLevel == FarLevel::kFirst) {
-      // Where they stand: a compiler moves them together, or leaves one out.
-      for (const std::byte* far : far_) FetchHere(far + offset);
-      FetchHere(near_ + offset);
-    } else {
-      FetchFar<kLevel>(far_[0] + offset);
-      __builtin_prefetch(near_ + offset);
-    }
+    for (const std::byte* far : far_) FetchFar<kLevel>(far + offset);
+    FetchNear(near_ + offset);
   }
 
  private:
   // Where fetches are dropped they are asked for again.
   static constexpr int kNumFar = kLevel == FarLevel::kFirst ? 1 + kFarAgain : 1;
-
-  [[gnu::always_inline]] static void FetchHere(const std::byte* line) {
-    asm volatile("prefetcht0 %a0" : : "p"(line));
-  }
 
   const std::byte* far_[kNumFar] = {};
   const std::byte* near_ = nullptr;

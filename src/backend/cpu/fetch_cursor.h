@@ -30,7 +30,7 @@ class FetchCursor {
     for (int i = 0; i < num_a_step_; ++i) {
       if (next_ == end_) return;
       FetchFar<kLevel>(ahead_.far[next_] + at_);
-      __builtin_prefetch(ahead_.near[next_] + at_);
+      FetchNear(ahead_.near[next_] + at_);
       at_ += kLineBytes;
       if (at_ < half_bytes_) continue;
       at_ = 0;

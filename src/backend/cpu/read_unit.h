@@ -218,22 +218,48 @@ void AllRowsWeights(const TileKeys& keys, int begin, int end,
   }
 }
 
+// Adds kKeys keys to sums of kRows rows: their columns are at v + at, their
+// weights, a word of each row, at `weights`. Fetches as many lines beside.
+template <class Words, int kKeys, bool kFetches, class F, int kRows, int kCount>
+[[gnu::always_inline]] inline void AddKeys(
+    const std::byte* v, int at, int row_bytes, const float* weights,
+    const FetchBeside<Words::kFarLevel>& fetch, F (&sums)[kRows][kCount]) {
+  constexpr int kColumnBytes = 16 * kCount * Words::kElementBytes;
+  typename Words::W value[kCount];
+  Words::template LoadValues<kCount, kKeys>(v + at, row_bytes, value);
+  for (int of_key = 0; kFetches && of_key < kKeys; ++of_key) {
+    for (int i = 0; i < kColumnBytes; i += 64) {
+      fetch.Line(at + of_key * row_bytes + i);
+    }
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+    const auto weight = Words::Broadcast(weights + r * kTileKeys);
+#pragma GCC unroll 4
+    for (int i = 0; i < kCount; ++i) {
+      sums[r][i] = Words::MultiplyAdd(value[i], weight, sums[r][i]);
+    }
+  }
+}
+
 // Adds the page's keys to values [row, c] of kRows rows from `row` on and 16 *
 // kCount columns from `c` on, in ascending words of keys.
 template <class Lanes, class Words, int kRows, int kCount, bool kFetches>
 void RowsColumns(const TileKeys& keys, int page, const UnitRows& rows, int row,
                  int c, int number) {
-  using W = typename Words::W;
-  constexpr int kColumnBytes = 16 * kCount * Words::kElementBytes;
+  constexpr int kPerWord = Words::kPerWord;
   float* values = rows.values + row * keys.v_dim + c;
-  typename Lanes::F acc[kRows][kCount];
+  const bool begins = BeginsUnit(keys, page);
+  // Unrolled, they stay in registers.
+  typename Lanes::F sums[kRows][kCount];
+#pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) {
+    const auto kept = begins ? Lanes::Zero() : Lanes::Set(rows.kept[row + r]);
+#pragma GCC unroll 4
     for (int i = 0; i < kCount; ++i) {
       const float* before = values + r * keys.v_dim + 16 * i;
-      acc[r][i] = BeginsUnit(keys, page)
-                      ? Lanes::Zero()
-                      : Lanes::Multiply(Lanes::Load(before),
-                                        Lanes::Set(rows.kept[row + r]));
+      sums[r][i] =
+          begins ? Lanes::Zero() : Lanes::Multiply(Lanes::Load(before), kept);
     }
   }
   const auto [begin, end] = KeysOf(keys, page);
@@ -246,36 +272,25 @@ void RowsColumns(const TileKeys& keys, int page, const UnitRows& rows, int row,
     const std::byte* v = keys.v[half];
     const FetchBeside<Words::kFarLevel> fetch(keys.ahead, number, v);
     ++number;
-    const float* weights =
-        rows.weights + row * kTileKeys + key / Words::kPerWord;
+    const float* weights = rows.weights + row * kTileKeys + key / kPerWord;
     int at = key % kHalfTokens * row_bytes + c * Words::kElementBytes;
-    const auto step = [&]<int kKeys>() {
-      W value[kCount];
-      Words::template LoadValues<kCount, kKeys>(v + at, row_bytes, value);
-      for (int of_key = 0; kFetches && of_key < kKeys; ++of_key) {
-        for (int i = 0; i < kColumnBytes; i += 64) {
-          fetch.Line(at + of_key * row_bytes + i);
-        }
-      }
-      for (int r = 0; r < kRows; ++r) {
-        const W weight = Words::Broadcast(weights + r * kTileKeys);
-        for (int i = 0; i < kCount; ++i) {
-          acc[r][i] = Words::MultiplyAdd(value[i], weight, acc[r][i]);
-        }
-      }
-      at += kKeys * row_bytes;
+    const int last = half_end < end ? half_end : end;
+    for (int i = 0; i < (last - key) / kPerWord; ++i) {
+      AddKeys<Words, kPerWord, kFetches>(v, at, row_bytes, weights, fetch,
+                                         sums);
+      at += kPerWord * row_bytes;
       ++weights;
-    };
-    const int last = end < half_end ? end : half_end;
-    for (; key + Words::kPerWord <= last; key += Words::kPerWord) {
-      step.template operator()<Words::kPerWord>();
     }
     // A word's second key may be none.
-    if (key < last) step.template operator()<1>();
+    if ((last - key) % kPerWord != 0) {
+      AddKeys<Words, 1, kFetches>(v, at, row_bytes, weights, fetch, sums);
+    }
   }
+#pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
     for (int i = 0; i < kCount; ++i) {
-      Lanes::Store(values + r * keys.v_dim + 16 * i, acc[r][i]);
+      Lanes::Store(values + r * keys.v_dim + 16 * i, sums[r][i]);
     }
   }
 }
