@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <span>
 
 #include "base/file.h"
 #include "model/checkpoint.h"
@@ -106,12 +107,22 @@ void Widen(const std::byte* from, int64_t count, float* to) {
   }
 }
 
-void Fill(const GateSlot& slot) {
+// A gate that is not finite would choose blocks all the same.
+Status Fill(const Checkpoint& checkpoint, const GateSlot& slot) {
   const StoredTensor& tensor = slot.entry->tensor;
   const auto widen = tensor.dtype == "BF16"  ? Widen<BFloat16>
                      : tensor.dtype == "F16" ? Widen<Float16>
                                              : Widen<float>;
-  widen(tensor.bytes.data(), slot.num_elements(), slot.view->As<float>());
+  float* numbers = slot.view->As<float>();
+  widen(tensor.bytes.data(), slot.num_elements(), numbers);
+  const std::span<const float> all(numbers,
+                                   static_cast<size_t>(slot.num_elements()));
+  const auto wrong = std::ranges::find_if_not(
+      all, [](float number) { return std::isfinite(number); });
+  if (wrong == all.end()) return Ok{};
+  return WrongGate(checkpoint, slot,
+                   fmt::format("number {} must be finite, is {}",
+                               wrong - all.begin(), *wrong));
 }
 
 // What holds the gates. Fails where nothing does.
@@ -177,7 +188,7 @@ Result<Gates> Gates::Load(const std::filesystem::path& folder,
                      ? MakeView(at, Dtype::kFloat32, {slot.shape[0]})
                      : MakeView(at, Dtype::kFloat32,
                                 {slot.shape[0], slot.shape[1], slot.shape[2]});
-    Fill(slot);
+    RETURN_IF_ERROR(Fill(checkpoint, slot));
     at += slot.num_bytes();
   }
   return gates;

@@ -132,6 +132,21 @@ TEST_F(GatesTest, MustBeOfAllLayers) {
   EXPECT_TRUE(error.ends_with("is missing")) << error;
 }
 
+TEST_F(GatesTest, MustBeFinite) {
+  WriteTinyGates(config_, folder_.path());
+  {
+    // The last number of the last tensor, as bfloat16.
+    std::fstream file(File(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-2, std::ios::end);
+    file.write("\xc0\x7f", 2);
+  }
+  EXPECT_EQ(ErrorOf(ErrorCode::kCorrupt),
+            fmt::format("{}: tensor model.layers.{}.self_attn.attn_gate."
+                        "attngate_knorm.weight: number {} must be finite, is "
+                        "nan",
+                        File(), config_.num_layers - 1, config_.head_dim - 1));
+}
+
 TEST_F(GatesTest, MayBeAmongTheCheckpointsTensors) {
   WriteTinyGates(config_, folder_.path());
   // The same tensors as a checkpoint: the model itself would lack its own.
