@@ -155,7 +155,8 @@ void Sampler::Launch(Queue& queue, StepTables& tables,
     SamplingRow& row = rows.emplace_back(SamplingRow{.temperature = 0});
     if (sequence != nullptr) {
       row = RowOf(*sequence);
-      kept = {.sequence = sequence->id(), .num_top = row.num_top_logprobs};
+      kept.sequence = sequence->id();
+      kept.num_top = row.num_top_logprobs;
       for (const auto& [token_id, num_generated] : sequence->seen()) {
         seen.push_back({token_id, num_generated});
       }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <span>
 
 #include "backend/cpu/cpu_backend.h"
 
@@ -29,11 +30,12 @@ class OrderedSelect final : public ForwardingBackend {
       return (page * 7 + static_cast<uint32_t>(position + 3 * layer + list)) %
              11;
     });
-    order.resize(std::min(order.size(),
-                          static_cast<size_t>(budget_tokens / kPageTokens)));
-    std::ranges::sort(order);
+    const size_t num_chosen = std::min(
+        order.size(), static_cast<size_t>(budget_tokens / kPageTokens));
+    const auto chosen = std::span(order).first(num_chosen);
+    std::ranges::sort(chosen);
     std::vector<Pick> picks;
-    for (const uint32_t page : order) picks.push_back({page, ~uint32_t{0}});
+    for (const uint32_t page : chosen) picks.push_back({page, ~uint32_t{0}});
     picks.push_back({static_cast<uint32_t>(position / kPageTokens),
                      ~uint32_t{0} >> (31 - position % kPageTokens)});
     return picks;
