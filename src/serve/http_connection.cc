@@ -41,10 +41,7 @@ HttpConnection::HttpConnection(HttpServerState& server, Tcp::socket socket)
       stream_(std::move(socket)),
       woken_timer_(stream_.get_executor()),
       look_timer_(stream_.get_executor()),
-      late_timer_(stream_.get_executor()) {
-  const std::scoped_lock lock(server_.mutex);
-  server_.connections.insert(this);
-}
+      late_timer_(stream_.get_executor()) {}
 
 HttpConnection::~HttpConnection() {
   const std::scoped_lock lock(server_.mutex);
@@ -53,6 +50,10 @@ HttpConnection::~HttpConnection() {
 }
 
 void HttpConnection::Start(const std::shared_ptr<HttpConnection>& self) {
+  {
+    const std::scoped_lock lock(self->server_.mutex);
+    self->server_.connections.insert(self.get());
+  }
   net::co_spawn(
       self->stream_.get_executor(),
       [self]() -> Awaitable<void> { return self->Run(self); }, net::detached);

@@ -7,6 +7,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/strand.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
@@ -49,7 +50,8 @@ struct HttpServerState {
   std::set<HttpConnection*> connections;  // by mutex
   // Last, as its end is that of connections still open.
   boost::asio::io_context io;
-  boost::asio::ip::tcp::acceptor acceptor{io};
+  // On a strand: it is closed by another thread than the one that accepts.
+  boost::asio::ip::tcp::acceptor acceptor{boost::asio::make_strand(io)};
 };
 
 // One client. All but the constructor runs on the stream's strand.
@@ -58,6 +60,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   HttpConnection(HttpServerState& server, boost::asio::ip::tcp::socket socket);
   ~HttpConnection();
 
+  // From here on the server's end is told to it: not while it is made, when
+  // nobody may ask for a weak_ptr to it.
   static void Start(const std::shared_ptr<HttpConnection>& self);
   // Any thread: ends it, if it is between two requests.
   void EndIfIdle();

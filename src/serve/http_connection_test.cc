@@ -81,6 +81,15 @@ class PathHandler : public HttpHandler {
   }
 };
 
+bool Connects(int client, int port) {
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return connect(client, reinterpret_cast<const sockaddr*>(&address),
+                 sizeof(address)) == 0;
+}
+
 class HttpConnectionTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -94,13 +103,7 @@ class HttpConnectionTest : public testing::Test {
 
   int Connect() const {
     const int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<uint16_t>(server_->port()));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(connect(client, reinterpret_cast<const sockaddr*>(&address),
-                      sizeof(address)),
-              0);
+    EXPECT_TRUE(Connects(client, server_->port()));
     return client;
   }
   static void Send(int client, std::string_view sent) {
@@ -202,6 +205,25 @@ TEST_F(HttpConnectionTest, AnEndWaitsForAnswersNoLongerThanItIsTo) {
   EXPECT_FALSE(server_->DrainWithin(std::chrono::milliseconds(20)));
   close(client);
   EXPECT_TRUE(server_->DrainWithin(std::chrono::minutes(1)));
+}
+
+// Of the thread sanitizer: the one that closes is not the one that accepts.
+TEST(HttpServerTest, ClientsMayComeWhileItCloses) {
+  PathHandler handler;
+  for (int round = 0; round < 20; ++round) {
+    const auto server = HttpServer::Bind("127.0.0.1", 0, {}).value();
+    server->Start(handler, 4);
+    std::thread clients([port = server->port()] {
+      for (bool connects = true; connects;) {
+        const int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        connects = Connects(client, port);
+        close(client);
+      }
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    EXPECT_TRUE(server->DrainWithin(std::chrono::minutes(1)));
+    clients.join();
+  }
 }
 
 TEST_F(HttpConnectionTest, AFewEmptyLinesBeforeARequestAreNoneOfIt) {

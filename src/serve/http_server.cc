@@ -144,7 +144,7 @@ void HttpServer::Start(HttpHandler& handler, int num_threads) {
         num_threads);
   state_->handler = &handler;
   net::co_spawn(
-      state_->io,
+      state_->acceptor.get_executor(),
       [state = state_.get()]() -> Awaitable<void> {
         return AcceptAlways(*state);
       },
@@ -159,7 +159,7 @@ void HttpServer::Start(HttpHandler& handler, int num_threads) {
 void HttpServer::LetNobodyIn() {
   HttpServerState& state = *state_;
   state.draining = true;
-  net::post(state.io, [&state] {
+  net::post(state.acceptor.get_executor(), [&state] {
     BoostError ignored;
     state.acceptor.close(ignored);
   });
