@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <string_view>
+#include <utility>
 
 #include "backend/cpu/cpu_backend.h"
 #include "model/model.h"
@@ -133,18 +135,23 @@ TEST_F(GatesTest, MustBeOfAllLayers) {
 }
 
 TEST_F(GatesTest, MustBeFinite) {
-  WriteTinyGates(config_, folder_.path());
-  {
-    // The last number of the last tensor, as bfloat16.
-    std::fstream file(File(), std::ios::in | std::ios::out | std::ios::binary);
-    file.seekp(-2, std::ios::end);
-    file.write("\xc0\x7f", 2);
+  const std::pair<std::string_view, std::string_view> wrong[] = {
+      {"\xc0\x7f", "nan"}, {"\x80\x7f", "inf"}};
+  for (const auto& [bytes, text] : wrong) {
+    WriteTinyGates(config_, folder_.path());
+    {
+      // The last number of the last tensor, as bfloat16.
+      std::fstream file(File(),
+                        std::ios::in | std::ios::out | std::ios::binary);
+      file.seekp(-2, std::ios::end);
+      file.write(bytes.data(), 2);
+    }
+    EXPECT_EQ(ErrorOf(ErrorCode::kCorrupt),
+              fmt::format(
+                  "{}: tensor model.layers.{}.self_attn.attn_gate."
+                  "attngate_knorm.weight: number {} must be finite, is {}",
+                  File(), config_.num_layers - 1, config_.head_dim - 1, text));
   }
-  EXPECT_EQ(ErrorOf(ErrorCode::kCorrupt),
-            fmt::format("{}: tensor model.layers.{}.self_attn.attn_gate."
-                        "attngate_knorm.weight: number {} must be finite, is "
-                        "nan",
-                        File(), config_.num_layers - 1, config_.head_dim - 1));
 }
 
 TEST_F(GatesTest, MayBeAmongTheCheckpointsTensors) {

@@ -7,7 +7,6 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/strand.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
@@ -50,11 +49,10 @@ struct HttpServerState {
   std::set<HttpConnection*> connections;  // by mutex
   // Last, as its end is that of connections still open.
   boost::asio::io_context io;
-  // On a strand: it is closed by another thread than the one that accepts.
-  boost::asio::ip::tcp::acceptor acceptor{boost::asio::make_strand(io)};
+  boost::asio::ip::tcp::acceptor acceptor{io};  // closed by mutex
 };
 
-// One client. All but the constructor runs on the stream's strand.
+// One client. All but how it begins and EndIfIdle runs on the stream's strand.
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:
   HttpConnection(HttpServerState& server, boost::asio::ip::tcp::socket socket);

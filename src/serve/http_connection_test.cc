@@ -210,13 +210,16 @@ TEST_F(HttpConnectionTest, AnEndWaitsForAnswersNoLongerThanItIsTo) {
 // Of the thread sanitizer: the one that closes is not the one that accepts.
 TEST(HttpServerTest, ClientsMayComeWhileItCloses) {
   PathHandler handler;
+  int num_clients = 0;
   for (int round = 0; round < 20; ++round) {
     const auto server = HttpServer::Bind("127.0.0.1", 0, {}).value();
     server->Start(handler, 4);
-    std::thread clients([port = server->port()] {
+    std::thread clients([&num_clients, port = server->port()] {
       for (bool connects = true; connects;) {
         const int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        EXPECT_GE(client, 0);
         connects = Connects(client, port);
+        num_clients += connects;
         close(client);
       }
     });
@@ -224,6 +227,7 @@ TEST(HttpServerTest, ClientsMayComeWhileItCloses) {
     EXPECT_TRUE(server->DrainWithin(std::chrono::minutes(1)));
     clients.join();
   }
+  EXPECT_GT(num_clients, 0);
 }
 
 TEST_F(HttpConnectionTest, AFewEmptyLinesBeforeARequestAreNoneOfIt) {

@@ -67,7 +67,7 @@ void Begin(HttpServerState& server, Tcp::socket socket) {
 }
 
 Awaitable<void> Accept(HttpServerState& server) {
-  while (server.acceptor.is_open()) {
+  while (!server.draining) {
     BoostError error;
     Tcp::socket socket = co_await server.acceptor.async_accept(
         net::make_strand(server.io),
@@ -93,15 +93,19 @@ Awaitable<void> Accept(HttpServerState& server) {
   }
 }
 
-// Accepting ends with the server alone.
+// Accepting ends with the server alone; who accepts closes, as the acceptor is
+// no other thread's to change.
 Awaitable<void> AcceptAlways(HttpServerState& server) {
-  while (server.acceptor.is_open()) {
+  while (!server.draining) {
     try {
       co_await Accept(server);
     } catch (const std::bad_alloc&) {
       std::this_thread::sleep_for(kPause);
     }
   }
+  BoostError ignored;
+  const std::scoped_lock lock(server.mutex);
+  server.acceptor.close(ignored);
 }
 
 }  // namespace
@@ -144,7 +148,7 @@ void HttpServer::Start(HttpHandler& handler, int num_threads) {
         num_threads);
   state_->handler = &handler;
   net::co_spawn(
-      state_->acceptor.get_executor(),
+      state_->io,
       [state = state_.get()]() -> Awaitable<void> {
         return AcceptAlways(*state);
       },
@@ -159,11 +163,11 @@ void HttpServer::Start(HttpHandler& handler, int num_threads) {
 void HttpServer::LetNobodyIn() {
   HttpServerState& state = *state_;
   state.draining = true;
-  net::post(state.acceptor.get_executor(), [&state] {
-    BoostError ignored;
-    state.acceptor.close(ignored);
-  });
   const std::scoped_lock lock(state.mutex);
+  // Whoever connects is refused from here on, and who accepts wakes up.
+  if (state.acceptor.is_open()) {
+    shutdown(state.acceptor.native_handle(), SHUT_RDWR);
+  }
   for (HttpConnection* connection : state.connections) connection->EndIfIdle();
 }
 
@@ -181,6 +185,7 @@ bool HttpServer::DrainWithin(std::chrono::milliseconds longest) {
 }
 
 HttpServer::~HttpServer() {
+  state_->draining = true;
   state_->io.stop();
   for (std::thread& thread : state_->threads) thread.join();
 }

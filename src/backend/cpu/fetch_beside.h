@@ -32,12 +32,13 @@ namespace winnow {
 // The cache level that what is fetched from afar comes into.
 enum class FarLevel { kFirst, kSecond };
 
-// Fetches stand where they are written: a compiler moves its own together, or
-// leaves one out, and of those that come at once some wait for room, with the
-// loads behind them. (A dense decode at head_dim 64 by two CPUs of a Zen 4,
-// pages in order and shuffled, together with sums that stay in registers: 0.80
-// to 0.89 of a plain read before, now 0.83 to 0.99; with AMX by two 0.66 to
-// 0.68, now 0.69 to 0.72, by sixteen alike:
+// Fetches keep their order and all are made: a compiler moves its own together,
+// or leaves one out, and of those that come at once some wait for room, with
+// the loads behind them. (Dense decodes, together with sums that stay in
+// registers, of a plain read: by two CPUs of a Zen 4 0.80 to 0.89 before, now
+// 0.83 to 0.99 at head_dim 64, 0.79 to 0.93 and 0.88 to 0.97 at 128; with AMX
+// by two 0.66 to 0.68, now 0.69 to 0.72, and alike; by sixteen alike. Reads of
+// picks: alike but for the noise, which is large.
 // bench/results/2026-11-27-40a3dac-verbs-in-turn.json and -amx.json.)
 template <FarLevel kLevel = FarLevel::kSecond>
 [[gnu::always_inline]] inline void FetchFar(const std::byte* line) {
@@ -47,6 +48,7 @@ template <FarLevel kLevel = FarLevel::kSecond>
     asm volatile("prefetcht1 %a0" : : "p"(line));
   }
 }
+
 [[gnu::always_inline]] inline void FetchNear(const std::byte* line) {
   asm volatile("prefetcht0 %a0" : : "p"(line));
 }
