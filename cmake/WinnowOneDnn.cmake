@@ -33,6 +33,7 @@ target_link_libraries(onednn::onednn INTERFACE Threads::Threads
 
 # Compiles `source` of this folder after the library has been installed.
 function(winnow_needs_onednn source)
-  set_source_files_properties(${source} PROPERTIES OBJECT_DEPENDS
-                                                   ${onednn_library})
+  set_source_files_properties(
+    ${source} PROPERTIES OBJECT_DEPENDS ${onednn_library}
+                         SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()

@@ -7,11 +7,7 @@
 #include "sparse/selector.h"
 
 namespace winnow {
-namespace {
-
-constexpr int64_t kMaxContext = 1 << 20;
-
-}  // namespace
+namespace {}  // namespace
 
 Result<std::vector<int>> ParseCounts(const std::string& flag,
                                      const std::string& list, int64_t most) {
@@ -39,7 +35,7 @@ Result<std::vector<BenchCell>> BenchCellsOf(
                    ParseCounts(lists.batches_flag, lists.batches, kMaxNumSeqs));
   ASSIGN_OR_RETURN(
       const std::vector<int> contexts,
-      ParseCounts(lists.contexts_flag, lists.contexts, kMaxContext));
+      ParseCounts(lists.contexts_flag, lists.contexts, kMaxBenchContext));
   ASSIGN_OR_RETURN(const std::vector<std::string> selects,
                    SplitSelects(lists.selects));
   std::vector<BenchCell> cells;

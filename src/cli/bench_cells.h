@@ -12,6 +12,8 @@
 
 namespace winnow {
 
+inline constexpr int kMaxBenchContext = 1 << 20;  // tokens
+
 struct BenchCell {
   std::string select;
   int context_tokens = 0;  // of each prompt

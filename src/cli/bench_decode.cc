@@ -17,7 +17,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kWarmUpSteps = 4;
-constexpr int kMaxContext = 1 << 20;
 
 // One command's work.
 class DecodeBench {
@@ -60,8 +59,9 @@ Status DecodeBench::Open() {
     ASSIGN_OR_RETURN(selects_.emplace_back(),
                      ResolveSelect(select, model_->config().native_selector));
   }
-  ASSIGN_OR_RETURN(const std::vector<int> context,
-                   ParseCounts("--context", flags_.tiers_context, kMaxContext));
+  ASSIGN_OR_RETURN(
+      const std::vector<int> context,
+      ParseCounts("--context", flags_.tiers_context, kMaxBenchContext));
   cell_ = {.select = "dense",
            .context_tokens = context.front(),
            .batch = flags_.tiers_batch};
@@ -175,7 +175,8 @@ Status CheckDecodeFlags(const BenchFlags& flags) {
   ASSIGN_OR_RETURN(const std::vector<std::string> selects,
                    SplitSelects(flags.decode_selects));
   RETURN_IF_ERROR(CheckEngineFlags(flags.engine, selects));
-  RETURN_IF_ERROR(ParseCounts("--context", flags.tiers_context, kMaxContext));
+  RETURN_IF_ERROR(
+      ParseCounts("--context", flags.tiers_context, kMaxBenchContext));
   return Ok{};
 }
 

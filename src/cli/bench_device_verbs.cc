@@ -331,21 +331,21 @@ Status AddLayouts(VerbsBench& bench, const DeviceVerbsOptions& options) {
   using ValuePlace = BenchRequests::ValuePlace;
   using SummaryPlace = BenchRequests::SummaryPlace;
   // With one layer either order is the other.
-  constexpr int kLayers = 8;
+  constexpr int kManyLayers = 8;
   constexpr Layout kLayouts[] = {
-      {.name = ", layer-major", .least_layers = kLayers},
+      {.name = ", layer-major", .least_layers = kManyLayers},
       {.name = ", extent-major",
        .pool_order = PoolOrder::kExtentMajor,
-       .least_layers = kLayers},
+       .least_layers = kManyLayers},
       {.name = ", K and V apart",
        .value_place = ValuePlace::kApart,
-       .least_layers = kLayers},
+       .least_layers = kManyLayers},
       {.name = ", summaries paged",
        .summary_place = SummaryPlace::kPages,
-       .least_layers = kLayers},
+       .least_layers = kManyLayers},
       {.name = ", summaries beside KV",
        .summary_place = SummaryPlace::kBesideKv,
-       .least_layers = kLayers}};
+       .least_layers = kManyLayers}};
   const Chooser mean = MeanChooser(BudgetOf(options));
   for (const Layout& layout : kLayouts) {
     if (layout.summary_place == SummaryPlace::kSegments) {

@@ -15,10 +15,6 @@ View BytesOf(const View& view, int64_t first, int64_t num_bytes) {
   return MakeView(view.data + first, Dtype::kUInt8, {num_bytes});
 }
 
-int64_t NumBytes(const View& view) {
-  return view.num_elements() * DtypeBytes(view.dtype);
-}
-
 template <typename T>
 std::vector<std::byte> RandomBlock(int64_t num_elements) {
   std::minstd_rand random(7);
@@ -60,7 +56,7 @@ Result<View> BenchMemory::Take(Dtype dtype,
 Result<View> BenchMemory::TakeRandom(Dtype dtype,
                                      std::initializer_list<int64_t> shape) {
   ASSIGN_OR_RETURN(const View view, Take(dtype, shape));
-  const int64_t total = NumBytes(view);
+  const int64_t total = view.num_bytes();
   const std::vector<std::byte> block =
       RandomBlock(dtype, std::min(view.num_elements(), kBlockElements));
   RETURN_IF_ERROR(Upload(block, view));
@@ -112,7 +108,7 @@ Result<View> BenchMemory::TakeBytes(std::span<const std::byte> bytes) {
 }
 
 Result<std::vector<std::byte>> BenchMemory::Download(const View& view) {
-  const int64_t num_bytes = NumBytes(view);
+  const int64_t num_bytes = view.num_bytes();
   ASSIGN_OR_RETURN(
       const Buffer host,
       backend_.Allocate(Tier::kHost, static_cast<size_t>(num_bytes),

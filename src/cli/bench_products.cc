@@ -8,10 +8,6 @@
 namespace winnow {
 namespace {
 
-int64_t NumBytes(const View& view) {
-  return view.num_elements() * DtypeBytes(view.dtype);
-}
-
 // The products of one layer, those that share an input together.
 std::vector<std::vector<View>> LayerProducts(const LayerWeights& layer) {
   return {{layer.q, layer.k, layer.v},
@@ -31,7 +27,7 @@ void ForEachProduct(const Model& model, Visit&& visit) {
 
 std::vector<Bytes> ProductWeights(const Model& model) {
   const auto bytes_of = [](const View& weight) {
-    return Bytes(weight.data, static_cast<size_t>(NumBytes(weight)));
+    return Bytes(weight.data, static_cast<size_t>(weight.num_bytes()));
   };
   std::vector<Bytes> weights = {bytes_of(model.weights().lm_head)};
   ForEachProduct(model, [&](const std::vector<View>& group) {

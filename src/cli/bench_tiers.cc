@@ -6,6 +6,7 @@
 
 #include "base/direct_folder.h"
 #include "cli/bench_bring.h"
+#include "cli/bench_cells.h"
 #include "cli/bench_folder.h"
 #include "cli/bench_promptless.h"
 #include "cli/bench_tiers_side.h"
@@ -26,7 +27,6 @@ constexpr int kLookupPicks = 2048;
 constexpr int kLookupRuns = 8;  // a round
 constexpr int kWarmUpSteps = 4;
 constexpr int kDiskWarmUpSteps = 64;  // where prompts are written to a disk
-constexpr int kMaxContext = 1 << 20;
 
 // One command's work.
 class TiersBench {
@@ -85,7 +85,7 @@ Status TiersBench::ReadTokens() {
   if (flags_.prompt_file.empty()) {
     ASSIGN_OR_RETURN(
         const std::vector<int> context,
-        ParseCounts("--context", flags_.tiers_context, kMaxContext));
+        ParseCounts("--context", flags_.tiers_context, kMaxBenchContext));
     std::mt19937 random(static_cast<uint32_t>(flags_.engine.seed));
     request_.prompt =
         RandomTokens(context.front(), model_->config().vocab_size, random);
@@ -227,7 +227,7 @@ Result<Json> TiersBench::Run() {
   const ModelConfig& config = model_->config();
   ASSIGN_OR_RETURN(
       const Selector selector,
-      MakeSelector(cell_.select, SelectorShapeOf(*model_, kMaxContext)));
+      MakeSelector(cell_.select, SelectorShapeOf(*model_, kMaxBenchContext)));
   num_choosing_layers_ =
       static_cast<int>(std::ranges::count(selector.dense, false));
   slot_tokens_ = SlotTokensOf(selector).value_or(kPageTokens);
@@ -292,7 +292,8 @@ void PrintReport(const Json& report) {
 Status CheckTiersFlags(const BenchFlags& flags) {
   RETURN_IF_ERROR(CheckEngineFlags(flags.engine, {flags.tiers_select}));
   RETURN_IF_ERROR(TiersOf(flags));
-  RETURN_IF_ERROR(ParseCounts("--context", flags.tiers_context, kMaxContext));
+  RETURN_IF_ERROR(
+      ParseCounts("--context", flags.tiers_context, kMaxBenchContext));
   if (flags.prompt_file.empty() || flags.shape.empty()) return Ok{};
   return MakeError(ErrorCode::kInvalidArgument,
                    "--prompt-file needs a checkpoint's tokenizer; --shape has "

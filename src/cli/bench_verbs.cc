@@ -110,7 +110,7 @@ Result<nlohmann::ordered_json> ProductRow(Backend& backend, const Model& model,
   ASSIGN_OR_RETURN(BenchProducts products,
                    BenchProducts::Create(backend, model, num_rows));
   const View& head = model.weights().lm_head;
-  const int64_t head_bytes = head.num_elements() * DtypeBytes(head.dtype);
+  const int64_t head_bytes = head.num_bytes();
   Case verb;
   verb.verb = fmt::format("Linear, all layers, {} rows", num_rows);
   verb.bytes = static_cast<double>(ProductBytes(model) - head_bytes);

@@ -31,10 +31,6 @@ WorkBasis BasisOf(const SimulateCell& cell, double context_tokens) {
                                                  : WorkBasis::kInterpolated;
 }
 
-std::string CountOf(double tokens) {
-  return FormatCount(static_cast<int64_t>(tokens));
-}
-
 Result<PlacedCell> Place(const SimulateReport& report, const SimulateCell& cell,
                          int64_t context) {
   const std::vector<RowWork> works = WorksOf(report, cell);
@@ -87,6 +83,10 @@ std::string_view NameOf(WorkBasis basis) {
   constexpr std::array<std::string_view, 3> kNames = {
       "recorded", "interpolated", "extrapolated"};
   return kNames[static_cast<size_t>(basis)];
+}
+
+std::string CountOf(double tokens) {
+  return FormatCount(static_cast<int64_t>(tokens));
 }
 
 ReplayTotals SimulateCell::totals() const {

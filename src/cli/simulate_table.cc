@@ -6,10 +6,6 @@
 namespace winnow {
 namespace {
 
-std::string CountOf(double tokens) {
-  return FormatCount(static_cast<int64_t>(tokens));
-}
-
 std::string HeadOf(const SimulateReport& report, const PlacedCells& placed) {
   std::string head;
   if (!report.plan.contexts.empty()) {

@@ -38,9 +38,8 @@ View StepTables::PutBytes(const void* data, size_t num_bytes, Dtype dtype,
     std::memcpy(host_[turn_].data() + used_bytes_, data, num_bytes);
   }
   const View view = device_.At(used_bytes_, dtype, shape);
-  CHECK(
-      static_cast<size_t>(view.num_elements() * DtypeBytes(dtype)) == num_bytes,
-      "{} for {} bytes", ToString(view), num_bytes);
+  CHECK(static_cast<size_t>(view.num_bytes()) == num_bytes, "{} for {} bytes",
+        ToString(view), num_bytes);
   used_bytes_ = std::min(Aligned(used_bytes_ + num_bytes), device_.num_bytes());
   return view;
 }

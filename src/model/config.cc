@@ -12,12 +12,11 @@ namespace {
 
 // Limits far above any checkpoint, low enough that no product of two of them
 // overflows 63 bits.
-constexpr size_t kMaxFileBytes = size_t{4} << 20;
+constexpr size_t kMaxConfigBytes = size_t{4} << 20;
 constexpr int64_t kMaxSize = int64_t{1} << 20;
 constexpr int64_t kMaxLayers = 1024;
 constexpr int64_t kMaxHeads = 1024;
 constexpr int64_t kMaxHeadDim = 1024;
-constexpr int64_t kMaxPositions = int64_t{1} << 31;
 constexpr NumberRange kScaleRange = {1e-6, 1e6};
 
 struct NamedActivation {
@@ -273,7 +272,7 @@ Result<ModelConfig> ParseModelConfig(const JsonFields& fields) {
 
 Result<ModelConfig> ReadModelConfig(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / "config.json";
-  ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxFileBytes));
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxConfigBytes));
   ASSIGN_OR_RETURN(const JsonFields fields,
                    JsonFields::Parse(text, path.string(), {}));
   ASSIGN_OR_RETURN(ModelConfig config, ParseModelConfig(fields));

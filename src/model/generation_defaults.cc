@@ -7,7 +7,7 @@
 namespace winnow {
 namespace {
 
-constexpr size_t kMaxFileBytes = size_t{1} << 20;
+constexpr size_t kMaxDefaultsBytes = size_t{1} << 20;
 
 Status ReadOptional(const JsonFields& fields, std::string_view name,
                     NumberRange range, std::optional<double>& value) {
@@ -35,7 +35,7 @@ Result<GenerationDefaults> ReadGenerationDefaults(
   GenerationDefaults defaults;
   RETURN_IF_ERROR(ReadEos(config, vocab_size, defaults.eos_token_ids));
   const std::filesystem::path path = folder / "generation_config.json";
-  const Result<std::string> text = ReadFile(path, kMaxFileBytes);
+  const Result<std::string> text = ReadFile(path, kMaxDefaultsBytes);
   if (!text.ok()) {
     if (text.error().code == ErrorCode::kNotFound) return defaults;
     return text.error();

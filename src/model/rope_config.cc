@@ -6,12 +6,11 @@
 namespace winnow {
 namespace {
 
-constexpr int64_t kMaxPositions = int64_t{1} << 31;
 // A base of 2 would already turn the slowest pair half a turn a token.
 constexpr NumberRange kThetaRange = {2, 1e12};
 constexpr NumberRange kFactorRange = {1, 65536};
 constexpr NumberRange kBandRange = {1e-6, 1e6};
-constexpr NumberRange kScaleRange = {1e-3, 1e3};
+constexpr NumberRange kPairScaleRange = {1e-3, 1e3};
 
 struct NamedKind {
   std::string_view name;
@@ -64,9 +63,9 @@ Status ReadLlama3(const JsonFields& scaling, RopeConfig& rope) {
 Status ReadLongRope(const JsonFields& scaling, RopeConfig& rope) {
   const auto count = static_cast<size_t>(rope.rotary_dim / 2);
   ASSIGN_OR_RETURN(rope.short_factors,
-                   scaling.Numbers("short_factor", kScaleRange, count));
+                   scaling.Numbers("short_factor", kPairScaleRange, count));
   ASSIGN_OR_RETURN(rope.long_factors,
-                   scaling.Numbers("long_factor", kScaleRange, count));
+                   scaling.Numbers("long_factor", kPairScaleRange, count));
   return Ok{};
 }
 
@@ -88,7 +87,7 @@ Status ReadExtension(const JsonFields& config, const JsonFields& scaling,
       rope.kind == RopeKind::kYarn || rope.kind == RopeKind::kLongRope;
   if (derives_factor) {
     ASSIGN_OR_RETURN(rope.attention_factor,
-                     scaling.Number("attention_factor", kScaleRange, -1));
+                     scaling.Number("attention_factor", kPairScaleRange, -1));
     if (rope.attention_factor < 0) rope.attention_factor.reset();
   }
   if (derives_factor && !scaling.Has("factor")) {

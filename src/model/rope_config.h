@@ -11,6 +11,9 @@
 
 namespace winnow {
 
+// Of a checkpoint's lengths; far above any.
+constexpr int64_t kMaxPositions = int64_t{1} << 31;
+
 enum class RopeKind : uint8_t {
   kDefault,   // RoFormer, arXiv 2104.09864
   kLinear,    // position interpolation, arXiv 2306.15595

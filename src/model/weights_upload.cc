@@ -51,7 +51,7 @@ std::vector<Group> GroupsOf(Weights& weights) {
 }
 
 size_t BytesOf(const View& view) {
-  return static_cast<size_t>(view.num_elements() * DtypeBytes(view.dtype));
+  return static_cast<size_t>(view.num_bytes());
 }
 
 size_t Aligned(size_t num_bytes) {

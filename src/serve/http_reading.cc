@@ -28,8 +28,6 @@ void SetLimits(const HttpLimits& limits, HttpParser& parser) {
 
 namespace {
 
-constexpr unsigned kVersion11 = 11;
-
 std::string TextOf(boost::beast::string_view view) {
   return {view.data(), view.size()};
 }

@@ -20,6 +20,8 @@
 
 namespace winnow {
 
+inline constexpr unsigned kVersion11 = 11;  // of HTTP, as the library has it
+
 // A message's body as the library wants it told. Where there is no room or no
 // memory for what has come, reading it ends with an error of its own.
 struct CountedBody {

@@ -8,12 +8,6 @@ namespace winnow {
 
 namespace http = boost::beast::http;
 
-namespace {
-
-constexpr unsigned kVersion11 = 11;
-
-}  // namespace
-
 HttpFraming FramingOf(const HttpParser& parser, bool may_stay) {
   const auto& request = parser.get();
   return {.keep_alive = may_stay && request.keep_alive(),

@@ -12,6 +12,8 @@ int64_t View::num_elements() const {
   return count;
 }
 
+int64_t View::num_bytes() const { return num_elements() * DtypeBytes(dtype); }
+
 bool View::contiguous() const {
   int64_t expected = 1;
   for (int i = rank - 1; i >= 0; --i) {

@@ -32,6 +32,7 @@ struct View {
     return shape[static_cast<size_t>(i)];
   }
   int64_t num_elements() const;
+  int64_t num_bytes() const;  // of its elements, without what lies between
   // True where elements stand without gaps in row-major order.
   bool contiguous() const;
 

@@ -19,6 +19,7 @@ TEST(ViewTest, SlicesAndReshapesWithoutCopy) {
   EXPECT_EQ(*middle.Reshape({3, 4}).Row<float>(1), 10.0f);
   EXPECT_EQ(ToString(middle), "float32 [2, 6]");
   EXPECT_EQ(all.num_elements(), 24);
+  EXPECT_EQ(middle.num_bytes(), 48);
 }
 
 TEST(ViewTest, ColumnsKeepTheRowsApart) {

@@ -9,12 +9,12 @@
 namespace winnow {
 namespace {
 
+using internal::kMaxConfigBytes;
 using internal::NamedTextOf;
 using internal::ReadIfThere;
 using internal::SliceOf;
 
 constexpr size_t kMaxTemplateBytes = size_t{4} << 20;
-constexpr size_t kMaxConfigBytes = size_t{16} << 20;
 // What rendering takes for a byte of a conversation as JSON, and what the
 // longest text that it may make takes while it grows.
 constexpr size_t kRenderingBytes = 64;

@@ -16,7 +16,7 @@ constexpr std::array<std::string_view, 11> kAnnotations = {
     "title",      "description", "default",  "examples",  "$comment", "$defs",
     "deprecated", "definitions", "readOnly", "writeOnly", "$schema"};
 // References followed, and alternatives: they may go round.
-constexpr int kMaxSchemas = 256;
+constexpr int kMaxAlternatives = 256;
 
 Error Refused(std::string_view what) {
   return MakeError(ErrorCode::kInvalidArgument, "{}", what);
@@ -38,9 +38,10 @@ class Alternatives {
   explicit Alternatives(const Json& definitions) : definitions_(definitions) {}
 
   Status Add(const Json& schema) {
-    if (++num_schemas_ > kMaxSchemas) {
-      return Refused(fmt::format(
-          "its alternatives and references must be at most {}", kMaxSchemas));
+    if (++num_schemas_ > kMaxAlternatives) {
+      return Refused(
+          fmt::format("its alternatives and references must be at most {}",
+                      kMaxAlternatives));
     }
     if (schema == Json(true)) return AddAnything();
     if (!schema.is_object()) return Refused("it is no schema");

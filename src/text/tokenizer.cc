@@ -9,6 +9,7 @@ namespace winnow {
 namespace {
 
 using internal::kCallBytes;
+using internal::kMaxConfigBytes;
 using internal::NamedTextOf;
 using internal::RoomForCall;
 using internal::SliceOf;
@@ -17,7 +18,6 @@ using internal::TakeText;
 
 // Larger files than any in use: 262,144 tokens take 33 MB.
 constexpr size_t kMaxTokenizerBytes = size_t{256} << 20;
-constexpr size_t kMaxConfigBytes = size_t{16} << 20;
 // What encoding takes for a byte of text, and decoding for an id.
 constexpr size_t kEncodingBytes = 400;
 constexpr size_t kDecodingBytes = 512;

@@ -11,22 +11,22 @@
 namespace winnow {
 namespace {
 
-constexpr float kNoKey = -std::numeric_limits<float>::infinity();
+constexpr float kNothingRead = -std::numeric_limits<float>::infinity();
 
 template <typename Out>
 void CombineRow(const CombineArgs& args, int64_t row, int64_t head) {
-  float greatest = kNoKey;
+  float greatest = kNothingRead;
   for (const View& lse : args.lses) {
     greatest = std::max(greatest, lse.Row<float>(row)[head]);
   }
-  CHECK(greatest != kNoKey, "row={} head={} reads nothing", row, head);
+  CHECK(greatest != kNothingRead, "row={} head={} reads nothing", row, head);
   float sum = 0;
   for (const View& lse : args.lses) {
     sum += std::exp(lse.Row<float>(row)[head] - greatest);
   }
   Out* out = args.out.Row<Out>(row) + head * args.out.stride[1];
   const auto is_part = [&](const View& lse) {
-    return lse.Row<float>(row)[head] != kNoKey;
+    return lse.Row<float>(row)[head] != kNothingRead;
   };
   if (std::ranges::count_if(args.lses, is_part) == 1) {
     const auto part = static_cast<size_t>(
@@ -40,7 +40,7 @@ void CombineRow(const CombineArgs& args, int64_t row, int64_t head) {
     float value = 0;
     for (size_t i = 0; i < args.outs.size(); ++i) {
       const float lse = args.lses[i].Row<float>(row)[head];
-      if (lse == kNoKey) continue;
+      if (lse == kNothingRead) continue;
       value +=
           std::exp(lse - greatest) / sum *
           (args.outs[i].Row<float>(row) + head * args.outs[i].stride[1])[c];

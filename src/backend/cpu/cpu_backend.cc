@@ -104,9 +104,7 @@ class CpuBackend final : public Backend {
               from.num_elements() == to.num_elements(),
           "from {} to {}", ToString(from), ToString(to));
     if (from.num_elements() == 0) return;
-    std::memmove(
-        to.data, from.data,
-        static_cast<size_t>(from.num_elements() * DtypeBytes(from.dtype)));
+    std::memmove(to.data, from.data, static_cast<size_t>(from.num_bytes()));
   }
 
   void Replay(Queue&, std::span<const std::byte>,

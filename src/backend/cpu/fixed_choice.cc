@@ -12,11 +12,7 @@
 namespace winnow {
 namespace {
 
-using Kind = FixedChoice::Kind;
-
 constexpr size_t kLaneBytes = size_t{1} << 20;
-
-constexpr Kind kNone = Kind::kNone;
 
 // Positions of the queries that are observed: [first, end).
 int64_t FirstObserved(const SelectProgram& program, int64_t end) {
@@ -25,7 +21,8 @@ int64_t FirstObserved(const SelectProgram& program, int64_t end) {
 
 // The address of a key, as its cache's element type.
 template <typename Kv>
-const Kv* KeyOf(const LayerCache& cache, int request, int head, int64_t token) {
+const Kv* StoredKey(const LayerCache& cache, int request, int head,
+                    int64_t token) {
   const std::byte* slice =
       cache.Slice(StepRows::Extent(cache, request, token / kPageTokens), head);
   return reinterpret_cast<const Kv*>(slice) +
@@ -69,7 +66,8 @@ const LayerSelector* SelectorThatFixes(const StepRows& rows,
   const int index = rows.selector(request);
   if (index < 0) return nullptr;
   const LayerSelector& selector = args.selectors[static_cast<size_t>(index)];
-  return selector.program == nullptr || selector.program->fixed.kind == kNone
+  return selector.program == nullptr ||
+                 selector.program->fixed.kind == FixedChoice::Kind::kNone
              ? nullptr
              : &selector;
 }
@@ -79,11 +77,11 @@ const LayerSelector* SelectorThatFixes(const StepRows& rows,
 int64_t FixedEnd(const StepRows& rows, const SelectProgram& program,
                  int request) {
   switch (program.fixed.kind) {
-    case Kind::kNone:
+    case FixedChoice::Kind::kNone:
       return 0;
-    case Kind::kObserved:
+    case FixedChoice::Kind::kObserved:
       return rows.num_prompt_tokens(request);
-    case Kind::kOutliers:
+    case FixedChoice::Kind::kOutliers:
       return rows.num_context_tokens(request);
   }
   CHECK(false, "kind={}", static_cast<int>(program.fixed.kind));
@@ -136,7 +134,7 @@ void FixedChoices::Fix(const LayerStep& step, const SummarizeArgs& args,
 void FixedChoices::KeepQueries(const StepRows& rows, const SummarizeArgs& args,
                                int request, int64_t end) const {
   const LayerSelector& selector = *SelectorThatFixes(rows, args, request);
-  if (selector.program->fixed.kind != Kind::kObserved) return;
+  if (selector.program->fixed.kind != FixedChoice::Kind::kObserved) return;
   const int64_t first = rows.first_position(request);
   const FixedLayout& layout = selector.fixed.layout;
   CHECK(!args.q.empty() && args.q.dtype == layout.q_dtype, "q {} dtype={}",
@@ -165,7 +163,7 @@ void FixedChoices::Choose(const Choice& choice, Scratch& scratch) const {
   const int64_t block = program.block_tokens;
   const int64_t num_free = choice.end_free - choice.first_free;
   int64_t count = program.fixed.budget.TokensOf(choice.end) / block;
-  if (program.fixed.kind == Kind::kObserved) {
+  if (program.fixed.kind == FixedChoice::Kind::kObserved) {
     count -= program.fixed.window_tokens / block;
   }
   count = std::clamp<int64_t>(count, 0, num_free);
@@ -182,7 +180,7 @@ void FixedChoices::Choose(const Choice& choice, Scratch& scratch) const {
     for (int64_t b = 0; b < num_free; ++b) fix(b);
   } else if (count > 0) {
     scratch.scores.resize(static_cast<size_t>(choice.end_free));
-    if (program.fixed.kind == Kind::kObserved) {
+    if (program.fixed.kind == FixedChoice::Kind::kObserved) {
       Observe(choice, scratch);
     } else {
       ScoreOutliers(choice, scratch);
@@ -260,7 +258,7 @@ void FixedChoices::ScoreQueries(const Choice& choice, int64_t first,
         const Q* q = queries.Row<Q>(lane.row) + lane.q_head * k_dim;
         for (int64_t t = 0; t < lane.num_scores; ++t) {
           const Kv* key =
-              KeyOf<Kv>(choice.cache, choice.request, choice.kv_head(), t);
+              StoredKey<Kv>(choice.cache, choice.request, choice.kv_head(), t);
           float sum = 0;
           for (int c = 0; c < k_dim; ++c) {
             sum += static_cast<float>(q[c]) * static_cast<float>(key[c]);
@@ -288,8 +286,8 @@ void FixedChoices::ScoreOutliers(const Choice& choice, Scratch& scratch) const {
       float least = std::numeric_limits<float>::infinity();
       for (int t = 0; t < program.block_tokens; ++t) {
         const Kv* key =
-            KeyOf<Kv>(choice.cache, choice.request, choice.kv_head(),
-                      b * program.block_tokens + t);
+            StoredKey<Kv>(choice.cache, choice.request, choice.kv_head(),
+                          b * program.block_tokens + t);
         float dot = 0, of_key = 0;
         for (int c = 0; c < k_dim; ++c) {
           const auto x = static_cast<float>(key[c]);

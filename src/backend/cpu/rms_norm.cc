@@ -9,11 +9,11 @@ namespace {
 
 template <typename X>
 float SumOfSquares(const X* x, int64_t size) {
-  constexpr int kLanes = 16;
-  float lanes[kLanes] = {};
+  constexpr int kNumLanes = 16;
+  float lanes[kNumLanes] = {};
   int64_t i = 0;
-  for (; i + kLanes <= size; i += kLanes) {
-    for (int lane = 0; lane < kLanes; ++lane) {
+  for (; i + kNumLanes <= size; i += kNumLanes) {
+    for (int lane = 0; lane < kNumLanes; ++lane) {
       const auto value = static_cast<float>(x[i + lane]);
       lanes[lane] += value * value;
     }
@@ -29,7 +29,7 @@ float SumOfSquares(const X* x, int64_t size) {
 
 // Row `index` of [rows, size], or of [rows, heads, size] head by head.
 template <typename T>
-T* RowOf(const View& view, int64_t index) {
+T* HeadRow(const View& view, int64_t index) {
   if (view.rank == 2) return view.Row<T>(index);
   return view.Row<T>(index / view.dim(1)) +
          index % view.dim(1) * view.stride[1];
@@ -38,9 +38,9 @@ T* RowOf(const View& view, int64_t index) {
 template <typename X, typename W, typename Out>
 void NormalizeRow(const RmsNormArgs& args, int64_t row) {
   const int64_t size = args.weight.dim(0);
-  const X* x = RowOf<X>(args.x, row);
+  const X* x = HeadRow<X>(args.x, row);
   const W* weight = args.weight.As<W>();
-  Out* out = RowOf<Out>(args.out, row);
+  Out* out = HeadRow<Out>(args.out, row);
   const float mean = SumOfSquares(x, size) / static_cast<float>(size);
   const float factor = 1.0f / std::sqrt(mean + args.epsilon);
   for (int64_t i = 0; i < size; ++i) {

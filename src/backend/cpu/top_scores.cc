@@ -15,7 +15,7 @@ namespace {
 // The kernels as plain loops.
 struct PlainLanes {};
 
-int32_t KeyOf(float score) {
+int32_t OrderedBits(float score) {
   return FlipBits<PlainLanes>(std::bit_cast<int32_t>(score));
 }
 float ScoreOf(int32_t key) {
@@ -28,7 +28,8 @@ int32_t Between(int32_t low, int32_t high, int pass) {
   constexpr int kPassesByScore = 16;
   if (pass < kPassesByScore) {
     const float middle = ScoreOf(low) * 0.5f + ScoreOf(high) * 0.5f;
-    if (std::isfinite(middle)) return std::clamp(KeyOf(middle), low + 1, high);
+    if (std::isfinite(middle))
+      return std::clamp(OrderedBits(middle), low + 1, high);
   }
   return static_cast<int32_t>(low + (int64_t{high} - low + 1) / 2);
 }

@@ -138,8 +138,7 @@ class CudaBackend final : public Backend {
     if (from.num_elements() == 0) return;
     CudaQueue& on = On(queue);
     on.KeepLaunch(cudaMemcpyAsync(to.data, from.data,
-                                  static_cast<size_t>(from.num_elements() *
-                                                      DtypeBytes(from.dtype)),
+                                  static_cast<size_t>(from.num_bytes()),
                                   cudaMemcpyDefault, on.stream()),
                   "Copy");
   }
