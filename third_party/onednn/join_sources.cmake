@@ -26,6 +26,10 @@ function(winnow_join_sources)
     TARGET_DIRECTORY dnnl_common dnnl_cpu_x64
     PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   set(cpu ${PROJECT_SOURCE_DIR}/src/cpu)
+  file(GLOB lists ${cpu}/*_list.cpp)
+  winnow_group(engine 8 *.cpp ${lists} ${cpu}/gemm_inner_product_utils.cpp)
+  winnow_group(gemm 10 gemm/*.cpp)
+  winnow_group(products 10 matmul/*.cpp)
   winnow_group(reorders 10 reorder/*.cpp)
   winnow_group(lists 8 cpu_*_list.cpp ${cpu}/cpu_convolution_list.cpp
                ${cpu}/cpu_deconvolution_list.cpp ${cpu}/cpu_inner_product_list.cpp
