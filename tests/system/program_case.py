@@ -13,6 +13,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
+from sanitized import allowed_seconds
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))  # For lab.
 
@@ -52,7 +54,8 @@ class ProgramCase(unittest.TestCase):
 
 def winnow(*arguments, **options) -> subprocess.CompletedProcess:
     return subprocess.run([ProgramCase.program, *map(str, arguments)],
-                          text=True, capture_output=True, timeout=240,
+                          text=True, capture_output=True,
+                          timeout=allowed_seconds(ProgramCase.program, 240),
                           **options)
 
 

@@ -10,19 +10,15 @@ import os
 import re
 import resource
 import subprocess
-from pathlib import Path
 
 from program_case import FAILURE, MODEL, ProgramCase, run_tests, winnow
+from sanitized import is_sanitized
 
 
 class ProgramFaultsTest(ProgramCase):
-
-    def is_sanitized(self) -> bool:
-        return re.search(rb"__[at]san_init", Path(self.program).read_bytes())
-
     def test_too_little_memory_is_told(self):
         """Address space, as `ulimit -v` gives it."""
-        if self.is_sanitized():
+        if is_sanitized(self.program):
             self.skipTest("a sanitizer takes terabytes of it")
         def limited(num_bytes: int, *arguments):
             return winnow(*arguments, preexec_fn=lambda: resource.setrlimit(
@@ -63,7 +59,7 @@ class ProgramFaultsTest(ProgramCase):
             ways = ['"$0" "$@" >/dev/full', '"$0" "$@" >&-']
             # This writes at once, not when all is flushed at the end; its
             # library and a sanitizer's both want to be the first.
-            if not self.is_sanitized():
+            if not is_sanitized(self.program):
                 ways.append('stdbuf -o0 "$0" "$@" >/dev/full')
             for way in ways:
                 with self.subTest(arguments=arguments, way=way):

@@ -18,16 +18,13 @@ import threading
 import unittest
 from pathlib import Path
 
+from sanitized import is_sanitized
 from serve_process import Server, wait_until
 
 WINNOW = ""
 MEBIBYTE = 1 << 20
 WORDS = "the man has a dog and the dog has a bone "
 LACK = "memory does not suffice"
-
-
-def is_sanitized() -> bool:
-    return bool(re.search(rb"__[at]san_init", Path(WINNOW).read_bytes()))
 
 
 def address_space(server: Server) -> int:
@@ -74,7 +71,7 @@ class MemoryTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        if is_sanitized():
+        if is_sanitized(WINNOW):
             raise unittest.SkipTest("a sanitizer takes terabytes of it")
         with tempfile.TemporaryDirectory() as folder:
             template = Path(folder) / "chat.jinja"

@@ -14,6 +14,8 @@ import threading
 import time
 from pathlib import Path
 
+from sanitized import allowed_seconds
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 MODEL = str(ROOT / "lab/models/winnow-lab")
 
@@ -22,8 +24,11 @@ class Server:
     """One process, on a port that was free. What it says on standard error
     after its address is kept in `lines` as it comes."""
 
+    program = ""  # of the last one; all of a test's are the same
+
     def __init__(self, winnow: str, *flags: str, model: str = MODEL,
                  port: int = 0, popen: dict | None = None, **environment: str):
+        Server.program = winnow
         usual = {"--max-model-len": "4K", "--dtype": "float32", "--threads": "2"}
         self.process = subprocess.Popen(
             [winnow, "serve", model, "--port", str(port), *flags,
@@ -104,13 +109,14 @@ class Server:
         return self.wait()
 
     def wait(self) -> int:
-        status = self.process.wait(60)
+        status = self.process.wait(allowed_seconds(Server.program, 60))
         self.reader.join(10)
         self.process.stderr.close()
         return status
 
 
 def wait_until(holds, what: str, seconds: float = 30):
+    seconds = allowed_seconds(Server.program, seconds)
     end = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > end:
