@@ -31,7 +31,7 @@ target_link_options(onednn::onednn INTERFACE -Wl,--gc-sections)
 target_link_libraries(onednn::onednn INTERFACE Threads::Threads
                                                ${CMAKE_DL_LIBS})
 
-# Compiles `source` of this folder after the library has been installed.
+# Compiles `source` of this folder, alone, after the library has been installed.
 function(winnow_needs_onednn source)
   set_source_files_properties(
     ${source} PROPERTIES OBJECT_DEPENDS ${onednn_library}

@@ -1,16 +1,18 @@
-# winnow_room(NAME name SOURCES files... DEPS targets... TESTS files...
+# winnow_room(NAME name [ALONE] SOURCES files... DEPS targets... TESTS files...
 #             TEST_DEPS targets...)
 # One room: the static library winnow_<name> and, beside it, one test program
-# <name>_test made of every *_test.cc. DEPS says the arrows a second time; the
+# <name>_test made of every *_test.cc. ALONE: each source is compiled alone. DEPS says the arrows a second time; the
 # first time is the includes, which scripts/lint.py reads.
 function(winnow_room)
-  cmake_parse_arguments(ROOM "" "NAME" "SOURCES;DEPS;TESTS;TEST_DEPS" ${ARGN})
+  cmake_parse_arguments(ROOM "ALONE" "NAME" "SOURCES;DEPS;TESTS;TEST_DEPS" ${ARGN})
   set(target winnow_${ROOM_NAME})
   if(ROOM_SOURCES)
     add_library(${target} STATIC ${ROOM_SOURCES})
     target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/src)
     target_link_libraries(${target} PUBLIC ${ROOM_DEPS})
-    winnow_join_sources(${target})
+    if(WINNOW_JOIN_SOURCES AND NOT ROOM_ALONE)
+      winnow_join(${target})
+    endif()
   else()
     add_library(${target} INTERFACE)
     target_include_directories(${target} INTERFACE ${PROJECT_SOURCE_DIR}/src)
@@ -27,17 +29,13 @@ function(winnow_room)
 endfunction()
 
 # Most of a source's time is that of the headers it includes: ten at a time take
-# less than half (WINNOW_JOIN_SOURCES). So what a room's sources call in their
-# unnamed namespaces has one name each. Those with flags of their own are
-# compiled alone, as all are without the option, and as tests are.
-function(winnow_join_sources target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${WINNOW_JOIN_SOURCES}
+# less than half (preset release, 2 Zen 4 cores: 492 s of compiling; 1,155 s
+# alone). So what stands in the unnamed namespaces of a room's sources has one
+# name in the room (scripts/lint.py). Sources with flags of their own are
+# compiled alone, as all are without WINNOW_JOIN_SOURCES, and as tests are.
+function(winnow_join target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON
                                              UNITY_BUILD_BATCH_SIZE 10)
-  if(WINNOW_JOIN_SOURCES)
-    # GCC 12 finds an empty std::optional's value uninitialised where it inlines
-    # what copies it.
-    target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)
-  endif()
 endfunction()
 
 # winnow_discover_tests(program [ALONE] [TEST_FILTER filter] [LABELS labels...])

@@ -9,9 +9,12 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 # so; otherwise bits would depend on what the compiler inlined.
 # -Wno-restrict: g++ 12 warns of its own std::string (its bug 105651).
 set(winnow_warnings -Wall -Wextra -Wshadow -Werror)
+# -fmacro-prefix-map: joined sources (WinnowRoom.cmake) have absolute names, which
+# a CHECK would tell, and ccache would not find in another checkout.
 add_compile_options(
   "$<$<COMPILE_LANGUAGE:CXX>:${winnow_warnings};-Wpedantic;-Wno-restrict>"
-  "$<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off;-fno-math-errno>")
+  "$<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off;-fno-math-errno>"
+  "$<$<COMPILE_LANGUAGE:CXX>:-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=>")
 add_link_options(-static-libstdc++ -static-libgcc)
 
 find_program(WINNOW_CCACHE ccache)

@@ -12,6 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from lint_joined import joined_sources, said_twice
+
 ROOT = Path(__file__).resolve().parent.parent
 MUTANTS = ROOT / "tests/mutants"
 SOURCE_SUFFIXES = {".h", ".cc", ".cu", ".cuh"}
@@ -268,6 +270,15 @@ def check_preprocessor(path: Path, text: str) -> list[str]:
     return findings
 
 
+def check_joined() -> list[str]:
+    findings = []
+    for room in ARROWS:
+        findings += said_twice({
+            path: path.read_text()
+            for path in joined_sources(ROOT / "src" / room)})
+    return findings
+
+
 def check_lengths(paths: list[Path]) -> list[str]:
     long_files = [p for p in paths
                   if p.read_text().count("\n") > USUAL_FILE_LINES]
@@ -325,6 +336,7 @@ def main() -> int:
     for path in paths:
         findings += findings_in(path, path.read_text())
     findings += check_lengths(paths)
+    findings += check_joined()
     findings += check_mutants(sorted(MUTANTS.rglob("*.patch")))
     for finding in findings:
         print(finding.replace(f"{ROOT}/", ""))

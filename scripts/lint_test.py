@@ -8,6 +8,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import lint  # noqa: E402
+import lint_joined  # noqa: E402
 
 GUARD = "#ifndef WINNOW_X_H_\n#define WINNOW_X_H_\n"
 
@@ -95,6 +96,39 @@ class LintTest(unittest.TestCase):
         self.assertIn("no #if in a header",
                       findings("src/backend/cuda/device/a.cuh", text))
         self.assertIn("no include guard", findings("src/kv/a.h", "int a;\n"))
+
+    def test_names_of_joined_sources(self):
+        def found(first: str, second: str) -> str:
+            bodies = [f"namespace {{\n\n{text}\n\n}}  // namespace\n"
+                      for text in (first, second)]
+            return "\n".join(lint_joined.said_twice(
+                {Path("kv/a.cc"): bodies[0], Path("kv/b.cc"): bodies[1]}))
+
+        for text in ["constexpr int kMost = 3;", "struct A {\n};",
+                     "class A : public B {\n};", "enum class A { kOne };",
+                     "int F(int a,\n      int b) {\n}"]:
+            self.assertIn("kv/b.cc:1: ", found(text, text), text)
+        for text in ["using A = B;", "namespace http = boost::http;",
+                     "static_assert(kOne == 1);"]:
+            self.assertEqual(found(text, text), "")
+        self.assertEqual(found("int F(int a) {\n}", "int F(A a) {\n}"), "")
+        self.assertEqual(found("Status A::Run() {\n}", "Status B::Run() {\n}"),
+                         "")
+
+    def test_joined_sources(self):
+        with tempfile.TemporaryDirectory() as folder:
+            lists = Path(folder) / "CMakeLists.txt"
+            lists.write_text(
+                "set(entry c.cc d.cc)\nset_source_files_properties(\n"
+                "  b.cc PROPERTIES COMPILE_OPTIONS -O3)\nwinnow_room(\n"
+                "  NAME kv\n  SOURCES a.cc b.cc ${entry}\n  DEPS winnow_base\n"
+                "  TESTS e.cc)\n")
+            self.assertEqual(
+                [path.name for path in lint.joined_sources(Path(folder))],
+                ["a.cc", "c.cc", "d.cc"])
+            lists.write_text("winnow_room(\n  NAME kv ALONE\n  SOURCES a.cc\n"
+                             "  DEPS winnow_base)\n")
+            self.assertEqual(lint.joined_sources(Path(folder)), [])
 
     def test_long_file(self):
         self.assertIn("at most 800 lines",

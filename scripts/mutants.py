@@ -10,6 +10,7 @@ GoogleTest, must pass without the bug and fail, stop or hang with it.
 Works on copies of the tree under build/mutants, one for each of two or more
 workers, and never writes into the checkout. A copy lies as deep as the
 checkout's own build folders do, so that ccache knows what was compiled there.
+Each source is compiled alone: a bug costs one, and the first run all of them.
 """
 
 from __future__ import annotations

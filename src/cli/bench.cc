@@ -17,7 +17,7 @@
 namespace winnow {
 namespace {
 
-constexpr int kMaxTokens = 1 << 20;
+constexpr int kMaxBenchTokens = 1 << 20;
 constexpr int kMaxRounds = 1000;
 
 void AddCount(Command& command, const std::string& name,
@@ -71,7 +71,7 @@ Command& AddStep(Command& bench, BenchFlags* flags) {
                         "(1K,128K; default 512)"},
                Text(&flags->prompts));
   AddCount(step, "--generate", "Tokens generated a request (default 32)",
-           kMaxTokens, &flags->generated_tokens);
+           kMaxBenchTokens, &flags->generated_tokens);
   step.AddFlag({.name = "--batch",
                 .value_name = "LIST",
                 .help = "Requests at once; on a GPU a list (1,16; default 1)"},
@@ -90,11 +90,11 @@ Command& AddVerbs(Command& bench, BenchFlags* flags) {
       "verbs", "Each verb at a checkpoint's shapes, against its roof");
   AddModelOrShape(verbs, flags);
   AddCount(verbs, "--decode-context",
-           "Tokens that a decode Read attends (default 32768)", kMaxTokens,
+           "Tokens that a decode Read attends (default 32768)", kMaxBenchTokens,
            &flags->decode_context_tokens);
   AddCount(verbs, "--prompt-context",
-           "Tokens of the prompt that Read attends (default 16384)", kMaxTokens,
-           &flags->prompt_context_tokens);
+           "Tokens of the prompt that Read attends (default 16384)",
+           kMaxBenchTokens, &flags->prompt_context_tokens);
   verbs.AddFlag({.name = "--layouts",
                  .help = "On a GPU: also Read and Select with memory laid out "
                          "otherwise",
@@ -155,7 +155,7 @@ void AddThroughput(Command& bench, BenchFlags* flags) {
                               "(default dense)"},
                      Text(&flags->selects));
   AddCount(throughput, "--generate", "Steps measured a round (default 32)",
-           kMaxTokens, &flags->generated_tokens);
+           kMaxBenchTokens, &flags->generated_tokens);
   AddRoundsAndJson(throughput, flags);
 }
 
@@ -180,7 +180,7 @@ Command& AddDecode(Command& bench, BenchFlags* flags) {
                           "mean and quest, each with a budget of 2K)"},
                  Text(&flags->decode_selects));
   AddCount(decode, "--generate",
-           "Steps of one before the other's turn (default 32)", kMaxTokens,
+           "Steps of one before the other's turn (default 32)", kMaxBenchTokens,
            &flags->generated_tokens);
   AddRoundsAndJson(decode, flags);
   return decode;
@@ -228,7 +228,7 @@ Command& AddTiers(Command& bench, BenchFlags* flags) {
                 Word(&flags->kv_disk));
   AddCount(tiers, "--generate",
            "Steps of a kind before the next one's turn (default 32)",
-           kMaxTokens, &flags->generated_tokens);
+           kMaxBenchTokens, &flags->generated_tokens);
   AddRoundsAndJson(tiers, flags);
   return tiers;
 }

@@ -7,8 +7,6 @@
 #include "sparse/selector.h"
 
 namespace winnow {
-namespace {}  // namespace
-
 Result<std::vector<int>> ParseCounts(const std::string& flag,
                                      const std::string& list, int64_t most) {
   std::vector<int> counts;

@@ -146,7 +146,7 @@ Result<Json> DecodeBench::Run() {
               {"rows", std::move(rows)}};
 }
 
-void PrintReport(const Json& report) {
+void PrintDecodeReport(const Json& report) {
   Print(fmt::format("{}, {}\n{} requests of {} tokens, random K and V\n",
                     report["device"].get<std::string>(),
                     report["dtype"].get<std::string>(),
@@ -184,7 +184,7 @@ Result<int> RunBenchDecode(const BenchFlags& flags) {
   DecodeBench bench(flags);
   ASSIGN_OR_RETURN(const Json report, bench.Run());
   if (!flags.engine.json) {
-    PrintReport(report);
+    PrintDecodeReport(report);
     return 0;
   }
   const int indent = flags.engine.json_file.empty() ? -1 : 2;

@@ -152,7 +152,7 @@ Result<double> DiskBench::Restore() {
   return GigabytesPerSecond(num_pieces_ * layout_.piece_bytes, start);
 }
 
-Result<int64_t> SizeOf(std::string_view flag, const std::string& text) {
+Result<int64_t> DiskSize(std::string_view flag, const std::string& text) {
   const Result<int64_t> size = ParseBytes(text);
   if (size.ok() && *size >= 8) return *size;
   return MakeError(ErrorCode::kInvalidArgument, "{}: {}", flag,
@@ -164,9 +164,9 @@ Result<int64_t> SizeOf(std::string_view flag, const std::string& text) {
 
 Result<int> RunBenchDisk(const BenchFlags& flags) {
   ASSIGN_OR_RETURN(const int64_t piece_bytes,
-                   SizeOf("--piece", flags.disk_piece));
+                   DiskSize("--piece", flags.disk_piece));
   ASSIGN_OR_RETURN(const int64_t max_bytes,
-                   SizeOf("--kv-disk-size", flags.kv_disk_size));
+                   DiskSize("--kv-disk-size", flags.kv_disk_size));
   const int64_t num_pieces = max_bytes / DiskSlotLayout(piece_bytes).slot_bytes;
   if (num_pieces < 1) {
     return MakeError(ErrorCode::kInvalidArgument,

@@ -100,7 +100,7 @@ Result<LinkFigures> MeasureLink(Backend& backend, const Model& model,
                      .to_host = Median(std::move(to_host))};
 }
 
-Result<std::vector<BenchCell>> CellsOf(const BenchFlags& flags) {
+Result<std::vector<BenchCell>> LinkCells(const BenchFlags& flags) {
   return BenchCellsOf({.contexts_flag = "--prompt",
                        .contexts = flags.prompts,
                        .batches_flag = "",
@@ -194,7 +194,7 @@ Result<Json> RowOf(Backend& backend, const Model& model,
       {"copied_from_tokens", copied_from ? Json(*copied_from) : Json()}};
 }
 
-void PrintRow(const Json& row) {
+void PrintLinkRow(const Json& row) {
   const auto ms = [&row](const char* name) {
     return row[name].is_null() ? std::string("unknown")
                                : fmt::format("{:.3f}", row[name].get<double>());
@@ -227,7 +227,7 @@ void PrintLink(const LinkFigures& link) {
 
 Status CheckLinkFlags(const BenchFlags& flags) {
   RETURN_IF_ERROR(CheckEngineFlags(flags.engine, /*selects=*/{}));
-  RETURN_IF_ERROR(CellsOf(flags));
+  RETURN_IF_ERROR(LinkCells(flags));
   return Ok{};
 }
 
@@ -236,7 +236,7 @@ Result<int> RunBenchLink(const BenchFlags& flags) {
                    MakeBackend(flags.engine));
   ASSIGN_OR_RETURN(const Model model,
                    OpenModelOrShape(*backend, flags.engine, flags.shape));
-  ASSIGN_OR_RETURN(const std::vector<BenchCell> cells, CellsOf(flags));
+  ASSIGN_OR_RETURN(const std::vector<BenchCell> cells, LinkCells(flags));
   for (const BenchCell& cell : cells) {
     ASSIGN_OR_RETURN(const EngineOptions options,
                      OptionsOf(flags, model, cell));
@@ -254,7 +254,7 @@ Result<int> RunBenchLink(const BenchFlags& flags) {
   for (const BenchCell& cell : cells) {
     ASSIGN_OR_RETURN(Json row,
                      RowOf(*backend, model, flags, cell, link.page_bytes));
-    if (prints) PrintRow(row);
+    if (prints) PrintLinkRow(row);
     rows.push_back(std::move(row));
     RETURN_IF_ERROR(CheckOutputIsRead());  // Others are minutes of work.
   }

@@ -13,20 +13,21 @@ BenchCell RequestOf(const PromptCell& cell) {
       .select = cell.select, .context_tokens = cell.prompt_tokens, .batch = 1};
 }
 
-EngineFlags FlagsOf(const PromptOptions& options, const PromptCell& cell) {
+EngineFlags PromptFlags(const PromptOptions& options, const PromptCell& cell) {
   EngineFlags flags = options.engine;
   flags.max_num_batched_tokens = cell.chunk_tokens;
   return flags;
 }
 
 int MaxTokens(const PromptOptions& options, const PromptCell& cell) {
-  return MaxTokensOf(RequestOf(cell), FlagsOf(options, cell), /*generated=*/0);
+  return MaxTokensOf(RequestOf(cell), PromptFlags(options, cell),
+                     /*generated=*/0);
 }
 
 Result<EngineOptions> OptionsOf(const Model& model,
                                 const PromptOptions& options,
                                 const PromptCell& cell) {
-  return EngineOptionsOf(RequestOf(cell), FlagsOf(options, cell), model,
+  return EngineOptionsOf(RequestOf(cell), PromptFlags(options, cell), model,
                          MaxTokens(options, cell));
 }
 

@@ -11,8 +11,6 @@ namespace {
 
 constexpr int kMaxTokens = 1 << 24;
 constexpr int kMaxRequests = 1 << 24;
-constexpr int kMaxPort = 65535;
-constexpr int kMaxSeconds = 24 * 3600;
 
 class FlagsOf {
  public:

@@ -52,8 +52,8 @@ std::string Words(double x, double y, const std::string& words,
       anchor, Escaped(words));
 }
 
-std::string Line(const std::vector<Point>& points, const char* colour,
-                 const char* dashes = "") {
+std::string LineThrough(const std::vector<Point>& points, const char* colour,
+                        const char* dashes = "") {
   std::string line = fmt::format(
       "<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"1.5\" "
       "stroke-dasharray=\"{}\" points=\"",
@@ -85,7 +85,7 @@ std::string Frame(const Panel& panel, const std::string& title) {
   std::string drawn = Words(kLeft, panel.top - 10, title);
   for (const double share : {0.0, 0.25, 0.5, 0.75, 1.0}) {
     const double y = panel.top + kPanelHeight * (1 - share);
-    drawn += Line({{kLeft, y}, {kWidth - kRight, y}}, "#dddddd");
+    drawn += LineThrough({{kLeft, y}, {kWidth - kRight, y}}, "#dddddd");
     drawn += Words(kLeft - 6, y + 4, fmt::format("{:g}", panel.most_y * share),
                    "end");
   }
@@ -96,7 +96,7 @@ std::string Legend(const Panel& panel, size_t index, const std::string& words) {
   const double x = kWidth - kRight + 14;
   const double y = panel.top + 12 + 34 * static_cast<double>(index);
   const size_t comma = words.find(';');
-  return Line({{x, y}, {x + 24, y}}, kColours[index], kDashes[index]) +
+  return LineThrough({{x, y}, {x + 24, y}}, kColours[index], kDashes[index]) +
          Words(x + 30, y + 4, words.substr(0, comma)) +
          Words(x + 30, y + 18, words.substr(comma + 1));
 }
@@ -121,7 +121,7 @@ std::string DrawLatencies(const LoadFigures& figures) {
   std::string drawn = Frame(panel, "share below, by milliseconds");
   for (double decade = panel.begin; decade <= panel.end; ++decade) {
     const double x = panel.Place(std::pow(10, decade), 0).x;
-    drawn += Line({{x, panel.top}, {x, panel.bottom()}}, "#dddddd");
+    drawn += LineThrough({{x, panel.top}, {x, panel.bottom()}}, "#dddddd");
     drawn += Words(x, panel.bottom() + 16,
                    fmt::format("{:g} ms", std::pow(10, decade)), "middle");
   }
@@ -134,7 +134,7 @@ std::string DrawLatencies(const LoadFigures& figures) {
       const double ms = std::max(kLeastMs, samples.Percentile(100 * share));
       points.push_back(panel.Place(ms, share));
     }
-    drawn += Line(points, kColours[i], kDashes[i]);
+    drawn += LineThrough(points, kColours[i], kDashes[i]);
     drawn +=
         Legend(panel, i,
                fmt::format("{};{:.3g} ms, p99 {:.3g} ms", curves[i].first,
@@ -168,7 +168,7 @@ std::string DrawOverTime(const std::string& title, double top, double seconds,
     points.push_back(panel.Place(begin, values[i]));
     points.push_back(panel.Place(begin + step, values[i]));
   }
-  drawn += Line(points, colour);
+  drawn += LineThrough(points, colour);
   for (const double at : {0.0, seconds / 2, seconds}) {
     drawn += Words(panel.Place(at, 0).x, panel.bottom() + 16,
                    fmt::format("{:.3g} s", at), "middle");

@@ -165,7 +165,7 @@ Result<std::vector<Round>> RunRounds(Backend& backend, const Model& model,
   return rounds;
 }
 
-BenchCellLists ListsOf(const BenchFlags& flags) {
+BenchCellLists StepLists(const BenchFlags& flags) {
   return {.contexts_flag = "--prompt",
           .contexts = flags.prompts,
           .batches_flag = "--batch",
@@ -194,7 +194,7 @@ Result<int> RunOnGpu(const BenchFlags& flags) {
                                 flags.engine.max_num_batched_tokens));
   ASSIGN_OR_RETURN(
       const std::vector<BenchCell> cells,
-      BenchCellsOf(ListsOf(flags), model.config().native_selector));
+      BenchCellsOf(StepLists(flags), model.config().native_selector));
   const DeviceStepOptions options = {.engine = flags.engine,
                                      .generated_tokens = flags.generated_tokens,
                                      .rounds = flags.rounds};
@@ -263,7 +263,7 @@ Status CheckStepFlags(const BenchFlags& flags) {
   RETURN_IF_ERROR(CheckEngineFlags(flags.engine, selects));
   ASSIGN_OR_RETURN(
       const std::vector<BenchCell> cells,
-      BenchCellsOf(ListsOf(flags), /*native_selector=*/std::nullopt));
+      BenchCellsOf(StepLists(flags), /*native_selector=*/std::nullopt));
   if (OnGpu(flags)) return Ok{};
   if (cells.size() > 1) {
     return MakeError(ErrorCode::kInvalidArgument,
@@ -284,7 +284,7 @@ Result<int> RunBenchStep(const BenchFlags& flags) {
   if (OnGpu(flags)) return RunOnGpu(flags);
   ASSIGN_OR_RETURN(
       const std::vector<BenchCell> cells,
-      BenchCellsOf(ListsOf(flags), /*native_selector=*/std::nullopt));
+      BenchCellsOf(StepLists(flags), /*native_selector=*/std::nullopt));
   return RunOnCpu(flags, cells.front());
 }
 

@@ -65,7 +65,7 @@ class ThroughputBench {
   std::optional<BenchQuestions> questions_;
 };
 
-BenchCellLists ListsOf(const BenchFlags& flags) {
+BenchCellLists ThroughputLists(const BenchFlags& flags) {
   return {.contexts_flag = "--contexts",
           .contexts = flags.contexts.empty() ? "1K" : flags.contexts,
           .batches_flag = "--batches",
@@ -76,7 +76,7 @@ BenchCellLists ListsOf(const BenchFlags& flags) {
 Result<std::vector<BenchCell>> ThroughputBench::Plan() {
   ASSIGN_OR_RETURN(
       std::vector<BenchCell> cells,
-      BenchCellsOf(ListsOf(flags_), model_.config().native_selector));
+      BenchCellsOf(ThroughputLists(flags_), model_.config().native_selector));
   if (!flags_.tasks.empty()) RETURN_IF_ERROR(ReadQuestions(cells));
   for (const BenchCell& cell : cells) {
     ASSIGN_OR_RETURN(const EngineOptions options, OptionsOf(cell));
@@ -217,7 +217,7 @@ Status CheckThroughputFlags(const BenchFlags& flags) {
                    SplitSelects(flags.selects));
   RETURN_IF_ERROR(CheckEngineFlags(flags.engine, selects));
   RETURN_IF_ERROR(
-      BenchCellsOf(ListsOf(flags), /*native_selector=*/std::nullopt));
+      BenchCellsOf(ThroughputLists(flags), /*native_selector=*/std::nullopt));
   if (flags.tasks.empty()) return Ok{};
   if (!flags.shape.empty()) {
     return MakeError(ErrorCode::kInvalidArgument,

@@ -25,7 +25,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kLookupPicks = 2048;
 constexpr int kLookupRuns = 8;  // a round
-constexpr int kWarmUpSteps = 4;
+constexpr int kTiersWarmUpSteps = 4;
 constexpr int kDiskWarmUpSteps = 64;  // where prompts are written to a disk
 
 // One command's work.
@@ -40,7 +40,7 @@ class TiersBench {
   Status Open();
   Status ReadTokens();
   int NumWarmUpSteps() const {
-    return flags_.kv_disk.empty() ? kWarmUpSteps : kDiskWarmUpSteps;
+    return flags_.kv_disk.empty() ? kTiersWarmUpSteps : kDiskWarmUpSteps;
   }
   Result<std::unique_ptr<DiskStore>> OpenDisk() const;
   Status AddSide(const Tiers& tiers);
@@ -258,7 +258,7 @@ Result<Json> TiersBench::Run() {
               {"lookup", LookupRow()}};
 }
 
-void PrintReport(const Json& report) {
+void PrintTiersReport(const Json& report) {
   Print(fmt::format("{}, {}\n{} requests of {} tokens, {}\n",
                     report["device"].get<std::string>(),
                     report["dtype"].get<std::string>(),
@@ -304,7 +304,7 @@ Result<int> RunBenchTiers(const BenchFlags& flags) {
   TiersBench bench(flags);
   ASSIGN_OR_RETURN(const Json report, bench.Run());
   if (!flags.engine.json) {
-    PrintReport(report);
+    PrintTiersReport(report);
     return 0;
   }
   const int indent = flags.engine.json_file.empty() ? -1 : 2;

@@ -7,7 +7,7 @@
 namespace winnow {
 namespace {
 
-constexpr int kNumPasses = 3;
+constexpr int kDevicePasses = 3;
 
 double SumOf(const std::vector<LaunchTime>& times) {
   double seconds = 0;
@@ -50,7 +50,7 @@ Result<EmptyLaunchSeconds> MeasureEmptyLaunch(Backend& backend) {
       "nothing {} {} {}", static_cast<void*>(args.x.data),
       static_cast<void*>(args.indices.data), static_cast<void*>(args.out.data));
   std::vector<double> alone, recorded;
-  for (int round = 0; round < kNumPasses; ++round) {
+  for (int round = 0; round < kDevicePasses; ++round) {
     ASSIGN_OR_RETURN(const std::vector<LaunchTime> times,
                      backend.Profile(memory.queue(), enqueue));
     for (const LaunchTime& time : times) alone.push_back(time.seconds);
@@ -81,7 +81,7 @@ Result<std::unique_ptr<DeviceRoofs>> DeviceRoofs::Create(Backend& backend,
 
 Status DeviceRoofs::MeasureCopy() {
   double best = 0;
-  for (int pass = 0; pass < kNumPasses; ++pass) {
+  for (int pass = 0; pass < kDevicePasses; ++pass) {
     ASSIGN_OR_RETURN(const double seconds,
                      EnqueuedSeconds(backend_, memory_.queue(), [&] {
                        backend_.Copy(memory_.queue(), from_, to_);
@@ -96,7 +96,7 @@ Status DeviceRoofs::MeasureCopy() {
 Status DeviceRoofs::MeasureProducts() {
   const double flops = products_->flops(BenchLayerProducts::Product::kGateUp);
   double best = 0;
-  for (int pass = 0; pass < kNumPasses; ++pass) {
+  for (int pass = 0; pass < kDevicePasses; ++pass) {
     ASSIGN_OR_RETURN(const double seconds,
                      EnqueuedSeconds(backend_, products_->queue(),
                                      [&] { products_->GateUpAlone(0); }));

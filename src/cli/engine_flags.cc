@@ -15,12 +15,9 @@ namespace {
 constexpr int kMaxThreads = 1024;
 
 // 0 where the flag is not given.
-Result<int64_t> SizeOf(std::string_view flag, const std::string& text) {
+Result<int64_t> SizeOrNone(std::string_view flag, const std::string& text) {
   if (text.empty()) return 0;
-  const Result<int64_t> size = ParseBytes(text);
-  if (size.ok()) return *size;
-  return MakeError(ErrorCode::kInvalidArgument, "{}: {}", flag,
-                   size.error().message);
+  return SizeOf(flag, text);
 }
 
 // Nothing where the flag is not given.
@@ -189,13 +186,14 @@ Result<EngineOptions> ParseEngineOptions(const EngineFlags& flags) {
     options.max_model_len = static_cast<int>(*length);
   }
   ASSIGN_OR_RETURN(options.device_kv_bytes,
-                   SizeOf("--device-kv", flags.device_kv));
+                   SizeOrNone("--device-kv", flags.device_kv));
   if (!flags.device_kv.empty() && options.device_kv_bytes == 0) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "--device-kv must hold at least one page of KV, is \"{}\"",
                      flags.device_kv);
   }
-  ASSIGN_OR_RETURN(options.host_kv_bytes, SizeOf("--host-kv", flags.host_kv));
+  ASSIGN_OR_RETURN(options.host_kv_bytes,
+                   SizeOrNone("--host-kv", flags.host_kv));
   ASSIGN_OR_RETURN(options.cache_budget, CacheBudgetOf(flags));
   options.restore_rates = RestoreRatesOf(flags.restore);
   options.measures_link = true;

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr JsonLimits kLimits = {};
+constexpr JsonLimits kJournalLimits = {};
 constexpr IntegerRange kCounts = {.min = 0, .max = INT32_MAX};
 // 2: answers in any order count wherever they stand.
 constexpr int kVersion = 2;
@@ -121,9 +121,9 @@ Result<EvalJournal> EvalJournal::Open(const std::string& path,
       RETURN_IF_ERROR(journal.CheckHeader(line, identity));
       continue;
     }
-    ASSIGN_OR_RETURN(
-        const JsonFields fields,
-        JsonFields::Parse(line, fmt::format("{}:{}", path, number), kLimits));
+    ASSIGN_OR_RETURN(const JsonFields fields,
+                     JsonFields::Parse(line, fmt::format("{}:{}", path, number),
+                                       kJournalLimits));
     RETURN_IF_ERROR(ReadLine(fields, &read));
   }
   if (begin == 0) return journal.CheckHeader(content, identity).error();
@@ -137,7 +137,7 @@ Result<EvalJournal> EvalJournal::Open(const std::string& path,
 Status EvalJournal::CheckHeader(const std::string& line,
                                 const EvalIdentity& identity) const {
   const Result<JsonFields> fields =
-      JsonFields::Parse(line, path_ + ":1", kLimits);
+      JsonFields::Parse(line, path_ + ":1", kJournalLimits);
   if (!fields.ok() || !fields->Has("winnow_eval")) {
     return MakeError(ErrorCode::kCorrupt,
                      "{}: must be what winnow eval writes while it runs, is "

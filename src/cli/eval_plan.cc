@@ -16,7 +16,7 @@ namespace winnow {
 namespace {
 
 // Room for an answer that comes in a sentence: as long again, and some words.
-constexpr int kSlackTokens = 32;
+constexpr int kAnswerSlackTokens = 32;
 
 bool EndsWithSpace(std::string_view text) {
   return !text.empty() &&
@@ -215,7 +215,7 @@ Status PlanReader::SetMaxTokens(int64_t num_before, const std::string& field,
                                 EvalQuestion* question) {
   const auto num_answer = static_cast<int64_t>(question->answer.size());
   const int64_t wanted =
-      options_.max_tokens.value_or(2 * num_answer + kSlackTokens);
+      options_.max_tokens.value_or(2 * num_answer + kAnswerSlackTokens);
   // Slack that is not there is not asked for; what the user asks for is.
   const int64_t needed = std::max(num_answer, options_.max_tokens ? wanted : 1);
   // The last token that is generated is never fed.

@@ -287,7 +287,7 @@ Status EvalRun::Report(bool ended) {
 }
 
 // "KV 99 of 1,024 prompt tokens cached, 93.0 % of 1,204 picks near; ".
-std::string KvText(const KvUse& use) {
+std::string CachedText(const KvUse& use) {
   std::string text;
   if (use.cached_tokens > 0) {
     text = fmt::format("{} of {} prompt tokens cached",
@@ -308,7 +308,7 @@ void EvalRun::PrintClosingLine(bool ended, double seconds) const {
                  FormatCount(num_answers() - num_resumed_).c_str(),
                  FormatCount(std::ssize(plan_.groups)).c_str(),
                  FormatSeconds(seconds).c_str(),
-                 KvText(groups_->kv_use()).c_str(),
+                 CachedText(groups_->kv_use()).c_str(),
                  FormatSeconds(loaded_.load_ms / 1000).c_str());
     return;
   }

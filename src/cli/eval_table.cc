@@ -12,7 +12,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // The share, or nothing where there is nothing to be right.
-Json Share(int64_t num_right, int64_t n) {
+Json ShareJson(int64_t num_right, int64_t n) {
   if (n == 0) return nullptr;
   return static_cast<double>(num_right) / static_cast<double>(n);
 }
@@ -44,14 +44,14 @@ std::string LineOf(const EvalRow& row, const Widths& widths) {
   if (widths.file > 0) line = fmt::format("{:<{}}  ", row.file, widths.file);
   const Interval interval = WilsonInterval(row.num_exact, row.n);
   const std::string right =
-      fmt::format("{} ({:.3f}-{:.3f})", Shown(Share(row.num_exact, row.n)),
+      fmt::format("{} ({:.3f}-{:.3f})", Shown(ShareJson(row.num_exact, row.n)),
                   interval.low, interval.high);
-  return line +
-         fmt::format("{:<{}}{:>8}{:>6}  {:<21}{:>8}{:>8}{:>8}{:>9.1f}\n",
-                     row.task, widths.task, row.length, row.n, right,
-                     Shown(Share(row.num_right, row.num_answer_tokens)),
-                     Shown(Share(row.num_free_right, row.num_answer_tokens)),
-                     Shown(ReadShare(row)), row.seconds);
+  return line + fmt::format(
+                    "{:<{}}{:>8}{:>6}  {:<21}{:>8}{:>8}{:>8}{:>9.1f}\n",
+                    row.task, widths.task, row.length, row.n, right,
+                    Shown(ShareJson(row.num_right, row.num_answer_tokens)),
+                    Shown(ShareJson(row.num_free_right, row.num_answer_tokens)),
+                    Shown(ReadShare(row)), row.seconds);
 }
 
 void AddOutcome(const EvalOutcome& outcome, EvalRow* row) {
@@ -122,11 +122,11 @@ std::string EvalJson(const std::string& model, int64_t num_skipped,
          {"length", row.length},
          {"select", row.select},
          {"n", row.n},
-         {"exact", Share(row.num_exact, row.n)},
+         {"exact", ShareJson(row.num_exact, row.n)},
          {"exact_interval", {interval.low, interval.high}},
-         {"token_accuracy", Share(row.num_right, row.num_answer_tokens)},
+         {"token_accuracy", ShareJson(row.num_right, row.num_answer_tokens)},
          {"free_token_accuracy",
-          Share(row.num_free_right, row.num_answer_tokens)},
+          ShareJson(row.num_free_right, row.num_answer_tokens)},
          {"tokens_read_share", ReadShare(row)},
          {"seconds", std::round(row.seconds * 1000) / 1000}});
   }

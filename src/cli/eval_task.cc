@@ -5,7 +5,8 @@
 namespace winnow {
 namespace {
 
-constexpr JsonLimits kLimits = {.max_bytes = size_t{1} << 30, .max_depth = 64};
+constexpr JsonLimits kTaskLimits = {.max_bytes = size_t{1} << 30,
+                                    .max_depth = 64};
 constexpr IntegerRange kLengths = {.min = 0, .max = INT64_MAX};
 
 // How long a UTF-8 character is that begins with `byte`; 0: none does.
@@ -80,7 +81,8 @@ Result<EvalTask> ReadTask(const JsonFields& fields) {
 
 Result<EvalTask> ParseEvalTask(std::string_view line,
                                const std::string& origin) {
-  const Result<JsonFields> fields = JsonFields::Parse(line, origin, kLimits);
+  const Result<JsonFields> fields =
+      JsonFields::Parse(line, origin, kTaskLimits);
   if (!fields.ok()) {
     const std::optional<size_t> at = NotUtf8At(line);
     if (!at) return fields.error();

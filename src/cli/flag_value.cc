@@ -182,4 +182,11 @@ std::vector<std::string> SplitList(const std::string& text) {
   return pieces;
 }
 
+Result<int64_t> SizeOf(std::string_view flag, const std::string& text) {
+  const Result<int64_t> size = ParseBytes(text);
+  if (size.ok()) return *size;
+  return MakeError(ErrorCode::kInvalidArgument, "{}: {}", flag,
+                   size.error().message);
+}
+
 }  // namespace winnow

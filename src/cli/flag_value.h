@@ -6,12 +6,17 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/result.h"
 #include "cli/command.h"
 #include "engine/sampling_params.h"
 
 namespace winnow {
+
+inline constexpr int kMaxPort = 65535;
+inline constexpr int kMaxSeconds = 24 * 3600;  // of a limit in seconds: a day
 
 // Each writes what it takes to `*value`, which must outlive the command.
 
@@ -44,6 +49,9 @@ TakeValue PositiveNumber(std::optional<double>* value);
 
 // The pieces of a list with commas, as typed; one that is empty is a piece.
 std::vector<std::string> SplitList(const std::string& text);
+
+// The bytes of a size such as 64MiB; an error's message begins with the flag.
+Result<int64_t> SizeOf(std::string_view flag, const std::string& text);
 
 }  // namespace winnow
 

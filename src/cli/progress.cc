@@ -40,6 +40,10 @@ std::string FormatCount(int64_t count) {
   return digits;
 }
 
+std::string FormatTokens(double tokens) {
+  return FormatCount(static_cast<int64_t>(tokens));
+}
+
 Progress::Progress(std::string what, bool wanted)
     : what_(std::move(what)), enabled_(wanted && isatty(STDERR_FILENO) == 1) {}
 

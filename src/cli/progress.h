@@ -40,6 +40,7 @@ class Progress {
 std::string FormatSeconds(double seconds);
 // 1234567 -> "1,234,567".
 std::string FormatCount(int64_t count);
+std::string FormatTokens(double tokens);  // as a whole number of them
 
 }  // namespace winnow
 

@@ -8,8 +8,6 @@
 namespace winnow {
 namespace {
 
-constexpr int kMaxPort = 65535;
-constexpr int kMaxSeconds = 24 * 3600;
 constexpr int kMaxInterTokenMs = 1'000'000;
 
 void AddModelNames(Command& command, ServeFlags* flags) {

@@ -14,6 +14,7 @@
 #include "cli/connection_limit.h"
 #include "cli/exit_deadline.h"
 #include "cli/file_fault.h"
+#include "cli/flag_value.h"
 #include "cli/interrupt.h"
 #include "cli/loaded_model.h"
 #include "cli/progress.h"
@@ -66,13 +67,6 @@ class EndOfService {
   bool asked_ = false;
   std::optional<Error> failure_;
 };
-
-Result<int64_t> SizeOf(const std::string& flag, const std::string& text) {
-  const Result<int64_t> size = ParseBytes(text);
-  if (size.ok()) return *size;
-  return MakeError(ErrorCode::kInvalidArgument, "{}: {}", flag,
-                   size.error().message);
-}
 
 // One command's work. What is declared later is used by nothing earlier, so
 // that all ends in order: connections first, then the loop, then the model.

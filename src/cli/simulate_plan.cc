@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kMaxBatch = 1 << 20;
 constexpr double kMaxTimes = 1000;
-constexpr int64_t kMaxContext = 1 << 20;
+constexpr int64_t kMaxPlanContext = 1 << 20;
 constexpr int kDefaultHintLevel = 2 * kBudgetLevel;
 
 // A flag that would change nothing.
@@ -151,7 +151,7 @@ Result<std::vector<int64_t>> ParseContexts(const std::string& text) {
   if (text.empty()) return contexts;
   for (const std::string& piece : SplitList(text)) {
     const Result<int64_t> tokens = ParseTokens(piece);
-    if (!tokens.ok() || *tokens < 1 || *tokens > kMaxContext) {
+    if (!tokens.ok() || *tokens < 1 || *tokens > kMaxPlanContext) {
       return MakeError(ErrorCode::kInvalidArgument,
                        "--context must be tokens from 1 to 1M (\"128K\"), is "
                        "\"{}\"",

@@ -39,7 +39,7 @@ Result<PlacedCell> Place(const SimulateReport& report, const SimulateCell& cell,
     return MakeError(ErrorCode::kInvalidArgument,
                      "--context must be none, as {} has no row that counts, is "
                      "{}",
-                     report.file, CountOf(tokens));
+                     report.file, FormatTokens(tokens));
   }
   PlacedCell placed = {
       .cell = &cell, .basis = BasisOf(cell, tokens), .work = works.front()};
@@ -48,15 +48,15 @@ Result<PlacedCell> Place(const SimulateReport& report, const SimulateCell& cell,
     return MakeError(ErrorCode::kInvalidArgument,
                      "--context must be at least {}, the shortest that {} has, "
                      "is {}",
-                     CountOf(works.front().context_tokens), report.file,
-                     CountOf(tokens));
+                     FormatTokens(works.front().context_tokens), report.file,
+                     FormatTokens(tokens));
   }
   if (works.size() == 1 && !is_recorded) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "--context must be {}, the one length that {} has "
                      "(others follow from two, a factor of 2 apart), is {}",
-                     CountOf(works.front().context_tokens), report.file,
-                     CountOf(tokens));
+                     FormatTokens(works.front().context_tokens), report.file,
+                     FormatTokens(tokens));
   }
   const bool can_place = CanPlace(works, tokens);
   if (!can_place && !is_recorded) {
@@ -64,7 +64,8 @@ Result<PlacedCell> Place(const SimulateReport& report, const SimulateCell& cell,
                      "--cache-budget {} holds all but one of the lengths that "
                      "{} has, of {} at most: nothing follows for --context {}",
                      cell.cache_budget, report.file,
-                     CountOf(works.back().context_tokens), CountOf(tokens));
+                     FormatTokens(works.back().context_tokens),
+                     FormatTokens(tokens));
   }
   if (tokens < works.front().context_tokens) {
     placed.work.context_tokens = tokens;
@@ -83,10 +84,6 @@ std::string_view NameOf(WorkBasis basis) {
   constexpr std::array<std::string_view, 3> kNames = {
       "recorded", "interpolated", "extrapolated"};
   return kNames[static_cast<size_t>(basis)];
-}
-
-std::string CountOf(double tokens) {
-  return FormatCount(static_cast<int64_t>(tokens));
 }
 
 ReplayTotals SimulateCell::totals() const {

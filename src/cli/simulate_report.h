@@ -44,7 +44,6 @@ RowWork WorkOf(const SimulateReport& report, int slot_tokens,
 // Where the work at a context comes from.
 enum class WorkBasis : uint8_t { kRecorded, kInterpolated, kExtrapolated };
 std::string_view NameOf(WorkBasis basis);  // "recorded"
-std::string CountOf(double tokens);        // "32,768"
 
 // A cell at one context.
 struct PlacedCell {

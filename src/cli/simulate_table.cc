@@ -9,8 +9,9 @@ namespace {
 std::string HeadOf(const SimulateReport& report, const PlacedCells& placed) {
   std::string head;
   if (!report.plan.contexts.empty()) {
-    head = fmt::format("\nContext {} tokens, {}\n",
-                       CountOf(placed.context_tokens), NameOf(placed.basis));
+    head =
+        fmt::format("\nContext {} tokens, {}\n",
+                    FormatTokens(placed.context_tokens), NameOf(placed.basis));
   }
   head += fmt::format("{:>7} {:>6} {:>6} {:<12} {:>7} {:>12} {:>5}", "cache",
                       "tokens", "slot", "policy", "hits", "fetched", "fit");
@@ -46,8 +47,8 @@ std::string HeldOutLines(const SimulateReport& report) {
       lines = fmt::format(
           "\nThe rule on {} tokens, from the shorter lengths alone\n{:>7} "
           "{:>6} {:<12} {:>9} {:>9}\n",
-          CountOf(held->recorded.context_tokens), "cache", "slot", "policy",
-          "predicted", "recorded");
+          FormatTokens(held->recorded.context_tokens), "cache", "slot",
+          "policy", "predicted", "recorded");
     }
     lines += fmt::format("{:>7} {:>6} {:<12} {:>8.2f}% {:>8.2f}%\n",
                          cell.cache_budget, cell.slot_tokens, cell.policy(),
@@ -81,7 +82,7 @@ std::string BatchOf(const BestBudget& best) {
 std::string BestLine(const BestBudget& best) {
   std::string line =
       fmt::format("{:>12} {:>6} ",
-                  CountOf(best.context_tokens) +
+                  FormatTokens(best.context_tokens) +
                       (best.basis == WorkBasis::kExtrapolated ? "*" : ""),
                   BatchOf(best));
   if (!best.lacks.empty()) return line + LackText(best) + "\n";

@@ -87,7 +87,7 @@ TakeValue SwitchTo(bool to, bool* value) {
 }
 
 // Written as a SIZE.
-TakeValue Bytes(std::string* size) {
+TakeValue SizeText(std::string* size) {
   return [size](const std::string& text) {
     const Result<int64_t> bytes = ParseVllmBytes(text);
     if (!bytes.ok()) return bytes.error().message;
@@ -165,7 +165,7 @@ void AddVllmFlags(Command& command, EngineFlags* engine, VllmFlags* flags) {
   command.AddFlag({.name = "--kv-cache-memory-bytes",
                    .value_name = "N",
                    .help = "--device-kv as vLLM has it (a number, 2G, 2.5g)"},
-                  Bytes(&engine->device_kv));
+                  SizeText(&engine->device_kv));
   command.AddFlag({.name = "--kv-offloading-size",
                    .value_name = "GIB",
                    .help = "--host-kv as vLLM has it (a number of GiB)"},

@@ -14,7 +14,7 @@ constexpr int64_t kListBytes = int64_t{64} << 20;
 // What next ranks may take, unless a row a request needs more.
 constexpr int64_t kHintBytes = int64_t{16} << 20;
 
-size_t Aligned(int64_t num_bytes) {
+size_t AlignedBytes(int64_t num_bytes) {
   return static_cast<size_t>((num_bytes + 63) / 64 * 64);
 }
 
@@ -158,11 +158,11 @@ Status SelectorSet::AllocateLists(Backend& backend, const Model& model,
   const int64_t num_rows =
       reuses ? options.max_rows
              : std::clamp<int64_t>(kListBytes / row_bytes, 1, options.max_rows);
-  const size_t picks_bytes = Aligned(num_rows * row_bytes);
-  const size_t num_picks_bytes =
-      Aligned(num_rows * num_heads * static_cast<int64_t>(sizeof(int32_t)));
+  const size_t picks_bytes = AlignedBytes(num_rows * row_bytes);
+  const size_t num_picks_bytes = AlignedBytes(
+      num_rows * num_heads * static_cast<int64_t>(sizeof(int32_t)));
   const size_t num_lists_bytes =
-      Aligned(num_rows * static_cast<int64_t>(sizeof(int32_t)));
+      AlignedBytes(num_rows * static_cast<int64_t>(sizeof(int32_t)));
   ASSIGN_OR_RETURN(
       lists_,
       backend.Allocate(Tier::kDevice,
@@ -204,9 +204,9 @@ Status SelectorSet::AddHints(Backend& backend, const Model& model,
       kHintBytes / row_bytes,
       std::min<int64_t>(options.max_requests, picks_.num_rows()),
       picks_.num_rows());
-  const size_t picks_bytes = Aligned(num_rows * row_bytes);
-  const size_t counts_bytes =
-      Aligned(num_rows * num_heads * static_cast<int64_t>(sizeof(int32_t)));
+  const size_t picks_bytes = AlignedBytes(num_rows * row_bytes);
+  const size_t counts_bytes = AlignedBytes(
+      num_rows * num_heads * static_cast<int64_t>(sizeof(int32_t)));
   ASSIGN_OR_RETURN(
       hint_lists_,
       backend.Allocate(Tier::kDevice, picks_bytes + 2 * counts_bytes,
@@ -234,10 +234,11 @@ Status SelectorSet::AllocateEstimates(Backend& backend, const Model& model,
   const int64_t width = num_heads * model.config().head_dim;
   constexpr int64_t kWordBytes = 4;  // of all that stands here
   const size_t lists_bytes =
-      Aligned(num_rows * num_heads * capacity * kWordBytes);
-  const size_t counts_bytes = Aligned(num_rows * num_heads * kWordBytes);
-  const size_t out_bytes = Aligned(options.max_rows * width * kWordBytes);
-  const size_t lse_bytes = Aligned(options.max_rows * num_heads * kWordBytes);
+      AlignedBytes(num_rows * num_heads * capacity * kWordBytes);
+  const size_t counts_bytes = AlignedBytes(num_rows * num_heads * kWordBytes);
+  const size_t out_bytes = AlignedBytes(options.max_rows * width * kWordBytes);
+  const size_t lse_bytes =
+      AlignedBytes(options.max_rows * num_heads * kWordBytes);
   ASSIGN_OR_RETURN(
       estimates_,
       backend.Allocate(Tier::kDevice,

@@ -10,7 +10,7 @@ namespace {
 constexpr NumberRange kThetaRange = {2, 1e12};
 constexpr NumberRange kFactorRange = {1, 65536};
 constexpr NumberRange kBandRange = {1e-6, 1e6};
-constexpr NumberRange kPairScaleRange = {1e-3, 1e3};
+constexpr NumberRange kRopeScaleRange = {1e-3, 1e3};
 
 struct NamedKind {
   std::string_view name;
@@ -63,9 +63,9 @@ Status ReadLlama3(const JsonFields& scaling, RopeConfig& rope) {
 Status ReadLongRope(const JsonFields& scaling, RopeConfig& rope) {
   const auto count = static_cast<size_t>(rope.rotary_dim / 2);
   ASSIGN_OR_RETURN(rope.short_factors,
-                   scaling.Numbers("short_factor", kPairScaleRange, count));
+                   scaling.Numbers("short_factor", kRopeScaleRange, count));
   ASSIGN_OR_RETURN(rope.long_factors,
-                   scaling.Numbers("long_factor", kPairScaleRange, count));
+                   scaling.Numbers("long_factor", kRopeScaleRange, count));
   return Ok{};
 }
 
@@ -87,7 +87,7 @@ Status ReadExtension(const JsonFields& config, const JsonFields& scaling,
       rope.kind == RopeKind::kYarn || rope.kind == RopeKind::kLongRope;
   if (derives_factor) {
     ASSIGN_OR_RETURN(rope.attention_factor,
-                     scaling.Number("attention_factor", kPairScaleRange, -1));
+                     scaling.Number("attention_factor", kRopeScaleRange, -1));
     if (rope.attention_factor < 0) rope.attention_factor.reset();
   }
   if (derives_factor && !scaling.Has("factor")) {

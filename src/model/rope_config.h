@@ -11,8 +11,9 @@
 
 namespace winnow {
 
-// Of a checkpoint's lengths; far above any.
-constexpr int64_t kMaxPositions = int64_t{1} << 31;
+// Of a checkpoint's lengths: far above any, low enough that its product with
+// another limit (config.cc) does not overflow 63 bits.
+inline constexpr int64_t kMaxPositions = int64_t{1} << 31;
 
 enum class RopeKind : uint8_t {
   kDefault,   // RoFormer, arXiv 2104.09864

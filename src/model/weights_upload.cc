@@ -50,10 +50,6 @@ std::vector<Group> GroupsOf(Weights& weights) {
   return groups;
 }
 
-size_t BytesOf(const View& view) {
-  return static_cast<size_t>(view.num_bytes());
-}
-
 size_t Aligned(size_t num_bytes) {
   return (num_bytes + kGroupAlignment - 1) / kGroupAlignment * kGroupAlignment;
 }
@@ -123,7 +119,8 @@ Status Weights::Upload(Backend& backend, const LoadProgress& progress) {
   const std::vector<Group> groups = GroupsOf(*this);
   size_t num_bytes = 0;
   for (const Group& group : groups) {
-    for (const View* view : group) num_bytes += BytesOf(*view);
+    for (const View* view : group)
+      num_bytes += static_cast<size_t>(view->num_bytes());
     num_bytes = Aligned(num_bytes);
   }
   ASSIGN_OR_RETURN(Buffer memory,
@@ -134,9 +131,10 @@ Status Weights::Upload(Backend& backend, const LoadProgress& progress) {
   for (const Group& group : groups) {
     for (View* view : group) {
       std::byte* to = memory.data() + offset;
-      RETURN_IF_ERROR(sender->Send({view->data, BytesOf(*view)}, to));
+      RETURN_IF_ERROR(sender->Send(
+          {view->data, static_cast<size_t>(view->num_bytes())}, to));
       view->data = to;
-      offset += BytesOf(*view);
+      offset += static_cast<size_t>(view->num_bytes());
       if (progress) {
         progress(static_cast<int64_t>(offset), static_cast<int64_t>(num_bytes));
       }

@@ -9,7 +9,7 @@
 namespace winnow {
 namespace {
 
-using internal::kMaxConfigBytes;
+using internal::kMaxTokenizerConfigBytes;
 using internal::NamedTextOf;
 using internal::ReadIfThere;
 using internal::SliceOf;
@@ -42,7 +42,7 @@ Result<ChatTemplate> ChatTemplate::Load(const std::filesystem::path& folder) {
                                                  kMaxTemplateBytes));
   ASSIGN_OR_RETURN(
       const auto config,
-      ReadIfThere(folder / "tokenizer_config.json", kMaxConfigBytes));
+      ReadIfThere(folder / "tokenizer_config.json", kMaxTokenizerConfigBytes));
   return FromText(folder, jinja, config);
 }
 

@@ -38,7 +38,7 @@ std::string TakeText(WinnowOwnedText text);
 Error TakeError(int32_t code, WinnowOwnedText message);
 
 // Of tokenizer_config.json, which has the template, too.
-inline constexpr size_t kMaxConfigBytes = size_t{16} << 20;
+inline constexpr size_t kMaxTokenizerConfigBytes = size_t{16} << 20;
 
 // Reads a file that need not exist: no value where it does not.
 Result<std::optional<std::string>> ReadIfThere(

@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::array<std::string_view, 11> kAnnotations = {
     "title",      "description", "default",  "examples",  "$comment", "$defs",
     "deprecated", "definitions", "readOnly", "writeOnly", "$schema"};
-// References followed, and alternatives: they may go round.
+// Alternatives, and references followed to one: they may go round.
 constexpr int kMaxAlternatives = 256;
 
 Error Refused(std::string_view what) {
@@ -38,7 +38,7 @@ class Alternatives {
   explicit Alternatives(const Json& definitions) : definitions_(definitions) {}
 
   Status Add(const Json& schema) {
-    if (++num_schemas_ > kMaxAlternatives) {
+    if (++num_alternatives_ > kMaxAlternatives) {
       return Refused(
           fmt::format("its alternatives and references must be at most {}",
                       kMaxAlternatives));
@@ -173,7 +173,7 @@ class Alternatives {
   bool has_boolean_ = false;
   bool has_other_ = false;    // than strings and these
   bool has_bounded_ = false;  // of these one with bounds
-  int num_schemas_ = 0;
+  int num_alternatives_ = 0;
 };
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace winnow {
 namespace {
 
 using internal::kCallBytes;
-using internal::kMaxConfigBytes;
+using internal::kMaxTokenizerConfigBytes;
 using internal::NamedTextOf;
 using internal::RoomForCall;
 using internal::SliceOf;
@@ -50,9 +50,9 @@ Tokenizer::Tokenizer(Handle handle, std::string name)
 Result<Tokenizer> Tokenizer::Load(const std::filesystem::path& folder) {
   ASSIGN_OR_RETURN(const std::string json,
                    ReadFile(folder / "tokenizer.json", kMaxTokenizerBytes));
-  ASSIGN_OR_RETURN(
-      const auto config,
-      internal::ReadIfThere(folder / "tokenizer_config.json", kMaxConfigBytes));
+  ASSIGN_OR_RETURN(const auto config,
+                   internal::ReadIfThere(folder / "tokenizer_config.json",
+                                         kMaxTokenizerConfigBytes));
   return FromJson(folder, json, config);
 }
 

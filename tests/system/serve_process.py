@@ -56,8 +56,8 @@ class Server:
 
     def ask(self, method: str, path: str, body=None, headers=None):
         """(status, headers, text); bytes are sent as they are."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port,
-                                                timeout=60)
+        connection = http.client.HTTPConnection(
+            "127.0.0.1", self.port, timeout=allowed_seconds(self.program, 60))
         data = body if body is None or isinstance(body, bytes) else (
             json.dumps(body).encode())
         connection.request(method, path, data, headers or {})

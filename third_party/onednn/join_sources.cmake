@@ -19,7 +19,7 @@ function(winnow_group name size pattern)
   endforeach()
 endfunction()
 
-function(winnow_join_sources)
+function(join_sources)
   set_source_files_properties(
     src/common/gemm.cpp src/cpu/x64/brgemm/brgemv_ir.cpp
     src/cpu/x64/matmul/brgemm_matmul.cpp
@@ -45,4 +45,4 @@ function(winnow_join_sources)
 #define WINNOW_NAME(a, b) WINNOW_JOIN(a, b)
 #define impl_list_map WINNOW_NAME(impl_list_map_, WINNOW_SOURCE)")
 endfunction()
-cmake_language(DEFER CALL winnow_join_sources)
+cmake_language(DEFER CALL join_sources)

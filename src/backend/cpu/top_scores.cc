@@ -28,8 +28,9 @@ int32_t Between(int32_t low, int32_t high, int pass) {
   constexpr int kPassesByScore = 16;
   if (pass < kPassesByScore) {
     const float middle = ScoreOf(low) * 0.5f + ScoreOf(high) * 0.5f;
-    if (std::isfinite(middle))
+    if (std::isfinite(middle)) {
       return std::clamp(OrderedBits(middle), low + 1, high);
+    }
   }
   return static_cast<int32_t>(low + (int64_t{high} - low + 1) / 2);
 }

@@ -1,0 +1,64 @@
+"""What sources say twice that may be compiled as one (cmake/WinnowRoom.cmake):
+names of their unnamed namespaces, which lint.py asks for."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+UNNAMED = re.compile(r"^namespace \{$(.*?)^\}  // namespace$", re.M | re.S)
+# Said at the margin: all up to a name and what comes behind it.
+SAID = re.compile(r"^(?!#|//|\}|template|static_assert|using namespace)"
+                  r"[^\s;{=(][^\n;{=(]*?(?<![:\w])(\w+)(?: final)? ?"
+                  r"([(=;{\[]|:(?!:))", re.M)
+
+
+def joined_sources(room: Path) -> list[Path]:
+    """The sources of a room's CMakeLists.txt that are not compiled alone."""
+    text = (room / "CMakeLists.txt").read_text()
+    call = re.search(r"^winnow_room\(\s*NAME (.*?)\bDEPS\b", text, re.M | re.S)
+    if not call or " ALONE" in call[1] or "SOURCES" not in call[1]:
+        return []
+    named = call[1].partition("SOURCES")[2]
+    for variable, value in re.findall(r"^set\((\w+)(.*?)\)", text, re.M | re.S):
+        named = named.replace(f"${{{variable}}}", value)
+    alone = " ".join(re.findall(
+        r"^(?:set_source_files_properties|winnow_needs_onednn)\((.*?)\)", text,
+        re.M | re.S))
+    return [room / name for name in re.findall(r"(?<![\w/])\w[\w/]*\.cc\b", named)
+            if not re.search(rf"\b{name}", alone)]
+
+
+def parameters(rest: str) -> str:
+    depth = 1
+    for end, letter in enumerate(rest):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0:
+            return rest[:end]
+    return rest
+
+
+def said_unnamed(text: str) -> set[tuple[str, str]]:
+    """The names, each of a function with its parameters: another one may have
+    its name. Aliases may be said twice, and are left out."""
+    said = set()
+    for body in UNNAMED.findall(text):
+        for match in SAID.finditer(body):
+            if match[0].startswith(("using ", "namespace ")):
+                continue
+            what = parameters(body[match.end():]) if match[2] == "(" else ""
+            said.add((match[1], " ".join(what.split())))
+    return said
+
+
+def said_twice(sources: dict[Path, str]) -> list[str]:
+    """Findings in the sources of one room, by their texts."""
+    findings, first = [], {}
+    for path, text in sorted(sources.items()):
+        for name, what in sorted(said_unnamed(text)):
+            other = first.setdefault((name, what), path)
+            if other != path:
+                findings.append(
+                    f"{path}:1: {name} stands in the unnamed namespace of "
+                    f"{other.name}, too, and both may be compiled as one")
+    return findings
