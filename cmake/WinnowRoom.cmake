@@ -1,8 +1,9 @@
 # winnow_room(NAME name [ALONE] SOURCES files... DEPS targets... TESTS files...
 #             TEST_DEPS targets...)
 # One room: the static library winnow_<name> and, beside it, one test program
-# <name>_test made of every *_test.cc. ALONE: each source is compiled alone. DEPS says the arrows a second time; the
-# first time is the includes, which scripts/lint.py reads.
+# <name>_test made of every *_test.cc. ALONE: each source is compiled alone.
+# DEPS says the arrows a second time; the first time is the includes, which
+# scripts/lint.py reads.
 function(winnow_room)
   cmake_parse_arguments(ROOM "ALONE" "NAME" "SOURCES;DEPS;TESTS;TEST_DEPS" ${ARGN})
   set(target winnow_${ROOM_NAME})

@@ -119,8 +119,9 @@ Status Weights::Upload(Backend& backend, const LoadProgress& progress) {
   const std::vector<Group> groups = GroupsOf(*this);
   size_t num_bytes = 0;
   for (const Group& group : groups) {
-    for (const View* view : group)
+    for (const View* view : group) {
       num_bytes += static_cast<size_t>(view->num_bytes());
+    }
     num_bytes = Aligned(num_bytes);
   }
   ASSIGN_OR_RETURN(Buffer memory,
