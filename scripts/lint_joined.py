@@ -26,7 +26,7 @@ def joined_sources(room: Path) -> list[Path]:
         r"^(?:set_source_files_properties|winnow_needs_onednn)\((.*?)\)", text,
         re.M | re.S))
     return [room / name for name in re.findall(r"(?<![\w/])\w[\w/]*\.cc\b", named)
-            if not re.search(rf"\b{name}", alone)]
+            if not re.search(rf"\b{re.escape(name)}", alone)]
 
 
 def parameters(rest: str) -> str:

@@ -12,6 +12,7 @@
 #include "base/size_text.h"
 #include "cache/disk_store.h"
 #include "cli/bench_folder.h"
+#include "cli/flag_value.h"
 #include "cli/output.h"
 #include "cli/roof.h"
 
@@ -153,11 +154,10 @@ Result<double> DiskBench::Restore() {
 }
 
 Result<int64_t> DiskSize(std::string_view flag, const std::string& text) {
-  const Result<int64_t> size = ParseBytes(text);
-  if (size.ok() && *size >= 8) return *size;
-  return MakeError(ErrorCode::kInvalidArgument, "{}: {}", flag,
-                   size.ok() ? fmt::format("must be at least 8B, is {}", text)
-                             : size.error().message);
+  ASSIGN_OR_RETURN(const int64_t size, SizeOf(flag, text));
+  if (size >= 8) return size;
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "{}: must be at least 8B, is {}", flag, text);
 }
 
 }  // namespace

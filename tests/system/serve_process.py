@@ -109,7 +109,7 @@ class Server:
         return self.wait()
 
     def wait(self) -> int:
-        status = self.process.wait(allowed_seconds(Server.program, 60))
+        status = self.process.wait(allowed_seconds(self.program, 60))
         self.reader.join(10)
         self.process.stderr.close()
         return status
