@@ -175,17 +175,24 @@ struct HeadRows {
 // Writes to[0, count); heads are taken in ascending order.
 using ReduceKernel = void (*)(const HeadRows& of, float* to);
 
-// A head's scores, whose softmax becomes or is added to `rows`.
+// A head's scores, whose weights go to `rows`: the exponential of each, over
+// the sum of those of the normaliser's scores, which may be the same.
 struct HeadScores {
+  enum class To : uint8_t { kRows, kSums, kGreatest };
   const float* scores = nullptr;  // [count]
   int64_t count = 0;
-  float scale = 0;  // above 0
-  float other = 0;  // one more score, scaled; -infinity: none
-  bool adds = false;
+  const float* normalizer = nullptr;  // [num_normalizer]
+  int64_t num_normalizer = 0;
+  float scale = 0;    // above 0
+  float other = 0;    // one more of the normaliser's, scaled; -infinity: none
+  To to = To::kRows;  // or added to what is there, or the greater of both
   float* rows = nullptr;  // [count]
+  // [count], where the normaliser is the scores: scratch, or they themselves.
+  float* weights = nullptr;
 };
-// False where it is left to plain arithmetic: a score is NaN, or the greatest
-// is not finite.
+// False where it is left to plain arithmetic, and nothing is written: a score
+// is NaN, the normaliser's greatest is not finite, or a weight is 2^126 or
+// more.
 using SoftmaxKernel = bool (*)(const HeadScores& of);
 
 // values[i] = values[i] * keep + later[i] * take for i < count, a multiple of

@@ -132,15 +132,52 @@ bool HasOpenScore(const ScoreTask& task) {
          task.scored_tokens % task.program.block_tokens != 0;
 }
 
-float Reduce(Reduction reduction, std::span<const float> scores) {
+// Few pages have a fixed token.
+void LeaveOutFixed(const ScoreTask& task, std::span<float> scores) {
+  const int64_t stride = task.program.rows.stride;
+  const int64_t end = std::ssize(scores) * stride;
+  for (int64_t page = 0; page * kPageTokens < end; ++page) {
+    const uint32_t fixed = task.fixed[page];
+    if (fixed == 0) continue;
+    const int64_t first = page * kPageTokens;
+    int64_t j = (first + stride - 1) / stride;
+    for (; j * stride < std::min(first + kPageTokens, end); ++j) {
+      if ((fixed >> (j * stride - first) & 1) != 0) {
+        scores[static_cast<size_t>(j)] = kNoScore;
+      }
+    }
+  }
+}
+
+template <Reduction kReduction>
+float Reduce(std::span<const float> scores) {
   float result = scores.front();
   for (const float score : scores.subspan(1)) {
-    result =
-        reduction == Reduction::kMax ? std::max(result, score) : result + score;
+    result = kReduction == Reduction::kMax ? std::max(result, score)
+                                           : result + score;
   }
-  return reduction == Reduction::kMean
+  return kReduction == Reduction::kMean
              ? result / static_cast<float>(scores.size())
              : result;
+}
+
+// Each partition's score is that of pool.size rows, of those that there are.
+template <Reduction kReduction>
+void PoolRows(const RowPool& pool, std::span<const float> rows,
+              std::span<float> partitions) {
+  const int64_t num_rows = std::ssize(rows);
+  int64_t at = -pool.pad;
+  for (float& score : partitions) {
+    const int64_t first = std::clamp<int64_t>(at, 0, num_rows);
+    const int64_t end = std::clamp<int64_t>(at + pool.size, first, num_rows);
+    at += pool.stride;
+    score = first == end ? kNoScore
+                         : Reduce<kReduction>(
+                               rows.subspan(static_cast<size_t>(first),
+                                            static_cast<size_t>(end - first)));
+  }
+  // A loop of vectors by itself.
+  for (float& score : partitions) score = std::isnan(score) ? kNoScore : score;
 }
 
 }  // namespace
@@ -176,7 +213,7 @@ std::span<const float> RowScores::Score(const ScoreTask& task, int64_t end) {
   if (ReduceRawRows(task)) return {partitions_.data(), num_partitions};
   for (int head = task.first_head; head < task.end_head; ++head) {
     const std::span<const float> scores = LeaveOut(task, ScoreHead(task, head));
-    if (TakeInSoftmax(task, head, scores)) continue;
+    if (TakeInWeights(task, head, scores)) continue;
     TakeInHead(task, head, MapHead(task, head, scores));
   }
   if (task.program.group == Reduction::kMean) {
@@ -277,37 +314,38 @@ bool RowScores::ReduceRawRows(const ScoreTask& task) {
 
 std::span<const float> RowScores::LeaveOut(const ScoreTask& task,
                                            std::span<const float> scores) {
-  if (!empty_.empty()) {
-    if (scores.data() != of_head_.data()) {
-      std::ranges::copy(scores, of_head_.begin());
-    }
-    for (const int32_t row : empty_)
-      of_head_[static_cast<size_t>(row)] = kNoScore;
-    return {of_head_.data(), scores.size()};
+  if (empty_.empty() && !task.fixed) return scores;
+  if (scores.data() != of_head_.data()) {
+    std::ranges::copy(scores, of_head_.begin());
   }
-  if (!task.fixed) return scores;
-  for (size_t j = 0; j < scores.size(); ++j) {
-    const int64_t token = static_cast<int64_t>(j) * task.program.rows.stride;
-    const bool fixed =
-        (task.fixed[token / kPageTokens] >> token % kPageTokens & 1) != 0;
-    of_head_[j] = fixed ? kNoScore : scores[j];
-  }
-  return {of_head_.data(), scores.size()};
+  const std::span<float> left(of_head_.data(), scores.size());
+  for (const int32_t row : empty_) left[static_cast<size_t>(row)] = kNoScore;
+  if (task.fixed) LeaveOutFixed(task, left);
+  return left;
 }
 
-bool RowScores::TakeInSoftmax(const ScoreTask& task, int head,
+bool RowScores::TakeInWeights(const ScoreTask& task, int head,
                               std::span<const float> scores) {
   const SelectProgram& program = task.program;
-  if (softmax_scores_ == nullptr || program.map != HeadMap::kSoftmax ||
-      program.group == Reduction::kMax || !(task.scale > 0)) {
+  if (softmax_scores_ == nullptr || program.map == HeadMap::kNone ||
+      !(task.scale > 0)) {
     return false;
   }
-  return softmax_scores_({.scores = scores.data(),
-                          .count = std::ssize(scores),
-                          .scale = task.scale,
-                          .other = HasOpenScore(task) ? 0.0f : kNoScore,
-                          .adds = head > task.first_head,
-                          .rows = rows_.data()});
+  const bool is_softmax = program.map == HeadMap::kSoftmax;
+  const std::span<const float> normalizer =
+      is_softmax ? scores : ScoreNormalizer(task, head);
+  using To = HeadScores::To;
+  const To later = program.group == Reduction::kMax ? To::kGreatest : To::kSums;
+  return softmax_scores_(
+      {.scores = scores.data(),
+       .count = std::ssize(scores),
+       .normalizer = normalizer.data(),
+       .num_normalizer = std::ssize(normalizer),
+       .scale = task.scale,
+       .other = is_softmax && HasOpenScore(task) ? 0.0f : kNoScore,
+       .to = head == task.first_head ? To::kRows : later,
+       .rows = rows_.data(),
+       .weights = of_head_.data()});
 }
 
 std::span<const float> RowScores::MapHead(const ScoreTask& task, int head,
@@ -348,7 +386,6 @@ void RowScores::TakeInHead(const ScoreTask& task, int head,
 void RowScores::Pool(const ScoreTask& task) {
   const RowPool& pool = task.program.pool;
   const int64_t block = task.program.block_tokens;
-  const auto num_rows = static_cast<int64_t>(rows_.size());
   partitions_.resize(
       static_cast<size_t>((task.scored_tokens + block - 1) / block));
   if (IsOneRow(pool)) {
@@ -360,17 +397,13 @@ void RowScores::Pool(const ScoreTask& task) {
               partitions_.end(), kNoScore);
     return;
   }
-  for (size_t b = 0; b < partitions_.size(); ++b) {
-    const int64_t at = static_cast<int64_t>(b) * pool.stride - pool.pad;
-    const int64_t first = std::clamp<int64_t>(at, 0, num_rows);
-    const int64_t end = std::clamp<int64_t>(at + pool.size, first, num_rows);
-    float score = kNoScore;
-    if (first < end) {
-      score = Reduce(pool.reduction, std::span<const float>(rows_).subspan(
-                                         static_cast<size_t>(first),
-                                         static_cast<size_t>(end - first)));
-    }
-    partitions_[b] = std::isnan(score) ? kNoScore : score;
+  switch (pool.reduction) {
+    case Reduction::kMean:
+      return PoolRows<Reduction::kMean>(pool, rows_, partitions_);
+    case Reduction::kMax:
+      return PoolRows<Reduction::kMax>(pool, rows_, partitions_);
+    case Reduction::kSum:
+      return PoolRows<Reduction::kSum>(pool, rows_, partitions_);
   }
 }
 

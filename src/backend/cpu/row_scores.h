@@ -46,8 +46,8 @@ struct ScoreTask {
 };
 
 // The truth: float32 sums over ascending channels, heads and rows; but for the
-// softmax over a head's rows, where a set's kernel is given, whose exponentials
-// are within 2e-7. Owns scratch that grows to the longest context; used by one
+// exponentials of a head's rows, where a set's kernel is given, which are
+// within 2e-7. Owns scratch that grows to the longest context; used by one
 // worker at a time.
 class RowScores {
  public:
@@ -68,8 +68,9 @@ class RowScores {
   // Without those of fixed partitions and of clusters without tokens.
   std::span<const float> LeaveOut(const ScoreTask& task,
                                   std::span<const float> scores);
-  // Takes in a head's scores by the kernel; false: it is left to others.
-  bool TakeInSoftmax(const ScoreTask& task, int head,
+  // Maps a head's scores and takes them in, by the kernel; false: it is left to
+  // others.
+  bool TakeInWeights(const ScoreTask& task, int head,
                      std::span<const float> scores);
   std::span<const float> MapHead(const ScoreTask& task, int head,
                                  std::span<const float> scores);

@@ -1,4 +1,4 @@
-// SoftmaxScores: HeadMap::kSoftmax of one head's scores, over any Lanes.
+// SoftmaxScores: HeadMap of one head's scores, over any Lanes.
 // Included by kernel files alone.
 #ifndef WINNOW_BACKEND_CPU_SOFTMAX_SCORES_H_
 #define WINNOW_BACKEND_CPU_SOFTMAX_SCORES_H_
@@ -10,15 +10,42 @@ namespace winnow {
 // f(vector, index) for all scores, 16 at a time; behind the last one stands
 // -infinity, which weighs nothing.
 template <class Lanes, class F>
-[[gnu::always_inline]] inline void ForEachVector(const HeadScores& of, F&& f) {
+[[gnu::always_inline]] inline void ForEachVector(const float* scores,
+                                                 int64_t count, F&& f) {
   int64_t i = 0;
-  for (; i + 16 <= of.count; i += 16) f(Lanes::Load(of.scores + i), i);
-  if (i == of.count) return;
+  for (; i + 16 <= count; i += 16) f(Lanes::Load(scores + i), i);
+  if (i == count) return;
   float rest[16];
   for (int lane = 0; lane < 16; ++lane) {
-    rest[lane] = i + lane < of.count ? of.scores[i + lane] : -__builtin_inff();
+    rest[lane] = i + lane < count ? scores[i + lane] : -__builtin_inff();
   }
   f(Lanes::Load(rest), i);
+}
+
+// The first `count` of a vector, or all of it.
+template <class Lanes>
+[[gnu::always_inline]] inline void StoreFirst(typename Lanes::F x,
+                                              int64_t count, float* to) {
+  if (count >= 16) return Lanes::Store(to, x);
+  float rest[16];
+  Lanes::Store(rest, x);
+  for (int64_t i = 0; i < count; ++i) to[i] = rest[i];
+}
+
+// -infinity where there is none. NaN where one is NaN, and perhaps where one is
+// infinite.
+template <class Lanes>
+[[gnu::always_inline]] inline float GreatestScore(const float* scores,
+                                                  int64_t count) {
+  using F = typename Lanes::F;
+  F top = Lanes::Set(-__builtin_inff());
+  F sums = Lanes::Zero();
+  ForEachVector<Lanes>(scores, count, [&](F x, int64_t) {
+    top = Lanes::Max(top, x);
+    sums = Lanes::Add(sums, x);
+  });
+  const float sum = Lanes::SumOf(sums);
+  return sum == sum ? Lanes::MaxOf(top) : sum;
 }
 
 // 2^x, and 0 from 2^-126 down.
@@ -30,46 +57,99 @@ template <class Lanes>
                        Lanes::Zero());
 }
 
-// False where a score is NaN: nothing is written then. Three passes over
-// scores that stay in the caches.
-template <class Lanes>
-bool SoftmaxScores(const HeadScores& of) {
+// Scores times `scale` are exponents of two.
+struct WeightSum {
+  float greatest = 0;  // exponent; not finite where that is left to others
+  float sum = 0;       // of weights over 2^greatest
+};
+
+// Of the normaliser; its weights, over 2^greatest, go to `weights` too.
+template <class Lanes, bool kKeepsWeights>
+[[gnu::always_inline]] inline WeightSum SumWeights(const HeadScores& of,
+                                                   float scale, float other) {
   using F = typename Lanes::F;
-  int64_t num_nan = 0;
-  for (int64_t i = 0; i < of.count; ++i) {
-    num_nan += of.scores[i] != of.scores[i] ? 1 : 0;
-  }
-  if (num_nan > 0) return false;
-  constexpr float kLog2E = 1.44269504f;
-  const float scale = of.scale * kLog2E;
-  F top = Lanes::Set(-__builtin_inff());
-  ForEachVector<Lanes>(of, [&](F x, int64_t) { top = Lanes::Max(top, x); });
-  float greatest = Lanes::MaxOf(top) * scale;
-  const float other = of.other * kLog2E;
+  float greatest =
+      GreatestScore<Lanes>(of.normalizer, of.num_normalizer) * scale;
   if (greatest < other) greatest = other;
   // Infinite, or nothing to weigh: as plain arithmetic has it.
-  if (!(greatest - greatest == 0)) return false;
+  if (!(greatest - greatest == 0)) return {greatest, 0};
   F sums = Lanes::Zero();
   const F base = Lanes::Set(greatest);
   const F scales = Lanes::Set(scale);
-  ForEachVector<Lanes>(of, [&](F x, int64_t) {
-    sums = Lanes::Add(
-        sums, WeightOf<Lanes>(Lanes::MultiplySubtract(x, scales, base)));
+  ForEachVector<Lanes>(of.normalizer, of.num_normalizer, [&](F x, int64_t i) {
+    const F weight = WeightOf<Lanes>(Lanes::MultiplySubtract(x, scales, base));
+    sums = Lanes::Add(sums, weight);
+    if constexpr (kKeepsWeights) {
+      StoreFirst<Lanes>(weight, of.num_normalizer - i, of.weights + i);
+    }
   });
-  const float sum = Lanes::SumOf(sums) + __builtin_exp2f(other - greatest);
-  const F lse = Lanes::Set(greatest + __builtin_log2f(sum));
-  ForEachVector<Lanes>(of, [&](F x, int64_t i) {
-    F weight = WeightOf<Lanes>(Lanes::MultiplySubtract(x, scales, lse));
-    if (i + 16 <= of.count) {
-      if (of.adds) weight = Lanes::Add(Lanes::Load(of.rows + i), weight);
-      Lanes::Store(of.rows + i, weight);
+  return {greatest, Lanes::SumOf(sums) + __builtin_exp2f(other - greatest)};
+}
+
+// rows[i] = taken(rows[i], weight(from[i])) for i < count.
+template <class Lanes, class Weight, class Taken>
+[[gnu::always_inline]] inline void TakeIn(const float* from, int64_t count,
+                                          float* rows, const Weight& weight,
+                                          const Taken& taken) {
+  using F = typename Lanes::F;
+  ForEachVector<Lanes>(from, count, [&](F x, int64_t i) {
+    if (i + 16 <= count) {
+      Lanes::Store(rows + i, taken(Lanes::Load(rows + i), weight(x)));
       return;
     }
-    float rest[16];
-    Lanes::Store(rest, weight);
-    for (int lane = 0; i + lane < of.count; ++lane) {
-      of.rows[i + lane] = of.adds ? of.rows[i + lane] + rest[lane] : rest[lane];
-    }
+    float before[16] = {};
+    for (int64_t j = i; j < count; ++j) before[j - i] = rows[j];
+    StoreFirst<Lanes>(taken(Lanes::Load(before), weight(x)), count - i,
+                      rows + i);
+  });
+}
+
+template <class Lanes, class Weight>
+[[gnu::always_inline]] inline void TakeIn(const HeadScores& of,
+                                          const float* from,
+                                          const Weight& weight) {
+  using F = typename Lanes::F;
+  switch (of.to) {
+    case HeadScores::To::kRows:
+      return TakeIn<Lanes>(from, of.count, of.rows, weight,
+                           [](F, F later) { return later; });
+    case HeadScores::To::kSums:
+      return TakeIn<Lanes>(from, of.count, of.rows, weight, [](F sum, F later) {
+        return Lanes::Add(sum, later);
+      });
+    case HeadScores::To::kGreatest:
+      return TakeIn<Lanes>(from, of.count, of.rows, weight, [](F top, F later) {
+        return Lanes::Max(top, later);
+      });
+  }
+}
+
+// Passes over scores that stay in the caches, with one exponential for each
+// number.
+template <class Lanes>
+bool SoftmaxScores(const HeadScores& of) {
+  using F = typename Lanes::F;
+  constexpr float kLog2E = 1.44269504f;
+  const float scale = of.scale * kLog2E;
+  const float other = of.other * kLog2E;
+  if (of.normalizer == of.scores) {
+    const WeightSum own = SumWeights<Lanes, true>(of, scale, other);
+    if (!(own.greatest - own.greatest == 0)) return false;
+    const F share = Lanes::Set(1 / own.sum);
+    TakeIn<Lanes>(of, of.weights,
+                  [&](F weight) { return Lanes::Multiply(weight, share); });
+    return true;
+  }
+  const WeightSum others = SumWeights<Lanes, false>(of, scale, other);
+  const float log_of_sum = others.greatest + __builtin_log2f(others.sum);
+  const float greatest = GreatestScore<Lanes>(of.scores, of.count) * scale;
+  if (!(log_of_sum - log_of_sum == 0) || !(greatest - log_of_sum < 126)) {
+    return false;
+  }
+  const F lse = Lanes::Set(log_of_sum);
+  const F scales = Lanes::Set(scale);
+  TakeIn<Lanes>(of, of.scores, [&](F x) {
+    return WeightOf<Lanes>(Lanes::MultiplySubtract(x, scales, lse));
   });
   return true;
 }
