@@ -7,6 +7,7 @@
 #include <set>
 
 #include "backend/bring_oracle.h"
+#include "backend/read_result.h"
 #include "backend/replacement.h"
 #include "backend/seeded_test.h"
 #include "backend/slot_case.h"
@@ -366,10 +367,6 @@ TEST_P(BringConformanceTest, IsACacheByAge) {
   });
 }
 
-struct ReadResult {
-  TestArray out, lse;
-};
-
 // Reads with `slots` where it is given.
 ReadResult RunRead(TestDevice& device, const SlotCase::OnDevice& on,
                    const LayerStep& step, const ReadSource& source,
@@ -384,11 +381,6 @@ ReadResult RunRead(TestDevice& device, const SlotCase::OnDevice& on,
   args.slots = slots;
   device.backend().Read(device.queue(), step, args, on.cache);
   return {device.Download(args.out), device.Download(args.lse)};
-}
-
-void ExpectSame(const ReadResult& got, const ReadResult& expected) {
-  EXPECT_TRUE(got.out.values == expected.out.values);
-  EXPECT_TRUE(got.lse.values == expected.lse.values);
 }
 
 // The law of section 5: whatever is near, and however it came to be, bits are

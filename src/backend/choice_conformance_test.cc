@@ -14,7 +14,7 @@
 namespace winnow {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kInfiniteScore = std::numeric_limits<double>::infinity();
 
 // How scores are spread over partitions.
 enum class Spread {
@@ -61,9 +61,10 @@ double DrawScore(Spread spread, int64_t i, int64_t count,
     case Spread::kOneRunOfTheBest:
       return random.Normal() + (i * 32 / count == 5 ? 10 : 0);
     case Spread::kFewFinite:
-      return random.Chance(0.01) ? random.Normal() : -kInfinity;
+      return random.Chance(0.01) ? random.Normal() : -kInfiniteScore;
     case Spread::kInfinitiesAndNan:
-      return random.Among({kInfinity, -kInfinity, double{NAN}, 3e38, -3e38});
+      return random.Among(
+          {kInfiniteScore, -kInfiniteScore, double{NAN}, 3e38, -3e38});
     case Spread::kNormal:
     case Spread::kCount:
       break;
@@ -155,7 +156,7 @@ class SpreadCase {
       if (!forced[i]) free.push_back(i);
     }
     std::ranges::stable_sort(free, std::greater<>(), [this](size_t i) {
-      return std::isnan(scores[i]) ? -kInfinity : scores[i];
+      return std::isnan(scores[i]) ? -kInfiniteScore : scores[i];
     });
     for (int64_t i = 0; i < count; ++i) {
       expected[free[static_cast<size_t>(i)]] = true;

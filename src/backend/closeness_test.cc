@@ -16,7 +16,7 @@ TestArray Floats(std::vector<double> values) {
   return array;
 }
 
-double Recorded(const std::string& name) {
+double ResultProperty(const std::string& name) {
   const testing::TestResult& result =
       *testing::UnitTest::GetInstance()->current_test_info()->result();
   for (int i = 0; i < result.test_property_count(); ++i) {
@@ -35,23 +35,23 @@ TEST(ClosenessTest, ATestsResultSaysWhatCameNearestToItsBound) {
     close.Expect({1}, 2, 2);
     close.Expect({2}, 1000, 1000);
   }
-  EXPECT_EQ(Recorded("compared"), 3);
-  EXPECT_NEAR(Recorded("largest_error"), 1e-6, 1e-12);
-  const double share = Recorded("error_share");
-  EXPECT_NEAR(share, 1e-6 / Recorded("tolerance"), 1e-6);
+  EXPECT_EQ(ResultProperty("compared"), 3);
+  EXPECT_NEAR(ResultProperty("largest_error"), 1e-6, 1e-12);
+  const double share = ResultProperty("error_share");
+  EXPECT_NEAR(share, 1e-6 / ResultProperty("tolerance"), 1e-6);
   {
     Closeness nearer(Floats({1}), Arithmetic::kSum);
     nearer.Expect({0}, 1, 1);
   }
-  EXPECT_EQ(Recorded("compared"), 4);
-  EXPECT_EQ(Recorded("error_share"), share);
+  EXPECT_EQ(ResultProperty("compared"), 4);
+  EXPECT_EQ(ResultProperty("error_share"), share);
   {
     Closeness farther(Floats({1.000002}), Arithmetic::kSum);
     farther.Expect({0}, 1, 1);
   }
-  EXPECT_EQ(Recorded("compared"), 5);
-  EXPECT_GT(Recorded("error_share"), share);
-  EXPECT_NEAR(Recorded("largest_error"), 2e-6, 1e-12);
+  EXPECT_EQ(ResultProperty("compared"), 5);
+  EXPECT_GT(ResultProperty("error_share"), share);
+  EXPECT_NEAR(ResultProperty("largest_error"), 2e-6, 1e-12);
 }
 
 }  // namespace

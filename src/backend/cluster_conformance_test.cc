@@ -4,12 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "backend/closeness.h"
 #include "backend/cluster_oracle.h"
 #include "backend/host_summaries.h"
+#include "backend/listed_tokens.h"
 #include "backend/seeded_test.h"
 
 namespace winnow {
@@ -98,23 +98,6 @@ class ClusterConformanceTest : public SeededTest {
     return RunSparse(device, sparse, run);
   }
 };
-
-// The tokens that a list names, of those below `context`.
-std::vector<bool> TokensOf(const std::vector<Pick>& list, int64_t context) {
-  const bool is_every = list.size() == 1 && list[0].tokens == 0;
-  std::vector<bool> tokens(static_cast<size_t>(context), is_every);
-  for (size_t i = 0; i < list.size() && !is_every; ++i) {
-    EXPECT_TRUE(i == 0 || list[i - 1].page < list[i].page);
-    EXPECT_NE(list[i].tokens, 0u);
-    for (uint32_t rest = list[i].tokens; rest != 0; rest &= rest - 1) {
-      const size_t token = size_t{list[i].page} * kPageTokens +
-                           static_cast<size_t>(std::countr_zero(rest));
-      EXPECT_LT(token, tokens.size());
-      if (token < tokens.size()) tokens[token] = true;
-    }
-  }
-  return tokens;
-}
 
 // No cluster of `best` may be worse than one of `rest`, as far as float32 can
 // tell.

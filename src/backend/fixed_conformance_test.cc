@@ -17,7 +17,7 @@
 namespace winnow {
 namespace {
 
-using Kind = FixedChoice::Kind;
+using FixedKind = FixedChoice::Kind;
 
 SelectProgram ObservedProgram(Dtype dtype, RandomSource& random) {
   SelectProgram program;
@@ -25,7 +25,7 @@ SelectProgram ObservedProgram(Dtype dtype, RandomSource& random) {
   program.block_tokens = 1;
   const int window = random.Among({1, 8, 32, 40});
   const int pooled = random.Among({1, 5, 7});
-  program.fixed = {.kind = Kind::kObserved,
+  program.fixed = {.kind = FixedKind::kObserved,
                    .budget = random.Chance(0.3)
                                  ? Amount{Amount::Unit::kShare, 0.3}
                                  : Amount{Amount::Unit::kTokens,
@@ -53,7 +53,7 @@ SelectProgram OutlierProgram(Dtype dtype, uint32_t features,
       random.Chance(0.3)) {
     program.rows.dtype = Dtype::kFloat8E4M3;
   }
-  program.fixed.kind = Kind::kOutliers;
+  program.fixed.kind = FixedKind::kOutliers;
   program.fixed.budget = random.Among(
       {Amount{Amount::Unit::kTokens, 0}, Amount{Amount::Unit::kTokens, 48},
        Amount{Amount::Unit::kTokens, 900}, Amount{Amount::Unit::kShare, 0.2}});
@@ -129,7 +129,7 @@ struct Shape {
     const SelectProgram& program =
         sparse.programs[static_cast<size_t>(sparse.selectors[request])];
     const int64_t block = program.block_tokens;
-    const bool is_observed = program.fixed.kind == Kind::kObserved;
+    const bool is_observed = program.fixed.kind == FixedKind::kObserved;
     end = is_observed ? sparse.prompt_tokens[request]
                       : sparse.context_tokens[request];
     const auto blocks = [&](int64_t tokens) {
@@ -383,7 +383,7 @@ void ExpectFixed(const SparseCase& sparse, const ListKey& key,
     if (t % block == 0) (is_fixed ? in : out).push_back(b);
   }
   ASSERT_EQ(std::ssize(in), shape.num_fixed);
-  ExpectBetter(program.fixed.kind == Kind::kObserved
+  ExpectBetter(program.fixed.kind == FixedKind::kObserved
                    ? ObservedScores(sparse, key.request, key.list, shape)
                    : OutlierScores(sparse, key.request, key.list, shape, kept),
                in, out, "fixed");
@@ -474,7 +474,7 @@ TEST_P(FixedConformanceTest, FixesTokensOfALongPrompt) {
   SelectProgram program;
   program.scope = Scope::kKvHead;
   program.block_tokens = 1;
-  program.fixed = {.kind = Kind::kObserved,
+  program.fixed = {.kind = FixedKind::kObserved,
                    .budget = {Amount::Unit::kTokens, 900},
                    .window_tokens = 15,
                    .pool = {Reduction::kMean, 5, 1, 2}};
@@ -510,7 +510,7 @@ TEST_P(FixedConformanceTest, PicksGrowWithTheBudget) {
     ListedTokens before;
     for (const double budget : {0.0, 20.0, 60.0, 130.0, 300.0, 900.0}) {
       for (SelectProgram& program : sparse.programs) {
-        const bool is_observed = program.fixed.kind == Kind::kObserved;
+        const bool is_observed = program.fixed.kind == FixedKind::kObserved;
         (is_observed ? program.fixed.budget : program.budget) = {
             Amount::Unit::kTokens, budget};
       }

@@ -198,11 +198,6 @@ class GateOracle {
   const TestGate& gate_;
 };
 
-double StepOf(Dtype dtype) {
-  if (dtype == Dtype::kBFloat16) return 0x1p-8;
-  return dtype == Dtype::kFloat16 ? 0x1p-11 : 0x1p-24;
-}
-
 // A summary row as it was left.
 std::vector<double> KeptRow(const std::byte* row, Dtype dtype, int dim) {
   std::vector<double> numbers;
@@ -284,9 +279,9 @@ std::vector<BoundedScore> GateScores(
 
 // What is read is forced, or scores no less than what is not, or more than the
 // threshold. A partition without a score is never worth reading.
-void ExpectChoice(const SelectProgram& program, int64_t context,
-                  const std::vector<bool>& tokens,
-                  const std::vector<BoundedScore>& scores) {
+void ExpectGateChoice(const SelectProgram& program, int64_t context,
+                      const std::vector<bool>& tokens,
+                      const std::vector<BoundedScore>& scores) {
   const ListedPartitions partitions =
       ExpectPartitions(program, context, tokens);
   if (program.rule != Rule::kThreshold) {
@@ -337,7 +332,7 @@ TEST_P(GateConformanceTest, KeysAreThoseOfTheGate) {
       for (size_t c = 0; c < expected.size() && !HasFailure(); ++c) {
         const auto [value, slack] = expected[c];
         EXPECT_NEAR(got[c], value,
-                    slack + StepOf(rows.dtype) * std::abs(value) + 1e-7)
+                    slack + HalfUnitOf(rows.dtype) * std::abs(value) + 1e-7)
             << "request " << r << " head " << head << " row " << j
             << " channel " << c;
       }
@@ -371,7 +366,7 @@ TEST_P(GateConformanceTest, ChoosesTheBest) {
         SCOPED_TRACE(testing::Message() << "row " << row << " head " << head);
         const std::vector<bool> tokens = TokensOf(lists[head], context);
         num_read += static_cast<double>(std::ranges::count(tokens, true));
-        ExpectChoice(
+        ExpectGateChoice(
             *program, context, tokens,
             GateScores(sparse, *program,
                        oracle.Query(row, context - 1, static_cast<int>(head)),
@@ -447,7 +442,7 @@ TEST_P(GateConformanceTest, AnOpenBlockTakesItsShareOfTheSoftmax) {
     for (const bool open : {true, false}) {
       sparse.programs[0].open_scores_zero = open;
       const SparseResult got = RunSparse(device, sparse);
-      ExpectChoice(
+      ExpectGateChoice(
           sparse.programs[0], context, TokensOf(got.picks[0][0], context),
           GateScores(sparse, sparse.programs[0], query, kept[0][0], context));
     }
@@ -477,9 +472,9 @@ TEST_P(GateConformanceTest, ThresholdsLetInWhatScoresMore) {
       ASSERT_EQ(std::ssize(lists), sparse.NumLists(*program));
       for (int list = 0; list < sparse.NumLists(*program); ++list) {
         SCOPED_TRACE(testing::Message() << "row " << row << " list " << list);
-        ExpectChoice(*program, context,
-                     TokensOf(lists[static_cast<size_t>(list)], context),
-                     OracleScores(sparse, *program, r, row, context, list));
+        ExpectGateChoice(*program, context,
+                         TokensOf(lists[static_cast<size_t>(list)], context),
+                         OracleScores(sparse, *program, r, row, context, list));
       }
     });
     const PickLists lists = MakeKeptLists(device, sparse);

@@ -12,7 +12,7 @@
 namespace winnow {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kInfiniteKey = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kHuge = 60000;  // as float16 holds it
 
@@ -29,7 +29,7 @@ void PlantHostileKeys(PagedCase& paged, RandomSource& random) {
     for (int64_t i = 0; i < num_hostile; ++i) {
       const int64_t token = all ? i : random.Between(0, num_tokens - 1);
       const double value =
-          random.Among({kNaN, kInfinity, -kInfinity, kHuge, -kHuge});
+          random.Among({kNaN, kInfiniteKey, -kInfiniteKey, kHuge, -kHuge});
       const bool whole = random.Chance(0.5);
       const int64_t first = whole ? 0 : random.Between(0, key_size - 1);
       const int64_t last = whole ? key_size - 1 : first;

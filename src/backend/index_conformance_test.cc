@@ -99,7 +99,7 @@ struct Reference {
 };
 
 // A case whose program has clusters, and one segment at least.
-SparseCase ClusterCase(RandomSource& random) {
+SparseCase IndexCase(RandomSource& random) {
   KvShape shape = RandomKvShape(random);
   shape.k_dim = shape.v_dim = random.Among({16, 24, 32});
   std::vector<RequestRows> requests;
@@ -201,7 +201,7 @@ TEST_P(IndexConformanceTest, MakesTheClustersThatItSays) {
   if (!HasClusters()) GTEST_SKIP() << "the device makes no clusters";
   int num_sharp = 0, num_segments = 0;
   ForSeeds(40, [&](RandomSource& random, int num_threads) {
-    const SparseCase sparse = ClusterCase(random);
+    const SparseCase sparse = IndexCase(random);
     TestDevice device = Device(num_threads);
     SparseRun run;
     run.summarize_tokens = static_cast<int>(random.Between(1, 300));
@@ -243,7 +243,7 @@ BothReads EstimateAll(TestDevice& device, SparseCase sparse) {
 TEST_P(IndexConformanceTest, EstimatesOfSingleKeysAreDense) {
   if (!HasClusters()) GTEST_SKIP() << "the device makes no clusters";
   ForSeeds(20, [this](RandomSource& random, int num_threads) {
-    SparseCase sparse = ClusterCase(random);
+    SparseCase sparse = IndexCase(random);
     sparse.programs[0].block_tokens = sparse.programs[0].rows.stride = 1;
     sparse.programs[0].rows.dtype = sparse.paged.shape().dtype;
     sparse.programs[0].index.centered = false;
@@ -265,7 +265,7 @@ TEST_P(IndexConformanceTest, EstimatesWeighNoMoreThanTheirKeys) {
   if (!HasClusters()) GTEST_SKIP() << "the device makes no clusters";
   int num_below = 0;
   ForSeeds(20, [&](RandomSource& random, int num_threads) {
-    SparseCase sparse = ClusterCase(random);
+    SparseCase sparse = IndexCase(random);
     sparse.programs[0].rows.dtype = Dtype::kFloat32;
     TestDevice device = Device(num_threads);
     const auto [dense, estimated] = EstimateAll(device, sparse);

@@ -3,19 +3,15 @@
 
 #include <map>
 
+#include "backend/listed_tokens.h"
 #include "backend/seeded_test.h"
-#include "backend/sparse_case.h"
 
 namespace winnow {
 namespace {
 
-bool IsEveryPage(const std::vector<Pick>& list) {
-  return list.size() == 1 && list[0].tokens == 0;
-}
-
 using TokensOfPage = std::map<uint32_t, uint32_t>;
 
-TokensOfPage TokensOf(const std::vector<Pick>& list) {
+TokensOfPage TokensByPage(const std::vector<Pick>& list) {
   TokensOfPage tokens;
   for (size_t i = 0; i < list.size(); ++i) {
     EXPECT_NE(list[i].tokens, 0u);
@@ -114,12 +110,12 @@ int ExpectNext(const SparseCase& sparse, const SparseRun& run,
           EXPECT_TRUE(next[list].empty()) << "row " << row;
           continue;
         }
-        const TokensOfPage got = TokensOf(next[list]);
-        const TokensOfPage chosen = TokensOf(runs.chosen.picks[row][list]);
-        const TokensOfPage none = TokensOf(runs.none.picks[row][list]);
+        const TokensOfPage got = TokensByPage(next[list]);
+        const TokensOfPage chosen = TokensByPage(runs.chosen.picks[row][list]);
+        const TokensOfPage none = TokensByPage(runs.none.picks[row][list]);
         const TokensOfPage expected =
             may_have && chosen != none
-                ? Without(TokensOf(runs.more.picks[row][list]), chosen)
+                ? Without(TokensByPage(runs.more.picks[row][list]), chosen)
                 : TokensOfPage();
         EXPECT_EQ(got, expected) << "row " << row << " list " << list;
         num_named += !got.empty();

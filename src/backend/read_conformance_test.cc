@@ -8,6 +8,7 @@
 
 #include "backend/closeness.h"
 #include "backend/paged_case.h"
+#include "backend/read_result.h"
 #include "backend/seeded_test.h"
 
 namespace winnow {
@@ -50,11 +51,6 @@ ReadCase RandomReadCase(RandomSource& random, int max_position) {
   read.batch_invariant = random.Chance(0.5);
   return read;
 }
-
-struct ReadResult {
-  TestArray out;  // [rows, q_heads, v_dim]
-  TestArray lse;  // [rows, q_heads]
-};
 
 // Runs the rows that `rows` names; `q` holds theirs.
 ReadResult RunRead(TestDevice& device, const ReadCase& read,
@@ -149,12 +145,6 @@ void ExpectAttention(const ReadCase& read, const ReadResult& got) {
       }
     }
   }
-}
-
-// Equal bits, but that zero has no sign.
-void ExpectSame(const ReadResult& got, const ReadResult& expected) {
-  EXPECT_TRUE(got.out.values == expected.out.values);
-  EXPECT_TRUE(got.lse.values == expected.lse.values);
 }
 
 class ReadConformanceTest : public SeededTest {};

@@ -5,12 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
+
+#include "backend/float_extremes.h"
 
 namespace winnow {
 namespace {
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 template <typename T>
 const T* UploadPlain(TestDevice& device, const std::vector<T>& values) {
@@ -132,6 +131,13 @@ void RandomRules(RandomSource& random, int64_t vocab, SamplingRow* row) {
 }
 
 }  // namespace
+
+OracleCase CaseOf(std::vector<float> logits, SamplingRow row) {
+  OracleCase asked;
+  asked.logits = std::move(logits);
+  asked.row = row;
+  return asked;
+}
 
 std::vector<SampleAnswer> SampleRows(TestDevice& device,
                                      const std::vector<OracleCase>& rows,

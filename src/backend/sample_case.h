@@ -25,6 +25,10 @@ struct SampleAnswer {
   bool operator==(const SampleAnswer&) const = default;
 };
 
+// A row without lists and mask.
+OracleCase CaseOf(std::vector<float> logits,  // [vocab]
+                  SamplingRow row = {});
+
 // One call of Sample for all of `rows`, whose vocabulary is one. An argument
 // that no row has is left out. Fails the test where a gap has been written to.
 std::vector<SampleAnswer> SampleRows(TestDevice& device,

@@ -5,15 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
+#include "backend/float_extremes.h"
 #include "backend/sample_case.h"
 #include "backend/seeded_test.h"
 
 namespace winnow {
 namespace {
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 using SampleConformanceTest = SeededTest;
 
@@ -22,13 +20,6 @@ int64_t AnyVocab(RandomSource& random) {
   return random.Chance(0.5)
              ? random.Between(1, 300)
              : random.Among<int64_t>({31, 32, 33, 512, 1023, 2047, 4096, 4129});
-}
-
-OracleCase CaseOf(std::vector<float> logits, SamplingRow row = {}) {
-  OracleCase asked;
-  asked.logits = std::move(logits);
-  asked.row = row;
-  return asked;
 }
 
 // Two roundings of float32, of a logit and of its logarithm, and weights that

@@ -5,20 +5,12 @@
 #include <cmath>
 #include <limits>
 
+#include "backend/float_extremes.h"
 #include "backend/sample_case.h"
 #include "backend/seeded_test.h"
 
 namespace winnow {
 namespace {
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-OracleCase CaseOf(std::vector<float> logits, SamplingRow row = {}) {
-  OracleCase asked;
-  asked.logits = std::move(logits);
-  asked.row = row;
-  return asked;
-}
 
 class SampleEdgesConformanceTest : public SeededTest {
  protected:

@@ -4,13 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
+
+#include "backend/float_extremes.h"
 
 namespace winnow {
 namespace {
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // In float32, as the rules say: ties are made by its rounding.
 std::vector<float> Scores(const OracleCase& asked) {

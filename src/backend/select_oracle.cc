@@ -16,11 +16,6 @@ using Kind = SummaryRows::Kind;
 constexpr double kFloatSlack = 3e-6;      // of the sum of absolute terms
 constexpr double kBFloat16Step = 0x1p-8;  // half a unit in the last place
 
-double StepOf(Dtype dtype) {
-  if (dtype == Dtype::kBFloat16) return kBFloat16Step;
-  return dtype == Dtype::kFloat16 ? 0x1p-11 : 0x1p-24;
-}
-
 // One head's view of the keys.
 struct HeadKeys {
   const SparseCase& sparse;
@@ -129,7 +124,7 @@ BoundedScore RawScore(const HeadKeys& keys, const SummaryRows& rows,
         std::abs(keys.Query(c)) * (std::abs(s.least) + std::abs(s.greatest));
   }
   if (rows.dtype == Dtype::kFloat8E4M3) RoundRowToFloat8(rows.kind, channels);
-  BoundedScore score = {0, magnitude * (kFloatSlack + StepOf(rows.dtype))};
+  BoundedScore score = {0, magnitude * (kFloatSlack + HalfUnitOf(rows.dtype))};
   for (int c = 0; c < k_dim; ++c) {
     const KeptChannel& kept = channels[static_cast<size_t>(c)];
     const double q = keys.Query(c);
@@ -139,8 +134,9 @@ BoundedScore RawScore(const HeadKeys& keys, const SummaryRows& rows,
   return score;
 }
 
-std::vector<BoundedScore> RawScores(const HeadKeys& keys,
-                                    const SummaryRows& rows, int64_t context) {
+std::vector<BoundedScore> SummaryScores(const HeadKeys& keys,
+                                        const SummaryRows& rows,
+                                        int64_t context) {
   std::vector<BoundedScore> scores;
   for (int64_t j = 0; j < NumVisibleRows(rows, context); ++j) {
     scores.push_back(RawScore(keys, rows, j));
@@ -166,7 +162,7 @@ void MapHead(const HeadKeys& keys, const SelectProgram& program,
   const double scale = keys.sparse.scale;
   std::vector<BoundedScore> of_normalizer = scores;
   if (program.map == HeadMap::kExpMinusLse) {
-    of_normalizer = RawScores(keys, program.normalizer, context);
+    of_normalizer = SummaryScores(keys, program.normalizer, context);
   }
   if (of_normalizer.empty()) {
     for (auto& score : scores) score = {0, 0};
@@ -209,6 +205,11 @@ BoundedScore Reduce(Reduction reduction, std::span<const BoundedScore> scores) {
 
 }  // namespace
 
+double HalfUnitOf(Dtype dtype) {
+  if (dtype == Dtype::kBFloat16) return kBFloat16Step;
+  return dtype == Dtype::kFloat16 ? 0x1p-11 : 0x1p-24;
+}
+
 std::vector<BoundedScore> OracleScores(const SparseCase& sparse,
                                        const SelectProgram& program,
                                        size_t request, int64_t row,
@@ -217,7 +218,7 @@ std::vector<BoundedScore> OracleScores(const SparseCase& sparse,
   std::vector<std::vector<BoundedScore>> heads;
   for (int head = first_head; head < end_head; ++head) {
     const HeadKeys keys = {sparse, request, row, head};
-    heads.push_back(RawScores(keys, program.rows, context));
+    heads.push_back(SummaryScores(keys, program.rows, context));
     MapHead(keys, program, context, heads.back());
   }
   std::vector<BoundedScore> rows;

@@ -16,6 +16,9 @@ struct BoundedScore {
   double slack = 0;
 };
 
+// Half a unit in the last place of a number around 1.
+double HalfUnitOf(Dtype dtype);
+
 // Of each partition of the row's context; -infinity where it has no row.
 // Written from the comments of select_program.h, and not from a backend.
 std::vector<BoundedScore> OracleScores(const SparseCase& sparse,

@@ -8,7 +8,7 @@
 namespace winnow {
 namespace {
 
-int64_t Product(const std::vector<int64_t>& shape) {
+int64_t NumElements(const std::vector<int64_t>& shape) {
   int64_t product = 1;
   for (const int64_t dim : shape) product *= dim;
   return product;
@@ -40,7 +40,7 @@ View BytesOf(const View& view) {
 TestArray::TestArray(Dtype type, std::vector<int64_t> dims)
     : dtype(type),
       shape(std::move(dims)),
-      values(static_cast<size_t>(Product(shape))) {}
+      values(static_cast<size_t>(NumElements(shape))) {}
 
 TestArray RandomArray(Dtype dtype, std::vector<int64_t> shape,
                       RandomSource& random) {

@@ -5,13 +5,13 @@
 #include <algorithm>
 
 #include "backend/cpu/cpu_backend.h"
+#include "cache/cache_case.h"
 #include "kv/kv_cache.h"
 
 namespace winnow {
 namespace {
 
-constexpr int kNumLayers = 3, kNumHeads = 2, kNumExtents = 6;
-constexpr int kKDim = 4, kVDim = 8;
+constexpr int kNumExtents = 6;
 
 class DeviceCacheTest : public ::testing::TestWithParam<PoolLayout> {
  protected:

@@ -7,13 +7,6 @@
 namespace winnow {
 namespace {
 
-const std::vector<PageKind> kKinds = {0, 1};
-
-TestText Text(std::initializer_list<int> digits, std::string root = "root") {
-  const std::vector<int> pages(digits);
-  return TextOf(std::move(root), pages);
-}
-
 class DiskIndexTest : public testing::Test {
  protected:
   void TearDown() override { ExpectInvariants(index_); }

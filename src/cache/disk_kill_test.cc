@@ -17,12 +17,12 @@
 namespace winnow {
 namespace {
 
-constexpr int64_t kPieceBytes = 100000;
+constexpr int64_t kBigPieceBytes = 100000;
 constexpr int64_t kMaxBytes = 6 << 20;
 constexpr int kNumTexts = 40;
 constexpr int kMaxPages = 6;
 
-TestText Text(int number) {
+TestText NumberedText(int number) {
   std::mt19937 random(static_cast<uint32_t>(number));
   return DrawText(random, kMaxPages);
 }
@@ -33,7 +33,7 @@ Result<std::unique_ptr<DiskStore>> OpenStore(
                    DirectFolder::Open(path, {.max_transfers = 8}));
   return DiskStore::Open(
       std::move(folder),
-      {.header = {.key = "a tiny model", .piece_bytes = kPieceBytes},
+      {.header = {.key = "a tiny model", .piece_bytes = kBigPieceBytes},
        .max_bytes = kMaxBytes});
 }
 
@@ -42,10 +42,10 @@ Result<std::unique_ptr<DiskStore>> OpenStore(
   Result<std::unique_ptr<DiskStore>> store = OpenStore(path);
   if (!store.ok()) _exit(3);
   for (int i = seed;; ++i) {
-    const TestText text = Text(i % kNumTexts);
+    const TestText text = NumberedText(i % kNumTexts);
     std::vector<std::vector<std::byte>> pieces;
     for (size_t page = 0; page < text.num_pages(); ++page) {
-      pieces.push_back(PieceOf(text, page, kPieceBytes));
+      pieces.push_back(PieceOf(text, page, kBigPieceBytes));
     }
     const std::vector<std::span<const std::byte>> sources(pieces.begin(),
                                                           pieces.end());
@@ -77,11 +77,11 @@ int ExpectWhole(const std::filesystem::path& path) {
   const std::vector<PageKind> kinds = {0, 1};
   int num_whole = 0;
   for (int i = 0; i < kNumTexts; ++i) {
-    TestText text = Text(i);
+    TestText text = NumberedText(i);
     const std::vector<DiskPlace> found =
         store.Find(text.path(), text.num_pages(), kinds);
     std::vector<std::vector<std::byte>> pieces(
-        found.size(), std::vector<std::byte>(kPieceBytes));
+        found.size(), std::vector<std::byte>(kBigPieceBytes));
     for (size_t page = 0; page < found.size(); ++page) {
       text.kinds[page] = found[page].kind;
     }
@@ -95,7 +95,7 @@ int ExpectWhole(const std::filesystem::path& path) {
       for (const PieceDone& done : store.Wait()) {
         if (!done.status.ok()) continue;  // It was torn, and is a miss.
         const size_t page = pages.at(done.ticket);
-        EXPECT_EQ(pieces[page], PieceOf(text, page, kPieceBytes))
+        EXPECT_EQ(pieces[page], PieceOf(text, page, kBigPieceBytes))
             << "text " << i << " page " << page;
         ++num_whole;
       }

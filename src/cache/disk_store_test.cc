@@ -13,14 +13,8 @@
 namespace winnow {
 namespace {
 
-constexpr int64_t kPieceBytes = 5000;
+constexpr int64_t kSmallPieceBytes = 5000;
 constexpr int64_t kSlotBytes = 8192 + 4096;
-const std::vector<PageKind> kKinds = {0, 1};
-
-TestText Text(std::initializer_list<int> digits) {
-  const std::vector<int> pages(digits);
-  return TextOf("root", pages);
-}
 
 class DiskStoreTest : public testing::Test {
  protected:
@@ -28,7 +22,7 @@ class DiskStoreTest : public testing::Test {
     store_.reset();
     return DiskStore::Open(
         disk_.Open(),
-        {.header = {.key = std::move(key), .piece_bytes = kPieceBytes},
+        {.header = {.key = std::move(key), .piece_bytes = kSmallPieceBytes},
          .max_bytes = num_slots_ * kSlotBytes,
          .has_own_thread = has_own_thread_});
   }
@@ -41,7 +35,7 @@ class DiskStoreTest : public testing::Test {
   std::vector<ErrorCode> Write(const TestText& text) {
     std::vector<std::vector<std::byte>> pieces;
     for (size_t page = 0; page < text.num_pages(); ++page) {
-      pieces.push_back(PieceOf(text, page, kPieceBytes));
+      pieces.push_back(PieceOf(text, page, kSmallPieceBytes));
     }
     const std::vector<std::span<const std::byte>> sources(pieces.begin(),
                                                           pieces.end());
@@ -61,7 +55,7 @@ class DiskStoreTest : public testing::Test {
     std::vector<TestTarget> read;
     std::vector<std::span<std::byte>> targets;
     for (size_t page = 0; page < found.size(); ++page) {
-      read.emplace_back(kPieceBytes, skew_);
+      read.emplace_back(kSmallPieceBytes, skew_);
       targets.push_back(read.back().piece());
     }
     store_->Read(found, targets);
@@ -70,7 +64,7 @@ class DiskStoreTest : public testing::Test {
     for (size_t page = 0; page < read.size(); ++page) {
       EXPECT_TRUE(read[page].stays_within()) << "page " << page;
       num_wrong += !std::ranges::equal(read[page].piece(),
-                                       PieceOf(text, page, kPieceBytes));
+                                       PieceOf(text, page, kSmallPieceBytes));
     }
     EXPECT_LE(num_wrong, errors.size());
     return errors;
@@ -156,7 +150,7 @@ TEST_F(DiskStoreTest, MayBeClosedInTheMiddle) {
   const TestText text = Text({1, 2, 3, 4, 5, 6, 7, 8, 9});
   std::vector<std::vector<std::byte>> pieces;
   for (size_t page = 0; page < text.num_pages(); ++page) {
-    pieces.push_back(PieceOf(text, page, kPieceBytes));
+    pieces.push_back(PieceOf(text, page, kSmallPieceBytes));
   }
   const std::vector<std::span<const std::byte>> sources(pieces.begin(),
                                                         pieces.end());
@@ -175,7 +169,7 @@ TEST_F(DiskStoreTest, MayBeClosedWhileItReads) {
     std::vector<TestTarget> read;
     std::vector<std::span<std::byte>> targets;
     for (size_t page = 0; page < text.num_pages(); ++page) {
-      read.emplace_back(kPieceBytes, 0);
+      read.emplace_back(kSmallPieceBytes, 0);
       targets.push_back(read.back().piece());
     }
     store_->Read(store_->Find(text.path(), text.num_pages(), kKinds), targets);
@@ -313,7 +307,7 @@ TEST_F(DiskStoreTest, APieceThatWentMeanwhileIsNotFound) {
   const TestText text = Text({1});
   const auto found = store_->Find(text.path(), 1, kKinds);
   Write(Text({2}));
-  std::vector<std::byte> piece(kPieceBytes);
+  std::vector<std::byte> piece(kSmallPieceBytes);
   const std::span<std::byte> target(piece);
   const auto tickets = store_->Read(found, {&target, 1});
   const std::vector<PieceDone> done = store_->Wait();

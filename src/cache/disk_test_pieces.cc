@@ -14,6 +14,10 @@ TestText TextOf(std::string root, std::span<const int> digits) {
   return text;
 }
 
+TestText Text(std::initializer_list<int> digits, std::string root) {
+  return TextOf(std::move(root), std::vector<int>(digits));
+}
+
 TestText DrawText(std::mt19937& random, int max_pages) {
   const int digits_there[] = {0, 1, 10};
   std::vector<int> digits(1 + random() % static_cast<unsigned>(max_pages));

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <random>
 #include <span>
 #include <string>
@@ -25,7 +26,9 @@ struct TestText {
 };
 
 // Page i is 32 times digits[i], of kind 0 or 1 by its tens.
+inline constexpr PageKind kKinds[] = {0, 1};
 TestText TextOf(std::string root, std::span<const int> digits);
+TestText Text(std::initializer_list<int> digits, std::string root = "root");
 // Of few roots and digits, so that texts often begin alike.
 TestText DrawText(std::mt19937& random, int max_pages);
 

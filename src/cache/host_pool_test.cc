@@ -7,12 +7,11 @@
 #include <random>
 
 #include "backend/cpu/cpu_backend.h"
+#include "cache/cache_case.h"
 
 namespace winnow {
 namespace {
 
-constexpr int kNumLayers = 3, kNumHeads = 2;
-constexpr int64_t kSliceBytes = 32 * (4 + 8) * 4;
 constexpr int64_t kExtentBytes = kNumLayers * kNumHeads * kSliceBytes;
 constexpr auto kToHost = TierCopy::Direction::kToHost;
 constexpr auto kToDevice = TierCopy::Direction::kToDevice;

@@ -7,11 +7,12 @@
 #include <random>
 
 #include "backend/cpu/cpu_backend.h"
+#include "cache/cache_case.h"
 
 namespace winnow {
 namespace {
 
-constexpr int kLayers = 3, kHeads = 2, kHidden = 24;
+constexpr int kHidden = 24;
 
 class PromptStripsTest : public testing::TestWithParam<PoolLayout> {
  protected:
@@ -19,8 +20,8 @@ class PromptStripsTest : public testing::TestWithParam<PoolLayout> {
     const SliceFormat format = MakeSliceFormat(Dtype::kBFloat16, 4, 4);
     pool_ = std::make_unique<StripPool>(
         StripPool::Create(*backend_, {.format = format,
-                                      .num_layers = kLayers,
-                                      .num_kv_heads = kHeads,
+                                      .num_layers = kNumLayers,
+                                      .num_kv_heads = kNumHeads,
                                       .num_extents = 6,
                                       .layout = GetParam()})
             .value());
@@ -65,7 +66,7 @@ class PromptStripsTest : public testing::TestWithParam<PoolLayout> {
 // and the last page is written where its extent has that layer.
 TEST_P(PromptStripsTest, ALayerLeavesBeforeTheNextIsWritten) {
   const auto strip_bytes = static_cast<size_t>(pool_->strip_bytes());
-  for (int layer = 0; layer < kLayers; ++layer) {
+  for (int layer = 0; layer < kNumLayers; ++layer) {
     strips_->WriteTables(*queue_, layer, std::array{places_});
     Wait();
     for (int page = 0; page < 4; ++page) {
@@ -76,7 +77,7 @@ TEST_P(PromptStripsTest, ALayerLeavesBeforeTheNextIsWritten) {
     strips_->CopyToHost(*queue_, places_, layer, 50, 4 * kPageTokens);
     Wait();
   }
-  for (int layer = 0; layer < kLayers; ++layer) {
+  for (int layer = 0; layer < kNumLayers; ++layer) {
     for (size_t page = 0; page < 3; ++page) {
       const std::byte* bytes = host_->Extent(hosts_[page]).data +
                                static_cast<size_t>(layer) * strip_bytes;
@@ -91,7 +92,7 @@ TEST_P(PromptStripsTest, ALayerLeavesBeforeTheNextIsWritten) {
   // Nobody else's.
   EXPECT_EQ(*host_->Extent(ExtentId(1)).data, std::byte{0});
   for (const uint32_t extent : {0u, 4u}) {
-    for (int layer = 0; layer < kLayers; ++layer) {
+    for (int layer = 0; layer < kNumLayers; ++layer) {
       EXPECT_EQ(*pool_->Slice(layer, ExtentId(extent), 0), std::byte{0});
     }
   }
@@ -113,14 +114,14 @@ TEST_P(PromptStripsTest, APageLeavesWhenItIsFull) {
 // Of what is cached each layer comes when it is its turn.
 TEST_P(PromptStripsTest, WhatIsCachedComesNearLayerByLayer) {
   const auto strip_bytes = static_cast<size_t>(pool_->strip_bytes());
-  for (int layer = 0; layer < kLayers; ++layer) {
+  for (int layer = 0; layer < kNumLayers; ++layer) {
     for (size_t page = 0; page < 3; ++page) {
       std::memset(host_->Extent(hosts_[page]).data +
                       static_cast<size_t>(layer) * strip_bytes,
                   16 * layer + static_cast<int>(page) + 1, strip_bytes);
     }
   }
-  for (int layer = 0; layer < kLayers; ++layer) {
+  for (int layer = 0; layer < kNumLayers; ++layer) {
     strips_->WriteTables(*queue_, layer, std::array{places_});
     strips_->CopyFromHost(*queue_, places_, layer, 2);
     Wait();

@@ -12,11 +12,12 @@
 #include <set>
 
 #include "backend/cpu/cpu_backend.h"
+#include "cache/cache_case.h"
 
 namespace winnow {
 namespace {
 
-constexpr int kLayers = 3, kHeads = 2, kPages = 90, kHostPages = 400;
+constexpr int kPages = 90, kHostPages = 400;
 constexpr int kDeviceExtents = 80, kRequests = 3;
 
 class SlotTablesTest : public ::testing::TestWithParam<
@@ -28,13 +29,13 @@ class SlotTablesTest : public ::testing::TestWithParam<
     pieces_ = PiecesAPage(format_);
     auto pool =
         StripPool::Create(*backend_, {.format = format_,
-                                      .num_layers = kLayers,
-                                      .num_kv_heads = kHeads,
+                                      .num_layers = kNumLayers,
+                                      .num_kv_heads = kNumHeads,
                                       .num_extents = kDeviceExtents,
                                       .layout = std::get<0>(GetParam())});
     ASSERT_TRUE(pool.ok());
     pool_.emplace(std::move(pool).value());
-    const int64_t extent_bytes = ExtentBytes(format_, kLayers, kHeads);
+    const int64_t extent_bytes = ExtentBytes(format_, kNumLayers, kNumHeads);
     auto host = HostPool::Create(
         *backend_, *pool_,
         {.num_extents = kHostPages, .max_piece_bytes = 7 * extent_bytes});
@@ -49,8 +50,8 @@ class SlotTablesTest : public ::testing::TestWithParam<
     }
     auto tables = SlotTables::Create(*backend_, *pool_, *host_,
                                      {.format = format_,
-                                      .num_layers = kLayers,
-                                      .num_kv_heads = kHeads,
+                                      .num_layers = kNumLayers,
+                                      .num_kv_heads = kNumHeads,
                                       .num_segments = 8,
                                       .num_chunks = 20,
                                       .max_requests = kRequests,
@@ -66,7 +67,7 @@ class SlotTablesTest : public ::testing::TestWithParam<
   std::vector<float> Piece(ExtentId page, int layer, int head,
                            int index) const {
     const std::byte* slice = host_->Extent(page).data +
-                             (layer * kHeads + head) * format_.slice_bytes;
+                             (layer * kNumHeads + head) * format_.slice_bytes;
     return NumbersAt(slice, index);
   }
   std::vector<float> NumbersAt(const std::byte* slice, int index) const {
@@ -83,8 +84,8 @@ class SlotTablesTest : public ::testing::TestWithParam<
                           int slot) const {
     const uint32_t strip =
         ledger_.frames(sequence, layer)[static_cast<size_t>(slot / pieces_)];
-    return NumbersAt(pool_->Slice(static_cast<int>(strip % kLayers),
-                                  ExtentId(strip / kLayers), head),
+    return NumbersAt(pool_->Slice(static_cast<int>(strip % kNumLayers),
+                                  ExtentId(strip / kNumLayers), head),
                      slot % pieces_);
   }
 
@@ -116,11 +117,11 @@ class SlotTablesTest : public ::testing::TestWithParam<
     }
     std::vector<uint32_t> page_table(static_cast<size_t>(count) * kPages,
                                      kNotWhole);
-    for (int layer = 0; layer < kLayers; ++layer) {
+    for (int layer = 0; layer < kNumLayers; ++layer) {
       step.layer = layer;
       LayerCache cache;
       cache.format = format_;
-      cache.num_kv_heads = kHeads;
+      cache.num_kv_heads = kNumHeads;
       cache.strips = pool_->strips(layer);
       cache.extent_stride_bytes = pool_->extent_stride_bytes();
       cache.max_pages = kPages;
@@ -137,13 +138,13 @@ class SlotTablesTest : public ::testing::TestWithParam<
   // Everything is picked, so each slot for which there is a piece holds one;
   // the next Bring finds as many.
   void ExpectSlots(const SlotRequest& request, int row, bool is_second) {
-    for (int layer = 0; layer < kLayers; ++layer) {
+    for (int layer = 0; layer < kNumLayers; ++layer) {
       const SlotTable& slots = tables_->layers()[static_cast<size_t>(layer)];
       const auto frames = ledger_.frames(request.sequence, layer);
       const auto chunks = ledger_.chunks(request.sequence, layer);
       const int64_t num_slots = std::ssize(frames) * pieces_;
       int64_t num_held = 0;
-      for (int head = 0; head < kHeads; ++head) {
+      for (int head = 0; head < kNumHeads; ++head) {
         std::set<uint32_t> held;
         for (int slot = 0; slot < num_slots; ++slot) {
           const int a_chunk = kChunkFrames * pieces_;
@@ -163,8 +164,8 @@ class SlotTablesTest : public ::testing::TestWithParam<
         num_held += std::ssize(held);
       }
       const int64_t num_picks =
-          std::ssize(request.host_pages) * pieces_ * kHeads;
-      EXPECT_EQ(num_held, std::min(num_slots * kHeads, num_picks));
+          std::ssize(request.host_pages) * pieces_ * kNumHeads;
+      EXPECT_EQ(num_held, std::min(num_slots * kNumHeads, num_picks));
       EXPECT_EQ(Count(layer, row, kPicksCount), num_picks);
       if (is_second) {
         EXPECT_EQ(Count(layer, row, kHitsCount), num_held);
@@ -180,7 +181,7 @@ class SlotTablesTest : public ::testing::TestWithParam<
   // host then.
   void Linger(ExtentId on_host, ExtentId extent) {
     const View host = host_->Extent(on_host);
-    for (int layer = 0; layer < kLayers; ++layer) {
+    for (int layer = 0; layer < kNumLayers; ++layer) {
       std::memcpy(pool_->Slice(layer, extent, 0),
                   host.data + layer * pool_->strip_bytes(),
                   static_cast<size_t>(pool_->strip_bytes()));
@@ -205,7 +206,7 @@ class SlotTablesTest : public ::testing::TestWithParam<
   int pieces_ = 1;
   std::optional<StripPool> pool_;
   std::unique_ptr<HostPool> host_;
-  SlotLedger ledger_{{.num_layers = kLayers,
+  SlotLedger ledger_{{.num_layers = kNumLayers,
                       .num_segments = 8,
                       .num_chunks = 20,
                       .max_frames = 70}};
@@ -220,7 +221,7 @@ TEST_P(SlotTablesTest, SlotsHoldTheirOwnSequence) {
   }
   struct Opened {
     std::vector<ExtentId> pages;
-    std::vector<int> frames = std::vector<int>(kLayers);
+    std::vector<int> frames = std::vector<int>(kNumLayers);
   };
   std::map<SequenceId, Opened> open;
   for (int round = 0; round < 60; ++round) {
@@ -242,7 +243,7 @@ TEST_P(SlotTablesTest, SlotsHoldTheirOwnSequence) {
     for (auto& [id, opened] : open) {
       if (below(2) == 0) {
         std::vector<int> frames;
-        for (int layer = 0; layer < kLayers; ++layer) {
+        for (int layer = 0; layer < kNumLayers; ++layer) {
           frames.push_back(below(below(3) == 0 ? 70 : 12));
         }
         if (ledger_.Resize(id, frames)) opened.frames = frames;
@@ -313,7 +314,7 @@ TEST_P(SlotTablesTest, AStripStandsForAPageWhereALayerIsNear) {
     ledger_.Open(id);
     ASSERT_TRUE(ledger_.Cover(id, 1, 4));
   }
-  ASSERT_TRUE(ledger_.Hold(near, kDeviceExtents * kLayers));
+  ASSERT_TRUE(ledger_.Hold(near, kDeviceExtents * kNumLayers));
   const std::span<const uint32_t> held = ledger_.held(near);
   for (size_t first = 0; first + 6 <= held.size(); first += 6) {
     std::vector<uint32_t> strips(2, 0);  // of the page that is whole
@@ -333,15 +334,15 @@ TEST_P(SlotTablesTest, AStripStandsForAPageWhereALayerIsNear) {
          .near_layers = near_layers,
          .near_strips = strips}};
     tables_->WriteRows(*queue_, ledger_, requests);
-    for (int layer = 0; layer < kLayers; ++layer) {
+    for (int layer = 0; layer < kNumLayers; ++layer) {
       for (int page = 1; page < 4; ++page) {
         const auto i = static_cast<size_t>(page) * 2 + (layer == 2 ? 1 : 0);
         const std::byte* on_host =
             host_->Extent(hosts[static_cast<size_t>(page)]).data +
             layer * pool_->strip_bytes();
         const std::byte* place =
-            pool_->Slice(static_cast<int>(strips[i] % kLayers),
-                         ExtentId(strips[i] / kLayers), 0);
+            pool_->Slice(static_cast<int>(strips[i] % kNumLayers),
+                         ExtentId(strips[i] / kNumLayers), 0);
         EXPECT_EQ(FarPlace(layer, 0, page), on_host);
         EXPECT_EQ(FarPlace(layer, 1, page), layer == 1 ? on_host : place);
         EXPECT_EQ(std::memcmp(FarPlace(layer, 1, page), on_host,
@@ -403,10 +404,10 @@ TEST_P(SlotTablesTest, APageThatLingersComesFromTheDevice) {
   EXPECT_EQ(tables_->layers()[1].host_pages.At(0, 2), 4u);
   // Everything is picked, pages in their order.
   for (const int layer : {1, 2}) {
-    EXPECT_EQ(Count(layer, 0, kLingeringCount), 2 * pieces_ * kHeads);
-    EXPECT_EQ(Count(layer, 0, kMissesCount), 4 * pieces_ * kHeads);
+    EXPECT_EQ(Count(layer, 0, kLingeringCount), 2 * pieces_ * kNumHeads);
+    EXPECT_EQ(Count(layer, 0, kMissesCount), 4 * pieces_ * kNumHeads);
   }
-  for (int head = 0; head < kHeads; ++head) {
+  for (int head = 0; head < kNumHeads; ++head) {
     for (int index = 0; index < pieces_; ++index) {
       for (const auto& [page, extent] : lingering) {
         const int slot = static_cast<int>(page) * pieces_ + index;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "backend/cpu/cpu_backend.h"
+#include "cache/cache_case.h"
 
 namespace winnow {
 namespace {
@@ -16,8 +17,6 @@ StripPoolOptions Options(PoolLayout layout) {
           .num_extents = 5,
           .layout = layout};
 }
-
-constexpr int64_t kSliceBytes = 32 * (4 + 8) * 4;
 
 class StripPoolTest : public ::testing::TestWithParam<PoolLayout> {
  protected:

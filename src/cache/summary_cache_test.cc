@@ -5,11 +5,12 @@
 #include <array>
 
 #include "backend/cpu/cpu_backend.h"
+#include "cache/cache_case.h"
 
 namespace winnow {
 namespace {
 
-constexpr int kNumLayers = 3, kNumHeads = 2, kKDim = 4, kNumSegments = 5;
+constexpr int kNumSegments = 5;
 
 class SummaryCacheTest : public ::testing::Test {
  protected:

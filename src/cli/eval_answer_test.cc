@@ -4,15 +4,12 @@
 
 #include <filesystem>
 
-#include "source_dir.h"
+#include "cli/golden_tokenizers.h"
 
 namespace winnow {
 namespace {
 
 using Ids = std::vector<int32_t>;
-
-const std::filesystem::path kTokenizer =
-    std::filesystem::path(WINNOW_SOURCE_DIR) / "tests/golden/tokenizers/llama3";
 
 // Plays the engine: what is drawn is given.
 class EvalAnswerTest : public testing::Test {

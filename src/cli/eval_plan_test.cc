@@ -5,13 +5,10 @@
 #include <filesystem>
 
 #include "base/file.h"
-#include "source_dir.h"
+#include "cli/golden_tokenizers.h"
 
 namespace winnow {
 namespace {
-
-const std::filesystem::path kTokenizers =
-    std::filesystem::path(WINNOW_SOURCE_DIR) / "tests/golden/tokenizers";
 
 class EvalPlanTest : public testing::Test {
  protected:

@@ -4,13 +4,10 @@
 
 #include <filesystem>
 
-#include "source_dir.h"
+#include "cli/golden_tokenizers.h"
 
 namespace winnow {
 namespace {
-
-const std::filesystem::path kTokenizer =
-    std::filesystem::path(WINNOW_SOURCE_DIR) / "tests/golden/tokenizers/llama3";
 
 // Plays the engine.
 class GenerationTest : public testing::Test {

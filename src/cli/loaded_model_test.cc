@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "backend/forwarding.h"
-#include "source_dir.h"
+#include "cli/golden_tokenizers.h"
 #include "tests/golden/temporary_folder.h"
 #include "tests/golden/tiny_model.h"
 
@@ -13,9 +13,6 @@ namespace winnow {
 namespace {
 
 using Ids = std::vector<int32_t>;
-
-const std::filesystem::path kTokenizers =
-    std::filesystem::path(WINNOW_SOURCE_DIR) / "tests/golden/tokenizers";
 
 // A tiny model whose tokenizer has more tokens than it has rows.
 class LoadedModelTest : public testing::Test {

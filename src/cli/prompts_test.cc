@@ -5,14 +5,11 @@
 #include <filesystem>
 
 #include "base/file.h"
-#include "source_dir.h"
+#include "cli/golden_tokenizers.h"
 #include "tests/golden/temporary_folder.h"
 
 namespace winnow {
 namespace {
-
-const std::filesystem::path kTokenizer =
-    std::filesystem::path(WINNOW_SOURCE_DIR) / "tests/golden/tokenizers/llama3";
 
 class PromptsTest : public testing::Test {
  protected:

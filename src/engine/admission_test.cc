@@ -8,10 +8,10 @@
 namespace winnow {
 namespace {
 
-constexpr SchedulerLimits kLimits = {.max_num_seqs = 4,
-                                     .max_num_batched_tokens = 100,
-                                     .num_layers = 1,
-                                     .num_pages = 10};
+constexpr SchedulerLimits kAdmissionLimits = {.max_num_seqs = 4,
+                                              .max_num_batched_tokens = 100,
+                                              .num_layers = 1,
+                                              .num_pages = 10};
 
 SequenceSnapshot Plain(uint64_t id, int64_t life_pages) {
   return {.id = SequenceId(id), .num_tokens = 64, .life_pages = life_pages};
@@ -38,8 +38,9 @@ SequenceSnapshot ForkOf(uint64_t prefix, uint64_t id, int64_t life_pages) {
           .prefix = SequenceId(prefix)};
 }
 
-std::vector<uint64_t> Admitted(std::vector<SequenceSnapshot> sequences,
-                               const SchedulerLimits& limits = kLimits) {
+std::vector<uint64_t> Admitted(
+    std::vector<SequenceSnapshot> sequences,
+    const SchedulerLimits& limits = kAdmissionLimits) {
   std::vector<uint64_t> ids;
   for (const SequenceId id : Admission({limits, sequences}).Admit(sequences)) {
     ids.push_back(id.value());
@@ -67,7 +68,7 @@ SequenceSnapshot Layerwise(uint64_t id, int64_t life_pages,
 
 // Pages that they share take no room in the pool, and each its own in tables.
 TEST(AdmissionTest, PageTablesHaveRoomForAllWhoRun) {
-  SchedulerLimits limits = kLimits;
+  SchedulerLimits limits = kAdmissionLimits;
   limits.num_table_pages = 9;
   const auto plain = [](uint64_t id, int64_t table_pages) {
     SequenceSnapshot sequence = Plain(id, 1);
@@ -88,7 +89,7 @@ TEST(AdmissionTest, PageTablesHaveRoomForAllWhoRun) {
 // Whoever may give way is promised what is expected in tables too; and the
 // longest of these goes on beside all that never do.
 TEST(AdmissionTest, PageTablesArePromisedByWhatIsExpected) {
-  SchedulerLimits limits = kLimits;
+  SchedulerLimits limits = kAdmissionLimits;
   limits.num_table_pages = 9;
   const auto expecting = [](SequenceSnapshot sequence, int64_t life,
                             std::optional<int64_t> expected) {
@@ -123,8 +124,9 @@ TEST(AdmissionTest, SummariesHaveRoomForAllWhoAreAdmitted) {
   const auto admitted = [](const std::vector<SequenceSnapshot>& sequences) {
     std::vector<SequenceSnapshot> some = sequences;
     std::vector<uint64_t> ids;
-    const ScheduleInput input = {
-        .limits = kLimits, .sequences = sequences, .num_segments = {5, 9}};
+    const ScheduleInput input = {.limits = kAdmissionLimits,
+                                 .sequences = sequences,
+                                 .num_segments = {5, 9}};
     for (const SequenceId id : Admission(input).Admit(some)) {
       ids.push_back(id.value());
     }
@@ -168,7 +170,7 @@ TEST(AdmissionTest, WhoIsLayerwiseIsPromisedItsLifeBesideOthers) {
 }
 
 TEST(AdmissionTest, WhoIsLayerwiseWaitsForTheHostToo) {
-  SchedulerLimits limits = kLimits;
+  SchedulerLimits limits = kAdmissionLimits;
   limits.num_free_host_pages = 20;
   const auto admitted = [&](const std::vector<SequenceSnapshot>& sequences) {
     return Admitted(sequences, limits);
@@ -219,7 +221,7 @@ TEST(AdmissionTest, PagesThatSeveralHoldArePromisedOnce) {
   second.admitted = true;
   second.shared_pages = 0;
   std::vector<SequenceSnapshot> three = {first, second, Plain(3, 1)};
-  ScheduleInput input = {kLimits, three, /*repeated_pages=*/3};
+  ScheduleInput input = {kAdmissionLimits, three, /*repeated_pages=*/3};
   EXPECT_EQ(Admission(input).Admit(three).size(), 1u);
   input.repeated_pages = 2;
   three[2].admitted = false;
@@ -242,7 +244,7 @@ TEST(AdmissionTest, WhoMayGiveWayIsPromisedWhatIsExpected) {
 }
 
 TEST(AdmissionTest, APrefixThatIsOnlyHeldTakesNoPlaceAmongTheRunning) {
-  SchedulerLimits limits = kLimits;
+  SchedulerLimits limits = kAdmissionLimits;
   limits.max_num_seqs = 1;
   EXPECT_EQ(Admitted({Read(PrefixOf(1, 4, 3)), ForkOf(1, 2, 3)}, limits),
             Ids{2});
@@ -352,7 +354,7 @@ TEST(AdmissionTest, EverySequenceEndsWithinThePool) {
 }
 
 int64_t SparePages(std::vector<SequenceSnapshot> sequences,
-                   const SchedulerLimits& limits = kLimits) {
+                   const SchedulerLimits& limits = kAdmissionLimits) {
   Admission admission({limits, sequences});
   admission.Admit(sequences);
   return admission.num_spare_pages();
@@ -363,7 +365,7 @@ TEST(AdmissionTest, WhatIsSpareIsNobodysAndNotForWhoWaitsFirst) {
   EXPECT_EQ(SparePages({Plain(1, 3), Plain(2, 4)}), 3);
   EXPECT_EQ(SparePages({Plain(1, 3), Plain(2, 4), Plain(3, 4)}), 0);
   // The third waits for its turn, not for pages; the fourth is not counted.
-  SchedulerLimits limits = kLimits;
+  SchedulerLimits limits = kAdmissionLimits;
   limits.max_num_seqs = 2;
   EXPECT_EQ(
       SparePages({Plain(1, 1), Plain(2, 4), Plain(3, 4), Plain(4, 1)}, limits),

@@ -12,7 +12,7 @@ namespace winnow {
 
 class BitsListener : public RequestObserver {
  public:
-  void OnPrefill(int, int) override {}
+  void OnPrefill(int done, int) override { num_read = done; }
   bool OnToken(const GeneratedToken& token) override {
     bits.emplace_back(token.token_id, token.logprob);
     return true;
@@ -24,6 +24,7 @@ class BitsListener : public RequestObserver {
 
   std::vector<std::pair<int32_t, float>> bits;
   Completion completion;
+  int num_read = 0;  // tokens of its prompt
   bool finished = false;
 };
 

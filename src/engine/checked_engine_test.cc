@@ -13,7 +13,7 @@ namespace winnow {
 namespace {
 
 // Keeps the tokens, and what ended them.
-class Listener : public RequestObserver {
+class IdsListener : public RequestObserver {
  public:
   void OnPrefill(int, int) override {}
   bool OnToken(const GeneratedToken& token) override {
@@ -52,10 +52,10 @@ class CheckedEngineTest : public testing::Test {
     request.prompt = tiny.tokens;
     request.max_tokens = 20;
     request.sampling.temperature = 0;
-    Listener of_dense;
+    IdsListener of_dense;
     if (dense_beside) CHECK(engine->Add(request, &of_dense).ok(), "no room");
     if (!select.empty()) request.selector = 0;
-    Listener listener;
+    IdsListener listener;
     const Result<SequenceId> id = engine->Add(std::move(request), &listener);
     CHECK(id.ok(), "{}", id.error().message);
     while (true) {

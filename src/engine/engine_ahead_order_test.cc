@@ -16,8 +16,6 @@
 namespace winnow {
 namespace {
 
-constexpr int kPromptTokens = 40, kMaxTokens = 12;
-
 // Whatever comes is allowed; so it needs every token before the next draw.
 class Counting : public TokenConstraint {
  public:
@@ -35,6 +33,8 @@ class Counting : public TokenConstraint {
 
 class EngineAheadOrderTest : public testing::Test {
  protected:
+  static constexpr int kPromptTokens = 40, kMaxTokens = 12;
+
   void SetUp() override {
     golden_ = ReadTinyCase("llama");
     model_ = LoadTinyModel(golden_, Dtype::kFloat32);

@@ -18,8 +18,7 @@
 namespace winnow {
 namespace {
 
-constexpr int kMaxLength = 160;
-const std::vector<std::string> kSelectors = {
+const std::vector<std::string> kAheadSelectors = {
     "mean:budget=16,block=8,recent=8",
     "quest:budget=32,block=16,dense_layers=0",
     "infllm-v2:kernel=8,stride=4,block=32,budget=32,sink=0,recent=0,"
@@ -62,7 +61,7 @@ class AnyThird : public TokenConstraint {
 
 using Bits = std::vector<std::pair<int32_t, float>>;
 
-class Listener : public RequestObserver {
+class AheadListener : public RequestObserver {
  public:
   void OnPrefill(int done, int) override { num_read = done; }
   bool OnToken(const GeneratedToken& token) override {
@@ -117,6 +116,8 @@ struct Workload {
 
 class EngineAheadTest : public testing::TestWithParam<BackendUnderTest> {
  protected:
+  static constexpr int kMaxLength = 160;
+
   void SetUp() override {
     golden_ = ReadTinyCase("llama");
     WriteTinyModel(golden_, folder_.path(), {.dtype = Dtype::kFloat32});
@@ -165,7 +166,8 @@ class EngineAheadTest : public testing::TestWithParam<BackendUnderTest> {
       request.prompt = prefix->tokens;
       request.selector = prefix->selector;
     } else {
-      request.selector = Below(static_cast<int>(kSelectors.size()) + 3) - 3;
+      request.selector =
+          Below(static_cast<int>(kAheadSelectors.size()) + 3) - 3;
       request.selector = std::max(request.selector, -1);
     }
     const std::vector<int32_t> more =
@@ -225,7 +227,7 @@ class EngineAheadTest : public testing::TestWithParam<BackendUnderTest> {
         .host_kv_bytes = (OneIn(2) ? 4 + Below(20) : 0) * PageBytes(),
         .prefix_caching = OneIn(2),
         .layers_per_step = OneIn(12) ? 1 : 0,
-        .selectors = kSelectors,
+        .selectors = kAheadSelectors,
         .max_scored_rows = 16};
     if (workload.options.host_kv_bytes > 0) {
       workload.forces = !OneIn(3);
@@ -262,9 +264,9 @@ class EngineAheadTest : public testing::TestWithParam<BackendUnderTest> {
 
   // One engine's life with a workload's clients.
   struct Run {
-    std::vector<Listener> heard;
+    std::vector<AheadListener> heard;
     std::vector<std::optional<SequenceId>> ids = {};
-    Listener prefix = {};
+    AheadListener prefix = {};
     std::optional<SequenceId> prefix_id = {};
     std::vector<bool> cancelled = {};
   };
@@ -318,12 +320,13 @@ class EngineAheadTest : public testing::TestWithParam<BackendUnderTest> {
     Cancel(engine, workload, run);
   }
 
-  std::vector<Listener> Listen(const Workload& workload, bool looks_ahead) {
+  std::vector<AheadListener> Listen(const Workload& workload,
+                                    bool looks_ahead) {
     FaultyDisk disk{1};
     const auto engine = MakeEngine(workload.options, looks_ahead,
                                    workload.has_disk ? &disk : nullptr);
     Run run = {
-        .heard = std::vector<Listener>(workload.clients.size()),
+        .heard = std::vector<AheadListener>(workload.clients.size()),
         .ids = std::vector<std::optional<SequenceId>>(workload.clients.size())};
     std::mt19937 random(workload.clients.size());
     if (workload.prefix) {
@@ -349,7 +352,7 @@ class EngineAheadTest : public testing::TestWithParam<BackendUnderTest> {
     return std::move(run.heard);
   }
 
-  static void ExpectSame(const Listener& plain, const Listener& ahead,
+  static void ExpectSame(const AheadListener& plain, const AheadListener& ahead,
                          bool all_is_whole) {
     ASSERT_TRUE(plain.finished);
     ASSERT_TRUE(ahead.finished);
@@ -388,12 +391,12 @@ TEST_P(EngineAheadTest, NobodyHearsAnythingElse) {
     random_.seed(static_cast<uint64_t>(i));
     const Workload workload = AnyWorkload();
     backend_->num_ahead = 0;
-    const std::vector<Listener> plain = Listen(workload, false);
+    const std::vector<AheadListener> plain = Listen(workload, false);
     // Where a step is several, what is counted are these.
     const bool in_one = workload.options.layers_per_step == 0;
     ASSERT_TRUE(backend_->num_ahead == 0 || !in_one);
     backend_->num_ahead = 0;
-    const std::vector<Listener> ahead = Listen(workload, true);
+    const std::vector<AheadListener> ahead = Listen(workload, true);
     if (in_one) num_ahead += backend_->num_ahead;
     if (in_one && workload.has_disk) num_ahead_of_disk += backend_->num_ahead;
     for (size_t client = 0; client < plain.size(); ++client) {

@@ -14,6 +14,12 @@
 
 namespace winnow {
 
+// Of slots of 8 tokens, which is a quarter of a page.
+inline const std::string kMeanOfSlots =
+    "mean:budget=24,block=8,sink=0,recent=8";
+// Its first layer is read whole.
+inline const std::string kFirstWhole = kMeanOfSlots + ",dense_layers=0";
+
 // Greedy, of a prompt that is another one for each `which`.
 inline Request TinyRequest(const TinyCase& golden, int which, int num_tokens,
                            int max_tokens, int selector) {

@@ -12,12 +12,10 @@
 namespace winnow {
 namespace {
 
-constexpr int kPromptTokens = 40;
-
 // A rule that every token changes: of the ids about one in nine may come.
-class Rule {
+class TokenRule {
  public:
-  explicit Rule(uint32_t seed) : state_(seed) {}
+  explicit TokenRule(uint32_t seed) : state_(seed) {}
   bool Allows(int32_t id) const {
     return (static_cast<uint32_t>(id) * 7 + state_) % 9 == 0;
   }
@@ -57,13 +55,15 @@ class RuleConstraint : public TokenConstraint {
   int num_accepted = 0;
 
  private:
-  Rule rule_;
+  TokenRule rule_;
   int left_;
   const bool fails_;
 };
 
 class EngineConstraintTest : public testing::Test {
  protected:
+  static constexpr int kPromptTokens = 40;
+
   void SetUp() override {
     golden_ = ReadTinyCase("llama");
     model_ = LoadTinyModel(golden_, Dtype::kFloat32);
@@ -101,7 +101,7 @@ class EngineConstraintTest : public testing::Test {
     return listener;
   }
   static void ExpectRuled(const BitsListener& heard, uint32_t seed) {
-    Rule rule(seed);
+    TokenRule rule(seed);
     for (const auto& [id, logprob] : heard.bits) {
       EXPECT_TRUE(rule.Allows(id)) << id;
       rule.Go(id);

@@ -76,7 +76,7 @@ class DelayedFolder final : public PassingFolder {
   }
 };
 
-const std::vector<std::string> kSelectors = {
+const std::vector<std::string> kCountedSelectors = {
     "mean:budget=24,block=8,sink=0,recent=8",
     "mean:budget=16,block=16,recent=8,dense_layers=0",
     "snapkv:budget=20,window=6,kernel=3", "window:sink=8,recent=24"};
@@ -102,7 +102,7 @@ class EngineCountersTest : public testing::Test {
     options_.device_kv_bytes = num_pages * PageBytes();
     options_.host_kv_bytes = num_host_pages * PageBytes();
     options_.restore_rates = {.link_bytes_per_second = kLinkRate};
-    options_.selectors = kSelectors;
+    options_.selectors = kCountedSelectors;
     copies_->Forget();
     auto engine = Engine::Create(*backend_, *model_, options_, std::move(disk));
     CHECK(engine.ok(), "{}", engine.error().message);

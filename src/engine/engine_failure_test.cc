@@ -15,7 +15,7 @@ namespace {
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 // Keeps the ids and the end.
-class Listener : public RequestObserver {
+class FailureListener : public RequestObserver {
  public:
   void OnPrefill(int, int) override {}
   bool OnToken(const GeneratedToken& token) override {
@@ -80,11 +80,11 @@ TEST_F(EngineFailureTest, AFailedDeviceEndsEveryRequestAndTheEngine) {
         MakeEngine({.max_num_seqs = 2,
                     .max_num_batched_tokens = 160,
                     .layers_per_step = layers_per_step});
-    std::vector<Listener> listeners(3);  // the third waits its turn
-    for (Listener& listener : listeners) {
+    std::vector<FailureListener> listeners(3);  // the third waits its turn
+    for (FailureListener& listener : listeners) {
       ASSERT_TRUE(engine->Add(RequestFrom(20), &listener).ok());
     }
-    Listener prefix, fork;
+    FailureListener prefix, fork;
     const Request forked = RequestFrom(20);
     Request request = forked;
     request.prefix = *engine->AddPrefix(
@@ -97,7 +97,7 @@ TEST_F(EngineFailureTest, AFailedDeviceEndsEveryRequestAndTheEngine) {
     const Result<bool> failed = engine->Step();
     ASSERT_FALSE(failed.ok());
     EXPECT_EQ(failed.error().message, "device cpu:7 fell off the bus");
-    for (const Listener* listener :
+    for (const FailureListener* listener :
          {&listeners[0], &listeners[1], &listeners[2], &prefix, &fork}) {
       ASSERT_TRUE(listener->finished);
       EXPECT_EQ(listener->completion.reason, FinishReason::kError);
@@ -110,7 +110,7 @@ TEST_F(EngineFailureTest, AFailedDeviceEndsEveryRequestAndTheEngine) {
     // The device may work again; what it holds is not known, so nothing may
     // go on.
     backend_.on_wait = nullptr;
-    Listener late;
+    FailureListener late;
     EXPECT_EQ(engine->Step().error().message, failed.error().message);
     EXPECT_EQ(engine->Add(RequestFrom(20), &late).error().message,
               failed.error().message);
@@ -120,7 +120,7 @@ TEST_F(EngineFailureTest, AFailedDeviceEndsEveryRequestAndTheEngine) {
 
 TEST_F(EngineFailureTest, ARequestWithoutATokenEndsAndTheOthersGoOn) {
   const std::unique_ptr<Engine> engine = MakeEngine({});
-  Listener alone;
+  FailureListener alone;
   ASSERT_TRUE(engine->Add(RequestFrom(30), &alone).ok());
   while (*engine->Step()) {
   }
@@ -132,7 +132,7 @@ TEST_F(EngineFailureTest, ARequestWithoutATokenEndsAndTheOthersGoOn) {
     auto* first = args.logits.Row<float>(0);
     std::fill(first, first + args.logits.dim(1), kNan);
   };
-  std::vector<Listener> listeners(2);
+  std::vector<FailureListener> listeners(2);
   ASSERT_TRUE(engine->Add(RequestFrom(50), &listeners[0]).ok());
   ASSERT_TRUE(engine->Add(RequestFrom(30), &listeners[1]).ok());
   while (*engine->Step()) {
@@ -157,7 +157,7 @@ TEST_F(EngineFailureTest, TopLogprobsNameOnlyTokensThatCanBe) {
     std::fill(logits + 3, logits + args.logits.dim(1), kNan);
   };
   const std::unique_ptr<Engine> engine = MakeEngine({});
-  Listener listener;
+  FailureListener listener;
   Request request = RequestFrom(50);
   request.sampling.logprobs = 5;
   ASSERT_TRUE(engine->Add(request, &listener).ok());

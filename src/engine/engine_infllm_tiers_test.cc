@@ -16,32 +16,27 @@
 namespace winnow {
 namespace {
 
-constexpr int kInfLlm = 0, kMean = 1, kDense = -1;
-const std::vector<std::string> kSelectors = {
+const std::vector<std::string> kInfLlmSelectors = {
     "infllm-v2:kernel=8,stride=4,block=32,budget=64,sink=0,recent=0,"
     "dense_len=100",
     "mean:budget=16,block=8,recent=8"};
 constexpr int kTextTokens = 96;  // with which all of infllm-v2's begin
-constexpr int kMaxLength = 512;
-// Those of all requests but the longest.
-constexpr int kDevicePages = 15, kHostPages = 60, kResidentPages = 40;
 
 // Which request's row, and its how manieth draw: the logits, bit by bit.
 using LogitBits = std::map<std::pair<uint64_t, uint64_t>, std::vector<float>>;
 
-class Listener : public BitsListener {
- public:
-  void OnPrefill(int done, int) override { num_read = done; }
-  int num_read = 0;
-};
-
-struct Case {
+struct InfLlmCase {
   Dtype dtype;
   int max_rows;  // a step
 };
 
-class EngineInfLlmTiersTest : public testing::TestWithParam<Case> {
+class EngineInfLlmTiersTest : public testing::TestWithParam<InfLlmCase> {
  protected:
+  static constexpr int kInfLlm = 0, kMean = 1, kDense = -1;
+  static constexpr int kMaxLength = 512;
+  // Those of all requests but the longest.
+  static constexpr int kDevicePages = 15, kHostPages = 60, kResidentPages = 40;
+
   EngineInfLlmTiersTest() {
     backend_.pre_sample = [this](const SampleArgs& args) { Note(args); };
   }
@@ -71,7 +66,7 @@ class EngineInfLlmTiersTest : public testing::TestWithParam<Case> {
     options.device_kv_bytes *= page_bytes;
     options.host_kv_bytes *= page_bytes;
     options.batch_invariant = true;
-    options.selectors = kSelectors;
+    options.selectors = kInfLlmSelectors;
     auto engine = Engine::Create(backend_, *model_, options);
     CHECK(engine.ok(), "{}", engine.error().message);
     return std::move(engine).value();
@@ -136,7 +131,7 @@ class EngineInfLlmTiersTest : public testing::TestWithParam<Case> {
   LogitBits logits_;            // of the run so far
   std::set<uint64_t> drawing_;  // in the last step that drew
   std::vector<Request> requests_;
-  std::vector<Listener> listeners_;
+  std::vector<BitsListener> listeners_;
   int num_asked_ = 0;
 };
 
@@ -187,14 +182,16 @@ TEST_P(EngineInfLlmTiersTest, TiersPrefixHitsChunksAndAMixedBatchAtOnce) {
   ExpectResidentAnswers();
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    , EngineInfLlmTiersTest,
-    testing::Values(Case{Dtype::kFloat32, 40}, Case{Dtype::kFloat32, 72},
-                    Case{Dtype::kBFloat16, 40}, Case{Dtype::kBFloat16, 72}),
-    [](const auto& instance) {
-      return fmt::format("{}By{}", DtypeName(instance.param.dtype),
-                         instance.param.max_rows);
-    });
+INSTANTIATE_TEST_SUITE_P(, EngineInfLlmTiersTest,
+                         testing::Values(InfLlmCase{Dtype::kFloat32, 40},
+                                         InfLlmCase{Dtype::kFloat32, 72},
+                                         InfLlmCase{Dtype::kBFloat16, 40},
+                                         InfLlmCase{Dtype::kBFloat16, 72}),
+                         [](const auto& instance) {
+                           return fmt::format("{}By{}",
+                                              DtypeName(instance.param.dtype),
+                                              instance.param.max_rows);
+                         });
 
 }  // namespace
 }  // namespace winnow

@@ -12,9 +12,7 @@
 namespace winnow {
 namespace {
 
-constexpr int kLayers = 8, kDevicePages = 6, kHostPages = 14;
-constexpr int kMean = 0, kFixed = 1;
-const std::vector<std::string> kSelectors = {
+const std::vector<std::string> kLayerwisePrefixSelectors = {
     "mean:budget=24,block=8,sink=0,recent=8",
     "snapkv:budget=20,window=6,kernel=3",
     "window:sink=8,recent=24",
@@ -27,6 +25,9 @@ const std::vector<std::string> kSelectors = {
 
 class EngineLayerwisePrefixTest : public testing::Test {
  protected:
+  static constexpr int kLayers = 8, kDevicePages = 6, kHostPages = 14;
+  static constexpr int kMean = 0, kFixed = 1;
+
   int64_t PageBytes() const {
     return kPageTokens * KvBytesPerToken(model_->config(), model_->dtype());
   }
@@ -39,7 +40,7 @@ class EngineLayerwisePrefixTest : public testing::Test {
                                   .host_kv_bytes = num_host_pages * PageBytes(),
                                   .cache_budget = CacheBudget{.tokens = 32},
                                   .batch_invariant = true,
-                                  .selectors = kSelectors},
+                                  .selectors = kLayerwisePrefixSelectors},
                                  std::move(disk));
     CHECK(engine.ok(), "{}", engine.error().message);
     return std::move(engine).value();
@@ -97,7 +98,8 @@ class EngineLayerwisePrefixTest : public testing::Test {
 
 // All its pages that may lie there, or those of its first chunks.
 TEST_F(EngineLayerwisePrefixTest, ItBeginsWithPagesOfTheHost) {
-  for (int selector = 0; selector < static_cast<int>(kSelectors.size());
+  for (int selector = 0;
+       selector < static_cast<int>(kLayerwisePrefixSelectors.size());
        ++selector) {
     for (const int max_rows : {40, 512}) {
       for (const int num_shared : {301, 150}) {

@@ -15,11 +15,7 @@
 namespace winnow {
 namespace {
 
-// Rows of 256 bytes, strips of 8 KiB: a page's rows are a strip, so a prompt
-// that is read layer by layer takes a quarter of its pages' extents.
-constexpr int kLayers = 8;
-constexpr int kWindow = 0, kMean = 1, kOracle = 2, kFirstDense = 9;
-const std::vector<std::string> kSelectors = {
+const std::vector<std::string> kLayerwiseSelectors = {
     "window:sink=8,recent=24",
     "mean:budget=24,block=8,sink=0,recent=8",
     "oracle:budget=24,block=8,sink=0,recent=8",
@@ -34,6 +30,11 @@ const std::vector<std::string> kSelectors = {
 
 class EngineLayerwiseTest : public testing::Test {
  protected:
+  // Rows of 256 bytes, strips of 8 KiB: a page's rows are a strip, so a prompt
+  // that is read layer by layer takes a quarter of its pages' extents.
+  static constexpr int kLayers = 8;
+  static constexpr int kWindow = 0, kMean = 1, kOracle = 2, kFirstDense = 9;
+
   int64_t PageBytes() const {
     return kPageTokens * KvBytesPerToken(model_->config(), model_->dtype());
   }
@@ -47,7 +48,7 @@ class EngineLayerwiseTest : public testing::Test {
                                   .host_kv_bytes = num_host_pages * PageBytes(),
                                   .cache_budget = budget,
                                   .batch_invariant = true,
-                                  .selectors = kSelectors,
+                                  .selectors = kLayerwiseSelectors,
                                   .max_watched_requests = 1,
                                   .max_scored_rows = 64});
     CHECK(engine.ok(), "{}", engine.error().message);
@@ -99,13 +100,13 @@ class EngineLayerwiseTest : public testing::Test {
 
 // Ten pages where there are six, in chunks of all sizes.
 TEST_F(EngineLayerwiseTest, WhateverSelectsAnswersAreThoseOfTheResident) {
-  for (int selector = 0; selector < static_cast<int>(kSelectors.size());
-       ++selector) {
+  for (int selector = 0;
+       selector < static_cast<int>(kLayerwiseSelectors.size()); ++selector) {
     if (selector == kOracle) continue;
     for (const int max_rows : {7, 40, 96, 2048}) {
-      SCOPED_TRACE(fmt::format("{} max_rows={}",
-                               kSelectors[static_cast<size_t>(selector)],
-                               max_rows));
+      SCOPED_TRACE(fmt::format(
+          "{} max_rows={}", kLayerwiseSelectors[static_cast<size_t>(selector)],
+          max_rows));
       Request request = Ask(selector, 301 + 8 * selector, 24, selector);
       if (selector % 2 == 0) request.num_question_tokens = 11;
       const auto engine =

@@ -12,10 +12,7 @@
 namespace winnow {
 namespace {
 
-// Two layers and KV heads; slots of 8 tokens, which is a quarter of a page.
-const std::string kMean = "mean:budget=24,block=8,sink=0,recent=8";
-const std::string kFirstWhole = kMean + ",dense_layers=0";
-
+// On a model of two layers and KV heads.
 class EngineLingeringTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -34,7 +31,7 @@ class EngineLingeringTest : public testing::Test {
                                   .host_kv_bytes = 40 * PageBytes(),
                                   .cache_budget = budget,
                                   .batch_invariant = true,
-                                  .selectors = {kMean, kFirstWhole}});
+                                  .selectors = {kMeanOfSlots, kFirstWhole}});
     CHECK(engine.ok(), "{}", engine.error().message);
     return std::move(engine).value();
   }

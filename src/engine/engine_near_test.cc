@@ -11,12 +11,8 @@
 namespace winnow {
 namespace {
 
-// Of two layers the first is read whole.
-const std::string kFirstWhole =
-    "mean:budget=24,block=8,sink=0,recent=8,dense_layers=0";
-const std::string kSecondWhole =
-    "mean:budget=24,block=8,sink=0,recent=8,dense_layers=1";
-const std::string kNoneWhole = "mean:budget=24,block=8,sink=0,recent=8";
+// Of two layers.
+const std::string kSecondWhole = kMeanOfSlots + ",dense_layers=1";
 
 class EngineNearTest : public testing::Test {
  protected:
@@ -30,14 +26,14 @@ class EngineNearTest : public testing::Test {
   }
   std::unique_ptr<Engine> MakeEngine(int64_t num_pages, int64_t num_host_pages,
                                      std::optional<CacheBudget> budget = {}) {
-    auto engine =
-        Engine::Create(*backend_, *model_,
-                       {.max_model_len = 320,
-                        .device_kv_bytes = num_pages * PageBytes(),
-                        .host_kv_bytes = num_host_pages * PageBytes(),
-                        .cache_budget = budget,
-                        .batch_invariant = true,
-                        .selectors = {kFirstWhole, kSecondWhole, kNoneWhole}});
+    auto engine = Engine::Create(
+        *backend_, *model_,
+        {.max_model_len = 320,
+         .device_kv_bytes = num_pages * PageBytes(),
+         .host_kv_bytes = num_host_pages * PageBytes(),
+         .cache_budget = budget,
+         .batch_invariant = true,
+         .selectors = {kFirstWhole, kSecondWhole, kMeanOfSlots}});
     CHECK(engine.ok(), "{}", engine.error().message);
     return std::move(engine).value();
   }

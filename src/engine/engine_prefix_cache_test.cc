@@ -13,7 +13,7 @@
 namespace winnow {
 namespace {
 
-const std::vector<std::string> kSelectors = {
+const std::vector<std::string> kPrefixCacheSelectors = {
     "mean:budget=16,block=8,recent=8",
     "infllm-v2:kernel=8,stride=4,block=32,budget=32,sink=0,recent=0,"
     "dense_len=80",
@@ -22,10 +22,10 @@ const std::vector<std::string> kSelectors = {
     "dense",
     "clusterkv:budget=24,segment=32,cluster=4,sink=4,dense_layers=none",
     "retroinfer:budget=8,estimate=16,segment=32,cluster=4,recent=8"};
-constexpr int kMean = 0, kInfLlm = 1, kMoba = 2;
 
 class EnginePrefixCacheTest : public testing::Test {
  protected:
+  static constexpr int kMean = 0, kInfLlm = 1, kMoba = 2;
   static constexpr int kMaxLength = 192;
 
   void LoadModel(const std::string& name, Dtype dtype) {
@@ -40,7 +40,7 @@ class EnginePrefixCacheTest : public testing::Test {
         KvBytesPerToken(model_->config(), model_->dtype());
     options.max_model_len = std::min(
         kMaxLength, static_cast<int>(model_->config().max_context_tokens));
-    options.selectors = kSelectors;
+    options.selectors = kPrefixCacheSelectors;
     Result<std::unique_ptr<Engine>> engine =
         Engine::Create(*backend_, *model_, options);
     CHECK(engine.ok(), "{}", engine.error().message);
@@ -109,7 +109,7 @@ class EnginePrefixCacheBitsTest : public EnginePrefixCacheTest,
 TEST_P(EnginePrefixCacheBitsTest, AreThoseOfRequestsAlone) {
   const auto& [name, dtype, batch_invariant] = GetParam();
   LoadModel(name, dtype);
-  const int num_selectors = static_cast<int>(kSelectors.size());
+  const int num_selectors = static_cast<int>(kPrefixCacheSelectors.size());
   std::vector<std::pair<int, int>> steps = {{0, 0}};
   if (batch_invariant) steps = {{2048, 0}, {40, 0}, {64, 1}};
   for (const auto& [rows, layers] : steps) {

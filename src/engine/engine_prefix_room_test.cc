@@ -6,6 +6,7 @@
 #include <random>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/summary_table.h"
 #include "engine/admission.h"
 #include "engine/bits_listener.h"
 #include "engine/engine_invariants.h"
@@ -14,8 +15,6 @@
 
 namespace winnow {
 namespace {
-
-constexpr int kSegmentTokens = 1024;
 
 // Prefixes of random lengths as far as there is room for them, all with the
 // same pages or not: what they share in pages they need not in summaries.

@@ -9,7 +9,7 @@ namespace winnow {
 namespace {
 
 // Keeps what the engine tells of one request.
-class Listener : public RequestObserver {
+class PrefixListener : public RequestObserver {
  public:
   void OnPrefill(int done, int) override { num_read = done; }
   bool OnToken(const GeneratedToken& token) override {
@@ -86,8 +86,8 @@ class EnginePrefixTest : public testing::Test {
     }
   }
 
-  Listener Alone(const Request& request) {
-    Listener listener;
+  PrefixListener Alone(const Request& request) {
+    PrefixListener listener;
     const std::unique_ptr<Engine> engine = MakeEngine(3);
     EXPECT_TRUE(engine->Add(request, &listener).ok());
     Run(*engine);
@@ -108,8 +108,8 @@ TEST_P(EngineForkBitsTest, AreThoseOfRequestsAlone) {
   for (const int num_prefix : {1, 31, 32, 45, 64}) {
     const std::unique_ptr<Engine> engine =
         MakeEngine(40, {.max_num_batched_tokens = 48});
-    Listener holder;
-    std::vector<Listener> listeners(4);
+    PrefixListener holder;
+    std::vector<PrefixListener> listeners(4);
     const Result<SequenceId> prefix =
         engine->AddPrefix(PrefixOf(num_prefix), &holder);
     ASSERT_TRUE(prefix.ok()) << prefix.error().message;
@@ -125,7 +125,7 @@ TEST_P(EngineForkBitsTest, AreThoseOfRequestsAlone) {
     EXPECT_EQ(holder.completion.reason, FinishReason::kStop);
     EXPECT_TRUE(holder.bits.empty());
     for (int i = 0; i < 4; ++i) {
-      const Listener alone = Alone(Ask(num_prefix, 1 + 6 * i, i));
+      const PrefixListener alone = Alone(Ask(num_prefix, 1 + 6 * i, i));
       EXPECT_EQ(listeners[static_cast<size_t>(i)].bits, alone.bits)
           << "prefix " << num_prefix << " fork " << i;
     }
@@ -143,8 +143,8 @@ INSTANTIATE_TEST_SUITE_P(Models, EngineForkBitsTest,
 TEST_F(EnginePrefixTest, PagesAreSharedAndGivenBackWithTheLastFork) {
   LoadModel("llama", Dtype::kFloat32);
   const std::unique_ptr<Engine> engine = MakeEngine(10);
-  Listener holder;
-  std::vector<Listener> listeners(3);
+  PrefixListener holder;
+  std::vector<PrefixListener> listeners(3);
   const SequenceId prefix = *engine->AddPrefix(PrefixOf(70), &holder);
   EXPECT_TRUE(*engine->Step());
   EXPECT_FALSE(*engine->Step());  // Nothing to do before it is used.
@@ -170,8 +170,8 @@ TEST_F(EnginePrefixTest, ForksThatDoNotFitTogetherWaitForOneAnother) {
   LoadModel("llama", Dtype::kFloat32);
   // Three pages for the prefix, one for a fork.
   const std::unique_ptr<Engine> engine = MakeEngine(4);
-  Listener holder, stranger;
-  std::vector<Listener> listeners(4);
+  PrefixListener holder, stranger;
+  std::vector<PrefixListener> listeners(4);
   const SequenceId prefix = *engine->AddPrefix(PrefixOf(70), &holder);
   const auto add = [&](int i) {
     Request request = Ask(70, 4, i);
@@ -199,7 +199,7 @@ TEST_F(EnginePrefixTest, ForksThatDoNotFitTogetherWaitForOneAnother) {
 TEST_F(EnginePrefixTest, CancellingAForkLeavesTheOthers) {
   LoadModel("llama", Dtype::kFloat32);
   const std::unique_ptr<Engine> engine = MakeEngine(10);
-  Listener holder, kept, dropped;
+  PrefixListener holder, kept, dropped;
   const SequenceId prefix = *engine->AddPrefix(PrefixOf(45), &holder);
   Request request = Ask(45, 8, 1);
   request.prefix = prefix;
@@ -221,7 +221,7 @@ TEST_F(EnginePrefixTest, CancellingAForkLeavesTheOthers) {
 TEST_F(EnginePrefixTest, CancellingTheLastForkEndsAReleasedPrefix) {
   LoadModel("llama", Dtype::kFloat32);
   const std::unique_ptr<Engine> engine = MakeEngine(10);
-  Listener holder, fork;
+  PrefixListener holder, fork;
   Request request = Ask(40, 4, 0);
   request.prefix = *engine->AddPrefix(PrefixOf(40), &holder);
   const SequenceId id = *engine->Add(request, &fork);
@@ -242,7 +242,7 @@ TEST_F(EnginePrefixTest, CancellingAPrefixEndsAllThatUseIt) {
     for (const bool released : {false, true}) {
       const std::unique_ptr<Engine> engine =
           MakeEngine(10, {.max_num_seqs = 1, .max_num_batched_tokens = 32});
-      Listener holder, running, waiting;
+      PrefixListener holder, running, waiting;
       const SequenceId prefix = *engine->AddPrefix(PrefixOf(70), &holder);
       Request request = Ask(70, 4, 1);
       request.prefix = prefix;
@@ -251,7 +251,7 @@ TEST_F(EnginePrefixTest, CancellingAPrefixEndsAllThatUseIt) {
       if (released) engine->Release(prefix);
       for (int i = 0; i < num_steps; ++i) ASSERT_TRUE(*engine->Step());
       engine->Cancel(prefix);
-      for (const Listener* each : {&running, &waiting}) {
+      for (const PrefixListener* each : {&running, &waiting}) {
         EXPECT_EQ(each->completion.reason, FinishReason::kCancelled);
       }
       EXPECT_TRUE(holder.finished);
@@ -263,7 +263,7 @@ TEST_F(EnginePrefixTest, CancellingAPrefixEndsAllThatUseIt) {
 
 TEST_F(EnginePrefixTest, WhatCannotShareIsRefused) {
   LoadModel("llama", Dtype::kFloat32);
-  Listener holder, never;
+  PrefixListener holder, never;
   const std::unique_ptr<Engine> engine = MakeEngine(4);
   const SequenceId prefix = *engine->AddPrefix(PrefixOf(60), &holder);
   const auto error_of = [&](Request request) {
@@ -312,14 +312,14 @@ TEST_F(EnginePrefixTest, WhatCannotShareIsRefused) {
 TEST_F(EnginePrefixTest, ForcedTokensAreWhatTheAnswerGoesOnWith) {
   LoadModel("llama", Dtype::kFloat32);
   Request request = Ask(45, 8, 0);
-  const Listener by_itself = Alone(request);
+  const PrefixListener by_itself = Alone(request);
   // Told what it would have said, it says the same.
   request.forced_tokens = by_itself.Ids();
   EXPECT_EQ(Alone(request).bits, by_itself.bits);
   // Told otherwise, each draw is the one that follows the words so far.
   request.forced_tokens = {3, 14, 15, 92};
   request.end_token_ids = {by_itself.bits[0].first};  // drawn, not gone on with
-  const Listener forced = Alone(request);
+  const PrefixListener forced = Alone(request);
   ASSERT_EQ(forced.bits.size(), 5u);
   for (size_t i = 0; i < 4; ++i) {
     Request so_far = Ask(45, 8, 0);
@@ -333,7 +333,7 @@ TEST_F(EnginePrefixTest, ForcedTokensAreWhatTheAnswerGoesOnWith) {
 
 TEST_F(EnginePrefixTest, CountsWhatGeneratedRowsRead) {
   LoadModel("llama", Dtype::kFloat32);
-  Listener listener = Alone(Ask(45, 8, 0));
+  PrefixListener listener = Alone(Ask(45, 8, 0));
   // The question's rows and all draws but the last, which is never fed.
   EXPECT_EQ(listener.completion.kv.num_generated_rows, 8 + kMaxTokens - 1);
   EXPECT_EQ(listener.completion.kv.tokens_read_share, 1.0);

@@ -5,16 +5,16 @@
 #include "backend/cpu/cpu_backend.h"
 #include "engine/bits_listener.h"
 #include "engine/engine.h"
+#include "engine/engine_case.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
 namespace {
 
-constexpr int kLayers = 8;
-const std::string kMean = "mean:budget=24,block=8,sink=0,recent=8";
-
 class EngineProgressTest : public testing::Test {
  protected:
+  static constexpr int kLayers = 8;
+
   // Prompts of more than six pages are read layer by layer, through the host.
   std::unique_ptr<Engine> MakeEngine() const {
     const int64_t page_bytes =
@@ -25,7 +25,7 @@ class EngineProgressTest : public testing::Test {
                                   .host_kv_bytes = 12 * page_bytes,
                                   .cache_budget = CacheBudget{.tokens = 32},
                                   .batch_invariant = true,
-                                  .selectors = {kMean}});
+                                  .selectors = {kMeanOfSlots}});
     CHECK(engine.ok(), "{}", engine.error().message);
     return std::move(engine).value();
   }

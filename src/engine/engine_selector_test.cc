@@ -19,7 +19,7 @@ namespace {
 
 // Small ones, so that 90 tokens are much to choose from. In the order of
 // Request::selector.
-const std::vector<std::string> kSelectors = {
+const std::vector<std::string> kSmallSelectors = {
     "mean:budget=16,block=8,recent=8",
     "quest:budget=24,block=8,dense_layers=0",
     "window:sink=4,recent=12",
@@ -53,7 +53,7 @@ class EngineSelectorTest : public testing::TestWithParam<Dtype> {
     options.device_kv_bytes = 4 << 20;
     options.max_model_len = 96;
     options.batch_invariant = true;
-    if (options.selectors.empty()) options.selectors = kSelectors;
+    if (options.selectors.empty()) options.selectors = kSmallSelectors;
     Result<std::unique_ptr<Engine>> engine =
         Engine::Create(*backend_, *model_, options);
     CHECK(engine.ok(), "{}", engine.error().message);
@@ -77,7 +77,7 @@ class EngineSelectorTest : public testing::TestWithParam<Dtype> {
   // without.
   std::vector<Request> AskAll() const {
     std::vector<Request> requests;
-    for (int i = -1; i < static_cast<int>(kSelectors.size()); ++i) {
+    for (int i = -1; i < static_cast<int>(kSmallSelectors.size()); ++i) {
       for (const int first : {i + 2, i + 9}) {
         requests.push_back(Ask(first, 70 + i, 10 + i, i));
       }
@@ -217,13 +217,13 @@ TEST_P(EngineSelectorTest, ABudgetOfTheWholeContextIsDense) {
 TEST_P(EngineSelectorTest, ChoosingLessGivesOtherNumbers) {
   const std::unique_ptr<Engine> engine = MakeEngine();
   std::vector<Request> requests;
-  for (int i = -1; i < static_cast<int>(kSelectors.size()); ++i) {
+  for (int i = -1; i < static_cast<int>(kSmallSelectors.size()); ++i) {
     requests.push_back(Ask(0, 70, 10, i));
   }
   const std::vector<BitsListener> got = Run(*engine, requests);
   EXPECT_EQ(got.back().bits, got[0].bits) << "dense, by its name";
   for (size_t i = 1; i + 1 < got.size(); ++i) {
-    EXPECT_NE(got[i].bits, got[0].bits) << kSelectors[i - 1];
+    EXPECT_NE(got[i].bits, got[0].bits) << kSmallSelectors[i - 1];
     EXPECT_LT(got[i].completion.kv.tokens_read_share, 1.0);
     EXPECT_GT(got[i].completion.kv.tokens_read_share, 0.1);
   }
@@ -244,7 +244,7 @@ TEST_P(EngineSelectorTest, CountsWhatIsRead) {
 
 // Forked from a prefix that has no summaries, or the same selector's.
 TEST_P(EngineSelectorTest, ForksAreAsRequestsAlone) {
-  for (int selector = 0; selector < static_cast<int>(kSelectors.size());
+  for (int selector = 0; selector < static_cast<int>(kSmallSelectors.size());
        ++selector) {
     const Request question = Ask(3, 70, 20, selector);
     const std::vector<BitsListener> expected = Run(*MakeEngine(), {question});
@@ -274,7 +274,7 @@ TEST_P(EngineSelectorTest, ForksAreAsRequestsAlone) {
       RunToEnd(*engine);
       for (const BitsListener& fork : forks) {
         EXPECT_EQ(fork.bits, expected[0].bits)
-            << kSelectors[static_cast<size_t>(selector)] << " " << same;
+            << kSmallSelectors[static_cast<size_t>(selector)] << " " << same;
       }
       ExpectAllIsFree(*engine);
     }

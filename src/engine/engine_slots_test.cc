@@ -15,8 +15,6 @@
 namespace winnow {
 namespace {
 
-// Slots of 8 tokens, which is a quarter of a page.
-const std::string kMean = "mean:budget=24,block=8,sink=0,recent=8";
 // Requests by it have two extents of slots where nobody says how many.
 const std::string kNarrow = "mean:budget=8,block=8,sink=0,recent=8";
 const std::string kWide = "mean:budget=96,block=8,sink=0,recent=8";
@@ -34,7 +32,7 @@ class EngineSlotsTest : public testing::Test {
   Result<std::unique_ptr<Engine>> TryEngine(
       int64_t num_pages, int64_t num_host_pages,
       std::optional<CacheBudget> budget = {},
-      std::vector<std::string> selectors = {kMean, kNarrow, kWide}) {
+      std::vector<std::string> selectors = {kMeanOfSlots, kNarrow, kWide}) {
     return Engine::Create(*backend_, *model_,
                           {.max_model_len = 320,
                            .device_kv_bytes = num_pages * PageBytes(),
@@ -315,7 +313,7 @@ TEST_F(EngineSlotsTest, WhoWouldFreeNothingStaysWhole) {
 // than its budget would save: it keeps its pages, beside others that do not.
 TEST_F(EngineSlotsTest, WhoScoresKeysThemselvesStaysWhole) {
   const std::vector<std::string> selectors = {
-      kMean, "oracle:budget=24,block=8,sink=0,recent=8",
+      kMeanOfSlots, "oracle:budget=24,block=8,sink=0,recent=8",
       "tidal:budget=24,select_layers=0"};
   const auto make = [&](int64_t num_pages, int64_t num_host_pages,
                         std::optional<CacheBudget> budget) {
@@ -463,7 +461,7 @@ TEST_F(EngineSlotsTest, ACacheBudgetNeedsAHostAndASelectorThatReadsAPart) {
         .error()
         .message;
   };
-  EXPECT_EQ(error_of(0, {kMean}),
+  EXPECT_EQ(error_of(0, {kMeanOfSlots}),
             "cache-budget needs host-kv, where pages lie that are not whole on "
             "the device, and there is none");
   EXPECT_EQ(error_of(9, {}),
@@ -472,7 +470,7 @@ TEST_F(EngineSlotsTest, ACacheBudgetNeedsAHostAndASelectorThatReadsAPart) {
   EXPECT_EQ(error_of(9, {"dense", "oracle:budget=32"}),
             "cache-budget needs a selector that reads a part by summaries, has "
             "dense oracle:budget=32");
-  EXPECT_TRUE(TryEngine(12, 9, budget, {"dense", kMean}).ok());
+  EXPECT_TRUE(TryEngine(12, 9, budget, {"dense", kMeanOfSlots}).ok());
 }
 
 }  // namespace

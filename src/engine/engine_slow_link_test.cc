@@ -45,7 +45,7 @@ class EngineSlowLinkTest : public testing::Test {
                              .host_kv_bytes = num_host_pages * page_bytes,
                              .batch_invariant = true,
                              .prefix_caching = false,
-                             .selectors = {kMean}};
+                             .selectors = {kMeanOfSlots}};
     if (num_host_pages > 0) options.cache_budget = CacheBudget{.tokens = 32};
     return Engine::Create(backend_, *model_, options).value();
   }
@@ -62,7 +62,6 @@ class EngineSlowLinkTest : public testing::Test {
     EXPECT_EQ(got.bits, alone.bits);
   }
 
-  static constexpr const char* kMean = "mean:budget=24,block=8,sink=0,recent=8";
   HookedBackend backend_{MakeCpuBackend({.num_threads = 1})};
   std::unique_ptr<Model> model_;
   TinyCase golden_;

@@ -12,11 +12,11 @@
 namespace winnow {
 namespace {
 
-constexpr int kMaxLength = 4096;
-constexpr int64_t kNumPages = kMaxLength / kPageTokens;
-
 class EngineSummaryRoomTest : public testing::Test {
  protected:
+  static constexpr int kMaxLength = 4096;
+  static constexpr int64_t kNumPages = kMaxLength / kPageTokens;
+
   void SetUp() override {
     golden_ = ReadTinyCase("llama_yarn");  // of the longest context
     model_ = LoadTinyModel(golden_, Dtype::kFloat32);

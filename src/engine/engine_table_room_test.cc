@@ -11,13 +11,13 @@
 namespace winnow {
 namespace {
 
-// Room in tables for no more than the device has, whoever shares it.
-constexpr int64_t kNumPages = 40;
-constexpr int kMaxLength = 1024;
-constexpr int kPrompt = 10 * kPageTokens + 20;
-
 class EngineTableRoomTest : public testing::Test {
  protected:
+  // Room in tables for no more than the device has, whoever shares it.
+  static constexpr int64_t kNumPages = 40;
+  static constexpr int kMaxLength = 1024;
+  static constexpr int kPrompt = 10 * kPageTokens + 20;
+
   void SetUp() override {
     golden_ = ReadTinyCase("llama_yarn");  // of the longest context
     model_ = LoadTinyModel(golden_, Dtype::kFloat32);

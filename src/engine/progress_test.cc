@@ -13,11 +13,11 @@
 namespace winnow {
 namespace {
 
-constexpr int64_t kNumPages = 40;
-
 // Requests from their arrival to their end, by plans alone.
 class Lives {
  public:
+  static constexpr int64_t kNumPages = 40;
+
   explicit Lives(unsigned seed) : random_(seed) {
     input_.limits = {.max_num_seqs = 1 + Below(6),
                      .max_num_batched_tokens = 1 + Below(OneIn(2) ? 50 : 400),

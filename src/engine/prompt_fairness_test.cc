@@ -9,35 +9,28 @@
 #include <vector>
 
 #include "engine/scheduler.h"
+#include "engine/snapshot_case.h"
 
 namespace winnow {
 namespace {
 
-constexpr StepCost kCost = {.step_ms = 1,
-                            .row_ms = 0.05,
-                            .read_ms = 1e-5,
-                            .single_row_ms = 0.05,
-                            .single_read_ms = 1e-5,
-                            .most = {.rows = 2048, .reads = 1e9}};
-constexpr SchedulerLimits kLimits = {.max_num_seqs = 1000,
-                                     .max_num_batched_tokens = 512,
-                                     .num_layers = 6,
-                                     .num_pages = 1 << 20};
+constexpr StepCost kFairnessCost = {.step_ms = 1,
+                                    .row_ms = 0.05,
+                                    .read_ms = 1e-5,
+                                    .single_row_ms = 0.05,
+                                    .single_read_ms = 1e-5,
+                                    .most = {.rows = 2048, .reads = 1e9}};
+constexpr SchedulerLimits kFairnessLimits = {.max_num_seqs = 1000,
+                                             .max_num_batched_tokens = 512,
+                                             .num_layers = 6,
+                                             .num_pages = 1 << 20};
 // That nothing fits, so that a page a step goes on.
 constexpr double kTightMs = 1e-6;
-
-SequenceSnapshot Running(uint64_t id, int num_tokens, int num_computed) {
-  return {.id = SequenceId(id),
-          .num_tokens = num_tokens,
-          .num_computed = num_computed,
-          .admitted = true,
-          .life_pages = 1};
-}
 
 std::string PlanOf(const std::vector<SequenceSnapshot>& sequences,
                    double max_step_ms) {
   ScheduleInput input = {
-      .limits = kLimits, .sequences = sequences, .cost = kCost};
+      .limits = kFairnessLimits, .sequences = sequences, .cost = kFairnessCost};
   input.limits.max_step_ms = max_step_ms;
   return ToString(PlanStep(input).plan);
 }
@@ -98,10 +91,10 @@ struct Prompt {
 };
 
 // Carries plans out beside some who generate; steps take what is foretold.
-class Machine {
+class ForetoldMachine {
  public:
   // REQUIRES: prompts are in order of arrival.
-  Machine(std::vector<Prompt> prompts, const SchedulerLimits& limits)
+  ForetoldMachine(std::vector<Prompt> prompts, const SchedulerLimits& limits)
       : prompts_(std::move(prompts)), limits_(limits) {}
 
   bool in_a_row = false;     // each waits until those before it are read
@@ -109,7 +102,8 @@ class Machine {
 
   // When each was read.
   std::vector<double> Read() const {
-    ScheduleInput input = {.limits = limits_, .sequences = {}, .cost = kCost};
+    ScheduleInput input = {
+        .limits = limits_, .sequences = {}, .cost = kFairnessCost};
     for (int i = 1; i <= kNumGenerating; ++i) {
       input.sequences.push_back(Running(static_cast<uint64_t>(i), 201, 200));
     }
@@ -126,7 +120,7 @@ class Machine {
       const StepPlan plan = PlanStep(input).plan;
       now += steps_alike || plan.empty()
                  ? 1
-                 : kCost.MsOf(WorkOf(plan, limits_.num_layers));
+                 : kFairnessCost.MsOf(WorkOf(plan, limits_.num_layers));
       for (const StepItem& item : plan.items) {
         auto& sequence = *std::ranges::find(input.sequences, item.sequence,
                                             &SequenceSnapshot::id);
@@ -167,10 +161,10 @@ class Machine {
 // steps are tight, where some pages fit, and where nothing bounds them.
 TEST(PromptFairnessTest, ShortOnesDoNotWaitForALongOne) {
   for (const double max_step_ms : {kTightMs, 5.0, 11.0, 0.0}) {
-    SchedulerLimits limits = kLimits;
+    SchedulerLimits limits = kFairnessLimits;
     limits.max_step_ms = max_step_ms;
     const double alone =
-        Machine({{.num_tokens = 16 << 10}}, limits).Read().front();
+        ForetoldMachine({{.num_tokens = 16 << 10}}, limits).Read().front();
     std::mt19937 random(7);
     std::vector<Prompt> prompts = {{.num_tokens = 16 << 10}};
     constexpr int kNumShort = 40;
@@ -179,7 +173,7 @@ TEST(PromptFairnessTest, ShortOnesDoNotWaitForALongOne) {
                          .num_tokens = 2 + static_cast<int>(random() % 60)});
     }
     const auto waits = [&](bool in_a_row) {
-      Machine machine(prompts, limits);
+      ForetoldMachine machine(prompts, limits);
       machine.in_a_row = in_a_row;
       std::vector<double> waited = machine.Read();
       for (size_t i = 0; i < waited.size(); ++i) {
@@ -202,14 +196,14 @@ TEST(PromptFairnessTest, ShortOnesDoNotWaitForALongOne) {
 // More of them come than can be read.
 TEST(PromptFairnessTest, ALongOneTakesNoMoreThanTwiceAsLong) {
   for (const double max_step_ms : {kTightMs, 11.0, 0.0}) {
-    SchedulerLimits limits = kLimits;
+    SchedulerLimits limits = kFairnessLimits;
     limits.max_step_ms = max_step_ms;
     std::vector<Prompt> prompts = {{.num_tokens = 8 << 10}};
-    const double alone = Machine(prompts, limits).Read().front();
+    const double alone = ForetoldMachine(prompts, limits).Read().front();
     for (int i = 0; i < 400; ++i) {
       prompts.push_back({.arrived_ms = 3 * alone * i / 400, .num_tokens = 200});
     }
-    EXPECT_LT(Machine(prompts, limits).Read().front(), 2.1 * alone)
+    EXPECT_LT(ForetoldMachine(prompts, limits).Read().front(), 2.1 * alone)
         << max_step_ms;
   }
 }
@@ -221,7 +215,7 @@ TEST(PromptFairnessTest, NobodyIsReadLaterThanInTwiceTheSteps) {
     const auto below = [&](int n) {
       return static_cast<int>(random() % static_cast<unsigned>(n));
     };
-    SchedulerLimits limits = kLimits;
+    SchedulerLimits limits = kFairnessLimits;
     limits.max_num_batched_tokens = 5 + below(below(2) == 0 ? 60 : 400);
     if (below(2) == 0) limits.max_step_ms = kTightMs;
     std::vector<Prompt> prompts;
@@ -231,7 +225,7 @@ TEST(PromptFairnessTest, NobodyIsReadLaterThanInTwiceTheSteps) {
                          .num_tokens = 2 + below(below(3) == 0 ? 3000 : 200)});
       if (below(3) > 0) arrived_ms += below(60);
     }
-    Machine machine(prompts, limits);
+    ForetoldMachine machine(prompts, limits);
     machine.steps_alike = true;
     const std::vector<double> ended = machine.Read();
     machine.in_a_row = true;
@@ -246,7 +240,7 @@ TEST(PromptFairnessTest, NobodyIsReadLaterThanInTwiceTheSteps) {
 // However few rows a step has beside those who generate.
 TEST(PromptFairnessTest, NoLimitsLeaveAPromptWithoutARow) {
   for (int num_rows = 1; num_rows <= 80; ++num_rows) {
-    SchedulerLimits limits = kLimits;
+    SchedulerLimits limits = kFairnessLimits;
     limits.max_num_batched_tokens = num_rows;
     ScheduleInput input = {.limits = limits, .sequences = {}};
     for (uint64_t id = 1; id <= 100; ++id) {

@@ -16,7 +16,7 @@
 namespace winnow {
 namespace {
 
-const std::vector<std::string> kSelectors = {
+const std::vector<std::string> kWatchedSelectors = {
     "quest:budget=24,block=8,dense_layers=0",
     "oracle:budget=16,block=1,recent=2",
     "infllm-v2:kernel=8,stride=4,block=32,budget=32,sink=0,recent=0,"
@@ -106,7 +106,7 @@ class ReadSpy final : public ForwardingBackend {
   std::map<int, std::pair<int, Counts>> rows_;  // of the step
 };
 
-class Listener : public RequestObserver {
+class WatchListener : public RequestObserver {
  public:
   std::vector<GeneratedToken> tokens;
   bool finished = false;
@@ -145,7 +145,7 @@ class ReadWatchTest : public testing::Test {
   }
   std::unique_ptr<Engine> MakeEngine(
       int max_watched, int max_ranges = 256,
-      const std::vector<std::string>& selectors = kSelectors) {
+      const std::vector<std::string>& selectors = kWatchedSelectors) {
     return Engine::Create(*backend_, *model_,
                           {.max_model_len = 96,
                            .max_num_batched_tokens = 64,
@@ -168,7 +168,7 @@ class ReadWatchTest : public testing::Test {
   }
   void ExpectAllTold(const std::vector<std::string>& selectors);
   // What was told in a step is what was read in it.
-  void ExpectTold(const Listener& listener, size_t num_before) {
+  void ExpectTold(const WatchListener& listener, size_t num_before) {
     for (size_t i = num_before; i < listener.tokens.size(); ++i) {
       const auto& reads = listener.tokens[i].reads;
       ASSERT_NE(reads, nullptr);
@@ -192,7 +192,7 @@ class ReadWatchTest : public testing::Test {
 void ReadWatchTest::ExpectAllTold(const std::vector<std::string>& selectors) {
   const int num_watched = static_cast<int>(selectors.size()) + 1;
   const auto engine = MakeEngine(num_watched, 256, selectors);
-  std::vector<Listener> listeners(2 * (selectors.size() + 1));
+  std::vector<WatchListener> listeners(2 * (selectors.size() + 1));
   for (int i = 0; i < static_cast<int>(listeners.size()); ++i) {
     const int selector = i / 2 - 1;
     ASSERT_TRUE(engine
@@ -221,15 +221,17 @@ void ReadWatchTest::ExpectAllTold(const std::vector<std::string>& selectors) {
   }
 }
 
-TEST_F(ReadWatchTest, TellsWhatReadWasGiven) { ExpectAllTold(kSelectors); }
+TEST_F(ReadWatchTest, TellsWhatReadWasGiven) {
+  ExpectAllTold(kWatchedSelectors);
+}
 
 // Where no selector acts in prompts, no lists are made for their rows.
 TEST_F(ReadWatchTest, TellsThatPromptsReadEverything) {
-  ExpectAllTold({kSelectors[0]});
+  ExpectAllTold({kWatchedSelectors[0]});
   ExpectAllTold({});
-  const auto engine = MakeEngine(1, 256, {kSelectors[0]});
+  const auto engine = MakeEngine(1, 256, {kWatchedSelectors[0]});
   for (int turn = 0; turn < 2; ++turn) {  // The second time, lists lie there.
-    Listener alone;
+    WatchListener alone;
     ASSERT_TRUE(engine->Add(Ask(turn, 61, 0, true), &alone).ok());
     while (engine->Step().value()) spy_->EndStep();
     for (const auto& ranges : alone.tokens.front().reads->layers) {
@@ -240,7 +242,7 @@ TEST_F(ReadWatchTest, TellsThatPromptsReadEverything) {
   }
 }
 
-std::vector<std::pair<int32_t, float>> BitsOf(const Listener& listener) {
+std::vector<std::pair<int32_t, float>> BitsOf(const WatchListener& listener) {
   std::vector<std::pair<int32_t, float>> bits;
   for (const GeneratedToken& token : listener.tokens) {
     bits.emplace_back(token.token_id, token.logprob);
@@ -250,12 +252,12 @@ std::vector<std::pair<int32_t, float>> BitsOf(const Listener& listener) {
 
 TEST_F(ReadWatchTest, ChangesNoTokenAndCostsNothingUnasked) {
   for (int selector = -1; selector < kNumSelectors; ++selector) {
-    std::vector<Listener> listeners(3);
+    std::vector<WatchListener> listeners(3);
     std::vector<int> num_copies;
     for (int run = 0; run < 3; ++run) {
       const auto engine = MakeEngine(run == 0 ? 0 : 1);
       spy_->num_copies = 0;
-      Listener& listener = listeners[static_cast<size_t>(run)];
+      WatchListener& listener = listeners[static_cast<size_t>(run)];
       ASSERT_TRUE(engine->Add(Ask(3, 61, selector, run == 2), &listener).ok());
       while (engine->Step().value()) spy_->EndStep();
       num_copies.push_back(spy_->num_copies);
@@ -271,7 +273,7 @@ TEST_F(ReadWatchTest, ChangesNoTokenAndCostsNothingUnasked) {
 
 TEST_F(ReadWatchTest, HoldsItsLimits) {
   // The engine's end finishes who is left.
-  Listener first, second, third;
+  WatchListener first, second, third;
   const auto engine = MakeEngine(1, 2);
   ASSERT_TRUE(engine->Add(Ask(3, 61, 1, true), &first).ok());
   const auto refused = engine->Add(Ask(3, 61, 1, true), &second);

@@ -4,24 +4,19 @@
 
 #include <functional>
 
+#include "engine/nobody.h"
+
 namespace winnow {
 namespace {
 
 constexpr int kVocab = 100, kContext = 200;
-constexpr RequestLimits kLimits = {.vocab_size = kVocab,
-                                   .max_model_len = kContext,
-                                   .num_selectors = 2,
-                                   .num_pages = 4,
-                                   .page_bytes = 1024};
+constexpr RequestLimits kRequestLimits = {.vocab_size = kVocab,
+                                          .max_model_len = kContext,
+                                          .num_selectors = 2,
+                                          .num_pages = 4,
+                                          .page_bytes = 1024};
 
-class Nobody : public RequestObserver {
- public:
-  void OnPrefill(int, int) override {}
-  bool OnToken(const GeneratedToken&) override { return true; }
-  void OnFinish(const Completion&) override {}
-};
-
-Request Plain(int num_tokens, int max_tokens) {
+Request PlainRequest(int num_tokens, int max_tokens) {
   Request request;
   request.prompt.assign(static_cast<size_t>(num_tokens), kVocab - 1);
   request.max_tokens = max_tokens;
@@ -35,10 +30,10 @@ Error ErrorOf(const Status& status) {
 
 // The message where `change` is made to a request that keeps within limits.
 std::string MessageOf(const std::function<void(Request&)>& change) {
-  Request request = Plain(32, 33);
-  EXPECT_TRUE(kLimits.Check(request).ok());
+  Request request = PlainRequest(32, 33);
+  EXPECT_TRUE(kRequestLimits.Check(request).ok());
   change(request);
-  const Error error = ErrorOf(kLimits.Check(request));
+  const Error error = ErrorOf(kRequestLimits.Check(request));
   EXPECT_EQ(error.code, ErrorCode::kInvalidArgument);
   return error.message;
 }
@@ -77,37 +72,37 @@ TEST(RequestLimitsTest, AFieldOutOfRangeIsNamedWithLimitAndValue) {
 }
 
 TEST(RequestLimitsTest, WhatIsAtItsLimitIsWithin) {
-  Request request = Plain(32, 33);
+  Request request = PlainRequest(32, 33);
   request.forced_tokens.assign(33, kVocab - 1);
   request.cache_salt.resize(256, 'x');
   request.selector = 1;
-  EXPECT_TRUE(kLimits.Check(request).ok());
+  EXPECT_TRUE(kRequestLimits.Check(request).ok());
 }
 
 // The last token that is generated is never fed: it needs no room.
 TEST(RequestLimitsTest, ALengthFitsTheContextToTheToken) {
-  EXPECT_TRUE(kLimits.CheckLength(kContext, 1).ok());
-  EXPECT_TRUE(kLimits.CheckLength(150, 51).ok());
-  const Error error = ErrorOf(kLimits.CheckLength(150, 52));
+  EXPECT_TRUE(kRequestLimits.CheckLength(kContext, 1).ok());
+  EXPECT_TRUE(kRequestLimits.CheckLength(150, 51).ok());
+  const Error error = ErrorOf(kRequestLimits.CheckLength(150, 52));
   EXPECT_EQ(error.code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(error.message,
             "prompt and max-tokens, but for the last token, must fit the "
             "context of 200 tokens (max-model-len), are 150 + 52");
   // No sum of two that overflows.
-  EXPECT_FALSE(kLimits.CheckLength(INT32_MAX, INT32_MAX).ok());
+  EXPECT_FALSE(kRequestLimits.CheckLength(INT32_MAX, INT32_MAX).ok());
 }
 
 TEST(RequestLimitsTest, AsManyPagesAsThereAreAreEnough) {
-  EXPECT_TRUE(kLimits.CheckRoom(Plain(100, 29)).ok());
-  const Error error = ErrorOf(kLimits.CheckRoom(Plain(100, 30)));
+  EXPECT_TRUE(kRequestLimits.CheckRoom(PlainRequest(100, 29)).ok());
+  const Error error = ErrorOf(kRequestLimits.CheckRoom(PlainRequest(100, 30)));
   EXPECT_EQ(error.code, ErrorCode::kResourceExhausted);
   EXPECT_EQ(error.message,
             "KV of 129 tokens (a prompt of 100 and max-tokens) needs 5.0 KiB, "
             "device-kv holds 4.0 KiB");
   // A fork's room is kept by its prefix.
-  Request fork = Plain(100, 30);
+  Request fork = PlainRequest(100, 30);
   fork.prefix = SequenceId(1);
-  EXPECT_TRUE(kLimits.CheckRoom(fork).ok());
+  EXPECT_TRUE(kRequestLimits.CheckRoom(fork).ok());
 }
 
 // One fork's pages besides its own, but for the full ones, which it shares.
@@ -117,20 +112,20 @@ TEST(RequestLimitsTest, APrefixHasRoomForAForkBesides) {
         .tokens = std::vector<int32_t>(static_cast<size_t>(num_tokens)),
         .max_length = max_length};
   };
-  EXPECT_TRUE(kLimits.Check(prefix(64, 129)).ok());  // 2 and 2
-  EXPECT_EQ(ErrorOf(kLimits.Check(prefix(64, 130))).code,
+  EXPECT_TRUE(kRequestLimits.Check(prefix(64, 129)).ok());  // 2 and 2
+  EXPECT_EQ(ErrorOf(kRequestLimits.Check(prefix(64, 130))).code,
             ErrorCode::kResourceExhausted);
-  EXPECT_TRUE(kLimits.Check(prefix(33, 97)).ok());  // 2, and 3 less 1
-  EXPECT_EQ(ErrorOf(kLimits.Check(prefix(33, 98))).code,
+  EXPECT_TRUE(kRequestLimits.Check(prefix(33, 97)).ok());  // 2, and 3 less 1
+  EXPECT_EQ(ErrorOf(kRequestLimits.Check(prefix(33, 98))).code,
             ErrorCode::kResourceExhausted);
-  EXPECT_TRUE(kLimits.Check(prefix(10, 12)).ok());
-  EXPECT_EQ(ErrorOf(kLimits.Check(prefix(10, 11))).message,
+  EXPECT_TRUE(kRequestLimits.Check(prefix(10, 12)).ok());
+  EXPECT_EQ(ErrorOf(kRequestLimits.Check(prefix(10, 11))).message,
             "prefix must have at least 1 token and a max_length of 2 more, "
             "has 10 and 11");
-  EXPECT_FALSE(kLimits.Check(prefix(0, 12)).ok());
+  EXPECT_FALSE(kRequestLimits.Check(prefix(0, 12)).ok());
   Prefix wrong = prefix(10, 12);
   wrong.tokens[3] = kVocab;
-  EXPECT_EQ(ErrorOf(kLimits.Check(wrong)).message,
+  EXPECT_EQ(ErrorOf(kRequestLimits.Check(wrong)).message,
             "prefix token must be in [0, 99], is 100");
 }
 

@@ -8,24 +8,18 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "engine/hooked_backend.h"
+#include "engine/nobody.h"
 #include "model/rope.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
 namespace {
 
-constexpr int kMaxRows = 24;
-
-class Nobody : public RequestObserver {
- public:
-  void OnPrefill(int, int) override {}
-  bool OnToken(const GeneratedToken&) override { return true; }
-  void OnFinish(const Completion&) override {}
-};
-
 // A runner and what the engine would hold for it.
 class RunnerTest : public testing::Test {
  protected:
+  static constexpr int kMaxRows = 24;
+
   void SetUp() override {
     golden_ = ReadTinyCase("llama");
     model_ = LoadTinyModel(golden_, Dtype::kFloat32);

@@ -6,21 +6,15 @@
 #include <set>
 
 #include "backend/cpu/cpu_backend.h"
+#include "engine/nobody.h"
 
 namespace winnow {
 namespace {
 
 // Each is better than the next; 0 to 2 are close together.
 const std::vector<float> kLogits = {3.0f, 2.9f, 2.8f, 0.5f, 0, -1, -2, -3};
-constexpr int kVocab = 8;
+constexpr int kNumLogits = 8;
 constexpr int kMaxRequests = 64;
-
-class Deaf : public RequestObserver {
- public:
-  void OnPrefill(int, int) override {}
-  bool OnToken(const GeneratedToken&) override { return true; }
-  void OnFinish(const Completion&) override {}
-};
 
 class SamplerTest : public testing::Test {
  protected:
@@ -55,16 +49,16 @@ class SamplerTest : public testing::Test {
     return drawn;
   }
 
-  Deaf observer_;
+  Nobody observer_;
   std::vector<std::unique_ptr<Sequence>> sequences_;
   std::unique_ptr<Backend> backend_ = MakeCpuBackend({.num_threads = 1});
   std::unique_ptr<Queue> queue_ = backend_->MakeQueue();
   std::unique_ptr<Sampler> sampler_ =
-      std::move(Sampler::Create(*backend_, kVocab, kMaxRequests)).value();
+      std::move(Sampler::Create(*backend_, kNumLogits, kMaxRequests)).value();
   StepTables tables_ =
-      std::move(
-          StepTables::Create(
-              *backend_, Sampler::MaxTableBytes(kMaxRequests, kVocab, kVocab)))
+      std::move(StepTables::Create(
+                    *backend_, Sampler::MaxTableBytes(kMaxRequests, kNumLogits,
+                                                      kNumLogits)))
           .value();
 };
 

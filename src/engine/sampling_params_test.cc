@@ -7,10 +7,8 @@
 namespace winnow {
 namespace {
 
-constexpr int kVocab = 100;
-
 std::string ErrorOf(const SamplingParams& params) {
-  const Status status = Validate(params, kVocab);
+  const Status status = Validate(params, /*vocab_size=*/100);
   return status.ok() ? "" : status.error().message;
 }
 

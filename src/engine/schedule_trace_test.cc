@@ -12,6 +12,7 @@
 
 #include "backend/backend_under_test.h"
 #include "engine/engine.h"
+#include "engine/nobody.h"
 #include "source_dir.h"
 #include "tests/golden/temporary_folder.h"
 #include "tests/golden/tiny_model.h"
@@ -245,13 +246,6 @@ TEST(ScheduleTraceTest, WhatIsMissingIsNamed) {
   EXPECT_EQ(ParseScheduleTrace(line + "\n" + line)->size(), 2u);
 }
 
-class Ignored : public RequestObserver {
- public:
-  void OnPrefill(int, int) override {}
-  bool OnToken(const GeneratedToken&) override { return true; }
-  void OnFinish(const Completion&) override {}
-};
-
 // The engine says what it decides, each time, and nothing else goes into it.
 TEST(ScheduleTraceTest, AnEnginesDecisionsAreMadeAgain) {
   const TemporaryFolder folder("schedule_trace_test");
@@ -269,7 +263,7 @@ TEST(ScheduleTraceTest, AnEnginesDecisionsAreMadeAgain) {
     lines.push_back(DecisionLine(decision));
   };
   const auto engine = Engine::Create(*backend, model, options).value();
-  Ignored ignored;
+  Nobody ignored;
   int num_steps = 0;
   for (int i = 0; i < 6; ++i) {
     Request request;

@@ -5,42 +5,37 @@
 #include <random>
 #include <tuple>
 
+#include "engine/snapshot_case.h"
+
 namespace winnow {
 namespace {
 
-constexpr SchedulerLimits kLimits = {.max_num_seqs = 4,
-                                     .max_num_batched_tokens = 100,
-                                     .num_layers = 6,
-                                     .num_pages = 10};
+constexpr SchedulerLimits kSmallLimits = {.max_num_seqs = 4,
+                                          .max_num_batched_tokens = 100,
+                                          .num_layers = 6,
+                                          .num_pages = 10};
 
 SequenceSnapshot Waiting(uint64_t id, int num_tokens, int64_t life_pages) {
   return {
       .id = SequenceId(id), .num_tokens = num_tokens, .life_pages = life_pages};
 }
 
-SequenceSnapshot Running(uint64_t id, int num_tokens, int num_computed) {
-  return {.id = SequenceId(id),
-          .num_tokens = num_tokens,
-          .num_computed = num_computed,
-          .admitted = true,
-          .life_pages = 1};
-}
-
 TEST(SchedulerTest, OneTokenFirstThenPromptsInChunksThatEndAtAPage) {
-  const Schedule schedule = PlanStep(
-      {kLimits, {Running(1, 300, 0), Running(2, 41, 40), Waiting(3, 400, 1)}});
+  const Schedule schedule =
+      PlanStep({kSmallLimits,
+                {Running(1, 300, 0), Running(2, 41, 40), Waiting(3, 400, 1)}});
   EXPECT_EQ(ToString(schedule.plan), "2:[40,41)x[0,6)* 1:[0,96)x[0,6)");
   EXPECT_EQ(schedule.admitted, std::vector{SequenceId(3)});
 }
 
 TEST(SchedulerTest, AChunkThatEndsItsPromptSamples) {
-  const Schedule schedule = PlanStep({kLimits, {Running(1, 130, 96)}});
+  const Schedule schedule = PlanStep({kSmallLimits, {Running(1, 130, 96)}});
   EXPECT_EQ(ToString(schedule.plan), "1:[96,130)x[0,6)*");
 }
 
 // As behind a prefix that ends within a page.
 TEST(SchedulerTest, AChunkThatBeginsInsideAPageEndsAtOne) {
-  const Schedule schedule = PlanStep({kLimits, {Running(1, 300, 40)}});
+  const Schedule schedule = PlanStep({kSmallLimits, {Running(1, 300, 40)}});
   EXPECT_EQ(ToString(schedule.plan), "1:[40,128)x[0,6)");
 }
 
@@ -51,7 +46,8 @@ TEST(SchedulerTest, WhoIsLayerwiseGoesThroughOneLayerAtATime) {
   const auto plan = [&](int layer, int layer_tokens) {
     sequence.next_layer = layer;
     sequence.layer_tokens = layer_tokens;
-    return ToString(PlanStep({kLimits, {sequence, Running(2, 41, 40)}}).plan);
+    return ToString(
+        PlanStep({kSmallLimits, {sequence, Running(2, 41, 40)}}).plan);
   };
   EXPECT_EQ(plan(0, 0), "1:[0,96)x[0,1) 2:[40,41)x[0,6)*");
   EXPECT_EQ(plan(0, 192), "1:[192,250)x[0,1) 2:[40,41)x[0,6)*");
@@ -59,7 +55,7 @@ TEST(SchedulerTest, WhoIsLayerwiseGoesThroughOneLayerAtATime) {
   EXPECT_EQ(plan(5, 192), "2:[40,41)x[0,6)* 1:[192,250)x[5,6)*");
   // It owns no pages yet that would grow.
   sequence.next_layer = sequence.layer_tokens = 0;
-  EXPECT_TRUE(PlanStep({kLimits, {sequence}}).plan.Growths().empty());
+  EXPECT_TRUE(PlanStep({kSmallLimits, {sequence}}).plan.Growths().empty());
   // Once it has been read it is as any other.
   sequence.num_computed = 249;
   EXPECT_EQ(plan(0, 0), "1:[249,250)x[0,6)* 2:[40,41)x[0,6)*");
@@ -67,7 +63,7 @@ TEST(SchedulerTest, WhoIsLayerwiseGoesThroughOneLayerAtATime) {
 
 // What lies in strips stands apart from what lies in pages.
 TEST(SchedulerTest, LayerwiseItemsStandTogether) {
-  SchedulerLimits limits = kLimits;
+  SchedulerLimits limits = kSmallLimits;
   limits.layers_per_step = 1;
   ScheduleInput input = {limits, {}};
   for (uint64_t id = 1; id <= 4; ++id) {
@@ -80,13 +76,13 @@ TEST(SchedulerTest, LayerwiseItemsStandTogether) {
 
 TEST(SchedulerTest, AdmitsInOrderWhilePromisesFitAndNobodyOvertakes) {
   const Schedule schedule = PlanStep(
-      {kLimits, {Waiting(1, 8, 6), Waiting(2, 8, 6), Waiting(3, 8, 1)}});
+      {kSmallLimits, {Waiting(1, 8, 6), Waiting(2, 8, 6), Waiting(3, 8, 1)}});
   EXPECT_EQ(schedule.admitted, std::vector{SequenceId(1)});
 }
 
 TEST(SchedulerTest, SaysWhatTheFirstWhoWaitsLacks) {
   const auto lacking = [](const std::vector<SequenceSnapshot>& sequences) {
-    return PlanStep({kLimits, sequences}).num_lacking_pages;
+    return PlanStep({kSmallLimits, sequences}).num_lacking_pages;
   };
   EXPECT_EQ(lacking({Waiting(1, 8, 6), Waiting(2, 8, 4)}), 0);
   EXPECT_EQ(lacking({Waiting(1, 8, 6), Waiting(2, 8, 7), Waiting(3, 8, 9)}), 3);
@@ -98,7 +94,7 @@ TEST(SchedulerTest, SaysWhatTheFirstWhoWaitsLacks) {
 }
 
 TEST(SchedulerTest, AdmitsNoMoreThanMaxNumSeqs) {
-  ScheduleInput input = {kLimits, {}};
+  ScheduleInput input = {kSmallLimits, {}};
   for (uint64_t id = 1; id <= 6; ++id) {
     input.sequences.push_back(Waiting(id, 8, 1));
   }
@@ -106,7 +102,7 @@ TEST(SchedulerTest, AdmitsNoMoreThanMaxNumSeqs) {
 }
 
 TEST(SchedulerTest, LowerPrioritiesGoFirstAndEqualsAsTheyCame) {
-  SchedulerLimits limits = kLimits;
+  SchedulerLimits limits = kSmallLimits;
   limits.max_num_seqs = 3;
   ScheduleInput input = {limits, {}};
   for (const int priority : {0, 5, -1, 0, 5, -1}) {
@@ -124,7 +120,7 @@ TEST(SchedulerTest, LowerPrioritiesGoFirstAndEqualsAsTheyCame) {
 
 // Whose turn it is waits for room, and nobody takes it.
 TEST(SchedulerTest, APriorityIsNotOvertakenByWhatIsSmall) {
-  ScheduleInput input = {kLimits, {Waiting(1, 8, 1), Waiting(2, 8, 9)}};
+  ScheduleInput input = {kSmallLimits, {Waiting(1, 8, 1), Waiting(2, 8, 9)}};
   input.sequences[1].priority = -1;
   SequenceSnapshot running = Running(3, 8, 0);
   running.life_pages = 5;
@@ -135,7 +131,7 @@ TEST(SchedulerTest, APriorityIsNotOvertakenByWhatIsSmall) {
 // A step for each that comes with a better priority, and a run of one step:
 // whatever comes, who waits is overtaken no more than kMaxOvertaken times.
 TEST(SchedulerTest, NobodyStarvesBehindBetterPriorities) {
-  SchedulerLimits limits = kLimits;
+  SchedulerLimits limits = kSmallLimits;
   limits.max_num_seqs = 1;
   ScheduleInput input = {limits, {Waiting(1, 8, 1)}};
   input.sequences[0].priority = 9;
@@ -155,7 +151,7 @@ TEST(SchedulerTest, NobodyStarvesBehindBetterPriorities) {
 }
 
 TEST(SchedulerTest, RunsLayerRangesAndFinishesWhatIsUnderWayFirst) {
-  SchedulerLimits limits = kLimits;
+  SchedulerLimits limits = kSmallLimits;
   limits.layers_per_step = 4;
   SequenceSnapshot half_way = Running(2, 64, 0);
   half_way.chunk_tokens = 64;
@@ -165,7 +161,7 @@ TEST(SchedulerTest, RunsLayerRangesAndFinishesWhatIsUnderWayFirst) {
 }
 
 TEST(SchedulerTest, WhatAChoiceOutlivesIsNotSplit) {
-  SchedulerLimits limits = kLimits;
+  SchedulerLimits limits = kSmallLimits;
   limits.layers_per_step = 4;
   SequenceSnapshot whole = Running(2, 30, 0);
   whole.needs_all_layers = true;
@@ -253,12 +249,12 @@ TEST(DeadlinesTest, EndWhoIsLateWhetherItRunsOrWaits) {
     }
     return ids;
   };
-  using Ids = std::vector<uint64_t>;
-  EXPECT_EQ(expired(at(0)), Ids());
-  EXPECT_EQ(expired(at(10) - std::chrono::nanoseconds(1)), Ids());
-  EXPECT_EQ(expired(at(10)), Ids({2}));
-  EXPECT_EQ(expired(at(29)), Ids({2, 3}));
-  EXPECT_EQ(expired(Time::max()), Ids({1, 2, 3}));
+  using Expired = std::vector<uint64_t>;
+  EXPECT_EQ(expired(at(0)), Expired());
+  EXPECT_EQ(expired(at(10) - std::chrono::nanoseconds(1)), Expired());
+  EXPECT_EQ(expired(at(10)), Expired({2}));
+  EXPECT_EQ(expired(at(29)), Expired({2, 3}));
+  EXPECT_EQ(expired(Time::max()), Expired({1, 2, 3}));
 }
 
 TEST(ScoredRowsTest, AreOfTheChunksThatEndWithTheLastLayer) {

@@ -9,6 +9,7 @@
 #include "backend/cluster_segment.h"
 #include "backend/cpu/cpu_backend.h"
 #include "engine/hooked_backend.h"
+#include "engine/nobody.h"
 #include "engine/runner.h"
 #include "model/rope.h"
 #include "tests/golden/temporary_folder.h"
@@ -35,8 +36,6 @@ const std::vector<std::string> kSpecs = {
 
 constexpr int kNumPrompt = 1000;
 constexpr int kNumTokens = 1080;
-constexpr int kMaxLength = 1100;
-constexpr int kMaxRows = 300;
 
 // Tokens [first, end) that are computed with other tokens, and given up.
 struct Detour {
@@ -44,13 +43,6 @@ struct Detour {
 };
 // Within the prompt, within a page, and across the ends of segments.
 constexpr Detour kDetours[] = {{500, 790}, {1003, 1006}, {1010, 1047}};
-
-class Nobody : public RequestObserver {
- public:
-  void OnPrefill(int, int) override {}
-  bool OnToken(const GeneratedToken&) override { return true; }
-  void OnFinish(const Completion&) override {}
-};
 
 // What a step said of itself, by layer.
 using Bytes = std::vector<std::byte>;
@@ -63,6 +55,8 @@ void Append(Bytes& to, const void* from, int64_t num_bytes) {
 class SelectorRollbackTest
     : public testing::TestWithParam<std::tuple<std::string, Dtype>> {
  protected:
+  static constexpr int kMaxLength = 1100, kMaxRows = 300;
+
   void SetUp() override {
     golden_ = ReadTinyCase("llama_yarn");  // of the longest context
     WriteTinyModel(golden_, folder_.path(), {.dtype = std::get<1>(GetParam())});

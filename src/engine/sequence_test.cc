@@ -7,7 +7,7 @@ namespace {
 
 constexpr int kNumLayers = 6;
 
-class Listener : public RequestObserver {
+class SequenceListener : public RequestObserver {
  public:
   void OnPrefill(int done, int) override { prefill.push_back(done); }
   bool OnToken(const GeneratedToken& token) override {
@@ -49,7 +49,7 @@ class SequenceTest : public testing::Test {
             .end_layer = end_layer};
   }
 
-  Listener listener_;
+  SequenceListener listener_;
 };
 
 // The token that is drawn last is never fed, and takes no room.

@@ -34,9 +34,9 @@ TEST(StepWorkTest, OneTokenIsApartFromChunks) {
 }
 
 // Of a machine that keeps to a line, with noise and stalls.
-class Machine {
+class LinearMachine {
  public:
-  Machine(StepCost truth, double noise, double stalls, unsigned seed)
+  LinearMachine(StepCost truth, double noise, double stalls, unsigned seed)
       : truth_(truth), noise_(noise), stalls_(stalls), random_(seed) {}
 
   double Run(const StepWork& work) {
@@ -86,7 +86,7 @@ TEST(StepCostFitTest, FindsTheLineOfAMachine) {
         .read_ms = 1e-4 * std::pow(10, power(random)),
         .single_row_ms = 0.05 * std::pow(10, power(random)),
         .single_read_ms = 1e-4 * std::pow(10, power(random))};
-    Machine machine(truth, /*noise=*/0, /*stalls=*/0, seed);
+    LinearMachine machine(truth, /*noise=*/0, /*stalls=*/0, seed);
     StepCostFit fit;
     for (int i = 0; i < 100; ++i) {
       const StepWork work = machine.Draw();
@@ -109,7 +109,7 @@ TEST(StepCostFitTest, AStallChangesNothing) {
 }
 
 TEST(StepCostFitTest, NoiseIsEvenedOut) {
-  Machine machine(kTruth, /*noise=*/0.1, /*stalls=*/0.1, 1);
+  LinearMachine machine(kTruth, /*noise=*/0.1, /*stalls=*/0.1, 1);
   StepCostFit fit;
   for (int i = 0; i < 2000; ++i) {
     const StepWork work = machine.Draw();
@@ -123,7 +123,7 @@ TEST(StepCostFitTest, NoiseIsEvenedOut) {
 
 // What a prompt costs is still known when one comes.
 TEST(StepCostFitTest, ManyStepsOfOneSizeForgetNoOther) {
-  Machine machine(kTruth, 0, 0, 1);
+  LinearMachine machine(kTruth, 0, 0, 1);
   StepCostFit fit;
   for (int i = 0; i < 100; ++i) {
     const StepWork work = machine.Draw();
@@ -143,7 +143,7 @@ TEST(StepCostFitTest, FollowsAMachineThatGetsSlower) {
                          &now.single_row_ms, &now.single_read_ms}) {
       *term *= times;
     }
-    Machine machine(now, 0, 0, 1);
+    LinearMachine machine(now, 0, 0, 1);
     for (int i = 0; i < 5000; ++i) {
       const StepWork work = machine.Draw();
       fit.Add(work, machine.Run(work));
@@ -170,7 +170,7 @@ TEST(StepCostFitTest, WhatIsNotKnownIsNotCheap) {
 // and noise does not make one of the other.
 TEST(StepCostFitTest, RowsAndReadsOfChunksDoNotChangePlaces) {
   for (unsigned seed = 0; seed < 50; ++seed) {
-    Machine machine(kTruth, /*noise=*/0.1, /*stalls=*/0, seed);
+    LinearMachine machine(kTruth, /*noise=*/0.1, /*stalls=*/0, seed);
     StepCostFit fit;
     const auto run = [&](const StepWork& work) {
       fit.Add(work, machine.Run(work));
@@ -261,7 +261,7 @@ TEST(BoundedStepsTest, AreCountedByWhetherChunksAreBesideThem) {
 TEST(StepCostFitTest, NoTermIsNegative) {
   std::mt19937 random(9);
   std::uniform_real_distribution<double> ms(0.1, 10);
-  Machine machine({}, 0, 0, 2);
+  LinearMachine machine({}, 0, 0, 2);
   StepCostFit fit;
   for (int i = 0; i < 1000; ++i) {
     fit.Add(machine.Draw(), ms(random));

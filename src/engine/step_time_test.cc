@@ -7,46 +7,39 @@
 #include <random>
 
 #include "engine/scheduler.h"
+#include "engine/snapshot_case.h"
 
 namespace winnow {
 namespace {
 
-constexpr StepCost kCost = {.step_ms = 1,
-                            .row_ms = 0.05,
-                            .read_ms = 1e-5,
-                            .most = {.rows = 2048, .reads = 1e9}};
-constexpr SchedulerLimits kLimits = {.max_num_seqs = 64,
-                                     .max_num_batched_tokens = 2048,
-                                     .num_layers = 6,
-                                     .num_pages = 1 << 20,
-                                     .max_step_ms = 10};
+constexpr StepCost kTimedCost = {.step_ms = 1,
+                                 .row_ms = 0.05,
+                                 .read_ms = 1e-5,
+                                 .most = {.rows = 2048, .reads = 1e9}};
+constexpr SchedulerLimits kTimedLimits = {.max_num_seqs = 64,
+                                          .max_num_batched_tokens = 2048,
+                                          .num_layers = 6,
+                                          .num_pages = 1 << 20,
+                                          .max_step_ms = 10};
 
-SequenceSnapshot Running(uint64_t id, int num_tokens, int num_computed) {
-  return {.id = SequenceId(id),
-          .num_tokens = num_tokens,
-          .num_computed = num_computed,
-          .admitted = true,
-          .life_pages = 1};
-}
-
-double MsOf(const StepPlan& plan, const StepCost& cost = kCost) {
-  return cost.MsOf(WorkOf(plan, kLimits.num_layers));
+double MsOf(const StepPlan& plan, const StepCost& cost = kTimedCost) {
+  return cost.MsOf(WorkOf(plan, kTimedLimits.num_layers));
 }
 
 TEST(StepTimeTest, APromptGetsWhatFitsBesideOneThatGenerates) {
   const StepPlan plan =
-      PlanStep({.limits = kLimits,
+      PlanStep({.limits = kTimedLimits,
                 .sequences = {Running(1, 40, 39), Running(2, 4000, 0)},
-                .cost = kCost})
+                .cost = kTimedCost})
           .plan;
   // 1 + 0.05 n + 1e-5 n (n + 1) / 2 is 10 at n = 176.8.
   EXPECT_EQ(ToString(plan), "1:[39,40)x[0,6)* 2:[0,160)x[0,6)");
 }
 
 TEST(StepTimeTest, TheMarginCountsForAllOfTheStep) {
-  StepCost cost = kCost;
+  StepCost cost = kTimedCost;
   cost.margin = 1.5;
-  ScheduleInput input = {.limits = kLimits,
+  ScheduleInput input = {.limits = kTimedLimits,
                          .sequences = {Running(1, 40, 39), Running(2, 4000, 0)},
                          .cost = cost};
   // 1.5 (1 + 0.05 n + 1e-5 n (n + 1) / 2) is 10 at n = 111.7.
@@ -54,15 +47,15 @@ TEST(StepTimeTest, TheMarginCountsForAllOfTheStep) {
 }
 
 TEST(StepTimeTest, AloneItGetsAllRows) {
-  const StepPlan plan = PlanStep({.limits = kLimits,
+  const StepPlan plan = PlanStep({.limits = kTimedLimits,
                                   .sequences = {Running(2, 4000, 0)},
-                                  .cost = kCost})
+                                  .cost = kTimedCost})
                             .plan;
   EXPECT_EQ(ToString(plan), "2:[0,2048)x[0,6)");
 }
 
 TEST(StepTimeTest, WhereNothingFitsAPageGoesOn) {
-  ScheduleInput input = {.limits = kLimits,
+  ScheduleInput input = {.limits = kTimedLimits,
                          .sequences = {Running(1, 40, 39), Running(2, 4000, 40),
                                        Running(3, 4000, 0)}};
   // Nothing has been measured; or a single row is too much.
@@ -74,9 +67,9 @@ TEST(StepTimeTest, WhereNothingFitsAPageGoesOn) {
 }
 
 TEST(StepTimeTest, ChunksGrowByTwiceWhatWasMeasured) {
-  StepCost cost = kCost;
+  StepCost cost = kTimedCost;
   cost.most = {.rows = 33, .reads = 1e9};
-  ScheduleInput input = {.limits = kLimits,
+  ScheduleInput input = {.limits = kTimedLimits,
                          .sequences = {Running(1, 40, 39), Running(2, 4000, 0)},
                          .cost = cost};
   EXPECT_EQ(ToString(PlanStep(input).plan), "1:[39,40)x[0,6)* 2:[0,64)x[0,6)");
@@ -84,20 +77,21 @@ TEST(StepTimeTest, ChunksGrowByTwiceWhatWasMeasured) {
 
 // A chunk of some layers takes as much less.
 TEST(StepTimeTest, LayersCountByTheirShare) {
-  ScheduleInput input = {.limits = kLimits,
+  ScheduleInput input = {.limits = kTimedLimits,
                          .sequences = {Running(1, 40, 39), Running(2, 4000, 0)},
-                         .cost = kCost};
+                         .cost = kTimedCost};
   input.limits.layers_per_step = 3;
   const StepPlan plan = PlanStep(input).plan;
   EXPECT_EQ(ToString(plan), "1:[39,40)x[0,3) 2:[0,320)x[0,3)");
   EXPECT_LE(MsOf(plan), 10);
 }
 
-ScheduleInput RandomInput(std::mt19937& random) {
+ScheduleInput RandomTimedInput(std::mt19937& random) {
   const auto below = [&](int n) {
     return static_cast<int>(random() % static_cast<unsigned>(n));
   };
-  ScheduleInput input = {.limits = kLimits, .sequences = {}, .cost = kCost};
+  ScheduleInput input = {
+      .limits = kTimedLimits, .sequences = {}, .cost = kTimedCost};
   input.limits.max_num_batched_tokens = 64 + below(2048);
   input.limits.max_step_ms = 0.5 + below(40);
   for (int i = 0; i < 1 + below(12); ++i) {
@@ -113,7 +107,7 @@ ScheduleInput RandomInput(std::mt19937& random) {
 TEST(StepTimeTest, NoPromptBreaksTheBoundNorWastesIt) {
   std::mt19937 random(3);
   for (int i = 0; i < 5000; ++i) {
-    const ScheduleInput input = RandomInput(random);
+    const ScheduleInput input = RandomTimedInput(random);
     const StepPlan plan = PlanStep(input).plan;
     ScheduleInput unbound = input;
     unbound.limits.max_step_ms = 0;
@@ -158,13 +152,13 @@ TEST(StepTimeTest, NoPromptBreaksTheBoundNorWastesIt) {
 
 // A machine that keeps to no line of ours: what it takes changes for good, it
 // is noisy, and stalls.
-class Machine {
+class CurvedMachine {
  public:
-  explicit Machine(unsigned seed) : random_(seed) {}
+  explicit CurvedMachine(unsigned seed) : random_(seed) {}
 
   double Run(const StepPlan& plan) {
     std::normal_distribution<double> noise(0, 0.05);
-    const StepWork work = WorkOf(plan, kLimits.num_layers);
+    const StepWork work = WorkOf(plan, kTimedLimits.num_layers);
     double ms = 2 + 0.3 * std::sqrt(work.single_rows) +
                 4e-4 * work.single_reads + 0.06 * work.rows +
                 2e-6 * work.reads + (work.rows > 0 ? 0.5 : 0);
@@ -182,7 +176,7 @@ class Machine {
 class LifeBesidePrompts {
  public:
   explicit LifeBesidePrompts(unsigned seed) : machine_(seed), random_(seed) {
-    input_ = {.limits = kLimits, .sequences = {}};
+    input_ = {.limits = kTimedLimits, .sequences = {}};
     input_.limits.max_step_ms = kBoundMs;
     for (uint64_t id = 1; id <= kNumGenerating; ++id) Begin(id, 200);
     Begin(++last_id_, 3000);
@@ -205,7 +199,7 @@ class LifeBesidePrompts {
     for (int i = 0; i < num_steps; ++i) Step(counts);
     return counts;
   }
-  Machine& machine() { return machine_; }
+  CurvedMachine& machine() { return machine_; }
 
  private:
   void Begin(uint64_t id, int num_tokens) {
@@ -216,7 +210,7 @@ class LifeBesidePrompts {
     input_.cost = fit_.cost();
     const StepPlan plan = PlanStep(input_).plan;
     const double ms = machine_.Run(plan);
-    const StepWork work = WorkOf(plan, kLimits.num_layers);
+    const StepWork work = WorkOf(plan, kTimedLimits.num_layers);
     fit_.Add(work, ms);
     if (work.rows > 0 && work.single_rows > 0) {
       ++counts.num_steps;
@@ -243,7 +237,7 @@ class LifeBesidePrompts {
     Begin(++last_id_, 1000 + static_cast<int>(random_() % 15'000));
   }
 
-  Machine machine_;
+  CurvedMachine machine_;
   std::mt19937 random_;
   StepCostFit fit_;
   ScheduleInput input_;
@@ -282,14 +276,14 @@ TEST(StepTimeTest, ALifeBesideAPromptIsUnderTheBound) {
                           .single_row_ms = 0.08,
                           .single_read_ms = 2e-6};
   StepCostFit fit;
-  ScheduleInput input = {.limits = kLimits, .sequences = {}};
+  ScheduleInput input = {.limits = kTimedLimits, .sequences = {}};
   input.limits.max_step_ms = 20;
   input.sequences = {Running(1, 101, 100), Running(2, 201, 200)};
   const auto step = [&] {
     input.cost = fit.cost();
     const StepPlan plan = PlanStep(input).plan;
     const double ms = MsOf(plan, truth);
-    fit.Add(WorkOf(plan, kLimits.num_layers), ms);
+    fit.Add(WorkOf(plan, kTimedLimits.num_layers), ms);
     for (const StepItem& item : plan.items) {
       auto& sequence = *std::ranges::find(input.sequences, item.sequence,
                                           &SequenceSnapshot::id);

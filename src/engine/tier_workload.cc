@@ -9,8 +9,6 @@
 namespace winnow {
 namespace {
 
-constexpr int kMaxLength = 192, kMaxDeepLength = 320;
-
 class Drawer {
  public:
   Drawer(const TierModels& models, uint64_t seed)
@@ -19,6 +17,8 @@ class Drawer {
   TierWorkload Draw(const TierWorkloadKind& kind);
 
  private:
+  static constexpr int kMaxLength = 192, kMaxDeepLength = 320;
+
   int Below(int end) {
     return static_cast<int>(random_() % static_cast<uint64_t>(end));
   }

@@ -8,7 +8,7 @@ namespace {
 using Messages = std::vector<std::string>;
 
 // Four extents: 0 shared by two sequences, 1 and 3 owned, 2 free.
-KvSnapshot Sound() {
+KvSnapshot SoundCache() {
   KvSnapshot snapshot;
   snapshot.device.num_free = 1;
   snapshot.device.num_in_use = 3;
@@ -22,26 +22,26 @@ KvSnapshot Sound() {
 }
 
 TEST(InvariantsTest, ASoundStateHasNothingToSay) {
-  EXPECT_EQ(BrokenInvariants(Sound()), Messages());
+  EXPECT_EQ(BrokenInvariants(SoundCache()), Messages());
   EXPECT_EQ(BrokenInvariants(KvSnapshot()), Messages());
 }
 
 TEST(InvariantsTest, CountsMustAdd) {
-  KvSnapshot snapshot = Sound();
+  KvSnapshot snapshot = SoundCache();
   snapshot.device.num_in_use = 2;
   EXPECT_EQ(BrokenInvariants(snapshot),
             Messages({"free 1 + in use 2 != total 4"}));
   snapshot.device.num_free = 2;
   EXPECT_EQ(BrokenInvariants(snapshot),
             Messages({"the pool counts 2 free extents, marks 1"}));
-  snapshot = Sound();
+  snapshot = SoundCache();
   snapshot.device.is_free.pop_back();
   EXPECT_EQ(BrokenInvariants(snapshot),
             Messages({"3 free marks for 4 extents"}));
 }
 
 TEST(InvariantsTest, ThePrefixIndexIsAHolder) {
-  KvSnapshot snapshot = Sound();
+  KvSnapshot snapshot = SoundCache();
   snapshot.device.references = {3, 1, 1, 1};
   snapshot.device.is_free[2] = false;
   snapshot.device.num_free = 0;
@@ -56,7 +56,7 @@ TEST(InvariantsTest, ThePrefixIndexIsAHolder) {
 }
 
 TEST(InvariantsTest, PagesThatAreNotWholeAreHeldOnTheHost) {
-  KvSnapshot snapshot = Sound();
+  KvSnapshot snapshot = SoundCache();
   snapshot.tables[0].pages[0] = ExtentId(0xffffffff);
   snapshot.tables[0].far_pages = {ExtentId(1)};
   snapshot.lent = {ExtentId(0)};
@@ -85,11 +85,11 @@ TEST(InvariantsTest, PagesThatAreNotWholeAreHeldOnTheHost) {
 }
 
 TEST(InvariantsTest, ReferencesAreHolders) {
-  KvSnapshot snapshot = Sound();
+  KvSnapshot snapshot = SoundCache();
   snapshot.device.references[0] = 1;
   EXPECT_EQ(BrokenInvariants(snapshot),
             Messages({"extent 0 has 1 references, 2 holders"}));
-  snapshot = Sound();
+  snapshot = SoundCache();
   snapshot.device.is_free = {false, false, false, true};
   EXPECT_EQ(BrokenInvariants(snapshot),
             Messages({"extent 2 is in use with 0 references",
@@ -97,15 +97,15 @@ TEST(InvariantsTest, ReferencesAreHolders) {
 }
 
 TEST(InvariantsTest, TablesHoldWhatTheyNeedOnce) {
-  KvSnapshot snapshot = Sound();
+  KvSnapshot snapshot = SoundCache();
   snapshot.tables[0].num_tokens = 65;
   EXPECT_EQ(BrokenInvariants(snapshot),
             Messages({"sequence 5 has 2 pages for 65 tokens"}));
-  snapshot = Sound();
+  snapshot = SoundCache();
   snapshot.tables[1].num_sealed = 65;
   EXPECT_EQ(BrokenInvariants(snapshot),
             Messages({"sequence 8 has 65 tokens sealed, 64 owned"}));
-  snapshot = Sound();
+  snapshot = SoundCache();
   snapshot.tables[1].pages[1] = ExtentId(0);
   snapshot.device.references = {3, 1, 0, 0};
   snapshot.device.is_free = {false, false, true, true};
@@ -119,7 +119,7 @@ TEST(InvariantsTest, TablesHoldWhatTheyNeedOnce) {
 }
 
 TEST(InvariantsTest, APageUnderTheStepsHandHasOneOwner) {
-  KvSnapshot snapshot = Sound();
+  KvSnapshot snapshot = SoundCache();
   snapshot.tables[0].num_sealed = 31;  // the last token of page 0 is pending
   EXPECT_EQ(BrokenInvariants(snapshot),
             Messages({"sequence 5 may be writing page 0, whose extent 0 has 2 "

@@ -1,16 +1,10 @@
 // Extents that a sequence uses before it has pages.
 #include <gtest/gtest.h>
 
-#include "kv/kv_cache.h"
+#include "kv/kv_cache_case.h"
 
 namespace winnow {
 namespace {
-
-constexpr SequenceId kA(1), kB(2);
-
-void ExpectSound(const KvCache& cache) {
-  EXPECT_EQ(BrokenInvariants(cache.Snapshot()), std::vector<std::string>());
-}
 
 TEST(KvCacheLoanTest, WhatIsLentBecomesPages) {
   KvCache cache(5, kPageTokens, 4);

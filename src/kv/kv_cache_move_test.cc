@@ -2,12 +2,12 @@
 // are lent.
 #include <gtest/gtest.h>
 
+#include "kv/kv_cache_case.h"
 #include "kv/tiered_texts.h"
 
 namespace winnow {
 namespace {
 
-constexpr SequenceId kA(1), kB(2);
 using Copies = TierCopies;
 
 class KvCacheMoveTest : public TieredTexts {

@@ -4,12 +4,11 @@
 #include <map>
 #include <random>
 
-#include "kv/kv_cache.h"
+#include "kv/kv_cache_case.h"
 
 namespace winnow {
 namespace {
 
-constexpr SequenceId kA(1), kB(2), kC(3);
 constexpr int kTokens = 10;  // a page
 
 void Grow(KvCache& cache, SequenceId id, int num_tokens) {
@@ -17,10 +16,6 @@ void Grow(KvCache& cache, SequenceId id, int num_tokens) {
       cache.Reserve(std::array<Growth, 1>{{{id, num_tokens}}});
   ASSERT_TRUE(room.has_value());
   room->Commit();
-}
-
-void ExpectSound(const KvCache& cache) {
-  EXPECT_EQ(BrokenInvariants(cache.Snapshot()), std::vector<std::string>());
 }
 
 TEST(KvCacheShareTest, BeginsWithTheFirstPagesOfOneThatGoesOn) {

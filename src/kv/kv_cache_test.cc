@@ -4,10 +4,10 @@
 
 #include <utility>
 
+#include "kv/kv_cache_case.h"
+
 namespace winnow {
 namespace {
-
-constexpr SequenceId kA(1), kB(2), kC(3), kD(4);
 
 // A KvCache whose invariants are checked after every operation of a test, and
 // which closes what is left open.

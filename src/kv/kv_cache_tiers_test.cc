@@ -1,12 +1,12 @@
 // Pages of a KvCache that leave the device for the host, and come back.
 #include <gtest/gtest.h>
 
+#include "kv/kv_cache_case.h"
 #include "kv/tiered_texts.h"
 
 namespace winnow {
 namespace {
 
-constexpr SequenceId kA(1), kB(2), kC(3);
 constexpr std::array<PageKind, 2> kKindsOfParked = {7, 0};
 using Copies = TierCopies;
 

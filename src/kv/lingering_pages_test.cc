@@ -5,6 +5,7 @@
 #include <random>
 #include <set>
 
+#include "kv/kv_cache_case.h"
 #include "kv/tiered_texts.h"
 
 namespace winnow {
@@ -70,8 +71,6 @@ TEST(LingeringPagesTest, AWholePageIsForgotten) {
 
 class LingeringTextsTest : public TieredTexts {
  protected:
-  static constexpr SequenceId kA{1}, kB{2};
-
   void Leave(SequenceId sequence, int64_t end_page) {
     cache_->MoveToHost(sequence, cache_->Movable(sequence, end_page));
   }

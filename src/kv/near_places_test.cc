@@ -7,18 +7,18 @@
 namespace winnow {
 namespace {
 
-using Pages = std::vector<int64_t>;
+using Places = std::vector<int64_t>;
 
 TEST(NearPlacesTest, EachPageHasItsOwn) {
   NearPlaces places;
   places.Cover(3, 6);
   EXPECT_EQ(places.num_places(), 3);
-  EXPECT_EQ(places.TakeAdded(), (Pages{3, 4, 5}));
+  EXPECT_EQ(places.TakeAdded(), (Places{3, 4, 5}));
   EXPECT_FALSE(places.PlaceOf(2));
   EXPECT_EQ(places.PlaceOf(4), 1);
   EXPECT_FALSE(places.PlaceOf(6));
   places.Cover(2, 8);
-  EXPECT_EQ(places.TakeAdded(), (Pages{2, 6, 7}));
+  EXPECT_EQ(places.TakeAdded(), (Places{2, 6, 7}));
   EXPECT_EQ(places.PlaceOf(4), 1);
   EXPECT_EQ(places.num_places(), 6);
 }
@@ -27,7 +27,7 @@ TEST(NearPlacesTest, WhatIsGivenBackGoesFirst) {
   NearPlaces places;
   places.Cover(0, 5);
   places.Uncover(2);
-  EXPECT_EQ(places.TakeAdded(), (Pages{2, 3, 4}));
+  EXPECT_EQ(places.TakeAdded(), (Places{2, 3, 4}));
   EXPECT_EQ(places.NumPlacesWith(2), 5);
   EXPECT_EQ(places.NumPlacesWith(3), 6);
   places.Cover(5, 7);

@@ -11,7 +11,7 @@
 namespace winnow {
 namespace {
 
-constexpr int kNumOperations = 400;
+constexpr int kNumIndexOperations = 400;
 constexpr size_t kNumExtents = 24;
 
 // A beginning: its root, then a kind and a word a page, which stands for 32
@@ -30,9 +30,9 @@ struct Holder {
   std::vector<ExtentId> extents;
 };
 
-class World {
+class IndexWorld {
  public:
-  World(uint64_t seed, bool collides)
+  IndexWorld(uint64_t seed, bool collides)
       : random_(seed),
         collides_(collides),
         // 16 hashes for up to 24 pages.
@@ -264,8 +264,8 @@ class PrefixIndexPropertyTest : public testing::TestWithParam<uint64_t> {};
 
 TEST_P(PrefixIndexPropertyTest, IsAMapFromBeginnings) {
   const bool collides = GetParam() % 3 == 2;
-  World world(GetParam(), collides);
-  for (int i = 0; i < kNumOperations; ++i) {
+  IndexWorld world(GetParam(), collides);
+  for (int i = 0; i < kNumIndexOperations; ++i) {
     world.Operate();
     world.ExpectAllIsTrue();
     ASSERT_FALSE(HasFailure()) << "seed " << GetParam() << " operation " << i;

@@ -20,7 +20,7 @@ std::vector<int32_t> Text(const std::vector<int32_t>& pages) {
   return tokens;
 }
 
-std::vector<ExtentId> Extents(const Ids& ids) {
+std::vector<ExtentId> ExtentsOf(const Ids& ids) {
   return {ids.begin(), ids.end()};
 }
 
@@ -43,13 +43,13 @@ class PrefixIndexTest : public testing::Test {
     const std::vector<int32_t> tokens = Text(pages);
     return Values(index_.Enter({root, tokens},
                                std::vector(extents.size(), kPrompt),
-                               Extents(extents), passes));
+                               ExtentsOf(extents), passes));
   }
   // What a sequence leaves behind that held these, some from the index.
   void Leave(const std::vector<int32_t>& pages, const Ids& extents) {
-    index_.Pin(Extents(extents));
+    index_.Pin(ExtentsOf(extents));
     Enter(pages, extents, /*passes=*/true);
-    index_.Unpin(Extents(extents));
+    index_.Unpin(ExtentsOf(extents));
   }
   Ids Find(const std::vector<int32_t>& pages, std::string_view root = "root",
            std::span<const PageKind> kinds = kPrompts) const {
@@ -102,7 +102,7 @@ TEST_F(PrefixIndexTest, RootsAndKindsAreApart) {
   EXPECT_EQ(Find({1}, ""), Ids());
   EXPECT_EQ(Find({1}, "a", std::array{kOther}), Ids());
   const std::vector<int32_t> tokens = Text({1, 2});
-  index_.Enter({"b", tokens}, std::array{kOther, kPrompt}, Extents({1, 2}),
+  index_.Enter({"b", tokens}, std::array{kOther, kPrompt}, ExtentsOf({1, 2}),
                false);
   EXPECT_EQ(Find({1, 2}, "b"), Ids());
   const PrefixHit hit =
@@ -113,8 +113,8 @@ TEST_F(PrefixIndexTest, RootsAndKindsAreApart) {
 
 TEST_F(PrefixIndexTest, TheFirstKindIsPreferred) {
   const std::vector<int32_t> tokens = Text({1});
-  index_.Enter({"r", tokens}, std::array{kOther}, Extents({1}), false);
-  index_.Enter({"r", tokens}, std::array{kPrompt}, Extents({2}), false);
+  index_.Enter({"r", tokens}, std::array{kOther}, ExtentsOf({1}), false);
+  index_.Enter({"r", tokens}, std::array{kPrompt}, ExtentsOf({2}), false);
   EXPECT_EQ(Find({1}, "r", std::array{kPrompt, kOther}), Ids({2}));
   EXPECT_EQ(Find({1}, "r", std::array{kOther, kPrompt}), Ids({1}));
 }
@@ -123,7 +123,7 @@ TEST_F(PrefixIndexTest, WhatRunsStopsAtThePagesOfOthersAndWhatEndsPassesThem) {
   Leave({1, 2}, {0, 1});
   EXPECT_EQ(Enter({1, 2, 3}, {4, 5, 6}), Ids());
   EXPECT_EQ(Enter({1, 2, 3}, {4, 5, 6}, /*passes=*/true), Ids({6}));
-  index_.Unpin(Extents({4, 5, 6}));
+  index_.Unpin(ExtentsOf({4, 5, 6}));
   EXPECT_EQ(Find({1, 2, 3}), Ids({0, 1, 6}));
 }
 
@@ -132,7 +132,7 @@ TEST_F(PrefixIndexTest, EvictsTheLeastRecentlyUsedLeaf) {
   Leave({1, 3}, {0, 2});
   Leave({4}, {3});
   EXPECT_EQ(index_.num_idle(), 4);
-  const auto again = Extents({0, 1});
+  const auto again = ExtentsOf({0, 1});
   index_.Pin(again);
   EXPECT_EQ(index_.num_idle(), 2);
   index_.Unpin(again);
@@ -142,11 +142,11 @@ TEST_F(PrefixIndexTest, EvictsTheLeastRecentlyUsedLeaf) {
 
 TEST_F(PrefixIndexTest, WhatIsInUseIsKept) {
   Leave({1, 2, 3}, {0, 1, 2});
-  const auto used = Extents({0, 1});
+  const auto used = ExtentsOf({0, 1});
   index_.Pin(used);
   index_.Pin(used);
   EXPECT_EQ(index_.num_repeated(), 2);
-  EXPECT_EQ(index_.NumUsed(Extents({0, 1, 2, 3})), 2);
+  EXPECT_EQ(index_.NumUsed(ExtentsOf({0, 1, 2, 3})), 2);
   EXPECT_EQ(EvictAll(), Ids({2}));
   index_.Unpin(used);
   EXPECT_EQ(EvictAll(), Ids());
@@ -158,11 +158,11 @@ TEST_F(PrefixIndexTest, PagesOfOneHashAreAMissAndNeverAnotherPage) {
   PrefixIndex narrow(20, /*hash_mask=*/0);
   const std::vector<int32_t> first = Text({1, 1}), second = Text({2});
   const std::vector<PageKind> kinds(2, kPrompt);
-  EXPECT_EQ(Values(narrow.Enter({"r", first}, kinds, Extents({0, 1}), true)),
+  EXPECT_EQ(Values(narrow.Enter({"r", first}, kinds, ExtentsOf({0, 1}), true)),
             Ids({0}));
-  EXPECT_EQ(Values(narrow.Enter({"r", second}, kPrompts, Extents({2}), true)),
+  EXPECT_EQ(Values(narrow.Enter({"r", second}, kPrompts, ExtentsOf({2}), true)),
             Ids());
-  EXPECT_EQ(Values(narrow.Enter({"s", second}, kPrompts, Extents({2}), true)),
+  EXPECT_EQ(Values(narrow.Enter({"s", second}, kPrompts, ExtentsOf({2}), true)),
             Ids());
   EXPECT_EQ(Values(narrow.Find({"r", first}, 2, kPrompts).extents), Ids({0}));
   EXPECT_EQ(narrow.Find({"r", second}, 1, kPrompts).extents.size(), 0u);

@@ -8,7 +8,7 @@ namespace {
 using Messages = std::vector<std::string>;
 
 // Root 9; under it page 4 in use twice, and under that two idle ones.
-PrefixSnapshot Sound() {
+PrefixSnapshot SoundIndex() {
   PrefixSnapshot snapshot = {.num_extents = 5,
                              .num_pages = 3,
                              .num_idle = 2,
@@ -22,12 +22,12 @@ PrefixSnapshot Sound() {
 }
 
 TEST(PrefixInvariantsTest, ASoundStateHasNothingToSay) {
-  EXPECT_EQ(BrokenInvariants(Sound()), Messages());
+  EXPECT_EQ(BrokenInvariants(SoundIndex()), Messages());
   EXPECT_EQ(BrokenInvariants(PrefixSnapshot()), Messages());
 }
 
 TEST(PrefixInvariantsTest, CountsMustAgree) {
-  PrefixSnapshot snapshot = Sound();
+  PrefixSnapshot snapshot = SoundIndex();
   snapshot.num_pages = 4;
   snapshot.num_idle = 1;
   snapshot.num_repeated = 0;
@@ -38,13 +38,13 @@ TEST(PrefixInvariantsTest, CountsMustAgree) {
 }
 
 TEST(PrefixInvariantsTest, PagesAreFoundAndHaveParents) {
-  PrefixSnapshot snapshot = Sound();
+  PrefixSnapshot snapshot = SoundIndex();
   snapshot.pages[1].is_found = false;
   snapshot.pages[2].extent = ExtentId(5);
   EXPECT_EQ(BrokenInvariants(snapshot),
             Messages({"extent 5 of 5 is a page",
                       "the page of extent 1 is not found"}));
-  snapshot = Sound();
+  snapshot = SoundIndex();
   snapshot.pages[0].parent = 3;
   EXPECT_EQ(BrokenInvariants(snapshot),
             Messages({"the page of extent 0 has no parent",
@@ -52,7 +52,7 @@ TEST(PrefixInvariantsTest, PagesAreFoundAndHaveParents) {
 }
 
 TEST(PrefixInvariantsTest, WhatIsAboveAPageInUseIsInUse) {
-  PrefixSnapshot snapshot = Sound();
+  PrefixSnapshot snapshot = SoundIndex();
   snapshot.pages[0].num_users = 0;
   snapshot.pages[1].num_users = 1;
   snapshot.num_repeated = 0;
@@ -64,12 +64,12 @@ TEST(PrefixInvariantsTest, WhatIsAboveAPageInUseIsInUse) {
 }
 
 TEST(PrefixInvariantsTest, EvictableAreIdleLeavesByLastUse) {
-  PrefixSnapshot snapshot = Sound();
+  PrefixSnapshot snapshot = SoundIndex();
   snapshot.evictable = {5, 6};
   EXPECT_EQ(BrokenInvariants(snapshot),
             Messages({"2 pages may be evicted in their order, 2 are idle "
                       "without children"}));
-  snapshot = Sound();
+  snapshot = SoundIndex();
   snapshot.pages[0].num_children = 1;
   EXPECT_EQ(BrokenInvariants(snapshot),
             Messages({"the page of extent 0 counts 1 children, has 2"}));
@@ -77,7 +77,7 @@ TEST(PrefixInvariantsTest, EvictableAreIdleLeavesByLastUse) {
 
 // The same, with a duplicate of page 5, and two pages under it on the host.
 PrefixSnapshot OnTwoTiers() {
-  PrefixSnapshot snapshot = Sound();
+  PrefixSnapshot snapshot = SoundIndex();
   snapshot.num_host_extents = 4;
   snapshot.num_pages = 5;
   snapshot.pages[1].host_extent = ExtentId(2);

@@ -6,50 +6,60 @@
 #include <array>
 #include <random>
 
+#include "kv/kv_cache_case.h"
+
 namespace winnow {
 namespace {
 
-constexpr SequenceId kA(1), kB(2), kC(3), kD(4);
 using Promotions = std::vector<Promotion>;
 
 // They cost 4, 7, 3 and 1, and save 10, 50, 50 and nothing.
-constexpr std::array<PromotionOffer, 4> kOffers = {{{kA, 6, 2, 60, 70},
-                                                    {kB, 8, 1, 80, 130},
-                                                    {kC, 5, 2, 50, 100},
-                                                    {kD, 2, 1, 20, 20}}};
+constexpr std::array<PromotionOffer, 4> kPromotionOffers = {
+    {{kA, 6, 2, 60, 70},
+     {kB, 8, 1, 80, 130},
+     {kC, 5, 2, 50, 100},
+     {kD, 2, 1, 20, 20}}};
 
 TEST(PromotionTest, WhoSavesMostIsFirstAndOfEqualsTheFirst) {
-  EXPECT_EQ(ChoosePromotions(kOffers, {.num_spare = 100, .max_pages = 100}),
-            (Promotions{{kB, 8}, {kC, 5}, {kA, 6}}));
+  EXPECT_EQ(
+      ChoosePromotions(kPromotionOffers, {.num_spare = 100, .max_pages = 100}),
+      (Promotions{{kB, 8}, {kC, 5}, {kA, 6}}));
   EXPECT_EQ(ChoosePromotions({}, {.num_spare = 100, .max_pages = 100}),
             Promotions());
 }
 
 TEST(PromotionTest, NobodyWhoseLastPageWouldNotFit) {
-  EXPECT_EQ(ChoosePromotions(kOffers, {.num_spare = 13, .max_pages = 100}),
-            (Promotions{{kB, 8}, {kC, 5}}));
-  EXPECT_EQ(ChoosePromotions(kOffers, {.num_spare = 6, .max_pages = 100}),
-            (Promotions{{kC, 5}}));
-  EXPECT_EQ(ChoosePromotions(kOffers, {.num_spare = 2, .max_pages = 100}),
-            Promotions());
-  EXPECT_EQ(ChoosePromotions(kOffers, {.num_spare = -1, .max_pages = 100}),
-            Promotions());
+  EXPECT_EQ(
+      ChoosePromotions(kPromotionOffers, {.num_spare = 13, .max_pages = 100}),
+      (Promotions{{kB, 8}, {kC, 5}}));
+  EXPECT_EQ(
+      ChoosePromotions(kPromotionOffers, {.num_spare = 6, .max_pages = 100}),
+      (Promotions{{kC, 5}}));
+  EXPECT_EQ(
+      ChoosePromotions(kPromotionOffers, {.num_spare = 2, .max_pages = 100}),
+      Promotions());
+  EXPECT_EQ(
+      ChoosePromotions(kPromotionOffers, {.num_spare = -1, .max_pages = 100}),
+      Promotions());
 }
 
 // A slot's extent goes with the last page alone.
 TEST(PromotionTest, AStepCopiesSoManyAtMost) {
-  EXPECT_EQ(ChoosePromotions(kOffers, {.num_spare = 100, .max_pages = 3}),
-            (Promotions{{kB, 3}}));
-  EXPECT_EQ(ChoosePromotions(kOffers, {.num_spare = 100, .max_pages = 12}),
-            (Promotions{{kB, 8}, {kC, 3}, {kA, 2}}));
-  EXPECT_EQ(ChoosePromotions(kOffers, {.num_spare = 100, .max_pages = 0}),
-            Promotions());
+  EXPECT_EQ(
+      ChoosePromotions(kPromotionOffers, {.num_spare = 100, .max_pages = 3}),
+      (Promotions{{kB, 3}}));
+  EXPECT_EQ(
+      ChoosePromotions(kPromotionOffers, {.num_spare = 100, .max_pages = 12}),
+      (Promotions{{kB, 8}, {kC, 3}, {kA, 2}}));
+  EXPECT_EQ(
+      ChoosePromotions(kPromotionOffers, {.num_spare = 100, .max_pages = 0}),
+      Promotions());
   const PromotionOffer as_many_slots = {kA, 3, 3, 30, 70};
   EXPECT_EQ(ChoosePromotions(std::span(&as_many_slots, 1),
                              {.num_spare = 0, .max_pages = 1}),
             (Promotions{{kA, 3}}));
   EXPECT_EQ(PagesToPromote(as_many_slots, 2), 0);
-  EXPECT_EQ(PagesToPromote(kOffers[0], 5), 4);
+  EXPECT_EQ(PagesToPromote(kPromotionOffers[0], 5), 4);
 }
 
 // Step by step all that pays and fits is whole in the end, and at no time does

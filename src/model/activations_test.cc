@@ -15,7 +15,7 @@ Model LoadTiny(const char* name) {
   return Model::Load(folder.path(), {}).value();
 }
 
-size_t BytesOf(const View& view) {
+size_t NumBytesOf(const View& view) {
   return static_cast<size_t>(view.num_elements() * DtypeBytes(view.dtype));
 }
 
@@ -63,7 +63,7 @@ TEST(ActivationsTest, ViewsOfAPartLieApartAndInside) {
       for (const View& view : part) {
         EXPECT_EQ(view.dim(0), rows);
         EXPECT_GE(view.data, last);
-        last = view.data + BytesOf(view);
+        last = view.data + NumBytesOf(view);
         EXPECT_LE(last, end);
       }
     }

@@ -14,7 +14,7 @@ using nlohmann::json;
 
 // A small valid config of `architecture`, with `changes` merged in; a change
 // to the string "absent" takes the field out.
-Result<ModelConfig> Read(const char* architecture, const char* changes) {
+Result<ModelConfig> ReadChanged(const char* architecture, const char* changes) {
   json config = json::parse(R"({
       "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 3,
       "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 160,
@@ -33,14 +33,14 @@ Result<ModelConfig> Read(const char* architecture, const char* changes) {
       JsonFields::Parse(config.dump(), "config.json", {}).value());
 }
 
-std::string Failure(const char* changes,
-                    const char* architecture = "LlamaForCausalLM") {
-  const Result<ModelConfig> read = Read(architecture, changes);
+std::string ConfigFailure(const char* changes,
+                          const char* architecture = "LlamaForCausalLM") {
+  const Result<ModelConfig> read = ReadChanged(architecture, changes);
   return read.ok() ? "no failure" : read.error().message;
 }
 
 TEST(ConfigTest, LlamaReadsSizesAndBiases) {
-  const ModelConfig plain = Read("LlamaForCausalLM", "{}").value();
+  const ModelConfig plain = ReadChanged("LlamaForCausalLM", "{}").value();
   EXPECT_EQ(plain.hidden_size, 64);
   EXPECT_EQ(plain.intermediate_size, 96);
   EXPECT_EQ(plain.num_layers, 3);
@@ -55,8 +55,8 @@ TEST(ConfigTest, LlamaReadsSizesAndBiases) {
   EXPECT_EQ(plain.windows, (std::vector<int>{0, 0, 0}));
   EXPECT_EQ(plain.residual_scale, 1.0f);
   const ModelConfig biased =
-      Read("LlamaForCausalLM",
-           R"({"attention_bias": true, "mlp_bias": true, "head_dim": 32,
+      ReadChanged("LlamaForCausalLM",
+                  R"({"attention_bias": true, "mlp_bias": true, "head_dim": 32,
                "tie_word_embeddings": true, "num_key_value_heads": "absent"})")
           .value();
   EXPECT_TRUE(biased.qkv_bias && biased.o_bias && biased.mlp_bias);
@@ -67,7 +67,7 @@ TEST(ConfigTest, LlamaReadsSizesAndBiases) {
 
 TEST(ConfigTest, MistralWindowsEveryLayerUnlessNull) {
   const auto windows = [](const char* changes) {
-    return Read("MistralForCausalLM", changes).value().windows;
+    return ReadChanged("MistralForCausalLM", changes).value().windows;
   };
   EXPECT_EQ(windows(R"({"sliding_window": 24})"),
             (std::vector<int>{24, 24, 24}));
@@ -78,19 +78,20 @@ TEST(ConfigTest, MistralWindowsEveryLayerUnlessNull) {
 
 TEST(ConfigTest, Qwen2BiasesQkvAndWindowsByLayer) {
   const ModelConfig plain =
-      Read("Qwen2ForCausalLM", R"({"sliding_window": 24, "max_window_layers": 0,
+      ReadChanged("Qwen2ForCausalLM",
+                  R"({"sliding_window": 24, "max_window_layers": 0,
                                    "use_sliding_window": false})")
           .value();
   EXPECT_TRUE(plain.qkv_bias);
   EXPECT_FALSE(plain.o_bias || plain.mlp_bias);
   EXPECT_EQ(plain.windows, (std::vector<int>{0, 0, 0}));
-  EXPECT_EQ(Read("Qwen2ForCausalLM",
-                 R"({"sliding_window": 24, "max_window_layers": 1,
+  EXPECT_EQ(ReadChanged("Qwen2ForCausalLM",
+                        R"({"sliding_window": 24, "max_window_layers": 1,
                      "use_sliding_window": true})")
                 ->windows,
             (std::vector<int>{0, 24, 24}));
-  EXPECT_EQ(Read("Qwen2ForCausalLM",
-                 R"({"sliding_window": 24, "max_window_layers": 3,
+  EXPECT_EQ(ReadChanged("Qwen2ForCausalLM",
+                        R"({"sliding_window": 24, "max_window_layers": 3,
                      "use_sliding_window": true, "layer_types":
                      ["sliding_attention", "full_attention",
                       "sliding_attention"]})")
@@ -99,7 +100,7 @@ TEST(ConfigTest, Qwen2BiasesQkvAndWindowsByLayer) {
 }
 
 TEST(ConfigTest, Qwen3NormsHeadsOf128) {
-  const ModelConfig config = Read("Qwen3ForCausalLM", "{}").value();
+  const ModelConfig config = ReadChanged("Qwen3ForCausalLM", "{}").value();
   EXPECT_TRUE(config.family->has_qk_norm);
   EXPECT_EQ(config.head_dim, 128);
   EXPECT_FALSE(config.qkv_bias);
@@ -107,8 +108,8 @@ TEST(ConfigTest, Qwen3NormsHeadsOf128) {
 
 TEST(ConfigTest, MiniCpmScalesByDepthAndWidth) {
   const ModelConfig config =
-      Read("MiniCPMForCausalLM",
-           R"({"scale_emb": 12, "scale_depth": 1.4, "dim_model_base": 16,
+      ReadChanged("MiniCPMForCausalLM",
+                  R"({"scale_emb": 12, "scale_depth": 1.4, "dim_model_base": 16,
                "num_hidden_layers": 32})")
           .value();
   EXPECT_EQ(config.embedding_scale, 12.0f);
@@ -119,82 +120,84 @@ TEST(ConfigTest, MiniCpmScalesByDepthAndWidth) {
 }
 
 TEST(ConfigTest, ASparseCheckpointNamesItsSelector) {
-  EXPECT_EQ(**Read("MiniCPMForCausalLM", R"({"sparse_config": {"topk": 64}})")
-                  ->native_selector,
-            "infllm-v2:kernel=32,stride=16,block=64,budget=6144,sink=64,"
-            "recent=2048,dense_len=8192");
-  // Whoever reads everything does not need it.
   EXPECT_EQ(
-      Read("MiniCPMForCausalLM", R"({"sparse_config": {"use_nope": true}})")
-          ->native_selector->error()
-          .message,
-      "config.json: field sparse_config.use_nope: must be false (keys "
-      "are compressed after rotation), is true");
-  EXPECT_EQ(Failure(R"({"sparse_config": 3})", "MiniCPMForCausalLM"),
+      **ReadChanged("MiniCPMForCausalLM", R"({"sparse_config": {"topk": 64}})")
+            ->native_selector,
+      "infllm-v2:kernel=32,stride=16,block=64,budget=6144,sink=64,"
+      "recent=2048,dense_len=8192");
+  // Whoever reads everything does not need it.
+  EXPECT_EQ(ReadChanged("MiniCPMForCausalLM",
+                        R"({"sparse_config": {"use_nope": true}})")
+                ->native_selector->error()
+                .message,
+            "config.json: field sparse_config.use_nope: must be false (keys "
+            "are compressed after rotation), is true");
+  EXPECT_EQ(ConfigFailure(R"({"sparse_config": 3})", "MiniCPMForCausalLM"),
             "config.json: field sparse_config: must be an object, is 3");
 }
 
 TEST(ConfigTest, UnknownThingsAreRefusedWithTheList) {
-  EXPECT_EQ(Failure("{}", "GptForCausalLM"),
+  EXPECT_EQ(ConfigFailure("{}", "GptForCausalLM"),
             "config.json: field architectures: must be [one of "
             "LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, "
             "Qwen3ForCausalLM, MiniCPMForCausalLM], is [\"GptForCausalLM\"]");
-  EXPECT_NE(Failure(R"({"architectures": "absent"})").find("is missing"),
+  EXPECT_NE(ConfigFailure(R"({"architectures": "absent"})").find("is missing"),
             std::string::npos);
-  EXPECT_EQ(Failure(R"({"hidden_act": "relu"})"),
+  EXPECT_EQ(ConfigFailure(R"({"hidden_act": "relu"})"),
             "config.json: field hidden_act: must be one of silu, swish, gelu, "
             "gelu_new, gelu_pytorch_tanh, is \"relu\"");
-  EXPECT_EQ(Failure(R"({"quantization_config": {"bits": 4}})"),
+  EXPECT_EQ(ConfigFailure(R"({"quantization_config": {"bits": 4}})"),
             "config.json: field quantization_config: must be absent (weights "
             "in bfloat16, float16 or float32), is {\"bits\":4}");
-  EXPECT_EQ(Failure(R"({"num_local_experts": 8})"),
+  EXPECT_EQ(ConfigFailure(R"({"num_local_experts": 8})"),
             "config.json: field num_local_experts: must be absent or 0 (one "
             "feed-forward network a layer), is 8");
-  EXPECT_TRUE(Read("LlamaForCausalLM", R"({"num_experts": 0})").ok());
-  EXPECT_NE(Failure(R"({"attn_logit_softcapping": 50})"), "no failure");
-  EXPECT_NE(Failure(R"({"rms_norm_eps": 0})"), "no failure");
-  EXPECT_EQ(Failure(R"({"final_logit_softcapping": 30.0})"),
+  EXPECT_TRUE(ReadChanged("LlamaForCausalLM", R"({"num_experts": 0})").ok());
+  EXPECT_NE(ConfigFailure(R"({"attn_logit_softcapping": 50})"), "no failure");
+  EXPECT_NE(ConfigFailure(R"({"rms_norm_eps": 0})"), "no failure");
+  EXPECT_EQ(ConfigFailure(R"({"final_logit_softcapping": 30.0})"),
             "config.json: field final_logit_softcapping: must be absent or 0 "
             "(logits as they are), is 30.0");
-  EXPECT_EQ(Failure(R"({"sliding_window": 8, "layer_types":
+  EXPECT_EQ(ConfigFailure(R"({"sliding_window": 8, "layer_types":
                         ["full_attention", "sliding_attention"]})",
-                    "MistralForCausalLM"),
+                          "MistralForCausalLM"),
             "config.json: field layer_types: must be sliding_attention in all "
             "layers, is [\"full_attention\",\"sliding_attention\"]");
-  EXPECT_EQ(Failure(R"({"layer_types": ["full_attention", "linear"]})"),
+  EXPECT_EQ(ConfigFailure(R"({"layer_types": ["full_attention", "linear"]})"),
             "config.json: field layer_types: must be full_attention in all "
             "layers, is [\"full_attention\",\"linear\"]");
-  EXPECT_EQ(Failure(R"({"layer_types": ["full_attention", "linear", "x"]})",
+  EXPECT_EQ(
+      ConfigFailure(R"({"layer_types": ["full_attention", "linear", "x"]})",
                     "Qwen3ForCausalLM"),
-            "config.json: field layer_types: must be a list of 3 of "
-            "full_attention and sliding_attention, is "
-            "[\"full_attention\",\"linear\",\"x\"]");
+      "config.json: field layer_types: must be a list of 3 of "
+      "full_attention and sliding_attention, is "
+      "[\"full_attention\",\"linear\",\"x\"]");
 }
 
 TEST(ConfigTest, SizesOutOfRangeAreRefused) {
-  EXPECT_EQ(Failure(R"({"hidden_size": "x"})"),
+  EXPECT_EQ(ConfigFailure(R"({"hidden_size": "x"})"),
             "config.json: field hidden_size: must be an integer in [1, "
             "1048576], is \"x\"");
-  EXPECT_EQ(Failure(R"({"num_hidden_layers": 0})"),
+  EXPECT_EQ(ConfigFailure(R"({"num_hidden_layers": 0})"),
             "config.json: field num_hidden_layers: must be an integer in [1, "
             "1024], is 0");
-  EXPECT_EQ(Failure(R"({"num_key_value_heads": 3})"),
+  EXPECT_EQ(ConfigFailure(R"({"num_key_value_heads": 3})"),
             "config.json: field num_key_value_heads: must be a divisor of "
             "num_attention_heads (4), is 3");
-  EXPECT_EQ(Failure(R"({"hidden_size": 66})"),
+  EXPECT_EQ(ConfigFailure(R"({"hidden_size": 66})"),
             "config.json: field head_dim: must be given: hidden_size (66) is "
             "no multiple of num_attention_heads (4), is missing");
-  EXPECT_EQ(Failure(R"({"hidden_size": 60})"),
+  EXPECT_EQ(ConfigFailure(R"({"hidden_size": 60})"),
             "config.json: field head_dim: must be an even integer in [4, "
             "1024], is 15");
-  EXPECT_EQ(Failure(R"({"max_position_embeddings": "absent"})"),
+  EXPECT_EQ(ConfigFailure(R"({"max_position_embeddings": "absent"})"),
             "config.json: field max_position_embeddings: must be an integer "
             "in [1, 2147483648], is missing");
-  EXPECT_EQ(Failure(R"({"vocab_size": 1000.5})"),
+  EXPECT_EQ(ConfigFailure(R"({"vocab_size": 1000.5})"),
             "config.json: field vocab_size: must be an integer in [1, "
             "524288], is 1000.5");
   // What Sample bears: one more would stop the program at the first token.
-  EXPECT_EQ(Failure(R"({"vocab_size": 524289})"),
+  EXPECT_EQ(ConfigFailure(R"({"vocab_size": 524289})"),
             "config.json: field vocab_size: must be an integer in [1, "
             "524288], is 524289");
 }

@@ -5,20 +5,21 @@
 namespace winnow {
 namespace {
 
-Result<RopeConfig> Read(std::string_view text, int64_t max_positions = 4096) {
+Result<RopeConfig> ReadRope(std::string_view text,
+                            int64_t max_positions = 4096) {
   return ReadRopeConfig(JsonFields::Parse(text, "config.json", {}).value(), 8,
                         max_positions);
 }
 
-std::string Failure(std::string_view text) {
-  const Result<RopeConfig> read = Read(text);
+std::string RopeFailure(std::string_view text) {
+  const Result<RopeConfig> read = ReadRope(text);
   return read.ok() ? "no failure" : read.error().message;
 }
 
 TEST(RopeConfigTest, AbsentIsTheDefaultAtTenThousand) {
   for (const char* text : {"{}", R"({"rope_scaling": null})",
                            R"({"rope_scaling": {}, "rope_parameters": {}})"}) {
-    const RopeConfig rope = Read(text).value();
+    const RopeConfig rope = ReadRope(text).value();
     EXPECT_EQ(rope.kind, RopeKind::kDefault) << text;
     EXPECT_EQ(rope.theta, 10000) << text;
     EXPECT_EQ(rope.rotary_dim, 8) << text;
@@ -37,7 +38,7 @@ TEST(RopeConfigTest, BothSpellingsSayTheSame) {
         R"({"rope_parameters": {"rope_type": "llama3", "rope_theta": 500000,
             "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
             "original_max_position_embeddings": 64}})"}) {
-    const RopeConfig rope = Read(text).value();
+    const RopeConfig rope = ReadRope(text).value();
     EXPECT_EQ(rope.kind, RopeKind::kLlama3) << text;
     EXPECT_EQ(rope.theta, 500000) << text;
     EXPECT_EQ(rope.factor, 8) << text;
@@ -47,7 +48,7 @@ TEST(RopeConfigTest, BothSpellingsSayTheSame) {
 }
 
 TEST(RopeConfigTest, YarnDerivesItsFactorAndStretchesTheContext) {
-  const RopeConfig derived = Read(R"({"rope_scaling": {"rope_type": "yarn",
+  const RopeConfig derived = ReadRope(R"({"rope_scaling": {"rope_type": "yarn",
                "original_max_position_embeddings": 1024}})")
                                  .value();
   EXPECT_EQ(derived.factor, 4);
@@ -55,7 +56,7 @@ TEST(RopeConfigTest, YarnDerivesItsFactorAndStretchesTheContext) {
   EXPECT_EQ(derived.beta_slow, 1);
   EXPECT_FALSE(derived.attention_factor.has_value());
   const RopeConfig given =
-      Read(R"({"rope_scaling": {"rope_type": "yarn", "factor": 4.0,
+      ReadRope(R"({"rope_scaling": {"rope_type": "yarn", "factor": 4.0,
                "attention_factor": 1.1, "beta_fast": 16, "truncate": false,
                "original_max_position_embeddings": 4096}})")
           .value();
@@ -67,7 +68,7 @@ TEST(RopeConfigTest, YarnDerivesItsFactorAndStretchesTheContext) {
 
 TEST(RopeConfigTest, LongRopeTakesTheOuterOriginalLengthFirst) {
   const RopeConfig rope =
-      Read(R"({"original_max_position_embeddings": 2048, "rope_scaling":
+      ReadRope(R"({"original_max_position_embeddings": 2048, "rope_scaling":
               {"rope_type": "longrope", "short_factor": [1, 1, 1, 1],
                "long_factor": [1, 2, 3, 4],
                "original_max_position_embeddings": 1024}})")
@@ -78,30 +79,30 @@ TEST(RopeConfigTest, LongRopeTakesTheOuterOriginalLengthFirst) {
 }
 
 TEST(RopeConfigTest, FailuresNameTheField) {
-  EXPECT_EQ(Failure(R"({"rope_scaling": {"type": "mrope"}})"),
+  EXPECT_EQ(RopeFailure(R"({"rope_scaling": {"type": "mrope"}})"),
             "config.json: field rope_scaling.type: must be one of default, "
             "linear, dynamic, llama3, yarn, longrope, is \"mrope\"");
-  EXPECT_EQ(Failure(R"({"rope_scaling": {"type": "linear"}})"),
+  EXPECT_EQ(RopeFailure(R"({"rope_scaling": {"type": "linear"}})"),
             "config.json: field rope_scaling.factor: must be a number in [1, "
             "65536], is missing");
-  EXPECT_EQ(Failure(R"({"rope_theta": 0})"),
+  EXPECT_EQ(RopeFailure(R"({"rope_theta": 0})"),
             "config.json: field rope_theta: must be a number in [2, "
             "1000000000000], is 0");
-  EXPECT_EQ(Failure(R"({"rope_scaling": {"type": "longrope",
+  EXPECT_EQ(RopeFailure(R"({"rope_scaling": {"type": "longrope",
                         "short_factor": [1, 1, 1, 1],
                         "long_factor": [1, 1, 1]}})"),
             "config.json: field rope_scaling.long_factor: must be a list of 4 "
             "numbers in [0.001, 1000], is [1,1,1]");
-  EXPECT_EQ(Failure(R"({"rope_scaling": {"rope_type": "llama3", "factor": 8,
+  EXPECT_EQ(RopeFailure(R"({"rope_scaling": {"rope_type": "llama3", "factor": 8,
                         "low_freq_factor": 4, "high_freq_factor": 4}})"),
             "config.json: field rope_scaling.high_freq_factor: must be above "
             "low_freq_factor (4), is 4");
-  EXPECT_EQ(Failure(R"({"partial_rotary_factor": 0.5})"),
+  EXPECT_EQ(RopeFailure(R"({"partial_rotary_factor": 0.5})"),
             "config.json: field partial_rotary_factor: must be 1, is 0.5");
-  EXPECT_EQ(Failure(R"({"rope_parameters": {"full_attention": {}}})"),
+  EXPECT_EQ(RopeFailure(R"({"rope_parameters": {"full_attention": {}}})"),
             "config.json: field rope_parameters.full_attention: must be absent "
             "(one rope for all layers), is {}");
-  EXPECT_EQ(Failure(R"({"rope_scaling": "yarn"})"),
+  EXPECT_EQ(RopeFailure(R"({"rope_scaling": "yarn"})"),
             "config.json: field rope_scaling: must be an object, is \"yarn\"");
 }
 

@@ -19,7 +19,7 @@ std::span<const std::byte> BytesOf(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
-std::string Failure(const std::string& file) {
+std::string FileFailure(const std::string& file) {
   const auto parsed = ParseSafetensors(BytesOf(file), "m.safetensors");
   return parsed.ok() ? "no failure" : parsed.error().message;
 }
@@ -66,20 +66,20 @@ TEST(SafetensorsTest, EveryTruncationIsRefused) {
   const std::string file =
       FileOf(R"({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}})",
              "abcdefgh");
-  ASSERT_EQ(Failure(file), "no failure");
+  ASSERT_EQ(FileFailure(file), "no failure");
   for (size_t size = 0; size < file.size(); ++size) {
     const std::vector<char> part(file.begin(),
                                  file.begin() + static_cast<ptrdiff_t>(size));
     EXPECT_FALSE(ParseSafetensors(std::as_bytes(std::span(part)), "m").ok())
         << size;
   }
-  EXPECT_EQ(Failure(file.substr(0, 7)),
+  EXPECT_EQ(FileFailure(file.substr(0, 7)),
             "m.safetensors: a safetensors file has at least 8 bytes, this one "
             "7");
-  EXPECT_EQ(Failure(file.substr(0, 60)),
+  EXPECT_EQ(FileFailure(file.substr(0, 60)),
             "m.safetensors: safetensors header length must be at most 52 bytes "
             "in a file of 60, is 61");
-  EXPECT_EQ(Failure(file.substr(0, 76)),
+  EXPECT_EQ(FileFailure(file.substr(0, 76)),
             "m.safetensors: tensor a ends at byte 77, the file at byte 76: it "
             "is cut off");
 }
@@ -87,14 +87,14 @@ TEST(SafetensorsTest, EveryTruncationIsRefused) {
 TEST(SafetensorsTest, AHugeHeaderLengthIsRefused) {
   std::string file = FileOf("{}", "");
   std::memset(file.data(), 0xff, 8);
-  EXPECT_EQ(Failure(file),
+  EXPECT_EQ(FileFailure(file),
             "m.safetensors: safetensors header length must be at most 2 bytes "
             "in a file of 10, is 18446744073709551615");
 }
 
 // One tensor's entry, over eight bytes of data.
 std::string EntryFailure(std::string_view entry) {
-  return Failure(FileOf(fmt::format(R"({{"a": {}}})", entry), "abcdefgh"));
+  return FileFailure(FileOf(fmt::format(R"({{"a": {}}})", entry), "abcdefgh"));
 }
 
 TEST(SafetensorsTest, WrongEntriesNameTensorAndField) {
@@ -142,7 +142,7 @@ TEST(SafetensorsTest, AProductThatOverflowsIsNoSize) {
 
 TEST(SafetensorsTest, OverlapsGapsAndRepeatsAreRefused) {
   const auto two = [](int a_end, int b_begin, int b_end) {
-    return Failure(FileOf(
+    return FileFailure(FileOf(
         fmt::format(
             R"({{"a": {{"dtype": "U8", "shape": [{}], "data_offsets": [0, {}]}},
                  "b": {{"dtype": "U8", "shape": [{}],
@@ -160,7 +160,7 @@ TEST(SafetensorsTest, OverlapsGapsAndRepeatsAreRefused) {
             "m.safetensors: 2 bytes before tensor a belong to no tensor");
   EXPECT_EQ(two(4, 4, 6),
             "m.safetensors: the last 2 bytes belong to no tensor");
-  EXPECT_EQ(Failure(FileOf(
+  EXPECT_EQ(FileFailure(FileOf(
                 R"({"a": {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]},
                     "a": {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}})",
                 "")),

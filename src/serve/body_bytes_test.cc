@@ -10,7 +10,7 @@
 namespace winnow {
 namespace {
 
-constexpr size_t kMaxBytes = size_t{1} << 20;
+constexpr size_t kRoomBytes = size_t{1} << 20;
 
 // What a room has left, found by what one more may take.
 size_t RoomLeft(const std::shared_ptr<ByteRoom>& room) {
@@ -47,7 +47,7 @@ TEST(BodyBytesTest, WhatIsHeldIsCountedAndNoMoreThanCame) {
   const size_t page = BodyBytes::HeldBytesOf(1);
   std::mt19937 random(2);
   for (const size_t most : {size_t{3}, size_t{1000}, size_t{200'000}}) {
-    const auto room = std::make_shared<ByteRoom>(kMaxBytes);
+    const auto room = std::make_shared<ByteRoom>(kRoomBytes);
     std::optional<BodyBytes> body(room);
     while (body->view().size() < kLongBodyBytes + 10 * page) {
       ASSERT_EQ(body->Append(std::string(1 + random() % most, 'x')),
@@ -56,20 +56,20 @@ TEST(BodyBytesTest, WhatIsHeldIsCountedAndNoMoreThanCame) {
       ASSERT_GE(body->held_bytes(), size);
       ASSERT_LT(body->held_bytes(), size + page);
       const size_t counted = size > kLongBodyBytes ? body->held_bytes() : 0;
-      ASSERT_EQ(RoomLeft(room), kMaxBytes - counted) << size;
+      ASSERT_EQ(RoomLeft(room), kRoomBytes - counted) << size;
     }
     BodyBytes other = *std::move(body);
     body.reset();
-    EXPECT_LT(RoomLeft(room), kMaxBytes);
+    EXPECT_LT(RoomLeft(room), kRoomBytes);
     other = BodyBytes();
-    EXPECT_EQ(RoomLeft(room), kMaxBytes);
+    EXPECT_EQ(RoomLeft(room), kRoomBytes);
   }
 }
 
 TEST(BodyBytesTest, WithoutRoomItStaysAsItIs) {
-  const auto room = std::make_shared<ByteRoom>(kMaxBytes);
+  const auto room = std::make_shared<ByteRoom>(kRoomBytes);
   BodyBytes first(room), second(room);
-  ASSERT_EQ(first.Append(std::string(kMaxBytes - kLongBodyBytes, 'a')),
+  ASSERT_EQ(first.Append(std::string(kRoomBytes - kLongBodyBytes, 'a')),
             std::errc());
   // What is short needs none.
   ASSERT_EQ(second.Append(std::string(kLongBodyBytes, 'b')), std::errc());
@@ -80,7 +80,7 @@ TEST(BodyBytesTest, WithoutRoomItStaysAsItIs) {
   // One alone may have all of it.
   second = BodyBytes();
   BodyBytes third(room);
-  for (size_t i = 0; i < kMaxBytes; i += 1 << 10) {
+  for (size_t i = 0; i < kRoomBytes; i += 1 << 10) {
     ASSERT_EQ(third.Append(std::string(1 << 10, 'c')), std::errc()) << i;
   }
   EXPECT_EQ(third.Append("c"), std::errc::no_buffer_space);

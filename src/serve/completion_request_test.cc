@@ -5,16 +5,15 @@
 #include <nlohmann/json.hpp>
 
 #include "serve/api_error.h"
+#include "serve/request_case.h"
 
 namespace winnow {
 namespace {
 
 using nlohmann::json;
 
-constexpr Endpoint kChat = Endpoint::kChatCompletions;
-
-Result<CompletionRequest> Parse(const std::string& body,
-                                Endpoint endpoint = Endpoint::kCompletions) {
+Result<CompletionRequest> ParseCompletion(
+    const std::string& body, Endpoint endpoint = Endpoint::kCompletions) {
   RequestRules rules;
   rules.max_n = 4;
   rules.vocab_size = 100;
@@ -24,18 +23,21 @@ Result<CompletionRequest> Parse(const std::string& body,
 
 std::string Complaint(const std::string& body,
                       Endpoint endpoint = Endpoint::kCompletions) {
-  const auto parsed = Parse(body, endpoint);
+  const auto parsed = ParseCompletion(body, endpoint);
   return parsed.ok() ? "" : parsed.error().message;
 }
 
 TEST(CompletionRequestTest, TakesPromptsInEveryForm) {
-  using Texts = std::vector<std::string>;
+  using Prompts = std::vector<std::string>;
   using Ids = std::vector<std::vector<int32_t>>;
-  EXPECT_EQ(Parse(R"({"prompt":"a"})")->texts, Texts{"a"});
-  EXPECT_EQ(Parse(R"({"prompt":["a","b"]})")->texts, (Texts{"a", "b"}));
-  EXPECT_EQ(Parse(R"({"prompt":[1,2]})")->token_ids, (Ids{{1, 2}}));
-  EXPECT_EQ(Parse(R"({"prompt":[[1],[2,3]]})")->token_ids, (Ids{{1}, {2, 3}}));
-  EXPECT_EQ(Parse(R"({"prompt":[[1.0],[2]]})")->token_ids, (Ids{{1}, {2}}));
+  EXPECT_EQ(ParseCompletion(R"({"prompt":"a"})")->texts, Prompts{"a"});
+  EXPECT_EQ(ParseCompletion(R"({"prompt":["a","b"]})")->texts,
+            (Prompts{"a", "b"}));
+  EXPECT_EQ(ParseCompletion(R"({"prompt":[1,2]})")->token_ids, (Ids{{1, 2}}));
+  EXPECT_EQ(ParseCompletion(R"({"prompt":[[1],[2,3]]})")->token_ids,
+            (Ids{{1}, {2, 3}}));
+  EXPECT_EQ(ParseCompletion(R"({"prompt":[[1.0],[2]]})")->token_ids,
+            (Ids{{1}, {2}}));
   // Of a list the item that is wrong is named.
   const std::pair<const char*, const char*> wrong[] = {
       {"[[1],2]", "prompt[1]"},
@@ -57,7 +59,7 @@ TEST(CompletionRequestTest, TakesPromptsInEveryForm) {
 }
 
 TEST(CompletionRequestTest, ReadsMessages) {
-  const auto parsed = Parse(
+  const auto parsed = ParseCompletion(
       R"({"messages":[{"role":"developer","content":"Be brief."},)"
       R"({"role":"user","name":"Ann","content":[{"type":"text","text":"Say "},)"
       R"({"type":"text","text":"hi"}]},)"
@@ -79,8 +81,8 @@ TEST(CompletionRequestTest, ReadsMessages) {
 
 TEST(CompletionRequestTest, ReadsHowMuchIsToBeThought) {
   const auto parse = [](const std::string& more) {
-    return Parse(R"({"messages":[{"role":"user","content":"x"}],)" + more + "}",
-                 kChat);
+    return ParseCompletion(
+        R"({"messages":[{"role":"user","content":"x"}],)" + more + "}", kChat);
   };
   const auto low = parse(R"("reasoning_effort":"low","reasoning":{"a":1})");
   ASSERT_TRUE(low.ok()) << low.error().message;
@@ -108,8 +110,8 @@ TEST(CompletionRequestTest, NamesTheMessageThatIsWrong) {
 
 TEST(CompletionRequestTest, AnAnswerMayGoOnWithTheLastMessage) {
   const auto parsed = [](const std::string& more) {
-    return Parse(R"({"messages":[{"role":"user","content":"x"}],)" + more + "}",
-                 kChat);
+    return ParseCompletion(
+        R"({"messages":[{"role":"user","content":"x"}],)" + more + "}", kChat);
   };
   EXPECT_FALSE(parsed(R"("n":1)")->continues_message);
   const auto goes_on = parsed(R"("continue_final_message":true)");
@@ -128,7 +130,7 @@ constexpr std::string_view kTool =
 
 TEST(CompletionRequestTest, GivesTheTemplateTheToolsAsTheyAreWritten) {
   const auto parsed = [](const std::string& more) {
-    return Parse(
+    return ParseCompletion(
         fmt::format(R"({{"messages":[{{"role":"user","content":"x"}}],)"
                     R"("tools":[{}],{}}})",
                     kTool, more),
@@ -199,7 +201,7 @@ TEST(CompletionRequestTest, NamesTheToolThatIsWrong) {
 // Templates read arguments as an object, in the order that they were written.
 TEST(CompletionRequestTest, ReadsCallsThatWereMade) {
   const auto parsed = [](const std::string& arguments) {
-    return Parse(
+    return ParseCompletion(
         R"({"messages":[{"role":"assistant","content":null,"tool_calls":)"
         R"([{"id":"c1","type":"function","function":{"name":"get",)"
         R"("arguments":)" +
@@ -223,12 +225,12 @@ TEST(CompletionRequestTest, ReadsCallsThatWereMade) {
 }
 
 TEST(CompletionRequestTest, TakesTheCheckpointsDefaults) {
-  const auto plain = Parse(R"({"prompt":"a"})");
+  const auto plain = ParseCompletion(R"({"prompt":"a"})");
   EXPECT_EQ(plain->sampling.temperature, 1.0f);
   EXPECT_EQ(plain->sampling.top_k, 7);
   EXPECT_FALSE(plain->max_tokens);
   EXPECT_FALSE(plain->seed);
-  const auto own = Parse(
+  const auto own = ParseCompletion(
       R"({"prompt":"a","top_k":-1,"temperature":0,"seed":-1,"max_tokens":3,)"
       R"("logit_bias":{"5":-2.5},"stop":"x"})");
   EXPECT_EQ(own->sampling.top_k, 0);
@@ -242,36 +244,42 @@ TEST(CompletionRequestTest, TakesTheCheckpointsDefaults) {
 }
 
 TEST(CompletionRequestTest, TokensThatMayBeDrawn) {
-  const auto asked =
-      Parse(R"({"prompt":"a","min_tokens":2,"allowed_token_ids":[3,99]})");
+  const auto asked = ParseCompletion(
+      R"({"prompt":"a","min_tokens":2,"allowed_token_ids":[3,99]})");
   EXPECT_EQ(asked->min_tokens, 2);
   EXPECT_EQ(asked->allowed_token_ids, (std::vector<int32_t>{3, 99}));
-  EXPECT_EQ(Parse(R"({"prompt":"a"})")->min_tokens, 0);
+  EXPECT_EQ(ParseCompletion(R"({"prompt":"a"})")->min_tokens, 0);
   for (const char* wrong :
        {R"("min_tokens":-1)", R"("min_tokens":"1")",
         R"("allowed_token_ids":[])", R"("allowed_token_ids":[100])"}) {
-    const auto parsed = Parse(fmt::format(R"({{"prompt":"a",{}}})", wrong));
+    const auto parsed =
+        ParseCompletion(fmt::format(R"({{"prompt":"a",{}}})", wrong));
     EXPECT_FALSE(parsed.ok()) << wrong;
   }
 }
 
 TEST(CompletionRequestTest, LogprobsAreANumberOrASwitch) {
-  EXPECT_EQ(Parse(R"({"prompt":"a","logprobs":3})")->sampling.logprobs, 3);
+  EXPECT_EQ(
+      ParseCompletion(R"({"prompt":"a","logprobs":3})")->sampling.logprobs, 3);
   const std::string begin = R"({"messages":[{"role":"user","content":"x"}],)";
-  EXPECT_EQ(Parse(begin + R"("logprobs":true,"top_logprobs":2})", kChat)
-                ->sampling.logprobs,
-            2);
-  EXPECT_EQ(Parse(begin + R"("logprobs":true})", kChat)->sampling.logprobs, 0);
+  EXPECT_EQ(
+      ParseCompletion(begin + R"("logprobs":true,"top_logprobs":2})", kChat)
+          ->sampling.logprobs,
+      2);
+  EXPECT_EQ(
+      ParseCompletion(begin + R"("logprobs":true})", kChat)->sampling.logprobs,
+      0);
   EXPECT_EQ(FieldNamedIn(Complaint(begin + R"("top_logprobs":2})", kChat)),
             "top_logprobs");
 }
 
 TEST(CompletionRequestTest, AStreamMayBeWatched) {
-  EXPECT_FALSE(Parse(R"({"prompt":"a","stream":true})")->wants_picks);
-  EXPECT_TRUE(Parse(R"({"prompt":"a","stream":true,"winnow":{"picks":true}})")
-                  ->wants_picks);
-  EXPECT_FALSE(
-      Parse(R"({"prompt":"a","winnow":{"picks":false}})")->wants_picks);
+  EXPECT_FALSE(ParseCompletion(R"({"prompt":"a","stream":true})")->wants_picks);
+  EXPECT_TRUE(
+      ParseCompletion(R"({"prompt":"a","stream":true,"winnow":{"picks":true}})")
+          ->wants_picks);
+  EXPECT_FALSE(ParseCompletion(R"({"prompt":"a","winnow":{"picks":false}})")
+                   ->wants_picks);
   for (const char* bad :
        {R"({"prompt":"a","winnow":{"picks":true}})",
         R"({"prompt":"a","stream":false,"winnow":{"picks":true}})"}) {

@@ -22,7 +22,7 @@ using nlohmann::json;
 constexpr size_t kMaxMessageBytes = 2000;
 constexpr int kVocabSize = 100;
 constexpr int kMaxN = 4;
-constexpr Endpoint kEndpoints[] = {
+constexpr Endpoint kFuzzedEndpoints[] = {
     Endpoint::kCompletions, Endpoint::kChatCompletions, Endpoint::kResponses,
     Endpoint::kMessages, Endpoint::kMessageTokens};
 
@@ -94,7 +94,8 @@ void FuzzRequest(std::span<const std::byte> bytes) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()),
                               bytes.size());
   const auto number = static_cast<unsigned char>(text[0]) - unsigned{'0'};
-  ReadRequest(text.substr(1), kEndpoints[number % std::size(kEndpoints)]);
+  ReadRequest(text.substr(1),
+              kFuzzedEndpoints[number % std::size(kFuzzedEndpoints)]);
 }
 
 const HttpLimits& FuzzedLimits() {
@@ -253,8 +254,9 @@ void FuzzHttp(std::span<const std::byte> bytes) {
     if (pieces.refused_with != 431) CheckSame(whole, pieces);
   }
   for (const HttpRequest& request : whole.requests) {
-    ReadRequest(request.body,
-                kEndpoints[request.path.size() % std::size(kEndpoints)]);
+    ReadRequest(
+        request.body,
+        kFuzzedEndpoints[request.path.size() % std::size(kFuzzedEndpoints)]);
   }
 }
 

@@ -131,7 +131,7 @@ class HttpConnectionTest : public testing::Test {
 constexpr std::string_view kLast =
     "GET /last HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
 
-int NumAnswers(std::string_view read) {
+int NumStatusLines(std::string_view read) {
   int num = 0;
   for (size_t at = 0; (at = read.find("HTTP/1.1 ", at)) != read.npos; ++at) {
     ++num;
@@ -153,7 +153,7 @@ TEST_F(HttpConnectionTest, HeadIsGetWithoutItsBody) {
     const std::string of_head = Ask(
         "HEAD " + path + " HTTP/1.1\r\nHost: h\r\n\r\n" + std::string(kLast));
     EXPECT_EQ(HeadIn(of_head), HeadIn(of_get));
-    EXPECT_EQ(NumAnswers(of_head), 2) << of_head;
+    EXPECT_EQ(NumStatusLines(of_head), 2) << of_head;
     const size_t end = HeadIn(of_head).size() + 4;
     EXPECT_EQ(of_head.compare(end, 15, "HTTP/1.1 200 OK"), 0) << of_head;
     EXPECT_TRUE(of_head.ends_with("\r\n\r\n/last")) << of_head;
@@ -176,16 +176,16 @@ TEST_F(HttpConnectionTest, AStreamToAnOlderClientEndsWithItsConnection) {
   EXPECT_NE(now.find("9\r\ndata: 1\n\n\r\n9\r\ndata: 2\n\n\r\n0\r\n\r\n"),
             now.npos)
       << now;
-  EXPECT_EQ(NumAnswers(now), 2);
+  EXPECT_EQ(NumStatusLines(now), 2);
 }
 
 TEST_F(HttpConnectionTest, AnOlderClientStaysWhereItAsksForIt) {
   const std::string one = "GET /a HTTP/1.0\r\n";
   const std::string leaves = Ask(one + "\r\n" + one + "\r\n");
-  EXPECT_EQ(NumAnswers(leaves), 1) << leaves;
+  EXPECT_EQ(NumStatusLines(leaves), 1) << leaves;
   const std::string stays =
       Ask(one + "Connection: keep-alive\r\n\r\n" + one + "\r\n");
-  EXPECT_EQ(NumAnswers(stays), 2) << stays;
+  EXPECT_EQ(NumStatusLines(stays), 2) << stays;
   EXPECT_NE(HeadIn(stays).find("Connection: keep-alive"), stays.npos);
 }
 
@@ -233,7 +233,7 @@ TEST(HttpServerTest, ClientsMayComeWhileItCloses) {
 TEST_F(HttpConnectionTest, AFewEmptyLinesBeforeARequestAreNoneOfIt) {
   const std::string one = "GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
   const std::string read = Ask("\r\n\r\n" + one + "\r\n" + std::string(kLast));
-  EXPECT_EQ(NumAnswers(read), 2) << read;
+  EXPECT_EQ(NumStatusLines(read), 2) << read;
   const std::string many = Ask("\r\n\r\n\r\n\r\n\r\n" + one);
   EXPECT_TRUE(many.starts_with("HTTP/1.1 400 ")) << many;
   // Its halves may come one after the other.
@@ -252,7 +252,7 @@ TEST_F(HttpConnectionTest, AnEscapeEndsNoLine) {
   const std::string read =
       Ask("GET /a%20HTTP/1.1%0d%0a%0d%0aGET%20/b HTTP/1.1\r\nHost: h\r\n"
           "Connection: close\r\n\r\n");
-  EXPECT_EQ(NumAnswers(HeadIn(read)), 1) << read;
+  EXPECT_EQ(NumStatusLines(HeadIn(read)), 1) << read;
   EXPECT_TRUE(read.ends_with("/a HTTP/1.1\r\n\r\nGET /b")) << read;
 }
 

@@ -9,12 +9,12 @@ namespace {
 
 using nlohmann::json;
 
-MessagesStyle Style() {
+MessagesStyle MakeMessagesStyle() {
   return MessagesStyle(
       {.endpoint = Endpoint::kMessages, .id = "msg_1", .model = "m"});
 }
 
-std::vector<json> EventsIn(const std::string& text) {
+std::vector<json> DataIn(const std::string& text) {
   std::vector<json> events;
   for (size_t at = text.find("data: "); at != std::string::npos;
        at = text.find("\ndata: ", at + 1)) {
@@ -27,20 +27,20 @@ std::vector<json> EventsIn(const std::string& text) {
 
 const ShownCall kCall = {
     .id = "c1", .name = "get", .arguments_json = R"({"b":1,"a":2})"};
-constexpr AnswerUsage kUsage = {
+constexpr AnswerUsage kMessagesUsage = {
     .num_prompt_tokens = 7, .num_generated_tokens = 3, .num_cached_tokens = 2};
 
 TEST(MessagesJsonTest, EventsTellBlocksOneAfterTheOther) {
-  MessagesStyle style = Style();
+  MessagesStyle style = MakeMessagesStyle();
   EXPECT_TRUE(style.begins_with_cached());
   std::string text =
       style.Begin(1, {.num_prompt_tokens = 7, .num_cached_tokens = 2});
   text += style.Piece({.parts = {{.text = "Hi"}}});
   text += style.Piece({.parts = {{.text = "!"}, {.call = kCall}}});
   text += style.Piece({.finish_reason = "tool_calls"});
-  text += style.End(kUsage);
+  text += style.End(kMessagesUsage);
   EXPECT_TRUE(text.starts_with("event: message_start\ndata: {"));
-  const std::vector<json> events = EventsIn(text);
+  const std::vector<json> events = DataIn(text);
   std::string types;
   for (const json& event : events) {
     types += event["type"].get<std::string>() + " ";
@@ -62,13 +62,13 @@ TEST(MessagesJsonTest, EventsTellBlocksOneAfterTheOther) {
 }
 
 TEST(MessagesJsonTest, AThoughtIsABlockOfItsOwn) {
-  MessagesStyle style = Style();
+  MessagesStyle style = MakeMessagesStyle();
   std::string text =
       style.Piece({.parts = {{.text = "S", .is_thought = true}}});
   text += style.Piece(
       {.parts = {{.text = "o.", .is_thought = true}, {.text = "Hi"}}});
   text += style.Piece({.finish_reason = "stop"});
-  const std::vector<json> events = EventsIn(text);
+  const std::vector<json> events = DataIn(text);
   ASSERT_EQ(events.size(), 8u);
   EXPECT_EQ(events[0]["content_block"],
             (json{{"type", "thinking"}, {"thinking", ""}, {"signature", ""}}));
@@ -79,18 +79,18 @@ TEST(MessagesJsonTest, AThoughtIsABlockOfItsOwn) {
   EXPECT_EQ(events[5]["content_block"]["type"], "text");
   EXPECT_EQ(events[6]["index"], 1);
   EXPECT_EQ(events[7]["type"], "content_block_stop");
-  MessagesStyle other = Style();
+  MessagesStyle other = MakeMessagesStyle();
   const json whole = json::parse(other.Whole(
       {{.parts = {{.text = "So.", .is_thought = true}, {.text = "Hi"}}}},
-      kUsage));
+      kMessagesUsage));
   EXPECT_EQ(whole["content"][0]["thinking"], "So.");
   EXPECT_EQ(whole["content"][1]["text"], "Hi");
 }
 
 TEST(MessagesJsonTest, TheWholeHasBlocksAndAReason) {
   const auto whole = [](ShownChoice choice) {
-    MessagesStyle style = Style();
-    return json::parse(style.Whole({std::move(choice)}, kUsage));
+    MessagesStyle style = MakeMessagesStyle();
+    return json::parse(style.Whole({std::move(choice)}, kMessagesUsage));
   };
   const json called = whole({.parts = {{.text = "Hi"}, {.call = kCall}},
                              .finish_reason = "tool_calls"});
@@ -117,7 +117,7 @@ TEST(MessagesJsonTest, ErrorsHaveAnthropicsForm) {
   EXPECT_EQ(type_of(401), "authentication_error");
   EXPECT_EQ(type_of(413), "request_too_large");
   EXPECT_EQ(type_of(500), "api_error");
-  MessagesStyle style = Style();
+  MessagesStyle style = MakeMessagesStyle();
   EXPECT_TRUE(style.Failure({.status = 500}).starts_with("event: error\n"));
 }
 

@@ -9,20 +9,20 @@ namespace {
 
 using nlohmann::json;
 
-Result<CompletionRequest> Parse(const std::string& members,
-                                Endpoint endpoint = Endpoint::kMessages) {
+Result<CompletionRequest> ParseMessages(
+    const std::string& members, Endpoint endpoint = Endpoint::kMessages) {
   RequestRules rules;
   rules.vocab_size = 100;
   return ParseCompletionRequest("{" + members + "}", endpoint, rules);
 }
 
-std::string FieldOf(const std::string& members) {
-  const auto parsed = Parse("\"max_tokens\":5," + members);
+std::string MessagesFieldOf(const std::string& members) {
+  const auto parsed = ParseMessages("\"max_tokens\":5," + members);
   return parsed.ok() ? "" : FieldNamedIn(parsed.error().message);
 }
 
 TEST(MessagesRequestTest, ReadsBlocksAsTurns) {
-  const auto parsed = Parse(
+  const auto parsed = ParseMessages(
       R"("max_tokens":5,"system":[{"type":"text","text":"Be brief."}],)"
       R"("messages":[)"
       R"({"role":"user","content":"Weather?"},)"
@@ -61,27 +61,27 @@ TEST(MessagesRequestTest, ReadsTools) {
       R"("max_tokens":5,"messages":[{"role":"user","content":"x"}],)"
       R"("tools":[{"name":"get",)"
       R"("description":"d","input_schema":{"b":1.0,"a":2}}])";
-  EXPECT_EQ(Parse(begin)->template_json,
+  EXPECT_EQ(ParseMessages(begin)->template_json,
             R"({"tools":[{"type":"function","function":{"name":"get",)"
             R"("description":"d","parameters":{"b":1.0,"a":2}}}]})");
-  const auto one = Parse(
+  const auto one = ParseMessages(
       begin +
       R"(,"tool_choice":{"type":"auto","disable_parallel_tool_use":true})");
   EXPECT_TRUE(one->one_call);
-  EXPECT_TRUE(
-      Parse(begin + R"(,"tool_choice":{"type":"none"})")->tools.empty());
+  EXPECT_TRUE(ParseMessages(begin + R"(,"tool_choice":{"type":"none"})")
+                  ->tools.empty());
   for (const char* choice :
        {R"({"type":"any"})", R"({"type":"tool","name":"get"})"}) {
-    const auto forced = Parse(begin + ",\"tool_choice\":" + choice);
+    const auto forced = ParseMessages(begin + ",\"tool_choice\":" + choice);
     ASSERT_TRUE(forced.ok()) << forced.error().message;
     ASSERT_EQ(forced->forced_tools.size(), 1u);
     EXPECT_EQ(forced->forced_tools[0].name, "get");
     EXPECT_EQ(forced->forced_tools[0].parameters_json, R"({"b":1.0,"a":2})");
   }
   const auto nobody =
-      Parse(begin + R"(,"tool_choice":{"type":"tool","name":"set"})");
+      ParseMessages(begin + R"(,"tool_choice":{"type":"tool","name":"set"})");
   EXPECT_EQ(FieldNamedIn(nobody.error().message), "tool_choice");
-  const auto other = Parse(begin + R"(,"tool_choice":{"type":"some"})");
+  const auto other = ParseMessages(begin + R"(,"tool_choice":{"type":"some"})");
   EXPECT_EQ(FieldNamedIn(other.error().message), "tool_choice.type");
 }
 
@@ -89,11 +89,11 @@ TEST(MessagesRequestTest, GoesOnWithTheAssistantsLastWords) {
   const std::string begin =
       R"("max_tokens":5,"messages":[{"role":"user","content":"x"},)"
       R"({"role":"assistant","content":"It "}])";
-  const auto goes_on = Parse(begin);
+  const auto goes_on = ParseMessages(begin);
   ASSERT_TRUE(goes_on.ok()) << goes_on.error().message;
   EXPECT_TRUE(goes_on->continues_message);
   EXPECT_FALSE(goes_on->add_generation_prompt);
-  const auto begins = Parse(begin + R"(,"add_generation_prompt":true)");
+  const auto begins = ParseMessages(begin + R"(,"add_generation_prompt":true)");
   ASSERT_TRUE(begins.ok()) << begins.error().message;
   EXPECT_FALSE(begins->continues_message);
   EXPECT_TRUE(begins->add_generation_prompt);
@@ -102,10 +102,10 @@ TEST(MessagesRequestTest, GoesOnWithTheAssistantsLastWords) {
 // What a user says nothing in is no turn, and nothing to go on with.
 TEST(MessagesRequestTest, AMessageWithoutBlocksIsTheUsers) {
   for (const char* before : {"", R"({"role":"assistant","content":"It "},)"}) {
-    const auto parsed =
-        Parse(fmt::format(R"("max_tokens":5,"messages":[{}{{"role":"user",)"
-                          R"("content":[]}}])",
-                          before));
+    const auto parsed = ParseMessages(
+        fmt::format(R"("max_tokens":5,"messages":[{}{{"role":"user",)"
+                    R"("content":[]}}])",
+                    before));
     ASSERT_TRUE(parsed.ok()) << parsed.error().message;
     EXPECT_FALSE(parsed->continues_message);
     EXPECT_TRUE(parsed->add_generation_prompt);
@@ -116,10 +116,10 @@ TEST(MessagesRequestTest, AMessageWithoutBlocksIsTheUsers) {
 TEST(MessagesRequestTest, ReadsHowMuchIsToBeThought) {
   const std::string user =
       R"("max_tokens":5,"messages":[{"role":"user","content":"x"}],)";
-  const auto asked =
-      Parse(user + R"("thinking":{"type":"enabled","budget_tokens":4000},)"
-                   R"("output_config":{"effort":"high","task_budget":{}},)"
-                   R"("context_management":{"edits":[]})");
+  const auto asked = ParseMessages(
+      user + R"("thinking":{"type":"enabled","budget_tokens":4000},)"
+             R"("output_config":{"effort":"high","task_budget":{}},)"
+             R"("context_management":{"edits":[]})");
   ASSERT_TRUE(asked.ok()) << asked.error().message;
   EXPECT_EQ(asked->thoughts.thinks, true);
   EXPECT_TRUE(asked->thoughts.shows);
@@ -128,7 +128,7 @@ TEST(MessagesRequestTest, ReadsHowMuchIsToBeThought) {
   EXPECT_EQ(asked->ignored, (std::vector<std::string>{
                                 "context_management", "thinking.budget_tokens",
                                 "output_config.task_budget"}));
-  const auto none = Parse(user + R"("thinking":{"type":"disabled"})");
+  const auto none = ParseMessages(user + R"("thinking":{"type":"disabled"})");
   ASSERT_TRUE(none.ok()) << none.error().message;
   EXPECT_EQ(none->thoughts.thinks, false);
   EXPECT_FALSE(none->thoughts.shows);
@@ -136,31 +136,36 @@ TEST(MessagesRequestTest, ReadsHowMuchIsToBeThought) {
 
 TEST(MessagesRequestTest, NamesWhatIsWrong) {
   const std::string user = R"("messages":[{"role":"user","content":"x"}])";
-  EXPECT_EQ(FieldNamedIn(Parse(user).error().message), "max_tokens");
-  EXPECT_TRUE(Parse(user, Endpoint::kMessageTokens).ok());
-  EXPECT_EQ(FieldOf(R"("messages":[])"), "messages");
-  EXPECT_EQ(FieldOf(R"("messages":[5])"), "messages[0]");
-  EXPECT_EQ(FieldOf(R"("messages":[{"role":"system","content":"x"}])"),
+  EXPECT_EQ(FieldNamedIn(ParseMessages(user).error().message), "max_tokens");
+  EXPECT_TRUE(ParseMessages(user, Endpoint::kMessageTokens).ok());
+  EXPECT_EQ(MessagesFieldOf(R"("messages":[])"), "messages");
+  EXPECT_EQ(MessagesFieldOf(R"("messages":[5])"), "messages[0]");
+  EXPECT_EQ(MessagesFieldOf(R"("messages":[{"role":"system","content":"x"}])"),
             "messages[0].role");
-  EXPECT_EQ(FieldOf(R"("messages":[{"role":"user"}])"), "messages[0].content");
-  EXPECT_EQ(FieldOf(R"("messages":[{"role":"user","content":[)"
-                    R"({"type":"image"}]}])"),
+  EXPECT_EQ(MessagesFieldOf(R"("messages":[{"role":"user"}])"),
+            "messages[0].content");
+  EXPECT_EQ(MessagesFieldOf(R"("messages":[{"role":"user","content":[)"
+                            R"({"type":"image"}]}])"),
             "messages[0].content[0].type");
-  EXPECT_EQ(FieldOf(R"("messages":[{"role":"assistant","content":[)"
-                    R"({"type":"tool_use","id":"a","name":"b","input":5}]}])"),
+  EXPECT_EQ(MessagesFieldOf(
+                R"("messages":[{"role":"assistant","content":[)"
+                R"({"type":"tool_use","id":"a","name":"b","input":5}]}])"),
             "messages[0].content[0].input");
-  EXPECT_EQ(FieldOf(R"("messages":[{"role":"assistant","content":[)"
-                    R"({"type":"tool_use","id":"a","name":"b","input":{}}]}])"),
+  EXPECT_EQ(MessagesFieldOf(
+                R"("messages":[{"role":"assistant","content":[)"
+                R"({"type":"tool_use","id":"a","name":"b","input":{}}]}])"),
             "messages");
-  EXPECT_EQ(FieldOf(R"("messages":[{"role":"assistant","content":[)"
-                    R"({"type":"thinking"}]}])"),
+  EXPECT_EQ(MessagesFieldOf(R"("messages":[{"role":"assistant","content":[)"
+                            R"({"type":"thinking"}]}])"),
             "messages[0].content[0].thinking");
-  EXPECT_EQ(FieldOf(user + R"(,"stop_sequences":[""])"), "stop_sequences[0]");
-  EXPECT_EQ(FieldOf(user + R"(,"thinking":{"type":"on"})"), "thinking.type");
-  EXPECT_EQ(FieldOf(user + R"(,"output_config":{"effort":"much"})"),
+  EXPECT_EQ(MessagesFieldOf(user + R"(,"stop_sequences":[""])"),
+            "stop_sequences[0]");
+  EXPECT_EQ(MessagesFieldOf(user + R"(,"thinking":{"type":"on"})"),
+            "thinking.type");
+  EXPECT_EQ(MessagesFieldOf(user + R"(,"output_config":{"effort":"much"})"),
             "output_config.effort");
-  EXPECT_EQ(FieldOf(user + R"(,"tools":[{"type":"bash_20250124",)"
-                           R"("name":"bash"}])"),
+  EXPECT_EQ(MessagesFieldOf(user + R"(,"tools":[{"type":"bash_20250124",)"
+                                   R"("name":"bash"}])"),
             "tools[0].type");
 }
 

@@ -7,21 +7,13 @@
 #include <set>
 
 #include "serve/api_error.h"
-#include "serve/completion_request.h"
+#include "serve/request_case.h"
 
 namespace winnow {
 namespace {
 
 using Json = nlohmann::ordered_json;
 using Use = RequestField::Use;
-
-constexpr Endpoint kEndpoints[] = {
-    Endpoint::kCompletions, Endpoint::kChatCompletions, Endpoint::kResponses,
-    Endpoint::kMessages, Endpoint::kMessageTokens};
-
-RequestRules Rules() {
-  return {.defaults = {}, .json = {}, .max_n = 4, .vocab_size = 100};
-}
 
 // Of the routes that openapi.json has: it says itself which they are.
 Json Document() {
@@ -41,9 +33,9 @@ Json Document() {
 }
 
 // A value that a schema allows, where limits leave a choice the least one.
-class Sampler {
+class SchemaSampler {
  public:
-  explicit Sampler(const Json& document)
+  explicit SchemaSampler(const Json& document)
       : schemas_(document["components"]["schemas"]) {}
 
   Json Of(const Json& given) const {
@@ -104,7 +96,7 @@ const Json& SchemaOf(const Json& document, Endpoint endpoint) {
 // The smallest request, and what must stand beside some fields.
 Json RequestWith(const Json& document, Endpoint endpoint,
                  const std::string& name, const Json& value) {
-  Json request = Sampler(document).Of(SchemaOf(document, endpoint));
+  Json request = SchemaSampler(document).Of(SchemaOf(document, endpoint));
   if (name == "stream_options") request["stream"] = true;
   if (name == "top_logprobs" && endpoint == Endpoint::kChatCompletions) {
     request["logprobs"] = true;
@@ -142,7 +134,7 @@ TEST(OpenApiTest, DocumentsTheFieldsThatAreKnownAndNoOthers) {
 // What is documented is taken, and null for what need not be there.
 TEST(OpenApiTest, EveryDocumentedFieldIsAccepted) {
   const Json document = Document();
-  const Sampler sampler(document);
+  const SchemaSampler sampler(document);
   for (const Endpoint endpoint : kEndpoints) {
     const Json& schema = SchemaOf(document, endpoint);
     for (const auto& [name, field] : schema["properties"].items()) {
@@ -164,7 +156,7 @@ struct Bound {
 };
 
 // Of one schema, without what it refers to.
-std::vector<Bound> BoundsOf(const Sampler& sampler, const Json& schema) {
+std::vector<Bound> BoundsOf(const SchemaSampler& sampler, const Json& schema) {
   std::vector<Bound> bounds;
   for (const auto& [name, step] : {std::pair("minimum", -1), {"maximum", 1}}) {
     if (!schema.contains(name)) continue;
@@ -201,7 +193,7 @@ std::vector<Bound> BoundsOf(const Sampler& sampler, const Json& schema) {
 // Limits of a field, and of each of the forms that it may have.
 int ExpectLimits(const Json& document, Endpoint endpoint,
                  const std::string& name, const Json& given) {
-  const Sampler sampler(document);
+  const SchemaSampler sampler(document);
   const Json schema = sampler.Resolved(given);
   int num_checked = 0;
   for (const auto& [inside, outside] : BoundsOf(sampler, schema)) {

@@ -9,13 +9,12 @@
 
 #include "serve/api_error.h"
 #include "serve/completion_request.h"
+#include "serve/request_case.h"
 
 namespace winnow {
 namespace {
 
 using nlohmann::json;
-
-constexpr Endpoint kChat = Endpoint::kChatCompletions;
 
 // OpenAI's chat request, field by field, as its Python client spelled it in
 // August 2026 (completion_create_params.py).
@@ -158,14 +157,6 @@ constexpr const char* kVllmCompletionFields[] = {
     "min_repetition_pattern_size",
     "repetition_min_count",
 };
-
-constexpr Endpoint kEndpoints[] = {Endpoint::kCompletions, kChat,
-                                   Endpoint::kResponses, Endpoint::kMessages,
-                                   Endpoint::kMessageTokens};
-
-RequestRules Rules() {
-  return {.defaults = {}, .json = {}, .max_n = 4, .vocab_size = 100};
-}
 
 json SmallestRequest(Endpoint endpoint) {
   if (endpoint == kChat || endpoint == Endpoint::kMessageTokens) {

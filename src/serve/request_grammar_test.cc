@@ -3,13 +3,13 @@
 #include <gtest/gtest.h>
 
 #include "serve/api_error.h"
+#include "serve/request_case.h"
 
 namespace winnow {
 namespace {
 
-constexpr Endpoint kChat = Endpoint::kChatCompletions;
-
-Result<CompletionRequest> Parse(Endpoint endpoint, const std::string& more) {
+Result<CompletionRequest> ParseConstrained(Endpoint endpoint,
+                                           const std::string& more) {
   RequestRules rules;
   rules.vocab_size = 100;
   const std::string begin =
@@ -23,7 +23,7 @@ Result<CompletionRequest> Parse(Endpoint endpoint, const std::string& more) {
 
 // What a request asks for: kind, source and field in one line.
 std::string Asked(Endpoint endpoint, const std::string& more) {
-  const auto parsed = Parse(endpoint, more);
+  const auto parsed = ParseConstrained(endpoint, more);
   if (!parsed.ok()) return parsed.error().message;
   if (!parsed->grammar) return "nothing";
   constexpr std::string_view kKinds[] = {"schema", "regex", "choice", "lark",
@@ -35,7 +35,7 @@ std::string Asked(Endpoint endpoint, const std::string& more) {
 
 // The field that is refused; "" where none is.
 std::string Refused(const std::string& more, Endpoint endpoint = kChat) {
-  const auto parsed = Parse(endpoint, more);
+  const auto parsed = ParseConstrained(endpoint, more);
   return parsed.ok() ? "" : FieldNamedIn(parsed.error().message);
 }
 

@@ -7,7 +7,7 @@ namespace {
 
 using nlohmann::json;
 
-ResponsesStyle Style() {
+ResponsesStyle MakeResponsesStyle() {
   return {{.endpoint = Endpoint::kResponses,
            .id = "resp_1",
            .model = "m",
@@ -38,15 +38,15 @@ const ShownChoice kEnd = {
                                  .name = "get",
                                  .arguments_json = R"({"a":1})"}}},
     .finish_reason = "tool_calls"};
-constexpr AnswerUsage kUsage = {
+constexpr AnswerUsage kResponsesUsage = {
     .num_prompt_tokens = 7, .num_generated_tokens = 3, .num_cached_tokens = 2};
 
 TEST(ResponsesJsonTest, EventsTellItemsOneAfterTheOther) {
-  ResponsesStyle style = Style();
+  ResponsesStyle style = MakeResponsesStyle();
   std::string text = style.Begin(1, {});
   text += style.Piece(kText);
   text += style.Piece(kEnd);
-  text += style.End(kUsage);
+  text += style.End(kResponsesUsage);
   const std::vector<json> events = EventsIn(text);
   std::string types;
   for (size_t i = 0; i < events.size(); ++i) {
@@ -70,15 +70,15 @@ TEST(ResponsesJsonTest, EventsTellItemsOneAfterTheOther) {
 }
 
 TEST(ResponsesJsonTest, TheWholeIsWhatTheLastEventSays) {
-  ResponsesStyle stream = Style(), whole = Style();
+  ResponsesStyle stream = MakeResponsesStyle(), whole = MakeResponsesStyle();
   stream.Begin(1, {});
   stream.Piece(kText);
   stream.Piece(kEnd);
-  const json last = EventsIn(stream.End(kUsage)).back()["response"];
+  const json last = EventsIn(stream.End(kResponsesUsage)).back()["response"];
   ShownChoice all = kEnd;
   all.parts[0].text = "Hi there";
   all.tokens = &kTokens;
-  EXPECT_EQ(json::parse(whole.Whole({all}, kUsage)), last);
+  EXPECT_EQ(json::parse(whole.Whole({all}, kResponsesUsage)), last);
   EXPECT_EQ(last["status"], "completed");
   EXPECT_EQ(last["store"], false);
   EXPECT_EQ(last["output"][0]["content"][0]["text"], "Hi there");
@@ -89,7 +89,7 @@ TEST(ResponsesJsonTest, TheWholeIsWhatTheLastEventSays) {
 }
 
 TEST(ResponsesJsonTest, AThoughtIsAnItemOfItsOwn) {
-  ResponsesStyle style = Style();
+  ResponsesStyle style = MakeResponsesStyle();
   std::string text;
   text += style.Piece({.parts = {{.text = "S", .is_thought = true}}});
   text += style.Piece(
@@ -114,7 +114,7 @@ TEST(ResponsesJsonTest, AThoughtIsAnItemOfItsOwn) {
   EXPECT_EQ(thought["content"],
             json::array({{{"type", "reasoning_text"}, {"text", "So."}}}));
   EXPECT_EQ(events[12]["item"]["content"][0]["text"], "Hi");
-  ResponsesStyle cut = Style();
+  ResponsesStyle cut = MakeResponsesStyle();
   const json whole = json::parse(
       cut.Whole({{.parts = {{.text = "So", .is_thought = true}},
                   .finish_reason = "length"}},
@@ -125,20 +125,20 @@ TEST(ResponsesJsonTest, AThoughtIsAnItemOfItsOwn) {
 }
 
 TEST(ResponsesJsonTest, WhatIsCutIsIncomplete) {
-  ResponsesStyle style = Style();
+  ResponsesStyle style = MakeResponsesStyle();
   const json cut = json::parse(
       style.Whole({{.parts = {{.text = "H"}}, .finish_reason = "length"}}, {}));
   EXPECT_EQ(cut["status"], "incomplete");
   EXPECT_EQ(cut["incomplete_details"]["reason"], "max_output_tokens");
   EXPECT_EQ(cut["output"][0]["status"], "incomplete");
-  ResponsesStyle nothing = Style();
+  ResponsesStyle nothing = MakeResponsesStyle();
   const json empty =
       json::parse(nothing.Whole({{.finish_reason = "stop"}}, {}));
   EXPECT_EQ(empty["output"][0]["content"][0]["text"], "");
 }
 
 TEST(ResponsesJsonTest, AFailureIsAResponseThatFailed) {
-  ResponsesStyle style = Style();
+  ResponsesStyle style = MakeResponsesStyle();
   style.Begin(1, {});
   const json event =
       EventsIn(style.Failure({.status = 500, .message = "broken"})).front();

@@ -9,20 +9,20 @@ namespace {
 
 using nlohmann::json;
 
-Result<CompletionRequest> Parse(const std::string& body) {
+Result<CompletionRequest> ParseResponses(const std::string& body) {
   RequestRules rules;
   rules.vocab_size = 100;
   return ParseCompletionRequest(body, Endpoint::kResponses, rules);
 }
 
 json MessagesOf(const std::string& body) {
-  const auto parsed = Parse(body);
+  const auto parsed = ParseResponses(body);
   EXPECT_TRUE(parsed.ok()) << parsed.error().message;
   return parsed.ok() ? json::parse(parsed->messages_json) : json();
 }
 
-std::string FieldOf(const std::string& body) {
-  const auto parsed = Parse(body);
+std::string ResponsesFieldOf(const std::string& body) {
+  const auto parsed = ParseResponses(body);
   return parsed.ok() ? "" : FieldNamedIn(parsed.error().message);
 }
 
@@ -79,9 +79,9 @@ TEST(ResponsesRequestTest, AThoughtIsOfTheTurnBehindIt) {
 }
 
 TEST(ResponsesRequestTest, ReadsHowMuchIsToBeThought) {
-  const auto parsed =
-      Parse(R"({"input":"x","reasoning":{"effort":"low","summary":"auto"},)"
-            R"("include_reasoning":false,"reasoning_effort":5})");
+  const auto parsed = ParseResponses(
+      R"({"input":"x","reasoning":{"effort":"low","summary":"auto"},)"
+      R"("include_reasoning":false,"reasoning_effort":5})");
   ASSERT_TRUE(parsed.ok()) << parsed.error().message;
   EXPECT_EQ(parsed->thoughts.effort, "low");
   EXPECT_FALSE(parsed->thoughts.shows);
@@ -93,37 +93,41 @@ TEST(ResponsesRequestTest, ReadsHowMuchIsToBeThought) {
 
 // Those that OpenAI's servers run themselves.
 TEST(ResponsesRequestTest, ToolsOfOtherKindsAreLeftOut) {
-  const auto parsed =
-      Parse(R"({"input":"x","tools":[{"type":"web_search"},)"
-            R"({"type":"function","name":"f"},{"type":"custom","name":"g"}]})");
+  const auto parsed = ParseResponses(
+      R"({"input":"x","tools":[{"type":"web_search"},)"
+      R"({"type":"function","name":"f"},{"type":"custom","name":"g"}]})");
   ASSERT_TRUE(parsed.ok()) << parsed.error().message;
   EXPECT_EQ(parsed->template_json,
             R"({"tools":[{"type":"function","function":{"name":"f"}}]})");
   EXPECT_EQ(parsed->ignored,
             (std::vector<std::string>{"tools.web_search", "tools.custom"}));
-  const auto none = Parse(R"({"input":"x","tools":[{"type":"web_search"}]})");
+  const auto none =
+      ParseResponses(R"({"input":"x","tools":[{"type":"web_search"}]})");
   EXPECT_EQ(none->template_json, "{}");
 }
 
 TEST(ResponsesRequestTest, NamesWhatIsWrong) {
-  EXPECT_EQ(FieldOf("{}"), "input");
-  EXPECT_EQ(FieldOf(R"({"input":[]})"), "input");
-  EXPECT_EQ(FieldOf(R"({"input":[5]})"), "input[0]");
-  EXPECT_EQ(FieldOf(R"({"input":[{"role":"robot","content":"x"}]})"),
+  EXPECT_EQ(ResponsesFieldOf("{}"), "input");
+  EXPECT_EQ(ResponsesFieldOf(R"({"input":[]})"), "input");
+  EXPECT_EQ(ResponsesFieldOf(R"({"input":[5]})"), "input[0]");
+  EXPECT_EQ(ResponsesFieldOf(R"({"input":[{"role":"robot","content":"x"}]})"),
             "input[0].role");
-  EXPECT_EQ(FieldOf(R"({"input":[{"role":"user"}]})"), "input[0].content");
-  EXPECT_EQ(FieldOf(R"({"input":[{"role":"user","content":[)"
-                    R"({"type":"input_image"}]}]})"),
+  EXPECT_EQ(ResponsesFieldOf(R"({"input":[{"role":"user"}]})"),
+            "input[0].content");
+  EXPECT_EQ(ResponsesFieldOf(R"({"input":[{"role":"user","content":[)"
+                             R"({"type":"input_image"}]}]})"),
             "input[0].content[0].type");
-  EXPECT_EQ(FieldOf(R"({"input":[{"type":"item_reference"}]})"),
+  EXPECT_EQ(ResponsesFieldOf(R"({"input":[{"type":"item_reference"}]})"),
             "input[0].type");
-  EXPECT_EQ(FieldOf(R"({"input":[{"type":"reasoning","content":[5]}]})"),
-            "input[0].content[0].type");
-  EXPECT_EQ(FieldOf(R"({"input":"x","reasoning":{"effort":5}})"),
+  EXPECT_EQ(
+      ResponsesFieldOf(R"({"input":[{"type":"reasoning","content":[5]}]})"),
+      "input[0].content[0].type");
+  EXPECT_EQ(ResponsesFieldOf(R"({"input":"x","reasoning":{"effort":5}})"),
             "reasoning.effort");
-  EXPECT_EQ(FieldOf(R"({"input":[{"type":"function_call","call_id":"c",)"
-                    R"("name":"f","arguments":"["}]})"),
-            "input[0].arguments");
+  EXPECT_EQ(
+      ResponsesFieldOf(R"({"input":[{"type":"function_call","call_id":"c",)"
+                       R"("name":"f","arguments":"["}]})"),
+      "input[0].arguments");
   for (const auto& [field, value] :
        std::vector<std::pair<std::string, std::string>>{
            {"previous_response_id", "\"resp_1\""},
@@ -134,15 +138,17 @@ TEST(ResponsesRequestTest, NamesWhatIsWrong) {
            {"tool_choice", "\"required\""},
            {"max_output_tokens", "0"},
            {"top_logprobs", "21"}}) {
-    EXPECT_EQ(FieldOf(fmt::format(R"({{"input":"x","{}":{}}})", field, value)),
+    EXPECT_EQ(ResponsesFieldOf(
+                  fmt::format(R"({{"input":"x","{}":{}}})", field, value)),
               field);
   }
-  EXPECT_EQ(FieldOf(R"({"input":"x","text":{"format":{"type":"xml"}}})"),
-            "text.format.type");
+  EXPECT_EQ(
+      ResponsesFieldOf(R"({"input":"x","text":{"format":{"type":"xml"}}})"),
+      "text.format.type");
 }
 
 TEST(ResponsesRequestTest, SaysAgainWhatWasAsked) {
-  const auto parsed = Parse(
+  const auto parsed = ParseResponses(
       R"({"input":"x","tools":[{"type":"function","name":"f","strict":true,)"
       R"("description":"d","parameters":{"b":1.0,"a":2}}],)"
       R"("max_output_tokens":9,"top_logprobs":2,"temperature":0.3,)"

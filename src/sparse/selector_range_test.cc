@@ -2,30 +2,12 @@
 // list` prints, and every amount to what it must hold.
 #include <gtest/gtest.h>
 
-#include "sparse/selector.h"
+#include "sparse/selector_case.h"
 
 namespace winnow {
 namespace {
 
 using Kind = ParameterRange::Kind;
-
-constexpr int kContext = 131072;
-
-SelectorShape Shape(int gate_block_tokens = 0) {
-  return {.num_layers = 4,
-          .num_q_heads = 8,
-          .num_kv_heads = 2,
-          .head_dim = 64,
-          .kv_dtype = Dtype::kBFloat16,
-          .max_context_tokens = kContext,
-          .windows = {0, 0, 0, 0},
-          .gate_block_tokens = gate_block_tokens};
-}
-
-std::string ErrorOf(std::string_view spec, int gate_block_tokens = 0) {
-  const auto selector = MakeSelector(spec, Shape(gate_block_tokens));
-  return selector.ok() ? "" : selector.error().message;
-}
 
 // The error that is the range's own, and no other parameter's.
 std::string RangeErrorOf(const SelectorKind& kind,

@@ -4,23 +4,10 @@
 
 #include <algorithm>
 
+#include "sparse/selector_case.h"
+
 namespace winnow {
 namespace {
-
-SelectorShape Shape() {
-  return {.num_layers = 4,
-          .num_q_heads = 8,
-          .num_kv_heads = 2,
-          .head_dim = 64,
-          .kv_dtype = Dtype::kBFloat16,
-          .max_context_tokens = 131072,
-          .windows = {0, 0, 0, 0}};
-}
-
-std::string ErrorOf(std::string_view spec) {
-  const auto selector = MakeSelector(spec, Shape());
-  return selector.ok() ? "" : selector.error().message;
-}
 
 TEST(SelectorTest, EveryOneIsMadeUnderItsPlainName) {
   for (const SelectorKind* kind : AllSelectors()) {

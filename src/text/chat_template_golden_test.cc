@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-const std::filesystem::path kFolder =
+const std::filesystem::path kChatFolder =
     std::filesystem::path(WINNOW_SOURCE_DIR) / "tests/golden/chat";
 
 std::string ReadText(const std::filesystem::path& path) {
@@ -35,10 +35,10 @@ class ChatTemplateGoldenTest : public testing::TestWithParam<std::string> {};
 
 TEST_P(ChatTemplateGoldenTest, RendersLikeTransformers) {
   const auto chat_template = ChatTemplate::FromText(
-      kFolder, ReadText(kFolder / (GetParam() + ".jinja")), {});
+      kChatFolder, ReadText(kChatFolder / (GetParam() + ".jinja")), {});
   ASSERT_TRUE(chat_template.ok()) << chat_template.error().message;
   const auto golden =
-      ordered_json::parse(ReadText(kFolder / (GetParam() + ".json")));
+      ordered_json::parse(ReadText(kChatFolder / (GetParam() + ".json")));
   ASSERT_GE(golden["cases"].size(), 5u);
   for (const auto& golden_case : golden["cases"]) {
     SCOPED_TRACE(golden_case["name"].get<std::string>());

@@ -15,13 +15,13 @@ using nlohmann::ordered_json;
 constexpr std::string_view kHello =
     R"([{"role": "user", "content": " Hello "}])";
 
-ChatTemplate Make(const std::string& jinja,
-                  const std::optional<std::string>& config = {}) {
+ChatTemplate MakeTemplate(const std::string& jinja,
+                          const std::optional<std::string>& config = {}) {
   return ChatTemplate::FromText("dir", jinja, config).value();
 }
 
 std::string Text(const std::string& jinja, std::string_view extra = "{}") {
-  const auto text = Make(jinja).Render({kHello, extra});
+  const auto text = MakeTemplate(jinja).Render({kHello, extra});
   return text.ok() ? *text : "error: " + text.error().message;
 }
 
@@ -31,8 +31,9 @@ TEST(ChatTemplateTest, ReadsMessagesPromptAndExtra) {
       "{% endfor %}{{ add_generation_prompt }} {{ tools is none }} {{ x }}";
   EXPECT_EQ(Text(jinja, R"({"x": [1, 2.5, "a", null]})"),
             "user:Hello;True True [1, 2.5, 'a', None]");
-  EXPECT_EQ(Make(jinja).Render({"[]", R"({"tools": []})", 0, false}).value(),
-            "False False ");
+  EXPECT_EQ(
+      MakeTemplate(jinja).Render({"[]", R"({"tools": []})", 0, false}).value(),
+      "False False ");
 }
 
 TEST(ChatTemplateTest, TakesSpecialTokensFromTheConfig) {
@@ -40,10 +41,11 @@ TEST(ChatTemplateTest, TakesSpecialTokensFromTheConfig) {
       R"({"bos_token": {"content": "<s>"}, "eos_token": "</s>",
           "pad_token": null})";
   const auto text =
-      Make("{{ bos_token }}|{{ eos_token }}|{{ pad_token is defined }}", config)
+      MakeTemplate("{{ bos_token }}|{{ eos_token }}|{{ pad_token is defined }}",
+                   config)
           .Render({kHello});
   EXPECT_EQ(text.value(), "<s>|</s>|False");
-  const auto asked = Make("{{ bos_token }}|{{ eos_token }}", config)
+  const auto asked = MakeTemplate("{{ bos_token }}|{{ eos_token }}", config)
                          .Render({kHello, R"({"bos_token": "<x>"})"});
   EXPECT_EQ(asked.value(), "<x>|</s>");
 }
@@ -81,7 +83,7 @@ TEST(ChatTemplateTest, ToolsMayHaveATemplateOfTheirOwn) {
   EXPECT_EQ(both->Render({"[]", R"({"tools": [{}]})"}).value(), "t1");
   EXPECT_EQ(both->Render({"[]", R"({"tools": null})"}).value(), "d");
   EXPECT_EQ(both->ToolSource(), "t{{ tools | length }}");
-  EXPECT_EQ(Make("{{ tools }}").ToolSource(), "{{ tools }}");
+  EXPECT_EQ(MakeTemplate("{{ tools }}").ToolSource(), "{{ tools }}");
 }
 
 TEST(ChatTemplateTest, LoadsAFolder) {
@@ -145,7 +147,7 @@ TEST(ChatTemplateTest, WritesJsonAsPythonDoes) {
 
 TEST(ChatTemplateTest, ShowsTheClockItIsGiven) {
   const int64_t noon_unix_s = 1'000'000'000;  // 2001-09-09, in any zone.
-  const auto text = Make("{{ strftime_now('%d %b %Y') }}")
+  const auto text = MakeTemplate("{{ strftime_now('%d %b %Y') }}")
                         .Render({kHello, "{}", noon_unix_s});
   EXPECT_EQ(text.value(), "09 Sep 2001");
 }
@@ -168,7 +170,7 @@ TEST(ChatTemplateTest, NamesTheLineOfWhatGoesWrong) {
 }
 
 TEST(ChatTemplateTest, RefusesBadInput) {
-  const ChatTemplate plain = Make("x");
+  const ChatTemplate plain = MakeTemplate("x");
   const auto message = [&](std::string_view messages, std::string_view extra) {
     return plain.Render({messages, extra}).error().message;
   };

@@ -25,6 +25,9 @@ GrammarVocabulary VocabularyOf(const Tokenizer& tokenizer, int32_t end,
 // The tokens of the next mask, ascending; empty where it fails.
 std::vector<int32_t> Allowed(GrammarMatcher& matcher, int vocab_size);
 
+// More than most drawn texts have.
+inline constexpr size_t kMaxDrawnTokens = 2000;
+
 // Draws tokens, each that is allowed as likely as any other, until nothing may
 // follow or `end` is drawn, which is left out. Empty after `max_tokens`.
 std::optional<std::vector<int32_t>> DrawText(GrammarMatcher matcher,

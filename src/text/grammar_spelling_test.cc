@@ -14,10 +14,9 @@ namespace {
 using nlohmann::json;
 
 const std::filesystem::path kSource = WINNOW_SOURCE_DIR;
-constexpr size_t kMaxTokens = 2000;
 constexpr int kNumTexts = 40;
 
-constexpr const char* kSchema = R"({
+constexpr const char* kZetaSchema = R"({
   "type": "object",
   "properties": {
     "zeta": {"type": "integer", "minimum": -5, "maximum": 1999},
@@ -30,12 +29,12 @@ constexpr const char* kSchema = R"({
   "additionalProperties": false
 })";
 
-size_t NumCharacters(const std::string& text) {
+size_t CharactersIn(const std::string& text) {
   return static_cast<size_t>(std::ranges::count_if(
       text, [](char c) { return (static_cast<unsigned char>(c) >> 6) != 2; }));
 }
 
-// kSchema, by hand.
+// kZetaSchema, by hand.
 bool FollowsSchema(const std::string& text) {
   const json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!value.is_object()) return false;
@@ -45,8 +44,7 @@ bool FollowsSchema(const std::string& text) {
         return false;
       }
     } else if (name == "name") {
-      if (!member.is_string() ||
-          NumCharacters(member.get<std::string>()) > 12) {
+      if (!member.is_string() || CharactersIn(member.get<std::string>()) > 12) {
         return false;
       }
     } else if (name == "tags") {
@@ -88,7 +86,7 @@ class GrammarSpellingTest : public testing::TestWithParam<Vocabulary> {
   // The text of a draw; none where it did not end.
   std::optional<std::string> Draw(const GrammarMatcher& matcher) {
     const auto tokens = DrawText(matcher.Clone(), tokenizer_.vocab_size(), end_,
-                                 kMaxTokens, random_);
+                                 kMaxDrawnTokens, random_);
     if (!tokens) return std::nullopt;
     return tokenizer_.Decode(*tokens, /*skip_special_tokens=*/true).value();
   }
@@ -116,7 +114,8 @@ TEST_P(GrammarSpellingTest, ChoicesAreSpelledToTheByte) {
 
 TEST_P(GrammarSpellingTest, EveryTextFollowsTheSchema) {
   if (!GetParam().has_json) GTEST_SKIP() << "no JSON in its words";
-  const auto matcher = vocabulary_.Compile({GrammarKind::kJsonSchema, kSchema});
+  const auto matcher =
+      vocabulary_.Compile({GrammarKind::kJsonSchema, kZetaSchema});
   ASSERT_TRUE(matcher.ok()) << matcher.error().message;
   int num_ended = 0;
   for (int i = 0; i < kNumTexts; ++i) {

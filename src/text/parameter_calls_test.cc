@@ -7,25 +7,20 @@
 namespace winnow {
 namespace {
 
-constexpr ToolCallFormat kForm = ToolCallFormat::kParameterTags;
+constexpr ToolCallFormat kParameterForm = ToolCallFormat::kParameterTags;
 
-const std::vector<CallableTool> kTools = {
+const std::vector<CallableTool> kParameterTools = {
     {"get", R"({"properties": {"s": {"type": "string"},
                                "n": {"type": "integer"},
                                "l": {"type": "array"},
                                "o": {"type": ["object", "null"]}}})"},
     {"put-it.now", ""}};
 
-std::string Parsed(const std::string& text) {
-  return Shown(PartsOf(kForm, kTools, {text}));
+std::string ParsedParameters(const std::string& text) {
+  return Shown(PartsOf(kParameterForm, kParameterTools, {text}));
 }
 
-struct Case {
-  std::string text;
-  std::string parsed;
-};
-
-const std::vector<Case> kCases = {
+const std::vector<ToolCallsCase> kParameterCases = {
     {"just text, a < b", "'just text, a < b'"},
     {"<function> and <tool_caller>", "'<function> and <tool_caller>'"},
     // As templates write them.
@@ -103,19 +98,20 @@ const std::vector<Case> kCases = {
 };
 
 TEST(ParameterCallsTest, TakesAnswersApart) {
-  for (const Case& each : kCases) {
-    EXPECT_EQ(Parsed(each.text), each.parsed) << each.text;
+  for (const ToolCallsCase& each : kParameterCases) {
+    EXPECT_EQ(ParsedParameters(each.text), each.parsed) << each.text;
   }
 }
 
 TEST(ParameterCallsTest, PiecesChangeNothing) {
-  for (const Case& each : kCases) {
-    ExpectTheSameInPieces(kForm, kTools, each.text);
+  for (const ToolCallsCase& each : kParameterCases) {
+    ExpectTheSameInPieces(kParameterForm, kParameterTools, each.text);
   }
 }
 
 TEST(ParameterCallsTest, HoldsNoMoreTextThanItMust) {
-  ToolCallParser parser(kForm, std::make_shared<ParameterTypes>(kTools));
+  ToolCallParser parser(kParameterForm,
+                        std::make_shared<ParameterTypes>(kParameterTools));
   EXPECT_EQ(Shown(parser.Push("a <function")), "'a'");
   EXPECT_EQ(Shown(parser.Push("al> b")), "' <functional> b'");
   EXPECT_EQ(Shown(parser.Push("<tool_call><function=get")), "");
@@ -130,7 +126,8 @@ TEST(ParameterCallsTest, AByteCostsOneStep) {
   for (const char* unit : {"x", "<", "\n", "</parameter>", "</parameter> "}) {
     std::string value;
     while (value.size() < kNumBytes) value += unit;
-    ToolCallParser parser(kForm, std::make_shared<ParameterTypes>(kTools));
+    ToolCallParser parser(kParameterForm,
+                          std::make_shared<ParameterTypes>(kParameterTools));
     for (const char c : begin + value) {
       EXPECT_TRUE(parser.Push(std::string_view(&c, 1)).empty());
     }
@@ -139,7 +136,8 @@ TEST(ParameterCallsTest, AByteCostsOneStep) {
   for (const char* unit : {" ", "<", "<tool_call>", "<function="}) {
     std::string text, shown;
     while (text.size() < kNumBytes) text += unit;
-    ToolCallParser parser(kForm, std::make_shared<ParameterTypes>(kTools));
+    ToolCallParser parser(kParameterForm,
+                          std::make_shared<ParameterTypes>(kParameterTools));
     for (const char c : text) {
       for (const AnswerPart& part : parser.Push(std::string_view(&c, 1))) {
         shown += part.text;
@@ -155,11 +153,11 @@ TEST(ParameterCallsTest, NamesHaveABound) {
   const std::string call = "<tool_call><function=" + most +
                            "><parameter=" + most +
                            ">1</parameter></function></tool_call>";
-  EXPECT_EQ(Parsed(call), most + "({\"" + most + "\":\"1\"})");
+  EXPECT_EQ(ParsedParameters(call), most + "({\"" + most + "\":\"1\"})");
   for (const char* tag : {"<function=", "<parameter="}) {
     std::string longer = call;
     longer.insert(longer.find(tag) + std::string_view(tag).size(), "n");
-    EXPECT_EQ(Parsed(longer), "'" + longer + "'");
+    EXPECT_EQ(ParsedParameters(longer), "'" + longer + "'");
   }
 }
 

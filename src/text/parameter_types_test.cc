@@ -9,7 +9,7 @@ namespace winnow {
 namespace {
 
 // Each parameter has the type of its name.
-constexpr const char* kSchema = R"({
+constexpr const char* kTypesSchema = R"({
   "type": "object",
   "$defs": {"Unit": {"enum": ["c", "f"], "type": "string"},
             "Count": {"type": "integer"},
@@ -39,13 +39,13 @@ constexpr const char* kSchema = R"({
   }
 })";
 
-struct Case {
+struct TypeCase {
   const char* parameter;
   std::string text;
   std::string json;
 };
 
-const std::vector<Case> kCases = {
+const std::vector<TypeCase> kTypeCases = {
     {"string", "5", R"("5")"},
     {"string", "null", R"("null")"},
     {"string", " a\n\"b\" ", R"(" a\n\"b\" ")"},
@@ -101,9 +101,9 @@ const std::vector<Case> kCases = {
 };
 
 TEST(ParameterTypesTest, TextsAreReadByTheirTypes) {
-  const std::vector<CallableTool> tools = {{"f", kSchema}};
+  const std::vector<CallableTool> tools = {{"f", kTypesSchema}};
   const ParameterTypes types(tools);
-  for (const Case& each : kCases) {
+  for (const TypeCase& each : kTypeCases) {
     EXPECT_EQ(types.JsonOf("f", each.parameter, each.text), each.json)
         << each.parameter << " " << each.text;
   }

@@ -7,12 +7,12 @@
 namespace winnow {
 namespace {
 
-constexpr ToolCallFormat kForm = ToolCallFormat::kPythonCalls;
+constexpr ToolCallFormat kPythonForm = ToolCallFormat::kPythonCalls;
 
-const std::vector<CallableTool> kTools = {{"get", ""}};
+const std::vector<CallableTool> kPythonTools = {{"get", ""}};
 
-std::string Parsed(const std::string& text) {
-  return Shown(PartsOf(kForm, kTools, {text}));
+std::string ParsedPython(const std::string& text) {
+  return Shown(PartsOf(kPythonForm, kPythonTools, {text}));
 }
 
 std::string Fenced(const std::string& calls) {
@@ -20,12 +20,7 @@ std::string Fenced(const std::string& calls) {
          "\n```\n<|tool_call_end|>";
 }
 
-struct Case {
-  std::string text;
-  std::string parsed;
-};
-
-const std::vector<Case> kCases = {
+const std::vector<ToolCallsCase> kPythonCases = {
     {"just text, a <| b", "'just text, a <| b'"},
     // As templates write them.
     {"I look.\n" + Fenced("get(city=\"Oslo\", days=3)") + "\nWait.",
@@ -89,19 +84,20 @@ Wait.')"},
 };
 
 TEST(PythonCallsTest, TakesAnswersApart) {
-  for (const Case& each : kCases) {
-    EXPECT_EQ(Parsed(each.text), each.parsed) << each.text;
+  for (const ToolCallsCase& each : kPythonCases) {
+    EXPECT_EQ(ParsedPython(each.text), each.parsed) << each.text;
   }
 }
 
 TEST(PythonCallsTest, PiecesChangeNothing) {
-  for (const Case& each : kCases) {
-    ExpectTheSameInPieces(kForm, kTools, each.text);
+  for (const ToolCallsCase& each : kPythonCases) {
+    ExpectTheSameInPieces(kPythonForm, kPythonTools, each.text);
   }
 }
 
 TEST(PythonCallsTest, HoldsNoMoreTextThanItMust) {
-  ToolCallParser parser(kForm, std::make_shared<ParameterTypes>(kTools));
+  ToolCallParser parser(kPythonForm,
+                        std::make_shared<ParameterTypes>(kPythonTools));
   EXPECT_EQ(Shown(parser.Push("a b <|tool_call")), "'a b'");
   EXPECT_EQ(Shown(parser.Push("er|>")), "' <|tool_caller|>'");
   EXPECT_EQ(Shown(parser.Push("<|tool_call_start|>get(a='')")),
@@ -115,7 +111,8 @@ TEST(PythonCallsTest, AByteCostsOneStep) {
   for (const char* unit : {"x", "'',", "\n", "'''x''',", "'\\''", "#"}) {
     std::string value;
     while (value.size() < kNumBytes) value += unit;
-    ToolCallParser parser(kForm, std::make_shared<ParameterTypes>(kTools));
+    ToolCallParser parser(kPythonForm,
+                          std::make_shared<ParameterTypes>(kPythonTools));
     for (const char c : begin + value) {
       EXPECT_TRUE(parser.Push(std::string_view(&c, 1)).empty());
     }
@@ -126,11 +123,11 @@ TEST(PythonCallsTest, AByteCostsOneStep) {
 TEST(PythonCallsTest, WhatIsDeepOrLongIsText) {
   const std::string deep =
       "<|tool_call_start|>get(a=" + std::string(100'000, '[');
-  EXPECT_EQ(Parsed(deep), "'" + deep + "'");
+  EXPECT_EQ(ParsedPython(deep), "'" + deep + "'");
   const std::string name(129, 'n');
-  EXPECT_EQ(Parsed("<|tool_call_start|>" + name + "()"),
+  EXPECT_EQ(ParsedPython("<|tool_call_start|>" + name + "()"),
             "'<|tool_call_start|>" + name + "()'");
-  EXPECT_EQ(Parsed("<|tool_call_start|>" + name.substr(1) + "()"),
+  EXPECT_EQ(ParsedPython("<|tool_call_start|>" + name.substr(1) + "()"),
             name.substr(1) + "({})");
 }
 

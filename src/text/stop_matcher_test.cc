@@ -7,12 +7,12 @@
 namespace winnow {
 namespace {
 
-StopMatcher Make(std::vector<std::string> stops) {
+StopMatcher MakeMatcher(std::vector<std::string> stops) {
   return StopMatcher::Create(std::move(stops)).value();
 }
 
 TEST(StopMatcherTest, PassesTextWhereNothingCanBegin) {
-  StopMatcher matcher = Make({"END"});
+  StopMatcher matcher = MakeMatcher({"END"});
   EXPECT_EQ(matcher.Push("hello "), "hello ");
   EXPECT_EQ(matcher.Push("wE"), "w");
   EXPECT_EQ(matcher.Push("a"), "Ea");
@@ -22,13 +22,13 @@ TEST(StopMatcherTest, PassesTextWhereNothingCanBegin) {
 }
 
 TEST(StopMatcherTest, WithoutStringsHoldsNothingBack) {
-  StopMatcher matcher = Make({});
+  StopMatcher matcher = MakeMatcher({});
   EXPECT_EQ(matcher.Push("anything"), "anything");
   EXPECT_EQ(matcher.Finish(), "");
 }
 
 TEST(StopMatcherTest, MatchesAcrossPiecesAndCutsBefore) {
-  StopMatcher matcher = Make({"\n\nUser:", "###"});
+  StopMatcher matcher = MakeMatcher({"\n\nUser:", "###"});
   EXPECT_EQ(matcher.Push("yes\n"), "yes");
   EXPECT_EQ(matcher.Push("\n\nUs"), "\n");
   EXPECT_EQ(matcher.Push("er: more"), "");
@@ -44,13 +44,13 @@ TEST(StopMatcherTest, AStopMayBeKept) {
 }
 
 TEST(StopMatcherTest, OfStringsThatEndTogetherTakesTheLongest) {
-  StopMatcher matcher = Make({"b", "ab"});
+  StopMatcher matcher = MakeMatcher({"b", "ab"});
   EXPECT_EQ(matcher.Push("xab"), "x");
   EXPECT_EQ(matcher.matched(), 1u);
 }
 
 TEST(StopMatcherTest, TakesTheOneThatEndsFirst) {
-  StopMatcher matcher = Make({"bcd", "c"});
+  StopMatcher matcher = MakeMatcher({"bcd", "c"});
   EXPECT_EQ(matcher.Push("abcd"), "ab");
   EXPECT_EQ(matcher.matched(), 1u);
 }
@@ -69,7 +69,7 @@ TEST(StopMatcherTest, RefusesStringsThatCannotBeStops) {
 }
 
 TEST(StopMatcherDeathTest, IsNotPushedAfterAMatch) {
-  StopMatcher matcher = Make({"a"});
+  StopMatcher matcher = MakeMatcher({"a"});
   matcher.Push("a");
   EXPECT_DEATH(matcher.Push("b"), "CHECK failed: !matched_");
 }
@@ -103,7 +103,7 @@ TEST(StopMatcherTest, EqualsTheDefinitionWhateverThePieces) {
       stops.push_back(RandomText(random, 6));
     }
     const std::string text = RandomText(random, 40);
-    StopMatcher matcher = Make(stops);
+    StopMatcher matcher = MakeMatcher(stops);
     std::string out;
     for (size_t at = 0; at < text.size() && !matcher.matched();) {
       const size_t size = 1 + random() % 4;

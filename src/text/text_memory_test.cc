@@ -79,7 +79,7 @@ void ExpectToldOrDone(const std::function<Outcome()>& work,
   EXPECT_GT(tally.num_done, 0);
 }
 
-std::string Repeated(std::string_view piece, size_t num_bytes) {
+std::string FilledWith(std::string_view piece, size_t num_bytes) {
   std::string text;
   while (text.size() < num_bytes) text += piece;
   return text;
@@ -100,7 +100,7 @@ TEST_F(TextMemoryTest, EncodingIsRefusedOrDone) {
   for (const std::string_view piece :
        {"the quick brown fox ", "a", "\xf0\x9f\x90\xba", "1 ", "\n", " ,.;"}) {
     SCOPED_TRACE(piece);
-    const std::string text = Repeated(piece, kTextBytes);
+    const std::string text = FilledWith(piece, kTextBytes);
     ExpectToldOrDone([&] { return OutcomeOf(tokenizer.Encode(text, false)); });
   }
 }
@@ -131,7 +131,7 @@ TEST_F(TextMemoryTest, AConversationIsRefusedOrDone) {
   const ChatTemplate chat_template =
       ChatTemplate::FromText("here", "{{ messages[0].content }}", {}).value();
   const std::string messages = R"([{"role": "user", "content": ")" +
-                               Repeated("hello ", 100'000) + R"("}])";
+                               FilledWith("hello ", 100'000) + R"("}])";
   const auto render = [&] {
     ChatInput input;
     input.messages_json = messages;

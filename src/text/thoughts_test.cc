@@ -27,14 +27,14 @@ Parts PartsOf(bool open, const std::vector<std::string>& texts) {
   return parts;
 }
 
-struct Case {
+struct ThoughtCase {
   bool open;
   std::string text;
   Parts parts;
 };
 
-const std::vector<Case>& Cases() {
-  static const std::vector<Case> cases = {
+const std::vector<ThoughtCase>& ThoughtCases() {
+  static const std::vector<ThoughtCase> cases = {
       {false,
        "<think>\nSo.\n\nThen.\n</think>\n\nYes.\n",
        {"So.\n\nThen.", "Yes.\n"}},
@@ -67,14 +67,14 @@ const std::vector<Case>& Cases() {
 }
 
 TEST(ThoughtsTest, StandAtTheBeginning) {
-  for (const Case& each : Cases()) {
+  for (const ThoughtCase& each : ThoughtCases()) {
     EXPECT_EQ(PartsOf(each.open, {each.text}), each.parts) << each.text;
   }
 }
 
 TEST(ThoughtsTest, DoNotDependOnThePieces) {
   std::mt19937 random(7);
-  for (const Case& each : Cases()) {
+  for (const ThoughtCase& each : ThoughtCases()) {
     for (int round = 0; round < 50; ++round) {
       std::vector<std::string> texts;
       for (size_t at = 0; at < each.text.size();) {

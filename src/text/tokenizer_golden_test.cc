@@ -17,7 +17,7 @@ namespace {
 using nlohmann::json;
 using Ids = std::vector<int32_t>;
 
-const std::filesystem::path kFolder =
+const std::filesystem::path kTokenizersFolder =
     std::filesystem::path(WINNOW_SOURCE_DIR) / "tests/golden/tokenizers";
 
 json ReadJson(const std::filesystem::path& path) {
@@ -38,10 +38,10 @@ Ids Joined(Ids ids, const Ids& more) {
 class TokenizerGoldenTest : public testing::TestWithParam<std::string> {
  protected:
   TokenizerGoldenTest()
-      : strings_(
-            ReadJson(kFolder / "strings.json").get<std::vector<std::string>>()),
-        golden_(ReadJson(kFolder / GetParam() / "golden.json")),
-        tokenizer_(Tokenizer::Load(kFolder / GetParam()).value()),
+      : strings_(ReadJson(kTokenizersFolder / "strings.json")
+                     .get<std::vector<std::string>>()),
+        golden_(ReadJson(kTokenizersFolder / GetParam() / "golden.json")),
+        tokenizer_(Tokenizer::Load(kTokenizersFolder / GetParam()).value()),
         prefix_(golden_["prefix"].get<Ids>()),
         suffix_(golden_["suffix"].get<Ids>()) {}
 

@@ -34,8 +34,8 @@ json WordTokenizer() {
             {"unk_token", "[UNK]"}}}};
 }
 
-Tokenizer Make(const json& tokenizer,
-               const std::optional<std::string>& config = {}) {
+Tokenizer TokenizerFromJson(const json& tokenizer,
+                            const std::optional<std::string>& config = {}) {
   return Tokenizer::FromJson("dir", tokenizer.dump(), config).value();
 }
 
@@ -86,7 +86,7 @@ TEST_F(TokenizerFileTest, NamesTheFileThatIsMissingOrTooLarge) {
 }
 
 TEST(TokenizerTest, KnowsItsTokens) {
-  const Tokenizer tokenizer = Make(WordTokenizer());
+  const Tokenizer tokenizer = TokenizerFromJson(WordTokenizer());
   EXPECT_EQ(tokenizer.vocab_size(), 5);
   EXPECT_EQ(tokenizer.TokenText(1), "world");
   EXPECT_EQ(tokenizer.TokenText(3), "<eot>");
@@ -100,7 +100,7 @@ TEST(TokenizerTest, KnowsItsTokens) {
 }
 
 TEST(TokenizerTest, EncodesSpecialTokensInsideTextAndSkipsThemInText) {
-  const Tokenizer tokenizer = Make(WordTokenizer());
+  const Tokenizer tokenizer = TokenizerFromJson(WordTokenizer());
   const Ids ids = tokenizer.Encode("hello<eot>world <tool> x", false).value();
   EXPECT_EQ(ids, (Ids{0, 3, 1, 4, 2}));
   EXPECT_EQ(tokenizer.Decode(ids, true).value(), "hello world <tool> [UNK]");
@@ -108,7 +108,7 @@ TEST(TokenizerTest, EncodesSpecialTokensInsideTextAndSkipsThemInText) {
 }
 
 TEST(TokenizerTest, NamesTheByteThatIsNotUtf8) {
-  const Tokenizer tokenizer = Make(WordTokenizer());
+  const Tokenizer tokenizer = TokenizerFromJson(WordTokenizer());
   const auto bad = tokenizer.Encode("hello \xe4\xbd!", false);
   ASSERT_FALSE(bad.ok());
   EXPECT_EQ(bad.error().code, ErrorCode::kInvalidArgument);
@@ -129,8 +129,9 @@ TEST(TokenizerTest, IgnoresTruncationAndPaddingLeftByTraining) {
                           {"pad_id", 2},
                           {"pad_type_id", 0},
                           {"pad_token", "[UNK]"}};
-  EXPECT_EQ(Make(tokenizer).Encode("hello hello hello", true).value(),
-            (Ids{0, 0, 0}));
+  EXPECT_EQ(
+      TokenizerFromJson(tokenizer).Encode("hello hello hello", true).value(),
+      (Ids{0, 0, 0}));
 }
 
 TEST(TokenizerTest, TakesAddedTokensFromTheConfig) {
@@ -139,7 +140,7 @@ TEST(TokenizerTest, TakesAddedTokensFromTheConfig) {
                        {"added_tokens_decoder",
                         {{"3", {{"content", "<eot>"}, {"special", true}}},
                          {"5", {{"content", "<s>"}, {"special", true}}}}}};
-  const Tokenizer tokenizer = Make(WordTokenizer(), config.dump());
+  const Tokenizer tokenizer = TokenizerFromJson(WordTokenizer(), config.dump());
   EXPECT_EQ(tokenizer.vocab_size(), 6);
   EXPECT_EQ(tokenizer.bos_id(), 5);
   EXPECT_EQ(tokenizer.eos_id(), std::nullopt);
@@ -236,7 +237,8 @@ TEST(TokenizerTest, ReportsAPatternThatBacktracksTooLong) {
                                 {"pattern", {{"Regex", "(x+x+)+y"}}},
                                 {"behavior", "Isolated"},
                                 {"invert", false}};
-  const auto ids = Make(tokenizer).Encode(std::string(40, 'x'), false);
+  const auto ids =
+      TokenizerFromJson(tokenizer).Encode(std::string(40, 'x'), false);
   ASSERT_FALSE(ids.ok());
   EXPECT_TRUE(ids.error().message.starts_with("dir/tokenizer.json: "))
       << ids.error().message;
@@ -270,26 +272,26 @@ json ByteTokenizer() {
           {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", merges}}}};
 }
 
-std::string Repeated(const std::string& text, int times) {
+std::string RepeatedPiece(const std::string& text, int times) {
   std::string all;
   for (int i = 0; i < times; ++i) all += text;
   return all;
 }
 
 TEST(TokenizerTest, BoundsWhatATokenStandsFor) {
-  EXPECT_FALSE(Make(WordTokenizer()).max_token_bytes());
+  EXPECT_FALSE(TokenizerFromJson(WordTokenizer()).max_token_bytes());
   json bytes = ByteTokenizer();
-  EXPECT_EQ(Make(bytes).max_token_bytes(), 8);
+  EXPECT_EQ(TokenizerFromJson(bytes).max_token_bytes(), 8);
   bytes["normalizer"] = {{"type", "NFC"}};
-  EXPECT_EQ(Make(bytes).max_token_bytes(), 32);
+  EXPECT_EQ(TokenizerFromJson(bytes).max_token_bytes(), 32);
   bytes["added_tokens"] = {AddedToken(263, "\u4f60\u597d\u4f60\u597d", true)};
-  EXPECT_EQ(Make(bytes).max_token_bytes(), 4 * 12);
+  EXPECT_EQ(TokenizerFromJson(bytes).max_token_bytes(), 4 * 12);
   bytes["added_tokens"][0]["rstrip"] = true;
-  EXPECT_FALSE(Make(bytes).max_token_bytes());
+  EXPECT_FALSE(TokenizerFromJson(bytes).max_token_bytes());
   bytes = ByteTokenizer();
   bytes["normalizer"] = {
       {"type", "Strip"}, {"strip_left", true}, {"strip_right", true}};
-  EXPECT_FALSE(Make(bytes).max_token_bytes());
+  EXPECT_FALSE(TokenizerFromJson(bytes).max_token_bytes());
   bytes = ByteTokenizer();
   const json split = {{"type", "Split"},
                       {"pattern", {{"String", " "}}},
@@ -297,20 +299,20 @@ TEST(TokenizerTest, BoundsWhatATokenStandsFor) {
                       {"invert", false}};
   bytes["pre_tokenizer"] = {{"type", "Sequence"},
                             {"pretokenizers", {split, bytes["pre_tokenizer"]}}};
-  EXPECT_FALSE(Make(bytes).max_token_bytes());
+  EXPECT_FALSE(TokenizerFromJson(bytes).max_token_bytes());
   bytes["pre_tokenizer"]["pretokenizers"][0]["behavior"] = "Isolated";
-  EXPECT_EQ(Make(bytes).max_token_bytes(), 8);
+  EXPECT_EQ(TokenizerFromJson(bytes).max_token_bytes(), 8);
   bytes = ByteTokenizer();
   bytes["model"]["vocab"].erase("\u00a1");
-  EXPECT_FALSE(Make(bytes).max_token_bytes());
+  EXPECT_FALSE(TokenizerFromJson(bytes).max_token_bytes());
 }
 
 TEST(TokenizerTest, NoTextHasFewerTokensThanItsBytesSay) {
   json composed = ByteTokenizer();
   composed["normalizer"] = {{"type", "NFC"}};
   std::vector<Tokenizer> tokenizers;
-  tokenizers.push_back(Make(ByteTokenizer()));
-  tokenizers.push_back(Make(composed));
+  tokenizers.push_back(TokenizerFromJson(ByteTokenizer()));
+  tokenizers.push_back(TokenizerFromJson(composed));
   for (const char* name : {"llama3", "qwen2", "mistral"}) {
     tokenizers.push_back(
         Tokenizer::Load(std::filesystem::path(WINNOW_SOURCE_DIR) /
@@ -330,7 +332,7 @@ TEST(TokenizerTest, NoTextHasFewerTokensThanItsBytesSay) {
         pieces.push_back(*text);
     }
     for (const std::string& piece : pieces) {
-      const std::string text = Repeated(piece, 64);
+      const std::string text = RepeatedPiece(piece, 64);
       const Ids ids = tokenizer.Encode(text, false).value();
       EXPECT_GE(std::ssize(ids) * *tokenizer.max_token_bytes(),
                 std::ssize(text))
@@ -340,7 +342,7 @@ TEST(TokenizerTest, NoTextHasFewerTokensThanItsBytesSay) {
 }
 
 TEST(TokenizerTest, GivesUpWhatNobodyWaitsFor) {
-  const Tokenizer tokenizer = Make(WordTokenizer());
+  const Tokenizer tokenizer = TokenizerFromJson(WordTokenizer());
   std::atomic<bool> is_left = false;
   EXPECT_EQ(tokenizer.Encode("hello world", true, &is_left).value(),
             (Ids{0, 1}));
@@ -351,7 +353,7 @@ TEST(TokenizerTest, GivesUpWhatNobodyWaitsFor) {
 }
 
 TEST(TokenizerTest, GivesUpInTheMiddle) {
-  const Tokenizer tokenizer = Make(WordTokenizer());
+  const Tokenizer tokenizer = TokenizerFromJson(WordTokenizer());
   std::string text;
   for (int i = 0; i < 1'000'000; ++i) text += "hello ";
   std::atomic<bool> has_begun = false;

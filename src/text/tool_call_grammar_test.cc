@@ -14,7 +14,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kMaxTokens = 2000;
 constexpr size_t kMaxBytes = size_t{1} << 18;
 
 // Calls as the form's parser reads them, with special tokens and without.
@@ -47,7 +46,7 @@ TEST(ToolCallGrammarTest, EveryTextIsCallsOfTheTools) {
         std::set<std::string> called;
         for (int i = 0; i < 10; ++i) {
           const auto tokens = DrawText(matcher->Clone(), tokenizer.vocab_size(),
-                                       kPiecesEnd, kMaxTokens, random);
+                                       kPiecesEnd, kMaxDrawnTokens, random);
           ASSERT_TRUE(tokens.has_value());
           const std::string text = *tokenizer.Decode(*tokens, true);
           const auto parts = PartsOf(format, tools, {text});
@@ -69,7 +68,7 @@ TEST(ToolCallGrammarTest, EveryTextIsCallsOfTheTools) {
 constexpr ToolCallFormat kTags = ToolCallFormat::kParameterTags;
 constexpr ToolCallFormat kPython = ToolCallFormat::kPythonCalls;
 
-constexpr const char* kSchema = R"({
+constexpr const char* kWeatherSchema = R"({
   "type": "object",
   "$defs": {"Unit": {"enum": ["c", "k\"\n"], "type": "string"}},
   "properties": {
@@ -84,7 +83,7 @@ constexpr const char* kSchema = R"({
   "additionalProperties": false
 })";
 
-// kSchema, by hand.
+// kWeatherSchema, by hand.
 void ExpectFollowsSchema(const json& arguments) {
   std::set<std::string> names;
   for (const auto& [name, value] : arguments.items()) {
@@ -122,7 +121,8 @@ Tokenizer TagPieces() {
 
 TEST(ToolCallGrammarTest, ParametersFollowTheirSchemas) {
   const std::vector<CallableTool> tools = {
-      {"look.up-2", kSchema}, {"now", R"({"additionalProperties": false})"}};
+      {"look.up-2", kWeatherSchema},
+      {"now", R"({"additionalProperties": false})"}};
   const Tokenizer tokenizer = TagPieces();
   const GrammarVocabulary vocabulary = VocabularyOf(tokenizer, kPiecesEnd);
   for (const ToolCallFormat format : {kTags, kPython}) {
@@ -136,7 +136,7 @@ TEST(ToolCallGrammarTest, ParametersFollowTheirSchemas) {
     int num_texts = 0;
     for (int i = 0; i < 60; ++i) {
       const auto tokens = DrawText(matcher->Clone(), tokenizer.vocab_size(),
-                                   kPiecesEnd, kMaxTokens, random);
+                                   kPiecesEnd, kMaxDrawnTokens, random);
       if (!tokens) continue;  // A string without end.
       ++num_texts;
       const std::string text = *tokenizer.Decode(*tokens, true);
@@ -188,7 +188,7 @@ std::string InPython(const std::string& calls) {
 }
 
 TEST(ToolCallGrammarTest, CallsAsTemplatesWriteThem) {
-  const std::vector<CallableTool> tools = {{"look.up-2", kSchema}};
+  const std::vector<CallableTool> tools = {{"look.up-2", kWeatherSchema}};
   const Tokenizer tokenizer = PiecesTokenizer(AsciiPieces());
   const GrammarVocabulary vocabulary = VocabularyOf(tokenizer, kPiecesEnd);
   const auto compiled = [&](ToolCallFormat format) {

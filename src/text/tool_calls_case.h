@@ -19,6 +19,12 @@ std::vector<AnswerPart> PartsOf(ToolCallFormat format,
 // follow one another are one.
 std::string Shown(const std::vector<AnswerPart>& parts);
 
+// A text, and its parts as they are shown.
+struct ToolCallsCase {
+  std::string text;
+  std::string parsed;
+};
+
 // Wherever `text` is cut, once and byte by byte and at random, its parts are
 // those of the whole.
 void ExpectTheSameInPieces(ToolCallFormat format,

@@ -17,16 +17,16 @@ constexpr ToolCallFormat kTagged = ToolCallFormat::kTagged;
 constexpr ToolCallFormat kBare = ToolCallFormat::kBareObject;
 constexpr ToolCallFormat kMarked = ToolCallFormat::kMarked;
 
-const std::vector<CallableTool> kTools = {{"get", ""}, {"put", ""}};
+const std::vector<CallableTool> kPlainTools = {{"get", ""}, {"put", ""}};
 
-struct Case {
+struct FormatCase {
   ToolCallFormat format;
   std::string text;
   std::string parsed;
 };
 
 // What models were seen to write, and what they should not.
-const Case kCases[] = {
+const FormatCase kFormatCases[] = {
     {kTagged, "just text, a < b", "'just text, a < b'"},
     {kTagged, " padded \n", "' padded \n'"},
     {kTagged,
@@ -78,20 +78,21 @@ const Case kCases[] = {
 };
 
 TEST(ToolCallParserTest, TakesAnswersApart) {
-  for (const Case& each : kCases) {
-    EXPECT_EQ(Shown(PartsOf(each.format, kTools, {each.text})), each.parsed)
+  for (const FormatCase& each : kFormatCases) {
+    EXPECT_EQ(Shown(PartsOf(each.format, kPlainTools, {each.text})),
+              each.parsed)
         << each.text;
   }
 }
 
 TEST(ToolCallParserTest, PiecesChangeNothing) {
-  for (const Case& each : kCases) {
-    ExpectTheSameInPieces(each.format, kTools, each.text);
+  for (const FormatCase& each : kFormatCases) {
+    ExpectTheSameInPieces(each.format, kPlainTools, each.text);
   }
 }
 
 TEST(ToolCallParserTest, HoldsNoMoreTextThanItMust) {
-  ToolCallParser parser(kTagged, std::make_shared<ParameterTypes>(kTools));
+  ToolCallParser parser(kTagged, std::make_shared<ParameterTypes>(kPlainTools));
   EXPECT_EQ(Shown(parser.Push("a b <tool")), "'a b'");
   EXPECT_EQ(Shown(parser.Push("box>")), "' <toolbox>'");
   EXPECT_EQ(Shown(parser.Push("<tool_call>{\"name\":\"f\"")), "");
@@ -101,7 +102,7 @@ TEST(ToolCallParserTest, HoldsNoMoreTextThanItMust) {
 TEST(ToolCallParserTest, WhatNestsTooDeeplyIsText) {
   const std::string deep = "<tool_call>{\"name\":\"f\",\"arguments\":{\"a\":" +
                            std::string(100'000, '[');
-  EXPECT_EQ(Shown(PartsOf(kTagged, kTools, {deep, deep})),
+  EXPECT_EQ(Shown(PartsOf(kTagged, kPlainTools, {deep, deep})),
             "'" + deep + deep + "'");
 }
 
@@ -159,10 +160,11 @@ TEST(ToolCallParserTest, WhateverComes) {
     for (const ToolCallFormat format :
          {kTagged, kBare, kMarked, ToolCallFormat::kParameterTags,
           ToolCallFormat::kPythonCalls}) {
-      const auto parts = PartsOf(format, kTools, {text});
+      const auto parts = PartsOf(format, kPlainTools, {text});
       std::vector<std::string> bytes;
       for (const char c : text) bytes.emplace_back(1, c);
-      ASSERT_EQ(Shown(PartsOf(format, kTools, bytes)), Shown(parts)) << text;
+      ASSERT_EQ(Shown(PartsOf(format, kPlainTools, bytes)), Shown(parts))
+          << text;
       std::string shown;
       bool calls = false;
       for (const AnswerPart& part : parts) {

@@ -2,22 +2,19 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 #include <random>
 #include <vector>
 
 #include "backend/cpu/drawn_row.h"
 #include "backend/cpu/philox.h"
+#include "backend/float_extremes.h"
 #include "backend/sampling_oracle.h"
 
 namespace winnow {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
 // A row with everything on: ties, extremes, lists, a mask.
-OracleCase RandomCase(std::mt19937& random) {
+OracleCase RandomFullCase(std::mt19937& random) {
   const size_t sizes[] = {1, 2, 33, 200, 1500};
   const float spreads[] = {0.1f, 2, 8};
   const size_t size = sizes[random() % 5];
@@ -30,7 +27,8 @@ OracleCase RandomCase(std::mt19937& random) {
   for (size_t i = 0; i < size; ++i) {
     float logit = normal(random);
     if (coarse) logit = std::round(logit);
-    if (random() % 50 == 0) logit = random() % 2 == 0 ? -kInfinity : kNan;
+    if (random() % 50 == 0)
+      logit = random() % 2 == 0 ? -kInfinity : kNotANumber;
     asked.logits.push_back(logit);
     if (masked) asked.allowed.push_back(random() % 4 != 0);
     const auto id = static_cast<int32_t>(size - 1 - i);  // in any order
@@ -77,7 +75,7 @@ TEST(SampleDistributionTest, DrawsWhatTheOracleDraws) {
   int num_none = 0;
   constexpr int kCases = 2000;
   for (int i = 0; i < kCases; ++i) {
-    const OracleCase asked = RandomCase(random);
+    const OracleCase asked = RandomFullCase(random);
     const OracleAnswer answer = AskOracle(asked);
     const Drawn drawn = Draw(asked);
     if (answer.order.empty()) {

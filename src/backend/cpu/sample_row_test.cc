@@ -3,18 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 #include <vector>
 
 #include "backend/cpu/drawn_row.h"
 #include "backend/cpu/philox.h"
+#include "backend/float_extremes.h"
 #include "backend/sampling_oracle.h"
 
 namespace winnow {
 namespace {
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 // min_p is a share of the best token's probability before top-k and top-p,
 // and top_p a share of what they leave: by hand, so that the oracle cannot
@@ -109,9 +106,10 @@ TEST(SampleRowTest, OddLogits) {
   SamplingRow greedy;
   greedy.temperature = 0;
   for (const SamplingRow& row : {SamplingRow(), greedy}) {
-    EXPECT_EQ(Draw(Row({kNan, 1, -kInfinity}, row)).token_id, 1);
+    EXPECT_EQ(Draw(Row({kNotANumber, 1, -kInfinity}, row)).token_id, 1);
     EXPECT_EQ(Draw(Row({1e30f, kInfinity, 1e30f}, row)).token_id, 1);
-    EXPECT_EQ(Draw(Row({kNan, -kInfinity, kNan}, row)).token_id, -1);
+    EXPECT_EQ(Draw(Row({kNotANumber, -kInfinity, kNotANumber}, row)).token_id,
+              -1);
     EXPECT_EQ(Draw(Row({3.0f}, row)).token_id, 0);
     EXPECT_EQ(Draw(Row({3.0f}, row)).logprob, 0.0f);
   }

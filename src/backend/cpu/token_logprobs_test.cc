@@ -4,15 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <random>
 #include <vector>
 
+#include "backend/float_extremes.h"
+
 namespace winnow {
 namespace {
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 std::vector<double> LogSoftmaxInDouble(const std::vector<float>& logits) {
   const double best = *std::max_element(logits.begin(), logits.end());

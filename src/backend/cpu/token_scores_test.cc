@@ -5,14 +5,13 @@
 #include <bit>
 #include <vector>
 
+#include "backend/float_extremes.h"
+
 namespace winnow {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
 TEST(TokenScoresTest, OrdersWhatFloatsDoNot) {
-  std::vector<float> scores = {1.5f, kNan, kInfinity, -kInfinity, -0.0f};
+  std::vector<float> scores = {1.5f, kNotANumber, kInfinity, -kInfinity, -0.0f};
   EXPECT_EQ(OrderScores(scores), kHighestScore);
   EXPECT_EQ(scores, (std::vector<float>{1.5f, -kInfinity, kHighestScore,
                                         -kInfinity, 0.0f}));

@@ -8,12 +8,13 @@
 #include <random>
 #include <vector>
 
+#include "backend/float_extremes.h"
+
 namespace winnow {
 namespace {
 
 constexpr uint64_t kBestWeight = uint64_t{1} << kWeightBits;
 constexpr float kHighest = std::numeric_limits<float>::max();
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 TEST(TokenWeightTest, IsTheExponential) {
   for (const float temperature : {0.1f, 0.7f, 1.0f, 3.0f}) {

@@ -179,14 +179,14 @@ TEST_P(VectorLinearTest, AnswersAsTheTruthDoes) {
   });
 }
 
-std::vector<CpuKernels> VectorKernels() {
+std::vector<CpuKernels> KernelsButScalar() {
   std::vector<CpuKernels> all = AvailableCpuKernels();
   all.erase(all.begin());  // kScalar
   return all;
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, VectorLinearTest,
-                         testing::ValuesIn(VectorKernels()),
+                         testing::ValuesIn(KernelsButScalar()),
                          [](const auto& instance) {
                            std::string name(CpuKernelsName(instance.param));
                            std::erase(name, '-');
