@@ -25,15 +25,21 @@ function(winnow_room)
                                PRIVATE ${PROJECT_SOURCE_DIR})
     target_link_libraries(${ROOM_NAME}_test PRIVATE ${target} ${ROOM_TEST_DEPS}
                                                     GTest::gtest_main)
+    # What a test spends its time in is the room's.
+    target_compile_options(${ROOM_NAME}_test PRIVATE $<$<CONFIG:Release>:-O1>)
+    if(WINNOW_JOIN_SOURCES)
+      winnow_join(${ROOM_NAME}_test)
+    endif()
     winnow_discover_tests(${ROOM_NAME}_test)
   endif()
 endfunction()
 
 # Most of a source's time is that of the headers it includes. With ten at a time,
 # and more of oneDNN's sources joined, a bare checkout's `make demo` takes 8 min
-# 5 s on two Zen 4 cores, where it took 14 min 34 s (README.md). So what stands in the unnamed namespaces of a room's sources has one
-# name in the room (scripts/lint.py). Sources with flags of their own are
-# compiled alone, as all are without WINNOW_JOIN_SOURCES, and as tests are.
+# 5 s on two Zen 4 cores, where it took 14 min 34 s (README.md). So what stands
+# in the unnamed namespaces of a room's sources has one name in the room, and
+# likewise of its tests (scripts/lint.py). Sources with flags of their own are
+# compiled alone, as all are without WINNOW_JOIN_SOURCES.
 function(winnow_join target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON
                                              UNITY_BUILD_BATCH_SIZE 10)

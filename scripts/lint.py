@@ -273,10 +273,18 @@ def check_preprocessor(path: Path, text: str) -> list[str]:
 def check_joined() -> list[str]:
     findings = []
     for room in ARROWS:
-        findings += said_twice({
-            path: path.read_text()
-            for path in joined_sources(ROOT / "src" / room)})
+        for sources in joined_sources(ROOT / "src" / room):
+            findings += said_twice({path: path.read_text() for path in sources})
     return findings
+
+
+def check_listed(paths: list[Path], lists: list[str]) -> list[str]:
+    """Sources that no CMakeLists.txt names are compiled by nobody."""
+    names = re.findall(r"(?:[\w.]|\$\{\w+\})+\.cc\b", "\n".join(lists))
+    named = re.compile("|".join(sorted({  # a loop's variable is any word
+        re.sub(r"\$\{\w+\}", r"\\w+", name.replace(".", r"\.")) for name in names})))
+    return [f"{path}:1: in no CMakeLists.txt" for path in paths
+            if path.suffix == ".cc" and not named.fullmatch(path.name)]
 
 
 def check_lengths(paths: list[Path]) -> list[str]:
@@ -335,6 +343,9 @@ def main() -> int:
         return int(bool(findings))
     for path in paths:
         findings += findings_in(path, path.read_text())
+    findings += check_listed(paths, [
+        path.read_text() for folder in ("src", "tests")
+        for path in (ROOT / folder).rglob("CMakeLists.txt")])
     findings += check_lengths(paths)
     findings += check_joined()
     findings += check_mutants(sorted(MUTANTS.rglob("*.patch")))

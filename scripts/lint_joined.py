@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parent.parent
 UNNAMED = re.compile(r"^namespace \{$(.*?)^\}  // namespace$", re.M | re.S)
 # Said at the margin: all up to a name and what comes behind it.
 SAID = re.compile(r"^(?!#|//|\}|template|static_assert|using namespace)"
@@ -13,20 +14,30 @@ SAID = re.compile(r"^(?!#|//|\}|template|static_assert|using namespace)"
                   r"([(=;{\[]|:(?!:))", re.M)
 
 
-def joined_sources(room: Path) -> list[Path]:
-    """The sources of a room's CMakeLists.txt that are not compiled alone."""
+def joined_sources(room: Path) -> list[list[Path]]:
+    """What may be compiled as one, by a room's CMakeLists.txt: its library's
+    sources and its tests', without those that are compiled alone."""
     text = (room / "CMakeLists.txt").read_text()
-    call = re.search(r"^winnow_room\(\s*NAME (.*?)\bDEPS\b", text, re.M | re.S)
-    if not call or " ALONE" in call[1] or "SOURCES" not in call[1]:
-        return []
-    named = call[1].partition("SOURCES")[2]
-    for variable, value in re.findall(r"^set\((\w+)(.*?)\)", text, re.M | re.S):
-        named = named.replace(f"${{{variable}}}", value)
     alone = " ".join(re.findall(
         r"^(?:set_source_files_properties|winnow_needs_onednn)\((.*?)\)", text,
         re.M | re.S))
-    return [room / name for name in re.findall(r"(?<![\w/])\w[\w/]*\.cc\b", named)
-            if not re.search(rf"\b{re.escape(name)}", alone)]
+    call = re.search(r"^winnow_room\(\s*NAME (.*?)\)$", text, re.M | re.S)
+    groups = []
+    for start, end in (("SOURCES", "DEPS"), ("TESTS", "TEST_DEPS")):
+        _, found, named = call[1].partition(f" {start} ") if call else ("",) * 3
+        if not found or (start == "SOURCES" and " ALONE" in call[1]):
+            continue
+        named = named.partition(f" {end} ")[0]
+        for variable, value in re.findall(r"^set\((\w+)(.*?)\)", text,
+                                          re.M | re.S):
+            named = named.replace(f"${{{variable}}}", value)
+        named = named.replace("${PROJECT_SOURCE_DIR}/", "@")
+        groups.append([
+            ROOT / name[1:] if name[0] == "@" else room / name
+            for name in re.findall(
+                r"(?<![\w/.])@?(?:\.\./)*\w[\w/]*\.cc\b", named)
+            if not re.search(rf"(?<![\w/]){re.escape(name)}", alone)])
+    return groups
 
 
 def parameters(rest: str) -> str:

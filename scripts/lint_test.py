@@ -116,19 +116,29 @@ class LintTest(unittest.TestCase):
                          "")
 
     def test_joined_sources(self):
-        with tempfile.TemporaryDirectory() as folder:
-            lists = Path(folder) / "CMakeLists.txt"
-            lists.write_text(
-                "set(entry c.cc d.cc)\nset_source_files_properties(\n"
-                "  b.cc PROPERTIES COMPILE_OPTIONS -O3)\nwinnow_room(\n"
-                "  NAME kv\n  SOURCES a.cc b.cc ${entry}\n  DEPS winnow_base\n"
-                "  TESTS e.cc)\n")
-            self.assertEqual(
-                [path.name for path in lint.joined_sources(Path(folder))],
-                ["a.cc", "c.cc", "d.cc"])
-            lists.write_text("winnow_room(\n  NAME kv ALONE\n  SOURCES a.cc\n"
-                             "  DEPS winnow_base)\n")
-            self.assertEqual(lint.joined_sources(Path(folder)), [])
+        def joined(text: str) -> list[list[str]]:
+            with tempfile.TemporaryDirectory() as folder:
+                (Path(folder) / "CMakeLists.txt").write_text(text)
+                return [[str(path.relative_to(folder)) for path in sources]
+                        for sources in lint.joined_sources(Path(folder))]
+
+        self.assertEqual(joined(
+            "set(entry c.cc d.cc)\nset_source_files_properties(\n"
+            "  b.cc PROPERTIES COMPILE_OPTIONS -O3)\nwinnow_room(\n"
+            "  NAME kv\n  SOURCES a.cc b.cc ${entry}\n  DEPS winnow_base\n"
+            "  TESTS ../e.cc f/g.cc\n  TEST_DEPS winnow_base)\n"),
+            [["a.cc", "c.cc", "d.cc"], ["../e.cc", "f/g.cc"]])
+        self.assertEqual(joined(
+            "winnow_room(\n  NAME kv ALONE\n  SOURCES a.cc\n"
+            "  DEPS winnow_base\n  TESTS b_test.cc)\n"), [["b_test.cc"]])
+        self.assertEqual(joined("add_executable(a a.cc)\n"), [])
+
+    def test_sources_in_no_list(self):
+        paths = [Path("src/kv/a_test.cc"), Path("src/kv/b_a_test.cc"),
+                 Path("src/kv/c.h"), Path("src/kv/d_fuzz.cc")]
+        self.assertEqual(lint.check_listed(
+            paths, ["  TESTS ../kv/b_a_test.cc", "${name}_fuzz.cc c.cc"]),
+            ["src/kv/a_test.cc:1: in no CMakeLists.txt"])
 
     def test_long_file(self):
         self.assertIn("at most 800 lines",
