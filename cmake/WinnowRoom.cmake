@@ -25,11 +25,7 @@ function(winnow_room)
                                PRIVATE ${PROJECT_SOURCE_DIR})
     target_link_libraries(${ROOM_NAME}_test PRIVATE ${target} ${ROOM_TEST_DEPS}
                                                     GTest::gtest_main)
-    # What a test spends its time in is the room's.
-    target_compile_options(${ROOM_NAME}_test PRIVATE $<$<CONFIG:Release>:-O1>)
-    if(WINNOW_JOIN_SOURCES)
-      winnow_join(${ROOM_NAME}_test)
-    endif()
+    winnow_compile_test(${ROOM_NAME}_test)
     winnow_discover_tests(${ROOM_NAME}_test)
   endif()
 endfunction()
@@ -43,6 +39,14 @@ endfunction()
 function(winnow_join target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON
                                              UNITY_BUILD_BATCH_SIZE 10)
+endfunction()
+
+# Of a test program: what it spends its time in is the room's.
+function(winnow_compile_test target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  if(WINNOW_JOIN_SOURCES)
+    winnow_join(${target})
+  endif()
 endfunction()
 
 # winnow_discover_tests(program [ALONE] [TEST_FILTER filter] [LABELS labels...])

@@ -129,7 +129,7 @@ int ExpectNext(const SparseCase& sparse, const SparseRun& run,
 TEST_P(NextRanksConformanceTest, AreWhatALargerBudgetAdds) {
   if (!Knows(SelectFeature::kNextRanks)) GTEST_SKIP() << "not asked of it";
   int num_named = 0;
-  constexpr int kRounds = 60;
+  constexpr int kRounds = 40;
   ForSeeds(kRounds, [&](RandomSource& random, int num_threads) {
     const SparseCase sparse = AnyCase(random);
     SparseRun run = {.next_times = random.Among({1.0, 1.5, 2.0, 4.0})};

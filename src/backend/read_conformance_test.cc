@@ -96,29 +96,29 @@ Attention Attend(const ReadCase& read, size_t request, int64_t position,
   const int kv_head = head / shape.group_heads;
   const int64_t first =
       read.window > 0 ? std::max<int64_t>(0, position - read.window + 1) : 0;
+  const std::span<const double> query = read.q.numbers(row, head);
   std::vector<double> scores;
   for (int64_t token = first; token <= position; ++token) {
-    double dot = 0;
-    for (int i = 0; i < shape.k_dim; ++i) {
-      dot += read.q.at(row, head, i) * keys.at(token, kv_head, i);
-    }
-    scores.push_back(dot * read.scale);
+    scores.push_back(read.scale *
+                     std::transform_reduce(query.begin(), query.end(),
+                                           keys.numbers(token, kv_head).begin(),
+                                           0.0));
   }
   const double maximum = std::ranges::max(scores);
   double sum = 0;
   for (double& score : scores) sum += score = std::exp(score - maximum);
   Attention attention;
   attention.lse = maximum + std::log(sum);
-  for (int i = 0; i < shape.v_dim; ++i) {
-    double value = 0, magnitude = 0;
-    for (int64_t token = first; token <= position; ++token) {
-      const double term = scores[static_cast<size_t>(token - first)] *
-                          values.at(token, kv_head, i) / sum;
-      value += term;
-      magnitude += std::abs(term);
+  attention.values.assign(static_cast<size_t>(shape.v_dim), 0);
+  attention.magnitudes = attention.values;
+  for (int64_t token = first; token <= position; ++token) {
+    const double weight = scores[static_cast<size_t>(token - first)] / sum;
+    const std::span<const double> value = values.numbers(token, kv_head);
+    for (size_t i = 0; i < value.size(); ++i) {
+      const double term = weight * value[i];
+      attention.values[i] += term;
+      attention.magnitudes[i] += std::abs(term);
     }
-    attention.values.push_back(value);
-    attention.magnitudes.push_back(magnitude);
   }
   return attention;
 }
@@ -340,7 +340,7 @@ TEST_P(ReadConformanceTest, IsSoftmaxAttentionOfFewRowsFarIntoTheirPrompts) {
     KvShape shape;
     shape.dtype = Dtype::kBFloat16;
     shape.k_dim = shape.v_dim = random.Among({64, 96, 128});
-    shape.num_kv_heads = static_cast<int>(random.Between(1, 3));
+    shape.num_kv_heads = static_cast<int>(random.Between(1, 2));
     shape.group_heads = static_cast<int>(random.Among({1, 3, 4, 8}));
     std::vector<RequestRows> requests(
         static_cast<size_t>(random.Between(1, 3)));
@@ -348,7 +348,7 @@ TEST_P(ReadConformanceTest, IsSoftmaxAttentionOfFewRowsFarIntoTheirPrompts) {
       const bool far = random.Chance(0.8);
       request.first_position =
           static_cast<int32_t>(random.Between(0, far ? 14000 : 300));
-      request.num_tokens = static_cast<int32_t>(random.Between(1, 40));
+      request.num_tokens = static_cast<int32_t>(random.Between(1, 24));
       request.num_prompt_rows =
           random.Chance(0.8) ? request.num_tokens : request.num_tokens / 2;
     }

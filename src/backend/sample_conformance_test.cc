@@ -215,13 +215,14 @@ TEST_P(SampleConformanceTest, SeedsReproduceAndDrawsDiffer) {
   EXPECT_LE(num_same(of_one, of_one, 1), 5);
 }
 
+constexpr int kDraws = 6000;
+
 // Many draws, one a row.
-void ExpectDistribution(TestDevice& device, OracleCase asked) {
-  constexpr int kDraws = 6000;
+void ExpectDistribution(TestDevice& device, OracleCase asked, int num_draws) {
   const OracleAnswer answer = AskOracle(asked);
   ASSERT_EQ(answer.min_kept, answer.max_kept);
   std::vector<OracleCase> rows;
-  for (int i = 0; i < kDraws; ++i) {
+  for (int i = 0; i < num_draws; ++i) {
     asked.row.draw = static_cast<uint64_t>(i);
     rows.push_back(asked);
   }
@@ -246,27 +247,29 @@ OracleCase DistributionCase() {
 
 TEST_P(SampleConformanceTest, DrawsByProbability) {
   TestDevice device = Device(2);
-  ExpectDistribution(device, DistributionCase());
+  const int num_draws = kDraws / GetParam().seed_step;
+  ExpectDistribution(device, DistributionCase(), num_draws);
   for (const float temperature : {0.3f, 2.0f, 50.0f}) {
     OracleCase asked = DistributionCase();
     asked.row.temperature = temperature;
-    ExpectDistribution(device, asked);
+    ExpectDistribution(device, asked, num_draws);
   }
   OracleCase equal = CaseOf(std::vector<float>(40, -7.5f));
-  ExpectDistribution(device, equal);
+  ExpectDistribution(device, equal, num_draws);
 }
 
 TEST_P(SampleConformanceTest, DrawsByProbabilityAmongTheKept) {
   TestDevice device = Device(2);
+  const int num_draws = kDraws / GetParam().seed_step;
   OracleCase top_k = DistributionCase();
   top_k.row.top_k = 7;
-  ExpectDistribution(device, top_k);
+  ExpectDistribution(device, top_k, num_draws);
   OracleCase top_p = DistributionCase();
   top_p.row.top_p = 0.8f;
-  ExpectDistribution(device, top_p);
+  ExpectDistribution(device, top_p, num_draws);
   OracleCase min_p = DistributionCase();
   min_p.row.min_p = 0.1f;
-  ExpectDistribution(device, min_p);
+  ExpectDistribution(device, min_p, num_draws);
   OracleCase all = DistributionCase();
   all.row = {.temperature = 1.4f,
              .top_p = 0.9f,
@@ -280,7 +283,7 @@ TEST_P(SampleConformanceTest, DrawsByProbabilityAmongTheKept) {
   all.bias = {{9, 2.0f}, {30, -0.5f}, {12, -100.0f}};
   all.allowed.assign(40, true);
   for (const size_t id : {0u, 5u, 31u, 32u}) all.allowed[id] = false;
-  ExpectDistribution(device, all);
+  ExpectDistribution(device, all, num_draws);
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, SampleConformanceTest,

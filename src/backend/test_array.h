@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "backend/backend.h"
@@ -47,6 +48,11 @@ struct TestArray {
   }
   double at(int64_t i, int64_t j, int64_t k) const {
     return values[static_cast<size_t>((i * shape[1] + j) * shape[2] + k)];
+  }
+  // [dim(2)]: those of (i, j).
+  std::span<const double> numbers(int64_t i, int64_t j) const {
+    return {values.data() + (i * shape[1] + j) * shape[2],
+            static_cast<size_t>(shape[2])};
   }
 };
 
