@@ -278,13 +278,31 @@ def check_joined() -> list[str]:
     return findings
 
 
-def check_listed(paths: list[Path], lists: list[str]) -> list[str]:
-    """Sources that no CMakeLists.txt names are compiled by nobody."""
-    names = re.findall(r"(?:[\w.]|\$\{\w+\})+\.cc\b", "\n".join(lists))
-    named = re.compile("|".join(sorted({  # a loop's variable is any word
-        re.sub(r"\$\{\w+\}", r"\\w+", name.replace(".", r"\.")) for name in names})))
+def listed_sources(folder: Path, text: str) -> set[Path]:
+    """What a folder's CMakeLists.txt names, but for properties of sources."""
+    text = re.sub(r"#.*", "", text)
+    text = re.sub(r"set_source_files_properties\(.*?\)", "", text, flags=re.S)
+    values = {name: words.split() for name, words in re.findall(
+        r"(?:set|foreach)\((\w+)\s+([^()]*)\)", text)}
+    values["PROJECT_SOURCE_DIR"] = [str(ROOT)]
+    listed = set()
+    for name in re.findall(r"(?:[\w./]|\$\{\w+\})+\.c[cu]\b", text):
+        names = [name]
+        for variable in re.findall(r"\$\{(\w+)\}", name):
+            names = [one.replace(f"${{{variable}}}", value) for one in names
+                     for value in values.get(variable, [])]
+        listed.update((folder / one).resolve() for one in names)
+    return listed
+
+
+def check_listed(paths: list[Path], lists: dict[Path, str]) -> list[str]:
+    """Sources that no CMakeLists.txt, by its folder, names: nobody compiles
+    them."""
+    listed = set()
+    for folder, text in lists.items():
+        listed |= listed_sources(folder, text)
     return [f"{path}:1: in no CMakeLists.txt" for path in paths
-            if path.suffix == ".cc" and not named.fullmatch(path.name)]
+            if path.suffix in (".cc", ".cu") and path not in listed]
 
 
 def check_lengths(paths: list[Path]) -> list[str]:
@@ -343,9 +361,9 @@ def main() -> int:
         return int(bool(findings))
     for path in paths:
         findings += findings_in(path, path.read_text())
-    findings += check_listed(paths, [
-        path.read_text() for folder in ("src", "tests")
-        for path in (ROOT / folder).rglob("CMakeLists.txt")])
+    findings += check_listed(paths, {
+        path.parent: path.read_text() for folder in ("src", "tests")
+        for path in (ROOT / folder).rglob("CMakeLists.txt")})
     findings += check_lengths(paths)
     findings += check_joined()
     findings += check_mutants(sorted(MUTANTS.rglob("*.patch")))

@@ -134,11 +134,23 @@ class LintTest(unittest.TestCase):
         self.assertEqual(joined("add_executable(a a.cc)\n"), [])
 
     def test_sources_in_no_list(self):
-        paths = [Path("src/kv/a_test.cc"), Path("src/kv/b_a_test.cc"),
-                 Path("src/kv/c.h"), Path("src/kv/d_fuzz.cc")]
-        self.assertEqual(lint.check_listed(
-            paths, ["  TESTS ../kv/b_a_test.cc", "${name}_fuzz.cc c.cc"]),
-            ["src/kv/a_test.cc:1: in no CMakeLists.txt"])
+        kv, cli = lint.ROOT / "src/kv", lint.ROOT / "src/cli"
+        lists = {
+            kv: "set(case case.cc)\nset_source_files_properties(\n"
+                "  b_test.cc PROPERTIES COMPILE_OPTIONS -O3)\n"
+                "foreach(format one two)\n  winnow_fuzzer(NAME ${format}_fuzz"
+                " SOURCES ${format}_fuzz.cc ${case})\nendforeach()\n",
+            cli: "  # not c_test.cc\n  TESTS ../kv/d_test.cc a_test.cc\n"
+                 "  ${PROJECT_SOURCE_DIR}/tests/e.cc"}
+        listed = [kv / "case.cc", kv / "one_fuzz.cc", kv / "two_fuzz.cc",
+                  kv / "d_test.cc", cli / "a_test.cc", cli / "h.h",
+                  lint.ROOT / "tests/e.cc"]
+        self.assertEqual(lint.check_listed(listed, lists), [])
+        # Of another folder, with properties alone, in a comment, of no loop.
+        lost = [kv / "a_test.cc", kv / "b_test.cc", cli / "c_test.cc",
+                kv / "three_fuzz.cc", cli / "f.cu"]
+        self.assertEqual(lint.check_listed(lost, lists), [
+            f"{path}:1: in no CMakeLists.txt" for path in lost])
 
     def test_long_file(self):
         self.assertIn("at most 800 lines",

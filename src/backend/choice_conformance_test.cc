@@ -212,7 +212,7 @@ TEST_P(ChoiceConformanceTest, TheBestHoweverScoresAreSpread) {
 
 // Several times the lists that a device chooses at a time.
 TEST_P(ChoiceConformanceTest, TheBestOfEachOfManyLists) {
-  ForSeeds(3, [this](RandomSource& random, int num_threads) {
+  ForSeeds(4, [this](RandomSource& random, int num_threads) {
     const Spread spread = AnySpread(random);
     const int num_requests = 67 / GetParam().seed_step;
     Check(spread, SpreadCase(spread, random, num_requests, 16, 4600),

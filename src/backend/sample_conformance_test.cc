@@ -95,7 +95,7 @@ TEST_P(SampleConformanceTest, DrawsWhatTheReferenceDraws) {
 }
 
 TEST_P(SampleConformanceTest, DrawsFromLargeVocabularies) {
-  int num_close = 0;
+  int num_close = 0, num_rows = 0;
   ForSeeds(4, [&](RandomSource& random, int num_threads) {
     TestDevice device = Device(num_threads);
     const int64_t vocab = random.Among<int64_t>({8193, 32000, 65537, 151936});
@@ -108,9 +108,10 @@ TEST_P(SampleConformanceTest, DrawsFromLargeVocabularies) {
     for (size_t row = 0; row < rows.size(); ++row) {
       SCOPED_TRACE(testing::Message() << "row=" << row << " vocab=" << vocab);
       ExpectRow(rows[row], tokens[row], &num_close);
+      ++num_rows;
     }
   });
-  EXPECT_LE(num_close, 2);
+  EXPECT_LE(num_close, num_rows / 4);
 }
 
 TEST_P(SampleConformanceTest, TakesTheLargestVocabulary) {
@@ -247,15 +248,14 @@ OracleCase DistributionCase() {
 
 TEST_P(SampleConformanceTest, DrawsByProbability) {
   TestDevice device = Device(2);
-  const int num_draws = kDraws / GetParam().seed_step;
-  ExpectDistribution(device, DistributionCase(), num_draws);
+  ExpectDistribution(device, DistributionCase(), kDraws);
   for (const float temperature : {0.3f, 2.0f, 50.0f}) {
     OracleCase asked = DistributionCase();
     asked.row.temperature = temperature;
-    ExpectDistribution(device, asked, num_draws);
+    ExpectDistribution(device, asked, kDraws);
   }
   OracleCase equal = CaseOf(std::vector<float>(40, -7.5f));
-  ExpectDistribution(device, equal, num_draws);
+  ExpectDistribution(device, equal, kDraws);
 }
 
 TEST_P(SampleConformanceTest, DrawsByProbabilityAmongTheKept) {

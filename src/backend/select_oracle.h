@@ -16,7 +16,8 @@ struct BoundedScore {
   double slack = 0;
 };
 
-// Half a unit in the last place of a number around 1.
+// Half a unit in the last place of a number around 1; of float8_e4m3 float32's,
+// as its own rounding is counted by itself.
 double HalfUnitOf(Dtype dtype);
 
 // Of each partition of the row's context; -infinity where it has no row.

@@ -25,8 +25,8 @@ struct TestText {
   PrefixPath path() const { return {root, tokens}; }
 };
 
-// Page i is 32 times digits[i], of kind 0 or 1 by its tens.
 inline constexpr PageKind kKinds[] = {0, 1};
+// Page i is 32 times digits[i], of kind 0 or 1 by its tens.
 TestText TextOf(std::string root, std::span<const int> digits);
 TestText Text(std::initializer_list<int> digits, std::string root = "root");
 // Of few roots and digits, so that texts often begin alike.

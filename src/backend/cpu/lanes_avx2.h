@@ -257,7 +257,7 @@ struct Avx2Lanes {
     return Load(lanes);
   }
 
-  // 2^x for x <= 0 by a polynomial of degree 5 on [-1/2, 1/2], exact at 0;
+  // 2^x for x < 127 by a polynomial of degree 5 on [-1/2, 1/2], exact at 0;
   // relative error 1.7e-7; 0 below 2^-126.
   template <int kDegree>
   [[gnu::always_inline]] static F Exp2(F x) {

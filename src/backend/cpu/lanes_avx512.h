@@ -283,7 +283,7 @@ struct Avx512Lanes {
     return Set(MaxOf(rows[0]));
   }
 
-  // 2^x for x <= 0 by a polynomial of degree 5 on [-1/2, 1/2], exact at 0;
+  // 2^x for x < 127 by a polynomial of degree 5 on [-1/2, 1/2], exact at 0;
   // relative error 1.7e-7 (2.9e-6 with degree 4).
   template <int kDegree>
   [[gnu::always_inline]] static F Exp2(F x) {

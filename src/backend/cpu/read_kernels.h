@@ -176,12 +176,12 @@ struct HeadRows {
 using ReduceKernel = void (*)(const HeadRows& of, float* to);
 
 // A head's scores, whose weights go to `rows`: the exponential of each, over
-// the sum of those of the normaliser's scores, which may be the same.
+// the sum of those of the normaliser's scores.
 struct HeadScores {
   enum class To : uint8_t { kRows, kSums, kGreatest };
   const float* scores = nullptr;  // [count]
   int64_t count = 0;
-  const float* normalizer = nullptr;  // [num_normalizer]
+  const float* normalizer = nullptr;  // [num_normalizer]; null: the scores
   int64_t num_normalizer = 0;
   float scale = 0;    // above 0
   float other = 0;    // one more of the normaliser's, scaled; -infinity: none
@@ -191,8 +191,9 @@ struct HeadScores {
   float* weights = nullptr;
 };
 // False where it is left to plain arithmetic, and nothing is written: a score
-// is NaN, the normaliser's greatest is not finite, or a weight is 2^126 or
-// more.
+// is NaN, or one of both infinities is there; the normaliser's greatest is 2^20
+// or more, or there is none; a weight is 2^126 or more. In `rows` a NaN stays,
+// as std::max has it.
 using SoftmaxKernel = bool (*)(const HeadScores& of);
 
 // values[i] = values[i] * keep + later[i] * take for i < count, a multiple of

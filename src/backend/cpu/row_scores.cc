@@ -332,14 +332,17 @@ bool RowScores::TakeInWeights(const ScoreTask& task, int head,
     return false;
   }
   const bool is_softmax = program.map == HeadMap::kSoftmax;
-  const std::span<const float> normalizer =
-      is_softmax ? scores : ScoreNormalizer(task, head);
+  std::span<const float> normalizer;
+  if (!is_softmax) {
+    normalizer = ScoreNormalizer(task, head);
+    if (normalizer.empty()) return false;  // All weights are 0.
+  }
   using To = HeadScores::To;
   const To later = program.group == Reduction::kMax ? To::kGreatest : To::kSums;
   return softmax_scores_(
       {.scores = scores.data(),
        .count = std::ssize(scores),
-       .normalizer = normalizer.data(),
+       .normalizer = is_softmax ? nullptr : normalizer.data(),
        .num_normalizer = std::ssize(normalizer),
        .scale = task.scale,
        .other = is_softmax && HasOpenScore(task) ? 0.0f : kNoScore,

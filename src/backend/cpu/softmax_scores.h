@@ -59,29 +59,30 @@ template <class Lanes>
 
 // Scores times `scale` are exponents of two.
 struct WeightSum {
-  float greatest = 0;  // exponent; not finite where that is left to others
+  float greatest = 0;  // exponent; NaN where that is left to others
   float sum = 0;       // of weights over 2^greatest
 };
 
-// Of the normaliser; its weights, over 2^greatest, go to `weights` too.
-template <class Lanes, bool kKeepsWeights>
+// Of the normaliser. kOwn: that is the scores themselves, whose weights, over
+// 2^greatest, go to `weights` too.
+template <class Lanes, bool kOwn>
 [[gnu::always_inline]] inline WeightSum SumWeights(const HeadScores& of,
                                                    float scale, float other) {
   using F = typename Lanes::F;
-  float greatest =
-      GreatestScore<Lanes>(of.normalizer, of.num_normalizer) * scale;
+  const float* from = kOwn ? of.scores : of.normalizer;
+  const int64_t count = kOwn ? of.count : of.num_normalizer;
+  float greatest = GreatestScore<Lanes>(from, count) * scale;
   if (greatest < other) greatest = other;
-  // Infinite, or nothing to weigh: as plain arithmetic has it.
-  if (!(greatest - greatest == 0)) return {greatest, 0};
+  // NaN, infinite, nothing to weigh, or so large that a rounded product is no
+  // exponent: as plain arithmetic has it.
+  if (!(__builtin_fabsf(greatest) < 0x1p20f)) return {__builtin_nanf(""), 0};
   F sums = Lanes::Zero();
   const F base = Lanes::Set(greatest);
   const F scales = Lanes::Set(scale);
-  ForEachVector<Lanes>(of.normalizer, of.num_normalizer, [&](F x, int64_t i) {
+  ForEachVector<Lanes>(from, count, [&](F x, int64_t i) {
     const F weight = WeightOf<Lanes>(Lanes::MultiplySubtract(x, scales, base));
     sums = Lanes::Add(sums, weight);
-    if constexpr (kKeepsWeights) {
-      StoreFirst<Lanes>(weight, of.num_normalizer - i, of.weights + i);
-    }
+    if constexpr (kOwn) StoreFirst<Lanes>(weight, count - i, of.weights + i);
   });
   return {greatest, Lanes::SumOf(sums) + __builtin_exp2f(other - greatest)};
 }
@@ -119,7 +120,7 @@ template <class Lanes, class Weight>
       });
     case HeadScores::To::kGreatest:
       return TakeIn<Lanes>(from, of.count, of.rows, weight, [](F top, F later) {
-        return Lanes::Max(top, later);
+        return Lanes::Max(later, top);  // a NaN that was there stays
       });
   }
 }
@@ -132,9 +133,9 @@ bool SoftmaxScores(const HeadScores& of) {
   constexpr float kLog2E = 1.44269504f;
   const float scale = of.scale * kLog2E;
   const float other = of.other * kLog2E;
-  if (of.normalizer == of.scores) {
+  if (of.normalizer == nullptr) {
     const WeightSum own = SumWeights<Lanes, true>(of, scale, other);
-    if (!(own.greatest - own.greatest == 0)) return false;
+    if (own.greatest != own.greatest) return false;
     const F share = Lanes::Set(1 / own.sum);
     TakeIn<Lanes>(of, of.weights,
                   [&](F weight) { return Lanes::Multiply(weight, share); });
@@ -143,9 +144,7 @@ bool SoftmaxScores(const HeadScores& of) {
   const WeightSum others = SumWeights<Lanes, false>(of, scale, other);
   const float log_of_sum = others.greatest + __builtin_log2f(others.sum);
   const float greatest = GreatestScore<Lanes>(of.scores, of.count) * scale;
-  if (!(log_of_sum - log_of_sum == 0) || !(greatest - log_of_sum < 126)) {
-    return false;
-  }
+  if (!(greatest - log_of_sum < 126)) return false;  // or NaN
   const F lse = Lanes::Set(log_of_sum);
   const F scales = Lanes::Set(scale);
   TakeIn<Lanes>(of, of.scores, [&](F x) {

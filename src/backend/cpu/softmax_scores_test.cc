@@ -59,16 +59,18 @@ TEST_P(SoftmaxScoresTest, AreThoseOfFloat64) {
     if (has_others) {
       others = RandomScores(random, 1 + random() % 60, spread);
     }
-    const std::vector<float>& normalizer = others.empty() ? scores : others;
     const float scale = round % 5 == 0 ? 1.0f : 0.125f;
     const float other = random() % 2 == 0 ? 0.0f : -kInfinity;
-    const double lse = LogSumExp(normalizer, scale, other);
+    const double lse = LogSumExp(has_others ? others : scores, scale, other);
     const HeadScores::To to = kWays[random() % 3];
     std::vector<float> rows(count + 1, 0.25f), weights(count + 1, 7);
-    ASSERT_TRUE(kernel_({.scores = scores.data(),
+    // Weights may take the place of the scores.
+    const bool in_place = random() % 2 == 0;
+    if (in_place) std::ranges::copy(scores, weights.begin());
+    ASSERT_TRUE(kernel_({.scores = in_place ? weights.data() : scores.data(),
                          .count = static_cast<int64_t>(count),
-                         .normalizer = normalizer.data(),
-                         .num_normalizer = std::ssize(normalizer),
+                         .normalizer = has_others ? others.data() : nullptr,
+                         .num_normalizer = std::ssize(others),
                          .scale = scale,
                          .other = other,
                          .to = to,
@@ -104,8 +106,6 @@ TEST_P(SoftmaxScoresTest, LeavesToOthersWhatIsNotFinite) {
       std::vector<float> rows(40, 0.25f), weights(40);
       HeadScores of = {.scores = scores.data(),
                        .count = 40,
-                       .normalizer = scores.data(),
-                       .num_normalizer = 40,
                        .scale = 1,
                        .other = -kInfinity,
                        .to = HeadScores::To::kSums,
@@ -113,6 +113,8 @@ TEST_P(SoftmaxScoresTest, LeavesToOthersWhatIsNotFinite) {
                        .weights = weights.data()};
       EXPECT_FALSE(kernel_(of)) << odd;
       of.scores = ones.data();
+      of.normalizer = scores.data();
+      of.num_normalizer = 40;
       EXPECT_FALSE(kernel_(of)) << "normalised by " << odd;
       of.scores = scores.data();
       of.normalizer = ones.data();
@@ -140,6 +142,38 @@ TEST_P(SoftmaxScoresTest, LeavesToOthersWhatIsFarAboveItsNormalizer) {
               !is_far);
     const float expected = is_far ? 0.25f : std::exp(89.0f) / 20;
     EXPECT_NEAR(rows[18], expected, 1e-4f * expected);
+  }
+}
+
+// A rounded product of these is no exponent any more.
+TEST_P(SoftmaxScoresTest, LeavesToOthersWhatIsHuge) {
+  const std::vector<float> scores = {1e10f, 1e10f, 1.0f};
+  std::vector<float> rows(3, 0.25f), weights(3);
+  EXPECT_FALSE(kernel_({.scores = scores.data(),
+                        .count = 3,
+                        .scale = 0.3f,
+                        .other = -kInfinity,
+                        .to = HeadScores::To::kRows,
+                        .rows = rows.data(),
+                        .weights = weights.data()}));
+  EXPECT_EQ(std::ranges::count(rows, 0.25f), 3);
+}
+
+TEST_P(SoftmaxScoresTest, LeavesWhatIsNoNumberAsItWas) {
+  for (const HeadScores::To to :
+       {HeadScores::To::kSums, HeadScores::To::kGreatest}) {
+    const std::vector<float> scores(20, 1.0f);
+    std::vector<float> rows(20, 0.25f), weights(20);
+    rows[3] = rows[18] = kNotANumber;
+    ASSERT_TRUE(kernel_({.scores = scores.data(),
+                         .count = 20,
+                         .scale = 1,
+                         .other = -kInfinity,
+                         .to = to,
+                         .rows = rows.data(),
+                         .weights = weights.data()}));
+    EXPECT_TRUE(std::isnan(rows[3]) && std::isnan(rows[18]));
+    EXPECT_EQ(std::ranges::count_if(rows, [](float x) { return x != x; }), 2);
   }
 }
 

@@ -17,7 +17,7 @@ std::vector<BackendUnderTest> BackendsUnderTest() {
       return std::move(backend).value();
     };
   };
-  return {{"Emulated", with(0, size_t{4} << 20), 4},
+  return {{"Emulated", with(0, size_t{4} << 20), 3},
           {"EmulatedSmallWorkspace", with(1, size_t{1} << 20), 5}};
 }
 
