@@ -41,7 +41,7 @@ function(winnow_join target)
                                              UNITY_BUILD_BATCH_SIZE 10)
 endfunction()
 
-# Of a room's test program: what it spends its time in is the room's sources.
+# A room's test program is joined like the room, and compiled with -O1.
 function(winnow_compile_test target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
   if(WINNOW_JOIN_SOURCES)

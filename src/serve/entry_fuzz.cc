@@ -12,6 +12,7 @@
 #include "serve/completion_json.h"
 #include "serve/completion_request.h"
 #include "serve/http_reading.h"
+#include "serve/request_case.h"
 #include "text/stop_matcher.h"
 
 namespace winnow {
@@ -22,9 +23,6 @@ using nlohmann::json;
 constexpr size_t kMaxMessageBytes = 2000;
 constexpr int kVocabSize = 100;
 constexpr int kMaxN = 4;
-constexpr Endpoint kFuzzedEndpoints[] = {
-    Endpoint::kCompletions, Endpoint::kChatCompletions, Endpoint::kResponses,
-    Endpoint::kMessages, Endpoint::kMessageTokens};
 
 void CheckTold(const Error& error) {
   const std::string& message = error.message;
@@ -94,8 +92,7 @@ void FuzzRequest(std::span<const std::byte> bytes) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()),
                               bytes.size());
   const auto number = static_cast<unsigned char>(text[0]) - unsigned{'0'};
-  ReadRequest(text.substr(1),
-              kFuzzedEndpoints[number % std::size(kFuzzedEndpoints)]);
+  ReadRequest(text.substr(1), kEndpoints[number % std::size(kEndpoints)]);
 }
 
 const HttpLimits& FuzzedLimits() {
@@ -254,9 +251,8 @@ void FuzzHttp(std::span<const std::byte> bytes) {
     if (pieces.refused_with != 431) CheckSame(whole, pieces);
   }
   for (const HttpRequest& request : whole.requests) {
-    ReadRequest(
-        request.body,
-        kFuzzedEndpoints[request.path.size() % std::size(kFuzzedEndpoints)]);
+    ReadRequest(request.body,
+                kEndpoints[request.path.size() % std::size(kEndpoints)]);
   }
 }
 
