@@ -3,6 +3,7 @@
 #ifndef WINNOW_BACKEND_FIXED_TABLE_H_
 #define WINNOW_BACKEND_FIXED_TABLE_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -52,6 +53,19 @@ struct FixedTokens {
     return reinterpret_cast<uint32_t*>(
         words + segments[page / kFixedSegmentPages] *
                     segment_stride_bytes)[page % kFixedSegmentPages];
+  }
+  // Calls f(page, tokens) for those of the pages [0, num_pages) that have a
+  // fixed token. REQUIRES: as above.
+  template <typename F>
+  void ForEachPage(int64_t num_pages, F&& f) const {
+    for (int64_t first = 0; first < num_pages; first += kFixedSegmentPages) {
+      const uint32_t* of_segment = &(*this)[first];
+      const int64_t count =
+          std::min<int64_t>(num_pages - first, kFixedSegmentPages);
+      for (int64_t i = 0; i < count; ++i) {
+        if (of_segment[i] != 0) f(first + i, of_segment[i]);
+      }
+    }
   }
 };
 

@@ -19,9 +19,9 @@ int64_t NumFixed(const SelectProgram& program, const ForcedPartitions& forced,
   if (!fixed) return 0;
   int64_t num_tokens = 0;
   const int64_t end = forced.end_free() * program.block_tokens;
-  for (int64_t page = 0; page * kPageTokens < end; ++page) {
-    num_tokens += std::popcount(fixed[page]);
-  }
+  fixed.ForEachPage(PagesFor(end), [&](int64_t, uint32_t tokens) {
+    num_tokens += std::popcount(tokens);
+  });
   return num_tokens / program.block_tokens;
 }
 
@@ -129,15 +129,21 @@ void AddFixed(const ScoreTask& task, int64_t end_free,
   const int64_t block = task.program.block_tokens;
   const uint32_t of_block = ~uint32_t{0} >> (kPageTokens - block);
   size_t next = 0;
-  for (int64_t page = 0; page * kPageTokens < end_free * block; ++page) {
-    uint32_t tokens = task.fixed[page];
+  // Those chosen on pages before `end`.
+  const auto add_chosen = [&](int64_t end) {
     for (; next < chosen.size(); ++next) {
       const int64_t token = (first + chosen[next]) * block;
-      if (token / kPageTokens != page) break;
-      tokens |= of_block << token % kPageTokens;
+      if (token / kPageTokens >= end) return;
+      list.AddTokens(static_cast<uint32_t>(token / kPageTokens),
+                     of_block << token % kPageTokens);
     }
-    if (tokens != 0) list.AddTokens(static_cast<uint32_t>(page), tokens);
-  }
+  };
+  task.fixed.ForEachPage(PagesFor(end_free * block),
+                         [&](int64_t page, uint32_t tokens) {
+                           add_chosen(page);
+                           list.AddTokens(static_cast<uint32_t>(page), tokens);
+                         });
+  add_chosen(std::numeric_limits<int64_t>::max());
 }
 
 // What scores decide on, for a row whose list they decide on.

@@ -132,33 +132,16 @@ bool HasOpenScore(const ScoreTask& task) {
          task.scored_tokens % task.program.block_tokens != 0;
 }
 
-// Few pages have a fixed token.
-void LeaveOutFixed(const ScoreTask& task, std::span<float> scores) {
-  const int64_t stride = task.program.rows.stride;
-  const int64_t end = std::ssize(scores) * stride;
-  for (int64_t page = 0; page * kPageTokens < end; ++page) {
-    const uint32_t fixed = task.fixed[page];
-    if (fixed == 0) continue;
-    const int64_t first = page * kPageTokens;
-    int64_t j = (first + stride - 1) / stride;
-    for (; j * stride < std::min(first + kPageTokens, end); ++j) {
-      if ((fixed >> (j * stride - first) & 1) != 0) {
-        scores[static_cast<size_t>(j)] = kNoScore;
-      }
-    }
-  }
-}
-
+// REQUIRES: count > 0.
 template <Reduction kReduction>
-float Reduce(std::span<const float> scores) {
-  float result = scores.front();
-  for (const float score : scores.subspan(1)) {
-    result = kReduction == Reduction::kMax ? std::max(result, score)
-                                           : result + score;
+float Reduce(const float* scores, int64_t count) {
+  float result = scores[0];
+  for (int64_t i = 1; i < count; ++i) {
+    result = kReduction == Reduction::kMax ? std::max(result, scores[i])
+                                           : result + scores[i];
   }
-  return kReduction == Reduction::kMean
-             ? result / static_cast<float>(scores.size())
-             : result;
+  return kReduction == Reduction::kMean ? result / static_cast<float>(count)
+                                        : result;
 }
 
 // Each partition's score is that of pool.size rows, of those that there are.
@@ -166,16 +149,27 @@ template <Reduction kReduction>
 void PoolRows(const RowPool& pool, std::span<const float> rows,
               std::span<float> partitions) {
   const int64_t num_rows = std::ssize(rows);
-  int64_t at = -pool.pad;
-  for (float& score : partitions) {
-    const int64_t first = std::clamp<int64_t>(at, 0, num_rows);
-    const int64_t end = std::clamp<int64_t>(at + pool.size, first, num_rows);
-    at += pool.stride;
-    score = first == end ? kNoScore
-                         : Reduce<kReduction>(
-                               rows.subspan(static_cast<size_t>(first),
-                                            static_cast<size_t>(end - first)));
+  const int64_t count = std::ssize(partitions);
+  const auto pool_some = [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b) {
+      const int64_t at = b * pool.stride - pool.pad;
+      const int64_t first = std::clamp<int64_t>(at, 0, num_rows);
+      const int64_t num = std::min(at + pool.size, num_rows) - first;
+      partitions[static_cast<size_t>(b)] =
+          num > 0 ? Reduce<kReduction>(rows.data() + first, num) : kNoScore;
+    }
+  };
+  // Nearly all have all of their rows.
+  const int64_t begin =
+      std::min<int64_t>((pool.pad + pool.stride - 1) / pool.stride, count);
+  int64_t b = begin;
+  int64_t at = b * pool.stride - pool.pad;
+  for (; b < count && at + pool.size <= num_rows; ++b, at += pool.stride) {
+    partitions[static_cast<size_t>(b)] =
+        Reduce<kReduction>(rows.data() + at, pool.size);
   }
+  pool_some(0, begin);
+  pool_some(b, count);
   // A loop of vectors by itself.
   for (float& score : partitions) score = std::isnan(score) ? kNoScore : score;
 }
@@ -210,9 +204,10 @@ std::span<const float> RowScores::Score(const ScoreTask& task, int64_t end) {
   of_head_.resize(std::max(of_head_.size(), num_rows));
   rows_.resize(num_rows);
   FindEmpty(task);
+  FindFixed(task);
   if (ReduceRawRows(task)) return {partitions_.data(), num_partitions};
   for (int head = task.first_head; head < task.end_head; ++head) {
-    const std::span<const float> scores = LeaveOut(task, ScoreHead(task, head));
+    const std::span<const float> scores = LeaveOut(ScoreHead(task, head));
     if (TakeInWeights(task, head, scores)) continue;
     TakeInHead(task, head, MapHead(task, head, scores));
   }
@@ -268,6 +263,22 @@ std::span<const float> RowScores::ScoreNormalizer(const ScoreTask& task,
   return partitions_;
 }
 
+void RowScores::FindFixed(const ScoreTask& task) {
+  fixed_.clear();
+  if (!task.fixed) return;
+  const int64_t stride = task.program.rows.stride;
+  const int64_t end = std::ssize(rows_) * stride;
+  task.fixed.ForEachPage(PagesFor(end), [&](int64_t page, uint32_t tokens) {
+    const int64_t first = page * kPageTokens;
+    int64_t j = (first + stride - 1) / stride;
+    for (; j * stride < std::min(first + kPageTokens, end); ++j) {
+      if ((tokens >> (j * stride - first) & 1) != 0) {
+        fixed_.push_back(static_cast<int32_t>(j));
+      }
+    }
+  });
+}
+
 void RowScores::FindEmpty(const ScoreTask& task) {
   empty_.clear();
   const SummaryRows& rows = task.program.rows;
@@ -312,15 +323,14 @@ bool RowScores::ReduceRawRows(const ScoreTask& task) {
   return true;
 }
 
-std::span<const float> RowScores::LeaveOut(const ScoreTask& task,
-                                           std::span<const float> scores) {
-  if (empty_.empty() && !task.fixed) return scores;
+std::span<const float> RowScores::LeaveOut(std::span<const float> scores) {
+  if (empty_.empty() && fixed_.empty()) return scores;
   if (scores.data() != of_head_.data()) {
     std::ranges::copy(scores, of_head_.begin());
   }
   const std::span<float> left(of_head_.data(), scores.size());
   for (const int32_t row : empty_) left[static_cast<size_t>(row)] = kNoScore;
-  if (task.fixed) LeaveOutFixed(task, left);
+  for (const int32_t row : fixed_) left[static_cast<size_t>(row)] = kNoScore;
   return left;
 }
 

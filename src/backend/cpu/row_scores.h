@@ -66,8 +66,7 @@ class RowScores {
   // Each head's scores, before and after they are mapped.
   std::span<const float> ScoreHead(const ScoreTask& task, int head);
   // Without those of fixed partitions and of clusters without tokens.
-  std::span<const float> LeaveOut(const ScoreTask& task,
-                                  std::span<const float> scores);
+  std::span<const float> LeaveOut(std::span<const float> scores);
   // Maps a head's scores and takes them in, by the kernel; false: it is left to
   // others.
   bool TakeInWeights(const ScoreTask& task, int head,
@@ -81,12 +80,14 @@ class RowScores {
   // All of it at once, where a partition is a row and heads are not mapped:
   // false otherwise.
   bool ReduceRawRows(const ScoreTask& task);
-  // Sets empty_.
+  // Set empty_ and fixed_.
   void FindEmpty(const ScoreTask& task);
+  void FindFixed(const ScoreTask& task);
 
   ReduceKernel reduce_heads_ = nullptr;
   SoftmaxKernel softmax_scores_ = nullptr;
   std::vector<int32_t> empty_;     // clusters without tokens
+  std::vector<int32_t> fixed_;     // rows that a fixed token has
   std::vector<float> of_head_;     // [visible rows]
   std::vector<float> rows_;        // [visible rows], reduced over heads
   std::vector<float> partitions_;  // [partitions]
