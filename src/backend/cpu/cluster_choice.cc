@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "backend/cluster_segment.h"
+#include "backend/cpu/fetch_row.h"
 
 namespace winnow {
 namespace {
@@ -68,10 +69,15 @@ class TokenMasks {
   // Returns how many pages have tokens.
   int32_t Write(Pick* picks, int64_t capacity) const {
     int64_t count = 0;
+    // Which pages have a token no branch would foresee.
     for (size_t page = 0; page < pages_.size(); ++page) {
-      if (pages_[page] == 0) continue;
-      CHECK(count < capacity, "page={} capacity={}", page, capacity);
-      picks[count++] = {static_cast<uint32_t>(page), pages_[page]};
+      const uint32_t tokens = pages_[page];
+      if (count == capacity) {
+        CHECK(tokens == 0, "page={} capacity={}", page, capacity);
+        continue;
+      }
+      picks[count] = {static_cast<uint32_t>(page), tokens};
+      count += tokens != 0 ? 1 : 0;
     }
     return static_cast<int32_t>(count);
   }
@@ -96,6 +102,14 @@ class ListClusters {
                          kv_head_, cluster / clusters_each_);
     *first = segment.first_token;
     return segment.TokensOf(static_cast<int>(cluster % clusters_each_));
+  }
+  // Fetches what Add reads: clusters' tokens lie far from one another's.
+  void Fetch(std::span<const int32_t> clusters) const {
+    for (const int32_t cluster : clusters) {
+      int64_t first = 0;
+      const auto tokens = std::as_bytes(TokensOf(cluster, &first));
+      FetchRow<kSecondLevel>(tokens.data(), std::ssize(tokens));
+    }
   }
   int64_t NumTokens(int64_t cluster) const {
     int64_t first = 0;
@@ -138,6 +152,7 @@ void AddByTokens(const ListClusters& clusters, std::span<const float> scores,
   while (num_tokens > 0 && num_added < budget.num_clusters) {
     count = std::min(count, budget.num_clusters);
     const auto best = scratch.top.Best(scores, count);
+    clusters.Fetch(best);
     ranked.assign(best.begin(), best.end());
     std::ranges::sort(ranked, better);
     for (; num_tokens > 0 && num_added < count; ++num_added) {
@@ -160,6 +175,7 @@ void AddBest(const ListClusters& clusters, const SelectProgram& program,
   if (budget.num_read == 0) return;
   const auto best = scratch.top.Best(scores, budget.num_read);
   scratch.ranked.assign(best.begin(), best.end());
+  clusters.Fetch(best);
   for (const int32_t cluster : scratch.ranked) {
     clusters.Add(cluster, program.rows.tokens, masks);
   }

@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstring>
 
+#include "backend/cpu/fetch_row.h"
+
 namespace winnow {
 
 static_assert(kTilePageTokens == kPageTokens &&
@@ -200,6 +202,22 @@ void TilePages::FindPicked(std::span<const Pick> picks, int64_t first,
   // not touch what lies behind the row, which nobody may have written yet.
   keys.picked = !whole;
   SetEnds(keys.tokens, keys);
+}
+
+void TilePages::FetchPicked(std::span<const Pick> picks) const {
+  const int64_t k_bytes = half_k_bytes_ / kHalfTokens;
+  const int64_t v_bytes =
+      cache_.format.v_in_k ? 0 : half_v_bytes_ / kHalfTokens;
+  for (const Pick& pick : picks) {
+    const std::byte* slice = SliceOf(pick.page);
+    if (slice == nullptr) continue;
+    for (uint32_t tokens = pick.tokens; tokens != 0; tokens &= tokens - 1) {
+      const int token = std::countr_zero(tokens);
+      FetchRow<kSecondLevel>(slice + token * k_bytes, k_bytes);
+      FetchRow<kSecondLevel>(slice + v_offset_bytes_ + token * v_bytes,
+                             v_bytes);
+    }
+  }
 }
 
 TileKeys TilePages::Masked(int64_t tile, const uint32_t (&any)[kTilePages],
