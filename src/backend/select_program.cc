@@ -109,6 +109,8 @@ void CheckProgram(const SelectProgram& program) {
   CHECK(int64_t{program.pool.stride} * rows.stride == block,
         "a partition is {} rows of stride {}, and not {} tokens",
         program.pool.stride, rows.stride, block);
+  CHECK(program.pool.size > 0 && program.pool.pad >= 0, "size={} pad={}",
+        program.pool.size, program.pool.pad);
   CHECK(rows.kind != SummaryRows::Kind::kGate ||
             (rows.tokens == block && rows.stride == block &&
              program.scope == Scope::kKvHead),

@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "backend/cluster_segment.h"
-#include "backend/cpu/fetch_row.h"
+#include "backend/cpu/fetch_bytes.h"
 
 namespace winnow {
 namespace {
@@ -108,7 +108,7 @@ class ListClusters {
     for (const int32_t cluster : clusters) {
       int64_t first = 0;
       const auto tokens = std::as_bytes(TokensOf(cluster, &first));
-      FetchRow<kSecondLevel>(tokens.data(), std::ssize(tokens));
+      FetchBytes<kSecondLevel>(tokens.data(), std::ssize(tokens));
     }
   }
   int64_t NumTokens(int64_t cluster) const {

@@ -3,17 +3,15 @@
 #include <bit>
 #include <cstring>
 
-#include "backend/cpu/fetch_row.h"
+#include "backend/cpu/fetch_bytes.h"
 
 namespace winnow {
 namespace {
 
-// Packed, a unit has at most half the halves that it had.
-constexpr int kMostHalves = kTileHalves / 2;
-constexpr int kMostTokens = kMostHalves * kHalfTokens;
-
-int HalvesFor(int num_tokens) {
-  return (num_tokens + kHalfTokens - 1) / kHalfTokens;
+int CountTokens(const uint32_t (&tokens)[kTilePages]) {
+  int count = 0;
+  for (const uint32_t of_page : tokens) count += std::popcount(of_page);
+  return count;
 }
 
 // Calls f(k, v) for each token that is picked, ascending: where its key and its
@@ -38,52 +36,45 @@ void ForEachPicked(const TileKeys& unit, int64_t k_bytes, int64_t v_bytes,
 PackedKeys::PackedKeys(const Shape& shape, ScratchCutter& scratch)
     : k_bytes_(shape.k_stride * shape.element_bytes),
       v_bytes_(shape.v_stride * shape.element_bytes),
-      k_(scratch.Take<std::byte>(kMostTokens * k_bytes_)),
-      v_(v_bytes_ == 0 ? k_ : scratch.Take<std::byte>(kMostTokens * v_bytes_)) {
-}
+      k_(scratch.Take<std::byte>(kTilePageTokens * k_bytes_)),
+      v_(v_bytes_ == 0 ? k_
+                       : scratch.Take<std::byte>(kTilePageTokens * v_bytes_)) {}
 
 bool PackedKeys::AreScattered(const uint32_t (&tokens)[kTilePages]) {
-  int num_halves = 0, num_tokens = 0;
+  int num_halves = 0;
   for (const uint32_t of_page : tokens) {
     num_halves += (of_page & 0xffff) != 0 ? 1 : 0;
     num_halves += of_page >> kHalfTokens != 0 ? 1 : 0;
-    num_tokens += std::popcount(of_page);
   }
-  const int num_packed = HalvesFor(num_tokens);
-  // Of a run of tokens only the first half and the last one can become one.
-  return num_halves >= num_packed + 2 && num_halves >= 2 * num_packed;
+  const int num_packed = (CountTokens(tokens) + kHalfTokens - 1) / kHalfTokens;
+  return num_packed > 0 && num_halves >= 3 * num_packed;
 }
 
-bool PackedKeys::Find(const TileKeys& unit, TileKeys& packed) const {
-  if (!unit.picked || !AreScattered(unit.tokens)) return false;
-  int num_tokens = 0;
-  for (const uint32_t of_page : unit.tokens) {
-    num_tokens += std::popcount(of_page);
-  }
-  packed = unit;
+TileKeys PackedKeys::Find(const TileKeys& unit) const {
+  const int num_tokens = CountTokens(unit.tokens);
+  CHECK(unit.picked && num_tokens > 0 && num_tokens <= kTilePageTokens,
+        "picked={} tokens={}", unit.picked, num_tokens);
+  TileKeys packed = unit;
   packed.begin = 0;
   packed.end = num_tokens;
-  for (int page = 0; page < kTilePages; ++page) {
-    const int left = num_tokens - page * kTilePageTokens;
-    packed.tokens[page] = left <= 0 ? 0
-                          : left < kTilePageTokens
-                              ? ~uint32_t{0} >> (kTilePageTokens - left)
-                              : ~uint32_t{0};
-  }
-  for (int half = 0; half < HalvesFor(num_tokens); ++half) {
+  packed.tokens[0] = ~uint32_t{0} >> (kTilePageTokens - num_tokens);
+  for (int page = 1; page < kTilePages; ++page) packed.tokens[page] = 0;
+  for (int half = 0; half < kPageHalves; ++half) {
     packed.k[half] = k_ + half * kHalfTokens * k_bytes_;
     packed.v[half] =
         v_bytes_ == 0 ? packed.k[half] : v_ + half * kHalfTokens * v_bytes_;
   }
   ForEachPicked(unit, k_bytes_, v_bytes_,
                 [&](const std::byte* k, const std::byte* v) {
-                  FetchRow<kFirstLevel>(k, k_bytes_);
-                  FetchRow<kFirstLevel>(v, v_bytes_);
+                  FetchBytes<kFirstLevel>(k, k_bytes_);
+                  FetchBytes<kFirstLevel>(v, v_bytes_);
                 });
-  return true;
+  return packed;
 }
 
 void PackedKeys::Pack(const TileKeys& unit) const {
+  const int num_tokens = CountTokens(unit.tokens);
+  CHECK(num_tokens <= kTilePageTokens, "tokens={}", num_tokens);
   std::byte* to_k = k_;
   std::byte* to_v = v_;
   ForEachPicked(unit, k_bytes_, v_bytes_,

@@ -23,22 +23,22 @@ class PackedKeys {
   };
   PackedKeys(const Shape& shape, ScratchCutter& scratch);
 
-  // Whether a unit that picks these tokens is better packed: that leaves at
-  // most half the halves.
+  // Whether a unit that picks these tokens is packed: where that leaves at most
+  // a third of its half pages, and so a page at most.
   static bool AreScattered(const uint32_t (&tokens)[kTilePages]);
 
-  // Whether `unit` is: `packed` is then as Pack will leave it, and the keys and
-  // values that it takes are fetched.
-  bool Find(const TileKeys& unit, TileKeys& packed) const;
+  // The unit as Pack will leave it; fetches the keys and values that it takes.
+  // REQUIRES: it is picked, and its tokens are scattered.
+  TileKeys Find(const TileKeys& unit) const;
 
   // Copies the unit's tokens to where its packed keys are, until the next call.
-  // REQUIRES: Find was true.
+  // REQUIRES: as above.
   void Pack(const TileKeys& unit) const;
 
  private:
   const int64_t k_bytes_, v_bytes_;  // of a token
-  std::byte* const k_;               // [kMostHalves * kHalfTokens, k_stride]
-  std::byte* const v_;
+  std::byte* const k_;               // [kTilePageTokens, k_stride]
+  std::byte* const v_;               // [kTilePageTokens, v_stride]
 };
 
 }  // namespace winnow

@@ -98,24 +98,37 @@ void ExpectPacked(const TileKeys& unit, const TileKeys& packed) {
 
 TEST(PackedKeysTest, HasTheTokensThatAreScatteredInTheirOrder) {
   std::mt19937 random(7);
-  int num_packed = 0;
-  for (int round = 0; round < 200; ++round) {
+  int num_packed = 0, num_of_two_halves = 0;
+  for (int round = 0; round < 400; ++round) {
     NumberedUnit numbered(round % 2 == 0);
     uint32_t tokens[kTilePages];
     for (uint32_t& of_page : tokens) {
       of_page = static_cast<uint32_t>(random() & random() & random());
       if (random() % 4 == 0) of_page &= 0xff00ff00;
     }
+    if (!PackedKeys::AreScattered(tokens)) continue;
     const TileKeys unit = numbered.Of(tokens);
     const PackedKeys packer = numbered.Packed();
-    TileKeys packed;
-    EXPECT_EQ(packer.Find(unit, packed), PackedKeys::AreScattered(tokens));
-    if (!PackedKeys::AreScattered(tokens)) continue;
-    ++num_packed;
+    const TileKeys packed = packer.Find(unit);
     packer.Pack(unit);
     ExpectPacked(unit, packed);
+    ++num_packed;
+    num_of_two_halves += packed.end > kHalfTokens ? 1 : 0;
   }
   EXPECT_GT(num_packed, 50);
+  EXPECT_GT(num_of_two_halves, 10);
+}
+
+TEST(PackedKeysTest, APageIsTheMost) {
+  NumberedUnit numbered(false);
+  const uint32_t tokens[] = {0x000f000f, 0x00f000f0, 0x0f000f00, 0xf000f000};
+  ASSERT_TRUE(PackedKeys::AreScattered(tokens));
+  const TileKeys unit = numbered.Of(tokens);
+  const PackedKeys packer = numbered.Packed();
+  const TileKeys packed = packer.Find(unit);
+  packer.Pack(unit);
+  ExpectPacked(unit, packed);
+  EXPECT_EQ(packed.end, kTilePageTokens);
 }
 
 // So that what reads everything, or all that a window leaves, has one
@@ -132,20 +145,16 @@ TEST(PackedKeysTest, ARunOfTokensIsNotScattered) {
   }
 }
 
-TEST(PackedKeysTest, ScatteredIsWhatLeavesHalfOfTheHalves) {
+TEST(PackedKeysTest, ScatteredIsWhatLeavesAThirdOfTheHalves) {
   EXPECT_TRUE(PackedKeys::AreScattered({1, 0, 2, 4}));
-  EXPECT_FALSE(PackedKeys::AreScattered({1, 0, 2, 0}));  // two halves: one less
-  EXPECT_TRUE(PackedKeys::AreScattered({0xff, 0xff00, 0xff, 0xff0000}));
-  EXPECT_FALSE(PackedKeys::AreScattered({0xff, 0xff00, 0x1ff, 0xff0000}));
-  EXPECT_FALSE(PackedKeys::AreScattered({~0u, 1, 0x80000000, 1}));
-}
-
-TEST(PackedKeysTest, AUnitThatReadsEveryTokenIsLeftAsItIs) {
-  NumberedUnit numbered(false);
-  TileKeys unit = numbered.Of({1, 2, 4, 8});
-  unit.picked = false;
-  TileKeys packed;
-  EXPECT_FALSE(numbered.Packed().Find(unit, packed));
+  EXPECT_FALSE(PackedKeys::AreScattered({1, 0, 2, 0}));
+  EXPECT_TRUE(PackedKeys::AreScattered({0x10001, 0x10001, 0x10000, 0x7ff}));
+  // Seventeen tokens are two halves, of five.
+  EXPECT_FALSE(PackedKeys::AreScattered({0x10001, 0x10001, 0, 0x1fff}));
+  EXPECT_FALSE(PackedKeys::AreScattered({0, 0, 0, 0}));
+  // A token more than a page.
+  EXPECT_FALSE(PackedKeys::AreScattered(
+      {0x000f000f, 0x00f000f0, 0x0f000f00, 0xf000f001}));
 }
 
 }  // namespace

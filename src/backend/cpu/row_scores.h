@@ -87,7 +87,7 @@ class RowScores {
   ReduceKernel reduce_heads_ = nullptr;
   SoftmaxKernel softmax_scores_ = nullptr;
   std::vector<int32_t> empty_;     // clusters without tokens
-  std::vector<int32_t> fixed_;     // rows that a fixed token has
+  std::vector<int32_t> fixed_;     // rows whose first token is fixed
   std::vector<float> of_head_;     // [visible rows]
   std::vector<float> rows_;        // [visible rows], reduced over heads
   std::vector<float> partitions_;  // [partitions]

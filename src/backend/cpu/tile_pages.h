@@ -69,8 +69,8 @@ class TilePages {
   void FindPicked(std::span<const Pick> picks, int64_t first, int64_t last,
                   TileKeys& keys) const;
 
-  // Fetches the keys and values of so many picks, where their pages are whole,
-  // into the second cache level.
+  // Fetches the keys and values of picks into the second cache level, where a
+  // page's tokens stand together.
   void FetchPicked(std::span<const Pick> picks) const;
 
   // Tile `tile`, of which rows see tokens of its four pages: `any` the tokens

@@ -40,8 +40,8 @@ class ItemUnits {
                       visible_.last_of_last, keys);
   }
 
-  // Fetches unit `unit` of a list, if there is one, where it will be packed:
-  // what is not is fetched as it is read.
+  // Fetches unit `unit` of a list where it will be packed: what is not is
+  // fetched as it is read.
   void FetchScattered(int unit) const {
     const std::span<const Pick> picks = PicksOfUnit(unit);
     uint32_t tokens[kTilePages] = {};
@@ -50,6 +50,7 @@ class ItemUnits {
   }
 
  private:
+  // None where everything is read.
   std::span<const Pick> PicksOfUnit(int unit) const {
     const auto size = picks_.list.size();
     const auto first = std::min(static_cast<size_t>(unit) * kUnitPicks, size);
@@ -131,8 +132,9 @@ class UnitRun {
       UnitsOfHeads& next = of_turns[1 - unit % 2];
       if (unit + 1 == item_.num_units) next_item = queue.Take();
       FindNext(unit + 1, next_item, next);
-      if (item_.num_kv_heads == 1) {
-        units_[0]->FetchScattered(item_.first_unit + unit + kFetchedUnits);
+      const int fetched = unit + kFetchedUnits;
+      if (item_.num_kv_heads == 1 && fetched < item_.num_units) {
+        units_[0]->FetchScattered(item_.first_unit + fetched);
       }
       turn_.Add(next.all());
       ReadUnits(of_turns[unit % 2]);
@@ -193,16 +195,17 @@ class UnitRun {
     for (int head = 0; head < to.count; ++head) {
       units_[head]->FindUnit(item_.first_unit + unit, to.keys[head]);
     }
-    Pack(to);
+    FindPacked(to);
   }
 
   // Lists of several KV heads are never read together.
-  void Pack(UnitsOfHeads& units) const {
-    TileKeys packed;
-    units.is_packed = units.count == 1 && packed_.Find(units.keys[0], packed);
+  void FindPacked(UnitsOfHeads& units) const {
+    TileKeys& keys = units.keys[0];
+    units.is_packed = units.count == 1 && keys.picked &&
+                      PackedKeys::AreScattered(keys.tokens);
     if (!units.is_packed) return;
-    units.scattered = units.keys[0];
-    units.keys[0] = packed;
+    units.scattered = keys;
+    keys = packed_.Find(units.scattered);
   }
 
   // What comes after unit `unit - 1` of all heads, if anything. REQUIRES: K and
@@ -214,11 +217,13 @@ class UnitRun {
       const ItemUnits units(job_, OfKvHead(next_item->rows, head), nullptr,
                             scratch_);
       units.FindUnit(next_item->first_unit, to.keys[head]);
-      for (int i = 0; to.count == 1 && i < kFetchedUnits; ++i) {
+      const int num_fetched =
+          to.count == 1 ? std::min(kFetchedUnits, next_item->num_units) : 0;
+      for (int i = 0; i < num_fetched; ++i) {
         units.FetchScattered(next_item->first_unit + i);
       }
     }
-    Pack(to);
+    FindPacked(to);
   }
 
   // What the kernel has left becomes the unit's state, or part of the group's.
