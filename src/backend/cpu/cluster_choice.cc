@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "backend/cluster_segment.h"
-#include "backend/cpu/fetch_bytes.h"
+#include "backend/cpu/fetch_to_read.h"
 
 namespace winnow {
 namespace {
@@ -107,8 +107,8 @@ class ListClusters {
   void Fetch(std::span<const int32_t> clusters) const {
     for (const int32_t cluster : clusters) {
       int64_t first = 0;
-      const auto tokens = std::as_bytes(TokensOf(cluster, &first));
-      FetchBytes<kSecondLevel>(tokens.data(), std::ssize(tokens));
+      const auto tokens = TokensOf(cluster, &first);
+      FetchToRead<kSecondLevel>(tokens.data(), std::ssize(tokens));
     }
   }
   int64_t NumTokens(int64_t cluster) const {

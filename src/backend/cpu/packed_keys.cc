@@ -3,7 +3,7 @@
 #include <bit>
 #include <cstring>
 
-#include "backend/cpu/fetch_bytes.h"
+#include "backend/cpu/fetch_to_read.h"
 
 namespace winnow {
 namespace {
@@ -66,8 +66,8 @@ TileKeys PackedKeys::Find(const TileKeys& unit) const {
   }
   ForEachPicked(unit, k_bytes_, v_bytes_,
                 [&](const std::byte* k, const std::byte* v) {
-                  FetchBytes<kFirstLevel>(k, k_bytes_);
-                  FetchBytes<kFirstLevel>(v, v_bytes_);
+                  FetchToRead<kFirstLevel>(k, k_bytes_);
+                  FetchToRead<kFirstLevel>(v, v_bytes_);
                 });
   return packed;
 }

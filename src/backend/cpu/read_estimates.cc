@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "backend/cluster_segment.h"
+#include "backend/cpu/fetch_to_read.h"
 #include "backend/cpu/float_types.h"
 #include "backend/cpu/read_workspace.h"
 #include "backend/cpu/softmax_state.h"
@@ -55,13 +56,8 @@ class KeptClusters {
     return segment_.TokensOf(static_cast<int>(in_segment_)).size();
   }
   void Fetch() const {
-    constexpr int kLineBytes = 64;
-    for (int64_t i = 0; i < key_bytes_; i += kLineBytes) {
-      __builtin_prefetch(key() + i);
-    }
-    for (int64_t i = 0; i < value_bytes_; i += kLineBytes) {
-      __builtin_prefetch(value() + i);
-    }
+    FetchToRead<kFirstLevel>(key(), key_bytes_);
+    FetchToRead<kFirstLevel>(value(), value_bytes_);
     __builtin_prefetch(segment_.ends + in_segment_);
   }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "backend/cpu/fetch_to_read.h"
 #include "backend/slot_table.h"
 #include "base/check.h"
 
@@ -173,15 +174,16 @@ class LinesAhead {
   void Fetch() {
     if (slot_ < num_slots_) {
       const int count = std::min(head_.chunk_slots(), num_slots_ - slot_);
-      FetchRow(&head_.Tag(slot_), count);
-      FetchRow(&head_.Age(slot_), count);
+      FetchToRead<kFirstLevel>(&head_.Tag(slot_), count);
+      FetchToRead<kFirstLevel>(&head_.Age(slot_), count);
       slot_ += head_.chunk_slots();
     }
     if (entry_ == num_entries_) return;
     const int a_segment = kSegmentPages * head_.pieces_a_page();
     if (head_.directory_[entry_ / a_segment] != kNoSegment) {
-      FetchRow(head_.SegmentEntries(entry_ / a_segment) + entry_ % a_segment,
-               entries_a_fetch_);
+      FetchToRead<kFirstLevel>(
+          head_.SegmentEntries(entry_ / a_segment) + entry_ % a_segment,
+          entries_a_fetch_);
     }
     entry_ += entries_a_fetch_;
   }
@@ -189,13 +191,6 @@ class LinesAhead {
  private:
   static constexpr int kLineBytes = 64;
   static constexpr int kEntryLines = 4;
-
-  template <typename T>
-  static void FetchRow(const T* row, int count) {
-    for (int i = 0; i < count; i += kLineBytes / int{sizeof(T)}) {
-      __builtin_prefetch(row + i);
-    }
-  }
 
   const SlotHead head_;
   const int num_slots_, entries_a_fetch_, num_entries_;

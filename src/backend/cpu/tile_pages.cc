@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include "backend/cpu/fetch_bytes.h"
+#include "backend/cpu/fetch_to_read.h"
 
 namespace winnow {
 
@@ -213,9 +213,9 @@ void TilePages::FetchPicked(std::span<const Pick> picks) const {
     if (slice == nullptr) continue;
     for (uint32_t tokens = pick.tokens; tokens != 0; tokens &= tokens - 1) {
       const int token = std::countr_zero(tokens);
-      FetchBytes<kSecondLevel>(slice + token * k_bytes, k_bytes);
-      FetchBytes<kSecondLevel>(slice + v_offset_bytes_ + token * v_bytes,
-                               v_bytes);
+      FetchToRead<kSecondLevel>(slice + token * k_bytes, k_bytes);
+      FetchToRead<kSecondLevel>(slice + v_offset_bytes_ + token * v_bytes,
+                                v_bytes);
     }
   }
 }
