@@ -52,6 +52,8 @@ ReadKernels WideningKernels() {
   kernels.unit_bfloat16 = ReadUnit<Lanes, OfBFloat16>;
   kernels.score_bfloat16 = UnitScores<Lanes, OfBFloat16>;
   kernels.bfloat16_query = OfBFloat16::Stored::kQuery;
+  static_assert(OfBFloat16::Stored::kQuery == QueryWords::kHalvesApart);
+  kernels.score_widened_bfloat16 = kernels.score_bfloat16;
   kernels.unit_float16 = ReadUnit<Lanes, OfFloat16>;
   kernels.score_float16 = UnitScores<Lanes, OfFloat16>;
   static_assert(OfFloat16::Stored::kQuery == QueryWords::kFloat32);

@@ -243,6 +243,8 @@ struct ReadKernels {
   // Scores alone, of which Select makes use: K may be summaries.
   ScoreKernel score_float32 = nullptr;
   ScoreKernel score_bfloat16 = nullptr;
+  // The same of q as float32, as QueryWords::kHalvesApart.
+  ScoreKernel score_widened_bfloat16 = nullptr;
   ScoreKernel score_float16 = nullptr;
   // The same with tiled_q alone, of whole tiles, a k_dim that is a multiple of
   // 32 and keys that are read from 0 on and not picked; or null.
