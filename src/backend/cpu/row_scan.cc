@@ -225,8 +225,16 @@ void RowScan::FindTiles(const ScanSlots& slots, Tiles& to) const {
   first.k_dim = first.k_stride = width_;
   first.end =
       static_cast<int>(std::min<int64_t>(slots.end - slots.first, kTileKeys));
+  // Halves lie together within a segment, or a page.
+  const int64_t run_slots = task_.rows.kind == Kind::kKeys
+                                ? kTilePageTokens
+                                : level_.rows_per_segment;
+  const int64_t half_bytes = kHalfTokens * stored_row_bytes_;
   for (int i = 0; i * kHalfTokens < first.end; ++i) {
-    first.k[i] = StoredRow(0, slots.first + i * kHalfTokens);
+    const int64_t slot = slots.first + i * kHalfTokens;
+    first.k[i] = i > 0 && !gathers_ && slot % run_slots != 0
+                     ? first.k[i - 1] + half_bytes
+                     : StoredRow(0, slot);
   }
   // KV heads' are neighbours.
   const int64_t head_bytes = task_.rows.kind == Kind::kKeys

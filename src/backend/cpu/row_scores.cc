@@ -174,6 +174,10 @@ void PoolRows(const RowPool& pool, std::span<const float> rows,
   for (float& score : partitions) score = std::isnan(score) ? kNoScore : score;
 }
 
+void RoundToBFloat16(std::span<float> scores) {
+  for (float& score : scores) score = static_cast<float>(BFloat16(score));
+}
+
 }  // namespace
 
 bool ReducesHeadsAlone(const SelectProgram& program) {
@@ -207,7 +211,11 @@ std::span<const float> RowScores::Score(const ScoreTask& task, int64_t end) {
   FindFixed(task);
   if (ReduceRawRows(task)) return {partitions_.data(), num_partitions};
   for (int head = task.first_head; head < task.end_head; ++head) {
-    const std::span<const float> scores = LeaveOut(ScoreHead(task, head));
+    const std::span<float> scores = ScoreHead(task, head);
+    for (const int32_t row : empty_)
+      scores[static_cast<size_t>(row)] = kNoScore;
+    for (const int32_t row : fixed_)
+      scores[static_cast<size_t>(row)] = kNoScore;
     if (TakeInWeights(task, head, scores)) continue;
     TakeInHead(task, head, MapHead(task, head, scores));
   }
@@ -215,15 +223,18 @@ std::span<const float> RowScores::Score(const ScoreTask& task, int64_t end) {
     const auto count = static_cast<float>(task.end_head - task.first_head);
     for (float& score : rows_) score /= count;
   }
-  if (task.program.rounds_to_bfloat16) {
-    for (float& score : rows_) score = static_cast<float>(BFloat16(score));
-  }
+  // Rounding keeps the order: the greatest of what is rounded is the greatest,
+  // rounded.
+  const bool rounds = task.program.rounds_to_bfloat16;
+  const bool takes_greatest = task.program.pool.reduction == Reduction::kMax;
+  if (rounds && !takes_greatest) RoundToBFloat16(rows_);
   Pool(task);
+  if (rounds && takes_greatest) RoundToBFloat16(partitions_);
   for (const int32_t b : empty_) partitions_[static_cast<size_t>(b)] = kNoScore;
   return {partitions_.data(), num_partitions};
 }
 
-std::span<const float> RowScores::ScoreHead(const ScoreTask& task, int head) {
+std::span<float> RowScores::ScoreHead(const ScoreTask& task, int head) {
   if (task.raw.rows != nullptr) {
     CHECK(task.raw.reduced_heads == 0, "reduced_heads={}",
           task.raw.reduced_heads);
@@ -321,17 +332,6 @@ bool RowScores::ReduceRawRows(const ScoreTask& task) {
   reduce_heads_(of, partitions_.data());
   std::fill(partitions_.begin() + count, partitions_.end(), kNoScore);
   return true;
-}
-
-std::span<const float> RowScores::LeaveOut(std::span<const float> scores) {
-  if (empty_.empty() && fixed_.empty()) return scores;
-  if (scores.data() != of_head_.data()) {
-    std::ranges::copy(scores, of_head_.begin());
-  }
-  const std::span<float> left(of_head_.data(), scores.size());
-  for (const int32_t row : empty_) left[static_cast<size_t>(row)] = kNoScore;
-  for (const int32_t row : fixed_) left[static_cast<size_t>(row)] = kNoScore;
-  return left;
 }
 
 bool RowScores::TakeInWeights(const ScoreTask& task, int head,

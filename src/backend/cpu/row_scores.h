@@ -11,11 +11,12 @@
 namespace winnow {
 
 // Scores of a row's summaries as the inner products and bounds that they are,
-// where they have been computed. Null: they have not.
+// where they have been computed. Null: they have not. Each
+// head's are of one list, and what that leaves out is overwritten.
 struct RawScores {
   // [query heads / reduced_heads, visible rows]: of so many consecutive heads,
   // a list's, one as ReduceKernel has it; 0: each head's as they are.
-  const float* rows = nullptr;
+  float* rows = nullptr;
   int reduced_heads = 0;
   const float* normalizer = nullptr;  // [query heads, the normaliser's]
   int first_head = 0;                 // the query head whose scores come first
@@ -64,9 +65,7 @@ class RowScores {
 
  private:
   // Each head's scores, before and after they are mapped.
-  std::span<const float> ScoreHead(const ScoreTask& task, int head);
-  // Without those of fixed partitions and of clusters without tokens.
-  std::span<const float> LeaveOut(std::span<const float> scores);
+  std::span<float> ScoreHead(const ScoreTask& task, int head);
   // Maps a head's scores and takes them in, by the kernel; false: it is left to
   // others.
   bool TakeInWeights(const ScoreTask& task, int head,

@@ -271,7 +271,7 @@ int64_t VectorSelect::FirstScore(const Unit& unit, const Row& row,
 }
 
 RawScores VectorSelect::RawOf(const Unit& unit, int64_t row,
-                              const float* scores) const {
+                              float* scores) const {
   const Row& of = rows_[static_cast<size_t>(row)];
   if (of.program == nullptr) return {};
   return {.rows = scores + FirstScore(unit, of, 0),
@@ -433,8 +433,7 @@ void VectorSelect::MakeUnits(const SelectRows& of) {
 }
 
 void VectorSelect::MakeLists(const SelectRows& of, const Unit& unit,
-                             const float* scores,
-                             SelectScratch& scratch) const {
+                             float* scores, SelectScratch& scratch) const {
   for (int64_t row = unit.first_row; row < unit.first_row + unit.num_rows;
        ++row) {
     const RowChoice choice(of, of.first_row + row);

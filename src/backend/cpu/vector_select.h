@@ -116,11 +116,11 @@ class VectorSelect {
                   float* scores) const;
   // Where a row's scores of a level begin among a unit's.
   int64_t FirstScore(const Unit& unit, const Row& row, int level) const;
-  RawScores RawOf(const Unit& unit, int64_t row, const float* scores) const;
+  RawScores RawOf(const Unit& unit, int64_t row, float* scores) const;
   void ScanPieces(const SelectRows& of);
   // Scans units, each whole, and makes their lists.
   void MakeUnits(const SelectRows& of);
-  void MakeLists(const SelectRows& of, const Unit& unit, const float* scores,
+  void MakeLists(const SelectRows& of, const Unit& unit, float* scores,
                  SelectScratch& scratch) const;
 
   const ReadKernels kernels_;
