@@ -66,8 +66,8 @@ TestGate RandomGate(const KvShape& shape, RandomSource& random) {
   return gate;
 }
 
-// One of them at least has many blocks before it, and no prompt, for which no
-// gate chooses.
+// The last one decodes behind half of max_position at least: for prompts gates
+// do not choose.
 std::vector<RequestRows> GateRequests(int max_position, RandomSource& random) {
   std::vector<RequestRows> requests = RandomRequests(random, max_position);
   RequestRows decode;
@@ -97,6 +97,7 @@ SparseCase GateCase(int max_position, uint32_t features, RandomSource& random) {
         static_cast<int32_t>(random.Between(-1, num_programs - 1)));
     sparse.prompt_tokens.push_back(rows.first_position + rows.num_prompt_rows);
   }
+  sparse.selectors.back() = 0;  // a gate's
   sparse.q_pre = RandomArray(shape.dtype, sparse.q.shape, random);
   if (random.Chance(0.3)) sparse.rotary_dim = shape.k_dim / 4 * 2;
   if (random.Chance(0.3)) sparse.rope_scale = 1.25f;

@@ -39,7 +39,6 @@ ReadKernels LaneKernels() {
   kernels.transpose_keys = TransposeKeys<Lanes>;
   kernels.assign_keys = AssignKeys<Lanes>;
   kernels.move_centroids = MoveCentroids<Lanes>;
-  kernels.widen_float8 = WidenFloat8<Lanes>;
   return kernels;
 }
 

@@ -226,7 +226,8 @@ using ScoresFromKernel = int64_t (*)(const float* scores, int64_t count,
 
 // One set. The bfloat16 and float16 kernels are null where a set has none: K, V
 // and q are then widened to float32. Those of bfloat16's units and scores take
-// q as `bfloat16_query` says, of bfloat16; float16's take it as float32.
+// q as `bfloat16_query` says, of bfloat16, but where it is said otherwise;
+// float16's take it as float32.
 struct ReadKernels {
   TileKernel tile_float32 = nullptr;
   UnitKernel unit_float32 = nullptr;
@@ -243,7 +244,7 @@ struct ReadKernels {
   // Scores alone, of which Select makes use: K may be summaries.
   ScoreKernel score_float32 = nullptr;
   ScoreKernel score_bfloat16 = nullptr;
-  // The same of q as float32, as QueryWords::kHalvesApart.
+  // Of float32 queries, their halves apart; there if score_bfloat16 is.
   ScoreKernel score_widened_bfloat16 = nullptr;
   ScoreKernel score_float16 = nullptr;
   // The same with tiled_q alone, of whole tiles, a k_dim that is a multiple of
@@ -262,8 +263,9 @@ struct ReadKernels {
   ClusterKernel move_centroids = nullptr;
   WidenKernel widen_bfloat16 = nullptr;
   WidenKernel widen_float16 = nullptr;
+  // One of both: pairs are for score_bfloat16, if that is there.
   Float8Kernel widen_float8 = nullptr;
-  Float8Kernel pair_float8 = nullptr;  // there if score_bfloat16 is
+  Float8Kernel pair_float8 = nullptr;
   // For a k_dim that is no multiple of the other one's.
   TileKernel narrow_tile_bfloat16 = nullptr;
   int tile_bfloat16_k_multiple = 16;

@@ -179,6 +179,7 @@ ReadKernels PortableReadKernels() {
   ReadKernels kernels = LaneKernels<PortableLanes, 1>();
   kernels.widen_bfloat16 = Widen<BFloat16>;
   kernels.widen_float16 = Widen<Float16>;
+  kernels.widen_float8 = WidenFloat8<PortableLanes>;
   return kernels;
 }
 

@@ -102,17 +102,16 @@ RowScan::RowScan(const ReadKernels& kernels, ScanTask task,
 
 bool RowScan::ChooseKernels(const ReadKernels& kernels, Dtype dtype) {
   const bool is_float8 = dtype == Dtype::kFloat8E4M3;
-  // A gate's queries are float32, as those of a model may be.
-  const ScoreKernel of_bfloat16 = task_.q.dtype == Dtype::kBFloat16
-                                      ? kernels.score_bfloat16
-                                      : kernels.score_widened_bfloat16;
-  const bool paired =
-      (dtype == Dtype::kBFloat16 || is_float8) && of_bfloat16 != nullptr;
-  score_ = paired ? of_bfloat16 : kernels.score_float32;
+  const bool paired = (dtype == Dtype::kBFloat16 || is_float8) &&
+                      kernels.score_bfloat16 != nullptr;
+  score_ = kernels.score_float32;
   if (paired && task_.q.dtype != Dtype::kBFloat16) {
+    // A gate's queries, and those of a model of another type, keep theirs.
     query_ = QueryWords::kHalvesApart;
+    score_ = kernels.score_widened_bfloat16;
   } else if (paired) {
     query_ = kernels.bfloat16_query;
+    score_ = kernels.score_bfloat16;
     if (kernels.score_tile_bfloat16 != nullptr && width_ % 32 == 0) {
       score_ = kernels.score_tile_bfloat16;
       by_tile_ = true;

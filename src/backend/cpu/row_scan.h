@@ -61,9 +61,8 @@ struct ScanSlots {
 
 // A bound is an inner product too: sum_c max(q_c min_c, q_c max_c) is that of
 // the negative parts of q with the least and of the positive ones with the
-// greatest. So one kernel serves every kind, and it is attention's own: 32
-// rows are transposed, once for all lanes, and each score is a sum over
-// ascending words, which depends on nothing but its row and query.
+// greatest. So one kernel serves every kind, and it is attention's own: each
+// score is a sum in an order that depends on nothing but its row and query.
 //
 // Pages of the same number are read one after the other, all its KV heads', as
 // they lie in memory but where a kernel takes whole tiles. (Head by head Select

@@ -174,6 +174,10 @@ void PoolRows(const RowPool& pool, std::span<const float> rows,
   for (float& score : partitions) score = std::isnan(score) ? kNoScore : score;
 }
 
+void LeaveOut(std::span<const int32_t> rows, std::span<float> scores) {
+  for (const int32_t row : rows) scores[static_cast<size_t>(row)] = kNoScore;
+}
+
 void RoundToBFloat16(std::span<float> scores) {
   for (float& score : scores) score = static_cast<float>(BFloat16(score));
 }
@@ -212,10 +216,8 @@ std::span<const float> RowScores::Score(const ScoreTask& task, int64_t end) {
   if (ReduceRawRows(task)) return {partitions_.data(), num_partitions};
   for (int head = task.first_head; head < task.end_head; ++head) {
     const std::span<float> scores = ScoreHead(task, head);
-    for (const int32_t row : empty_)
-      scores[static_cast<size_t>(row)] = kNoScore;
-    for (const int32_t row : fixed_)
-      scores[static_cast<size_t>(row)] = kNoScore;
+    LeaveOut(empty_, scores);
+    LeaveOut(fixed_, scores);
     if (TakeInWeights(task, head, scores)) continue;
     TakeInHead(task, head, MapHead(task, head, scores));
   }

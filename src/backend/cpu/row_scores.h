@@ -11,8 +11,8 @@
 namespace winnow {
 
 // Scores of a row's summaries as the inner products and bounds that they are,
-// where they have been computed. Null: they have not. Each
-// head's are of one list, and what that leaves out is overwritten.
+// where they have been computed. Null: they have not. Each head's are of one
+// list; Score overwrites those that it leaves out.
 struct RawScores {
   // [query heads / reduced_heads, visible rows]: of so many consecutive heads,
   // a list's, one as ReduceKernel has it; 0: each head's as they are.

@@ -134,11 +134,16 @@ TEST_P(Float8RowsTest, KernelsReadWhatIsKept) {
     SCOPED_TRACE(CpuKernelsName(set));
     const ReadKernels kernels = ReadKernelsOf(set);
     std::vector<float> wide(wanted_.size());
-    kernels.widen_float8(Rows(), wide.data());
-    EXPECT_EQ(wide, wanted_);
-    ASSERT_EQ(kernels.pair_float8 == nullptr,
-              kernels.score_bfloat16 == nullptr);
-    if (kernels.pair_float8 == nullptr) continue;
+    ASSERT_EQ(kernels.pair_float8 != nullptr,
+              kernels.score_bfloat16 != nullptr);
+    ASSERT_EQ(kernels.score_widened_bfloat16 != nullptr,
+              kernels.score_bfloat16 != nullptr);
+    ASSERT_EQ(kernels.widen_float8 == nullptr, kernels.pair_float8 != nullptr);
+    if (kernels.pair_float8 == nullptr) {
+      kernels.widen_float8(Rows(), wide.data());
+      EXPECT_EQ(wide, wanted_);
+      continue;
+    }
     std::vector<BFloat16> halves(wanted_.size());
     kernels.pair_float8(Rows(), halves.data());
     for (size_t i = 0; i < halves.size(); ++i) {
