@@ -133,13 +133,13 @@ TEST_P(Float8RowsTest, KernelsReadWhatIsKept) {
     if (set == CpuKernels::kScalar) continue;
     SCOPED_TRACE(CpuKernelsName(set));
     const ReadKernels kernels = ReadKernelsOf(set);
-    std::vector<float> wide(wanted_.size());
     ASSERT_EQ(kernels.pair_float8 != nullptr,
               kernels.score_bfloat16 != nullptr);
     ASSERT_EQ(kernels.score_widened_bfloat16 != nullptr,
               kernels.score_bfloat16 != nullptr);
     ASSERT_EQ(kernels.widen_float8 == nullptr, kernels.pair_float8 != nullptr);
     if (kernels.pair_float8 == nullptr) {
+      std::vector<float> wide(wanted_.size());
       kernels.widen_float8(Rows(), wide.data());
       EXPECT_EQ(wide, wanted_);
       continue;
@@ -162,11 +162,13 @@ TEST_P(Float8RowsTest, WhatIsNoNumberStaysNone) {
     if (set == CpuKernels::kScalar) continue;
     SCOPED_TRACE(CpuKernelsName(set));
     const ReadKernels kernels = ReadKernelsOf(set);
-    std::vector<float> wide(static_cast<size_t>(width_));
-    kernels.widen_float8(rows, wide.data());
-    for (const float x : wide) ASSERT_TRUE(std::isnan(x));
-    if (kernels.pair_float8 == nullptr) continue;
-    std::vector<BFloat16> halves(wide.size());
+    if (kernels.pair_float8 == nullptr) {
+      std::vector<float> wide(static_cast<size_t>(width_));
+      kernels.widen_float8(rows, wide.data());
+      for (const float x : wide) ASSERT_TRUE(std::isnan(x));
+      continue;
+    }
+    std::vector<BFloat16> halves(static_cast<size_t>(width_));
     kernels.pair_float8(rows, halves.data());
     for (const BFloat16 x : halves) {
       ASSERT_TRUE(std::isnan(static_cast<float>(x)));
