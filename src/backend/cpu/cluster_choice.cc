@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "backend/cluster_segment.h"
-#include "backend/cpu/fetch_to_read.h"
+#include "backend/cpu/fetch_lines.h"
 
 namespace winnow {
 namespace {

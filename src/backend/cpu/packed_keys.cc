@@ -3,7 +3,7 @@
 #include <bit>
 #include <cstring>
 
-#include "backend/cpu/fetch_to_read.h"
+#include "backend/cpu/fetch_lines.h"
 
 namespace winnow {
 namespace {

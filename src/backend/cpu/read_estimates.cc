@@ -7,7 +7,7 @@
 #include <numbers>
 
 #include "backend/cluster_segment.h"
-#include "backend/cpu/fetch_to_read.h"
+#include "backend/cpu/fetch_lines.h"
 #include "backend/cpu/float_types.h"
 #include "backend/cpu/read_workspace.h"
 #include "backend/cpu/softmax_state.h"

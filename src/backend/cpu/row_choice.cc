@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "backend/cpu/cluster_choice.h"
-#include "backend/cpu/fetch_to_write.h"
+#include "backend/cpu/fetch_lines.h"
 #include "backend/cpu/fixed_choice.h"
 #include "backend/cpu/forced_partitions.h"
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "backend/cpu/fetch_to_write.h"
+#include "backend/cpu/fetch_lines.h"
 #include "backend/cpu/float_types.h"
 #include "backend/cpu/step_rows.h"
 #include "backend/cpu/summary_row.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "backend/cpu/fetch_to_read.h"
+#include "backend/cpu/fetch_lines.h"
 #include "backend/slot_table.h"
 #include "base/check.h"
 
