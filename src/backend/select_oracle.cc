@@ -327,6 +327,7 @@ SparseCase ManySummariesCase(const KvShape& shape, int32_t context,
                      ? SummaryRows{Kind::kKeys, 1, 1, shape.dtype}
                      : SummaryRows{random.Among({Kind::kMean, Kind::kMinMax}),
                                    block, block, shape.dtype};
+  program.map = random.Among({HeadMap::kNone, HeadMap::kSoftmax});
   program.budget = {Amount::Unit::kTokens, 64};
   sparse.programs = {program};
   sparse.selectors = {0};

@@ -31,8 +31,8 @@ inline constexpr float kNoKeyYet = -1e30f;
 // A word is what a product multiplies at a time: a float32, or a pair of 16-bit
 // numbers that stand side by side.
 
-// What q is made of. Halves apart: float32, first those that a word of bfloat16
-// has first, then the others.
+// What q is made of; query_words.h lays it out. Halves apart: float32, first
+// those that a word of bfloat16 has first, then the others.
 enum class QueryWords { kFloat32, kBFloat16, kHalvesApart };
 
 // What a kernel fetches while it reads halves of pages, the i-th half that it
@@ -115,8 +115,9 @@ struct UnitRows {
   float* lane_sums = nullptr;  // [num_rows, 16]: what sum is the sum of
   float* values = nullptr;     // [num_rows, v_dim]
   float* kept = nullptr;       // scratch [num_rows + 16]
-  float* scores = nullptr;     // scratch [num_rows, 128]
-  float* weights = nullptr;    // scratch words [num_rows, 128]
+  float* scores = nullptr;     // scratch [num_rows, scores_stride]
+  int64_t scores_stride = kTileKeys;  // of a unit as it is
+  float* weights = nullptr;           // scratch words [num_rows, 128]
   // Scratch words [k_dim words, 32]; of unit_tile_bfloat16, floats [k_dim or
   // v_dim, the greater, 32].
   float* transposed_k = nullptr;
@@ -128,7 +129,8 @@ using TileKernel = void (*)(const TileKeys& keys, const TileRows& rows);
 // them were taken in.
 using UnitKernel = void (*)(const TileKeys& keys, int begin, int end,
                             const UnitRows& rows);
-// Writes the scores of the keys of pages [begin, end) alone.
+// Writes the scores of the keys of pages [begin, end) alone; behind the last
+// key of a page anything.
 using ScoreKernel = void (*)(const TileKeys& keys, int begin, int end,
                              const UnitRows& rows);
 // to[i] = from[i] for i < count, a multiple of 16, from bfloat16 or float16.

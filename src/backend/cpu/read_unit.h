@@ -97,7 +97,7 @@ FetchCursorOf<Words> RowsScores(const TileKeys& keys, const UnitRows& rows,
   }
   for (int r = 0; r < kRows; ++r) {
     float* scores =
-        rows.scores + (row + r) * kTileKeys + page * kTilePageTokens;
+        rows.scores + (row + r) * rows.scores_stride + page * kTilePageTokens;
     Lanes::Store(scores, acc[r][0]);
     Lanes::Store(scores + 16, acc[r][1]);
   }

@@ -1,11 +1,13 @@
 #include "backend/cpu/row_scan.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <type_traits>
 
 #include "backend/cpu/fetch_lines.h"
 #include "backend/cpu/float_types.h"
+#include "backend/cpu/query_words.h"
 #include "backend/cpu/step_rows.h"
 #include "backend/cpu/summary_row.h"
 
@@ -18,41 +20,17 @@ bool IsBound(const SummaryRows& rows) {
   return rows.kind == Kind::kMinMax || rows.kind == Kind::kCuboid;
 }
 
-// What meets a row: q or, where that has bounds, the negative parts of q for
-// the least and the positive ones for the greatest.
+// What meets a row that has bounds: the negative parts of q [width] for the
+// least and the positive ones for the greatest. A loop of vectors.
 template <typename Q>
-void PackFloats(const Q* q, int64_t k_dim, bool bounds, float* to) {
-  for (int64_t c = 0; c < k_dim; ++c) {
-    const auto x = static_cast<float>(q[c]);
-    to[c] = bounds ? std::min(x, 0.0f) : x;
-    if (bounds) to[k_dim + c] = std::max(x, 0.0f);
-  }
-}
-
-// The same, halves apart.
-template <typename Q>
-void PackApart(const Q* q, int64_t k_dim, bool bounds, float* to) {
-  const int64_t num_words = k_dim / (bounds ? 1 : 2);
-  for (int64_t word = 0; word < k_dim / 2; ++word) {
-    for (int half = 0; half < 2; ++half) {
-      const auto x = static_cast<float>(q[2 * word + half]);
-      float* at = to + half * num_words + word;
-      at[0] = bounds ? std::min(x, 0.0f) : x;
-      if (bounds) at[k_dim / 2] = std::max(x, 0.0f);
-    }
-  }
-}
-
-// The same of numbers as they are stored: a loop of vectors.
-void PackPairs(const BFloat16* q, int64_t k_dim, bool bounds, BFloat16* to) {
-  if (!bounds) {
-    std::copy_n(q, k_dim, to);
-    return;
-  }
-  for (int64_t c = 0; c < k_dim; ++c) {
-    const auto negative = static_cast<uint16_t>(-(q[c].bits >> 15));
-    to[c].bits = q[c].bits & negative;
-    to[k_dim + c].bits = q[c].bits & static_cast<uint16_t>(~negative);
+void SplitBySign(const Q* q, int64_t width, Q* parts) {
+  using Bits = std::conditional_t<sizeof(Q) == 2, uint16_t, uint32_t>;
+  constexpr int kSign = 8 * sizeof(Q) - 1;
+  for (int64_t c = 0; c < width; ++c) {
+    const auto bits = std::bit_cast<Bits>(q[c]);
+    const auto negative = static_cast<Bits>(-(bits >> kSign));
+    parts[c] = std::bit_cast<Q>(static_cast<Bits>(bits & negative));
+    parts[width + c] = std::bit_cast<Q>(static_cast<Bits>(bits & ~negative));
   }
 }
 
@@ -63,6 +41,7 @@ RowScan::RowScan(const ReadKernels& kernels, ScanTask task,
     : task_(task),
       level_(task.table.layout.levels[static_cast<size_t>(task.level)]),
       width_(task.cache.format.k_dim * (IsBound(task.rows) ? 2 : 1)),
+      scores_apart_(ScoresApart()),
       reduce_heads_(kernels.reduce_heads),
       near_bytes_(kernels.near_bytes) {
   const Dtype dtype =
@@ -87,14 +66,15 @@ RowScan::RowScan(const ReadKernels& kernels, ScanTask task,
         std::clamp(level_.rows_per_segment / kTilePageTokens, 1, kTilePages);
   }
   CHECK(task.num_kv_heads <= kMaxItemHeads, "kv_heads={}", task.num_kv_heads);
-  auto* transposed_k = scratch.Take<float>(QueryFloats() * kTilePageTokens);
+  auto* transposed_k = scratch.Take<float>(width_ * kTilePageTokens);
   for (int head = 0; head < task.num_kv_heads; ++head) {
     UnitRows& rows = rows_[head];
     rows.num_rows = task.num_lanes;
-    auto* words = scratch.Take<float>(QueryFloats() *
+    auto* words = scratch.Take<float>(QueryFloats(query_, width_) *
                                       (by_tile_ ? kUnitRows : task.num_lanes));
     (by_tile_ ? rows.tiled_q : rows.q) = words;
-    rows.scores = scratch.Take<float>(int64_t{task.num_lanes} * kTileKeys);
+    tile_scores_[head] =
+        scratch.Take<float>(int64_t{task.num_lanes} * kTileKeys);
     rows.transposed_k = transposed_k;
     PackQueries(head, words);
   }
@@ -151,13 +131,44 @@ void RowScan::Run(int64_t first, int64_t end,
     Tiles& tiles = of_turns[number];
     const int num_slots = tiles.keys[0].end;
     const int num_pages = (num_slots + kTilePageTokens - 1) / kTilePageTokens;
+    const bool in_place = HaveScoresInPlace(slot);
+    PlaceScores(slot, in_place);
     turn.Read(tiles.all(), [&](size_t head, int page, int end_page) {
       ScorePages(static_cast<int>(head), slot, tiles.keys[head], page,
                  std::min(end_page, num_pages));
     });
-    for (int head = 0; head < tiles.count; ++head) {
+    for (int head = 0; head < tiles.count && !in_place; ++head) {
       CopyScores(head, slot, num_slots);
     }
+  }
+}
+
+int64_t RowScan::ScoresApart() const {
+  const ScanLane* lanes = task_.lanes;
+  if (task_.reduced_lanes > 0) return 0;
+  if (task_.num_lanes == 1) return kTileKeys;
+  for (int i = 1; i < task_.num_lanes; ++i) {
+    if (lanes[i].row != lanes[0].row) return 0;
+  }
+  const int64_t apart = lanes[1].scores - lanes[0].scores;
+  for (int i = 1; i < task_.num_lanes; ++i) {
+    if (lanes[i].scores - lanes[i - 1].scores != apart) return 0;
+  }
+  return apart;
+}
+
+bool RowScan::HaveScoresInPlace(int64_t slot) const {
+  const int64_t first = slot - level_.lead;
+  return scores_apart_ > 0 && first >= 0 &&
+         first + kTileKeys <= task_.lanes[0].num_scores;
+}
+
+void RowScan::PlaceScores(int64_t slot, bool in_place) {
+  for (int head = 0; head < task_.num_kv_heads; ++head) {
+    UnitRows& rows = rows_[head];
+    rows.scores = in_place ? task_.LaneOf(head, 0).scores + slot - level_.lead
+                           : tile_scores_[head];
+    rows.scores_stride = in_place ? scores_apart_ : kTileKeys;
   }
 }
 
@@ -165,44 +176,25 @@ int64_t RowScan::CopiedSlots() const {
   return by_tile_ ? kTileKeys : kTilePageTokens;
 }
 
-int64_t RowScan::QueryFloats() const {
-  return width_ / (query_ == QueryWords::kBFloat16 ? 2 : 1);
-}
-
 void RowScan::PackQueries(int head, float* words) const {
-  const int64_t num_words = QueryFloats();
-  alignas(float) std::byte packed[kMaxReadDim * sizeof(float)];
-  for (int i = 0; i < task_.num_lanes; ++i) {
-    PackQuery(task_.LaneOf(head, i), packed);
-    if (!by_tile_) {
-      std::memcpy(words + i * num_words, packed,
-                  static_cast<size_t>(num_words) * sizeof(float));
-      continue;
-    }
-    for (int64_t word = 0; word < num_words; ++word) {
-      std::memcpy(words + word * kUnitRows + i, packed + word * sizeof(float),
-                  sizeof(float));
-    }
-  }
-}
-
-void RowScan::PackQuery(const ScanLane& lane, std::byte* words) const {
   const int64_t k_dim = task_.cache.format.k_dim;
-  const bool bounds = width_ > k_dim;
   WithFloatType(task_.q.dtype, [&](auto element) {
     using Q = decltype(element);
-    const Q* q = task_.q.Row<Q>(lane.row) + lane.q_head * task_.q.stride[1];
-    if constexpr (std::is_same_v<Q, BFloat16>) {
-      if (query_ == QueryWords::kBFloat16) {
-        PackPairs(q, k_dim, bounds, reinterpret_cast<BFloat16*>(words));
-        return;
+    Q parts[kMaxReadDim];
+    for (int i = 0; i < task_.num_lanes; ++i) {
+      const ScanLane lane = task_.LaneOf(head, i);
+      const Q* q = task_.q.Row<Q>(lane.row) + lane.q_head * task_.q.stride[1];
+      if (width_ > k_dim) {
+        SplitBySign(q, k_dim, parts);
+        q = parts;
+      }
+      if (by_tile_) {
+        PackQuery(query_, q, width_, kUnitRows, words + i);
+      } else {
+        PackQuery(query_, q, width_, 1,
+                  words + i * QueryFloats(query_, width_));
       }
     }
-    auto* floats = reinterpret_cast<float*>(words);
-    if (query_ == QueryWords::kHalvesApart) {
-      return PackApart(q, k_dim, bounds, floats);
-    }
-    PackFloats(q, k_dim, bounds, floats);
   });
 }
 
@@ -343,7 +335,7 @@ void RowScan::CopyScores(int head, int64_t slot, int num_slots) const {
     of.count = std::min(first + num_slots, to.num_scores) - begin;
     if (of.count <= 0) continue;
     of.scores =
-        rows_[head].scores + int64_t{lane} * kTileKeys + (begin - first);
+        tile_scores_[head] + int64_t{lane} * kTileKeys + (begin - first);
     if (task_.reduced_lanes == 0) {
       std::copy_n(of.scores, of.count, to.scores + begin);
     } else {

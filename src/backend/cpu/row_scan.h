@@ -94,13 +94,9 @@ class RowScan {
   bool ChooseKernels(const ReadKernels& kernels, Dtype dtype);
   // Each lane's words behind the last one's or, by tile, side by side.
   void PackQueries(int head, float* words) const;
-  // One lane's, as query_ says.
-  void PackQuery(const ScanLane& lane, std::byte* words) const;
   // Slots that are gathered or widened before they are scored: a page, or a
   // tile where the kernel takes that.
   int64_t CopiedSlots() const;
-  // What q of a lane takes.
-  int64_t QueryFloats() const;
   // A KV head's row of slot `slot`, as it is stored.
   const std::byte* StoredRow(int head, int64_t slot) const;
   // The tiles of the first slots, whose rows are where they are stored. Where
@@ -123,11 +119,20 @@ class RowScan {
   // Fetches the rows at `ahead` meanwhile.
   void WidenHalf(const std::byte* rows, const std::byte* ahead,
                  std::byte* wide) const;
+  // From a lane's scores to those of the next one, where they are one row's;
+  // 0: they are reduced, or lie anyhow.
+  int64_t ScoresApart() const;
+  // Whether kernels write the tile's scores where they go, all 128 of a lane.
+  bool HaveScoresInPlace(int64_t slot) const;
+  // Says where kernels write those of the tile that begins at `slot`.
+  void PlaceScores(int64_t slot, bool in_place);
+  // Takes scores that are not written in place to where they go.
   void CopyScores(int head, int64_t slot, int num_slots) const;
 
   const ScanTask task_;
   const SummaryLayout::Level level_;
   const int width_;  // of a row, in elements
+  const int64_t scores_apart_;
   // Of a KV head: those that lie together, or a tile where the kernel takes
   // that.
   int pages_at_once_ = 1;
@@ -145,6 +150,7 @@ class RowScan {
   int64_t stored_row_bytes_ = 0;
   std::byte* gathered_ = nullptr;  // [CopiedSlots(), stored row bytes]
   UnitRows rows_[kMaxItemHeads];
+  float* tile_scores_[kMaxItemHeads] = {};  // each [lanes, kTileKeys]
 };
 
 }  // namespace winnow

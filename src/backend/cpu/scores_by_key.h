@@ -120,7 +120,7 @@ class ScoresByKey {
       }
     }
     for (int r = 0; r < kRows; ++r) {
-      Products::Store(rows.scores + (row + r) * kTileKeys + half.key,
+      Products::Store(rows.scores + (row + r) * rows.scores_stride + half.key,
                       of_keys[r]);
     }
   }

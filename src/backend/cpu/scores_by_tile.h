@@ -150,7 +150,7 @@ class ScoresByTile {
     }
     for (int row = 0; row < rows_.num_rows; ++row) {
       _mm512_storeu_ps(
-          rows_.scores + row * kTileKeys + halves_[i] * kHalfTokens,
+          rows_.scores + row * rows_.scores_stride + halves_[i] * kHalfTokens,
           of_rows[row]);
     }
   }

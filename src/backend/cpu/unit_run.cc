@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "backend/cpu/packed_keys.h"
+#include "backend/cpu/query_words.h"
 #include "backend/cpu/tile_pages.h"
 
 namespace winnow {
@@ -80,8 +81,7 @@ class UnitRun {
         dim_(job.cache.format.v_dim),
         num_lanes_(item.rows.num_lanes()),
         scratch_(job.workspace.Scratch(worker)),
-        q_floats_(job.cache.format.k_dim /
-                  (job.unit_query == QueryWords::kBFloat16 ? 2 : 1)),
+        q_floats_(QueryFloats(job.unit_query, job.cache.format.k_dim)),
         turn_(job.near_bytes,
               int64_t{kHalfTokens} * job.cache.format.k_dim *
                   DtypeBytes(job.cache.format.k),

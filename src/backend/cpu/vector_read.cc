@@ -1,10 +1,10 @@
 #include "backend/cpu/vector_read.h"
 
 #include <cmath>
-#include <cstring>
 #include <numbers>
 
 #include "backend/cpu/float_types.h"
+#include "backend/cpu/query_words.h"
 #include "backend/cpu/read.h"
 #include "backend/cpu/read_prompt.h"
 #include "backend/cpu/read_units.h"
@@ -89,22 +89,10 @@ RowPicks PicksOf(const ReadJob& job, const LanePlace& place) {
 void PackQuery(const ReadJob& job, const LanePlace& place, QueryWords words,
                float* to, int stride) {
   const View& q = job.args.q;
-  const int64_t k_dim = job.cache.format.k_dim;
   WithFloatType(q.dtype, [&](auto element) {
     using T = decltype(element);
-    const T* from = q.Row<T>(place.row) + place.q_head * q.stride[1];
-    if (words == QueryWords::kBFloat16) {
-      CHECK(sizeof(T) == 2, "q {}", ToString(q));
-      for (int64_t i = 0; i < k_dim / 2; ++i) {
-        std::memcpy(to + i * stride, from + 2 * i, sizeof(float));
-      }
-      return;
-    }
-    const bool apart = words == QueryWords::kHalvesApart;
-    for (int64_t i = 0; i < k_dim; ++i) {
-      const int64_t at = apart ? i % 2 * (k_dim / 2) + i / 2 : i;
-      to[at * stride] = static_cast<float>(from[i]);
-    }
+    PackQuery(words, q.Row<T>(place.row) + place.q_head * q.stride[1],
+              job.cache.format.k_dim, stride, to);
   });
 }
 

@@ -56,7 +56,7 @@ struct RowPicks {
 };
 RowPicks PicksOf(const ReadJob& job, const LanePlace& place);
 
-// A row's q head as the kernels take it, float32 or pair i at to[i * stride].
+// A row's q head, as in query_words.h.
 void PackQuery(const ReadJob& job, const LanePlace& place, QueryWords words,
                float* to, int stride);
 // A row's result: values[c * stride] / sum; the maximum in units of log2.
