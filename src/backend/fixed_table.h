@@ -62,11 +62,21 @@ struct FixedTokens {
       const uint32_t* of_segment = &(*this)[first];
       const int64_t count =
           std::min<int64_t>(num_pages - first, kFixedSegmentPages);
-      for (int64_t i = 0; i < count; ++i) {
-        if (of_segment[i] != 0) f(first + i, of_segment[i]);
+      for (int64_t i = 0; i < count; i += kPassedPages) {
+        // Most pages have none.
+        uint32_t any = 0;
+        for (int j = 0; j < kPassedPages; ++j) any |= of_segment[i + j];
+        if (any == 0) continue;
+        for (int64_t j = i; j < std::min(i + kPassedPages, count); ++j) {
+          if (of_segment[j] != 0) f(first + j, of_segment[j]);
+        }
       }
     }
   }
+
+ private:
+  static constexpr int64_t kPassedPages = 8;  // at a time
+  static_assert(kFixedSegmentPages % kPassedPages == 0);
 };
 
 // One layer's, of one selector, of every request in a step. Where queries
