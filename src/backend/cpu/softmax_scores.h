@@ -38,14 +38,32 @@ template <class Lanes>
 [[gnu::always_inline]] inline float GreatestScore(const float* scores,
                                                   int64_t count) {
   using F = typename Lanes::F;
-  F top = Lanes::Set(-__builtin_inff());
-  F sums = Lanes::Zero();
-  ForEachVector<Lanes>(scores, count, [&](F x, int64_t) {
-    top = Lanes::Max(top, x);
-    sums = Lanes::Add(sums, x);
-  });
-  const float sum = Lanes::SumOf(sums);
-  return sum == sum ? Lanes::MaxOf(top) : sum;
+  // Side by side: of one each vector waits for the one before.
+  constexpr int kSides = 2;
+  F top[kSides], sums[kSides];
+  for (int i = 0; i < kSides; ++i) {
+    top[i] = Lanes::Set(-__builtin_inff());
+    sums[i] = Lanes::Zero();
+  }
+  const auto take_in = [&](F x, int i) {
+    top[i] = Lanes::Max(top[i], x);
+    sums[i] = Lanes::Add(sums[i], x);
+  };
+  int64_t at = 0;
+  for (; at + 16 * kSides <= count; at += 16 * kSides) {
+#pragma GCC unroll 2
+    for (int i = 0; i < kSides; ++i) {
+      take_in(Lanes::Load(scores + at + 16 * i), i);
+    }
+  }
+  ForEachVector<Lanes>(scores + at, count - at,
+                       [&](F x, int64_t) { take_in(x, 0); });
+  for (int i = 1; i < kSides; ++i) {
+    top[0] = Lanes::Max(top[0], top[i]);
+    sums[0] = Lanes::Add(sums[0], sums[i]);
+  }
+  const float sum = Lanes::SumOf(sums[0]);
+  return sum == sum ? Lanes::MaxOf(top[0]) : sum;
 }
 
 // 2^x, and 0 from 2^-126 down.

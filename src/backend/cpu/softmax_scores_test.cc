@@ -145,6 +145,25 @@ TEST_P(SoftmaxScoresTest, LeavesToOthersWhatIsFarAboveItsNormalizer) {
   }
 }
 
+// Wherever it stands: over any other score's its weight is no number.
+TEST_P(SoftmaxScoresTest, FindsTheGreatest) {
+  constexpr int kCount = 100;
+  for (int at = 0; at < kCount; ++at) {
+    std::vector<float> scores(kCount, -300.0f);
+    scores[static_cast<size_t>(at)] = 300;
+    std::vector<float> rows(kCount, 0.25f), weights(kCount);
+    ASSERT_TRUE(kernel_({.scores = scores.data(),
+                         .count = kCount,
+                         .scale = 1,
+                         .other = -kInfinity,
+                         .to = HeadScores::To::kRows,
+                         .rows = rows.data(),
+                         .weights = weights.data()}));
+    EXPECT_EQ(rows[static_cast<size_t>(at)], 1) << "score " << at;
+    EXPECT_EQ(std::ranges::count(rows, 0.0f), kCount - 1) << "score " << at;
+  }
+}
+
 // A rounded product of these is no exponent any more.
 TEST_P(SoftmaxScoresTest, LeavesToOthersWhatIsHuge) {
   const std::vector<float> scores = {1e10f, 1e10f, 1.0f};
