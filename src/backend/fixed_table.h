@@ -64,10 +64,11 @@ struct FixedTokens {
           std::min<int64_t>(num_pages - first, kFixedSegmentPages);
       for (int64_t i = 0; i < count; i += kPassedPages) {
         // Most pages have none.
+        const int64_t end = std::min(i + kPassedPages, count);
         uint32_t any = 0;
-        for (int j = 0; j < kPassedPages; ++j) any |= of_segment[i + j];
+        for (int64_t j = i; j < end; ++j) any |= of_segment[j];
         if (any == 0) continue;
-        for (int64_t j = i; j < std::min(i + kPassedPages, count); ++j) {
+        for (int64_t j = i; j < end; ++j) {
           if (of_segment[j] != 0) f(first + j, of_segment[j]);
         }
       }
@@ -76,7 +77,6 @@ struct FixedTokens {
 
  private:
   static constexpr int64_t kPassedPages = 8;  // at a time
-  static_assert(kFixedSegmentPages % kPassedPages == 0);
 };
 
 // One layer's, of one selector, of every request in a step. Where queries

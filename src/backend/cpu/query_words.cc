@@ -11,6 +11,10 @@ namespace {
 constexpr int64_t kWordNumbers = 2;
 
 void PackPairs(const BFloat16* q, int64_t width, int64_t stride, float* to) {
+  if (stride == 1) {
+    std::memcpy(to, q, static_cast<size_t>(width) * sizeof(*q));
+    return;
+  }
   for (int64_t i = 0; i < width / kWordNumbers; ++i) {
     std::memcpy(to + i * stride, q + kWordNumbers * i, sizeof(float));
   }
@@ -29,7 +33,7 @@ void PackQuery(QueryWords words, const T* q, int64_t width, int64_t stride,
     if constexpr (std::is_same_v<T, BFloat16>) {
       return PackPairs(q, width, stride, to);
     }
-    CHECK(false, "pairs of numbers of {} bytes", sizeof(T));
+    CHECK(false, "pairs are of bfloat16, and q has {} bytes", sizeof(T));
   }
   const bool apart = words == QueryWords::kHalvesApart;
   for (int64_t i = 0; i < width; ++i) {

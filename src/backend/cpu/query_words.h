@@ -12,8 +12,8 @@ namespace winnow {
 // What a query of `width` numbers, a multiple of 16, takes.
 int64_t QueryFloats(QueryWords words, int64_t width);
 
-// Writes float or pair i of q [width] to to[i * stride]. REQUIRES: pairs are
-// made of bfloat16.
+// Packs q [width]: what comes as number i of it goes to to[i * stride].
+// REQUIRES: pairs are made of bfloat16.
 template <typename T>
 void PackQuery(QueryWords words, const T* q, int64_t width, int64_t stride,
                float* to);

@@ -13,6 +13,18 @@
 namespace winnow {
 namespace {
 
+// How many partitions are fixed. REQUIRES: they are not forced too.
+int64_t NumFixed(const SelectProgram& program, const ForcedPartitions& forced,
+                 const FixedTokens& fixed) {
+  if (!fixed) return 0;
+  int64_t num_tokens = 0;
+  const int64_t end = forced.end_free() * program.block_tokens;
+  fixed.ForEachPage(PagesFor(end), [&](int64_t, uint32_t tokens) {
+    num_tokens += std::popcount(tokens);
+  });
+  return num_tokens / program.block_tokens;
+}
+
 // How many partitions the scores decide on, of `num_free`.
 int64_t NumChosen(const SelectProgram& program, const ForcedPartitions& forced,
                   int64_t context, int64_t num_free) {
@@ -110,29 +122,28 @@ class ListWriter {
   int64_t count_ = 0;
 };
 
-// What is chosen and what is fixed, `first` being the first that is free, as
-// `chosen` has it: both ascend. Valid until the next call. Which of them is
-// next no branch would foresee.
-std::span<const int32_t> WithFixed(std::span<const int32_t> chosen,
-                                   std::span<const int32_t> fixed,
-                                   int64_t first, SelectScratch& scratch) {
-  if (fixed.empty()) return chosen;
-  scratch.ranked.resize(chosen.size() + fixed.size());
-  int32_t* to = scratch.ranked.data();
-  size_t i = 0, j = 0;
-  while (i < chosen.size() && j < fixed.size()) {
-    const auto of_fixed = static_cast<int32_t>(fixed[j] - first);
-    const bool takes_chosen = chosen[i] < of_fixed;
-    *to++ = takes_chosen ? chosen[i] : of_fixed;
-    i += takes_chosen ? 1 : 0;
-    j += takes_chosen ? 0 : 1;
-  }
-  to = std::copy(chosen.begin() + static_cast<std::ptrdiff_t>(i), chosen.end(),
-                 to);
-  for (; j < fixed.size(); ++j) {
-    *to++ = static_cast<int32_t>(fixed[j] - first);
-  }
-  return scratch.ranked;
+// What is fixed and what is chosen before partition `end_free`.
+void AddFixed(const ScoreTask& task, int64_t end_free,
+              std::span<const int32_t> chosen, int64_t first,
+              ListWriter& list) {
+  const int64_t block = task.program.block_tokens;
+  const uint32_t of_block = ~uint32_t{0} >> (kPageTokens - block);
+  size_t next = 0;
+  // Those chosen on pages before `end`.
+  const auto add_chosen = [&](int64_t end) {
+    for (; next < chosen.size(); ++next) {
+      const int64_t token = (first + chosen[next]) * block;
+      if (token / kPageTokens >= end) return;
+      list.AddTokens(static_cast<uint32_t>(token / kPageTokens),
+                     of_block << token % kPageTokens);
+    }
+  };
+  task.fixed.ForEachPage(PagesFor(end_free * block),
+                         [&](int64_t page, uint32_t tokens) {
+                           add_chosen(page);
+                           list.AddTokens(static_cast<uint32_t>(page), tokens);
+                         });
+  add_chosen(std::numeric_limits<int64_t>::max());
 }
 
 // What scores decide on, for a row whose list they decide on.
@@ -150,7 +161,6 @@ void WriteNext(const ScoreTask& task, const ScoredPartitions& of,
                                   of.forced, task.context, of.num_open);
   scratch.ranked.assign(chosen.begin(), chosen.end());
   size_t passed = 0;
-  auto fixed = task.fixed.begin();
   for (const int32_t i : scratch.top.Best(
            of.scores, count == of.num_open ? std::ssize(of.scores) : count)) {
     if (passed < scratch.ranked.size() && scratch.ranked[passed] == i) {
@@ -158,8 +168,11 @@ void WriteNext(const ScoreTask& task, const ScoredPartitions& of,
       continue;
     }
     const int64_t b = of.forced.first_free() + i;
-    while (fixed != task.fixed.end() && *fixed < b) ++fixed;
-    if (fixed == task.fixed.end() || *fixed != b) next.Add(b);
+    const int64_t token = b * task.program.block_tokens;
+    const bool is_fixed =
+        task.fixed &&
+        (task.fixed[token / kPageTokens] >> token % kPageTokens & 1) != 0;
+    if (!is_fixed) next.Add(b);
   }
 }
 
@@ -169,7 +182,8 @@ void WriteList(const ScoreTask& task, const ForcedPartitions& forced,
                ListWriter* next) {
   const int64_t first = forced.first_free();
   const int64_t num_free = forced.end_free() - first;
-  const int64_t num_open = num_free - std::ssize(task.fixed);
+  const int64_t num_open =
+      num_free - NumFixed(task.program, forced, task.fixed);
   for (int64_t b = 0; b < first; ++b) list.Add(b);
   const bool by_threshold = task.program.rule == Rule::kThreshold;
   const int64_t count = NumChosen(task.program, forced, task.context, num_open);
@@ -185,8 +199,10 @@ void WriteList(const ScoreTask& task, const ForcedPartitions& forced,
   }
   if (count == num_open && !by_threshold) {
     for (int64_t i = 0; i < num_free; ++i) list.Add(first + i);
+  } else if (task.fixed) {
+    AddFixed(task, forced.end_free(), chosen, first, list);
   } else {
-    list.AddWhole(WithFixed(chosen, task.fixed, first, scratch), first);
+    list.AddWhole(chosen, first);
   }
   for (int64_t b = forced.end_free();
        b * task.program.block_tokens < task.context; ++b) {
@@ -235,8 +251,8 @@ bool RowChoice::NeedsScores() const {
   }
   const ForcedPartitions forced(*program_, context, fixed_end_);
   // Lists fix as many partitions as each other.
-  int64_t num_open = forced.end_free() - forced.first_free();
-  ForEachFixed(0, [&](int64_t) { --num_open; });
+  const int64_t num_open = forced.end_free() - forced.first_free() -
+                           NumFixed(*program_, forced, Fixed(0));
   if (program_->rule == Rule::kThreshold) return num_open > 0;
   const int64_t count = NumChosen(*program_, forced, context, num_open);
   return count > 0 && count < num_open;
@@ -252,23 +268,11 @@ int64_t RowChoice::scored_tokens() const {
          program_->block_tokens;
 }
 
-template <typename F>
-void RowChoice::ForEachFixed(int list, F&& f) const {
-  if (fixed_end_ == 0) return;
+FixedTokens RowChoice::Fixed(int list) const {
+  if (fixed_end_ == 0) return {};
   const FixedTable& table = selector().fixed;
   const int num_lists = table.layout.num_lists;
-  const FixedTokens of_list =
-      table.Tokens(rows_.request(row_), list / num_lists, list % num_lists);
-  const int64_t block = program_->block_tokens;
-  const auto visit = [&](int64_t page, uint32_t tokens) {
-    while (tokens != 0) {
-      const int64_t b = (page * kPageTokens + std::countr_zero(tokens)) / block;
-      f(b);
-      const int64_t end = (b + 1) * block - page * kPageTokens;
-      tokens = end < kPageTokens ? tokens >> end << end : 0;
-    }
-  };
-  of_list.ForEachPage(PagesFor(scored_tokens()), visit);
+  return table.Tokens(rows_.request(row_), list / num_lists, list % num_lists);
 }
 
 const LayerSelector& RowChoice::selector() const {
@@ -390,10 +394,6 @@ void RowChoice::Choose(int list, const RawScores& raw,
     return Finish(list, args_.picks.NumKept(row_, list), 0);
   }
   if (list >= num_choices) return;
-  scratch.fixed.clear();
-  ForEachFixed(list, [&](int64_t b) {
-    scratch.fixed.push_back(static_cast<int32_t>(b));
-  });
   // A gate's query is one for a KV head.
   const int heads = static_cast<int>(queries().dim(1)) / num_choices;
   const ScoreTask task = {.program = *program_,
@@ -408,7 +408,7 @@ void RowChoice::Choose(int list, const RawScores& raw,
                           .first_head = list * heads,
                           .end_head = (list + 1) * heads,
                           .raw = raw,
-                          .fixed = scratch.fixed};
+                          .fixed = Fixed(list)};
   if (!args_.scores.empty()) {
     KeepScores(task, list, of_layer ? cache_.num_kv_heads : list + 1,
                scratch.scores);

@@ -16,7 +16,6 @@ struct SelectScratch {
   std::vector<uint32_t> tokens;       // [pages]: those of clusters
   std::vector<uint32_t> more_tokens;  // [pages]: the same of a larger budget
   std::vector<int32_t> ranked;        // clusters, or partitions
-  std::vector<int32_t> fixed;         // partitions
 };
 
 // Consecutive rows of a step that have lists.
@@ -62,9 +61,8 @@ class RowChoice {
  private:
   // Lists that are chosen apart from each other. REQUIRES: program() is there.
   int NumChoices() const;
-  // f(partition) for those that list `list` always reads, ascending.
-  template <typename F>
-  void ForEachFixed(int list, F&& f) const;
+  // What is always read, of list `list`; false: nothing is fixed.
+  FixedTokens Fixed(int list) const;
   // One of args_.selectors. REQUIRES: the row's request has one.
   const LayerSelector& selector() const;
   // Writes the task's scores to SelectArgs::scores, of lists [list, end_list).

@@ -41,7 +41,7 @@ RowScan::RowScan(const ReadKernels& kernels, ScanTask task,
     : task_(task),
       level_(task.table.layout.levels[static_cast<size_t>(task.level)]),
       width_(task.cache.format.k_dim * (IsBound(task.rows) ? 2 : 1)),
-      scores_apart_(ScoresApart()),
+      lane_scores_apart_(LaneScoresApart()),
       reduce_heads_(kernels.reduce_heads),
       near_bytes_(kernels.near_bytes) {
   const Dtype dtype =
@@ -66,7 +66,8 @@ RowScan::RowScan(const ReadKernels& kernels, ScanTask task,
         std::clamp(level_.rows_per_segment / kTilePageTokens, 1, kTilePages);
   }
   CHECK(task.num_kv_heads <= kMaxItemHeads, "kv_heads={}", task.num_kv_heads);
-  auto* transposed_k = scratch.Take<float>(width_ * kTilePageTokens);
+  auto* transposed_k =
+      scratch.Take<float>(QueryFloats(query_, width_) * kTilePageTokens);
   for (int head = 0; head < task.num_kv_heads; ++head) {
     UnitRows& rows = rows_[head];
     rows.num_rows = task.num_lanes;
@@ -131,7 +132,7 @@ void RowScan::Run(int64_t first, int64_t end,
     Tiles& tiles = of_turns[number];
     const int num_slots = tiles.keys[0].end;
     const int num_pages = (num_slots + kTilePageTokens - 1) / kTilePageTokens;
-    const bool in_place = HaveScoresInPlace(slot);
+    const bool in_place = ScoresGoInPlace(slot);
     PlaceScores(slot, in_place);
     turn.Read(tiles.all(), [&](size_t head, int page, int end_page) {
       ScorePages(static_cast<int>(head), slot, tiles.keys[head], page,
@@ -143,7 +144,7 @@ void RowScan::Run(int64_t first, int64_t end,
   }
 }
 
-int64_t RowScan::ScoresApart() const {
+int64_t RowScan::LaneScoresApart() const {
   const ScanLane* lanes = task_.lanes;
   if (task_.reduced_lanes > 0) return 0;
   if (task_.num_lanes == 1) return kTileKeys;
@@ -157,18 +158,18 @@ int64_t RowScan::ScoresApart() const {
   return apart;
 }
 
-bool RowScan::HaveScoresInPlace(int64_t slot) const {
+bool RowScan::ScoresGoInPlace(int64_t slot) const {
   const int64_t first = slot - level_.lead;
-  return scores_apart_ > 0 && first >= 0 &&
+  return lane_scores_apart_ > 0 && first >= 0 &&
          first + kTileKeys <= task_.lanes[0].num_scores;
 }
 
 void RowScan::PlaceScores(int64_t slot, bool in_place) {
   for (int head = 0; head < task_.num_kv_heads; ++head) {
     UnitRows& rows = rows_[head];
-    rows.scores = in_place ? task_.LaneOf(head, 0).scores + slot - level_.lead
+    rows.scores = in_place ? task_.LaneOf(head, 0).scores + (slot - level_.lead)
                            : tile_scores_[head];
-    rows.scores_stride = in_place ? scores_apart_ : kTileKeys;
+    rows.scores_stride = in_place ? lane_scores_apart_ : kTileKeys;
   }
 }
 

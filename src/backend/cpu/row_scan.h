@@ -121,9 +121,10 @@ class RowScan {
                  std::byte* wide) const;
   // From a lane's scores to those of the next one, where they are one row's;
   // 0: they are reduced, or lie anyhow.
-  int64_t ScoresApart() const;
-  // Whether kernels write the tile's scores where they go, all 128 of a lane.
-  bool HaveScoresInPlace(int64_t slot) const;
+  int64_t LaneScoresApart() const;
+  // Whether kernels write the tile's scores where they go: each lane has room
+  // for 128 there.
+  bool ScoresGoInPlace(int64_t slot) const;
   // Says where kernels write those of the tile that begins at `slot`.
   void PlaceScores(int64_t slot, bool in_place);
   // Takes scores that are not written in place to where they go.
@@ -132,7 +133,7 @@ class RowScan {
   const ScanTask task_;
   const SummaryLayout::Level level_;
   const int width_;  // of a row, in elements
-  const int64_t scores_apart_;
+  const int64_t lane_scores_apart_;
   // Of a KV head: those that lie together, or a tile where the kernel takes
   // that.
   int pages_at_once_ = 1;

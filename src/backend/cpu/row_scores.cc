@@ -278,14 +278,18 @@ std::span<const float> RowScores::ScoreNormalizer(const ScoreTask& task,
 
 void RowScores::FindFixed(const ScoreTask& task) {
   fixed_.clear();
+  if (!task.fixed) return;
   const int64_t stride = task.program.rows.stride;
-  const int64_t block = task.program.block_tokens;
-  for (const int64_t b : task.fixed) {
-    int64_t j = (b * block + stride - 1) / stride;
-    for (; j < std::ssize(rows_) && j * stride < (b + 1) * block; ++j) {
-      fixed_.push_back(static_cast<int32_t>(j));
+  const int64_t end = std::ssize(rows_) * stride;
+  task.fixed.ForEachPage(PagesFor(end), [&](int64_t page, uint32_t tokens) {
+    const int64_t first = page * kPageTokens;
+    int64_t j = (first + stride - 1) / stride;
+    for (; j * stride < std::min(first + kPageTokens, end); ++j) {
+      if ((tokens >> (j * stride - first) & 1) != 0) {
+        fixed_.push_back(static_cast<int32_t>(j));
+      }
     }
-  }
+  });
 }
 
 void RowScores::FindEmpty(const ScoreTask& task) {
@@ -311,7 +315,7 @@ void RowScores::FindEmpty(const ScoreTask& task) {
 
 bool RowScores::ReduceRawRows(const ScoreTask& task) {
   const RawScores& raw = task.raw;
-  if (raw.rows == nullptr || !task.fixed.empty() || !empty_.empty() ||
+  if (raw.rows == nullptr || task.fixed || !empty_.empty() ||
       !ReducesHeadsAlone(task.program)) {
     return false;
   }

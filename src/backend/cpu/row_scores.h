@@ -43,7 +43,7 @@ struct ScoreTask {
   int first_head = 0;
   int end_head = 0;
   RawScores raw = {};
-  std::span<const int32_t> fixed = {};  // partitions, ascending
+  FixedTokens fixed = {};  // false: nothing is fixed
 };
 
 // The truth: float32 sums over ascending channels, heads and rows; but for the
