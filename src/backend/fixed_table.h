@@ -58,12 +58,12 @@ struct FixedTokens {
   // fixed token. REQUIRES: as above.
   template <typename F>
   void ForEachPage(int64_t num_pages, F&& f) const {
+    constexpr int64_t kPassedPages = 8;  // at a time: most have none
     for (int64_t first = 0; first < num_pages; first += kFixedSegmentPages) {
       const uint32_t* of_segment = &(*this)[first];
       const int64_t count =
           std::min<int64_t>(num_pages - first, kFixedSegmentPages);
       for (int64_t i = 0; i < count; i += kPassedPages) {
-        // Most pages have none.
         const int64_t end = std::min(i + kPassedPages, count);
         uint32_t any = 0;
         for (int64_t j = i; j < end; ++j) any |= of_segment[j];
@@ -74,9 +74,6 @@ struct FixedTokens {
       }
     }
   }
-
- private:
-  static constexpr int64_t kPassedPages = 8;  // at a time
 };
 
 // One layer's, of one selector, of every request in a step. Where queries

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kWordNumbers = 2;
 
-void PackPairs(const BFloat16* q, int64_t width, int64_t stride, float* to) {
+void PackPairs(const BFloat16* q, int64_t width, float* to, int64_t stride) {
   if (stride == 1) {
     std::memcpy(to, q, static_cast<size_t>(width) * sizeof(*q));
     return;
@@ -27,11 +27,11 @@ int64_t QueryFloats(QueryWords words, int64_t width) {
 }
 
 template <typename T>
-void PackQuery(QueryWords words, const T* q, int64_t width, int64_t stride,
-               float* to) {
+void PackQuery(QueryWords words, const T* q, int64_t width, float* to,
+               int64_t stride) {
   if (words == QueryWords::kBFloat16) {
     if constexpr (std::is_same_v<T, BFloat16>) {
-      return PackPairs(q, width, stride, to);
+      return PackPairs(q, width, to, stride);
     }
     CHECK(false, "pairs are of bfloat16, and q has {} bytes", sizeof(T));
   }
@@ -44,8 +44,8 @@ void PackQuery(QueryWords words, const T* q, int64_t width, int64_t stride,
   }
 }
 
-template void PackQuery(QueryWords, const float*, int64_t, int64_t, float*);
-template void PackQuery(QueryWords, const BFloat16*, int64_t, int64_t, float*);
-template void PackQuery(QueryWords, const Float16*, int64_t, int64_t, float*);
+template void PackQuery(QueryWords, const float*, int64_t, float*, int64_t);
+template void PackQuery(QueryWords, const BFloat16*, int64_t, float*, int64_t);
+template void PackQuery(QueryWords, const Float16*, int64_t, float*, int64_t);
 
 }  // namespace winnow

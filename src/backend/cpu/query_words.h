@@ -15,8 +15,8 @@ int64_t QueryFloats(QueryWords words, int64_t width);
 // Packs q [width]: what comes as number i of it goes to to[i * stride].
 // REQUIRES: pairs are made of bfloat16.
 template <typename T>
-void PackQuery(QueryWords words, const T* q, int64_t width, int64_t stride,
-               float* to);
+void PackQuery(QueryWords words, const T* q, int64_t width, float* to,
+               int64_t stride);
 
 }  // namespace winnow
 

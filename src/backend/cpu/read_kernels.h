@@ -116,7 +116,7 @@ struct UnitRows {
   float* values = nullptr;     // [num_rows, v_dim]
   float* kept = nullptr;       // scratch [num_rows + 16]
   float* scores = nullptr;     // scratch, or out: [num_rows, scores_stride]
-  int64_t scores_stride = kTileKeys;  // of a unit as it is
+  int64_t scores_stride = kTileKeys;  // as it is, where there are weights
   float* weights = nullptr;           // scratch words [num_rows, 128]
   // Scratch words [k_dim words, 32]; of unit_tile_bfloat16, floats [k_dim or
   // v_dim, the greater, 32].

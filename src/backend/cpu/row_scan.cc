@@ -148,12 +148,12 @@ int64_t RowScan::LaneScoresApart() const {
   const ScanLane* lanes = task_.lanes;
   if (task_.reduced_lanes > 0) return 0;
   if (task_.num_lanes == 1) return kTileKeys;
-  for (int i = 1; i < task_.num_lanes; ++i) {
-    if (lanes[i].row != lanes[0].row) return 0;
-  }
   const int64_t apart = lanes[1].scores - lanes[0].scores;
   for (int i = 1; i < task_.num_lanes; ++i) {
-    if (lanes[i].scores - lanes[i - 1].scores != apart) return 0;
+    if (lanes[i].row != lanes[0].row ||
+        lanes[i].scores - lanes[i - 1].scores != apart) {
+      return 0;
+    }
   }
   return apart;
 }
@@ -179,6 +179,8 @@ int64_t RowScan::CopiedSlots() const {
 
 void RowScan::PackQueries(int head, float* words) const {
   const int64_t k_dim = task_.cache.format.k_dim;
+  const int64_t lane_floats = by_tile_ ? 1 : QueryFloats(query_, width_);
+  const int64_t stride = by_tile_ ? kUnitRows : 1;
   WithFloatType(task_.q.dtype, [&](auto element) {
     using Q = decltype(element);
     Q parts[kMaxReadDim];
@@ -189,12 +191,7 @@ void RowScan::PackQueries(int head, float* words) const {
         SplitBySign(q, k_dim, parts);
         q = parts;
       }
-      if (by_tile_) {
-        PackQuery(query_, q, width_, kUnitRows, words + i);
-      } else {
-        PackQuery(query_, q, width_, 1,
-                  words + i * QueryFloats(query_, width_));
-      }
+      PackQuery(query_, q, width_, words + i * lane_floats, stride);
     }
   });
 }

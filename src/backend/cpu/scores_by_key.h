@@ -10,10 +10,9 @@
 // 26 to 31.5 at 128.)
 //
 // Four keys' words transposed within registers, once for all rows, to meet
-// queries that stand there four times, take fewer shuffles. By a driver that is
-// not kept (a Zen 4 core, 4 rows, head_dim 64 and 128): 43 and 48 GB/s in place
-// of 39 and 44 from the caches. From memory Select of `quest` was slower so,
-// that of others no faster.
+// queries that stand there four times, take fewer shuffles. By trials without a
+// record, on a Zen 4: faster from the caches; from memory Select of `quest` was
+// slower so, that of others no faster.
 //
 // With AMX: scores_by_tile.h, and values by tiles too, unit_amx.cc. (Its scores
 // before this file's values: nothing from memory.)

@@ -92,7 +92,7 @@ void PackQuery(const ReadJob& job, const LanePlace& place, QueryWords words,
   WithFloatType(q.dtype, [&](auto element) {
     using T = decltype(element);
     PackQuery(words, q.Row<T>(place.row) + place.q_head * q.stride[1],
-              job.cache.format.k_dim, stride, to);
+              job.cache.format.k_dim, to, stride);
   });
 }
 
