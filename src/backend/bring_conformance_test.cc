@@ -7,6 +7,7 @@
 #include <set>
 
 #include "backend/bring_oracle.h"
+#include "backend/random_lists.h"
 #include "backend/read_result.h"
 #include "backend/replacement.h"
 #include "backend/seeded_test.h"
@@ -14,95 +15,6 @@
 
 namespace winnow {
 namespace {
-
-// What the rows of a step read: by row, the lists of one scope, or every page.
-struct ListsOfRows {
-  struct Row {
-    std::vector<std::vector<Pick>> lists;  // empty: every page
-  };
-  std::vector<Row> rows;
-
-  // To the device, as rows [first, end) of a step.
-  PickLists Upload(TestDevice& device, int64_t first, int64_t end,
-                   int64_t num_heads) const {
-    int64_t capacity = 1;
-    for (const Row& row : rows) {
-      for (const auto& list : row.lists) {
-        capacity = std::max(capacity, std::ssize(list));
-      }
-    }
-    TestArray picks(Dtype::kUInt32, {end - first, num_heads, capacity, 2});
-    TestArray num_picks(Dtype::kInt32, {end - first, num_heads});
-    std::vector<int32_t> num_lists;
-    std::ranges::fill(num_picks.values, 77777.0);  // behind the lists: nothing
-    for (int64_t row = first; row < end; ++row) {
-      const auto& lists = rows[static_cast<size_t>(row)].lists;
-      num_lists.push_back(
-          static_cast<int32_t>(std::max<int64_t>(1, std::ssize(lists))));
-      const int64_t of_row = (row - first) * num_heads;
-      num_picks.values[static_cast<size_t>(of_row)] = kEveryPage;
-      for (int64_t list = 0; list < std::ssize(lists); ++list) {
-        const auto& of_list = lists[static_cast<size_t>(list)];
-        num_picks.values[static_cast<size_t>(of_row + list)] =
-            static_cast<double>(of_list.size());
-        for (int64_t i = 0; i < std::ssize(of_list); ++i) {
-          const auto at =
-              static_cast<size_t>(((of_row + list) * capacity + i) * 2);
-          picks.values[at] = of_list[static_cast<size_t>(i)].page;
-          picks.values[at + 1] = of_list[static_cast<size_t>(i)].tokens;
-        }
-      }
-    }
-    PickLists lists;
-    lists.first_row = static_cast<int>(first);
-    lists.picks = device.Upload(picks);
-    lists.num_picks = device.Upload(num_picks);
-    lists.num_lists = device.Upload(Int32Array(num_lists));
-    return lists;
-  }
-};
-
-// Some pages of a row at `position`, each in part or whole; always its own.
-std::vector<Pick> RandomList(int64_t position, double share,
-                             RandomSource& random) {
-  std::vector<Pick> list;
-  for (int64_t page = 0; page * kPageTokens <= position; ++page) {
-    const bool is_last = (page + 1) * kPageTokens > position;
-    if (!is_last && !random.Chance(share)) continue;
-    const int64_t behind = (page + 1) * kPageTokens - 1 - position;
-    const uint32_t visible = ~0u >> std::clamp<int64_t>(behind, 0, 31);
-    uint32_t tokens =
-        random.Chance(0.5)
-            ? ~0u
-            : static_cast<uint32_t>(random.Between(0, 0xffffffffll) &
-                                    random.Between(0, 0xffffffffll));
-    if (random.Chance(0.3)) tokens = 0xffu << (8 * random.Between(0, 3));
-    if (is_last) tokens |= 1u << (position % kPageTokens);
-    tokens &= visible;
-    if (tokens != 0) list.push_back({static_cast<uint32_t>(page), tokens});
-  }
-  return list;
-}
-
-// The same scope for all rows of a request; some rows read every page.
-ListsOfRows RandomLists(const KvShape& shape,
-                        const std::vector<RequestRows>& requests, double share,
-                        RandomSource& random) {
-  ListsOfRows lists;
-  for (const RequestRows& request : requests) {
-    const int num_lists = random.Among(
-        {1, shape.num_kv_heads, shape.num_kv_heads, shape.num_q_heads()});
-    for (int32_t t = 0; t < request.num_tokens; ++t) {
-      auto& row = lists.rows.emplace_back();
-      if (random.Chance(0.1)) continue;
-      for (int list = 0; list < num_lists; ++list) {
-        row.lists.push_back(
-            RandomList(request.first_position + t, share, random));
-      }
-    }
-  }
-  return lists;
-}
 
 struct Positions {
   int64_t first = 0, last = 0;  // both included

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "backend/attention_oracle.h"
 #include "backend/closeness.h"
 #include "backend/paged_case.h"
 #include "backend/read_result.h"
@@ -85,45 +86,15 @@ ReadResult RunRead(TestDevice& device, const ReadCase& read) {
   return RunRead(device, read, read.paged.requests(), read.q, 0);
 }
 
-// Attention of one row and head in float64.
-struct Attention {
-  std::vector<double> values, magnitudes;  // [v_dim]
-  double lse = 0;
-};
-
-Attention Attend(const ReadCase& read, size_t request, int64_t position,
-                 int64_t row, int head) {
-  const KvShape& shape = read.paged.shape();
-  const TestArray& keys = read.paged.keys(request);
-  const TestArray& values = read.paged.values(request);
-  const int kv_head = head / shape.group_heads;
+// Of a row and q head, over all that the row may see.
+Attention AttendAll(const ReadCase& read, size_t request, int64_t position,
+                    int64_t row, int head) {
   const int64_t first =
       read.window > 0 ? std::max<int64_t>(0, position - read.window + 1) : 0;
-  const std::span<const double> query = read.q.numbers(row, head);
-  std::vector<double> scores;
-  for (int64_t token = first; token <= position; ++token) {
-    scores.push_back(read.scale *
-                     std::transform_reduce(query.begin(), query.end(),
-                                           keys.numbers(token, kv_head).begin(),
-                                           0.0));
-  }
-  const double maximum = std::ranges::max(scores);
-  double sum = 0;
-  for (double& score : scores) sum += score = std::exp(score - maximum);
-  Attention attention;
-  attention.lse = maximum + std::log(sum);
-  attention.values.assign(static_cast<size_t>(shape.v_dim), 0);
-  attention.magnitudes = attention.values;
-  for (int64_t token = first; token <= position; ++token) {
-    const double weight = scores[static_cast<size_t>(token - first)] / sum;
-    const std::span<const double> value = values.numbers(token, kv_head);
-    for (size_t i = 0; i < value.size(); ++i) {
-      const double term = weight * value[i];
-      attention.values[i] += term;
-      attention.magnitudes[i] += std::abs(term);
-    }
-  }
-  return attention;
+  std::vector<int64_t> tokens(static_cast<size_t>(position + 1 - first));
+  std::iota(tokens.begin(), tokens.end(), first);
+  return Attend(read.paged, request, head / read.paged.shape().group_heads,
+                read.q.numbers(row, head), double{read.scale}, tokens);
 }
 
 void ExpectAttention(const ReadCase& read, const ReadResult& got) {
@@ -138,7 +109,7 @@ void ExpectAttention(const ReadCase& read, const ReadResult& got) {
     for (int t = 0; t < rows.num_tokens; ++t, ++row) {
       for (int head = 0; head < shape.num_q_heads(); ++head) {
         const Attention expected =
-            Attend(read, r, rows.first_position + t, row, head);
+            AttendAll(read, r, rows.first_position + t, row, head);
         close_lse.Expect({row, head}, expected.lse, 1 + std::abs(expected.lse));
         for (int i = 0; i < shape.v_dim; ++i) {
           const auto c = static_cast<size_t>(i);
@@ -238,18 +209,6 @@ TEST_P(ReadConformanceTest, BitsDoNotDependOnTheWorkAtHand) {
       ExpectSame(RunRead(device, read), expected);
     }
   }
-}
-
-// The rows [begin, end) of the first dimension.
-TestArray RowsOf(const TestArray& array, int64_t begin, int64_t end) {
-  std::vector<int64_t> shape = array.shape;
-  const int64_t row_size =
-      shape[0] == 0 ? 0 : std::ssize(array.values) / shape[0];
-  shape[0] = end - begin;
-  TestArray rows(array.dtype, shape);
-  std::copy(array.values.begin() + begin * row_size,
-            array.values.begin() + end * row_size, rows.values.begin());
-  return rows;
 }
 
 TEST_P(ReadConformanceTest, BitsDoNotDependOnTheBatch) {

@@ -49,6 +49,17 @@ TestArray RandomArray(Dtype dtype, std::vector<int64_t> shape,
   return array;
 }
 
+TestArray RowsOf(const TestArray& array, int64_t begin, int64_t end) {
+  std::vector<int64_t> shape = array.shape;
+  const int64_t row_size =
+      shape[0] == 0 ? 0 : std::ssize(array.values) / shape[0];
+  shape[0] = end - begin;
+  TestArray rows(array.dtype, shape);
+  std::copy(array.values.begin() + begin * row_size,
+            array.values.begin() + end * row_size, rows.values.begin());
+  return rows;
+}
+
 TestArray Int32Array(const std::vector<int32_t>& values) {
   TestArray array(Dtype::kInt32, {std::ssize(values)});
   array.values.assign(values.begin(), values.end());

@@ -58,6 +58,8 @@ struct TestArray {
 
 TestArray RandomArray(Dtype dtype, std::vector<int64_t> shape,
                       RandomSource& random);
+// The rows [begin, end) of the first dimension.
+TestArray RowsOf(const TestArray& array, int64_t begin, int64_t end);
 TestArray Int32Array(const std::vector<int32_t>& values);
 
 // `value` as an element type holds it, and its bytes.

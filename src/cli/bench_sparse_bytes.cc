@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "backend/token_runs.h"
 #include "cli/bench_sparse.h"
 
 namespace winnow {
@@ -91,16 +92,12 @@ std::vector<Bytes> BenchSparse::Picked() const {
       const std::byte* slice =
           cache_.Slice(cache_.page_table.Row(0)[pick.page], kv_head);
       // Runs of tokens, of K and of V.
-      for (uint32_t left = pick.tokens; left != 0;) {
-        const int first = std::countr_zero(left);
-        const int count = std::countr_one(left >> first);
+      ForEachRun(pick.tokens, [&](int first, int count) {
         const size_t bytes = static_cast<size_t>(count) * key_bytes;
         const std::byte* k = slice + static_cast<size_t>(first) * key_bytes;
         halves.emplace_back(k, bytes);
         halves.emplace_back(k + format.v_offset_bytes, bytes);
-        if (first + count == kPageTokens) break;
-        left = left >> (first + count) << (first + count);
-      }
+      });
     }
   }
   return halves;

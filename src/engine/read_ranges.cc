@@ -1,8 +1,8 @@
 #include "engine/read_ranges.h"
 
 #include <algorithm>
-#include <bit>
 
+#include "backend/token_runs.h"
 #include "base/ids.h"
 
 namespace winnow {
@@ -26,18 +26,10 @@ void AddRange(int first, int end, int num_heads, VisibleTokens visible,
 void AddPick(const Pick& pick, int num_heads, VisibleTokens visible,
              std::vector<Change>* changes) {
   const int page_first = static_cast<int>(pick.page) * kPageTokens;
-  uint32_t rest = pick.tokens;
-  int first = 0;
-  while (rest != 0) {
-    const int skipped = std::countr_zero(rest);
-    rest >>= skipped;
-    const int length = std::countr_one(rest);
-    first += skipped;
-    AddRange(page_first + first, page_first + first + length, num_heads,
-             visible, changes);
-    first += length;
-    rest = length < kPageTokens ? rest >> length : 0;
-  }
+  ForEachRun(pick.tokens, [&](int first, int count) {
+    AddRange(page_first + first, page_first + first + count, num_heads, visible,
+             changes);
+  });
 }
 
 }  // namespace

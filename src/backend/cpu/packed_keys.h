@@ -1,20 +1,26 @@
-// PackedKeys: the tokens that a unit has picked, side by side, where they lie
-// scattered over its pages.
+// PackedKeys: picked tokens side by side, where they lie scattered over pages.
 #ifndef WINNOW_BACKEND_CPU_PACKED_KEYS_H_
 #define WINNOW_BACKEND_CPU_PACKED_KEYS_H_
 
+#include <span>
+
 #include "backend/cpu/read_kernels.h"
 #include "backend/cpu/read_workspace.h"
+#include "backend/picks.h"
 
 namespace winnow {
 
-// Kernels take in sixteen keys where one of them is picked. Of single tokens,
-// as clusters have them, two or three are picked a page: packed, the four pages
-// of a unit are half a page. What is packed depends on the picks of the unit
-// alone; a run of tokens never is, so that what reads everything keeps its
-// bits. Owns nothing: one unit's keys and values are the caller's scratch.
+// Kernels take in sixteen keys where one of them is picked, and have as much to
+// do around a tile of few keys as around a full one. Of single tokens, as
+// clusters have them, two or three are picked a page: packed, the four pages of
+// a tile are half a page. What is packed depends on the picks alone; a run of
+// tokens never is, so that what reads everything keeps its bits. Owns nothing:
+// a tile's keys and values are the caller's scratch.
 class PackedKeys {
  public:
+  // As many picks are packed together, at most.
+  static constexpr int kMaxPicks = 16;
+
   // Numbers of a token's key and value, and the bytes of each.
   struct Shape {
     int k_stride = 0;
@@ -23,22 +29,23 @@ class PackedKeys {
   };
   PackedKeys(const Shape& shape, ScratchCutter& scratch);
 
-  // Whether a unit that picks these tokens is packed: where that leaves at most
-  // a third of its half pages, and so a page at most.
-  static bool AreScattered(const uint32_t (&tokens)[kTilePages]);
+  // How many of `picks`, from the first one on, are packed into one tile: the
+  // most whole fours, or all, whose tokens a tile has room for and are
+  // scattered: packed, they take two thirds of their half pages at most, and
+  // two fewer. 0: the first four are read as they lie.
+  static int NumTogether(std::span<const Pick> picks);
 
-  // The unit as Pack will leave it; fetches the keys and values that it takes.
-  // REQUIRES: it is picked, and its tokens are scattered.
-  TileKeys Find(const TileKeys& unit) const;
-
-  // Copies the unit's tokens to where its packed keys are, until the next call.
-  // REQUIRES: as above.
-  void Pack(const TileKeys& unit) const;
+  static int CountTokens(const TileKeys& tile);
+  // Copies the picked tokens of `tile` behind `num_tokens` that are packed;
+  // returns how many are then.
+  int Add(const TileKeys& tile, int num_tokens) const;
+  // What `num_tokens` packed tokens of such tiles are read as.
+  TileKeys Packed(const TileKeys& tile, int num_tokens) const;
 
  private:
   const int64_t k_bytes_, v_bytes_;  // of a token
-  std::byte* const k_;               // [kTilePageTokens, k_stride]
-  std::byte* const v_;               // [kTilePageTokens, v_stride]
+  std::byte* const k_;               // [kTileKeys, k_stride]
+  std::byte* const v_;               // [kTileKeys, v_stride]
 };
 
 }  // namespace winnow

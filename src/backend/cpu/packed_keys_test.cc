@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cstring>
 #include <random>
 #include <vector>
@@ -68,93 +69,126 @@ bool IsPicked(const TileKeys& unit, int key) {
   return (unit.tokens[key / kTilePageTokens] >> key % kTilePageTokens & 1) != 0;
 }
 
-void ExpectPacked(const TileKeys& unit, const TileKeys& packed) {
+std::vector<Pick> PicksOf(const std::vector<uint32_t>& tokens) {
+  std::vector<Pick> picks;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    picks.push_back({static_cast<uint32_t>(3 * i), tokens[i]});
+  }
+  return picks;
+}
+
+int NumTogether(const std::vector<uint32_t>& tokens) {
+  return PackedKeys::NumTogether(PicksOf(tokens));
+}
+
+std::vector<uint32_t> Repeated(int count, uint32_t tokens) {
+  return std::vector<uint32_t>(static_cast<size_t>(count), tokens);
+}
+
+// Packs tiles, and expects their tokens one after the other.
+void ExpectPacked(const PackedKeys& packer, const std::vector<TileKeys>& tiles,
+                  int* num_tokens) {
+  *num_tokens = 0;
+  for (const TileKeys& tile : tiles) {
+    const int before = *num_tokens;
+    *num_tokens = packer.Add(tile, before);
+    EXPECT_EQ(*num_tokens, before + PackedKeys::CountTokens(tile));
+  }
+  const TileKeys packed = packer.Packed(tiles[0], *num_tokens);
+  EXPECT_EQ(packed.begin, 0);
+  EXPECT_EQ(packed.end, *num_tokens);
+  EXPECT_TRUE(packed.picked);
   const auto row_bytes = [](int stride) {
     return static_cast<size_t>(stride) * sizeof(float);
   };
   int next = 0;
-  for (int key = 0; key < kTileKeys; ++key) {
-    if (!IsPicked(unit, key)) continue;
-    ASSERT_TRUE(IsPicked(packed, next)) << next;
-    EXPECT_EQ(std::memcmp(RowOf(unit.k, unit.k_stride, key),
-                          RowOf(packed.k, packed.k_stride, next),
-                          row_bytes(unit.k_stride)),
-              0)
-        << "key " << key;
-    EXPECT_EQ(std::memcmp(RowOf(unit.v, unit.v_stride, key),
-                          RowOf(packed.v, packed.v_stride, next),
-                          row_bytes(unit.v_stride)),
-              0)
-        << "value " << key;
-    ++next;
+  for (const TileKeys& tile : tiles) {
+    for (int key = 0; key < kTileKeys; ++key) {
+      if (!IsPicked(tile, key)) continue;
+      ASSERT_TRUE(IsPicked(packed, next)) << next;
+      EXPECT_EQ(std::memcmp(RowOf(tile.k, tile.k_stride, key),
+                            RowOf(packed.k, packed.k_stride, next),
+                            row_bytes(tile.k_stride)),
+                0)
+          << "key " << key;
+      EXPECT_EQ(std::memcmp(RowOf(tile.v, tile.v_stride, key),
+                            RowOf(packed.v, packed.v_stride, next),
+                            row_bytes(tile.v_stride)),
+                0)
+          << "value " << key;
+      ++next;
+    }
   }
-  EXPECT_EQ(packed.begin, 0);
-  EXPECT_EQ(packed.end, next);
-  EXPECT_TRUE(packed.picked);
   for (int key = next; key < kTileKeys; ++key) {
     EXPECT_FALSE(IsPicked(packed, key)) << key;
   }
 }
 
-TEST(PackedKeysTest, HasTheTokensThatAreScatteredInTheirOrder) {
+TEST(PackedKeysTest, HasTheTokensInTheirOrder) {
   std::mt19937 random(7);
-  int num_packed = 0, num_of_two_halves = 0;
-  for (int round = 0; round < 400; ++round) {
+  int num_full = 0, num_of_two_pages = 0;
+  for (int round = 0; round < 100; ++round) {
     NumberedUnit numbered(round % 2 == 0);
-    uint32_t tokens[kTilePages];
-    for (uint32_t& of_page : tokens) {
-      of_page = static_cast<uint32_t>(random() & random() & random());
-      if (random() % 4 == 0) of_page &= 0xff00ff00;
+    std::vector<TileKeys> tiles;
+    int num_left = round % 10 == 0 ? kTileKeys : 100;
+    for (int tile = 0; tile < 4; ++tile) {
+      uint32_t tokens[kTilePages];
+      for (uint32_t& of_page : tokens) {
+        of_page = static_cast<uint32_t>(random() & random());
+        if (random() % 4 == 0) of_page = 0xffu << 8 * (random() % 4);
+        while (std::popcount(of_page) > num_left) of_page &= of_page - 1;
+        num_left -= std::popcount(of_page);
+      }
+      tiles.push_back(numbered.Of(tokens));
     }
-    if (!PackedKeys::AreScattered(tokens)) continue;
-    const TileKeys unit = numbered.Of(tokens);
-    const PackedKeys packer = numbered.Packed();
-    const TileKeys packed = packer.Find(unit);
-    packer.Pack(unit);
-    ExpectPacked(unit, packed);
-    ++num_packed;
-    num_of_two_halves += packed.end > kHalfTokens ? 1 : 0;
+    int num_tokens = 0;
+    ExpectPacked(numbered.Packed(), tiles, &num_tokens);
+    num_full += num_tokens == kTileKeys ? 1 : 0;
+    num_of_two_pages += num_tokens > kTilePageTokens ? 1 : 0;
   }
-  EXPECT_GT(num_packed, 50);
-  EXPECT_GT(num_of_two_halves, 10);
-}
-
-TEST(PackedKeysTest, APageIsTheMost) {
-  NumberedUnit numbered(false);
-  const uint32_t tokens[] = {0x000f000f, 0x00f000f0, 0x0f000f00, 0xf000f000};
-  ASSERT_TRUE(PackedKeys::AreScattered(tokens));
-  const TileKeys unit = numbered.Of(tokens);
-  const PackedKeys packer = numbered.Packed();
-  const TileKeys packed = packer.Find(unit);
-  packer.Pack(unit);
-  ExpectPacked(unit, packed);
-  EXPECT_EQ(packed.end, kTilePageTokens);
+  EXPECT_GT(num_full, 3);
+  EXPECT_GT(num_of_two_pages, 50);
 }
 
 // So that what reads everything, or all that a window leaves, has one
 // arithmetic.
-TEST(PackedKeysTest, ARunOfTokensIsNotScattered) {
+TEST(PackedKeysTest, ARunOfTokensIsNotPacked) {
   for (int begin = 0; begin < kTileKeys; ++begin) {
-    for (int end = begin; end <= kTileKeys; ++end) {
-      uint32_t tokens[kTilePages] = {};
+    for (int end = begin + 1; end <= kTileKeys; ++end) {
+      std::vector<uint32_t> tokens(kTilePages);
       for (int key = begin; key < end; ++key) {
-        tokens[key / kTilePageTokens] |= uint32_t{1} << key % kTilePageTokens;
+        tokens[static_cast<size_t>(key / kTilePageTokens)] |=
+            uint32_t{1} << key % kTilePageTokens;
       }
-      ASSERT_FALSE(PackedKeys::AreScattered(tokens)) << begin << ".." << end;
+      std::erase(tokens, 0u);
+      ASSERT_EQ(NumTogether(tokens), 0) << begin << ".." << end;
     }
   }
 }
 
-TEST(PackedKeysTest, ScatteredIsWhatLeavesAThirdOfTheHalves) {
-  EXPECT_TRUE(PackedKeys::AreScattered({1, 0, 2, 4}));
-  EXPECT_FALSE(PackedKeys::AreScattered({1, 0, 2, 0}));
-  EXPECT_TRUE(PackedKeys::AreScattered({0x10001, 0x10001, 0x10000, 0x7ff}));
-  // Seventeen tokens are two halves, of five.
-  EXPECT_FALSE(PackedKeys::AreScattered({0x10001, 0x10001, 0, 0x1fff}));
-  EXPECT_FALSE(PackedKeys::AreScattered({0, 0, 0, 0}));
-  // A token more than a page.
-  EXPECT_FALSE(PackedKeys::AreScattered(
-      {0x000f000f, 0x00f000f0, 0x0f000f00, 0xf000f001}));
+TEST(PackedKeysTest, PacksWhatLeavesTwoThirdsOfTheHalvesAndTwoFewer) {
+  EXPECT_EQ(NumTogether({1, 2, 4}), 3);
+  EXPECT_EQ(NumTogether({1, 2}), 0);
+  // Eight tokens a page: two halves of four.
+  EXPECT_EQ(NumTogether(Repeated(4, 0xff00)), 4);
+  // Six halves become four, or five.
+  EXPECT_EQ(NumTogether({0xffff, 0xff00ff, 0xff00ff, 0xff}), 4);
+  EXPECT_EQ(NumTogether({0xffff, 0xffff00ff, 0xffff00ff, 1}), 0);
+  EXPECT_EQ(NumTogether({}), 0);
+}
+
+TEST(PackedKeysTest, PacksAsManyFoursAsATileHolds) {
+  EXPECT_EQ(NumTogether(Repeated(40, 0x10)), PackedKeys::kMaxPicks);
+  EXPECT_EQ(NumTogether(Repeated(7, 0x10)), 7);
+  EXPECT_EQ(NumTogether(Repeated(16, 0xff)), 16);
+  // A token more than a tile has room for.
+  std::vector<uint32_t> tokens = Repeated(16, 0xff);
+  tokens[15] = 0x1ff;
+  EXPECT_EQ(NumTogether(tokens), 12);
+  // Whole pages behind what is scattered.
+  tokens = Repeated(16, 0x10);
+  for (size_t i = 4; i < 8; ++i) tokens[i] = ~0u;
+  EXPECT_EQ(NumTogether(tokens), 4);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "backend/cpu/fetch_lines.h"
+#include "backend/token_runs.h"
 
 namespace winnow {
 
@@ -211,12 +212,11 @@ void TilePages::FetchPicked(std::span<const Pick> picks) const {
   for (const Pick& pick : picks) {
     const std::byte* slice = SliceOf(pick.page);
     if (slice == nullptr) continue;
-    for (uint32_t tokens = pick.tokens; tokens != 0; tokens &= tokens - 1) {
-      const int token = std::countr_zero(tokens);
-      FetchToRead<kSecondLevel>(slice + token * k_bytes, k_bytes);
-      FetchToRead<kSecondLevel>(slice + v_offset_bytes_ + token * v_bytes,
-                                v_bytes);
-    }
+    ForEachRun(pick.tokens, [&](int first, int count) {
+      FetchToRead<kSecondLevel>(slice + first * k_bytes, count * k_bytes);
+      FetchToRead<kSecondLevel>(slice + v_offset_bytes_ + first * v_bytes,
+                                count * v_bytes);
+    });
   }
 }
 

@@ -6,15 +6,24 @@
 #include "backend/cpu/packed_keys.h"
 #include "backend/cpu/query_words.h"
 #include "backend/cpu/tile_pages.h"
+#include "backend/cpu/unit_tasks.h"
 
 namespace winnow {
 namespace {
 
-// How many units ahead scattered tokens are fetched. (Two CPUs of a Zen 4, by
-// trials without a record: a Read of single tokens, of `tidal`, was at 0.46 of
-// a plain read of the same bytes where they are fetched a unit ahead, or four
-// into the first level, at 0.73 four ahead into the second, at 0.68 eight.)
-constexpr int kFetchedUnits = 4;
+// How many picks ahead scattered tokens are fetched: into the second cache
+// level, as what is packed is copied from there.
+constexpr size_t kFetchedPicks = PackedKeys::kMaxPicks;
+
+// Calls f(four) for each four of `picks`; the last may be fewer.
+template <typename F>
+void ForEachFour(std::span<const Pick> picks, F&& f) {
+  while (!picks.empty()) {
+    const auto four = picks.first(std::min<size_t>(picks.size(), kUnitPicks));
+    f(four);
+    picks = picks.subspan(four.size());
+  }
+}
 
 // Finds the keys and values of the units of an item's KV head.
 class ItemUnits {
@@ -23,7 +32,8 @@ class ItemUnits {
             ScratchCutter& scratch)
       : pages_({job.cache, job.args.slots, rows.request, rows.kv_head, widen},
                scratch),
-        picks_(PicksOf(job, PlaceOf(job, rows, 0))) {
+        picks_(PicksOf(job, PlaceOf(job, rows, 0))),
+        unit_picks_(UnitPicks(picks_.list)) {
     const int last_lane = rows.num_lanes() - 1;
     visible_.last_of_first = job.rows.position(PlaceOf(job, rows, 0).row);
     visible_.last_of_last =
@@ -34,33 +44,42 @@ class ItemUnits {
         FirstVisible(visible_.last_of_last, job.step.window);
   }
 
-  // `keys` has been a unit of an item of the job, or none.
-  void FindUnit(int unit, TileKeys& keys) const {
-    if (picks_.every_page) return pages_.FindTile(unit, visible_, keys);
-    pages_.FindPicked(PicksOfUnit(unit), visible_.first_of_first,
-                      visible_.last_of_last, keys);
+  int unit_picks() const { return unit_picks_; }
+  bool every_page() const { return picks_.every_page; }
+
+  // Picks of a list: those of units [unit, unit + count).
+  std::span<const Pick> PicksOfUnits(int unit, int count) const {
+    const auto size = picks_.list.size();
+    const auto first = std::min(static_cast<size_t>(unit * unit_picks_), size);
+    return picks_.list.subspan(
+        first,
+        std::min(static_cast<size_t>(count * unit_picks_), size - first));
   }
 
-  // Fetches unit `unit` of a list where it will be packed: what is not is
-  // fetched as it is read.
-  void FetchScattered(int unit) const {
-    const std::span<const Pick> picks = PicksOfUnit(unit);
-    uint32_t tokens[kTilePages] = {};
-    for (size_t i = 0; i < picks.size(); ++i) tokens[i] = picks[i].tokens;
-    if (PackedKeys::AreScattered(tokens)) pages_.FetchPicked(picks);
+  // `keys` have been those of some unit of the job, or none. REQUIRES:
+  // everything is read.
+  void FindUnit(int unit, TileKeys& keys) const {
+    pages_.FindTile(unit, visible_, keys);
+  }
+  // Likewise at most four picks of the list.
+  void FindPicks(std::span<const Pick> picks, TileKeys& keys) const {
+    pages_.FindPicked(picks, visible_.first_of_first, visible_.last_of_last,
+                      keys);
+  }
+
+  // Fetches picks where they will be packed: what is not is fetched as it is
+  // read.
+  void FetchScattered(std::span<const Pick> picks) const {
+    if (unit_picks_ > kUnitPicks) return pages_.FetchPicked(picks);
+    ForEachFour(picks, [&](std::span<const Pick> four) {
+      if (PackedKeys::NumTogether(four) > 0) pages_.FetchPicked(four);
+    });
   }
 
  private:
-  // None where everything is read.
-  std::span<const Pick> PicksOfUnit(int unit) const {
-    const auto size = picks_.list.size();
-    const auto first = std::min(static_cast<size_t>(unit) * kUnitPicks, size);
-    return picks_.list.subspan(first,
-                               std::min<size_t>(kUnitPicks, size - first));
-  }
-
   const TilePages pages_;
   const RowPicks picks_;  // of all rows alike
+  const int unit_picks_;
   VisibleKeys visible_;
 };
 
@@ -79,6 +98,7 @@ class UnitRun {
       : job_(job),
         item_(item),
         dim_(job.cache.format.v_dim),
+        in_place_(ReadsInPlace(job)),
         num_lanes_(item.rows.num_lanes()),
         scratch_(job.workspace.Scratch(worker)),
         q_floats_(QueryFloats(job.unit_query, job.cache.format.k_dim)),
@@ -86,7 +106,8 @@ class UnitRun {
               int64_t{kHalfTokens} * job.cache.format.k_dim *
                   DtypeBytes(job.cache.format.k),
               job.unit_by_tile ? kTilePages : 1),
-        packed_(PackedShape(job), scratch_) {
+        packed_(PackedShape(job), scratch_),
+        open_(scratch_.Take<float>(StateFloats(dim_, num_lanes_))) {
     int32_t* first_key = scratch_.Take<int32_t>(num_lanes_);
     int32_t* last_key = scratch_.Take<int32_t>(num_lanes_);
     for (int lane = 0; lane < num_lanes_; ++lane) {
@@ -114,45 +135,50 @@ class UnitRun {
 
   // Returns the worker's next item.
   const ReadItem* Run(ItemQueue& queue) {
-    const ReadItem* next_item = nullptr;
-    if (!ReadsInPlace(job_)) {
+    if (!in_place_) {
       CHECK(item_.num_kv_heads == 1, "heads={}", item_.num_kv_heads);
-      UnitsOfHeads only;  // there is room for one copied unit, which is cached
-      for (int unit = 0; unit < item_.num_units; ++unit) {
-        FindUnits(unit, only);
-        ReadUnits(only);
-        Keep(unit, 0);
+      Turn only;  // there is room for one copied tile, which is cached
+      for (Place place; place.unit < item_.num_units; place = only.next) {
+        FindTurn(place, only);
+        ReadTurn(only);
       }
       return queue.Take();
     }
-    UnitsOfHeads of_turns[2];
-    FindUnits(0, of_turns[0]);
-    turn_.Add(of_turns[0].all());
-    for (int unit = 0; unit < item_.num_units; ++unit) {
-      UnitsOfHeads& next = of_turns[1 - unit % 2];
-      if (unit + 1 == item_.num_units) next_item = queue.Take();
-      FindNext(unit + 1, next_item, next);
-      const int fetched = unit + kFetchedUnits;
-      if (item_.num_kv_heads == 1 && fetched < item_.num_units) {
-        units_[0]->FetchScattered(item_.first_unit + fetched);
+    Turn turns[2];
+    FindTurn({}, turns[0]);
+    turn_.Add(turns[0].all());
+    const ReadItem* next_item = nullptr;
+    for (int number = 0;; number = 1 - number) {
+      Turn& turn = turns[number];
+      Turn& next = turns[1 - number];
+      const bool is_last = turn.next.unit == item_.num_units;
+      if (is_last) {
+        next_item = queue.Take();
+        FindFirst(next_item, next);
+      } else {
+        FindTurn(turn.next, next);
       }
+      FetchAhead(turn);
       turn_.Add(next.all());
-      ReadUnits(of_turns[unit % 2]);
-      for (int head = 0; head < item_.num_kv_heads; ++head) {
-        Keep(unit, head);
-      }
+      ReadTurn(turn);
+      if (is_last) return next_item;
     }
-    return next_item;
   }
 
  private:
-  // A unit of each KV head.
-  struct UnitsOfHeads {
+  // A unit of the item or, of its picks, those from `pick` on.
+  struct Place {
+    int unit = 0;
+    int pick = 0;
+  };
+  // What is read at a time: a unit of each KV head; or some picks of a unit.
+  struct Turn {
+    Place place, next;
     TileKeys keys[kMaxItemHeads];
     int count = 0;
-    // Where keys[0] are packed: what they are packed of.
-    bool is_packed = false;
-    TileKeys scattered;
+    // Where keys[0] are packed: the tiles that they are packed of.
+    TileKeys scattered[PackedKeys::kMaxPicks / kUnitPicks];
+    int num_scattered = 0;
 
     std::span<TileKeys> all() { return {keys, static_cast<size_t>(count)}; }
   };
@@ -179,69 +205,123 @@ class UnitRun {
     units_[head].emplace(job_, of_head, job_.unit_widen, scratch_);
   }
 
-  void ReadUnits(UnitsOfHeads& units) {
-    if (units.is_packed) packed_.Pack(units.scattered);
-    for (int head = 0; head < units.count; ++head) {
-      if (units.keys[head].begin < units.keys[head].end) continue;
+  void ReadTurn(Turn& turn) {
+    int num_packed = 0;
+    for (int i = 0; i < turn.num_scattered; ++i) {
+      num_packed = packed_.Add(turn.scattered[i], num_packed);
+    }
+    for (int head = 0; head < turn.count; ++head) {
+      if (turn.keys[head].begin < turn.keys[head].end) continue;
       std::fill_n(rows_[head].maximum, num_lanes_, kNoKeyYet);
     }
-    turn_.Read(units.all(), [&](size_t head, int page, int end) {
-      job_.unit(units.keys[head], page, end, rows_[head]);
+    turn_.Read(turn.all(), [&](size_t head, int page, int end) {
+      job_.unit(turn.keys[head], page, end, rows_[head]);
     });
+    for (int head = 0; head < turn.count; ++head) Keep(turn, head);
   }
 
-  void FindUnits(int unit, UnitsOfHeads& to) const {
+  void FindTurn(const Place& place, Turn& to) const {
+    to.place = place;
+    to.next = {.unit = place.unit + 1};
     to.count = item_.num_kv_heads;
+    to.num_scattered = 0;
     for (int head = 0; head < to.count; ++head) {
-      units_[head]->FindUnit(item_.first_unit + unit, to.keys[head]);
-    }
-    FindPacked(to);
-  }
-
-  // Lists of several KV heads are never read together.
-  void FindPacked(UnitsOfHeads& units) const {
-    TileKeys& keys = units.keys[0];
-    units.is_packed = units.count == 1 && keys.picked &&
-                      PackedKeys::AreScattered(keys.tokens);
-    if (!units.is_packed) return;
-    units.scattered = keys;
-    keys = packed_.Find(units.scattered);
-  }
-
-  // What comes after unit `unit - 1` of all heads, if anything. REQUIRES: K and
-  // V are read as they are stored.
-  void FindNext(int unit, const ReadItem* next_item, UnitsOfHeads& to) {
-    if (unit < item_.num_units) return FindUnits(unit, to);
-    to.count = next_item == nullptr ? 0 : next_item->num_kv_heads;
-    for (int head = 0; head < to.count; ++head) {
-      const ItemUnits units(job_, OfKvHead(next_item->rows, head), nullptr,
-                            scratch_);
-      units.FindUnit(next_item->first_unit, to.keys[head]);
-      const int num_fetched =
-          to.count == 1 ? std::min(kFetchedUnits, next_item->num_units) : 0;
-      for (int i = 0; i < num_fetched; ++i) {
-        units.FetchScattered(next_item->first_unit + i);
+      const ItemUnits& units = *units_[head];
+      const int unit = item_.first_unit + place.unit;
+      if (units.every_page()) {
+        units.FindUnit(unit, to.keys[head]);
+      } else {
+        FindPicks(units, units.PicksOfUnits(unit, 1), to, head);
       }
     }
-    FindPacked(to);
+  }
+
+  // What comes first of the worker's next item, if there is one. REQUIRES: K
+  // and V are read as they are stored.
+  void FindFirst(const ReadItem* item, Turn& to) {
+    to.place = to.next = {};
+    to.count = item == nullptr ? 0 : item->num_kv_heads;
+    to.num_scattered = 0;
+    for (int head = 0; head < to.count; ++head) {
+      const ItemUnits units(job_, OfKvHead(item->rows, head), nullptr,
+                            scratch_);
+      if (units.every_page()) {
+        units.FindUnit(item->first_unit, to.keys[head]);
+        continue;
+      }
+      const auto picks = units.PicksOfUnits(item->first_unit, item->num_units);
+      units.FetchScattered(
+          picks.first(std::min<size_t>(picks.size(), kFetchedPicks)));
+      FindPicks(units, units.PicksOfUnits(item->first_unit, 1), to, head);
+    }
+  }
+
+  // Of a unit's picks those from to.place on.
+  void FindPicks(const ItemUnits& units, std::span<const Pick> of_unit,
+                 Turn& to, int head) const {
+    const auto picks = of_unit.subspan(static_cast<size_t>(to.place.pick));
+    // Lists of several KV heads are never read together.
+    const int num_packed = to.count == 1 ? PackedKeys::NumTogether(picks) : 0;
+    const auto taken = picks.first(std::min(
+        picks.size(),
+        static_cast<size_t>(num_packed > 0 ? num_packed : kUnitPicks)));
+    if (taken.size() < picks.size()) {
+      to.next = {.unit = to.place.unit,
+                 .pick = to.place.pick + static_cast<int>(taken.size())};
+    }
+    if (num_packed == 0) return units.FindPicks(taken, to.keys[head]);
+    int num_tokens = 0;
+    ForEachFour(taken, [&](std::span<const Pick> four) {
+      TileKeys& tile = to.scattered[to.num_scattered];
+      units.FindPicks(four, tile);
+      if (!in_place_) {
+        num_tokens = packed_.Add(tile, num_tokens);
+        return;
+      }
+      num_tokens += PackedKeys::CountTokens(tile);
+      ++to.num_scattered;
+    });
+    to.keys[0] = packed_.Packed(to.scattered[0], num_tokens);
+  }
+
+  // Fetches what is packed kFetchedPicks later.
+  void FetchAhead(const Turn& turn) const {
+    const ItemUnits& units = *units_[0];
+    if (turn.count > 1 || units.every_page()) return;
+    const auto picks = units.PicksOfUnits(item_.first_unit, item_.num_units);
+    const auto ahead_of = [&](const Place& place) {
+      const int pick = place.unit * units.unit_picks() + place.pick;
+      return std::min(static_cast<size_t>(pick) + kFetchedPicks, picks.size());
+    };
+    const size_t first = ahead_of(turn.place);
+    units.FetchScattered(picks.subspan(first, ahead_of(turn.next) - first));
   }
 
   // What the kernel has left becomes the unit's state, or part of the group's.
-  void Keep(int unit, int head) const {
+  // Of a unit that is read in several turns, these are merged on their own
+  // first: its state is the same wherever it goes.
+  void Keep(const Turn& turn, int head) const {
     const UnitRows& rows = rows_[head];
     float* states = item_.partial + head * item_.head_floats;
+    const int unit = turn.place.unit;
+    const bool begins = turn.place.pick == 0, ends = turn.next.unit != unit;
     for (int lane = 0; lane < num_lanes_; ++lane) {
       const SoftmaxState state =
           StateAt(states, dim_, num_lanes_, item_.as_group ? 0 : unit, lane);
-      if (unit == 0 || !item_.as_group) state.MarkEmpty();
-      state.Merge(rows.values + int64_t{lane} * dim_, rows.maximum[lane],
-                  rows.sum[lane], job_.blend);
+      if (begins && (unit == 0 || !item_.as_group)) state.MarkEmpty();
+      const SoftmaxState open = StateAt(open_, dim_, num_lanes_, 0, lane);
+      if (begins) open.MarkEmpty();
+      (begins && ends ? state : open)
+          .Merge(rows.values + int64_t{lane} * dim_, rows.maximum[lane],
+                 rows.sum[lane], job_.blend);
+      if (!begins && ends) state.Merge(open, job_.blend);
     }
   }
 
   const ReadJob& job_;
   const ReadItem& item_;
   const int dim_;
+  const bool in_place_;
   const int num_lanes_;
   ScratchCutter scratch_;
   const int64_t q_floats_;
@@ -249,6 +329,7 @@ class UnitRun {
   std::optional<ItemUnits> units_[kMaxItemHeads];
   HalvesInTurn turn_;
   const PackedKeys packed_;
+  float* const open_;  // a state of each lane, of the turns of one unit
 };
 
 }  // namespace

@@ -2,9 +2,18 @@
 
 #include <algorithm>
 
+#include "backend/cpu/packed_keys.h"
 #include "backend/cpu/tile_pages.h"
 
 namespace winnow {
+
+int UnitPicks(std::span<const Pick> list) {
+  const size_t middle = list.size() / 2 / kUnitPicks * kUnitPicks;
+  const auto first =
+      list.subspan(middle, std::min<size_t>(kUnitPicks, list.size() - middle));
+  return PackedKeys::NumTogether(first) == 0 ? kUnitPicks
+                                             : PackedKeys::kMaxPicks;
+}
 
 TaskCursor::TaskCursor(const ReadJob& job)
     : job_(job),
@@ -41,8 +50,9 @@ void TaskCursor::SetUnits(UnitTask& task) const {
   const LanePlace place = PlaceOf(job_, task.rows, 0);
   const RowPicks picks = PicksOf(job_, place);
   if (!picks.every_page) {
+    const int unit_picks = UnitPicks(picks.list);
     const int64_t num_units =
-        (std::ssize(picks.list) + kUnitPicks - 1) / kUnitPicks;
+        (std::ssize(picks.list) + unit_picks - 1) / unit_picks;
     CHECK(num_units > 0, "row={} head={} reads nothing", place.row,
           place.q_head);
     task.first_unit = 0;

@@ -6,6 +6,10 @@
 
 namespace winnow {
 
+// How many picks a unit of a list has: kUnitPicks; where those in the list's
+// middle lie scattered, as many as are packed together (packed_keys.h).
+int UnitPicks(std::span<const Pick> list);
+
 // Rows, and the units that they see: [first_unit, end_unit).
 struct UnitTask {
   ReadRows rows;
