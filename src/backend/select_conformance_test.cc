@@ -120,8 +120,8 @@ TEST_P(SelectConformanceTest, ChoosesTheBestAndReadsThem) {
   });
 }
 
-// Summaries of a 16-bit type.
-SparseCase ManySummaries(RandomSource& random) {
+// Summaries of a 16-bit type, or of fp8 where the backend has that.
+SparseCase ManySummaries(uint32_t features, RandomSource& random) {
   const KvShape shape = {
       .dtype = random.Among({Dtype::kBFloat16, Dtype::kFloat16}),
       .num_kv_heads = random.Among({1, 2}),
@@ -129,13 +129,20 @@ SparseCase ManySummaries(RandomSource& random) {
       .k_dim = random.Among({32, 64, 96, 128}),
       .v_dim = 16};
   const auto context = static_cast<int32_t>(random.Between(1200, 2400));
-  return ManySummariesCase(shape, context, random);
+  SparseCase sparse = ManySummariesCase(shape, context, random);
+  SummaryRows& rows = sparse.programs[0].rows;
+  if ((features & static_cast<uint32_t>(SelectFeature::kFloat8Rows)) != 0 &&
+      rows.kind != SummaryRows::Kind::kKeys && random.Chance(0.4)) {
+    rows.dtype = Dtype::kFloat8E4M3;
+  }
+  return sparse;
 }
 
 TEST_P(SelectConformanceTest, ChoosesTheBestOfManySummaries) {
   ForSeeds(30, [this](RandomSource& random, int num_threads) {
-    const SparseCase sparse = ManySummaries(random);
     TestDevice device = Device(num_threads);
+    const SparseCase sparse =
+        ManySummaries(device.backend().attributes().select_features, random);
     const SparseResult got = RunSparse(device, sparse);
     const int64_t context = sparse.paged.requests()[0].end_position();
     for (int list = 0; list < std::ssize(got.picks[0]); ++list) {

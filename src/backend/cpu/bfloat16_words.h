@@ -22,7 +22,8 @@ struct PairProducts {
   static constexpr int kWords = Avx512Register::kWords;
   static constexpr int kMaxRows = 4;
   static constexpr int kKeys = 4;
-  static constexpr int kQueryFloats = 1;  // a word
+  static constexpr int kQueryFloats = 1;   // a word
+  static constexpr int kElementBytes = 2;  // of K
   static constexpr bool kUnrolls = true;
 
   [[gnu::always_inline]] static Sums Zero() { return Avx512Register::Zero(); }

@@ -62,14 +62,16 @@ struct Avx512Register {
     return _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)),
                          _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
   }
-  // The sums of sixteen: quarter j of what is stored, those of all quarters of
-  // of[j].
-  [[gnu::always_inline]] static void Store(float* to, const Four (&of)[4]) {
+  // The sums of sixteen: quarter j are those of all quarters of of[j].
+  [[gnu::always_inline]] static V SumsOf(const Four (&of)[4]) {
     const auto fold = [](V a, V b) {
       return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88),
                            _mm512_shuffle_f32x4(a, b, 0xdd));
     };
-    _mm512_storeu_ps(to, fold(fold(of[0], of[1]), fold(of[2], of[3])));
+    return fold(fold(of[0], of[1]), fold(of[2], of[3]));
+  }
+  [[gnu::always_inline]] static void Store(float* to, const Four (&of)[4]) {
+    _mm512_storeu_ps(to, SumsOf(of));
   }
 };
 

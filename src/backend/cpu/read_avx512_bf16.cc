@@ -23,6 +23,9 @@ ReadKernels Avx512Bf16ReadKernels() {
   kernels.score_bfloat16 = IsZen5()
                                ? UnitScores<Avx512Lanes, BFloat16WordsFarFirst>
                                : UnitScores<Avx512Lanes, BFloat16Words>;
+  if (__builtin_cpu_supports("avx512vbmi")) {
+    kernels.score_float8 = Float8ScoreKernel(IsZen5());
+  }
   return kernels;
 }
 

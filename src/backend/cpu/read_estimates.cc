@@ -58,7 +58,7 @@ class KeptClusters {
   void Fetch() const {
     FetchToRead<kFirstLevel>(key(), key_bytes_);
     FetchToRead<kFirstLevel>(value(), value_bytes_);
-    __builtin_prefetch(segment_.ends + in_segment_);
+    FetchToRead<kFirstLevel>(segment_.ends + in_segment_, 1);
   }
 
  private:

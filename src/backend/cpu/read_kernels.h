@@ -249,6 +249,10 @@ struct ReadKernels {
   // Of float32 queries, their halves apart; there if score_bfloat16 is.
   ScoreKernel score_widened_bfloat16 = nullptr;
   ScoreKernel score_float16 = nullptr;
+  // K is rows of float8_e4m3, k_stride bytes each, with their scale behind
+  // k_dim numbers, a multiple of 64; of bfloat16 queries. Or null: the bits are
+  // those of rows that pair_float8 has widened, but where these underflow.
+  ScoreKernel score_float8 = nullptr;
   // The same with tiled_q alone, of whole tiles, a k_dim that is a multiple of
   // 32 and keys that are read from 0 on and not picked; or null.
   ScoreKernel score_tile_bfloat16 = nullptr;
@@ -284,6 +288,8 @@ void ReadUnitAmx(const TileKeys& keys, int begin, int end,
                  const UnitRows& rows);
 void ScoreTileAmx(const TileKeys& keys, int begin, int end,
                   const UnitRows& rows);
+// score_float8. REQUIRES: this CPU has AVX512_VBMI, and runs kAvx512Bf16.
+ScoreKernel Float8ScoreKernel(bool far_first);
 
 }  // namespace winnow
 

@@ -41,6 +41,7 @@ RowScan::RowScan(const ReadKernels& kernels, ScanTask task,
     : task_(task),
       level_(task.table.layout.levels[static_cast<size_t>(task.level)]),
       width_(task.cache.format.k_dim * (IsBound(task.rows) ? 2 : 1)),
+      row_stride_(width_),
       lane_scores_apart_(LaneScoresApart()),
       reduce_heads_(kernels.reduce_heads),
       near_bytes_(kernels.near_bytes) {
@@ -92,6 +93,11 @@ bool RowScan::ChooseKernels(const ReadKernels& kernels, Dtype dtype) {
     score_ = kernels.score_widened_bfloat16;
   } else if (paired) {
     query_ = kernels.bfloat16_query;
+    if (is_float8 && kernels.score_float8 != nullptr && width_ % 64 == 0) {
+      score_ = kernels.score_float8;
+      row_stride_ = static_cast<int>(stored_row_bytes_);
+      return true;
+    }
     score_ = kernels.score_bfloat16;
     if (kernels.score_tile_bfloat16 != nullptr && width_ % 32 == 0) {
       score_ = kernels.score_tile_bfloat16;
@@ -211,7 +217,8 @@ const std::byte* RowScan::StoredRow(int head, int64_t slot) const {
 void RowScan::FindTiles(const ScanSlots& slots, Tiles& to) const {
   to.count = task_.num_kv_heads;
   TileKeys& first = to.keys[0];
-  first.k_dim = first.k_stride = width_;
+  first.k_dim = width_;
+  first.k_stride = row_stride_;
   first.end =
       static_cast<int>(std::min<int64_t>(slots.end - slots.first, kTileKeys));
   // Halves lie together within a segment, or a page.

@@ -133,6 +133,7 @@ class RowScan {
   const ScanTask task_;
   const SummaryLayout::Level level_;
   const int width_;  // of a row, in elements
+  int row_stride_;   // of what kernels read
   const int64_t lane_scores_apart_;
   // Of a KV head: those that lie together, or a tile where the kernel takes
   // that.

@@ -1,7 +1,7 @@
-// A unit's scores of 16-bit numbers where K stays as it is stored: dimensions
-// are the lanes of a product, and a tree of shuffles sums them for sixteen keys
-// at a time. Written once over Products: registers of words of K and q, and
-// what can be done with them.
+// A unit's scores where K, of 16-bit or 8-bit numbers, stays as it is stored:
+// dimensions are the lanes of a product, and a tree of shuffles sums them for
+// sixteen keys at a time. Written once over Products: registers of words of K
+// and q, and what can be done with them.
 //
 // Against keys as lanes, for which K was transposed into scratch first: 64
 // shuffles, as many stores and loads for 16 words of 16 keys, and a phase of
@@ -58,7 +58,8 @@ class ScoresByKey {
   static constexpr int kKeys = Products::kKeys;
   static constexpr int kMaxRows = Products::kMaxRows;
   static constexpr int kLineBytes = 64;
-  static constexpr int kLineWords = kLineBytes / 4;
+  static constexpr int kWordBytes = 2 * Products::kElementBytes;
+  static constexpr int kLineWords = kLineBytes / kWordBytes;
   // Keys of a half, as they lie.
   struct HalfKeys {
     int key = 0;  // the first
@@ -73,7 +74,7 @@ class ScoresByKey {
   [[gnu::always_inline]] static void AllRows(const TileKeys& keys,
                                              const UnitRows& rows, int key,
                                              int number) {
-    const int64_t row_bytes = int64_t{keys.k_stride} * 2;
+    const int64_t row_bytes = int64_t{keys.k_stride} * Products::kElementBytes;
     const std::byte* k = keys.k[key / kHalfTokens];
     const HalfKeys half = {key, k, row_bytes, {keys.ahead, number, k}};
     int row = 0;
@@ -124,9 +125,17 @@ class ScoresByKey {
         of_keys[r][group] = Products::AddPairs(pairs[r][0], pairs[r][1]);
       }
     }
-    for (int r = 0; r < kRows; ++r) {
-      Products::Store(rows.scores + (row + r) * rows.scores_stride + half.key,
-                      of_keys[r]);
+    float* scores = rows.scores + row * rows.scores_stride + half.key;
+    if constexpr (requires { Products::LoadScales(half.k, half.row_bytes); }) {
+      const auto scales =
+          Products::LoadScales(half.k + num_words * kWordBytes, half.row_bytes);
+      for (int r = 0; r < kRows; ++r) {
+        Products::Store(scores + r * rows.scores_stride, of_keys[r], scales);
+      }
+    } else {
+      for (int r = 0; r < kRows; ++r) {
+        Products::Store(scores + r * rows.scores_stride, of_keys[r]);
+      }
     }
   }
 
@@ -147,7 +156,7 @@ class ScoresByKey {
       Words of_k[kKeys];
 #pragma GCC unroll 4
       for (int i = 0; i < kKeys; ++i) {
-        const int64_t at = (first + i) * half.row_bytes + word * 4;
+        const int64_t at = (first + i) * half.row_bytes + word * kWordBytes;
         if (kFetches && word % kLineWords == 0) {
           half.fetch.Line(line);
           line += kLineBytes;
@@ -176,7 +185,9 @@ class ScoresByKey {
         add.template operator()<kWords>(word);
       }
       // The number of words is a multiple of eight.
-      if (kWords > 8 && word < num_words) add.template operator()<8>(word);
+      if constexpr (kWords == 16) {
+        if (word < num_words) add.template operator()<8>(word);
+      }
     }
   }
 };

@@ -104,7 +104,8 @@ struct WidenedProducts {
   static constexpr int kWords = Register::kWords;
   static constexpr int kMaxRows = Register::kMaxRows;
   static constexpr int kKeys = Register::kKeys;
-  static constexpr int kQueryFloats = 2;  // a word
+  static constexpr int kQueryFloats = 2;   // a word
+  static constexpr int kElementBytes = 2;  // of K
   static constexpr bool kUnrolls = Register::kUnrolls;
 
   [[gnu::always_inline]] static Sums Zero() { return Register::Zero(); }
