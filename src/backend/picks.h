@@ -73,8 +73,9 @@ struct PickLists {
   }
 };
 
-// How many picks make a unit, the grain of attention's arithmetic, and how
-// many units a group: docs/design.md section 5.
+// How many picks make a unit, the grain of attention's arithmetic (a CPU has
+// greater ones of scattered picks), and how many units a group: docs/design.md
+// section 5.
 inline constexpr int kUnitPicks = 4;
 inline constexpr int kGroupUnits = 32;
 // Keys that one prompt row's running state takes in at a time.

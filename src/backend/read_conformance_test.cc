@@ -162,6 +162,24 @@ TEST_P(ReadConformanceTest, SurvivesGreatScores) {
   });
 }
 
+// Of as many rows and KV heads as are read together.
+TEST_P(ReadConformanceTest, HasRoomForTheGreatestHeads) {
+  RandomSource random(1);
+  KvShape shape;
+  shape.num_kv_heads = 8;
+  shape.group_heads = 16;
+  shape.k_dim = shape.v_dim = 1024;
+  for (const Dtype dtype : {Dtype::kFloat32, Dtype::kBFloat16}) {
+    shape.dtype = dtype;
+    ReadCase read(shape, {{40, 3, 0}, {33, 2, 0}}, random);
+    TestDevice device = Device(1);
+    ExpectAttention(read, RunRead(device, read));
+    if (dtype == Dtype::kFloat32) continue;
+    read.q = RandomArray(Dtype::kFloat32, read.q.shape, random);
+    ExpectAttention(read, RunRead(device, read));
+  }
+}
+
 TEST_P(ReadConformanceTest, BitsDoNotDependOnThreads) {
   ForSeeds(15, [this](RandomSource& random, int) {
     const ReadCase read = RandomReadCase(random, 5000);

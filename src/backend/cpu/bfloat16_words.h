@@ -55,7 +55,7 @@ struct BFloat16Words {
   using W = __m512bh;
   static constexpr int kPerWord = 2;
   static constexpr int kElementBytes = 2;  // of K and V
-  static constexpr FarLevel kFarLevel = FarLevel::kSecond;
+  static constexpr CacheLevel kFarLevel = CacheLevel::kSecond;
   // A unit's scores need no transposed K.
   using StoredKeys = ScoresByKey<PairProducts, kFarLevel>;
 
@@ -173,7 +173,7 @@ struct BFloat16Words {
 
 // The same for CPUs whose first cache level is better fetched into from afar.
 struct BFloat16WordsFarFirst : BFloat16Words {
-  static constexpr FarLevel kFarLevel = FarLevel::kFirst;
+  static constexpr CacheLevel kFarLevel = CacheLevel::kFirst;
   using StoredKeys = ScoresByKey<PairProducts, kFarLevel>;
 };
 

@@ -108,7 +108,7 @@ class ListClusters {
     for (const int32_t cluster : clusters) {
       int64_t first = 0;
       const auto tokens = TokensOf(cluster, &first);
-      FetchToRead<kSecondLevel>(tokens.data(), std::ssize(tokens));
+      FetchToRead<CacheLevel::kSecond>(tokens.data(), std::ssize(tokens));
     }
   }
   int64_t NumTokens(int64_t cluster) const {

@@ -18,42 +18,37 @@
 // Zen 5 keeps some fifty fetches under way, and drops one for which it has no
 // room: what is asked for again a few KiB later is there more often. So a far
 // line is asked for three times and a near one once more, all into the first
-// level: FarLevel. (One CPU, by a driver that is not kept, GB/s at head_dim 64
-// and 128 where a plain read reaches 39: far lines 16 KiB ahead once 29 and 26,
-// twice 34 and 31, three times 34 and 33; with near ones 8 KiB ahead 32 and 31,
-// 36 and 32, 36 and 34. Distances of 12 to 24 KiB are alike; of 8, 34 and 29.)
+// level: CacheLevel. (One CPU, by a driver that is not kept, GB/s at head_dim
+// 64 and 128 where a plain read reaches 39: far lines 16 KiB ahead once 29 and
+// 26, twice 34 and 31, three times 34 and 33; with near ones 8 KiB ahead 32 and
+// 31, 36 and 32, 36 and 34. Distances of 12 to 24 KiB are alike; of 8, 34
+// and 29.)
 #ifndef WINNOW_BACKEND_CPU_FETCH_BESIDE_H_
 #define WINNOW_BACKEND_CPU_FETCH_BESIDE_H_
 
+#include "backend/cpu/fetch_line.h"
 #include "backend/cpu/read_kernels.h"
 
 namespace winnow {
 
-// The cache level that what is fetched from afar comes into.
-enum class FarLevel { kFirst, kSecond };
-
-// Fetches keep their order and all are made: a compiler moves its own together,
-// or leaves one out, and of those that come at once some wait for room, with
-// the loads behind them. (Dense decodes, together with sums that stay in
-// registers, of a plain read: by two CPUs of a Zen 4 0.80 to 0.89 before, now
-// 0.83 to 0.99 at head_dim 64, 0.79 to 0.93 and 0.88 to 0.97 at 128; with AMX
-// by two 0.66 to 0.68, now 0.69 to 0.72, and alike; by sixteen alike. Reads of
-// picks: alike but for the noise, which is large.
+// Fetches keep their order and all are made: of those that come at once some
+// wait for room, with the loads behind them. (Left to the compiler's, dense
+// decodes, together with sums that stay in registers, of a plain read: by two
+// CPUs of a Zen 4 0.80 to 0.89 before, now 0.83 to 0.99 at head_dim 64, 0.79 to
+// 0.93 and 0.88 to 0.97 at 128; with AMX by two 0.66 to 0.68, now 0.69 to 0.72,
+// and alike; by sixteen alike. Reads of picks: alike but for the noise, which
+// is large.
 // bench/results/2026-11-27-40a3dac-verbs-in-turn.json and -amx.json.)
-template <FarLevel kLevel = FarLevel::kSecond>
+template <CacheLevel kLevel = CacheLevel::kSecond>
 [[gnu::always_inline]] inline void FetchFar(const std::byte* line) {
-  if constexpr (kLevel == FarLevel::kFirst) {
-    asm volatile("prefetcht0 %a0" : : "p"(line));
-  } else {
-    asm volatile("prefetcht1 %a0" : : "p"(line));
-  }
+  FetchLine<kLevel>(line);
 }
 
 [[gnu::always_inline]] inline void FetchNear(const std::byte* line) {
-  asm volatile("prefetcht0 %a0" : : "p"(line));
+  FetchLine<CacheLevel::kFirst>(line);
 }
 
-template <FarLevel kLevel>
+template <CacheLevel kLevel>
 class FetchBeside {
  public:
   FetchBeside() = default;
@@ -78,7 +73,8 @@ class FetchBeside {
 
  private:
   // Where fetches are dropped they are asked for again.
-  static constexpr int kNumFar = kLevel == FarLevel::kFirst ? 1 + kFarAgain : 1;
+  static constexpr int kNumFar =
+      kLevel == CacheLevel::kFirst ? 1 + kFarAgain : 1;
 
   const std::byte* far_[kNumFar] = {};
   const std::byte* near_ = nullptr;

@@ -9,7 +9,7 @@
 
 namespace winnow {
 
-template <FarLevel kLevel>
+template <CacheLevel kLevel>
 class FetchCursor {
  public:
   // Fetches what stands ahead of `num_halves` halves of `half_bytes`, the first

@@ -5,11 +5,9 @@
 
 #include <cstdint>
 
-namespace winnow {
+#include "backend/cpu/fetch_line.h"
 
-// The cache level that is fetched into, as __builtin_prefetch has it.
-inline constexpr int kFirstLevel = 3;
-inline constexpr int kSecondLevel = 2;
+namespace winnow {
 
 // fetch(line) for the lines of numbers[0, count).
 template <typename T, typename Fetch>
@@ -23,19 +21,11 @@ void ForEachLine(const T* numbers, int64_t count, const Fetch& fetch) {
   }
 }
 
-// Fetches the lines of numbers[0, count). Not by __builtin_prefetch: GCC 12
-// holds a function that does nothing else for one without effect, and leaves
-// out its calls.
-template <int kLevel, typename T>
+// Fetches the lines of numbers[0, count).
+template <CacheLevel kLevel, typename T>
 void FetchToRead(const T* numbers, int64_t count) {
-  static_assert(kLevel == kFirstLevel || kLevel == kSecondLevel);
-  ForEachLine(numbers, count, [](const void* line) {
-    if constexpr (kLevel == kFirstLevel) {
-      asm volatile("prefetcht0 %a0" : : "p"(line));
-    } else {
-      asm volatile("prefetcht1 %a0" : : "p"(line));
-    }
-  });
+  ForEachLine(numbers, count,
+              [](const void* line) { FetchLine<kLevel>(line); });
 }
 
 // Likewise, so that no write of one waits for it: they may be in memory, or

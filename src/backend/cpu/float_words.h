@@ -13,7 +13,7 @@ struct FloatWords {
   using W = F;
   static constexpr int kPerWord = 1;
   static constexpr int kElementBytes = 4;  // of K and V
-  static constexpr FarLevel kFarLevel = FarLevel::kSecond;
+  static constexpr CacheLevel kFarLevel = CacheLevel::kSecond;
 
   [[gnu::always_inline]] static W Load(const float* p) {
     return Lanes::Load(p);

@@ -35,10 +35,7 @@ int PackedKeys::NumTogether(std::span<const Pick> picks) {
 
 int PackedKeys::CountTokens(const TileKeys& tile) {
   int count = 0;
-  for (int page = 0; page < kTilePages; page += 2) {
-    count += std::popcount(uint64_t{tile.tokens[page]} << 32 |
-                           tile.tokens[page + 1]);
-  }
+  for (const uint32_t of_page : tile.tokens) count += std::popcount(of_page);
   return count;
 }
 

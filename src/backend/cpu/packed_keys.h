@@ -29,8 +29,8 @@ class PackedKeys {
   };
   PackedKeys(const Shape& shape, ScratchCutter& scratch);
 
-  // How many of `picks`, from the first one on, are packed into one tile: the
-  // most whole fours, or all, whose tokens a tile has room for and are
+  // How many of `picks`, from the first one on, are packed into one tile. Fours
+  // are added while a tile has room for their tokens and all of them are
   // scattered: packed, they take two thirds of their half pages at most, and
   // two fewer. 0: the first four are read as they lie.
   static int NumTogether(std::span<const Pick> picks);

@@ -174,6 +174,8 @@ TEST(PackedKeysTest, PacksWhatLeavesTwoThirdsOfTheHalvesAndTwoFewer) {
   // Six halves become four, or five.
   EXPECT_EQ(NumTogether({0xffff, 0xff00ff, 0xff00ff, 0xff}), 4);
   EXPECT_EQ(NumTogether({0xffff, 0xffff00ff, 0xffff00ff, 1}), 0);
+  // Seven become five.
+  EXPECT_EQ(NumTogether({~0u, 0xffff00ff, 0xff00ff, 0xff}), 0);
   EXPECT_EQ(NumTogether({}), 0);
 }
 

@@ -56,9 +56,9 @@ class KeptClusters {
     return segment_.TokensOf(static_cast<int>(in_segment_)).size();
   }
   void Fetch() const {
-    FetchToRead<kFirstLevel>(key(), key_bytes_);
-    FetchToRead<kFirstLevel>(value(), value_bytes_);
-    FetchToRead<kFirstLevel>(segment_.ends + in_segment_, 1);
+    FetchToRead<CacheLevel::kFirst>(key(), key_bytes_);
+    FetchToRead<CacheLevel::kFirst>(value(), value_bytes_);
+    FetchToRead<CacheLevel::kFirst>(segment_.ends + in_segment_, 1);
   }
 
  private:

@@ -10,8 +10,8 @@
 
 namespace winnow {
 
-// Keys that a kernel takes in at a time: a prompt's tile or a unit, four pages
-// either way.
+// Keys that a kernel takes in at a time, of four pages: a prompt's tile, or a
+// unit (of scattered picks a part of one).
 inline constexpr int kTileKeys = 128;
 inline constexpr int kTilePages = 4;
 inline constexpr int kTilePageTokens = 32;
@@ -47,9 +47,9 @@ struct HalvesAhead {
 
 // The keys and values of one tile; the halves of a page may lie apart.
 // Positions are those of the request, but where `picked`: then the pages are
-// any four, and a key's place in them counts. Kernels touch only pages that
-// hold a key of [begin, end), and of V only these keys' rows: what lies behind
-// may be anything.
+// any four, or what was copied from some, and a key's place in them counts.
+// Kernels touch only pages that hold a key of [begin, end), and of V only these
+// keys' rows: what lies behind may be anything.
 struct TileKeys {
   const std::byte* k[kTileHalves] = {};  // each [16, k_stride]
   const std::byte* v[kTileHalves] = {};  // each [16, v_stride]
@@ -251,7 +251,8 @@ struct ReadKernels {
   ScoreKernel score_float16 = nullptr;
   // K is rows of float8_e4m3, k_stride bytes each, with their scale behind
   // k_dim numbers, a multiple of 64; of bfloat16 queries. Or null: the bits are
-  // those of rows that pair_float8 has widened, but where these underflow.
+  // those of rows that pair_float8 has widened and score_bfloat16 scored, but
+  // where either over- or underflows.
   ScoreKernel score_float8 = nullptr;
   // The same with tiled_q alone, of whole tiles, a k_dim that is a multiple of
   // 32 and keys that are read from 0 on and not picked; or null.

@@ -80,7 +80,7 @@ struct ReadMerge {
 // step: a Read works in waves that fit. Pages are touched on first use.
 class ReadWorkspace {
  public:
-  static constexpr size_t kScratchBytes = size_t{2} << 20;  // a worker
+  static constexpr size_t kScratchBytes = size_t{3} << 20;  // a worker
   static constexpr size_t kPartialBytes = size_t{1} << 20;  // a worker
   static constexpr int kMaxItems = 4096;                    // a wave
 

@@ -307,7 +307,7 @@ void RowScan::WidenHalf(const std::byte* rows, const std::byte* ahead,
   for (int i = 0; i < kHalfTokens; i += kRowsAtOnce) {
     for (int64_t at = 0; at < kRowsAtOnce * stored_row_bytes_;
          at += kLineBytes) {
-      __builtin_prefetch(ahead + at);
+      FetchLine<CacheLevel::kFirst>(ahead + at);
     }
     if (widen_float8_ != nullptr) {
       widen_float8_({.first = rows,

@@ -103,17 +103,17 @@ struct Float8Products {
   }
 };
 
-template <FarLevel kLevel>
+template <CacheLevel kLevel>
 struct Float8Words : BFloat16Words {
-  static constexpr FarLevel kFarLevel = kLevel;
+  static constexpr CacheLevel kFarLevel = kLevel;
   using StoredKeys = ScoresByKey<Float8Products, kLevel>;
 };
 
 }  // namespace
 
 ScoreKernel Float8ScoreKernel(bool far_first) {
-  return far_first ? UnitScores<Avx512Lanes, Float8Words<FarLevel::kFirst>>
-                   : UnitScores<Avx512Lanes, Float8Words<FarLevel::kSecond>>;
+  return far_first ? UnitScores<Avx512Lanes, Float8Words<CacheLevel::kFirst>>
+                   : UnitScores<Avx512Lanes, Float8Words<CacheLevel::kSecond>>;
 }
 
 }  // namespace winnow

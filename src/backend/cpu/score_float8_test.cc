@@ -34,10 +34,15 @@ class Float8Case {
     keys_.k_dim = width;
     keys_.k_stride = row_bytes_;
     keys_.end = kTileKeys;
+    // What is fetched: the tile again, and before it what it begins with.
+    ahead_.assign(kFarAgain + kTileHalves, Row(HalfAt(0)));
     for (int half = 0; half < kTileHalves; ++half) {
-      keys_.k[half] = Row(HalfAt(half));
+      keys_.k[half] = ahead_[static_cast<size_t>(kFarAgain + half)] =
+          Row(HalfAt(half));
     }
-    if (random() % 2 == 0) keys_.ahead = {keys_.k, keys_.k};
+    if (random() % 2 == 0) {
+      keys_.ahead = {ahead_.data() + kFarAgain, ahead_.data() + kFarAgain};
+    }
   }
 
   void SetScale(int key, float scale) {
@@ -106,10 +111,12 @@ class Float8Case {
   const int width_, row_bytes_;
   std::vector<std::byte> rows_;
   std::vector<BFloat16> q_;  // [16, width]
+  std::vector<const std::byte*> ahead_;
   TileKeys keys_;
 };
 
-class ScoreFloat8Test : public testing::Test {
+// Of kernels that fetch from afar into either level.
+class ScoreFloat8Test : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
     for (const CpuKernels set : AvailableCpuKernels()) {
@@ -118,18 +125,19 @@ class ScoreFloat8Test : public testing::Test {
     if (kernels_.score_float8 == nullptr) {
       GTEST_SKIP() << "no AVX512_BF16 with AVX512_VBMI";
     }
+    score_ = Float8ScoreKernel(GetParam());
   }
 
   ReadKernels kernels_;
+  ScoreKernel score_ = nullptr;
   std::mt19937 random_{1};
 };
 
-TEST_F(ScoreFloat8Test, AreThoseOfFloat64) {
+TEST_P(ScoreFloat8Test, AreThoseOfFloat64) {
   for (const int width : {64, 128, 192, 256, 512}) {
     for (int num_rows = 1; num_rows <= kUnitRows; ++num_rows) {
       const Float8Case tile(width, random_);
-      const std::vector<float> scores =
-          tile.Scores(kernels_.score_float8, num_rows);
+      const std::vector<float> scores = tile.Scores(score_, num_rows);
       for (int row = 0; row < num_rows; ++row) {
         for (int key = 0; key < kTileKeys; ++key) {
           const auto [sum, size] = tile.Product(row, key);
@@ -143,11 +151,11 @@ TEST_F(ScoreFloat8Test, AreThoseOfFloat64) {
   }
 }
 
-TEST_F(ScoreFloat8Test, HaveTheBitsOfPairs) {
+TEST_P(ScoreFloat8Test, HaveTheBitsOfPairs) {
   for (const int width : {64, 128, 192, 256}) {
     for (const int num_rows : {1, 2, 3, 4, 7, 16}) {
       const Float8Case tile(width, random_);
-      EXPECT_EQ(tile.Scores(kernels_.score_float8, num_rows),
+      EXPECT_EQ(tile.Scores(score_, num_rows),
                 tile.ScoresOfPairs(kernels_, num_rows))
           << "width=" << width << " rows=" << num_rows;
     }
@@ -155,11 +163,11 @@ TEST_F(ScoreFloat8Test, HaveTheBitsOfPairs) {
 }
 
 // A row that is none has no number for a score, and others have theirs.
-TEST_F(ScoreFloat8Test, OfARowThatIsNoneAreNoNumbers) {
+TEST_P(ScoreFloat8Test, OfARowThatIsNoneAreNoNumbers) {
   Float8Case tile(128, random_);
-  const std::vector<float> before = tile.Scores(kernels_.score_float8, 4);
+  const std::vector<float> before = tile.Scores(score_, 4);
   tile.SetScale(3 * kHalfTokens + 5, std::numeric_limits<float>::quiet_NaN());
-  const std::vector<float> after = tile.Scores(kernels_.score_float8, 4);
+  const std::vector<float> after = tile.Scores(score_, 4);
   int num_changed = 0;
   for (size_t i = 0; i < after.size(); ++i) {
     if (std::isnan(after[i])) {
@@ -170,6 +178,8 @@ TEST_F(ScoreFloat8Test, OfARowThatIsNoneAreNoNumbers) {
   }
   EXPECT_EQ(num_changed, 4);
 }
+
+INSTANTIATE_TEST_SUITE_P(FarFirst, ScoreFloat8Test, testing::Bool());
 
 }  // namespace
 }  // namespace winnow

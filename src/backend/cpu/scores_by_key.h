@@ -1,7 +1,8 @@
 // A unit's scores where K, of 16-bit or 8-bit numbers, stays as it is stored:
 // dimensions are the lanes of a product, and a tree of shuffles sums them for
 // sixteen keys at a time. Written once over Products: registers of words of K
-// and q, and what can be done with them.
+// and q, and what can be done with them; where these have LoadScales, a key has
+// a scale behind its numbers, which its scores are multiplied with.
 //
 // Against keys as lanes, for which K was transposed into scratch first: 64
 // shuffles, as many stores and loads for 16 words of 16 keys, and a phase of
@@ -24,7 +25,7 @@
 
 namespace winnow {
 
-template <class Products, FarLevel kLevel>
+template <class Products, CacheLevel kLevel>
 class ScoresByKey {
  public:
   // scores [row, key] of all rows against the 16 keys from `key` on, as
@@ -139,8 +140,9 @@ class ScoresByKey {
     }
   }
 
-  // sums[row][key], of the keys from `first` on: each lane sums every
-  // kWords-th word, of float16 every kWords-th number, in ascending order.
+  // sums[row][key], of the keys from `first` on: each lane sums as many
+  // neighbours apart as a register has lanes (of bfloat16 and fp8 words, of
+  // float16 numbers), in ascending order.
   template <int kVectors, bool kFetches, int kRows>
   [[gnu::always_inline]] static void MultiplyKeys(const HalfKeys& half,
                                                   int first, const float* q,
@@ -184,7 +186,8 @@ class ScoresByKey {
       for (; word + kWords <= num_words; word += kWords) {
         add.template operator()<kWords>(word);
       }
-      // The number of words is a multiple of eight.
+      // The number of words is a multiple of eight; of more in a step, of
+      // these.
       if constexpr (kWords == 16) {
         if (word < num_words) add.template operator()<8>(word);
       }

@@ -174,14 +174,14 @@ class LinesAhead {
   void Fetch() {
     if (slot_ < num_slots_) {
       const int count = std::min(head_.chunk_slots(), num_slots_ - slot_);
-      FetchToRead<kFirstLevel>(&head_.Tag(slot_), count);
-      FetchToRead<kFirstLevel>(&head_.Age(slot_), count);
+      FetchToRead<CacheLevel::kFirst>(&head_.Tag(slot_), count);
+      FetchToRead<CacheLevel::kFirst>(&head_.Age(slot_), count);
       slot_ += head_.chunk_slots();
     }
     if (entry_ == num_entries_) return;
     const int a_segment = kSegmentPages * head_.pieces_a_page();
     if (head_.directory_[entry_ / a_segment] != kNoSegment) {
-      FetchToRead<kFirstLevel>(
+      FetchToRead<CacheLevel::kFirst>(
           head_.SegmentEntries(entry_ / a_segment) + entry_ % a_segment,
           entries_a_fetch_);
     }

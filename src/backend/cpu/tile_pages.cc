@@ -188,6 +188,7 @@ void TilePages::FindTile(int64_t tile, const VisibleKeys& visible,
 
 void TilePages::FindPicked(std::span<const Pick> picks, int64_t first,
                            int64_t last, TileKeys& keys) const {
+  CHECK(picks.size() <= kTilePages, "picks={}", picks.size());
   SetShape(keys);
   keys.first_position = 0;
   keys.masked = false;
@@ -213,9 +214,10 @@ void TilePages::FetchPicked(std::span<const Pick> picks) const {
     const std::byte* slice = SliceOf(pick.page);
     if (slice == nullptr) continue;
     ForEachRun(pick.tokens, [&](int first, int count) {
-      FetchToRead<kSecondLevel>(slice + first * k_bytes, count * k_bytes);
-      FetchToRead<kSecondLevel>(slice + v_offset_bytes_ + first * v_bytes,
-                                count * v_bytes);
+      FetchToRead<CacheLevel::kSecond>(slice + first * k_bytes,
+                                       count * k_bytes);
+      FetchToRead<CacheLevel::kSecond>(
+          slice + v_offset_bytes_ + first * v_bytes, count * v_bytes);
     });
   }
 }

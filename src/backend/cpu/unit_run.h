@@ -36,8 +36,8 @@ inline SoftmaxState StateAt(float* memory, int dim, int num_lanes, int index,
 }
 
 // The items of a wave, handed out to workers in ascending order. A worker asks
-// for its next item when it begins the last unit of the one before, so that it
-// can fetch the first unit of the next meanwhile.
+// for its next item when it begins the last turn of the one before, so that it
+// can fetch the first turn of the next meanwhile.
 class ItemQueue {
  public:
   ItemQueue(const ReadItem* items, int num_items)
