@@ -168,6 +168,9 @@ ReadKernels AmxReadKernels() {
   kernels.tile_bfloat16_k_multiple = 32;
   kernels.unit_tile_bfloat16 = ReadUnitAmx;
   kernels.score_tile_bfloat16 = ScoreTileAmx;
+  // Tiles of copies are faster from eight rows on, and bits are to follow from
+  // the set.
+  kernels.score_float8 = nullptr;
   return kernels;
 }
 

@@ -176,7 +176,8 @@ TEST_P(Float8RowsTest, WhatIsNoNumberStaysNone) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Widths, Float8RowsTest, testing::Values(48, 256));
+INSTANTIATE_TEST_SUITE_P(Widths, Float8RowsTest,
+                         testing::Values(16, 48, 96, 112, 256));
 
 }  // namespace
 }  // namespace winnow
