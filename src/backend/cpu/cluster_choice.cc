@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 #include "backend/cluster_segment.h"
 #include "backend/cpu/fetch_lines.h"
+#include "backend/cpu/score_keys.h"
 
 namespace winnow {
 namespace {
@@ -86,7 +88,8 @@ class TokenMasks {
   std::vector<uint32_t>& pages_;
 };
 
-// Finds the tokens of a list's clusters.
+// Finds the tokens of a list's clusters: of one after another of a segment
+// without looking that up again.
 class ListClusters {
  public:
   explicit ListClusters(const ScoreTask& task)
@@ -96,28 +99,32 @@ class ListClusters {
         clusters_each_(task.program.rows.tokens / task.program.rows.stride) {}
 
   const ScoreTask& task() const { return task_; }
-  std::span<const uint16_t> TokensOf(int64_t cluster, int64_t* first) const {
-    const ClusterSegment segment =
-        ClusterSegmentOf(task_.summaries, task_.program.rows, task_.request,
-                         kv_head_, cluster / clusters_each_);
-    *first = segment.first_token;
-    return segment.TokensOf(static_cast<int>(cluster % clusters_each_));
-  }
-  // Fetches what Add reads: clusters' tokens lie far from one another's.
-  void Fetch(std::span<const int32_t> clusters) const {
-    for (const int32_t cluster : clusters) {
-      int64_t first = 0;
-      const auto tokens = TokensOf(cluster, &first);
-      FetchToRead<CacheLevel::kSecond>(tokens.data(), std::ssize(tokens));
+  std::span<const uint16_t> TokensOf(int64_t cluster, int64_t* first) {
+    int64_t in_segment = cluster - segment_.first_row;
+    if (in_segment < 0 || in_segment >= segment_.num_clusters) {
+      segment_ =
+          ClusterSegmentOf(task_.summaries, task_.program.rows, task_.request,
+                           kv_head_, cluster / clusters_each_);
+      in_segment = cluster - segment_.first_row;
     }
+    *first = segment_.first_token;
+    return segment_.TokensOf(static_cast<int>(in_segment));
   }
-  int64_t NumTokens(int64_t cluster) const {
+  int64_t NumTokens(int64_t cluster) {
     int64_t first = 0;
     return std::ssize(TokensOf(cluster, &first));
   }
+  // The same; fetches what Add reads, as clusters' tokens lie far from one
+  // another's.
+  int64_t FetchTokens(int64_t cluster) {
+    int64_t first = 0;
+    const auto tokens = TokensOf(cluster, &first);
+    FetchToRead<CacheLevel::kSecond>(tokens.data(), std::ssize(tokens));
+    return std::ssize(tokens);
+  }
   // Adds at most `most` of a cluster's tokens, the first ones; returns how
   // many.
-  int64_t Add(int64_t cluster, int64_t most, TokenMasks& masks) const {
+  int64_t Add(int64_t cluster, int64_t most, TokenMasks& masks) {
     int64_t first = 0;
     const auto tokens = TokensOf(cluster, &first);
     const auto count = std::min<int64_t>(most, std::ssize(tokens));
@@ -131,41 +138,79 @@ class ListClusters {
   const ScoreTask& task_;
   const int kv_head_;
   const int64_t clusters_each_;
+  ClusterSegment segment_;
 };
 
-// The best clusters, in the order of their scores, until they have
-// `num_tokens` tokens: as many as have them on average are sorted, and twice as
-// many where these do not suffice.
-void AddByTokens(const ListClusters& clusters, std::span<const float> scores,
+// The greatest score that clusters of `num_tokens` tokens reach. REQUIRES: all
+// of them together have as many.
+float TokenCut(std::span<const ScoredCluster> clusters, int64_t num_tokens) {
+  int32_t low = std::numeric_limits<int32_t>::max();
+  int32_t high = std::numeric_limits<int32_t>::min();
+  for (const ScoredCluster& cluster : clusters) {
+    low = std::min(low, cluster.key);
+    high = std::max(high, cluster.key);
+  }
+  // No branch would foresee how scores are ordered: clusters are summed once
+  // for each bit of what is looked for.
+  while (low < high) {
+    const auto middle =
+        static_cast<int32_t>(low + (int64_t{high} - low + 1) / 2);
+    int32_t sum = 0;
+    for (const ScoredCluster& cluster : clusters) {
+      sum += cluster.key >= middle ? cluster.num_tokens : 0;
+    }
+    if (sum >= num_tokens) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return std::bit_cast<float>(FlipBits<ScoredCluster>(low));
+}
+
+// The best clusters, in the order of their scores and ties to the lowest index,
+// until they have `num_read` tokens: found among somewhat more than have them
+// on average, and among twice as many where these do not suffice.
+void AddByTokens(ListClusters& clusters, std::span<const float> scores,
                  const ClusterBudget& budget, SelectScratch& scratch,
                  TokenMasks& masks) {
-  // Ties to the lowest index.
-  const auto better = [&](int32_t a, int32_t b) {
-    const float of_a = scores[static_cast<size_t>(a)];
-    const float of_b = scores[static_cast<size_t>(b)];
-    return of_a > of_b || (of_a == of_b && a < b);
-  };
-  std::vector<int32_t>& ranked = scratch.ranked;
+  if (budget.num_read == 0) return;
   const int64_t mean_tokens = budget.num_tokens / budget.num_clusters + 1;
-  int64_t num_tokens = budget.num_read;
-  int64_t count = num_tokens / mean_tokens + 1, num_added = 0;
-  while (num_tokens > 0 && num_added < budget.num_clusters) {
-    count = std::min(count, budget.num_clusters);
-    const auto best = scratch.top.Best(scores, count);
-    clusters.Fetch(best);
-    ranked.assign(best.begin(), best.end());
-    std::ranges::sort(ranked, better);
-    for (; num_tokens > 0 && num_added < count; ++num_added) {
-      num_tokens -= clusters.Add(ranked[static_cast<size_t>(num_added)],
-                                 num_tokens, masks);
+  int64_t count = budget.num_read / mean_tokens * 9 / 8 + 1;
+  std::span<const int32_t> best;
+  int64_t num_tokens = 0;
+  for (; num_tokens < budget.num_read; count *= 2) {
+    CHECK(std::ssize(best) < budget.num_clusters, "tokens={} of {}", num_tokens,
+          budget.num_read);
+    best = scratch.top.Best(scores, std::min(count, budget.num_clusters));
+    scratch.clusters.clear();
+    num_tokens = 0;
+    for (const int32_t cluster : best) {
+      const float score = scores[static_cast<size_t>(cluster)];
+      const int64_t of_cluster = clusters.FetchTokens(cluster);
+      scratch.clusters.push_back(
+          {FlipBits<ScoredCluster>(std::bit_cast<int32_t>(score)),
+           static_cast<int32_t>(of_cluster)});
+      num_tokens += of_cluster;
     }
-    count *= 2;
+  }
+  const float cut = TokenCut(scratch.clusters, budget.num_read);
+  int64_t num_left = budget.num_read;  // for the clusters at the cut
+  for (const int32_t cluster : best) {
+    if (scores[static_cast<size_t>(cluster)] > cut) {
+      num_left -= clusters.Add(cluster, num_left, masks);
+    }
+  }
+  for (const int32_t cluster : best) {
+    if (scores[static_cast<size_t>(cluster)] == cut) {
+      num_left -= clusters.Add(cluster, num_left, masks);
+    }
   }
 }
 
 // The tokens of the clusters that are read, whose indices, with kTopK, stand in
 // scratch.ranked then.
-void AddBest(const ListClusters& clusters, const SelectProgram& program,
+void AddBest(ListClusters& clusters, const SelectProgram& program,
              std::span<const float> scores, const ClusterBudget& budget,
              SelectScratch& scratch, TokenMasks& masks) {
   if (program.rule == Rule::kTokens) {
@@ -175,15 +220,14 @@ void AddBest(const ListClusters& clusters, const SelectProgram& program,
   if (budget.num_read == 0) return;
   const auto best = scratch.top.Best(scores, budget.num_read);
   scratch.ranked.assign(best.begin(), best.end());
-  clusters.Fetch(best);
-  for (const int32_t cluster : scratch.ranked) {
+  for (const int32_t cluster : best) clusters.FetchTokens(cluster);
+  for (const int32_t cluster : best) {
     clusters.Add(cluster, program.rows.tokens, masks);
   }
 }
 
 // Those of `more`, ascending, that `fewer` does not have, and that have tokens.
-int32_t WriteEstimates(const ListClusters& clusters,
-                       std::span<const int32_t> more,
+int32_t WriteEstimates(ListClusters& clusters, std::span<const int32_t> more,
                        std::span<const int32_t> fewer, int32_t* estimates) {
   int32_t count = 0;
   size_t next = 0;
@@ -198,7 +242,7 @@ int32_t WriteEstimates(const ListClusters& clusters,
 }
 
 // The tokens that a larger budget adds to those in `masks`.
-int32_t WriteNext(const ListClusters& clusters, std::span<const float> scores,
+int32_t WriteNext(ListClusters& clusters, std::span<const float> scores,
                   const NextRanks& next, int list, const TokenMasks& masks,
                   SelectScratch& scratch) {
   const ScoreTask& task = clusters.task();
@@ -224,7 +268,7 @@ bool ClustersNeedScores(const SelectProgram& program, int64_t context) {
 
 void SpreadClusterScores(const ScoreTask& task, std::span<const float> scores,
                          std::span<float> tokens) {
-  const ListClusters clusters(task);
+  ListClusters clusters(task);
   const auto count = task.scored_tokens / task.program.rows.stride;
   for (int64_t cluster = 0; cluster < count; ++cluster) {
     int64_t first = 0;
@@ -248,7 +292,7 @@ ClusterCounts WriteClusterList(const ScoreTask& task, const SelectArgs& args,
   int32_t num_estimates = 0;
   ClusterCounts counts;
   if (ClustersNeedScores(program, task.context)) {
-    const ListClusters clusters(task);
+    ListClusters clusters(task);
     const std::span<const float> scores = scratch.scores.Score(
         task, NumVisibleRows(program.rows, task.scored_tokens));
     AddBest(clusters, program, scores, budget, scratch, masks);

@@ -9,6 +9,12 @@
 
 namespace winnow {
 
+// A cluster that a list may read: its score, as KeysOf has it, and its size.
+struct ScoredCluster {
+  int32_t key = 0;
+  int32_t num_tokens = 0;
+};
+
 // What one worker chooses with: grows to the longest context.
 struct SelectScratch {
   RowScores scores;
@@ -16,6 +22,7 @@ struct SelectScratch {
   std::vector<uint32_t> tokens;       // [pages]: those of clusters
   std::vector<uint32_t> more_tokens;  // [pages]: the same of a larger budget
   std::vector<int32_t> ranked;        // clusters, or partitions
+  std::vector<ScoredCluster> clusters;
 };
 
 // Consecutive rows of a step that have lists.
