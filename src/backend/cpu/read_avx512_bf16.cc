@@ -25,7 +25,6 @@ ReadKernels Avx512Bf16ReadKernels() {
                                : UnitScores<Avx512Lanes, BFloat16Words>;
   if (__builtin_cpu_supports("avx512vbmi")) {
     kernels.score_float8 = Float8ScoreKernel(IsZen5());
-    kernels.pair_float8 = PairFloat8ByBytes;
   }
   return kernels;
 }

@@ -289,10 +289,8 @@ void ReadUnitAmx(const TileKeys& keys, int begin, int end,
                  const UnitRows& rows);
 void ScoreTileAmx(const TileKeys& keys, int begin, int end,
                   const UnitRows& rows);
-// score_float8 and pair_float8. REQUIRES: this CPU has AVX512_VBMI, and runs
-// kAvx512Bf16.
+// score_float8. REQUIRES: this CPU has AVX512_VBMI, and runs kAvx512Bf16.
 ScoreKernel Float8ScoreKernel(bool far_first);
-void PairFloat8ByBytes(const Float8Rows& rows, void* to);
 
 }  // namespace winnow
 

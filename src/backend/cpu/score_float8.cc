@@ -1,12 +1,11 @@
-// Numbers of float8_e4m3 as bfloat16, looked up byte by byte: those of either
-// sign are 128, whose first bytes are one table of a byte permutation, and
-// whose second ones are another. Compiled for AVX512_BF16 and AVX512_VBMI.
+// Scores of rows of float8_e4m3 as they are stored: what Select makes use of.
+// Compiled for AVX512_BF16 and AVX512_VBMI.
 //
-// For scores of rows as they are stored, of which Select makes use: a score is
-// multiplied by its row's scale in place of each number; and for rows that are
-// copied, for tiles.
+// Numbers are looked up as bfloat16: those of either sign that a row has are
+// 128, whose first bytes are one table of a byte permutation, and whose second
+// ones are another. Scales are powers of two: a score is multiplied by its
+// row's in place of each number.
 #include "backend/cpu/bfloat16_words.h"
-#include "backend/cpu/float8_numbers.h"
 #include "backend/cpu/read_kernels.h"
 #include "backend/cpu/read_unit.h"
 
@@ -34,29 +33,6 @@ constexpr Float8Bytes MakeFloat8Bytes() {
 
 constexpr Float8Bytes kFloat8Bytes = MakeFloat8Bytes();
 
-// Sixty-four numbers in their order.
-struct Float8Numbers {
-  __m512i first, second;  // of bfloat16
-};
-
-[[gnu::always_inline]] inline Float8Numbers LookUpFloat8(__m512i numbers) {
-  const auto table = [](const uint8_t* from) {
-    return _mm512_load_si512(from);
-  };
-  // So that unpacking, which takes eight bytes of each quarter, keeps the
-  // order.
-  const __m512i bits = _mm512_permutexvar_epi64(
-      _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7), numbers);
-  const __m512i low = _mm512_permutex2var_epi8(table(kFloat8Bytes.low), bits,
-                                               table(kFloat8Bytes.low + 64));
-  const __m512i magnitude = _mm512_permutex2var_epi8(
-      table(kFloat8Bytes.high), bits, table(kFloat8Bytes.high + 64));
-  constexpr int kOrAnd = 0xf8;  // magnitude | (bits & the sign)
-  const __m512i high = _mm512_ternarylogic_epi64(
-      magnitude, bits, _mm512_set1_epi8(static_cast<char>(0x80)), kOrAnd);
-  return {_mm512_unpacklo_epi8(low, high), _mm512_unpackhi_epi8(low, high)};
-}
-
 // Of ScoresByKey. REQUIRES: k_dim is a multiple of 64; a row's scale is behind
 // its numbers.
 struct Float8Products {
@@ -76,8 +52,22 @@ struct Float8Products {
   template <int kCount>
   [[gnu::always_inline]] static Words LoadKey(const std::byte* k) {
     static_assert(kCount == kWords);
-    const Float8Numbers numbers = LookUpFloat8(_mm512_loadu_si512(k));
-    return {(__m512bh)numbers.first, (__m512bh)numbers.second};
+    const auto table = [](const uint8_t* from) {
+      return _mm512_load_si512(from);
+    };
+    // So that unpacking, which takes eight bytes of each quarter, keeps the
+    // order.
+    const __m512i bits = _mm512_permutexvar_epi64(
+        _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7), _mm512_loadu_si512(k));
+    const __m512i low = _mm512_permutex2var_epi8(table(kFloat8Bytes.low), bits,
+                                                 table(kFloat8Bytes.low + 64));
+    const __m512i magnitude = _mm512_permutex2var_epi8(
+        table(kFloat8Bytes.high), bits, table(kFloat8Bytes.high + 64));
+    constexpr int kOrAnd = 0xf8;  // magnitude | (bits & the sign)
+    const __m512i high = _mm512_ternarylogic_epi64(
+        magnitude, bits, _mm512_set1_epi8(static_cast<char>(0x80)), kOrAnd);
+    return {(__m512bh)_mm512_unpacklo_epi8(low, high),
+            (__m512bh)_mm512_unpackhi_epi8(low, high)};
   }
   template <int kCount>
   [[gnu::always_inline]] static Words LoadQuery(const float* q, int num_words,
@@ -119,51 +109,7 @@ struct Float8Words : BFloat16Words {
   using StoredKeys = ScoresByKey<Float8Products, kLevel>;
 };
 
-// Lanes of which PairFloat8 makes plain loops.
-struct PlainLanes {};
-
-// Of a row whose scale is a power of two, as bits of bfloat16 that add to an
-// exponent what that is above one's.
-void PairRow(const uint8_t* from, int width, float scale, uint16_t* to) {
-  constexpr int kOne = 0x3f80;  // as bfloat16
-  const __m512i of_scale = _mm512_set1_epi16(
-      static_cast<int16_t>((__builtin_bit_cast(int32_t, scale) >> 16) - kOne));
-  const auto scaled = [&](__m512i numbers) {
-    const __mmask32 not_zero =
-        _mm512_test_epi16_mask(numbers, _mm512_set1_epi16(0x7fff));
-    return _mm512_mask_add_epi16(numbers, not_zero, numbers, of_scale);
-  };
-  int i = 0;
-  for (; i + 64 <= width; i += 64) {
-    const Float8Numbers numbers = LookUpFloat8(_mm512_loadu_si512(from + i));
-    _mm512_storeu_si512(to + i, scaled(numbers.first));
-    _mm512_storeu_si512(to + i + 32, scaled(numbers.second));
-  }
-  if (i == width) return;
-  const __mmask64 rest = (uint64_t{1} << (width - i)) - 1;
-  const Float8Numbers numbers =
-      LookUpFloat8(_mm512_maskz_loadu_epi8(rest, from + i));
-  _mm512_mask_storeu_epi16(to + i, static_cast<__mmask32>(rest),
-                           scaled(numbers.first));
-  _mm512_mask_storeu_epi16(to + i + 32, static_cast<__mmask32>(rest >> 32),
-                           scaled(numbers.second));
-}
-
 }  // namespace
-
-void PairFloat8ByBytes(const Float8Rows& rows, void* to) {
-  ForFloat8Rows<PlainLanes>(
-      rows, [&](const uint8_t* from, float scale, int row) {
-        uint16_t* halves = static_cast<uint16_t*>(to) + row * rows.width;
-        if (ScalesToNormal<PlainLanes>(scale)) {
-          return PairRow(from, rows.width, scale, halves);
-        }
-        Float8Rows one = rows;
-        one.first += row * rows.row_bytes;
-        one.count = 1;
-        PairFloat8<PlainLanes>(one, halves);
-      });
-}
 
 ScoreKernel Float8ScoreKernel(bool far_first) {
   return far_first ? UnitScores<Avx512Lanes, Float8Words<CacheLevel::kFirst>>
