@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <random>
 #include <utility>
 #include <vector>
@@ -29,13 +30,14 @@ TEST(TokenRunsTest, EndWithThePage) {
 TEST(TokenRunsTest, AreTheTokensAndAsLongAsTheyCanBe) {
   std::mt19937 random(1);
   for (int round = 0; round < 1000; ++round) {
-    const auto tokens =
-        static_cast<uint32_t>(random() | random() * (round % 2));
+    const auto tokens = static_cast<uint32_t>(
+        round % 2 == 0 ? random() & random() : random() | random());
     uint32_t seen = 0;
     int end = -1;  // of the run before
     for (const auto& [first, count] : RunsOf(tokens)) {
       ASSERT_GT(first, end) << tokens;
       ASSERT_GT(count, 0) << tokens;
+      ASSERT_LE(first + count, 32) << tokens;
       for (int i = first; i < first + count; ++i) seen |= uint32_t{1} << i;
       end = first + count;
     }

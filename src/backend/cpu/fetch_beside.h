@@ -18,7 +18,7 @@
 // Zen 5 keeps some fifty fetches under way, and drops one for which it has no
 // room: what is asked for again a few KiB later is there more often. So a far
 // line is asked for three times and a near one once more, all into the first
-// level: CacheLevel. (One CPU, by a driver that is not kept, GB/s at head_dim
+// level (kFarLevel). (One CPU, by a driver that is not kept, GB/s at head_dim
 // 64 and 128 where a plain read reaches 39: far lines 16 KiB ahead once 29 and
 // 26, twice 34 and 31, three times 34 and 33; with near ones 8 KiB ahead 32 and
 // 31, 36 and 32, 36 and 34. Distances of 12 to 24 KiB are alike; of 8, 34
@@ -32,12 +32,12 @@
 namespace winnow {
 
 // Fetches keep their order and all are made: of those that come at once some
-// wait for room, with the loads behind them. (Left to the compiler's, dense
-// decodes, together with sums that stay in registers, of a plain read: by two
-// CPUs of a Zen 4 0.80 to 0.89 before, now 0.83 to 0.99 at head_dim 64, 0.79 to
-// 0.93 and 0.88 to 0.97 at 128; with AMX by two 0.66 to 0.68, now 0.69 to 0.72,
-// and alike; by sixteen alike. Reads of picks: alike but for the noise, which
-// is large.
+// wait for room, with the loads behind them. (Where fetches were left to the
+// compiler, dense decodes, together with sums that stay in registers, of a
+// plain read: by two CPUs of a Zen 4 0.80 to 0.89 before, now 0.83 to 0.99 at
+// head_dim 64, 0.79 to 0.93 and 0.88 to 0.97 at 128; with AMX by two 0.66 to
+// 0.68, now 0.69 to 0.72, and alike; by sixteen alike. Reads of picks: alike
+// but for the noise, which is large.
 // bench/results/2026-11-27-40a3dac-verbs-in-turn.json and -amx.json.)
 template <CacheLevel kLevel = CacheLevel::kSecond>
 [[gnu::always_inline]] inline void FetchFar(const std::byte* line) {

@@ -4,6 +4,7 @@
 
 namespace winnow {
 
+// The level of the cache that is fetched into.
 enum class CacheLevel { kFirst, kSecond };
 
 // Into a level of the cache. Not by __builtin_prefetch: a compiler moves its

@@ -168,9 +168,11 @@ ReadKernels AmxReadKernels() {
   kernels.tile_bfloat16_k_multiple = 32;
   kernels.unit_tile_bfloat16 = ReadUnitAmx;
   kernels.score_tile_bfloat16 = ScoreTileAmx;
-  // By sixteen CPUs with AMX, in turn, without a record: rows of fp8 as they
-  // are stored took 0.7 of the time of tiles of copies for four query heads,
-  // 1.2 for eight and 1.5 for sixteen.
+  // Which is taken is not to depend on the rows at hand. By sixteen CPUs, in
+  // turn, rows of fp8 as they are stored took 0.7 of the time of tiles of
+  // copies for four query heads
+  // (bench/results/2026-11-28-afd50ba-verbs-in-turn-amx.json); for eight 1.2
+  // and for sixteen 1.5, without a record.
   kernels.score_float8 = nullptr;
   return kernels;
 }

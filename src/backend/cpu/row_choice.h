@@ -19,10 +19,10 @@ struct ScoredCluster {
 struct SelectScratch {
   RowScores scores;
   TopScores top;
-  std::vector<uint32_t> tokens;       // [pages]: those of clusters
-  std::vector<uint32_t> more_tokens;  // [pages]: the same of a larger budget
-  std::vector<int32_t> ranked;        // clusters, or partitions
-  std::vector<ScoredCluster> clusters;
+  std::vector<uint32_t> tokens;         // [pages]: those of clusters
+  std::vector<uint32_t> more_tokens;    // [pages]: the same of a larger budget
+  std::vector<int32_t> ranked;          // clusters, or partitions
+  std::vector<ScoredCluster> clusters;  // that a number of tokens may be of
 };
 
 // Consecutive rows of a step that have lists.

@@ -140,9 +140,9 @@ class ScoresByKey {
     }
   }
 
-  // sums[row][key], of the keys from `first` on: each lane sums as many
-  // neighbours apart as a register has lanes (of bfloat16 and fp8 words, of
-  // float16 numbers), in ascending order.
+  // sums[row][key], of the keys from `first` on: each lane sums
+  // every n-th word, of float16 every n-th number, in ascending order, where n
+  // are a register's lanes.
   template <int kVectors, bool kFetches, int kRows>
   [[gnu::always_inline]] static void MultiplyKeys(const HalfKeys& half,
                                                   int first, const float* q,
@@ -186,8 +186,7 @@ class ScoresByKey {
       for (; word + kWords <= num_words; word += kWords) {
         add.template operator()<kWords>(word);
       }
-      // The number of words is a multiple of eight; of more in a step, of
-      // these.
+      // The number of words is a multiple of eight, or of kWords above 16.
       if constexpr (kWords == 16) {
         if (word < num_words) add.template operator()<8>(word);
       }

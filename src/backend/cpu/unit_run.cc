@@ -70,9 +70,10 @@ class ItemUnits {
                       keys);
   }
 
-  // Fetches picks where they will be packed: what is not is fetched as it is
-  // read.
+  // Fetches picks that may be packed: of greater units all, of others fours
+  // that are scattered. What is read as it lies is fetched as it is read.
   void FetchScattered(std::span<const Pick> picks) const {
+    if (unit_picks_ > kUnitPicks) return pages_.FetchPicked(picks);
     ForEachFour(picks, [&](std::span<const Pick> four) {
       if (PackedKeys::NumTogether(four) > 0) pages_.FetchPicked(four);
     });
