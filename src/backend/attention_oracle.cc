@@ -36,4 +36,19 @@ Attention Attend(const PagedCase& paged, size_t request, int kv_head,
   return attention;
 }
 
+AttentionCloseness::AttentionCloseness(Dtype kv, const TestArray& out,
+                                       const TestArray& lse)
+    : out_(out, kv == Dtype::kBFloat16 ? Arithmetic::kAttentionBf16
+                                       : Arithmetic::kAttention),
+      lse_(lse, Arithmetic::kAttention) {}
+
+void AttentionCloseness::Expect(int64_t row, int64_t head,
+                                const Attention& expected) {
+  lse_.Expect({row, head}, expected.lse, 1 + std::abs(expected.lse));
+  for (size_t c = 0; c < expected.values.size(); ++c) {
+    out_.Expect({row, head, static_cast<int64_t>(c)}, expected.values[c],
+                expected.magnitudes[c]);
+  }
+}
+
 }  // namespace winnow

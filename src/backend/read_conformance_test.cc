@@ -99,23 +99,14 @@ Attention AttendAll(const ReadCase& read, size_t request, int64_t position,
 
 void ExpectAttention(const ReadCase& read, const ReadResult& got) {
   const KvShape& shape = read.paged.shape();
-  Closeness close_out(got.out, shape.dtype == Dtype::kBFloat16
-                                   ? Arithmetic::kAttentionBf16
-                                   : Arithmetic::kAttention);
-  Closeness close_lse(got.lse, Arithmetic::kAttention);
+  AttentionCloseness close(shape.dtype, got.out, got.lse);
   int64_t row = 0;
   for (size_t r = 0; r < read.paged.requests().size(); ++r) {
     const RequestRows& rows = read.paged.requests()[r];
     for (int t = 0; t < rows.num_tokens; ++t, ++row) {
       for (int head = 0; head < shape.num_q_heads(); ++head) {
-        const Attention expected =
-            AttendAll(read, r, rows.first_position + t, row, head);
-        close_lse.Expect({row, head}, expected.lse, 1 + std::abs(expected.lse));
-        for (int i = 0; i < shape.v_dim; ++i) {
-          const auto c = static_cast<size_t>(i);
-          close_out.Expect({row, head, i}, expected.values[c],
-                           expected.magnitudes[c]);
-        }
+        close.Expect(row, head,
+                     AttendAll(read, r, rows.first_position + t, row, head));
       }
     }
   }

@@ -3,12 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <vector>
 
 #include "backend/attention_oracle.h"
-#include "backend/closeness.h"
 #include "backend/random_lists.h"
 #include "backend/read_result.h"
 #include "backend/seeded_test.h"
@@ -109,25 +107,17 @@ std::vector<int64_t> TokensRead(const ListsCase& of, int64_t row,
 
 void ExpectAttention(const ListsCase& of, const ReadResult& got) {
   const KvShape& shape = of.paged.shape();
-  Closeness close_out(got.out, shape.dtype == Dtype::kBFloat16
-                                   ? Arithmetic::kAttentionBf16
-                                   : Arithmetic::kAttention);
-  Closeness close_lse(got.lse, Arithmetic::kAttention);
+  AttentionCloseness close(shape.dtype, got.out, got.lse);
   int64_t row = 0;
   for (size_t r = 0; r < of.paged.requests().size(); ++r) {
     const RequestRows& rows = of.paged.requests()[r];
     for (int32_t t = 0; t < rows.num_tokens; ++t, ++row) {
       for (int head = 0; head < shape.num_q_heads(); ++head) {
-        const Attention expected =
+        close.Expect(
+            row, head,
             Attend(of.paged, r, head / shape.group_heads,
                    of.q.numbers(row, head), double{of.scale},
-                   TokensRead(of, row, rows.first_position + t, head));
-        close_lse.Expect({row, head}, expected.lse, 1 + std::abs(expected.lse));
-        for (int i = 0; i < shape.v_dim; ++i) {
-          const auto c = static_cast<size_t>(i);
-          close_out.Expect({row, head, i}, expected.values[c],
-                           expected.magnitudes[c]);
-        }
+                   TokensRead(of, row, rows.first_position + t, head)));
       }
     }
   }

@@ -3,11 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
-#include <functional>
 #include <limits>
 
-#include "backend/closeness.h"
+#include "backend/attention_oracle.h"
 #include "backend/listed_tokens.h"
 #include "backend/seeded_test.h"
 #include "backend/select_oracle.h"
@@ -18,51 +16,22 @@ namespace {
 // Attention over the tokens that the lists name, in float64.
 void ExpectAttention(const SparseCase& sparse, const SparseResult& got) {
   const KvShape& shape = sparse.paged.shape();
-  Closeness close_out(got.out, shape.dtype == Dtype::kBFloat16
-                                   ? Arithmetic::kAttentionBf16
-                                   : Arithmetic::kAttention);
-  Closeness close_lse(got.lse, Arithmetic::kAttention);
+  AttentionCloseness close(shape.dtype, got.out, got.lse);
   ForEachRow(sparse, [&](size_t r, int32_t, int64_t row, int64_t context) {
     const auto& lists = got.picks[static_cast<size_t>(row)];
     for (int head = 0; head < shape.num_q_heads(); ++head) {
-      const int kv_head = head / shape.group_heads;
-      const std::vector<bool> tokens =
+      const std::vector<bool> named =
           TokensOf(lists[static_cast<size_t>(head) * lists.size() /
                          static_cast<size_t>(shape.num_q_heads())],
                    context);
-      std::vector<double> weights(tokens.size(), 0);
-      double greatest = -std::numeric_limits<double>::infinity(), sum = 0;
-      for (int pass = 0; pass < 2; ++pass) {
-        for (size_t t = 0; t < tokens.size(); ++t) {
-          if (!tokens[t]) continue;
-          double score = 0;
-          for (int c = 0; c < shape.k_dim; ++c) {
-            score +=
-                sparse.q.at(row, head, c) *
-                sparse.paged.keys(r).at(static_cast<int64_t>(t), kv_head, c) *
-                sparse.scale;
-          }
-          if (pass == 0) {
-            greatest = std::max(greatest, score);
-          } else {
-            sum += weights[t] = std::exp(score - greatest);
-          }
-        }
+      std::vector<int64_t> tokens;
+      for (int64_t t = 0; t < context; ++t) {
+        if (named[static_cast<size_t>(t)]) tokens.push_back(t);
       }
-      const double lse = greatest + std::log(sum);
-      close_lse.Expect({row, head}, lse, 1 + std::abs(lse));
-      for (int c = 0; c < shape.v_dim; ++c) {
-        double value = 0, magnitude = 0;
-        for (size_t t = 0; t < tokens.size(); ++t) {
-          const double term =
-              weights[t] / sum *
-              sparse.paged.values(r).at(static_cast<int64_t>(t), kv_head, c);
-          if (!tokens[t]) continue;
-          value += term;
-          magnitude += std::abs(term);
-        }
-        close_out.Expect({row, head, c}, value, magnitude);
-      }
+      close.Expect(
+          row, head,
+          Attend(sparse.paged, r, head / shape.group_heads,
+                 sparse.q.numbers(row, head), double{sparse.scale}, tokens));
     }
   });
 }

@@ -22,7 +22,7 @@ int PackedKeys::NumTogether(std::span<const Pick> picks) {
     num_tokens += std::popcount(tokens);
     num_halves += (tokens & 0xffff) != 0 ? 1 : 0;
     num_halves += tokens >> kHalfTokens != 0 ? 1 : 0;
-    if (++i % kTilePages != 0 && i < count) continue;
+    if (++i % kUnitPicks != 0 && i < count) continue;
     const int num_packed = (num_tokens + kHalfTokens - 1) / kHalfTokens;
     if (num_tokens > kTileKeys || num_halves < num_packed + 2 ||
         2 * num_halves < 3 * num_packed) {

@@ -12,7 +12,7 @@ namespace winnow {
 namespace {
 
 // How many picks ahead scattered tokens are fetched, into the second cache
-// level. (By trials without a record, on a Zen 4: 24 and 32 ahead are alike;
+// level. (By trials without a record, on a Zen 4: 32 ahead is alike;
 // into the first level too, a turn ahead, Reads of single tokens took 1.3 times
 // as long.)
 constexpr size_t kFetchedPicks = PackedKeys::kMaxPicks;
