@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "backend/row_table.h"
 #include "backend/select_program.h"
@@ -54,25 +55,35 @@ struct FixedTokens {
         words + segments[page / kFixedSegmentPages] *
                     segment_stride_bytes)[page % kFixedSegmentPages];
   }
+  // Calls f(first page, words) for the pages [0, num_pages), those of a segment
+  // at a time. REQUIRES: as above.
+  template <typename F>
+  void ForEachSegment(int64_t num_pages, F&& f) const {
+    for (int64_t first = 0; first < num_pages; first += kFixedSegmentPages) {
+      const int64_t count =
+          std::min<int64_t>(num_pages - first, kFixedSegmentPages);
+      f(first,
+        std::span<const uint32_t>(&(*this)[first], static_cast<size_t>(count)));
+    }
+  }
   // Calls f(page, tokens) for those of the pages [0, num_pages) that have a
   // fixed token. REQUIRES: as above.
   template <typename F>
   void ForEachPage(int64_t num_pages, F&& f) const {
-    constexpr int64_t kPassedPages = 8;  // at a time: most have none
-    for (int64_t first = 0; first < num_pages; first += kFixedSegmentPages) {
-      const uint32_t* of_segment = &(*this)[first];
-      const int64_t count =
-          std::min<int64_t>(num_pages - first, kFixedSegmentPages);
-      for (int64_t i = 0; i < count; i += kPassedPages) {
-        const int64_t end = std::min(i + kPassedPages, count);
-        uint32_t any = 0;
-        for (int64_t j = i; j < end; ++j) any |= of_segment[j];
-        if (any == 0) continue;
-        for (int64_t j = i; j < end; ++j) {
-          if (of_segment[j] != 0) f(first + j, of_segment[j]);
-        }
-      }
-    }
+    constexpr size_t kPassedPages = 8;  // at a time: most have none
+    ForEachSegment(
+        num_pages, [&](int64_t first, std::span<const uint32_t> of_segment) {
+          for (size_t i = 0; i < of_segment.size(); i += kPassedPages) {
+            const size_t end = std::min(i + kPassedPages, of_segment.size());
+            uint32_t any = 0;
+            for (size_t j = i; j < end; ++j) any |= of_segment[j];
+            if (any == 0) continue;
+            for (size_t j = i; j < end; ++j) {
+              if (of_segment[j] != 0)
+                f(first + static_cast<int64_t>(j), of_segment[j]);
+            }
+          }
+        });
   }
 };
 

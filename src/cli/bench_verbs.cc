@@ -165,18 +165,23 @@ Result<nlohmann::ordered_json> BringRow(Backend& backend, const Model& model,
 }
 
 void PrintTable(const nlohmann::ordered_json& rows) {
-  Print(fmt::format("{:<40} {:>10} {:>8} {:>10} {:>10} {:>12} {:>13}\n", "verb",
-                    "ms", "GB/s", "GFLOP/s", "/read roof", "/paired read",
-                    "/product roof"));
+  Print(fmt::format("{:<40} {:>10} {:>10} {:>8} {:>10} {:>10} {:>12} {:>13}\n",
+                    "verb", "ms", "cached ms", "GB/s", "GFLOP/s", "/read roof",
+                    "/paired read", "/product roof"));
+  const auto number_if_any = [](const nlohmann::ordered_json& row,
+                                std::string_view key, int digits) {
+    return row.contains(key)
+               ? fmt::format("{:.{}f}", row[key].get<double>(), digits)
+               : std::string("-");
+  };
   for (const auto& row : rows) {
     Print(fmt::format(
-        "{:<40} {:>10.3f} {:>8.1f} {:>10.1f} {:>10.2f} {:>12} {:>13.2f}\n",
+        "{:<40} {:>10.3f} {:>10} {:>8.1f} {:>10.1f} {:>10.2f} {:>12} "
+        "{:>13.2f}\n",
         row["verb"].get<std::string>(), row["ms"].get<double>(),
-        row["gb_per_second"].get<double>(), row["gflops"].get<double>(),
-        row["share_of_read_roof"].get<double>(),
-        row.contains("share_of_paired_read")
-            ? fmt::format("{:.2f}", row["share_of_paired_read"].get<double>())
-            : "-",
+        number_if_any(row, "cached_ms", 3), row["gb_per_second"].get<double>(),
+        row["gflops"].get<double>(), row["share_of_read_roof"].get<double>(),
+        number_if_any(row, "share_of_paired_read", 2),
         row["share_of_product_roof"].get<double>()));
   }
 }

@@ -1,12 +1,10 @@
 #include "backend/cpu/cluster_choice.h"
 
 #include <algorithm>
-#include <bit>
-#include <limits>
 
 #include "backend/cluster_segment.h"
 #include "backend/cpu/fetch_lines.h"
-#include "backend/cpu/score_keys.h"
+#include "backend/cpu/token_masks.h"
 
 namespace winnow {
 namespace {
@@ -41,52 +39,6 @@ ClusterBudget BudgetOf(const SelectProgram& program, int64_t context) {
                of.all ? 0 : of.num_clusters - (by_tokens ? 0 : of.num_read));
   return of;
 }
-
-// The tokens of a list, page by page.
-class TokenMasks {
- public:
-  TokenMasks(int64_t context, std::vector<uint32_t>& pages) : pages_(pages) {
-    pages_.assign(static_cast<size_t>(PagesFor(context)), 0);
-  }
-
-  void Add(int64_t token) {
-    pages_[static_cast<size_t>(token / kPageTokens)] |= uint32_t{1}
-                                                        << token % kPageTokens;
-  }
-  void AddRange(int64_t begin, int64_t end) {
-    for (int64_t token = begin; token < end;) {
-      const int64_t in_page = token % kPageTokens;
-      const int64_t count = std::min(end - token, kPageTokens - in_page);
-      pages_[static_cast<size_t>(token / kPageTokens)] |=
-          (~uint32_t{0} >> (kPageTokens - count)) << in_page;
-      token += count;
-    }
-  }
-  // Without the tokens of `others`.
-  void Remove(const TokenMasks& others) {
-    for (size_t page = 0; page < pages_.size(); ++page) {
-      pages_[page] &= ~others.pages_[page];
-    }
-  }
-  // Returns how many pages have tokens.
-  int32_t Write(Pick* picks, int64_t capacity) const {
-    int64_t count = 0;
-    // Which pages have a token no branch would foresee.
-    for (size_t page = 0; page < pages_.size(); ++page) {
-      const uint32_t tokens = pages_[page];
-      if (count == capacity) {
-        CHECK(tokens == 0, "page={} capacity={}", page, capacity);
-        continue;
-      }
-      picks[count] = {static_cast<uint32_t>(page), tokens};
-      count += tokens != 0 ? 1 : 0;
-    }
-    return static_cast<int32_t>(count);
-  }
-
- private:
-  std::vector<uint32_t>& pages_;
-};
 
 // Finds the tokens of a list's clusters: of one after another of a segment
 // without looking that up again.
@@ -139,38 +91,6 @@ class ListClusters {
   ClusterSegment segment_;
 };
 
-// Lanes of what score_keys.h has here.
-struct PlainKeys {};
-
-// The greatest score that clusters of `num_tokens` tokens reach. REQUIRES: all
-// of them together have as many.
-float TokenCut(std::span<const ScoredCluster> clusters, int64_t num_tokens) {
-  int32_t low = std::numeric_limits<int32_t>::max();
-  int32_t high = std::numeric_limits<int32_t>::min();
-  for (const ScoredCluster& cluster : clusters) {
-    low = std::min(low, cluster.key);
-    high = std::max(high, cluster.key);
-  }
-  // Clusters are summed once for each bit of what is looked for: how scores are
-  // ordered no branch would foresee. (Sorted, Select of `clusterkv` took 0.11
-  // ms by sixteen CPUs with AMX, now 0.08:
-  // bench/results/2026-11-28-9c41287-verbs-in-turn-amx.json.)
-  while (low < high) {
-    const auto middle =
-        static_cast<int32_t>(low + (int64_t{high} - low + 1) / 2);
-    int32_t sum = 0;
-    for (const ScoredCluster& cluster : clusters) {
-      sum += cluster.key >= middle ? cluster.num_tokens : 0;
-    }
-    if (sum >= num_tokens) {
-      low = middle;
-    } else {
-      high = middle - 1;
-    }
-  }
-  return std::bit_cast<float>(FlipBits<PlainKeys>(low));
-}
-
 // The best clusters, in the order of their scores and ties to the lowest index,
 // until they have `num_read` tokens: found among somewhat more than have them
 // on average, and among twice as many where these do not suffice.
@@ -186,19 +106,20 @@ void AddByTokens(ListClusters& clusters, std::span<const float> scores,
     CHECK(std::ssize(best) < budget.num_clusters, "tokens={} of {}", num_tokens,
           budget.num_read);
     best = scratch.top.Best(scores, std::min(count, budget.num_clusters));
-    scratch.clusters.clear();
+    scratch.cluster_scores.clear();
+    scratch.cluster_tokens.clear();
     num_tokens = 0;
     for (const int32_t cluster : best) {
-      const float score = scores[static_cast<size_t>(cluster)];
       clusters.Fetch(cluster);
       const int64_t of_cluster = clusters.NumTokens(cluster);
-      scratch.clusters.push_back(
-          {FlipBits<PlainKeys>(std::bit_cast<int32_t>(score)),
-           static_cast<int32_t>(of_cluster)});
+      scratch.cluster_scores.push_back(scores[static_cast<size_t>(cluster)]);
+      scratch.cluster_tokens.push_back(static_cast<int32_t>(of_cluster));
       num_tokens += of_cluster;
     }
   }
-  const float cut = TokenCut(scratch.clusters, budget.num_read);
+  const float cut =
+      scratch.top.Cut(scratch.cluster_scores, scratch.cluster_tokens,
+                      budget.num_read, budget.num_read);
   int64_t num_left = budget.num_read;  // for the clusters at the cut
   for (const int32_t cluster : best) {
     if (scores[static_cast<size_t>(cluster)] > cut) {
@@ -254,14 +175,14 @@ int32_t WriteNext(ListClusters& clusters, std::span<const float> scores,
   const SelectProgram program =
       WithBudgetTimes(task.program, next.budget_times);
   const ClusterBudget budget = BudgetOf(program, task.context);
-  TokenMasks more(task.context, scratch.more_tokens);
+  TokenMasks more(PagesFor(task.context), scratch.more_tokens);
   if (budget.all) {
     more.AddRange(0, task.scored_tokens);
   } else {
     AddBest(clusters, program, scores, budget, scratch, more);
   }
   more.Remove(masks);
-  return more.Write(next.lists.List(task.row, list), next.lists.capacity());
+  return more.Write(0, next.lists.List(task.row, list), next.lists.capacity());
 }
 
 }  // namespace
@@ -290,7 +211,7 @@ ClusterCounts WriteClusterList(const ScoreTask& task, const SelectArgs& args,
   const SelectProgram& program = task.program;
   const PickLists& lists = args.picks;
   const ClusterBudget budget = BudgetOf(program, task.context);
-  TokenMasks masks(task.context, scratch.tokens);
+  TokenMasks masks(PagesFor(task.context), scratch.tokens);
   masks.AddRange(0,
                  std::min<int64_t>(program.forced.sink_tokens, task.context));
   masks.AddRange(budget.all ? 0 : task.scored_tokens, task.context);
@@ -319,7 +240,8 @@ ClusterCounts WriteClusterList(const ScoreTask& task, const SelectArgs& args,
   if (!lists.num_estimates.empty()) {
     lists.NumEstimates(task.row, list) = num_estimates;
   }
-  counts.num_picks = masks.Write(lists.List(task.row, list), lists.capacity());
+  counts.num_picks =
+      masks.Write(0, lists.List(task.row, list), lists.capacity());
   return counts;
 }
 

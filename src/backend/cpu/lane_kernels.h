@@ -7,13 +7,13 @@
 
 #include "backend/cpu/blend_values.h"
 #include "backend/cpu/cluster_kernels.h"
-#include "backend/cpu/count_from.h"
 #include "backend/cpu/float8_numbers.h"
 #include "backend/cpu/float_words.h"
 #include "backend/cpu/read_kernels.h"
 #include "backend/cpu/read_tile.h"
 #include "backend/cpu/read_unit.h"
 #include "backend/cpu/reduce_heads.h"
+#include "backend/cpu/score_cut.h"
 #include "backend/cpu/score_keys.h"
 #include "backend/cpu/softmax_scores.h"
 #include "backend/cpu/widened_words.h"
@@ -29,8 +29,7 @@ ReadKernels LaneKernels() {
   kernels.tile_float32 = ReadTile<Lanes, Words, kTileVectors>;
   kernels.unit_float32 = ReadUnit<Lanes, Words>;
   kernels.score_float32 = UnitScores<Lanes, Words>;
-  kernels.keys_of = KeysOf<Lanes>;
-  kernels.count_from = CountFrom<Lanes>;
+  kernels.score_cut = ScoreCut<Lanes>;
   kernels.group_maxima = GroupMaxima<Lanes>;
   kernels.scores_from = ScoresFrom<Lanes>;
   kernels.blend = BlendValues<Lanes>;

@@ -1,9 +1,9 @@
 #include "backend/cpu/packed_keys.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
+#include "backend/cpu/count_bits.h"
 #include "backend/token_runs.h"
 
 namespace winnow {
@@ -19,7 +19,7 @@ int PackedKeys::NumTogether(std::span<const Pick> picks) {
   int num_tokens = 0, num_halves = 0, together = 0;
   for (int i = 0; i < count;) {
     const uint32_t tokens = picks[static_cast<size_t>(i)].tokens;
-    num_tokens += std::popcount(tokens);
+    num_tokens += CountBits(tokens);
     num_halves += (tokens & 0xffff) != 0 ? 1 : 0;
     num_halves += tokens >> kHalfTokens != 0 ? 1 : 0;
     if (++i % kUnitPicks != 0 && i < count) continue;
@@ -35,7 +35,7 @@ int PackedKeys::NumTogether(std::span<const Pick> picks) {
 
 int PackedKeys::CountTokens(const TileKeys& tile) {
   int count = 0;
-  for (const uint32_t of_page : tile.tokens) count += std::popcount(of_page);
+  for (const uint32_t of_page : tile.tokens) count += CountBits(of_page);
   return count;
 }
 

@@ -203,18 +203,19 @@ using SoftmaxKernel = bool (*)(const HeadScores& of);
 using BlendKernel = void (*)(const float* later, int count, float keep,
                              float take, float* values);
 
-// How many of keys[0, count) are `least` or more.
-using CountKernel = int64_t (*)(const int32_t* keys, int64_t count,
-                                int32_t least);
-
-// The least and greatest of numbers; low > high where there are none.
-struct ScoreRange {
-  int32_t low = 0x7fffffff;
-  int32_t high = -0x7fffffff - 1;
+// Which of some scores weigh so much together. REQUIRES: no NaN; size > 0; all
+// weigh `least` or more, and less than 2^31.
+struct CutTask {
+  const float* scores = nullptr;     // [size]
+  const int32_t* weights = nullptr;  // [size], none below 0; null: 1 each
+  int64_t size = 0;
+  int64_t least = 0;
+  int64_t most = 0;         // at least `least`
+  int32_t* keys = nullptr;  // [size]: scratch
 };
-// Writes numbers in the order of the scores to keys[0, count), -0 before 0.
-using KeysKernel = ScoreRange (*)(const float* scores, int64_t count,
-                                  int32_t* keys);
+// A score from which on all weigh `least` or more; and no more than `most`, or
+// it is the greatest such. -0 is below 0.
+using CutKernel = float (*)(const CutTask& of);
 // maxima[g] = the greatest of scores g, g + num_groups, g + 2 num_groups, ...
 // below count, for g < num_groups <= count.
 using MaximaKernel = void (*)(const float* scores, int64_t count,
@@ -258,8 +259,7 @@ struct ReadKernels {
   // 32 and keys that are read from 0 on and not picked; or null.
   ScoreKernel score_tile_bfloat16 = nullptr;
   BlendKernel blend = nullptr;
-  KeysKernel keys_of = nullptr;
-  CountKernel count_from = nullptr;
+  CutKernel score_cut = nullptr;
   MaximaKernel group_maxima = nullptr;
   ScoresFromKernel scores_from = nullptr;
   ReduceKernel reduce_heads = nullptr;

@@ -1,14 +1,15 @@
 #include "backend/cpu/row_choice.h"
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 #include <optional>
 
 #include "backend/cpu/cluster_choice.h"
+#include "backend/cpu/count_bits.h"
 #include "backend/cpu/fetch_lines.h"
 #include "backend/cpu/fixed_choice.h"
 #include "backend/cpu/forced_partitions.h"
+#include "backend/cpu/token_masks.h"
 
 namespace winnow {
 namespace {
@@ -19,9 +20,13 @@ int64_t NumFixed(const SelectProgram& program, const ForcedPartitions& forced,
   if (!fixed) return 0;
   int64_t num_tokens = 0;
   const int64_t end = forced.end_free() * program.block_tokens;
-  fixed.ForEachPage(PagesFor(end), [&](int64_t, uint32_t tokens) {
-    num_tokens += std::popcount(tokens);
-  });
+  fixed.ForEachSegment(PagesFor(end),
+                       [&](int64_t, std::span<const uint32_t> words) {
+                         int of_segment = 0;  // a loop of vectors
+                         for (const uint32_t tokens : words)
+                           of_segment += CountBits(tokens);
+                         num_tokens += of_segment;
+                       });
   return num_tokens / program.block_tokens;
 }
 
@@ -90,6 +95,18 @@ class ListWriter {
     count_ = count;
   }
 
+  // Adds tokens of pages, none of one before the last one of the list.
+  void AddPages(const TokenMasks& masks) {
+    int64_t first_page = 0;
+    if (count_ > 0) {
+      const uint32_t last = picks_[count_ - 1].page;
+      picks_[count_ - 1].tokens |= masks[last];
+      first_page = int64_t{last} + 1;
+    }
+    count_ += masks.Write(first_page, picks_ + count_, capacity_ - count_);
+  }
+
+ private:
   // Adds tokens of a page; pages ascend.
   void AddTokens(uint32_t page, uint32_t tokens) {
     if (count_ > 0 && picks_[count_ - 1].page == page) {
@@ -100,7 +117,6 @@ class ListWriter {
     picks_[count_++] = {page, tokens};
   }
 
- private:
   // AddWhole where a partition is whole pages.
   void AddWholePages(std::span<const int32_t> chosen, int64_t first) {
     const int64_t num_pages = task_.program.block_tokens / kPageTokens;
@@ -125,25 +141,14 @@ class ListWriter {
 // What is fixed and what is chosen before partition `end_free`.
 void AddFixed(const ScoreTask& task, int64_t end_free,
               std::span<const int32_t> chosen, int64_t first,
-              ListWriter& list) {
+              std::vector<uint32_t>& pages, ListWriter& list) {
   const int64_t block = task.program.block_tokens;
-  const uint32_t of_block = ~uint32_t{0} >> (kPageTokens - block);
-  size_t next = 0;
-  // Those chosen on pages before `end`.
-  const auto add_chosen = [&](int64_t end) {
-    for (; next < chosen.size(); ++next) {
-      const int64_t token = (first + chosen[next]) * block;
-      if (token / kPageTokens >= end) return;
-      list.AddTokens(static_cast<uint32_t>(token / kPageTokens),
-                     of_block << token % kPageTokens);
-    }
-  };
-  task.fixed.ForEachPage(PagesFor(end_free * block),
-                         [&](int64_t page, uint32_t tokens) {
-                           add_chosen(page);
-                           list.AddTokens(static_cast<uint32_t>(page), tokens);
-                         });
-  add_chosen(std::numeric_limits<int64_t>::max());
+  TokenMasks masks(PagesFor(end_free * block), pages);
+  masks.Add(task.fixed);
+  for (const int32_t i : chosen) {
+    masks.AddRange((first + i) * block, (first + i + 1) * block);
+  }
+  list.AddPages(masks);
 }
 
 // What scores decide on, for a row whose list they decide on.
@@ -200,7 +205,7 @@ void WriteList(const ScoreTask& task, const ForcedPartitions& forced,
   if (count == num_open && !by_threshold) {
     for (int64_t i = 0; i < num_free; ++i) list.Add(first + i);
   } else if (task.fixed) {
-    AddFixed(task, forced.end_free(), chosen, first, list);
+    AddFixed(task, forced.end_free(), chosen, first, scratch.tokens, list);
   } else {
     list.AddWhole(chosen, first);
   }

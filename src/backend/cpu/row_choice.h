@@ -9,20 +9,16 @@
 
 namespace winnow {
 
-// A cluster that a list may read: its score, as KeysOf has it, and its size.
-struct ScoredCluster {
-  int32_t key = 0;
-  int32_t num_tokens = 0;
-};
-
 // What one worker chooses with: grows to the longest context.
 struct SelectScratch {
   RowScores scores;
   TopScores top;
-  std::vector<uint32_t> tokens;         // [pages]: those of clusters
-  std::vector<uint32_t> more_tokens;    // [pages]: the same of a larger budget
-  std::vector<int32_t> ranked;          // clusters, or partitions
-  std::vector<ScoredCluster> clusters;  // that a number of tokens may be of
+  std::vector<uint32_t> tokens;       // [pages]: those of clusters
+  std::vector<uint32_t> more_tokens;  // [pages]: the same of a larger budget
+  std::vector<int32_t> ranked;        // clusters, or partitions
+  // Of clusters that a number of tokens may be of.
+  std::vector<float> cluster_scores;
+  std::vector<int32_t> cluster_tokens;
 };
 
 // Consecutive rows of a step that have lists.

@@ -14,6 +14,13 @@ template <class Lanes>
   return bits ^ ((bits >> 31) & 0x7fffffff);
 }
 
+// The least and greatest of numbers; low > high where there are none.
+struct ScoreRange {
+  int32_t low = 0x7fffffff;
+  int32_t high = -0x7fffffff - 1;
+};
+
+// Writes numbers in the order of the scores to keys[0, count), -0 before 0.
 // REQUIRES: no NaN.
 template <class Lanes>
 ScoreRange KeysOf(const float* scores, int64_t count, int32_t* keys) {

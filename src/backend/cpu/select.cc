@@ -1,8 +1,8 @@
 #include "backend/cpu/select.h"
 
 #include <algorithm>
-#include <bit>
 
+#include "backend/cpu/count_bits.h"
 #include "backend/cpu/row_choice.h"
 #include "backend/cpu/step_rows.h"
 #include "backend/preconditions.h"
@@ -21,7 +21,7 @@ bool HasProgram(const StepRows& rows, const SelectArgs& args, int64_t row) {
 int64_t NumTokens(const PickLists& lists, int64_t row, int64_t list) {
   int64_t count = 0;
   for (int32_t i = 0; i < lists.NumPicks(row, list); ++i) {
-    count += std::popcount(lists.List(row, list)[i].tokens);
+    count += CountBits(lists.List(row, list)[i].tokens);
   }
   return count;
 }

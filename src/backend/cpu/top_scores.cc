@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "backend/cpu/count_from.h"
+#include "backend/cpu/score_cut.h"
 #include "backend/cpu/score_keys.h"
 #include "base/check.h"
 
@@ -15,32 +15,11 @@ namespace {
 // The kernels as plain loops.
 struct PlainLanes {};
 
-int32_t OrderedBits(float score) {
-  return FlipBits<PlainLanes>(std::bit_cast<int32_t>(score));
-}
-float ScoreOf(int32_t key) {
-  return std::bit_cast<float>(FlipBits<PlainLanes>(key));
-}
-
-// A key in (low, high]: between their scores while that halves the range well,
-// between the keys themselves from then on, so that it ends.
-int32_t Between(int32_t low, int32_t high, int pass) {
-  constexpr int kPassesByScore = 16;
-  if (pass < kPassesByScore) {
-    const float middle = ScoreOf(low) * 0.5f + ScoreOf(high) * 0.5f;
-    if (std::isfinite(middle)) {
-      return std::clamp(OrderedBits(middle), low + 1, high);
-    }
-  }
-  return static_cast<int32_t>(low + (int64_t{high} - low + 1) / 2);
-}
-
 }  // namespace
 
 TopScores::TopScores(const ReadKernels* kernels)
-    : keys_of_(kernels == nullptr ? KeysOf<PlainLanes> : kernels->keys_of),
-      count_from_(kernels == nullptr ? CountFrom<PlainLanes>
-                                     : kernels->count_from),
+    : score_cut_(kernels == nullptr ? ScoreCut<PlainLanes>
+                                    : kernels->score_cut),
       group_maxima_(kernels == nullptr ? GroupMaxima<PlainLanes>
                                        : kernels->group_maxima),
       scores_from_(kernels == nullptr ? ScoresFrom<PlainLanes>
@@ -57,13 +36,13 @@ std::span<const int32_t> TopScores::Best(std::span<const float> scores,
   if (by_groups) {
     group_maxima_(scores.data(), std::ssize(scores), num_groups,
                   maxima_.data());
-    const float bar = FindCut({maxima_.data(), static_cast<size_t>(num_groups)},
-                              count, count + count / 8);
+    const float bar = Cut({maxima_.data(), static_cast<size_t>(num_groups)}, {},
+                          count, count + count / 8);
     const int64_t num_kept = scores_from_(scores.data(), std::ssize(scores),
                                           bar, kept_.data(), places_.data());
     scores = {kept_.data(), static_cast<size_t>(num_kept)};
   }
-  const float cut = FindCut(scores, count, count);
+  const float cut = Cut(scores, {}, count, count);
   int32_t* best = best_.data();
   const int64_t num_best =
       scores_from_(scores.data(), std::ssize(scores), cut, kept_.data(), best);
@@ -113,24 +92,16 @@ void TopScores::Grow(size_t num_scores) {
   best_.resize(num_scores);
 }
 
-float TopScores::FindCut(std::span<const float> scores, int64_t count,
-                         int64_t most) {
-  const int64_t size = std::ssize(scores);
-  auto [low, high] = keys_of_(scores.data(), size, keys_.data());
-  // `num_found` keys, at least `count`, are low or more; fewer are more than
-  // high.
-  int64_t num_found = size;
-  for (int pass = 0; low < high && num_found > most; ++pass) {
-    const int32_t middle = Between(low, high, pass);
-    const int64_t from_middle = count_from_(keys_.data(), size, middle);
-    if (from_middle >= count) {
-      low = middle;
-      num_found = from_middle;
-    } else {
-      high = middle - 1;
-    }
-  }
-  return ScoreOf(low);
+float TopScores::Cut(std::span<const float> scores,
+                     std::span<const int32_t> weights, int64_t least,
+                     int64_t most) {
+  Grow(scores.size());
+  return score_cut_({.scores = scores.data(),
+                     .weights = weights.data(),
+                     .size = std::ssize(scores),
+                     .least = least,
+                     .most = most,
+                     .keys = keys_.data()});
 }
 
 }  // namespace winnow

@@ -29,20 +29,19 @@ class TopScores {
   // Indices, ascending, of the scores above `threshold`. Valid likewise.
   std::span<const int32_t> Above(std::span<const float> scores,
                                  float threshold);
+  // As CutKernel has it; no weights: 1 each. Of no more scores than were chosen
+  // among it leaves what is still valid so. REQUIRES: as there.
+  float Cut(std::span<const float> scores, std::span<const int32_t> weights,
+            int64_t least, int64_t most);
 
  private:
   // Makes room for what is chosen among so many scores.
   void Grow(size_t num_scores);
-  // A score that at least `count` of the scores reach, and no more than `most`
-  // unless some are equal. REQUIRES: 0 < count <= most, count <= scores.size().
-  float FindCut(std::span<const float> scores, int64_t count, int64_t most);
-
   // Of best_[0, num_best), whose scores reach the cut, leaves `count`: those
   // above it, and the first ones at it.
   void LeaveOutLast(float cut, int64_t num_best, int64_t count);
 
-  KeysKernel keys_of_;
-  CountKernel count_from_;
+  CutKernel score_cut_;
   MaximaKernel group_maxima_;
   ScoresFromKernel scores_from_;
   std::vector<int32_t> keys_;

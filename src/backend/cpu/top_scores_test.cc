@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <random>
@@ -56,14 +57,59 @@ void ExpectThoseOfASort(TopScores top) {
   }
 }
 
-TEST(TopScoresTest, AreThoseOfASort) {
-  ExpectThoseOfASort(TopScores());
+// expect(top) of all sets, and of plain loops.
+void ForEachSet(const std::function<void(TopScores)>& expect) {
+  expect(TopScores());
   for (const CpuKernels set : AvailableCpuKernels()) {
     if (set == CpuKernels::kScalar) continue;
     SCOPED_TRACE(CpuKernelsName(set));
     const ReadKernels kernels = ReadKernelsOf(set);
-    ExpectThoseOfASort(TopScores(&kernels));
+    expect(TopScores(&kernels));
   }
+}
+
+TEST(TopScoresTest, AreThoseOfASort) { ForEachSet(ExpectThoseOfASort); }
+
+// Cut by weights, some of them 0, with ties and zeros of both signs: what it
+// leaves has the weight that was asked for, and is the least that has, or has
+// no more than was allowed.
+void ExpectTheWeightAskedFor(TopScores top) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 500; ++round) {
+    std::vector<float> scores(1 + random() % 300);
+    std::vector<int32_t> weights(scores.size());
+    int64_t sum = 0;
+    for (size_t i = 0; i < scores.size(); ++i) {
+      const int steps = round % 3 == 0 ? 3 : 1 << 20;
+      scores[i] = static_cast<float>(
+          static_cast<int>(random() % 1000003) % (2 * steps + 1) - steps);
+      if (random() % 10 == 0) scores[i] = -0.0f;
+      weights[i] = static_cast<int32_t>(random() % 4 * (random() % 50));
+      sum += weights[i];
+    }
+    if (sum == 0) continue;
+    const auto least =
+        1 + static_cast<int64_t>(random() % static_cast<uint64_t>(sum));
+    const int64_t most = least + static_cast<int64_t>(random() % 2 * 20);
+    const float cut = top.Cut(scores, weights, least, most);
+    // -0 is below 0.
+    const auto is_above = [](float a, float b) {
+      return a > b || (a == b && std::signbit(b) && !std::signbit(a));
+    };
+    int64_t above = 0, from = 0;
+    for (size_t i = 0; i < scores.size(); ++i) {
+      if (is_above(scores[i], cut)) above += weights[i];
+      if (!is_above(cut, scores[i])) from += weights[i];
+    }
+    ASSERT_GE(from, least) << "round " << round;
+    ASSERT_TRUE(from <= most || above < least)
+        << "round " << round << ": " << from << " of " << least << " to "
+        << most << ", " << above << " above";
+  }
+}
+
+TEST(TopScoresTest, ACutHasTheWeightAskedFor) {
+  ForEachSet(ExpectTheWeightAskedFor);
 }
 
 }  // namespace

@@ -1,0 +1,69 @@
+// ScoreCut: which score is the least of the best, in whatever vectors the file
+// that includes this is compiled for. Lanes keep the sets' functions apart.
+#ifndef WINNOW_BACKEND_CPU_SCORE_CUT_H_
+#define WINNOW_BACKEND_CPU_SCORE_CUT_H_
+
+#include "backend/cpu/read_kernels.h"
+#include "backend/cpu/score_keys.h"
+
+namespace winnow {
+
+template <class Lanes>
+float ScoreOf(int32_t key) {
+  return __builtin_bit_cast(float, FlipBits<Lanes>(key));
+}
+
+// A key in (low, high]: between their scores while that halves the range well,
+// between the keys themselves from then on, so that it ends.
+template <class Lanes>
+int32_t KeyBetween(int32_t low, int32_t high, int pass) {
+  constexpr int kPassesByScore = 16;
+  if (pass < kPassesByScore) {
+    const float middle =
+        ScoreOf<Lanes>(low) * 0.5f + ScoreOf<Lanes>(high) * 0.5f;
+    if (__builtin_isfinite(middle)) {
+      const int32_t key = FlipBits<Lanes>(__builtin_bit_cast(int32_t, middle));
+      return key <= low ? low + 1 : key > high ? high : key;
+    }
+  }
+  return static_cast<int32_t>(low + (int64_t{high} - low + 1) / 2);
+}
+
+// How much keys of `least` or more weigh.
+template <class Lanes>
+int32_t WeightFrom(const int32_t* keys, const int32_t* weights, int64_t size,
+                   int32_t least) {
+  int32_t sum = 0;
+  if (weights == nullptr) {
+    for (int64_t i = 0; i < size; ++i) sum += keys[i] >= least ? 1 : 0;
+  } else {
+    for (int64_t i = 0; i < size; ++i) sum += keys[i] >= least ? weights[i] : 0;
+  }
+  return sum;
+}
+
+template <class Lanes>
+float ScoreCut(const CutTask& of) {
+  auto [low, high] = KeysOf<Lanes>(of.scores, of.size, of.keys);
+  // Keys from `low` on weigh `found`, at least of.least; those above `high`
+  // weigh less than that.
+  int64_t found = of.weights == nullptr
+                      ? of.size
+                      : WeightFrom<Lanes>(of.keys, of.weights, of.size, low);
+  for (int pass = 0; low < high && found > of.most; ++pass) {
+    const int32_t middle = KeyBetween<Lanes>(low, high, pass);
+    const int32_t from_middle =
+        WeightFrom<Lanes>(of.keys, of.weights, of.size, middle);
+    if (from_middle >= of.least) {
+      low = middle;
+      found = from_middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return ScoreOf<Lanes>(low);
+}
+
+}  // namespace winnow
+
+#endif  // WINNOW_BACKEND_CPU_SCORE_CUT_H_
