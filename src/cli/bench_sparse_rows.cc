@@ -64,7 +64,8 @@ void AddIndexRow(BenchSparse& bench, std::string_view name, int num_rounds,
 struct DecodeTimes {
   VerbTimes select, read, estimate, all;
   std::vector<double> ratios;  // of dense attention's seconds
-  // Of a Select right behind one of the same: of summaries in the caches.
+  // Of a Select right behind one of the same, whose summaries are in the caches
+  // where these have room.
   std::vector<double> cached_selects;
   double estimated_bytes = 0, all_bytes = 0;
 };

@@ -214,7 +214,8 @@ struct CutTask {
   int32_t* keys = nullptr;  // [size]: scratch
 };
 // A score from which on all weigh `least` or more; and no more than `most`, or
-// it is the greatest such. -0 is below 0.
+// it is the greatest such; not one of them, perhaps. -0 is below 0: where the
+// cut is 0, zeros of either sign reach it that are compared as floats.
 using CutKernel = float (*)(const CutTask& of);
 // maxima[g] = the greatest of scores g, g + num_groups, g + 2 num_groups, ...
 // below count, for g < num_groups <= count.

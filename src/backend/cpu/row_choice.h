@@ -13,7 +13,7 @@ namespace winnow {
 struct SelectScratch {
   RowScores scores;
   TopScores top;
-  std::vector<uint32_t> tokens;       // [pages]: those of clusters
+  std::vector<uint32_t> tokens;       // [pages]: of clusters, or fixed ones too
   std::vector<uint32_t> more_tokens;  // [pages]: the same of a larger budget
   std::vector<int32_t> ranked;        // clusters, or partitions
   // Of clusters that a number of tokens may be of.

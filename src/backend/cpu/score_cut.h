@@ -1,5 +1,5 @@
-// ScoreCut: which score is the least of the best, in whatever vectors the file
-// that includes this is compiled for. Lanes keep the sets' functions apart.
+// ScoreCut: where the best scores end, in whatever vectors the file that
+// includes this is compiled for. Lanes keep the sets' functions apart.
 #ifndef WINNOW_BACKEND_CPU_SCORE_CUT_H_
 #define WINNOW_BACKEND_CPU_SCORE_CUT_H_
 
@@ -9,7 +9,7 @@
 namespace winnow {
 
 template <class Lanes>
-float ScoreOf(int32_t key) {
+float KeyScore(int32_t key) {
   return __builtin_bit_cast(float, FlipBits<Lanes>(key));
 }
 
@@ -20,7 +20,7 @@ int32_t KeyBetween(int32_t low, int32_t high, int pass) {
   constexpr int kPassesByScore = 16;
   if (pass < kPassesByScore) {
     const float middle =
-        ScoreOf<Lanes>(low) * 0.5f + ScoreOf<Lanes>(high) * 0.5f;
+        KeyScore<Lanes>(low) * 0.5f + KeyScore<Lanes>(high) * 0.5f;
     if (__builtin_isfinite(middle)) {
       const int32_t key = FlipBits<Lanes>(__builtin_bit_cast(int32_t, middle));
       return key <= low ? low + 1 : key > high ? high : key;
@@ -37,7 +37,10 @@ int32_t WeightFrom(const int32_t* keys, const int32_t* weights, int64_t size,
   if (weights == nullptr) {
     for (int64_t i = 0; i < size; ++i) sum += keys[i] >= least ? 1 : 0;
   } else {
-    for (int64_t i = 0; i < size; ++i) sum += keys[i] >= least ? weights[i] : 0;
+    // Read whether they count or not: a loop of vectors in every set.
+    for (int64_t i = 0; i < size; ++i) {
+      sum += weights[i] & -static_cast<int32_t>(keys[i] >= least);
+    }
   }
   return sum;
 }
@@ -61,7 +64,7 @@ float ScoreCut(const CutTask& of) {
       high = middle - 1;
     }
   }
-  return ScoreOf<Lanes>(low);
+  return KeyScore<Lanes>(low);
 }
 
 }  // namespace winnow

@@ -13,8 +13,8 @@
 
 namespace winnow {
 
-// Borrows `pages`, which it makes room in. No branch depends on which tokens
-// are added.
+// Borrows `pages`, which it makes room in. No branch depends on which pages
+// have tokens, as none would foresee that.
 class TokenMasks {
  public:
   TokenMasks(int64_t num_pages, std::vector<uint32_t>& pages) : pages_(pages) {
@@ -49,8 +49,8 @@ class TokenMasks {
       pages_[page] &= ~others.pages_[page];
     }
   }
-  // Writes the pages from `first_page` on that have tokens, `capacity` at most;
-  // returns how many.
+  // Writes the pages from `first_page` on that have tokens; returns how many.
+  // REQUIRES: no more than `capacity`.
   int32_t Write(int64_t first_page, Pick* picks, int64_t capacity) const {
     int64_t count = 0;
     for (auto page = static_cast<size_t>(first_page); page < pages_.size();

@@ -1,9 +1,6 @@
 #include "backend/cpu/top_scores.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
-#include <limits>
 
 #include "backend/cpu/score_cut.h"
 #include "backend/cpu/score_keys.h"
@@ -85,7 +82,6 @@ std::span<const int32_t> TopScores::Above(std::span<const float> scores,
 
 void TopScores::Grow(size_t num_scores) {
   if (num_scores <= best_.size()) return;
-  keys_.resize(num_scores);
   maxima_.resize(num_scores);
   kept_.resize(num_scores);
   places_.resize(num_scores);
@@ -95,7 +91,11 @@ void TopScores::Grow(size_t num_scores) {
 float TopScores::Cut(std::span<const float> scores,
                      std::span<const int32_t> weights, int64_t least,
                      int64_t most) {
-  Grow(scores.size());
+  CHECK(least > 0 && least <= most && !scores.empty() &&
+            (weights.empty() || weights.size() == scores.size()),
+        "least={} most={} scores={} weights={}", least, most, scores.size(),
+        weights.size());
+  keys_.resize(std::max(keys_.size(), scores.size()));
   return score_cut_({.scores = scores.data(),
                      .weights = weights.data(),
                      .size = std::ssize(scores),

@@ -23,14 +23,14 @@ class TopScores {
   explicit TopScores(const ReadKernels* kernels = nullptr);
 
   // Indices, ascending, of the `count` greatest scores, ties to the lowest
-  // index. Valid until the next call. REQUIRES: no NaN, 0 < count <=
+  // index. Valid until more are chosen. REQUIRES: no NaN, 0 < count <=
   // scores.size().
   std::span<const int32_t> Best(std::span<const float> scores, int64_t count);
   // Indices, ascending, of the scores above `threshold`. Valid likewise.
   std::span<const int32_t> Above(std::span<const float> scores,
                                  float threshold);
-  // As CutKernel has it; no weights: 1 each. Of no more scores than were chosen
-  // among it leaves what is still valid so. REQUIRES: as there.
+  // As CutKernel has it; no weights: 1 each. What was chosen before stays
+  // valid. REQUIRES: as there.
   float Cut(std::span<const float> scores, std::span<const int32_t> weights,
             int64_t least, int64_t most);
 

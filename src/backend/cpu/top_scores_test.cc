@@ -26,10 +26,17 @@ std::vector<int64_t> Sorted(std::span<const float> scores, int64_t count) {
   return order;
 }
 
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// From -steps to steps.
+float WholeNumber(int steps, std::mt19937& random) {
+  const auto number = random() % static_cast<unsigned>(2 * steps + 1);
+  return static_cast<float>(static_cast<int>(number) - steps);
+}
+
 // Best of all sets, and of plain loops, against a sort; beside Above, which has
 // the same scratch, and may be asked first.
 void ExpectThoseOfASort(TopScores top) {
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
   std::mt19937 random(1);
   for (int round = 0; round < 500; ++round) {
     std::vector<float> scores(1 + random() % (round % 10 == 1 ? 3000 : 300));
@@ -37,9 +44,7 @@ void ExpectThoseOfASort(TopScores top) {
     for (float& score : scores) {
       // Whole numbers give many ties, at zero too, of both signs.
       const int steps = round % 3 == 0 ? 3 : 1 << 20;
-      score = scale * static_cast<float>(static_cast<int>(random() % 1000003) %
-                                             (2 * steps + 1) -
-                                         steps);
+      score = scale * WholeNumber(steps, random);
       if (round % 5 == 0 && random() % 3 == 0) score = -kInfinity;
       if (round % 7 == 0 && random() % 9 == 0) score = kInfinity;
       if (random() % 10 == 0) score = -0.0f;
@@ -70,9 +75,23 @@ void ForEachSet(const std::function<void(TopScores)>& expect) {
 
 TEST(TopScoresTest, AreThoseOfASort) { ForEachSet(ExpectThoseOfASort); }
 
-// Cut by weights, some of them 0, with ties and zeros of both signs: what it
-// leaves has the weight that was asked for, and is the least that has, or has
-// no more than was allowed.
+// -0 is below 0.
+bool IsAbove(float a, float b) {
+  return a > b || (a == b && std::signbit(b) && !std::signbit(a));
+}
+
+int64_t WeightFrom(std::span<const float> scores,
+                   std::span<const int32_t> weights, float least) {
+  int64_t sum = 0;
+  for (size_t i = 0; i < scores.size(); ++i) {
+    if (!IsAbove(least, scores[i])) sum += weights[i];
+  }
+  return sum;
+}
+
+// Cut by weights, some of them 0, with ties, infinities and zeros of both
+// signs: what it leaves has the weight that was asked for, and is the least
+// that has, or has no more than was allowed.
 void ExpectTheWeightAskedFor(TopScores top) {
   std::mt19937 random(1);
   for (int round = 0; round < 500; ++round) {
@@ -80,27 +99,25 @@ void ExpectTheWeightAskedFor(TopScores top) {
     std::vector<int32_t> weights(scores.size());
     int64_t sum = 0;
     for (size_t i = 0; i < scores.size(); ++i) {
-      const int steps = round % 3 == 0 ? 3 : 1 << 20;
-      scores[i] = static_cast<float>(
-          static_cast<int>(random() % 1000003) % (2 * steps + 1) - steps);
+      scores[i] = WholeNumber(round % 3 == 0 ? 3 : 1 << 20, random);
       if (random() % 10 == 0) scores[i] = -0.0f;
-      weights[i] = static_cast<int32_t>(random() % 4 * (random() % 50));
+      if (random() % 10 == 0) scores[i] = -kInfinity;
+      if (random() % 10 != 0) weights[i] = static_cast<int32_t>(random() % 100);
       sum += weights[i];
     }
     if (sum == 0) continue;
-    const auto least =
-        1 + static_cast<int64_t>(random() % static_cast<uint64_t>(sum));
+    auto least = static_cast<int64_t>(random() % static_cast<uint64_t>(sum));
+    if (round % 2 == 0) {  // that of a score and those above it
+      least = WeightFrom(scores, weights, scores[random() % scores.size()]);
+    }
+    least = std::max<int64_t>(least, 1);
     const int64_t most = least + static_cast<int64_t>(random() % 2 * 20);
     const float cut = top.Cut(scores, weights, least, most);
-    // -0 is below 0.
-    const auto is_above = [](float a, float b) {
-      return a > b || (a == b && std::signbit(b) && !std::signbit(a));
-    };
-    int64_t above = 0, from = 0;
+    int64_t above = 0;
     for (size_t i = 0; i < scores.size(); ++i) {
-      if (is_above(scores[i], cut)) above += weights[i];
-      if (!is_above(cut, scores[i])) from += weights[i];
+      if (IsAbove(scores[i], cut)) above += weights[i];
     }
+    const int64_t from = WeightFrom(scores, weights, cut);
     ASSERT_GE(from, least) << "round " << round;
     ASSERT_TRUE(from <= most || above < least)
         << "round " << round << ": " << from << " of " << least << " to "
