@@ -51,7 +51,7 @@ class ListClusters {
         clusters_each_(task.program.rows.tokens / task.program.rows.stride) {}
 
   const ScoreTask& task() const { return task_; }
-  std::span<const uint16_t> TokensOf(int64_t cluster, int64_t* first) {
+  ClusterTokens TokensOf(int64_t cluster) {
     int64_t in_segment = cluster - segment_.first_row;
     if (in_segment < 0 || in_segment >= segment_.num_clusters) {
       segment_ =
@@ -59,29 +59,8 @@ class ListClusters {
                            kv_head_, cluster / clusters_each_);
       in_segment = cluster - segment_.first_row;
     }
-    *first = segment_.first_token;
-    return segment_.TokensOf(static_cast<int>(in_segment));
-  }
-  int64_t NumTokens(int64_t cluster) {
-    int64_t first = 0;
-    return std::ssize(TokensOf(cluster, &first));
-  }
-  // Fetches what Add reads: clusters' tokens lie far from one another's.
-  void Fetch(int64_t cluster) {
-    int64_t first = 0;
-    const auto tokens = TokensOf(cluster, &first);
-    FetchToRead<CacheLevel::kSecond>(tokens.data(), std::ssize(tokens));
-  }
-  // Adds at most `most` of a cluster's tokens, the first ones; returns how
-  // many.
-  int64_t Add(int64_t cluster, int64_t most, TokenMasks& masks) {
-    int64_t first = 0;
-    const auto tokens = TokensOf(cluster, &first);
-    const auto count = std::min<int64_t>(most, std::ssize(tokens));
-    for (const uint16_t token : tokens.first(static_cast<size_t>(count))) {
-      masks.Add(first + token);
-    }
-    return count;
+    return {segment_.first_token,
+            segment_.TokensOf(static_cast<int>(in_segment))};
   }
 
  private:
@@ -90,6 +69,20 @@ class ListClusters {
   const int64_t clusters_each_;
   ClusterSegment segment_;
 };
+
+// Fetches what AddTokens reads: clusters' tokens lie far from one another's.
+void Fetch(const ClusterTokens& of) {
+  FetchToRead<CacheLevel::kSecond>(of.tokens.data(), std::ssize(of.tokens));
+}
+
+// Adds at most `most` of a cluster's tokens, the first ones; returns how many.
+int64_t AddTokens(const ClusterTokens& of, int64_t most, TokenMasks& masks) {
+  const auto count = std::min<int64_t>(most, std::ssize(of.tokens));
+  for (const uint16_t token : of.tokens.first(static_cast<size_t>(count))) {
+    masks.Add(of.first + token);
+  }
+  return count;
+}
 
 // The best clusters, in the order of their scores and ties to the lowest index,
 // until they have `num_read` tokens: found among somewhat more than have them
@@ -100,35 +93,36 @@ void AddByTokens(ListClusters& clusters, std::span<const float> scores,
   if (budget.num_read == 0) return;
   int64_t count =
       budget.num_read * budget.num_clusters / budget.num_tokens * 9 / 8 + 1;
-  std::span<const int32_t> best;
-  int64_t num_tokens = 0;
+  int64_t num_found = 0, num_tokens = 0;
   for (; num_tokens < budget.num_read; count *= 2) {
-    CHECK(std::ssize(best) < budget.num_clusters, "tokens={} of {}", num_tokens,
+    CHECK(num_found < budget.num_clusters, "tokens={} of {}", num_tokens,
           budget.num_read);
-    best = scratch.top.Best(scores, std::min(count, budget.num_clusters));
+    num_found = std::min(count, budget.num_clusters);
+    scratch.clusters.clear();
     scratch.cluster_scores.clear();
-    scratch.cluster_tokens.clear();
+    scratch.cluster_sizes.clear();
     num_tokens = 0;
-    for (const int32_t cluster : best) {
-      clusters.Fetch(cluster);
-      const int64_t of_cluster = clusters.NumTokens(cluster);
+    for (const int32_t cluster : scratch.top.Best(scores, num_found)) {
+      const ClusterTokens of = clusters.TokensOf(cluster);
+      Fetch(of);
+      scratch.clusters.push_back(of);
       scratch.cluster_scores.push_back(scores[static_cast<size_t>(cluster)]);
-      scratch.cluster_tokens.push_back(static_cast<int32_t>(of_cluster));
-      num_tokens += of_cluster;
+      scratch.cluster_sizes.push_back(static_cast<int32_t>(of.tokens.size()));
+      num_tokens += std::ssize(of.tokens);
     }
   }
   const float cut =
-      scratch.top.Cut(scratch.cluster_scores, scratch.cluster_tokens,
+      scratch.top.Cut(scratch.cluster_scores, scratch.cluster_sizes,
                       budget.num_read, budget.num_read);
   int64_t num_left = budget.num_read;  // for the clusters at the cut
-  for (const int32_t cluster : best) {
-    if (scores[static_cast<size_t>(cluster)] > cut) {
-      num_left -= clusters.Add(cluster, num_left, masks);
+  for (size_t i = 0; i < scratch.clusters.size(); ++i) {
+    if (scratch.cluster_scores[i] > cut) {
+      num_left -= AddTokens(scratch.clusters[i], num_left, masks);
     }
   }
-  for (const int32_t cluster : best) {
-    if (scores[static_cast<size_t>(cluster)] == cut) {
-      num_left -= clusters.Add(cluster, num_left, masks);
+  for (size_t i = 0; i < scratch.clusters.size(); ++i) {
+    if (scratch.cluster_scores[i] == cut) {
+      num_left -= AddTokens(scratch.clusters[i], num_left, masks);
     }
   }
   CHECK(num_left == 0, "left={} of {}: a NaN", num_left, budget.num_read);
@@ -146,9 +140,13 @@ void AddBest(ListClusters& clusters, const SelectProgram& program,
   if (budget.num_read == 0) return;
   const auto best = scratch.top.Best(scores, budget.num_read);
   scratch.ranked.assign(best.begin(), best.end());
-  for (const int32_t cluster : best) clusters.Fetch(cluster);
+  scratch.clusters.clear();
   for (const int32_t cluster : best) {
-    clusters.Add(cluster, program.rows.tokens, masks);
+    scratch.clusters.push_back(clusters.TokensOf(cluster));
+    Fetch(scratch.clusters.back());
+  }
+  for (const ClusterTokens& of : scratch.clusters) {
+    AddTokens(of, program.rows.tokens, masks);
   }
 }
 
@@ -160,7 +158,7 @@ int32_t WriteEstimates(ListClusters& clusters, std::span<const int32_t> more,
   for (const int32_t cluster : more) {
     if (next < fewer.size() && fewer[next] == cluster) {
       ++next;
-    } else if (clusters.NumTokens(cluster) > 0) {
+    } else if (!clusters.TokensOf(cluster).tokens.empty()) {
       estimates[count++] = cluster;
     }
   }
@@ -197,9 +195,9 @@ void SpreadClusterScores(const ScoreTask& task, std::span<const float> scores,
   ListClusters clusters(task);
   const auto count = task.scored_tokens / task.program.rows.stride;
   for (int64_t cluster = 0; cluster < count; ++cluster) {
-    int64_t first = 0;
-    for (const uint16_t token : clusters.TokensOf(cluster, &first)) {
-      tokens[static_cast<size_t>(first + token)] =
+    const ClusterTokens of = clusters.TokensOf(cluster);
+    for (const uint16_t token : of.tokens) {
+      tokens[static_cast<size_t>(of.first + token)] =
           scores[static_cast<size_t>(cluster)];
     }
   }

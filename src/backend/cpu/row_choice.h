@@ -9,6 +9,12 @@
 
 namespace winnow {
 
+// The tokens of a cluster: `first` and more.
+struct ClusterTokens {
+  int64_t first = 0;
+  std::span<const uint16_t> tokens;
+};
+
 // What one worker chooses with: grows to the longest context.
 struct SelectScratch {
   RowScores scores;
@@ -16,9 +22,10 @@ struct SelectScratch {
   std::vector<uint32_t> tokens;       // [pages]: of clusters, or fixed ones too
   std::vector<uint32_t> more_tokens;  // [pages]: the same of a larger budget
   std::vector<int32_t> ranked;        // clusters, or partitions
-  // Of clusters that a number of tokens may be of.
+  // Clusters that a number of tokens may be of, their scores and their sizes.
+  std::vector<ClusterTokens> clusters;
   std::vector<float> cluster_scores;
-  std::vector<int32_t> cluster_tokens;
+  std::vector<int32_t> cluster_sizes;
 };
 
 // Consecutive rows of a step that have lists.

@@ -17,20 +17,23 @@ namespace winnow {
 // have tokens, as none would foresee that.
 class TokenMasks {
  public:
-  TokenMasks(int64_t num_pages, std::vector<uint32_t>& pages) : pages_(pages) {
-    pages_.assign(static_cast<size_t>(num_pages), 0);
+  TokenMasks(int64_t num_pages, std::vector<uint32_t>& pages) {
+    pages.assign(static_cast<size_t>(num_pages), 0);
+    pages_ = pages;
   }
 
   void Add(int64_t token) {
-    pages_[static_cast<size_t>(token / kPageTokens)] |= uint32_t{1}
-                                                        << token % kPageTokens;
+    // Of what is not below 0 a page is a shift.
+    const auto at = static_cast<uint64_t>(token);
+    pages_[at / kPageTokens] |= uint32_t{1} << at % kPageTokens;
   }
   void AddRange(int64_t begin, int64_t end) {
     for (int64_t token = begin; token < end;) {
-      const int64_t in_page = token % kPageTokens;
+      const auto at = static_cast<uint64_t>(token);
+      const auto in_page = static_cast<int64_t>(at % kPageTokens);
       const int64_t count = std::min(end - token, kPageTokens - in_page);
-      pages_[static_cast<size_t>(token / kPageTokens)] |=
-          (~uint32_t{0} >> (kPageTokens - count)) << in_page;
+      pages_[at / kPageTokens] |= (~uint32_t{0} >> (kPageTokens - count))
+                                  << in_page;
       token += count;
     }
   }
@@ -70,7 +73,7 @@ class TokenMasks {
   }
 
  private:
-  std::vector<uint32_t>& pages_;
+  std::span<uint32_t> pages_;
 };
 
 }  // namespace winnow

@@ -25,6 +25,14 @@ namespace winnow {
 // whoever computes it. (Three runs in turn with the commit before units and
 // before what TopScores leaves out, two CPUs of a Zen 4:
 // bench/results/2026-11-27-6e68e9c-verbs-in-turn.json.)
+//
+// While lists are made no summaries are read. What would hide the one behind
+// the other was tried in one program by turns, by two CPUs of a Zen 4, without
+// a record. The next unit's rows fetched, some with each pass over scores:
+// alike. Its tiles scanned, one wherever lists pause: Select of `infllm-v2` and
+// `shadowkv` in 0.98 of the time, of `retroinfer` in 1.01; and by units of one
+// KV head, so that there is a next one, that of `moba` in 1.3 and of `mean` in
+// 1.1.
 class VectorSelect {
  public:
   struct Limits {
