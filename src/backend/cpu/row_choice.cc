@@ -95,7 +95,8 @@ class ListWriter {
     count_ = count;
   }
 
-  // Adds tokens of pages, none of one before the last one of the list.
+  // Adds tokens of pages. REQUIRES: none is before the list's last one, which
+  // is one of them.
   void AddPages(const TokenMasks& masks) {
     int64_t first_page = 0;
     if (count_ > 0) {

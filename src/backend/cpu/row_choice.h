@@ -9,7 +9,7 @@
 
 namespace winnow {
 
-// The tokens of a cluster: `first` and more.
+// The tokens of a cluster: `first` + each of these.
 struct ClusterTokens {
   int64_t first = 0;
   std::span<const uint16_t> tokens;
@@ -19,7 +19,7 @@ struct ClusterTokens {
 struct SelectScratch {
   RowScores scores;
   TopScores top;
-  std::vector<uint32_t> tokens;       // [pages]: of clusters, or fixed ones too
+  std::vector<uint32_t> tokens;       // [pages]: of a list with any tokens
   std::vector<uint32_t> more_tokens;  // [pages]: the same of a larger budget
   std::vector<int32_t> ranked;        // clusters, or partitions
   // Clusters that a number of tokens may be of, their scores and their sizes.

@@ -13,8 +13,8 @@
 
 namespace winnow {
 
-// Borrows `pages`, which it makes room in. No branch depends on which pages
-// have tokens, as none would foresee that.
+// Borrows `pages`, which it makes room in. Pages with tokens and pages without
+// pass the same branches, as none would foresee which is which.
 class TokenMasks {
  public:
   TokenMasks(int64_t num_pages, std::vector<uint32_t>& pages) {

@@ -82,6 +82,7 @@ std::span<const int32_t> TopScores::Above(std::span<const float> scores,
 
 void TopScores::Grow(size_t num_scores) {
   if (num_scores <= best_.size()) return;
+  keys_.resize(num_scores);
   maxima_.resize(num_scores);
   kept_.resize(num_scores);
   places_.resize(num_scores);
@@ -95,7 +96,7 @@ float TopScores::Cut(std::span<const float> scores,
             (weights.empty() || weights.size() == scores.size()),
         "least={} most={} scores={} weights={}", least, most, scores.size(),
         weights.size());
-  keys_.resize(std::max(keys_.size(), scores.size()));
+  if (scores.size() > keys_.size()) keys_.resize(scores.size());
   return score_cut_({.scores = scores.data(),
                      .weights = weights.data(),
                      .size = std::ssize(scores),
