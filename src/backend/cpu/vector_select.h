@@ -30,9 +30,9 @@ namespace winnow {
 // the other was tried in one program by turns, by two CPUs of a Zen 4, without
 // a record. The next unit's rows fetched, some with each pass over scores:
 // alike. Its tiles scanned, one wherever lists pause: Select of `infllm-v2` and
-// `shadowkv` in 0.98 of the time, of `retroinfer` in 1.01; and by units of one
-// KV head, so that there is a next one, that of `moba` in 1.3 and of `mean` in
-// 1.1.
+// `shadowkv` in 0.98 of the time, of `retroinfer` in 1.01; so scanned by units
+// of one KV head, that there be a next one, that of `moba` in 1.3 and of `mean`
+// in 1.1.
 class VectorSelect {
  public:
   struct Limits {
