@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "model/json_fields.h"
+#include "serve/left_out_kinds.h"
 
 namespace winnow {
 
@@ -21,33 +22,30 @@ struct ChatTurn {
   std::vector<std::string> calls = {};  // CallJson, of the assistant's
   std::string tool_call_id = {};        // of a tool's
   nlohmann::json thought = nullptr;     // the assistant's before it, or null
+
+  bool says_nothing() const {
+    return content.is_null() && calls.empty() && thought.is_null();
+  }
+  bool is_thought_alone() const {
+    return content.is_null() && calls.empty() && !thought.is_null();
+  }
 };
 // A JSON list for ChatInput.
 std::string TurnsJson(const std::vector<ChatTurn>& turns);
 
-// The same of what chats send: parts of text are put together, "developer" is
-// "system", the arguments of a tool's call are the object that their text is,
-// as transformers has it, and thoughts, "reasoning" to newer clients, are
-// "reasoning_content", as templates have it. An assistant may have said
-// nothing.
-Result<std::string> ChatMessagesJson(const nlohmann::json& messages,
-                                     const JsonLimits& limits);
+// The system's text behind that of the system's turn that is last, a blank line
+// between them; else a turn of its own.
+void AddSystemText(const std::string& text, std::vector<ChatTurn>& turns);
 
-// Text, or a list of parts whose type is one of `types` (quoted, in one
-// string) and whose "text" is put together; null where there is none.
-Result<nlohmann::json> TextOfParts(const nlohmann::json& content,
-                                   const std::string& field,
-                                   std::string_view types);
-
-// {"id": ID, "type": "function", "function": {"name": NAME, "arguments":
-// {...}}}. Fails where `arguments` is not the text of an object.
-struct WrittenCall {
-  std::string id;
-  std::string name;
-  std::string arguments;
-};
-Result<std::string> CallJson(const WrittenCall& call, const std::string& field,
-                             const JsonLimits& limits);
+// The same of what chats send, in the order that names were written in, without
+// what is null: parts of text are put together, "developer" is "system" and
+// "function" is "tool", a call's arguments are an object (written_call.h), and
+// thoughts, "reasoning" to newer clients, are "reasoning_content", as templates
+// have it. An assistant, and a tool, may have said nothing.
+// `written`: "messages" as it stands in the request, which is valid JSON.
+Result<std::string> ChatMessagesJson(std::string_view written,
+                                     const JsonLimits& limits,
+                                     LeftOutKinds& left_out);
 
 }  // namespace winnow
 

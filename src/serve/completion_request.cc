@@ -63,8 +63,11 @@ Status ReadChat(const RequestBody& body, const JsonLimits& limits,
     return body.fields.Unexpected(
         "messages", fmt::format("a list of 1 to {} messages", kMaxMessages));
   }
-  ASSIGN_OR_RETURN(request.messages_json,
-                   ChatMessagesJson(body.document["messages"], limits));
+  LeftOutKinds left_out;
+  ASSIGN_OR_RETURN(
+      request.messages_json,
+      ChatMessagesJson(MemberOf(body.text, "messages"), limits, left_out));
+  AddIgnored(left_out, request);
   ASSIGN_OR_RETURN(const ToolChoice choice,
                    ReadToolChoice(body.Value("tool_choice"), request.endpoint));
   ASSIGN_OR_RETURN(const bool several,

@@ -1,6 +1,7 @@
 #include "serve/messages_request.h"
 
 #include "serve/chat_messages.h"
+#include "serve/message_blocks.h"
 #include "serve/request_grammar.h"
 #include "serve/request_ranges.h"
 #include "text/json_slices.h"
@@ -10,179 +11,73 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kTextType = "\"text\"";
-
-// A message's content as blocks, each with its own text.
-struct Blocks {
-  json list;
-  std::vector<std::string_view> written;
+struct SaidMessage {
+  const json& message;
+  std::string_view written;
+  std::string field;
+  bool is_last = false;            // of all
+  bool has_later_of_user = false;  // a message behind it
 };
 
-Result<Blocks> BlocksOf(const json& content, std::string_view written,
-                        const std::string& field) {
-  Blocks blocks;
-  if (content.is_string()) {
-    blocks.list = json::array({{{"type", "text"}, {"text", content}}});
-    blocks.written = {written};
-    return blocks;
-  }
-  if (!content.is_array()) {
-    return WrongField(field, "a string or a list of blocks");
-  }
-  blocks.list = content;
-  blocks.written = ElementsOf(written);
-  if (blocks.written.size() != content.size()) {
-    return WrongField(field, "named without escapes");
-  }
-  return blocks;
-}
-
-Result<std::string> TextOfBlock(const json& block, const std::string& field,
-                                std::string_view others) {
-  if (block.value("type", json()) != "text") {
-    return WrongField(
-        field + ".type",
-        fmt::format("\"text\" or {}: the model reads text alone", others));
-  }
-  const json text = block.value("text", json());
-  if (!text.is_string()) return WrongField(field + ".text", "a string");
-  return text.get<std::string>();
-}
-
-Result<std::string> NameIn(const json& block, const std::string& field,
-                           const char* name) {
-  const json value = block.value(name, json());
-  if (!value.is_string()) return WrongField(field + "." + name, "a string");
-  return value.get<std::string>();
-}
-
-// What follows in the same role is one turn.
-void AddText(const std::string& role, const std::string& text,
-             std::vector<ChatTurn>& turns, const json& thought = nullptr) {
-  const bool continues = !turns.empty() && turns.back().role == role &&
-                         turns.back().calls.empty() && thought.is_null();
-  if (!continues) {
-    turns.push_back({.role = role, .content = text, .thought = thought});
-    return;
-  }
-  turns.back().content = turns.back().content.get<std::string>() + "\n" + text;
-}
-
-// A tool's result is a turn of its own, between what the user says.
-Status AddUserBlocks(const Blocks& blocks, const std::string& field,
-                     std::vector<ChatTurn>& turns) {
-  std::string text;
-  bool any_text = false;
-  const auto end_text = [&] {
-    if (any_text) AddText("user", text, turns);
-    text.clear();
-    any_text = false;
-  };
-  for (size_t i = 0; i < blocks.list.size(); ++i) {
-    const std::string name = fmt::format("{}[{}]", field, i);
-    const json& block = blocks.list[i];
-    if (!block.is_object()) return WrongField(name, "an object");
-    if (block.value("type", json()) == "tool_result") {
-      end_text();
-      ChatTurn turn = {.role = "tool"};
-      ASSIGN_OR_RETURN(turn.tool_call_id, NameIn(block, name, "tool_use_id"));
-      ASSIGN_OR_RETURN(turn.content,
-                       TextOfParts(block.value("content", json("")),
-                                   name + ".content", kTextType));
-      if (turn.content.is_null()) turn.content = "";
-      turns.push_back(std::move(turn));
-      continue;
+Status AddMessage(const SaidMessage& said, BlocksReader& reader,
+                  LeftOutKinds& left_out) {
+  const json& message = said.message;
+  if (!message.is_object()) return WrongField(said.field, "an object");
+  const json role = message.value("role", json());
+  json content = message.value("content", json());
+  const std::string inside = said.field + ".content";
+  if (role == "system") {
+    if (!message.value("output_config", json()).is_null()) {
+      left_out.Add("messages.output_config");
     }
-    ASSIGN_OR_RETURN(const std::string piece,
-                     TextOfBlock(block, name, "\"tool_result\""));
-    text += piece;
-    any_text = true;
+    // It may be told to one turn of the user's alone, that before the next.
+    const bool is_cleared =
+        message.value("clear_at", json()) == "next_user_message" &&
+        said.has_later_of_user;
+    return is_cleared ? Status(Ok{}) : reader.AddSystem(content, inside);
   }
-  end_text();
-  return Ok{};
+  if (role != "user" && role != "assistant") {
+    return WrongField(said.field + ".role",
+                      "\"user\", \"assistant\" or \"system\"");
+  }
+  const bool says_nothing = role == "assistant" && content.is_null();
+  if (says_nothing) content = json::array();
+  ASSIGN_OR_RETURN(const MessageBlocks blocks,
+                   BlocksReader::BlocksOf(
+                       content, MemberOf(said.written, "content"), inside));
+  if (role == "assistant") return reader.AddAssistant(blocks, inside);
+  return reader.AddUser(blocks, inside, said.is_last);
 }
 
-// A template says which thoughts of earlier turns it leaves out.
-Status AddAssistantBlocks(const Blocks& blocks, const std::string& field,
-                          const JsonLimits& limits,
-                          std::vector<ChatTurn>& turns) {
-  ChatTurn turn = {.role = "assistant"};
-  std::string text;
-  for (size_t i = 0; i < blocks.list.size(); ++i) {
-    const std::string name = fmt::format("{}[{}]", field, i);
-    const json& block = blocks.list[i];
-    if (!block.is_object()) return WrongField(name, "an object");
-    const json type = block.value("type", json());
-    if (type == "redacted_thinking") continue;
-    if (type == "thinking") {
-      ASSIGN_OR_RETURN(const std::string piece,
-                       NameIn(block, name, "thinking"));
-      if (piece.empty()) continue;
-      turn.thought = turn.thought.is_null()
-                         ? piece
-                         : turn.thought.get<std::string>() + "\n" + piece;
-      continue;
-    }
-    if (type != "tool_use") {
-      ASSIGN_OR_RETURN(const std::string piece,
-                       TextOfBlock(block, name, "\"tool_use\""));
-      text += piece;
-      continue;
-    }
-    WrittenCall call;
-    ASSIGN_OR_RETURN(call.id, NameIn(block, name, "id"));
-    ASSIGN_OR_RETURN(call.name, NameIn(block, name, "name"));
-    call.arguments = MemberOf(blocks.written[i], "input");
-    ASSIGN_OR_RETURN(turn.calls.emplace_back(),
-                     CallJson(call, name + ".input", limits));
-  }
-  if (turn.calls.empty()) {
-    AddText("assistant", text, turns, turn.thought);
-    return Ok{};
-  }
-  if (!text.empty()) turn.content = text;
-  turns.push_back(std::move(turn));
-  return Ok{};
-}
-
-Status AddSystem(const RequestBody& body, std::vector<ChatTurn>& turns) {
-  if (!body.fields.Has("system")) return Ok{};
-  ASSIGN_OR_RETURN(json system,
-                   TextOfParts(body.Value("system"), "system", kTextType));
-  if (system != "") {
-    turns.push_back({.role = "system", .content = std::move(system)});
-  }
-  return Ok{};
-}
-
-Status AddMessages(const RequestBody& body, const JsonLimits& limits,
-                   std::vector<ChatTurn>& turns) {
+Result<std::vector<ChatTurn>> ReadTurns(const RequestBody& body,
+                                        const JsonLimits& limits,
+                                        LeftOutKinds& left_out) {
+  BlocksReader reader(limits, left_out);
+  RETURN_IF_ERROR(reader.AddSystem(body.Value("system"), "system"));
   const json messages = body.Value("messages");
   const std::vector<std::string_view> written =
       ElementsOf(MemberOf(body.text, "messages"));
   if (!messages.is_array() || messages.empty() ||
-      messages.size() > kMaxMessages || written.size() != messages.size()) {
+      messages.size() > kMaxMessages) {
     return WrongField("messages",
                       fmt::format("a list of 1 to {} messages", kMaxMessages));
   }
+  size_t last_of_user = 0;
   for (size_t i = 0; i < messages.size(); ++i) {
-    const std::string field = fmt::format("messages[{}]", i);
-    if (!messages[i].is_object()) return WrongField(field, "an object");
-    const json role = messages[i].value("role", json());
-    ASSIGN_OR_RETURN(
-        const Blocks blocks,
-        BlocksOf(messages[i].value("content", json()),
-                 MemberOf(written[i], "content"), field + ".content"));
-    if (role == "user") {
-      RETURN_IF_ERROR(AddUserBlocks(blocks, field + ".content", turns));
-    } else if (role == "assistant") {
-      RETURN_IF_ERROR(
-          AddAssistantBlocks(blocks, field + ".content", limits, turns));
-    } else {
-      return WrongField(field + ".role", "\"user\" or \"assistant\"");
-    }
+    const json& each = messages[i];
+    const bool is_users =
+        each.is_object() && each.value("role", json()) == "user";
+    if (is_users) last_of_user = i;
   }
-  return Ok{};
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const SaidMessage said = {.message = messages[i],
+                              .written = written[i],
+                              .field = fmt::format("messages[{}]", i),
+                              .is_last = i + 1 == messages.size(),
+                              .has_later_of_user = last_of_user > i};
+    RETURN_IF_ERROR(AddMessage(said, reader, left_out));
+  }
+  return reader.TakeTurns();
 }
 
 // An answer goes on where the assistant's last words end, unless the request
@@ -194,6 +89,8 @@ Status ContinueLast(const RequestBody& body, const std::vector<ChatTurn>& turns,
   // What the user says may be nothing at all, and no turn.
   const json& last = body.document.at("messages").back();
   if (last.at("role") != "assistant" || is_said) return Ok{};
+  // It ends with what a server ran: the next turn is the assistant's own.
+  if (turns.back().role != "assistant") return Ok{};
   if (!turns.back().content.is_string() || !turns.back().calls.empty()) {
     return WrongField("messages",
                       "ended by the user, or by words of the assistant");
@@ -254,10 +151,11 @@ Status ReadOutput(const RequestBody& body, CompletionRequest& request) {
 
 Status ReadMessagesRequest(const RequestBody& body, const RequestRules& rules,
                            CompletionRequest& request) {
-  std::vector<ChatTurn> turns;
-  RETURN_IF_ERROR(AddSystem(body, turns));
-  RETURN_IF_ERROR(AddMessages(body, rules.json, turns));
+  LeftOutKinds left_out;
+  ASSIGN_OR_RETURN(const std::vector<ChatTurn> turns,
+                   ReadTurns(body, rules.json, left_out));
   request.messages_json = TurnsJson(turns);
+  AddIgnored(left_out, request);
   ASSIGN_OR_RETURN(const ToolChoice choice, ReadChoice(body, request));
   RETURN_IF_ERROR(ReadToolsAndTemplate(body, choice, request));
   RETURN_IF_ERROR(ContinueLast(body, turns, request));

@@ -161,8 +161,9 @@ constexpr RequestField kMessagesFields[] = {
     {"thinking"},
     {"output_config"},
     {"output_format"},
-    {"container", Use::kRefused, kKeepsNothing},
-    {"mcp_servers", Use::kRefused, "the server reaches no network", "[[]]"},
+    // Of tools that a service runs, which are left out.
+    {"container", Use::kIgnored},
+    {"mcp_servers", Use::kIgnored},
     {"context_management", Use::kIgnored},
     {"return_token_ids", Use::kRefused, kNotYet, kFalse},
 };

@@ -78,15 +78,19 @@ Status ReadTemplate(const RequestBody& body, ToolList tools,
   }
   ASSIGN_OR_RETURN(request.add_special_tokens,
                    body.fields.Flag("add_special_tokens", false));
-  if (!tools.json.empty()) variables.erase("tools");
+  const std::string told = tools.Json();
+  if (!told.empty()) variables.erase("tools");
   request.template_json = variables.dump();
-  if (tools.json.empty()) return Ok{};
+  if (told.empty()) return Ok{};
+  const bool is_strict = tools.strict();
   // Last, as it was written: a model reads the order of names.
   std::string& text = request.template_json;
   text.pop_back();
-  text += (variables.empty() ? "" : ",") + ("\"tools\":" + tools.json) + "}";
-  request.tools = std::move(tools.tools);
-  if (tools.strict && request.forced_tools.empty()) {
+  text += (variables.empty() ? "" : ",") + ("\"tools\":" + told) + "}";
+  for (ToldTool& each : tools.tools) {
+    request.tools.push_back(std::move(each.tool));
+  }
+  if (is_strict && request.forced_tools.empty()) {
     request.ignored.emplace_back("strict");
   }
   return Ok{};
@@ -181,14 +185,19 @@ Status ReadDelivery(const JsonFields& fields, CompletionRequest& request) {
   return Ok{};
 }
 
+void AddIgnored(const LeftOutKinds& left_out, CompletionRequest& request) {
+  request.ignored.insert(request.ignored.end(), left_out.names().begin(),
+                         left_out.names().end());
+}
+
 Status ReadToolsAndTemplate(const RequestBody& body, const ToolChoice& choice,
                             CompletionRequest& request) {
   ASSIGN_OR_RETURN(ToolList tools,
                    ReadTools(body.Value("tools"), MemberOf(body.text, "tools"),
                              request.endpoint));
+  RETURN_IF_ERROR(KeepAllowed(choice, tools));
   ASSIGN_OR_RETURN(request.forced_tools, ForcedTools(choice, tools));
-  request.ignored.insert(request.ignored.end(), tools.left_out.begin(),
-                         tools.left_out.end());
+  AddIgnored(tools.left_out, request);
   if (!choice.any) tools = {};
   return ReadTemplate(body, std::move(tools), request);
 }

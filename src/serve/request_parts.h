@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "serve/completion_request.h"
+#include "serve/left_out_kinds.h"
 #include "serve/tool_list.h"
 
 namespace winnow {
@@ -34,6 +35,8 @@ Status ReadStops(const RequestBody& body, const char* name,
 // Which model, what it reads, whose pages it shares, and whether the answer
 // streams.
 Status ReadDelivery(const JsonFields& fields, CompletionRequest& request);
+// What is left out is named as fields that change nothing are.
+void AddIgnored(const LeftOutKinds& left_out, CompletionRequest& request);
 // Of a chat: its tools, which of them an answer must call, and what else its
 // template is given besides the messages.
 Status ReadToolsAndTemplate(const RequestBody& body, const ToolChoice& choice,

@@ -1,9 +1,7 @@
 #include "serve/responses_request.h"
 
-#include <algorithm>
-#include <iterator>
-
 #include "serve/chat_messages.h"
+#include "serve/input_items.h"
 #include "serve/request_grammar.h"
 #include "serve/request_ranges.h"
 #include "text/json_slices.h"
@@ -13,129 +11,38 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kThoughtTypes = "\"reasoning_text\" or \"text\"";
-constexpr std::string_view kPartTypes =
-    "\"input_text\", \"output_text\" or \"text\"";
-
-Result<std::string> TextIn(const json& object, const std::string& field,
-                           const char* name) {
-  const json value = object.value(name, json());
-  if (!value.is_string()) return WrongField(field + "." + name, "a string");
-  return value.get<std::string>();
-}
-
-// Whether the last turn is a thought alone.
-bool AwaitsWords(const std::vector<ChatTurn>& turns) {
-  return !turns.empty() && !turns.back().thought.is_null() &&
-         turns.back().content.is_null() && turns.back().calls.empty();
-}
-
-Status AddMessage(const json& item, const std::string& field,
-                  std::vector<ChatTurn>& turns) {
-  const json role = item.value("role", json());
-  constexpr std::string_view kRoles[] = {"system", "developer", "user",
-                                         "assistant"};
-  const bool known =
-      role.is_string() &&
-      std::ranges::find(kRoles, role.get<std::string>()) != std::end(kRoles);
-  if (!known) {
-    return WrongField(field + ".role",
-                      "\"system\", \"developer\", \"user\" or \"assistant\"");
-  }
-  ASSIGN_OR_RETURN(json content, TextOfParts(item.value("content", json()),
-                                             field + ".content", kPartTypes));
-  if (content.is_null()) {
-    return WrongField(field + ".content",
-                      "a string or a list of parts, is missing");
-  }
-  if (role == "assistant" && AwaitsWords(turns)) {
-    turns.back().content = std::move(content);
-    return Ok{};
-  }
-  turns.push_back(
-      {.role = role == "developer" ? "system" : role.get<std::string>(),
-       .content = std::move(content)});
-  return Ok{};
-}
-
-// Belongs to what the assistant said before it, if that came last.
-Status AddCall(const json& item, const std::string& field,
-               const JsonLimits& limits, std::vector<ChatTurn>& turns) {
-  WrittenCall call;
-  ASSIGN_OR_RETURN(call.id, TextIn(item, field, "call_id"));
-  ASSIGN_OR_RETURN(call.name, TextIn(item, field, "name"));
-  ASSIGN_OR_RETURN(call.arguments, TextIn(item, field, "arguments"));
-  ASSIGN_OR_RETURN(std::string text,
-                   CallJson(call, field + ".arguments", limits));
-  if (turns.empty() || turns.back().role != "assistant") {
-    turns.push_back({.role = "assistant"});
-  }
-  turns.back().calls.push_back(std::move(text));
-  return Ok{};
-}
-
-Status AddResult(const json& item, const std::string& field,
-                 std::vector<ChatTurn>& turns) {
-  ChatTurn turn = {.role = "tool"};
-  ASSIGN_OR_RETURN(turn.tool_call_id, TextIn(item, field, "call_id"));
-  ASSIGN_OR_RETURN(turn.content, TextOfParts(item.value("output", json()),
-                                             field + ".output", kPartTypes));
-  if (turn.content.is_null()) {
-    return WrongField(field + ".output",
-                      "a string or a list of parts, is missing");
-  }
-  turns.push_back(std::move(turn));
-  return Ok{};
-}
-
-// A thought, which the assistant's next words or calls follow.
-Status AddThought(const json& item, const std::string& field,
-                  std::vector<ChatTurn>& turns) {
-  ASSIGN_OR_RETURN(const json thought,
-                   TextOfParts(item.value("content", json()),
-                               field + ".content", kThoughtTypes));
-  if (!thought.is_string() || thought == "") return Ok{};
-  turns.push_back({.role = "assistant", .thought = thought});
-  return Ok{};
-}
-
-Status AddItem(const json& item, const std::string& field,
-               const JsonLimits& limits, std::vector<ChatTurn>& turns) {
-  if (!item.is_object()) return WrongField(field, "an object");
-  const json type = item.value("type", json("message"));
-  if (type == "message") return AddMessage(item, field, turns);
-  if (type == "function_call") return AddCall(item, field, limits, turns);
-  if (type == "function_call_output") return AddResult(item, field, turns);
-  if (type == "reasoning") return AddThought(item, field, turns);
-  return WrongField(field + ".type",
-                    "\"message\", \"function_call\", "
-                    "\"function_call_output\" or \"reasoning\"");
-}
-
 Status ReadInput(const RequestBody& body, const JsonLimits& limits,
                  CompletionRequest& request) {
   ASSIGN_OR_RETURN(const std::string instructions,
                    body.fields.Text("instructions", ""));
-  std::vector<ChatTurn> turns;
-  if (!instructions.empty()) {
-    turns.push_back({.role = "system", .content = instructions});
-  }
+  LeftOutKinds left_out;
+  InputReader reader(limits, left_out);
+  reader.AddInstructions(instructions);
   const json input = body.Value("input");
   const bool is_list =
       input.is_array() && !input.empty() && input.size() <= kMaxMessages;
   if (input.is_string()) {
-    turns.push_back({.role = "user", .content = input});
+    reader.AddUser(input.get<std::string>());
   } else if (is_list) {
-    for (size_t i = 0; i < input.size(); ++i) {
-      RETURN_IF_ERROR(
-          AddItem(input[i], fmt::format("input[{}]", i), limits, turns));
+    const auto items = ElementsOf(MemberOf(body.text, "input"));
+    for (size_t i = 0; i < items.size(); ++i) {
+      RETURN_IF_ERROR(reader.AddItem(items[i], fmt::format("input[{}]", i),
+                                     i + 1 == items.size()));
     }
   } else {
     return WrongField("input", fmt::format("a string, or a list of 1 to {} "
                                            "items",
                                            kMaxMessages));
   }
-  request.messages_json = TurnsJson(turns);
+  if (!reader.tells_any()) {
+    const auto& names = left_out.names();
+    return WrongField(
+        "input",
+        fmt::format("a list with an item that the model can be told{}",
+                    names.empty() ? "" : ", not " + Printable(names[0])));
+  }
+  request.messages_json = TurnsJson(reader.TakeTurns());
+  AddIgnored(left_out, request);
   return Ok{};
 }
 

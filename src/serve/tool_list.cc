@@ -69,6 +69,17 @@ std::string NestedTool(const json& function, std::string_view schema) {
 
 }  // namespace
 
+std::string ToolList::Json() const {
+  std::string list;
+  for (const ToldTool& told : tools)
+    list += (list.empty() ? "[" : ",") + told.json;
+  return list.empty() ? list : list + "]";
+}
+
+bool ToolList::strict() const {
+  return std::ranges::any_of(tools, &ToldTool::strict);
+}
+
 Result<ToolList> ReadTools(const json& tools, std::string_view raw,
                            Endpoint endpoint) {
   const ToolShape shape = ShapeOf(endpoint);
@@ -85,9 +96,8 @@ Result<ToolList> ReadTools(const json& tools, std::string_view raw,
     const json& tool = tools[i];
     if (!tool.is_object()) return WrongField(field, "an object");
     const json type = tool.value("type", json());
-    if (endpoint == Endpoint::kResponses && type.is_string() &&
-        type != shape.type) {
-      list.left_out.push_back("tools." + type.get<std::string>());
+    if (type.is_string() && type != shape.type) {
+      list.left_out.Add("tools." + type.get<std::string>());
       continue;
     }
     if (type != shape.type && (shape.needs_type || !type.is_null())) {
@@ -100,41 +110,107 @@ Result<ToolList> ReadTools(const json& tools, std::string_view raw,
         shape.nested ? MemberOf(written[i], "function") : written[i];
     const std::string_view schema = MemberOf(raw_function, shape.schema);
     list.tools.push_back(
-        {.name = function["name"].get<std::string>(),
-         .parameters_json = std::string(schema == "null" ? "" : schema)});
-    list.strict = list.strict || function.value("strict", json()) == json(true);
-    list.json += list.json.empty() ? "[" : ",";
-    list.json +=
-        shape.nested ? std::string(written[i]) : NestedTool(function, schema);
+        {.tool = {.name = function["name"].get<std::string>(),
+                  .parameters_json =
+                      std::string(schema == "null" ? "" : schema)},
+         .json = shape.nested ? std::string(written[i])
+                              : NestedTool(function, schema),
+         .strict = function.value("strict", json()) == json(true)});
   }
-  if (!list.json.empty()) list.json += "]";
   return list;
 }
+
+namespace {
+
+// The function that {"type": "function", ...} names, in the endpoint's shape;
+// null where it names none.
+json NamedFunction(const json& choice, bool nested) {
+  if (!choice.is_object() || choice.value("type", json()) != "function") {
+    return nullptr;
+  }
+  const json function = nested ? choice.value("function", json()) : choice;
+  return function.is_object() ? function.value("name", json()) : json();
+}
+
+// {"mode": "auto" or "required", "tools": [...]}. Of tools that are no
+// functions the model is not told anyway.
+Result<ToolChoice> ReadAllowed(const json& choice, bool nested) {
+  const std::string field =
+      nested ? "tool_choice.allowed_tools" : "tool_choice";
+  const json allowed = nested ? choice.value("allowed_tools", json()) : choice;
+  if (!allowed.is_object()) return WrongField(field, "an object");
+  const json mode = allowed.value("mode", json());
+  if (mode != "auto" && mode != "required") {
+    return WrongField(field + ".mode", "\"auto\" or \"required\"");
+  }
+  const json tools = allowed.value("tools", json());
+  if (!tools.is_array() || tools.size() > kMaxTools) {
+    return WrongField(field + ".tools",
+                      fmt::format("a list of at most {} tools", kMaxTools));
+  }
+  ToolChoice read = {.forced = mode == "required"};
+  read.allowed.emplace();
+  for (size_t i = 0; i < tools.size(); ++i) {
+    const std::string each = fmt::format("{}.tools[{}]", field, i);
+    const json type =
+        tools[i].is_object() ? tools[i].value("type", json()) : json();
+    if (!type.is_string()) return WrongField(each + ".type", "a string");
+    if (type != "function") continue;
+    const json name = NamedFunction(tools[i], nested);
+    if (!IsToolName(name)) {
+      return WrongField(each + (nested ? ".function.name" : ".name"),
+                        "the name of a function of tools");
+    }
+    read.allowed->push_back(name.get<std::string>());
+  }
+  return read;
+}
+
+}  // namespace
 
 Result<ToolChoice> ReadToolChoice(const json& choice, Endpoint endpoint) {
   if (choice.is_null() || choice == "auto") return ToolChoice();
   if (choice == "none") return ToolChoice{.any = false};
   if (choice == "required") return ToolChoice{.forced = true};
   const bool nested = endpoint == Endpoint::kChatCompletions;
-  if (choice.is_object() && choice.value("type", json()) == "function") {
-    const json function = nested ? choice.value("function", json()) : choice;
-    const json name =
-        function.is_object() ? function.value("name", json()) : json();
-    if (IsToolName(name)) {
-      return ToolChoice{.forced = true, .name = name.get<std::string>()};
-    }
+  const json name = NamedFunction(choice, nested);
+  if (IsToolName(name)) {
+    return ToolChoice{.forced = true, .name = name.get<std::string>()};
+  }
+  if (choice.is_object() && choice.value("type", json()) == "allowed_tools") {
+    return ReadAllowed(choice, nested);
   }
   return WrongField("tool_choice",
-                    "\"none\", \"auto\", \"required\" or a function that is "
-                    "named");
+                    "\"none\", \"auto\", \"required\", a function that is "
+                    "named, or allowed_tools");
+}
+
+Status KeepAllowed(const ToolChoice& choice, ToolList& list) {
+  if (!choice.allowed) return Ok{};
+  const auto name_of = [](const ToldTool& told) { return told.tool.name; };
+  for (const std::string& name : *choice.allowed) {
+    if (std::ranges::find(list.tools, name, name_of) != list.tools.end()) {
+      continue;
+    }
+    return WrongField(
+        "tool_choice",
+        fmt::format("of functions of tools, \"{}\" is none", name));
+  }
+  std::erase_if(list.tools, [&](const ToldTool& told) {
+    return std::ranges::find(*choice.allowed, told.tool.name) ==
+           choice.allowed->end();
+  });
+  return Ok{};
 }
 
 Result<std::vector<CallableTool>> ForcedTools(const ToolChoice& choice,
                                               const ToolList& list) {
   std::vector<CallableTool> forced;
   if (!choice.forced) return forced;
-  for (const CallableTool& tool : list.tools) {
-    if (choice.name.empty() || choice.name == tool.name) forced.push_back(tool);
+  for (const ToldTool& told : list.tools) {
+    if (choice.name.empty() || choice.name == told.tool.name) {
+      forced.push_back(told.tool);
+    }
   }
   if (forced.empty() && choice.name.empty()) {
     return WrongField("tool_choice",

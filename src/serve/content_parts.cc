@@ -1,0 +1,161 @@
+#include "serve/content_parts.h"
+
+#include <algorithm>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "serve/request_fields.h"
+
+namespace winnow {
+namespace {
+
+using nlohmann::json;
+
+// OpenAI's and Anthropic's kinds of parts with a "text".
+constexpr std::string_view kTextTypes[] = {"text", "input_text", "output_text",
+                                           "reasoning_text", "summary_text"};
+
+constexpr const char* kRefusal = "refusal";
+
+bool IsOf(std::span<const std::string_view> types, std::string_view type) {
+  return std::ranges::find(types, type) != types.end();
+}
+
+// Those that say anything, a line each.
+std::string Lines(const std::vector<json>& texts) {
+  std::string lines;
+  for (const json& text : texts) {
+    if (!text.is_string() || text == "") continue;
+    lines += (lines.empty() ? "" : "\n") + text.get<std::string>();
+  }
+  return lines;
+}
+
+}  // namespace
+
+Error NothingTold(const std::string& field) {
+  return WrongField(field + ".type",
+                    "of a kind that has text, as the message says nothing "
+                    "else: the model reads text alone");
+}
+
+Result<std::string> StringIn(const json& object, const std::string& field,
+                             const char* name) {
+  const json value = object.value(name, json());
+  if (!value.is_string()) return WrongField(field + "." + name, "a string");
+  return value.get<std::string>();
+}
+
+Result<ToldContent> PartsReader::Read(const json& content,
+                                      const std::string& field) {
+  if (content.is_string() || content.is_null()) {
+    return ToldContent{.text = content};
+  }
+  if (!content.is_array()) {
+    return WrongField(field, "a string or a list of parts");
+  }
+  PartsText parts;
+  for (size_t i = 0; i < content.size(); ++i) {
+    RETURN_IF_ERROR(Add(content[i], fmt::format("{}[{}]", field, i), parts));
+  }
+  return Told(std::move(parts));
+}
+
+Status PartsReader::Add(const json& part, const std::string& field,
+                        PartsText& parts) {
+  ASSIGN_OR_RETURN(const OptionalText piece, ReadPart(part, field));
+  const auto& type = part["type"].get_ref<const std::string&>();
+  if (!piece) {
+    if (parts.untold_field.empty()) parts.untold_field = field;
+    parts.untold += "[" + type + "]";
+    return Ok{};
+  }
+  const bool is_block = !IsOf(kTextTypes, type) && type != kRefusal;
+  const bool apart = is_block || parts.ends_block;
+  const bool needs_line =
+      apart && !parts.text.empty() && !parts.text.ends_with('\n');
+  parts.text += (needs_line ? "\n" : "") + *piece;
+  parts.any_told = true;
+  parts.ends_block = is_block;
+  return Ok{};
+}
+
+ToldContent PartsReader::Told(PartsText parts) {
+  if (parts.any_told || parts.untold_field.empty()) {
+    return {.text = std::move(parts.text)};
+  }
+  return {.text = std::move(parts.untold),
+          .untold_field = std::move(parts.untold_field)};
+}
+
+Result<std::optional<std::string>> PartsReader::ReadPart(
+    const json& part, const std::string& field) {
+  const json type = part.is_object() ? part.value("type", json()) : json();
+  if (!type.is_string()) {
+    return WrongField(field + ".type", "a string, \"text\" for one");
+  }
+  const auto& name = type.get_ref<const std::string&>();
+  const char* member = IsOf(kTextTypes, name)     ? "text"
+                       : name == kRefusal         ? kRefusal
+                       : name == "tool_reference" ? "tool_name"
+                                                  : nullptr;
+  if (member != nullptr) {
+    ASSIGN_OR_RETURN(std::string text, StringIn(part, field, member));
+    return OptionalText(std::move(text));
+  }
+  OptionalText text;
+  if (name == "document") {
+    ASSIGN_OR_RETURN(text, ReadDocument(part, field));
+  } else if (name == "search_result") {
+    ASSIGN_OR_RETURN(text, ReadSearchResult(part, field));
+  } else if (name == "web_search_result") {
+    text = ReadFoundPage(part);
+  } else if (name == "compaction" && part.contains("content") &&
+             part["content"].is_string()) {
+    // Anthropic's summary of what was said before it.
+    text = part["content"].get<std::string>();
+  }
+  if (!text) LeaveOut(name);
+  return text;
+}
+
+// Of its sources text and content are told; others are bytes, or elsewhere.
+Result<std::optional<std::string>> PartsReader::ReadDocument(
+    const json& part, const std::string& field) {
+  const json source = part.value("source", json());
+  if (!source.is_object()) return WrongField(field + ".source", "an object");
+  const json type = source.value("type", json());
+  ToldContent told;
+  if (type == "text") {
+    ASSIGN_OR_RETURN(told.text, StringIn(source, field + ".source", "data"));
+  } else if (type == "content") {
+    ASSIGN_OR_RETURN(
+        told, Read(source.value("content", json()), field + ".source.content"));
+  }
+  if (!told.text.is_string() || !told.untold_field.empty()) {
+    return OptionalText();
+  }
+  return OptionalText(Lines(
+      {part.value("title", json()), part.value("context", json()), told.text}));
+}
+
+Result<std::optional<std::string>> PartsReader::ReadSearchResult(
+    const json& part, const std::string& field) {
+  ASSIGN_OR_RETURN(const ToldContent told,
+                   Read(part.value("content", json()), field + ".content"));
+  if (!told.untold_field.empty()) return OptionalText();
+  return OptionalText(Lines(
+      {part.value("title", json()), part.value("source", json()), told.text}));
+}
+
+// What it says is for Anthropic's servers alone to read.
+std::optional<std::string> PartsReader::ReadFoundPage(const json& part) {
+  if (part.contains("encrypted_content")) {
+    LeaveOut("web_search_result.encrypted_content");
+  }
+  return Lines({part.value("title", json()), part.value("url", json()),
+                part.value("page_age", json())});
+}
+
+}  // namespace winnow

@@ -1,0 +1,78 @@
+// PartsReader: the text in a message's content, whichever route's parts it has.
+#ifndef WINNOW_SERVE_CONTENT_PARTS_H_
+#define WINNOW_SERVE_CONTENT_PARTS_H_
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/result.h"
+#include "serve/left_out_kinds.h"
+
+namespace winnow {
+
+struct ToldContent {
+  nlohmann::json text = nullptr;  // or a string
+  // Of the first part that was left out, where nothing else is told: the text
+  // then names in brackets what was there, so that the turn is not empty.
+  std::string untold_field = {};
+};
+
+// What parts say together: texts put together, and what is a text of its own,
+// a document for one, on lines of its own.
+struct PartsText {
+  std::string text = {};
+  std::string untold = {};  // in brackets, what was left out
+  std::string untold_field = {};
+  bool any_told = false;
+  bool ends_block = false;  // its last part is a text of its own
+};
+
+// A part is told as its text: of refusals, documents of text, results of
+// searches and names of tools too. Any other kind (images, files, sound, kinds
+// that come after us) is left out and named. Changes what it was made with.
+class PartsReader {
+ public:
+  // `place` begins the names of what is left out: "messages.content".
+  // REQUIRES: `left_out` outlives this.
+  PartsReader(std::string place, LeftOutKinds& left_out)
+      : place_(std::move(place)), left_out_(left_out) {}
+
+  // A string, a list of parts whose texts are put together, or null. Fails on
+  // anything else, and on a part that lacks what its kind has.
+  Result<ToldContent> Read(const nlohmann::json& content,
+                           const std::string& field);
+  // A part behind those before it.
+  Status Add(const nlohmann::json& part, const std::string& field,
+             PartsText& parts);
+  static ToldContent Told(PartsText parts);
+  // "PLACE.TYPE" is left out.
+  void LeaveOut(const std::string& type) { left_out_.Add(place_ + "." + type); }
+
+ private:
+  using OptionalText = std::optional<std::string>;
+
+  // None where it is left out.
+  Result<OptionalText> ReadPart(const nlohmann::json& part,
+                                const std::string& field);
+  Result<OptionalText> ReadDocument(const nlohmann::json& part,
+                                    const std::string& field);
+  Result<OptionalText> ReadSearchResult(const nlohmann::json& part,
+                                        const std::string& field);
+  OptionalText ReadFoundPage(const nlohmann::json& part);
+
+  const std::string place_;
+  LeftOutKinds& left_out_;
+};
+
+// "FIELD.type: must be ...": of a message in which nothing can be told.
+Error NothingTold(const std::string& field);
+
+// The member `name`. Fails where it is no string.
+Result<std::string> StringIn(const nlohmann::json& object,
+                             const std::string& field, const char* name);
+
+}  // namespace winnow
+
+#endif  // WINNOW_SERVE_CONTENT_PARTS_H_

@@ -1,0 +1,281 @@
+#include "serve/input_items.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "serve/content_parts.h"
+#include "serve/request_fields.h"
+#include "serve/written_call.h"
+#include "text/json_slices.h"
+
+namespace winnow {
+namespace {
+
+using nlohmann::json;
+
+// What names an item without a type.
+std::string KindOf(const json& item) {
+  const json type = item.value("type", json());
+  if (type.is_string()) return type.get<std::string>();
+  const bool refers = item.contains("id") && !item.contains("role");
+  return refers ? "item_reference" : "message";
+}
+
+// Empty where it is no string.
+std::string TextOr(const json& value) {
+  return value.is_string() ? value.get<std::string>() : std::string();
+}
+
+// {"NAME": VALUE}, as it is written.
+std::string ObjectOf(std::string_view name, std::string_view written) {
+  return fmt::format("{{\"{}\":{}}}", name, written);
+}
+
+// A kind of call whose arguments stand in a member of the item, and the name
+// that the tool has for a model.
+struct ActionKind {
+  std::string_view type;
+  const char* tool;
+  const char* member;
+};
+constexpr ActionKind kActionKinds[] = {
+    {"local_shell_call", "local_shell", "action"},
+    {"shell_call", "shell", "action"},
+    {"apply_patch_call", "apply_patch", "operation"},
+    {"computer_call", "computer", "action"},
+};
+
+bool HasSome(const json& list) { return list.is_array() && !list.empty(); }
+
+}  // namespace
+
+void InputReader::AddInstructions(const std::string& instructions) {
+  if (!instructions.empty()) AddSystemText(instructions, turns_);
+}
+
+void InputReader::AddUser(const std::string& text) {
+  turns_.push_back({.role = "user", .content = text});
+  tells_any_ = true;
+}
+
+Status InputReader::AddMessage(const Item& item, bool is_last) {
+  const json role = item.Value("role");
+  constexpr std::string_view kRoles[] = {"system", "developer", "user",
+                                         "assistant"};
+  const bool known =
+      role.is_string() &&
+      std::ranges::find(kRoles, role.get<std::string>()) != std::end(kRoles);
+  if (!known) {
+    return WrongField(item.field + ".role",
+                      "\"system\", \"developer\", \"user\" or \"assistant\"");
+  }
+  const std::string field = item.field + ".content";
+  PartsReader parts("input.content", left_out_);
+  ASSIGN_OR_RETURN(ToldContent told, parts.Read(item.Value("content"), field));
+  const bool tells = told.untold_field.empty();
+  if (is_last && role == "user" && !tells)
+    return NothingTold(told.untold_field);
+  // No word is put into the model's own mouth for what is left out.
+  if (role != "user" && !tells) told.text = "";
+  if (role == "assistant" && told.text.is_null()) told.text = "";
+  if (told.text.is_null()) {
+    return WrongField(field, "a string or a list of parts, is missing");
+  }
+  const bool is_system = role == "system" || role == "developer";
+  if (is_system && !tells) return Ok{};
+  tells_any_ = true;
+  if (is_system) {
+    AddSystemText(told.text.get<std::string>(), turns_);
+    return Ok{};
+  }
+  const bool ends_thought = role == "assistant" && !turns_.empty() &&
+                            turns_.back().is_thought_alone();
+  if (!ends_thought) turns_.push_back({.role = role.get<std::string>()});
+  turns_.back().content = std::move(told.text);
+  return Ok{};
+}
+
+// A thought, which the assistant's next words or calls follow. Where none can
+// be read there may be a summary.
+Status InputReader::AddThought(const Item& item) {
+  PartsReader parts("input.content", left_out_);
+  std::string thought;
+  for (const char* name : {"content", "summary"}) {
+    ASSIGN_OR_RETURN(const ToldContent told,
+                     parts.Read(item.Value(name), item.field + "." + name));
+    if (told.untold_field.empty()) thought = TextOr(told.text);
+    if (!thought.empty()) break;
+  }
+  if (thought.empty()) {
+    if (!TextOr(item.Value("encrypted_content")).empty()) {
+      left_out_.Add("input.reasoning.encrypted_content");
+    }
+    return Ok{};
+  }
+  tells_any_ = true;
+  if (!turns_.empty() && turns_.back().is_thought_alone()) {
+    turns_.back().thought.get_ref<std::string&>() += "\n" + thought;
+    return Ok{};
+  }
+  turns_.push_back({.role = "assistant", .thought = thought});
+  return Ok{};
+}
+
+Status InputReader::PushCall(const Item& item, std::string name,
+                             std::string arguments) {
+  const json call_id = item.Value("call_id");
+  const json id = call_id.is_null() ? item.Value("id") : call_id;
+  if (!id.is_null() && !id.is_string()) {
+    return WrongField(item.field + ".call_id", "a string");
+  }
+  if (turns_.empty() || turns_.back().role != "assistant") {
+    turns_.push_back({.role = "assistant"});
+  }
+  turns_.back().calls.push_back(CallJson({.id = TextOr(id),
+                                          .name = std::move(name),
+                                          .arguments = std::move(arguments)},
+                                         limits_));
+  tells_any_ = true;
+  return Ok{};
+}
+
+void InputReader::PushResult(std::string call_id, std::string text) {
+  turns_.push_back({.role = "tool",
+                    .content = std::move(text),
+                    .tool_call_id = std::move(call_id)});
+  tells_any_ = true;
+}
+
+Result<bool> InputReader::AddCall(const Item& item, const std::string& type) {
+  if (type == "function_call") {
+    ASSIGN_OR_RETURN(std::string name,
+                     StringIn(item.value, item.field, "name"));
+    RETURN_IF_ERROR(
+        PushCall(item, std::move(name),
+                 ArgumentsText(item.Value("arguments"),
+                               MemberOf(item.written, "arguments"))));
+    return true;
+  }
+  if (type == "custom_tool_call") {
+    ASSIGN_OR_RETURN(std::string name,
+                     StringIn(item.value, item.field, "name"));
+    ASSIGN_OR_RETURN(const std::string input,
+                     StringIn(item.value, item.field, "input"));
+    RETURN_IF_ERROR(PushCall(item, std::move(name), InputObject(input)));
+    return true;
+  }
+  if (type == "program") {
+    const std::string_view code = MemberOf(item.written, "code");
+    RETURN_IF_ERROR(PushCall(item, type, ObjectOf("code", code)));
+    return true;
+  }
+  const auto kind = std::ranges::find(kActionKinds, type, &ActionKind::type);
+  if (kind == std::end(kActionKinds)) return false;
+  // Of a computer there may be several.
+  constexpr const char* kSeveral = "actions";
+  const std::string_view several = MemberOf(item.written, kSeveral);
+  RETURN_IF_ERROR(PushCall(
+      item, kind->tool,
+      several != "null" ? ObjectOf(kSeveral, several)
+                        : std::string(MemberOf(item.written, kind->member))));
+  return true;
+}
+
+Result<bool> InputReader::AddResult(const Item& item, const std::string& type) {
+  std::string id = TextOr(item.Value("call_id"));
+  if (id.empty()) id = TextOr(item.Value("id"));
+  const json output = item.Value("output");
+  if (type == "function_call_output" || type == "custom_tool_call_output") {
+    PartsReader parts("input.output", left_out_);
+    std::string text(MemberOf(item.written, "output"));
+    if (!output.is_object()) {
+      ASSIGN_OR_RETURN(const ToldContent told,
+                       parts.Read(output, item.field + ".output"));
+      text = TextOr(told.text);
+    }
+    PushResult(std::move(id), std::move(text));
+    return true;
+  }
+  if (type == "local_shell_call_output" || type == "shell_call_output") {
+    // Pieces of what it wrote, and how it ended, are told as they are.
+    PushResult(std::move(id),
+               ArgumentsText(output, MemberOf(item.written, "output")));
+    return true;
+  }
+  if (type == "apply_patch_call_output") {
+    PushResult(std::move(id),
+               TextOr(output.is_string() ? output : item.Value("status")));
+    return true;
+  }
+  if (type == "program_output") {
+    PushResult(std::move(id), TextOr(item.Value("result")));
+    return true;
+  }
+  if (type != "computer_call_output") return false;
+  left_out_.Add("input.output.computer_screenshot");
+  PushResult(std::move(id), "[computer_screenshot]");
+  return true;
+}
+
+// What OpenAI's servers ran: call and result in one item.
+Result<bool> InputReader::AddHosted(const Item& item, const std::string& type) {
+  std::string id = TextOr(item.Value("id"));
+  if (type == "mcp_call") {
+    const json output = item.Value("output");
+    const json error = item.Value("error");
+    if (output.is_null() && error.is_null()) return false;
+    ASSIGN_OR_RETURN(std::string name,
+                     StringIn(item.value, item.field, "name"));
+    RETURN_IF_ERROR(
+        PushCall(item, std::move(name),
+                 ArgumentsText(item.Value("arguments"),
+                               MemberOf(item.written, "arguments"))));
+    const char* told = output.is_null() ? "error" : "output";
+    PushResult(std::move(id),
+               ArgumentsText(item.Value(told), MemberOf(item.written, told)));
+    return true;
+  }
+  if (type == "file_search_call" && HasSome(item.Value("results"))) {
+    RETURN_IF_ERROR(
+        PushCall(item, "file_search",
+                 ObjectOf("queries", MemberOf(item.written, "queries"))));
+    PushResult(std::move(id), std::string(MemberOf(item.written, "results")));
+    return true;
+  }
+  const json outputs = item.Value("outputs");
+  if (type != "code_interpreter_call" || !HasSome(outputs)) return false;
+  std::string logs;
+  for (const json& output : outputs) {
+    const json text =
+        output.is_object() ? output.value("logs", json()) : json();
+    logs += text.is_string() ? text.get<std::string>() : "[image]";
+    if (!text.is_string()) left_out_.Add("input.outputs.image");
+  }
+  RETURN_IF_ERROR(PushCall(item, "code_interpreter",
+                           ObjectOf("code", MemberOf(item.written, "code"))));
+  PushResult(std::move(id), std::move(logs));
+  return true;
+}
+
+Status InputReader::AddItem(std::string_view written, const std::string& field,
+                            bool is_last) {
+  const Item item = {json::parse(written), written, field};
+  if (!item.value.is_object()) return WrongField(field, "an object");
+  const json given = item.Value("type");
+  if (!given.is_null() && !given.is_string()) {
+    return WrongField(field + ".type", "a string");
+  }
+  const std::string type = KindOf(item.value);
+  if (type == "message") return AddMessage(item, is_last);
+  if (type == "reasoning") return AddThought(item);
+  using Add = Result<bool> (InputReader::*)(const Item&, const std::string&);
+  for (const Add add : {&InputReader::AddCall, &InputReader::AddResult,
+                        &InputReader::AddHosted}) {
+    ASSIGN_OR_RETURN(const bool is_told, (this->*add)(item, type));
+    if (is_told) return Ok{};
+  }
+  left_out_.Add("input." + type);
+  return Ok{};
+}
+
+}  // namespace winnow

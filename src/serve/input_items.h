@@ -1,0 +1,71 @@
+// InputReader: turns of a chat from the items of a request for a response.
+#ifndef WINNOW_SERVE_INPUT_ITEMS_H_
+#define WINNOW_SERVE_INPUT_ITEMS_H_
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/json_fields.h"
+#include "serve/chat_messages.h"
+#include "serve/left_out_kinds.h"
+
+namespace winnow {
+
+// Adds each item to the turns before it. Calls of every kind are told as calls
+// of functions, with what they were to do as arguments: of a custom tool its
+// text as "input", of a shell its action. What a server ran is told with its
+// result, and left out and named where the item has none, as are references,
+// what is encrypted, and kinds of items that nobody knows.
+class InputReader {
+ public:
+  // REQUIRES: both outlive this.
+  InputReader(const JsonLimits& limits, LeftOutKinds& left_out)
+      : limits_(limits), left_out_(left_out) {}
+
+  // `instructions`: before all items. Empty: none.
+  void AddInstructions(const std::string& instructions);
+  void AddUser(const std::string& text);
+  // `written`: the item as it stands in the request; `is_last` of all of them.
+  Status AddItem(std::string_view written, const std::string& field,
+                 bool is_last);
+
+  // Whether anything of the items is told.
+  bool tells_any() const { return tells_any_; }
+  // All of them; there are none afterwards.
+  std::vector<ChatTurn> TakeTurns() { return std::exchange(turns_, {}); }
+
+ private:
+  // An item: as it nests, as it is written, its name.
+  struct Item {
+    nlohmann::json value;
+    std::string_view written;
+    const std::string& field;
+
+    nlohmann::json Value(const char* name) const {
+      return value.value(name, nlohmann::json());
+    }
+  };
+
+  Status AddMessage(const Item& item, bool is_last);
+  Status AddThought(const Item& item);
+  // Each of some kinds; false: it is of none of theirs.
+  Result<bool> AddCall(const Item& item, const std::string& type);
+  Result<bool> AddResult(const Item& item, const std::string& type);
+  Result<bool> AddHosted(const Item& item, const std::string& type);
+
+  // Of the assistant's turn, if that came last.
+  Status PushCall(const Item& item, std::string name, std::string arguments);
+  void PushResult(std::string call_id, std::string text);
+
+  const JsonLimits& limits_;
+  LeftOutKinds& left_out_;
+  std::vector<ChatTurn> turns_;
+  bool tells_any_ = false;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_SERVE_INPUT_ITEMS_H_

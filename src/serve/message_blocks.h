@@ -1,0 +1,66 @@
+// BlocksReader: turns of a chat from the content of Anthropic's messages.
+#ifndef WINNOW_SERVE_MESSAGE_BLOCKS_H_
+#define WINNOW_SERVE_MESSAGE_BLOCKS_H_
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/json_fields.h"
+#include "serve/chat_messages.h"
+#include "serve/content_parts.h"
+
+namespace winnow {
+
+// A message's content as blocks, each as it stands in the request too.
+struct MessageBlocks {
+  nlohmann::json list;
+  std::vector<std::string_view> written;
+};
+
+// Adds each message's turns to those before. A tool's result is a turn of its
+// own, between what is said around it, whoever sends it: what Anthropic's
+// servers ran stands with its result within an assistant's message, and is told
+// as a call and its result; without one it is left out. What has no text is
+// left out and named.
+class BlocksReader {
+ public:
+  // REQUIRES: both outlive this.
+  BlocksReader(const JsonLimits& limits, LeftOutKinds& left_out)
+      : limits_(limits), parts_("messages.content", left_out) {}
+
+  // Fails on a content that is neither a string nor a list.
+  static Result<MessageBlocks> BlocksOf(const nlohmann::json& content,
+                                        std::string_view written,
+                                        const std::string& field);
+
+  // `is_last`: of all messages: then something of it must be told.
+  Status AddUser(const MessageBlocks& blocks, const std::string& field,
+                 bool is_last);
+  Status AddAssistant(const MessageBlocks& blocks, const std::string& field);
+  Status AddSystem(const nlohmann::json& content, const std::string& field);
+
+  // All of them; there are none afterwards.
+  std::vector<ChatTurn> TakeTurns() { return std::exchange(turns_, {}); }
+
+ private:
+  // What follows in the same role is one turn.
+  void AddText(const std::string& role, const std::string& text,
+               const nlohmann::json& thought = nullptr);
+  Status AddResult(const nlohmann::json& block, const std::string& field);
+  Status AddCall(const nlohmann::json& block, std::string_view written,
+                 const std::string& field, ChatTurn& turn);
+  Status AddThought(const nlohmann::json& block, const std::string& field,
+                    ChatTurn& turn);
+  void EndAssistant(ChatTurn& turn);
+
+  const JsonLimits& limits_;
+  PartsReader parts_;
+  std::vector<ChatTurn> turns_;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_SERVE_MESSAGE_BLOCKS_H_

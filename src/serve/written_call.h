@@ -1,0 +1,40 @@
+// WrittenCall: a call of a tool in what was said before.
+#ifndef WINNOW_SERVE_WRITTEN_CALL_H_
+#define WINNOW_SERVE_WRITTEN_CALL_H_
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+#include "model/json_fields.h"
+
+namespace winnow {
+
+struct WrittenCall {
+  std::string id;
+  std::string name;
+  std::string arguments;  // a text as the model wrote it
+};
+
+// {"id": ID, "type": "function", "function": {"name": NAME, "arguments":
+// {...}}}.
+std::string CallJson(const WrittenCall& call, const JsonLimits& limits);
+
+// The object that templates are given for a call's arguments, as transformers
+// has it: the text itself where it is one, in its own order and spelling. A
+// text that is blank or null is {}. Any other text, cut off or no object, is
+// {"INVALID_JSON": TEXT}: a model cannot be asked again for what it once wrote,
+// and this is how Anthropic has clients tell it (fine-grained tool streaming).
+std::string ArgumentsObject(std::string_view text, const JsonLimits& limits);
+
+// The text of arguments that may be a text or a value: `written` is the value
+// as it stands in the request.
+std::string ArgumentsText(const nlohmann::json& value,
+                          std::string_view written);
+
+// The arguments of a tool that takes one text alone: {"input": TEXT}.
+std::string InputObject(std::string_view text);
+
+}  // namespace winnow
+
+#endif  // WINNOW_SERVE_WRITTEN_CALL_H_
