@@ -142,6 +142,10 @@ Status MessageReader::ReadCalls() {
 
 Status MessageReader::ReadContent(bool is_last) {
   const std::string field = field_ + ".content";
+  if (role_ == "tool" && Value("content").is_object()) {
+    content_ = MemberOf(written_, "content");
+    return Ok{};
+  }
   PartsReader parts("messages.content", left_out_);
   ASSIGN_OR_RETURN(ToldContent told, parts.Read(Value("content"), field));
   if (is_last && role_ == "user" && !told.untold_field.empty()) {

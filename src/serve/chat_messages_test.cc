@@ -51,6 +51,8 @@ TEST(ChatMessagesTest, EveryKindOfMessageIsTold) {
        R"({"role":"tool","tool_call_id":"c","content":""})"},
       {R"({"role":"tool","tool_call_id":"c"})",
        R"({"role":"tool","content":"","tool_call_id":"c"})"},
+      {R"({"role":"tool","content":{"z": 1,"a":2}})",
+       R"({"role":"tool","content":"{\"z\": 1,\"a\":2}"})"},
       {R"({"role":"function","name":"f","content":"5"})",
        R"({"role":"tool","name":"f","content":"5"})"},
       {R"({"role":"assistant","content":null,"refusal":"No.","audio":null,)"

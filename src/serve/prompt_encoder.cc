@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "model/json_fields.h"
-#include "serve/system_turns.h"
+#include "serve/turn_order.h"
 #include "text/detokenizer.h"
 #include "text/json_slices.h"
 
@@ -100,20 +100,6 @@ PromptEncoder::PromptEncoder(const Tokenizer& tokenizer,
       call_marker_ids_(SpecialMarkers(MarkersOf(call_format_), tokenizer)),
       thought_marker_ids_(SpecialMarkers(kThoughtMarkers, tokenizer)) {}
 
-std::optional<std::string> PromptEncoder::WithSystemsPlaced(
-    const CompletionRequest& request, ChatInput input) const {
-  const std::string& messages = request.messages_json;
-  if (!HasLaterSystemTurn(messages)) return std::nullopt;
-  const MarkedSystemTurns marked = WithSystemTurnsMarked(messages);
-  input.messages_json = marked.messages_json;
-  const Result<std::string> tried = chat_template_->Render(input);
-  if (tried.ok() && HasAll(*tried, marked.marks)) return std::nullopt;
-  // What follows in the same role is one turn there.
-  const bool joins_users = request.endpoint == Endpoint::kMessages ||
-                           request.endpoint == Endpoint::kMessageTokens;
-  return WithOneSystemTurn(messages, joins_users);
-}
-
 Result<std::string> PromptEncoder::Render(
     const CompletionRequest& request) const {
   if (!chat_template_) {
@@ -128,22 +114,25 @@ Result<std::string> PromptEncoder::Render(
                       "[TOOL_CALLS], <|tool_call_start|> with Python, or an "
                       "object with \"name\" and \"parameters\")");
   }
-  const std::string variables =
-      WithThoughts(request.template_json, request.thoughts, thought_style_);
   ChatInput input;
-  input.extra_json = variables;
-  input.now_unix_s = std::time(nullptr);
-  input.add_generation_prompt = request.add_generation_prompt;
-  const std::optional<std::string> placed = WithSystemsPlaced(request, input);
-  const std::string& messages = placed ? *placed : request.messages_json;
-  const std::string marked =
-      request.continues_message ? WithEndMarked(messages) : std::string();
+  const std::string marked = request.continues_message
+                                 ? WithEndMarked(request.messages_json)
+                                 : std::string();
   if (request.continues_message && marked.empty()) {
     return WrongField("continue_final_message",
                       "false: the last message has no text");
   }
-  input.messages_json = request.continues_message ? marked : messages;
-  Result<std::string> text = chat_template_->Render(input);
+  input.messages_json =
+      request.continues_message ? marked : request.messages_json;
+  const std::string variables =
+      WithThoughts(request.template_json, request.thoughts, thought_style_);
+  input.extra_json = variables;
+  input.now_unix_s = std::time(nullptr);
+  input.add_generation_prompt = request.add_generation_prompt;
+  // What follows in the same role is one turn of Anthropic's.
+  const bool joins_users = request.endpoint == Endpoint::kMessages ||
+                           request.endpoint == Endpoint::kMessageTokens;
+  Result<std::string> text = RenderTurns(*chat_template_, input, joins_users);
   if (text.ok() && request.continues_message) {
     const size_t end = text->rfind(kEndMark);
     if (end != std::string::npos) return text->substr(0, end);

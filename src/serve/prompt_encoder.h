@@ -78,10 +78,6 @@ class PromptEncoder {
 
  private:
   Result<std::string> Render(const CompletionRequest& request) const;
-  // The messages with the system's turns as one at the beginning, where the
-  // template does not write them in their own places. `input`: the rest.
-  std::optional<std::string> WithSystemsPlaced(const CompletionRequest& request,
-                                               ChatInput input) const;
   // Whether its answers may begin with thoughts that are told apart: not where
   // a grammar holds them, which begins with the answer.
   bool SplitsThoughts(const CompletionRequest& request) const;

@@ -1,4 +1,4 @@
-#include "serve/system_turns.h"
+#include "serve/turn_order.h"
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ constexpr std::string_view kTurns =
     R"({"role":"system","content":"Two.\n"},{"role":"user","content":"Go"},)"
     R"({"content":"Yes","role":"assistant"},{"role":"system","content":" "}])";
 
-TEST(SystemTurnsTest, ALaterOneIsFound) {
+TEST(TurnOrderTest, ALaterOneIsFound) {
   EXPECT_TRUE(HasLaterSystemTurn(kTurns));
   EXPECT_FALSE(HasLaterSystemTurn(
       R"([{"role":"system","content":"x"},{"role":"user","content":"y"}])"));
@@ -26,7 +26,7 @@ TEST(SystemTurnsTest, ALaterOneIsFound) {
       R"([{"role":"system","content":"x"},{"role":"system","content":"y"}])"));
 }
 
-TEST(SystemTurnsTest, OneTurnHasAllTextsInOrder) {
+TEST(TurnOrderTest, OneTurnHasAllTextsInOrder) {
   EXPECT_EQ(
       json::parse(WithOneSystemTurn(kTurns, /*joins_users=*/false)),
       json::parse(
@@ -43,7 +43,7 @@ TEST(SystemTurnsTest, OneTurnHasAllTextsInOrder) {
             R"({"role":"user","content":"a"}])");
 }
 
-TEST(SystemTurnsTest, EveryTextHasAMark) {
+TEST(TurnOrderTest, EveryTextHasAMark) {
   const MarkedSystemTurns marked = WithSystemTurnsMarked(kTurns);
   ASSERT_EQ(marked.marks.size(), 2u);  // blank text may go unseen
   const json turns = json::parse(marked.messages_json);
@@ -89,7 +89,7 @@ constexpr const char* kKeepsLast =
     "{% if m.role != 'system' %}[{{ m.role }}]{{ m.content }}{% endif %}"
     "{% endfor %}";
 
-TEST(SystemTurnsTest, AnotherTurnIsWhereTheTemplateWritesIt) {
+TEST(TurnOrderTest, AnotherTurnIsWhereTheTemplateWritesIt) {
   const std::string chat = R"({"messages":[{"role":"system","content":"One."},)"
                            R"({"role":"developer","content":"Two."},)"
                            R"({"role":"user","content":"Hi"},)"
@@ -104,7 +104,7 @@ TEST(SystemTurnsTest, AnotherTurnIsWhereTheTemplateWritesIt) {
   }
 }
 
-TEST(SystemTurnsTest, OtherRoutesHaveOneTextToo) {
+TEST(TurnOrderTest, OtherRoutesHaveOneTextToo) {
   const std::string messages =
       R"({"max_tokens":5,"system":"One.","messages":[)"
       R"({"role":"user","content":"Hi"},)"
@@ -125,13 +125,54 @@ TEST(SystemTurnsTest, OtherRoutesHaveOneTextToo) {
 }
 
 // What fails for another reason fails with the same words.
-TEST(SystemTurnsTest, ATemplatesOwnRefusalIsTold) {
+TEST(TurnOrderTest, ATemplatesOwnRefusalIsTold) {
   EXPECT_NE(PromptBy("{{ raise_exception('System role not supported') }}",
                      Endpoint::kChatCompletions,
                      R"({"messages":[{"role":"user","content":"Hi"},)"
                      R"({"role":"system","content":"x"}]})")
                 .find("System role not supported"),
             std::string::npos);
+}
+
+// Mistral's, in short: sides take turns, and ids of calls are nine characters.
+constexpr const char* kAlternates =
+    "{% set ns = namespace(last='assistant') %}{% for m in messages %}"
+    "{% if m.role in ['user', 'assistant'] and not m.tool_calls %}"
+    "{% if m.role == ns.last %}{{ raise_exception('roles must alternate') }}"
+    "{% endif %}{% set ns.last = m.role %}{% endif %}"
+    "{% for c in m.tool_calls or [] %}{% if c.id | length != 9 %}"
+    "{{ raise_exception('ids have length 9') }}{% endif %}<{{ c.id }}>"
+    "{% endfor %}{% if m.role == 'tool' %}<{{ m.tool_call_id }}>{% endif %}"
+    "[{{ m.role }}]{{ m.content }}{% endfor %}";
+
+TEST(TurnOrderTest, SidesTakeTurnsWhereTheTemplateDemandsIt) {
+  // As Codex begins.
+  const std::string twice =
+      R"({"input":[{"role":"developer","content":"Be brief."},)"
+      R"({"role":"user","content":"cwd: /tmp"},)"
+      R"({"role":"user","content":"Hi"}]})";
+  EXPECT_EQ(PromptBy(kEveryTurn, Endpoint::kResponses, twice),
+            "[system]Be brief.[user]cwd: /tmp[user]Hi");
+  EXPECT_EQ(PromptBy(kAlternates, Endpoint::kResponses, twice),
+            "[system]Be brief.[user]cwd: /tmp\nHi");
+}
+
+TEST(TurnOrderTest, AForeignIdIsShortWhereTheTemplateDemandsIt) {
+  const std::string called =
+      R"({"input":[{"role":"user","content":"Hi"},)"
+      R"({"type":"function_call","call_id":"call_0123456789","name":"f",)"
+      R"("arguments":"{}"},{"type":"function_call_output",)"
+      R"("call_id":"call_0123456789","output":"5"}]})";
+  const std::string prompt =
+      PromptBy(kAlternates, Endpoint::kResponses, called);
+  const std::string id = prompt.substr(sizeof("[user]Hi<") - 1, 9);
+  EXPECT_EQ(prompt, "[user]Hi<" + id + ">[assistant]None<" + id + ">[tool]5");
+  // One of our own stays.
+  const std::string own = std::string(called).replace(
+      called.find("call_0123456789"), 15, "abcDEF123");
+  EXPECT_NE(
+      PromptBy(kAlternates, Endpoint::kResponses, own).find("<abcDEF123>"),
+      std::string::npos);
 }
 
 }  // namespace

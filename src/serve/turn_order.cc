@@ -1,9 +1,12 @@
-#include "serve/system_turns.h"
+#include "serve/turn_order.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <nlohmann/json.hpp>
 
+#include "serve/answer_style.h"
 #include "text/json_slices.h"
 
 namespace winnow {
@@ -42,9 +45,22 @@ std::string Turn(std::string_view role, const std::string& content) {
 }
 
 // Of a role and a text alone.
-bool IsPlainUser(std::string_view message) {
-  return RoleIn(message) == "\"user\"" && MembersOf(message).size() == 2 &&
+bool IsPlain(std::string_view message) {
+  return MembersOf(message).size() == 2 &&
          MemberOf(message, "content").starts_with('"');
+}
+
+bool IsPlainUser(std::string_view message) {
+  return RoleIn(message) == "\"user\"" && IsPlain(message);
+}
+
+// As CallId makes them: between quotes.
+bool IsShortId(std::string_view id) {
+  constexpr size_t kNumDigits = 9;
+  return id.size() == kNumDigits + 2 &&
+         std::ranges::all_of(id.substr(1, kNumDigits), [](unsigned char c) {
+           return std::isalnum(c) != 0;
+         });
 }
 
 // A list of messages as it grows; the last one's text may grow too.
@@ -147,6 +163,64 @@ std::string WithOneSystemTurn(std::string_view messages_json,
   }
   return others.Take(SaysAny(system) ? Turn("\"system\"", system)
                                      : std::string());
+}
+
+std::optional<std::string> WithTurnsJoined(std::string_view messages_json) {
+  MessageList list;
+  bool any = false;
+  for (const std::string_view message : ElementsOf(messages_json)) {
+    const bool joins = IsPlain(list.last()) && IsPlain(message) &&
+                       RoleIn(list.last()) == RoleIn(message);
+    joins ? list.Join(message) : list.Add(message);
+    any = any || joins;
+  }
+  if (!any) return std::nullopt;
+  return list.Take({});
+}
+
+std::optional<std::string> WithShortCallIds(std::string_view messages_json) {
+  std::vector<std::string_view> ids;
+  for (const std::string_view message : ElementsOf(messages_json)) {
+    for (const auto call : ElementsOf(MemberOf(message, "tool_calls"))) {
+      ids.push_back(MemberOf(call, "id"));
+    }
+    ids.push_back(MemberOf(message, "tool_call_id"));
+  }
+  std::erase_if(ids, [](std::string_view id) {
+    return !id.starts_with('"') || IsShortId(id);
+  });
+  if (ids.empty()) return std::nullopt;
+  std::string changed;
+  const char* copied = messages_json.data();
+  for (const std::string_view id : ids) {
+    changed.append(copied, id.data());
+    changed += "\"" + CallId(id, 0, 0) + "\"";
+    copied = id.data() + id.size();
+  }
+  return changed.append(copied, messages_json.data() + messages_json.size());
+}
+
+Result<std::string> RenderTurns(const ChatTemplate& chat_template,
+                                const ChatInput& input, bool joins_users) {
+  ChatInput placed = input;
+  std::string messages;
+  if (HasLaterSystemTurn(input.messages_json)) {
+    const MarkedSystemTurns marked = WithSystemTurnsMarked(input.messages_json);
+    placed.messages_json = marked.messages_json;
+    const Result<std::string> tried = chat_template.Render(placed);
+    const bool takes = tried.ok() && HasAll(*tried, marked.marks);
+    if (!takes) messages = WithOneSystemTurn(input.messages_json, joins_users);
+    placed.messages_json = takes ? input.messages_json : messages;
+  }
+  Result<std::string> text = chat_template.Render(placed);
+  if (text.ok() || text.error().code == ErrorCode::kIo) return text;
+  const auto joined = WithTurnsJoined(placed.messages_json);
+  if (joined) placed.messages_json = *joined;
+  const auto short_ids = WithShortCallIds(placed.messages_json);
+  if (short_ids) placed.messages_json = *short_ids;
+  if (!joined && !short_ids) return text;
+  Result<std::string> again = chat_template.Render(placed);
+  return again.ok() ? again : text;
 }
 
 }  // namespace winnow
