@@ -19,8 +19,8 @@ struct ToldContent {
   std::string untold_field = {};
 };
 
-// What parts say together: texts put together, and what is a text of its own,
-// a document for one, on lines of its own.
+// The text of several parts. A part that is a text of its own, a document for
+// one, begins and ends a line.
 struct PartsText {
   std::string text = {};
   std::string untold = {};  // in brackets, what was left out
@@ -29,9 +29,9 @@ struct PartsText {
   bool ends_block = false;  // its last part is a text of its own
 };
 
-// A part is told as its text: of refusals, documents of text, results of
-// searches and names of tools too. Any other kind (images, files, sound, kinds
-// that come after us) is left out and named. Changes what it was made with.
+// Gives the text of a part: of a refusal, a document of text, a search's result
+// and a tool's name too. Leaves out and names every other kind: images, files,
+// sound, and kinds that are not known. Changes only `left_out`.
 class PartsReader {
  public:
   // `place` begins the names of what is left out: "messages.content".

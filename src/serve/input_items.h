@@ -14,11 +14,10 @@
 
 namespace winnow {
 
-// Adds each item to the turns before it. Calls of every kind are told as calls
-// of functions, with what they were to do as arguments: of a custom tool its
-// text as "input", of a shell its action. What a server ran is told with its
-// result, and left out and named where the item has none, as are references,
-// what is encrypted, and kinds of items that nobody knows.
+// Adds each item to the turns before it. Every kind of call becomes the call of
+// a function: a custom tool's text is its "input", and a shell's action is its
+// arguments. A call that a service ran needs its result beside it. References,
+// encrypted items and kinds that are not known are left out and named.
 class InputReader {
  public:
   // REQUIRES: both outlive this.

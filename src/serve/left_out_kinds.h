@@ -1,4 +1,4 @@
-// LeftOutKinds: what a request says that its model is not told.
+// LeftOutKinds: parts of a request that its model does not get.
 #ifndef WINNOW_SERVE_LEFT_OUT_KINDS_H_
 #define WINNOW_SERVE_LEFT_OUT_KINDS_H_
 

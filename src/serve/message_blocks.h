@@ -20,11 +20,11 @@ struct MessageBlocks {
   std::vector<std::string_view> written;
 };
 
-// Adds each message's turns to those before. A tool's result is a turn of its
-// own, between what is said around it, whoever sends it: what Anthropic's
-// servers ran stands with its result within an assistant's message, and is told
-// as a call and its result; without one it is left out. What has no text is
-// left out and named.
+// Adds the turns of each message to the turns before it. A tool's result is a
+// turn of its own, between the texts around it. Anthropic's servers put a call
+// and its result into one message of the assistant's: such a pair becomes a
+// call and a result, and a call alone is left out. Blocks without text are left
+// out and named.
 class BlocksReader {
  public:
   // REQUIRES: both outlive this.

@@ -11,13 +11,13 @@
 
 namespace winnow {
 
-// The prompt of `input` by a template. Where the system has turns behind the
-// first one, the template is tried: if it raises, or leaves out a text of the
-// system's, all of them are one turn, the first. Where it raises still, what
-// one side says in two turns in a row is one, and ids of calls are as Mistral's
-// templates demand. Fails as the template does where that is of no help.
-// `joins_users`: what the user said around a turn of the system's that was
-// taken away is one turn.
+// The prompt of `input` by a template. If the system has turns behind the first
+// one, the template is tried: where it raises, or leaves out a text of the
+// system's, all of them become the first turn. If it raises again, turns of one
+// side that follow each other become one, and ids of calls become short, as
+// Mistral's templates demand both. Fails as the template does where it raises
+// then too. `joins_users`: the user's texts around a turn of the system's that
+// was taken away become one turn.
 Result<std::string> RenderTurns(const ChatTemplate& chat_template,
                                 const ChatInput& input, bool joins_users);
 

@@ -20,11 +20,11 @@ struct WrittenCall {
 // {...}}}.
 std::string CallJson(const WrittenCall& call, const JsonLimits& limits);
 
-// The object that templates are given for a call's arguments, as transformers
-// has it: the text itself where it is one, in its own order and spelling. A
-// text that is blank or null is {}. Any other text, cut off or no object, is
-// {"INVALID_JSON": TEXT}: a model cannot be asked again for what it once wrote,
-// and this is how Anthropic has clients tell it (fine-grained tool streaming).
+// The object that templates get for a call's arguments, as transformers has it:
+// the text of an object as it is, in its own order and spelling. Blank text and
+// null are {}. Any other text, cut off or no object, is {"INVALID_JSON": TEXT}.
+// Anthropic's documentation of fine-grained tool streaming has clients send
+// this. An error instead would end the conversation.
 std::string ArgumentsObject(std::string_view text, const JsonLimits& limits);
 
 // The text of arguments that may be a text or a value: `written` is the value
