@@ -14,11 +14,20 @@
 namespace winnow {
 namespace {
 
+// A blocked signal is kept for who reads it even where it is ignored: what is
+// to stay ignored must not be among these.
+bool IsIgnored(int signal) {
+  struct sigaction action;
+  return sigaction(signal, nullptr, &action) == 0 &&
+         (action.sa_flags & SA_SIGINFO) == 0 && action.sa_handler == SIG_IGN;
+}
+
 sigset_t WatchedSignals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
+  if (!IsIgnored(SIGHUP)) sigaddset(&signals, SIGHUP);
   return signals;
 }
 
@@ -70,6 +79,7 @@ void Interrupt::Watch() {
     if (files[1].revents != 0) return;
     signalfd_siginfo info;
     if (read(signals_, &info, sizeof(info)) < 0) continue;
+    if (requested_ && info.ssi_signo == SIGHUP) continue;
     if (!held_ || requested_) EndProcess();
     requested_ = true;
     if (tell_) tell_();

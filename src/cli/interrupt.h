@@ -1,4 +1,4 @@
-// Ctrl-C (SIGINT, or SIGTERM), from start to end of a command.
+// Ctrl-C (SIGINT, or SIGTERM, or SIGHUP), from start to end of a command.
 #ifndef WINNOW_CLI_INTERRUPT_H_
 #define WINNOW_CLI_INTERRUPT_H_
 
@@ -15,8 +15,11 @@ inline constexpr int kInterruptedStatus = 130;
 // Watches for Ctrl-C while it lives, on a thread of its own: neither a
 // tokenizer nor a long step asks. The first one ends the process with
 // kInterruptedStatus, as there is nothing yet to keep; after Hold() it waits to
-// be asked for, and the next one ends the process. One at a time; make it
-// before any thread is started: threads inherit what it blocks.
+// be asked for, and the next one ends the process. A terminal that closes may
+// send SIGHUP several times, and a session's end sends it behind SIGTERM: one
+// that comes later ends nothing. Where SIGHUP is ignored at start, as under
+// nohup, it stays ignored. One at a time; make it before any thread is started:
+// threads inherit what it blocks.
 class Interrupt {
  public:
   Interrupt();

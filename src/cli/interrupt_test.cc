@@ -19,7 +19,7 @@ bool IsRequestedSoon(const Interrupt& interrupt) {
 }
 
 TEST(InterruptTest, AHeldSignalWaitsToBeAskedFor) {
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     Interrupt interrupt;
     interrupt.Hold();
     EXPECT_FALSE(interrupt.Requested());
@@ -29,12 +29,56 @@ TEST(InterruptTest, AHeldSignalWaitsToBeAskedFor) {
   }
 }
 
+// A terminal that closes sends more than one; the end of a session sends one
+// behind SIGTERM.
+TEST(InterruptTest, ALaterHangUpEndsNothing) {
+  for (const int signal : {SIGTERM, SIGHUP}) {
+    Interrupt interrupt;
+    interrupt.Hold();
+    kill(getpid(), signal);
+    ASSERT_TRUE(IsRequestedSoon(interrupt));
+    for (int i = 0; i < 3; ++i) {
+      kill(getpid(), SIGHUP);
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  }
+}
+
+// As nohup has it.
+TEST(InterruptTest, AHangUpThatWasIgnoredAtStartStaysIgnored) {
+  const auto before = signal(SIGHUP, SIG_IGN);
+  {
+    Interrupt interrupt;
+    interrupt.Hold();
+    kill(getpid(), SIGHUP);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    EXPECT_FALSE(interrupt.Requested());
+    kill(getpid(), SIGTERM);
+    EXPECT_TRUE(IsRequestedSoon(interrupt));
+  }
+  signal(SIGHUP, before);
+}
+
 // Whatever the thread is busy with: nothing here ever asks.
 TEST(InterruptDeathTest, TheFirstSignalEndsTheProcessUnlessHeld) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    EXPECT_EXIT(
+        {
+          Interrupt interrupt;
+          kill(getpid(), signal);
+          pause();
+        },
+        testing::ExitedWithCode(kInterruptedStatus), "winnow: interrupted");
+  }
+}
+
+TEST(InterruptDeathTest, AnotherSignalBehindAHangUpEndsTheProcess) {
   EXPECT_EXIT(
       {
         Interrupt interrupt;
-        kill(getpid(), SIGINT);
+        interrupt.Hold();
+        kill(getpid(), SIGHUP);
+        if (IsRequestedSoon(interrupt)) kill(getpid(), SIGTERM);
         pause();
       },
       testing::ExitedWithCode(kInterruptedStatus), "winnow: interrupted");
