@@ -139,8 +139,7 @@ Status GenerateRun::MakeEngine() {
       options.selectors,
       SelectorsOf({flags_.engine.select}, model.config().native_selector));
   ASSIGN_OR_RETURN(std::unique_ptr<DiskStore> disk,
-                   OpenKvDisk(flags_.kv_disk, flags_.engine.model, loaded_,
-                              flags_.engine.quiet));
+                   OpenKvDisk(flags_.kv_disk, loaded_, flags_.engine.quiet));
   ASSIGN_OR_RETURN(engine_, Engine::Create(*loaded_.backend, model, options,
                                            std::move(disk)));
   return Ok{};
@@ -150,6 +149,7 @@ Request GenerateRun::RequestOf(size_t index) const {
   Request request;
   request.prompt = prompts_[index];
   request.max_tokens = MaxTokens(prompts_[index]);
+  request.may_get_fewer = !flags_.max_tokens;
   request.end_token_ids = loaded_.model->config().generation.eos_token_ids;
   request.sampling = Sampling();
   request.selector = engine_->selectors().size() - 1;
@@ -306,7 +306,9 @@ Status GenerateRun::WriteLines() const {
 }
 
 Result<int> GenerateRun::Run() {
-  ASSIGN_OR_RETURN(loaded_, OpenModel(flags_.engine));
+  ASSIGN_OR_RETURN(
+      loaded_,
+      OpenModel(flags_.engine, {.has_identity = KeepsKv(flags_.kv_disk)}));
   RETURN_IF_ERROR(EncodePrompts());
   interrupt_.Hold();
   RETURN_IF_ERROR(MakeEngine());

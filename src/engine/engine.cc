@@ -105,12 +105,34 @@ Status Engine::CheckFits(const Request& request, bool is_layerwise) const {
 Status Engine::Check(const Request& request) const {
   CHECK(!request.prefix, "prefix={}", request.prefix->value());
   RETURN_IF_ERROR(limits_.Check(request));
-  return CheckFits(request, IsLayerwise(request));
+  Request fitted = request;
+  FitMaxTokens(fitted);
+  return CheckFits(fitted, IsLayerwise(fitted));
+}
+
+void Engine::FitMaxTokens(Request& request) const {
+  if (!request.may_get_fewer) return;
+  const int asked = request.max_tokens;
+  const auto fits = [&](int max_tokens) {
+    request.max_tokens = max_tokens;
+    return CheckFits(request, IsLayerwise(request)).ok();
+  };
+  int most = std::max(1, request.min_tokens);
+  if (!fits(asked) && fits(most)) {
+    for (int end = asked; end - most > 1;) {
+      const int middle = most + (end - most) / 2;
+      (fits(middle) ? most : end) = middle;
+    }
+    request.max_tokens = most;
+  } else {
+    request.max_tokens = asked;
+  }
 }
 
 Result<SequenceId> Engine::Add(Request request, RequestObserver* observer) {
   if (failure_) return *failure_;
   RETURN_IF_ERROR(limits_.Check(request));
+  FitMaxTokens(request);
   const bool is_layerwise = IsLayerwise(request);
   RETURN_IF_ERROR(CheckFits(request, is_layerwise));
   RETURN_IF_ERROR(CheckWatch(request, is_layerwise));

@@ -182,6 +182,8 @@ class Engine {
   // That it is in range, and both pools hold what it needs.
   Status CheckFits(const Request& request, bool is_layerwise) const;
   bool IsLayerwise(const Request& request) const;
+  // Leaves of a max_tokens that nobody asked for as much as CheckFits takes.
+  void FitMaxTokens(Request& request) const;
   // The REQUIRES of Add that concern a fork and its prefix.
   void CheckForkable(const Request& request, const Sequence& prefix) const;
   RequestRope RopeFor(int64_t planned_tokens) const;

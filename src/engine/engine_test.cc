@@ -298,6 +298,30 @@ TEST_F(EngineTest, RequestsWaitForRoomAndAllEnd) {
   EXPECT_EQ(got[0].completion.kv.device_bytes, options.device_kv_bytes);
 }
 
+TEST_F(EngineTest, WhoAskedForNoNumberOfTokensGetsWhatThereIsRoomFor) {
+  LoadModel("llama", Dtype::kFloat32);
+  EngineOptions options;
+  options.device_kv_bytes =
+      2 * kPageTokens * KvBytesPerToken(model_->config(), model_->dtype());
+  const std::unique_ptr<Engine> engine = MakeEngine(options);
+  Request request = RequestFrom(40, 57);
+  EXPECT_EQ(engine->Check(request).error().code, ErrorCode::kResourceExhausted);
+  request.may_get_fewer = true;
+  EXPECT_TRUE(engine->Check(request).ok());
+  const Collector got = RunAll(*engine, {request})[0];
+  // The last token is never fed back.
+  EXPECT_EQ(got.completion.num_prompt_tokens, 40);
+  EXPECT_EQ(std::ssize(got.tokens), 2 * kPageTokens - 40 + 1);
+  // What fits is left as it is, and what nothing helps is refused.
+  request.max_tokens = 3;
+  EXPECT_EQ(std::ssize(RunAll(*engine, {request})[0].tokens), 3);
+  request = RequestFrom(0, 17);
+  request.may_get_fewer = true;
+  EXPECT_EQ(engine->Check(request).error().code, ErrorCode::kResourceExhausted);
+  EXPECT_NE(engine->Check(request).error().message.find("prompt of 80"),
+            std::string::npos);
+}
+
 TEST_F(EngineTest, EndsAtAnEndTokenOrWhereTheObserverSays) {
   LoadModel("llama", Dtype::kFloat32);
   const Collector free_run = RunAlone({}, RequestFrom(0));

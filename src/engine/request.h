@@ -41,7 +41,10 @@ struct Request {
   // selector answers them: a task's question. At most prompt.size().
   int num_question_tokens = 0;
   int max_tokens = 0;  // to generate, at least 1
-  int priority = 0;    // lower starts first: TurnOrder
+  // Nobody asked for so many: where the pools have no room for them, it gets as
+  // many as they have room for.
+  bool may_get_fewer = false;
+  int priority = 0;  // lower starts first: TurnOrder
   // When it ends with an error (kCancelled) if it has not ended before, also
   // where it still waits. It leaves its pages as one that was cancelled does.
   std::optional<Deadline> deadline = {};
