@@ -9,6 +9,7 @@
 #include "model/json_fields.h"
 #include "serve/answer_constraint.h"
 #include "serve/banned_words.h"
+#include "serve/choice_seed.h"
 #include "serve/completion_json.h"
 #include "serve/messages_json.h"
 #include "serve/responses_json.h"
@@ -22,15 +23,6 @@ constexpr int kDefaultCompletionTokens = 16;
 uint64_t RandomNumber() {
   std::random_device device;
   return (static_cast<uint64_t>(device()) << 32) | device();
-}
-
-// Two numbers to one that neither gives away: SplitMix64 (Steele, Lea and
-// Flood, 2014, figure 17).
-uint64_t SeedOf(uint64_t seed, uint64_t number) {
-  uint64_t mixed = seed + 0x9E3779B97F4A7C15u * (number + 1);
-  mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9u;
-  mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EBu;
-  return mixed ^ (mixed >> 31);
 }
 
 std::string_view IdPrefixOf(Endpoint endpoint) {
@@ -148,12 +140,12 @@ int CompletionService::MaxTokens(const CompletionRequest& request,
                                  size_t prompt_length) const {
   // One is drawn where none is shown: the prompt's last row is computed anyway.
   if (request.max_tokens) return std::max(*request.max_tokens, 1);
-  if (request.endpoint == Endpoint::kCompletions) {
-    return kDefaultCompletionTokens;
-  }
+  const int unasked = request.endpoint == Endpoint::kCompletions
+                          ? kDefaultCompletionTokens
+                          : options_.default_max_tokens;
   // The last token is never fed back.
   const int left = options_.max_model_len - static_cast<int>(prompt_length) + 1;
-  return std::clamp(left, 1, options_.default_max_tokens);
+  return std::clamp(left, 1, unasked);
 }
 
 std::optional<ApiError> CompletionService::CheckLengths(
@@ -240,6 +232,7 @@ Request CompletionService::RequestFor(
   Request asked;
   asked.prompt = prompt;
   asked.max_tokens = MaxTokens(request, prompt.size());
+  asked.may_get_fewer = !request.max_tokens;
   if (!request.ignore_eos) {
     asked.end_token_ids = options_.rules.defaults.eos_token_ids;
   }
@@ -290,11 +283,13 @@ Result<std::vector<EchoedPrompt>> CompletionService::EchoesOf(
   return echoes;
 }
 
+// A seed means the same for each prompt as for that one alone; without one all
+// answers are drawn apart.
 CompletionService::Started CompletionService::Submit(
     const CompletionRequest& request, const Prepared& prepared,
     std::shared_ptr<RequestRecord> record) {
   const uint64_t number = num_answers_++;
-  const uint64_t seed = request.seed.value_or(SeedOf(options_.seed, number));
+  const uint64_t unasked_seed = MixSeed(options_.seed, number);
   AnswerForm form = FormOf(request, number);
   form.deadline = prepared.deadline;
   const auto tools =
@@ -311,7 +306,9 @@ CompletionService::Started CompletionService::Submit(
         PromptAnswers{.n = request.n, .num_left = request.n});
     for (int i = 0; i < request.n; ++i) {
       Request asked = RequestFor(request, prepared, prompt);
-      asked.sampling.seed = seed + static_cast<uint64_t>(i);
+      asked.sampling.seed =
+          request.seed ? ChoiceSeed(*request.seed, static_cast<uint64_t>(i))
+                       : ChoiceSeed(unasked_seed, sources.size());
       Result<StopMatcher> stops =
           StopMatcher::Create(request.stop, request.keeps_stops);
       if (!stops.ok()) return ApiErrorOf(stops.error());

@@ -26,7 +26,7 @@ namespace winnow {
 struct ServiceOptions {
   std::vector<std::string> model_names;  // the first names it in answers
   int max_model_len = 0;
-  int default_max_tokens = 0;  // of a chat that does not say
+  int default_max_tokens = 0;  // of a chat or response that does not say
   double max_request_s = 0;    // from arrival to end; 0: no end
   int64_t max_encoding_bytes = int64_t{32} << 20;  // of a request's texts
   uint64_t seed = 0;                               // of requests without one

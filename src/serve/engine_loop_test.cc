@@ -123,11 +123,12 @@ class EngineLoopTest : public testing::Test {
     std::unique_ptr<DiskStore> store;
     if (has_disk) {
       const DiskSlotLayout layout(page_bytes_);
-      store = DiskStore::Open(
-                  std::make_unique<GatedFolder>(disk_.Open(), gate_),
-                  {.header = {.key = "tiny", .piece_bytes = page_bytes_},
-                   .max_bytes = 64 * layout.slot_bytes})
-                  .value();
+      store =
+          DiskStore::Open(std::make_unique<GatedFolder>(disk_.Open(), gate_),
+                          {.header = {.made_with = {{"model", "tiny"}},
+                                      .piece_bytes = page_bytes_},
+                           .max_bytes = 64 * layout.slot_bytes})
+              .value();
     }
     auto engine =
         Engine::Create(*backend_, *model_, options, std::move(store)).value();

@@ -62,7 +62,8 @@ class Metrics {
 
   explicit Metrics(std::string model_name);
 
-  // More of a prompt has been read, cached tokens among them.
+  // More of a prompt has been read, cached tokens among them, by the first of
+  // its answers that came so far.
   void CountPromptTokens(int num_tokens);
   // `since`: the request came, for its first token; else the token before it.
   void CountToken(bool is_first, Clock::duration since);

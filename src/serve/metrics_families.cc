@@ -29,9 +29,10 @@ void Metrics::AddRequests(MetricsText& text) const {
       "Share of the device's KV pool that requests hold, 1 is all";
   text.AddGauge("vllm:kv_cache_usage_perc", kUsage, gauges_.kv_usage);
   text.AddGauge("vllm:gpu_cache_usage_perc", kUsage, gauges_.kv_usage);
-  text.AddCounter("vllm:prompt_tokens_total",
-                  "Tokens of prompts that were read, or were cached",
-                  Number(num_prompt_tokens_));
+  text.AddCounter(
+      "vllm:prompt_tokens_total",
+      "Tokens of prompts that were read, or were cached, once a prompt",
+      Number(num_prompt_tokens_));
   text.AddCounter("vllm:prompt_tokens_cached_total",
                   "Tokens of prompts that were cached",
                   Number(engine.num_found_tokens));

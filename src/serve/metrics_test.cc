@@ -127,6 +127,31 @@ TEST(MetricsTest, TokensOfPromptsCountAsTheyAreRead) {
   expect(100);
 }
 
+// As usage counts them, whichever of its answers comes first.
+TEST(MetricsTest, TokensOfAPromptCountOnceHoweverManyAnswersItGets) {
+  Metrics metrics("m");
+  const auto answers =
+      std::make_shared<PromptAnswers>(PromptAnswers{.n = 2, .num_left = 2});
+  TokenFeed first(metrics, {.answers = answers});
+  TokenFeed second(metrics, {.answers = answers});
+  const auto expect = [&metrics](int num_tokens) {
+    ExpectLines(metrics, {fmt::format("vllm:prompt_tokens_total{{model_name="
+                                      "\"m\",engine=\"0\"}} {}",
+                                      num_tokens)});
+  };
+  first.OnPrefill(32, 100);
+  expect(32);
+  second.OnPrefill(64, 100);
+  expect(64);
+  first.OnPrefill(64, 100);
+  second.OnPrefill(100, 100);
+  first.OnPrefill(100, 100);
+  expect(100);
+  TokenFeed other(metrics);
+  other.OnPrefill(10, 10);
+  expect(110);
+}
+
 TEST(MetricsTest, WhoHasAnAnswerFindsItCounted) {
   Metrics metrics("m");
   TokenFeed feed(metrics);

@@ -84,7 +84,9 @@ void TokenFeed::Refuse(const Error& error) {
 
 void TokenFeed::OnPrefill(int done, int) {
   started_ = true;
-  metrics_.CountPromptTokens(done - std::exchange(num_prompt_tokens_, done));
+  int& num_counted = asked_.answers->num_prompt_tokens;
+  if (done <= num_counted) return;
+  metrics_.CountPromptTokens(done - std::exchange(num_counted, done));
 }
 
 bool TokenFeed::OnToken(const GeneratedToken& token) {

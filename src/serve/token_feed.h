@@ -35,7 +35,8 @@ struct FeedEvents {
 // engine's thread, but for making it.
 struct PromptAnswers {
   int n = 1;
-  int num_left = 1;  // to end
+  int num_left = 1;           // to end
+  int num_prompt_tokens = 0;  // that have been read, by whichever read most
   int most_generated_tokens = 0;
 };
 
@@ -97,7 +98,6 @@ class TokenFeed : public RequestObserver {
   std::function<void()> before_end_;
   bool started_ = false;
   bool finished_ = false;
-  int num_prompt_tokens_ = 0;  // that have been read
   int num_tokens_ = 0;
   Metrics::Clock::time_point last_token_at_;
 

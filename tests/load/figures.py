@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 MOST_GROWTH = 0.01  # of resident memory behind the warm-up
+MOST_ANSWERS = 3  # to a prompt, of asks.py
 MAPPING = re.compile(r"([0-9a-f]+)-[0-9a-f]+ \S+ \S+ \S+ \S+ *(.*)$")
 ARENA_BYTES = 64 << 20  # glibc's HEAP_MAX_SIZE
 SAMPLE = re.compile(r"(?m)^([\w:]+)(?:\{([^}]*)\})? (\S+)$")
@@ -135,7 +136,8 @@ def traffic_faults(metrics: dict[str, float]) -> list[str]:
         ("lengths of prompts", of("vllm:request_prompt_tokens_count"), ended,
          ended),
         ("tokens of prompts", of("vllm:prompt_tokens_total"),
-         of("vllm:request_prefill_kv_computed_tokens_sum"), prompts),
+         of("vllm:request_prefill_kv_computed_tokens_sum") / MOST_ANSWERS,
+         prompts),
         ("tokens found", of("vllm:prefix_cache_hits_total"), 0,
          of("vllm:prefix_cache_queries_total")),
         ("tokens looked up", of("vllm:prefix_cache_queries_total"), 0, prompts),

@@ -110,7 +110,7 @@ class FiguresTest(unittest.TestCase):
         for name, value, word in [
                 ("vllm:request_prompt_tokens_count", 11, "lengths"),
                 ("vllm:prompt_tokens_total", 901, "tokens of prompts"),
-                ("vllm:prompt_tokens_total", 599, "tokens of prompts"),
+                ("vllm:prompt_tokens_total", 199, "tokens of prompts"),
                 ("vllm:prefix_cache_hits_total", 901, "found"),
                 ("vllm:prefix_cache_queries_total", 901, "looked up"),
                 ("vllm:request_generation_tokens_sum", 99, "by request"),
