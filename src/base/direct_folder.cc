@@ -16,7 +16,7 @@ namespace {
 
 constexpr char kLockName[] = "lock";
 constexpr char kBlocksName[] = "blocks";
-constexpr size_t kMaxSmallBytes = 1 << 16;
+constexpr size_t kMaxSmallBytes = 1 << 20;
 
 Error SystemError(std::string_view what, const std::filesystem::path& path,
                   int code) {

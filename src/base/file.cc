@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <utility>
 
 #include "base/lost_mapping.h"
@@ -41,14 +42,26 @@ int OpenToRead(const std::filesystem::path& path) {
   return open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 }
 
-// Returns the size of the regular file behind `fd`.
-Result<size_t> RegularFileBytes(int fd, const std::filesystem::path& path) {
+int64_t Nanoseconds(const timespec& time) {
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+FileStamp StampOf(const struct stat& info) {
+  return {.device = info.st_dev,
+          .inode = info.st_ino,
+          .num_bytes = info.st_size,
+          .modified_ns = Nanoseconds(info.st_mtim),
+          .changed_ns = Nanoseconds(info.st_ctim)};
+}
+
+// Returns the stamp of the regular file behind `fd`.
+Result<FileStamp> RegularFileStamp(int fd, const std::filesystem::path& path) {
   struct stat info;
   if (fstat(fd, &info) != 0) return SystemError("stat", path);
   if (!S_ISREG(info.st_mode)) {
     return MakeError(ErrorCode::kIo, "{}: not a regular file", path.string());
   }
-  return static_cast<size_t>(info.st_size);
+  return StampOf(info);
 }
 
 Status WriteAll(int fd, std::string_view content,
@@ -100,25 +113,44 @@ std::filesystem::path TemporaryBeside(std::filesystem::path path) {
 
 }  // namespace
 
+Result<FileStamp> ReadStamp(const std::filesystem::path& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) return SystemError("stat", path);
+  return StampOf(info);
+}
+
 Result<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
   const Descriptor file(OpenToRead(path));
   if (file.get() < 0) return SystemError("open", path);
-  ASSIGN_OR_RETURN(const size_t num_bytes, RegularFileBytes(file.get(), path));
-  if (num_bytes == 0) return MappedFile(path, {});
-  void* address =
-      mmap(nullptr, num_bytes, PROT_READ, MAP_SHARED, file.get(), 0);
-  if (address == MAP_FAILED) return SystemError("map", path);
-  const std::span bytes(static_cast<const std::byte*>(address), num_bytes);
-  NameMapping(bytes, path);
-  return MappedFile(path, bytes);
+  timespec now = {};
+  clock_gettime(CLOCK_REALTIME, &now);
+  ASSIGN_OR_RETURN(const FileStamp stamp, RegularFileStamp(file.get(), path));
+  std::span<const std::byte> bytes;
+  if (stamp.num_bytes > 0) {
+    const auto num_bytes = static_cast<size_t>(stamp.num_bytes);
+    void* address =
+        mmap(nullptr, num_bytes, PROT_READ, MAP_SHARED, file.get(), 0);
+    if (address == MAP_FAILED) return SystemError("map", path);
+    bytes = {static_cast<const std::byte*>(address), num_bytes};
+    NameMapping(bytes, path);
+  }
+  MappedFile mapped(path, bytes);
+  mapped.stamp_ = stamp;
+  mapped.opened_ns_ = Nanoseconds(now);
+  return mapped;
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : path_(std::move(other.path_)), bytes_(std::exchange(other.bytes_, {})) {}
+    : path_(std::move(other.path_)),
+      bytes_(std::exchange(other.bytes_, {})),
+      stamp_(other.stamp_),
+      opened_ns_(other.opened_ns_) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(bytes_, other.bytes_);
+  std::swap(stamp_, other.stamp_);
+  std::swap(opened_ns_, other.opened_ns_);
   return *this;
 }
 
@@ -133,7 +165,8 @@ Result<std::string> ReadFile(const std::filesystem::path& path,
                              size_t max_bytes) {
   const Descriptor file(OpenToRead(path));
   if (file.get() < 0) return SystemError("open", path);
-  ASSIGN_OR_RETURN(const size_t num_bytes, RegularFileBytes(file.get(), path));
+  ASSIGN_OR_RETURN(const FileStamp stamp, RegularFileStamp(file.get(), path));
+  const auto num_bytes = static_cast<size_t>(stamp.num_bytes);
   if (num_bytes > max_bytes) {
     return MakeError(ErrorCode::kResourceExhausted,
                      "{}: file must be at most {} bytes, is {}", path.string(),

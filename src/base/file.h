@@ -3,6 +3,7 @@
 #define WINNOW_BASE_FILE_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -10,6 +11,18 @@
 #include "base/result.h"
 
 namespace winnow {
+
+// By what a file is known to be as it was: it changes with each write, whatever
+// is done to the time of the last one afterwards.
+struct FileStamp {
+  uint64_t device = 0, inode = 0;
+  int64_t num_bytes = 0;
+  int64_t modified_ns = 0, changed_ns = 0;  // since 1970
+  friend bool operator==(const FileStamp&, const FileStamp&) = default;
+};
+
+// Of what `path` leads to.
+Result<FileStamp> ReadStamp(const std::filesystem::path& path);
 
 // A whole file mapped read-only. Owns the mapping; move-only. bytes() stays at
 // one address for the object's life, so Views into it may outlive moves.
@@ -24,6 +37,9 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return bytes_; }
   const std::filesystem::path& path() const { return path_; }
+  // As it was when it was opened, and when that was (nanoseconds since 1970).
+  const FileStamp& stamp() const { return stamp_; }
+  int64_t opened_ns() const { return opened_ns_; }
 
  private:
   MappedFile(std::filesystem::path path, std::span<const std::byte> bytes)
@@ -31,6 +47,8 @@ class MappedFile {
 
   std::filesystem::path path_;
   std::span<const std::byte> bytes_;
+  FileStamp stamp_;
+  int64_t opened_ns_ = 0;
 };
 
 // Reads a regular file whole. Fails where it is larger than `max_bytes`, and

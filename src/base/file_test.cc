@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 
 #include <cstring>
+#include <fstream>
+#include <thread>
 
 namespace winnow {
 namespace {
@@ -27,6 +29,28 @@ TEST(FileTest, AnEmptyFileMapsToNothing) {
   const auto path = TestPath("winnow_empty_file");
   ASSERT_TRUE(WriteFile(path, "").ok());
   EXPECT_TRUE(MappedFile::Open(path)->bytes().empty());
+}
+
+// Whoever sets the time of the last write back cannot hide a write.
+TEST(FileTest, AWriteInPlaceChangesTheStamp) {
+  const std::string path =
+      testing::TempDir() + "winnow_stamp" + std::to_string(getpid());
+  ASSERT_TRUE(WriteFile(path, "before").ok());
+  const MappedFile mapped = MappedFile::Open(path).value();
+  EXPECT_EQ(mapped.stamp().num_bytes, 6);
+  EXPECT_EQ(ReadStamp(path).value(), mapped.stamp());
+  EXPECT_GE(mapped.opened_ns(), mapped.stamp().modified_ns);
+  const auto written = std::filesystem::last_write_time(path);
+  // Longer than a tick of the clock that files' times are taken from.
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  std::ofstream(path, std::ios::in | std::ios::out) << "B";
+  std::filesystem::last_write_time(path, written);
+  const FileStamp stamp = ReadStamp(path).value();
+  EXPECT_EQ(stamp.modified_ns, mapped.stamp().modified_ns);
+  EXPECT_EQ(stamp.inode, mapped.stamp().inode);
+  EXPECT_NE(stamp, mapped.stamp());
+  std::filesystem::remove(path);
+  EXPECT_EQ(ReadStamp(path).error().code, ErrorCode::kNotFound);
 }
 
 TEST(FileTest, FailuresNameThePathAndTheReason) {

@@ -80,7 +80,8 @@ void World::Open() {
   const DiskSlotLayout layout(piece_bytes_);
   const int64_t num_slots = 2 + Below(12);
   const DiskStoreOptions options = {
-      .header = {.key = "a tiny model", .piece_bytes = piece_bytes_},
+      .header = {.made_with = {{"model", "a tiny model"}},
+                 .piece_bytes = piece_bytes_},
       .max_bytes = num_slots * layout.slot_bytes + Below(4096),
       .staging_bytes = (1 + Below(4)) * layout.slot_bytes,
       .has_own_thread = false};
@@ -225,10 +226,10 @@ void World::End() {
   store_.reset();
   const DiskSlotLayout layout(piece_bytes_);
   Result<std::unique_ptr<DiskStore>> opened = DiskStore::Open(
-      disk_.Open(),
-      {.header = {.key = "a tiny model", .piece_bytes = piece_bytes_},
-       .max_bytes = num_slots * layout.slot_bytes,
-       .has_own_thread = false});
+      disk_.Open(), {.header = {.made_with = {{"model", "a tiny model"}},
+                                .piece_bytes = piece_bytes_},
+                     .max_bytes = num_slots * layout.slot_bytes,
+                     .has_own_thread = false});
   ASSERT_TRUE(opened.ok()) << opened.error().message;
   store_ = *std::move(opened);
   ExpectInvariants();

@@ -31,10 +31,10 @@ Result<std::unique_ptr<DiskStore>> OpenStore(
     const std::filesystem::path& path) {
   ASSIGN_OR_RETURN(std::unique_ptr<DirectFolder> folder,
                    DirectFolder::Open(path, {.max_transfers = 8}));
-  return DiskStore::Open(
-      std::move(folder),
-      {.header = {.key = "a tiny model", .piece_bytes = kBigPieceBytes},
-       .max_bytes = kMaxBytes});
+  return DiskStore::Open(std::move(folder),
+                         {.header = {.made_with = {{"model", "a tiny model"}},
+                                     .piece_bytes = kBigPieceBytes},
+                          .max_bytes = kMaxBytes});
 }
 
 // In the child: writes texts over and over, more than fit, until it is killed.

@@ -20,11 +20,11 @@ class DiskStoreTest : public testing::Test {
  protected:
   Result<std::unique_ptr<DiskStore>> Open(std::string key = "a tiny model") {
     store_.reset();
-    return DiskStore::Open(
-        disk_.Open(),
-        {.header = {.key = std::move(key), .piece_bytes = kSmallPieceBytes},
-         .max_bytes = num_slots_ * kSlotBytes,
-         .has_own_thread = has_own_thread_});
+    return DiskStore::Open(disk_.Open(),
+                           {.header = {.made_with = {{"model", std::move(key)}},
+                                       .piece_bytes = kSmallPieceBytes},
+                            .max_bytes = num_slots_ * kSlotBytes,
+                            .has_own_thread = has_own_thread_});
   }
   void Reopen() {
     Result<std::unique_ptr<DiskStore>> opened = Open();
@@ -208,7 +208,9 @@ TEST_F(DiskStoreTest, AFolderOfAnotherModelIsNotUsed) {
   Write(Text({1}));
   const auto other = Open("another model");
   ASSERT_FALSE(other.ok());
-  EXPECT_NE(other.error().message.find("key must be \"another model\""),
+  EXPECT_NE(other.error().message.find("model: the folder's KV was made with "
+                                       "\"a tiny model\", this model has "
+                                       "\"another model\""),
             std::string::npos)
       << other.error().message;
   Reopen();

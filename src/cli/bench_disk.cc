@@ -84,7 +84,7 @@ class DiskBench {
 Result<std::unique_ptr<DiskStore>> DiskBench::OpenStore() {
   ASSIGN_OR_RETURN(std::unique_ptr<DirectFolder> folder, OpenFolder());
   return DiskStore::Open(std::move(folder),
-                         {.header = {.key = "winnow bench disk",
+                         {.header = {.made_with = {{"by", "winnow bench disk"}},
                                      .piece_bytes = layout_.piece_bytes},
                           .max_bytes = num_pieces_ * layout_.slot_bytes,
                           .staging_bytes = kStagingBytes});

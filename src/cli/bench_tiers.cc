@@ -115,7 +115,8 @@ Result<std::unique_ptr<DiskStore>> TiersBench::OpenDisk() const {
                    DirectFolder::Open(folder_.path(), {}));
   return DiskStore::Open(
       std::move(folder),
-      {.header = {.key = "winnow bench tiers", .piece_bytes = piece_bytes},
+      {.header = {.made_with = {{"by", "winnow bench tiers"}},
+                  .piece_bytes = piece_bytes},
        .max_bytes = num_pieces * DiskSlotLayout(piece_bytes).slot_bytes});
 }
 

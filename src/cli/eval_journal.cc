@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "model/json_fields.h"
 
@@ -18,8 +19,9 @@ using Json = nlohmann::ordered_json;
 
 constexpr JsonLimits kJournalLimits = {};
 constexpr IntegerRange kCounts = {.min = 0, .max = INT32_MAX};
-// 2: answers in any order count wherever they stand.
-constexpr int kVersion = 2;
+// 2: answers in any order count wherever they stand. 3: what the model is, by
+// name, and all bytes of its weights.
+constexpr int kVersion = 3;
 
 Error SystemError(std::string_view what, const std::string& path) {
   return MakeError(ErrorCode::kIo, "{}: cannot {}: {}", path, what,
@@ -146,18 +148,28 @@ Status EvalJournal::CheckHeader(const std::string& line,
   }
   ASSIGN_OR_RETURN(const int64_t version,
                    fields->Integer("winnow_eval", kCounts));
-  EvalIdentity expected = {{"winnow_eval", fmt::format("{}", kVersion)}};
-  expected.insert(expected.end(), identity.begin(), identity.end());
-  for (const auto& [name, value] : expected) {
-    std::string found = fmt::format("{}", version);
-    if (name != "winnow_eval") {
-      ASSIGN_OR_RETURN(found, fields->Text(name, "missing"));
-    }
-    if (found == value) continue;
+  const auto differs = [&](std::string_view name, std::string_view wanted,
+                           std::string_view found) {
     return MakeError(ErrorCode::kCorrupt,
                      "{}: is of another evaluation: {} must be {}, is {}; "
                      "remove it to begin anew",
-                     path_, name, Printable(value), Printable(found));
+                     path_, Printable(name), Printable(wanted),
+                     Printable(found));
+  };
+  if (version != kVersion) {
+    return differs("winnow_eval", fmt::format("{}", kVersion),
+                   fmt::format("{}", version));
+  }
+  std::set<std::string> known = {"winnow_eval"};
+  for (const auto& [name, value] : identity) {
+    known.insert(name);
+    ASSIGN_OR_RETURN(const std::string found, fields->Text(name, "missing"));
+    if (found != value) return differs(name, value, found);
+  }
+  for (const std::string& name : fields->Names()) {
+    if (known.contains(name)) continue;
+    ASSIGN_OR_RETURN(const std::string found, fields->Text(name));
+    return differs(name, "missing", found);
   }
   return Ok{};
 }

@@ -92,6 +92,10 @@ TEST_F(EvalJournalTest, AnotherEvaluationsIsRefusedAndLeftAlone) {
   EXPECT_NE(error_with({{"model", "some/model"}, {"seed", "0"}})
                 .find("seed must be 0, is missing"),
             std::string::npos);
+  // What it has and this evaluation lacks: a field that is gone.
+  EXPECT_NE(error_with({{"model", "some/model"}})
+                .find("dtype must be missing, is auto"),
+            std::string::npos);
 }
 
 TEST_F(EvalJournalTest, OtherFilesAreRefusedAndLeftAlone) {

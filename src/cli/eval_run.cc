@@ -5,8 +5,8 @@
 #include "base/size_text.h"
 #include "cli/eval.h"
 #include "cli/eval_groups.h"
+#include "cli/eval_identity.h"
 #include "cli/eval_journal.h"
-#include "cli/fingerprint.h"
 #include "cli/interrupt.h"
 #include "cli/loaded_model.h"
 #include "cli/output.h"
@@ -28,6 +28,7 @@ class EvalRun {
  private:
   Status CheckFlags();
   int MaxModelLen() const;
+  ModelUse ModelUseOf() const;
   Status ReadPlan();
   void ShowSkipped() const;
   Status MakeEngine();
@@ -37,7 +38,6 @@ class EvalRun {
   Status CheckHasRoom(const EvalGroup& group) const;
   // What has none is refused, or with --skip-bad left out.
   Status LeaveWhatHasRoom();
-  Result<EvalIdentity> Identity() const;
   Status OpenJournal();
   Result<bool> RunToTheEnd();  // false where it was interrupted
   Status Report(bool ended);
@@ -83,6 +83,11 @@ int EvalRun::MaxModelLen() const {
   if (options_.max_model_len > 0) return options_.max_model_len;
   return static_cast<int>(
       std::min<int64_t>(loaded_.model->config().max_context_tokens, INT32_MAX));
+}
+
+ModelUse EvalRun::ModelUseOf() const {
+  return {.has_identity =
+              KeepsKv(flags_.kv_disk) || !EvalJournalPath(flags_).empty()};
 }
 
 Status EvalRun::ReadPlan() {
@@ -144,8 +149,7 @@ Status EvalRun::MakeEngine() {
     options_.device_kv_bytes = DeviceKvBytes();
   }
   ASSIGN_OR_RETURN(std::unique_ptr<DiskStore> disk,
-                   OpenKvDisk(flags_.kv_disk, flags_.engine.model, loaded_,
-                              flags_.engine.quiet));
+                   OpenKvDisk(flags_.kv_disk, loaded_, flags_.engine.quiet));
   ASSIGN_OR_RETURN(engine_, Engine::Create(*loaded_.backend, *loaded_.model,
                                            options_, std::move(disk)));
   return LeaveWhatHasRoom();
@@ -200,43 +204,13 @@ Status EvalRun::CheckPoolHolds(const EvalGroup& group) const {
       FormatBytes(engine_->device_kv_bytes()));
 }
 
-// All that may change an answer; neither threads nor memory do.
-Result<EvalIdentity> EvalRun::Identity() const {
-  const EngineFlags& engine = flags_.engine;
-  ASSIGN_OR_RETURN(const uint64_t model, FingerprintOfCheckpoint(engine.model));
-  const auto number = [](const std::optional<int>& value) {
-    return value ? fmt::format("{}", *value) : std::string("none");
-  };
-  EvalIdentity identity = {
-      {"model", engine.model},
-      {"model_digest", fmt::format("{:016x}", model)},
-      {"dtype", engine.dtype},
-      {"device", engine.device},
-      {"max_model_len", engine.max_model_len},
-      {"max_num_seqs", fmt::format("{}", engine.max_num_seqs)},
-      {"max_num_batched_tokens",
-       fmt::format("{}", engine.max_num_batched_tokens)},
-      {"select", engine.select},
-      {"batch_invariant", engine.batch_invariant ? "true" : "false"},
-      {"seed", fmt::format("{}", engine.seed)},
-      {"match", flags_.match},
-      {"max_tokens", number(flags_.tasks.max_tokens)},
-      {"limit", number(flags_.tasks.limit)},
-      {"skip_bad", flags_.tasks.skip_bad ? "true" : "false"},
-      {"files", fmt::format("{}", plan_.files.size())}};
-  for (size_t i = 0; i < plan_.files.size(); ++i) {
-    const EvalFile& file = plan_.files[i];
-    identity.emplace_back(fmt::format("file_{}", i), file.path);
-    identity.emplace_back(fmt::format("file_{}_digest", i),
-                          fmt::format("{:016x}", file.digest));
-  }
-  return identity;
-}
-
 Status EvalRun::OpenJournal() {
   const std::string path = EvalJournalPath(flags_);
   if (path.empty()) return Ok{};
-  ASSIGN_OR_RETURN(const EvalIdentity identity, Identity());
+  const std::vector<int32_t> end_token_ids = GroupsSetting().end_token_ids;
+  ASSIGN_OR_RETURN(
+      const EvalIdentity identity,
+      EvalIdentityOf(flags_, *loaded_.model, plan_, end_token_ids));
   ASSIGN_OR_RETURN(EvalJournal journal,
                    EvalJournal::Open(path, identity, &outcomes_));
   journal_.emplace(std::move(journal));
@@ -322,7 +296,7 @@ void EvalRun::PrintClosingLine(bool ended, double seconds) const {
 
 Result<int> EvalRun::Run() {
   RETURN_IF_ERROR(CheckFlags());
-  ASSIGN_OR_RETURN(loaded_, OpenModel(flags_.engine));
+  ASSIGN_OR_RETURN(loaded_, OpenModel(flags_.engine, ModelUseOf()));
   ASSIGN_OR_RETURN(
       options_.selectors,
       SelectorsOf(selects_, loaded_.model->config().native_selector));

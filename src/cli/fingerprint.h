@@ -1,12 +1,9 @@
-// Short numbers that tell one file, or one checkpoint, from another.
+// Short numbers that tell one text from another.
 #ifndef WINNOW_CLI_FINGERPRINT_H_
 #define WINNOW_CLI_FINGERPRINT_H_
 
 #include <cstdint>
-#include <filesystem>
 #include <string_view>
-
-#include "base/result.h"
 
 namespace winnow {
 
@@ -22,10 +19,6 @@ class Fingerprint {
 
   uint64_t state_ = 0xCBF29CE484222325;
 };
-
-// Of a checkpoint's configuration, tokenizer and weights; of the weights,
-// samples from all over each file, so that 100 GB take no time.
-Result<uint64_t> FingerprintOfCheckpoint(const std::filesystem::path& folder);
 
 }  // namespace winnow
 

@@ -5,10 +5,10 @@
 #include "base/direct_folder.h"
 #include "base/size_text.h"
 #include "cli/command.h"
-#include "cli/fingerprint.h"
 #include "cli/flag_value.h"
 #include "cli/output.h"
 #include "engine/engine_options.h"
+#include "model/model_identity.h"
 
 namespace winnow {
 namespace {
@@ -16,13 +16,12 @@ namespace {
 constexpr int64_t kDefaultBytes = int64_t{16} << 30;
 
 // All that every page of the folder has in common, for people to compare.
-std::string KeyOf(uint64_t fingerprint, const Model& model) {
-  const ModelConfig& config = model.config();
-  return fmt::format(
-      "model {:016x}, {}, {} layers of {} KV heads of {}, pages of {} tokens: "
-      "layer, head, K, V",
-      fingerprint, DtypeName(model.dtype()), config.num_layers,
-      config.num_kv_heads, config.head_dim, kPageTokens);
+NamedValues MadeWith(const Model& model) {
+  NamedValues made_with = KvIdentity(model);
+  made_with.emplace_back(
+      "layout of a page",
+      fmt::format("{} tokens: layer, head, K, V", kPageTokens));
+  return made_with;
 }
 
 }  // namespace
@@ -60,7 +59,6 @@ Result<int64_t> KvDiskBytes(const KvDiskFlags& flags) {
 }
 
 Result<std::unique_ptr<DiskStore>> OpenKvDisk(const KvDiskFlags& flags,
-                                              const std::string& model_folder,
                                               const LoadedModel& loaded,
                                               bool quiet) {
   ASSIGN_OR_RETURN(int64_t max_bytes, KvDiskBytes(flags));
@@ -70,8 +68,6 @@ Result<std::unique_ptr<DiskStore>> OpenKvDisk(const KvDiskFlags& flags,
       kPageTokens * KvBytesPerToken(model.config(), model.dtype());
   // Before the folder is made.
   RETURN_IF_ERROR(NumDiskSlots("--kv-disk-size", page_bytes, max_bytes));
-  ASSIGN_OR_RETURN(const uint64_t fingerprint,
-                   FingerprintOfCheckpoint(model_folder));
   ASSIGN_OR_RETURN(std::unique_ptr<DirectFolder> folder,
                    DirectFolder::Open(flags.folder, {}));
   if (!quiet && !folder->note().empty()) PrintError(folder->note());
@@ -84,7 +80,7 @@ Result<std::unique_ptr<DiskStore>> OpenKvDisk(const KvDiskFlags& flags,
   }
   return DiskStore::Open(
       std::move(folder),
-      {.header = {.key = KeyOf(fingerprint, model), .piece_bytes = page_bytes},
+      {.header = {.made_with = MadeWith(model), .piece_bytes = page_bytes},
        .max_bytes = max_bytes});
 }
 

@@ -18,15 +18,18 @@ struct KvDiskFlags {
 
 void AddKvDiskFlags(Command& command, KvDiskFlags* flags);
 
+// Whether there is such a folder.
+inline bool KeepsKv(const KvDiskFlags& flags) { return !flags.folder.empty(); }
+
 // What the folder may take of the disk; 0 where there is none. Fails where the
 // flags ask for what cannot be.
 Result<int64_t> KvDiskBytes(const KvDiskFlags& flags);
 
 // The folder's store for the model's KV, null where there is none. Says on
 // standard error, unless `quiet`, where it is slower than it could be.
-// REQUIRES: the flags are what KvDiskBytes takes.
+// REQUIRES: the flags are what KvDiskBytes takes; where they name a folder the
+// model was opened with ModelUse::has_identity.
 Result<std::unique_ptr<DiskStore>> OpenKvDisk(const KvDiskFlags& flags,
-                                              const std::string& model_folder,
                                               const LoadedModel& loaded,
                                               bool quiet);
 

@@ -8,7 +8,9 @@
 #include "cli/file_fault.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "model/digest_memory.h"
 #include "model/json_fields.h"
+#include "model/weight_digests.h"
 
 namespace winnow {
 namespace {
@@ -23,6 +25,34 @@ void NoteTokensWithoutRows(const Tokenizer& tokenizer, int vocab_size,
       "(vocab_size): text with such tokens will be refused",
       (folder / "tokenizer.json").string(),
       Printable(tokenizer.TokenText(last).value_or("")), last, vocab_size));
+}
+
+// Into the backend's memory, with progress.
+Result<Model> LoadWeights(Backend& backend, const EngineFlags& flags,
+                          const ModelUse& use) {
+  LoadOptions options;
+  ASSIGN_OR_RETURN(options.dtype, ParseDtype(flags.dtype));
+  Progress hashing("hashing the weights", !flags.quiet);
+  std::optional<Progress> loading;
+  const LoadProgress watch = [&](int64_t done, int64_t total) {
+    if (!loading) {
+      hashing.End();
+      loading.emplace("loading", !flags.quiet);
+    }
+    loading->Update(done, total);
+  };
+  // What goes to a device is touched on its way there.
+  if (backend.attributes().device_is_host) options.progress = watch;
+  DigestMemory memory(use.has_identity ? DigestMemory::UsersFile()
+                                       : std::filesystem::path());
+  if (use.has_identity) options.digests = &memory;
+  options.digest_progress = [&hashing](int64_t done, int64_t total) {
+    hashing.Update(done, total);
+  };
+  ASSIGN_OR_RETURN(Model model, LoadModel(flags.model, options));
+  RETURN_IF_ERROR(model.Upload(backend, watch));
+  RETURN_IF_ERROR(ConfirmDigests(model.weights().digests(), memory));
+  return model;
 }
 
 }  // namespace
@@ -83,20 +113,11 @@ Status CheckTokenRows(std::span<const int32_t> ids, const Tokenizer& tokenizer,
   return Ok{};
 }
 
-Result<LoadedModel> OpenModel(const EngineFlags& flags) {
+Result<LoadedModel> OpenModel(const EngineFlags& flags, const ModelUse& use) {
   const auto start = std::chrono::steady_clock::now();
   LoadedModel loaded;
   ASSIGN_OR_RETURN(loaded.backend, MakeBackend(flags));
-  LoadOptions options;
-  ASSIGN_OR_RETURN(options.dtype, ParseDtype(flags.dtype));
-  Progress progress("loading", !flags.quiet);
-  const LoadProgress watch = [&progress](int64_t done, int64_t total) {
-    progress.Update(done, total);
-  };
-  // What goes to a device is touched on its way there.
-  if (loaded.backend->attributes().device_is_host) options.progress = watch;
-  ASSIGN_OR_RETURN(Model model, LoadModel(flags.model, options));
-  RETURN_IF_ERROR(model.Upload(*loaded.backend, watch));
+  ASSIGN_OR_RETURN(Model model, LoadWeights(*loaded.backend, flags, use));
   loaded.model = std::make_unique<Model>(std::move(model));
   ASSIGN_OR_RETURN(Tokenizer tokenizer,
                    FromFiles(Tokenizer::Load(flags.model)));

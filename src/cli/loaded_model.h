@@ -41,9 +41,16 @@ Result<Model> LoadModel(const std::string& folder, const LoadOptions& options);
 Status CheckTokenRows(std::span<const int32_t> ids, const Tokenizer& tokenizer,
                       int vocab_size, std::string_view origin);
 
+struct ModelUse {
+  // Its files are hashed while they are loaded (model/model_identity.h), or
+  // were once and are as they were.
+  bool has_identity = false;
+};
+
 // Loads with progress on standard error unless --quiet, and with a note where
 // the tokenizer has tokens that CheckTokenRows refuses.
-Result<LoadedModel> OpenModel(const EngineFlags& flags);
+Result<LoadedModel> OpenModel(const EngineFlags& flags,
+                              const ModelUse& use = {});
 
 // Bytes of KV pool for as many pages as are wanted, if there is that much
 // memory.

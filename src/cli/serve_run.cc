@@ -219,8 +219,7 @@ Status ServeRun::MakeEngine() {
     selects_.emplace_back(spec, number);
   }
   ASSIGN_OR_RETURN(std::unique_ptr<DiskStore> disk,
-                   OpenKvDisk(flags_.kv_disk, flags_.engine.model, loaded_,
-                              flags_.engine.quiet));
+                   OpenKvDisk(flags_.kv_disk, loaded_, flags_.engine.quiet));
   ASSIGN_OR_RETURN(engine_, Engine::Create(*loaded_.backend, *loaded_.model,
                                            options, std::move(disk)));
   max_model_len_ = engine_->max_model_len();
@@ -374,7 +373,9 @@ Result<int> ServeRun::Run() {
   }
   RETURN_IF_ERROR(KeepMemoryReserve());
   RETURN_IF_ERROR(ReadChatTemplate());
-  ASSIGN_OR_RETURN(loaded_, OpenModel(flags_.engine));
+  ASSIGN_OR_RETURN(
+      loaded_,
+      OpenModel(flags_.engine, {.has_identity = KeepsKv(flags_.kv_disk)}));
   RETURN_IF_ERROR(MakeEngine());
   OpenLog();
   StartLoop();

@@ -240,10 +240,11 @@ class EngineAheadTest : public testing::TestWithParam<BackendUnderTest> {
   // Null where there is none. It ends what it was asked for by the next step.
   std::unique_ptr<DiskStore> OpenDisk(FaultyDisk* disk) const {
     if (disk == nullptr) return nullptr;
-    auto store = DiskStore::Open(
-        disk->Open(), {.header = {.key = "tiny", .piece_bytes = PageBytes()},
-                       .max_bytes = 64 * PageBytes(),
-                       .has_own_thread = false});
+    auto store = DiskStore::Open(disk->Open(),
+                                 {.header = {.made_with = {{"model", "tiny"}},
+                                             .piece_bytes = PageBytes()},
+                                  .max_bytes = 64 * PageBytes(),
+                                  .has_own_thread = false});
     CHECK(store.ok(), "{}", store.error().message);
     return std::move(store).value();
   }

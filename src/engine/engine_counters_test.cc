@@ -111,11 +111,11 @@ class EngineCountersTest : public testing::Test {
   // As the next process would find it.
   std::unique_ptr<DiskStore> OpenDisk() {
     const DiskSlotLayout layout(PageBytes());
-    return DiskStore::Open(
-               std::make_unique<DelayedFolder>(disk_.Open()),
-               {.header = {.key = "tiny", .piece_bytes = PageBytes()},
-                .max_bytes = 64 * layout.slot_bytes,
-                .has_own_thread = false})
+    return DiskStore::Open(std::make_unique<DelayedFolder>(disk_.Open()),
+                           {.header = {.made_with = {{"model", "tiny"}},
+                                       .piece_bytes = PageBytes()},
+                            .max_bytes = 64 * layout.slot_bytes,
+                            .has_own_thread = false})
         .value();
   }
 

@@ -56,11 +56,11 @@ class EngineDiskTest : public testing::Test {
   std::unique_ptr<Engine> RestartOn(std::unique_ptr<BlockFolder> folder,
                                     bool has_own_thread) {
     const DiskSlotLayout layout(PageBytes());
-    auto store =
-        DiskStore::Open(std::move(folder),
-                        {.header = {.key = "tiny", .piece_bytes = PageBytes()},
-                         .max_bytes = num_slots_ * layout.slot_bytes,
-                         .has_own_thread = has_own_thread});
+    auto store = DiskStore::Open(std::move(folder),
+                                 {.header = {.made_with = {{"model", "tiny"}},
+                                             .piece_bytes = PageBytes()},
+                                  .max_bytes = num_slots_ * layout.slot_bytes,
+                                  .has_own_thread = has_own_thread});
     CHECK(store.ok(), "{}", store.error().message);
     return MakeEngine(std::move(store).value());
   }

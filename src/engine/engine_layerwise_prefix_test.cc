@@ -51,10 +51,11 @@ class EngineLayerwisePrefixTest : public testing::Test {
   // As the next process would have it.
   std::unique_ptr<Engine> Restart() {
     const DiskSlotLayout layout(PageBytes());
-    auto store = DiskStore::Open(
-        disk_.Open(), {.header = {.key = "tiny", .piece_bytes = PageBytes()},
-                       .max_bytes = 64 * layout.slot_bytes,
-                       .has_own_thread = false});
+    auto store = DiskStore::Open(disk_.Open(),
+                                 {.header = {.made_with = {{"model", "tiny"}},
+                                             .piece_bytes = PageBytes()},
+                                  .max_bytes = 64 * layout.slot_bytes,
+                                  .has_own_thread = false});
     CHECK(store.ok(), "{}", store.error().message);
     return MakeEngine(kDevicePages, kHostPages, std::move(store).value());
   }

@@ -46,11 +46,11 @@ class EngineSlowDiskTest : public testing::Test {
     std::unique_ptr<DiskStore> store;
     if (has_disk) {
       const DiskSlotLayout layout(page_bytes_);
-      store = DiskStore::Open(
-                  std::make_unique<StalledFolder>(disk_.Open()),
-                  {.header = {.key = "tiny", .piece_bytes = page_bytes_},
-                   .max_bytes = 64 * layout.slot_bytes,
-                   .has_own_thread = false})
+      store = DiskStore::Open(std::make_unique<StalledFolder>(disk_.Open()),
+                              {.header = {.made_with = {{"model", "tiny"}},
+                                          .piece_bytes = page_bytes_},
+                               .max_bytes = 64 * layout.slot_bytes,
+                               .has_own_thread = false})
                   .value();
     }
     return Engine::Create(*backend_, *model_, options, std::move(store))

@@ -109,7 +109,7 @@ std::unique_ptr<DiskStore> PressedRun::OpenDisk(const Life& life) const {
   const DiskSlotLayout layout(page_bytes);
   auto store = DiskStore::Open(
       life.disk->Open(),
-      {.header = {.key = "tiny", .piece_bytes = page_bytes},
+      {.header = {.made_with = {{"model", "tiny"}}, .piece_bytes = page_bytes},
        .max_bytes = workload_.num_disk_slots * layout.slot_bytes,
        .has_own_thread = false});
   CHECK(store.ok(), "{}", store.error().message);

@@ -38,6 +38,8 @@ class Checkpoint {
   const std::filesystem::path& PathOf(const Entry& entry) const {
     return files_[entry.file].path();
   }
+  // All of its files, ascending by path.
+  const std::vector<MappedFile>& files() const { return files_; }
   // What messages about the whole checkpoint name: the file or the index.
   const std::filesystem::path& path() const { return path_; }
 

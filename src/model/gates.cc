@@ -15,7 +15,6 @@
 namespace winnow {
 namespace {
 
-constexpr std::string_view kFile = "attn_gate_weights.safetensors";
 // As torch.save writes them: a program of its own, which is not run here.
 constexpr std::string_view kPickledFile = "attn_gate_weights.pth";
 constexpr std::string_view kGate = "self_attn.attn_gate.attngate_";
@@ -128,8 +127,8 @@ Status Fill(const Checkpoint& checkpoint, const GateSlot& slot) {
 // What holds the gates. Fails where nothing does.
 Result<Checkpoint> Find(const std::filesystem::path& folder) {
   std::error_code ignored;
-  if (std::filesystem::exists(folder / kFile, ignored)) {
-    return Checkpoint::OpenFile(folder / kFile);
+  if (std::filesystem::exists(folder / kGatesFile, ignored)) {
+    return Checkpoint::OpenFile(folder / kGatesFile);
   }
   ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(folder));
   const bool has_gates = std::ranges::any_of(
@@ -141,7 +140,7 @@ Result<Checkpoint> Find(const std::filesystem::path& folder) {
       ErrorCode::kNotFound,
       "{}: must hold gates, in {} or among the checkpoint's tensors, has "
       "none{}",
-      folder.string(), kFile,
+      folder.string(), kGatesFile,
       pickled
           ? fmt::format("; {} is not read: scripts/convert_gates of Winnow's "
                         "sources saves its tensors as safetensors",
@@ -195,7 +194,7 @@ Result<Gates> Gates::Load(const std::filesystem::path& folder,
 }
 
 Result<int> Gates::ReadBlockTokens(const std::filesystem::path& folder) {
-  const std::filesystem::path path = folder / kFile;
+  const std::filesystem::path path = folder / kGatesFile;
   std::error_code ignored;
   if (folder.empty() || !std::filesystem::exists(path, ignored)) return 0;
   ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));

@@ -14,6 +14,9 @@
 
 namespace winnow {
 
+// Where they lie beside a checkpoint, if not among its tensors.
+inline constexpr std::string_view kGatesFile = "attn_gate_weights.safetensors";
+
 // True of a tensor of a checkpoint that is a gate's and no weight of the model.
 bool IsGateTensor(std::string_view name);
 

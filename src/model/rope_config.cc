@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/check.h"
+
 namespace winnow {
 namespace {
 
@@ -125,6 +127,12 @@ Status ReadScaling(const JsonFields& config, const JsonFields& scaling,
 }
 
 }  // namespace
+
+std::string_view RopeKindName(RopeKind kind) {
+  const auto* named = std::ranges::find(kKinds, kind, &NamedKind::kind);
+  CHECK(named != kKinds.end(), "kind={}", static_cast<int>(kind));
+  return named->name;
+}
 
 Result<RopeConfig> ReadRopeConfig(const JsonFields& config, int head_dim,
                                   int64_t max_positions) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -23,6 +24,9 @@ enum class RopeKind : uint8_t {
   kYarn,      // arXiv 2309.00071
   kLongRope,  // arXiv 2402.13753
 };
+
+// As config.json spells it.
+std::string_view RopeKindName(RopeKind kind);
 
 // Plain data; what a kind does not use keeps its default.
 struct RopeConfig {

@@ -342,6 +342,11 @@ Result<Weights> Weights::Load(const std::filesystem::path& folder,
   std::vector<Slot> slots = SlotsFor(config, weights);
   for (Slot& slot : slots) RETURN_IF_ERROR(Locate(checkpoint, slot));
   RETURN_IF_ERROR(CheckNoneBesides(checkpoint, slots, config));
+  // First: it reads all that is read below, by several threads.
+  if (options.digests != nullptr) {
+    weights.digests_ =
+        DigestFiles(checkpoint, *options.digests, options.digest_progress);
+  }
 
   const Dtype dtype = options.dtype.value_or(slots[0].stored);
   CHECK(dtype == Dtype::kBFloat16 || dtype == Dtype::kFloat16 ||

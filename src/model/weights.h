@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "model/checkpoint.h"
 #include "model/config.h"
+#include "model/weight_digests.h"
 #include "tensor/buffer.h"
 #include "tensor/view.h"
 
@@ -36,10 +37,15 @@ using LoadProgress = std::function<void(int64_t done, int64_t total)>;
 struct WeightOptions {
   // The element type to compute in. Empty: the one that the embedding is
   // stored in.
-  std::optional<Dtype> dtype;
+  std::optional<Dtype> dtype = {};
   // Where set, every page of the weights is touched once while loading, so
   // that the first step does not wait for the disk; called as that proceeds.
-  LoadProgress progress;
+  LoadProgress progress = {};
+  // Where set, all bytes of all files are hashed while loading, but for those
+  // of files that the memory knows: Weights::digests. `digest_progress` is
+  // called as that proceeds.
+  const DigestMemory* digests = nullptr;
+  LoadProgress digest_progress = {};
 };
 
 // Views of all weights, of one dtype. Owns the mapped files behind most of
@@ -66,6 +72,8 @@ class Weights {
 
   Dtype dtype() const { return embedding.dtype; }
   int64_t num_parameters() const { return num_parameters_; }
+  // What the files hash to; none where WeightOptions did not ask.
+  const std::vector<FileDigest>& digests() const { return digests_; }
   // Bytes used in place in the files, and bytes of converted copies.
   int64_t mapped_bytes() const { return mapped_bytes_; }
   int64_t copied_bytes() const { return copied_bytes_; }
@@ -77,6 +85,7 @@ class Weights {
 
  private:
   Checkpoint checkpoint_;
+  std::vector<FileDigest> digests_;
   Buffer copies_;
   Buffer device_memory_;  // after Upload or Random
   int64_t num_parameters_ = 0;

@@ -13,6 +13,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import own_cache  # noqa: F401
 from sanitized import allowed_seconds
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -304,8 +304,9 @@ class ProgramTiersTest(ProgramCase):
         first = self.generate_from_disk()
         self.assertEqual(first.returncode, 0, first.stderr)
         self.assert_error(self.generate_from_disk("--dtype", "float32"),
-                          FAILURE, "header: key must be", "float32",
-                          "bfloat16", "of one model")
+                          FAILURE, "--dtype: the folder's KV was made with "
+                          '"bfloat16", this model has "float32"',
+                          "of one model")
         again = self.generate_from_disk()
         self.assertGreater(json.loads(again.stdout)["kv"]["fetched_bytes"], 0)
         self.assertEqual((self.folder / "kv").stat().st_mode & 0o777, 0o700)

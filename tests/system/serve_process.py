@@ -14,6 +14,7 @@ import threading
 import time
 from pathlib import Path
 
+import own_cache  # noqa: F401
 from sanitized import allowed_seconds
 
 ROOT = Path(__file__).resolve().parent.parent.parent
