@@ -91,7 +91,7 @@ class GrammarTest(unittest.TestCase):
                 for text in model.texts(seed=seed, n=4, **form):
                     self.assertTrue(follows_schema(text), text)
                     seen.add(text)
-        self.assertEqual(len(seen), 4 + 3, "of seeds 0 to 6")
+        self.assertEqual(len(seen), 4 * 4, "of four choices of four seeds")
         for text in model.texts(n=4, logit_bias=ENDS,
                                 response_format={"type": "json_object"}):
             self.assertIsInstance(json.loads(text), dict)
