@@ -143,7 +143,9 @@ TEST(MetricsTest, TokensOfAPromptCountOnceHoweverManyAnswersItGets) {
   expect(32);
   second.OnPrefill(64, 100);
   expect(64);
+  first.OnPrefill(48, 100);
   first.OnPrefill(64, 100);
+  expect(64);
   second.OnPrefill(100, 100);
   first.OnPrefill(100, 100);
   expect(100);
