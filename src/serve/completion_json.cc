@@ -287,7 +287,8 @@ std::string ErrorJson(const ApiError& error) {
   };
   Json shown = {{"message", error.message}, {"type", TypeOf(error.status)}};
   shown["param"] = or_null(error.field);
-  shown["code"] = error.code.empty() ? Json(error.status) : Json(error.code);
+  // A word or nothing: OpenAI's clients take no number for it.
+  shown["code"] = error.code.empty() ? Json() : Json(error.code);
   return DumpJson({{"error", std::move(shown)}});
 }
 

@@ -23,6 +23,16 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxRequestIdBytes = 128;
 
+// As Anthropic's clients read times: RFC 3339.
+std::string StartedAt(int64_t unix_s) {
+  const auto seconds = static_cast<std::time_t>(unix_s);
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z",
+                     parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
+                     parts.tm_hour, parts.tm_min, parts.tm_sec);
+}
+
 // What of a model a page needs to know.
 Json WinnowOf(const CompletionService& service, const ServiceParts& parts) {
   const ServiceOptions& options = service.options();
@@ -347,13 +357,21 @@ HttpApi::Reply HttpApi::OpenApi(const Call& call) {
 
 HttpApi::Reply HttpApi::Models(const Call& call) {
   constexpr std::string_view kOne = "/v1/models/";
+  const std::vector<std::string>& names = service_.options().model_names;
+  const int max_tokens = service_.options().max_model_len;
   Json list = Json::array();
-  for (const std::string& name : service_.options().model_names) {
+  for (const std::string& name : names) {
+    // As OpenAI's clients read it, then as Anthropic's do.
     Json model = {{"id", name},
                   {"object", "model"},
                   {"created", started_unix_s_},
                   {"owned_by", "winnow"},
-                  {"max_model_len", service_.options().max_model_len},
+                  {"max_model_len", max_tokens},
+                  {"type", "model"},
+                  {"display_name", name},
+                  {"created_at", StartedAt(started_unix_s_)},
+                  {"lifecycle", "active"},
+                  {"max_input_tokens", max_tokens},
                   {"winnow", WinnowOf(service_, parts_)}};
     if (call.path == std::string(kOne) + name)
       return Success(call, DumpJson(model));
@@ -362,8 +380,11 @@ HttpApi::Reply HttpApi::Models(const Call& call) {
   if (call.path.starts_with(kOne)) {
     return Refusal(call, service_.NoSuchModel(call.path.substr(kOne.size())));
   }
-  return Success(call,
-                 DumpJson({{"object", "list"}, {"data", std::move(list)}}));
+  return Success(call, DumpJson({{"object", "list"},
+                                 {"data", std::move(list)},
+                                 {"has_more", false},
+                                 {"first_id", names.front()},
+                                 {"last_id", names.back()}}));
 }
 
 HttpApi::Reply HttpApi::Embeddings(const Call& call) {

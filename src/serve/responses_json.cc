@@ -10,10 +10,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// No request writes to the cache by its own wish: what there is room for stays.
 Json UsageJson(const AnswerUsage& usage) {
   return {
       {"input_tokens", usage.num_prompt_tokens},
-      {"input_tokens_details", {{"cached_tokens", usage.num_cached_tokens}}},
+      {"input_tokens_details",
+       {{"cache_write_tokens", 0}, {"cached_tokens", usage.num_cached_tokens}}},
       {"output_tokens", usage.num_generated_tokens},
       {"output_tokens_details",
        {{"reasoning_tokens", usage.num_thought_tokens}}},

@@ -85,7 +85,8 @@ TEST(ResponsesJsonTest, TheWholeIsWhatTheLastEventSays) {
   EXPECT_EQ(last["output"][0]["content"][0]["logprobs"].size(), 1u);
   EXPECT_EQ(last["output"][1]["arguments"], R"({"a":1})");
   EXPECT_EQ(last["usage"]["total_tokens"], 10);
-  EXPECT_EQ(last["usage"]["input_tokens_details"]["cached_tokens"], 2);
+  EXPECT_EQ(last["usage"]["input_tokens_details"],
+            (json{{"cache_write_tokens", 0}, {"cached_tokens", 2}}));
 }
 
 TEST(ResponsesJsonTest, AThoughtIsAnItemOfItsOwn) {
