@@ -1,8 +1,23 @@
 #include "serve/answer_grammars.h"
 
+#include "text/held_schema.h"
 #include "text/tool_call_grammar.h"
 
 namespace winnow {
+namespace {
+
+// Of memory it is nobody's field.
+Error RefusedGrammar(const AskedGrammar& asked, const Error& error) {
+  if (error.code == ErrorCode::kIo) return error;
+  const bool of_space =
+      !asked.white_space_field.empty() &&
+      error.message.find(kWhiteSpaceComplaint) != std::string::npos;
+  return MakeError(ErrorCode::kInvalidArgument, "request: field {}: {}",
+                   of_space ? asked.white_space_field : asked.field,
+                   error.message);
+}
+
+}  // namespace
 
 Result<const GrammarVocabulary*> AnswerGrammars::Vocabulary() {
   // Where it failed for want of memory alone, it is tried again.
@@ -16,32 +31,61 @@ Result<const GrammarVocabulary*> AnswerGrammars::Vocabulary() {
   return &**vocabulary_;
 }
 
-Result<std::optional<AskedGrammar>> AnswerGrammars::GrammarOf(
-    const CompletionRequest& request) const {
-  if (request.forced_tools.empty()) return request.grammar;
+Result<AskedGrammar> AnswerGrammars::CallsOf(
+    const CompletionRequest& request, const AskedGrammar* otherwise,
+    std::vector<std::string>& unheld) const {
   constexpr const char* kField = "tools";
-  Result<Grammar> grammar =
-      ToolCallGrammar(*call_format_, request.forced_tools, request.one_call,
-                      tokenizer_, limits_.max_bytes);
-  if (!grammar.ok()) {
+  const bool forced = !request.forced_tools.empty();
+  Result<HeldCalls> calls = ToolCallGrammar(
+      *call_format_, forced ? request.forced_tools : request.tools,
+      request.one_call, tokenizer_, limits_.max_bytes,
+      otherwise == nullptr ? nullptr : &otherwise->grammar);
+  if (!calls.ok()) {
     return MakeError(ErrorCode::kInvalidArgument, "request: field {}: {}",
-                     kField, grammar.error().message);
+                     kField, calls.error().message);
   }
-  return std::optional(
-      AskedGrammar{.grammar = *std::move(grammar), .field = kField});
+  for (const std::string& place : calls->unheld) {
+    unheld.push_back(fmt::format("{}.{}", kField, place));
+  }
+  AskedGrammar asked = {.grammar = std::move(calls->grammar), .field = kField};
+  if (otherwise == nullptr) return asked;
+  asked.field = otherwise->field;
+  asked.white_space_field = otherwise->white_space_field;
+  return asked;
 }
 
-Result<std::optional<GrammarMatcher>> AnswerGrammars::Compile(
-    const CompletionRequest& request) {
-  ASSIGN_OR_RETURN(const std::optional<AskedGrammar> asked, GrammarOf(request));
-  if (!asked) return std::optional<GrammarMatcher>();
+Result<std::optional<AskedGrammar>> AnswerGrammars::GrammarOf(
+    const CompletionRequest& request, std::vector<std::string>& unheld) const {
+  std::optional<AskedGrammar> asked = request.grammar;
+  // One that is too large is refused where it would be compiled.
+  if (asked && asked->grammar.source.size() > limits_.max_bytes) return asked;
+  if (asked && asked->grammar.kind == GrammarKind::kJsonSchema) {
+    Result<HeldSchema> schema =
+        HoldSchema(asked->grammar.source, UnheldKeywords::kRefused);
+    if (!schema.ok()) return RefusedGrammar(*asked, schema.error());
+    asked->grammar.source = std::move(schema->json);
+    for (const std::string& place : schema->unheld) {
+      unheld.push_back(asked->field + "." + place);
+    }
+  }
+  if (asked && request.tools.empty()) return asked;
+  if (!asked && request.forced_tools.empty()) return asked;
+  ASSIGN_OR_RETURN(AskedGrammar calls,
+                   CallsOf(request, asked ? &*asked : nullptr, unheld));
+  return std::optional(std::move(calls));
+}
+
+Result<HeldAnswer> AnswerGrammars::Compile(const CompletionRequest& request) {
+  HeldAnswer held;
+  ASSIGN_OR_RETURN(const std::optional<AskedGrammar> asked,
+                   GrammarOf(request, held.unheld));
+  if (!asked) return held;
   const std::scoped_lock lock(mutex_);
   ASSIGN_OR_RETURN(const GrammarVocabulary* vocabulary, Vocabulary());
   Result<GrammarMatcher> matcher = vocabulary->Compile(asked->grammar);
-  if (matcher.ok()) return std::optional(*std::move(matcher));
-  if (matcher.error().code == ErrorCode::kIo) return matcher.error();
-  return MakeError(ErrorCode::kInvalidArgument, "request: field {}: {}",
-                   asked->field, matcher.error().message);
+  if (!matcher.ok()) return RefusedGrammar(*asked, matcher.error());
+  held.matcher = *std::move(matcher);
+  return held;
 }
 
 }  // namespace winnow

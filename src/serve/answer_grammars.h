@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,13 @@
 #include "text/tool_call_format.h"
 
 namespace winnow {
+
+struct HeldAnswer {
+  std::optional<GrammarMatcher> matcher = {};  // none: it is held to nothing
+  // Fields of schemas that it is not held to: "response_format.json_schema
+  // .schema.properties.NAME.format", "tools.TOOL.properties.NAME.not".
+  std::vector<std::string> unheld = {};
+};
 
 // The vocabulary as grammars read it is made for the first of them. Any thread;
 // a grammar is compiled on the one that asks, one at a time.
@@ -30,18 +38,21 @@ class AnswerGrammars {
         eos_token_ids_(std::move(eos_token_ids)),
         limits_(limits) {}
 
-  // What holds an answer to what was asked: a grammar, or the tools that must
-  // be called. None where nothing does. Fails where the grammar is none, and
+  // What holds an answer to what was asked: a grammar, the tools that must be
+  // called, or, where both may be, either. Fails where the grammar is none, and
   // where the model's vocabulary cannot be held to any.
   // REQUIRES: tools, only where the model writes calls (PromptEncoder::Texts
   // refuses them otherwise).
-  Result<std::optional<GrammarMatcher>> Compile(
-      const CompletionRequest& request);
+  Result<HeldAnswer> Compile(const CompletionRequest& request);
 
  private:
   Result<const GrammarVocabulary*> Vocabulary();  // REQUIRES: the mutex is held
+  // What the tools' schemas ask in vain is added to `unheld`.
+  Result<AskedGrammar> CallsOf(const CompletionRequest& request,
+                               const AskedGrammar* otherwise,
+                               std::vector<std::string>& unheld) const;
   Result<std::optional<AskedGrammar>> GrammarOf(
-      const CompletionRequest& request) const;
+      const CompletionRequest& request, std::vector<std::string>& unheld) const;
 
   const Tokenizer& tokenizer_;
   const std::optional<ToolCallFormat> call_format_;

@@ -21,6 +21,8 @@ namespace winnow {
 struct AskedGrammar {
   Grammar grammar;
   std::string field;
+  // That asked for its white space; empty: none did.
+  std::string white_space_field = {};
 };
 
 struct CompletionRequest {
@@ -45,6 +47,7 @@ struct CompletionRequest {
   // Whether the tokenizer's own go around a text. A template writes them.
   bool add_special_tokens = true;
 
+  // Of the answer, or, beside tools, of one that calls none of them.
   std::optional<AskedGrammar> grammar = {};
 
   bool echo = false;                   // the answer begins with the prompt

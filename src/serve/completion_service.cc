@@ -80,6 +80,18 @@ std::unique_ptr<AnswerStyle> StyleOf(const CompletionRequest& request,
                                            StreamUsageOf(request));
 }
 
+// Null: no calls are looked for.
+std::shared_ptr<const ParameterTypes> TypesOf(
+    const CompletionRequest& request) {
+  if (request.tools.empty()) return nullptr;
+  return std::make_shared<const ParameterTypes>(request.tools);
+}
+
+// Beside a grammar an answer is calls, or is within it.
+CallPlaces PlacesOf(const CompletionRequest& request) {
+  return request.grammar ? CallPlaces::kAlone : CallPlaces::kBesideText;
+}
+
 }  // namespace
 
 CompletionService::CompletionService(ServiceOptions options,
@@ -202,6 +214,7 @@ std::optional<Deadline> CompletionService::DeadlineOf(
 }
 
 AnswerForm CompletionService::FormOf(const CompletionRequest& request,
+                                     std::span<const std::string> unheld,
                                      uint64_t number) const {
   AnswerIdentity identity = {
       .endpoint = request.endpoint,
@@ -222,7 +235,9 @@ AnswerForm CompletionService::FormOf(const CompletionRequest& request,
                      .answers_per_prompt = request.n};
   form.style = StyleOf(request, std::move(identity));
   form.marker_ids = prompts_.MarkerIds(request);
-  form.headers = IgnoredFieldsHeaders(prompts_.IgnoredFields(request));
+  std::vector<std::string> ignored = prompts_.IgnoredFields(request);
+  ignored.insert(ignored.end(), unheld.begin(), unheld.end());
+  form.headers = IgnoredFieldsHeaders(ignored);
   return form;
 }
 
@@ -244,9 +259,9 @@ Request CompletionService::RequestFor(
   asked.sampling = request.sampling;
   asked.selector = prepared.selector;
   asked.deadline = prepared.deadline;
-  if (prepared.matcher) {
+  if (prepared.held.matcher) {
     asked.constraint =
-        std::make_shared<AnswerConstraint>(prepared.matcher->Clone());
+        std::make_shared<AnswerConstraint>(prepared.held.matcher->Clone());
   }
   if (!prepared.banned_words.empty()) {
     asked.constraint = std::make_shared<BannedWords>(
@@ -290,12 +305,9 @@ CompletionService::Started CompletionService::Submit(
     std::shared_ptr<RequestRecord> record) {
   const uint64_t number = num_answers_++;
   const uint64_t unasked_seed = MixSeed(options_.seed, number);
-  AnswerForm form = FormOf(request, number);
+  AnswerForm form = FormOf(request, prepared.held.unheld, number);
   form.deadline = prepared.deadline;
-  const auto tools =
-      request.tools.empty()
-          ? nullptr
-          : std::make_shared<const ParameterTypes>(request.tools);
+  const std::shared_ptr<const ParameterTypes> tools = TypesOf(request);
   std::vector<Submission> submissions;
   std::vector<AnswerSource> sources;
   for (size_t p = 0; p < prepared.prompts.size(); ++p) {
@@ -321,7 +333,9 @@ CompletionService::Started CompletionService::Submit(
                        .thoughts = prepared.thoughts,
                        .prompt_token_ids = told_ids});
       if (request.echo) source.echo = prepared.echoes[p];
-      if (tools) source.calls.emplace(*prompts_.call_format(), tools);
+      if (tools) {
+        source.calls.emplace(*prompts_.call_format(), tools, PlacesOf(request));
+      }
       submissions.push_back({std::move(asked), std::move(feed)});
     }
   }
@@ -363,8 +377,8 @@ CompletionService::Started CompletionService::Start(
                           .count();
   if (auto error = CheckLengths(request, *prompts)) return *std::move(error);
   if (is_left) return ApiErrorOf(NobodyWaits());
-  Result<std::optional<GrammarMatcher>> matcher = grammars_.Compile(request);
-  if (!matcher.ok()) return ApiErrorOf(matcher.error());
+  Result<HeldAnswer> held = grammars_.Compile(request);
+  if (!held.ok()) return ApiErrorOf(held.error());
   Result<std::vector<EchoedPrompt>> echoes = EchoesOf(request, *prompts);
   if (!echoes.ok()) return ApiErrorOf(echoes.error());
   auto banned_words = EncodeBannedWords(request.bad_words, parts_.tokenizer);
@@ -374,7 +388,7 @@ CompletionService::Started CompletionService::Start(
                        .echoes = *std::move(echoes),
                        .selector = *SelectorFor(request.select),
                        .deadline = deadline,
-                       .matcher = *std::move(matcher),
+                       .held = *std::move(held),
                        .thoughts = prompts_.Thoughts(request, *texts),
                        .banned_words = *std::move(banned_words)};
   return Submit(request, prepared, std::move(record));

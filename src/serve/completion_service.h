@@ -86,7 +86,9 @@ class CompletionService {
       const PromptEncoder::Prompts& prompts) const;
   int MaxTokens(const CompletionRequest& request, size_t prompt_length) const;
   Result<int> SelectorFor(const std::string& select) const;
-  AnswerForm FormOf(const CompletionRequest& request, uint64_t number) const;
+  // `unheld`: fields that its grammar does not follow.
+  AnswerForm FormOf(const CompletionRequest& request,
+                    std::span<const std::string> unheld, uint64_t number) const;
   AnswerText TextFor(const CompletionRequest& request, const AnswerForm& form,
                      StopMatcher stops) const;
   // The beginnings of its answers, a prompt each; none where nobody asked.
@@ -99,7 +101,7 @@ class CompletionService {
     std::vector<EchoedPrompt> echoes;
     int selector = -1;
     std::optional<Deadline> deadline;
-    std::optional<GrammarMatcher> matcher;
+    HeldAnswer held;
     std::optional<ThoughtSplitter> thoughts;  // none: none are told apart
     std::vector<std::vector<int32_t>> banned_words;
   };

@@ -77,7 +77,7 @@ constexpr RequestField kSharedFields[] = {
     {"guided_regex"},
     {"guided_choice"},
     {"guided_grammar"},
-    {"guided_whitespace_pattern", Use::kRefused, kNotYet},
+    {"guided_whitespace_pattern"},
     {"guided_decoding_backend", Use::kIgnored},
 };
 

@@ -9,6 +9,13 @@ namespace {
 
 using nlohmann::json;
 
+constexpr const char* kWhiteSpacePattern = "whitespace_pattern";
+constexpr const char* kNoWhiteSpace = "disable_any_whitespace";
+
+bool IsWhiteSpace(std::string_view name) {
+  return name == kWhiteSpacePattern || name == kNoWhiteSpace;
+}
+
 constexpr std::string_view kAnyObject = R"({"type": "object"})";
 
 Status SetGrammar(GrammarKind kind, std::string_view source,
@@ -92,8 +99,8 @@ Status SetNamed(std::string_view name, const json& value, std::string_view raw,
     return SetGrammar(GrammarKind::kJsonSchema, kAnyObject, field, request);
   }
   return WrongField(field,
-                    "absent: json, json_object, regex, choice and "
-                    "grammar are known");
+                    "absent: json, json_object, regex, choice, grammar, "
+                    "whitespace_pattern and disable_any_whitespace are known");
 }
 
 }  // namespace
@@ -146,21 +153,63 @@ Status ReadAsked(const RequestBody& body, CompletionRequest& request) {
   if (!given.is_object()) return WrongField("structured_outputs", "an object");
   const std::string_view raw = MemberOf(body.text, "structured_outputs");
   for (const auto& [name, value] : given.items()) {
-    if (value.is_null()) continue;
+    if (value.is_null() || IsWhiteSpace(name)) continue;
     RETURN_IF_ERROR(SetNamed(name, value, MemberOf(raw, name),
                              "structured_outputs." + name, request));
   }
   return Ok{};
 }
 
+// What stands between a value's tokens, and the field that says so.
+struct AskedWhiteSpace {
+  std::string field;
+  std::string pattern;
+};
+
+// vLLM's guided_whitespace_pattern, and whitespace_pattern and
+// disable_any_whitespace of structured_outputs, of which the latter counts.
+Result<std::optional<AskedWhiteSpace>> ReadWhiteSpace(const RequestBody& body) {
+  std::optional<AskedWhiteSpace> asked;
+  constexpr const char* kGuided = "guided_whitespace_pattern";
+  if (body.fields.Has(kGuided)) {
+    ASSIGN_OR_RETURN(std::string pattern, body.fields.Text(kGuided));
+    asked = AskedWhiteSpace{kGuided, std::move(pattern)};
+  }
+  if (!body.fields.Has("structured_outputs")) return asked;
+  ASSIGN_OR_RETURN(const JsonFields given,
+                   body.fields.Object("structured_outputs"));
+  const std::string holder = "structured_outputs.";
+  if (given.Has(kWhiteSpacePattern)) {
+    ASSIGN_OR_RETURN(std::string pattern, given.Text(kWhiteSpacePattern));
+    asked = AskedWhiteSpace{holder + kWhiteSpacePattern, std::move(pattern)};
+  }
+  ASSIGN_OR_RETURN(const bool none, given.Flag(kNoWhiteSpace, false));
+  if (none) asked = AskedWhiteSpace{holder + kNoWhiteSpace, ""};
+  return asked;
+}
+
 }  // namespace
 
 Status ReadGrammar(const RequestBody& body, CompletionRequest& request) {
   RETURN_IF_ERROR(ReadAsked(body, request));
-  if (!request.grammar || request.tools.empty()) return Ok{};
-  // An answer that calls a tool is not within it.
-  return WrongField(request.grammar->field,
-                    "absent beside tools, unless tool_choice is \"none\"");
+  ASSIGN_OR_RETURN(std::optional<AskedWhiteSpace> space, ReadWhiteSpace(body));
+  if (request.grammar && !request.forced_tools.empty()) {
+    request.ignored.push_back(request.grammar->field);
+    request.grammar.reset();
+  }
+  if (request.grammar && !request.tools.empty()) {
+    // Calls are within the grammar too, and so are their arguments.
+    std::erase(request.ignored, "strict");
+  }
+  if (!space) return Ok{};
+  if (request.grammar &&
+      request.grammar->grammar.kind == GrammarKind::kJsonSchema) {
+    request.grammar->grammar.white_space = std::move(space->pattern);
+    request.grammar->white_space_field = std::move(space->field);
+  } else {
+    request.ignored.push_back(std::move(space->field));
+  }
+  return Ok{};
 }
 
 }  // namespace winnow

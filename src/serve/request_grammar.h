@@ -8,9 +8,9 @@ namespace winnow {
 
 // vLLM's guided_json, guided_regex, guided_choice and guided_grammar, the same
 // in structured_outputs, and, of completions and chats, response_format. One of
-// them at most, none beside tools that may be called; schemas in the client's
-// own order of names. Fails with a line that names the field, what it must be
-// and what it is.
+// them at most; schemas in the client's own order of names. Beside tools that
+// must be called none counts: it is among the ignored then. Fails with a line
+// that names the field, what it must be and what it is.
 Status ReadGrammar(const RequestBody& body, CompletionRequest& request);
 
 // {"type": "text"}, {"type": "json_object"}, or {"type": "json_schema"} with

@@ -115,12 +115,97 @@ TEST(RequestGrammarTest, AnAnswerIsHeldToOneGrammar) {
   EXPECT_EQ(Refused(R"("guided_regex":"a","guided_json":{})"), "guided_regex");
   EXPECT_EQ(Refused(R"("structured_outputs":{"regex":"a","json":{}})"),
             "structured_outputs.regex");
-  const std::string tools =
-      R"("tools":[{"type":"function","function":{"name":"f"}}],)"
-      R"("guided_regex":"a")";
-  EXPECT_EQ(Refused(tools), "guided_regex");
-  EXPECT_EQ(Refused(tools + R"(,"tool_choice":"required")"), "guided_regex");
-  EXPECT_EQ(Refused(tools + R"(,"tool_choice":"none")"), "");
+}
+
+// The answer calls a tool or is within the grammar; where it must call one, the
+// grammar changes nothing.
+TEST(RequestGrammarTest, ToolsMayStandBesideAGrammar) {
+  const std::string format =
+      R"({"type":"json_schema","name":"n","schema":{"type":"object"}})";
+  const std::string nested =
+      R"({"type":"json_schema","json_schema":{"schema":{"type":"object"}}})";
+  const std::string plain =
+      R"("tools":[{"type":"function","name":"f","strict":true}],)";
+  struct Case {
+    Endpoint endpoint;
+    std::string tools, grammar, field, required, none;
+  };
+  const std::string required = R"("tool_choice":"required")";
+  const std::string none = R"("tool_choice":"none")";
+  for (const Case& each : std::vector<Case>{
+           {kChat,
+            R"("tools":[{"type":"function","function":{"name":"f",)"
+            R"("strict":true}}],)",
+            "\"response_format\":" + nested,
+            "response_format.json_schema.schema", required, none},
+           {Endpoint::kResponses, plain, "\"text\":{\"format\":" + format + "}",
+            "text.format.schema", required, none},
+           {Endpoint::kMessages, R"("tools":[{"name":"f"}],)",
+            "\"output_format\":" + format, "output_format.schema",
+            R"("tool_choice":{"type":"any"})",
+            R"("tool_choice":{"type":"none"})"},
+           {Endpoint::kMessages, R"("tools":[{"name":"f"}],)",
+            R"("guided_regex":"a")", "guided_regex",
+            R"("tool_choice":{"type":"tool","name":"f"})",
+            R"("tool_choice":{"type":"none"})"}}) {
+    const std::string both = each.tools + each.grammar;
+    const auto free = ParseConstrained(each.endpoint, both);
+    ASSERT_TRUE(free.ok()) << free.error().message;
+    ASSERT_TRUE(free->grammar.has_value());
+    EXPECT_EQ(free->grammar->field, each.field);
+    EXPECT_EQ(free->tools.size(), 1u);
+    EXPECT_TRUE(free->forced_tools.empty());
+    EXPECT_EQ(free->ignored, std::vector<std::string>());
+    const auto forced =
+        ParseConstrained(each.endpoint, both + "," + each.required);
+    ASSERT_TRUE(forced.ok()) << forced.error().message;
+    EXPECT_FALSE(forced->grammar.has_value());
+    EXPECT_EQ(forced->forced_tools.size(), 1u);
+    EXPECT_EQ(forced->ignored, std::vector{each.field});
+    const auto unused = ParseConstrained(each.endpoint, both + "," + each.none);
+    ASSERT_TRUE(unused.ok()) << unused.error().message;
+    EXPECT_TRUE(unused->grammar.has_value());
+    EXPECT_TRUE(unused->tools.empty());
+  }
+}
+
+// What stands between the tokens of a JSON answer, and what asked for it.
+TEST(RequestGrammarTest, ReadsWhiteSpace) {
+  const std::string schema = R"("guided_json":{},)";
+  for (const auto& [more, field, pattern] :
+       std::vector<std::tuple<std::string, std::string, std::string>>{
+           {R"("guided_whitespace_pattern":"[ ]?")",
+            "guided_whitespace_pattern", "[ ]?"},
+           {R"("structured_outputs":{"whitespace_pattern":" "})",
+            "structured_outputs.whitespace_pattern", " "},
+           {R"("structured_outputs":{"disable_any_whitespace":true,)"
+            R"("whitespace_pattern":null})",
+            "structured_outputs.disable_any_whitespace", ""}}) {
+    const auto parsed = ParseConstrained(kChat, schema + more);
+    ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+    ASSERT_TRUE(parsed->grammar.has_value());
+    EXPECT_EQ(parsed->grammar->grammar.white_space, pattern);
+    EXPECT_EQ(parsed->grammar->white_space_field, field);
+    // Without a JSON answer it changes nothing.
+    for (const std::string other : {"", R"("guided_regex":"a",)"}) {
+      const auto unused = ParseConstrained(kChat, other + more);
+      ASSERT_TRUE(unused.ok()) << unused.error().message;
+      EXPECT_EQ(unused->ignored, std::vector{field});
+    }
+  }
+  const auto usual = ParseConstrained(
+      kChat,
+      schema + R"("structured_outputs":{"disable_any_whitespace":false})");
+  ASSERT_TRUE(usual.ok()) << usual.error().message;
+  EXPECT_EQ(usual->grammar->grammar.white_space, std::nullopt);
+  EXPECT_EQ(Refused(schema + R"("guided_whitespace_pattern":5)"),
+            "guided_whitespace_pattern");
+  EXPECT_EQ(
+      Refused(schema + R"("structured_outputs":{"whitespace_pattern":5})"),
+      "structured_outputs.whitespace_pattern");
+  EXPECT_EQ(
+      Refused(schema + R"("structured_outputs":{"disable_any_whitespace":5})"),
+      "structured_outputs.disable_any_whitespace");
 }
 
 }  // namespace

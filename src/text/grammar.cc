@@ -102,9 +102,11 @@ Result<GrammarMatcher> GrammarVocabulary::Compile(
                                   "a grammar", kCompilingBytes + max_bytes));
   WinnowMatcher* created = nullptr;
   WinnowOwnedText message{};
-  const int32_t code =
-      winnow_matcher_create(handle_.get(), NumberOf(grammar.kind),
-                            SliceOf(grammar.source), &created, &message);
+  const WinnowSlice white_space =
+      grammar.white_space ? SliceOf(*grammar.white_space) : WinnowSlice{};
+  const int32_t code = winnow_matcher_create(
+      handle_.get(), NumberOf(grammar.kind), SliceOf(grammar.source),
+      white_space, &created, &message);
   if (code != kWinnowTextOk) return TakeError(code, message);
   GrammarMatcher matcher(GrammarMatcher::Handle(created), max_bytes);
   room.reset();

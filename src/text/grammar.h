@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -29,7 +31,16 @@ enum class GrammarKind : uint8_t {
 struct Grammar {
   GrammarKind kind = GrammarKind::kJsonSchema;
   std::string source;
+  // Of kJsonSchema: an expression of what may stand between a value's tokens,
+  // which white space alone matches; "": nothing may. Where it is not said, one
+  // space may, or one line end and what a pretty printer indents by: a small
+  // model that has no bound goes on with white space for ever.
+  std::optional<std::string> white_space = {};
 };
+
+// What errors of Compile have where `white_space` is wrong.
+inline constexpr std::string_view kWhiteSpaceComplaint =
+    "the pattern of white space";
 
 // What a grammar may take; beyond it a grammar is refused, or a mask fails.
 struct GrammarLimits {

@@ -189,7 +189,10 @@ TEST(GrammarTest, SaysWhatIsWrong) {
       {GrammarKind::kJsonSchema, R"({"$ref": "http://127.0.0.1/"})", "$ref"},
       {GrammarKind::kJsonSchema, R"({"$ref": "#"})", "no token"},
       {GrammarKind::kJsonSchema, R"({"$ref": "a.json#/b"})",
-       R"($ref must begin with "#/")"},
+       R"($ref must point into its own schema, as no other is read, is )"
+       R"("a.json#/b")"},
+      {GrammarKind::kJsonSchema, R"({"$ref": "#/$defs/b"})",
+       R"($ref must point to something that its schema has, is "#/$defs/b")"},
       {GrammarKind::kJsonSchema, R"({"maxLength": 1000000000000})",
        "maxLength must be at most 4294967295, is 1000000000000"},
       {GrammarKind::kJsonSchema,

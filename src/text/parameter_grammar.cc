@@ -68,22 +68,48 @@ std::string TextOf(const Json& constant) {
   return constant.is_string() ? constant.get<std::string>() : constant.dump();
 }
 
-Result<std::string> Choices(const CallableTool& tool,
-                            const ToolParameter& parameter,
-                            const ParameterTypes& types,
-                            const std::vector<Json>& constants) {
+// The constants that are read as what they are; empty: none is.
+std::string Choices(const CallableTool& tool, const ToolParameter& parameter,
+                    const ParameterTypes& types,
+                    const std::vector<Json>& constants) {
   std::string choices;
   for (const Json& constant : constants) {
     const std::string text = TextOf(constant);
     const std::string read = types.JsonOf(tool.name, parameter.name, text);
     if (text.find("</parameter>") != std::string::npos ||
         Json::parse(read, nullptr, /*allow_exceptions=*/false) != constant) {
-      return Refused(tool, parameter,
-                     "as a text it would be read as another value: " +
-                         ShownJson(constant));
+      continue;
     }
     choices += choices.empty() ? "" : " | ";
     choices += QuotedLark(text + std::string(kValueEnd));
+  }
+  return choices;
+}
+
+// As names of what is not followed begin.
+std::string PlaceOf(const CallableTool& tool, const ToolParameter& parameter) {
+  return tool.name + ".properties." + parameter.name;
+}
+
+// A value that may be a string, and its end.
+std::string TextValue(const CallableTool& tool, const ParameterList& list,
+                      const ToolParameter& parameter,
+                      const ParameterTypes& types, CallGrammar& grammar) {
+  const std::string place = PlaceOf(tool, parameter);
+  const Result<TextSchema> text =
+      TextSchemaOf(parameter.schema, list.definitions);
+  if (!text.ok()) {
+    grammar.unheld.push_back(place);
+    return AnyText({});
+  }
+  for (const std::string& keyword : text->unheld) {
+    grammar.unheld.push_back(place + "." + keyword);
+  }
+  if (text->any_text) return AnyText(*text);
+  std::string choices = Choices(tool, parameter, types, text->constants);
+  if (choices.empty()) {
+    grammar.unheld.push_back(place);
+    return AnyText({});
   }
   return choices;
 }
@@ -102,18 +128,11 @@ Result<std::string> TagValue(const CallableTool& tool,
         fmt::format("{}: {} {}\n", name, value, QuotedLark(kValueEnd));
     return name;
   }
-  const Result<TextSchema> text =
-      TextSchemaOf(parameter.schema, list.definitions);
-  if (!text.ok()) return Refused(tool, parameter, text.error().message);
-  std::string value;
-  if (text->any_text) {
-    value = AnyText(*text);
-  } else {
-    ASSIGN_OR_RETURN(value, Choices(tool, parameter, types, text->constants));
-  }
   // In capitals: one lexeme, whatever it is made of.
   const std::string lexeme = fmt::format("VALUE_{}_{}", number, place);
-  grammar.rules += fmt::format("{}: {}\n{}: {}\n", name, lexeme, lexeme, value);
+  grammar.rules +=
+      fmt::format("{}: {}\n{}: {}\n", name, lexeme, lexeme,
+                  TextValue(tool, list, parameter, types, grammar));
   return name;
 }
 
@@ -126,6 +145,26 @@ bool IsKeyword(std::string_view name) {
   return !name.empty() && std::ranges::all_of(name, [](char c) {
     return IsCallNameByte(c) || static_cast<unsigned char>(c) >= 0x80;
   });
+}
+
+// The list of a tool's parameters that the form can name.
+Result<ParameterList> NamedParameters(const CallableTool& tool,
+                                      bool (*is_name)(std::string_view),
+                                      std::string_view complaint,
+                                      CallGrammar& grammar) {
+  ASSIGN_OR_RETURN(ParameterList list, ParametersOf(tool));
+  for (const std::string& keyword : list.unheld) {
+    grammar.unheld.push_back(tool.name + "." + keyword);
+  }
+  for (const ToolParameter& parameter : list.parameters) {
+    if (is_name(parameter.name)) continue;
+    if (parameter.required) return Refused(tool, parameter, complaint);
+    grammar.unheld.push_back(PlaceOf(tool, parameter));
+  }
+  std::erase_if(list.parameters, [is_name](const ToolParameter& parameter) {
+    return !is_name(parameter.name);
+  });
+  return list;
 }
 
 }  // namespace
@@ -142,13 +181,13 @@ std::string QuotedLark(std::string_view text) {
 Result<std::string> ParameterTagCall(const CallableTool& tool, size_t number,
                                      const ParameterTypes& types,
                                      CallGrammar& grammar) {
-  ASSIGN_OR_RETURN(const ParameterList list, ParametersOf(tool));
+  ASSIGN_OR_RETURN(
+      const ParameterList list,
+      NamedParameters(tool, IsTagName, "the name does not fit into a tag",
+                      grammar));
   std::string call = QuotedLark("<function=" + tool.name + ">\n");
   for (size_t i = 0; i < list.parameters.size(); ++i) {
     const ToolParameter& parameter = list.parameters[i];
-    if (!IsTagName(parameter.name)) {
-      return Refused(tool, parameter, "the name does not fit into a tag");
-    }
     ASSIGN_OR_RETURN(const std::string value,
                      TagValue(tool, list, number, i, types, grammar));
     const std::string written = fmt::format(
@@ -166,7 +205,10 @@ Result<std::string> ParameterTagCall(const CallableTool& tool, size_t number,
 
 Result<std::string> PythonCall(const CallableTool& tool, size_t number,
                                CallGrammar& grammar) {
-  ASSIGN_OR_RETURN(const ParameterList list, ParametersOf(tool));
+  ASSIGN_OR_RETURN(
+      const ParameterList list,
+      NamedParameters(tool, IsKeyword, "the name is no keyword of Python",
+                      grammar));
   const size_t num_parameters = list.parameters.size();
   // From a parameter on: as the first of a call's, and behind others.
   const auto first = [&](size_t i) {
@@ -177,9 +219,6 @@ Result<std::string> PythonCall(const CallableTool& tool, size_t number,
   };
   for (size_t i = 0; i < num_parameters; ++i) {
     const ToolParameter& parameter = list.parameters[i];
-    if (!IsKeyword(parameter.name)) {
-      return Refused(tool, parameter, "the name is no keyword of Python");
-    }
     ASSIGN_OR_RETURN(const std::string value,
                      JsonValue(list, ValueName(number, i), parameter, grammar));
     const std::string written =

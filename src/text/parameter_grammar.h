@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "text/parameter_types.h"
@@ -19,6 +20,8 @@ struct CallGrammar {
   nlohmann::ordered_json schemas = nlohmann::ordered_json::object();
   // What schemas may still take.
   size_t num_bytes_left = 0;
+  // What is not followed: "TOOL.properties.NAME.keyword".
+  std::vector<std::string> unheld = {};
 };
 
 // As a string of Lark.
@@ -26,8 +29,9 @@ std::string QuotedLark(std::string_view text);
 
 // Adds what the expression that they return names; `number` is the tool's, in
 // these names. Of a form without tags a tool that describes no parameters has
-// none. They fail where the tool's schema, or a parameter's name or schema, is
-// one that the form cannot follow.
+// none. What the form cannot follow of a schema is left open, and a parameter
+// is left out whose name it cannot write; they fail where that is required, and
+// where the tool's schema is no object's.
 Result<std::string> ParameterTagCall(const CallableTool& tool, size_t number,
                                      const ParameterTypes& types,
                                      CallGrammar& grammar);

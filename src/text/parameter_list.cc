@@ -9,12 +9,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What asks nothing of an object, or is read here.
-constexpr std::array<std::string_view, 15> kKnown = {
-    "type",     "properties",  "required",  "additionalProperties",
-    "$defs",    "definitions", "title",     "description",
-    "$schema",  "$id",         "$comment",  "default",
-    "examples", "strict",      "deprecated"};
+// What is read here.
+constexpr std::array<std::string_view, 6> kRead = {
+    "type",  "properties", "required", "additionalProperties",
+    "$defs", "$schema"};
+// References followed to an object: they may go round.
+constexpr int kMaxReferences = 16;
 
 Error Refused(const CallableTool& tool, std::string_view what) {
   return MakeError(ErrorCode::kInvalidArgument,
@@ -29,13 +29,8 @@ bool IsObjectType(const Json& type) {
          (type.is_array() && std::ranges::find(type, "object") != type.end());
 }
 
-Status CheckNames(const CallableTool& tool, const Json& schema) {
+Status CheckObject(const CallableTool& tool, const Json& schema) {
   if (!schema.is_object()) return Refused(tool, "it is no object");
-  for (const auto& [name, value] : schema.items()) {
-    if (std::ranges::find(kKnown, name) == kKnown.end()) {
-      return Refused(tool, fmt::format("it has {}", ShownJson(name)));
-    }
-  }
   if (schema.contains("type") && !IsObjectType(schema["type"])) {
     return Refused(tool, "its type is another");
   }
@@ -55,12 +50,34 @@ std::string ShownJson(const Json& value) {
   return text;
 }
 
+Json WithoutReference(Json schema) {
+  constexpr std::string_view kBegin = "#/$defs/";
+  for (int i = 0; i < kMaxReferences && schema.is_object(); ++i) {
+    const auto reference = schema.find("$ref");
+    if (reference == schema.end() || !reference->is_string()) break;
+    const auto name = reference->get<std::string>().substr(kBegin.size());
+    Json definitions = schema["$defs"];
+    const Json target = definitions.value(name, Json());
+    if (!target.is_object()) break;
+    schema.erase("$ref");
+    for (const auto& [keyword, value] : target.items()) {
+      if (!schema.contains(keyword)) schema[keyword] = value;
+    }
+  }
+  return schema;
+}
+
 Result<ParameterList> ParametersOf(const CallableTool& tool) {
   const Json schema = tool.parameters_json.empty()
                           ? Json::object()
-                          : Json::parse(tool.parameters_json);
-  RETURN_IF_ERROR(CheckNames(tool, schema));
+                          : WithoutReference(Json::parse(tool.parameters_json));
+  RETURN_IF_ERROR(CheckObject(tool, schema));
   ParameterList list;
+  for (const auto& [name, value] : schema.items()) {
+    if (std::ranges::find(kRead, name) == kRead.end()) {
+      list.unheld.push_back(name);
+    }
+  }
   std::map<std::string, size_t> places;
   const Json properties = schema.value("properties", Json::object());
   for (const auto& [name, value] : properties.items()) {
@@ -84,9 +101,7 @@ Result<ParameterList> ParametersOf(const CallableTool& tool) {
     }
     list.parameters[place->second].required = true;
   }
-  for (const char* name : {"$defs", "definitions"}) {
-    if (schema.contains(name)) list.definitions[name] = schema[name];
-  }
+  if (schema.contains("$defs")) list.definitions["$defs"] = schema["$defs"];
   list.any = list.parameters.empty() && !closed;
   return list;
 }

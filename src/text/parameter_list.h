@@ -24,13 +24,19 @@ struct ParameterList {
   nlohmann::ordered_json definitions = nlohmann::ordered_json::object();
   // The schema describes none and allows any.
   bool any = false;
+  // Keywords of the schema that ask more of an object than properties, which of
+  // them are required and whether there may be others.
+  std::vector<std::string> unheld = {};
 };
 
-// Calls with these parameters follow the tool's schema whatever follows each
-// parameter's own. Fails where the schema asks more of an object than
-// properties, which of them are required and whether there may be others.
-// REQUIRES: parameters_json is empty or valid JSON.
+// Calls with these parameters follow the tool's schema, but for what is
+// unheld, whatever follows each parameter's own. Fails where the schema is no
+// object's. REQUIRES: parameters_json is empty or HoldSchema's.
 Result<ParameterList> ParametersOf(const CallableTool& tool);
+
+// Where all of a schema of HoldSchema's is a reference, what it refers to, with
+// the definitions.
+nlohmann::ordered_json WithoutReference(nlohmann::ordered_json schema);
 
 // As messages show what a client wrote: in ASCII, and not all of what is long.
 std::string ShownJson(const nlohmann::ordered_json& value);

@@ -5,7 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "text/held_schema.h"
 #include "text/literal_reader.h"
+#include "text/parameter_list.h"
 
 namespace winnow {
 namespace {
@@ -42,6 +44,22 @@ Types TypeOfValue(const json& value) {
   return TypeNamed(value.type_name());
 }
 
+// As HoldSchema writes references.
+constexpr std::string_view kDefinition = "#/$defs/";
+
+// A tool's schema, with references that are simple to follow.
+json RootOf(const std::string& parameters_json) {
+  const bool refers = parameters_json.find("\"$") != std::string::npos;
+  if (refers) {
+    const Result<HeldSchema> held =
+        HoldSchema(parameters_json, UnheldKeywords::kLeftOut);
+    if (held.ok()) {
+      return WithoutReference(nlohmann::ordered_json::parse(held->json));
+    }
+  }
+  return json::parse(parameters_json, nullptr, /*allow_exceptions=*/false);
+}
+
 // Reads one parameter's schema within its tool's.
 class SchemaTypes {
  public:
@@ -74,18 +92,10 @@ class SchemaTypes {
   Types OfReference(const json& reference) {
     if (!reference.is_string()) return 0;
     const auto& text = reference.get_ref<const std::string&>();
-    if (!text.starts_with("#/")) return 0;
-    // Not json_pointer, which throws on what it does not like.
-    const json* at = &root_;
-    for (size_t begin = 2; begin <= text.size();) {
-      const size_t end = std::min(text.find('/', begin), text.size());
-      if (!at->is_object()) return 0;
-      const auto found = at->find(text.substr(begin, end - begin));
-      if (found == at->end()) return 0;
-      at = &*found;
-      begin = end + 1;
-    }
-    return Of(*at);
+    if (!text.starts_with(kDefinition) || !root_.contains("$defs")) return 0;
+    const json& definitions = root_["$defs"];
+    const auto found = definitions.find(text.substr(kDefinition.size()));
+    return found == definitions.end() ? Types{0} : Of(*found);
   }
 
   Types OfMembers(const json& schema) {
@@ -167,7 +177,7 @@ std::string_view Trimmed(std::string_view text) {
 ParameterTypes::ParameterTypes(std::span<const CallableTool> tools) {
   for (const CallableTool& tool : tools) {
     Parameters& parameters = tools_[tool.name];
-    const json root = json::parse(tool.parameters_json, nullptr, false);
+    const json root = RootOf(tool.parameters_json);
     if (!root.is_object()) continue;
     const json properties = root.value("properties", json::object());
     if (!properties.is_object()) continue;

@@ -1,7 +1,6 @@
 #include "text/text_schema.h"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 #include <utility>
 
@@ -12,9 +11,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::array<std::string_view, 11> kAnnotations = {
-    "title",      "description", "default",  "examples",  "$comment", "$defs",
-    "deprecated", "definitions", "readOnly", "writeOnly", "$schema"};
 // Alternatives, and references followed to one: they may go round.
 constexpr int kMaxAlternatives = 256;
 
@@ -45,15 +41,9 @@ class Alternatives {
     }
     if (schema == Json(true)) return AddAnything();
     if (!schema.is_object()) return Refused("it is no schema");
-    Json own = Json::object();
-    for (const auto& [name, value] : schema.items()) {
-      const bool says_nothing =
-          std::ranges::find(kAnnotations, name) != kAnnotations.end();
-      if (!says_nothing) own[name] = value;
-    }
-    if (own.empty()) return AddAnything();
-    if (own.size() == 1) return AddOne(own.begin().key(), own.begin().value());
-    return AddTyped(own);
+    if (schema.empty()) return AddAnything();
+    if (schema.size() > 1) return AddTyped(schema);
+    return AddOne(schema.begin().key(), schema.begin().value());
   }
 
   Result<TextSchema> Take() {
@@ -159,7 +149,8 @@ class Alternatives {
       if (name == "type") continue;
       const bool is_length = name == "minLength" || name == "maxLength";
       if (!is_length || !value.is_number_unsigned()) {
-        return Refused(ShownJson(name) + " must be absent of a string");
+        text_.unheld.push_back(name);
+        continue;
       }
       if (name == "minLength") min_length = value;
       if (name == "maxLength") max_length = value.get<uint64_t>();

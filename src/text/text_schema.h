@@ -19,13 +19,16 @@ struct TextSchema {
   std::optional<uint64_t> max_length = {};
   // Where any_text is not set.
   std::vector<nlohmann::ordered_json> constants = {};
+  // Keywords of strings that a plain text is not held to.
+  std::vector<std::string> unheld = {};
 };
 
 // Of "type" (with minLength and maxLength), "enum", "const", "anyOf", "allOf"
-// of one, and "$ref" into `definitions` ({"$defs": {...}}). Where texts may be
-// any, the other types that the schema has are without bounds, so that a text
-// that reads as one of them is of the schema too. Fails, saying what is in the
-// way, where the schema asks for more than a plain text can be held to.
+// of one, and "$ref" into `definitions` ({"$defs": {...}}), of a schema as
+// HoldSchema gives it. Where texts may be any, the other types that the schema
+// has are without bounds, so that a text that reads as one of them is of the
+// schema too. Fails, saying what is in the way, where alternatives or types ask
+// for more than a plain text can be held to.
 Result<TextSchema> TextSchemaOf(const nlohmann::ordered_json& schema,
                                 const nlohmann::ordered_json& definitions);
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "text/held_schema.h"
 #include "text/parameter_grammar.h"
 #include "text/parameter_types.h"
 
@@ -29,12 +30,14 @@ Json SchemaOf(const CallableTool& tool) {
   return schema;
 }
 
-// {"name": NAME, MEMBER: ARGUMENTS}
+// {"name": NAME, MEMBER: ARGUMENTS}, with a space between where the model puts
+// one: in this it follows its own habit, not a template's.
 std::string ObjectCall(const std::string& name, std::string_view member,
                        const std::string& arguments) {
-  const std::string begin =
-      fmt::format("{{\"name\": {}, \"{}\": ", Json(name).dump(), member);
-  return fmt::format("{} {} \"}}\"", QuotedLark(begin), arguments);
+  std::string plain;
+  for (const char c : name) plain += c == '.' ? "\\." : std::string(1, c);
+  return fmt::format(R"(/\{{ ?"name": ?"{}", ?"{}": ?/ {} / ?\}}/)", plain,
+                     member, arguments);
 }
 
 // What all calls have around them and between them, in Lark.
@@ -51,9 +54,10 @@ Frame FrameOf(ToolCallFormat format, bool names_first,
   switch (format) {
     case ToolCallFormat::kTagged:
     case ToolCallFormat::kParameterTags:
-      return {.between = R"("\n")",
-              .call_begin = marker(kCallTag) + R"( "\n")",
-              .call_end = R"("\n" )" + marker(kCallEndTag)};
+      // With line ends as templates write them, or without.
+      return {.between = R"("\n"?)",
+              .call_begin = marker(kCallTag) + R"( "\n"?)",
+              .call_end = R"("\n"? )" + marker(kCallEndTag)};
     case ToolCallFormat::kBareObject:
       return {.between = R"("; ")"};
     case ToolCallFormat::kMarked:
@@ -95,24 +99,83 @@ struct CallWriter {
   }
 };
 
-}  // namespace
+// The tools with as much of their schemas as can be followed.
+Result<std::vector<CallableTool>> HeldTools(std::span<const CallableTool> tools,
+                                            std::vector<std::string>& unheld) {
+  std::vector<CallableTool> held(tools.begin(), tools.end());
+  for (CallableTool& tool : held) {
+    if (tool.parameters_json.empty()) continue;
+    Result<HeldSchema> schema =
+        HoldSchema(tool.parameters_json, UnheldKeywords::kFitted);
+    if (!schema.ok()) {
+      return MakeError(schema.error().code, "the schema of {}: {}", tool.name,
+                       schema.error().message);
+    }
+    tool.parameters_json = std::move(schema->json);
+    for (const std::string& place : schema->unheld) {
+      unheld.push_back(place.empty() ? tool.name : tool.name + "." + place);
+    }
+  }
+  return held;
+}
 
-Result<Grammar> ToolCallGrammar(ToolCallFormat format,
-                                std::span<const CallableTool> tools,
-                                bool one_call, const Tokenizer& tokenizer,
-                                size_t max_bytes) {
-  CHECK(!tools.empty());
+// As one schema, so that they share their first brace: of two grammars that
+// begin with it, the one that goes on with more text would win.
+Grammar BareObjectOr(std::span<const CallableTool> tools,
+                     const Grammar& otherwise) {
+  // References of each are its own.
+  const auto part = [](Json schema, size_t number) {
+    if (!schema.is_object()) return schema;
+    schema.erase("$schema");
+    schema["$id"] = fmt::format("urn:winnow:{}", number);
+    return schema;
+  };
+  Json either = Json::array({part(Json::parse(otherwise.source), 0)});
+  for (const CallableTool& tool : tools) {
+    const Json name = {{"const", tool.name}};
+    const Json properties = {
+        {"name", name}, {"parameters", part(SchemaOf(tool), either.size())}};
+    either.push_back({{"type", "object"},
+                      {"properties", properties},
+                      {"required", {"name", "parameters"}},
+                      {"additionalProperties", false}});
+  }
+  return {.kind = GrammarKind::kJsonSchema,
+          .source = Json({{"anyOf", either}}).dump(),
+          .white_space = otherwise.white_space};
+}
+
+int32_t NumberOfKind(GrammarKind kind) { return static_cast<int32_t>(kind); }
+
+Status CheckBytes(std::span<const CallableTool> tools, size_t max_bytes) {
   size_t num_bytes = 0;
   for (const CallableTool& tool : tools) {
     num_bytes += tool.parameters_json.size();
   }
-  if (num_bytes > max_bytes) {
-    return MakeError(ErrorCode::kResourceExhausted,
-                     "the schemas of the tools that must be called must be at "
-                     "most {} bytes, are {}",
-                     max_bytes, num_bytes);
+  if (num_bytes <= max_bytes) return Ok{};
+  return MakeError(ErrorCode::kResourceExhausted,
+                   "the schemas of the tools that must be called must be at "
+                   "most {} bytes, are {}",
+                   max_bytes, num_bytes);
+}
+
+}  // namespace
+
+Result<HeldCalls> ToolCallGrammar(ToolCallFormat format,
+                                  std::span<const CallableTool> tools,
+                                  bool one_call, const Tokenizer& tokenizer,
+                                  size_t max_bytes, const Grammar* otherwise) {
+  CHECK(!tools.empty());
+  RETURN_IF_ERROR(CheckBytes(tools, max_bytes));
+  CallGrammar grammar = {.num_bytes_left = max_bytes};
+  ASSIGN_OR_RETURN(const std::vector<CallableTool> held,
+                   HeldTools(tools, grammar.unheld));
+  if (otherwise != nullptr && format == ToolCallFormat::kBareObject &&
+      otherwise->kind == GrammarKind::kJsonSchema) {
+    return HeldCalls{.grammar = BareObjectOr(held, *otherwise),
+                     .unheld = std::move(grammar.unheld)};
   }
-  const ParameterTypes types(tools);
+  const ParameterTypes types(held);
   const CallWriter writer = {
       .format = format,
       .names_first = format == ToolCallFormat::kMarked &&
@@ -120,22 +183,29 @@ Result<Grammar> ToolCallGrammar(ToolCallFormat format,
       .tokenizer = tokenizer,
       .types = types};
   const Frame frame = FrameOf(format, writer.names_first, tokenizer);
-  CallGrammar grammar = {.num_bytes_left = max_bytes};
   std::string calls;
-  for (size_t i = 0; i < tools.size(); ++i) {
-    ASSIGN_OR_RETURN(const std::string call,
-                     writer.Write(tools[i], i, grammar));
+  for (size_t i = 0; i < held.size(); ++i) {
+    ASSIGN_OR_RETURN(const std::string call, writer.Write(held[i], i, grammar));
     calls += fmt::format("{}{} {} {}", i == 0 ? "" : " | ", frame.call_begin,
                          call, frame.call_end);
   }
   const std::string more =
       one_call ? "" : fmt::format("({} call)*", frame.between);
-  const std::string lark =
-      fmt::format("start: {} call {} {}\ncall: {}\n{}", frame.begin, more,
-                  frame.end, calls, grammar.rules);
-  return Grammar{
-      .kind = GrammarKind::kToolCalls,
-      .source = Json({{"lark", lark}, {"schemas", grammar.schemas}}).dump()};
+  Json source = {
+      {"lark", fmt::format("start: {}calls\ncalls: {} call {} {}\ncall: {}\n{}",
+                           otherwise == nullptr ? "" : "@otherwise | ",
+                           frame.begin, more, frame.end, calls, grammar.rules)},
+      {"schemas", grammar.schemas}};
+  if (otherwise != nullptr) {
+    source["otherwise"] = {{"kind", NumberOfKind(otherwise->kind)},
+                           {"source", otherwise->source}};
+  }
+  return HeldCalls{
+      .grammar = {.kind = GrammarKind::kToolCalls,
+                  .source = source.dump(),
+                  .white_space = otherwise == nullptr ? std::nullopt
+                                                      : otherwise->white_space},
+      .unheld = std::move(grammar.unheld)};
 }
 
 }  // namespace winnow

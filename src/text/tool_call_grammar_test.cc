@@ -40,7 +40,8 @@ TEST(ToolCallGrammarTest, EveryTextIsCallsOfTheTools) {
         const GrammarVocabulary vocabulary =
             VocabularyOf(tokenizer, kPiecesEnd);
         const auto matcher = vocabulary.Compile(
-            *ToolCallGrammar(format, tools, one_call, tokenizer, kMaxBytes));
+            ToolCallGrammar(format, tools, one_call, tokenizer, kMaxBytes)
+                ->grammar);
         ASSERT_TRUE(matcher.ok()) << matcher.error().message;
         std::mt19937 random(3);
         std::set<std::string> called;
@@ -129,7 +130,7 @@ TEST(ToolCallGrammarTest, ParametersFollowTheirSchemas) {
     const auto grammar = ToolCallGrammar(format, tools, /*one_call=*/false,
                                          tokenizer, kMaxBytes);
     ASSERT_TRUE(grammar.ok()) << grammar.error().message;
-    const auto matcher = vocabulary.Compile(*grammar);
+    const auto matcher = vocabulary.Compile(grammar->grammar);
     ASSERT_TRUE(matcher.ok()) << matcher.error().message;
     std::mt19937 random(5);
     std::set<std::string> seen;
@@ -192,8 +193,9 @@ TEST(ToolCallGrammarTest, CallsAsTemplatesWriteThem) {
   const Tokenizer tokenizer = PiecesTokenizer(AsciiPieces());
   const GrammarVocabulary vocabulary = VocabularyOf(tokenizer, kPiecesEnd);
   const auto compiled = [&](ToolCallFormat format) {
-    return *vocabulary.Compile(*ToolCallGrammar(
-        format, tools, /*one_call=*/true, tokenizer, kMaxBytes));
+    return *vocabulary.Compile(
+        ToolCallGrammar(format, tools, /*one_call=*/true, tokenizer, kMaxBytes)
+            ->grammar);
   };
   const GrammarMatcher tags = compiled(kTags);
   const std::string place = Parameter("place", "Oslo <b> & co");
@@ -242,8 +244,9 @@ TEST(ToolCallGrammarTest, ParametersThatMayBeAbsent) {
       {"h", ""}};
   const Tokenizer tokenizer = PiecesTokenizer(AsciiPieces());
   const GrammarVocabulary vocabulary = VocabularyOf(tokenizer, kPiecesEnd);
-  const GrammarMatcher python = *vocabulary.Compile(*ToolCallGrammar(
-      kPython, tools, /*one_call=*/false, tokenizer, kMaxBytes));
+  const GrammarMatcher python = *vocabulary.Compile(
+      ToolCallGrammar(kPython, tools, /*one_call=*/false, tokenizer, kMaxBytes)
+          ->grammar);
   for (const auto& [call, within] :
        std::vector<std::pair<std::string, bool>>{{"f(b=1)", true},
                                                  {"f(a=1,b=1)", true},
@@ -262,7 +265,8 @@ TEST(ToolCallGrammarTest, ParametersThatMayBeAbsent) {
     EXPECT_EQ(IsWithin(python, tokenizer, InPython(call)), within) << call;
   }
   const GrammarMatcher tags = *vocabulary.Compile(
-      *ToolCallGrammar(kTags, tools, /*one_call=*/false, tokenizer, kMaxBytes));
+      ToolCallGrammar(kTags, tools, /*one_call=*/false, tokenizer, kMaxBytes)
+          ->grammar);
   for (const auto& [body, within] : std::vector<std::pair<std::string, bool>>{
            {"f>\n" + Parameter("b", "1"), true},
            {"f>\n" + Parameter("a", "1"), false},
@@ -289,59 +293,206 @@ std::string WithParameter(const std::string& schema) {
   return R"({"properties": {"p": )" + schema + "}}";
 }
 
-TEST(ToolCallGrammarTest, WhatIsNoListOfParametersIsRefused) {
+// What of a tool with this schema is not followed. What is left compiles.
+std::vector<std::string> Unheld(ToolCallFormat format,
+                                const std::string& schema) {
+  const Tokenizer tokenizer = PiecesTokenizer(AsciiPieces());
+  const std::vector<CallableTool> tools = {{"f", schema}};
+  const auto held =
+      ToolCallGrammar(format, tools, /*one_call=*/true, tokenizer, kMaxBytes);
+  if (!held.ok()) return {held.error().message};
+  const auto matcher =
+      VocabularyOf(tokenizer, kPiecesEnd).Compile(held->grammar);
+  if (!matcher.ok()) return {matcher.error().message};
+  return held->unheld;
+}
+
+using Names = std::vector<std::string>;
+
+TEST(ToolCallGrammarTest, WhatIsNoObjectIsRefused) {
   for (const ToolCallFormat format : {kTags, kPython}) {
     for (const char* schema :
-         {"true", "[]", R"({"type": "string"})", R"({"minProperties": 1})",
-          R"({"anyOf": []})", R"({"properties": []})", R"({"required": 1})",
-          R"({"required": [1]})",
+         {"true", R"({"type": "string"})",
           R"({"required": ["a"], "additionalProperties": false})"}) {
-      EXPECT_NE(Refusal(format, schema).find("schema of f"), std::string::npos)
-          << schema;
+      EXPECT_NE(Refusal(format, schema), "") << schema;
     }
     EXPECT_NE(
         Refusal(format, R"({"title": ")" + std::string(kMaxBytes, 'x') + "\"}"),
         "");
-    // Each of many with the same definitions.
-    std::string many = R"({"$defs": {"d": {"description": ")" +
-                       std::string(kMaxBytes / 4, 'x') +
-                       R"(", "type": "integer"}}, "properties": {)";
-    for (int i = 0; i < 10; ++i) {
-      many += fmt::format("{}\"p{}\": {{\"$ref\": \"#/$defs/d\"}}",
-                          i == 0 ? "" : ",", i);
-    }
-    EXPECT_NE(Refusal(format, many + "}}").find("too large"),
-              std::string::npos);
   }
-  EXPECT_NE(Refusal(kTags, R"({"properties": {"a>": {}}})"), "");
-  EXPECT_NE(Refusal(kPython, R"({"properties": {"a b": {}}})"), "");
+  EXPECT_NE(Refusal(kTags, R"({"properties": {"a>": {}}, "required": ["a>"]})"),
+            "");
+  EXPECT_NE(
+      Refusal(kPython, R"({"properties": {"a b": {}}, "required": ["a b"]})"),
+      "");
+  EXPECT_EQ(Unheld(kTags, R"({"properties": {"a>": {}}})"),
+            Names{"f.properties.a>"});
 }
 
-TEST(ToolCallGrammarTest, WhatPlainTextCannotBeHeldToIsRefused) {
-  for (const char* schema :
-       {R"({"type": "string", "pattern": "a"})",
-        R"({"type": "string", "format": "date"})",
-        R"({"oneOf": [{"type": "string"}, {"type": "null"}]})",
-        R"({"anyOf": [{"type": "string"}, {"type": "integer",
-                                           "minimum": 1}]})",
-        R"({"anyOf": [{"type": "string"}, {"enum": [1, 2]}]})",
-        R"({"anyOf": [{"enum": ["a"]}, {"type": "integer"}]})",
-        R"({"anyOf": [{"type": "string", "maxLength": 1},
-                      {"type": "string"}]})",
-        R"({"enum": ["null", null]})", R"({"enum": ["a</parameter>"]})",
-        R"({"enum": []})", R"({"$ref": "#/$defs/none"})"}) {
-    const std::string refusal = Refusal(kTags, WithParameter(schema));
-    EXPECT_NE(refusal.find("schema of f, parameter \"p\""), std::string::npos)
-        << schema << refusal;
-    EXPECT_EQ(Refusal(kPython, WithParameter(schema)), "") << schema;
+// A reference is local, whatever the form.
+TEST(ToolCallGrammarTest, AReferenceToElsewhereIsNamed) {
+  for (const ToolCallFormat format :
+       {kTags, kPython, ToolCallFormat::kTagged, ToolCallFormat::kBareObject}) {
+    EXPECT_NE(Refusal(format, WithParameter(R"({"$ref": "http://a/b#/c"})"))
+                  .find(R"("http://a/b#/c")"),
+              std::string::npos);
+    EXPECT_NE(Refusal(format, WithParameter(R"({"$ref": "#/$defs/none"})"))
+                  .find(R"("#/$defs/none")"),
+              std::string::npos);
+  }
+}
+
+// A call that is not held to all of a schema is better than none.
+TEST(ToolCallGrammarTest, WhatNoGrammarHoldsIsLeftOpenAndNamed) {
+  for (const ToolCallFormat format :
+       {kTags, kPython, ToolCallFormat::kTagged, ToolCallFormat::kBareObject,
+        ToolCallFormat::kMarked}) {
+    const std::string properties =
+        R"("properties": {"p": {"type": "integer"}})";
+    for (const char* keyword :
+         {R"("not": {"required": ["q"]})",
+          R"("dependentRequired": {"p": ["q"]})",
+          R"("dependentSchemas": {"p": {}})",
+          R"("if": {"required": ["p"]}, "then": {"required": ["q"]})"}) {
+      const std::string name(std::string_view(keyword).substr(
+          1, std::string_view(keyword).find('"', 1) - 1));
+      const Names unheld =
+          Unheld(format, "{" + properties + ", " + keyword + "}");
+      ASSERT_FALSE(unheld.empty()) << keyword;
+      EXPECT_EQ(unheld[0], "f." + name) << keyword;
+    }
+    EXPECT_EQ(Unheld(format, WithParameter(
+                                 R"({"type": "array", "uniqueItems": true})")),
+              Names{"f.properties.p.uniqueItems"});
+    EXPECT_EQ(Unheld(format, R"({"patternProperties": {"^a": {}, "^b": {}}})"),
+              Names{"f.patternProperties"});
+    // Alternatives that may both be met, as no grammar of JSON has them.
+    EXPECT_FALSE(Unheld(format, WithParameter(R"({"oneOf": [{"type": "integer"},
+                           {"type": "integer", "minimum": 2}]})"))
+                     .empty());
+    // What no value meets: calls have any arguments.
+    EXPECT_EQ(Unheld(format, R"({"required": 1})"), Names{"f"});
+    EXPECT_EQ(Unheld(format, WithParameter(R"({"type": "integer",
+                                               "format": "int32"})")),
+              Names{"f.properties.p.format"});
+  }
+}
+
+TEST(ToolCallGrammarTest, WhatPlainTextCannotBeHeldToIsNamed) {
+  const std::string place = "f.properties.p";
+  for (const auto& [schema, unheld] :
+       std::vector<std::pair<std::string, std::string>>{
+           {R"({"type": "string", "pattern": "a"})", place + ".pattern"},
+           {R"({"type": "string", "format": "date"})", place + ".format"},
+           {R"({"anyOf": [{"type": "string"}, {"type": "integer",
+                                               "minimum": 1}]})",
+            place},
+           {R"({"anyOf": [{"type": "string"}, {"enum": [1, 2]}]})", place},
+           {R"({"anyOf": [{"enum": ["a"]}, {"type": "integer"}]})", place},
+           {R"({"anyOf": [{"type": "string", "maxLength": 1},
+                          {"type": "string"}]})",
+            place},
+           {R"({"enum": ["a</parameter>"]})", place}}) {
+    EXPECT_EQ(Unheld(kTags, WithParameter(schema)), Names{unheld}) << schema;
+    EXPECT_EQ(Unheld(kPython, WithParameter(schema)), Names()) << schema;
   }
   for (const char* schema :
        {"{}", "true", R"({"description": "d"})", R"({"type": "string"})",
         R"({"type": ["string", "null", "integer"]})",
         R"({"type": ["boolean", "null"]})", R"({"enum": ["a", 1, true]})",
         R"({"const": "x"})", R"({"type": "array"})",
-        R"({"allOf": [{"type": "string"}]})"}) {
-    EXPECT_EQ(Refusal(kTags, WithParameter(schema)), "") << schema;
+        R"({"enum": ["null", null]})", R"({"allOf": [{"type": "string"}]})"}) {
+    EXPECT_EQ(Unheld(kTags, WithParameter(schema)), Names()) << schema;
+  }
+}
+
+// By an escaped pointer, and where all of a schema is a reference.
+TEST(ToolCallGrammarTest, ReferencesAreFollowedInEachForm) {
+  const std::string parameters = R"({"$ref": "#/definitions/Args%3Cx%3E",
+      "definitions": {"Args<x>": {"type": "object",
+        "properties": {"n": {"$ref": "#/definitions/a~1b"}},
+        "required": ["n"], "additionalProperties": false},
+        "a/b": {"type": "integer", "minimum": 0, "maximum": 9}}})";
+  const std::vector<CallableTool> tools = {{"f", parameters}};
+  const Tokenizer tokenizer = PiecesTokenizer(AsciiPieces());
+  const GrammarVocabulary vocabulary = VocabularyOf(tokenizer, kPiecesEnd);
+  for (const ToolCallFormat format :
+       {kTags, kPython, ToolCallFormat::kTagged, ToolCallFormat::kBareObject,
+        ToolCallFormat::kMarked}) {
+    const auto held =
+        ToolCallGrammar(format, tools, /*one_call=*/true, tokenizer, kMaxBytes);
+    ASSERT_TRUE(held.ok()) << held.error().message;
+    EXPECT_EQ(held->unheld, Names());
+    std::mt19937 random(1);
+    const auto tokens =
+        DrawText(*vocabulary.Compile(held->grammar), tokenizer.vocab_size(),
+                 kPiecesEnd, kMaxDrawnTokens, random);
+    ASSERT_TRUE(tokens.has_value());
+    const std::string text = *tokenizer.Decode(*tokens, true);
+    const auto parts = PartsOf(format, tools, {text});
+    ASSERT_EQ(parts.size(), 1u) << text;
+    ASSERT_TRUE(parts[0].call.has_value()) << text;
+    const json arguments = json::parse(parts[0].call->arguments_json);
+    ASSERT_TRUE(arguments.contains("n")) << text;
+    EXPECT_TRUE(arguments["n"].is_number_integer() && arguments["n"] < 10);
+  }
+}
+
+// An answer is one call, or calls, or what the other grammar says, and nothing
+// between them.
+TEST(ToolCallGrammarTest, CallsOrAnotherGrammar) {
+  const std::vector<CallableTool> tools = {
+      {"f", R"({"$defs": {"n": {"enum": [1, 2]}}, "type": "object",
+                "properties": {"n": {"$ref": "#/$defs/n"}}, "required": ["n"],
+                "additionalProperties": false})"}};
+  const Grammar schema = {
+      GrammarKind::kJsonSchema,
+      R"({"$defs": {"n": {"enum": [3, 4]}}, "type": "object",
+          "properties": {"name": {"$ref": "#/$defs/n"}}, "required": ["name"],
+          "additionalProperties": false})"};
+  const Grammar choice = {GrammarKind::kChoice, R"(["yes", "no"])"};
+  const Tokenizer tokenizer = PiecesTokenizer(AsciiPieces());
+  const GrammarVocabulary vocabulary = VocabularyOf(tokenizer, kPiecesEnd);
+  for (const ToolCallFormat format :
+       {kTags, kPython, ToolCallFormat::kTagged, ToolCallFormat::kBareObject,
+        ToolCallFormat::kMarked}) {
+    for (const Grammar& otherwise : {schema, choice}) {
+      const auto held = ToolCallGrammar(format, tools, /*one_call=*/false,
+                                        tokenizer, kMaxBytes, &otherwise);
+      ASSERT_TRUE(held.ok()) << held.error().message;
+      const auto matcher = vocabulary.Compile(held->grammar);
+      ASSERT_TRUE(matcher.ok()) << matcher.error().message;
+      int num_calls = 0;
+      int num_texts = 0;
+      for (unsigned seed = 0; seed < 40; ++seed) {
+        std::mt19937 random(seed);
+        const auto tokens = DrawText(matcher->Clone(), tokenizer.vocab_size(),
+                                     kPiecesEnd, kMaxDrawnTokens, random);
+        ASSERT_TRUE(tokens.has_value());
+        const std::string text = *tokenizer.Decode(*tokens, true);
+        const auto parts = PartsOf(format, tools, {text});
+        ASSERT_FALSE(parts.empty()) << text;
+        if (!parts[0].call) {
+          ASSERT_EQ(parts.size(), 1u) << text;
+          ++num_texts;
+          if (otherwise.kind == GrammarKind::kChoice) {
+            EXPECT_TRUE(text == "yes" || text == "no") << text;
+          } else {
+            const json value = json::parse(text);
+            EXPECT_TRUE(value.size() == 1 && value["name"] >= 3) << text;
+          }
+          continue;
+        }
+        ++num_calls;
+        for (const AnswerPart& part : parts) {
+          ASSERT_TRUE(part.call.has_value()) << text;
+          const json arguments = json::parse(part.call->arguments_json);
+          EXPECT_TRUE(arguments.size() == 1 && arguments["n"] <= 2) << text;
+        }
+      }
+      EXPECT_GT(num_calls, 0) << static_cast<int>(format);
+      EXPECT_GT(num_texts, 0) << static_cast<int>(format);
+    }
   }
 }
 

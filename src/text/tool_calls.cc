@@ -64,10 +64,12 @@ std::optional<ToolCall> CallOf(const Json& value) {
 }  // namespace
 
 ToolCallParser::ToolCallParser(ToolCallFormat format,
-                               std::shared_ptr<const ParameterTypes> tools)
+                               std::shared_ptr<const ParameterTypes> tools,
+                               CallPlaces places)
     : format_(format),
       tools_(std::move(tools)),
       state_(format == ToolCallFormat::kBareObject ? State::kBegin
+             : places == CallPlaces::kAlone        ? State::kFirst
                                                    : State::kText) {
   CHECK(tools_ != nullptr);
 }
@@ -143,6 +145,21 @@ bool ToolCallParser::StepText() {
   }
   at_ += marked.num_bytes;
   state_ = State::kBegin;
+  return true;
+}
+
+bool ToolCallParser::StepFirst() {
+  const size_t begin = SkipSpace(0);
+  bool may_be_call = begin == held_.size();
+  for (const std::string_view marker : OpeningsOf(format_)) {
+    if (Has(marker, begin)) {
+      state_ = State::kText;
+      return true;
+    }
+    may_be_call = may_be_call || MayHave(marker, begin);
+  }
+  if (may_be_call) return false;
+  state_ = State::kAnswer;
   return true;
 }
 
@@ -339,6 +356,8 @@ bool ToolCallParser::StepClose() {
 
 bool ToolCallParser::Step() {
   switch (state_) {
+    case State::kFirst:
+      return StepFirst();
     case State::kText:
       return StepText();
     case State::kBegin:

@@ -21,6 +21,10 @@ struct AnswerPart {
   std::optional<ToolCall> call = {};
 };
 
+// Where calls stand: between text, or in an answer that is nothing else, so
+// that one that begins as text is text to its end.
+enum class CallPlaces : uint8_t { kBesideText, kAlone };
+
 // Takes an answer's text as it comes and gives what is certain: text that can
 // belong to no call, and calls, each when it is whole. White space beside calls
 // is dropped. What looks like a call and is none (JSON that is not valid, no
@@ -35,7 +39,8 @@ class ToolCallParser {
   // call; where it does not, and where a model has left its mark out, such a
   // call is text.
   ToolCallParser(ToolCallFormat format,
-                 std::shared_ptr<const ParameterTypes> tools);
+                 std::shared_ptr<const ParameterTypes> tools,
+                 CallPlaces places = CallPlaces::kBesideText);
 
   std::vector<AnswerPart> Push(std::string_view piece);
   // No text will come: the rest. Nothing is pushed afterwards.
@@ -43,6 +48,7 @@ class ToolCallParser {
 
  private:
   enum class State : uint8_t {
+    kFirst,   // of an answer that is calls or text, before it is known which
     kText,    // before a marker, if one comes at all
     kBegin,   // where an object, a list or a name may begin
     kName,    // of kMarked: up to its arguments
@@ -55,6 +61,8 @@ class ToolCallParser {
   // One step on what is held; false where more text is needed.
   bool Step();
   bool StepText();
+  // Of an answer that is calls or text: which of both it is.
+  bool StepFirst();
   bool StepBegin();
   bool StepPythonBegin();
   bool StepName();

@@ -24,8 +24,10 @@ std::vector<std::string> CutAtRandom(const std::string& text, size_t longest,
 
 std::vector<AnswerPart> PartsOf(ToolCallFormat format,
                                 std::span<const CallableTool> tools,
-                                const std::vector<std::string>& pieces) {
-  ToolCallParser parser(format, std::make_shared<const ParameterTypes>(tools));
+                                const std::vector<std::string>& pieces,
+                                CallPlaces places) {
+  ToolCallParser parser(format, std::make_shared<const ParameterTypes>(tools),
+                        places);
   std::vector<AnswerPart> all;
   for (const std::string& piece : pieces) {
     for (AnswerPart& part : parser.Push(piece)) all.push_back(std::move(part));
@@ -53,18 +55,18 @@ std::string Shown(const std::vector<AnswerPart>& parts) {
 
 void ExpectTheSameInPieces(ToolCallFormat format,
                            std::span<const CallableTool> tools,
-                           const std::string& text) {
-  const std::string whole = Shown(PartsOf(format, tools, {text}));
+                           const std::string& text, CallPlaces places) {
+  const std::string whole = Shown(PartsOf(format, tools, {text}, places));
   for (size_t cut = 1; cut < text.size(); ++cut) {
-    EXPECT_EQ(
-        Shown(PartsOf(format, tools, {text.substr(0, cut), text.substr(cut)})),
-        whole)
+    EXPECT_EQ(Shown(PartsOf(format, tools,
+                            {text.substr(0, cut), text.substr(cut)}, places)),
+              whole)
         << text << " cut at " << cut;
   }
   std::mt19937 random(7);
   for (size_t longest = 1; longest <= 8; ++longest) {
     const auto pieces = CutAtRandom(text, longest, random);
-    EXPECT_EQ(Shown(PartsOf(format, tools, pieces)), whole) << text;
+    EXPECT_EQ(Shown(PartsOf(format, tools, pieces, places)), whole) << text;
   }
 }
 

@@ -13,7 +13,8 @@ namespace winnow {
 
 std::vector<AnswerPart> PartsOf(ToolCallFormat format,
                                 std::span<const CallableTool> tools,
-                                const std::vector<std::string>& pieces);
+                                const std::vector<std::string>& pieces,
+                                CallPlaces places = CallPlaces::kBesideText);
 
 // The parts as one line: text in quotes, calls as NAME(ARGUMENTS). Texts that
 // follow one another are one.
@@ -29,7 +30,8 @@ struct ToolCallsCase {
 // those of the whole.
 void ExpectTheSameInPieces(ToolCallFormat format,
                            std::span<const CallableTool> tools,
-                           const std::string& text);
+                           const std::string& text,
+                           CallPlaces places = CallPlaces::kBesideText);
 
 }  // namespace winnow
 

@@ -181,6 +181,33 @@ TEST(ToolCallParserTest, WhateverComes) {
   }
 }
 
+// Of an answer that is calls or text, text that shows a call is text.
+TEST(ToolCallsTest, AnAnswerThatBeginsAsTextIsText) {
+  const std::string call =
+      R"(<tool_call>{"name":"get","arguments":{}}</tool_call>)";
+  for (const auto& [text, parsed] :
+       std::vector<std::pair<std::string, std::string>>{
+           {"{\"a\": \"" + call + "\"}", "'{\"a\": \"" + call + "\"}'"},
+           {"\n" + call + "\n" + call, "get({}) get({})"},
+           {"<tool", "'<tool'"},
+           {" <tool_box>" + call, "' <tool_box>" + call + "'"},
+           {" ", "' '"},
+           {"", ""}}) {
+    EXPECT_EQ(Shown(PartsOf(kTagged, kPlainTools, {text}, CallPlaces::kAlone)),
+              parsed);
+    ExpectTheSameInPieces(kTagged, kPlainTools, text, CallPlaces::kAlone);
+  }
+  const std::string list = R"([TOOL_CALLS] [{"name": "get"}])";
+  EXPECT_EQ(Shown(PartsOf(kMarked, kPlainTools, {list}, CallPlaces::kAlone)),
+            "get({})");
+  EXPECT_EQ(
+      Shown(PartsOf(kMarked, kPlainTools, {"[1]" + list}, CallPlaces::kAlone)),
+      "'[1]" + list + "'");
+  EXPECT_EQ(
+      Shown(PartsOf(kBare, kPlainTools, {"{\"a\": 1}"}, CallPlaces::kAlone)),
+      "'{\"a\": 1}'");
+}
+
 TEST(ToolCallFormatTest, TheTemplateSaysIt) {
   const auto of = [](const std::string& name) {
     const auto source = ReadFile(std::filesystem::path(WINNOW_SOURCE_DIR) /

@@ -120,7 +120,7 @@ class GrammarTest(unittest.TestCase):
                 ({"oneOf": [{"type": "string"}, {"minLength": 2}]},
                  "oneOf must have alternatives"),
                 ({"$ref": "http://localhost/s.json"},
-                 "$ref must begin with"),
+                 "$ref must point into its own schema"),
                 ({"type": "string", "maxLength": 10 ** 12},
                  "maxLength must be at most 4294967295, is 1000000000000")]:
             status, _, text = model.server.ask("POST", CHAT, {

@@ -59,6 +59,34 @@ PYTHON = {
     "broken": ["weather(", "city='Oslo')"]}
 
 
+EITHER = {"judge": ["{\"a\"", ": 4", "2}"],
+          "call": ["<tool_call>{\"name\": \"weather\", ",
+                   "\"arguments\": {\"city\": \"Oslo\"}}</tool_call>"],
+          "quote": ["{\"b\": \"<tool_call>", "{}</tool_call>\"", "}"]}
+ANSWER = {"type": "object", "properties": {"a": {"type": "integer"}},
+          "required": ["a"], "additionalProperties": False}
+
+
+def words_and_calls(answer: dict):
+    """Of any route's answer."""
+    if "choices" in answer:
+        message = answer["choices"][0]["message"]
+        return message["content"], [
+            (call["function"]["name"], json.loads(call["function"]["arguments"]))
+            for call in message.get("tool_calls", [])]
+    words, calls = None, []
+    for item in answer.get("output") or answer["content"]:
+        if item["type"] == "message":
+            words = item["content"][0]["text"]
+        elif item["type"] == "text":
+            words = item["text"]
+        elif item["type"] == "function_call":
+            calls.append((item["name"], json.loads(item["arguments"])))
+        else:
+            calls.append((item["name"], item["input"]))
+    return words, calls
+
+
 class Model:
     """A scripted model behind a server."""
 
@@ -206,7 +234,8 @@ class ToolsTest(unittest.TestCase):
     def test_what_cannot_be_forced_is_refused(self):
         model = Model(PARAMETERS, "<tool_call><function=f><parameter=a>")
         self.addCleanup(lambda: self.assertEqual(model.close(), 0))
-        schema = {"properties": {"day": {"type": "string", "pattern": "^m"}}}
+        schema = {"properties": {"day>": {"type": "string"}},
+                  "required": ["day>"]}
         status, _, text = model.server.ask("POST", PATH, {
             "messages": [{"role": "user", "content": "two"}],
             "tool_choice": "required", "tools": [{
@@ -215,8 +244,52 @@ class ToolsTest(unittest.TestCase):
         self.assertEqual(status, 400, text)
         error = json.loads(text)["error"]
         self.assertEqual(error["param"], "tools")
-        self.assertIn('parameter "day": "pattern" must be absent',
+        self.assertIn('parameter "day>": the name does not fit into a tag',
                       error["message"])
+
+    def test_tools_beside_a_schema(self):
+        """The answer is a call, or is of the schema, as each route asks for
+        it and tells it."""
+        model = Model(EITHER, "<tool_call>")
+        self.addCleanup(lambda: self.assertEqual(model.close(), 0))
+        form = {"type": "json_schema", "name": "n", "schema": ANSWER}
+        function = TOOLS[0]["function"]
+        chat = {"messages": [{"role": "user", "content": ""}], "tools": TOOLS,
+                "max_tokens": 20, "response_format": {
+                    "type": "json_schema", "json_schema": form}}
+        messages = {**chat, "output_format": form, "tools": [{
+            "name": function["name"], "input_schema": function["parameters"]}]}
+        del messages["response_format"]
+        routes = [(PATH, chat, "none", "required"),
+                  ("/v1/responses", {"input": "", "text": {"format": form},
+                                     "tools": [{"type": "function", **function}],
+                                     "max_output_tokens": 20},
+                   "none", "required"),
+                  ("/v1/messages", messages, {"type": "none"},
+                   {"type": "any"})]
+        called = [("weather", {"city": "Oslo"})]
+        for path, body, none, required in routes:
+            for word, more, told in [
+                    ("judge", {}, ('{"a": 42}', [])),
+                    ("call", {}, (None, called)),
+                    ("call", {"tool_choice": required}, (None, called)),
+                    ("judge", {"tool_choice": none}, ('{"a": 42}', []))]:
+                with self.subTest(path=path, word=word, more=more):
+                    asked = json.loads(json.dumps({**body, **more}).replace(
+                        '""', json.dumps(word), 1))
+                    answer = model.server.complete(path=path, **asked)
+                    self.assertEqual(words_and_calls(answer), told)
+        status, headers, _ = model.server.ask("POST", PATH, {
+            **chat, "messages": [{"role": "user", "content": "call"}],
+            "tool_choice": "required"})
+        self.assertEqual((status, headers["X-Winnow-Ignored-Fields"]),
+                         (200, "response_format.json_schema.schema"))
+        # What looks like a call within an answer's words is none.
+        quoted = model.server.complete(path=PATH, **{
+            **chat, "messages": [{"role": "user", "content": "quote"}],
+            "response_format": {"type": "json_object"}})
+        self.assertEqual(words_and_calls(quoted),
+                         ("".join(EITHER["quote"]), []))
 
     def test_what_cannot_be_called_is_refused(self):
         model = Model({"text": ["x"]}, "nothing that is known")

@@ -65,8 +65,18 @@ enum WinnowGrammarKind {
   kWinnowGrammarRegex = 1,       // of all of the text
   kWinnowGrammarChoice = 2,      // a JSON array of strings
   kWinnowGrammarLark = 3,        // llguidance's Lark
-  // {"lark": what goes around values, "schemas": {NAME: of "@NAME" in it}}
+  // {"lark": what goes around values, "schemas": {NAME: of "@NAME" in it},
+  //  "otherwise": {"kind", "source"}: another kind's, "@otherwise" in it; or
+  //  absent}
   kWinnowGrammarCalls = 4,
+};
+
+// What becomes of a schema's keywords that no answer can be held to.
+enum WinnowUnheld {
+  kWinnowUnheldRefused = 0,
+  kWinnowUnheldLeftOut = 1,
+  // And so are others, until what is left can be compiled.
+  kWinnowUnheldFitted = 2,
 };
 
 // What grammars may take. A failure of these is kWinnowTextResourceExhausted
@@ -156,10 +166,19 @@ int32_t winnow_vocabulary_create(const WinnowTokenizer* tokenizer,
                                  WinnowOwnedText* error);
 void winnow_vocabulary_free(WinnowVocabulary* vocabulary);
 
+// What of a JSON schema is followed: {"schema": without the rest, "unheld":
+// [what is not, as "properties.name.keyword"]}. References are within "$defs"
+// of its root then; it fails where one leads out of the schema, or nowhere.
+// `rest`: a WinnowUnheld. What is no schema at all may come as it is.
+int32_t winnow_schema_hold(WinnowSlice schema, int32_t rest,
+                           WinnowOwnedText* out, WinnowOwnedText* error);
+
 // A matcher at the beginning of the text. It may outlive `vocabulary`.
+// `white_space`: an expression of what may stand between the tokens of a
+// schema's value, where it is not the usual; "": nothing.
 int32_t winnow_matcher_create(const WinnowVocabulary* vocabulary, int32_t kind,
-                              WinnowSlice grammar, WinnowMatcher** out,
-                              WinnowOwnedText* error);
+                              WinnowSlice grammar, WinnowSlice white_space,
+                              WinnowMatcher** out, WinnowOwnedText* error);
 // At the same place. Those that were cloned from one another, and the one that
 // they come from, are used by one thread at a time.
 WinnowMatcher* winnow_matcher_clone(const WinnowMatcher* matcher);

@@ -17,16 +17,20 @@ use serde_json::{Map, Value};
 
 use crate::complaints::reworded;
 use crate::failure::{Code, Failure, Outcome};
+use crate::held_schema::{held, Unheld};
 use crate::schema_limits::{check_expression, check_schema};
 use crate::spelling::Spellings;
 use crate::stack::on_large_stack;
 use crate::tokenizer::Tokenizer;
+use crate::white_space::with_white_space;
 
 /// What stands for the end where a model has no token for it.
 const NAMELESS_END: &[u8] = b"\xff<end>";
 /// How deep brackets nest in a grammar's text: its parsers recurse.
 const MAX_NESTING: usize = 256;
 const USER: &str = "user";
+/// What an answer is that calls no tools, where it may be either.
+const OTHERWISE: &str = "otherwise";
 /// Of a Lark grammar, whose terminals may nest them: the time that this takes
 /// grows with the third power of the depth (400: 0.3 s).
 const MAX_REPETITIONS: usize = 256;
@@ -111,8 +115,14 @@ impl Vocabulary {
         Ok(Vocabulary { factory, leading_space, vocab_size, limits })
     }
 
-    /// A matcher at the beginning of the text.
-    pub fn compile(&self, kind: Kind, text: &str) -> Outcome<Matcher> {
+    /// A matcher at the beginning of the text. `white_space`: of a schema's
+    /// values, where it is not the usual.
+    pub fn compile(
+        &self,
+        kind: Kind,
+        text: &str,
+        white_space: Option<&str>,
+    ) -> Outcome<Matcher> {
         let most = self.limits.max_bytes;
         if text.len() > most {
             let what =
@@ -121,7 +131,7 @@ impl Vocabulary {
         }
         check_nesting(text)?;
         on_large_stack(|| {
-            let mut grammars = user_grammars(kind, text)?;
+            let mut grammars = user_grammars(kind, text, white_space)?;
             if self.leading_space {
                 let outer = format!("start: \" \" @{USER}");
                 grammars.insert(0, GrammarWithLexer::from_lark(outer));
@@ -143,31 +153,65 @@ impl Vocabulary {
 }
 
 /// What a model writes that calls tools: Lark, in which "@NAME" is a value that
-/// the schema NAME describes.
+/// the schema NAME describes, and "@otherwise" what `otherwise` is.
 #[derive(Deserialize)]
 struct Calls {
     lark: String,
     schemas: Map<String, Value>,
+    otherwise: Option<Otherwise>,
+}
+
+#[derive(Deserialize)]
+struct Otherwise {
+    kind: i32,
+    source: String,
 }
 
 /// The first is named USER; the others are those that it names.
-fn user_grammars(kind: Kind, text: &str) -> Outcome<Vec<GrammarWithLexer>> {
-    let lark = |source: String| {
-        let grammar = GrammarWithLexer::from_lark(source);
-        vec![GrammarWithLexer { name: Some(USER.to_owned()), ..grammar }]
+fn user_grammars(
+    kind: Kind,
+    text: &str,
+    white_space: Option<&str>,
+) -> Outcome<Vec<GrammarWithLexer>> {
+    let Kind::Calls = kind else {
+        return Ok(vec![user_grammar(kind, text, white_space)?]);
     };
+    let calls: Calls = parsed(text)?;
+    let mut grammars =
+        vec![named(USER, GrammarWithLexer::from_lark(calls.lark))];
+    for (name, schema) in calls.schemas {
+        grammars.push(schema_grammar(&name, schema, None)?);
+    }
+    if let Some(Otherwise { kind, source }) = calls.otherwise {
+        let kind = Kind::of(kind).ok_or_else(|| invalid("no such kind"))?;
+        let otherwise = user_grammar(kind, &source, white_space)?;
+        grammars.push(named(OTHERWISE, otherwise));
+    }
+    Ok(grammars)
+}
+
+fn named(name: &str, grammar: GrammarWithLexer) -> GrammarWithLexer {
+    GrammarWithLexer { name: Some(name.to_owned()), ..grammar }
+}
+
+/// One that names no other, with the name USER.
+fn user_grammar(
+    kind: Kind,
+    text: &str,
+    white_space: Option<&str>,
+) -> Outcome<GrammarWithLexer> {
+    let lark =
+        |source: String| named(USER, GrammarWithLexer::from_lark(source));
     Ok(match kind {
-        Kind::JsonSchema => vec![schema_grammar(USER, parsed(text)?)?],
+        Kind::JsonSchema => schema_grammar(USER, parsed(text)?, white_space)?,
         Kind::Regex => {
             check_expression("the expression", text)?;
             lark(format!("start: /{}/", regex_to_lark(text, "")))
         }
         Kind::Choice => {
             let choices: Vec<String> = parsed(text)?;
-            let choices: Vec<String> = choices
-                .iter()
-                .map(|choice| quoted(choice))
-                .collect();
+            let choices: Vec<String> =
+                choices.iter().map(|choice| quoted(choice)).collect();
             // One regular expression: of rules the parser bears 2,000.
             lark(format!("start: CHOICE\nCHOICE: {}", choices.join(" | ")))
         }
@@ -175,14 +219,7 @@ fn user_grammars(kind: Kind, text: &str) -> Outcome<Vec<GrammarWithLexer>> {
             check_lark(text)?;
             lark(text.to_owned())
         }
-        Kind::Calls => {
-            let calls: Calls = parsed(text)?;
-            let mut grammars = lark(calls.lark);
-            for (name, schema) in calls.schemas {
-                grammars.push(schema_grammar(&name, schema)?);
-            }
-            grammars
-        }
+        Kind::Calls => return Err(invalid("calls stand in no others")),
     })
 }
 
@@ -195,10 +232,15 @@ fn parsed<'a, T: Deserialize<'a>>(json: &'a str) -> Outcome<T> {
     serde_json::from_str(json).map_err(|error| invalid(&error.to_string()))
 }
 
-fn schema_grammar(name: &str, schema: Value) -> Outcome<GrammarWithLexer> {
+fn schema_grammar(
+    name: &str,
+    schema: Value,
+    white_space: Option<&str>,
+) -> Outcome<GrammarWithLexer> {
+    let schema = held(&schema, Unheld::Refused)?.schema;
     check_schema(&schema, schema.to_string().len())?;
-    let grammar = GrammarWithLexer::from_json_schema(schema);
-    Ok(GrammarWithLexer { name: Some(name.to_owned()), ..grammar })
+    let schema = with_white_space(schema, white_space)?;
+    Ok(named(name, GrammarWithLexer::from_json_schema(schema)))
 }
 
 /// Intersections and complements have no bound in time (schema_limits), nor
@@ -229,7 +271,7 @@ fn check_lark(source: &str) -> Outcome<()> {
 }
 
 /// Brackets in strings and classes count too: none in use has so many.
-fn check_nesting(text: &str) -> Outcome<()> {
+pub fn check_nesting(text: &str) -> Outcome<()> {
     let mut depth: usize = 0;
     for byte in text.bytes() {
         match byte {

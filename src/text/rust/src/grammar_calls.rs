@@ -2,10 +2,51 @@
 
 use std::sync::Arc;
 
-use crate::failure::{utf8, Code, Failure};
-use crate::grammar::{Kind, Limits, Matcher, Vocabulary};
+use serde_json::{json, Value};
+
+use crate::failure::{utf8, Code, Failure, Outcome};
+use crate::grammar::{check_nesting, Kind, Limits, Matcher, Vocabulary};
+use crate::held_schema::{held, Held, Unheld};
+use crate::schema_fit::fitting;
+use crate::stack::on_large_stack;
 use crate::tokenizer::Tokenizer;
-use crate::{answer, sure, Slice, Text};
+use crate::{answer, sure, text, Slice, Text};
+
+#[no_mangle]
+pub unsafe extern "C" fn winnow_schema_hold(
+    schema: Slice,
+    rest: i32,
+    out: *mut Text,
+    error: *mut Text,
+) -> i32 {
+    unsafe {
+        answer(
+            error,
+            |told: String| out.write(text(told)),
+            || {
+                let schema = utf8(schema.bytes())?;
+                check_nesting(schema)?;
+                on_large_stack(|| {
+                    let Held { schema, unheld } = hold(schema, rest)?;
+                    let told = json!({ "schema": schema, "unheld": unheld });
+                    Ok(told.to_string())
+                })
+            },
+        )
+    }
+}
+
+/// `rest`: a number of WinnowUnheld in winnow_text.h.
+fn hold(schema: &str, rest: i32) -> Outcome<Held> {
+    let schema: Value = serde_json::from_str(schema)
+        .map_err(|e| Failure::new(Code::InvalidArgument, e))?;
+    match rest {
+        0 => held(&schema, Unheld::Refused),
+        1 => held(&schema, Unheld::LeftOut(&[])),
+        2 => fitting(&schema),
+        _ => Err(Failure::new(Code::InvalidArgument, "no such rest")),
+    }
+}
 
 #[no_mangle]
 pub unsafe extern "C" fn winnow_vocabulary_create(
@@ -43,6 +84,7 @@ pub unsafe extern "C" fn winnow_matcher_create(
     vocabulary: &Vocabulary,
     kind: i32,
     grammar: Slice,
+    white_space: Slice,
     out: *mut *mut Matcher,
     error: *mut Text,
 ) -> i32 {
@@ -54,7 +96,8 @@ pub unsafe extern "C" fn winnow_matcher_create(
                 let kind = Kind::of(kind).ok_or_else(|| {
                     Failure::new(Code::InvalidArgument, "no such kind")
                 })?;
-                vocabulary.compile(kind, utf8(grammar.bytes())?)
+                let white_space = white_space.get().map(utf8).transpose()?;
+                vocabulary.compile(kind, utf8(grammar.bytes())?, white_space)
             },
         )
     }

@@ -4,7 +4,7 @@
 //! patterns in an allOf, and of a multipleOf of 99,999,999, it was not back
 //! after 40 s and 0.7 GB; 10,000 properties that may be absent took 46 s.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
 use crate::failure::{Code, Failure, Outcome};
 
@@ -19,6 +19,15 @@ const MAX_MULTIPLE: u64 = 1000;
 const MAX_NUMBER: f64 = 9_007_199_254_740_992.0;
 /// Of a schema with anyOf within allOf, which are multiplied.
 const MAX_PRODUCT_BYTES: usize = 8 << 10;
+
+const COUNTS: [&str; 6] = [
+    "maxItems",
+    "maxLength",
+    "maxProperties",
+    "minItems",
+    "minLength",
+    "minProperties",
+];
 
 /// What llguidance asks of a value, but for how values are put together.
 const ASSERTIONS: [&str; 23] = [
@@ -89,9 +98,7 @@ impl Found {
                 self.look_at(members)?;
                 members.values().try_for_each(|v| self.look(v))
             }
-            Value::Number(number)
-                if number.as_f64().is_none_or(|n| n.abs() >= MAX_NUMBER) =>
-            {
+            Value::Number(number) if is_large(number) => {
                 Err(refused(&format!(
                     "numbers must be less than 2^53 from 0, one is {number}"
                 )))
@@ -118,8 +125,7 @@ impl Found {
             self.patterns = true;
         }
         check_bounds(members)?;
-        check_counts(members)?;
-        check_reference(members)?;
+        COUNTS.iter().try_for_each(|name| check_count(members, name))?;
         self.look_at_names(members)?;
         check_multiple(members.get("multipleOf"))
     }
@@ -127,19 +133,7 @@ impl Found {
     fn look_at_names(&mut self, members: &Map<String, Value>) -> Outcome<()> {
         let object = |name: &str| members.get(name).and_then(Value::as_object);
         if let Some(patterns) = object("patternProperties") {
-            let closed = members.get("additionalProperties")
-                == Some(&Value::Bool(false));
-            let alone =
-                closed && object("properties").is_none_or(Map::is_empty);
-            if patterns.len() > 1 || (!patterns.is_empty() && !alone) {
-                return Err(refused(
-                    "patternProperties must have one pattern, no properties \
-                     beside it, and additionalProperties false",
-                ));
-            }
-            for pattern in patterns.keys() {
-                check_expression("patternProperties", pattern)?;
-            }
+            check_patterns(members, patterns)?;
             self.patterns |= !patterns.is_empty();
         }
         let Some(properties) = object("properties") else { return Ok(()) };
@@ -162,6 +156,67 @@ impl Found {
         }
         Ok(())
     }
+}
+
+/// The keywords of one schema that `check_schema` would refuse as they stand.
+pub fn complaints_of(members: &Map<String, Value>) -> Vec<&'static str> {
+    let mut found = Vec::new();
+    if check_bounds(members).is_err() {
+        found.extend(["exclusiveMinimum", "exclusiveMaximum"]);
+    }
+    found.extend(COUNTS.iter().filter(|n| check_count(members, n).is_err()));
+    if check_multiple(members.get("multipleOf")).is_err() {
+        found.push("multipleOf");
+    }
+    let pattern = members.get("pattern").and_then(Value::as_str);
+    if pattern.is_some_and(|text| check_expression("", text).is_err()) {
+        found.push("pattern");
+    }
+    let patterns = members.get("patternProperties").and_then(Value::as_object);
+    if patterns.is_some_and(|p| check_patterns(members, p).is_err()) {
+        found.push("patternProperties");
+    }
+    for name in ["const", "enum", "maximum", "minimum"] {
+        if members.get(name).is_some_and(has_large_number) {
+            found.push(name);
+        }
+    }
+    found
+}
+
+fn has_large_number(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.iter().any(has_large_number),
+        Value::Object(members) => members.values().any(has_large_number),
+        Value::Number(number) => is_large(number),
+        _ => false,
+    }
+}
+
+fn is_large(number: &Number) -> bool {
+    number.as_f64().is_none_or(|n| n.abs() >= MAX_NUMBER)
+}
+
+fn check_patterns(
+    members: &Map<String, Value>,
+    patterns: &Map<String, Value>,
+) -> Outcome<()> {
+    let closed =
+        members.get("additionalProperties") == Some(&Value::Bool(false));
+    let alone = closed
+        && members
+            .get("properties")
+            .and_then(Value::as_object)
+            .is_none_or(Map::is_empty);
+    if patterns.len() > 1 || (!patterns.is_empty() && !alone) {
+        return Err(refused(
+            "patternProperties must have one pattern, no properties beside \
+             it, and additionalProperties false",
+        ));
+    }
+    patterns
+        .keys()
+        .try_for_each(|pattern| check_expression("patternProperties", pattern))
 }
 
 /// A backslash at the end, which stands before nothing, would be dropped.
@@ -201,37 +256,11 @@ fn check_bounds(members: &Map<String, Value>) -> Outcome<()> {
     }
 }
 
-fn check_counts(members: &Map<String, Value>) -> Outcome<()> {
-    for name in [
-        "maxItems",
-        "maxLength",
-        "maxProperties",
-        "minItems",
-        "minLength",
-        "minProperties",
-    ] {
-        let Some(number) = members.get(name).and_then(Value::as_f64) else {
-            continue;
-        };
-        if number > MAX_COUNT as f64 {
-            return Err(refused(&format!(
-                "{name} must be at most {MAX_COUNT}, is {number}"
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// No other text is read, be it here or on a network.
-fn check_reference(members: &Map<String, Value>) -> Outcome<()> {
-    match members.get("$ref").and_then(Value::as_str) {
-        Some(text) if text != "#" && !text.starts_with("#/") => {
-            Err(refused(&format!(
-                "$ref must begin with \"#/\" and so point into the schema, is \
-                 {}",
-                Value::from(text)
-            )))
-        }
+fn check_count(members: &Map<String, Value>, name: &str) -> Outcome<()> {
+    match members.get(name).and_then(Value::as_f64) {
+        Some(number) if number > MAX_COUNT as f64 => Err(refused(&format!(
+            "{name} must be at most {MAX_COUNT}, is {number}"
+        ))),
         _ => Ok(()),
     }
 }
