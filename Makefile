@@ -71,6 +71,7 @@ test: lint
 test-clients: winnow
 	@scripts/bootstrap clients
 	@scripts/bootstrap browser
+	@.tools/clients/bin/python tests/clients/strict_answers_test.py build/winnow
 	@tests/clients/record build/winnow --purpose clients --check
 	@.tools/clients/bin/python tests/clients/schemathesis_test.py build/winnow \
 	  $(if $(MINUTES),--minutes $(MINUTES))
