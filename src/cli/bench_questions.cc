@@ -2,14 +2,16 @@
 
 #include <algorithm>
 
+#include "cli/end_tokens.h"
+
 namespace winnow {
 
 Result<BenchQuestions> BenchQuestions::Read(
     const Model& model, const BenchQuestionsOptions& options) {
   ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::Load(options.model_folder));
   const ModelConfig& config = model.config();
-  BenchQuestions questions(std::move(tokenizer),
-                           config.generation.eos_token_ids);
+  std::vector<int32_t> end_ids = EndTokenIds(config, tokenizer);
+  BenchQuestions questions(std::move(tokenizer), std::move(end_ids));
   EvalPlanOptions reading;
   reading.max_model_len =
       static_cast<int>(std::min<int64_t>(config.max_context_tokens, INT32_MAX));

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "base/size_text.h"
+#include "cli/end_tokens.h"
 #include "cli/eval.h"
 #include "cli/eval_groups.h"
 #include "cli/eval_identity.h"
@@ -181,13 +182,14 @@ Status EvalRun::LeaveWhatHasRoom() {
 }
 
 EvalGroups::Setting EvalRun::GroupsSetting() const {
-  return {.plan = &plan_,
-          .num_selects = static_cast<int>(selects_.size()),
-          .tokenizer = loaded_.tokenizer.get(),
-          .end_token_ids = loaded_.model->config().generation.eos_token_ids,
-          .max_waiting = 2 * options_.max_num_seqs,
-          .max_held = options_.max_num_seqs,
-          .caches_texts = options_.prefix_caching};
+  return {
+      .plan = &plan_,
+      .num_selects = static_cast<int>(selects_.size()),
+      .tokenizer = loaded_.tokenizer.get(),
+      .end_token_ids = EndTokenIds(loaded_.model->config(), *loaded_.tokenizer),
+      .max_waiting = 2 * options_.max_num_seqs,
+      .max_held = options_.max_num_seqs,
+      .caches_texts = options_.prefix_caching};
 }
 
 Status EvalRun::CheckPoolHolds(const EvalGroup& group) const {

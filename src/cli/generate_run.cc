@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/size_text.h"
+#include "cli/end_tokens.h"
 #include "cli/generate.h"
 #include "cli/generate_json.h"
 #include "cli/generation.h"
@@ -150,7 +151,8 @@ Request GenerateRun::RequestOf(size_t index) const {
   request.prompt = prompts_[index];
   request.max_tokens = MaxTokens(prompts_[index]);
   request.may_get_fewer = !flags_.max_tokens;
-  request.end_token_ids = loaded_.model->config().generation.eos_token_ids;
+  request.end_token_ids =
+      EndTokenIds(loaded_.model->config(), *loaded_.tokenizer);
   request.sampling = Sampling();
   request.selector = engine_->selectors().size() - 1;
   return request;
@@ -186,10 +188,13 @@ Status GenerateRun::AddRequests() {
       !flags_.engine.quiet);
   for (size_t i = 0; i < prompts_.size(); ++i) {
     ASSIGN_OR_RETURN(StopMatcher stops, StopMatcher::Create(flags_.stop));
+    Detokenizer detokenizer(*loaded_.tokenizer, /*skip_special_tokens=*/true);
+    // A chat's answer begins a text.
+    if (texts_[i].kind != Prompt::Kind::kChat) {
+      RETURN_IF_ERROR(detokenizer.Follow(prompts_[i]));
+    }
     generations_.push_back(std::make_unique<Generation>(
-        AnswerText(
-            Detokenizer(*loaded_.tokenizer, /*skip_special_tokens=*/true),
-            std::move(stops)),
+        AnswerText(std::move(detokenizer), std::move(stops)),
         [this, i](std::string_view text) { ShowText(i, text); }, *batch_, i));
     if (refusals[i]) {
       Completion refused;

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "cli/device.h"
+#include "cli/end_tokens.h"
 #include "cli/file_fault.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -124,6 +125,10 @@ Result<LoadedModel> OpenModel(const EngineFlags& flags, const ModelUse& use) {
   if (!flags.quiet) {
     NoteTokensWithoutRows(tokenizer, loaded.model->config().vocab_size,
                           flags.model);
+    for (const std::string& note :
+         TokenNotes(loaded.model->config(), tokenizer)) {
+      PrintError(note);
+    }
   }
   loaded.tokenizer = std::make_unique<Tokenizer>(std::move(tokenizer));
   loaded.load_ms = std::chrono::duration<double, std::milli>(

@@ -12,6 +12,7 @@
 #include "base/memory_reserve.h"
 #include "base/size_text.h"
 #include "cli/connection_limit.h"
+#include "cli/end_tokens.h"
 #include "cli/exit_deadline.h"
 #include "cli/file_fault.h"
 #include "cli/flag_value.h"
@@ -286,6 +287,8 @@ ApiOptions ServeRun::MakeApiOptions(ServiceOptions service) const {
   service.max_model_len = max_model_len_;
   service.seed = flags_.engine.seed;
   service.rules.defaults = config.generation;
+  service.rules.defaults.eos_token_ids =
+      EndTokenIds(config, *loaded_.tokenizer);
   service.rules.vocab_size = config.vocab_size;
   service.selects = selects_;
   service.num_layers = config.num_layers;

@@ -6,6 +6,7 @@
 #include "backend/summary_table.h"
 #include "base/file.h"
 #include "base/size_text.h"
+#include "cli/end_tokens.h"
 #include "cli/eval_answer.h"
 #include "cli/interrupt.h"
 #include "cli/loaded_model.h"
@@ -162,7 +163,7 @@ Status TraceRun::RecordQuestion(const EvalGroup& group,
       fmt::format("{}:{}", plan_.files[static_cast<size_t>(question.file)].path,
                   question.line);
   EvalAnswer answer(group, question, *loaded_.tokenizer,
-                    loaded_.model->config().generation.eos_token_ids);
+                    EndTokenIds(loaded_.model->config(), *loaded_.tokenizer));
   Request request = *answer.NextRequest();
   request.prefix = prefix;
   request.selector = 0;

@@ -218,7 +218,7 @@ class ConfigFolderTest : public testing::Test {
   const std::filesystem::path& folder_ = temporary_.path();
 };
 
-TEST_F(ConfigFolderTest, EosComesFromEitherFile) {
+TEST_F(ConfigFolderTest, EosComesFromBothFiles) {
   const GenerationDefaults alone = ReadModelConfig(folder_)->generation;
   EXPECT_EQ(alone.eos_token_ids, std::vector<int32_t>{7});
   EXPECT_FALSE(alone.do_sample);
@@ -227,7 +227,8 @@ TEST_F(ConfigFolderTest, EosComesFromEitherFile) {
         R"({"eos_token_id": [9, 3, 9], "do_sample": true, "temperature": 0.6,
             "top_p": 0.9, "top_k": 20, "repetition_penalty": 1.05})");
   const GenerationDefaults both = ReadModelConfig(folder_)->generation;
-  EXPECT_EQ(both.eos_token_ids, (std::vector<int32_t>{3, 9}));
+  EXPECT_EQ(both.eos_token_ids, (std::vector<int32_t>{3, 7, 9}));
+  EXPECT_TRUE(both.wrong_eos.empty());
   EXPECT_TRUE(both.do_sample);
   EXPECT_EQ(both.temperature, 0.6);
   EXPECT_EQ(both.top_p, 0.9);
@@ -241,12 +242,51 @@ TEST_F(ConfigFolderTest, AllTokensMayBeSpeltMinusOne) {
   EXPECT_EQ(ReadModelConfig(folder_)->generation.top_k, 0);
 }
 
+TEST_F(ConfigFolderTest, EosMayStandInATextConfig) {
+  Write("config.json", R"({"architectures": ["LlamaForCausalLM"],
+        "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 1,
+        "num_attention_heads": 4, "vocab_size": 160,
+        "max_position_embeddings": 512, "eos_token_id": 7,
+        "text_config": {"eos_token_id": [8, 7]}})");
+  EXPECT_EQ(ReadModelConfig(folder_)->generation.eos_token_ids,
+            (std::vector<int32_t>{7, 8}));
+}
+
+// A model whose files name an end too many is a model all the same.
+TEST_F(ConfigFolderTest, WhatIsNoEosIsLeftOutAndNamed) {
+  const std::string file = (folder_ / "generation_config.json").string();
+  const auto eos_of = [this](const std::string& value) {
+    Write("generation_config.json",
+          ("{\"eos_token_id\": " + value + "}").c_str());
+    return ReadModelConfig(folder_)->generation;
+  };
+  for (const auto& [value, shown] :
+       std::vector<std::pair<std::string, std::string>>{
+           {"160", "160"},
+           {"-1", "-1"},
+           {"\"</s>\"", "\"</s>\""},
+           {"1.5", "1.5"},
+           {"true", "true"}}) {
+    const GenerationDefaults alone = eos_of(value);
+    EXPECT_EQ(alone.eos_token_ids, std::vector<int32_t>{7});
+    EXPECT_EQ(alone.wrong_eos,
+              (std::vector<std::string>{
+                  file +
+                  ": field eos_token_id: must be an integer in [0, "
+                  "159], or a list of such integers, is " +
+                  shown}));
+    const GenerationDefaults listed = eos_of("[5, " + value + ", 6]");
+    EXPECT_EQ(listed.eos_token_ids, (std::vector<int32_t>{5, 6, 7}));
+    EXPECT_EQ(listed.wrong_eos,
+              (std::vector<std::string>{
+                  file +
+                  ": field eos_token_id[1]: must be an integer in [0, "
+                  "159], is " +
+                  shown}));
+  }
+}
+
 TEST_F(ConfigFolderTest, AWrongGenerationConfigIsRefused) {
-  Write("generation_config.json", R"({"eos_token_id": 160})");
-  EXPECT_EQ(ReadModelConfig(folder_).error().message,
-            (folder_ / "generation_config.json").string() +
-                ": field eos_token_id: must be an integer in [0, 159], or a "
-                "list of such integers, is 160");
   Write("generation_config.json", R"({"top_p": 1.5})");
   EXPECT_EQ(ReadModelConfig(folder_).error().message,
             (folder_ / "generation_config.json").string() +

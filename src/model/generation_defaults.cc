@@ -1,6 +1,7 @@
 #include "model/generation_defaults.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/file.h"
 
@@ -16,15 +17,19 @@ Status ReadOptional(const JsonFields& fields, std::string_view name,
   return Ok{};
 }
 
-Status ReadEos(const JsonFields& fields, int64_t vocab_size,
-               std::vector<int32_t>& ids) {
-  if (!fields.Has("eos_token_id")) return Ok{};
-  ASSIGN_OR_RETURN(const std::vector<int64_t> read,
-                   fields.Integers("eos_token_id", {0, vocab_size - 1}));
-  ids.assign(read.begin(), read.end());
+void ReadEos(const JsonFields& fields, int64_t vocab_size,
+             GenerationDefaults& defaults) {
+  std::vector<Error> wrong;
+  for (const int64_t id :
+       fields.GoodIntegers("eos_token_id", {0, vocab_size - 1}, wrong)) {
+    defaults.eos_token_ids.push_back(static_cast<int32_t>(id));
+  }
+  for (Error& error : wrong) {
+    defaults.wrong_eos.push_back(std::move(error.message));
+  }
+  std::vector<int32_t>& ids = defaults.eos_token_ids;
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-  return Ok{};
 }
 
 }  // namespace
@@ -33,7 +38,10 @@ Result<GenerationDefaults> ReadGenerationDefaults(
     const std::filesystem::path& folder, const JsonFields& config,
     int64_t vocab_size) {
   GenerationDefaults defaults;
-  RETURN_IF_ERROR(ReadEos(config, vocab_size, defaults.eos_token_ids));
+  ReadEos(config, vocab_size, defaults);
+  if (const auto text = config.Object("text_config"); text.ok()) {
+    ReadEos(*text, vocab_size, defaults);
+  }
   const std::filesystem::path path = folder / "generation_config.json";
   const Result<std::string> text = ReadFile(path, kMaxDefaultsBytes);
   if (!text.ok()) {
@@ -42,7 +50,7 @@ Result<GenerationDefaults> ReadGenerationDefaults(
   }
   ASSIGN_OR_RETURN(const JsonFields fields,
                    JsonFields::Parse(*text, path.string(), {}));
-  RETURN_IF_ERROR(ReadEos(fields, vocab_size, defaults.eos_token_ids));
+  ReadEos(fields, vocab_size, defaults);
   ASSIGN_OR_RETURN(defaults.do_sample, fields.Flag("do_sample", false));
   RETURN_IF_ERROR(
       ReadOptional(fields, "temperature", {0, 100}, defaults.temperature));

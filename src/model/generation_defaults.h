@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -15,8 +16,11 @@ namespace winnow {
 // Values that a request takes where it has none of its own, and may have
 // (engine/sampling_params.h). A value that the checkpoint leaves open is empty.
 struct GenerationDefaults {
-  std::vector<int32_t> eos_token_ids;  // distinct, ascending
-  bool do_sample = false;              // false: the best token, as transformers
+  // Of all files that name some; distinct, ascending.
+  std::vector<int32_t> eos_token_ids;
+  // What they name beside these that is no id of the model: a line each.
+  std::vector<std::string> wrong_eos;
+  bool do_sample = false;  // false: the best token, as transformers
   std::optional<double> temperature;
   std::optional<double> top_p;
   std::optional<double> min_p;
@@ -24,8 +28,8 @@ struct GenerationDefaults {
   std::optional<double> repetition_penalty;
 };
 
-// Reads `folder`/generation_config.json where there is one. Ends of text that
-// it does not name are those of config.json, `config`.
+// Reads `folder`/generation_config.json where there is one. Ends of text are
+// also those of config.json, `config`, and of its text_config.
 Result<GenerationDefaults> ReadGenerationDefaults(
     const std::filesystem::path& folder, const JsonFields& config,
     int64_t vocab_size);

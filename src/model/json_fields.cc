@@ -266,6 +266,27 @@ Result<std::vector<int64_t>> JsonFields::Integers(std::string_view name,
   return numbers;
 }
 
+std::vector<int64_t> JsonFields::GoodIntegers(std::string_view name,
+                                              IntegerRange range,
+                                              std::vector<Error>& wrong) const {
+  const json* found = Find(name);
+  std::vector<int64_t> numbers;
+  if (found == nullptr) return numbers;
+  const size_t count = found->is_array() ? found->size() : 1;
+  for (size_t i = 0; i < count; ++i) {
+    const json& item = found->is_array() ? (*found)[i] : *found;
+    if (InRange(item, range)) {
+      numbers.push_back(item.get<int64_t>());
+    } else if (found->is_array()) {
+      wrong.push_back(UnexpectedItem(name, i, Described(range)));
+    } else {
+      wrong.push_back(
+          Unexpected(name, Described(range) + ", or a list of such integers"));
+    }
+  }
+  return numbers;
+}
+
 Result<std::vector<double>> JsonFields::Numbers(std::string_view name,
                                                 NumberRange range,
                                                 size_t count) const {

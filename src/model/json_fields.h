@@ -68,6 +68,10 @@ class JsonFields {
   // A list of integers, or a bare one; absent: none.
   Result<std::vector<int64_t>> Integers(std::string_view name,
                                         IntegerRange range) const;
+  // The same, of what stands there the integers in `range`; what else does is
+  // a failure each in `wrong`.
+  std::vector<int64_t> GoodIntegers(std::string_view name, IntegerRange range,
+                                    std::vector<Error>& wrong) const;
   // A list of exactly `count` numbers.
   Result<std::vector<double>> Numbers(std::string_view name, NumberRange range,
                                       size_t count) const;

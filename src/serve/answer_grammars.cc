@@ -75,14 +75,15 @@ Result<std::optional<AskedGrammar>> AnswerGrammars::GrammarOf(
   return std::optional(std::move(calls));
 }
 
-Result<HeldAnswer> AnswerGrammars::Compile(const CompletionRequest& request) {
+Result<HeldAnswer> AnswerGrammars::Compile(const CompletionRequest& request,
+                                            AnswerPlace place) {
   HeldAnswer held;
   ASSIGN_OR_RETURN(const std::optional<AskedGrammar> asked,
                    GrammarOf(request, held.unheld));
   if (!asked) return held;
   const std::scoped_lock lock(mutex_);
   ASSIGN_OR_RETURN(const GrammarVocabulary* vocabulary, Vocabulary());
-  Result<GrammarMatcher> matcher = vocabulary->Compile(asked->grammar);
+  Result<GrammarMatcher> matcher = vocabulary->Compile(asked->grammar, place);
   if (!matcher.ok()) return RefusedGrammar(*asked, matcher.error());
   held.matcher = *std::move(matcher);
   return held;

@@ -38,12 +38,13 @@ class AnswerGrammars {
         eos_token_ids_(std::move(eos_token_ids)),
         limits_(limits) {}
 
-  // What holds an answer to what was asked: a grammar, the tools that must be
-  // called, or, where both may be, either. Fails where the grammar is none, and
-  // where the model's vocabulary cannot be held to any.
+  // What holds an answer at its `place` to what was asked: a grammar, the tools
+  // that must be called, or, where both may be, either. Fails where the grammar
+  // is none, and where the model's vocabulary cannot be held to any.
   // REQUIRES: tools, only where the model writes calls (PromptEncoder::Texts
   // refuses them otherwise).
-  Result<HeldAnswer> Compile(const CompletionRequest& request);
+  Result<HeldAnswer> Compile(const CompletionRequest& request,
+                             AnswerPlace place);
 
  private:
   Result<const GrammarVocabulary*> Vocabulary();  // REQUIRES: the mutex is held

@@ -26,10 +26,14 @@ struct AnswerIdentity {
 
 // A token as log probabilities show it.
 struct ShownToken {
-  std::string text;
-  float logprob = 0;  // NaN: nothing comes before it
-  std::vector<std::pair<std::string, float>> top = {};
-  int64_t num_characters = 0;  // that the answer's text has of it
+  int32_t token_id = 0;
+  std::string text = {};    // that the answer's text has of it
+  std::string bytes = {};   // its own
+  bool is_skipped = false;  // left out of the text, as special ones are
+  bool is_open = false;     // a character of its text is unfinished
+  float logprob = 0;        // NaN: nothing comes before it
+  // What might have come in its place; `text` as if it had.
+  std::vector<ShownToken> top = {};
 };
 
 // A token of a watched answer: what it was drawn from, and what it added.

@@ -1,8 +1,7 @@
 #include "serve/completion_answer.h"
 
 #include <algorithm>
-#include <cmath>
-#include <numeric>
+#include <iterator>
 #include <utility>
 
 #include "serve/completion_json.h"
@@ -17,7 +16,16 @@ int StatusOf(const std::optional<Error>& error) {
   return error->code == ErrorCode::kCancelled ? 504 : 500;
 }
 
+// In a stream each token has an event of its own; but for a client that is so
+// many behind, they share one.
+constexpr size_t kMostEvents = 64;
+
 }  // namespace
+
+bool CompletionAnswer::IsEmpty(const Piece& piece) {
+  return piece.parts.empty() && piece.tokens.empty() && piece.reads.empty() &&
+         piece.token_ids.empty();
+}
 
 CompletionAnswer::CompletionAnswer(AnswerForm form,
                                    std::vector<AnswerSource> sources,
@@ -49,20 +57,6 @@ void CompletionAnswer::SetWake(std::function<void()> wake) {
   for (Choice& choice : choices_) choice.source.feed->SetWake(wake);
 }
 
-std::string CompletionAnswer::TextOf(int32_t token_id) const {
-  const Result<std::string> text =
-      tokenizer_.Decode({&token_id, 1}, /*skip_special_tokens=*/false);
-  return text.ok() ? *text : std::string();
-}
-
-ShownToken CompletionAnswer::Shown(const GeneratedToken& token) const {
-  ShownToken shown = {.text = TextOf(token.token_id), .logprob = token.logprob};
-  for (const TokenLogprob& other : token.top) {
-    shown.top.emplace_back(TextOf(other.token_id), other.logprob);
-  }
-  return shown;
-}
-
 void CompletionAnswer::Fail(int status, const std::string& message) {
   if (error_) return;
   error_ = status == 504 ? LateError(message)
@@ -79,9 +73,13 @@ void CompletionAnswer::Refuse(const Error& error) {
 }
 
 bool CompletionAnswer::IsShown(int32_t token_id) const {
+  const auto is_in = [token_id](const std::vector<int32_t>& ids) {
+    return std::ranges::find(ids, token_id) != ids.end();
+  };
   const std::vector<int32_t>& markers = form_.marker_ids;
-  return markers.empty() || !tokenizer_.IsSpecial(token_id) ||
-         std::ranges::find(markers, token_id) != markers.end();
+  if (is_in(markers)) return true;
+  if (is_in(form_.end_ids)) return false;
+  return markers.empty() || !tokenizer_.IsSpecial(token_id);
 }
 
 void CompletionAnswer::TakeParts(Choice& choice,
@@ -89,11 +87,11 @@ void CompletionAnswer::TakeParts(Choice& choice,
   for (AnswerPart& part : parts) {
     if (form_.one_call && choice.num_calls > 0) return;
     if (!part.call) {
-      AddText(part.text, /*is_thought=*/false, choice.parts);
+      AddText(part.text, /*is_thought=*/false, choice.piece.parts);
       continue;
     }
     const int number = choice.num_calls++;
-    choice.parts.push_back(
+    choice.piece.parts.push_back(
         {.call = ShownCall{
              .id = CallId(form_.id, choice.index, number),
              .index = number,
@@ -114,12 +112,13 @@ void CompletionAnswer::TakePieces(Choice& choice,
     if (!piece.is_thought) {
       TakeSaid(choice, piece.text);
     } else if (form_.shows_thoughts) {
-      AddText(piece.text, /*is_thought=*/true, choice.parts);
+      AddText(piece.text, /*is_thought=*/true, choice.piece.parts);
     }
   }
 }
 
 void CompletionAnswer::FinishText(Choice& choice) {
+  MoveLastTokens(choice);
   if (choice.source.thoughts) {
     TakePieces(choice, choice.source.thoughts->Finish());
   }
@@ -137,6 +136,7 @@ void CompletionAnswer::TakeSaid(Choice& choice, const std::string& text) {
 }
 
 void CompletionAnswer::StopEarly(Choice& choice) {
+  MoveLastTokens(choice);
   choice.finish_reason = choice.num_calls > 0 ? "tool_calls" : "stop";
   choice.source.feed->EndAtStop();
   cancel_(choice.source.ticket);
@@ -148,34 +148,35 @@ void CompletionAnswer::TakeEcho(Choice& choice,
   std::vector<AnswerPart> parts(1);
   parts.front().text = echo.text;
   TakeParts(choice, std::move(parts));
-  if (!form_.shows_generated && scored == nullptr) return;
-  const auto num_characters = choice.source.text.Follow(echo.token_ids);
-  if (!num_characters.ok()) return Fail(500, num_characters.error().message);
   if (scored == nullptr) return;
-  int64_t num_left = NumCharacters(echo.text);
-  // Special tokens that the text does not show have none of its characters.
-  int64_t num_hidden = std::accumulate(num_characters->begin(),
-                                       num_characters->end(), int64_t{0}) -
-                       num_left;
-  for (size_t i = 0; i < echo.token_ids.size(); ++i) {
-    int64_t num_own = (*num_characters)[i];
-    if (num_hidden > 0 && tokenizer_.IsSpecial(echo.token_ids[i])) {
-      num_hidden -= num_own;
-      num_own = 0;
-    }
-    num_own = std::min(num_own, num_left);
-    const bool first = i == 0;
-    choice.tokens.push_back(
-        Shown(first ? GeneratedToken{.token_id = echo.token_ids[i],
-                                     .logprob = std::nanf(""),
-                                     .top = {}}
-                    : (*scored)[i - 1]));
-    choice.tokens.back().num_characters = num_own;
-    num_left -= num_own;
-  }
-  // The answer's begin where the prompt's text ends, though its tokens may
-  // spell it otherwise.
-  choice.tokens.back().num_characters += num_left;
+  auto tokens = PromptTokens(echo.text, echo.token_ids, *scored, tokenizer_);
+  if (!tokens.ok()) return Fail(500, tokens.error().message);
+  choice.piece.tokens = *std::move(tokens);
+}
+
+void CompletionAnswer::AddToken(Choice& choice, const GeneratedToken& token) {
+  if (!form_.with_logprobs) return;
+  Result<ShownToken> shown =
+      ShowToken(token, [&](int32_t id) -> Result<TokenAddition> {
+        ASSIGN_OR_RETURN(TokenAddition addition, choice.source.text.Peek(id));
+        if (IsShown(id)) return addition;
+        return TokenAddition{
+            .text = "", .bytes = std::move(addition.bytes), .is_skipped = true};
+      });
+  if (!shown.ok()) return Fail(500, shown.error().message);
+  choice.token_texts.Add(*std::move(shown));
+}
+
+void CompletionAnswer::MoveTokens(Choice& choice,
+                                  std::string_view piece) const {
+  if (!form_.with_logprobs) return;
+  std::ranges::move(choice.token_texts.Told(piece),
+                    std::back_inserter(choice.piece.tokens));
+}
+
+void CompletionAnswer::MoveLastTokens(Choice& choice) const {
+  std::ranges::move(choice.token_texts.End(),
+                    std::back_inserter(choice.piece.tokens));
 }
 
 void CompletionAnswer::TakeStart(Choice& choice, const RequestStart& start) {
@@ -191,23 +192,20 @@ void CompletionAnswer::TakeToken(Choice& choice, const GeneratedToken& token) {
   if (token.start) TakeStart(choice, *token.start);
   if (choice.source.echo) TakeEcho(choice, token.prompt.get());
   if (!form_.shows_generated) return;
-  ++choice.num_tokens;
+  ++choice.piece.num_tokens;
   ++form_.record->num_generated_tokens;
-  if (form_.with_logprobs) choice.tokens.push_back(Shown(token));
+  AddToken(choice, token);
   if (choice.source.prompt_token_ids)
-    choice.token_ids.push_back(token.token_id);
-  if (token.reads) choice.reads.push_back({.reads = token.reads, .text = {}});
-  if (!IsShown(token.token_id)) return;
+    choice.piece.token_ids.push_back(token.token_id);
+  if (token.reads)
+    choice.piece.reads.push_back({.reads = token.reads, .text = {}});
+  if (!IsShown(token.token_id)) return MoveTokens(choice, "");
   const auto& thoughts = choice.source.thoughts;
   const bool was_thinking = thoughts && thoughts->thinks();
-  const int64_t num_before = choice.source.text.num_characters();
   const Result<std::string> piece = choice.source.text.Push(token.token_id);
   if (!piece.ok()) return Fail(500, piece.error().message);
-  if (form_.with_logprobs) {
-    choice.tokens.back().num_characters =
-        choice.source.text.num_characters() - num_before;
-  }
-  if (token.reads) choice.reads.back().text = *piece;
+  MoveTokens(choice, *piece);
+  if (token.reads) choice.piece.reads.back().text = *piece;
   TakeText(choice, *piece);
   if (was_thinking || (thoughts && thoughts->thinks())) {
     ++choice.num_thought_tokens;
@@ -239,6 +237,7 @@ void CompletionAnswer::End(Choice& choice, const Completion& completion) {
   }
   const Result<std::string> rest = choice.source.text.Finish();
   if (!rest.ok()) return Fail(500, rest.error().message);
+  MoveTokens(choice, *rest);
   TakeText(choice, *rest);
   FinishText(choice);
   choice.finish_reason = choice.source.text.stopped()
@@ -257,8 +256,14 @@ void CompletionAnswer::Drain(Choice& choice) {
     choice.ended = true;
     return Refuse(*events.refused);
   }
+  const bool splits = form_.stream && events.tokens.size() <= kMostEvents;
   for (const GeneratedToken& token : events.tokens) {
     if (!choice.finish_reason.empty()) break;
+    if (splits && !IsEmpty(choice.piece)) {
+      const int64_t num_tokens = choice.piece.num_tokens;
+      choice.earlier.push_back(std::exchange(choice.piece, {}));
+      choice.piece.num_tokens = num_tokens;
+    }
     TakeToken(choice, token);
   }
   if (events.overflowed && choice.finish_reason.empty()) {
@@ -286,7 +291,7 @@ bool CompletionAnswer::AnyStarted() const {
 AnswerUsage CompletionAnswer::Usage() const {
   AnswerUsage usage = {.num_prompt_tokens = form_.num_prompt_tokens};
   for (const Choice& choice : choices_) {
-    usage.num_generated_tokens += choice.num_tokens;
+    usage.num_generated_tokens += choice.piece.num_tokens;
     usage.num_thought_tokens += choice.num_thought_tokens;
     usage.num_tokens_read += choice.num_tokens_read;
     if (choice.index % form_.answers_per_prompt == 0) {
@@ -296,25 +301,34 @@ AnswerUsage CompletionAnswer::Usage() const {
   return usage;
 }
 
-ShownChoice CompletionAnswer::Show(Choice& choice) const {
+ShownChoice CompletionAnswer::Show(Choice& choice, Piece& piece,
+                                   bool is_last) const {
   ShownChoice shown = {.index = choice.index,
-                       .parts = std::exchange(choice.parts, {}),
-                       .tokens = form_.with_logprobs ? &choice.tokens : nullptr,
+                       .parts = std::exchange(piece.parts, {}),
+                       .tokens = form_.with_logprobs ? &piece.tokens : nullptr,
                        .text_offset = choice.text_offset,
-                       .reads = std::exchange(choice.reads, {}),
+                       .reads = std::exchange(piece.reads, {}),
                        .num_prompt_tokens = choice.source.num_prompt_tokens,
-                       .num_generated_tokens = choice.num_tokens,
+                       .num_generated_tokens = piece.num_tokens,
                        .num_cached_tokens = choice.num_cached_tokens};
   if (const auto& prompt = choice.source.prompt_token_ids) {
-    shown.token_ids = &choice.token_ids;
+    shown.token_ids = &piece.token_ids;
     const bool told = std::exchange(choice.told_prompt, true);
     if (!told) shown.prompt_token_ids = prompt.get();
   }
-  if (!choice.ended) return shown;
+  if (!choice.ended || !is_last) return shown;
   shown.finish_reason = choice.finish_reason;
   const std::optional<size_t> stop = choice.source.text.matched_stop();
   if (stop) shown.stop = form_.stops[*stop];
   return shown;
+}
+
+std::string CompletionAnswer::Tell(Choice& choice, Piece piece, bool is_last) {
+  std::string event = form_.style->Piece(Show(choice, piece, is_last));
+  for (const ShownToken& token : piece.tokens) {
+    choice.text_offset += NumCharacters(token.text);
+  }
+  return event;
 }
 
 void CompletionAnswer::CountAnswer(int status) {
@@ -341,7 +355,9 @@ HttpPart CompletionAnswer::Whole() {
   HttpPart part;
   if (!AllEnded()) return part;
   std::vector<ShownChoice> shown;
-  for (Choice& choice : choices_) shown.push_back(Show(choice));
+  for (Choice& choice : choices_) {
+    shown.push_back(Show(choice, choice.piece, /*is_last=*/true));
+  }
   part.head = HttpHead{.headers = form_.headers};
   part.body = form_.style->Whole(shown, Usage());
   part.last = true;
@@ -367,16 +383,15 @@ HttpPart CompletionAnswer::Events() {
     part.body = form_.style->Begin(static_cast<int>(choices_.size()), Usage());
   }
   for (Choice& choice : choices_) {
-    const bool ends = choice.ended && !choice.told;
-    const bool has_any = !choice.parts.empty() || !choice.tokens.empty() ||
-                         !choice.reads.empty() || !choice.token_ids.empty();
-    if (!has_any && !ends) continue;
-    part.body += form_.style->Piece(Show(choice));
-    for (const ShownToken& token : choice.tokens) {
-      choice.text_offset += token.num_characters;
+    for (Piece& piece : std::exchange(choice.earlier, {})) {
+      part.body += Tell(choice, std::move(piece), /*is_last=*/false);
     }
-    choice.tokens.clear();
-    choice.token_ids.clear();
+    const bool ends = choice.ended && !choice.told;
+    if (IsEmpty(choice.piece) && !ends) continue;
+    const int64_t num_tokens = choice.piece.num_tokens;
+    part.body +=
+        Tell(choice, std::exchange(choice.piece, {}), /*is_last=*/true);
+    choice.piece.num_tokens = num_tokens;
     choice.told = choice.ended;
   }
   if (AllEnded()) {

@@ -16,6 +16,7 @@
 #include "serve/http_message.h"
 #include "serve/request_log.h"
 #include "serve/token_feed.h"
+#include "serve/token_texts.h"
 #include "text/answer_text.h"
 #include "text/thoughts.h"
 #include "text/tokenizer.h"
@@ -34,6 +35,8 @@ struct AnswerForm {
   // Special tokens that are shown, as they are parts of calls or thoughts. Not
   // empty: all others are left out here.
   std::vector<int32_t> marker_ids = {};
+  // Tokens that end an answer and are not shown, special or not.
+  std::vector<int32_t> end_ids = {};
   std::vector<std::string> stops = {};
   std::string prompt_field = {};  // what a request that is too large is told of
   // Once each, whatever the number of answers to it.
@@ -83,6 +86,14 @@ class CompletionAnswer : public HttpAnswer {
   std::optional<std::chrono::steady_clock::time_point> due() const override;
 
  private:
+  // Of an answer, what one event tells.
+  struct Piece {
+    std::vector<ShownPart> parts = {};
+    std::vector<ShownToken> tokens = {};
+    std::vector<int32_t> token_ids = {};  // where they are told
+    std::vector<ShownReads> reads = {};
+    int64_t num_tokens = 0;  // up to its end
+  };
   struct Choice {
     AnswerSource source;
     int index = 0;
@@ -92,19 +103,19 @@ class CompletionAnswer : public HttpAnswer {
     bool told = false;     // its end has been sent
     std::string_view finish_reason = {};
     // What has come and was not sent; of an answer that does not stream, all.
-    std::vector<ShownPart> parts = {};
-    int num_calls = 0;  // also of those that were sent
-    std::vector<ShownToken> tokens = {};
-    std::vector<int32_t> token_ids = {};  // where they are told
-    bool told_prompt = false;             // its ids
-    std::vector<ShownReads> reads = {};
-    int64_t text_offset = 0;  // of those tokens
-    int64_t num_tokens = 0;
+    // Before it, in a stream, what is to have events of its own.
+    Piece piece = {};
+    std::vector<Piece> earlier = {};
+    int num_calls = 0;            // also of those that were sent
+    TokenTexts token_texts = {};  // of tokens that are to come there
+    bool told_prompt = false;     // its ids
+    int64_t text_offset = 0;      // of the tokens that come next
     int64_t num_thought_tokens = 0;
     int64_t num_cached_tokens = 0;
     int64_t num_tokens_read = 0;
   };
 
+  static bool IsEmpty(const Piece& piece);
   void Drain(Choice& choice);
   void TakeToken(Choice& choice, const GeneratedToken& token);
   void TakeStart(Choice& choice, const RequestStart& start);
@@ -112,6 +123,11 @@ class CompletionAnswer : public HttpAnswer {
   // it.
   void TakeEcho(Choice& choice, const std::vector<GeneratedToken>* scored);
   void TakeText(Choice& choice, const std::string& text);
+  // Where log probabilities are told: before its text is taken, and once
+  // `piece` of the answer's text is certain.
+  void AddToken(Choice& choice, const GeneratedToken& token);
+  void MoveTokens(Choice& choice, std::string_view piece) const;
+  void MoveLastTokens(Choice& choice) const;
   void TakePieces(Choice& choice, const std::vector<ThoughtPiece>& pieces);
   // What is no thought.
   void TakeSaid(Choice& choice, const std::string& text);
@@ -126,11 +142,10 @@ class CompletionAnswer : public HttpAnswer {
   bool IsShown(int32_t token_id) const;
   void Fail(int status, const std::string& message);
   void Refuse(const Error& error);
-  ShownToken Shown(const GeneratedToken& token) const;
-  std::string TextOf(int32_t token_id) const;
   AnswerUsage Usage() const;
-  // Hands its parts over.
-  ShownChoice Show(Choice& choice) const;
+  // `piece` lasts as long as what is shown, which has its parts.
+  ShownChoice Show(Choice& choice, Piece& piece, bool is_last) const;
+  std::string Tell(Choice& choice, Piece piece, bool is_last);
   void CountAnswer(int status);
   HttpPart Failure();
   HttpPart Whole();

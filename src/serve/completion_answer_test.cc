@@ -55,10 +55,14 @@ class CompletionAnswerTest : public testing::Test {
     form.stops = stops;
     for (int i = 0; i < num_choices; ++i) {
       feeds_.push_back(std::make_shared<TokenFeed>(metrics_));
+      Detokenizer detokenizer(tokenizer, form.marker_ids.empty());
+      if (echo) {
+        EXPECT_TRUE(detokenizer.Follow(echo->token_ids).ok());
+      }
       sources.push_back(
           {.ticket = Ticket{static_cast<uint64_t>(i + 1)},
            .feed = feeds_.back(),
-           .text = AnswerText(Detokenizer(tokenizer, form.marker_ids.empty()),
+           .text = AnswerText(std::move(detokenizer),
                               StopMatcher::Create(stops).value())});
       sources.back().echo = echo;
       sources.back().prompt_token_ids = told_ids_;
@@ -127,12 +131,36 @@ TEST_F(CompletionAnswerTest, ThoughtsAreToldAsTheyComeAndCounted) {
   feeds_[0]->Accept();
   PushCharacters(0, "<think>ab</thi");
   const std::string begin = answer->Take().body;
-  EXPECT_NE(begin.find(R"("reasoning":"ab")"), std::string::npos) << begin;
+  // An event each, though they came together.
+  for (const char* thought : {R"("reasoning":"a")", R"("reasoning":"b")"}) {
+    EXPECT_NE(begin.find(thought), std::string::npos) << begin;
+  }
   PushCharacters(0, "nk>cd");
   Finish(0, FinishReason::kStop);
   const std::string end = answer->Take().body;
-  EXPECT_NE(end.find(R"("delta":{"content":"cd"})"), std::string::npos) << end;
+  for (const char* said :
+       {R"("delta":{"content":"c"})", R"("delta":{"content":"d"})"}) {
+    EXPECT_NE(end.find(said), std::string::npos) << end;
+  }
   EXPECT_EQ((begin + end).find_first_of("<>"), std::string::npos);
+}
+
+// Whose client is far behind is told in one event.
+TEST_F(CompletionAnswerTest, ManyTokensThatCameTogetherAreOneEvent) {
+  for (const int num_tokens : {64, 65}) {
+    begins_thought_ = false;
+    const auto answer = Make({.stream = true}, 1);
+    const int feed = static_cast<int>(feeds_.size()) - 1;
+    feeds_.back()->Accept();
+    PushCharacters(feed, std::string(static_cast<size_t>(num_tokens), 'a'));
+    const std::string body = answer->Take().body;
+    size_t num_events = 0;
+    for (size_t at = body.find("content\":\"a"); at != std::string::npos;
+         at = body.find("content\":\"a", at + 1)) {
+      ++num_events;
+    }
+    EXPECT_EQ(num_events, num_tokens == 64 ? 64u : 1u) << body;
+  }
 }
 
 TEST_F(CompletionAnswerTest, IdsOfTheirTokensAreToldOnce) {
@@ -234,7 +262,7 @@ TEST_F(CompletionAnswerTest, AnEchoBeginsWithThePrompt) {
     const std::string before =
         tokenizer_.Decode(std::span(prompt).first(2), true).value();
     EXPECT_EQ(logprobs["text_offset"][0], 0);
-    EXPECT_EQ(logprobs["text_offset"][2], before.size());
+    EXPECT_EQ(logprobs["text_offset"][2], 1 + before.size());
     if (generates) {
       EXPECT_EQ(logprobs["text_offset"][3], text.size());
     }
@@ -549,6 +577,24 @@ TEST_F(CompletionAnswerTest, OneCallMayBeTheEnd) {
   const json choice = json::parse(answer->Take().body)["choices"][0];
   EXPECT_EQ(choice["message"]["tool_calls"].size(), 1u);
   EXPECT_EQ(choice["finish_reason"], "tool_calls");
+}
+
+// Special or not, where it is no marker.
+TEST_F(CompletionAnswerTest, WhatEndsAnAnswerIsNoneOfItsText) {
+  for (const bool marks : {false, true}) {
+    AnswerForm form = {.with_logprobs = true};
+    if (marks) form.marker_ids = {ids_[1]};
+    form.end_ids = {ids_[1]};
+    const auto answer = Make(std::move(form), 1);
+    TokenFeed& feed = *feeds_.back();
+    feed.Accept();
+    for (const size_t i : {0u, 1u}) feed.OnToken(TokenOf(ids_[i]));
+    feed.OnFinish({});
+    const json choice = json::parse(answer->Take().body)["choices"][0];
+    EXPECT_EQ(choice["text"], marks ? "points to" : "points");
+    EXPECT_EQ(choice["logprobs"]["tokens"],
+              json({"points", marks ? " to" : ""}));
+  }
 }
 
 TEST_F(CompletionAnswerTest, OfSpecialTokensOnlyMarkersAreShown) {

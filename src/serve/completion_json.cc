@@ -1,11 +1,10 @@
 #include "serve/completion_json.h"
 
-#include <algorithm>
 #include <cmath>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "serve/json_text.h"
+#include "text/answer_text.h"
 
 namespace winnow {
 namespace {
@@ -22,28 +21,38 @@ Json BytesOf(std::string_view text) {
   return bytes;
 }
 
-// By text: of tokens that look alike the most probable.
-Json TopOf(const ShownToken& token) {
+std::string IdName(const ShownToken& token) {
+  return fmt::format("token_id:{}", token.token_id);
+}
+
+// By the texts that `tokens` would have of them. One that has none of its own
+// there, or that of another, is named by its id.
+Json TopOf(const ShownToken& token, const std::string& name, TokenNames names) {
   if (std::isnan(token.logprob)) return nullptr;
-  std::map<std::string, float> best = {{token.text, token.logprob}};
-  for (const auto& [text, logprob] : token.top) {
-    const auto [place, is_first] = best.emplace(text, logprob);
-    if (!is_first) place->second = std::max(place->second, logprob);
+  Json top = {{name, token.logprob}};
+  for (const ShownToken& other : token.top) {
+    if (other.token_id == token.token_id) continue;
+    std::string text = other.is_skipped ? other.bytes : other.text;
+    const bool by_id =
+        names == TokenNames::kIds || text.empty() || top.contains(text);
+    top[by_id ? IdName(other) : std::move(text)] = other.logprob;
   }
-  return best;
+  return top;
 }
 
 // The form of the older interface: a list of each kind.
-Json CompletionLogprobs(const ShownChoice& choice) {
+Json CompletionLogprobs(const ShownChoice& choice, TokenNames names) {
   Json texts = Json::array(), logprobs = Json::array(), tops = Json::array(),
        offsets = Json::array();
   int64_t offset = choice.text_offset;
   for (const ShownToken& token : *choice.tokens) {
-    texts.push_back(token.text);
+    const std::string name =
+        names == TokenNames::kIds ? IdName(token) : token.text;
+    texts.push_back(name);
     logprobs.push_back(token.logprob);
-    tops.push_back(TopOf(token));
+    tops.push_back(TopOf(token, name, names));
     offsets.push_back(offset);
-    offset += token.num_characters;
+    offset += NumCharacters(token.text);
   }
   return {{"text_offset", std::move(offsets)},
           {"token_logprobs", std::move(logprobs)},
@@ -51,10 +60,11 @@ Json CompletionLogprobs(const ShownChoice& choice) {
           {"top_logprobs", std::move(tops)}};
 }
 
-Json LogprobsOf(const AnswerIdentity& identity, const ShownChoice& choice) {
+Json LogprobsOf(const AnswerIdentity& identity, const ShownChoice& choice,
+                TokenNames names) {
   if (choice.tokens == nullptr) return nullptr;
-  if (!IsChat(identity)) return CompletionLogprobs(choice);
-  return {{"content", TokensJson(*choice.tokens)}, {"refusal", nullptr}};
+  if (!IsChat(identity)) return CompletionLogprobs(choice, names);
+  return {{"content", TokensJson(*choice.tokens, names)}, {"refusal", nullptr}};
 }
 
 // [{"position", "text", "layers": [[[first, end, heads]]], "truncated"}].
@@ -185,17 +195,20 @@ std::string_view TypeOf(int status) {
 
 }  // namespace
 
-nlohmann::ordered_json TokensJson(const std::vector<ShownToken>& tokens) {
-  const auto entry = [](const std::string& text, float logprob) {
-    return Json{
-        {"token", text}, {"logprob", logprob}, {"bytes", BytesOf(text)}};
+nlohmann::ordered_json TokensJson(const std::vector<ShownToken>& tokens,
+                                  TokenNames names) {
+  const auto entry = [names](const ShownToken& token) {
+    const std::string& text = token.is_skipped ? token.bytes : token.text;
+    return Json{{"token", names == TokenNames::kIds ? IdName(token) : text},
+                {"logprob", token.logprob},
+                {"bytes", BytesOf(token.bytes)}};
   };
   Json content = Json::array();
   for (const ShownToken& token : tokens) {
-    Json shown = entry(token.text, token.logprob);
+    Json shown = entry(token);
     shown["top_logprobs"] = Json::array();
-    for (const auto& [text, logprob] : token.top) {
-      shown["top_logprobs"].push_back(entry(text, logprob));
+    for (const ShownToken& other : token.top) {
+      shown["top_logprobs"].push_back(entry(other));
     }
     content.push_back(std::move(shown));
   }
@@ -212,7 +225,7 @@ std::string CompletionStyle::Whole(const std::vector<ShownChoice>& choices,
     } else {
       shown["text"] = choice.Text();
     }
-    shown["logprobs"] = LogprobsOf(identity_, choice);
+    shown["logprobs"] = LogprobsOf(identity_, choice, names_);
     shown["finish_reason"] = ReasonOf(choice);
     AddTokenIds(identity_, choice, shown, outline);
     outline["choices"].push_back(std::move(shown));
@@ -251,7 +264,7 @@ std::string CompletionStyle::Piece(const ShownChoice& piece) {
   } else {
     shown["text"] = piece.Text();
   }
-  shown["logprobs"] = LogprobsOf(identity_, piece);
+  shown["logprobs"] = LogprobsOf(identity_, piece, names_);
   shown["finish_reason"] = ReasonOf(piece);
   if (!piece.reads.empty()) shown["winnow"] = {{"picks", PicksOf(piece)}};
   Json outline = Outline(identity_, /*in_stream=*/true);

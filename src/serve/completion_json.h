@@ -19,10 +19,14 @@ enum class StreamUsage : uint8_t {
   kInEach,  // there too, and in each event what its answer has used so far
 };
 
+// How log probabilities name tokens: by text, or "token_id:7" as vLLM does.
+enum class TokenNames : uint8_t { kTexts, kIds };
+
 class CompletionStyle : public AnswerStyle {
  public:
-  CompletionStyle(AnswerIdentity identity, StreamUsage usage)
-      : identity_(std::move(identity)), usage_(usage) {}
+  CompletionStyle(AnswerIdentity identity, StreamUsage usage,
+                  TokenNames names = TokenNames::kTexts)
+      : identity_(std::move(identity)), usage_(usage), names_(names) {}
 
   std::string Whole(const std::vector<ShownChoice>& choices,
                     const AnswerUsage& usage) override;
@@ -42,10 +46,13 @@ class CompletionStyle : public AnswerStyle {
 
   const AnswerIdentity identity_;
   const StreamUsage usage_;
+  const TokenNames names_;
 };
 
-// Tokens with their log probabilities, as chats and responses list them.
-nlohmann::ordered_json TokensJson(const std::vector<ShownToken>& tokens);
+// Tokens with their log probabilities, as chats and responses list them: one
+// that is left out of the text by its own.
+nlohmann::ordered_json TokensJson(const std::vector<ShownToken>& tokens,
+                                  TokenNames names = TokenNames::kTexts);
 
 // {"error": {...}}.
 std::string ErrorJson(const ApiError& error);

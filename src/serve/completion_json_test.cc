@@ -100,20 +100,83 @@ TEST(CompletionJsonTest, UsageInEachEventGrowsWithItsAnswer) {
       << end;
 }
 
+const AnswerIdentity kOlderIdentity = {.id = "cmpl-1", .model = "m"};
+
+json OlderLogprobs(const std::vector<ShownToken>& tokens, TokenNames names) {
+  CompletionStyle style(kOlderIdentity, StreamUsage::kNone, names);
+  const json whole =
+      json::parse(style.Whole({{.tokens = &tokens, .text_offset = 2}}, {}));
+  return whole["choices"][0]["logprobs"];
+}
+
 TEST(CompletionJsonTest, TheOlderInterfaceListsOffsetsInCharacters) {
   const std::vector<ShownToken> tokens = {
-      {.text = "é", .logprob = -1, .top = {{"a", -0.5f}}, .num_characters = 1},
-      {.text = "b", .num_characters = 1}};
-  const AnswerIdentity older = {.id = "cmpl-1", .model = "m"};
-  const json whole = json::parse(CompletionStyle(older, StreamUsage::kNone)
-                                     .Whole({{.parts = {{.text = "éb"}},
-                                              .tokens = &tokens,
-                                              .text_offset = 2}},
-                                            {}));
-  const json& logprobs = whole["choices"][0]["logprobs"];
+      {.token_id = 1,
+       .text = "é",
+       .logprob = -1,
+       .top = {{.token_id = 2, .text = "a", .logprob = -0.5f}}},
+      {.token_id = 3, .text = "b"}};
+  const json logprobs = OlderLogprobs(tokens, TokenNames::kTexts);
+  EXPECT_EQ(logprobs["tokens"], json({"é", "b"}));
   EXPECT_EQ(logprobs["text_offset"], json({2, 3}));
-  EXPECT_EQ(logprobs["top_logprobs"][0]["a"], -0.5);
-  EXPECT_EQ(logprobs["top_logprobs"][0]["é"], -1.0);
+  EXPECT_EQ(logprobs["top_logprobs"][0], (json{{"a", -0.5}, {"é", -1.0}}));
+}
+
+// Tokens that look alike, and such as are no text here.
+TEST(CompletionJsonTest, EveryAlternativeHasANameOfItsOwn) {
+  const auto other = [](int32_t id, std::string text, float logprob) {
+    return ShownToken{
+        .token_id = id, .text = std::move(text), .logprob = logprob};
+  };
+  ShownToken end = other(9, "", -4);
+  end.is_skipped = true;
+  end.bytes = "<end>";
+  const std::vector<ShownToken> tokens = {
+      {.token_id = 1,
+       .text = "a",
+       .logprob = -1,
+       .top = {other(1, "a", -1), other(2, "a", -2), other(3, "b", -3), end,
+               other(4, "", -5), other(5, "", -6), other(6, "b", -7)}}};
+  EXPECT_EQ(OlderLogprobs(tokens, TokenNames::kTexts)["top_logprobs"][0],
+            (json{{"a", -1},
+                  {"token_id:2", -2},
+                  {"b", -3},
+                  {"<end>", -4},
+                  {"token_id:4", -5},
+                  {"token_id:5", -6},
+                  {"token_id:6", -7}}));
+}
+
+// As vLLM does with return_tokens_as_token_ids; offsets stay the text's.
+TEST(CompletionJsonTest, TokensMayBeNamedByTheirIds) {
+  const std::vector<ShownToken> tokens = {
+      {.token_id = 7,
+       .text = "é",
+       .bytes = "\xc3\xa9",
+       .logprob = -1,
+       .top = {{.token_id = 8, .text = "b", .bytes = "b", .logprob = -2}}},
+      {.token_id = 8, .text = "b", .bytes = "b"}};
+  const json older = OlderLogprobs(tokens, TokenNames::kIds);
+  EXPECT_EQ(older["tokens"], json({"token_id:7", "token_id:8"}));
+  EXPECT_EQ(older["top_logprobs"][0],
+            (json{{"token_id:7", -1}, {"token_id:8", -2}}));
+  EXPECT_EQ(older["text_offset"], json({2, 3}));
+  const json chat = json::parse(TokensJson(tokens, TokenNames::kIds).dump());
+  EXPECT_EQ(chat[0]["token"], "token_id:7");
+  EXPECT_EQ(chat[0]["bytes"], json({0xc3, 0xa9}));
+  EXPECT_EQ(chat[0]["top_logprobs"][0]["token"], "token_id:8");
+}
+
+// The bytes are the token's own, also where the text has none of it.
+TEST(CompletionJsonTest, ChatsListATokensOwnBytes) {
+  const std::vector<ShownToken> tokens = {
+      {.text = "", .bytes = "\xf0\x9f"},
+      {.text = "", .bytes = "<end>", .is_skipped = true}};
+  const json content = json::parse(TokensJson(tokens).dump());
+  EXPECT_EQ(content[0]["token"], "");
+  EXPECT_EQ(content[0]["bytes"], json({0xf0, 0x9f}));
+  EXPECT_EQ(content[1]["token"], "<end>");
+  EXPECT_EQ(content[1]["bytes"], json({'<', 'e', 'n', 'd', '>'}));
 }
 
 TEST(CompletionJsonTest, CallsTakeThePlaceOfText) {

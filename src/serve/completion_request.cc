@@ -156,6 +156,8 @@ Status ReadOlderRoutes(const RequestBody& body, const RequestRules& rules,
   RETURN_IF_ERROR(ReadLogprobs(body.fields, request));
   ASSIGN_OR_RETURN(request.returns_token_ids,
                    body.fields.Flag("return_token_ids", false));
+  ASSIGN_OR_RETURN(request.names_tokens_by_id,
+                   body.fields.Flag("return_tokens_as_token_ids", false));
   RETURN_IF_ERROR(ReadSampling(body.fields, rules, request));
   RETURN_IF_ERROR(ReadStreamOptions(body.fields, request));
   RETURN_IF_ERROR(ReadWatching(body.fields, request));

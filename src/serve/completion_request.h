@@ -64,11 +64,12 @@ struct CompletionRequest {
   std::vector<std::string> bad_words = {};      // not to be said
   bool skip_special_tokens = true;
   bool stream = false;
-  bool include_usage = false;      // at a stream's end
-  bool continuous_usage = false;   // with it: in all of its events
-  bool returns_token_ids = false;  // of the prompt, and of what was drawn
-  bool wants_picks = false;        // in a stream: what each token read
-  std::string select = {};         // empty: the server's
+  bool include_usage = false;       // at a stream's end
+  bool continuous_usage = false;    // with it: in all of its events
+  bool returns_token_ids = false;   // of the prompt, and of what was drawn
+  bool names_tokens_by_id = false;  // in log probabilities
+  bool wants_picks = false;         // in a stream: what each token read
+  std::string select = {};          // empty: the server's
   std::string cache_salt = {};
   int priority = 0;                       // lower starts first
   std::optional<double> timeout_s = {};   // from its arrival to its end

@@ -262,6 +262,10 @@ TEST(CompletionRequestTest, TokensThatMayBeDrawn) {
 TEST(CompletionRequestTest, LogprobsAreANumberOrASwitch) {
   EXPECT_EQ(
       ParseCompletion(R"({"prompt":"a","logprobs":3})")->sampling.logprobs, 3);
+  EXPECT_FALSE(ParseCompletion(R"({"prompt":"a"})")->names_tokens_by_id);
+  EXPECT_TRUE(
+      ParseCompletion(R"({"prompt":"a","return_tokens_as_token_ids":true})")
+          ->names_tokens_by_id);
   const std::string begin = R"({"messages":[{"role":"user","content":"x"}],)";
   EXPECT_EQ(
       ParseCompletion(begin + R"("logprobs":true,"top_logprobs":2})", kChat)

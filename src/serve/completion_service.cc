@@ -76,8 +76,9 @@ std::unique_ptr<AnswerStyle> StyleOf(const CompletionRequest& request,
   if (request.endpoint == Endpoint::kMessages) {
     return std::make_unique<MessagesStyle>(std::move(identity));
   }
-  return std::make_unique<CompletionStyle>(std::move(identity),
-                                           StreamUsageOf(request));
+  return std::make_unique<CompletionStyle>(
+      std::move(identity), StreamUsageOf(request),
+      request.names_tokens_by_id ? TokenNames::kIds : TokenNames::kTexts);
 }
 
 // Null: no calls are looked for.
@@ -235,18 +236,21 @@ AnswerForm CompletionService::FormOf(const CompletionRequest& request,
                      .answers_per_prompt = request.n};
   form.style = StyleOf(request, std::move(identity));
   form.marker_ids = prompts_.MarkerIds(request);
+  if (request.skip_special_tokens && !request.ignore_eos) {
+    form.end_ids = options_.rules.defaults.eos_token_ids;
+  }
   std::vector<std::string> ignored = prompts_.IgnoredFields(request);
   ignored.insert(ignored.end(), unheld.begin(), unheld.end());
   form.headers = IgnoredFieldsHeaders(ignored);
   return form;
 }
 
-Request CompletionService::RequestFor(
-    const CompletionRequest& request, const Prepared& prepared,
-    const std::vector<int32_t>& prompt) const {
+Request CompletionService::RequestFor(const CompletionRequest& request,
+                                      const Prepared& prepared,
+                                      const PreparedPrompt& prompt) const {
   Request asked;
-  asked.prompt = prompt;
-  asked.max_tokens = MaxTokens(request, prompt.size());
+  asked.prompt = prompt.token_ids;
+  asked.max_tokens = MaxTokens(request, asked.prompt.size());
   asked.may_get_fewer = !request.max_tokens;
   if (!request.ignore_eos) {
     asked.end_token_ids = options_.rules.defaults.eos_token_ids;
@@ -259,9 +263,9 @@ Request CompletionService::RequestFor(
   asked.sampling = request.sampling;
   asked.selector = prepared.selector;
   asked.deadline = prepared.deadline;
-  if (prepared.held.matcher) {
+  if (prompt.matcher) {
     asked.constraint =
-        std::make_shared<AnswerConstraint>(prepared.held.matcher->Clone());
+        std::make_shared<AnswerConstraint>(prompt.matcher->Clone());
   }
   if (!prepared.banned_words.empty()) {
     asked.constraint = std::make_shared<BannedWords>(
@@ -274,28 +278,67 @@ Request CompletionService::RequestFor(
   return asked;
 }
 
-// Where special tokens belong to calls or thoughts, CompletionAnswer leaves out
-// the others.
-AnswerText CompletionService::TextFor(const CompletionRequest& request,
-                                      const AnswerForm& form,
-                                      StopMatcher stops) const {
-  const bool skip = request.skip_special_tokens && form.marker_ids.empty();
-  return AnswerText(Detokenizer(parts_.tokenizer, skip), std::move(stops));
+// A chat's answer begins a text, any other goes on behind its prompt. What is
+// held to a grammar does so everywhere, to the letter; but where spaces between
+// words are no word's own, none goes before its first.
+bool CompletionService::GoesOn(const CompletionRequest& request,
+                               const Detokenizer& text) {
+  if (request.grammar || !request.forced_tools.empty()) {
+    return !text.puts_spaces();
+  }
+  return request.endpoint == Endpoint::kCompletions ||
+         request.continues_message;
 }
 
-Result<std::vector<EchoedPrompt>> CompletionService::EchoesOf(
-    const CompletionRequest& request,
-    const PromptEncoder::Prompts& prompts) const {
-  std::vector<EchoedPrompt> echoes;
-  for (size_t i = 0; request.echo && i < prompts.size(); ++i) {
-    EchoedPrompt& echo = echoes.emplace_back(
-        EchoedPrompt{.text = request.texts.empty() ? "" : request.texts[i],
-                     .token_ids = prompts[i]});
-    if (!request.texts.empty()) continue;
-    ASSIGN_OR_RETURN(echo.text, parts_.tokenizer.Decode(
-                                    prompts[i], request.skip_special_tokens));
+// Where special tokens belong to calls or thoughts, CompletionAnswer leaves out
+// the others.
+Result<CompletionService::PreparedPrompt> CompletionService::PreparePrompt(
+    const CompletionRequest& request, std::vector<int32_t> token_ids,
+    const std::string& text) const {
+  const bool skips =
+      request.skip_special_tokens && prompts_.MarkerIds(request).empty();
+  PreparedPrompt prompt = {.token_ids = std::move(token_ids),
+                           .text = Detokenizer(parts_.tokenizer, skips),
+                           .echo = {}};
+  const std::vector<int32_t>& ids = prompt.token_ids;
+  const bool goes_on = GoesOn(request, prompt.text);
+  if (request.echo) prompt.echo = {.text = text, .token_ids = ids};
+  const bool echoes_ids = request.echo && request.texts.empty();
+  if (!echoes_ids) {
+    if (goes_on) RETURN_IF_ERROR(prompt.text.Follow(ids));
+    return prompt;
   }
-  return echoes;
+  if (!goes_on || request.max_tokens == 0) {
+    ASSIGN_OR_RETURN(prompt.echo->text, parts_.tokenizer.Decode(ids, skips));
+    return prompt;
+  }
+  // A character that it leaves unfinished is the answer's.
+  for (const int32_t id : ids) {
+    ASSIGN_OR_RETURN(const std::string piece, prompt.text.Push(id));
+    prompt.echo->text += piece;
+  }
+  return prompt;
+}
+
+// Once for each place, whatever the number of prompts. What is not held is the
+// same at each.
+Result<std::vector<std::string>> CompletionService::CompileGrammars(
+    const CompletionRequest& request, std::vector<PreparedPrompt>& prompts) {
+  std::vector<std::string> unheld;
+  for (const bool begins : {true, false}) {
+    std::optional<HeldAnswer> held;
+    for (PreparedPrompt& prompt : prompts) {
+      if (prompt.text.begins() != begins) continue;
+      if (!held) {
+        ASSIGN_OR_RETURN(
+            held, grammars_.Compile(request, begins ? AnswerPlace::kBeginsText
+                                                    : AnswerPlace::kFollowsText));
+        unheld = held->unheld;
+      }
+      if (held->matcher) prompt.matcher = held->matcher->Clone();
+    }
+  }
+  return unheld;
 }
 
 // A seed means the same for each prompt as for that one alone; without one all
@@ -305,15 +348,15 @@ CompletionService::Started CompletionService::Submit(
     std::shared_ptr<RequestRecord> record) {
   const uint64_t number = num_answers_++;
   const uint64_t unasked_seed = MixSeed(options_.seed, number);
-  AnswerForm form = FormOf(request, prepared.held.unheld, number);
+  AnswerForm form = FormOf(request, prepared.unheld, number);
   form.deadline = prepared.deadline;
   const std::shared_ptr<const ParameterTypes> tools = TypesOf(request);
   std::vector<Submission> submissions;
   std::vector<AnswerSource> sources;
-  for (size_t p = 0; p < prepared.prompts.size(); ++p) {
-    const std::vector<int32_t>& prompt = prepared.prompts[p];
-    form.num_prompt_tokens += std::ssize(prompt);
-    const auto told_ids = ToldIds(request, prompt);
+  for (const PreparedPrompt& prompt : prepared.prompts) {
+    const int64_t length = std::ssize(prompt.token_ids);
+    form.num_prompt_tokens += length;
+    const auto told_ids = ToldIds(request, prompt.token_ids);
     const auto answers = std::make_shared<PromptAnswers>(
         PromptAnswers{.n = request.n, .num_left = request.n});
     for (int i = 0; i < request.n; ++i) {
@@ -326,13 +369,13 @@ CompletionService::Started CompletionService::Submit(
       if (!stops.ok()) return ApiErrorOf(stops.error());
       auto feed = std::make_shared<TokenFeed>(
           parts_.metrics, AskedTokens{asked.max_tokens, answers});
-      AnswerSource& source = sources.emplace_back(
-          AnswerSource{.feed = feed,
-                       .text = TextFor(request, form, *std::move(stops)),
-                       .num_prompt_tokens = std::ssize(prompt),
-                       .thoughts = prepared.thoughts,
-                       .prompt_token_ids = told_ids});
-      if (request.echo) source.echo = prepared.echoes[p];
+      AnswerSource& source = sources.emplace_back(AnswerSource{
+          .feed = feed,
+          .text = AnswerText(prompt.text.Clone(), *std::move(stops)),
+          .num_prompt_tokens = length,
+          .thoughts = prepared.thoughts,
+          .echo = prompt.echo,
+          .prompt_token_ids = told_ids});
       if (tools) {
         source.calls.emplace(*prompts_.call_format(), tools, PlacesOf(request));
       }
@@ -377,18 +420,22 @@ CompletionService::Started CompletionService::Start(
                           .count();
   if (auto error = CheckLengths(request, *prompts)) return *std::move(error);
   if (is_left) return ApiErrorOf(NobodyWaits());
-  Result<HeldAnswer> held = grammars_.Compile(request);
-  if (!held.ok()) return ApiErrorOf(held.error());
-  Result<std::vector<EchoedPrompt>> echoes = EchoesOf(request, *prompts);
-  if (!echoes.ok()) return ApiErrorOf(echoes.error());
+  std::vector<PreparedPrompt> prepared_prompts;
+  for (size_t i = 0; i < prompts->size(); ++i) {
+    auto prompt = PreparePrompt(request, std::move((*prompts)[i]),
+                                texts->empty() ? "" : (*texts)[i]);
+    if (!prompt.ok()) return ApiErrorOf(prompt.error());
+    prepared_prompts.push_back(*std::move(prompt));
+  }
+  auto unheld = CompileGrammars(request, prepared_prompts);
+  if (!unheld.ok()) return ApiErrorOf(unheld.error());
   auto banned_words = EncodeBannedWords(request.bad_words, parts_.tokenizer);
   if (!banned_words.ok()) return ApiErrorOf(banned_words.error());
   if (is_left) return ApiErrorOf(NobodyWaits());
-  Prepared prepared = {.prompts = *std::move(prompts),
-                       .echoes = *std::move(echoes),
+  Prepared prepared = {.prompts = std::move(prepared_prompts),
                        .selector = *SelectorFor(request.select),
                        .deadline = deadline,
-                       .held = *std::move(held),
+                       .unheld = *std::move(unheld),
                        .thoughts = prompts_.Thoughts(request, *texts),
                        .banned_words = *std::move(banned_words)};
   return Submit(request, prepared, std::move(record));

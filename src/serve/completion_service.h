@@ -89,25 +89,33 @@ class CompletionService {
   // `unheld`: fields that its grammar does not follow.
   AnswerForm FormOf(const CompletionRequest& request,
                     std::span<const std::string> unheld, uint64_t number) const;
-  AnswerText TextFor(const CompletionRequest& request, const AnswerForm& form,
-                     StopMatcher stops) const;
-  // The beginnings of its answers, a prompt each; none where nobody asked.
-  Result<std::vector<EchoedPrompt>> EchoesOf(
-      const CompletionRequest& request,
-      const PromptEncoder::Prompts& prompts) const;
+  // A prompt, and what its answers begin with.
+  struct PreparedPrompt {
+    std::vector<int32_t> token_ids;
+    Detokenizer text;                            // at the answer's beginning
+    std::optional<EchoedPrompt> echo;            // where it was asked for
+    std::optional<GrammarMatcher> matcher = {};  // likewise
+  };
+  // Whether the answer goes on behind the prompt's text.
+  static bool GoesOn(const CompletionRequest& request, const Detokenizer& text);
+  Result<PreparedPrompt> PreparePrompt(const CompletionRequest& request,
+                                       std::vector<int32_t> token_ids,
+                                       const std::string& text) const;
+  // Fields that no prompt's grammar follows.
+  Result<std::vector<std::string>> CompileGrammars(const CompletionRequest& request,
+                         std::vector<PreparedPrompt>& prompts);
   // What is found before the engine is asked.
   struct Prepared {
-    PromptEncoder::Prompts prompts;
-    std::vector<EchoedPrompt> echoes;
+    std::vector<PreparedPrompt> prompts;
     int selector = -1;
     std::optional<Deadline> deadline;
-    HeldAnswer held;
+    std::vector<std::string> unheld;  // fields that no grammar follows
     std::optional<ThoughtSplitter> thoughts;  // none: none are told apart
     std::vector<std::vector<int32_t>> banned_words;
   };
   // But for its seed.
   Request RequestFor(const CompletionRequest& request, const Prepared& prepared,
-                     const std::vector<int32_t>& prompt) const;
+                     const PreparedPrompt& prompt) const;
   Started Submit(const CompletionRequest& request, const Prepared& prepared,
                  std::shared_ptr<RequestRecord> record);
 

@@ -59,7 +59,6 @@ constexpr RequestField kSharedFields[] = {
     {"prompt_logprobs", Use::kRefused,
      "say echo and logprobs to /v1/completions"},
     {"bad_words"},
-    {"return_tokens_as_token_ids", Use::kRefused, kNotYet, kFalse},
     {"logits_processors", Use::kRefused, kNotYet, "[[]]"},
     {"kv_transfer_params", Use::kRefused, kNotYet, "[{}]"},
     {"ec_transfer_params", Use::kRefused, kNotYet, "[{}]"},
@@ -83,8 +82,15 @@ constexpr RequestField kSharedFields[] = {
 
 // Completions and chats.
 constexpr RequestField kOlderFields[] = {
-    {"max_tokens"},     {"stop"},   {"logprobs"},        {"n"},
-    {"stream_options"}, {"winnow"}, {"response_format"}, {"return_token_ids"},
+    {"max_tokens"},
+    {"stop"},
+    {"logprobs"},
+    {"n"},
+    {"stream_options"},
+    {"winnow"},
+    {"response_format"},
+    {"return_token_ids"},
+    {"return_tokens_as_token_ids"},
 };
 
 // All that goes through a chat template.
@@ -149,6 +155,7 @@ constexpr RequestField kResponsesFields[] = {
     {"truncation", Use::kRefused, kNeverCut, R"(["disabled"])"},
     {"context_management", Use::kIgnored},
     {"return_token_ids", Use::kRefused, kNotYet, kFalse},
+    {"return_tokens_as_token_ids", Use::kRefused, kNotYet, kFalse},
 };
 
 // Anthropic's.
@@ -166,6 +173,7 @@ constexpr RequestField kMessagesFields[] = {
     {"mcp_servers", Use::kIgnored},
     {"context_management", Use::kIgnored},
     {"return_token_ids", Use::kRefused, kNotYet, kFalse},
+    {"return_tokens_as_token_ids", Use::kRefused, kNotYet, kFalse},
 };
 
 constexpr RequestField kMessageLengthFields[] = {

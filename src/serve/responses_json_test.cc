@@ -30,7 +30,8 @@ std::vector<json> EventsIn(const std::string& text) {
   return events;
 }
 
-const std::vector<ShownToken> kTokens = {{.text = "Hi", .logprob = -1}};
+const std::vector<ShownToken> kTokens = {
+    {.text = "Hi", .bytes = "Hi", .logprob = -1}};
 const ShownChoice kText = {.parts = {{.text = "Hi"}}, .tokens = &kTokens};
 const ShownChoice kEnd = {
     .parts = {{.text = " there"},

@@ -12,17 +12,7 @@ int64_t NumCharacters(std::string_view text) {
 
 Result<std::string> AnswerText::Push(int32_t id) {
   ASSIGN_OR_RETURN(const std::string piece, detokenizer_.Push(id));
-  num_characters_ += NumCharacters(piece);
   return stop_matcher_.Push(piece);
-}
-
-Result<std::vector<int64_t>> AnswerText::Follow(std::span<const int32_t> ids) {
-  std::vector<int64_t> num_characters;
-  for (const int32_t id : ids) {
-    ASSIGN_OR_RETURN(const std::string piece, detokenizer_.Push(id));
-    num_characters.push_back(NumCharacters(piece));
-  }
-  return num_characters;
 }
 
 Result<std::string> AnswerText::Finish() {

@@ -6,12 +6,16 @@
 namespace winnow {
 namespace {
 
+Error ErrorIn(const std::string& name, int32_t code, WinnowOwnedText message) {
+  const Error error = internal::TakeError(code, message);
+  return MakeError(error.code, "{}: {}", name, error.message);
+}
+
 Result<std::string> TextOrError(int32_t code, WinnowOwnedText text,
                                 WinnowOwnedText message,
                                 const std::string& name) {
   if (code == kWinnowTextOk) return internal::TakeText(text);
-  const Error error = internal::TakeError(code, message);
-  return MakeError(error.code, "{}: {}", name, error.message);
+  return ErrorIn(name, code, message);
 }
 
 }  // namespace
@@ -25,6 +29,44 @@ Detokenizer::Detokenizer(const Tokenizer& tokenizer, bool skip_special_tokens)
                                         skip_special_tokens)),
       name_(tokenizer.name_) {
   CHECK(handle_ != nullptr);
+}
+
+Detokenizer Detokenizer::Clone() const {
+  Handle clone(winnow_detokenizer_clone(handle_.get()));
+  CHECK(clone != nullptr);
+  Detokenizer copy(std::move(clone), name_);
+  copy.finished_ = finished_;
+  return copy;
+}
+
+Status Detokenizer::Follow(std::span<const int32_t> ids) {
+  CHECK(!finished_);
+  WinnowOwnedText message{};
+  const int32_t code = winnow_detokenizer_follow(handle_.get(), ids.data(),
+                                                 ids.size(), &message);
+  if (code == kWinnowTextOk) return Ok{};
+  return ErrorIn(name_, code, message);
+}
+
+bool Detokenizer::begins() const {
+  return winnow_detokenizer_begins(handle_.get());
+}
+
+bool Detokenizer::puts_spaces() const {
+  return winnow_detokenizer_puts_spaces(handle_.get());
+}
+
+Result<TokenAddition> Detokenizer::Peek(int32_t id) const {
+  CHECK(!finished_);
+  WinnowTokenAddition addition{};
+  WinnowOwnedText message{};
+  const int32_t code =
+      winnow_detokenizer_peek(handle_.get(), id, &addition, &message);
+  if (code != kWinnowTextOk) return ErrorIn(name_, code, message);
+  return TokenAddition{.text = internal::TakeText(addition.text),
+                       .bytes = internal::TakeText(addition.bytes),
+                       .is_skipped = addition.is_skipped,
+                       .is_open = addition.is_open};
 }
 
 Result<std::string> Detokenizer::Push(int32_t id) {

@@ -95,8 +95,8 @@ Result<GrammarVocabulary> GrammarVocabulary::Create(
   return GrammarVocabulary(Handle(vocabulary), vocab_size, limits.max_states);
 }
 
-Result<GrammarMatcher> GrammarVocabulary::Compile(
-    const Grammar& grammar) const {
+Result<GrammarMatcher> GrammarVocabulary::Compile(const Grammar& grammar,
+                                                  AnswerPlace place) const {
   const size_t max_bytes = internal::kCallBytes + kStateBytes * max_states_;
   ASSIGN_OR_RETURN(auto room, internal::RoomForCall(
                                   "a grammar", kCompilingBytes + max_bytes));
@@ -106,7 +106,7 @@ Result<GrammarMatcher> GrammarVocabulary::Compile(
       grammar.white_space ? SliceOf(*grammar.white_space) : WinnowSlice{};
   const int32_t code = winnow_matcher_create(
       handle_.get(), NumberOf(grammar.kind), SliceOf(grammar.source),
-      white_space, &created, &message);
+      white_space, place == AnswerPlace::kBeginsText, &created, &message);
   if (code != kWinnowTextOk) return TakeError(code, message);
   GrammarMatcher matcher(GrammarMatcher::Handle(created), max_bytes);
   room.reset();

@@ -54,6 +54,10 @@ struct GrammarLimits {
   uint64_t max_mask_us = 5'000;
 };
 
+// What stands before an answer. A decoder may take a space off a text's
+// beginning: the first token of an answer that begins one must bring it.
+enum class AnswerPlace : uint8_t { kBeginsText, kFollowsText };
+
 // Where one text stands in its grammar. Owns what it has learned of it, in
 // common with its clones: all of them are used by one thread at a time.
 class GrammarMatcher {
@@ -88,8 +92,7 @@ class GrammarMatcher {
 
 // What the tokens of a model spell, so that texts of them can be held to
 // grammars: byte-level vocabularies, those with byte tokens, and those whose
-// tokens are pieces of text or words with spaces between. Where a tokenizer
-// takes a space off a text's beginning, the first token must bring one.
+// tokens are pieces of text or words with spaces between.
 //
 // Owns the vocabulary as trees of bytes, and nothing of the
 // tokenizer; moved, never copied. Compile may be called from several threads.
@@ -104,7 +107,9 @@ class GrammarVocabulary {
 
   // A matcher at the beginning of a text. Fails where the grammar is wrong,
   // too large, or no token may begin; with kIo where memory does not suffice.
-  Result<GrammarMatcher> Compile(const Grammar& grammar) const;
+  Result<GrammarMatcher> Compile(
+      const Grammar& grammar,
+      AnswerPlace place = AnswerPlace::kBeginsText) const;
 
  private:
   struct Free {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "source_dir.h"
+#include "text/detokenizer.h"
 #include "text/grammar_case.h"
 
 namespace winnow {
@@ -108,6 +109,35 @@ TEST_P(GrammarSpellingTest, ChoicesAreSpelledToTheByte) {
     if (!text) continue;  // A way that no token goes on with.
     EXPECT_NE(std::ranges::find(words, *text), words.end()) << *text;
     seen.insert(*text);
+  }
+  EXPECT_EQ(seen.size(), words.size());
+}
+
+// Behind a prompt no space is lost: the choice is what the prompt's text has
+// more.
+TEST_P(GrammarSpellingTest, ChoicesGoOnBehindAPromptToTheByte) {
+  const std::vector<int32_t> prompt = tokenizer_.Encode("see", false).value();
+  Detokenizer before(tokenizer_, /*skip_special_tokens=*/true);
+  if (before.puts_spaces()) GTEST_SKIP() << "spaces are no token's own";
+  ASSERT_TRUE(before.Follow(prompt).ok());
+  EXPECT_FALSE(before.begins());
+  const std::string told = tokenizer_.Decode(prompt, true).value();
+  const std::vector<std::string>& words = GetParam().words;
+  const auto matcher = vocabulary_.Compile(
+      {GrammarKind::kChoice, json(words).dump()}, AnswerPlace::kFollowsText);
+  ASSERT_TRUE(matcher.ok()) << matcher.error().message;
+  std::set<std::string> seen;
+  for (int i = 0; i < 10 * kNumTexts; ++i) {
+    const auto tokens = DrawText(matcher->Clone(), tokenizer_.vocab_size(),
+                                 end_, kMaxDrawnTokens, random_);
+    if (!tokens) continue;  // A way that no token goes on with.
+    std::vector<int32_t> all = prompt;
+    all.insert(all.end(), tokens->begin(), tokens->end());
+    const std::string whole = tokenizer_.Decode(all, true).value();
+    ASSERT_TRUE(whole.starts_with(told)) << whole;
+    const std::string text = whole.substr(told.size());
+    EXPECT_NE(std::ranges::find(words, text), words.end()) << whole;
+    seen.insert(text);
   }
   EXPECT_EQ(seen.size(), words.size());
 }

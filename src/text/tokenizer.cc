@@ -1,5 +1,6 @@
 #include "text/tokenizer.h"
 
+#include <sstream>
 #include <utility>
 
 #include "base/file.h"
@@ -16,6 +17,10 @@ using internal::SliceOf;
 using internal::TakeError;
 using internal::TakeText;
 
+constexpr const char* kTokenizerName = "tokenizer.json";
+constexpr const char* kConfigName = "tokenizer_config.json";
+constexpr const char* kSpecialMapName = "special_tokens_map.json";
+constexpr const char* kAddedName = "added_tokens.json";
 // Larger files than any in use: 262,144 tokens take 33 MB.
 constexpr size_t kMaxTokenizerBytes = size_t{256} << 20;
 // What encoding takes for a byte of text, and decoding for an id.
@@ -49,26 +54,43 @@ Tokenizer::Tokenizer(Handle handle, std::string name)
 
 Result<Tokenizer> Tokenizer::Load(const std::filesystem::path& folder) {
   ASSIGN_OR_RETURN(const std::string json,
-                   ReadFile(folder / "tokenizer.json", kMaxTokenizerBytes));
-  ASSIGN_OR_RETURN(const auto config,
-                   internal::ReadIfThere(folder / "tokenizer_config.json",
-                                         kMaxTokenizerConfigBytes));
-  return FromJson(folder, json, config);
+                   ReadFile(folder / kTokenizerName, kMaxTokenizerBytes));
+  const auto read = [&folder](const char* name) {
+    return internal::ReadIfThere(folder / name, kMaxTokenizerConfigBytes);
+  };
+  ASSIGN_OR_RETURN(const auto config, read(kConfigName));
+  OlderTokenFiles older;
+  ASSIGN_OR_RETURN(older.special_map_json, read(kSpecialMapName));
+  ASSIGN_OR_RETURN(older.added_json, read(kAddedName));
+  return FromJson(folder, json, config, older);
 }
 
 Result<Tokenizer> Tokenizer::FromJson(
     const std::filesystem::path& folder, const std::string& tokenizer_json,
-    const std::optional<std::string>& tokenizer_config_json) {
+    const std::optional<std::string>& tokenizer_config_json,
+    const OlderTokenFiles& older) {
   winnow_text_ask_where_memory_ends(&GiveMemoryAway);
-  const std::string name = (folder / "tokenizer.json").string();
-  const std::string config_name = (folder / "tokenizer_config.json").string();
+  const std::string name = (folder / kTokenizerName).string();
+  const std::string config_name = (folder / kConfigName).string();
+  const std::string special_map_name = (folder / kSpecialMapName).string();
+  const std::string added_name = (folder / kAddedName).string();
   WinnowTokenizer* tokenizer = nullptr;
   WinnowOwnedText message{};
   const int32_t code = winnow_tokenizer_load(
       NamedTextOf(name, tokenizer_json),
-      NamedTextOf(config_name, tokenizer_config_json), &tokenizer, &message);
+      {.config = NamedTextOf(config_name, tokenizer_config_json),
+       .special_map = NamedTextOf(special_map_name, older.special_map_json),
+       .added = NamedTextOf(added_name, older.added_json)},
+      &tokenizer, &message);
   if (code != kWinnowTextOk) return TakeError(code, message);
   return Tokenizer(Handle(tokenizer), name);
+}
+
+std::vector<std::string> Tokenizer::Notes() const {
+  std::vector<std::string> notes;
+  std::istringstream lines(TakeText(winnow_tokenizer_notes(handle_.get())));
+  for (std::string line; std::getline(lines, line);) notes.push_back(line);
+  return notes;
 }
 
 Status Tokenizer::CheckText(std::string_view text) {

@@ -19,8 +19,15 @@ struct WinnowTokenizer;
 
 namespace winnow {
 
-// What tokenizer.json and tokenizer_config.json make of a text: the ids and
-// the text that Hugging Face's `tokenizers` gives.
+// What a folder may have beside tokenizer.json and tokenizer_config.json.
+struct OlderTokenFiles {
+  std::optional<std::string> special_map_json = {};  // special_tokens_map.json
+  std::optional<std::string> added_json = {};        // added_tokens.json
+};
+
+// What a folder's files make of a text: the ids and the text that Hugging
+// Face's `tokenizers` gives, with the special tokens that its `transformers`
+// adds where it loads the folder (rust/src/special_tokens.rs).
 //
 // Owns the loaded tokenizer; moved, never copied. const methods may be called
 // from several threads at once. Ids are in [0, vocab_size()); not every id
@@ -28,14 +35,16 @@ namespace winnow {
 // tokenizer.json is ignored: a prompt is never cut silently.
 class Tokenizer {
  public:
-  // Reads `folder`/tokenizer.json and, if there, tokenizer_config.json (for
-  // added tokens, the beginning and the end token).
+  // Reads `folder`/tokenizer.json and, if there, tokenizer_config.json,
+  // special_tokens_map.json and added_tokens.json (for added and special
+  // tokens, the beginning and the end token).
   static Result<Tokenizer> Load(const std::filesystem::path& folder);
 
   // The same from the files' contents. `folder` is only named in messages.
   static Result<Tokenizer> FromJson(
       const std::filesystem::path& folder, const std::string& tokenizer_json,
-      const std::optional<std::string>& tokenizer_config_json);
+      const std::optional<std::string>& tokenizer_config_json,
+      const OlderTokenFiles& older = {});
 
   // Fails where `text` is not UTF-8, naming the offset of the first bad byte:
   // what Encode says of it, without a tokenizer.
@@ -50,7 +59,8 @@ class Tokenizer {
       std::string_view text, bool add_special_tokens,
       const std::atomic<bool>* is_left = nullptr) const;
 
-  // The text of `ids`. Ids without a token count as absent.
+  // The text of `ids`. Ids without a token count as absent. Of a run of byte
+  // tokens that is not UTF-8 every byte is a replacement character.
   Result<std::string> Decode(std::span<const int32_t> ids,
                              bool skip_special_tokens) const;
 
@@ -69,9 +79,11 @@ class Tokenizer {
   // Whether `id` is left out of text where special tokens are skipped.
   bool IsSpecial(int32_t id) const;
 
-  // tokenizer_config.json's bos_token and eos_token, if it names them.
+  // The files' bos_token and eos_token, where they are in the vocabulary.
   std::optional<int32_t> bos_id() const { return bos_id_; }
   std::optional<int32_t> eos_id() const { return eos_id_; }
+  // What of the files beside tokenizer.json was left out, and why: a line each.
+  std::vector<std::string> Notes() const;
 
  private:
   friend class Detokenizer;

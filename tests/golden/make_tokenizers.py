@@ -62,6 +62,40 @@ def random_ids(vocab_size: int) -> list[list[int]]:
     ]
 
 
+def streamed(tokenizer: Tokenizer, ids: list[int], skip: bool) -> str:
+    """The text of a stream: of a run of byte tokens each character, and a
+    replacement character for each byte that belongs to none, as SentencePiece
+    0.2.1 decodes. `tokenizers` replaces all bytes of such a run."""
+    special = {
+        token.content
+        for token in tokenizer.get_added_tokens_decoder().values()
+        if token.special
+    }
+    tokens = [tokenizer.id_to_token(i) for i in ids]
+    tokens = [t for t in tokens if not (skip and t in special)]
+    mended: list[str] = []
+    while tokens:
+        run = 0
+        while run < len(tokens) and tokens[run].startswith("<0x"):
+            run += 1
+        raw = bytes(int(t[3:5], 16) for t in tokens[:run])
+        while raw:
+            for size in range(1, 5):
+                try:
+                    raw[:size].decode("utf-8")
+                except UnicodeDecodeError:
+                    continue
+                mended += [f"<0x{byte:02X}>" for byte in raw[:size]]
+                raw = raw[size:]
+                break
+            else:
+                mended.append("\ufffd")
+                raw = raw[1:]
+        mended += tokens[run : run + 1]
+        tokens = tokens[run + 1 :]
+    return tokenizer.decoder.decode(mended)
+
+
 def record(tokenizer: Tokenizer, strings: list[str]) -> dict[str, Any]:
     """The content of golden.json for one tokenizer."""
     prefix, suffix = ends_added(tokenizer)
@@ -84,6 +118,14 @@ def record(tokenizer: Tokenizer, strings: list[str]) -> dict[str, Any]:
         if whole[index] == first + body + last:
             whole[index] = None
     lists = random_ids(tokenizer.get_vocab_size())
+    streams = {}
+    if '"ByteFallback"' in tokenizer.to_str():
+        streams = {
+            "random_streamed": [streamed(tokenizer, i, False) for i in lists],
+            "random_streamed_skipped": [
+                streamed(tokenizer, i, True) for i in lists
+            ],
+        }
     return {
         "prefix": prefix,
         "suffix": suffix,
@@ -100,6 +142,7 @@ def record(tokenizer: Tokenizer, strings: list[str]) -> dict[str, Any]:
         "random_skipped": [
             tokenizer.decode(i, skip_special_tokens=True) for i in lists
         ],
+        **streams,
     }
 
 

@@ -24,13 +24,13 @@ def _hidden_for(num_tokens: int) -> int:
     return math.ceil(num_tokens / 64) * 64
 
 
-def _tokenizer(tokens: list[str], special: set[str]) -> dict:
+def _tokenizer(tokens: list[str], special: set[str], decoder: dict) -> dict:
     added = [{"id": i, "content": token, "single_word": False, "lstrip": False,
               "rstrip": False, "normalized": False, "special": token in special}
              for i, token in enumerate(tokens)]
     return {"version": "1.0", "truncation": None, "padding": None,
             "added_tokens": added, "normalizer": None, "pre_tokenizer": None,
-            "post_processor": None, "decoder": {"type": "Fuse"},
+            "post_processor": None, "decoder": decoder,
             "model": {"type": "WordLevel", "unk_token": UNKNOWN,
                       "vocab": {token: i for i, token in enumerate(tokens)}}}
 
@@ -73,8 +73,11 @@ def _write_weights(path: Path, follows: dict[int, int], hidden: int) -> None:
 
 
 def write_scripted_model(folder: Path, scripts: dict[str, list[str]],
-                         template: str, special: set[str] = frozenset()) -> None:
-    """Into a folder that is there. `special`: pieces that are special tokens."""
+                         template: str, special: set[str] = frozenset(),
+                         decoder: dict | None = None, **files: dict) -> None:
+    """Into a folder that is there. `special`: pieces that are special tokens.
+    `decoder`: the tokenizer's, else tokens are joined. `files`: what more
+    generation_config.json and its like hold, by their names less ".json"."""
     tokens = [UNKNOWN, BEGIN, END]
     follows = {}
     for name, pieces in scripts.items():
@@ -94,10 +97,14 @@ def write_scripted_model(folder: Path, scripts: dict[str, list[str]],
               "eos_token_id": 2, "torch_dtype": "float32"}
     for name, value in [("config.json", config),
                         ("tokenizer.json",
-                         _tokenizer(tokens, SPECIAL | set(special))),
+                         _tokenizer(tokens, SPECIAL | set(special),
+                                    decoder or {"type": "Fuse"})),
                         ("tokenizer_config.json",
                          {"bos_token": BEGIN, "eos_token": END,
                           "unk_token": UNKNOWN})]:
-        (folder / name).write_text(json.dumps(value))
+        more = files.pop(name.removesuffix(".json"), {})
+        (folder / name).write_text(json.dumps({**value, **more}))
+    for name, value in files.items():
+        (folder / f"{name}.json").write_text(json.dumps(value))
     (folder / "chat_template.jinja").write_text(template)
     _write_weights(folder / "model.safetensors", follows, hidden)

@@ -51,6 +51,21 @@ struct WinnowOwnedIds {
   size_t size;
 };
 
+// What a folder may have beside tokenizer.json.
+struct WinnowTokenFiles {
+  WinnowNamedText config;       // tokenizer_config.json
+  WinnowNamedText special_map;  // special_tokens_map.json
+  WinnowNamedText added;        // added_tokens.json
+};
+
+// What a token would add to a text, were it the next.
+struct WinnowTokenAddition {
+  WinnowOwnedText text;   // that would be certain
+  WinnowOwnedText bytes;  // its own
+  bool is_skipped;        // it is no token, or special ones are skipped
+  bool is_open;           // more text would be held back
+};
+
 // What one rendering of a chat template is about.
 struct WinnowChatInput {
   WinnowSlice messages;  // a JSON array
@@ -106,8 +121,8 @@ void winnow_ids_free(WinnowOwnedIds ids);
 // Fails where `text` is not UTF-8, naming the offset of the first bad byte.
 int32_t winnow_text_check_utf8(WinnowSlice text, WinnowOwnedText* error);
 
-// `json`: tokenizer.json. `config`: tokenizer_config.json, or absent.
-int32_t winnow_tokenizer_load(WinnowNamedText json, WinnowNamedText config,
+// `json`: tokenizer.json.
+int32_t winnow_tokenizer_load(WinnowNamedText json, WinnowTokenFiles files,
                               WinnowTokenizer** out, WinnowOwnedText* error);
 void winnow_tokenizer_free(WinnowTokenizer* tokenizer);
 // Once *is_left, one byte that another thread may set, is not 0, it is given
@@ -124,9 +139,11 @@ int32_t winnow_tokenizer_decode(const WinnowTokenizer* tokenizer,
 int32_t winnow_tokenizer_id_limit(const WinnowTokenizer* tokenizer);
 // The most bytes of a text that one token stands for; 0: nothing bounds it.
 size_t winnow_tokenizer_max_token_bytes(const WinnowTokenizer* tokenizer);
-// The ids of tokenizer_config.json's bos_token and eos_token, or -1.
+// The ids of the files' bos_token and eos_token, or -1.
 int32_t winnow_tokenizer_bos(const WinnowTokenizer* tokenizer);
 int32_t winnow_tokenizer_eos(const WinnowTokenizer* tokenizer);
+// What of the files was left out, a line each; may be empty.
+WinnowOwnedText winnow_tokenizer_notes(const WinnowTokenizer* tokenizer);
 // The id of a token, or -1.
 int32_t winnow_tokenizer_id_of(const WinnowTokenizer* tokenizer,
                                WinnowSlice token);
@@ -138,7 +155,22 @@ bool winnow_tokenizer_token_text(const WinnowTokenizer* tokenizer, int32_t id,
 // Keeps what it needs of `tokenizer`, which may be freed before it.
 WinnowDetokenizer* winnow_detokenizer_create(const WinnowTokenizer* tokenizer,
                                              bool skip_special_tokens);
+// At the same place.
+WinnowDetokenizer* winnow_detokenizer_clone(
+    const WinnowDetokenizer* detokenizer);
 void winnow_detokenizer_free(WinnowDetokenizer* detokenizer);
+// Whether what comes next is spelled otherwise for beginning a text.
+bool winnow_detokenizer_begins(const WinnowDetokenizer* detokenizer);
+// Whether the decoder puts spaces between tokens, which are no token's own.
+bool winnow_detokenizer_puts_spaces(const WinnowDetokenizer* detokenizer);
+// Goes on behind `ids`, whose text is not given. Nothing was pushed before.
+int32_t winnow_detokenizer_follow(WinnowDetokenizer* detokenizer,
+                                  const int32_t* ids, size_t num_ids,
+                                  WinnowOwnedText* error);
+// Changes nothing. Both texts of *out are given back by winnow_text_free.
+int32_t winnow_detokenizer_peek(const WinnowDetokenizer* detokenizer,
+                                int32_t id, WinnowTokenAddition* out,
+                                WinnowOwnedText* error);
 int32_t winnow_detokenizer_push(WinnowDetokenizer* detokenizer, int32_t id,
                                 WinnowOwnedText* out, WinnowOwnedText* error);
 int32_t winnow_detokenizer_finish(WinnowDetokenizer* detokenizer,
@@ -173,12 +205,14 @@ void winnow_vocabulary_free(WinnowVocabulary* vocabulary);
 int32_t winnow_schema_hold(WinnowSlice schema, int32_t rest,
                            WinnowOwnedText* out, WinnowOwnedText* error);
 
-// A matcher at the beginning of the text. It may outlive `vocabulary`.
+// A matcher at the beginning of an answer, which `begins` a text or goes on
+// behind one. It may outlive `vocabulary`.
 // `white_space`: an expression of what may stand between the tokens of a
 // schema's value, where it is not the usual; "": nothing.
 int32_t winnow_matcher_create(const WinnowVocabulary* vocabulary, int32_t kind,
                               WinnowSlice grammar, WinnowSlice white_space,
-                              WinnowMatcher** out, WinnowOwnedText* error);
+                              bool begins, WinnowMatcher** out,
+                              WinnowOwnedText* error);
 // At the same place. Those that were cloned from one another, and the one that
 // they come from, are used by one thread at a time.
 WinnowMatcher* winnow_matcher_clone(const WinnowMatcher* matcher);

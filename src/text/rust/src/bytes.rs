@@ -40,7 +40,7 @@ pub fn byte_char(byte: u8) -> char {
 }
 
 /// String::from_utf8_lossy for bytes that arrive in pieces.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct LossyUtf8 {
     /// The beginning of a character: at most three bytes.
     pending: Vec<u8>,

@@ -115,13 +115,15 @@ impl Vocabulary {
         Ok(Vocabulary { factory, leading_space, vocab_size, limits })
     }
 
-    /// A matcher at the beginning of the text. `white_space`: of a schema's
-    /// values, where it is not the usual.
+    /// A matcher at the beginning of an answer, which `begins` a text or goes
+    /// on behind one. `white_space`: of a schema's values, where it is not the
+    /// usual.
     pub fn compile(
         &self,
         kind: Kind,
         text: &str,
         white_space: Option<&str>,
+        begins: bool,
     ) -> Outcome<Matcher> {
         let most = self.limits.max_bytes;
         if text.len() > most {
@@ -132,7 +134,7 @@ impl Vocabulary {
         check_nesting(text)?;
         on_large_stack(|| {
             let mut grammars = user_grammars(kind, text, white_space)?;
-            if self.leading_space {
+            if self.leading_space && begins {
                 let outer = format!("start: \" \" @{USER}");
                 grammars.insert(0, GrammarWithLexer::from_lark(outer));
             }

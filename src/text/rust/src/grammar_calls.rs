@@ -85,6 +85,7 @@ pub unsafe extern "C" fn winnow_matcher_create(
     kind: i32,
     grammar: Slice,
     white_space: Slice,
+    begins: bool,
     out: *mut *mut Matcher,
     error: *mut Text,
 ) -> i32 {
@@ -97,7 +98,8 @@ pub unsafe extern "C" fn winnow_matcher_create(
                     Failure::new(Code::InvalidArgument, "no such kind")
                 })?;
                 let white_space = white_space.get().map(utf8).transpose()?;
-                vocabulary.compile(kind, utf8(grammar.bytes())?, white_space)
+                let text = utf8(grammar.bytes())?;
+                vocabulary.compile(kind, text, white_space, begins)
             },
         )
     }

@@ -1,14 +1,17 @@
 //! The C interface: winnow_text.h says what each function promises.
 //!
-//! The only unsafe code, beside grammar_calls and what asks the C library for
-//! times. Callers keep the header's contract: handles are live, slices
-//! readable, outputs writable.
+//! The only unsafe code, beside grammar_calls, detokenizer_calls and what asks
+//! the C library for times. Callers keep the header's contract: handles are
+//! live, slices readable, outputs writable.
 
+mod byte_fallback;
 mod bytes;
 mod charsmap;
 mod complaints;
 mod config;
 mod coverage;
+mod detokenizer;
+mod detokenizer_calls;
 mod dialect;
 mod failure;
 mod grammar;
@@ -21,6 +24,7 @@ mod schema_fit;
 mod schema_limits;
 mod schema_places;
 mod schema_uri;
+mod special_tokens;
 mod spelling;
 mod stack;
 mod stream;
@@ -32,8 +36,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use failure::{fenced, utf8, Code, Failure, Outcome};
+use special_tokens::Files;
 use template::{ChatTemplate, Input};
-use tokenizer::{Detokenizer, Tokenizer};
+use tokenizer::Tokenizer;
 
 /// A file's content and the name that messages give it.
 pub struct NamedText<'a> {
@@ -155,22 +160,37 @@ pub unsafe extern "C" fn winnow_text_check_utf8(
     unsafe { answer(error, |_| (), || utf8(text.bytes())) }
 }
 
+#[repr(C)]
+pub struct TokenFiles {
+    config: NamedSlice,
+    special_map: NamedSlice,
+    added: NamedSlice,
+}
+
 #[no_mangle]
 pub unsafe extern "C" fn winnow_tokenizer_load(
     json: NamedSlice,
-    config: NamedSlice,
+    files: TokenFiles,
     out: *mut *mut Arc<Tokenizer>,
     error: *mut Text,
 ) -> i32 {
     unsafe {
-        let (json, config) = (json.get(), config.get());
+        let json = json.get();
+        let config = files.config.get();
+        let special_map = files.special_map.get();
+        let added = files.added.get();
         answer(
             error,
             |tokenizer| out.write(Box::into_raw(Box::new(Arc::new(tokenizer)))),
             || {
                 let missing =
                     || Failure::new(Code::NotFound, "no tokenizer.json");
-                Tokenizer::load(&json.ok_or_else(missing)?, config.as_ref())
+                let files = Files {
+                    config: config.as_ref(),
+                    special_map: special_map.as_ref(),
+                    added: added.as_ref(),
+                };
+                Tokenizer::load(&json.ok_or_else(missing)?, &files)
             },
         )
     }
@@ -240,12 +260,17 @@ pub extern "C" fn winnow_tokenizer_id_limit(tokenizer: &Arc<Tokenizer>) -> i32 {
 
 #[no_mangle]
 pub extern "C" fn winnow_tokenizer_bos(tokenizer: &Arc<Tokenizer>) -> i32 {
-    id_or_none(tokenizer.bos())
+    id_or_none(tokenizer.named().bos)
 }
 
 #[no_mangle]
 pub extern "C" fn winnow_tokenizer_eos(tokenizer: &Arc<Tokenizer>) -> i32 {
-    id_or_none(tokenizer.eos())
+    id_or_none(tokenizer.named().eos)
+}
+
+#[no_mangle]
+pub extern "C" fn winnow_tokenizer_notes(tokenizer: &Arc<Tokenizer>) -> Text {
+    sure(text(String::new()), || text(tokenizer.named().notes.join("\n")))
 }
 
 #[no_mangle]
@@ -277,52 +302,6 @@ pub unsafe extern "C" fn winnow_tokenizer_token_text(
     let Some(token) = token else { return false };
     unsafe { out.write(text(token)) };
     true
-}
-
-#[no_mangle]
-pub extern "C" fn winnow_detokenizer_create(
-    tokenizer: &Arc<Tokenizer>,
-    skip_special_tokens: bool,
-) -> *mut Detokenizer {
-    sure(std::ptr::null_mut(), || {
-        let tokenizer = Arc::clone(tokenizer);
-        Box::into_raw(Box::new(Detokenizer::new(
-            tokenizer,
-            skip_special_tokens,
-        )))
-    })
-}
-
-#[no_mangle]
-pub unsafe extern "C" fn winnow_detokenizer_free(
-    detokenizer: *mut Detokenizer,
-) {
-    sure((), || drop(unsafe { Box::from_raw(detokenizer) }));
-}
-
-#[no_mangle]
-pub unsafe extern "C" fn winnow_detokenizer_push(
-    detokenizer: &mut Detokenizer,
-    id: i32,
-    out: *mut Text,
-    error: *mut Text,
-) -> i32 {
-    let push = || match u32::try_from(id) {
-        Ok(id) => detokenizer.push(id),
-        Err(_) => Ok(String::new()),
-    };
-    unsafe { answer(error, |piece| out.write(text(piece)), push) }
-}
-
-#[no_mangle]
-pub unsafe extern "C" fn winnow_detokenizer_finish(
-    detokenizer: &mut Detokenizer,
-    out: *mut Text,
-    error: *mut Text,
-) -> i32 {
-    unsafe {
-        answer(error, |rest| out.write(text(rest)), || detokenizer.finish())
-    }
 }
 
 #[no_mangle]

@@ -1,9 +1,10 @@
 //! What each token adds to a text, in bytes: the vocabulary as a grammar reads
 //! it.
 
+use crate::byte_fallback::fallback_byte;
 use crate::bytes::token_bytes;
 use crate::failure::{Code, Failure, Outcome};
-use crate::stream::{fallback_byte, Link, Needs, Stream};
+use crate::stream::{Link, Needs, Stream};
 use crate::tokenizer::Tokenizer;
 
 /// What stands before the name of a token that adds no text. No text has this

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use tokenizers::{Decoder, DecoderWrapper};
 
+use crate::byte_fallback::ByteRun;
 use crate::bytes::{token_bytes, LossyUtf8};
 use crate::failure::{Code, Failure, Outcome};
 
@@ -49,6 +50,7 @@ fn flatten(decoder: &DecoderWrapper, links: &mut Vec<Link>) {
 }
 
 /// The decoding of one sequence of tokens under way.
+#[derive(Clone)]
 pub struct Stream {
     stages: Vec<Stage>,
 }
@@ -67,7 +69,9 @@ impl Stream {
     pub fn new(links: Option<&[Link]>) -> Self {
         let stages = match links {
             None => vec![Stage::Spaced { first: true }],
-            Some(links) => links.iter().map(Stage::new).collect(),
+            Some(links) => (0..links.len())
+                .map(|i| Stage::new(&links[i], links.get(i + 1)))
+                .collect(),
         };
         Stream { stages }
     }
@@ -100,6 +104,57 @@ impl Stream {
         alone.then_some(needs)
     }
 
+    /// Whether no later token is spelled otherwise for being a text's first.
+    pub fn has_begun(&self) -> bool {
+        self.stages.iter().all(|stage| match stage {
+            Stage::Spaced { first } | Stage::FirstDiffers { first, .. } => {
+                !first
+            }
+            Stage::StripEnds(strip) => strip.start_left == 0,
+            _ => true,
+        })
+    }
+
+    /// Whether it puts spaces between tokens, which are no token's own.
+    pub fn puts_spaces(&self) -> bool {
+        self.stages.iter().any(|stage| match stage {
+            Stage::Spaced { .. } => true,
+            Stage::FirstDiffers { decoder, .. } => {
+                matches!(**decoder, DecoderWrapper::WordPiece(_))
+            }
+            _ => false,
+        })
+    }
+
+    /// Whether, once it has begun, what the next token gives depends on the
+    /// beginning of a character before it and on nothing else.
+    pub fn forgets(&self) -> bool {
+        self.stages.iter().all(|stage| match stage {
+            Stage::Spaced { .. }
+            | Stage::Each(_)
+            | Stage::FirstDiffers { .. }
+            | Stage::Fuse
+            | Stage::ByteLevel(_) => true,
+            Stage::ByteFallback(run) => run.by_character(),
+            Stage::StripEnds(strip) => strip.stop == 0,
+            Stage::Suffix { .. } | Stage::Ctc { .. } | Stage::Whole { .. } => {
+                false
+            }
+        })
+    }
+
+    /// Whatever comes next completes no character.
+    pub fn end_character(&mut self) -> Outcome<()> {
+        let mut tokens = Vec::new();
+        for stage in &mut self.stages {
+            tokens = stage.push_all(tokens)?;
+            if matches!(stage, Stage::ByteLevel(_) | Stage::ByteFallback(_)) {
+                stage.finish(&mut tokens)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Takes the next token; returns the text that is now certain.
     pub fn push(&mut self, token: String) -> Outcome<String> {
         let mut tokens = vec![token];
@@ -120,6 +175,7 @@ impl Stream {
     }
 }
 
+#[derive(Clone)]
 enum Stage {
     /// No decoder: a space before each token but the first.
     Spaced {
@@ -157,7 +213,8 @@ enum Stage {
 }
 
 impl Stage {
-    fn new(link: &Link) -> Self {
+    /// `next`: the link that takes what it emits.
+    fn new(link: &Link, next: Option<&Link>) -> Self {
         let decoder = Arc::clone(&link.decoder);
         match (&*link.decoder, link.fused) {
             (DecoderWrapper::Fuse(_), _) => Stage::Fuse,
@@ -165,7 +222,11 @@ impl Stage {
                 Stage::ByteLevel(LossyUtf8::default())
             }
             (DecoderWrapper::ByteFallback(_), false) => {
-                Stage::ByteFallback(ByteRun::default())
+                // Others see where a token ends.
+                let joins = next.is_none_or(|next| {
+                    matches!(*next.decoder, DecoderWrapper::Fuse(_))
+                });
+                Stage::ByteFallback(ByteRun::new(joins))
             }
             (DecoderWrapper::Replace(_) | DecoderWrapper::Strip(_), false) => {
                 Stage::Each(decoder)
@@ -273,71 +334,9 @@ fn replaces_one_char(decoder: &DecoderWrapper) -> bool {
     })
 }
 
-/// ByteFallback: a run of tokens <0x00> to <0xFF> is one string if it is valid
-/// UTF-8 as a whole, else a replacement character for every byte. So a run
-/// that may still be valid is held back; one that cannot be any more is not.
-#[derive(Default)]
-struct ByteRun {
-    bytes: Vec<u8>,
-    num_checked: usize,
-    broken: bool,
-}
-
-impl ByteRun {
-    fn push(&mut self, token: String, out: &mut Vec<String>) {
-        let Some(byte) = fallback_byte(&token) else {
-            self.end(out);
-            out.push(token);
-            return;
-        };
-        if !self.broken {
-            self.bytes.push(byte);
-            self.check();
-            if self.broken {
-                self.replace_bytes(out);
-            }
-        } else {
-            out.push(char::REPLACEMENT_CHARACTER.into());
-        }
-    }
-
-    fn check(&mut self) {
-        match std::str::from_utf8(&self.bytes[self.num_checked..]) {
-            Ok(_) => self.num_checked = self.bytes.len(),
-            Err(error) => {
-                self.num_checked += error.valid_up_to();
-                self.broken = error.error_len().is_some();
-            }
-        }
-    }
-
-    fn end(&mut self, out: &mut Vec<String>) {
-        if self.num_checked == self.bytes.len() && !self.bytes.is_empty() {
-            let bytes = std::mem::take(&mut self.bytes);
-            out.push(String::from_utf8(bytes).expect("checked byte by byte"));
-        } else {
-            self.replace_bytes(out);
-        }
-        *self = ByteRun::default();
-    }
-
-    fn replace_bytes(&mut self, out: &mut Vec<String>) {
-        for _ in self.bytes.drain(..) {
-            out.push(char::REPLACEMENT_CHARACTER.into());
-        }
-    }
-}
-
-/// The byte that a token of ByteFallback stands for.
-pub fn fallback_byte(token: &str) -> Option<u8> {
-    if token.len() != 6 || !token.starts_with("<0x") || !token.ends_with('>') {
-        return None;
-    }
-    u8::from_str_radix(&token[3..5], 16).ok()
-}
-
 /// Strip on the fused token: up to `start` characters at its beginning, up to
 /// `stop` at its end. Of a trailing run the last `stop` are held back.
+#[derive(Clone)]
 struct StripEnds {
     content: char,
     start_left: usize,

@@ -1,20 +1,17 @@
 //! A tokenizer of the `tokenizers` crate, loaded with the checks that the
 //! crate leaves to its callers.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use serde::Deserialize;
 use tokenizers::tokenizer::{
-    AddedToken, Encoding, Model, OffsetType, PreTokenizer, Tokenizer as Inner,
+    Encoding, Model, OffsetType, PreTokenizer, Tokenizer as Inner,
 };
 
 use crate::charsmap::check_charsmaps;
-use crate::config::{parse_config, token_content};
 use crate::coverage::max_token_bytes;
 use crate::failure::{fenced, Code, Failure, Outcome};
 use crate::growth::check_growth;
-use crate::stream::{chain, Link, Stream};
+use crate::special_tokens::{add_special_tokens, check_id, Files, Named};
+use crate::stream::{chain, Link};
 use crate::NamedText;
 
 /// Ids cross the interface as int32.
@@ -26,8 +23,7 @@ pub struct Tokenizer {
     links: Option<Vec<Link>>,
     id_limit: u32,
     max_token_bytes: Option<usize>,
-    bos: Option<u32>,
-    eos: Option<u32>,
+    named: Named,
 }
 
 /// What of tokenizer.json is checked beside the crate. It reads the added
@@ -46,57 +42,20 @@ struct DeclaredId {
     content: String,
 }
 
-/// An entry of "added_tokens_decoder" in tokenizer_config.json.
-#[derive(Deserialize)]
-struct ConfigToken {
-    content: String,
-    #[serde(default)]
-    single_word: bool,
-    #[serde(default)]
-    lstrip: bool,
-    #[serde(default)]
-    rstrip: bool,
-    normalized: Option<bool>,
-    #[serde(default)]
-    special: bool,
-}
-
-impl ConfigToken {
-    fn added(&self) -> AddedToken {
-        AddedToken::from(self.content.clone(), self.special)
-            .single_word(self.single_word)
-            .lstrip(self.lstrip)
-            .rstrip(self.rstrip)
-            .normalized(self.normalized.unwrap_or(!self.special))
-    }
-}
-
 impl Tokenizer {
-    pub fn load(
-        json: &NamedText,
-        config: Option<&NamedText>,
-    ) -> Outcome<Tokenizer> {
+    pub fn load(json: &NamedText, files: &Files) -> Outcome<Tokenizer> {
         // The crate panics at some broken files: a fence for each file, so
         // that the failure names the right one.
         let mut inner =
             fenced(|| parse(json)).map_err(|failure| failure.of(&json.name))?;
-        let (mut bos, mut eos) = (None, None);
-        if let Some(config) = config {
-            let value = parse_config(config)?;
-            fenced(|| add_config_tokens(&mut inner, &value))
-                .map_err(|failure| failure.of(&config.name))?;
-            let id_of = |key| {
-                token_content(&value, key).and_then(|t| inner.token_to_id(&t))
-            };
-            (bos, eos) = (id_of("bos_token"), id_of("eos_token"));
-        }
+        let named = add_special_tokens(&mut inner, files)?;
         let (id_limit, links, max_token_bytes) = fenced(|| {
             let links = inner.get_decoder().map(chain);
             let most = max_token_bytes(json.text, &inner);
             Ok((id_limit(&inner)?, links, most))
         })
         .map_err(|failure| failure.of(&json.name))?;
-        Ok(Tokenizer { inner, links, id_limit, max_token_bytes, bos, eos })
+        Ok(Tokenizer { inner, links, id_limit, max_token_bytes, named })
     }
 
     /// `is_left`: whether nobody waits for it any more; asked between the
@@ -178,12 +137,8 @@ impl Tokenizer {
         self.max_token_bytes
     }
 
-    pub fn bos(&self) -> Option<u32> {
-        self.bos
-    }
-
-    pub fn eos(&self) -> Option<u32> {
-        self.eos
+    pub fn named(&self) -> &Named {
+        &self.named
     }
 
     pub fn token_text(&self, id: u32) -> Option<String> {
@@ -195,8 +150,11 @@ impl Tokenizer {
     }
 
     pub fn is_special(&self, id: u32) -> bool {
-        let added = self.inner.get_added_vocabulary();
-        self.token_text(id).is_some_and(|token| added.is_special_token(&token))
+        self.token_text(id).is_some_and(|token| self.is_special_token(&token))
+    }
+
+    pub fn is_special_token(&self, token: &str) -> bool {
+        self.inner.get_added_vocabulary().is_special_token(token)
     }
 }
 
@@ -229,46 +187,6 @@ fn parse(json: &NamedText) -> Outcome<Inner> {
     Ok(inner)
 }
 
-/// Adds what tokenizer_config.json knows of added tokens and tokenizer.json
-/// does not, in the order of the ids, as Hugging Face transformers does.
-fn add_config_tokens(
-    inner: &mut Inner,
-    config: &serde_json::Value,
-) -> Outcome<()> {
-    let Some(entries) = config.get("added_tokens_decoder") else {
-        return Ok(());
-    };
-    let entries = BTreeMap::<u32, ConfigToken>::deserialize(entries).map_err(
-        |error| {
-            Failure::new(
-                Code::Corrupt,
-                format!("added_tokens_decoder: {error}"),
-            )
-        },
-    )?;
-    let tokens: Vec<AddedToken> =
-        entries.values().map(ConfigToken::added).collect();
-    inner.add_tokens(&tokens);
-    for (id, token) in &entries {
-        check_id(inner, &token.content, *id)?;
-    }
-    Ok(())
-}
-
-fn check_id(inner: &Inner, content: &str, declared: u32) -> Outcome<()> {
-    match inner.token_to_id(content) {
-        Some(id) if id == declared => Ok(()),
-        None if content.is_empty() => Ok(()), // The crate ignores it.
-        id => {
-            let id = id.map_or("none".to_owned(), |id| id.to_string());
-            let what = format!(
-                "added token {content:?} must have the id {declared}, has {id}"
-            );
-            Err(Failure::new(Code::Corrupt, what))
-        }
-    }
-}
-
 /// One more than the highest id.
 fn id_limit(inner: &Inner) -> Outcome<u32> {
     let vocab = inner.get_vocab(true);
@@ -281,37 +199,4 @@ fn id_limit(inner: &Inner) -> Outcome<u32> {
         return Err(Failure::new(Code::Corrupt, what));
     }
     Ok(id + 1)
-}
-
-/// The tokens of one sequence on their way to text.
-pub struct Detokenizer {
-    tokenizer: Arc<Tokenizer>,
-    stream: Stream,
-    skip_special_tokens: bool,
-}
-
-impl Detokenizer {
-    pub fn new(tokenizer: Arc<Tokenizer>, skip_special_tokens: bool) -> Self {
-        let stream = Stream::new(tokenizer.links.as_deref());
-        Detokenizer { tokenizer, stream, skip_special_tokens }
-    }
-
-    /// Ids that name no token, and special ones where they are skipped, count
-    /// as absent, as in Tokenizer::decode.
-    pub fn push(&mut self, id: u32) -> Outcome<String> {
-        let inner = &self.tokenizer.inner;
-        let Some(token) = inner.id_to_token(id) else {
-            return Ok(String::new());
-        };
-        if self.skip_special_tokens
-            && inner.get_added_vocabulary().is_special_token(&token)
-        {
-            return Ok(String::new());
-        }
-        self.stream.push(token)
-    }
-
-    pub fn finish(&mut self) -> Outcome<String> {
-        self.stream.finish()
-    }
 }
