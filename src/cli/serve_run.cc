@@ -163,12 +163,18 @@ Status ServeRun::ReadChatTemplate() {
   }
   ASSIGN_OR_RETURN(const std::string text,
                    ReadFile(flags_.chat_template, kMaxTemplateBytes));
-  std::optional<std::string> config;
-  const auto config_file = folder / "tokenizer_config.json";
-  if (std::filesystem::exists(config_file)) {
-    ASSIGN_OR_RETURN(config, ReadFile(config_file, kMaxTemplateBytes));
-  }
-  Result<ChatTemplate> given = ChatTemplate::FromText(folder, text, config);
+  ChatTemplateFiles files = {.chat_template_jinja = text};
+  const auto read =
+      [&](const char* name) -> Result<std::optional<std::string>> {
+    const auto path = folder / name;
+    if (!std::filesystem::exists(path)) return std::optional<std::string>();
+    ASSIGN_OR_RETURN(std::string content, ReadFile(path, kMaxTemplateBytes));
+    return std::optional(std::move(content));
+  };
+  ASSIGN_OR_RETURN(files.tokenizer_config_json, read("tokenizer_config.json"));
+  ASSIGN_OR_RETURN(files.special_tokens_map_json,
+                   read("special_tokens_map.json"));
+  Result<ChatTemplate> given = ChatTemplate::FromText(folder, files);
   if (!given.ok()) {
     return MakeError(ErrorCode::kCorrupt, "--chat-template {}: {}",
                      flags_.chat_template, given.error().message);

@@ -41,21 +41,6 @@ std::vector<int32_t> SpecialMarkers(std::span<const std::string_view> markers,
   return ids;
 }
 
-// Behind the text of a chat's last message: where a template puts it, there the
-// message's own end marks begin.
-constexpr std::string_view kEndMark = "WINNOW_GOES_ON_HERE";
-
-// Empty where that message has no text.
-std::string WithEndMarked(const std::string& messages_json) {
-  const std::vector<std::string_view> messages = ElementsOf(messages_json);
-  if (messages.empty()) return {};
-  const std::string_view content = MemberOf(messages.back(), "content");
-  if (!content.starts_with('"')) return {};
-  const auto end = content.data() + content.size() - 1 - messages_json.data();
-  std::string marked = messages_json;
-  return marked.insert(static_cast<size_t>(end), kEndMark);
-}
-
 // Whether an answer to this prompt goes on with a thought.
 bool BeginsThought(const CompletionRequest& request, std::string_view prompt) {
   if (!request.continues_message) return EndsInThoughtTag(prompt);
@@ -115,29 +100,20 @@ Result<std::string> PromptEncoder::Render(
                       "object with \"name\" and \"parameters\")");
   }
   ChatInput input;
-  const std::string marked = request.continues_message
-                                 ? WithEndMarked(request.messages_json)
-                                 : std::string();
-  if (request.continues_message && marked.empty()) {
-    return WrongField("continue_final_message",
-                      "false: the last message has no text");
-  }
-  input.messages_json =
-      request.continues_message ? marked : request.messages_json;
+  input.messages_json = request.messages_json;
   const std::string variables =
       WithThoughts(request.template_json, request.thoughts, thought_style_);
   input.extra_json = variables;
   input.now_unix_s = std::time(nullptr);
   input.add_generation_prompt = request.add_generation_prompt;
+  input.continue_last = request.continues_message;
   // What follows in the same role is one turn of Anthropic's.
   const bool joins_users = request.endpoint == Endpoint::kMessages ||
                            request.endpoint == Endpoint::kMessageTokens;
   Result<std::string> text = RenderTurns(*chat_template_, input, joins_users);
-  if (text.ok() && request.continues_message) {
-    const size_t end = text->rfind(kEndMark);
-    if (end != std::string::npos) return text->substr(0, end);
+  if (!text.ok() && text.error().code == ErrorCode::kNotFound) {
     return WrongField("continue_final_message",
-                      "false: the template does not write the last message");
+                      "false: " + WithoutFolder(text.error().message));
   }
   if (text.ok() || text.error().code == ErrorCode::kIo) return text;
   return MakeError(ErrorCode::kInvalidArgument, "request: field {}: {}",

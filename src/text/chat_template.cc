@@ -1,6 +1,8 @@
 #include "text/chat_template.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <utility>
 
 #include "base/file.h"
@@ -20,6 +22,26 @@ constexpr size_t kMaxTemplateBytes = size_t{4} << 20;
 constexpr size_t kRenderingBytes = 64;
 constexpr size_t kRenderedBytes = size_t{256} << 20;
 
+constexpr const char* kAdditional = "additional_chat_templates";
+
+using NamedTemplates = std::vector<std::pair<std::string, std::string>>;
+
+// Each *.jinja of the folder, which need not exist, by its name.
+Result<NamedTemplates> ReadAdditional(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> paths;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (entry.path().extension() == ".jinja") paths.push_back(entry.path());
+  }
+  std::ranges::sort(paths);
+  NamedTemplates templates;
+  for (const std::filesystem::path& path : paths) {
+    ASSIGN_OR_RETURN(std::string text, ReadFile(path, kMaxTemplateBytes));
+    templates.emplace_back(path.stem().string(), std::move(text));
+  }
+  return templates;
+}
+
 }  // namespace
 
 Result<std::string> MessagesJson(std::span<const ChatMessage> messages) {
@@ -38,32 +60,52 @@ void ChatTemplate::Free::operator()(WinnowChatTemplate* chat_template) const {
 }
 
 Result<ChatTemplate> ChatTemplate::Load(const std::filesystem::path& folder) {
-  ASSIGN_OR_RETURN(const auto jinja, ReadIfThere(folder / "chat_template.jinja",
-                                                 kMaxTemplateBytes));
+  ChatTemplateFiles files;
   ASSIGN_OR_RETURN(
-      const auto config,
+      files.chat_template_jinja,
+      ReadIfThere(folder / "chat_template.jinja", kMaxTemplateBytes));
+  ASSIGN_OR_RETURN(
+      files.tokenizer_config_json,
       ReadIfThere(folder / "tokenizer_config.json", kMaxTokenizerConfigBytes));
-  return FromText(folder, jinja, config);
+  ASSIGN_OR_RETURN(files.special_tokens_map_json,
+                   ReadIfThere(folder / "special_tokens_map.json",
+                               kMaxTokenizerConfigBytes));
+  ASSIGN_OR_RETURN(files.additional, ReadAdditional(folder / kAdditional));
+  return FromText(folder, files);
 }
 
-Result<ChatTemplate> ChatTemplate::FromText(
-    const std::filesystem::path& folder,
-    const std::optional<std::string>& chat_template_jinja,
-    const std::optional<std::string>& tokenizer_config_json) {
-  const std::string jinja_name = (folder / "chat_template.jinja").string();
-  const std::string config_name = (folder / "tokenizer_config.json").string();
+Result<ChatTemplate> ChatTemplate::FromText(const std::filesystem::path& folder,
+                                            const ChatTemplateFiles& files) {
+  const auto path = [&](const std::string& name) {
+    return (folder / name).string();
+  };
+  const std::string jinja = path("chat_template.jinja");
+  const std::string config = path("tokenizer_config.json");
+  const std::string special_map = path("special_tokens_map.json");
+  std::vector<std::string> paths;
+  paths.reserve(files.additional.size());  // Slices of them are kept.
+  std::vector<WinnowNamedTemplate> additional;
+  for (const auto& [name, text] : files.additional) {
+    paths.push_back((folder / kAdditional / (name + ".jinja")).string());
+    additional.push_back(
+        {SliceOf(name), {SliceOf(paths.back()), SliceOf(text)}});
+  }
   WinnowChatTemplate* chat_template = nullptr;
   WinnowOwnedText message{};
-  const int32_t code =
-      winnow_chat_template_load(NamedTextOf(jinja_name, chat_template_jinja),
-                                NamedTextOf(config_name, tokenizer_config_json),
-                                &chat_template, &message);
+  const int32_t code = winnow_chat_template_load(
+      {.jinja = NamedTextOf(jinja, files.chat_template_jinja),
+       .config = NamedTextOf(config, files.tokenizer_config_json),
+       .special_map = NamedTextOf(special_map, files.special_tokens_map_json),
+       .additional = additional.data(),
+       .num_additional = additional.size()},
+      &chat_template, &message);
   if (code == kWinnowTextOk) return ChatTemplate(Handle(chat_template));
   const Error error = internal::TakeError(code, message);
   if (error.code != ErrorCode::kNotFound) return error;
   return MakeError(ErrorCode::kNotFound,
-                   "{}: no chat template (looked for chat_template.jinja and "
-                   "\"chat_template\" in tokenizer_config.json)",
+                   "{}: no chat template (looked for chat_template.jinja, "
+                   "additional_chat_templates/ and \"chat_template\" in "
+                   "tokenizer_config.json)",
                    folder.string());
 }
 
@@ -75,9 +117,9 @@ Result<std::string> ChatTemplate::Render(const ChatInput& input) const {
                        kRenderedBytes + kRenderingBytes * num_bytes));
   WinnowOwnedText text{};
   WinnowOwnedText message{};
-  const WinnowChatInput given = {SliceOf(input.messages_json),
-                                 SliceOf(input.extra_json), input.now_unix_s,
-                                 input.add_generation_prompt};
+  const WinnowChatInput given = {
+      SliceOf(input.messages_json), SliceOf(input.extra_json), input.now_unix_s,
+      input.add_generation_prompt, input.continue_last};
   const int32_t code =
       winnow_chat_template_render(handle_.get(), given, &text, &message);
   if (code != kWinnowTextOk) return internal::TakeError(code, message);

@@ -9,6 +9,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/result.h"
 
@@ -38,32 +40,46 @@ struct ChatInput {
   int64_t now_unix_s = 0;
   // Whether the text ends where the assistant's answer begins.
   bool add_generation_prompt = true;
+  // Whether it ends where the last message's text does, which goes on: without
+  // blanks there where the template trims them.
+  bool continue_last = false;
+};
+
+// The files of a checkpoint that a chat's text depends on.
+struct ChatTemplateFiles {
+  std::optional<std::string> chat_template_jinja = {};
+  std::optional<std::string> tokenizer_config_json = {};
+  std::optional<std::string> special_tokens_map_json = {};
+  // additional_chat_templates/NAME.jinja: each name and text.
+  std::vector<std::pair<std::string, std::string>> additional = {};
 };
 
 // A checkpoint's chat template, rendered as Hugging Face transformers does:
-// Jinja with Python's str and dict methods, tojson as json.dumps, and
-// raise_exception, strftime_now, break, continue.
+// Python's Jinja (rust/src/jinja) with tojson as json.dumps, raise_exception,
+// strftime_now, break, continue.
 //
 // Owns the compiled template; moved, never copied. Render may be called from
 // several threads at once. A rendering's steps, depth and output are bounded.
 // The text holds the special tokens: encode it without adding any.
 class ChatTemplate {
  public:
-  // Takes `folder`/chat_template.jinja, else "chat_template" of
-  // tokenizer_config.json: a string, or a list of {"name", "template"} with
-  // one named "default" and perhaps one named "tool_use", which then renders
-  // what has tools. Fails with kNotFound where there is none, with the line
-  // where its syntax is wrong.
+  // Takes `folder`/chat_template.jinja and additional_chat_templates/, else
+  // "chat_template" of tokenizer_config.json: a string, or a list of {"name",
+  // "template"} with one named "default". One named "tool_use" renders what
+  // has tools, and one that "chat_template" among the variables names what
+  // asks for it. Fails with kNotFound where there is none, with the line where
+  // its syntax is wrong.
   static Result<ChatTemplate> Load(const std::filesystem::path& folder);
 
   // The same from the files' contents. `folder` is only named in messages.
-  static Result<ChatTemplate> FromText(
-      const std::filesystem::path& folder,
-      const std::optional<std::string>& chat_template_jinja,
-      const std::optional<std::string>& tokenizer_config_json);
+  static Result<ChatTemplate> FromText(const std::filesystem::path& folder,
+                                       const ChatTemplateFiles& files);
 
-  // Fails with the template's line where it raises or misuses a value, and
-  // where it takes too many steps or writes too much.
+  // Contents are a string or a list of parts {"type": "text", "text"}; the
+  // template gets what it reads of both. Fails with the template's line where
+  // it raises or misuses a value, where it takes too many steps or writes too
+  // much, and where it reads contents and writes nothing of them; with
+  // kNotFound where the text of `continue_last` is not there.
   Result<std::string> Render(const ChatInput& input) const;
 
   // The source of the template that renders chats with tools.

@@ -35,7 +35,8 @@ class ChatTemplateGoldenTest : public testing::TestWithParam<std::string> {};
 
 TEST_P(ChatTemplateGoldenTest, RendersLikeTransformers) {
   const auto chat_template = ChatTemplate::FromText(
-      kChatFolder, ReadText(kChatFolder / (GetParam() + ".jinja")), {});
+      kChatFolder,
+      {.chat_template_jinja = ReadText(kChatFolder / (GetParam() + ".jinja"))});
   ASSERT_TRUE(chat_template.ok()) << chat_template.error().message;
   const auto golden =
       ordered_json::parse(ReadText(kChatFolder / (GetParam() + ".json")));

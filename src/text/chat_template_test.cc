@@ -17,7 +17,9 @@ constexpr std::string_view kHello =
 
 ChatTemplate MakeTemplate(const std::string& jinja,
                           const std::optional<std::string>& config = {}) {
-  return ChatTemplate::FromText("dir", jinja, config).value();
+  return ChatTemplate::FromText("dir", {.chat_template_jinja = jinja,
+                                        .tokenizer_config_json = config})
+      .value();
 }
 
 std::string Text(const std::string& jinja, std::string_view extra = "{}") {
@@ -53,7 +55,8 @@ TEST(ChatTemplateTest, TakesSpecialTokensFromTheConfig) {
 TEST(ChatTemplateTest, FindsTheTemplate) {
   const auto rendered = [](const std::optional<std::string>& jinja,
                            const std::optional<std::string>& config) {
-    const auto found = ChatTemplate::FromText("dir", jinja, config);
+    const auto found = ChatTemplate::FromText(
+        "dir", {.chat_template_jinja = jinja, .tokenizer_config_json = config});
     return found.ok() ? found->Render({"[]"}).value() : found.error().message;
   };
   EXPECT_EQ(rendered("a", R"({"chat_template": "b"})"), "a");
@@ -70,20 +73,150 @@ TEST(ChatTemplateTest, FindsTheTemplate) {
             "list of {name, template}");
   EXPECT_TRUE(rendered({}, "{").starts_with("dir/tokenizer_config.json: "));
   const std::string none =
-      "dir: no chat template (looked for chat_template.jinja and "
-      "\"chat_template\" in tokenizer_config.json)";
+      "dir: no chat template (looked for chat_template.jinja, "
+      "additional_chat_templates/ and \"chat_template\" in "
+      "tokenizer_config.json)";
   EXPECT_EQ(rendered({}, {}), none);
   EXPECT_EQ(rendered({}, "{}"), none);
 }
 
 TEST(ChatTemplateTest, ToolsMayHaveATemplateOfTheirOwn) {
-  const auto both = ChatTemplate::FromText("dir", {}, R"({"chat_template": [
+  const auto both = ChatTemplate::FromText(
+      "dir", {.tokenizer_config_json = R"({"chat_template": [
       {"name": "tool_use", "template": "t{{ tools | length }}"},
-      {"name": "default", "template": "d"}]})");
+      {"name": "default", "template": "d"}]})"});
   EXPECT_EQ(both->Render({"[]", R"({"tools": [{}]})"}).value(), "t1");
   EXPECT_EQ(both->Render({"[]", R"({"tools": null})"}).value(), "d");
   EXPECT_EQ(both->ToolSource(), "t{{ tools | length }}");
   EXPECT_EQ(MakeTemplate("{{ tools }}").ToolSource(), "{{ tools }}");
+}
+
+// save_pretrained of transformers writes so what a model has beside its main
+// template; one file goes before all templates in the config.
+TEST(ChatTemplateTest, FindsNamedTemplates) {
+  ChatTemplateFiles files = {
+      .chat_template_jinja = "d",
+      .tokenizer_config_json = R"({"chat_template": [
+          {"name": "default", "template": "c"},
+          {"name": "rag", "template": "r"}]})",
+      .additional = {{"tool_use", "t{{ tools | length }}"}, {"brief", "b"}}};
+  const auto text = [&](std::string_view extra) {
+    const auto named = ChatTemplate::FromText("dir", files).value();
+    const auto rendered = named.Render({"[]", extra});
+    return rendered.ok() ? *rendered : rendered.error().message;
+  };
+  EXPECT_EQ(text("{}"), "d");
+  EXPECT_EQ(text(R"({"tools": [{}]})"), "t1");
+  EXPECT_EQ(text(R"({"chat_template": "brief", "tools": [{}]})"), "b");
+  EXPECT_EQ(text(R"({"chat_template": "rag"})"),
+            "chat_template must be a template's name, one of \"default\", "
+            "\"tool_use\", \"brief\", is \"rag\"");
+  files.chat_template_jinja = std::nullopt;
+  EXPECT_EQ(text("{}"), "c");
+  files.additional.clear();
+  EXPECT_EQ(text(R"({"chat_template": "rag"})"), "r");
+  files.tokenizer_config_json = std::nullopt;
+  files.additional = {{"brief", "b"}};
+  EXPECT_EQ(text("{}"),
+            "has no template named \"default\": chat_template must be the "
+            "name of one");
+}
+
+TEST(ChatTemplateTest, ReadsAFolderOfTemplates) {
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) /
+      fmt::format("chat_templates_test_{}", getpid());
+  std::filesystem::create_directories(folder / "additional_chat_templates");
+  const auto write = [&](const char* name, const char* text) {
+    ASSERT_TRUE(WriteFile(folder / name, text).ok());
+  };
+  write("chat_template.jinja", "{{ bos_token }}{{ image_token }}");
+  write("tokenizer_config.json", R"({"bos_token": "<s>"})");
+  write("special_tokens_map.json",
+        R"({"bos_token": {"content": "<b>"}, "image_token": "<i>"})");
+  write("additional_chat_templates/tool_use.jinja", "{{ 1 / 0 }}");
+  const auto read = ChatTemplate::Load(folder).value();
+  EXPECT_EQ(read.Render({kHello}).value(), "<b><i>");
+  const auto failed = read.Render({kHello, R"({"tools": []})"});
+  EXPECT_TRUE(failed.error().message.ends_with(
+      "additional_chat_templates/tool_use.jinja: line 1: division by zero"));
+  std::filesystem::remove_all(folder);
+}
+
+// As transformers 5: what special_tokens_map.json says goes first unless the
+// config lists its added tokens; names of a model's own are variables, too.
+TEST(ChatTemplateTest, TakesSpecialTokensFromAllFiles) {
+  const auto text = [](const std::string& config) {
+    return ChatTemplate::FromText(
+               "dir", {.chat_template_jinja = "{{ eos_token }}{{ boi_token }}"
+                                              "{{ x_token }}",
+                       .tokenizer_config_json = config,
+                       .special_tokens_map_json =
+                           R"({"eos_token": {"content": "<m>"}})"})
+        .value()
+        .Render({kHello})
+        .value();
+  };
+  EXPECT_EQ(text(R"({"eos_token": "</s>", "x_token": "<x>",
+                     "extra_special_tokens": {"boi_token": "<boi>"}})"),
+            "<m><boi><x>");
+  EXPECT_EQ(text(R"({"eos_token": "</s>", "added_tokens_decoder": {}})"),
+            "</s>");
+}
+
+constexpr std::string_view kParts =
+    R"([{"role": "user", "content": [{"type": "text", "text": " a "},
+                                     {"type": "text", "text": "b"}]}])";
+
+TEST(ChatTemplateTest, GivesATemplateTheContentsThatItReads) {
+  const auto both = [](const std::string& jinja) {
+    const ChatTemplate made = MakeTemplate(jinja);
+    const auto text = [&](std::string_view messages) {
+      const auto rendered = made.Render({messages});
+      return rendered.ok() ? *rendered : rendered.error().message;
+    };
+    return text(kHello) + "|" + text(kParts);
+  };
+  const std::string parts =
+      "{% for p in messages[0].content %}{{ p.text | trim }}{% endfor %}";
+  const std::string text = "{{ messages[0].content }}";
+  EXPECT_EQ(both(text), " Hello | a b");
+  EXPECT_EQ(both(parts), "Hello|ab");
+  EXPECT_EQ(both("{% if messages[0].content is string %}" + text +
+                 "{% else %}" + parts + "{% endif %}"),
+            " Hello |ab");
+}
+
+TEST(ChatTemplateTest, RefusesAPromptThatSaysNothing) {
+  EXPECT_EQ(Text("{{ messages[0].content.parts }}"),
+            "error: dir/chat_template.jinja: the text has nothing of what the "
+            "messages say: the template reads contents of another form; give "
+            "messages contents that it reads, or the server another template "
+            "(--chat-template)");
+  EXPECT_EQ(Text("{{ messages[0].content | upper | trim }}"), "HELLO");
+  EXPECT_EQ(Text("{{ messages[0].role }}"), "user");
+}
+
+// The rule of transformers' continue_final_message.
+TEST(ChatTemplateTest, ContinuesWhereTheTemplateEndsAText) {
+  const auto end = [](const std::string& filter, std::string_view said) {
+    ChatInput input;
+    const std::string messages =
+        fmt::format(R"([{{"role": "assistant", "content": "{}"}}])", said);
+    input.messages_json = messages;
+    input.continue_last = true;
+    const auto text =
+        MakeTemplate("<{{ messages[0].content" + filter + " }}>").Render(input);
+    return text.ok() ? *text : text.error().message;
+  };
+  EXPECT_EQ(end("", " a\\n\\n"), "< a\n\n");
+  EXPECT_EQ(end(" | trim", " a\\n\\n"), "<a");
+  EXPECT_EQ(end("[:1]", "a"), "the template does not write the last message");
+  EXPECT_EQ(MakeTemplate("x")
+                .Render({.messages_json = "[]", .continue_last = true})
+                .error()
+                .message,
+            "the last message has no text");
 }
 
 TEST(ChatTemplateTest, LoadsAFolder) {
@@ -153,19 +286,20 @@ TEST(ChatTemplateTest, ShowsTheClockItIsGiven) {
 }
 
 TEST(ChatTemplateTest, NamesTheLineOfWhatGoesWrong) {
-  const auto broken = ChatTemplate::FromText("dir", "a\n{% if %}\n", {});
+  const auto broken =
+      ChatTemplate::FromText("dir", {.chat_template_jinja = "a\n{% if %}\n"});
   ASSERT_FALSE(broken.ok());
   EXPECT_EQ(broken.error().message,
-            "dir/chat_template.jinja: line 2: syntax error: unexpected end of "
-            "block");
+            "dir/chat_template.jinja: line 2: syntax error: Expected an "
+            "expression, got end of statement block");
   EXPECT_EQ(Text("a\n\n{{ raise_exception('roles\nmust alternate') }}"),
             "error: dir/chat_template.jinja: line 3: roles must alternate");
   EXPECT_EQ(Text("\n{{ nothing.at.all }}"),
-            "error: dir/chat_template.jinja: line 2: undefined value");
+            "error: dir/chat_template.jinja: line 2: 'nothing' is undefined");
   EXPECT_EQ(Text("{{ nothing | tojson }}"),
-            "error: dir/chat_template.jinja: line 1: could not serialize to "
-            "value: tojson: undefined cannot be written as JSON");
-  EXPECT_TRUE(Text("{{ 'x' | guess }}").ends_with("guess is unknown"));
+            "error: dir/chat_template.jinja: line 1: Object of type Undefined "
+            "is not JSON serializable");
+  EXPECT_TRUE(Text("{{ 'x' | guess }}").ends_with("No filter named 'guess'."));
   EXPECT_TRUE(Text("{% include 'other' %}").starts_with("error: "));
 }
 
@@ -189,8 +323,8 @@ TEST(ChatTemplateTest, EndsWhateverTheTemplateDoes) {
             "steps, does not");
   EXPECT_EQ(Text("{% set x = 'y' * 100000 %}" + forever +
                  "{{ x }}{% endfor %}{% endfor %}"),
-            "error: dir/chat_template.jinja: text must be at most 67108864 "
-            "bytes, is longer");
+            "error: dir/chat_template.jinja: line 1: text must be at most "
+            "67108864 bytes, is longer");
   EXPECT_TRUE(Text("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}")
                   .starts_with("error: dir/chat_template.jinja: line 1: "));
   // A list in a list in a list.
@@ -198,8 +332,8 @@ TEST(ChatTemplateTest, EndsWhateverTheTemplateDoes) {
                  "{% for b in range(900) %}{% set ns.x = [ns.x] %}"
                  "{% endfor %}{% endfor %}done"),
             "done");
-  const auto deep =
-      ChatTemplate::FromText("dir", "{{" + std::string(100'000, '('), {});
+  const auto deep = ChatTemplate::FromText(
+      "dir", {.chat_template_jinja = "{{" + std::string(100'000, '(')});
   EXPECT_FALSE(deep.ok());
 }
 

@@ -129,7 +129,9 @@ TEST_F(TextMemoryTest, AGrammarIsRefusedOrDone) {
 
 TEST_F(TextMemoryTest, AConversationIsRefusedOrDone) {
   const ChatTemplate chat_template =
-      ChatTemplate::FromText("here", "{{ messages[0].content }}", {}).value();
+      ChatTemplate::FromText(
+          "here", {.chat_template_jinja = "{{ messages[0].content }}"})
+          .value();
   const std::string messages = R"([{"role": "user", "content": ")" +
                                FilledWith("hello ", 100'000) + R"("}])";
   const auto render = [&] {

@@ -15,7 +15,7 @@ if(WINNOW_FUZZ)
   set(library ${target_dir}/${cargo_target}/release/libwinnow_text.a)
 endif()
 
-file(GLOB sources CONFIGURE_DEPENDS ${crate}/src/*.rs)
+file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${crate}/src/*.rs)
 add_custom_command(
   OUTPUT ${library}
   COMMAND ${CMAKE_COMMAND} -E env ${cargo_environment} ${WINNOW_CARGO} build

@@ -72,6 +72,22 @@ struct WinnowChatInput {
   WinnowSlice extra;     // a JSON object: more variables; or absent
   int64_t now_unix_s;    // what the template's clock shows
   bool add_generation_prompt;
+  bool continue_last;  // the text ends where the last message's does
+};
+
+// A template beside the main one.
+struct WinnowNamedTemplate {
+  WinnowSlice name;
+  WinnowNamedText file;
+};
+
+// The files that a chat's text depends on; each may be absent.
+struct WinnowTemplateFiles {
+  WinnowNamedText jinja;        // chat_template.jinja
+  WinnowNamedText config;       // tokenizer_config.json
+  WinnowNamedText special_map;  // special_tokens_map.json
+  const WinnowNamedTemplate* additional;
+  size_t num_additional;
 };
 
 // What a grammar's text is.
@@ -176,15 +192,15 @@ int32_t winnow_detokenizer_push(WinnowDetokenizer* detokenizer, int32_t id,
 int32_t winnow_detokenizer_finish(WinnowDetokenizer* detokenizer,
                                   WinnowOwnedText* out, WinnowOwnedText* error);
 
-// `jinja`: chat_template.jinja, which goes first; `config`:
-// tokenizer_config.json. Either may be absent.
-int32_t winnow_chat_template_load(WinnowNamedText jinja, WinnowNamedText config,
+int32_t winnow_chat_template_load(WinnowTemplateFiles files,
                                   WinnowChatTemplate** out,
                                   WinnowOwnedText* error);
 void winnow_chat_template_free(WinnowChatTemplate* chat_template);
 // The source of the template that renders chats with tools.
 WinnowOwnedText winnow_chat_template_tool_source(
     const WinnowChatTemplate* chat_template);
+// kWinnowTextNotFound: `continue_last`, and the last message has no text, or
+// the template does not write it.
 int32_t winnow_chat_template_render(const WinnowChatTemplate* chat_template,
                                     WinnowChatInput input, WinnowOwnedText* out,
                                     WinnowOwnedText* error);

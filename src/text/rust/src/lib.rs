@@ -1,25 +1,26 @@
 //! The C interface: winnow_text.h says what each function promises.
 //!
-//! The only unsafe code, beside grammar_calls, detokenizer_calls and what asks
-//! the C library for times. Callers keep the header's contract: handles are
-//! live, slices readable, outputs writable.
+//! The only unsafe code, beside grammar_calls, detokenizer_calls,
+//! template_calls and what asks the C library for times. Callers keep the
+//! header's contract: handles are live, slices readable, outputs writable.
 
 mod byte_fallback;
 mod bytes;
 mod charsmap;
 mod complaints;
 mod config;
+mod contents;
 mod coverage;
 mod detokenizer;
 mod detokenizer_calls;
-mod dialect;
 mod failure;
 mod grammar;
 mod grammar_calls;
 mod growth;
 mod held_schema;
+mod jinja;
 mod memory;
-mod python_json;
+mod messages;
 mod schema_fit;
 mod schema_limits;
 mod schema_places;
@@ -29,6 +30,8 @@ mod spelling;
 mod stack;
 mod stream;
 mod template;
+mod template_calls;
+mod template_tokens;
 mod tokenizer;
 mod white_space;
 
@@ -37,7 +40,6 @@ use std::sync::Arc;
 
 use failure::{fenced, utf8, Code, Failure, Outcome};
 use special_tokens::Files;
-use template::{ChatTemplate, Input};
 use tokenizer::Tokenizer;
 
 /// A file's content and the name that messages give it.
@@ -302,65 +304,4 @@ pub unsafe extern "C" fn winnow_tokenizer_token_text(
     let Some(token) = token else { return false };
     unsafe { out.write(text(token)) };
     true
-}
-
-#[no_mangle]
-pub unsafe extern "C" fn winnow_chat_template_load(
-    jinja: NamedSlice,
-    config: NamedSlice,
-    out: *mut *mut ChatTemplate,
-    error: *mut Text,
-) -> i32 {
-    unsafe {
-        let (jinja, config) = (jinja.get(), config.get());
-        answer(
-            error,
-            |template| out.write(Box::into_raw(Box::new(template))),
-            || ChatTemplate::load(jinja.as_ref(), config.as_ref()),
-        )
-    }
-}
-
-#[no_mangle]
-pub unsafe extern "C" fn winnow_chat_template_free(
-    chat_template: *mut ChatTemplate,
-) {
-    sure((), || drop(unsafe { Box::from_raw(chat_template) }));
-}
-
-#[no_mangle]
-pub unsafe extern "C" fn winnow_chat_template_tool_source(
-    chat_template: &ChatTemplate,
-) -> Text {
-    sure(text(String::new()), || text(chat_template.tool_source()))
-}
-
-#[repr(C)]
-pub struct ChatInput {
-    messages: Slice,
-    extra: Slice,
-    now_unix_s: i64,
-    add_generation_prompt: bool,
-}
-
-#[no_mangle]
-pub unsafe extern "C" fn winnow_chat_template_render(
-    chat_template: &ChatTemplate,
-    input: ChatInput,
-    out: *mut Text,
-    error: *mut Text,
-) -> i32 {
-    unsafe {
-        let input = Input {
-            messages: input.messages.bytes(),
-            extra: input.extra.get(),
-            now_unix_s: input.now_unix_s,
-            add_generation_prompt: input.add_generation_prompt,
-        };
-        answer(
-            error,
-            |rendered| out.write(text(rendered)),
-            || chat_template.render(&input),
-        )
-    }
 }

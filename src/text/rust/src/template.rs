@@ -1,37 +1,40 @@
 //! Chat templates as Hugging Face transformers renders them.
 
-use std::io;
+use std::rc::Rc;
 
-use minijinja::value::Serde;
-use minijinja::{context, Environment, ErrorKind, Value};
 use serde_json::Value as Json;
 
-use crate::config::{parse_config, token_content};
-use crate::dialect;
+use crate::config::parse_config;
+use crate::contents::{Contents, Reading};
 use crate::failure::{Code, Failure, Outcome};
+use crate::jinja::{self, read_json, Kind, Limits, Template, Value};
+use crate::messages::{adapted, continued, says_nothing, Continued};
 use crate::stack::on_large_stack;
+use crate::template_tokens::{special_tokens, SpecialTokens};
 use crate::NamedText;
 
-/// Instructions of minijinja's machine; a conversation of a thousand messages
-/// takes some 10^5.
-const MAX_STEPS: u64 = 10_000_000;
-const MAX_OUTPUT_BYTES: usize = 64 << 20;
-/// How deep macros call one another. A list in a list in a list, built by a
-/// loop of MAX_STEPS, is freed by recursion too: on_large_stack.
-const MAX_DEPTH: usize = 100;
+/// A conversation of a thousand messages takes some 10^5 steps. Macros are
+/// called no deeper than is useful. A list in a list in a list, built by a
+/// loop of so many steps, is freed by recursion too: on_large_stack.
+const LIMITS: Limits =
+    Limits { max_steps: 10_000_000, max_bytes: 64 << 20, max_depth: 100 };
 
-const NAME: &str = "chat";
+const DEFAULT: &str = "default";
 /// Where a checkpoint has another template for chats with tools.
-const TOOL_NAME: &str = "tool_use";
-const SPECIAL_TOKENS: [&str; 7] = [
-    "bos_token",
-    "eos_token",
-    "unk_token",
-    "sep_token",
-    "pad_token",
-    "cls_token",
-    "mask_token",
-];
+const TOOL_USE: &str = "tool_use";
+
+/// The files of a checkpoint that a chat's text depends on.
+#[derive(Default)]
+pub struct Files<'a> {
+    /// chat_template.jinja, which goes before all templates in `config`.
+    pub jinja: Option<NamedText<'a>>,
+    /// tokenizer_config.json
+    pub config: Option<NamedText<'a>>,
+    /// special_tokens_map.json
+    pub special_map: Option<NamedText<'a>>,
+    /// Each by its name and its file: additional_chat_templates/NAME.jinja.
+    pub additional: Vec<(String, NamedText<'a>)>,
+}
 
 /// What one rendering is about.
 pub struct Input<'a> {
@@ -43,200 +46,277 @@ pub struct Input<'a> {
     /// What the template's clock shows.
     pub now_unix_s: i64,
     pub add_generation_prompt: bool,
+    /// Whether the text ends where the last message's does.
+    pub continue_last: bool,
 }
 
-/// A compiled template and the special tokens it may name. Threads may share
+/// One of a checkpoint's templates.
+struct Named {
+    name: String,
+    /// Where it came from: what its errors name.
+    origin: String,
+    template: Template,
+    contents: Contents,
+}
+
+/// Compiled templates and the special tokens they may name. Threads may share
 /// it.
 pub struct ChatTemplate {
-    environment: Environment<'static>,
-    /// Where the template came from: what its errors name.
+    templates: Vec<Named>,
+    special_tokens: SpecialTokens,
+}
+
+/// A template's name, where it came from and its text.
+struct Source {
+    name: String,
     origin: String,
-    special_tokens: Vec<(&'static str, String)>,
+    text: String,
 }
 
 impl ChatTemplate {
-    /// `jinja` goes before "chat_template" in `config`.
-    pub fn load(
-        jinja: Option<&NamedText>,
-        config: Option<&NamedText>,
-    ) -> Outcome<ChatTemplate> {
-        let parsed =
-            config.map(parse_config).transpose()?.unwrap_or(Json::Null);
-        let (origin, sources) = match (jinja, config) {
-            (Some(jinja), _) => {
-                let source = crate::failure::utf8(jinja.text)
-                    .map_err(|f| f.of(&jinja.name))?;
-                (jinja.name.clone(), vec![(NAME, source.to_owned())])
-            }
-            (None, Some(config)) => {
-                let origin = format!("{}: chat_template", config.name);
-                let sources =
-                    config_sources(&parsed).map_err(|f| f.of(&origin))?;
-                (origin, sources)
-            }
-            (None, None) => {
-                return Err(Failure::new(Code::NotFound, "no chat template"))
-            }
-        };
-        let special_tokens = SPECIAL_TOKENS
-            .into_iter()
-            .filter_map(|key| Some((key, token_content(&parsed, key)?)))
-            .collect();
-        let environment =
-            on_large_stack(|| compile(sources)).map_err(|f| f.of(&origin))?;
-        Ok(ChatTemplate { environment, origin, special_tokens })
+    pub fn load(files: &Files) -> Outcome<ChatTemplate> {
+        let config = files.config.as_ref().map(parse_config).transpose()?;
+        let special_map =
+            files.special_map.as_ref().map(parse_config).transpose()?;
+        let config = config.unwrap_or(Json::Null);
+        let special_tokens = special_tokens(&config, special_map.as_ref());
+        let sources = sources(files, &config)?;
+        let templates = on_large_stack(|| {
+            sources
+                .into_iter()
+                .map(|source| compile(source, &special_tokens))
+                .collect()
+        })?;
+        Ok(ChatTemplate { templates, special_tokens })
     }
 
     /// The source of the template that renders chats with tools.
     pub fn tool_source(&self) -> String {
-        [TOOL_NAME, NAME]
+        [TOOL_USE, DEFAULT]
             .into_iter()
-            .find_map(|name| self.environment.get_template(name).ok())
-            .map_or(String::new(), |template| template.source().to_owned())
+            .find_map(|name| self.named(name))
+            .map_or(String::new(), |named| named.template.source().to_owned())
+    }
+
+    fn named(&self, name: &str) -> Option<&Named> {
+        self.templates.iter().find(|named| named.name == name)
     }
 
     pub fn render(&self, input: &Input) -> Outcome<String> {
-        let messages = argument("messages", input.messages)?;
-        if !messages.is_array() {
-            return Err(invalid("messages: must be a JSON array"));
-        }
-        let extra = argument("extra", input.extra.unwrap_or(b"{}"))?;
-        if !extra.is_object() {
-            return Err(invalid("extra: must be a JSON object"));
-        }
-        let (add_generation_prompt, now) =
-            (input.add_generation_prompt, input.now_unix_s);
-        let with_tools =
-            extra.get("tools").is_some_and(|tools| !tools.is_null())
-                && self.environment.get_template(TOOL_NAME).is_ok();
-        let name = if with_tools { TOOL_NAME } else { NAME };
+        let messages = text_of("messages", input.messages)?;
+        let extra = text_of("extra", input.extra.unwrap_or(b"{}"))?;
         on_large_stack(|| {
-            let clock = move |format: String| dialect::strftime(now, &format);
-            let given = context! {
-                messages => Value::from(Serde(&messages)),
-                strftime_now => Value::from_function(clock),
+            let read = |name: &str, text| {
+                read_json(text)
+                    .map_err(|error| invalid(error.message()).of(name))
             };
-            let defaults = context! {
-                tools => (), documents => (), add_generation_prompt
+            let Value::List(messages) = read("messages", messages)? else {
+                return Err(invalid("messages: must be a JSON array"));
             };
-            let tokens = Value::from_pairs(self.special_tokens.iter().cloned());
-            let asked = Value::from(Serde(&extra));
-            self.run(
-                name,
-                context! { ..given, ..asked, ..tokens, ..defaults },
+            let Value::Dict(extra) = read("extra", extra)? else {
+                return Err(invalid("extra: must be a JSON object"));
+            };
+            let named = self.chosen(&extra)?;
+            self.render_named(named, &messages, &extra, input).map_err(
+                |failure| match failure.code {
+                    Code::NotFound => failure,
+                    _ => failure.of(&named.origin),
+                },
             )
         })
-        .map_err(|failure| failure.of(&self.origin))
     }
 
-    fn run(&self, name: &str, variables: Value) -> Outcome<String> {
-        let mut output = Bounded::default();
-        let template =
-            self.environment.get_template(name).map_err(|e| told(&e))?;
-        match template.render_captured_to(variables, &mut output) {
-            Ok(_) => Ok(String::from_utf8_lossy(&output.bytes).into_owned()),
-            Err(_) if output.full => Err(Failure::new(
-                Code::ResourceExhausted,
-                format!(
-                    "text must be at most {MAX_OUTPUT_BYTES} bytes, is longer"
-                ),
-            )),
-            Err(error) => Err(told(&error)),
+    /// The one that is asked for, or that is meant for a chat with tools.
+    fn chosen(&self, extra: &jinja::Dict) -> Outcome<&Named> {
+        let asked = extra.get_str("chat_template").and_then(Value::as_str);
+        if let Some(name) = asked {
+            return self.named(name).ok_or_else(|| {
+                let names: Vec<String> = self
+                    .templates
+                    .iter()
+                    .map(|named| format!("{:?}", named.name))
+                    .collect();
+                invalid(format!(
+                    "chat_template must be a template's name, one of {}, is \
+                     {name:?}",
+                    names.join(", ")
+                ))
+            });
         }
+        let with_tools = extra
+            .get_str("tools")
+            .is_some_and(|tools| !matches!(tools, Value::None));
+        let tool_use = with_tools.then(|| self.named(TOOL_USE)).flatten();
+        tool_use.or_else(|| self.named(DEFAULT)).ok_or_else(|| {
+            Failure::new(
+                Code::InvalidArgument,
+                format!(
+                    "has no template named {DEFAULT:?}: chat_template must be \
+                     the name of one"
+                ),
+            )
+        })
+    }
+
+    fn render_named(
+        &self,
+        named: &Named,
+        messages: &[Value],
+        extra: &jinja::Dict,
+        input: &Input,
+    ) -> Outcome<String> {
+        let mut messages = messages.to_vec();
+        if input.continue_last {
+            messages = continued(messages)?;
+        }
+        let messages = adapted(messages, &named.contents);
+        let mut given = vec![
+            ("tools", Value::None),
+            ("documents", Value::None),
+            ("add_generation_prompt", Value::from(input.add_generation_prompt)),
+        ];
+        for (name, token) in &self.special_tokens {
+            given.push((name, Value::text(token)));
+        }
+        for (name, value) in extra.entries() {
+            let name = name.as_str().unwrap_or_default();
+            if !matches!(name, "messages" | "strftime_now" | "chat_template") {
+                given.push((name, value.clone()));
+            }
+        }
+        given.push(("messages", Value::List(Rc::new(messages.clone()))));
+        let text = named
+            .template
+            .render(&given, input.now_unix_s, LIMITS)
+            .map_err(|error| told(&error))?;
+        let text = match input.continue_last {
+            true => Continued::of(&text)?,
+            false => text,
+        };
+        if says_nothing(named.template.source(), &messages, &text) {
+            return Err(invalid(
+                "the text has nothing of what the messages say: the template \
+                 reads contents of another form; give messages contents that \
+                 it reads, or the server another template (--chat-template)",
+            ));
+        }
+        Ok(text)
     }
 }
 
-/// A template's name here and its text.
-type Source = (&'static str, String);
-
-fn compile(sources: Vec<Source>) -> Outcome<Environment<'static>> {
-    let mut environment = dialect::environment();
-    environment.set_fuel(Some(MAX_STEPS));
-    environment.set_recursion_limit(MAX_DEPTH);
-    for (name, source) in sources {
-        environment
-            .add_template_owned(name, dialect::without_generation_tags(&source))
-            .map_err(|e| told(&e))?;
-    }
-    Ok(environment)
+fn compile(source: Source, tokens: &SpecialTokens) -> Outcome<Named> {
+    let Source { name, origin, text } = source;
+    let template =
+        Template::parse(&text).map_err(|error| told(&error).of(&origin))?;
+    let reading = Reading::new(&template, tokens, name == TOOL_USE);
+    let contents = reading.contents();
+    Ok(Named { name, origin, template, contents })
 }
 
-/// "chat_template": a string, or a list of {"name", "template"}, of which the
-/// one named "default" must be there and "tool_use" may be.
-fn config_sources(config: &Json) -> Outcome<Vec<Source>> {
+/// As transformers 5: files go before the templates in the config, all of them
+/// where one is the default's.
+fn sources(files: &Files, config: &Json) -> Outcome<Vec<Source>> {
+    let mut sources = Vec::new();
+    let mut of_file = |name: &str, file: &NamedText| {
+        let text =
+            crate::failure::utf8(file.text).map_err(|f| f.of(&file.name))?;
+        sources.push(Source {
+            name: name.to_owned(),
+            origin: file.name.clone(),
+            text: text.to_owned(),
+        });
+        Ok(())
+    };
+    if let Some(jinja) = &files.jinja {
+        of_file(DEFAULT, jinja)?;
+    }
+    for (name, file) in &files.additional {
+        of_file(name, file)?;
+    }
+    if sources.iter().any(|source| source.name == DEFAULT) {
+        return Ok(sources);
+    }
+    let none = || Failure::new(Code::NotFound, "no chat template");
+    let found = match &files.config {
+        None => Err(none()),
+        Some(file) => {
+            let origin = format!("{}: chat_template", file.name);
+            config_sources(config, &origin).map_err(|f| f.of(&origin))
+        }
+    };
+    match found {
+        Ok(others) => {
+            let is_new =
+                |other: &Source| sources.is_empty() || other.name == DEFAULT;
+            let others: Vec<Source> =
+                others.into_iter().filter(is_new).collect();
+            sources.extend(others);
+            Ok(sources)
+        }
+        Err(failure) if failure.code == Code::NotFound => {
+            match sources.is_empty() {
+                true => Err(failure),
+                false => Ok(sources),
+            }
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+/// "chat_template": a string, or a list of {"name", "template"}.
+fn config_sources(config: &Json, origin: &str) -> Outcome<Vec<Source>> {
     let corrupt = |what: &str| Failure::new(Code::Corrupt, what);
+    const WANTED: &str = "must be a string or a list of {name, template}";
+    let source = |name: &str, text: &str| Source {
+        name: name.to_owned(),
+        origin: origin.to_owned(),
+        text: text.to_owned(),
+    };
     match config.get("chat_template") {
         None | Some(Json::Null) => {
             Err(Failure::new(Code::NotFound, "not there"))
         }
-        Some(Json::String(source)) => Ok(vec![(NAME, source.clone())]),
+        Some(Json::String(text)) => Ok(vec![source(DEFAULT, text)]),
         Some(Json::Array(named)) => {
-            let find = |name: &str| {
-                named
-                    .iter()
-                    .find(|entry| entry["name"] == name)
-                    .and_then(|entry| entry["template"].as_str())
-            };
-            let main = find("default").ok_or_else(|| {
-                corrupt("must have a template named \"default\"")
-            })?;
-            let mut sources = vec![(NAME, main.to_owned())];
-            sources
-                .extend(find(TOOL_NAME).map(|text| (TOOL_NAME, text.into())));
+            let mut sources = Vec::new();
+            for entry in named {
+                let text = entry["template"].as_str();
+                match (entry["name"].as_str(), text) {
+                    (Some(name), Some(text)) => {
+                        sources.push(source(name, text))
+                    }
+                    (Some(_), None) => (),
+                    _ => return Err(corrupt(WANTED)),
+                }
+            }
+            if sources.iter().all(|source| source.name != DEFAULT) {
+                return Err(corrupt("must have a template named \"default\""));
+            }
             Ok(sources)
         }
-        Some(_) => {
-            Err(corrupt("must be a string or a list of {name, template}"))
-        }
+        Some(_) => Err(corrupt(WANTED)),
     }
 }
 
-fn argument(name: &str, json: &[u8]) -> Outcome<Json> {
-    crate::failure::utf8(json).map_err(|failure| failure.of(name))?;
-    serde_json::from_slice(json).map_err(|error| invalid(error).of(name))
+fn text_of<'a>(name: &str, json: &'a [u8]) -> Outcome<&'a str> {
+    crate::failure::utf8(json).map_err(|failure| failure.of(name))
 }
 
 fn invalid(what: impl std::fmt::Display) -> Failure {
     Failure::new(Code::InvalidArgument, what)
 }
 
-/// minijinja's error in one line: where, what.
-fn told(error: &minijinja::Error) -> Failure {
+/// A template's error in one line: where, what.
+fn told(error: &jinja::Error) -> Failure {
+    let code = match error.kind() {
+        Kind::Steps | Kind::Size => Code::ResourceExhausted,
+        Kind::Syntax | Kind::Raised => Code::InvalidArgument,
+    };
     let line =
         error.line().map_or(String::new(), |line| format!("line {line}: "));
-    if error.kind() == ErrorKind::OutOfFuel {
-        let what = format!("{line}must end within {MAX_STEPS} steps, does not");
-        return Failure::new(Code::ResourceExhausted, what);
-    }
-    let mut what = match (error.kind(), error.detail()) {
-        (ErrorKind::InvalidOperation, Some(detail)) => detail.to_owned(),
-        (kind, Some(detail)) => format!("{kind}: {detail}"),
-        (kind, None) => kind.to_string(),
+    let syntax = match error.kind() {
+        Kind::Syntax => "syntax error: ",
+        _ => "",
     };
-    if let Some(source) = std::error::Error::source(error) {
-        what = format!("{what}: {source}");
-    }
-    Failure::new(Code::InvalidArgument, format!("{line}{what}"))
-}
-
-/// A text that refuses to grow beyond MAX_OUTPUT_BYTES.
-#[derive(Default)]
-struct Bounded {
-    bytes: Vec<u8>,
-    full: bool,
-}
-
-impl io::Write for Bounded {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.bytes.len() + bytes.len() > MAX_OUTPUT_BYTES {
-            self.full = true;
-            return Err(io::Error::from(io::ErrorKind::WriteZero));
-        }
-        self.bytes.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+    Failure::new(code, format!("{line}{syntax}{}", error.message()))
 }
