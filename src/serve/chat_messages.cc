@@ -90,6 +90,7 @@ class MessageReader {
   const json given_;
   std::string role_;
   json content_;
+  std::string parts_;  // of the content, if it has texts alone; empty: none
   std::string calls_;  // a list; empty: none
   std::string text_;   // members, with a comma before each
 };
@@ -152,6 +153,8 @@ Status MessageReader::ReadContent(bool is_last) {
     return NothingTold(told.untold_field);
   }
   content_ = std::move(told.text);
+  // Some templates read parts; ChatTemplate puts them together for others.
+  if (role_ != "system") parts_ = TextPartsJson(Value("content"));
   // No word is put into the model's own mouth for what is left out.
   const bool is_own = role_ == "assistant" || role_ == "system";
   if (is_own && !told.untold_field.empty()) content_ = "";
@@ -176,7 +179,7 @@ void MessageReader::AddRead(std::string_view name) {
     text_ += fmt::format(",\"{}\":{}", name, value);
   };
   if (name == "role") add(json(role_).dump());
-  if (name == "content") add(content_.dump());
+  if (name == "content") add(parts_.empty() ? content_.dump() : parts_);
   if (name == kCallsName && !calls_.empty()) add(calls_);
   const bool content_is_next = name == "role" && !given_.contains("content");
   if (content_is_next) AddRead("content");

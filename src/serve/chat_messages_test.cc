@@ -35,7 +35,7 @@ TEST(ChatMessagesTest, EveryKindOfMessageIsTold) {
       {R"({"role":"developer","content":"a","name":null})",
        R"({"role":"system","content":"a"})"},
       {R"({"content":[{"type":"text","text":"a"}],"x":[1.0],"role":"user"})",
-       R"({"content":"a","x":[1.0],"role":"user"})"},
+       R"({"content":[{"type":"text","text":"a"}],"x":[1.0],"role":"user"})"},
       {R"({"role":"user","content":[{"type":"text","text":"a"},)"
        R"({"type":"image_url","image_url":{"url":"u"}},)"
        R"({"type":"input_audio","input_audio":{}},)"
@@ -87,6 +87,17 @@ TEST(ChatMessagesTest, EveryKindOfMessageIsTold) {
                              R"(,{"role":"user","content":"?"}])");
     EXPECT_EQ(told.left_out, each.left_out) << each.message;
   }
+}
+
+// Some templates read parts; the system's text may be placed elsewhere.
+TEST(ChatMessagesTest, PartsOfTextStayParts) {
+  const std::string parts = R"("content":[{"text":"a","type":"input_text"},)"
+                            R"({"type":"text","text":"b","z":1}]})";
+  EXPECT_EQ(TellChat(R"({"role":"assistant",)" + parts).text,
+            R"([{"role":"assistant","content":[{"type":"text","text":"a"},)"
+            R"({"type":"text","text":"b"}]}])");
+  EXPECT_EQ(TellChat(R"({"role":"system",)" + parts).text,
+            R"([{"role":"system","content":"ab"}])");
 }
 
 TEST(ChatMessagesTest, AKindIsNamedOnce) {

@@ -65,17 +65,17 @@ TEST(CompletionRequestTest, ReadsMessages) {
       R"({"type":"text","text":"hi"}]},)"
       R"({"role":"assistant","tool_calls":[]},)"
       R"({"role":"assistant","content":null,"reasoning":"So."}],)"
-      R"("chat_template_kwargs":{"enable_thinking":false}})",
+      R"("chat_template_kwargs":{"z":1.0,"enable_thinking":false}})",
       kChat);
   ASSERT_TRUE(parsed.ok()) << parsed.error().message;
   const json messages = json::parse(parsed->messages_json);
   EXPECT_EQ(messages[0]["role"], "system");
-  EXPECT_EQ(messages[1]["content"], "Say hi");
+  EXPECT_EQ(messages[1]["content"][1]["text"], "hi");
   EXPECT_EQ(messages[1]["name"], "Ann");
   EXPECT_EQ(messages[2]["content"], "");
   EXPECT_EQ(messages[3]["content"], "");
   EXPECT_EQ(messages[3]["reasoning_content"], "So.");
-  EXPECT_EQ(json::parse(parsed->template_json)["enable_thinking"], false);
+  EXPECT_EQ(parsed->template_json, R"({"z":1.0,"enable_thinking":false})");
   EXPECT_FALSE(parsed->add_special_tokens);
 }
 

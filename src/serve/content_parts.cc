@@ -40,6 +40,20 @@ Error NothingTold(const std::string& field) {
                     "else: the model reads text alone");
 }
 
+std::string TextPartsJson(const json& content) {
+  if (!content.is_array() || content.empty()) return {};
+  std::string list;
+  for (const json& part : content) {
+    const json type = part.is_object() ? part.value("type", json()) : json();
+    const json text = part.is_object() ? part.value("text", json()) : json();
+    if (!type.is_string() || !text.is_string()) return {};
+    if (!IsOf(kTextTypes, type.get<std::string>())) return {};
+    list += fmt::format(R"({}{{"type":"text","text":{}}})",
+                        list.empty() ? "" : ",", text.dump());
+  }
+  return "[" + list + "]";
+}
+
 Result<std::string> StringIn(const json& object, const std::string& field,
                              const char* name) {
   const json value = object.value(name, json());

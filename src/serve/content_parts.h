@@ -69,6 +69,10 @@ class PartsReader {
 // "FIELD.type: must be ...": of a message in which nothing can be told.
 Error NothingTold(const std::string& field);
 
+// A list of texts as templates read parts, as JSON; empty where the content is
+// no list, or one of its parts is of another kind.
+std::string TextPartsJson(const nlohmann::json& content);
+
 // The member `name`. Fails where it is no string.
 Result<std::string> StringIn(const nlohmann::json& object,
                              const std::string& field, const char* name);

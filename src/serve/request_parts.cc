@@ -57,15 +57,27 @@ Status ReadBadWords(const JsonFields& fields, CompletionRequest& request) {
   return Ok{};
 }
 
+// The members of an object as they were written, but for those of one name. A
+// model reads their order.
+std::string MembersWithout(std::string_view object, std::string_view without) {
+  std::string text;
+  for (const auto& [name, value] : MembersOf(object)) {
+    const std::string written = fmt::format("{{\"{}\":0}}", name);
+    if (!without.empty() && MemberOf(written, without) == "0") continue;
+    text += fmt::format("{}\"{}\":{}", text.empty() ? "" : ",", name, value);
+  }
+  return text;
+}
+
 // `tools`: none where no calls are wanted.
 Status ReadTemplate(const RequestBody& body, ToolList tools,
                     CompletionRequest& request) {
-  json variables = json::object();
+  std::string_view variables = "{}";
   if (body.fields.Has("chat_template_kwargs")) {
     ASSIGN_OR_RETURN(const JsonFields checked,
                      body.fields.Object("chat_template_kwargs"));
     (void)checked;  // It is an object: that is all to know of it.
-    variables = body.document["chat_template_kwargs"];
+    variables = MemberOf(body.text, "chat_template_kwargs");
   }
   ASSIGN_OR_RETURN(request.continues_message,
                    body.fields.Flag("continue_final_message", false));
@@ -79,14 +91,15 @@ Status ReadTemplate(const RequestBody& body, ToolList tools,
   ASSIGN_OR_RETURN(request.add_special_tokens,
                    body.fields.Flag("add_special_tokens", false));
   const std::string told = tools.Json();
-  if (!told.empty()) variables.erase("tools");
-  request.template_json = variables.dump();
-  if (told.empty()) return Ok{};
-  const bool is_strict = tools.strict();
-  // Last, as it was written: a model reads the order of names.
   std::string& text = request.template_json;
-  text.pop_back();
-  text += (variables.empty() ? "" : ",") + ("\"tools\":" + told) + "}";
+  text = MembersWithout(variables, told.empty() ? "" : "tools");
+  if (told.empty()) {
+    text = "{" + text + "}";
+    return Ok{};
+  }
+  const bool is_strict = tools.strict();
+  text =
+      fmt::format("{{{}{}\"tools\":{}}}", text, text.empty() ? "" : ",", told);
   for (ToldTool& each : tools.tools) {
     request.tools.push_back(std::move(each.tool));
   }

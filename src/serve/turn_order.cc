@@ -44,10 +44,11 @@ std::string Turn(std::string_view role, const std::string& content) {
                      json(content).dump());
 }
 
-// Of a role and a text alone.
+// Of a role and a text, or parts of one, alone.
 bool IsPlain(std::string_view message) {
+  const std::string_view content = MemberOf(message, "content");
   return MembersOf(message).size() == 2 &&
-         MemberOf(message, "content").starts_with('"');
+         (content.starts_with('"') || content.starts_with('['));
 }
 
 bool IsPlainUser(std::string_view message) {

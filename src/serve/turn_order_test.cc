@@ -55,7 +55,7 @@ TEST(TurnOrderTest, EveryTextHasAMark) {
 std::string PromptBy(const std::string& source, Endpoint endpoint,
                      const std::string& body) {
   const std::optional<ChatTemplate> chat_template =
-      *ChatTemplate::FromText("x", source, std::nullopt);
+      *ChatTemplate::FromText("x", {.chat_template_jinja = source});
   const Tokenizer tokenizer = *Tokenizer::FromJson(
       "x", R"({"model":{"type":"WordLevel","vocab":{"?":0},"unk_token":"?"}})",
       std::nullopt);
@@ -166,7 +166,7 @@ TEST(TurnOrderTest, AForeignIdIsShortWhereTheTemplateDemandsIt) {
   const std::string prompt =
       PromptBy(kAlternates, Endpoint::kResponses, called);
   const std::string id = prompt.substr(sizeof("[user]Hi<") - 1, 9);
-  EXPECT_EQ(prompt, "[user]Hi<" + id + ">[assistant]None<" + id + ">[tool]5");
+  EXPECT_EQ(prompt, "[user]Hi<" + id + ">[assistant]<" + id + ">[tool]5");
   // One of our own stays.
   const std::string own = std::string(called).replace(
       called.find("call_0123456789"), 15, "abcDEF123");

@@ -2,6 +2,8 @@
 
 use super::arguments::{flag_or, int_or, need_int, Arguments};
 use super::arithmetic::as_float;
+use super::compare::{sorted, too_deep, MAX_DEPTH};
+use super::dict::Dict;
 use super::error::{raise, Outcome};
 use super::number_text::{parse_float, parse_int};
 use super::percent_format;
@@ -67,6 +69,9 @@ const NAMES: [&str; 52] = [
     "xmlattr",
 ];
 
+/// Python lays out what is longer in several lines.
+const MAX_LINE: usize = 80;
+
 pub fn is_filter(name: &str) -> bool {
     NAMES.contains(&name)
 }
@@ -105,7 +110,14 @@ impl Render {
             "filesizeformat" => file_size(&value, arguments),
             "pprint" => {
                 arguments.none(name)?;
-                Ok(Value::from(self.repr_of(&value)?))
+                let ordered = in_order(self, &value, 0)?;
+                let shown = self.repr_of(&ordered)?;
+                match shown.len() {
+                    0..=MAX_LINE => Ok(Value::from(shown)),
+                    len => raise(format!(
+                        "pprint: must be at most {MAX_LINE} bytes, is {len}"
+                    )),
+                }
             }
             _ if text_filters::NAMES.contains(&name) => {
                 text_filters::apply(self, name, value, arguments)
@@ -141,6 +153,36 @@ impl Render {
             ))),
         }
     }
+}
+
+/// As pprint has dicts.
+fn in_order(
+    render: &mut Render,
+    value: &Value,
+    depth: usize,
+) -> Outcome<Value> {
+    if depth > MAX_DEPTH {
+        return too_deep();
+    }
+    let mut all = |items: &[Value]| -> Outcome<Vec<Value>> {
+        items.iter().map(|item| in_order(render, item, depth + 1)).collect()
+    };
+    Ok(match value {
+        Value::List(items) => Value::list(all(items)?),
+        Value::Tuple(items) => Value::tuple(all(items)?),
+        Value::Dict(dict) => {
+            let pairs = dict.entries().iter().map(|(key, value)| {
+                let value = in_order(render, value, depth + 1)?;
+                Ok((key.clone(), Value::tuple(vec![key.clone(), value])))
+            });
+            let pairs = pairs.collect::<Outcome<_>>()?;
+            let sorted = sorted(render, pairs, false)?;
+            let pairs = sorted.iter().filter_map(Value::as_sequence);
+            let entries = pairs.map(|pair| (pair[0].clone(), pair[1].clone()));
+            Value::Dict(std::rc::Rc::new(Dict::of(entries.collect())?))
+        }
+        other => other.clone(),
+    })
 }
 
 fn default(value: Value, arguments: Arguments) -> Outcome<Value> {
@@ -305,7 +347,7 @@ fn format(
             let entries = named
                 .into_iter()
                 .map(|(name, value)| (Value::text(&name), value));
-            let dict = super::dict::Dict::of(entries.collect())?;
+            let dict = Dict::of(entries.collect())?;
             Value::Dict(std::rc::Rc::new(dict))
         }
     };

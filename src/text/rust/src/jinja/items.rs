@@ -58,7 +58,7 @@ impl Items {
                 next.map(|c| {
                     *at += c.len_utf8();
                     let one = c.encode_utf8(&mut [0; 4]).to_owned();
-                    Value::Str(Text::new(&one, text.safe))
+                    Value::from(one)
                 })
             }
             Items::Entries(dict, view, at) => {

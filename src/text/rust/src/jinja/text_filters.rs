@@ -46,7 +46,16 @@ pub fn apply(
         "reverse" => return reverse(render, &value, arguments),
         "urlencode" => return url_encode(render, &value, arguments),
         "xmlattr" => return xml_attributes(render, &value, arguments),
-        "indent" | "truncate" | "wordwrap" if value.as_str().is_none() => {
+        // A short list is as good as a short text, to Python.
+        "truncate" if value.as_str().is_none() => {
+            let most = arguments.positional.first().and_then(Value::as_int);
+            let most = most.unwrap_or(255).saturating_add(5);
+            return match value.len() {
+                Some(len) if len as i128 <= most => Ok(value),
+                _ => raise("truncate: must be str"),
+            };
+        }
+        "indent" | "wordwrap" if value.as_str().is_none() => {
             return raise(format!(
                 "{name}: must be str, not {}",
                 value.type_name()
