@@ -36,11 +36,12 @@ TEST(HeldSchemaTest, FollowsThePointersOfRfc6901) {
   const std::pair<const char*, int> fragments[] = {
       {"#/foo/0", 0}, {"#/", 1},      {"#/a~1b", 2},   {"#/c%25d", 3},
       {"#/e%5Ef", 4}, {"#/g%7Ch", 5}, {"#/i%5Cj", 6},  {"#/k%22l", 7},
-      {"#/%20", 8},   {"#/m~0n", 9},  {"#/a%7E1b", 2}, {"#/g|h", 5}};
+      {"#/%20", 8},   {"#/m~0n", 9},  {"#/a%7E1b", 2}, {"#/~01", 10},
+      {"#/g|h", 5}};
   const std::string document = R"("foo": [{"const": 0}, {"const": -1}],
       "": {"const": 1}, "a/b": {"const": 2}, "c%d": {"const": 3},
       "e^f": {"const": 4}, "g|h": {"const": 5}, "i\\j": {"const": 6},
-      "k\"l": {"const": 7}, " ": {"const": 8}, "m~n": {"const": 9})";
+      "k\"l": {"const": 7}, " ": {"const": 8}, "m~n": {"const": 9}, "~1": {"const": 10})";
   for (const auto& [fragment, value] : fragments) {
     EXPECT_EQ(Target(WithReference(fragment, document)),
               (Json{{"const", value}}))
@@ -124,6 +125,8 @@ TEST(HeldSchemaTest, ReferencesInValuesAreValues) {
     ASSERT_TRUE(held.ok()) << held.error().message;
     EXPECT_EQ(Json::parse(held->json), Json::parse(schema));
   }
+  EXPECT_TRUE(Target(WithReference("x.json", R"("const": {"$id": "x.json"})"))
+                  .is_string());
   const auto held = HoldSchema(
       R"({"properties": {"$ref": {"type": "string"}, "not": {}, "if": {}},
           "default": {"$ref": "x"}, "examples": [1e300], "x-any": {"not": {}},

@@ -182,7 +182,7 @@ TEST(ToolCallParserTest, WhateverComes) {
 }
 
 // Of an answer that is calls or text, text that shows a call is text.
-TEST(ToolCallsTest, AnAnswerThatBeginsAsTextIsText) {
+TEST(ToolCallParserTest, AnAnswerThatBeginsAsTextIsText) {
   const std::string call =
       R"(<tool_call>{"name":"get","arguments":{}}</tool_call>)";
   for (const auto& [text, parsed] :
