@@ -76,7 +76,7 @@ Result<std::optional<AskedGrammar>> AnswerGrammars::GrammarOf(
 }
 
 Result<HeldAnswer> AnswerGrammars::Compile(const CompletionRequest& request,
-                                            AnswerPlace place) {
+                                           AnswerPlace place) {
   HeldAnswer held;
   ASSIGN_OR_RETURN(const std::optional<AskedGrammar> asked,
                    GrammarOf(request, held.unheld));

@@ -331,8 +331,9 @@ Result<std::vector<std::string>> CompletionService::CompileGrammars(
       if (prompt.text.begins() != begins) continue;
       if (!held) {
         ASSIGN_OR_RETURN(
-            held, grammars_.Compile(request, begins ? AnswerPlace::kBeginsText
-                                                    : AnswerPlace::kFollowsText));
+            held,
+            grammars_.Compile(request, begins ? AnswerPlace::kBeginsText
+                                              : AnswerPlace::kFollowsText));
         unheld = held->unheld;
       }
       if (held->matcher) prompt.matcher = held->matcher->Clone();

@@ -102,14 +102,14 @@ class CompletionService {
                                        std::vector<int32_t> token_ids,
                                        const std::string& text) const;
   // Fields that no prompt's grammar follows.
-  Result<std::vector<std::string>> CompileGrammars(const CompletionRequest& request,
-                         std::vector<PreparedPrompt>& prompts);
+  Result<std::vector<std::string>> CompileGrammars(
+      const CompletionRequest& request, std::vector<PreparedPrompt>& prompts);
   // What is found before the engine is asked.
   struct Prepared {
     std::vector<PreparedPrompt> prompts;
     int selector = -1;
     std::optional<Deadline> deadline;
-    std::vector<std::string> unheld;  // fields that no grammar follows
+    std::vector<std::string> unheld;          // fields that no grammar follows
     std::optional<ThoughtSplitter> thoughts;  // none: none are told apart
     std::vector<std::vector<int32_t>> banned_words;
   };
