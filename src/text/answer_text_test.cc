@@ -60,6 +60,22 @@ TEST(AnswerTextTest, StopsWithTheLastByteOfAStopString) {
   EXPECT_EQ(text, "\xe6\x97\xa5\xe6\x9c\xac");
 }
 
+TEST(AnswerTextTest, MayEndInTheMiddleOfACharacter) {
+  for (const char* name : {"llama2", "llama3"}) {
+    const Tokenizer tokenizer = Tokenizer::Load(kTokenizers / name).value();
+    std::vector<int32_t> ids =
+        tokenizer.Encode("the fox \xf0\x9f\xa6\x8a", false).value();
+    ids.pop_back();
+    AnswerText answer(Detokenizer(tokenizer, true),
+                      StopMatcher::Create({}).value());
+    std::string text;
+    for (const int32_t id : ids) text += answer.Push(id).value();
+    const std::string rest = answer.Finish().value();
+    EXPECT_TRUE(rest.ends_with("\ufffd"));
+    EXPECT_EQ(text + rest, tokenizer.Decode(ids, true).value());
+  }
+}
+
 TEST(AnswerTextTest, CountsCharactersAndNotBytes) {
   EXPECT_EQ(NumCharacters("\xc3\xa9\xc3\xa9"), 2);
 }

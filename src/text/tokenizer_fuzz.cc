@@ -24,14 +24,18 @@ void CheckStreaming(const Tokenizer& tokenizer, const std::vector<int32_t>& ids,
   Detokenizer detokenizer(tokenizer, skip_special_tokens);
   std::string streamed;
   for (const int32_t id : ids) {
+    const auto ahead = detokenizer.Peek(id);
     const auto piece = detokenizer.Push(id);
     CHECK(piece.ok(), "{}", piece.error().message);
+    CHECK(ahead.ok() && ahead->text == *piece, "\"{}\"", *piece);
     streamed += *piece;
   }
   const auto rest = detokenizer.Finish();
   CHECK(rest.ok(), "{}", rest.error().message);
   streamed += *rest;
-  CHECK(streamed == *whole, "\"{}\" != \"{}\"", streamed, *whole);
+  // Of byte tokens that are no UTF-8 a stream tells more.
+  const bool is_broken = whole->find("\ufffd") != std::string::npos;
+  CHECK(is_broken || streamed == *whole, "\"{}\" != \"{}\"", streamed, *whole);
 }
 
 void CheckTokenizer(const Tokenizer& tokenizer) {

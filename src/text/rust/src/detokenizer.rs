@@ -106,30 +106,33 @@ impl Detokenizer {
         let bytes = if is_skipped {
             token.into_bytes()
         } else {
-            self.own_bytes(id, token)?
+            self.own_bytes(id, token)
         };
         let rest = fenced(|| after.finish());
         let is_open = rest.is_ok_and(|rest| !rest.is_empty());
         Ok(Addition { text, bytes, is_skipped, is_open })
     }
 
-    fn own_bytes(&self, id: u32, token: String) -> Outcome<Vec<u8>> {
+    /// A decoder that cannot take a token by itself leaves it as it is.
+    fn own_bytes(&self, id: u32, token: String) -> Vec<u8> {
         let Some(needs) = self.stream.needs() else {
-            // A decoder that cannot take a token alone leaves it as it is.
             let alone = fenced(|| self.tokenizer.decode(&[id], false));
-            return Ok(alone.unwrap_or(token).into_bytes());
+            return alone.unwrap_or(token).into_bytes();
         };
         if needs.byte_level {
-            return Ok(token_bytes(&token));
+            return token_bytes(&token);
         }
         if let Some(byte) = fallback_byte(&token) {
             if needs.byte_fallback {
-                return Ok(vec![byte]);
+                return vec![byte];
             }
         }
         let mut alone = self.stream.clone();
-        alone.end_character()?;
-        Ok(alone.push(token)?.into_bytes())
+        let text = fenced(|| {
+            alone.end_character()?;
+            alone.push(token.clone())
+        });
+        text.unwrap_or(token).into_bytes()
     }
 
     /// `text`, but for what was told already.
