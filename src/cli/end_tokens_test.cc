@@ -30,11 +30,12 @@ ModelConfig ConfigWith(std::vector<int32_t> ends, int vocab_size) {
 
 TEST(EndTokensTest, TheTokenizersIsOneBesideTheOthers) {
   const Tokenizer tokenizer = WordsWith({{"eos_token", "<im_end>"}});
-  using Ids = std::vector<int32_t>;
-  EXPECT_EQ(EndTokenIds(ConfigWith({}, 4), tokenizer), Ids{2});
-  EXPECT_EQ(EndTokenIds(ConfigWith({0, 3}, 4), tokenizer), (Ids{0, 2, 3}));
-  EXPECT_EQ(EndTokenIds(ConfigWith({2}, 4), tokenizer), Ids{2});
-  EXPECT_EQ(EndTokenIds(ConfigWith({1}, 4), WordsWith(json::object())), Ids{1});
+  using TokenIds = std::vector<int32_t>;
+  EXPECT_EQ(EndTokenIds(ConfigWith({}, 4), tokenizer), TokenIds{2});
+  EXPECT_EQ(EndTokenIds(ConfigWith({0, 3}, 4), tokenizer), (TokenIds{0, 2, 3}));
+  EXPECT_EQ(EndTokenIds(ConfigWith({2}, 4), tokenizer), TokenIds{2});
+  EXPECT_EQ(EndTokenIds(ConfigWith({1}, 4), WordsWith(json::object())),
+            TokenIds{1});
   EXPECT_TRUE(TokenNotes(ConfigWith({}, 4), tokenizer).empty());
 }
 
