@@ -48,7 +48,10 @@ cuda:
 	@scripts/build cuda documents
 	@ln -sf cuda/src/cli/winnow build/winnow
 
-demo: winnow
+demo:
+	@[ -e build/winnow ] || echo "demo: builds the program first: on two cores \
+	eight to fifteen minutes; then reads 32K tokens in less than a minute" >&2
+	@$(MAKE) --no-print-directory winnow
 	@python3 scripts/demo "$(SEED)"
 
 lint:
