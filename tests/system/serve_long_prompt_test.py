@@ -124,7 +124,8 @@ class LongPromptTest(unittest.TestCase):
     def test_what_no_context_holds_is_refused_unencoded(self):
         with tempfile.TemporaryDirectory() as folder:
             for path in Path(MODEL).iterdir():
-                if path.name != "tokenizer.json":
+                # Its special tokens would be tokens of several bytes.
+                if not path.name.startswith("tokenizer"):
                     (Path(folder) / path.name).symlink_to(path)
             (Path(folder) / "tokenizer.json").write_text(
                 json.dumps(byte_tokenizer()))
