@@ -2,6 +2,8 @@
 #ifndef WINNOW_BACKEND_CUDA_DEVICE_FLOAT8_CUH_
 #define WINNOW_BACKEND_CUDA_DEVICE_FLOAT8_CUH_
 
+#include <cuda_runtime.h>
+
 #include <cstddef>
 #include <cstdint>
 

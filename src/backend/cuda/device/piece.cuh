@@ -2,6 +2,8 @@
 #ifndef WINNOW_BACKEND_CUDA_DEVICE_PIECE_CUH_
 #define WINNOW_BACKEND_CUDA_DEVICE_PIECE_CUH_
 
+#include <cuda_runtime.h>
+
 namespace winnow::device {
 
 inline constexpr int kPieceBytes = 16;  // the most that one instruction moves

@@ -2,6 +2,8 @@
 #ifndef WINNOW_BACKEND_CUDA_DEVICE_ROW_SUM_CUH_
 #define WINNOW_BACKEND_CUDA_DEVICE_ROW_SUM_CUH_
 
+#include <cuda_runtime.h>
+
 namespace winnow::device {
 
 // The same sum in every lane.

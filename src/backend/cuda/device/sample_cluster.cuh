@@ -3,6 +3,7 @@
 #define WINNOW_BACKEND_CUDA_DEVICE_SAMPLE_CLUSTER_CUH_
 
 #include <cooperative_groups.h>
+#include <cuda_runtime.h>
 
 #include <cstdint>
 

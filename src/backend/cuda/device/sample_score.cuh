@@ -4,6 +4,8 @@
 #ifndef WINNOW_BACKEND_CUDA_DEVICE_SAMPLE_SCORE_CUH_
 #define WINNOW_BACKEND_CUDA_DEVICE_SAMPLE_SCORE_CUH_
 
+#include <cuda_runtime.h>
+
 #include <cfloat>
 #include <cstdint>
 

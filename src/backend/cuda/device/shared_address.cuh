@@ -2,6 +2,8 @@
 #ifndef WINNOW_BACKEND_CUDA_DEVICE_SHARED_ADDRESS_CUH_
 #define WINNOW_BACKEND_CUDA_DEVICE_SHARED_ADDRESS_CUH_
 
+#include <cuda_runtime.h>
+
 #include <cstdint>
 
 namespace winnow::device {

@@ -2,6 +2,8 @@
 #ifndef WINNOW_BACKEND_CUDA_DEVICE_TILE_RUN_CUH_
 #define WINNOW_BACKEND_CUDA_DEVICE_TILE_RUN_CUH_
 
+#include <cuda_runtime.h>
+
 namespace winnow::device {
 
 // Tiles [first, first + left), which are taken in passes: each chunk of x is
