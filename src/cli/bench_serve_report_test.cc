@@ -40,26 +40,26 @@ ServeReport ReportOf(const BenchServeFlags& flags) {
 TEST(BenchServeReportTest, JsonHasTheNamesThatScriptsRead) {
   BenchServeFlags flags;
   flags.goals.ttft_ms = 150;
-  const nlohmann::ordered_json json = ServeJson(ReportOf(flags));
-  EXPECT_EQ(json["model_id"], "m");
-  EXPECT_EQ(json["request_rate"], "inf");
-  EXPECT_TRUE(json["max_concurrency"].is_null());
-  EXPECT_EQ(json["completed"], 2);
-  EXPECT_EQ(json["failed"], 1);
-  EXPECT_EQ(json["duration"], 2.0);
-  EXPECT_EQ(json["request_throughput"], 1.0);
-  EXPECT_EQ(json["request_goodput"], 0.5);
-  EXPECT_EQ(json["output_throughput"], 3.0);
-  EXPECT_EQ(json["total_token_throughput"], 53.0);
-  EXPECT_NEAR(json["mean_ttft_ms"].get<double>(), 150, 1e-9);
-  EXPECT_NEAR(json["median_e2el_ms"].get<double>(), 650, 1e-9);
-  EXPECT_TRUE(json.contains("p90_ttft_ms"));
-  EXPECT_TRUE(json.contains("p99.9_e2el_ms"));
-  EXPECT_FALSE(json.contains("mean_itl_ms"));
-  EXPECT_EQ(json["answers_right"], 1);
-  EXPECT_EQ(json["errors"].size(), 1u);
-  EXPECT_EQ(json["errors"][0]["kind"], "status 503");
-  EXPECT_EQ(json["errors"][0]["example"], "full");
+  const nlohmann::ordered_json said = ServeJson(ReportOf(flags));
+  EXPECT_EQ(said["model_id"], "m");
+  EXPECT_EQ(said["request_rate"], "inf");
+  EXPECT_TRUE(said["max_concurrency"].is_null());
+  EXPECT_EQ(said["completed"], 2);
+  EXPECT_EQ(said["failed"], 1);
+  EXPECT_EQ(said["duration"], 2.0);
+  EXPECT_EQ(said["request_throughput"], 1.0);
+  EXPECT_EQ(said["request_goodput"], 0.5);
+  EXPECT_EQ(said["output_throughput"], 3.0);
+  EXPECT_EQ(said["total_token_throughput"], 53.0);
+  EXPECT_NEAR(said["mean_ttft_ms"].get<double>(), 150, 1e-9);
+  EXPECT_NEAR(said["median_e2el_ms"].get<double>(), 650, 1e-9);
+  EXPECT_TRUE(said.contains("p90_ttft_ms"));
+  EXPECT_TRUE(said.contains("p99.9_e2el_ms"));
+  EXPECT_FALSE(said.contains("mean_itl_ms"));
+  EXPECT_EQ(said["answers_right"], 1);
+  EXPECT_EQ(said["errors"].size(), 1u);
+  EXPECT_EQ(said["errors"][0]["kind"], "status 503");
+  EXPECT_EQ(said["errors"][0]["example"], "full");
 }
 
 TEST(BenchServeReportTest, TheTableSaysTheSame) {
