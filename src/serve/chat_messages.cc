@@ -16,49 +16,91 @@ namespace {
 
 using nlohmann::json;
 
-// As templates have an assistant's thoughts.
-constexpr const char* kThoughtName = "reasoning_content";
 constexpr const char* kCallsName = "tool_calls";
+constexpr const char* kResultIdName = "tool_call_id";
 
-// A name between quotes, as it is meant.
-std::string Unescaped(std::string_view name) {
-  return json::parse(fmt::format("\"{}\"", name)).get<std::string>();
+// The calls of one message. What one lacks is left out and named, so that its
+// result still follows a call.
+class CallReader {
+ public:
+  // REQUIRES: both outlive this.
+  CallReader(const JsonLimits& limits, LeftOutKinds& left_out)
+      : limits_(limits), left_out_(left_out) {}
+
+  // The members of a call of the assistant's; templates read an object where
+  // the interface has its text. Empty: it calls nothing.
+  std::string CallText(std::string_view written);
+  // The older interface's one call.
+  std::string OldCallText(std::string_view written);
+
+ private:
+  // A function: {"name", "arguments"}; none where it is no object.
+  std::optional<WrittenCall> FunctionCall(std::string_view written,
+                                          const std::string& place);
+  std::optional<WrittenCall> CustomCall(const json& custom);
+  std::string Text(const json& object, const char* name,
+                   const std::string& place);
+
+  const JsonLimits& limits_;
+  LeftOutKinds& left_out_;
+};
+
+std::string CallReader::Text(const json& object, const char* name,
+                             const std::string& place) {
+  const json value = object.value(name, json());
+  if (value.is_string()) return value.get<std::string>();
+  left_out_.Add(fmt::format("{}.{}", place, name));
+  return {};
 }
 
-// A call of a function: {"name", "arguments"}.
-Result<WrittenCall> FunctionCall(std::string_view written,
-                                 const std::string& field) {
+std::optional<WrittenCall> CallReader::FunctionCall(std::string_view written,
+                                                    const std::string& place) {
   const json function = json::parse(written);
-  if (!function.is_object()) return WrongField(field, "an object");
-  WrittenCall call;
-  ASSIGN_OR_RETURN(call.name, StringIn(function, field, "name"));
-  call.arguments = ArgumentsText(function.value("arguments", json()),
-                                 MemberOf(written, "arguments"));
-  return call;
+  if (!function.is_object()) {
+    left_out_.Add(place);
+    return std::nullopt;
+  }
+  return WrittenCall{
+      .id = {},
+      .name = Text(function, "name", place),
+      .arguments = ArgumentsText(function.value("arguments", json()),
+                                 MemberOf(written, "arguments"))};
 }
 
-// The members of a call of the assistant's; templates read an object where the
-// interface has its text.
-Result<std::string> CallText(std::string_view written, const std::string& field,
-                             const JsonLimits& limits) {
+std::optional<WrittenCall> CallReader::CustomCall(const json& custom) {
+  const std::string place = "messages.tool_calls.custom";
+  if (!custom.is_object()) {
+    left_out_.Add(place);
+    return std::nullopt;
+  }
+  return WrittenCall{.id = {},
+                     .name = Text(custom, "name", place),
+                     .arguments = InputObject(Text(custom, "input", place))};
+}
+
+std::string CallReader::CallText(std::string_view written) {
   const json call = json::parse(written);
-  if (!call.is_object()) return WrongField(field, "an object");
-  WrittenCall told;
-  if (call.value("type", json()) == "custom") {
-    const json custom = call.value("custom", json());
-    if (!custom.is_object()) return WrongField(field + ".custom", "an object");
-    ASSIGN_OR_RETURN(told.name, StringIn(custom, field + ".custom", "name"));
-    ASSIGN_OR_RETURN(const std::string input,
-                     StringIn(custom, field + ".custom", "input"));
-    told.arguments = InputObject(input);
-  } else {
-    ASSIGN_OR_RETURN(
-        told, FunctionCall(MemberOf(written, "function"), field + ".function"));
+  if (!call.is_object()) {
+    left_out_.Add("messages.tool_calls");
+    return {};
   }
-  if (!call.value("id", json()).is_null()) {
-    ASSIGN_OR_RETURN(told.id, StringIn(call, field, "id"));
+  std::optional<WrittenCall> told =
+      call.value("type", json()) == "custom"
+          ? CustomCall(call.value("custom", json()))
+          : FunctionCall(MemberOf(written, "function"),
+                         "messages.tool_calls.function");
+  if (!told) return {};
+  const json id = call.value("id", json());
+  told->id = CallIdText(id);
+  if (!id.is_null() && told->id.empty() && id != "") {
+    left_out_.Add("messages.tool_calls.id");
   }
-  return CallJson(told, limits);
+  return CallJson(*told, limits_);
+}
+
+std::string CallReader::OldCallText(std::string_view written) {
+  const auto call = FunctionCall(written, "messages.function_call");
+  return call ? CallJson(*call, limits_) : std::string();
 }
 
 // What is told of one message, in the places that the client chose.
@@ -73,12 +115,15 @@ class MessageReader {
         left_out_(left_out),
         given_(json::parse(written)) {}
 
+  // Empty: it is left out, as its role is not known.
   Result<std::string> Read(bool is_last);
 
  private:
   json Value(const char* name) const { return given_.value(name, json()); }
-  Status ReadRole();
+  // False: it is not known, and left out.
+  Result<bool> ReadRole(bool is_last);
   Status ReadContent(bool is_last);
+  Status ReadToldContent(bool is_asked);
   Status ReadCalls();
   void AddMember(const std::string& name, std::string_view written);
   void AddRead(std::string_view name);
@@ -95,69 +140,78 @@ class MessageReader {
   std::string text_;   // members, with a comma before each
 };
 
-Status MessageReader::ReadRole() {
+Result<bool> MessageReader::ReadRole(bool is_last) {
   const json role = Value("role");
   constexpr std::string_view kRoles[] = {"system",    "developer", "user",
                                          "assistant", "tool",      "function"};
-  const bool known =
-      role.is_string() &&
-      std::ranges::find(kRoles, role.get<std::string>()) != std::end(kRoles);
-  if (!known) {
+  role_ = role.is_string() ? role.get<std::string>() : std::string();
+  const bool known = std::ranges::find(kRoles, role_) != std::end(kRoles);
+  if (!known && (is_last || !role.is_string())) {
     return WrongField(field_ + ".role",
                       "\"system\", \"developer\", \"user\", \"assistant\", "
                       "\"tool\" or \"function\"");
   }
-  role_ = role.get<std::string>();
+  if (!known) left_out_.Add("messages.role." + role_);
   // Newer and older clients' names of what templates know.
   if (role_ == "developer") role_ = "system";
   if (role_ == "function") role_ = "tool";
-  return Ok{};
+  return known;
 }
 
 Status MessageReader::ReadCalls() {
-  const std::string field = field_ + "." + kCallsName;
   const json calls = Value(kCallsName);
+  CallReader reader(limits_, left_out_);
   if (calls.is_null() || calls == json::array()) {
-    // The older interface's one call.
     if (role_ != "assistant" || Value("function_call").is_null()) return Ok{};
-    ASSIGN_OR_RETURN(const WrittenCall call,
-                     FunctionCall(MemberOf(written_, "function_call"),
-                                  field_ + ".function_call"));
-    calls_ = "[" + CallJson(call, limits_) + "]";
+    calls_ = reader.OldCallText(MemberOf(written_, "function_call"));
+    if (!calls_.empty()) calls_ = "[" + calls_ + "]";
     return Ok{};
   }
-  if (!calls.is_array() || calls.size() > kMaxToolCalls) {
-    return WrongField(field,
+  if (!calls.is_array()) {
+    left_out_.Add("messages.tool_calls");
+    return Ok{};
+  }
+  if (calls.size() > kMaxToolCalls) {
+    return WrongField(field_ + "." + kCallsName,
                       fmt::format("a list of at most {}", kMaxToolCalls));
   }
-  const auto written = ElementsOf(MemberOf(written_, kCallsName));
-  for (size_t i = 0; i < written.size(); ++i) {
-    ASSIGN_OR_RETURN(
-        const std::string call,
-        CallText(written[i], fmt::format("{}[{}]", field, i), limits_));
-    calls_ += (i == 0 ? "[" : ",") + call;
+  for (const auto written : ElementsOf(MemberOf(written_, kCallsName))) {
+    const std::string call = reader.CallText(written);
+    if (call.empty()) continue;
+    calls_ += (calls_.empty() ? "[" : ",") + call;
   }
-  calls_ += "]";
+  if (!calls_.empty()) calls_ += "]";
+  return Ok{};
+}
+
+Status MessageReader::ReadToldContent(bool is_asked) {
+  const std::string field = field_ + ".content";
+  PartsReader parts(
+      "messages.content", left_out_,
+      is_asked ? PartsReader::Turn::kAsked : PartsReader::Turn::kEarlier);
+  const json content = Value("content");
+  if (role_ == "tool") {
+    ASSIGN_OR_RETURN(
+        content_,
+        ResultText(content, MemberOf(written_, "content"), field, parts));
+    return Ok{};
+  }
+  ASSIGN_OR_RETURN(ToldContent told, parts.Read(content, field));
+  if (is_asked && !told.untold_field.empty()) {
+    return NothingTold(told.untold_field);
+  }
+  content_ = std::move(told.text);
+  // No word is put into the model's own mouth for what is left out.
+  const bool is_own = role_ == "assistant" || role_ == "system";
+  if (is_own && !told.untold_field.empty()) content_ = "";
   return Ok{};
 }
 
 Status MessageReader::ReadContent(bool is_last) {
-  const std::string field = field_ + ".content";
-  if (role_ == "tool" && Value("content").is_object()) {
-    content_ = MemberOf(written_, "content");
-    return Ok{};
-  }
-  PartsReader parts("messages.content", left_out_);
-  ASSIGN_OR_RETURN(ToldContent told, parts.Read(Value("content"), field));
-  if (is_last && role_ == "user" && !told.untold_field.empty()) {
-    return NothingTold(told.untold_field);
-  }
-  content_ = std::move(told.text);
+  const bool is_asked = is_last && role_ == "user";
+  RETURN_IF_ERROR(ReadToldContent(is_asked));
   // Some templates read parts; ChatTemplate puts them together for others.
   if (role_ != "system") parts_ = TextPartsJson(Value("content"));
-  // No word is put into the model's own mouth for what is left out.
-  const bool is_own = role_ == "assistant" || role_ == "system";
-  if (is_own && !told.untold_field.empty()) content_ = "";
   if (!content_.is_null()) return Ok{};
   if (role_ == "assistant") {
     const json refusal = Value("refusal");
@@ -166,11 +220,13 @@ Status MessageReader::ReadContent(bool is_last) {
     if (content_.is_null() && calls_.empty()) content_ = "";
     return Ok{};
   }
-  if (role_ == "tool") {
-    content_ = "";
-    return Ok{};
+  if (is_asked) {
+    return WrongField(field_ + ".content",
+                      "a string or a list of parts, is missing");
   }
-  return WrongField(field, "a string or a list of parts, is missing");
+  left_out_.Add("messages.content");
+  content_ = "";
+  return Ok{};
 }
 
 // The members that were read.
@@ -194,6 +250,13 @@ void MessageReader::AddMember(const std::string& name,
   } else if (name == "audio") {
     // Names what an answer said on the server that gave it.
     left_out_.Add("messages.audio");
+  } else if (name == kResultIdName) {
+    const std::string id = CallIdText(Value(kResultIdName));
+    if (id.empty() && written != "\"\"") {
+      left_out_.Add("messages.tool_call_id");
+    } else {
+      text_ += fmt::format(",\"{}\":{}", name, json(id).dump());
+    }
   } else {
     text_ += fmt::format(",{}:{}", json(name).dump(), written);
   }
@@ -201,12 +264,12 @@ void MessageReader::AddMember(const std::string& name,
 
 Result<std::string> MessageReader::Read(bool is_last) {
   if (!given_.is_object()) return WrongField(field_, "an object");
-  RETURN_IF_ERROR(ReadRole());
+  ASSIGN_OR_RETURN(const bool is_known, ReadRole(is_last));
+  if (!is_known) return std::string();
   RETURN_IF_ERROR(ReadCalls());
   RETURN_IF_ERROR(ReadContent(is_last));
   for (const auto& [name, value] : MembersOf(written_)) {
-    const bool is_plain = name.find('\\') == std::string_view::npos;
-    AddMember(is_plain ? std::string(name) : Unescaped(name), value);
+    AddMember(UnescapedName(name), value);
   }
   if (!given_.contains(kCallsName)) AddRead(kCallsName);
   const json thought = Value("reasoning");
@@ -232,18 +295,21 @@ void AddSystemText(const std::string& text, std::vector<ChatTurn>& turns) {
 std::string TurnsJson(const std::vector<ChatTurn>& turns) {
   std::string list = "[";
   for (const ChatTurn& turn : turns) {
-    json message = {{"role", turn.role}, {"content", turn.content}};
     // A thought alone. Beside calls templates know null.
     const bool says_nothing = turn.content.is_null() && turn.calls.empty();
-    if (says_nothing) message["content"] = "";
-    if (turn.role == "tool") message["tool_call_id"] = turn.tool_call_id;
-    if (!turn.thought.is_null()) message[kThoughtName] = turn.thought;
-    std::string text = message.dump();
+    // In the order that OpenAI's and templates' documents have.
+    std::string text =
+        fmt::format(R"({{"role":{},"content":{})", json(turn.role).dump(),
+                    says_nothing ? std::string("\"\"") : turn.content.dump());
+    const auto add = [&text](const char* name, const std::string& value) {
+      text += fmt::format(",\"{}\":{}", name, value);
+    };
+    if (turn.role == "tool") add(kResultIdName, json(turn.tool_call_id).dump());
+    if (!turn.thought.is_null()) add(kThoughtName, turn.thought.dump());
     if (!turn.calls.empty()) {
-      text.pop_back();
-      text +=
-          fmt::format(",\"{}\":[{}]}}", kCallsName, fmt::join(turn.calls, ","));
+      add(kCallsName, fmt::format("[{}]", fmt::join(turn.calls, ",")));
     }
+    text += "}";
     list += (list.size() > 1 ? "," : "") + text;
   }
   return list + "]";
@@ -263,7 +329,7 @@ Result<std::string> ChatMessagesJson(std::string_view written,
     MessageReader reader(messages[i], field, limits, left_out);
     ASSIGN_OR_RETURN(const std::string text,
                      reader.Read(i + 1 == messages.size()));
-    list += (i == 0 ? "[" : ",") + text;
+    if (!text.empty()) list += (list.empty() ? "[" : ",") + text;
   }
   return list + "]";
 }

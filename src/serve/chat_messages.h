@@ -14,6 +14,8 @@
 namespace winnow {
 
 inline constexpr size_t kMaxMessages = 16 << 10;
+// As templates have an assistant's thoughts.
+inline constexpr const char* kThoughtName = "reasoning_content";
 
 // One turn of a chat that another interface spells differently.
 struct ChatTurn {

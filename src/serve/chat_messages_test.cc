@@ -108,28 +108,107 @@ TEST(ChatMessagesTest, AKindIsNamedOnce) {
       ChatNames{"messages.content.image_url"});
 }
 
-TEST(ChatMessagesTest, WhatIsWrongIsStillNamed) {
+// A turn that another client has stored, or broken, does not end the chat.
+TEST(ChatMessagesTest, WhatAnEarlierTurnLacksIsLeftOutAndNamed) {
+  const std::vector<ChatCase> cases = {
+      {R"({"role":"user","content":[{"type":"text","text":null},)"
+       R"({"type":"text","text":"a"},{"type":"text"},null]})",
+       R"({"role":"user","content":"a"})",
+       {"messages.content.text", "messages.content"}},
+      {R"({"role":"user","content":[{"type":"text","text":null}]})",
+       R"({"role":"user","content":""})",
+       {"messages.content.text"}},
+      {R"({"role":"user","content":["a",{"text":"b"}]})",
+       R"({"role":"user","content":"ab"})"},
+      {R"({"role":"user","content":{"type":"text","text":"a"}})",
+       R"({"role":"user","content":"a"})"},
+      {R"({"role":"user","content":5})",
+       R"({"role":"user","content":""})",
+       {"messages.content"}},
+      {R"({"role":"user","content":null})",
+       R"({"role":"user","content":""})",
+       {"messages.content"}},
+      {R"({"role":"system"})",
+       R"({"role":"system","content":""})",
+       {"messages.content"}},
+      {R"({"role":"assistant","content":true})",
+       R"({"role":"assistant","content":""})",
+       {"messages.content"}},
+      {R"({"role":"tool","content":5})", R"({"role":"tool","content":"5"})"},
+      {R"({"role":"tool","content":true})",
+       R"({"role":"tool","content":"true"})"},
+      {R"({"role":"tool","content":["plain", 1.0]})",
+       R"({"role":"tool","content":"[\"plain\", 1.0]"})"},
+      {R"({"role":"tool","tool_call_id":7,"content":"x"})",
+       R"({"role":"tool","tool_call_id":"7","content":"x"})"}};
+  for (const ChatCase& each : cases) {
+    const ToldChat told = TellChat(std::string(each.message) +
+                                   R"(,{"role":"user","content":"?"})");
+    EXPECT_EQ(told.text, "[" + std::string(each.told) +
+                             R"(,{"role":"user","content":"?"}])");
+    EXPECT_EQ(told.left_out, each.left_out) << each.message;
+  }
+  const ToldChat critic = TellChat(R"({"role":"critic","content":"x"},)"
+                                   R"({"role":"user","content":"?"})");
+  EXPECT_EQ(critic.text, R"([{"role":"user","content":"?"}])");
+  EXPECT_EQ(critic.left_out, ChatNames{"messages.role.critic"});
+}
+
+// The call stays, so that its result follows one.
+TEST(ChatMessagesTest, WhatACallLacksIsLeftOutAndNamed) {
+  const auto call = [](const char* id, const char* name, const char* object) {
+    return fmt::format(R"([{{"id":"{}","type":"function","function":)"
+                       R"({{"name":"{}","arguments":{}}}}}])",
+                       id, name, object);
+  };
+  struct CallCase {
+    std::string calls, told;
+    ChatNames left_out = {};
+  };
+  const std::vector<CallCase> cases = {
+      {"{}", "", {"messages.tool_calls"}},
+      {"[5,null]", "", {"messages.tool_calls"}},
+      {"[{}]", "", {"messages.tool_calls.function"}},
+      {R"([{"id":"c","function":{"name":null,"arguments":{"a":1}}}])",
+       call("c", "", R"({"a":1})"),
+       {"messages.tool_calls.function.name"}},
+      {R"([{"id":5,"function":{"name":"f"}}])", call("5", "f", "{}")},
+      {R"([{"id":[],"function":{"name":"f"}}])",
+       call("", "f", "{}"),
+       {"messages.tool_calls.id"}},
+      {R"([{"type":"custom","custom":{"name":"f"}}])",
+       call("", "f", R"({"input":""})"),
+       {"messages.tool_calls.custom.input"}},
+      {R"([{"type":"custom"}])", "", {"messages.tool_calls.custom"}}};
+  for (const CallCase& each : cases) {
+    const ToldChat told =
+        TellChat(R"({"role":"assistant","tool_calls":)" + each.calls +
+                 R"(},{"role":"user","content":"?"})");
+    const json turn = json::parse(told.text)[0];
+    EXPECT_EQ(turn.value("tool_calls", json()),
+              each.told.empty() ? json() : json::parse(each.told))
+        << each.calls;
+    EXPECT_EQ(told.left_out, each.left_out) << each.calls;
+  }
+}
+
+TEST(ChatMessagesTest, WhatIsWrongInTheQuestionIsAnError) {
   const auto field_of = [](const std::string& messages) {
     return FieldNamedIn(TellChat(messages).text);
   };
   EXPECT_EQ(field_of(R"({"role":"user","content":[{"type":"image_url"}]})"),
             "messages[0].content[0].type");
   EXPECT_EQ(field_of(R"({"role":"user","content":5})"), "messages[0].content");
-  EXPECT_EQ(field_of(R"({"role":"system"})"), "messages[0].content");
-  EXPECT_EQ(field_of(R"({"role":"assistant","tool_calls":5})"),
-            "messages[0].tool_calls");
-  EXPECT_EQ(field_of(R"({"role":"assistant","tool_calls":[5]})"),
-            "messages[0].tool_calls[0]");
-  EXPECT_EQ(field_of(R"({"role":"assistant","tool_calls":[{}]})"),
-            "messages[0].tool_calls[0].function");
-  EXPECT_EQ(field_of(R"({"role":"assistant","tool_calls":[{"function":{}}]})"),
-            "messages[0].tool_calls[0].function.name");
-  EXPECT_EQ(field_of(R"({"role":"assistant","tool_calls":[{"id":5,)"
-                     R"("function":{"name":"f"}}]})"),
-            "messages[0].tool_calls[0].id");
-  EXPECT_EQ(field_of(R"({"role":"assistant","tool_calls":[)"
-                     R"({"type":"custom","custom":{"name":"f"}}]})"),
-            "messages[0].tool_calls[0].custom.input");
+  EXPECT_EQ(field_of(R"({"role":"user","content":null})"),
+            "messages[0].content");
+  EXPECT_EQ(field_of(R"({"role":"user","content":[{"type":"text"}]})"),
+            "messages[0].content[0].text");
+  EXPECT_EQ(field_of(R"({"role":"critic","content":"x"})"), "messages[0].role");
+  // Of earlier turns what no client can mean.
+  const std::string question = R"(,{"role":"user","content":"?"})";
+  EXPECT_EQ(field_of("5" + question), "messages[0]");
+  EXPECT_EQ(field_of(R"({"role":5,"content":"x"})" + question),
+            "messages[0].role");
 }
 
 // Turns of other routes.

@@ -22,6 +22,20 @@ bool IsOf(std::span<const std::string_view> types, std::string_view type) {
   return std::ranges::find(types, type) != types.end();
 }
 
+// Empty: it has none.
+std::string TypeIn(const json& part) {
+  const json type = part.is_object() ? part.value("type", json()) : json();
+  return type.is_string() ? type.get<std::string>() : std::string();
+}
+
+// A part of an earlier turn: what can only be meant as a text becomes one.
+json AsMeant(const json& part) {
+  if (part.is_string()) return {{"type", "text"}, {"text", part}};
+  const bool has_text = part.is_object() && TypeIn(part).empty() &&
+                        part.value("text", json()).is_string();
+  return has_text ? json{{"type", "text"}, {"text", part["text"]}} : part;
+}
+
 // Those that say anything, a line each.
 std::string Lines(const std::vector<json>& texts) {
   std::string lines;
@@ -66,9 +80,15 @@ Result<ToldContent> PartsReader::Read(const json& content,
   if (content.is_string() || content.is_null()) {
     return ToldContent{.text = content};
   }
-  if (!content.is_array()) {
+  if (!content.is_array() && is_asked()) {
     return WrongField(field, "a string or a list of parts");
   }
+  if (!content.is_array() && !content.is_object()) {
+    LeaveOut("");
+    return ToldContent();
+  }
+  // A part alone is a list of one.
+  if (content.is_object()) return Read(json::array({content}), field);
   PartsText parts;
   for (size_t i = 0; i < content.size(); ++i) {
     RETURN_IF_ERROR(Add(content[i], fmt::format("{}[{}]", field, i), parts));
@@ -78,11 +98,17 @@ Result<ToldContent> PartsReader::Read(const json& content,
 
 Status PartsReader::Add(const json& part, const std::string& field,
                         PartsText& parts) {
-  ASSIGN_OR_RETURN(const OptionalText piece, ReadPart(part, field));
-  const auto& type = part["type"].get_ref<const std::string&>();
+  const json meant = is_asked() ? part : AsMeant(part);
+  const std::string type = TypeIn(meant);
+  const Result<OptionalText> read = ReadPart(meant, field);
+  if (!read.ok() && is_asked()) return read.error();
+  if (!read.ok()) LeaveOut(type);
+  const OptionalText piece = read.ok() ? *read : std::nullopt;
   if (!piece) {
     if (parts.untold_field.empty()) parts.untold_field = field;
-    parts.untold += "[" + type + "]";
+    // A text that is missing is no kind that could not be told.
+    const bool is_named = !type.empty() && !IsOf(kTextTypes, type);
+    if (is_named) parts.untold += "[" + type + "]";
     return Ok{};
   }
   const bool is_block = !IsOf(kTextTypes, type) && type != kRefusal;
@@ -105,11 +131,10 @@ ToldContent PartsReader::Told(PartsText parts) {
 
 Result<std::optional<std::string>> PartsReader::ReadPart(
     const json& part, const std::string& field) {
-  const json type = part.is_object() ? part.value("type", json()) : json();
-  if (!type.is_string()) {
+  const std::string name = TypeIn(part);
+  if (name.empty()) {
     return WrongField(field + ".type", "a string, \"text\" for one");
   }
-  const auto& name = type.get_ref<const std::string&>();
   const char* member = IsOf(kTextTypes, name)     ? "text"
                        : name == kRefusal         ? kRefusal
                        : name == "tool_reference" ? "tool_name"
@@ -170,6 +195,19 @@ std::optional<std::string> PartsReader::ReadFoundPage(const json& part) {
   }
   return Lines({part.value("title", json()), part.value("url", json()),
                 part.value("page_age", json())});
+}
+
+Result<std::string> ResultText(const json& content, std::string_view written,
+                               const std::string& field, PartsReader& reader) {
+  const auto is_part = [](const json& part) { return !TypeIn(part).empty(); };
+  const bool is_list = content.is_array() && !content.empty();
+  const bool has_parts = is_list && std::ranges::any_of(content, is_part);
+  const bool is_value = content.is_boolean() || content.is_number() ||
+                        content.is_object() || (is_list && !has_parts);
+  if (is_value) return std::string(written);
+  ASSIGN_OR_RETURN(const ToldContent told, reader.Read(content, field));
+  if (!told.text.is_string()) return std::string();
+  return told.text.get<std::string>();
 }
 
 }  // namespace winnow

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/result.h"
@@ -34,21 +35,30 @@ struct PartsText {
 // sound, and kinds that are not known. Changes only `left_out`.
 class PartsReader {
  public:
+  // Of what is asked now, and of what was said before.
+  enum class Turn { kAsked, kEarlier };
+
   // `place` begins the names of what is left out: "messages.content".
   // REQUIRES: `left_out` outlives this.
-  PartsReader(std::string place, LeftOutKinds& left_out)
-      : place_(std::move(place)), left_out_(left_out) {}
+  PartsReader(std::string place, LeftOutKinds& left_out,
+              Turn turn = Turn::kEarlier)
+      : place_(std::move(place)), left_out_(left_out), turn_(turn) {}
 
-  // A string, a list of parts whose texts are put together, or null. Fails on
-  // anything else, and on a part that lacks what its kind has.
+  // A string, a list of parts whose texts are put together, or null. Of what is
+  // asked, fails on anything else, and on a part that lacks what its kind has.
+  // Of an earlier turn this is left out and named, and never fails; texts and
+  // parts that stand where a list or a kind should be are told.
   Result<ToldContent> Read(const nlohmann::json& content,
                            const std::string& field);
   // A part behind those before it.
   Status Add(const nlohmann::json& part, const std::string& field,
              PartsText& parts);
   static ToldContent Told(PartsText parts);
-  // "PLACE.TYPE" is left out.
-  void LeaveOut(const std::string& type) { left_out_.Add(place_ + "." + type); }
+  // "PLACE.TYPE" is left out; empty: what has no type.
+  void LeaveOut(const std::string& type) {
+    left_out_.Add(type.empty() ? place_ : place_ + "." + type);
+  }
+  bool is_asked() const { return turn_ == Turn::kAsked; }
 
  private:
   using OptionalText = std::optional<std::string>;
@@ -64,7 +74,13 @@ class PartsReader {
 
   const std::string place_;
   LeftOutKinds& left_out_;
+  const Turn turn_;
 };
+
+// What a tool gave: a string, parts, or any other value as it is written.
+Result<std::string> ResultText(const nlohmann::json& content,
+                               std::string_view written,
+                               const std::string& field, PartsReader& reader);
 
 // "FIELD.type: must be ...": of a message in which nothing can be told.
 Error NothingTold(const std::string& field);

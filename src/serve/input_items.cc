@@ -65,24 +65,32 @@ Status InputReader::AddMessage(const Item& item, bool is_last) {
   const bool known =
       role.is_string() &&
       std::ranges::find(kRoles, role.get<std::string>()) != std::end(kRoles);
-  if (!known) {
+  if (!known && (is_last || !role.is_string())) {
     return WrongField(item.field + ".role",
                       "\"system\", \"developer\", \"user\" or \"assistant\"");
   }
+  if (!known) {
+    left_out_.Add("input.role." + role.get<std::string>());
+    return Ok{};
+  }
   const std::string field = item.field + ".content";
-  PartsReader parts("input.content", left_out_);
+  const bool is_asked = is_last && role == "user";
+  PartsReader parts(
+      "input.content", left_out_,
+      is_asked ? PartsReader::Turn::kAsked : PartsReader::Turn::kEarlier);
   ASSIGN_OR_RETURN(ToldContent told, parts.Read(item.Value("content"), field));
   const bool tells = told.untold_field.empty();
-  if (is_last && role == "user" && !tells)
-    return NothingTold(told.untold_field);
+  if (is_asked && !tells) return NothingTold(told.untold_field);
   // No word is put into the model's own mouth for what is left out.
   if (role != "user" && !tells) told.text = "";
-  if (role == "assistant" && told.text.is_null()) told.text = "";
-  if (told.text.is_null()) {
+  if (told.text.is_null() && is_asked) {
     return WrongField(field, "a string or a list of parts, is missing");
   }
   const bool is_system = role == "system" || role == "developer";
-  if (is_system && !tells) return Ok{};
+  const bool is_missing = told.text.is_null();
+  if (is_missing && role != "assistant") left_out_.Add("input.content");
+  if (is_missing) told.text = "";
+  if (is_system && (!tells || is_missing)) return Ok{};
   tells_any_ = true;
   if (is_system) {
     AddSystemText(told.text.get<std::string>(), turns_);
@@ -121,22 +129,34 @@ Status InputReader::AddThought(const Item& item) {
   return Ok{};
 }
 
-Status InputReader::PushCall(const Item& item, std::string name,
-                             std::string arguments) {
-  const json call_id = item.Value("call_id");
-  const json id = call_id.is_null() ? item.Value("id") : call_id;
-  if (!id.is_null() && !id.is_string()) {
-    return WrongField(item.field + ".call_id", "a string");
+std::string InputReader::TextIn(const Item& item, const char* name) {
+  const json value = item.Value(name);
+  if (value.is_string()) return value.get<std::string>();
+  left_out_.Add(fmt::format("input.{}.{}", KindOf(item.value), name));
+  return {};
+}
+
+std::string InputReader::IdOf(const Item& item) {
+  for (const char* name : {"call_id", "id"}) {
+    const json value = item.Value(name);
+    std::string id = CallIdText(value);
+    if (!id.empty()) return id;
+    if (value.is_null() || value.is_string()) continue;
+    left_out_.Add(fmt::format("input.{}.{}", KindOf(item.value), name));
   }
+  return {};
+}
+
+void InputReader::PushCall(const Item& item, std::string name,
+                           std::string arguments) {
   if (turns_.empty() || turns_.back().role != "assistant") {
     turns_.push_back({.role = "assistant"});
   }
-  turns_.back().calls.push_back(CallJson({.id = TextOr(id),
+  turns_.back().calls.push_back(CallJson({.id = IdOf(item),
                                           .name = std::move(name),
                                           .arguments = std::move(arguments)},
                                          limits_));
   tells_any_ = true;
-  return Ok{};
 }
 
 void InputReader::PushResult(std::string call_id, std::string text) {
@@ -146,27 +166,20 @@ void InputReader::PushResult(std::string call_id, std::string text) {
   tells_any_ = true;
 }
 
-Result<bool> InputReader::AddCall(const Item& item, const std::string& type) {
+bool InputReader::AddCall(const Item& item, const std::string& type) {
   if (type == "function_call") {
-    ASSIGN_OR_RETURN(std::string name,
-                     StringIn(item.value, item.field, "name"));
-    RETURN_IF_ERROR(
-        PushCall(item, std::move(name),
-                 ArgumentsText(item.Value("arguments"),
-                               MemberOf(item.written, "arguments"))));
+    PushCall(item, TextIn(item, "name"),
+             ArgumentsText(item.Value("arguments"),
+                           MemberOf(item.written, "arguments")));
     return true;
   }
   if (type == "custom_tool_call") {
-    ASSIGN_OR_RETURN(std::string name,
-                     StringIn(item.value, item.field, "name"));
-    ASSIGN_OR_RETURN(const std::string input,
-                     StringIn(item.value, item.field, "input"));
-    RETURN_IF_ERROR(PushCall(item, std::move(name), InputObject(input)));
+    PushCall(item, TextIn(item, "name"), InputObject(TextIn(item, "input")));
     return true;
   }
   if (type == "program") {
     const std::string_view code = MemberOf(item.written, "code");
-    RETURN_IF_ERROR(PushCall(item, type, ObjectOf("code", code)));
+    PushCall(item, type, ObjectOf("code", code));
     return true;
   }
   const auto kind = std::ranges::find(kActionKinds, type, &ActionKind::type);
@@ -174,25 +187,21 @@ Result<bool> InputReader::AddCall(const Item& item, const std::string& type) {
   // Of a computer there may be several.
   constexpr const char* kSeveral = "actions";
   const std::string_view several = MemberOf(item.written, kSeveral);
-  RETURN_IF_ERROR(PushCall(
-      item, kind->tool,
-      several != "null" ? ObjectOf(kSeveral, several)
-                        : std::string(MemberOf(item.written, kind->member))));
+  PushCall(item, kind->tool,
+           several != "null"
+               ? ObjectOf(kSeveral, several)
+               : std::string(MemberOf(item.written, kind->member)));
   return true;
 }
 
 Result<bool> InputReader::AddResult(const Item& item, const std::string& type) {
-  std::string id = TextOr(item.Value("call_id"));
-  if (id.empty()) id = TextOr(item.Value("id"));
+  std::string id = IdOf(item);
   const json output = item.Value("output");
   if (type == "function_call_output" || type == "custom_tool_call_output") {
     PartsReader parts("input.output", left_out_);
-    std::string text(MemberOf(item.written, "output"));
-    if (!output.is_object()) {
-      ASSIGN_OR_RETURN(const ToldContent told,
-                       parts.Read(output, item.field + ".output"));
-      text = TextOr(told.text);
-    }
+    ASSIGN_OR_RETURN(std::string text,
+                     ResultText(output, MemberOf(item.written, "output"),
+                                item.field + ".output", parts));
     PushResult(std::move(id), std::move(text));
     return true;
   }
@@ -208,7 +217,8 @@ Result<bool> InputReader::AddResult(const Item& item, const std::string& type) {
     return true;
   }
   if (type == "program_output") {
-    PushResult(std::move(id), TextOr(item.Value("result")));
+    PushResult(std::move(id), ArgumentsText(item.Value("result"),
+                                            MemberOf(item.written, "result")));
     return true;
   }
   if (type != "computer_call_output") return false;
@@ -218,27 +228,23 @@ Result<bool> InputReader::AddResult(const Item& item, const std::string& type) {
 }
 
 // What OpenAI's servers ran: call and result in one item.
-Result<bool> InputReader::AddHosted(const Item& item, const std::string& type) {
-  std::string id = TextOr(item.Value("id"));
+bool InputReader::AddHosted(const Item& item, const std::string& type) {
+  std::string id = IdOf(item);
   if (type == "mcp_call") {
     const json output = item.Value("output");
     const json error = item.Value("error");
     if (output.is_null() && error.is_null()) return false;
-    ASSIGN_OR_RETURN(std::string name,
-                     StringIn(item.value, item.field, "name"));
-    RETURN_IF_ERROR(
-        PushCall(item, std::move(name),
-                 ArgumentsText(item.Value("arguments"),
-                               MemberOf(item.written, "arguments"))));
+    PushCall(item, TextIn(item, "name"),
+             ArgumentsText(item.Value("arguments"),
+                           MemberOf(item.written, "arguments")));
     const char* told = output.is_null() ? "error" : "output";
     PushResult(std::move(id),
                ArgumentsText(item.Value(told), MemberOf(item.written, told)));
     return true;
   }
   if (type == "file_search_call" && HasSome(item.Value("results"))) {
-    RETURN_IF_ERROR(
-        PushCall(item, "file_search",
-                 ObjectOf("queries", MemberOf(item.written, "queries"))));
+    PushCall(item, "file_search",
+             ObjectOf("queries", MemberOf(item.written, "queries")));
     PushResult(std::move(id), std::string(MemberOf(item.written, "results")));
     return true;
   }
@@ -251,8 +257,8 @@ Result<bool> InputReader::AddHosted(const Item& item, const std::string& type) {
     logs += text.is_string() ? text.get<std::string>() : "[image]";
     if (!text.is_string()) left_out_.Add("input.outputs.image");
   }
-  RETURN_IF_ERROR(PushCall(item, "code_interpreter",
-                           ObjectOf("code", MemberOf(item.written, "code"))));
+  PushCall(item, "code_interpreter",
+           ObjectOf("code", MemberOf(item.written, "code")));
   PushResult(std::move(id), std::move(logs));
   return true;
 }
@@ -263,17 +269,16 @@ Status InputReader::AddItem(std::string_view written, const std::string& field,
   if (!item.value.is_object()) return WrongField(field, "an object");
   const json given = item.Value("type");
   if (!given.is_null() && !given.is_string()) {
-    return WrongField(field + ".type", "a string");
+    if (is_last) return WrongField(field + ".type", "a string");
+    left_out_.Add("input.type");
+    return Ok{};
   }
   const std::string type = KindOf(item.value);
   if (type == "message") return AddMessage(item, is_last);
   if (type == "reasoning") return AddThought(item);
-  using Add = Result<bool> (InputReader::*)(const Item&, const std::string&);
-  for (const Add add : {&InputReader::AddCall, &InputReader::AddResult,
-                        &InputReader::AddHosted}) {
-    ASSIGN_OR_RETURN(const bool is_told, (this->*add)(item, type));
-    if (is_told) return Ok{};
-  }
+  if (AddCall(item, type)) return Ok{};
+  ASSIGN_OR_RETURN(const bool is_result, AddResult(item, type));
+  if (is_result || AddHosted(item, type)) return Ok{};
   left_out_.Add("input." + type);
   return Ok{};
 }

@@ -17,7 +17,8 @@ namespace winnow {
 // Adds each item to the turns before it. Every kind of call becomes the call of
 // a function: a custom tool's text is its "input", and a shell's action is its
 // arguments. A call that a service ran needs its result beside it. References,
-// encrypted items and kinds that are not known are left out and named.
+// encrypted items and kinds that are not known are left out and named. So is
+// what an item lacks, or has as another type.
 class InputReader {
  public:
   // REQUIRES: both outlive this.
@@ -50,13 +51,16 @@ class InputReader {
 
   Status AddMessage(const Item& item, bool is_last);
   Status AddThought(const Item& item);
+  // The member `name`; empty, and named, where it is no string.
+  std::string TextIn(const Item& item, const char* name);
+  std::string IdOf(const Item& item);
   // Each of some kinds; false: it is of none of theirs.
-  Result<bool> AddCall(const Item& item, const std::string& type);
+  bool AddCall(const Item& item, const std::string& type);
   Result<bool> AddResult(const Item& item, const std::string& type);
-  Result<bool> AddHosted(const Item& item, const std::string& type);
+  bool AddHosted(const Item& item, const std::string& type);
 
   // Of the assistant's turn, if that came last.
-  Status PushCall(const Item& item, std::string name, std::string arguments);
+  void PushCall(const Item& item, std::string name, std::string arguments);
   void PushResult(std::string call_id, std::string text);
 
   const JsonLimits& limits_;

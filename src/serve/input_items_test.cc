@@ -219,16 +219,44 @@ TEST(InputItemsTest, AThoughtMayBeASummary) {
   EXPECT_EQ(hidden.left_out, ItemNames{"input.reasoning.encrypted_content"});
 }
 
-TEST(InputItemsTest, WhatIsWrongIsStillNamed) {
+TEST(InputItemsTest, WhatAnItemLacksIsLeftOutAndNamed) {
+  const std::vector<ItemCase> cases = {
+      {R"({"type":"custom_tool_call","call_id":"c","name":"f","input":null})",
+       {ACall("c", "f", {{"input", ""}})},
+       {"input.custom_tool_call.input"}},
+      {R"({"type":"function_call","call_id":5,"arguments":"{}"})",
+       {ACall("5", "", json::object())},
+       {"input.function_call.name"}},
+      {R"({"type":"function_call","call_id":[],"id":"i","name":"f"})",
+       {ACall("i", "f", json::object())},
+       {"input.function_call.call_id"}},
+      {R"({"type":"function_call_output","call_id":5,"output":5})",
+       {AResult("5", "5")}},
+      {R"({"type":"function_call_output","call_id":"c","output":["a"]})",
+       {AResult("c", R"(["a"])")}},
+      {R"({"type":"program_output","call_id":"c","result":false})",
+       {AResult("c", "false")}},
+      {R"({"role":"user","content":null})",
+       {AMessage("user", "")},
+       {"input.content"}},
+      {R"({"role":"user","content":[{"type":"input_text","text":null}]})",
+       {AMessage("user", "")},
+       {"input.content.input_text"}},
+      {R"({"role":"user","content":[{"text":"x"}]})", {AMessage("user", "x")}},
+      {R"({"role":"developer","content":null})", {}, {"input.content"}},
+      {R"({"role":"robot","content":"x"})", {}, {"input.role.robot"}},
+      {R"({"type":"reasoning","content":[5],"summary":5})",
+       {},
+       {"input.content"}},
+      {R"({"type":5})", {}, {"input.type"}}};
+  ExpectTold(cases);
+}
+
+TEST(InputItemsTest, WhatIsWrongInTheQuestionIsAnError) {
   EXPECT_EQ(ItemFieldOf("5"), "input[0]");
   EXPECT_EQ(ItemFieldOf(R"({"type":5})"), "input[0].type");
-  EXPECT_EQ(ItemFieldOf(R"({"content":"x"})"), "input[0].role");
-  EXPECT_EQ(ItemFieldOf(R"({"type":"function_call","call_id":"c"})"),
-            "input[0].name");
-  EXPECT_EQ(ItemFieldOf(R"({"type":"function_call","call_id":5,"name":"f"})"),
-            "input[0].call_id");
-  EXPECT_EQ(ItemFieldOf(R"({"type":"custom_tool_call","name":"f"})"),
-            "input[0].input");
+  EXPECT_EQ(ItemFieldOf(R"({"content":"x"},{"role":"user","content":"?"})"),
+            "input[0].role");
   EXPECT_EQ(ItemFieldOf(R"({"role":"user","content":[{"text":"x"}]})"),
             "input[0].content[0].type");
   // What is asked now cannot be told at all.

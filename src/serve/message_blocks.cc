@@ -1,5 +1,7 @@
 #include "serve/message_blocks.h"
 
+#include <algorithm>
+#include <iterator>
 #include <unordered_set>
 #include <utility>
 
@@ -29,39 +31,61 @@ bool RunsOnServer(const json& type) {
   return type == "server_tool_use" || type == "mcp_tool_use";
 }
 
+// Of a call, or of the call that a result is of; empty: it has none.
+std::string IdOf(const json& block) {
+  if (!block.is_object()) return {};
+  const char* name = IsResult(block) ? "tool_use_id" : "id";
+  return CallIdText(block.value(name, json()));
+}
+
 // The ids of the calls whose results are among the blocks.
 std::unordered_set<std::string> AnsweredIn(const json& blocks) {
   std::unordered_set<std::string> ids;
   for (const json& block : blocks) {
-    if (!IsResult(block)) continue;
-    const json id = block.value("tool_use_id", json());
-    if (id.is_string()) ids.insert(id.get<std::string>());
+    if (IsResult(block)) ids.insert(IdOf(block));
   }
   return ids;
 }
 
-// A result that has members of its own, without what only a server can read.
-std::string MembersText(json result) {
-  for (const char* name :
-       {"type", "encrypted_stdout", "encrypted_content", "cache_control"}) {
-    result.erase(name);
+// A result that has members of its own, as they are written, without what only
+// a server can read.
+std::string MembersText(std::string_view written) {
+  constexpr std::string_view kLeftOut[] = {
+      "type", "encrypted_stdout", "encrypted_content", "cache_control"};
+  std::string text;
+  for (const auto& [name, value] : MembersOf(written)) {
+    const bool is_told =
+        std::ranges::find(kLeftOut, UnescapedName(name)) == std::end(kLeftOut);
+    if (!is_told) continue;
+    text += fmt::format("{}\"{}\":{}", text.empty() ? "" : ",", name, value);
   }
-  return result.dump();
+  return "{" + text + "}";
 }
 
 }  // namespace
 
 Result<MessageBlocks> BlocksReader::BlocksOf(const json& content,
                                              std::string_view written,
-                                             const std::string& field) {
+                                             const std::string& field,
+                                             bool is_asked) {
   MessageBlocks blocks;
   if (content.is_string()) {
     blocks.list = json::array({{{"type", "text"}, {"text", content}}});
     blocks.written = {written};
     return blocks;
   }
-  if (!content.is_array()) {
+  if (!content.is_array() && is_asked) {
     return WrongField(field, "a string or a list of blocks");
+  }
+  if (content.is_object()) {
+    blocks.list = json::array({content});
+    blocks.written = {written};
+    return blocks;
+  }
+  if (!content.is_array()) {
+    parts_.LeaveOut("");
+    blocks.list = json::array();
+    return blocks;
   }
   blocks.list = content;
   blocks.written = ElementsOf(written);
@@ -82,10 +106,27 @@ void BlocksReader::AddText(const std::string& role, const std::string& text,
   before += (before.empty() ? "" : "\n") + text;
 }
 
-Status BlocksReader::AddResult(const json& block, const std::string& field) {
+std::string BlocksReader::TextIn(const json& block, const char* name) {
+  const json value = block.value(name, json());
+  if (value.is_string()) return value.get<std::string>();
+  parts_.LeaveOut(fmt::format("{}.{}", TypeOf(block).get<std::string>(), name));
+  return {};
+}
+
+std::string BlocksReader::IdIn(const json& block, const char* name) {
+  const std::string id = CallIdText(block.value(name, json()));
+  return id.empty() ? TextIn(block, name) : id;
+}
+
+Status BlocksReader::AddResult(const json& block, std::string_view written,
+                               const std::string& field, bool is_asked) {
   ChatTurn turn = {.role = "tool"};
-  ASSIGN_OR_RETURN(turn.tool_call_id, StringIn(block, field, "tool_use_id"));
+  if (is_asked) {
+    RETURN_IF_ERROR(StringIn(block, field, "tool_use_id"));
+  }
+  turn.tool_call_id = IdIn(block, "tool_use_id");
   json content = block.value("content", json());
+  std::string_view text = MemberOf(written, "content");
   std::string name = field + ".content";
   std::string address;
   if (TypeOf(content) == "web_fetch_result") {
@@ -93,25 +134,27 @@ Status BlocksReader::AddResult(const json& block, const std::string& field) {
     if (url.is_string()) address = url.get<std::string>() + "\n";
     const json page = content.value("content", json());
     content = page.is_null() ? json() : json::array({page});
+    text = MemberOf(text, "content");
     name += ".content";
   } else if (content.is_object() && content.contains("tool_references")) {
     content = json(content["tool_references"]);
+    text = MemberOf(text, "tool_references");
     name += ".tool_references";
   }
   if (content.is_object()) {
-    turn.content = MembersText(std::move(content));
+    turn.content = MembersText(text);
   } else {
-    ASSIGN_OR_RETURN(const ToldContent told, parts_.Read(content, name));
-    turn.content =
-        address +
-        (told.text.is_string() ? told.text.get<std::string>() : std::string());
+    ASSIGN_OR_RETURN(const std::string told,
+                     ResultText(content, text, name, parts_));
+    turn.content = address + told;
   }
   turns_.push_back(std::move(turn));
   return Ok{};
 }
 
 Status BlocksReader::AddUser(const MessageBlocks& blocks,
-                             const std::string& field, bool is_last) {
+                             const std::string& field, bool is_asked) {
+  PartsReader& parts = is_asked ? asked_parts_ : parts_;
   PartsText said;
   bool any_turn = false;
   const auto end_text = [&] {
@@ -123,44 +166,41 @@ Status BlocksReader::AddUser(const MessageBlocks& blocks,
   for (size_t i = 0; i < blocks.list.size(); ++i) {
     const std::string name = fmt::format("{}[{}]", field, i);
     const json& block = blocks.list[i];
-    if (!block.is_object()) return WrongField(name, "an object");
+    if (is_asked && !block.is_object()) return WrongField(name, "an object");
     if (!IsResult(block)) {
-      RETURN_IF_ERROR(parts_.Add(block, name, said));
+      RETURN_IF_ERROR(parts.Add(block, name, said));
       continue;
     }
     end_text();
-    RETURN_IF_ERROR(AddResult(block, name));
+    RETURN_IF_ERROR(AddResult(block, blocks.written[i], name, is_asked));
     any_turn = true;
   }
   const bool tells_nothing =
       !any_turn && !said.any_told && !said.untold_field.empty();
-  if (is_last && tells_nothing) return NothingTold(said.untold_field);
+  if (is_asked && tells_nothing) return NothingTold(said.untold_field);
   end_text();
   if (!any_turn) AddText("user", "");
   return Ok{};
 }
 
-Status BlocksReader::AddThought(const json& block, const std::string& field,
-                                ChatTurn& turn) {
-  ASSIGN_OR_RETURN(const std::string piece, StringIn(block, field, "thinking"));
-  if (piece.empty()) return Ok{};
+void BlocksReader::AddThought(const json& block, ChatTurn& turn) {
+  const std::string piece = TextIn(block, "thinking");
+  if (piece.empty()) return;
   if (turn.thought.is_null()) {
     turn.thought = piece;
   } else {
     turn.thought.get_ref<std::string&>() += "\n" + piece;
   }
-  return Ok{};
 }
 
-Status BlocksReader::AddCall(const json& block, std::string_view written,
-                             const std::string& field, ChatTurn& turn) {
-  WrittenCall call;
-  ASSIGN_OR_RETURN(call.id, StringIn(block, field, "id"));
-  ASSIGN_OR_RETURN(call.name, StringIn(block, field, "name"));
-  call.arguments =
-      ArgumentsText(block.value("input", json()), MemberOf(written, "input"));
+void BlocksReader::AddCall(const json& block, std::string_view written,
+                           ChatTurn& turn) {
+  const WrittenCall call = {
+      .id = IdIn(block, "id"),
+      .name = TextIn(block, "name"),
+      .arguments = ArgumentsText(block.value("input", json()),
+                                 MemberOf(written, "input"))};
   turn.calls.push_back(CallJson(call, limits_));
-  return Ok{};
 }
 
 // Behind it another of the assistant's may begin.
@@ -193,19 +233,18 @@ Status BlocksReader::AddAssistant(const MessageBlocks& blocks,
   for (size_t i = 0; i < blocks.list.size(); ++i) {
     const std::string name = fmt::format("{}[{}]", field, i);
     const json& block = blocks.list[i];
-    if (!block.is_object()) return WrongField(name, "an object");
     const json type = TypeOf(block);
-    const json id = block.value(IsResult(block) ? "tool_use_id" : "id", json());
-    const std::string call_id = id.is_string() ? id.get<std::string>() : "";
+    const std::string call_id = IdOf(block);
     if (type == "thinking") {
-      RETURN_IF_ERROR(AddThought(block, name, turn));
+      AddThought(block, turn);
     } else if (type == "tool_use" ||
                (RunsOnServer(type) && answered.contains(call_id))) {
-      RETURN_IF_ERROR(AddCall(block, blocks.written[i], name, turn));
+      AddCall(block, blocks.written[i], turn);
       called.insert(call_id);
     } else if (IsResult(block) && called.contains(call_id)) {
       end_turn();
-      RETURN_IF_ERROR(AddResult(block, name));
+      RETURN_IF_ERROR(AddResult(block, blocks.written[i], name,
+                                /*is_asked=*/false));
     } else {
       RETURN_IF_ERROR(parts_.Add(block, name, said));
     }

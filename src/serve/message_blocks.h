@@ -24,21 +24,24 @@ struct MessageBlocks {
 // turn of its own, between the texts around it. Anthropic's servers put a call
 // and its result into one message of the assistant's: such a pair becomes a
 // call and a result, and a call alone is left out. Blocks without text are left
-// out and named.
+// out and named; so is what a block of an earlier turn lacks.
 class BlocksReader {
  public:
   // REQUIRES: both outlive this.
   BlocksReader(const JsonLimits& limits, LeftOutKinds& left_out)
-      : limits_(limits), parts_("messages.content", left_out) {}
+      : limits_(limits),
+        parts_("messages.content", left_out),
+        asked_parts_("messages.content", left_out, PartsReader::Turn::kAsked) {}
 
-  // Fails on a content that is neither a string nor a list.
-  static Result<MessageBlocks> BlocksOf(const nlohmann::json& content,
-                                        std::string_view written,
-                                        const std::string& field);
+  // `is_asked`: now, by the user. Fails then on a content that is neither a
+  // string nor a list; an earlier turn's is left out.
+  Result<MessageBlocks> BlocksOf(const nlohmann::json& content,
+                                 std::string_view written,
+                                 const std::string& field, bool is_asked);
 
-  // `is_last`: of all messages: then something of it must be told.
+  // `is_asked`: it is the last of all messages: something of it must be told.
   Status AddUser(const MessageBlocks& blocks, const std::string& field,
-                 bool is_last);
+                 bool is_asked);
   Status AddAssistant(const MessageBlocks& blocks, const std::string& field);
   Status AddSystem(const nlohmann::json& content, const std::string& field);
 
@@ -49,15 +52,18 @@ class BlocksReader {
   // What follows in the same role is one turn.
   void AddText(const std::string& role, const std::string& text,
                const nlohmann::json& thought = nullptr);
-  Status AddResult(const nlohmann::json& block, const std::string& field);
-  Status AddCall(const nlohmann::json& block, std::string_view written,
-                 const std::string& field, ChatTurn& turn);
-  Status AddThought(const nlohmann::json& block, const std::string& field,
-                    ChatTurn& turn);
+  Status AddResult(const nlohmann::json& block, std::string_view written,
+                   const std::string& field, bool is_asked);
+  void AddCall(const nlohmann::json& block, std::string_view written,
+               ChatTurn& turn);
+  void AddThought(const nlohmann::json& block, ChatTurn& turn);
+  // A member; empty, and named, where it is no string.
+  std::string TextIn(const nlohmann::json& block, const char* name);
+  std::string IdIn(const nlohmann::json& block, const char* name);
   void EndAssistant(ChatTurn& turn);
 
   const JsonLimits& limits_;
-  PartsReader parts_;
+  PartsReader parts_, asked_parts_;
   std::vector<ChatTurn> turns_;
 };
 

@@ -153,7 +153,7 @@ TEST(MessageBlocksTest, WhatAServerRanIsACallAndItsResult) {
        "U\na"},
       {R"("type":"code_execution_tool_result","content":)"
        R"({"type":"code_execution_result","stdout":"1","return_code":0})",
-       R"({"return_code":0,"stdout":"1"})"},
+       R"({"stdout":"1","return_code":0})"},
       {R"("type":"tool_search_tool_result","content":)"
        R"({"type":"tool_search_tool_search_result","tool_references":)"
        R"([{"type":"tool_reference","tool_name":"f"}]})",
@@ -230,7 +230,81 @@ TEST(MessageBlocksTest, ASystemsMessageMayStandAnywhere) {
   EXPECT_EQ(empty->ignored, BlockNames{"messages.output_config"});
 }
 
-TEST(MessageBlocksTest, WhatIsWrongIsStillNamed) {
+struct LackingCase {
+  const char* message;
+  json turns;
+  BlockNames left_out = {};
+};
+
+TEST(MessageBlocksTest, WhatAnEarlierTurnLacksIsLeftOutAndNamed) {
+  const auto turn = [](const char* role, const char* text) {
+    return json::array({{{"role", role}, {"content", text}}});
+  };
+  const auto result = [](const char* id, const char* text) {
+    return json::array(
+        {{{"role", "tool"}, {"tool_call_id", id}, {"content", text}}});
+  };
+  const std::vector<LackingCase> cases = {
+      {R"({"role":"user","content":null})",
+       turn("user", ""),
+       {"messages.content"}},
+      {R"({"role":"user","content":[{"type":"text","text":null},null,"a"]})",
+       turn("user", "a"),
+       {"messages.content.text", "messages.content"}},
+      {R"({"role":"user","content":[{"type":"document"}]})",
+       turn("user", "[document]"),
+       {"messages.content.document"}},
+      {R"({"role":"user","content":{"type":"text","text":"a"}})",
+       turn("user", "a")},
+      {R"({"role":"user","content":[{"type":"tool_result","content":"5"}]})",
+       result("", "5"),
+       {"messages.content.tool_result.tool_use_id"}},
+      {R"({"role":"user","content":[{"type":"tool_result","tool_use_id":5,)"
+       R"("content":[true, 1.0]}]})",
+       result("5", "[true, 1.0]")},
+      {R"({"role":"developer","content":"Rule."})", turn("system", "Rule.")},
+      {R"({"role":"critic","content":"x"})",
+       json::array(),
+       {"messages.role.critic"}}};
+  const std::string behind = R"(,{"role":"assistant","content":"?"},)"
+                             R"({"role":"user","content":"!"})";
+  for (const LackingCase& each : cases) {
+    const auto parsed = ReadSaid(each.message + behind);
+    ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+    json turns = json::parse(parsed->messages_json);
+    turns.erase(turns.size() - 1);
+    turns.erase(turns.size() - 1);
+    EXPECT_EQ(turns, each.turns) << each.message;
+    EXPECT_EQ(parsed->ignored, each.left_out) << each.message;
+  }
+  const ToldBlocks thought = TellBlocks("assistant", R"({"type":"thinking"})");
+  EXPECT_EQ(thought.turns, turn("assistant", "?"));
+  EXPECT_EQ(thought.left_out, BlockNames{"messages.content.thinking.thinking"});
+  const ToldBlocks call =
+      TellBlocks("assistant", R"({"type":"tool_use","id":5})");
+  EXPECT_EQ(call.turns[0]["tool_calls"][0]["id"], "5");
+  EXPECT_EQ(call.left_out, BlockNames{"messages.content.tool_use.name"});
+}
+
+// A model reads their order.
+TEST(MessageBlocksTest, MembersStayInTheirOrder) {
+  const auto parsed = ReadSaid(
+      R"({"role":"user","content":"Hi"},{"role":"assistant","content":[)"
+      R"({"type":"server_tool_use","id":"s","name":"n","input":{}},)"
+      R"({"type":"code_execution_tool_result","tool_use_id":"s","content":)"
+      R"({"type":"code_execution_result","stdout":"1","b": 1.0,"a":{"d":2,)"
+      R"("c":3}}}]},{"role":"user","content":"Go"})");
+  ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+  EXPECT_EQ(
+      parsed->messages_json,
+      R"([{"role":"user","content":"Hi"},{"role":"assistant","content":null,)"
+      R"("tool_calls":[{"id":"s","type":"function","function":{"name":"n",)"
+      R"("arguments":{}}}]},{"role":"tool","content":"{\"stdout\":\"1\",)"
+      R"(\"b\":1.0,\"a\":{\"d\":2,\"c\":3}}","tool_call_id":"s"},)"
+      R"({"role":"user","content":"Go"}])");
+}
+
+TEST(MessageBlocksTest, WhatIsWrongInTheQuestionIsAnError) {
   const std::string image = R"({"type":"image"})";
   // What is asked now cannot be told at all; with words it can.
   EXPECT_EQ(BlockFieldOf(Said("user", image)), "messages[0].content[0].type");

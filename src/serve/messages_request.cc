@@ -26,7 +26,8 @@ Status AddMessage(const SaidMessage& said, BlocksReader& reader,
   const json role = message.value("role", json());
   json content = message.value("content", json());
   const std::string inside = said.field + ".content";
-  if (role == "system") {
+  // OpenAI's name of the same.
+  if (role == "system" || role == "developer") {
     if (!message.value("output_config", json()).is_null()) {
       left_out.Add("messages.output_config");
     }
@@ -36,24 +37,34 @@ Status AddMessage(const SaidMessage& said, BlocksReader& reader,
         said.has_later_of_user;
     return is_cleared ? Status(Ok{}) : reader.AddSystem(content, inside);
   }
-  if (role != "user" && role != "assistant") {
+  const bool known = role == "user" || role == "assistant";
+  if (!known && (said.is_last || !role.is_string())) {
     return WrongField(said.field + ".role",
                       "\"user\", \"assistant\" or \"system\"");
   }
+  if (!known) {
+    left_out.Add("messages.role." + role.get<std::string>());
+    return Ok{};
+  }
+  const bool is_asked = said.is_last && role == "user";
   const bool says_nothing = role == "assistant" && content.is_null();
   if (says_nothing) content = json::array();
   ASSIGN_OR_RETURN(const MessageBlocks blocks,
-                   BlocksReader::BlocksOf(
-                       content, MemberOf(said.written, "content"), inside));
+                   reader.BlocksOf(content, MemberOf(said.written, "content"),
+                                   inside, is_asked));
   if (role == "assistant") return reader.AddAssistant(blocks, inside);
-  return reader.AddUser(blocks, inside, said.is_last);
+  return reader.AddUser(blocks, inside, is_asked);
 }
 
 Result<std::vector<ChatTurn>> ReadTurns(const RequestBody& body,
                                         const JsonLimits& limits,
                                         LeftOutKinds& left_out) {
   BlocksReader reader(limits, left_out);
-  RETURN_IF_ERROR(reader.AddSystem(body.Value("system"), "system"));
+  const json system = body.Value("system");
+  if (!system.is_null() && !system.is_string() && !system.is_array()) {
+    return WrongField("system", "a string or a list of parts");
+  }
+  RETURN_IF_ERROR(reader.AddSystem(system, "system"));
   const json messages = body.Value("messages");
   const std::vector<std::string_view> written =
       ElementsOf(MemberOf(body.text, "messages"));

@@ -153,9 +153,6 @@ TEST(MessagesRequestTest, NamesWhatIsWrong) {
                 R"("messages":[{"role":"assistant","content":[)"
                 R"({"type":"tool_use","id":"a","name":"b","input":{}}]}])"),
             "messages");
-  EXPECT_EQ(MessagesFieldOf(R"("messages":[{"role":"assistant","content":[)"
-                            R"({"type":"thinking"}]}])"),
-            "messages[0].content[0].thinking");
   EXPECT_EQ(MessagesFieldOf(user + R"(,"stop_sequences":[""])"),
             "stop_sequences[0]");
   EXPECT_EQ(MessagesFieldOf(user + R"(,"thinking":{"type":"on"})"),

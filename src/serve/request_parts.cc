@@ -211,6 +211,7 @@ Status ReadToolsAndTemplate(const RequestBody& body, const ToolChoice& choice,
   RETURN_IF_ERROR(KeepAllowed(choice, tools));
   ASSIGN_OR_RETURN(request.forced_tools, ForcedTools(choice, tools));
   AddIgnored(tools.left_out, request);
+  AddIgnored(choice.left_out, request);
   if (!choice.any) tools = {};
   return ReadTemplate(body, std::move(tools), request);
 }

@@ -70,9 +70,9 @@ Status ReadIncluded(const RequestBody& body, CompletionRequest& request) {
   constexpr std::string_view kThoughts = "reasoning.encrypted_content";
   bool wanted = number > 0;
   for (const std::string& name : names) {
+    // Of tools that a service runs, and images: none are here.
     if (name != kLogprobs && name != kThoughts) {
-      return WrongField(
-          "include", fmt::format("of \"{}\" and \"{}\"", kLogprobs, kThoughts));
+      request.ignored.push_back("include." + name);
     }
     wanted = wanted || name == kLogprobs;
   }

@@ -105,6 +105,21 @@ TEST(ResponsesRequestTest, ToolsOfOtherKindsAreLeftOut) {
   EXPECT_EQ(none->template_json, "{}");
 }
 
+// ResponseIncludable (openai 3.54.0), but for those that are followed.
+TEST(ResponsesRequestTest, WhatCannotBeIncludedIsNamed) {
+  for (const std::string name :
+       {"file_search_call.results", "web_search_call.results",
+        "web_search_call.action.sources", "message.input_image.image_url",
+        "computer_call_output.output.image_url",
+        "code_interpreter_call.outputs"}) {
+    const auto parsed = ParseResponses(fmt::format(
+        R"({{"input":"x","include":["{}","reasoning.encrypted_content"]}})",
+        name));
+    ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+    EXPECT_EQ(parsed->ignored, std::vector<std::string>{"include." + name});
+  }
+}
+
 TEST(ResponsesRequestTest, NamesWhatIsWrong) {
   EXPECT_EQ(ResponsesFieldOf("{}"), "input");
   EXPECT_EQ(ResponsesFieldOf(R"({"input":[]})"), "input");
@@ -120,7 +135,7 @@ TEST(ResponsesRequestTest, NamesWhatIsWrong) {
             "input");
   EXPECT_EQ(
       ResponsesFieldOf(R"({"input":[{"type":"reasoning","content":[5]}]})"),
-      "input[0].content[0].type");
+      "input");
   EXPECT_EQ(ResponsesFieldOf(R"({"input":"x","reasoning":{"effort":5}})"),
             "reasoning.effort");
   for (const auto& [field, value] :
@@ -129,7 +144,7 @@ TEST(ResponsesRequestTest, NamesWhatIsWrong) {
            {"conversation", "\"conv_1\""},
            {"background", "true"},
            {"truncation", "\"auto\""},
-           {"include", "[\"file_search_call.results\"]"},
+           {"include", "5"},
            {"tool_choice", "\"required\""},
            {"max_output_tokens", "0"},
            {"top_logprobs", "21"}}) {

@@ -177,8 +177,12 @@ Result<ToolChoice> ReadToolChoice(const json& choice, Endpoint endpoint) {
   if (IsToolName(name)) {
     return ToolChoice{.forced = true, .name = name.get<std::string>()};
   }
-  if (choice.is_object() && choice.value("type", json()) == "allowed_tools") {
-    return ReadAllowed(choice, nested);
+  const json type = choice.is_object() ? choice.value("type", json()) : json();
+  if (type == "allowed_tools") return ReadAllowed(choice, nested);
+  if (type.is_string() && type != "function") {
+    ToolChoice read;
+    read.left_out.Add("tool_choice." + type.get<std::string>());
+    return read;
   }
   return WrongField("tool_choice",
                     "\"none\", \"auto\", \"required\", a function that is "

@@ -45,6 +45,9 @@ struct ToolChoice {
       {};  // of the one tool that must be called; empty: each may
   // Of all that may be called: the model is told of no others. None: all may.
   std::optional<std::vector<std::string>> allowed = {};
+  // "tool_choice.TYPE", of a tool that is no function: the model is not told
+  // of such tools, so that each answer is allowed.
+  LeftOutKinds left_out = {};
 };
 
 // In the words of chats and responses.

@@ -116,6 +116,24 @@ TEST(ToolListTest, TheModelIsToldOfAllowedToolsAlone) {
   }
 }
 
+// As the types of openai 3.54.0 have it. Its model would know such a tool.
+TEST(ToolListTest, AChoiceOfAnotherKindIsNamed) {
+  for (const auto& [choice, name] :
+       std::vector<std::pair<std::string, std::string>>{
+           {R"({"type":"custom","name":"g"})", "custom"},
+           {R"({"type":"custom","custom":{"name":"g"}})", "custom"},
+           {R"({"type":"web_search_preview"})", "web_search_preview"},
+           {R"({"type":"mcp","server_label":"s"})", "mcp"}}) {
+    for (const Endpoint endpoint : {kChat, Endpoint::kResponses}) {
+      const auto parsed = AskWithTools(endpoint, "\"tool_choice\":" + choice);
+      ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+      EXPECT_TRUE(parsed->forced_tools.empty());
+      EXPECT_EQ(parsed->ignored,
+                std::vector<std::string>{"tool_choice." + name});
+    }
+  }
+}
+
 TEST(ToolListTest, WhatIsAllowedMustBeThere) {
   const auto field_of = [](const std::string& choice) {
     const auto parsed = AskWithTools(

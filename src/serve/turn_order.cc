@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cctype>
 #include <nlohmann/json.hpp>
+#include <unordered_set>
 
 #include "serve/answer_style.h"
+#include "serve/chat_messages.h"
 #include "text/json_slices.h"
 
 namespace winnow {
@@ -44,11 +46,14 @@ std::string Turn(std::string_view role, const std::string& content) {
                      json(content).dump());
 }
 
-// Of a role and a text, or parts of one, alone.
+// Of a side that takes turns: a text, or parts of one, without calls.
 bool IsPlain(std::string_view message) {
+  const std::string_view role = RoleIn(message);
   const std::string_view content = MemberOf(message, "content");
-  return MembersOf(message).size() == 2 &&
-         (content.starts_with('"') || content.starts_with('['));
+  const bool is_text = content.starts_with('"') || content.starts_with('[');
+  const bool takes_turns =
+      role == "\"user\"" || role == "\"assistant\"" || role == "\"system\"";
+  return takes_turns && is_text && MemberOf(message, "tool_calls") == "null";
 }
 
 bool IsPlainUser(std::string_view message) {
@@ -71,11 +76,18 @@ class MessageList {
     End();
     last_ = message;
   }
-  // Behind the last one's text, on a line of its own.
+  // Behind the last one's text, and thought, on a line of its own. Of other
+  // members, a name for one, the first one's count.
   // REQUIRES: the last one is plain.
   void Join(std::string_view message) {
-    if (joined_.empty()) joined_ = ContentText(last_);
-    joined_ += "\n" + ContentText(message);
+    if (!is_joined_) {
+      is_joined_ = true;
+      joined_ = ContentText(last_);
+      AddOthers(last_);
+    }
+    const std::string text = ContentText(message);
+    joined_ += (joined_.empty() || text.empty() ? "" : "\n") + text;
+    AddOthers(message);
   }
   std::string_view last() const { return last_; }
   // Behind `first`, if that is any.
@@ -89,18 +101,120 @@ class MessageList {
   void End() {
     if (last_.empty()) return;
     list_ += list_.empty() ? "" : ",";
-    if (joined_.empty()) {
-      list_ += last_;
-    } else {
-      list_ += Turn(RoleIn(last_), joined_);
-    }
+    list_ += is_joined_ ? Joined() : std::string(last_);
     last_ = {};
-    joined_.clear();
+    is_joined_ = false;
+    thought_ = std::nullopt;
+    others_.clear();
+    known_.clear();
+  }
+  void AddOthers(std::string_view message) {
+    for (const auto& [name, value] : MembersOf(message)) {
+      if (name == "role" || name == "content") continue;
+      if (name == kThoughtName && value.starts_with('"')) {
+        const auto piece = json::parse(value).get<std::string>();
+        thought_ = thought_ ? *thought_ + "\n" + piece : piece;
+        continue;
+      }
+      if (known_.insert(name).second) others_.emplace_back(name, value);
+    }
+  }
+  std::string Joined() const {
+    std::string turn = Turn(RoleIn(last_), joined_);
+    turn.pop_back();
+    for (const auto& [name, value] : others_) {
+      turn += fmt::format(",\"{}\":{}", name, value);
+    }
+    if (thought_) {
+      turn += fmt::format(",\"{}\":{}", kThoughtName, json(*thought_).dump());
+    }
+    return turn + "}";
   }
 
   std::string list_;
   std::string_view last_;
+  // Of the last one and what is joined with it.
+  bool is_joined_ = false;
   std::string joined_;
+  std::optional<std::string> thought_;
+  std::vector<JsonMember> others_;
+  std::unordered_set<std::string_view> known_;  // their names
+};
+
+// Ids of calls in the order of the text, each as a template demands it. A call
+// without one gets its place's, and a result without one is of the next call of
+// the turn before it.
+class ShortIds {
+ public:
+  explicit ShortIds(std::string_view messages_json)
+      : text_(messages_json), copied_(messages_json.data()) {}
+
+  void AddMessage(std::string_view message) {
+    const auto calls = ElementsOf(MemberOf(message, "tool_calls"));
+    if (!calls.empty()) {
+      open_.clear();
+      num_answered_ = 0;
+    }
+    for (const std::string_view call : calls) {
+      const std::string id =
+          IdIn(call, "id", [this] { return CallId("", 0, num_unnamed_++); });
+      Put(call, "id", id);
+      open_.push_back(id);
+    }
+    if (RoleIn(message) != "\"tool\"") return;
+    const std::string id = IdIn(message, kResultId, [this] {
+      return num_answered_ < open_.size() ? open_[num_answered_]
+                                          : CallId("", 0, num_unnamed_++);
+    });
+    Put(message, kResultId, id);
+    ++num_answered_;
+  }
+  // None: all are short.
+  std::optional<std::string> Take() {
+    if (!any_) return std::nullopt;
+    return changed_.append(copied_, text_.data() + text_.size());
+  }
+
+ private:
+  static constexpr const char* kResultId = "tool_call_id";
+
+  template <typename Otherwise>
+  static std::string IdIn(std::string_view object, const char* name,
+                          Otherwise otherwise) {
+    const std::string_view id = MemberOf(object, name);
+    const bool is_named = id.starts_with('"') && id != "\"\"";
+    if (!is_named) return otherwise();
+    return IsShortId(id) ? std::string(id.substr(1, id.size() - 2))
+                         : CallId(id, 0, 0);
+  }
+  void Put(std::string_view object, const char* name, const std::string& id) {
+    const auto members = MembersOf(object);
+    const auto member = std::ranges::find(members, name, &JsonMember::first);
+    if (member != members.end()) {
+      if (IsShortId(member->second)) return;
+      const std::string_view before = member->second;
+      Change(before.data(), before.size(), fmt::format("\"{}\"", id));
+      return;
+    }
+    // Behind the brace that opens it.
+    Change(
+        object.data() + 1, 0,
+        fmt::format("\"{}\":\"{}\"{}", name, id, members.empty() ? "" : ","));
+  }
+  void Change(const char* begin, size_t size, const std::string& text) {
+    any_ = true;
+    changed_.append(copied_, begin);
+    changed_ += text;
+    copied_ = begin + size;
+  }
+
+  const std::string_view text_;
+  const char* copied_;
+  std::string changed_;
+  bool any_ = false;
+  int num_unnamed_ = 0;
+  std::vector<std::string> open_;  // calls of the last turn that has any
+  size_t num_answered_ = 0;        // results behind them
 };
 
 }  // namespace
@@ -180,25 +294,11 @@ std::optional<std::string> WithTurnsJoined(std::string_view messages_json) {
 }
 
 std::optional<std::string> WithShortCallIds(std::string_view messages_json) {
-  std::vector<std::string_view> ids;
+  ShortIds ids(messages_json);
   for (const std::string_view message : ElementsOf(messages_json)) {
-    for (const auto call : ElementsOf(MemberOf(message, "tool_calls"))) {
-      ids.push_back(MemberOf(call, "id"));
-    }
-    ids.push_back(MemberOf(message, "tool_call_id"));
+    ids.AddMessage(message);
   }
-  std::erase_if(ids, [](std::string_view id) {
-    return !id.starts_with('"') || IsShortId(id);
-  });
-  if (ids.empty()) return std::nullopt;
-  std::string changed;
-  const char* copied = messages_json.data();
-  for (const std::string_view id : ids) {
-    changed.append(copied, id.data());
-    changed += "\"" + CallId(id, 0, 0) + "\"";
-    copied = id.data() + id.size();
-  }
-  return changed.append(copied, messages_json.data() + messages_json.size());
+  return ids.Take();
 }
 
 Result<std::string> RenderTurns(const ChatTemplate& chat_template,

@@ -43,8 +43,8 @@ std::string WithOneSystemTurn(std::string_view messages_json, bool joins_users);
 // Texts of the user's, or of the assistant's, that follow each other as one
 // turn, a line each; none where there are none.
 std::optional<std::string> WithTurnsJoined(std::string_view messages_json);
-// Each id of a call as nine letters and digits, the same for the same; none
-// where all are.
+// Each id of a call as nine letters and digits, the same for the same, and one
+// for each call or result without; none where all are.
 std::optional<std::string> WithShortCallIds(std::string_view messages_json);
 
 }  // namespace winnow

@@ -175,5 +175,47 @@ TEST(TurnOrderTest, AForeignIdIsShortWhereTheTemplateDemandsIt) {
       std::string::npos);
 }
 
+// Ids and names that a client leaves out, as Ollama's and older ones do.
+TEST(TurnOrderTest, AMissingIdIsMadeWhereTheTemplateDemandsIt) {
+  const std::string call = R"({"function":{"name":"f","arguments":"{}"}})";
+  const std::string prompt = PromptBy(
+      kAlternates, Endpoint::kChatCompletions,
+      R"({"messages":[{"role":"user","content":"Hi"},)"
+      R"({"role":"assistant","tool_calls":[)" +
+          call + "," + call +
+          R"(]},{"role":"tool","content":"5"},{"role":"tool","content":"6"}]})");
+  const std::string first = prompt.substr(sizeof("[user]Hi<") - 1, 9);
+  const std::string second = prompt.substr(sizeof("[user]Hi<") + 10, 9);
+  EXPECT_NE(first, second);
+  EXPECT_EQ(prompt, "[user]Hi<" + first + "><" + second + ">[assistant]<" +
+                        first + ">[tool]5<" + second + ">[tool]6");
+  // A list in which no call has the member at all.
+  const json made = json::parse(*WithShortCallIds(
+      R"([{"role":"assistant","tool_calls":[{},{"id":null}]},)"
+      R"({"role":"tool","tool_call_id":null},{"role":"tool"}])"));
+  for (const int i : {0, 1}) {
+    EXPECT_EQ(made[0]["tool_calls"][i]["id"], made[1 + i]["tool_call_id"]);
+  }
+  EXPECT_NE(made[1], made[2]);
+}
+
+TEST(TurnOrderTest, ANamedTurnIsJoinedWhereTheTemplateDemandsIt) {
+  EXPECT_EQ(PromptBy(kAlternates, Endpoint::kChatCompletions,
+                     R"({"messages":[{"role":"user","content":"Hi"},)"
+                     R"({"role":"user","name":"bob","content":"Go"}]})"),
+            "[user]Hi\nGo");
+  EXPECT_EQ(
+      json::parse(*WithTurnsJoined(
+          R"([{"role":"user","content":"a","name":"bob"},)"
+          R"({"content":"b","role":"user","name":"eve","x":1},)"
+          R"({"role":"assistant","content":"c","reasoning_content":"C"},)"
+          R"({"role":"assistant","content":"d","reasoning_content":"D"},)"
+          R"({"role":"tool","content":"5"},{"role":"tool","content":"6"}])")),
+      json::parse(
+          R"([{"role":"user","content":"a\nb","name":"bob","x":1},)"
+          R"({"role":"assistant","content":"c\nd","reasoning_content":"C\nD"},)"
+          R"({"role":"tool","content":"5"},{"role":"tool","content":"6"}])"));
+}
+
 }  // namespace
 }  // namespace winnow

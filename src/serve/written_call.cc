@@ -3,6 +3,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "text/json_slices.h"
 
 namespace winnow {
 namespace {
@@ -42,6 +47,37 @@ json ParsedOrDiscarded(std::string_view text) {
   return json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
 
+// The same without a name that occurs twice in an object: as in Python the last
+// value counts, in the place of the first. The rest stays as it is written.
+// REQUIRES: `written` is valid JSON, of no great depth.
+std::string WithNamesOnce(std::string_view written) {
+  written = Trimmed(written);
+  std::string text;
+  if (written.starts_with('[')) {
+    for (const std::string_view element : ElementsOf(written)) {
+      text += (text.empty() ? "" : ",") + WithNamesOnce(element);
+    }
+    return "[" + text + "]";
+  }
+  if (!written.starts_with('{')) return std::string(written);
+  std::vector<JsonMember> members;
+  std::unordered_map<std::string, size_t> places;
+  for (const JsonMember& member : MembersOf(written)) {
+    const auto [place, is_new] =
+        places.emplace(UnescapedName(member.first), members.size());
+    if (is_new) {
+      members.push_back(member);
+    } else {
+      members[place->second].second = member.second;
+    }
+  }
+  for (const auto& [name, value] : members) {
+    text += fmt::format("{}\"{}\":{}", text.empty() ? "" : ",", name,
+                        WithNamesOnce(value));
+  }
+  return "{" + text + "}";
+}
+
 // None where it is not the text of an object.
 std::optional<std::string> ObjectIn(std::string_view text,
                                     const JsonLimits& limits) {
@@ -49,11 +85,9 @@ std::optional<std::string> ObjectIn(std::string_view text,
   if (JsonFields::Parse(std::string(text), "arguments", limits).ok()) {
     return std::string(text);
   }
-  // Of a name that occurs twice, as json.loads has it, the last value counts.
   if (DepthOf(text) > limits.max_depth) return std::nullopt;
-  const json object = ParsedOrDiscarded(text);
-  if (!object.is_object()) return std::nullopt;
-  return object.dump();
+  if (!ParsedOrDiscarded(text).is_object()) return std::nullopt;
+  return WithNamesOnce(text);
 }
 
 std::string WithOneMember(std::string_view name, std::string_view text) {
@@ -61,6 +95,16 @@ std::string WithOneMember(std::string_view name, std::string_view text) {
 }
 
 }  // namespace
+
+std::string UnescapedName(std::string_view name) {
+  if (name.find('\\') == std::string_view::npos) return std::string(name);
+  return json::parse(fmt::format("\"{}\"", name)).get<std::string>();
+}
+
+std::string CallIdText(const json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  return value.is_number() ? value.dump() : std::string();
+}
 
 std::string InputObject(std::string_view text) {
   return WithOneMember(kInputName, text);

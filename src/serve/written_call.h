@@ -16,6 +16,12 @@ struct WrittenCall {
   std::string arguments;  // a text as the model wrote it
 };
 
+// A member's name as it is meant, of one as it is written between its quotes.
+std::string UnescapedName(std::string_view name);
+
+// A call's id; a number is told as its text. Empty: it is of another type.
+std::string CallIdText(const nlohmann::json& value);
+
 // {"id": ID, "type": "function", "function": {"name": NAME, "arguments":
 // {...}}}.
 std::string CallJson(const WrittenCall& call, const JsonLimits& limits);

@@ -155,6 +155,62 @@ class HistoryTest(unittest.TestCase):
             elif kind in BLOCKS_LEFT_OUT or is_paired(kind):
                 self.assertIn(f"messages.content.{kind}", names)
 
+    def test_what_earlier_turns_lack_is_left_out(self):
+        call = {"id": "c", "type": "function",
+                "function": {"name": "f", "arguments": "{}"}}
+        for path, body_of, place, turns in [
+                ("/v1/chat/completions", self.messages, "messages", [
+                    {"role": "user", "content": None},
+                    {"role": "system", "content": None},
+                    {"role": "user", "content": [{"type": "text",
+                                                  "text": None}]},
+                    {"role": "user", "content": [{"type": "text"}, None]},
+                    {"role": "critic", "content": "x"},
+                    {"role": "assistant", "tool_calls": {}},
+                    {"role": "assistant", "tool_calls": [
+                        {**call, "function": {"name": None}}]},
+                    {"role": "assistant", "tool_calls": [{**call, "id": []}]},
+                ]),
+                ("/v1/messages", self.messages, "messages", [
+                    {"role": "user", "content": None},
+                    {"role": "user", "content": [{"type": "text"}]},
+                    {"role": "user", "content": [{"type": "document"}]},
+                    {"role": "user", "content": [{"type": "tool_result"}]},
+                    {"role": "assistant", "content": [{"type": "thinking"}]},
+                    {"role": "assistant", "content": [{"type": "tool_use"}]},
+                ]),
+                ("/v1/responses", self.responses, "input", [
+                    {"role": "user", "content": None},
+                    {"role": "developer", "content": None},
+                    {"role": "user", "content": [{"type": "input_text"}]},
+                    {"type": "function_call", "call_id": "c"},
+                    {"type": "custom_tool_call", "name": "f", "input": None},
+                    {"type": 5},
+                ])]:
+            for turn in turns:
+                names = self.names_left_out(path, body_of([turn]))
+                self.assertTrue(
+                    any(name.startswith(place) for name in names), turn)
+
+    def test_odd_values_of_earlier_turns_are_told(self):
+        """Without a loss, so that nothing is named."""
+        for turn in [
+                {"role": "user", "content": ["plain", {"text": "x"}]},
+                {"role": "tool", "tool_call_id": 5, "content": 5},
+                {"role": "tool", "content": True},
+                {"role": "tool", "content": ["plain"]},
+                {"role": "assistant", "tool_calls": [
+                    {"id": 5, "function": {"name": "f"}}]}]:
+            self.assertEqual(self.names_left_out(
+                "/v1/chat/completions", self.messages([turn])), {""}, turn)
+        for output in [5, ["a"], None, {"a": 1}]:
+            item = {"type": "function_call_output", "output": output}
+            self.assertEqual(self.names_left_out(
+                "/v1/responses", self.responses([item])), {""}, output)
+        developer = {"role": "developer", "content": "Rule."}
+        self.assertEqual(self.names_left_out(
+            "/v1/messages", self.messages([developer])), {""})
+
     def test_every_message_of_messages(self):
         for union in (MessageParam, BetaMessageParam):
             self.ask_all("/v1/messages", samples(union), self.messages)

@@ -46,6 +46,7 @@ APART = ["tool_choice", "stream_options", "winnow", "top_logprobs",
          "output_config", "output_format", "text"]
 UNFIT = APART + ["guided_choice", "response_format", "min_tokens",
                  "chat_template_kwargs", "add_special_tokens"]
+EARLIER = ["EarlierMessage", "EarlierItem"]
 FITTING = {"max_tokens": 9, "max_completion_tokens": 9, "max_output_tokens": 9,
            "n": 2}
 
@@ -60,8 +61,19 @@ def without(document: dict, names: list[str]) -> dict:
     return document
 
 
+def only_last(schema):
+    """Without the forms of which the last message may be none."""
+    if isinstance(schema, dict):
+        return {name: only_last(each) for name, each in schema.items()}
+    if not isinstance(schema, list):
+        return schema
+    return [only_last(each) for each in schema
+            if not (isinstance(each, dict)
+                    and each.get("$ref", "").split("/")[-1] in EARLIER)]
+
+
 def fitting(document: dict) -> dict:
-    document = without(document, UNFIT)
+    document = only_last(without(document, UNFIT))
     schemas = document["components"]["schemas"]
     for name, schema in schemas.items():
         properties = schema.get("properties", {})
