@@ -56,14 +56,27 @@ Status AddMessage(const SaidMessage& said, BlocksReader& reader,
   return reader.AddUser(blocks, inside, is_asked);
 }
 
+// That it is a string or a list of parts; a part may lack its text.
+Status CheckSystem(const json& system) {
+  if (system.is_null() || system.is_string()) return Ok{};
+  if (!system.is_array()) {
+    return WrongField("system", "a string or a list of parts");
+  }
+  for (size_t i = 0; i < system.size(); ++i) {
+    const json& part = system[i];
+    if (part.is_object() && part.value("type", json()).is_string()) continue;
+    return WrongField(fmt::format("system[{}].type", i),
+                      "a string, \"text\" for one");
+  }
+  return Ok{};
+}
+
 Result<std::vector<ChatTurn>> ReadTurns(const RequestBody& body,
                                         const JsonLimits& limits,
                                         LeftOutKinds& left_out) {
   BlocksReader reader(limits, left_out);
   const json system = body.Value("system");
-  if (!system.is_null() && !system.is_string() && !system.is_array()) {
-    return WrongField("system", "a string or a list of parts");
-  }
+  RETURN_IF_ERROR(CheckSystem(system));
   RETURN_IF_ERROR(reader.AddSystem(system, "system"));
   const json messages = body.Value("messages");
   const std::vector<std::string_view> written =
