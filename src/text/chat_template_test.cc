@@ -162,6 +162,12 @@ TEST(ChatTemplateTest, TakesSpecialTokensFromAllFiles) {
             "<m><boi><x>");
   EXPECT_EQ(text(R"({"eos_token": "</s>", "added_tokens_decoder": {}})"),
             "</s>");
+  const std::string specific =
+      R"("model_specific_special_tokens": {"boi_token": "<boi>"}})";
+  EXPECT_EQ(text("{" + specific), "<m><boi>");
+  EXPECT_EQ(text(R"({"x_token": "<x>", )" + specific), "<m><x>");
+  EXPECT_EQ(text(R"({"extra_special_tokens": {"x_token": "<x>"}, )" + specific),
+            "<m><x>");
 }
 
 constexpr std::string_view kParts =

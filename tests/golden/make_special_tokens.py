@@ -122,6 +122,141 @@ CASES: dict[str, tuple[list[Json], dict[str, Json]]] = {
         },
     ),
     "own_name": ([], {CONFIG: {"image_token": "<a>"}}),
+    "additional_beside_names": (
+        [],
+        {
+            CONFIG: {
+                "additional_special_tokens": ["<a>"],
+                "extra_special_tokens": {"image_token": "<b>"},
+            }
+        },
+    ),
+    "additional_of_map_beside_names": (
+        [],
+        {
+            CONFIG: {
+                "additional_special_tokens": ["<c>"],
+                "extra_special_tokens": {"image_token": "<b>"},
+            },
+            MAP: {"additional_special_tokens": ["<a>"]},
+        },
+    ),
+    "additional_behind_names_of_map": (
+        [],
+        {
+            CONFIG: {
+                "additional_special_tokens": ["<a>"],
+                "extra_special_tokens": ["<c>"],
+            },
+            MAP: {"extra_special_tokens": {"image_token": "<b>"}},
+        },
+    ),
+    "additional_names": (
+        [],
+        {CONFIG: {"additional_special_tokens": {"image_token": "<a>"}}},
+    ),
+    "empty_additional_beside_names": (
+        [],
+        {
+            CONFIG: {
+                "additional_special_tokens": [],
+                "extra_special_tokens": {"image_token": "<b>"},
+            }
+        },
+    ),
+    "model_specific": (
+        [],
+        {CONFIG: {"model_specific_special_tokens": {"image_token": "<a>"}}},
+    ),
+    "model_specific_object": (
+        [],
+        {
+            CONFIG: {
+                "model_specific_special_tokens": {
+                    "image_token": typed("<a>", rstrip=True)
+                }
+            }
+        },
+    ),
+    "model_specific_new": (
+        [],
+        {
+            CONFIG: {
+                "additional_special_tokens": ["<e>"],
+                "model_specific_special_tokens": {"image": "<d>"},
+            }
+        },
+    ),
+    "model_specific_end": (
+        [],
+        {
+            CONFIG: {
+                "eos_token": "<b>",
+                "model_specific_special_tokens": {"eos_token": "<a>"},
+            }
+        },
+    ),
+    "model_specific_beside_extra_names": (
+        [],
+        {
+            CONFIG: {
+                "extra_special_tokens": {"image_token": "<b>"},
+                "model_specific_special_tokens": {"audio_token": "<a>"},
+            }
+        },
+    ),
+    "model_specific_beside_own_name": (
+        [],
+        {
+            CONFIG: {
+                "image_token": "<b>",
+                "model_specific_special_tokens": {"audio_token": "<a>"},
+            }
+        },
+    ),
+    "model_specific_beside_list": (
+        [],
+        {
+            CONFIG: {
+                "extra_special_tokens": ["<b>"],
+                "model_specific_special_tokens": {"audio_token": "<a>"},
+            }
+        },
+    ),
+    "model_specific_beside_map": (
+        [],
+        {
+            CONFIG: {"model_specific_special_tokens": {"image_token": "<a>"}},
+            MAP: {"extra_special_tokens": {"audio_token": "<b>"}},
+        },
+    ),
+    "model_specific_listed": (
+        PLAIN,
+        {CONFIG: {"model_specific_special_tokens": {"image_token": "<a>"}}},
+    ),
+    "model_specific_beside_decoder": (
+        [],
+        {
+            CONFIG: {
+                "added_tokens_decoder": ONE,
+                "model_specific_special_tokens": {"image_token": "<b>"},
+            }
+        },
+    ),
+    "own_name_beside_map": (
+        [],
+        {CONFIG: {"image_token": "<a>"}, MAP: {"image_token": "<b>"}},
+    ),
+    "additional_beside_names_added_file": (
+        [],
+        {
+            CONFIG: {
+                "additional_special_tokens": ["<a>"],
+                "extra_special_tokens": {"image_token": "<b>"},
+            },
+            ADDED: {"<a>": 256, "<b>": 257},
+        },
+    ),
     "map": (
         [],
         {

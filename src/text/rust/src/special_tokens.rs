@@ -23,6 +23,8 @@ const NAMES: [&str; 7] = [
 const EXTRA: &str = "extra_special_tokens";
 /// What that was called before.
 const ADDITIONAL: &str = "additional_special_tokens";
+/// An object of tokens with names.
+const MODEL_SPECIFIC: &str = "model_specific_special_tokens";
 const DECODER: &str = "added_tokens_decoder";
 
 /// What a folder may have beside tokenizer.json.
@@ -99,11 +101,21 @@ struct Role {
     token: Token,
 }
 
+/// A value that waits until all files are read.
+struct Field {
+    value: Value,
+    file: String,
+}
+
 #[derive(Default)]
 struct Special {
     roles: Vec<Role>,
     /// Without a name.
     extra: Vec<Token>,
+    /// Whether a file lists those, be it none.
+    has_extra: bool,
+    /// The older field, which counts where the newer one is no list.
+    additional: Option<Field>,
     /// By id: what is listed as added.
     listed: BTreeMap<u32, Token>,
     notes: Vec<String>,
@@ -117,12 +129,12 @@ pub fn add_special_tokens(inner: &mut Inner, files: &Files) -> Outcome<Named> {
         None => Map::new(),
     };
     let name = files.config.map_or("", |config| config.name.as_str());
-    let has_extra = special.read(&config, name);
+    special.read(&config, name);
     if let Some(entries) = config.get(DECODER) {
         special.listed = decoder(entries).map_err(|f| f.of(name))?;
     } else {
         if let Some(map) = files.special_map {
-            special.read_map(&object(map)?, &map.name, has_extra);
+            special.read_map(&object(map)?, &map.name);
         }
         if let Some(added) = files.added {
             special.read_added(inner, &object(added)?, &added.name);
@@ -131,6 +143,7 @@ pub fn add_special_tokens(inner: &mut Inner, files: &Files) -> Outcome<Named> {
             special.listed.insert(id, Token::from(&token));
         }
     }
+    special.end_additional();
     let known = |name| special.known(inner, name);
     let (bos, eos) = (known("bos_token"), known("eos_token"));
     fenced(|| special.add_to(inner)).map_err(|f| f.of(name))?;
@@ -159,45 +172,70 @@ pub fn check_id(inner: &Inner, content: &str, declared: u32) -> Outcome<()> {
 }
 
 impl Special {
-    /// tokenizer_config.json. Whether it lists tokens without a name.
-    fn read(&mut self, config: &Map<String, Value>, file: &str) -> bool {
+    /// tokenizer_config.json.
+    fn read(&mut self, config: &Map<String, Value>, file: &str) {
         for name in NAMES {
             self.read_role(name, config.get(name), file);
         }
+        let num_common = self.roles.len();
         for (name, value) in config {
             self.read_custom(name, value, file);
         }
+        let has_own = self.roles.len() > num_common;
         let extra = config.get(EXTRA);
-        if extra.is_some_and(|extra| !is_empty(extra)) {
-            self.read_extra(EXTRA, &config[EXTRA], file);
-            return !config[EXTRA].is_object();
+        let additional = config.get(ADDITIONAL);
+        let is_listed = extra.is_some_and(|extra| !is_empty(extra));
+        let has_named = is_listed && extra.is_some_and(Value::is_object);
+        if !has_own && !has_named {
+            self.read_named(MODEL_SPECIFIC, config.get(MODEL_SPECIFIC), file);
         }
-        if let Some(additional) = config.get(ADDITIONAL) {
-            self.read_extra(ADDITIONAL, additional, file);
-            return true;
+        match additional {
+            Some(additional) if !is_listed => {
+                self.read_extra(ADDITIONAL, additional, file);
+            }
+            _ => {
+                if let Some(extra) = extra {
+                    self.read_extra(EXTRA, extra, file);
+                }
+                self.keep_additional(additional, file);
+            }
         }
-        extra.is_some_and(|extra| !extra.is_object())
     }
 
-    /// special_tokens_map.json, which goes before the other file.
-    fn read_map(
-        &mut self,
-        map: &Map<String, Value>,
-        file: &str,
-        has_extra: bool,
-    ) {
-        for (name, value) in map {
-            match name.as_str() {
-                EXTRA => self.read_extra(name, value, file),
-                ADDITIONAL if !has_extra && !map.contains_key(EXTRA) => {
-                    self.read_extra(name, value, file);
-                }
-                name if NAMES.contains(&name) => {
-                    self.roles.retain(|role| role.name != name);
-                    self.read_role(name, Some(value), file);
-                }
-                name => self.read_custom(name, value, file),
+    /// special_tokens_map.json, which goes before the other file, but for
+    /// names of the checkpoint's own.
+    fn read_map(&mut self, map: &Map<String, Value>, file: &str) {
+        if let Some(extra) = map.get(EXTRA) {
+            if !extra.is_array() {
+                self.extra.clear();
+                self.has_extra = false;
             }
+            self.read_extra(EXTRA, extra, file);
+        }
+        self.keep_additional(map.get(ADDITIONAL), file);
+        for (name, value) in map {
+            if NAMES.contains(&name.as_str()) {
+                self.roles.retain(|role| role.name != *name);
+                self.read_role(name, Some(value), file);
+            } else if self.roles.iter().all(|role| role.name != *name) {
+                self.read_custom(name, value, file);
+            }
+        }
+    }
+
+    fn keep_additional(&mut self, value: Option<&Value>, file: &str) {
+        if let Some(value) = value {
+            self.additional =
+                Some(Field { value: value.clone(), file: file.to_owned() });
+        }
+    }
+
+    fn end_additional(&mut self) {
+        if self.has_extra {
+            return;
+        }
+        if let Some(Field { value, file }) = self.additional.take() {
+            self.read_extra(ADDITIONAL, &value, &file);
         }
     }
 
@@ -262,14 +300,8 @@ impl Special {
 
     /// A list of tokens, or an object of tokens with names.
     fn read_extra(&mut self, name: &str, value: &Value, file: &str) {
+        self.has_extra |= !value.is_object();
         match value {
-            Value::Null => {}
-            Value::Object(named) => {
-                for (role, value) in named {
-                    self.roles.retain(|known| known.name != *role);
-                    self.read_role(role, Some(value), file);
-                }
-            }
             Value::Array(items) => {
                 for item in items {
                     match token_of(item) {
@@ -278,7 +310,20 @@ impl Special {
                     }
                 }
             }
-            _ => self.note_wrong(name, value, file),
+            _ => self.read_named(name, Some(value), file),
+        }
+    }
+
+    fn read_named(&mut self, name: &str, value: Option<&Value>, file: &str) {
+        match value {
+            None | Some(Value::Null) => {}
+            Some(Value::Object(named)) => {
+                for (role, value) in named {
+                    self.roles.retain(|known| known.name != *role);
+                    self.read_role(role, Some(value), file);
+                }
+            }
+            Some(value) => self.note_wrong(name, value, file),
         }
     }
 

@@ -43,19 +43,32 @@ pub fn special_tokens(
 
 fn add(file: &Json, tokens: &mut SpecialTokens) {
     let no_names = Map::new();
+    let num_before = tokens.len();
+    let mut has_own = false;
     for (name, value) in file.as_object().unwrap_or(&no_names) {
-        let is_own = name.ends_with("_token")
+        let is_standard = STANDARD.contains(&name.as_str());
+        let is_own = !is_standard
+            && name.ends_with("_token")
             && (value.is_string() || value.get("content").is_some());
-        if STANDARD.contains(&name.as_str()) || is_own {
+        has_own |= is_own;
+        // A map does not change a name of the config's own.
+        let is_known =
+            tokens[..num_before].iter().any(|(known, _)| known == name);
+        if is_standard || (is_own && !is_known) {
             set(file, name, tokens);
         }
     }
     for list in NAMED {
-        let Some(named) = file.get(list).filter(|list| list.is_object()) else {
+        // The last one counts where there are no others.
+        if has_own && list == NAMED[NAMED.len() - 1] {
+            continue;
+        }
+        let Some(named) = file.get(list).and_then(Json::as_object) else {
             continue;
         };
-        for name in named.as_object().unwrap_or(&no_names).keys() {
-            set(named, name, tokens);
+        has_own |= !named.is_empty();
+        for name in named.keys() {
+            set(&file[list], name, tokens);
         }
     }
 }
