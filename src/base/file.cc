@@ -32,6 +32,8 @@ class Descriptor {
     if (fd_ >= 0) close(fd_);
   }
   int get() const { return fd_; }
+  // The caller's from now on.
+  int Release() { return std::exchange(fd_, -1); }
 
  private:
   int fd_;
@@ -120,7 +122,7 @@ Result<FileStamp> ReadStamp(const std::filesystem::path& path) {
 }
 
 Result<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
-  const Descriptor file(OpenToRead(path));
+  Descriptor file(OpenToRead(path));
   if (file.get() < 0) return SystemError("open", path);
   timespec now = {};
   clock_gettime(CLOCK_REALTIME, &now);
@@ -134,7 +136,8 @@ Result<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
     bytes = {static_cast<const std::byte*>(address), num_bytes};
     NameMapping(bytes, path);
   }
-  MappedFile mapped(path, bytes);
+  MappedFile mapped(path, file.Release());
+  mapped.bytes_ = bytes;
   mapped.stamp_ = stamp;
   mapped.opened_ns_ = Nanoseconds(now);
   return mapped;
@@ -142,12 +145,14 @@ Result<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : path_(std::move(other.path_)),
+      fd_(std::exchange(other.fd_, -1)),
       bytes_(std::exchange(other.bytes_, {})),
       stamp_(other.stamp_),
       opened_ns_(other.opened_ns_) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(path_, other.path_);
+  std::swap(fd_, other.fd_);
   std::swap(bytes_, other.bytes_);
   std::swap(stamp_, other.stamp_);
   std::swap(opened_ns_, other.opened_ns_);
@@ -159,6 +164,11 @@ MappedFile::~MappedFile() {
     ForgetMapping(bytes_);
     munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
   }
+  if (fd_ >= 0) close(fd_);
+}
+
+Result<FileStamp> MappedFile::StampNow() const {
+  return RegularFileStamp(fd_, path_);
 }
 
 Result<std::string> ReadFile(const std::filesystem::path& path,

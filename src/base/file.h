@@ -40,12 +40,15 @@ class MappedFile {
   // As it was when it was opened, and when that was (nanoseconds since 1970).
   const FileStamp& stamp() const { return stamp_; }
   int64_t opened_ns() const { return opened_ns_; }
+  // As the mapped file is now, whatever stands at its path. Linux gives a file
+  // its new stamp before the first new byte can be read.
+  Result<FileStamp> StampNow() const;
 
  private:
-  MappedFile(std::filesystem::path path, std::span<const std::byte> bytes)
-      : path_(std::move(path)), bytes_(bytes) {}
+  MappedFile(std::filesystem::path path, int fd) : path_(path), fd_(fd) {}
 
   std::filesystem::path path_;
+  int fd_ = -1;
   std::span<const std::byte> bytes_;
   FileStamp stamp_;
   int64_t opened_ns_ = 0;

@@ -31,6 +31,25 @@ TEST(FileTest, AnEmptyFileMapsToNothing) {
   EXPECT_TRUE(MappedFile::Open(path)->bytes().empty());
 }
 
+// What stands at its path is another matter.
+TEST(FileTest, AMappedFileKnowsItsOwnStamp) {
+  const std::string path =
+      testing::TempDir() + "winnow_mapped_stamp" + std::to_string(getpid());
+  ASSERT_TRUE(WriteFile(path, "before").ok());
+  Result<MappedFile> opened = MappedFile::Open(path);
+  const MappedFile mapped = std::move(opened).value();
+  EXPECT_EQ(mapped.StampNow().value(), mapped.stamp());
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  std::fstream(path, std::ios::in | std::ios::out) << "behind";
+  const FileStamp written = mapped.StampNow().value();
+  EXPECT_NE(written, mapped.stamp());
+  EXPECT_EQ(written, ReadStamp(path).value());
+  ASSERT_TRUE(WriteFile(path, "another file").ok());
+  EXPECT_EQ(mapped.StampNow()->inode, mapped.stamp().inode);
+  EXPECT_EQ(mapped.StampNow()->num_bytes, 6);
+  std::filesystem::remove(path);
+}
+
 // Whoever sets the time of the last write back cannot hide a write.
 TEST(FileTest, AWriteInPlaceChangesTheStamp) {
   const std::string path =

@@ -232,10 +232,13 @@ Result<bool> EvalRun::RunToTheEnd() {
   while (!interrupt_.Requested()) {
     ASSIGN_OR_RETURN(
         const bool more,
-        groups_->Step([this](const EvalKey& key, const EvalOutcome& outcome) {
-          outcomes_[key] = outcome;
-          return journal_ ? journal_->Append(key, outcome) : Status(Ok{});
-        }));
+        groups_->Step(
+            [this](const EvalKey& key, const EvalOutcome& outcome) -> Status {
+              // Behind what it was computed with, before it is kept.
+              RETURN_IF_ERROR(loaded_.model->weights().CheckFiles());
+              outcomes_[key] = outcome;
+              return journal_ ? journal_->Append(key, outcome) : Status(Ok{});
+            }));
     if (!more) return true;
     progress.Update(groups_->done_tokens(), groups_->total_tokens());
     // The table is all that there will be; a file is there without it.

@@ -86,6 +86,9 @@ Result<std::unique_ptr<DiskStore>> OpenKvDisk(const KvDiskFlags& flags,
 
 void PrintDiskFailures(const Engine& engine) {
   if (engine.disk() == nullptr) return;
+  if (const std::optional<Error>& end = engine.disk()->end()) {
+    PrintError(NotKept(*end));
+  }
   const DiskCounts& counts = engine.disk()->store().counts();
   const int64_t num_failed = counts.num_failed_writes + counts.num_failed_reads;
   if (num_failed == 0) return;

@@ -19,6 +19,10 @@ const std::array<PageKind, 2> kEitherKind = {kPromptPage, GeneratedPage(-1)};
 
 }  // namespace
 
+std::string NotKept(const Error& end) {
+  return "no more KV is kept: " + end.message;
+}
+
 Result<std::unique_ptr<DiskPrefixes>> DiskPrefixes::Create(
     std::unique_ptr<DiskStore> store, Backend& backend, const StripPool& device,
     KvCache& kv, const PrefixCache& prefixes,
@@ -60,7 +64,7 @@ std::vector<PageKind> DiskPrefixes::KindsFor(const Sequence& sequence) const {
 }
 
 std::vector<DiskPlace> DiskPrefixes::Find(const Sequence& sequence) const {
-  if (!prefixes_.TakesPart(sequence)) return {};
+  if (end_ || !prefixes_.TakesPart(sequence)) return {};
   const std::vector<PageKind>& begun = sequence.cached_kinds();
   std::vector<DiskPlace> found =
       store_->Find({DiskRoot(sequence), sequence.tokens()},
@@ -213,6 +217,7 @@ size_t DiskPrefixes::NumThere(const Text& text) const {
 }
 
 void DiskPrefixes::Keep(Text text) {
+  if (end_) return;
   PrefixHit hit = kv_.prefixes().Find({text.index_root, text.tokens},
                                       text.kinds.size(), kEitherKind);
   const auto same = std::ranges::mismatch(hit.kinds, text.kinds);
@@ -305,7 +310,8 @@ std::vector<HostCopy> DiskPrefixes::TakeHostDownloads() {
 void DiskPrefixes::LandCopies() {
   std::ranges::copy(std::exchange(uploaded_, {}),
                     std::back_inserter(free_staging_));
-  const std::vector<Copied> landed = std::exchange(downloads_, {});
+  std::vector<Copied> landed = std::exchange(downloads_, {});
+  if (!landed.empty() && !MayWrite(landed)) landed.clear();
   for (size_t begin = 0; begin < landed.size();) {
     size_t end = begin + 1;
     while (end < landed.size() && landed[end].text == landed[begin].text) ++end;
@@ -313,6 +319,17 @@ void DiskPrefixes::LandCopies() {
     begin = end;
   }
   StartReads();
+}
+
+bool DiskPrefixes::MayWrite(std::span<const Copied> landed) {
+  if (!end_ && options_.check_made_with) {
+    const Status status = options_.check_made_with();
+    if (!status.ok()) end_ = status.error();
+  }
+  if (!end_) return true;
+  for (const Copied& copied : landed) free_staging_.push_back(copied.staging);
+  GiveUpAll();
+  return false;
 }
 
 // REQUIRES: consecutive pages of one text.

@@ -21,11 +21,17 @@
 
 namespace winnow {
 
+// What people are told of DiskPrefixes::end().
+std::string NotKept(const Error& end);
+
 struct DiskPrefixesOptions {
   // What bits depend on besides the request: who computes, and how.
   std::string computed_by;
   bool batch_invariant = false;
   std::vector<std::string> selectors;  // by Request::selector
+  // Fails where what was computed by now may not be what the store's header
+  // says. Asked before pages are written; none: never.
+  std::function<Status()> check_made_with = {};
   // Of pages on their way between disk and device: at least two, and no more
   // than keep a disk busy.
   int64_t staging_bytes = 64 << 20;
@@ -135,6 +141,8 @@ class DiskPrefixes {
   // their pages that are. REQUIRES: as for GiveUp, and all uploads were taken.
   std::vector<Restored> GiveUpRestores();
   const DiskStore& store() const { return *store_; }
+  // Why nothing is kept or found any more, where that is so.
+  const std::optional<Error>& end() const { return end_; }
   // Closes what it has opened in kv, and goes on with nothing.
   void Abandon();
 
@@ -189,6 +197,8 @@ class DiskPrefixes {
   // A page of the text on its way to staging.
   void CopyToStaging(const Backlog& text, size_t page, ExtentId staging);
   void Write(std::span<const Copied> pages);
+  // Whether `landed` may be written. If not, nothing is from now on.
+  bool MayWrite(std::span<const Copied> landed);
 
   std::unique_ptr<HostPool> staging_;  // outlives the store's transfers
   std::unique_ptr<DiskStore> store_;
@@ -206,6 +216,7 @@ class DiskPrefixes {
   std::vector<HostCopy> host_uploads_, host_downloads_;
   std::vector<Copied> downloads_;   // taken, not yet landed
   std::vector<ExtentId> uploaded_;  // staging of uploads that were taken
+  std::optional<Error> end_;
   int64_t num_held_pages_ = 0;
   uint64_t next_id_ = uint64_t{1} << 63;  // never a request's
 };

@@ -8,12 +8,14 @@ namespace winnow {
 
 Status Engine::AddDisk(std::unique_ptr<DiskStore> store) {
   ASSIGN_OR_RETURN(
-      disk_, DiskPrefixes::Create(
-                 std::move(store), backend_, cache_->pool(), kv_, *prefixes_,
-                 {.computed_by = backend_.attributes().kernels,
-                  .batch_invariant = options_.batch_invariant,
-                  .selectors = options_.selectors,
-                  .staging_bytes = options_.disk_staging_bytes}));
+      disk_,
+      DiskPrefixes::Create(
+          std::move(store), backend_, cache_->pool(), kv_, *prefixes_,
+          {.computed_by = backend_.attributes().kernels,
+           .batch_invariant = options_.batch_invariant,
+           .selectors = options_.selectors,
+           .check_made_with = [this] { return model_.weights().CheckFiles(); },
+           .staging_bytes = options_.disk_staging_bytes}));
   return Ok{};
 }
 

@@ -378,4 +378,17 @@ Result<Weights> Weights::Load(const std::filesystem::path& folder,
   return weights;
 }
 
+Status Weights::CheckFiles() const {
+  if (digests_.empty() || mapped_bytes_ == 0) return Ok{};
+  for (const MappedFile& file : checkpoint_.files()) {
+    const Result<FileStamp> stamp = file.StampNow();
+    if (stamp.ok() && *stamp == file.stamp()) continue;
+    return MakeError(ErrorCode::kCorrupt,
+                     "{}: must stay as it is while the model runs, has "
+                     "changed: start again when it is whole",
+                     file.path().string());
+  }
+  return Ok{};
+}
+
 }  // namespace winnow

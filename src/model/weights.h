@@ -74,6 +74,10 @@ class Weights {
   int64_t num_parameters() const { return num_parameters_; }
   // What the files hash to; none where WeightOptions did not ask.
   const std::vector<FileDigest>& digests() const { return digests_; }
+  // Fails where a file that was hashed, and is read where it is mapped, has
+  // changed since it was opened: what was computed by now may be of other
+  // weights. What was computed before a call that succeeds is of these.
+  Status CheckFiles() const;
   // Bytes used in place in the files, and bytes of converted copies.
   int64_t mapped_bytes() const { return mapped_bytes_; }
   int64_t copied_bytes() const { return copied_bytes_; }

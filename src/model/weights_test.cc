@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <fstream>
+#include <thread>
 
 #include "model/model.h"
 #include "tests/golden/temporary_folder.h"
@@ -38,6 +40,34 @@ std::string Failure(const TinyCase& model, const LoadOptions& options = {}) {
   const std::string prefix = folder.path().string() + "/";
   CHECK(message.starts_with(prefix), "{}", message);
   return message.substr(prefix.size());
+}
+
+// A write in place, whatever its time is set to.
+TEST(WeightsTest, FilesThatChangeWhileTheyAreReadAreNamed) {
+  for (const Dtype dtype : {Dtype::kFloat32, Dtype::kBFloat16}) {
+    const TemporaryFolder folder("weights");
+    WriteTinyModel(ReadTinyCase("qwen3"), folder.path(), {});
+    const DigestMemory memory({});
+    LoadOptions options = {.dtype = dtype, .digests = &memory};
+    const Model hashed = Model::Load(folder.path(), options).value();
+    const Model plain = Model::Load(folder.path(), {.dtype = dtype}).value();
+    EXPECT_TRUE(hashed.weights().CheckFiles().ok());
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    const auto file = folder.path() / "model.safetensors";
+    const auto time = std::filesystem::last_write_time(file);
+    std::fstream(file, std::ios::in | std::ios::out).put('!');
+    std::filesystem::last_write_time(file, time);
+    // What was converted is a copy.
+    const Status status = hashed.weights().CheckFiles();
+    EXPECT_EQ(status.ok(), dtype == Dtype::kBFloat16);
+    if (!status.ok()) {
+      EXPECT_EQ(status.error().message,
+                file.string() +
+                    ": must stay as it is while the model runs, has changed: "
+                    "start again when it is whole");
+    }
+    EXPECT_TRUE(plain.weights().CheckFiles().ok());
+  }
 }
 
 TEST(WeightsTest, EveryRoleHasItsTensor) {

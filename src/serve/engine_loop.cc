@@ -270,6 +270,10 @@ void EngineLoop::TellSilence() {
 
 void EngineLoop::TellDiskFailures(bool is_last) {
   if (engine_->disk() == nullptr || !listeners_.on_disk_failure) return;
+  const std::optional<Error>& end = engine_->disk()->end();
+  if (end && !std::exchange(told_disk_end_, true)) {
+    listeners_.on_disk_failure(NotKept(*end));
+  }
   const DiskCounts& counts = engine_->disk()->store().counts();
   const auto line =
       is_last ? disk_failures_.Rest(counts)

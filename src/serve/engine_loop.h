@@ -134,6 +134,7 @@ class EngineLoop {
   std::map<Ticket, Open> open_;
   Engine::Progress progress_ = Engine::Progress::kNothingLeft;
   DiskFailures disk_failures_;
+  bool told_disk_end_ = false;
 
   mutable std::mutex mutex_;  // for what follows
   std::condition_variable came_, rested_;

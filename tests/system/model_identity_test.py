@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 import os
 import pty
+import signal
 import stat
 import struct
 import subprocess
 import sys
+import time
 import unittest
 from pathlib import Path
 
@@ -263,6 +265,46 @@ class ModelIdentityTest(ProgramCase):
             undo = self.set_field(file, **{field: value})
             self.assertIn("not all could be written", evaluate().stderr)
             undo()
+
+    def test_an_evaluation_ends_where_its_weights_change(self):
+        tasks = self.folder / "tasks"
+        lines = []
+        for seed in range(40):
+            record = make_record("niah", 256, 5, seed)
+            lines.append(json.dumps(
+                {"task": "niah", "length": 256, "prompt": record.prompt,
+                 "answers": record.answers}) + "\n")
+        tasks.write_text("".join(lines))
+        journal = self.folder / "journal"
+        command = [self.program, "eval", self.model, tasks, "--resume", journal,
+                   "--max-model-len", "1K", "--max-num-seqs", "1", "--quiet"]
+
+        def answers() -> list:
+            if not journal.exists():
+                return []
+            return journal.read_text().splitlines()[1:]
+
+        process = subprocess.Popen(command, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        while not answers() and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGSTOP)
+        self.flip(self.offset_of("model.norm.weight"))
+        before = answers()
+        process.send_signal(signal.SIGCONT)
+        table, said = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, FAILURE, said)
+        self.assertEqual(table, "")
+        self.assertEqual(said.count("\n"), 1, said)
+        for word in (str(self.weights), "has changed", "start again"):
+            self.assertIn(word, said)
+        self.assertLess(len(before), len(lines))
+        # An answer that was on its way to the file may have been right.
+        self.assertLessEqual(len(answers()), len(before) + 1)
+        self.flip(self.offset_of("model.norm.weight"))
+        done = subprocess.run(command, capture_output=True, text=True,
+                              timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
 
 if __name__ == "__main__":

@@ -65,10 +65,10 @@ class ServeDiskTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.kept = Path(folder.name, "kv")
 
-    def start(self, *flags: str) -> Server:
+    def start(self, *flags: str, **options: str) -> Server:
         # Bits are then those of who computed all of the prompt.
         return Server(WINNOW, "--kv-disk", str(self.kept), "--kv-disk-size",
-                      "64MiB", "--batch-invariant", *flags)
+                      "64MiB", "--batch-invariant", *flags, **options)
 
     def ask(self, server: Server, word="day", **more) -> tuple:
         """What it answered, and how many of the prompt's tokens were there."""
@@ -263,6 +263,61 @@ class ServeDiskTest(unittest.TestCase):
         asked = self.ask(server)
         self.assert_cold(asked)
         self.assertEqual(asked[0], first[0])
+        self.assertEqual(server.end(), 0)
+
+    def test_weights_that_change_while_it_runs_leave_nothing(self):
+        model = self.kept.parent / "model"
+        shutil.copytree(MODEL, model)
+        weights = model / "model.safetensors"
+        whole = weights.read_bytes()
+        time.sleep(0.2)  # Nobody takes the file for being written.
+        changed = bytearray(whole)
+        # Behind the header: every byte of the last layers' weights.
+        for at in range(len(changed) // 2, len(changed), 2):
+            changed[at] ^= 0x55
+
+        def write(content: bytes):
+            with weights.open("r+b") as file:
+                file.write(content)
+
+        def start() -> Server:
+            # As stored, so that the weights are read where they are mapped.
+            return self.start("--dtype", "bfloat16",
+                              model=str(model),
+                              XDG_CACHE_HOME=str(self.kept.parent / "cache"))
+
+        server = start()
+        before = self.ask(server, cache_salt="before")
+        self.await_written(server)
+        write(changed)
+        self.assert_cold(self.ask(server, cache_salt="day"))
+        wait_until(lambda: self.lines_of_the_disk(server), "it says so")
+        self.assert_cold(self.ask(server, cache_salt="night"))
+        self.assertEqual(server.end(), 0)
+        write(whole)
+        lines = self.lines_of_the_disk(server)
+        self.assertEqual(len(lines), 1, lines)
+        for words in [str(weights), "has changed", "no more KV is kept",
+                      "start again"]:
+            self.assertIn(words, lines[0]["message"])
+
+        server = start()
+        self.assert_warm(self.ask(server, cache_salt="before"), before)
+        day = self.ask(server, cache_salt="day")
+        self.assert_cold(day)
+        self.assert_cold(self.ask(server, cache_salt="night"))
+        self.assertEqual(server.end(), 0)
+        server = start()
+        self.assert_warm(self.ask(server, cache_salt="day"), day)
+        # It is told at the end at the latest: nothing waits longer.
+        write(changed)
+        os.utime(weights, ns=(0, 0))
+        self.assert_cold(self.ask(server, cache_salt="noon"))
+        self.assertEqual(server.end(), 0)
+        write(whole)
+        self.assertEqual(len(self.lines_of_the_disk(server)), 1)
+        server = start()
+        self.assert_cold(self.ask(server, cache_salt="noon"))
         self.assertEqual(server.end(), 0)
 
     def test_what_cannot_be(self):
