@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <mutex>
+#include <sstream>
+#include <string>
 #include <thread>
 
 #include "base/file.h"
@@ -87,6 +89,7 @@ class ServeRun {
   Result<ServiceOptions> ServiceLimits() const;
   ApiOptions MakeApiOptions(ServiceOptions service) const;
   void WarnOfFlags() const;
+  void WarnOfTemplates() const;
   void PrintAddress() const;
   void StartLoop();
   // Behind the last answer.
@@ -316,6 +319,14 @@ void ServeRun::WarnOfFlags() const {
   }
 }
 
+void ServeRun::WarnOfTemplates() const {
+  if (flags_.engine.quiet || !chat_template_) return;
+  std::istringstream lines(chat_template_->Complaints());
+  for (std::string line; std::getline(lines, line);) {
+    std::fprintf(stderr, "winnow: warning: %s\n", line.c_str());
+  }
+}
+
 void ServeRun::PrintAddress() const {
   if (flags_.engine.quiet) return;
   const bool v6 = flags_.host.find(':') != std::string::npos;
@@ -382,6 +393,7 @@ Result<int> ServeRun::Run() {
   }
   RETURN_IF_ERROR(KeepMemoryReserve());
   RETURN_IF_ERROR(ReadChatTemplate());
+  WarnOfTemplates();
   ASSIGN_OR_RETURN(
       loaded_,
       OpenModel(flags_.engine, {.has_identity = KeepsKv(flags_.kv_disk)}));

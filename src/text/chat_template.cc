@@ -31,7 +31,10 @@ Result<NamedTemplates> ReadAdditional(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> paths;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (entry.path().extension() == ".jinja") paths.push_back(entry.path());
+    const bool is_file = entry.is_regular_file(error);
+    if (is_file && entry.path().extension() == ".jinja") {
+      paths.push_back(entry.path());
+    }
   }
   std::ranges::sort(paths);
   NamedTemplates templates;
@@ -128,6 +131,10 @@ Result<std::string> ChatTemplate::Render(const ChatInput& input) const {
 
 std::string ChatTemplate::ToolSource() const {
   return internal::TakeText(winnow_chat_template_tool_source(handle_.get()));
+}
+
+std::string ChatTemplate::Complaints() const {
+  return internal::TakeText(winnow_chat_template_complaints(handle_.get()));
 }
 
 }  // namespace winnow

@@ -64,11 +64,11 @@ struct ChatTemplateFiles {
 class ChatTemplate {
  public:
   // Takes `folder`/chat_template.jinja and additional_chat_templates/, else
-  // "chat_template" of tokenizer_config.json: a string, or a list of {"name",
-  // "template"} with one named "default". One named "tool_use" renders what
-  // has tools, and one that "chat_template" among the variables names what
-  // asks for it. Fails with kNotFound where there is none, with the line where
-  // its syntax is wrong.
+  // "chat_template" of tokenizer_config.json: a string, a list of {"name",
+  // "template"}, or an object of templates by name. One named "tool_use"
+  // renders what has tools, and one that "chat_template" among the variables
+  // names what asks for it. Fails with kNotFound where there is none, with the
+  // line where the syntax of the one named "default" is wrong.
   static Result<ChatTemplate> Load(const std::filesystem::path& folder);
 
   // The same from the files' contents. `folder` is only named in messages.
@@ -78,12 +78,15 @@ class ChatTemplate {
   // Contents are a string or a list of parts {"type": "text", "text"}; the
   // template gets what it reads of both. Fails with the template's line where
   // it raises or misuses a value, where it takes too many steps or writes too
-  // much, and where it reads contents and writes nothing of them; with
+  // much, and where it writes the same whatever the messages say; with
   // kNotFound where the text of `continue_last` is not there.
   Result<std::string> Render(const ChatInput& input) const;
 
   // The source of the template that renders chats with tools.
   std::string ToolSource() const;
+
+  // Why templates cannot be used, a line each, and that none is the default.
+  std::string Complaints() const;
 
  private:
   struct Free {

@@ -22,8 +22,10 @@ ChatTemplate MakeTemplate(const std::string& jinja,
       .value();
 }
 
+// Of a greeting where the template reads messages.
 std::string Text(const std::string& jinja, std::string_view extra = "{}") {
-  const auto text = MakeTemplate(jinja).Render({kHello, extra});
+  const bool reads = jinja.find("messages") != std::string::npos;
+  const auto text = MakeTemplate(jinja).Render({reads ? kHello : "[]", extra});
   return text.ok() ? *text : "error: " + text.error().message;
 }
 
@@ -45,10 +47,10 @@ TEST(ChatTemplateTest, TakesSpecialTokensFromTheConfig) {
   const auto text =
       MakeTemplate("{{ bos_token }}|{{ eos_token }}|{{ pad_token is defined }}",
                    config)
-          .Render({kHello});
+          .Render({"[]"});
   EXPECT_EQ(text.value(), "<s>|</s>|False");
   const auto asked = MakeTemplate("{{ bos_token }}|{{ eos_token }}", config)
-                         .Render({kHello, R"({"bos_token": "<x>"})"});
+                         .Render({"[]", R"({"bos_token": "<x>"})"});
   EXPECT_EQ(asked.value(), "<x>|</s>");
 }
 
@@ -65,12 +67,14 @@ TEST(ChatTemplateTest, FindsTheTemplate) {
       {"name": "tool_use", "template": "t"},
       {"name": "default", "template": "d"}]})"),
             "d");
-  EXPECT_EQ(rendered({}, R"({"chat_template": [{"name": "rag"}]})"),
-            "dir/tokenizer_config.json: chat_template: must have a template "
-            "named \"default\"");
+  EXPECT_EQ(rendered({}, R"({"chat_template": {"rag": "r", "default": "d"}})"),
+            "d");
+  EXPECT_EQ(rendered({}, R"({"chat_template": {"default": 3}})"),
+            "dir/tokenizer_config.json: chat_template: template \"default\" "
+            "must be a string");
   EXPECT_EQ(rendered({}, R"({"chat_template": 3})"),
-            "dir/tokenizer_config.json: chat_template: must be a string or a "
-            "list of {name, template}");
+            "dir/tokenizer_config.json: chat_template: must be a string, a "
+            "list of {name, template}, or an object of templates by name");
   EXPECT_TRUE(rendered({}, "{").starts_with("dir/tokenizer_config.json: "));
   const std::string none =
       "dir: no chat template (looked for chat_template.jinja, "
@@ -122,6 +126,47 @@ TEST(ChatTemplateTest, FindsNamedTemplates) {
             "name of one");
 }
 
+// transformers puts the files of the folder over chat_template.jinja.
+TEST(ChatTemplateTest, TakesTheFoldersDefault) {
+  const auto made = ChatTemplate::FromText(
+      "dir", {.chat_template_jinja = "own",
+              .additional = {{"default", "other"}, {"brief", "b"}}});
+  EXPECT_EQ(made->Render({"[]"}).value(), "other");
+  const auto asked = made->Render({"[]", R"({"chat_template": "x"})"});
+  EXPECT_EQ(asked.error().message,
+            "chat_template must be a template's name, one of \"default\", "
+            "\"brief\", is \"x\"");
+}
+
+TEST(ChatTemplateTest, OneUnusableTemplateLeavesTheOthers) {
+  const std::string trans = "{% trans %}a{% endtrans %}";
+  const auto made = ChatTemplate::FromText(
+      "dir", {.chat_template_jinja = "d",
+              .additional = {{"bad", trans}, {"brief", "b"}}});
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  EXPECT_EQ(made->Render({"[]"}).value(), "d");
+  EXPECT_EQ(made->Render({"[]", R"({"chat_template": "brief"})"}).value(), "b");
+  const std::string why =
+      "dir/additional_chat_templates/bad.jinja: line 1: syntax error: "
+      "Encountered unknown tag 'trans'.";
+  EXPECT_EQ(made->Render({"[]", R"({"chat_template": "bad"})"}).error().message,
+            why);
+  EXPECT_EQ(made->Complaints(), why + "; chats cannot use it\n");
+  EXPECT_EQ(MakeTemplate("d").Complaints(), "");
+  EXPECT_FALSE(
+      ChatTemplate::FromText("dir", {.chat_template_jinja = trans}).ok());
+  // transformers asks for a name, too, once a chat is rendered.
+  const auto named = ChatTemplate::FromText(
+      "dir", {.tokenizer_config_json = R"({"chat_template": [
+                  {"name": "tool_use", "template": "t"}]})"});
+  ASSERT_TRUE(named.ok()) << named.error().message;
+  EXPECT_EQ(named->Render({"[]", R"({"tools": [{}]})"}).value(), "t");
+  EXPECT_FALSE(named->Render({"[]"}).ok());
+  EXPECT_EQ(named->Complaints(),
+            "no chat template named \"default\": each chat must name one of "
+            "\"tool_use\" (chat_template_kwargs: chat_template)\n");
+}
+
 TEST(ChatTemplateTest, ReadsAFolderOfTemplates) {
   const std::filesystem::path folder =
       std::filesystem::path(testing::TempDir()) /
@@ -136,7 +181,7 @@ TEST(ChatTemplateTest, ReadsAFolderOfTemplates) {
         R"({"bos_token": {"content": "<b>"}, "image_token": "<i>"})");
   write("additional_chat_templates/tool_use.jinja", "{{ 1 / 0 }}");
   const auto read = ChatTemplate::Load(folder).value();
-  EXPECT_EQ(read.Render({kHello}).value(), "<b><i>");
+  EXPECT_EQ(read.Render({"[]"}).value(), "<b><i>");
   const auto failed = read.Render({kHello, R"({"tools": []})"});
   EXPECT_TRUE(failed.error().message.ends_with(
       "additional_chat_templates/tool_use.jinja: line 1: division by zero"));
@@ -154,7 +199,7 @@ TEST(ChatTemplateTest, TakesSpecialTokensFromAllFiles) {
                        .special_tokens_map_json =
                            R"({"eos_token": {"content": "<m>"}})"})
         .value()
-        .Render({kHello})
+        .Render({"[]"})
         .value();
   };
   EXPECT_EQ(text(R"({"eos_token": "</s>", "x_token": "<x>",
@@ -193,14 +238,76 @@ TEST(ChatTemplateTest, GivesATemplateTheContentsThatItReads) {
             " Hello |ab");
 }
 
+// What transformers renders of parts.
+TEST(ChatTemplateTest, FindsFormsBehindChangesAndDemands) {
+  const std::string loop = "{% for p in messages[-1].content %}";
+  for (const std::string_view said :
+       {std::string_view(R"("hey you")"),
+        std::string_view(R"([{"type": "text", "text": "hey you"}])")}) {
+    const std::string messages = fmt::format(
+        R"([{{"role": "user", "content": {}}},
+            {{"role": "assistant", "content": {}}},
+            {{"role": "user", "content": {}}}])",
+        said, said, said);
+    const auto text = [&](const std::string& jinja) {
+      const auto made =
+          MakeTemplate(jinja).Render({messages, R"({"mode": "chat"})"});
+      return made.ok() ? *made : made.error().message;
+    };
+    EXPECT_EQ(text(loop + "{{ p.text | upper }}{% endfor %}"), "HEY YOU");
+    EXPECT_EQ(text(loop + "{{ p.text[1:] }}{% endfor %}"), "ey you");
+    EXPECT_EQ(text(loop + "{{ p.text | urlencode }}{% endfor %}"), "hey%20you");
+    EXPECT_EQ(text("{% if mode is undefined %}{{ raise_exception('mode') }}"
+                   "{% endif %}" +
+                   loop + "{{ p.text }}{% endfor %}"),
+              "hey you");
+    EXPECT_EQ(text("{% if mode == 'chat' %}" + loop +
+                   "{{ p.text }}{% endfor %}{% endif %}"),
+              "hey you");
+    EXPECT_EQ(text("{% if messages | length < 3 %}{{ raise_exception('few') }}"
+                   "{% endif %}{% for m in messages %}"
+                   "{% for p in m.content %}{{ p.text }}{% endfor %}"
+                   "{{ m.content[0]['type'] }};{% endfor %}"),
+              "hey youtext;hey youtext;hey youtext;");
+    EXPECT_EQ(text("{{ messages[-1].content | upper }}"), "HEY YOU");
+    EXPECT_EQ(text("{{ messages[-1].content | string | urlencode }}"),
+              "hey%20you");
+    EXPECT_EQ(text("{{ messages[-1].content | tojson }}"), "\"hey you\"");
+  }
+}
+
 TEST(ChatTemplateTest, RefusesAPromptThatSaysNothing) {
-  EXPECT_EQ(Text("{{ messages[0].content.parts }}"),
-            "error: dir/chat_template.jinja: the text has nothing of what the "
-            "messages say: the template reads contents of another form; give "
-            "messages contents that it reads, or the server another template "
-            "(--chat-template)");
+  const std::string refused =
+      "error: dir/chat_template.jinja: the text has nothing of what the "
+      "messages say: the template reads contents of another form; give "
+      "messages contents that it reads, or the server another template "
+      "(--chat-template)";
+  EXPECT_EQ(Text("{{ messages[0].content.parts }}"), refused);
+  EXPECT_EQ(Text("{{ messages[0].text }}"), refused);
+  EXPECT_EQ(Text("{{ messages[0]['body'] }}"), refused);
+  EXPECT_EQ(Text("{# messages #}Hello."), refused);
+  EXPECT_EQ(Text("{{ messages[0].role }}"), refused);
   EXPECT_EQ(Text("{{ messages[0].content | upper | trim }}"), "HELLO");
-  EXPECT_EQ(Text("{{ messages[0].role }}"), "user");
+  EXPECT_EQ(Text("{{ messages[0].content[3:] }}"), "llo ");
+}
+
+TEST(ChatTemplateTest, TellsWhatWasSaidFromWhatATemplateWrites) {
+  const auto text = [](const std::string& jinja, const std::string& said) {
+    const std::string messages =
+        R"([{"role": "user", "content": ")" + said + R"("}])";
+    const auto made = MakeTemplate(jinja).Render({messages});
+    return made.ok() ? *made : "error";
+  };
+  const std::string roles = "<|{{ messages[0].role }}|>";
+  const std::string asks = "Which user is the best assistant?";
+  EXPECT_EQ(text(roles + "{{ messages[0].contents }}" + asks, asks), "error");
+  EXPECT_EQ(text(roles + "{{ messages[0].contents }}", "user"), "error");
+  EXPECT_EQ(text(roles + "{{ messages[0].content }}", "user"), "<|user|>user");
+  EXPECT_EQ(text("{{ messages[0].content[1:] }}", "hi"), "i");
+  EXPECT_EQ(text("{{ messages[0].content | urlencode }}", "\u0434\u0430"),
+            "%D0%B4%D0%B0");
+  EXPECT_EQ(text("{{ messages[0].contents }}", "?"), "error");
+  EXPECT_EQ(text("{{ messages[0].contents }}", " "), "");
 }
 
 // The rule of transformers' continue_final_message.
@@ -287,7 +394,7 @@ TEST(ChatTemplateTest, WritesJsonAsPythonDoes) {
 TEST(ChatTemplateTest, ShowsTheClockItIsGiven) {
   const int64_t noon_unix_s = 1'000'000'000;  // 2001-09-09, in any zone.
   const auto text = MakeTemplate("{{ strftime_now('%d %b %Y') }}")
-                        .Render({kHello, "{}", noon_unix_s});
+                        .Render({"[]", "{}", noon_unix_s});
   EXPECT_EQ(text.value(), "09 Sep 2001");
 }
 

@@ -346,6 +346,18 @@ class ProgramErrorsTest(ProgramCase):
                 done = winnow("generate", model, "--chat", "hello")
                 self.assert_error(done, FAILURE, *words)
 
+    def test_a_template_beside_the_main_one_may_be_broken(self):
+        model = self.copy_of_model()
+        (model / "chat_template.jinja").write_text("{{ messages[0].content }}")
+        others = model / "additional_chat_templates"
+        others.mkdir()
+        (others / "bad.jinja").write_text("{% trans %}a{% endtrans %}")
+        done = winnow("generate", model, "--chat", "hello", "--max-tokens", "1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (others / "default.jinja").write_text("{{ raise_exception('own') }}")
+        done = winnow("generate", model, "--chat", "hello")
+        self.assert_error(done, FAILURE, "default.jinja", "own")
+
 
 if __name__ == "__main__":
     run_tests()

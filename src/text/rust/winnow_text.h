@@ -199,6 +199,10 @@ void winnow_chat_template_free(WinnowChatTemplate* chat_template);
 // The source of the template that renders chats with tools.
 WinnowOwnedText winnow_chat_template_tool_source(
     const WinnowChatTemplate* chat_template);
+// A line for each template that cannot be used, and for a default that is not
+// there.
+WinnowOwnedText winnow_chat_template_complaints(
+    const WinnowChatTemplate* chat_template);
 // kWinnowTextNotFound: `continue_last`, and the last message has no text, or
 // the template does not write it.
 int32_t winnow_chat_template_render(const WinnowChatTemplate* chat_template,

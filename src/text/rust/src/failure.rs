@@ -17,7 +17,7 @@ pub enum Code {
     Io = 6,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Failure {
     pub code: Code,
     pub message: String,

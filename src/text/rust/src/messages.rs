@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::contents::{text_part, Contents, Form};
+use crate::contents::{text_part, Form};
 use crate::failure::{Code, Failure, Outcome};
 use crate::jinja::{Dict, Value};
 
@@ -18,7 +18,7 @@ fn dict_of(entries: Vec<(Value, Value)>) -> Value {
     Value::Dict(Rc::new(Dict::of(entries).unwrap_or_default()))
 }
 
-fn with(message: &Dict, name: &str, value: Value) -> Value {
+pub fn with(message: &Dict, name: &str, value: Value) -> Value {
     let mut entries = message.entries().to_vec();
     match entries.iter_mut().find(|(key, _)| key.as_str() == Some(name)) {
         Some(entry) => entry.1 = value,
@@ -29,19 +29,22 @@ fn with(message: &Dict, name: &str, value: Value) -> Value {
 
 /// As transformers hands them over: without members that are null, thoughts
 /// by all their names, and contents in the form that the template reads.
-pub fn adapted(messages: Vec<Value>, contents: &Contents) -> Vec<Value> {
+pub fn adapted(
+    messages: Vec<Value>,
+    form_of: &dyn Fn(&str) -> Form,
+) -> Vec<Value> {
     messages
         .into_iter()
         .map(|message| match &message {
-            Value::Dict(dict) => adapted_one(dict, contents),
+            Value::Dict(dict) => adapted_one(dict, form_of),
             _ => message,
         })
         .collect()
 }
 
-fn adapted_one(message: &Dict, contents: &Contents) -> Value {
+fn adapted_one(message: &Dict, form_of: &dyn Fn(&str) -> Form) -> Value {
     let role = message.get_str("role").and_then(Value::as_str);
-    let form = contents.of(role.unwrap_or_default());
+    let form = form_of(role.unwrap_or_default());
     let mut entries: Vec<(Value, Value)> = message
         .entries()
         .iter()
@@ -143,54 +146,60 @@ impl Continued {
     }
 }
 
-/// Whether messages say something, the template reads contents, and nothing of
-/// them is in what it wrote.
-pub fn says_nothing(source: &str, messages: &[Value], text: &str) -> bool {
-    if !source.contains("content") {
-        return false;
-    }
-    let text = text.to_lowercase();
-    let mut any = false;
+/// The texts of the messages, without what END_MARK adds and without blanks.
+pub fn said_texts(messages: &[Value]) -> Vec<String> {
+    let mut texts = Vec::new();
+    let mut add = |text: &Value| {
+        let text = text.as_str().unwrap_or_default().replace(END_MARK, "");
+        if !text.trim().is_empty() {
+            texts.push(text.trim().to_owned());
+        }
+    };
     for message in messages {
         let Value::Dict(message) = message else { continue };
-        let content = match message.get_str("content") {
-            Some(Value::Str(text)) => text.as_str().to_owned(),
-            Some(Value::List(parts)) => joined(parts).unwrap_or_default(),
-            _ => continue,
-        };
-        for word in telling_words(&content.replace(END_MARK, "")) {
-            any = true;
-            if text.contains(&word) || text.contains(&escaped(&word)) {
-                return false;
+        match message.get_str("content") {
+            Some(Value::List(parts)) => {
+                parts.iter().filter_map(part_text).for_each(&mut add)
             }
+            Some(content) => add(content),
+            None => (),
         }
     }
-    any
+    texts
 }
 
-/// The first, the longest and the last.
-fn telling_words(content: &str) -> Vec<String> {
-    let words = || {
-        content
-            .split(|c: char| !c.is_alphanumeric())
-            .filter(|word| !word.is_empty())
+fn part_text(part: &Value) -> Option<&Value> {
+    match part {
+        Value::Dict(part) => part.get_str("text"),
+        _ => None,
+    }
+}
+
+/// The same messages with `mark` in place of each text that says something.
+pub fn marked(messages: &[Value], mark: &str) -> Vec<Value> {
+    let text_marked = |text: &Value| {
+        let text = text.as_str()?;
+        let at = text.find(END_MARK).unwrap_or(text.len());
+        let says = !text[..at].trim().is_empty();
+        says.then(|| Value::from(format!("{mark}{}", &text[at..])))
     };
-    let longest = words().max_by_key(|word| word.len());
-    let told = [words().next(), longest, words().last()];
-    told.into_iter().flatten().map(str::to_lowercase).collect()
-}
-
-/// As JSON of ASCII alone has it.
-fn escaped(word: &str) -> String {
-    let mut out = String::new();
-    for c in word.chars() {
-        if c.is_ascii() {
-            out.push(c);
-            continue;
-        }
-        for unit in c.encode_utf16(&mut [0; 2]) {
-            out.push_str(&format!("\\u{unit:04x}"));
-        }
-    }
-    out
+    let part_marked = |part: &Value| match part {
+        Value::Dict(dict) => match part_text(part).and_then(text_marked) {
+            Some(text) => with(dict, "text", text),
+            None => part.clone(),
+        },
+        _ => part.clone(),
+    };
+    let one = |message: &Value| {
+        let Value::Dict(dict) = message else { return message.clone() };
+        let content = match dict.get_str("content") {
+            Some(Value::List(parts)) => {
+                Some(Value::list(parts.iter().map(part_marked).collect()))
+            }
+            Some(content) => text_marked(content),
+            None => None,
+        };
+        content.map_or(message.clone(), |text| with(dict, "content", text))
+    };
+    messages.iter().map(one).collect()
 }

@@ -5,10 +5,10 @@ use std::rc::Rc;
 use serde_json::Value as Json;
 
 use crate::config::parse_config;
-use crate::contents::{Contents, Reading};
-use crate::failure::{Code, Failure, Outcome};
+use crate::contents::{tool, Contents, Form, Reading};
+use crate::failure::{fenced, Code, Failure, Outcome};
 use crate::jinja::{self, read_json, Kind, Limits, Template, Value};
-use crate::messages::{adapted, continued, says_nothing, Continued};
+use crate::messages::{adapted, continued, Continued};
 use crate::stack::on_large_stack;
 use crate::template_tokens::{special_tokens, SpecialTokens};
 use crate::NamedText;
@@ -18,6 +18,10 @@ use crate::NamedText;
 /// loop of so many steps, is freed by recursion too: on_large_stack.
 const LIMITS: Limits =
     Limits { max_steps: 10_000_000, max_bytes: 64 << 20, max_depth: 100 };
+
+/// A trial by a client's chat may take so many for each hundred messages: one
+/// that takes longer leaves the form a text, and refuses nothing.
+const TRIAL_STEPS: u64 = 200_000;
 
 const DEFAULT: &str = "default";
 /// Where a checkpoint has another template for chats with tools.
@@ -55,6 +59,10 @@ struct Named {
     name: String,
     /// Where it came from: what its errors name.
     origin: String,
+    compiled: Outcome<Compiled>,
+}
+
+struct Compiled {
     template: Template,
     contents: Contents,
 }
@@ -70,7 +78,7 @@ pub struct ChatTemplate {
 struct Source {
     name: String,
     origin: String,
-    text: String,
+    text: Outcome<String>,
 }
 
 impl ChatTemplate {
@@ -82,20 +90,56 @@ impl ChatTemplate {
         let special_tokens = special_tokens(&config, special_map.as_ref());
         let sources = sources(files, &config)?;
         let templates = on_large_stack(|| {
-            sources
+            Ok(sources
                 .into_iter()
                 .map(|source| compile(source, &special_tokens))
-                .collect()
+                .collect())
         })?;
-        Ok(ChatTemplate { templates, special_tokens })
+        let loaded = ChatTemplate { templates, special_tokens };
+        match loaded.named(DEFAULT).map(|named| &named.compiled) {
+            Some(Err(failure)) => Err(failure.clone()),
+            _ => Ok(loaded),
+        }
+    }
+
+    /// A line for each template that cannot be used, and for a default that is
+    /// not there.
+    pub fn complaints(&self) -> String {
+        let mut lines: Vec<String> = self
+            .templates
+            .iter()
+            .filter_map(|named| {
+                let failure = named.compiled.as_ref().err()?;
+                let Failure { message, .. } = failure;
+                Some(format!("{}; chats cannot use it\n", message))
+            })
+            .collect();
+        if self.named(DEFAULT).is_none() {
+            lines.push(format!(
+                "no chat template named {DEFAULT:?}: each chat must name one \
+                 of {} (chat_template_kwargs: chat_template)\n",
+                self.names()
+            ));
+        }
+        lines.concat()
+    }
+
+    fn names(&self) -> String {
+        let names: Vec<String> = self
+            .templates
+            .iter()
+            .filter(|named| named.compiled.is_ok())
+            .map(|named| format!("{:?}", named.name))
+            .collect();
+        names.join(", ")
     }
 
     /// The source of the template that renders chats with tools.
     pub fn tool_source(&self) -> String {
         [TOOL_USE, DEFAULT]
             .into_iter()
-            .find_map(|name| self.named(name))
-            .map_or(String::new(), |named| named.template.source().to_owned())
+            .find_map(|name| self.named(name)?.compiled.as_ref().ok())
+            .map_or(String::new(), |found| found.template.source().to_owned())
     }
 
     fn named(&self, name: &str) -> Option<&Named> {
@@ -117,7 +161,8 @@ impl ChatTemplate {
                 return Err(invalid("extra: must be a JSON object"));
             };
             let named = self.chosen(&extra)?;
-            self.render_named(named, &messages, &extra, input).map_err(
+            let compiled = named.compiled.as_ref().map_err(Clone::clone)?;
+            self.render_compiled(compiled, &messages, &extra, input).map_err(
                 |failure| match failure.code {
                     Code::NotFound => failure,
                     _ => failure.of(&named.origin),
@@ -131,15 +176,10 @@ impl ChatTemplate {
         let asked = extra.get_str("chat_template").and_then(Value::as_str);
         if let Some(name) = asked {
             return self.named(name).ok_or_else(|| {
-                let names: Vec<String> = self
-                    .templates
-                    .iter()
-                    .map(|named| format!("{:?}", named.name))
-                    .collect();
                 invalid(format!(
                     "chat_template must be a template's name, one of {}, is \
                      {name:?}",
-                    names.join(", ")
+                    self.names()
                 ))
             });
         }
@@ -158,42 +198,38 @@ impl ChatTemplate {
         })
     }
 
-    fn render_named(
+    fn render_compiled(
         &self,
-        named: &Named,
+        compiled: &Compiled,
         messages: &[Value],
         extra: &jinja::Dict,
         input: &Input,
     ) -> Outcome<String> {
+        let Compiled { template, contents } = compiled;
         let mut messages = messages.to_vec();
         if input.continue_last {
             messages = continued(messages)?;
         }
-        let messages = adapted(messages, &named.contents);
-        let mut given = vec![
-            ("tools", Value::None),
-            ("documents", Value::None),
-            ("add_generation_prompt", Value::from(input.add_generation_prompt)),
-        ];
-        for (name, token) in &self.special_tokens {
-            given.push((name, Value::text(token)));
-        }
-        for (name, value) in extra.entries() {
-            let name = name.as_str().unwrap_or_default();
-            if !matches!(name, "messages" | "strftime_now" | "chat_template") {
-                given.push((name, value.clone()));
-            }
-        }
-        given.push(("messages", Value::List(Rc::new(messages.clone()))));
-        let text = named
-            .template
-            .render(&given, input.now_unix_s, LIMITS)
+        let given = self.variables(extra, input);
+        let limits = Limits {
+            max_steps: TRIAL_STEPS * (1 + messages.len() as u64 / 100),
+            ..LIMITS
+        };
+        let reading =
+            Reading::new(template, &given).asked(input.now_unix_s, limits);
+        let contents = reading.completed(contents, &messages);
+        let form_of = |role: &str| contents.of(role).unwrap_or(Form::Text);
+        let messages = adapted(messages, &form_of);
+        let mut all = given.clone();
+        all.push(("messages", Value::List(Rc::new(messages.clone()))));
+        let written = template
+            .render(&all, input.now_unix_s, LIMITS)
             .map_err(|error| told(&error))?;
         let text = match input.continue_last {
-            true => Continued::of(&text)?,
-            false => text,
+            true => Continued::of(&written)?,
+            false => written.clone(),
         };
-        if says_nothing(named.template.source(), &messages, &text) {
+        if reading.loses_all(&messages, &written) {
             return Err(invalid(
                 "the text has nothing of what the messages say: the template \
                  reads contents of another form; give messages contents that \
@@ -202,98 +238,136 @@ impl ChatTemplate {
         }
         Ok(text)
     }
+
+    /// All but the messages.
+    fn variables<'a>(
+        &'a self,
+        extra: &'a jinja::Dict,
+        input: &Input,
+    ) -> Vec<(&'a str, Value)> {
+        let mut given = standard(&self.special_tokens, Value::None);
+        for (name, value) in &mut given {
+            if *name == "add_generation_prompt" {
+                *value = Value::from(input.add_generation_prompt);
+            }
+        }
+        for (name, value) in extra.entries() {
+            let name = name.as_str().unwrap_or_default();
+            if !matches!(name, "messages" | "strftime_now" | "chat_template") {
+                given.push((name, value.clone()));
+            }
+        }
+        given
+    }
 }
 
-fn compile(source: Source, tokens: &SpecialTokens) -> Outcome<Named> {
+/// The variables that every template has.
+fn standard(tokens: &SpecialTokens, tools: Value) -> Vec<(&str, Value)> {
+    let mut given = vec![
+        ("tools", tools),
+        ("documents", Value::None),
+        ("add_generation_prompt", Value::from(true)),
+    ];
+    for (name, token) in tokens {
+        given.push((name, Value::text(token)));
+    }
+    given
+}
+
+fn compile(source: Source, tokens: &SpecialTokens) -> Named {
     let Source { name, origin, text } = source;
-    let template =
-        Template::parse(&text).map_err(|error| told(&error).of(&origin))?;
-    let reading = Reading::new(&template, tokens, name == TOOL_USE);
-    let contents = reading.contents();
-    Ok(Named { name, origin, template, contents })
+    let tools = match name == TOOL_USE {
+        true => Value::list(vec![tool()]),
+        false => Value::None,
+    };
+    let compiled = text.and_then(|text| {
+        fenced(|| {
+            let template =
+                Template::parse(&text).map_err(|error| told(&error))?;
+            let given = standard(tokens, tools);
+            let contents = Reading::new(&template, &given).contents();
+            Ok(Compiled { template, contents })
+        })
+    });
+    let compiled = compiled.map_err(|failure| failure.of(&origin));
+    Named { name, origin, compiled }
 }
 
-/// As transformers 5: files go before the templates in the config, all of them
-/// where one is the default's.
+/// As transformers 5: additional_chat_templates/default.jinja goes before
+/// chat_template.jinja, and files before the templates in the config, all of
+/// them where one is the default's.
 fn sources(files: &Files, config: &Json) -> Outcome<Vec<Source>> {
     let mut sources = Vec::new();
     let mut of_file = |name: &str, file: &NamedText| {
-        let text =
-            crate::failure::utf8(file.text).map_err(|f| f.of(&file.name))?;
-        sources.push(Source {
-            name: name.to_owned(),
-            origin: file.name.clone(),
-            text: text.to_owned(),
-        });
-        Ok(())
+        let text = crate::failure::utf8(file.text).map(str::to_owned);
+        add(
+            &mut sources,
+            Source { name: name.to_owned(), origin: file.name.clone(), text },
+        );
     };
     if let Some(jinja) = &files.jinja {
-        of_file(DEFAULT, jinja)?;
+        of_file(DEFAULT, jinja);
     }
     for (name, file) in &files.additional {
-        of_file(name, file)?;
+        of_file(name, file);
     }
     if sources.iter().any(|source| source.name == DEFAULT) {
         return Ok(sources);
     }
-    let none = || Failure::new(Code::NotFound, "no chat template");
-    let found = match &files.config {
-        None => Err(none()),
+    let others = match &files.config {
+        None => Vec::new(),
         Some(file) => {
             let origin = format!("{}: chat_template", file.name);
-            config_sources(config, &origin).map_err(|f| f.of(&origin))
+            config_sources(config, &origin).map_err(|f| f.of(&origin))?
         }
     };
-    match found {
-        Ok(others) => {
-            let is_new =
-                |other: &Source| sources.is_empty() || other.name == DEFAULT;
-            let others: Vec<Source> =
-                others.into_iter().filter(is_new).collect();
-            sources.extend(others);
-            Ok(sources)
+    let has_files = !sources.is_empty();
+    for other in others {
+        if !has_files || other.name == DEFAULT {
+            add(&mut sources, other);
         }
-        Err(failure) if failure.code == Code::NotFound => {
-            match sources.is_empty() {
-                true => Err(failure),
-                false => Ok(sources),
-            }
-        }
-        Err(failure) => Err(failure),
+    }
+    match sources.is_empty() {
+        true => Err(Failure::new(Code::NotFound, "no chat template")),
+        false => Ok(sources),
     }
 }
 
-/// "chat_template": a string, or a list of {"name", "template"}.
+/// A later one goes before an earlier one of its name.
+fn add(sources: &mut Vec<Source>, source: Source) {
+    match sources.iter_mut().find(|known| known.name == source.name) {
+        Some(known) => *known = source,
+        None => sources.push(source),
+    }
+}
+
+/// "chat_template": a string, a list of {"name", "template"}, or an object of
+/// templates by their names. None where it is not there.
 fn config_sources(config: &Json, origin: &str) -> Outcome<Vec<Source>> {
+    const WANTED: &str = "must be a string, a list of {name, template}, or an \
+                          object of templates by name";
     let corrupt = |what: &str| Failure::new(Code::Corrupt, what);
-    const WANTED: &str = "must be a string or a list of {name, template}";
-    let source = |name: &str, text: &str| Source {
+    let source = |name: &str, text: Option<&Json>| Source {
         name: name.to_owned(),
         origin: origin.to_owned(),
-        text: text.to_owned(),
+        text: text.and_then(Json::as_str).map(str::to_owned).ok_or_else(|| {
+            corrupt(&format!("template {name:?} must be a string"))
+        }),
     };
     match config.get("chat_template") {
-        None | Some(Json::Null) => {
-            Err(Failure::new(Code::NotFound, "not there"))
-        }
-        Some(Json::String(text)) => Ok(vec![source(DEFAULT, text)]),
-        Some(Json::Array(named)) => {
-            let mut sources = Vec::new();
-            for entry in named {
-                let text = entry["template"].as_str();
-                match (entry["name"].as_str(), text) {
-                    (Some(name), Some(text)) => {
-                        sources.push(source(name, text))
-                    }
-                    (Some(_), None) => (),
-                    _ => return Err(corrupt(WANTED)),
-                }
-            }
-            if sources.iter().all(|source| source.name != DEFAULT) {
-                return Err(corrupt("must have a template named \"default\""));
-            }
-            Ok(sources)
-        }
+        None | Some(Json::Null) => Ok(Vec::new()),
+        Some(text @ Json::String(_)) => Ok(vec![source(DEFAULT, Some(text))]),
+        Some(Json::Array(named)) => named
+            .iter()
+            .map(|entry| match entry.get("name").and_then(Json::as_str) {
+                Some(name) => Ok(source(name, entry.get("template"))),
+                None => Err(corrupt(WANTED)),
+            })
+            .collect(),
+        Some(Json::Object(named)) => Ok(named
+            .iter()
+            .map(|(name, text)| source(name, Some(text)))
+            .collect()),
         Some(_) => Err(corrupt(WANTED)),
     }
 }

@@ -62,6 +62,13 @@ pub unsafe extern "C" fn winnow_chat_template_tool_source(
     sure(text(String::new()), || text(chat_template.tool_source()))
 }
 
+#[no_mangle]
+pub unsafe extern "C" fn winnow_chat_template_complaints(
+    chat_template: &ChatTemplate,
+) -> Text {
+    sure(text(String::new()), || text(chat_template.complaints()))
+}
+
 #[repr(C)]
 pub struct ChatInput {
     messages: Slice,
