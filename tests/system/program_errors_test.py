@@ -273,7 +273,8 @@ class ProgramErrorsTest(ProgramCase):
                 "vocab_size), has 4096\n")
         done = winnow(*generate, "--quiet", "--prompt", "the <tool>")
         self.assert_error(done, FAILURE, "--prompt: " + said)
-        (model / "chat_template.jinja").write_text("<tool>")
+        (model / "chat_template.jinja").write_text(
+            "<tool>{{ messages[0].content }}")
         done = winnow(*generate, "--quiet", "--chat", "the")
         self.assert_error(done, FAILURE, "--chat: " + said)
         tasks = self.folder / "tasks"
