@@ -82,6 +82,7 @@ PromptEncoder::PromptEncoder(const Tokenizer& tokenizer,
       limits_(limits),
       call_format_(FormatOf(chat_template)),
       thought_style_(StyleOf(chat_template)),
+      untold_(chat_template ? UntoldTurns::Of(*chat_template) : UntoldTurns()),
       call_marker_ids_(SpecialMarkers(MarkersOf(call_format_), tokenizer)),
       thought_marker_ids_(SpecialMarkers(kThoughtMarkers, tokenizer)) {}
 
@@ -181,6 +182,11 @@ std::vector<std::string> PromptEncoder::IgnoredFields(
   for (std::string& field :
        FieldsNotFollowed(request.thoughts, thought_style_)) {
     ignored.push_back(std::move(field));
+  }
+  if (request.endpoint == Endpoint::kCompletions) return ignored;
+  for (std::string& name : untold_.NamesIn(request.messages_json,
+                                           PromptFieldOf(request.endpoint))) {
+    ignored.push_back(std::move(name));
   }
   return ignored;
 }

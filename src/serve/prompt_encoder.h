@@ -10,6 +10,7 @@
 
 #include "serve/api_error.h"
 #include "serve/completion_request.h"
+#include "serve/untold_turns.h"
 #include "text/chat_template.h"
 #include "text/thoughts.h"
 #include "text/tokenizer.h"
@@ -65,7 +66,8 @@ class PromptEncoder {
   // all are shown anyway.
   std::vector<int32_t> MarkerIds(const CompletionRequest& request) const;
 
-  // Its fields that change nothing, also of those about thoughts.
+  // Its fields that change nothing, also of those about thoughts, and turns
+  // that the template never writes.
   std::vector<std::string> IgnoredFields(
       const CompletionRequest& request) const;
 
@@ -87,6 +89,7 @@ class PromptEncoder {
   const PromptLimits limits_;
   const std::optional<ToolCallFormat> call_format_;
   const ThoughtStyle thought_style_;
+  const UntoldTurns untold_;  // by the template
   const std::vector<int32_t> call_marker_ids_, thought_marker_ids_;
 };
 
