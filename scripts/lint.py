@@ -18,8 +18,8 @@ ROOT = Path(__file__).resolve().parent.parent
 MUTANTS = ROOT / "tests/mutants"
 SOURCE_SUFFIXES = {".h", ".cc", ".cu", ".cuh"}
 
-# docs/design.md section 2: what a room may include, besides itself. The paths
-# are read as prefixes, so "backend" alone does not open "backend/cpu".
+# docs/design.md section 2: what a module may include, besides itself. The
+# paths are read as prefixes, so "backend" alone does not open "backend/cpu".
 ARROWS = {
     "base": set(),
     "tensor": {"base"},
@@ -28,35 +28,91 @@ ARROWS = {
     "backend/cuda": {"backend", "tensor", "base"},
     "kv": {"base"},
     "cache": {"kv", "backend", "tensor", "base"},
-    "trace": {"kv", "backend", "tensor", "base"},
+    "simulate": {"kv", "backend", "tensor", "base"},
     "sparse": {"backend", "tensor", "base"},
     "model": {"sparse", "cache", "backend", "tensor", "base"},
     "text": {"base"},
     "engine": {"model", "cache", "kv", "sparse", "backend", "tensor", "base"},
     "serve": {"engine", "text", "model", "base"},
     "load": {"base"},
-    "cli": {
-        "serve", "load", "engine", "text", "model", "cache", "trace", "kv", "sparse",
+    "cli/command": {
+        "serve", "load", "engine", "text", "model", "cache", "kv", "sparse",
         "backend", "backend/cpu", "backend/cuda", "tensor", "base",
+    },
+    "cli/task": {"cli/command", "text", "model", "base"},
+    "bench": {
+        "cli/command", "cli/task", "serve", "load", "engine", "text", "model",
+        "cache", "kv", "sparse", "backend", "tensor", "base",
+    },
+    "cli": {
+        "bench", "cli/command", "cli/task", "serve", "load", "engine", "text",
+        "model", "cache", "simulate", "kv", "sparse", "backend", "tensor", "base",
     },
 }
 # Tests may also make a real backend and the pieces below them by hand.
 TEST_ARROWS = {
     "backend": {"backend/cpu"},
     "cache": {"backend/cpu"},
-    "trace": {"backend/cpu"},
+    "simulate": {"backend/cpu"},
     "model": {"backend/cpu", "kv"},
     "engine": {"backend/cpu", "text"},
     "serve": {"backend/cpu"},
+    "bench": {"backend/cpu"},
+    "cli": {"backend/cpu"},
 }
+# The folders of a module, as far as their order is held: what each may include
+# of the others. "" is the module itself. Tests, and what stands in testing/,
+# may include all. The stages of backend/cpu and backend/cuda have no order.
+FOLDER_ARROWS = {
+    "backend": {
+        "contract": set(),
+        "": {"contract"},
+        "checked": {"", "contract"},
+        "conformance": {"", "contract"},
+    },
+    "cache": {"disk": set(), "host": set(), "device": {"host"}},
+    "text": {
+        "rust": set(),
+        "": {"rust"},
+        "tokenize": {"", "rust"},
+        "grammar": {"", "rust", "tokenize"},
+        "tools": {"", "rust", "tokenize", "grammar"},
+    },
+    "model": {"config": set(), "weights": {"config"},
+              "forward": {"config", "weights"}},
+    "sparse": {"spec": set(), "selectors": {"spec"}},
+    "engine": {
+        "schedule": set(),
+        "selection": set(),
+        "request": {"schedule", "selection"},
+        "residency": {"schedule", "selection", "request"},
+        "run": {"schedule", "selection", "request", "residency"},
+        "": {"schedule", "selection", "request", "residency", "run"},
+    },
+    "serve": {
+        "http": set(),
+        "metrics": set(),
+        "request": {"http"},
+        "loop": {"metrics"},
+        "answer": {"http", "request", "loop"},
+        "api": {"http", "metrics", "request", "loop", "answer"},
+    },
+    "cli": {
+        "eval": set(), "generate": set(), "info": set(), "serve": set(),
+        "simulate": {"eval"},
+        "": {"eval", "generate", "info", "serve", "simulate"},
+    },
+}
+# Files of one folder of src/, CMakeLists.txt apart.
+MAX_FLAT_FILES = 60
 
 MODEL_NAMES = re.compile(r"llama|qwen|mistral|minicpm|deepseek", re.I)
 MODEL_ROOMS_BELOW = {"base", "tensor", "backend", "backend/cpu",
-                     "backend/cuda", "kv", "cache", "trace", "sparse"}
+                     "backend/cuda", "kv", "cache", "simulate", "sparse"}
 SELECTOR_NAMES = re.compile(
     r"\b(quest|arkvale|infllm\w*|snapkv|shadowkv|retroinfer|clusterkv"
     r"|seerattention|tidal|moba)\b", re.I)
-SELECTOR_ROOMS_BELOW = MODEL_ROOMS_BELOW - {"sparse", "trace"}
+SELECTOR_ROOMS_BELOW = MODEL_ROOMS_BELOW - {"sparse", "simulate"}
 VAGUE_NAMES = re.compile(
     r"(^|_)(utils?|helpers?|common|fast|optimized|new|v2|misc)(_|\.|$)")
 VAGUE_TYPES = re.compile(
@@ -124,6 +180,47 @@ def check_arrows(path: Path, text: str) -> list[str]:
             findings.append(f"{path}:{number}: {room} must not include "
                             f"{target} ({match[1]})")
     return findings
+
+
+def folder_of(path: Path, room: str) -> str:
+    """The folder of a module, as FOLDER_ARROWS has it, that a file is in."""
+    parts = path.relative_to(ROOT / "src" / room).parts[:-1]
+    return parts[0] if parts else ""
+
+
+def check_folders(path: Path, text: str) -> list[str]:
+    """Arrows between the folders of one module."""
+    room = room_of(path)
+    arrows = FOLDER_ARROWS.get(room or "", {})
+    if not arrows or path.stem.endswith(("_test", "_fuzz", "_case")):
+        return []
+    folder = folder_of(path, room)
+    if folder == "testing":
+        return []
+    if folder not in arrows:
+        return [f"{path}: {folder}/ is no folder of {room} in FOLDER_ARROWS"]
+    findings = []
+    for number, line in enumerate(text.splitlines(), 1):
+        match = re.match(r'\s*#\s*include\s*"([^"]+)"', line)
+        target = ROOT / "src" / match[1] if match else None
+        if not target or not target.exists() or room_of(target) != room:
+            continue
+        to = folder_of(target, room)
+        if to != folder and to not in arrows[folder]:
+            findings.append(f"{path}:{number}: {room}/{folder} must not "
+                            f"include {room}/{to} ({match[1]})")
+    return findings
+
+
+def check_flat(paths: list[Path]) -> list[str]:
+    """Folders of src/ with more files than a reader can take in."""
+    counts: dict[Path, int] = {}
+    for path in paths:
+        if path.is_relative_to(ROOT / "src"):
+            counts[path.parent] = counts.get(path.parent, 0) + 1
+    return [f"{folder}: {count} files, at most {MAX_FLAT_FILES} in a folder"
+            for folder, count in sorted(counts.items())
+            if count > MAX_FLAT_FILES]
 
 
 def parameters_of(header: str) -> int:
@@ -264,9 +361,10 @@ def check_preprocessor(path: Path, text: str) -> list[str]:
         for number, line in enumerate(text.splitlines(), 1):
             match = re.match(r'\s*#include "([^"]+)"', line)
             if match and not (match[1].startswith("backend/cuda/device/")
-                              or match[1] == "base/ids.h"):
+                              or match[1].startswith("backend/contract/")
+                      or match[1] == "base/ids.h"):
                 findings.append(f"{path}:{number}: device/ includes only "
-                                "itself and base/ids.h")
+                                "itself, backend/contract/ and base/ids.h")
     return findings
 
 
@@ -348,7 +446,7 @@ def findings_in(path: Path, text: str) -> list[str]:
     findings = check_shape(path, text) + check_names(path, text)
     findings += check_preprocessor(path, text)
     if path.is_relative_to(ROOT / "src"):
-        findings += check_arrows(path, text)
+        findings += check_arrows(path, text) + check_folders(path, text)
     return findings
 
 
@@ -363,8 +461,9 @@ def main() -> int:
         findings += findings_in(path, path.read_text())
     findings += check_listed(paths, {
         path.parent: path.read_text() for folder in ("src", "tests")
-        for path in (ROOT / folder).rglob("CMakeLists.txt")})
-    findings += check_lengths(paths)
+        for name in ("CMakeLists.txt", "suite.cmake")
+        for path in (ROOT / folder).rglob(name)})
+    findings += check_lengths(paths) + check_flat(paths)
     findings += check_joined()
     findings += check_mutants(sorted(MUTANTS.rglob("*.patch")))
     for finding in findings:

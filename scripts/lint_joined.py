@@ -18,6 +18,9 @@ def joined_sources(room: Path) -> list[list[Path]]:
     """What may be compiled as one, by a room's CMakeLists.txt: its library's
     sources and its tests', without those that are compiled alone."""
     text = (room / "CMakeLists.txt").read_text()
+    for name in re.findall(r"^include\(\$\{PROJECT_SOURCE_DIR\}/(.*?)\)", text,
+                           re.M):
+        text += (ROOT / name).read_text()
     alone = " ".join(re.findall(
         r"^(?:set_source_files_properties|winnow_needs_onednn)\((.*?)\)", text,
         re.M | re.S))

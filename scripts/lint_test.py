@@ -39,9 +39,20 @@ class LintTest(unittest.TestCase):
         self.assertIn("kv must not include tensor",
                       findings("src/kv/a.cc", text))
         self.assertIn("backend must not include backend/cpu", findings(
-            "src/backend/a.cc", '#include "backend/cpu/read.h"\n'))
+            "src/backend/a.cc", '#include "backend/cpu/attend/read.h"\n'))
         self.assertIn("kv must not include tensor", findings(
             "src/kv/a.cc", "#include <tensor/view.h>\n"))
+
+    def test_folders(self):
+        text = '#include "serve/api/page.h"\n'
+        self.assertIn("serve/http must not include serve/api",
+                      findings("src/serve/http/a.cc", text))
+        self.assertEqual(findings("src/serve/http/a_test.cc", text), "")
+        self.assertIn("is no folder of serve",
+                      findings("src/serve/a.cc", "int a;\n"))
+        flat = [lint.ROOT / f"src/kv/a{i}.cc" for i in range(61)]
+        self.assertEqual(lint.check_flat(flat[1:]), [])
+        self.assertIn("61 files, at most 60", lint.check_flat(flat)[0])
 
     def test_long_function(self):
         body = "  x = 1;\n" * 60
@@ -75,19 +86,20 @@ class LintTest(unittest.TestCase):
 
     def test_model_names(self):
         self.assertIn("a model's name below",
-                      findings("src/cache/a.cc", "int llama = 1;\n"))
+                      findings("src/kv/a.cc", "int llama = 1;\n"))
         self.assertIn("a model's name below",
-                      findings("src/cache/a.cc", 'auto a = "qwen3";\n'))
-        self.assertEqual(findings("src/model/a.cc", "int llama = 1;\n"), "")
+                      findings("src/kv/a.cc", 'auto a = "qwen3";\n'))
+        self.assertEqual(findings("src/model/config/a.cc", "int llama = 1;\n"),
+                         "")
         self.assertEqual(
-            findings("src/cache/a.cc", "// As in Llama.\nint a = 1;\n"), "")
+            findings("src/kv/a.cc", "// As in Llama.\nint a = 1;\n"), "")
 
     def test_selector_names(self):
         self.assertIn("a selector's name below",
                       findings("src/backend/a.cc", "bool quest = true;\n"))
         for name, text in [("src/backend/a.cc", "int request = 1;\n"),
                            ("src/backend/a.cc", "// As Quest does.\n"),
-                           ("src/sparse/a.cc", "int quest = 1;\n")]:
+                           ("src/sparse/spec/a.cc", "int quest = 1;\n")]:
             self.assertEqual(findings(name, text), "")
 
     def test_preprocessor(self):

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <thread>
 
-#include "backend/cuda/read_prompt.h"
+#include "backend/cuda/attend/read_prompt.h"
 #include "paged_prompt.h"
 
 namespace winnow {

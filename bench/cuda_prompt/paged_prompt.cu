@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <numeric>
 
-#include "backend/cuda/step_views.h"
+#include "backend/cuda/runtime/step_views.h"
 #include "paged_prompt.h"
 
 namespace winnow {

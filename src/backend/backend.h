@@ -22,15 +22,15 @@
 #include <string>
 #include <vector>
 
-#include "backend/fixed_table.h"
-#include "backend/gate_weights.h"
-#include "backend/layer_cache.h"
-#include "backend/picks.h"
-#include "backend/sampling.h"
-#include "backend/select_program.h"
-#include "backend/slot_table.h"
-#include "backend/step.h"
-#include "backend/summary_table.h"
+#include "backend/contract/fixed_table.h"
+#include "backend/contract/gate_weights.h"
+#include "backend/contract/layer_cache.h"
+#include "backend/contract/picks.h"
+#include "backend/contract/sampling.h"
+#include "backend/contract/select_program.h"
+#include "backend/contract/slot_table.h"
+#include "backend/contract/step.h"
+#include "backend/contract/summary_table.h"
 #include "base/result.h"
 #include "tensor/buffer.h"
 

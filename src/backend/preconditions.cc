@@ -1,6 +1,6 @@
 #include "backend/preconditions.h"
 
-#include "backend/replacement.h"
+#include "backend/contract/replacement.h"
 
 namespace winnow {
 

@@ -6,16 +6,16 @@
 #include <new>
 
 #include "base/lost_mapping.h"
-#include "cli/bench.h"
-#include "cli/command.h"
-#include "cli/eval.h"
-#include "cli/generate.h"
-#include "cli/info.h"
-#include "cli/output.h"
-#include "cli/select.h"
-#include "cli/serve.h"
-#include "cli/simulate.h"
-#include "cli/trace.h"
+#include "bench/bench.h"
+#include "cli/command/command.h"
+#include "cli/command/output.h"
+#include "cli/eval/eval.h"
+#include "cli/generate/generate.h"
+#include "cli/info/info.h"
+#include "cli/info/select.h"
+#include "cli/serve/serve.h"
+#include "cli/simulate/simulate.h"
+#include "cli/simulate/trace.h"
 
 namespace winnow {
 namespace {

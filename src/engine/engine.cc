@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/size_text.h"
-#include "model/rope.h"
+#include "model/forward/rope.h"
 
 namespace winnow {
 

@@ -10,20 +10,20 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/disk_patience.h"
-#include "engine/disk_prefixes.h"
 #include "engine/engine_counters.h"
 #include "engine/engine_options.h"
-#include "engine/layerwise_prompts.h"
-#include "engine/preemption.h"
-#include "engine/prefix_cache.h"
+#include "engine/request/sequence.h"
 #include "engine/request_limits.h"
-#include "engine/request_slots.h"
-#include "engine/restore_cost.h"
-#include "engine/runner.h"
-#include "engine/scheduler.h"
-#include "engine/selector_set.h"
-#include "engine/sequence.h"
+#include "engine/residency/disk_patience.h"
+#include "engine/residency/disk_prefixes.h"
+#include "engine/residency/layerwise_prompts.h"
+#include "engine/residency/prefix_cache.h"
+#include "engine/residency/request_slots.h"
+#include "engine/run/runner.h"
+#include "engine/schedule/preemption.h"
+#include "engine/schedule/restore_cost.h"
+#include "engine/schedule/scheduler.h"
+#include "engine/selection/selector_set.h"
 
 namespace winnow {
 

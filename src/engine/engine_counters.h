@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "engine/request.h"
+#include "engine/request/request.h"
 
 namespace winnow {
 

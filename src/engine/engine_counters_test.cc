@@ -11,8 +11,8 @@
 #include "backend/forwarding.h"
 #include "base/faulty_folder.h"
 #include "base/passing_folder.h"
-#include "engine/bits_listener.h"
-#include "engine/engine_case.h"
+#include "engine/testing/bits_listener.h"
+#include "engine/testing/engine_case.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/engine.h"
+#include "engine/selection/slot_tokens.h"
 
 namespace winnow {
 namespace {

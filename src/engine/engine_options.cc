@@ -4,7 +4,7 @@
 
 #include "base/ids.h"
 #include "base/size_text.h"
-#include "cache/strip_pool.h"
+#include "cache/host/strip_pool.h"
 
 namespace winnow {
 namespace {

@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "engine/decision.h"
-#include "engine/restore_cost.h"
-#include "engine/scheduler.h"
-#include "engine/selector_set.h"
+#include "engine/schedule/decision.h"
+#include "engine/schedule/restore_cost.h"
+#include "engine/schedule/scheduler.h"
+#include "engine/selection/selector_set.h"
 #include "kv/slot_budget.h"
 #include "kv/table_room.h"
-#include "model/model.h"
+#include "model/forward/model.h"
 
 namespace winnow {
 
@@ -68,7 +68,8 @@ struct EngineOptions {
   // Whether a step is launched before the one ahead of it has been read back.
   // None: where the device's verbs return before they have run.
   std::optional<bool> looks_ahead = {};
-  // What requests may choose with (sparse/selector.h), by Request::selector.
+  // What requests may choose with (sparse/spec/selector.h), by
+  // Request::selector.
   std::vector<std::string> selectors = {};
   // Requests at once whose tokens come with what was read
   // (Request::is_watched), and the ranges that are told of a token and layer.

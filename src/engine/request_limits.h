@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "engine/request.h"
-#include "engine/sequence.h"
+#include "engine/request/request.h"
+#include "engine/request/sequence.h"
 
 namespace winnow {
 

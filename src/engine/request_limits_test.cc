@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "engine/nobody.h"
+#include "engine/testing/nobody.h"
 
 namespace winnow {
 namespace {

@@ -1,7 +1,7 @@
 // Extents that a sequence uses before it has pages.
 #include <gtest/gtest.h>
 
-#include "kv/kv_cache_case.h"
+#include "kv/testing/kv_cache_case.h"
 
 namespace winnow {
 namespace {

@@ -2,7 +2,7 @@
 // are lent.
 #include <gtest/gtest.h>
 
-#include "kv/kv_cache_case.h"
+#include "kv/testing/kv_cache_case.h"
 #include "kv/tiered_texts.h"
 
 namespace winnow {

@@ -4,7 +4,7 @@
 #include <map>
 #include <random>
 
-#include "kv/kv_cache_case.h"
+#include "kv/testing/kv_cache_case.h"
 
 namespace winnow {
 namespace {

@@ -1,7 +1,7 @@
 // Pages of a KvCache that leave the device for the host, and come back.
 #include <gtest/gtest.h>
 
-#include "kv/kv_cache_case.h"
+#include "kv/testing/kv_cache_case.h"
 #include "kv/tiered_texts.h"
 
 namespace winnow {

@@ -5,7 +5,7 @@
 #include <random>
 #include <set>
 
-#include "kv/kv_cache_case.h"
+#include "kv/testing/kv_cache_case.h"
 #include "kv/tiered_texts.h"
 
 namespace winnow {

@@ -6,7 +6,7 @@
 #include <array>
 #include <random>
 
-#include "kv/kv_cache_case.h"
+#include "kv/testing/kv_cache_case.h"
 
 namespace winnow {
 namespace {

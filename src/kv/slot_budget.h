@@ -13,7 +13,7 @@ namespace winnow {
 inline constexpr int kNumSlotAges = 64;
 
 // What Bring has counted over some steps, of one (sequence, layer) and all its
-// KV heads, while it had `num_frames` (backend/slot_table.h).
+// KV heads, while it had `num_frames` (backend/contract/slot_table.h).
 struct SlotUsage {
   int num_frames = 0;
   int64_t num_misses = 0;

@@ -12,7 +12,7 @@
 namespace winnow {
 
 // Pages whose slot entries stand together, as the device's tables have it
-// (backend/slot_table.h).
+// (backend/contract/slot_table.h).
 inline constexpr int kSlotSegmentPages = 64;
 // In place of a segment: all of its pages are whole.
 inline constexpr uint32_t kNoSlotSegment = 0xffffffffu;

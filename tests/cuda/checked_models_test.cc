@@ -1,9 +1,9 @@
 // Tiny models of every family on a GPU, every verb compared with the CPU's
-// scalar one: backend/checked.h.
+// scalar one: backend/checked/checked.h.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "backend/checked.h"
+#include "backend/checked/checked.h"
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/cuda_backend.h"
 #include "engine/engine.h"

@@ -6,7 +6,7 @@
 REPORT is what backend_cuda_test (or another program with the conformance
 suite) wrote for --gtest_output=json:REPORT. A row is a test on one backend: how
 many numbers were compared, and of the one that came nearest to its tolerance
-its error, that tolerance and their quotient (src/backend/closeness.h).
+its error, that tolerance and their quotient (src/backend/conformance/closeness.h).
 """
 
 from __future__ import annotations

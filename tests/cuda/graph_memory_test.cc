@@ -3,9 +3,9 @@
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
+#include "backend/conformance/test_array.h"
 #include "backend/cuda/cuda_backend.h"
-#include "backend/cuda/replays.h"
-#include "backend/test_array.h"
+#include "backend/cuda/runtime/replays.h"
 
 namespace winnow {
 namespace {

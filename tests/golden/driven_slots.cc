@@ -4,7 +4,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "backend/replacement.h"
+#include "backend/contract/replacement.h"
 
 namespace winnow {
 namespace {

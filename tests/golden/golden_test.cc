@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "backend/cpu/cpu_backend.h"
-#include "model/rope.h"
+#include "model/forward/rope.h"
 #include "tests/golden/step_driver.h"
 #include "tests/golden/temporary_folder.h"
 #include "tests/golden/tiny_model.h"

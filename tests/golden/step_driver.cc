@@ -4,7 +4,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "model/rope.h"
+#include "model/forward/rope.h"
 
 namespace winnow {
 namespace {

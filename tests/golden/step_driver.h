@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "model/transformer.h"
+#include "model/forward/transformer.h"
 #include "tests/golden/driven_slots.h"
 
 namespace winnow {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "model/model.h"
+#include "model/forward/model.h"
 #include "tensor/dtype.h"
 
 namespace winnow {

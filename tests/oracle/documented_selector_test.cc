@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "backend/conformance/listed_tokens.h"
 #include "backend/cpu/cpu_backend.h"
-#include "backend/listed_tokens.h"
 #include "documented/bound.inc"
-#include "sparse/selector.h"
+#include "sparse/spec/selector.h"
 
 namespace winnow {
 namespace {

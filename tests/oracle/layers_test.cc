@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "backend/cpu/cpu_backend.h"
-#include "sparse/selector.h"
+#include "sparse/spec/selector.h"
 #include "tests/oracle/expect_case.h"
 
 namespace winnow {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "backend/cpu/cluster_means.h"
+#include "backend/cpu/select/cluster_means.h"
 #include "base/check.h"
 #include "base/file.h"
 #include "source_dir.h"

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "backend/sparse_case.h"
-#include "sparse/selector.h"
+#include "backend/conformance/sparse_case.h"
+#include "sparse/spec/selector.h"
 
 namespace winnow {
 

@@ -11,7 +11,7 @@
 #include <set>
 
 #include "backend/cpu/cpu_backend.h"
-#include "sparse/selector.h"
+#include "sparse/spec/selector.h"
 #include "tests/oracle/expect_case.h"
 
 namespace winnow {

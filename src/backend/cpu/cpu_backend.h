@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "backend/backend.h"
-#include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/isa/cpu_kernels.h"
 #include "base/result.h"
 
 namespace winnow {

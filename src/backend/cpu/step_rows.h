@@ -2,8 +2,8 @@
 #ifndef WINNOW_BACKEND_CPU_STEP_ROWS_H_
 #define WINNOW_BACKEND_CPU_STEP_ROWS_H_
 
-#include "backend/layer_cache.h"
-#include "backend/step.h"
+#include "backend/contract/layer_cache.h"
+#include "backend/contract/step.h"
 #include "base/check.h"
 
 namespace winnow {

@@ -1,4 +1,4 @@
-#include "backend/backend_under_test.h"
+#include "backend/conformance/backend_under_test.h"
 
 #include <dlfcn.h>
 

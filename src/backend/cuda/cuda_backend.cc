@@ -7,21 +7,21 @@
 #include <thread>
 #include <utility>
 
-#include "backend/cuda/bring.h"
-#include "backend/cuda/combine.h"
-#include "backend/cuda/cublaslt.h"
-#include "backend/cuda/cuda_memory.h"
-#include "backend/cuda/cuda_queue.h"
-#include "backend/cuda/index.h"
-#include "backend/cuda/launch_times.h"
-#include "backend/cuda/linear.h"
-#include "backend/cuda/page_verbs.h"
-#include "backend/cuda/read.h"
-#include "backend/cuda/replays.h"
-#include "backend/cuda/row_verbs.h"
-#include "backend/cuda/sample.h"
-#include "backend/cuda/select.h"
-#include "backend/cuda/summarize.h"
+#include "backend/cuda/attend/combine.h"
+#include "backend/cuda/attend/read.h"
+#include "backend/cuda/fetch/bring.h"
+#include "backend/cuda/linear/cublaslt.h"
+#include "backend/cuda/linear/linear.h"
+#include "backend/cuda/rows/page_verbs.h"
+#include "backend/cuda/rows/row_verbs.h"
+#include "backend/cuda/runtime/cuda_memory.h"
+#include "backend/cuda/runtime/cuda_queue.h"
+#include "backend/cuda/runtime/launch_times.h"
+#include "backend/cuda/runtime/replays.h"
+#include "backend/cuda/sample/sample.h"
+#include "backend/cuda/select/index.h"
+#include "backend/cuda/select/select.h"
+#include "backend/cuda/select/summarize.h"
 
 namespace winnow {
 namespace {

@@ -2,8 +2,8 @@
 // them must end in an error that says so.
 #include <gtest/gtest.h>
 
+#include "backend/conformance/sparse_case.h"
 #include "backend/cuda/emulated/faulty_backend.h"
-#include "backend/sparse_case.h"
 
 namespace winnow {
 namespace {

@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "backend/conformance/test_array.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/emulated/faults.h"
 #include "backend/forwarding.h"
-#include "backend/test_array.h"
 
 namespace winnow {
 

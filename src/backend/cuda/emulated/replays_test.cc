@@ -1,4 +1,4 @@
-#include "backend/cuda/replays.h"
+#include "backend/cuda/runtime/replays.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 // What a step does to memory and to its draws, refused call by call.
 #include <gtest/gtest.h>
 
+#include "backend/conformance/sample_case.h"
+#include "backend/conformance/slot_case.h"
 #include "backend/cuda/emulated/faulty_backend.h"
-#include "backend/sample_case.h"
-#include "backend/slot_case.h"
 
 namespace winnow {
 namespace {

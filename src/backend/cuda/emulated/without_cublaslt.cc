@@ -1,5 +1,5 @@
 // A library that takes no product: the kernels take them all.
-#include "backend/cuda/cublaslt.h"
+#include "backend/cuda/linear/cublaslt.h"
 
 namespace winnow {
 

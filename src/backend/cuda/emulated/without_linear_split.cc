@@ -1,5 +1,5 @@
 // Products without Hopper's tensor cores: EnqueueLinearRows has them.
-#include "backend/cuda/linear.h"
+#include "backend/cuda/linear/linear.h"
 #include "base/check.h"
 
 namespace winnow {

@@ -1,5 +1,5 @@
 // Prompt rows without Hopper's tensor cores: EnqueueReadRows has them all.
-#include "backend/cuda/read_prompt.h"
+#include "backend/cuda/attend/read_prompt.h"
 #include "base/check.h"
 
 namespace winnow {

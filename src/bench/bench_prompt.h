@@ -1,0 +1,45 @@
+// What the prompts of one cell take: lengths x selections x chunks.
+#ifndef WINNOW_BENCH_BENCH_PROMPT_H_
+#define WINNOW_BENCH_BENCH_PROMPT_H_
+
+#include <nlohmann/json.hpp>
+
+#include "bench/bench_cells.h"
+#include "bench/ops/bench_verb_times.h"
+
+namespace winnow {
+
+struct PromptCell {
+  std::string select;
+  int prompt_tokens = 0;
+  int chunk_tokens = 0;  // at most, in a step
+};
+
+struct PromptOptions {
+  EngineFlags engine;
+  int rounds = 3;
+};
+
+// Whether the cell can be measured: its context, KV and selection.
+Status CheckPrompt(const Backend& backend, const Model& model,
+                   const PromptOptions& options, const PromptCell& cell);
+
+// The row of a cell:
+//  first_token_ms     from the request to its first token: median of the
+//                     rounds
+//  tokens_per_second  of the prompt, by that
+//  verbs_ms           the same prompt once more, its verbs one after the other
+//                     and each alone, by the device's clock: their sum
+//  products_share, attention_share, choices_share, rest_share
+//                     of that sum: see VerbSeconds
+Result<nlohmann::ordered_json> MeasurePrompt(VerbTimesBackend& backend,
+                                             const Model& model,
+                                             const PromptOptions& options,
+                                             const PromptCell& cell);
+
+std::string PromptHeader();
+std::string PromptLine(const nlohmann::ordered_json& row);
+
+}  // namespace winnow
+
+#endif  // WINNOW_BENCH_BENCH_PROMPT_H_

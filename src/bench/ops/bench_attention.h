@@ -1,0 +1,69 @@
+// One layer's attention over a made-up context, for winnow bench verbs.
+#ifndef WINNOW_BENCH_OPS_BENCH_ATTENTION_H_
+#define WINNOW_BENCH_OPS_BENCH_ATTENTION_H_
+
+#include <memory>
+#include <vector>
+
+#include "backend/backend.h"
+#include "bench/roofs/roof.h"
+#include "model/forward/model.h"
+
+namespace winnow {
+
+// Owns the KV of one request of `context_tokens` random tokens, its pages in
+// random order, and a step's rows at the end of it; as many layers of KV as
+// asked for, so that it need not stay in the CPU's caches from run to run.
+class BenchAttention {
+ public:
+  // Rows [first_position, context_tokens) of the request; prompt rows or
+  // generated rows. head_dim need not be the model's.
+  // REQUIRES: backend and model outlive this.
+  struct Shape {
+    int64_t context_tokens = 0;
+    int64_t first_position = 0;
+    bool prompt_rows = false;
+    int head_dim = 0;
+    int num_layers = 1;
+    // Else they lie in order, as a pool that is not fragmented hands them out.
+    bool shuffled_pages = false;
+  };
+  static Result<std::unique_ptr<BenchAttention>> Create(Backend& backend,
+                                                        const Model& model,
+                                                        const Shape& shape);
+
+  // Runs Read once over all rows, `chunk` rows at a time, and the next layer
+  // with the next call.
+  void Run(int64_t chunk);
+  // K and V of the layer that the next Run would read; that reads the one
+  // after it.
+  Bytes NextLayerKv();
+
+  const Shape& shape() const { return shape_; }
+  // Of one Run: bytes of K and V that are read at least once; flops of q k^T
+  // and p v that causality leaves.
+  double kv_bytes() const;
+  double flops() const;
+
+ private:
+  BenchAttention(Backend& backend, const ModelConfig& config,
+                 const Shape& shape)
+      : backend_(backend), config_(config), shape_(shape) {}
+  Status Allocate(Dtype dtype);
+  void FillRandomly(const View& view);
+  LayerStep StepFor(int64_t first_position, int64_t num_rows);
+
+  Backend& backend_;
+  const ModelConfig& config_;
+  const Shape shape_;
+  size_t layer_bytes_ = 0;
+  int layer_ = 0;  // that the next Run reads
+  Dtype dtype_ = Dtype::kBFloat16;
+  std::unique_ptr<Queue> queue_;
+  Buffer strips_, q_, out_, tables_;
+  LayerCache cache_;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_BENCH_OPS_BENCH_ATTENTION_H_

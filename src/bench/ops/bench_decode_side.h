@@ -1,0 +1,78 @@
+// One of the two engines that winnow bench decode sets side by side.
+#ifndef WINNOW_BENCH_OPS_BENCH_DECODE_SIDE_H_
+#define WINNOW_BENCH_OPS_BENCH_DECODE_SIDE_H_
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "backend/forwarding.h"
+#include "bench/bench_cells.h"
+#include "engine/engine.h"
+
+namespace winnow {
+
+// A step's seconds, mean over a turn's steps, and what attention has of them.
+struct DecodeTurn {
+  double step_seconds = 0, attention_seconds = 0;
+};
+
+// How many times a dense step's rate would be, were attention alone to take
+// `attention_seconds` of it (Amdahl).
+inline double AmdahlRate(const DecodeTurn& dense, double attention_seconds) {
+  return dense.step_seconds /
+         (dense.step_seconds - dense.attention_seconds + attention_seconds);
+}
+
+// Says what attention takes: summaries, clusters, choices, what is fetched for
+// them, Read and Combine. REQUIRES: verbs have ended when they return.
+class AttentionTimer final : public ForwardingBackend {
+ public:
+  explicit AttentionTimer(std::unique_ptr<Backend> real)
+      : ForwardingBackend(std::move(real)) {}
+
+  void Summarize(Queue& queue, const LayerStep& step, const SummarizeArgs& args,
+                 const LayerCache& cache) override;
+  void Index(Queue& queue, const LayerStep& step, const IndexArgs& args,
+             const LayerCache& cache) override;
+  void Select(Queue& queue, const LayerStep& step, const SelectArgs& args,
+              const LayerCache& cache) override;
+  void Bring(Queue& queue, const LayerStep& step, const BringArgs& args,
+             const LayerCache& cache) override;
+  void Read(Queue& queue, const LayerStep& step, const ReadArgs& args,
+            const LayerCache& cache) override;
+  void Combine(Queue& queue, const LayerStep& step,
+               const CombineArgs& args) override;
+
+  // Since the last call.
+  double TakeSeconds() { return std::exchange(seconds_, 0); }
+
+ private:
+  double seconds_ = 0;
+};
+
+// Owns an engine and its requests, whose prompts have been read. REQUIRES: the
+// backend, within which `timer` is, and the model outlive it.
+class DecodeSide {
+ public:
+  static Result<std::unique_ptr<DecodeSide>> Create(
+      Backend& backend, AttentionTimer& timer, const Model& model,
+      const EngineOptions& options, const Request& request, int batch);
+
+  // So many steps that no turn counts.
+  Status Step(int num_steps);
+  Status TakeTurn(int num_steps);
+  const DecodeTurn& turn() const { return turn_; }  // the last one
+
+ private:
+  explicit DecodeSide(AttentionTimer& timer) : timer_(timer) {}
+
+  AttentionTimer& timer_;
+  std::unique_ptr<Engine> engine_;
+  std::optional<CellRequests> requests_;
+  DecodeTurn turn_;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_BENCH_OPS_BENCH_DECODE_SIDE_H_

@@ -1,0 +1,19 @@
+// winnow bench verbs on a GPU: what selectors that keep more than summaries of
+// keys ask of a device.
+#ifndef WINNOW_BENCH_OPS_BENCH_SELECTOR_VERBS_H_
+#define WINNOW_BENCH_OPS_BENCH_SELECTOR_VERBS_H_
+
+#include "bench/ops/bench_device_verbs.h"
+#include "bench/ops/device_verb_rows.h"
+
+namespace winnow {
+
+// Adds rows of learned gates, clusters with their estimates, choices that are
+// made once, and next ranks, at four times options.decode_context.
+Status AddSelectorVerbs(Backend& backend, const Model& model,
+                        const DeviceVerbsOptions& options,
+                        DeviceVerbRows& rows);
+
+}  // namespace winnow
+
+#endif  // WINNOW_BENCH_OPS_BENCH_SELECTOR_VERBS_H_

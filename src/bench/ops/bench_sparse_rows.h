@@ -1,0 +1,29 @@
+// What selectors cost, as rows of winnow bench verbs.
+#ifndef WINNOW_BENCH_OPS_BENCH_SPARSE_ROWS_H_
+#define WINNOW_BENCH_OPS_BENCH_SPARSE_ROWS_H_
+
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "bench/ops/bench_sparse.h"
+
+namespace winnow {
+
+// Each measures anew, by `pool`'s workers.
+struct RoofSources {
+  ThreadPool& pool;
+  std::function<double()> read_gb_per_second;
+  std::function<double()> product_gflops;
+};
+
+// Adds rows of usual selectors: Index as a share of the product roof; Select
+// and Read as shares of the read roof and of a plain read of the same bytes of
+// another layer, in turn with each; and all that a decode step does of them
+// against dense decode attention.
+Status AddSparseRows(Backend& backend, const BenchSparse::Shape& shape,
+                     int num_rounds, const RoofSources& roofs,
+                     nlohmann::ordered_json& rows);
+
+}  // namespace winnow
+
+#endif  // WINNOW_BENCH_OPS_BENCH_SPARSE_ROWS_H_

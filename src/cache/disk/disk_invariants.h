@@ -1,0 +1,60 @@
+// What always holds of a DiskIndex, as checks on plain data.
+#ifndef WINNOW_CACHE_DISK_DISK_INVARIANTS_H_
+#define WINNOW_CACHE_DISK_DISK_INVARIANTS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace winnow {
+
+enum class DiskState : uint8_t {
+  kFree,
+  kWriting,  // placed; its bytes are under way
+  kThere,
+  kLost,  // no piece any more, but bytes are still under way
+};
+
+struct DiskRootSnapshot {
+  uint32_t id = 0;
+  uint32_t num_children = 0;
+};
+
+struct DiskPieceSnapshot {
+  uint32_t slot = 0;
+  DiskState state = DiskState::kFree;
+  uint64_t number = 0;
+  std::optional<uint32_t> parent = {};  // a slot
+  std::optional<uint32_t> root = {};    // where there is no parent
+  std::vector<uint32_t> children = {};
+  uint32_t num_pins = 0;
+  uint64_t last_use = 0;
+  bool is_found = false;  // by its parent, kind and tokens
+};
+
+// The state of a DiskIndex at one moment.
+struct DiskSnapshot {
+  int64_t num_slots = 0;
+  int64_t num_used_slots = 0;  // that were ever used
+  int64_t num_pieces = 0;      // as the index counts
+  std::vector<DiskRootSnapshot> roots = {};
+  std::vector<DiskPieceSnapshot> pieces = {};  // all but free ones, by slot
+  std::vector<uint32_t> free = {};
+  std::vector<uint32_t> evictable = {};  // least recently used first
+};
+
+// Names whatever is broken, a line each; empty where all holds:
+//  * a slot that was ever used is free or holds a piece, once; there are no
+//    more than slots;
+//  * pieces that are not lost are as many as the index counts, each is found;
+//  * its parent is there, written before it, and names it among its children,
+//    and nobody else does; a root has as many children as name it, and some;
+//  * a piece that is written or lost is pinned;
+//  * evictable are the pieces that are there without pins and children, in
+//    order of last use.
+std::vector<std::string> BrokenInvariants(const DiskSnapshot& snapshot);
+
+}  // namespace winnow
+
+#endif  // WINNOW_CACHE_DISK_DISK_INVARIANTS_H_

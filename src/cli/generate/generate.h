@@ -1,0 +1,34 @@
+// winnow generate: text after one or several prompts.
+#ifndef WINNOW_CLI_GENERATE_GENERATE_H_
+#define WINNOW_CLI_GENERATE_GENERATE_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/command/engine_flags.h"
+#include "cli/command/kv_disk.h"
+#include "cli/task/prompts.h"
+
+namespace winnow {
+
+struct GenerateFlags {
+  EngineFlags engine;
+  KvDiskFlags kv_disk;
+  std::vector<Prompt> prompts;
+  std::optional<int> max_tokens;  // unset: 512, or what the context leaves
+  // Unset: what generation_config.json says, greedy where it says nothing.
+  std::optional<float> temperature, top_p, min_p;
+  std::optional<int> top_k;
+  std::optional<float> repetition_penalty;
+  std::vector<std::string> stop;
+  std::optional<int> logprobs;
+};
+
+Command& AddGenerateCommand(Command& program, GenerateFlags* flags);
+// Returns the exit status: 0, or 130 after Ctrl-C.
+Result<int> RunGenerate(const GenerateFlags& flags);
+
+}  // namespace winnow
+
+#endif  // WINNOW_CLI_GENERATE_GENERATE_H_

@@ -1,0 +1,41 @@
+// The prompts of a command line, in the order in which they were given.
+#ifndef WINNOW_CLI_TASK_PROMPTS_H_
+#define WINNOW_CLI_TASK_PROMPTS_H_
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "text/chat_template.h"
+#include "text/tokenize/tokenizer.h"
+
+namespace winnow {
+
+struct Prompt {
+  enum class Kind { kText, kFile, kChat };
+  Kind kind = Kind::kText;
+  std::string value;  // the text, or the file's path
+};
+
+// A prompt's text, which is UTF-8 and not empty. Messages name it `origin`:
+// its flag or file.
+struct PromptText {
+  Prompt::Kind kind = Prompt::Kind::kText;
+  std::string origin;
+  std::string text;
+};
+
+// Reads what can be read without the checkpoint, so before it is loaded. What
+// is wrong with a file is no usage error.
+Result<PromptText> ReadPrompt(const Prompt& prompt);
+
+// Token ids of a prompt: the tokenizer's special tokens around plain text; a
+// chat message through the checkpoint's template, which writes its own. What
+// is wrong with the template, or its answer, is no usage error.
+Result<std::vector<int32_t>> EncodePrompt(const PromptText& prompt,
+                                          const std::string& model_folder,
+                                          const Tokenizer& tokenizer);
+
+}  // namespace winnow
+
+#endif  // WINNOW_CLI_TASK_PROMPTS_H_

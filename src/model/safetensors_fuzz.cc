@@ -1,8 +1,0 @@
-#include <cstdint>
-
-#include "model/loader_fuzz.h"
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  winnow::FuzzSafetensors(std::as_bytes(std::span(data, size)));
-  return 0;
-}

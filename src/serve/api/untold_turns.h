@@ -1,0 +1,30 @@
+// UntoldTurns: the turns of a chat that a template never writes.
+#ifndef WINNOW_SERVE_API_UNTOLD_TURNS_H_
+#define WINNOW_SERVE_API_UNTOLD_TURNS_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/chat_template.h"
+
+namespace winnow {
+
+struct UntoldTurns {
+  bool system = false;   // texts of the system
+  bool calls = false;    // the assistant's earlier calls of tools
+  bool results = false;  // results of tools
+
+  // Renders chats whose texts and names are marks. A chat that the template
+  // refuses leaves nothing untold: a request with such turns fails, too.
+  static UntoldTurns Of(const ChatTemplate& chat_template);
+
+  // The kinds that `messages_json` (ChatInput) has among these: "FIELD.system",
+  // "FIELD.tool_calls", "FIELD.tool".
+  std::vector<std::string> NamesIn(std::string_view messages_json,
+                                   std::string_view field) const;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_SERVE_API_UNTOLD_TURNS_H_

@@ -1,0 +1,119 @@
+// HttpConnection: one client of an HttpServer, and what all of them share.
+// Names the library: for the server's sources alone.
+#ifndef WINNOW_SERVE_HTTP_HTTP_CONNECTION_H_
+#define WINNOW_SERVE_HTTP_HTTP_CONNECTION_H_
+
+#include <atomic>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "serve/http/byte_room.h"
+#include "serve/http/http_message.h"
+#include "serve/http/http_reading.h"
+#include "serve/http/http_server.h"
+#include "serve/http/http_writing.h"
+
+namespace winnow {
+
+class HttpConnection;
+
+// Shared by the server and its connections.
+struct HttpServerState {
+  explicit HttpServerState(const HttpLimits& http_limits)
+      : limits(http_limits),
+        bodies(std::make_shared<ByteRoom>(BodyBytes::HeldBytesOf(
+            static_cast<size_t>(http_limits.max_bodies_bytes)))) {}
+
+  const HttpLimits limits;
+  const std::shared_ptr<ByteRoom> bodies;
+  HttpHandler* handler = nullptr;
+  std::vector<std::thread> threads;
+  std::atomic<bool> draining = false;
+  std::mutex mutex;
+  std::condition_variable none_left;
+  std::set<HttpConnection*> connections;  // by mutex
+  // Last, as its end is that of connections still open.
+  boost::asio::io_context io;
+  boost::asio::ip::tcp::acceptor acceptor{io};  // closed by mutex
+};
+
+// One client. All but how it begins and EndIfIdle runs on the stream's strand.
+class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
+ public:
+  HttpConnection(HttpServerState& server, boost::asio::ip::tcp::socket socket);
+  ~HttpConnection();
+
+  // From here on the server's end is told to it: not while it is made, when
+  // nobody may ask for a weak_ptr to it.
+  static void Start(const std::shared_ptr<HttpConnection>& self);
+  // Any thread: ends it, if it is between two requests.
+  void EndIfIdle();
+
+ private:
+  template <typename T>
+  using Awaitable = boost::asio::awaitable<T>;
+  using BoostError = boost::system::error_code;
+  // More than the headers, so that a body is read in large pieces.
+  static constexpr size_t kReadBytes = size_t{64} << 10;
+
+  Awaitable<void> Run(std::shared_ptr<HttpConnection> self);
+  Awaitable<bool> AwaitRequest();
+  Awaitable<bool> ServeOne();
+  Awaitable<std::unique_ptr<HttpAnswer>> Read(HttpParser& parser, bool* whole);
+  Awaitable<BoostError> ReadBody(HttpParser& parser);
+  Awaitable<bool> Send(HttpAnswer& answer);
+  Awaitable<bool> SendPart(HttpPart part);
+  Awaitable<bool> SendHead(HttpPart& part);
+  Awaitable<bool> SendText(std::string_view text);
+  // Until `due` at the latest, where there is one.
+  Awaitable<void> AwaitWake(
+      std::optional<std::chrono::steady_clock::time_point> due);
+  Awaitable<void> Linger();
+  // Null where nobody is there to hear it.
+  std::unique_ptr<HttpAnswer> Refusal(const HttpParser& parser,
+                                      BoostError error) const;
+  HttpRequest Head(const HttpParser& parser) const;
+  // Ends the reading of this request at `due`, if it is not over then.
+  void WatchTime(std::chrono::steady_clock::time_point due);
+  void WatchForEnd();
+  void LookForEnd();
+  void Leave();
+  void Wake();
+
+  HttpServerState& server_;
+  boost::beast::tcp_stream stream_;
+  boost::beast::flat_buffer buffer_{2 * kReadBytes};
+  // Never rings but for a ping: cancelled, it says that there is more to send.
+  boost::asio::steady_timer woken_timer_;
+  boost::asio::steady_timer look_timer_;
+  boost::asio::steady_timer late_timer_;
+  // Of the request that is read: its first byte.
+  std::chrono::steady_clock::time_point arrived_;
+  bool late_ = false;
+  uint64_t num_read_ = 0;  // requests
+  bool idle_ = false;
+  bool woken_ = false;
+  bool gone_ = false;
+  bool streaming_ = false;
+  HttpFraming framing_;  // of the answer that is sent
+  uint64_t num_watches_ = 0;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_SERVE_HTTP_HTTP_CONNECTION_H_

@@ -1,0 +1,16 @@
+// Requests of /v1/messages, read as chats.
+#ifndef WINNOW_SERVE_REQUEST_MESSAGES_REQUEST_H_
+#define WINNOW_SERVE_REQUEST_MESSAGES_REQUEST_H_
+
+#include "serve/request/request_parts.h"
+
+namespace winnow {
+
+// What is this route's own: system and messages of blocks, tools, max_tokens,
+// stop_sequences. Fails with a line that names the field.
+Status ReadMessagesRequest(const RequestBody& body, const RequestRules& rules,
+                           CompletionRequest& request);
+
+}  // namespace winnow
+
+#endif  // WINNOW_SERVE_REQUEST_MESSAGES_REQUEST_H_

@@ -1,0 +1,53 @@
+// ValuedSlots: rules that put a number on every slot and know no buckets.
+#ifndef WINNOW_SIMULATE_VALUED_SLOTS_H_
+#define WINNOW_SIMULATE_VALUED_SLOTS_H_
+
+#include <unordered_map>
+#include <vector>
+
+#include "simulate/slot_cache.h"
+
+namespace winnow {
+
+// Misses take the place of the slots of least value that were not picked, empty
+// ones first; ties go to the lowest slot. Those for which none is left take
+// none.
+class ValuedSlots final : public SlotCache {
+ public:
+  explicit ValuedSlots(const SlotRuleOptions& options) : options_(options) {}
+
+  void Resize(int num_slots) override;
+  void Bring(const StepPieces& step, SlotCounts& counts) override;
+  std::span<const uint32_t> tags() const override { return tags_; }
+
+ private:
+  struct State {
+    int64_t last_use = 0;    // by step
+    int64_t num_uses = 0;    // since it came
+    int level = 0;           // in this step's lists
+    double score_share = 0;  // likewise
+    double decayed = 0;      // mean of levels, or sum of uses
+  };
+
+  void Rank(const StepPieces& step);
+  // What this step adds to State::decayed.
+  double Added(size_t slot) const;
+  // The less, the sooner it goes.
+  bool GoesBefore(const State& a, const State& b) const;
+  void Place(const std::vector<uint32_t>& missing);
+  // What a level is worth: 1 at the highest rank, 0 where no list names it.
+  double Worth(int level) const {
+    return 1.0 - static_cast<double>(level) / options_.num_levels;
+  }
+
+  const SlotRuleOptions options_;
+  int64_t now_ = 0;
+  std::vector<uint32_t> tags_;  // by slot
+  std::vector<State> states_;
+  std::vector<bool> picked_;  // in this step
+  std::unordered_map<uint32_t, size_t> slot_of_;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_SIMULATE_VALUED_SLOTS_H_
