@@ -1,4 +1,4 @@
-# Language, warnings, sanitizers and the linker, the same for every room.
+# Language, warnings, sanitizers and the linker, the same for every module.
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -9,7 +9,7 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 # so; otherwise bits would depend on what the compiler inlined.
 # -Wno-restrict: g++ 12 warns of its own std::string (its bug 105651).
 set(winnow_warnings -Wall -Wextra -Wshadow -Werror)
-# -fmacro-prefix-map: joined sources (WinnowRoom.cmake) have absolute names, which
+# -fmacro-prefix-map: joined sources (WinnowModule.cmake) have absolute names, which
 # a CHECK would tell, and ccache would not find in another checkout.
 add_compile_options(
   "$<$<COMPILE_LANGUAGE:CXX>:${winnow_warnings};-Wpedantic;-Wno-restrict>"

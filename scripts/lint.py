@@ -107,12 +107,12 @@ FOLDER_ARROWS = {
 MAX_FLAT_FILES = 60
 
 MODEL_NAMES = re.compile(r"llama|qwen|mistral|minicpm|deepseek", re.I)
-MODEL_ROOMS_BELOW = {"base", "tensor", "backend", "backend/cpu",
+MODEL_MODULES_BELOW = {"base", "tensor", "backend", "backend/cpu",
                      "backend/cuda", "kv", "cache", "simulate", "sparse"}
 SELECTOR_NAMES = re.compile(
     r"\b(quest|arkvale|infllm\w*|snapkv|shadowkv|retroinfer|clusterkv"
     r"|seerattention|tidal|moba)\b", re.I)
-SELECTOR_ROOMS_BELOW = MODEL_ROOMS_BELOW - {"sparse", "simulate"}
+SELECTOR_MODULES_BELOW = MODEL_MODULES_BELOW - {"sparse", "simulate"}
 VAGUE_NAMES = re.compile(
     r"(^|_)(utils?|helpers?|common|fast|optimized|new|v2|misc)(_|\.|$)")
 VAGUE_TYPES = re.compile(
@@ -141,8 +141,8 @@ def sources() -> list[Path]:
                   and (ROOT / name).exists())
 
 
-def room_of(path: Path) -> str | None:
-    """The room of a file under src/: the longest known prefix."""
+def module_of(path: Path) -> str | None:
+    """The module of a file under src/: the longest known prefix."""
     parts = path.relative_to(ROOT / "src").parts[:-1]
     for length in range(len(parts), 0, -1):
         name = "/".join(parts[:length])
@@ -164,51 +164,51 @@ def without_comments(text: str) -> str:
 
 
 def check_arrows(path: Path, text: str) -> list[str]:
-    room = room_of(path)
-    if room is None:
-        return [f"{path}: not in a room of docs/design.md section 2"]
-    allowed = ARROWS[room] | {room}
+    module = module_of(path)
+    if module is None:
+        return [f"{path}: not in a module of docs/design.md section 2"]
+    allowed = ARROWS[module] | {module}
     if path.stem.endswith(("_test", "_fuzz")):
-        allowed = allowed | TEST_ARROWS.get(room, set())
+        allowed = allowed | TEST_ARROWS.get(module, set())
     findings = []
     for number, line in enumerate(text.splitlines(), 1):
         match = re.match(r'\s*#\s*include\s*[<"]([^">]+)[">]', line)
         if not match or not (ROOT / "src" / match[1]).exists():
             continue
-        target = room_of(ROOT / "src" / match[1])
+        target = module_of(ROOT / "src" / match[1])
         if target not in allowed:
-            findings.append(f"{path}:{number}: {room} must not include "
+            findings.append(f"{path}:{number}: {module} must not include "
                             f"{target} ({match[1]})")
     return findings
 
 
-def folder_of(path: Path, room: str) -> str:
+def folder_of(path: Path, module: str) -> str:
     """The folder of a module, as FOLDER_ARROWS has it, that a file is in."""
-    parts = path.relative_to(ROOT / "src" / room).parts[:-1]
+    parts = path.relative_to(ROOT / "src" / module).parts[:-1]
     return parts[0] if parts else ""
 
 
 def check_folders(path: Path, text: str) -> list[str]:
     """Arrows between the folders of one module."""
-    room = room_of(path)
-    arrows = FOLDER_ARROWS.get(room or "", {})
+    module = module_of(path)
+    arrows = FOLDER_ARROWS.get(module or "", {})
     if not arrows or path.stem.endswith(("_test", "_fuzz", "_case")):
         return []
-    folder = folder_of(path, room)
+    folder = folder_of(path, module)
     if folder == "testing":
         return []
     if folder not in arrows:
-        return [f"{path}: {folder}/ is no folder of {room} in FOLDER_ARROWS"]
+        return [f"{path}: {folder}/ is no folder of {module} in FOLDER_ARROWS"]
     findings = []
     for number, line in enumerate(text.splitlines(), 1):
         match = re.match(r'\s*#\s*include\s*"([^"]+)"', line)
         target = ROOT / "src" / match[1] if match else None
-        if not target or not target.exists() or room_of(target) != room:
+        if not target or not target.exists() or module_of(target) != module:
             continue
-        to = folder_of(target, room)
+        to = folder_of(target, module)
         if to != folder and to not in arrows[folder]:
-            findings.append(f"{path}:{number}: {room}/{folder} must not "
-                            f"include {room}/{to} ({match[1]})")
+            findings.append(f"{path}:{number}: {module}/{folder} must not "
+                            f"include {module}/{to} ({match[1]})")
     return findings
 
 
@@ -322,14 +322,14 @@ def check_names(path: Path, text: str) -> list[str]:
             findings.append(f"{path}:{line}: {match[1]}: a name that says "
                             "nothing about the thing")
     if "src" in path.relative_to(ROOT).parts[:1]:
-        room = room_of(path)
+        module = module_of(path)
         # A selector cites its source, which may be a model's file.
-        code = (blank_comments if room == "sparse" else without_comments)(text)
+        code = (blank_comments if module == "sparse" else without_comments)(text)
         for number, line in enumerate(code.splitlines(), 1):
-            for what, names, rooms in [
-                    ("model", MODEL_NAMES, MODEL_ROOMS_BELOW),
-                    ("selector", SELECTOR_NAMES, SELECTOR_ROOMS_BELOW)]:
-                if room in rooms and names.search(line):
+            for what, names, modules in [
+                    ("model", MODEL_NAMES, MODEL_MODULES_BELOW),
+                    ("selector", SELECTOR_NAMES, SELECTOR_MODULES_BELOW)]:
+                if module in modules and names.search(line):
                     below = {"model": "model", "selector": "sparse"}[what]
                     findings.append(f"{path}:{number}: a {what}'s name below "
                                     f"{below}/: {line.strip()}")
@@ -370,8 +370,8 @@ def check_preprocessor(path: Path, text: str) -> list[str]:
 
 def check_joined() -> list[str]:
     findings = []
-    for room in ARROWS:
-        for sources in joined_sources(ROOT / "src" / room):
+    for module in ARROWS:
+        for sources in joined_sources(ROOT / "src" / module):
             findings += said_twice({path: path.read_text() for path in sources})
     return findings
 

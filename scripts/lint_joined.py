@@ -1,4 +1,4 @@
-"""What sources say twice that may be compiled as one (cmake/WinnowRoom.cmake):
+"""What sources say twice that may be compiled as one (cmake/WinnowModule.cmake):
 names of their unnamed namespaces, which lint.py asks for."""
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ SAID = re.compile(r"^(?!#|//|\}|template|static_assert|using namespace)"
                   r"([(=;{\[]|:(?!:))", re.M)
 
 
-def joined_sources(room: Path) -> list[list[Path]]:
-    """What may be compiled as one, by a room's CMakeLists.txt: its library's
+def joined_sources(module: Path) -> list[list[Path]]:
+    """What may be compiled as one, by a module's CMakeLists.txt: its library's
     sources and its tests', without those that are compiled alone."""
-    text = (room / "CMakeLists.txt").read_text()
+    text = (module / "CMakeLists.txt").read_text()
     for name in re.findall(r"^include\(\$\{PROJECT_SOURCE_DIR\}/(.*?)\)", text,
                            re.M):
         text += (ROOT / name).read_text()
     alone = " ".join(re.findall(
         r"^(?:set_source_files_properties|winnow_needs_onednn)\((.*?)\)", text,
         re.M | re.S))
-    call = re.search(r"^winnow_room\(\s*NAME (.*?)\)$", text, re.M | re.S)
+    call = re.search(r"^winnow_module\(\s*NAME (.*?)\)$", text, re.M | re.S)
     groups = []
     for start, end in (("SOURCES", "DEPS"), ("TESTS", "TEST_DEPS")):
         _, found, named = call[1].partition(f" {start} ") if call else ("",) * 3
@@ -36,7 +36,7 @@ def joined_sources(room: Path) -> list[list[Path]]:
             named = named.replace(f"${{{variable}}}", value)
         named = named.replace("${PROJECT_SOURCE_DIR}/", "@")
         groups.append([
-            ROOT / name[1:] if name[0] == "@" else room / name
+            ROOT / name[1:] if name[0] == "@" else module / name
             for name in re.findall(
                 r"(?<![\w/.])@?(?:\.\./)*\w[\w/]*\.cc\b", named)
             if not re.search(rf"(?<![\w/]){re.escape(name)}", alone)])
@@ -66,7 +66,7 @@ def said_unnamed(text: str) -> set[tuple[str, str]]:
 
 
 def said_twice(sources: dict[Path, str]) -> list[str]:
-    """Findings in the sources of one room, by their texts."""
+    """Findings in the sources of one module, by their texts."""
     findings, first = [], {}
     for path, text in sorted(sources.items()):
         for name, what in sorted(said_unnamed(text)):

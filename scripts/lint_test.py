@@ -39,7 +39,7 @@ class LintTest(unittest.TestCase):
         self.assertIn("kv must not include tensor",
                       findings("src/kv/a.cc", text))
         self.assertIn("backend must not include backend/cpu", findings(
-            "src/backend/a.cc", '#include "backend/cpu/attend/read.h"\n'))
+            "src/backend/a.cc", '#include "backend/cpu/attend/attend.h"\n'))
         self.assertIn("kv must not include tensor", findings(
             "src/kv/a.cc", "#include <tensor/view.h>\n"))
 
@@ -136,12 +136,12 @@ class LintTest(unittest.TestCase):
 
         self.assertEqual(joined(
             "set(entry c.cc d.cc)\nset_source_files_properties(\n"
-            "  b.cc PROPERTIES COMPILE_OPTIONS -O3)\nwinnow_room(\n"
+            "  b.cc PROPERTIES COMPILE_OPTIONS -O3)\nwinnow_module(\n"
             "  NAME kv\n  SOURCES a.cc b.cc ${entry}\n  DEPS winnow_base\n"
             "  TESTS ../e.cc f/g.cc\n  TEST_DEPS winnow_base)\n"),
             [["a.cc", "c.cc", "d.cc"], ["../e.cc", "f/g.cc"]])
         self.assertEqual(joined(
-            "winnow_room(\n  NAME kv ALONE\n  SOURCES a.cc\n"
+            "winnow_module(\n  NAME kv ALONE\n  SOURCES a.cc\n"
             "  DEPS winnow_base\n  TESTS b_test.cc)\n"), [["b_test.cc"]])
         self.assertEqual(joined("add_executable(a a.cc)\n"), [])
 

@@ -3,7 +3,7 @@
 
     scripts/mutants.py [--only FOLDER] [--at COMMIT] [--jobs N]
 
-A mutant is a unified diff, tests/mutants/ROOM/NOUN/NAME.patch, whose first
+A mutant is a unified diff, tests/mutants/MODULE/NOUN/NAME.patch, whose first
 line is `# test: PROGRAM FILTER`: that test program, with that filter of
 GoogleTest, must pass without the bug and fail, stop or hang with it.
 

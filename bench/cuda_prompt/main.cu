@@ -2,7 +2,7 @@
 // how fast. Without arguments, all three.
 //
 //   cuda_prompt check [rounds]   against float64, random shapes
-//   cuda_prompt bits             chunks, batches and extents change no bit
+//   cuda_prompt bits             chunks, batches and KV blocks change no bit
 //   cuda_prompt time [briefly]   TFLOP/s of the shapes that it names
 #include <cuda_runtime.h>
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 #include <cstring>
 #include <thread>
 
-#include "backend/cuda/attend/read_prompt.h"
+#include "backend/cuda/attend/attend_prompt.h"
 #include "paged_prompt.h"
 
 namespace winnow {
@@ -65,13 +65,14 @@ struct Answer {
   std::vector<float> lse;
 };
 
-void Read(Device& device, PagedPrompt& paged) {
-  EnqueueReadPrompt(device.queue(), paged.step(), paged.Args(), paged.cache());
+void Attend(Device& device, PagedPrompt& paged) {
+  EnqueueAttendPrompt(device.queue(), paged.step(), paged.Args(),
+                      paged.cache());
 }
 
 Answer Run(Device& device, const PromptCase& prompt, uint64_t seed) {
   PagedPrompt paged(prompt, seed);
-  Read(device, paged);
+  Attend(device, paged);
   device.Wait(prompt.Describe());
   return {paged.Out(), paged.Lse()};
 }
@@ -99,9 +100,9 @@ PromptCase RandomCase(std::mt19937_64& random, int round) {
     const int reach = Among(random, {0, 1, 31, 32, 33, 127, 128, 300, most});
     request.first_position = Between(random, 0, std::min(reach, most));
     request.num_tokens = Between(random, 0, Among(random, {1, 8, 70, 400}));
-    request.num_prompt_rows = random() % 3 == 0
-                                  ? Between(random, 0, request.num_tokens)
-                                  : request.num_tokens;
+    request.num_prefill_rows = random() % 3 == 0
+                                   ? Between(random, 0, request.num_tokens)
+                                   : request.num_tokens;
     prompt.requests.push_back(request);
   }
   if (random() % 3 == 0) {
@@ -147,7 +148,7 @@ bool Check(Device& device, int num_rounds) {
   int num_failed = 0;
   for (size_t i = 0; i < cases.size() && num_failed < 12; ++i) {
     PagedPrompt paged(cases[i], i);
-    Read(device, paged);
+    Attend(device, paged);
     device.Wait(cases[i].Describe());
     const int64_t rows = cases[i].num_rows() * cases[i].num_q_heads();
     const int64_t wrong =
@@ -189,7 +190,7 @@ int64_t CountOtherBits(const Answer& whole, const Answer& part,
   return differing;
 }
 
-// The same request whole, in chunks, beside others, and in other extents.
+// The same request whole, in chunks, beside others, and in other KV blocks.
 bool Bits(Device& device) {
   std::mt19937_64 random(11);
   int num_failed = 0;
@@ -233,12 +234,12 @@ void Time(Device& device, const PromptCase& prompt, const char* name) {
   cudaEvent_t start, end;
   cudaEventCreate(&start);
   cudaEventCreate(&end);
-  Read(device, paged);
+  Attend(device, paged);
   device.Wait(name);
   std::vector<float> times;
   for (int i = 0; i < 7; ++i) {
     cudaEventRecord(start, device.queue().stream());
-    Read(device, paged);
+    Attend(device, paged);
     cudaEventRecord(end, device.queue().stream());
     device.Wait(name);
     float ms = 0;
@@ -246,7 +247,7 @@ void Time(Device& device, const PromptCase& prompt, const char* name) {
     times.push_back(ms);
   }
   std::sort(times.begin(), times.end());
-  const double flops = 4.0 * prompt.head_dim * paged.NumKeysRead();
+  const double flops = 4.0 * prompt.head_dim * paged.NumKeysAttend();
   std::printf("%-34s %9.3f ms %7.1f TFLOP/s (best %7.1f)\n", name, times[3],
               flops / times[3] / 1e9, flops / times[0] / 1e9);
   std::fflush(stdout);

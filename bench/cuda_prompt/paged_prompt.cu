@@ -201,7 +201,7 @@ std::string PromptCase::Describe() const {
   text += "[";
   for (const PromptRequest& r : requests) {
     text += fmt::format("({}, {}, {})", r.first_position, r.num_tokens,
-                        r.num_prompt_rows);
+                        r.num_prefill_rows);
   }
   return text + "]";
 }
@@ -255,13 +255,13 @@ PagedPrompt::~PagedPrompt() {
 
 void PagedPrompt::MakeStep() {
   std::vector<int32_t> row_to_request, first_row, first_position, num_tokens,
-      num_prompt_rows;
+      num_prefill_rows;
   for (const PromptRequest& request : prompt_.requests) {
     const auto index = static_cast<int32_t>(first_row.size());
     first_row.push_back(static_cast<int32_t>(row_to_request.size()));
     first_position.push_back(request.first_position);
     num_tokens.push_back(request.num_tokens);
-    num_prompt_rows.push_back(request.num_prompt_rows);
+    num_prefill_rows.push_back(request.num_prefill_rows);
     for (int t = 0; t < request.num_tokens; ++t) {
       row_to_request.push_back(index);
       positions_.push_back(request.first_position + t);
@@ -274,7 +274,7 @@ void PagedPrompt::MakeStep() {
   step_.first_row = Upload(first_row);
   step_.first_position = Upload(first_position);
   step_.num_tokens = Upload(num_tokens);
-  step_.num_prompt_rows = Upload(num_prompt_rows);
+  step_.num_prefill_rows = Upload(num_prefill_rows);
 }
 
 void PagedPrompt::MakePool(std::mt19937_64& random) {
@@ -284,9 +284,9 @@ void PagedPrompt::MakePool(std::mt19937_64& random) {
     num_pages += pages;
     max_pages = std::max(max_pages, pages);
   }
-  std::vector<uint32_t> extents(static_cast<size_t>(num_pages + 2));
-  std::iota(extents.begin(), extents.end(), 0u);
-  std::shuffle(extents.begin(), extents.end(), random);
+  std::vector<uint32_t> kv_blocks(static_cast<size_t>(num_pages + 2));
+  std::iota(kv_blocks.begin(), kv_blocks.end(), 0u);
+  std::shuffle(kv_blocks.begin(), kv_blocks.end(), random);
   const int64_t stride = max_pages + 3;
   std::vector<uint32_t> table(
       prompt_.requests.size() * static_cast<size_t>(stride), kNotWhole);
@@ -296,16 +296,16 @@ void PagedPrompt::MakePool(std::mt19937_64& random) {
     const int64_t pages = PagesFor(request.first_position + request.num_tokens);
     for (int64_t p = 0; p < pages; ++p) {
       table[r * static_cast<size_t>(stride) + static_cast<size_t>(p)] =
-          extents[next++];
+          kv_blocks[next++];
     }
   }
   cache_.format =
       MakeSliceFormat(Dtype::kBFloat16, prompt_.head_dim, prompt_.head_dim);
   cache_.num_kv_heads = prompt_.num_kv_heads;
-  cache_.extent_stride_bytes =
+  cache_.kv_block_stride_bytes =
       int64_t{cache_.format.slice_bytes} * prompt_.num_kv_heads +
       static_cast<int64_t>(random() % 3) * 64;
-  pool_bytes_ = std::ssize(extents) * cache_.extent_stride_bytes;
+  pool_bytes_ = std::ssize(kv_blocks) * cache_.kv_block_stride_bytes;
   cache_.strips = Allocate<std::byte>(pool_bytes_);
   std::vector<int32_t> first;
   for (int r = 0; r < step_.num_requests; ++r) {
@@ -348,7 +348,7 @@ void PagedPrompt::MakePicks() {
     for (int t = 0; t < request.num_tokens; ++t, ++row) {
       const int position = request.first_position + t;
       const bool is_read =
-          t < request.num_prompt_rows && IsRead(static_cast<int64_t>(row));
+          t < request.num_prefill_rows && IsRead(static_cast<int64_t>(row));
       if (!is_read) continue;
       const int seen = prompt_.window > 0
                            ? std::min(position + 1, prompt_.window)
@@ -398,7 +398,7 @@ void PagedPrompt::MakePicks() {
   Must(cudaMemcpy(picks_there, picks.data(), picks.size() * 4,
                   cudaMemcpyHostToDevice),
        "uploading picks");
-  source_.kind = ReadSource::Kind::kPicks;
+  source_.kind = AttendSource::Kind::kPicks;
   source_.picks = {.first_row = first,
                    .picks = MakeView(picks_there, Dtype::kUInt32,
                                      {end - first, heads, capacity, 2}),
@@ -411,8 +411,8 @@ void PagedPrompt::MakePicks() {
        "uploading what is read");
 }
 
-ReadArgs PagedPrompt::Args() const {
-  ReadArgs args;
+AttendArgs PagedPrompt::Args() const {
+  AttendArgs args;
   args.q = q_;
   args.sources = {&source_, 1};
   args.scale = 2.0f / std::sqrt(static_cast<float>(prompt_.head_dim));
@@ -444,7 +444,7 @@ int64_t PagedPrompt::CountWrong(int stride) const {
   std::vector<bool> is_prompt;
   for (size_t r = 0, row = 0; r < prompt_.requests.size(); ++r) {
     for (int t = 0; t < prompt_.requests[r].num_tokens; ++t, ++row) {
-      is_prompt.push_back(t < prompt_.requests[r].num_prompt_rows &&
+      is_prompt.push_back(t < prompt_.requests[r].num_prefill_rows &&
                           IsRead(static_cast<int64_t>(row)));
       if (is_prompt.back() && row % static_cast<size_t>(stride) == 0) {
         checked.push_back(static_cast<int>(row));
@@ -461,7 +461,7 @@ int64_t PagedPrompt::CountWrong(int stride) const {
     for (int64_t i = 0; i < row_size; ++i) {
       if (out[static_cast<size_t>(row * row_size + i)] != 0xffff &&
           ++num_wrong <= 3) {
-        std::printf("  row %ld is no prompt row but was written\n", row);
+        std::printf("  row %ld is no prefill row but was written\n", row);
       }
     }
   }

@@ -1,4 +1,4 @@
-// A step of prompt rows over a paged pool on the device, drawn at random, and
+// A step of prefill rows over a paged pool on the device, drawn at random, and
 // attention in float64 to hold a kernel's answer against.
 #ifndef WINNOW_BENCH_CUDA_PROMPT_PAGED_PROMPT_H_
 #define WINNOW_BENCH_CUDA_PROMPT_PAGED_PROMPT_H_
@@ -15,7 +15,7 @@ namespace winnow {
 struct PromptRequest {
   int first_position = 0;
   int num_tokens = 0;
-  int num_prompt_rows = 0;
+  int num_prefill_rows = 0;
 };
 
 // Whether rows read lists of picks, and what is in them.
@@ -42,7 +42,7 @@ struct PromptCase {
 };
 
 // Owns the device's arrays of one case. Everything that no kernel may look at
-// is NaN, or an extent that does not exist.
+// is NaN, or a KV block that does not exist.
 class PagedPrompt {
  public:
   // Keys, values and queries follow from the request, the position, the head
@@ -54,17 +54,17 @@ class PagedPrompt {
 
   const LayerStep& step() const { return step_; }
   const LayerCache& cache() const { return cache_; }
-  const ReadSource& source() const { return source_; }
-  ReadArgs Args() const;
+  const AttendSource& source() const { return source_; }
+  AttendArgs Args() const;
   // Keys that all rows and heads read.
-  double NumKeysRead() const { return num_keys_read_; }
+  double NumKeysAttend() const { return num_keys_read_; }
   void PoisonOutput();
 
   std::vector<uint16_t> Out() const;  // [rows, q_heads, head_dim]
   std::vector<float> Lse() const;     // [rows, q_heads]
 
   // Prints the first rows of [rows, q_heads] that are off; how many numbers
-  // are. Checks every `stride`-th prompt row, and that others are untouched.
+  // are. Checks every `stride`-th prefill row, and that others are untouched.
   int64_t CountWrong(int stride) const;
 
  private:
@@ -80,7 +80,7 @@ class PagedPrompt {
   uint64_t seed_;
   LayerStep step_;
   LayerCache cache_;
-  ReadSource source_;
+  AttendSource source_;
   double num_keys_read_ = 0;
   uint32_t* read_tokens_ = nullptr;  // [rows, lists, pages], bits
   int64_t num_pages_ = 0;            // of the longest request

@@ -1,14 +1,14 @@
-// The only door to a device: every verb, every argument, every promise. Also
+// The only door to a device: every op, every argument, every promise. Also
 // the porting guide: a backend is what passes conformance_test.cc.
 //
-// Promises, of every verb of every backend:
-//  * total: no verb is optional; what varies is data;
+// Promises, of every op of every backend:
+//  * total: no op is optional; what varies is data;
 //  * it enqueues on the Queue it is given, in order; it allocates nothing,
 //    waits for nothing, fails for nothing: its preconditions are CHECKs;
 //  * lengths, positions and tables are read on the device when it runs;
 //  * it takes any number of rows, requests and heads, and zero of them;
 //  * products and sums accumulate in float32; its answer is the scalar CPU
-//    verb's within the tolerance that the conformance suite states;
+//    op's within the tolerance that the conformance suite states;
 //  * a row's answer does not depend on the other rows of the step
 //    (docs/design.md section 5 says where a backend may relax this).
 #ifndef WINNOW_BACKEND_BACKEND_H_
@@ -51,22 +51,22 @@ struct Event {
 struct BackendAttributes {
   std::string name;         // "cpu", "cuda:0"
   std::string description;  // for people: instruction sets, device name
-  // What the bits that verbs make depend on, of what differs between machines:
+  // What the bits that ops make depend on, of what differs between machines:
   // the kernels, and a device's name and size, but no number of threads.
   std::string kernels;
   int64_t memory_bytes = 0;     // of the device tier, in all
   int64_t available_bytes = 0;  // at start
   bool device_is_host = false;  // device pointers can be read by the host
-  // Verbs return before they have run: the host may work beside them.
+  // Ops return before they have run: the host may work beside them.
   bool runs_behind = false;
-  // Bits of SelectFeature: what the verbs run. An engine refuses at
+  // Bits of SelectFeature: what the ops run. An engine refuses at
   // start a selector that asks for more.
   uint32_t select_features = 0;
 };
 
 // One launch on a device, and how long it took there.
 struct LaunchTime {
-  std::string name;  // of the verb, or of its part
+  std::string name;  // of the op, or of its part
   double seconds = 0;
 };
 
@@ -102,8 +102,8 @@ struct LinearArgs {
   float scale = 1.0f;
   // Bits of a row do not depend on the number of rows: one order over `in`.
   bool batch_invariant = false;
-  // The verbs around the product, which a backend may do in its launch. The
-  // answers are those of the verbs in turn, to the bit.
+  // The ops around the product, which a backend may do in its launch. The
+  // answers are those of the ops in turn, to the bit.
   // RmsNorm of float32 rows [rows, in], whose out is x. Overlaps no output.
   std::optional<RmsNormArgs> norm = {};
   // GatedAct of two parts' outs, of x's dtype and without a residual; out has
@@ -159,13 +159,13 @@ struct SummarizeArgs {
   View rope_scale = {};           // f32 [requests]
 };
 
-struct IndexArgs {
+struct ClusterKeysArgs {
   std::span<const LayerSelector> selectors;  // by LayerStep::selector
   View first_token;                          // as SummarizeArgs has it
 };
 
 // The next ranks: what a list would name besides, were its program's budget
-// `budget_times` as large. Of generated rows whose requests have pages that are
+// `budget_times` as large. Of decode rows whose requests have pages that are
 // not whole; of other rows, of those where no score decides, and of a rule that
 // knows no budget, there are none.
 struct NextRanks {
@@ -183,10 +183,10 @@ struct SelectArgs {
   // As TokenInputs has them, where a program has gates.
   View q_pre = {};    // [rows, q_heads, k_dim], before RoPE
   View cos_sin = {};  // f32 [rows, rotary_dim]
-  // i32 [requests], as the step's Summarize and Index were given it: summaries
-  // that end at an earlier token were there before the step, and may be read
-  // before what is enqueued ahead has ended. Empty: that is not known, or they
-  // were not, as another request of the step makes them.
+  // i32 [requests], as the step's Summarize and ClusterKeys were given it:
+  // summaries that end at an earlier token were there before the step, and may
+  // be read before what is enqueued ahead has ended. Empty: that is not known,
+  // or they were not, as another request of the step makes them.
   View first_token = {};
   // Out: the lists of its rows. Their capacity holds the longest list.
   PickLists picks;
@@ -204,12 +204,12 @@ struct SelectArgs {
   View scores = {};
 };
 
-// Where a Read finds keys and values.
-struct ReadSource {
+// Where an Attend finds keys and values.
+struct AttendSource {
   enum class Kind : uint8_t {
     kAllPages,  // every token up to the row: dense attention
     kPicks,     // what a row's lists name; only rows that have lists are read
-    // The clusters that a row's lists estimate, generated rows alone: of one
+    // The clusters that a row's lists estimate, decode rows alone: of one
     // the mean key and value, and the log of its size beside its score. A row
     // without any gives zeros and an lse of -infinity.
     kEstimates,
@@ -219,62 +219,62 @@ struct ReadSource {
   std::span<const LayerSelector> selectors = {};  // with kEstimates
 };
 
-// Bounds what a Read keeps of a row's state; the largest known v_dim is MLA's
-// 512.
+// Bounds what an Attend keeps of a row's state; the largest known v_dim is
+// MLA's 512.
 inline constexpr int kMaxValueDim = 1024;
 
 // softmax(scale * q k^T) v over the sources, by the unit rule for generated
-// rows and by ascending 128-key tiles for prompt rows (docs/design.md section
+// rows and by ascending 128-key tiles for prefill rows (docs/design.md section
 // 5); 128 clusters of a list make a unit. One source. A row at position p sees
 // positions [max(0, p - window + 1), p].
-struct ReadArgs {
+struct AttendArgs {
   View q;  // [rows, q_heads, k_dim], after RoPE
-  std::span<const ReadSource> sources;
+  std::span<const AttendSource> sources;
   float scale = 0;
   View out;  // [rows, q_heads, v_dim]
   View lse;  // f32 [rows, q_heads], natural logarithm; or empty
-  // Where generated rows find pages that are not whole; null: all that is read
+  // Where decode rows find pages that are not whole; null: all that is read
   // is. Bits do not depend on which pages are whole, nor on what slots hold.
-  // REQUIRES: what prompt rows see is whole: they read it all.
+  // REQUIRES: what prefill rows see is whole: they read it all.
   const SlotTable* slots = nullptr;
-  // Weights that a later verb reads, or empty: a device may bring them near
+  // Weights that a later op reads, or empty: a device may bring them near
   // while memory has nothing else to do.
   View ahead = {};
-  // Bits of a prompt row depend neither on the other rows of the step nor on
+  // Bits of a prefill row depend neither on the other rows of the step nor on
   // where its prompt was cut: one running state. Without, a step of few prompt
   // rows may merge several, by the step's rows and positions alone. Generated
   // rows, and rows of picks, are invariant anyway.
   bool batch_invariant = false;
 };
 
-// What the generated rows of a Read of this source are about to read, brought
+// What the decode rows of an Attend of this source are about to read, brought
 // near. Of each request that has pages that are not whole and each KV head, in
 // the order of rows, lists, ranks and pieces, and after the lists by pages
 // where all are read:
 //  * a pick is a hit where its page is whole or the piece is in a slot;
 //  * the others are listed, each once, as many as there are slots: the misses.
 //    The i-th gets the i-th victim (replacement.h); those for which none is
-//    left stay where they lie, mostly on the host, and Read finds them there;
+//    left stay where they lie, mostly on the host, and Attend finds them there;
 //  * then all slots that were not picked grow older;
 //  * then the hints that are not near, listed likewise, get slots of at least
 //    least_hint_age that neither picks nor hints want.
 // So a hint that is near is overwritten only when nothing else is left.
 // The same slots hold the same pieces on every backend.
-struct BringArgs {
-  ReadSource source;
+struct FetchArgs {
+  AttendSource source;
   const SlotTable* slots = nullptr;
   // Lists of the same rows whose picks are worth fetching, or empty: the next
   // ranks. They never change what is read.
   PickLists hints = {};
   // kEmptyAge: empty slots alone; kNoHintFetch: none, hints are only kept.
   int least_hint_age = 1;
-  View counts = {};  // u32 [requests, kNumBringCounts]: added to; or empty
+  View counts = {};  // u32 [requests, kNumFetchCounts]: added to; or empty
 };
 
 // Attention results over disjoint keys, merged by lse, in their order. What one
 // part alone says is its own to the bit. Of a row at least one lse is finite.
 // (Learned gates, as NSA has them, come with who needs them.)
-struct CombineArgs {
+struct MergeStatesArgs {
   std::span<const View> outs;  // each f32 [rows, q_heads, v_dim]
   std::span<const View> lses;  // each f32 [rows, q_heads]
   // Of the step: the rows that are merged, of the kinds that are to be
@@ -305,19 +305,19 @@ struct SampleArgs {
   View top_logprobs;  // out: f32 [rows, max top], descending; or empty
 };
 
-// Tokens [0, num_tokens) of a page, copied to another extent in all layers and
-// heads: what copy-on-write of a forked tail needs.
+// Tokens [0, num_tokens) of a page, copied to another KV block in all layers
+// and heads: what copy-on-write of a forked tail needs.
 struct PageCopy {
-  ExtentId from, to;
+  KvBlockId from, to;
   int num_tokens = 0;
 };
 
-struct MoveArgs {
+struct CopyPagePrefixesArgs {
   std::span<const LayerCache> layers;
   std::span<const PageCopy> copies;  // targets are distinct, and no sources
 };
 
-// Every verb of a step, and what a device needs to be used at all.
+// Every op of a step, and what a device needs to be used at all.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -339,8 +339,8 @@ class Backend {
   // Copies contiguous bytes between tiers of this backend and the host.
   virtual void Copy(Queue& queue, const View& from, const View& to) = 0;
 
-  // Enqueues what `enqueue` does: verbs on `queue`, and nothing else. Which
-  // verbs, and every argument that the host sees, follow from `key` alone, so
+  // Enqueues what `enqueue` does: ops on `queue`, and nothing else. Which
+  // ops, and every argument that the host sees, follow from `key` alone, so
   // that a device may record them once and replay them from then on.
   virtual void Replay(Queue& queue, std::span<const std::byte> key,
                       const std::function<void()>& enqueue) = 0;
@@ -370,22 +370,24 @@ class Backend {
                          const LayerCache& cache) = 0;
   // Makes the clusters of the segments that the tokens from args.first_token to
   // the step's last complete, from their keys and values in the pages.
-  virtual void Index(Queue& queue, const LayerStep& step, const IndexArgs& args,
-                     const LayerCache& cache) = 0;
+  virtual void ClusterKeys(Queue& queue, const LayerStep& step,
+                           const ClusterKeysArgs& args,
+                           const LayerCache& cache) = 0;
   // Scores and chooses, for the rows of args.picks. Workspace is bounded
   // whatever the length.
   virtual void Select(Queue& queue, const LayerStep& step,
                       const SelectArgs& args, const LayerCache& cache) = 0;
   // Makes room in the slots, and fetches what is missing.
-  virtual void Bring(Queue& queue, const LayerStep& step, const BringArgs& args,
+  virtual void Fetch(Queue& queue, const LayerStep& step, const FetchArgs& args,
                      const LayerCache& cache) = 0;
-  virtual void Read(Queue& queue, const LayerStep& step, const ReadArgs& args,
-                    const LayerCache& cache) = 0;
-  virtual void Combine(Queue& queue, const LayerStep& step,
-                       const CombineArgs& args) = 0;
+  virtual void Attend(Queue& queue, const LayerStep& step,
+                      const AttendArgs& args, const LayerCache& cache) = 0;
+  virtual void MergeStates(Queue& queue, const LayerStep& step,
+                           const MergeStatesArgs& args) = 0;
   virtual void GatherRows(Queue& queue, const GatherRowsArgs& args) = 0;
   virtual void Sample(Queue& queue, const SampleArgs& args) = 0;
-  virtual void Move(Queue& queue, const MoveArgs& args) = 0;
+  virtual void CopyPagePrefixes(Queue& queue,
+                                const CopyPagePrefixesArgs& args) = 0;
 };
 
 }  // namespace winnow

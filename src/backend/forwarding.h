@@ -64,25 +64,26 @@ class ForwardingBackend : public Backend {
                  const LayerCache& cache) override {
     real_->Summarize(queue, step, args, cache);
   }
-  void Index(Queue& queue, const LayerStep& step, const IndexArgs& args,
-             const LayerCache& cache) override {
-    real_->Index(queue, step, args, cache);
+  void ClusterKeys(Queue& queue, const LayerStep& step,
+                   const ClusterKeysArgs& args,
+                   const LayerCache& cache) override {
+    real_->ClusterKeys(queue, step, args, cache);
   }
   void Select(Queue& queue, const LayerStep& step, const SelectArgs& args,
               const LayerCache& cache) override {
     real_->Select(queue, step, args, cache);
   }
-  void Bring(Queue& queue, const LayerStep& step, const BringArgs& args,
+  void Fetch(Queue& queue, const LayerStep& step, const FetchArgs& args,
              const LayerCache& cache) override {
-    real_->Bring(queue, step, args, cache);
+    real_->Fetch(queue, step, args, cache);
   }
-  void Read(Queue& queue, const LayerStep& step, const ReadArgs& args,
-            const LayerCache& cache) override {
-    real_->Read(queue, step, args, cache);
+  void Attend(Queue& queue, const LayerStep& step, const AttendArgs& args,
+              const LayerCache& cache) override {
+    real_->Attend(queue, step, args, cache);
   }
-  void Combine(Queue& queue, const LayerStep& step,
-               const CombineArgs& args) override {
-    real_->Combine(queue, step, args);
+  void MergeStates(Queue& queue, const LayerStep& step,
+                   const MergeStatesArgs& args) override {
+    real_->MergeStates(queue, step, args);
   }
   void GatherRows(Queue& queue, const GatherRowsArgs& args) override {
     real_->GatherRows(queue, args);
@@ -90,8 +91,9 @@ class ForwardingBackend : public Backend {
   void Sample(Queue& queue, const SampleArgs& args) override {
     real_->Sample(queue, args);
   }
-  void Move(Queue& queue, const MoveArgs& args) override {
-    real_->Move(queue, args);
+  void CopyPagePrefixes(Queue& queue,
+                        const CopyPagePrefixesArgs& args) override {
+    real_->CopyPagePrefixes(queue, args);
   }
 
  protected:

@@ -55,7 +55,7 @@ class LimitedBackend final : public ForwardingBackend {
         attributes_(real().attributes()),
         limit_bytes_(limit_bytes),
         bound_(std::move(bound)) {
-    ledger_->Add("workspace of the verbs", options.workspace_bytes);
+    ledger_->Add("workspace of the ops", options.workspace_bytes);
     ledger_->Add("graphs", options.graph_bytes);
     attributes_.available_bytes = limit_bytes - ledger_->total_bytes();
   }
@@ -112,11 +112,10 @@ Result<std::unique_ptr<Backend>> LimitMemory(
     bound = fmt::format("gpu-memory-utilization {} of {}", *options.utilization,
                         FormatBytes(has.memory_bytes));
     if (limit_bytes - workspace_bytes > free_bytes) {
-      return MakeError(
-          ErrorCode::kResourceExhausted,
-          "{}: {} is {}; free are {} + {} that the verbs have taken", has.name,
-          bound, FormatBytes(limit_bytes), FormatBytes(free_bytes),
-          FormatBytes(workspace_bytes));
+      return MakeError(ErrorCode::kResourceExhausted,
+                       "{}: {} is {}; free are {} + {} that the ops have taken",
+                       has.name, bound, FormatBytes(limit_bytes),
+                       FormatBytes(free_bytes), FormatBytes(workspace_bytes));
     }
   } else {
     limit_bytes =
@@ -127,7 +126,7 @@ Result<std::unique_ptr<Backend>> LimitMemory(
   if (limit_bytes < own_bytes) {
     return MakeError(ErrorCode::kResourceExhausted,
                      "{}: at most {} may be taken ({}), less than workspace of "
-                     "the verbs {} + graphs {}",
+                     "the ops {} + graphs {}",
                      has.name, FormatBytes(limit_bytes), bound,
                      FormatBytes(workspace_bytes),
                      FormatBytes(options.graph_bytes));

@@ -66,7 +66,7 @@ TEST(MemoryLimitTest, WhatIsTakenBeyondTheShareIsRefusedWithTheSum) {
         more.error().message,
         fmt::format(
             "activations: {} of device memory asked for beside workspace "
-            "of the verbs {} + graphs {} + weights {} + KV pool {} = {}; at "
+            "of the ops {} + graphs {} + weights {} + KV pool {} = {}; at "
             "most {} may be taken (gpu-memory-utilization 0.5 of {})",
             FormatBytes(1), FormatBytes(7 * kMiB), FormatBytes(3 * kMiB),
             FormatBytes(25 * kMiB), FormatBytes(15 * kMiB),
@@ -119,7 +119,7 @@ TEST(MemoryLimitTest, LessThanTheBackendsOwnIsRefusedAtStart) {
     EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
     EXPECT_EQ(refused.error().message,
               fmt::format("small: at most {} may be taken ({}), less than "
-                          "workspace of the verbs 6.0 MiB + graphs 4.0 MiB",
+                          "workspace of the ops 6.0 MiB + graphs 4.0 MiB",
                           utilization ? "9.0 MiB" : "8.9 MiB", bound));
   }
 }

@@ -11,7 +11,7 @@ bool SameRows(const View& a, const View& b) {
          a.dim(1) == b.dim(1) && (a.dim(0) <= 1 || a.stride[0] == b.stride[0]);
 }
 
-// The verbs around a product.
+// The ops around a product.
 void CheckAround(const LinearArgs& args) {
   if (args.norm) {
     const RmsNormArgs& norm = *args.norm;
@@ -66,7 +66,7 @@ void CheckLinear(const LinearArgs& args) {
 
 void CheckAppend(const LayerStep& step, const TokenInputs& inputs,
                  const LayerCache& cache) {
-  const SliceFormat& format = cache.format;
+  const HeadBlockFormat& format = cache.format;
   CHECK(format.k == format.v && format.scale_bytes == 0,
         "k={} v={} scale_bytes={}", DtypeName(format.k), DtypeName(format.v),
         format.scale_bytes);
@@ -99,9 +99,9 @@ void CheckAppend(const LayerStep& step, const TokenInputs& inputs,
         format.k_dim);
 }
 
-void CheckBring(const LayerStep& step, const BringArgs& args,
+void CheckFetch(const LayerStep& step, const FetchArgs& args,
                 const LayerCache& cache) {
-  const SliceFormat& format = cache.format;
+  const HeadBlockFormat& format = cache.format;
   CHECK(args.slots != nullptr && format.scale_bytes == 0 &&
             format.page_tokens == kPageTokens &&
             (format.slot_tokens == 8 || format.slot_tokens == 16 ||
@@ -112,9 +112,9 @@ void CheckBring(const LayerStep& step, const BringArgs& args,
         "least_hint_age={} limit={}", args.least_hint_age, kNoHintFetch);
   CHECK(args.counts.empty() || (args.counts.dtype == Dtype::kUInt32 &&
                                 args.counts.dim(0) >= step.num_requests &&
-                                args.counts.dim(1) == kNumBringCounts),
+                                args.counts.dim(1) == kNumFetchCounts),
         "counts {} requests={}", ToString(args.counts), step.num_requests);
-  if (args.source.kind == ReadSource::Kind::kAllPages) return;
+  if (args.source.kind == AttendSource::Kind::kAllPages) return;
   const PickLists& picks = args.source.picks;
   CHECK(picks.first_row >= 0 &&
             picks.first_row + picks.num_rows() <= step.num_rows &&
@@ -128,10 +128,10 @@ void CheckBring(const LayerStep& step, const BringArgs& args,
         ToString(picks.num_picks));
 }
 
-void CheckRead(const LayerStep& step, const ReadArgs& args,
-               const LayerCache& cache) {
-  const SliceFormat& format = cache.format;
-  CHECK(args.sources.size() == 1, "Read takes one source, got {}",
+void CheckAttend(const LayerStep& step, const AttendArgs& args,
+                 const LayerCache& cache) {
+  const HeadBlockFormat& format = cache.format;
+  CHECK(args.sources.size() == 1, "Attend takes one source, got {}",
         args.sources.size());
   CHECK(format.k == format.v && format.scale_bytes == 0 &&
             format.page_tokens == kPageTokens,
@@ -202,7 +202,7 @@ void CheckSelect(const LayerStep& step, const SelectArgs& args,
   }
 }
 
-void CheckCombine(const LayerStep& step, const CombineArgs& args) {
+void CheckMergeStates(const LayerStep& step, const MergeStatesArgs& args) {
   CHECK(!args.outs.empty() && args.outs.size() == args.lses.size(),
         "outs={} lses={}", args.outs.size(), args.lses.size());
   for (size_t i = 0; i < args.outs.size(); ++i) {

@@ -1,4 +1,4 @@
-// The preconditions of verbs, the same on every backend: shapes and dtypes of
+// The preconditions of ops, the same on every backend: shapes and dtypes of
 // the arguments that the host sees. A broken one is the caller's bug and stops
 // the program with its values. What only one backend cannot do is that
 // backend's own to check.
@@ -12,13 +12,13 @@ namespace winnow {
 void CheckLinear(const LinearArgs& args);
 void CheckAppend(const LayerStep& step, const TokenInputs& inputs,
                  const LayerCache& cache);
-void CheckBring(const LayerStep& step, const BringArgs& args,
+void CheckFetch(const LayerStep& step, const FetchArgs& args,
                 const LayerCache& cache);
-void CheckRead(const LayerStep& step, const ReadArgs& args,
-               const LayerCache& cache);
+void CheckAttend(const LayerStep& step, const AttendArgs& args,
+                 const LayerCache& cache);
 void CheckSelect(const LayerStep& step, const SelectArgs& args,
                  const LayerCache& cache);
-void CheckCombine(const LayerStep& step, const CombineArgs& args);
+void CheckMergeStates(const LayerStep& step, const MergeStatesArgs& args);
 void CheckSample(const SampleArgs& args);
 
 }  // namespace winnow

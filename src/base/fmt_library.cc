@@ -1,4 +1,4 @@
-// The compiled part of {fmt}, once, in this room. Debian has it as a shared
+// The compiled part of {fmt}, once, in this module. Debian has it as a shared
 // library alone, which a bare machine lacks; header-only, every file that
 // formats a message would compile all of it again (3 s of 4.5 s a file).
 #include <fmt/format-inl.h>

@@ -20,8 +20,8 @@ class Id {
   Rep value_ = 0;
 };
 
-// Which extent of a tier's pool: a page of one sequence over all layers.
-using ExtentId = Id<struct ExtentTag, uint32_t>;
+// Which KV block of a tier's pool: a page of one sequence over all layers.
+using KvBlockId = Id<struct KvBlockTag, uint32_t>;
 // Which request, never used again within a process.
 using SequenceId = Id<struct SequenceTag, uint64_t>;
 

@@ -8,12 +8,13 @@
 namespace winnow {
 namespace {
 
-static_assert(!std::is_convertible_v<int, ExtentId>);
-static_assert(!std::is_convertible_v<SequenceId, ExtentId>);
+static_assert(!std::is_convertible_v<int, KvBlockId>);
+static_assert(!std::is_convertible_v<SequenceId, KvBlockId>);
 
 TEST(IdsTest, OrderAndHash) {
-  EXPECT_LT(ExtentId(1), ExtentId(2));
-  std::unordered_set<ExtentId> ids = {ExtentId(1), ExtentId(1), ExtentId(2)};
+  EXPECT_LT(KvBlockId(1), KvBlockId(2));
+  std::unordered_set<KvBlockId> ids = {KvBlockId(1), KvBlockId(1),
+                                       KvBlockId(2)};
   EXPECT_EQ(ids.size(), 2u);
 }
 

@@ -15,7 +15,7 @@ constexpr size_t kNumParts = kMemoryReserveBytes / kMemoryReservePartBytes;
 std::mutex mutex;  // for what follows; nobody allocates under it
 bool is_kept = false;
 std::array<void*, kNumParts> parts = {};  // null: given, or never taken
-MemoryRoom* rooms = nullptr;
+MemoryReservation* rooms = nullptr;
 
 thread_local int num_that_may_lack = 0;
 
@@ -105,15 +105,15 @@ WorkMayLackMemory::WorkMayLackMemory() { ++num_that_may_lack; }
 
 WorkMayLackMemory::~WorkMayLackMemory() { --num_that_may_lack; }
 
-std::unique_ptr<MemoryRoom> MemoryRoom::Take(size_t num_bytes) {
+std::unique_ptr<MemoryReservation> MemoryReservation::Take(size_t num_bytes) {
   void* const data = Map(num_bytes);
   if (data == nullptr) return nullptr;
-  auto* const room = new (std::nothrow) MemoryRoom(data, num_bytes);
+  auto* const room = new (std::nothrow) MemoryReservation(data, num_bytes);
   if (room == nullptr) munmap(data, num_bytes);
-  return std::unique_ptr<MemoryRoom>(room);
+  return std::unique_ptr<MemoryReservation>(room);
 }
 
-MemoryRoom::MemoryRoom(void* data, size_t num_bytes)
+MemoryReservation::MemoryReservation(void* data, size_t num_bytes)
     : data_(data), num_bytes_(num_bytes) {
   const std::scoped_lock lock(mutex);
   next_ = rooms;
@@ -122,13 +122,13 @@ MemoryRoom::MemoryRoom(void* data, size_t num_bytes)
   rooms = this;
 }
 
-MemoryRoom::~MemoryRoom() {
+MemoryReservation::~MemoryReservation() {
   const std::scoped_lock lock(mutex);
   if (data_ != nullptr) Unmap();
 }
 
 // REQUIRES: mutex is held, and it has not been given away.
-void MemoryRoom::Unmap() {
+void MemoryReservation::Unmap() {
   munmap(data_, num_bytes_);
   data_ = nullptr;
   *self_ = next_;

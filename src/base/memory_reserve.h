@@ -4,11 +4,12 @@
 // Where `new` finds no memory, threads that serve all give a part of the
 // reserve back to the system and try again; a thread that does one request's
 // work gets std::bad_alloc, which ends that request. The Rust library can do
-// neither: what it may take is set aside before it is called (MemoryRoom), and
-// goes back when it finds none. All of it is address space that is never
-// touched: it costs no memory, and works where the system counts what is asked
-// for (limits of a process, strict overcommit). Of memory that the system has
-// promised to too many, nobody here is told: that is the bounds' part.
+// neither: what it may take is set aside before it is called
+// (MemoryReservation), and goes back when it finds none. All of it is address
+// space that is never touched: it costs no memory, and works where the system
+// counts what is asked for (limits of a process, strict overcommit). Of memory
+// that the system has promised to too many, nobody here is told: that is the
+// bounds' part.
 //
 // The handler of `new` is the process', and so is this.
 #ifndef WINNOW_BASE_MEMORY_RESERVE_H_
@@ -52,24 +53,24 @@ class WorkMayLackMemory {
 };
 
 // Set aside for what is about to be done, until this ends or memory does.
-class MemoryRoom {
+class MemoryReservation {
  public:
   // Null where the system has not that much.
-  static std::unique_ptr<MemoryRoom> Take(size_t num_bytes);
-  ~MemoryRoom();
-  MemoryRoom(const MemoryRoom&) = delete;
-  MemoryRoom& operator=(const MemoryRoom&) = delete;
+  static std::unique_ptr<MemoryReservation> Take(size_t num_bytes);
+  ~MemoryReservation();
+  MemoryReservation(const MemoryReservation&) = delete;
+  MemoryReservation& operator=(const MemoryReservation&) = delete;
 
  private:
   friend bool GiveMemoryAway() noexcept;
 
-  MemoryRoom(void* data, size_t num_bytes);
+  MemoryReservation(void* data, size_t num_bytes);
   void Unmap();
 
   void* data_;  // null: given away
   size_t num_bytes_;
-  MemoryRoom* next_;
-  MemoryRoom** self_;  // what points here
+  MemoryReservation* next_;
+  MemoryReservation** self_;  // what points here
 };
 
 }  // namespace winnow

@@ -84,9 +84,9 @@ TEST_F(MemoryReserveTest, PartsGoBackToTheSystem) {
 
 TEST_F(MemoryReserveTest, RoomsAreTheirsWhoCannotFailAndGoFirst) {
   constexpr size_t kRoomBytes = size_t{256} << 20;
-  auto first = MemoryRoom::Take(kRoomBytes);
-  auto second = MemoryRoom::Take(kRoomBytes);
-  auto third = MemoryRoom::Take(kRoomBytes);
+  auto first = MemoryReservation::Take(kRoomBytes);
+  auto second = MemoryReservation::Take(kRoomBytes);
+  auto third = MemoryReservation::Take(kRoomBytes);
   ASSERT_TRUE(first && second && third);
   // What `new` lacks is taken of the reserve alone.
   AskForTooMuch();
@@ -111,14 +111,14 @@ TEST_F(MemoryReserveTest, RoomsAreTheirsWhoCannotFailAndGoFirst) {
 }
 
 TEST_F(MemoryReserveTest, NoRoomIsTakenThatTheSystemHasNot) {
-  EXPECT_EQ(MemoryRoom::Take(kTooMuch), nullptr);
-  EXPECT_NE(MemoryRoom::Take(1), nullptr);
+  EXPECT_EQ(MemoryReservation::Take(kTooMuch), nullptr);
+  EXPECT_NE(MemoryReservation::Take(1), nullptr);
 }
 
 TEST(WithoutMemoryReserveTest, NothingIsGivenAndAllMayBegin) {
   EXPECT_TRUE(RetakeMemoryReserve());
   EXPECT_FALSE(GiveMemoryAway());
-  const auto room = MemoryRoom::Take(1);
+  const auto room = MemoryReservation::Take(1);
   ASSERT_NE(room, nullptr);
   EXPECT_TRUE(GiveMemoryAway());
   EXPECT_FALSE(GiveMemoryAway());

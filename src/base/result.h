@@ -1,7 +1,7 @@
 // Result<T>: a failure that the caller is meant to handle, as a value.
 //
 // Three failures, three ways: a bug stops the program (base/check.h), what is
-// expected is a Result, and nothing throws across rooms.
+// expected is a Result, and nothing throws across modules.
 #ifndef WINNOW_BASE_RESULT_H_
 #define WINNOW_BASE_RESULT_H_
 

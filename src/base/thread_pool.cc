@@ -16,7 +16,7 @@ constexpr uint64_t kOpen = uint64_t{1} << 31;
 constexpr uint64_t kJoinedMask = kOpen - 1;
 constexpr uint64_t kNextJob = uint64_t{1} << 32;
 // How long a thread waits before it sleeps: longer than the gap between two
-// verbs or than what one worker ends before another, shorter than a person or a
+// ops or than what one worker ends before another, shorter than a person or a
 // scheduler would notice. (To wake up took 30 to 80 us on virtual
 // CPUs, by a trace that is not kept.)
 constexpr std::chrono::microseconds kSpinTime{100};

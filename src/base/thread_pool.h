@@ -15,7 +15,7 @@ namespace winnow {
 // Owns num_workers() - 1 threads; the thread that calls ParallelFor is the
 // remaining worker, number 0. One thread at a time may call ParallelFor, and
 // not from inside an item. Between calls the threads spin for a tenth of
-// a millisecond, so that the verbs of a step follow one another without a
+// a millisecond, so that the ops of a step follow one another without a
 // system call, and then sleep. A call allocates nothing.
 class ThreadPool {
  public:

@@ -6,7 +6,7 @@
 #include "bench/bench_throughput.h"
 #include "bench/bench_tiers.h"
 #include "bench/ops/bench_decode.h"
-#include "bench/ops/bench_verbs.h"
+#include "bench/ops/bench_ops.h"
 #include "bench/roofs/bench_disk.h"
 #include "bench/roofs/bench_link.h"
 #include "bench/serve/bench_serve.h"
@@ -50,7 +50,7 @@ Status CheckModelOrShape(std::string_view command, const BenchFlags& flags) {
                    "bench {}: give either MODEL or --shape", command);
 }
 
-Status CheckVerbsFlags(const BenchFlags& flags) {
+Status CheckOpsFlags(const BenchFlags& flags) {
   if (!flags.layouts || flags.engine.device.starts_with("cuda")) return Ok{};
   return MakeError(ErrorCode::kInvalidArgument,
                    "--layouts is for --device cuda, --device is \"{}\"",
@@ -85,23 +85,23 @@ Command& AddStep(Command& bench, BenchFlags* flags) {
   return step;
 }
 
-Command& AddVerbs(Command& bench, BenchFlags* flags) {
-  Command& verbs = bench.AddCommand(
-      "verbs", "Each verb at a checkpoint's shapes, against its roof");
-  AddModelOrShape(verbs, flags);
-  AddCount(verbs, "--decode-context",
-           "Tokens that a decode Read attends (default 32768)", kMaxBenchTokens,
-           &flags->decode_context_tokens);
-  AddCount(verbs, "--prompt-context",
-           "Tokens of the prompt that Read attends (default 16384)",
+Command& AddOps(Command& bench, BenchFlags* flags) {
+  Command& ops = bench.AddCommand(
+      "ops", "Each op at a checkpoint's shapes, against its roof", "verbs");
+  AddModelOrShape(ops, flags);
+  AddCount(ops, "--decode-context",
+           "Tokens that a decode Attend attends (default 32768)",
+           kMaxBenchTokens, &flags->decode_context_tokens);
+  AddCount(ops, "--prompt-context",
+           "Tokens of the prompt that Attend attends (default 16384)",
            kMaxBenchTokens, &flags->prompt_context_tokens);
-  verbs.AddFlag({.name = "--layouts",
-                 .help = "On a GPU: also Read and Select with memory laid out "
-                         "otherwise",
-                 .values = Flag::Values::kNone},
-                Switch(&flags->layouts));
-  AddRoundsAndJson(verbs, flags);
-  return verbs;
+  ops.AddFlag({.name = "--layouts",
+               .help = "On a GPU: also Attend and Select with memory laid out "
+                       "otherwise",
+               .values = Flag::Values::kNone},
+              Switch(&flags->layouts));
+  AddRoundsAndJson(ops, flags);
+  return ops;
 }
 
 Command& AddPrefill(Command& bench, BenchFlags* flags) {
@@ -191,7 +191,7 @@ Command& AddTiers(Command& bench, BenchFlags* flags) {
       "tiers",
       "What tiers cost a decode step: requests that are resident, with a "
       "host's "
-      "pool that nobody uses, and with slots, in turn; and Bring's lookup");
+      "pool that nobody uses, and with slots, in turn; and Fetch's lookup");
   AddModelOrShape(tiers, flags);
   AddStepFlags(tiers, &flags->engine);
   tiers.AddFlag({.name = "--prompt-file",
@@ -300,12 +300,12 @@ Command& AddTables(Command& bench, BenchFlags* flags) {
 Command& AddBenchCommand(Command& program, BenchFlags* flags) {
   Command& bench =
       program.AddCommand("bench",
-                         "Measure this machine (step, verbs, "
+                         "Measure this machine (step, ops, "
                          "prefill, throughput, decode, tiers, disk, "
                          "link), or a server (serve); size tables "
                          "(tables)");
   flags->step_command = &AddStep(bench, flags);
-  flags->verbs_command = &AddVerbs(bench, flags);
+  flags->ops_command = &AddOps(bench, flags);
   flags->prefill_command = &AddPrefill(bench, flags);
   AddThroughput(bench, flags);
   flags->decode_command = &AddDecode(bench, flags);
@@ -322,9 +322,9 @@ Result<int> RunBench(const BenchFlags& flags) {
   if (flags.step_command->chosen()) {
     RETURN_IF_ERROR(CheckModelOrShape("step", flags));
     RETURN_IF_ERROR(CheckStepFlags(flags));
-  } else if (flags.verbs_command->chosen()) {
-    RETURN_IF_ERROR(CheckModelOrShape("verbs", flags));
-    RETURN_IF_ERROR(CheckVerbsFlags(flags));
+  } else if (flags.ops_command->chosen()) {
+    RETURN_IF_ERROR(CheckModelOrShape("ops", flags));
+    RETURN_IF_ERROR(CheckOpsFlags(flags));
     RETURN_IF_ERROR(CheckEngineFlags(flags.engine, /*selects=*/{}));
   } else if (flags.prefill_command->chosen()) {
     RETURN_IF_ERROR(CheckModelOrShape("prefill", flags));
@@ -349,7 +349,7 @@ Result<int> RunBench(const BenchFlags& flags) {
   }
   RETURN_IF_ERROR(CheckJsonFile(flags.engine));
   return flags.step_command->chosen()      ? RunBenchStep(flags)
-         : flags.verbs_command->chosen()   ? RunBenchVerbs(flags)
+         : flags.ops_command->chosen()     ? RunBenchOps(flags)
          : flags.prefill_command->chosen() ? RunBenchPrefill(flags)
          : flags.decode_command->chosen()  ? RunBenchDecode(flags)
          : flags.tiers_command->chosen()   ? RunBenchTiers(flags)

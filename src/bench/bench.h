@@ -1,4 +1,4 @@
-// winnow bench step | verbs | prefill | throughput | decode | tiers | disk |
+// winnow bench step | ops | prefill | throughput | decode | tiers | disk |
 // link: figures beside the machine's roof, or each other, measured in the same
 // run. winnow bench tables: bytes. winnow bench serve: a server's.
 #ifndef WINNOW_BENCH_BENCH_H_
@@ -14,7 +14,7 @@ namespace winnow {
 struct BenchFlags {
   EngineFlags engine;
   const Command* step_command = nullptr;  // the chosen one runs
-  const Command* verbs_command = nullptr;
+  const Command* ops_command = nullptr;
   const Command* prefill_command = nullptr;
   const Command* decode_command = nullptr;
   const Command* tiers_command = nullptr;

@@ -42,7 +42,7 @@ Status CheckPrefillFlags(const BenchFlags& flags) {
 
 Result<int> RunBenchPrefill(const BenchFlags& flags) {
   ASSIGN_OR_RETURN(std::unique_ptr<Backend> device, MakeBackend(flags.engine));
-  VerbTimesBackend backend(std::move(device));
+  OpTimesBackend backend(std::move(device));
   ASSIGN_OR_RETURN(const Model model,
                    OpenModelOrShape(backend, flags.engine, flags.shape));
   ASSIGN_OR_RETURN(const std::vector<PromptCell> cells,

@@ -47,17 +47,17 @@ Result<double> FirstTokenSeconds(Engine& engine, const Model& model,
 }
 
 Json RowOf(const PromptCell& cell, double first_token_seconds,
-           const VerbSeconds& verbs) {
+           const OpSeconds& ops) {
   return {{"select", cell.select},
           {"prompt", cell.prompt_tokens},
           {"chunk", cell.chunk_tokens},
           {"first_token_ms", first_token_seconds * 1e3},
           {"tokens_per_second", cell.prompt_tokens / first_token_seconds},
-          {"verbs_ms", verbs.sum() * 1e3},
-          {"products_share", verbs.products / verbs.sum()},
-          {"attention_share", verbs.attention / verbs.sum()},
-          {"choices_share", verbs.choices / verbs.sum()},
-          {"rest_share", verbs.rest / verbs.sum()}};
+          {"verbs_ms", ops.sum() * 1e3},
+          {"products_share", ops.products / ops.sum()},
+          {"attention_share", ops.attention / ops.sum()},
+          {"choices_share", ops.choices / ops.sum()},
+          {"rest_share", ops.rest / ops.sum()}};
 }
 
 }  // namespace
@@ -69,7 +69,7 @@ Status CheckPrompt(const Backend& backend, const Model& model,
   return CheckCell(engine_options, model, backend);
 }
 
-Result<Json> MeasurePrompt(VerbTimesBackend& backend, const Model& model,
+Result<Json> MeasurePrompt(OpTimesBackend& backend, const Model& model,
                            const PromptOptions& options,
                            const PromptCell& cell) {
   ASSIGN_OR_RETURN(const EngineOptions engine_options,
@@ -89,16 +89,16 @@ Result<Json> MeasurePrompt(VerbTimesBackend& backend, const Model& model,
   backend.Measure();
   const Result<double> measured =
       FirstTokenSeconds(*engine, model, options, cell);
-  const Result<VerbSeconds> verbs = backend.Take();
+  const Result<OpSeconds> ops = backend.Take();
   if (!measured.ok()) return measured.error();
-  if (!verbs.ok()) return verbs.error();
-  return RowOf(cell, Median(std::move(seconds)), *verbs);
+  if (!ops.ok()) return ops.error();
+  return RowOf(cell, Median(std::move(seconds)), *ops);
 }
 
 std::string PromptHeader() {
   return fmt::format(
       "{:>8} {:>7} {:>16} {:>10} {:>10} {:>9} {:>10} {:>8} {:>6}  {}\n",
-      "prompt", "chunk", "first token, ms", "tok/s", "verbs, ms", "products",
+      "prompt", "chunk", "first token, ms", "tok/s", "ops, ms", "products",
       "attention", "choices", "rest", "select");
 }
 

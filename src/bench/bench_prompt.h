@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/bench_cells.h"
-#include "bench/ops/bench_verb_times.h"
+#include "bench/ops/bench_op_times.h"
 
 namespace winnow {
 
@@ -28,11 +28,11 @@ Status CheckPrompt(const Backend& backend, const Model& model,
 //  first_token_ms     from the request to its first token: median of the
 //                     rounds
 //  tokens_per_second  of the prompt, by that
-//  verbs_ms           the same prompt once more, its verbs one after the other
+//  ops_ms           the same prompt once more, its ops one after the other
 //                     and each alone, by the device's clock: their sum
 //  products_share, attention_share, choices_share, rest_share
-//                     of that sum: see VerbSeconds
-Result<nlohmann::ordered_json> MeasurePrompt(VerbTimesBackend& backend,
+//                     of that sum: see OpSeconds
+Result<nlohmann::ordered_json> MeasurePrompt(OpTimesBackend& backend,
                                              const Model& model,
                                              const PromptOptions& options,
                                              const PromptCell& cell);

@@ -8,7 +8,7 @@
 namespace winnow {
 namespace {
 
-// A CPU on which each verb takes a time of its own, whatever it computes.
+// A CPU on which each op takes a time of its own, whatever it computes.
 class TimedCpu final : public ForwardingBackend {
  public:
   TimedCpu() : ForwardingBackend(MakeCpuBackend({.num_threads = 1})) {}
@@ -27,10 +27,10 @@ class TimedCpu final : public ForwardingBackend {
     num_products += 1;
     real().Linear(queue, args);
   }
-  void Read(Queue& queue, const LayerStep& step, const ReadArgs& args,
-            const LayerCache& cache) override {
+  void Attend(Queue& queue, const LayerStep& step, const AttendArgs& args,
+              const LayerCache& cache) override {
     seconds_ = 16;
-    real().Read(queue, step, args, cache);
+    real().Attend(queue, step, args, cache);
   }
   void Select(Queue& queue, const LayerStep& step, const SelectArgs& args,
               const LayerCache& cache) override {
@@ -54,7 +54,7 @@ class BenchPromptTest : public testing::Test {
   BenchPromptTest() {
     auto cpu = std::make_unique<TimedCpu>();
     cpu_ = cpu.get();
-    backend_ = std::make_unique<VerbTimesBackend>(std::move(cpu));
+    backend_ = std::make_unique<OpTimesBackend>(std::move(cpu));
     options_.engine.device = "cpu";
     options_.rounds = 2;
   }
@@ -62,11 +62,11 @@ class BenchPromptTest : public testing::Test {
   const std::unique_ptr<Model> model_ =
       LoadTinyModel(ReadTinyCase("llama"), Dtype::kBFloat16);
   TimedCpu* cpu_;
-  std::unique_ptr<VerbTimesBackend> backend_;
+  std::unique_ptr<OpTimesBackend> backend_;
   PromptOptions options_;
 };
 
-TEST_F(BenchPromptTest, SharesAreThoseOfVerbsOverAllChunks) {
+TEST_F(BenchPromptTest, SharesAreThoseOfOpsOverAllChunks) {
   const double layers = model_->config().num_layers;
   const PromptCell cell = {
       .select = "dense", .prompt_tokens = 90, .chunk_tokens = 40};
@@ -105,7 +105,7 @@ TEST_F(BenchPromptTest, EachRoundComputesThePromptAnew) {
   const PromptCell cell = {
       .select = "dense", .prompt_tokens = 64, .chunk_tokens = 64};
   ASSERT_TRUE(MeasurePrompt(*backend_, *model_, options_, cell).ok());
-  // To warm up, two rounds, and once more verb by verb.
+  // To warm up, two rounds, and once more op by op.
   EXPECT_EQ(cpu_->num_products, 4 * (4 * model_->config().num_layers + 1));
 }
 

@@ -48,7 +48,7 @@ Result<StepTimes> PromptlessBackend::Measure(
 
 void PromptlessBackend::Replay(Queue& queue, std::span<const std::byte> key,
                                const std::function<void()>& enqueue) {
-  // What leaves verbs out must not be what is recorded.
+  // What leaves ops out must not be what is recorded.
   if (leaves_out_) return enqueue();
   if (rounds_ > 0) {
     measured_ = Measure(queue, key, enqueue);
@@ -94,14 +94,15 @@ void PromptlessBackend::Select(Queue& queue, const LayerStep& step,
   if (!leaves_out_) real().Select(queue, step, args, cache);
 }
 
-void PromptlessBackend::Read(Queue& queue, const LayerStep& step,
-                             const ReadArgs& args, const LayerCache& cache) {
-  if (!leaves_out_) real().Read(queue, step, args, cache);
+void PromptlessBackend::Attend(Queue& queue, const LayerStep& step,
+                               const AttendArgs& args,
+                               const LayerCache& cache) {
+  if (!leaves_out_) real().Attend(queue, step, args, cache);
 }
 
-void PromptlessBackend::Combine(Queue& queue, const LayerStep& step,
-                                const CombineArgs& args) {
-  if (!leaves_out_) real().Combine(queue, step, args);
+void PromptlessBackend::MergeStates(Queue& queue, const LayerStep& step,
+                                    const MergeStatesArgs& args) {
+  if (!leaves_out_) real().MergeStates(queue, step, args);
 }
 
 }  // namespace winnow

@@ -48,10 +48,10 @@ class PromptlessBackend final : public ForwardingBackend {
               const LayerCache& cache) override;
   void Select(Queue& queue, const LayerStep& step, const SelectArgs& args,
               const LayerCache& cache) override;
-  void Read(Queue& queue, const LayerStep& step, const ReadArgs& args,
-            const LayerCache& cache) override;
-  void Combine(Queue& queue, const LayerStep& step,
-               const CombineArgs& args) override;
+  void Attend(Queue& queue, const LayerStep& step, const AttendArgs& args,
+              const LayerCache& cache) override;
+  void MergeStates(Queue& queue, const LayerStep& step,
+                   const MergeStatesArgs& args) override;
 
  private:
   explicit PromptlessBackend(std::unique_ptr<Backend> backend)

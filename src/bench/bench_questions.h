@@ -22,7 +22,7 @@ struct BenchQuestionsOptions {
 };
 
 // The first lines of a task file, of which each request of a cell has its own:
-// a question's tokens are fed as generated rows, so that what is chosen answers
+// a question's tokens are fed as decode rows, so that what is chosen answers
 // it.
 class BenchQuestions {
  public:

@@ -13,8 +13,8 @@ namespace winnow {
 
 int64_t BenchRequests::LayerBytes(const Shape& shape) {
   return shape.batch * PagesFor(shape.context_tokens) * shape.num_kv_heads *
-         MakeSliceFormat(shape.dtype, shape.head_dim, shape.head_dim)
-             .slice_bytes;
+         MakeHeadBlockFormat(shape.dtype, shape.head_dim, shape.head_dim)
+             .head_block_bytes;
 }
 
 Result<std::unique_ptr<BenchRequests>> BenchRequests::Create(
@@ -36,7 +36,7 @@ Result<std::unique_ptr<BenchRequests>> BenchRequests::Create(
     args.first_token = bench->from_nothing_;
     backend.Summarize(bench->queue(), bench->step_, args,
                       bench->CacheOf(layer));
-    bench->Index(layer);
+    bench->ClusterKeys(layer);
   }
   return bench;
 }
@@ -68,10 +68,10 @@ Status BenchRequests::MakeProgram() {
 }
 
 // Of a layer's page: K and V, and summaries where they lie beside these.
-int64_t BenchRequests::strip_bytes() const {
+int64_t BenchRequests::layer_block_bytes() const {
   int64_t head_bytes =
-      MakeSliceFormat(shape_.dtype, shape_.head_dim, shape_.head_dim)
-          .slice_bytes;
+      MakeHeadBlockFormat(shape_.dtype, shape_.head_dim, shape_.head_dim)
+          .head_block_bytes;
   if (shape_.summary_place == SummaryPlace::kBesideKv) {
     head_bytes += summaries_.layout.head_bytes;
   }
@@ -81,25 +81,25 @@ int64_t BenchRequests::strip_bytes() const {
 Status BenchRequests::TakeKv() {
   const int64_t pages = PagesFor(shape_.context_tokens);
   cache_.format =
-      MakeSliceFormat(shape_.dtype, shape_.head_dim, shape_.head_dim);
+      MakeHeadBlockFormat(shape_.dtype, shape_.head_dim, shape_.head_dim);
   cache_.num_kv_heads = shape_.num_kv_heads;
-  const int64_t extents = shape_.batch * pages;
+  const int64_t kv_blocks = shape_.batch * pages;
   const bool by_layer = shape_.pool_order == PoolOrder::kLayerMajor;
-  cache_.extent_stride_bytes =
-      strip_bytes() * (by_layer ? 1 : shape_.num_layers);
-  layer_stride_bytes_ = strip_bytes() * (by_layer ? extents : 1);
+  cache_.kv_block_stride_bytes =
+      layer_block_bytes() * (by_layer ? 1 : shape_.num_layers);
+  layer_stride_bytes_ = layer_block_bytes() * (by_layer ? kv_blocks : 1);
   if (shape_.value_place == ValuePlace::kApart) {
-    cache_.format.slice_bytes /= 2;
+    cache_.format.head_block_bytes /= 2;
     cache_.format.v_offset_bytes = layer_stride_bytes_ / 2;
-    cache_.extent_stride_bytes /= 2;
+    cache_.kv_block_stride_bytes /= 2;
   }
   ASSIGN_OR_RETURN(
-      const View strips,
+      const View layer_blocks,
       memory_.TakeRandom(shape_.dtype,
-                         {shape_.num_layers, extents,
-                          strip_bytes() / DtypeBytes(shape_.dtype)}));
-  cache_.strips = strips.data;
-  std::vector<uint32_t> table(static_cast<size_t>(extents));
+                         {shape_.num_layers, kv_blocks,
+                          layer_block_bytes() / DtypeBytes(shape_.dtype)}));
+  cache_.layer_blocks = layer_blocks.data;
+  std::vector<uint32_t> table(static_cast<size_t>(kv_blocks));
   std::iota(table.begin(), table.end(), 0u);
   std::shuffle(table.begin(), table.end(), std::mt19937(1));
   cache_.max_pages = static_cast<int>(pages);
@@ -120,21 +120,21 @@ Status BenchRequests::TakeRows() {
   for (int64_t row = 0; row < batch * rows; ++row) {
     requests.push_back(static_cast<int32_t>(row / rows));
   }
-  const int64_t prompt_rows = shape_.prompt_rows ? rows : 0;
+  const int64_t prefill_rows = shape_.prefill_rows ? rows : 0;
   step_.num_rows = static_cast<int>(batch * rows);
   step_.num_requests = shape_.batch;
-  step_.has_prompt_rows = shape_.prompt_rows;
-  step_.has_generated_rows = !shape_.prompt_rows;
+  step_.has_prefill_rows = shape_.prefill_rows;
+  step_.has_decode_rows = !shape_.prefill_rows;
   ASSIGN_OR_RETURN(step_.row_to_request, memory_.TakeIntegers(requests));
   ASSIGN_OR_RETURN(step_.first_row, take(0, rows));
   ASSIGN_OR_RETURN(step_.first_position, take(shape_.context_tokens - rows, 0));
   ASSIGN_OR_RETURN(step_.num_tokens, take(rows, 0));
-  ASSIGN_OR_RETURN(step_.num_prompt_rows, take(prompt_rows, 0));
+  ASSIGN_OR_RETURN(step_.num_prefill_rows, take(prefill_rows, 0));
   ASSIGN_OR_RETURN(first_token_, take(shape_.context_tokens - rows, 0));
   ASSIGN_OR_RETURN(from_nothing_, take(0, 0));
   const int64_t q_heads = shape_.num_q_heads, kv_heads = shape_.num_kv_heads;
   const int64_t dim = shape_.head_dim, all_rows = batch * rows;
-  const int64_t queries = shape_.prompt_rows ? 1 : shape_.num_layers;
+  const int64_t queries = shape_.prefill_rows ? 1 : shape_.num_layers;
   ASSIGN_OR_RETURN(
       q_, memory_.TakeRandom(shape_.dtype, {queries, all_rows, q_heads, dim}));
   ASSIGN_OR_RETURN(out_, memory_.Take(shape_.dtype, {all_rows, q_heads, dim}));
@@ -156,9 +156,9 @@ Status BenchRequests::TakeRows() {
 
 Status BenchRequests::TakeSummaries() {
   if (shape_.summary_place == SummaryPlace::kBesideKv) {
-    summaries_.rows =
-        cache_.strips + shape_.num_kv_heads * cache_.format.slice_bytes;
-    summaries_.segment_stride_bytes = cache_.extent_stride_bytes;
+    summaries_.rows = cache_.layer_blocks +
+                      shape_.num_kv_heads * cache_.format.head_block_bytes;
+    summaries_.segment_stride_bytes = cache_.kv_block_stride_bytes;
     summary_stride_bytes_ = layer_stride_bytes_;
     summaries_.segments = cache_.page_table;
     return Ok{};
@@ -198,7 +198,7 @@ Status BenchRequests::TakeLists() {
 
 LayerCache BenchRequests::CacheOf(int layer) const {
   LayerCache cache = cache_;
-  cache.strips += layer * layer_stride_bytes_;
+  cache.layer_blocks += layer * layer_stride_bytes_;
   return cache;
 }
 
@@ -227,8 +227,8 @@ View BenchRequests::QueryOf(int layer) const {
       .Reshape({out_.dim(0), out_.dim(1), out_.dim(2)});
 }
 
-ReadArgs BenchRequests::ArgsOf(int layer, const ReadSource& source) const {
-  ReadArgs args;
+AttendArgs BenchRequests::ArgsOf(int layer, const AttendSource& source) const {
+  AttendArgs args;
   args.q = QueryOf(layer);
   args.sources = {&source, 1};
   args.scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_dim));
@@ -262,13 +262,14 @@ void BenchRequests::Select(int layer) {
 }
 
 void BenchRequests::ReadPicks(int layer) {
-  const ReadSource source = {.kind = ReadSource::Kind::kPicks, .picks = lists_};
-  backend_.Read(queue(), step_, ArgsOf(layer, source), CacheOf(layer));
+  const AttendSource source = {.kind = AttendSource::Kind::kPicks,
+                               .picks = lists_};
+  backend_.Attend(queue(), step_, ArgsOf(layer, source), CacheOf(layer));
 }
 
 void BenchRequests::ReadEverything(int layer) {
-  const ReadSource source;
-  backend_.Read(queue(), step_, ArgsOf(layer, source), CacheOf(layer));
+  const AttendSource source;
+  backend_.Attend(queue(), step_, ArgsOf(layer, source), CacheOf(layer));
 }
 
 double BenchRequests::head_bytes() const {
@@ -305,7 +306,7 @@ double BenchRequests::kv_bytes() const {
 
 double BenchRequests::read_flops() const {
   const auto tokens = static_cast<double>(shape_.context_tokens);
-  const double pairs = shape_.prompt_rows ? tokens * (tokens + 1) / 2 : tokens;
+  const double pairs = shape_.prefill_rows ? tokens * (tokens + 1) / 2 : tokens;
   return 4 * pairs * shape_.batch * shape_.num_q_heads * shape_.head_dim;
 }
 

@@ -1,4 +1,4 @@
-// A batch of requests over some layers of one shape, for what verbs take on
+// A batch of requests over some layers of one shape, for what ops take on
 // any device.
 #ifndef WINNOW_BENCH_BENCH_REQUESTS_H_
 #define WINNOW_BENCH_BENCH_REQUESTS_H_
@@ -16,13 +16,13 @@ namespace winnow {
 // Owns the KV of requests of equal length, random numbers in pages in random
 // order, and what a selector keeps of it, of some layers: summaries, clusters,
 // random gates, choices that are made once, at the row before the step's; and a
-// step's rows: the last token of each request as a generated row, or each
-// request whole as prompt rows. Verbs are enqueued on its queue, and nothing is
+// step's rows: the last token of each request as a decode row, or each
+// request whole as prefill rows. Ops are enqueued on its queue, and nothing is
 // waited for.
 class BenchRequests {
  public:
-  // Which strips of the pool lie next to each other.
-  enum class PoolOrder { kLayerMajor, kExtentMajor };
+  // Which layer blocks of the pool lie next to each other.
+  enum class PoolOrder { kLayerMajor, kKvBlockMajor };
   // Where values lie: behind their page's keys (what the engine has), or behind
   // all of the layer's. The latter wants a layer-major pool and summaries
   // apart.
@@ -39,7 +39,7 @@ class BenchRequests {
     int batch = 1;
     int64_t context_tokens = 0;
     int num_layers = 1;
-    bool prompt_rows = false;
+    bool prefill_rows = false;
     std::string select = {};  // SPEC; empty: nothing is chosen
     PoolOrder pool_order = PoolOrder::kLayerMajor;
     ValuePlace value_place = ValuePlace::kBehindKeys;
@@ -66,15 +66,15 @@ class BenchRequests {
   // All that is kept, from the first token on: rows, and choices that end with
   // the context; clusters.
   void SummarizeAll(int layer);
-  void Index(int layer);
-  // Of what Select has estimated. Combine: of that and of as much again.
+  void ClusterKeys(int layer);
+  // Of what Select has estimated. MergeStates: of that and of as much again.
   // REQUIRES: the selector estimates.
   void ReadEstimates(int layer);
-  void Combine();
+  void MergeStates();
   void ReadPicks(int layer);
   void ReadEverything(int layer);
 
-  // Of one layer's verb, what must be moved at least: q, k and v that come,
+  // Of one layer's op, what must be moved at least: q, k and v that come,
   // what becomes of them; keys that are summarised; summaries; K and V.
   double append_bytes() const;
   double summarized_bytes() const;
@@ -104,7 +104,7 @@ class BenchRequests {
   Status TakeRows();
   Status MakeProgram();
   Status TakeSummaries();
-  int64_t strip_bytes() const;
+  int64_t layer_block_bytes() const;
   Status TakeLists();
   Status TakeGates();
   Status TakeFixed();
@@ -120,9 +120,9 @@ class BenchRequests {
   }
   // Summary rows of all requests and KV heads, of a layer.
   double num_rows(const SummaryRows& rows) const;
-  ReadArgs ArgsOf(int layer, const ReadSource& source) const;
+  AttendArgs ArgsOf(int layer, const AttendSource& source) const;
   int64_t rows_a_request() const {
-    return shape_.prompt_rows ? shape_.context_tokens : 1;
+    return shape_.prefill_rows ? shape_.context_tokens : 1;
   }
   double head_bytes() const;  // of one K or V
 
@@ -133,7 +133,7 @@ class BenchRequests {
   LayerCache cache_;  // of layer 0
   SelectProgram program_;
   SummaryTable summaries_;  // of layer 0
-  // From a layer's strips and summaries to the next one's.
+  // From a layer's layer blocks and summaries to the next one's.
   int64_t layer_stride_bytes_ = 0, summary_stride_bytes_ = 0;
   PickLists lists_, next_lists_;
   SlotTable slots_;  // as far as next ranks look at it

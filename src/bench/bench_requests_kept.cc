@@ -6,7 +6,7 @@
 
 namespace winnow {
 
-// Read and Combine of estimates take as much memory as these give.
+// Attend and MergeStates of estimates take as much memory as these give.
 Status BenchRequests::TakeEstimates() {
   const int64_t capacity = MaxEstimates(program_, shape_.context_tokens);
   if (capacity == 0) return Ok{};
@@ -115,32 +115,33 @@ void BenchRequests::SummarizeAll(int layer) {
   backend_.Summarize(queue(), step, args, CacheOf(layer));
 }
 
-void BenchRequests::Index(int layer) {
+void BenchRequests::ClusterKeys(int layer) {
   if (!has_clusters()) return;
   const LayerSelector selector = SelectorOf(layer);
-  backend_.Index(queue(), step_,
-                 {.selectors = {&selector, 1}, .first_token = from_nothing_},
-                 CacheOf(layer));
+  backend_.ClusterKeys(
+      queue(), step_,
+      {.selectors = {&selector, 1}, .first_token = from_nothing_},
+      CacheOf(layer));
 }
 
 void BenchRequests::ReadEstimates(int layer) {
   const LayerSelector selector = SelectorOf(layer);
-  const ReadSource source = {.kind = ReadSource::Kind::kEstimates,
-                             .picks = lists_,
-                             .selectors = {&selector, 1}};
-  ReadArgs args = ArgsOf(layer, source);
+  const AttendSource source = {.kind = AttendSource::Kind::kEstimates,
+                               .picks = lists_,
+                               .selectors = {&selector, 1}};
+  AttendArgs args = ArgsOf(layer, source);
   args.out = outs_[1];
   args.lse = lses_[1];
-  backend_.Read(queue(), step_, args, CacheOf(layer));
+  backend_.Attend(queue(), step_, args, CacheOf(layer));
 }
 
-void BenchRequests::Combine() {
-  backend_.Combine(queue(), step_,
-                   {.outs = outs_,
-                    .lses = lses_,
-                    .first_row = 0,
-                    .num_rows = step_.num_rows,
-                    .out = out_});
+void BenchRequests::MergeStates() {
+  backend_.MergeStates(queue(), step_,
+                       {.outs = outs_,
+                        .lses = lses_,
+                        .first_row = 0,
+                        .num_rows = step_.num_rows,
+                        .out = out_});
 }
 
 double BenchRequests::num_rows(const SummaryRows& rows) const {

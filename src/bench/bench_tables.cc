@@ -33,7 +33,8 @@ Result<Json> RowOf(const ModelConfig& config, const BenchCell& cell) {
   ASSIGN_OR_RETURN(const Selector selector, SelectorOf(config, cell));
   const FarRequests requests = {.num_requests = cell.batch,
                                 .context_tokens = cell.context_tokens};
-  const SlotRoom room = RoomFor(config, Dtype::kBFloat16, selector, requests);
+  const SlotCapacity room =
+      RoomFor(config, Dtype::kBFloat16, selector, requests);
   const SummaryCacheOptions summaries =
       SummariesOf(config, selector, room, cell.context_tokens);
   const KvTablesBytes bytes = KvTablesOf(room, summaries);

@@ -8,14 +8,14 @@
 #include "bench/bench_cells.h"
 #include "bench/bench_promptless.h"
 #include "bench/bench_tiers_side.h"
-#include "bench/ops/bench_bring.h"
+#include "bench/ops/bench_fetch.h"
 #include "bench/random_tokens.h"
 #include "bench/roofs/bench_folder.h"
 #include "bench/roofs/roof.h"
 #include "cli/command/loaded_model.h"
 #include "cli/command/output.h"
 #include "cli/task/prompts.h"
-#include "engine/residency/slot_room.h"
+#include "engine/residency/slot_capacity.h"
 #include "engine/selection/slot_tokens.h"
 #include "sparse/spec/selector.h"
 
@@ -52,7 +52,7 @@ class TiersBench {
 
   const BenchFlags& flags_;
   const BenchFolder folder_;
-  TimedBring* timed_ = nullptr;  // within backend_
+  TimedFetch* timed_ = nullptr;  // within backend_
   std::unique_ptr<PromptlessBackend> backend_;
   std::optional<Model> model_;
   Request request_;
@@ -60,7 +60,7 @@ class TiersBench {
   int num_choosing_layers_ = 0;
   int slot_tokens_ = 0;  // as its requests have them
   std::vector<std::unique_ptr<TiersSide>> sides_;
-  std::unique_ptr<BenchBring> lookup_;
+  std::unique_ptr<BenchFetch> lookup_;
   std::vector<double> lookups_;  // seconds a layer, by round
 };
 
@@ -70,7 +70,7 @@ Status TiersBench::Open() {
   ASSIGN_OR_RETURN(Model model,
                    OpenModelOrShape(*real, flags_.engine, flags_.shape));
   model_.emplace(std::move(model));
-  auto timed = std::make_unique<TimedBring>(std::move(real));
+  auto timed = std::make_unique<TimedFetch>(std::move(real));
   timed_ = timed.get();
   ASSIGN_OR_RETURN(backend_, PromptlessBackend::Create(
                                  std::move(timed), *model_,
@@ -179,12 +179,12 @@ void TiersBench::CheckAnswers() {
 }
 
 Json TiersBench::RowOf(TiersSide& side) {
-  std::vector<double> steps, ratios, bring_shares;
+  std::vector<double> steps, ratios, fetch_shares;
   for (size_t i = 0; i < side.turns().size(); ++i) {
-    const auto& [step, bring] = side.turns()[i];
+    const auto& [step, fetch] = side.turns()[i];
     steps.push_back(step);
     ratios.push_back(sides_[0]->turns()[i].step_seconds / step);
-    bring_shares.push_back(bring / step);
+    fetch_shares.push_back(fetch / step);
   }
   Json row = {{"tiers", side.tiers().name},
               {"step_ms", Median(steps) * 1e3},
@@ -197,17 +197,16 @@ Json TiersBench::RowOf(TiersSide& side) {
     sum.misses += kv.misses;
     sum.hints += kv.hints;
     sum.fetched_bytes += kv.fetched_bytes;
-    sum.num_generated_rows += kv.num_generated_rows;
+    sum.num_decode_rows += kv.num_decode_rows;
   }
-  const auto a_row = [rows = static_cast<double>(std::max<int64_t>(
-                          1, sum.num_generated_rows))](int64_t count) {
-    return static_cast<double>(count) / rows;
-  };
+  const auto a_row =
+      [rows = static_cast<double>(std::max<int64_t>(1, sum.num_decode_rows))](
+          int64_t count) { return static_cast<double>(count) / rows; };
   row["picks_a_row"] = a_row(sum.picks);
   row["misses_a_row"] = a_row(sum.misses);
   row["hints_a_row"] = a_row(sum.hints);
   row["fetched_bytes_a_row"] = a_row(sum.fetched_bytes);
-  row["bring_share_of_step"] = Median(bring_shares);
+  row["bring_share_of_step"] = Median(fetch_shares);
   return row;
 }
 
@@ -234,7 +233,7 @@ Result<Json> TiersBench::Run() {
       static_cast<int>(std::ranges::count(selector.dense, false));
   slot_tokens_ = SlotTokensOf(selector).value_or(kPageTokens);
   for (const Tiers& each : tiers) RETURN_IF_ERROR(AddSide(each));
-  ASSIGN_OR_RETURN(lookup_, BenchBring::Create(
+  ASSIGN_OR_RETURN(lookup_, BenchFetch::Create(
                                 *backend_, {.num_kv_heads = config.num_kv_heads,
                                             .head_dim = config.head_dim,
                                             .dtype = model_->dtype(),

@@ -14,7 +14,7 @@ Status CheckTiersFlags(const BenchFlags& flags);
 // cache budget, whose requests have slots. In each round every engine takes its
 // turn of some steps, in another order each time; a round's figures are ratios
 // to the first engine's turn in it, and what is printed are their medians. All
-// must draw the same tokens. Beside them Bring's lookup, where nothing is
+// must draw the same tokens. Beside them Fetch's lookup, where nothing is
 // missing, of 2,048 picks a request in all layers that choose, as a share of
 // the first engine's step. On the CPU alone.
 // REQUIRES: CheckTiersFlags found nothing.

@@ -58,13 +58,13 @@ Result<std::vector<Tiers>> TiersOf(const BenchFlags& flags) {
   return all;
 }
 
-void TimedBring::Bring(Queue& queue, const LayerStep& step,
-                       const BringArgs& args, const LayerCache& cache) {
-  seconds_ += SecondsOf([&] { real().Bring(queue, step, args, cache); });
+void TimedFetch::Fetch(Queue& queue, const LayerStep& step,
+                       const FetchArgs& args, const LayerCache& cache) {
+  seconds_ += SecondsOf([&] { real().Fetch(queue, step, args, cache); });
 }
 
 Result<std::unique_ptr<TiersSide>> TiersSide::Create(
-    Backend& backend, TimedBring& timed, const Model& model,
+    Backend& backend, TimedFetch& timed, const Model& model,
     const EngineOptions& options, Tiers tiers,
     std::unique_ptr<DiskStore> disk) {
   std::unique_ptr<TiersSide> side(new TiersSide(timed, std::move(tiers)));
@@ -104,7 +104,7 @@ Status TiersSide::TakeTurn(int num_steps) {
   const double seconds = SecondsOf([&] { status = TakeSteps(num_steps); });
   RETURN_IF_ERROR(status);
   turns_.push_back({.step_seconds = seconds / num_steps,
-                    .bring_seconds = timed_.TakeSeconds() / num_steps});
+                    .fetch_seconds = timed_.TakeSeconds() / num_steps});
   return Ok{};
 }
 

@@ -28,14 +28,14 @@ struct Tiers {
 // budget and kind of hints of the flags.
 Result<std::vector<Tiers>> TiersOf(const BenchFlags& flags);
 
-// Says what Bring takes, fetches included. REQUIRES: verbs have ended when they
+// Says what Fetch takes, fetches included. REQUIRES: ops have ended when they
 // return.
-class TimedBring final : public ForwardingBackend {
+class TimedFetch final : public ForwardingBackend {
  public:
-  explicit TimedBring(std::unique_ptr<Backend> real)
+  explicit TimedFetch(std::unique_ptr<Backend> real)
       : ForwardingBackend(std::move(real)) {}
 
-  void Bring(Queue& queue, const LayerStep& step, const BringArgs& args,
+  void Fetch(Queue& queue, const LayerStep& step, const FetchArgs& args,
              const LayerCache& cache) override;
   // Since the last call.
   double TakeSeconds() { return std::exchange(seconds_, 0); }
@@ -45,17 +45,17 @@ class TimedBring final : public ForwardingBackend {
 };
 
 // Owns an engine, its requests, and what its turns took. REQUIRES: the backend,
-// whose Bring `timed` is, and the model outlive it.
+// whose Fetch `timed` is, and the model outlive it.
 class TiersSide {
  public:
   // A step's seconds, mean over a turn's steps.
   struct Turn {
-    double step_seconds = 0, bring_seconds = 0;
+    double step_seconds = 0, fetch_seconds = 0;
   };
 
   // `disk`: null where the tiers have none.
   static Result<std::unique_ptr<TiersSide>> Create(
-      Backend& backend, TimedBring& timed, const Model& model,
+      Backend& backend, TimedFetch& timed, const Model& model,
       const EngineOptions& options, Tiers tiers,
       std::unique_ptr<DiskStore> disk);
 
@@ -69,12 +69,12 @@ class TiersSide {
   Status TakeTurn(int num_steps);
 
  private:
-  TiersSide(TimedBring& timed, Tiers tiers)
+  TiersSide(TimedFetch& timed, Tiers tiers)
       : timed_(timed), tiers_(std::move(tiers)) {}
 
   Status TakeSteps(int num_steps);
 
-  TimedBring& timed_;
+  TimedFetch& timed_;
   const Tiers tiers_;
   std::unique_ptr<Engine> engine_;
   std::optional<CellRequests> requests_;

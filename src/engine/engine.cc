@@ -14,7 +14,7 @@ Engine::Engine(Backend& backend, const Model& model,
     : backend_(backend),
       model_(model),
       options_(options),
-      num_pages_(cache->pool().options().num_extents),
+      num_pages_(cache->pool().options().num_kv_blocks),
       limits_({.vocab_size = model.config().vocab_size,
                .max_model_len = options.max_model_len,
                .num_selectors = static_cast<int>(options.selectors.size()),
@@ -24,7 +24,7 @@ Engine::Engine(Backend& backend, const Model& model,
                .scores_prompts = options.max_scored_rows > 0}),
       cache_(std::move(cache)),
       host_(std::move(host)),
-      kv_(num_pages_, kPageTokens, host_ ? host_->num_extents() : 0),
+      kv_(num_pages_, kPageTokens, host_ ? host_->num_kv_blocks() : 0),
       looks_ahead_(
           options.looks_ahead.value_or(backend.attributes().runs_behind)),
       sequence_of_([this](SequenceId id) { return Find(id); }),
@@ -230,10 +230,10 @@ void Engine::Finish(SequenceId id, FinishReason reason,
     if (IsUnderWay(id)) kv_.Truncate(id, sequence.num_computed());
     const int selector = sequence.request().selector;
     if (selector >= 0) selectors_->Close(selector, id);
-    int64_t num_extents = kv_.NumWhole(id);
-    if (slots_) num_extents += slots_->NumSlotExtents(id);
-    if (kv_.has_loan(id)) num_extents += std::ssize(kv_.loan(id).extents);
-    completion.kv.device_bytes = num_extents * limits_.page_bytes;
+    int64_t num_kv_blocks = kv_.NumWhole(id);
+    if (slots_) num_kv_blocks += slots_->NumSlotKvBlocks(id);
+    if (kv_.has_loan(id)) num_kv_blocks += std::ssize(kv_.loan(id).kv_blocks);
+    completion.kv.device_bytes = num_kv_blocks * limits_.page_bytes;
     completion.kv.host_bytes = kv_.NumOnHost(id) * limits_.page_bytes;
     // A step that failed, or drew nothing, may have left anything.
     const bool leaves_pages =
@@ -323,7 +323,7 @@ void Engine::OpenFork(Sequence& sequence) {
   if (Get(prefix).request().selector == selector) {
     selectors_->Fork(selector, prefix, id,
                      {.num_tokens = sequence.num_prompt_tokens(),
-                      .num_rows = sequence.num_prompt_rows()});
+                      .num_rows = sequence.num_prefill_rows()});
   } else {
     selectors_->Open(selector, id, FindForkShared(sequence.request()));
   }
@@ -336,7 +336,7 @@ SharedSummaries Engine::FindForkShared(const Request& fork) const {
                                 kv_.pages(*fork.prefix).first(num_full));
 }
 
-// What is cached is copied to the strips layer by layer, from the host.
+// What is cached is copied to the layer blocks layer by layer, from the host.
 void Engine::OpenLayerwise(Sequence& sequence) {
   const Request& request = sequence.request();
   const PrefixHit hit = prefixes_->FindFar(

@@ -46,7 +46,7 @@ class Engine {
   // Takes a request in. Fails where it can never run: its fields are out of
   // range, or it is longer than the context or the pool. One whose selector can
   // do with slots may be longer than the device's pool: it is read layer by
-  // layer (LayerwisePrompts), and never gives way.
+  // layer (LayerwisePrompts), and is never preempted.
   // REQUIRES: observer lives until its OnFinish.
   // A request with a prefix shares its pages, and waits until they are read.
   // REQUIRES: request.prefix, if any, is added and not released, and the prompt
@@ -84,7 +84,7 @@ class Engine {
   void MoveFrame(SequenceId id, int from_layer, int to_layer);
   // Takes up to `num_pages` off the device that no request holds, as shortage
   // does.
-  void EvictIdle(int64_t num_pages);
+  void ReclaimIdle(int64_t num_pages);
 
   // What there is to do behind a step.
   enum class Progress : uint8_t {
@@ -151,8 +151,8 @@ class Engine {
   // layer by layer, or only held.
   int64_t NumTablePages(const Sequence& sequence, const StepPlan& plan) const;
   bool HasTablePages(const StepPlan& plan) const;
-  // Of whom one must give way, as page tables or summaries have no room for the
-  // plan; empty where they have.
+  // Of these requests one must be preempted, as page tables or summaries have
+  // no room for the plan; empty where they have.
   std::vector<SequenceSnapshot> InTheWayOf(const StepPlan& plan) const;
   Status AddDisk(std::unique_ptr<DiskStore> store);
   // As they are, or will be when the last step under way has landed.
@@ -167,10 +167,10 @@ class Engine {
   // the host.
   bool WaitsToLand(const Sequence& sequence) const;
   void PreemptFor(StepPlan& plan);
-  // Requests give up whole pages, so that so many more extents are free; false
-  // where they cannot.
+  // Requests give up whole pages, so that so many more KV blocks are free;
+  // false where they cannot.
   bool MakeRoom(int64_t num_wanted);
-  // Requests get back whole pages, while so many extents are to spare.
+  // Requests get back whole pages, while so many KV blocks are to spare.
   void UseRoom(int64_t num_spare);
   void CountShared(ScheduleInput& input) const;
   // False where it shares its prefix's summaries, if any.
@@ -262,7 +262,7 @@ class Engine {
   KvCache kv_;
   std::unique_ptr<SelectorSet> selectors_;
   std::unique_ptr<PrefixCache> prefixes_;
-  std::unique_ptr<RequestSlots> slots_;  // null: none; holds extents of kv_
+  std::unique_ptr<RequestSlots> slots_;  // null: none; holds KV blocks of kv_
   std::unique_ptr<LayerwisePrompts> layerwise_;  // null where slots_ is
   std::unique_ptr<Runner> runner_;
   std::unique_ptr<DiskPrefixes> disk_;  // null: none; holds pages of kv_

@@ -8,9 +8,9 @@
 
 namespace winnow {
 
-// KV that went from one tier to the next, each time that it did: pages, strips
-// of them and pieces. What passes through the host's memory on its way between
-// device and disk counts on both parts of its way.
+// KV that went from one tier to the next, each time that it did: pages, layer
+// blocks of them and pieces. What passes through the host's memory on its way
+// between device and disk counts on both parts of its way.
 struct KvTraffic {
   int64_t device_to_host_bytes = 0;
   int64_t host_to_device_bytes = 0;
@@ -22,12 +22,12 @@ struct KvTraffic {
 // have ended, those that run, and of nobody's pages.
 struct EngineCounters {
   int64_t num_rows = 0;         // that have come through all layers
-  int64_t num_preemptions = 0;  // times that a request gave way
+  int64_t num_preemptions = 0;  // times that a request was preempted
   // Prompts of requests that look for cached pages, when they start, and what
   // they found, on whatever tier.
   int64_t num_looked_up_tokens = 0;
   int64_t num_found_tokens = 0;
-  BroughtPieces brought;  // of rows that landed
+  FetchedPieces brought;  // of rows that landed
   KvTraffic traffic;
   // Times that whole pages came from the host or the disk for a request: when
   // it started, when it came back, or when it was made whole again.

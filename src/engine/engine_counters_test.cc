@@ -11,15 +11,15 @@
 #include "backend/forwarding.h"
 #include "base/faulty_folder.h"
 #include "base/passing_folder.h"
-#include "engine/testing/bits_listener.h"
 #include "engine/testing/engine_case.h"
+#include "engine/testing/recording_observer.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
 namespace {
 
 // Counts what is copied between the device's KV and the host's, by where it
-// lies: pages, and strips of those that are read layer by layer.
+// lies: pages, and layer blocks of those that are read layer by layer.
 class CopyCounter final : public ForwardingBackend {
  public:
   using ForwardingBackend::ForwardingBackend;
@@ -124,7 +124,7 @@ class EngineCountersTest : public testing::Test {
     return TinyRequest(golden_, which, num_tokens, max_tokens, selector);
   }
   static Completion Run(Engine& engine, const Request& request) {
-    BitsListener listener;
+    RecordingObserver listener;
     const Result<SequenceId> id = engine.Add(request, &listener);
     CHECK(id.ok(), "{}", id.error().message);
     while (StepOf(engine)) {
@@ -223,8 +223,9 @@ TEST_F(EngineCountersTest, TheDisksBytesAreThoseOfWhoIsThere) {
   ExpectCopies(*engine);
 }
 
-// Ten pages where there are seven: nine go to the host strip by strip, the last
-// full one when it has been read; then one that is filled while it generates.
+// Ten pages where there are seven: nine go to the host layer block by layer
+// block, the last full one when it has been read; then one that is filled while
+// it generates.
 TEST_F(EngineCountersTest, APromptLargerThanThePoolIsWrittenOnce) {
   model_ = LoadTinyModel(golden_ = WithLayers(golden_, 8), Dtype::kFloat32);
   const std::unique_ptr<Engine> engine = MakeEngine(6, 20);
@@ -261,7 +262,7 @@ TEST_F(EngineCountersTest, TheLinksRateIsMeasuredWhereNobodyKnowsIt) {
 TEST_F(EngineCountersTest, WhoIsCancelledWhileTheDiskReadsHasWaited) {
   Run(*MakeEngine(40, 0, OpenDisk()), Ask(1, 150, 6));
   const std::unique_ptr<Engine> engine = MakeEngine(40, 0, OpenDisk());
-  BitsListener listener;
+  RecordingObserver listener;
   const SequenceId id = engine->Add(Ask(1, 150, 6), &listener).value();
   while (engine->kv().num_sequences() == 0) StepOf(*engine);
   engine->Cancel(id);
@@ -280,8 +281,8 @@ struct Totals {
   EngineCounters counters;
 };
 
-// Requests at random in little room, which give way, leave the device and come
-// back when they are told to.
+// Requests at random in little room, which are preempted, leave the device and
+// come back when they are told to.
 class EngineCountersOracleTest : public EngineCountersTest {
  protected:
   void SetUp() override {
@@ -297,7 +298,7 @@ class EngineCountersOracleTest : public EngineCountersTest {
     return Ask(Below(3), 40 + Below(130), 1 + Below(60), Below(5) - 1);
   }
   void Disturb(Engine& engine, const std::vector<SequenceId>& ids) {
-    if (Below(6) == 0) engine.EvictIdle(Below(4));
+    if (Below(6) == 0) engine.ReclaimIdle(Below(4));
     if (ids.empty()) return;
     const SequenceId id =
         ids[static_cast<size_t>(Below(static_cast<int>(ids.size())))];
@@ -309,7 +310,7 @@ class EngineCountersOracleTest : public EngineCountersTest {
     if (Below(60) == 0) engine.Cancel(id);
   }
   std::vector<Completion> RunAny(Engine& engine) {
-    std::vector<BitsListener> listeners(10);
+    std::vector<RecordingObserver> listeners(10);
     std::vector<SequenceId> ids;
     bool more = true;
     while (more || ids.size() < listeners.size()) {
@@ -320,7 +321,7 @@ class EngineCountersOracleTest : public EngineCountersTest {
       more = StepOf(engine);
     }
     std::vector<Completion> completions;
-    for (const BitsListener& listener : listeners) {
+    for (const RecordingObserver& listener : listeners) {
       EXPECT_TRUE(listener.finished);
       completions.push_back(listener.completion);
     }

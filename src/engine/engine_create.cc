@@ -13,23 +13,23 @@ namespace {
 Result<std::unique_ptr<DeviceCache>> MakeCache(Backend& backend,
                                                const Model& model,
                                                const EngineOptions& options,
-                                               const TableRoom& room,
+                                               const TableCapacity& room,
                                                std::optional<int> slot_tokens) {
   const ModelConfig& config = model.config();
   DeviceCacheOptions cache;
   cache.format =
-      MakeSliceFormat(model.dtype(), config.head_dim, config.head_dim);
+      MakeHeadBlockFormat(model.dtype(), config.head_dim, config.head_dim);
   cache.format.slot_tokens = slot_tokens.value_or(kPageTokens);
   cache.num_layers = config.num_layers;
   cache.num_kv_heads = config.num_kv_heads;
-  cache.num_extents = room.num_extents;
+  cache.num_kv_blocks = room.num_kv_blocks;
   cache.max_requests = options.max_num_seqs;
   // Where there are slots, a request may have more pages than the device.
   cache.max_pages_per_request =
       static_cast<int>(PagesFor(options.max_model_len));
   if (!slot_tokens) {
     cache.max_pages_per_request = static_cast<int>(
-        std::min<int64_t>(room.num_extents, cache.max_pages_per_request));
+        std::min<int64_t>(room.num_kv_blocks, cache.max_pages_per_request));
   }
   cache.num_table_pages =
       std::min(NumTablePages(room),
@@ -78,10 +78,10 @@ Result<std::unique_ptr<Engine>> Engine::Create(
                    KvPagesOf(options, model, backend.attributes()));
   ASSIGN_OR_RETURN(const int64_t num_host_pages,
                    HostPagesOf(options, model, backend.attributes()));
-  TableRoom room = {.num_extents = num_pages,
-                    .num_host_extents = num_host_pages,
-                    .max_sequences = options.max_num_seqs,
-                    .max_sharers = options.max_table_sharers};
+  TableCapacity room = {.num_kv_blocks = num_pages,
+                        .num_host_kv_blocks = num_host_pages,
+                        .max_sequences = options.max_num_seqs,
+                        .max_sharers = options.max_table_sharers};
   const SelectorSetOptions selector_options = {
       .specs = options.selectors,
       .max_model_len = options.max_model_len,
@@ -96,13 +96,13 @@ Result<std::unique_ptr<Engine>> Engine::Create(
     RETURN_IF_ERROR(
         selectors->AddHints(backend, model, selector_options, options.hints));
   }
-  if (!slot_tokens) room.num_host_extents = 0;
+  if (!slot_tokens) room.num_host_kv_blocks = 0;
   ASSIGN_OR_RETURN(std::unique_ptr<DeviceCache> cache,
                    MakeCache(backend, model, options, room, slot_tokens));
   std::unique_ptr<HostPool> host;
   if (num_host_pages > 0) {
     ASSIGN_OR_RETURN(host, HostPool::Create(backend, cache->pool(),
-                                            {.num_extents = num_host_pages}));
+                                            {.num_kv_blocks = num_host_pages}));
   }
   std::unique_ptr<Engine> engine(
       new Engine(backend, model, options, std::move(cache), std::move(host)));

@@ -4,7 +4,7 @@
 
 #include "base/ids.h"
 #include "base/size_text.h"
-#include "cache/host/strip_pool.h"
+#include "cache/host/layer_block_pool.h"
 
 namespace winnow {
 namespace {
@@ -106,7 +106,7 @@ Result<int64_t> KvPagesOf(const EngineOptions& options, const Model& model,
   }
   ASSIGN_OR_RETURN(
       const int64_t num_pages,
-      ExtentsIn(options.device_kv_bytes, PageBytes(model), "device-kv"));
+      KvBlocksIn(options.device_kv_bytes, PageBytes(model), "device-kv"));
   const int64_t left_bytes = MemoryLeft(attributes, model);
   if (num_pages * PageBytes(model) > left_bytes) {
     return MakeError(ErrorCode::kResourceExhausted,
@@ -123,7 +123,7 @@ Result<int64_t> HostPagesOf(const EngineOptions& options, const Model& model,
   if (options.host_kv_bytes == 0) return 0;
   ASSIGN_OR_RETURN(
       const int64_t num_pages,
-      ExtentsIn(options.host_kv_bytes, PageBytes(model), "host-kv"));
+      KvBlocksIn(options.host_kv_bytes, PageBytes(model), "host-kv"));
   const int64_t left_bytes = std::max<int64_t>(
       0, MemoryLeft(attributes, model) - options.device_kv_bytes);
   if (attributes.device_is_host && num_pages * PageBytes(model) > left_bytes) {

@@ -16,7 +16,7 @@
 #include "engine/schedule/scheduler.h"
 #include "engine/selection/selector_set.h"
 #include "kv/slot_budget.h"
-#include "kv/table_room.h"
+#include "kv/table_capacity.h"
 #include "model/forward/model.h"
 
 namespace winnow {
@@ -29,7 +29,7 @@ struct EngineOptions {
   int max_model_len = 0;  // tokens a sequence may reach; 0: the model's limit
   int max_num_seqs = 16;  // running at once
   int max_num_batched_tokens = 2048;      // rows a step
-  int max_table_sharers = kTableSharers;  // kv/table_room.h
+  int max_table_sharers = kTableSharers;  // kv/table_capacity.h
   // That prompts may make a step last for requests beside them that generate,
   // as it is foretold; 0: however long.
   double max_step_ms = 0;
@@ -66,7 +66,7 @@ struct EngineOptions {
   bool prefix_caching = true;
   int layers_per_step = 0;  // 0: all; else prompts run layer range by range
   // Whether a step is launched before the one ahead of it has been read back.
-  // None: where the device's verbs return before they have run.
+  // None: where the device's ops return before they have run.
   std::optional<bool> looks_ahead = {};
   // What requests may choose with (sparse/spec/selector.h), by
   // Request::selector.

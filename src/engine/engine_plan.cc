@@ -1,4 +1,4 @@
-// The engine's planning: who starts, who gives up pages, who gives way.
+// The engine's planning: who starts, who gives up pages, who is preempted.
 #include <algorithm>
 
 #include "engine/engine.h"
@@ -66,7 +66,7 @@ void Engine::CountSegments(const Sequence& sequence, int num_outputs,
 void Engine::CountLayerwise(const Sequence& sequence,
                             SequenceSnapshot& snapshot) const {
   const Request& request = sequence.request();
-  const LayerRoom room = layerwise_->RoomOf(request);
+  const LayerCapacity room = layerwise_->RoomOf(request);
   const bool is_read = sequence.num_computed() > 0;
   snapshot.life_pages = is_read ? room.num_decoding() : room.num_most();
   if (!sequence.admitted()) {
@@ -116,7 +116,7 @@ void Engine::CountShared(ScheduleInput& input) const {
     }
     // What it begins with takes nothing off what it is lent.
     if (first.layerwise) return;
-    const std::vector<ExtentId> near = prefixes_->NearPages(Get(first.id));
+    const std::vector<KvBlockId> near = prefixes_->NearPages(Get(first.id));
     first.shared_pages = kv_.prefixes().NumUsed(near);
     if (first.selector >= 0) {
       const SharedSummaries shared =
@@ -165,11 +165,11 @@ bool Engine::WaitsToLand(const Sequence& sequence) const {
   if (!sequence.admitted()) return false;
   const SequenceId id = sequence.id();
   return sequence.request().is_watched || sequence.layerwise() ||
-         kv_.NumFar(id) > 0 || (slots_ && slots_->NumSlotExtents(id) > 0);
+         kv_.NumFar(id) > 0 || (slots_ && slots_->NumSlotKvBlocks(id) > 0);
 }
 
-// Whoever comes, gives way or gives up pages does so when nothing is under way,
-// and pages come from a disk or go to it then alone.
+// Whoever comes, is preempted or gives up pages does so when nothing is under
+// way, and pages come from a disk or go to it then alone.
 std::optional<StepPlan> Engine::PlanAhead() const {
   if (!looks_ahead_ || (disk_ && disk_->is_busy()) ||
       (slots_ && options_.cache_budget) ||
@@ -238,7 +238,7 @@ std::vector<SequenceSnapshot> Engine::InTheWayOf(const StepPlan& plan) const {
   return sequences;
 }
 
-// Where whole lives are promised nobody ever lacks room. Whoever gives way
+// Where whole lives are promised nobody ever lacks room. Whoever is preempted
 // does not come back in the same step.
 void Engine::PreemptFor(StepPlan& plan) {
   if (!host_) return;
@@ -331,8 +331,8 @@ void Engine::WriteBehind() {
            std::max<int64_t>(1, kWriteBehindBytes / limits_.page_bytes)});
 }
 
-void Engine::EvictIdle(int64_t num_pages) {
-  while (num_pages-- > 0 && kv_.EvictIdle()) {
+void Engine::ReclaimIdle(int64_t num_pages) {
+  while (num_pages-- > 0 && kv_.ReclaimIdle()) {
   }
 }
 

@@ -47,10 +47,10 @@ Status Engine::BeginRates() {
 Status Engine::MeasureLink() {
   const int64_t num_pages =
       std::min({std::max<int64_t>(kMeasuredBytes / limits_.page_bytes, 1),
-                num_pages_, host_->num_extents()});
+                num_pages_, host_->num_kv_blocks()});
   std::vector<TierCopy> copies;
   for (int64_t i = 0; i < num_pages; ++i) {
-    const ExtentId page(static_cast<uint32_t>(i));
+    const KvBlockId page(static_cast<uint32_t>(i));
     copies.push_back({TierCopy::Direction::kToDevice, page, page});
   }
   const auto num_bytes = static_cast<double>(num_pages * limits_.page_bytes);

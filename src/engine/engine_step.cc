@@ -137,7 +137,7 @@ bool Engine::IsUnderWay(SequenceId id) const {
 void Engine::CountReads(const StepItem& item, std::span<const float> shares,
                         Sequence& sequence) const {
   const int first = std::max(
-      {item.first_token, sequence.num_prompt_rows(), sequence.num_counted()});
+      {item.first_token, sequence.num_prefill_rows(), sequence.num_counted()});
   const int end = item.first_token + item.num_tokens;
   const int selector = sequence.request().selector;
   int num_chosen_layers = 0;

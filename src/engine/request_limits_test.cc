@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "engine/testing/nobody.h"
+#include "engine/testing/null_observer.h"
 
 namespace winnow {
 namespace {
@@ -130,7 +130,7 @@ TEST(RequestLimitsTest, APrefixHasRoomForAForkBesides) {
 }
 
 TEST(RequestLimitsTest, AForkKeepsWithinItsPrefix) {
-  Nobody nobody;
+  NullObserver nobody;
   const auto prefix = Sequence::MakePrefix(
       SequenceId(1), {.tokens = {1, 2, 3}, .max_length = 10}, {}, &nobody);
   Request fork;

@@ -14,13 +14,13 @@ namespace winnow {
 // What a sequence would do for others.
 struct DemotionOffer {
   SequenceId sequence;
-  int64_t num_pages = 0;         // that would leave, for the host
-  int64_t num_slot_extents = 0;  // that it would get for its slots
+  int64_t num_pages = 0;           // that would leave, for the host
+  int64_t num_slot_kv_blocks = 0;  // that it would get for its slots
 
-  int64_t gain() const { return num_pages - num_slot_extents; }
+  int64_t gain() const { return num_pages - num_slot_kv_blocks; }
 };
 
-// Who gives up pages, so that at least `num_wanted` extents come free: those
+// Who gives up pages, so that at least `num_wanted` KV blocks come free: those
 // who gain most first, of these the one that stands last in `offers`. Each is
 // taken whole or not at all. Nobody whose pages the host, which has room for
 // `num_host_pages`, cannot take beside those of the others, nobody who gains

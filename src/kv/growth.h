@@ -16,22 +16,22 @@ struct Growth {
   int num_tokens = 0;
 };
 
-// Tokens [0, num_tokens) of a page, to be copied to another extent in all
+// Tokens [0, num_tokens) of a page, to be copied to another KV block in all
 // layers and heads before the step runs.
-struct ExtentCopy {
-  ExtentId from;
-  ExtentId to;
+struct KvBlockCopy {
+  KvBlockId from;
+  KvBlockId to;
   int num_tokens = 0;
 
-  friend bool operator==(const ExtentCopy&, const ExtentCopy&) = default;
+  friend bool operator==(const KvBlockCopy&, const KvBlockCopy&) = default;
 };
 
 // A whole page's bytes, from one tier to the other.
 struct TierCopy {
   enum class Direction : uint8_t { kToHost, kToDevice };
   Direction direction = Direction::kToHost;
-  ExtentId device;
-  ExtentId host;
+  KvBlockId device;
+  KvBlockId host;
 
   friend bool operator==(const TierCopy&, const TierCopy&) = default;
 };

@@ -5,30 +5,32 @@
 #include <algorithm>
 #include <string_view>
 
-#include "kv/extent_pool.h"
+#include "kv/kv_block_pool.h"
 
 namespace winnow {
 namespace {
 
 using Messages = std::vector<std::string>;
 
-// `tier` stands before "extent" in messages.
+// `tier` stands before "KV block" in messages.
 void CheckCounts(std::string_view tier, const PoolSnapshot& pool,
                  Messages& broken) {
-  const auto num_extents = static_cast<int64_t>(pool.references.size());
+  const auto num_kv_blocks = static_cast<int64_t>(pool.references.size());
   const auto num_free = static_cast<int64_t>(
       std::count(pool.is_free.begin(), pool.is_free.end(), true));
   if (pool.is_free.size() != pool.references.size()) {
-    broken.push_back(fmt::format("{} free marks for {} {}extents",
-                                 pool.is_free.size(), num_extents, tier));
+    broken.push_back(fmt::format("{} free marks for {} {}KV blocks",
+                                 pool.is_free.size(), num_kv_blocks, tier));
   }
-  if (pool.num_free + pool.num_in_use != num_extents) {
+  if (pool.num_free + pool.num_in_use != num_kv_blocks) {
     broken.push_back(fmt::format("{}free {} + in use {} != total {}", tier,
-                                 pool.num_free, pool.num_in_use, num_extents));
+                                 pool.num_free, pool.num_in_use,
+                                 num_kv_blocks));
   }
   if (pool.num_free != num_free) {
-    broken.push_back(fmt::format("the pool counts {} free {}extents, marks {}",
-                                 pool.num_free, tier, num_free));
+    broken.push_back(
+        fmt::format("the pool counts {} free {}KV blocks, marks {}",
+                    pool.num_free, tier, num_free));
   }
 }
 
@@ -36,13 +38,14 @@ void CheckReferences(std::string_view tier, const PoolSnapshot& pool,
                      const std::vector<uint32_t>& holders, Messages& broken) {
   for (size_t i = 0; i < holders.size(); ++i) {
     if (pool.references[i] != holders[i]) {
-      broken.push_back(fmt::format("{}extent {} has {} references, {} holders",
-                                   tier, i, pool.references[i], holders[i]));
+      broken.push_back(
+          fmt::format("{}KV block {} has {} references, {} holders", tier, i,
+                      pool.references[i], holders[i]));
     }
     if (i < pool.is_free.size() &&
         pool.is_free[i] != (pool.references[i] == 0)) {
-      broken.push_back(fmt::format("{}extent {} is {} with {} references", tier,
-                                   i, pool.is_free[i] ? "free" : "in use",
+      broken.push_back(fmt::format("{}KV block {} is {} with {} references",
+                                   tier, i, pool.is_free[i] ? "free" : "in use",
                                    pool.references[i]));
     }
   }
@@ -50,7 +53,7 @@ void CheckReferences(std::string_view tier, const PoolSnapshot& pool,
 
 void CheckTable(const TableSnapshot& table, const KvSnapshot& snapshot,
                 Messages& broken) {
-  const size_t num_extents = snapshot.device.references.size();
+  const size_t num_kv_blocks = snapshot.device.references.size();
   const uint64_t sequence = table.sequence.value();
   if (static_cast<int64_t>(table.pages.size()) !=
       PagesFor(table.num_tokens, snapshot.page_tokens)) {
@@ -62,35 +65,37 @@ void CheckTable(const TableSnapshot& table, const KvSnapshot& snapshot,
     broken.push_back(fmt::format("sequence {} has {} tokens sealed, {} owned",
                                  sequence, table.num_sealed, table.num_tokens));
   }
-  std::vector<ExtentId> sorted = table.pages;
-  std::erase(sorted, kNoExtent);
+  std::vector<KvBlockId> sorted = table.pages;
+  std::erase(sorted, kNoKvBlock);
   std::sort(sorted.begin(), sorted.end());
   const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
   if (twice != sorted.end()) {
-    broken.push_back(fmt::format("sequence {} holds extent {} twice", sequence,
-                                 twice->value()));
+    broken.push_back(fmt::format("sequence {} holds KV block {} twice",
+                                 sequence, twice->value()));
   }
-  if (!sorted.empty() && sorted.back().value() >= num_extents) {
-    broken.push_back(fmt::format("sequence {} holds extent {} of {}", sequence,
-                                 sorted.back().value(), num_extents));
+  if (!sorted.empty() && sorted.back().value() >= num_kv_blocks) {
+    broken.push_back(fmt::format("sequence {} holds KV block {} of {}",
+                                 sequence, sorted.back().value(),
+                                 num_kv_blocks));
   }
 }
 
 void CheckFarPages(const TableSnapshot& table, const KvSnapshot& snapshot,
                    Messages& broken) {
   for (size_t page = 0; page < table.pages.size(); ++page) {
-    const ExtentId far =
-        page < table.far_pages.size() ? table.far_pages[page] : kNoExtent;
-    const bool is_whole = table.pages[page] != kNoExtent;
+    const KvBlockId far =
+        page < table.far_pages.size() ? table.far_pages[page] : kNoKvBlock;
+    const bool is_whole = table.pages[page] != kNoKvBlock;
     const auto end = (static_cast<int64_t>(page) + 1) * snapshot.page_tokens;
-    if (is_whole != (far == kNoExtent) ||
+    if (is_whole != (far == kNoKvBlock) ||
         (!is_whole && (end > table.num_sealed ||
                        far.value() >= snapshot.host.references.size()))) {
-      broken.push_back(fmt::format(
-          "page {} of sequence {} has extent {} and {} of the host, {} tokens "
-          "are sealed",
-          page, table.sequence.value(), table.pages[page].value(), far.value(),
-          table.num_sealed));
+      broken.push_back(
+          fmt::format("page {} of sequence {} has KV block {} and {} of the "
+                      "host, {} tokens "
+                      "are sealed",
+                      page, table.sequence.value(), table.pages[page].value(),
+                      far.value(), table.num_sealed));
     }
   }
 }
@@ -98,30 +103,31 @@ void CheckFarPages(const TableSnapshot& table, const KvSnapshot& snapshot,
 void CheckHolders(const KvSnapshot& snapshot, Messages& broken) {
   std::vector<uint32_t> holders(snapshot.device.references.size());
   for (const TableSnapshot& table : snapshot.tables) {
-    for (ExtentId extent : table.pages) {
-      if (extent.value() < holders.size()) ++holders[extent.value()];
+    for (KvBlockId kv_block : table.pages) {
+      if (kv_block.value() < holders.size()) ++holders[kv_block.value()];
     }
   }
-  for (const auto& [extent, num_users] : snapshot.indexed) {
-    if (extent.value() >= holders.size()) continue;
-    uint32_t& num_holders = holders[extent.value()];
+  for (const auto& [kv_block, num_users] : snapshot.indexed) {
+    if (kv_block.value() >= holders.size()) continue;
+    uint32_t& num_holders = holders[kv_block.value()];
     if (num_holders != num_users) {
-      broken.push_back(fmt::format("extent {} has {} users, {} tables",
-                                   extent.value(), num_users, num_holders));
+      broken.push_back(fmt::format("KV block {} has {} users, {} tables",
+                                   kv_block.value(), num_users, num_holders));
     }
     ++num_holders;
   }
-  const auto hold_near = [&holders](ExtentId extent) {
-    if (extent.value() < holders.size()) ++holders[extent.value()];
+  const auto hold_near = [&holders](KvBlockId kv_block) {
+    if (kv_block.value() < holders.size()) ++holders[kv_block.value()];
   };
   std::ranges::for_each(snapshot.lent, hold_near);
   for (const LoanSnapshot& loan : snapshot.loans) {
-    std::ranges::for_each(loan.extents, hold_near);
+    std::ranges::for_each(loan.kv_blocks, hold_near);
   }
   CheckReferences("", snapshot.device, holders, broken);
   std::vector<uint32_t> host_holders(snapshot.host.references.size());
-  const auto hold = [&host_holders](ExtentId extent) {
-    if (extent.value() < host_holders.size()) ++host_holders[extent.value()];
+  const auto hold = [&host_holders](KvBlockId kv_block) {
+    if (kv_block.value() < host_holders.size())
+      ++host_holders[kv_block.value()];
   };
   std::ranges::for_each(snapshot.indexed_on_host, hold);
   for (const TableSnapshot& table : snapshot.tables) {
@@ -139,8 +145,8 @@ void CheckLoans(const KvSnapshot& snapshot, Messages& broken) {
                                          &TableSnapshot::sequence);
     if (table == snapshot.tables.end() || table->num_tokens > 0) {
       broken.push_back(
-          fmt::format("sequence {} has a loan of {} extents, and {} tokens",
-                      loan.sequence.value(), loan.extents.size(),
+          fmt::format("sequence {} has a loan of {} KV blocks, and {} tokens",
+                      loan.sequence.value(), loan.kv_blocks.size(),
                       table == snapshot.tables.end() ? -1 : table->num_tokens));
     }
   }
@@ -152,14 +158,14 @@ void CheckOpenPages(const KvSnapshot& snapshot, const TableSnapshot& table,
   const auto first =
       static_cast<size_t>(table.num_sealed / snapshot.page_tokens);
   for (size_t page = first; page < table.pages.size(); ++page) {
-    const uint32_t extent = table.pages[page].value();
+    const uint32_t kv_block = table.pages[page].value();
     const bool open = table.num_sealed < table.num_tokens;
-    if (!open || extent >= snapshot.device.references.size()) continue;
-    const uint32_t num_owners = snapshot.device.references[extent];
+    if (!open || kv_block >= snapshot.device.references.size()) continue;
+    const uint32_t num_owners = snapshot.device.references[kv_block];
     if (num_owners > 1) {
       broken.push_back(fmt::format(
-          "sequence {} may be writing page {}, whose extent {} has {} owners",
-          table.sequence.value(), page, extent, num_owners));
+          "sequence {} may be writing page {}, whose KV block {} has {} owners",
+          table.sequence.value(), page, kv_block, num_owners));
     }
   }
 }

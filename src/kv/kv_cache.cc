@@ -9,12 +9,12 @@
 namespace winnow {
 namespace {
 
-PoolSnapshot SnapshotOf(const ExtentPool& pool) {
+PoolSnapshot SnapshotOf(const KvBlockPool& pool) {
   PoolSnapshot snapshot = {.num_free = pool.num_free(),
                            .num_in_use = pool.num_in_use()};
-  for (uint32_t i = 0; i < pool.num_extents(); ++i) {
-    snapshot.references.push_back(pool.num_references(ExtentId(i)));
-    snapshot.is_free.push_back(pool.is_free(ExtentId(i)));
+  for (uint32_t i = 0; i < pool.num_kv_blocks(); ++i) {
+    snapshot.references.push_back(pool.num_references(KvBlockId(i)));
+    snapshot.is_free.push_back(pool.is_free(KvBlockId(i)));
   }
   return snapshot;
 }
@@ -38,22 +38,24 @@ void Reservation::Commit() {
   cache_ = nullptr;
 }
 
-KvCache::KvCache(int64_t num_extents, int page_tokens, int64_t num_host_extents)
+KvCache::KvCache(int64_t num_kv_blocks, int page_tokens,
+                 int64_t num_host_kv_blocks)
     : page_tokens_(page_tokens),
-      pool_(num_extents),
-      host_pool_(num_host_extents),
-      prefixes_(num_extents, ~uint64_t{0}, num_host_extents) {
-  CHECK(num_host_extents == 0 || page_tokens == kPageTokens,
-        "page_tokens={} num_host_extents={}", page_tokens, num_host_extents);
+      pool_(num_kv_blocks),
+      host_pool_(num_host_kv_blocks),
+      prefixes_(num_kv_blocks, ~uint64_t{0}, num_host_kv_blocks) {
+  CHECK(num_host_kv_blocks == 0 || page_tokens == kPageTokens,
+        "page_tokens={} num_host_kv_blocks={}", page_tokens,
+        num_host_kv_blocks);
 }
 
 KvCache::~KvCache() {
   CheckNoReservation();
   CHECK(tables_.empty(), "{} sequences are still open, the first is {}",
         tables_.size(), tables_.begin()->first.value());
-  CHECK(lent_.empty(), "{} extents are still lent", lent_.size());
+  CHECK(lent_.empty(), "{} KV blocks are still lent", lent_.size());
   while (const auto host = prefixes_.EvictHost()) host_pool_.Release(*host);
-  while (const auto extent = prefixes_.Evict()) pool_.Release(*extent);
+  while (const auto kv_block = prefixes_.Evict()) pool_.Release(*kv_block);
 }
 
 void KvCache::Open(SequenceId sequence) {
@@ -64,20 +66,20 @@ void KvCache::Open(SequenceId sequence) {
 
 void KvCache::Open(SequenceId sequence, const PrefixHit& hit) {
   Open(sequence);
-  for (const ExtentId extent : hit.extents) {
-    CHECK(prefixes_.Holds(extent), "extent={} is no page of the index",
-          extent.value());
+  for (const KvBlockId kv_block : hit.kv_blocks) {
+    CHECK(prefixes_.Holds(kv_block), "KV block={} is no page of the index",
+          kv_block.value());
   }
   // All are in use before the first is taken: making room spares them.
-  Hold(hit.extents);
-  prefixes_.PinHost(hit.host_extents);
-  std::vector<ExtentId> pages = hit.extents;
-  for (const ExtentId host : hit.host_extents) {
-    const ExtentId extent = TakeExtent();
-    pool_.Share(extent);  // The index holds it too.
-    prefixes_.Promote(host, extent);
-    tier_copies_.push_back({TierCopy::Direction::kToDevice, extent, host});
-    pages.push_back(extent);
+  Hold(hit.kv_blocks);
+  prefixes_.PinHost(hit.host_kv_blocks);
+  std::vector<KvBlockId> pages = hit.kv_blocks;
+  for (const KvBlockId host : hit.host_kv_blocks) {
+    const KvBlockId kv_block = TakeKvBlock();
+    pool_.Share(kv_block);  // The index holds it too.
+    prefixes_.Promote(host, kv_block);
+    tier_copies_.push_back({TierCopy::Direction::kToDevice, kv_block, host});
+    pages.push_back(kv_block);
   }
   PageTable& table = TableOf(sequence);
   const int num_tokens = static_cast<int>(pages.size()) * page_tokens_;
@@ -113,14 +115,14 @@ void KvCache::Enter(SequenceId sequence, const PrefixPath& path,
   // A page that a fork holds too would have a user that the index knows not.
   const auto pages = table.pages();
   size_t count = 0;
-  const auto may_enter = [this](ExtentId page) {
-    return page != kNoExtent &&
+  const auto may_enter = [this](KvBlockId page) {
+    return page != kNoKvBlock &&
            (prefixes_.Holds(page) || pool_.num_references(page) == 1);
   };
   while (count < kinds.size() && may_enter(pages[count])) ++count;
-  for (const ExtentId extent :
+  for (const KvBlockId kv_block :
        prefixes_.Enter(path, kinds.first(count), pages.first(count), ends)) {
-    pool_.Share(extent);
+    pool_.Share(kv_block);
   }
 }
 
@@ -144,7 +146,7 @@ std::optional<Reservation> KvCache::Reserve(std::span<const Growth> growths) {
 PageNeed KvCache::Need(std::span<const Growth> growths) const {
   PageNeed need = {.num_needed = 0, .num_free = num_free_pages()};
   std::vector<SequenceId> named;
-  std::vector<ExtentId> shared;  // an entry a writer
+  std::vector<KvBlockId> shared;  // an entry a writer
   for (const auto& [sequence, num_tokens] : growths) {
     CHECK(num_tokens >= 0, "sequence={} num_tokens={}", sequence.value(),
           num_tokens);
@@ -181,9 +183,9 @@ void KvCache::Truncate(SequenceId sequence, int num_tokens) {
         "sequence={} num_tokens={} of {}", sequence.value(), num_tokens,
         table.num_tokens());
   const auto num_kept = static_cast<size_t>(PagesFor(num_tokens, page_tokens_));
-  std::vector<ExtentId> whole;
+  std::vector<KvBlockId> whole;
   for (size_t page = num_kept; page < table.pages().size(); ++page) {
-    if (table.pages()[page] != kNoExtent) {
+    if (table.pages()[page] != kNoKvBlock) {
       whole.push_back(table.pages()[page]);
     } else {
       host_pool_.Release(table.far_pages()[page]);
@@ -192,7 +194,7 @@ void KvCache::Truncate(SequenceId sequence, int num_tokens) {
   }
   LetGo(whole);
   table.Truncate(num_tokens);
-  if (num_tokens == 0) lingering_.erase(sequence);
+  if (num_tokens == 0) reclaimable_.erase(sequence);
   // The last owner of a page writes it in place.
   if (table.num_open_tokens() > 0) pool_.NewVersion(table.pages().back());
 }
@@ -218,24 +220,25 @@ int KvCache::num_sealed(SequenceId sequence) const {
   return TableOf(sequence).num_sealed();
 }
 
-std::span<const ExtentId> KvCache::pages(SequenceId sequence) const {
+std::span<const KvBlockId> KvCache::pages(SequenceId sequence) const {
   return TableOf(sequence).pages();
 }
 
-std::span<const ExtentId> KvCache::far_pages(SequenceId sequence) const {
+std::span<const KvBlockId> KvCache::far_pages(SequenceId sequence) const {
   return TableOf(sequence).far_pages();
 }
 
 int64_t KvCache::NumWhole(SequenceId sequence) const {
-  const auto extents = pages(sequence);
-  return std::ssize(extents) - std::ranges::count(extents, kNoExtent);
+  const auto kv_blocks = pages(sequence);
+  return std::ssize(kv_blocks) - std::ranges::count(kv_blocks, kNoKvBlock);
 }
 
 int64_t KvCache::NumOnHost(SequenceId sequence) const {
-  const auto extents = pages(sequence);
-  return std::count_if(extents.begin(), extents.end(), [this](ExtentId extent) {
-    return extent == kNoExtent || prefixes_.HostOf(extent).has_value();
-  });
+  const auto kv_blocks = pages(sequence);
+  return std::count_if(
+      kv_blocks.begin(), kv_blocks.end(), [this](KvBlockId kv_block) {
+        return kv_block == kNoKvBlock || prefixes_.HostOf(kv_block).has_value();
+      });
 }
 
 KvSnapshot KvCache::Snapshot() const {
@@ -244,8 +247,10 @@ KvSnapshot KvCache::Snapshot() const {
   snapshot.device = SnapshotOf(pool_);
   snapshot.host = SnapshotOf(host_pool_);
   for (const PrefixPageSnapshot& page : prefixes_.Snapshot().pages) {
-    if (page.extent) snapshot.indexed.push_back({*page.extent, page.num_users});
-    if (page.host_extent) snapshot.indexed_on_host.push_back(*page.host_extent);
+    if (page.kv_block)
+      snapshot.indexed.push_back({*page.kv_block, page.num_users});
+    if (page.host_kv_block)
+      snapshot.indexed_on_host.push_back(*page.host_kv_block);
   }
   for (const auto& [sequence, table] : tables_) {
     snapshot.tables.push_back(
@@ -257,7 +262,7 @@ KvSnapshot KvCache::Snapshot() const {
   }
   snapshot.lent.assign(lent_.begin(), lent_.end());
   for (const auto& [sequence, loan] : loans_) {
-    snapshot.loans.push_back({sequence, loan.extents, loan.hosts});
+    snapshot.loans.push_back({sequence, loan.kv_blocks, loan.hosts});
   }
   return snapshot;
 }
@@ -282,18 +287,18 @@ bool KvCache::WritesSharedPage(const PageTable& table) const {
 }
 
 // REQUIRES: Need() has counted it.
-ExtentId KvCache::TakeExtent() {
-  if (pool_.num_free() == 0) EvictIdle();
-  const std::optional<ExtentId> extent = pool_.Take();
-  CHECK(extent.has_value(), "num_pages={} are all in use", num_pages());
-  return *extent;
+KvBlockId KvCache::TakeKvBlock() {
+  if (pool_.num_free() == 0) ReclaimIdle();
+  const std::optional<KvBlockId> kv_block = pool_.Take();
+  CHECK(kv_block.has_value(), "num_pages={} are all in use", num_pages());
+  return *kv_block;
 }
 
-bool KvCache::EvictIdle() {
+bool KvCache::ReclaimIdle() {
   const std::optional<PagePlaces> page = prefixes_.NextToEvict();
   if (!page) return false;
   if (!page->host) {
-    if (const std::optional<ExtentId> host = TakeHostExtent()) {
+    if (const std::optional<KvBlockId> host = TakeHostKvBlock()) {
       prefixes_.AddHost(*page->device, *host);
       tier_copies_.push_back(
           {TierCopy::Direction::kToHost, *page->device, *host});
@@ -318,24 +323,24 @@ int64_t KvCache::WriteBehind(const WriteBehindLimits& limits) {
     return 0;
   }
   const std::vector<PagePlaces> leaving = prefixes_.NextToEvict(num_leaving);
-  const std::vector<ExtentId> chosen =
+  const std::vector<KvBlockId> chosen =
       ChooseWrites(limits, {.num_free = num_free,
                             .num_free_host = host_pool_.num_free(),
                             .leaving = leaving});
-  for (const ExtentId extent : chosen) {
-    const ExtentId host = *host_pool_.Take();
-    prefixes_.AddHost(extent, host);
-    tier_copies_.push_back({TierCopy::Direction::kToHost, extent, host});
+  for (const KvBlockId kv_block : chosen) {
+    const KvBlockId host = *host_pool_.Take();
+    prefixes_.AddHost(kv_block, host);
+    tier_copies_.push_back({TierCopy::Direction::kToHost, kv_block, host});
   }
   if (chosen.empty()) written_at_ = {prefixes_.order_version(), num_leaving};
   return std::ssize(chosen);
 }
 
 // Nothing where there is no host, or sequences hold all of it, or are about to.
-// An extent that a sequence holds is not free when the index gives it up.
-std::optional<ExtentId> KvCache::TakeHostExtent() {
+// A KV block that a sequence holds is not free when the index gives it up.
+std::optional<KvBlockId> KvCache::TakeHostKvBlock() {
   while (host_pool_.num_free() == 0 && num_available_host_pages() > 0) {
-    const std::optional<ExtentId> host = prefixes_.EvictHost();
+    const std::optional<KvBlockId> host = prefixes_.EvictHost();
     if (!host) break;
     host_pool_.Release(*host);
   }
@@ -346,14 +351,14 @@ std::vector<TierCopy> KvCache::TakeTierCopies() {
   return std::exchange(tier_copies_, {});
 }
 
-void KvCache::Hold(std::span<const ExtentId> extents) {
-  for (const ExtentId extent : extents) pool_.Share(extent);
-  prefixes_.Pin(extents);
+void KvCache::Hold(std::span<const KvBlockId> kv_blocks) {
+  for (const KvBlockId kv_block : kv_blocks) pool_.Share(kv_block);
+  prefixes_.Pin(kv_blocks);
 }
 
-void KvCache::LetGo(std::span<const ExtentId> extents) {
-  prefixes_.Unpin(extents);
-  for (const ExtentId extent : extents) pool_.Release(extent);
+void KvCache::LetGo(std::span<const KvBlockId> kv_blocks) {
+  prefixes_.Unpin(kv_blocks);
+  for (const KvBlockId kv_block : kv_blocks) pool_.Release(kv_block);
 }
 
 void KvCache::Grow(const Growth& growth, Reservation& reservation) {
@@ -365,16 +370,16 @@ void KvCache::Grow(const Growth& growth, Reservation& reservation) {
     // Letting go of the shared page at once is what tells the last owner in
     // this very step that it is the last: copies run before any row writes.
     step.replaced = table.pages().back();
-    const ExtentId own = TakeExtent();
+    const KvBlockId own = TakeKvBlock();
     reservation.copies_.push_back(
         {*step.replaced, own, table.num_open_tokens()});
     table.ReplaceLastPage(own);
     LetGo(std::array{*step.replaced});
   }
-  std::vector<ExtentId> fresh;
+  std::vector<KvBlockId> fresh;
   const int64_t num_fresh =
       NewPages(table.num_tokens(), growth.num_tokens, page_tokens_);
-  for (int64_t i = 0; i < num_fresh; ++i) fresh.push_back(TakeExtent());
+  for (int64_t i = 0; i < num_fresh; ++i) fresh.push_back(TakeKvBlock());
   table.Grow(growth.num_tokens, fresh);
   reservation.steps_.push_back(step);
 }

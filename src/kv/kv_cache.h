@@ -1,4 +1,4 @@
-// The front desk over the tiers' extents: whose page is where, who gets more.
+// The front desk over the tiers' KV blocks: whose page is where, who gets more.
 #ifndef WINNOW_KV_KV_CACHE_H_
 #define WINNOW_KV_KV_CACHE_H_
 
@@ -10,24 +10,24 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "kv/extent_pool.h"
 #include "kv/growth.h"
 #include "kv/invariants.h"
-#include "kv/lingering_pages.h"
+#include "kv/kv_block_pool.h"
 #include "kv/page_range.h"
 #include "kv/page_table.h"
 #include "kv/prefix_index.h"
+#include "kv/reclaimable_pages.h"
 #include "kv/write_behind.h"
 
 namespace winnow {
 
 class KvCache;
 
-// Extents of both tiers that a sequence uses as it likes, before it has pages;
-// but that the first of the host's may be pages of others.
+// KV blocks of both tiers that a sequence uses as it likes, before it has
+// pages; but that the first of the host's may be pages of others.
 struct PageLoan {
-  std::vector<ExtentId> extents;  // ascending
-  std::vector<ExtentId> hosts;
+  std::vector<KvBlockId> kv_blocks;  // ascending
+  std::vector<KvBlockId> hosts;
 };
 
 // Room for one step, taken but not yet kept: unless Commit()ed it undoes itself
@@ -41,7 +41,7 @@ class [[nodiscard]] Reservation {
 
   // Copy-on-write: to be carried out, all of them, before the step writes.
   // Targets are distinct and no sources.
-  std::span<const ExtentCopy> copies() const { return copies_; }
+  std::span<const KvBlockCopy> copies() const { return copies_; }
 
   // Keeps the room. Its content is not yet true: that is what Seal says.
   // REQUIRES: not committed before; KvCache::TakeTierCopies was called, as a
@@ -53,14 +53,14 @@ class [[nodiscard]] Reservation {
   struct Step {
     SequenceId sequence;
     int num_tokens_before = 0;
-    std::optional<ExtentId> replaced;  // the last page's extent before
+    std::optional<KvBlockId> replaced;  // the last page's KV block before
   };
 
   explicit Reservation(KvCache& cache) : cache_(&cache) {}
 
   KvCache* cache_;  // null once committed or moved from
   std::vector<Step> steps_;
-  std::vector<ExtentCopy> copies_;
+  std::vector<KvBlockCopy> copies_;
 };
 
 // Owns the page tables of all sequences, the pool that they draw from, that of
@@ -79,18 +79,18 @@ class [[nodiscard]] Reservation {
 // that begins with pages of the host has them on the device at once, as
 // decisions go; TakeTierCopies says how that becomes true. Their host copies
 // stay as duplicates until the host is short. Copies are decided one after the
-// other and are right in that order alone: an extent may be the source of one
+// other and are right in that order alone: a KV block may be the source of one
 // and the target of the next.
 //
 // Pages of a sequence that goes on may leave the device too (MoveToHost): it
 // holds them on the host from then on, to its end or until they come back
 // (MoveToDevice), beside the prefix index, for which those that it knows are
-// idle. Extents are lent to whoever makes slots of them, and to a sequence
+// idle. KV blocks are lent to whoever makes slots of them, and to a sequence
 // whose pages are made layer by layer (LendTo).
 //
-// An extent that Truncate or Close frees may be given to the next step. Steps
+// A KV block that Truncate or Close frees may be given to the next step. Steps
 // of one queue run in order, so that step cannot overtake a copy from it that
-// is still under way; whoever writes extents of either tier on another queue,
+// is still under way; whoever writes KV blocks of either tier on another queue,
 // or by the host's hand, waits for the last step that was launched before.
 //
 // While a Reservation is open nothing else may change: all of Open, Fork,
@@ -100,10 +100,10 @@ class KvCache {
  public:
   // Pages may be of another length where it is no KV that lies in them: a
   // selector's summaries follow the same rules, segment by segment.
-  // REQUIRES: 0 <= num_extents, num_host_extents <= kMaxExtents; page_tokens >
-  // 0, and kPageTokens where there is a host.
-  explicit KvCache(int64_t num_extents, int page_tokens = kPageTokens,
-                   int64_t num_host_extents = 0);
+  // REQUIRES: 0 <= num_kv_blocks, num_host_kv_blocks <= kMaxKvBlocks;
+  // page_tokens > 0, and kPageTokens where there is a host.
+  explicit KvCache(int64_t num_kv_blocks, int page_tokens = kPageTokens,
+                   int64_t num_host_kv_blocks = 0);
   KvCache(const KvCache&) = delete;
   KvCache& operator=(const KvCache&) = delete;
   // CHECKs that every sequence was closed.
@@ -115,7 +115,7 @@ class KvCache {
   // hit is of prefixes(), nothing has changed since it was found, and beside
   // its pages on the device as many are free as it has on the host.
   void Open(SequenceId sequence, const PrefixHit& hit);
-  // Begins `child` with all of the parent's tokens in the same extents, the
+  // Begins `child` with all of the parent's tokens in the same KV blocks, the
   // open page too: whoever writes there next gets a copy. REQUIRES: the
   // parent's tokens are all sealed (only what exists is shared), its pages are
   // whole, and the child's id is not open.
@@ -136,7 +136,7 @@ class KvCache {
   void Forget(const PrefixPath& path, std::span<const PageKind> kinds);
   // The idle page whose turn it is leaves the device, as if room were wanted.
   // False where there is none.
-  bool EvictIdle();
+  bool ReclaimIdle();
   // Copies idle pages ahead, so that they leave without a copy when room is
   // wanted (kv/write_behind.h). Returns how many.
   int64_t WriteBehind(const WriteBehindLimits& limits);
@@ -145,7 +145,7 @@ class KvCache {
   [[nodiscard]] std::vector<TierCopy> TakeTierCopies();
 
   // Takes all pages that a step needs, or none and returns nothing. A sequence
-  // about to write into a shared page gets a fresh extent and an ExtentCopy;
+  // about to write into a shared page gets a fresh KV block and an KvBlockCopy;
   // the last owner writes in place. REQUIRES: each sequence is named once.
   [[nodiscard]] std::optional<Reservation> Reserve(
       std::span<const Growth> growths);
@@ -165,37 +165,37 @@ class KvCache {
   // is num_whole at least.
   int64_t MoveToHost(SequenceId sequence, const PageRange& range);
   // Of those that a sequence has given up so, the ones that lie yet where they
-  // lay, as nobody has taken their extents: until the next call that takes any.
-  // Nobody holds them for it, so a step may read them that is enqueued before
-  // that call's edits are.
-  std::vector<LingeringPage> LingeringPagesOf(SequenceId sequence) const;
+  // lay, as nobody has taken their KV blocks: until the next call that takes
+  // any. Nobody holds them for it, so a step may read them that is enqueued
+  // before that call's edits are.
+  std::vector<ReclaimablePage> ReclaimablePagesOf(SequenceId sequence) const;
   // The first `num_pages` of those that the sequence has on the host come back,
   // without a copy where the index still has them on the device: those are
   // shared, as is what the index has on the host, as long as the pages before
-  // are. Its hold on the host's extents ends. Returns how many are copied.
+  // are. Its hold on the host's KV blocks ends. Returns how many are copied.
   // REQUIRES: it has as many there, and num_free_pages() is as many at least.
   int64_t MoveToDevice(SequenceId sequence, int64_t num_pages);
   // How many that would be, were all of them to come back.
   int64_t NumToCopy(SequenceId sequence) const;
-  // An extent leaves the tables, until it is given back; nothing where none is
+  // A KV block leaves the tables, until it is given back; nothing where none is
   // free. REQUIRES of GiveBack: it is lent; its last step has landed.
-  std::optional<ExtentId> Lend();
-  void GiveBack(ExtentId extent);
+  std::optional<KvBlockId> Lend();
+  void GiveBack(KvBlockId kv_block);
 
-  // Extents leave the tables for a sequence without tokens, until TakeOver or
+  // KV blocks leave the tables for a sequence without tokens, until TakeOver or
   // Close. The first of the host's are those of the hit's pages, which others
   // may hold too and which nobody writes; what lies on the device alone is
   // copied there. Returns how many that are. REQUIRES: num_free_pages() and
   // num_available_host_pages() are as many at least; it has no loan; the hit is
   // as Open wants it, and has num_hosts pages at most.
-  int64_t LendTo(SequenceId sequence, int64_t num_extents, int64_t num_hosts,
+  int64_t LendTo(SequenceId sequence, int64_t num_kv_blocks, int64_t num_hosts,
                  const PrefixHit& hit = {});
   const PageLoan& loan(SequenceId sequence) const;
   bool has_loan(SequenceId sequence) const { return loans_.contains(sequence); }
-  // Of its loan, the extents of the host become the sequence's first pages, and
-  // the device's first ones those behind them; the others are free again. All
-  // `num_tokens` are sealed. REQUIRES: the extents hold their bytes, and those
-  // of the host are full.
+  // Of its loan, the KV blocks of the host become the sequence's first pages,
+  // and the device's first ones those behind them; the others are free again.
+  // All `num_tokens` are sealed. REQUIRES: the KV blocks hold their bytes, and
+  // those of the host are full.
   void TakeOver(SequenceId sequence, int num_tokens);
 
   // The bytes of tokens [0, num_tokens) exist in all layers.
@@ -221,34 +221,34 @@ class KvCache {
   // Owned, those of an open Reservation included.
   int num_tokens(SequenceId sequence) const;
   int num_sealed(SequenceId sequence) const;
-  // Extents by logical page, kNoExtent where it is not whole; and those of the
-  // host, as PageTable has them. Valid until the sequence changes.
-  std::span<const ExtentId> pages(SequenceId sequence) const;
-  std::span<const ExtentId> far_pages(SequenceId sequence) const;
+  // KV blocks by logical page, kNoKvBlock where it is not whole; and those of
+  // the host, as PageTable has them. Valid until the sequence changes.
+  std::span<const KvBlockId> pages(SequenceId sequence) const;
+  std::span<const KvBlockId> far_pages(SequenceId sequence) const;
   int64_t NumWhole(SequenceId sequence) const;
   int64_t NumFar(SequenceId sequence) const {
     return std::ssize(pages(sequence)) - NumWhole(sequence);
   }
 
-  // How many sequences hold an extent of the device, which is in use.
-  int64_t NumHolders(ExtentId extent) const {
-    return pool_.num_references(extent) - (prefixes_.Holds(extent) ? 1 : 0);
+  // How many sequences hold a KV block of the device, which is in use.
+  int64_t NumHolders(KvBlockId kv_block) const {
+    return pool_.num_references(kv_block) - (prefixes_.Holds(kv_block) ? 1 : 0);
   }
 
   // Of pages that are full and whole: what sequences hold and others of them
   // too, the first holder of each left out.
   int64_t NumRepeated() const;
 
-  int64_t num_pages() const { return pool_.num_extents(); }
+  int64_t num_pages() const { return pool_.num_kv_blocks(); }
   // Those that the prefix index alone holds among them.
   int64_t num_free_pages() const {
     return pool_.num_free() + prefixes_.num_idle();
   }
-  int64_t num_host_pages() const { return host_pool_.num_extents(); }
+  int64_t num_host_pages() const { return host_pool_.num_kv_blocks(); }
   int64_t num_free_host_pages() const { return host_pool_.num_free(); }
   // Free, or had for the asking. (What two sequences hold counts twice.)
   int64_t num_available_host_pages() const {
-    return std::max<int64_t>(0, host_pool_.num_extents() - num_far_pages_);
+    return std::max<int64_t>(0, host_pool_.num_kv_blocks() - num_far_pages_);
   }
   // Of a sequence's pages, how many lie on the host too.
   int64_t NumOnHost(SequenceId sequence) const;
@@ -263,35 +263,36 @@ class KvCache {
   void CheckNoReservation() const;
   // True where the next token goes into a page that others hold too.
   bool WritesSharedPage(const PageTable& table) const;
-  ExtentId TakeExtent();
-  std::optional<ExtentId> TakeHostExtent();
-  std::vector<ExtentId> IndexedFrom(SequenceId sequence, int64_t page) const;
-  // An extent of the device for what lies in `host`, and for the index too
+  KvBlockId TakeKvBlock();
+  std::optional<KvBlockId> TakeHostKvBlock();
+  std::vector<KvBlockId> IndexedFrom(SequenceId sequence, int64_t page) const;
+  // A KV block of the device for what lies in `host`, and for the index too
   // where it has that page right below the one in `above`. True where a copy
   // is due.
-  std::pair<ExtentId, bool> BringBack(std::optional<ExtentId> above,
-                                      ExtentId host);
-  // A sequence begins, or ends, to hold extents.
-  void Hold(std::span<const ExtentId> extents);
-  void LetGo(std::span<const ExtentId> extents);
+  std::pair<KvBlockId, bool> BringBack(std::optional<KvBlockId> above,
+                                       KvBlockId host);
+  // A sequence begins, or ends, to hold KV blocks.
+  void Hold(std::span<const KvBlockId> kv_blocks);
+  void LetGo(std::span<const KvBlockId> kv_blocks);
   void Enter(SequenceId sequence, const PrefixPath& path,
              std::span<const PageKind> kinds, bool ends);
   void EnterFarPages(SequenceId sequence, const PrefixPath& path,
                      std::span<const PageKind> kinds);
   void Grow(const Growth& growth, Reservation& reservation);
   void Undo(const Reservation& reservation);
-  // Extents of the host for the hit's pages, held once more.
-  std::vector<ExtentId> HoldOnHost(const PrefixHit& hit);
+  // KV blocks of the host for the hit's pages, held once more.
+  std::vector<KvBlockId> HoldOnHost(const PrefixHit& hit);
   void EndLoan(SequenceId sequence);
 
   const int page_tokens_;
-  ExtentPool pool_;
-  ExtentPool host_pool_;
+  KvBlockPool pool_;
+  KvBlockPool host_pool_;
   PrefixIndex prefixes_;
-  std::set<ExtentId> lent_;
+  std::set<KvBlockId> lent_;
   std::map<SequenceId, PageLoan> loans_;
-  std::map<SequenceId, LingeringPages> lingering_;  // of those that left any
-  int64_t num_far_pages_ = 0;                       // over all tables and loans
+  std::map<SequenceId, ReclaimablePages>
+      reclaimable_;            // of those that left any
+  int64_t num_far_pages_ = 0;  // over all tables and loans
   // When all was copied ahead that was to be: the index' order, and how many
   // pages of it.
   std::pair<uint64_t, int64_t> written_at_ = {~uint64_t{0}, 0};

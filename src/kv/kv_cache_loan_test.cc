@@ -1,4 +1,4 @@
-// Extents that a sequence uses before it has pages.
+// KV blocks that a sequence uses before it has pages.
 #include <gtest/gtest.h>
 
 #include "kv/testing/kv_cache_case.h"
@@ -15,7 +15,7 @@ TEST(KvCacheLoanTest, WhatIsLentBecomesPages) {
   EXPECT_EQ(cache.num_free_pages(), 2);
   EXPECT_EQ(cache.num_available_host_pages(), 2);
   const PageLoan loan = cache.loan(kA);
-  EXPECT_EQ(loan.extents.size(), 3u);
+  EXPECT_EQ(loan.kv_blocks.size(), 3u);
   EXPECT_EQ(loan.hosts.size(), 2u);
   EXPECT_EQ(cache.num_tokens(kA), 0);
 
@@ -24,8 +24,8 @@ TEST(KvCacheLoanTest, WhatIsLentBecomesPages) {
   EXPECT_FALSE(cache.has_loan(kA));
   EXPECT_EQ(cache.num_tokens(kA), 2 * kPageTokens + 5);
   EXPECT_EQ(cache.num_sealed(kA), 2 * kPageTokens + 5);
-  EXPECT_EQ(cache.pages(kA)[0], kNoExtent);
-  EXPECT_EQ(cache.pages(kA)[2], loan.extents[0]);
+  EXPECT_EQ(cache.pages(kA)[0], kNoKvBlock);
+  EXPECT_EQ(cache.pages(kA)[2], loan.kv_blocks[0]);
   EXPECT_EQ(cache.far_pages(kA)[1], loan.hosts[1]);
   EXPECT_EQ(cache.NumFar(kA), 2);
   EXPECT_EQ(cache.num_free_pages(), 4);
@@ -70,29 +70,29 @@ TEST(KvCacheLoanTest, ItBeginsWithPagesOfTheIndex) {
   cache.Close(kA);
   EXPECT_EQ(cache.TakeTierCopies().size(), 1u);
   const PrefixHit hit = cache.prefixes().Find(path, 2, kinds);
-  ASSERT_EQ(hit.extents.size(), 1u);
-  ASSERT_EQ(hit.host_extents.size(), 1u);
+  ASSERT_EQ(hit.kv_blocks.size(), 1u);
+  ASSERT_EQ(hit.host_kv_blocks.size(), 1u);
 
   cache.Open(kB);
   cache.LendTo(kB, 3, 3, hit);
   ExpectSound(cache);
   const PageLoan loan = cache.loan(kB);
-  EXPECT_EQ(loan.hosts[1], hit.host_extents[0]);
+  EXPECT_EQ(loan.hosts[1], hit.host_kv_blocks[0]);
   // The first one left for good, and not before its copy.
   const std::vector<TierCopy> copies = cache.TakeTierCopies();
   ASSERT_EQ(copies.size(), 1u);
-  EXPECT_EQ(copies[0], (TierCopy{TierCopy::Direction::kToHost, hit.extents[0],
+  EXPECT_EQ(copies[0], (TierCopy{TierCopy::Direction::kToHost, hit.kv_blocks[0],
                                  loan.hosts[0]}));
   EXPECT_EQ(cache.num_available_host_pages(), 1);
   // The index has them for others as well, and after its end.
-  EXPECT_EQ(cache.prefixes().Find(path, 2, kinds).host_extents,
-            (std::vector<ExtentId>{loan.hosts[0], loan.hosts[1]}));
+  EXPECT_EQ(cache.prefixes().Find(path, 2, kinds).host_kv_blocks,
+            (std::vector<KvBlockId>{loan.hosts[0], loan.hosts[1]}));
   cache.TakeOver(kB, 4 * kPageTokens + 1);
   ExpectSound(cache);
   cache.Close(kB);
   ExpectSound(cache);
   EXPECT_EQ(cache.num_available_host_pages(), 4);
-  EXPECT_EQ(cache.prefixes().Find(path, 2, kinds).host_extents.size(), 2u);
+  EXPECT_EQ(cache.prefixes().Find(path, 2, kinds).host_kv_blocks.size(), 2u);
 }
 
 TEST(KvCacheLoanTest, WhatItTookOverIsFoundWhileItRuns) {
@@ -106,7 +106,7 @@ TEST(KvCacheLoanTest, WhatItTookOverIsFoundWhileItRuns) {
   cache.TakeOver(kA, 2 * kPageTokens + 5);
   cache.Enter(kA, path, kinds);
   ExpectSound(cache);
-  EXPECT_EQ(cache.prefixes().Find(path, 2, kinds).host_extents, loan.hosts);
+  EXPECT_EQ(cache.prefixes().Find(path, 2, kinds).host_kv_blocks, loan.hosts);
   // They are held, whatever the index forgets.
   EXPECT_EQ(cache.num_available_host_pages(), 2);
   cache.Open(kB);
@@ -133,17 +133,17 @@ TEST(KvCacheLoanTest, RoomIsMadeBesideWhatItBeginsWith) {
     cache.Seal(kA, kPageTokens);
     cache.Close(kA, {"root", tokens}, kinds);
   }
-  while (cache.EvictIdle()) {
+  while (cache.ReclaimIdle()) {
   }
   (void)cache.TakeTierCopies();
   // The one used longest ago would leave the host first.
   const std::vector<int32_t> tokens(kPageTokens, 1);
   const PrefixHit hit = cache.prefixes().Find({"root", tokens}, 1, kinds);
-  ASSERT_EQ(hit.host_extents.size(), 1u);
+  ASSERT_EQ(hit.host_kv_blocks.size(), 1u);
   cache.Open(kB);
   cache.LendTo(kB, 0, 3, hit);
   ExpectSound(cache);
-  EXPECT_EQ(cache.loan(kB).hosts[0], hit.host_extents[0]);
+  EXPECT_EQ(cache.loan(kB).hosts[0], hit.host_kv_blocks[0]);
   cache.Close(kB);
   ExpectSound(cache);
 }
@@ -151,8 +151,8 @@ TEST(KvCacheLoanTest, RoomIsMadeBesideWhatItBeginsWith) {
 TEST(KvCacheLoanTest, AsMuchAsThereIs) {
   KvCache cache(2, kPageTokens, 1);
   cache.Open(kA);
-  EXPECT_DEATH(cache.LendTo(kA, 3, 1), "extents=3 of 2");
-  EXPECT_DEATH(cache.LendTo(kA, 2, 2), "host extents=2 of 1");
+  EXPECT_DEATH(cache.LendTo(kA, 3, 1), "KV blocks=3 of 2");
+  EXPECT_DEATH(cache.LendTo(kA, 2, 2), "host KV blocks=2 of 1");
   cache.LendTo(kA, 1, 1);
   EXPECT_DEATH(cache.LendTo(kA, 1, 0), "has a loan");
   EXPECT_DEATH(cache.TakeOver(kA, kPageTokens - 1), "num_tokens=31");

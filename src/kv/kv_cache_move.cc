@@ -8,13 +8,13 @@
 namespace winnow {
 
 // Those from `page` on that the index knows: of a path, so one after another.
-std::vector<ExtentId> KvCache::IndexedFrom(SequenceId sequence,
-                                           int64_t page) const {
-  std::vector<ExtentId> indexed;
-  for (const ExtentId extent :
+std::vector<KvBlockId> KvCache::IndexedFrom(SequenceId sequence,
+                                            int64_t page) const {
+  std::vector<KvBlockId> indexed;
+  for (const KvBlockId kv_block :
        pages(sequence).subspan(static_cast<size_t>(page))) {
-    if (extent == kNoExtent || !prefixes_.Holds(extent)) break;
-    indexed.push_back(extent);
+    if (kv_block == kNoKvBlock || !prefixes_.Holds(kv_block)) break;
+    indexed.push_back(kv_block);
   }
   return indexed;
 }
@@ -29,10 +29,10 @@ PageRange KvCache::Movable(SequenceId sequence, int64_t end_page) const {
   PageRange range = {.first = end_page, .end = end_page};
   if (!prefixes_.CanWithdraw(IndexedFrom(sequence, end_page))) return range;
   for (int64_t page = end_page - 1; page >= 0; --page) {
-    const ExtentId extent = table.pages()[static_cast<size_t>(page)];
-    if (extent == kNoExtent) continue;
-    const uint32_t own = prefixes_.Holds(extent) ? 2 : 1;
-    if (pool_.num_references(extent) > own) break;
+    const KvBlockId kv_block = table.pages()[static_cast<size_t>(page)];
+    if (kv_block == kNoKvBlock) continue;
+    const uint32_t own = prefixes_.Holds(kv_block) ? 2 : 1;
+    if (pool_.num_references(kv_block) > own) break;
     range.first = page;
     ++range.num_whole;
   }
@@ -52,51 +52,51 @@ int64_t KvCache::MoveToHost(SequenceId sequence, const PageRange& range) {
     if (host) host_pool_.Release(*host);
   }
   PageTable& table = TableOf(sequence);
-  std::vector<std::pair<size_t, std::optional<ExtentId>>> moves;
+  std::vector<std::pair<size_t, std::optional<KvBlockId>>> moves;
   for (auto page = static_cast<size_t>(range.first);
        std::ssize(moves) < range.num_whole; ++page) {
-    const ExtentId extent = table.pages()[page];
-    if (extent == kNoExtent) continue;
+    const KvBlockId kv_block = table.pages()[page];
+    if (kv_block == kNoKvBlock) continue;
     // What is there is held before room is made for what is not.
-    const std::optional<ExtentId> host = prefixes_.HostOf(extent);
+    const std::optional<KvBlockId> host = prefixes_.HostOf(kv_block);
     if (host) host_pool_.Share(*host);
     moves.emplace_back(page, host);
   }
-  std::vector<ExtentId> left;
+  std::vector<KvBlockId> left;
   int64_t num_copied = 0;
   for (auto& [page, host] : moves) {
-    const ExtentId extent = table.pages()[page];
-    left.push_back(extent);
+    const KvBlockId kv_block = table.pages()[page];
+    left.push_back(kv_block);
     if (host) continue;
-    host = TakeHostExtent();
+    host = TakeHostKvBlock();
     CHECK(host.has_value(), "sequence={} page={}", sequence.value(), page);
-    tier_copies_.push_back({TierCopy::Direction::kToHost, extent, *host});
+    tier_copies_.push_back({TierCopy::Direction::kToHost, kv_block, *host});
     ++num_copied;
   }
   for (const auto& [page, host] : moves) {
-    const ExtentId extent = table.pages()[page];
-    if (prefixes_.Holds(extent) && !prefixes_.HostOf(extent)) {
-      prefixes_.AddHost(extent, *host);
+    const KvBlockId kv_block = table.pages()[page];
+    if (prefixes_.Holds(kv_block) && !prefixes_.HostOf(kv_block)) {
+      prefixes_.AddHost(kv_block, *host);
       host_pool_.Share(*host);
     }
     table.MoveToHost(page, *host);
-    lingering_[sequence].Leave(static_cast<int64_t>(page), extent,
-                               pool_.version(extent), table.num_tokens());
+    reclaimable_[sequence].Leave(static_cast<int64_t>(page), kv_block,
+                                 pool_.version(kv_block), table.num_tokens());
   }
   num_far_pages_ += range.num_whole;
   LetGo(left);
   return num_copied;
 }
 
-std::vector<LingeringPage> KvCache::LingeringPagesOf(
+std::vector<ReclaimablePage> KvCache::ReclaimablePagesOf(
     SequenceId sequence) const {
-  const auto found = lingering_.find(sequence);
-  if (found == lingering_.end()) return {};
+  const auto found = reclaimable_.find(sequence);
+  if (found == reclaimable_.end()) return {};
   return found->second.StillThere(pool_, num_tokens(sequence));
 }
 
-std::pair<ExtentId, bool> KvCache::BringBack(std::optional<ExtentId> above,
-                                             ExtentId host) {
+std::pair<KvBlockId, bool> KvCache::BringBack(std::optional<KvBlockId> above,
+                                              KvBlockId host) {
   // A page of the index is in use only where those above it are.
   const std::optional<PagePlaces> known = prefixes_.FindBelow(above, host);
   if (known && known->device) {
@@ -105,13 +105,13 @@ std::pair<ExtentId, bool> KvCache::BringBack(std::optional<ExtentId> above,
   }
   // In use before room is made: that spares it.
   if (known) prefixes_.PinHost(std::array{host});
-  const ExtentId extent = TakeExtent();
+  const KvBlockId kv_block = TakeKvBlock();
   if (known) {
-    pool_.Share(extent);  // The index holds it too.
-    prefixes_.Promote(host, extent);
+    pool_.Share(kv_block);  // The index holds it too.
+    prefixes_.Promote(host, kv_block);
   }
-  tier_copies_.push_back({TierCopy::Direction::kToDevice, extent, host});
-  return {extent, true};
+  tier_copies_.push_back({TierCopy::Direction::kToDevice, kv_block, host});
+  return {kv_block, true};
 }
 
 int64_t KvCache::MoveToDevice(SequenceId sequence, int64_t num_pages) {
@@ -122,14 +122,14 @@ int64_t KvCache::MoveToDevice(SequenceId sequence, int64_t num_pages) {
   PageTable& table = TableOf(sequence);
   int64_t num_copied = 0;
   for (size_t page = 0; num_pages > 0; ++page) {
-    if (table.pages()[page] != kNoExtent) continue;
-    const ExtentId host = table.far_pages()[page];
+    if (table.pages()[page] != kNoKvBlock) continue;
+    const KvBlockId host = table.far_pages()[page];
     // All pages before the first that is far are whole.
-    std::optional<ExtentId> above;
+    std::optional<KvBlockId> above;
     if (page > 0) above = table.pages()[page - 1];
-    const auto [extent, is_copied] = BringBack(above, host);
-    table.MoveToDevice(page, extent);
-    lingering_[sequence].Forget(static_cast<int64_t>(page));
+    const auto [kv_block, is_copied] = BringBack(above, host);
+    table.MoveToDevice(page, kv_block);
+    reclaimable_[sequence].Forget(static_cast<int64_t>(page));
     host_pool_.Release(host);
     num_copied += is_copied;
     --num_far_pages_;
@@ -143,44 +143,45 @@ int64_t KvCache::MoveToDevice(SequenceId sequence, int64_t num_pages) {
 int64_t KvCache::NumToCopy(SequenceId sequence) const {
   const PageTable& table = TableOf(sequence);
   int64_t num_left = NumFar(sequence);
-  std::optional<ExtentId> above;
+  std::optional<KvBlockId> above;
   for (size_t page = 0; num_left > 0; ++page) {
-    ExtentId extent = table.pages()[page];
-    if (extent == kNoExtent) {
+    KvBlockId kv_block = table.pages()[page];
+    if (kv_block == kNoKvBlock) {
       const std::optional<PagePlaces> known =
           prefixes_.FindBelow(above, table.far_pages()[page]);
       if (!known || !known->device) break;
-      extent = *known->device;
+      kv_block = *known->device;
       --num_left;
     }
-    above = extent;
+    above = kv_block;
   }
   return num_left;
 }
 
 void KvCache::EnterFarPages(SequenceId sequence, const PrefixPath& path,
                             std::span<const PageKind> kinds) {
-  const std::span<const ExtentId> far = TableOf(sequence).far_pages();
+  const std::span<const KvBlockId> far = TableOf(sequence).far_pages();
   if (far.empty()) return;
-  std::vector<ExtentId> hosts(far.begin(), far.end());
-  hosts.resize(kinds.size(), kNoExtent);
-  for (const ExtentId host : prefixes_.EnterHost(path, kinds, hosts)) {
+  std::vector<KvBlockId> hosts(far.begin(), far.end());
+  hosts.resize(kinds.size(), kNoKvBlock);
+  for (const KvBlockId host : prefixes_.EnterHost(path, kinds, hosts)) {
     host_pool_.Share(host);
   }
 }
 
-std::optional<ExtentId> KvCache::Lend() {
+std::optional<KvBlockId> KvCache::Lend() {
   CheckNoReservation();
   if (num_free_pages() == 0) return std::nullopt;
-  const ExtentId extent = TakeExtent();
-  lent_.insert(extent);
-  return extent;
+  const KvBlockId kv_block = TakeKvBlock();
+  lent_.insert(kv_block);
+  return kv_block;
 }
 
-void KvCache::GiveBack(ExtentId extent) {
+void KvCache::GiveBack(KvBlockId kv_block) {
   CheckNoReservation();
-  CHECK(lent_.erase(extent) == 1, "extent={} is not lent", extent.value());
-  pool_.Release(extent);
+  CHECK(lent_.erase(kv_block) == 1, "KV block={} is not lent",
+        kv_block.value());
+  pool_.Release(kv_block);
 }
 
 }  // namespace winnow

@@ -1,4 +1,4 @@
-// Pages of sequences that go on leave the device and come back, and extents
+// Pages of sequences that go on leave the device and come back, and KV blocks
 // are lent.
 #include <gtest/gtest.h>
 
@@ -28,8 +28,8 @@ class KvCacheMoveTest : public TieredTexts {
   // By page: 'd'evice, 'h'ost.
   std::string Tables(SequenceId sequence) {
     std::string places;
-    for (const ExtentId extent : cache_->pages(sequence)) {
-      places += extent == kNoExtent ? 'h' : 'd';
+    for (const KvBlockId kv_block : cache_->pages(sequence)) {
+      places += kv_block == kNoKvBlock ? 'h' : 'd';
     }
     return places;
   }
@@ -75,7 +75,7 @@ TEST_F(KvCacheMoveTest, WhatOthersHoldStays) {
 }
 
 // For the index a page that has left is idle: others find it as long as there
-// is room, on the device, then on the host, where it is the same extent.
+// is room, on the device, then on the host, where it is the same KV block.
 TEST_F(KvCacheMoveTest, OthersGoOnFindingWhatHasLeft) {
   Make(4, 6);
   Read(kA, {1, 2, 3});
@@ -83,7 +83,7 @@ TEST_F(KvCacheMoveTest, OthersGoOnFindingWhatHasLeft) {
   EXPECT_EQ(cache_->num_free_pages(), 4);
   EXPECT_EQ(Places({1, 2, 3}), "ddd");
   EXPECT_EQ(Decided().size(), 3u);
-  while (cache_->EvictIdle()) {
+  while (cache_->ReclaimIdle()) {
   }
   EXPECT_EQ(Decided(), Copies());
   EXPECT_EQ(Places({1, 2, 3}), "hhh");
@@ -129,7 +129,7 @@ TEST_F(KvCacheMoveTest, TheHostMakesRoomAndNeverTakesWhatIsHeld) {
   Make(8, 3);
   Read(kB, {7, 8});
   cache_->Close(kB);
-  while (cache_->EvictIdle()) {
+  while (cache_->ReclaimIdle()) {
   }
   EXPECT_EQ(Places({7, 8}), "hh");
   Read(kA, {1, 2, 3});
@@ -140,7 +140,7 @@ TEST_F(KvCacheMoveTest, TheHostMakesRoomAndNeverTakesWhatIsHeld) {
   // The host is full: what leaves the device now is lost.
   Read(kB, {5, 6});
   cache_->Close(kB);
-  while (cache_->EvictIdle()) {
+  while (cache_->ReclaimIdle()) {
   }
   EXPECT_EQ(Places({5, 6}), "");
   EXPECT_EQ(Tables(kA), "hhh");
@@ -154,17 +154,17 @@ TEST_F(KvCacheMoveTest, WhatIsBelowGoesWithAPageThatFindsNoRoomOnTheHost) {
   Make(8, 3);
   Read(kB, {7});
   cache_->Close(kB);
-  EXPECT_TRUE(cache_->EvictIdle());
+  EXPECT_TRUE(cache_->ReclaimIdle());
   Read(kA, {1, 2});
   Move(kA, 2);
-  EXPECT_TRUE(cache_->EvictIdle());
+  EXPECT_TRUE(cache_->ReclaimIdle());
   EXPECT_EQ(Places({1, 2}), "dh");
   // Takes the place of page 7, after the index has given up its duplicate.
   Read(kB, {5});
   Move(kB, 1);
   EXPECT_EQ(Places({7}), "");
   (void)Decided();
-  EXPECT_TRUE(cache_->EvictIdle());
+  EXPECT_TRUE(cache_->ReclaimIdle());
   EXPECT_EQ(Decided(), Copies());
   EXPECT_EQ(Places({1, 2}), "");
   EXPECT_EQ(Tables(kA), "hh");
@@ -220,7 +220,7 @@ TEST_F(KvCacheMoveTest, WhatIsStillThereIsNotCopied) {
   Move(kA, 3);
   (void)Decided();
   // Page 3 leaves the device for the index too; 1 and 2 are another's besides.
-  EXPECT_TRUE(cache_->EvictIdle());
+  EXPECT_TRUE(cache_->ReclaimIdle());
   cache_->Open(kB, Find({1, 2}));
   EXPECT_EQ(Places({1, 2, 3}), "ddh");
   EXPECT_EQ(cache_->MoveToDevice(kA, 3), 1);
@@ -244,7 +244,7 @@ TEST_F(KvCacheMoveTest, WhatTheIndexGaveUpComesBackToItsSequenceAlone) {
   Make(8, 4);
   Read(kB, {7});
   cache_->Close(kB);
-  EXPECT_TRUE(cache_->EvictIdle());
+  EXPECT_TRUE(cache_->ReclaimIdle());
   Read(kA, {1, 2});
   Move(kA, 2);
   // Takes the place of page 7, after the duplicates of pages 1 and 2.
@@ -257,7 +257,7 @@ TEST_F(KvCacheMoveTest, WhatTheIndexGaveUpComesBackToItsSequenceAlone) {
   ExpectSound();
   EXPECT_EQ(Tables(kA), "dd");
   EXPECT_EQ(Places({1, 2}), "dd");
-  EXPECT_NE(cache_->pages(kA)[0], Find({1, 2}).extents[0]);
+  EXPECT_NE(cache_->pages(kA)[0], Find({1, 2}).kv_blocks[0]);
   EXPECT_EQ(cache_->num_free_host_pages(), 2);
   cache_->Close(kA);
   cache_->Close(kB);
@@ -269,7 +269,7 @@ TEST_F(KvCacheMoveTest, WhatIsBelowAPageOfItsOwnComesBackAsItsOwn) {
   Make(8, 3);
   Read(kB, {7});
   cache_->Close(kB);
-  EXPECT_TRUE(cache_->EvictIdle());
+  EXPECT_TRUE(cache_->ReclaimIdle());
   Read(kA, {1, 2});
   Move(kA, 2);
   for (const int32_t word : {7, 1}) {
@@ -284,7 +284,7 @@ TEST_F(KvCacheMoveTest, WhatIsBelowAPageOfItsOwnComesBackAsItsOwn) {
   EXPECT_EQ(cache_->MoveToDevice(kA, 2), 2);
   ExpectSound();
   EXPECT_EQ(Places({1, 2}), "dd");
-  EXPECT_NE(cache_->pages(kA)[1], Find({1, 2}).extents[1]);
+  EXPECT_NE(cache_->pages(kA)[1], Find({1, 2}).kv_blocks[1]);
   cache_->Close(kA);
   cache_->Close(kB);
 }
@@ -297,8 +297,8 @@ TEST_F(KvCacheMoveTest, WhatComesBackIsNotWhatMakesRoomForIt) {
     Read(kB, {word});
     cache_->Close(kB);
     if (word == 7) {
-      EXPECT_TRUE(cache_->EvictIdle());
-      EXPECT_TRUE(cache_->EvictIdle());
+      EXPECT_TRUE(cache_->ReclaimIdle());
+      EXPECT_TRUE(cache_->ReclaimIdle());
     }
   }
   EXPECT_EQ(Places({1}) + Places({7}) + Places({8}) + Places({9}), "hhdd");
@@ -310,23 +310,23 @@ TEST_F(KvCacheMoveTest, WhatComesBackIsNotWhatMakesRoomForIt) {
   cache_->Close(kA);
 }
 
-TEST_F(KvCacheMoveTest, ExtentsAreLentWhileSomeAreFree) {
+TEST_F(KvCacheMoveTest, KvBlocksAreLentWhileSomeAreFree) {
   Make(3, 0);
   Read(kA, {1});
-  EXPECT_EQ(cache_->Lend(), ExtentId(1));
-  EXPECT_EQ(cache_->Lend(), ExtentId(2));
+  EXPECT_EQ(cache_->Lend(), KvBlockId(1));
+  EXPECT_EQ(cache_->Lend(), KvBlockId(2));
   EXPECT_EQ(cache_->Lend(), std::nullopt);
   ExpectSound();
   EXPECT_EQ(cache_->num_free_pages(), 0);
-  cache_->GiveBack(ExtentId(1));
-  cache_->GiveBack(ExtentId(2));
+  cache_->GiveBack(KvBlockId(1));
+  cache_->GiveBack(KvBlockId(2));
   cache_->Close(kA);
   // What is idle makes room.
-  EXPECT_EQ(cache_->Lend(), ExtentId(1));
-  EXPECT_EQ(cache_->Lend(), ExtentId(2));
-  EXPECT_EQ(cache_->Lend(), ExtentId(0));
-  for (uint32_t extent = 0; extent < 3; ++extent) {
-    cache_->GiveBack(ExtentId(extent));
+  EXPECT_EQ(cache_->Lend(), KvBlockId(1));
+  EXPECT_EQ(cache_->Lend(), KvBlockId(2));
+  EXPECT_EQ(cache_->Lend(), KvBlockId(0));
+  for (uint32_t kv_block = 0; kv_block < 3; ++kv_block) {
+    cache_->GiveBack(KvBlockId(kv_block));
   }
 }
 
@@ -344,7 +344,7 @@ TEST_F(KvCacheMoveDeathTest, MisuseStopsTheProgram) {
   EXPECT_DEATH(cache_->Truncate(kA, kPageTokens), "far_pages=2");
   EXPECT_DEATH(cache_->Fork(kA, kB), "far_pages=2");
   EXPECT_DEATH(cache_->MoveToDevice(kA, 3), "num_pages=3 of 2");
-  EXPECT_DEATH(cache_->GiveBack(ExtentId(7)), "extent=7 is not lent");
+  EXPECT_DEATH(cache_->GiveBack(KvBlockId(7)), "KV block=7 is not lent");
   cache_->Truncate(kA, 2 * kPageTokens);
   cache_->Close(kA);
 }

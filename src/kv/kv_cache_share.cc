@@ -30,13 +30,14 @@ std::vector<SequenceId> KvCache::sequences() const {
 }
 
 int64_t KvCache::NumRepeated() const {
-  std::vector<ExtentId> shared;  // an entry a holder
+  std::vector<KvBlockId> shared;  // an entry a holder
   for (const auto& [sequence, table] : tables_) {
     const auto num_full =
         static_cast<size_t>(table.num_tokens() / page_tokens_);
-    for (const ExtentId extent : table.pages().first(num_full)) {
-      if (extent == kNoExtent || pool_.num_references(extent) == 1) continue;
-      shared.push_back(extent);
+    for (const KvBlockId kv_block : table.pages().first(num_full)) {
+      if (kv_block == kNoKvBlock || pool_.num_references(kv_block) == 1)
+        continue;
+      shared.push_back(kv_block);
     }
   }
   std::ranges::sort(shared);

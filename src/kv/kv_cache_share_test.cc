@@ -93,10 +93,10 @@ TEST(KvCacheShareTest, WhatIsRepeatedIsWhatThereIsNotOnce) {
       cache.Seal(one, cache.num_tokens(one));
     }
     ExpectSound(cache);
-    std::map<ExtentId, int64_t> holders;
+    std::map<KvBlockId, int64_t> holders;
     for (const SequenceId id : cache.sequences()) {
       const auto num_full = static_cast<size_t>(cache.num_tokens(id) / kTokens);
-      for (const ExtentId page : cache.pages(id).first(num_full)) {
+      for (const KvBlockId page : cache.pages(id).first(num_full)) {
         ++holders[page];
       }
     }

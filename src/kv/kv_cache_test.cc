@@ -26,12 +26,12 @@ class KvCacheTest : public ::testing::Test {
   }
 
   // Reserves, commits and seals. Returns the copies, or nothing if no room.
-  std::optional<std::vector<ExtentCopy>> Step(std::vector<Growth> growths) {
+  std::optional<std::vector<KvBlockCopy>> Step(std::vector<Growth> growths) {
     std::optional<Reservation> reservation = cache_.Reserve(growths);
     ExpectSound();
     if (!reservation) return std::nullopt;
-    std::vector<ExtentCopy> copies(reservation->copies().begin(),
-                                   reservation->copies().end());
+    std::vector<KvBlockCopy> copies(reservation->copies().begin(),
+                                    reservation->copies().end());
     reservation->Commit();
     for (const auto& [sequence, num_tokens] : growths) {
       cache_.Seal(sequence, cache_.num_tokens(sequence));
@@ -42,11 +42,11 @@ class KvCacheTest : public ::testing::Test {
 
   std::vector<uint32_t> Pages(SequenceId sequence) {
     std::vector<uint32_t> ids;
-    for (ExtentId id : cache_.pages(sequence)) ids.push_back(id.value());
+    for (KvBlockId id : cache_.pages(sequence)) ids.push_back(id.value());
     return ids;
   }
 
-  using Copies = std::vector<ExtentCopy>;
+  using Copies = std::vector<KvBlockCopy>;
   using Ids = std::vector<uint32_t>;
   KvCache cache_{8};
 };
@@ -102,7 +102,7 @@ TEST_F(KvCacheTest, TheOpenPageIsCopiedOnWriteAndOnlyThat) {
   cache_.Fork(kA, kB);
   EXPECT_EQ(Pages(kB), Ids({0, 1}));
   EXPECT_EQ(cache_.num_free_pages(), 6);
-  EXPECT_EQ(Step({{kB, 1}}), Copies({{ExtentId(1), ExtentId(2), 8}}));
+  EXPECT_EQ(Step({{kB, 1}}), Copies({{KvBlockId(1), KvBlockId(2), 8}}));
   EXPECT_EQ(Pages(kA), Ids({0, 1}));
   EXPECT_EQ(Pages(kB), Ids({0, 2}));
   EXPECT_EQ(Step({{kA, 1}}), Copies());  // the last owner of the open page
@@ -125,8 +125,8 @@ TEST_F(KvCacheTest, OfThreeWritersInOneStepTheLastKeepsThePage) {
   cache_.Fork(kB, kC);
   const std::vector<Growth> growths = {{kC, 1}, {kA, 1}, {kB, 1}};
   EXPECT_EQ(cache_.Need(growths).num_needed, 2);
-  EXPECT_EQ(Step(growths), Copies({{ExtentId(0), ExtentId(1), 5},
-                                   {ExtentId(0), ExtentId(2), 5}}));
+  EXPECT_EQ(Step(growths), Copies({{KvBlockId(0), KvBlockId(1), 5},
+                                   {KvBlockId(0), KvBlockId(2), 5}}));
   EXPECT_EQ(Pages(kB), Ids({0}));
 }
 
@@ -135,9 +135,9 @@ TEST_F(KvCacheTest, TwoOfThreeWritersBothCopy) {
   ASSERT_TRUE(Step({{kA, 5}}));
   cache_.Fork(kA, kB);
   cache_.Fork(kA, kC);
-  EXPECT_EQ(
-      Step({{kA, 40}, {kB, 0}, {kC, 1}}),
-      Copies({{ExtentId(0), ExtentId(1), 5}, {ExtentId(0), ExtentId(3), 5}}));
+  EXPECT_EQ(Step({{kA, 40}, {kB, 0}, {kC, 1}}),
+            Copies({{KvBlockId(0), KvBlockId(1), 5},
+                    {KvBlockId(0), KvBlockId(3), 5}}));
   EXPECT_EQ(Pages(kA), Ids({1, 2}));
   EXPECT_EQ(Pages(kB), Ids({0}));
 }
@@ -162,7 +162,7 @@ TEST_F(KvCacheTest, TruncateDropsWholePagesAndKeepsTheTail) {
   EXPECT_EQ(Pages(kA), Ids({0, 1, 2, 3}));
   EXPECT_EQ(cache_.num_free_pages(), 4);  // the parent still holds them
   EXPECT_EQ(cache_.num_sealed(kB), 33);
-  EXPECT_EQ(Step({{kB, 1}}), Copies({{ExtentId(1), ExtentId(4), 1}}));
+  EXPECT_EQ(Step({{kB, 1}}), Copies({{KvBlockId(1), KvBlockId(4), 1}}));
   cache_.Truncate(kA, 32);
   ExpectSound();
   EXPECT_EQ(cache_.num_free_pages(), 6);

@@ -36,7 +36,7 @@ TEST_F(KvCacheTiersTest, WhatLeavesTheDeviceGoesToTheHostAndComesBack) {
   Leave(kA, {1, 2, 3});
   EXPECT_EQ(Decided(), Copies());
   Leave(kB, {4, 5});
-  // Leaves first, each before its extent is given to another page.
+  // Leaves first, each before its KV block is given to another page.
   EXPECT_EQ(Decided(), (Copies{ToHost(2, 0), ToHost(1, 1)}));
   EXPECT_EQ(Places({1, 2, 3}), "dhh");
   Open(kC, {1, 2, 3});
@@ -100,9 +100,9 @@ TEST_F(KvCacheTiersTest, WithoutAHostPagesAreForgotten) {
 TEST_F(KvCacheTiersTest, WhatEntersTakesThePlaceOfWhatLiesOnTheHostAlone) {
   Make(4, 4);
   Leave(kA, {1, 2});
-  EXPECT_TRUE(cache_->EvictIdle());
-  EXPECT_TRUE(cache_->EvictIdle());
-  EXPECT_FALSE(cache_->EvictIdle());
+  EXPECT_TRUE(cache_->ReclaimIdle());
+  EXPECT_TRUE(cache_->ReclaimIdle());
+  EXPECT_FALSE(cache_->ReclaimIdle());
   EXPECT_EQ(Places({1, 2}), "hh");
   cache_->Open(kB);
   Grow(kB, 3 * kPageTokens);
@@ -120,8 +120,8 @@ TEST_F(KvCacheTiersTest, APagePathIsForgottenOnBothTiers) {
   Grow(kB, 2 * kPageTokens);
   const std::vector<int32_t> tokens = Text({1, 2, 3});
   cache_->Close(kB, {"", tokens}, std::array<PageKind, 3>{0, 7, 7});
-  EXPECT_TRUE(cache_->EvictIdle());
-  EXPECT_EQ(Find({1, 2, 3}, kKindsOfParked).host_extents.size(), 1u);
+  EXPECT_TRUE(cache_->ReclaimIdle());
+  EXPECT_EQ(Find({1, 2, 3}, kKindsOfParked).host_kv_blocks.size(), 1u);
   EXPECT_EQ(Places({1, 2, 3}), "d");  // The others are of another kind.
   cache_->Open(kC, Find({1, 2, 3}, kKindsOfParked));
   cache_->Forget({"", tokens}, kKindsOfParked);
@@ -136,21 +136,21 @@ TEST_F(KvCacheTiersTest, APagePathIsForgottenOnBothTiers) {
 TEST_F(KvCacheTiersTest, AHitMayBeShortened) {
   Make(3, 3);
   Leave(kA, {1, 2, 3});
-  cache_->EvictIdle();
-  cache_->EvictIdle();
+  cache_->ReclaimIdle();
+  cache_->ReclaimIdle();
   PrefixHit hit = Find({1, 2, 3});
   hit.Shorten(7);
   EXPECT_EQ(hit.kinds.size(), 3u);
   hit.Shorten(2);
   EXPECT_EQ(hit.kinds.size(), 2u);
-  EXPECT_EQ(hit.host_extents.size(), 1u);
+  EXPECT_EQ(hit.host_kv_blocks.size(), 1u);
   cache_->Open(kB, hit);
   EXPECT_EQ(Places({1, 2, 3}), "ddh");
   cache_->Close(kB);
   hit = Find({1, 2, 3});
   hit.Shorten(1);
-  EXPECT_EQ(hit.extents.size(), 1u);
-  EXPECT_EQ(hit.host_extents.size(), 0u);
+  EXPECT_EQ(hit.kv_blocks.size(), 1u);
+  EXPECT_EQ(hit.host_kv_blocks.size(), 0u);
 }
 
 // A step would write over what has not been copied out yet.

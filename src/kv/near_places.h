@@ -1,5 +1,5 @@
-// NearPlaces: which pages that left the device have strips of the layers that
-// are read whole.
+// NearPlaces: which pages that left the device have layer blocks of the layers
+// that are read whole.
 #ifndef WINNOW_KV_NEAR_PLACES_H_
 #define WINNOW_KV_NEAR_PLACES_H_
 
@@ -11,9 +11,9 @@
 
 namespace winnow {
 
-// Owns numbers alone, of one sequence: a place is room for the strips of one
-// page. No two pages have the same one; the lowest that is free goes first, so
-// that there are never more than pages had at once. Touches no byte.
+// Owns numbers alone, of one sequence: a place is room for the layer blocks of
+// one page. No two pages have the same one; the lowest that is free goes first,
+// so that there are never more than pages had at once. Touches no byte.
 class NearPlaces {
  public:
   // Pages [first, end) have places; those that had none are added.

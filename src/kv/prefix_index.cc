@@ -20,21 +20,22 @@ uint64_t Mix(uint64_t hash, uint64_t word) {
 void PrefixHit::Shorten(size_t num_pages) {
   if (num_pages >= kinds.size()) return;
   kinds.resize(num_pages);
-  extents.resize(std::min(num_pages, extents.size()));
-  host_extents.resize(num_pages - extents.size());
+  kv_blocks.resize(std::min(num_pages, kv_blocks.size()));
+  host_kv_blocks.resize(num_pages - kv_blocks.size());
 }
 
-PrefixIndex::NodeId PrefixIndex::NodeOf(ExtentId extent) const {
-  CHECK(extent.value() < node_of_extent_.size(), "extent={} num_extents={}",
-        extent.value(), node_of_extent_.size());
-  return node_of_extent_[extent.value()];
+PrefixIndex::NodeId PrefixIndex::NodeOf(KvBlockId kv_block) const {
+  CHECK(kv_block.value() < node_of_kv_block_.size(),
+        "KV block={} num_kv_blocks={}", kv_block.value(),
+        node_of_kv_block_.size());
+  return node_of_kv_block_[kv_block.value()];
 }
 
-PrefixIndex::NodeId PrefixIndex::NodeOfHost(ExtentId extent) const {
-  CHECK(extent.value() < node_of_host_extent_.size(),
-        "host extent={} num_host_extents={}", extent.value(),
-        node_of_host_extent_.size());
-  return node_of_host_extent_[extent.value()];
+PrefixIndex::NodeId PrefixIndex::NodeOfHost(KvBlockId kv_block) const {
+  CHECK(kv_block.value() < node_of_host_kv_block_.size(),
+        "host KV block={} num_host_kv_blocks={}", kv_block.value(),
+        node_of_host_kv_block_.size());
+  return node_of_host_kv_block_[kv_block.value()];
 }
 
 PrefixIndex::NodeId PrefixIndex::RootOf(std::string_view key) const {
@@ -96,29 +97,29 @@ PrefixHit PrefixIndex::Find(const PrefixPath& path, size_t max_pages,
   for (const NodeId node : Walk(path, max_pages, kinds)) {
     const PagePlaces& places = nodes_[node].places;
     if (places.device) {
-      hit.extents.push_back(*places.device);
+      hit.kv_blocks.push_back(*places.device);
     } else {
-      hit.host_extents.push_back(*places.host);
+      hit.host_kv_blocks.push_back(*places.host);
     }
     hit.kinds.push_back(nodes_[node].kind);
   }
   return hit;
 }
 
-std::vector<ExtentId> PrefixIndex::Enter(const PrefixPath& path,
-                                         std::span<const PageKind> kinds,
-                                         std::span<const ExtentId> extents,
-                                         bool passes) {
-  CHECK(kinds.size() == extents.size() &&
-            extents.size() * kPageTokens <= path.tokens.size(),
-        "kinds={} extents={} tokens={}", kinds.size(), extents.size(),
+std::vector<KvBlockId> PrefixIndex::Enter(const PrefixPath& path,
+                                          std::span<const PageKind> kinds,
+                                          std::span<const KvBlockId> kv_blocks,
+                                          bool passes) {
+  CHECK(kinds.size() == kv_blocks.size() &&
+            kv_blocks.size() * kPageTokens <= path.tokens.size(),
+        "kinds={} KV blocks={} tokens={}", kinds.size(), kv_blocks.size(),
         path.tokens.size());
-  std::vector<ExtentId> taken;
-  if (extents.empty()) return taken;
+  std::vector<KvBlockId> taken;
+  if (kv_blocks.empty()) return taken;
   ++clock_;
   NodeId parent = RootOf(path.root);
   if (parent == kNone) parent = AddRoot(path.root);
-  for (size_t i = 0; i < extents.size(); ++i) {
+  for (size_t i = 0; i < kv_blocks.size(); ++i) {
     const std::span<const int32_t> tokens = path.Page(i);
     const uint64_t hash = HashOf(parent, kinds[i], tokens);
     NodeId node = At(hash);
@@ -126,10 +127,10 @@ std::vector<ExtentId> PrefixIndex::Enter(const PrefixPath& path,
     if (is_there && !IsPage(node, parent, kinds[i], tokens)) break;
     if (!is_there) node = AddPage(hash, parent, kinds[i], tokens);
     if (!nodes_[node].places.device) {
-      PutOnDevice(node, extents[i]);
+      PutOnDevice(node, kv_blocks[i]);
       AddUser(node);
-      taken.push_back(extents[i]);
-    } else if (*nodes_[node].places.device != extents[i] && !passes) {
+      taken.push_back(kv_blocks[i]);
+    } else if (*nodes_[node].places.device != kv_blocks[i] && !passes) {
       break;
     }
     Touch(node);
@@ -145,10 +146,10 @@ void PrefixIndex::RemoveRootWithoutPages(std::string_view key) {
   if (nodes_[root].num_children == 0) RemoveNode(root);
 }
 
-void PrefixIndex::Pin(std::span<const ExtentId> extents) {
+void PrefixIndex::Pin(std::span<const KvBlockId> kv_blocks) {
   ++clock_;
-  for (const ExtentId extent : extents) {
-    const NodeId node = NodeOf(extent);
+  for (const KvBlockId kv_block : kv_blocks) {
+    const NodeId node = NodeOf(kv_block);
     if (node == kNone) continue;
     if (nodes_[node].num_users == 0) --num_idle_;
     AddUser(node);
@@ -162,12 +163,12 @@ void PrefixIndex::AddUser(NodeId node) {
   Join(node);
 }
 
-void PrefixIndex::Unpin(std::span<const ExtentId> extents) {
+void PrefixIndex::Unpin(std::span<const KvBlockId> kv_blocks) {
   ++clock_;
-  for (const ExtentId extent : extents) {
-    const NodeId node = NodeOf(extent);
+  for (const KvBlockId kv_block : kv_blocks) {
+    const NodeId node = NodeOf(kv_block);
     if (node == kNone) continue;
-    CHECK(nodes_[node].num_users > 0, "extent={} is idle", extent.value());
+    CHECK(nodes_[node].num_users > 0, "KV block={} is idle", kv_block.value());
     Leave(node);
     if (--nodes_[node].num_users == 0) {
       ++num_idle_;
@@ -184,24 +185,24 @@ std::optional<PagePlaces> PrefixIndex::NextToEvict() const {
   return nodes_[evictable_.begin()->second].places;
 }
 
-std::optional<ExtentId> PrefixIndex::Evict() {
+std::optional<KvBlockId> PrefixIndex::Evict() {
   if (evictable_.empty()) return std::nullopt;
   const NodeId node = evictable_.begin()->second;
-  const ExtentId extent = *nodes_[node].places.device;
+  const KvBlockId kv_block = *nodes_[node].places.device;
   --num_idle_;
   TakeOffDevice(node);
   if (!nodes_[node].places.host) RemovePage(node);
-  return extent;
+  return kv_block;
 }
 
-void PrefixIndex::AddHost(ExtentId extent, ExtentId host) {
-  const NodeId node = NodeOf(extent);
-  CHECK(node != kNone && !nodes_[node].places.host, "extent={} host={}",
-        extent.value(), host.value());
+void PrefixIndex::AddHost(KvBlockId kv_block, KvBlockId host) {
+  const NodeId node = NodeOf(kv_block);
+  CHECK(node != kNone && !nodes_[node].places.host, "KV block={} host={}",
+        kv_block.value(), host.value());
   PutOnHost(node, host);
 }
 
-std::optional<ExtentId> PrefixIndex::EvictHost() {
+std::optional<KvBlockId> PrefixIndex::EvictHost() {
   NodeId node = kNone;
   if (!duplicates_.empty()) {
     node = duplicates_.rbegin()->second;
@@ -210,28 +211,28 @@ std::optional<ExtentId> PrefixIndex::EvictHost() {
   } else {
     return std::nullopt;
   }
-  const ExtentId host = *nodes_[node].places.host;
+  const KvBlockId host = *nodes_[node].places.host;
   TakeOffHost(node);
   if (!nodes_[node].places.device) RemovePage(node);
   return host;
 }
 
-void PrefixIndex::PinHost(std::span<const ExtentId> host_extents) {
+void PrefixIndex::PinHost(std::span<const KvBlockId> host_kv_blocks) {
   ++clock_;
-  for (const ExtentId host : host_extents) {
+  for (const KvBlockId host : host_kv_blocks) {
     const NodeId node = NodeOfHost(host);
     CHECK(node != kNone && !nodes_[node].places.device &&
               nodes_[node].num_users == 0,
-          "host extent={}", host.value());
+          "host KV block={}", host.value());
     AddUser(node);
   }
 }
 
-void PrefixIndex::Promote(ExtentId host, ExtentId extent) {
+void PrefixIndex::Promote(KvBlockId host, KvBlockId kv_block) {
   const NodeId node = NodeOfHost(host);
   CHECK(node != kNone && nodes_[node].num_users == 1,
-        "host extent={} is not pinned", host.value());
-  PutOnDevice(node, extent);
+        "host KV block={} is not pinned", host.value());
+  PutOnDevice(node, kv_block);
 }
 
 std::vector<PagePlaces> PrefixIndex::Forget(const PrefixPath& path,
@@ -260,11 +261,12 @@ PagePlaces PrefixIndex::ForgetPage(NodeId node) {
   return places;
 }
 
-int64_t PrefixIndex::NumUsed(std::span<const ExtentId> extents) const {
-  return std::count_if(extents.begin(), extents.end(), [this](ExtentId extent) {
-    const NodeId node = NodeOf(extent);
-    return node != kNone && nodes_[node].num_users > 0;
-  });
+int64_t PrefixIndex::NumUsed(std::span<const KvBlockId> kv_blocks) const {
+  return std::count_if(kv_blocks.begin(), kv_blocks.end(),
+                       [this](KvBlockId kv_block) {
+                         const NodeId node = NodeOf(kv_block);
+                         return node != kNone && nodes_[node].num_users > 0;
+                       });
 }
 
 PrefixIndex::NodeId PrefixIndex::AddNode() {
@@ -334,15 +336,16 @@ void PrefixIndex::RemovePage(NodeId node) {
   }
 }
 
-void PrefixIndex::PutOnDevice(NodeId node, ExtentId extent) {
-  CHECK(!Holds(extent), "extent={} stands for another page", extent.value());
+void PrefixIndex::PutOnDevice(NodeId node, KvBlockId kv_block) {
+  CHECK(!Holds(kv_block), "KV block={} stands for another page",
+        kv_block.value());
   const NodeId parent = nodes_[node].parent;
   const Node& above = nodes_[parent];
-  CHECK(above.parent == kNone || above.places.device, "extent={}",
-        extent.value());
+  CHECK(above.parent == kNone || above.places.device, "KV block={}",
+        kv_block.value());
   Leave(node);
-  nodes_[node].places.device = extent;
-  node_of_extent_[extent.value()] = node;
+  nodes_[node].places.device = kv_block;
+  node_of_kv_block_[kv_block.value()] = node;
   Join(node);
   Leave(parent);
   ++nodes_[parent].num_device_children;
@@ -352,7 +355,7 @@ void PrefixIndex::PutOnDevice(NodeId node, ExtentId extent) {
 void PrefixIndex::TakeOffDevice(NodeId node) {
   const NodeId parent = nodes_[node].parent;
   Leave(node);
-  node_of_extent_[nodes_[node].places.device->value()] = kNone;
+  node_of_kv_block_[nodes_[node].places.device->value()] = kNone;
   nodes_[node].places.device.reset();
   Join(node);
   Leave(parent);
@@ -360,18 +363,18 @@ void PrefixIndex::TakeOffDevice(NodeId node) {
   Join(parent);
 }
 
-void PrefixIndex::PutOnHost(NodeId node, ExtentId extent) {
-  CHECK(NodeOfHost(extent) == kNone, "host extent={} stands for another page",
-        extent.value());
+void PrefixIndex::PutOnHost(NodeId node, KvBlockId kv_block) {
+  CHECK(NodeOfHost(kv_block) == kNone,
+        "host KV block={} stands for another page", kv_block.value());
   Leave(node);
-  nodes_[node].places.host = extent;
-  node_of_host_extent_[extent.value()] = node;
+  nodes_[node].places.host = kv_block;
+  node_of_host_kv_block_[kv_block.value()] = node;
   Join(node);
 }
 
 void PrefixIndex::TakeOffHost(NodeId node) {
   Leave(node);
-  node_of_host_extent_[nodes_[node].places.host->value()] = kNone;
+  node_of_host_kv_block_[nodes_[node].places.host->value()] = kNone;
   nodes_[node].places.host.reset();
   Join(node);
 }
@@ -405,11 +408,12 @@ void PrefixIndex::Touch(NodeId node) {
 }
 
 PrefixSnapshot PrefixIndex::Snapshot() const {
-  PrefixSnapshot snapshot = {.num_extents = node_of_extent_.size(),
-                             .num_host_extents = node_of_host_extent_.size(),
-                             .num_pages = num_pages_,
-                             .num_idle = num_idle_,
-                             .num_repeated = num_repeated_};
+  PrefixSnapshot snapshot = {
+      .num_kv_blocks = node_of_kv_block_.size(),
+      .num_host_kv_blocks = node_of_host_kv_block_.size(),
+      .num_pages = num_pages_,
+      .num_idle = num_idle_,
+      .num_repeated = num_repeated_};
   for (const auto& [key, root] : roots_) {
     snapshot.roots.push_back({root, nodes_[root].num_children});
   }
@@ -418,17 +422,17 @@ PrefixSnapshot PrefixIndex::Snapshot() const {
     snapshot.pages.push_back(
         {.id = node,
          .parent = page.parent,
-         .extent = page.places.device,
+         .kv_block = page.places.device,
          .num_children = page.num_children,
          .num_users = page.num_users,
          .last_use = page.last_use,
          .is_found = Child(page.parent, page.kind, page.tokens) == node,
-         .host_extent = page.places.host});
+         .host_kv_block = page.places.host});
   };
-  for (const NodeId node : node_of_extent_) {
+  for (const NodeId node : node_of_kv_block_) {
     if (node != kNone) add(node);
   }
-  for (const NodeId node : node_of_host_extent_) {
+  for (const NodeId node : node_of_host_kv_block_) {
     if (node != kNone && !nodes_[node].places.device) add(node);
   }
   const auto ids = [](const ByLastUse& order) {

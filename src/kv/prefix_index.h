@@ -1,4 +1,4 @@
-// Which extents hold the KV of which beginnings of texts: found by tokens.
+// Which KV blocks hold the KV of which beginnings of texts: found by tokens.
 #ifndef WINNOW_KV_PREFIX_INDEX_H_
 #define WINNOW_KV_PREFIX_INDEX_H_
 
@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "kv/extent_pool.h"
+#include "kv/kv_block_pool.h"
 #include "kv/prefix_invariants.h"
 
 namespace winnow {
@@ -36,9 +36,9 @@ struct PrefixPath {
 // What is there of a path: its first pages, some on the device and behind them
 // some that lie on the host alone.
 struct PrefixHit {
-  std::vector<ExtentId> extents;            // [pages on the device]
-  std::vector<ExtentId> host_extents = {};  // [pages on the host alone]
-  std::vector<PageKind> kinds;              // [pages]
+  std::vector<KvBlockId> kv_blocks;            // [pages on the device]
+  std::vector<KvBlockId> host_kv_blocks = {};  // [pages on the host alone]
+  std::vector<PageKind> kinds;                 // [pages]
 
   // The same, of its first pages alone.
   void Shorten(size_t num_pages);
@@ -46,67 +46,69 @@ struct PrefixHit {
 
 // Where a page lies: in one of the two at least.
 struct PagePlaces {
-  std::optional<ExtentId> device = {};
-  std::optional<ExtentId> host = {};
+  std::optional<KvBlockId> device = {};
+  std::optional<KvBlockId> host = {};
 };
 
 // A tree of pages under roots, each found by a hash of its parent, its kind and
 // its tokens, and only where all three are equal: two pages of one hash are a
 // miss for the one that came later, never a wrong answer. Decides, and touches
-// neither byte nor pool: whoever owns the extents adds a reference for each
-// that is taken, and drops it when the extent is given back. Used by the
+// neither byte nor pool: whoever owns the KV blocks adds a reference for each
+// that is taken, and drops it when the KV block is given back. Used by the
 // engine's thread alone; the same calls give the same answers.
 //
 // A page lies on the device, on the host, or on both: then its host copy is a
-// duplicate. It has as many users as sequences hold its extent; without any it
-// is idle, and may leave the device. Pages are used from a root on, so those
+// duplicate. It has as many users as sequences hold its KV block; without any
+// it is idle, and may leave the device. Pages are used from a root on, so those
 // above one in use are in use too, and those above one on the device lie there
 // too: every idle page can be had, those with none of the device below them
 // first, and the least recently used of these before others. On the host
 // duplicates go first (that of the page which was used last, as it will need
 // it last), then what lies there alone, leaf by leaf, least recently used
-// first. At most a page an extent is kept, and what BrokenInvariants lists
+// first. At most a page a KV block is kept, and what BrokenInvariants lists
 // holds after every call, but for Enter by a sequence that ends with it, and
 // PinHost until Promote.
 class PrefixIndex {
  public:
   // `hash_mask` is for tests that want pages of one hash.
-  explicit PrefixIndex(int64_t num_extents, uint64_t hash_mask = ~uint64_t{0},
-                       int64_t num_host_extents = 0)
+  explicit PrefixIndex(int64_t num_kv_blocks, uint64_t hash_mask = ~uint64_t{0},
+                       int64_t num_host_kv_blocks = 0)
       : hash_mask_(hash_mask),
-        node_of_extent_(static_cast<size_t>(num_extents), kNone),
-        node_of_host_extent_(static_cast<size_t>(num_host_extents), kNone) {}
+        node_of_kv_block_(static_cast<size_t>(num_kv_blocks), kNone),
+        node_of_host_kv_block_(static_cast<size_t>(num_host_kv_blocks), kNone) {
+  }
 
   // The longest beginning of the path that is there, at most `max_pages`. A
   // page is of the first of `kinds` that is there in its place.
   PrefixHit Find(const PrefixPath& path, size_t max_pages,
                  std::span<const PageKind> kinds) const;
 
-  // Pages of `path`, of `kinds`, lie in `extents`, held by one sequence. Those
-  // that are new, or lay on the host alone, are pages on the device from here
-  // on with that one user, and are returned. Ends at a page that lies in
-  // another's extent of the device already: a page
+  // Pages of `path`, of `kinds`, lie in `kv_blocks`, held by one sequence.
+  // Those that are new, or lay on the host alone, are pages on the device from
+  // here on with that one user, and are returned. Ends at a page that lies in
+  // another's KV block of the device already: a page
   // below it would be used without it. A sequence that ends with this call
-  // `passes` such pages. REQUIRES: as many kinds as extents; an extent that is
-  // here stands for that page.
-  std::vector<ExtentId> Enter(const PrefixPath& path,
-                              std::span<const PageKind> kinds,
-                              std::span<const ExtentId> extents, bool passes);
+  // `passes` such pages. REQUIRES: as many kinds as KV blocks; a KV block that
+  // is here stands for that page.
+  std::vector<KvBlockId> Enter(const PrefixPath& path,
+                               std::span<const PageKind> kinds,
+                               std::span<const KvBlockId> kv_blocks,
+                               bool passes);
 
-  // Pages of `path`, of `kinds`, lie in these extents of the host, held by a
-  // sequence, which is none of their users; kNoExtent: it does not hold that
+  // Pages of `path`, of `kinds`, lie in these KV blocks of the host, held by a
+  // sequence, which is none of their users; kNoKvBlock: it does not hold that
   // one there. Those that are new lie on the host alone from here on, and are
-  // returned. Ends at a page that is neither there nor in an extent, or whose
-  // extent stands for another page. REQUIRES: as many kinds as extents.
-  std::vector<ExtentId> EnterHost(const PrefixPath& path,
-                                  std::span<const PageKind> kinds,
-                                  std::span<const ExtentId> host_extents);
+  // returned. Ends at a page that is neither there nor in a KV block, or whose
+  // KV block stands for another page. REQUIRES: as many kinds as KV blocks.
+  std::vector<KvBlockId> EnterHost(const PrefixPath& path,
+                                   std::span<const PageKind> kinds,
+                                   std::span<const KvBlockId> host_kv_blocks);
 
-  // One more, or one less, sequence holds these extents: those that are no
+  // One more, or one less, sequence holds these KV blocks: those that are no
   // pages of the index are left out. All that are, are now the last used.
   // REQUIRES: Unpin takes back what Pin or Enter gave.
-  void Pin(std::span<const ExtentId> extents);
-  void Unpin(std::span<const ExtentId> extents);
+  void Pin(std::span<const KvBlockId> kv_blocks);
+  void Unpin(std::span<const KvBlockId> kv_blocks);
 
   // Where the page lies that leaves the device next; nothing where none on it
   // is idle.
@@ -116,27 +118,27 @@ class PrefixIndex {
   // Another number where that may have become another answer.
   uint64_t order_version() const { return order_version_; }
   // That page leaves the device, and is forgotten unless it lies on the host
-  // too. Its extent; nothing where there is none. REQUIRES: it lies on the
+  // too. Its KV block; nothing where there is none. REQUIRES: it lies on the
   // host, or no page is below it.
-  std::optional<ExtentId> Evict();
+  std::optional<KvBlockId> Evict();
 
-  // The page in `extent` lies in `host` too. REQUIRES: it lay on the device
+  // The page in `kv_block` lies in `host` too. REQUIRES: it lay on the device
   // alone, and no page in `host`.
-  void AddHost(ExtentId extent, ExtentId host);
-  // Gives up a host extent, and forgets the page that lies nowhere else;
+  void AddHost(KvBlockId kv_block, KvBlockId host);
+  // Gives up a host KV block, and forgets the page that lies nowhere else;
   // nothing where each holds the only copy of a page that is pinned or above
   // others.
-  std::optional<ExtentId> EvictHost();
+  std::optional<KvBlockId> EvictHost();
   // One more user of pages that lie on the host alone, and will be promoted.
-  void PinHost(std::span<const ExtentId> host_extents);
-  // The page in `host`, pinned, lies in `extent` of the device too.
-  // REQUIRES: so does the page above it; no page lies in `extent`.
-  void Promote(ExtentId host, ExtentId extent);
+  void PinHost(std::span<const KvBlockId> host_kv_blocks);
+  // The page in `host`, pinned, lies in `kv_block` of the device too.
+  // REQUIRES: so does the page above it; no page lies in `kv_block`.
+  void Promote(KvBlockId host, KvBlockId kv_block);
 
   // Where the page in `host` lies, if it is one of the index, and the one right
   // below that in `above`, or without one the first of a text.
-  std::optional<PagePlaces> FindBelow(std::optional<ExtentId> above,
-                                      ExtentId host) const;
+  std::optional<PagePlaces> FindBelow(std::optional<KvBlockId> above,
+                                      KvBlockId host) const;
 
   // Forgets the path's pages of the first of `kinds`, deepest first, whoever
   // uses them, and says where they lay. Walks as Find does. REQUIRES: they are
@@ -144,23 +146,24 @@ class PrefixIndex {
   std::vector<PagePlaces> Forget(const PrefixPath& path,
                                  std::span<const PageKind> kinds);
 
-  // Whether Withdraw may have the pages in `extents`, each below the one
+  // Whether Withdraw may have the pages in `kv_blocks`, each below the one
   // before: nothing else is below them, and none has more than one user.
-  bool CanWithdraw(std::span<const ExtentId> extents) const;
+  bool CanWithdraw(std::span<const KvBlockId> kv_blocks) const;
   // Forgets them, deepest first, and says where they lay. REQUIRES:
   // CanWithdraw.
-  std::vector<PagePlaces> Withdraw(std::span<const ExtentId> extents);
+  std::vector<PagePlaces> Withdraw(std::span<const KvBlockId> kv_blocks);
 
-  bool Holds(ExtentId extent) const { return NodeOf(extent) != kNone; }
-  // Where a duplicate lies of what is in `extent`.
-  std::optional<ExtentId> HostOf(ExtentId extent) const {
-    return Holds(extent) ? nodes_[NodeOf(extent)].places.host : std::nullopt;
+  bool Holds(KvBlockId kv_block) const { return NodeOf(kv_block) != kNone; }
+  // Where a duplicate lies of what is in `kv_block`.
+  std::optional<KvBlockId> HostOf(KvBlockId kv_block) const {
+    return Holds(kv_block) ? nodes_[NodeOf(kv_block)].places.host
+                           : std::nullopt;
   }
-  bool HasPagesBelow(ExtentId extent) const {
-    return Holds(extent) && nodes_[NodeOf(extent)].num_children > 0;
+  bool HasPagesBelow(KvBlockId kv_block) const {
+    return Holds(kv_block) && nodes_[NodeOf(kv_block)].num_children > 0;
   }
   // How many of these have a user.
-  int64_t NumUsed(std::span<const ExtentId> extents) const;
+  int64_t NumUsed(std::span<const KvBlockId> kv_blocks) const;
   int64_t num_pages() const { return num_pages_; }
   // On the device.
   int64_t num_idle() const { return num_idle_; }
@@ -185,8 +188,8 @@ class PrefixIndex {
     std::array<int32_t, kPageTokens> tokens = {};
   };
 
-  NodeId NodeOf(ExtentId extent) const;
-  NodeId NodeOfHost(ExtentId extent) const;
+  NodeId NodeOf(KvBlockId kv_block) const;
+  NodeId NodeOfHost(KvBlockId kv_block) const;
   NodeId RootOf(std::string_view key) const;
   NodeId AddRoot(std::string_view key);
   uint64_t HashOf(NodeId parent, PageKind kind,
@@ -207,9 +210,9 @@ class PrefixIndex {
   void RemoveRootWithoutPages(std::string_view key);
   void RemovePage(NodeId node);
   PagePlaces ForgetPage(NodeId node);
-  void PutOnDevice(NodeId node, ExtentId extent);
+  void PutOnDevice(NodeId node, KvBlockId kv_block);
   void TakeOffDevice(NodeId node);
-  void PutOnHost(NodeId node, ExtentId extent);
+  void PutOnHost(NodeId node, KvBlockId kv_block);
   void TakeOffHost(NodeId node);
   void AddUser(NodeId node);
   // Before and after a change of what the orders below are made of.
@@ -218,8 +221,8 @@ class PrefixIndex {
   void Touch(NodeId node);
 
   const uint64_t hash_mask_;
-  std::vector<NodeId> node_of_extent_;       // [num_extents]
-  std::vector<NodeId> node_of_host_extent_;  // [num_host_extents]
+  std::vector<NodeId> node_of_kv_block_;       // [num_kv_blocks]
+  std::vector<NodeId> node_of_host_kv_block_;  // [num_host_kv_blocks]
   std::vector<Node> nodes_;
   std::vector<NodeId> unused_nodes_;
   std::unordered_map<uint64_t, NodeId> pages_;  // by hash

@@ -4,15 +4,15 @@
 
 namespace winnow {
 
-std::vector<ExtentId> PrefixIndex::EnterHost(
+std::vector<KvBlockId> PrefixIndex::EnterHost(
     const PrefixPath& path, std::span<const PageKind> kinds,
-    std::span<const ExtentId> host_extents) {
-  CHECK(kinds.size() == host_extents.size() &&
+    std::span<const KvBlockId> host_kv_blocks) {
+  CHECK(kinds.size() == host_kv_blocks.size() &&
             kinds.size() * kPageTokens <= path.tokens.size(),
-        "kinds={} extents={} tokens={}", kinds.size(), host_extents.size(),
+        "kinds={} KV blocks={} tokens={}", kinds.size(), host_kv_blocks.size(),
         path.tokens.size());
   ++clock_;
-  std::vector<ExtentId> taken;
+  std::vector<KvBlockId> taken;
   NodeId parent = RootOf(path.root);
   if (parent == kNone) parent = AddRoot(path.root);
   for (size_t i = 0; i < kinds.size(); ++i) {
@@ -20,8 +20,8 @@ std::vector<ExtentId> PrefixIndex::EnterHost(
     const uint64_t hash = HashOf(parent, kinds[i], tokens);
     NodeId node = At(hash);
     if (node == kNone) {
-      const ExtentId host = host_extents[i];
-      if (host == kNoExtent || NodeOfHost(host) != kNone) break;
+      const KvBlockId host = host_kv_blocks[i];
+      if (host == kNoKvBlock || NodeOfHost(host) != kNone) break;
       node = AddPage(hash, parent, kinds[i], tokens);
       PutOnHost(node, host);
       taken.push_back(host);
@@ -35,8 +35,8 @@ std::vector<ExtentId> PrefixIndex::EnterHost(
   return taken;
 }
 
-std::optional<PagePlaces> PrefixIndex::FindBelow(std::optional<ExtentId> above,
-                                                 ExtentId host) const {
+std::optional<PagePlaces> PrefixIndex::FindBelow(std::optional<KvBlockId> above,
+                                                 KvBlockId host) const {
   const NodeId node = NodeOfHost(host);
   if (node == kNone) return std::nullopt;
   const NodeId parent = nodes_[node].parent;
@@ -45,21 +45,21 @@ std::optional<PagePlaces> PrefixIndex::FindBelow(std::optional<ExtentId> above,
   return is_below ? std::optional(nodes_[node].places) : std::nullopt;
 }
 
-bool PrefixIndex::CanWithdraw(std::span<const ExtentId> extents) const {
-  for (size_t i = 0; i < extents.size(); ++i) {
-    const Node& page = nodes_[NodeOf(extents[i])];
-    const uint32_t num_below = i + 1 < extents.size() ? 1 : 0;
+bool PrefixIndex::CanWithdraw(std::span<const KvBlockId> kv_blocks) const {
+  for (size_t i = 0; i < kv_blocks.size(); ++i) {
+    const Node& page = nodes_[NodeOf(kv_blocks[i])];
+    const uint32_t num_below = i + 1 < kv_blocks.size() ? 1 : 0;
     if (page.num_children != num_below || page.num_users > 1) return false;
   }
   return true;
 }
 
 std::vector<PagePlaces> PrefixIndex::Withdraw(
-    std::span<const ExtentId> extents) {
-  CHECK(CanWithdraw(extents), "extents={}", extents.size());
+    std::span<const KvBlockId> kv_blocks) {
+  CHECK(CanWithdraw(kv_blocks), "KV blocks={}", kv_blocks.size());
   std::vector<PagePlaces> places;
-  for (size_t i = extents.size(); i-- > 0;) {
-    places.push_back(ForgetPage(NodeOf(extents[i])));
+  for (size_t i = kv_blocks.size(); i-- > 0;) {
+    places.push_back(ForgetPage(NodeOf(kv_blocks[i])));
   }
   return places;
 }

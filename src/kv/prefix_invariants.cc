@@ -11,14 +11,15 @@ namespace {
 using Messages = std::vector<std::string>;
 using PagesById = std::map<uint32_t, const PrefixPageSnapshot*>;
 
-// "the page of extent 3", or of a host extent where it has no other.
+// "the page of KV block 3", or of a host KV block where it has no other.
 std::string NameOf(const PrefixPageSnapshot& page) {
-  if (page.extent)
-    return fmt::format("the page of extent {}", page.extent->value());
-  if (page.host_extent) {
-    return fmt::format("the page of host extent {}", page.host_extent->value());
+  if (page.kv_block)
+    return fmt::format("the page of KV block {}", page.kv_block->value());
+  if (page.host_kv_block) {
+    return fmt::format("the page of host KV block {}",
+                       page.host_kv_block->value());
   }
-  return "the page of no extent";
+  return "the page of no KV block";
 }
 
 void CheckCount(std::string_view what, int64_t counted, int64_t found,
@@ -31,7 +32,7 @@ void CheckCount(std::string_view what, int64_t counted, int64_t found,
 void CheckCounts(const PrefixSnapshot& snapshot, Messages& broken) {
   int64_t num_idle = 0, num_repeated = 0;
   for (const PrefixPageSnapshot& page : snapshot.pages) {
-    num_idle += page.extent.has_value() && page.num_users == 0;
+    num_idle += page.kv_block.has_value() && page.num_users == 0;
     num_repeated += page.num_users > 1 ? page.num_users - 1 : 0;
   }
   CheckCount("pages", snapshot.num_pages, std::ssize(snapshot.pages), broken);
@@ -39,35 +40,35 @@ void CheckCounts(const PrefixSnapshot& snapshot, Messages& broken) {
   CheckCount("repeated users", snapshot.num_repeated, num_repeated, broken);
 }
 
-// `num_extents`: of the tier.
-void CheckExtents(std::string_view tier, std::vector<uint32_t> extents,
-                  size_t num_extents, Messages& broken) {
-  std::sort(extents.begin(), extents.end());
-  const auto twice = std::adjacent_find(extents.begin(), extents.end());
-  if (twice != extents.end()) {
+// `num_kv_blocks`: of the tier.
+void CheckKvBlocks(std::string_view tier, std::vector<uint32_t> kv_blocks,
+                   size_t num_kv_blocks, Messages& broken) {
+  std::sort(kv_blocks.begin(), kv_blocks.end());
+  const auto twice = std::adjacent_find(kv_blocks.begin(), kv_blocks.end());
+  if (twice != kv_blocks.end()) {
     broken.push_back(fmt::format("{} {} is two pages", tier, *twice));
   }
-  if (!extents.empty() && extents.back() >= num_extents) {
-    broken.push_back(fmt::format("{} {} of {} is a page", tier, extents.back(),
-                                 num_extents));
+  if (!kv_blocks.empty() && kv_blocks.back() >= num_kv_blocks) {
+    broken.push_back(fmt::format("{} {} of {} is a page", tier,
+                                 kv_blocks.back(), num_kv_blocks));
   }
 }
 
 void CheckPlaces(const PrefixSnapshot& snapshot, Messages& broken) {
   std::vector<uint32_t> device, host;
   for (const PrefixPageSnapshot& page : snapshot.pages) {
-    if (page.extent) device.push_back(page.extent->value());
-    if (page.host_extent) host.push_back(page.host_extent->value());
-    if (!page.extent && !page.host_extent) {
+    if (page.kv_block) device.push_back(page.kv_block->value());
+    if (page.host_kv_block) host.push_back(page.host_kv_block->value());
+    if (!page.kv_block && !page.host_kv_block) {
       broken.push_back(fmt::format("page {} lies nowhere", page.id));
     }
-    if (page.num_users > 0 && !page.extent) {
+    if (page.num_users > 0 && !page.kv_block) {
       broken.push_back(
           fmt::format("{} is in use, but not on the device", NameOf(page)));
     }
   }
-  CheckExtents("extent", device, snapshot.num_extents, broken);
-  CheckExtents("host extent", host, snapshot.num_host_extents, broken);
+  CheckKvBlocks("KV block", device, snapshot.num_kv_blocks, broken);
+  CheckKvBlocks("host KV block", host, snapshot.num_host_kv_blocks, broken);
 }
 
 void CheckParent(const PrefixPageSnapshot& page, const PrefixSnapshot& snapshot,
@@ -87,7 +88,7 @@ void CheckParent(const PrefixPageSnapshot& page, const PrefixSnapshot& snapshot,
     broken.push_back(fmt::format("{} is in use, above it {} is idle",
                                  NameOf(page), NameOf(*parent->second)));
   }
-  if (page.extent && !parent->second->extent) {
+  if (page.kv_block && !parent->second->kv_block) {
     broken.push_back(fmt::format("{} is on the device, above it {} is not",
                                  NameOf(page), NameOf(*parent->second)));
   }
@@ -129,16 +130,16 @@ void CheckOrder(std::string_view what, const std::vector<uint32_t>& order,
 void CheckEvictable(const PrefixSnapshot& snapshot, Messages& broken) {
   std::map<uint32_t, uint32_t> num_device_children;
   for (const PrefixPageSnapshot& page : snapshot.pages) {
-    if (page.extent) ++num_device_children[page.parent];
+    if (page.kv_block) ++num_device_children[page.parent];
   }
   std::vector<const PrefixPageSnapshot*> leaves, host_leaves, duplicates;
   for (const PrefixPageSnapshot& page : snapshot.pages) {
-    if (page.extent && page.host_extent) duplicates.push_back(&page);
+    if (page.kv_block && page.host_kv_block) duplicates.push_back(&page);
     if (page.num_users > 0) continue;
-    if (page.extent && num_device_children[page.id] == 0) {
+    if (page.kv_block && num_device_children[page.id] == 0) {
       leaves.push_back(&page);
     }
-    if (!page.extent && page.num_children == 0) host_leaves.push_back(&page);
+    if (!page.kv_block && page.num_children == 0) host_leaves.push_back(&page);
   }
   CheckOrder("are idle without children", snapshot.evictable, leaves, broken);
   CheckOrder("are on the host alone without children", snapshot.host_evictable,

@@ -23,23 +23,23 @@ struct RootSnapshot {
 struct PrefixPageSnapshot {
   uint32_t id = 0;
   uint32_t parent = 0;
-  std::optional<ExtentId> extent;
+  std::optional<KvBlockId> kv_block;
   uint32_t num_children = 0;
   uint32_t num_users = 0;
   uint64_t last_use = 0;
   bool is_found = false;  // by its parent, kind and tokens
-  std::optional<ExtentId> host_extent = {};
+  std::optional<KvBlockId> host_kv_block = {};
 };
 
 // The state of a PrefixIndex at one moment.
 struct PrefixSnapshot {
-  size_t num_extents = 0;
-  size_t num_host_extents = 0;
+  size_t num_kv_blocks = 0;
+  size_t num_host_kv_blocks = 0;
   int64_t num_pages = 0;     // as the index counts
   int64_t num_idle = 0;      // as the index counts
   int64_t num_repeated = 0;  // as the index counts
   std::vector<RootSnapshot> roots = {};
-  // By extent, ascending, and behind them those on the host alone.
+  // By KV block, ascending, and behind them those on the host alone.
   std::vector<PrefixPageSnapshot> pages = {};
   // Least recently used first.
   std::vector<uint32_t> evictable = {};
@@ -49,7 +49,7 @@ struct PrefixSnapshot {
 
 // Names whatever is broken, a line each; empty where all holds:
 //  * pages, idle pages and repeated users are as many as the index counts;
-//  * a page is found, lies in extents that exist and hold no other, in one at
+//  * a page is found, lies in KV blocks that exist and hold no other, in one at
 //    least, and its parent is there;
 //  * pages and roots have as many children as name them, a root at least one;
 //  * a page in use has no idle parent, and lies on the device, as does the

@@ -22,7 +22,7 @@ std::vector<Promotion> ChoosePromotions(std::span<const PromotionOffer> offers,
     if (offer.cost() > num_spare) continue;
     num_spare -= offer.cost();
     const int64_t num_pages =
-        PagesToPromote(offer, std::max(num_left, offer.num_slot_extents));
+        PagesToPromote(offer, std::max(num_left, offer.num_slot_kv_blocks));
     chosen.push_back({offer.sequence, num_pages});
     num_left -= num_pages;
   }

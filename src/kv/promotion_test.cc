@@ -43,7 +43,7 @@ TEST(PromotionTest, NobodyWhoseLastPageWouldNotFit) {
       Promotions());
 }
 
-// A slot's extent goes with the last page alone.
+// A slot's KV block goes with the last page alone.
 TEST(PromotionTest, AStepCopiesSoManyAtMost) {
   EXPECT_EQ(
       ChoosePromotions(kPromotionOffers, {.num_spare = 100, .max_pages = 3}),
@@ -88,12 +88,12 @@ TEST(PromotionTest, AllIsWholeAfterSomeSteps) {
         ASSERT_GT(num_left, 0);
         ASSERT_GT(chosen.num_pages, 0);
         ASSERT_LE(chosen.num_pages,
-                  std::max(num_left, offer->num_slot_extents));
+                  std::max(num_left, offer->num_slot_kv_blocks));
         num_left -= chosen.num_pages;
         offer->num_pages -= chosen.num_pages;
         limits.num_spare -= chosen.num_pages;
         if (offer->num_pages == 0) {
-          limits.num_spare += offer->num_slot_extents;
+          limits.num_spare += offer->num_slot_kv_blocks;
           offers.erase(offer);
         } else {
           ASSERT_GE(offer->cost(), 0);

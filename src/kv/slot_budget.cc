@@ -100,19 +100,19 @@ int CacheBudget::FramesFor(int64_t selected_tokens, int64_t max_context) const {
   return static_cast<int>(std::min(PagesFor(wanted), PagesFor(max_context)));
 }
 
-std::vector<int> FillExtents(int num_frames, const std::vector<bool>& layers) {
+std::vector<int> FillKvBlocks(int num_frames, const std::vector<bool>& layers) {
   const int64_t num_layers = std::ssize(layers);
   const int64_t num_marked = std::ranges::count(layers, true);
   CHECK(num_frames > 0 && num_marked > 0, "num_frames={} layers={}", num_frames,
         num_marked);
-  const int64_t num_strips =
+  const int64_t num_layer_blocks =
       (num_frames * num_marked + num_layers - 1) / num_layers * num_layers;
   std::vector<int> frames;
-  int64_t num_more = num_strips % num_marked;
+  int64_t num_more = num_layer_blocks % num_marked;
   for (const bool is_marked : layers) {
     const int64_t more = is_marked && num_more-- > 0 ? 1 : 0;
     frames.push_back(
-        is_marked ? static_cast<int>(num_strips / num_marked + more) : 0);
+        is_marked ? static_cast<int>(num_layer_blocks / num_marked + more) : 0);
   }
   return frames;
 }

@@ -12,7 +12,7 @@ namespace winnow {
 
 inline constexpr int kNumSlotAges = 64;
 
-// What Bring has counted over some steps, of one (sequence, layer) and all its
+// What Fetch has counted over some steps, of one (sequence, layer) and all its
 // KV heads, while it had `num_frames` (backend/contract/slot_table.h).
 struct SlotUsage {
   int num_frames = 0;
@@ -65,10 +65,11 @@ struct CacheBudget {
 };
 
 // `num_frames` at least for every layer that is marked, none for another: and
-// as many more, from the first on, as make whole extents of them, a strip a
-// layer each. So nobody has strips of an extent that another has strips of, and
-// all come free together. REQUIRES: a layer is marked, num_frames > 0.
-std::vector<int> FillExtents(int num_frames, const std::vector<bool>& layers);
+// as many more, from the first on, as make whole KV blocks of them, a layer
+// block a layer each. So nobody has layer blocks of a KV block that another has
+// layer blocks of, and all come free together. REQUIRES: a layer is marked,
+// num_frames > 0.
+std::vector<int> FillKvBlocks(int num_frames, const std::vector<bool>& layers);
 
 }  // namespace winnow
 

@@ -35,7 +35,7 @@ Trace DriftingTrace(uint32_t seed, double exponent, int num_pages) {
   return trace;
 }
 
-// A cache of exactly the least recently used, one slot a frame: as Bring, it
+// A cache of exactly the least recently used, one slot a frame: as Fetch, it
 // looks up all of a step's pages before it makes room for any.
 SlotUsage Replay(const Trace& trace, int num_frames) {
   SlotUsage usage;
@@ -175,16 +175,16 @@ TEST(SlotBudgetTest, ABudgetIsTokensOrAMultiple) {
   EXPECT_EQ((CacheBudget{.times = 4}).FramesFor(2048, 1000), 32);
 }
 
-TEST(SlotBudgetTest, FramesFillWholeExtents) {
+TEST(SlotBudgetTest, FramesFillWholeKvBlocks) {
   using Frames = std::vector<int>;
-  EXPECT_EQ(FillExtents(3, {true, true}), (Frames{3, 3}));
-  EXPECT_EQ(FillExtents(3, {false, true, false, true}), (Frames{0, 4, 0, 4}));
-  EXPECT_EQ(FillExtents(3, {true, false, true, true}), (Frames{4, 0, 4, 4}));
-  EXPECT_EQ(FillExtents(1, {true, false, true, true}), (Frames{2, 0, 1, 1}));
-  EXPECT_EQ(FillExtents(1, {false, false, true}), (Frames{0, 0, 3}));
+  EXPECT_EQ(FillKvBlocks(3, {true, true}), (Frames{3, 3}));
+  EXPECT_EQ(FillKvBlocks(3, {false, true, false, true}), (Frames{0, 4, 0, 4}));
+  EXPECT_EQ(FillKvBlocks(3, {true, false, true, true}), (Frames{4, 0, 4, 4}));
+  EXPECT_EQ(FillKvBlocks(1, {true, false, true, true}), (Frames{2, 0, 1, 1}));
+  EXPECT_EQ(FillKvBlocks(1, {false, false, true}), (Frames{0, 0, 3}));
   for (int num_frames = 1; num_frames < 20; ++num_frames) {
     const Frames frames =
-        FillExtents(num_frames, {true, true, false, true, true, false, true});
+        FillKvBlocks(num_frames, {true, true, false, true, true, false, true});
     EXPECT_EQ(std::accumulate(frames.begin(), frames.end(), 0) % 7, 0);
     EXPECT_LT(std::ranges::max(frames) - num_frames, 3) << num_frames;
   }

@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "kv/extent_pool.h"
+#include "kv/kv_block_pool.h"
 
 namespace winnow {
 namespace {
@@ -28,54 +28,56 @@ void CheckUses(std::string_view what, const Uses& uses, int64_t count,
   }
 }
 
-void CheckStrips(const SlotSnapshot& snapshot, const Uses& frames,
-                 std::vector<std::string>& broken) {
+void CheckLayerBlocks(const SlotSnapshot& snapshot, const Uses& frames,
+                      std::vector<std::string>& broken) {
   const auto num_layers = static_cast<uint32_t>(snapshot.num_layers);
   Uses places = frames;
-  for (const uint32_t strip : snapshot.free_strips) ++places[strip];
-  std::map<uint32_t, int> used_of_extent;
-  for (const auto& [strip, times] : frames) {
-    used_of_extent[strip / num_layers] += times;
+  for (const uint32_t layer_block : snapshot.free_layer_blocks)
+    ++places[layer_block];
+  std::map<uint32_t, int> used_of_kv_block;
+  for (const auto& [layer_block, times] : frames) {
+    used_of_kv_block[layer_block / num_layers] += times;
   }
-  size_t num_strips = 0;
+  size_t num_layer_blocks = 0;
   for (const SplitSnapshot& split : snapshot.split) {
-    const uint32_t extent = split.extent.value();
+    const uint32_t kv_block = split.kv_block.value();
     for (uint32_t layer = 0; layer < num_layers; ++layer) {
-      const auto place = places.find(extent * num_layers + layer);
+      const auto place = places.find(kv_block * num_layers + layer);
       const int times = place == places.end() ? 0 : place->second;
-      num_strips += times > 0;
+      num_layer_blocks += times > 0;
       if (times != 1) {
-        broken.push_back(fmt::format("strip {} of extent {} has {} places",
-                                     layer, extent, times));
+        broken.push_back(
+            fmt::format("layer block {} of KV block {} has {} places", layer,
+                        kv_block, times));
       }
     }
-    if (used_of_extent[extent] != split.num_used) {
-      broken.push_back(fmt::format("extent {} has {} used strips, counted {}",
-                                   extent, used_of_extent[extent],
-                                   split.num_used));
+    if (used_of_kv_block[kv_block] != split.num_used) {
+      broken.push_back(
+          fmt::format("KV block {} has {} used layer blocks, counted {}",
+                      kv_block, used_of_kv_block[kv_block], split.num_used));
     }
   }
-  if (num_strips != places.size()) {
+  if (num_layer_blocks != places.size()) {
     broken.push_back(
-        fmt::format("{} strips have a place, {} are of split "
-                    "extents",
-                    places.size(), num_strips));
+        fmt::format("{} layer blocks have a place, {} are of split "
+                    "KV blocks",
+                    places.size(), num_layer_blocks));
   }
 }
 
-// Who has them, by extent.
-std::map<uint32_t, std::map<SequenceId, int>> OwnersByExtent(
+// Who has them, by KV block.
+std::map<uint32_t, std::map<SequenceId, int>> OwnersByKvBlock(
     const SlotSnapshot& snapshot) {
   const auto num_layers = static_cast<uint32_t>(snapshot.num_layers);
   std::map<uint32_t, std::map<SequenceId, int>> owners;
   for (const SlotOwnerSnapshot& owner : snapshot.owners) {
     for (const std::vector<uint32_t>& frames : owner.frames) {
-      for (const uint32_t strip : frames) {
-        ++owners[strip / num_layers][owner.sequence];
+      for (const uint32_t layer_block : frames) {
+        ++owners[layer_block / num_layers][owner.sequence];
       }
     }
-    for (const uint32_t strip : owner.held) {
-      ++owners[strip / num_layers][owner.sequence];
+    for (const uint32_t layer_block : owner.held) {
+      ++owners[layer_block / num_layers][owner.sequence];
     }
   }
   return owners;
@@ -83,24 +85,25 @@ std::map<uint32_t, std::map<SequenceId, int>> OwnersByExtent(
 
 void CheckOwner(const SlotOwnerSnapshot* owner, const TableSnapshot& table,
                 int num_layers, std::vector<std::string>& broken) {
-  int64_t num_far = 0, num_strips = 0, num_uncovered = 0;
+  int64_t num_far = 0, num_layer_blocks = 0, num_uncovered = 0;
   for (size_t page = 0; page < table.pages.size(); ++page) {
-    if (table.pages[page] != kNoExtent) continue;
+    if (table.pages[page] != kNoKvBlock) continue;
     ++num_far;
     const size_t segment = page / kSlotSegmentPages;
     num_uncovered += owner == nullptr || segment >= owner->segments.size() ||
                      owner->segments[segment] == kNoSlotSegment;
   }
   if (owner != nullptr) {
-    for (const auto& frames : owner->frames) num_strips += std::ssize(frames);
-    num_strips += std::ssize(owner->held);
+    for (const auto& frames : owner->frames)
+      num_layer_blocks += std::ssize(frames);
+    num_layer_blocks += std::ssize(owner->held);
   }
   if ((owner != nullptr) != (num_far > 0) ||
-      num_strips > num_far * num_layers || num_uncovered > 0) {
+      num_layer_blocks > num_far * num_layers || num_uncovered > 0) {
     broken.push_back(fmt::format(
         "sequence {} has {} pages on the host alone, {} of them without a "
-        "segment, and {} strips of slots",
-        table.sequence.value(), num_far, num_uncovered, num_strips));
+        "segment, and {} layer blocks of slots",
+        table.sequence.value(), num_far, num_uncovered, num_layer_blocks));
   }
 }
 
@@ -109,21 +112,21 @@ void CheckOwner(const SlotOwnerSnapshot* owner, const TableSnapshot& table,
 std::vector<std::string> BrokenInvariants(const SlotSnapshot& snapshot,
                                           const KvSnapshot& kv) {
   std::vector<std::string> broken;
-  std::vector<ExtentId> split;
-  for (const SplitSnapshot& extent : snapshot.split) {
-    split.push_back(extent.extent);
+  std::vector<KvBlockId> split;
+  for (const SplitSnapshot& kv_block : snapshot.split) {
+    split.push_back(kv_block.kv_block);
   }
   if (split != kv.lent) {
-    broken.push_back(fmt::format("{} extents are split, {} lent", split.size(),
-                                 kv.lent.size()));
+    broken.push_back(fmt::format("{} KV blocks are split, {} lent",
+                                 split.size(), kv.lent.size()));
   }
-  const auto owners = OwnersByExtent(snapshot);
-  for (const ExtentId extent : split) {
-    const auto found = owners.find(extent.value());
+  const auto owners = OwnersByKvBlock(snapshot);
+  for (const KvBlockId kv_block : split) {
+    const auto found = owners.find(kv_block.value());
     if (found == owners.end() || found->second.size() != 1 ||
         found->second.begin()->second != snapshot.num_layers) {
       broken.push_back(
-          fmt::format("extent {} is not one sequence's", extent.value()));
+          fmt::format("KV block {} is not one sequence's", kv_block.value()));
     }
   }
   std::map<SequenceId, const SlotOwnerSnapshot*> by_sequence;
@@ -149,7 +152,7 @@ std::vector<std::string> BrokenInvariants(const SlotSnapshot& snapshot) {
     for (const uint32_t segment : owner.segments) {
       if (segment != kNoSlotSegment) ++segments[segment];
     }
-    for (const uint32_t strip : owner.held) ++frames[strip];
+    for (const uint32_t layer_block : owner.held) ++frames[layer_block];
     for (size_t layer = 0; layer < owner.frames.size(); ++layer) {
       for (const uint32_t frame : owner.frames[layer]) ++frames[frame];
       for (const uint32_t chunk : owner.chunks[layer]) ++chunks[chunk];
@@ -168,7 +171,7 @@ std::vector<std::string> BrokenInvariants(const SlotSnapshot& snapshot) {
             snapshot.num_free_segments, broken);
   CheckUses("chunk", chunks, snapshot.num_chunks, snapshot.num_free_chunks,
             broken);
-  CheckStrips(snapshot, frames, broken);
+  CheckLayerBlocks(snapshot, frames, broken);
   return broken;
 }
 

@@ -18,8 +18,8 @@ inline constexpr int kSlotSegmentPages = 64;
 inline constexpr uint32_t kNoSlotSegment = 0xffffffffu;
 
 struct SplitSnapshot {
-  ExtentId extent;
-  int num_used = 0;  // of its strips, as the ledger counts
+  KvBlockId kv_block;
+  int num_used = 0;  // of its layer blocks, as the ledger counts
 
   friend bool operator==(const SplitSnapshot&, const SplitSnapshot&) = default;
 };
@@ -27,9 +27,9 @@ struct SplitSnapshot {
 struct SlotOwnerSnapshot {
   SequenceId sequence;
   std::vector<uint32_t> segments;             // by number
-  std::vector<std::vector<uint32_t>> frames;  // by layer: strips
+  std::vector<std::vector<uint32_t>> frames;  // by layer: layer blocks
   std::vector<std::vector<uint32_t>> chunks;  // by layer
-  std::vector<uint32_t> held = {};            // strips that are no frames
+  std::vector<uint32_t> held = {};            // layer blocks that are no frames
 
   friend bool operator==(const SlotOwnerSnapshot&,
                          const SlotOwnerSnapshot&) = default;
@@ -42,24 +42,27 @@ struct SlotSnapshot {
   int64_t num_segments = 0, num_chunks = 0;
   int64_t num_free_segments = 0, num_free_chunks = 0;  // as the pools count
   std::vector<SplitSnapshot> split;                    // ascending
-  std::vector<uint32_t> free_strips;                   // ascending
+  std::vector<uint32_t> free_layer_blocks;             // ascending
   std::vector<SlotOwnerSnapshot> owners;               // ascending
 
   friend bool operator==(const SlotSnapshot&, const SlotSnapshot&) = default;
 };
 
 // Names whatever is broken, a line each; empty where all holds:
-//  * every strip of a split extent is free, a frame of one sequence and layer,
-//    or held by one sequence, and no other strip is any of these; an extent's
-//    used strips are counted;
+//  * every layer block of a split KV block is free, a frame of one sequence and
+//  layer,
+//    or held by one sequence, and no other layer block is any of these; a KV
+//    block's used layer blocks are counted;
 //  * a segment or chunk has one owner at most, and exists; free + owned = all;
 //  * a layer has the chunks that its frames need, and no more.
 std::vector<std::string> BrokenInvariants(const SlotSnapshot& snapshot);
 
-// The same of what lies between slots and pages, where extents are lent to
+// The same of what lies between slots and pages, where KV blocks are lent to
 // nobody else, between two steps:
-//  * extents that are lent are split, and all strips of one are one sequence's;
-//  * who has slots has pages on the host alone, at least as many as extents of
+//  * KV blocks that are lent are split, and all layer blocks of one are one
+//  sequence's;
+//  * who has slots has pages on the host alone, at least as many as KV blocks
+//  of
 //    slots, and whose pages are all whole has none;
 //  * a page that is not whole has its segment of entries.
 std::vector<std::string> BrokenInvariants(const SlotSnapshot& snapshot,

@@ -2,12 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include "kv/extent_pool.h"
+#include "kv/kv_block_pool.h"
 
 namespace winnow {
 namespace {
 
-// Two layers, chunks of two frames; extents 1 and 4 are split.
+// Two layers, chunks of two frames; KV blocks 1 and 4 are split.
 SlotSnapshot SoundLedger() {
   SlotSnapshot snapshot;
   snapshot.num_layers = 2;
@@ -16,8 +16,8 @@ SlotSnapshot SoundLedger() {
   snapshot.num_chunks = 4;
   snapshot.num_free_segments = 1;
   snapshot.num_free_chunks = 1;
-  snapshot.split = {{ExtentId(1), 2}, {ExtentId(4), 1}};
-  snapshot.free_strips = {9};
+  snapshot.split = {{KvBlockId(1), 2}, {KvBlockId(4), 1}};
+  snapshot.free_layer_blocks = {9};
   snapshot.owners = {
       {SequenceId(1), {kNoSlotSegment, 2}, {{2}, {}}, {{0}, {}}},
       {SequenceId(2), {0}, {{3}, {8}}, {{3}, {1}}},
@@ -37,27 +37,28 @@ TEST(SlotInvariantsTest, SoundStatesPass) {
 
 TEST(SlotInvariantsTest, NamesAStripThatIsLost) {
   SlotSnapshot snapshot = SoundLedger();
-  snapshot.free_strips = {};
-  EXPECT_EQ(OnlyFault(snapshot), "strip 1 of extent 4 has 0 places");
+  snapshot.free_layer_blocks = {};
+  EXPECT_EQ(OnlyFault(snapshot), "layer block 1 of KV block 4 has 0 places");
 }
 
 TEST(SlotInvariantsTest, NamesAStripThatIsUsedAndFree) {
   SlotSnapshot snapshot = SoundLedger();
-  snapshot.free_strips = {8, 9};
-  EXPECT_EQ(OnlyFault(snapshot), "strip 0 of extent 4 has 2 places");
+  snapshot.free_layer_blocks = {8, 9};
+  EXPECT_EQ(OnlyFault(snapshot), "layer block 0 of KV block 4 has 2 places");
 }
 
-TEST(SlotInvariantsTest, NamesAStripOfNoExtent) {
+TEST(SlotInvariantsTest, NamesAStripOfNoKvBlock) {
   SlotSnapshot snapshot = SoundLedger();
-  snapshot.free_strips = {9, 10};
+  snapshot.free_layer_blocks = {9, 10};
   EXPECT_EQ(OnlyFault(snapshot),
-            "5 strips have a place, 4 are of split extents");
+            "5 layer blocks have a place, 4 are of split KV blocks");
 }
 
 TEST(SlotInvariantsTest, NamesAWrongCount) {
   SlotSnapshot snapshot = SoundLedger();
   snapshot.split[1].num_used = 2;
-  EXPECT_EQ(OnlyFault(snapshot), "extent 4 has 1 used strips, counted 2");
+  EXPECT_EQ(OnlyFault(snapshot),
+            "KV block 4 has 1 used layer blocks, counted 2");
 }
 
 TEST(SlotInvariantsTest, NamesASegmentOfTwo) {
@@ -79,11 +80,11 @@ TEST(SlotInvariantsTest, NamesALayerWithoutItsChunk) {
   EXPECT_EQ(OnlyFault(snapshot), "sequence 2 layer 1: 1 frames have 0 chunks");
 }
 
-// Both sequences have two extents of slots; their first pages have left.
+// Both sequences have two KV blocks of slots; their first pages have left.
 SlotSnapshot SoundSlots() {
   SlotSnapshot snapshot;
   snapshot.num_layers = 2;
-  snapshot.split = {{ExtentId(1), 2}, {ExtentId(4), 2}};
+  snapshot.split = {{KvBlockId(1), 2}, {KvBlockId(4), 2}};
   snapshot.owners = {
       {SequenceId(1), {2}, {{2, 3}, {}}, {{0}, {}}},
       {SequenceId(2), {0}, {{8}, {9}}, {{3}, {1}}},
@@ -93,11 +94,12 @@ SlotSnapshot SoundSlots() {
 
 KvSnapshot SoundKv() {
   KvSnapshot snapshot;
-  const ExtentId whole(0);
-  snapshot.tables = {{SequenceId(1), 64, 64, {kNoExtent, whole}, {ExtentId(7)}},
-                     {SequenceId(2), 64, 64, {kNoExtent, whole}, {ExtentId(8)}},
-                     {SequenceId(3), 64, 64, {whole, whole}, {}}};
-  snapshot.lent = {ExtentId(1), ExtentId(4)};
+  const KvBlockId whole(0);
+  snapshot.tables = {
+      {SequenceId(1), 64, 64, {kNoKvBlock, whole}, {KvBlockId(7)}},
+      {SequenceId(2), 64, 64, {kNoKvBlock, whole}, {KvBlockId(8)}},
+      {SequenceId(3), 64, 64, {whole, whole}, {}}};
+  snapshot.lent = {KvBlockId(1), KvBlockId(4)};
   return snapshot;
 }
 
@@ -112,28 +114,28 @@ TEST(SlotInvariantsTest, SoundPagesAndSlotsPass) {
             std::vector<std::string>());
 }
 
-TEST(SlotInvariantsTest, NamesAnExtentThatIsNotGivenBack) {
+TEST(SlotInvariantsTest, NamesAnKvBlockThatIsNotGivenBack) {
   KvSnapshot kv = SoundKv();
-  kv.lent.push_back(ExtentId(6));
-  EXPECT_EQ(OnlyFault(SoundSlots(), kv), "2 extents are split, 3 lent");
+  kv.lent.push_back(KvBlockId(6));
+  EXPECT_EQ(OnlyFault(SoundSlots(), kv), "2 KV blocks are split, 3 lent");
 }
 
-TEST(SlotInvariantsTest, NamesAnExtentOfTwo) {
+TEST(SlotInvariantsTest, NamesAnKvBlockOfTwo) {
   SlotSnapshot slots = SoundSlots();
   slots.owners[0].frames = {{2, 8}, {}};
   slots.owners[1].frames = {{3}, {9}};
   const std::vector<std::string> broken = BrokenInvariants(slots, SoundKv());
   EXPECT_EQ(broken,
-            (std::vector<std::string>{"extent 1 is not one sequence's",
-                                      "extent 4 is not one sequence's"}));
+            (std::vector<std::string>{"KV block 1 is not one sequence's",
+                                      "KV block 4 is not one sequence's"}));
 }
 
 TEST(SlotInvariantsTest, NamesSlotsOfOneWhosePagesAreWhole) {
   KvSnapshot kv = SoundKv();
-  kv.tables[0].pages[0] = ExtentId(9);
+  kv.tables[0].pages[0] = KvBlockId(9);
   EXPECT_EQ(OnlyFault(SoundSlots(), kv),
             "sequence 1 has 0 pages on the host alone, 0 of them without a "
-            "segment, and 2 strips of slots");
+            "segment, and 2 layer blocks of slots");
   kv.tables.erase(kv.tables.begin());
   EXPECT_EQ(OnlyFault(SoundSlots(), kv), "sequence 1 has slots and no pages");
 }
@@ -143,7 +145,7 @@ TEST(SlotInvariantsTest, NamesAPageThatNoEntriesLeadTo) {
   slots.owners[1].segments = {kNoSlotSegment};
   EXPECT_EQ(OnlyFault(slots, SoundKv()),
             "sequence 2 has 1 pages on the host alone, 1 of them without a "
-            "segment, and 2 strips of slots");
+            "segment, and 2 layer blocks of slots");
 }
 
 TEST(SlotInvariantsTest, NamesWhoHoldsMoreThanAllItsPages) {
@@ -152,7 +154,7 @@ TEST(SlotInvariantsTest, NamesWhoHoldsMoreThanAllItsPages) {
   slots.owners[1].frames = {{}, {}};
   EXPECT_EQ(OnlyFault(slots, SoundKv()),
             "sequence 1 has 1 pages on the host alone, 0 of them without a "
-            "segment, and 4 strips of slots");
+            "segment, and 4 layer blocks of slots");
 }
 
 }  // namespace

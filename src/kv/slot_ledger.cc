@@ -26,24 +26,25 @@ SlotLedger::~SlotLedger() {
   CHECK(owners_.empty(), "{} sequences still own slots", owners_.size());
 }
 
-void SlotLedger::Split(ExtentId extent) {
-  CHECK(split_.emplace(extent, 0).second, "extent={} is split", extent.value());
+void SlotLedger::Split(KvBlockId kv_block) {
+  CHECK(split_.emplace(kv_block, 0).second, "KV block={} is split",
+        kv_block.value());
   const auto num_layers = static_cast<uint32_t>(options_.num_layers);
   for (uint32_t layer = 0; layer < num_layers; ++layer) {
-    free_strips_.insert(extent.value() * num_layers + layer);
+    free_layer_blocks_.insert(kv_block.value() * num_layers + layer);
   }
 }
 
-std::optional<ExtentId> SlotLedger::Join() {
+std::optional<KvBlockId> SlotLedger::Join() {
   const auto num_layers = static_cast<uint32_t>(options_.num_layers);
   for (auto split = split_.rbegin(); split != split_.rend(); ++split) {
     if (split->second > 0) continue;
-    const ExtentId extent = split->first;
+    const KvBlockId kv_block = split->first;
     for (uint32_t layer = 0; layer < num_layers; ++layer) {
-      free_strips_.erase(extent.value() * num_layers + layer);
+      free_layer_blocks_.erase(kv_block.value() * num_layers + layer);
     }
-    split_.erase(extent);
-    return extent;
+    split_.erase(kv_block);
+    return kv_block;
   }
   return std::nullopt;
 }
@@ -57,7 +58,7 @@ void SlotLedger::Open(SequenceId sequence) {
 
 void SlotLedger::Close(SequenceId sequence) {
   for (const uint32_t segment : OwnerOf(sequence).segments) {
-    if (segment != kNoSlotSegment) segments_.Release(ExtentId(segment));
+    if (segment != kNoSlotSegment) segments_.Release(KvBlockId(segment));
   }
   for (int layer = 0; layer < options_.num_layers; ++layer) {
     ResizeLayer(sequence, layer, 0);
@@ -95,7 +96,7 @@ void SlotLedger::Uncover(SequenceId sequence, int64_t end_page) {
                             segments.size());
   for (size_t i = 0; i < end; ++i) {
     if (segments[i] == kNoSlotSegment) continue;
-    segments_.Release(ExtentId(segments[i]));
+    segments_.Release(KvBlockId(segments[i]));
     segments[i] = kNoSlotSegment;
   }
 }
@@ -112,12 +113,13 @@ void SlotLedger::CheckAmounts(std::span<const int> num_frames) const {
 bool SlotLedger::Resize(SequenceId sequence, std::span<const int> num_frames) {
   CheckAmounts(num_frames);
   const Owner& owner = OwnerOf(sequence);
-  int64_t strips = 0, chunks = 0;
+  int64_t layer_blocks = 0, chunks = 0;
   for (size_t layer = 0; layer < num_frames.size(); ++layer) {
-    strips += num_frames[layer] - std::ssize(owner.frames[layer]);
+    layer_blocks += num_frames[layer] - std::ssize(owner.frames[layer]);
     chunks += NumChunks(num_frames[layer]) - std::ssize(owner.chunks[layer]);
   }
-  if (strips > num_free_strips() || chunks > chunks_.num_free()) return false;
+  if (layer_blocks > num_free_layer_blocks() || chunks > chunks_.num_free())
+    return false;
   // What is given back is there to be taken.
   for (const bool grows : {false, true}) {
     for (size_t layer = 0; layer < num_frames.size(); ++layer) {
@@ -129,39 +131,43 @@ bool SlotLedger::Resize(SequenceId sequence, std::span<const int> num_frames) {
   return true;
 }
 
-bool SlotLedger::Hold(SequenceId sequence, int64_t num_strips) {
+bool SlotLedger::Hold(SequenceId sequence, int64_t num_layer_blocks) {
   std::vector<uint32_t>& held = OwnerOf(sequence).held;
-  CHECK(num_strips >= 0, "num_strips={}", num_strips);
-  if (num_strips - std::ssize(held) > num_free_strips()) return false;
-  while (std::ssize(held) > num_strips) {
-    ReturnStrip(held.back());
+  CHECK(num_layer_blocks >= 0, "num_layer_blocks={}", num_layer_blocks);
+  if (num_layer_blocks - std::ssize(held) > num_free_layer_blocks())
+    return false;
+  while (std::ssize(held) > num_layer_blocks) {
+    ReturnLayerBlock(held.back());
     held.pop_back();
   }
-  while (std::ssize(held) < num_strips) held.push_back(TakeStrip());
+  while (std::ssize(held) < num_layer_blocks) held.push_back(TakeLayerBlock());
   return true;
 }
 
-uint32_t SlotLedger::TakeStrip() {
-  const uint32_t strip = free_strips_.extract(free_strips_.begin()).value();
-  ++split_.at(ExtentId(strip / static_cast<uint32_t>(options_.num_layers)));
-  return strip;
+uint32_t SlotLedger::TakeLayerBlock() {
+  const uint32_t layer_block =
+      free_layer_blocks_.extract(free_layer_blocks_.begin()).value();
+  ++split_.at(
+      KvBlockId(layer_block / static_cast<uint32_t>(options_.num_layers)));
+  return layer_block;
 }
 
-void SlotLedger::ReturnStrip(uint32_t strip) {
-  --split_.at(ExtentId(strip / static_cast<uint32_t>(options_.num_layers)));
-  free_strips_.insert(strip);
+void SlotLedger::ReturnLayerBlock(uint32_t layer_block) {
+  --split_.at(
+      KvBlockId(layer_block / static_cast<uint32_t>(options_.num_layers)));
+  free_layer_blocks_.insert(layer_block);
 }
 
-int64_t SlotLedger::ExtentsToSplit(SequenceId sequence,
-                                   std::span<const int> num_frames) const {
+int64_t SlotLedger::KvBlocksToSplit(SequenceId sequence,
+                                    std::span<const int> num_frames) const {
   CheckAmounts(num_frames);
   const Owner& owner = OwnerOf(sequence);
-  int64_t strips = -num_free_strips();
+  int64_t layer_blocks = -num_free_layer_blocks();
   for (size_t layer = 0; layer < num_frames.size(); ++layer) {
-    strips += num_frames[layer] - std::ssize(owner.frames[layer]);
+    layer_blocks += num_frames[layer] - std::ssize(owner.frames[layer]);
   }
   const int64_t num_layers = options_.num_layers;
-  return std::max<int64_t>(0, (strips + num_layers - 1) / num_layers);
+  return std::max<int64_t>(0, (layer_blocks + num_layers - 1) / num_layers);
 }
 
 void SlotLedger::ResizeLayer(SequenceId sequence, int layer,
@@ -171,13 +177,13 @@ void SlotLedger::ResizeLayer(SequenceId sequence, int layer,
   std::vector<uint32_t>& frames = owner.frames[index];
   std::vector<uint32_t>& chunks = owner.chunks[index];
   while (frames.size() > num_frames) {
-    ReturnStrip(frames.back());
+    ReturnLayerBlock(frames.back());
     frames.pop_back();
   }
   const auto num_chunks =
       static_cast<size_t>(NumChunks(static_cast<int64_t>(num_frames)));
   while (chunks.size() > num_chunks) {
-    chunks_.Release(ExtentId(chunks.back()));
+    chunks_.Release(KvBlockId(chunks.back()));
     chunks.pop_back();
   }
   while (chunks.size() < num_chunks) chunks.push_back(chunks_.Take()->value());
@@ -192,7 +198,7 @@ void SlotLedger::ResizeLayer(SequenceId sequence, int layer,
                     .layer = layer,
                     .first = static_cast<int>(frames.size()),
                     .end = static_cast<int>(num_frames)});
-  while (frames.size() < num_frames) frames.push_back(TakeStrip());
+  while (frames.size() < num_frames) frames.push_back(TakeLayerBlock());
 }
 
 std::vector<AddedFrames> SlotLedger::TakeAdded() {
@@ -227,10 +233,11 @@ SlotSnapshot SlotLedger::Snapshot() const {
   snapshot.chunk_frames = kSlotChunkFrames;
   snapshot.num_free_segments = segments_.num_free();
   snapshot.num_free_chunks = chunks_.num_free();
-  for (const auto& [extent, num_used] : split_) {
-    snapshot.split.push_back({extent, num_used});
+  for (const auto& [kv_block, num_used] : split_) {
+    snapshot.split.push_back({kv_block, num_used});
   }
-  snapshot.free_strips.assign(free_strips_.begin(), free_strips_.end());
+  snapshot.free_layer_blocks.assign(free_layer_blocks_.begin(),
+                                    free_layer_blocks_.end());
   for (const auto& [sequence, owner] : owners_) {
     snapshot.owners.push_back(
         {sequence, owner.segments, owner.frames, owner.chunks, owner.held});

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "kv/extent_pool.h"
+#include "kv/kv_block_pool.h"
 #include "kv/slot_invariants.h"
 
 namespace winnow {
@@ -36,11 +36,12 @@ struct AddedFrames {
   friend bool operator==(const AddedFrames&, const AddedFrames&) = default;
 };
 
-// Owns the right to use strips of extents that were split, segments of slot
-// entries and chunks of slot state; touches no byte. Used by the engine's
+// Owns the right to use layer blocks of KV blocks that were split, segments of
+// slot entries and chunks of slot state; touches no byte. Used by the engine's
 // thread alone. What BrokenInvariants lists of its snapshot holds after every
-// call. A strip serves any layer: what one layer does not need, another takes.
-// The lowest free one goes first, so that the last extents come free again.
+// call. A layer block serves any layer: what one layer does not need, another
+// takes. The lowest free one goes first, so that the last KV blocks come free
+// again.
 //
 // Segments are taken where a page loses its wholeness, chunks with the frames:
 // nothing here grows with how long a sequence may become.
@@ -52,12 +53,13 @@ class SlotLedger {
   // CHECKs that every sequence was closed.
   ~SlotLedger();
 
-  // An extent of the device's pool becomes strips. REQUIRES: it is not split;
-  // its last step has landed.
-  void Split(ExtentId extent);
-  // An extent none of whose strips is used is whole again, the highest; nothing
-  // where there is none. REQUIRES of the caller: as Split, of those who had it.
-  std::optional<ExtentId> Join();
+  // A KV block of the device's pool becomes layer blocks. REQUIRES: it is not
+  // split; its last step has landed.
+  void Split(KvBlockId kv_block);
+  // A KV block none of whose layer blocks is used is whole again, the highest;
+  // nothing where there is none. REQUIRES of the caller: as Split, of those who
+  // had it.
+  std::optional<KvBlockId> Join();
 
   // REQUIRES: the id is not open (is open); no step in flight names it.
   void Open(SequenceId sequence);
@@ -70,15 +72,15 @@ class SlotLedger {
   // free. REQUIRES: no step in flight names the sequence.
   void Uncover(SequenceId sequence, int64_t end_page);
   // The sequence has num_frames[layer] frames from here on, the last ones
-  // added or taken away: false, and nothing has changed, where strips or chunks
-  // do not suffice. REQUIRES: an amount a layer, of at most max_frames.
+  // added or taken away: false, and nothing has changed, where layer blocks or
+  // chunks do not suffice. REQUIRES: an amount a layer, of at most max_frames.
   bool Resize(SequenceId sequence, std::span<const int> num_frames);
-  // The sequence has so many strips from here on besides its frames, in which
-  // it keeps pages of layers that it reads whole: as Resize.
-  bool Hold(SequenceId sequence, int64_t num_strips);
-  // How many more extents must be split for a Resize.
-  int64_t ExtentsToSplit(SequenceId sequence,
-                         std::span<const int> num_frames) const;
+  // The sequence has so many layer blocks from here on besides its frames, in
+  // which it keeps pages of layers that it reads whole: as Resize.
+  bool Hold(SequenceId sequence, int64_t num_layer_blocks);
+  // How many more KV blocks must be split for a Resize.
+  int64_t KvBlocksToSplit(SequenceId sequence,
+                          std::span<const int> num_frames) const;
 
   // What Resize has added since the last call.
   [[nodiscard]] std::vector<AddedFrames> TakeAdded();
@@ -89,14 +91,16 @@ class SlotLedger {
   std::span<const uint32_t> segments(SequenceId sequence) const {
     return OwnerOf(sequence).segments;
   }
-  // Strips: extent * layers + layer of the extent.
+  // Layer blocks: KV block * layers + layer of the KV block.
   std::span<const uint32_t> frames(SequenceId sequence, int layer) const;
   std::span<const uint32_t> chunks(SequenceId sequence, int layer) const;
   std::span<const uint32_t> held(SequenceId sequence) const {
     return OwnerOf(sequence).held;
   }
 
-  int64_t num_free_strips() const { return std::ssize(free_strips_); }
+  int64_t num_free_layer_blocks() const {
+    return std::ssize(free_layer_blocks_);
+  }
   const SlotLedgerOptions& options() const { return options_; }
   SlotSnapshot Snapshot() const;
 
@@ -105,20 +109,21 @@ class SlotLedger {
     std::vector<uint32_t> segments;
     std::vector<std::vector<uint32_t>> frames;  // by layer
     std::vector<std::vector<uint32_t>> chunks;  // by layer
-    std::vector<uint32_t> held;                 // strips that are no frames
+    std::vector<uint32_t> held;  // layer blocks that are no frames
   };
 
   const Owner& OwnerOf(SequenceId sequence) const;
   Owner& OwnerOf(SequenceId sequence);
   void CheckAmounts(std::span<const int> num_frames) const;
-  uint32_t TakeStrip();
-  void ReturnStrip(uint32_t strip);
+  uint32_t TakeLayerBlock();
+  void ReturnLayerBlock(uint32_t layer_block);
   void ResizeLayer(SequenceId sequence, int layer, size_t num_frames);
 
   const SlotLedgerOptions options_;
-  ExtentPool segments_, chunks_;
-  std::map<ExtentId, int> split_;  // with how many of its strips are used
-  std::set<uint32_t> free_strips_;
+  KvBlockPool segments_, chunks_;
+  std::map<KvBlockId, int>
+      split_;  // with how many of its layer blocks are used
+  std::set<uint32_t> free_layer_blocks_;
   std::map<SequenceId, Owner> owners_;  // ordered: snapshots compare
   std::vector<AddedFrames> added_;
 };

@@ -8,38 +8,38 @@
 namespace winnow {
 namespace {
 
-using Strips = std::vector<uint32_t>;
+using LayerBlocks = std::vector<uint32_t>;
 
 constexpr SequenceId kFirst(1), kSecond(2);
 
-Strips FramesOf(const SlotLedger& ledger, SequenceId sequence, int layer) {
+LayerBlocks FramesOf(const SlotLedger& ledger, SequenceId sequence, int layer) {
   const std::span<const uint32_t> frames = ledger.frames(sequence, layer);
   return {frames.begin(), frames.end()};
 }
 
-TEST(SlotLedgerTest, StripsServeAnyLayerLowestFirst) {
+TEST(SlotLedgerTest, LayerBlocksServeAnyLayerLowestFirst) {
   SlotLedger ledger({.num_layers = 2, .num_chunks = 9, .max_frames = 100});
-  ledger.Split(ExtentId(7));
-  ledger.Split(ExtentId(3));
+  ledger.Split(KvBlockId(7));
+  ledger.Split(KvBlockId(3));
   ledger.Open(kFirst);
   ledger.Open(kSecond);
   EXPECT_TRUE(ledger.Resize(kFirst, std::array{3, 0}));
-  EXPECT_EQ(FramesOf(ledger, kFirst, 0), (Strips{6, 7, 14}));
+  EXPECT_EQ(FramesOf(ledger, kFirst, 0), (LayerBlocks{6, 7, 14}));
   EXPECT_FALSE(ledger.Resize(kSecond, std::array{1, 1}));
-  EXPECT_EQ(ledger.ExtentsToSplit(kSecond, std::array{1, 1}), 1);
-  EXPECT_EQ(ledger.ExtentsToSplit(kSecond, std::array{0, 1}), 0);
+  EXPECT_EQ(ledger.KvBlocksToSplit(kSecond, std::array{1, 1}), 1);
+  EXPECT_EQ(ledger.KvBlocksToSplit(kSecond, std::array{0, 1}), 0);
   // What one layer gives back another may have in the same call.
   EXPECT_TRUE(ledger.Resize(kFirst, std::array{1, 3}));
-  EXPECT_EQ(FramesOf(ledger, kFirst, 0), (Strips{6}));
-  EXPECT_EQ(FramesOf(ledger, kFirst, 1), (Strips{7, 14, 15}));
+  EXPECT_EQ(FramesOf(ledger, kFirst, 0), (LayerBlocks{6}));
+  EXPECT_EQ(FramesOf(ledger, kFirst, 1), (LayerBlocks{7, 14, 15}));
   ledger.Close(kFirst);
   ledger.Close(kSecond);
 }
 
-TEST(SlotLedgerTest, StripsThatAreHeldAreNoFrames) {
+TEST(SlotLedgerTest, LayerBlocksThatAreHeldAreNoFrames) {
   SlotLedger ledger(
       {.num_layers = 2, .num_segments = 0, .num_chunks = 9, .max_frames = 9});
-  for (const uint32_t extent : {5u, 7u}) ledger.Split(ExtentId(extent));
+  for (const uint32_t kv_block : {5u, 7u}) ledger.Split(KvBlockId(kv_block));
   ledger.Open(kFirst);
   EXPECT_TRUE(ledger.Resize(kFirst, std::array{1, 0}));
   EXPECT_TRUE(ledger.Hold(kFirst, 2));
@@ -49,24 +49,24 @@ TEST(SlotLedgerTest, StripsThatAreHeldAreNoFrames) {
   EXPECT_FALSE(ledger.Hold(kFirst, 4));
   EXPECT_FALSE(ledger.Join());
   EXPECT_TRUE(ledger.Hold(kFirst, 1));
-  EXPECT_EQ(ledger.Join(), ExtentId(7));
+  EXPECT_EQ(ledger.Join(), KvBlockId(7));
   EXPECT_EQ(BrokenInvariants(ledger.Snapshot()), std::vector<std::string>());
   ledger.Close(kFirst);
-  EXPECT_EQ(ledger.Join(), ExtentId(5));
+  EXPECT_EQ(ledger.Join(), KvBlockId(5));
 }
 
-TEST(SlotLedgerTest, ExtentsJoinWhenNoStripIsUsed) {
+TEST(SlotLedgerTest, KvBlocksJoinWhenNoLayerBlockIsUsed) {
   SlotLedger ledger({.num_layers = 2, .num_chunks = 9, .max_frames = 100});
-  for (const uint32_t extent : {4, 5, 6}) ledger.Split(ExtentId(extent));
+  for (const uint32_t kv_block : {4, 5, 6}) ledger.Split(KvBlockId(kv_block));
   ledger.Open(kFirst);
   ASSERT_TRUE(ledger.Resize(kFirst, std::array{1, 2}));
-  EXPECT_EQ(ledger.Join(), ExtentId(6));
+  EXPECT_EQ(ledger.Join(), KvBlockId(6));
   EXPECT_EQ(ledger.Join(), std::nullopt);
   ASSERT_TRUE(ledger.Resize(kFirst, std::array{1, 1}));
-  EXPECT_EQ(ledger.Join(), ExtentId(5));
+  EXPECT_EQ(ledger.Join(), KvBlockId(5));
   ledger.Close(kFirst);
-  EXPECT_EQ(ledger.Join(), ExtentId(4));
-  EXPECT_EQ(ledger.num_free_strips(), 0);
+  EXPECT_EQ(ledger.Join(), KvBlockId(4));
+  EXPECT_EQ(ledger.num_free_layer_blocks(), 0);
 }
 
 TEST(SlotLedgerTest, SegmentsComeWithThePagesThatNeedThem) {
@@ -95,8 +95,8 @@ TEST(SlotLedgerTest, SegmentsComeWithThePagesThatNeedThem) {
 
 TEST(SlotLedgerTest, TellsWhatIsAddedOnce) {
   SlotLedger ledger({.num_layers = 2, .num_chunks = 9, .max_frames = 100});
-  for (uint32_t extent = 0; extent < 9; ++extent) {
-    ledger.Split(ExtentId(extent));
+  for (uint32_t kv_block = 0; kv_block < 9; ++kv_block) {
+    ledger.Split(KvBlockId(kv_block));
   }
   ledger.Open(kFirst);
   ASSERT_TRUE(ledger.Resize(kFirst, std::array{4, 0}));
@@ -129,8 +129,8 @@ class RandomCalls {
   void Call() {
     const int64_t dice = Below(11);
     if (dice < 2) {
-      const auto extent = static_cast<uint32_t>(Below(100));
-      if (split_.insert(extent).second) ledger_.Split(ExtentId(extent));
+      const auto kv_block = static_cast<uint32_t>(Below(100));
+      if (split_.insert(kv_block).second) ledger_.Split(KvBlockId(kv_block));
     } else if (dice < 3) {
       if (const auto joined = ledger_.Join()) split_.erase(joined->value());
     } else if (dice < 4 && open_.size() < 6) {
@@ -147,7 +147,7 @@ class RandomCalls {
     open_.clear();
     while (ledger_.Join()) {
     }
-    EXPECT_EQ(ledger_.num_free_strips(), 0);
+    EXPECT_EQ(ledger_.num_free_layer_blocks(), 0);
     const SlotSnapshot end = ledger_.Snapshot();
     EXPECT_EQ(end.num_free_segments, end.num_segments);
     EXPECT_EQ(end.num_free_chunks, end.num_chunks);
@@ -172,20 +172,21 @@ class RandomCalls {
     } else if (dice < 7) {
       ledger_.Uncover(sequence, Below(9 * kSlotSegmentPages));
     } else if (dice < 8) {
-      const int64_t num_strips = Below(Below(2) == 0 ? 200 : 9);
-      const int64_t num_more = num_strips - std::ssize(ledger_.held(sequence));
-      const bool has_room = num_more <= ledger_.num_free_strips();
-      done = ledger_.Hold(sequence, num_strips);
+      const int64_t num_layer_blocks = Below(Below(2) == 0 ? 200 : 9);
+      const int64_t num_more =
+          num_layer_blocks - std::ssize(ledger_.held(sequence));
+      const bool has_room = num_more <= ledger_.num_free_layer_blocks();
+      done = ledger_.Hold(sequence, num_layer_blocks);
       EXPECT_EQ(done, has_room);
       if (done) {
-        EXPECT_EQ(std::ssize(ledger_.held(sequence)), num_strips);
+        EXPECT_EQ(std::ssize(ledger_.held(sequence)), num_layer_blocks);
       }
     } else {
       std::vector<int> frames;
       for (int layer = 0; layer < num_layers_; ++layer) {
         frames.push_back(static_cast<int>(Below(Below(2) == 0 ? 200 : 9)));
       }
-      const int64_t missing = ledger_.ExtentsToSplit(sequence, frames);
+      const int64_t missing = ledger_.KvBlocksToSplit(sequence, frames);
       done = ledger_.Resize(sequence, frames);
       EXPECT_TRUE(!done || missing == 0);
     }
@@ -217,8 +218,8 @@ using SlotLedgerDeathTest = ::testing::Test;
 
 TEST(SlotLedgerDeathTest, NamesWhatIsWrong) {
   SlotLedger ledger({.num_layers = 1, .max_frames = 8});
-  ledger.Split(ExtentId(3));
-  EXPECT_DEATH(ledger.Split(ExtentId(3)), "extent=3 is split");
+  ledger.Split(KvBlockId(3));
+  EXPECT_DEATH(ledger.Split(KvBlockId(3)), "KV block=3 is split");
   EXPECT_DEATH(ledger.Close(kFirst), "sequence=1 is not open");
   ledger.Open(kFirst);
   EXPECT_DEATH((void)ledger.Resize(kFirst, std::array{9}),

@@ -20,18 +20,18 @@ constexpr std::array<PageKind, 1> kOneKind = {0};
 using TierCopies = std::vector<TierCopy>;
 
 inline TierCopy ToHost(uint32_t device, uint32_t host) {
-  return {TierCopy::Direction::kToHost, ExtentId(device), ExtentId(host)};
+  return {TierCopy::Direction::kToHost, KvBlockId(device), KvBlockId(host)};
 }
 inline TierCopy ToDevice(uint32_t host, uint32_t device) {
-  return {TierCopy::Direction::kToDevice, ExtentId(device), ExtentId(host)};
+  return {TierCopy::Direction::kToDevice, KvBlockId(device), KvBlockId(host)};
 }
 
 class TieredTexts : public testing::Test {
  protected:
   void TearDown() override { ExpectSound(); }
 
-  void Make(int64_t num_extents, int64_t num_host_extents) {
-    cache_.emplace(num_extents, kPageTokens, num_host_extents);
+  void Make(int64_t num_kv_blocks, int64_t num_host_kv_blocks) {
+    cache_.emplace(num_kv_blocks, kPageTokens, num_host_kv_blocks);
   }
   void ExpectSound() {
     EXPECT_EQ(BrokenInvariants(cache_->Snapshot()), std::vector<std::string>());
@@ -53,8 +53,8 @@ class TieredTexts : public testing::Test {
   // Where the pages are that others would find: 'd'evice, 'h'ost alone.
   std::string Places(const std::vector<int32_t>& words) {
     const PrefixHit hit = Find(words);
-    return std::string(hit.extents.size(), 'd') +
-           std::string(hit.host_extents.size(), 'h');
+    return std::string(hit.kv_blocks.size(), 'd') +
+           std::string(hit.host_kv_blocks.size(), 'h');
   }
   void Grow(SequenceId sequence, int num_tokens) {
     const std::array<Growth, 1> growth = {{{sequence, num_tokens}}};

@@ -13,14 +13,14 @@
 namespace winnow {
 
 struct WriteBehindLimits {
-  // So many extents are to be free, or to be had without a copy: those of pages
-  // that leave next and lie on the host already.
+  // So many KV blocks are to be free, or to be had without a copy: those of
+  // pages that leave next and lie on the host already.
   int64_t watermark = 0;
   int64_t max_pages = 0;  // copied at once
 };
 
 struct WriteBehindInput {
-  int64_t num_free = 0;       // extents of the device that hold nothing
+  int64_t num_free = 0;       // KV blocks of the device that hold nothing
   int64_t num_free_host = 0;  // likewise
   // Idle pages in the order in which they leave the device, enough to reach the
   // watermark, or all.
@@ -30,10 +30,10 @@ struct WriteBehindInput {
 // How many pages that leave next must lie on the host too.
 int64_t NumToBeThere(const WriteBehindLimits& limits, int64_t num_free);
 
-// The extents of those that are copied, in order. What the host holds never
+// The KV blocks of those that are copied, in order. What the host holds never
 // makes room for a duplicate.
-std::vector<ExtentId> ChooseWrites(const WriteBehindLimits& limits,
-                                   const WriteBehindInput& input);
+std::vector<KvBlockId> ChooseWrites(const WriteBehindLimits& limits,
+                                    const WriteBehindInput& input);
 
 }  // namespace winnow
 

@@ -7,14 +7,14 @@ namespace {
 
 using Ids = std::vector<uint32_t>;
 
-// Pages in extents 0, 1, ... of the device, as they leave; of each whether it
+// Pages in KV blocks 0, 1, ... of the device, as they leave; of each whether it
 // lies on the host.
 std::vector<PagePlaces> Leaving(const std::vector<bool>& on_host) {
   std::vector<PagePlaces> pages;
   for (uint32_t i = 0; i < on_host.size(); ++i) {
     PagePlaces& page = pages.emplace_back();
-    page.device = ExtentId(i);
-    if (on_host[i]) page.host = ExtentId(100 + i);
+    page.device = KvBlockId(i);
+    if (on_host[i]) page.host = KvBlockId(100 + i);
   }
   return pages;
 }
@@ -23,11 +23,11 @@ Ids Choose(const WriteBehindLimits& limits, int64_t num_free,
            int64_t num_free_host, const std::vector<bool>& on_host) {
   const std::vector<PagePlaces> leaving = Leaving(on_host);
   Ids ids;
-  for (const ExtentId extent :
+  for (const KvBlockId kv_block :
        ChooseWrites(limits, {.num_free = num_free,
                              .num_free_host = num_free_host,
                              .leaving = leaving})) {
-    ids.push_back(extent.value());
+    ids.push_back(kv_block.value());
   }
   return ids;
 }

@@ -22,9 +22,9 @@ void AgedSlots::Resize(int num_slots) {
 }
 
 void AgedSlots::LookUpPick(const WantedPiece& pick, SlotCounts& counts) {
-  ++counts.bring[kPicksCount];
+  ++counts.fetch[kPicksCount];
   if (pick.page_is_whole) {
-    ++counts.bring[kHitsCount];
+    ++counts.fetch[kHitsCount];
     return;
   }
   const auto found = slot_of_.find(pick.piece);
@@ -33,21 +33,21 @@ void AgedSlots::LookUpPick(const WantedPiece& pick, SlotCounts& counts) {
     counts.missed += found == slot_of_.end() ? 1 : 0;
   }
   if (found != slot_of_.end()) {
-    ++counts.bring[kHitsCount];
+    ++counts.fetch[kHitsCount];
     const auto slot = static_cast<size_t>(found->second);
     if (uses_[slot] == SlotUse::kPicked) return;
-    counts.bring[kHintsUsedCount] += (ages_[slot] & kHintedBit) != 0 ? 1 : 0;
-    ++counts.bring[static_cast<size_t>(kHitsByAgeCount +
+    counts.fetch[kHintsUsedCount] += (ages_[slot] & kHintedBit) != 0 ? 1 : 0;
+    ++counts.fetch[static_cast<size_t>(kHitsByAgeCount +
                                        (ages_[slot] & kAgeMask))];
     uses_[slot] = SlotUse::kPicked;
     return;
   }
   if (picks_.known.contains(pick.piece)) {
-    ++counts.bring[kHitsCount];
+    ++counts.fetch[kHitsCount];
     return;
   }
-  ++counts.bring[kMissesCount];
-  if (!picks_.Add(pick.piece, tags_.size())) ++counts.bring[kUnplacedCount];
+  ++counts.fetch[kMissesCount];
+  if (!picks_.Add(pick.piece, tags_.size())) ++counts.fetch[kUnplacedCount];
 }
 
 void AgedSlots::LookUpHint(const WantedPiece& hint) {
@@ -94,7 +94,7 @@ void AgedSlots::GrowOlder(const StepPieces& step) {
   }
 }
 
-void AgedSlots::Bring(const StepPieces& step, SlotCounts& counts) {
+void AgedSlots::Fetch(const StepPieces& step, SlotCounts& counts) {
   std::ranges::fill(uses_, SlotUse::kNone);
   wanted_.clear();
   picks_ = {};
@@ -112,11 +112,11 @@ void AgedSlots::Bring(const StepPieces& step, SlotCounts& counts) {
           ? Place(hints_.pieces, kFirstAgeRank + least_hint_age_, kHintedBit)
           : 0;
   for (const uint8_t age : ages_) {
-    ++counts.bring[static_cast<size_t>(kSlotsByAgeCount + (age & kAgeMask))];
+    ++counts.fetch[static_cast<size_t>(kSlotsByAgeCount + (age & kAgeMask))];
   }
-  counts.bring[kUnplacedCount] += num_missing - num_placed;
-  counts.bring[kHintsCount] += num_hinted;
-  counts.bring[kFetchedCount] += num_placed + num_hinted;
+  counts.fetch[kUnplacedCount] += num_missing - num_placed;
+  counts.fetch[kHintsCount] += num_hinted;
+  counts.fetch[kFetchedCount] += num_placed + num_hinted;
 }
 
 }  // namespace winnow

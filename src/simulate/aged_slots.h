@@ -1,4 +1,4 @@
-// AgedSlots: what Bring decides, by the functions that it calls.
+// AgedSlots: what Fetch decides, by the functions that it calls.
 #ifndef WINNOW_SIMULATE_AGED_SLOTS_H_
 #define WINNOW_SIMULATE_AGED_SLOTS_H_
 
@@ -12,7 +12,7 @@
 namespace winnow {
 
 // The same slots hold the same pieces, with the same ages and counts, as
-// Backend::Bring makes of the same picks and hints (aged_slots_test.cc).
+// Backend::Fetch makes of the same picks and hints (aged_slots_test.cc).
 class AgedSlots final : public SlotCache {
  public:
   static constexpr int kNoHints = -1;
@@ -20,7 +20,7 @@ class AgedSlots final : public SlotCache {
   explicit AgedSlots(int least_hint_age) : least_hint_age_(least_hint_age) {}
 
   void Resize(int num_slots) override;
-  void Bring(const StepPieces& step, SlotCounts& counts) override;
+  void Fetch(const StepPieces& step, SlotCounts& counts) override;
   std::span<const uint32_t> tags() const override { return tags_; }
   std::span<const uint8_t> ages() const { return ages_; }
 

@@ -1,4 +1,4 @@
-// AgedSlots beside Bring itself: the scalar backend's slots, ages and counts.
+// AgedSlots beside Fetch itself: the scalar backend's slots, ages and counts.
 #include "simulate/aged_slots.h"
 
 #include <gtest/gtest.h>
@@ -36,32 +36,32 @@ class BackendSlots {
     RowLists picks, hints;    // by row; of no lists: it reads every page
     int least_hint_age = -1;  // below 0: without hints
   };
-  void Bring(const Step& step, SlotCounts& counts) {
+  void Fetch(const Step& step, SlotCounts& counts) {
     const auto num_rows = static_cast<int32_t>(step.picks.size());
     const std::vector<RequestRows> rows = {{step.first_position, num_rows, 0}};
     // What a step uploads is given back with its device.
     TestDevice device(
         MakeCpuBackend({.num_threads = 1, .kernels = CpuKernels::kScalar}));
     const SlotCase::OnDevice on = slots_.Upload(device, false);
-    BringArgs args;
+    FetchArgs args;
     args.slots = &on.slots;
-    args.source.kind = ReadSource::Kind::kPicks;
+    args.source.kind = AttendSource::Kind::kPicks;
     args.source.picks = Upload(device, step.picks);
     if (step.least_hint_age >= 0) {
       args.hints = Upload(device, step.hints);
       args.least_hint_age = step.least_hint_age;
     }
     args.counts =
-        device.Upload(TestArray(Dtype::kUInt32, {1, kNumBringCounts}));
-    device.backend().Bring(device.queue(), paged_.Step(device, rows, 0), args,
+        device.Upload(TestArray(Dtype::kUInt32, {1, kNumFetchCounts}));
+    device.backend().Fetch(device.queue(), paged_.Step(device, rows, 0), args,
                            on.cache);
     slots_.Download(device, on);
     const TestArray added = device.Download(args.counts);
-    for (size_t i = 0; i < counts.bring.size(); ++i) {
-      counts.bring[i] += static_cast<int64_t>(added.values[i]);
+    for (size_t i = 0; i < counts.fetch.size(); ++i) {
+      counts.fetch[i] += static_cast<int64_t>(added.values[i]);
     }
-    // To a simulator a page that lingers is a page on the host.
-    counts.bring[kLingeringCount] = 0;
+    // To a simulator a page that stays reclaimable is a page on the host.
+    counts.fetch[kReclaimableCount] = 0;
   }
 
   void ExpectSame(int head, const AgedSlots& simulated) const {
@@ -125,14 +125,14 @@ std::vector<Pick> ListOf(const TraceList& list, size_t first, size_t last) {
   return picks;
 }
 
-// A trace's step as verbs have it, in its one layer.
+// A trace's step as ops have it, in its one layer.
 BackendSlots::Step StepOf(const TraceHeader& header, const TraceStep& step,
                           int hint_level) {
-  BackendSlots::Step verbs;
+  BackendSlots::Step ops;
   const auto budget = static_cast<size_t>(header.budget_level());
   for (const TraceRowLists& lists : step.layers[0]) {
-    auto& picks = verbs.picks.emplace_back();
-    auto& hints = verbs.hints.emplace_back();
+    auto& picks = ops.picks.emplace_back();
+    auto& hints = ops.hints.emplace_back();
     for (const TraceList& list : lists) {
       if (list.reads_all) {
         picks.clear();
@@ -144,7 +144,7 @@ BackendSlots::Step StepOf(const TraceHeader& header, const TraceStep& step,
           ListOf(list, budget + 1, static_cast<size_t>(hint_level)));
     }
   }
-  return verbs;
+  return ops;
 }
 
 // A row reads all in every list or in none, as backends have it.
@@ -201,13 +201,13 @@ class AgedSlotsTest : public testing::Test {
       BackendSlots::Step step = StepOf(header, request.steps[i], hint_level);
       step.first_position = static_cast<int>(position);
       step.least_hint_age = least_hint_age;
-      backend.Bring(step, expected);
+      backend.Fetch(step, expected);
       for (int head = 0; head < header.num_kv_heads; ++head) {
         const auto at = static_cast<size_t>(head);
-        simulated[at].Bring(pieces[at][i], counts);
+        simulated[at].Fetch(pieces[at][i], counts);
         backend.ExpectSame(head, simulated[at]);
       }
-      ASSERT_EQ(counts.bring, expected.bring);
+      ASSERT_EQ(counts.fetch, expected.fetch);
       position += request.steps[i].num_rows;
     }
   }
@@ -282,12 +282,12 @@ TEST_F(AgedSlotsTest, GrowOldAsTheBackendsDo) {
         list.push_back({page, ~uint32_t{0}});
         step.picks.push_back({page, false});
       }
-      backend.Bring(
+      backend.Fetch(
           {.first_position = position, .picks = {{list}}, .hints = {}},
           expected);
-      simulated.Bring(step, counts);
+      simulated.Fetch(step, counts);
       backend.ExpectSame(0, simulated);
-      ASSERT_EQ(counts.bring, expected.bring);
+      ASSERT_EQ(counts.fetch, expected.fetch);
     }
   }
 }

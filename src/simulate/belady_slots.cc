@@ -21,7 +21,7 @@ void BeladySlots::Resize(int num_slots) {
   tags_.resize(static_cast<size_t>(num_slots), kNoPiece);
 }
 
-void BeladySlots::Bring(const StepPieces& step, SlotCounts& counts) {
+void BeladySlots::Fetch(const StepPieces& step, SlotCounts& counts) {
   ++now_;
   const std::unordered_set<uint32_t> near(tags_.begin(), tags_.end());
   std::unordered_set<uint32_t> wanted;
@@ -55,7 +55,7 @@ void BeladySlots::Bring(const StepPieces& step, SlotCounts& counts) {
     tags_[i] = std::get<2>(candidates[i]);
     num_placed += std::get<1>(candidates[i]) ? 1 : 0;
   }
-  counts.bring[kFetchedCount] += num_placed;
+  counts.fetch[kFetchedCount] += num_placed;
 }
 
 }  // namespace winnow

@@ -18,7 +18,7 @@ class BeladySlots final : public SlotCache {
   explicit BeladySlots(std::span<const StepPieces> steps);
 
   void Resize(int num_slots) override;
-  void Bring(const StepPieces& step, SlotCounts& counts) override;
+  void Fetch(const StepPieces& step, SlotCounts& counts) override;
   std::span<const uint32_t> tags() const override { return tags_; }
 
  private:

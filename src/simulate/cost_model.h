@@ -53,7 +53,7 @@ struct ModelSize {
 // What one row of a request does, mean over rows.
 struct RowWork {
   double context_tokens = 0;
-  int dense_layers = 0;  // whose strips are all on the device
+  int dense_layers = 0;  // whose layer blocks are all on the device
   // Of a choosing layer and KV head: read; in pieces that need a slot, each
   // once; missed of these, and brought as hints.
   double read_tokens = 0, wanted_tokens = 0;
@@ -80,7 +80,7 @@ struct PredictedStep {
 };
 
 // What the link carries of pieces of so many tokens. A piece's K and its V lie
-// apart, each of them together, and Bring copies them so: what is gathered is
+// apart, each of them together, and Fetch copies them so: what is gathered is
 // of piece_tokens * head_dim numbers. Of these the share of link_gb_s that was
 // measured (docs/tiers.md has the table): all of it from 2 KiB on, straight
 // between the sizes that were measured, and below the least one as the size is.
@@ -93,10 +93,11 @@ double PieceLinkGbS(const DeviceModel& device, const ModelSize& model,
 PredictedStep PredictStep(const DeviceModel& device, const ModelSize& model,
                           const RowWork& row, int64_t batch);
 
-// Of one request on each GPU: slots, dense layers, its open extent, summaries.
+// Of one request on each GPU: slots, dense layers, its open KV block,
+// summaries.
 double RequestBytes(const DeviceModel& device, const ModelSize& model,
                     const RowWork& row);
-// On the host: its pages, of all layers, as an extent there has them; but of a
+// On the host: its pages, of all layers, as a KV block there has them; but of a
 // row that is whole.
 double HostBytes(const ModelSize& model, const RowWork& row);
 

@@ -67,14 +67,14 @@ class RequestSlots {
   RequestSlots(const RequestSlots&) = delete;
   RequestSlots& operator=(const RequestSlots&) = delete;
 
-  SlotCounts Bring(size_t step) {
+  SlotCounts Fetch(size_t step) {
     SlotCounts sum;
     for (size_t i = 0; i < caches_.size(); ++i) {
       const StepPieces& pieces = input_.pieces[i][step];
       SlotCounts counts, used;
-      caches_[i]->Bring(pieces, counts);
+      caches_[i]->Fetch(pieces, counts);
       sum.Add(counts);
-      if (!ghosts_.empty()) ghosts_[i]->Bring(pieces, used);
+      if (!ghosts_.empty()) ghosts_[i]->Fetch(pieces, used);
       Use(ghosts_.empty() ? counts : used,
           usages_[i / static_cast<size_t>(input_.header.num_kv_heads)]);
     }
@@ -86,7 +86,7 @@ class RequestSlots {
     for (size_t i = 0; i < caches_.size(); ++i) {
       StepPieces step = FirstPieces(what, i, NumSlots(frames_[i / heads]));
       SlotCounts not_counted;
-      caches_[i]->Bring(step, not_counted);
+      caches_[i]->Fetch(step, not_counted);
     }
   }
   // Moves frames to where they save most, by what happened since the last time.
@@ -119,18 +119,18 @@ class RequestSlots {
   static void Use(const SlotCounts& counts, SlotUsage& usage) {
     usage.num_misses += counts.of(kMissesCount);
     for (size_t age = 0; age < usage.slots_by_age.size(); ++age) {
-      usage.slots_by_age[age] += counts.bring[kSlotsByAgeCount + age];
+      usage.slots_by_age[age] += counts.fetch[kSlotsByAgeCount + age];
     }
     for (size_t age = 0; age < usage.hits_by_age.size(); ++age) {
-      usage.hits_by_age[age] += counts.bring[kHitsByAgeCount + age];
+      usage.hits_by_age[age] += counts.fetch[kHitsByAgeCount + age];
     }
   }
 
   void Resize() {
     if (frames_.empty()) return;
-    const int64_t extents = ledger_.ExtentsToSplit(kOnly, frames_);
-    for (int64_t i = 0; i < extents; ++i)
-      ledger_.Split(ExtentId(next_extent_++));
+    const int64_t kv_blocks = ledger_.KvBlocksToSplit(kOnly, frames_);
+    for (int64_t i = 0; i < kv_blocks; ++i)
+      ledger_.Split(KvBlockId(next_kv_block_++));
     CHECK(ledger_.Resize(kOnly, frames_), "layers={}", frames_.size());
     const auto heads = static_cast<size_t>(input_.header.num_kv_heads);
     for (size_t i = 0; i < caches_.size(); ++i) {
@@ -168,7 +168,7 @@ class RequestSlots {
   const ReplayInput& input_;
   const int64_t num_pages_;
   SlotLedger ledger_;
-  uint32_t next_extent_ = 0;
+  uint32_t next_kv_block_ = 0;
   FrameLimits limits_;
   std::vector<int> frames_;                         // by choosing layer
   std::vector<SlotUsage> usages_;                   // by choosing layer
@@ -236,7 +236,7 @@ ReplayTotals Replay(const ReplayInput& input, const ReplayOptions& options) {
       continue;
     }
     if (rows_done > options.max_rows) break;
-    const SlotCounts counts = slots.Bring(i);
+    const SlotCounts counts = slots.Fetch(i);
     rows_since += step.num_rows;
     if (rows_done > options.warm_rows) {
       const int64_t rows = step.num_rows;

@@ -156,9 +156,9 @@ TEST(ReplayTest, FramesMoveBetweenLayers) {
     const ReplayTotals moved = Replay(InputOf(traced), options);
     EXPECT_EQ(moved.slot_tokens, fixed.slot_tokens);
     EXPECT_EQ(moved.counts.wanted, fixed.counts.wanted);
-    EXPECT_EQ(Replay(InputOf(traced), options).counts.bring,
-              moved.counts.bring);
-    num_other += moved.counts.bring != fixed.counts.bring ? 1 : 0;
+    EXPECT_EQ(Replay(InputOf(traced), options).counts.fetch,
+              moved.counts.fetch);
+    num_other += moved.counts.fetch != fixed.counts.fetch ? 1 : 0;
   }
   EXPECT_GT(num_other, 0);
 }

@@ -50,14 +50,14 @@ TraceRequest SelectRecorder::Take() {
 }
 
 // Of a request's rows the generated ones are the last.
-SelectRecorder::Rows SelectRecorder::GeneratedRows(const LayerStep& step,
-                                                   const PickLists& lists) {
+SelectRecorder::Rows SelectRecorder::DecodeRows(const LayerStep& step,
+                                                const PickLists& lists) {
   Rows rows;
   const int end = lists.first_row + lists.num_rows();
   for (int row = lists.first_row; row < end; ++row) {
     const int request = step.row_to_request.As<int32_t>()[row];
     const int in_request = row - step.first_row.As<int32_t>()[request];
-    if (in_request < step.num_prompt_rows.As<int32_t>()[request]) continue;
+    if (in_request < step.num_prefill_rows.As<int32_t>()[request]) continue;
     const int64_t position =
         step.first_position.As<int32_t>()[request] + in_request;
     if (rows.count == 0) rows = {.first = row, .first_position = position};
@@ -240,8 +240,8 @@ TraceList SelectRecorder::ListOf(const std::vector<const PickLists*>& levels,
 void SelectRecorder::Select(Queue& queue, const LayerStep& step,
                             const SelectArgs& args, const LayerCache& cache) {
   real().Select(queue, step, args, cache);
-  if (!records_ || !step.has_generated_rows) return;
-  const Rows rows = GeneratedRows(step, args.picks);
+  if (!records_ || !step.has_decode_rows) return;
+  const Rows rows = DecodeRows(step, args.picks);
   if (rows.count == 0) return;
   auto& traced = StepOf(step.layer, rows).layers.emplace_back();
   std::vector<const PickLists*> levels;

@@ -1,4 +1,4 @@
-// SelectRecorder: a backend that writes down what generated rows choose.
+// SelectRecorder: a backend that writes down what decode rows choose.
 #ifndef WINNOW_SIMULATE_SELECT_RECORDER_H_
 #define WINNOW_SIMULATE_SELECT_RECORDER_H_
 
@@ -11,7 +11,7 @@
 namespace winnow {
 
 // Does what the backend that it owns does, and after each Select reads the
-// lists of generated rows. The levels besides the budget come from more Selects
+// lists of decode rows. The levels besides the budget come from more Selects
 // of the same rows, with programs whose budgets are so many times as large,
 // into memory of its own; picks are monotone in the budget, so each level holds
 // those below it, and what it adds to them are the next ranks. What is computed
@@ -19,8 +19,8 @@ namespace winnow {
 // (a threshold) has no next ranks. Scores come from one more Select a row,
 // where the backend tells them (SelectFeature::kScores); else picks have none.
 //
-// Used as a backend is, by one thread; one request at a time has generated rows
-// while it records. REQUIRES: the device's memory is the host's. A verb may
+// Used as a backend is, by one thread; one request at a time has decode rows
+// while it records. REQUIRES: the device's memory is the host's. An op may
 // allocate here: what is timed with a recorder between is no measurement.
 class SelectRecorder final : public ForwardingBackend {
  public:
@@ -43,13 +43,13 @@ class SelectRecorder final : public ForwardingBackend {
     std::vector<Buffer> memory;
     PickLists lists;
   };
-  // The generated rows of a Select.
+  // The decode rows of a Select.
   struct Rows {
     int first = 0, count = 0;  // of the step
     int64_t first_position = 0;
   };
 
-  static Rows GeneratedRows(const LayerStep& step, const PickLists& lists);
+  static Rows DecodeRows(const LayerStep& step, const PickLists& lists);
   PickLists& SelectLevel(Queue& queue, const LayerStep& step,
                          const SelectArgs& args, const LayerCache& cache,
                          size_t level);

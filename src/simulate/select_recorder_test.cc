@@ -105,7 +105,7 @@ class SelectRecorderTest : public testing::Test {
 
   // Rows of one request, chosen for in both layers that choose, at once or a
   // few at a time.
-  void Step(int first_position, int num_prompt_rows, int num_rows,
+  void Step(int first_position, int num_prefill_rows, int num_rows,
             int rows_a_run = 4) {
     LayerStep step;
     step.num_rows = num_rows;
@@ -119,9 +119,9 @@ class SelectRecorderTest : public testing::Test {
     step.first_row = one(first_row);
     step.first_position = one(first_position);
     step.num_tokens = one(num_rows);
-    step.num_prompt_rows = one(num_prompt_rows);
-    step.has_prompt_rows = num_prompt_rows > 0;
-    step.has_generated_rows = num_prompt_rows < num_rows;
+    step.num_prefill_rows = one(num_prefill_rows);
+    step.has_prefill_rows = num_prefill_rows > 0;
+    step.has_decode_rows = num_prefill_rows < num_rows;
     const LayerSelector selector = {.program = &program_, .summaries = {}};
     SelectArgs args;
     args.selectors = {&selector, 1};
@@ -235,7 +235,7 @@ TEST_F(SelectRecorderTest, EveryLevelIsWhatItsBudgetReads) {
   EXPECT_EQ(num_all, 2);
 }
 
-TEST_F(SelectRecorderTest, PromptRowsAndWhatIsNotAskedForAreLeftOut) {
+TEST_F(SelectRecorderTest, PrefillRowsAndWhatIsNotAskedForAreLeftOut) {
   Step(100, 0, 1);
   EXPECT_EQ(select_->num_selects, 2);
   recorder_->Begin();

@@ -7,7 +7,7 @@
 namespace winnow {
 
 void SlotCounts::Add(const SlotCounts& other) {
-  for (size_t i = 0; i < bring.size(); ++i) bring[i] += other.bring[i];
+  for (size_t i = 0; i < fetch.size(); ++i) fetch[i] += other.fetch[i];
   wanted += other.wanted;
   missed += other.missed;
 }

@@ -15,23 +15,23 @@
 
 namespace winnow {
 
-// What Bring counts (backend/contract/slot_table.h), by BringCount, and
+// What Fetch counts (backend/contract/slot_table.h), by FetchCount, and
 // besides, of the pieces that a step picks of pages that are not whole, each
-// once: how many there are, and how many of them no slot holds. (Bring counts a
+// once: how many there are, and how many of them no slot holds. (Fetch counts a
 // piece again for each list that picks it, and a miss again where it found no
-// slot.) Of Bring's counts the exact rules fill in kFetchedCount alone.
+// slot.) Of Fetch's counts the exact rules fill in kFetchedCount alone.
 struct SlotCounts {
-  std::array<int64_t, kNumBringCounts> bring = {};
+  std::array<int64_t, kNumFetchCounts> fetch = {};
   int64_t wanted = 0;
   int64_t missed = 0;
 
-  int64_t of(BringCount count) const {
-    return bring[static_cast<size_t>(count)];
+  int64_t of(FetchCount count) const {
+    return fetch[static_cast<size_t>(count)];
   }
   void Add(const SlotCounts& other);
 };
 
-// The rules. The first four are Bring's own decisions
+// The rules. The first four are Fetch's own decisions
 // (backend/contract/replacement.h):
 //   kAge         without hints
 //   kKeep        hints that are not fetched: what is near of them is
@@ -83,7 +83,7 @@ class SlotCache {
   // Slots are added empty, the last are taken away with what they hold.
   virtual void Resize(int num_slots) = 0;
   // The next step.
-  virtual void Bring(const StepPieces& step, SlotCounts& counts) = 0;
+  virtual void Fetch(const StepPieces& step, SlotCounts& counts) = 0;
   // By slot; kNoPiece: none.
   virtual std::span<const uint32_t> tags() const = 0;
 };

@@ -37,7 +37,7 @@ int64_t MissesOf(const SlotRuleOptions& options, const Steps& steps,
   const std::unique_ptr<SlotCache> cache = MakeSlotCache(options, steps);
   cache->Resize(num_slots);
   SlotCounts counts;
-  for (const StepPieces& step : steps) cache->Bring(step, counts);
+  for (const StepPieces& step : steps) cache->Fetch(step, counts);
   EXPECT_LE(counts.missed, counts.wanted);
   EXPECT_LE(counts.of(kFetchedCount), counts.missed);
   return counts.missed;
@@ -225,13 +225,13 @@ TEST(SlotCacheTest, ByLevelGoesWhatNoListNames) {
       MakeSlotCache({.rule = SlotRule::kLevel, .num_levels = 2}, steps);
   cache->Resize(2);
   SlotCounts counts;
-  cache->Bring(steps[0], counts);
-  cache->Bring(steps[1], counts);
+  cache->Fetch(steps[0], counts);
+  cache->Fetch(steps[1], counts);
   const auto near = [&](uint32_t piece) {
     return std::ranges::count(cache->tags(), piece) == 1;
   };
   EXPECT_TRUE(near(1) && near(3));
-  cache->Bring(steps[2], counts);
+  cache->Fetch(steps[2], counts);
   EXPECT_TRUE(near(3) && near(4));
   EXPECT_EQ(counts.missed, 4);
 }
@@ -251,7 +251,7 @@ TEST(SlotCacheTest, ByScoreGoesTheLeastOfTheStepOrOfItsMean) {
         MakeSlotCache({.rule = rule, .decay = 0.9}, steps);
     cache->Resize(2);
     SlotCounts counts;
-    for (const StepPieces& step : steps) cache->Bring(step, counts);
+    for (const StepPieces& step : steps) cache->Fetch(step, counts);
     const uint32_t kept = rule == SlotRule::kScore ? 1 : 2;
     EXPECT_EQ(std::ranges::count(cache->tags(), kept), 1);
     EXPECT_EQ(std::ranges::count(cache->tags(), 3u), 1);

@@ -1,4 +1,4 @@
-// What one Bring is asked for, of one layer and KV head: pieces of pages.
+// What one Fetch is asked for, of one layer and KV head: pieces of pages.
 #ifndef WINNOW_SIMULATE_STEP_PIECES_H_
 #define WINNOW_SIMULATE_STEP_PIECES_H_
 
@@ -33,7 +33,7 @@ struct RankedPiece {
 struct StepPieces {
   // Positions of its rows.
   int64_t first_position = 0, end_position = 0;
-  // As Bring walks them: by rows, lists, pages and pieces, so pieces may
+  // As Fetch walks them: by rows, lists, pages and pieces, so pieces may
   // repeat; what is read whole comes last.
   std::vector<WantedPiece> picks;
   // In the same order, what HintSource says.

@@ -73,8 +73,8 @@ struct TraceList {
 // head.
 using TraceRowLists = std::vector<TraceList>;
 
-// Generated rows of one request that chose together, in one call of Select a
-// layer: what one Bring brings.
+// Decode rows of one request that chose together, in one call of Select a
+// layer: what one Fetch brings.
 struct TraceStep {
   int num_rows = 0;
   // [choosing layers][rows], layers ascending.

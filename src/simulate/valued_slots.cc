@@ -100,7 +100,7 @@ void ValuedSlots::Place(const std::vector<uint32_t>& missing) {
   }
 }
 
-void ValuedSlots::Bring(const StepPieces& step, SlotCounts& counts) {
+void ValuedSlots::Fetch(const StepPieces& step, SlotCounts& counts) {
   ++now_;
   std::fill(picked_.begin(), picked_.end(), false);
   std::vector<uint32_t> missing;
@@ -123,7 +123,7 @@ void ValuedSlots::Bring(const StepPieces& step, SlotCounts& counts) {
       static_cast<size_t>(std::count(picked_.begin(), picked_.end(), false));
   const size_t num_placed = std::min(missing.size(), num_free);
   Place(missing);
-  counts.bring[kFetchedCount] += static_cast<int64_t>(num_placed);
+  counts.fetch[kFetchedCount] += static_cast<int64_t>(num_placed);
 }
 
 }  // namespace winnow

@@ -17,7 +17,7 @@ class ValuedSlots final : public SlotCache {
   explicit ValuedSlots(const SlotRuleOptions& options) : options_(options) {}
 
   void Resize(int num_slots) override;
-  void Bring(const StepPieces& step, SlotCounts& counts) override;
+  void Fetch(const StepPieces& step, SlotCounts& counts) override;
   std::span<const uint32_t> tags() const override { return tags_; }
 
  private:

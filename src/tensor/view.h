@@ -17,7 +17,7 @@ inline constexpr int kMaxRank = 4;
 // Pointer, element type, shape and strides (in elements). Plain data: copied
 // freely, passed to kernels by value, never longer-lived than its Buffer. The
 // last dimension is always contiguous. A default View is empty: the argument
-// that a verb does without. Weights are Views too; their pages are mapped
+// that an op does without. Weights are Views too; their pages are mapped
 // read-only, so a stray write faults at once.
 struct View {
   std::byte* data = nullptr;
@@ -61,7 +61,7 @@ struct View {
 
 // A contiguous row-major View of `shape` over `data`.
 View MakeView(void* data, Dtype dtype, std::initializer_list<int64_t> shape);
-// A read-only one: const is cast away because verbs take one kind of View.
+// A read-only one: const is cast away because ops take one kind of View.
 View MakeView(const void* data, Dtype dtype,
               std::initializer_list<int64_t> shape);
 

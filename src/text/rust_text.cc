@@ -36,9 +36,9 @@ WinnowNamedText NamedTextOf(const std::string& name,
   return {SliceOf(name), text ? SliceOf(*text) : WinnowSlice{nullptr, 0}};
 }
 
-Result<std::unique_ptr<MemoryRoom>> RoomForCall(std::string_view what,
-                                                size_t num_bytes) {
-  std::unique_ptr<MemoryRoom> room = MemoryRoom::Take(num_bytes);
+Result<std::unique_ptr<MemoryReservation>> RoomForCall(std::string_view what,
+                                                       size_t num_bytes) {
+  std::unique_ptr<MemoryReservation> room = MemoryReservation::Take(num_bytes);
   if (room != nullptr) return room;
   return MakeError(ErrorCode::kIo,
                    "memory does not suffice for {}: it may take {} bytes", what,

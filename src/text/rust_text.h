@@ -1,4 +1,4 @@
-// How the room's classes call the Rust library: views in, owned text out,
+// How the module's classes call the Rust library: views in, owned text out,
 // codes to errors. No other room includes this.
 #ifndef WINNOW_TEXT_RUST_TEXT_H_
 #define WINNOW_TEXT_RUST_TEXT_H_
@@ -28,8 +28,8 @@ inline constexpr size_t kCallBytes = size_t{4} << 20;
 // Sets aside what the library may take for a call, since it cannot be told that
 // there is no memory: held while it is called. Fails with kIo, and names
 // `what`, where the system has not that much.
-Result<std::unique_ptr<MemoryRoom>> RoomForCall(std::string_view what,
-                                                size_t num_bytes);
+Result<std::unique_ptr<MemoryReservation>> RoomForCall(std::string_view what,
+                                                       size_t num_bytes);
 
 // Copies what the library gave and gives it back.
 std::string TakeText(WinnowOwnedText text);

@@ -1,4 +1,4 @@
-// Tiny models of every family on a GPU, every verb compared with the CPU's
+// Tiny models of every family on a GPU, every op compared with the CPU's
 // scalar one: backend/checked/checked.h.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -71,7 +71,7 @@ class Listener : public RequestObserver {
 
 class CheckedModelsTest : public testing::TestWithParam<CheckedCase> {};
 
-TEST_P(CheckedModelsTest, EveryVerbAgrees) {
+TEST_P(CheckedModelsTest, EveryOpAgrees) {
   Result<std::unique_ptr<Backend>> cuda = StartCudaBackend({});
   ASSERT_TRUE(cuda.ok()) << cuda.error().message;
   const auto backend =

@@ -29,23 +29,23 @@ DrivenSlots::DrivenSlots(Backend& backend, std::span<const LayerCache> layers,
     : backend_(backend), shape_(shape) {
   const int64_t heads = layers[0].num_kv_heads;
   const int64_t pieces = kPageTokens / shape.slot_tokens;
-  const int64_t strip_bytes = heads * layers[0].format.slice_bytes;
+  const int64_t layer_block_bytes = heads * layers[0].format.head_block_bytes;
   const auto num_layers = static_cast<int64_t>(layers.size());
   const int64_t segments = PagesFor(shape.num_pages, kSegmentPages);
   const int64_t chunks =
       std::max<int64_t>(1, PagesFor(shape.num_frames, kChunkFrames));
-  const View host =
-      Take(Dtype::kUInt8, {shape.num_pages, num_layers, strip_bytes}, kPoison);
+  const View host = Take(
+      Dtype::kUInt8, {shape.num_pages, num_layers, layer_block_bytes}, kPoison);
   const View memory = Take(Dtype::kInt64, {1}, 0);
   *memory.As<int64_t>() =
       static_cast<int64_t>(reinterpret_cast<intptr_t>(host.data));
   for (int64_t layer = 0; layer < num_layers; ++layer) {
     const LayerCache& cache = layers[static_cast<size_t>(layer)];
     for (int page = 0; page < shape.num_pages; ++page) {
-      std::byte* strip = cache.Slice(cache.page_table.Row(0)[page], 0);
-      std::memcpy(host.data + (page * num_layers + layer) * strip_bytes, strip,
-                  static_cast<size_t>(strip_bytes));
-      std::memset(strip, kPoison, static_cast<size_t>(strip_bytes));
+      std::byte* layer_block = cache.Slice(cache.page_table.Row(0)[page], 0);
+      std::memcpy(host.data + (page * num_layers + layer) * layer_block_bytes,
+                  layer_block, static_cast<size_t>(layer_block_bytes));
+      std::memset(layer_block, kPoison, static_cast<size_t>(layer_block_bytes));
     }
     SlotTable& slots = tables_.emplace_back();
     slots.num_segments = Take(Dtype::kInt32, {1}, 0);
@@ -67,21 +67,22 @@ DrivenSlots::DrivenSlots(Backend& backend, std::span<const LayerCache> layers,
         Take(Dtype::kUInt32, {chunks, heads, kChunkFrames * pieces}, 0xff);
     slots.ages =
         Take(Dtype::kUInt8, {chunks, heads, kChunkFrames * pieces}, kEmptyAge);
-    slots.strips =
-        Take(Dtype::kUInt8, {shape.num_frames, strip_bytes}, kPoison).data;
-    slots.strip_bytes = strip_bytes;
+    slots.layer_blocks =
+        Take(Dtype::kUInt8, {shape.num_frames, layer_block_bytes}, kPoison)
+            .data;
+    slots.layer_block_bytes = layer_block_bytes;
     slots.host_pages = {first, Take(Dtype::kUInt32, {shape.num_pages}, 0)};
     std::iota(slots.host_pages.Row(0),
               slots.host_pages.Row(0) + shape.num_pages, 0u);
     slots.host_memory = memory;
-    slots.host_extents_a_piece = shape.num_pages;
-    slots.host_extent_bytes = num_layers * strip_bytes;
-    slots.host_layer_offset_bytes = layer * strip_bytes;
-    counts_.push_back(Take(Dtype::kUInt32, {1, kNumBringCounts}, 0));
+    slots.host_kv_blocks_a_piece = shape.num_pages;
+    slots.host_kv_block_bytes = num_layers * layer_block_bytes;
+    slots.host_layer_offset_bytes = layer * layer_block_bytes;
+    counts_.push_back(Take(Dtype::kUInt32, {1, kNumFetchCounts}, 0));
   }
 }
 
-int64_t DrivenSlots::Count(BringCount what) const {
+int64_t DrivenSlots::Count(FetchCount what) const {
   int64_t count = 0;
   for (const View& counts : counts_) count += counts.As<uint32_t>()[what];
   return count;

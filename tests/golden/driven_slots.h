@@ -29,7 +29,7 @@ class DrivenSlots {
   std::span<const SlotTable> tables() const { return tables_; }
   std::span<const View> counts() const { return counts_; }
   // Over all layers and steps.
-  int64_t Count(BringCount what) const;
+  int64_t Count(FetchCount what) const;
 
  private:
   View Take(Dtype dtype, std::initializer_list<int64_t> shape, uint8_t fill);

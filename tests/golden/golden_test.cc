@@ -20,7 +20,7 @@ constexpr float kFloat32Bound = 2e-4f;
 struct Cut {
   const char* name;
   int chunk = 0;              // tokens a step; 0: all
-  bool generated = false;     // rows are generated ones, not prompt rows
+  bool generated = false;     // rows are generated ones, not prefill rows
   bool layer_ranges = false;  // the model is run a layer at a time
 };
 
@@ -56,7 +56,7 @@ std::vector<float> LogitsOf(const TinyCase& golden, Backend& backend,
         .first_position = begin,
         .token_ids = {golden.tokens.begin() + begin,
                       golden.tokens.begin() + end},
-        .num_prompt_rows = cut.generated ? 0 : end - begin};
+        .num_prefill_rows = cut.generated ? 0 : end - begin};
     const std::vector<float> logits =
         driver.Step(std::span(&rows, 1), range_ends);
     for (int row = 0; row < end - begin; ++row) {

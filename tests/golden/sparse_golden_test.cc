@@ -103,7 +103,7 @@ void ForEachRow(const SparseGolden& golden, const SelectProgram& program,
                              .first_position = begin,
                              .token_ids = {golden.tokens.begin() + begin,
                                            golden.tokens.begin() + end},
-                             .num_prompt_rows = is_prompt ? end - begin : 0,
+                             .num_prefill_rows = is_prompt ? end - begin : 0,
                              .num_prompt_tokens = golden.num_prompt_tokens};
     const std::vector<float> logits = driver.Step(std::span(&rows, 1));
     const auto vocab = static_cast<size_t>(model.config().vocab_size);

@@ -27,10 +27,12 @@ StepDriver::StepDriver(Backend& backend, const Model& model, int num_requests,
       scales_(static_cast<size_t>(num_requests)) {
   CHECK(backend.attributes().device_is_host);
   const ModelConfig& config = model.config();
-  const SliceFormat format =
-      MakeSliceFormat(model.dtype(), config.head_dim, config.head_dim);
-  const int64_t strip_bytes = int64_t{config.num_kv_heads} * format.slice_bytes;
-  const int64_t layer_bytes = strip_bytes * pages_per_request_ * num_requests;
+  const HeadBlockFormat format =
+      MakeHeadBlockFormat(model.dtype(), config.head_dim, config.head_dim);
+  const int64_t layer_block_bytes =
+      int64_t{config.num_kv_heads} * format.head_block_bytes;
+  const int64_t layer_bytes =
+      layer_block_bytes * pages_per_request_ * num_requests;
   const auto pool_bytes = static_cast<size_t>(layer_bytes * config.num_layers);
   pool_ = Allocated(backend, pool_bytes);
   // Anything read before it is written shows.
@@ -51,8 +53,8 @@ StepDriver::StepDriver(Backend& backend, const Model& model, int num_requests,
   for (int layer = 0; layer < config.num_layers; ++layer) {
     layers_.push_back({.format = format,
                        .num_kv_heads = config.num_kv_heads,
-                       .strips = pool_.data() + layer * layer_bytes,
-                       .extent_stride_bytes = strip_bytes,
+                       .layer_blocks = pool_.data() + layer * layer_bytes,
+                       .kv_block_stride_bytes = layer_block_bytes,
                        .page_table = pages,
                        .max_pages = pages_per_request_});
   }
@@ -171,19 +173,19 @@ void StepDriver::Unload(const DrivenSlots::Shape& shape) {
   }
 }
 
-// Page p of request r has extent (r * pages + p) * 5 + 3, modulo the number of
-// extents, made odd to 5 by counting on where it is a multiple: neighbours in
-// a sequence are none in the pool.
+// Page p of request r has KV block (r * pages + p) * 5 + 3, modulo the number
+// of KV blocks, made odd to 5 by counting on where it is a multiple: neighbours
+// in a sequence are none in the pool.
 void StepDriver::PointTables(std::span<const DrivenRows> requests) {
-  const int64_t num_extents = layers_[0].page_table.entries.num_elements();
-  const int64_t step = num_extents % 5 == 0 ? 3 : 5;
-  CHECK(num_extents % step != 0 || num_extents == step, "num_extents={}",
-        num_extents);
+  const int64_t num_kv_blocks = layers_[0].page_table.entries.num_elements();
+  const int64_t step = num_kv_blocks % 5 == 0 ? 3 : 5;
+  CHECK(num_kv_blocks % step != 0 || num_kv_blocks == step, "num_kv_blocks={}",
+        num_kv_blocks);
   for (size_t i = 0; i < requests.size(); ++i) {
     auto* row = layers_[0].page_table.Row(static_cast<int64_t>(i));
     for (int page = 0; page < pages_per_request_; ++page) {
       const int64_t index = requests[i].request * pages_per_request_ + page;
-      row[page] = static_cast<uint32_t>((index * step + 3) % num_extents);
+      row[page] = static_cast<uint32_t>((index * step + 3) % num_kv_blocks);
     }
     if (slots_ == nullptr) continue;
     CHECK(requests.size() == 1 && requests[0].request == 0);
@@ -198,7 +200,7 @@ void StepDriver::PointAt(std::span<const DrivenRows> requests,
   if (!selectors_.empty()) Select(requests, args);
   if (slots_ == nullptr) return;
   args.slots = slots_->tables();
-  args.bring_counts = slots_->counts();
+  args.fetch_counts = slots_->counts();
 }
 
 std::vector<float> StepDriver::Step(std::span<const DrivenRows> requests,
@@ -207,12 +209,12 @@ std::vector<float> StepDriver::Step(std::span<const DrivenRows> requests,
   step_memory_.clear();
   PointTables(requests);
   std::vector<int32_t> tokens, row_to_request, first_row, first_position;
-  std::vector<int32_t> num_tokens, num_prompt_rows, logit_rows;
+  std::vector<int32_t> num_tokens, num_prefill_rows, logit_rows;
   for (const DrivenRows& rows : requests) {
     first_row.push_back(static_cast<int32_t>(tokens.size()));
     first_position.push_back(rows.first_position);
     num_tokens.push_back(static_cast<int32_t>(rows.token_ids.size()));
-    num_prompt_rows.push_back(rows.num_prompt_rows);
+    num_prefill_rows.push_back(rows.num_prefill_rows);
     for (const int32_t token : rows.token_ids) {
       row_to_request.push_back(static_cast<int32_t>(first_row.size()) - 1);
       logit_rows.push_back(static_cast<int32_t>(tokens.size()));
@@ -227,7 +229,7 @@ std::vector<float> StepDriver::Step(std::span<const DrivenRows> requests,
                .first_row = Integers(first_row),
                .first_position = Integers(first_position),
                .num_tokens = Integers(num_tokens),
-               .num_prompt_rows = Integers(num_prompt_rows),
+               .num_prefill_rows = Integers(num_prefill_rows),
                .tree_parent = {}};
   args.token_ids = Integers(tokens);
   args.inverse_frequencies = PlannedRope(requests, &args.rope_scale);

@@ -17,11 +17,11 @@ struct DrivenRows {
   int request = 0;  // whose KV
   int first_position = 0;
   std::vector<int32_t> token_ids;
-  int num_prompt_rows = 0;    // the first of them; the rest are generated rows
+  int num_prefill_rows = 0;   // the first of them; the rest are decode rows
   int num_prompt_tokens = 0;  // of the whole prompt; asked where one chooses
 };
 
-// Owns a KV pool, whose extents are dealt to requests in no order, and what a
+// Owns a KV pool, whose KV blocks are dealt to requests in no order, and what a
 // step reads. Test code: every failure CHECKs. The backend's device must be
 // host memory. Independent of cache/ and engine/, so that what it shows is the
 // model and the backend alone.

@@ -90,7 +90,7 @@ int ClusterOf(const OracleCase& oracle, int64_t token, int head, int clusters) {
 }
 
 // Puts the case's clusters, of one segment and KV head, in the place of those
-// that Index has found.
+// that ClusterKeys has found.
 void PutClusters(const OracleCase& oracle, const ClusterTask& task) {
   const SummaryRows& rows = task.program.rows;
   const ClusterSegment segment =

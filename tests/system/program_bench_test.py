@@ -40,7 +40,7 @@ class ProgramBenchTest(ProgramCase):
                                          "--cache-budget", "--hints",
                                          "--kv-disk"}
         decode = (step - {"--prompt"}) | {"--context"}
-        for command, own in [("step", step), ("verbs", verbs),
+        for command, own in [("step", step), ("ops", verbs),
                              ("decode", decode),
                              ("prefill", prefill), ("tiers", tiers),
                              ("link", link),

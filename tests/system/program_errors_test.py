@@ -24,7 +24,7 @@ class ProgramErrorsTest(ProgramCase):
         for arguments, words in [
                 ([], ["command must be generate, "]),
                 (["nonsense"], ["command must be generate, ", "nonsense"]),
-                (["bench", "stop"], ["command must be step, verbs, prefill, "
+                (["bench", "stop"], ["command must be step, ops, prefill, "
                                      "throughput, decode, tiers, disk, link, "
                                      "tables or serve", "stop"]),
                 (["generate"], ["MODEL"]),
@@ -71,11 +71,11 @@ class ProgramErrorsTest(ProgramCase):
                 (["bench", "step", MODEL, "--prompt", "8,16"],
                  ["--prompt", "--device cuda", "8,16"]),
                 (["bench", "step"], ["MODEL", "--shape"]),
-                (["bench", "verbs"], ["MODEL", "--shape"]),
-                (["bench", "verbs", MODEL, "--layouts"],
+                (["bench", "ops"], ["MODEL", "--shape"]),
+                (["bench", "ops", MODEL, "--layouts"],
                  ["--layouts", "cuda", "auto"]),
-                (["bench", "verbs", MODEL, "--batch-invariant"],
-                 ["--batch-invariant is no flag of winnow bench verbs"]),
+                (["bench", "ops", MODEL, "--batch-invariant"],
+                 ["--batch-invariant is no flag of winnow bench ops"]),
                 (["bench", "disk"], ["--kv-disk"]),
                 (["bench", "tables", "--select", "dense"],
                  ["--select dense", "no slots"]),
@@ -107,7 +107,7 @@ class ProgramErrorsTest(ProgramCase):
                  ["shape", "llama-3.1-8b", "x"]),
                 (["bench", "throughput", MODEL, "--batches", "1,0"],
                  ["--batches", "0"]),
-                (["bench", "verbs", MODEL, "--gpu-memory-utilization", "0.9"],
+                (["bench", "ops", MODEL, "--gpu-memory-utilization", "0.9"],
                  ["--gpu-memory-utilization", "CPU"]),
                 (["generate", MODEL, *prompt, "--device", "cpu",
                   "--gpu-memory-utilization", "0.9"],

@@ -129,7 +129,7 @@ class ProgramFaultsTest(ProgramCase):
         """Before the model, which is not there, is looked at."""
         for command in (["generate", "/nowhere", "--prompt", "x"],
                         ["info", "/nowhere"], ["bench", "step", "/nowhere"],
-                        ["bench", "verbs", "/nowhere"]):
+                        ["bench", "ops", "/nowhere"]):
             with self.subTest(command=command):
                 done = winnow(*command, "--json", "/nowhere/out")
                 self.assert_error(done, FAILURE, "/nowhere/out: cannot")

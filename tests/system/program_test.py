@@ -176,7 +176,7 @@ class ProgramTest(ProgramCase):
     def test_version_and_help(self):
         self.assertRegex(winnow("--version").stdout, r"^winnow \d+\.\d+\.\d+\n")
         for command in ([], ["generate"], ["info"], ["bench"],
-                        ["bench", "step"], ["bench", "verbs"],
+                        ["bench", "step"], ["bench", "ops"],
                         ["bench", "prefill"], ["bench", "throughput"],
                         ["bench", "decode"],
                         ["bench", "tiers"], ["bench", "disk"],

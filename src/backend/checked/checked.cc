@@ -38,7 +38,7 @@ class CheckedBackend final : public Backend {
     attributes_.name = "checked " + attributes_.name;
     // Nobody may write past the twins.
     attributes_.device_is_host = false;
-    // Each verb is waited for, to be compared.
+    // Each op is waited for, to be compared.
     attributes_.runs_behind = false;
   }
 
@@ -84,7 +84,7 @@ class CheckedBackend final : public Backend {
                      twin);
   }
 
-  // A recorded verb could not be compared.
+  // A recorded op could not be compared.
   void Replay(Queue&, std::span<const std::byte>,
               const std::function<void()>& enqueue) override {
     enqueue();
@@ -134,7 +134,7 @@ class CheckedBackend final : public Backend {
     if (args.gated_act) {
       disagreement_.CompareView("gated_act.out", args.gated_act->out);
       // Others may stand where gate and up did, and read rows of theirs that
-      // no verb has written since.
+      // no op has written since.
       disagreement_.TakeOver(args.gated_act->gate.data);
       return disagreement_.TakeOver(args.gated_act->up.data);
     }
@@ -198,16 +198,18 @@ class CheckedBackend final : public Backend {
                                  Dtype::kUInt8);
     }
   }
-  void Index(Queue& queue, const LayerStep& step, const IndexArgs& args,
-             const LayerCache& cache) override {
+  void ClusterKeys(Queue& queue, const LayerStep& step,
+                   const ClusterKeysArgs& args,
+                   const LayerCache& cache) override {
     const std::vector<LayerSelector> selectors = TwinsOf(args.selectors);
-    IndexArgs twin = args;
+    ClusterKeysArgs twin = args;
     twin.selectors = selectors;
     Translate({&twin.first_token});
     const LayerStep steps[] = {twins_->Of(step), step};
     const LayerCache caches[] = {twins_->Of(cache), cache};
-    Both("Index", queue, [&](Backend& backend, Queue& on, bool checked) {
-      backend.Index(on, steps[checked], checked ? args : twin, caches[checked]);
+    Both("ClusterKeys", queue, [&](Backend& backend, Queue& on, bool checked) {
+      backend.ClusterKeys(on, steps[checked], checked ? args : twin,
+                          caches[checked]);
     });
     // Near ties may fall to either side, and move what follows them: clusters
     // are taken over, and not compared.
@@ -238,58 +240,59 @@ class CheckedBackend final : public Backend {
     }
     disagreement_.CompareView("read_shares", args.read_shares);
   }
-  void Bring(Queue& queue, const LayerStep& step, const BringArgs& args,
+  void Fetch(Queue& queue, const LayerStep& step, const FetchArgs& args,
              const LayerCache& cache) override {
     const SlotTable slots = TwinOf(args.slots);
-    BringArgs twin = args;
+    FetchArgs twin = args;
     twin.source.picks = twins_->Of(args.source.picks);
     twin.hints = twins_->Of(args.hints);
     twin.slots = &slots;
     Translate({&twin.counts});
     const LayerStep steps[] = {twins_->Of(step), step};
     const LayerCache caches[] = {twins_->Of(cache), cache};
-    Both("Bring", queue, [&](Backend& backend, Queue& on, bool checked) {
-      backend.Bring(on, steps[checked], checked ? args : twin, caches[checked]);
+    Both("Fetch", queue, [&](Backend& backend, Queue& on, bool checked) {
+      backend.Fetch(on, steps[checked], checked ? args : twin, caches[checked]);
     });
     disagreement_.CompareView("tags", args.slots->tags);
     disagreement_.CompareView("ages", args.slots->ages);
     disagreement_.CompareView("entries", args.slots->entries);
     disagreement_.CompareView("counts", args.counts);
   }
-  void Read(Queue& queue, const LayerStep& step, const ReadArgs& args,
-            const LayerCache& cache) override {
-    std::vector<ReadSource> sources(args.sources.begin(), args.sources.end());
+  void Attend(Queue& queue, const LayerStep& step, const AttendArgs& args,
+              const LayerCache& cache) override {
+    std::vector<AttendSource> sources(args.sources.begin(), args.sources.end());
     std::vector<std::vector<LayerSelector>> selectors;
-    for (ReadSource& source : sources) {
+    for (AttendSource& source : sources) {
       source.picks = twins_->Of(source.picks);
       source.selectors = selectors.emplace_back(TwinsOf(source.selectors));
     }
     const SlotTable slots = TwinOf(args.slots);
-    ReadArgs twin = args;
+    AttendArgs twin = args;
     twin.sources = sources;
     if (args.slots != nullptr) twin.slots = &slots;
     Translate({&twin.q, &twin.out, &twin.lse, &twin.ahead});
     const LayerStep steps[] = {twins_->Of(step), step};
     const LayerCache caches[] = {twins_->Of(cache), cache};
-    Both("Read", queue, [&](Backend& backend, Queue& on, bool checked) {
-      backend.Read(on, steps[checked], checked ? args : twin, caches[checked]);
+    Both("Attend", queue, [&](Backend& backend, Queue& on, bool checked) {
+      backend.Attend(on, steps[checked], checked ? args : twin,
+                     caches[checked]);
     });
     disagreement_.CompareView("out", args.out);
     disagreement_.CompareView("lse", args.lse);
   }
-  void Combine(Queue& queue, const LayerStep& step,
-               const CombineArgs& args) override {
+  void MergeStates(Queue& queue, const LayerStep& step,
+                   const MergeStatesArgs& args) override {
     std::vector<View> outs(args.outs.begin(), args.outs.end());
     std::vector<View> lses(args.lses.begin(), args.lses.end());
     for (View& view : outs) view = twins_->Of(view);
     for (View& view : lses) view = twins_->Of(view);
-    CombineArgs twin = args;
+    MergeStatesArgs twin = args;
     twin.outs = outs;
     twin.lses = lses;
     Translate({&twin.out});
     const LayerStep steps[] = {twins_->Of(step), step};
-    Both("Combine", queue, [&](Backend& backend, Queue& on, bool checked) {
-      backend.Combine(on, steps[checked], checked ? args : twin);
+    Both("MergeStates", queue, [&](Backend& backend, Queue& on, bool checked) {
+      backend.MergeStates(on, steps[checked], checked ? args : twin);
     });
     disagreement_.CompareView("out", args.out);
   }
@@ -315,16 +318,18 @@ class CheckedBackend final : public Backend {
     disagreement_.CompareView("token_ids", args.token_ids);
     disagreement_.CompareView("logprobs", args.logprobs);
   }
-  void Move(Queue& queue, const MoveArgs& args) override {
+  void CopyPagePrefixes(Queue& queue,
+                        const CopyPagePrefixesArgs& args) override {
     std::vector<LayerCache> layers;
     for (const LayerCache& layer : args.layers) {
       layers.push_back(twins_->Of(layer));
     }
-    MoveArgs twin = args;
+    CopyPagePrefixesArgs twin = args;
     twin.layers = layers;
-    Both("Move", queue, [&](Backend& backend, Queue& on, bool checked) {
-      backend.Move(on, checked ? args : twin);
-    });
+    Both("CopyPagePrefixes", queue,
+         [&](Backend& backend, Queue& on, bool checked) {
+           backend.CopyPagePrefixes(on, checked ? args : twin);
+         });
   }
 
  private:
@@ -346,32 +351,32 @@ class CheckedBackend final : public Backend {
 
   // run(backend, queue, whether it is the subject), on both.
   template <typename Run>
-  void Both(std::string_view verb, Queue& queue, Run&& run) {
+  void Both(std::string_view op, Queue& queue, Run&& run) {
     CheckedQueue& on = CheckedQueue::Of(queue);
-    disagreement_.Begin(verb, *on.subject);
+    disagreement_.Begin(op, *on.subject);
     run(*subject_, *on.subject, true);
     run(*reference_, *on.reference, false);
   }
 
-  // The strips of the pages that a step writes. `step` is the twin, which the
-  // host can read.
+  // The layer blocks of the pages that a step writes. `step` is the twin, which
+  // the host can read.
   void ComparePages(const LayerStep& step, const LayerCache& cache) {
     const LayerCache twin = twins_->Of(cache);
-    const SliceFormat& format = cache.format;
+    const HeadBlockFormat& format = cache.format;
     for (int request = 0; request < step.num_requests; ++request) {
       const int first = step.first_position.As<int32_t>()[request];
       const int end = first + step.num_tokens.As<int32_t>()[request];
       for (int page = first / format.page_tokens;
            page * format.page_tokens < end; ++page) {
-        const uint32_t extent = twin.page_table.Row(request)[page];
+        const uint32_t kv_block = twin.page_table.Row(request)[page];
         for (int head = 0; head < cache.num_kv_heads; ++head) {
           disagreement_.CompareView(
-              "keys", MakeView(cache.Slice(extent, head), format.k,
+              "keys", MakeView(cache.Slice(kv_block, head), format.k,
                                {format.page_tokens, format.k_dim}));
           if (format.v_in_k) continue;
           disagreement_.CompareView(
               "values",
-              MakeView(cache.Slice(extent, head) + format.v_offset_bytes,
+              MakeView(cache.Slice(kv_block, head) + format.v_offset_bytes,
                        format.v, {format.page_tokens, format.v_dim}));
         }
       }

@@ -1,4 +1,4 @@
-// Checked: runs every verb on two backends and compares.
+// Checked: runs every op on two backends and compares.
 #ifndef WINNOW_BACKEND_CHECKED_CHECKED_H_
 #define WINNOW_BACKEND_CHECKED_CHECKED_H_
 
@@ -8,11 +8,11 @@
 
 namespace winnow {
 
-// A backend that does what `subject` does, and every verb again on
+// A backend that does what `subject` does, and every op again on
 // `reference`, from the same numbers; what the subject made is compared, and
-// then copied into the reference's memory, so that the next verb starts alike.
-// The first verb that disagrees is kept: Wait fails with its name, how many
-// verbs came before, where, and both values.
+// then copied into the reference's memory, so that the next op starts alike.
+// The first op that disagrees is kept: Wait fails with its name, how many
+// ops came before, where, and both values.
 //
 // Agreement: a float within 1/64 of the greatest of its row; sampled tokens
 // equal; of each list of picks, as many on both sides and all but an eighth

@@ -73,16 +73,16 @@ int64_t NumRows(const View& view) {
 
 }  // namespace
 
-void Disagreement::Begin(std::string_view verb, Queue& queue) {
-  verb_ = verb;
+void Disagreement::Begin(std::string_view op, Queue& queue) {
+  op_ = op;
   queue_ = &queue;
-  ++num_verbs_;
+  ++num_ops_;
 }
 
 template <typename... Args>
 void Disagreement::Report(fmt::format_string<Args...> format, Args&&... args) {
   if (!first_.empty()) return;
-  first_ = fmt::format("verb {}, {}: {}", num_verbs_, verb_,
+  first_ = fmt::format("op {}, {}: {}", num_ops_, op_,
                        fmt::format(format, std::forward<Args>(args)...));
 }
 

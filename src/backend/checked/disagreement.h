@@ -19,7 +19,7 @@ class Disagreement {
       : subject_(subject), twins_(twins) {}
 
   // What the next comparisons are of. `queue` is the subject's.
-  void Begin(std::string_view verb, Queue& queue);
+  void Begin(std::string_view op, Queue& queue);
 
   // Floats within a share of their row's greatest, integers equal. Rows are of
   // the view's last dimension.
@@ -48,8 +48,8 @@ class Disagreement {
   Backend& subject_;
   const TwinMemory& twins_;
   Queue* queue_ = nullptr;
-  std::string verb_;
-  int64_t num_verbs_ = 0;
+  std::string op_;
+  int64_t num_ops_ = 0;
   std::string first_;
 };
 

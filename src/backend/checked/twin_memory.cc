@@ -33,7 +33,7 @@ View TwinMemory::PieceAround(const std::byte* device) const {
 LayerStep TwinMemory::Of(LayerStep step) const {
   for (View* view :
        {&step.row_to_request, &step.first_row, &step.first_position,
-        &step.num_tokens, &step.num_prompt_rows, &step.selector,
+        &step.num_tokens, &step.num_prefill_rows, &step.selector,
         &step.num_prompt_tokens, &step.num_context_tokens, &step.tree_parent}) {
     *view = Of(*view);
   }
@@ -45,7 +45,7 @@ RowTable TwinMemory::Of(RowTable table) const {
 }
 
 LayerCache TwinMemory::Of(LayerCache cache) const {
-  cache.strips = Of(cache.strips);
+  cache.layer_blocks = Of(cache.layer_blocks);
   cache.page_table = Of(cache.page_table);
   return cache;
 }
@@ -59,8 +59,9 @@ PickLists TwinMemory::Of(PickLists lists) const {
 }
 
 // The host's memory has no twin: host_memory's addresses are the same. Those of
-// them that stand for strips of the device's pool (cache/device/slot_tables.h)
-// lead to the subject's, which a reference must be able to read.
+// them that stand for layer blocks of the device's pool
+// (cache/device/slot_tables.h) lead to the subject's, which a reference must be
+// able to read.
 SlotTable TwinMemory::Of(SlotTable slots) const {
   for (View* view :
        {&slots.num_segments, &slots.entries, &slots.num_frames, &slots.frames,
@@ -70,7 +71,7 @@ SlotTable TwinMemory::Of(SlotTable slots) const {
   for (RowTable* table : {&slots.directory, &slots.chunks, &slots.host_pages}) {
     *table = Of(*table);
   }
-  slots.strips = Of(slots.strips);
+  slots.layer_blocks = Of(slots.layer_blocks);
   return slots;
 }
 

@@ -9,7 +9,7 @@
 
 namespace winnow {
 
-// Knows for every piece of device memory its twin, and translates what verbs
+// Knows for every piece of device memory its twin, and translates what ops
 // take. Owns the twins, not what they are twins of. Used by one thread.
 class TwinMemory {
  public:

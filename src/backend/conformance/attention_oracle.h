@@ -1,5 +1,5 @@
-// Attend: attention of one row and q head in float64, and how near a Read comes
-// to it; for tests.
+// Attend: attention of one row and q head in float64, and how near an Attend
+// comes to it; for tests.
 #ifndef WINNOW_BACKEND_CONFORMANCE_ATTENTION_ORACLE_H_
 #define WINNOW_BACKEND_CONFORMANCE_ATTENTION_ORACLE_H_
 
@@ -22,7 +22,7 @@ Attention Attend(const PagedCase& paged, size_t request, int kv_head,
                  std::span<const double> query, double scale,
                  std::span<const int64_t> tokens);
 
-// Compares what a Read of K and V of a type gives with attention.
+// Compares what an Attend of K and V of a type gives with attention.
 class AttentionCloseness {
  public:
   // out [rows, q_heads, v_dim], lse [rows, q_heads]

@@ -1,6 +1,6 @@
-// The conformance suite, part nine: Select over clusters and Read of what it
-// chose, against float64, from what Index has left. (That is held to be right
-// by index_conformance_test, and the selectors by tests/oracle.)
+// The conformance suite, part nine: Select over clusters and Attend of what it
+// chose, against float64, from what ClusterKeys has left. (That is held to be
+// right by cluster_keys_conformance_test, and the selectors by tests/oracle.)
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ void DrawFewKeys(SparseCase& sparse, size_t request, RandomSource& random) {
                                 sparse.paged.values(request));
 }
 
-// Requests that decode, some of which also have prompt rows; one has no
+// Requests that decode, some of which also have prefill rows; one has no
 // selector, one another kind of it.
 SparseCase ClusterCase(RandomSource& random) {
   KvShape shape = RandomKvShape(random);
@@ -72,7 +72,7 @@ SparseCase ClusterCase(RandomSource& random) {
   sparse.programs = {other, program};
   for (const RequestRows& rows : requests) {
     sparse.selectors.push_back(random.Among({1, 1, 1, 1, 0, -1}));
-    sparse.prompt_tokens.push_back(rows.first_position + rows.num_prompt_rows);
+    sparse.prompt_tokens.push_back(rows.first_position + rows.num_prefill_rows);
   }
   for (size_t r = 0; r < requests.size(); ++r) {
     if (random.Chance(0.3)) DrawFewKeys(sparse, r, random);
@@ -114,14 +114,14 @@ void ExpectBetter(const std::vector<ClusterScore>& scores,
 }
 
 // Which clusters are wholly read, in part, and not.
-struct ReadClusters {
+struct AttendClusters {
   std::vector<size_t> whole, part, none;
   int64_t num_tokens = 0;
 };
 
-ReadClusters Sort(const std::vector<KeptCluster>& clusters, size_t count,
-                  const std::vector<bool>& tokens) {
-  ReadClusters read;
+AttendClusters Sort(const std::vector<KeptCluster>& clusters, size_t count,
+                    const std::vector<bool>& tokens) {
+  AttendClusters read;
   for (size_t i = 0; i < count; ++i) {
     const auto& of = clusters[i].tokens;
     if (of.empty()) continue;
@@ -156,7 +156,7 @@ void ExpectList(const ListOfRow& of, const std::vector<KeptCluster>& clusters,
   }
   const auto count = static_cast<size_t>(clustered / program.rows.stride);
   ASSERT_LE(count, clusters.size());
-  const ReadClusters read = Sort(clusters, count, tokens);
+  const AttendClusters read = Sort(clusters, count, tokens);
   const std::vector<ClusterScore> scores = ScoreClusters(of, clusters, count);
   int64_t budget = program.budget.TokensOf(of.context);
   if (program.forced.inside_budget) budget -= std::min(sinks, of.context);

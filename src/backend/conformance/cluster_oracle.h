@@ -1,5 +1,5 @@
-// What rows choose of clusters and read of them, in float64, from what Index
-// has left in the summaries.
+// What rows choose of clusters and read of them, in float64, from what
+// ClusterKeys has left in the summaries.
 #ifndef WINNOW_BACKEND_CONFORMANCE_CLUSTER_ORACLE_H_
 #define WINNOW_BACKEND_CONFORMANCE_CLUSTER_ORACLE_H_
 

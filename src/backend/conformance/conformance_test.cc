@@ -1,4 +1,4 @@
-// The conformance suite, part one: the verbs that touch no pages. Each against
+// The conformance suite, part one: the ops that touch no pages. Each against
 // a float64 reference written here, over random shapes.
 #include <gtest/gtest.h>
 
@@ -393,7 +393,7 @@ TEST_P(ConformanceTest, LinearOfPartsSideBySide) {
   });
 }
 
-// A product with the verbs around it, and memory for their answers in turn.
+// A product with the ops around it, and memory for their answers in turn.
 struct SurroundedProduct {
   std::vector<LinearPart> parts;
   LinearArgs args;
@@ -450,8 +450,8 @@ struct SurroundedProduct {
   }
 };
 
-// The answers of the verbs around a product are theirs in turn, to the bit.
-TEST_P(ConformanceTest, LinearNormsAndGatesAsTheVerbsInTurn) {
+// The answers of the ops around a product are theirs in turn, to the bit.
+TEST_P(ConformanceTest, LinearNormsAndGatesAsTheOpsInTurn) {
   ForSeeds(150, [](TestDevice& device, RandomSource& random) {
     const SurroundedProduct product(device, random);
     const LinearArgs& args = product.args;

@@ -84,7 +84,7 @@ SparseCase FixedCase(uint32_t features, RandomSource& random) {
     sparse.selectors.push_back(
         static_cast<int32_t>(random.Among({0, 0, 1, 1, -1})));
     const bool is_observed = sparse.selectors[r] == 0;
-    // Outliers are those of the prompt rows, of which there may be fewer.
+    // Outliers are those of the prefill rows, of which there may be fewer.
     sparse.prompt_tokens.push_back(is_observed ? ends[r] : ends[r] + 7);
     sparse.context_tokens.push_back(is_observed ? ends[r] / 2 : ends[r]);
     sparse.token_q.push_back(RandomArray(

@@ -95,7 +95,7 @@ SparseCase GateCase(int max_position, uint32_t features, RandomSource& random) {
   for (const RequestRows& rows : sparse.paged.requests()) {
     sparse.selectors.push_back(
         static_cast<int32_t>(random.Between(-1, num_programs - 1)));
-    sparse.prompt_tokens.push_back(rows.first_position + rows.num_prompt_rows);
+    sparse.prompt_tokens.push_back(rows.first_position + rows.num_prefill_rows);
   }
   sparse.selectors.back() = 0;  // a gate's
   sparse.q_pre = RandomArray(shape.dtype, sparse.q.shape, random);

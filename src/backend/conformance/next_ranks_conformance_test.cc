@@ -63,7 +63,7 @@ class NextRanksConformanceTest : public SeededTest {
       rows.first_position = static_cast<int32_t>(random.Between(200, 1500));
       rows.num_tokens = static_cast<int32_t>(random.Between(1, 6));
       if (random.Chance(0.3)) {
-        rows.num_prompt_rows =
+        rows.num_prefill_rows =
             static_cast<int32_t>(random.Between(0, rows.num_tokens));
       }
     }
@@ -83,7 +83,7 @@ class NextRanksConformanceTest : public SeededTest {
     for (const RequestRows& rows : requests) {
       sparse.selectors.push_back(static_cast<int32_t>(random.Between(-1, 1)));
       sparse.prompt_tokens.push_back(rows.first_position +
-                                     rows.num_prompt_rows);
+                                     rows.num_prefill_rows);
     }
     return sparse;
   }
@@ -104,7 +104,7 @@ int ExpectNext(const SparseCase& sparse, const SparseRun& run,
       const auto& next = runs.chosen.next[row];
       EXPECT_EQ(next.size(), runs.chosen.picks[row].size());
       const bool may_have =
-          run.num_segments[r] > 0 && t >= rows.num_prompt_rows;
+          run.num_segments[r] > 0 && t >= rows.num_prefill_rows;
       for (size_t list = 0; list < next.size(); ++list) {
         if (IsEveryPage(runs.chosen.picks[row][list])) {
           EXPECT_TRUE(next[list].empty()) << "row " << row;

@@ -9,7 +9,7 @@ PagedCase::PagedCase(const KvShape& shape, std::vector<RequestRows> requests,
                      RandomSource& random)
     : shape_(shape),
       requests_(std::move(requests)),
-      format_(MakeSliceFormat(shape.dtype, shape.k_dim, shape.v_dim)) {
+      format_(MakeHeadBlockFormat(shape.dtype, shape.k_dim, shape.v_dim)) {
   int64_t num_pages = 0;
   for (const RequestRows& rows : requests_) {
     const int64_t tokens = rows.end_position();
@@ -19,10 +19,11 @@ PagedCase::PagedCase(const KvShape& shape, std::vector<RequestRows> requests,
         shape.dtype, {tokens, shape.num_kv_heads, shape.v_dim}, random));
     num_pages += PagesFor(tokens);
   }
-  num_extents_ = num_pages + random.Between(1, 5);
-  // Other layers' strips, or nothing, stand between a pool's extents.
-  extent_stride_bytes_ = int64_t{format_.slice_bytes} * shape.num_kv_heads +
-                         64 * random.Between(0, 3);
+  num_kv_blocks_ = num_pages + random.Between(1, 5);
+  // Other layers' layer blocks, or nothing, stand between a pool's KV blocks.
+  kv_block_stride_bytes_ =
+      int64_t{format_.head_block_bytes} * shape.num_kv_heads +
+      64 * random.Between(0, 3);
   Shuffle(random);
 }
 
@@ -33,26 +34,26 @@ int PagedCase::num_rows() const {
 }
 
 void PagedCase::Shuffle(RandomSource& random) {
-  std::vector<uint32_t> order(static_cast<size_t>(num_extents_));
+  std::vector<uint32_t> order(static_cast<size_t>(num_kv_blocks_));
   std::iota(order.begin(), order.end(), 0u);
   std::shuffle(order.begin(), order.end(), random.engine());
-  extents_.clear();
+  kv_blocks_.clear();
   auto next = order.begin();
   for (const RequestRows& rows : requests_) {
     const int64_t pages = PagesFor(rows.end_position());
-    extents_.emplace_back(next, next + pages);
+    kv_blocks_.emplace_back(next, next + pages);
     next += pages;
   }
-  spare_extent_ = *next;
+  spare_kv_block_ = *next;
 }
 
-size_t PagedCase::SliceOffset(uint32_t extent, int head) const {
-  return static_cast<size_t>(extent * extent_stride_bytes_ +
-                             int64_t{head} * format_.slice_bytes);
+size_t PagedCase::HeadBlockOffset(uint32_t kv_block, int head) const {
+  return static_cast<size_t>(kv_block * kv_block_stride_bytes_ +
+                             int64_t{head} * format_.head_block_bytes);
 }
 
 size_t PagedCase::KeyOffset(size_t request, int64_t token, int head) const {
-  return SliceOffset(ExtentOf(request, token / kPageTokens), head) +
+  return HeadBlockOffset(KvBlockOf(request, token / kPageTokens), head) +
          static_cast<size_t>(token % kPageTokens * shape_.k_dim *
                              DtypeBytes(shape_.dtype));
 }
@@ -74,7 +75,7 @@ void PagedCase::RepeatFirstKey(size_t request) {
 }
 
 size_t PagedCase::ValueOffset(size_t request, int64_t token, int head) const {
-  return SliceOffset(ExtentOf(request, token / kPageTokens), head) +
+  return HeadBlockOffset(KvBlockOf(request, token / kPageTokens), head) +
          static_cast<size_t>(format_.v_offset_bytes +
                              token % kPageTokens * shape_.v_dim *
                                  DtypeBytes(shape_.dtype));
@@ -83,7 +84,7 @@ size_t PagedCase::ValueOffset(size_t request, int64_t token, int head) const {
 std::vector<std::byte> PagedCase::PoolImage(
     const std::vector<int>& num_tokens) const {
   std::vector<std::byte> image(
-      static_cast<size_t>(num_extents_ * extent_stride_bytes_), kPoison);
+      static_cast<size_t>(num_kv_blocks_ * kv_block_stride_bytes_), kPoison);
   const auto element_bytes = static_cast<size_t>(DtypeBytes(shape_.dtype));
   for (size_t r = 0; r < requests_.size(); ++r) {
     for (int64_t token = 0; token < num_tokens[r]; ++token) {
@@ -107,12 +108,12 @@ LayerStep PagedCase::Step(TestDevice& device,
                           int window) const {
   CHECK(rows.size() == requests_.size());
   std::vector<int32_t> row_to_request, first_row, first_position, num_tokens,
-      num_prompt_rows;
+      num_prefill_rows;
   for (size_t r = 0; r < rows.size(); ++r) {
     first_row.push_back(static_cast<int32_t>(row_to_request.size()));
     first_position.push_back(rows[r].first_position);
     num_tokens.push_back(rows[r].num_tokens);
-    num_prompt_rows.push_back(rows[r].num_prompt_rows);
+    num_prefill_rows.push_back(rows[r].num_prefill_rows);
     row_to_request.insert(row_to_request.end(),
                           static_cast<size_t>(rows[r].num_tokens),
                           static_cast<int32_t>(r));
@@ -125,22 +126,22 @@ LayerStep PagedCase::Step(TestDevice& device,
   step.first_row = device.Upload(Int32Array(first_row));
   step.first_position = device.Upload(Int32Array(first_position));
   step.num_tokens = device.Upload(Int32Array(num_tokens));
-  step.num_prompt_rows = device.Upload(Int32Array(num_prompt_rows));
+  step.num_prefill_rows = device.Upload(Int32Array(num_prefill_rows));
   return step;
 }
 
 LayerCache PagedCase::Cache(TestDevice& device, const View& pool) const {
   int64_t max_pages = 1;
-  for (const auto& pages : extents_) {
+  for (const auto& pages : kv_blocks_) {
     max_pages = std::max(max_pages, std::ssize(pages));
   }
   LayerCache cache;
   cache.max_pages = static_cast<int>(max_pages);
   cache.format = format_;
   cache.num_kv_heads = shape_.num_kv_heads;
-  cache.strips = pool.data;
-  cache.extent_stride_bytes = extent_stride_bytes_;
-  cache.page_table = UploadRows(device, extents_, kNotWhole);
+  cache.layer_blocks = pool.data;
+  cache.kv_block_stride_bytes = kv_block_stride_bytes_;
+  cache.page_table = UploadRows(device, kv_blocks_, kNotWhole);
   return cache;
 }
 
@@ -154,7 +155,7 @@ std::vector<RequestRows> RandomRequests(RandomSource& random,
         static_cast<int32_t>(random.Between(0, std::min(reach, max_position)));
     rows.num_tokens =
         static_cast<int32_t>(random.Between(0, random.Among({1, 8, 70, 150})));
-    rows.num_prompt_rows = static_cast<int32_t>(
+    rows.num_prefill_rows = static_cast<int32_t>(
         random.Among({int64_t{0}, int64_t{rows.num_tokens},
                       random.Between(0, rows.num_tokens)}));
   }

@@ -1,4 +1,5 @@
-// PagedCase: a random step over paged KV, for tests of Append, Read and Move.
+// PagedCase: a random step over paged KV, for tests of Append, Attend and
+// CopyPagePrefixes.
 #ifndef WINNOW_BACKEND_CONFORMANCE_PAGED_CASE_H_
 #define WINNOW_BACKEND_CONFORMANCE_PAGED_CASE_H_
 
@@ -9,11 +10,11 @@
 namespace winnow {
 
 // One request of a step: rows at positions [first_position, first_position +
-// num_tokens), the first num_prompt_rows of them prompt rows.
+// num_tokens), the first num_prefill_rows of them prefill rows.
 struct RequestRows {
   int32_t first_position = 0;
   int32_t num_tokens = 0;
-  int32_t num_prompt_rows = 0;
+  int32_t num_prefill_rows = 0;
 
   int32_t end_position() const { return first_position + num_tokens; }
 };
@@ -29,7 +30,7 @@ struct KvShape {
 };
 
 // The keys and values of all requests, in token order on the host and in pages
-// on the device, in extents drawn at random from a pool of poison. Poison too
+// on the device, in KV blocks drawn at random from a pool of poison. Poison too
 // are the tokens behind a request's end.
 class PagedCase {
  public:
@@ -48,7 +49,7 @@ class PagedCase {
   void SetKeysAndValues(size_t request, TestArray keys, TestArray values);
   // Makes all keys of a request equal to its first.
   void RepeatFirstKey(size_t request);
-  // Draws other extents for the same tokens.
+  // Draws other KV blocks for the same tokens.
   void Shuffle(RandomSource& random);
 
   // The pool as bytes, with each request's tokens [0, num_tokens[request]).
@@ -56,13 +57,13 @@ class PagedCase {
   // Where a token's key (or value) stands in the image.
   size_t KeyOffset(size_t request, int64_t token, int head) const;
   size_t ValueOffset(size_t request, int64_t token, int head) const;
-  size_t SliceOffset(uint32_t extent, int head) const;
-  uint32_t ExtentOf(size_t request, int64_t page) const {
-    return extents_[request][static_cast<size_t>(page)];
+  size_t HeadBlockOffset(uint32_t kv_block, int head) const;
+  uint32_t KvBlockOf(size_t request, int64_t page) const {
+    return kv_blocks_[request][static_cast<size_t>(page)];
   }
-  uint32_t spare_extent() const { return spare_extent_; }
+  uint32_t spare_kv_block() const { return spare_kv_block_; }
 
-  // What the verbs take. `rows` stands for requests(): their order and their
+  // What the ops take. `rows` stands for requests(): their order and their
   // page tables stay, the positions may be others.
   LayerStep Step(TestDevice& device, const std::vector<RequestRows>& rows,
                  int window) const;
@@ -72,14 +73,14 @@ class PagedCase {
   KvShape shape_;
   std::vector<RequestRows> requests_;
   std::vector<TestArray> keys_, values_;
-  std::vector<std::vector<uint32_t>> extents_;  // by request and page
-  uint32_t spare_extent_ = 0;                   // one that nobody uses
-  int64_t num_extents_ = 0;
-  int64_t extent_stride_bytes_ = 0;
-  SliceFormat format_;
+  std::vector<std::vector<uint32_t>> kv_blocks_;  // by request and page
+  uint32_t spare_kv_block_ = 0;                   // one that nobody uses
+  int64_t num_kv_blocks_ = 0;
+  int64_t kv_block_stride_bytes_ = 0;
+  HeadBlockFormat format_;
 };
 
-// Between zero and four requests: short and long, prompts, generated rows, and
+// Between zero and four requests: short and long, prompts, decode rows, and
 // rows of both kinds in one request.
 std::vector<RequestRows> RandomRequests(RandomSource& random, int max_position);
 KvShape RandomKvShape(RandomSource& random);

@@ -1,4 +1,4 @@
-// The conformance suite, part two: rotary angles, and the verbs that write and
+// The conformance suite, part two: rotary angles, and the ops that write and
 // copy pages. Each against a float64 reference written here.
 #include <gtest/gtest.h>
 
@@ -202,11 +202,11 @@ TEST_P(PagedConformanceTest, MoveCopiesTheTokensThatItIsGiven) {
     const PagedCase paged(shape, {{0, tokens, 0}, {0, tokens, 0}}, random);
     std::vector<PageCopy> copies;
     for (int64_t page = 0; page < PagesFor(tokens); ++page) {
-      copies.push_back({.from = ExtentId(paged.ExtentOf(0, page)),
-                        .to = ExtentId(paged.ExtentOf(1, page))});
+      copies.push_back({.from = KvBlockId(paged.KvBlockOf(0, page)),
+                        .to = KvBlockId(paged.KvBlockOf(1, page))});
     }
     copies.push_back(
-        {.from = copies.back().from, .to = ExtentId(paged.spare_extent())});
+        {.from = copies.back().from, .to = KvBlockId(paged.spare_kv_block())});
     for (PageCopy& copy : copies) {
       copy.num_tokens = static_cast<int>(random.Between(0, kPageTokens));
     }
@@ -217,7 +217,7 @@ TEST_P(PagedConformanceTest, MoveCopiesTheTokensThatItIsGiven) {
                           device.UploadBytes(before)};
     const std::vector<LayerCache> layers = {paged.Cache(device, pools[0]),
                                             paged.Cache(device, pools[1])};
-    device.backend().Move(device.queue(), {layers, copies});
+    device.backend().CopyPagePrefixes(device.queue(), {layers, copies});
 
     std::vector<std::byte> expected = before;
     const auto bytes = static_cast<size_t>(DtypeBytes(shape.dtype));
@@ -226,8 +226,8 @@ TEST_P(PagedConformanceTest, MoveCopiesTheTokensThatItIsGiven) {
     for (const PageCopy& copy : copies) {
       const auto num_tokens = static_cast<size_t>(copy.num_tokens);
       for (int head = 0; head < shape.num_kv_heads; ++head) {
-        const size_t from = paged.SliceOffset(copy.from.value(), head);
-        const size_t to = paged.SliceOffset(copy.to.value(), head);
+        const size_t from = paged.HeadBlockOffset(copy.from.value(), head);
+        const size_t to = paged.HeadBlockOffset(copy.to.value(), head);
         const size_t v_offset = kPageTokens * k_bytes;
         std::memcpy(&expected[to], &before[from], num_tokens * k_bytes);
         std::memcpy(&expected[to + v_offset], &before[from + v_offset],

@@ -30,14 +30,14 @@ TEST_P(ProfileConformanceTest, WhatIsTimedRunsAndTakesNoLongerThanItsCall) {
   EmbedArgs args;
   args.token_ids = device.Upload(Int32Array(ids));
   args.table = device.Upload(table);
-  constexpr int kVerbs = 6;
+  constexpr int kOps = 6;
   const std::string key = "six times";
   for (const bool recorded : {false, true, true}) {
     // Into memory that says whether anything was written.
     args.out = device.Output(Dtype::kFloat32, {5, 64});
     const EmbedArgs placed = args;
     const auto embed = [&] {
-      for (int i = 0; i < kVerbs; ++i) {
+      for (int i = 0; i < kOps; ++i) {
         device.backend().Embed(device.queue(), placed);
       }
     };
@@ -61,7 +61,7 @@ TEST_P(ProfileConformanceTest, WhatIsTimedRunsAndTakesNoLongerThanItsCall) {
     EXPECT_GT(sum, 0);
     EXPECT_LE(sum, took.count());
     const size_t launches = times.size();
-    EXPECT_TRUE(launches == 1 || (!recorded && launches == kVerbs)) << launches;
+    EXPECT_TRUE(launches == 1 || (!recorded && launches == kOps)) << launches;
     const TestArray out = device.Download(args.out);
     for (int64_t row = 0; row < 5; ++row) {
       for (int64_t i = 0; i < 64; ++i) {

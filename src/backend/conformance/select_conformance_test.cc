@@ -1,4 +1,4 @@
-// The conformance suite, part four: Summarize, Select and Read over picks
+// The conformance suite, part four: Summarize, Select and Attend over picks
 // against float64, and the bits that must not change.
 #include <gtest/gtest.h>
 
@@ -153,7 +153,7 @@ TEST_P(SelectConformanceTest, BitsDoNotDependOnChunks) {
   });
 }
 
-TEST_P(SelectConformanceTest, BitsDoNotDependOnExtents) {
+TEST_P(SelectConformanceTest, BitsDoNotDependOnKvBlocks) {
   ForSeeds(10, [this](RandomSource& random, int num_threads) {
     SparseCase sparse = RandomCase(random, 1500);
     TestDevice device = Device(num_threads);

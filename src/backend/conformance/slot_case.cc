@@ -33,8 +33,8 @@ SlotCase::SlotCase(const PagedCase& paged, int slot_tokens,
                    std::vector<int64_t> num_closed_pages, RandomSource& random)
     : paged_(paged),
       slot_tokens_(slot_tokens),
-      format_(MakeSliceFormat(paged.shape().dtype, paged.shape().k_dim,
-                              paged.shape().v_dim)),
+      format_(MakeHeadBlockFormat(paged.shape().dtype, paged.shape().k_dim,
+                                  paged.shape().v_dim)),
       num_closed_pages_(std::move(num_closed_pages)) {
   format_.slot_tokens = slot_tokens;
   const KvShape& shape = paged.shape();
@@ -45,25 +45,27 @@ SlotCase::SlotCase(const PagedCase& paged, int slot_tokens,
     num_pages += PagesFor(rows.end_position());
     num_segments += PagesFor(rows.end_position()) / kSegmentPages + 1;
   }
-  extent_bytes_ = paged.SliceOffset(1, 0);
+  kv_block_bytes_ = paged.HeadBlockOffset(1, 0);
   whole_ = paged.PoolImage(num_tokens);
-  const auto first_frame = static_cast<int64_t>(whole_.size() / extent_bytes_);
-  whole_.resize(whole_.size() + kFrames * extent_bytes_, kPoison);
+  const auto first_frame =
+      static_cast<int64_t>(whole_.size() / kv_block_bytes_);
+  whole_.resize(whole_.size() + kFrames * kv_block_bytes_, kPoison);
   pool_ = whole_;
   free_frames_ = Shuffled(first_frame, kFrames, random);
   free_chunks_ = Shuffled(0, kChunks, random);
   std::vector<uint32_t> segments = Shuffled(0, num_segments, random);
   std::vector<uint32_t> host_pages = Shuffled(0, num_pages, random);
-  host_extents_a_piece_ = random.Between(1, 7);
+  host_kv_blocks_a_piece_ = random.Between(1, 7);
   host_layer_offset_bytes_ = 64 * random.Between(0, 3);
-  host_extent_bytes_ = host_layer_offset_bytes_ +
-                       int64_t{format_.slice_bytes} * shape.num_kv_heads +
-                       64 * random.Between(0, 2);
-  host_.resize(static_cast<size_t>(num_pages * host_extent_bytes_), kPoison);
+  host_kv_block_bytes_ =
+      host_layer_offset_bytes_ +
+      int64_t{format_.head_block_bytes} * shape.num_kv_heads +
+      64 * random.Between(0, 2);
+  host_.resize(static_cast<size_t>(num_pages * host_kv_block_bytes_), kPoison);
   for (size_t r = 0; r < paged.requests().size(); ++r) {
     const int64_t pages = PagesFor(num_tokens[r]);
     is_whole_.emplace_back(static_cast<size_t>(pages), true);
-    lingers_.emplace_back(static_cast<size_t>(pages), false);
+    reclaimable_.emplace_back(static_cast<size_t>(pages), false);
     frames_.emplace_back();
     chunks_.emplace_back();
     segments_.push_back(Take(segments, pages / kSegmentPages + 1));
@@ -85,11 +87,11 @@ SlotCase::SlotCase(const PagedCase& paged, int slot_tokens,
 
 void SlotCase::CopyToHost(size_t request) {
   for (int64_t page = 0; page < num_closed_pages_[request]; ++page) {
-    const uint32_t extent = paged_.ExtentOf(request, page);
+    const uint32_t kv_block = paged_.KvBlockOf(request, page);
     for (int head = 0; head < paged_.shape().num_kv_heads; ++head) {
-      std::copy_n(whole_.begin() +
-                      static_cast<int64_t>(paged_.SliceOffset(extent, head)),
-                  format_.slice_bytes,
+      std::copy_n(whole_.begin() + static_cast<int64_t>(
+                                       paged_.HeadBlockOffset(kv_block, head)),
+                  format_.head_block_bytes,
                   host_.begin() +
                       static_cast<int64_t>(HostOffset(request, page, head)));
     }
@@ -104,20 +106,20 @@ void SlotCase::Draw(double whole_chance, int max_frames, RandomSource& random) {
   const int num_heads = paged_.shape().num_kv_heads;
   for (size_t r = 0; r < is_whole_.size(); ++r) {
     const bool all = random.Chance(0.1);
-    const double lingers_chance = random.Among({0.0, 0.3, 0.9});
+    const double reclaimable_chance = random.Among({0.0, 0.3, 0.9});
     for (int64_t page = 0; page < num_closed_pages_[r]; ++page) {
       const bool is_whole = all || random.Chance(whole_chance);
-      const bool lingers = !is_whole && random.Chance(lingers_chance);
+      const bool reclaimable = !is_whole && random.Chance(reclaimable_chance);
       is_whole_[r][static_cast<size_t>(page)] = is_whole;
-      lingers_[r][static_cast<size_t>(page)] = lingers;
+      reclaimable_[r][static_cast<size_t>(page)] = reclaimable;
       for (int head = 0; head < num_heads; ++head) {
         const auto at = static_cast<int64_t>(
-            paged_.SliceOffset(paged_.ExtentOf(r, page), head));
-        if (is_whole || lingers) {
-          std::copy_n(whole_.begin() + at, format_.slice_bytes,
+            paged_.HeadBlockOffset(paged_.KvBlockOf(r, page), head));
+        if (is_whole || reclaimable) {
+          std::copy_n(whole_.begin() + at, format_.head_block_bytes,
                       pool_.begin() + at);
         } else {
-          std::fill_n(pool_.begin() + at, format_.slice_bytes, kPoison);
+          std::fill_n(pool_.begin() + at, format_.head_block_bytes, kPoison);
         }
       }
     }
@@ -130,8 +132,8 @@ void SlotCase::Grow(size_t request, size_t num_frames, RandomSource& random) {
   std::vector<uint32_t>& frames = frames_[request];
   while (frames.size() > num_frames) {
     std::fill_n(
-        pool_.begin() + static_cast<int64_t>(frames.back() * extent_bytes_),
-        extent_bytes_, kPoison);
+        pool_.begin() + static_cast<int64_t>(frames.back() * kv_block_bytes_),
+        kv_block_bytes_, kPoison);
     free_frames_.insert(
         free_frames_.begin() + random.Between(0, std::ssize(free_frames_)),
         frames.back());
@@ -170,7 +172,7 @@ std::vector<TableRow> SlotCase::FarRows() const {
     for (int64_t page = row.num_left_out; page < std::ssize(host_pages_[r]);
          ++page) {
       row.entries.push_back(Lingers(r, page)
-                                ? kLingers | paged_.ExtentOf(r, page)
+                                ? kReclaimable | paged_.KvBlockOf(r, page)
                                 : host_pages_[r][static_cast<size_t>(page)]);
     }
   }
@@ -179,12 +181,13 @@ std::vector<TableRow> SlotCase::FarRows() const {
 
 std::vector<std::byte> SlotCase::HostImage() const {
   std::vector<std::byte> image = host_;
-  for (size_t r = 0; r < lingers_.size(); ++r) {
-    for (int64_t page = 0; page < std::ssize(lingers_[r]); ++page) {
+  for (size_t r = 0; r < reclaimable_.size(); ++r) {
+    for (int64_t page = 0; page < std::ssize(reclaimable_[r]); ++page) {
       if (!Lingers(r, page)) continue;
-      std::fill_n(image.begin() + static_cast<int64_t>(HostOffset(r, page, 0)),
-                  int64_t{format_.slice_bytes} * paged_.shape().num_kv_heads,
-                  kPoison);
+      std::fill_n(
+          image.begin() + static_cast<int64_t>(HostOffset(r, page, 0)),
+          int64_t{format_.head_block_bytes} * paged_.shape().num_kv_heads,
+          kPoison);
     }
   }
   return image;
@@ -203,11 +206,11 @@ SlotCase::OnDevice SlotCase::Upload(TestDevice& device,
   for (size_t r = 0; r < is_whole_.size(); ++r) {
     directory[r].resize(segments_[r].size(), kNoSegment);
     for (size_t page = 0; page < is_whole_[r].size(); ++page) {
-      uint32_t extent = paged_.ExtentOf(r, static_cast<int64_t>(page));
+      uint32_t kv_block = paged_.KvBlockOf(r, static_cast<int64_t>(page));
       if (shares_whole_pages && page < is_whole_[0].size()) {
-        extent = paged_.ExtentOf(0, static_cast<int64_t>(page));
+        kv_block = paged_.KvBlockOf(0, static_cast<int64_t>(page));
       }
-      pages[r].push_back(is_whole_[r][page] ? extent : kNotWhole);
+      pages[r].push_back(is_whole_[r][page] ? kv_block : kNotWhole);
       if (is_whole_[r][page]) continue;
       directory[r][page / kSegmentPages] = segments_[r][page / kSegmentPages];
     }
@@ -231,7 +234,7 @@ SlotCase::OnDevice SlotCase::Upload(TestDevice& device,
   TestArray memory(Dtype::kInt64, {1});
   if (!host_.empty()) {
     on.host = device.UploadHostBytes(HostImage());
-    const int64_t piece_bytes = host_extents_a_piece_ * host_extent_bytes_;
+    const int64_t piece_bytes = host_kv_blocks_a_piece_ * host_kv_block_bytes_;
     const int64_t count = (std::ssize(host_) + piece_bytes - 1) / piece_bytes;
     memory = TestArray(Dtype::kInt64, {count});
     for (int64_t i = 0; i < count; ++i) {
@@ -240,10 +243,10 @@ SlotCase::OnDevice SlotCase::Upload(TestDevice& device,
     }
   }
   on.slots.host_memory = device.Upload(memory);
-  on.slots.strips = on.pool.data;
-  on.slots.strip_bytes = static_cast<int64_t>(extent_bytes_);
-  on.slots.host_extents_a_piece = host_extents_a_piece_;
-  on.slots.host_extent_bytes = host_extent_bytes_;
+  on.slots.layer_blocks = on.pool.data;
+  on.slots.layer_block_bytes = static_cast<int64_t>(kv_block_bytes_);
+  on.slots.host_kv_blocks_a_piece = host_kv_blocks_a_piece_;
+  on.slots.host_kv_block_bytes = host_kv_block_bytes_;
   on.slots.host_layer_offset_bytes = host_layer_offset_bytes_;
   return on;
 }
@@ -281,14 +284,14 @@ uint16_t SlotCase::Entry(size_t request, int head, uint32_t piece) const {
 
 size_t SlotCase::FrameOffset(size_t request, int head, int slot) const {
   const auto frame = static_cast<size_t>(slot / pieces_a_page());
-  return paged_.SliceOffset(frames_[request][frame], head);
+  return paged_.HeadBlockOffset(frames_[request][frame], head);
 }
 
 size_t SlotCase::HostOffset(size_t request, int64_t page, int head) const {
-  const uint32_t extent = host_pages_[request][static_cast<size_t>(page)];
-  return static_cast<size_t>(extent * host_extent_bytes_ +
+  const uint32_t kv_block = host_pages_[request][static_cast<size_t>(page)];
+  return static_cast<size_t>(kv_block * host_kv_block_bytes_ +
                              host_layer_offset_bytes_ +
-                             int64_t{head} * format_.slice_bytes);
+                             int64_t{head} * format_.head_block_bytes);
 }
 
 std::vector<std::byte> SlotCase::BytesAt(const std::vector<std::byte>& from,
@@ -324,8 +327,9 @@ std::vector<std::byte> SlotCase::PoolWithoutSlots() const {
   for (const auto& frames : frames_) {
     for (const uint32_t frame : frames) {
       std::fill_n(
-          pool.begin() + static_cast<int64_t>(paged_.SliceOffset(frame, 0)),
-          int64_t{format_.slice_bytes} * paged_.shape().num_kv_heads, kPoison);
+          pool.begin() + static_cast<int64_t>(paged_.HeadBlockOffset(frame, 0)),
+          int64_t{format_.head_block_bytes} * paged_.shape().num_kv_heads,
+          kPoison);
     }
   }
   return pool;

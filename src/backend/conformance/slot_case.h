@@ -1,5 +1,5 @@
 // SlotCase: paged KV of which part is whole, part in slots and all of that on
-// the host, for tests of Bring and of Read over slots.
+// the host, for tests of Fetch and of Attend over slots.
 #ifndef WINNOW_BACKEND_CONFORMANCE_SLOT_CASE_H_
 #define WINNOW_BACKEND_CONFORMANCE_SLOT_CASE_H_
 
@@ -12,10 +12,9 @@ namespace winnow {
 
 // The state of pages, slots and tables between the steps of a test, on the
 // host. Poison is what nobody has written: the device's bytes of pages that are
-// not whole and do not linger, slots that hold nothing, the host's bytes of
-// pages that are open; and those of pages that linger, as nobody is to read
-// them.
-// Entries start as random numbers.
+// not whole and do not stay reclaimable, slots that hold nothing, the host's
+// bytes of pages that are open; and those of pages that stay reclaimable, as
+// nobody is to read them. Entries start as random numbers.
 class SlotCase {
  public:
   // Pages before num_closed_pages[r] of request r may be other than whole.
@@ -30,7 +29,7 @@ class SlotCase {
   }
   // It is not whole, and lies yet where it was.
   bool Lingers(size_t request, int64_t page) const {
-    return lingers_[request][static_cast<size_t>(page)];
+    return reclaimable_[request][static_cast<size_t>(page)];
   }
   // Whether all of the request's pages are.
   bool IsWhole(size_t request) const;
@@ -39,20 +38,20 @@ class SlotCase {
   }
 
   // Draws anew which closed pages are whole, each with the given chance, which
-  // of the others linger, and how many frames the requests have.
+  // of the others stay reclaimable, and how many frames the requests have.
   void Draw(double whole_chance, int max_frames, RandomSource& random);
   // Has it have so many frames.
   void Grow(size_t request, size_t num_frames, RandomSource& random);
 
-  // What the verbs take. Whole pages of later requests may be those of the
-  // first in the page table: for Bring, that has nothing to do with them.
+  // What the ops take. Whole pages of later requests may be those of the
+  // first in the page table: for Fetch, that has nothing to do with them.
   struct OnDevice {
     View pool, host;
     LayerCache cache;
     SlotTable slots;
   };
   OnDevice Upload(TestDevice& device, bool shares_whole_pages) const;
-  // Takes over what Bring may have changed.
+  // Takes over what Fetch may have changed.
   void Download(TestDevice& device, const OnDevice& from);
 
   uint32_t Tag(size_t request, int head, int slot) const;
@@ -78,22 +77,22 @@ class SlotCase {
 
   const PagedCase& paged_;
   const int slot_tokens_;
-  SliceFormat format_;
+  HeadBlockFormat format_;
   std::vector<int64_t> num_closed_pages_;
-  size_t extent_bytes_ = 0;       // of the device's pool
+  size_t kv_block_bytes_ = 0;     // of the device's pool
   std::vector<std::byte> whole_;  // the device's pool, were all pages whole
   std::vector<std::byte> pool_;   // as it is; frames lie behind the pages
   std::vector<uint32_t> free_frames_;
   std::vector<uint32_t> free_chunks_;
   std::vector<std::vector<bool>> is_whole_;        // by request and page
-  std::vector<std::vector<bool>> lingers_;         // likewise
+  std::vector<std::vector<bool>> reclaimable_;     // likewise
   std::vector<std::vector<uint32_t>> frames_;      // by request
   std::vector<std::vector<uint32_t>> chunks_;      // by request
   std::vector<std::vector<uint32_t>> segments_;    // by request
   std::vector<std::vector<uint32_t>> host_pages_;  // by request and page
   TestArray frame_table_, tags_, ages_, entries_;
-  // The host's pool: extents a piece of memory, and how they are laid out.
-  int64_t host_extents_a_piece_ = 1, host_extent_bytes_ = 0;
+  // The host's pool: KV blocks a piece of memory, and how they are laid out.
+  int64_t host_kv_blocks_a_piece_ = 1, host_kv_block_bytes_ = 0;
   int64_t host_layer_offset_bytes_ = 0;
   std::vector<std::byte> host_;
 };

@@ -210,9 +210,9 @@ void SummarizeAll(TestDevice& device, const SparseCase& sparse,
          .rope_scale = rotation.scale},
         cache);
     if (!HasClusters(sparse)) continue;
-    device.backend().Index(device.queue(), step,
-                           {.selectors = selectors, .first_token = first},
-                           cache);
+    device.backend().ClusterKeys(device.queue(), step,
+                                 {.selectors = selectors, .first_token = first},
+                                 cache);
   }
 }
 
@@ -351,36 +351,36 @@ void AddGateInputs(TestDevice& device, const SparseCase& sparse,
 }
 
 // Reads a run's picks and its estimates, and merges them.
-void ReadBoth(TestDevice& device, LayerStep step, const ReadArgs& read,
-              std::span<const LayerSelector> selectors,
-              const LayerCache& cache) {
+void AttendBoth(TestDevice& device, LayerStep step, const AttendArgs& read,
+                std::span<const LayerSelector> selectors,
+                const LayerCache& cache) {
   LayerStep prompt = step;
-  prompt.has_generated_rows = false;
-  step.has_prompt_rows = false;
+  prompt.has_decode_rows = false;
+  step.has_prefill_rows = false;
   std::array<View, 2> outs, lses;
-  std::array<ReadSource, 2> sources;
+  std::array<AttendSource, 2> sources;
   for (size_t part = 0; part < 2; ++part) {
     sources[part] = read.sources[0];
     sources[part].selectors = selectors;
-    if (part == 1) sources[part].kind = ReadSource::Kind::kEstimates;
+    if (part == 1) sources[part].kind = AttendSource::Kind::kEstimates;
     outs[part] = device.Output(
         Dtype::kFloat32, {read.out.dim(0), read.out.dim(1), read.out.dim(2)});
     lses[part] =
         device.Output(Dtype::kFloat32, {read.lse.dim(0), read.lse.dim(1)});
-    ReadArgs of_part = read;
+    AttendArgs of_part = read;
     of_part.sources = {&sources[part], 1};
     of_part.out = outs[part];
     of_part.lse = lses[part];
-    device.backend().Read(device.queue(), step, of_part, cache);
+    device.backend().Attend(device.queue(), step, of_part, cache);
   }
   const PickLists& lists = read.sources[0].picks;
-  CombineArgs combine = {.outs = outs,
-                         .lses = lses,
-                         .first_row = lists.first_row,
-                         .num_rows = lists.num_rows(),
-                         .out = read.out};
-  device.backend().Combine(device.queue(), step, combine);
-  // Combine gives none of its own.
+  MergeStatesArgs combine = {.outs = outs,
+                             .lses = lses,
+                             .first_row = lists.first_row,
+                             .num_rows = lists.num_rows(),
+                             .out = read.out};
+  device.backend().MergeStates(device.queue(), step, combine);
+  // MergeStates gives none of its own.
   const TestArray a = device.Download(lses[0]), b = device.Download(lses[1]);
   std::vector<float> merged;
   for (int64_t row = lists.first_row; row < lists.first_row + lists.num_rows();
@@ -397,7 +397,7 @@ void ReadBoth(TestDevice& device, LayerStep step, const ReadArgs& read,
                {lists.num_rows(), read.lse.dim(1)}),
       read.lse.Slice(lists.first_row, lists.num_rows()));
   device.Download(read.lse);  // And so waits for the copy.
-  device.backend().Read(device.queue(), prompt, read, cache);
+  device.backend().Attend(device.queue(), prompt, read, cache);
 }
 
 struct SelectCall {
@@ -471,7 +471,7 @@ const SelectProgram* SparseCase::ProgramOf(size_t request, int32_t row) const {
   const SelectProgram& program =
       programs[static_cast<size_t>(selectors[request])];
   const RequestRows& rows = paged.requests()[request];
-  const bool is_prompt = row < rows.num_prompt_rows;
+  const bool is_prompt = row < rows.num_prefill_rows;
   if (is_prompt && !program.in_prompt) return nullptr;
   const int32_t length =
       is_prompt ? prompt_tokens[request] : rows.first_position + row + 1;
@@ -508,7 +508,7 @@ SparseCase RandomSparseCase(RandomSource& random, int max_position,
   for (const RequestRows& rows : sparse.paged.requests()) {
     sparse.selectors.push_back(
         static_cast<int32_t>(random.Between(-1, num_programs - 1)));
-    sparse.prompt_tokens.push_back(rows.first_position + rows.num_prompt_rows);
+    sparse.prompt_tokens.push_back(rows.first_position + rows.num_prefill_rows);
   }
   return sparse;
 }
@@ -533,8 +533,8 @@ SparseResult RunSparse(TestDevice& device, const SparseCase& sparse,
   TestArray shares(Dtype::kFloat32, {sparse.q.dim(0)});
   std::ranges::fill(shares.values, 0.25);
   select.read_shares = device.Upload(shares);
-  ReadSource source;
-  ReadArgs read;
+  AttendSource source;
+  AttendArgs read;
   read.q = select.q;
   read.sources = {&source, 1};
   read.scale = sparse.scale;
@@ -553,16 +553,16 @@ SparseResult RunSparse(TestDevice& device, const SparseCase& sparse,
                        : run.lists.Rows(row, num_rows);
     ChooseRows(device, sparse, run, {step, select, cache, slots}, result);
     if (run.read_all_pages) continue;
-    source.kind = ReadSource::Kind::kPicks;
+    source.kind = AttendSource::Kind::kPicks;
     source.picks = select.picks;
     if (!select.picks.estimates.empty()) {
-      ReadBoth(device, step, read, summaries.selectors, cache);
+      AttendBoth(device, step, read, summaries.selectors, cache);
       continue;
     }
-    device.backend().Read(device.queue(), step, read, cache);
+    device.backend().Attend(device.queue(), step, read, cache);
   }
   if (run.read_all_pages) {
-    device.backend().Read(device.queue(), step, read, cache);
+    device.backend().Attend(device.queue(), step, read, cache);
   }
   result.summaries = device.DownloadBytes(summaries.bytes);
   result.out = device.Download(read.out);

@@ -1,5 +1,5 @@
 // SparseCase: a random step whose requests choose what they read, for tests of
-// Summarize, Select and Read over picks.
+// Summarize, Select and Attend over picks.
 #ifndef WINNOW_BACKEND_CONFORMANCE_SPARSE_CASE_H_
 #define WINNOW_BACKEND_CONFORMANCE_SPARSE_CASE_H_
 
@@ -25,7 +25,7 @@ struct SparseCase {
   std::vector<SelectProgram> programs;
   std::vector<int32_t> selectors;      // by request: program, or -1
   std::vector<int32_t> prompt_tokens;  // by request
-  // By request, how many rows of its prompt are prompt rows; none: all are.
+  // By request, how many rows of its prompt are prefill rows; none: all are.
   std::vector<int32_t> context_tokens = {};
   // By request, [tokens, q_heads, k_dim]: every token's query, where a program
   // observes them.

@@ -2,25 +2,25 @@
 # own backend_under_test.cc.
 set(conformance_suite
     ${PROJECT_SOURCE_DIR}/src/backend/conformance/attention_oracle.cc
-    ${PROJECT_SOURCE_DIR}/src/backend/conformance/bring_conformance_test.cc
-    ${PROJECT_SOURCE_DIR}/src/backend/conformance/bring_oracle.cc
+    ${PROJECT_SOURCE_DIR}/src/backend/conformance/fetch_conformance_test.cc
+    ${PROJECT_SOURCE_DIR}/src/backend/conformance/fetch_oracle.cc
     ${PROJECT_SOURCE_DIR}/src/backend/conformance/choice_conformance_test.cc
     ${PROJECT_SOURCE_DIR}/src/backend/conformance/closeness.cc
     ${PROJECT_SOURCE_DIR}/src/backend/conformance/cluster_conformance_test.cc
     ${PROJECT_SOURCE_DIR}/src/backend/conformance/cluster_oracle.cc
-    ${PROJECT_SOURCE_DIR}/src/backend/conformance/combine_conformance_test.cc
+    ${PROJECT_SOURCE_DIR}/src/backend/conformance/merge_states_conformance_test.cc
     ${PROJECT_SOURCE_DIR}/src/backend/conformance/conformance_test.cc
     ${PROJECT_SOURCE_DIR}/src/backend/conformance/fixed_conformance_test.cc
     ${PROJECT_SOURCE_DIR}/src/backend/conformance/gate_conformance_test.cc
     ${PROJECT_SOURCE_DIR}/src/backend/conformance/hostile_keys_conformance_test.cc
-    ${PROJECT_SOURCE_DIR}/src/backend/conformance/index_conformance_test.cc
+    ${PROJECT_SOURCE_DIR}/src/backend/conformance/cluster_keys_conformance_test.cc
     ${PROJECT_SOURCE_DIR}/src/backend/conformance/next_ranks_conformance_test.cc
     ${PROJECT_SOURCE_DIR}/src/backend/conformance/paged_case.cc
     ${PROJECT_SOURCE_DIR}/src/backend/conformance/paged_conformance_test.cc
     ${PROJECT_SOURCE_DIR}/src/backend/conformance/profile_conformance_test.cc
     ${PROJECT_SOURCE_DIR}/src/backend/conformance/random_program.cc
-    ${PROJECT_SOURCE_DIR}/src/backend/conformance/read_conformance_test.cc
-    ${PROJECT_SOURCE_DIR}/src/backend/conformance/read_lists_conformance_test.cc
+    ${PROJECT_SOURCE_DIR}/src/backend/conformance/attend_conformance_test.cc
+    ${PROJECT_SOURCE_DIR}/src/backend/conformance/attend_lists_conformance_test.cc
     ${PROJECT_SOURCE_DIR}/src/backend/conformance/sample_case.cc
     ${PROJECT_SOURCE_DIR}/src/backend/conformance/sample_conformance_test.cc
     ${PROJECT_SOURCE_DIR}/src/backend/conformance/sample_edges_conformance_test.cc

@@ -8,9 +8,9 @@
 
 namespace winnow {
 
-// Of one request, KV head and segment of a program's clusters, as Index leaves
-// it in the summaries. Bytes of K and V stay in token order: a cluster's tokens
-// are a list, ascending, and no range.
+// Of one request, KV head and segment of a program's clusters, as ClusterKeys
+// leaves it in the summaries. Bytes of K and V stay in token order: a cluster's
+// tokens are a list, ascending, and no range.
 struct ClusterSegment {
   int64_t first_token = 0;  // of the request
   int64_t first_row = 0;    // of the summaries: the first cluster's

@@ -14,7 +14,7 @@ namespace winnow {
 // The layout of a slice: K and V of one page for one layer and one KV head,
 // [K page_tokens x k_dim][V page_tokens x v_dim], then scales where quantised.
 // The same bytes in every tier.
-struct SliceFormat {
+struct HeadBlockFormat {
   Dtype k = Dtype::kBFloat16;
   Dtype v = Dtype::kBFloat16;
   int k_dim = 0;
@@ -23,32 +23,32 @@ struct SliceFormat {
   int page_tokens = kPageTokens;
   int slot_tokens = kPageTokens;  // 8, 16 or 32; divides page_tokens
   int scale_bytes = 0;
-  int slice_bytes = 0;         // from a head's slice to the next one's
+  int head_block_bytes = 0;    // from a head's slice to the next one's
   int64_t v_offset_bytes = 0;  // from a slice's K to its V
 };
 
-// A SliceFormat of unquantised K and V, V right behind K.
-SliceFormat MakeSliceFormat(Dtype dtype, int k_dim, int v_dim);
+// A HeadBlockFormat of unquantised K and V, V right behind K.
+HeadBlockFormat MakeHeadBlockFormat(Dtype dtype, int k_dim, int v_dim);
 
-// In a page table: the page has no extent on the device, its tokens may have
+// In a page table: the page has no KV block on the device, its tokens may have
 // slots (slot_table.h).
 inline constexpr uint32_t kNotWhole = 0xffffffffu;
 
-// One layer's KV of every request in a step. The slice of (extent, head) is at
-// strips + extent * extent_stride_bytes + head * slice_bytes: layer-major and
-// extent-major pools differ in two numbers. A layer's strips of one extent,
-// heads adjacent, are one strip.
+// One layer's KV of every request in a step. The slice of (KV block, head) is
+// at layer blocks + KV block * kv_block_stride_bytes + head * head_block_bytes:
+// layer-major and block-major pools differ in two numbers. A layer's layer
+// blocks of one KV block, heads adjacent, are one layer block.
 struct LayerCache {
-  SliceFormat format;
+  HeadBlockFormat format;
   int num_kv_heads = 0;
-  std::byte* strips = nullptr;
-  int64_t extent_stride_bytes = 0;
-  RowTable page_table;  // by request and page: extent, or kNotWhole
+  std::byte* layer_blocks = nullptr;
+  int64_t kv_block_stride_bytes = 0;
+  RowTable page_table;  // by request and page: KV block, or kNotWhole
   int max_pages = 0;    // that a request of the step may have
 
-  std::byte* Slice(uint32_t extent, int head) const {
-    return strips + int64_t{extent} * extent_stride_bytes +
-           int64_t{head} * format.slice_bytes;
+  std::byte* Slice(uint32_t kv_block, int head) const {
+    return layer_blocks + int64_t{kv_block} * kv_block_stride_bytes +
+           int64_t{head} * format.head_block_bytes;
   }
 };
 

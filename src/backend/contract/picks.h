@@ -41,9 +41,9 @@ struct PickLists {
             .picks = picks.Slice(first - first_row, count),
             .num_picks = num_picks.Slice(first - first_row, count),
             .num_lists = num_lists.Slice(first - first_row, count),
-            .num_kept = SliceOf(num_kept, first, count),
-            .estimates = SliceOf(estimates, first, count),
-            .num_estimates = SliceOf(num_estimates, first, count)};
+            .num_kept = HeadBlockOf(num_kept, first, count),
+            .estimates = HeadBlockOf(estimates, first, count),
+            .num_estimates = HeadBlockOf(num_estimates, first, count)};
   }
   int num_rows() const { return static_cast<int>(num_picks.dim(0)); }
   int64_t capacity() const { return picks.dim(2); }
@@ -68,7 +68,7 @@ struct PickLists {
   }
 
  private:
-  View SliceOf(const View& view, int first, int count) const {
+  View HeadBlockOf(const View& view, int first, int count) const {
     return view.empty() ? View{} : view.Slice(first - first_row, count);
   }
 };
@@ -78,7 +78,7 @@ struct PickLists {
 // section 5.
 inline constexpr int kUnitPicks = 4;
 inline constexpr int kGroupUnits = 32;
-// Keys that one prompt row's running state takes in at a time.
+// Keys that one prefill row's running state takes in at a time.
 inline constexpr int kPromptTileTokens = 128;
 
 }  // namespace winnow

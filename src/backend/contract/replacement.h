@@ -1,5 +1,5 @@
 // Which slots are overwritten: ages, ranks and victims, as pure functions on
-// plain numbers, so that Bring and a simulator decide alike.
+// plain numbers, so that Fetch and a simulator decide alike.
 #ifndef WINNOW_BACKEND_CONTRACT_REPLACEMENT_H_
 #define WINNOW_BACKEND_CONTRACT_REPLACEMENT_H_
 
@@ -21,8 +21,8 @@ inline constexpr uint8_t kHintedBit = 0x80;
 // Of slots that may make room for hints, an age that none has.
 inline constexpr int kNoHintFetch = kEmptyAge + 1;
 
-// By how much slots that Bring has not used grow older at the end of a Bring
-// for the positions [first, end). Ages grow by one a Bring up to 32, then where
+// By how much slots that Fetch has not used grow older at the end of a Fetch
+// for the positions [first, end). Ages grow by one a Fetch up to 32, then where
 // the positions pass a multiple of 4, from 48 on of 16; 63 is the greatest. So
 // 64 values tell uses up to 352 tokens back apart. The clock is the request's
 // own position: no company in the batch changes it.
@@ -46,7 +46,7 @@ class AgeClock {
   uint8_t second_step_, third_step_;
 };
 
-// What a Bring wants of a slot that is there.
+// What a Fetch wants of a slot that is there.
 enum class SlotUse : uint8_t { kNone, kHinted, kPicked };
 
 // The order in which slots are overwritten: the greatest rank first. The order

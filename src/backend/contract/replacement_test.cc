@@ -58,7 +58,7 @@ TEST(ReplacementTest, PicksGoNeverHintsLastEmptySlotsFirst) {
   EXPECT_EQ(Victims(ranks, 9, kFirstAgeRank + 6), (std::vector<int32_t>{4}));
 }
 
-// 64 values reach 352 tokens back, whatever tokens a Bring is for.
+// 64 values reach 352 tokens back, whatever tokens a Fetch is for.
 TEST(ReplacementTest, AgesTellUsesApart) {
   std::vector<int64_t> reached(kNumAges, -1);
   uint8_t age = 0;
@@ -82,7 +82,7 @@ TEST(ReplacementTest, AnAgeKeepsItsHintAndEndsAtTheGreatest) {
   EXPECT_EQ(AgeClock(1, 5).Next(40), 41);
   EXPECT_EQ(AgeClock(1, 16).Next(50), 50);
   EXPECT_EQ(AgeClock(16, 17).Next(50), 51);
-  // However many tokens: a bucket a Bring.
+  // However many tokens: a bucket a Fetch.
   EXPECT_EQ(AgeClock(0, 100).Next(50), 51);
 }
 

@@ -90,8 +90,8 @@ struct Amount {
   }
 };
 
-// How Index makes clusters of a segment's keys, those of the program's first
-// sink_tokens left out; of m keys and c clusters, always the same ones:
+// How ClusterKeys makes clusters of a segment's keys, those of the program's
+// first sink_tokens left out; of m keys and c clusters, always the same ones:
 //  1. where `centered`, the mean of the keys is taken from each of them;
 //  2. centroid i is key floor((i + 0.5) m / c), divided by its length;
 //  3. `iterations` times: each key goes to the centroid of greatest inner
@@ -136,7 +136,8 @@ struct Forced {
 //              (kMean counts as 0 what lies outside); the best are fixed
 //              (SnapKV, arXiv 2404.14469). `budget` includes the window, which
 //              must be forced.
-//   kOutliers  the end is that of the prompt rows. The partitions whose summary
+//   kOutliers  the end is that of the prefill rows. The partitions whose
+//   summary
 //              row, a mean, has the least cosine with one of its keys
 //              (ShadowKV, arXiv 2410.21465, 4.1)
 struct FixedChoice {
@@ -176,8 +177,8 @@ struct SelectProgram {
   Amount estimate;
   // Also rows of a prompt choose; else they read all pages.
   bool in_prompt = false;
-  // Everything is read by prompt rows where the prompt has fewer tokens, and
-  // by generated rows at a position + 1 below it.
+  // Everything is read by prefill rows where the prompt has fewer tokens, and
+  // by decode rows at a position + 1 below it.
   int dense_len = 0;
   FixedChoice fixed = {};
 };

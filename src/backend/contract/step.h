@@ -1,4 +1,4 @@
-// What every verb of one step and layer shares: which rows belong to whom.
+// What every op of one step and layer shares: which rows belong to whom.
 #ifndef WINNOW_BACKEND_CONTRACT_STEP_H_
 #define WINNOW_BACKEND_CONTRACT_STEP_H_
 
@@ -8,8 +8,8 @@ namespace winnow {
 
 // A step runs `num_rows` rows, one a token, grouped by request: request i owns
 // rows first_row[i] .. first_row[i] + num_tokens[i]. Rows of one request stand
-// at consecutive positions. The first num_prompt_rows[i] of them are prompt
-// rows, the others generated rows: the two are attended by different rules
+// at consecutive positions. The first num_prefill_rows[i] of them are prompt
+// rows, the others decode rows: the two are attended by different rules
 // (docs/design.md section 5), whatever step they happen to run in.
 // All views lie on the device, so that a captured graph reads the current
 // values; the host counts are upper bounds that size a launch.
@@ -18,11 +18,11 @@ struct LayerStep {
   int window = 0;  // sliding window in tokens, the row itself counted; 0: none
   int num_rows = 0;
   int num_requests = 0;
-  View row_to_request;   // i32 [rows]
-  View first_row;        // i32 [requests]
-  View first_position;   // i32 [requests]
-  View num_tokens;       // i32 [requests]
-  View num_prompt_rows;  // i32 [requests]
+  View row_to_request;    // i32 [rows]
+  View first_row;         // i32 [requests]
+  View first_position;    // i32 [requests]
+  View num_tokens;        // i32 [requests]
+  View num_prefill_rows;  // i32 [requests]
   // Which of the step's selectors chooses for a request, -1: none. Empty: none
   // for any.
   View selector = {};  // i32 [requests]
@@ -30,12 +30,12 @@ struct LayerStep {
       {};            // i32 [requests]: whole prompts; with `selector`
   View tree_parent;  // i32 [rows]: row of the parent in a draft's tree, -1
                      // at its root; empty: every row follows the last
-  // Whether prompt rows, or generated ones, are to be attended: Read leaves
+  // Whether prefill rows, or generated ones, are to be attended: Attend leaves
   // rows of a kind that is switched off alone, and need not be told of a kind
   // that has no row.
-  bool has_prompt_rows = true;
-  bool has_generated_rows = true;
-  // i32 [requests]: prompt rows of all steps together; with `selector`, where
+  bool has_prefill_rows = true;
+  bool has_decode_rows = true;
+  // i32 [requests]: prefill rows of all steps together; with `selector`, where
   // its program fixes a choice behind them.
   View num_context_tokens = {};
 };

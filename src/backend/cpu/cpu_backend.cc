@@ -5,26 +5,26 @@
 #include <optional>
 #include <utility>
 
-#include "backend/cpu/attend/combine.h"
-#include "backend/cpu/attend/read.h"
-#include "backend/cpu/attend/read_estimates.h"
-#include "backend/cpu/fetch/bring.h"
+#include "backend/cpu/attend/attend.h"
+#include "backend/cpu/attend/attend_estimates.h"
+#include "backend/cpu/attend/merge_states.h"
+#include "backend/cpu/fetch/fetch.h"
 #include "backend/cpu/host_memory.h"
-#include "backend/cpu/isa/vector_read.h"
+#include "backend/cpu/isa/vector_attend.h"
 #include "backend/cpu/isa/vector_select.h"
 #include "backend/cpu/linear/linear.h"
 #include "backend/cpu/linear/vector_linear.h"
 #include "backend/cpu/rows/append.h"
+#include "backend/cpu/rows/copy_page_prefixes.h"
 #include "backend/cpu/rows/embed.h"
 #include "backend/cpu/rows/gated_act.h"
 #include "backend/cpu/rows/gather_rows.h"
-#include "backend/cpu/rows/move.h"
 #include "backend/cpu/rows/rms_norm.h"
 #include "backend/cpu/rows/rotary_angles.h"
 #include "backend/cpu/sample/sample.h"
+#include "backend/cpu/select/cluster_keys.h"
 #include "backend/cpu/select/fixed_choice.h"
 #include "backend/cpu/select/gate.h"
-#include "backend/cpu/select/index.h"
 #include "backend/cpu/select/select.h"
 #include "backend/cpu/select/summarize.h"
 #include "base/thread_pool.h"
@@ -32,7 +32,7 @@
 namespace winnow {
 namespace {
 
-// A queue has nothing to keep: its work is done when a verb returns.
+// A queue has nothing to keep: its work is done when an op returns.
 class CpuQueue final : public Queue {};
 
 CpuKernels ResolveKernels(CpuKernels asked) {
@@ -52,7 +52,7 @@ class CpuBackend final : public Backend {
         threads_(std::move(pool)),
         sample_workspace_(pool_.num_workers()),
         select_scratch_(static_cast<size_t>(pool_.num_workers())),
-        bring_workspace_(pool_.num_workers()) {
+        fetch_workspace_(pool_.num_workers()) {
     attributes_.name = "cpu";
     attributes_.kernels =
         fmt::format("CPU, {} kernels", CpuKernelsName(kernels_));
@@ -68,7 +68,7 @@ class CpuBackend final : public Backend {
       estimates_.emplace(nullptr, pool_);
       return;
     }
-    read_kernels_ = ReadKernelsOf(kernels_);
+    read_kernels_ = VectorKernelsOf(kernels_);
     fixed_choices_.emplace(&read_kernels_, pool_);
     index_.emplace(&read_kernels_, pool_);
     estimates_.emplace(&read_kernels_, pool_);
@@ -150,9 +150,9 @@ class CpuBackend final : public Backend {
     SummarizeRows(step, args, cache, pool_);
     fixed_choices_->Fix(step, args, cache);
   }
-  void Index(Queue&, const LayerStep& step, const IndexArgs& args,
-             const LayerCache& cache) override {
-    index_->Index(step, args, cache);
+  void ClusterKeys(Queue&, const LayerStep& step, const ClusterKeysArgs& args,
+                   const LayerCache& cache) override {
+    index_->ClusterKeys(step, args, cache);
   }
   void Select(Queue&, const LayerStep& step, const SelectArgs& args,
               const LayerCache& cache) override {
@@ -163,23 +163,23 @@ class CpuBackend final : public Backend {
       SelectScalar(step, args, cache, gates, select_scratch_, pool_);
     }
   }
-  void Bring(Queue&, const LayerStep& step, const BringArgs& args,
+  void Fetch(Queue&, const LayerStep& step, const FetchArgs& args,
              const LayerCache& cache) override {
-    BringPieces(step, args, cache, bring_workspace_, pool_);
+    FetchPieces(step, args, cache, fetch_workspace_, pool_);
   }
-  void Read(Queue&, const LayerStep& step, const ReadArgs& args,
-            const LayerCache& cache) override {
-    if (args.sources[0].kind == ReadSource::Kind::kEstimates) {
-      estimates_->Read(step, args, cache);
+  void Attend(Queue&, const LayerStep& step, const AttendArgs& args,
+              const LayerCache& cache) override {
+    if (args.sources[0].kind == AttendSource::Kind::kEstimates) {
+      estimates_->Attend(step, args, cache);
     } else if (vector_read_) {
-      vector_read_->Read(step, args, cache);
+      vector_read_->Attend(step, args, cache);
     } else {
-      ReadScalar(step, args, cache, pool_);
+      AttendScalar(step, args, cache, pool_);
     }
   }
-  void Combine(Queue&, const LayerStep& step,
-               const CombineArgs& args) override {
-    CombineRows(step, args, pool_);
+  void MergeStates(Queue&, const LayerStep& step,
+                   const MergeStatesArgs& args) override {
+    MergeRows(step, args, pool_);
   }
   void GatherRows(Queue&, const GatherRowsArgs& args) override {
     GatherRowsOf(args, pool_);
@@ -187,7 +187,9 @@ class CpuBackend final : public Backend {
   void Sample(Queue&, const SampleArgs& args) override {
     SampleScalar(args, sample_workspace_, pool_);
   }
-  void Move(Queue&, const MoveArgs& args) override { MovePages(args, pool_); }
+  void CopyPagePrefixes(Queue&, const CopyPagePrefixesArgs& args) override {
+    MovePages(args, pool_);
+  }
 
  private:
   const CpuKernels kernels_;
@@ -196,15 +198,15 @@ class CpuBackend final : public Backend {
   ThreadPool& pool_ = *threads_;
   SampleWorkspace sample_workspace_;
   std::vector<SelectScratch> select_scratch_;
-  BringWorkspace bring_workspace_;
+  FetchWorkspace fetch_workspace_;
   std::optional<VectorLinear> vector_linear_;
-  std::optional<VectorRead> vector_read_;
+  std::optional<VectorAttend> vector_read_;
   std::optional<VectorSelect> vector_select_;
-  ReadKernels read_kernels_;
+  VectorKernels read_kernels_;
   std::optional<FixedChoices> fixed_choices_;
   std::optional<SegmentIndex> index_;
   GateQueries gate_queries_;
-  std::optional<EstimateReader> estimates_;
+  std::optional<EstimateAttention> estimates_;
   uint64_t num_events_ = 0;
 };
 

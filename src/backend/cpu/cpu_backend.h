@@ -15,7 +15,7 @@ struct CpuOptions {
   CpuKernels kernels = CpuKernels::kBest;
 };
 
-// A backend whose device memory is host memory. Its queues run each verb
+// A backend whose device memory is host memory. Its queues run each op
 // before the call returns, so an Event has passed when it is recorded; one
 // thread at a time may call it, whichever queue it names.
 // Fails where the system does not start so many threads; the error names the

@@ -19,7 +19,7 @@ class StepRows {
     first_row_ = step.first_row.As<int32_t>();
     first_position_ = step.first_position.As<int32_t>();
     num_tokens_ = step.num_tokens.As<int32_t>();
-    num_prompt_rows_ = step.num_prompt_rows.As<int32_t>();
+    num_prefill_rows_ = step.num_prefill_rows.As<int32_t>();
     if (step.selector.empty()) return;
     selector_ = step.selector.As<int32_t>();
     num_prompt_tokens_ = step.num_prompt_tokens.As<int32_t>();
@@ -33,15 +33,15 @@ class StepRows {
     const int r = request(row);
     return int64_t{first_position_[r]} + row - first_row_[r];
   }
-  // Prompt rows are attended by tiles, generated ones by units.
+  // Prefill rows are attended by tiles, generated ones by units.
   bool is_prompt(int64_t row) const {
     const int r = request(row);
-    return row - first_row_[r] < num_prompt_rows_[r];
+    return row - first_row_[r] < num_prefill_rows_[r];
   }
   int first_row(int request) const { return first_row_[request]; }
   int first_position(int request) const { return first_position_[request]; }
   int num_tokens(int request) const { return num_tokens_[request]; }
-  int num_prompt_rows(int request) const { return num_prompt_rows_[request]; }
+  int num_prefill_rows(int request) const { return num_prefill_rows_[request]; }
   // Which selector chooses for a request, -1: none.
   int selector(int request) const {
     return selector_ == nullptr ? -1 : selector_[request];
@@ -57,14 +57,14 @@ class StepRows {
     return num_context_tokens_[request];
   }
 
-  // The extent of a page. REQUIRES: the page is whole.
-  static uint32_t Extent(const LayerCache& cache, int request, int64_t page) {
+  // The KV block of a page. REQUIRES: the page is whole.
+  static uint32_t KvBlock(const LayerCache& cache, int request, int64_t page) {
     CHECK(page < cache.max_pages, "page={} max_pages={}", page,
           cache.max_pages);
-    const uint32_t extent = cache.page_table.Row(request)[page];
-    CHECK(extent != kNotWhole, "request={} page={} is not whole", request,
+    const uint32_t kv_block = cache.page_table.Row(request)[page];
+    CHECK(kv_block != kNotWhole, "request={} page={} is not whole", request,
           page);
-    return extent;
+    return kv_block;
   }
 
  private:
@@ -72,7 +72,7 @@ class StepRows {
   const int32_t* first_row_ = nullptr;           // [requests]
   const int32_t* first_position_ = nullptr;      // [requests]
   const int32_t* num_tokens_ = nullptr;          // [requests]
-  const int32_t* num_prompt_rows_ = nullptr;     // [requests]
+  const int32_t* num_prefill_rows_ = nullptr;    // [requests]
   const int32_t* selector_ = nullptr;            // [requests], or null
   const int32_t* num_prompt_tokens_ = nullptr;   // [requests], or null
   const int32_t* num_context_tokens_ = nullptr;  // [requests], or null

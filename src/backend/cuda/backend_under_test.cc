@@ -9,7 +9,7 @@
 
 namespace winnow {
 
-// With room for everything, and with so little that verbs take runs of rows.
+// With room for everything, and with so little that ops take runs of rows.
 // WINNOW_SEED_STEP: as BackendUnderTest has it, where a tool slows kernels
 // down.
 std::vector<BackendUnderTest> BackendsUnderTest() {

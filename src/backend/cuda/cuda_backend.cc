@@ -7,19 +7,19 @@
 #include <thread>
 #include <utility>
 
-#include "backend/cuda/attend/combine.h"
-#include "backend/cuda/attend/read.h"
-#include "backend/cuda/fetch/bring.h"
+#include "backend/cuda/attend/attend.h"
+#include "backend/cuda/attend/merge_states.h"
+#include "backend/cuda/fetch/fetch.h"
 #include "backend/cuda/linear/cublaslt.h"
 #include "backend/cuda/linear/linear.h"
-#include "backend/cuda/rows/page_verbs.h"
-#include "backend/cuda/rows/row_verbs.h"
+#include "backend/cuda/rows/page_ops.h"
+#include "backend/cuda/rows/row_ops.h"
 #include "backend/cuda/runtime/cuda_memory.h"
 #include "backend/cuda/runtime/cuda_queue.h"
 #include "backend/cuda/runtime/launch_times.h"
 #include "backend/cuda/runtime/replays.h"
 #include "backend/cuda/sample/sample.h"
-#include "backend/cuda/select/index.h"
+#include "backend/cuda/select/cluster_keys.h"
 #include "backend/cuda/select/select.h"
 #include "backend/cuda/select/summarize.h"
 
@@ -185,25 +185,26 @@ class CudaBackend final : public Backend {
                  const LayerCache& cache) override {
     EnqueueSummarize(On(queue), step, args, cache);
   }
-  void Index(Queue& queue, const LayerStep& step, const IndexArgs& args,
-             const LayerCache& cache) override {
-    EnqueueIndex(On(queue), step, args, cache);
+  void ClusterKeys(Queue& queue, const LayerStep& step,
+                   const ClusterKeysArgs& args,
+                   const LayerCache& cache) override {
+    EnqueueClusterKeys(On(queue), step, args, cache);
   }
   void Select(Queue& queue, const LayerStep& step, const SelectArgs& args,
               const LayerCache& cache) override {
     EnqueueSelect(On(queue), step, args, cache);
   }
-  void Bring(Queue& queue, const LayerStep& step, const BringArgs& args,
+  void Fetch(Queue& queue, const LayerStep& step, const FetchArgs& args,
              const LayerCache& cache) override {
-    EnqueueBring(On(queue), step, args, cache);
+    EnqueueFetch(On(queue), step, args, cache);
   }
-  void Read(Queue& queue, const LayerStep& step, const ReadArgs& args,
-            const LayerCache& cache) override {
-    EnqueueRead(On(queue), step, args, cache);
+  void Attend(Queue& queue, const LayerStep& step, const AttendArgs& args,
+              const LayerCache& cache) override {
+    EnqueueAttend(On(queue), step, args, cache);
   }
-  void Combine(Queue& queue, const LayerStep& step,
-               const CombineArgs& args) override {
-    EnqueueCombine(On(queue), step, args);
+  void MergeStates(Queue& queue, const LayerStep& step,
+                   const MergeStatesArgs& args) override {
+    EnqueueMergeStates(On(queue), step, args);
   }
   void GatherRows(Queue& queue, const GatherRowsArgs& args) override {
     EnqueueGatherRows(On(queue), args);
@@ -211,8 +212,9 @@ class CudaBackend final : public Backend {
   void Sample(Queue& queue, const SampleArgs& args) override {
     EnqueueSample(On(queue), args);
   }
-  void Move(Queue& queue, const MoveArgs& args) override {
-    EnqueueMove(On(queue), args);
+  void CopyPagePrefixes(Queue& queue,
+                        const CopyPagePrefixesArgs& args) override {
+    EnqueueCopyPagePrefixes(On(queue), args);
   }
 
  private:
@@ -274,10 +276,10 @@ Result<std::unique_ptr<Backend>> StartCudaBackend(const CudaOptions& options) {
   ASSIGN_OR_RETURN(std::unique_ptr<CublasLt> library, CublasLt::Open());
   ASSIGN_OR_RETURN(Buffer workspace,
                    AllocateCuda(Tier::kDevice, options.workspace_bytes,
-                                "workspace of the verbs"));
-  ASSIGN_OR_RETURN(Buffer tickets,
-                   AllocateCuda(Tier::kDevice, options.ticket_bytes,
-                                "tickets of the verbs"));
+                                "workspace of the ops"));
+  ASSIGN_OR_RETURN(
+      Buffer tickets,
+      AllocateCuda(Tier::kDevice, options.ticket_bytes, "tickets of the ops"));
   CudaDevice device;
   device.index = options.device;
   device.num_multiprocessors = properties.multiProcessorCount;

@@ -11,7 +11,7 @@ namespace winnow {
 
 struct CudaOptions {
   int device = 0;
-  // For partial results of attention and selection, and for products. A verb
+  // For partial results of attention and selection, and for products. An op
   // that needs more does its rows in runs.
   size_t workspace_bytes = size_t{256} << 20;
   // Of a row with a million tokens of context and 128 q heads, 30 times.

@@ -21,14 +21,15 @@ Result<std::unique_ptr<BenchAttention>> BenchAttention::Create(
 Status BenchAttention::Allocate(Dtype dtype) {
   dtype_ = dtype;
   const int64_t num_pages = PagesFor(shape_.context_tokens);
-  cache_.format = MakeSliceFormat(dtype, shape_.head_dim, shape_.head_dim);
+  cache_.format = MakeHeadBlockFormat(dtype, shape_.head_dim, shape_.head_dim);
   cache_.num_kv_heads = config_.num_kv_heads;
-  cache_.extent_stride_bytes =
-      int64_t{config_.num_kv_heads} * cache_.format.slice_bytes;
-  layer_bytes_ = static_cast<size_t>(num_pages * cache_.extent_stride_bytes);
+  cache_.kv_block_stride_bytes =
+      int64_t{config_.num_kv_heads} * cache_.format.head_block_bytes;
+  layer_bytes_ = static_cast<size_t>(num_pages * cache_.kv_block_stride_bytes);
   const auto num_layers = static_cast<size_t>(shape_.num_layers);
-  ASSIGN_OR_RETURN(strips_, backend_.Allocate(Tier::kDevice,
-                                              num_layers * layer_bytes_, "KV"));
+  ASSIGN_OR_RETURN(
+      layer_blocks_,
+      backend_.Allocate(Tier::kDevice, num_layers * layer_bytes_, "KV"));
   const int64_t num_rows = shape_.context_tokens - shape_.first_position;
   const auto row_bytes = static_cast<size_t>(
       num_rows * config_.num_q_heads * shape_.head_dim * DtypeBytes(dtype));
@@ -48,11 +49,11 @@ Status BenchAttention::Allocate(Dtype dtype) {
   if (shape_.shuffled_pages) {
     std::shuffle(pages, pages + num_pages, std::mt19937(1));
   }
-  FillRandomly(strips_.At(
+  FillRandomly(layer_blocks_.At(
       0, dtype, {static_cast<int64_t>(layer_bytes_) / DtypeBytes(dtype)}));
   for (size_t layer = 1; layer < num_layers; ++layer) {
-    std::memcpy(strips_.data() + layer * layer_bytes_, strips_.data(),
-                layer_bytes_);
+    std::memcpy(layer_blocks_.data() + layer * layer_bytes_,
+                layer_blocks_.data(), layer_bytes_);
   }
   FillRandomly(
       q_.At(0, dtype, {static_cast<int64_t>(row_bytes) / DtypeBytes(dtype)}));
@@ -91,7 +92,7 @@ LayerStep BenchAttention::StepFor(int64_t first_position, int64_t num_rows) {
   step.first_row = put(0, 0);
   step.first_position = put(1, first_position);
   step.num_tokens = put(2, num_rows);
-  step.num_prompt_rows = put(3, shape_.prompt_rows ? num_rows : 0);
+  step.num_prefill_rows = put(3, shape_.prefill_rows ? num_rows : 0);
   step.row_to_request = tables_.At(base + 16, Dtype::kInt32, {num_rows});
   std::fill_n(step.row_to_request.As<int32_t>(), num_rows, 0);
   return step;
@@ -99,8 +100,9 @@ LayerStep BenchAttention::StepFor(int64_t first_position, int64_t num_rows) {
 
 void BenchAttention::Run(int64_t chunk) {
   const int64_t num_rows = shape_.context_tokens - shape_.first_position;
-  const ReadSource all_pages;
-  cache_.strips = strips_.data() + static_cast<size_t>(layer_) * layer_bytes_;
+  const AttendSource all_pages;
+  cache_.layer_blocks =
+      layer_blocks_.data() + static_cast<size_t>(layer_) * layer_bytes_;
   layer_ = (layer_ + 1) % shape_.num_layers;
   for (int64_t row = 0; row < num_rows; row += chunk) {
     const int64_t count = std::min(chunk, num_rows - row);
@@ -110,18 +112,19 @@ void BenchAttention::Run(int64_t chunk) {
           .At(0, dtype_, {num_rows, config_.num_q_heads, shape_.head_dim})
           .Slice(row, count);
     };
-    ReadArgs args;
+    AttendArgs args;
     args.q = rows_of(q_);
     args.sources = {&all_pages, 1};
     args.scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_dim));
     args.out = rows_of(out_);
-    backend_.Read(*queue_, step, args, cache_);
+    backend_.Attend(*queue_, step, args, cache_);
   }
 }
 
 Bytes BenchAttention::NextLayerKv() {
-  const Bytes kv(strips_.data() + static_cast<size_t>(layer_) * layer_bytes_,
-                 layer_bytes_);
+  const Bytes kv(
+      layer_blocks_.data() + static_cast<size_t>(layer_) * layer_bytes_,
+      layer_bytes_);
   layer_ = (layer_ + 1) % shape_.num_layers;
   return kv;
 }

@@ -1,4 +1,4 @@
-// One layer's attention over a made-up context, for winnow bench verbs.
+// One layer's attention over a made-up context, for winnow bench ops.
 #ifndef WINNOW_BENCH_OPS_BENCH_ATTENTION_H_
 #define WINNOW_BENCH_OPS_BENCH_ATTENTION_H_
 
@@ -16,13 +16,13 @@ namespace winnow {
 // asked for, so that it need not stay in the CPU's caches from run to run.
 class BenchAttention {
  public:
-  // Rows [first_position, context_tokens) of the request; prompt rows or
-  // generated rows. head_dim need not be the model's.
+  // Rows [first_position, context_tokens) of the request; prefill rows or
+  // decode rows. head_dim need not be the model's.
   // REQUIRES: backend and model outlive this.
   struct Shape {
     int64_t context_tokens = 0;
     int64_t first_position = 0;
-    bool prompt_rows = false;
+    bool prefill_rows = false;
     int head_dim = 0;
     int num_layers = 1;
     // Else they lie in order, as a pool that is not fragmented hands them out.
@@ -32,7 +32,7 @@ class BenchAttention {
                                                         const Model& model,
                                                         const Shape& shape);
 
-  // Runs Read once over all rows, `chunk` rows at a time, and the next layer
+  // Runs Attend once over all rows, `chunk` rows at a time, and the next layer
   // with the next call.
   void Run(int64_t chunk);
   // K and V of the layer that the next Run would read; that reads the one
@@ -60,7 +60,7 @@ class BenchAttention {
   int layer_ = 0;  // that the next Run reads
   Dtype dtype_ = Dtype::kBFloat16;
   std::unique_ptr<Queue> queue_;
-  Buffer strips_, q_, out_, tables_;
+  Buffer layer_blocks_, q_, out_, tables_;
   LayerCache cache_;
 };
 

@@ -14,7 +14,7 @@ Status CheckDecodeFlags(const BenchFlags& flags);
 // steps, the other one first the next time; a round's figures are ratios within
 // it, and what is printed are their medians. Beside the rate measured stands
 // what Amdahl leaves: that of a dense step in which attention alone (what
-// summaries, choices and Read take) is the other's. The first row is a dense
+// summaries, choices and Attend take) is the other's. The first row is a dense
 // engine beside one that has all the selections for requests that it does not
 // have, whose steps ought to be the same. On the CPU alone.
 // REQUIRES: CheckDecodeFlags found nothing.

@@ -10,9 +10,10 @@ void AttentionTimer::Summarize(Queue& queue, const LayerStep& step,
   seconds_ += SecondsOf([&] { real().Summarize(queue, step, args, cache); });
 }
 
-void AttentionTimer::Index(Queue& queue, const LayerStep& step,
-                           const IndexArgs& args, const LayerCache& cache) {
-  seconds_ += SecondsOf([&] { real().Index(queue, step, args, cache); });
+void AttentionTimer::ClusterKeys(Queue& queue, const LayerStep& step,
+                                 const ClusterKeysArgs& args,
+                                 const LayerCache& cache) {
+  seconds_ += SecondsOf([&] { real().ClusterKeys(queue, step, args, cache); });
 }
 
 void AttentionTimer::Select(Queue& queue, const LayerStep& step,
@@ -20,19 +21,19 @@ void AttentionTimer::Select(Queue& queue, const LayerStep& step,
   seconds_ += SecondsOf([&] { real().Select(queue, step, args, cache); });
 }
 
-void AttentionTimer::Bring(Queue& queue, const LayerStep& step,
-                           const BringArgs& args, const LayerCache& cache) {
-  seconds_ += SecondsOf([&] { real().Bring(queue, step, args, cache); });
+void AttentionTimer::Fetch(Queue& queue, const LayerStep& step,
+                           const FetchArgs& args, const LayerCache& cache) {
+  seconds_ += SecondsOf([&] { real().Fetch(queue, step, args, cache); });
 }
 
-void AttentionTimer::Read(Queue& queue, const LayerStep& step,
-                          const ReadArgs& args, const LayerCache& cache) {
-  seconds_ += SecondsOf([&] { real().Read(queue, step, args, cache); });
+void AttentionTimer::Attend(Queue& queue, const LayerStep& step,
+                            const AttendArgs& args, const LayerCache& cache) {
+  seconds_ += SecondsOf([&] { real().Attend(queue, step, args, cache); });
 }
 
-void AttentionTimer::Combine(Queue& queue, const LayerStep& step,
-                             const CombineArgs& args) {
-  seconds_ += SecondsOf([&] { real().Combine(queue, step, args); });
+void AttentionTimer::MergeStates(Queue& queue, const LayerStep& step,
+                                 const MergeStatesArgs& args) {
+  seconds_ += SecondsOf([&] { real().MergeStates(queue, step, args); });
 }
 
 Result<std::unique_ptr<DecodeSide>> DecodeSide::Create(

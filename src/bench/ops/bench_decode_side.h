@@ -25,7 +25,7 @@ inline double AmdahlRate(const DecodeTurn& dense, double attention_seconds) {
 }
 
 // Says what attention takes: summaries, clusters, choices, what is fetched for
-// them, Read and Combine. REQUIRES: verbs have ended when they return.
+// them, Attend and MergeStates. REQUIRES: ops have ended when they return.
 class AttentionTimer final : public ForwardingBackend {
  public:
   explicit AttentionTimer(std::unique_ptr<Backend> real)
@@ -33,16 +33,17 @@ class AttentionTimer final : public ForwardingBackend {
 
   void Summarize(Queue& queue, const LayerStep& step, const SummarizeArgs& args,
                  const LayerCache& cache) override;
-  void Index(Queue& queue, const LayerStep& step, const IndexArgs& args,
-             const LayerCache& cache) override;
+  void ClusterKeys(Queue& queue, const LayerStep& step,
+                   const ClusterKeysArgs& args,
+                   const LayerCache& cache) override;
   void Select(Queue& queue, const LayerStep& step, const SelectArgs& args,
               const LayerCache& cache) override;
-  void Bring(Queue& queue, const LayerStep& step, const BringArgs& args,
+  void Fetch(Queue& queue, const LayerStep& step, const FetchArgs& args,
              const LayerCache& cache) override;
-  void Read(Queue& queue, const LayerStep& step, const ReadArgs& args,
-            const LayerCache& cache) override;
-  void Combine(Queue& queue, const LayerStep& step,
-               const CombineArgs& args) override;
+  void Attend(Queue& queue, const LayerStep& step, const AttendArgs& args,
+              const LayerCache& cache) override;
+  void MergeStates(Queue& queue, const LayerStep& step,
+                   const MergeStatesArgs& args) override;
 
   // Since the last call.
   double TakeSeconds() { return std::exchange(seconds_, 0); }

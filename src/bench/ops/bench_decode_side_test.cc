@@ -22,11 +22,11 @@ TEST(BenchDecodeSideTest, QuartilesLieAboutTheMedian) {
             (std::pair<double, double>(3, 7)));
 }
 
-// Attention's verbs count, and no others; what has been taken is gone.
+// Attention's ops count, and no others; what has been taken is gone.
 TEST(BenchDecodeSideTest, TheTimerCountsAttentionAlone) {
   AttentionTimer timer(MakeCpuBackend({.num_threads = 1}));
   const std::unique_ptr<Queue> queue = timer.MakeQueue();
-  timer.Move(*queue, {});
+  timer.CopyPagePrefixes(*queue, {});
   EXPECT_EQ(timer.TakeSeconds(), 0);
   timer.Select(*queue, {}, {}, {});
   EXPECT_GT(timer.TakeSeconds(), 0);

@@ -1,4 +1,4 @@
-// A layer's products with the verbs around them, as the forward pass asks for
+// A layer's products with the ops around them, as the forward pass asks for
 // them, on any device.
 #ifndef WINNOW_BENCH_OPS_BENCH_LAYER_PRODUCTS_H_
 #define WINNOW_BENCH_OPS_BENCH_LAYER_PRODUCTS_H_
@@ -15,7 +15,7 @@
 
 namespace winnow {
 
-// Owns the activations of `rows` rows, random numbers. Verbs are enqueued on
+// Owns the activations of `rows` rows, random numbers. Ops are enqueued on
 // its queue, and nothing is waited for.
 class BenchLayerProducts {
  public:
@@ -33,7 +33,7 @@ class BenchLayerProducts {
   void Run(Product product, int layer);
   // kGateUp without what is around it: the widest product of a layer.
   void GateUpAlone(int layer);
-  // The verbs around products, alone.
+  // The ops around products, alone.
   void RmsNorm(int layer);
   void GatedAct();
 

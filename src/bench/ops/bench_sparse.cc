@@ -92,25 +92,25 @@ Result<std::unique_ptr<BenchSparse>> BenchSparse::Create(
 Status BenchSparse::AllocateKv() {
   const int64_t num_pages = PagesFor(shape_.context_tokens);
   cache_.format =
-      MakeSliceFormat(shape_.dtype, shape_.head_dim, shape_.head_dim);
+      MakeHeadBlockFormat(shape_.dtype, shape_.head_dim, shape_.head_dim);
   cache_.num_kv_heads = shape_.num_kv_heads;
-  cache_.extent_stride_bytes =
-      int64_t{shape_.num_kv_heads} * cache_.format.slice_bytes;
-  layer_kv_bytes_ = num_pages * cache_.extent_stride_bytes;
+  cache_.kv_block_stride_bytes =
+      int64_t{shape_.num_kv_heads} * cache_.format.head_block_bytes;
+  layer_kv_bytes_ = num_pages * cache_.kv_block_stride_bytes;
   num_kv_layers_ = UncachedBytes() / layer_kv_bytes_ + 1;
   const int64_t num_elements =
       num_kv_layers_ * layer_kv_bytes_ / DtypeBytes(shape_.dtype);
-  ASSIGN_OR_RETURN(const View strips, Take(shape_.dtype, {num_elements}));
+  ASSIGN_OR_RETURN(const View layer_blocks, Take(shape_.dtype, {num_elements}));
   // A block of random numbers again and again, its length no page's multiple.
   const int64_t block = std::min<int64_t>(num_elements, 1'000'003);
-  FillRandomly(strips, block);
+  FillRandomly(layer_blocks, block);
   const int64_t bytes = DtypeBytes(shape_.dtype);
   for (int64_t at = block; at < num_elements; at += block) {
     std::memcpy(
-        strips.data + at * bytes, strips.data,
+        layer_blocks.data + at * bytes, layer_blocks.data,
         static_cast<size_t>(std::min(block, num_elements - at) * bytes));
   }
-  strips_ = strips.data;
+  layer_blocks_ = layer_blocks.data;
   cache_.max_pages = static_cast<int>(num_pages);
   RowTable& table = cache_.page_table;
   ASSIGN_OR_RETURN(table.first, Take(Dtype::kInt32, {1}));
@@ -157,7 +157,7 @@ Status BenchSparse::AllocateRow() {
   ASSIGN_OR_RETURN(step_.first_position,
                    TakeInteger(shape_.context_tokens - 1));
   ASSIGN_OR_RETURN(step_.num_tokens, TakeInteger(1));
-  ASSIGN_OR_RETURN(step_.num_prompt_rows, TakeInteger(0));
+  ASSIGN_OR_RETURN(step_.num_prefill_rows, TakeInteger(0));
   ASSIGN_OR_RETURN(step_.selector, TakeInteger(0));
   ASSIGN_OR_RETURN(step_.num_prompt_tokens, TakeInteger(0));
   const int64_t num_heads = shape_.num_q_heads;
@@ -226,7 +226,7 @@ Status BenchSparse::AllocateFixed() {
 
 void BenchSparse::SummarizeLayers() {
   // All tokens are new to the summaries: from token 0 on.
-  const View first_token = step_.num_prompt_rows;
+  const View first_token = step_.num_prefill_rows;
   CHECK(*first_token.As<int32_t>() == 0, "first_token {}",
         ToString(first_token));
   for (int64_t layer = 0; layer < num_summary_layers_; ++layer) {
@@ -241,7 +241,7 @@ void BenchSparse::SummarizeLayers() {
            .inverse_frequencies = frequencies_,
            .rope_scale = rope_scale_},
           cache_);
-      if (has_clusters()) Index();
+      if (has_clusters()) ClusterKeys();
     } else {
       std::memcpy(selector_.summaries.rows,
                   summaries_ + layer % num_kv_layers_ * layer_summary_bytes_,
@@ -252,15 +252,16 @@ void BenchSparse::SummarizeLayers() {
 
 void BenchSparse::SetLayer(int64_t layer) {
   layer_ = layer;
-  cache_.strips = strips_ + layer % num_kv_layers_ * layer_kv_bytes_;
+  cache_.layer_blocks =
+      layer_blocks_ + layer % num_kv_layers_ * layer_kv_bytes_;
   selector_.summaries.rows =
       summaries_ + layer % num_summary_layers_ * layer_summary_bytes_;
 }
 
 void BenchSparse::NextLayer() { SetLayer(layer_ + 1); }
 
-ReadArgs BenchSparse::Args(const ReadSource& source) {
-  ReadArgs args;
+AttendArgs BenchSparse::Args(const AttendSource& source) {
+  AttendArgs args;
   args.q = q_.Slice(layer_ % kNumQueries, 1);
   args.sources = {&source, 1};
   args.scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_dim));
@@ -280,30 +281,31 @@ void BenchSparse::Select() {
 }
 
 void BenchSparse::ReadPicks() {
-  const ReadSource source = {.kind = ReadSource::Kind::kPicks, .picks = lists_};
-  backend_.Read(*queue_, step_, Args(source), cache_);
+  const AttendSource source = {.kind = AttendSource::Kind::kPicks,
+                               .picks = lists_};
+  backend_.Attend(*queue_, step_, Args(source), cache_);
 }
 
 void BenchSparse::ReadEstimates() {
-  const ReadSource source = {.kind = ReadSource::Kind::kEstimates,
-                             .picks = lists_,
-                             .selectors = {&selector_, 1}};
-  ReadArgs args = Args(source);
+  const AttendSource source = {.kind = AttendSource::Kind::kEstimates,
+                               .picks = lists_,
+                               .selectors = {&selector_, 1}};
+  AttendArgs args = Args(source);
   args.out = estimate_;
   args.lse = lse_;
-  backend_.Read(*queue_, step_, args, cache_);
+  backend_.Attend(*queue_, step_, args, cache_);
 }
 
-void BenchSparse::Index() {
-  backend_.Index(
+void BenchSparse::ClusterKeys() {
+  backend_.ClusterKeys(
       *queue_, step_,
-      {.selectors = {&selector_, 1}, .first_token = step_.num_prompt_rows},
+      {.selectors = {&selector_, 1}, .first_token = step_.num_prefill_rows},
       cache_);
 }
 
 void BenchSparse::ReadEverything() {
-  const ReadSource source;
-  backend_.Read(*queue_, step_, Args(source), cache_);
+  const AttendSource source;
+  backend_.Attend(*queue_, step_, Args(source), cache_);
 }
 
 }  // namespace winnow

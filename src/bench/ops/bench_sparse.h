@@ -1,4 +1,4 @@
-// Index, Select, and Read over what it chose, for winnow bench verbs.
+// ClusterKeys, Select, and Attend over what it chose, for winnow bench ops.
 #ifndef WINNOW_BENCH_OPS_BENCH_SPARSE_H_
 #define WINNOW_BENCH_OPS_BENCH_SPARSE_H_
 
@@ -31,7 +31,7 @@ class BenchSparse {
 
   void NextLayer();
   // All clusters of the layer anew. REQUIRES: the selector has clusters.
-  void Index();
+  void ClusterKeys();
   void Select();
   void ReadPicks();
   // REQUIRES: the selector estimates.
@@ -40,7 +40,7 @@ class BenchSparse {
 
   bool has_clusters() const;
   bool estimates() const { return program_.estimate.value > 0; }
-  // Of one layer: what Index reads and multiplies.
+  // Of one layer: what ClusterKeys reads and multiplies.
   double indexed_bytes() const;
   double index_flops() const;
   // Of one layer: summaries, what Select makes of them as lists, K and V that
@@ -79,7 +79,7 @@ class BenchSparse {
   Status AllocateGate();
   Status AllocateFixed();
   void SummarizeLayers();
-  ReadArgs Args(const ReadSource& source);
+  AttendArgs Args(const AttendSource& source);
   void SetLayer(int64_t layer);
 
   Backend& backend_;
@@ -95,8 +95,8 @@ class BenchSparse {
   View estimate_, lse_;  // f32, where the selector estimates
   // Where there are gates: no rotation.
   View cos_sin_, frequencies_, rope_scale_;
-  std::byte* strips_ = nullptr;     // of layer 0
-  std::byte* summaries_ = nullptr;  // of layer 0
+  std::byte* layer_blocks_ = nullptr;  // of layer 0
+  std::byte* summaries_ = nullptr;     // of layer 0
   int64_t layer_kv_bytes_ = 0;
   int64_t layer_summary_bytes_ = 0;
   int64_t num_kv_layers_ = 0;

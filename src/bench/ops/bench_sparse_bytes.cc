@@ -1,4 +1,4 @@
-// What BenchSparse's verbs read and multiply.
+// What BenchSparse's ops read and multiply.
 #include <algorithm>
 #include <bit>
 
@@ -66,11 +66,12 @@ double BenchSparse::picked_bytes() const {
 std::vector<Bytes> BenchSparse::Summaries() const {
   if (scores_keys()) {
     std::vector<Bytes> keys;
-    const auto slice_bytes = static_cast<size_t>(cache_.format.slice_bytes);
+    const auto head_block_bytes =
+        static_cast<size_t>(cache_.format.head_block_bytes);
     const auto key_bytes = static_cast<size_t>(cache_.format.v_offset_bytes);
     const auto layer_bytes = static_cast<size_t>(layer_kv_bytes_);
-    for (size_t at = 0; at < layer_bytes; at += slice_bytes) {
-      keys.emplace_back(cache_.strips + at, key_bytes);
+    for (size_t at = 0; at < layer_bytes; at += head_block_bytes) {
+      keys.emplace_back(cache_.layer_blocks + at, key_bytes);
     }
     return keys;
   }
@@ -80,7 +81,7 @@ std::vector<Bytes> BenchSparse::Summaries() const {
 
 std::vector<Bytes> BenchSparse::Picked() const {
   std::vector<Bytes> halves;
-  const SliceFormat& format = cache_.format;
+  const HeadBlockFormat& format = cache_.format;
   const auto key_bytes =
       static_cast<size_t>(format.v_offset_bytes / kPageTokens);
   const int64_t num_lists = lists_.NumLists(0);

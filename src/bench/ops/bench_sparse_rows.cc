@@ -9,8 +9,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json RowOf(const std::string& verb, double seconds) {
-  return {{"verb", verb},
+Json RowOf(const std::string& op, double seconds) {
+  return {{"verb", op},
           {"ms", seconds * 1e3},
           {"gb_per_second", 0.0},
           {"gflops", 0.0},
@@ -18,18 +18,18 @@ Json RowOf(const std::string& verb, double seconds) {
           {"share_of_product_roof", 0.0}};
 }
 
-// Seconds of one verb over the rounds, and its share of each round's roof and
+// Seconds of one op over the rounds, and its share of each round's roof and
 // of each run's plain read.
-struct VerbTimes {
+struct OpTimes {
   std::vector<double> seconds, shares, paired_shares;
 
   void Add(double of_round, double bytes, double roof_gb_per_second) {
     seconds.push_back(of_round);
     shares.push_back(bytes / of_round / 1e9 / roof_gb_per_second);
   }
-  Json Row(const std::string& verb, double bytes) const {
+  Json Row(const std::string& op, double bytes) const {
     const double median = Median(seconds);
-    Json row = RowOf(verb, median);
+    Json row = RowOf(op, median);
     row["gb_per_second"] = bytes / median / 1e9;
     row["share_of_read_roof"] = Median(shares);
     if (!paired_shares.empty()) {
@@ -40,20 +40,20 @@ struct VerbTimes {
 };
 
 // Bound by products: what is read stays in the caches.
-void AddIndexRow(BenchSparse& bench, std::string_view name, int num_rounds,
-                 const RoofSources& roofs, Json& rows) {
+void AddClusterKeysRow(BenchSparse& bench, std::string_view name,
+                       int num_rounds, const RoofSources& roofs, Json& rows) {
   std::vector<double> seconds, read_shares, shares;
   for (int round = 0; round < num_rounds; ++round) {
     const double gflops = roofs.product_gflops();
     const double gb_per_second = roofs.read_gb_per_second();
     bench.NextLayer();
-    const double once = SecondsOf([&] { bench.Index(); });
+    const double once = SecondsOf([&] { bench.ClusterKeys(); });
     seconds.push_back(once);
     read_shares.push_back(bench.indexed_bytes() / once / 1e9 / gb_per_second);
     shares.push_back(bench.index_flops() / once / 1e9 / gflops);
   }
   const double median = Median(seconds);
-  Json row = RowOf(fmt::format("Index, {}", name), median);
+  Json row = RowOf(fmt::format("ClusterKeys, {}", name), median);
   row["gb_per_second"] = bench.indexed_bytes() / median / 1e9;
   row["gflops"] = bench.index_flops() / median / 1e9;
   row["share_of_read_roof"] = Median(read_shares);
@@ -62,7 +62,7 @@ void AddIndexRow(BenchSparse& bench, std::string_view name, int num_rounds,
 }
 
 struct DecodeTimes {
-  VerbTimes select, read, estimate, all;
+  OpTimes select, read, estimate, all;
   std::vector<double> ratios;  // of dense attention's seconds
   // Of a Select right behind one of the same, whose summaries are in the caches
   // where these have room.
@@ -134,11 +134,11 @@ void AddDecodeRows(BenchSparse& bench, std::string_view name, int num_rounds,
   of_select["summary_bytes"] = bench.summary_bytes();
   of_select["list_bytes"] = bench.list_bytes();
   rows.push_back(std::move(of_select));
-  rows.push_back(times.read.Row(fmt::format("Read, picks of {}", name),
+  rows.push_back(times.read.Row(fmt::format("Attend, picks of {}", name),
                                 bench.picked_bytes()));
   if (bench.estimates()) {
     rows.push_back(times.estimate.Row(
-        fmt::format("Read, estimates of {}", name), times.estimated_bytes));
+        fmt::format("Attend, estimates of {}", name), times.estimated_bytes));
   }
   const double ratio = Median(times.ratios);
   Json row = times.all.Row(
@@ -179,7 +179,7 @@ Status AddSparseRows(Backend& backend, const BenchSparse::Shape& shape,
     ASSIGN_OR_RETURN(const std::unique_ptr<BenchSparse> bench,
                      BenchSparse::Create(backend, shape, spec));
     if (bench->has_clusters()) {
-      AddIndexRow(*bench, name, num_rounds, roofs, rows);
+      AddClusterKeysRow(*bench, name, num_rounds, roofs, rows);
     }
     AddDecodeRows(*bench, name, num_rounds, roofs, rows);
   }

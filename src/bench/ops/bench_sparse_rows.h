@@ -1,4 +1,4 @@
-// What selectors cost, as rows of winnow bench verbs.
+// What selectors cost, as rows of winnow bench ops.
 #ifndef WINNOW_BENCH_OPS_BENCH_SPARSE_ROWS_H_
 #define WINNOW_BENCH_OPS_BENCH_SPARSE_ROWS_H_
 
@@ -16,10 +16,10 @@ struct RoofSources {
   std::function<double()> product_gflops;
 };
 
-// Adds rows of usual selectors: Index as a share of the product roof; Select
-// and Read as shares of the read roof and of a plain read of the same bytes of
-// another layer, in turn with each; and all that a decode step does of them
-// against dense decode attention.
+// Adds rows of usual selectors: ClusterKeys as a share of the product roof;
+// Select and Attend as shares of the read roof and of a plain read of the same
+// bytes of another layer, in turn with each; and all that a decode step does of
+// them against dense decode attention.
 Status AddSparseRows(Backend& backend, const BenchSparse::Shape& shape,
                      int num_rounds, const RoofSources& roofs,
                      nlohmann::ordered_json& rows);

@@ -39,45 +39,47 @@ class LinkBench {
  public:
   static Result<LinkBench> Create(Backend& backend, const Model& model) {
     const ModelConfig& config = model.config();
-    StripPoolOptions options = {
-        .format =
-            MakeSliceFormat(model.dtype(), config.head_dim, config.head_dim),
+    LayerBlockPoolOptions options = {
+        .format = MakeHeadBlockFormat(model.dtype(), config.head_dim,
+                                      config.head_dim),
         .num_layers = config.num_layers,
         .num_kv_heads = config.num_kv_heads};
     const int64_t page_bytes =
-        ExtentBytes(options.format, options.num_layers, options.num_kv_heads);
-    options.num_extents = std::max<int64_t>(1, kCopiedBytes / page_bytes);
-    ASSIGN_OR_RETURN(StripPool pool, StripPool::Create(backend, options));
-    LinkBench bench(backend, std::make_unique<StripPool>(std::move(pool)));
-    ASSIGN_OR_RETURN(bench.host_,
-                     HostPool::Create(backend, *bench.device_,
-                                      {.num_extents = options.num_extents}));
+        KvBlockBytes(options.format, options.num_layers, options.num_kv_heads);
+    options.num_kv_blocks = std::max<int64_t>(1, kCopiedBytes / page_bytes);
+    ASSIGN_OR_RETURN(LayerBlockPool pool,
+                     LayerBlockPool::Create(backend, options));
+    LinkBench bench(backend, std::make_unique<LayerBlockPool>(std::move(pool)));
+    ASSIGN_OR_RETURN(
+        bench.host_,
+        HostPool::Create(backend, *bench.device_,
+                         {.num_kv_blocks = options.num_kv_blocks}));
     return bench;
   }
 
   // All pages once. Returns bytes a second.
   Result<double> Copy(TierCopy::Direction direction) {
     std::vector<TierCopy> copies;
-    for (int64_t i = 0; i < host_->num_extents(); ++i) {
-      const ExtentId page(static_cast<uint32_t>(i));
+    for (int64_t i = 0; i < host_->num_kv_blocks(); ++i) {
+      const KvBlockId page(static_cast<uint32_t>(i));
       copies.push_back({direction, page, page});
     }
     const Clock::time_point start = Clock::now();
     host_->Apply(*queue_, copies);
     RETURN_IF_ERROR(backend_->Wait(backend_->Record(*queue_), kPatience));
-    return static_cast<double>(host_->num_extents() * page_bytes()) /
+    return static_cast<double>(host_->num_kv_blocks() * page_bytes()) /
            SecondsSince(start);
   }
-  int64_t page_bytes() const { return host_->extent_bytes(); }
+  int64_t page_bytes() const { return host_->kv_block_bytes(); }
 
  private:
-  LinkBench(Backend& backend, std::unique_ptr<StripPool> device)
+  LinkBench(Backend& backend, std::unique_ptr<LayerBlockPool> device)
       : backend_(&backend),
         device_(std::move(device)),
         queue_(backend.MakeQueue()) {}
 
   Backend* backend_;
-  std::unique_ptr<StripPool> device_;
+  std::unique_ptr<LayerBlockPool> device_;
   std::unique_ptr<HostPool> host_;
   std::unique_ptr<Queue> queue_;
 };

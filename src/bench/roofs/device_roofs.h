@@ -15,7 +15,7 @@
 
 namespace winnow {
 
-// Seconds on the device of what `enqueue` enqueues, each verb right behind the
+// Seconds on the device of what `enqueue` enqueues, each op right behind the
 // other, the host not waited for: recorded once under `name`, and replayed.
 // REQUIRES: what stands behind a name is always the same.
 Result<double> RecordedSeconds(Backend& backend, Queue& queue,
@@ -35,7 +35,7 @@ struct EmptyLaunchSeconds {
 };
 Result<EmptyLaunchSeconds> MeasureEmptyLaunch(Backend& backend);
 
-// The two rates that verbs are held against: bytes that a copy on the device
+// The two rates that ops are held against: bytes that a copy on the device
 // reads and writes, both counted, and products of many rows. Owns what they
 // are measured on.
 class DeviceRoofs {

@@ -20,7 +20,7 @@ using Bytes = std::span<const std::byte>;
 int64_t UncachedBytes();
 
 // One pass over `pieces` by all workers, with the widest loads of this CPU:
-// what a verb that reads the same bytes is set beside, in turn with it.
+// what an op that reads the same bytes is set beside, in turn with it.
 class PlainRead {
  public:
   // REQUIRES: pool and the pieces' memory outlive this.

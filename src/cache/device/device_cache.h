@@ -8,16 +8,16 @@
 
 #include "backend/backend.h"
 #include "cache/device/device_page_table.h"
-#include "cache/host/strip_pool.h"
+#include "cache/host/layer_block_pool.h"
 #include "kv/growth.h"
 
 namespace winnow {
 
 struct DeviceCacheOptions {
-  SliceFormat format;
+  HeadBlockFormat format;
   int num_layers = 0;
   int num_kv_heads = 0;  // of this rank
-  int64_t num_extents = 0;
+  int64_t num_kv_blocks = 0;
   int max_requests = 0;  // in one step
   int max_pages_per_request = 0;
   int64_t num_table_pages = 0;  // of all requests of a step
@@ -31,7 +31,7 @@ DevicePageTableOptions TableOf(const DeviceCacheOptions& options);
 // in the order of one queue: a step sees the tables and copies that were
 // enqueued before it. Used by the engine's thread alone; nothing is allocated
 // after Create. Nobody else knows where a byte lies: the model is handed
-// layers() and passes them on to the verbs.
+// layers() and passes them on to the ops.
 class DeviceCache {
  public:
   // REQUIRES: sizes are positive; the backend outlives the cache. Fails where
@@ -45,24 +45,24 @@ class DeviceCache {
 
   // Row i of the page table is pages[i] from here on: a row belongs to the
   // i-th request of the step, not to a sequence. Returns how many entries were
-  // sent. REQUIRES: as DevicePageTable::Write; extents are of this pool.
+  // sent. REQUIRES: as DevicePageTable::Write; KV blocks are of this pool.
   int64_t WriteTables(Queue& queue,
-                      std::span<const std::span<const ExtentId>> pages);
+                      std::span<const std::span<const KvBlockId>> pages);
   // Copies pages, before the step that writes into the copies.
   // REQUIRES: at most max_requests; targets are distinct and no sources.
-  void Apply(Queue& queue, std::span<const ExtentCopy> copies);
+  void Apply(Queue& queue, std::span<const KvBlockCopy> copies);
 
-  const StripPool& pool() const { return pool_; }
+  const LayerBlockPool& pool() const { return pool_; }
   int64_t num_table_pages() const { return table_.rows().entries.dim(0); }
   // On the device, in all.
   size_t num_bytes() const { return pool_.num_bytes() + table_.num_bytes(); }
 
  private:
   DeviceCache(Backend& backend, const DeviceCacheOptions& options,
-              StripPool pool, DevicePageTable table);
+              LayerBlockPool pool, DevicePageTable table);
 
   Backend& backend_;
-  StripPool pool_;
+  LayerBlockPool pool_;
   DevicePageTable table_;
   std::vector<LayerCache> layers_;  // [num_layers]
   std::vector<PageCopy> copies_;    // room for max_requests, one a sequence

@@ -11,16 +11,16 @@
 namespace winnow {
 namespace {
 
-constexpr int kNumExtents = 6;
+constexpr int kNumKvBlocks = 6;
 
 class DeviceCacheTest : public ::testing::TestWithParam<PoolLayout> {
  protected:
   void SetUp() override {
     const DeviceCacheOptions options = {
-        .format = MakeSliceFormat(Dtype::kFloat32, kKDim, kVDim),
+        .format = MakeHeadBlockFormat(Dtype::kFloat32, kKDim, kVDim),
         .num_layers = kNumLayers,
         .num_kv_heads = kNumHeads,
-        .num_extents = kNumExtents,
+        .num_kv_blocks = kNumKvBlocks,
         .max_requests = 2,
         .max_pages_per_request = 4,
         .num_table_pages = 12,
@@ -31,11 +31,12 @@ class DeviceCacheTest : public ::testing::TestWithParam<PoolLayout> {
     cache_ = std::move(cache).value();
   }
 
-  // K (or V) of one token, as a verb finds it through the tables.
+  // K (or V) of one token, as an op finds it through the tables.
   float* Token(int layer, int request, int head, int token, bool is_v) {
     const LayerCache& cache = cache_->layers()[static_cast<size_t>(layer)];
-    const uint32_t extent = cache.page_table.Row(request)[token / kPageTokens];
-    auto* slice = reinterpret_cast<float*>(cache.Slice(extent, head));
+    const uint32_t kv_block =
+        cache.page_table.Row(request)[token / kPageTokens];
+    auto* slice = reinterpret_cast<float*>(cache.Slice(kv_block, head));
     const int offset = token % kPageTokens;
     return is_v ? slice + kPageTokens * kKDim + offset * kVDim
                 : slice + offset * kKDim;
@@ -86,7 +87,7 @@ class DeviceCacheTest : public ::testing::TestWithParam<PoolLayout> {
     ASSERT_TRUE(reservation);
     cache_->Apply(*queue_, reservation->copies());
     reservation->Commit();
-    std::vector<std::span<const ExtentId>> pages;
+    std::vector<std::span<const KvBlockId>> pages;
     for (const Growth& growth : growths) {
       kv.Seal(growth.sequence, kv.num_tokens(growth.sequence));
       pages.push_back(kv.pages(growth.sequence));
@@ -104,14 +105,14 @@ TEST_P(DeviceCacheTest, LayersLeadToThePool) {
   for (int layer = 0; layer < kNumLayers; ++layer) {
     const LayerCache& cache = cache_->layers()[static_cast<size_t>(layer)];
     EXPECT_EQ(cache.num_kv_heads, kNumHeads);
-    for (uint32_t extent = 0; extent < kNumExtents; ++extent) {
+    for (uint32_t kv_block = 0; kv_block < kNumKvBlocks; ++kv_block) {
       for (int head = 0; head < kNumHeads; ++head) {
-        EXPECT_EQ(cache.Slice(extent, head),
-                  cache_->pool().Slice(layer, ExtentId(extent), head));
+        EXPECT_EQ(cache.Slice(kv_block, head),
+                  cache_->pool().Slice(layer, KvBlockId(kv_block), head));
       }
     }
   }
-  constexpr size_t kPoolBytes = size_t{kNumLayers * kNumHeads * kNumExtents} *
+  constexpr size_t kPoolBytes = size_t{kNumLayers * kNumHeads * kNumKvBlocks} *
                                 kPageTokens * (kKDim + kVDim) * 4;
   EXPECT_EQ(cache_->num_bytes(), kPoolBytes + (2 + 12) * sizeof(uint32_t));
 }
@@ -120,7 +121,7 @@ TEST_P(DeviceCacheTest, LayersLeadToThePool) {
 // sequence write the same page apart.
 TEST_P(DeviceCacheTest, AForkedTailIsCopiedInAllLayersAndHeads) {
   constexpr SequenceId kParent(1), kChild(2);
-  KvCache kv(kNumExtents);
+  KvCache kv(kNumKvBlocks);
   kv.Open(kParent);
   Step(kv, {{kParent, 40}});
   WriteTokens(/*request=*/0, /*as=*/0, 0, 40);
@@ -137,14 +138,14 @@ TEST_P(DeviceCacheTest, AForkedTailIsCopiedInAllLayersAndHeads) {
 
 INSTANTIATE_TEST_SUITE_P(Layouts, DeviceCacheTest,
                          ::testing::Values(PoolLayout::kLayerMajor,
-                                           PoolLayout::kExtentMajor));
+                                           PoolLayout::kKvBlockMajor));
 
 using DeviceCacheDeathTest = DeviceCacheTest;
 
 TEST_P(DeviceCacheDeathTest, ABugStopsTheProgram) {
-  const std::vector<ExtentCopy> outside = {{ExtentId(0), ExtentId(6), 1}};
-  EXPECT_DEATH(cache_->Apply(*queue_, outside), "from=0 to=6 num_extents=6");
-  const std::vector<ExtentCopy> many(3);
+  const std::vector<KvBlockCopy> outside = {{KvBlockId(0), KvBlockId(6), 1}};
+  EXPECT_DEATH(cache_->Apply(*queue_, outside), "from=0 to=6 num_kv_blocks=6");
+  const std::vector<KvBlockCopy> many(3);
   EXPECT_DEATH(cache_->Apply(*queue_, many), "copies=3 max_requests=2");
 }
 

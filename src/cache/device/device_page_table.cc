@@ -21,9 +21,9 @@ size_t DevicePageTable::NumBytes(const DevicePageTableOptions& options) {
 Result<DevicePageTable> DevicePageTable::Create(
     Backend& backend, const DevicePageTableOptions& options) {
   CHECK(options.max_requests > 0 && options.num_entries > 0 &&
-            options.num_extents > 0,
-        "max_requests={} num_entries={} num_extents={}", options.max_requests,
-        options.num_entries, options.num_extents);
+            options.num_kv_blocks > 0,
+        "max_requests={} num_entries={} num_kv_blocks={}", options.max_requests,
+        options.num_entries, options.num_kv_blocks);
   const std::string purpose =
       fmt::format("page tables of {} requests, {} pages in all",
                   options.max_requests, options.num_entries);
@@ -51,7 +51,7 @@ DevicePageTable::DevicePageTable(Backend& backend,
       places_(static_cast<size_t>(options.max_requests)) {}
 
 int64_t DevicePageTable::Write(
-    Queue& queue, std::span<const std::span<const ExtentId>> pages) {
+    Queue& queue, std::span<const std::span<const KvBlockId>> pages) {
   CHECK(std::ssize(pages) <= options_.max_requests,
         "requests={} max_requests={}", pages.size(), options_.max_requests);
   turn_ = (turn_ + 1) % staging_.size();
@@ -69,7 +69,7 @@ int64_t DevicePageTable::Write(
 }
 
 void DevicePageTable::PlaceRows(
-    size_t row, std::span<const std::span<const ExtentId>> pages) {
+    size_t row, std::span<const std::span<const KvBlockId>> pages) {
   int64_t at = row == 0 ? 0 : places_[row - 1].first + places_[row - 1].room;
   int64_t num_pages = 0, num_wanted = 0;
   for (const auto& each : pages.subspan(row)) {
@@ -99,7 +99,7 @@ void DevicePageTable::SendFirst(Queue& queue) {
 }
 
 int64_t DevicePageTable::WriteRow(Queue& queue, size_t row,
-                                  std::span<const ExtentId> pages) {
+                                  std::span<const KvBlockId> pages) {
   Row& place = places_[row];
   uint32_t* known = EntriesOf(mirror_, place.first, place.room).As<uint32_t>();
   const auto differs = [&](int64_t i) {
@@ -113,11 +113,11 @@ int64_t DevicePageTable::WriteRow(Queue& queue, size_t row,
   const View from =
       EntriesOf(staging_[turn_], place.first + first, end - first);
   for (int64_t i = first; i < end; ++i) {
-    const uint32_t extent = pages[static_cast<size_t>(i)].value();
-    CHECK(extent < options_.num_extents || extent == kNotWhole,
-          "row={} page={} extent={} num_extents={}", row, i, extent,
-          options_.num_extents);
-    known[i] = from.As<uint32_t>()[i - first] = extent;
+    const uint32_t kv_block = pages[static_cast<size_t>(i)].value();
+    CHECK(kv_block < options_.num_kv_blocks || kv_block == kNotWhole,
+          "row={} page={} KV block={} num_kv_blocks={}", row, i, kv_block,
+          options_.num_kv_blocks);
+    known[i] = from.As<uint32_t>()[i - first] = kv_block;
   }
   place.num_known = std::max(place.num_known, end);
   backend_->Copy(queue, from,

@@ -12,9 +12,9 @@
 namespace winnow {
 
 struct DevicePageTableOptions {
-  int max_requests = 0;     // in one step
-  int64_t num_entries = 0;  // of all rows of a step
-  int64_t num_extents = 0;  // that there are
+  int max_requests = 0;       // in one step
+  int64_t num_entries = 0;    // of all rows of a step
+  int64_t num_kv_blocks = 0;  // that there are
 };
 
 // Owns the table on the device, one row a request of the step, as long as that
@@ -34,14 +34,15 @@ class DevicePageTable {
   // What one takes on the device.
   static size_t NumBytes(const DevicePageTableOptions& options);
 
-  // By request and page: extent, or kNotWhole. The same for the table's life.
+  // By request and page: KV block, or kNotWhole. The same for the table's life.
   const RowTable& rows() const { return rows_; }
 
   // Makes row i say pages[i], for steps that are enqueued later. Returns how
   // many entries it sent. REQUIRES: rows and entries for which there is
-  // room; extents below num_extents, or kNotWhole; what was enqueued up to the
-  // call before the last has passed, for its staging memory is used again.
-  int64_t Write(Queue& queue, std::span<const std::span<const ExtentId>> pages);
+  // room; KV blocks below num_kv_blocks, or kNotWhole; what was enqueued up to
+  // the call before the last has passed, for its staging memory is used again.
+  int64_t Write(Queue& queue,
+                std::span<const std::span<const KvBlockId>> pages);
 
   size_t num_bytes() const { return device_.num_bytes(); }
 
@@ -57,9 +58,9 @@ class DevicePageTable {
                   Buffer device, Buffer mirror);
   // Gives rows from `row` on other places, which hold nothing yet: all of them
   // where room would be lacking otherwise.
-  void PlaceRows(size_t row, std::span<const std::span<const ExtentId>> pages);
+  void PlaceRows(size_t row, std::span<const std::span<const KvBlockId>> pages);
   void SendFirst(Queue& queue);
-  int64_t WriteRow(Queue& queue, size_t row, std::span<const ExtentId> pages);
+  int64_t WriteRow(Queue& queue, size_t row, std::span<const KvBlockId> pages);
   // Of a buffer that is laid out as the table is: the rows' first entries, then
   // the entries.
   View EntriesOf(const Buffer& buffer, int64_t first, int64_t count) const;

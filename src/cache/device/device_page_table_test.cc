@@ -10,12 +10,12 @@
 namespace winnow {
 namespace {
 
-using Rows = std::vector<std::vector<ExtentId>>;
+using Rows = std::vector<std::vector<KvBlockId>>;
 
 class DevicePageTableTest : public ::testing::Test {
  protected:
   int64_t Write(DevicePageTable& table, const Rows& rows) {
-    std::vector<std::span<const ExtentId>> pages(rows.begin(), rows.end());
+    std::vector<std::span<const KvBlockId>> pages(rows.begin(), rows.end());
     return table.Write(*queue_, pages);
   }
   int64_t Write(const Rows& rows) { return Write(table_, rows); }
@@ -36,10 +36,10 @@ class DevicePageTableTest : public ::testing::Test {
   std::unique_ptr<Backend> backend_ = MakeCpuBackend({.num_threads = 1});
   std::unique_ptr<Queue> queue_ = backend_->MakeQueue();
   DevicePageTable table_ =
-      Table({.max_requests = 3, .num_entries = 300, .num_extents = 10});
+      Table({.max_requests = 3, .num_entries = 300, .num_kv_blocks = 10});
 };
 
-ExtentId E(uint32_t id) { return ExtentId(id); }
+KvBlockId E(uint32_t id) { return KvBlockId(id); }
 
 TEST_F(DevicePageTableTest, SendsOnlyWhatDiffers) {
   const Rows first = {{E(0), E(1), E(2)}, {E(0), E(5)}};
@@ -62,8 +62,8 @@ TEST_F(DevicePageTableTest, SendsOnlyWhatDiffers) {
 // A row that grows has room for it; when it has none, those behind it move.
 TEST_F(DevicePageTableTest, RowsGrowInPlaceForAWhile) {
   DevicePageTable table =
-      Table({.max_requests = 2, .num_entries = 1000, .num_extents = 10});
-  Rows rows = {std::vector<ExtentId>(40), std::vector<ExtentId>(9)};
+      Table({.max_requests = 2, .num_entries = 1000, .num_kv_blocks = 10});
+  Rows rows = {std::vector<KvBlockId>(40), std::vector<KvBlockId>(9)};
   EXPECT_EQ(Write(table, rows), 49);
   for (int i = 0; i < 74; ++i) {
     rows[0].push_back(E(3));
@@ -80,7 +80,7 @@ TEST_F(DevicePageTableTest, RowsGrowInPlaceForAWhile) {
 // Up to the last entry, whoever has them.
 TEST_F(DevicePageTableTest, RowsOfAnyRequestsInAnyOrder) {
   DevicePageTable table =
-      Table({.max_requests = 3, .num_entries = 24, .num_extents = 10});
+      Table({.max_requests = 3, .num_entries = 24, .num_kv_blocks = 10});
   std::mt19937_64 random(4);
   for (int step = 0; step < 2000; ++step) {
     Rows rows(random() % 4);
@@ -88,7 +88,7 @@ TEST_F(DevicePageTableTest, RowsOfAnyRequestsInAnyOrder) {
     for (auto& row : rows) {
       row.resize(random() % (num_left + 1));
       num_left -= row.size();
-      for (ExtentId& id : row) id = E(static_cast<uint32_t>(random() % 3));
+      for (KvBlockId& id : row) id = E(static_cast<uint32_t>(random() % 3));
     }
     Write(table, rows);
     ExpectSays(table, rows);
@@ -101,9 +101,9 @@ TEST_F(DevicePageTableTest, RowsOfAnyRequestsInAnyOrder) {
 TEST_F(DevicePageTableTest, RowsThatLackRoomSeldomMove) {
   constexpr int64_t kCapacity = 4000, kBegun = 900, kRows = 4;
   DevicePageTable table = Table(
-      {.max_requests = kRows, .num_entries = kCapacity, .num_extents = 10});
+      {.max_requests = kRows, .num_entries = kCapacity, .num_kv_blocks = 10});
   std::mt19937_64 random(5);
-  Rows rows(kRows, std::vector<ExtentId>(kBegun));
+  Rows rows(kRows, std::vector<KvBlockId>(kBegun));
   Write(table, rows);
   int64_t num_sent = 0;
   for (int64_t i = kRows * kBegun; i < kCapacity - 8; ++i) {
@@ -123,7 +123,7 @@ TEST_F(DevicePageTableTest, RequestsThatGrow) {
   for (int run = 0; run < 20; ++run) {
     const auto capacity = static_cast<int64_t>(300 + below(700));
     DevicePageTable table = Table(
-        {.max_requests = 5, .num_entries = capacity, .num_extents = 1 << 20});
+        {.max_requests = 5, .num_entries = capacity, .num_kv_blocks = 1 << 20});
     Rows rows;
     uint32_t next = 0;
     const auto num_used = [&rows] {
@@ -150,9 +150,10 @@ TEST_F(DevicePageTableTest, RequestsThatGrow) {
 }
 
 TEST_F(DevicePageTableTest, TooLargeATableNamesItsSize) {
-  const auto table = DevicePageTable::Create(
-      *backend_,
-      {.max_requests = 7, .num_entries = int64_t{1} << 60, .num_extents = 10});
+  const auto table =
+      DevicePageTable::Create(*backend_, {.max_requests = 7,
+                                          .num_entries = int64_t{1} << 60,
+                                          .num_kv_blocks = 10});
   ASSERT_FALSE(table.ok());
   EXPECT_NE(table.error().message.find(
                 "page tables of 7 requests, 1152921504606846976 pages in all"),
@@ -164,11 +165,12 @@ using DevicePageTableDeathTest = DevicePageTableTest;
 
 TEST_F(DevicePageTableDeathTest, ABugStopsTheProgram) {
   EXPECT_DEATH(Write(Rows(4)), "requests=4 max_requests=3");
-  EXPECT_DEATH(Write({{E(3), E(10)}}), "row=0 page=1 extent=10 num_extents=10");
+  EXPECT_DEATH(Write({{E(3), E(10)}}),
+               "row=0 page=1 KV block=10 num_kv_blocks=10");
   DevicePageTable table =
-      Table({.max_requests = 2, .num_entries = 10, .num_extents = 10});
+      Table({.max_requests = 2, .num_entries = 10, .num_kv_blocks = 10});
   EXPECT_DEATH(
-      Write(table, {std::vector<ExtentId>(4), std::vector<ExtentId>(7)}),
+      Write(table, {std::vector<KvBlockId>(4), std::vector<KvBlockId>(7)}),
       "pages=11 num_entries=10");
 }
 

@@ -73,11 +73,11 @@ SlotTablesBytes BytesOf(const SlotTablesOptions& options) {
           .frames = options.num_chunks * kChunkFrames * kWordBytes,
           .rows = RowsWords(options) * kWordBytes,
           .counts = int64_t{options.num_layers} * options.max_requests *
-                    kNumBringCounts * kWordBytes};
+                    kNumFetchCounts * kWordBytes};
 }
 
 Result<std::unique_ptr<SlotTables>> SlotTables::Create(
-    Backend& backend, const StripPool& device, const HostPool& host,
+    Backend& backend, const LayerBlockPool& device, const HostPool& host,
     const SlotTablesOptions& options) {
   CHECK(options.num_layers > 0 && options.num_kv_heads > 0 &&
             options.num_segments > 0 && options.num_chunks > 0 &&
@@ -97,17 +97,17 @@ Result<std::unique_ptr<SlotTables>> SlotTables::Create(
   }
   std::unique_ptr<SlotTables> tables(
       new SlotTables(backend, device, host, options));
-  CHECK(tables->NumPlaces() * host.extents_per_piece() <= kLingers &&
-            device.options().num_extents <= kLingers,
-        "places={} of {} extents num_extents={}", tables->NumPlaces(),
-        host.extents_per_piece(), device.options().num_extents);
+  CHECK(tables->NumPlaces() * host.kv_blocks_per_piece() <= kReclaimable &&
+            device.options().num_kv_blocks <= kReclaimable,
+        "places={} of {} KV blocks num_kv_blocks={}", tables->NumPlaces(),
+        host.kv_blocks_per_piece(), device.options().num_kv_blocks);
   RETURN_IF_ERROR(tables->Allocate());
   tables->FillPlaces();
   tables->MakeLayers();
   return tables;
 }
 
-SlotTables::SlotTables(Backend& backend, const StripPool& device,
+SlotTables::SlotTables(Backend& backend, const LayerBlockPool& device,
                        const HostPool& host, const SlotTablesOptions& options)
     : backend_(backend),
       device_(device),
@@ -156,7 +156,7 @@ void SlotTables::MakeLayers() {
   const int64_t requests = options_.max_requests;
   const int64_t a_chunk = int64_t{kChunkFrames} * pieces_;
   const int64_t a_segment = int64_t{kSegmentPages} * pieces_;
-  const int64_t strip_bytes = heads * options_.format.slice_bytes;
+  const int64_t layer_block_bytes = heads * options_.format.head_block_bytes;
   const auto numbers = [&](int number) {
     return rows_.At(static_cast<size_t>(number * requests * kWordBytes),
                     Dtype::kInt32, {requests});
@@ -187,15 +187,15 @@ void SlotTables::MakeLayers() {
     slots.ages =
         ages_.At(0, Dtype::kUInt8, {options_.num_chunks, heads, a_chunk});
     slots.max_frames = options_.max_frames;
-    slots.strips = device_.strips(0);
-    slots.strip_bytes = strip_bytes;
+    slots.layer_blocks = device_.layer_blocks(0);
+    slots.layer_block_bytes = layer_block_bytes;
     slots.host_memory = host_memory_.At(0, Dtype::kInt64, {NumPlaces()});
-    slots.host_extents_a_piece = host_.extents_per_piece();
-    slots.host_extent_bytes = host_.extent_bytes();
-    slots.host_layer_offset_bytes = layer * strip_bytes;
+    slots.host_kv_blocks_a_piece = host_.kv_blocks_per_piece();
+    slots.host_kv_block_bytes = host_.kv_block_bytes();
+    slots.host_layer_offset_bytes = layer * layer_block_bytes;
     counts_.push_back(counts_bytes_.At(
-        static_cast<size_t>(layer * requests * kNumBringCounts * 4),
-        Dtype::kUInt32, {requests, kNumBringCounts}));
+        static_cast<size_t>(layer * requests * kNumFetchCounts * 4),
+        Dtype::kUInt32, {requests, kNumFetchCounts}));
   }
 }
 
@@ -204,10 +204,10 @@ View SlotTables::WordsOf(const Buffer& buffer, int64_t first,
   return buffer.At(static_cast<size_t>(first * 4), Dtype::kUInt32, {count});
 }
 
-uint32_t SlotTables::StripNumber(uint32_t strip) const {
+uint32_t SlotTables::LayerBlockNumber(uint32_t layer_block) const {
   const auto layers = static_cast<uint32_t>(options_.num_layers);
-  return device_.StripNumber(static_cast<int>(strip % layers),
-                             ExtentId(strip / layers));
+  return device_.LayerBlockNumber(static_cast<int>(layer_block % layers),
+                                  KvBlockId(layer_block / layers));
 }
 
 // Numbers of requests, and rows behind these, one after another.
@@ -266,14 +266,14 @@ void SlotTables::WriteRequest(const SlotLedger& ledger,
   writer.Number(kFirstSegment, row) = writer.Add(segments);
   // Rows of far pages begin with the first of these.
   const auto far = std::ranges::find_if(
-      request.host_pages, [](ExtentId page) { return page != kNoExtent; });
+      request.host_pages, [](KvBlockId page) { return page != kNoKvBlock; });
   const int64_t first = far - request.host_pages.begin();
   const int64_t end = std::ssize(request.host_pages);
   const uint32_t on_host = writer.AddPages(first, end, [&](int64_t page) {
     return request.host_pages[static_cast<size_t>(page)].value();
   });
-  for (const LingeringPage& page : request.lingering) {
-    writer.At(on_host, page.page) = kLingers | page.extent.value();
+  for (const ReclaimablePage& page : request.reclaimable) {
+    writer.At(on_host, page.page) = kReclaimable | page.kv_block.value();
   }
   for (int layer = 0; layer < options_.num_layers; ++layer) {
     writer.Number(NumberOf(layer, kNumFrames), row) =
@@ -288,7 +288,7 @@ void SlotTables::WriteRequest(const SlotLedger& ledger,
     writer.Number(NumberOf(layer, kFirstFarPage), row) =
         writer.AddPages(first, end, [&](int64_t page) {
           const auto at = static_cast<size_t>(page) * num_near + i;
-          return FarNumber(layer, request.near_strips[at]);
+          return FarNumber(layer, request.near_layer_blocks[at]);
         });
   }
 }
@@ -326,7 +326,7 @@ void SlotTables::Clear(Queue& queue, const SlotLedger& ledger,
       const int64_t in_chunk = first % kChunkFrames;
       for (int frame = first; frame < end; ++frame) {
         mirror[chunk * kChunkFrames + frame % kChunkFrames] =
-            StripNumber(frames[static_cast<size_t>(frame)]);
+            LayerBlockNumber(frames[static_cast<size_t>(frame)]);
       }
       const int64_t at = chunk * kChunkFrames + in_chunk;
       backend_.Copy(queue, WordsOf(frames_mirror_, at, end - first),

@@ -10,14 +10,14 @@
 
 #include "backend/backend.h"
 #include "cache/host/host_pool.h"
-#include "cache/host/strip_pool.h"
-#include "kv/lingering_pages.h"
+#include "cache/host/layer_block_pool.h"
+#include "kv/reclaimable_pages.h"
 #include "kv/slot_ledger.h"
 
 namespace winnow {
 
 struct SlotTablesOptions {
-  SliceFormat format;  // with slot_tokens
+  HeadBlockFormat format;  // with slot_tokens
   int num_layers = 0;
   int num_kv_heads = 0;  // of this rank
   int64_t num_segments = 0;
@@ -38,7 +38,7 @@ struct SlotTablesBytes {
   int64_t ages = 0;
   int64_t frames = 0;
   int64_t rows = 0;    // which of these a step's requests have, and far pages
-  int64_t counts = 0;  // of Bring
+  int64_t counts = 0;  // of Fetch
 
   int64_t total() const {
     return entries + tags + ages + frames + rows + counts;
@@ -49,34 +49,34 @@ SlotTablesBytes BytesOf(const SlotTablesOptions& options);
 // One request of a step, as kv has it.
 struct SlotRequest {
   SequenceId sequence;  // open in the ledger; or not: all its pages are whole
-  std::span<const ExtentId> host_pages;  // by page; of whole ones anything
+  std::span<const KvBlockId> host_pages;  // by page; of whole ones anything
   // Layers that it reads whole: there its pages that are not whole lie in
-  // strips that it holds, as the ledger numbers them. By page, for each of
-  // these layers; of whole pages anything.
+  // layer blocks that it holds, as the ledger numbers them. By page, for each
+  // of these layers; of whole pages anything.
   std::span<const int> near_layers = {};
-  std::span<const uint32_t> near_strips = {};
+  std::span<const uint32_t> near_layer_blocks = {};
   // Of the pages that are not whole, those that lie on the device yet.
-  std::span<const LingeringPage> lingering = {};
+  std::span<const ReclaimablePage> reclaimable = {};
 };
 
-// A page's strip of one layer, to a strip of the ledger's: from the host, or
-// from the extent of the device in which it lingers.
+// A page's layer block of one layer, to a layer block of the ledger's: from the
+// host, or from the KV block of the device in which it stays reclaimable.
 struct NearCopy {
-  ExtentId host;
+  KvBlockId host;
   int layer = 0;
-  uint32_t strip = 0;
-  ExtentId lingering = kNoExtent;
+  uint32_t layer_block = 0;
+  KvBlockId reclaimable = kNoKvBlock;
 };
 
 // Owns entries, tags, ages and the rows of a step's requests; the slots' bytes
-// are strips of the device's pool. Carries out what a SlotLedger decides, as
-// edits in the order of one queue. Used by the engine's thread alone; nothing
-// is allocated after Create.
+// are layer blocks of the device's pool. Carries out what a SlotLedger decides,
+// as edits in the order of one queue. Used by the engine's thread alone;
+// nothing is allocated after Create.
 //
 // A layer's table says of each page that is not whole where it lies, by numbers
-// of extents on the host. Numbers behind these stand for strips of the device's
-// pool, so a kernel reads a layer that is near from where any other's lies; and
-// with kLingers they are extents of that pool.
+// of KV blocks on the host. Numbers behind these stand for layer blocks of the
+// device's pool, so a kernel reads a layer that is near from where any other's
+// lies; and with kReclaimable they are KV blocks of that pool.
 //
 // Of a sequence that is closed nothing is cleared: its frames are when they
 // come to another. But a page whose tokens are written anew (rolled back) must
@@ -86,12 +86,12 @@ class SlotTables {
   // REQUIRES: sizes are positive; all outlive the tables. Fails where memory
   // does not suffice.
   static Result<std::unique_ptr<SlotTables>> Create(
-      Backend& backend, const StripPool& device, const HostPool& host,
+      Backend& backend, const LayerBlockPool& device, const HostPool& host,
       const SlotTablesOptions& options);
 
   // One a layer, the same for the tables' life.
   std::span<const SlotTable> layers() const { return layers_; }
-  // What Bring counts, by layer: u32 [max_requests, kNumBringCounts], zeros
+  // What Fetch counts, by layer: u32 [max_requests, kNumFetchCounts], zeros
   // after WriteRows.
   std::span<const View> counts() const { return counts_; }
   // The same of all, as bytes.
@@ -101,9 +101,9 @@ class SlotTables {
   }
 
   // Row i is requests[i] from here on: what is sent grows with what they have.
-  // REQUIRES: there is room for their pages; pages linger until the step has
-  // been enqueued; what was enqueued up to the call before the last has passed,
-  // for its staging memory is used again.
+  // REQUIRES: there is room for their pages; pages stay reclaimable until the
+  // step has been enqueued; what was enqueued up to the call before the last
+  // has passed, for its staging memory is used again.
   void WriteRows(Queue& queue, const SlotLedger& ledger,
                  std::span<const SlotRequest> requests);
   // Frames that were added hold nothing. Before the next WriteRows that names
@@ -111,16 +111,16 @@ class SlotTables {
   void Clear(Queue& queue, const SlotLedger& ledger,
              std::span<const AddedFrames> added);
 
-  // Pages come to strips that their sequence holds. REQUIRES: the host has
-  // them, or will have by what was enqueued before.
+  // Pages come to layer blocks that their sequence holds. REQUIRES: the host
+  // has them, or will have by what was enqueued before.
   void CopyNear(Queue& queue, std::span<const NearCopy> copies) const;
 
   // On the device, in all.
   size_t num_bytes() const;
 
  private:
-  SlotTables(Backend& backend, const StripPool& device, const HostPool& host,
-             const SlotTablesOptions& options);
+  SlotTables(Backend& backend, const LayerBlockPool& device,
+             const HostPool& host, const SlotTablesOptions& options);
   class RowWriter;
 
   Status Allocate();
@@ -128,16 +128,17 @@ class SlotTables {
   void WriteRequest(const SlotLedger& ledger, const SlotRequest& request,
                     size_t row, RowWriter& writer) const;
   void FillPlaces();
-  // Of addresses that stand for strips, a run for each strip of an extent.
+  // Of addresses that stand for layer blocks, a run for each layer block of a
+  // KV block.
   int64_t PlacesAStrip() const;
   int64_t NumPlaces() const;
-  uint32_t StripNumber(uint32_t strip) const;
-  // What stands for a strip, in place of an extent's number, in `layer`.
-  uint32_t FarNumber(int layer, uint32_t strip) const;
+  uint32_t LayerBlockNumber(uint32_t layer_block) const;
+  // What stands for a layer block, in place of a KV block's number, in `layer`.
+  uint32_t FarNumber(int layer, uint32_t layer_block) const;
   View WordsOf(const Buffer& buffer, int64_t first, int64_t count) const;
 
   Backend& backend_;
-  const StripPool& device_;
+  const LayerBlockPool& device_;
   const HostPool& host_;
   const SlotTablesOptions options_;
   const int pieces_;  // a page

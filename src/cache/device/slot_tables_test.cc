@@ -1,4 +1,4 @@
-// A ledger's decisions, carried out, and Bring's work through them: whatever
+// A ledger's decisions, carried out, and Fetch's work through them: whatever
 // sequences come and go, a slot holds what its tag says, of its own sequence.
 #include "cache/device/slot_tables.h"
 
@@ -18,31 +18,31 @@ namespace winnow {
 namespace {
 
 constexpr int kPages = 90, kHostPages = 400;
-constexpr int kDeviceExtents = 80, kRequests = 3;
+constexpr int kDeviceKvBlocks = 80, kRequests = 3;
 
 class SlotTablesTest : public ::testing::TestWithParam<
                            std::tuple<PoolLayout, int /*slot_tokens*/>> {
  protected:
   void SetUp() override {
-    format_ = MakeSliceFormat(Dtype::kFloat32, 4, 8);
+    format_ = MakeHeadBlockFormat(Dtype::kFloat32, 4, 8);
     format_.slot_tokens = std::get<1>(GetParam());
     pieces_ = PiecesAPage(format_);
     auto pool =
-        StripPool::Create(*backend_, {.format = format_,
-                                      .num_layers = kNumLayers,
-                                      .num_kv_heads = kNumHeads,
-                                      .num_extents = kDeviceExtents,
-                                      .layout = std::get<0>(GetParam())});
+        LayerBlockPool::Create(*backend_, {.format = format_,
+                                           .num_layers = kNumLayers,
+                                           .num_kv_heads = kNumHeads,
+                                           .num_kv_blocks = kDeviceKvBlocks,
+                                           .layout = std::get<0>(GetParam())});
     ASSERT_TRUE(pool.ok());
     pool_.emplace(std::move(pool).value());
-    const int64_t extent_bytes = ExtentBytes(format_, kNumLayers, kNumHeads);
+    const int64_t kv_block_bytes = KvBlockBytes(format_, kNumLayers, kNumHeads);
     auto host = HostPool::Create(
         *backend_, *pool_,
-        {.num_extents = kHostPages, .max_piece_bytes = 7 * extent_bytes});
+        {.num_kv_blocks = kHostPages, .max_piece_bytes = 7 * kv_block_bytes});
     ASSERT_TRUE(host.ok());
     host_ = std::move(host).value();
     for (uint32_t page = 0; page < kHostPages; ++page) {
-      const View bytes = host_->Extent(ExtentId(page));
+      const View bytes = host_->KvBlock(KvBlockId(page));
       auto* numbers = reinterpret_cast<float*>(bytes.data);
       for (int64_t i = 0; i < bytes.dim(0) / 4; ++i) {
         numbers[i] = static_cast<float>(page * 100000 + i % 90000);
@@ -64,10 +64,11 @@ class SlotTablesTest : public ::testing::TestWithParam<
   }
 
   // What the host has of a piece: keys, then values.
-  std::vector<float> Piece(ExtentId page, int layer, int head,
+  std::vector<float> Piece(KvBlockId page, int layer, int head,
                            int index) const {
-    const std::byte* slice = host_->Extent(page).data +
-                             (layer * kNumHeads + head) * format_.slice_bytes;
+    const std::byte* slice =
+        host_->KvBlock(page).data +
+        (layer * kNumHeads + head) * format_.head_block_bytes;
     return NumbersAt(slice, index);
   }
   std::vector<float> NumbersAt(const std::byte* slice, int index) const {
@@ -82,16 +83,16 @@ class SlotTablesTest : public ::testing::TestWithParam<
   // Of slot `slot` of frame after frame.
   std::vector<float> Slot(SequenceId sequence, int layer, int head,
                           int slot) const {
-    const uint32_t strip =
+    const uint32_t layer_block =
         ledger_.frames(sequence, layer)[static_cast<size_t>(slot / pieces_)];
-    return NumbersAt(pool_->Slice(static_cast<int>(strip % kNumLayers),
-                                  ExtentId(strip / kNumLayers), head),
+    return NumbersAt(pool_->Slice(static_cast<int>(layer_block % kNumLayers),
+                                  KvBlockId(layer_block / kNumLayers), head),
                      slot % pieces_);
   }
 
   // Whole pages are none. Brings everything for one row a request; returns the
   // counts by layer and request.
-  void Bring(std::span<const SlotRequest> requests) {
+  void Fetch(std::span<const SlotRequest> requests) {
     tables_->Clear(*queue_, ledger_, ledger_.TakeAdded());
     tables_->WriteRows(*queue_, ledger_, requests);
     std::vector<int32_t> row, first, position, ones, zeros;
@@ -110,7 +111,7 @@ class SlotTablesTest : public ::testing::TestWithParam<
     step.first_row = MakeView(first.data(), Dtype::kInt32, {count});
     step.first_position = MakeView(position.data(), Dtype::kInt32, {count});
     step.num_tokens = MakeView(ones.data(), Dtype::kInt32, {count});
-    step.num_prompt_rows = MakeView(zeros.data(), Dtype::kInt32, {count});
+    step.num_prefill_rows = MakeView(zeros.data(), Dtype::kInt32, {count});
     std::vector<int32_t> first_page;
     for (int64_t r = 0; r < count; ++r) {
       first_page.push_back(static_cast<int32_t>(r * kPages));
@@ -122,21 +123,21 @@ class SlotTablesTest : public ::testing::TestWithParam<
       LayerCache cache;
       cache.format = format_;
       cache.num_kv_heads = kNumHeads;
-      cache.strips = pool_->strips(layer);
-      cache.extent_stride_bytes = pool_->extent_stride_bytes();
+      cache.layer_blocks = pool_->layer_blocks(layer);
+      cache.kv_block_stride_bytes = pool_->kv_block_stride_bytes();
       cache.max_pages = kPages;
       cache.page_table = {
           .first = MakeView(first_page.data(), Dtype::kInt32, {count}),
           .entries = MakeView(page_table.data(), Dtype::kUInt32,
                               {std::ssize(page_table)})};
-      BringArgs args;
+      FetchArgs args;
       args.slots = &tables_->layers()[static_cast<size_t>(layer)];
       args.counts = tables_->counts()[static_cast<size_t>(layer)];
-      backend_->Bring(*queue_, step, args, cache);
+      backend_->Fetch(*queue_, step, args, cache);
     }
   }
   // Everything is picked, so each slot for which there is a piece holds one;
-  // the next Bring finds as many.
+  // the next Fetch finds as many.
   void ExpectSlots(const SlotRequest& request, int row, bool is_second) {
     for (int layer = 0; layer < kNumLayers; ++layer) {
       const SlotTable& slots = tables_->layers()[static_cast<size_t>(layer)];
@@ -172,19 +173,19 @@ class SlotTablesTest : public ::testing::TestWithParam<
       }
     }
   }
-  uint32_t Count(int layer, int request, BringCount what) const {
+  uint32_t Count(int layer, int request, FetchCount what) const {
     return tables_->counts()[static_cast<size_t>(layer)].Row<uint32_t>(
         request)[what];
   }
 
   // What lies on the host does so on the device, and nobody may read it on the
   // host then.
-  void Linger(ExtentId on_host, ExtentId extent) {
-    const View host = host_->Extent(on_host);
+  void Linger(KvBlockId on_host, KvBlockId kv_block) {
+    const View host = host_->KvBlock(on_host);
     for (int layer = 0; layer < kNumLayers; ++layer) {
-      std::memcpy(pool_->Slice(layer, extent, 0),
-                  host.data + layer * pool_->strip_bytes(),
-                  static_cast<size_t>(pool_->strip_bytes()));
+      std::memcpy(pool_->Slice(layer, kv_block, 0),
+                  host.data + layer * pool_->layer_block_bytes(),
+                  static_cast<size_t>(pool_->layer_block_bytes()));
     }
     std::memset(host.data, 0x7f, static_cast<size_t>(host.dim(0)));
   }
@@ -192,19 +193,21 @@ class SlotTablesTest : public ::testing::TestWithParam<
   // Where a kernel finds a page that is not whole, and no slot has it.
   const std::byte* FarPlace(int layer, int request, int page) const {
     const SlotTable& slots = tables_->layers()[static_cast<size_t>(layer)];
-    const int64_t extent = slots.host_pages.At(request, page);
+    const int64_t kv_block = slots.host_pages.At(request, page);
     const int64_t memory =
-        slots.host_memory.As<int64_t>()[extent / slots.host_extents_a_piece];
+        slots.host_memory
+            .As<int64_t>()[kv_block / slots.host_kv_blocks_a_piece];
     return reinterpret_cast<const std::byte*>(
-        memory + extent % slots.host_extents_a_piece * slots.host_extent_bytes +
+        memory +
+        kv_block % slots.host_kv_blocks_a_piece * slots.host_kv_block_bytes +
         slots.host_layer_offset_bytes);
   }
 
   std::unique_ptr<Backend> backend_ = MakeCpuBackend({.num_threads = 1});
   std::unique_ptr<Queue> queue_ = backend_->MakeQueue();
-  SliceFormat format_;
+  HeadBlockFormat format_;
   int pieces_ = 1;
-  std::optional<StripPool> pool_;
+  std::optional<LayerBlockPool> pool_;
   std::unique_ptr<HostPool> host_;
   SlotLedger ledger_{{.num_layers = kNumLayers,
                       .num_segments = 8,
@@ -216,11 +219,11 @@ class SlotTablesTest : public ::testing::TestWithParam<
 TEST_P(SlotTablesTest, SlotsHoldTheirOwnSequence) {
   std::mt19937 random(5);
   const auto below = [&](int end) { return static_cast<int>(random() % end); };
-  for (uint32_t extent = 0; extent < kDeviceExtents; ++extent) {
-    ledger_.Split(ExtentId(extent));
+  for (uint32_t kv_block = 0; kv_block < kDeviceKvBlocks; ++kv_block) {
+    ledger_.Split(KvBlockId(kv_block));
   }
   struct Opened {
-    std::vector<ExtentId> pages;
+    std::vector<KvBlockId> pages;
     std::vector<int> frames = std::vector<int>(kNumLayers);
   };
   std::map<SequenceId, Opened> open;
@@ -232,7 +235,7 @@ TEST_P(SlotTablesTest, SlotsHoldTheirOwnSequence) {
       const int num_pages = 1 + below(kPages);
       for (int page = 0; page < num_pages; ++page) {
         opened.pages.push_back(
-            ExtentId(static_cast<uint32_t>(below(kHostPages))));
+            KvBlockId(static_cast<uint32_t>(below(kHostPages))));
       }
       ASSERT_TRUE(ledger_.Cover(id, 0, num_pages));
     } else if (!open.empty() && below(4) == 0) {
@@ -251,7 +254,7 @@ TEST_P(SlotTablesTest, SlotsHoldTheirOwnSequence) {
       requests.push_back({id, opened.pages});
     }
     for (int again = 0; again < 2; ++again) {
-      Bring(requests);
+      Fetch(requests);
       for (size_t r = 0; r < requests.size(); ++r) {
         ExpectSlots(requests[r], static_cast<int>(r), again > 0);
       }
@@ -266,13 +269,13 @@ TEST_P(SlotTablesTest, SlotsHoldTheirOwnSequence) {
 
 TEST_P(SlotTablesTest, RowsStandOneBehindTheOther) {
   const SequenceId first(1), second(2);
-  const std::vector<ExtentId> early = {ExtentId(7), ExtentId(9)};
-  const std::vector<ExtentId> late = {kNoExtent, kNoExtent, kNoExtent,
-                                      ExtentId(5), ExtentId(6)};
+  const std::vector<KvBlockId> early = {KvBlockId(7), KvBlockId(9)};
+  const std::vector<KvBlockId> late = {kNoKvBlock, kNoKvBlock, kNoKvBlock,
+                                       KvBlockId(5), KvBlockId(6)};
   ledger_.Open(first);
   ledger_.Open(second);
   ASSERT_TRUE(ledger_.Cover(first, 0, 2) && ledger_.Cover(second, 3, 5));
-  ledger_.Split(ExtentId(0));
+  ledger_.Split(KvBlockId(0));
   ASSERT_TRUE(ledger_.Resize(first, std::array{0, 1, 0}));
   ASSERT_TRUE(ledger_.Resize(second, std::array{1, 0, 0}));
   const std::vector<SlotRequest> requests = {
@@ -300,31 +303,31 @@ TEST_P(SlotTablesTest, ARequestThatIsWholeHasNothing) {
   EXPECT_EQ(tables_->layers()[2].num_frames.As<int32_t>()[0], 0);
 }
 
-// Every strip of the pool in turn, of either request, in each layer: beside
-// one whose pages lie on the host.
+// Every layer block of the pool in turn, of either request, in each layer:
+// beside one whose pages lie on the host.
 TEST_P(SlotTablesTest, AStripStandsForAPageWhereALayerIsNear) {
   const SequenceId near(1), far(2);
-  const std::vector<ExtentId> hosts = {kNoExtent, ExtentId(399), ExtentId(4),
-                                       ExtentId(17)};
+  const std::vector<KvBlockId> hosts = {kNoKvBlock, KvBlockId(399),
+                                        KvBlockId(4), KvBlockId(17)};
   const std::vector<int> near_layers = {0, 2};
-  for (uint32_t extent = 0; extent < kDeviceExtents; ++extent) {
-    ledger_.Split(ExtentId(extent));
+  for (uint32_t kv_block = 0; kv_block < kDeviceKvBlocks; ++kv_block) {
+    ledger_.Split(KvBlockId(kv_block));
   }
   for (const SequenceId id : {near, far}) {
     ledger_.Open(id);
     ASSERT_TRUE(ledger_.Cover(id, 1, 4));
   }
-  ASSERT_TRUE(ledger_.Hold(near, kDeviceExtents * kNumLayers));
+  ASSERT_TRUE(ledger_.Hold(near, kDeviceKvBlocks * kNumLayers));
   const std::span<const uint32_t> held = ledger_.held(near);
   for (size_t first = 0; first + 6 <= held.size(); first += 6) {
-    std::vector<uint32_t> strips(2, 0);  // of the page that is whole
+    std::vector<uint32_t> layer_blocks(2, 0);  // of the page that is whole
     const auto own = held.subspan(first, 6);
-    strips.insert(strips.end(), own.begin(), own.end());
+    layer_blocks.insert(layer_blocks.end(), own.begin(), own.end());
     std::vector<NearCopy> copies;
-    for (size_t i = 2; i < strips.size(); ++i) {
+    for (size_t i = 2; i < layer_blocks.size(); ++i) {
       copies.push_back({.host = hosts[i / 2],
                         .layer = near_layers[i % 2],
-                        .strip = strips[i]});
+                        .layer_block = layer_blocks[i]});
     }
     tables_->CopyNear(*queue_, copies);
     const std::vector<SlotRequest> requests = {
@@ -332,87 +335,87 @@ TEST_P(SlotTablesTest, AStripStandsForAPageWhereALayerIsNear) {
         {.sequence = near,
          .host_pages = hosts,
          .near_layers = near_layers,
-         .near_strips = strips}};
+         .near_layer_blocks = layer_blocks}};
     tables_->WriteRows(*queue_, ledger_, requests);
     for (int layer = 0; layer < kNumLayers; ++layer) {
       for (int page = 1; page < 4; ++page) {
         const auto i = static_cast<size_t>(page) * 2 + (layer == 2 ? 1 : 0);
         const std::byte* on_host =
-            host_->Extent(hosts[static_cast<size_t>(page)]).data +
-            layer * pool_->strip_bytes();
+            host_->KvBlock(hosts[static_cast<size_t>(page)]).data +
+            layer * pool_->layer_block_bytes();
         const std::byte* place =
-            pool_->Slice(static_cast<int>(strips[i] % kNumLayers),
-                         ExtentId(strips[i] / kNumLayers), 0);
+            pool_->Slice(static_cast<int>(layer_blocks[i] % kNumLayers),
+                         KvBlockId(layer_blocks[i] / kNumLayers), 0);
         EXPECT_EQ(FarPlace(layer, 0, page), on_host);
         EXPECT_EQ(FarPlace(layer, 1, page), layer == 1 ? on_host : place);
         EXPECT_EQ(std::memcmp(FarPlace(layer, 1, page), on_host,
-                              static_cast<size_t>(pool_->strip_bytes())),
+                              static_cast<size_t>(pool_->layer_block_bytes())),
                   0);
       }
     }
-    ASSERT_FALSE(HasFailure()) << "strips from " << first;
+    ASSERT_FALSE(HasFailure()) << "layer blocks from " << first;
   }
   ledger_.Close(near);
   ledger_.Close(far);
 }
 
-// A page that lingers is fetched from there, in each layer but those that are
-// near, and so are its strips of these.
+// A page that stays reclaimable is fetched from there, in each layer but those
+// that are near, and so are its layer blocks of these.
 TEST_P(SlotTablesTest, APageThatLingersComesFromTheDevice) {
   const SequenceId id(1);
-  const std::vector<ExtentId> hosts = {ExtentId(2), ExtentId(8), ExtentId(4),
-                                       ExtentId(17)};
-  const std::vector<LingeringPage> lingering = {{3, ExtentId(79)},
-                                                {1, ExtentId(60)}};
-  for (const auto& [page, extent] : lingering) {
-    Linger(hosts[static_cast<size_t>(page)], extent);
+  const std::vector<KvBlockId> hosts = {KvBlockId(2), KvBlockId(8),
+                                        KvBlockId(4), KvBlockId(17)};
+  const std::vector<ReclaimablePage> reclaimable = {{3, KvBlockId(79)},
+                                                    {1, KvBlockId(60)}};
+  for (const auto& [page, kv_block] : reclaimable) {
+    Linger(hosts[static_cast<size_t>(page)], kv_block);
   }
-  for (uint32_t extent = 0; extent < 9; ++extent) {
-    ledger_.Split(ExtentId(extent));
+  for (uint32_t kv_block = 0; kv_block < 9; ++kv_block) {
+    ledger_.Split(KvBlockId(kv_block));
   }
   ledger_.Open(id);
   ASSERT_TRUE(ledger_.Cover(id, 0, 4));
   ASSERT_TRUE(ledger_.Resize(id, std::array{0, 4, 3}));
   ASSERT_TRUE(ledger_.Hold(id, 4));
   const std::vector<int> near_layers = {0};
-  const std::vector<uint32_t> strips(ledger_.held(id).begin(),
-                                     ledger_.held(id).end());
+  const std::vector<uint32_t> layer_blocks(ledger_.held(id).begin(),
+                                           ledger_.held(id).end());
   const SlotRequest request = {.sequence = id,
                                .host_pages = hosts,
                                .near_layers = near_layers,
-                               .near_strips = strips,
-                               .lingering = lingering};
+                               .near_layer_blocks = layer_blocks,
+                               .reclaimable = reclaimable};
   std::vector<NearCopy> copies;
-  for (const auto& [page, extent] : lingering) {
+  for (const auto& [page, kv_block] : reclaimable) {
     copies.push_back({.host = hosts[static_cast<size_t>(page)],
                       .layer = 0,
-                      .strip = strips[static_cast<size_t>(page)],
-                      .lingering = extent});
+                      .layer_block = layer_blocks[static_cast<size_t>(page)],
+                      .reclaimable = kv_block});
   }
   tables_->CopyNear(*queue_, copies);
-  Bring(std::array{request});
-  for (const auto& [page, extent] : lingering) {
+  Fetch(std::array{request});
+  for (const auto& [page, kv_block] : reclaimable) {
     for (const int layer : {1, 2}) {
       const SlotTable& slots = tables_->layers()[static_cast<size_t>(layer)];
-      EXPECT_EQ(slots.host_pages.At(0, page), kLingers | extent.value());
+      EXPECT_EQ(slots.host_pages.At(0, page), kReclaimable | kv_block.value());
     }
     EXPECT_EQ(std::memcmp(FarPlace(0, 0, static_cast<int>(page)),
-                          pool_->Slice(0, extent, 0),
-                          static_cast<size_t>(pool_->strip_bytes())),
+                          pool_->Slice(0, kv_block, 0),
+                          static_cast<size_t>(pool_->layer_block_bytes())),
               0);
   }
   EXPECT_EQ(tables_->layers()[1].host_pages.At(0, 2), 4u);
   // Everything is picked, pages in their order.
   for (const int layer : {1, 2}) {
-    EXPECT_EQ(Count(layer, 0, kLingeringCount), 2 * pieces_ * kNumHeads);
+    EXPECT_EQ(Count(layer, 0, kReclaimableCount), 2 * pieces_ * kNumHeads);
     EXPECT_EQ(Count(layer, 0, kMissesCount), 4 * pieces_ * kNumHeads);
   }
   for (int head = 0; head < kNumHeads; ++head) {
     for (int index = 0; index < pieces_; ++index) {
-      for (const auto& [page, extent] : lingering) {
+      for (const auto& [page, kv_block] : reclaimable) {
         const int slot = static_cast<int>(page) * pieces_ + index;
         EXPECT_EQ(Slot(id, 1, head, slot),
-                  NumbersAt(pool_->Slice(1, extent, head), index));
+                  NumbersAt(pool_->Slice(1, kv_block, head), index));
       }
     }
   }
@@ -422,7 +425,7 @@ TEST_P(SlotTablesTest, APageThatLingersComesFromTheDevice) {
 INSTANTIATE_TEST_SUITE_P(
     Layouts, SlotTablesTest,
     ::testing::Combine(::testing::Values(PoolLayout::kLayerMajor,
-                                         PoolLayout::kExtentMajor),
+                                         PoolLayout::kKvBlockMajor),
                        ::testing::Values(8, 32)));
 
 }  // namespace

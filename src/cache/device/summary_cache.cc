@@ -11,7 +11,7 @@ namespace {
 DevicePageTableOptions TableOf(const SummaryCacheOptions& options) {
   return {.max_requests = options.max_requests,
           .num_entries = options.num_table_entries,
-          .num_extents = options.num_segments};
+          .num_kv_blocks = options.num_segments};
 }
 
 int64_t SegmentBytes(const SummaryCacheOptions& options) {
@@ -62,17 +62,17 @@ SummaryCache::SummaryCache(Backend& backend, const SummaryCacheOptions& options,
 }
 
 void SummaryCache::WriteTables(
-    Queue& queue, std::span<const std::span<const ExtentId>> segments) {
+    Queue& queue, std::span<const std::span<const KvBlockId>> segments) {
   table_.Write(queue, segments);
 }
 
-View SummaryCache::Segment(ExtentId segment) const {
+View SummaryCache::Segment(KvBlockId segment) const {
   return pool_.At(static_cast<size_t>(segment.value() * segment_bytes_),
                   Dtype::kUInt8, {segment_bytes_});
 }
 
-void SummaryCache::Apply(Queue& queue, std::span<const ExtentCopy> copies) {
-  for (const ExtentCopy& copy : copies) {
+void SummaryCache::Apply(Queue& queue, std::span<const KvBlockCopy> copies) {
+  for (const KvBlockCopy& copy : copies) {
     backend_.Copy(queue, Segment(copy.from), Segment(copy.to));
   }
 }

@@ -30,7 +30,7 @@ struct SummaryCacheBytes {
 SummaryCacheBytes BytesOf(const SummaryCacheOptions& options);
 
 // Owns the summaries' bytes, segment-major: a segment's layers and heads stand
-// together, so that a copy of it is one copy. Segments are to it what extents
+// together, so that a copy of it is one copy. Segments are to it what KV blocks
 // are to a DeviceCache; which sequence has which is kv's to say. Used by the
 // engine's thread alone; nothing is allocated after Create.
 class SummaryCache {
@@ -46,14 +46,14 @@ class SummaryCache {
   // Row i of the table is segments[i] from here on: of the i-th request of the
   // step. REQUIRES: as DevicePageTable::Write.
   void WriteTables(Queue& queue,
-                   std::span<const std::span<const ExtentId>> segments);
+                   std::span<const std::span<const KvBlockId>> segments);
   // Copies whole segments, before the step that writes into the copies.
-  void Apply(Queue& queue, std::span<const ExtentCopy> copies);
+  void Apply(Queue& queue, std::span<const KvBlockCopy> copies);
 
  private:
   SummaryCache(Backend& backend, const SummaryCacheOptions& options,
                Buffer pool, DevicePageTable table);
-  View Segment(ExtentId segment) const;
+  View Segment(KvBlockId segment) const;
 
   Backend& backend_;
   int64_t segment_bytes_;

@@ -55,9 +55,10 @@ class SummaryCacheTest : public ::testing::Test {
 };
 
 TEST_F(SummaryCacheTest, RowsHaveTheirOwnBytes) {
-  const std::array<ExtentId, 2> of_first = {ExtentId(3), ExtentId(0)};
-  const std::array<ExtentId, 2> of_second = {ExtentId(1), ExtentId(4)};
-  const std::array<std::span<const ExtentId>, 2> tables = {of_first, of_second};
+  const std::array<KvBlockId, 2> of_first = {KvBlockId(3), KvBlockId(0)};
+  const std::array<KvBlockId, 2> of_second = {KvBlockId(1), KvBlockId(4)};
+  const std::array<std::span<const KvBlockId>, 2> tables = {of_first,
+                                                            of_second};
   cache_->WriteTables(*queue_, tables);
   for (const int request : {0, 1}) {
     ForEachNumber(request, [&](float& x, int index) {
@@ -72,12 +73,13 @@ TEST_F(SummaryCacheTest, RowsHaveTheirOwnBytes) {
 }
 
 TEST_F(SummaryCacheTest, CopiesCarryAllOfASegment) {
-  const std::array<ExtentId, 2> original = {ExtentId(3), ExtentId(0)};
-  const std::array<ExtentId, 2> copied = {ExtentId(3), ExtentId(2)};
-  const std::array<std::span<const ExtentId>, 2> tables = {original, copied};
+  const std::array<KvBlockId, 2> original = {KvBlockId(3), KvBlockId(0)};
+  const std::array<KvBlockId, 2> copied = {KvBlockId(3), KvBlockId(2)};
+  const std::array<std::span<const KvBlockId>, 2> tables = {original, copied};
   cache_->WriteTables(*queue_, tables);
   ForEachNumber(0, [](float& x, int index) { x = static_cast<float>(index); });
-  const std::array<ExtentCopy, 1> copies = {{{ExtentId(0), ExtentId(2), 1000}}};
+  const std::array<KvBlockCopy, 1> copies = {
+      {{KvBlockId(0), KvBlockId(2), 1000}}};
   cache_->Apply(*queue_, copies);
   ForEachNumber(
       1, [](float& x, int index) { ASSERT_EQ(x, static_cast<float>(index)); });

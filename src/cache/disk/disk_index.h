@@ -44,7 +44,7 @@ struct DiskPlacement {
 // was used longest ago is overwritten first. What BrokenInvariants lists holds
 // after every call.
 //
-// (PrefixIndex, with slots for extents, was the road not taken: it is put
+// (PrefixIndex, with slots for KV blocks, was the road not taken: it is put
 // together from paths, knows no piece that is half there, and cannot lose one
 // from its middle, which is what a damaged piece means.)
 class DiskIndex {

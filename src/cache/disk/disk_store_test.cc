@@ -97,7 +97,7 @@ TEST_F(DiskStoreTest, BringsBackWhatItWasGiven) {
   EXPECT_EQ(store_->counts().num_read, 2);
 }
 
-TEST_F(DiskStoreTest, BringsItAnywhere) {
+TEST_F(DiskStoreTest, FetchsItAnywhere) {
   Reopen();
   Write(Text({1, 2}));
   for (const int64_t skew : {1, 64, 512, 4095}) {

@@ -11,7 +11,7 @@ namespace winnow {
 inline constexpr int kNumLayers = 3, kNumHeads = 2;
 // Of float32.
 inline constexpr int kKDim = 4, kVDim = 8;
-inline constexpr int64_t kSliceBytes = kPageTokens * (kKDim + kVDim) * 4;
+inline constexpr int64_t kHeadBlockBytes = kPageTokens * (kKDim + kVDim) * 4;
 
 }  // namespace winnow
 

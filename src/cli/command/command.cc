@@ -1,5 +1,7 @@
 #include "cli/command/command.h"
 
+#include <fmt/core.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
@@ -58,11 +60,13 @@ Command::Command(CLI::App* app) : app_(app) {}
 Command::~Command() = default;
 
 Command& Command::AddCommand(const std::string& name,
-                             const std::string& description) {
+                             const std::string& description,
+                             const std::string& former_name) {
   CLI::App* app = app_->add_subcommand(name, description);
   app->footer("");
   app_->require_subcommand(1);
   commands_.push_back(std::unique_ptr<Command>(new Command(app)));
+  commands_.back()->former_name_ = former_name;
   return *commands_.back();
 }
 
@@ -105,12 +109,20 @@ const Command* Command::Below(const Words& words, size_t first) const {
   if (first >= words.size()) return nullptr;
   for (const auto& command : commands_) {
     if (command->app_->get_name() == words[first]) return command.get();
+    if (!words[first].empty() && command->former_name_ == words[first]) {
+      return command.get();
+    }
   }
   return nullptr;
 }
 
 void Command::SpellOut(Words& words, size_t first) const {
   if (const Command* below = Below(words, first)) {
+    const std::string name = below->app_->get_name();
+    if (words[first] != name) {
+      fmt::print(stderr, "winnow: {} is called {} now\n", words[first], name);
+      words[first] = name;
+    }
     return below->SpellOut(words, first + 1);
   }
   for (const Taken& taken : flags_) {

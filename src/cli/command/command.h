@@ -52,8 +52,10 @@ class Command {
   Command& operator=(const Command&) = delete;
 
   // A command below this one, which must then be given one. Lives as long as
-  // this.
-  Command& AddCommand(const std::string& name, const std::string& description);
+  // this. `former_name`, where there is one, is taken for a release more, with
+  // a line on standard error that says the name of today.
+  Command& AddCommand(const std::string& name, const std::string& description,
+                      const std::string& former_name = "");
   // What --help of this command ends with: one line.
   void SetFooter(const std::string& footer);
   // `take` is called with each value, "" where there is none, in the order of
@@ -94,6 +96,7 @@ class Command {
 
   std::unique_ptr<CLI::App> program_;  // none: the app is the parent's
   CLI::App* app_;
+  std::string former_name_;  // empty: none
   std::vector<Taken> flags_;
   std::vector<std::unique_ptr<Command>> commands_;
 };

@@ -33,7 +33,7 @@ KvUse& KvUse::operator+=(const KvUse& other) {
 }
 
 std::string PicksText(const KvUse& use) {
-  const BroughtPieces& pieces = use.pieces;
+  const FetchedPieces& pieces = use.pieces;
   std::string text;
   if (pieces.picks > 0) {
     text = fmt::format("{:.1f} % of {} picks near",

@@ -14,7 +14,7 @@ struct KvUse {
   int64_t cached_tokens = 0;  // of these, not computed
   int64_t device_bytes = 0;
   int64_t host_bytes = 0;
-  BroughtPieces pieces;  // fetched_bytes: those of whole pages too
+  FetchedPieces pieces;  // fetched_bytes: those of whole pages too
   int64_t written_bytes = 0;
   double stall_ms = 0;
 

@@ -161,7 +161,7 @@ void EvalAnswer::EndFree(const Completion& completion) {
     return;
   }
   outcome_.exact = *matches;
-  outcome_.num_generated_rows = completion.kv.num_generated_rows;
+  outcome_.num_decode_rows = completion.kv.num_decode_rows;
   outcome_.tokens_read_share = completion.kv.tokens_read_share;
   const auto& answer = question_.answer;
   const size_t num_compared = std::min(answer.size(), drawn_.size());

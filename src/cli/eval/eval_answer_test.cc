@@ -45,7 +45,7 @@ class EvalAnswerTest : public testing::Test {
       if (!answer.OnToken({.token_id = id, .top = {}})) break;
     }
     Completion completion;
-    completion.kv.num_generated_rows = 9;
+    completion.kv.num_decode_rows = 9;
     completion.kv.tokens_read_share = 0.25;
     answer.OnFinish(completion);
     return num_drawn;
@@ -103,7 +103,7 @@ TEST_F(EvalAnswerTest, ARightAnswerIsAskedOnceAndStopsWhereItIsRight) {
                             .num_answer_tokens = 4,
                             .num_right = 4,
                             .num_free_right = 4,
-                            .num_generated_rows = 9,
+                            .num_decode_rows = 9,
                             .tokens_read_share = 0.25};
   EXPECT_EQ(answer.outcome(), want);
 }

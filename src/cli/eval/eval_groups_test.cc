@@ -155,7 +155,7 @@ class EvalGroupsTest : public testing::Test {
     for (size_t i = 0; i < std::min(said.size(), question.answer.size()); ++i) {
       outcome.num_free_right += said[i] == question.answer[i] ? 1 : 0;
     }
-    outcome.num_generated_rows =
+    outcome.num_decode_rows =
         static_cast<int64_t>(question.tokens.size() + said.size() - 1);
     outcome.tokens_read_share = 1;
     return outcome;

@@ -46,7 +46,7 @@ std::string LineOf(const EvalKey& key, const EvalOutcome& outcome) {
                {"num_answer_tokens", outcome.num_answer_tokens},
                {"num_right", outcome.num_right},
                {"num_free_right", outcome.num_free_right},
-               {"num_generated_rows", outcome.num_generated_rows},
+               {"num_generated_rows", outcome.num_decode_rows},
                {"tokens_read_share", outcome.tokens_read_share},
                {"seconds", outcome.seconds}});
 }
@@ -65,7 +65,7 @@ Status ReadLine(const JsonFields& fields, EvalOutcomes* outcomes) {
   ASSIGN_OR_RETURN(outcome.num_answer_tokens, count("num_answer_tokens"));
   ASSIGN_OR_RETURN(outcome.num_right, count("num_right"));
   ASSIGN_OR_RETURN(outcome.num_free_right, count("num_free_right"));
-  ASSIGN_OR_RETURN(outcome.num_generated_rows, count("num_generated_rows"));
+  ASSIGN_OR_RETURN(outcome.num_decode_rows, count("num_generated_rows"));
   ASSIGN_OR_RETURN(outcome.tokens_read_share,
                    fields.Number("tokens_read_share", {.min = 0, .max = 1}));
   ASSIGN_OR_RETURN(outcome.seconds,

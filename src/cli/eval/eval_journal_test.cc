@@ -13,7 +13,7 @@ constexpr EvalOutcome kFirst = {.exact = true,
                                 .num_answer_tokens = 5,
                                 .num_right = 4,
                                 .num_free_right = 3,
-                                .num_generated_rows = 12,
+                                .num_decode_rows = 12,
                                 .tokens_read_share = 0.1 + 0.2,
                                 .seconds = 1.0 / 3};
 constexpr EvalOutcome kSecond = {.num_answer_tokens = 2, .seconds = 1e-9};

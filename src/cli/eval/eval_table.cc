@@ -18,8 +18,8 @@ Json ShareJson(int64_t num_right, int64_t n) {
 }
 
 Json ReadShare(const EvalRow& row) {
-  if (row.num_generated_rows == 0) return nullptr;
-  return row.sum_of_read_shares / static_cast<double>(row.num_generated_rows);
+  if (row.num_decode_rows == 0) return nullptr;
+  return row.sum_of_read_shares / static_cast<double>(row.num_decode_rows);
 }
 
 std::string Shown(const Json& share) {
@@ -60,9 +60,9 @@ void AddOutcome(const EvalOutcome& outcome, EvalRow* row) {
   row->num_answer_tokens += outcome.num_answer_tokens;
   row->num_right += outcome.num_right;
   row->num_free_right += outcome.num_free_right;
-  row->num_generated_rows += outcome.num_generated_rows;
-  row->sum_of_read_shares += outcome.tokens_read_share *
-                             static_cast<double>(outcome.num_generated_rows);
+  row->num_decode_rows += outcome.num_decode_rows;
+  row->sum_of_read_shares +=
+      outcome.tokens_read_share * static_cast<double>(outcome.num_decode_rows);
   row->seconds += outcome.seconds;
 }
 

@@ -27,7 +27,7 @@ struct EvalOutcome {
   int num_answer_tokens = 0;  // 0: the answers are patterns
   int num_right = 0;          // of them, told the ones before
   int num_free_right = 0;  // of them, running free, in whatever order is right
-  int64_t num_generated_rows = 0;
+  int64_t num_decode_rows = 0;
   double tokens_read_share = 0;  // mean over those rows
   double seconds = 0;            // of the engine's time
 
@@ -48,8 +48,8 @@ struct EvalRow {
   int64_t num_answer_tokens = 0;
   int64_t num_right = 0;
   int64_t num_free_right = 0;
-  int64_t num_generated_rows = 0;
-  double sum_of_read_shares = 0;  // over the generated rows
+  int64_t num_decode_rows = 0;
+  double sum_of_read_shares = 0;  // over the decode rows
   double seconds = 0;
 };
 

@@ -41,7 +41,7 @@ EvalOutcome Outcome(bool exact, int num_right) {
           .num_answer_tokens = 4,
           .num_right = num_right,
           .num_free_right = num_right - 1,
-          .num_generated_rows = 10,
+          .num_decode_rows = 10,
           .tokens_read_share = 0.5,
           .seconds = 0.25};
 }

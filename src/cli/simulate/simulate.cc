@@ -21,7 +21,7 @@ void AddCells(Command& command, SimulateFlags* flags) {
       "(default 2x,3x,5x)",
       Text(&flags->cache_budgets));
   add("--policy", "LIST",
-      "What makes room: age (as Bring does), keep, hold and hint (with hints), "
+      "What makes room: age (as Fetch does), keep, hold and hint (with hints), "
       "lru, lfu, level, mean-level, score, mean-score, decayed-use, belady "
       "(knows what comes; "
       "default age,lru,lfu,belady)",

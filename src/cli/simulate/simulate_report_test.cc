@@ -33,7 +33,7 @@ ReplayTotals TotalsOf(int64_t context, int64_t num_missed) {
   totals.slot_tokens = 10 * 2 * 640;
   totals.counts.wanted = 1000;
   totals.counts.missed = num_missed;
-  totals.counts.bring[kHintsCount] = 40;
+  totals.counts.fetch[kHintsCount] = 40;
   return totals;
 }
 

@@ -34,7 +34,7 @@ struct EvalQuestion {
   int64_t length = 0;
   AnswerMatcher matcher;
   // What follows the group's prefix, at least one token, and how many of its
-  // last run as generated rows.
+  // last run as decode rows.
   std::vector<int32_t> tokens;
   int num_question_tokens = 0;
   // What would be a right answer's tokens; none where answers are patterns.

@@ -37,7 +37,7 @@ struct Deadline {
 
 struct Request {
   std::vector<int32_t> prompt;  // token ids, at least one
-  // The last tokens of the prompt that are fed as generated rows, so that a
+  // The last tokens of the prompt that are fed as decode rows, so that a
   // selector answers them: a task's question. At most prompt.size().
   int num_question_tokens = 0;
   int max_tokens = 0;  // to generate, at least 1
@@ -120,28 +120,28 @@ struct RequestTiming {
   double decode_ms = 0;
 };
 
-// What Bring counted for a request while its pages were not all whole: pieces
+// What Fetch counted for a request while its pages were not all whole: pieces
 // of pages, as many as a slot holds, over layers and KV heads.
-struct BroughtPieces {
+struct FetchedPieces {
   int64_t picks = 0;
   int64_t hits = 0;
   int64_t misses = 0;
   int64_t hints = 0;
   int64_t hints_used = 0;
   // Of misses and hints, those of pages that lay on the device yet.
-  int64_t lingering = 0;
-  // That Bring fetched over the link, or Read found on the host.
+  int64_t reclaimable = 0;
+  // That Fetch fetched over the link, or Read found on the host.
   int64_t fetched_bytes = 0;
-  // Of strips of layers that are read whole, copied before the step.
+  // Of layer blocks of layers that are read whole, copied before the step.
   int64_t near_bytes = 0;
 
-  BroughtPieces& operator+=(const BroughtPieces& other) {
+  FetchedPieces& operator+=(const FetchedPieces& other) {
     picks += other.picks;
     hits += other.hits;
     misses += other.misses;
     hints += other.hints;
     hints_used += other.hints_used;
-    lingering += other.lingering;
+    reclaimable += other.reclaimable;
     fetched_bytes += other.fetched_bytes;
     near_bytes += other.near_bytes;
     return *this;
@@ -154,7 +154,7 @@ struct KvCounters {
   // page may lie on both.
   int64_t device_bytes = 0;
   int64_t host_bytes = 0;
-  int64_t picks = 0;  // these five as BroughtPieces has them
+  int64_t picks = 0;  // these five as FetchedPieces has them
   int64_t hits = 0;
   int64_t misses = 0;
   int64_t hints = 0;
@@ -166,9 +166,9 @@ struct KvCounters {
   // That its rows waited for KV: until a disk had brought its pages, by the
   // clock, and for fetched_bytes over the link, by RestoreRates.
   double stall_ms = 0;
-  // Generated rows that ran, and the share of its context that such a row
+  // Decode rows that ran, and the share of its context that such a row
   // read, mean over rows and layers; 0 where none ran.
-  int64_t num_generated_rows = 0;
+  int64_t num_decode_rows = 0;
   double tokens_read_share = 0;
   // What such rows read in all, mean over layers.
   int64_t num_tokens_read = 0;
@@ -180,7 +180,7 @@ struct Completion {
   int num_prompt_tokens = 0;
   int num_cached_tokens = 0;  // of the prompt: not computed, found in the pool
   int num_generated_tokens = 0;
-  int num_preemptions = 0;  // times that it gave way and came back
+  int num_preemptions = 0;  // times that it was preempted and came back
   RequestTiming timing;
   KvCounters kv;
 };

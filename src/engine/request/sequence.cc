@@ -21,7 +21,7 @@ Sequence::Sequence(SequenceId id, Request request, RequestRope rope,
       observer_(observer),
       tokens_(request_.prompt) {
   CHECK(!tokens_.empty() && request_.max_tokens > 0);
-  CHECK(num_prompt_rows() >= 0, "question={} prompt={}",
+  CHECK(num_prefill_rows() >= 0, "question={} prompt={}",
         request_.num_question_tokens, num_prompt_tokens());
   if (HasPenalties(request_.sampling)) {
     for (const int32_t token : tokens_) seen_.emplace(token, 0);
@@ -50,8 +50,8 @@ std::unique_ptr<Sequence> Sequence::MakeFork(SequenceId id, Request request,
                                              prefix.rope(), observer);
   sequence->num_prefix_tokens_ = prefix.num_prompt_tokens();
   sequence->num_computed_ = prefix.num_prompt_tokens();
-  CHECK(sequence->num_prompt_rows() >= sequence->num_computed_,
-        "prompt_rows={} prefix={}", sequence->num_prompt_rows(),
+  CHECK(sequence->num_prefill_rows() >= sequence->num_computed_,
+        "prefill_rows={} prefix={}", sequence->num_prefill_rows(),
         sequence->num_computed_);
   return sequence;
 }
@@ -140,7 +140,7 @@ void Sequence::BeginCached(std::vector<PageKind> kinds, int64_t num_fetched) {
 void Sequence::SkipCached(int num_tokens) {
   (layerwise_ ? layer_tokens_ : num_computed_) = num_tokens;
   num_cached_tokens_ = num_tokens;
-  CHECK(num_tokens < num_prompt_tokens() && num_tokens <= num_prompt_rows(),
+  CHECK(num_tokens < num_prompt_tokens() && num_tokens <= num_prefill_rows(),
         "cached={} prompt={} question={}", num_tokens, num_prompt_tokens(),
         request_.num_question_tokens);
 }
@@ -290,7 +290,7 @@ Error Sequence::Lateness() const {
 
 Completion Sequence::Complete(FinishReason reason, int num_layers) const {
   Completion completion;
-  completion.kv.num_generated_rows = num_reads_ / num_layers;
+  completion.kv.num_decode_rows = num_reads_ / num_layers;
   if (num_reads_ > 0) {
     completion.kv.tokens_read_share =
         sum_of_read_shares_ / static_cast<double>(num_reads_);

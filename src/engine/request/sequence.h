@@ -58,8 +58,8 @@ class Sequence {
   int num_prompt_tokens() const {
     return static_cast<int>(request_.prompt.size());
   }
-  // Of the prompt, how many run as prompt rows.
-  int num_prompt_rows() const {
+  // Of the prompt, how many run as prefill rows.
+  int num_prefill_rows() const {
     return num_prompt_tokens() - request_.num_question_tokens;
   }
   int num_generated() const {
@@ -121,7 +121,7 @@ class Sequence {
   void Release();
   // The item's rows have been computed, in all layers or part of them.
   void Land(const StepItem& item, int num_layers);
-  // A generated row has read parts of its context of `num_tokens` in
+  // A decode row has read parts of its context of `num_tokens` in
   // `num_layers` layers, as shares of it `sum_of_shares` in all.
   void CountReads(double sum_of_shares, int num_tokens, int num_layers);
   // So many of its pages were copied to the device.
@@ -131,8 +131,8 @@ class Sequence {
   // It waits for the disk no longer. Returns for how long it did, in ms; 0
   // where it does not.
   double StopWaiting();
-  // More was brought near for it.
-  void CountBrought(const BroughtPieces& pieces) { brought_ += pieces; }
+  // More was fetched for it.
+  void CountBrought(const FetchedPieces& pieces) { brought_ += pieces; }
   // The prompt's next token, as the row before it has it.
   // REQUIRES: its request asked, and one is left.
   void TakeScored(GeneratedToken token);
@@ -180,12 +180,12 @@ class Sequence {
   std::vector<GeneratedToken> scored_;
   int num_prefilled_ = 0;  // as its observer knows
   int num_counted_ = 0;
-  // Over generated rows and layers, and of these a chunk's that is between two
+  // Over decode rows and layers, and of these a chunk's that is between two
   // layer ranges.
   int64_t num_reads_ = 0, num_chunk_reads_ = 0;
   double sum_of_read_shares_ = 0, sum_of_chunk_shares_ = 0;
   double sum_of_read_tokens_ = 0, sum_of_chunk_tokens_ = 0;
-  BroughtPieces brought_;
+  FetchedPieces brought_;
   Clock::time_point arrived_ = Clock::now();
   Clock::time_point admitted_at_;
   Clock::time_point first_token_at_;

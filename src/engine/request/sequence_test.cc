@@ -169,13 +169,12 @@ TEST_F(SequenceTest, SaysWhatItsRowsRead) {
   sequence.CountReads(6.0, 13, 6);
   // They count once their rows are computed in all layers.
   EXPECT_EQ(
-      sequence.Complete(FinishReason::kStop, kNumLayers).kv.num_generated_rows,
-      0);
+      sequence.Complete(FinishReason::kStop, kNumLayers).kv.num_decode_rows, 0);
   sequence.Land(Rows(0, 3), kNumLayers);
   EXPECT_EQ(sequence.num_counted(), 3);
   const Completion completion =
       sequence.Complete(FinishReason::kStop, kNumLayers);
-  EXPECT_EQ(completion.kv.num_generated_rows, 2);
+  EXPECT_EQ(completion.kv.num_decode_rows, 2);
   EXPECT_DOUBLE_EQ(completion.kv.tokens_read_share, 10.0 / 12);
   EXPECT_EQ(completion.kv.num_tokens_read, (4 * 6 + 2 * 12) / 6 + 13);
 }
@@ -206,7 +205,7 @@ TEST_F(SequenceTest, GivesWayAndGoesOnWithoutTellingAnythingTwice) {
       sequence.Complete(FinishReason::kStop, kNumLayers);
   EXPECT_EQ(completion.num_preemptions, 2);
   EXPECT_EQ(completion.num_cached_tokens, 0);
-  EXPECT_EQ(completion.kv.num_generated_rows, 0);  // The chunk was dropped.
+  EXPECT_EQ(completion.kv.num_decode_rows, 0);  // The chunk was dropped.
   EXPECT_EQ(sequence.num_fetched_pages(), 1);
 }
 

@@ -12,7 +12,7 @@ namespace winnow {
 // Where one text stands: which tokens may come next, given those that came. The
 // engine asks before each draw, tells each token that was drawn, and ends the
 // request where nothing may follow. It lies on the host, so a request that
-// gives way and comes back goes on with it. Called on the engine's thread.
+// is preempted and comes back goes on with it. Called on the engine's thread.
 class TokenConstraint {
  public:
   virtual ~TokenConstraint() = default;

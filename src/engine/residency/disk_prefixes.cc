@@ -24,22 +24,22 @@ std::string NotKept(const Error& end) {
 }
 
 Result<std::unique_ptr<DiskPrefixes>> DiskPrefixes::Create(
-    std::unique_ptr<DiskStore> store, Backend& backend, const StripPool& device,
-    KvCache& kv, const PrefixCache& prefixes,
+    std::unique_ptr<DiskStore> store, Backend& backend,
+    const LayerBlockPool& device, KvCache& kv, const PrefixCache& prefixes,
     const DiskPrefixesOptions& options) {
   const int64_t piece_bytes = store->piece_bytes();
   std::unique_ptr<DiskPrefixes> disk(
       new DiskPrefixes(std::move(store), kv, prefixes, options));
-  const int64_t num_extents = std::clamp<int64_t>(
+  const int64_t num_kv_blocks = std::clamp<int64_t>(
       options.staging_bytes / piece_bytes, 2, kMostStagingPages);
   ASSIGN_OR_RETURN(
       disk->staging_,
-      HostPool::Create(backend, device, {.num_extents = num_extents}));
-  CHECK(disk->staging_->extent_bytes() == piece_bytes,
-        "extent_bytes={} piece_bytes={}", disk->staging_->extent_bytes(),
+      HostPool::Create(backend, device, {.num_kv_blocks = num_kv_blocks}));
+  CHECK(disk->staging_->kv_block_bytes() == piece_bytes,
+        "kv_block_bytes={} piece_bytes={}", disk->staging_->kv_block_bytes(),
         piece_bytes);
-  for (int64_t i = 0; i < num_extents; ++i) {
-    disk->free_staging_.push_back(ExtentId(static_cast<uint32_t>(i)));
+  for (int64_t i = 0; i < num_kv_blocks; ++i) {
+    disk->free_staging_.push_back(KvBlockId(static_cast<uint32_t>(i)));
   }
   return disk;
 }
@@ -96,9 +96,9 @@ void DiskPrefixes::Restore(const Sequence& sequence,
 
 void DiskPrefixes::Forget(SequenceId id) { restorations_.erase(id); }
 
-std::optional<ExtentId> DiskPrefixes::TakeStaging() {
+std::optional<KvBlockId> DiskPrefixes::TakeStaging() {
   if (free_staging_.empty()) return std::nullopt;
-  const ExtentId staging = free_staging_.back();
+  const KvBlockId staging = free_staging_.back();
   free_staging_.pop_back();
   return staging;
 }
@@ -109,14 +109,14 @@ void DiskPrefixes::StartReads() {
   std::vector<Reading> readings;
   for (auto& [id, restoration] : restorations_) {
     while (restoration.num_begun < restoration.num_wanted) {
-      const std::optional<ExtentId> staging = TakeStaging();
+      const std::optional<KvBlockId> staging = TakeStaging();
       if (!staging) break;
       const size_t page = restoration.num_begun++;
       ++restoration.num_under_way;
       places.push_back(restoration.found[page]);
-      const View bytes = staging_->Extent(*staging);
+      const View bytes = staging_->KvBlock(*staging);
       targets.push_back({static_cast<std::byte*>(bytes.data),
-                         static_cast<size_t>(staging_->extent_bytes())});
+                         static_cast<size_t>(staging_->kv_block_bytes())});
       readings.push_back({id, page, *staging});
     }
   }
@@ -222,9 +222,10 @@ void DiskPrefixes::Keep(Text text) {
                                       text.kinds.size(), kEitherKind);
   const auto same = std::ranges::mismatch(hit.kinds, text.kinds);
   hit.Shorten(static_cast<size_t>(same.in1 - hit.kinds.begin()));
-  const int64_t num_far = std::ssize(hit.host_extents);
+  const int64_t num_far = std::ssize(hit.host_kv_blocks);
   // Where sequences hold all of the host, what lies there is not held for this.
-  if (num_far > kv_.num_available_host_pages()) hit.Shorten(hit.extents.size());
+  if (num_far > kv_.num_available_host_pages())
+    hit.Shorten(hit.kv_blocks.size());
   text.kinds.resize(hit.kinds.size());
   if (NumThere(text) == text.kinds.size()) {
     // Nothing to write; but it has been used.
@@ -233,14 +234,15 @@ void DiskPrefixes::Keep(Text text) {
   }
   const SequenceId id(next_id_++), far_id(next_id_++);
   const PrefixHit far = {
-      .extents = {},
-      .host_extents = std::exchange(hit.host_extents, {}),
-      .kinds = {hit.kinds.begin() + std::ssize(hit.extents), hit.kinds.end()}};
-  hit.kinds.resize(hit.extents.size());
+      .kv_blocks = {},
+      .host_kv_blocks = std::exchange(hit.host_kv_blocks, {}),
+      .kinds = {hit.kinds.begin() + std::ssize(hit.kv_blocks),
+                hit.kinds.end()}};
+  hit.kinds.resize(hit.kv_blocks.size());
   kv_.Open(far_id);
   kv_.LendTo(far_id, 0, std::ssize(far.kinds), far);
   kv_.Open(id, hit);
-  num_held_pages_ += std::ssize(hit.extents);
+  num_held_pages_ += std::ssize(hit.kv_blocks);
   backlog_.push_back({.id = id,
                       .far_id = far_id,
                       .text = std::make_shared<const Text>(std::move(text))});
@@ -257,7 +259,7 @@ void DiskPrefixes::EndBacklog(size_t index) {
 // What others wrote meanwhile is not copied again.
 void DiskPrefixes::StartCopies() {
   int64_t room =
-      std::max<int64_t>(1, options_.step_bytes / staging_->extent_bytes());
+      std::max<int64_t>(1, options_.step_bytes / staging_->kv_block_bytes());
   while (!backlog_.empty() && room > 0) {
     Backlog& first = backlog_.front();
     const Text& text = *first.text;
@@ -266,7 +268,7 @@ void DiskPrefixes::StartCopies() {
       EndBacklog(0);
       continue;
     }
-    const std::optional<ExtentId> staging = TakeStaging();
+    const std::optional<KvBlockId> staging = TakeStaging();
     if (!staging) return;
     const size_t page = (*first.next_page)++;
     downloads_.push_back({first.text, page, *staging});
@@ -276,13 +278,13 @@ void DiskPrefixes::StartCopies() {
 }
 
 void DiskPrefixes::CopyToStaging(const Backlog& text, size_t page,
-                                 ExtentId staging) {
-  const std::span<const ExtentId> near = kv_.pages(text.id);
+                                 KvBlockId staging) {
+  const std::span<const KvBlockId> near = kv_.pages(text.id);
   if (page < near.size()) {
     tier_downloads_.push_back(
         {TierCopy::Direction::kToHost, near[page], staging});
   } else {
-    const std::vector<ExtentId>& far = kv_.loan(text.far_id).hosts;
+    const std::vector<KvBlockId>& far = kv_.loan(text.far_id).hosts;
     host_downloads_.push_back({.from = far[page - near.size()], .to = staging});
   }
 }
@@ -338,9 +340,9 @@ void DiskPrefixes::Write(std::span<const Copied> pages) {
   const size_t first_page = pages.front().page;
   std::vector<std::span<const std::byte>> sources;
   for (const Copied& copied : pages) {
-    const View bytes = staging_->Extent(copied.staging);
+    const View bytes = staging_->KvBlock(copied.staging);
     sources.push_back({static_cast<const std::byte*>(bytes.data),
-                       static_cast<size_t>(staging_->extent_bytes())});
+                       static_cast<size_t>(staging_->kv_block_bytes())});
   }
   std::vector<bool> is_under_way(pages.size());
   for (const DiskTicket& ticket : store_->Write(
@@ -364,18 +366,18 @@ bool DiskPrefixes::is_busy() const {
 bool DiskPrefixes::GiveUp(int64_t num_wanted) {
   CHECK(downloads_.empty(), "{} have not landed", downloads_.size());
   const int64_t num_free = kv_.num_free_pages();
-  std::map<ExtentId, int64_t> num_texts;
+  std::map<KvBlockId, int64_t> num_texts;
   for (const Backlog& text : backlog_) {
-    for (const ExtentId extent : kv_.pages(text.id)) ++num_texts[extent];
+    for (const KvBlockId kv_block : kv_.pages(text.id)) ++num_texts[kv_block];
   }
   for (size_t i = backlog_.size();
        i-- > 0 && kv_.num_free_pages() - num_free < num_wanted;) {
     const auto pages = kv_.pages(backlog_[i].id);
-    const bool frees = std::ranges::any_of(pages, [&](ExtentId extent) {
-      return kv_.NumHolders(extent) == num_texts[extent];
+    const bool frees = std::ranges::any_of(pages, [&](KvBlockId kv_block) {
+      return kv_.NumHolders(kv_block) == num_texts[kv_block];
     });
     if (!frees) continue;
-    for (const ExtentId extent : pages) --num_texts[extent];
+    for (const KvBlockId kv_block : pages) --num_texts[kv_block];
     EndBacklog(i);
   }
   return kv_.num_free_pages() > num_free;

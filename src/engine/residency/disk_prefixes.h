@@ -50,15 +50,15 @@ struct DiskPrefixesOptions {
 // Copies between staging and the pools go out on the queue of the steps, so
 // what a step writes is never older than they are.
 //
-// Pages computed with generated rows are kept for requests without a selector
+// Pages computed with decode rows are kept for requests without a selector
 // alone: the others' kinds are numbers of this engine's options.
 class DiskPrefixes {
  public:
   // REQUIRES: kv and prefixes outlive this, device is what lies behind kv, and
-  // the store's pieces are its extents.
+  // the store's pieces are its KV blocks.
   static Result<std::unique_ptr<DiskPrefixes>> Create(
       std::unique_ptr<DiskStore> store, Backend& backend,
-      const StripPool& device, KvCache& kv, const PrefixCache& prefixes,
+      const LayerBlockPool& device, KvCache& kv, const PrefixCache& prefixes,
       const DiskPrefixesOptions& options);
   DiskPrefixes(const DiskPrefixes&) = delete;
   DiskPrefixes& operator=(const DiskPrefixes&) = delete;
@@ -100,7 +100,7 @@ class DiskPrefixes {
     return std::exchange(written_, {});
   }
   // What brings pages from staging(), to be enqueued at once after Poll: before
-  // any of their extents changes hands.
+  // any of their KV blocks changes hands.
   std::vector<TierCopy> TakeUploads();
   // Those of them that go to the host's pool: `from` staging.
   std::vector<HostCopy> TakeHostUploads();
@@ -128,7 +128,7 @@ class DiskPrefixes {
   }
   int64_t num_held_pages() const { return num_held_pages_; }
   // Gives texts up, written or not, the newest first, until so many more
-  // extents are free; those stay by which none comes free, as others hold all
+  // KV blocks are free; those stay by which none comes free, as others hold all
   // their pages too. False where none has come free. REQUIRES: what was taken
   // has landed.
   bool GiveUp(int64_t num_wanted);
@@ -159,7 +159,7 @@ class DiskPrefixes {
   struct Reading {
     SequenceId id;
     size_t page = 0;  // of Restoration::found
-    ExtentId staging;
+    KvBlockId staging;
   };
   // Pages that wait to be written, in kv as sequences of their own: those on
   // the device are pages of the first, those behind them a loan of the second.
@@ -169,13 +169,13 @@ class DiskPrefixes {
     std::optional<size_t> next_page = {};
   };
   struct Writing {
-    ExtentId staging;
+    KvBlockId staging;
     SequenceId writer;
   };
   struct Copied {
     std::shared_ptr<const Text> text;
     size_t page = 0;
-    ExtentId staging;
+    KvBlockId staging;
   };
   DiskPrefixes(std::unique_ptr<DiskStore> store, KvCache& kv,
                const PrefixCache& prefixes, const DiskPrefixesOptions& options)
@@ -188,14 +188,14 @@ class DiskPrefixes {
   std::vector<PageKind> KindsFor(const Sequence& sequence) const;
   // How many of a text's first pages are on the disk.
   size_t NumThere(const Text& text) const;
-  std::optional<ExtentId> TakeStaging();
+  std::optional<KvBlockId> TakeStaging();
   void StartReads();
   void StartCopies();
   void LandRead(const Reading& reading, const Status& status);
   std::optional<Restored> EndIfDone(SequenceId id);
   void EndBacklog(size_t index);
   // A page of the text on its way to staging.
-  void CopyToStaging(const Backlog& text, size_t page, ExtentId staging);
+  void CopyToStaging(const Backlog& text, size_t page, KvBlockId staging);
   void Write(std::span<const Copied> pages);
   // Whether `landed` may be written. If not, nothing is from now on.
   bool MayWrite(std::span<const Copied> landed);
@@ -205,7 +205,7 @@ class DiskPrefixes {
   KvCache& kv_;
   const PrefixCache& prefixes_;
   const DiskPrefixesOptions options_;
-  std::vector<ExtentId> free_staging_;
+  std::vector<KvBlockId> free_staging_;
   std::map<SequenceId, Restoration> restorations_;
   std::unordered_map<uint64_t, Reading> readings_;  // by ticket
   std::unordered_map<uint64_t, Writing> writings_;  // by ticket
@@ -214,8 +214,8 @@ class DiskPrefixes {
   // Not yet taken.
   std::vector<TierCopy> uploads_, tier_downloads_;
   std::vector<HostCopy> host_uploads_, host_downloads_;
-  std::vector<Copied> downloads_;   // taken, not yet landed
-  std::vector<ExtentId> uploaded_;  // staging of uploads that were taken
+  std::vector<Copied> downloads_;    // taken, not yet landed
+  std::vector<KvBlockId> uploaded_;  // staging of uploads that were taken
   std::optional<Error> end_;
   int64_t num_held_pages_ = 0;
   uint64_t next_id_ = uint64_t{1} << 63;  // never a request's

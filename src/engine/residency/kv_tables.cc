@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "cache/device/device_cache.h"
-#include "cache/device/prompt_strips.h"
+#include "cache/device/prompt_layer_blocks.h"
 #include "engine/selection/slot_tokens.h"
 
 namespace winnow {
@@ -14,52 +14,53 @@ namespace {
 // not summarised yet.
 constexpr int64_t kTailPages = 2;
 
-TableRoom TableRoomOf(const SlotRoom& room) {
-  return {.num_extents = room.pool.num_extents,
-          .num_host_extents = room.num_host_extents,
+TableCapacity TableCapacityOf(const SlotCapacity& room) {
+  return {.num_kv_blocks = room.pool.num_kv_blocks,
+          .num_host_kv_blocks = room.num_host_kv_blocks,
           .max_sequences = room.max_sequences};
 }
 
 }  // namespace
 
-KvTablesBytes KvTablesOf(const SlotRoom& room,
+KvTablesBytes KvTablesOf(const SlotCapacity& room,
                          const SummaryCacheOptions& summaries) {
-  const TableRoom tables = TableRoomOf(room);
+  const TableCapacity tables = TableCapacityOf(room);
   DeviceCacheOptions cache;
-  cache.num_extents = room.pool.num_extents;
+  cache.num_kv_blocks = room.pool.num_kv_blocks;
   cache.max_requests = room.max_requests;
   cache.num_table_pages = NumTablePages(tables);
-  const PromptStripsOptions strips = {
+  const PromptLayerBlocksOptions layer_blocks = {
       .max_requests = room.max_requests,
       .num_table_pages = NumPromptTablePages(tables)};
   return {.page_tables =
               static_cast<int64_t>(DevicePageTable::NumBytes(TableOf(cache))),
           .prompt_page_tables = static_cast<int64_t>(
-              DevicePageTable::NumBytes(TableOf(room.pool, strips))),
+              DevicePageTable::NumBytes(TableOf(room.pool, layer_blocks))),
           .summary_table = BytesOf(summaries).table,
           .slots = BytesOf(SlotTablesFor(room))};
 }
 
-SlotRoom RoomFor(const ModelConfig& config, Dtype dtype,
-                 const Selector& selector, const FarRequests& requests) {
+SlotCapacity RoomFor(const ModelConfig& config, Dtype dtype,
+                     const Selector& selector, const FarRequests& requests) {
   const std::optional<int> slot_tokens = SlotTokensOf(selector);
   CHECK(slot_tokens.has_value(), "selector {}", selector.name);
   const std::vector<int> frames = SlotFramesOf(
       selector, *slot_tokens, requests.context_tokens, requests.budget);
-  const int64_t num_strips =
+  const int64_t num_layer_blocks =
       std::accumulate(frames.begin(), frames.end(), int64_t{0});
-  SlotRoom room;
-  room.pool.format = MakeSliceFormat(dtype, config.head_dim, config.head_dim);
+  SlotCapacity room;
+  room.pool.format =
+      MakeHeadBlockFormat(dtype, config.head_dim, config.head_dim);
   room.pool.format.slot_tokens = *slot_tokens;
   room.pool.num_layers = config.num_layers;
   room.pool.num_kv_heads = config.num_kv_heads;
   const int64_t num_near =
-      NumNearExtents(PagesFor(requests.context_tokens),
-                     NearLayersOf(selector).size(), config.num_layers);
-  room.pool.num_extents =
+      NumNearKvBlocks(PagesFor(requests.context_tokens),
+                      NearLayersOf(selector).size(), config.num_layers);
+  room.pool.num_kv_blocks =
       requests.num_requests *
-      (num_strips / config.num_layers + num_near + kTailPages);
-  room.num_host_extents =
+      (num_layer_blocks / config.num_layers + num_near + kTailPages);
+  room.num_host_kv_blocks =
       requests.num_requests * PagesFor(requests.context_tokens);
   room.max_sequences = room.max_requests = requests.num_requests;
   room.layer_frames = *std::ranges::max_element(frames);
@@ -68,10 +69,11 @@ SlotRoom RoomFor(const ModelConfig& config, Dtype dtype,
 }
 
 SummaryCacheOptions SummariesOf(const ModelConfig& config,
-                                const Selector& selector, const SlotRoom& room,
+                                const Selector& selector,
+                                const SlotCapacity& room,
                                 int64_t context_tokens) {
   return SummariesFor(config, selector,
-                      {.room = TableRoomOf(room),
+                      {.room = TableCapacityOf(room),
                        .max_requests = room.max_requests,
                        .max_tokens = context_tokens});
 }

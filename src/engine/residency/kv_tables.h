@@ -2,8 +2,8 @@
 #ifndef WINNOW_ENGINE_RESIDENCY_KV_TABLES_H_
 #define WINNOW_ENGINE_RESIDENCY_KV_TABLES_H_
 
-#include "engine/residency/slot_room.h"
-#include "engine/selection/summary_room.h"
+#include "engine/residency/slot_capacity.h"
+#include "engine/selection/summary_capacity.h"
 #include "model/config/config.h"
 
 namespace winnow {
@@ -21,7 +21,7 @@ struct KvTablesBytes {
   }
 };
 // Of an engine with one selector.
-KvTablesBytes KvTablesOf(const SlotRoom& room,
+KvTablesBytes KvTablesOf(const SlotCapacity& room,
                          const SummaryCacheOptions& summaries);
 
 // Requests of so many tokens each, whose pages lie on the host but for the last
@@ -33,12 +33,13 @@ struct FarRequests {
 };
 // Device and host that hold these and nothing else. REQUIRES: the selector can
 // do with slots, and was made for such contexts.
-SlotRoom RoomFor(const ModelConfig& config, Dtype dtype,
-                 const Selector& selector, const FarRequests& requests);
+SlotCapacity RoomFor(const ModelConfig& config, Dtype dtype,
+                     const Selector& selector, const FarRequests& requests);
 
 // Of the same, what the selector keeps of their keys.
 SummaryCacheOptions SummariesOf(const ModelConfig& config,
-                                const Selector& selector, const SlotRoom& room,
+                                const Selector& selector,
+                                const SlotCapacity& room,
                                 int64_t context_tokens);
 
 // What a number of 4 bytes would take for every token of every (layer, KV head)

@@ -4,7 +4,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "cache/device/device_cache.h"
-#include "cache/device/prompt_strips.h"
+#include "cache/device/prompt_layer_blocks.h"
 #include "model/config/shapes.h"
 
 namespace winnow {
@@ -28,7 +28,7 @@ class KvTablesTest : public ::testing::Test {
   }
   int64_t Bytes(const std::string& spec, const FarRequests& requests) const {
     const Selector selector = SelectorOf(spec);
-    const SlotRoom room =
+    const SlotCapacity room =
         RoomFor(config_, Dtype::kBFloat16, selector, requests);
     return KvTablesOf(room, SummariesOf(config_, selector, room,
                                         requests.context_tokens))
@@ -37,7 +37,7 @@ class KvTablesTest : public ::testing::Test {
   int64_t SummaryBytes(const std::string& spec,
                        const FarRequests& requests) const {
     const Selector selector = SelectorOf(spec);
-    const SlotRoom room =
+    const SlotCapacity room =
         RoomFor(config_, Dtype::kBFloat16, selector, requests);
     return BytesOf(
                SummariesOf(config_, selector, room, config_.max_context_tokens))
@@ -93,9 +93,9 @@ TEST_F(KvTablesTest, GrowWithWhatThereIs) {
   }
 }
 
-// Summaries are of what device and host hold, slots and strips of layers that
-// are read whole included, whatever requests may become: a sixteenth of KV, and
-// a segment or two for each that is not full.
+// Summaries are of what device and host hold, slots and layer blocks of layers
+// that are read whole included, whatever requests may become: a sixteenth of
+// KV, and a segment or two for each that is not full.
 TEST_F(KvTablesTest, SummariesGrowWithWhatThereIs) {
   const auto kv_bytes = [&](const FarRequests& requests) {
     return requests.num_requests * requests.context_tokens *
@@ -111,29 +111,29 @@ TEST_F(KvTablesTest, SummariesGrowWithWhatThereIs) {
 }
 
 TEST_F(KvTablesTest, TellsWhatIsAllocated) {
-  SlotRoom room;
-  room.pool = {.format = MakeSliceFormat(Dtype::kFloat32, 4, 8),
+  SlotCapacity room;
+  room.pool = {.format = MakeHeadBlockFormat(Dtype::kFloat32, 4, 8),
                .num_layers = 3,
                .num_kv_heads = 2,
-               .num_extents = 40};
+               .num_kv_blocks = 40};
   room.pool.format.slot_tokens = 8;
-  room.num_host_extents = 300;
+  room.num_host_kv_blocks = 300;
   room.max_sequences = 5;
   room.max_requests = 4;
   room.layer_frames = 9;
-  const TableRoom tables = {40, 300, 5};
+  const TableCapacity tables = {40, 300, 5};
   const std::unique_ptr<Backend> backend = MakeCpuBackend({.num_threads = 1});
   const auto cache =
       DeviceCache::Create(*backend, {.format = room.pool.format,
                                      .num_layers = 3,
                                      .num_kv_heads = 2,
-                                     .num_extents = 40,
+                                     .num_kv_blocks = 40,
                                      .max_requests = 4,
                                      .max_pages_per_request = 99,
                                      .num_table_pages = NumTablePages(tables)})
           .value();
   const auto host =
-      HostPool::Create(*backend, cache->pool(), {.num_extents = 300}).value();
+      HostPool::Create(*backend, cache->pool(), {.num_kv_blocks = 300}).value();
   const auto slots =
       SlotTables::Create(*backend, cache->pool(), *host, SlotTablesFor(room))
           .value();

@@ -12,14 +12,14 @@ Result<std::unique_ptr<LayerwisePrompts>> LayerwisePrompts::Create(
   std::unique_ptr<LayerwisePrompts> prompts(
       new LayerwisePrompts(memory, selectors, slots, options));
   ASSIGN_OR_RETURN(
-      prompts->strips_,
-      PromptStrips::Create(
+      prompts->layer_blocks_,
+      PromptLayerBlocks::Create(
           memory.backend, memory.device.pool(), memory.host,
           {.max_requests = options.max_requests,
            .max_pages_per_request = options.max_pages_per_request,
            .num_table_pages = NumPromptTablePages(
-               {.num_extents = memory.device.pool().options().num_extents,
-                .num_host_extents = memory.host.num_extents()}),
+               {.num_kv_blocks = memory.device.pool().options().num_kv_blocks,
+                .num_host_kv_blocks = memory.host.num_kv_blocks()}),
            .row_bytes = prompts->RowBytes()}));
   return prompts;
 }
@@ -44,16 +44,16 @@ bool LayerwisePrompts::MayTake(const Request& request) const {
 bool LayerwisePrompts::Takes(const Request& request) const {
   return MayTake(request) &&
          NumFarPages(request) >=
-             slots_.NumSlotExtents(request, NumFarPages(request));
+             slots_.NumSlotKvBlocks(request, NumFarPages(request));
 }
 
 std::string LayerwisePrompts::WayOut(const Request& request) const {
   if (!MayTake(request)) return {};
-  const LayerRoom room = RoomOf(request);
+  const LayerCapacity room = RoomOf(request);
   const int64_t num_far = NumFarPages(request);
   const int64_t num_pages = memory_.kv.num_pages();
   if (num_far > memory_.kv.num_host_pages() ||
-      room.num_whole_pages + room.num_strip_extents > num_pages) {
+      room.num_whole_pages + room.num_layer_block_kv_blocks > num_pages) {
     return {};
   }
   const int64_t num_left =
@@ -70,25 +70,25 @@ int64_t LayerwisePrompts::NumFarPages(const Request& request) const {
   return first_token / kPageTokens;
 }
 
-LayerRoom LayerwisePrompts::RoomOf(const Request& request) const {
-  const StripPool& pool = memory_.device.pool();
+LayerCapacity LayerwisePrompts::RoomOf(const Request& request) const {
+  const LayerBlockPool& pool = memory_.device.pool();
   const int64_t num_tokens = std::ssize(request.prompt);
   const int64_t num_far = NumFarPages(request);
-  return LayerRoomOf(
+  return LayerCapacityOf(
       {.num_layers = pool.options().num_layers,
-       .strip_bytes = pool.strip_bytes(),
+       .layer_block_bytes = pool.layer_block_bytes(),
        .row_bytes = RowBytes()},
       {.num_tokens = num_tokens,
        .num_far_pages = num_far,
        .num_life_pages = PagesFor(num_tokens + request.max_tokens - 1),
-       .num_slot_extents = slots_.NumSlotExtents(request, num_far)});
+       .num_slot_kv_blocks = slots_.NumSlotKvBlocks(request, num_far)});
 }
 
 Status LayerwisePrompts::Check(const Request& request) const {
-  const LayerRoom room = RoomOf(request);
+  const LayerCapacity room = RoomOf(request);
   const int64_t num_far = NumFarPages(request);
   const KvCache& kv = memory_.kv;
-  const int64_t page_bytes = memory_.host.extent_bytes();
+  const int64_t page_bytes = memory_.host.kv_block_bytes();
   if (room.num_most() > kv.num_pages()) {
     return MakeError(
         ErrorCode::kResourceExhausted,
@@ -97,7 +97,7 @@ Status LayerwisePrompts::Check(const Request& request) const {
         "slots and {} of pages), device-kv holds {}{}",
         std::ssize(request.prompt) + request.max_tokens - 1,
         request.prompt.size(), FormatBytes(room.num_most() * page_bytes),
-        FormatBytes(room.num_strip_extents * page_bytes),
+        FormatBytes(room.num_layer_block_kv_blocks * page_bytes),
         FormatBytes((room.num_whole_pages + room.num_later_pages) * page_bytes),
         FormatBytes(kv.num_pages() * page_bytes), WayOut(request));
   }
@@ -114,7 +114,7 @@ Status LayerwisePrompts::Check(const Request& request) const {
 }
 
 int64_t LayerwisePrompts::Open(const Sequence& sequence, const PrefixHit& hit) {
-  const LayerRoom room = RoomOf(sequence.request());
+  const LayerCapacity room = RoomOf(sequence.request());
   memory_.kv.Open(sequence.id());
   return memory_.kv.LendTo(sequence.id(), room.num_lent(),
                            NumFarPages(sequence.request()), hit);
@@ -130,10 +130,10 @@ PromptPlaces LayerwisePrompts::PlacesOf(const Sequence& sequence) const {
   const PageLoan& loan = memory_.kv.loan(sequence.id());
   const auto num_whole = static_cast<size_t>(
       PagesFor(sequence.num_prompt_tokens()) - std::ssize(loan.hosts));
-  const std::span<const ExtentId> extents = loan.extents;
+  const std::span<const KvBlockId> kv_blocks = loan.kv_blocks;
   return {.hosts = loan.hosts,
-          .whole = extents.first(num_whole),
-          .lent = extents.subspan(num_whole)};
+          .whole = kv_blocks.first(num_whole),
+          .lent = kv_blocks.subspan(num_whole)};
 }
 
 void LayerwisePrompts::WriteTables(Queue& queue, int layer,
@@ -142,38 +142,39 @@ void LayerwisePrompts::WriteTables(Queue& queue, int layer,
   for (const Sequence* sequence : sequences) {
     places.push_back(PlacesOf(*sequence));
   }
-  strips_->WriteTables(queue, layer, places);
+  layer_blocks_->WriteTables(queue, layer, places);
 }
 
 void LayerwisePrompts::LoadRows(Queue& queue, const Sequence& sequence,
                                 const StepItem& item, const View& rows) const {
-  strips_->LoadRows(queue, PlacesOf(sequence), item.first_token, rows);
+  layer_blocks_->LoadRows(queue, PlacesOf(sequence), item.first_token, rows);
 }
 
 void LayerwisePrompts::StoreRows(Queue& queue, const Sequence& sequence,
                                  const StepItem& item, const View& rows) const {
-  strips_->StoreRows(queue, PlacesOf(sequence), item.first_token, rows);
+  layer_blocks_->StoreRows(queue, PlacesOf(sequence), item.first_token, rows);
 }
 
 void LayerwisePrompts::CopyFromHost(Queue& queue, const Sequence& sequence,
                                     const StepItem& item) const {
   const int num_tokens = sequence.num_cached_tokens();
   if (item.first_token > num_tokens) return;
-  strips_->CopyFromHost(queue, PlacesOf(sequence), item.first_layer,
-                        num_tokens / kPageTokens);
+  layer_blocks_->CopyFromHost(queue, PlacesOf(sequence), item.first_layer,
+                              num_tokens / kPageTokens);
 }
 
 void LayerwisePrompts::CopyToHost(Queue& queue, const Sequence& sequence,
                                   const StepItem& item) const {
-  strips_->CopyToHost(queue, PlacesOf(sequence), item.first_layer,
-                      item.first_token, item.first_token + item.num_tokens);
+  layer_blocks_->CopyToHost(queue, PlacesOf(sequence), item.first_layer,
+                            item.first_token,
+                            item.first_token + item.num_tokens);
 }
 
 int64_t LayerwisePrompts::BytesFromHost(const Sequence& sequence,
                                         const StepItem& item) const {
   const int num_tokens = sequence.num_cached_tokens();
   if (item.first_token > num_tokens) return 0;
-  return num_tokens / kPageTokens * memory_.device.pool().strip_bytes();
+  return num_tokens / kPageTokens * memory_.device.pool().layer_block_bytes();
 }
 
 int64_t LayerwisePrompts::BytesToHost(const Sequence& sequence,
@@ -183,7 +184,7 @@ int64_t LayerwisePrompts::BytesToHost(const Sequence& sequence,
       std::min<int64_t>((item.first_token + item.num_tokens) / kPageTokens,
                         NumFarPages(sequence.request()));
   return std::max<int64_t>(0, end_page - first_page) *
-         memory_.device.pool().strip_bytes();
+         memory_.device.pool().layer_block_bytes();
 }
 
 }  // namespace winnow

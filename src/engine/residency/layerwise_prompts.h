@@ -7,12 +7,12 @@
 #include <span>
 #include <string>
 
-#include "cache/device/prompt_strips.h"
+#include "cache/device/prompt_layer_blocks.h"
 #include "engine/request/sequence.h"
 #include "engine/residency/request_slots.h"
 #include "engine/schedule/step_plan.h"
 #include "engine/selection/selector_set.h"
-#include "kv/layer_room.h"
+#include "kv/layer_capacity.h"
 
 namespace winnow {
 
@@ -49,7 +49,7 @@ class LayerwisePrompts {
 
   // Of one that Takes: what it takes on the device, and on the host while it is
   // read.
-  LayerRoom RoomOf(const Request& request) const;
+  LayerCapacity RoomOf(const Request& request) const;
   int64_t NumFarPages(const Request& request) const;
 
   // It begins with the pages of `hit`. Returns how many of them are copied to
@@ -62,7 +62,7 @@ class LayerwisePrompts {
   // Request i of the next step is sequences[i], all in `layer`.
   void WriteTables(Queue& queue, int layer,
                    std::span<const Sequence* const> sequences);
-  std::span<const LayerCache> layers() const { return strips_->layers(); }
+  std::span<const LayerCache> layers() const { return layer_blocks_->layers(); }
   // The item's rows f32 [rows, hidden] come from the layer before, and go to
   // the one behind.
   void LoadRows(Queue& queue, const Sequence& sequence, const StepItem& item,
@@ -96,7 +96,7 @@ class LayerwisePrompts {
   const SelectorSet& selectors_;
   RequestSlots& slots_;
   const Options options_;
-  std::unique_ptr<PromptStrips> strips_;
+  std::unique_ptr<PromptLayerBlocks> layer_blocks_;
 };
 
 }  // namespace winnow

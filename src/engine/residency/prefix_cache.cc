@@ -74,7 +74,7 @@ bool PrefixCache::LooksUp(const Sequence& sequence) const {
 size_t PrefixCache::MaxCachedPages(const Sequence& sequence) const {
   if (!LooksUp(sequence)) return 0;
   const int num_tokens =
-      std::min(sequence.num_prompt_rows(), sequence.num_prompt_tokens() - 1);
+      std::min(sequence.num_prefill_rows(), sequence.num_prompt_tokens() - 1);
   return static_cast<size_t>(num_tokens / kPageTokens);
 }
 
@@ -114,19 +114,19 @@ PrefixHit PrefixCache::FindParked(const Sequence& sequence) const {
   return hit;
 }
 
-std::vector<ExtentId> PrefixCache::NearPages(const Sequence& sequence) const {
-  return Find(sequence).extents;
+std::vector<KvBlockId> PrefixCache::NearPages(const Sequence& sequence) const {
+  return Find(sequence).kv_blocks;
 }
 
 PrefixHit PrefixCache::FindWorthwhile(const Sequence& sequence) const {
   PrefixHit hit = Find(sequence);
-  const int64_t num_on_host = std::ssize(hit.host_extents);
+  const int64_t num_on_host = std::ssize(hit.host_kv_blocks);
   const FarPages far = {
       .host_bytes = num_on_host * options_.page_bytes,
-      .first_token = static_cast<int>(hit.extents.size()) * kPageTokens,
+      .first_token = static_cast<int>(hit.kv_blocks.size()) * kPageTokens,
       .num_tokens = static_cast<int>(num_on_host) * kPageTokens};
   if (options_.restore_rates && !RestorePays(*options_.restore_rates, far)) {
-    hit.Shorten(hit.extents.size());
+    hit.Shorten(hit.kv_blocks.size());
   }
   return hit;
 }
@@ -143,7 +143,7 @@ void PrefixCache::Open(Sequence& sequence) {
   if (sequence.preempted()) return Reopen(sequence, hit);
   kv_.Open(sequence.id(), hit);
   sequence.Admit();
-  sequence.BeginCached(hit.kinds, std::ssize(hit.host_extents));
+  sequence.BeginCached(hit.kinds, std::ssize(hit.host_kv_blocks));
 }
 
 void PrefixCache::Reopen(Sequence& sequence, const PrefixHit& hit) {
@@ -156,14 +156,14 @@ void PrefixCache::Reopen(Sequence& sequence, const PrefixHit& hit) {
   sequence.Admit();
   sequence.Resume(std::move(shared),
                   static_cast<int>(hit.kinds.size()) * kPageTokens,
-                  std::ssize(hit.host_extents));
+                  std::ssize(hit.host_kv_blocks));
 }
 
 std::optional<PageKind> PrefixCache::KindOf(const Sequence& sequence,
                                             size_t page) const {
   if (!TakesPart(sequence)) return std::nullopt;
   const auto num_prompt_pages =
-      static_cast<size_t>(sequence.num_prompt_rows() / kPageTokens);
+      static_cast<size_t>(sequence.num_prefill_rows() / kPageTokens);
   if (page < num_prompt_pages) return kPromptPage;
   if (options_.batch_invariant) return std::nullopt;
   return GeneratedPage(sequence.request().selector);

@@ -13,9 +13,9 @@
 
 namespace winnow {
 
-// Of pages that prompt rows computed.
+// Of pages that prefill rows computed.
 inline constexpr PageKind kPromptPage = 0;
-// Of pages with generated rows; selector -1, dense, has one too.
+// Of pages with decode rows; selector -1, dense, has one too.
 constexpr PageKind GeneratedPage(int selector) {
   return static_cast<PageKind>(selector + 2);
 }
@@ -29,20 +29,20 @@ std::string PrefixRoot(const Sequence& sequence, const Selector* selector);
 
 // Opens and closes the KV of requests through the prefix index. Owns nothing;
 // used by the engine's thread alone. A page is of a kind: computed by rows of
-// a prompt, or with generated rows, whose KV depends on their selector. Pages
+// a prompt, or with decode rows, whose KV depends on their selector. Pages
 // of the second kind are shared only where bits may depend on how a token was
 // computed: not where the batch is invariant, so that then an answer never
 // depends on what was cached. Requests on a Prefix, and that itself, take no
 // part: they share what they were told to.
 //
-// A request that gives way leaves its pages for its return: those that others
-// may share where they are, the rest as pages of a kind that is its own, and so
-// for nobody else. They leave the device when their turn comes, and it begins
-// again with what is still there: the others' rows, and those of its last page
-// if that is not full, are computed again as they were. With nothing begin
-// again forks, but for their prefix's pages, and those whose selector fixed a
-// choice by their prompt's rows: it is fixed once more by computing all of
-// them.
+// A request that is preempted leaves its pages for its return: those that
+// others may share where they are, the rest as pages of a kind that is its own,
+// and so for nobody else. They leave the device when their turn comes, and it
+// begins again with what is still there: the others' rows, and those of its
+// last page if that is not full, are computed again as they were. With nothing
+// begin again forks, but for their prefix's pages, and those whose selector
+// fixed a choice by their prompt's rows: it is fixed once more by computing all
+// of them.
 class PrefixCache {
  public:
   struct Options {
@@ -56,11 +56,11 @@ class PrefixCache {
       : kv_(kv), selectors_(selectors), options_(options) {}
 
   // Of pages that the request would begin with, those on the device.
-  std::vector<ExtentId> NearPages(const Sequence& sequence) const;
+  std::vector<KvBlockId> NearPages(const Sequence& sequence) const;
   // Begins its KV with what is there of its prompt, whole pages, and at most
   // all tokens but one, as one row must be computed to draw from; that of one
-  // that gave way with what is there of all its tokens. Pages of the host are
-  // left where they are if they are computed sooner.
+  // that was preempted with what is there of all its tokens. Pages of the host
+  // are left where they are if they are computed sooner.
   void Open(Sequence& sequence);
   // What one that is read layer by layer begins with: of those, `max_pages` at
   // most. Nothing of it is opened.
@@ -91,7 +91,7 @@ class PrefixCache {
   PrefixHit Find(const Sequence& sequence) const;
   // The same, without those of the host that are computed sooner.
   PrefixHit FindWorthwhile(const Sequence& sequence) const;
-  // Of one that gave way.
+  // Of one that was preempted.
   PrefixHit FindParked(const Sequence& sequence) const;
   void Reopen(Sequence& sequence, const PrefixHit& hit);
   // What page `page` of a sequence is; nothing where nobody may share it.

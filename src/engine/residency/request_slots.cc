@@ -7,7 +7,7 @@
 
 namespace winnow {
 
-static_assert(kNoExtent.value() == kNotWhole);
+static_assert(kNoKvBlock.value() == kNotWhole);
 
 std::optional<int> RequestSlots::SlotTokens(const SelectorSet& selectors) {
   std::optional<int> tokens;
@@ -21,11 +21,11 @@ std::optional<int> RequestSlots::SlotTokens(const SelectorSet& selectors) {
 Result<std::unique_ptr<RequestSlots>> RequestSlots::Create(
     const Memory& memory, const SelectorSet& selectors,
     const RequestSlotsOptions& options) {
-  const StripPoolOptions& pool = memory.device.pool().options();
-  SlotRoom room = {.pool = pool,
-                   .num_host_extents = memory.host.num_extents(),
-                   .max_sequences = options.max_sequences,
-                   .max_requests = options.max_requests};
+  const LayerBlockPoolOptions& pool = memory.device.pool().options();
+  SlotCapacity room = {.pool = pool,
+                       .num_host_kv_blocks = memory.host.num_kv_blocks(),
+                       .max_sequences = options.max_sequences,
+                       .max_requests = options.max_requests};
   for (int i = 0; i < selectors.size(); ++i) {
     const Selector& selector = selectors.selector(i);
     if (!SlotTokensOf(selector)) continue;
@@ -50,7 +50,7 @@ Result<std::unique_ptr<RequestSlots>> RequestSlots::Create(
       memory.backend.Allocate(
           Tier::kHost,
           static_cast<size_t>(slots->tables_->count_bytes().dim(0)),
-          "what Bring counts, host"));
+          "what Fetch counts, host"));
   return slots;
 }
 
@@ -98,29 +98,29 @@ std::optional<DemotionOffer> RequestSlots::Offer(
   DemotionOffer offer = {.sequence = sequence.id(),
                          .num_pages = range->num_whole};
   const auto owner = owners_.find(sequence.id());
-  offer.num_slot_extents =
+  offer.num_slot_kv_blocks =
       owner == owners_.end()
-          ? NumSlotExtents(sequence.request(), range->num_whole)
-          : NumMoreExtents(sequence.id(), owner->second, range->num_whole);
+          ? NumSlotKvBlocks(sequence.request(), range->num_whole)
+          : NumMoreKvBlocks(sequence.id(), owner->second, range->num_whole);
   return offer;
 }
 
-int64_t RequestSlots::NumSlotExtents(const Request& request, int64_t num_far,
-                                     const CacheBudget& budget) const {
-  int64_t num_strips = 0;
-  for (const int frames : FramesOf(request, budget)) num_strips += frames;
-  return num_strips / ledger_.options().num_layers +
-         NumNearExtents(request.selector, num_far);
+int64_t RequestSlots::NumSlotKvBlocks(const Request& request, int64_t num_far,
+                                      const CacheBudget& budget) const {
+  int64_t num_layer_blocks = 0;
+  for (const int frames : FramesOf(request, budget)) num_layer_blocks += frames;
+  return num_layer_blocks / ledger_.options().num_layers +
+         NumNearKvBlocks(request.selector, num_far);
 }
 
-int64_t RequestSlots::NumSlotExtents(const Request& request,
-                                     int64_t num_far) const {
-  return NumSlotExtents(request, num_far, options_.budget);
+int64_t RequestSlots::NumSlotKvBlocks(const Request& request,
+                                      int64_t num_far) const {
+  return NumSlotKvBlocks(request, num_far, options_.budget);
 }
 
 std::optional<int64_t> RequestSlots::BudgetWithin(const Request& request,
                                                   int64_t num_far,
-                                                  int64_t num_extents) const {
+                                                  int64_t num_kv_blocks) const {
   // In pages: so many do, or are none, and more than the others do not.
   int64_t fits = 0;
   int64_t most = PagesFor(std::ssize(request.prompt) + request.max_tokens);
@@ -128,7 +128,7 @@ std::optional<int64_t> RequestSlots::BudgetWithin(const Request& request,
     const int64_t tried = (fits + most + 1) / 2;
     const CacheBudget budget = {.tokens = tried * kPageTokens};
     const bool is_within =
-        NumSlotExtents(request, num_far, budget) <= num_extents;
+        NumSlotKvBlocks(request, num_far, budget) <= num_kv_blocks;
     (is_within ? fits : most) = is_within ? tried : tried - 1;
   }
   if (fits == 0) return std::nullopt;
@@ -140,12 +140,12 @@ void RequestSlots::Cover(const Sequence& sequence, const PageRange& far) {
   if (!ledger_.is_open(id)) {
     ledger_.Open(id);
     owners_[id].selector = sequence.request().selector;
-    const int64_t num_extents = NumSlotExtents(sequence.request(), 0);
-    for (int64_t i = 0; i < num_extents; ++i) {
+    const int64_t num_kv_blocks = NumSlotKvBlocks(sequence.request(), 0);
+    for (int64_t i = 0; i < num_kv_blocks; ++i) {
       ledger_.Split(*memory_.kv.Lend());
     }
     CHECK(ledger_.Resize(id, FramesOf(sequence.request(), options_.budget)),
-          "sequence={} extents={}", id.value(), num_extents);
+          "sequence={} KV blocks={}", id.value(), num_kv_blocks);
   }
   Owner& owner = owners_.at(id);
   if (!NearLayers(owner.selector).empty()) {
@@ -195,12 +195,12 @@ bool RequestSlots::Demote(Sequence& sequence) {
 }
 
 int64_t RequestSlots::PageBytes() const {
-  const StripPoolOptions& pool = memory_.device.pool().options();
-  return pool.format.slice_bytes * pool.num_kv_heads * pool.num_layers;
+  const LayerBlockPoolOptions& pool = memory_.device.pool().options();
+  return pool.format.head_block_bytes * pool.num_kv_heads * pool.num_layers;
 }
 
 int64_t RequestSlots::PieceBytes() const {
-  const SliceFormat& format = memory_.device.pool().options().format;
+  const HeadBlockFormat& format = memory_.device.pool().options().format;
   return int64_t{format.slot_tokens} * (format.k_dim * DtypeBytes(format.k) +
                                         format.v_dim * DtypeBytes(format.v));
 }
@@ -211,7 +211,7 @@ std::optional<PromotionOffer> RequestSlots::OfferReturn(
   if (!ledger_.is_open(id) || sequence.layerwise()) return std::nullopt;
   PromotionOffer offer = {.sequence = id,
                           .num_pages = memory_.kv.NumFar(id),
-                          .num_slot_extents = NumSlotExtents(id)};
+                          .num_slot_kv_blocks = NumSlotKvBlocks(id)};
   offer.copied_bytes =
       static_cast<double>(memory_.kv.NumToCopy(id) * PageBytes());
   const auto missed = missed_.find(id);
@@ -228,22 +228,22 @@ int64_t RequestSlots::Promote(const Sequence& sequence, int64_t num_pages) {
   const int64_t num_chosen = PagesToPromote(*offer, num_pages);
   const bool is_all = num_chosen == offer->num_pages;
   const int64_t num_room =
-      kv.num_free_pages() + (is_all ? offer->num_slot_extents : 0);
+      kv.num_free_pages() + (is_all ? offer->num_slot_kv_blocks : 0);
   if (num_chosen > num_room) return 0;
   // What slots hold lies on the host too.
   if (is_all) Close(sequence.id());
   const int64_t num_copied = kv.MoveToDevice(sequence.id(), num_chosen);
   if (!is_all) {
-    const std::span<const ExtentId> pages = kv.pages(sequence.id());
+    const std::span<const KvBlockId> pages = kv.pages(sequence.id());
     const int64_t first_far =
-        std::ranges::find(pages, kNoExtent) - pages.begin();
+        std::ranges::find(pages, kNoKvBlock) - pages.begin();
     ledger_.Uncover(sequence.id(), first_far);
     owners_.at(sequence.id()).near.Uncover(first_far);
   }
   return num_copied;
 }
 
-void RequestSlots::CountBrought(SequenceId id, const BroughtPieces& pieces,
+void RequestSlots::CountBrought(SequenceId id, const FetchedPieces& pieces,
                                 bool ends_token) {
   constexpr double kLastShare = 0.125;
   if (!ledger_.is_open(id)) return;
@@ -261,30 +261,30 @@ void RequestSlots::Close(SequenceId id) {
   uses_.erase(id);
   owners_.erase(id);
   ledger_.Close(id);
-  while (const auto extent = ledger_.Join()) memory_.kv.GiveBack(*extent);
+  while (const auto kv_block = ledger_.Join()) memory_.kv.GiveBack(*kv_block);
 }
 
-int64_t RequestSlots::NumSlotExtents(SequenceId id) const {
+int64_t RequestSlots::NumSlotKvBlocks(SequenceId id) const {
   if (!ledger_.is_open(id)) return 0;
-  int64_t num_strips = 0;
+  int64_t num_layer_blocks = 0;
   const int num_layers = ledger_.options().num_layers;
   for (int layer = 0; layer < num_layers; ++layer) {
-    num_strips += std::ssize(ledger_.frames(id, layer));
+    num_layer_blocks += std::ssize(ledger_.frames(id, layer));
   }
-  num_strips += std::ssize(ledger_.held(id));
-  return num_strips / num_layers;
+  num_layer_blocks += std::ssize(ledger_.held(id));
+  return num_layer_blocks / num_layers;
 }
 
 int64_t RequestSlots::NumSaved(SequenceId id) const {
   if (!ledger_.is_open(id)) return 0;
   const KvCache& kv = memory_.kv;
-  return std::ssize(kv.pages(id)) - kv.NumWhole(id) - NumSlotExtents(id);
+  return std::ssize(kv.pages(id)) - kv.NumWhole(id) - NumSlotKvBlocks(id);
 }
 
 bool RequestSlots::WriteTables(Queue& queue, std::span<const SequenceId> ids) {
   std::vector<SlotRequest> requests;
-  std::vector<std::vector<uint32_t>> strips(ids.size());
-  std::vector<std::vector<LingeringPage>> lingering(ids.size());
+  std::vector<std::vector<uint32_t>> layer_blocks(ids.size());
+  std::vector<std::vector<ReclaimablePage>> reclaimable(ids.size());
   rows_.assign(ids.size(), {});
   bool any = false;
   for (size_t i = 0; i < ids.size(); ++i) {
@@ -294,11 +294,11 @@ bool RequestSlots::WriteTables(Queue& queue, std::span<const SequenceId> ids) {
     const auto owner = owners_.find(id);
     if (owner == owners_.end()) continue;
     any = true;
-    lingering[i] = memory_.kv.LingeringPagesOf(id);
-    request.lingering = lingering[i];
-    strips[i] = NearStrips(id, owner->second);
+    reclaimable[i] = memory_.kv.ReclaimablePagesOf(id);
+    request.reclaimable = reclaimable[i];
+    layer_blocks[i] = NearLayerBlocks(id, owner->second);
     request.near_layers = NearLayers(owner->second.selector);
-    request.near_strips = strips[i];
+    request.near_layer_blocks = layer_blocks[i];
     rows_[i] = {.selector = owner->second.selector,
                 .near_bytes = CopyNear(queue, request, owner->second)};
   }

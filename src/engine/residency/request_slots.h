@@ -12,7 +12,7 @@
 #include "cache/device/device_cache.h"
 #include "cache/device/slot_tables.h"
 #include "engine/request/sequence.h"
-#include "engine/residency/slot_room.h"
+#include "engine/residency/slot_capacity.h"
 #include "engine/selection/selector_set.h"
 #include "kv/demotion.h"
 #include "kv/near_places.h"
@@ -35,10 +35,10 @@ struct RequestSlotsOptions {
 // way round; who, is kv's to decide (kv/demotion.h, kv/promotion.h), where
 // bytes lie, cache's. Used by the engine's thread alone; no pool grows after
 // Create. A request has slots from the first page that it gives up to Close, or
-// until all its pages are whole again. All strips of an extent are one
-// request's. Besides slots it holds the strips of all pages that it has given
-// up in the layers that it reads whole (NearLayersOf): they come there from the
-// host before its next step, over the link once and not for every row.
+// until all its pages are whole again. All layer blocks of a KV block are one
+// request's. Besides slots it holds the layer blocks of all pages that it has
+// given up in the layers that it reads whole (NearLayersOf): they come there
+// from the host before its next step, over the link once and not for every row.
 //
 // Pages can leave that the request has read to the end of its prompt, that it
 // holds alone, and of which nothing is left to summarise, where its selector
@@ -64,19 +64,19 @@ class RequestSlots {
       const RequestSlotsOptions& options);
 
   // Whether requests of a selector may have pages that are not whole, and the
-  // extents that one's slots, and what it holds, would take with `num_far` such
-  // pages.
+  // KV blocks that one's slots, and what it holds, would take with `num_far`
+  // such pages.
   bool MayServe(int selector) const;
-  int64_t NumSlotExtents(const Request& request, int64_t num_far) const;
+  int64_t NumSlotKvBlocks(const Request& request, int64_t num_far) const;
   // The greatest cache budget, in tokens, by which these would be at most
-  // `num_extents`; none where one of 1 token takes more.
+  // `num_kv_blocks`; none where one of 1 token takes more.
   std::optional<int64_t> BudgetWithin(const Request& request, int64_t num_far,
-                                      int64_t num_extents) const;
+                                      int64_t num_kv_blocks) const;
   // Pages of `far` are not whole any more, and one that has no slots yet gets
-  // them. REQUIRES: kv has so many free extents.
+  // them. REQUIRES: kv has so many free KV blocks.
   void Cover(const Sequence& sequence, const PageRange& far);
 
-  // At least `num_wanted` more extents of the device are free, or nothing has
+  // At least `num_wanted` more KV blocks of the device are free, or nothing has
   // changed: false.
   bool MakeRoom(Sequences sequences, int64_t num_wanted);
   // All give up what they can, as far as the host has room and anything comes
@@ -94,7 +94,7 @@ class RequestSlots {
   int64_t Promote(const Sequence& sequence, int64_t num_pages);
   // What a step has brought for one that has slots. `ends_token`: in the last
   // of the layers.
-  void CountBrought(SequenceId id, const BroughtPieces& pieces,
+  void CountBrought(SequenceId id, const FetchedPieces& pieces,
                     bool ends_token);
   // What was asked of its slots in layers [first, end) of a step, whose
   // request `request` it was. REQUIRES: as Brought.
@@ -108,9 +108,9 @@ class RequestSlots {
   // It has no slots any more; nothing where it had none. Its pages are kv's.
   void Close(SequenceId id);
 
-  // Extents that its slots and what it holds take, and how many fewer it has
+  // KV blocks that its slots and what it holds take, and how many fewer it has
   // than if all its pages were whole.
-  int64_t NumSlotExtents(SequenceId id) const;
+  int64_t NumSlotKvBlocks(SequenceId id) const;
   int64_t NumSaved(SequenceId id) const;
 
   // Request i of the next step is ids[i]. False where all have whole pages
@@ -119,12 +119,12 @@ class RequestSlots {
   // By layer, for that step.
   std::span<const SlotTable> layers() const { return tables_->layers(); }
   std::span<const View> counts() const { return tables_->counts(); }
-  // What Bring counted in it goes to the host.
+  // What Fetch counted in it goes to the host.
   void EnqueueCounts(Queue& queue);
   // Of request `request` of the step, in layers [first, end), and what came
   // near for it before. A layer that it holds is near: all that is read there
   // are hits. REQUIRES: the queue has come past EnqueueCounts.
-  BroughtPieces Brought(int request, int first_layer, int end_layer) const;
+  FetchedPieces Brought(int request, int first_layer, int end_layer) const;
 
   // For tests.
   const SlotLedger& ledger() const { return ledger_; }
@@ -154,14 +154,15 @@ class RequestSlots {
   std::span<const int> NearLayers(int selector) const {
     return near_layers_[static_cast<size_t>(selector)];
   }
-  int64_t NumNearExtents(int selector, int64_t num_places) const;
+  int64_t NumNearKvBlocks(int selector, int64_t num_places) const;
   // How many more it would hold with so many far pages more.
-  int64_t NumMoreExtents(SequenceId id, const Owner& owner,
-                         int64_t num_pages) const;
+  int64_t NumMoreKvBlocks(SequenceId id, const Owner& owner,
+                          int64_t num_pages) const;
   // So many as its places need.
   void HoldNear(SequenceId id, const Owner& owner);
-  // The strips of its far pages, by page and near layer.
-  std::vector<uint32_t> NearStrips(SequenceId id, const Owner& owner) const;
+  // The layer blocks of its far pages, by page and near layer.
+  std::vector<uint32_t> NearLayerBlocks(SequenceId id,
+                                        const Owner& owner) const;
   // Enqueues what is not there yet. Returns how many bytes cross the link.
   int64_t CopyNear(Queue& queue, const SlotRequest& request, Owner& owner);
   // None where nothing can leave.
@@ -169,12 +170,12 @@ class RequestSlots {
   std::optional<DemotionOffer> Offer(const Sequence& sequence) const;
   std::vector<int> FramesOf(const Request& request,
                             const CacheBudget& budget) const;
-  int64_t NumSlotExtents(const Request& request, int64_t num_far,
-                         const CacheBudget& budget) const;
+  int64_t NumSlotKvBlocks(const Request& request, int64_t num_far,
+                          const CacheBudget& budget) const;
   void MoveFrames(SequenceId id, const Use& use);
   std::vector<int> FramesByLayer(SequenceId id) const;
   void Resize(SequenceId id, const std::vector<int>& frames);
-  // What Bring has counted, [kNumBringCounts]. REQUIRES: as Brought.
+  // What Fetch has counted, [kNumFetchCounts]. REQUIRES: as Brought.
   const uint32_t* CountsOf(int request, int layer) const;
   int64_t PageBytes() const;
   int64_t PieceBytes() const;

@@ -60,7 +60,7 @@ void RequestSlots::MoveFrames(SequenceId id, const Use& use) {
     usages.back().num_frames = frames[layer];
     num_frames += frames[layer];
   }
-  const StripPoolOptions& pool = memory_.device.pool().options();
+  const LayerBlockPoolOptions& pool = memory_.device.pool().options();
   const FrameLimits limits =
       LimitsFor(num_frames / static_cast<int>(usages.size()),
                 ledger_.options().max_frames,
@@ -86,16 +86,16 @@ void RequestSlots::MoveFrame(SequenceId id, int from_layer, int to_layer) {
 
 const uint32_t* RequestSlots::CountsOf(int request, int layer) const {
   const int64_t first =
-      (int64_t{layer} * options_.max_requests + request) * kNumBringCounts;
+      (int64_t{layer} * options_.max_requests + request) * kNumFetchCounts;
   return reinterpret_cast<const uint32_t*>(counts_.data()) + first;
 }
 
 // What found no slot is read on the host where it lies, and crosses the link
-// too, as often as it is read. What lingers does not.
-BroughtPieces RequestSlots::Brought(int request, int first_layer,
+// too, as often as it is read. What stays reclaimable does not.
+FetchedPieces RequestSlots::Brought(int request, int first_layer,
                                     int end_layer) const {
   const Row& row = rows_[static_cast<size_t>(request)];
-  BroughtPieces sum = {.near_bytes = row.near_bytes};
+  FetchedPieces sum = {.near_bytes = row.near_bytes};
   for (int layer = first_layer; layer < end_layer; ++layer) {
     const uint32_t* counts = CountsOf(request, layer);
     const bool is_near = row.selector >= 0 &&
@@ -106,13 +106,13 @@ BroughtPieces RequestSlots::Brought(int request, int first_layer,
     }
     const int64_t num_over_link = int64_t{counts[kFetchedCount]} +
                                   counts[kUnplacedCount] -
-                                  counts[kLingeringCount];
+                                  counts[kReclaimableCount];
     sum += {.picks = counts[kPicksCount],
             .hits = counts[kHitsCount],
             .misses = counts[kMissesCount],
             .hints = counts[kHintsCount],
             .hints_used = counts[kHintsUsedCount],
-            .lingering = counts[kLingeringCount],
+            .reclaimable = counts[kReclaimableCount],
             .fetched_bytes = num_over_link * PieceBytes()};
   }
   return sum;

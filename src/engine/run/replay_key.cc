@@ -21,11 +21,11 @@ void Add(const RowTable& table, KeyBytes& key) {
 void Add(const LayerStep& step, KeyBytes& key) {
   key.Add(step.num_rows);
   key.Add(step.num_requests);
-  key.Add(step.has_prompt_rows);
-  key.Add(step.has_generated_rows);
+  key.Add(step.has_prefill_rows);
+  key.Add(step.has_decode_rows);
   for (const View* view :
        {&step.row_to_request, &step.first_row, &step.first_position,
-        &step.num_tokens, &step.num_prompt_rows, &step.selector,
+        &step.num_tokens, &step.num_prefill_rows, &step.selector,
         &step.num_prompt_tokens, &step.num_context_tokens, &step.tree_parent}) {
     Add(*view, key);
   }
@@ -65,7 +65,7 @@ void Add(const SlotTable& slots, KeyBytes& key) {
     Add(*table, key);
   }
   key.Add(slots.max_frames);
-  key.Add(slots.strips);
+  key.Add(slots.layer_blocks);
 }
 
 }  // namespace
@@ -79,13 +79,13 @@ KeyBytes ReplayKey(const ForwardArgs& args) {
     Add(*view, key);
   }
   for (const LayerCache& layer : args.layers) {
-    key.Add(layer.strips);
+    key.Add(layer.layer_blocks);
     Add(layer.page_table, key);
     key.Add(layer.max_pages);
   }
   Add(args.selection, key);
   for (const SlotTable& slots : args.slots) Add(slots, key);
-  for (const View& counts : args.bring_counts) Add(counts, key);
+  for (const View& counts : args.fetch_counts) Add(counts, key);
   key.Add(args.first_layer);
   key.Add(args.end_layer);
   key.Add(args.batch_invariant);

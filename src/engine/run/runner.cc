@@ -103,7 +103,7 @@ Status Runner::Drain() {
   return backend_.Wait(backend_.Record(*queue_), kStepTimeout);
 }
 
-void Runner::CopyPages(std::span<const ExtentCopy> copies) {
+void Runner::CopyPages(std::span<const KvBlockCopy> copies) {
   if (!copies.empty()) cache_.Apply(*queue_, copies);
 }
 
@@ -237,17 +237,17 @@ Status Runner::CollectGroup(StepOutput* output) {
   return Ok{};
 }
 
-// A step of one generated row a request comes again and again with other
-// numbers in its tables. One with prompt rows, or with a question's or those
-// that a request reads again which gave way, seldom has the same shape twice;
-// one that is watched has copies to the host between; a layerwise one is a
-// prompt's.
+// A step of one decode row a request comes again and again with other
+// numbers in its tables. One with prefill rows, or with a question's or those
+// that a request reads again which was preempted, seldom has the same shape
+// twice; one that is watched has copies to the host between; a layerwise one is
+// a prompt's.
 void Runner::EnqueueForward(const Group& group) {
   const ForwardArgs& args = group.args;
   const auto forward = [&] {
     Forward(backend_, *queue_, model_, args, *activations_);
   };
-  if (args.step.has_prompt_rows ||
+  if (args.step.has_prefill_rows ||
       args.step.num_rows != args.step.num_requests ||
       !args.watched.rows.empty() || group.is_layerwise()) {
     return forward();
@@ -284,7 +284,7 @@ void Runner::CollectBrought(const Group& group, StepOutput* output) const {
   const int first_layer = group.args.first_layer;
   const int end_layer = group.args.end_layer;
   for (size_t i = 0; i < group.items.size(); ++i) {
-    BroughtPieces& brought = output->brought.emplace_back();
+    FetchedPieces& brought = output->brought.emplace_back();
     if (group.args.slots.empty()) continue;
     const auto request = static_cast<int>(i);
     brought = far_.slots->Brought(request, first_layer, end_layer);

@@ -52,7 +52,7 @@ struct StepOutput {
   // no item has a selector.
   std::vector<float> read_shares;
   // By items of the plan. Empty where no request may have slots.
-  std::vector<BroughtPieces> brought;
+  std::vector<FetchedPieces> brought;
 };
 
 // Owns the workspace of a step. Used by the engine's thread alone. Nothing is
@@ -111,7 +111,7 @@ class Runner {
   // Waits for all that has been enqueued, where no step does.
   Status Drain();
   // Copies pages, before the step that writes into the copies.
-  void CopyPages(std::span<const ExtentCopy> copies);
+  void CopyPages(std::span<const KvBlockCopy> copies);
   // Forgets a sequence that ends between layer ranges.
   void Forget(SequenceId id);
 
@@ -133,8 +133,8 @@ class Runner {
     std::vector<DrawnRow> drawn_rows;  // ascending
     std::vector<ScoredRow> scored;
     // Rows among which all generated ones are; 0 and 0 where there is none.
-    int first_generated_row = 0;
-    int end_generated_row = 0;
+    int first_decode_row = 0;
+    int end_decode_row = 0;
     ForwardArgs args;
     std::optional<Event> end = {};  // since it was drawn
 

@@ -40,7 +40,7 @@ void Runner::GatherPages(Group& group, const KvCache& kv) {
     group.args.layers = far_.layerwise->layers();
     return;
   }
-  std::vector<std::span<const ExtentId>> pages;
+  std::vector<std::span<const KvBlockId>> pages;
   for (const StepItem& item : group.items) {
     pages.push_back(kv.pages(item.sequence));
   }
@@ -57,7 +57,7 @@ void Runner::GatherSlots(Group& group) {
   }
   if (!far_.slots->WriteTables(*queue_, ids)) return;
   group.args.slots = far_.slots->layers();
-  group.args.bring_counts = far_.slots->counts();
+  group.args.fetch_counts = far_.slots->counts();
 }
 
 View Runner::PutIntegers(const std::vector<int32_t>& values) {
@@ -67,7 +67,7 @@ View Runner::PutIntegers(const std::vector<int32_t>& values) {
 
 void Runner::GatherRows(Group& group) {
   std::vector<int32_t> token_ids, row_to_request, first_row, first_position,
-      num_tokens, num_prompt_rows, logit_rows;
+      num_tokens, num_prefill_rows, logit_rows;
   for (size_t i = 0; i < group.items.size(); ++i) {
     const StepItem& item = group.items[i];
     const Sequence& sequence = *group.sequences[i];
@@ -75,16 +75,16 @@ void Runner::GatherRows(Group& group) {
     first_position.push_back(item.first_token);
     num_tokens.push_back(item.num_tokens);
     const int num_prompt = std::clamp(
-        sequence.num_prompt_rows() - item.first_token, 0, item.num_tokens);
-    num_prompt_rows.push_back(num_prompt);
+        sequence.num_prefill_rows() - item.first_token, 0, item.num_tokens);
+    num_prefill_rows.push_back(num_prompt);
     GatherTokens(item, sequence, group, &token_ids);
     row_to_request.resize(token_ids.size(), static_cast<int32_t>(i));
     // Of each item the prompt's rows come first.
     if (num_prompt < item.num_tokens) {
-      if (group.end_generated_row == 0) {
-        group.first_generated_row = first_row.back() + num_prompt;
+      if (group.end_decode_row == 0) {
+        group.first_decode_row = first_row.back() + num_prompt;
       }
-      group.end_generated_row = static_cast<int>(token_ids.size());
+      group.end_decode_row = static_cast<int>(token_ids.size());
     }
     if (item.samples) {
       logit_rows.push_back(static_cast<int32_t>(token_ids.size()) - 1);
@@ -100,14 +100,14 @@ void Runner::GatherRows(Group& group) {
   LayerStep& step = group.args.step;
   step.num_rows = static_cast<int>(token_ids.size());
   step.num_requests = static_cast<int>(group.items.size());
-  step.has_prompt_rows =
-      std::ranges::any_of(num_prompt_rows, [](int32_t num) { return num > 0; });
-  step.has_generated_rows = group.end_generated_row > 0;
+  step.has_prefill_rows = std::ranges::any_of(
+      num_prefill_rows, [](int32_t num) { return num > 0; });
+  step.has_decode_rows = group.end_decode_row > 0;
   step.row_to_request = PutIntegers(row_to_request);
   step.first_row = PutIntegers(first_row);
   step.first_position = PutIntegers(first_position);
   step.num_tokens = PutIntegers(num_tokens);
-  step.num_prompt_rows = PutIntegers(num_prompt_rows);
+  step.num_prefill_rows = PutIntegers(num_prefill_rows);
   group.args.token_ids = PutIntegers(token_ids);
   group.args.logit_rows = PutIntegers(logit_rows);
 }
@@ -152,7 +152,7 @@ void Runner::GatherSelection(Group& group) {
     requests.push_back({sequence.id(), selector});
     selectors.push_back(selector);
     num_prompt_tokens.push_back(sequence.num_prompt_tokens());
-    num_context_tokens.push_back(sequence.num_prompt_rows());
+    num_context_tokens.push_back(sequence.num_prefill_rows());
     int num_summarized = 0;
     const int first = group.items[i].first_token;
     if (group.is_layerwise()) {
@@ -178,8 +178,8 @@ void Runner::GatherSelection(Group& group) {
   if (!selectors_.makes_for_others()) {
     selection.first_new_token = selection.first_token;
   }
-  selection.first_row = group.first_generated_row;
-  selection.end_row = group.end_generated_row;
+  selection.first_row = group.first_decode_row;
+  selection.end_row = group.end_decode_row;
   // Of many requests one nearly always does, and steps of each number of them
   // would be recorded twice.
   constexpr size_t kFewRequests = 4;
@@ -211,7 +211,7 @@ void Runner::GatherWatched(Group& group) {
     rows.push_back({.row = end_row - 1,
                     .position = position,
                     .selector = sequence.request().selector,
-                    .is_prompt = position < sequence.num_prompt_rows()});
+                    .is_prompt = position < sequence.num_prefill_rows()});
   }
   watch_->Begin(std::move(rows));
   group.args.watched = watch_->watched();

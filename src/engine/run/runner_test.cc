@@ -8,7 +8,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "engine/testing/hooked_backend.h"
-#include "engine/testing/nobody.h"
+#include "engine/testing/null_observer.h"
 #include "model/forward/rope.h"
 #include "tests/golden/tiny_model.h"
 
@@ -27,11 +27,11 @@ class RunnerTest : public testing::Test {
     const ModelConfig& config = model_->config();
     cache_ =
         DeviceCache::Create(
-            backend_, {.format = MakeSliceFormat(
+            backend_, {.format = MakeHeadBlockFormat(
                            model_->dtype(), config.head_dim, config.head_dim),
                        .num_layers = num_layers_,
                        .num_kv_heads = config.num_kv_heads,
-                       .num_extents = 16,
+                       .num_kv_blocks = 16,
                        .max_requests = 4,
                        .max_pages_per_request = 4,
                        .num_table_pages = 16})
@@ -106,7 +106,7 @@ class RunnerTest : public testing::Test {
   KvCache kv_{16};
   std::unique_ptr<SelectorSet> selectors_;
   std::unique_ptr<Runner> runner_;
-  Nobody nobody_;
+  NullObserver nobody_;
   std::map<SequenceId, std::unique_ptr<Sequence>> sequences_;
 };
 

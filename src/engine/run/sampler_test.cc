@@ -6,7 +6,7 @@
 #include <set>
 
 #include "backend/cpu/cpu_backend.h"
-#include "engine/testing/nobody.h"
+#include "engine/testing/null_observer.h"
 
 namespace winnow {
 namespace {
@@ -49,7 +49,7 @@ class SamplerTest : public testing::Test {
     return drawn;
   }
 
-  Nobody observer_;
+  NullObserver observer_;
   std::vector<std::unique_ptr<Sequence>> sequences_;
   std::unique_ptr<Backend> backend_ = MakeCpuBackend({.num_threads = 1});
   std::unique_ptr<Queue> queue_ = backend_->MakeQueue();

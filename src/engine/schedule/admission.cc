@@ -7,7 +7,7 @@
 namespace winnow {
 namespace {
 
-// One that never gives way.
+// One that is never preempted.
 bool IsFirm(const SequenceSnapshot& sequence) {
   return sequence.is_prefix() || sequence.layerwise;
 }

@@ -35,7 +35,7 @@ class Admission {
     int64_t used_pages = 0;
   };
 
-  // What there must be whoever gives way: all of those who never do, and the
+  // What there must be whoever is preempted: all of those who never do, and the
   // longest life of all others.
   struct Least {
     int64_t firm = 0;
@@ -52,7 +52,7 @@ class Admission {
 
   // Pages that the pool must have beyond all promises.
   int64_t PagesToPromise(const SequenceSnapshot& sequence) const;
-  // Whether it may start at all beside those that cannot give way.
+  // Whether it may start at all beside those that cannot are preempted.
   bool MayRun(const SequenceSnapshot& sequence) const;
   int64_t LackingPages(const SequenceSnapshot& sequence) const;
   bool HasSegments(const SequenceSnapshot& sequence) const;

@@ -86,7 +86,7 @@ TEST(AdmissionTest, PageTablesHaveRoomForAllWhoRun) {
   EXPECT_EQ(Admitted({held, plain(2, 9)}, limits), Ids{2});
 }
 
-// Whoever may give way is promised what is expected in tables too; and the
+// Whoever may are preempted is promised what is expected in tables too; and the
 // longest of these goes on beside all that never do.
 TEST(AdmissionTest, PageTablesArePromisedByWhatIsExpected) {
   SchedulerLimits limits = kAdmissionLimits;
@@ -109,7 +109,7 @@ TEST(AdmissionTest, PageTablesArePromisedByWhatIsExpected) {
   EXPECT_EQ(admitted({layerwise, expecting(Plain(2, 1), 4, 2)}), (Ids{1, 2}));
   EXPECT_EQ(admitted({layerwise, expecting(Plain(2, 1), 5, 2)}), Ids{1});
   EXPECT_EQ(admitted({expecting(Plain(2, 1), 5, 2), layerwise}), Ids{2});
-  // While it is read a prefix has a table, and does not give way; its fork
+  // While it is read a prefix has a table, and does not are preempted; its fork
   // does.
   const SequenceSnapshot prefix = expecting(PrefixOf(1, 1, 1), 5, {});
   EXPECT_EQ(admitted({prefix, expecting(Plain(2, 1), 5, 2)}), Ids{1});
@@ -156,7 +156,7 @@ TEST(AdmissionTest, SummariesHaveRoomForAllWhoAreAdmitted) {
   EXPECT_EQ(admitted({held, plain(2, 0, 3)}), Ids{});
 }
 
-// It never gives way: beside it there is room for the longest life of all
+// It is never preempted: beside it there is room for the longest life of all
 // others, whatever is expected of them.
 TEST(AdmissionTest, WhoIsLayerwiseIsPromisedItsLifeBesideOthers) {
   SequenceSnapshot plain = Plain(2, 7);

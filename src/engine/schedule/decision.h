@@ -19,7 +19,7 @@ struct ScheduleDecision {
   Schedule schedule;
 };
 
-// Who gives way: PreemptionVictim.
+// Who is preempted: PreemptionVictim.
 struct VictimDecision {
   std::vector<SequenceSnapshot> sequences;
   std::optional<SequenceId> victim;

@@ -1,5 +1,5 @@
 // What is decided when more run than the device pool has room for: how much a
-// request is expected to need, who gives way, how he comes back. Pure.
+// request is expected to need, who is preempted, how he comes back. Pure.
 #ifndef WINNOW_ENGINE_SCHEDULE_PREEMPTION_H_
 #define WINNOW_ENGINE_SCHEDULE_PREEMPTION_H_
 
@@ -25,7 +25,7 @@ inline constexpr int kUnknownOutput = 256;
 int ExpectedOutput(const OutputHistory& history, int max_tokens,
                    int num_generated);
 
-// Who gives way where a running sequence lacks a page: of those that run the
+// Who is preempted where a running sequence lacks a page: of those that run the
 // one whose turn is last (TurnOrder), among equals the youngest; nobody where
 // only one is left. Prefixes never do, as what is held for their forks is
 // promised, nor does who is layerwise, as its longest life is. So the first

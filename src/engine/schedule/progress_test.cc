@@ -1,6 +1,7 @@
 // The law of progress: whatever the bounds, what steps are foretold to take,
-// and who comes, gives way or waits for its pages, a step that is planned where
-// anyone may run brings on who generates and the first prompt, and all end.
+// and who comes, is preempted or waits for its pages, a step that is planned
+// where anyone may run brings on who generates and the first prompt, and all
+// end.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -12,7 +12,7 @@
 
 #include "backend/conformance/backend_under_test.h"
 #include "engine/engine.h"
-#include "engine/testing/nobody.h"
+#include "engine/testing/null_observer.h"
 #include "source_dir.h"
 #include "tests/golden/temporary_folder.h"
 #include "tests/golden/tiny_model.h"
@@ -263,7 +263,7 @@ TEST(ScheduleTraceTest, AnEnginesDecisionsAreMadeAgain) {
     lines.push_back(DecisionLine(decision));
   };
   const auto engine = Engine::Create(*backend, model, options).value();
-  Nobody ignored;
+  NullObserver ignored;
   int num_steps = 0;
   for (int i = 0; i < 6; ++i) {
     Request request;

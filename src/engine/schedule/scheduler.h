@@ -146,12 +146,12 @@ std::vector<SequenceId> ExpiredSequences(
 // sequences fit the pool: pages that no sequence holds are promised to none,
 // whatever lies in them. Where whole lives are promised, a running sequence
 // never lacks a page; else the longest life at least fits beside all prefixes,
-// so that whoever's turn is first can end if the others give way
+// so that whoever's turn is first can end if the others are preempted
 // (PreemptionVictim). A prefix is promised room for its longest fork besides
 // its own, so that one fork at least can always run: such a fork waits for no
 // page. One that is layerwise is promised its longest life beside prefixes, as
-// it never gives way either. Forks wait for their prefix to be read, and keep
-// sequences behind them from their room.
+// it is never preempted either. Forks wait for their prefix to be read, and
+// keep sequences behind them from their room.
 //
 // Runs every sequence that waits for one token first, then prompts with the
 // rows that are left; beside sequences that wait for one token, with those that

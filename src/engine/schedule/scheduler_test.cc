@@ -61,7 +61,7 @@ TEST(SchedulerTest, WhoIsLayerwiseGoesThroughOneLayerAtATime) {
   EXPECT_EQ(plan(0, 0), "1:[249,250)x[0,6)* 2:[40,41)x[0,6)*");
 }
 
-// What lies in strips stands apart from what lies in pages.
+// What lies in layer blocks stands apart from what lies in pages.
 TEST(SchedulerTest, LayerwiseItemsStandTogether) {
   SchedulerLimits limits = kSmallLimits;
   limits.layers_per_step = 1;

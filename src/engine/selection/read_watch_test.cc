@@ -1,5 +1,5 @@
-// What watched requests are told is what Read was given, list by list, whatever
-// selects; and nobody else notices.
+// What watched requests are told is what Attend was given, list by list,
+// whatever selects; and nobody else notices.
 #include "engine/selection/read_watch.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ constexpr int kNumSelectors = 7;
 // By layer, of each token: the heads that read it.
 using Counts = std::vector<std::vector<int>>;
 
-// Looks into the arguments of each Read, and counts the copies.
+// Looks into the arguments of each Attend, and counts the copies.
 class ReadSpy final : public ForwardingBackend {
  public:
   using ForwardingBackend::ForwardingBackend;
@@ -43,17 +43,17 @@ class ReadSpy final : public ForwardingBackend {
     ++num_copies;
     real().Copy(queue, from, to);
   }
-  void Read(Queue& queue, const LayerStep& step, const ReadArgs& args,
-            const LayerCache& cache) override {
-    real().Read(queue, step, args, cache);
-    if (args.sources[0].kind == ReadSource::Kind::kEstimates) return;
+  void Attend(Queue& queue, const LayerStep& step, const AttendArgs& args,
+              const LayerCache& cache) override {
+    real().Attend(queue, step, args, cache);
+    if (args.sources[0].kind == AttendSource::Kind::kEstimates) return;
     const int num_heads = static_cast<int>(args.q.dim(1));
     for (int i = 0; i < step.num_requests; ++i) {
       const int num = step.num_tokens.As<int32_t>()[i];
       const int row = step.first_row.As<int32_t>()[i] + num - 1;
       const int position = step.first_position.As<int32_t>()[i] + num - 1;
-      const bool is_prompt = num <= step.num_prompt_rows.As<int32_t>()[i];
-      if (is_prompt ? !step.has_prompt_rows : !step.has_generated_rows) {
+      const bool is_prompt = num <= step.num_prefill_rows.As<int32_t>()[i];
+      if (is_prompt ? !step.has_prefill_rows : !step.has_decode_rows) {
         continue;
       }
       std::vector<int> counts =
@@ -73,10 +73,10 @@ class ReadSpy final : public ForwardingBackend {
 
  private:
   // None where the row has no list here.
-  static std::vector<int> CountsOf(const ReadSource& source, int row,
+  static std::vector<int> CountsOf(const AttendSource& source, int row,
                                    int position, int num_heads) {
     const auto size = static_cast<size_t>(position) + 1;
-    if (source.kind == ReadSource::Kind::kAllPages) {
+    if (source.kind == AttendSource::Kind::kAllPages) {
       return std::vector<int>(size, num_heads);
     }
     const PickLists& lists = source.picks;

@@ -10,7 +10,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "engine/run/runner.h"
 #include "engine/testing/hooked_backend.h"
-#include "engine/testing/nobody.h"
+#include "engine/testing/null_observer.h"
 #include "model/forward/rope.h"
 #include "tests/golden/temporary_folder.h"
 #include "tests/golden/tiny_model.h"
@@ -65,23 +65,24 @@ class SelectorRollbackTest
     const ModelConfig& config = model_->config();
     cache_ =
         DeviceCache::Create(
-            backend_, {.format = MakeSliceFormat(
+            backend_, {.format = MakeHeadBlockFormat(
                            model_->dtype(), config.head_dim, config.head_dim),
                        .num_layers = config.num_layers,
                        .num_kv_heads = config.num_kv_heads,
-                       .num_extents = kNumExtents,
+                       .num_kv_blocks = kNumKvBlocks,
                        .max_requests = 2,
-                       .max_pages_per_request = kNumExtents,
-                       .num_table_pages = kNumExtents})
+                       .max_pages_per_request = kNumKvBlocks,
+                       .num_table_pages = kNumKvBlocks})
             .value();
-    selectors_ = SelectorSet::Create(
-                     backend_, *model_,
-                     {.specs = {std::get<0>(GetParam())},
-                      .max_model_len = kMaxLength,
-                      .max_requests = 2,
-                      .max_rows = kMaxRows,
-                      .room = {.num_extents = kNumExtents, .max_sequences = 2}})
-                     .value();
+    selectors_ =
+        SelectorSet::Create(
+            backend_, *model_,
+            {.specs = {std::get<0>(GetParam())},
+             .max_model_len = kMaxLength,
+             .max_requests = 2,
+             .max_rows = kMaxRows,
+             .room = {.num_kv_blocks = kNumKvBlocks, .max_sequences = 2}})
+            .value();
     runner_ = Runner::Create(backend_, *model_, *cache_, *selectors_,
                              /*far=*/{},
                              {.max_rows = kMaxRows,
@@ -179,14 +180,14 @@ class SelectorRollbackTest
 
   void AppendKv(SequenceId id, Bytes& to) const {
     for (const LayerCache& layer : cache_->layers()) {
-      const SliceFormat& format = layer.format;
+      const HeadBlockFormat& format = layer.format;
       for (int token = 0; token < kNumTokens; ++token) {
-        const ExtentId page =
+        const KvBlockId page =
             kv_.pages(id)[static_cast<size_t>(token / kPageTokens)];
         for (int head = 0; head < layer.num_kv_heads; ++head) {
-          const std::byte* slice = layer.strips +
-                                   page.value() * layer.extent_stride_bytes +
-                                   head * format.slice_bytes;
+          const std::byte* slice = layer.layer_blocks +
+                                   page.value() * layer.kv_block_stride_bytes +
+                                   head * format.head_block_bytes;
           const int at = token % kPageTokens;
           const int k_bytes = format.k_dim * DtypeBytes(format.k);
           const int v_bytes = format.v_dim * DtypeBytes(format.v);
@@ -267,16 +268,16 @@ class SelectorRollbackTest
     }
   }
 
-  static constexpr int kNumExtents = 80;
+  static constexpr int kNumKvBlocks = 80;
   const TemporaryFolder folder_{"selector_rollback"};
   HookedBackend backend_{MakeCpuBackend({.num_threads = 2})};
   TinyCase golden_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<DeviceCache> cache_;
-  KvCache kv_{kNumExtents};
+  KvCache kv_{kNumKvBlocks};
   std::unique_ptr<SelectorSet> selectors_;
   std::unique_ptr<Runner> runner_;
-  Nobody nobody_;
+  NullObserver nobody_;
   int context_ = 0;  // behind the step
   Bytes seen_;
 };

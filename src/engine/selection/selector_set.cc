@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "engine/selection/summary_room.h"
+#include "engine/selection/summary_capacity.h"
 
 namespace winnow {
 namespace {
@@ -181,7 +181,7 @@ Status SelectorSet::AllocateLists(Backend& backend, const Model& model,
   return AllocateEstimates(backend, model, options, num_rows);
 }
 
-// Enough for steps of generated rows alone, and for more where they are small.
+// Enough for steps of decode rows alone, and for more where they are small.
 Status SelectorSet::AddHints(Backend& backend, const Model& model,
                              const SelectorSetOptions& options,
                              const HintOptions& hints) {
@@ -366,11 +366,11 @@ void SelectorSet::WriteTables(Queue& queue,
   for (int index = 0; index < size(); ++index) {
     for (const Kept* kept : StateOf(index).kept()) {
       if (!*kept) continue;
-      std::vector<std::span<const ExtentId>> tables;
+      std::vector<std::span<const KvBlockId>> tables;
       for (const StepRequest& request : requests) {
         tables.push_back(request.selector == index
                              ? kept->segments->pages(request.id)
-                             : std::span<const ExtentId>());
+                             : std::span<const KvBlockId>());
       }
       kept->cache->WriteTables(queue, tables);
     }

@@ -14,7 +14,7 @@
 #include "backend/contract/replacement.h"
 #include "cache/device/summary_cache.h"
 #include "kv/kv_cache.h"
-#include "kv/table_room.h"
+#include "kv/table_capacity.h"
 #include "model/forward/model.h"
 #include "model/forward/transformer.h"
 #include "model/weights/gates.h"
@@ -28,7 +28,7 @@ struct SelectorSetOptions {
   int max_requests = 0;  // in one step
   int max_rows = 0;      // a step
   // What sequences may have; as many prefixes as they are may be held besides.
-  TableRoom room = {};
+  TableCapacity room = {};
 };
 
 // Summaries that a sequence has already, of tokens that another begins with.
@@ -37,18 +37,18 @@ struct SharedSummaries {
   int num_tokens = 0;  // whole segments
 };
 
-// Of a sequence's prompt: its tokens, and those of them that are prompt rows.
-struct PromptRows {
+// Of a sequence's prompt: its tokens, and those of them that are prefill rows.
+struct PrefillRows {
   int num_tokens = 0;
   int num_rows = 0;
 };
 
-// What Bring is told of the ranks behind a selection, where pages are not
+// What Fetch is told of the ranks behind a selection, where pages are not
 // whole.
 struct HintOptions {
   // Up to so many times the budget they are hints; at most 1: there are none.
   double budget_times = 3;
-  // As BringArgs has it. A hint is fetched in the step as a miss is, so
+  // As FetchArgs has it. A hint is fetched in the step as a miss is, so
   // fetching one saves nothing; keeping what is near does (docs/tiers.md).
   int least_age = kNoHintFetch;
 };
@@ -83,14 +83,14 @@ class SelectorSet {
   // It takes over what is kept of `parent`, if that is open with the same one;
   // but for a choice that its own prompt makes anew.
   void Fork(int index, SequenceId parent, SequenceId id,
-            const PromptRows& prompt);
+            const PrefillRows& prompt);
   void Close(int index, SequenceId id);
   // Of sequences that are open with `index`, who has the most summaries of
   // what lies in `pages`, in which another is about to begin. A choice that is
   // fixed is nobody else's.
   // Of `makers` all that they have segments for counts as there.
   SharedSummaries FindShared(int index, const KvCache& kv,
-                             std::span<const ExtentId> pages,
+                             std::span<const KvBlockId> pages,
                              std::span<const SequenceId> makers = {}) const;
   // A sequence without summaries, in its first step, takes over what others
   // have of the pages that it begins with, also what `makers` make in that very

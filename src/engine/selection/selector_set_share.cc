@@ -7,7 +7,7 @@ namespace winnow {
 namespace {
 
 // The token behind which a choice is fixed.
-int64_t FixedEnd(const SelectProgram& program, const PromptRows& prompt) {
+int64_t FixedEnd(const SelectProgram& program, const PrefillRows& prompt) {
   return program.fixed.kind == FixedChoice::Kind::kObserved ? prompt.num_tokens
                                                             : prompt.num_rows;
 }
@@ -27,7 +27,7 @@ void SelectorSet::Open(int index, SequenceId id,
 }
 
 void SelectorSet::Fork(int index, SequenceId parent, SequenceId id,
-                       const PromptRows& prompt) {
+                       const PrefillRows& prompt) {
   const State& state = StateOf(index);
   for (const Kept* kept : state.kept()) {
     if (!*kept) continue;
@@ -45,7 +45,7 @@ void SelectorSet::Fork(int index, SequenceId parent, SequenceId id,
 }
 
 SharedSummaries SelectorSet::FindShared(
-    int index, const KvCache& kv, std::span<const ExtentId> pages,
+    int index, const KvCache& kv, std::span<const KvBlockId> pages,
     std::span<const SequenceId> makers) const {
   const State& state = StateOf(index);
   SharedSummaries best;
@@ -60,7 +60,7 @@ SharedSummaries SelectorSet::FindShared(
     if (best.num_tokens == most) break;
     const auto same = std::ranges::mismatch(
         pages, kv.pages(id),
-        [](ExtentId a, ExtentId b) { return a == b && a != kNoExtent; });
+        [](KvBlockId a, KvBlockId b) { return a == b && a != kNoKvBlock; });
     const bool makes = std::ranges::find(makers, id) != makers.end();
     const int num_there =
         makes ? segments.num_tokens(id) : segments.num_sealed(id);

@@ -1,4 +1,4 @@
-// A model whose every verb is compared, through the whole engine.
+// A model whose every op is compared, through the whole engine.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -86,7 +86,7 @@ TEST_F(CheckedEngineTest, BackendsThatAgreeAnswerAsTheSubjectAlone) {
   }
 }
 
-TEST_F(CheckedEngineTest, TheFirstVerbThatDisagreesIsNamed) {
+TEST_F(CheckedEngineTest, TheFirstOpThatDisagreesIsNamed) {
   auto hooked =
       std::make_unique<HookedBackend>(MakeCpuBackend({.num_threads = 1}));
   int num_products = 0;
@@ -97,14 +97,14 @@ TEST_F(CheckedEngineTest, TheFirstVerbThatDisagreesIsNamed) {
   };
   const auto checked = MakeCheckedBackend(std::move(hooked), Reference());
   const Answer run = Generate(*checked, "", Dtype::kFloat32);
-  EXPECT_NE(run.failure.find("disagree: verb "), std::string::npos)
+  EXPECT_NE(run.failure.find("disagree: op "), std::string::npos)
       << run.failure;
   EXPECT_NE(run.failure.find(", Linear: out float32 "), std::string::npos)
       << run.failure;
 }
 
 // A launch that gates has no need to write what it gates, and rows of a Read
-// that no verb has written yet may stand in its place.
+// that no op has written yet may stand in its place.
 TEST_F(CheckedEngineTest, WhatIsLeftOfAGateAndAnUpIsNoDisagreement) {
   auto hooked =
       std::make_unique<HookedBackend>(MakeCpuBackend({.num_threads = 1}));

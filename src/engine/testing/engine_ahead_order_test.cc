@@ -7,10 +7,10 @@
 #include <thread>
 
 #include "backend/cpu/cpu_backend.h"
-#include "engine/testing/bits_listener.h"
 #include "engine/testing/engine_invariants.h"
 #include "engine/testing/hooked_backend.h"
 #include "engine/testing/late_backend.h"
+#include "engine/testing/recording_observer.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
@@ -69,9 +69,10 @@ class EngineAheadOrderTest : public testing::Test {
     while (engine.Step().value()) {
     }
   }
-  BitsListener RunAlone(const EngineOptions& options, const Request& request) {
+  RecordingObserver RunAlone(const EngineOptions& options,
+                             const Request& request) {
     const auto engine = MakeEngine(options);
-    BitsListener listener;
+    RecordingObserver listener;
     CHECK(engine->Add(request, &listener).ok());
     RunToEnd(*engine);
     return listener;
@@ -126,7 +127,7 @@ TEST_F(EngineAheadOrderTest, WhatADrawNeedsIsKnownAndWaitsForNothing) {
 TEST_F(EngineAheadOrderTest, WhoComesWaitsOneStepMoreAtMost) {
   for (const bool looks_ahead : {false, true}) {
     const auto engine = MakeEngine({.looks_ahead = looks_ahead});
-    BitsListener first, second;
+    RecordingObserver first, second;
     ASSERT_TRUE(engine->Add(Ask(3), &first).ok());
     for (int i = 0; i < 3; ++i) ASSERT_TRUE(*engine->Step());
     ASSERT_TRUE(engine->Add(Ask(5), &second).ok());
@@ -152,7 +153,7 @@ TEST_F(EngineAheadOrderTest, ARowOfOneWhoHasEndedIsNobodys) {
   const auto other = RunAlone({.looks_ahead = false}, Ask(5)).bits;
   for (const bool by_token : {true, false}) {
     const auto engine = MakeEngine();
-    BitsListener ending, going_on;
+    RecordingObserver ending, going_on;
     Request request = Ask(3);
     if (by_token) request.end_token_ids = {plain[4].first};
     const SequenceId id = engine->Add(request, &ending).value();
@@ -173,7 +174,7 @@ TEST_F(EngineAheadOrderTest, ARowOfOneWhoHasEndedIsNobodys) {
 }
 
 TEST_F(EngineAheadOrderTest, AnEngineMayGoWithAStepUnderWay) {
-  BitsListener listener;
+  RecordingObserver listener;
   {
     const auto engine = MakeEngine();
     ASSERT_TRUE(engine->Add(Ask(3), &listener).ok());
@@ -182,7 +183,7 @@ TEST_F(EngineAheadOrderTest, AnEngineMayGoWithAStepUnderWay) {
   EXPECT_EQ(listener.completion.reason, FinishReason::kCancelled);
   // One that has nobody left goes on with whoever comes.
   const auto engine = MakeEngine();
-  BitsListener gone, late;
+  RecordingObserver gone, late;
   const SequenceId id = engine->Add(Ask(3), &gone).value();
   ASSERT_TRUE(*engine->Step());
   engine->Cancel(id);
@@ -194,7 +195,7 @@ TEST_F(EngineAheadOrderTest, AnEngineMayGoWithAStepUnderWay) {
 
 TEST_F(EngineAheadOrderTest, ALateRequestIsToldSoWithAStepUnderWay) {
   const auto engine = MakeEngine();
-  BitsListener late, other;
+  RecordingObserver late, other;
   Request request = Ask(3);
   ASSERT_TRUE(engine->Add(Ask(5), &other).ok());
   request.deadline.emplace();
@@ -221,7 +222,7 @@ TEST_F(EngineAheadOrderTest, ARequestWithoutATokenEndsAndTheOthersGoOn) {
               std::numeric_limits<float>::quiet_NaN());
   };
   const auto engine = MakeEngine();
-  BitsListener failing, other;
+  RecordingObserver failing, other;
   ASSERT_TRUE(engine->Add(Ask(3), &failing).ok());
   ASSERT_TRUE(engine->Add(Ask(5), &other).ok());
   RunToEnd(*engine);
@@ -234,8 +235,8 @@ TEST_F(EngineAheadOrderTest, ARequestWithoutATokenEndsAndTheOthersGoOn) {
 
 TEST_F(EngineAheadOrderTest, AFailedDeviceEndsEveryRequest) {
   const auto engine = MakeEngine();
-  std::vector<BitsListener> listeners(2);
-  for (BitsListener& listener : listeners) {
+  std::vector<RecordingObserver> listeners(2);
+  for (RecordingObserver& listener : listeners) {
     ASSERT_TRUE(engine->Add(Ask(3), &listener).ok());
   }
   ASSERT_TRUE(*engine->Step());
@@ -243,7 +244,7 @@ TEST_F(EngineAheadOrderTest, AFailedDeviceEndsEveryRequest) {
     return MakeError(ErrorCode::kIo, "device cpu:7 fell off the bus");
   };
   EXPECT_FALSE(engine->Step().ok());
-  for (const BitsListener& listener : listeners) {
+  for (const RecordingObserver& listener : listeners) {
     ASSERT_TRUE(listener.completion.error.has_value());
     EXPECT_EQ(listener.completion.error->message,
               "device cpu:7 fell off the bus");

@@ -316,7 +316,7 @@ class EngineAheadTest : public testing::TestWithParam<BackendUnderTest> {
         engine.Promote(*run.ids[i], 2);
         break;
       default:
-        engine.EvictIdle(2);
+        engine.ReclaimIdle(2);
     }
     Cancel(engine, workload, run);
   }
@@ -367,7 +367,7 @@ class EngineAheadTest : public testing::TestWithParam<BackendUnderTest> {
     }
     EXPECT_EQ(a.num_generated_tokens, b.num_generated_tokens);
     EXPECT_EQ(plain.num_read, ahead.num_read);
-    EXPECT_EQ(a.kv.num_generated_rows, b.kv.num_generated_rows);
+    EXPECT_EQ(a.kv.num_decode_rows, b.kv.num_decode_rows);
     EXPECT_EQ(a.kv.num_tokens_read, b.kv.num_tokens_read);
     EXPECT_EQ(a.kv.tokens_read_share, b.kv.tokens_read_share);
     if (all_is_whole) {

@@ -1,12 +1,12 @@
 // Requests whose tokens are held to a constraint: each is within it, and none
-// depends on who runs beside it, or on giving way.
+// depends on who runs beside it, or on being preempted.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "backend/cpu/cpu_backend.h"
 #include "engine/engine.h"
-#include "engine/testing/bits_listener.h"
+#include "engine/testing/recording_observer.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
@@ -94,13 +94,13 @@ class EngineConstraintTest : public testing::Test {
     while (engine.Step().value()) {
     }
   }
-  static BitsListener RunAlone(Engine& engine, Request request) {
-    BitsListener listener;
+  static RecordingObserver RunAlone(Engine& engine, Request request) {
+    RecordingObserver listener;
     CHECK(engine.Add(std::move(request), &listener).ok());
     RunToEnd(engine);
     return listener;
   }
-  static void ExpectRuled(const BitsListener& heard, uint32_t seed) {
+  static void ExpectRuled(const RecordingObserver& heard, uint32_t seed) {
     TokenRule rule(seed);
     for (const auto& [id, logprob] : heard.bits) {
       EXPECT_TRUE(rule.Allows(id)) << id;
@@ -118,7 +118,7 @@ TEST_F(EngineConstraintTest,
   const auto engine = MakeEngine();
   for (uint32_t seed = 0; seed < 20; ++seed) {
     const int length = 1 + static_cast<int>(seed) % 14;
-    const BitsListener heard = RunAlone(*engine, Ruled(seed, length));
+    const RecordingObserver heard = RunAlone(*engine, Ruled(seed, length));
     ExpectRuled(heard, seed);
     const bool ends = length <= 12;
     EXPECT_EQ(heard.bits.size(), ends ? static_cast<size_t>(length) : 12u);
@@ -131,7 +131,7 @@ TEST_F(EngineConstraintTest,
 
 TEST_F(EngineConstraintTest, ABatchIsWhatEachIsAlone) {
   const auto alone = MakeEngine();
-  std::vector<BitsListener> expected;
+  std::vector<RecordingObserver> expected;
   const auto request = [this](uint32_t i) {
     return i % 3 == 0 ? Ask(i) : Ruled(i, 3 + static_cast<int>(i));
   };
@@ -140,7 +140,7 @@ TEST_F(EngineConstraintTest, ABatchIsWhatEachIsAlone) {
   }
   for (const int max_tokens : {7, 64, 2048}) {
     const auto engine = MakeEngine({.max_num_batched_tokens = max_tokens});
-    std::vector<BitsListener> heard(9);
+    std::vector<RecordingObserver> heard(9);
     for (uint32_t i = 0; i < 9; ++i) {
       ASSERT_TRUE(engine->Add(request(i), &heard[i]).ok());
     }
@@ -156,7 +156,7 @@ TEST_F(EngineConstraintTest, WhoGaveWayGoesOnWithinItsConstraint) {
   const auto expected = RunAlone(*alone, Ruled(3, 10));
   for (int steps_before = 1; steps_before < 10; ++steps_before) {
     const auto engine = MakeEngine();
-    BitsListener heard, other;
+    RecordingObserver heard, other;
     const SequenceId id = engine->Add(Ruled(3, 10), &heard).value();
     ASSERT_TRUE(engine->Add(Ruled(4, 8), &other).ok());
     for (int step = 0; step < steps_before; ++step) {
@@ -174,7 +174,7 @@ TEST_F(EngineConstraintTest, WhereNoTokenIsLeftTheRequestAloneFails) {
   const auto engine = MakeEngine();
   const auto expected = RunAlone(*engine, Ruled(1, 9));
   for (const int length : {0, 1, 5}) {
-    BitsListener failing, other;
+    RecordingObserver failing, other;
     ASSERT_TRUE(engine->Add(Ruled(2, length, /*fails=*/true), &failing).ok());
     ASSERT_TRUE(engine->Add(Ruled(1, 9), &other).ok());
     RunToEnd(*engine);
@@ -224,7 +224,7 @@ TEST_F(EngineConstraintTest, OnlyAllowedTokensAreDrawn) {
   const auto engine = MakeEngine();
   Request request = Ask(2);
   request.allowed_token_ids = {5, 33, 64};
-  BitsListener held, beside;
+  RecordingObserver held, beside;
   ASSERT_TRUE(engine->Add(request, &held).ok());
   ASSERT_TRUE(engine->Add(Ask(1), &beside).ok());
   RunToEnd(*engine);
@@ -245,7 +245,7 @@ TEST_F(EngineConstraintTest, ForcedTokensHaveNoConstraint) {
   const auto engine = MakeEngine();
   Request request = Ruled(0, 3);
   request.forced_tokens = {1};
-  BitsListener listener;
+  RecordingObserver listener;
   const auto added = engine->Add(std::move(request), &listener);
   ASSERT_FALSE(added.ok());
   EXPECT_EQ(added.error().message,

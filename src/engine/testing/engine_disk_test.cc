@@ -9,8 +9,8 @@
 #include "backend/cpu/cpu_backend.h"
 #include "base/faulty_folder.h"
 #include "base/passing_folder.h"
-#include "engine/testing/bits_listener.h"
 #include "engine/testing/engine_invariants.h"
+#include "engine/testing/recording_observer.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
@@ -77,9 +77,9 @@ class EngineDiskTest : public testing::Test {
   }
 
   // All at once, to the end of what the disk has to do.
-  static std::vector<BitsListener> Run(Engine& engine,
-                                       const std::vector<Request>& requests) {
-    std::vector<BitsListener> listeners(requests.size());
+  static std::vector<RecordingObserver> Run(
+      Engine& engine, const std::vector<Request>& requests) {
+    std::vector<RecordingObserver> listeners(requests.size());
     for (size_t i = 0; i < requests.size(); ++i) {
       const Result<SequenceId> id = engine.Add(requests[i], &listeners[i]);
       CHECK(id.ok(), "{}", id.error().message);
@@ -90,20 +90,20 @@ class EngineDiskTest : public testing::Test {
       ExpectInvariants(engine);
       if (!*more) break;
     }
-    for (const BitsListener& listener : listeners)
+    for (const RecordingObserver& listener : listeners)
       EXPECT_TRUE(listener.finished);
     EXPECT_EQ(engine.kv().num_sequences(), 0);
     EXPECT_EQ(engine.kv().num_free_pages(), engine.kv().num_pages());
     return listeners;
   }
-  static BitsListener Run(Engine& engine, const Request& request) {
+  static RecordingObserver Run(Engine& engine, const Request& request) {
     return Run(engine, std::vector<Request>{request}).front();
   }
   static void ExpectInvariants(const Engine& engine) {
     EXPECT_EQ(BrokenInvariants(engine), std::vector<std::string>());
   }
   // Without a disk, and alone.
-  BitsListener RunAlone(const Request& request) {
+  RecordingObserver RunAlone(const Request& request) {
     const std::unique_ptr<Engine> engine = MakeEngine(nullptr);
     return Run(*engine, request);
   }
@@ -123,7 +123,7 @@ TEST_F(EngineDiskTest, TheNextEngineBeginsWithWhatIsThere) {
       const std::unique_ptr<Engine> engine = Restart(has_own_thread);
       const bool is_there = round > 0 || has_own_thread;
       for (const int which : {1, 2}) {
-        const BitsListener got = Run(*engine, Ask(which));
+        const RecordingObserver got = Run(*engine, Ask(which));
         EXPECT_EQ(got.completion.num_cached_tokens, is_there ? 128 : 0);
         EXPECT_EQ(got.completion.kv.fetched_bytes,
                   is_there ? 4 * PageBytes() : 0);
@@ -137,9 +137,9 @@ TEST_F(EngineDiskTest, TheNextEngineBeginsWithWhatIsThere) {
 
 // Bits depend on the kernels, and on no number of threads.
 TEST_F(EngineDiskTest, IsTheSameForAnyNumberOfThreads) {
-  const BitsListener first = Run(*Restart(), Ask(1));
+  const RecordingObserver first = Run(*Restart(), Ask(1));
   backend_ = MakeCpuBackend({.num_threads = 3});
-  const BitsListener again = Run(*Restart(), Ask(1));
+  const RecordingObserver again = Run(*Restart(), Ask(1));
   EXPECT_EQ(again.completion.num_cached_tokens, 128);
   EXPECT_EQ(again.bits, first.bits);
   backend_ =
@@ -158,7 +158,7 @@ TEST_F(EngineDiskTest, WhatIsComputedSoonerIsNotRead) {
         static_cast<double>(4 * PageBytes()) / (restore_ms / 1000);
     options_.restore_rates = rates;
     const std::unique_ptr<Engine> engine = Restart();
-    const BitsListener got = Run(*engine, Ask(1));
+    const RecordingObserver got = Run(*engine, Ask(1));
     EXPECT_EQ(got.completion.num_cached_tokens, restore_ms < 128 ? 128 : 0);
     EXPECT_EQ(engine->disk()->store().counts().num_read,
               restore_ms < 128 ? 4 : 0);
@@ -175,7 +175,7 @@ TEST_F(EngineDiskTest, ASlowDiskIsFoundOut) {
   // How long rows take; how long the disk does; so what is read.
   EXPECT_EQ(Run(*engine, Ask(3)).completion.num_cached_tokens, 0);
   EXPECT_EQ(Run(*engine, Ask(1)).completion.num_cached_tokens, 128);
-  const BitsListener got = Run(*engine, Ask(2));
+  const RecordingObserver got = Run(*engine, Ask(2));
   EXPECT_EQ(got.completion.num_cached_tokens, 0);
   EXPECT_EQ(engine->disk()->store().counts().num_read, 4);
   EXPECT_EQ(got.bits, RunAlone(Ask(2)).bits);
@@ -187,7 +187,7 @@ TEST_F(EngineDiskTest, WhatTheDeviceHasIsNotReadAgain) {
   // Two pages, then the four that begin with them.
   EXPECT_EQ(Run(*engine, Ask(1, 70)).completion.num_cached_tokens, 64);
   EXPECT_EQ(engine->disk()->store().counts().num_read, 2);
-  const BitsListener got = Run(*engine, Ask(1));
+  const RecordingObserver got = Run(*engine, Ask(1));
   EXPECT_EQ(got.completion.num_cached_tokens, 128);
   EXPECT_EQ(engine->disk()->store().counts().num_read, 4);
   EXPECT_EQ(got.bits, RunAlone(Ask(1)).bits);
@@ -199,7 +199,7 @@ TEST_F(EngineDiskTest, ManyAtOnceInLittleRoom) {
   for (int i = 0; i < 9; ++i) requests.push_back(Ask(i % 4));
   for (int round = 0; round < 3; ++round) {
     const std::unique_ptr<Engine> engine = Restart();
-    const std::vector<BitsListener> got = Run(*engine, requests);
+    const std::vector<RecordingObserver> got = Run(*engine, requests);
     for (size_t i = 0; i < requests.size(); ++i) {
       EXPECT_EQ(got[i].bits, RunAlone(requests[i]).bits) << i;
       if (round > 0) {
@@ -216,7 +216,7 @@ TEST_F(EngineDiskTest, BesideAHost) {
     const std::unique_ptr<Engine> engine = Restart();
     for (int i = 0; i < 8; ++i) {
       const Request request = Ask(i * i % 5);
-      const BitsListener got = Run(*engine, request);
+      const RecordingObserver got = Run(*engine, request);
       EXPECT_EQ(got.bits, RunAlone(request).bits) << i;
       if (round > 0) {
         EXPECT_EQ(got.completion.num_cached_tokens, 128) << i;
@@ -238,7 +238,7 @@ TEST_F(EngineDiskTest, BesideSlots) {
       Request request = Ask(i % 3);
       request.selector = 0;
       request.max_tokens = 20;
-      const BitsListener got = Run(*engine, request);
+      const RecordingObserver got = Run(*engine, request);
       EXPECT_GT(got.completion.kv.misses, 0) << i;
       EXPECT_EQ(got.completion.num_cached_tokens, round + i / 3 > 0 ? 128 : 0);
       options_.host_kv_bytes = 0;
@@ -256,7 +256,7 @@ TEST_F(EngineDiskTest, GeneratedPagesAreKeptWhereBitsMayDependOnThem) {
   options_.batch_invariant = false;
   Request first = Ask(1, 120);
   first.max_tokens = 60;
-  const BitsListener answer = Run(*Restart(), first);
+  const RecordingObserver answer = Run(*Restart(), first);
   Request second = Ask(1, 120);
   for (const auto& [token, logprob] : answer.bits) {
     second.prompt.push_back(token);
@@ -284,7 +284,7 @@ TEST_F(EngineDiskTest, MayBeCancelledWhileItsPagesCome) {
   Run(*Restart(), Ask(1));
   for (int num_steps = 0; num_steps < 5; ++num_steps) {
     const std::unique_ptr<Engine> engine = Restart();
-    BitsListener listener;
+    RecordingObserver listener;
     const Result<SequenceId> id = engine->Add(Ask(1), &listener);
     ASSERT_TRUE(id.ok());
     for (int i = 0; i < num_steps; ++i) ASSERT_TRUE(engine->Step().ok());

@@ -3,8 +3,8 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "engine/engine.h"
-#include "engine/testing/bits_listener.h"
 #include "engine/testing/hooked_backend.h"
+#include "engine/testing/recording_observer.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
@@ -18,14 +18,14 @@ class EngineHintsTest : public testing::Test {
     backend_.pre_select = [this](const SelectArgs& args) {
       num_asked_ += !args.next.lists.picks.empty();
     };
-    backend_.pre_bring = [this](const BringArgs& args) {
+    backend_.pre_fetch = [this](const FetchArgs& args) {
       num_hinted_ += !args.hints.picks.empty();
     };
   }
 
   // Two requests at once, of which the second chooses nothing and is whole.
-  std::vector<BitsListener> Run(std::optional<CacheBudget> budget,
-                                const HintOptions& hints) {
+  std::vector<RecordingObserver> Run(std::optional<CacheBudget> budget,
+                                     const HintOptions& hints) {
     const int64_t page_bytes =
         kPageTokens * KvBytesPerToken(model_->config(), model_->dtype());
     EngineOptions options = {.max_model_len = 320,
@@ -37,7 +37,7 @@ class EngineHintsTest : public testing::Test {
     options.selectors = {"mean:budget=24,block=8,sink=0,recent=8"};
     const std::unique_ptr<Engine> engine =
         Engine::Create(backend_, *model_, options).value();
-    std::vector<BitsListener> listeners(2);
+    std::vector<RecordingObserver> listeners(2);
     for (int which = 0; which < 2; ++which) {
       Request request;
       for (int i = 0; i < 230; ++i) {
@@ -81,10 +81,10 @@ TEST_F(EngineHintsTest, CanBeLeftOut) {
 TEST_F(EngineHintsTest, AreNotAskedOfADeviceThatKnowsNone) {
   backend_.given_attributes = backend_.attributes();
   backend_.given_attributes->select_features = 0;
-  const std::vector<BitsListener> without = Run(kLittle, {});
+  const std::vector<RecordingObserver> without = Run(kLittle, {});
   EXPECT_EQ(num_asked_, 0);
   backend_.given_attributes.reset();
-  const std::vector<BitsListener> with = Run(kLittle, {});
+  const std::vector<RecordingObserver> with = Run(kLittle, {});
   EXPECT_GT(num_asked_, 0);
   for (size_t i = 0; i < with.size(); ++i) {
     EXPECT_EQ(with[i].bits, without[i].bits);

@@ -8,9 +8,9 @@
 #include <set>
 
 #include "backend/cpu/cpu_backend.h"
-#include "engine/testing/bits_listener.h"
 #include "engine/testing/engine_case.h"
 #include "engine/testing/hooked_backend.h"
+#include "engine/testing/recording_observer.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
@@ -111,7 +111,7 @@ class EngineInfLlmTiersTest : public testing::TestWithParam<InfLlmCase> {
   void ExpectResidentAnswers() {
     const LogitBits got = std::exchange(logits_, {});
     for (size_t i = 0; i < requests_.size(); ++i) {
-      BitsListener alone;
+      RecordingObserver alone;
       const std::unique_ptr<Engine> resident = MakeResident();
       ASSERT_TRUE(resident->Add(requests_[i], &alone).ok());
       while (StepOf(*resident)) {
@@ -131,7 +131,7 @@ class EngineInfLlmTiersTest : public testing::TestWithParam<InfLlmCase> {
   LogitBits logits_;            // of the run so far
   std::set<uint64_t> drawing_;  // in the last step that drew
   std::vector<Request> requests_;
-  std::vector<BitsListener> listeners_;
+  std::vector<RecordingObserver> listeners_;
   int num_asked_ = 0;
 };
 
@@ -159,7 +159,7 @@ TEST_P(EngineInfLlmTiersTest, TiersPrefixHitsChunksAndAMixedBatchAtOnce) {
     drawing_.clear();
     more = StepOf(*engine);
     const bool mixed = drawing_.contains(1) && drawing_.contains(3) &&
-                       engine->slots()->NumSlotExtents(SequenceId(1)) > 0;
+                       engine->slots()->NumSlotKvBlocks(SequenceId(1)) > 0;
     const bool reads = listeners_[1].num_read > num_read;
     num_mixed_chunks += mixed && reads;
     num_mixed_draws += mixed && drawing_.contains(2);

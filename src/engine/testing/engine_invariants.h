@@ -51,8 +51,9 @@ inline std::vector<std::string> BrokenInvariants(const Engine& engine) {
 }
 
 // A line for each thing that only a request that waits or runs may hold, of an
-// engine that has none: pages, the selectors' segments, strips of extents that
-// were split, and segments and chunks of slots. Cached ones are free.
+// engine that has none: pages, the selectors' segments, layer blocks of KV
+// blocks that were split, and segments and chunks of slots. Cached ones are
+// free.
 inline std::vector<std::string> HeldByNobody(const Engine& engine) {
   std::vector<std::string> held;
   const auto expect_all = [&](std::string_view what, int64_t free,
@@ -78,7 +79,7 @@ inline std::vector<std::string> HeldByNobody(const Engine& engine) {
   if (engine.slots() == nullptr) return held;
   const SlotSnapshot slots = engine.slots()->ledger().Snapshot();
   expect_all("owners of slots", 0, std::ssize(slots.owners));
-  expect_all("extents of slots", 0, std::ssize(slots.split));
+  expect_all("KV blocks of slots", 0, std::ssize(slots.split));
   expect_all("segments of slots", slots.num_free_segments, slots.num_segments);
   expect_all("chunks of slots", slots.num_free_chunks, slots.num_chunks);
   return held;

@@ -5,8 +5,8 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/faulty_folder.h"
-#include "engine/testing/bits_listener.h"
 #include "engine/testing/engine_case.h"
+#include "engine/testing/recording_observer.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
@@ -71,8 +71,8 @@ class EngineLayerwisePrefixTest : public testing::Test {
     request.selector = selector;
     return request;
   }
-  static BitsListener Run(Engine& engine, const Request& request) {
-    BitsListener listener;
+  static RecordingObserver Run(Engine& engine, const Request& request) {
+    RecordingObserver listener;
     const Result<SequenceId> id = engine.Add(request, &listener);
     CHECK(id.ok(), "{}", id.error().message);
     while (StepOf(engine)) {
@@ -83,7 +83,7 @@ class EngineLayerwisePrefixTest : public testing::Test {
               engine.kv().num_host_pages());
     return listener;
   }
-  void ExpectAnswer(const BitsListener& got, const Request& request,
+  void ExpectAnswer(const RecordingObserver& got, const Request& request,
                     int num_cached) {
     const std::unique_ptr<Engine> resident = MakeEngine(40, 1);
     EXPECT_EQ(got.bits, Run(*resident, request).bits);
@@ -110,7 +110,7 @@ TEST_F(EngineLayerwisePrefixTest, ItBeginsWithPagesOfTheHost) {
         const auto engine = MakeSmall();
         Run(*engine, Ask(301, 301, selector));
         const Request next = Ask(num_shared, 301, selector);
-        const BitsListener got = Run(*engine, next);
+        const RecordingObserver got = Run(*engine, next);
         const int first_own = num_shared == 301 ? 288 : 128;
         const int left = got.completion.num_cached_tokens;
         // Where summaries are of whole segments the last pages stay near.
@@ -131,7 +131,7 @@ TEST_F(EngineLayerwisePrefixTest, ItBeginsWithPagesOfTheDevice) {
   const auto engine = MakeSmall();
   Run(*engine, Ask(100, 101));
   const Request next = Ask(100, 301);
-  const BitsListener got = Run(*engine, next);
+  const RecordingObserver got = Run(*engine, next);
   ExpectAnswer(got, next, 96);
   EXPECT_GE(got.completion.kv.fetched_bytes, 3 * PageBytes());
 }
@@ -142,7 +142,7 @@ TEST_F(EngineLayerwisePrefixTest, ItSharesPagesThatAreInUse) {
   Run(*engine, Ask(100, 101));
   std::vector<Request> requests = {Ask(100, 110), Ask(100, 340)};
   requests[0].max_tokens = 60;
-  std::vector<BitsListener> listeners(2);
+  std::vector<RecordingObserver> listeners(2);
   for (size_t i = 0; i < 2; ++i) {
     ASSERT_TRUE(engine->Add(requests[i], &listeners[i]).ok());
   }
@@ -158,7 +158,7 @@ TEST_F(EngineLayerwisePrefixTest, ItSharesPagesThatAreInUse) {
 TEST_F(EngineLayerwisePrefixTest, ItIsSharedAsSoonAsItIsRead) {
   const auto engine = MakeEngine(11, 2 * kHostPages);
   const std::vector<Request> requests = {Ask(340, 340), Ask(330, 345)};
-  std::vector<BitsListener> listeners(2);
+  std::vector<RecordingObserver> listeners(2);
   ASSERT_TRUE(engine->Add(requests[0], &listeners[0]).ok());
   while (listeners[0].bits.empty()) ASSERT_TRUE(StepOf(*engine));
   ASSERT_TRUE(engine->Add(requests[1], &listeners[1]).ok());
@@ -175,7 +175,7 @@ TEST_F(EngineLayerwisePrefixTest, WhatLiesOnADiskServesTheNextProcess) {
   ExpectAnswer(Run(*first, request), request, 0);
   EXPECT_GE(first->disk()->store().counts().num_written, 9);
   const auto second = Restart();
-  const BitsListener got = Run(*second, request);
+  const RecordingObserver got = Run(*second, request);
   ExpectAnswer(got, request, 288);
   EXPECT_EQ(second->disk()->store().counts().num_read, 9);
   // What is still on the host is not read again.
@@ -192,7 +192,7 @@ TEST_F(EngineLayerwisePrefixTest, ADiskThatFailsCostsTimeAlone) {
     disk_.faults() = {};
     const auto engine = Restart();
     disk_.faults() = {.read_error = 0.3};
-    const BitsListener got = Run(*engine, request);
+    const RecordingObserver got = Run(*engine, request);
     ExpectAnswer(got, request, got.completion.num_cached_tokens);
   }
 }
@@ -201,12 +201,12 @@ TEST_F(EngineLayerwisePrefixTest, WhoIsCancelledLeavesWhatWasThere) {
   for (const int num_steps : {1, 3, 11, 45}) {
     const auto engine = MakeSmall();
     Run(*engine, Ask(301, 301));
-    BitsListener listener;
+    RecordingObserver listener;
     const SequenceId id = engine->Add(Ask(150, 301), &listener).value();
     for (int step = 0; step < num_steps; ++step) StepOf(*engine);
     engine->Cancel(id);
     const Request again = Ask(301, 301);
-    const BitsListener got = Run(*engine, again);
+    const RecordingObserver got = Run(*engine, again);
     ExpectAnswer(got, again, got.completion.num_cached_tokens);
     EXPECT_GE(got.completion.num_cached_tokens, 128);
   }

@@ -7,9 +7,9 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/size_text.h"
-#include "engine/testing/bits_listener.h"
 #include "engine/testing/engine_case.h"
 #include "engine/testing/engine_invariants.h"
+#include "engine/testing/recording_observer.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
@@ -30,8 +30,9 @@ const std::vector<std::string> kLayerwiseSelectors = {
 
 class EngineLayerwiseTest : public testing::Test {
  protected:
-  // Rows of 256 bytes, strips of 8 KiB: a page's rows are a strip, so a prompt
-  // that is read layer by layer takes a quarter of its pages' extents.
+  // Rows of 256 bytes, layer blocks of 8 KiB: a page's rows are a layer block,
+  // so a prompt that is read layer by layer takes a quarter of its pages' KV
+  // blocks.
   static constexpr int kLayers = 8;
   static constexpr int kWindow = 0, kMean = 1, kOracle = 2, kFirstDense = 9;
 
@@ -57,9 +58,9 @@ class EngineLayerwiseTest : public testing::Test {
   Request Ask(int which, int num_tokens, int max_tokens, int selector) const {
     return TinyRequest(golden_, which, num_tokens, max_tokens, selector);
   }
-  static std::vector<BitsListener> Run(Engine& engine,
-                                       const std::vector<Request>& requests) {
-    std::vector<BitsListener> listeners(requests.size());
+  static std::vector<RecordingObserver> Run(
+      Engine& engine, const std::vector<Request>& requests) {
+    std::vector<RecordingObserver> listeners(requests.size());
     for (size_t i = 0; i < requests.size(); ++i) {
       const Result<SequenceId> id = engine.Add(requests[i], &listeners[i]);
       CHECK(id.ok(), "{}", id.error().message);
@@ -69,24 +70,24 @@ class EngineLayerwiseTest : public testing::Test {
     EXPECT_EQ(engine.kv().num_free_pages(), engine.kv().num_pages());
     return listeners;
   }
-  void ExpectAnswers(const std::vector<BitsListener>& got,
+  void ExpectAnswers(const std::vector<RecordingObserver>& got,
                      const std::vector<Request>& requests) {
     for (size_t i = 0; i < got.size(); ++i) {
       const std::unique_ptr<Engine> resident = MakeEngine(40, 0);
-      const BitsListener alone = Run(*resident, {requests[i]}).front();
+      const RecordingObserver alone = Run(*resident, {requests[i]}).front();
       EXPECT_TRUE(got[i].finished) << i;
       EXPECT_EQ(got[i].bits, alone.bits) << i;
       EXPECT_FLOAT_EQ(
           static_cast<float>(got[i].completion.kv.tokens_read_share),
           static_cast<float>(alone.completion.kv.tokens_read_share))
           << i;
-      EXPECT_EQ(got[i].completion.kv.num_generated_rows,
-                alone.completion.kv.num_generated_rows)
+      EXPECT_EQ(got[i].completion.kv.num_decode_rows,
+                alone.completion.kv.num_decode_rows)
           << i;
     }
   }
   std::string ErrorOf(Engine& engine, Request request) {
-    BitsListener listener;
+    RecordingObserver listener;
     const auto id = engine.Add(std::move(request), &listener);
     if (!id.ok()) return id.error().message;
     engine.Cancel(*id);
@@ -117,14 +118,14 @@ TEST_F(EngineLayerwiseTest, WhateverSelectsAnswersAreThoseOfTheResident) {
 }
 
 // Keeps what a prompt's rows say of it.
-struct PromptKeeper : BitsListener {
+struct PromptKeeper : RecordingObserver {
   bool OnToken(const GeneratedToken& token) override {
     if (token.prompt) {
       for (const GeneratedToken& of_prompt : *token.prompt) {
         prompt.emplace_back(of_prompt.token_id, of_prompt.logprob);
       }
     }
-    return BitsListener::OnToken(token);
+    return RecordingObserver::OnToken(token);
   }
   std::vector<std::pair<int32_t, float>> prompt;
 };
@@ -147,7 +148,7 @@ TEST_F(EngineLayerwiseTest, WhatItsPromptSaysOfItselfIsThatOfTheResident) {
 }
 
 // Keeps how far the prompt was, step by step.
-struct ProgressKeeper : BitsListener {
+struct ProgressKeeper : RecordingObserver {
   void OnPrefill(int done, int total) override {
     EXPECT_EQ(total, 301);
     told.push_back(done);
@@ -179,29 +180,29 @@ TEST_F(EngineLayerwiseTest, ItsObserverHearsOfEveryLayer) {
 TEST_F(EngineLayerwiseTest, OneLayerIsNearAndThePagesAreOnTheHost) {
   const Request request = Ask(1, 15 * kPageTokens + 5, 12, kMean);
   const auto engine = MakeEngine(6, 15, 128, CacheBudget{.tokens = 32});
-  BitsListener listener;
+  RecordingObserver listener;
   const SequenceId id = engine->Add(request, &listener).value();
   // Chunks of four pages, the last one of three and five tokens.
   for (int step = 0; step < 4 * kLayers - 1; ++step) {
     ASSERT_TRUE(StepOf(*engine));
     ASSERT_TRUE(engine->kv().has_loan(id));
     ASSERT_EQ(engine->kv().num_tokens(id), 0);
-    // A tail; 15 strips of KV and 16 of rows.
-    ASSERT_EQ(engine->kv().loan(id).extents.size(), 1u + 4u);
+    // A tail; 15 layer blocks of KV and 16 of rows.
+    ASSERT_EQ(engine->kv().loan(id).kv_blocks.size(), 1u + 4u);
   }
   ASSERT_TRUE(StepOf(*engine));
   EXPECT_FALSE(engine->kv().has_loan(id));
   EXPECT_EQ(listener.bits.size(), 1u);
   EXPECT_EQ(engine->kv().NumWhole(id), 1);
   EXPECT_EQ(engine->kv().NumFar(id), 15);
-  EXPECT_EQ(engine->slots()->NumSlotExtents(id), 1);
+  EXPECT_EQ(engine->slots()->NumSlotKvBlocks(id), 1);
   while (StepOf(*engine)) {
   }
   EXPECT_GT(listener.completion.kv.misses, 0);
   EXPECT_EQ(listener.completion.num_preemptions, 0);
 }
 
-// Others begin, decode and end beside it, and give way to it.
+// Others begin, decode and end beside it, and are preempted to it.
 TEST_F(EngineLayerwiseTest, OthersRunBesideIt) {
   std::vector<Request> requests = {
       Ask(1, 70, 60, kMean), Ask(2, 400, 40, kWindow), Ask(3, 90, 30, -1),
@@ -220,7 +221,7 @@ TEST_F(EngineLayerwiseTest, OthersRunBesideIt) {
 TEST_F(EngineLayerwiseTest, ItNeverGivesWayNorComesBack) {
   const Request request = Ask(1, 300, 30, kMean);
   const auto engine = MakeEngine(6, 12, 64);
-  BitsListener listener;
+  RecordingObserver listener;
   const SequenceId id = engine->Add(request, &listener).value();
   for (int step = 0; StepOf(*engine); ++step) {
     if (step % 3 == 0) engine->Preempt(id);
@@ -236,7 +237,7 @@ TEST_F(EngineLayerwiseTest, ItNeverGivesWayNorComesBack) {
 TEST_F(EngineLayerwiseTest, FramesGoWhereTheySaveMost) {
   const Request request = Ask(1, 390, 110, kFirstDense);
   const auto engine = MakeEngine(14, 20, 512, CacheBudget{.tokens = 128});
-  BitsListener listener;
+  RecordingObserver listener;
   const SequenceId id = engine->Add(request, &listener).value();
   std::vector<int64_t> first;
   int num_changes = 0;
@@ -266,7 +267,7 @@ TEST_F(EngineLayerwiseTest, FramesGoWhereTheySaveMost) {
 TEST_F(EngineLayerwiseTest, WhoIsCancelledLeavesNothing) {
   for (const int num_steps : {0, 1, 7, 40}) {
     const auto engine = MakeEngine(6, 12, 64);
-    BitsListener listener;
+    RecordingObserver listener;
     const SequenceId id =
         engine->Add(Ask(1, 300, 30, kMean), &listener).value();
     for (int step = 0; step < num_steps; ++step) StepOf(*engine);
@@ -281,7 +282,7 @@ TEST_F(EngineLayerwiseTest, WhoIsCancelledLeavesNothing) {
 // Others have its first pages, which it takes none of off the device.
 TEST_F(EngineLayerwiseTest, ItIsPromisedWhatItTakesBesideItsPrefix) {
   const auto engine = MakeEngine(11, 12, 64);
-  std::vector<BitsListener> listeners(3);
+  std::vector<RecordingObserver> listeners(3);
   const std::vector<Request> requests = {
       Ask(1, 70, 30, kOracle), Ask(2, 70, 30, kOracle), Ask(1, 400, 10, kMean)};
   ASSERT_TRUE(engine->Add(requests[0], &listeners[0]).ok());

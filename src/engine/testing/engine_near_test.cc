@@ -1,11 +1,11 @@
-// Layers that are read whole, of requests whose pages are not: their strips
-// stay near, so that a row brings none of them over the link.
+// Layers that are read whole, of requests whose pages are not: their layer
+// blocks stay near, so that a row brings none of them over the link.
 #include <gtest/gtest.h>
 
 #include "backend/cpu/cpu_backend.h"
-#include "engine/testing/bits_listener.h"
 #include "engine/testing/engine_case.h"
 #include "engine/testing/engine_invariants.h"
+#include "engine/testing/recording_observer.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
@@ -41,11 +41,11 @@ class EngineNearTest : public testing::Test {
               int selector = 0) const {
     return TinyRequest(golden_, which, num_tokens, max_tokens, selector);
   }
-  void ExpectAnswers(const std::vector<BitsListener>& got,
+  void ExpectAnswers(const std::vector<RecordingObserver>& got,
                      const std::vector<Request>& requests) {
     const std::unique_ptr<Engine> resident = MakeEngine(40, 0);
     for (size_t i = 0; i < got.size(); ++i) {
-      BitsListener alone;
+      RecordingObserver alone;
       resident->Add(requests[i], &alone).value();
       while (StepOf(*resident)) {
       }
@@ -58,26 +58,26 @@ class EngineNearTest : public testing::Test {
   std::unique_ptr<Model> model_;
 };
 
-// Seven pages leave, a page of slots of the other layer and seven strips are
-// five extents. One was free, four are what pages lay in: half of these comes
-// from the host, once, and nothing of the three that linger.
+// Seven pages leave, a page of slots of the other layer and seven layer blocks
+// are five KV blocks. One was free, four are what pages lay in: half of these
+// comes from the host, once, and nothing of the three that stay reclaimable.
 TEST_F(EngineNearTest, WhatIsReadWholeCrossesTheLinkOnce) {
   const std::unique_ptr<Engine> engine =
       MakeEngine(9, 20, CacheBudget{.tokens = 32});
   const std::vector<Request> requests = {Ask(1, 230, 20)};
-  BitsListener listener;
+  RecordingObserver listener;
   const SequenceId id = engine->Add(requests[0], &listener).value();
   ASSERT_TRUE(StepOf(*engine));
   int64_t before = 0;
   for (int step = 0; step < 18; ++step) {
     ASSERT_TRUE(StepOf(*engine));
     ASSERT_EQ(engine->kv().NumFar(id), 7);
-    // A page of slots, of two layers' strips one in each.
-    ASSERT_EQ(engine->slots()->NumSlotExtents(id), 1 + 4);
-    const BroughtPieces brought = engine->counters().brought;
+    // A page of slots, of two layers' layer blocks one in each.
+    ASSERT_EQ(engine->slots()->NumSlotKvBlocks(id), 1 + 4);
+    const FetchedPieces brought = engine->counters().brought;
     const int64_t missed = brought.misses * PageBytes() / 16;
     EXPECT_EQ(brought.fetched_bytes,
-              missed - brought.lingering * PageBytes() / 16);
+              missed - brought.reclaimable * PageBytes() / 16);
     EXPECT_EQ(brought.near_bytes, 4 * PageBytes() / 2);
     // Of the layer that chooses: four pieces a head's list, and not all of
     // 28 pieces.
@@ -90,19 +90,19 @@ TEST_F(EngineNearTest, WhatIsReadWholeCrossesTheLinkOnce) {
   EXPECT_EQ(engine->kv().num_free_pages(), engine->kv().num_pages());
 }
 
-// Two extents of strips do for four pages of a layer: who would free nothing
-// by a page keeps it.
+// Two KV blocks of layer blocks do for four pages of a layer: who would free
+// nothing by a page keeps it.
 TEST_F(EngineNearTest, PagesThatAreGeneratedFollowInTurn) {
   const std::unique_ptr<Engine> engine =
       MakeEngine(20, 20, CacheBudget{.tokens = 32});
   const std::vector<Request> requests = {Ask(1, 150, 150)};
-  BitsListener listener;
+  RecordingObserver listener;
   const SequenceId id = engine->Add(requests[0], &listener).value();
   int64_t most_far = 0;
   while (StepOf(*engine)) {
     if (!engine->kv().is_open(id) || engine->kv().NumFar(id) == 0) continue;
     most_far = std::max(most_far, engine->kv().NumFar(id));
-    EXPECT_EQ(engine->slots()->NumSlotExtents(id),
+    EXPECT_EQ(engine->slots()->NumSlotKvBlocks(id),
               1 + (engine->kv().NumFar(id) + 1) / 2);
     EXPECT_LE(engine->kv().NumWhole(id), 3);
   }
@@ -116,7 +116,7 @@ TEST_F(EngineNearTest, EachHasItsOwnLayers) {
       MakeEngine(30, 40, CacheBudget{.tokens = 32});
   std::vector<Request> requests;
   for (int i = 0; i < 3; ++i) requests.push_back(Ask(i, 200 + 20 * i, 40, i));
-  std::vector<BitsListener> listeners(requests.size());
+  std::vector<RecordingObserver> listeners(requests.size());
   std::vector<SequenceId> ids;
   for (size_t i = 0; i < requests.size(); ++i) {
     ids.push_back(engine->Add(requests[i], &listeners[i]).value());
@@ -133,11 +133,11 @@ TEST_F(EngineNearTest, EachHasItsOwnLayers) {
   ExpectAnswers(listeners, requests);
 }
 
-// What came back gives up its strips' places, and has them filled anew.
+// What came back gives up its layer blocks' places, and has them filled anew.
 TEST_F(EngineNearTest, PagesComeAndGo) {
   const std::unique_ptr<Engine> engine = MakeEngine(30, 40);
   const std::vector<Request> requests = {Ask(1, 240, 60)};
-  BitsListener listener;
+  RecordingObserver listener;
   const SequenceId id = engine->Add(requests[0], &listener).value();
   ASSERT_TRUE(StepOf(*engine));
   for (int round = 0; StepOf(*engine); ++round) {

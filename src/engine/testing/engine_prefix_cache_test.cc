@@ -6,8 +6,8 @@
 #include <random>
 
 #include "backend/cpu/cpu_backend.h"
-#include "engine/testing/bits_listener.h"
 #include "engine/testing/engine_invariants.h"
+#include "engine/testing/recording_observer.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
@@ -73,8 +73,8 @@ class EnginePrefixCacheTest : public testing::Test {
       if (!*more) break;
     }
   }
-  static BitsListener Run(Engine& engine, const Request& request) {
-    BitsListener listener;
+  static RecordingObserver Run(Engine& engine, const Request& request) {
+    RecordingObserver listener;
     const Result<SequenceId> id = engine.Add(request, &listener);
     CHECK(id.ok(), "{}", id.error().message);
     RunToEnd(engine);
@@ -82,10 +82,10 @@ class EnginePrefixCacheTest : public testing::Test {
     return listener;
   }
   // In an engine that keeps nothing.
-  BitsListener Alone(const Request& request, bool batch_invariant = true) {
+  RecordingObserver Alone(const Request& request, bool batch_invariant = true) {
     const std::unique_ptr<Engine> engine = MakeEngine(
         {.batch_invariant = batch_invariant, .prefix_caching = false});
-    const BitsListener listener = Run(*engine, request);
+    const RecordingObserver listener = Run(*engine, request);
     EXPECT_EQ(listener.completion.num_cached_tokens, 0);
     return listener;
   }
@@ -133,12 +133,12 @@ TEST_P(EnginePrefixCacheBitsTest, AreThoseOfRequestsAlone) {
         other.cache_prefix = false;
         Run(*engine, first);
         Run(*engine, other);
-        const BitsListener got = Run(*engine, second);
+        const RecordingObserver got = Run(*engine, second);
         EXPECT_EQ(got.completion.num_cached_tokens, 64);
         EXPECT_EQ(got.bits, Alone(second, batch_invariant).bits);
         // Once more: now all but what a row is needed for is there.
         Run(*engine, other);
-        const BitsListener again = Run(*engine, second);
+        const RecordingObserver again = Run(*engine, second);
         EXPECT_EQ(again.completion.num_cached_tokens,
                   num_question == 0 ? 96 : 64);
         EXPECT_EQ(again.bits, got.bits);
@@ -164,8 +164,8 @@ TEST_F(EnginePrefixCacheTest, OneRowIsAlwaysComputed) {
   for (const auto& [num_tokens, num_cached] :
        {std::pair(31, 0), {32, 0}, {33, 32}, {64, 32}, {65, 64}}) {
     const Request request = Ask(num_tokens, 65, num_tokens, 0);
-    const BitsListener first = Run(*engine, request);
-    const BitsListener second = Run(*engine, request);
+    const RecordingObserver first = Run(*engine, request);
+    const RecordingObserver second = Run(*engine, request);
     EXPECT_EQ(first.completion.num_cached_tokens, 0) << num_tokens;
     EXPECT_EQ(second.completion.num_cached_tokens, num_cached) << num_tokens;
     EXPECT_EQ(second.bits, first.bits) << num_tokens;
@@ -177,7 +177,7 @@ TEST_F(EnginePrefixCacheTest, WhatWasGeneratedIsFoundAlsoAfterACancel) {
   const std::unique_ptr<Engine> engine = MakeEngine(EngineOptions());
   Request first = Ask(0, 60, 60, 0);
   first.max_tokens = 50;
-  const BitsListener told = Run(*engine, first);
+  const RecordingObserver told = Run(*engine, first);
   Request second = Ask(0, 60, 60, 0);
   for (const auto& [token, logprob] : told.bits) {
     second.prompt.push_back(token);
@@ -185,13 +185,13 @@ TEST_F(EnginePrefixCacheTest, WhatWasGeneratedIsFoundAlsoAfterACancel) {
   second.prompt.insert(second.prompt.end(), 40, 3);
   // 60 + 49 tokens had KV; the last one was never fed back.
   EXPECT_EQ(Run(*engine, second).completion.num_cached_tokens, 96);
-  // Now also pages of prompt rows below those that were generated.
+  // Now also pages of prefill rows below those that were generated.
   EXPECT_EQ(Run(*engine, second).completion.num_cached_tokens, 128);
   // Another selector computed them otherwise, up to what the prompt said.
   second.selector = kMean;
   EXPECT_EQ(Run(*engine, second).completion.num_cached_tokens, 32);
 
-  BitsListener cancelled;
+  RecordingObserver cancelled;
   const SequenceId id = *engine->Add(Ask(5, 100, 100, 0), &cancelled);
   ASSERT_TRUE(*engine->Step());
   engine->Cancel(id);
@@ -203,12 +203,12 @@ TEST_F(EnginePrefixCacheTest, WhereBatchesAreInvariantPromptsAloneAreFound) {
   const std::unique_ptr<Engine> engine = MakeEngine();
   Request first = Ask(0, 60, 60, 0);
   first.max_tokens = 50;
-  const BitsListener told = Run(*engine, first);
+  const RecordingObserver told = Run(*engine, first);
   Request second = Ask(0, 60, 60, 0);
   for (const auto& [token, logprob] : told.bits) {
     second.prompt.push_back(token);
   }
-  const BitsListener got = Run(*engine, second);
+  const RecordingObserver got = Run(*engine, second);
   EXPECT_EQ(got.completion.num_cached_tokens, 32);
   EXPECT_EQ(got.bits, Alone(second).bits);
 }
@@ -231,7 +231,7 @@ TEST_F(EnginePrefixCacheTest, SaltsAndThoseWhoDoNotWishAreApart) {
   EXPECT_EQ(num_cached("a", true), 96);
   Request request = Ask(0, 100, 100, 0);
   request.cache_salt.assign(257, 'x');
-  BitsListener never;
+  RecordingObserver never;
   EXPECT_EQ(engine->Add(request, &never).error().message,
             "cache_salt must be at most 256 bytes, is 257");
 }
@@ -259,7 +259,7 @@ TEST_F(EnginePrefixCacheTest, SharedPagesAreCountedOnce) {
   LoadModel("llama", Dtype::kFloat32);
   for (const int num_pages : {10, 11}) {
     const std::unique_ptr<Engine> engine = MakeEngine(num_pages);
-    std::vector<BitsListener> listeners(3);
+    std::vector<RecordingObserver> listeners(3);
     const auto ask = [&](int i) {
       Request request = Ask(0, 70, 130, i);
       request.max_tokens = 20;
@@ -275,7 +275,7 @@ TEST_F(EnginePrefixCacheTest, SharedPagesAreCountedOnce) {
     EXPECT_EQ(engine->kv().prefixes().num_repeated(), 2 * (num_running - 1));
     RunToEnd(*engine);
     for (int i = 0; i < 3; ++i) {
-      const BitsListener& listener = listeners[static_cast<size_t>(i)];
+      const RecordingObserver& listener = listeners[static_cast<size_t>(i)];
       EXPECT_EQ(listener.bits, Alone(ask(i)).bits);
       EXPECT_EQ(listener.completion.num_cached_tokens, i == 0 ? 0 : 64);
     }
@@ -287,7 +287,7 @@ TEST_F(EnginePrefixCacheTest, SharedPagesAreCountedOnce) {
 // what runs keeps its pages, and whatever is found is right.
 TEST_F(EnginePrefixCacheTest, AnswersAreTheSameUnderPressure) {
   LoadModel("llama", Dtype::kFloat32);
-  std::map<std::pair<int, int>, BitsListener> alone;
+  std::map<std::pair<int, int>, RecordingObserver> alone;
   const auto ask = [&](int family, int which) {
     Request request = Ask(family, 64, 100, which);
     request.max_tokens = 10 + which;
@@ -304,9 +304,9 @@ TEST_F(EnginePrefixCacheTest, AnswersAreTheSameUnderPressure) {
                     .batch_invariant = true},
                    10);
     constexpr int kNumRequests = 30;
-    std::vector<BitsListener> listeners(kNumRequests);
+    std::vector<RecordingObserver> listeners(kNumRequests);
     std::vector<std::pair<int, int>> asked;
-    for (BitsListener& listener : listeners) {
+    for (RecordingObserver& listener : listeners) {
       asked.emplace_back(below(4), below(3));
       const auto& [family, which] = asked.back();
       ASSERT_TRUE(engine->Add(ask(family, which), &listener).ok());

@@ -8,9 +8,9 @@
 #include "backend/contract/summary_table.h"
 #include "backend/cpu/cpu_backend.h"
 #include "engine/schedule/admission.h"
-#include "engine/testing/bits_listener.h"
 #include "engine/testing/engine_invariants.h"
-#include "kv/table_room.h"
+#include "engine/testing/recording_observer.h"
+#include "kv/table_capacity.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
@@ -21,15 +21,16 @@ namespace {
 class HeldPrefixes {
  public:
   explicit HeldPrefixes(std::mt19937& random) : random_(random) {
-    const TableRoom tables = {.num_extents = 4 + Below(300),
-                              .num_host_extents = Below(2) * Below(300),
-                              .max_sequences = 1 + static_cast<int>(Below(4))};
+    const TableCapacity tables = {
+        .num_kv_blocks = 4 + Below(300),
+        .num_host_kv_blocks = Below(2) * Below(300),
+        .max_sequences = 1 + static_cast<int>(Below(4))};
     input_.limits = {.max_num_seqs = tables.max_sequences,
                      .max_num_batched_tokens = 100,
                      .num_layers = 1,
-                     .num_pages = tables.num_extents};
+                     .num_pages = tables.num_kv_blocks};
     input_.num_segments = {NumSummarySegments(
-        {tables, kSegmentTokens, tables.num_extents * kPageTokens})};
+        {tables, kSegmentTokens, tables.num_kv_blocks * kPageTokens})};
     for (int i = 0; i < 2 * tables.max_sequences; ++i) {
       AddOne(i < tables.max_sequences ? 0 : -1);
     }
@@ -140,9 +141,9 @@ class EnginePrefixRoomTest : public testing::Test {
 
 // Each prefix keeps queries that its forks begin with, and each that runs, a
 // fork too, has its own: that is all slots that there are, and nobody lacks
-// one, also not who gave way and comes back.
+// one, also not who was preempted and comes back.
 TEST_F(EnginePrefixRoomTest, EachWhoIsHeldOrRunsHasASlotOfQueries) {
-  std::vector<BitsListener> holders(3), listeners(8);
+  std::vector<RecordingObserver> holders(3), listeners(8);
   EngineOptions options = {.max_model_len = 96, .max_num_seqs = 2};
   options.device_kv_bytes = 4 << 20;
   options.host_kv_bytes = 1 << 20;

@@ -331,16 +331,16 @@ TEST_F(EnginePrefixTest, ForcedTokensAreWhatTheAnswerGoesOnWith) {
   }
 }
 
-TEST_F(EnginePrefixTest, CountsWhatGeneratedRowsRead) {
+TEST_F(EnginePrefixTest, CountsWhatDecodeRowsRead) {
   LoadModel("llama", Dtype::kFloat32);
   PrefixListener listener = Alone(Ask(45, 8, 0));
   // The question's rows and all draws but the last, which is never fed.
-  EXPECT_EQ(listener.completion.kv.num_generated_rows, 8 + kMaxTokens - 1);
+  EXPECT_EQ(listener.completion.kv.num_decode_rows, 8 + kMaxTokens - 1);
   EXPECT_EQ(listener.completion.kv.tokens_read_share, 1.0);
   Request one = Ask(45, 8, 0);
   one.num_question_tokens = 0;
   one.max_tokens = 1;
-  EXPECT_EQ(Alone(one).completion.kv.num_generated_rows, 0);
+  EXPECT_EQ(Alone(one).completion.kv.num_decode_rows, 0);
   EXPECT_EQ(Alone(one).completion.kv.tokens_read_share, 0.0);
 
   LoadModel("mistral", Dtype::kFloat32);  // with a sliding window

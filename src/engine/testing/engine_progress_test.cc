@@ -4,8 +4,8 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "engine/engine.h"
-#include "engine/testing/bits_listener.h"
 #include "engine/testing/engine_case.h"
+#include "engine/testing/recording_observer.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
@@ -48,8 +48,8 @@ class EngineProgressTest : public testing::Test {
 // No request is let in that would have no room alone, so a bug is planted: what
 // nobody knows of holds the host's pages.
 TEST_F(EngineProgressTest, WhoCannotRunEndsAndTheOthersGoOn) {
-  BitsListener alone, small, later;
-  std::vector<BitsListener> large(2);
+  RecordingObserver alone, small, later;
+  std::vector<RecordingObserver> large(2);
   const std::unique_ptr<Engine> engine = MakeEngine();
   ASSERT_TRUE(engine->Add(Ask(3, 40, -1), &alone).ok());
   while (*engine->Step()) {
@@ -73,7 +73,7 @@ TEST_F(EngineProgressTest, WhoCannotRunEndsAndTheOthersGoOn) {
   while (*engine->Step()) {
   }
   kv.Close(leak);
-  for (const BitsListener& listener : large) {
+  for (const RecordingObserver& listener : large) {
     ASSERT_TRUE(listener.finished);
     EXPECT_EQ(listener.completion.reason, FinishReason::kError);
     ASSERT_TRUE(listener.completion.error.has_value());

@@ -104,7 +104,7 @@ std::vector<std::vector<double>> TwinLogprobs(const TinyCase& golden,
   const DrivenRows rows = {.request = 0,
                            .first_position = 0,
                            .token_ids = golden.tokens,
-                           .num_prompt_rows = num_tokens};
+                           .num_prefill_rows = num_tokens};
   const std::vector<float> logits = driver.Step(std::span(&rows, 1));
   std::vector<std::vector<double>> all;
   for (size_t row = 0; row < golden.tokens.size(); ++row) {
@@ -231,7 +231,7 @@ TEST_F(EnginePromptLogprobsTest, AreComputedThoughThePromptIsCached) {
   EXPECT_EQ(after.completion.num_cached_tokens, 64);
 }
 
-// It gives way between two chunks, while another leaves the whole prompt.
+// It is preempted between two chunks, while another leaves the whole prompt.
 TEST_F(EnginePromptLogprobsTest, AreToldOnceThoughItGaveWay) {
   LoadModel(TinyCaseNames().front());
   const EngineOptions options = {

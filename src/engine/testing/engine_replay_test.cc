@@ -22,7 +22,7 @@ struct Silent : RequestObserver {
 
 using Rows = std::vector<int64_t>;
 
-TEST(EngineReplayTest, StepsOfOneGeneratedRowARequestAloneAreReplayed) {
+TEST(EngineReplayTest, StepsOfOneDecodeRowARequestAloneAreReplayed) {
   const TinyCase golden = ReadTinyCase("llama");
   const std::unique_ptr<Model> model = LoadTinyModel(golden, Dtype::kBFloat16);
   HookedBackend backend(MakeCpuBackend({.num_threads = 1}));
@@ -54,7 +54,7 @@ TEST(EngineReplayTest, StepsOfOneGeneratedRowARequestAloneAreReplayed) {
   run({{request}});  // With 32 tokens that are cached.
   EXPECT_EQ(others, (Rows{33, 1}));
   EXPECT_EQ(replayed, (Rows{1, 1, 1, 1}));
-  // Behind the same tokens two questions, which run as generated rows.
+  // Behind the same tokens two questions, which run as decode rows.
   request.prompt.assign(golden.tokens.begin(), golden.tokens.begin() + 60);
   request.num_question_tokens = 28;
   run({{request, request}});

@@ -8,9 +8,9 @@
 #include <set>
 
 #include "backend/cpu/cpu_backend.h"
-#include "engine/testing/bits_listener.h"
 #include "engine/testing/engine_invariants.h"
 #include "engine/testing/hooked_backend.h"
+#include "engine/testing/recording_observer.h"
 #include "tests/golden/temporary_folder.h"
 #include "tests/golden/tiny_model.h"
 
@@ -89,9 +89,9 @@ class EngineSelectorTest : public testing::TestWithParam<Dtype> {
     EXPECT_EQ(BrokenInvariants(engine), std::vector<std::string>());
   }
 
-  std::vector<BitsListener> Run(Engine& engine,
-                                const std::vector<Request>& requests) {
-    std::vector<BitsListener> listeners(requests.size());
+  std::vector<RecordingObserver> Run(Engine& engine,
+                                     const std::vector<Request>& requests) {
+    std::vector<RecordingObserver> listeners(requests.size());
     for (size_t i = 0; i < requests.size(); ++i) {
       const Result<SequenceId> id = engine.Add(requests[i], &listeners[i]);
       CHECK(id.ok(), "{}", id.error().message);
@@ -130,7 +130,7 @@ class EngineSelectorTest : public testing::TestWithParam<Dtype> {
 TEST_P(EngineSelectorTest, BitsDoNotDependOnTheCompany) {
   const std::vector<Request> requests = AskAll();
   const std::unique_ptr<Engine> engine = MakeEngine();
-  const std::vector<BitsListener> together = Run(*engine, requests);
+  const std::vector<RecordingObserver> together = Run(*engine, requests);
   ExpectAllIsFree(*engine);
   for (size_t i = 0; i < requests.size(); ++i) {
     const std::unique_ptr<Engine> alone = MakeEngine();
@@ -141,12 +141,12 @@ TEST_P(EngineSelectorTest, BitsDoNotDependOnTheCompany) {
 TEST_P(EngineSelectorTest, BitsDoNotDependOnChunksNorLayerRanges) {
   const std::vector<Request> requests = AskAll();
   const std::unique_ptr<Engine> engine = MakeEngine();
-  const std::vector<BitsListener> expected = Run(*engine, requests);
+  const std::vector<RecordingObserver> expected = Run(*engine, requests);
   for (const int rows : {32, 100}) {
     for (const int layers : {0, 1}) {
       const std::unique_ptr<Engine> other = MakeEngine(
           {.max_num_batched_tokens = rows, .layers_per_step = layers});
-      const std::vector<BitsListener> got = Run(*other, requests);
+      const std::vector<RecordingObserver> got = Run(*other, requests);
       for (size_t i = 0; i < requests.size(); ++i) {
         EXPECT_EQ(got[i].bits, expected[i].bits) << rows << " " << layers;
       }
@@ -157,7 +157,7 @@ TEST_P(EngineSelectorTest, BitsDoNotDependOnChunksNorLayerRanges) {
 TEST_P(EngineSelectorTest, ShuffledRequestsAnswerAsInTheirOrder) {
   const std::vector<Request> requests = AskAll();
   const std::unique_ptr<Engine> engine = MakeEngine();
-  const std::vector<BitsListener> expected = Run(*engine, requests);
+  const std::vector<RecordingObserver> expected = Run(*engine, requests);
   std::mt19937 random(1);
   std::vector<size_t> order(requests.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -166,7 +166,7 @@ TEST_P(EngineSelectorTest, ShuffledRequestsAnswerAsInTheirOrder) {
     std::vector<Request> shuffled;
     for (const size_t i : order) shuffled.push_back(requests[i]);
     const std::unique_ptr<Engine> other = MakeEngine();
-    const std::vector<BitsListener> got = Run(*other, shuffled);
+    const std::vector<RecordingObserver> got = Run(*other, shuffled);
     for (size_t i = 0; i < order.size(); ++i) {
       EXPECT_EQ(got[i].bits, expected[order[i]].bits) << order[i];
     }
@@ -206,7 +206,7 @@ TEST_P(EngineSelectorTest, ABudgetOfTheWholeContextIsDense) {
   for (int i = -1; i < static_cast<int>(all.size()); ++i) {
     requests.push_back(Ask(1, 67, 9, i));
   }
-  const std::vector<BitsListener> got = Run(*engine, requests);
+  const std::vector<RecordingObserver> got = Run(*engine, requests);
   for (size_t i = 1; i < got.size(); ++i) {
     EXPECT_EQ(got[i].bits, got[0].bits) << all[i - 1];
     EXPECT_EQ(got[i].completion.kv.tokens_read_share, 1.0) << all[i - 1];
@@ -220,7 +220,7 @@ TEST_P(EngineSelectorTest, ChoosingLessGivesOtherNumbers) {
   for (int i = -1; i < static_cast<int>(kSmallSelectors.size()); ++i) {
     requests.push_back(Ask(0, 70, 10, i));
   }
-  const std::vector<BitsListener> got = Run(*engine, requests);
+  const std::vector<RecordingObserver> got = Run(*engine, requests);
   EXPECT_EQ(got.back().bits, got[0].bits) << "dense, by its name";
   for (size_t i = 1; i + 1 < got.size(); ++i) {
     EXPECT_NE(got[i].bits, got[0].bits) << kSmallSelectors[i - 1];
@@ -232,7 +232,7 @@ TEST_P(EngineSelectorTest, ChoosingLessGivesOtherNumbers) {
 
 TEST_P(EngineSelectorTest, CountsWhatIsRead) {
   const std::unique_ptr<Engine> engine = MakeEngine();
-  const BitsListener window = Run(*engine, {Ask(0, 60, 0, 2)})[0];
+  const RecordingObserver window = Run(*engine, {Ask(0, 60, 0, 2)})[0];
   double sum = 0;
   int count = 0;
   // The last token is drawn and not fed back.
@@ -247,7 +247,8 @@ TEST_P(EngineSelectorTest, ForksAreAsRequestsAlone) {
   for (int selector = 0; selector < static_cast<int>(kSmallSelectors.size());
        ++selector) {
     const Request question = Ask(3, 70, 20, selector);
-    const std::vector<BitsListener> expected = Run(*MakeEngine(), {question});
+    const std::vector<RecordingObserver> expected =
+        Run(*MakeEngine(), {question});
     for (const bool same : {false, true}) {
       // A new one: what it holds of others could stand for what is missing.
       const std::unique_ptr<Engine> engine = MakeEngine();
@@ -260,19 +261,19 @@ TEST_P(EngineSelectorTest, ForksAreAsRequestsAlone) {
                            question.prompt.begin() + 45);
       prefix.max_length = kMaxLength;
       prefix.selector = same ? selector : -1;
-      BitsListener of_prefix;
+      RecordingObserver of_prefix;
       const Result<SequenceId> id = engine->AddPrefix(prefix, &of_prefix);
       ASSERT_TRUE(id.ok()) << id.error().message;
-      std::vector<BitsListener> forks(3);
-      for (BitsListener& fork : forks) {
+      std::vector<RecordingObserver> forks(3);
+      for (RecordingObserver& fork : forks) {
         Request request = question;
         request.prefix = *id;
-        // Rows between the prefix and the question are prompt rows.
+        // Rows between the prefix and the question are prefill rows.
         ASSERT_TRUE(engine->Add(request, &fork).ok());
       }
       engine->Release(*id);
       RunToEnd(*engine);
-      for (const BitsListener& fork : forks) {
+      for (const RecordingObserver& fork : forks) {
         EXPECT_EQ(fork.bits, expected[0].bits)
             << kSmallSelectors[static_cast<size_t>(selector)] << " " << same;
       }
@@ -283,7 +284,7 @@ TEST_P(EngineSelectorTest, ForksAreAsRequestsAlone) {
 
 TEST_P(EngineSelectorTest, RefusesWhatTheEngineHasNot) {
   const std::unique_ptr<Engine> engine = MakeEngine({.max_num_seqs = 1});
-  BitsListener listener;
+  RecordingObserver listener;
   const auto id = engine->Add(Ask(0, 40, 0, 99), &listener);
   ASSERT_FALSE(id.ok());
   EXPECT_EQ(id.error().message,
@@ -371,7 +372,7 @@ TEST_P(EngineSelectorTest, GatesMoveToADevice) {
   {
     const auto engine = Engine::Create(backend, *model_, options);
     ASSERT_TRUE(engine.ok()) << engine.error().message;
-    BitsListener listener;
+    RecordingObserver listener;
     ASSERT_TRUE((*engine)->Add(Ask(0, 40, 0, 0), &listener).ok());
     while ((*engine)->Step().value()) {
     }

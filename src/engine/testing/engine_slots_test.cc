@@ -7,15 +7,15 @@
 #include <random>
 
 #include "backend/cpu/cpu_backend.h"
-#include "engine/testing/bits_listener.h"
 #include "engine/testing/engine_case.h"
 #include "engine/testing/engine_invariants.h"
+#include "engine/testing/recording_observer.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
 namespace {
 
-// Requests by it have two extents of slots where nobody says how many.
+// Requests by it have two KV blocks of slots where nobody says how many.
 const std::string kNarrow = "mean:budget=8,block=8,sink=0,recent=8";
 const std::string kWide = "mean:budget=96,block=8,sink=0,recent=8";
 
@@ -56,21 +56,21 @@ class EngineSlotsTest : public testing::Test {
   static void ExpectSound(const Engine& engine) {
     EXPECT_EQ(BrokenInvariants(engine), std::vector<std::string>());
   }
-  static std::vector<BitsListener> Run(Engine& engine,
-                                       const std::vector<Request>& requests) {
-    std::vector<BitsListener> listeners(requests.size());
+  static std::vector<RecordingObserver> Run(
+      Engine& engine, const std::vector<Request>& requests) {
+    std::vector<RecordingObserver> listeners(requests.size());
     for (size_t i = 0; i < requests.size(); ++i) {
       const Result<SequenceId> id = engine.Add(requests[i], &listeners[i]);
       CHECK(id.ok(), "{}", id.error().message);
     }
     while (StepOf(engine)) {
     }
-    for (const BitsListener& listener : listeners)
+    for (const RecordingObserver& listener : listeners)
       EXPECT_TRUE(listener.finished);
     EXPECT_EQ(engine.kv().num_free_pages(), engine.kv().num_pages());
     return listeners;
   }
-  void ExpectAnswers(const std::vector<BitsListener>& got,
+  void ExpectAnswers(const std::vector<RecordingObserver>& got,
                      const std::vector<Request>& requests) {
     const std::unique_ptr<Engine> resident = MakeEngine(40, 0);
     for (size_t i = 0; i < got.size(); ++i) {
@@ -83,12 +83,12 @@ class EngineSlotsTest : public testing::Test {
   std::unique_ptr<Model> model_;
 };
 
-// A page of slots a layer, so one extent; the prompt has seven pages.
+// A page of slots a layer, so one KV block; the prompt has seven pages.
 TEST_F(EngineSlotsTest, ACacheBudgetIsAllThatARequestHasBesideItsTail) {
   const std::vector<Request> requests = {Ask(1, 230, 50)};
   const std::unique_ptr<Engine> engine =
       MakeEngine(12, 20, CacheBudget{.tokens = 32});
-  BitsListener listener;
+  RecordingObserver listener;
   const SequenceId id = engine->Add(requests.front(), &listener).value();
   ASSERT_TRUE(StepOf(*engine));
   EXPECT_EQ(engine->kv().NumWhole(id), 8);
@@ -96,7 +96,7 @@ TEST_F(EngineSlotsTest, ACacheBudgetIsAllThatARequestHasBesideItsTail) {
     ASSERT_TRUE(StepOf(*engine));
     // The tail, and a page that has been filled by the last step.
     ASSERT_LE(engine->kv().NumWhole(id), 2);
-    ASSERT_EQ(engine->slots()->NumSlotExtents(id), 1);
+    ASSERT_EQ(engine->slots()->NumSlotKvBlocks(id), 1);
     ASSERT_EQ(engine->kv().num_free_pages(), 11 - engine->kv().NumWhole(id));
   }
   while (StepOf(*engine)) {
@@ -110,9 +110,9 @@ TEST_F(EngineSlotsTest, ACacheBudgetIsAllThatARequestHasBesideItsTail) {
   EXPECT_GT(kv.misses, 0);
   // Each miss came over the link, to a slot or not: a quarter of a page, of one
   // of two layers and KV heads. But for those of pages that lay there yet.
-  const int64_t num_lingering = engine->counters().brought.lingering;
-  EXPECT_GT(num_lingering, 0);
-  EXPECT_EQ(kv.fetched_bytes, (kv.misses - num_lingering) * PageBytes() / 16);
+  const int64_t num_reclaimable = engine->counters().brought.reclaimable;
+  EXPECT_GT(num_reclaimable, 0);
+  EXPECT_EQ(kv.fetched_bytes, (kv.misses - num_reclaimable) * PageBytes() / 16);
 }
 
 TEST_F(EngineSlotsTest, ALargerBudgetMissesLess) {
@@ -121,7 +121,7 @@ TEST_F(EngineSlotsTest, ALargerBudgetMissesLess) {
   for (const double times : {0.5, 1.0, 2.0, 4.0}) {
     const std::unique_ptr<Engine> engine =
         MakeEngine(20, 20, CacheBudget{.tokens = 0, .times = times});
-    const std::vector<BitsListener> got = Run(*engine, requests);
+    const std::vector<RecordingObserver> got = Run(*engine, requests);
     ExpectAnswers(got, requests);
     EXPECT_LE(got[0].completion.kv.misses, num_misses) << times;
     num_misses = got[0].completion.kv.misses;
@@ -135,15 +135,15 @@ TEST_F(EngineSlotsTest, PicksThatFindNoSlotAreReadOnTheHost) {
   const std::unique_ptr<Engine> engine =
       MakeEngine(24, 20, CacheBudget{.tokens = 8});
   // A list has twelve pieces and more, a layer's frame four slots.
-  const std::vector<BitsListener> got = Run(*engine, requests);
+  const std::vector<RecordingObserver> got = Run(*engine, requests);
   ExpectAnswers(got, requests);
   const KvCounters& kv = got[0].completion.kv;
   const KvCounters& other = got[1].completion.kv;
   const int64_t num_over_link =
-      kv.misses + other.misses - engine->counters().brought.lingering;
+      kv.misses + other.misses - engine->counters().brought.reclaimable;
   EXPECT_EQ(kv.fetched_bytes + other.fetched_bytes,
             num_over_link * PageBytes() / 16);
-  EXPECT_GT(kv.misses, kv.num_generated_rows * 2 * 2 * 2 * 4);
+  EXPECT_GT(kv.misses, kv.num_decode_rows * 2 * 2 * 2 * 4);
 }
 
 // Three that outgrow the pool until no two of them fit it whole.
@@ -155,11 +155,11 @@ TEST_F(EngineSlotsTest, PagesAreGivenUpBeforeAnyoneGivesWay) {
     const std::unique_ptr<Engine> engine = MakeEngine(12, 40, std::nullopt);
     Request brief = Ask(3, 20, 1);
     Run(*engine, {brief});
-    const std::vector<BitsListener> got = Run(*engine, requests);
+    const std::vector<RecordingObserver> got = Run(*engine, requests);
     ExpectAnswers(got, requests);
     int num_preemptions = 0;
     int64_t num_picks = 0;
-    for (const BitsListener& each : got) {
+    for (const RecordingObserver& each : got) {
       num_preemptions += each.completion.num_preemptions;
       num_picks += each.completion.kv.picks;
     }
@@ -171,7 +171,7 @@ TEST_F(EngineSlotsTest, PagesAreGivenUpBeforeAnyoneGivesWay) {
 TEST_F(EngineSlotsTest, WhoWaitsComesInWhereOthersCanGiveUpPages) {
   const std::unique_ptr<Engine> engine = MakeEngine(12, 40);
   const std::vector<Request> requests = {Ask(1, 240, 60, 1), Ask(2, 150, 20)};
-  std::vector<BitsListener> listeners(2);
+  std::vector<RecordingObserver> listeners(2);
   const SequenceId first = engine->Add(requests[0], &listeners[0]).value();
   ASSERT_TRUE(StepOf(*engine));
   const SequenceId second = engine->Add(requests[1], &listeners[1]).value();
@@ -191,7 +191,7 @@ TEST_F(EngineSlotsTest, WhoWaitsComesInWhereOthersCanGiveUpPages) {
 TEST_F(EngineSlotsTest, PagesComeBackWhereRoomIsLeft) {
   const std::unique_ptr<Engine> engine = MakeEngine(12, 40);
   const std::vector<Request> requests = {Ask(1, 240, 79, 1), Ask(2, 150, 4)};
-  std::vector<BitsListener> listeners(2);
+  std::vector<RecordingObserver> listeners(2);
   std::vector<SequenceId> ids;
   for (size_t i = 0; i < 2; ++i) {
     ids.push_back(engine->Add(requests[i], &listeners[i]).value());
@@ -203,10 +203,10 @@ TEST_F(EngineSlotsTest, PagesComeBackWhereRoomIsLeft) {
     ASSERT_TRUE(StepOf(*engine));
   }
   // What is copied is less than what it would miss.
-  engine->EvictIdle(12);
+  engine->ReclaimIdle(12);
   ASSERT_TRUE(StepOf(*engine));
   EXPECT_EQ(engine->kv().NumFar(ids[0]), 0);
-  EXPECT_EQ(engine->slots()->NumSlotExtents(ids[0]), 0);
+  EXPECT_EQ(engine->slots()->NumSlotKvBlocks(ids[0]), 0);
   EXPECT_FALSE(engine->slots()->ledger().is_open(ids[0]));
   while (StepOf(*engine)) {
   }
@@ -222,12 +222,12 @@ TEST_F(EngineSlotsTest, WhatIsThereYetComesBackForNothing) {
   for (const bool is_there : {true, false}) {
     const std::unique_ptr<Engine> engine = MakeEngine(20, 40);
     const std::vector<Request> requests = {Ask(1, 240, 12, 1)};
-    BitsListener listener;
+    RecordingObserver listener;
     const SequenceId id = engine->Add(requests[0], &listener).value();
     ASSERT_TRUE(StepOf(*engine));
     engine->Demote(id);
     ASSERT_EQ(engine->kv().NumFar(id), 7);
-    if (!is_there) engine->EvictIdle(20);
+    if (!is_there) engine->ReclaimIdle(20);
     ASSERT_TRUE(StepOf(*engine));  // What it misses is not known before.
     ASSERT_TRUE(StepOf(*engine));
     EXPECT_EQ(engine->kv().NumFar(id), is_there ? 0 : 7);
@@ -242,7 +242,7 @@ TEST_F(EngineSlotsTest, WhatIsThereYetComesBackForNothing) {
 TEST_F(EngineSlotsTest, PagesStayAwayWhereTheirCopyWouldNotPay) {
   const std::unique_ptr<Engine> engine = MakeEngine(12, 40);
   const std::vector<Request> requests = {Ask(1, 240, 24, 1), Ask(2, 150, 20)};
-  std::vector<BitsListener> listeners(2);
+  std::vector<RecordingObserver> listeners(2);
   std::vector<SequenceId> ids;
   for (size_t i = 0; i < 2; ++i) {
     ids.push_back(engine->Add(requests[i], &listeners[i]).value());
@@ -261,7 +261,7 @@ TEST_F(EngineSlotsTest, PagesStayAwayWhereTheirCopyWouldNotPay) {
 TEST_F(EngineSlotsTest, PagesComeBackWhenTheyAreToldTo) {
   const std::unique_ptr<Engine> engine = MakeEngine(30, 40);
   const std::vector<Request> requests = {Ask(1, 240, 60, 1)};
-  BitsListener listener;
+  RecordingObserver listener;
   const SequenceId id = engine->Add(requests[0], &listener).value();
   ASSERT_TRUE(StepOf(*engine));
   const auto far_after = [&](int64_t num_pages) {
@@ -271,15 +271,15 @@ TEST_F(EngineSlotsTest, PagesComeBackWhenTheyAreToldTo) {
   };
   engine->Demote(id);
   const int64_t num_far = engine->kv().NumFar(id);
-  const int64_t num_slots = engine->slots()->NumSlotExtents(id);
+  const int64_t num_slots = engine->slots()->NumSlotKvBlocks(id);
   ASSERT_GT(num_far, num_slots + 2);
   EXPECT_EQ(far_after(2), num_far - 2);
-  EXPECT_EQ(engine->slots()->NumSlotExtents(id), num_slots);
-  // As many as there are extents of slots come together.
+  EXPECT_EQ(engine->slots()->NumSlotKvBlocks(id), num_slots);
+  // As many as there are KV blocks of slots come together.
   EXPECT_EQ(far_after(num_far - 3), num_slots);
   EXPECT_EQ(far_after(num_slots - 1), num_slots);
   EXPECT_EQ(far_after(num_slots), 0);
-  EXPECT_EQ(engine->slots()->NumSlotExtents(id), 0);
+  EXPECT_EQ(engine->slots()->NumSlotKvBlocks(id), 0);
   EXPECT_EQ(far_after(9), 0);
   while (StepOf(*engine)) {
     engine->Demote(id);
@@ -294,7 +294,7 @@ TEST_F(EngineSlotsTest, AHostThatIsTooSmallLeavesRequestsWhole) {
   const std::vector<Request> requests = {Ask(1, 230, 20)};
   const std::unique_ptr<Engine> engine =
       MakeEngine(12, 6, CacheBudget{.tokens = 32});
-  const std::vector<BitsListener> got = Run(*engine, requests);
+  const std::vector<RecordingObserver> got = Run(*engine, requests);
   ExpectAnswers(got, requests);
   EXPECT_EQ(got[0].completion.kv.picks, 0);
   EXPECT_EQ(got[0].completion.kv.device_bytes, 8 * PageBytes());
@@ -304,7 +304,7 @@ TEST_F(EngineSlotsTest, WhoWouldFreeNothingStaysWhole) {
   const std::vector<Request> requests = {Ask(1, 60, 20)};
   const std::unique_ptr<Engine> engine =
       MakeEngine(12, 20, CacheBudget{.tokens = 64});
-  const std::vector<BitsListener> got = Run(*engine, requests);
+  const std::vector<RecordingObserver> got = Run(*engine, requests);
   EXPECT_EQ(got[0].completion.kv.picks, 0);
   ExpectAnswers(got, requests);
 }
@@ -325,7 +325,7 @@ TEST_F(EngineSlotsTest, WhoScoresKeysThemselvesStaysWhole) {
   const auto resident = make(40, 0, std::nullopt);
   std::vector<Request> requests;
   for (int i = 0; i < 3; ++i) requests.push_back(Ask(i, 150, 40, i));
-  std::vector<BitsListener> listeners(requests.size());
+  std::vector<RecordingObserver> listeners(requests.size());
   std::vector<SequenceId> ids;
   for (size_t i = 0; i < requests.size(); ++i) {
     ids.push_back(engine->Add(requests[i], &listeners[i]).value());
@@ -349,10 +349,10 @@ TEST_F(EngineSlotsTest, SharedPagesStayWhole) {
   const std::unique_ptr<Engine> engine =
       MakeEngine(30, 30, CacheBudget{.tokens = 8});
   const std::vector<Request> requests = {Ask(1, 230, 20), Ask(1, 230, 60)};
-  std::vector<BitsListener> listeners(2);
+  std::vector<RecordingObserver> listeners(2);
   Prefix prefix = {.tokens = requests[0].prompt, .max_length = 290};
   prefix.tokens.resize(200);
-  BitsListener holder;
+  RecordingObserver holder;
   const SequenceId held = engine->AddPrefix(prefix, &holder).value();
   std::vector<SequenceId> ids;
   for (size_t i = 0; i < 2; ++i) {
@@ -367,7 +367,7 @@ TEST_F(EngineSlotsTest, SharedPagesStayWhole) {
       const auto far = engine->kv().far_pages(ids[1]);
       any = any || !far.empty();
       ASSERT_EQ(std::ranges::count(far.first(std::min<size_t>(far.size(), 6)),
-                                   kNoExtent),
+                                   kNoKvBlock),
                 far.empty() ? 0 : 6);
     }
   }
@@ -382,10 +382,10 @@ TEST_F(EngineSlotsTest, OthersBeginWithPagesThatWereGivenUp) {
   const std::vector<Request> requests = {Ask(1, 230, 20)};
   const std::unique_ptr<Engine> engine =
       MakeEngine(20, 30, CacheBudget{.tokens = 32});
-  BitsListener first;
+  RecordingObserver first;
   engine->Add(requests[0], &first).value();
   for (int step = 0; step < 4; ++step) StepOf(*engine);
-  BitsListener second;
+  RecordingObserver second;
   engine->Add(requests[0], &second).value();
   while (StepOf(*engine)) {
   }
@@ -398,18 +398,18 @@ TEST_F(EngineSlotsTest, WhoGivesWayOrIsCancelledGivesBackItsSlots) {
   const std::unique_ptr<Engine> engine =
       MakeEngine(20, 30, CacheBudget{.tokens = 32});
   const std::vector<Request> requests = {Ask(1, 230, 40)};
-  std::vector<BitsListener> listeners(2);
+  std::vector<RecordingObserver> listeners(2);
   const SequenceId id = engine->Add(requests[0], &listeners[0]).value();
   const SequenceId other = engine->Add(Ask(2, 200, 40), &listeners[1]).value();
   for (int step = 0; step < 5; ++step) StepOf(*engine);
-  EXPECT_EQ(engine->slots()->NumSlotExtents(id), 1);
-  EXPECT_EQ(engine->slots()->NumSlotExtents(other), 1);
+  EXPECT_EQ(engine->slots()->NumSlotKvBlocks(id), 1);
+  EXPECT_EQ(engine->slots()->NumSlotKvBlocks(other), 1);
   engine->Preempt(id);
-  EXPECT_EQ(engine->slots()->NumSlotExtents(id), 0);
+  EXPECT_EQ(engine->slots()->NumSlotKvBlocks(id), 0);
   ExpectSound(*engine);
   for (int step = 0; step < 3; ++step) StepOf(*engine);
   engine->Cancel(other);
-  EXPECT_EQ(engine->slots()->NumSlotExtents(other), 0);
+  EXPECT_EQ(engine->slots()->NumSlotKvBlocks(other), 0);
   ExpectSound(*engine);
   while (StepOf(*engine)) {
   }
@@ -425,9 +425,9 @@ TEST_F(EngineSlotsTest, AThousandComeAndGoAndNothingIsLost) {
   const auto below = [&](uint32_t end) {
     return static_cast<int>(random() % end);
   };
-  std::vector<BitsListener> listeners(1000);
+  std::vector<RecordingObserver> listeners(1000);
   std::vector<SequenceId> ids;
-  for (BitsListener& listener : listeners) {
+  for (RecordingObserver& listener : listeners) {
     Request request = Ask(below(3), 1 + below(90),
                           below(4) == 0 ? 40 + below(50) : 1 + below(3));
     request.selector = below(5) == 0 ? -1 : 0;
@@ -442,7 +442,7 @@ TEST_F(EngineSlotsTest, AThousandComeAndGoAndNothingIsLost) {
   while (StepOf(*engine)) {
   }
   int num_with_slots = 0;
-  for (const BitsListener& listener : listeners) {
+  for (const RecordingObserver& listener : listeners) {
     ASSERT_TRUE(listener.finished);
     num_with_slots += listener.completion.kv.picks > 0;
   }

@@ -5,9 +5,9 @@
 #include "backend/cpu/cpu_backend.h"
 #include "base/faulty_folder.h"
 #include "base/passing_folder.h"
-#include "engine/testing/bits_listener.h"
 #include "engine/testing/engine_case.h"
 #include "engine/testing/engine_invariants.h"
+#include "engine/testing/recording_observer.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
@@ -63,15 +63,16 @@ class EngineSlowDiskTest : public testing::Test {
   }
 
   static SequenceId Add(Engine& engine, const Request& request,
-                        BitsListener& listener) {
+                        RecordingObserver& listener) {
     return engine.Add(request, &listener).value();
   }
-  static void RunUntil(Engine& engine, const BitsListener& listener) {
+  static void RunUntil(Engine& engine, const RecordingObserver& listener) {
     while (!listener.finished && StepOf(engine)) {
     }
   }
   // As a server steps: nobody waits for the disk.
-  static void RunBesideTheDisk(Engine& engine, const BitsListener& listener) {
+  static void RunBesideTheDisk(Engine& engine,
+                               const RecordingObserver& listener) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
     while (!listener.finished && std::chrono::steady_clock::now() < end) {
       ASSERT_TRUE(engine.TryStep().ok());
@@ -79,9 +80,9 @@ class EngineSlowDiskTest : public testing::Test {
     }
     ASSERT_TRUE(listener.finished) << "it waits for a disk that is silent";
   }
-  void ExpectAnswer(const BitsListener& got, const Request& request) {
+  void ExpectAnswer(const RecordingObserver& got, const Request& request) {
     const std::unique_ptr<Engine> engine = MakeEngine(40, /*has_disk=*/false);
-    BitsListener alone;
+    RecordingObserver alone;
     Add(*engine, request, alone);
     while (StepOf(*engine)) {
     }
@@ -101,12 +102,12 @@ class EngineSlowDiskTest : public testing::Test {
 // Six pages wait to be written, of 14; two requests come to need ten.
 TEST_F(EngineSlowDiskTest, NobodyGivesWayToWhatIsToBeWritten) {
   const std::unique_ptr<Engine> engine = MakeEngine(14);
-  BitsListener written;
+  RecordingObserver written;
   Add(*engine, Ask(0, 200, 1), written);
   RunUntil(*engine, written);
   ASSERT_EQ(engine->disk()->num_held_pages(), 6);
   const std::vector<Request> requests = {Ask(1, 40, 110), Ask(2, 40, 110)};
-  std::vector<BitsListener> listeners(2);
+  std::vector<RecordingObserver> listeners(2);
   for (size_t i = 0; i < 2; ++i) Add(*engine, requests[i], listeners[i]);
   RunUntil(*engine, listeners[1]);
   EXPECT_LT(engine->disk()->num_held_pages(), 6);  // their own
@@ -121,11 +122,11 @@ TEST_F(EngineSlowDiskTest, NobodyGivesWayToWhatIsToBeWritten) {
 // What others hold too is written all the same: no page comes free by it.
 TEST_F(EngineSlowDiskTest, WhatFreesNothingIsNotGivenUp) {
   const std::unique_ptr<Engine> engine = MakeEngine(11);
-  BitsListener brief;
+  RecordingObserver brief;
   Add(*engine, Ask(0, 20, 1), brief);
   RunUntil(*engine, brief);
   const std::vector<Request> requests = {Ask(1, 200, 60), Ask(2, 20, 110)};
-  std::vector<BitsListener> listeners(2);
+  std::vector<RecordingObserver> listeners(2);
   for (size_t i = 0; i < 2; ++i) Add(*engine, requests[i], listeners[i]);
   ASSERT_TRUE(StepOf(*engine));
   // The first's prompt, which it holds itself.
@@ -145,12 +146,12 @@ TEST_F(EngineSlowDiskTest, WhatFreesNothingIsNotGivenUp) {
 // keep their pages.
 TEST_F(EngineSlowDiskTest, WhoWaitsForItTakesNothingFromWhoRuns) {
   const std::unique_ptr<Engine> engine = MakeEngine(16);
-  BitsListener written;
+  RecordingObserver written;
   Add(*engine, Ask(0, 200, 1), written);
   RunUntil(*engine, written);
   std::vector<Request> requests = {Ask(1, 230, 26, 0), Ask(2, 90, 3)};
   requests[0].cache_prefix = false;  // The disk holds nothing of it.
-  std::vector<BitsListener> listeners(2);
+  std::vector<RecordingObserver> listeners(2);
   for (size_t i = 0; i < 2; ++i) Add(*engine, requests[i], listeners[i]);
   RunUntil(*engine, listeners[0]);
   EXPECT_EQ(listeners[0].completion.kv.picks, 0) << "it was given slots";
@@ -167,7 +168,7 @@ TEST_F(EngineSlowDiskTest, NobodyGivesWayToWhatWaitsOnTheHost) {
   Load(WithLayers(ReadTinyCase("llama"), 8));
   const std::unique_ptr<Engine> engine = MakeEngine(12, /*has_disk=*/true, 11);
   // The disk's staging is taken.
-  BitsListener first, large;
+  RecordingObserver first, large;
   Add(*engine, Ask(3, 64, 1), first);
   RunUntil(*engine, first);
   Add(*engine, Ask(4, 371, 20, 1), large);
@@ -175,7 +176,7 @@ TEST_F(EngineSlowDiskTest, NobodyGivesWayToWhatWaitsOnTheHost) {
   ASSERT_TRUE(large.finished);
   ASSERT_EQ(engine->kv().num_available_host_pages(), 0);
   std::vector<Request> requests = {Ask(1, 100, 110, 1), Ask(2, 100, 110, 1)};
-  std::vector<BitsListener> listeners(2);
+  std::vector<RecordingObserver> listeners(2);
   for (size_t i = 0; i < 2; ++i) {
     requests[i].cache_prefix = false;
     Add(*engine, requests[i], listeners[i]);
@@ -196,7 +197,7 @@ TEST_F(EngineSlowDiskTest, WhoWaitsForASilentOneIsComputed) {
   const std::vector<Request> requests = {Ask(0, 200, 4), Ask(1, 200, 4)};
   {
     const std::unique_ptr<Engine> engine = MakeEngine(40);
-    std::vector<BitsListener> first(2);
+    std::vector<RecordingObserver> first(2);
     for (size_t i = 0; i < 2; ++i) Add(*engine, requests[i], first[i]);
     while (StepOf(*engine)) {
     }
@@ -204,7 +205,7 @@ TEST_F(EngineSlowDiskTest, WhoWaitsForASilentOneIsComputed) {
   }
   patience_ = std::chrono::milliseconds(0);
   const std::unique_ptr<Engine> engine = MakeEngine(40);
-  std::vector<BitsListener> listeners(2);
+  std::vector<RecordingObserver> listeners(2);
   Add(*engine, requests[0], listeners[0]);
   RunBesideTheDisk(*engine, listeners[0]);
   EXPECT_TRUE(engine->disk_is_silent());
@@ -227,7 +228,7 @@ TEST_F(EngineSlowDiskTest, WhoWaitsForASilentOneIsComputed) {
 TEST_F(EngineSlowDiskTest, ASilentOneHoldsNoRoom) {
   patience_ = std::chrono::milliseconds(0);
   const std::unique_ptr<Engine> engine = MakeEngine(14);
-  BitsListener written, other;
+  RecordingObserver written, other;
   Add(*engine, Ask(0, 200, 1), written);
   RunBesideTheDisk(*engine, written);
   Add(*engine, Ask(1, 300, 4), other);

@@ -9,9 +9,9 @@
 #include <thread>
 
 #include "backend/cpu/cpu_backend.h"
-#include "engine/testing/bits_listener.h"
 #include "engine/testing/engine_case.h"
 #include "engine/testing/hooked_backend.h"
+#include "engine/testing/recording_observer.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
@@ -26,7 +26,7 @@ class EngineSlowLinkTest : public testing::Test {
   void SetUp() override {
     golden_ = ReadTinyCase("llama");
     model_ = LoadTinyModel(golden_, Dtype::kFloat32);
-    backend_.pre_bring = [this](const BringArgs&) {
+    backend_.pre_fetch = [this](const FetchArgs&) {
       ++num_brought_;
       std::this_thread::sleep_for(std::chrono::microseconds(
           random_() % (1000u * static_cast<unsigned>(link_ms_) + 1)));
@@ -52,9 +52,9 @@ class EngineSlowLinkTest : public testing::Test {
   Request Ask(int which, int num_tokens, int max_tokens, int selector) const {
     return TinyRequest(golden_, which, num_tokens, max_tokens, selector);
   }
-  void ExpectAnswer(const BitsListener& got, const Request& request) {
+  void ExpectAnswer(const RecordingObserver& got, const Request& request) {
     const std::unique_ptr<Engine> engine = MakeEngine(0);
-    BitsListener alone;
+    RecordingObserver alone;
     ASSERT_TRUE(engine->Add(request, &alone).ok());
     while (StepOf(*engine)) {
     }
@@ -74,7 +74,7 @@ TEST_F(EngineSlowLinkTest, WhoReadsOverItGetsTheAnswerOfTheResident) {
   const std::vector<Request> requests = {Ask(1, 230, 40, 0), Ask(2, 200, 40, 0),
                                          Ask(3, 90, 60, -1)};
   const std::unique_ptr<Engine> engine = MakeEngine(40);
-  std::vector<BitsListener> listeners(requests.size());
+  std::vector<RecordingObserver> listeners(requests.size());
   for (size_t i = 0; i < requests.size(); ++i) {
     ASSERT_TRUE(engine->Add(requests[i], &listeners[i]).ok());
   }
@@ -99,10 +99,10 @@ TEST_F(EngineSlowLinkTest, WhoGeneratesBesideItIsHeldToTheBound) {
   link_ms_ = kMostLinkMs;
   const std::unique_ptr<Engine> engine = MakeEngine(60);
   const Request beside = Ask(3, 40, 270, -1);
-  BitsListener listener;
+  RecordingObserver listener;
   ASSERT_TRUE(engine->Add(beside, &listener).ok());
   while (listener.bits.empty()) StepOf(*engine);
-  std::vector<BitsListener> others(24);
+  std::vector<RecordingObserver> others(24);
   size_t num_asked = 0;
   while (!listener.finished) {
     const bool asks = num_asked < others.size() &&

@@ -206,7 +206,7 @@ TEST_P(EngineBitsTest, DoNotDependOnWhereThePagesLie) {
   while (!got.finished) {
     ASSERT_TRUE(*engine->Step());
     if (got.finished || got.tokens.empty()) continue;
-    const std::span<const ExtentId> pages = engine->kv().pages(id);
+    const std::span<const KvBlockId> pages = engine->kv().pages(id);
     for (size_t i = 1; i < pages.size(); ++i) {
       fragmented |= pages[i].value() != pages[i - 1].value() + 1;
     }
@@ -362,7 +362,7 @@ TEST_F(EngineTest, CancelGivesBackWhatItHeld) {
             RunAlone({}, RequestFrom(0)).Bits());
 }
 
-TEST_F(EngineTest, AQuestionIsReadAsGeneratedRows) {
+TEST_F(EngineTest, AQuestionIsReadAsDecodeRows) {
   LoadModel("llama", Dtype::kFloat32);
   Request request = RequestFrom(0);
   const Collector plain = RunAlone({}, request);

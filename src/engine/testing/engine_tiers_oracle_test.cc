@@ -1,7 +1,7 @@
-// The all-resident oracle: whatever the pools' sizes, whoever gives way, goes
-// on with slots or ends while a step ahead has a row of it, and whatever leaves
-// the device or befalls the disk in the middle, every request's tokens and
-// logits are those of a run in which everything is resident and nothing is
+// The all-resident oracle: whatever the pools' sizes, whoever is preempted,
+// goes on with slots or ends while a step ahead has a row of it, and whatever
+// leaves the device or befalls the disk in the middle, every request's tokens
+// and logits are those of a run in which everything is resident and nothing is
 // shared.
 //
 // 200 workloads, or as many as the environment's WINNOW_TIER_WORKLOADS says, at
@@ -35,7 +35,7 @@ int WorkloadsOfPart() {
 class EngineTiersOracleTest : public testing::TestWithParam<int> {
  protected:
   // One workload of a part, and how eager its device is (LateBackend); none:
-  // it runs verbs at once.
+  // it runs ops at once.
   struct Asked {
     TierWorkloadKind kind = {};
     std::optional<double> eagerness = {};
@@ -128,7 +128,7 @@ class EngineTiersOracleTest : public testing::TestWithParam<int> {
     ASSERT_EQ(got.completion.reason, expected.completion.reason);
     const KvCounters &kv = got.completion.kv,
                      &expected_kv = expected.completion.kv;
-    ASSERT_EQ(kv.num_generated_rows, expected_kv.num_generated_rows);
+    ASSERT_EQ(kv.num_decode_rows, expected_kv.num_decode_rows);
     ASSERT_FLOAT_EQ(static_cast<float>(kv.tokens_read_share),
                     static_cast<float>(expected_kv.tokens_read_share));
   }
@@ -224,7 +224,7 @@ TEST_P(EngineTiersOracleTest, AnswersOnATroubledDiskAreThoseOfTheResident) {
   EXPECT_GT(totals_.num_dead, 0);
 }
 
-// Both on a device that runs its verbs as late as it may, or some of them at
+// Both on a device that runs its ops as late as it may, or some of them at
 // any time: steps are launched ahead where there is no disk, and with one, or
 // layer by layer, copies wait behind steps. Who ends with a row in a step ahead
 // is rolled back (KvCache::Truncate): what that row wrote is nobody's.

@@ -8,9 +8,9 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/size_text.h"
-#include "engine/testing/bits_listener.h"
 #include "engine/testing/engine_invariants.h"
 #include "engine/testing/hooked_backend.h"
+#include "engine/testing/recording_observer.h"
 #include "tests/golden/tiny_model.h"
 
 namespace winnow {
@@ -70,8 +70,8 @@ class EngineTiersTest : public testing::Test {
       if (!*more) break;
     }
   }
-  static BitsListener Run(Engine& engine, const Request& request) {
-    BitsListener listener;
+  static RecordingObserver Run(Engine& engine, const Request& request) {
+    RecordingObserver listener;
     const Result<SequenceId> id = engine.Add(request, &listener);
     CHECK(id.ok(), "{}", id.error().message);
     RunToEnd(engine);
@@ -93,7 +93,7 @@ TEST_F(EngineTiersTest, PrefixesOutliveTheDevicePool) {
   for (int round = 0; round < 3; ++round) {
     for (int which = 0; which < 4; ++which) {
       SCOPED_TRACE(fmt::format("round {} which {}", round, which));
-      const BitsListener got = Run(*engine, Ask(which));
+      const RecordingObserver got = Run(*engine, Ask(which));
       const int num_cached = round == 0 ? 0 : 96;
       EXPECT_EQ(got.completion.num_cached_tokens, num_cached);
       EXPECT_EQ(got.bits, Run(*resident, Ask(which)).bits);
@@ -115,7 +115,7 @@ TEST_F(EngineTiersTest, AHostThatIsFullForgets) {
     const std::unique_ptr<Engine> engine = MakeEngine(5, num_host_pages);
     for (int i = 0; i < 9; ++i) {
       const int which = i * i % 4;
-      const BitsListener got = Run(*engine, Ask(which));
+      const RecordingObserver got = Run(*engine, Ask(which));
       EXPECT_EQ(got.bits, Run(*resident, Ask(which)).bits) << which;
       EXPECT_LE(engine->kv().num_free_host_pages(), num_host_pages);
     }
@@ -134,9 +134,9 @@ TEST_F(EngineTiersTest, PagesComeFromTheHostWhereThatIsSooner) {
                     .computing = {.row_ms = 1000 / rows_per_second,
                                   .most = {.rows = 64, .reads = 1e6}},
                     .max_step_rows = 64});
-    const BitsListener first = Run(*engine, Ask(0));
-    engine->EvictIdle(2);
-    const BitsListener second = Run(*engine, Ask(0));
+    const RecordingObserver first = Run(*engine, Ask(0));
+    engine->ReclaimIdle(2);
+    const RecordingObserver second = Run(*engine, Ask(0));
     const bool is_fetched = rows_per_second < 32;
     EXPECT_EQ(second.completion.num_cached_tokens, is_fetched ? 96 : 32);
     EXPECT_EQ(second.completion.kv.fetched_bytes,
@@ -172,7 +172,7 @@ TEST_F(EngineTiersTest, RoomIsThereBeforeItIsWanted) {
     for (int which = 0; which < 6; ++which) Run(*engine, Ask(which));
     EXPECT_EQ(engine->kv().Snapshot().device.num_free, 2);
     Request request = Ask(6);  // four pages
-    BitsListener listener;
+    RecordingObserver listener;
     CHECK(engine->Add(request, &listener).ok());
     num_copies_ = 0;
     CHECK(engine->Step().ok());
@@ -198,7 +198,7 @@ TEST_F(EngineTiersTest, TheYoungestGivesWayAndTheOldestIsNeverStopped) {
     Request brief = Ask(3);
     brief.max_tokens = 1;
     Run(*engine, brief);
-    std::vector<BitsListener> listeners(3);
+    std::vector<RecordingObserver> listeners(3);
     const auto ask = [&](int which) {
       Request request = Ask(which);
       request.prompt.resize(20);
@@ -210,7 +210,7 @@ TEST_F(EngineTiersTest, TheYoungestGivesWayAndTheOldestIsNeverStopped) {
     }
     RunToEnd(*engine);
     for (int i = 0; i < 3; ++i) {
-      const BitsListener& got = listeners[static_cast<size_t>(i)];
+      const RecordingObserver& got = listeners[static_cast<size_t>(i)];
       EXPECT_EQ(got.bits, Run(*resident, ask(i)).bits) << i;
       EXPECT_EQ(got.bits.size(), 141u);
       EXPECT_EQ(got.completion.num_preemptions > 0, i > 0) << i;
@@ -221,12 +221,12 @@ TEST_F(EngineTiersTest, TheYoungestGivesWayAndTheOldestIsNeverStopped) {
   }
 }
 
-// What can never fit is refused as ever: nobody gives way to it in vain.
+// What can never fit is refused as ever: nobody is preempted to it in vain.
 TEST_F(EngineTiersTest, WhatTheDeviceCannotHoldAloneIsRefused) {
   const std::unique_ptr<Engine> engine = MakeEngine(4, 40);
   Request request = Ask(0);
   request.max_tokens = 30;
-  BitsListener listener;
+  RecordingObserver listener;
   const Result<SequenceId> id = engine->Add(request, &listener);
   ASSERT_FALSE(id.ok());
   EXPECT_NE(id.error().message.find("device-kv holds " +
@@ -241,7 +241,7 @@ TEST_F(EngineTiersTest, AThousandComeAndGoAndNothingIsLost) {
   const auto below = [&](uint32_t end) {
     return static_cast<int>(random() % end);
   };
-  std::vector<BitsListener> listeners(1000);
+  std::vector<RecordingObserver> listeners(1000);
   std::vector<SequenceId> ids;
   int num_preemptions = 0;
   const auto step = [&] {
@@ -250,7 +250,7 @@ TEST_F(EngineTiersTest, AThousandComeAndGoAndNothingIsLost) {
     ExpectSound(*engine);
     return *more;
   };
-  for (BitsListener& listener : listeners) {
+  for (RecordingObserver& listener : listeners) {
     Request request = Ask(below(3));
     request.prompt.resize(static_cast<size_t>(1 + below(70)));
     request.max_tokens = below(4) == 0 ? 40 + below(50) : 1 + below(3);
@@ -264,7 +264,7 @@ TEST_F(EngineTiersTest, AThousandComeAndGoAndNothingIsLost) {
   }
   while (step()) {
   }
-  for (const BitsListener& listener : listeners) {
+  for (const RecordingObserver& listener : listeners) {
     ASSERT_TRUE(listener.finished);
     num_preemptions += listener.completion.num_preemptions;
   }

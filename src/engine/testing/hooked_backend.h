@@ -16,15 +16,15 @@ class HookedBackend final : public ForwardingBackend {
   using ForwardingBackend::ForwardingBackend;
 
   std::function<Status()> on_wait;                     // instead of waiting
-  std::function<void(const LinearArgs&)> pre_linear;   // before the verb
+  std::function<void(const LinearArgs&)> pre_linear;   // before the op
   std::function<void(const LinearArgs&)> post_linear;  // behind it
   std::function<void(const SampleArgs&)> pre_sample;
   std::function<void(const EmbedArgs&)> pre_embed;
   std::function<void(const View& from, const View& to)> pre_copy;
   std::function<void()> pre_summarize;
   std::function<void(const SelectArgs&)> pre_select;
-  std::function<void(const SelectArgs&)> post_select;  // behind the verb
-  std::function<void(const BringArgs&)> pre_bring;
+  std::function<void(const SelectArgs&)> post_select;  // behind the op
+  std::function<void(const FetchArgs&)> pre_fetch;
   std::function<void(std::span<const std::byte> key)> pre_replay;
 
   std::optional<BackendAttributes> given_attributes;  // instead of its own
@@ -64,10 +64,10 @@ class HookedBackend final : public ForwardingBackend {
     real().Select(queue, step, args, cache);
     if (post_select) post_select(args);
   }
-  void Bring(Queue& queue, const LayerStep& step, const BringArgs& args,
+  void Fetch(Queue& queue, const LayerStep& step, const FetchArgs& args,
              const LayerCache& cache) override {
-    if (pre_bring) pre_bring(args);
-    real().Bring(queue, step, args, cache);
+    if (pre_fetch) pre_fetch(args);
+    real().Fetch(queue, step, args, cache);
   }
   void Sample(Queue& queue, const SampleArgs& args) override {
     if (pre_sample) pre_sample(args);

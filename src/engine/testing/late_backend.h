@@ -1,4 +1,4 @@
-// A backend for tests: the CPU's verbs, run as late as a device may run them.
+// A backend for tests: the CPU's ops, run as late as a device may run them.
 #ifndef WINNOW_ENGINE_TESTING_LATE_BACKEND_H_
 #define WINNOW_ENGINE_TESTING_LATE_BACKEND_H_
 
@@ -15,7 +15,7 @@
 namespace winnow {
 
 // Keeps what is enqueued and runs it in its order: when it is waited for, or
-// some of it at any call, as drawn. A verb's arguments are taken when it is
+// some of it at any call, as drawn. An op's arguments are taken when it is
 // enqueued, and the memory that they name is read when it runs: so what the
 // host writes too early or reads too soon, shows. One queue. Header only: tests
 // alone include it.
@@ -83,12 +83,13 @@ class LateBackend final : public ForwardingBackend {
       real().Summarize(queue, step, args, cache);
     });
   }
-  void Index(Queue& queue, const LayerStep& step, const IndexArgs& args,
-             const LayerCache& cache) override {
+  void ClusterKeys(Queue& queue, const LayerStep& step,
+                   const ClusterKeysArgs& args,
+                   const LayerCache& cache) override {
     Keep([this, &queue, step, args = args, cache,
           selectors = Copied(args.selectors)]() mutable {
       args.selectors = selectors;
-      real().Index(queue, step, args, cache);
+      real().ClusterKeys(queue, step, args, cache);
     });
   }
   void Select(Queue& queue, const LayerStep& step, const SelectArgs& args,
@@ -101,20 +102,20 @@ class LateBackend final : public ForwardingBackend {
       real().Select(queue, step, args, cache);
     });
   }
-  void Bring(Queue& queue, const LayerStep& step, const BringArgs& args,
+  void Fetch(Queue& queue, const LayerStep& step, const FetchArgs& args,
              const LayerCache& cache) override {
     Keep([this, &queue, step, args = args, cache,
           selectors = Copied(args.source.selectors),
           slots = Copied(args.slots)]() mutable {
       args.source.selectors = selectors;
       args.slots = &slots;
-      real().Bring(queue, step, args, cache);
+      real().Fetch(queue, step, args, cache);
     });
   }
-  void Read(Queue& queue, const LayerStep& step, const ReadArgs& args,
-            const LayerCache& cache) override {
+  void Attend(Queue& queue, const LayerStep& step, const AttendArgs& args,
+              const LayerCache& cache) override {
     std::vector<std::vector<LayerSelector>> selectors;
-    for (const ReadSource& source : args.sources) {
+    for (const AttendSource& source : args.sources) {
       selectors.push_back(Copied(source.selectors));
     }
     Keep([this, &queue, step, args = args, cache,
@@ -125,16 +126,16 @@ class LateBackend final : public ForwardingBackend {
       }
       args.sources = sources;
       if (args.slots != nullptr) args.slots = &slots;
-      real().Read(queue, step, args, cache);
+      real().Attend(queue, step, args, cache);
     });
   }
-  void Combine(Queue& queue, const LayerStep& step,
-               const CombineArgs& args) override {
+  void MergeStates(Queue& queue, const LayerStep& step,
+                   const MergeStatesArgs& args) override {
     Keep([this, &queue, step, args = args, outs = Copied(args.outs),
           lses = Copied(args.lses)]() mutable {
       args.outs = outs;
       args.lses = lses;
-      real().Combine(queue, step, args);
+      real().MergeStates(queue, step, args);
     });
   }
   void GatherRows(Queue& queue, const GatherRowsArgs& args) override {
@@ -143,12 +144,13 @@ class LateBackend final : public ForwardingBackend {
   void Sample(Queue& queue, const SampleArgs& args) override {
     Keep([this, &queue, args] { real().Sample(queue, args); });
   }
-  void Move(Queue& queue, const MoveArgs& args) override {
+  void CopyPagePrefixes(Queue& queue,
+                        const CopyPagePrefixesArgs& args) override {
     Keep([this, &queue, args = args, layers = Copied(args.layers),
           copies = Copied(args.copies)]() mutable {
       args.layers = layers;
       args.copies = copies;
-      real().Move(queue, args);
+      real().CopyPagePrefixes(queue, args);
     });
   }
 
@@ -160,8 +162,8 @@ class LateBackend final : public ForwardingBackend {
   static SlotTable Copied(const SlotTable* slots) {
     return slots == nullptr ? SlotTable() : *slots;
   }
-  void Keep(std::function<void()> verb) {
-    waiting_.push_back(std::move(verb));
+  void Keep(std::function<void()> op) {
+    waiting_.push_back(std::move(op));
     ++num_enqueued_;
     if (!std::bernoulli_distribution(eagerness_)(random_)) return;
     const uint64_t num_run = num_enqueued_ - waiting_.size();
@@ -170,9 +172,9 @@ class LateBackend final : public ForwardingBackend {
   }
   void RunUpTo(uint64_t ticket) {
     while (!waiting_.empty() && num_enqueued_ - waiting_.size() < ticket) {
-      const std::function<void()> verb = std::move(waiting_.front());
+      const std::function<void()> op = std::move(waiting_.front());
       waiting_.pop_front();
-      verb();
+      op();
     }
   }
 

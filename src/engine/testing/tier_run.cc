@@ -164,7 +164,7 @@ void PressedRun::Interrupt() {
   if (any && workload_.demotes && Below(4) == 0) engine_->Demote(AnyAsked());
   if (any && workload_.demotes && Below(4) == 0) PromoteAny();
   if (workload_.demotes) MoveAnyFrames();
-  if (Below(6) == 0) engine_->EvictIdle(Below(6));
+  if (Below(6) == 0) engine_->ReclaimIdle(Below(6));
   if (any && Below(90) == 0) engine_->Cancel(AnyAsked());
 }
 

@@ -63,7 +63,7 @@ struct TierTotals {
   int64_t num_hints = 0;  // pieces that were fetched
   int num_forks_with_slots = 0;
   int num_missing = 0;  // had slots, which did not have all that was picked
-  int num_back = 0;     // had slots, and gave way
+  int num_back = 0;     // had slots, and was preempted
   int64_t num_from_disk = 0;                            // pages
   int num_from_disk_with_slots = 0;                     // requests
   int64_t num_failed_reads = 0, num_failed_writes = 0;  // pieces
@@ -75,8 +75,8 @@ std::vector<TierListener> RunResident(Backend& backend,
                                       const TierModels& models,
                                       const TierWorkload& workload);
 
-// A workload in the room that it says, while requests give way, leave, and go
-// on with slots as drawn, and every invariant holds after every step.
+// A workload in the room that it says, while requests are preempted, leave, and
+// go on with slots as drawn, and every invariant holds after every step.
 class PressedRun {
  public:
   // REQUIRES: all that is named outlives the run. `ahead`: the device, where it

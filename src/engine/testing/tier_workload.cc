@@ -210,7 +210,7 @@ TierWorkload Drawer::Draw(const TierWorkloadKind& kind) {
   workload.forces = Below(2) == 0;
   workload.demotes = !kind.is_whole && (workload.prefix || Below(2) == 0);
   workload.expects_little = Below(2) == 0;
-  // Nobody gives way but for want of pages.
+  // Nobody is preempted but for want of pages.
   const bool all_long = workload.expects_little && !workload.forces;
   if (all_long) workload.mean_gap = 1;
   int64_t most_pages = 1;

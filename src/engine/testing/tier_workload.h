@@ -51,7 +51,7 @@ struct TierWorkload {
   std::vector<TierRequest> requests;
   std::optional<Prefix> prefix;
   int mean_gap = 1;             // steps between two arrivals
-  bool forces = false;          // requests to give way at any time
+  bool forces = false;          // requests to are preempted at any time
   bool demotes = false;         // and to go on with slots
   bool expects_little = false;  // as the first ones ended soon
   bool is_deep = false;         // the deep model's: some exceed the pool

@@ -1,5 +1,5 @@
 // Random operations on a KvCache against a model that knows nothing of pages:
-// each sequence is a string of tokens. The bytes are simulated: an extent is
+// each sequence is a string of tokens. The bytes are simulated: a KV block is
 // 32 numbers, written by steps and by the copies that a reservation asks for;
 // so is one of the host, written by copies between tiers. Whatever happens,
 // every sequence reads back its own string, also where it began with pages that
@@ -34,9 +34,9 @@ class World {
         page_tokens_(seed % 4 == 3 ? 70 : kPageTokens),
         cache_(Below(seed % 4 == 3 ? 20 : 50) + 2, page_tokens_,
                seed % 4 == 3 ? 0 : Below(30)),
-        extents_(NumExtents(), Extent(static_cast<size_t>(page_tokens_))),
-        host_extents_(static_cast<size_t>(cache_.num_host_pages()),
-                      Extent(kPageTokens)) {}
+        kv_blocks_(NumKvBlocks(), KvBlock(static_cast<size_t>(page_tokens_))),
+        host_kv_blocks_(static_cast<size_t>(cache_.num_host_pages()),
+                        KvBlock(kPageTokens)) {}
 
   ~World() {
     for (const auto& [sequence, told] : told_) cache_.Close(sequence);
@@ -51,7 +51,7 @@ class World {
       // What is decided in a row is carried out in a row.
       for (int64_t i = Below(3); i >= 0; --i) {
         OpenAgain();
-        for (int64_t j = Below(3); j > 0; --j) cache_.EvictIdle();
+        for (int64_t j = Below(3); j > 0; --j) cache_.ReclaimIdle();
       }
     } else if (dice < 10) {
       Park();
@@ -75,7 +75,7 @@ class World {
       MoveToDevice();
     }
     CarryOutTierCopies();
-    SpoilFreeExtents();
+    SpoilFreeKvBlocks();
   }
 
   void ExpectAllIsTrue() {
@@ -88,14 +88,14 @@ class World {
                 static_cast<int>(told.tokens.size()));
       ASSERT_EQ(cache_.num_sealed(sequence), told.num_sealed);
       std::vector<int64_t> found;
-      const std::span<const ExtentId> pages = cache_.pages(sequence);
+      const std::span<const KvBlockId> pages = cache_.pages(sequence);
       for (size_t page = 0; page < pages.size(); ++page) {
-        const bool is_whole = pages[page] != kNoExtent;
-        const ExtentId far =
-            is_whole ? kNoExtent : cache_.far_pages(sequence)[page];
-        const Extent& extent = is_whole ? extents_[pages[page].value()]
-                                        : host_extents_[far.value()];
-        found.insert(found.end(), extent.begin(), extent.end());
+        const bool is_whole = pages[page] != kNoKvBlock;
+        const KvBlockId far =
+            is_whole ? kNoKvBlock : cache_.far_pages(sequence)[page];
+        const KvBlock& kv_block = is_whole ? kv_blocks_[pages[page].value()]
+                                           : host_kv_blocks_[far.value()];
+        found.insert(found.end(), kv_block.begin(), kv_block.end());
       }
       ASSERT_GE(found.size(), told.tokens.size());
       found.resize(told.tokens.size());
@@ -125,18 +125,18 @@ class World {
   bool has_index() const { return page_tokens_ == kPageTokens; }
 
  private:
-  using Extent = std::vector<int64_t>;
+  using KvBlock = std::vector<int64_t>;
 
-  size_t NumExtents() const { return static_cast<size_t>(cache_.num_pages()); }
+  size_t NumKvBlocks() const { return static_cast<size_t>(cache_.num_pages()); }
   int64_t Below(int64_t end) {
     return std::uniform_int_distribution<int64_t>(0, end - 1)(random_);
   }
   // Where the bytes of a token are. Null where no page is there.
   int64_t* Slot(SequenceId sequence, size_t token) {
-    const std::span<const ExtentId> pages = cache_.pages(sequence);
+    const std::span<const KvBlockId> pages = cache_.pages(sequence);
     const auto page_tokens = static_cast<size_t>(page_tokens_);
     if (token / page_tokens >= pages.size()) return nullptr;
-    return &extents_[pages[token / page_tokens].value()][token % page_tokens];
+    return &kv_blocks_[pages[token / page_tokens].value()][token % page_tokens];
   }
   std::pair<const SequenceId, Told>& AnySequence() {
     return *std::next(told_.begin(), Below(static_cast<int64_t>(told_.size())));
@@ -160,8 +160,8 @@ class World {
     PrefixHit hit =
         cache_.prefixes().Find(path, path.tokens.size() / kPageTokens, kinds);
     const int64_t num_idle =
-        std::ssize(hit.extents) - cache_.prefixes().NumUsed(hit.extents);
-    hit.Shorten(hit.extents.size() +
+        std::ssize(hit.kv_blocks) - cache_.prefixes().NumUsed(hit.kv_blocks);
+    hit.Shorten(hit.kv_blocks.size() +
                 static_cast<size_t>(cache_.num_free_pages() - num_idle));
     cache_.Open(SequenceId(++last_id_), hit);
     const auto num_tokens = std::ssize(hit.kinds) * kPageTokens;
@@ -181,10 +181,10 @@ class World {
     parked_.push_back({static_cast<PageKind>(id.value()),
                        {told.tokens.begin(), told.tokens.end()}});
     std::vector<PageKind> kinds;
-    for (const ExtentId extent : cache_.pages(id).first(
+    for (const KvBlockId kv_block : cache_.pages(id).first(
              static_cast<size_t>(told.num_sealed / kPageTokens))) {
-      kinds.push_back(cache_.prefixes().Holds(extent) ? 0
-                                                      : parked_.back().kind);
+      kinds.push_back(cache_.prefixes().Holds(kv_block) ? 0
+                                                        : parked_.back().kind);
     }
     cache_.Close(id, {"", parked_.back().text}, kinds);
     told_.erase(id);
@@ -324,12 +324,12 @@ class World {
 
   // The pages that `growths` takes, counted one writer after the other.
   int64_t CountNeed(const std::vector<Growth>& growths) {
-    std::map<ExtentId, int> num_owners;
+    std::map<KvBlockId, int> num_owners;
     for (const auto& [sequence, told] : told_) {
-      for (ExtentId extent : cache_.pages(sequence)) ++num_owners[extent];
+      for (KvBlockId kv_block : cache_.pages(sequence)) ++num_owners[kv_block];
     }
     for (const IndexedSnapshot& each : cache_.Snapshot().indexed) {
-      ++num_owners[each.extent];
+      ++num_owners[each.kv_block];
     }
     int64_t num_needed = 0;
     for (const auto& [sequence, num_tokens] : growths) {
@@ -386,29 +386,29 @@ class World {
     int64_t count = 0;
     for (const IndexedSnapshot& now : cache_.Snapshot().indexed) {
       for (const IndexedSnapshot& then : before.indexed) {
-        count += then.extent == now.extent && then.num_users > 0 &&
+        count += then.kv_block == now.kv_block && then.num_users > 0 &&
                  now.num_users == 0;
       }
     }
     return count;
   }
 
-  void CarryOut(std::span<const ExtentCopy> copies) {
-    std::set<ExtentId> targets;
-    for (const ExtentCopy& copy : copies) targets.insert(copy.to);
+  void CarryOut(std::span<const KvBlockCopy> copies) {
+    std::set<KvBlockId> targets;
+    for (const KvBlockCopy& copy : copies) targets.insert(copy.to);
     EXPECT_EQ(targets.size(), copies.size());
-    for (const ExtentCopy& copy : copies) {
+    for (const KvBlockCopy& copy : copies) {
       EXPECT_FALSE(targets.contains(copy.from));
-      std::copy_n(extents_[copy.from.value()].begin(), copy.num_tokens,
-                  extents_[copy.to.value()].begin());
+      std::copy_n(kv_blocks_[copy.from.value()].begin(), copy.num_tokens,
+                  kv_blocks_[copy.to.value()].begin());
       ++num_copies_;
     }
   }
 
   void CarryOutTierCopies() {
     for (const TierCopy& copy : cache_.TakeTierCopies()) {
-      Extent& device = extents_[copy.device.value()];
-      Extent& host = host_extents_[copy.host.value()];
+      KvBlock& device = kv_blocks_[copy.device.value()];
+      KvBlock& host = host_kv_blocks_[copy.host.value()];
       if (copy.direction == TierCopy::Direction::kToHost) {
         host = device;
         ++num_demotions_;
@@ -432,16 +432,16 @@ class World {
   }
 
   // What nobody owns may hold anything.
-  void SpoilFreeExtents() {
+  void SpoilFreeKvBlocks() {
     const KvSnapshot snapshot = cache_.Snapshot();
-    for (size_t i = 0; i < extents_.size(); ++i) {
+    for (size_t i = 0; i < kv_blocks_.size(); ++i) {
       if (snapshot.device.is_free[i]) {
-        std::ranges::fill(extents_[i], -1 - Below(1 << 30));
+        std::ranges::fill(kv_blocks_[i], -1 - Below(1 << 30));
       }
     }
-    for (size_t i = 0; i < host_extents_.size(); ++i) {
+    for (size_t i = 0; i < host_kv_blocks_.size(); ++i) {
       if (snapshot.host.is_free[i]) {
-        std::ranges::fill(host_extents_[i], -1 - Below(1 << 30));
+        std::ranges::fill(host_kv_blocks_[i], -1 - Below(1 << 30));
       }
     }
   }
@@ -449,8 +449,8 @@ class World {
   std::mt19937_64 random_;
   const int page_tokens_;
   KvCache cache_;
-  std::vector<Extent> extents_;
-  std::vector<Extent> host_extents_;
+  std::vector<KvBlock> kv_blocks_;
+  std::vector<KvBlock> host_kv_blocks_;
   std::map<SequenceId, Told> told_;
   uint64_t last_id_ = 0;
   int num_copies_ = 0;

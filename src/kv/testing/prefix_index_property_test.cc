@@ -1,5 +1,5 @@
 // Random operations on a PrefixIndex against a model that knows no tree and no
-// hash: a map from whole beginnings of texts to extents.
+// hash: a map from whole beginnings of texts to KV blocks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,22 +12,22 @@ namespace winnow {
 namespace {
 
 constexpr int kNumIndexOperations = 400;
-constexpr size_t kNumExtents = 24;
+constexpr size_t kNumKvBlocks = 24;
 
 // A beginning: its root, then a kind and a word a page, which stands for 32
 // equal tokens.
 using Beginning = std::vector<int32_t>;
 
 struct Page {
-  ExtentId extent;
+  KvBlockId kv_block;
   uint32_t num_users = 0;
   int64_t last_use = 0;
 };
 
-// A sequence that holds extents, and what lies in them.
+// A sequence that holds KV blocks, and what lies in them.
 struct Holder {
   Beginning text;
-  std::vector<ExtentId> extents;
+  std::vector<KvBlockId> kv_blocks;
 };
 
 class IndexWorld {
@@ -36,8 +36,8 @@ class IndexWorld {
       : random_(seed),
         collides_(collides),
         // 16 hashes for up to 24 pages.
-        index_(kNumExtents, collides ? 15 : ~uint64_t{0}) {
-    for (uint32_t i = 0; i < kNumExtents; ++i) free_.push_back(ExtentId(i));
+        index_(kNumKvBlocks, collides ? 15 : ~uint64_t{0}) {
+    for (uint32_t i = 0; i < kNumKvBlocks; ++i) free_.push_back(KvBlockId(i));
   }
 
   void Operate() {
@@ -59,7 +59,7 @@ class IndexWorld {
     for (const auto& [beginning, page] : pages_) {
       num_idle += page.num_users == 0;
       num_repeated += std::max<int64_t>(page.num_users, 1) - 1;
-      EXPECT_EQ(Find(beginning).back(), page.extent);
+      EXPECT_EQ(Find(beginning).back(), page.kv_block);
     }
     EXPECT_EQ(index_.num_pages(), std::ssize(pages_));
     EXPECT_EQ(index_.num_idle(), num_idle);
@@ -69,7 +69,7 @@ class IndexWorld {
   void EndAll() {
     while (!holders_.empty()) EnterAny(/*ends=*/true);
     while (index_.num_idle() > 0) Evict();
-    EXPECT_EQ(free_.size(), kNumExtents);
+    EXPECT_EQ(free_.size(), kNumKvBlocks);
     EXPECT_TRUE(pages_.empty());
     EXPECT_EQ(index_.Snapshot().roots.size(), 0u);
   }
@@ -107,19 +107,19 @@ class IndexWorld {
     return tokens;
   }
 
-  std::vector<ExtentId> Find(const Beginning& text) {
-    std::vector<ExtentId> extents;
+  std::vector<KvBlockId> Find(const Beginning& text) {
+    std::vector<KvBlockId> kv_blocks;
     // Page by page, as a call takes kinds by preference and not by place.
     const std::vector<int32_t> tokens = TokensOf(text);
     const std::vector<PageKind> kinds = KindsOf(text);
     const std::array<PageKind, 2> either = {0, 1};
     const PrefixHit hit =
         index_.Find({RootOf(text), tokens}, NumPages(text), either);
-    for (size_t i = 0; i < hit.extents.size(); ++i) {
+    for (size_t i = 0; i < hit.kv_blocks.size(); ++i) {
       if (hit.kinds[i] != kinds[i]) break;
-      extents.push_back(hit.extents[i]);
+      kv_blocks.push_back(hit.kv_blocks[i]);
     }
-    return extents;
+    return kv_blocks;
   }
 
   // Texts branch seldom enough to meet again. A word has one kind, so that
@@ -143,29 +143,29 @@ class IndexWorld {
     return count;
   }
 
-  // A sequence holds what is there of its text, and free extents for more.
+  // A sequence holds what is there of its text, and free KV blocks for more.
   void Begin() {
-    Holder holder = {.text = AnyText(), .extents = {}};
-    holder.extents = Find(holder.text);
-    ASSERT_EQ(holder.extents.size(), NumKnown(holder.text));
-    num_hits_ += !holder.extents.empty();
-    index_.Pin(holder.extents);
+    Holder holder = {.text = AnyText(), .kv_blocks = {}};
+    holder.kv_blocks = Find(holder.text);
+    ASSERT_EQ(holder.kv_blocks.size(), NumKnown(holder.text));
+    num_hits_ += !holder.kv_blocks.empty();
+    index_.Pin(holder.kv_blocks);
     ++now_;
-    for (size_t i = 0; i < holder.extents.size(); ++i) {
+    for (size_t i = 0; i < holder.kv_blocks.size(); ++i) {
       Page& page = pages_.at(First(holder.text, i + 1));
-      ASSERT_EQ(page.extent, holder.extents[i]);
+      ASSERT_EQ(page.kv_block, holder.kv_blocks[i]);
       ++page.num_users;
       page.last_use = now_;
     }
-    while (holder.extents.size() < NumPages(holder.text)) {
+    while (holder.kv_blocks.size() < NumPages(holder.text)) {
       if (free_.empty()) Evict();
       if (free_.empty()) break;
       const size_t at =
           static_cast<size_t>(Below(static_cast<int>(free_.size())));
-      holder.extents.push_back(free_[at]);
+      holder.kv_blocks.push_back(free_[at]);
       free_.erase(free_.begin() + static_cast<int64_t>(at));
     }
-    holder.text = First(holder.text, holder.extents.size());
+    holder.text = First(holder.text, holder.kv_blocks.size());
     holders_.push_back(std::move(holder));
   }
 
@@ -174,21 +174,21 @@ class IndexWorld {
     const auto at = holders_.begin() + Below(static_cast<int>(holders_.size()));
     const Beginning text = at->text;
     const std::vector<int32_t> tokens = TokensOf(text);
-    const std::vector<ExtentId> taken =
-        index_.Enter({RootOf(text), tokens}, KindsOf(text), at->extents, ends);
+    const std::vector<KvBlockId> taken = index_.Enter(
+        {RootOf(text), tokens}, KindsOf(text), at->kv_blocks, ends);
     ModelEnter(*at, taken, ends);
     if (!ends) return;
-    index_.Unpin(at->extents);
+    index_.Unpin(at->kv_blocks);
     ModelEnd(*at);
     holders_.erase(at);
   }
 
-  void ModelEnter(const Holder& holder, const std::vector<ExtentId>& taken,
+  void ModelEnter(const Holder& holder, const std::vector<KvBlockId>& taken,
                   bool ends) {
     ++now_;
-    std::vector<ExtentId> expected;
-    for (size_t i = 0; i < holder.extents.size(); ++i) {
-      const ExtentId extent = holder.extents[i];
+    std::vector<KvBlockId> expected;
+    for (size_t i = 0; i < holder.kv_blocks.size(); ++i) {
+      const KvBlockId kv_block = holder.kv_blocks[i];
       const Beginning beginning = First(holder.text, i + 1);
       const auto page = pages_.find(beginning);
       if (page == pages_.end()) {
@@ -197,11 +197,11 @@ class IndexWorld {
         num_collisions_ += !enters;
         ASSERT_TRUE(enters || collides_);
         if (!enters) break;
-        expected.push_back(extent);
-        pages_[beginning] = {extent, 1, now_};
+        expected.push_back(kv_block);
+        pages_[beginning] = {kv_block, 1, now_};
         continue;
       }
-      const bool foreign = page->second.extent != extent;
+      const bool foreign = page->second.kv_block != kv_block;
       num_passed_ += foreign && ends;
       if (foreign && !ends) break;
       page->second.last_use = now_;
@@ -211,10 +211,11 @@ class IndexWorld {
 
   void ModelEnd(const Holder& holder) {
     ++now_;
-    for (size_t i = 0; i < holder.extents.size(); ++i) {
+    for (size_t i = 0; i < holder.kv_blocks.size(); ++i) {
       const auto page = pages_.find(First(holder.text, i + 1));
-      if (page == pages_.end() || page->second.extent != holder.extents[i]) {
-        free_.push_back(holder.extents[i]);
+      if (page == pages_.end() ||
+          page->second.kv_block != holder.kv_blocks[i]) {
+        free_.push_back(holder.kv_blocks[i]);
         continue;
       }
       --page->second.num_users;
@@ -237,12 +238,12 @@ class IndexWorld {
         victim = page;
       }
     }
-    const std::optional<ExtentId> extent = index_.Evict();
-    ASSERT_EQ(extent.has_value(), victim != pages_.end());
-    if (!extent) return;
+    const std::optional<KvBlockId> kv_block = index_.Evict();
+    ASSERT_EQ(kv_block.has_value(), victim != pages_.end());
+    if (!kv_block) return;
     ++num_evictions_;
-    EXPECT_EQ(*extent, victim->second.extent);
-    free_.push_back(*extent);
+    EXPECT_EQ(*kv_block, victim->second.kv_block);
+    free_.push_back(*kv_block);
     pages_.erase(victim);
   }
 
@@ -251,7 +252,7 @@ class IndexWorld {
   PrefixIndex index_;
   std::map<Beginning, Page> pages_;
   std::vector<Holder> holders_;
-  std::vector<ExtentId> free_;
+  std::vector<KvBlockId> free_;
   int64_t now_ = 0;
   int num_hits_ = 0;
   int num_collisions_ = 0;

@@ -66,8 +66,7 @@ NextRanks HintsOf(const Pass& pass, const LayerStep& step,
                   const PickLists& picks) {
   const Selection& selection = pass.args.selection;
   if (pass.args.slots.empty() || selection.hints.picks.empty() ||
-      !step.has_generated_rows ||
-      picks.num_rows() > selection.hints.num_rows()) {
+      !step.has_decode_rows || picks.num_rows() > selection.hints.num_rows()) {
     return {};
   }
   NextRanks next = {.lists = selection.hints.Rows(0, picks.num_rows()),
@@ -77,23 +76,23 @@ NextRanks HintsOf(const Pass& pass, const LayerStep& step,
   return next;
 }
 
-// Reads one source, after what is missing of it has been brought near.
-void BringAndRead(const Pass& pass, const LayerStep& step, ReadArgs read,
-                  const PickLists& hints, const LayerCache& cache) {
-  if (!pass.args.slots.empty() && step.has_generated_rows) {
+// Reads one source, after what is missing of it has been fetched.
+void FetchAndAttend(const Pass& pass, const LayerStep& step, AttendArgs read,
+                    const PickLists& hints, const LayerCache& cache) {
+  if (!pass.args.slots.empty() && step.has_decode_rows) {
     const auto layer = static_cast<size_t>(step.layer);
     read.slots = &pass.args.slots[layer];
-    BringArgs bring;
-    bring.source = read.sources[0];
-    bring.slots = read.slots;
-    bring.hints = hints;
-    bring.least_hint_age = pass.args.selection.least_hint_age;
-    if (!pass.args.bring_counts.empty()) {
-      bring.counts = pass.args.bring_counts[layer];
+    FetchArgs fetch;
+    fetch.source = read.sources[0];
+    fetch.slots = read.slots;
+    fetch.hints = hints;
+    fetch.least_hint_age = pass.args.selection.least_hint_age;
+    if (!pass.args.fetch_counts.empty()) {
+      fetch.counts = pass.args.fetch_counts[layer];
     }
-    pass.backend.Bring(pass.queue, step, bring, cache);
+    pass.backend.Fetch(pass.queue, step, fetch, cache);
   }
-  pass.backend.Read(pass.queue, step, read, cache);
+  pass.backend.Attend(pass.queue, step, read, cache);
 }
 
 // What of a layer's selectors is true of one at least.
@@ -112,8 +111,8 @@ bool Estimates(std::span<const LayerSelector> selectors) {
 }
 
 // Attention over a run's picks and over its estimates, merged.
-void ReadBoth(const Pass& pass, const LayerStep& step, const ReadArgs& read,
-              const PickLists& hints, const LayerCache& cache) {
+void AttendBoth(const Pass& pass, const LayerStep& step, const AttendArgs& read,
+                const PickLists& hints, const LayerCache& cache) {
   const Selection& selection = pass.args.selection;
   const PickLists& lists = read.sources[0].picks;
   std::array<View, 2> outs, lses;
@@ -122,26 +121,27 @@ void ReadBoth(const Pass& pass, const LayerStep& step, const ReadArgs& read,
                      .Slice(0, step.num_rows)
                      .SplitColumns(static_cast<int>(read.q.dim(1)));
     lses[part] = selection.lses[part].Slice(0, step.num_rows);
-    const ReadSource source = {.kind = part == 0 ? ReadSource::Kind::kPicks
-                                                 : ReadSource::Kind::kEstimates,
-                               .picks = lists,
-                               .selectors = selection.OfLayer(step.layer)};
-    ReadArgs of_part = read;
+    const AttendSource source = {.kind = part == 0
+                                             ? AttendSource::Kind::kPicks
+                                             : AttendSource::Kind::kEstimates,
+                                 .picks = lists,
+                                 .selectors = selection.OfLayer(step.layer)};
+    AttendArgs of_part = read;
     of_part.sources = std::span(&source, 1);
     of_part.out = outs[part];
     of_part.lse = lses[part];
     if (part == 0) {
-      BringAndRead(pass, step, of_part, hints, cache);
+      FetchAndAttend(pass, step, of_part, hints, cache);
     } else {
-      pass.backend.Read(pass.queue, step, of_part, cache);
+      pass.backend.Attend(pass.queue, step, of_part, cache);
     }
   }
-  pass.backend.Combine(pass.queue, step,
-                       {.outs = outs,
-                        .lses = lses,
-                        .first_row = lists.first_row,
-                        .num_rows = lists.num_rows(),
-                        .out = read.out});
+  pass.backend.MergeStates(pass.queue, step,
+                           {.outs = outs,
+                            .lses = lses,
+                            .first_row = lists.first_row,
+                            .num_rows = lists.num_rows(),
+                            .out = read.out});
 }
 
 // The lists of watched rows among those of a run.
@@ -161,15 +161,15 @@ void CopyWatchedLists(const Pass& pass, int layer, const PickLists& run) {
 
 // Run after run of rows: its lists, and what they name. The lists of all rows
 // stand in memory at once where a later layer reads them.
-void ReadChosenRows(const Pass& pass, const LayerStep& step,
-                    const TokenInputs& inputs, ReadArgs read,
-                    const LayerCache& cache) {
+void AttendChosenRows(const Pass& pass, const LayerStep& step,
+                      const TokenInputs& inputs, AttendArgs read,
+                      const LayerCache& cache) {
   const Selection& selection = pass.args.selection;
   const auto selectors = selection.OfLayer(step.layer);
   const int most_rows = selection.picks.num_rows();
-  const bool all_rows = step.has_prompt_rows || most_rows >= step.num_rows;
+  const bool all_rows = step.has_prefill_rows || most_rows >= step.num_rows;
   const int end_row = all_rows ? step.num_rows : selection.end_row;
-  ReadSource source = {.kind = ReadSource::Kind::kPicks, .picks = {}};
+  AttendSource source = {.kind = AttendSource::Kind::kPicks, .picks = {}};
   read.sources = std::span(&source, 1);
   for (int row = all_rows ? 0 : selection.first_row; row < end_row;
        row += most_rows) {
@@ -189,26 +189,26 @@ void ReadChosenRows(const Pass& pass, const LayerStep& step,
                          .next = next},
                         cache);
     CopyWatchedLists(pass, step.layer, source.picks);
-    // Estimates are generated rows' alone.
-    if (step.has_generated_rows && Estimates(selectors)) {
+    // Estimates are decode rows' alone.
+    if (step.has_decode_rows && Estimates(selectors)) {
       LayerStep generated = step;
-      generated.has_prompt_rows = false;
-      ReadBoth(pass, generated, read, next.lists, cache);
-      if (!step.has_prompt_rows) continue;
+      generated.has_prefill_rows = false;
+      AttendBoth(pass, generated, read, next.lists, cache);
+      if (!step.has_prefill_rows) continue;
       LayerStep prompt = step;
-      prompt.has_generated_rows = false;
-      pass.backend.Read(pass.queue, prompt, read, cache);
+      prompt.has_decode_rows = false;
+      pass.backend.Attend(pass.queue, prompt, read, cache);
       continue;
     }
-    BringAndRead(pass, step, read, next.lists, cache);
+    FetchAndAttend(pass, step, read, next.lists, cache);
   }
 }
 
-// Summaries; then what rows read: prompt rows everything, in one Read, unless
-// a selector of the layer acts in prompts. `read` reads all pages.
-void ReadChosen(const Pass& pass, const LayerStep& step,
-                const TokenInputs& inputs, const ReadArgs& read,
-                const LayerCache& cache) {
+// Summaries; then what rows read: prefill rows everything, in one Attend,
+// unless a selector of the layer acts in prompts. `read` reads all pages.
+void AttendChosen(const Pass& pass, const LayerStep& step,
+                  const TokenInputs& inputs, const AttendArgs& read,
+                  const LayerCache& cache) {
   const Selection& selection = pass.args.selection;
   const auto selectors = selection.OfLayer(step.layer);
   if (selection.completes_summaries) {
@@ -223,19 +223,19 @@ void ReadChosen(const Pass& pass, const LayerStep& step,
         cache);
   }
   if (HasClusters(selectors)) {
-    pass.backend.Index(
+    pass.backend.ClusterKeys(
         pass.queue, step,
         {.selectors = selectors, .first_token = selection.first_token}, cache);
   }
   LayerStep chosen = step;
-  if (step.has_prompt_rows && !ChoosesInPrompt(selectors)) {
+  if (step.has_prefill_rows && !ChoosesInPrompt(selectors)) {
     LayerStep prompt = step;
-    prompt.has_generated_rows = false;
-    pass.backend.Read(pass.queue, prompt, read, cache);
-    chosen.has_prompt_rows = false;
+    prompt.has_decode_rows = false;
+    pass.backend.Attend(pass.queue, prompt, read, cache);
+    chosen.has_prefill_rows = false;
   }
-  if (!chosen.has_prompt_rows && !chosen.has_generated_rows) return;
-  ReadChosenRows(pass, chosen, inputs, read, cache);
+  if (!chosen.has_prefill_rows && !chosen.has_decode_rows) return;
+  AttendChosenRows(pass, chosen, inputs, read, cache);
 }
 
 // hidden += scale * o(attention(norm(hidden))).
@@ -268,8 +268,8 @@ void Attend(const Pass& pass, const LayerStep& step) {
   };
   const LayerCache& cache = pass.args.layers[index];
   pass.backend.Append(pass.queue, step, inputs, cache);
-  const ReadSource source;
-  const ReadArgs read = {
+  const AttendSource source;
+  const AttendArgs read = {
       .q = q,
       .sources = std::span(&source, 1),
       .scale = 1.0f / std::sqrt(static_cast<float>(config.head_dim)),
@@ -279,9 +279,9 @@ void Attend(const Pass& pass, const LayerStep& step) {
       .batch_invariant = pass.args.batch_invariant,
   };
   if (Chooses(pass.args.selection, step.layer)) {
-    ReadChosen(pass, step, inputs, read, cache);
+    AttendChosen(pass, step, inputs, read, cache);
   } else {
-    BringAndRead(pass, step, read, {}, cache);
+    FetchAndAttend(pass, step, read, {}, cache);
   }
   pass.ProjectIntoResidual(views.attended, weights.o, weights.o_bias);
 }
@@ -313,10 +313,10 @@ void CheckForward(const ModelConfig& config, const ForwardArgs& args) {
   CHECK(static_cast<int>(args.layers.size()) == config.num_layers,
         "layers={} num_layers={}", args.layers.size(), config.num_layers);
   CHECK((args.slots.empty() || args.slots.size() == args.layers.size()) &&
-            (args.bring_counts.empty() ||
-             args.bring_counts.size() == args.layers.size()),
-        "slots={} bring_counts={} layers={}", args.slots.size(),
-        args.bring_counts.size(), args.layers.size());
+            (args.fetch_counts.empty() ||
+             args.fetch_counts.size() == args.layers.size()),
+        "slots={} fetch_counts={} layers={}", args.slots.size(),
+        args.fetch_counts.size(), args.layers.size());
   CHECK(args.hidden.dtype == Dtype::kFloat32 && args.hidden.rank == 2 &&
             args.hidden.dim(0) == args.step.num_rows &&
             args.hidden.dim(1) == config.hidden_size,

@@ -1,4 +1,4 @@
-// The forward pass, written once, in the backend's verbs.
+// The forward pass, written once, in the backend's ops.
 #ifndef WINNOW_MODEL_FORWARD_TRANSFORMER_H_
 #define WINNOW_MODEL_FORWARD_TRANSFORMER_H_
 
@@ -22,12 +22,12 @@ struct Selection {
   // steps of decode complete nothing.
   bool completes_summaries = true;
   View read_shares;  // f32 [rows], as SelectArgs has it
-  // Generated rows stand among [first_row, end_row) of the step.
+  // Decode rows stand among [first_row, end_row) of the step.
   int first_row = 0, end_row = 0;
   // Memory for the lists of a run of rows, which chooses and reads before the
   // next one does.
   PickLists picks;
-  // Memory for the next ranks of as many rows, or empty: what Bring is to keep
+  // Memory for the next ranks of as many rows, or empty: what Fetch is to keep
   // near of rows whose pages are not whole. Of a run of more rows nothing is.
   PickLists hints = {};
   double hint_budget_times = 1;
@@ -70,10 +70,10 @@ struct ForwardArgs {
   View logits;      // f32 [wanted, vocab]: out where end_layer is num_layers
   bool batch_invariant = false;
   Selection selection;
-  // Of each layer, where generated rows find pages that are not whole; empty:
-  // all are. What Bring counts there, as BringArgs has it; or empty.
+  // Of each layer, where decode rows find pages that are not whole; empty:
+  // all are. What Fetch counts there, as FetchArgs has it; or empty.
   std::span<const SlotTable> slots = {};
-  std::span<const View> bring_counts = {};
+  std::span<const View> fetch_counts = {};
   WatchedRows watched = {};  // no part of what is read, nor of Replay's key
 };
 

@@ -23,12 +23,12 @@ class TransformerTest : public testing::Test {
     model_.emplace(Model::Load(folder_.path(), {}).value());
   }
 
-  DrivenRows Rows(int request, int begin, int end, int num_prompt_rows) const {
+  DrivenRows Rows(int request, int begin, int end, int num_prefill_rows) const {
     return {
         .request = request,
         .first_position = begin,
         .token_ids = {tiny_.tokens.begin() + begin, tiny_.tokens.begin() + end},
-        .num_prompt_rows = num_prompt_rows};
+        .num_prefill_rows = num_prefill_rows};
   }
   StepDriver Driver(int num_requests) {
     StepDriver driver(*backend_, *model_, num_requests, kMaxTokens);
@@ -67,7 +67,7 @@ TEST_F(TransformerTest, BatchedEqualsAlone) {
   const std::vector<float> both = batched.Step(second);
   EXPECT_EQ(LastRows(both, 38, vocab()), expected[1]);
   EXPECT_TRUE(std::equal(expected[0].begin(), expected[0].end(), both.begin()));
-  // Request 0 has its last prompt rows and its first generated row in one step.
+  // Request 0 has its last prefill rows and its first decode row in one step.
   const std::vector<DrivenRows> prompt = {Rows(0, 0, 32, 32)};
   batched.Step(prompt);
   const std::vector<DrivenRows> third = {
@@ -91,8 +91,8 @@ TEST_F(TransformerTest, LayerRangesEqualOneRange) {
 }
 
 // A prompt of 68 tokens, in one step.
-void ReadPrompt(StepDriver& driver, DrivenRows rows,
-                const SelectProgram* program) {
+void AttendPrompt(StepDriver& driver, DrivenRows rows,
+                  const SelectProgram* program) {
   if (program != nullptr) driver.Choose(*program);
   rows.num_prompt_tokens = 68;
   driver.Step(std::span(&rows, 1));
@@ -126,7 +126,7 @@ TEST_F(TransformerTest, PagesThatAreNotWholeGiveTheSameBits) {
   for (const SelectProgram* program :
        std::initializer_list<const SelectProgram*>{nullptr, &chooses}) {
     StepDriver resident = Driver(1);
-    ReadPrompt(resident, Rows(0, 0, 68, 68), program);
+    AttendPrompt(resident, Rows(0, 0, 68, 68), program);
     const auto expected = Generate(resident, tiny_);
     for (const int slot_tokens : {8, 16, 32}) {
       for (const int num_frames : {0, 1, 5}) {
@@ -134,7 +134,7 @@ TEST_F(TransformerTest, PagesThatAreNotWholeGiveTheSameBits) {
                                         << " frames=" << num_frames
                                         << " sparse=" << (program != nullptr));
         StepDriver driver = Driver(1);
-        ReadPrompt(driver, Rows(0, 0, 68, 68), program);
+        AttendPrompt(driver, Rows(0, 0, 68, 68), program);
         driver.Unload({.num_pages = 2,
                        .num_frames = num_frames,
                        .slot_tokens = slot_tokens});
@@ -162,7 +162,7 @@ std::vector<float> LogitsWithFirst(Backend& backend, const Model& model,
   DrivenRows rows = {.request = 0,
                      .first_position = 0,
                      .token_ids = tiny.tokens,
-                     .num_prompt_rows = kMaxTokens};
+                     .num_prefill_rows = kMaxTokens};
   rows.token_ids[0] = first;
   return driver.Step(std::span(&rows, 1));
 }

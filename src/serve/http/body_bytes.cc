@@ -8,10 +8,10 @@
 
 namespace winnow {
 
-BodyBytes::BodyBytes(std::shared_ptr<ByteRoom> room)
+BodyBytes::BodyBytes(std::shared_ptr<ByteCapacity> room)
     : share_(room == nullptr
                  ? nullptr
-                 : std::make_unique<ByteRoom::Share>(std::move(room))) {}
+                 : std::make_unique<ByteCapacity::Share>(std::move(room))) {}
 
 BodyBytes::~BodyBytes() {
   if (data_ != nullptr) munmap(data_, held_bytes_);

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "serve/http/byte_room.h"
+#include "serve/http/byte_capacity.h"
 
 namespace winnow {
 
@@ -24,7 +24,7 @@ inline constexpr size_t kLongBodyBytes = size_t{64} << 10;
 class BodyBytes {
  public:
   // Null: it counts nowhere.
-  explicit BodyBytes(std::shared_ptr<ByteRoom> room = nullptr);
+  explicit BodyBytes(std::shared_ptr<ByteCapacity> room = nullptr);
   ~BodyBytes();
   BodyBytes(BodyBytes&& other) noexcept;
   BodyBytes& operator=(BodyBytes&& other) noexcept;
@@ -40,7 +40,7 @@ class BodyBytes {
   size_t held_bytes() const { return held_bytes_; }
 
  private:
-  std::unique_ptr<ByteRoom::Share> share_;  // null: it counts nowhere
+  std::unique_ptr<ByteCapacity::Share> share_;  // null: it counts nowhere
   char* data_ = nullptr;
   size_t size_ = 0;
   size_t held_bytes_ = 0;

@@ -13,11 +13,11 @@ namespace {
 constexpr size_t kRoomBytes = size_t{1} << 20;
 
 // What a room has left, found by what one more may take.
-size_t RoomLeft(const std::shared_ptr<ByteRoom>& room) {
+size_t RoomLeft(const std::shared_ptr<ByteCapacity>& room) {
   size_t fits = 0;
   for (size_t step = room->max_bytes(); step > 0; step /= 2) {
     if (fits + step <= room->max_bytes() &&
-        ByteRoom::Share(room).Grow(fits + step)) {
+        ByteCapacity::Share(room).Grow(fits + step)) {
       fits += step;
     }
   }
@@ -47,7 +47,7 @@ TEST(BodyBytesTest, WhatIsHeldIsCountedAndNoMoreThanCame) {
   const size_t page = BodyBytes::HeldBytesOf(1);
   std::mt19937 random(2);
   for (const size_t most : {size_t{3}, size_t{1000}, size_t{200'000}}) {
-    const auto room = std::make_shared<ByteRoom>(kRoomBytes);
+    const auto room = std::make_shared<ByteCapacity>(kRoomBytes);
     std::optional<BodyBytes> body(room);
     while (body->view().size() < kLongBodyBytes + 10 * page) {
       ASSERT_EQ(body->Append(std::string(1 + random() % most, 'x')),
@@ -67,7 +67,7 @@ TEST(BodyBytesTest, WhatIsHeldIsCountedAndNoMoreThanCame) {
 }
 
 TEST(BodyBytesTest, WithoutRoomItStaysAsItIs) {
-  const auto room = std::make_shared<ByteRoom>(kRoomBytes);
+  const auto room = std::make_shared<ByteCapacity>(kRoomBytes);
   BodyBytes first(room), second(room);
   ASSERT_EQ(first.Append(std::string(kRoomBytes - kLongBodyBytes, 'a')),
             std::errc());

@@ -22,7 +22,7 @@
 #include <thread>
 #include <vector>
 
-#include "serve/http/byte_room.h"
+#include "serve/http/byte_capacity.h"
 #include "serve/http/http_message.h"
 #include "serve/http/http_reading.h"
 #include "serve/http/http_server.h"
@@ -36,11 +36,11 @@ class HttpConnection;
 struct HttpServerState {
   explicit HttpServerState(const HttpLimits& http_limits)
       : limits(http_limits),
-        bodies(std::make_shared<ByteRoom>(BodyBytes::HeldBytesOf(
+        bodies(std::make_shared<ByteCapacity>(BodyBytes::HeldBytesOf(
             static_cast<size_t>(http_limits.max_bodies_bytes)))) {}
 
   const HttpLimits limits;
-  const std::shared_ptr<ByteRoom> bodies;
+  const std::shared_ptr<ByteCapacity> bodies;
   HttpHandler* handler = nullptr;
   std::vector<std::thread> threads;
   std::atomic<bool> draining = false;

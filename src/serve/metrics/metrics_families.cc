@@ -44,7 +44,8 @@ void Metrics::AddRequests(MetricsText& text) const {
   text.AddCounter("vllm:prefix_cache_hits_total",
                   "Prompt tokens found in the prefix cache, on any tier",
                   Number(engine.num_found_tokens));
-  text.AddCounter("vllm:num_preemptions_total", "Times that a request gave way",
+  text.AddCounter("vllm:num_preemptions_total",
+                  "Times that a request was preempted",
                   Number(engine.num_preemptions));
   text.AddCounter("winnow:requests_started_total",
                   "Requests that were taken in: those that ended, run or wait",
@@ -189,7 +190,7 @@ void Metrics::AddSizes(MetricsText& text) const {
            "Tokens that a request may generate at most", all.max_tokens);
   text.Add("vllm:request_prefill_kv_computed_tokens",
            "Tokens of a prompt that were not cached", all.computed_tokens);
-  text.Add("vllm:request_num_preemptions", "Times that a request gave way",
+  text.Add("vllm:request_num_preemptions", "Times that a request was preempted",
            all.preemptions);
   text.Add("vllm:iteration_tokens_total",
            "Rows of a step that have come through all layers", all.step_tokens);

@@ -28,7 +28,7 @@ add_custom_command(
   VERBATIM)
 add_custom_target(winnow_text_cargo DEPENDS ${library})
 
-# INTERFACE, not IMPORTED: its name is then as global as any room's.
+# INTERFACE, not IMPORTED: its name is then as global as any module's.
 add_library(winnow_text_rust INTERFACE)
 add_dependencies(winnow_text_rust winnow_text_cargo)
 target_include_directories(winnow_text_rust INTERFACE ${crate})

@@ -124,7 +124,7 @@ Result<std::vector<int32_t>> Tokenizer::Encode(
 
 Result<std::string> Tokenizer::Decode(std::span<const int32_t> ids,
                                       bool skip_special_tokens) const {
-  std::unique_ptr<MemoryRoom> room;
+  std::unique_ptr<MemoryReservation> room;
   if (ids.size() > kFewIds) {
     ASSIGN_OR_RETURN(room,
                      RoomForCall(fmt::format("text of {} tokens", ids.size()),

@@ -6,7 +6,7 @@
 #include <array>
 #include <span>
 
-#include "backend/cpu/isa/read_kernels.h"
+#include "backend/cpu/isa/vector_kernels.h"
 
 namespace winnow {
 
@@ -15,7 +15,7 @@ namespace winnow {
 inline constexpr int kMaxItemHeads = 8;
 
 // How far ahead of what is read lies what is fetched from afar. (32 KiB on a
-// Zen 4 and 64 on AMX were no better for dense reads, and a Read of quest's
+// Zen 4 and 64 on AMX were no better for dense reads, and an Attend of quest's
 // picks was at 0.76 and 0.57 of a plain read, by 16 KiB then at 1.19 to 1.25
 // and 0.62 to 0.68, by other merges too:
 // bench/results/2026-11-26-ffb1a37-verbs-in-turn.json. By trials without a
@@ -44,8 +44,8 @@ class HalvesInTurn {
   // wherever a half of them is read, with what stands ahead in the unit: behind
   // the last half the last one. REQUIRES: `units` were added before all others
   // that are left; or nothing is left, and nothing stands ahead.
-  template <typename ReadPages>
-  void Read(std::span<TileKeys> units, const ReadPages& read) {
+  template <typename AttendPages>
+  void Attend(std::span<TileKeys> units, const AttendPages& read) {
     ForEach(units.size(), [&](size_t unit, int page, int end) {
       const int num_halves = CountHalves(units[unit], page, end);
       if (num_halves == 0) return;

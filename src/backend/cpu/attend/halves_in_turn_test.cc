@@ -108,7 +108,7 @@ TEST(HalvesInTurnTest, WhatStandsAheadIsReadLater) {
       const auto expect = [&](const std::byte* half, size_t at) {
         ahead.push_back({half, std::min(at, end - 1)});
       };
-      turn.Read(units, [&](size_t head, int page, int end_page) {
+      turn.Attend(units, [&](size_t head, int page, int end_page) {
         ASSERT_EQ(end_page, std::min(page + pages_at_once, kTilePages));
         const TileKeys& keys = units[head];
         const auto halves = ReadHalves(keys, page, end_page);
@@ -154,7 +154,7 @@ TEST(HalvesInTurnTest, DistancesAreHalvesAtLeastAndAtMost) {
     HalvesInTurn turn(4096, of.half_bytes, kTilePages);
     turn.Add(units);
     int num_calls = 0;
-    turn.Read(units, [&](size_t unit, int, int) {
+    turn.Attend(units, [&](size_t unit, int, int) {
       ++num_calls;
       const size_t first = unit * halves.size() / 2;
       const HalvesAhead& ahead = units[unit].ahead;
@@ -173,9 +173,9 @@ TEST(HalvesInTurnTest, NothingStandsAheadOfWhatWasNotAdded) {
   HalvesInTurn turn(4096, kHalfBytes, 1);
   turn.Add(units);
   int num_calls = 0;
-  turn.Read(units, [&](size_t, int, int) { ++num_calls; });
+  turn.Attend(units, [&](size_t, int, int) { ++num_calls; });
   ASSERT_NE(units[0].ahead.far, nullptr);
-  turn.Read(units, [&](size_t, int, int) {
+  turn.Attend(units, [&](size_t, int, int) {
     ++num_calls;
     EXPECT_EQ(units[0].ahead.far, nullptr);
   });

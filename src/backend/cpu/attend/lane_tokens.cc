@@ -12,7 +12,7 @@ constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
 
 }  // namespace
 
-LaneTokens::LaneTokens(const ReadJob& job, const ReadRows& rows,
+LaneTokens::LaneTokens(const AttendJob& job, const AttendRows& rows,
                        ScratchCutter& scratch)
     : num_lanes_(rows.num_lanes()),
       lanes_(scratch.Take<Lane>(kTileRows)),

@@ -2,7 +2,7 @@
 #ifndef WINNOW_BACKEND_CPU_ATTEND_LANE_TOKENS_H_
 #define WINNOW_BACKEND_CPU_ATTEND_LANE_TOKENS_H_
 
-#include "backend/cpu/isa/vector_read.h"
+#include "backend/cpu/isa/vector_attend.h"
 
 namespace winnow {
 
@@ -11,7 +11,8 @@ namespace winnow {
 class LaneTokens {
  public:
   // REQUIRES: job.picks. `rows` outlives this.
-  LaneTokens(const ReadJob& job, const ReadRows& rows, ScratchCutter& scratch);
+  LaneTokens(const AttendJob& job, const AttendRows& rows,
+             ScratchCutter& scratch);
 
   // The next tile of which some lane reads a token, or -1.
   int64_t Next();

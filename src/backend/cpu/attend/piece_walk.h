@@ -1,5 +1,5 @@
-// PieceWalk: the pieces of pages that a step's generated rows name, of one
-// request and KV head, for Bring.
+// PieceWalk: the pieces of pages that a step's decode rows name, of one
+// request and KV head, for Fetch.
 #ifndef WINNOW_BACKEND_CPU_ATTEND_PIECE_WALK_H_
 #define WINNOW_BACKEND_CPU_ATTEND_PIECE_WALK_H_
 
@@ -13,7 +13,7 @@
 
 namespace winnow {
 
-// The generated rows of one request that are read.
+// The decode rows of one request that are read.
 struct BroughtRows {
   const StepRows& rows;
   const LayerStep& step;
@@ -21,13 +21,13 @@ struct BroughtRows {
   int64_t first_row = 0, end_row = 0;
 
   BroughtRows(const StepRows& of, const LayerStep& of_step,
-              const ReadSource& source, int of_request)
+              const AttendSource& source, int of_request)
       : rows(of), step(of_step), request(of_request) {
-    if (!step.has_generated_rows) return;
+    if (!step.has_decode_rows) return;
     const int64_t first = rows.first_row(request);
-    first_row = first + rows.num_prompt_rows(request);
+    first_row = first + rows.num_prefill_rows(request);
     end_row = first + rows.num_tokens(request);
-    if (source.kind == ReadSource::Kind::kAllPages) return;
+    if (source.kind == AttendSource::Kind::kAllPages) return;
     const PickLists& lists = source.picks;
     first_row = std::max<int64_t>(first_row, lists.first_row);
     end_row = std::min<int64_t>(end_row, lists.first_row + lists.num_rows());
@@ -57,7 +57,7 @@ class PieceWalk {
   // what is read whole, by pages. Returns how many pieces there were of whole
   // pages.
   template <typename Visit>
-  int64_t ForEachPiece(const ReadSource& source, Visit& visit) {
+  int64_t ForEachPiece(const AttendSource& source, Visit& visit) {
     num_whole_ = 0;
     int64_t first_whole = 0, end_whole = 0;  // tokens
     for (int64_t row = of_.first_row; row < of_.end_row; ++row) {
@@ -67,7 +67,7 @@ class PieceWalk {
         if (first_whole == end_whole) first_whole = first;
         end_whole = position + 1;
       };
-      if (source.kind == ReadSource::Kind::kAllPages) {
+      if (source.kind == AttendSource::Kind::kAllPages) {
         add_whole();
         continue;
       }

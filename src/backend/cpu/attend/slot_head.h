@@ -6,7 +6,7 @@
 #include <bit>
 
 #include "backend/contract/slot_table.h"
-#include "backend/cpu/isa/fetch_lines.h"
+#include "backend/cpu/isa/prefetch_lines.h"
 #include "base/check.h"
 
 namespace winnow {
@@ -18,7 +18,7 @@ struct PiecePlace {
   int index = 0;
 };
 
-// Borrows the tables. Finds places, and lets Bring change them. What all
+// Borrows the tables. Finds places, and lets Fetch change them. What all
 // lookups share is found once, as pointers to what is this request's and
 // head's.
 class SlotHead {
@@ -85,31 +85,32 @@ class SlotHead {
   PiecePlace InSlot(int slot) const {
     const int frame = slot >> page_shift();
     const uint32_t chunk = ChunkOf(slot);
-    const int64_t strip =
+    const int64_t layer_block =
         slots_.frames.Row<uint32_t>(chunk)[frame % kChunkFrames];
-    return {slots_.strips + strip * slots_.strip_bytes +
-                int64_t{kv_head_} * cache_.format.slice_bytes,
+    return {slots_.layer_blocks + layer_block * slots_.layer_block_bytes +
+                int64_t{kv_head_} * cache_.format.head_block_bytes,
             slot & (pieces_a_page_ - 1)};
   }
   // REQUIRES: the page is not whole.
   bool Lingers(int64_t page) const {
-    return (slots_.host_pages.At(request_, page) & kLingers) != 0;
+    return (slots_.host_pages.At(request_, page) & kReclaimable) != 0;
   }
-  // On the host, or where it lingers. REQUIRES: as Lingers.
+  // On the host, or where it stays reclaimable. REQUIRES: as Lingers.
   PiecePlace OutOfSlots(int64_t page, int index) const {
     const uint32_t number = slots_.host_pages.At(request_, page);
-    if ((number & kLingers) != 0) {
-      return {cache_.Slice(number & ~kLingers, kv_head_), index};
+    if ((number & kReclaimable) != 0) {
+      return {cache_.Slice(number & ~kReclaimable, kv_head_), index};
     }
-    const int64_t extent = number;
+    const int64_t kv_block = number;
     const int64_t memory =
-        slots_.host_memory.As<int64_t>()[extent / slots_.host_extents_a_piece];
-    return {
-        reinterpret_cast<std::byte*>(memory) +
-            extent % slots_.host_extents_a_piece * slots_.host_extent_bytes +
-            slots_.host_layer_offset_bytes +
-            int64_t{kv_head_} * cache_.format.slice_bytes,
-        index};
+        slots_.host_memory
+            .As<int64_t>()[kv_block / slots_.host_kv_blocks_a_piece];
+    return {reinterpret_cast<std::byte*>(memory) +
+                kv_block % slots_.host_kv_blocks_a_piece *
+                    slots_.host_kv_block_bytes +
+                slots_.host_layer_offset_bytes +
+                int64_t{kv_head_} * cache_.format.head_block_bytes,
+            index};
   }
   // REQUIRES: the page is not whole.
   PiecePlace Find(int64_t page, int index) const {
@@ -163,7 +164,7 @@ class LinesAhead {
   explicit LinesAhead(const SlotHead& head)
       : head_(head),
         num_slots_(head.is_whole() ? 0 : head.num_slots()),
-        entries_a_fetch_(
+        entries_a_prefetch_(
             std::min(kEntryLines * kLineBytes / int{sizeof(uint16_t)},
                      kSegmentPages * head.pieces_a_page())),
         // None where all pages are whole.
@@ -171,21 +172,21 @@ class LinesAhead {
                      head.pieces_a_page()) {}
 
   // The next chunk and entries, if any are left.
-  void Fetch() {
+  void Prefetch() {
     if (slot_ < num_slots_) {
       const int count = std::min(head_.chunk_slots(), num_slots_ - slot_);
-      FetchToRead<CacheLevel::kFirst>(&head_.Tag(slot_), count);
-      FetchToRead<CacheLevel::kFirst>(&head_.Age(slot_), count);
+      PrefetchToRead<CacheLevel::kFirst>(&head_.Tag(slot_), count);
+      PrefetchToRead<CacheLevel::kFirst>(&head_.Age(slot_), count);
       slot_ += head_.chunk_slots();
     }
     if (entry_ == num_entries_) return;
     const int a_segment = kSegmentPages * head_.pieces_a_page();
     if (head_.directory_[entry_ / a_segment] != kNoSegment) {
-      FetchToRead<CacheLevel::kFirst>(
+      PrefetchToRead<CacheLevel::kFirst>(
           head_.SegmentEntries(entry_ / a_segment) + entry_ % a_segment,
-          entries_a_fetch_);
+          entries_a_prefetch_);
     }
-    entry_ += entries_a_fetch_;
+    entry_ += entries_a_prefetch_;
   }
 
  private:
@@ -193,7 +194,7 @@ class LinesAhead {
   static constexpr int kEntryLines = 4;
 
   const SlotHead head_;
-  const int num_slots_, entries_a_fetch_, num_entries_;
+  const int num_slots_, entries_a_prefetch_, num_entries_;
   int slot_ = 0, entry_ = 0;
 };
 
@@ -202,8 +203,8 @@ class LinesAhead {
 inline PiecePlace FindPiece(const LayerCache& cache, const SlotHead* slots,
                             int request, int kv_head, int64_t page, int index) {
   CHECK(page < cache.max_pages, "page={} max_pages={}", page, cache.max_pages);
-  const uint32_t extent = cache.page_table.Row(request)[page];
-  if (extent != kNotWhole) return {cache.Slice(extent, kv_head), index};
+  const uint32_t kv_block = cache.page_table.Row(request)[page];
+  if (kv_block != kNotWhole) return {cache.Slice(kv_block, kv_head), index};
   CHECK(slots != nullptr, "request={} page={} is not whole", request, page);
   return slots->Find(page, index);
 }

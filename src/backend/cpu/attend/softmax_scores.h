@@ -3,7 +3,7 @@
 #ifndef WINNOW_BACKEND_CPU_ATTEND_SOFTMAX_SCORES_H_
 #define WINNOW_BACKEND_CPU_ATTEND_SOFTMAX_SCORES_H_
 
-#include "backend/cpu/isa/read_kernels.h"
+#include "backend/cpu/isa/vector_kernels.h"
 
 namespace winnow {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backend/conformance/float_extremes.h"
-#include "backend/cpu/isa/vector_read.h"
+#include "backend/cpu/isa/vector_attend.h"
 
 namespace winnow {
 namespace {
@@ -22,7 +22,7 @@ std::vector<CpuKernels> VectorKernels() {
 
 class SoftmaxScoresTest : public testing::TestWithParam<CpuKernels> {
  protected:
-  SoftmaxKernel kernel_ = ReadKernelsOf(GetParam()).softmax_scores;
+  SoftmaxKernel kernel_ = VectorKernelsOf(GetParam()).softmax_scores;
 };
 
 std::vector<float> RandomScores(std::mt19937& random, size_t count,

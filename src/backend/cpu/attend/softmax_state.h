@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "backend/cpu/isa/read_kernels.h"
+#include "backend/cpu/isa/vector_kernels.h"
 
 namespace winnow {
 

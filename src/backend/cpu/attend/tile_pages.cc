@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "backend/contract/token_runs.h"
-#include "backend/cpu/isa/fetch_lines.h"
+#include "backend/cpu/isa/prefetch_lines.h"
 
 namespace winnow {
 
@@ -34,7 +34,7 @@ void SetEnds(const uint32_t (&tokens)[kTilePages], TileKeys& keys) {
 
 TilePages::TilePages(const Source& source, ScratchCutter& scratch)
     : cache_(source.cache),
-      extents_(source.cache.page_table.Row(source.request)),
+      kv_blocks_(source.cache.page_table.Row(source.request)),
       request_(source.request),
       kv_head_(source.kv_head),
       widen_(source.widen),
@@ -47,25 +47,25 @@ TilePages::TilePages(const Source& source, ScratchCutter& scratch)
     slots_.emplace(cache_, *source.slots, request_, kv_head_);
   }
   if (widen_ == nullptr && !HalvesLieApart(cache_, source.slots)) return;
-  const SliceFormat& format = cache_.format;
+  const HeadBlockFormat& format = cache_.format;
   scratch_k_ = scratch.Take<std::byte>(kTileKeys * ScratchBytes(format.k_dim));
   if (format.v_in_k) return;
   scratch_v_ = scratch.Take<std::byte>(kTileKeys * ScratchBytes(format.v_dim));
 }
 
 void TilePages::SetShape(TileKeys& keys) const {
-  const SliceFormat& format = cache_.format;
+  const HeadBlockFormat& format = cache_.format;
   keys.k_dim = format.k_dim;
   keys.v_dim = format.v_dim;
   keys.k_stride = format.k_dim;
   keys.v_stride = format.v_in_k ? format.k_dim : format.v_dim;
 }
 
-const std::byte* TilePages::SliceOf(int64_t page) const {
+const std::byte* TilePages::HeadBlockOf(int64_t page) const {
   CHECK(page < cache_.max_pages, "page={} max_pages={}", page,
         cache_.max_pages);
-  const uint32_t extent = extents_[page];
-  if (extent != kNotWhole) return cache_.Slice(extent, kv_head_);
+  const uint32_t kv_block = kv_blocks_[page];
+  if (kv_block != kNotWhole) return cache_.Slice(kv_block, kv_head_);
   if (PiecesAPage(cache_.format) > 1) return nullptr;
   return FindPiece(cache_, slots_ ? &*slots_ : nullptr, request_, kv_head_,
                    page, 0)
@@ -86,7 +86,7 @@ void TilePages::CopyTokens(const std::byte* stored, int64_t count, int dim,
 // with nothing.
 void TilePages::GatherHalf(int64_t page, int half, int of_tile, uint32_t tokens,
                            TileKeys& keys) const {
-  const SliceFormat& format = cache_.format;
+  const HeadBlockFormat& format = cache_.format;
   const int count = format.slot_tokens, a_half = kHalfTokens / count;
   const auto gather = [&](const PiecePlace* from, int64_t offset, int dim,
                           std::byte* to) {
@@ -120,7 +120,7 @@ void TilePages::GatherHalf(int64_t page, int half, int of_tile, uint32_t tokens,
 
 void TilePages::SetHalf(const std::byte* k, const std::byte* v, int of_tile,
                         TileKeys& keys) const {
-  const SliceFormat& format = cache_.format;
+  const HeadBlockFormat& format = cache_.format;
   if (widen_ != nullptr) {
     const auto widen = [&](const std::byte* stored, int dim, std::byte* to) {
       to += of_tile * kHalfTokens * ScratchBytes(dim);
@@ -136,7 +136,7 @@ void TilePages::SetHalf(const std::byte* k, const std::byte* v, int of_tile,
 
 void TilePages::AddHalf(int64_t page, int half, int number, uint32_t tokens,
                         TileKeys& keys) const {
-  const SliceFormat& format = cache_.format;
+  const HeadBlockFormat& format = cache_.format;
   const int of_tile = number * kPageHalves + half;
   if (format.slot_tokens < kHalfTokens) {
     GatherHalf(page, half, of_tile, tokens, keys);
@@ -150,7 +150,7 @@ void TilePages::AddHalf(int64_t page, int half, int number, uint32_t tokens,
 
 void TilePages::AddPage(int64_t page, int number, uint32_t tokens,
                         TileKeys& keys) const {
-  if (const std::byte* slice = SliceOf(page)) {
+  if (const std::byte* slice = HeadBlockOf(page)) {
     for (int half = 0; half < kPageHalves; ++half) {
       SetHalf(slice + half * half_k_bytes_,
               slice + v_offset_bytes_ + half * half_v_bytes_,
@@ -206,17 +206,17 @@ void TilePages::FindPicked(std::span<const Pick> picks, int64_t first,
   SetEnds(keys.tokens, keys);
 }
 
-void TilePages::FetchPicked(std::span<const Pick> picks) const {
+void TilePages::PrefetchPicked(std::span<const Pick> picks) const {
   const int64_t k_bytes = half_k_bytes_ / kHalfTokens;
   const int64_t v_bytes =
       cache_.format.v_in_k ? 0 : half_v_bytes_ / kHalfTokens;
   for (const Pick& pick : picks) {
-    const std::byte* slice = SliceOf(pick.page);
+    const std::byte* slice = HeadBlockOf(pick.page);
     if (slice == nullptr) continue;
     ForEachRun(pick.tokens, [&](int first, int count) {
-      FetchToRead<CacheLevel::kSecond>(slice + first * k_bytes,
-                                       count * k_bytes);
-      FetchToRead<CacheLevel::kSecond>(
+      PrefetchToRead<CacheLevel::kSecond>(slice + first * k_bytes,
+                                          count * k_bytes);
+      PrefetchToRead<CacheLevel::kSecond>(
           slice + v_offset_bytes_ + first * v_bytes, count * v_bytes);
     });
   }

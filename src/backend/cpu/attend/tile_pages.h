@@ -6,9 +6,9 @@
 #include <span>
 
 #include "backend/contract/picks.h"
-#include "backend/cpu/attend/read_workspace.h"
+#include "backend/cpu/attend/attend_workspace.h"
 #include "backend/cpu/attend/slot_head.h"
-#include "backend/cpu/isa/read_kernels.h"
+#include "backend/cpu/isa/vector_kernels.h"
 #include "backend/cpu/step_rows.h"
 
 namespace winnow {
@@ -71,7 +71,7 @@ class TilePages {
 
   // Fetches the keys and values of picks into the second cache level, where a
   // page's tokens stand together.
-  void FetchPicked(std::span<const Pick> picks) const;
+  void PrefetchPicked(std::span<const Pick> picks) const;
 
   // Tile `tile`, of which rows see tokens of its four pages: `any` the tokens
   // that one of them sees, `all` those that all see. REQUIRES: `any` is not
@@ -85,7 +85,7 @@ class TilePages {
   // are read.
   void AddPage(int64_t page, int number, uint32_t tokens, TileKeys& keys) const;
   // The slice of a page whose tokens stand together; null where they lie apart.
-  const std::byte* SliceOf(int64_t page) const;
+  const std::byte* HeadBlockOf(int64_t page) const;
   // Half `half` of a page whose halves may lie apart.
   void AddHalf(int64_t page, int half, int number, uint32_t tokens,
                TileKeys& keys) const;
@@ -104,7 +104,7 @@ class TilePages {
   }
 
   const LayerCache& cache_;
-  const uint32_t* const extents_;  // of the request's pages
+  const uint32_t* const kv_blocks_;  // of the request's pages
   const int request_;
   const int kv_head_;
   const WidenKernel widen_;  // null: the kernel reads the stored type

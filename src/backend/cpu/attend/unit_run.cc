@@ -30,7 +30,7 @@ void ForEachFour(std::span<const Pick> picks, F&& f) {
 // Finds the keys and values of the units of an item's KV head.
 class ItemUnits {
  public:
-  ItemUnits(const ReadJob& job, const ReadRows& rows, WidenKernel widen,
+  ItemUnits(const AttendJob& job, const AttendRows& rows, WidenKernel widen,
             ScratchCutter& scratch)
       : pages_({job.cache, job.args.slots, rows.request, rows.kv_head, widen},
                scratch),
@@ -72,10 +72,10 @@ class ItemUnits {
 
   // Fetches picks that may be packed: of greater units all, of others fours
   // that are scattered. What is read as it lies is fetched as it is read.
-  void FetchScattered(std::span<const Pick> picks) const {
-    if (unit_picks_ > kUnitPicks) return pages_.FetchPicked(picks);
+  void PrefetchScattered(std::span<const Pick> picks) const {
+    if (unit_picks_ > kUnitPicks) return pages_.PrefetchPicked(picks);
     ForEachFour(picks, [&](std::span<const Pick> four) {
-      if (PackedKeys::NumTogether(four) > 0) pages_.FetchPicked(four);
+      if (PackedKeys::NumTogether(four) > 0) pages_.PrefetchPicked(four);
     });
   }
 
@@ -86,8 +86,8 @@ class ItemUnits {
   VisibleKeys visible_;
 };
 
-PackedKeys::Shape PackedShape(const ReadJob& job) {
-  const SliceFormat& format = job.cache.format;
+PackedKeys::Shape PackedShape(const AttendJob& job) {
+  const HeadBlockFormat& format = job.cache.format;
   return {
       .k_stride = format.k_dim,
       .v_stride = format.v_in_k ? 0 : format.v_dim,
@@ -97,7 +97,7 @@ PackedKeys::Shape PackedShape(const ReadJob& job) {
 // One item: the states of its units, or of the one group that they make up.
 class UnitRun {
  public:
-  UnitRun(const ReadJob& job, const ReadItem& item, int worker)
+  UnitRun(const AttendJob& job, const AttendItem& item, int worker)
       : job_(job),
         item_(item),
         dim_(job.cache.format.v_dim),
@@ -137,20 +137,20 @@ class UnitRun {
   }
 
   // Returns the worker's next item.
-  const ReadItem* Run(ItemQueue& queue) {
+  const AttendItem* Run(ItemQueue& queue) {
     if (!in_place_) {
       CHECK(item_.num_kv_heads == 1, "heads={}", item_.num_kv_heads);
       Turn only;  // there is room for one copied tile, which is cached
       for (Place place; place.unit < item_.num_units; place = only.next) {
         FindTurn(place, only);
-        ReadTurn(only);
+        AttendTurn(only);
       }
       return queue.Take();
     }
     Turn turns[2];
     FindTurn({}, turns[0]);
     halves_.Add(turns[0].all());
-    const ReadItem* next_item = nullptr;
+    const AttendItem* next_item = nullptr;
     for (int number = 0;; number = 1 - number) {
       Turn& turn = turns[number];
       Turn& next = turns[1 - number];
@@ -161,9 +161,9 @@ class UnitRun {
       } else {
         FindTurn(turn.next, next);
       }
-      FetchAhead(turn);
+      PrefetchAhead(turn);
       halves_.Add(next.all());
-      ReadTurn(turn);
+      AttendTurn(turn);
       if (is_last) return next_item;
     }
   }
@@ -188,7 +188,7 @@ class UnitRun {
 
   // Sets what is the KV head's own.
   void AddHead(int head, UnitRows& rows) {
-    const ReadRows of_head = OfKvHead(item_.rows, head);
+    const AttendRows of_head = OfKvHead(item_.rows, head);
     auto* q = scratch_.Take<float>(num_lanes_ * q_floats_);
     float* tiled_q = job_.unit_by_tile
                          ? scratch_.Take<float>(kUnitRows * q_floats_)
@@ -208,7 +208,7 @@ class UnitRun {
     units_[head].emplace(job_, of_head, job_.unit_widen, scratch_);
   }
 
-  void ReadTurn(Turn& turn) {
+  void AttendTurn(Turn& turn) {
     int num_packed = 0;
     for (int i = 0; i < turn.num_scattered; ++i) {
       num_packed = packed_.Add(turn.scattered[i], num_packed);
@@ -217,7 +217,7 @@ class UnitRun {
       if (turn.keys[head].begin < turn.keys[head].end) continue;
       std::fill_n(rows_[head].maximum, num_lanes_, kNoKeyYet);
     }
-    halves_.Read(turn.all(), [&](size_t head, int page, int end) {
+    halves_.Attend(turn.all(), [&](size_t head, int page, int end) {
       job_.unit(turn.keys[head], page, end, rows_[head]);
     });
     for (int head = 0; head < turn.count; ++head) Keep(turn, head);
@@ -232,13 +232,14 @@ class UnitRun {
 
   // What comes first of the worker's next item, if there is one. REQUIRES: K
   // and V are read as they are stored.
-  void FindFirst(const ReadItem* item, Turn& to) {
+  void FindFirst(const AttendItem* item, Turn& to) {
     BeginTurn({}, item == nullptr ? 0 : item->num_kv_heads, to);
     for (int head = 0; head < to.count; ++head) {
       const ItemUnits units(job_, OfKvHead(item->rows, head), nullptr,
                             scratch_);
       const auto picks = units.PicksOfUnits(item->first_unit, item->num_units);
-      units.FetchScattered(picks.first(std::min(picks.size(), kFetchedPicks)));
+      units.PrefetchScattered(
+          picks.first(std::min(picks.size(), kFetchedPicks)));
       FindKeys(units, item->first_unit, head, to);
     }
   }
@@ -285,7 +286,7 @@ class UnitRun {
   }
 
   // Fetches what is packed kFetchedPicks later.
-  void FetchAhead(const Turn& turn) const {
+  void PrefetchAhead(const Turn& turn) const {
     const ItemUnits& units = *units_[0];
     const auto picks = units.PicksOfUnits(item_.first_unit, item_.num_units);
     const auto ahead_of = [&](const Place& place) {
@@ -293,7 +294,7 @@ class UnitRun {
       return std::min(static_cast<size_t>(pick) + kFetchedPicks, picks.size());
     };
     const size_t first = ahead_of(turn.place);
-    units.FetchScattered(picks.subspan(first, ahead_of(turn.next) - first));
+    units.PrefetchScattered(picks.subspan(first, ahead_of(turn.next) - first));
   }
 
   // What the kernel has left becomes the unit's state, or part of the group's.
@@ -317,8 +318,8 @@ class UnitRun {
     }
   }
 
-  const ReadJob& job_;
-  const ReadItem& item_;
+  const AttendJob& job_;
+  const AttendItem& item_;
   const int dim_;
   const bool in_place_;
   const int num_lanes_;
@@ -333,13 +334,13 @@ class UnitRun {
 
 }  // namespace
 
-bool ReadsInPlace(const ReadJob& job) {
+bool ReadsInPlace(const AttendJob& job) {
   return job.unit_widen == nullptr &&
          !HalvesLieApart(job.cache, job.args.slots);
 }
 
-const ReadItem* RunItem(const ReadJob& job, const ReadItem& item, int worker,
-                        ItemQueue& queue) {
+const AttendItem* RunItem(const AttendJob& job, const AttendItem& item,
+                          int worker, ItemQueue& queue) {
   return UnitRun(job, item, worker).Run(queue);
 }
 

@@ -1,4 +1,4 @@
-// What a worker does with the generated rows of a Read: its items, unit by
+// What a worker does with the decode rows of an Attend: its items, unit by
 // unit.
 #ifndef WINNOW_BACKEND_CPU_ATTEND_UNIT_RUN_H_
 #define WINNOW_BACKEND_CPU_ATTEND_UNIT_RUN_H_
@@ -7,17 +7,17 @@
 
 #include "backend/cpu/attend/halves_in_turn.h"
 #include "backend/cpu/attend/softmax_state.h"
-#include "backend/cpu/isa/vector_read.h"
+#include "backend/cpu/isa/vector_attend.h"
 
 namespace winnow {
 
-inline ReadRows OfKvHead(ReadRows rows, int number) {
+inline AttendRows OfKvHead(AttendRows rows, int number) {
   rows.kv_head += number;
   return rows;
 }
 
 // K and V are read where they lie.
-bool ReadsInPlace(const ReadJob& job);
+bool ReadsInPlace(const AttendJob& job);
 
 // Of a state, the lanes together. Pairs of cache lines, as they are fetched:
 // workers write neighbours at the same time.
@@ -40,25 +40,25 @@ inline SoftmaxState StateAt(float* memory, int dim, int num_lanes, int index,
 // can fetch the first turn of the next meanwhile.
 class ItemQueue {
  public:
-  ItemQueue(const ReadItem* items, int num_items)
+  ItemQueue(const AttendItem* items, int num_items)
       : items_(items), num_items_(num_items) {}
 
   // Null where none is left.
-  const ReadItem* Take() {
+  const AttendItem* Take() {
     const int item = next_.fetch_add(1, std::memory_order_relaxed);
     return item < num_items_ ? items_ + item : nullptr;
   }
 
  private:
-  const ReadItem* const items_;
+  const AttendItem* const items_;
   const int num_items_;
   std::atomic<int> next_{0};
 };
 
 // Leaves the states of an item's units at `partial`, or of the one group that
 // they make up; returns the worker's next item.
-const ReadItem* RunItem(const ReadJob& job, const ReadItem& item, int worker,
-                        ItemQueue& queue);
+const AttendItem* RunItem(const AttendJob& job, const AttendItem& item,
+                          int worker, ItemQueue& queue);
 
 }  // namespace winnow
 

@@ -15,7 +15,7 @@ int UnitPicks(std::span<const Pick> list) {
                                              : PackedKeys::kMaxPicks;
 }
 
-TaskCursor::TaskCursor(const ReadJob& job)
+TaskCursor::TaskCursor(const AttendJob& job)
     : job_(job),
       num_tokens_(job.picks == nullptr
                       ? kUnitRows / std::min(job.group_heads, kUnitRows)
@@ -42,7 +42,7 @@ bool TaskCursor::Next(UnitTask& task) {
 
 void TaskCursor::StartRequest() {
   const int64_t first = job_.rows.first_row(request_);
-  row_ = std::max(first + job_.rows.num_prompt_rows(request_), job_.first_row);
+  row_ = std::max(first + job_.rows.num_prefill_rows(request_), job_.first_row);
   end_row_ = std::min(first + job_.rows.num_tokens(request_), job_.end_row);
 }
 

@@ -1,8 +1,8 @@
-// TaskCursor: the generated rows of a Read, cut into rows that read alike.
+// TaskCursor: the decode rows of an Attend, cut into rows that read alike.
 #ifndef WINNOW_BACKEND_CPU_ATTEND_UNIT_TASKS_H_
 #define WINNOW_BACKEND_CPU_ATTEND_UNIT_TASKS_H_
 
-#include "backend/cpu/isa/vector_read.h"
+#include "backend/cpu/isa/vector_attend.h"
 
 namespace winnow {
 
@@ -12,7 +12,7 @@ int UnitPicks(std::span<const Pick> list);
 
 // Rows, and the units that they see: [first_unit, end_unit).
 struct UnitTask {
-  ReadRows rows;
+  AttendRows rows;
   int first_unit = 0;
   int end_unit = 0;
 };
@@ -22,7 +22,7 @@ struct UnitTask {
 // task is one token with the heads of one list.
 class TaskCursor {
  public:
-  explicit TaskCursor(const ReadJob& job);
+  explicit TaskCursor(const AttendJob& job);
 
   // False where there is no further task.
   bool Next(UnitTask& task);
@@ -34,7 +34,7 @@ class TaskCursor {
   int NumHeads() const;
   void Advance(int num_heads);
 
-  const ReadJob& job_;
+  const AttendJob& job_;
   const int num_tokens_;  // of a task
   int request_ = -1;
   int64_t row_ = 0;      // of the step

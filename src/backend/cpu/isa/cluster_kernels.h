@@ -7,7 +7,7 @@
 #ifndef WINNOW_BACKEND_CPU_ISA_CLUSTER_KERNELS_H_
 #define WINNOW_BACKEND_CPU_ISA_CLUSTER_KERNELS_H_
 
-#include "backend/cpu/isa/read_kernels.h"
+#include "backend/cpu/isa/vector_kernels.h"
 
 namespace winnow {
 

@@ -1,4 +1,4 @@
-// CpuKernels: which implementations of the verbs a CPU backend runs.
+// CpuKernels: which implementations of the ops a CPU backend runs.
 #ifndef WINNOW_BACKEND_CPU_ISA_CPU_KERNELS_H_
 #define WINNOW_BACKEND_CPU_ISA_CPU_KERNELS_H_
 
@@ -10,7 +10,7 @@ namespace winnow {
 
 // A set of kernels, each with one fixed order of arithmetic: bits depend on
 // the set, and on nothing else of the machine; but for Linear, whose library
-// takes the best instructions that the machine has, whatever the set. A verb
+// takes the best instructions that the machine has, whatever the set. An op
 // without a kernel of its own in a set runs the nearest one below.
 enum class CpuKernels : uint8_t {
   kScalar,      // the truth: plain loops

@@ -4,7 +4,7 @@
 #ifndef WINNOW_BACKEND_CPU_ISA_FLOAT8_NUMBERS_H_
 #define WINNOW_BACKEND_CPU_ISA_FLOAT8_NUMBERS_H_
 
-#include "backend/cpu/isa/read_kernels.h"
+#include "backend/cpu/isa/vector_kernels.h"
 
 namespace winnow {
 

@@ -2,8 +2,8 @@
 #ifndef WINNOW_BACKEND_CPU_ISA_FLOAT_WORDS_H_
 #define WINNOW_BACKEND_CPU_ISA_FLOAT_WORDS_H_
 
-#include "backend/cpu/isa/fetch_beside.h"
-#include "backend/cpu/isa/read_kernels.h"
+#include "backend/cpu/isa/prefetch_beside.h"
+#include "backend/cpu/isa/vector_kernels.h"
 
 namespace winnow {
 

@@ -5,14 +5,14 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "backend/cpu/attend/read_tile.h"
-#include "backend/cpu/attend/read_unit.h"
+#include "backend/cpu/attend/attend_tile.h"
+#include "backend/cpu/attend/attend_unit.h"
 #include "backend/cpu/attend/softmax_scores.h"
 #include "backend/cpu/isa/blend_values.h"
 #include "backend/cpu/isa/cluster_kernels.h"
 #include "backend/cpu/isa/float8_numbers.h"
 #include "backend/cpu/isa/float_words.h"
-#include "backend/cpu/isa/read_kernels.h"
+#include "backend/cpu/isa/vector_kernels.h"
 #include "backend/cpu/isa/widened_words.h"
 #include "backend/cpu/select/reduce_heads.h"
 #include "backend/cpu/select/score_cut.h"
@@ -23,11 +23,11 @@ namespace winnow {
 // Of float32, all but what turns 16-bit numbers into it. kTileVectors: vectors
 // of rows that a prompt's tile has in registers.
 template <class Lanes, int kTileVectors>
-ReadKernels LaneKernels() {
+VectorKernels LaneKernels() {
   using Words = FloatWords<Lanes>;
-  ReadKernels kernels;
-  kernels.tile_float32 = ReadTile<Lanes, Words, kTileVectors>;
-  kernels.unit_float32 = ReadUnit<Lanes, Words>;
+  VectorKernels kernels;
+  kernels.tile_float32 = AttendTile<Lanes, Words, kTileVectors>;
+  kernels.unit_float32 = AttendUnit<Lanes, Words>;
   kernels.score_float32 = UnitScores<Lanes, Words>;
   kernels.score_cut = ScoreCut<Lanes>;
   kernels.group_maxima = GroupMaxima<Lanes>;
@@ -43,16 +43,16 @@ ReadKernels LaneKernels() {
 
 // Those too, and units and scores that widen what they read.
 template <class Lanes, int kTileVectors>
-ReadKernels WideningKernels() {
+VectorKernels WideningKernels() {
   using OfBFloat16 = WidenedWords<Lanes, StoredBFloat16>;
   using OfFloat16 = WidenedWords<Lanes, StoredFloat16>;
-  ReadKernels kernels = LaneKernels<Lanes, kTileVectors>();
-  kernels.unit_bfloat16 = ReadUnit<Lanes, OfBFloat16>;
+  VectorKernels kernels = LaneKernels<Lanes, kTileVectors>();
+  kernels.unit_bfloat16 = AttendUnit<Lanes, OfBFloat16>;
   kernels.score_bfloat16 = UnitScores<Lanes, OfBFloat16>;
   kernels.bfloat16_query = OfBFloat16::Stored::kQuery;
   static_assert(OfBFloat16::Stored::kQuery == QueryWords::kHalvesApart);
   kernels.score_widened_bfloat16 = kernels.score_bfloat16;
-  kernels.unit_float16 = ReadUnit<Lanes, OfFloat16>;
+  kernels.unit_float16 = AttendUnit<Lanes, OfFloat16>;
   kernels.score_float16 = UnitScores<Lanes, OfFloat16>;
   static_assert(OfFloat16::Stored::kQuery == QueryWords::kFloat32);
   kernels.widen_bfloat16 = [](const uint16_t* from, int64_t count, float* to) {

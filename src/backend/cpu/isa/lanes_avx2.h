@@ -5,7 +5,7 @@
 
 #include <immintrin.h>
 
-#include "backend/cpu/isa/read_kernels.h"
+#include "backend/cpu/isa/vector_kernels.h"
 
 namespace winnow {
 

@@ -5,7 +5,7 @@
 
 #include <immintrin.h>
 
-#include "backend/cpu/attend/read_tile.h"
+#include "backend/cpu/attend/attend_tile.h"
 
 namespace winnow {
 

@@ -1,6 +1,6 @@
 // Scores by AMX: what Select makes use of.
 #include "backend/cpu/isa/amx_tiles.h"
-#include "backend/cpu/isa/read_kernels.h"
+#include "backend/cpu/isa/vector_kernels.h"
 #include "backend/cpu/select/scores_by_tile.h"
 
 namespace winnow {

@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "backend/cpu/isa/vector_read.h"
+#include "backend/cpu/isa/vector_attend.h"
 #include "tensor/dtype.h"
 
 namespace winnow {
@@ -71,7 +71,7 @@ class TileCase {
 class ScoreAmxTest : public testing::Test {
  protected:
   void SetUp() override {
-    kernel_ = ReadKernelsOf(AvailableCpuKernels().back()).score_tile_bfloat16;
+    kernel_ = VectorKernelsOf(AvailableCpuKernels().back()).score_tile_bfloat16;
     if (kernel_ == nullptr) GTEST_SKIP() << "no AMX";
   }
 

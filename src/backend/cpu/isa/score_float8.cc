@@ -5,9 +5,9 @@
 // 128, whose first bytes are one table of a byte permutation, and whose second
 // ones are another. Scales are powers of two: a score is multiplied by its
 // row's in place of each number.
-#include "backend/cpu/attend/read_unit.h"
+#include "backend/cpu/attend/attend_unit.h"
 #include "backend/cpu/isa/bfloat16_words.h"
-#include "backend/cpu/isa/read_kernels.h"
+#include "backend/cpu/isa/vector_kernels.h"
 
 namespace winnow {
 namespace {

@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "backend/cpu/isa/vector_read.h"
+#include "backend/cpu/isa/vector_attend.h"
 #include "tensor/dtype.h"
 
 namespace winnow {
@@ -54,7 +54,7 @@ class Float8Case {
     return Scores(kernel, keys_, num_rows);
   }
   // Of the rows as `pair` makes them bfloat16.
-  std::vector<float> ScoresOfPairs(const ReadKernels& kernels,
+  std::vector<float> ScoresOfPairs(const VectorKernels& kernels,
                                    int num_rows) const {
     std::vector<BFloat16> wide(static_cast<size_t>(kTileKeys * width_));
     kernels.pair_float8({.first = rows_.data(),
@@ -120,7 +120,7 @@ class ScoreFloat8Test : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
     for (const CpuKernels set : AvailableCpuKernels()) {
-      if (set == CpuKernels::kAvx512Bf16) kernels_ = ReadKernelsOf(set);
+      if (set == CpuKernels::kAvx512Bf16) kernels_ = VectorKernelsOf(set);
     }
     if (kernels_.score_float8 == nullptr) {
       GTEST_SKIP() << "no AVX512_BF16 with AVX512_VBMI";
@@ -128,7 +128,7 @@ class ScoreFloat8Test : public testing::TestWithParam<bool> {
     score_ = Float8ScoreKernel(GetParam());
   }
 
-  ReadKernels kernels_;
+  VectorKernels kernels_;
   ScoreKernel score_ = nullptr;
   std::mt19937 random_{1};
 };

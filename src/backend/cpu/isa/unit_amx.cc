@@ -2,7 +2,7 @@
 // laid out in scratch as pairs of keys, a page at a time while the tiles of the
 // page before are multiplied: the weights as they stand are the left factor.
 //
-// Against read_unit.h with scores_by_key.h, by `bench verbs` in turn, two cores
+// Against attend_unit.h with scores_by_key.h, by `bench ops` in turn, two cores
 // (2026-11-24-8ad5960-verbs-in-turn.json): dense decode at head_dim 64 and 128
 // 0.72 to 0.74 and 0.80 of a plain read in place of 0.67 and 0.73. What lost,
 // by a driver of the kernel alone that is not kept, as shares of a plain read:
@@ -11,12 +11,12 @@
 // level too, 0.03 at 64. A half's sums stored after the next one's products,
 // and K and V fetched in turns as they lie, changed nothing. Without softmax
 // and products these fetches reach 0.85 and 0.94.
-#include "backend/cpu/attend/read_unit.h"
+#include "backend/cpu/attend/attend_unit.h"
 #include "backend/cpu/isa/amx_tiles.h"
 #include "backend/cpu/isa/bfloat16_words.h"
-#include "backend/cpu/isa/fetch_beside.h"
 #include "backend/cpu/isa/lanes_avx512.h"
-#include "backend/cpu/isa/read_kernels.h"
+#include "backend/cpu/isa/prefetch_beside.h"
+#include "backend/cpu/isa/vector_kernels.h"
 #include "backend/cpu/select/scores_by_tile.h"
 
 namespace winnow {
@@ -133,8 +133,8 @@ class ValuesByTile {
     std::byte* to = PackedOf(page) + pair * kTileRowBytes;
     for (int tile = 0; tile < num_tiles_; tile += 2) {
       const int at = tile * 32;
-      FetchFar(far + at);
-      FetchFar(far + row_bytes_ + at);
+      PrefetchFar(far + at);
+      PrefetchFar(far + row_bytes_ + at);
       const __m512i of_first =
           kWhole ? _mm512_loadu_si512(v + at)
                  : _mm512_maskz_loadu_epi32(has_first, v + at);
@@ -184,10 +184,10 @@ bool LeavesHalvesOut(const TileKeys& keys) {
 
 }  // namespace
 
-void ReadUnitAmx(const TileKeys& keys, int begin, int end,
-                 const UnitRows& rows) {
+void AttendUnitAmx(const TileKeys& keys, int begin, int end,
+                   const UnitRows& rows) {
   if (LeavesHalvesOut(keys)) {
-    return ReadUnit<Avx512Lanes, BFloat16Words>(keys, begin, end, rows);
+    return AttendUnit<Avx512Lanes, BFloat16Words>(keys, begin, end, rows);
   }
   const TileConfig config = UnitTiles(rows.num_rows);
   FinishStores();

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "backend/cpu/grown_buffer.h"
-#include "backend/cpu/isa/vector_read.h"
+#include "backend/cpu/isa/vector_attend.h"
 #include "backend/preconditions.h"
 
 namespace winnow {
@@ -42,7 +42,7 @@ int GroupHeads(const View& queries, const LayerCache& cache) {
 
 VectorSelect::VectorSelect(CpuKernels kernels, ThreadPool& pool,
                            const Limits& limits)
-    : kernels_(ReadKernelsOf(kernels)),
+    : kernels_(VectorKernelsOf(kernels)),
       pool_(pool),
       limits_(limits),
       scratch_(static_cast<size_t>(pool.num_workers())) {
@@ -55,7 +55,7 @@ VectorSelect::VectorSelect(CpuKernels kernels, ThreadPool& pool,
 
 void VectorSelect::Select(const LayerStep& step, const SelectArgs& args,
                           const LayerCache& cache, const View& gate_queries) {
-  if (cache.format.k_dim % 16 != 0 || 2 * cache.format.k_dim > kMaxReadDim) {
+  if (cache.format.k_dim % 16 != 0 || 2 * cache.format.k_dim > kMaxAttendDim) {
     return SelectScalar(step, args, cache, gate_queries, scratch_, pool_);
   }
   if (step.num_rows == 0) return;

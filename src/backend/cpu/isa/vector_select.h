@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backend/cpu/isa/cpu_kernels.h"
-#include "backend/cpu/isa/read_kernels.h"
+#include "backend/cpu/isa/vector_kernels.h"
 #include "backend/cpu/select/row_scan.h"
 #include "backend/cpu/select/select.h"
 #include "backend/cpu/select/select_units.h"
@@ -49,8 +49,8 @@ class VectorSelect {
       : VectorSelect(kernels, pool, Limits()) {}
   VectorSelect(CpuKernels kernels, ThreadPool& pool, const Limits& limits);
 
-  // The verb. A k_dim that is no multiple of 16, or above half of
-  // kMaxReadDim, goes to SelectScalar.
+  // The op. A k_dim that is no multiple of 16, or above half of
+  // kMaxAttendDim, goes to SelectScalar.
   void Select(const LayerStep& step, const SelectArgs& args,
               const LayerCache& cache, const View& gate_queries);
 
@@ -131,7 +131,7 @@ class VectorSelect {
   void MakeLists(const SelectRows& of, const Unit& unit, float* scores,
                  SelectScratch& scratch) const;
 
-  const ReadKernels kernels_;
+  const VectorKernels kernels_;
   ThreadPool& pool_;
   const Limits limits_;
   Buffer lanes_;   // scratch of two scans of each worker

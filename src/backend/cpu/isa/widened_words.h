@@ -2,9 +2,9 @@
 // used: for sets without products of theirs, and for summaries of bfloat16 that
 // float32 queries meet, as a gate's are. Nothing is copied: K and V are
 // read where they lie. (Copied page by page as float32 into scratch first, a
-// Read of 32K tokens of bfloat16 took 1.6 to 2.5 times as long, by two CPUs of
-// a Zen 3: bench/results/2026-11-26-a9cfe44-verbs-in-turn.json.) Weights stay
-// float32.
+// Attend of 32K tokens of bfloat16 took 1.6 to 2.5 times as long, by two CPUs
+// of a Zen 3: bench/results/2026-11-26-a9cfe44-verbs-in-turn.json.) Weights
+// stay float32.
 //
 // Written once over Stored, how numbers lie in words of two and become float32:
 // - kQuery: what q is made of.

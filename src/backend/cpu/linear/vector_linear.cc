@@ -56,15 +56,17 @@ int64_t ColumnsOfSlice(const LinearPart& part, int64_t slice,
 }
 
 WidenKernel BFloat16Widener(CpuKernels kernels) {
-  if (kernels >= CpuKernels::kAvx512) return Avx512ReadKernels().widen_bfloat16;
-  if (kernels >= CpuKernels::kAvx2) return Avx2ReadKernels().widen_bfloat16;
-  return PortableReadKernels().widen_bfloat16;
+  if (kernels >= CpuKernels::kAvx512)
+    return Avx512VectorKernels().widen_bfloat16;
+  if (kernels >= CpuKernels::kAvx2) return Avx2VectorKernels().widen_bfloat16;
+  return PortableVectorKernels().widen_bfloat16;
 }
 
 WidenKernel Float16Widener(CpuKernels kernels) {
-  if (kernels >= CpuKernels::kAvx512) return Avx512ReadKernels().widen_float16;
-  if (kernels >= CpuKernels::kAvx2) return Avx2ReadKernels().widen_float16;
-  return PortableReadKernels().widen_float16;
+  if (kernels >= CpuKernels::kAvx512)
+    return Avx512VectorKernels().widen_float16;
+  if (kernels >= CpuKernels::kAvx2) return Avx2VectorKernels().widen_float16;
+  return PortableVectorKernels().widen_float16;
 }
 
 FewRowsKernels BFloat16FewRows(CpuKernels kernels) {

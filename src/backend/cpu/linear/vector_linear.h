@@ -6,7 +6,7 @@
 
 #include "backend/backend.h"
 #include "backend/cpu/isa/cpu_kernels.h"
-#include "backend/cpu/isa/read_kernels.h"
+#include "backend/cpu/isa/vector_kernels.h"
 #include "backend/cpu/linear/linear_few_rows.h"
 #include "backend/cpu/linear/linear_onednn.h"
 #include "base/thread_pool.h"
@@ -33,7 +33,7 @@ class VectorLinear {
   // REQUIRES: this CPU runs `kernels`, which is not kScalar.
   VectorLinear(CpuKernels kernels, ThreadPool& pool);
 
-  // The verb.
+  // The op.
   void Linear(const LinearArgs& args);
 
  private:

@@ -69,10 +69,10 @@ struct Product {
     return out;
   }
 
-  std::vector<float> Run(VectorLinear& verb, int64_t begin, int64_t count,
+  std::vector<float> Run(VectorLinear& op, int64_t begin, int64_t count,
                          bool batch_invariant) const {
     return Run(begin, count, batch_invariant,
-               [&](const LinearArgs& args) { verb.Linear(args); });
+               [&](const LinearArgs& args) { op.Linear(args); });
   }
 
   // Whether rows [begin, ...) of `all` are bit for bit those of `some`.
@@ -111,15 +111,15 @@ class VectorLinearTest : public testing::TestWithParam<CpuKernels> {
 
 TEST_P(VectorLinearTest, InvariantRowsDoNotDependOnTheirNumber) {
   ThreadPool pool(2);
-  VectorLinear verb(GetParam(), pool);
+  VectorLinear op(GetParam(), pool);
   ForProducts([&](const Product& product, std::mt19937& random) {
-    const auto all = product.Run(verb, 0, kMaxRows, true);
+    const auto all = product.Run(op, 0, kMaxRows, true);
     std::vector<int64_t> counts = {64, 100, 257, 300};
     for (int64_t count = 1; count <= 33; ++count) counts.push_back(count);
     for (const int64_t count : counts) {
       const auto begin =
           static_cast<int64_t>(random() % (kMaxRows - count + 1));
-      const auto some = product.Run(verb, begin, count, true);
+      const auto some = product.Run(op, begin, count, true);
       ASSERT_TRUE(product.Matches(all, some, begin))
           << "rows [" << begin << ", " << begin + count << ")";
     }
@@ -128,14 +128,14 @@ TEST_P(VectorLinearTest, InvariantRowsDoNotDependOnTheirNumber) {
 
 TEST_P(VectorLinearTest, InvariantRowsSurviveAnySplit) {
   ThreadPool pool(3);
-  VectorLinear verb(GetParam(), pool);
+  VectorLinear op(GetParam(), pool);
   ForProducts([&](const Product& product, std::mt19937& random) {
-    const auto all = product.Run(verb, 0, kMaxRows, true);
+    const auto all = product.Run(op, 0, kMaxRows, true);
     for (int64_t begin = 0; begin < kMaxRows;) {
       const int64_t limit = random() % 2 == 0 ? 8 : 200;
       const int64_t count = std::min<int64_t>(
           kMaxRows - begin, 1 + static_cast<int64_t>(random()) % limit);
-      const auto some = product.Run(verb, begin, count, true);
+      const auto some = product.Run(op, begin, count, true);
       ASSERT_TRUE(product.Matches(all, some, begin))
           << "rows [" << begin << ", " << begin + count << ")";
       begin += count;
@@ -161,13 +161,13 @@ TEST_P(VectorLinearTest, ThreadsDoNotChangeBits) {
 // Sizes beyond the conformance suite's, against the scalar truth.
 TEST_P(VectorLinearTest, AnswersAsTheTruthDoes) {
   ThreadPool pool(2);
-  VectorLinear verb(GetParam(), pool);
+  VectorLinear op(GetParam(), pool);
   ForProducts([&](const Product& product, std::mt19937&) {
     for (const int64_t count : {1, 2, 3, 8, 13, 30, 32, 70, 300}) {
       const auto expected = product.Run(
           0, count, false,
           [&](const LinearArgs& args) { LinearScalar(args, pool); });
-      const auto got = product.Run(verb, 0, count, false);
+      const auto got = product.Run(op, 0, count, false);
       // Terms are products of normal numbers: a sum of n of them is of size
       // sqrt(n), and n such sums are rounded at random, by 2^-24 of it each.
       const auto terms = static_cast<double>(product.num_in);

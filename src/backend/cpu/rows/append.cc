@@ -55,15 +55,15 @@ void RotateQueries(const AppendStep& append, int64_t row) {
 
 template <typename In, typename Kv>
 void WriteKeysAndValues(const AppendStep& append, int64_t row) {
-  const SliceFormat& format = append.cache.format;
+  const HeadBlockFormat& format = append.cache.format;
   const View& k = append.inputs.k;
   const View& v = append.inputs.v;
   const int64_t position = append.rows.position(row);
   const int64_t token = position % format.page_tokens;
-  const uint32_t extent = append.rows.Extent(
+  const uint32_t kv_block = append.rows.KvBlock(
       append.cache, append.rows.request(row), position / format.page_tokens);
   for (int head = 0; head < append.cache.num_kv_heads; ++head) {
-    std::byte* slice = append.cache.Slice(extent, head);
+    std::byte* slice = append.cache.Slice(kv_block, head);
     Kv* k_out = reinterpret_cast<Kv*>(slice) + token * format.k_dim;
     Rotate(k.Row<In>(row) + head * k.stride[1], format.k_dim,
            append.CosSin(row), append.half_dim, k_out);

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "backend/contract/cluster_segment.h"
-#include "backend/cpu/isa/fetch_lines.h"
+#include "backend/cpu/isa/prefetch_lines.h"
 #include "backend/cpu/select/token_masks.h"
 
 namespace winnow {
@@ -71,8 +71,8 @@ class ListClusters {
 };
 
 // Fetches what AddTokens reads: clusters' tokens lie far from one another's.
-void Fetch(const ClusterTokens& of) {
-  FetchToRead<CacheLevel::kSecond>(of.tokens.data(), std::ssize(of.tokens));
+void Prefetch(const ClusterTokens& of) {
+  PrefetchToRead<CacheLevel::kSecond>(of.tokens.data(), std::ssize(of.tokens));
 }
 
 // Adds at most `most` of a cluster's tokens, the first ones; returns how many.
@@ -104,7 +104,7 @@ void AddByTokens(ListClusters& clusters, std::span<const float> scores,
     num_tokens = 0;
     for (const int32_t cluster : scratch.top.Best(scores, num_found)) {
       const ClusterTokens of = clusters.TokensOf(cluster);
-      Fetch(of);
+      Prefetch(of);
       scratch.clusters.push_back(of);
       scratch.cluster_scores.push_back(scores[static_cast<size_t>(cluster)]);
       scratch.cluster_sizes.push_back(static_cast<int32_t>(of.tokens.size()));
@@ -143,7 +143,7 @@ void AddBest(ListClusters& clusters, const SelectProgram& program,
   scratch.clusters.clear();
   for (const int32_t cluster : best) {
     scratch.clusters.push_back(clusters.TokensOf(cluster));
-    Fetch(scratch.clusters.back());
+    Prefetch(scratch.clusters.back());
   }
   for (const ClusterTokens& of : scratch.clusters) {
     AddTokens(of, program.rows.tokens, masks);

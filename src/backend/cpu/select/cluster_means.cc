@@ -27,12 +27,12 @@ void WriteMean(std::span<const uint16_t> tokens, int dim, const At& at,
 
 template <typename Kv, typename Row>
 void WriteRows(const ClusterTask& task) {
-  const SliceFormat& format = task.cache.format;
+  const HeadBlockFormat& format = task.cache.format;
   const ClusterSegment segment = ClusterSegmentOf(
       task.table, task.program.rows, task.request, task.head, task.segment);
   const auto slice = [&](int64_t token) {
     return task.cache.Slice(
-        StepRows::Extent(task.cache, task.request, token / kPageTokens),
+        StepRows::KvBlock(task.cache, task.request, token / kPageTokens),
         task.head);
   };
   const auto key = [&](int64_t member) {

@@ -24,7 +24,7 @@ template <typename Kv>
 const Kv* StoredKey(const LayerCache& cache, int request, int head,
                     int64_t token) {
   const std::byte* slice =
-      cache.Slice(StepRows::Extent(cache, request, token / kPageTokens), head);
+      cache.Slice(StepRows::KvBlock(cache, request, token / kPageTokens), head);
   return reinterpret_cast<const Kv*>(slice) +
          token % kPageTokens * cache.format.k_dim;
 }
@@ -87,7 +87,7 @@ int64_t FixedEnd(const StepRows& rows, const SelectProgram& program,
   CHECK(false, "kind={}", static_cast<int>(program.fixed.kind));
 }
 
-FixedChoices::FixedChoices(const ReadKernels* kernels, ThreadPool& pool)
+FixedChoices::FixedChoices(const VectorKernels* kernels, ThreadPool& pool)
     : kernels_(kernels),
       pool_(pool),
       scratch_(static_cast<size_t>(pool.num_workers())) {
@@ -243,7 +243,7 @@ void FixedChoices::ScoreQueries(const Choice& choice, int64_t first,
                      .num_scores = position + 1};
   }
   const int k_dim = layout.k_dim;
-  if (kernels_ != nullptr && k_dim % 16 == 0 && 2 * k_dim <= kMaxReadDim) {
+  if (kernels_ != nullptr && k_dim % 16 == 0 && 2 * k_dim <= kMaxAttendDim) {
     scratch.lanes.resize(kLaneBytes);
     RowScan(*kernels_, task, ScratchCutter(scratch.lanes.data(), kLaneBytes))
         .Run(0, choice.end, [] { return ScanSlots(); });

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "backend/cpu/isa/read_kernels.h"
+#include "backend/cpu/isa/vector_kernels.h"
 #include "backend/cpu/select/top_scores.h"
 #include "backend/cpu/step_rows.h"
 #include "base/thread_pool.h"
@@ -24,7 +24,7 @@ class FixedChoices {
  public:
   // The truth, or by a set's kernels where `kernels` is not null. REQUIRES:
   // kernels and pool outlive this.
-  FixedChoices(const ReadKernels* kernels, ThreadPool& pool);
+  FixedChoices(const VectorKernels* kernels, ThreadPool& pool);
 
   // Keeps the queries that are observed, and chooses for every request whose
   // end is reached. REQUIRES: its summaries are closed.
@@ -66,7 +66,7 @@ class FixedChoices {
   void ScoreQueries(const Choice& choice, int64_t first, int64_t count,
                     Scratch& scratch) const;
 
-  const ReadKernels* kernels_;
+  const VectorKernels* kernels_;
   ThreadPool& pool_;
   std::vector<Choice> choices_;   // of a call
   std::vector<Scratch> scratch_;  // a worker

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "backend/cpu/isa/read_kernels.h"
+#include "backend/cpu/isa/vector_kernels.h"
 #include "backend/cpu/select/cluster_means.h"
 
 namespace winnow {
@@ -16,7 +16,7 @@ class KeyClusters {
  public:
   // The truth, or by a set's kernels where `kernels` is not null. REQUIRES:
   // kernels outlive this.
-  explicit KeyClusters(const ReadKernels* kernels) : kernels_(kernels) {}
+  explicit KeyClusters(const VectorKernels* kernels) : kernels_(kernels) {}
 
   // Leaves the segment's clusters in the task's table, as ClusterIndex says.
   void Make(const ClusterTask& task);
@@ -32,7 +32,7 @@ class KeyClusters {
   ClusterKeys Keys();
   void Keep(const ClusterTask& task);
 
-  const ReadKernels* kernels_;
+  const VectorKernels* kernels_;
   int64_t k_dim_ = 0;
   int64_t num_keys_ = 0;  // of the segment, sinks left out
   int64_t num_clusters_ = 0;

@@ -1,5 +1,5 @@
 // The kernels of a set against the truth, on random segments. (That the truth
-// is k-means as ClusterIndex says it is index_conformance_test.cc.)
+// is k-means as ClusterIndex says it is cluster_keys_conformance_test.cc.)
 #include "backend/cpu/select/key_clusters.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <optional>
 #include <random>
 
-#include "backend/cpu/isa/vector_read.h"
+#include "backend/cpu/isa/vector_attend.h"
 
 namespace winnow {
 namespace {
@@ -28,13 +28,14 @@ class Segment {
     program_.index = {among({1, 3, 9}), random() % 2 == 0};
     program_.forced.sink_tokens = among({0, 5, 33});
     program_.estimate = {Amount::Unit::kTokens, 64};
-    cache_.format = MakeSliceFormat(Dtype::kBFloat16, k_dim, k_dim);
+    cache_.format = MakeHeadBlockFormat(Dtype::kBFloat16, k_dim, k_dim);
     cache_.num_kv_heads = 1;
-    cache_.extent_stride_bytes = cache_.format.slice_bytes;
+    cache_.kv_block_stride_bytes = cache_.format.head_block_bytes;
     pages_.resize(static_cast<size_t>(program_.rows.tokens / kPageTokens));
     std::iota(pages_.begin(), pages_.end(), 0u);
     std::shuffle(pages_.begin(), pages_.end(), random);
-    kv_.resize(pages_.size() * static_cast<size_t>(cache_.format.slice_bytes));
+    kv_.resize(pages_.size() *
+               static_cast<size_t>(cache_.format.head_block_bytes));
     std::normal_distribution<float> normal;
     // Whole numbers make ties: keys, and so centroids, that are equal. Where
     // nearly all are zero, centroids stay without keys.
@@ -44,7 +45,7 @@ class Segment {
       numbers[i] = BFloat16(ties > 0 ? static_cast<float>(random() % ties == 0)
                                      : normal(random) + 0.5f);
     }
-    cache_.strips = kv_.data();
+    cache_.layer_blocks = kv_.data();
     cache_.max_pages = static_cast<int>(pages_.size());
     cache_.page_table = {.first = MakeView(&only_row_, Dtype::kInt32, {1}),
                          .entries = MakeView(pages_.data(), Dtype::kUInt32,
@@ -60,7 +61,8 @@ class Segment {
   std::vector<std::byte> Kept(std::optional<CpuKernels> kernels) {
     std::vector<std::byte> kept(static_cast<size_t>(table_.layout.head_bytes));
     table_.rows = kept.data();
-    const ReadKernels of = kernels ? ReadKernelsOf(*kernels) : ReadKernels();
+    const VectorKernels of =
+        kernels ? VectorKernelsOf(*kernels) : VectorKernels();
     KeyClusters clusters(kernels ? &of : nullptr);
     // What was there before is no part of it.
     for (int i = 0; i < 2; ++i) {

@@ -24,7 +24,7 @@ struct KeyRun {
 
   const Kv* Key(int64_t token) const {
     const std::byte* slice = cache.Slice(
-        StepRows::Extent(cache, request, token / kPageTokens), head);
+        StepRows::KvBlock(cache, request, token / kPageTokens), head);
     return reinterpret_cast<const Kv*>(slice) +
            token % kPageTokens * cache.format.k_dim;
   }

@@ -5,8 +5,8 @@
 #include <span>
 
 #include "backend/contract/picks.h"
-#include "backend/cpu/attend/read_workspace.h"
-#include "backend/cpu/isa/read_kernels.h"
+#include "backend/cpu/attend/attend_workspace.h"
+#include "backend/cpu/isa/vector_kernels.h"
 
 namespace winnow {
 

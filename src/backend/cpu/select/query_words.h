@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "backend/cpu/isa/read_kernels.h"
+#include "backend/cpu/isa/vector_kernels.h"
 #include "tensor/dtype.h"
 
 namespace winnow {

@@ -3,7 +3,7 @@
 #ifndef WINNOW_BACKEND_CPU_SELECT_REDUCE_HEADS_H_
 #define WINNOW_BACKEND_CPU_SELECT_REDUCE_HEADS_H_
 
-#include "backend/cpu/isa/read_kernels.h"
+#include "backend/cpu/isa/vector_kernels.h"
 
 namespace winnow {
 

@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "backend/cpu/isa/vector_read.h"
+#include "backend/cpu/isa/vector_attend.h"
 
 namespace winnow {
 namespace {
@@ -41,7 +41,7 @@ std::vector<float> RandomScores(std::mt19937& random, size_t count) {
 TEST(ReduceHeadsTest, IsPlainArithmeticAndWritesNoMore) {
   for (const CpuKernels set : AvailableCpuKernels()) {
     if (set == CpuKernels::kScalar) continue;
-    const ReduceKernel kernel = ReadKernelsOf(set).reduce_heads;
+    const ReduceKernel kernel = VectorKernelsOf(set).reduce_heads;
     std::mt19937 random(1);
     for (int round = 0; round < 500; ++round) {
       HeadRows of;

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "backend/cpu/isa/count_bits.h"
-#include "backend/cpu/isa/fetch_lines.h"
+#include "backend/cpu/isa/prefetch_lines.h"
 #include "backend/cpu/select/cluster_choice.h"
 #include "backend/cpu/select/fixed_choice.h"
 #include "backend/cpu/select/forced_partitions.h"
@@ -53,12 +53,13 @@ class ListWriter {
 
   // Fetches where the first of so many partitions more go, while these are
   // chosen.
-  void FetchAhead(int64_t num_partitions) const {
+  void PrefetchAhead(int64_t num_partitions) const {
     constexpr int64_t kMostPicks = 512;  // which leave room in a first level
     const int64_t pages_a_block =
         std::max<int64_t>(task_.program.block_tokens / kPageTokens, 1);
-    FetchToWrite(picks_ + count_, std::min({num_partitions * pages_a_block,
-                                            capacity_ - count_, kMostPicks}));
+    PrefetchToWrite(picks_ + count_,
+                    std::min({num_partitions * pages_a_block,
+                              capacity_ - count_, kMostPicks}));
   }
 
   // Adds the tokens of partition b that are not behind the row.
@@ -196,7 +197,7 @@ void WriteList(const ScoreTask& task, const ForcedPartitions& forced,
   const bool by_rank = !by_threshold && count > 0 && count < num_open;
   std::span<const float> scores;
   std::span<const int32_t> chosen;
-  if (by_rank) list.FetchAhead(count);
+  if (by_rank) list.PrefetchAhead(count);
   if (by_rank || (by_threshold && num_free > 0)) {
     scores = scratch.scores.Score(task, forced.end_free())
                  .subspan(static_cast<size_t>(first));

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <type_traits>
 
-#include "backend/cpu/isa/fetch_lines.h"
 #include "backend/cpu/isa/float_types.h"
+#include "backend/cpu/isa/prefetch_lines.h"
 #include "backend/cpu/select/query_words.h"
 #include "backend/cpu/select/summary_row.h"
 #include "backend/cpu/step_rows.h"
@@ -36,7 +36,7 @@ void SplitBySign(const Q* q, int64_t width, Q* parts) {
 
 }  // namespace
 
-RowScan::RowScan(const ReadKernels& kernels, ScanTask task,
+RowScan::RowScan(const VectorKernels& kernels, ScanTask task,
                  ScratchCutter scratch)
     : task_(task),
       level_(task.table.layout.levels[static_cast<size_t>(task.level)]),
@@ -82,7 +82,7 @@ RowScan::RowScan(const ReadKernels& kernels, ScanTask task,
   }
 }
 
-bool RowScan::ChooseKernels(const ReadKernels& kernels, Dtype dtype) {
+bool RowScan::ChooseKernels(const VectorKernels& kernels, Dtype dtype) {
   const bool is_float8 = dtype == Dtype::kFloat8E4M3;
   const bool paired = (dtype == Dtype::kBFloat16 || is_float8) &&
                       kernels.score_bfloat16 != nullptr;
@@ -140,7 +140,7 @@ void RowScan::Run(int64_t first, int64_t end,
     const int num_pages = (num_slots + kTilePageTokens - 1) / kTilePageTokens;
     const bool in_place = ScoresGoInPlace(slot);
     PlaceScores(slot, in_place);
-    turn.Read(tiles.all(), [&](size_t head, int page, int end_page) {
+    turn.Attend(tiles.all(), [&](size_t head, int page, int end_page) {
       ScorePages(static_cast<int>(head), slot, tiles.keys[head], page,
                  std::min(end_page, num_pages));
     });
@@ -189,7 +189,7 @@ void RowScan::PackQueries(int head, float* words) const {
   const int64_t stride = by_tile_ ? kUnitRows : 1;
   WithFloatType(task_.q.dtype, [&](auto element) {
     using Q = decltype(element);
-    Q parts[kMaxReadDim];
+    Q parts[kMaxAttendDim];
     for (int i = 0; i < task_.num_lanes; ++i) {
       const ScanLane lane = task_.LaneOf(head, i);
       const Q* q = task_.q.Row<Q>(lane.row) + lane.q_head * task_.q.stride[1];
@@ -205,8 +205,8 @@ void RowScan::PackQueries(int head, float* words) const {
 const std::byte* RowScan::StoredRow(int head, int64_t slot) const {
   const int kv_head = task_.first_kv_head + head;
   if (task_.rows.kind == Kind::kKeys) {
-    return task_.cache.Slice(StepRows::Extent(task_.cache, task_.request,
-                                              slot / kTilePageTokens),
+    return task_.cache.Slice(StepRows::KvBlock(task_.cache, task_.request,
+                                               slot / kTilePageTokens),
                              kv_head) +
            slot % kTilePageTokens * stored_row_bytes_;
   }
@@ -234,7 +234,7 @@ void RowScan::FindTiles(const ScanSlots& slots, Tiles& to) const {
   }
   // KV heads' are neighbours.
   const int64_t head_bytes = task_.rows.kind == Kind::kKeys
-                                 ? task_.cache.format.slice_bytes
+                                 ? task_.cache.format.head_block_bytes
                                  : task_.table.layout.head_bytes;
   for (int head = 1; head < to.count; ++head) {
     TileKeys& keys = to.keys[head];
@@ -247,7 +247,7 @@ void RowScan::FindTiles(const ScanSlots& slots, Tiles& to) const {
 
 void RowScan::ScorePages(int head, int64_t slot, const TileKeys& keys, int page,
                          int end) const {
-  FetchLinesToWrite(head, slot, page, end);
+  PrefetchLinesToWrite(head, slot, page, end);
   if (wide_ == nullptr && !gathers_) {
     return score_(keys, page, end, rows_[head]);
   }
@@ -277,8 +277,8 @@ void RowScan::ScorePages(int head, int64_t slot, const TileKeys& keys, int page,
   }
 }
 
-void RowScan::FetchLinesToWrite(int head, int64_t slot, int page,
-                                int end) const {
+void RowScan::PrefetchLinesToWrite(int head, int64_t slot, int page,
+                                   int end) const {
   const int64_t first = slot - level_.lead;
   const int64_t begin = std::max<int64_t>(first + page * kTilePageTokens, 0);
   const int lanes_apart = std::max(task_.reduced_lanes, 1);
@@ -286,7 +286,7 @@ void RowScan::FetchLinesToWrite(int head, int64_t slot, int page,
     const ScanLane to = task_.LaneOf(head, lane);
     const int64_t end_score =
         std::min(first + end * kTilePageTokens, to.num_scores);
-    FetchToWrite(to.scores + begin, end_score - begin);
+    PrefetchToWrite(to.scores + begin, end_score - begin);
   }
 }
 
@@ -307,7 +307,7 @@ void RowScan::WidenHalf(const std::byte* rows, const std::byte* ahead,
   for (int i = 0; i < kHalfTokens; i += kRowsAtOnce) {
     for (int64_t at = 0; at < kRowsAtOnce * stored_row_bytes_;
          at += kLineBytes) {
-      FetchLine<CacheLevel::kFirst>(ahead + at);
+      PrefetchLine<CacheLevel::kFirst>(ahead + at);
     }
     if (widen_float8_ != nullptr) {
       widen_float8_({.first = rows,

@@ -7,9 +7,9 @@
 #include <span>
 
 #include "backend/backend.h"
+#include "backend/cpu/attend/attend_workspace.h"
 #include "backend/cpu/attend/halves_in_turn.h"
-#include "backend/cpu/attend/read_workspace.h"
-#include "backend/cpu/isa/read_kernels.h"
+#include "backend/cpu/isa/vector_kernels.h"
 #include "backend/cpu/select/row_scores.h"
 
 namespace winnow {
@@ -73,8 +73,8 @@ struct ScanSlots {
 class RowScan {
  public:
   // Takes what it needs from `scratch`. REQUIRES: k_dim is a multiple of 16, at
-  // most kMaxReadDim / 2.
-  RowScan(const ReadKernels& kernels, ScanTask task, ScratchCutter scratch);
+  // most kMaxAttendDim / 2.
+  RowScan(const VectorKernels& kernels, ScanTask task, ScratchCutter scratch);
 
   // Scores slots [first, end), some. Before the last of them calls `next`: what
   // it returns has its first rows fetched meanwhile. REQUIRES: first is a
@@ -91,7 +91,7 @@ class RowScan {
   };
 
   // For rows of `dtype`; whether they are scored as bfloat16.
-  bool ChooseKernels(const ReadKernels& kernels, Dtype dtype);
+  bool ChooseKernels(const VectorKernels& kernels, Dtype dtype);
   // Each lane's words behind the last one's or, by tile, side by side.
   void PackQueries(int head, float* words) const;
   // Slots that are gathered or widened before they are scored: a page, or a
@@ -108,10 +108,10 @@ class RowScan {
   // Fetches, to be written, the lines where these scores go: in memory, or with
   // the core that has read the last ones. (Programs in turn many times, by a
   // driver that is not kept, on a Zen 4: with it Select of `mean` was faster
-  // and, by less, of `quest` by query head. Three runs each of the verbs do not
+  // and, by less, of `quest` by query head. Three runs each of the ops do not
   // tell it from the noise:
   // bench/results/2026-11-27-bf5438e-fetched-lines-in-turn.json.)
-  void FetchLinesToWrite(int head, int64_t slot, int page, int end) const;
+  void PrefetchLinesToWrite(int head, int64_t slot, int page, int end) const;
   // Copies 16 rows, or as many as a tile of `num_slots` has, of slots from
   // `slot` on.
   const std::byte* GatherHalf(int head, int64_t slot, int num_slots,

@@ -101,7 +101,7 @@ void ScoreKeys(const ScoreTask& task, int head, std::span<float> scores) {
       for (size_t t = 0; t < scores.size(); ++t) {
         const auto token = static_cast<int64_t>(t);
         const std::byte* slice = task.cache.Slice(
-            StepRows::Extent(task.cache, task.request, token / kPageTokens),
+            StepRows::KvBlock(task.cache, task.request, token / kPageTokens),
             kv_head);
         scores[t] = Dot(
             q, reinterpret_cast<const Kv*>(slice) + token % kPageTokens * dim,

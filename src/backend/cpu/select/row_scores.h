@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "backend/cpu/isa/read_kernels.h"
+#include "backend/cpu/isa/vector_kernels.h"
 
 namespace winnow {
 
@@ -54,7 +54,7 @@ class RowScores {
  public:
   // Without kernels it computes each score itself.
   RowScores() = default;
-  explicit RowScores(const ReadKernels& kernels)
+  explicit RowScores(const VectorKernels& kernels)
       : reduce_heads_(kernels.reduce_heads),
         softmax_scores_(kernels.softmax_scores) {}
 

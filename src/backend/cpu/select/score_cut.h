@@ -3,7 +3,7 @@
 #ifndef WINNOW_BACKEND_CPU_SELECT_SCORE_CUT_H_
 #define WINNOW_BACKEND_CPU_SELECT_SCORE_CUT_H_
 
-#include "backend/cpu/isa/read_kernels.h"
+#include "backend/cpu/isa/vector_kernels.h"
 #include "backend/cpu/select/score_keys.h"
 
 namespace winnow {
@@ -37,7 +37,7 @@ int32_t WeightFrom(const int32_t* keys, const int32_t* weights, int64_t size,
   if (weights == nullptr) {
     for (int64_t i = 0; i < size; ++i) sum += keys[i] >= least ? 1 : 0;
   } else {
-    // Read whether they count or not: a loop of vectors in every set.
+    // Attend whether they count or not: a loop of vectors in every set.
     for (int64_t i = 0; i < size; ++i) {
       sum += weights[i] & -static_cast<int32_t>(keys[i] >= least);
     }

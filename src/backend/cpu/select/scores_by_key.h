@@ -20,8 +20,8 @@
 #ifndef WINNOW_BACKEND_CPU_SELECT_SCORES_BY_KEY_H_
 #define WINNOW_BACKEND_CPU_SELECT_SCORES_BY_KEY_H_
 
-#include "backend/cpu/isa/fetch_beside.h"
-#include "backend/cpu/isa/read_kernels.h"
+#include "backend/cpu/isa/prefetch_beside.h"
+#include "backend/cpu/isa/vector_kernels.h"
 
 namespace winnow {
 
@@ -66,7 +66,7 @@ class ScoresByKey {
     int key = 0;  // the first
     const std::byte* k = nullptr;
     int64_t row_bytes = 0;
-    FetchBeside<kLevel> fetch;
+    PrefetchBeside<kLevel> prefetch;
   };
 
   // kVectors: of a key, registers of words; 0: as many as k_dim says. The first
@@ -100,7 +100,7 @@ class ScoresByKey {
     }
   }
 
-  template <int kVectors, int kRows, bool kFetches>
+  template <int kVectors, int kRows, bool kPrefetches>
   static void SomeRows(const TileKeys& keys, const UnitRows& rows,
                        const HalfKeys& half, int row) {
     const int num_words = keys.k_dim / 2;
@@ -113,8 +113,8 @@ class ScoresByKey {
 #pragma GCC unroll 2
       for (int key = 0; key < kGroupKeys; key += kKeys) {
         Sums sums[kRows][kKeys];
-        MultiplyKeys<kVectors, kFetches>(half, group * kGroupKeys + key, q,
-                                         num_words, sums);
+        MultiplyKeys<kVectors, kPrefetches>(half, group * kGroupKeys + key, q,
+                                            num_words, sums);
         for (int r = 0; r < kRows; ++r) {
           for (int i = 0; i < kKeys; i += 2) {
             pairs[r][(key + i) / 2] =
@@ -143,7 +143,7 @@ class ScoresByKey {
   // sums[row][key], of the keys from `first` on: each lane sums
   // every n-th word, of float16 every n-th number, in ascending order, where n
   // are a register's lanes.
-  template <int kVectors, bool kFetches, int kRows>
+  template <int kVectors, bool kPrefetches, int kRows>
   [[gnu::always_inline]] static void MultiplyKeys(const HalfKeys& half,
                                                   int first, const float* q,
                                                   int num_words,
@@ -159,8 +159,8 @@ class ScoresByKey {
 #pragma GCC unroll 4
       for (int i = 0; i < kKeys; ++i) {
         const int64_t at = (first + i) * half.row_bytes + word * kWordBytes;
-        if (kFetches && word % kLineWords == 0) {
-          half.fetch.Line(line);
+        if (kPrefetches && word % kLineWords == 0) {
+          half.prefetch.Line(line);
           line += kLineBytes;
         }
         of_k[i] = Products::template LoadKey<kCount>(half.k + at);

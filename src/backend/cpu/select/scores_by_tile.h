@@ -17,11 +17,11 @@
 
 #include <initializer_list>
 
-#include "backend/cpu/attend/read_unit.h"
+#include "backend/cpu/attend/attend_unit.h"
 #include "backend/cpu/isa/amx_tiles.h"
-#include "backend/cpu/isa/fetch_beside.h"
 #include "backend/cpu/isa/lanes_avx512.h"
-#include "backend/cpu/isa/read_kernels.h"
+#include "backend/cpu/isa/prefetch_beside.h"
+#include "backend/cpu/isa/vector_kernels.h"
 
 namespace winnow {
 
@@ -96,7 +96,7 @@ class ScoresByTile {
         keys_.ahead.far == nullptr ? from : keys_.ahead.far[i] + begin;
     std::byte* to = CopyOf(i) + begin;
     for (int at = 0; at < num_bytes; at += 64) {
-      FetchFar(far + at);
+      PrefetchFar(far + at);
       _mm512_storeu_si512(to + at, _mm512_loadu_si512(from + at));
     }
   }

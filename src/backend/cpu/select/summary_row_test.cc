@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "backend/cpu/isa/vector_read.h"
+#include "backend/cpu/isa/vector_attend.h"
 
 namespace winnow {
 namespace {
@@ -132,7 +132,7 @@ TEST_P(Float8RowsTest, KernelsReadWhatIsKept) {
   for (const CpuKernels set : AvailableCpuKernels()) {
     if (set == CpuKernels::kScalar) continue;
     SCOPED_TRACE(CpuKernelsName(set));
-    const ReadKernels kernels = ReadKernelsOf(set);
+    const VectorKernels kernels = VectorKernelsOf(set);
     ASSERT_EQ(kernels.pair_float8 != nullptr,
               kernels.score_bfloat16 != nullptr);
     ASSERT_EQ(kernels.score_widened_bfloat16 != nullptr,
@@ -161,7 +161,7 @@ TEST_P(Float8RowsTest, WhatIsNoNumberStaysNone) {
   for (const CpuKernels set : AvailableCpuKernels()) {
     if (set == CpuKernels::kScalar) continue;
     SCOPED_TRACE(CpuKernelsName(set));
-    const ReadKernels kernels = ReadKernelsOf(set);
+    const VectorKernels kernels = VectorKernelsOf(set);
     if (kernels.pair_float8 == nullptr) {
       std::vector<float> wide(static_cast<size_t>(width_));
       kernels.widen_float8(rows, wide.data());

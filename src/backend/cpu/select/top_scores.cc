@@ -14,7 +14,7 @@ struct PlainLanes {};
 
 }  // namespace
 
-TopScores::TopScores(const ReadKernels* kernels)
+TopScores::TopScores(const VectorKernels* kernels)
     : score_cut_(kernels == nullptr ? ScoreCut<PlainLanes>
                                     : kernels->score_cut),
       group_maxima_(kernels == nullptr ? GroupMaxima<PlainLanes>

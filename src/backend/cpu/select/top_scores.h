@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "backend/cpu/isa/read_kernels.h"
+#include "backend/cpu/isa/vector_kernels.h"
 
 namespace winnow {
 
@@ -20,7 +20,7 @@ namespace winnow {
 class TopScores {
  public:
   // By a set's kernels; null: plain loops.
-  explicit TopScores(const ReadKernels* kernels = nullptr);
+  explicit TopScores(const VectorKernels* kernels = nullptr);
 
   // Indices, ascending, of the `count` greatest scores, ties to the lowest
   // index. Valid until more are chosen. REQUIRES: no NaN, 0 < count <=

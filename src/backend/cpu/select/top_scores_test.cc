@@ -10,7 +10,7 @@
 #include <random>
 
 #include "backend/cpu/isa/cpu_kernels.h"
-#include "backend/cpu/isa/vector_read.h"
+#include "backend/cpu/isa/vector_attend.h"
 
 namespace winnow {
 namespace {
@@ -68,7 +68,7 @@ void ForEachSet(const std::function<void(TopScores)>& expect) {
   for (const CpuKernels set : AvailableCpuKernels()) {
     if (set == CpuKernels::kScalar) continue;
     SCOPED_TRACE(CpuKernelsName(set));
-    const ReadKernels kernels = ReadKernelsOf(set);
+    const VectorKernels kernels = VectorKernelsOf(set);
     expect(TopScores(&kernels));
   }
 }

@@ -5,7 +5,7 @@
 namespace winnow {
 
 // Device 0 with room for everything, and device 1, of few multiprocessors,
-// with so little that verbs take runs of rows.
+// with so little that ops take runs of rows.
 std::vector<BackendUnderTest> BackendsUnderTest() {
   const auto with = [](int device, size_t workspace_bytes) {
     return [device, workspace_bytes](int) {

@@ -108,7 +108,7 @@ void Cluster::RunWarp(int warp) {
 void Cluster::RunLane(int warp, int lane) {
   thread_ = warp * kWarpLanes + lane;
   threadIdx = dim3(static_cast<unsigned>(thread_ % num_threads_), 0, 0);
-  const Extent& index = blocks_[static_cast<size_t>(rank())].index;
+  const KvBlock& index = blocks_[static_cast<size_t>(rank())].index;
   blockIdx = dim3(index.x, index.y, index.z);
   Fiber*& fiber = fibers_[static_cast<size_t>(thread_)];
   if (fiber == nullptr) {

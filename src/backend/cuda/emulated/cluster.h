@@ -17,14 +17,14 @@ namespace winnow::emulated {
 inline constexpr int kWarpLanes = 32;
 inline constexpr size_t kMaxSharedBytes = size_t{227} << 10;  // a block
 
-struct Extent {
+struct KvBlock {
   unsigned x = 1, y = 1, z = 1;
   int64_t size() const { return int64_t{x} * y * z; }
 };
 
 // What a launch asks for.
 struct LaunchShape {
-  Extent grid;
+  KvBlock grid;
   int num_threads = 0;  // a block
   size_t dynamic_shared_bytes = 0;
   int cluster_blocks = 1;  // along x
@@ -78,7 +78,7 @@ class Cluster {
     size_t offset;
   };
   struct Block {
-    Extent index;
+    KvBlock index;
     int num_waiting = 0, num_ended = 0;  // threads
     std::vector<Declared> declared;
     size_t shared_bytes = 0;
@@ -102,7 +102,7 @@ class Cluster {
   const std::function<void()>* kernel_ = nullptr;
   int num_threads_ = 0, num_blocks_ = 0, thread_ = 0, num_waiting_ = 0,
       num_ended_ = 0;
-  Extent grid_;
+  KvBlock grid_;
   std::vector<Block> blocks_;
   std::vector<Warp> warps_;
   std::vector<Fiber*> fibers_;  // of threads that have begun

@@ -19,7 +19,7 @@
 
 namespace winnow {
 
-// Lets calls fail within verbs, copies and waits. Once one has failed nothing
+// Lets calls fail within ops, copies and waits. Once one has failed nothing
 // is asked of the device any more, and whoever waits is told that all is well:
 // the work at hand can go on, to nowhere.
 class FaultyBackend final : public ForwardingBackend {
@@ -96,25 +96,26 @@ class FaultyBackend final : public ForwardingBackend {
                  const LayerCache& cache) override {
     Try([&] { real().Summarize(queue, step, args, cache); });
   }
-  void Index(Queue& queue, const LayerStep& step, const IndexArgs& args,
-             const LayerCache& cache) override {
-    Try([&] { real().Index(queue, step, args, cache); });
+  void ClusterKeys(Queue& queue, const LayerStep& step,
+                   const ClusterKeysArgs& args,
+                   const LayerCache& cache) override {
+    Try([&] { real().ClusterKeys(queue, step, args, cache); });
   }
   void Select(Queue& queue, const LayerStep& step, const SelectArgs& args,
               const LayerCache& cache) override {
     Try([&] { real().Select(queue, step, args, cache); });
   }
-  void Bring(Queue& queue, const LayerStep& step, const BringArgs& args,
+  void Fetch(Queue& queue, const LayerStep& step, const FetchArgs& args,
              const LayerCache& cache) override {
-    Try([&] { real().Bring(queue, step, args, cache); });
+    Try([&] { real().Fetch(queue, step, args, cache); });
   }
-  void Read(Queue& queue, const LayerStep& step, const ReadArgs& args,
-            const LayerCache& cache) override {
-    Try([&] { real().Read(queue, step, args, cache); });
+  void Attend(Queue& queue, const LayerStep& step, const AttendArgs& args,
+              const LayerCache& cache) override {
+    Try([&] { real().Attend(queue, step, args, cache); });
   }
-  void Combine(Queue& queue, const LayerStep& step,
-               const CombineArgs& args) override {
-    Try([&] { real().Combine(queue, step, args); });
+  void MergeStates(Queue& queue, const LayerStep& step,
+                   const MergeStatesArgs& args) override {
+    Try([&] { real().MergeStates(queue, step, args); });
   }
   void GatherRows(Queue& queue, const GatherRowsArgs& args) override {
     Try([&] { real().GatherRows(queue, args); });
@@ -122,8 +123,9 @@ class FaultyBackend final : public ForwardingBackend {
   void Sample(Queue& queue, const SampleArgs& args) override {
     Try([&] { real().Sample(queue, args); });
   }
-  void Move(Queue& queue, const MoveArgs& args) override {
-    Try([&] { real().Move(queue, args); });
+  void CopyPagePrefixes(Queue& queue,
+                        const CopyPagePrefixesArgs& args) override {
+    Try([&] { real().CopyPagePrefixes(queue, args); });
   }
 
  private:

@@ -65,8 +65,8 @@ TEST(SelectorFaultsTest, ClustersThatCannotBeLaunchedAreAnError) {
   program.budget = {Amount::Unit::kTokens, 8};
   program.estimate = {Amount::Unit::kTokens, 24};
   const SparseCase sparse = CaseOf(program, random);
-  ExpectRefused(sparse, {"Index", "Select: scores", "Select: masks",
-                         "Read of estimates", "Combine"});
+  ExpectRefused(sparse, {"ClusterKeys", "Select: scores", "Select: masks",
+                         "Attend of estimates", "MergeStates"});
 }
 
 TEST(SelectorFaultsTest, ChoicesOnceThatCannotBeLaunchedAreAnError) {

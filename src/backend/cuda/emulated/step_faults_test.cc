@@ -40,13 +40,13 @@ TEST(StepFaultsTest, TokensThatCannotBeAppendedOrMovedAreAnError) {
                                 paged.Step(device, paged.requests(), 0), inputs,
                                 cache);
         const LayerCache layers[] = {cache};
-        const PageCopy copies[] = {{.from = ExtentId(paged.ExtentOf(0, 0)),
-                                    .to = ExtentId(paged.spare_extent()),
+        const PageCopy copies[] = {{.from = KvBlockId(paged.KvBlockOf(0, 0)),
+                                    .to = KvBlockId(paged.spare_kv_block()),
                                     .num_tokens = 20}};
-        device.backend().Move(device.queue(), {layers, copies});
+        device.backend().CopyPagePrefixes(device.queue(), {layers, copies});
         (void)device.DownloadBytes(pool);
       },
-      {"Append", "Move"});
+      {"Append", "CopyPagePrefixes"});
 }
 
 TEST(StepFaultsTest, WhatCannotBeBroughtIsAnError) {
@@ -61,20 +61,20 @@ TEST(StepFaultsTest, WhatCannotBeBroughtIsAnError) {
   ExpectEachRefused(
       [&](TestDevice& device) {
         const SlotCase::OnDevice on = slots.Upload(device, false);
-        BringArgs args;
+        FetchArgs args;
         args.slots = &on.slots;
-        args.source.kind = ReadSource::Kind::kPicks;
+        args.source.kind = AttendSource::Kind::kPicks;
         args.source.picks.picks = device.Upload(picks);
         args.source.picks.num_picks = device.Upload(num_picks);
         args.source.picks.num_lists = device.Upload(Int32Array({2, 2}));
         args.counts =
-            device.Upload(TestArray(Dtype::kUInt32, {2, kNumBringCounts}));
-        device.backend().Bring(device.queue(),
+            device.Upload(TestArray(Dtype::kUInt32, {2, kNumFetchCounts}));
+        device.backend().Fetch(device.queue(),
                                paged.Step(device, paged.requests(), 0), args,
                                on.cache);
         (void)device.DownloadBytes(on.pool);
       },
-      {"Bring"});
+      {"Fetch"});
 }
 
 TEST(StepFaultsTest, ADrawThatCannotBeMadeIsAnError) {

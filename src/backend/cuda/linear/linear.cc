@@ -1,6 +1,6 @@
 #include "backend/cuda/linear/linear.h"
 
-#include "backend/cuda/rows/row_verbs.h"
+#include "backend/cuda/rows/row_ops.h"
 #include "backend/preconditions.h"
 
 namespace winnow {

@@ -158,7 +158,7 @@ __global__ void __launch_bounds__(
   Queue queue(
       {task.weight, task.up, shape.weight_stride, shape.inputs, shape.outputs},
       run, memory + warp * Queue::kWarpBytes);
-  for (int i = 1; i < Memory::kStages; ++i) queue.Fetch();
+  for (int i = 1; i < Memory::kStages; ++i) queue.Load();
   device::LetNextBegin();
   const T* x = task.x;
   if constexpr (kNormed) {
@@ -188,7 +188,7 @@ __global__ void __launch_bounds__(
         if (tile >= num_tiles) break;
         uint4 weights[Queue::kPieces];
         queue.Take(weights);
-        queue.Fetch();
+        queue.Load();
         products.Take(tile, weights, of_x);
       }
       of_x = next;

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "backend/cuda/device/linear/split_add.cuh"
-#include "backend/cuda/device/linear/split_fetch.cuh"
+#include "backend/cuda/device/linear/split_load.cuh"
 #include "backend/cuda/device/linear/split_multiply.cuh"
 #include "backend/cuda/device/runtime/dependent_launch.cuh"
 #include "backend/cuda/linear/linear.h"
@@ -54,9 +54,9 @@ __global__ void __launch_bounds__(kSplitThreads, 1)
   const int warp =
       __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / 32, 0);
   constexpr int kAddWarp = device::kSplitMultiplyWarps;
-  constexpr int kFetchWarp = kAddWarp + device::kSplitAddWarps;
-  if (warp == kFetchWarp && threadIdx.x % 32 == 0) {
-    device::SplitFetch<Out, kGated>(task, memory).Run(run, chunks);
+  constexpr int kLoadWarp = kAddWarp + device::kSplitAddWarps;
+  if (warp == kLoadWarp && threadIdx.x % 32 == 0) {
+    device::SplitLoad<Out, kGated>(task, memory).Run(run, chunks);
   } else {
     device::WaitForPrior();
   }
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kSplitThreads, 1)
   device::WaitForCluster();
   if (warp < kAddWarp) {
     device::SplitMultiply<kGated>(memory, rank, warp / 4).Run(run, chunks);
-  } else if (warp < kFetchWarp) {
+  } else if (warp < kLoadWarp) {
     device::SplitAdd<Out, kGated>(task, memory, rank).Run(run, memory);
   }
 }

@@ -1,7 +1,7 @@
 #include "backend/cuda/device/runtime/dependent_launch.cuh"
 #include "backend/cuda/device/runtime/element.cuh"
 #include "backend/cuda/device/runtime/piece.cuh"
-#include "backend/cuda/rows/page_verbs.h"
+#include "backend/cuda/rows/page_ops.h"
 #include "backend/cuda/runtime/cuda_types.h"
 #include "backend/cuda/runtime/dependent_launch.h"
 #include "backend/cuda/runtime/step_views.h"
@@ -152,9 +152,9 @@ bool HasPieces(const AppendShape& shape, const device::Pages& pages) {
   const auto address = [](const void* data) {
     return reinterpret_cast<uintptr_t>(data);
   };
-  uint64_t bytes = address(shape.cos_sin) | address(pages.strips) |
-                   static_cast<uint64_t>(pages.extent_stride_bytes) |
-                   static_cast<uint64_t>(pages.slice_bytes) |
+  uint64_t bytes = address(shape.cos_sin) | address(pages.layer_blocks) |
+                   static_cast<uint64_t>(pages.kv_block_stride_bytes) |
+                   static_cast<uint64_t>(pages.head_block_bytes) |
                    static_cast<uint64_t>(pages.v_offset_bytes);
   uint64_t numbers =
       static_cast<uint64_t>(shape.cos_sin_stride) |
@@ -202,7 +202,7 @@ void EnqueueAppend(CudaQueue& queue, const LayerStep& step,
   const bool has_pieces = HasPieces(shape, pages);
   // Bytes: q, k and v read, q, K and V written, once. 2,048 rows of 32 + 2 x 8
   // heads of 128 bfloat16 are 50 MB: 10.5 us at 4.8 TB/s; 10.8 on an H200
-  // (`bench verbs`), in place of 23.4 with a thread a number.
+  // (`bench ops`), in place of 23.4 with a thread a number.
   WithCudaFloat(inputs.q.dtype, [&](auto q) {
     WithCudaFloat(inputs.k.dtype, [&](auto in) {
       WithCudaFloat(cache.format.k, [&](auto kv) {

@@ -1,7 +1,7 @@
 #include "backend/cuda/device/runtime/element.cuh"
 #include "backend/cuda/device/runtime/piece.cuh"
 #include "backend/cuda/fetch/pieces.h"
-#include "backend/cuda/rows/row_verbs.h"
+#include "backend/cuda/rows/row_ops.h"
 #include "backend/cuda/runtime/cuda_types.h"
 
 namespace winnow {
@@ -54,7 +54,7 @@ void EnqueueEmbed(CudaQueue& queue, const EmbedArgs& args) {
   };
   // Bytes: hidden x (element + 4) a row, of which 2,048 of 4,096 bfloat16 are
   // 50 MB: 10.5 us at 4.8 TB/s, and nearly as long again for ids and rows to
-  // come: 18.8 (`bench verbs`, an H200; a thread a number took 21.1).
+  // come: 18.8 (`bench ops`, an H200; a thread a number took 21.1).
   WithCudaFloat(args.table.dtype, [&](auto element) {
     using T = decltype(element);
     constexpr int kNumbers = device::kPieceNumbers<T>;

@@ -6,7 +6,7 @@
 #include "backend/cuda/device/runtime/element.cuh"
 #include "backend/cuda/device/runtime/piece.cuh"
 #include "backend/cuda/fetch/pieces.h"
-#include "backend/cuda/rows/row_verbs.h"
+#include "backend/cuda/rows/row_ops.h"
 #include "backend/cuda/runtime/cuda_types.h"
 #include "backend/cuda/runtime/dependent_launch.h"
 
@@ -85,7 +85,7 @@ void LaunchPieces(CudaQueue& queue, const GatedActArgs& args) {
 // (or tanh, erf) a number. 2,048 rows of 14,336 bfloat16 are 176 MB: 37 us at
 // 4.8 TB/s. To keep that rate a multiprocessor wants about 40 KB under way; a
 // thread has 64 bytes, so three blocks of the five that fit have them: 46 us,
-// nine tenths of a copy's rate (`bench verbs`, an H200). A quotient with a
+// nine tenths of a copy's rate (`bench ops`, an H200). A quotient with a
 // branch took 163.
 template <device::Activation kActivation>
 void Launch(CudaQueue& queue, const GatedActArgs& args) {

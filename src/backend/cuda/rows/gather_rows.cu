@@ -1,4 +1,4 @@
-#include "backend/cuda/rows/row_verbs.h"
+#include "backend/cuda/rows/row_ops.h"
 #include "base/check.h"
 
 namespace winnow {

@@ -4,7 +4,7 @@
 #include "backend/cuda/device/runtime/element.cuh"
 #include "backend/cuda/device/runtime/piece.cuh"
 #include "backend/cuda/fetch/pieces.h"
-#include "backend/cuda/rows/row_verbs.h"
+#include "backend/cuda/rows/row_ops.h"
 #include "backend/cuda/runtime/cuda_types.h"
 #include "backend/cuda/runtime/dependent_launch.h"
 
@@ -159,7 +159,7 @@ __global__ void __launch_bounds__(kRowThreads, kStagedBlocksAnSm)
   LoadWeights(weight, size, weights);
   device::BeginAfterPrior();
   // A row that is not there counts all the same.
-  const auto fetch = [&](int64_t row, int stage) {
+  const auto load = [&](int64_t row, int stage) {
     const X* from = x + shape.XOffset(row);
     for (int i = threadIdx.x; row < shape.rows && i < row_pieces;
          i += kRowThreads) {
@@ -170,14 +170,14 @@ __global__ void __launch_bounds__(kRowThreads, kStagedBlocksAnSm)
     device::CommitCopies();
   };
   const int64_t step = gridDim.x;
-  for (int i = 0; i + 1 < kStages; ++i) fetch(blockIdx.x + i * step, i);
+  for (int i = 0; i + 1 < kStages; ++i) load(blockIdx.x + i * step, i);
   int stage = 0;
   for (int64_t row = blockIdx.x; row < shape.rows; row += step) {
     device::WaitForCopies<kStages - 2>();
     // All have read the row before this one, and its place is free.
     __syncthreads();
     const int free_stage = stage == 0 ? kStages - 1 : stage - 1;
-    fetch(row + (kStages - 1) * step, free_stage);
+    load(row + (kStages - 1) * step, free_stage);
     NormalizeHeld(reinterpret_cast<const X*>(stages + stage * row_pieces),
                   weights, size, shape.epsilon, of_warps,
                   out + shape.OutOffset(row));
@@ -250,7 +250,7 @@ void EnqueueRmsNorm(CudaQueue& queue, const RmsNormArgs& args) {
   if (shape.rows == 0) return;
   // Bytes: x and out once, the weights once a block. 2,048 rows of 4,096
   // float32 to bfloat16 are 50 MB: 10.5 us at 4.8 TB/s. It takes 17.4 (`bench
-  // verbs`, an H200), in place of 20.6 with a block a row.
+  // ops`, an H200), in place of 20.6 with a block a row.
   WithCudaFloat(args.x.dtype, [&](auto x) {
     WithCudaFloat(args.weight.dtype, [&](auto weight) {
       WithCudaFloat(args.out.dtype, [&](auto out) {

@@ -1,4 +1,4 @@
-#include "backend/cuda/rows/row_verbs.h"
+#include "backend/cuda/rows/row_ops.h"
 #include "backend/cuda/runtime/step_views.h"
 #include "base/check.h"
 

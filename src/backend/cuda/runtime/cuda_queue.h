@@ -12,7 +12,7 @@
 
 namespace winnow {
 
-// What a device's verbs share, owned by the backend: memory for partial
+// What a device's ops share, owned by the backend: memory for partial
 // results, at one address for ever so that a captured graph stays true, and
 // the first failure.
 struct CudaDevice {
@@ -20,16 +20,16 @@ struct CudaDevice {
   int num_multiprocessors = 0;
   int num_split_clusters = 0;      // of LinearSplit, at once; 0: not asked yet
   std::byte* workspace = nullptr;  // what stands in it means nothing between
-                                   // verbs of a queue
+                                   // ops of a queue
   size_t workspace_bytes = 0;
-  int32_t* tickets = nullptr;  // [num_tickets]: zero between verbs of a queue
+  int32_t* tickets = nullptr;  // [num_tickets]: zero between ops of a queue
   int64_t num_tickets = 0;
   std::string first_error;  // empty: none so far
 };
 
 class LaunchTimes;
 
-// Owns a stream. Verbs never fail: what cannot be launched is kept as the
+// Owns a stream. Ops never fail: what cannot be launched is kept as the
 // device's first error, and Wait returns it.
 class CudaQueue final : public Queue {
  public:
@@ -45,7 +45,7 @@ class CudaQueue final : public Queue {
   CudaDevice& device() const { return device_; }
 
   // Keeps `status`, where it is the first failure, under the name of what was
-  // tried: a verb and its shape.
+  // tried: an op and its shape.
   void Keep(cudaError_t status, std::string_view what);
   // The same of a launch, whose end is marked where launches are timed.
   void KeepLaunch(cudaError_t status, std::string_view what);

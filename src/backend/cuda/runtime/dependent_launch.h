@@ -21,9 +21,9 @@ struct LaunchGrid {
 // Enqueues a kernel whose blocks may begin before what is ahead of it in the
 // queue has ended, whatever that is.
 // REQUIRES: all its threads call device::WaitForPrior before they touch what
-// an earlier verb writes or reads.
+// an earlier op writes or reads.
 template <typename... Parameters>
-void LaunchDependent(CudaQueue& queue, std::string_view verb,
+void LaunchDependent(CudaQueue& queue, std::string_view op,
                      void (*kernel)(Parameters...), const LaunchGrid& grid,
                      std::type_identity_t<Parameters>... arguments) {
   cudaLaunchAttribute attributes[2] = {};
@@ -39,7 +39,7 @@ void LaunchDependent(CudaQueue& queue, std::string_view verb,
   config.stream = queue.stream();
   config.attrs = attributes;
   config.numAttrs = grid.cluster_blocks > 1 ? 2 : 1;
-  queue.KeepLaunch(cudaLaunchKernelEx(&config, kernel, arguments...), verb);
+  queue.KeepLaunch(cudaLaunchKernelEx(&config, kernel, arguments...), op);
 }
 
 }  // namespace winnow

@@ -1,4 +1,4 @@
-// Replays: runs of verbs that were recorded once as CUDA graphs.
+// Replays: runs of ops that were recorded once as CUDA graphs.
 #ifndef WINNOW_BACKEND_CUDA_RUNTIME_REPLAYS_H_
 #define WINNOW_BACKEND_CUDA_RUNTIME_REPLAYS_H_
 

@@ -7,11 +7,12 @@ namespace winnow {
 static_assert(device::kNotWhole == kNotWhole && device::kNoPiece == kNoPiece);
 static_assert(device::kSegmentPages == kSegmentPages &&
               device::kChunkFrames == kChunkFrames &&
-              device::kLingers == kLingers);
+              device::kReclaimable == kReclaimable);
 
 namespace {
 
-device::Slots DeviceSlots(const SliceFormat& format, const SlotTable& slots) {
+device::Slots DeviceSlots(const HeadBlockFormat& format,
+                          const SlotTable& slots) {
   return {
       .num_segments = slots.num_segments.As<int32_t>(),
       .first_segment = slots.directory.first.As<int32_t>(),
@@ -33,11 +34,11 @@ device::Slots DeviceSlots(const SliceFormat& format, const SlotTable& slots) {
       .tags_head_stride = slots.tags.stride[1],
       .ages_stride = slots.ages.stride[0],
       .ages_head_stride = slots.ages.stride[1],
-      .host_extents_a_piece = slots.host_extents_a_piece,
-      .host_extent_bytes = slots.host_extent_bytes,
+      .host_kv_blocks_a_piece = slots.host_kv_blocks_a_piece,
+      .host_kv_block_bytes = slots.host_kv_block_bytes,
       .host_layer_offset_bytes = slots.host_layer_offset_bytes,
-      .strips = slots.strips,
-      .strip_bytes = slots.strip_bytes,
+      .layer_blocks = slots.layer_blocks,
+      .layer_block_bytes = slots.layer_block_bytes,
       .pieces = PiecesAPage(format),
   };
 }
@@ -55,7 +56,7 @@ device::StepRows DeviceRows(const LayerStep& step) {
   rows.first_row = step.first_row.As<int32_t>();
   rows.first_position = step.first_position.As<int32_t>();
   rows.num_tokens = step.num_tokens.As<int32_t>();
-  rows.num_prompt_rows = step.num_prompt_rows.As<int32_t>();
+  rows.num_prefill_rows = step.num_prefill_rows.As<int32_t>();
   if (step.selector.empty()) return rows;
   rows.selector = step.selector.As<int32_t>();
   rows.num_prompt_tokens = step.num_prompt_tokens.As<int32_t>();
@@ -65,15 +66,15 @@ device::StepRows DeviceRows(const LayerStep& step) {
 }
 
 device::Pages DevicePages(const LayerCache& cache, const SlotTable* slots) {
-  const SliceFormat& format = cache.format;
+  const HeadBlockFormat& format = cache.format;
   CHECK(format.k == format.v && format.scale_bytes == 0 &&
             format.page_tokens == kPageTokens,
         "k={} v={} scale_bytes={} page_tokens={}", DtypeName(format.k),
         DtypeName(format.v), format.scale_bytes, format.page_tokens);
   return {
-      .strips = cache.strips,
-      .extent_stride_bytes = cache.extent_stride_bytes,
-      .slice_bytes = format.slice_bytes,
+      .layer_blocks = cache.layer_blocks,
+      .kv_block_stride_bytes = cache.kv_block_stride_bytes,
+      .head_block_bytes = format.head_block_bytes,
       .v_offset_bytes = format.v_in_k ? 0 : format.v_offset_bytes,
       .first_page = cache.page_table.first.As<int32_t>(),
       .page_table = cache.page_table.entries.As<uint32_t>(),

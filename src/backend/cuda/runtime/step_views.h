@@ -1,4 +1,4 @@
-// From the arguments of verbs to what kernels take.
+// From the arguments of ops to what kernels take.
 #ifndef WINNOW_BACKEND_CUDA_RUNTIME_STEP_VIEWS_H_
 #define WINNOW_BACKEND_CUDA_RUNTIME_STEP_VIEWS_H_
 

@@ -9,7 +9,7 @@
 namespace winnow {
 namespace {
 
-// More than any device holds: bounds the extents that a map reaches.
+// More than any device holds: bounds the KV blocks that a map reaches.
 constexpr uint64_t kMaxPoolBytes = uint64_t{1} << 40;
 
 // What the driver's function takes, innermost dimension first.
@@ -64,17 +64,18 @@ CUtensorMap MapRows(CudaQueue& queue, const View& rows, const TensorBox& box) {
 }
 
 CUtensorMap MapPages(CudaQueue& queue, const LayerCache& cache, int chunk) {
-  const SliceFormat& format = cache.format;
+  const HeadBlockFormat& format = cache.format;
   const auto dim = static_cast<uint64_t>(format.k_dim);
-  const auto extent_bytes = static_cast<uint64_t>(cache.extent_stride_bytes);
+  const auto kv_block_bytes =
+      static_cast<uint64_t>(cache.kv_block_stride_bytes);
   MapShape<5> shape;
-  shape.data = cache.strips;
+  shape.data = cache.layer_blocks;
   shape.dims = {dim, static_cast<uint64_t>(format.page_tokens), 2,
                 static_cast<uint64_t>(cache.num_kv_heads),
-                std::min(kMaxPoolBytes / extent_bytes, uint64_t{1} << 31)};
+                std::min(kMaxPoolBytes / kv_block_bytes, uint64_t{1} << 31)};
   shape.stride_bytes = {2 * dim, static_cast<uint64_t>(format.v_offset_bytes),
-                        static_cast<uint64_t>(format.slice_bytes),
-                        extent_bytes};
+                        static_cast<uint64_t>(format.head_block_bytes),
+                        kv_block_bytes};
   shape.box = {static_cast<uint32_t>(chunk),
                static_cast<uint32_t>(format.page_tokens), 1, 1, 1};
   return Encode(queue, shape);

@@ -22,11 +22,11 @@ struct TensorBox {
 // REQUIRES: data and strides are multiples of 16 bytes.
 CUtensorMap MapRows(CudaQueue& queue, const View& rows, const TensorBox& box);
 
-// A layer's bfloat16 pages as [extents, kv_heads, 2, page_tokens, dim], keys
+// A layer's bfloat16 pages as [KV blocks, kv_heads, 2, page_tokens, dim], keys
 // before values; a box is `chunk` numbers of the tokens of one page. How many
-// extents there are is the page table's to say.
-// REQUIRES: strips, v_offset and strides are multiples of 16 bytes; k_dim is
-// v_dim.
+// KV blocks there are is the page table's to say.
+// REQUIRES: layer blocks, v_offset and strides are multiples of 16 bytes; k_dim
+// is v_dim.
 CUtensorMap MapPages(CudaQueue& queue, const LayerCache& cache, int chunk);
 
 }  // namespace winnow

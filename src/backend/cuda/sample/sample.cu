@@ -148,7 +148,7 @@ void EnqueueSample(CudaQueue& queue, const SampleArgs& args) {
   if (args.logits.dim(0) == 0) return;
   CheckSample(args);
   const SampleShape shape = ShapeOf(args.logits.dim(1));
-  const int slice_bytes = shape.slice_tokens * int{sizeof(float)};
+  const int head_block_bytes = shape.slice_tokens * int{sizeof(float)};
   queue.Keep(cudaFuncSetAttribute(SampleKernel,
                                   cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   kMaxSliceTokens * int{sizeof(float)}),
@@ -165,7 +165,7 @@ void EnqueueSample(CudaQueue& queue, const SampleArgs& args) {
   config.gridDim =
       dim3(static_cast<unsigned>(args.logits.dim(0) * shape.num_blocks));
   config.blockDim = dim3(device::kSampleThreads);
-  config.dynamicSmemBytes = static_cast<size_t>(slice_bytes);
+  config.dynamicSmemBytes = static_cast<size_t>(head_block_bytes);
   config.stream = queue.stream();
   config.attrs = &cluster;
   config.numAttrs = 1;

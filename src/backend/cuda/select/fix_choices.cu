@@ -147,9 +147,9 @@ void LaunchByShape(CudaQueue& queue, const FixTask& task, Dtype q_dtype,
     const device::Pages& pages = task.pages;
     constexpr int64_t kBytes = device::kPieceBytes;
     const bool aligns =
-        reinterpret_cast<uintptr_t>(pages.strips) % kBytes == 0 &&
-        pages.extent_stride_bytes % kBytes == 0 &&
-        pages.slice_bytes % kBytes == 0;
+        reinterpret_cast<uintptr_t>(pages.layer_blocks) % kBytes == 0 &&
+        pages.kv_block_stride_bytes % kBytes == 0 &&
+        pages.head_block_bytes % kBytes == 0;
     if (q_dtype == cache.format.k && pages.k_dim % 32 == 0 && aligns) {
       return Launch<Kv, device::MmaTile<Kv, 2>>(queue, task);
     }

@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kGateThreads, 4)
       task.gate.weights + head * task.gate.head_stride + int64_t{begin} * k_dim;
   for (int i = threadIdx.x * kLineNumbers; i < count * k_dim;
        i += kGateThreads * kLineNumbers) {
-    device::FetchIntoL2(weights + i);
+    device::LoadIntoL2(weights + i);
   }
   device::WaitForPrior();
   float* numbers = shared;  // [kGateRows, count]

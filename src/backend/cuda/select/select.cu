@@ -53,8 +53,8 @@ struct RowNeed {
 bool MayScore(const LayerStep& step, const LayerSelector& selector) {
   return selector.program != nullptr && selector.reuse_layer < 0 &&
          !step.selector.empty() &&
-         (step.has_generated_rows ||
-          (step.has_prompt_rows && selector.program->in_prompt));
+         (step.has_decode_rows ||
+          (step.has_prefill_rows && selector.program->in_prompt));
 }
 
 // Whether the program ever leaves a choice to scores.

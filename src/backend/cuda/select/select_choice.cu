@@ -145,16 +145,16 @@ __device__ void FinishList(const Task& task, const device::Selector& selector,
 // keys differ; then warps write what lies below it, in order, with counts of
 // those before. Where threads can hold the scores (HeldKeys), few are left
 // after a look at each, and threads count among these (HeldChoice). Rows that
-// read everything say so. Read may begin when scores are there, not before: it
-// asks for weights at once, and scores need all of the memory's rate. Bytes: 4
-// a summary row read, the list written. Grid [lists, rows of the wave].
+// read everything say so. Attend may begin when scores are there, not before:
+// it asks for weights at once, and scores need all of the memory's rate. Bytes:
+// 4 a summary row read, the list written. Grid [lists, rows of the wave].
 // REQUIRES with less than kChooseThreads: one selector, whose scores threads
-// can hold. (That it asked for the chosen pages, so that Read would find them
+// can hold. (That it asked for the chosen pages, so that Attend would find them
 // in L2, made steps slower: few multiprocessors asked for what all of them
-// read. Where Read may begin when all is chosen, a step of one row behind 128K
-// took 4.88 ms in place of 4.85 on an H200, of 16 behind 32K 9.66 in place of
-// 9.60; in `winnow bench verbs`, where the next scores stand in Read's place,
-// "Select, quest 2048, 131072 tokens x 16" took 83 us in place of 111.)
+// read. Where Attend may begin when all is chosen, a step of one row behind
+// 128K took 4.88 ms in place of 4.85 on an H200, of 16 behind 32K 9.66 in place
+// of 9.60; in `winnow bench ops`, where the next scores stand in Attend's
+// place, "Select, quest 2048, 131072 tokens x 16" took 83 us in place of 111.)
 template <bool kSharedKeys, int kSelectors, int kThreads>
 __global__ void __launch_bounds__(kThreads, kListThreadsAnSm / kThreads)
     ChooseKernel(const __grid_constant__ ChoiceTask<kSelectors> task) {
@@ -278,7 +278,7 @@ void Launch(CudaQueue& queue, const LayerStep& step, const SelectArgs& args,
     if (HeldByFewThreads(task.selectors[0], task.memory)) {
       return LaunchChoosing<ChoiceTask<1>>(
           queue,
-          {.verb = "Select: choice",
+          {.op = "Select: choice",
            .in_shared = ChooseKernel<true, 1, device::kHeldThreads>,
            .num_threads = device::kHeldThreads},
           grid, /*num_words=*/0, task);
@@ -286,7 +286,7 @@ void Launch(CudaQueue& queue, const LayerStep& step, const SelectArgs& args,
   }
   LaunchChoosing<ChoiceTask<kSelectors>>(
       queue,
-      {.verb = "Select: choice",
+      {.op = "Select: choice",
        .in_shared = ChooseKernel<true, kSelectors, device::kChooseThreads>,
        .in_memory = ChooseKernel<false, kSelectors, device::kChooseThreads>},
       grid, task.memory.keys_capacity, task);

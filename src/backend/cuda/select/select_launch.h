@@ -13,7 +13,7 @@ namespace winnow {
 // its form where the wave's memory has them (Task::memory.keys).
 template <typename Task>
 struct ChoosingKernel {
-  std::string_view verb;
+  std::string_view op;
   void (*in_shared)(Task);
   void (*in_memory)(Task) = nullptr;
   int num_threads = device::kChooseThreads;
@@ -24,14 +24,14 @@ void LaunchChoosing(CudaQueue& queue, const ChoosingKernel<Task>& kernel,
                     const dim3& grid, int64_t num_words, const Task& task) {
   LaunchGrid launch = {.blocks = grid, .num_threads = kernel.num_threads};
   if (task.memory.keys != nullptr) {
-    return LaunchDependent(queue, kernel.verb, kernel.in_memory, launch, task);
+    return LaunchDependent(queue, kernel.op, kernel.in_memory, launch, task);
   }
   launch.shared_bytes = static_cast<int>(int64_t{sizeof(uint32_t)} * num_words);
   queue.Keep(cudaFuncSetAttribute(kernel.in_shared,
                                   cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   launch.shared_bytes),
              "Select: shared memory for a choice");
-  LaunchDependent(queue, kernel.verb, kernel.in_shared, launch, task);
+  LaunchDependent(queue, kernel.op, kernel.in_shared, launch, task);
 }
 
 }  // namespace winnow

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kThreads = device::kScoreWarps * 32;
 // At most. As many are launched as run at a time, so that none waits for
-// another to end (with twice as many, in `winnow bench verbs` on an H200,
+// another to end (with twice as many, in `winnow bench ops` on an H200,
 // "Select, mean 2048, 131072 tokens x 16" took 57.1 us in place of 52.8).
 constexpr int kBlocksAMultiprocessor = 4;
 // What a block may ask for, and what a multiprocessor has, of which each block
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAMultiprocessor)
         device::TileRing::kPlaces * device::StagedRows::kRows * level.row_bytes;
     device::TileRing ring = walk.Ring(rings + warp * ring_bytes);
     if (!ring.Begin(NumSlotsBefore(task, level, row.request))) {
-      walk.FetchFirst();
+      walk.LoadFirst();
     }
     device::WaitForPrior();
     ring.Begin(place.num_visible + level.lead);
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAMultiprocessor)
     __syncthreads();
     walk.ScoreStaged<Tile>(task, place, ring, q, scores);
   } else {
-    walk.FetchFirst();
+    walk.LoadFirst();
     device::WaitForPrior();
     device::LoadQueries<Tile>(task, place.row, place.kv_head, q);
     __syncthreads();
@@ -206,11 +206,11 @@ bool RowsAlign(const device::ScoreTask& task, int level_index, int64_t bytes) {
   const device::SummaryLevel& level = summaries.levels[level_index];
   if (level.row_bytes % bytes != 0) return false;
   if (level.kind == device::SummaryKind::kKeys) {
-    return reinterpret_cast<uintptr_t>(task.pages.strips) %
+    return reinterpret_cast<uintptr_t>(task.pages.layer_blocks) %
                    static_cast<uintptr_t>(bytes) ==
                0 &&
-           task.pages.extent_stride_bytes % bytes == 0 &&
-           task.pages.slice_bytes % bytes == 0;
+           task.pages.kv_block_stride_bytes % bytes == 0 &&
+           task.pages.head_block_bytes % bytes == 0;
   }
   return reinterpret_cast<uintptr_t>(summaries.rows) %
                  static_cast<uintptr_t>(bytes) ==

@@ -270,9 +270,9 @@ __global__ void __launch_bounds__(kThreads, 2)
 bool KeysAlign(const device::Pages& pages, Dtype dtype) {
   constexpr int64_t kBytes = 16;
   return int64_t{pages.k_dim} * DtypeBytes(dtype) % kBytes == 0 &&
-         reinterpret_cast<uintptr_t>(pages.strips) % kBytes == 0 &&
-         pages.extent_stride_bytes % kBytes == 0 &&
-         pages.slice_bytes % kBytes == 0;
+         reinterpret_cast<uintptr_t>(pages.layer_blocks) % kBytes == 0 &&
+         pages.kv_block_stride_bytes % kBytes == 0 &&
+         pages.head_block_bytes % kBytes == 0;
 }
 
 template <typename Kv, typename Row, int kElements>

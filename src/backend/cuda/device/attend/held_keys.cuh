@@ -28,7 +28,7 @@ constexpr int kMaxLooks = 3;
 template <int kWarps>
 struct alignas(16) HeldScratch {
   static constexpr int kMaxWords = kMaxHeldKeys * kWarps;
-  // Read by fours.
+  // Attend by fours.
   alignas(16) float samples[kWarps][64];  // of some partitions each, the best
   alignas(16) float left_scores[kMaxLeft];
   alignas(16) int counts[kHeldPasses][kHeldDigits];

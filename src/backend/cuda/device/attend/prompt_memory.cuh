@@ -28,7 +28,7 @@ struct PromptShape {
   // them fit the registers where heads are small.
   static constexpr int kWarpgroups = kHeadDim > 64 ? 2 : 3;
   static constexpr int kThreads = (kWarpgroups + 1) * kThreadsPerWarpgroup;
-  static constexpr int kFetchRegisters = kWarpgroups == 2 ? 40 : 32;
+  static constexpr int kLoadRegisters = kWarpgroups == 2 ? 40 : 32;
   static constexpr int kComputeRegisters = kWarpgroups == 2 ? 232 : 160;
 
   static constexpr int kRows = kWarpgroups * kRowsPerWarpgroup;  // of a tile
@@ -93,7 +93,7 @@ struct PromptMemory {
 inline constexpr unsigned kAllLanes = 0xffffffff;
 
 struct PromptArgs {
-  PromptRows rows;
+  PrefillRows rows;
   // A request's pages are page_table[first_page[request] + page].
   const int32_t* first_page;  // [requests]
   const uint32_t* page_table;

@@ -1,4 +1,5 @@
-// Prompt rows whose keys several blocks share: what each leaves, and the merge.
+// Prefill rows whose keys several blocks share: what each leaves, and the
+// merge.
 #ifndef WINNOW_BACKEND_CUDA_DEVICE_ATTEND_PROMPT_PARTIALS_CUH_
 #define WINNOW_BACKEND_CUDA_DEVICE_ATTEND_PROMPT_PARTIALS_CUH_
 
@@ -33,8 +34,8 @@ class PromptPartials {
 // the lanes of a warp. tile: all its keys; its parts are items from first_item
 // on. Bytes: 4 x kHeadDim a part, from the L2 cache.
 template <int kHeadDim>
-__device__ void MergePromptRow(const PromptArgs& args, const PromptTile& tile,
-                               int first_item, int row) {
+__device__ void MergePrefillRow(const PromptArgs& args, const PromptTile& tile,
+                                int first_item, int row) {
   const int lane = threadIdx.x % 32;
   const auto part = [&](int p) {
     return PromptPartials<kHeadDim>(args.partials, first_item + p);

@@ -1,6 +1,6 @@
-// How a step's prompt rows are cut into tiles, and in which order the tiles are
-// worked on. A tile is up to tokens_per_tile tokens of one request with all q
-// heads of one KV head, so that its keys and values are loaded once for all.
+// How a step's prefill rows are cut into tiles, and in which order the tiles
+// are worked on. A tile is up to tokens_per_tile tokens of one request with all
+// q heads of one KV head, so that its keys and values are loaded once for all.
 // Where there are fewer tiles than multiprocessors, several may share the keys
 // of one.
 #ifndef WINNOW_BACKEND_CUDA_DEVICE_ATTEND_PROMPT_TILES_CUH_
@@ -10,8 +10,8 @@
 
 namespace winnow::device {
 
-// The prompt rows of a step that are read: those among [first_row, end_row).
-struct PromptRows {
+// The prefill rows of a step that are read: those among [first_row, end_row).
+struct PrefillRows {
   StepRows step;
   int first_row, end_row;
 
@@ -20,7 +20,7 @@ struct PromptRows {
     return max(0, first_row - step.first_row[request]);
   }
   __device__ int EndToken(int request) const {
-    return min(step.num_prompt_rows[request],
+    return min(step.num_prefill_rows[request],
                end_row - step.first_row[request]);
   }
   __device__ int NumTiles(int request, int tokens_per_tile) const {
@@ -80,7 +80,7 @@ struct PromptTile {
 
 // REQUIRES: tile < plan.num_tiles.
 __device__ inline PromptTile PromptTileAt(PromptPlan& plan,
-                                          const PromptRows& rows, int tile,
+                                          const PrefillRows& rows, int tile,
                                           int tokens_per_tile) {
   int low = 0, high = plan.num_runs - 1;
   while (low < high) {
@@ -107,7 +107,7 @@ __device__ inline PromptTile PromptTileAt(PromptPlan& plan,
 // The tile and head of an item, all its keys; none where there are no more.
 // tile_and_head: an item's number without its part.
 __device__ inline PromptTile PromptTileAndHead(PromptPlan& plan,
-                                               const PromptRows& rows,
+                                               const PrefillRows& rows,
                                                int num_kv_heads,
                                                int tile_and_head,
                                                int tokens_per_tile) {
@@ -130,7 +130,7 @@ __device__ inline PromptTile PromptTileAndHead(PromptPlan& plan,
 // The same with the item's part of the keys: none (num_tokens = 0) where there
 // are no more, an empty range where the tile has fewer parts.
 __device__ inline PromptTile PromptItem(PromptPlan& plan,
-                                        const PromptRows& rows,
+                                        const PrefillRows& rows,
                                         int num_kv_heads, int item,
                                         int tokens_per_tile) {
   const int part = item % plan.num_key_parts;

@@ -52,7 +52,7 @@ class TileRing {
   __device__ bool Begin(int end) {
     const int num_before = num_begun_;
 #pragma unroll 1
-    for (; num_begun_ < num_ahead_ && FirstEnd() <= end; ++num_begun_) Fetch();
+    for (; num_begun_ < num_ahead_ && FirstEnd() <= end; ++num_begun_) Load();
     return num_begun_ > num_before;
   }
 
@@ -66,7 +66,7 @@ class TileRing {
       WaitForCopies<kPlaces - 1>();
     }
     __syncwarp();
-    Fetch();
+    Load();
     const StagedRows staged = {places_ + read_at_, rows_.of.row_bytes};
     Advance(read_at_);
     return staged;
@@ -83,10 +83,10 @@ class TileRing {
   }
 
   // Starts to fetch one half: one group, also where none is left.
-  __device__ void Fetch() {
+  __device__ void Load() {
     if (line_.slot < line_.end) {
-      FetchRows();
-      Advance(fetch_at_);
+      LoadRows();
+      Advance(load_at_);
       first_slot_ += StagedRows::kRows;
       if (first_slot_ == kTileSlots) {
         first_slot_ = 0;
@@ -99,12 +99,12 @@ class TileRing {
   }
 
   // Slots [first_slot_, first_slot_ + 16) of the tile, 512 bytes at a time.
-  __device__ void FetchRows() const {
+  __device__ void LoadRows() const {
     const int row_bytes = rows_.of.row_bytes;
     const int slot = line_.slot + first_slot_;
     const int from = (line_.begin - slot) * row_bytes;
     const int to = (line_.end - slot) * row_bytes;
-    const uint32_t place = SharedAddress(places_ + fetch_at_);
+    const uint32_t place = SharedAddress(places_ + load_at_);
     constexpr int kStep = 32 * kPieceBytes;
     const int first = static_cast<int>(threadIdx.x) % 32 * kPieceBytes;
     const auto copy = [&](int at, const std::byte* piece) {
@@ -135,7 +135,7 @@ class TileRing {
   const int num_ahead_;
   int first_slot_ = 0;  // of the tile, which is fetched next
   int num_begun_ = 0;
-  int fetch_at_ = 0, read_at_ = 0;
+  int load_at_ = 0, read_at_ = 0;
 };
 
 }  // namespace winnow::device

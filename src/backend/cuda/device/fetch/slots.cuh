@@ -13,7 +13,7 @@ namespace winnow::device {
 inline constexpr uint32_t kNoPiece = 0xffffffffu;
 inline constexpr int kSegmentPages = 64;
 inline constexpr int kChunkFrames = 64;
-inline constexpr uint32_t kLingers = 0x80000000u;
+inline constexpr uint32_t kReclaimable = 0x80000000u;
 
 // Piece `index` of a slice: there it starts with token index * slot tokens.
 struct PiecePlace {
@@ -38,9 +38,9 @@ struct Slots {
   const int64_t* host_memory;  // [pieces of memory]
   int64_t frames_stride, entries_stride, entries_head_stride;
   int64_t tags_stride, tags_head_stride, ages_stride, ages_head_stride;
-  int64_t host_extents_a_piece, host_extent_bytes, host_layer_offset_bytes;
-  std::byte* strips;
-  int64_t strip_bytes;
+  int64_t host_kv_blocks_a_piece, host_kv_block_bytes, host_layer_offset_bytes;
+  std::byte* layer_blocks;
+  int64_t layer_block_bytes;
   int pieces;  // a page, and a frame's slots of a head
 
   __device__ int NumSlots(int request) const {
@@ -64,11 +64,11 @@ struct Slots {
     return ages[Chunk(request, slot) * ages_stride + head * ages_head_stride +
                 slot % (kChunkFrames * pieces)];
   }
-  // The strip that holds a slot.
+  // The layer block that holds a slot.
   __device__ std::byte* Frame(int request, int slot) const {
-    const int64_t strip = frames[Chunk(request, slot) * frames_stride +
-                                 slot / pieces % kChunkFrames];
-    return strips + strip * strip_bytes;
+    const int64_t layer_block = frames[Chunk(request, slot) * frames_stride +
+                                       slot / pieces % kChunkFrames];
+    return layer_blocks + layer_block * layer_block_bytes;
   }
   // The slot that an entry names, -1 where the piece is in none.
   __device__ int SlotOf(int request, int head, uint16_t entry,
@@ -77,16 +77,16 @@ struct Slots {
         entry < NumSlots(request) && Tag(request, head, entry) == piece;
     return is_there ? entry : -1;
   }
-  // Of a page that is not whole: an extent of the host, or with kLingers one
-  // of the device.
+  // Of a page that is not whole: a KV block of the host, or with kReclaimable
+  // one of the device.
   __device__ uint32_t FarNumber(int request, int page) const {
     return host_pages[first_page[request] + page];
   }
-  // Its strip on the host, by that number.
-  __device__ std::byte* HostStrip(int64_t extent) const {
+  // Its layer block on the host, by that number.
+  __device__ std::byte* HostLayerBlock(int64_t kv_block) const {
     return reinterpret_cast<std::byte*>(
-               host_memory[extent / host_extents_a_piece]) +
-           extent % host_extents_a_piece * host_extent_bytes +
+               host_memory[kv_block / host_kv_blocks_a_piece]) +
+           kv_block % host_kv_blocks_a_piece * host_kv_block_bytes +
            host_layer_offset_bytes;
   }
 };

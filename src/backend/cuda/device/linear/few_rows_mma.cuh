@@ -1,5 +1,5 @@
-// The tensor core instruction of products of few rows; device/read_mma.cuh says
-// which lane of a warp holds which element.
+// The tensor core instruction of products of few rows; device/attend_mma.cuh
+// says which lane of a warp holds which element.
 #ifndef WINNOW_BACKEND_CUDA_DEVICE_LINEAR_FEW_ROWS_MMA_CUH_
 #define WINNOW_BACKEND_CUDA_DEVICE_LINEAR_FEW_ROWS_MMA_CUH_
 

@@ -55,12 +55,12 @@ class WeightQueue {
 
   // Starts to fetch the next chunk, if there is one: the same inputs of all
   // tiles of a pass, then the next inputs.
-  __device__ void Fetch() {
+  __device__ void Load() {
     if (pass_tiles_ > 0) {
       const int input = first_ + lane_ % kChunkPieces * 8;
       const int output = (run_.first + tile_) * kOutputs + lane_ / kChunkPieces;
       const int64_t at = output * of_.stride + input;
-      const uint32_t stage = SharedAddress(memory_ + fetch_stage_ * kBytes);
+      const uint32_t stage = SharedAddress(memory_ + load_stage_ * kBytes);
 #pragma unroll
       for (int i = 0; i < kPieces; ++i) {
         const int row = RowOf(i);
@@ -82,7 +82,7 @@ class WeightQueue {
       }
     }
     CommitCopies();
-    fetch_stage_ = fetch_stage_ + 1 == kStages ? 0 : fetch_stage_ + 1;
+    load_stage_ = load_stage_ + 1 == kStages ? 0 : load_stage_ + 1;
   }
 
   // The oldest chunk. Lane (g, t) gets inputs [32 h + 8 t, + 8) of weight row
@@ -123,7 +123,7 @@ class WeightQueue {
   TileRun run_;                // from the pass on that is fetched
   int pass_tiles_, tile_ = 0;  // of that pass, and which of them is next
   int warp_first_, first_;     // inputs of the next Fetch
-  int fetch_stage_ = 0, take_stage_ = 0;
+  int load_stage_ = 0, take_stage_ = 0;
 };
 
 }  // namespace winnow::device

@@ -16,7 +16,7 @@ __device__ inline void CopyAsync16(uint32_t to, const void* from,
 }
 
 // Asks for a line of 128 bytes to be brought into L2.
-__device__ inline void FetchIntoL2(const void* from) {
+__device__ inline void LoadIntoL2(const void* from) {
   asm volatile(
       "prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(from)));
 }

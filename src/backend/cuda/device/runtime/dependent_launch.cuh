@@ -8,9 +8,9 @@
 namespace winnow::device {
 
 // Returns once all that was enqueued earlier has ended and is seen. Before it,
-// a kernel may read only what no verb of the step writes: weights, a step's
+// a kernel may read only what no op of the step writes: weights, a step's
 // tables (of rows, pages, segments), which the host copies in front of the
-// verbs, and summaries that are older (SelectArgs::first_token); and it writes
+// ops, and summaries that are older (SelectArgs::first_token); and it writes
 // nothing. After it, what others wrote is read past L1 or for the first
 // time. Every block calls it, also where it has nothing to do: a kernel that
 // ends ahead of the prior one would let the next begin too early.

@@ -102,8 +102,9 @@ __device__ SampleCluster::Found FindBin(SampleCluster& cluster,
 
 // The lowest and the highest key of a bin's tokens. REQUIRES: it has some.
 template <typename BinOf>
-__device__ KeyBins ExtentOfBin(SampleCluster& cluster, const SampleSlice& slice,
-                               const BinOf& bin_of, int bin) {
+__device__ KeyBins KvBlockOfBin(SampleCluster& cluster,
+                                const SampleSlice& slice, const BinOf& bin_of,
+                                int bin) {
   uint32_t highest = 0;
   uint32_t highest_inverse = 0;
   for (int i = static_cast<int>(threadIdx.x); i < slice.size;
@@ -134,11 +135,11 @@ __device__ inline Cut FindCut(SampleCluster& cluster, const SampleSlice& slice,
   auto found = FindBin(cluster, slice, scale, measure, limit, by_weight);
   if (found.bin < 0) return {false, 0, 0, 0};
   uint64_t above = found.above;
-  KeyBins by_key = ExtentOfBin(cluster, slice, by_weight, found.bin);
+  KeyBins by_key = KvBlockOfBin(cluster, slice, by_weight, found.bin);
   while (by_key.first != by_key.last) {
     found = FindBin(cluster, slice, scale, measure, limit - above, by_key);
     above += found.above;
-    by_key = ExtentOfBin(cluster, slice, by_key, found.bin);
+    by_key = KvBlockOfBin(cluster, slice, by_key, found.bin);
   }
   return {true, ScoreOfKey(by_key.last), above, found.inside};
 }

@@ -19,7 +19,7 @@ constexpr int kScoredChannels = 16;
 constexpr int kEachScored = 4;
 // A warp sums so many channels at a time.
 constexpr int kSummedChannels = 128;
-// As in backend/cpu/isa/read_kernels.h: a centroid is divided by no less.
+// As in backend/cpu/isa/vector_kernels.h: a centroid is divided by no less.
 constexpr float kLeastLength = 1e-20f;
 
 // What the threads of a block tell each other.

@@ -166,14 +166,14 @@ struct TileWalk {
 
   // Asks for the first tile's rows, as far as they are one run of bytes: into
   // L2, where it does no harm should they be written meanwhile.
-  __device__ void FetchFirst() const {
+  __device__ void LoadFirst() const {
     if (slot >= end || !rows.Adjacent()) return;
     constexpr int kLineBytes = 128;
     const int from = (max(begin, slot) - slot) * rows.of.row_bytes;
     const int to = (min(end, slot + kTileSlots) - slot) * rows.of.row_bytes;
     const int lane = static_cast<int>(threadIdx.x) % 32;
     for (int at = from + lane * kLineBytes; at < to; at += 32 * kLineBytes) {
-      FetchIntoL2(first + at);
+      LoadIntoL2(first + at);
     }
   }
 

@@ -94,7 +94,7 @@ struct Selector {
     return rounds_to_bfloat16 ? ToFloat(FromFloat<__nv_bfloat16>(reduced))
                               : reduced;
   }
-  // Whether a row reads every page: `length` is the prompt's for a prompt row.
+  // Whether a row reads every page: `length` is the prompt's for a prefill row.
   __device__ bool ReadsAll(const StepRows& rows, const RowPlace& row) const {
     if (row.position < fixed.End(rows, row.request)) return true;
     if (row.is_prompt && !in_prompt) return true;

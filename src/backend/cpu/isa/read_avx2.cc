@@ -1,8 +1,0 @@
-#include "backend/cpu/isa/lane_kernels.h"
-#include "backend/cpu/isa/lanes_avx2.h"
-
-namespace winnow {
-
-ReadKernels Avx2ReadKernels() { return WideningKernels<Avx2Lanes, 1>(); }
-
-}  // namespace winnow

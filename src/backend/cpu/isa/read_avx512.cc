@@ -1,8 +1,0 @@
-#include "backend/cpu/isa/lane_kernels.h"
-#include "backend/cpu/isa/lanes_avx512.h"
-
-namespace winnow {
-
-ReadKernels Avx512ReadKernels() { return WideningKernels<Avx512Lanes, 4>(); }
-
-}  // namespace winnow

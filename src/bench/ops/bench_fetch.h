@@ -1,0 +1,57 @@
+// Fetch's lookup, for winnow bench ops.
+#ifndef WINNOW_BENCH_OPS_BENCH_FETCH_H_
+#define WINNOW_BENCH_OPS_BENCH_FETCH_H_
+
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "backend/backend.h"
+#include "base/ids.h"
+#include "bench/roofs/bench_memory.h"
+
+namespace winnow {
+
+// Owns the tables of requests that are not whole, each with slots for four
+// times what it picks in a step, and picks that are all there: what Fetch costs
+// where nothing is missing. No byte of KV is touched, so none is there. Each
+// run is a decode step of the next of some layers, with other picks.
+class BenchFetch {
+ public:
+  struct Shape {
+    int num_kv_heads = 0;
+    int head_dim = 0;
+    Dtype dtype = Dtype::kBFloat16;
+    int num_requests = 0;
+    int picks_a_request = 0;  // in a layer, over the KV heads: a slot each
+    int slot_tokens = kPageTokens;
+  };
+  // REQUIRES: backend outlives this; its memory is the host's.
+  static Result<std::unique_ptr<BenchFetch>> Create(Backend& backend,
+                                                    const Shape& shape);
+
+  void Run();
+  // Of a run: picks, and the words of tables and state that they lead to.
+  double bytes() const;
+
+ private:
+  BenchFetch(Backend& backend, const Shape& shape);
+  Status AllocateRows();
+  Status AllocateTables();
+  Status AllocatePicks();
+  void FillSlots(SlotTable& slots, std::minstd_rand& random) const;
+
+  BenchMemory memory_;
+  const Shape shape_;
+  const int pieces_, picks_a_head_, num_slots_, num_pages_;
+  LayerCache cache_;
+  LayerStep step_;
+  std::vector<SlotTable> layers_;
+  std::vector<PickLists> lists_;
+  View counts_;  // u32 [requests, kNumFetchCounts]
+  size_t run_ = 0;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_BENCH_OPS_BENCH_FETCH_H_

@@ -1,0 +1,48 @@
+// Requests of a size that an op is to be timed with, as far as memory has
+// room.
+#ifndef WINNOW_BENCH_OPS_OP_REQUESTS_H_
+#define WINNOW_BENCH_OPS_OP_REQUESTS_H_
+
+#include <memory>
+
+#include "bench/bench_requests.h"
+#include "bench/ops/bench_device_ops.h"
+
+namespace winnow {
+
+// Launches of a recorded run at least: what begins and ends it is shared by
+// them.
+inline constexpr int kLeastCalls = 64;
+// Of decode, where it is not 1.
+inline constexpr int kDecodeBatch = 16;
+
+// Makes requests of the model's shape. REQUIRES: backend, model and options
+// outlive this.
+class OpRequests {
+ public:
+  OpRequests(Backend& backend, const Model& model,
+             const DeviceOpsOptions& options)
+      : backend_(backend), model_(model), options_(options) {}
+
+  // Without a selector.
+  BenchRequests::Shape ShapeOf(int batch, int64_t context) const;
+
+  // With as many layers as a round needs, if memory has them; with fewer
+  // requests where one layer does not fit. `touched_share`: of K and V that a
+  // call touches.
+  Result<std::unique_ptr<BenchRequests>> Make(BenchRequests::Shape shape,
+                                              double touched_share,
+                                              int least_layers = 1) const;
+
+  // A round's calls where each layer has as many.
+  static int CallsOver(int num_layers);
+
+ private:
+  Backend& backend_;
+  const Model& model_;
+  const DeviceOpsOptions& options_;
+};
+
+}  // namespace winnow
+
+#endif  // WINNOW_BENCH_OPS_OP_REQUESTS_H_
