@@ -32,7 +32,7 @@ endfunction()
 
 # Most of a source's time is that of the headers it includes. With ten at a time,
 # and more of oneDNN's sources joined, a bare checkout's `make demo` takes 8 min
-# 5 s on two Zen 4 cores, where it took 14 min 34 s (README.md). So what stands
+# 5 s on two Zen 4 cores, where it took 14 min 34 s. So what stands
 # in the unnamed namespaces of a module's sources has one name in the module, and
 # likewise of its tests (scripts/lint.py). Sources with flags of their own are
 # compiled alone, as all are without WINNOW_JOIN_SOURCES.

@@ -14,7 +14,7 @@ if(NOT date)
 endif()
 file(WRITE ${documents}/changelog
      "winnow (${CPACK_PACKAGE_VERSION}) unstable; urgency=medium\n\n"
-     "  * What it can and cannot: docs/status.md.\n\n"
+     "  * What it can and cannot: README.md.\n\n"
      " -- ${CPACK_DEBIAN_PACKAGE_MAINTAINER}  ${date}\n")
 file(CHMOD ${documents}/changelog
      PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)

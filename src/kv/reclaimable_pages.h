@@ -10,8 +10,8 @@
 namespace winnow {
 
 // Tokens for which a page stays reclaimable, at most: by then slots hold what
-// rows choose most (docs/tiers.md), and a cache budget is to be all that a
-// request has.
+// rows choose most (docs/decisions/103-first-rows.md), and a cache budget is to
+// be all that a request has.
 inline constexpr int kLingerTokens = 16;
 
 // A page of a sequence that is not whole, and the KV block of the device in

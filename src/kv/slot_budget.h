@@ -40,7 +40,7 @@ struct FrameLimits {
 FrameLimits LimitsFor(int num_frames, int most, int slots_a_frame);
 
 // Counted before frames change hands: long enough to tell, and short beside an
-// answer (docs/tiers.md).
+// answer (docs/decisions/101-replacement.md).
 inline constexpr int kFrameMoveRows = 16;
 
 // Frames by usage, of the same sum: as long as one gains by a step at least

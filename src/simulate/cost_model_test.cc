@@ -23,7 +23,7 @@ RowWork WorkWith(double budget, double miss_share) {
   return row;
 }
 
-// docs/design.md section 4 has this table, made by hand of the same figures.
+// docs/tiers.md has this table, made by hand of the same figures.
 TEST(CostModelTest, GivesTheTableOfTheDesign) {
   const DeviceModel h200 = *DeviceModelOf("h200");
   struct Line {

@@ -325,7 +325,8 @@ Status AddAttention(OpsBench& bench, const DeviceOpsOptions& options) {
   return bench.AddPromptRead(options.prompt_context * 2);
 }
 
-// docs/layout.md: the same ops where memory is laid out otherwise.
+// docs/decisions/002-memory-layout.md: the same ops where memory is laid out
+// otherwise.
 Status AddLayouts(OpsBench& bench, const DeviceOpsOptions& options) {
   using PoolOrder = BenchRequests::PoolOrder;
   using ValuePlace = BenchRequests::ValuePlace;

@@ -23,7 +23,8 @@ struct DeviceOpsOptions {
   int64_t chunk_rows = 2048;  // of a prompt: what products have many of
   // What one round of an op must at least touch, so that no cache has it.
   int64_t round_bytes = int64_t{512} << 20;
-  // Also Attend and Select with memory laid out otherwise (docs/layout.md).
+  // Also Attend and Select with memory laid out otherwise
+  // (docs/decisions/002-memory-layout.md).
   bool layouts = false;
   DeviceRoofs::Sizes roofs;
   // Called with each row as it comes.

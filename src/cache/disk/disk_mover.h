@@ -104,7 +104,7 @@ class PieceMover {
   // Begun, and not yet submitted. All go at once, so that the system may make
   // one request of parts that are neighbours on the disk. (A prefix restored by
   // `generate` from a virtual machine's disk: 1.4 times the rate of a call
-  // each, bench/results/2026-11-26-4df6cd5-prefix-in-turn.json.)
+  // each, record 2026-11-26-4df6cd5-prefix-in-turn.json.)
   std::vector<BlockTransfer> unsubmitted_;
   int num_lanes_under_way_ = 0;
   int num_parts_under_way_ = 0;

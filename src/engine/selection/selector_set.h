@@ -49,7 +49,8 @@ struct HintOptions {
   // Up to so many times the budget they are hints; at most 1: there are none.
   double budget_times = 3;
   // As FetchArgs has it. A hint is fetched in the step as a miss is, so
-  // fetching one saves nothing; keeping what is near does (docs/tiers.md).
+  // fetching one saves nothing; keeping what is near does
+  // (docs/decisions/101-replacement.md).
   int least_age = kNoHintFetch;
 };
 

@@ -18,7 +18,7 @@ inline constexpr int kMaxItemHeads = 8;
 // Zen 4 and 64 on AMX were no better for dense reads, and an Attend of quest's
 // picks was at 0.76 and 0.57 of a plain read, by 16 KiB then at 1.19 to 1.25
 // and 0.62 to 0.68, by other merges too:
-// bench/results/2026-11-26-ffb1a37-verbs-in-turn.json. By trials without a
+// record 2026-11-26-ffb1a37-verbs-in-turn.json. By trials without a
 // record, on a Zen 4: Select of rows of 128 bytes was slower with 16 KiB, and
 // much slower with 24; Reads were alike. Of rows of 256 bytes 12 KiB are too
 // near: two pages are the least.)

@@ -171,7 +171,7 @@ VectorKernels AmxVectorKernels() {
   // Which is taken is not to depend on the rows at hand. By sixteen CPUs, in
   // turn, rows of fp8 as they are stored took 0.7 of the time of tiles of
   // copies for four query heads
-  // (bench/results/2026-11-28-afd50ba-verbs-in-turn-amx.json); for eight 1.2
+  // (record 2026-11-28-afd50ba-verbs-in-turn-amx.json); for eight 1.2
   // and for sixteen 1.5, without a record.
   kernels.score_float8 = nullptr;
   return kernels;

@@ -80,7 +80,7 @@ struct Avx512Register {
 // numbers below the least normal one are looked up. (By float32, and a tile's
 // copies in place of a page's, Select of `quest` in fp8 took 0.22 and 0.21 ms
 // by two CPUs of a Zen 4, now 0.18 and 0.19:
-// bench/results/2026-11-27-bf5438e-verbs-in-turn.json.)
+// record 2026-11-27-bf5438e-verbs-in-turn.json.)
 class Avx512Float8Pairs {
  public:
   // REQUIRES: ScalesToNormal(scale).

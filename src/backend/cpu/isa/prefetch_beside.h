@@ -13,7 +13,7 @@
 // KiB at strides of 64 KiB; with what follows fetched in the order of memory,
 // but a unit of eight heads ahead, 0.71 and 0.69 of a plain read by one CPU of
 // a Zen 5 at head_dim 64 and 128, as now 0.81 and 0.82
-// (bench/results/2026-11-25-a8d84e3-verbs-in-turn.json).
+// (record 2026-11-25-a8d84e3-verbs-in-turn.json).
 //
 // Zen 5 keeps some fifty fetches under way, and drops one for which it has no
 // room: what is asked for again a few KiB later is there more often. So a far
@@ -38,7 +38,7 @@ namespace winnow {
 // head_dim 64, 0.79 to 0.93 and 0.88 to 0.97 at 128; with AMX by two 0.66 to
 // 0.68, now 0.69 to 0.72, and alike; by sixteen alike. Reads of picks: alike
 // but for the noise, which is large.
-// bench/results/2026-11-27-40a3dac-verbs-in-turn.json and -amx.json.)
+// record 2026-11-27-40a3dac-verbs-in-turn.json and -amx.json.)
 template <CacheLevel kLevel = CacheLevel::kSecond>
 [[gnu::always_inline]] inline void PrefetchFar(const std::byte* line) {
   PrefetchLine<kLevel>(line);

@@ -24,7 +24,7 @@ namespace winnow {
 // pieces that know nothing of one another, and then choose. A score is the same
 // whoever computes it. (Three runs in turn with the commit before units and
 // before what TopScores leaves out, two CPUs of a Zen 4:
-// bench/results/2026-11-27-6e68e9c-verbs-in-turn.json.)
+// record 2026-11-27-6e68e9c-verbs-in-turn.json.)
 //
 // While lists are made no summaries are read. What would hide the one behind
 // the other was tried in one program by turns, by two CPUs of a Zen 4, without

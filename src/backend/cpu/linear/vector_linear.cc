@@ -27,7 +27,7 @@ constexpr int64_t kTileElements = kBlockRows * (kSliceColumns + 1);
 // 14 to 15 at 8. By AVX2, where the library is given widened weights, it
 // is the faster one at 32 rows and as fast at 48 (Zen 3; no record is kept);
 // beside a library that has AVX-512 still at 16, of float16 on a Xeon
-// (bench/results/2026-11-26-7ee4bd3-float16-in-turn.json).
+// (record 2026-11-26-7ee4bd3-float16-in-turn.json).
 constexpr int64_t kMaxGroupedRows = 2 * kMaxFewRows;
 constexpr int64_t kMaxGroupedRowsAmx = 6;
 constexpr int64_t kMaxGroupedRowsAvx2 = 32;

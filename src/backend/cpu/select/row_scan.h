@@ -110,7 +110,7 @@ class RowScan {
   // driver that is not kept, on a Zen 4: with it Select of `mean` was faster
   // and, by less, of `quest` by query head. Three runs each of the ops do not
   // tell it from the noise:
-  // bench/results/2026-11-27-bf5438e-fetched-lines-in-turn.json.)
+  // record 2026-11-27-bf5438e-fetched-lines-in-turn.json.)
   void PrefetchLinesToWrite(int head, int64_t slot, int page, int end) const;
   // Copies 16 rows, or as many as a tile of `num_slots` has, of slots from
   // `slot` on.

@@ -48,7 +48,7 @@ int32_t WeightFrom(const int32_t* keys, const int32_t* weights, int64_t size,
 // By passes over all that is left to cut, and no sort: how scores are ordered
 // no branch would foresee. (Clusters sorted, Select of `clusterkv` took 0.11 ms
 // by sixteen CPUs with AMX, searched for in plain loops 0.08:
-// bench/results/2026-11-28-9c41287-verbs-in-turn-amx.json.)
+// record 2026-11-28-9c41287-verbs-in-turn-amx.json.)
 template <class Lanes>
 float ScoreCut(const CutTask& of) {
   auto [low, high] = KeysOf<Lanes>(of.scores, of.size, of.keys);
