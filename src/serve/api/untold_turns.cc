@@ -68,7 +68,7 @@ std::vector<std::string> UntoldTurns::NamesIn(std::string_view messages_json,
     const std::string_view role = MemberOf(message, "role");
     has_system |= role == R"("system")";
     has_results |= role == R"("tool")";
-    has_calls |= !MemberOf(message, "tool_calls").empty();
+    has_calls |= MemberOf(message, "tool_calls").starts_with('[');
   }
   std::vector<std::string> names;
   if (system && has_system) names.push_back(fmt::format("{}.system", field));
