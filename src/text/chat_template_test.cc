@@ -284,8 +284,6 @@ TEST(ChatTemplateTest, RefusesAPromptThatSaysNothing) {
       "(--chat-template)";
   EXPECT_EQ(Text("{{ messages[0].content.parts }}"), refused);
   EXPECT_EQ(Text("{{ messages[0].text }}"), refused);
-  EXPECT_EQ(Text("{{ messages[0]['body'] }}"), refused);
-  EXPECT_EQ(Text("{# messages #}Hello."), refused);
   EXPECT_EQ(Text("{{ messages[0].role }}"), refused);
   EXPECT_EQ(Text("{{ messages[0].content | upper | trim }}"), "HELLO");
   EXPECT_EQ(Text("{{ messages[0].content[3:] }}"), "llo ");
