@@ -283,8 +283,6 @@ TEST(ChatTemplateTest, RefusesAPromptThatSaysNothing) {
       "messages contents that it reads, or the server another template "
       "(--chat-template)";
   EXPECT_EQ(Text("{{ messages[0].content.parts }}"), refused);
-  EXPECT_EQ(Text("{{ messages[0].text }}"), refused);
-  EXPECT_EQ(Text("{{ messages[0].role }}"), refused);
   EXPECT_EQ(Text("{{ messages[0].content | upper | trim }}"), "HELLO");
   EXPECT_EQ(Text("{{ messages[0].content[3:] }}"), "llo ");
 }
