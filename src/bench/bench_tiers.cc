@@ -267,7 +267,7 @@ void PrintTiersReport(const Json& report) {
                     report["select"].get<std::string>()));
   Print(fmt::format("{:<24} {:>9} {:>14} {:>11} {:>12} {:>11} {:>10}\n",
                     "tiers", "step, ms", "/resident rate", "picks a row",
-                    "misses a row", "hints a row", "Bring/step"));
+                    "misses a row", "hints a row", "Fetch/step"));
   for (const Json& row : report["rows"]) {
     std::string line = fmt::format(
         "{:<24} {:>9.3f} {:>14.3f}", row["tiers"].get<std::string>(),

@@ -1,4 +1,4 @@
-// What a folder of pieces is of: a small file beside them.
+// DiskHeader: the small file that says which model a folder's pieces belong to.
 #ifndef WINNOW_CACHE_DISK_DISK_HEADER_H_
 #define WINNOW_CACHE_DISK_DISK_HEADER_H_
 
@@ -11,12 +11,12 @@
 
 namespace winnow {
 
-// All that pieces of a folder have in common. A folder of other values is
-// never read: its bytes would be another model's.
+// The values that all pieces of a folder share. A folder with other values is
+// never read, because its bytes belong to another model.
 struct DiskHeader {
-  // What the KV depends on besides roots and tokens (model, format, layout), by
-  // names that tell a user where each value stands. Distinct; in the order in
-  // which differences are told.
+  // Values on which the KV depends besides roots and tokens: model, format,
+  // layout. Each name tells a user where the value stands. Names are distinct;
+  // errors report differences in this order.
   std::vector<std::pair<std::string, std::string>> made_with;
   int64_t piece_bytes = 0;
 };

@@ -52,8 +52,8 @@ class LayerBlockPool {
     return buffer_.data() + layer * layer_stride_bytes_;
   }
   std::byte* Slice(int layer, KvBlockId kv_block, int head) const;
-  // Layer blocks are numbered as they lie: layer block i is at strips(0) + i *
-  // layer_block_bytes(), whatever the layout.
+  // Layer blocks are numbered as they lie: layer block i is at
+  // layer_blocks(0) + i * layer_block_bytes(), whatever the layout.
   uint32_t LayerBlockNumber(int layer, KvBlockId kv_block) const;
   int64_t layer_block_bytes() const {
     return int64_t{options_.num_kv_heads} * options_.format.head_block_bytes;

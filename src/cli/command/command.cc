@@ -120,7 +120,10 @@ void Command::SpellOut(Words& words, size_t first) const {
   if (const Command* below = Below(words, first)) {
     const std::string name = below->app_->get_name();
     if (words[first] != name) {
-      fmt::print(stderr, "winnow: {} is called {} now\n", words[first], name);
+      fmt::print(stderr,
+                 "winnow: {} is now called {}; the old name goes in the next "
+                 "release\n",
+                 words[first], name);
       words[first] = name;
     }
     return below->SpellOut(words, first + 1);

@@ -11,14 +11,14 @@
 
 namespace winnow {
 
-// Those of generation_config.json and config.json, and the tokenizer's
-// eos_token: fine-tunes change one and forget the others. Distinct, ascending,
-// and with a row in the model.
+// The end tokens: the union of generation_config.json's, config.json's and the
+// tokenizer's eos_token, as fine-tunes change one file and forget the others.
+// Distinct, ascending, each with a row in the model.
 std::vector<int32_t> EndTokenIds(const ModelConfig& config,
                                  const Tokenizer& tokenizer);
 
-// What the files name beside these, and what of their special tokens was left
-// out: a line each, which names file, field and value.
+// A line for each end token or special token that the files name and the model
+// lacks. The line names file, field and value.
 std::vector<std::string> TokenNotes(const ModelConfig& config,
                                     const Tokenizer& tokenizer);
 

@@ -12,13 +12,13 @@
 
 namespace winnow {
 
-// What makes text of a folder's tokens, and tokens of text: tokenizer.json as a
-// whole, and the fields of the files beside it, but for chat templates, which
-// no evaluation uses. A long value is told by a number.
+// The tokenizer's files: tokenizer.json as a whole, and each field of the files
+// beside it. Chat templates are left out, because no evaluation uses them. A
+// hash stands for a long value.
 Result<EvalIdentity> TokenizerIdentity(const std::filesystem::path& folder);
 
-// What is told of one evaluation: flags, model, tokenizer, tokens that end an
-// answer and task files; neither threads nor memory.
+// All that answers of an evaluation depend on: flags, model, tokenizer, end
+// tokens and task files, but neither threads nor memory.
 // REQUIRES: as KvIdentity (model/forward/model_identity.h).
 Result<EvalIdentity> EvalIdentityOf(const EvalFlags& flags, const Model& model,
                                     const EvalPlan& plan,

@@ -1,5 +1,5 @@
-// What KV and answers of a model depend on, by name: files may only be shared
-// with a model of which all of it is equal.
+// The values on which KV and answers of a model depend, by name. Two models may
+// share files only if all values are equal.
 #ifndef WINNOW_MODEL_FORWARD_MODEL_IDENTITY_H_
 #define WINNOW_MODEL_FORWARD_MODEL_IDENTITY_H_
 
@@ -15,14 +15,14 @@ namespace winnow {
 // stands: "config.json: rope_theta", "--dtype".
 using NamedValues = std::vector<std::pair<std::string, std::string>>;
 
-// What the KV of given tokens depends on: how config.json has the layers
-// computed, the type that they are computed in, and all bytes of the weights.
-// Of rotary embeddings, what their kind uses. Neither what draws tokens nor
-// what makes them of text is among it, nor any other file of the folder.
+// The KV of given tokens depends on these: config.json's fields that the layers
+// use (of rotary embeddings, the fields of their kind), the type of the
+// arithmetic, and all bytes of the weights. Sampling, tokenizer and all other
+// files are not among them.
 // REQUIRES: the model was loaded with WeightOptions::digests.
 NamedValues KvIdentity(const Model& model);
 
-// What logits depend on besides.
+// The further values on which logits depend.
 NamedValues LogitsIdentity(const Model& model);
 
 }  // namespace winnow

@@ -1,5 +1,5 @@
-// What files hashed to, from one process to the next: nobody waits twice for
-// the hash of a file that stayed as it was.
+// DigestMemory: hashes of files, kept from one process to the next, so that an
+// unchanged file is hashed once.
 #ifndef WINNOW_MODEL_WEIGHTS_DIGEST_MEMORY_H_
 #define WINNOW_MODEL_WEIGHTS_DIGEST_MEMORY_H_
 
@@ -13,10 +13,9 @@
 
 namespace winnow {
 
-// Owns nothing but what it has read of a file of JSON lines, which is the
-// user's own and no other's to write. What cannot be read, or is damaged, was
-// never remembered; what cannot be written is forgotten. Never an error: it
-// costs hashing again. One thread.
+// Owns the entries of a file of JSON lines, which only its user may write. A
+// file or line that is damaged or unreadable counts as absent. A failed write
+// is no error: the next process hashes again. One thread.
 class DigestMemory {
  public:
   // An empty path: nothing is remembered.
@@ -26,7 +25,7 @@ class DigestMemory {
   // empty where there is neither.
   static std::filesystem::path UsersFile();
 
-  // What the file hashed to when it had that stamp.
+  // The file's hash when it had this stamp; none where that is not known.
   std::optional<ContentHash> Find(const std::filesystem::path& file,
                                   const FileStamp& stamp) const;
   // REQUIRES: it hashed to that, and has had that stamp all the time.

@@ -1,4 +1,4 @@
-// What a checkpoint's files hash to, all of their bytes.
+// Hashes of all bytes of a checkpoint's files.
 #ifndef WINNOW_MODEL_WEIGHTS_WEIGHT_DIGESTS_H_
 #define WINNOW_MODEL_WEIGHTS_WEIGHT_DIGESTS_H_
 
@@ -22,15 +22,15 @@ struct FileDigest {
   ContentHash hash = {};
 };
 
-// Of each file, ascending by path: from the memory where that knows the file as
-// it is, else of all of its bytes, by all cores up to eight. `progress`, which
-// may be none, hears of the bytes that are to be hashed.
+// One digest a file, ascending by path. A file that the memory knows with its
+// stamp is not read. Other files are hashed whole, by up to eight cores;
+// `progress`, which may be empty, counts their bytes.
 std::vector<FileDigest> DigestFiles(
     const Checkpoint& checkpoint, const DigestMemory& memory,
     const std::function<void(int64_t done, int64_t total)>& progress);
 
-// Tells the memory what was hashed, and saves it. Fails where a file has
-// changed since it was opened: nobody knows which of its bytes were read.
+// Saves the digests in the memory. Fails where a file has changed since it was
+// opened, because either version's bytes may have been read.
 Status ConfirmDigests(std::span<const FileDigest> digests,
                       DigestMemory& memory);
 

@@ -20,12 +20,11 @@ using Addition = std::function<Result<TokenAddition>(int32_t token_id)>;
 Result<ShownToken> ShowToken(const GeneratedToken& token,
                              const Addition& addition);
 
-// The tokens of one answer that have come and were not told. Their texts, put
-// together, are the answer's: a token that is a part of a character has none,
-// the one that completes it has all of it, and what a stop string cuts off has
-// none. So a token waits until its text was told, and one that leaves a
-// character unfinished until the next was, for what becomes of it at the text's
-// end is its own, and one that is left out as well. One thread at a time.
+// The tokens of one answer that have arrived and are not yet sent. Their texts,
+// put together, are the answer's text. The token that completes a character has
+// all of it; earlier parts of the character have "". Tokens that a stop string
+// cuts off have "". A token waits until its text is sent; an unfinished or
+// skipped one waits for the next token. One thread at a time.
 class TokenTexts {
  public:
   // The next token; its text is what it makes certain.

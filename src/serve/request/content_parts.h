@@ -77,7 +77,7 @@ class PartsReader {
   const Turn turn_;
 };
 
-// What a tool gave: a string, parts, or any other value as it is written.
+// A tool's result: a string, parts, or any other value as it is written.
 Result<std::string> ResultText(const nlohmann::json& content,
                                std::string_view written,
                                const std::string& field, PartsReader& reader);

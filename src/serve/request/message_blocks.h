@@ -49,7 +49,7 @@ class BlocksReader {
   std::vector<ChatTurn> TakeTurns() { return std::exchange(turns_, {}); }
 
  private:
-  // What follows in the same role is one turn.
+  // Texts of one role in a row become one turn.
   void AddText(const std::string& role, const std::string& text,
                const nlohmann::json& thought = nullptr);
   Status AddResult(const nlohmann::json& block, std::string_view written,

@@ -24,8 +24,8 @@ struct ToldTool {
 
 struct ToolList {
   std::vector<ToldTool> tools = {};
-  // Those that are no functions of the client's, "tools.TYPE" each: a service
-  // runs them, or its models know them unasked.
+  // Tools that are no functions of the client, as "tools.TYPE": a service runs
+  // such a tool, or its models know it already.
   LeftOutKinds left_out = {};
 
   std::string Json() const;  // a list; empty: no tools
@@ -37,7 +37,7 @@ struct ToolList {
 Result<ToolList> ReadTools(const nlohmann::json& tools, std::string_view raw,
                            Endpoint endpoint);
 
-// What "tool_choice" wants.
+// The request's "tool_choice".
 struct ToolChoice {
   bool any = true;      // calls are looked for at all
   bool forced = false;  // the answer is calls

@@ -1,4 +1,4 @@
-// HeldSchema: what of a JSON schema an answer can be held to.
+// HeldSchema: the part of a JSON schema that a grammar can hold an answer to.
 #ifndef WINNOW_TEXT_GRAMMAR_HELD_SCHEMA_H_
 #define WINNOW_TEXT_GRAMMAR_HELD_SCHEMA_H_
 
@@ -12,13 +12,14 @@
 namespace winnow {
 
 struct HeldSchema {
-  // Without what is not followed; references are within "$defs" of its root.
+  // The schema without unheld keywords; references are within its root's
+  // "$defs".
   std::string json;
-  // What is not followed, as "properties.name.keyword"; "": all of it.
+  // The unheld keywords, as "properties.name.keyword"; "": the whole schema.
   std::vector<std::string> unheld = {};
 };
 
-// What becomes of keywords that no answer can be held to. A "format" that JSON
+// The treatment of keywords that no grammar can hold. A "format" that JSON
 // Schema does not know asks nothing, and is always left out.
 enum class UnheldKeywords : uint8_t {
   kRefused,

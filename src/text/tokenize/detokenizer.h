@@ -15,7 +15,7 @@ struct WinnowDetokenizer;
 
 namespace winnow {
 
-// What a token would add to a text, were it the next.
+// The text that a token would add as the next one.
 struct TokenAddition {
   std::string text;         // that would be certain: whole characters
   std::string bytes;        // its own, whatever stands before it
@@ -56,7 +56,7 @@ class Detokenizer {
   // The decoder puts spaces between tokens, which are no token's own.
   bool puts_spaces() const;
 
-  // What Push would return, and more. Changes nothing. Fails as Push.
+  // The result that Push would have, and more. Changes nothing. Fails as Push.
   Result<TokenAddition> Peek(int32_t id) const;
 
   // Takes the next id; returns the text that is now certain, often "". Ids

@@ -14,10 +14,11 @@
 
 namespace winnow {
 
-// What holds an answer that calls tools.
+// The grammar of an answer that calls tools.
 struct HeldCalls {
   Grammar grammar;
-  // What of the tools' schemas is not followed: "TOOL.properties.NAME.keyword".
+  // Keywords of the tools' schemas that the grammar does not hold:
+  // "TOOL.properties.NAME.keyword".
   std::vector<std::string> unheld = {};
 };
 

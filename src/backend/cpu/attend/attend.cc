@@ -58,7 +58,7 @@ struct TokenRun {
 
 // What one row and head reads: where its keys and values lie, and which.
 template <typename Q, typename Kv>
-struct RowAttention_ {
+struct ScalarRow {
   const LayerCache& cache;
   int request = 0;
   int kv_head = 0;
@@ -194,7 +194,7 @@ void AttendRow(const LayerStep& step, const AttendArgs& args,
   const StepRows rows(step);
   const int64_t group_heads = args.q.dim(1) / cache.num_kv_heads;
   const int64_t end_token = rows.position(row) + 1;
-  RowAttention_<Q, Kv> reader = {
+  ScalarRow<Q, Kv> reader = {
       .cache = cache,
       .request = rows.request(row),
       .kv_head = static_cast<int>(head / group_heads),

@@ -107,7 +107,7 @@ __device__ float WarpSum(float value) {
 
 // A block's view of one row and q head. `q` lies in shared memory as float32.
 template <typename Kv, int kSlots>
-struct RowAttention_ {
+struct HeadRow {
   const Arguments& args;
   const RowAttention reading;
   const int request;
@@ -262,7 +262,7 @@ __global__ void __launch_bounds__(kThreads, 4)
   }
   __syncthreads();
   const int list = head * args.lists.NumLists(row) / args.lists.num_heads;
-  const RowAttention_<Kv, kSlots> reader = {
+  const HeadRow<Kv, kSlots> reader = {
       .args = args,
       .reading = RowAttention(args.rows, args.lists, row, list),
       .request = args.rows.Request(row),
