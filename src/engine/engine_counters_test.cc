@@ -253,7 +253,7 @@ TEST_F(EngineCountersTest, TheLinksRateIsMeasuredWhereNobodyKnowsIt) {
     const std::unique_ptr<Engine> engine =
         Engine::Create(*backend_, *model_, options_).value();
     for (const int which : {0, 1, 0}) Run(*engine, Ask(which, 100, 6));
-    EXPECT_EQ(engine->restore_rates().link_bytes_per_second, 0);
+    EXPECT_EQ(engine->meter().restore_rates().link_bytes_per_second, 0);
     EXPECT_EQ(engine->counters().num_restores, 1);
     EXPECT_EQ(engine->counters().stall_ms > 0, measures_link);
   }

@@ -168,7 +168,7 @@ Result<PromptFigures> MeasurePrompts(Backend& backend, const Model& model,
     if (round >= 0) prompt_ms.push_back(1e3 * SecondsSince(start));
   }
   return PromptFigures{.prompt_ms = Median(std::move(prompt_ms)),
-                       .rates = engine->restore_rates()};
+                       .rates = engine->meter().restore_rates()};
 }
 
 Json JsonOf(const std::optional<double>& value) {

@@ -9,7 +9,7 @@ namespace winnow {
 Result<std::unique_ptr<HostPool>> HostPool::Create(
     Backend& backend, const LayerBlockPool& device,
     const HostPoolOptions& options) {
-  CHECK(options.num_kv_blocks > 0 && options.max_piece_bytes > 0,
+  CHECK(options.num_kv_blocks >= 0 && options.max_piece_bytes > 0,
         "num_kv_blocks={} max_piece_bytes={}", options.num_kv_blocks,
         options.max_piece_bytes);
   std::unique_ptr<HostPool> pool(new HostPool(backend, device, options));

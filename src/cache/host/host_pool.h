@@ -38,9 +38,10 @@ struct HostPoolOptions {
 // a copy under way still reads.
 class HostPool {
  public:
-  // For KV blocks of `device`. REQUIRES: num_kv_blocks and max_piece_bytes are
-  // positive; backend and device outlive the pool. Fails where memory does not
-  // suffice.
+  // For KV blocks of `device`; a pool of none allocates nothing, and stands for
+  // a host without a pool. REQUIRES: num_kv_blocks is not negative and
+  // max_piece_bytes positive; backend and device outlive the pool. Fails where
+  // memory does not suffice.
   static Result<std::unique_ptr<HostPool>> Create(
       Backend& backend, const LayerBlockPool& device,
       const HostPoolOptions& options);

@@ -24,6 +24,13 @@ Result<std::unique_ptr<LayerwisePrompts>> LayerwisePrompts::Create(
   return prompts;
 }
 
+std::unique_ptr<LayerwisePrompts> LayerwisePrompts::None(
+    const RequestSlots::Memory& memory, const SelectorSet& selectors,
+    RequestSlots& slots) {
+  return std::unique_ptr<LayerwisePrompts>(
+      new LayerwisePrompts(memory, selectors, slots, {}));
+}
+
 int64_t LayerwisePrompts::RowBytes() const {
   return int64_t{options_.hidden_size} * static_cast<int64_t>(sizeof(float));
 }

@@ -36,7 +36,13 @@ class LayerwisePrompts {
   static Result<std::unique_ptr<LayerwisePrompts>> Create(
       const RequestSlots::Memory& memory, const SelectorSet& selectors,
       RequestSlots& slots, const Options& options);
+  // Takes no request. REQUIRES: the slots serve none; all outlive this.
+  static std::unique_ptr<LayerwisePrompts> None(
+      const RequestSlots::Memory& memory, const SelectorSet& selectors,
+      RequestSlots& slots);
 
+  // Whether any request may be read so.
+  bool is_there() const { return layer_blocks_ != nullptr; }
   // Whether a request is read so: its KV is more than the pool, and it may have
   // slots. REQUIRES: its fields are in range.
   bool Takes(const Request& request) const;

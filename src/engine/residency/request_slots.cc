@@ -54,6 +54,13 @@ Result<std::unique_ptr<RequestSlots>> RequestSlots::Create(
   return slots;
 }
 
+std::unique_ptr<RequestSlots> RequestSlots::None(const Memory& memory,
+                                                 const SelectorSet& selectors) {
+  return std::unique_ptr<RequestSlots>(new RequestSlots(
+      memory, selectors, {},
+      {.num_layers = memory.device.pool().options().num_layers}));
+}
+
 RequestSlots::RequestSlots(const Memory& memory, const SelectorSet& selectors,
                            const RequestSlotsOptions& options,
                            const SlotLedgerOptions& ledger)
@@ -67,7 +74,7 @@ RequestSlots::RequestSlots(const Memory& memory, const SelectorSet& selectors,
 }
 
 bool RequestSlots::MayServe(int selector) const {
-  return SlotTokensOf(selectors_.selector(selector)).has_value();
+  return is_there() && SlotTokensOf(selectors_.selector(selector)).has_value();
 }
 
 std::vector<int> RequestSlots::FramesOf(const Request& request,

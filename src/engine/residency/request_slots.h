@@ -62,7 +62,13 @@ class RequestSlots {
   static Result<std::unique_ptr<RequestSlots>> Create(
       const Memory& memory, const SelectorSet& selectors,
       const RequestSlotsOptions& options);
+  // Slots for no request: MayServe none, MakeRoom makes none, and WriteTables
+  // has nothing to write.
+  static std::unique_ptr<RequestSlots> None(const Memory& memory,
+                                            const SelectorSet& selectors);
 
+  // Whether any request may have slots.
+  bool is_there() const { return tables_ != nullptr; }
   // Whether requests of a selector may have pages that are not whole, and the
   // KV blocks that one's slots, and what it holds, would take with `num_far`
   // such pages.

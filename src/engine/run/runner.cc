@@ -103,10 +103,6 @@ Status Runner::Drain() {
   return backend_.Wait(backend_.Record(*queue_), kStepTimeout);
 }
 
-void Runner::CopyPages(std::span<const KvBlockCopy> copies) {
-  if (!copies.empty()) cache_.Apply(*queue_, copies);
-}
-
 void Runner::Forget(SequenceId id) {
   if (store_) store_->Release(id);
 }

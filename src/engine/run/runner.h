@@ -77,10 +77,9 @@ class Runner {
                                                 const FarPages& far,
                                                 const RunnerOptions& options);
 
-  // Makes room for the summaries of a sequence's first `num_tokens`.
-  void GrowSummaries(int selector, SequenceId id, int num_tokens) {
-    selectors_.Grow(*queue_, selector, id, num_tokens);
-  }
+  // The queue of the steps. What is enqueued there between two calls runs
+  // between their steps.
+  Queue& queue() { return *queue_; }
   // Runs the plan to its end. REQUIRES: no step is under way; `kv` owns pages
   // for all its tokens, and the selectors segments; `sequence_of` knows them.
   // Fails where the device does.
@@ -99,19 +98,8 @@ class Runner {
   // Waits for the first step under way. Fails where the device does.
   Result<StepOutput> Collect();
 
-  // Moves pages between the tiers, before all that comes later: in the device's
-  // memory and a host's pool, or between two of these.
-  void CopyTiers(const HostPool& host, std::span<const TierCopy> copies) {
-    host.Apply(*queue_, copies);
-  }
-  void CopyPages(const HostPool& from, const HostPool& to,
-                 std::span<const HostCopy> copies) {
-    from.CopyTo(*queue_, to, copies);
-  }
   // Waits for all that has been enqueued, where no step does.
   Status Drain();
-  // Copies pages, before the step that writes into the copies.
-  void CopyPages(std::span<const KvBlockCopy> copies);
   // Forgets a sequence that ends between layer ranges.
   void Forget(SequenceId id);
 

@@ -136,7 +136,7 @@ class SelectorRollbackTest
           kv_.Reserve(std::vector<Growth>{{id, context_ - kv_.num_tokens(id)}});
       ASSERT_TRUE(pages.has_value());
       pages->Commit();
-      runner_->GrowSummaries(0, id, context_);
+      selectors_->Grow(runner_->queue(), 0, id, context_);
       const StepOutput output =
           runner_->Run({{item}}, kv_, [&](SequenceId) { return &text; })
               .value();

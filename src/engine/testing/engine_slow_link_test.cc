@@ -120,7 +120,8 @@ TEST_F(EngineSlowLinkTest, WhoGeneratesBesideItIsHeldToTheBound) {
   EXPECT_GT(num_brought_, 0);
   ExpectAnswer(listener, beside);
   // As StepCostFit promises, whatever steps take.
-  const BoundedSteps::Count& steps = engine->bounded_steps().with_chunks;
+  const BoundedSteps::Count& steps =
+      engine->meter().bounded_steps().with_chunks;
   EXPECT_GT(steps.num_steps, 20u);
   const double most_over =
       StepCostFit::kOverShare * static_cast<double>(steps.num_steps) +

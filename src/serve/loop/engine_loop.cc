@@ -326,8 +326,8 @@ void EngineLoop::Sweep() {
   gauges.num_host_pages = kv.num_host_pages();
   gauges.kv_dtype = DtypeName(engine_->kv_dtype());
   gauges.engine = engine_->counters();
-  gauges.steps = engine_->bounded_steps();
-  gauges.step_time_margin = engine_->step_cost().margin;
+  gauges.steps = engine_->meter().bounded_steps();
+  gauges.step_time_margin = engine_->meter().cost().margin;
   metrics_.SetGauges(gauges);
   if (ended.num > 0) CountEnded(ended);
 }

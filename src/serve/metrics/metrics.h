@@ -11,7 +11,7 @@
 #include <string>
 #include <tuple>
 
-#include "engine/engine_counters.h"
+#include "engine/request/engine_counters.h"
 #include "engine/request/request.h"
 #include "engine/schedule/step_cost.h"
 #include "serve/metrics/metrics_text.h"

@@ -1,6 +1,6 @@
 // EngineCounters: what an engine has done since it began.
-#ifndef WINNOW_ENGINE_ENGINE_COUNTERS_H_
-#define WINNOW_ENGINE_ENGINE_COUNTERS_H_
+#ifndef WINNOW_ENGINE_REQUEST_ENGINE_COUNTERS_H_
+#define WINNOW_ENGINE_REQUEST_ENGINE_COUNTERS_H_
 
 #include <cstdint>
 
@@ -39,4 +39,4 @@ struct EngineCounters {
 
 }  // namespace winnow
 
-#endif  // WINNOW_ENGINE_ENGINE_COUNTERS_H_
+#endif  // WINNOW_ENGINE_REQUEST_ENGINE_COUNTERS_H_
