@@ -118,7 +118,6 @@ MAX_FLAT_FILES = 60
 SENTENCES_TO_MEND = {
     "src/backend", "src/base", "src/bench", "src/cli", "src/engine",
     "src/load", "src/model", "src/serve", "src/simulate", "src/sparse",
-    "src/text",
 }
 
 MODEL_NAMES = re.compile(r"llama|qwen|mistral|minicpm|deepseek", re.I)
