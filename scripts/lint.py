@@ -116,8 +116,8 @@ MAX_FLAT_FILES = 60
 # Folders whose headers are not yet held whole to the rules for sentences. The
 # lines that a change touches there are.
 SENTENCES_TO_MEND = {
-    "src/backend", "src/base", "src/bench", "src/cli", "src/engine",
-    "src/load", "src/model", "src/serve", "src/simulate", "src/sparse",
+    "src/backend", "src/bench", "src/cli", "src/engine", "src/model/forward",
+    "src/model/weights", "src/serve", "src/simulate",
 }
 
 MODEL_NAMES = re.compile(r"llama|qwen|mistral|minicpm|deepseek", re.I)
