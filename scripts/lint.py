@@ -116,8 +116,7 @@ MAX_FLAT_FILES = 60
 # Folders whose headers are not yet held whole to the rules for sentences. The
 # lines that a change touches there are.
 SENTENCES_TO_MEND = {
-    "src/backend", "src/bench", "src/cli", "src/engine", "src/model/forward",
-    "src/model/weights",
+    "src/backend", "src/engine", "src/model/forward", "src/model/weights",
 }
 
 MODEL_NAMES = re.compile(r"llama|qwen|mistral|minicpm|deepseek", re.I)
